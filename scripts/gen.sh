@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Regenerates everything under gen/ from proto/: Go messages, gRPC, gateway and the route table.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+buf=$(scripts/tools/buf.sh)
+scripts/tools/protos.sh
+mkdir -p .cache/bin
+for tool in google.golang.org/protobuf/cmd/protoc-gen-go google.golang.org/grpc/cmd/protoc-gen-go-grpc \
+  github.com/grpc-ecosystem/grpc-gateway/v2/protoc-gen-grpc-gateway; do
+  GOWORK=off go build -modfile=tools/go.mod -o .cache/bin/ "$tool"
+done
+rm -rf gen/signalbox
+PATH="$PWD/.cache/bin:$PATH" "$buf" generate

@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# Installs the pinned buf (npm) into the project's cache, once, and prints its path.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+version=1.75.0
+dir=.cache/node/buf-$version
+if [ ! -x "$dir/node_modules/.bin/buf" ]; then
+  mkdir -p "$dir"
+  npm install --silent --no-audit --no-fund --prefix "$dir" "@bufbuild/buf@$version" >&2
+fi
+echo "$PWD/$dir/node_modules/.bin/buf"
