@@ -1,0 +1,169 @@
+package fault
+
+import (
+	"encoding/json"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// HeaderRequestID names the header that every answer carries.
+const HeaderRequestID = "X-Request-Id"
+
+const defaultRetry = time.Second
+
+type entry struct {
+	Type  string         `json:"type"`
+	Loc   []any          `json:"loc"`
+	Msg   string         `json:"msg"`
+	Input any            `json:"input,omitempty"`
+	Ctx   map[string]any `json:"ctx,omitempty"`
+}
+
+type openAIError struct {
+	Message string  `json:"message"`
+	Type    string  `json:"type"`
+	Code    *string `json:"code"`
+	Param   *string `json:"param"`
+}
+
+type document struct {
+	Detail any          `json:"detail"`
+	Code   string       `json:"code,omitempty"`
+	Error  *openAIError `json:"error,omitempty"`
+}
+
+// Rendered is an answer ready to be written.
+type Rendered struct {
+	Status int
+	Header http.Header
+	Body   []byte
+}
+
+// Render is the answer to any error: `{"detail": ..., "code": ...}` and its headers.
+func Render(err error, requestID string) Rendered { return render(From(err), requestID, false) }
+
+// RenderOpenAI is Render with the `error` object beside it that OpenAI clients show.
+func RenderOpenAI(err error, requestID string) Rendered { return render(From(err), requestID, true) }
+
+// Write answers a request with an error. It must come before any other write.
+func Write(w http.ResponseWriter, err error, requestID string) { Render(err, requestID).write(w) }
+
+// WriteOpenAI is Write for the routes that OpenAI clients call.
+func WriteOpenAI(w http.ResponseWriter, err error, requestID string) {
+	RenderOpenAI(err, requestID).write(w)
+}
+
+func (r Rendered) write(w http.ResponseWriter) {
+	for name, values := range r.Header {
+		w.Header()[name] = values
+	}
+	w.WriteHeader(r.Status)
+	// The client may be gone; there is nobody else to tell.
+	_, _ = w.Write(r.Body)
+}
+
+func render(e *Error, requestID string, openAI bool) Rendered {
+	if e == nil {
+		e = &Error{Kind: Internal}
+	}
+	doc := document{Detail: e.detail(), Code: e.Code}
+	if openAI {
+		doc.Error = e.openAI()
+	}
+	body, err := json.Marshal(doc)
+	if err != nil {
+		// An input or context value that JSON cannot hold: the sentences still can be told.
+		doc.Detail = withoutValues(e.Fields)
+		if body, err = json.Marshal(doc); err != nil {
+			body = []byte(`{"detail":"` + internalText + `"}`)
+		}
+	}
+	return Rendered{Status: HTTPStatus(e.Kind), Header: e.header(requestID, len(body)), Body: body}
+}
+
+func (e *Error) detail() any {
+	if e.Kind != Invalid || len(e.Fields) == 0 {
+		return clean(e.Text(), math.MaxInt)
+	}
+	entries := make([]entry, len(e.Fields))
+	for i, f := range e.Fields {
+		entries[i] = entry{Type: f.Type, Loc: f.Loc, Msg: f.Msg, Input: f.Input, Ctx: f.Ctx}
+		if f.Loc == nil {
+			entries[i].Loc = []any{}
+		}
+	}
+	return entries
+}
+
+func withoutValues(fields []Field) []entry {
+	entries := make([]entry, len(fields))
+	for i, f := range fields {
+		loc := make([]any, 0, len(f.Loc))
+		for _, el := range f.Loc {
+			switch el.(type) {
+			case string, int:
+				loc = append(loc, el)
+			}
+		}
+		entries[i] = entry{Type: f.Type, Loc: loc, Msg: f.Msg}
+	}
+	return entries
+}
+
+func (e *Error) header(requestID string, length int) http.Header {
+	h := http.Header{}
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(length))
+	h.Set("X-Content-Type-Options", "nosniff")
+	if requestID != "" {
+		h.Set(HeaderRequestID, requestID)
+	}
+	switch e.Kind {
+	case Unauthenticated:
+		h.Set("WWW-Authenticate", "Bearer")
+	case Limited, Unavailable:
+		if e.RetryAfter >= 0 {
+			h.Set("Retry-After", retrySeconds(e.RetryAfter))
+		}
+	default:
+	}
+	return h
+}
+
+func retrySeconds(d time.Duration) string {
+	if d == 0 {
+		d = defaultRetry
+	}
+	return strconv.FormatInt(int64(math.Ceil(d.Seconds())), 10)
+}
+
+func (e *Error) openAI() *openAIError {
+	o := &openAIError{Message: clean(e.Text(), math.MaxInt), Type: openAIType(e.Kind)}
+	if len(e.Fields) > 0 {
+		path := Path(e.Fields[0].Loc)
+		o.Message, o.Param = e.Fields[0].Msg, &path
+	}
+	if e.Code != "" {
+		o.Code = &e.Code
+	}
+	return o
+}
+
+func openAIType(k Kind) string {
+	switch k {
+	case Unauthenticated:
+		return "authentication_error"
+	case Forbidden:
+		return "permission_error"
+	case Limited:
+		return "rate_limit_error"
+	case Internal, Unconfigured, Dependency, Unavailable:
+		return "server_error"
+	case Invalid, Refused, Absent, MethodNotAllowed, Conflict, Length, TooLarge:
+		return "invalid_request_error"
+	default:
+		return "server_error"
+	}
+}
