@@ -42,11 +42,7 @@ type Field struct {
 
 // New makes an error of a kind. The format is a sentence for users: no ids of hosts, no causes.
 func New(kind Kind, code, format string, args ...any) *Error {
-	msg := format
-	if len(args) > 0 {
-		msg = fmt.Sprintf(format, args...)
-	}
-	return &Error{Kind: kind, Code: code, Msg: msg}
+	return &Error{Kind: kind, Code: code, Msg: fmt.Sprintf(format, args...)}
 }
 
 // Absentf is the one wording for a thing that is not there or must look so: `no such job: job_01...`.
