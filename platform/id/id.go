@@ -1,0 +1,115 @@
+// Package id makes and checks the identifiers of every resource: a prefix that
+// names the kind, an underscore, and a ULID of 26 lower-case characters. Ids of
+// one source only ever grow, so they sort by the time they were made. They are
+// public names: no secret is derived from one.
+package id
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/signalbox-dev/signalbox/platform/clock"
+)
+
+// Prefix names the kind of resource that an id belongs to.
+type Prefix string
+
+// The one table of prefixes.
+const (
+	User           Prefix = "usr"
+	Session        Prefix = "ses"
+	Project        Prefix = "prj"
+	Team           Prefix = "team"
+	Job            Prefix = "job"
+	Attempt        Prefix = "att"
+	Run            Prefix = "run"
+	Dataset        Prefix = "ds"
+	DatasetVersion Prefix = "dsv"
+	Artifact       Prefix = "art"
+	Model          Prefix = "mdl"
+	ModelVersion   Prefix = "mv"
+	Deployment     Prefix = "dep"
+	Revision       Prefix = "rev"
+	Replica        Prefix = "rep"
+	TokenRow       Prefix = "tok"
+	Fleet          Prefix = "flt"
+	Node           Prefix = "nod"
+	JoinToken      Prefix = "jtk"
+	Work           Prefix = "wrk"
+	Upload         Prefix = "upl"
+	Event          Prefix = "evt"
+	Audit          Prefix = "aud"
+	Request        Prefix = "req"
+	Call           Prefix = "call"
+	Package        Prefix = "pkg"
+	Share          Prefix = "shr"
+	Playground     Prefix = "pg"
+	Rubric         Prefix = "rub"
+	Task           Prefix = "tsk"
+	Volume         Prefix = "vol"
+	Environment    Prefix = "env"
+)
+
+// Prefixes lists the whole table.
+func Prefixes() []Prefix {
+	return []Prefix{
+		User, Session, Project, Team, Job, Attempt, Run, Dataset, DatasetVersion, Artifact, Model,
+		ModelVersion, Deployment, Revision, Replica, TokenRow, Fleet, Node, JoinToken, Work, Upload, Event,
+		Audit, Request, Call, Package, Share, Playground, Rubric, Task, Volume, Environment,
+	}
+}
+
+// ErrMalformed is what Check answers for a string that no Source can have made.
+var ErrMalformed = errors.New("malformed id")
+
+const (
+	length   = ulid.EncodedSize
+	alphabet = "0123456789abcdefghjkmnpqrstvwxyz"
+)
+
+// Check reports whether s is an id of kind p.
+func Check(p Prefix, s string) error {
+	rest, ok := strings.CutPrefix(s, string(p)+"_")
+	// 26 characters hold 130 bits, a ULID 128: the first one stops at 7.
+	if !ok || len(rest) != length || rest[0] > '7' || strings.Trim(rest, alphabet) != "" {
+		return fmt.Errorf("%w: want %s_ and %d characters of a lower-case ULID", ErrMalformed, p, length)
+	}
+	return nil
+}
+
+// Source makes ids. It is safe for concurrent use.
+type Source struct {
+	clock clock.Clock
+
+	mu      sync.Mutex
+	entropy *ulid.MonotonicEntropy
+	last    uint64 // milliseconds of the newest id
+}
+
+// NewSource makes a source over a clock and a reader of random bytes.
+func NewSource(c clock.Clock, entropy io.Reader) *Source {
+	return &Source{clock: c, entropy: ulid.Monotonic(entropy, 0)}
+}
+
+// New makes an id greater than every earlier one of this source, also when the
+// clock steps back. It panics when the reader of random bytes fails: nothing
+// may go on with ids that are not unique.
+func (s *Source) New(p Prefix) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last = max(s.last, ulid.Timestamp(s.clock.Now()))
+	u, err := ulid.New(s.last, s.entropy)
+	if errors.Is(err, ulid.ErrMonotonicOverflow) {
+		s.last++
+		u, err = ulid.New(s.last, s.entropy)
+	}
+	if err != nil {
+		panic(fmt.Sprintf("id: read random bytes: %v", err))
+	}
+	return string(p) + "_" + strings.ToLower(u.String())
+}

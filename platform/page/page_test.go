@@ -1,0 +1,79 @@
+package page_test
+
+import (
+	"net/http"
+	"net/url"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/platform/page"
+)
+
+func TestNew(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		limit, offset *int32
+		want          page.Page
+		fault         string
+	}{
+		"defaults":        {nil, nil, page.Page{Limit: 50}, ""},
+		"sent":            {new(int32(7)), new(int32(9)), page.Page{Limit: 7, Offset: 9}, ""},
+		"lowest":          {new(int32(1)), new(int32(0)), page.Page{Limit: 1}, ""},
+		"highest":         {new(int32(500)), new(int32(100_000)), page.Page{Limit: 500, Offset: 100_000}, ""},
+		"zero is no unit": {new(int32(0)), nil, page.Page{}, "limit must be from 1 to 500, got 0"},
+		"too many":        {new(int32(501)), nil, page.Page{Limit: 501}, "limit must be from 1 to 500, got 501"},
+		"negative":        {nil, new(int32(-1)), page.Page{Limit: 50, Offset: -1}, "offset must be from 0 to 100000, got -1"},
+		"too far":         {nil, new(int32(100_001)), page.Page{Limit: 50, Offset: 100_001}, "offset must be from 0 to 100000, got 100001"},
+	} {
+		got, err := page.New(c.limit, c.offset)
+		require.Equal(t, c.want, got, name)
+		if c.fault == "" {
+			require.NoError(t, err, name)
+			continue
+		}
+		var out *page.RangeError
+		require.ErrorAs(t, err, &out, name)
+		require.EqualError(t, err, c.fault, name)
+	}
+}
+
+func TestCut(t *testing.T) {
+	t.Parallel()
+	p := page.Page{Limit: 2}
+	require.Equal(t, 3, p.Ask())
+	shown, more := page.Cut([]int{1, 2, 3}, p)
+	require.Equal(t, []int{1, 2}, shown)
+	require.True(t, more)
+	require.Equal(t, 2, cap(shown), "an append must not reach the extra row")
+	shown, more = page.Cut([]int{1, 2}, p)
+	require.Equal(t, []int{1, 2}, shown)
+	require.False(t, more)
+}
+
+func TestSetHeaders(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		target      string
+		page        page.Page
+		more        bool
+		total       int
+		link, count string
+	}{
+		"next": {
+			"http://h/api/jobs?state=a%26b&offset=10&limit=5", page.Page{Limit: 5, Offset: 10}, true, 99,
+			`</api/jobs?limit=5&offset=15&state=a%26b>; rel="next"`, "99",
+		},
+		"escaped path":      {"http://h/api/a%2Fb", page.Page{Limit: 50}, true, -1, `</api/a%2Fb?limit=50&offset=50>; rel="next"`, ""},
+		"last page":         {"/api/jobs", page.Page{Limit: 5}, false, 0, "", "0"},
+		"past the farthest": {"/api/jobs", page.Page{Limit: 500, Offset: 99_999}, true, -1, "", ""},
+		"farthest":          {"/api/jobs", page.Page{Limit: 500, Offset: 99_500}, true, -1, `</api/jobs?limit=500&offset=100000>; rel="next"`, ""},
+	} {
+		target, err := url.Parse(c.target)
+		require.NoError(t, err)
+		h := http.Header{}
+		page.SetHeaders(h, target, c.page, c.more, c.total)
+		require.Equal(t, c.link, h.Get("Link"), name)
+		require.Equal(t, c.count, h.Get("X-Total-Count"), name)
+	}
+}

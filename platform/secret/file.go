@@ -1,0 +1,89 @@
+package secret
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// ParseKeyring reads the text form of a ring: a line "<id> <base64 of 32 bytes>"
+// for each key, the sealing one first; empty lines and # lines are skipped.
+func ParseKeyring(text String) (*Keyring, error) {
+	var keys []Key
+	n := 0
+	for line := range strings.Lines(text.Reveal()) {
+		n++
+		fields := strings.Fields(line)
+		if len(fields) == 0 || strings.HasPrefix(fields[0], "#") {
+			continue
+		}
+		if len(fields) != 2 {
+			return nil, fmt.Errorf("keyring: line %d is not \"<id> <base64>\"", n)
+		}
+		raw, err := base64.StdEncoding.DecodeString(fields[1])
+		if err != nil {
+			return nil, fmt.Errorf("keyring: the key in line %d is not base64", n)
+		}
+		keys = append(keys, Key{ID: fields[0], Bytes: raw})
+	}
+	return NewKeyring(keys...)
+}
+
+// LoadKeyring reads a ring from a file that only its owner can read.
+func LoadKeyring(path string) (*Keyring, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("keyring: %w", err)
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return nil, fmt.Errorf("keyring: %s is open to others (%v): chmod 600 it", path, info.Mode().Perm())
+	}
+	text, err := os.ReadFile(path) // #nosec G304 -- the operator's own setting
+	if err != nil {
+		return nil, fmt.Errorf("keyring: %w", err)
+	}
+	ring, err := ParseKeyring(New(string(text)))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return ring, nil
+}
+
+// LoadOrCreateKeyring reads the ring at path, and at the first start makes one
+// with a random key. Processes that race for the first start agree on one file.
+func LoadOrCreateKeyring(path string) (*Keyring, error) {
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		if err := createKeyring(path); err != nil {
+			return nil, fmt.Errorf("create keyring: %w", err)
+		}
+	}
+	return LoadKeyring(path)
+}
+
+func createKeyring(path string) error {
+	var raw [keySize]byte
+	var name [4]byte
+	_, _ = rand.Read(raw[:])
+	_, _ = rand.Read(name[:])
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".keyring-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(tmp.Name()) //nolint:errcheck // after the link only the second name goes
+	line := fmt.Sprintf("k%s %s\n", hex.EncodeToString(name[:]), base64.StdEncoding.EncodeToString(raw[:]))
+	_, err = tmp.WriteString(line)
+	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
+		return err
+	}
+	// Link never replaces: the file of a process that was faster stays.
+	if err = os.Link(tmp.Name(), path); errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	return err
+}

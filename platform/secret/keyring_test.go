@@ -1,0 +1,178 @@
+package secret_test
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/base64"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+const place = "engine.key:rev_01"
+
+func key(t *testing.T, id string) secret.Key {
+	t.Helper()
+	raw := make([]byte, 32)
+	_, err := rand.Read(raw)
+	require.NoError(t, err)
+	return secret.Key{ID: id, Bytes: raw}
+}
+
+func ring(t *testing.T, keys ...secret.Key) *secret.Keyring {
+	t.Helper()
+	r, err := secret.NewKeyring(keys...)
+	require.NoError(t, err)
+	return r
+}
+
+func TestSealOpen(t *testing.T) {
+	t.Parallel()
+	r := ring(t, key(t, "k1"))
+	for _, plain := range [][]byte{nil, []byte("x"), bytes.Repeat([]byte("long"), 10_000)} {
+		sealed, err := r.Seal(plain, place)
+		require.NoError(t, err)
+		again, err := r.Seal(plain, place)
+		require.NoError(t, err)
+		require.NotEqual(t, sealed, again)
+		if len(plain) > 8 {
+			require.False(t, bytes.Contains(sealed, plain[:8]))
+		}
+		out, err := r.Open(sealed, place)
+		require.NoError(t, err)
+		require.True(t, bytes.Equal(plain, out))
+	}
+}
+
+func TestOpenIsBoundToThePlaceAndEveryByte(t *testing.T) {
+	t.Parallel()
+	r := ring(t, key(t, "k1"))
+	sealed, err := r.Seal([]byte("the key of the engine"), place)
+	require.NoError(t, err)
+	for _, other := range []string{"engine.key:rev_02", "engine.name:rev_01", "", place + " ", "\x00" + place} {
+		_, err := r.Open(sealed, other)
+		require.ErrorIs(t, err, secret.ErrOpen, "a row swapped between ids: %q", other)
+		_, _, err = r.Rewrap(sealed, other)
+		require.ErrorIs(t, err, secret.ErrOpen)
+	}
+	for i := range sealed {
+		edited := bytes.Clone(sealed)
+		edited[i] ^= 1
+		_, err := r.Open(edited, place)
+		require.ErrorIs(t, err, secret.ErrOpen, "byte %d", i)
+		_, err = r.Open(sealed[:i], place)
+		require.ErrorIs(t, err, secret.ErrOpen, "cut to %d", i)
+	}
+	_, err = r.Open(append(bytes.Clone(sealed), 0), place)
+	require.ErrorIs(t, err, secret.ErrOpen)
+	_, err = ring(t, key(t, "k1")).Open(sealed, place)
+	require.ErrorIs(t, err, secret.ErrOpen, "a dump restored elsewhere")
+}
+
+func TestValuesOfTwoRowsDoNotMix(t *testing.T) {
+	t.Parallel()
+	r := ring(t, key(t, "k1"))
+	a, err := r.Seal([]byte("aaaa"), place)
+	require.NoError(t, err)
+	b, err := r.Seal([]byte("bbbb"), place)
+	require.NoError(t, err)
+	const head = 2 + len("k1") + 12 + 32 + 16
+	_, err = r.Open(append(bytes.Clone(a[:head]), b[head:]...), place)
+	require.ErrorIs(t, err, secret.ErrOpen)
+}
+
+func TestRotation(t *testing.T) {
+	t.Parallel()
+	k1, k2 := key(t, "2026-10"), key(t, "2026-11")
+	old, both, fresh := ring(t, k1), ring(t, k2, k1), ring(t, k2)
+	sealed, err := old.Seal([]byte("v"), place)
+	require.NoError(t, err)
+	out, err := both.Open(sealed, place)
+	require.NoError(t, err)
+	require.Equal(t, "v", string(out))
+	moved, changed, err := both.Rewrap(sealed, place)
+	require.NoError(t, err)
+	require.True(t, changed)
+	out, err = fresh.Open(moved, place)
+	require.NoError(t, err)
+	require.Equal(t, "v", string(out))
+	_, err = old.Open(moved, place)
+	require.ErrorContains(t, err, `"2026-11" is not in the keyring`)
+	same, changed, err := both.Rewrap(moved, place)
+	require.NoError(t, err)
+	require.False(t, changed)
+	require.Equal(t, moved, same)
+}
+
+func TestNewKeyringRefuses(t *testing.T) {
+	t.Parallel()
+	good := key(t, "k")
+	for want, keys := range map[string][]secret.Key{
+		"no key":        {},
+		"31 bytes":      {{ID: "k", Bytes: good.Bytes[:31]}},
+		"there twice":   {good, key(t, "k")},
+		"no key id":     {{ID: "a b", Bytes: good.Bytes}},
+		"is not random": {{ID: "k", Bytes: make([]byte, 32)}},
+		"example key":   {{ID: "k", Bytes: []byte("changemechangemechangemechangeme")}},
+	} {
+		_, err := secret.NewKeyring(keys...)
+		require.ErrorContains(t, err, want)
+	}
+}
+
+func TestParseKeyring(t *testing.T) {
+	t.Parallel()
+	k := key(t, "a")
+	text := "# sealing key first\n\na " + base64.StdEncoding.EncodeToString(k.Bytes) + "\n"
+	r, err := secret.ParseKeyring(secret.New(text))
+	require.NoError(t, err)
+	sealed, err := r.Seal([]byte("v"), place)
+	require.NoError(t, err)
+	_, err = ring(t, k).Open(sealed, place)
+	require.NoError(t, err)
+	for _, bad := range []string{"", "a", "a b c", "a ***", "a " + planted} {
+		_, err := secret.ParseKeyring(secret.New(bad))
+		require.Error(t, err, bad)
+		require.NotContains(t, err.Error(), planted)
+	}
+}
+
+func TestLoadOrCreateKeyring(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "keyring")
+	rings := make([]*secret.Keyring, 8)
+	var wg sync.WaitGroup
+	for i := range rings {
+		wg.Go(func() { rings[i], _ = secret.LoadOrCreateKeyring(path) })
+	}
+	wg.Wait()
+	require.NotNil(t, rings[0])
+	sealed, err := rings[0].Seal([]byte("v"), place)
+	require.NoError(t, err)
+	for _, r := range rings {
+		require.NotNil(t, r)
+		_, err := r.Open(sealed, place)
+		require.NoError(t, err, "racing starts agree on one key")
+	}
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+	left, err := os.ReadDir(filepath.Dir(path))
+	require.NoError(t, err)
+	require.Len(t, left, 1)
+
+	require.NoError(t, os.Chmod(path, 0o640))
+	_, err = secret.LoadOrCreateKeyring(path)
+	require.ErrorContains(t, err, "chmod 600")
+	require.NoError(t, os.Truncate(path, 0))
+	require.NoError(t, os.Chmod(path, 0o600))
+	_, err = secret.LoadOrCreateKeyring(path)
+	require.ErrorContains(t, err, "no key", "an emptied file is a fault, never a new key")
+	_, err = secret.LoadOrCreateKeyring(filepath.Join(path, "not-a-folder"))
+	require.Error(t, err)
+}

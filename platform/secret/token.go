@@ -1,0 +1,83 @@
+package secret
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"math/big"
+	"strings"
+)
+
+// Kinds of opaque tokens.
+const (
+	KindIngest     = "ing" // a run's reports
+	KindDeployment = "dtk" // calls of one deployment
+	KindRefresh    = "rft" // a session's refresh cookie
+	KindFleetJoin  = "fjt" // an agent's first contact
+	KindShare      = "shr" // a public link
+	KindDevice     = "dvc" // the device flow's poll
+)
+
+const (
+	kindLength = 3
+	bodyLength = 43 // base62 digits of 256 bits
+	sumLength  = 6  // base62 digits of a CRC32
+	base62     = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+)
+
+// Mint makes a token of 256 bits from r: "<kind>_<43 base62><6 base62 of the
+// CRC32 of all before>". The checksum lets a scanner or a server drop a mistyped
+// token without a look-up; it guards nothing.
+func Mint(r io.Reader, kind string) (String, error) {
+	if len(kind) != kindLength || strings.Trim(kind, "abcdefghijklmnopqrstuvwxyz") != "" {
+		return String{}, fmt.Errorf("mint token: %q is not a kind of %d lower-case letters", kind, kindLength)
+	}
+	var raw [32]byte
+	if _, err := io.ReadFull(r, raw[:]); err != nil {
+		return String{}, fmt.Errorf("mint token: read random bytes: %w", err)
+	}
+	head := kind + "_" + encode(new(big.Int).SetBytes(raw[:]), bodyLength)
+	return New(head + checksum(head)), nil
+}
+
+// Kind is the kind of a well-formed token and empty for anything else.
+func Kind(s string) string {
+	const headLength = kindLength + 1 + bodyLength
+	if len(s) != headLength+sumLength || s[kindLength] != '_' || s[headLength:] != checksum(s[:headLength]) {
+		return ""
+	}
+	if strings.Trim(s[:kindLength], "abcdefghijklmnopqrstuvwxyz") != "" || strings.Trim(s[kindLength+1:], base62) != "" {
+		return ""
+	}
+	return s[:kindLength]
+}
+
+// Parse checks a token's kind and checksum and gives the hash under which the
+// owner stores it. ok says only that the token could have been issued.
+func Parse(kind, s string) (hash []byte, ok bool) {
+	if kind == "" || Kind(s) != kind {
+		return nil, false
+	}
+	return Hash(s), true
+}
+
+// Hash is the SHA-256 of the whole token, the only form of it that is stored.
+func Hash(s string) []byte {
+	sum := sha256.Sum256([]byte(s))
+	return sum[:]
+}
+
+func checksum(head string) string {
+	return encode(big.NewInt(int64(crc32.ChecksumIEEE([]byte(head)))), sumLength)
+}
+
+func encode(n *big.Int, width int) string {
+	digits := make([]byte, width)
+	base, rest := big.NewInt(int64(len(base62))), new(big.Int)
+	for i := width - 1; i >= 0; i-- {
+		n.QuoRem(n, base, rest)
+		digits[i] = base62[rest.Int64()]
+	}
+	return string(digits)
+}
