@@ -1,0 +1,44 @@
+package pysdk_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	pysdk "github.com/signalbox-dev/signalbox/sdk/python"
+)
+
+func TestFilesHoldTheWholePackage(t *testing.T) {
+	t.Parallel()
+	tree, err := pysdk.Files()
+	require.NoError(t, err)
+
+	onDisk, err := filepath.Glob("src/signalbox/*.py")
+	require.NoError(t, err)
+	require.NotEmpty(t, onDisk)
+	for _, path := range append(onDisk, "src/signalbox/py.typed") {
+		want, err := os.ReadFile(path)
+		require.NoError(t, err)
+		got, err := fs.ReadFile(tree, "signalbox/"+filepath.Base(path))
+		require.NoError(t, err)
+		require.Equal(t, string(want), string(got), path)
+	}
+}
+
+func TestFilesHoldNothingElse(t *testing.T) {
+	t.Parallel()
+	tree, err := pysdk.Files()
+	require.NoError(t, err)
+
+	found, err := fs.ReadDir(tree, ".")
+	require.NoError(t, err)
+	require.Len(t, found, 1, "a folder on PYTHONPATH must offer signalbox and shadow nothing")
+	require.Equal(t, "signalbox", found[0].Name())
+	for _, needed := range []string{"__init__.py", "__main__.py", "run.py", "py.typed"} {
+		_, err := fs.Stat(tree, "signalbox/"+needed)
+		require.NoError(t, err)
+	}
+}

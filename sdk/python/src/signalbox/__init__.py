@@ -1,0 +1,61 @@
+"""Reports a training run to a Signalbox control plane. Standard library only.
+
+    import signalbox
+
+    with signalbox.init() as run:
+        run.starting()
+        run.hparams(config)
+        run.running()                       # training begins: the billing start
+        for step in range(steps):
+            run.log({"train/loss": loss}, step=step)
+        run.artifact("out/model", kind="hf_export", format="safetensors", step=steps)
+
+What `init` needs stands in the SERVICE_JOB_* environment that the platform injects.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Mapping, Optional
+
+from .config import load
+from .errors import ConfigError, IngestError, SignalboxError, SpoolError, UndeliveredError
+from .policy import Policy
+from .run import Run
+from .signals import at_exit, on_term
+from .sinks import Offline, Online, Sink
+
+__version__ = "0.1.0"
+__all__ = [
+    "ConfigError",
+    "IngestError",
+    "Policy",
+    "Run",
+    "SignalboxError",
+    "SpoolError",
+    "UndeliveredError",
+    "init",
+]
+
+
+def init(
+    *,
+    on_error: str = "raise",
+    policy: Optional[Policy] = None,
+    env: Optional[Mapping[str, str]] = None,
+    handle_sigterm: bool = True,
+) -> Run:
+    """The run that SERVICE_JOB_* names; ConfigError unless SERVICE_JOB_ENABLED is "0" or "1".
+
+    No request is made here. Reports that an earlier process of the run left in the spool folder
+    are sent before this process's own.
+    """
+    config = load(os.environ if env is None else env)
+    steer = policy or Policy()
+    sink: Sink = Online(config, steer) if config.enabled else Offline(config)
+    run = Run(sink, steer, on_error)
+    if config.enabled:
+        at_exit(run.finish, steer)
+        if handle_sigterm:
+            on_term(run.flush, steer)
+    return run

@@ -1,0 +1,52 @@
+"""python -m signalbox flush DIR: deliver what dead processes of the run left in a spool folder."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import List, Optional
+
+from .config import load
+from .errors import ConfigError
+from .outbox import Outbox
+from .policy import Policy
+
+
+def main(argv: Optional[List[str]] = None) -> int:
+    """0 where all is delivered, 1 where something is not, 2 for a wrong configuration."""
+    parser = argparse.ArgumentParser(prog="python -m signalbox")
+    commands = parser.add_subparsers(dest="command", required=True)
+    flush = commands.add_parser("flush", help="deliver what a spool folder still holds")
+    flush.add_argument("dir", help="the folder that SERVICE_JOB_SPOOL_DIR named")
+    flush.add_argument("--timeout", type=float, default=60.0, help="seconds, 60 by default")
+    args = parser.parse_args(argv)
+    try:
+        return _flush(args.dir, args.timeout)
+    except ConfigError as err:
+        print(f"signalbox: {err}", file=sys.stderr)
+        return 2
+
+
+def _flush(folder: str, timeout: float) -> int:
+    config = load(os.environ)
+    if not config.enabled:
+        raise ConfigError('flush needs SERVICE_JOB_ENABLED "1" and the run\'s endpoint and token')
+    if not os.path.isdir(folder):
+        raise ConfigError(f"there is no folder {folder}")
+    box = Outbox(config, folder, Policy())
+    found, left_alone = box.adopt_orphans()
+    box.flush(timeout)
+    owed = box.close()
+    print(f"signalbox: {found - owed} of {found} report(s) delivered")
+    for name in left_alone:
+        print(f"signalbox: {name}: in use, or of another run", file=sys.stderr)
+    for error in box.refused:
+        print(f"signalbox: refused: {error}", file=sys.stderr)
+    if owed:
+        print(f"signalbox: {box.closed_by or box.fault or 'time ran out'}", file=sys.stderr)
+    return 1 if owed or box.refused or left_alone else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,175 @@
+"""What one writer still owes the control plane, stream by stream.
+
+Reports of a stream leave in the order of the calls, one request at a time. Streams do not wait for
+each other, but for lifecycle and artifact: those wait until all that was reported before is
+answered. Not thread-safe: used under the outbox's lock.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Deque, Dict, List, NamedTuple, Optional
+
+from .policy import Policy
+from .recover import Left
+from .spool import Record, Spool
+from .wire import BARRIERS, LISTS, STREAMS, body
+
+FOREVER = float("inf")
+# Answers of failure after which the log stream, which must never harm a run, holds up nobody.
+LOG_PATIENCE = 3
+
+
+class Batch(NamedTuple):
+    """One request, fixed in the spool."""
+
+    stream: str
+    seq: int
+    records: List[Record]
+
+
+class Lane:
+    """One stream of one writer: the requests fixed, then the reports not yet in a request."""
+
+    def __init__(self, stream: str) -> None:
+        self.stream = stream
+        self.batches: Deque[Batch] = deque()
+        self.pending: Deque[Record] = deque()
+        self.points = 0
+        self.size = 0
+        self.born = 0.0  # when the oldest pending report came, monotonic seconds
+        self.failures = 0
+        self.not_before = 0.0
+
+    def add(self, record: Record, now: float) -> None:
+        """Queue a report."""
+        if not self.pending:
+            self.born = now
+        self.pending.append(record)
+        self.points += record.points
+        self.size += record.size
+
+    def oldest(self) -> float:
+        """Number of the oldest report not answered, FOREVER for none."""
+        if self.batches:
+            return self.batches[0].records[0].n
+        return self.pending[0].n if self.pending else FOREVER
+
+    @property
+    def stuck(self) -> bool:
+        """Whether this lane has lost its right to be waited for."""
+        return self.stream == "logs" and self.failures >= LOG_PATIENCE
+
+    def owed(self) -> int:
+        """How many reports are not answered."""
+        return len(self.pending) + sum(len(b.records) for b in self.batches)
+
+    def due(self, policy: Policy, urgent: float) -> float:
+        """When the lane's next request may leave, monotonic seconds."""
+        if self.batches or not self.pending:
+            return self.not_before if self.batches else FOREVER
+        full = self.points >= policy.max_points or self.size >= policy.max_bytes
+        if full or self.stream not in LISTS or self.pending[0].n <= urgent:
+            return self.not_before
+        return max(self.not_before, self.born + policy.linger)
+
+    def take(self, policy: Policy, now: float) -> List[Record]:
+        """Remove from pending what the next request holds: at least one report."""
+        taken = [self.pending.popleft()]
+        points, size = taken[0].points, taken[0].size
+        while self.pending and self.stream in LISTS:
+            points += self.pending[0].points
+            size += self.pending[0].size
+            if points > policy.max_points or size > policy.max_bytes:
+                break
+            taken.append(self.pending.popleft())
+        self.points -= sum(r.points for r in taken)
+        self.size -= sum(r.size for r in taken)
+        self.born = now
+        return taken
+
+
+class Backlog:
+    """One writer: its spool and its lanes."""
+
+    def __init__(self, spool: Spool, policy: Policy) -> None:
+        self.spool = spool
+        self.urgent: float = -1.0  # reports up to this number do not wait for company
+        self.lanes: Dict[str, Lane] = {stream: Lane(stream) for stream in STREAMS}
+        self._policy = policy
+
+    @classmethod
+    def restore(cls, left: Left, policy: Policy) -> Backlog:
+        """What a dead writer left behind, all of it urgent."""
+        backlog = cls(left.spool, policy)
+        backlog.urgent = FOREVER
+        for stream, seq, records in left.batches:
+            backlog.lanes[stream].batches.append(Batch(stream, seq, records))
+        for record in left.pending:
+            backlog.lanes[record.stream].add(record, 0.0)
+        return backlog
+
+    def put(self, stream: str, count: int, fragment: bytes, now: float) -> int:
+        """Spool and queue one report; answers its number."""
+        record = self.spool.append(stream, count, fragment)
+        self.lanes[stream].add(record, now)
+        if stream in BARRIERS:
+            self.urgent = max(self.urgent, record.n)
+        return record.n
+
+    def next_lane(self, now: float, earlier_done: bool) -> Optional[Lane]:
+        """The lane whose turn it is, the one with the oldest report; None where none is due."""
+        ready = [x for x in self.lanes.values() if x.due(self._policy, self.urgent) <= now]
+        ready = [x for x in ready if self._free(x, earlier_done)]
+        return min(ready, key=Lane.oldest, default=None)
+
+    def wake_at(self, earlier_done: bool) -> float:
+        """When a lane is due next, were no answer to come before, monotonic seconds."""
+        free = (x for x in self.lanes.values() if self._free(x, earlier_done))
+        return min((x.due(self._policy, self.urgent) for x in free), default=FOREVER)
+
+    def _free(self, lane: Lane, earlier_done: bool) -> bool:
+        if lane.stream not in BARRIERS:
+            return True
+        others = (x for x in self.lanes.values() if x is not lane and not x.stuck)
+        return earlier_done and all(x.oldest() > lane.oldest() for x in others)
+
+    def plan(self, lane: Lane, now: float) -> Batch:
+        """The lane's next request, fixed in the spool before anyone sends it."""
+        if not lane.batches:
+            records = lane.take(self._policy, now)
+            try:
+                seq = self.spool.seal(lane.stream, records)
+            except Exception:
+                for record in reversed(records):
+                    lane.pending.appendleft(record)
+                lane.points += sum(r.points for r in records)
+                lane.size += sum(r.size for r in records)
+                raise
+            lane.batches.append(Batch(lane.stream, seq, records))
+        return lane.batches[0]
+
+    def key(self, batch: Batch) -> str:
+        """The request's Idempotency-Key."""
+        return f"{self.spool.writer}:{batch.seq}"
+
+    def body(self, batch: Batch) -> bytes:
+        """The request's bytes, read back from the spool."""
+        fragments = [self.spool.read(record) for record in batch.records]
+        return body(self.spool.run_id, batch.stream, fragments)
+
+    def answered(self, lane: Lane, status: int) -> None:
+        """The lane's first request is done with: remember it and go on."""
+        batch = lane.batches.popleft()
+        lane.failures, lane.not_before = 0, 0.0
+        self.spool.settle(lane.stream, batch.seq, status)
+        self.spool.drop_before(int(min(self.oldest(), self.spool.next_n)))
+
+    def oldest(self, with_stuck: bool = True) -> float:
+        """Number of the oldest report of any stream not answered, FOREVER for none."""
+        lanes = (x for x in self.lanes.values() if with_stuck or not x.stuck)
+        return min(x.oldest() for x in lanes)
+
+    def owed(self, logs: bool = True) -> int:
+        """How many reports are not answered."""
+        return sum(x.owed() for x in self.lanes.values() if logs or x.stream != "logs")

@@ -1,0 +1,63 @@
+"""The SERVICE_JOB_* environment, checked before anything is reported."""
+
+from __future__ import annotations
+
+from typing import Mapping, NamedTuple, Optional
+from urllib.parse import urlsplit
+
+from .errors import ConfigError
+
+
+class Config(NamedTuple):
+    """What the platform injected into this process."""
+
+    enabled: bool
+    endpoint: str
+    run_id: str
+    token: str
+    spool_dir: Optional[str]
+    workdir: Optional[str]
+    local_dir: Optional[str]
+
+    def __repr__(self) -> str:
+        return f"Config(enabled={self.enabled}, endpoint={self.endpoint!r}, run_id={self.run_id!r})"
+
+
+def load(env: Mapping[str, str]) -> Config:
+    """Read the environment; ConfigError names the variable that is wrong."""
+    flag = env.get("SERVICE_JOB_ENABLED")
+    if flag not in ("0", "1"):
+        got = "unset" if flag is None else repr(flag)
+        raise ConfigError(f'SERVICE_JOB_ENABLED must be "0" or "1", it is {got}')
+    config = Config(
+        enabled=flag == "1",
+        endpoint=env.get("SERVICE_JOB_ENDPOINT", "").rstrip("/"),
+        run_id=env.get("SERVICE_JOB_RUN_ID", ""),
+        token=env.get("SERVICE_JOB_TOKEN", ""),
+        spool_dir=env.get("SERVICE_JOB_SPOOL_DIR") or None,
+        workdir=env.get("SERVICE_JOB_WORKDIR") or None,
+        local_dir=env.get("SERVICE_JOB_DIR") or None,
+    )
+    if config.enabled:
+        _check(config)
+    return config
+
+
+def _check(config: Config) -> None:
+    required = (
+        ("SERVICE_JOB_ENDPOINT", config.endpoint),
+        ("SERVICE_JOB_RUN_ID", config.run_id),
+        ("SERVICE_JOB_TOKEN", config.token),
+    )
+    missing = [name for name, value in required if not value]
+    if missing:
+        raise ConfigError(f'SERVICE_JOB_ENABLED is "1" but {", ".join(missing)} is not set')
+    if not all(33 <= ord(c) < 127 for c in config.token):
+        raise ConfigError("SERVICE_JOB_TOKEN holds a character that no HTTP header can carry")
+    try:
+        parts = urlsplit(config.endpoint)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable or not config.endpoint.isascii():
+        raise ConfigError(f"SERVICE_JOB_ENDPOINT is no http(s) address: {config.endpoint!r}")

@@ -1,0 +1,121 @@
+"""Nested and foreign values to flat scalars, and loudly where that is not possible."""
+
+from __future__ import annotations
+
+import enum
+import operator
+from typing import Any, Dict, Iterator, List, Mapping, Tuple, Union
+
+from .wire import finite
+
+Scalar = Union[int, float]
+MAX_KEY = 256
+_INT64 = 1 << 63
+
+
+def metrics(values: Mapping[str, Any]) -> List[Tuple[str, Scalar]]:
+    """{"a": {"b": 1}} to [("a.b", 1)]; anything that is no single number is a TypeError."""
+    if not isinstance(values, Mapping):
+        raise TypeError(f"log() takes a mapping of names to numbers, got {type(values).__name__}")
+    flat: Dict[str, Scalar] = {}
+    for key, value in _leaves(values, ""):
+        _check_key(key, flat)
+        flat[key] = scalar(key, value)
+    return list(flat.items())
+
+
+def scalar(key: str, value: Any) -> Scalar:
+    """A Python number from a number or a 0-d tensor."""
+    if isinstance(value, (int, float)):
+        return _number(key, value)
+    if isinstance(value, (str, bytes)) or value is None:
+        raise TypeError(f"metric {key!r} is no number: {value!r}")
+    shape = getattr(value, "shape", ())
+    if tuple(shape) != ():
+        raise TypeError(f"metric {key!r} has shape {tuple(shape)}: reduce it to one number first")
+    item = getattr(value, "item", None)
+    plain = item() if callable(item) else value
+    try:
+        return _number(key, plain if isinstance(plain, (int, float)) else float(plain))
+    except (TypeError, ValueError) as err:
+        raise TypeError(f"metric {key!r} is no number: {type(value).__name__}") from err
+
+
+def _number(key: str, value: Scalar) -> Scalar:
+    if isinstance(value, float):
+        return float(value)
+    whole = int(value)
+    try:
+        float(whole)
+    except OverflowError:
+        raise ValueError(f"metric {key!r} is larger than any float") from None
+    return whole
+
+
+def step_of(step: Any) -> int:
+    """A training step: any integer of 64 bits, never a bool or a float."""
+    if isinstance(step, bool):
+        raise TypeError("step is a bool, it must be an integer")
+    whole = operator.index(step)
+    if not -_INT64 <= whole < _INT64:
+        raise ValueError("step does not fit 64 bits")
+    return whole
+
+
+def params(config: Any) -> Dict[str, Any]:
+    """A configuration (dict, dataclass, Namespace, OmegaConf-like) as dot-joined keys."""
+    root = _mapping(config)
+    if root is None:
+        raise TypeError(f"hparams() takes a mapping-like configuration, got {type(config).__name__}")
+    flat: Dict[str, Any] = {}
+    for key, value in _leaves(root, ""):
+        _check_key(key, flat)
+        flat[key] = _param(value)
+    return flat
+
+
+def _leaves(values: Mapping[Any, Any], prefix: str) -> Iterator[Tuple[str, Any]]:
+    for name, value in values.items():
+        key = f"{prefix}{name}"
+        inner = _mapping(value)
+        if inner:
+            yield from _leaves(inner, key + ".")
+        elif inner is not None:
+            continue
+        elif isinstance(value, (list, tuple)) and any(_mapping(v) is not None for v in value):
+            yield from _leaves(dict(enumerate(value)), key + ".")
+        else:
+            yield key, value
+
+
+def _mapping(value: Any) -> Any:
+    """The value as a mapping when it is one in spirit, else None."""
+    if isinstance(value, Mapping):
+        return value
+    if isinstance(value, type) or value is None:
+        return None
+    fields = getattr(value, "__dataclass_fields__", None)
+    if fields is not None:
+        return {name: getattr(value, name) for name in fields}
+    if type(value).__name__ in ("Namespace", "SimpleNamespace"):
+        return vars(value)
+    if callable(getattr(value, "items", None)) and callable(getattr(value, "keys", None)):
+        return dict(value.items())
+    return None
+
+
+def _param(value: Any) -> Any:
+    if isinstance(value, enum.Enum):
+        return value.name
+    if isinstance(value, (set, frozenset)):
+        return sorted((finite(v) for v in value), key=str)
+    if callable(value):
+        return getattr(value, "__qualname__", None) or str(value)
+    return finite(value)
+
+
+def _check_key(key: str, seen: Mapping[str, Any]) -> None:
+    if not key or len(key) > MAX_KEY or "\x00" in key:
+        raise ValueError(f"a key must have 1 to {MAX_KEY} characters and no NUL: {key[:80]!r}")
+    if key in seen:
+        raise ValueError(f"two values end up under the same key {key!r}")

@@ -1,0 +1,40 @@
+"""Fork safety: every open outbox is locked over a fork and starts afresh in the child."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from typing import TYPE_CHECKING, Callable, List
+
+if TYPE_CHECKING:
+    from .outbox import Outbox
+
+    Predicate = Callable[[], bool]
+
+_open: "weakref.WeakSet[Outbox]" = weakref.WeakSet()
+_held: List["Outbox"] = []
+
+
+def watch(outbox: Outbox) -> None:
+    """Look after this outbox for as long as it lives."""
+    _open.add(outbox)
+
+
+def _before() -> None:
+    _held.extend(_open)
+    for outbox in _held:
+        outbox.before_fork()
+
+
+def _in_parent() -> None:
+    while _held:
+        _held.pop().after_fork_in_parent()
+
+
+def _in_child() -> None:
+    while _held:
+        _held.pop().after_fork_in_child()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)

@@ -1,0 +1,215 @@
+"""Everything between a call that reports and the control plane that stores it.
+
+`put` writes to the spool and returns. One daemon thread, the sender, owns the connection. One lock
+guards all state and is never held while the network is waited for. A forked child starts afresh:
+its own writer, its own sender, nothing of its parent's to deliver.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import threading
+import time
+from typing import List, Optional, Sequence, Tuple
+
+from . import forks
+from .backlog import FOREVER, Backlog
+from .config import Config
+from .errors import IngestError, SignalboxError, UndeliveredError
+from .policy import Policy
+from .recover import adopt, writers
+from .sender import Sender
+from .spool import Spool
+from .transport import Transport
+
+
+class Outbox:
+    """The reports of one process for one run."""
+
+    def __init__(self, config: Config, root: str, policy: Policy, temporary: bool = False) -> None:
+        self.config = config
+        self.root = root
+        self.policy = policy
+        self.cond = threading.Condition()
+        self.backlogs: List[Backlog] = []  # adopted ones first, this process's own last
+        self.refused: List[IngestError] = []
+        self.closed_by: Optional[IngestError] = None  # the credential itself was refused
+        self.fault: Optional[str] = None  # what the network said last
+        self.paused_until = 0.0
+        self.outages = 0  # failures to reach the server at all, in a row
+        self.wake_time = FOREVER
+        self.stopping = False
+        self.draw = random.Random().random  # never the global generator: training seeds that one
+        self.own: Optional[Backlog] = None  # of this process; the others are adopted
+        self._raised = 0
+        self._temporary = temporary
+        self._warned = False
+        self._thread: Optional[threading.Thread] = None
+        forks.watch(self)
+
+    def open(self) -> None:
+        """Make this process's spool and take over those of dead processes of the same run."""
+        with self.cond:
+            self._open(adopting=True)
+
+    def adopt_orphans(self) -> Tuple[int, List[str]]:
+        """Take over dead writers' spools: reports now owed, and the writers left alone."""
+        found, left_alone = 0, []
+        with self.cond:
+            held = {b.spool.writer for b in self.backlogs}
+            for name in writers(self.root):
+                if name in held:
+                    continue
+                left = adopt(self.root, name, self.config.run_id, self.policy.segment_bytes)
+                if left is None:
+                    left_alone.append(name)
+                    continue
+                if left.damaged:
+                    self.warn(f"{left.damaged} report(s) in {left.spool.folder} are damaged")
+                backlog = Backlog.restore(left, self.policy)
+                found += backlog.owed()
+                own = 1 if self.own is not None else 0
+                self.backlogs.insert(len(self.backlogs) - own, backlog)
+            if found:
+                self._start()
+                self.cond.notify_all()
+        return found, left_alone
+
+    def put(self, stream: str, items: Sequence[Tuple[bytes, int]]) -> int:
+        """Keep reports of (JSON, points), each safe once this returns; the last one's number."""
+        with self.cond:
+            own = self._open()
+            now = time.monotonic()
+            last = -1
+            for fragment, count in items:
+                last = own.put(stream, count, fragment, now)
+            due = own.lanes[stream].due(self.policy, own.urgent)
+            if max(due, self.paused_until) < self.wake_time:
+                self.cond.notify_all()
+            return last
+
+    def settle(self, n: int, timeout: float) -> None:
+        """Wait until report n and all before it are answered; UndeliveredError if they are not."""
+        with self.cond:
+            own = self._open()
+            own.urgent = max(own.urgent, n)
+            self._kick()
+            if not self._wait(lambda: own.oldest(with_stuck=False) > n, timeout):
+                raise self.undelivered()
+
+    def flush(self, timeout: float) -> bool:
+        """Wait until everything put so far, logs too, is answered; False when time runs out."""
+        with self.cond:
+            marks = [(b, b.spool.next_n - 1) for b in self.backlogs]
+            for backlog, n in marks:
+                backlog.urgent = max(backlog.urgent, n)
+            self._kick()
+            return self._wait(lambda: all(b.oldest(False) > n for b, n in marks), timeout)
+
+    def check(self) -> None:
+        """Raise the first refusal that no call has raised yet."""
+        with self.cond:
+            if self.closed_by is not None:
+                raise self.closed_by
+            if self._raised < len(self.refused):
+                self._raised += 1
+                raise self.refused[self._raised - 1]
+
+    def close(self) -> int:
+        """Stop the sender, release the spools, delete the delivered ones; reports still owed."""
+        with self.cond:
+            self.stopping = True
+            self.cond.notify_all()
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(self.policy.request_timeout if not self.owed() else 0.2)
+        with self.cond:
+            owed = self.owed()
+            for backlog in self.backlogs:
+                backlog.spool.close(remove=backlog.owed() == 0)
+            self.backlogs, self.own = [], None
+        if self._temporary and not os.listdir(self.root):
+            os.rmdir(self.root)
+        return owed
+
+    def owed(self, logs: bool = True) -> int:
+        """How many reports are not answered."""
+        with self.cond:
+            return sum(b.owed(logs) for b in self.backlogs)
+
+    def undelivered(self) -> SignalboxError:
+        """What to raise when time ran out."""
+        if self.closed_by is not None:
+            return self.closed_by
+        return UndeliveredError(self.owed(), self.root, self.fault)
+
+    def warn(self, words: str) -> None:
+        """One line on stderr."""
+        print(f"signalbox: {words}", file=sys.stderr, flush=True)
+
+    def warn_once(self, words: str) -> None:
+        """One line on stderr the first time the network fails."""
+        if not self._warned:
+            self._warned = True
+            self.warn(f"{words}; reports are kept in {self.root} and sent again")
+
+    def retire(self, backlog: Backlog) -> None:
+        """An adopted writer is delivered: nothing of it need stay."""
+        self.backlogs.remove(backlog)
+        backlog.spool.close(remove=True)
+
+    def _open(self, adopting: bool = False) -> Backlog:
+        if self.own is None:
+            if self.stopping:
+                raise SignalboxError("this run is finished: nothing can be reported any more")
+            os.makedirs(self.root, mode=0o700, exist_ok=True)
+            if adopting:
+                self.adopt_orphans()
+            spool = Spool.create(self.root, self.config.run_id, self.policy.segment_bytes)
+            self.own = Backlog(spool, self.policy)
+            self.backlogs.append(self.own)
+            self._start()
+        return self.own
+
+    def _start(self) -> None:
+        if self._thread is None:
+            config = self.config
+            transport = Transport(config.endpoint, config.token, self.policy.request_timeout)
+            sender = Sender(self, transport)
+            self._thread = threading.Thread(target=sender.run, name="signalbox", daemon=True)
+            self._thread.start()
+
+    def _kick(self) -> None:
+        if self.outages:  # someone waits now: try at once, the pause starts over from its base
+            self.paused_until, self.outages = 0.0, 1
+        self.cond.notify_all()
+
+    def _wait(self, done: "forks.Predicate", timeout: float) -> bool:
+        deadline = time.monotonic() + timeout
+        while not done():
+            left = deadline - time.monotonic()
+            if left <= 0 or self.closed_by is not None:
+                return False
+            self.cond.wait(min(left, 1.0))
+        return True
+
+    def before_fork(self) -> None:
+        """Hold the lock, so that the child sees whole state."""
+        self.cond.acquire()
+
+    def after_fork_in_parent(self) -> None:
+        """Go on."""
+        self.cond.release()
+
+    def after_fork_in_child(self) -> None:
+        """Forget the parent's spools and sender; the first report opens new ones."""
+        self.cond = threading.Condition()
+        for backlog in self.backlogs:
+            backlog.spool.close(remove=False)
+        self.backlogs, self.refused = [], []
+        self.own, self._thread, self._raised = None, None, 0
+        self.paused_until, self.outages, self.wake_time = 0.0, 0, FOREVER
+        self.draw = random.Random().random
+        self._temporary = False

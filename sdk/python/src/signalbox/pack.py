@@ -1,0 +1,71 @@
+"""A folder as one tar, the same bytes whenever its contents are the same; and digests."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from typing import TYPE_CHECKING, List, Tuple
+
+if TYPE_CHECKING:
+    import tarfile
+
+
+def pack(folder: str) -> str:
+    """Write `<folder>.<pid>.tar` next to the folder; the caller deletes it when it was sent."""
+    import tarfile
+
+    folder = os.path.abspath(folder)
+    target = f"{folder}.{os.getpid()}.tar"
+    try:
+        with tarfile.open(target, "w", format=tarfile.PAX_FORMAT, dereference=True) as tar:
+            for path, name in _members(folder):
+                _add(tar, path, name)
+    except BaseException:
+        if os.path.exists(target):
+            os.unlink(target)
+        raise
+    return target
+
+
+def _members(folder: str) -> List[Tuple[str, str]]:
+    found: List[Tuple[str, str]] = []
+    for here, folders, files in os.walk(folder):
+        for name in folders + files:
+            path = os.path.join(here, name)
+            if name in folders and os.path.islink(path):
+                raise ValueError(f"{path} links to a folder: an artifact holds files and folders")
+            found.append((path, os.path.relpath(path, folder).replace(os.sep, "/")))
+    return sorted(found, key=lambda member: member[1])
+
+
+def _add(tar: tarfile.TarFile, path: str, name: str) -> None:
+    """Links to files travel as the files; owner, time and umask leave no trace."""
+    info = tar.gettarinfo(path, name)
+    if info.islnk():  # a second name of a file that is in already: its bytes go in again
+        info.type, info.size = b"0", os.stat(path).st_size
+    if not (info.isfile() or info.isdir()):
+        raise ValueError(f"{path} is neither a file nor a folder")
+    runs = bool(info.mode & stat.S_IXUSR)
+    info.mode = 0o755 if info.isdir() or runs else 0o644
+    info.uid = info.gid = 0
+    info.uname = info.gname = ""
+    info.mtime = 0
+    info.pax_headers = {}
+    if info.isdir():
+        tar.addfile(info)
+        return
+    with open(path, "rb") as file:
+        tar.addfile(info, file)
+
+
+def digest(path: str) -> Tuple[int, str]:
+    """Size in bytes and SHA-256 in hex of a file, read in pieces."""
+    total, sha = 0, hashlib.sha256()
+    with open(path, "rb") as file:
+        while True:
+            piece = file.read(1 << 20)
+            if not piece:
+                return total, sha.hexdigest()
+            total += len(piece)
+            sha.update(piece)

@@ -1,0 +1,28 @@
+"""The numbers that steer batching, retrying and waiting."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Policy(NamedTuple):
+    """Times in seconds, sizes in bytes. The defaults are meant for production."""
+
+    linger: float = 0.5  # how long a report may wait for company
+    max_bytes: int = 512 * 1024  # of one request
+    max_points: int = 1000  # of one request
+    chunk_bytes: int = 1024 * 1024  # of one validation request
+    backoff_base: float = 0.5
+    backoff_cap: float = 30.0
+    request_timeout: float = 30.0
+    settle_timeout: float = 900.0  # lifecycle and artifact calls wait this long for delivery
+    term_timeout: float = 5.0  # flush on SIGTERM before the signal takes its course
+    exit_timeout: float = 10.0  # flush at interpreter exit when finish() was not called
+    sync_every: float = 1.0  # fdatasync of the spool: what a power cut can cost
+    segment_bytes: int = 32 * 1024 * 1024  # of one spool file
+
+
+def backoff(policy: Policy, failures: int, draw: float) -> float:
+    """Seconds before try `failures` + 1, full jitter; `draw` is uniform in [0, 1)."""
+    ceiling = min(policy.backoff_cap, policy.backoff_base * 2.0 ** min(failures - 1, 30))
+    return ceiling * draw

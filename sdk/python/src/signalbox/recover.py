@@ -1,0 +1,146 @@
+"""Reading a spool that another process left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Dict, List, NamedTuple, Optional, Tuple
+
+from .spool import VERSION, Record, Segment, Spool, hold, parse
+
+Key = Tuple[str, int]  # stream, seq
+Span = Tuple[int, int, int]  # first n, last n, number of reports
+
+
+class Left(NamedTuple):
+    """An adopted spool and what in it is still owed, in order."""
+
+    spool: Spool
+    batches: List[Tuple[str, int, List[Record]]]  # planned, not answered
+    pending: List[Record]  # not planned
+    damaged: int  # requests or reports that cannot be rebuilt
+
+
+def writers(root: str) -> List[str]:
+    """Names of the writers in a spool folder, oldest first."""
+    try:
+        found = [e for e in os.scandir(root) if e.is_dir() and not e.name.startswith(".")]
+    except FileNotFoundError:
+        return []
+    found = [e for e in found if os.path.exists(os.path.join(e.path, "lock"))]
+    return [e.name for e in sorted(found, key=_age)]
+
+
+def _age(entry: os.DirEntry[str]) -> Tuple[int, str]:
+    try:
+        return os.stat(os.path.join(entry.path, "lock")).st_mtime_ns, entry.name
+    except OSError:
+        return 0, entry.name
+
+
+def adopt(root: str, writer: str, run_id: str, limit: int) -> Optional[Left]:
+    """Take over a dead writer's spool; None where it lives, is gone, or is another run's."""
+    folder = os.path.join(root, writer)
+    try:
+        lock = os.open(os.path.join(folder, "lock"), os.O_RDWR)
+    except OSError:
+        return None
+    if not hold(lock):
+        os.close(lock)
+        return None
+    spool = Spool(folder, writer, run_id, lock, limit)
+    scan = _Scan(spool)
+    names = sorted(n for n in _listing(folder) if n.endswith(".log") and n[:-4].isdigit())
+    for name in names:
+        scan.segment(int(name[:-4]))
+    if not names or scan.run_id != run_id:
+        spool.close(remove=not names)
+        return None
+    return scan.result()
+
+
+def _listing(folder: str) -> List[str]:
+    try:
+        return os.listdir(folder)
+    except FileNotFoundError:
+        return []
+
+
+class _Scan:
+    def __init__(self, spool: Spool) -> None:
+        self.spool = spool
+        self.run_id: Optional[str] = None
+        self.records: Dict[str, List[Record]] = {}
+        self.batches: Dict[Key, Span] = {}
+        self.settled: Dict[Key, int] = {}
+        self.damaged = 0
+
+    def segment(self, number: int) -> None:
+        """Read one file; what was being written when its process died is cut off."""
+        segment = Segment(self.spool.folder, number)
+        self.spool.segments[number] = segment
+        offset = 0
+        with open(segment.path, "rb") as file:
+            for raw in file:
+                if not raw.endswith(b"\n"):
+                    os.ftruncate(segment.fd, offset)
+                    segment.size = offset
+                    break
+                parsed = parse(raw[:-1])
+                if parsed is None:
+                    self.damaged += 1
+                else:
+                    self._line(segment, offset, *parsed)
+                offset += len(raw)
+
+    def _line(self, segment: Segment, offset: int, kind: bytes, rest: bytes) -> None:
+        if kind == b"H":
+            self._header(json.loads(rest))
+        elif kind == b"R":
+            n, stream, count, fragment = rest.split(b" ", 3)
+            at = offset + 11 + len(rest) - len(fragment)
+            record = Record(int(n), stream.decode(), int(count), segment.number, at, len(fragment))
+            self.records.setdefault(record.stream, []).append(record)
+            segment.last_n = record.n
+            self.spool.next_n = record.n + 1
+        elif kind == b"B":
+            stream, seq, first, last, k = rest.split(b" ")
+            name = stream.decode()
+            self.batches[name, int(seq)] = (int(first), int(last), int(k))
+            self.spool.next_seq[name] = int(seq) + 1
+        elif kind == b"A":
+            stream, seq, status = rest.split(b" ")
+            self.settled[stream.decode(), int(seq)] = int(status)
+
+    def _header(self, head: Dict[str, object]) -> None:
+        known = head.get("v") == VERSION and isinstance(head.get("run_id"), str)
+        self.run_id = str(head["run_id"]) if known else None
+        n, seqs = head.get("next_n"), head.get("next_seq")
+        if isinstance(n, int):
+            self.spool.next_n = max(self.spool.next_n, n)
+        if isinstance(seqs, dict):
+            self.spool.next_seq.update(seqs)
+
+    def result(self) -> Left:
+        """Pair requests with their reports; what no request names is pending."""
+        owed: List[Tuple[str, int, List[Record]]] = []
+        pending: List[Record] = []
+        for stream, records in self.records.items():
+            planned = [(q, *span) for (s, q), span in sorted(self.batches.items()) if s == stream]
+            position = 0
+            for seq, first, last, k in planned:
+                while position < len(records) and records[position].n < first:
+                    position += 1
+                start = position
+                while position < len(records) and records[position].n <= last:
+                    position += 1
+                if (stream, seq) in self.settled:
+                    continue
+                if position - start == k:
+                    owed.append((stream, seq, records[start:position]))
+                else:
+                    self.damaged += 1
+            pending.extend(records[position:])
+        owed.sort(key=lambda batch: batch[2][0].n)
+        pending.sort()
+        return Left(self.spool, owed, pending, self.damaged)

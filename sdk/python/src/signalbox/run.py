@@ -1,0 +1,221 @@
+"""The run as training code sees it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from types import TracebackType
+from typing import Any, Iterable, List, Mapping, Optional, Sequence, Tuple, Type
+
+from . import flatten, machine, samples as shapes
+from .capture import Capture
+from .errors import SignalboxError
+from .pack import pack
+from .policy import Policy
+from .sinks import Sink, undelivered
+from .wire import EVENTS, KINDS, encode, finite, now, number
+
+LOG_PIECE = 64 * 1024  # characters of one log chunk
+
+
+class Run:
+    """Reports of one training run. Safe to use from several threads.
+
+    Every call but `text` fails loudly: it raises what the control plane refused since the last
+    call. With on_error="warn" that goes to stderr instead, and wrong arguments alone still raise.
+    """
+
+    def __init__(self, sink: Sink, policy: Policy, on_error: str) -> None:
+        if on_error not in ("raise", "warn"):
+            raise ValueError('on_error is "raise" or "warn"')
+        self._sink = sink
+        self._policy = policy
+        self._warns = on_error == "warn"
+        self._capture: Optional[Capture] = None
+        self._ended: Optional[str] = None
+        self._finished = False
+        self._lock = threading.Lock()
+        self._pid = os.getpid()
+
+    def starting(self) -> None:
+        """Code is there, preparation begins. Returns once the control plane has stored it."""
+        self._lifecycle("starting")
+
+    def running(self) -> None:
+        """Training begins now: this is the billing start."""
+        self._lifecycle("running")
+
+    def succeeded(self) -> None:
+        """The run reached its goal; all that was reported before is delivered first."""
+        self._lifecycle("succeeded")
+
+    def failed(self, message: str = "") -> None:
+        """The run did not reach its goal; the message goes to its log."""
+        if message:
+            self.text(f"failed: {message}")
+        self._lifecycle("failed")
+
+    def hparams(self, config: Any) -> None:
+        """Merge a configuration: nested dict, dataclass, Namespace, OmegaConf-like."""
+        params = flatten.params(config)
+        if params:
+            self._report("hparams", [(encode({"params": params}), 1)])
+
+    def log(self, values: Mapping[str, Any], step: int) -> None:
+        """Metrics of one step; nested names are joined by dots, each value is one number."""
+        at, ts = flatten.step_of(step), now()
+        points = [
+            encode({"key": key, "step": at, "value": number(value), "ts": ts})
+            for key, value in flatten.metrics(values)
+        ]
+        self._points("metrics", points)
+
+    def validation(
+        self,
+        step: int,
+        samples: Sequence[Mapping[str, Any]],
+        avg_reward: Optional[float] = None,
+        accuracy: Optional[float] = None,
+    ) -> None:
+        """A round of sample conversations; large rounds are split by bytes."""
+        at, limit = flatten.step_of(step), self._policy.chunk_bytes
+        rounds = shapes.chunks(at, samples, avg_reward, accuracy, limit)
+        self._report("validation", [(chunk, 1) for chunk in rounds])
+
+    def text(self, line: str) -> None:
+        """A line of the run's log. Never raises: the log must not harm the run."""
+        try:
+            whole = f"{line}\n".replace("\x00", "\ufffd")
+            pieces = [whole[i : i + LOG_PIECE] for i in range(0, len(whole), LOG_PIECE)]
+            self._sink.put("logs", [(encode(piece), 1) for piece in pieces])
+        except Exception:
+            return
+
+    def capture_output(self) -> None:
+        """From now on standard output and error go to the log too, children's included."""
+        with self._lock:
+            if self._capture is None:
+                self._capture = Capture(self.text)
+                self._capture.start()
+
+    def artifact(self, path: "str | os.PathLike[str]", kind: str, format: str, step: int) -> str:
+        """Upload a file, or a folder as a tar, and register it; answers its object URI."""
+        if kind not in KINDS:
+            raise ValueError(f"kind {kind!r} is none of {', '.join(KINDS)}")
+        if not format:
+            raise ValueError("format is empty: name the layout, such as safetensors or gguf")
+        at, local = flatten.step_of(step), os.fspath(path)
+        packed = pack(local) if os.path.isdir(local) else None
+        try:
+            return self._store(packed or local, kind, format, at)
+        except (SignalboxError, OSError) as err:
+            if isinstance(err, OSError) or not self._warns:
+                raise
+            self._say(err)
+            return ""
+        finally:
+            if packed is not None:
+                os.unlink(packed)
+
+    def _store(self, file: str, kind: str, format: str, step: int) -> str:
+        self._sink.check()
+        stored = self._sink.upload(file, kind)
+        fields = {"kind": kind, "format": format, "step": step, **stored}
+        n = self._sink.put("artifact", [(encode(fields), 1)])
+        self._sink.settle(n)
+        self._sink.check()
+        return str(stored["path"])
+
+    def environment(self) -> None:
+        """The static picture, once: interpreter, packages, CUDA, GPUs, git, system."""
+        self._report("environment", [(encode(machine.picture()), 1)])
+
+    def benchmark(self, name: str, metric: str, value: float, **fields: Any) -> None:
+        """A score produced elsewhere; fields: version, n, stderr, config_digest, samples_uri."""
+        score = number(flatten.scalar(metric, value))
+        body = {"name": name, "metric": metric, "value": score, **fields}
+        self._report("benchmark", [(encode(finite(body)), 1)])
+
+    def hardware(self, points: Iterable[Mapping[str, Any]]) -> None:
+        """Sampled points of {node, gpu, key, value}; ts is added where it lacks."""
+        ts = now()
+        shaped = [{"ts": ts, **p, "value": number(flatten.scalar(p["key"], p["value"]))} for p in points]
+        self._points("hardware", [encode(finite(p)) for p in shaped])
+
+    def flush(self, timeout: float = 60.0) -> bool:
+        """Wait until all reports so far are answered; False when time runs out."""
+        return self._sink.flush(timeout)
+
+    def finish(self, timeout: float = 60.0) -> int:
+        """Deliver and let go, within `timeout` seconds. Answers (on_error="warn") or raises what
+        is undelivered; that stays in the spool for `python -m signalbox flush`."""
+        with self._lock:
+            if self._finished:
+                return 0
+            self._finished = True
+        if self._capture is not None:
+            self._capture.stop()
+        failure = self._sink.close(timeout)
+        if failure is None:
+            return 0
+        if not self._warns:
+            raise failure
+        self._say(failure)
+        return undelivered(failure)
+
+    def __enter__(self) -> "Run":
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        clean = error is None or (isinstance(error, SystemExit) and error.code in (None, 0))
+        if clean:
+            if self._ended is None:
+                self.succeeded()
+            self.finish()
+            return
+        try:  # the caller's exception matters more than any of ours
+            if self._ended is None:
+                self.failed(_summary(error))
+            self.finish()
+        except Exception as err:
+            self._say(err)
+
+    def _lifecycle(self, event: str) -> None:
+        if event in EVENTS[2:]:
+            self._ended = event
+        if self._capture is not None:
+            self._capture.drain()
+        self._report("lifecycle", [(encode({"event": event, "ts": now()}), 1)], settle=True)
+
+    def _points(self, stream: str, points: List[bytes]) -> None:
+        """Several points make one report, up to what a request holds."""
+        most = self._policy.max_points
+        groups = [points[i : i + most] for i in range(0, len(points), most)]
+        if groups:
+            self._report(stream, [(b",".join(group), len(group)) for group in groups])
+
+    def _report(self, stream: str, items: List[Tuple[bytes, int]], settle: bool = False) -> None:
+        """Kept first, then loud about earlier refusals: nothing is lost to an error."""
+        try:
+            n = self._sink.put(stream, items)
+            if settle:
+                self._sink.settle(n)
+            self._sink.check()
+        except SignalboxError as err:
+            if not self._warns:
+                raise
+            self._say(err)
+
+    def _say(self, err: BaseException) -> None:
+        print(f"signalbox: {err}", file=sys.stderr, flush=True)
+
+
+def _summary(error: Optional[BaseException]) -> str:
+    words = str(error)
+    return type(error).__name__ + (f": {words[:2000]}" if words else "")

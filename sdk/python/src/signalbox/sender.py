@@ -1,0 +1,142 @@
+"""The one thread that speaks to the control plane."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Optional, Tuple
+
+from .backlog import FOREVER, Backlog, Batch, Lane
+from .errors import IngestError, SignalboxError, Unreachable
+from .policy import backoff
+from .transport import Reply, Transport
+from .wire import detail
+
+if TYPE_CHECKING:
+    from .outbox import Outbox
+
+Job = Tuple[Backlog, Lane, Batch, bytes]
+# The token itself is refused: nothing that this process holds will ever be taken with it.
+CREDENTIAL = (401, 403)
+
+
+class Sender:
+    """Sends what is due, oldest first, until the outbox stops."""
+
+    def __init__(self, outbox: Outbox, transport: Transport) -> None:
+        self._box = outbox
+        self._transport = transport
+        self._synced = time.monotonic()
+
+    def run(self) -> None:
+        """The thread's body. Only the outbox's lock is shared with the callers."""
+        box = self._box
+        while True:
+            with box.cond:
+                job = None if box.stopping else self._next()
+                if box.stopping:
+                    break
+            if job is not None:
+                self._deliver(job)
+            self._sync()
+        self._transport.close()
+
+    def _next(self) -> Optional[Job]:
+        """A due request, or None after a wait. Called, and returns, with the lock held."""
+        box, now = self._box, time.monotonic()
+        if box.closed_by is None and box.paused_until <= now:
+            try:
+                job = self._due(now)
+            except (SignalboxError, OSError) as err:  # full disk, or the spool was taken away
+                box.warn_once(str(err))
+                job, now = None, time.monotonic()
+                box.fault, box.paused_until = str(err), now + 1.0
+            if job is not None:
+                return job
+        wake = max(self._wake(), box.paused_until)
+        if any(b.spool.dirty for b in box.backlogs):
+            wake = min(wake, self._synced + box.policy.sync_every)
+        box.wake_time = wake
+        box.cond.wait(None if wake == FOREVER else max(0.0, wake - now))
+        box.wake_time = -1.0
+        return None
+
+    def _due(self, now: float) -> Optional[Job]:
+        earlier_done = True
+        for backlog in self._box.backlogs:
+            lane = backlog.next_lane(now, earlier_done)
+            if lane is not None:
+                batch = backlog.plan(lane, now)
+                return backlog, lane, batch, backlog.body(batch)
+            earlier_done = earlier_done and backlog.oldest(with_stuck=False) == FOREVER
+        return None
+
+    def _wake(self) -> float:
+        box, earlier_done, wake = self._box, True, FOREVER
+        if box.closed_by is not None:
+            return wake
+        for backlog in box.backlogs:
+            wake = min(wake, backlog.wake_at(earlier_done))
+            earlier_done = earlier_done and backlog.oldest(with_stuck=False) == FOREVER
+        return wake
+
+    def _deliver(self, job: Job) -> None:
+        backlog, lane, batch, content = job
+        box = self._box
+        try:
+            reply = self._transport.post(batch.stream, backlog.key(batch), content)
+        except Unreachable as err:
+            self._unreachable(str(err))
+            return
+        with box.cond:
+            if backlog not in box.backlogs:
+                return  # closed meanwhile: the spool keeps it, a replay sends it again
+            box.outages = 0
+            self._answer(backlog, lane, batch, reply)
+            box.cond.notify_all()
+
+    def _unreachable(self, words: str) -> None:
+        box = self._box
+        with box.cond:
+            box.fault = words
+            box.warn_once(f"cannot reach {box.config.endpoint} ({words})")
+            box.outages += 1
+            delay = backoff(box.policy, box.outages, box.draw())
+            box.paused_until = time.monotonic() + delay
+
+    def _answer(self, backlog: Backlog, lane: Lane, batch: Batch, reply: Reply) -> None:
+        box = self._box
+        if reply.transient:
+            lane.failures += 1
+            delay = backoff(box.policy, lane.failures, box.draw())
+            lane.not_before = time.monotonic() + max(delay, reply.retry_after or 0.0)
+            box.fault = f"{batch.stream}: HTTP {reply.status}: {detail(reply.body)}"
+            box.warn_once(f"{box.config.endpoint} answered {box.fault}")
+            return
+        if not reply.ok:
+            error = IngestError(batch.stream, reply.status, detail(reply.body))
+            if reply.status in CREDENTIAL:
+                box.closed_by = error
+                return
+            self._refused(backlog, batch, error)
+        backlog.answered(lane, reply.status)
+        if backlog is not box.own and backlog.owed() == 0:
+            box.retire(backlog)
+
+    def _refused(self, backlog: Backlog, batch: Batch, error: IngestError) -> None:
+        box = self._box
+        if batch.stream == "logs":
+            box.warn_once(f"the control plane refused log lines ({error})")
+        elif batch.stream == "lifecycle" and backlog is not box.own and error.status == 409:
+            box.warn(f"an earlier process's report came too late ({error})")
+        else:
+            box.refused.append(error)
+
+    def _sync(self) -> None:
+        """Push spools to the disk at most every second: a power cut costs no more."""
+        now, box = time.monotonic(), self._box
+        if now - self._synced < box.policy.sync_every:
+            return
+        self._synced = now
+        for backlog in list(box.backlogs):
+            if backlog.spool.dirty:
+                backlog.spool.sync()

@@ -1,0 +1,57 @@
+"""SIGTERM and interpreter exit: deliver what is there, bounded, then let things take their course."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import sys
+import threading
+from types import FrameType
+from typing import Callable, Optional
+
+from .policy import Policy
+
+Flush = Callable[[float], bool]
+
+
+def on_term(flush: Flush, policy: Policy) -> None:
+    """Flush on SIGTERM. A handler that was there runs at once; without one the process ends by
+    the signal as it would have, after at most policy.term_timeout seconds."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    earlier = signal.getsignal(signal.SIGTERM)
+    pid = os.getpid()
+
+    def end() -> None:
+        flush(policy.term_timeout)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def handle(number: int, frame: Optional[FrameType]) -> None:
+        # The interrupted code may hold the outbox's lock: the flush runs on a thread of its own.
+        if callable(earlier):
+            threading.Thread(target=flush, args=(policy.term_timeout,), daemon=True).start()
+            earlier(number, frame)
+        elif earlier != signal.SIG_IGN:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            if os.getpid() != pid:
+                os.kill(os.getpid(), signal.SIGTERM)
+                return
+            threading.Thread(target=end, daemon=True).start()
+
+    signal.signal(signal.SIGTERM, handle)
+
+
+def at_exit(finish: Callable[[float], object], policy: Policy) -> None:
+    """Where finish() was forgotten, deliver for at most policy.exit_timeout seconds."""
+    pid = os.getpid()
+
+    def last() -> None:
+        if os.getpid() != pid:
+            return
+        try:
+            finish(policy.exit_timeout)
+        except Exception as err:
+            print(f"signalbox: {err}", file=sys.stderr, flush=True)
+
+    atexit.register(last)

@@ -1,0 +1,204 @@
+"""One writer's append-only record of what was reported, planned and delivered.
+
+A writer is a folder `<root>/<uuid4 hex>` with segments `00000001.log` and up, and a `lock` that
+its process holds for as long as it lives. A segment is lines of `<crc32, 8 hex> <kind> <rest>`:
+
+    H <json>                         run_id, and the counters at the moment the segment began
+    R <n> <stream> <count> <json>    a report, in the order of the calls; count is its points
+    B <stream> <seq> <first> <last> <k>   a request: the k reports of the stream in that range
+    A <stream> <seq> <status>        its answer: delivered (2xx) or refused for good
+
+The B line is on disk before the first try, so that every later try, by whomever, sends the same
+key with the same body. Methods are not thread-safe: the outbox calls them under its lock.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+import zlib
+from typing import Dict, List, NamedTuple, Optional, Tuple
+
+from .errors import SpoolError
+from .wire import encode
+
+try:
+    import fcntl
+except ImportError:  # Windows: one process a spool folder is then the user's duty
+    fcntl = None  # type: ignore[assignment]
+
+VERSION = 1
+
+
+class Record(NamedTuple):
+    """Where one report lies; size and offset are those of its JSON."""
+
+    n: int
+    stream: str
+    points: int
+    segment: int
+    offset: int
+    size: int
+
+
+class Segment:
+    """One file of a spool, open for appending and for reading back."""
+
+    def __init__(self, folder: str, number: int) -> None:
+        self.number = number
+        self.path = os.path.join(folder, f"{number:08d}.log")
+        self.fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        self.size = os.fstat(self.fd).st_size
+        self.last_n = -1
+
+    def append(self, line: bytes) -> None:
+        """Write one line whole or not at all."""
+        try:
+            written = os.write(self.fd, line)
+        except OSError as err:
+            raise SpoolError(f"cannot write the spool {self.path}: {err}") from err
+        if written != len(line):
+            os.ftruncate(self.fd, self.size)
+            raise SpoolError(f"cannot write the spool {self.path}: no space left")
+        self.size += written
+
+    def close(self) -> None:
+        """Give the descriptor back; a second call does nothing."""
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+
+class Spool:
+    """The folder of one writer, held under its lock."""
+
+    def __init__(self, folder: str, writer: str, run_id: str, lock: int, limit: int) -> None:
+        self.folder = folder
+        self.writer = writer
+        self.run_id = run_id
+        self.segments: Dict[int, Segment] = {}
+        self.next_n = 0
+        self.next_seq: Dict[str, int] = {}
+        self.dirty = False
+        self._lock = lock
+        self._limit = limit
+
+    @classmethod
+    def create(cls, root: str, run_id: str, limit: int) -> Spool:
+        """A new writer. Its folder appears under its name only once it is locked."""
+        writer = uuid.uuid4().hex
+        hidden = os.path.join(root, f".{writer}")
+        folder = os.path.join(root, writer)
+        try:
+            os.makedirs(hidden, mode=0o700)
+            lock = os.open(os.path.join(hidden, "lock"), os.O_RDWR | os.O_CREAT, 0o600)
+            hold(lock)
+            os.rename(hidden, folder)
+            spool = cls(folder, writer, run_id, lock, limit)
+            spool._rotate()
+        except OSError as err:
+            raise SpoolError(f"cannot open a spool in {root}: {err}") from err
+        return spool
+
+    @property
+    def current(self) -> Segment:
+        """The segment that is written to."""
+        return self.segments[max(self.segments)]
+
+    def append(self, stream: str, count: int, fragment: bytes) -> Record:
+        """Keep one report of `count` points; it survives this process once this returns."""
+        if self.current.size >= self._limit:
+            self._rotate()
+        segment, n = self.current, self.next_n
+        head = b"R %d %s %d " % (n, stream.encode(), count)
+        at = segment.size + 9 + len(head)
+        segment.append(line(head + fragment))
+        segment.last_n = n
+        self.next_n = n + 1
+        self.dirty = True
+        return Record(n, stream, count, segment.number, at, len(fragment))
+
+    def seal(self, stream: str, records: List[Record]) -> int:
+        """Fix which reports make the stream's next request; answers its sequence number."""
+        seq = self.next_seq.get(stream, 1)
+        span = (seq, records[0].n, records[-1].n, len(records))
+        self.current.append(line(b"B %s %d %d %d %d" % ((stream.encode(),) + span)))
+        self.next_seq[stream] = seq + 1
+        return seq
+
+    def settle(self, stream: str, seq: int, status: int) -> None:
+        """Note the answer, so that no replay sends this request again."""
+        self.current.append(line(b"A %s %d %d" % (stream.encode(), seq, status)))
+
+    def read(self, record: Record) -> bytes:
+        """The JSON of one report."""
+        found = os.pread(self.segments[record.segment].fd, record.size, record.offset)
+        if len(found) != record.size:
+            raise SpoolError(f"the spool {self.folder} was cut short by someone else")
+        return found
+
+    def drop_before(self, n: int) -> None:
+        """Delete the old segments whose reports all come before n."""
+        for number in sorted(self.segments)[:-1]:
+            if self.segments[number].last_n >= n:
+                return
+            gone = self.segments.pop(number)
+            gone.close()
+            os.unlink(gone.path)
+
+    def sync(self) -> None:
+        """Push the current segment to the disk."""
+        self.dirty = False
+        try:
+            os.fsync(self.current.fd)
+        except OSError:
+            self.dirty = True
+
+    def close(self, remove: bool) -> None:
+        """Let go of the files, and delete them where everything was delivered."""
+        for segment in self.segments.values():
+            segment.close()
+        if remove:
+            shutil.rmtree(self.folder, ignore_errors=True)
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def _rotate(self) -> None:
+        number = max(self.segments, default=0) + 1
+        segment = Segment(self.folder, number)
+        head = {
+            "v": VERSION,
+            "run_id": self.run_id,
+            "next_n": self.next_n,
+            "next_seq": self.next_seq,
+        }
+        segment.append(line(b"H " + encode(head)))
+        if self.segments:
+            self.sync()
+        self.segments[number] = segment
+
+
+def line(content: bytes) -> bytes:
+    """Content as it stands in a segment: checksum before, newline after."""
+    return b"%08x %s\n" % (zlib.crc32(content), content)
+
+
+def parse(raw: bytes) -> Optional[Tuple[bytes, bytes]]:
+    """(kind, rest) of a line without its newline, or None where the checksum fails."""
+    content = raw[9:]
+    if raw[:9] != b"%08x " % zlib.crc32(content) or content[1:2] != b" ":
+        return None
+    return content[:1], content[2:]
+
+
+def hold(lock: int) -> bool:
+    """Take the writer's lock without waiting; False where a live process has it."""
+    if fcntl is None:
+        return True
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True

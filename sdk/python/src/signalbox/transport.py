@@ -1,0 +1,161 @@
+"""One keep-alive HTTP connection to the ingest routes. Owned by one thread at a time."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Dict, Mapping, NamedTuple, Optional, Tuple
+from urllib.parse import urlencode, urlsplit
+
+from .errors import Unreachable
+
+if TYPE_CHECKING:
+    import http.client
+
+AGENT = "signalbox-python/0.1.0"
+MAX_RETRY_AFTER = 300.0  # a longer wish is cut: the run would outlive the patience of its caller
+
+
+class Reply(NamedTuple):
+    """An answer: status, body, and the seconds of Retry-After where it was given."""
+
+    status: int
+    body: bytes
+    retry_after: Optional[float] = None
+
+    @property
+    def ok(self) -> bool:
+        """2xx."""
+        return 200 <= self.status < 300
+
+    @property
+    def transient(self) -> bool:
+        """Worth the same request again; a 501 is settled by an administrator, not by waiting."""
+        return self.status in (408, 429) or (self.status >= 500 and self.status != 501)
+
+
+class Transport:
+    """Requests under one base address, with the run's token."""
+
+    def __init__(self, endpoint: str, token: str, timeout: float) -> None:
+        self.endpoint = endpoint
+        self._prefix = urlsplit(endpoint).path.rstrip("/")
+        self._token = token
+        self._timeout = timeout
+        self._conn: Optional[http.client.HTTPConnection] = None
+
+    def post(self, route: str, key: str, content: bytes) -> Reply:
+        """POST a JSON body; Unreachable where no usable answer comes."""
+        headers = {"Content-Type": "application/json", "Idempotency-Key": key}
+        return self._send("POST", f"{self._prefix}/{route}", content, headers)
+
+    def get(self, route: str, query: Mapping[str, object]) -> Reply:
+        """GET with a query; Unreachable where no usable answer comes."""
+        return self._send("GET", f"{self._prefix}/{route}?{urlencode(query)}", None, {})
+
+    def close(self) -> None:
+        """Drop the connection; the next request opens another."""
+        if self._conn is not None:
+            self._conn.close()
+            self._conn = None
+
+    def _send(
+        self, method: str, target: str, content: Optional[bytes], extra: Dict[str, str]
+    ) -> Reply:
+        import http.client
+
+        headers = {
+            "Authorization": f"Bearer {self._token}",
+            "Accept": "application/json",
+            "User-Agent": AGENT,
+            **extra,
+        }
+        fresh = self._conn is None
+        try:
+            return self._exchange(method, target, content, headers)
+        except (http.client.HTTPException, OSError) as err:
+            self.close()
+            if fresh or not isinstance(err, (ConnectionError, http.client.HTTPException)):
+                raise Unreachable(words(err)) from err
+        # An idle connection that the server closed is no fault worth a pause.
+        try:
+            return self._exchange(method, target, content, headers)
+        except (http.client.HTTPException, OSError) as err:
+            self.close()
+            raise Unreachable(words(err)) from err
+
+    def _exchange(
+        self, method: str, target: str, content: Optional[bytes], headers: Dict[str, str]
+    ) -> Reply:
+        if self._conn is None:
+            self._conn = connection(self.endpoint, self._timeout)
+        self._conn.request(method, target, body=content, headers=headers)
+        return _reply(self._conn.getresponse())
+
+
+def connection(address: str, timeout: float) -> http.client.HTTPConnection:
+    """An unopened connection to the host of an http(s) address."""
+    import http.client
+
+    parts = urlsplit(address)
+    if parts.scheme == "https":
+        return http.client.HTTPSConnection(parts.hostname or "", parts.port, timeout=timeout)
+    return http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=timeout)
+
+
+def put(
+    url: str, headers: Mapping[str, str], content: Any, size: int, timeout: float
+) -> Tuple[int, bytes]:
+    """PUT `size` bytes from a file to a signed URL, on a connection of its own."""
+    import http.client
+
+    parts = urlsplit(url)
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    conn = connection(url, timeout)
+    conn.blocksize = 1 << 20
+    sent = {k: v for k, v in headers.items() if k.lower() not in ("content-length", "host")}
+    sent["Content-Length"] = str(size)
+    sent.setdefault("User-Agent", AGENT)
+    try:
+        try:
+            conn.request("PUT", target, body=content, headers=sent)
+        except (BrokenPipeError, ConnectionResetError):
+            # The server may have answered (413, 403) before it read all: that answer counts.
+            if conn.sock is None:
+                raise
+        response = conn.getresponse()
+        return response.status, response.read(65536)
+    except (http.client.HTTPException, OSError) as err:
+        raise Unreachable(words(err)) from err
+    finally:
+        conn.close()
+
+
+def _reply(response: http.client.HTTPResponse) -> Reply:
+    content = response.read()
+    wait = _wait(response.getheader("Retry-After", ""))
+    status = response.status
+    kind = response.getheader("Content-Type", "")
+    if 200 <= status < 300 and content and "json" not in kind:
+        # A proxy's own page in place of the control plane's answer proves nothing.
+        status = 502
+    return Reply(status, content, wait)
+
+
+def _wait(after: str) -> Optional[float]:
+    """Retry-After, seconds or a date, as seconds from now; None for none."""
+    if not after:
+        return None
+    if after.isdigit():
+        return min(float(after), MAX_RETRY_AFTER)
+    from email.utils import parsedate_to_datetime
+
+    try:
+        at = parsedate_to_datetime(after).timestamp()
+    except (TypeError, ValueError):
+        return None
+    return min(max(0.0, at - time.time()), MAX_RETRY_AFTER)
+
+
+def words(err: BaseException) -> str:
+    """An error in one line."""
+    return f"{type(err).__name__}: {err}" if str(err) else type(err).__name__

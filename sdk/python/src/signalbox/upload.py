@@ -1,0 +1,96 @@
+"""The signed-URL handshake: ask for an address, PUT the bytes, answer where they lie."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import time
+from typing import Any, Dict, Optional
+from urllib.parse import urljoin
+
+from .config import Config
+from .errors import IngestError, SignalboxError, UndeliveredError, Unreachable
+from .pack import digest
+from .policy import Policy, backoff
+from .transport import Reply, Transport, put
+from .wire import detail
+
+# A signed URL may run out or be cut off with its issuer; one that stays refused is a fault.
+REFUSALS = 3
+
+
+class Upload:
+    """Brings one file to the object store, through restarts of the control plane."""
+
+    def __init__(self, config: Config, policy: Policy) -> None:
+        self._config = config
+        self._policy = policy
+        self._transport = Transport(config.endpoint, config.token, policy.request_timeout)
+        self._draw = random.Random().random
+
+    def send(self, file: str, kind: str) -> Dict[str, Any]:
+        """Upload `file`; answers {"path": object URI, "size_bytes": int}."""
+        size, sha256 = digest(file)
+        query = {
+            "run_id": self._config.run_id,
+            "kind": kind,
+            "path": self._name(file),
+            "size_bytes": size,
+            "sha256": sha256,
+        }
+        try:
+            return {"path": self._until_stored(file, size, query), "size_bytes": size}
+        finally:
+            self._transport.close()
+
+    def _name(self, file: str) -> str:
+        """The file's name for the store: relative to the work folder where it lies in it."""
+        full = os.path.abspath(file)
+        root = os.path.abspath(self._config.workdir) if self._config.workdir else ""
+        if root and full.startswith(root + os.sep):
+            return os.path.relpath(full, root).replace(os.sep, "/")
+        return os.path.basename(full)
+
+    def _until_stored(self, file: str, size: int, query: Dict[str, object]) -> str:
+        deadline = time.monotonic() + self._policy.settle_timeout
+        failures, refusals = 0, 0
+        while True:
+            fault, pause = "", 0.0
+            try:
+                reply = self._transport.get("artifact/upload-url", query)
+                if reply.ok:
+                    ticket = _ticket(reply)
+                    status, content = self._put(ticket, file, size)
+                    if 200 <= status < 300:
+                        return str(ticket["object_uri"])
+                    reply = Reply(status, content)
+                    refusals += not reply.transient
+                elif not reply.transient:
+                    refusals = REFUSALS
+                if refusals >= REFUSALS:
+                    raise IngestError("artifact upload", reply.status, detail(reply.body))
+                fault, pause = f"HTTP {reply.status}: {detail(reply.body)}", reply.retry_after or 0
+            except Unreachable as err:
+                fault = str(err)
+            failures += 1
+            pause = max(pause, backoff(self._policy, failures, self._draw()))
+            if time.monotonic() + pause > deadline:
+                raise UndeliveredError(1, file, fault)
+            time.sleep(pause)
+
+    def _put(self, ticket: Dict[str, Any], file: str, size: int) -> Any:
+        url = urljoin(self._config.endpoint, str(ticket["url"]))
+        headers = {str(k): str(v) for k, v in (ticket.get("headers") or {}).items()}
+        with open(file, "rb") as content:
+            return put(url, headers, content, size, self._policy.request_timeout)
+
+
+def _ticket(reply: Reply) -> Dict[str, Any]:
+    try:
+        ticket: Optional[Any] = json.loads(reply.body)
+    except ValueError:
+        ticket = None
+    if not isinstance(ticket, dict) or not ticket.get("url") or not ticket.get("object_uri"):
+        raise SignalboxError("artifact/upload-url answered no url and object_uri")
+    return ticket

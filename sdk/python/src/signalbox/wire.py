@@ -1,0 +1,90 @@
+"""The shapes that travel: streams, request bodies, numbers and times as JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import datetime, timezone
+from typing import Any, Dict, List, Mapping, Sequence
+
+STREAMS = (
+    "lifecycle",
+    "metrics",
+    "hparams",
+    "validation",
+    "logs",
+    "artifact",
+    "hardware",
+    "environment",
+    "benchmark",
+)
+# Streams whose records share a request, and the field that holds them there.
+LISTS: Mapping[str, str] = {"metrics": "points", "logs": "chunks", "hardware": "points"}
+# A record of these goes out only after everything that was reported before it.
+BARRIERS = frozenset(("lifecycle", "artifact"))
+EVENTS = ("starting", "running", "succeeded", "failed")
+KINDS = ("checkpoint", "hf_export", "eval_report", "merged_model")
+
+
+def now() -> str:
+    """This moment as ISO 8601 in UTC, microseconds and offset written out."""
+    return datetime.now(timezone.utc).isoformat(timespec="microseconds")
+
+
+def number(value: float) -> Any:
+    """JSON has no NaN and no infinities: they travel as the strings that name them."""
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def encode(value: Any) -> bytes:
+    """Compact UTF-8 JSON on one line; a lone surrogate stays as its escape."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.encode("utf-8", "backslashreplace")
+
+
+def finite(value: Any) -> Any:
+    """The same JSON-able value with every non-finite float replaced by its name."""
+    if isinstance(value, float):
+        return number(value)
+    if isinstance(value, Mapping):
+        return {str(k): finite(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(v) for v in value]
+    if value is None or isinstance(value, (str, int)):
+        return value
+    item = getattr(value, "item", None)
+    if callable(item) and getattr(value, "shape", ()) == ():
+        return finite(item())
+    listed = getattr(value, "tolist", None)
+    return finite(listed()) if callable(listed) else str(value)
+
+
+def body(run_id: str, stream: str, fragments: Sequence[bytes]) -> bytes:
+    """One request from stored fragments: the same bytes whenever it is built again."""
+    head = b'{"run_id":' + encode(run_id) + b","
+    field = LISTS.get(stream)
+    if field is None:
+        (only,) = fragments
+        return head + only[1:]
+    return head + encode(field) + b":[" + b",".join(fragments) + b"]}"
+
+
+def detail(raw: bytes) -> str:
+    """The `detail` of an error answer, be it a string or the array of a 422."""
+    try:
+        found: Any = json.loads(raw.decode("utf-8", "replace"))
+    except ValueError:
+        return raw[:200].decode("utf-8", "replace")
+    entries = found.get("detail") if isinstance(found, Dict) else None
+    if isinstance(entries, List):
+        return "; ".join(_entry(e) for e in entries[:10])
+    return str(entries if entries is not None else found)
+
+
+def _entry(entry: Any) -> str:
+    if not isinstance(entry, Dict):
+        return str(entry)
+    where = ".".join(str(part) for part in entry.get("loc", ()))
+    return f"{where}: {entry.get('msg', '')}"
