@@ -1,0 +1,119 @@
+"""Starts llama.cpp's HTTP server from the xllamacpp wheel and serves until SIGTERM.
+
+The wheel has the server but no command line; this file is that command line. It
+needs the standard library and xllamacpp only.
+
+    python llamacpp.py --model FILE.gguf --host 127.0.0.1 --port 0 \
+        --api-key-file KEY --alias default --ctx 2048 --parallel 1 [--exact]
+
+The key never stands on the command line, where every user of the machine could
+read it: it comes from a file, or from the variable SERVICE_ENGINE_API_KEY,
+which is removed before the engine starts.
+
+Once the model is loaded and the port is open, one JSON line is written to
+standard output: {"event": "listening", "address": "http://127.0.0.1:PORT"}.
+Exit status: 0 after SIGTERM or SIGINT, 2 for arguments at fault, 1 when the
+engine could not start.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+KEY_VARIABLE = "SERVICE_ENGINE_API_KEY"
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    """The command line's options."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--model", type=Path, required=True, help="GGUF file")
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=0, help="0 picks a free one")
+    parser.add_argument("--api-key-file", type=Path, help="file that holds the key callers must send")
+    parser.add_argument("--alias", default="default", help="the model's name in the API")
+    parser.add_argument("--ctx", type=int, default=0, help="tokens of context, divided over the slots; 0: the model's")
+    parser.add_argument("--parallel", type=int, default=1, help="slots, requests worked on at once")
+    parser.add_argument("--threads", type=int, default=0, help="0: the engine's own choice")
+    parser.add_argument(
+        "--exact",
+        action="store_true",
+        help="compare bit by bit: F32 keys and values, no flash attention, one slot, no prompt cache",
+    )
+    options = parser.parse_args(arguments)
+    if not options.model.is_file():
+        parser.error(f"no model file {options.model}")
+    if options.exact and options.parallel != 1:
+        parser.error("--exact means one slot")
+    return options
+
+
+def api_key(options: argparse.Namespace) -> str:
+    """The key from the file or the environment; empty where none is set."""
+    from_environment = os.environ.pop(KEY_VARIABLE, "")
+    if options.api_key_file is None:
+        return from_environment
+    try:
+        key = options.api_key_file.read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise SystemExit(f"llamacpp: the key file cannot be read: {error.strerror}") from None
+    if not key:
+        raise SystemExit("llamacpp: the key file is empty")
+    return key
+
+
+def parameters(options: argparse.Namespace, key: str):  # noqa: ANN201 (the wheel has no types)
+    """The engine's settings."""
+    import xllamacpp
+
+    chosen = xllamacpp.CommonParams()
+    chosen.model.path = str(options.model)
+    chosen.model_alias = {options.alias}
+    chosen.hostnames = [options.host]
+    chosen.port = options.port
+    chosen.api_keys = [key] if key else []
+    chosen.endpoint_metrics = True
+    chosen.endpoint_slots = False
+    chosen.ui = False
+    chosen.n_parallel = options.parallel
+    chosen.n_ctx = options.ctx
+    if options.threads:
+        chosen.cpuparams.n_threads = options.threads
+        chosen.cpuparams_batch.n_threads = options.threads
+    if options.exact:
+        chosen.cache_type_k = chosen.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32
+        chosen.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
+        chosen.cache_prompt = False
+        chosen.cache_ram_mib = 0
+    return chosen
+
+
+def main(arguments: list[str]) -> int:
+    """Serves until told to stop."""
+    options = parse(arguments)
+    key = api_key(options)
+    try:
+        import xllamacpp
+
+        server = xllamacpp.Server(parameters(options, key))
+    except (ImportError, RuntimeError, ValueError) as error:
+        print(f"llamacpp: the engine did not start: {error}", file=sys.stderr)
+        return 1
+    # Only now: Python runs no handler while the engine loads, and the signal's
+    # own meaning ends the process at once.
+    stopped = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopped.set())
+    print(json.dumps({"event": "listening", "address": server.listening_address}), flush=True)
+    stopped.wait()
+    # Whoever stops an engine has drained it: requests still open are cut.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,89 @@
+"""What the platform hands to the job: hyperparameters, bindings, work folder."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from chat_tiny import settings
+
+
+class InputError(ValueError):
+    """The job was given something it cannot work with."""
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Paths and values of one training run."""
+
+    hparams: dict[str, int | float]
+    dataset: Path
+    model: Path | None
+    workdir: Path
+
+
+def from_environment(environment: Mapping[str, str]) -> Inputs:
+    """Reads the files that the SERVICE_JOB_* variables name.
+
+    The run's own seed (SERVICE_JOB_SEED) applies unless the user set one.
+    """
+    given = _read_object(environment, "SERVICE_JOB_HPARAMS_FILE")
+    seed = environment.get("SERVICE_JOB_SEED", "")
+    if seed and "train.seed" not in given:
+        try:
+            given = {**given, "train.seed": int(seed) % (1 << 31)}
+        except ValueError:
+            raise InputError(f"SERVICE_JOB_SEED is not a whole number: {seed!r}") from None
+    bindings = _read_object(environment, "SERVICE_JOB_BINDINGS_FILE")
+    workdir = Path(environment.get("SERVICE_JOB_WORKDIR") or ".")
+    dataset = _path(_member(bindings, "datasets"), "train")
+    if dataset is None:
+        raise InputError("no dataset is bound as 'train'")
+    model = _path(bindings, "model")
+    return Inputs(settings.resolve(given), dataset, unpacked(model, workdir) if model else None, workdir)
+
+
+def unpacked(model: Path, workdir: Path) -> Path:
+    """The folder of a bound model; one that was kept as a tar is unpacked."""
+    archive = model
+    if model.is_dir():
+        found = [path for path in model.iterdir() if path.suffix == ".tar"]
+        if (model / "config.json").is_file() or len(found) != 1:
+            return model
+        archive = found[0]
+    target = workdir / "init_from"
+    try:
+        with tarfile.open(archive) as opened:
+            opened.extractall(target, filter="data")
+    except (OSError, tarfile.TarError) as error:
+        raise InputError(f"model to start from: {archive.name} cannot be unpacked: {error}") from None
+    configs = sorted(target.rglob("config.json"))
+    if len(configs) != 1:
+        raise InputError(f"model to start from: {archive.name} holds {len(configs)} config.json, not one")
+    return configs[0].parent
+
+
+def _read_object(environment: Mapping[str, str], variable: str) -> dict:
+    path = environment.get(variable, "")
+    if not path:
+        return {}
+    try:
+        value = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{variable}: {error}") from None
+    if not isinstance(value, dict):
+        raise InputError(f"{variable}: the file shall hold a JSON object")
+    return value
+
+
+def _member(value: Mapping, name: str) -> dict:
+    member = value.get(name)
+    return member if isinstance(member, dict) else {}
+
+
+def _path(bindings: Mapping, name: str) -> Path | None:
+    path = _member(bindings, name).get("path")
+    return Path(path) if path else None
