@@ -1,0 +1,60 @@
+package run_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/platform/run"
+)
+
+func TestGroupCancelsTheRestAndJoins(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := &diary{}
+		err := run.Group(t.Context(),
+			d.worker("a"),
+			run.Worker{Name: "bad", Run: func(context.Context) error { time.Sleep(time.Second); return errors.New("one") }},
+			run.Worker{Name: "late", Run: func(ctx context.Context) error { <-ctx.Done(); return errors.New("two") }},
+		)
+		require.EqualError(t, err, "bad: one\nlate: two")
+		require.Contains(t, d.all(), "end a")
+	})
+}
+
+func TestGroupEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := &diary{}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		// A worker may answer any error of its context; asked to end, none is a failure.
+		err := run.Group(ctx, d.worker("a"), d.worker("b"))
+		require.NoError(t, err)
+		require.Len(t, d.all(), 4)
+	})
+}
+
+func TestGroupTurnsAPanicIntoAnError(t *testing.T) {
+	t.Parallel()
+	err := run.Group(t.Context(), run.Worker{Name: "p", Run: func(context.Context) error { panic("boom") }})
+	require.ErrorContains(t, err, "p: panic: boom")
+	require.ErrorContains(t, err, "group_test.go", "with its stack")
+}
+
+func TestClosersCloseInReverseOnce(t *testing.T) {
+	t.Parallel()
+	var c run.Closers
+	var order []string
+	c.Add("a", func(context.Context) error { order = append(order, "a"); return errors.New("x") })
+	c.Add("b", func(context.Context) error { order = append(order, "b"); return nil })
+	c.Add("c", func(context.Context) error { order = append(order, "c"); return errors.New("y") })
+	require.EqualError(t, c.Close(t.Context()), "close c: y\nclose a: x")
+	require.Equal(t, []string{"c", "b", "a"}, order)
+	require.NoError(t, c.Close(t.Context()))
+	require.Len(t, order, 3)
+}

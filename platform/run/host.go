@@ -1,0 +1,237 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+var (
+	// ErrKilled is what Host.Run answers at a second signal: nothing was waited
+	// for any more, and main exits with 1 at once.
+	ErrKilled = errors.New("killed by a second signal")
+	// ErrNotStopped marks what outlived its deadline.
+	ErrNotStopped = errors.New("did not stop in time")
+
+	errAsked = errors.New("asked to stop")
+)
+
+// Times of a Host that leaves them zero.
+const (
+	DefaultReadyTimeout = time.Minute
+	DefaultStopTimeout  = 10 * time.Second
+
+	readyEvery = 20 * time.Millisecond
+	cancelTime = time.Second // for Run to return once its context was cancelled at the deadline
+)
+
+// Signals hands on SIGINT and SIGTERM until stop is called.
+func Signals() (c <-chan os.Signal, stop func()) {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	return signals, func() { signal.Stop(signals) }
+}
+
+// Host runs workers as one process.
+type Host struct {
+	Log     *slog.Logger
+	Signals <-chan os.Signal // the first one stops, the second one kills
+	Workers []Worker         // started in this order, stopped in the reverse
+	Closers *Closers         // closed after the last worker; may be nil
+
+	ReadyTimeout time.Duration // for each worker
+	StopTimeout  time.Duration // for each worker, and for the closers together
+
+	// Ready is called once all workers are ready. An error stops the host.
+	Ready func(ctx context.Context) error
+	// Drain is called before any worker is stopped, if the host had been ready:
+	// it takes the process out of its balancer and waits until that is known.
+	Drain func(ctx context.Context)
+}
+
+type started struct {
+	Worker
+	cancel context.CancelFunc
+	done   chan struct{} // closed when Run has returned
+	err    error         // of Run; read after done
+}
+
+// Run starts the workers and returns when all have stopped: nil after a signal or
+// the end of ctx, else the errors of the workers, of the start and of the stop.
+func (h *Host) Run(ctx context.Context) error {
+	halted, halt := context.WithCancelCause(ctx)
+	defer halt(nil)
+	over := make(chan struct{})
+	defer close(over)
+	killed := make(chan error, 1)
+	go h.watch(ctx, halt, killed, over)
+
+	stopped := make(chan error, 1)
+	go func() { stopped <- h.serve(context.WithoutCancel(ctx), halted, halt) }()
+	select {
+	case err := <-stopped:
+		return err
+	case err := <-killed:
+		return err
+	}
+}
+
+func (h *Host) watch(ctx context.Context, halt context.CancelCauseFunc, killed chan<- error, over <-chan struct{}) {
+	for signals := 1; ; signals++ {
+		select {
+		case s := <-h.Signals:
+			if signals > 1 {
+				killed <- fmt.Errorf("%w: %v", ErrKilled, s)
+				return
+			}
+			h.Log.InfoContext(ctx, "stopping", "signal", s.String())
+			halt(errAsked)
+		case <-over:
+			return
+		}
+	}
+}
+
+// serve goes through the whole life. base lasts for ever; halted ends with the
+// first reason to stop.
+func (h *Host) serve(base, halted context.Context, halt context.CancelCauseFunc) error {
+	running, err := h.start(base, halted, halt)
+	if err == nil && halted.Err() == nil && h.Ready != nil {
+		err = h.Ready(halted)
+	}
+	if err == nil && len(running) == len(h.Workers) {
+		<-halted.Done()
+		if h.Drain != nil {
+			h.Drain(base)
+		}
+	}
+	errs := []error{err}
+	for i := len(running) - 1; i >= 0; i-- {
+		errs = append(errs, h.stop(base, running[i]))
+	}
+	return errors.Join(append(errs, h.close(base))...)
+}
+
+func (h *Host) start(base, halted context.Context, halt context.CancelCauseFunc) (running []*started, err error) {
+	for _, w := range h.Workers {
+		if halted.Err() != nil {
+			return running, nil
+		}
+		running = append(running, launch(base, w, halt))
+		if err := h.await(halted, w); err != nil {
+			return running, err
+		}
+	}
+	return running, nil
+}
+
+func launch(base context.Context, w Worker, halt context.CancelCauseFunc) *started {
+	ctx, cancel := context.WithCancel(base)
+	s := &started{Worker: w, cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(s.done)
+		if s.err = w.call(ctx); s.err != nil {
+			halt(s.err)
+		}
+	}()
+	return s
+}
+
+// await asks the worker until it is ready. A host that is halted meanwhile is no
+// error of this worker.
+func (h *Host) await(halted context.Context, w Worker) error {
+	if w.Ready == nil {
+		return nil
+	}
+	limit := or(h.ReadyTimeout, DefaultReadyTimeout)
+	ctx, cancel := context.WithTimeout(halted, limit)
+	defer cancel()
+	again := time.NewTicker(readyEvery)
+	defer again.Stop()
+	for {
+		err := w.Ready(ctx)
+		if err == nil || halted.Err() != nil {
+			return nil
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			if halted.Err() != nil {
+				return nil
+			}
+			return fmt.Errorf("%s: not ready after %v: %w", w.Name, limit, err)
+		}
+	}
+}
+
+func (h *Host) stop(base context.Context, s *started) error {
+	limit := or(s.StopTimeout, or(h.StopTimeout, DefaultStopTimeout))
+	ctx, cancel := context.WithTimeout(base, limit)
+	defer cancel()
+	stopped := make(chan error, 1)
+	go func() {
+		err := s.finish(ctx)
+		s.cancel()
+		<-s.done
+		stopped <- errors.Join(s.err, err)
+	}()
+	select {
+	case err := <-stopped:
+		return err
+	case <-ctx.Done():
+		s.cancel()
+	}
+	last := time.NewTimer(cancelTime)
+	defer last.Stop()
+	select {
+	case err := <-stopped:
+		return err
+	case <-last.C:
+		return fmt.Errorf("%s: %w (%v)", s.Name, ErrNotStopped, limit)
+	}
+}
+
+// finish lets a worker that still runs end by itself.
+func (s *started) finish(ctx context.Context) error {
+	if s.Stop == nil {
+		return nil
+	}
+	select {
+	case <-s.done:
+		return nil
+	default:
+	}
+	if err := s.Stop(ctx); err != nil {
+		return fmt.Errorf("stop %s: %w", s.Name, err)
+	}
+	return nil
+}
+
+func (h *Host) close(base context.Context) error {
+	if h.Closers == nil {
+		return nil
+	}
+	limit := or(h.StopTimeout, DefaultStopTimeout)
+	ctx, cancel := context.WithTimeout(base, limit)
+	defer cancel()
+	closed := make(chan error, 1)
+	go func() { closed <- h.Closers.Close(ctx) }()
+	select {
+	case err := <-closed:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("closers: %w (%v)", ErrNotStopped, limit)
+	}
+}
+
+func or(d, fallback time.Duration) time.Duration {
+	if d > 0 {
+		return d
+	}
+	return fallback
+}

@@ -1,0 +1,309 @@
+package run_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/platform/run"
+)
+
+// diary notes what happens, in order, with the time since the test began.
+type diary struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (d *diary) note(line string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.lines = append(d.lines, line)
+}
+
+func (d *diary) all() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return append([]string(nil), d.lines...)
+}
+
+// worker is one that notes its life and obeys.
+func (d *diary) worker(name string) run.Worker {
+	return run.Worker{
+		Name: name,
+		Run: func(ctx context.Context) error {
+			d.note("run " + name)
+			<-ctx.Done()
+			d.note("end " + name)
+			return ctx.Err()
+		},
+		Ready: func(context.Context) error { d.note("ready " + name); return nil },
+		Stop:  func(context.Context) error { d.note("stop " + name); return nil },
+	}
+}
+
+type rig struct {
+	host    run.Host
+	signals chan os.Signal
+	diary   *diary
+	log     *bytes.Buffer
+	result  chan error
+}
+
+func newRig(names ...string) *rig {
+	r := &rig{signals: make(chan os.Signal, 2), diary: &diary{}, log: &bytes.Buffer{}, result: make(chan error, 1)}
+	r.host = run.Host{
+		Log: slog.New(slog.NewTextHandler(r.log, nil)), Signals: r.signals, Closers: &run.Closers{},
+		StopTimeout: 5 * time.Second, ReadyTimeout: 10 * time.Second,
+		Ready: func(context.Context) error { r.diary.note("all ready"); return nil },
+		Drain: func(context.Context) { r.diary.note("drain") },
+	}
+	for _, name := range names {
+		r.host.Workers = append(r.host.Workers, r.diary.worker(name))
+	}
+	r.host.Closers.Add("pool", func(context.Context) error { r.diary.note("close pool"); return nil })
+	return r
+}
+
+func (r *rig) start(ctx context.Context) { go func() { r.result <- r.host.Run(ctx) }() }
+
+func TestHostStartsInOrderAndStopsInReverse(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig("a", "b", "c")
+		// Each is told apart from its Run by waiting until that has begun.
+		for i := range r.host.Workers {
+			w := &r.host.Workers[i]
+			ready := w.Ready
+			w.Ready = func(ctx context.Context) error { synctest.Wait(); return ready(ctx) }
+		}
+		r.start(t.Context())
+		time.Sleep(time.Second)
+		r.signals <- syscall.SIGTERM
+		require.NoError(t, <-r.result)
+		require.Equal(t, []string{
+			"run a", "ready a", "run b", "ready b", "run c", "ready c", "all ready", "drain",
+			"stop c", "end c", "stop b", "end b", "stop a", "end a", "close pool",
+		}, r.diary.all())
+		require.Contains(t, r.log.String(), "terminated")
+	})
+}
+
+func TestHostWaitsUntilAWorkerIsReady(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig("slow", "next")
+		begin := time.Now()
+		r.host.Workers[0].Ready = func(context.Context) error {
+			if time.Since(begin) < 3*time.Second {
+				return errors.New("still opening")
+			}
+			return nil
+		}
+		r.start(t.Context())
+		time.Sleep(2900 * time.Millisecond)
+		require.Equal(t, []string{"run slow"}, r.diary.all())
+		time.Sleep(200 * time.Millisecond)
+		require.Contains(t, r.diary.all(), "all ready")
+		r.signals <- os.Interrupt
+		require.NoError(t, <-r.result)
+	})
+}
+
+func TestHostGivesUpOnAWorkerThatIsNeverReady(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig("a", "stuck", "never")
+		r.host.Workers[1].Ready = func(context.Context) error { return errors.New("no disk") }
+		begin := time.Now()
+		r.start(t.Context())
+		err := <-r.result
+		require.EqualError(t, err, "stuck: not ready after 10s: no disk")
+		require.Equal(t, 10*time.Second, time.Since(begin))
+		require.Equal(t, []string{"stop stuck", "end stuck", "stop a", "end a", "close pool"}, r.diary.all()[3:])
+		require.NotContains(t, r.diary.all(), "drain", "it was never in service")
+	})
+}
+
+func TestHostStopsAtTheFirstFailure(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		run  func(context.Context) error
+		want string
+	}{
+		"error": {func(context.Context) error { time.Sleep(time.Second); return errors.New("disk gone") }, "bad: disk gone"},
+		"end":   {func(context.Context) error { return nil }, "bad: ended on its own"},
+		"panic": {func(context.Context) error { panic("index") }, "bad: panic: index"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig("a", "bad", "c")
+				r.host.Workers[1].Run, r.host.Workers[1].Ready = c.run, nil
+				r.start(t.Context())
+				err := <-r.result
+				require.ErrorContains(t, err, c.want)
+				require.NotContains(t, r.diary.all(), "stop bad", "it had ended")
+				require.Subset(t, r.diary.all(), []string{"end a", "close pool"})
+			})
+		})
+	}
+}
+
+func TestHostStopsDuringStart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig("a", "opening", "never")
+		r.host.Workers[1].Ready = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+		r.start(t.Context())
+		time.Sleep(time.Second)
+		r.signals <- os.Interrupt
+		require.NoError(t, <-r.result)
+		require.NotContains(t, r.diary.all(), "run never")
+		require.NotContains(t, r.diary.all(), "all ready")
+		require.NotContains(t, r.diary.all(), "drain")
+		require.Contains(t, r.diary.all(), "end opening")
+	})
+}
+
+func TestHostStopsWhenItsContextEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig("a")
+		r.host.Workers[0].Stop = func(ctx context.Context) error {
+			require.NoError(t, ctx.Err(), "the stop has time although the context has ended")
+			r.diary.note("stop a")
+			return nil
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		r.start(ctx)
+		time.Sleep(time.Second)
+		cancel()
+		require.NoError(t, <-r.result)
+		require.Equal(t, []string{"drain", "stop a", "end a", "close pool"}, r.diary.all()[len(r.diary.all())-4:])
+	})
+}
+
+func TestHostStopsWhenReadyFails(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig("a")
+		r.host.Ready = func(context.Context) error { return errors.New("write the ready file") }
+		r.start(t.Context())
+		require.EqualError(t, <-r.result, "write the ready file")
+		require.Contains(t, r.diary.all(), "close pool")
+	})
+}
+
+func TestHostNamesWhatDoesNotStop(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig("a", "deaf", "c")
+		hold := make(chan struct{})
+		r.host.Workers[1].Run = func(context.Context) error { <-hold; return nil }
+		r.host.Workers[1].StopTimeout = 2 * time.Second
+		r.start(t.Context())
+		time.Sleep(time.Second)
+		begin := time.Now()
+		r.signals <- os.Interrupt
+		err := <-r.result
+		require.ErrorIs(t, err, run.ErrNotStopped)
+		require.EqualError(t, err, "deaf: did not stop in time (2s)")
+		require.Equal(t, 3*time.Second, time.Since(begin), "its deadline and the second for the cancelled context")
+		require.Contains(t, r.diary.all(), "end a", "the others stop all the same")
+		close(hold)
+	})
+}
+
+func TestHostCancelsAWorkerWhoseStopTakesTooLong(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig("streams")
+		r.host.Workers[0].Stop = func(ctx context.Context) error { <-ctx.Done(); return nil }
+		r.start(t.Context())
+		time.Sleep(time.Second)
+		begin := time.Now()
+		r.signals <- os.Interrupt
+		require.NoError(t, <-r.result)
+		require.Equal(t, 5*time.Second, time.Since(begin))
+		require.Contains(t, r.diary.all(), "end streams")
+	})
+}
+
+func TestHostJoinsTheErrorsOfTheStop(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig("a", "b")
+		r.host.Workers[0].Stop = func(context.Context) error { return errors.New("flush") }
+		r.host.Closers.Add("files", func(context.Context) error { return errors.New("sync") })
+		r.start(t.Context())
+		time.Sleep(time.Second)
+		r.signals <- os.Interrupt
+		err := <-r.result
+		require.ErrorContains(t, err, "stop a: flush")
+		require.ErrorContains(t, err, "close files: sync")
+	})
+}
+
+func TestHostGivesUpOnAHangingCloser(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig("a")
+		hold := make(chan struct{})
+		r.host.Closers.Add("hung", func(context.Context) error { <-hold; return nil })
+		r.start(t.Context())
+		r.signals <- os.Interrupt
+		require.EqualError(t, <-r.result, "closers: did not stop in time (5s)")
+		close(hold)
+	})
+}
+
+func TestASecondSignalKills(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig("a", "deaf")
+		hold := make(chan struct{})
+		r.host.Workers[1].Run = func(context.Context) error { <-hold; return nil }
+		r.host.StopTimeout = time.Hour
+		r.start(t.Context())
+		time.Sleep(time.Second)
+		begin := time.Now()
+		r.signals <- os.Interrupt
+		time.Sleep(time.Second)
+		require.Empty(t, r.result, "one signal waits")
+		r.signals <- os.Interrupt
+		require.ErrorIs(t, <-r.result, run.ErrKilled)
+		require.Equal(t, time.Second, time.Since(begin))
+		close(hold)
+	})
+}
+
+func TestAFailureAndOneSignalDoNotKill(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig("a", "bad")
+		r.host.Workers[0].Stop = func(context.Context) error { time.Sleep(time.Second); return nil }
+		r.host.Workers[1].Run = func(context.Context) error { time.Sleep(time.Second); return errors.New("x") }
+		r.start(t.Context())
+		time.Sleep(1500 * time.Millisecond)
+		r.signals <- os.Interrupt
+		err := <-r.result
+		require.EqualError(t, err, "bad: x")
+		require.Contains(t, r.diary.all(), "end a")
+	})
+}
+
+func TestSignalsHandsOnTheProcessSignals(t *testing.T) {
+	c, stop := run.Signals()
+	defer stop()
+	require.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGTERM))
+	require.Equal(t, syscall.SIGTERM, <-c)
+}
