@@ -134,8 +134,9 @@ func launch(base context.Context, w Worker, halt context.CancelCauseFunc) *start
 	ctx, cancel := context.WithCancel(base)
 	s := &started{Worker: w, cancel: cancel, done: make(chan struct{})}
 	go func() {
-		defer close(s.done)
-		if s.err = w.call(ctx); s.err != nil {
+		s.err = w.call(ctx)
+		close(s.done) // before the halt, so that the stop finds this worker ended
+		if s.err != nil {
 			halt(s.err)
 		}
 	}()
