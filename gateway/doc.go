@@ -1,0 +1,54 @@
+// Package gateway is the public edge of Signalbox: one HTTP listener that checks the bearer of every
+// request against the generated route table (gen/route), turns REST into gRPC calls of the services,
+// gRPC answers and faults into the contract's JSON, and server streams into Server-Sent Events.
+//
+// It promises: a path and method that the table does not name is never answered by a service; a
+// service sees a caller identity that auth signed for this request, never the bearer itself, and no
+// header that is not on the list below; every failure has a JSON body; nothing is buffered on the
+// byte routes (/api/ingest, /inference, /api/blobs), whose handlers check their own credentials.
+//
+// # What a service can rely on
+//
+// Metadata of every call that comes from a REST request:
+//
+//	x-service-caller       the signed caller identity (platform/authn); kind "none" on open routes
+//	x-request-id           as platform/rpc forwards it
+//	idempotency-key        the Idempotency-Key header, at most 255 printable ASCII characters
+//	x-service-confirm      the X-Service-Confirm header
+//	if-match, if-none-match
+//	x-service-user-agent   the client's User-Agent, cut to 256 characters
+//	x-service-refresh      the refresh cookie's value; only on AuthService.Refresh
+//
+// The client's address is in the caller identity. A request without a body reaches the service as a
+// message with nothing set; a null or absent optional field is unset; protovalidate then judges.
+//
+// # What a service can say besides its message
+//
+// Response header metadata, set with grpc.SetHeader before the handler returns:
+//
+//	x-service-status       200, 201, 202 or 204, where it differs from the table's (below)
+//	x-service-more         "true": a list has further rows; the gateway writes Link: rel="next"
+//	x-service-total        a list's number of rows; becomes X-Total-Count
+//	x-service-set-cookie   a whole Set-Cookie value; only the refresh cookie's names pass
+//	x-service-impact, etag, location, cache-control, last-modified   become the header of that name
+//
+// Anything else in response metadata stays inside. The status where nothing is said: 201 for a POST
+// whose RPC is named Create…, Submit… or Register…, 204 without a body for a DELETE that answers
+// google.protobuf.Empty, else 200 (google.protobuf.Empty is then `{}`).
+//
+// The refresh cookie is named __Host-service_refresh (Secure, HttpOnly, SameSite=Strict, Path=/)
+// where the public URL is https, and service_refresh (HttpOnly, SameSite=Strict, Path=/) where it is
+// plain http. Only the name that fits the public URL is read.
+//
+// # Faults
+//
+// A service returns platform/fault values. The Loc of a field is the path inside the request message;
+// the gateway puts "path", "query" or "body" in front from the HTTP rule of the route. Faults of
+// shape (not JSON, unknown or doubled names, wrong types, unknown query keys) never reach a service.
+//
+// # Streams
+//
+// A server-streaming RPC has no google.api.http rule; proto/http_routes.yaml maps it. Each event has
+// an `id:` (the message's seq), Last-Event-ID resumes after it, `event: eof` is the last one of a
+// stream that ended for good, and `event: error` carries the body that a plain request would get.
+package gateway

@@ -1,0 +1,124 @@
+package restjson
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// ContentType is the media type of every body this package writes.
+const ContentType = "application/json"
+
+// Limits of one request body; MaxValues bounds what a few megabytes of `{},{},` can allocate.
+const (
+	MaxDepth  = 64
+	MaxFaults = 50
+	MaxValues = 200_000
+)
+
+// Codec implements runtime.Marshaler. It caches what it learns of message descriptors and is safe
+// for concurrent use.
+type Codec struct {
+	plans sync.Map // protoreflect.MessageDescriptor → *plan
+}
+
+// New returns a Codec.
+func New() *Codec { return &Codec{} }
+
+var _ runtime.Marshaler = (*Codec)(nil)
+
+// ContentType returns the media type of v's encoding.
+func (c *Codec) ContentType(any) string { return ContentType }
+
+// Marshal writes a message, or a message's field as `response_body` selects it.
+func (c *Codec) Marshal(v any) ([]byte, error) {
+	return c.appendAny(nil, v)
+}
+
+// Unmarshal reads a whole request body into v: a message, a pointer to a message field, or *[]byte
+// for a field of raw JSON. Faults of the sender come back as a *fault.Error.
+func (c *Codec) Unmarshal(data []byte, v any) error {
+	return c.decode(data, v, nil)
+}
+
+// NewDecoder returns a decoder of the one value in r. An empty body gives io.EOF, which the
+// generated handlers read as "every field unset"; validation then says what is missing.
+// When r is a *Body, faults are kept there too, because the generated handlers flatten them to text.
+func (c *Codec) NewDecoder(r io.Reader) runtime.Decoder {
+	return runtime.DecoderFunc(func(v any) error {
+		body, _ := r.(*Body)
+		data, err := io.ReadAll(r)
+		switch {
+		case err != nil:
+			err = fmt.Errorf("read request body: %w", err)
+		case len(data) == 0:
+			return io.EOF
+		default:
+			err = c.decode(data, v, body.sealed())
+		}
+		if err != nil && errors.Is(err, io.EOF) {
+			err = fmt.Errorf("read request body: %w", io.ErrUnexpectedEOF)
+		}
+		body.fail(err)
+		return err
+	})
+}
+
+// NewEncoder returns an encoder that writes each value as one line.
+func (c *Codec) NewEncoder(w io.Writer) runtime.Encoder {
+	return runtime.EncoderFunc(func(v any) error {
+		data, err := c.Marshal(v)
+		if err != nil {
+			return err
+		}
+		if _, err := w.Write(append(data, '\n')); err != nil {
+			return fmt.Errorf("write response body: %w", err)
+		}
+		return nil
+	})
+}
+
+// Body is a request body that remembers why it could not be decoded and which fields it may not set,
+// because the path sets them.
+type Body struct {
+	io.ReadCloser
+	bound map[string]bool
+	err   error
+}
+
+// NewBody wraps r; bound names the top-level fields that the request's path binds.
+func NewBody(r io.ReadCloser, bound ...string) *Body {
+	b := &Body{ReadCloser: r, bound: make(map[string]bool, len(bound))}
+	for _, name := range bound {
+		b.bound[name] = true
+	}
+	return b
+}
+
+// Err returns the fault that the decoder found, or nil.
+func (b *Body) Err() error { return b.err }
+
+func (b *Body) sealed() map[string]bool {
+	if b == nil {
+		return nil
+	}
+	return b.bound
+}
+
+func (b *Body) fail(err error) {
+	if b != nil {
+		b.err = err
+	}
+}
+
+func (c *Codec) planOf(md protoreflect.MessageDescriptor) *plan {
+	if p, ok := c.plans.Load(md); ok {
+		return p.(*plan)
+	}
+	p, _ := c.plans.LoadOrStore(md, newPlan(md))
+	return p.(*plan)
+}

@@ -1,0 +1,115 @@
+package restjson
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+func (c *Codec) appendMessage(dst []byte, m protoreflect.Message) ([]byte, error) {
+	p := c.planOf(m.Descriptor())
+	if p.time {
+		return appendTime(dst, m)
+	}
+	var err error
+	dst = append(dst, '{')
+	for i, f := range p.fields {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, f.label...)
+		if dst, err = c.appendField(dst, m, f); err != nil {
+			return nil, err
+		}
+	}
+	return append(dst, '}'), nil
+}
+
+func (c *Codec) appendField(dst []byte, m protoreflect.Message, f *field) ([]byte, error) {
+	switch {
+	case f.desc.IsList():
+		return c.appendList(dst, m.Get(f.desc).List(), f.value)
+	case f.desc.IsMap():
+		return c.appendMap(dst, m.Get(f.desc).Map(), f)
+	case f.desc.HasPresence() && !m.Has(f.desc):
+		return append(dst, "null"...), nil
+	default:
+		return c.appendValue(dst, m.Get(f.desc), f.value)
+	}
+}
+
+func (c *Codec) appendList(dst []byte, l protoreflect.List, v *value) ([]byte, error) {
+	var err error
+	dst = append(dst, '[')
+	for i := range l.Len() {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		if dst, err = c.appendValue(dst, l.Get(i), v); err != nil {
+			return nil, err
+		}
+	}
+	return append(dst, ']'), nil
+}
+
+type entry struct {
+	key   string
+	value protoreflect.Value
+}
+
+func (c *Codec) appendMap(dst []byte, m protoreflect.Map, f *field) ([]byte, error) {
+	entries := make([]entry, 0, m.Len())
+	for k, v := range m.Range {
+		entries = append(entries, entry{k.String(), v})
+	}
+	slices.SortFunc(entries, func(a, b entry) int { return cmp.Compare(a.key, b.key) })
+	var err error
+	dst = append(dst, '{')
+	for i, e := range entries {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(appendString(dst, e.key), ':')
+		if dst, err = c.appendValue(dst, e.value, f.value); err != nil {
+			return nil, err
+		}
+	}
+	return append(dst, '}'), nil
+}
+
+func (c *Codec) appendValue(dst []byte, v protoreflect.Value, how *value) ([]byte, error) {
+	switch how.kind {
+	case protoreflect.MessageKind, protoreflect.GroupKind:
+		return c.appendMessage(dst, v.Message())
+	case protoreflect.BytesKind:
+		if how.raw {
+			return appendRaw(dst, v.Bytes())
+		}
+		return appendBase64(dst, v.Bytes()), nil
+	case protoreflect.EnumKind:
+		word, ok := how.enum.Word(v.Enum())
+		if !ok {
+			return append(dst, "null"...), nil
+		}
+		return appendString(dst, word), nil
+	default:
+		return appendScalar(dst, v, how.kind), nil
+	}
+}
+
+// appendRaw writes the JSON value that raw holds, without its white space. Raw values come from a
+// service's store; one that is not JSON is a defect there and fails the answer.
+func appendRaw(dst, raw []byte) ([]byte, error) {
+	if len(raw) == 0 {
+		return append(dst, "null"...), nil
+	}
+	buf := bytes.NewBuffer(dst)
+	if err := json.Compact(buf, raw); err != nil {
+		return nil, fmt.Errorf("encode raw JSON field: %w", err)
+	}
+	return buf.Bytes(), nil
+}

@@ -1,0 +1,63 @@
+package restjson
+
+import (
+	"strings"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// Enum spells the values of one proto enum as the contract does: JOB_STATE_QUEUED is "queued". The
+// zero value (…_UNSPECIFIED) has no spelling.
+type Enum struct {
+	words   []string
+	byWord  map[string]protoreflect.EnumNumber
+	byValue map[protoreflect.EnumNumber]string
+}
+
+// NewEnum learns the spellings of ed.
+func NewEnum(ed protoreflect.EnumDescriptor) *Enum {
+	values := ed.Values()
+	e := &Enum{
+		byWord:  make(map[string]protoreflect.EnumNumber, values.Len()),
+		byValue: make(map[protoreflect.EnumNumber]string, values.Len()),
+	}
+	prefix := strings.TrimSuffix(string(values.Get(0).Name()), "UNSPECIFIED")
+	for i := range values.Len() {
+		v := values.Get(i)
+		if v.Number() == 0 {
+			continue
+		}
+		word := strings.ToLower(strings.TrimPrefix(string(v.Name()), prefix))
+		e.words = append(e.words, word)
+		e.byWord[word] = v.Number()
+		if _, alias := e.byValue[v.Number()]; !alias {
+			e.byValue[v.Number()] = word
+		}
+	}
+	return e
+}
+
+// Word returns the spelling of n, and false for the zero value and for values this build does not know.
+func (e *Enum) Word(n protoreflect.EnumNumber) (string, bool) {
+	w, ok := e.byValue[n]
+	return w, ok
+}
+
+// Number returns the value that word spells.
+func (e *Enum) Number(word string) (protoreflect.EnumNumber, bool) {
+	n, ok := e.byWord[word]
+	return n, ok
+}
+
+// Expected lists the spellings for a message to a person: 'queued', 'running' or 'done'.
+func (e *Enum) Expected() string {
+	quoted := make([]string, len(e.words))
+	for i, w := range e.words {
+		quoted[i] = "'" + w + "'"
+	}
+	if len(quoted) < 2 {
+		return strings.Join(quoted, "")
+	}
+	last := len(quoted) - 1
+	return strings.Join(quoted[:last], ", ") + " or " + quoted[last]
+}

@@ -1,0 +1,106 @@
+package restjson_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/testing/protocmp"
+	"google.golang.org/protobuf/types/dynamicpb"
+
+	"github.com/signalbox-dev/signalbox/gateway/internal/restjson"
+)
+
+// ours are the members whose form protojson does not share: enums and raw JSON.
+func ours() []protoreflect.Name {
+	return []protoreflect.Name{"state", "states", "spec", "requirements", "extra"}
+}
+
+func clearOurs(m protoreflect.Message) (cleared bool) {
+	for _, name := range ours() {
+		fd := m.Descriptor().Fields().ByName(name)
+		cleared = cleared || m.Has(fd)
+		m.Clear(fd)
+	}
+	return cleared
+}
+
+func same(t *testing.T, want, got proto.Message, note string) {
+	t.Helper()
+	require.Empty(t, cmp.Diff(want, got, protocmp.Transform(), cmpopts.EquateNaNs()), note)
+}
+
+// FuzzEncode: what restjson writes, protojson reads as the same message.
+func FuzzEncode(f *testing.F) {
+	md := sampleType(f)
+	codec := restjson.New()
+	for _, text := range []string{
+		``, `job_id: "é\"" tokens: -5 value: 1e300 rate: 1e-30`, `started_at { seconds: 1795230000 nanos: 123000 }`,
+		`children { weight: nan } counts { key: "\001" value: 7 } by_step { key: -1 } flags { key: false }`,
+		`seed: 0 note: "" left: "" blob: "\377"`, `right { next { next {} } } times {} bytes_seen: 18446744073709551615`,
+	} {
+		wire, err := proto.Marshal(sampleOf(f, text))
+		require.NoError(f, err)
+		f.Add(wire)
+	}
+	f.Fuzz(func(t *testing.T, wire []byte) {
+		want := dynamicpb.NewMessage(md)
+		if proto.Unmarshal(wire, want) != nil {
+			return
+		}
+		clearOurs(want)
+		want.SetUnknown(nil)
+		data, err := codec.Marshal(want)
+		if err != nil {
+			return // a time out of range: no form in the contract
+		}
+		again, err := codec.Marshal(want)
+		require.NoError(t, err)
+		require.Equal(t, string(data), string(again))
+		got := dynamicpb.NewMessage(md)
+		require.NoError(t, protojson.Unmarshal(data, got), string(data))
+		cut, err := codec.Marshal(got) // times lost their nanoseconds, so compare what was written
+		require.NoError(t, err)
+		require.Equal(t, string(data), string(cut))
+	})
+}
+
+// FuzzDecode: what restjson reads, protojson reads as the same message, and restjson writes so that
+// it reads the same again.
+func FuzzDecode(f *testing.F) {
+	md := sampleType(f)
+	codec := restjson.New()
+	for _, body := range []string{
+		`{}`, `{"job_id":"\u00e9","tokens":-5,"value":1e300}`, `{"started_at":"2026-11-21T03:00:00.5+01:00"}`,
+		`{"children":[{"weight":"NaN"}],"counts":{"":7},"by_step":{"-1":{}},"flags":{"false":""}}`,
+		`{"seed":null,"left":"x","right":null,"blob":"AA=="}`, `{"spec":{"a":[1.0,null,"\ud83d\ude00"]},"state":"queued"}`,
+		`{"steps":3.0}`, `{"jobId":""}`, `{"steps":1,"steps":2}`, `[]`, `{"value":1e400}`, `{} x`,
+	} {
+		f.Add([]byte(body))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		got := dynamicpb.NewMessage(md)
+		if codec.Unmarshal(body, got) != nil {
+			return
+		}
+		data, err := codec.Marshal(got)
+		require.NoError(t, err)
+		if got.Has(md.Fields().ByName("state")) { // an unspecified enum is written null and not read
+			again := dynamicpb.NewMessage(md)
+			require.NoError(t, codec.Unmarshal(data, again), string(data))
+			written, err := codec.Marshal(again)
+			require.NoError(t, err)
+			require.Equal(t, string(data), string(written))
+		}
+		if clearOurs(got) {
+			return
+		}
+		want := dynamicpb.NewMessage(md)
+		require.NoError(t, protojson.Unmarshal(body, want), string(body))
+		same(t, want, got, string(body))
+	})
+}

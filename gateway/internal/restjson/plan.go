@@ -1,0 +1,77 @@
+package restjson
+
+import (
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/descriptorpb"
+
+	optionsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/options/v1"
+)
+
+// timestampName is the only well-known type with a form of its own in the contract.
+const timestampName protoreflect.FullName = "google.protobuf.Timestamp"
+
+// plan is what the codec knows of a message type: its fields in declaration order and by name.
+type plan struct {
+	time   bool
+	fields []*field
+	byName map[string]*field
+}
+
+// field is one field of a plan.
+type field struct {
+	desc  protoreflect.FieldDescriptor
+	index int
+	name  string
+	label string // `"name":`
+	value *value
+	key   *value // of a map
+}
+
+// value is how one element (of a list, of a map, or the field itself) is spelled.
+type value struct {
+	kind protoreflect.Kind
+	raw  bool
+	enum *Enum
+	desc protoreflect.FieldDescriptor
+}
+
+func newPlan(md protoreflect.MessageDescriptor) *plan {
+	fields := md.Fields()
+	p := &plan{
+		time:   md.FullName() == timestampName,
+		fields: make([]*field, fields.Len()),
+		byName: make(map[string]*field, fields.Len()),
+	}
+	for i := range p.fields {
+		f := newField(fields.Get(i), i)
+		p.fields[i] = f
+		p.byName[f.name] = f
+	}
+	return p
+}
+
+func newField(fd protoreflect.FieldDescriptor, index int) *field {
+	f := &field{desc: fd, index: index, name: string(fd.Name()), label: `"` + string(fd.Name()) + `":`}
+	raw := isRaw(fd)
+	if fd.IsMap() {
+		f.key = newValue(fd.MapKey(), false)
+		f.value = newValue(fd.MapValue(), raw)
+		return f
+	}
+	f.value = newValue(fd, raw)
+	return f
+}
+
+func newValue(fd protoreflect.FieldDescriptor, raw bool) *value {
+	v := &value{kind: fd.Kind(), desc: fd, raw: raw && fd.Kind() == protoreflect.BytesKind}
+	if fd.Kind() == protoreflect.EnumKind {
+		v.enum = NewEnum(fd.Enum())
+	}
+	return v
+}
+
+func isRaw(fd protoreflect.FieldDescriptor) bool {
+	opts, ok := fd.Options().(*descriptorpb.FieldOptions)
+	return ok && proto.GetExtension(opts, optionsv1.E_RawJson).(bool)
+}

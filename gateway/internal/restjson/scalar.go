@@ -1,0 +1,118 @@
+package restjson
+
+import (
+	"encoding/base64"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// TimeLayout is the contract's form of a time: UTC, six digits, the offset written out.
+const TimeLayout = "2006-01-02T15:04:05.000000+00:00"
+
+const hexDigits = "0123456789abcdef"
+
+// The seconds of 0001-01-01 and 9999-12-31T23:59:59 UTC: what a Timestamp may hold.
+const (
+	minSeconds = -62135596800
+	maxSeconds = 253402300799
+)
+
+func appendScalar(dst []byte, v protoreflect.Value, kind protoreflect.Kind) []byte {
+	switch kind {
+	case protoreflect.StringKind:
+		return appendString(dst, v.String())
+	case protoreflect.BoolKind:
+		return strconv.AppendBool(dst, v.Bool())
+	case protoreflect.FloatKind:
+		return appendFloat(dst, v.Float(), 32)
+	case protoreflect.DoubleKind:
+		return appendFloat(dst, v.Float(), 64)
+	case protoreflect.Uint32Kind, protoreflect.Uint64Kind, protoreflect.Fixed32Kind, protoreflect.Fixed64Kind:
+		return strconv.AppendUint(dst, v.Uint(), 10)
+	default:
+		return strconv.AppendInt(dst, v.Int(), 10)
+	}
+}
+
+// appendFloat writes the shortest digits that read back as f; values that JSON has no number for
+// are the strings that the contract names.
+func appendFloat(dst []byte, f float64, bits int) []byte {
+	switch {
+	case math.IsNaN(f):
+		return append(dst, `"NaN"`...)
+	case math.IsInf(f, 1):
+		return append(dst, `"Infinity"`...)
+	case math.IsInf(f, -1):
+		return append(dst, `"-Infinity"`...)
+	}
+	format := byte('f')
+	if abs := math.Abs(f); abs != 0 && (abs < 1e-6 || abs >= 1e21) {
+		format = 'e'
+	}
+	return strconv.AppendFloat(dst, f, format, -1, bits)
+}
+
+func appendBase64(dst, b []byte) []byte {
+	dst = append(dst, '"')
+	dst = base64.StdEncoding.AppendEncode(dst, b)
+	return append(dst, '"')
+}
+
+// appendString writes s as a JSON string; bytes that are not UTF-8 become U+FFFD.
+func appendString(dst []byte, s string) []byte {
+	dst = append(dst, '"')
+	start := 0
+	for i := 0; i < len(s); {
+		b := s[i]
+		if b >= utf8.RuneSelf {
+			r, size := utf8.DecodeRuneInString(s[i:])
+			if r == utf8.RuneError && size == 1 {
+				dst = append(append(dst, s[start:i]...), "\ufffd"...)
+				start = i + 1
+			}
+			i += size
+			continue
+		}
+		if b >= ' ' && b != '"' && b != '\\' && b != 0x7f {
+			i++
+			continue
+		}
+		dst = appendEscape(append(dst, s[start:i]...), b)
+		i++
+		start = i
+	}
+	return append(append(dst, s[start:]...), '"')
+}
+
+func appendEscape(dst []byte, b byte) []byte {
+	switch b {
+	case '"', '\\':
+		return append(dst, '\\', b)
+	case '\n':
+		return append(dst, '\\', 'n')
+	case '\r':
+		return append(dst, '\\', 'r')
+	case '\t':
+		return append(dst, '\\', 't')
+	default:
+		return append(dst, '\\', 'u', '0', '0', hexDigits[b>>4], hexDigits[b&15])
+	}
+}
+
+// appendTime writes a google.protobuf.Timestamp, cut to microseconds.
+func appendTime(dst []byte, m protoreflect.Message) ([]byte, error) {
+	fields := m.Descriptor().Fields()
+	seconds := m.Get(fields.ByNumber(1)).Int()
+	nanos := m.Get(fields.ByNumber(2)).Int()
+	if seconds < minSeconds || seconds > maxSeconds || nanos < 0 || nanos >= 1e9 {
+		return nil, fmt.Errorf("encode timestamp: %d s and %d ns are out of range", seconds, nanos)
+	}
+	dst = append(dst, '"')
+	dst = time.Unix(seconds, nanos).UTC().AppendFormat(dst, TimeLayout)
+	return append(dst, '"'), nil
+}
