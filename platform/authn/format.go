@@ -1,0 +1,243 @@
+package authn
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+)
+
+// Codes of refused tokens.
+const (
+	CodeTokenExpired = "token_expired"
+	CodeTokenInvalid = "token_invalid"
+)
+
+const maxDepth = 8
+
+// Format is one kind of signed token: all that must match exactly for it to be accepted.
+type Format struct {
+	Typ      string
+	Issuer   string
+	Audience string
+	// Lifetime is what Sign gives and the most that Verify accepts.
+	Lifetime time.Duration
+	// Leeway is how far the clocks of two hosts may be apart, at most 30 s.
+	Leeway time.Duration
+	// MaxBytes is the cap on the token's text.
+	MaxBytes int
+}
+
+// Registered are the standard claims of a verified token.
+type Registered struct {
+	Subject string
+	ID      string
+	Issued  time.Time
+	Expires time.Time
+}
+
+type registered struct {
+	Issuer   string           `json:"iss"`
+	Subject  string           `json:"sub,omitempty"`
+	Audience string           `json:"aud"`
+	Expires  *jwt.NumericDate `json:"exp"`
+	Issued   *jwt.NumericDate `json:"iat"`
+	ID       string           `json:"jti"`
+}
+
+// Sign makes a token of this format for a subject. Claims is a struct that adds the format's own
+// claims; jti is unique to the token.
+func (f Format) Sign(key SigningKey, now time.Time, subject, jti string, claims any) (string, error) {
+	if jti == "" {
+		return "", errors.New("sign a token: jti is empty")
+	}
+	body, err := json.Marshal(registered{
+		Issuer: f.Issuer, Subject: subject, Audience: f.Audience, ID: jti,
+		Issued: jwt.NewNumericDate(now), Expires: jwt.NewNumericDate(now.Add(f.Lifetime)),
+	})
+	if err != nil {
+		return "", fmt.Errorf("write the claims: %w", err)
+	}
+	own, err := json.Marshal(claims)
+	if err != nil {
+		return "", fmt.Errorf("write the claims: %w", err)
+	}
+	merged := map[string]json.RawMessage{}
+	for _, part := range [][]byte{own, body} {
+		if err := json.Unmarshal(part, &merged); err != nil {
+			return "", fmt.Errorf("claims must be an object: %w", err)
+		}
+	}
+	all := jwt.MapClaims{}
+	for name, value := range merged {
+		all[name] = value
+	}
+	token := jwt.NewWithClaims(jwt.SigningMethodEdDSA, all)
+	token.Header = map[string]any{"alg": "EdDSA", "typ": f.Typ, "kid": key.ID}
+	text, err := token.SignedString(key.Private)
+	if err != nil {
+		return "", fmt.Errorf("sign a token: %w", err)
+	}
+	if len(text) > f.MaxBytes {
+		return "", fmt.Errorf("sign a token: %d bytes are over the cap of %d", len(text), f.MaxBytes)
+	}
+	return text, nil
+}
+
+// Verify checks a token and reads its own claims into the struct that claims points to.
+func (f Format) Verify(ctx context.Context, keys *Keys, now time.Time, token string, claims any) (Registered, error) {
+	var none Registered
+	payload, kid, err := f.open(token)
+	if err != nil {
+		return none, refuse(err)
+	}
+	key, err := keys.find(ctx, kid)
+	if err != nil {
+		return none, err
+	}
+	parser := jwt.NewParser(
+		jwt.WithValidMethods([]string{"EdDSA"}), jwt.WithExpirationRequired(), jwt.WithIssuedAt(),
+		jwt.WithAudience(f.Audience), jwt.WithIssuer(f.Issuer), jwt.WithLeeway(min(f.Leeway, 30*time.Second)),
+		jwt.WithTimeFunc(func() time.Time { return now }), jwt.WithStrictDecoding(),
+	)
+	std := &jwt.RegisteredClaims{}
+	if _, err := parser.ParseWithClaims(token, std, func(*jwt.Token) (any, error) { return key, nil }); err != nil {
+		return none, refuse(err)
+	}
+	switch {
+	case std.ID == "":
+		return none, refuse(errors.New("no jti"))
+	case std.IssuedAt == nil:
+		return none, refuse(errors.New("no iat"))
+	case len(std.Audience) != 1:
+		return none, refuse(errors.New("not exactly one audience"))
+	case std.ExpiresAt.Sub(std.IssuedAt.Time) > f.Lifetime:
+		return none, refuse(errors.New("lives longer than its format allows"))
+	}
+	if err := json.Unmarshal(payload, claims); err != nil {
+		return none, refuse(fmt.Errorf("read the claims: %w", err))
+	}
+	return Registered{Subject: std.Subject, ID: std.ID, Issued: std.IssuedAt.UTC(), Expires: std.ExpiresAt.UTC()}, nil
+}
+
+// open judges all that can be judged before a key is looked up.
+func (f Format) open(token string) (payload []byte, kid string, err error) {
+	if len(token) > f.MaxBytes {
+		return nil, "", errors.New("over the size cap")
+	}
+	parts := strings.SplitN(token, ".", 4)
+	if len(parts) != 3 {
+		return nil, "", errors.New("not three segments")
+	}
+	raw, err := decodeObject(parts[0])
+	if err != nil {
+		return nil, "", fmt.Errorf("header: %w", err)
+	}
+	header := map[string]any{}
+	if err := json.Unmarshal(raw, &header); err != nil {
+		return nil, "", fmt.Errorf("header: %w", err)
+	}
+	kid, _ = header["kid"].(string)
+	if len(header) != 3 || header["alg"] != "EdDSA" || header["typ"] != f.Typ || kid == "" {
+		return nil, "", errors.New("header is not exactly alg EdDSA, this typ and a kid")
+	}
+	payload, err = decodeObject(parts[1])
+	if err != nil {
+		return nil, "", fmt.Errorf("claims: %w", err)
+	}
+	return payload, kid, nil
+}
+
+func decodeObject(segment string) ([]byte, error) {
+	raw, err := base64.RawURLEncoding.Strict().DecodeString(segment)
+	if err != nil {
+		return nil, fmt.Errorf("not base64url: %w", err)
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	first, err := dec.Token()
+	if err != nil || first != json.Delim('{') {
+		return nil, errors.New("not a JSON object")
+	}
+	if err := uniqueNames(dec, 1); err != nil {
+		return nil, err
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("text after the object")
+	}
+	return raw, nil
+}
+
+// uniqueNames reads to the end of the object or list just opened. encoding/json takes the last of
+// two equal names, and takes `SUB` for `sub`; other parsers do not, so neither may occur.
+func uniqueNames(dec *json.Decoder, depth int) error {
+	if depth > maxDepth {
+		return errors.New("nested too deep")
+	}
+	seen := map[string]bool{}
+	isName := true
+	for {
+		tok, err := dec.Token()
+		if err != nil {
+			return fmt.Errorf("not JSON: %w", err)
+		}
+		switch v := tok.(type) {
+		case json.Delim:
+			if v == '}' || v == ']' {
+				return nil
+			}
+			if err := nested(dec, v, depth); err != nil {
+				return err
+			}
+			isName = true
+		case string:
+			if isName {
+				name := strings.ToLower(v)
+				if seen[name] {
+					return errors.New("a name is given twice")
+				}
+				seen[name] = true
+			}
+			isName = !isName
+		default:
+			isName = true
+		}
+	}
+}
+
+func nested(dec *json.Decoder, open json.Delim, depth int) error {
+	if open == '{' {
+		return uniqueNames(dec, depth+1)
+	}
+	if depth >= maxDepth {
+		return errors.New("nested too deep")
+	}
+	for dec.More() {
+		tok, err := dec.Token()
+		if err != nil {
+			return fmt.Errorf("not JSON: %w", err)
+		}
+		if d, ok := tok.(json.Delim); ok {
+			if err := nested(dec, d, depth+1); err != nil {
+				return err
+			}
+		}
+	}
+	_, err := dec.Token()
+	return err
+}
+
+func refuse(cause error) error {
+	if errors.Is(cause, jwt.ErrTokenExpired) {
+		return fault.New(fault.Unauthenticated, CodeTokenExpired, "the credential has expired").Wrap(cause)
+	}
+	return fault.New(fault.Unauthenticated, CodeTokenInvalid, "Could not validate credentials").Wrap(cause)
+}
