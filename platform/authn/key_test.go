@@ -1,0 +1,203 @@
+package authn_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+)
+
+type source struct {
+	mu    sync.Mutex
+	keys  []authn.PublicKey
+	err   error
+	calls atomic.Int32
+}
+
+func (s *source) set(err error, keys ...authn.PublicKey) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.err, s.keys = err, keys
+}
+
+func (s *source) fetch(context.Context) ([]authn.PublicKey, error) {
+	s.calls.Add(1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.keys, s.err
+}
+
+type keyBench struct {
+	clk   *clock.Fake
+	src   *source
+	keys  *authn.Keys
+	check *authn.Verifier
+}
+
+func newKeyBench() keyBench {
+	clk, src := clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)), &source{}
+	keys := authn.NewKeys(clk, src.fetch)
+	return keyBench{clk, src, keys, authn.NewVerifier(clk, keys)}
+}
+
+func newKey(t *testing.T) authn.SigningKey {
+	t.Helper()
+	key, err := authn.NewSigningKey(rand.Reader)
+	require.NoError(t, err)
+	return key
+}
+
+func (k keyBench) verify(t *testing.T, key authn.SigningKey) error {
+	t.Helper()
+	signer := authn.NewSigner(k.clk, func() string { return "j" }, func() authn.SigningKey { return key })
+	token, _, err := signer.Sign(operator())
+	require.NoError(t, err)
+	_, _, err = k.check.Verify(t.Context(), token)
+	return err
+}
+
+func TestTwoLiveKeysAndRotation(t *testing.T) {
+	t.Parallel()
+	k, first, second := newKeyBench(), newKey(t), newKey(t)
+	k.src.set(nil, first.Public(), second.Public())
+	require.NoError(t, k.verify(t, first))
+	require.NoError(t, k.verify(t, second))
+	require.EqualValues(t, 1, k.src.calls.Load())
+
+	k.src.set(nil, second.Public())
+	require.NoError(t, k.verify(t, first), "cached for a minute")
+	k.clk.Advance(time.Minute)
+	require.True(t, fault.Is(k.verify(t, first), fault.Unauthenticated), "a removed key ends within a minute")
+	require.NoError(t, k.verify(t, second))
+}
+
+func TestForgetEndsAKeyAtOnce(t *testing.T) {
+	t.Parallel()
+	k, key := newKeyBench(), newKey(t)
+	k.src.set(nil, key.Public())
+	require.NoError(t, k.verify(t, key))
+	k.src.set(nil)
+	k.keys.Forget()
+	require.True(t, fault.Is(k.verify(t, key), fault.Unauthenticated))
+}
+
+func TestAnUnknownIDFetchesOnceInTenSeconds(t *testing.T) {
+	t.Parallel()
+	k, known := newKeyBench(), newKey(t)
+	k.src.set(nil, known.Public())
+	for range 50 {
+		require.True(t, fault.Is(k.verify(t, newKey(t)), fault.Unauthenticated))
+	}
+	require.EqualValues(t, 1, k.src.calls.Load())
+
+	fresh := newKey(t)
+	k.src.set(nil, known.Public(), fresh.Public())
+	k.clk.Advance(10 * time.Second)
+	require.NoError(t, k.verify(t, fresh), "one refetch finds a key published meanwhile")
+	require.EqualValues(t, 2, k.src.calls.Load())
+}
+
+func TestKeysThatCannotBeHad(t *testing.T) {
+	t.Parallel()
+	k, key := newKeyBench(), newKey(t)
+	k.src.set(errors.New("auth at 10.0.0.7 is away"))
+	err := k.verify(t, key)
+	require.True(t, fault.Is(err, fault.Unavailable), "not knowing is not the caller's fault")
+	require.NotContains(t, fault.From(err).Text(), "10.0.0.7")
+	require.True(t, fault.Is(k.verify(t, key), fault.Unavailable))
+	require.EqualValues(t, 1, k.src.calls.Load(), "a failing source is not hammered")
+
+	k.src.set(nil, key.Public())
+	k.clk.Advance(time.Second)
+	require.NoError(t, k.verify(t, key))
+}
+
+func TestKnownKeysOutliveAnOutage(t *testing.T) {
+	t.Parallel()
+	k, key := newKeyBench(), newKey(t)
+	k.src.set(nil, key.Public())
+	require.NoError(t, k.verify(t, key))
+	k.src.set(errors.New("away"), key.Public())
+	k.clk.Advance(14 * time.Minute)
+	require.NoError(t, k.verify(t, key))
+	k.clk.Advance(2 * time.Minute)
+	require.True(t, fault.Is(k.verify(t, key), fault.Unavailable), "15 minutes are the end of it")
+}
+
+func TestManyAtOnceFetchOnce(t *testing.T) {
+	t.Parallel()
+	k, key := newKeyBench(), newKey(t)
+	k.src.set(nil, key.Public())
+	var wg sync.WaitGroup
+	failed := atomic.Int32{}
+	for range 32 {
+		wg.Go(func() {
+			if k.verify(t, key) != nil {
+				failed.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	require.Zero(t, failed.Load())
+	require.EqualValues(t, 1, k.src.calls.Load())
+}
+
+func TestALookupWaitsNoLongerThanItsContext(t *testing.T) {
+	t.Parallel()
+	clk := clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC))
+	entered, release := make(chan struct{}), make(chan struct{})
+	keys := authn.NewKeys(clk, func(context.Context) ([]authn.PublicKey, error) {
+		close(entered)
+		<-release
+		return nil, nil
+	})
+	key := newKey(t)
+	signer := authn.NewSigner(clk, func() string { return "j" }, func() authn.SigningKey { return key })
+	token, _, err := signer.Sign(operator())
+	require.NoError(t, err)
+	v := authn.NewVerifier(clk, keys)
+
+	first := make(chan error, 1)
+	go func() { _, _, err := v.Verify(context.Background(), token); first <- err }()
+	<-entered
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, _, err = v.Verify(ctx, token)
+	require.ErrorIs(t, err, context.Canceled)
+	close(release)
+	require.True(t, fault.Is(<-first, fault.Unauthenticated))
+}
+
+func TestUselessKeysAreNotTaken(t *testing.T) {
+	t.Parallel()
+	k, key := newKeyBench(), newKey(t)
+	k.src.set(nil, authn.PublicKey{ID: key.ID, Key: key.Public().Key[:16]}, authn.PublicKey{Key: key.Public().Key})
+	require.True(t, fault.Is(k.verify(t, key), fault.Unauthenticated))
+}
+
+func TestSigningKeys(t *testing.T) {
+	t.Parallel()
+	a, b := newKey(t), newKey(t)
+	require.NotEqual(t, a.ID, b.ID)
+	again, err := authn.SigningKeyFromSeed(a.Private.Seed())
+	require.NoError(t, err)
+	require.Equal(t, a, again)
+	_, err = authn.SigningKeyFromSeed([]byte("short"))
+	require.Error(t, err)
+	_, err = authn.NewSigningKey(strings.NewReader("short"))
+	require.Error(t, err)
+	for _, format := range []string{"%v", "%+v", "%#v", "%s"} {
+		require.Equal(t, "signing key "+a.ID, fmt.Sprintf(format, a))
+	}
+}

@@ -1,0 +1,147 @@
+package authn_test
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+)
+
+type bench struct {
+	clk      *clock.Fake
+	key      authn.SigningKey
+	signer   *authn.Signer
+	verifier *authn.Verifier
+}
+
+func newBench(t *testing.T) bench {
+	t.Helper()
+	key, err := authn.NewSigningKey(rand.Reader)
+	require.NoError(t, err)
+	clk := clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 123456000, time.UTC))
+	n := 0
+	newID := func() string { n++; return fmt.Sprintf("jti-%d", n) }
+	return bench{
+		clk: clk, key: key,
+		signer:   authn.NewSigner(clk, newID, func() authn.SigningKey { return key }),
+		verifier: authn.NewVerifier(clk, authn.StaticKeys(clk, key.Public())),
+	}
+}
+
+func TestCallerRoundTrip(t *testing.T) {
+	t.Parallel()
+	callers := map[string]*authn.Caller{
+		"none": {Kind: authn.KindNone, ClientAddr: "192.0.2.1"},
+		"user": {
+			Kind: authn.KindUser, Subject: "usr_1", Username: "ann", SessionID: "ses_1", Role: authn.RoleOperator,
+			ClientAddr: "2001:db8::1", Epoch: 1<<62 + 1, Teams: []string{"team_1"},
+			Projects: []authn.ProjectRole{{Project: "prj_1", Role: authn.ProjectEditor}},
+		},
+		"ingest":     {Kind: authn.KindIngest, Subject: "run_1", RunID: "run_1"},
+		"deployment": {Kind: authn.KindDeployment, Subject: "dep_1", DeploymentID: "dep_1"},
+	}
+	for name, c := range callers {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			token, signedFor, err := b.signer.Sign(c)
+			require.NoError(t, err)
+			got, expires, err := b.verifier.Verify(t.Context(), token)
+			require.NoError(t, err)
+			require.Empty(t, cmp.Diff(c, got))
+			require.Equal(t, signedFor, expires)
+			require.Equal(t, time.Date(2026, 11, 21, 3, 1, 0, 0, time.UTC), expires)
+		})
+	}
+}
+
+func TestCallersThatAreNotSigned(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	for name, c := range map[string]*authn.Caller{
+		"agent":                 {Kind: authn.KindAgent, Subject: "nod_1"},
+		"service":               {Kind: authn.KindService, Subject: "jobs"},
+		"no kind":               {Subject: "usr_1", Role: authn.RoleAdmin},
+		"user without subject":  {Kind: authn.KindUser, Role: authn.RoleAdmin},
+		"user without role":     {Kind: authn.KindUser, Subject: "usr_1"},
+		"nobody with a role":    {Kind: authn.KindNone, Role: authn.RoleAdmin},
+		"ingest without run":    {Kind: authn.KindIngest, Subject: "x"},
+		"ingest with role":      {Kind: authn.KindIngest, RunID: "run_1", Role: authn.RoleAdmin},
+		"deployment without id": {Kind: authn.KindDeployment},
+	} {
+		_, _, err := b.signer.Sign(c)
+		require.Error(t, err, name)
+	}
+}
+
+func TestATokenCannotClaimWhatACertificateProves(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	token, err := authn.CallerFormat().Sign(b.key, b.clk.Now(), "jobs", "j", authn.Caller{Kind: authn.KindService})
+	require.NoError(t, err)
+	_, _, err = b.verifier.Verify(t.Context(), token)
+	require.True(t, fault.Is(err, fault.Unauthenticated))
+}
+
+func TestManyMembershipsFitAndAreCut(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	c := operator()
+	c.Projects = nil
+	for i := range 700 {
+		c.Projects = append(c.Projects, authn.ProjectRole{Project: fmt.Sprintf("prj_%026d", i), Role: authn.ProjectEditor})
+	}
+	token, _, err := b.signer.Sign(c)
+	require.NoError(t, err)
+	require.Less(t, len(token), 40<<10)
+	got, _, err := b.verifier.Verify(t.Context(), token)
+	require.NoError(t, err)
+	require.Len(t, got.Projects, authn.MaxProjects)
+	require.True(t, got.ProjectsCut)
+	require.Len(t, c.Projects, 700, "the caller's own value stays whole")
+}
+
+func TestTooLargeATokenIsNeitherSignedNorRead(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	c := operator()
+	c.Username = strings.Repeat("x", 70<<10)
+	_, _, err := b.signer.Sign(c)
+	require.ErrorContains(t, err, "cap")
+	_, _, err = b.verifier.Verify(t.Context(), strings.Repeat(".", 1<<20))
+	require.True(t, fault.Is(err, fault.Unauthenticated))
+}
+
+func TestClockSkewBoundary(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name  string
+		shift time.Duration
+		ok    bool
+	}{
+		{"29 s after the end", 89 * time.Second, true},
+		{"31 s after the end", 91 * time.Second, false},
+		{"signer 29 s ahead", -29 * time.Second, true},
+		{"signer 31 s ahead", -31 * time.Second, false},
+	} {
+		b := newBench(t)
+		token, _, err := b.signer.Sign(operator())
+		require.NoError(t, err)
+		here := clock.NewFake(b.clk.Now().Truncate(time.Second).Add(c.shift))
+		_, _, err = authn.NewVerifier(here, authn.StaticKeys(here, b.key.Public())).Verify(context.Background(), token)
+		require.Equal(t, c.ok, err == nil, c.name)
+		if !c.ok {
+			require.True(t, fault.Is(err, fault.Unauthenticated), c.name)
+			require.Equal(t, c.shift > 0, fault.HasCode(err, authn.CodeTokenExpired), c.name)
+		}
+	}
+}
