@@ -1,0 +1,150 @@
+package local
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+const adminRole = "postgres"
+
+// cluster is the folder of one server and what is made in it.
+type cluster struct {
+	cfg  Config
+	data string
+}
+
+// ensure makes the cluster unless it is there whole, and answers the password.
+func (c *cluster) ensure(ctx context.Context) (secret.String, error) {
+	password, err := c.password()
+	if err != nil {
+		return secret.String{}, err
+	}
+	have, err := os.ReadFile(filepath.Join(c.data, "PG_VERSION"))
+	if errors.Is(err, os.ErrNotExist) {
+		return password, c.initdb(ctx)
+	}
+	if err != nil {
+		return secret.String{}, fmt.Errorf("read the version of the cluster: %w", err)
+	}
+	if err := c.checkVersion(ctx, strings.TrimSpace(string(have))); err != nil {
+		return secret.String{}, err
+	}
+	return password, c.own(c.data)
+}
+
+// password is read, or made and on disk before the cluster that it opens.
+func (c *cluster) password() (secret.String, error) {
+	path := filepath.Join(c.cfg.Dir, "password")
+	raw, err := os.ReadFile(path)
+	if text := strings.TrimSpace(string(raw)); err == nil && text != "" {
+		return secret.New(text), nil
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return secret.String{}, fmt.Errorf("read the Postgres password: %w", err)
+	}
+	entropy := c.cfg.Entropy
+	if entropy == nil {
+		entropy = rand.Reader
+	}
+	var bits [32]byte
+	if _, err := io.ReadFull(entropy, bits[:]); err != nil {
+		return secret.String{}, fmt.Errorf("read random bytes: %w", err)
+	}
+	text := hex.EncodeToString(bits[:])
+	if err := writeFile(path, text+"\n"); err != nil {
+		return secret.String{}, fmt.Errorf("keep the Postgres password: %w", err)
+	}
+	return secret.New(text), nil
+}
+
+// initdb builds beside the final place and renames, so a kill leaves no half of
+// a cluster where the next start looks for a whole one.
+func (c *cluster) initdb(ctx context.Context) error {
+	fresh := c.data + ".new"
+	if err := os.RemoveAll(fresh); err != nil {
+		return fmt.Errorf("clear the half-made cluster: %w", err)
+	}
+	if err := os.Mkdir(fresh, 0o700); err != nil {
+		return fmt.Errorf("make the cluster's folder: %w", err)
+	}
+	if err := c.own(fresh); err != nil {
+		return err
+	}
+	args := []string{
+		"-D", fresh, "-U", adminRole, "--pwfile", filepath.Join(c.cfg.Dir, "password"), "--auth=scram-sha-256",
+		"--encoding=UTF8", "--locale=C", "--data-checksums", "--no-instructions",
+	}
+	if c.cfg.Unsafe {
+		args = append(args, "--no-sync", "--wal-segsize=4")
+	}
+	out, err := output(command(ctx, c.cfg.identity, c.cfg.BinDir, "initdb", args...))
+	if err != nil {
+		return fmt.Errorf("make the cluster: %w: %s", err, lastLines(out))
+	}
+	if err := os.Rename(fresh, c.data); err != nil {
+		return fmt.Errorf("put the cluster in place: %w", err)
+	}
+	return nil
+}
+
+// checkVersion names what Postgres itself would only log.
+func (c *cluster) checkVersion(ctx context.Context, have string) error {
+	out, err := output(command(ctx, c.cfg.identity, c.cfg.BinDir, "postgres", "--version"))
+	if err != nil {
+		return fmt.Errorf("ask Postgres for its version: %w", err)
+	}
+	major := regexp.MustCompile(`(\d+)(\.\d+|devel|beta|rc)`).FindSubmatch(out)
+	if major == nil || string(major[1]) != have {
+		return fmt.Errorf("%s was made by Postgres %s and %s holds %q: set the folder of the older programs, or move the data with pg_dumpall",
+			c.data, have, c.cfg.BinDir, strings.TrimSpace(string(out)))
+	}
+	return nil
+}
+
+// own gives the files to the user that the server runs as, if another had them.
+func (c *cluster) own(dir string) error {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return fmt.Errorf("look at %s: %w", dir, err)
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || int(st.Uid) == c.cfg.identity.owner {
+		return nil
+	}
+	err = filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return os.Lchown(path, c.cfg.identity.owner, c.cfg.identity.owner)
+	})
+	if err != nil {
+		return fmt.Errorf("give %s to the user that Postgres runs as: %w", dir, err)
+	}
+	return nil
+}
+
+// writeFile replaces a small private file as a whole.
+func writeFile(path, text string) error {
+	tmp := path + ".tmp"
+	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(tmp, path)
+}

@@ -1,0 +1,154 @@
+package local
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+// errPassing marks failures of a start that another try may pass: the port was
+// taken in between, or backends of a killed server have not noticed yet.
+var errPassing = errors.New("postgres did not start")
+
+func passing(err error) bool { return errors.Is(err, errPassing) }
+
+// choosePort prefers the port of the last start.
+func (c *cluster) choosePort() (int, error) {
+	raw, _ := os.ReadFile(filepath.Join(c.cfg.Dir, "port"))
+	kept, _ := strconv.Atoi(strings.TrimSpace(string(raw)))
+	for _, want := range []int{kept, 0} {
+		l, err := net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(want)))
+		if err != nil {
+			continue
+		}
+		port := l.Addr().(*net.TCPAddr).Port
+		if err := l.Close(); err != nil {
+			return 0, fmt.Errorf("free the port again: %w", err)
+		}
+		return port, nil
+	}
+	return 0, errors.New("no free port on 127.0.0.1")
+}
+
+func (c *cluster) keepPort(port int) error {
+	if err := writeFile(filepath.Join(c.cfg.Dir, "port"), strconv.Itoa(port)+"\n"); err != nil {
+		return fmt.Errorf("keep the Postgres port: %w", err)
+	}
+	return nil
+}
+
+func (c *cluster) settings(port int) []string {
+	pairs := []string{
+		"port=" + strconv.Itoa(port), "listen_addresses=127.0.0.1", "unix_socket_directories=",
+		"max_connections=" + strconv.Itoa(max(c.cfg.MaxConnections, 200)),
+		"timezone=UTC", "log_timezone=UTC", "jit=off", "log_checkpoints=off", "password_encryption=scram-sha-256",
+	}
+	durable := "on"
+	if c.cfg.Unsafe {
+		durable = "off"
+		pairs = append(pairs, "autovacuum=off", "wal_level=minimal", "max_wal_senders=0", "checkpoint_timeout=1h")
+	}
+	pairs = append(pairs, "fsync="+durable, "full_page_writes="+durable, "synchronous_commit="+durable)
+	args := []string{"-D", c.data}
+	for _, pair := range pairs {
+		args = append(args, "-c", pair)
+	}
+	return args
+}
+
+// launch starts the server and waits until it is open.
+func (c *cluster) launch(ctx context.Context, port int, url secret.String) (*process, error) {
+	out, err := c.openLog()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = out.Close() }() // the server has its own copy
+	begin, err := out.Seek(0, io.SeekEnd)
+	if err != nil {
+		return nil, fmt.Errorf("find the end of the Postgres log: %w", err)
+	}
+	// Not bound to ctx, which ends with the start; the server lives on.
+	cmd := command(context.WithoutCancel(ctx), c.cfg.identity, c.cfg.BinDir, "postgres", c.settings(port)...)
+	cmd.Stdout, cmd.Stderr = out, out
+	p, err := spawn(cmd)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.awaitOpen(ctx, p, port, url); err != nil {
+		sctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		_ = p.stop(sctx)
+		return nil, c.explain(err, begin)
+	}
+	return p, nil
+}
+
+// awaitOpen waits for the server's own word that it is ready, and only then
+// shows it the password: the port might be another program's.
+func (c *cluster) awaitOpen(ctx context.Context, p *process, port int, url secret.String) error {
+	for {
+		f, err := readPidFile(c.data)
+		if err == nil && f.pid == p.cmd.Process.Pid && f.port == port && f.status == "ready" {
+			break
+		}
+		if p.exited() {
+			return fmt.Errorf("%w: %w", errPassing, p.failure())
+		}
+		if err := wait(ctx, 5*time.Millisecond); err != nil {
+			return fmt.Errorf("wait for Postgres: %w", err)
+		}
+	}
+	conn, err := pgx.Connect(ctx, url.Reveal())
+	if err != nil {
+		return fmt.Errorf("connect to Postgres with the password of %s: %w", c.cfg.Dir, err)
+	}
+	return conn.Close(ctx)
+}
+
+// explain adds what the server wrote, and tells what may pass from what will not.
+func (c *cluster) explain(err error, begin int64) error {
+	raw, rerr := os.ReadFile(c.logPath())
+	if rerr != nil || int64(len(raw)) <= begin {
+		return err
+	}
+	said := raw[begin:]
+	if passing(err) && !bytes.Contains(said, []byte("Address already in use")) &&
+		!bytes.Contains(said, []byte("shared memory block")) {
+		return fmt.Errorf("postgres did not start: %s", lastLines(said))
+	}
+	return fmt.Errorf("%w: %s", err, lastLines(said))
+}
+
+func (c *cluster) logPath() string { return filepath.Join(c.cfg.Dir, "postgres.log") }
+
+// openLog keeps one older log beside the current one.
+func (c *cluster) openLog() (*os.File, error) {
+	const limit = 10 << 20
+	if info, err := os.Stat(c.logPath()); err == nil && info.Size() > limit {
+		if err := os.Rename(c.logPath(), c.logPath()+".1"); err != nil {
+			return nil, fmt.Errorf("turn over the Postgres log: %w", err)
+		}
+	}
+	f, err := os.OpenFile(c.logPath(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open the Postgres log: %w", err)
+	}
+	return f, nil
+}
+
+func lastLines(out []byte) string {
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	return strings.Join(lines[max(0, len(lines)-4):], "; ")
+}

@@ -1,0 +1,169 @@
+// Package local runs a Postgres server of this installation's own: it finds the
+// programs, makes the cluster once, starts it on a private port of 127.0.0.1 and
+// stops it. The server dies with its parent, whatever kills that one, and the
+// next Start first ends what may be left of it, so one data folder never has two
+// servers. It runs as root too, which Postgres by itself refuses.
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+// Config says where a server lives.
+type Config struct {
+	BinDir  string // as Find answers it
+	Dir     string // the cluster, the password, the port and the log; made if absent
+	Entropy io.Reader
+	// Unsafe trades every promise about power loss for speed; for tests only.
+	Unsafe         bool
+	MaxConnections int // 200
+
+	identity *identity // tests choose; nil looks for one that works
+}
+
+// ErrInUse is what Start answers while another process holds the folder.
+var ErrInUse = errors.New("the Postgres data folder is in use")
+
+// Server is a running server.
+type Server struct {
+	lock     *os.File
+	process  *process
+	port     int
+	password secret.String
+}
+
+// startLimit bounds one Start, crash recovery included.
+const startLimit = 2 * time.Minute
+
+// Start makes the cluster if there is none and answers when the server takes
+// connections.
+func Start(ctx context.Context, cfg Config) (*Server, error) {
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	dir, err := filepath.Abs(cfg.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("resolve %s: %w", cfg.Dir, err)
+	}
+	cfg.Dir = dir
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the Postgres folder: %w", err)
+	}
+	lock, err := lockDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	s, err := start(ctx, cfg)
+	if err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	s.lock = lock
+	return s, nil
+}
+
+func start(ctx context.Context, cfg Config) (*Server, error) {
+	if cfg.identity == nil {
+		who, err := chooseIdentity(ctx, cfg.BinDir)
+		if err != nil {
+			return nil, err
+		}
+		cfg.identity = who
+	}
+	c := &cluster{cfg: cfg, data: filepath.Join(cfg.Dir, "data")}
+	if err := endOld(ctx, c.data); err != nil {
+		return nil, err
+	}
+	password, err := c.ensure(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{password: password}
+	for {
+		port, err := c.choosePort()
+		if err != nil {
+			return nil, err
+		}
+		s.port = port
+		s.process, err = c.launch(ctx, port, s.AdminURL())
+		if err == nil {
+			return s, c.keepPort(port)
+		}
+		if !passing(err) {
+			return nil, err
+		}
+		if err := wait(ctx, 50*time.Millisecond); err != nil {
+			return nil, fmt.Errorf("start Postgres: %w", err)
+		}
+	}
+}
+
+// AdminURL is how the superuser reaches the server's database `postgres`.
+func (s *Server) AdminURL() secret.String {
+	u := url.URL{
+		Scheme: "postgres", User: url.UserPassword(adminRole, s.password.Reveal()),
+		Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)), Path: "/postgres",
+	}
+	return secret.New(u.String())
+}
+
+// Password is the superuser's, 256 random bits that stay the same for the life
+// of the folder: pg.Bootstrap may take it as its seed.
+func (s *Server) Password() secret.String { return s.password }
+
+// Port is where the server listens.
+func (s *Server) Port() int { return s.port }
+
+// PID is the server's process.
+func (s *Server) PID() int { return s.process.cmd.Process.Pid }
+
+// Exited is closed when the server's process is gone.
+func (s *Server) Exited() <-chan struct{} { return s.process.done }
+
+// Stop ends the server as a restart wants it: running transactions are rolled
+// back, all is on disk. Past ctx (or 10 s) it is ended the hard way, which costs
+// the next start a recovery and no committed row. A second Stop does nothing.
+func (s *Server) Stop(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	err := s.process.stop(ctx)
+	return errors.Join(err, s.unlock())
+}
+
+// Run holds the server until ctx is over and then stops it; it answers an error
+// when the server ends by itself.
+func (s *Server) Run(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return s.Stop(context.WithoutCancel(ctx))
+	case <-s.Exited():
+		return errors.Join(fmt.Errorf("postgres ended by itself: %w", s.process.failure()), s.unlock())
+	}
+}
+
+func (s *Server) unlock() error {
+	if err := s.lock.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
+		return fmt.Errorf("free the Postgres folder: %w", err)
+	}
+	return nil
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}

@@ -1,0 +1,251 @@
+package local
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+)
+
+func config(t *testing.T) Config {
+	t.Helper()
+	bin, err := Find("", "../../../.cache/postgres")
+	require.NoError(t, err)
+	return Config{BinDir: bin, Dir: t.TempDir()}
+}
+
+func begin(t *testing.T, cfg Config) *Server {
+	t.Helper()
+	s, err := Start(t.Context(), cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Stop(context.Background())) })
+	return s
+}
+
+func query(t *testing.T, s *Server, sql string) string {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), s.AdminURL().Reveal())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close(context.Background())) }()
+	var out string
+	require.NoError(t, conn.QueryRow(t.Context(), sql).Scan(&out))
+	return out
+}
+
+func execute(t *testing.T, s *Server, sql string) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), s.AdminURL().Reveal())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close(context.Background())) }()
+	_, err = conn.Exec(t.Context(), sql)
+	require.NoError(t, err)
+}
+
+func TestRestartKeepsRowsPortAndPassword(t *testing.T) {
+	t.Parallel()
+	cfg := config(t)
+	s := begin(t, cfg)
+	execute(t, s, `CREATE TABLE kept AS SELECT 'yes'::text AS word`)
+	for setting, want := range map[string]string{
+		"fsync": "on", "full_page_writes": "on", "synchronous_commit": "on", "data_checksums": "on",
+		"listen_addresses": "127.0.0.1", "unix_socket_directories": "", "TimeZone": "UTC",
+	} {
+		require.Equal(t, want, query(t, s, "SHOW "+setting), setting)
+	}
+	started := time.Now()
+	require.NoError(t, s.Stop(t.Context()))
+	require.Less(t, time.Since(started), 2*time.Second)
+	require.False(t, alive(s.PID()), "the server is gone")
+
+	again := begin(t, cfg)
+	require.Equal(t, "yes", query(t, again, `SELECT word FROM kept`))
+	require.Equal(t, s.AdminURL().Reveal(), again.AdminURL().Reveal())
+	info, err := os.Stat(filepath.Join(cfg.Dir, "password"))
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+}
+
+func TestATakenPortIsLeftToItsHolder(t *testing.T) {
+	t.Parallel()
+	cfg := config(t)
+	s := begin(t, cfg)
+	require.NoError(t, s.Stop(t.Context()))
+	l, err := net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", s.Port()))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, l.Close()) }()
+	again := begin(t, cfg)
+	require.NotEqual(t, s.Port(), again.Port())
+	require.Equal(t, "1", query(t, again, `SELECT '1'`))
+}
+
+func TestASecondStartNamesTheHolder(t *testing.T) {
+	t.Parallel()
+	cfg := config(t)
+	begin(t, cfg)
+	_, err := Start(t.Context(), cfg)
+	require.ErrorIs(t, err, ErrInUse)
+	require.ErrorContains(t, err, "process "+strconv.Itoa(os.Getpid()))
+}
+
+func TestAServerKilledHardComesBackWhole(t *testing.T) {
+	t.Parallel()
+	cfg := config(t)
+	s := begin(t, cfg)
+	execute(t, s, `CREATE TABLE kept AS SELECT 'yes'::text AS word`)
+	require.NoError(t, syscall.Kill(s.PID(), syscall.SIGKILL))
+	err := s.Run(t.Context())
+	require.ErrorContains(t, err, "ended by itself")
+	again := begin(t, cfg)
+	require.Equal(t, "yes", query(t, again, `SELECT word FROM kept`))
+}
+
+func TestRunStopsWithItsContext(t *testing.T) {
+	t.Parallel()
+	s := begin(t, config(t))
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	cancel()
+	require.NoError(t, <-done)
+	require.False(t, alive(s.PID()))
+}
+
+// The parent of a server is killed with SIGKILL: the server must go, and the next
+// start must find all rows. The child process is this test binary again.
+func TestAServerDiesWithItsParent(t *testing.T) {
+	if dir := os.Getenv("LOCAL_TEST_CHILD_DIR"); dir != "" {
+		actAsParent(t, dir)
+		return
+	}
+	t.Parallel()
+	cfg := config(t)
+	cmd := exec.Command(os.Args[0], "-test.run=^TestAServerDiesWithItsParent$", "-test.count=1") //nolint:gosec // ourselves
+	cmd.Env = append(os.Environ(), "LOCAL_TEST_CHILD_DIR="+cfg.Dir)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	pid := 0
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		if text, ok := strings.CutPrefix(lines.Text(), "server "); ok {
+			pid, err = strconv.Atoi(text)
+			require.NoError(t, err)
+			break
+		}
+	}
+	require.NotZero(t, pid, "the child started its server")
+	require.True(t, alive(pid))
+	require.NoError(t, cmd.Process.Kill())
+	_ = cmd.Wait()
+	s := begin(t, cfg) // at once: the old server may still be going down
+	require.Equal(t, "yes", query(t, s, `SELECT word FROM kept`))
+	require.False(t, serves(pid, filepath.Join(cfg.Dir, "data")))
+}
+
+func actAsParent(t *testing.T, dir string) {
+	t.Helper()
+	cfg := config(t)
+	cfg.Dir = dir
+	s, err := Start(t.Context(), cfg)
+	require.NoError(t, err)
+	execute(t, s, `CREATE TABLE kept AS SELECT 'yes'::text AS word`)
+	fmt.Printf("server %d\n", s.PID()) //nolint:forbidigo // the parent reads it
+	<-s.Exited()
+}
+
+// Where parent death went unnoticed (another kernel, another init), a server may
+// outlive its parent: here one that was started without Pdeathsig.
+func TestALeftServerIsEndedBeforeTheNext(t *testing.T) {
+	t.Parallel()
+	cfg := config(t)
+	s := begin(t, cfg)
+	require.NoError(t, s.Stop(t.Context()))
+	who, err := chooseIdentity(t.Context(), cfg.BinDir)
+	require.NoError(t, err)
+	c := &cluster{cfg: cfg, data: filepath.Join(cfg.Dir, "data")}
+	cmd := command(t.Context(), who, cfg.BinDir, "postgres", c.settings(s.Port())...)
+	cmd.SysProcAttr.Pdeathsig = 0
+	left, err := spawn(cmd)
+	require.NoError(t, err)
+	require.NoError(t, c.awaitOpen(t.Context(), left, s.Port(), s.AdminURL()))
+	again := begin(t, cfg)
+	<-left.done
+	require.Equal(t, s.Port(), again.Port(), "the port was free again")
+	require.Equal(t, "1", query(t, again, `SELECT '1'`))
+}
+
+func TestAStalePidFileDoesNotBlock(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{
+		"of a process that is not Postgres": fmt.Sprintf("%d\n", os.Getpid()),
+		"of a process that is gone":         "4194303\n",
+		"cut short":                         "",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg := config(t)
+			s := begin(t, cfg)
+			require.NoError(t, s.Stop(t.Context()))
+			require.NoError(t, os.WriteFile(filepath.Join(cfg.Dir, "data", "postmaster.pid"), []byte(text), 0o600))
+			again := begin(t, cfg)
+			require.Equal(t, "1", query(t, again, `SELECT '1'`))
+		})
+	}
+}
+
+func TestAKilledInitdbLeavesNothingInTheWay(t *testing.T) {
+	t.Parallel()
+	cfg := config(t)
+	half := filepath.Join(cfg.Dir, "data.new")
+	require.NoError(t, os.MkdirAll(half, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(half, "PG_VERSION"), []byte("15\n"), 0o600))
+	require.Equal(t, "1", query(t, begin(t, cfg), `SELECT '1'`))
+}
+
+func TestAnotherVersionsClusterIsNamed(t *testing.T) {
+	t.Parallel()
+	cfg := config(t)
+	require.NoError(t, os.MkdirAll(filepath.Join(cfg.Dir, "data"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(cfg.Dir, "data", "PG_VERSION"), []byte("9\n"), 0o600))
+	_, err := Start(t.Context(), cfg)
+	require.ErrorContains(t, err, "was made by Postgres 9")
+}
+
+func TestAServerThatCannotStartSaysWhy(t *testing.T) {
+	t.Parallel()
+	cfg := config(t)
+	s := begin(t, cfg)
+	require.NoError(t, s.Stop(t.Context()))
+	require.NoError(t, os.WriteFile(filepath.Join(cfg.Dir, "data", "postgresql.conf"), []byte("no_such_setting = 1\n"), 0o600))
+	_, err := Start(t.Context(), cfg)
+	require.ErrorContains(t, err, "no_such_setting")
+}
+
+// Both ways to run as root, and the change from one to the other.
+func TestAsRoot(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		s := begin(t, config(t))
+		require.Equal(t, "1", query(t, s, `SELECT '1'`), "not root: started as oneself")
+		return
+	}
+	cfg := config(t)
+	for _, who := range []*identity{inNamespace(), asNobody(), inNamespace()} {
+		cfg.identity = who
+		s, err := Start(t.Context(), cfg)
+		require.NoError(t, err, who.name)
+		execute(t, s, `CREATE TABLE IF NOT EXISTS kept (word text)`)
+		require.NoError(t, s.Stop(t.Context()), who.name)
+	}
+}

@@ -1,0 +1,183 @@
+package local
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// nobody is the user that Postgres believes to be, or is, when started by root.
+const nobody = 65534
+
+// capDACOverride lets a process pass file permissions (linux/capability.h).
+const capDACOverride = 1
+
+// identity is under which user the programs run: Postgres refuses root.
+type identity struct {
+	name  string
+	owner int // of the files, seen from here
+	attr  func() *syscall.SysProcAttr
+}
+
+func asSelf() *identity {
+	return &identity{name: "self", owner: os.Geteuid(), attr: func() *syscall.SysProcAttr { return &syscall.SysProcAttr{} }}
+}
+
+// inNamespace is a user namespace in which root is called nobody: no account,
+// no right and no file changes hands.
+func inNamespace() *identity {
+	return &identity{name: "namespace", owner: 0, attr: func() *syscall.SysProcAttr {
+		mapping := []syscall.SysProcIDMap{{ContainerID: nobody, HostID: 0, Size: 1}}
+		return &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER, UidMappings: mapping, GidMappings: mapping}
+	}}
+}
+
+// asNobody is for containers that forbid user namespaces. It may pass file
+// permissions, because the folders above the data may be closed to nobody.
+func asNobody() *identity {
+	return &identity{name: "nobody", owner: nobody, attr: func() *syscall.SysProcAttr {
+		return &syscall.SysProcAttr{
+			Credential:  &syscall.Credential{Uid: nobody, Gid: nobody},
+			AmbientCaps: []uintptr{capDACOverride},
+		}
+	}}
+}
+
+func chooseIdentity(ctx context.Context, binDir string) (*identity, error) {
+	if os.Geteuid() != 0 {
+		return asSelf(), nil
+	}
+	var errs []error
+	for _, who := range []*identity{inNamespace(), asNobody()} {
+		if _, err := output(command(ctx, who, binDir, "postgres", "--version")); err != nil {
+			errs = append(errs, fmt.Errorf("as %s: %w", who.name, err))
+			continue
+		}
+		return who, nil
+	}
+	return nil, fmt.Errorf("run Postgres as root: %w", errors.Join(errs...))
+}
+
+// command prepares one of the programs: in a process group of its own, so that
+// Ctrl-C at the terminal reaches only us, and with next to no environment.
+func command(ctx context.Context, who *identity, binDir, name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, filepath.Join(binDir, name), args...)
+	cmd.Env = []string{"LC_ALL=C", "TZ=UTC", "PATH=" + binDir + ":/usr/local/bin:/usr/bin:/bin"}
+	lib := filepath.Join(filepath.Dir(binDir), "lib")
+	if found, _ := filepath.Glob(filepath.Join(lib, "libpq.so*")); len(found) > 0 {
+		cmd.Env = append(cmd.Env, "LD_LIBRARY_PATH="+lib)
+	}
+	cmd.SysProcAttr = who.attr()
+	cmd.SysProcAttr.Setpgid = true
+	cmd.SysProcAttr.Pdeathsig = syscall.SIGINT
+	cmd.Dir = "/"
+	return cmd
+}
+
+// process is a started server.
+type process struct {
+	cmd  *exec.Cmd
+	done chan struct{}
+	err  error // valid once done is closed
+}
+
+// spawn starts cmd on a thread that lives as long as the process: the kernel
+// sends Pdeathsig when the starting thread ends, not only when we do.
+func spawn(cmd *exec.Cmd) (*process, error) {
+	p := &process{cmd: cmd, done: make(chan struct{})}
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			p.err = cmd.Wait()
+			close(p.done)
+		}
+	}()
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("start %s: %w", cmd.Path, err)
+	}
+	return p, nil
+}
+
+// output runs one of the short programs to its end.
+func output(cmd *exec.Cmd) ([]byte, error) {
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	p, err := spawn(cmd)
+	if err != nil {
+		return nil, err
+	}
+	<-p.done
+	return out.Bytes(), p.err
+}
+
+func (p *process) failure() error {
+	if p.err == nil {
+		return errors.New("exit status 0")
+	}
+	return p.err
+}
+
+func (p *process) exited() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// stop asks for a fast shutdown and turns to harder ones when ctx is over.
+func (p *process) stop(ctx context.Context) error {
+	if p.exited() {
+		return nil
+	}
+	_ = p.cmd.Process.Signal(syscall.SIGINT)
+	select {
+	case <-p.done:
+		return nil
+	case <-ctx.Done():
+	}
+	for _, sig := range []syscall.Signal{syscall.SIGQUIT, syscall.SIGKILL} {
+		_ = p.cmd.Process.Signal(sig)
+		select {
+		case <-p.done:
+			return fmt.Errorf("postgres did not stop in time and was ended by %s", sig)
+		case <-time.After(2 * time.Second):
+		}
+	}
+	return errors.New("postgres cannot be ended")
+}
+
+// lockDir keeps a second process out of the folder. The kernel frees the lock
+// when we die; the server does not inherit it.
+func lockDir(dir string) (*os.File, error) {
+	path := filepath.Join(dir, "lock")
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open the lock of the Postgres folder: %w", err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		holder, _ := os.ReadFile(path)
+		return nil, errors.Join(fmt.Errorf("%w: %s is held by process %s", ErrInUse, dir, strings.TrimSpace(string(holder))), f.Close())
+	}
+	if err := f.Truncate(0); err == nil {
+		_, err = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
+		if err == nil {
+			return f, nil
+		}
+	}
+	return nil, errors.Join(fmt.Errorf("write the lock of the Postgres folder: %w", err), f.Close())
+}

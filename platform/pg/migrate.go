@@ -1,0 +1,276 @@
+package pg
+
+import (
+	"context"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"github.com/riverqueue/river/rivermigrate"
+
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+//go:embed migrations/*.sql
+var commonFS embed.FS
+
+// ErrSchemaBehind is what CheckVersion answers for a schema that this binary's
+// migrations have not reached; a schema that is ahead is accepted.
+var ErrSchemaBehind = errors.New("the schema is older than this program: run the migrate command")
+
+// set is one list of migrations with the table that counts them.
+type set struct {
+	table string
+	files fs.FS
+}
+
+// sets are what a schema gets: the common tables, then the service's own.
+func sets(schema string, files fs.FS) ([]set, error) {
+	common, err := rooted(commonFS)
+	if err != nil {
+		return nil, err
+	}
+	own, err := rooted(files)
+	if err != nil {
+		return nil, err
+	}
+	return []set{{schema + ".goose_common_version", common}, {schema + ".goose_db_version", own}}, nil
+}
+
+// rooted accepts files that hold *.sql at the root or in migrations/.
+func rooted(files fs.FS) (fs.FS, error) {
+	if files == nil {
+		return embed.FS{}, nil
+	}
+	if info, err := fs.Stat(files, "migrations"); err == nil && info.IsDir() {
+		return fs.Sub(files, "migrations")
+	}
+	return files, nil
+}
+
+// Migrate brings one schema to the version of this binary, as the role that owns
+// it: the tables every schema has (event, audit, idempotency, River's), then the
+// service's own files. It waits for another one that does the same, does nothing
+// when there is nothing to do, and takes up where a killed one stopped.
+//
+// A file marked NO TRANSACTION may run twice after a kill: it drops what it makes
+// first, or makes it IF NOT EXISTS. Indexes that a killed CREATE INDEX
+// CONCURRENTLY left half-made are dropped beforehand.
+func Migrate(ctx context.Context, ownerURL secret.String, schema string, files fs.FS) error {
+	all, err := sets(schema, files)
+	if err != nil {
+		return err
+	}
+	conn, err := connect(ctx, ownerURL.Reveal(), map[string]string{"search_path": schema})
+	if err != nil {
+		return fmt.Errorf("connect as the owner of %s: %w", schema, err)
+	}
+	defer closeConn(ctx, conn)
+	unlock, err := sessionLock(ctx, conn, lockKey(schema))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := dropInvalid(ctx, conn, schema); err != nil {
+		return err
+	}
+	if err := up(ctx, conn.Config(), all[0]); err != nil {
+		return fmt.Errorf("migrate the common tables of %s: %w", schema, err)
+	}
+	if err := riverUp(ctx, ownerURL, schema); err != nil {
+		return fmt.Errorf("migrate the queue of %s: %w", schema, err)
+	}
+	if err := up(ctx, conn.Config(), all[1]); err != nil {
+		return fmt.Errorf("migrate %s: %w", schema, err)
+	}
+	return nil
+}
+
+func up(ctx context.Context, cfg *pgx.ConnConfig, s set) (err error) {
+	db := stdlib.OpenDB(*cfg)
+	defer func() { err = errors.Join(err, db.Close()) }()
+	provider, err := goose.NewProvider(goose.DialectPostgres, db, s.files,
+		goose.WithTableName(s.table), goose.WithDisableGlobalRegistry(true), goose.WithSlog(slog.New(slog.DiscardHandler)))
+	if errors.Is(err, goose.ErrNoMigrations) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read the migrations: %w", err)
+	}
+	_, err = provider.Up(ctx)
+	return err
+}
+
+// dropInvalid removes what a killed CREATE INDEX or REINDEX CONCURRENTLY left.
+func dropInvalid(ctx context.Context, conn *pgx.Conn, schema string) error {
+	rows, err := conn.Query(ctx, `
+		SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+		WHERE n.nspname = $1 AND NOT i.indisvalid ORDER BY c.relname`, schema)
+	if err != nil {
+		return fmt.Errorf("look for half-made indexes: %w", err)
+	}
+	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return fmt.Errorf("look for half-made indexes: %w", err)
+	}
+	for _, name := range names {
+		if _, err := conn.Exec(ctx, `DROP INDEX IF EXISTS `+pgx.Identifier{schema, name}.Sanitize()); err != nil {
+			return fmt.Errorf("drop the half-made index %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func riverUp(ctx context.Context, ownerURL secret.String, schema string) error {
+	cfg, err := pgxpool.ParseConfig(ownerURL.Reveal())
+	if err != nil {
+		return errors.New("the Postgres URL cannot be read")
+	}
+	cfg.MaxConns = 2
+	cfg.ConnConfig.RuntimeParams["search_path"] = schema
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	defer pool.Close()
+	migrator, err := riverMigrator(pool, schema)
+	if err != nil {
+		return err
+	}
+	_, err = migrator.Migrate(ctx, rivermigrate.DirectionUp, nil)
+	return err
+}
+
+func riverMigrator(pool *pgxpool.Pool, schema string) (*rivermigrate.Migrator[pgx.Tx], error) {
+	return rivermigrate.New(riverpgxv5.New(pool), &rivermigrate.Config{Schema: schema, Logger: slog.New(slog.DiscardHandler)})
+}
+
+// CheckVersion tells a server whether its schema has all that it needs. It only
+// reads, as the server's role.
+func CheckVersion(ctx context.Context, pool *pgxpool.Pool, schema string, files fs.FS) error {
+	all, err := sets(schema, files)
+	if err != nil {
+		return err
+	}
+	for _, s := range all {
+		want, err := newest(s.files)
+		if err != nil {
+			return err
+		}
+		have, err := reached(ctx, pool, `SELECT coalesce(max(version_id), 0) FROM `+s.table+` WHERE is_applied`, want)
+		if err != nil {
+			return fmt.Errorf("read the version of %s: %w", s.table, err)
+		}
+		if have < want {
+			return fmt.Errorf("%w (%s is at %d, wanted %d)", ErrSchemaBehind, s.table, have, want)
+		}
+	}
+	migrator, err := riverMigrator(pool, schema)
+	if err != nil {
+		return err
+	}
+	versions := migrator.AllVersions()
+	want := int64(versions[len(versions)-1].Version)
+	have, err := reached(ctx, pool, `SELECT coalesce(max(version), 0) FROM `+ident(schema)+`.river_migration`, want)
+	if err != nil {
+		return fmt.Errorf("read the version of the queue: %w", err)
+	}
+	if have < want {
+		return fmt.Errorf("%w (the queue is at %d, wanted %d)", ErrSchemaBehind, have, want)
+	}
+	return nil
+}
+
+// reached reads a version; a table that is not there yet counts as version 0.
+func reached(ctx context.Context, q Querier, sql string, want int64) (int64, error) {
+	if want == 0 {
+		return 0, nil
+	}
+	var have int64
+	err := q.QueryRow(ctx, sql).Scan(&have)
+	if code(err) == codeUndefinedTable {
+		return 0, nil
+	}
+	return have, err
+}
+
+func newest(files fs.FS) (int64, error) {
+	names, err := fs.Glob(files, "*.sql")
+	if err != nil {
+		return 0, fmt.Errorf("list the migrations: %w", err)
+	}
+	var last int64
+	for _, name := range names {
+		v, err := goose.NumericComponent(name)
+		if err != nil {
+			return 0, fmt.Errorf("migration %s: %w", name, err)
+		}
+		last = max(last, v)
+	}
+	return last, nil
+}
+
+// Reindex rebuilds the queue's indexes, which bloat, without blocking writers.
+// The `migrate` command does it, because River's own reindexer would need DDL.
+func Reindex(ctx context.Context, ownerURL secret.String, schema string) error {
+	conn, err := connect(ctx, ownerURL.Reveal(), map[string]string{"search_path": schema})
+	if err != nil {
+		return fmt.Errorf("connect as the owner of %s: %w", schema, err)
+	}
+	defer closeConn(ctx, conn)
+	unlock, err := sessionLock(ctx, conn, lockKey(schema))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := dropInvalid(ctx, conn, schema); err != nil {
+		return err
+	}
+	if _, err := conn.Exec(ctx, `REINDEX TABLE CONCURRENTLY `+pgx.Identifier{schema, "river_job"}.Sanitize()); err != nil {
+		return fmt.Errorf("reindex the queue of %s: %w", schema, err)
+	}
+	return nil
+}
+
+// Fingerprint names all that Migrate and Bootstrap would make of a schema: equal
+// fingerprints, equal schemas. pgtest keys its templates by it.
+func Fingerprint(schema string, files fs.FS) (string, error) {
+	all, err := sets(schema, files)
+	if err != nil {
+		return "", err
+	}
+	h := sha256.New()
+	for _, s := range all {
+		names, err := fs.Glob(s.files, "*.sql")
+		if err != nil {
+			return "", fmt.Errorf("list the migrations: %w", err)
+		}
+		slices.Sort(names)
+		for _, name := range names {
+			text, err := fs.ReadFile(s.files, name)
+			if err != nil {
+				return "", fmt.Errorf("read the migration: %w", err)
+			}
+			fmt.Fprintf(h, "%s %s %d\n%s\n", s.table, name, len(text), text)
+		}
+	}
+	fmt.Fprintln(h, schemaGrants(schema, "role", "owner"))
+	migrator, err := riverMigrator(nil, schema)
+	if err != nil {
+		return "", err
+	}
+	for _, v := range migrator.AllVersions() {
+		fmt.Fprintln(h, v.Version, v.SQLUp)
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}

@@ -1,0 +1,64 @@
+package pg
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// connect opens one connection that nothing pools.
+func connect(ctx context.Context, url string, params map[string]string) (*pgx.Conn, error) {
+	cfg, err := pgx.ParseConfig(url)
+	if err != nil {
+		// The parser's words may quote the password.
+		return nil, fmt.Errorf("the Postgres URL cannot be read: want postgres://role:password@host:port/database")
+	}
+	for k, v := range params {
+		cfg.RuntimeParams[k] = v
+	}
+	return pgx.ConnectConfig(ctx, cfg)
+}
+
+func closeConn(ctx context.Context, conn *pgx.Conn) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	_ = conn.Close(ctx)
+}
+
+// sessionLock takes an advisory lock that the server frees when the connection
+// ends, also by SIGKILL. It asks again and again instead of waiting in one
+// statement: a waiting statement holds a snapshot, and CREATE INDEX CONCURRENTLY
+// of the holder would wait for that one for ever.
+func sessionLock(ctx context.Context, conn *pgx.Conn, key int64) (unlock func(), err error) {
+	for {
+		var got bool
+		if err := conn.QueryRow(ctx, `SELECT pg_try_advisory_lock($1)`, key).Scan(&got); err != nil {
+			return nil, fmt.Errorf("take the lock %d: %w", key, err)
+		}
+		if got {
+			break
+		}
+		timer := time.NewTimer(25*time.Millisecond + rand.N(25*time.Millisecond)) //nolint:gosec // spreading load needs no secret
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, fmt.Errorf("wait for another one that changes the schema: %w", ctx.Err())
+		case <-timer.C:
+		}
+	}
+	return func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+		defer cancel()
+		_, _ = conn.Exec(ctx, `SELECT pg_advisory_unlock($1)`, key)
+	}, nil
+}
+
+func lockKey(name string) int64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte("signalbox migrate " + name))
+	return int64(h.Sum64()) //nolint:gosec // any 64 bits will do
+}
