@@ -8,7 +8,7 @@ answered. Not thread-safe: used under the outbox's lock.
 from __future__ import annotations
 
 from collections import deque
-from typing import Deque, Dict, List, NamedTuple, Optional
+from typing import Deque, Dict, List, Mapping, NamedTuple, Optional
 
 from .policy import Policy
 from .recover import Left
@@ -96,6 +96,7 @@ class Backlog:
         self.spool = spool
         self.urgent: float = -1.0  # reports up to this number do not wait for company
         self.lanes: Dict[str, Lane] = {stream: Lane(stream) for stream in STREAMS}
+        self.unasked = False  # adopted, and the watermark is not known yet
         self._policy = policy
 
     @classmethod
@@ -103,6 +104,7 @@ class Backlog:
         """What a dead writer left behind, all of it urgent."""
         backlog = cls(left.spool, policy)
         backlog.urgent = FOREVER
+        backlog.unasked = bool(left.batches)
         for stream, seq, records in left.batches:
             backlog.lanes[stream].batches.append(Batch(stream, seq, records))
         for record in left.pending:
@@ -164,6 +166,13 @@ class Backlog:
         lane.failures, lane.not_before = 0, 0.0
         self.spool.settle(lane.stream, batch.seq, status)
         self.spool.drop_before(int(min(self.oldest(), self.spool.next_n)))
+
+    def skip(self, marks: Mapping[str, int]) -> None:
+        """Note requests as delivered that the control plane says it has, by stream."""
+        for stream, mark in marks.items():
+            lane = self.lanes.get(stream)
+            while lane is not None and lane.batches and lane.batches[0].seq <= mark:
+                self.answered(lane, 200)
 
     def oldest(self, with_stuck: bool = True) -> float:
         """Number of the oldest report of any stream not answered, FOREVER for none."""

@@ -11,6 +11,7 @@ from .wire import finite
 Scalar = Union[int, float]
 MAX_KEY = 256
 _INT64 = 1 << 63
+_PLAIN = (float, int, str, bool)
 
 
 def metrics(values: Mapping[str, Any]) -> List[Tuple[str, Scalar]]:
@@ -26,6 +27,8 @@ def metrics(values: Mapping[str, Any]) -> List[Tuple[str, Scalar]]:
 
 def scalar(key: str, value: Any) -> Scalar:
     """A Python number from a number or a 0-d tensor."""
+    if type(value) is float:
+        return value
     if isinstance(value, (int, float)):
         return _number(key, value)
     if isinstance(value, (str, bytes)) or value is None:
@@ -77,6 +80,9 @@ def params(config: Any) -> Dict[str, Any]:
 def _leaves(values: Mapping[Any, Any], prefix: str) -> Iterator[Tuple[str, Any]]:
     for name, value in values.items():
         key = f"{prefix}{name}"
+        if type(value) in _PLAIN:
+            yield key, value
+            continue
         inner = _mapping(value)
         if inner:
             yield from _leaves(inner, key + ".")

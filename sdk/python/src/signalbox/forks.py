@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import weakref
 from typing import TYPE_CHECKING, Callable, List
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     Predicate = Callable[[], bool]
 
 _open: "weakref.WeakSet[Outbox]" = weakref.WeakSet()
+_turn = threading.Lock()  # two threads may fork at once
 _held: List["Outbox"] = []
 
 
@@ -21,6 +23,7 @@ def watch(outbox: Outbox) -> None:
 
 
 def _before() -> None:
+    _turn.acquire()
     _held.extend(_open)
     for outbox in _held:
         outbox.before_fork()
@@ -29,11 +32,13 @@ def _before() -> None:
 def _in_parent() -> None:
     while _held:
         _held.pop().after_fork_in_parent()
+    _turn.release()
 
 
 def _in_child() -> None:
     while _held:
         _held.pop().after_fork_in_child()
+    _turn.release()
 
 
 if hasattr(os, "register_at_fork"):

@@ -7,8 +7,8 @@ its own writer, its own sender, nothing of its parent's to deliver.
 
 from __future__ import annotations
 
+import contextlib
 import os
-import random
 import sys
 import threading
 import time
@@ -41,7 +41,7 @@ class Outbox:
         self.outages = 0  # failures to reach the server at all, in a row
         self.wake_time = FOREVER
         self.stopping = False
-        self.draw = random.Random().random  # never the global generator: training seeds that one
+        self._notices: List[str] = []
         self.own: Optional[Backlog] = None  # of this process; the others are adopted
         self._raised = 0
         self._temporary = temporary
@@ -53,6 +53,7 @@ class Outbox:
         """Make this process's spool and take over those of dead processes of the same run."""
         with self.cond:
             self._open(adopting=True)
+        self.speak()
 
     def adopt_orphans(self) -> Tuple[int, List[str]]:
         """Take over dead writers' spools: reports now owed, and the writers left alone."""
@@ -130,8 +131,10 @@ class Outbox:
             for backlog in self.backlogs:
                 backlog.spool.close(remove=backlog.owed() == 0)
             self.backlogs, self.own = [], None
-        if self._temporary and not os.listdir(self.root):
-            os.rmdir(self.root)
+        self.speak()
+        if self._temporary:
+            with contextlib.suppress(OSError):  # not empty: a child's reports are in it
+                os.rmdir(self.root)
         return owed
 
     def owed(self, logs: bool = True) -> int:
@@ -146,8 +149,14 @@ class Outbox:
         return UndeliveredError(self.owed(), self.root, self.fault)
 
     def warn(self, words: str) -> None:
-        """One line on stderr."""
-        print(f"signalbox: {words}", file=sys.stderr, flush=True)
+        """Queue one line for stderr. Under the lock nothing may be printed: stderr may be our own
+        pipe, full, and its reader in need of the lock."""
+        self._notices.append(words)
+
+    def speak(self) -> None:
+        """Print what is queued. Never called with the lock held."""
+        while self._notices:
+            print(f"signalbox: {self._notices.pop(0)}", file=sys.stderr, flush=True)
 
     def warn_once(self, words: str) -> None:
         """One line on stderr the first time the network fails."""
@@ -211,5 +220,4 @@ class Outbox:
         self.backlogs, self.refused = [], []
         self.own, self._thread, self._raised = None, None, 0
         self.paused_until, self.outages, self.wake_time = 0.0, 0, FOREVER
-        self.draw = random.Random().random
         self._temporary = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import NamedTuple
 
 
@@ -22,7 +23,12 @@ class Policy(NamedTuple):
     segment_bytes: int = 32 * 1024 * 1024  # of one spool file
 
 
-def backoff(policy: Policy, failures: int, draw: float) -> float:
-    """Seconds before try `failures` + 1, full jitter; `draw` is uniform in [0, 1)."""
+def draw() -> float:
+    """Uniform in [0, 1). Not the random module: training seeds that, and it costs an import."""
+    return int.from_bytes(os.urandom(6), "big") / float(1 << 48)
+
+
+def backoff(policy: Policy, failures: int, drawn: float) -> float:
+    """Seconds before try `failures` + 1, full jitter; `drawn` is uniform in [0, 1)."""
     ceiling = min(policy.backoff_cap, policy.backoff_base * 2.0 ** min(failures - 1, 30))
-    return ceiling * draw
+    return ceiling * drawn

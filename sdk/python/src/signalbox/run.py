@@ -8,13 +8,12 @@ import threading
 from types import TracebackType
 from typing import Any, Iterable, List, Mapping, Optional, Sequence, Tuple, Type
 
-from . import flatten, machine, samples as shapes
+from . import flatten
 from .capture import Capture
 from .errors import SignalboxError
-from .pack import pack
 from .policy import Policy
 from .sinks import Sink, undelivered
-from .wire import EVENTS, KINDS, encode, finite, now, number
+from .wire import EVENTS, KINDS, encode, finite, now, number, point
 
 LOG_PIECE = 64 * 1024  # characters of one log chunk
 
@@ -36,7 +35,6 @@ class Run:
         self._ended: Optional[str] = None
         self._finished = False
         self._lock = threading.Lock()
-        self._pid = os.getpid()
 
     def starting(self) -> None:
         """Code is there, preparation begins. Returns once the control plane has stored it."""
@@ -66,7 +64,7 @@ class Run:
         """Metrics of one step; nested names are joined by dots, each value is one number."""
         at, ts = flatten.step_of(step), now()
         points = [
-            encode({"key": key, "step": at, "value": number(value), "ts": ts})
+            point(key, at, value, ts)
             for key, value in flatten.metrics(values)
         ]
         self._points("metrics", points)
@@ -79,6 +77,8 @@ class Run:
         accuracy: Optional[float] = None,
     ) -> None:
         """A round of sample conversations; large rounds are split by bytes."""
+        from . import samples as shapes
+
         at, limit = flatten.step_of(step), self._policy.chunk_bytes
         rounds = shapes.chunks(at, samples, avg_reward, accuracy, limit)
         self._report("validation", [(chunk, 1) for chunk in rounds])
@@ -106,6 +106,8 @@ class Run:
         if not format:
             raise ValueError("format is empty: name the layout, such as safetensors or gguf")
         at, local = flatten.step_of(step), os.fspath(path)
+        from .pack import pack
+
         packed = pack(local) if os.path.isdir(local) else None
         try:
             return self._store(packed or local, kind, format, at)
@@ -129,6 +131,8 @@ class Run:
 
     def environment(self) -> None:
         """The static picture, once: interpreter, packages, CUDA, GPUs, git, system."""
+        from . import machine
+
         self._report("environment", [(encode(machine.picture()), 1)])
 
     def benchmark(self, name: str, metric: str, value: float, **fields: Any) -> None:
@@ -175,9 +179,11 @@ class Run:
     ) -> None:
         clean = error is None or (isinstance(error, SystemExit) and error.code in (None, 0))
         if clean:
-            if self._ended is None:
-                self.succeeded()
-            self.finish()
+            try:
+                if self._ended is None:
+                    self.succeeded()
+            finally:
+                self.finish()
             return
         try:  # the caller's exception matters more than any of ours
             if self._ended is None:

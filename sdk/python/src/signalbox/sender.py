@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import time
-from typing import TYPE_CHECKING, Optional, Tuple
+from typing import TYPE_CHECKING, Dict, List, Optional, Tuple
 
 from .backlog import FOREVER, Backlog, Batch, Lane
 from .errors import IngestError, SignalboxError, Unreachable
-from .policy import backoff
+from .policy import backoff, draw
 from .transport import Reply, Transport
 from .wire import detail
 
@@ -32,13 +33,23 @@ class Sender:
         box = self._box
         while True:
             with box.cond:
-                job = None if box.stopping else self._next()
                 if box.stopping:
                     break
+                unasked = self._unasked()
+                job = None if unasked else self._next()
+            if unasked:
+                self._ask(unasked)
             if job is not None:
                 self._deliver(job)
+            box.speak()
             self._sync()
         self._transport.close()
+
+    def _unasked(self) -> List[Backlog]:
+        box = self._box
+        if box.closed_by is not None or box.paused_until > time.monotonic():
+            return []
+        return [b for b in box.backlogs if b.unasked]
 
     def _next(self) -> Optional[Job]:
         """A due request, or None after a wait. Called, and returns, with the lock held."""
@@ -94,20 +105,37 @@ class Sender:
             self._answer(backlog, lane, batch, reply)
             box.cond.notify_all()
 
+    def _ask(self, adopted: List[Backlog]) -> None:
+        """Skip what dead writers delivered without living to note it."""
+        box = self._box
+        try:
+            reply = self._transport.get("watermark", {"run_id": box.config.run_id})
+        except Unreachable as err:
+            self._unreachable(str(err))
+            return
+        marks = _marks(reply)
+        with box.cond:
+            for backlog in adopted:
+                backlog.unasked = False
+                backlog.skip({s: m.get(backlog.spool.writer, 0) for s, m in marks.items()})
+                if backlog in box.backlogs and backlog.owed() == 0:
+                    box.retire(backlog)
+            box.cond.notify_all()
+
     def _unreachable(self, words: str) -> None:
         box = self._box
         with box.cond:
             box.fault = words
             box.warn_once(f"cannot reach {box.config.endpoint} ({words})")
             box.outages += 1
-            delay = backoff(box.policy, box.outages, box.draw())
+            delay = backoff(box.policy, box.outages, draw())
             box.paused_until = time.monotonic() + delay
 
     def _answer(self, backlog: Backlog, lane: Lane, batch: Batch, reply: Reply) -> None:
         box = self._box
         if reply.transient:
             lane.failures += 1
-            delay = backoff(box.policy, lane.failures, box.draw())
+            delay = backoff(box.policy, lane.failures, draw())
             lane.not_before = time.monotonic() + max(delay, reply.retry_after or 0.0)
             box.fault = f"{batch.stream}: HTTP {reply.status}: {detail(reply.body)}"
             box.warn_once(f"{box.config.endpoint} answered {box.fault}")
@@ -140,3 +168,14 @@ class Sender:
         for backlog in list(box.backlogs):
             if backlog.spool.dirty:
                 backlog.spool.sync()
+
+
+def _marks(reply: Reply) -> Dict[str, Dict[str, int]]:
+    """{stream: {writer: highest contiguous seq}}; empty where the route answers anything else."""
+    try:
+        found = json.loads(reply.body) if reply.ok else {}
+    except ValueError:
+        return {}
+    streams = found.items() if isinstance(found, dict) else ()
+    marks = {s: m for s, m in streams if isinstance(m, dict)}
+    return {s: {w: q for w, q in m.items() if isinstance(q, int)} for s, m in marks.items()}

@@ -24,8 +24,10 @@ def on_term(flush: Flush, policy: Policy) -> None:
     pid = os.getpid()
 
     def end() -> None:
-        flush(policy.term_timeout)
-        os.kill(os.getpid(), signal.SIGTERM)
+        try:
+            flush(policy.term_timeout)
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)
 
     def handle(number: int, frame: Optional[FrameType]) -> None:
         # The interrupted code may hold the outbox's lock: the flush runs on a thread of its own.

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import threading
 from typing import Any, Dict, Optional, Protocol, Sequence, Tuple
 
 from .config import Config
 from .errors import UndeliveredError
 from .outbox import Outbox
-from .pack import digest
 from .policy import Policy
-from .upload import Upload
 from .wire import encode
 
 Items = Sequence[Tuple[bytes, int]]  # (JSON, points) of each report
@@ -44,6 +41,8 @@ class Online:
     """Through the spool to the control plane."""
 
     def __init__(self, config: Config, policy: Policy) -> None:
+        import tempfile
+
         root = config.spool_dir or tempfile.mkdtemp(prefix="signalbox-")
         self._policy = policy
         self._config = config
@@ -68,6 +67,8 @@ class Online:
 
     def upload(self, file: str, kind: str) -> Dict[str, Any]:
         """Through the signed URL."""
+        from .upload import Upload
+
         return Upload(self._config, self._policy).send(file, kind)
 
     def close(self, timeout: float) -> Optional[Exception]:
@@ -94,7 +95,8 @@ class Offline:
     def put(self, stream: str, items: Items) -> int:
         """One line a report: {"stream": ..., "report": ...}."""
         if self._path is not None:
-            lines = [b'{"stream":%s,"report":%s}\n' % (encode(stream), _whole(stream, i)) for i, _ in items]
+            head = b'{"stream":%s,"report":' % encode(stream)
+            lines = [head + _whole(stream, fragment) + b"}\n" for fragment, _ in items]
             with self._lock, open(self._path, "ab") as file:
                 file.write(b"".join(lines))
         return 0
@@ -111,6 +113,8 @@ class Offline:
 
     def upload(self, file: str, kind: str) -> Dict[str, Any]:
         """The file stays where it is."""
+        from .pack import digest
+
         return {"path": os.path.abspath(file), "size_bytes": digest(file)[0]}
 
     def close(self, timeout: float) -> Optional[Exception]:

@@ -15,8 +15,6 @@ key with the same body. Methods are not thread-safe: the outbox calls them under
 from __future__ import annotations
 
 import os
-import shutil
-import uuid
 import zlib
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
@@ -87,6 +85,8 @@ class Spool:
     @classmethod
     def create(cls, root: str, run_id: str, limit: int) -> Spool:
         """A new writer. Its folder appears under its name only once it is locked."""
+        import uuid
+
         writer = uuid.uuid4().hex
         hidden = os.path.join(root, f".{writer}")
         folder = os.path.join(root, writer)
@@ -160,6 +160,8 @@ class Spool:
         for segment in self.segments.values():
             segment.close()
         if remove:
+            import shutil
+
             shutil.rmtree(self.folder, ignore_errors=True)
         if self._lock >= 0:
             os.close(self._lock)

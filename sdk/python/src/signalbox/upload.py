@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import time
 from typing import Any, Dict, Optional
 from urllib.parse import urljoin
@@ -12,12 +11,14 @@ from urllib.parse import urljoin
 from .config import Config
 from .errors import IngestError, SignalboxError, UndeliveredError, Unreachable
 from .pack import digest
-from .policy import Policy, backoff
+from .policy import Policy, backoff, draw
 from .transport import Reply, Transport, put
 from .wire import detail
 
 # A signed URL may run out or be cut off with its issuer; one that stays refused is a fault.
 REFUSALS = 3
+# Bytes a second at which a store may check what it was sent before it answers.
+SLOWEST = 20e6
 
 
 class Upload:
@@ -27,7 +28,6 @@ class Upload:
         self._config = config
         self._policy = policy
         self._transport = Transport(config.endpoint, config.token, policy.request_timeout)
-        self._draw = random.Random().random
 
     def send(self, file: str, kind: str) -> Dict[str, Any]:
         """Upload `file`; answers {"path": object URI, "size_bytes": int}."""
@@ -74,7 +74,7 @@ class Upload:
             except Unreachable as err:
                 fault = str(err)
             failures += 1
-            pause = max(pause, backoff(self._policy, failures, self._draw()))
+            pause = max(pause, backoff(self._policy, failures, draw()))
             if time.monotonic() + pause > deadline:
                 raise UndeliveredError(1, file, fault)
             time.sleep(pause)
@@ -83,7 +83,8 @@ class Upload:
         url = urljoin(self._config.endpoint, str(ticket["url"]))
         headers = {str(k): str(v) for k, v in (ticket.get("headers") or {}).items()}
         with open(file, "rb") as content:
-            return put(url, headers, content, size, self._policy.request_timeout)
+            patience = self._policy.request_timeout + size / SLOWEST
+            return put(url, headers, content, size, patience)
 
 
 def _ticket(reply: Reply) -> Dict[str, Any]:

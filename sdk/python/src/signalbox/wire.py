@@ -38,10 +38,17 @@ def number(value: float) -> Any:
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
+_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+
+
 def encode(value: Any) -> bytes:
     """Compact UTF-8 JSON on one line; a lone surrogate stays as its escape."""
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return text.encode("utf-8", "backslashreplace")
+    return _json(value).encode("utf-8", "backslashreplace")
+
+
+def point(key: str, step: int, value: float, ts: str) -> bytes:
+    """A metric point: the one report that must cost little."""
+    return encode({"key": key, "step": step, "value": number(value), "ts": ts})
 
 
 def finite(value: Any) -> Any:

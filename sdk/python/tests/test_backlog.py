@@ -1,0 +1,126 @@
+"""What leaves when: lingering, limits, order, and the events that wait for all before them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import List, Tuple
+
+import pytest
+from signalbox.backlog import FOREVER, LOG_PATIENCE, Backlog
+from signalbox.policy import Policy, backoff, draw
+from signalbox.spool import Spool
+
+POLICY = Policy(linger=0.5, max_bytes=100, max_points=10)
+
+
+@pytest.fixture
+def backlog(tmp_path: Path) -> Backlog:
+    """An empty backlog of small requests."""
+    return Backlog(Spool.create(str(tmp_path), "run_1", 1 << 20), POLICY)
+
+
+def drain(backlog: Backlog, now: float) -> List[Tuple[str, int, int]]:
+    """Answer everything that is due: (stream, seq, reports) in order."""
+    sent = []
+    while True:
+        lane = backlog.next_lane(now, True)
+        if lane is None:
+            return sent
+        batch = backlog.plan(lane, now)
+        sent.append((batch.stream, batch.seq, len(batch.records)))
+        backlog.answered(lane, 200)
+
+
+def test_reports_wait_for_company_but_not_for_long(backlog: Backlog) -> None:
+    for at in (10.0, 10.2, 10.4):
+        backlog.put("metrics", 1, b"{}", at)
+    assert drain(backlog, 10.49) == [] and backlog.wake_at(True) == 10.5
+    assert drain(backlog, 10.5) == [("metrics", 1, 3)]
+    assert backlog.wake_at(True) == FOREVER and backlog.owed() == 0
+
+
+def test_a_full_request_leaves_at_once(backlog: Backlog) -> None:
+    for _ in range(3):
+        backlog.put("metrics", 4, b"{}", 10.0)
+    assert drain(backlog, 10.0) == [("metrics", 1, 2)], "8 points: the third would make 12"
+    for _ in range(2):
+        backlog.put("logs", 1, b'"' + b"x" * 58 + b'"', 10.0)
+    assert drain(backlog, 10.0) == [("logs", 1, 1)]
+
+
+def test_one_report_larger_than_a_request_still_leaves(backlog: Backlog) -> None:
+    backlog.put("metrics", 50, b"x" * 500, 10.0)
+    assert drain(backlog, 10.0) == [("metrics", 1, 1)]
+
+
+def test_streams_of_one_report_a_request(backlog: Backlog) -> None:
+    for _ in range(3):
+        backlog.put("hparams", 1, b"{}", 10.0)
+    assert drain(backlog, 10.0) == [("hparams", 1, 1), ("hparams", 2, 1), ("hparams", 3, 1)]
+
+
+def test_an_event_hurries_and_follows_what_came_before(backlog: Backlog) -> None:
+    backlog.put("logs", 1, b'"a"', 10.0)
+    backlog.put("metrics", 1, b"{}", 10.0)
+    backlog.put("lifecycle", 1, b"{}", 10.0)
+    backlog.put("metrics", 1, b"{}", 10.0)
+    sent = drain(backlog, 10.0)
+    assert [s for s, _, _ in sent] == ["logs", "metrics", "lifecycle"]
+    assert sent[1] == ("metrics", 1, 2), "company is welcome where it is there"
+
+
+def test_an_event_waits_for_a_failing_stream(backlog: Backlog) -> None:
+    backlog.put("metrics", 1, b"{}", 10.0)
+    backlog.put("lifecycle", 1, b"{}", 10.0)
+    lane = backlog.lanes["metrics"]
+    lane.failures, lane.not_before = 50, 11.0
+    assert drain(backlog, 10.0) == [] and backlog.wake_at(True) == 11.0
+    assert [s for s, _, _ in drain(backlog, 11.0)] == ["metrics", "lifecycle"]
+
+
+def test_an_event_does_not_wait_for_a_log_that_fails(backlog: Backlog) -> None:
+    backlog.put("logs", 1, b'"a"', 10.0)
+    backlog.put("lifecycle", 1, b"{}", 10.0)
+    lane = backlog.lanes["logs"]
+    lane.failures, lane.not_before = LOG_PATIENCE - 1, 11.0
+    assert drain(backlog, 10.0) == []
+    lane.failures = LOG_PATIENCE
+    assert drain(backlog, 10.0) == [("lifecycle", 1, 1)]
+    assert backlog.owed() == 1 and backlog.owed(logs=False) == 0
+    assert backlog.oldest(with_stuck=False) == FOREVER and backlog.oldest() == 0
+
+
+def test_an_event_waits_for_earlier_writers(backlog: Backlog) -> None:
+    backlog.put("lifecycle", 1, b"{}", 10.0)
+    assert backlog.next_lane(10.0, earlier_done=False) is None
+    assert backlog.wake_at(earlier_done=False) == FOREVER
+    assert backlog.next_lane(10.0, earlier_done=True) is backlog.lanes["lifecycle"]
+
+
+def test_a_request_keeps_its_key_and_body_over_tries(backlog: Backlog) -> None:
+    backlog.put("metrics", 1, b'{"a":1}', 10.0)
+    lane = backlog.lanes["metrics"]
+    first = backlog.plan(lane, 11.0)
+    key, body = backlog.key(first), backlog.body(first)
+    backlog.put("metrics", 1, b'{"a":2}', 11.0)
+    again = backlog.plan(lane, 12.0)
+    assert (backlog.key(again), backlog.body(again)) == (key, body)
+    assert body == b'{"run_id":"run_1","points":[{"a":1}]}'
+
+
+def test_what_the_watermark_covers_is_not_sent(backlog: Backlog) -> None:
+    for _ in range(3):
+        backlog.put("hparams", 1, b"{}", 10.0)
+    lane = backlog.lanes["hparams"]
+    backlog.plan(lane, 10.0)
+    backlog.skip({"hparams": 1, "unheard_of": 9})
+    assert drain(backlog, 10.0) == [("hparams", 2, 1), ("hparams", 3, 1)]
+
+
+def test_pauses_grow_to_the_cap_with_full_jitter() -> None:
+    policy = Policy()
+    ceilings = [backoff(policy, n, 1.0) for n in range(1, 9)]
+    assert ceilings == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]
+    assert backoff(policy, 10_000, 1.0) == 30.0 and backoff(policy, 3, 0.0) == 0.0
+    drawn = [draw() for _ in range(200)]
+    assert all(0 <= d < 1 for d in drawn) and max(drawn) > 0.5 > min(drawn)
