@@ -55,7 +55,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 def api_key(options: argparse.Namespace) -> str:
     """The key from the file or the environment; empty where none is set."""
-    from_environment = os.environ.pop(KEY_VARIABLE, "")
+    from_environment = os.environ.get(KEY_VARIABLE, "")
     if options.api_key_file is None:
         return from_environment
     try:

@@ -32,7 +32,8 @@ def load(folder: Path) -> list[Row]:
         raise DataError(f"dataset 'train': no .jsonl file in {folder.name or folder}")
     answers: dict[str, str] = {}
     for file in files:
-        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
+        # Not splitlines: a text may hold U+2028 and other line ends as it is.
+        for number, line in enumerate(file.read_bytes().split(b"\n"), start=1):
             if not line.strip():
                 continue
             row = _parse(line, f"{file.name}:{number}")
@@ -41,9 +42,11 @@ def load(folder: Path) -> list[Row]:
     return [Row(question, answer) for question, answer in answers.items()]
 
 
-def _parse(line: str, where: str) -> Row:
+def _parse(line: bytes, where: str) -> Row:
     try:
-        value = json.loads(line)
+        value = json.loads(line.decode())
+    except UnicodeDecodeError:
+        raise DataError(f"{where}: not UTF-8") from None
     except json.JSONDecodeError as error:
         raise DataError(f"{where}: not JSON: {error.msg}") from None
     if not isinstance(value, dict):
@@ -51,6 +54,8 @@ def _parse(line: str, where: str) -> Row:
     for key in ("question", "answer"):
         if not isinstance(value.get(key), str) or not value[key]:
             raise DataError(f"{where}: '{key}' must be a text that is not empty")
+        if any(0xD800 <= ord(letter) < 0xE000 for letter in value[key]):
+            raise DataError(f"{where}: '{key}' holds half of a surrogate pair")
     return Row(value["question"], value["answer"])
 
 

@@ -29,10 +29,11 @@ def validate(model: Transformer, rows: list[Row]) -> Round:
 
 
 def _sample(row: Row, answer: generate.Answer) -> dict:
+    """The reward is by ids; the text loses NUL, which few stores can keep in a text."""
     right = answer.ids == chat.answer_ids(row.answer)
     return {
         "user": row.question,
-        "assistant": answer.text,
+        "assistant": answer.text.replace("\x00", "\ufffd"),
         "env": {"expected": row.answer},
         "reward": 1.0 if right else 0.0,
     }

@@ -1,0 +1,65 @@
+"""Paths and fixtures of the recipe's tests.
+
+They run in an environment made of requirements.lock and
+tests/requirements-test.lock; the reporter is taken from the checkout.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+RECIPE = Path(__file__).resolve().parent.parent
+ROOT = RECIPE.parents[2]
+SDK = ROOT / "sdk" / "python" / "src"
+
+os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
+os.environ["SERVICE_JOB_ENABLED"] = "0"
+sys.dont_write_bytecode = True
+sys.path[:0] = [str(RECIPE), str(RECIPE / "tests"), str(SDK)]
+
+
+class RecordingRun:
+    """Keeps what the trainer reports, in order."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple] = []
+
+    def running(self) -> None:
+        self.events.append(("running",))
+
+    def log(self, values: dict, step: int) -> None:
+        self.events.append(("log", step, values))
+
+    def validation(self, step: int, samples: list, avg_reward: float, accuracy: float) -> None:
+        self.events.append(("validation", step, samples, avg_reward, accuracy))
+
+    def artifact(self, path: Path, kind: str, format: str, step: int) -> None:
+        self.events.append(("artifact", step, kind, format, Path(path)))
+
+    def of(self, name: str) -> list[tuple]:
+        """All events of one name."""
+        return [event for event in self.events if event[0] == name]
+
+
+@pytest.fixture
+def run() -> RecordingRun:
+    return RecordingRun()
+
+
+@pytest.fixture(scope="session")
+def additions(tmp_path_factory: pytest.TempPathFactory):
+    """Writes a dataset folder of additions: additions(digits, pairs, seed=1)."""
+    import make_dataset
+
+    def write(digits: int, pairs: int, seed: int = 1) -> Path:
+        folder = tmp_path_factory.mktemp("additions")
+        rows = make_dataset.rows(digits, pairs, seed)
+        (folder / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        return folder
+
+    return write

@@ -1,0 +1,118 @@
+"""llama.cpp serves the exported GGUF: it must say exactly what numpy says."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+from conftest import RecordingRun
+from engine import LAUNCHER, Engine, serving
+
+from chat_tiny import chat, data, export_hf, generate, inputs, settings, train
+from chat_tiny.transformer import Transformer
+
+# Rounding alone may decide between two tokens whose logits are this close.
+TIE = 1e-3
+LIMIT = 8
+
+
+class Trained:
+    """A model that is trained half-way: it is right often and wrong often."""
+
+    def __init__(self, folder: Path, dataset: Path, **hparams: int | float) -> None:
+        self.run = RecordingRun()
+        job = inputs.Inputs(settings.resolve(hparams), dataset, None, folder)
+        trainer = train.Trainer(self.run, job)
+        self.score = trainer.train()
+        self.held_out = trainer.held_out
+        self.model: Transformer = trainer.model
+        self.first_gguf, self.gguf = (event[4] for event in self.run.of("artifact") if event[3] == "gguf")
+        self.hf = folder / "export" / "hf"
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory, additions) -> Trained:
+    steps = {"train.max_steps": 450, "val.every_steps": 450, "train.max_seconds": 600}
+    return Trained(tmp_path_factory.mktemp("half"), additions(2, 4000), **steps)
+
+
+@pytest.fixture(scope="module")
+def engine(trained: Trained, tmp_path_factory: pytest.TempPathFactory):
+    with serving(trained.gguf, tmp_path_factory.mktemp("engine"), "--exact") as running:
+        yield running
+
+
+def disagreements(model: Transformer, rows: list[data.Row], engine: Engine) -> tuple[list[str], list[str]]:
+    """Questions answered differently, and questions too close to count."""
+    differing, ties = [], []
+    answers = generate.greedy(model, [chat.prompt_ids(row.question) for row in rows], LIMIT)
+    for row, answer in zip(rows, answers):
+        if answer.margin < TIE:
+            ties.append(f"{row.question} (margin {answer.margin:.1e})")
+        elif (said := engine.answer(row.question, LIMIT)) != answer.text:
+            differing.append(f"{row.question} numpy {answer.text!r} engine {said!r}")
+    return differing, ties
+
+
+def test_greedy_answers_agree_on_every_held_out_pair(trained: Trained, engine: Engine) -> None:
+    assert 0.02 < trained.score < 1, "a model that is right and wrong tells more than a perfect one"
+    differing, ties = disagreements(trained.model, trained.held_out, engine)
+    print(f"{len(trained.held_out)} held-out pairs, exact match {trained.score:.3f}, not counted: {ties}")
+    assert differing == []
+    assert len(ties) <= len(trained.held_out) // 50
+
+
+def test_another_models_answers_do_not_agree(trained: Trained, engine: Engine) -> None:
+    """The comparison can fail: a small change of the weights shows."""
+    other = Transformer(trained.model.config, export_hf.read(trained.hf))
+    other.params["model.layers.1.self_attn.q_proj.weight"][:] *= -1
+    differing, _ = disagreements(other, trained.held_out[:100], engine)
+    assert len(differing) > 10
+
+
+def test_the_engine_sees_the_prompt_that_was_trained(engine: Engine) -> None:
+    for question in ("07+15?", "Grüße, 世界 \u2028 <b>", "two\nlines\tand  spaces "):
+        turn = {"messages": [{"role": "user", "content": question}]}
+        prompt = engine.call("/apply-template", turn)["prompt"]
+        tokens = engine.call("/tokenize", {"content": prompt, "parse_special": True, "add_special": True})["tokens"]
+        assert tokens == chat.prompt_ids(question)
+
+
+def test_the_untrained_model_answers_no_sum(trained: Trained, tmp_path: Path) -> None:
+    with serving(trained.first_gguf, tmp_path, "--exact") as untrained:
+        said = [untrained.answer(row.question, LIMIT) for row in trained.held_out[:40]]
+    assert all(answer != row.answer for answer, row in zip(said, trained.held_out))
+
+
+def test_the_launchers_interface(engine: Engine) -> None:
+    assert engine.call("/v1/models")["data"][0]["id"] == "default"
+    assert engine.call("/health", key="")["status"] == "ok"
+    for path, body in (("/v1/models", None), ("/v1/chat/completions", {"messages": []})):
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            engine.call(path, body, key="wrong")
+        assert refused.value.code == 401
+    request = urllib.request.Request(engine.address + "/metrics", headers={"Authorization": "Bearer a-key-of-the-test"})
+    with urllib.request.urlopen(request, timeout=10) as response:
+        assert b"llamacpp:prompt_tokens_total" in response.read()
+
+
+@pytest.mark.parametrize(
+    ("flags", "status", "words"),
+    [
+        (["--model", "{absent}"], 2, "no model file"),
+        (["--model", "{junk}"], 1, "the engine did not start"),
+        (["--model", "{junk}", "--exact", "--parallel", "2"], 2, "--exact means one slot"),
+        (["--model", "{junk}", "--api-key-file", "{absent}"], 1, "the key file cannot be read"),
+        (["--model", "{junk}", "--api-key-file", "{empty}"], 1, "the key file is empty"),
+    ],
+)
+def test_the_launcher_names_what_is_wrong(tmp_path: Path, flags: list[str], status: int, words: str) -> None:
+    (tmp_path / "junk").write_text("junk")
+    (tmp_path / "empty").write_text("\n")
+    filled = [flag.format(absent=tmp_path / "absent", junk=tmp_path / "junk", empty=tmp_path / "empty") for flag in flags]
+    ended = subprocess.run([sys.executable, str(LAUNCHER), *filled], capture_output=True, text=True, timeout=30)
+    assert (ended.returncode, words in ended.stderr) == (status, True), ended.stderr
