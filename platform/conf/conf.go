@@ -1,0 +1,227 @@
+// Package conf fills a service's Config from the environment, once, at start.
+//
+// A Config is a struct of small structs with the tags of go-envconfig and a doc
+// tag for the reference page:
+//
+//	type Config struct {
+//		Blob conf.Blob     `env:", prefix=SERVICE_"`
+//		Keep time.Duration `env:"SERVICE_JOBS_KEEP, default=720h" doc:"how long finished jobs are kept"`
+//	}
+//
+// A struct that has a method Validate() error is asked once its own settings have
+// been read. Load answers all faults together. A secret.String NAME is also read
+// from the file that NAME_FILE names. What a field holds before Load is its
+// default where the tag has none.
+package conf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/sethvargo/go-envconfig"
+
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+// Where a value comes from. Layers of a Lookuper may have other names, like "flag".
+const (
+	SourceDefault = "default"
+	SourceEnv     = "env"
+	SourceFile    = "file"
+)
+
+// Setting is one setting as it is shown: secrets redacted.
+type Setting struct {
+	Name    string `json:"name"`
+	Value   string `json:"value"`
+	Default string `json:"default"`
+	Source  string `json:"source"`
+	Type    string `json:"-"`
+	Doc     string `json:"-"`
+	Secret  bool   `json:"-"`
+}
+
+// Loaded is what Load found out beside the values.
+type Loaded struct {
+	Settings []Setting // in the order of the fields, each name once
+	Warnings []string  // settings that nothing reads
+}
+
+// Option changes how Load looks at the environment.
+type Option func(*loader)
+
+// Ignore names prefixes of settings that belong to other processes, which are no
+// reason to warn.
+func Ignore(prefixes ...string) Option {
+	return func(l *loader) { l.ignored = append(l.ignored, prefixes...) }
+}
+
+// Fault is a setting that cannot be used. A Validate method makes it with the name
+// in its own tag; Load puts the prefixes in front.
+type Fault struct{ Name, Msg string }
+
+// Error implements error.
+func (f *Fault) Error() string { return f.Name + ": " + f.Msg }
+
+// Faultf makes a Fault.
+func Faultf(name, format string, args ...any) error {
+	return &Fault{Name: name, Msg: fmt.Sprintf(format, args...)}
+}
+
+// Load fills cfg, a pointer to a struct. The error joins a Fault for every setting
+// that is missing or wrong; Loaded is there also beside an error.
+func Load(ctx context.Context, from Lookuper, cfg any, options ...Option) (*Loaded, error) {
+	target := reflect.ValueOf(cfg)
+	if target.Kind() != reflect.Pointer || target.Elem().Kind() != reflect.Struct {
+		return nil, fmt.Errorf("load settings: %T is no pointer to a struct", cfg)
+	}
+	l := &loader{ctx: ctx, from: from, known: map[string]int{}, out: &Loaded{}}
+	for _, o := range options {
+		o(l)
+	}
+	l.walk(target.Elem(), "")
+	l.out.Warnings = l.unknown()
+	return l.out, errors.Join(l.faults...)
+}
+
+// Describe lists the settings of a Config without reading any.
+func Describe(cfg any) ([]Setting, error) {
+	fresh := reflect.New(reflect.TypeOf(cfg))
+	fresh.Elem().Set(reflect.ValueOf(cfg))
+	l := &loader{ctx: context.Background(), known: map[string]int{}, out: &Loaded{}, describe: true}
+	l.walk(fresh.Elem(), "")
+	return l.out.Settings, errors.Join(l.faults...)
+}
+
+type loader struct {
+	ctx      context.Context //nolint:containedctx // lives for one call of Load
+	from     Lookuper
+	known    map[string]int // name to place in out.Settings
+	ignored  []string
+	describe bool
+	out      *Loaded
+	faults   []error
+}
+
+func (l *loader) fault(name, format string, args ...any) {
+	l.faults = append(l.faults, Faultf(name, format, args...))
+}
+
+func (l *loader) walk(v reflect.Value, prefix string) {
+	before := len(l.faults)
+	for i := range v.NumField() {
+		field := v.Type().Field(i)
+		if !field.IsExported() {
+			continue
+		}
+		tag, err := parseTag(field.Tag.Get("env"))
+		switch {
+		case err != nil:
+			l.fault(v.Type().String()+"."+field.Name, "%v", err)
+		case tag.name != "":
+			l.leaf(v.Field(i), field, prefix, tag)
+		case field.Type.Kind() == reflect.Struct:
+			l.walk(v.Field(i), prefix+tag.prefix)
+		}
+	}
+	if len(l.faults) == before && !l.describe {
+		l.validate(v, prefix)
+	}
+}
+
+func (l *loader) validate(v reflect.Value, prefix string) {
+	checked, ok := v.Addr().Interface().(interface{ Validate() error })
+	if !ok {
+		return
+	}
+	for _, err := range split(checked.Validate()) {
+		if f, ok := errors.AsType[*Fault](err); ok {
+			err = &Fault{Name: prefix + f.Name, Msg: f.Msg}
+		}
+		l.faults = append(l.faults, err)
+	}
+}
+
+func split(err error) []error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // only the outermost join
+		return joined.Unwrap()
+	}
+	if err == nil {
+		return nil
+	}
+	return []error{err}
+}
+
+// leaf reads one setting.
+func (l *loader) leaf(v reflect.Value, field reflect.StructField, prefix string, tag tag) {
+	name := prefix + tag.name
+	set := Setting{Name: name, Source: SourceDefault, Doc: field.Tag.Get("doc"), Type: typeName(field.Type)}
+	set.Secret = field.Type == reflect.TypeFor[secret.String]()
+	if set.Secret && tag.byDefault != "" {
+		l.fault(name, "a secret must not have a default")
+		return
+	}
+	if tag.byDefault != "" {
+		value, err := l.decode(field, prefix+tag.text, Lookuper{})
+		if err != nil {
+			l.fault(name, "the default: %s", plain(err, field.Name))
+			return
+		}
+		v.Set(value)
+	}
+	set.Default = show(v)
+	if !l.describe {
+		lookup, source, err := l.source(name, set.Secret)
+		if err == nil && (source != SourceDefault || tag.required) {
+			err = l.read(v, field, prefix+tag.text, name, lookup)
+		}
+		if err != nil {
+			l.faults = append(l.faults, err)
+		}
+		set.Source = source
+	}
+	set.Value = show(v)
+	l.add(set)
+}
+
+func (l *loader) read(v reflect.Value, field reflect.StructField, text, name string, lookup envconfig.Lookuper) error {
+	value, err := l.decode(field, text, lookup)
+	if err != nil {
+		return Faultf(name, "%s", plain(err, field.Name))
+	}
+	v.Set(value)
+	return nil
+}
+
+// decode hands one field to go-envconfig in a struct of its own, because that
+// stops at its first error.
+func (l *loader) decode(field reflect.StructField, text string, lookup envconfig.Lookuper) (reflect.Value, error) {
+	one := reflect.New(reflect.StructOf([]reflect.StructField{{
+		Name: field.Name, Type: field.Type, Tag: reflect.StructTag(fmt.Sprintf("env:%q", text)),
+	}}))
+	err := envconfig.ProcessWith(l.ctx, &envconfig.Config{Target: one.Interface(), Lookuper: lookup})
+	return one.Elem().Field(0), err
+}
+
+// add lists a setting once; configs that share a name must agree on its default.
+func (l *loader) add(s Setting) {
+	at, seen := l.known[s.Name]
+	if !seen {
+		l.known[s.Name] = len(l.out.Settings)
+		l.out.Settings = append(l.out.Settings, s)
+		return
+	}
+	if other := l.out.Settings[at]; other.Default != s.Default || other.Type != s.Type {
+		l.fault(s.Name, "declared twice: as %s with default %q and as %s with %q", other.Type, other.Default, s.Type, s.Default)
+	}
+}
+
+func plain(err error, field string) string {
+	if errors.Is(err, envconfig.ErrMissingRequired) {
+		return "must be set"
+	}
+	return strings.TrimPrefix(err.Error(), field+": ")
+}

@@ -1,0 +1,197 @@
+package conf
+
+import (
+	"errors"
+	"log/slog"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+// The structs that services share. Their names have no prefix of their own: the
+// Config that holds one gives it, `env:", prefix=SERVICE_JOBS_"`.
+
+// Listen is an address to serve on.
+type Listen struct {
+	Addr string `env:"LISTEN" doc:"address to listen on as host:port; port 0 takes a free one"`
+}
+
+// Validate implements the check of Load.
+func (c Listen) Validate() error { return checkAddr("LISTEN", c.Addr) }
+
+// Postgres is a service's access to its own schema.
+type Postgres struct {
+	URL              secret.String `env:"DATABASE_URL" doc:"Postgres URL of the role that reads and writes rows"`
+	OwnerURL         secret.String `env:"DATABASE_OWNER_URL" doc:"Postgres URL of the role that owns the schema; only migrate uses it"`
+	MaxConns         int32         `env:"DATABASE_MAX_CONNS, default=8" doc:"most connections of the pool"`
+	StatementTimeout time.Duration `env:"DATABASE_STATEMENT_TIMEOUT, default=30s" doc:"after this a statement is cancelled"`
+}
+
+// Validate implements the check of Load.
+func (c Postgres) Validate() error {
+	var errs []error
+	if c.MaxConns < 2 {
+		errs = append(errs, Faultf("DATABASE_MAX_CONNS", "must be at least 2, got %d", c.MaxConns))
+	}
+	if c.StatementTimeout <= 0 {
+		errs = append(errs, Faultf("DATABASE_STATEMENT_TIMEOUT", "must be positive, got %v", c.StatementTimeout))
+	}
+	return errors.Join(errs...)
+}
+
+// TLS is a service's identity between services: all three files or none.
+type TLS struct {
+	CA   string `env:"TLS_CA" doc:"file with the certificate of the internal authority"`
+	Cert string `env:"TLS_CERT" doc:"file with this process's certificate"`
+	Key  string `env:"TLS_KEY" doc:"file with this process's private key"`
+}
+
+// Enabled reports whether the files are named.
+func (c TLS) Enabled() bool { return c.CA != "" }
+
+// Validate implements the check of Load.
+func (c TLS) Validate() error {
+	var errs []error
+	for _, file := range [][2]string{{"TLS_CA", c.CA}, {"TLS_CERT", c.Cert}, {"TLS_KEY", c.Key}} {
+		if file[1] == "" && c != (TLS{}) {
+			errs = append(errs, Faultf(file[0], "must be set, because another TLS_ file is"))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Obs is what a process tells of itself.
+type Obs struct {
+	LogLevel     string `env:"LOG_LEVEL, default=info" doc:"least level that is logged: debug, info, warn or error"`
+	LogFormat    string `env:"LOG_FORMAT, default=json" doc:"json, or text for terminals"`
+	OTLPEndpoint string `env:"OTLP_ENDPOINT" doc:"URL of an OTLP gRPC collector for traces; none are sent without it"`
+	AdminListen  string `env:"ADMIN_LISTEN" doc:"address of /healthz, /readyz, /metrics, /statusz and /debug/pprof; off where empty"`
+}
+
+// Validate implements the check of Load.
+func (c Obs) Validate() error {
+	var errs []error
+	var level slog.Level
+	if level.UnmarshalText([]byte(c.LogLevel)) != nil {
+		errs = append(errs, Faultf("LOG_LEVEL", "must be debug, info, warn or error, got %q", c.LogLevel))
+	}
+	if c.LogFormat != "json" && c.LogFormat != "text" {
+		errs = append(errs, Faultf("LOG_FORMAT", "must be json or text, got %q", c.LogFormat))
+	}
+	if c.OTLPEndpoint != "" {
+		errs = append(errs, checkURL("OTLP_ENDPOINT", c.OTLPEndpoint))
+	}
+	return errors.Join(append(errs, checkAddr("ADMIN_LISTEN", c.AdminListen))...)
+}
+
+// Stop is how a process ends.
+type Stop struct {
+	DrainDelay   time.Duration `env:"DRAIN_DELAY, default=0s" doc:"how long /readyz says 503 before the process stops serving"`
+	StopTimeout  time.Duration `env:"STOP_TIMEOUT, default=10s" doc:"how long each part may take to finish what it holds"`
+	ReadyTimeout time.Duration `env:"READY_TIMEOUT, default=1m" doc:"how long each part may take to become ready"`
+}
+
+// Validate implements the check of Load.
+func (c Stop) Validate() error {
+	var errs []error
+	if c.DrainDelay < 0 {
+		errs = append(errs, Faultf("DRAIN_DELAY", "must not be negative, got %v", c.DrainDelay))
+	}
+	if c.StopTimeout <= 0 {
+		errs = append(errs, Faultf("STOP_TIMEOUT", "must be positive, got %v", c.StopTimeout))
+	}
+	if c.ReadyTimeout <= 0 {
+		errs = append(errs, Faultf("READY_TIMEOUT", "must be positive, got %v", c.ReadyTimeout))
+	}
+	return errors.Join(errs...)
+}
+
+// Drivers of the object store.
+const (
+	BlobFS = "fs"
+	BlobS3 = "s3"
+)
+
+// Blob is the object store.
+type Blob struct {
+	Driver string `env:"BLOB_DRIVER, default=fs" doc:"fs for a folder, s3 for an S3 server"`
+	Root   string `env:"BLOB_ROOT" doc:"folder of the fs driver; every process of the installation must see the same one"`
+	S3     S3     `env:", prefix=BLOB_S3_"`
+	// Each process that makes or checks signed URLs of the fs driver needs the same key.
+	SigningKey secret.String `env:"BLOB_SIGNING_KEY" doc:"key of the fs driver's signed URLs, at least 32 characters"`
+	MaxMB      int64         `env:"MAX_UPLOAD_MB, default=4096" doc:"largest upload in MiB"`
+}
+
+// S3 is an S3 server and a bucket on it.
+type S3 struct {
+	Endpoint  string        `env:"ENDPOINT" doc:"host:port of the S3 server"`
+	Bucket    string        `env:"BUCKET" doc:"bucket, which must exist"`
+	Region    string        `env:"REGION, default=us-east-1" doc:"region of the bucket"`
+	AccessKey string        `env:"ACCESS_KEY" doc:"access key id"`
+	SecretKey secret.String `env:"SECRET_KEY" doc:"secret access key"`
+	Plaintext bool          `env:"PLAINTEXT, default=false" doc:"speak HTTP instead of HTTPS"`
+	PathStyle bool          `env:"PATH_STYLE, default=false" doc:"address the bucket in the path instead of the host name"`
+}
+
+// Validate implements the check of Load.
+func (c Blob) Validate() error {
+	var errs []error
+	switch c.Driver {
+	case BlobFS:
+		if n := len(c.SigningKey.Reveal()); n > 0 && n < 32 {
+			errs = append(errs, Faultf("BLOB_SIGNING_KEY", "must have at least 32 characters, got %d", n))
+		}
+	case BlobS3:
+		for _, set := range [][2]string{
+			{"ENDPOINT", c.S3.Endpoint}, {"BUCKET", c.S3.Bucket},
+			{"ACCESS_KEY", c.S3.AccessKey}, {"SECRET_KEY", c.S3.SecretKey.Reveal()},
+		} {
+			if set[1] == "" {
+				errs = append(errs, Faultf("BLOB_S3_"+set[0], "must be set for the driver s3"))
+			}
+		}
+	default:
+		errs = append(errs, Faultf("BLOB_DRIVER", "must be fs or s3, got %q", c.Driver))
+	}
+	if c.MaxMB < 1 || c.MaxMB > 1<<30 {
+		errs = append(errs, Faultf("MAX_UPLOAD_MB", "must be from 1 to %d, got %d", 1<<30, c.MaxMB))
+	}
+	return errors.Join(errs...)
+}
+
+// Public is how clients reach the installation.
+type Public struct {
+	URL string `env:"PUBLIC_URL" doc:"base URL that clients use; the bound address where empty"`
+}
+
+// Validate implements the check of Load.
+func (c Public) Validate() error {
+	if c.URL == "" {
+		return nil
+	}
+	return checkURL("PUBLIC_URL", c.URL)
+}
+
+func checkAddr(name, addr string) error {
+	if addr == "" {
+		return nil
+	}
+	if _, _, err := net.SplitHostPort(addr); err != nil {
+		return Faultf(name, "must be host:port, got %q", addr)
+	}
+	return nil
+}
+
+func checkURL(name, text string) error {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+		return Faultf(name, "must be a URL like https://host:port, got %q", withoutPassword(text))
+	}
+	if strings.HasSuffix(u.Path, "/") {
+		return Faultf(name, "must not end in a slash")
+	}
+	return nil
+}
