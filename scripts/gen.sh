@@ -11,3 +11,6 @@ for tool in google.golang.org/protobuf/cmd/protoc-gen-go google.golang.org/grpc/
 done
 rm -rf gen/signalbox
 PATH="$PWD/.cache/bin:$PATH" "$buf" generate
+# The route table: the bindings of the RPCs and the HTTP-only routes of proto/http_routes.yaml.
+"$buf" build -o .cache/image.binpb
+GOWORK=off go -C tools run ./routes -image ../.cache/image.binpb -http ../proto/http_routes.yaml -out ../gen/route

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// list is proto/http_routes.yaml.
+type list struct {
+	Handlers []struct {
+		Handler    string   `yaml:"handler"`
+		Credential string   `yaml:"credential"`
+		Methods    []string `yaml:"methods"`
+		Paths      []string `yaml:"paths"`
+	} `yaml:"handlers"`
+	Streams []struct {
+		RPC   string   `yaml:"rpc"`
+		Paths []string `yaml:"paths"`
+	} `yaml:"streams"`
+}
+
+// credentials are the kinds that a listed handler can check itself.
+func credentials() []string { return []string{"none", "ingest", "deployment", "signature"} }
+
+// listed makes the rows of http_routes.yaml.
+func (s *schema) listed(data []byte) ([]route, error) {
+	var l list
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	dec.KnownFields(true)
+	if err := dec.Decode(&l); err != nil {
+		return nil, fmt.Errorf("parse http_routes.yaml: %w", err)
+	}
+	var rows []route
+	for _, h := range l.Handlers {
+		if h.Handler == "" || len(h.Methods) == 0 || len(h.Paths) == 0 || !slices.Contains(credentials(), h.Credential) {
+			return nil, fmt.Errorf("http_routes.yaml: handler %q needs methods, paths and a credential of %v", h.Handler, credentials())
+		}
+		for _, path := range h.Paths {
+			if _, err := parsePattern(path, true); err != nil {
+				return nil, fmt.Errorf("http_routes.yaml: handler %s: %w", h.Handler, err)
+			}
+			for _, method := range h.Methods {
+				rows = append(rows, route{method: method, pattern: path, kind: "Raw", handler: h.Handler, credential: h.Credential})
+			}
+		}
+	}
+	for _, st := range l.Streams {
+		for _, path := range st.Paths {
+			row, err := s.stream(st.RPC, path)
+			if err != nil {
+				return nil, fmt.Errorf("http_routes.yaml: stream %s: %w", st.RPC, err)
+			}
+			rows = append(rows, row)
+		}
+	}
+	return rows, nil
+}
+
+// stream binds a server-streaming RPC to a GET: the path's variables and Last-Event-ID fill its request.
+func (s *schema) stream(rpc, path string) (route, error) {
+	md, err := s.methodOf(rpc)
+	if err != nil {
+		return route{}, err
+	}
+	who, err := s.accessOf(md)
+	if err != nil {
+		return route{}, err
+	}
+	switch {
+	case md.IsStreamingClient() || !md.IsStreamingServer():
+		return route{}, fmt.Errorf("not a server stream")
+	case !public(md) || who.credential != "user":
+		return route{}, fmt.Errorf("a stream is opened with an access token")
+	}
+	vars, err := parsePattern(path, false)
+	if err != nil {
+		return route{}, err
+	}
+	if err := checkVars(md.Input(), vars); err != nil {
+		return route{}, err
+	}
+	if fd := md.Input().Fields().ByName("after"); fd == nil || fd.Kind() != protoreflect.Int64Kind {
+		return route{}, fmt.Errorf("%s needs `int64 after` to resume", md.Input().FullName())
+	}
+	if err := checkShapes(md); err != nil {
+		return route{}, err
+	}
+	return route{
+		method: http.MethodGet, pattern: path, kind: "Stream", service: serviceOf(md), status: http.StatusOK,
+		rpc: string(md.Parent().FullName()) + "/" + string(md.Name()), credential: who.credential, role: who.role,
+	}, nil
+}

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// parsePattern checks a path template against the little that the edge matches: literal segments and
+// {name}, and for routes that are not RPCs a last {name...}. It answers the variables' names.
+func parsePattern(pattern string, rest bool) ([]string, error) {
+	literal := regexp.MustCompile(`^[a-z0-9][a-z0-9_.-]*$`)
+	variable := regexp.MustCompile(`^\{([a-z][a-z0-9_]*)\}$`)
+	tail := regexp.MustCompile(`^\{([a-z][a-z0-9_]*)\.\.\.\}$`)
+	if !strings.HasPrefix(pattern, "/") {
+		return nil, fmt.Errorf("path %q does not start with /", pattern)
+	}
+	var vars []string
+	segments := strings.Split(pattern[1:], "/")
+	for i, segment := range segments {
+		switch v := variable.FindStringSubmatch(segment); {
+		case literal.MatchString(segment):
+		case v != nil && !slices.Contains(vars, v[1]):
+			vars = append(vars, v[1])
+		case rest && i == len(segments)-1 && tail.MatchString(segment):
+			vars = append(vars, tail.FindStringSubmatch(segment)[1])
+		default:
+			return nil, fmt.Errorf("path %q: segment %q is not something the edge matches", pattern, segment)
+		}
+	}
+	return vars, nil
+}
+
+// shape is a pattern with its variables' names forgotten: two patterns of one shape match the same paths.
+func shape(pattern string) string {
+	segments := strings.Split(pattern, "/")
+	for i, s := range segments {
+		switch {
+		case strings.HasSuffix(s, "...}"):
+			segments[i] = "{...}"
+		case strings.HasPrefix(s, "{"):
+			segments[i] = "{}"
+		}
+	}
+	return strings.Join(segments, "/")
+}
+
+// arrange sorts the rows and refuses two that match the same requests.
+func arrange(rows []route) ([]route, error) {
+	slices.SortFunc(rows, func(a, b route) int {
+		return cmp.Or(cmp.Compare(a.pattern, b.pattern), cmp.Compare(a.method, b.method))
+	})
+	seen := make(map[string]string)
+	for _, row := range rows {
+		key := row.method + " " + shape(row.pattern)
+		name := row.rpc + row.handler
+		if other, ok := seen[key]; ok {
+			return nil, fmt.Errorf("%s %s is bound twice: by %s and by %s", row.method, row.pattern, other, name)
+		}
+		seen[key] = name
+	}
+	return rows, nil
+}
