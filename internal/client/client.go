@@ -1,0 +1,179 @@
+// Package client speaks the REST API as any client would: JSON over HTTP, bearer credentials, signed
+// uploads and Server-Sent Events. The command line, the demo and the suites use it; none of them knows
+// another way in.
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+// maxBody bounds what is read of an answer.
+const maxBody = 32 << 20
+
+// Client is one caller of one installation.
+type Client struct {
+	base  string
+	http  *http.Client
+	token secret.String
+	key   string
+}
+
+// New makes a client of the installation at base, without a credential. A nil transport is the
+// standard library's.
+func New(base string, transport http.RoundTripper) *Client {
+	return &Client{base: strings.TrimRight(base, "/"), http: &http.Client{Transport: transport}}
+}
+
+// With answers a client that presents the token.
+func (c *Client) With(token secret.String) *Client {
+	return &Client{base: c.base, http: c.http, token: token}
+}
+
+// Keyed answers a client whose requests carry an Idempotency-Key, so that a creation whose answer was
+// lost can be sent again.
+func (c *Client) Keyed(key string) *Client {
+	return &Client{base: c.base, http: c.http, token: c.token, key: key}
+}
+
+// Base is the address of the installation.
+func (c *Client) Base() string { return c.base }
+
+// Error is an answer that is not a success.
+type Error struct {
+	Status int
+	Code   string
+	// Detail is the text of `detail`, or its JSON where it is a list.
+	Detail string
+	Body   []byte
+}
+
+// Error implements error.
+func (e *Error) Error() string { return fmt.Sprintf("%d: %s", e.Status, e.Detail) }
+
+// Answer is a whole response.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   []byte
+}
+
+// Call sends a request and reads the whole answer, whatever its status. A nil body sends none.
+func (c *Client) Call(ctx context.Context, method, path string, body any) (*Answer, error) {
+	var reader io.Reader
+	if body != nil {
+		raw, err := json.Marshal(body)
+		if err != nil {
+			return nil, fmt.Errorf("encode the body of %s %s: %w", method, path, err)
+		}
+		reader = bytes.NewReader(raw)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, reader)
+	if err != nil {
+		return nil, fmt.Errorf("make %s %s: %w", method, path, err)
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if c.key != "" {
+		req.Header.Set("Idempotency-Key", c.key)
+	}
+	return c.send(req)
+}
+
+func (c *Client) send(req *http.Request) (*Answer, error) {
+	if !c.token.IsZero() && req.Header.Get("Authorization") == "" {
+		req.Header.Set("Authorization", "Bearer "+c.token.Reveal())
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w", req.Method, req.URL.Path, err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxBody))
+	if err != nil {
+		return nil, fmt.Errorf("read %s %s: %w", req.Method, req.URL.Path, err)
+	}
+	return &Answer{Status: resp.StatusCode, Header: resp.Header, Body: raw}, nil
+}
+
+// Do sends a request and decodes a success into out, which may be nil. Any other status is an *Error.
+func (c *Client) Do(ctx context.Context, method, path string, body, out any) error {
+	a, err := c.Call(ctx, method, path, body)
+	if err != nil {
+		return err
+	}
+	if a.Status < 200 || a.Status > 299 {
+		return a.fault()
+	}
+	if out == nil || len(a.Body) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(a.Body, out); err != nil {
+		return fmt.Errorf("decode %s %s: %w", method, path, err)
+	}
+	return nil
+}
+
+// Get is Do with GET and a query.
+func (c *Client) Get(ctx context.Context, path string, query url.Values, out any) error {
+	if len(query) > 0 {
+		path += "?" + query.Encode()
+	}
+	return c.Do(ctx, http.MethodGet, path, nil, out)
+}
+
+// Post is Do with POST.
+func (c *Client) Post(ctx context.Context, path string, body, out any) error {
+	return c.Do(ctx, http.MethodPost, path, body, out)
+}
+
+func (a *Answer) fault() *Error {
+	e := &Error{Status: a.Status, Body: a.Body, Detail: strings.TrimSpace(string(a.Body))}
+	var body struct {
+		Detail json.RawMessage `json:"detail"`
+		Code   string          `json:"code"`
+	}
+	if json.Unmarshal(a.Body, &body) != nil || len(body.Detail) == 0 {
+		return e
+	}
+	e.Code, e.Detail = body.Code, string(body.Detail)
+	var text string
+	if json.Unmarshal(body.Detail, &text) == nil {
+		e.Detail = text
+	}
+	return e
+}
+
+// Upload PUTs bytes to a signed URL with the headers that it was signed for.
+func (c *Client) Upload(ctx context.Context, method, target string, headers map[string]string, body []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(body))
+	if err != nil {
+		return fmt.Errorf("make the upload: %w", err)
+	}
+	for k, v := range headers {
+		req.Header.Set(k, v)
+	}
+	// The URL carries its own authority: no bearer goes to a store.
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return fmt.Errorf("upload: %w", err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode < 200 || resp.StatusCode > 299 {
+		raw, _ := io.ReadAll(io.LimitReader(resp.Body, 4096))
+		return (&Answer{Status: resp.StatusCode, Body: raw}).fault()
+	}
+	return nil
+}

@@ -1,0 +1,101 @@
+package client
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+)
+
+// Event is one Server-Sent Event.
+type Event struct {
+	ID   string
+	Name string
+	Data string
+}
+
+// EventEOF is the name of a stream's last event.
+const EventEOF = "eof"
+
+// ErrCut says that a stream ended cleanly but before its event `eof`.
+var ErrCut = errors.New("the stream ended before eof")
+
+// maxLine bounds one line of a stream.
+const maxLine = 8 << 20
+
+// Follow reads a stream and calls on for each event until the event `eof`, the end of ctx, or an error
+// of on. It answers the id of the last event, from which the next call resumes; ErrCut says that the
+// stream ended before `eof`.
+func (c *Client) Follow(ctx context.Context, path, lastID string, on func(Event) error) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+path, nil)
+	if err != nil {
+		return lastID, fmt.Errorf("make the stream: %w", err)
+	}
+	req.Header.Set("Accept", "text/event-stream")
+	if lastID != "" {
+		req.Header.Set("Last-Event-ID", lastID)
+	}
+	return c.stream(req, lastID, on)
+}
+
+// stream sends the request and reads events; an event named eof ends it.
+func (c *Client) stream(req *http.Request, lastID string, on func(Event) error) (string, error) {
+	if !c.token.IsZero() {
+		req.Header.Set("Authorization", "Bearer "+c.token.Reveal())
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return lastID, fmt.Errorf("open the stream: %w", err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		raw, _ := io.ReadAll(io.LimitReader(resp.Body, maxBody))
+		return lastID, (&Answer{Status: resp.StatusCode, Body: raw}).fault()
+	}
+	lines := bufio.NewScanner(resp.Body)
+	lines.Buffer(make([]byte, 0, 64<<10), maxLine)
+	var e Event
+	var data []string
+	for lines.Scan() {
+		line := lines.Text()
+		if line != "" {
+			data = e.field(line, data)
+			continue
+		}
+		if e.Name == "" && data == nil {
+			continue
+		}
+		e.Data = strings.Join(data, "\n")
+		if e.ID != "" {
+			lastID = e.ID
+		}
+		if err := on(e); err != nil {
+			return lastID, err
+		}
+		if e.Name == EventEOF {
+			return lastID, nil
+		}
+		e, data = Event{}, nil
+	}
+	if err := lines.Err(); err != nil {
+		return lastID, fmt.Errorf("read the stream: %w", err)
+	}
+	return lastID, ErrCut
+}
+
+func (e *Event) field(line string, data []string) []string {
+	name, value, _ := strings.Cut(line, ":")
+	value = strings.TrimPrefix(value, " ")
+	switch name {
+	case "id":
+		e.ID = value
+	case "event":
+		e.Name = value
+	case "data":
+		return append(data, value)
+	}
+	return data
+}

@@ -1,0 +1,113 @@
+// Package loop walks the whole loop through the REST API: sign in, push a dataset, submit a job, follow
+// the training, register the model, deploy it, chat with it. Each stage is a method, so that the demo
+// narrates between them and the suites break things between them. What is passing (a server that is
+// being restarted) is tried again; every creation carries a key and is done once.
+package loop
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/signalbox-dev/signalbox/internal/client"
+
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+// Loop is one walk. The fields below the settings are filled by the stages.
+type Loop struct {
+	Client *client.Client
+	Clock  clock.Clock
+	// Name keeps this walk's resources apart from others'.
+	Name string
+	// Patience is how long one stage waits for something to come true.
+	Patience time.Duration
+
+	Job        Job
+	Deployment Deployment
+	Revision   Revision
+	Token      secret.String
+	TokenID    string
+}
+
+// ErrImpatient says that a stage waited for longer than its patience.
+var ErrImpatient = errors.New("it did not come true in time")
+
+// pollEvery is the pause between looks at a state that no stream shows.
+const pollEvery = 100 * time.Millisecond
+
+// Login signs in and keeps the access token.
+func (l *Loop) Login(ctx context.Context, username string, password secret.String) error {
+	var out struct {
+		Token string `json:"token"`
+	}
+	body := map[string]string{"username": username, "password": password.Reveal()}
+	err := l.retry(ctx, func(ctx context.Context) error { return l.Client.Post(ctx, "/api/auth/login", body, &out) })
+	if err != nil {
+		return fmt.Errorf("log in: %w", err)
+	}
+	l.Client = l.Client.With(secret.New(out.Token))
+	return nil
+}
+
+// create POSTs under one key until there is an answer.
+func (l *Loop) create(ctx context.Context, path string, body, out any) error {
+	var key [16]byte
+	if _, err := rand.Read(key[:]); err != nil {
+		return fmt.Errorf("draw a key: %w", err)
+	}
+	keyed := l.Client.Keyed(hex.EncodeToString(key[:]))
+	return l.retry(ctx, func(ctx context.Context) error { return keyed.Post(ctx, path, body, out) })
+}
+
+// get reads until there is an answer.
+func (l *Loop) get(ctx context.Context, path string, out any) error {
+	return l.retry(ctx, func(ctx context.Context) error { return l.Client.Get(ctx, path, nil, out) })
+}
+
+// retry calls fn again while it fails in a way that passes.
+func (l *Loop) retry(ctx context.Context, fn func(ctx context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, l.Patience)
+	defer cancel()
+	for {
+		err := fn(ctx)
+		if err == nil || !passing(err) {
+			return err
+		}
+		if sleepErr := clock.Sleep(ctx, l.Clock, pollEvery); sleepErr != nil {
+			return fmt.Errorf("%w: %w", ErrImpatient, err)
+		}
+	}
+}
+
+// passing tells a server that is away for a moment from one that refuses.
+func passing(err error) bool {
+	var answer *client.Error
+	if errors.As(err, &answer) {
+		return answer.Status == http.StatusBadGateway || answer.Status == http.StatusServiceUnavailable
+	}
+	var network net.Error
+	var op *net.OpError
+	return errors.As(err, &op) || errors.As(err, &network) || errors.Is(err, client.ErrCut) || isEOF(err)
+}
+
+// await looks until done answers true.
+func (l *Loop) await(ctx context.Context, look func(ctx context.Context) (done bool, err error)) error {
+	ctx, cancel := context.WithTimeout(ctx, l.Patience)
+	defer cancel()
+	for {
+		done, err := look(ctx)
+		if err != nil || done {
+			return err
+		}
+		if err := clock.Sleep(ctx, l.Clock, pollEvery); err != nil {
+			return ErrImpatient
+		}
+	}
+}
