@@ -26,7 +26,9 @@ type Config struct {
 	Dir     string // the cluster, the password, the port and the log; made if absent
 	Entropy io.Reader
 	// Unsafe trades every promise about power loss for speed; for tests only.
-	Unsafe         bool
+	Unsafe bool
+	// Fresh throws away the cluster that is there; for tests only.
+	Fresh          bool
 	MaxConnections int // 200
 
 	identity *identity // tests choose; nil looks for one that works
@@ -82,6 +84,11 @@ func start(ctx context.Context, cfg Config) (*Server, error) {
 	c := &cluster{cfg: cfg, data: filepath.Join(cfg.Dir, "data")}
 	if err := endOld(ctx, c.data); err != nil {
 		return nil, err
+	}
+	if cfg.Fresh {
+		if err := os.RemoveAll(c.data); err != nil {
+			return nil, fmt.Errorf("clear the old cluster: %w", err)
+		}
 	}
 	password, err := c.ensure(ctx)
 	if err != nil {

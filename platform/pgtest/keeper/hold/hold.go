@@ -1,0 +1,98 @@
+// Package hold is how test processes and the keeper of their server agree on
+// whether it is in use: each test holds a shared lock on one file, the keeper may
+// end the server only while it holds that lock alone.
+package hold
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// URLFile holds the admin's URL while the server is up.
+const URLFile = "url"
+
+const useFile = "use.lock"
+
+// Use is a share in the server.
+type Use struct{ file *os.File }
+
+// Share takes a share; it waits while the keeper ends a server.
+func Share(ctx context.Context, dir string) (*Use, error) {
+	f, err := lock(ctx, filepath.Join(dir, useFile), syscall.LOCK_SH)
+	if err != nil {
+		return nil, err
+	}
+	u := &Use{file: f}
+	u.mark()
+	return u, nil
+}
+
+// Release gives the share back. The time of the last one is the file's.
+func (u *Use) Release() {
+	u.mark()
+	_ = u.file.Close()
+}
+
+func (u *Use) mark() { _, _ = u.file.WriteAt([]byte{'.'}, 0) }
+
+// Idle takes the lock alone if nobody has held a share for d. The caller ends the
+// server and then calls done.
+func Idle(dir string, d time.Duration) (done func(), idle bool, err error) {
+	f, err := os.OpenFile(filepath.Join(dir, useFile), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, false, fmt.Errorf("open the lock of the test server: %w", err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return nil, false, f.Close()
+	}
+	info, err := f.Stat()
+	if err != nil || time.Since(info.ModTime()) < d {
+		return nil, false, errors.Join(err, f.Close())
+	}
+	return func() { _ = f.Close() }, true, nil
+}
+
+// Exclusive takes a lock that one process holds at a time.
+func Exclusive(ctx context.Context, path string) (unlock func(), err error) {
+	f, err := lock(ctx, path, syscall.LOCK_EX)
+	if err != nil {
+		return nil, err
+	}
+	return func() { _ = f.Close() }, nil
+}
+
+func lock(ctx context.Context, path string, how int) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open the lock %s: %w", path, err)
+	}
+	for {
+		err := syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB)
+		if err == nil {
+			return f, nil
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
+		}
+		if err := Pause(ctx, 10*time.Millisecond); err != nil {
+			return nil, errors.Join(fmt.Errorf("wait for the lock %s: %w", path, err), f.Close())
+		}
+	}
+}
+
+// Pause waits for d or the end of ctx.
+func Pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
