@@ -1,0 +1,195 @@
+package recipes_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/recipes"
+)
+
+// manifest is what every recipe.json must say.
+type manifest struct {
+	API         string `json:"api"`
+	Name        string `json:"name"`
+	Version     string `json:"version"`
+	Title       string `json:"title"`
+	Description string `json:"description"`
+	Framework   struct {
+		Name      string `json:"name"`
+		RuntimeID string `json:"runtime_id"`
+	} `json:"framework"`
+	Entrypoint   []string `json:"entrypoint"`
+	Requirements string   `json:"requirements"`
+	ParamsSchema struct {
+		Type                 string                     `json:"type"`
+		AdditionalProperties *bool                      `json:"additionalProperties"`
+		Properties           map[string]json.RawMessage `json:"properties"`
+	} `json:"params_schema"`
+	Resumable *bool  `json:"resumable"`
+	State     string `json:"state"`
+}
+
+// load reads the manifest of the recipe in dir and says what is wrong with it.
+func load(catalog fs.FS, dir string) (manifest, error) {
+	var m manifest
+	raw, err := fs.ReadFile(catalog, path.Join(dir, recipes.Manifest))
+	if err != nil {
+		return m, fmt.Errorf("read manifest: %w", err)
+	}
+	if err := json.Unmarshal(raw, &m); err != nil {
+		return m, fmt.Errorf("parse manifest of %s: %w", dir, err)
+	}
+	return m, errors.Join(facts(m, dir), files(catalog, m, dir))
+}
+
+// facts checks what the manifest says of itself.
+func facts(m manifest, dir string) error {
+	checks := map[string]bool{
+		"api is service/v1":               m.API == "service/v1",
+		"name is the folder":              m.Name == dir,
+		"version has three numbers":       regexp.MustCompile(`^\d+\.\d+\.\d+$`).MatchString(m.Version),
+		"title and description are there": m.Title != "" && m.Description != "",
+		"framework is named":              m.Framework.Name != "" && m.Framework.RuntimeID != "",
+		"params_schema is of an object":   m.ParamsSchema.Type == "object" && m.ParamsSchema.AdditionalProperties != nil,
+		"resumable is stated":             m.Resumable != nil,
+		"state is active":                 m.State == "active",
+		"only custom has no entrypoint":   (len(m.Entrypoint) == 0) == (dir == "custom/custom"),
+	}
+	var wrong []error
+	for what, holds := range checks {
+		if !holds {
+			wrong = append(wrong, fmt.Errorf("%s: not so: %s", dir, what))
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+// files checks that the files which the manifest names are in the catalog.
+func files(catalog fs.FS, m manifest, dir string) error {
+	named := []string{m.Requirements}
+	if len(m.Entrypoint) == 3 && m.Entrypoint[1] == "-m" {
+		named = append(named, strings.ReplaceAll(m.Entrypoint[2], ".", "/")+".py")
+	}
+	var missing []error
+	for _, name := range named {
+		if _, err := fs.Stat(catalog, path.Join(dir, name)); err != nil {
+			missing = append(missing, fmt.Errorf("named file: %w", err))
+		}
+	}
+	return errors.Join(missing...)
+}
+
+func TestEveryRecipeIsComplete(t *testing.T) {
+	t.Parallel()
+	found, err := fs.Glob(recipes.FS(), "*/*/"+recipes.Manifest)
+	require.NoError(t, err)
+	require.Equal(t, []string{"custom/custom/recipe.json", "demo/chat-tiny/recipe.json"}, found)
+	for _, file := range found {
+		t.Run(path.Dir(file), func(t *testing.T) {
+			t.Parallel()
+			_, err := load(recipes.FS(), path.Dir(file))
+			require.NoError(t, err)
+		})
+	}
+}
+
+// damaged is the catalog with one file replaced, or gone where content is nil.
+type damaged struct {
+	fs.FS
+	name    string
+	content []byte
+}
+
+func (d damaged) ReadFile(name string) ([]byte, error) {
+	if name == d.name && d.content != nil {
+		return d.content, nil
+	}
+	return fs.ReadFile(d.FS, name)
+}
+
+func (d damaged) Stat(name string) (fs.FileInfo, error) {
+	if name == d.name && d.content == nil {
+		return nil, &fs.PathError{Op: "stat", Path: name, Err: fs.ErrNotExist}
+	}
+	return fs.Stat(d.FS, name)
+}
+
+func TestADamagedRecipeIsFound(t *testing.T) {
+	t.Parallel()
+	const dir = "demo/chat-tiny"
+	whole, err := fs.ReadFile(recipes.FS(), dir+"/recipe.json")
+	require.NoError(t, err)
+	replaced := func(old, with string) []byte {
+		require.Contains(t, string(whole), old)
+		return []byte(strings.Replace(string(whole), old, with, 1))
+	}
+	cases := map[string]struct {
+		file    string
+		content []byte
+		want    string
+	}{
+		"not JSON":          {"recipe.json", []byte("{"), "parse manifest"},
+		"other name":        {"recipe.json", replaced(`"demo/chat-tiny"`, `"demo/other"`), "name is the folder"},
+		"no runtime":        {"recipe.json", replaced(`"numpy-cpu-py311"`, `""`), "framework is named"},
+		"lock not there":    {"requirements.lock", nil, "requirements.lock"},
+		"program not there": {"chat_tiny/train.py", nil, "chat_tiny/train.py"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := load(damaged{recipes.FS(), path.Join(dir, c.file), c.content}, dir)
+			require.ErrorContains(t, err, c.want)
+		})
+	}
+}
+
+func TestTheCatalogHoldsEveryModuleAndNothingElse(t *testing.T) {
+	t.Parallel()
+	var embedded []string
+	require.NoError(t, fs.WalkDir(recipes.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			embedded = append(embedded, name)
+			require.NotContains(t, name, "__pycache__")
+			require.NotContains(t, name, "/tests/")
+			require.Regexp(t, `\.(json|lock|py)$`, name)
+		}
+		return err
+	}))
+	for _, dir := range []string{"demo/chat-tiny", "demo/chat-tiny/chat_tiny"} {
+		entries, err := os.ReadDir(dir)
+		require.NoError(t, err)
+		for _, entry := range entries {
+			if path.Ext(entry.Name()) == ".py" {
+				require.Contains(t, embedded, path.Join(dir, entry.Name()))
+			}
+		}
+	}
+}
+
+func TestHyperparametersAreBoundedAndHaveDefaults(t *testing.T) {
+	t.Parallel()
+	m, err := load(recipes.FS(), "demo/chat-tiny")
+	require.NoError(t, err)
+	require.False(t, *m.ParamsSchema.AdditionalProperties)
+	require.NotEmpty(t, m.ParamsSchema.Properties)
+	for name, raw := range m.ParamsSchema.Properties {
+		var rule struct {
+			Type                      string
+			Minimum, Maximum, Default *float64
+		}
+		require.NoError(t, json.Unmarshal(raw, &rule), name)
+		require.Contains(t, []string{"integer", "number"}, rule.Type, name)
+		require.NotNil(t, rule.Default, name)
+		require.LessOrEqual(t, *rule.Minimum, *rule.Default, name)
+		require.GreaterOrEqual(t, *rule.Maximum, *rule.Default, name)
+	}
+}
