@@ -74,15 +74,23 @@ func running(ctx context.Context, dir string) (secret.String, error) {
 	return admin, conn.Close(ctx)
 }
 
-// begin starts the keeper, unless another process did while we waited.
+// begin starts the keeper, unless there is one: then its server is on the way up
+// or down, and an error that is not about that (ctx over, say) must not lead to a
+// second one.
 func begin(ctx context.Context, dir string) (secret.String, error) {
 	unlock, err := hold.Exclusive(ctx, filepath.Join(dir, "start.lock"))
 	if err != nil {
 		return secret.String{}, err
 	}
 	defer unlock()
-	if admin, err := running(ctx, dir); err == nil {
-		return admin, nil
+	for hold.Kept(dir) {
+		admin, err := running(ctx, dir)
+		if err == nil {
+			return admin, nil
+		}
+		if ctx.Err() != nil || hold.Pause(ctx, 20*time.Millisecond) != nil {
+			return secret.String{}, err
+		}
 	}
 	if err := os.Remove(filepath.Join(dir, hold.URLFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return secret.String{}, fmt.Errorf("remove the stale address: %w", err)

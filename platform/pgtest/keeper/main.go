@@ -34,6 +34,11 @@ func main() {
 }
 
 func keep(ctx context.Context, dir, cache string) error {
+	leave, err := hold.Keep(dir)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	bin, err := local.Find("", cache)
 	if err != nil {
 		return err

@@ -16,7 +16,10 @@ import (
 // URLFile holds the admin's URL while the server is up.
 const URLFile = "url"
 
-const useFile = "use.lock"
+const (
+	useFile  = "use.lock"
+	keepFile = "keeper.lock"
+)
 
 // Use is a share in the server.
 type Use struct{ file *os.File }
@@ -55,6 +58,28 @@ func Idle(dir string, d time.Duration) (done func(), idle bool, err error) {
 		return nil, false, errors.Join(err, f.Close())
 	}
 	return func() { _ = f.Close() }, true, nil
+}
+
+// Keep makes the caller the one keeper until done.
+func Keep(dir string) (done func(), err error) {
+	f, err := os.OpenFile(filepath.Join(dir, keepFile), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open the keeper's lock: %w", err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return nil, errors.Join(errors.New("there is a keeper already"), f.Close())
+	}
+	return func() { _ = f.Close() }, nil
+}
+
+// Kept reports whether there is a keeper. Only the holder of the start lock may
+// ask: the question itself holds the lock for a moment.
+func Kept(dir string) bool {
+	done, err := Keep(dir)
+	if err == nil {
+		done()
+	}
+	return err != nil
 }
 
 // Exclusive takes a lock that one process holds at a time.

@@ -1,0 +1,192 @@
+package pg_test
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"net/url"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+// installation is a configuration with names of its own, and their removal: the
+// roles of a server are shared by all its databases.
+func installation(t *testing.T, services ...string) pg.BootstrapConfig {
+	t.Helper()
+	admin := pgtest.Admin(t)
+	unique := "sbb_" + nameOf(t)
+	cfg := pg.BootstrapConfig{
+		AdminURL: admin, Database: unique, Prefix: unique + "_", Services: services, Seed: secret.New("0123456789abcdef"),
+	}
+	clean := func() {
+		conn, err := pgx.Connect(context.Background(), admin.Reveal())
+		require.NoError(t, err)
+		defer func() { _ = conn.Close(context.Background()) }()
+		_, err = conn.Exec(context.Background(), `DROP DATABASE IF EXISTS `+unique+` WITH (FORCE)`)
+		require.NoError(t, err)
+		for _, s := range services {
+			for _, role := range []string{cfg.Prefix + s, cfg.Prefix + s + "_owner"} {
+				_, err = conn.Exec(context.Background(), `DROP ROLE IF EXISTS `+role)
+				require.NoError(t, err)
+			}
+		}
+	}
+	clean()
+	t.Cleanup(clean)
+	return cfg
+}
+
+// nameOf fits a test's name into a name of Postgres.
+func nameOf(t *testing.T) string {
+	t.Helper()
+	h := fnv.New32a()
+	_, err := h.Write([]byte(t.Name()))
+	require.NoError(t, err)
+	return fmt.Sprintf("%08x", h.Sum32())
+}
+
+func do(t *testing.T, as secret.String, sql string) error {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), as.Reveal())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close(context.Background())) }()
+	_, err = conn.Exec(t.Context(), sql)
+	return err
+}
+
+func TestBootstrapTwiceChangesNothing(t *testing.T) {
+	t.Parallel()
+	cfg := installation(t, "auth", "jobs")
+	first, err := pg.Bootstrap(t.Context(), cfg)
+	require.NoError(t, err)
+	require.NoError(t, pg.Migrate(t.Context(), first["jobs"].OwnerURL, "jobs", nil))
+	require.NoError(t, do(t, first["jobs"].URL, `INSERT INTO event (id, at, subject_kind, subject_id, type, actor_kind) VALUES ('e', now(), '', '', '', '')`))
+
+	group, ctx := errgroup.WithContext(t.Context())
+	for range 4 { // several starters at once
+		group.Go(func() error {
+			again, err := pg.Bootstrap(ctx, cfg)
+			if err == nil && again["jobs"].URL.Reveal() != first["jobs"].URL.Reveal() {
+				err = fmt.Errorf("the password changed")
+			}
+			return err
+		})
+	}
+	require.NoError(t, group.Wait())
+	require.NoError(t, do(t, first["jobs"].URL, `DELETE FROM event WHERE id = 'e'`), "the first run's credentials hold")
+}
+
+func TestAnotherSeedChangesThePasswords(t *testing.T) {
+	t.Parallel()
+	cfg := installation(t, "jobs")
+	first, err := pg.Bootstrap(t.Context(), cfg)
+	require.NoError(t, err)
+	cfg.Seed = secret.New("another seed of sixteen")
+	_, err = pg.Bootstrap(t.Context(), cfg)
+	require.NoError(t, err)
+	_, err = pgx.Connect(t.Context(), first["jobs"].URL.Reveal())
+	var pgErr *pgconn.PgError
+	require.ErrorAs(t, err, &pgErr)
+	require.Equal(t, "28P01", pgErr.Code)
+}
+
+// Each role's reach, tried as that role.
+func TestRolesReachTheirSchemaOnly(t *testing.T) {
+	t.Parallel()
+	cfg := installation(t, "auth", "jobs")
+	creds, err := pg.Bootstrap(t.Context(), cfg)
+	require.NoError(t, err)
+	for service, c := range creds {
+		require.NoError(t, pg.Migrate(t.Context(), c.OwnerURL, service, nil))
+	}
+	server, owner := creds["jobs"].URL, creds["jobs"].OwnerURL
+	for name, tc := range map[string]struct {
+		as      secret.String
+		sql     string
+		allowed bool
+	}{
+		"server reads its rows":               {server, `SELECT id FROM event`, true},
+		"server uses sequences and functions": {server, `SELECT nextval('river_job_id_seq'), river_job_state_in_bitmask(B'11111111', 'available')`, true},
+		"server reads versions":               {server, `SELECT version_id FROM goose_common_version`, true},
+		"server changes idempotency":          {server, `UPDATE idempotency SET key = key; DELETE FROM idempotency`, true},
+		"server adds to the audit":            {server, `SELECT id FROM audit; SELECT audit_id FROM audit_seal`, true},
+		"server edits no audit":               {server, `UPDATE audit SET action = ''`, false},
+		"server deletes no audit":             {server, `DELETE FROM audit`, false},
+		"server deletes no seal":              {server, `DELETE FROM audit_seal`, false},
+		"server edits no checkpoint":          {server, `UPDATE audit_checkpoint SET hash = ''`, false},
+		"server truncates nothing":            {server, `TRUNCATE event`, false},
+		"server makes no table":               {server, `CREATE TABLE jobs.x (n int)`, false},
+		"server makes no temporary table":     {server, `CREATE TEMP TABLE x (n int)`, false},
+		"server makes no public table":        {server, `CREATE TABLE public.x (n int)`, false},
+		"server makes no schema":              {server, `CREATE SCHEMA x`, false},
+		"server alters nothing":               {server, `ALTER TABLE event ADD COLUMN n int`, false},
+		"server makes no role":                {server, `CREATE ROLE x`, false},
+		"server does not become the owner":    {server, `SET ROLE ` + cfg.Prefix + `jobs_owner`, false},
+		"server reads no other schema":        {server, `SELECT id FROM auth.event`, false},
+		"owner reads no other schema":         {owner, `SELECT id FROM auth.event`, false},
+		"owner makes tables":                  {owner, `CREATE TABLE made (n int)`, true},
+		"owner makes no public table":         {owner, `CREATE TABLE public.x (n int)`, false},
+		"owner makes no database":             {owner, `CREATE DATABASE x`, false},
+	} {
+		err := do(t, tc.as, tc.sql)
+		if tc.allowed {
+			require.NoError(t, err, name)
+			continue
+		}
+		var pgErr *pgconn.PgError
+		require.ErrorAs(t, err, &pgErr, name)
+		require.Equal(t, "42501", pgErr.Code, "%s: %s", name, pgErr.Message)
+	}
+	require.NoError(t, do(t, server, `INSERT INTO made VALUES (1)`), "what the owner makes later is the server's too")
+}
+
+// Managed servers give out no superuser.
+func TestAnAdminThatIsNoSuperuser(t *testing.T) {
+	t.Parallel()
+	cfg := installation(t, "jobs")
+	role, super := cfg.Database+"_dba", cfg.AdminURL
+	require.NoError(t, do(t, cfg.AdminURL, `CREATE ROLE `+role+` LOGIN CREATEDB CREATEROLE PASSWORD 'weak'`))
+	t.Cleanup(func() {
+		conn, err := pgx.Connect(context.Background(), super.Reveal())
+		require.NoError(t, err)
+		defer func() { _ = conn.Close(context.Background()) }()
+		for _, sql := range []string{`DROP DATABASE IF EXISTS ` + cfg.Database + ` WITH (FORCE)`, `DROP OWNED BY ` + role, `DROP ROLE ` + role} {
+			_, err := conn.Exec(context.Background(), sql)
+			require.NoError(t, err, sql)
+		}
+	})
+	u, err := url.Parse(cfg.AdminURL.Reveal())
+	require.NoError(t, err)
+	u.User = url.UserPassword(role, "weak")
+	cfg.AdminURL = secret.New(u.String())
+	for range 2 {
+		creds, err := pg.Bootstrap(t.Context(), cfg)
+		require.NoError(t, err)
+		require.NoError(t, pg.Migrate(t.Context(), creds["jobs"].OwnerURL, "jobs", nil))
+		require.NoError(t, do(t, creds["jobs"].URL, `SELECT id FROM event`))
+	}
+}
+
+func TestBootstrapRefusals(t *testing.T) {
+	t.Parallel()
+	good := pg.BootstrapConfig{AdminURL: secret.New("postgres://x"), Database: "d", Services: []string{"jobs"}, Seed: secret.New("0123456789abcdef")}
+	for want, change := range map[string]func(*pg.BootstrapConfig){
+		"seed":     func(c *pg.BootstrapConfig) { c.Seed = secret.New("short") },
+		`"d; x"`:   func(c *pg.BootstrapConfig) { c.Database = "d; x" },
+		`"a\"b"`:   func(c *pg.BootstrapConfig) { c.Services = []string{`a"b`} },
+		`"Prefix"`: func(c *pg.BootstrapConfig) { c.Prefix = "Prefix" },
+	} {
+		cfg := good
+		change(&cfg)
+		_, err := pg.Bootstrap(t.Context(), cfg)
+		require.ErrorContains(t, err, want)
+	}
+}

@@ -1,0 +1,163 @@
+package pg_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+func files(pairs ...string) fstest.MapFS {
+	out := fstest.MapFS{}
+	for i := 0; i < len(pairs); i += 2 {
+		out[pairs[i]] = &fstest.MapFile{Data: []byte(pairs[i+1])}
+	}
+	return out
+}
+
+const (
+	first  = "-- +goose Up\nCREATE TABLE thing (n int PRIMARY KEY);\n"
+	second = "-- +goose Up\nALTER TABLE thing ADD COLUMN m int;\n"
+)
+
+func number(t *testing.T, pool *pgxpool.Pool, sql string) (n int) {
+	t.Helper()
+	require.NoError(t, pool.QueryRow(t.Context(), sql).Scan(&n))
+	return n
+}
+
+func TestMigrateFromEmptyAndAgain(t *testing.T) {
+	t.Parallel()
+	cfg := installation(t, "jobs")
+	creds, err := pg.Bootstrap(t.Context(), cfg)
+	require.NoError(t, err)
+	pool, err := pg.Open(t.Context(), pg.Config{URL: creds["jobs"].URL, AllowUnsafe: true}, "jobs", quiet())
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	one, two := files("00001_a.sql", first), files("00001_a.sql", first, "00002_b.sql", second)
+	check := func(f fstest.MapFS) error { return pg.CheckVersion(t.Context(), pool, "jobs", f) }
+	migrate := func(f fstest.MapFS) { require.NoError(t, pg.Migrate(t.Context(), creds["jobs"].OwnerURL, "jobs", f)) }
+
+	require.ErrorIs(t, check(one), pg.ErrSchemaBehind, "an empty schema")
+	migrate(nil)
+	require.NoError(t, check(nil))
+	require.ErrorIs(t, check(one), pg.ErrSchemaBehind, "only the common tables")
+	migrate(one)
+	require.NoError(t, check(one))
+	require.ErrorIs(t, check(two), pg.ErrSchemaBehind)
+	migrate(two)
+	migrate(two)
+	require.NoError(t, check(two))
+	require.NoError(t, check(one), "old code runs on a newer schema")
+	require.Equal(t, 3, number(t, pool, `SELECT count(*) FROM goose_db_version`), "version 0 and two files")
+	for _, table := range []string{"event", "audit", "audit_seal", "audit_checkpoint", "idempotency", "river_job", "river_leader", "thing"} {
+		require.Equal(t, 1, number(t, pool, `SELECT count(*) FROM pg_tables WHERE schemaname = 'jobs' AND tablename = '`+table+`'`), table)
+	}
+	require.NoError(t, pg.Reindex(t.Context(), creds["jobs"].OwnerURL, "jobs"))
+}
+
+func TestManyStartersMigrateOnce(t *testing.T) {
+	t.Parallel()
+	cfg := installation(t, "jobs")
+	creds, err := pg.Bootstrap(t.Context(), cfg)
+	require.NoError(t, err)
+	set := files("00001_a.sql", first, "00002_b.sql", second,
+		"00003_c.sql", "-- +goose NO TRANSACTION\n-- +goose Up\nCREATE INDEX CONCURRENTLY thing_m ON thing (m);\n")
+	group, ctx := errgroup.WithContext(t.Context())
+	for range 5 {
+		group.Go(func() error { return pg.Migrate(ctx, creds["jobs"].OwnerURL, "jobs", set) })
+	}
+	require.NoError(t, group.Wait())
+}
+
+func TestAFailedFileLeavesItsVersionOpen(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t, pgtest.Schema{Name: "jobs"})
+	bad := files("00001_a.sql", first, "00002_b.sql", "-- +goose Up\nCREATE TABLE half (n int);\nSELECT 1/0;\n")
+	err := pg.Migrate(t.Context(), db.OwnerURL("jobs"), "jobs", bad)
+	require.ErrorContains(t, err, "version:2")
+	pool := db.Pool("jobs")
+	require.ErrorIs(t, pg.CheckVersion(t.Context(), pool, "jobs", bad), pg.ErrSchemaBehind)
+	require.Equal(t, 0, number(t, pool, `SELECT count(*) FROM pg_tables WHERE tablename = 'half'`))
+	good := files("00001_a.sql", first, "00002_b.sql", second)
+	require.NoError(t, pg.Migrate(t.Context(), db.OwnerURL("jobs"), "jobs", good))
+}
+
+// killable sleeps in the middle of both kinds of file.
+func killable(seconds string) fstest.MapFS {
+	return files("00001_a.sql", first,
+		"00002_b.sql", "-- +goose Up\nCREATE TABLE more (n int);\nSELECT pg_sleep("+seconds+");\n",
+		"00003_c.sql", "-- +goose NO TRANSACTION\n-- +goose Up\nCREATE UNIQUE INDEX CONCURRENTLY IF NOT EXISTS thing_unique ON thing (m);\n")
+}
+
+// A migrating process is killed with SIGKILL; the next one carries on at once.
+// The child process is this test binary again.
+func TestMigrateAfterAKill(t *testing.T) {
+	if url := os.Getenv("PG_TEST_CHILD_URL"); url != "" {
+		_ = pg.Migrate(t.Context(), secret.New(url), "jobs", killable("60"))
+		return
+	}
+	t.Parallel()
+	db := pgtest.New(t, pgtest.Schema{Name: "jobs"})
+	cmd := exec.Command(os.Args[0], "-test.run=^TestMigrateAfterAKill$") //nolint:gosec // ourselves
+	cmd.Env = append(os.Environ(), "PG_TEST_CHILD_URL="+db.OwnerURL("jobs").Reveal())
+	require.NoError(t, cmd.Start())
+	admin, err := pg.Open(t.Context(), pg.Config{URL: db.AdminURL(), AllowUnsafe: true}, "jobs", quiet())
+	require.NoError(t, err)
+	t.Cleanup(admin.Close)
+	const sleeping = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'`
+	require.Eventually(t, func() bool { return number(t, admin, sleeping) == 1 }, time.Minute, 10*time.Millisecond)
+	require.NoError(t, cmd.Process.Kill())
+	_ = cmd.Wait()
+	// The server notices a lost client only between statements: end the sleep.
+	require.Eventually(t, func() bool {
+		return number(t, admin, `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'`) >= 0 &&
+			number(t, admin, sleeping) == 0
+	}, time.Minute, 10*time.Millisecond)
+	require.NoError(t, pg.Migrate(t.Context(), db.OwnerURL("jobs"), "jobs", files(
+		"00001_a.sql", first, "00002_b.sql", "-- +goose Up\nCREATE TABLE more (n int);\n")))
+}
+
+func TestAHalfMadeIndexIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	set := files("00001_a.sql", first, "00002_b.sql", second,
+		"00003_c.sql", "-- +goose NO TRANSACTION\n-- +goose Up\nCREATE UNIQUE INDEX CONCURRENTLY IF NOT EXISTS thing_unique ON thing (m);\n")
+	db := pgtest.New(t, pgtest.Schema{Name: "jobs", Migrations: files("00001_a.sql", first, "00002_b.sql", second)})
+	pool := db.Pool("jobs")
+	_, err := pool.Exec(t.Context(), `INSERT INTO thing VALUES (1, 7), (2, 7)`)
+	require.NoError(t, err)
+	require.Error(t, pg.Migrate(t.Context(), db.OwnerURL("jobs"), "jobs", set), "two equal values")
+	const valid = `SELECT count(*) FROM pg_index WHERE indexrelid = 'thing_unique'::regclass AND indisvalid`
+	require.Equal(t, 0, number(t, pool, valid), "left half-made")
+	_, err = pool.Exec(t.Context(), `DELETE FROM thing WHERE n = 2`)
+	require.NoError(t, err)
+	require.NoError(t, pg.Migrate(t.Context(), db.OwnerURL("jobs"), "jobs", set))
+	require.Equal(t, 1, number(t, pool, valid))
+}
+
+func TestMigrateGivesUpWithItsContext(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t, pgtest.Schema{Name: "jobs"})
+	holder := make(chan error, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { holder <- pg.Migrate(ctx, db.OwnerURL("jobs"), "jobs", killable("60")) }()
+	pool := db.OwnerPool("jobs")
+	require.Eventually(t, func() bool {
+		return number(t, pool, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'`) == 1
+	}, time.Minute, 10*time.Millisecond)
+	short, stop := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer stop()
+	require.ErrorIs(t, pg.Migrate(short, db.OwnerURL("jobs"), "jobs", nil), context.DeadlineExceeded)
+	cancel()
+	require.Error(t, <-holder)
+}

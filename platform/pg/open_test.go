@@ -1,0 +1,78 @@
+package pg_test
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/pg/local"
+	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+func TestOpenRefusesAServerThatMayLoseCommits(t *testing.T) {
+	t.Parallel()
+	bin, err := local.Find("", "../../.cache/postgres")
+	require.NoError(t, err)
+	for unsafe, want := range map[bool]error{true: pg.ErrUnsafe, false: nil} {
+		server, err := local.Start(t.Context(), local.Config{BinDir: bin, Dir: t.TempDir(), Unsafe: unsafe})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, server.Stop(context.Background())) })
+		pool, err := pg.Open(t.Context(), pg.Config{URL: server.AdminURL()}, "public", quiet())
+		require.ErrorIs(t, err, want)
+		if err == nil {
+			pool.Close()
+		}
+	}
+}
+
+func TestSessionsOfAPool(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t, pgtest.Schema{Name: "jobs"})
+	pool := db.Pool("jobs")
+	for setting, want := range map[string]string{
+		"search_path": "jobs", "TimeZone": "UTC", "statement_timeout": "30s", "lock_timeout": "10s",
+		"idle_in_transaction_session_timeout": "1min", "application_name": "signalbox-jobs",
+	} {
+		var got string
+		require.NoError(t, pool.QueryRow(t.Context(), `SELECT current_setting($1)`, setting).Scan(&got))
+		require.Equal(t, want, got, setting)
+	}
+	var at time.Time
+	require.NoError(t, pool.QueryRow(t.Context(), `SELECT '2026-11-21 03:00:00.123456+05'::timestamptz`).Scan(&at))
+	require.Equal(t, time.Date(2026, 11, 20, 22, 0, 0, 123456000, time.UTC), at)
+}
+
+func TestAStatementPastItsTimeIsUnavailable(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t, pgtest.Schema{Name: "jobs"})
+	pool, err := pg.Open(t.Context(), pg.Config{URL: db.URL("jobs"), AllowUnsafe: true, StatementTimeout: 20 * time.Millisecond}, "jobs", quiet())
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	_, err = pool.Exec(t.Context(), `SELECT pg_sleep(30)`)
+	require.True(t, fault.HasCode(pg.Classify(err), "database_timeout"), "%v", err)
+}
+
+func TestOpenHidesThePassword(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{"postgres://u:hunter2@127.0.0.1:1/x", "postgres://u:hunter2@:bad:/", "host=x password=hunter2 port=y"} {
+		_, err := pg.Open(t.Context(), pg.Config{URL: secret.New(url)}, "jobs", quiet())
+		require.Error(t, err, url)
+		require.NotContains(t, err.Error(), "hunter2", url)
+	}
+	_, err := pg.Open(t.Context(), pg.Config{}, `jobs"; DROP`, quiet())
+	require.ErrorContains(t, err, "schema name")
+}
+
+func TestOpenClassifiesAServerThatIsAway(t *testing.T) {
+	t.Parallel()
+	_, err := pg.Open(t.Context(), pg.Config{URL: secret.New("postgres://u:p@127.0.0.1:1/x")}, "jobs", quiet())
+	require.True(t, fault.Is(pg.Classify(err), fault.Unavailable), "%v", err)
+}
