@@ -1,0 +1,139 @@
+// Package demo starts a server on this machine and walks the whole loop with it, every part real: it
+// trains a small model, deploys it and asks it a question that it never saw in training. It fails where
+// the model has not learned, where its answer is wrong, and where the same engine with the untrained
+// weights answers right too.
+package demo
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base32"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/signalbox-dev/signalbox/internal/client"
+	"github.com/signalbox-dev/signalbox/internal/loop"
+
+	"github.com/signalbox-dev/signalbox/platform/clock"
+)
+
+// Options say how the demo is run.
+type Options struct {
+	Once   bool
+	Data   string
+	Listen string
+	Server string
+	Out    io.Writer
+	Clock  clock.Clock
+}
+
+// The bars that the demo prints its times beside.
+const (
+	barMetric = 30 * time.Second
+	barChat   = 120 * time.Second
+	patience  = 5 * time.Minute
+)
+
+// Run walks the loop; without Once it then serves until ctx ends.
+func Run(ctx context.Context, o Options) (err error) {
+	d := &demo{Options: o, began: o.Clock.Now()}
+	password, err := keepPassword(o.Data)
+	if err != nil {
+		return err
+	}
+	server, err := start(ctx, o, password.file)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, server.stop()) }()
+	d.say("server", "%s, data in %s", server.Address, o.Data)
+
+	name, err := freshName()
+	if err != nil {
+		return err
+	}
+	d.loop = &loop.Loop{Client: client.New(server.Address, nil), Clock: o.Clock, Name: name, Patience: patience}
+	if err := d.loop.Login(ctx, "admin", password.text); err != nil {
+		return err
+	}
+	if err := d.walk(ctx); err != nil {
+		return server.explain(err)
+	}
+	if o.Once {
+		return nil
+	}
+	d.next(server.Address, password)
+	return server.wait(ctx)
+}
+
+type demo struct {
+	Options
+
+	loop        *loop.Loop
+	began       time.Time
+	firstMetric time.Duration
+	firstChat   time.Duration
+}
+
+// walk is the loop, from the dataset to the answer.
+func (d *demo) walk(ctx context.Context) error {
+	if err := d.train(ctx); err != nil {
+		return err
+	}
+	question, err := d.judge(ctx)
+	if err != nil {
+		return err
+	}
+	if err := d.serve(ctx, question); err != nil {
+		return err
+	}
+	if err := d.contrast(ctx, question); err != nil {
+		return err
+	}
+	d.say("times", "first metric %s (bar %s), first chat %s (bar %s)", seconds(d.firstMetric), seconds(barMetric),
+		seconds(d.firstChat), seconds(barChat))
+	return nil
+}
+
+func (d *demo) say(what, format string, args ...any) {
+	fmt.Fprintf(d.Out, "  %7s  %-9s %s\n", seconds(clock.Since(d.Clock, d.began)), what, fmt.Sprintf(format, args...))
+}
+
+func seconds(t time.Duration) string { return fmt.Sprintf("%.1f s", t.Seconds()) }
+
+// next tells what can be typed now.
+func (d *demo) next(address string, p password) {
+	fmt.Fprintf(d.Out, `
+  API       %s/api
+  Login     admin / %s   (%s)
+
+  Next:     curl -s %s/inference/%s/v1/chat/completions \
+              -H 'Authorization: Bearer %s' -H 'Content-Type: application/json' \
+              -d '{"model":"default","temperature":0,"messages":[{"role":"user","content":"27+46?"}]}'
+            curl -s %s/api/auth/login -H 'Content-Type: application/json' \
+              -d '{"username":"admin","password":"%s"}'
+  Stop:     Ctrl-C (everything is kept in %s)
+`, address, p.text.Reveal(), p.note(), address, d.loop.Deployment.ID, d.loop.Token.Reveal(), address, p.text.Reveal(), d.Data)
+}
+
+// freshName keeps the resources of this walk apart from those of earlier ones.
+func freshName() (string, error) {
+	var raw [5]byte
+	if _, err := rand.Read(raw[:]); err != nil {
+		return "", fmt.Errorf("draw a name: %w", err)
+	}
+	return "chat-tiny-" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(raw[:])), nil
+}
+
+// draw is a random number below n, fresh in every run.
+func draw(n int) (int, error) {
+	var raw [8]byte
+	if _, err := rand.Read(raw[:]); err != nil {
+		return 0, fmt.Errorf("draw a number: %w", err)
+	}
+	return int(binary.LittleEndian.Uint64(raw[:]) % uint64(n)), nil
+}

@@ -1,0 +1,88 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/signalbox-dev/signalbox/internal/loop"
+
+	"github.com/signalbox-dev/signalbox/platform/clock"
+)
+
+// serve registers the trained model, deploys it and asks it, plainly and streamed.
+func (d *demo) serve(ctx context.Context, q loop.Sample) error {
+	if err := d.deploy(ctx, d.loop, "merged_model", d.loop.Name); err != nil {
+		return err
+	}
+	answer, err := d.loop.Chat(ctx, q.Question)
+	if err != nil {
+		return fmt.Errorf("ask the model: %w", err)
+	}
+	d.firstChat = clock.Since(d.Clock, d.began)
+	d.say("chat", "question %s  answer %s  (held out of training; right is %s)", q.Question, answer, q.Expected)
+	if answer != q.Expected {
+		return fmt.Errorf("the trained model answered %q to %s, right is %s", answer, q.Question, q.Expected)
+	}
+	streamed, events, err := d.loop.ChatStream(ctx, q.Question)
+	if err != nil {
+		return fmt.Errorf("ask the model for a stream: %w", err)
+	}
+	if streamed != q.Expected {
+		return fmt.Errorf("the trained model streamed %q to %s, right is %s", streamed, q.Question, q.Expected)
+	}
+	d.say("stream", "the same in %d events", events)
+	calls, err := d.loop.AwaitTraffic(ctx, 2)
+	if err != nil {
+		return err
+	}
+	d.say("traffic", "%d calls recorded under the token %q, revision %d", len(calls), calls[0].TokenName, calls[0].RevisionNumber)
+	return nil
+}
+
+// contrast asks the untrained weights through the same engine: they must get it wrong, or the right
+// answer above would prove nothing.
+func (d *demo) contrast(ctx context.Context, q loop.Sample) error {
+	untrained := *d.loop
+	if err := d.deploy(ctx, &untrained, "checkpoint", d.loop.Name+"-untrained"); err != nil {
+		return err
+	}
+	answer, err := untrained.Chat(ctx, q.Question)
+	if err != nil {
+		return fmt.Errorf("ask the untrained model: %w", err)
+	}
+	if answer == q.Expected {
+		return fmt.Errorf("the untrained weights answered %s right too: the loop proves nothing", q.Question)
+	}
+	d.say("contrast", "the untrained weights in the same engine answer %.20q", answer)
+	return nil
+}
+
+// deploy registers the run's GGUF artifact of that kind and brings it to answering calls.
+func (d *demo) deploy(ctx context.Context, l *loop.Loop, kind, name string) error {
+	artifact, err := l.FindArtifact(ctx, kind, "gguf")
+	if err != nil {
+		return err
+	}
+	version, err := l.Register(ctx, artifact)
+	if err != nil {
+		return err
+	}
+	d.say("model", "%s version %d, %.19s", l.Name, version.Version, version.Digest)
+	if err := l.Deploy(ctx, name, version, nil); err != nil {
+		return err
+	}
+	if err := l.PromoteTooEarly(ctx); err != nil {
+		return err
+	}
+	if err := l.AwaitReady(ctx); err != nil {
+		return err
+	}
+	if err := l.Promote(ctx); err != nil {
+		return err
+	}
+	if err := l.MakeToken(ctx, "demo"); err != nil {
+		return err
+	}
+	d.say("deployed", "%s, revision %d ready and promoted", l.Deployment.ID, l.Revision.Number)
+	return nil
+}

@@ -1,0 +1,169 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+// password is the first admin's, drawn at the first run and kept where the data is.
+type password struct {
+	text  secret.String
+	file  string
+	fresh bool
+}
+
+func (p password) note() string {
+	if p.fresh {
+		return "made for this installation, shown once"
+	}
+	return "of the first run, kept in " + p.file
+}
+
+// keepPassword draws the password at the first run; a later run on the same data uses it again.
+func keepPassword(data string) (password, error) {
+	if err := os.MkdirAll(data, 0o700); err != nil {
+		return password{}, fmt.Errorf("make the data folder: %w", err)
+	}
+	file, err := filepath.Abs(filepath.Join(data, "demo-password"))
+	if err != nil {
+		return password{}, fmt.Errorf("find the data folder: %w", err)
+	}
+	if raw, err := os.ReadFile(file); err == nil {
+		return password{text: secret.New(strings.TrimSpace(string(raw))), file: file}, nil
+	}
+	var raw [15]byte
+	if _, err := rand.Read(raw[:]); err != nil {
+		return password{}, fmt.Errorf("draw a password: %w", err)
+	}
+	text := base64.RawURLEncoding.EncodeToString(raw[:])
+	if err := os.WriteFile(file, []byte(text+"\n"), 0o600); err != nil {
+		return password{}, fmt.Errorf("keep the password: %w", err)
+	}
+	return password{text: secret.New(text), file: file, fresh: true}, nil
+}
+
+// server is signalboxd as a child of the demo.
+type server struct {
+	Address string `json:"address"`
+
+	cmd  *exec.Cmd
+	done chan error
+	log  string
+}
+
+const (
+	startTimeout = 60 * time.Second
+	stopTimeout  = 10 * time.Second
+	readyEvery   = 50 * time.Millisecond
+)
+
+// start runs signalboxd and waits until it serves.
+func start(ctx context.Context, o Options, passwordFile string) (*server, error) {
+	ready := filepath.Join(o.Data, "ready.json")
+	if err := os.Remove(ready); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("forget the last start: %w", err)
+	}
+	s := &server{done: make(chan error, 1), log: filepath.Join(o.Data, "signalboxd.log")}
+	log, err := os.OpenFile(s.log, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open the log: %w", err)
+	}
+	defer func() { _ = log.Close() }()
+	s.cmd = exec.Command(o.Server, "--data", o.Data, "--listen", o.Listen, "--ready-file", ready) //nolint:noctx // stopped by a signal, not killed with ctx.
+	s.cmd.Env = append(os.Environ(), "SERVICE_BOOTSTRAP_ADMIN_PASSWORD_FILE="+passwordFile)       //nolint:forbidigo // the child gets what this process got.
+	s.cmd.Stdout, s.cmd.Stderr = log, log
+	// A Ctrl-C of the terminal goes to the demo alone, which then stops the server in order.
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	if err := s.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", o.Server, err)
+	}
+	go func() { s.done <- s.cmd.Wait() }()
+	if err := s.await(ctx, o.Clock, ready); err != nil {
+		return nil, errors.Join(s.explain(err), s.stop())
+	}
+	return s, nil
+}
+
+func (s *server) await(ctx context.Context, clk clock.Clock, ready string) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	for {
+		if raw, err := os.ReadFile(ready); err == nil {
+			return json.Unmarshal(raw, s)
+		}
+		select {
+		case err := <-s.done:
+			s.done <- err
+			return errors.New("the server ended while it started")
+		default:
+		}
+		if err := clock.Sleep(ctx, clk, readyEvery); err != nil {
+			return errors.New("the server did not become ready")
+		}
+	}
+}
+
+// stop ends the server in order, and by force if it does not follow.
+func (s *server) stop() error {
+	if err := s.cmd.Process.Signal(syscall.SIGINT); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("stop the server: %w", err)
+	}
+	timer := clock.Real().NewTimer(stopTimeout)
+	defer timer.Stop()
+	select {
+	case <-s.done:
+		return nil
+	case <-timer.C():
+	}
+	if err := s.cmd.Process.Kill(); err != nil {
+		return fmt.Errorf("kill the server: %w", err)
+	}
+	<-s.done
+	return errors.New("the server had to be killed")
+}
+
+// wait serves until ctx ends or the server does.
+func (s *server) wait(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-s.done:
+		s.done <- err
+		return s.explain(errors.New("the server ended"))
+	}
+}
+
+// tailBytes is how much of the log goes with an error.
+const tailBytes = 2048
+
+// explain adds the end of the server's log to an error.
+func (s *server) explain(err error) error {
+	f, openErr := os.Open(s.log)
+	if openErr != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	if info, statErr := f.Stat(); statErr == nil && info.Size() > tailBytes {
+		_, _ = f.Seek(-tailBytes, io.SeekEnd)
+	}
+	tail, _ := io.ReadAll(f)
+	if len(bytes.TrimSpace(tail)) == 0 {
+		return err
+	}
+	return fmt.Errorf("%w\nthe end of %s:\n%s", err, s.log, bytes.TrimSpace(tail))
+}
