@@ -41,6 +41,8 @@ class Control:
         self.chaos: Optional[random.Random] = None
         self.refuse: Dict[str, Tuple[int, Any]] = {}  # route: status, detail
         self.watermarks = False
+        self.asked = 0  # times the watermark was read
+        self.retry_after = "0"  # of a 503
         self.port = 0
         self._server: Optional[_Server] = None
 
@@ -149,6 +151,7 @@ class _Server(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # head and body are two writes
     server: _Server
 
     def log_message(self, format: str, *args: Any) -> None:
@@ -213,6 +216,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _watermark(self, control: Control) -> None:
         if not control.watermarks:
             return self._answer(404, {"detail": "not here"})
+        control.asked += 1
         marks: Dict[str, Dict[str, int]] = {}
         with control.lock:
             for stream, writer, seq in sorted(control.stored):
@@ -232,6 +236,6 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(content)))
         if retry:
-            self.send_header("Retry-After", "0")
+            self.send_header("Retry-After", self.server.control.retry_after)
         self.end_headers()
         self.wfile.write(content)

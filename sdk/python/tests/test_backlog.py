@@ -21,7 +21,7 @@ def backlog(tmp_path: Path) -> Backlog:
 
 def drain(backlog: Backlog, now: float) -> List[Tuple[str, int, int]]:
     """Answer everything that is due: (stream, seq, reports) in order."""
-    sent = []
+    sent: List[Tuple[str, int, int]] = []
     while True:
         lane = backlog.next_lane(now, True)
         if lane is None:

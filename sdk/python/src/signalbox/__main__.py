@@ -13,7 +13,7 @@ from .outbox import Outbox
 from .policy import Policy
 
 
-def main(argv: Optional[List[str]] = None) -> int:
+def main(argv: Optional[List[str]] = None, policy: Policy = Policy()) -> int:
     """0 where all is delivered, 1 where something is not, 2 for a wrong configuration."""
     parser = argparse.ArgumentParser(prog="python -m signalbox")
     commands = parser.add_subparsers(dest="command", required=True)
@@ -22,19 +22,19 @@ def main(argv: Optional[List[str]] = None) -> int:
     flush.add_argument("--timeout", type=float, default=60.0, help="seconds, 60 by default")
     args = parser.parse_args(argv)
     try:
-        return _flush(args.dir, args.timeout)
+        return _flush(args.dir, args.timeout, policy)
     except ConfigError as err:
         print(f"signalbox: {err}", file=sys.stderr)
         return 2
 
 
-def _flush(folder: str, timeout: float) -> int:
+def _flush(folder: str, timeout: float, policy: Policy) -> int:
     config = load(os.environ)
     if not config.enabled:
         raise ConfigError('flush needs SERVICE_JOB_ENABLED "1" and the run\'s endpoint and token')
     if not os.path.isdir(folder):
         raise ConfigError(f"there is no folder {folder}")
-    box = Outbox(config, folder, Policy())
+    box = Outbox(config, folder, policy)
     found, left_alone = box.adopt_orphans()
     box.flush(timeout)
     owed = box.close()

@@ -1,0 +1,119 @@
+"""Training code for tests that kill, fork and signal processes. Usage: child.py MODE [ARG].
+
+What a mode prints with `say` goes straight to its standard output, one write a line, after the
+call it speaks of has returned: the parent may rely on it whatever happens next.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import time
+from typing import Any
+
+import signalbox
+from conftest import QUICK
+
+
+def say(words: str) -> None:
+    """One line for the parent."""
+    os.write(1, f"{words}\n".encode())
+
+
+def chaos(generation: str) -> None:
+    """Report until killed; every line on stdout is a report that must never be lost."""
+    run = signalbox.init(policy=QUICK._replace(segment_bytes=20_000))
+    for step in range(1500):
+        run.log({f"gen{generation}": step}, step=step)
+        run.text(f"gen{generation} {step}")
+        if step % 100 == 0:
+            samples = [{"user": "x" * 300, "reward": step}] * 3
+            run.validation(step=int(generation) * 1_000_000 + step, samples=samples)
+        say(str(step))
+    signal.pause()  # the sender is at work: the kill finds it anywhere
+
+
+def term(seconds: str) -> None:
+    """Train until SIGTERM, with reports that still linger."""
+    run = signalbox.init(policy=QUICK._replace(linger=60.0))
+    run.log({"a": 1}, step=0)
+    say("ready")
+    time.sleep(float(seconds))
+
+
+def term_own(seconds: str) -> None:
+    """The same with a handler of its own, which runs at once and ends the process."""
+
+    def stop(number: int, frame: Any) -> None:
+        say("own handler")
+        sys.exit(7)
+
+    signal.signal(signal.SIGTERM, stop)
+    with signalbox.init(policy=QUICK._replace(linger=60.0)) as run:
+        run.log({"a": 1}, step=0)
+        say("ready")
+        time.sleep(float(seconds))
+
+
+def forgot(seconds: str) -> None:
+    """Never calls finish."""
+    run = signalbox.init(policy=QUICK._replace(linger=0.3, exit_timeout=float(seconds)))
+    run.log({"a": 1}, step=0)
+
+
+def forks(count: str) -> None:
+    """Forked workers report too, while the parent's threads keep its lock busy."""
+    with signalbox.init(policy=QUICK) as run:
+        run.log({"parent": 0}, step=0)
+        context = multiprocessing.get_context("fork")
+        workers = []
+        for k in range(int(count)):
+            workers.append(context.Process(target=_worker, args=(run, k)))
+            workers[-1].start()
+            run.log({"parent": k + 1}, step=k + 1)
+        for worker in workers:
+            worker.join(20)
+            assert worker.exitcode == 0, worker.exitcode
+
+
+def _worker(run: signalbox.Run, k: int) -> None:
+    for step in range(20):
+        run.log({f"worker{k}": step}, step=step)
+    if k % 2:
+        assert run.flush(10)  # the others leave their reports to the parent
+
+
+def capture(_: str) -> None:
+    """Output of Python, of descriptors and of a child goes to the log and to where it led."""
+    with signalbox.init(policy=QUICK) as run:
+        run.capture_output()
+        print("from print")
+        print("from stderr", file=sys.stderr)
+        os.system("echo from child")
+        os.write(1, b"step 1\rstep 2\rstep 3\n")
+        os.write(1, "caf\u00e9 no newline".encode())
+
+
+def capture_flood(count: str) -> None:
+    """More output than a pipe holds, while the network is away and warns on that same stderr."""
+    with signalbox.init(policy=QUICK, on_error="warn") as run:
+        run.capture_output()
+        for i in range(int(count)):
+            print(f"{i} " + "x" * 200)
+            run.log({"a": i}, step=i)
+
+
+if __name__ == "__main__":
+    mode = sys.argv[1]
+    argument = sys.argv[2] if len(sys.argv) > 2 else ""
+    {
+        "chaos": chaos,
+        "term": term,
+        "term_own": term_own,
+        "forgot": forgot,
+        "forks": forks,
+        "capture": capture,
+        "capture_flood": capture_flood,
+    }[mode](argument)

@@ -1,0 +1,173 @@
+"""Artifacts: the signed-URL handshake through faults, and folders packed the same every time."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import tarfile
+from collections import deque
+from pathlib import Path
+from typing import Any, Dict
+
+import pytest
+from conftest import QUICK, Env, Start
+from control import Control
+from signalbox import IngestError, UndeliveredError
+from signalbox.pack import pack
+
+
+def weights(folder: Path) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text("{}")
+    (folder / "sub").mkdir()
+    (folder / "sub" / "model.safetensors").write_bytes(os.urandom(2000))
+    (folder / "run.sh").write_text("#!/bin/sh\n")
+    (folder / "run.sh").chmod(0o755)
+    return folder
+
+
+def test_the_question_for_a_url(control: Control, start: Start, env: Env, tmp_path: Path) -> None:
+    env["SERVICE_JOB_WORKDIR"] = str(tmp_path)
+    file = tmp_path / "out" / "m.gguf"
+    file.parent.mkdir()
+    file.write_bytes(b"abc")
+    with start() as run:
+        run.artifact(file, kind="checkpoint", format="gguf", step=3)
+    (ticket,) = control.tickets
+    assert ticket == {
+        "run_id": ["run_1"],
+        "kind": ["checkpoint"],
+        "path": ["out/m.gguf"],
+        "size_bytes": ["3"],
+        "sha256": [hashlib.sha256(b"abc").hexdigest()],
+    }
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [
+        {"put": ["drop"] * 3},
+        {"put": ["lose"]},
+        {"put": ["500", "502", "503"]},
+        {"put": ["403", "403"]},
+        {"upload-url": ["drop", "503", "500"]},
+        {"artifact": ["lose", "500", "drop"]},
+    ],
+)
+def test_a_passing_fault(
+    control: Control, start: Start, tmp_path: Path, faults: Dict[str, Any]
+) -> None:
+    file = tmp_path / "m"
+    file.write_bytes(os.urandom(3_000_000))
+    control.script_for = {route: deque(found) for route, found in faults.items()}
+    with start() as run:
+        uri = run.artifact(str(file), kind="merged_model", format="x", step=1)
+    assert control.blobs[uri] == file.read_bytes()
+    (registered,) = control.bodies("artifact")
+    assert registered["path"] == uri and registered["size_bytes"] == 3_000_000
+    assert not any(control.script_for.values()), "every fault was met"
+
+
+@pytest.mark.parametrize("faults", [{"put": ["413"]}, {"put": ["403"] * 3}, {"upload-url": ["403"]}])
+def test_a_refusal_is_raised(
+    control: Control, start: Start, tmp_path: Path, faults: Dict[str, Any]
+) -> None:
+    file = tmp_path / "m"
+    file.write_bytes(os.urandom(3_000_000))
+    control.script_for = {route: deque(found * 3) for route, found in faults.items()}
+    run = start()
+    with pytest.raises(IngestError, match="artifact upload: HTTP 4"):
+        run.artifact(file, kind="checkpoint", format="x", step=1)
+    assert not control.bodies("artifact")
+    run.finish()
+
+
+def test_an_absent_control_plane_is_waited_for_only_so_long(
+    control: Control, start: Start, tmp_path: Path
+) -> None:
+    file = tmp_path / "m"
+    file.write_bytes(b"x")
+    run = start(policy=QUICK._replace(settle_timeout=0.2))
+    control.stop()
+    with pytest.raises(UndeliveredError):
+        run.artifact(file, kind="checkpoint", format="x", step=1)
+    warned = start(on_error="warn", policy=QUICK._replace(settle_timeout=0.2))
+    assert warned.artifact(file, kind="checkpoint", format="x", step=1) == ""
+    run.finish()
+    warned.finish()
+
+
+@pytest.mark.parametrize(
+    ("kind", "format", "error"),
+    [("weights", "x", ValueError), ("checkpoint", "", ValueError), ("CHECKPOINT", "x", ValueError)],
+)
+def test_kind_and_format_are_checked_here(
+    control: Control, start: Start, tmp_path: Path, kind: str, format: str, error: Any
+) -> None:
+    run = start()
+    with pytest.raises(error):
+        run.artifact(tmp_path, kind=kind, format=format, step=1)
+    with pytest.raises(FileNotFoundError):
+        run.artifact(tmp_path / "absent", kind="checkpoint", format="x", step=1)
+    run.finish()
+    assert control.requests == 0
+
+
+def test_a_folder_travels_as_a_tar_and_leaves_none_behind(
+    control: Control, start: Start, tmp_path: Path
+) -> None:
+    folder = weights(tmp_path / "out" / "ckpt")
+    with start() as run:
+        uri = run.artifact(folder, kind="hf_export", format="safetensors", step=1)
+    assert os.listdir(tmp_path / "out") == ["ckpt"]
+    with tarfile.open(fileobj=io.BytesIO(control.blobs[uri])) as tar:
+        assert tar.getnames() == ["config.json", "run.sh", "sub", "sub/model.safetensors"]
+        member = tar.extractfile("sub/model.safetensors")
+        assert member and member.read() == (folder / "sub" / "model.safetensors").read_bytes()
+
+
+def test_the_same_contents_are_the_same_bytes(tmp_path: Path) -> None:
+    one, two = weights(tmp_path / "a" / "one"), tmp_path / "b" / "other"
+    two.mkdir(parents=True)
+    for name in ("run.sh", "sub/model.safetensors", "config.json"):  # another order, other times
+        (two / name).parent.mkdir(exist_ok=True)
+        (two / name).write_bytes((one / name).read_bytes())
+        os.utime(two / name, (1, 1))
+    (two / "run.sh").chmod(0o700)
+    (two / "config.json").chmod(0o600)
+    first, second = pack(str(one)), pack(str(two) + "/")
+    assert Path(first).parent == one.parent, "next to the folder"
+    assert Path(first).read_bytes() == Path(second).read_bytes()
+    with tarfile.open(first) as tar:
+        for member in tar.getmembers():
+            assert (member.uid, member.gid, member.uname, member.mtime) == (0, 0, "", 0)
+
+
+def test_links_to_files_travel_as_files(tmp_path: Path) -> None:
+    folder = tmp_path / "hub"
+    folder.mkdir()
+    (tmp_path / "blob").write_bytes(b"weights")
+    (folder / "a").symlink_to(tmp_path / "blob")
+    (folder / "b").write_bytes(b"twice")
+    os.link(folder / "b", folder / "c")
+    with tarfile.open(pack(str(folder))) as tar:
+        found = {m.name: tar.extractfile(m) for m in tar.getmembers()}
+        assert {n: f.read() if f else None for n, f in found.items()} == {
+            "a": b"weights",
+            "b": b"twice",
+            "c": b"twice",
+        }
+
+
+def test_what_no_tar_should_hold(tmp_path: Path) -> None:
+    folder = tmp_path / "f"
+    folder.mkdir()
+    (folder / "up").symlink_to(tmp_path)
+    with pytest.raises(ValueError, match="links to a folder"):
+        pack(str(folder))
+    (folder / "up").unlink()
+    os.mkfifo(folder / "pipe")
+    with pytest.raises(ValueError, match="neither a file nor a folder"):
+        pack(str(folder))
+    assert os.listdir(tmp_path) == ["f"], "nothing half made stays"

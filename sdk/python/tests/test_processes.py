@@ -1,0 +1,190 @@
+"""Signals, forks, exits and the flush command, each with real processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections import deque
+from pathlib import Path
+from typing import Any, List
+
+import pytest
+import signalbox.__main__ as command
+from conftest import QUICK, Env, Start
+from control import Control
+
+HERE = Path(__file__).parent
+
+
+def spawn(env: Env, *words: str) -> "subprocess.Popen[str]":
+    paths = os.pathsep.join((str(HERE.parent / "src"), str(HERE)))
+    return subprocess.Popen(
+        [sys.executable, str(HERE / "child.py"), *words],
+        env={**os.environ, **env, "PYTHONPATH": paths},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def ended(child: "subprocess.Popen[str]") -> Any:
+    out, err = child.communicate(timeout=20)
+    return child.returncode, out, err
+
+
+def test_sigterm_flushes_and_then_ends_the_process(control: Control, env: Env) -> None:
+    child = spawn(env, "term", "20")
+    assert child.stdout and child.stdout.readline() == "ready\n"
+    child.send_signal(signal.SIGTERM)
+    code, _, err = ended(child)
+    assert code == -signal.SIGTERM, err
+    assert control.points() == [("a", 0, 1)]
+
+
+def test_sigterm_leaves_the_codes_own_handler_in_charge(control: Control, env: Env) -> None:
+    child = spawn(env, "term_own", "20")
+    assert child.stdout and child.stdout.readline() == "ready\n"
+    child.send_signal(signal.SIGTERM)
+    code, out, err = ended(child)
+    assert (code, out) == (7, "own handler\n"), err
+    assert control.points() == [("a", 0, 1)] and control.events() == ["failed"]
+
+
+def test_a_second_sigterm_ends_the_wait(control: Control, env: Env) -> None:
+    child = spawn(env, "term", "20")
+    assert child.stdout and child.stdout.readline() == "ready\n"
+    control.stop()
+    child.send_signal(signal.SIGTERM)
+    with pytest.raises(subprocess.TimeoutExpired):
+        child.wait(0.3)
+    child.send_signal(signal.SIGTERM)
+    assert child.wait(2) == -signal.SIGTERM
+    child.communicate()
+
+
+def test_a_forgotten_finish(control: Control, env: Env) -> None:
+    code, _, err = ended(spawn(env, "forgot", "5"))
+    assert code == 0, err
+    assert control.points() == [("a", 0, 1)]
+    assert os.listdir(env["SERVICE_JOB_SPOOL_DIR"]) == []
+
+
+def test_a_forgotten_finish_without_a_network_ends_and_says_so(control: Control, env: Env) -> None:
+    control.stop()
+    code, _, err = ended(spawn(env, "forgot", "0.2"))
+    assert code == 0 and "1 report(s) were not delivered" in err
+
+
+def test_forked_workers_report_under_their_own_writers(control: Control, env: Env) -> None:
+    code, _, err = ended(spawn(env, "forks", "4"))
+    assert code == 0, err
+    points = control.points()
+    assert len(points) == len(set(points)) == 5 + 4 * 20
+    writers = {writer for stream, writer, _ in control.stored if stream == "metrics"}
+    assert len(writers) == 5 and not control.gaps() and not control.conflicts
+    assert control.events() == ["succeeded"] and os.listdir(env["SERVICE_JOB_SPOOL_DIR"]) == []
+
+
+def test_captured_output_goes_both_ways(control: Control, env: Env) -> None:
+    code, out, err = ended(spawn(env, "capture"))
+    assert code == 0, err
+    # Popen's text mode reads a CR as a line's end.
+    assert out == "from print\nfrom child\nstep 1\nstep 2\nstep 3\ncaf\u00e9 no newline"
+    assert err == "from stderr\n"
+    assert sorted(control.lines().splitlines()) == [
+        "caf\u00e9 no newline",
+        "from child",
+        "from print",
+        "from stderr",
+        "step 3",
+    ]
+
+
+def test_a_flood_of_output_and_a_failing_network_do_not_lock_up(control: Control, env: Env) -> None:
+    control.script = deque(["drop", "500"] * 20)
+    code, out, _ = ended(spawn(env, "capture_flood", "3000"))
+    assert code == 0 and len(out.splitlines()) == 3000
+    assert len(control.lines().splitlines()) >= 3000 and len(control.points()) == 3000
+    assert not control.conflicts and not control.gaps()
+
+
+def flush(monkeypatch: pytest.MonkeyPatch, env: Env, *words: str) -> int:
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    return command.main(["flush", *words], QUICK)
+
+
+def strand(control: Control, start: Start, count: int) -> None:
+    """Leave `count` reports of a dead process in the spool."""
+    run = start(on_error="warn")
+    control.stop()
+    for step in range(count):
+        run.log({"a": step}, step=step)
+    assert run.finish(timeout=0.05) == count
+    control.start()
+
+
+def test_flush_delivers_what_a_dead_process_left(
+    control: Control, start: Start, env: Env, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    strand(control, start, 30)
+    root = env["SERVICE_JOB_SPOOL_DIR"]
+    assert flush(monkeypatch, env, root) == 0
+    assert "30 of 30 report(s) delivered" in capsys.readouterr().out
+    assert len(control.points()) == 30 and os.listdir(root) == []
+    assert flush(monkeypatch, env, root) == 0, "a second flush has nothing to do"
+    assert len(control.points()) == 30 and control.repeats == 0
+
+
+def test_flush_says_what_it_cannot_deliver(
+    control: Control, start: Start, env: Env, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    strand(control, start, 3)
+    root = env["SERVICE_JOB_SPOOL_DIR"]
+    assert flush(monkeypatch, {**env, "SERVICE_JOB_RUN_ID": "run_2"}, root) == 1
+    assert "of another run" in capsys.readouterr().err
+    control.stop()
+    assert flush(monkeypatch, env, root, "--timeout", "0.1") == 1
+    assert "0 of 3" in capsys.readouterr().out
+    control.start()
+    control.refuse["metrics"] = (422, "bad")
+    assert flush(monkeypatch, env, root) == 1
+    assert "refused: metrics: HTTP 422: bad" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("missing", ["SERVICE_JOB_ENABLED", "SERVICE_JOB_TOKEN", "dir"])
+def test_flush_with_a_wrong_configuration(
+    env: Env, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, missing: str
+) -> None:
+    monkeypatch.delenv(missing, raising=False)
+    env.pop(missing, None)
+    folder = str(tmp_path / "absent") if missing == "dir" else str(tmp_path)
+    assert flush(monkeypatch, env, folder) == 2
+
+
+def test_the_watermark_spares_what_was_stored(
+    control: Control, start: Start, env: Env, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    control.watermarks = True
+    run = start(on_error="warn")
+    control.script = deque(["lose"])
+    run.log({"a": 1}, step=0)
+    while not control.stored:  # stored, and its answer lost: the spool cannot know
+        run.flush(0.001)
+        control.script = deque(["drop"] * 50)
+    control.stop()
+    run.finish(timeout=0.05)
+    control.start()
+    control.script.clear()
+    assert flush(monkeypatch, env, env["SERVICE_JOB_SPOOL_DIR"]) == 0
+    assert control.asked > 0 and control.repeats == 0 and control.points() == [("a", 0, 1)]
+
+
+def test_import_brings_no_network_and_no_framework() -> None:
+    heavy = ("http.client", "ssl", "socket", "tarfile", "email", "logging", "asyncio", "subprocess")
+    code = f"import sys, signalbox; print([m for m in {heavy!r} if m in sys.modules])"
+    env = {**os.environ, "PYTHONPATH": str(HERE.parent / "src")}
+    words: List[str] = [sys.executable, "-S", "-c", code]
+    assert subprocess.check_output(words, env=env, text=True).strip() == "[]"
