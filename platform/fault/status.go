@@ -149,7 +149,8 @@ func foreign(code codes.Code, err error) *Error {
 	case codes.AlreadyExists, codes.Aborted, codes.FailedPrecondition:
 		kind = Conflict
 	case codes.ResourceExhausted:
-		kind = Limited
+		// Our own limits come typed; grpc itself means a message over its size.
+		kind = TooLarge
 	case codes.Unimplemented:
 		kind = Unconfigured
 	case codes.Unavailable:

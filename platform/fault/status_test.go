@@ -105,7 +105,7 @@ func TestForeignStatuses(t *testing.T) {
 		{codes.NotFound, fault.Absent, codes.NotFound},
 		{codes.AlreadyExists, fault.Conflict, codes.FailedPrecondition},
 		{codes.PermissionDenied, fault.Forbidden, codes.PermissionDenied},
-		{codes.ResourceExhausted, fault.Limited, codes.ResourceExhausted},
+		{codes.ResourceExhausted, fault.TooLarge, codes.ResourceExhausted},
 		{codes.FailedPrecondition, fault.Conflict, codes.FailedPrecondition},
 		{codes.Aborted, fault.Conflict, codes.FailedPrecondition},
 		{codes.OutOfRange, fault.Refused, codes.InvalidArgument},

@@ -1,0 +1,198 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	optionsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/options/v1"
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
+)
+
+// Codes of refused calls.
+const (
+	// CodePeerRefused marks a call from a service that the method does not list.
+	CodePeerRefused = "peer_refused"
+	// CodeAdminRequired marks a call of a person who is no admin.
+	CodeAdminRequired = "admin_required"
+)
+
+const healthService = "grpc.health.v1.Health"
+
+func isHealth(fullMethod string) bool { return strings.HasPrefix(fullMethod, "/"+healthService+"/") }
+
+// rule is one method's access option, as it is enforced.
+type rule struct {
+	credential authn.Kind // empty for methods between services
+	admin      bool
+	peers      map[string]bool
+	open       bool // any service: health
+}
+
+// rulesOf reads the access option of every registered method. All faults are reported at once.
+func rulesOf(services map[string]grpc.ServiceInfo) (map[string]rule, error) {
+	rules := map[string]rule{}
+	var faults []error
+	for name, info := range services {
+		for _, m := range info.Methods {
+			full := "/" + name + "/" + m.Name
+			r, err := ruleOf(name, m.Name)
+			if err != nil {
+				faults = append(faults, fmt.Errorf("method %s: %w", full, err))
+			}
+			rules[full] = r
+		}
+	}
+	return rules, errors.Join(faults...)
+}
+
+func ruleOf(service, method string) (rule, error) {
+	if service == healthService {
+		return rule{open: true}, nil
+	}
+	found, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(service))
+	if err != nil {
+		return rule{}, errors.New("has no descriptor")
+	}
+	sd, ok := found.(protoreflect.ServiceDescriptor)
+	if !ok {
+		return rule{}, errors.New("is of no service")
+	}
+	md := sd.Methods().ByName(protoreflect.Name(method))
+	if md == nil {
+		return rule{}, errors.New("is not in its service's descriptor")
+	}
+	if !proto.HasExtension(md.Options(), optionsv1.E_Access) {
+		return rule{}, errors.New("has no access option")
+	}
+	access, _ := proto.GetExtension(md.Options(), optionsv1.E_Access).(*optionsv1.Access)
+	return ruleFrom(access)
+}
+
+func ruleFrom(a *optionsv1.Access) (rule, error) {
+	hasCredential := a.GetCredential() != optionsv1.Credential_CREDENTIAL_UNSPECIFIED
+	switch {
+	case hasCredential && len(a.GetPeers()) > 0:
+		return rule{}, errors.New("access names both a credential and peers")
+	case !hasCredential && len(a.GetPeers()) == 0:
+		return rule{}, errors.New("access names neither a credential nor peers")
+	case a.GetRole() != optionsv1.Role_ROLE_UNSPECIFIED && a.GetCredential() != optionsv1.Credential_CREDENTIAL_USER:
+		return rule{}, errors.New("access names a role for what is no person")
+	}
+	r := rule{peers: map[string]bool{}}
+	for _, p := range a.GetPeers() {
+		if _, err := pki.ServiceName(p); err != nil || r.peers[p] {
+			return rule{}, fmt.Errorf("access names the peer %q, which is no service or named twice", p)
+		}
+		r.peers[p] = true
+	}
+	switch a.GetRole() {
+	case optionsv1.Role_ROLE_UNSPECIFIED, optionsv1.Role_ROLE_OPERATOR:
+	case optionsv1.Role_ROLE_ADMIN:
+		r.admin = true
+	default:
+		return rule{}, errors.New("access names an unknown role")
+	}
+	if !hasCredential {
+		return r, nil
+	}
+	var known bool
+	if r.credential, known = kindOf(a.GetCredential()); !known {
+		return rule{}, errors.New("access names an unknown credential")
+	}
+	return r, nil
+}
+
+func kindOf(c optionsv1.Credential) (authn.Kind, bool) {
+	switch c {
+	case optionsv1.Credential_CREDENTIAL_NONE:
+		return authn.KindNone, true
+	case optionsv1.Credential_CREDENTIAL_USER:
+		return authn.KindUser, true
+	case optionsv1.Credential_CREDENTIAL_INGEST:
+		return authn.KindIngest, true
+	case optionsv1.Credential_CREDENTIAL_DEPLOYMENT:
+		return authn.KindDeployment, true
+	case optionsv1.Credential_CREDENTIAL_AGENT:
+		return authn.KindAgent, true
+	case optionsv1.Credential_CREDENTIAL_UNSPECIFIED:
+		return "", false
+	default:
+		return "", false
+	}
+}
+
+// admit decides whether a call may go on and puts its caller into the context.
+func (s *Server) admit(ctx context.Context, method string) (context.Context, error) {
+	from := linkOf(ctx)
+	r, known := s.rules[method]
+	switch {
+	case from == nil || !known:
+		return ctx, fault.New(fault.Forbidden, CodePeerRefused, "this method may not be called")
+	case from.agents != (r.credential == authn.KindAgent):
+		return ctx, fault.New(fault.Forbidden, CodePeerRefused, "this method is not served here")
+	case from.agents:
+		id, _ := pki.NodeID(from.name)
+		return authn.NewContext(ctx, &authn.Caller{Kind: authn.KindAgent, Subject: id}), nil
+	case r.open:
+		return ctx, nil
+	case len(r.peers) > 0 && !r.peers[from.name]:
+		return ctx, fault.New(fault.Forbidden, CodePeerRefused, "this method is not open to %s", from.name)
+	}
+	ctx, caller, err := s.caller(ctx)
+	if err != nil {
+		return ctx, err
+	}
+	if len(r.peers) > 0 {
+		if caller == nil {
+			return authn.NewContext(ctx, &authn.Caller{Kind: authn.KindService, Subject: from.name}), nil
+		}
+		return ctx, nil
+	}
+	return ctx, r.judge(caller)
+}
+
+// caller checks the token of the call, if it carries one.
+func (s *Server) caller(ctx context.Context) (context.Context, *authn.Caller, error) {
+	md, _ := metadata.FromIncomingContext(ctx)
+	values := md.Get(authn.MetadataCaller)
+	switch {
+	case len(values) == 0:
+		return ctx, nil, nil
+	case len(values) > 1:
+		return ctx, nil, fault.New(fault.Unauthenticated, authn.CodeTokenInvalid, "Could not validate credentials")
+	case s.options.Verifier == nil:
+		return ctx, nil, fault.New(fault.Internal, "", "this server has no verifier for callers")
+	}
+	caller, expires, err := s.options.Verifier.Verify(ctx, values[0])
+	if err != nil {
+		return ctx, nil, err
+	}
+	return authn.WithToken(authn.NewContext(ctx, caller), values[0], expires), caller, nil
+}
+
+// judge holds the caller against the credential that the method asks for. The wrong kind is 401;
+// 403 is for the right kind that may not.
+func (r rule) judge(caller *authn.Caller) error {
+	switch {
+	case caller == nil:
+		return fault.New(fault.Unauthenticated, "", "Not authenticated")
+	case r.credential == authn.KindNone:
+		return nil
+	case caller.Kind != r.credential:
+		return fault.New(fault.Unauthenticated, "", "Not authenticated")
+	case r.admin && !caller.IsAdmin():
+		return fault.New(fault.Forbidden, CodeAdminRequired, "this needs the admin role")
+	default:
+		return nil
+	}
+}

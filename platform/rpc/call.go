@@ -1,0 +1,192 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/obs"
+)
+
+// CodeDraining marks a stream that ended because its server stops; it can be opened again elsewhere.
+const CodeDraining = "draining"
+
+// errDraining is the cause of a stream's context when its server stops.
+type errDraining struct{}
+
+func (errDraining) Error() string { return "the server is stopping" }
+
+// call is one call on its way through the server.
+type call struct {
+	s       *Server
+	ctx     context.Context
+	method  string
+	started time.Time
+	panicAt []byte
+}
+
+func (s *Server) begin(ctx context.Context, method string) *call {
+	return &call{s: s, ctx: obs.WithRequestID(ctx, s.requestID(ctx)), method: method, started: s.options.Clock.Now()}
+}
+
+// requestID is the id that came with the call, if it is fit for logs and headers.
+func (s *Server) requestID(ctx context.Context) string {
+	md, _ := metadata.FromIncomingContext(ctx)
+	if v := md.Get(metadataRequestID); len(v) == 1 && fit(v[0]) {
+		return v[0]
+	}
+	return s.options.NewRequestID()
+}
+
+func fit(id string) bool {
+	for _, r := range id {
+		if r != '.' && r != '_' && r != '-' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') {
+			return false
+		}
+	}
+	return id != "" && len(id) <= 128
+}
+
+func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (resp any, err error) {
+	c := s.begin(ctx, info.FullMethod)
+	defer func() { err = c.end(recover(), err) }()
+	var cancel context.CancelFunc
+	c.ctx, cancel = withDeadline(c.ctx)
+	defer cancel()
+	if c.ctx, err = s.admit(c.ctx, c.method); err != nil {
+		return nil, err
+	}
+	if err = validate(req); err != nil {
+		return nil, err
+	}
+	return handle(c.ctx, req)
+}
+
+func (s *Server) stream(srv any, raw grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) (err error) {
+	c := s.begin(raw.Context(), info.FullMethod)
+	defer func() { err = c.end(recover(), err) }()
+	ctx, cancel := context.WithCancelCause(c.ctx)
+	c.ctx = ctx
+	defer cancel(nil)
+	defer context.AfterFunc(s.drain, func() { cancel(errDraining{}) })()
+	if c.ctx, err = s.admit(c.ctx, c.method); err != nil {
+		return err
+	}
+	return handle(srv, &serverStream{raw, c.ctx})
+}
+
+// serverStream carries the call's context and validates what comes in. A receive ends when the
+// context does, also when the server drains.
+type serverStream struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+func (s *serverStream) Context() context.Context { return s.ctx }
+
+func (s *serverStream) RecvMsg(m any) error {
+	// grpc ends a receive only with the stream itself, which outlives a draining server's wish. The
+	// goroutine ends with the stream at the latest, just after the handler has returned.
+	got := make(chan error, 1)
+	go func() { got <- s.ServerStream.RecvMsg(m) }()
+	select {
+	case err := <-got:
+		if err != nil {
+			return err
+		}
+		return validate(m)
+	case <-s.ctx.Done():
+		return s.ctx.Err()
+	}
+}
+
+func validate(m any) error {
+	if msg, ok := m.(proto.Message); ok {
+		return Validate(msg)
+	}
+	return nil
+}
+
+// end turns the outcome into a status and writes the call's one line.
+func (c *call) end(panicked any, err error) error {
+	if panicked != nil {
+		c.panicAt = debug.Stack()
+		err = fault.New(fault.Internal, "panic", "panic").Wrap(fmt.Errorf("%v", panicked))
+	}
+	f := c.judge(err)
+	c.log(f, err)
+	if f == nil {
+		return nil
+	}
+	st := f.GRPCStatus()
+	if st.Code() == codes.Unavailable {
+		// Fails only once the stream is over; then there is nobody to tell.
+		_ = grpc.SetTrailer(c.ctx, metadata.Pairs(pushback, "-1"))
+	}
+	return st.Err()
+}
+
+// judge finds the fault in an error. A typed one goes as it is; the end of the context and what the
+// classifier knows come next; the rest is internal.
+func (c *call) judge(err error) *fault.Error {
+	if err == nil {
+		return nil
+	}
+	var own *fault.Error
+	if !errors.As(err, &own) && c.s.options.Classify != nil {
+		err = c.s.options.Classify(err)
+	}
+	f := fault.From(err)
+	if f.Code == fault.CodeCanceled && errors.Is(context.Cause(c.ctx), errDraining{}) {
+		return fault.New(fault.Unavailable, CodeDraining, "the server is stopping").Wrap(err)
+	}
+	return f
+}
+
+// log writes the error as the handler returned it: what wraps the fault is for here.
+func (c *call) log(f *fault.Error, err error) {
+	took := clock.Since(c.s.options.Clock, c.started)
+	attrs := []slog.Attr{
+		slog.String("method", c.method), slog.String("peer", Peer(c.ctx)),
+		slog.Float64("took_ms", float64(took.Microseconds())/1000),
+	}
+	if caller, ok := authn.FromContext(c.ctx); ok {
+		attrs = append(attrs, slog.String("caller_kind", string(caller.Kind)), slog.String("caller", caller.Subject))
+	}
+	if f == nil {
+		c.s.options.Log.LogAttrs(c.ctx, slog.LevelDebug, "rpc", attrs...)
+		return
+	}
+	attrs = append(attrs, slog.String("kind", string(f.Kind)), slog.String("code", f.Code), slog.String("error", err.Error()))
+	if c.panicAt != nil {
+		attrs = append(attrs, slog.String("stack", string(c.panicAt)))
+	}
+	c.s.options.Log.LogAttrs(c.ctx, level(f), "rpc", attrs...)
+}
+
+func level(f *fault.Error) slog.Level {
+	switch f.Kind {
+	case fault.Internal:
+		return slog.LevelError
+	case fault.Dependency, fault.Unconfigured:
+		return slog.LevelWarn
+	case fault.Unavailable:
+		if f.Code == fault.CodeCanceled || f.Code == CodeDraining {
+			return slog.LevelInfo
+		}
+		return slog.LevelWarn
+	default:
+		return slog.LevelInfo
+	}
+}

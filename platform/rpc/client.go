@@ -1,0 +1,150 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/stats"
+
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/obs"
+)
+
+const (
+	// DefaultDeadline bounds a unary call whose caller set no deadline.
+	DefaultDeadline = 10 * time.Second
+	// MaxMessage is the largest message either way.
+	MaxMessage = 4 << 20
+
+	metadataRequestID = "x-request-id"
+)
+
+// Telemetry is where traces and metrics of calls go. Zero sends none.
+type Telemetry struct {
+	Tracer trace.TracerProvider
+	Meter  metric.MeterProvider
+}
+
+func (t Telemetry) options() []otelgrpc.Option {
+	options := []otelgrpc.Option{
+		otelgrpc.WithPropagators(propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{})),
+		otelgrpc.WithFilter(func(info *stats.RPCTagInfo) bool { return !isHealth(info.FullMethodName) }),
+	}
+	if t.Tracer != nil {
+		options = append(options, otelgrpc.WithTracerProvider(t.Tracer))
+	}
+	if t.Meter != nil {
+		options = append(options, otelgrpc.WithMeterProvider(t.Meter))
+	}
+	return options
+}
+
+func (t Telemetry) on() bool { return t.Tracer != nil || t.Meter != nil }
+
+// ClientOptions are what all clients of a network share.
+type ClientOptions struct {
+	// Clock judges whether the caller's token still holds. Required.
+	Clock     clock.Clock
+	Telemetry Telemetry
+}
+
+func newClient(target string, o ClientOptions, more ...grpc.DialOption) (*grpc.ClientConn, error) {
+	if o.Clock == nil {
+		return nil, errors.New("rpc: clients need a clock")
+	}
+	c := client{o.Clock}
+	options := append([]grpc.DialOption{
+		grpc.WithDefaultServiceConfig(serviceConfig()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxMessage), grpc.MaxCallSendMsgSize(MaxMessage)),
+		// Services reach each other directly; HTTPS_PROXY is for what is outside.
+		grpc.WithNoProxy(),
+		// A service that was restarted is found within seconds, not grpc's two minutes.
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 3 * time.Second},
+			MinConnectTimeout: 5 * time.Second,
+		}),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
+		grpc.WithChainUnaryInterceptor(c.unary),
+		grpc.WithChainStreamInterceptor(c.stream),
+	}, more...)
+	if o.Telemetry.on() {
+		options = append(options, grpc.WithStatsHandler(otelgrpc.NewClientHandler(o.Telemetry.options()...)))
+	}
+	return grpc.NewClient(target, options...)
+}
+
+type client struct{ clk clock.Clock }
+
+func (c client) unary(
+	ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, o ...grpc.CallOption,
+) error {
+	ctx, cancel := withDeadline(c.outgoing(ctx))
+	defer cancel()
+	return received(invoke(ctx, method, req, reply, cc, o...))
+}
+
+func (c client) stream(
+	ctx context.Context, d *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, o ...grpc.CallOption,
+) (grpc.ClientStream, error) {
+	s, err := open(c.outgoing(ctx), d, cc, method, o...)
+	if err != nil {
+		return nil, received(err)
+	}
+	return clientStream{s}, nil
+}
+
+// outgoing replaces what the context may carry of identity: the token comes from the checked caller
+// of this request alone, never from metadata that someone passed through.
+func (c client) outgoing(ctx context.Context) context.Context {
+	md, ok := metadata.FromOutgoingContext(ctx)
+	if !ok {
+		md = metadata.MD{}
+	}
+	md.Delete(authn.MetadataCaller)
+	md.Delete(metadataRequestID)
+	if token := authn.Token(ctx, c.clk.Now()); token != "" {
+		md.Set(authn.MetadataCaller, token)
+	}
+	if id := obs.RequestID(ctx); id != "" {
+		md.Set(metadataRequestID, id)
+	}
+	return metadata.NewOutgoingContext(ctx, md)
+}
+
+func withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, DefaultDeadline)
+}
+
+// received makes the *fault.Error that the server returned, so that callers use errors.As alone.
+func received(err error) error {
+	if err == nil || errors.Is(err, io.EOF) {
+		return err
+	}
+	return fault.From(err)
+}
+
+type clientStream struct{ grpc.ClientStream }
+
+func (s clientStream) RecvMsg(m any) error { return received(s.ClientStream.RecvMsg(m)) }
+func (s clientStream) SendMsg(m any) error { return received(s.ClientStream.SendMsg(m)) }
+func (s clientStream) CloseSend() error    { return received(s.ClientStream.CloseSend()) }
+
+func (s clientStream) Header() (metadata.MD, error) {
+	md, err := s.ClientStream.Header()
+	return md, received(err)
+}

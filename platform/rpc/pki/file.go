@@ -1,0 +1,192 @@
+package pki
+
+import (
+	"crypto"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+const (
+	caCertFile = "ca.pem"
+	caKeyFile  = "ca-key.pem"
+)
+
+// Save writes the authority into a folder: ca.pem and ca-key.pem, both 0600. It does not replace an
+// authority that is there.
+func (ca *CA) Save(dir string) error {
+	if _, err := os.Lstat(filepath.Join(dir, caKeyFile)); err == nil {
+		return fmt.Errorf("%s holds a CA already", dir)
+	}
+	keyPEM, err := encodeKey(ca.key)
+	if err != nil {
+		return err
+	}
+	if err := WriteFile(filepath.Join(dir, caCertFile), ca.CertPEM()); err != nil {
+		return err
+	}
+	return WriteFile(filepath.Join(dir, caKeyFile), keyPEM)
+}
+
+// LoadCA reads what Save wrote.
+func LoadCA(dir string) (*CA, error) {
+	certPEM, err := os.ReadFile(filepath.Join(dir, caCertFile))
+	if err != nil {
+		return nil, fmt.Errorf("read the CA: %w", err)
+	}
+	keyPEM, err := os.ReadFile(filepath.Join(dir, caKeyFile))
+	if err != nil {
+		return nil, fmt.Errorf("read the CA's key: %w", err)
+	}
+	pair, err := tls.X509KeyPair(certPEM, keyPEM)
+	if err != nil {
+		return nil, fmt.Errorf("read the CA in %s: %w", dir, err)
+	}
+	key, ok := pair.PrivateKey.(crypto.Signer)
+	if !ok || !pair.Leaf.IsCA {
+		return nil, fmt.Errorf("%s holds no CA", dir)
+	}
+	return &CA{cert: pair.Leaf, key: key}, nil
+}
+
+// Save writes NAME.pem and NAME-key.pem into a folder, both 0600.
+func (p Pair) Save(dir, name string) error {
+	if err := WriteFile(filepath.Join(dir, name+"-key.pem"), p.Key); err != nil {
+		return err
+	}
+	return WriteFile(filepath.Join(dir, name+".pem"), p.Cert)
+}
+
+// WriteFile replaces a file in one step, readable by its owner only, in a folder that only he can
+// enter if it has to be made.
+func WriteFile(path string, data []byte) (err error) {
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("make the folder of %s: %w", path, err)
+	}
+	f, err := os.CreateTemp(dir, ".pem-*") // CreateTemp makes files 0600.
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("write %s: %w", path, err), os.Remove(f.Name()))
+		}
+	}()
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// Identity is who this process is, and the authority that it trusts.
+type Identity struct {
+	// Name is `jobs`, or `node/<id>`.
+	Name string
+	// NotAfter is when the certificate ends.
+	NotAfter time.Time
+
+	cert  tls.Certificate
+	roots *x509.CertPool
+}
+
+// Current is the identity itself, so that one that never changes is a Source.
+func (i *Identity) Current() *Identity { return i }
+
+// Parse reads an identity from PEM.
+func Parse(certPEM, keyPEM, caPEM []byte) (*Identity, error) {
+	cert, err := tls.X509KeyPair(certPEM, keyPEM)
+	if err != nil {
+		return nil, fmt.Errorf("read the certificate: %w", err)
+	}
+	name, err := NameOf(cert.Leaf)
+	if err != nil {
+		return nil, err
+	}
+	roots := x509.NewCertPool()
+	for rest := caPEM; ; {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			break
+		}
+		root, err := x509.ParseCertificate(block.Bytes)
+		if err != nil || !root.IsCA {
+			return nil, errors.New("the CA file holds something that is no CA certificate")
+		}
+		roots.AddCert(root)
+	}
+	if roots.Equal(x509.NewCertPool()) {
+		return nil, errors.New("the CA file holds no certificate")
+	}
+	return &Identity{Name: name, NotAfter: cert.Leaf.NotAfter, cert: cert, roots: roots}, nil
+}
+
+// Files is an identity kept in three files. A renewed certificate or CA is taken at the next
+// connection, without a restart; files that do not fit together yet are left for the next one.
+type Files struct {
+	paths [3]string
+
+	mu      sync.Mutex
+	stamps  [3]time.Time
+	current *Identity
+}
+
+// OpenFiles reads the three files.
+func OpenFiles(cert, key, ca string) (*Files, error) {
+	f := &Files{paths: [3]string{cert, key, ca}}
+	if err := f.load(); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// Current is the identity in the files now.
+func (f *Files) Current() *Identity {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if stamps, err := f.stat(); err == nil && stamps != f.stamps {
+		// A half-written renewal keeps the old identity; the next connection looks again.
+		_ = f.load()
+	}
+	return f.current
+}
+
+func (f *Files) stat() (stamps [3]time.Time, err error) {
+	for i, path := range f.paths {
+		info, err := os.Stat(path)
+		if err != nil {
+			return stamps, fmt.Errorf("look at %s: %w", path, err)
+		}
+		stamps[i] = info.ModTime()
+	}
+	return stamps, nil
+}
+
+func (f *Files) load() error {
+	stamps, err := f.stat()
+	if err != nil {
+		return err
+	}
+	var text [3][]byte
+	for i, path := range f.paths {
+		if text[i], err = os.ReadFile(path); err != nil {
+			return fmt.Errorf("read %s: %w", path, err)
+		}
+	}
+	identity, err := Parse(text[0], text[1], text[2])
+	if err != nil {
+		return fmt.Errorf("%s: %w", f.paths[0], err)
+	}
+	if f.current != nil && f.current.Name != identity.Name {
+		return fmt.Errorf("%s is now of %s", f.paths[0], identity.Name)
+	}
+	f.stamps, f.current = stamps, identity
+	return nil
+}

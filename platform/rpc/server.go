@@ -1,0 +1,161 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+)
+
+const (
+	defaultStopTimeout = 10 * time.Second
+	handshakeTimeout   = 10 * time.Second
+	maxStreams         = 1000
+	maxHeaders         = 160 << 10 // a caller token of 64 KiB and the rest, with room
+)
+
+// ServerOptions are what a server needs. Service, Log, Clock and NewRequestID are required.
+type ServerOptions struct {
+	Service string
+	Log     *slog.Logger
+	Clock   clock.Clock
+	// NewRequestID names calls that come without an id.
+	NewRequestID func() string
+	// Verifier checks callers; a server whose methods are all between services needs none.
+	Verifier *authn.Verifier
+	// Classify gives an error of a library its kind; it returns the error unchanged when it has none.
+	Classify  func(error) error
+	Telemetry Telemetry
+	// StopTimeout is how long calls may finish after Serve's context ends: 10 s when zero.
+	StopTimeout time.Duration
+}
+
+// Server serves the methods registered on it. It is a grpc.ServiceRegistrar.
+type Server struct {
+	options ServerOptions
+	grpc    *grpc.Server
+	health  *health.Server
+	rules   map[string]rule
+
+	drain    context.Context // ends when streams shall end
+	startEnd context.CancelFunc
+}
+
+// NewServer makes a server; it starts nothing.
+func NewServer(o ServerOptions) *Server {
+	if o.StopTimeout == 0 {
+		o.StopTimeout = defaultStopTimeout
+	}
+	s := &Server{options: o, health: health.NewServer()}
+	s.drain, s.startEnd = context.WithCancel(context.Background())
+	options := []grpc.ServerOption{
+		grpc.Creds(handshakes{}),
+		grpc.ConnectionTimeout(handshakeTimeout),
+		grpc.MaxRecvMsgSize(MaxMessage), grpc.MaxSendMsgSize(MaxMessage),
+		grpc.MaxConcurrentStreams(maxStreams), grpc.MaxHeaderListSize(maxHeaders),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 15 * time.Second, PermitWithoutStream: true}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}),
+		grpc.WaitForHandlers(true),
+		grpc.UnaryInterceptor(s.unary), grpc.StreamInterceptor(s.stream),
+	}
+	if o.Telemetry.on() {
+		options = append(options, grpc.StatsHandler(otelgrpc.NewServerHandler(o.Telemetry.options()...)))
+	}
+	s.grpc = grpc.NewServer(options...)
+	healthv1.RegisterHealthServer(s.grpc, s.health)
+	s.SetServing(false)
+	return s
+}
+
+// RegisterService adds a service; generated Register functions call it, before Serve.
+func (s *Server) RegisterService(d *grpc.ServiceDesc, impl any) { s.grpc.RegisterService(d, impl) }
+
+// SetServing says in the health service whether this server wants calls. It does not refuse any.
+func (s *Server) SetServing(yes bool) {
+	status := healthv1.HealthCheckResponse_NOT_SERVING
+	if yes {
+		status = healthv1.HealthCheckResponse_SERVING
+	}
+	s.health.SetServingStatus("", status)
+	s.health.SetServingStatus(s.options.Service, status)
+}
+
+// Check reads the access options of all registered methods, and says what Serve would refuse.
+func (s *Server) Check() error {
+	o := s.options
+	if o.Service == "" || o.Log == nil || o.Clock == nil || o.NewRequestID == nil {
+		return errors.New("rpc: a server needs Service, Log, Clock and NewRequestID")
+	}
+	if _, err := rulesOf(s.grpc.GetServiceInfo()); err != nil {
+		return fmt.Errorf("rpc server of %s: %w", o.Service, err)
+	}
+	return nil
+}
+
+// Serve serves on all listeners until ctx ends, then lets calls finish: no new ones, streams end at
+// once with a fault of code draining, unary calls have StopTimeout. It closes the listeners. A server
+// serves once.
+func (s *Server) Serve(ctx context.Context, listeners ...*Listener) error {
+	defer s.startEnd()
+	err := s.Check()
+	if err == nil && len(listeners) == 0 {
+		err = errors.New("rpc: nothing to listen on")
+	}
+	if err != nil {
+		for _, l := range listeners {
+			err = errors.Join(err, l.Close())
+		}
+		return err
+	}
+	// Check has read them without fault.
+	s.rules, _ = rulesOf(s.grpc.GetServiceInfo())
+	failed := make(chan error, len(listeners))
+	var serving sync.WaitGroup
+	for _, l := range listeners {
+		serving.Go(func() {
+			if err := s.grpc.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+				failed <- fmt.Errorf("serve %s: %w", s.options.Service, err)
+			}
+		})
+	}
+	s.SetServing(true)
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+	}
+	s.stop(context.WithoutCancel(ctx))
+	serving.Wait()
+	return err
+}
+
+// stop races a graceful stop with the deadline.
+func (s *Server) stop(ctx context.Context) {
+	s.health.Shutdown()
+	s.startEnd()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.grpc.GracefulStop()
+	}()
+	timer := s.options.Clock.NewTimer(s.options.StopTimeout)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C():
+		s.options.Log.WarnContext(ctx, "rpc server cuts calls that did not finish in time",
+			slog.String("service", s.options.Service), slog.Duration("timeout", s.options.StopTimeout))
+		s.grpc.Stop()
+		<-done
+	}
+}

@@ -1,0 +1,77 @@
+package rpc
+
+import (
+	"errors"
+	"math"
+
+	"buf.build/go/protovalidate"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/descriptorpb"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+)
+
+// Validate holds a message against its protovalidate rules: nil, or a fault of kind invalid with one
+// field a broken rule. The gateway and HTTP handlers may use it for what they decode themselves.
+func Validate(m proto.Message) error {
+	err := protovalidate.Validate(m)
+	var broken *protovalidate.ValidationError
+	switch {
+	case err == nil:
+		return nil
+	case !errors.As(err, &broken):
+		// The rules themselves do not compile or run: a defect, not the caller's.
+		return fault.New(fault.Internal, "", "rules of %s", m.ProtoReflect().Descriptor().FullName()).Wrap(err)
+	}
+	fields := make([]fault.Field, len(broken.Violations))
+	for i, v := range broken.Violations {
+		fields[i] = fault.FromViolation(v.Proto, plain(v.RuleValue), input(v))
+	}
+	return fault.InvalidFields(fields...)
+}
+
+// input is what may be told back: numbers, booleans and enum numbers. Text may be a secret or
+// someone's data, and its sender has it anyway.
+func input(v *protovalidate.Violation) any {
+	if v.FieldDescriptor == nil || redacted(v.FieldDescriptor) || v.FieldDescriptor.IsList() || v.FieldDescriptor.IsMap() {
+		return nil
+	}
+	switch v.FieldDescriptor.Kind() {
+	case protoreflect.StringKind, protoreflect.BytesKind, protoreflect.MessageKind, protoreflect.GroupKind:
+		return nil
+	default:
+		return plain(v.FieldValue)
+	}
+}
+
+func redacted(f protoreflect.FieldDescriptor) bool {
+	options, ok := f.Options().(*descriptorpb.FieldOptions)
+	return ok && options.GetDebugRedact()
+}
+
+// plain is a scalar as Go and JSON have it, or nil.
+func plain(v protoreflect.Value) any {
+	if !v.IsValid() {
+		return nil
+	}
+	switch x := v.Interface().(type) {
+	case bool, int32, int64, uint32, uint64, string:
+		return x
+	case protoreflect.EnumNumber:
+		return int32(x)
+	case float32:
+		return finite(float64(x), x)
+	case float64:
+		return finite(x, x)
+	default:
+		return nil
+	}
+}
+
+func finite(f float64, as any) any {
+	if math.IsNaN(f) || math.IsInf(f, 0) {
+		return nil
+	}
+	return as
+}
