@@ -1,0 +1,202 @@
+package rpc_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/rpc"
+)
+
+// try opens a method of either form and says how that went.
+func try(ctx context.Context, cc grpc.ClientConnInterface, name string) (string, error) {
+	if name != "PeerStream" && name != "UserStream" && name != "AgentStream" {
+		out, err := invoke(ctx, cc, name, ping())
+		return textOf(out), err
+	}
+	s, err := openStream(ctx, cc, name)
+	if err != nil {
+		return "", err
+	}
+	if err := s.SendMsg(ping()); err != nil {
+		return "", err
+	}
+	if err := s.CloseSend(); err != nil {
+		return "", err
+	}
+	out := ping()
+	err = s.RecvMsg(out)
+	return textOf(out), err
+}
+
+func TestWhoMayCallWhat(t *testing.T) {
+	t.Parallel()
+	const yes = fault.Kind("")
+	ingest := &authn.Caller{Kind: authn.KindIngest, Subject: "run_1", RunID: "run_1"}
+	deployment := &authn.Caller{Kind: authn.KindDeployment, Subject: "dep_1", DeploymentID: "dep_1"}
+	nobody := &authn.Caller{Kind: authn.KindNone}
+	callers := []*authn.Caller{nil, nobody, person("operator"), person("admin"), ingest, deployment}
+	u, f := fault.Unauthenticated, fault.Forbidden
+	// For each method: what a listed service gets with each caller above.
+	want := map[string][6]fault.Kind{
+		"Open":       {u, yes, yes, yes, yes, yes},
+		"User":       {u, u, yes, yes, u, u},
+		"UserStream": {u, u, yes, yes, u, u},
+		"Admin":      {u, u, f, yes, u, u},
+		"Ingest":     {u, u, u, u, yes, u},
+		"Deployment": {u, u, u, u, u, yes},
+		"Peer":       {yes, yes, yes, yes, yes, yes},
+		"PeerOnce":   {yes, yes, yes, yes, yes, yes},
+		"PeerStream": {yes, yes, yes, yes, yes, yes},
+		"Agent":      {f, f, f, f, f, f},
+	}
+	want["AgentStream"] = want["Agent"]
+	require.Len(t, want, len(methods()))
+	worlds(t, func(t *testing.T, w *world) {
+		w.serve(t, setup{service: "registry", handlers: echo()})
+		jobs := w.dial(t, "jobs", "registry")
+		for name, kinds := range want {
+			for i, caller := range callers {
+				ctx := t.Context()
+				if caller != nil {
+					ctx = w.calledBy(t, caller)
+				}
+				_, err := try(ctx, jobs, name)
+				if kinds[i] == yes {
+					require.NoError(t, err, "%s as %v", name, caller)
+					continue
+				}
+				require.True(t, fault.Is(err, kinds[i]), "%s as %v: %v", name, caller, err)
+			}
+		}
+	})
+}
+
+func TestAServiceThatIsNotListedIsRefused(t *testing.T) {
+	t.Parallel()
+	worlds(t, func(t *testing.T, w *world) {
+		w.serve(t, setup{service: "registry", handlers: echo()})
+		ingest := w.dial(t, "ingest", "registry")
+		for _, name := range []string{"Peer", "PeerOnce", "PeerStream"} {
+			_, err := try(w.calledBy(t, person("admin")), ingest, name)
+			require.Equal(t, codes.PermissionDenied, status.Code(err), name)
+			require.True(t, fault.HasCode(err, rpc.CodePeerRefused), name)
+		}
+	})
+}
+
+func TestCallerReachesTheHandler(t *testing.T) {
+	t.Parallel()
+	worlds(t, func(t *testing.T, w *world) {
+		w.serve(t, setup{service: "registry", handlers: echo()})
+		jobs := w.dial(t, "jobs", "registry")
+		for _, c := range []struct {
+			ctx        context.Context
+			name, want string
+		}{
+			{w.calledBy(t, person("operator")), "User", "jobs|user|usr_1"},
+			{w.calledBy(t, person("operator")), "Peer", "jobs|user|usr_1"},
+			{t.Context(), "Peer", "jobs|service|jobs"},
+			{w.calledBy(t, &authn.Caller{Kind: authn.KindNone}), "Open", "jobs|none|"},
+		} {
+			got, err := try(c.ctx, jobs, c.name)
+			require.NoError(t, err)
+			require.Equal(t, c.want, got)
+		}
+	})
+}
+
+func TestAgentsHaveAListenerOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	worlds(t, func(t *testing.T, w *world) {
+		w.serve(t, setup{service: "jobs", handlers: echo(), agents: true})
+		node := w.dial(t, "node/nod_1", "jobs")
+		got, err := try(t.Context(), node, "Agent")
+		require.NoError(t, err)
+		require.Equal(t, "node/nod_1|agent|nod_1", got)
+		_, err = try(t.Context(), node, "AgentStream")
+		require.NoError(t, err)
+		for _, m := range methods() {
+			if m.GetName() == "Agent" || m.GetName() == "AgentStream" {
+				continue
+			}
+			_, err := try(w.calledBy(t, person("admin")), node, m.GetName())
+			require.True(t, fault.Is(err, fault.Forbidden), m.GetName())
+		}
+		_, err = healthv1.NewHealthClient(node).Check(t.Context(), &healthv1.HealthCheckRequest{})
+		require.True(t, fault.Is(err, fault.Forbidden))
+	})
+}
+
+func TestATokenThatAnAgentSendsIsIgnored(t *testing.T) {
+	t.Parallel()
+	worlds(t, func(t *testing.T, w *world) {
+		w.serve(t, setup{service: "jobs", handlers: echo(), agents: true})
+		got, err := try(w.calledBy(t, person("admin")), w.dial(t, "node/nod_1", "jobs"), "Agent")
+		require.NoError(t, err)
+		require.Equal(t, "node/nod_1|agent|nod_1", got)
+	})
+}
+
+func TestMetadataCannotBringACaller(t *testing.T) {
+	t.Parallel()
+	worlds(t, func(t *testing.T, w *world) {
+		w.serve(t, setup{service: "registry", handlers: echo()})
+		jobs := w.dial(t, "jobs", "registry")
+		token, _, err := w.signer.Sign(person("admin"))
+		require.NoError(t, err)
+
+		passed := metadata.AppendToOutgoingContext(t.Context(), authn.MetadataCaller, token)
+		_, err = try(passed, jobs, "Admin")
+		require.True(t, fault.Is(err, fault.Unauthenticated), "only the checked caller of the context is forwarded")
+
+		both := metadata.AppendToOutgoingContext(w.calledBy(t, person("operator")), authn.MetadataCaller, token)
+		got, err := try(both, jobs, "User")
+		require.NoError(t, err)
+		require.Equal(t, "jobs|user|usr_1", got)
+	})
+}
+
+func TestBadTokensAreRefusedAlsoBetweenServices(t *testing.T) {
+	t.Parallel()
+	worlds(t, func(t *testing.T, w *world) {
+		w.serve(t, setup{service: "registry", handlers: echo()})
+		jobs := w.dial(t, "jobs", "registry")
+		for _, name := range []string{"Open", "User", "Peer", "PeerStream"} {
+			ctx := authn.WithToken(t.Context(), "not.a.token", w.clk.Now().AddDate(1, 0, 0))
+			_, err := try(ctx, jobs, name)
+			require.True(t, fault.HasCode(err, authn.CodeTokenInvalid), name)
+		}
+	})
+}
+
+func TestHealthIsOpenToServices(t *testing.T) {
+	t.Parallel()
+	worlds(t, func(t *testing.T, w *world) {
+		w.serve(t, setup{service: "registry", handlers: echo()})
+		for _, service := range []string{"", "registry"} {
+			got, err := healthv1.NewHealthClient(w.dial(t, "ingest", "registry")).Check(t.Context(), &healthv1.HealthCheckRequest{Service: service})
+			require.NoError(t, err)
+			require.Equal(t, healthv1.HealthCheckResponse_SERVING, got.GetStatus())
+		}
+	})
+}
+
+func TestReflectionIsOff(t *testing.T) {
+	t.Parallel()
+	worlds(t, func(t *testing.T, w *world) {
+		w.serve(t, setup{service: "registry", handlers: echo()})
+		for _, m := range []string{"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", "/signalbox.rpctest.v1.TestService/Nope"} {
+			err := w.dial(t, "jobs", "registry").Invoke(t.Context(), m, ping(), ping())
+			require.Equal(t, codes.Unimplemented, status.Code(err))
+		}
+	})
+}

@@ -1,0 +1,169 @@
+package rpc_test
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/dynamicpb"
+
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/rpc"
+)
+
+func bareServer() *rpc.Server {
+	return rpc.NewServer(rpc.ServerOptions{
+		Service: "registry", Log: slog.New(slog.DiscardHandler), Clock: clock.Real(), NewRequestID: func() string { return "r" },
+	})
+}
+
+func TestAServerDoesNotStartWithABadMethod(t *testing.T) {
+	t.Parallel()
+	bus := rpc.Memory(rpc.ClientOptions{Clock: clock.Real()}).As("registry")
+	for name := range badMethods() {
+		s := bareServer()
+		h := echo()
+		s.RegisterService(h.desc(testService), h)
+		s.RegisterService(h.desc("signalbox.rpctest.v1.BadService", name), h)
+		require.ErrorContains(t, s.Check(), "/signalbox.rpctest.v1.BadService/"+name)
+		l, err := bus.Listen("registry")
+		require.NoError(t, err)
+		require.ErrorContains(t, s.Serve(t.Context(), l), "BadService/"+name)
+	}
+	_, err := bus.Listen("registry")
+	require.NoError(t, err, "the refused server has closed its listener")
+}
+
+func TestAllBadMethodsAreNamedAtOnce(t *testing.T) {
+	t.Parallel()
+	s := bareServer()
+	h := echo()
+	s.RegisterService(h.desc("signalbox.rpctest.v1.BadService", "Missing", "Both"), h)
+	s.RegisterService(h.desc("signalbox.rpctest.v1.Unknown", "M"), h)
+	s.RegisterService(h.desc("signalbox.rpctest.v1.Ping", "M"), h)
+	for _, want := range []string{
+		"BadService/Missing: has no access option", "BadService/Both: access names both", "Unknown/M: has no descriptor", "Ping/M: is of no service",
+	} {
+		require.ErrorContains(t, s.Check(), want)
+	}
+}
+
+func TestAServerNeedsItsParts(t *testing.T) {
+	t.Parallel()
+	require.ErrorContains(t, rpc.NewServer(rpc.ServerOptions{Service: "jobs"}).Check(), "needs")
+	require.ErrorContains(t, bareServer().Serve(t.Context()), "nothing to listen on")
+}
+
+func TestUnaryCallsFinishAndStreamsEndWhenTheServerStops(t *testing.T) {
+	t.Parallel()
+	worlds(t, func(t *testing.T, w *world) {
+		entered, release := make(chan string, 2), make(chan struct{})
+		r := w.serve(t, setup{service: "registry", handlers: &handlers{
+			unary: func(context.Context, string, *dynamicpb.Message) (*dynamicpb.Message, error) {
+				entered <- "unary"
+				<-release
+				return pingText("done"), nil
+			},
+			stream: func(_ string, s grpc.ServerStream) error {
+				entered <- "stream"
+				return s.RecvMsg(ping()) // a handler that only receives must end too
+			},
+		}})
+		cc := w.dial(t, "jobs", "registry")
+		unary, stream, stopped := make(chan error, 1), make(chan error, 1), make(chan error, 1)
+		go func() { _, err := try(t.Context(), cc, "PeerOnce"); unary <- err }()
+		s, err := openStream(t.Context(), cc, "PeerStream")
+		require.NoError(t, err)
+		go func() { stream <- s.RecvMsg(ping()) }()
+		<-entered
+		<-entered
+		go func() { stopped <- r.stop() }()
+
+		err = <-stream
+		require.True(t, fault.HasCode(err, rpc.CodeDraining), "%v", err)
+		require.True(t, fault.Is(err, fault.Unavailable))
+		select {
+		case err := <-stopped:
+			require.Fail(t, "stopped before the call was done", "%v", err)
+		default:
+		}
+		close(release)
+		require.NoError(t, <-unary)
+		require.NoError(t, <-stopped)
+		_, err = try(t.Context(), cc, "PeerOnce")
+		require.True(t, fault.Is(err, fault.Unavailable))
+	})
+}
+
+func TestACallThatDoesNotFinishIsCut(t *testing.T) {
+	t.Parallel()
+	worlds(t, func(t *testing.T, w *world) {
+		entered := make(chan struct{})
+		r := w.serve(t, setup{
+			service: "registry", change: func(o *rpc.ServerOptions) { o.StopTimeout = 50 * time.Millisecond },
+			handlers: failing(func(ctx context.Context) error {
+				close(entered)
+				<-ctx.Done()
+				return ctx.Err()
+			}),
+		})
+		cc := w.dial(t, "jobs", "registry")
+		got := make(chan error, 1)
+		go func() { _, err := try(t.Context(), cc, "PeerOnce"); got <- err }()
+		<-entered
+		require.NoError(t, r.stop())
+		require.Equal(t, codes.Unavailable, status.Code(<-got))
+		require.Contains(t, r.logs.text(), "cuts calls")
+	})
+}
+
+func TestAServiceThatStartsAgainIsFoundAgain(t *testing.T) {
+	t.Parallel()
+	worlds(t, func(t *testing.T, w *world) {
+		first := w.serve(t, setup{service: "registry", handlers: echo()})
+		cc := w.dial(t, "jobs", "registry")
+		_, err := try(t.Context(), cc, "PeerOnce")
+		require.NoError(t, err)
+		require.NoError(t, first.stop())
+		_, err = try(t.Context(), cc, "PeerOnce")
+		require.True(t, fault.Is(err, fault.Unavailable))
+		w.serve(t, setup{service: "registry", handlers: echo()})
+		require.Eventually(t, func() bool {
+			_, err := try(t.Context(), cc, "PeerOnce")
+			return err == nil
+		}, 8*time.Second, 20*time.Millisecond)
+	})
+}
+
+func TestAServerWithoutAVerifierRefusesCallers(t *testing.T) {
+	t.Parallel()
+	worlds(t, func(t *testing.T, w *world) {
+		w.serve(t, setup{service: "registry", handlers: echo(), change: func(o *rpc.ServerOptions) { o.Verifier = nil }})
+		cc := w.dial(t, "jobs", "registry")
+		_, err := try(w.calledBy(t, person("admin")), cc, "Admin")
+		require.True(t, fault.Is(err, fault.Internal))
+		_, err = try(t.Context(), cc, "Peer")
+		require.NoError(t, err)
+	})
+}
+
+func TestWithoutACertificateNothingAnswers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, tcpNetwork(t))
+	w.serve(t, setup{service: "registry", handlers: echo()})
+	wire, ok := w.as(t, "registry").(recording)
+	require.True(t, ok)
+	cc, err := grpc.NewClient("passthrough:///"+wire.at.services["registry"], grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, cc.Close()) }()
+	_, err = invoke(authn.Background(t.Context()), cc, "Peer", ping())
+	require.Equal(t, codes.Unavailable, status.Code(err), "no certificate, no answer")
+}
