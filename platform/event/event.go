@@ -1,0 +1,109 @@
+// Package event keeps what happened to each thing of a service: one row for each
+// change of state, written in the transaction of the change, never edited. The
+// rows of one subject come back in the order in which they were written.
+package event
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+)
+
+// Event is one thing that happened to one subject.
+type Event struct {
+	ID  string    // set by Append
+	Seq int64     // set by Append; grows with time within a subject
+	At  time.Time // set by Append
+
+	SubjectKind, SubjectID string // "job", "job_01..."
+	Type                   string // "state", "preempted", ...
+	// ActorKind and ActorID are the caller's of the context, or the service's own,
+	// unless set.
+	ActorKind, ActorID string
+	From, To           string // states, of a change of state
+	Reason             string // a machine's word
+	Message            string // a sentence for people
+	Data               json.RawMessage
+}
+
+// IDs makes identifiers: an *id.Source.
+type IDs interface{ New(p id.Prefix) string }
+
+// Log writes the events of one service.
+type Log struct {
+	clock   clock.Clock
+	ids     IDs
+	service string
+}
+
+// NewLog makes a log; background work is recorded as done by service.
+func NewLog(clk clock.Clock, ids IDs, service string) *Log {
+	return &Log{clock: clk, ids: ids, service: service}
+}
+
+const columns = `id, seq, at, subject_kind, subject_id, type, actor_kind, actor_id, from_state, to_state, reason, message, data`
+
+const insert = `
+INSERT INTO event (id, at, subject_kind, subject_id, type, actor_kind, actor_id, from_state, to_state, reason, message, data)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) RETURNING seq`
+
+// Append writes the event in tx, the transaction of the change, and answers it as
+// written.
+func (l *Log) Append(ctx context.Context, tx pgx.Tx, e Event) (Event, error) {
+	e.ID, e.At = l.ids.New(id.Event), l.clock.Now()
+	if e.ActorKind == "" {
+		e.ActorKind, e.ActorID = l.actor(ctx)
+	}
+	err := tx.QueryRow(ctx, insert, e.ID, e.At, e.SubjectKind, e.SubjectID, e.Type, e.ActorKind, e.ActorID,
+		e.From, e.To, e.Reason, e.Message, e.Data).Scan(&e.Seq)
+	if err != nil {
+		return Event{}, fmt.Errorf("append the event %s of %s %s: %w", e.Type, e.SubjectKind, e.SubjectID, err)
+	}
+	return e, nil
+}
+
+func (l *Log) actor(ctx context.Context) (kind, subject string) {
+	c, ok := authn.FromContext(ctx)
+	if !ok {
+		return string(authn.KindService), l.service
+	}
+	return string(c.Kind), c.Subject
+}
+
+// List answers the events of a subject, oldest first.
+func List(ctx context.Context, q pg.Querier, kind, subject string, p page.Page) ([]Event, error) {
+	return collect(ctx, q, `SELECT `+columns+` FROM event WHERE subject_kind = $1 AND subject_id = $2
+		ORDER BY seq LIMIT $3 OFFSET $4`, kind, subject, p.Limit, p.Offset)
+}
+
+// After answers the events of a subject that follow the one numbered seq, oldest
+// first: how a stream goes on where it stopped.
+func After(ctx context.Context, q pg.Querier, kind, subject string, seq int64, limit int) ([]Event, error) {
+	return collect(ctx, q, `SELECT `+columns+` FROM event WHERE subject_kind = $1 AND subject_id = $2 AND seq > $3
+		ORDER BY seq LIMIT $4`, kind, subject, seq, min(limit, page.MaxLimit))
+}
+
+func collect(ctx context.Context, q pg.Querier, sql string, args ...any) ([]Event, error) {
+	rows, err := q.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, fmt.Errorf("list events: %w", err)
+	}
+	events, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (e Event, err error) {
+		err = row.Scan(&e.ID, &e.Seq, &e.At, &e.SubjectKind, &e.SubjectID, &e.Type, &e.ActorKind, &e.ActorID,
+			&e.From, &e.To, &e.Reason, &e.Message, &e.Data)
+		return e, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list events: %w", err)
+	}
+	return events, nil
+}

@@ -1,0 +1,200 @@
+package idem_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/idem"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+type token struct {
+	ID     string
+	Serial int64
+	Secret secret.String
+	Inner  []map[string]secret.String
+	Note   string
+}
+
+type bench struct {
+	pool  *pgxpool.Pool
+	clock *clock.Fake
+	store *idem.Store
+	made  atomic.Int64
+}
+
+func setup(t *testing.T) *bench {
+	t.Helper()
+	clk := clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC))
+	return &bench{pool: pgtest.New(t, pgtest.Schema{Name: "jobs"}).Pool("jobs"), clock: clk, store: idem.New(clk)}
+}
+
+func (b *bench) post(ctx context.Context, r idem.Request) (out token, replayed bool, err error) {
+	err = pg.InTx(ctx, b.pool, func(ctx context.Context, tx pgx.Tx) (err error) {
+		out, replayed, err = idem.Once(ctx, b.store, tx, r, func(context.Context) (token, error) {
+			n := b.made.Add(1)
+			return token{
+				ID: "tok_1", Serial: 9007199254740990 + n, Secret: secret.New("s3cret"), Note: "not [redacted] <b>",
+				Inner: []map[string]secret.String{{"key": secret.New("deep")}},
+			}, nil
+		})
+		return err
+	})
+	return out, replayed, err
+}
+
+func request(key, body string) idem.Request {
+	return idem.Request{Subject: "usr_1", Route: "/x/Create", Key: key, Body: []byte(body)}
+}
+
+func TestARepeatGetsTheFirstAnswerWithoutItsSecret(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	first, replayed, err := b.post(t.Context(), request("k", "body"))
+	require.NoError(t, err)
+	require.False(t, replayed)
+	require.Equal(t, "s3cret", first.Secret.Reveal())
+	again, replayed, err := b.post(t.Context(), request("k", "body"))
+	require.NoError(t, err)
+	require.True(t, replayed)
+	require.True(t, again.Secret.IsZero())
+	key := again.Inner[0]["key"]
+	require.True(t, key.IsZero())
+	require.Equal(t, first.Serial, again.Serial, "integers keep all digits")
+	require.Equal(t, first.Note, again.Note)
+	require.EqualValues(t, 1, b.made.Load())
+
+	var stored string
+	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT convert_from(answer, 'UTF8') FROM idempotency`).Scan(&stored))
+	require.NotContains(t, stored, "s3cret")
+	require.Contains(t, stored, `"Secret":null`)
+}
+
+func TestWhatCountsAsTheSameRequest(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		change   func(*idem.Request)
+		replayed bool
+		conflict bool
+	}{
+		"all equal":       {func(*idem.Request) {}, true, false},
+		"another body":    {func(r *idem.Request) { r.Body = []byte("other") }, false, true},
+		"another key":     {func(r *idem.Request) { r.Key = "k2" }, false, false},
+		"another route":   {func(r *idem.Request) { r.Route = "/x/Other" }, false, false},
+		"another subject": {func(r *idem.Request) { r.Subject = "usr_2" }, false, false},
+		"no key":          {func(r *idem.Request) { r.Key = "" }, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			_, _, err := b.post(t.Context(), request("k", "body"))
+			require.NoError(t, err)
+			r := request("k", "body")
+			tc.change(&r)
+			_, replayed, err := b.post(t.Context(), r)
+			require.Equal(t, tc.conflict, fault.HasCode(err, idem.CodeKey), "%v", err)
+			require.Equal(t, tc.conflict, err != nil)
+			require.Equal(t, tc.replayed, replayed)
+		})
+	}
+}
+
+func TestAFailedRequestFreesItsKey(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	boom := errors.New("boom")
+	err := pg.InTx(t.Context(), b.pool, func(ctx context.Context, tx pgx.Tx) error {
+		_, _, err := idem.Once(ctx, b.store, tx, request("k", "body"), func(context.Context) (token, error) { return token{}, boom })
+		return err
+	})
+	require.ErrorIs(t, err, boom)
+	_, replayed, err := b.post(t.Context(), request("k", "other body"))
+	require.NoError(t, err)
+	require.False(t, replayed)
+}
+
+func TestManyAtOnceCreateOnce(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	var replays atomic.Int64
+	group, ctx := errgroup.WithContext(t.Context())
+	for range 16 {
+		group.Go(func() error {
+			out, replayed, err := b.post(ctx, request("k", "body"))
+			if replayed {
+				replays.Add(1)
+			}
+			if err == nil && out.ID != "tok_1" {
+				err = errors.New("another answer")
+			}
+			return err
+		})
+	}
+	require.NoError(t, group.Wait())
+	require.EqualValues(t, 1, b.made.Load())
+	require.EqualValues(t, 15, replays.Load())
+}
+
+func TestAKeyIsForgottenAfterADay(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	_, _, err := b.post(t.Context(), request("k", "body"))
+	require.NoError(t, err)
+	b.clock.Advance(idem.Lifetime - time.Second)
+	_, replayed, err := b.post(t.Context(), request("k", "body"))
+	require.NoError(t, err)
+	require.True(t, replayed)
+	n, err := b.store.Sweep(t.Context(), b.pool)
+	require.NoError(t, err)
+	require.Zero(t, n)
+
+	b.clock.Advance(time.Second)
+	_, replayed, err = b.post(t.Context(), request("k", "another body"))
+	require.NoError(t, err)
+	require.False(t, replayed, "past its time the key is free, also before the sweep")
+	b.clock.Advance(idem.Lifetime)
+	n, err = b.store.Sweep(t.Context(), b.pool)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, n)
+}
+
+func TestBadKeysAreInvalid(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for _, key := range []string{strings.Repeat("k", idem.MaxKey+1), "a b", "a\x00b", "ключ", "a\nb"} {
+		_, _, err := b.post(t.Context(), request(key, "body"))
+		require.True(t, fault.Is(err, fault.Invalid), "%q: %v", key, err)
+		require.Equal(t, []any{"header", "idempotency-key"}, fault.From(err).Fields[0].Loc)
+	}
+	_, _, err := b.post(t.Context(), request(strings.Repeat("k", idem.MaxKey), "body"))
+	require.NoError(t, err)
+}
+
+func TestFinishWithoutAClaimIsAnError(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	err := pg.InTx(t.Context(), b.pool, func(ctx context.Context, tx pgx.Tx) error {
+		return b.store.Finish(ctx, tx, request("k", "body"), []byte("x"))
+	})
+	require.ErrorContains(t, err, "not claimed")
+	require.NoError(t, pg.InTx(t.Context(), b.pool, func(ctx context.Context, tx pgx.Tx) error {
+		_, fresh, err := b.store.Claim(ctx, tx, request("k", "body"))
+		require.True(t, fresh)
+		return err
+	}))
+	_, _, err = b.post(t.Context(), request("k", "body"))
+	require.ErrorContains(t, err, "without its answer", "a caller that forgot Finish is found out")
+}
