@@ -198,6 +198,9 @@ func (h *handlers) unaryDesc(service, name string) grpc.MethodDesc {
 		if err := dec(in); err != nil {
 			return nil, err
 		}
+		if i == nil {
+			return h.unary(ctx, name, in)
+		}
 		info := &grpc.UnaryServerInfo{Server: srv, FullMethod: "/" + service + "/" + name}
 		return i(ctx, in, info, func(ctx context.Context, req any) (any, error) {
 			return h.unary(ctx, name, req.(*dynamicpb.Message))

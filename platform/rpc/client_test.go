@@ -1,0 +1,196 @@
+package rpc_test
+
+import (
+	"context"
+	"io"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/dynamicpb"
+
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/rpc"
+)
+
+func TestTheCallerIsForwardedOverAHop(t *testing.T) {
+	t.Parallel()
+	worlds(t, func(t *testing.T, w *world) {
+		w.serve(t, setup{service: "registry", handlers: echo()})
+		onward := w.dial(t, "jobs", "registry")
+		w.serve(t, setup{service: "jobs", handlers: &handlers{
+			unary: func(ctx context.Context, name string, in *dynamicpb.Message) (*dynamicpb.Message, error) {
+				if name == "PeerOnce" { // work that goes on by itself
+					ctx = authn.Background(ctx)
+				}
+				return invoke(ctx, onward, "Peer", in)
+			},
+			stream: func(_ string, s grpc.ServerStream) error {
+				out, err := invoke(s.Context(), onward, "User", ping())
+				if err != nil {
+					return err
+				}
+				return s.SendMsg(out)
+			},
+		}})
+		first := w.dial(t, "gateway", "jobs")
+		ctx := w.calledBy(t, person("operator"))
+		for name, want := range map[string]string{
+			"User": "jobs|user|usr_1", "PeerOnce": "jobs|service|jobs", "UserStream": "jobs|user|usr_1",
+		} {
+			got, err := try(ctx, first, name)
+			require.NoError(t, err, name)
+			require.Equal(t, want, got, name)
+		}
+	})
+}
+
+func TestAnExpiredTokenIsNotForwarded(t *testing.T) {
+	t.Parallel()
+	worlds(t, func(t *testing.T, w *world) {
+		w.serve(t, setup{service: "registry", handlers: echo()})
+		cc := w.dial(t, "jobs", "registry")
+		token, _, err := w.signer.Sign(person("operator"))
+		require.NoError(t, err)
+		ctx := authn.WithToken(t.Context(), token, w.clk.Now())
+		got, err := try(ctx, cc, "Peer")
+		require.NoError(t, err, "a long stream goes on as the service")
+		require.Equal(t, "jobs|service|jobs", got)
+	})
+}
+
+func TestMessagesOverTheLimit(t *testing.T) {
+	t.Parallel()
+	payload := func(n int) *dynamicpb.Message {
+		m := ping()
+		m.Set(pingType().Fields().ByName("payload"), protoreflect.ValueOfBytes(make([]byte, n)))
+		return m
+	}
+	worlds(t, func(t *testing.T, w *world) {
+		w.serve(t, setup{service: "registry", handlers: &handlers{
+			unary: func(_ context.Context, _ string, in *dynamicpb.Message) (*dynamicpb.Message, error) {
+				if textOf(in) == "big" {
+					return payload(rpc.MaxMessage + 1), nil
+				}
+				return in, nil
+			},
+		}})
+		cc := w.dial(t, "jobs", "registry")
+		_, err := invoke(t.Context(), cc, "PeerOnce", payload(rpc.MaxMessage-100))
+		require.NoError(t, err)
+		_, err = invoke(t.Context(), cc, "PeerOnce", payload(rpc.MaxMessage+1))
+		require.Equal(t, fault.TooLarge, fault.From(err).Kind)
+		_, err = invoke(t.Context(), cc, "PeerOnce", pingText("big"))
+		require.Equal(t, fault.TooLarge, fault.From(err).Kind)
+	})
+}
+
+func TestALargeCallerTokenPasses(t *testing.T) {
+	t.Parallel()
+	worlds(t, func(t *testing.T, w *world) {
+		w.serve(t, setup{service: "registry", handlers: echo()})
+		c := person("operator")
+		c.Username = strings.Repeat("x", 40<<10)
+		got, err := try(w.calledBy(t, c), w.dial(t, "jobs", "registry"), "User")
+		require.NoError(t, err)
+		require.Equal(t, "jobs|user|usr_1", got)
+	})
+}
+
+// flaky fails without an answer of ours, as a connection that breaks does, until the third try.
+func flaky(tries *atomic.Int32, answer error) *handlers {
+	return failing(func(context.Context) error {
+		if tries.Add(1) < 3 {
+			return answer
+		}
+		return nil
+	})
+}
+
+func TestAnAnswerIsNotAskedForAgain(t *testing.T) {
+	t.Parallel()
+	worlds(t, func(t *testing.T, w *world) {
+		var tries atomic.Int32
+		w.serve(t, setup{service: "registry", handlers: flaky(&tries, fault.New(fault.Unavailable, "maintenance", "closed"))})
+		cc := w.dial(t, "jobs", "registry")
+		for _, name := range []string{"Peer", "PeerOnce"} {
+			tries.Store(0)
+			_, err := try(t.Context(), cc, name)
+			require.True(t, fault.HasCode(err, "maintenance"))
+			require.EqualValues(t, 1, tries.Load(), "%s: what a service decided is not repeated", name)
+		}
+	})
+}
+
+func TestOnlyIdempotentMethodsAreRepeatedWhenNobodyAnswered(t *testing.T) {
+	t.Parallel()
+	var tries atomic.Int32
+	w := newWorld(t, memoryNetwork())
+	l := listen(t, w.as(t, "registry").Listen, "registry")
+	// A server without our interceptors stands for a broken connection: plain Unavailable, no pushback.
+	raw := grpc.NewServer(rpc.ServerCredentials())
+	h := flaky(&tries, status.Error(codes.Unavailable, "broken"))
+	raw.RegisterService(h.desc(testService), h)
+	done := make(chan error, 1)
+	go func() { done <- raw.Serve(l) }()
+	defer func() { raw.Stop(); require.NoError(t, <-done) }()
+
+	cc := w.dial(t, "jobs", "registry")
+	_, err := rawInvoke(t, cc, "Peer")
+	require.NoError(t, err)
+	require.EqualValues(t, 3, tries.Load())
+
+	tries.Store(0)
+	_, err = rawInvoke(t, cc, "PeerOnce")
+	require.True(t, fault.Is(err, fault.Unavailable))
+	require.EqualValues(t, 1, tries.Load())
+}
+
+func rawInvoke(t *testing.T, cc *grpc.ClientConn, name string) (*dynamicpb.Message, error) {
+	t.Helper()
+	return invoke(t.Context(), cc, name, ping())
+}
+
+func TestNobodyListens(t *testing.T) {
+	t.Parallel()
+	worlds(t, func(t *testing.T, w *world) {
+		cc := w.dial(t, "jobs", "registry")
+		for _, name := range []string{"Peer", "PeerOnce", "PeerStream"} {
+			started := time.Now()
+			_, err := try(t.Context(), cc, name)
+			require.True(t, fault.Is(err, fault.Unavailable), name)
+			require.NotContains(t, fault.From(err).Text(), "127.0.0.1", "where a service is, is not for users")
+			require.Less(t, time.Since(started), 8*time.Second)
+		}
+	})
+}
+
+func TestStreamsEndWithEOF(t *testing.T) {
+	t.Parallel()
+	worlds(t, func(t *testing.T, w *world) {
+		w.serve(t, setup{service: "registry", handlers: echo()})
+		s, err := openStream(t.Context(), w.dial(t, "jobs", "registry"), "PeerStream")
+		require.NoError(t, err)
+		for range 3 {
+			require.NoError(t, s.SendMsg(ping()))
+			require.NoError(t, s.RecvMsg(ping()))
+		}
+		_, err = s.Header()
+		require.NoError(t, err)
+		require.NoError(t, s.CloseSend())
+		require.Equal(t, io.EOF, s.RecvMsg(ping()))
+	})
+}
+
+func TestClientsNeedAClock(t *testing.T) {
+	t.Parallel()
+	_, err := rpc.Memory(rpc.ClientOptions{}).As("jobs").Dial("registry")
+	require.ErrorContains(t, err, "clock")
+}
