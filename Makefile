@@ -1,0 +1,69 @@
+# Everything that is done here by hand or by CI. Each target sets up what it needs in .cache.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+DEMO ?=
+LISTEN ?= 127.0.0.1:8080
+GO_PACKAGES = ./...
+BINARIES = ./cmd/... ./services/.../cmd/... ./gateway/cmd/... ./agent/cmd/...
+
+.PHONY: help demo dev test gen fmt lint race e2e bench chaos verify build python-test
+
+help:
+	@echo "make demo    train, deploy and chat with a tiny model on this machine (DEMO=once ends by itself)"
+	@echo "make dev     run signalboxd with its data in .signalbox/dev"
+	@echo "make test    all tests that CI runs      make race   the same with the race detector"
+	@echo "make e2e     the whole loop, both shapes  make chaos  the whole kill matrix"
+	@echo "make gen     regenerate from the protos   make verify generated code, formats and sizes"
+	@echo "make lint    golangci-lint, buf           make fmt    format"
+	@echo "make bench   measured figures"
+
+build:
+	@echo "building (a cold module cache takes some two minutes)"
+	@mkdir -p bin
+	@go build -trimpath -o bin/ $(BINARIES)
+
+demo: build
+	@scripts/tools/postgres.sh > /dev/null
+	@bin/signalbox demo --listen $(LISTEN) $(if $(filter once,$(DEMO)),--once)
+
+dev: build
+	@scripts/tools/postgres.sh > /dev/null
+	@bin/signalboxd --data .signalbox/dev --listen $(LISTEN)
+
+test: build
+	@scripts/test.sh
+
+race:
+	@RACE=1 scripts/test.sh
+
+e2e: build
+	@scripts/tools/postgres.sh > /dev/null
+	@go test -count=1 -timeout 20m ./test/e2e/...
+
+chaos: build
+	@scripts/tools/postgres.sh > /dev/null
+	@CHAOS=all go test -count=1 -timeout 60m -v ./test/chaos/...
+
+python-test:
+	@scripts/python-test.sh
+
+bench: build
+	@scripts/tools/postgres.sh > /dev/null
+	@go test -run '^$$' -bench . -benchtime 1x -timeout 30m ./test/load/...
+
+gen:
+	@scripts/gen.sh
+
+fmt:
+	@"$$(scripts/tools/golangci-lint.sh)" fmt
+	@"$$(scripts/tools/buf.sh)" format -w proto
+
+lint:
+	@go vet $(GO_PACKAGES)
+	@"$$(scripts/tools/golangci-lint.sh)" run $(GO_PACKAGES)
+	@scripts/tools/protos.sh
+	@"$$(scripts/tools/buf.sh)" lint proto
+
+verify:
+	@scripts/verify.sh

@@ -1,0 +1,159 @@
+// Package boot is how every process of Signalbox starts: settings, logs, the network, the pool, the
+// object store, and then the service's own New. One service a process or all in one differ only in the
+// Env that they are given.
+package boot
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"log/slog"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"google.golang.org/grpc"
+
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/blob"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/conf"
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/obs"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/rpc"
+	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+
+	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
+)
+
+// Env is what a service is built from.
+type Env struct {
+	Name    string
+	Log     *slog.Logger
+	Obs     *obs.Obs
+	Clock   clock.Clock
+	IDs     *id.Source
+	Rand    io.Reader
+	Net     rpc.Network
+	Pool    *pgxpool.Pool
+	Blobs   blob.Store
+	Keyring *secret.Keyring
+	// PublicURL is known once the gateway listens.
+	PublicURL func() string
+	Stop      conf.Stop
+
+	conns map[string]*grpc.ClientConn
+}
+
+// Service is what each service's New answers.
+type Service interface {
+	Name() string
+	Register(r grpc.ServiceRegistrar)
+	Workers() []run.Worker
+	Ready(ctx context.Context) error
+}
+
+// NewEnv makes the parts that need no settings.
+func NewEnv(name string, o *obs.Obs, clk clock.Clock, ids *id.Source, network rpc.Network) *Env {
+	return &Env{
+		Name: name, Log: o.Logger(name), Obs: o, Clock: clk, IDs: ids, Rand: rand.Reader, Net: network,
+		conns: map[string]*grpc.ClientConn{},
+	}
+}
+
+// Dial is the connection to a service, made at the first ask and shared. It connects when it is used,
+// so services that need each other can start in any order.
+func (e *Env) Dial(closers *run.Closers, name string) (*grpc.ClientConn, error) {
+	if c, ok := e.conns[name]; ok {
+		return c, nil
+	}
+	c, err := e.Net.Dial(name)
+	if err != nil {
+		return nil, fmt.Errorf("dial %s: %w", name, err)
+	}
+	closers.Add(e.Name+" to "+name, func(context.Context) error { return c.Close() })
+	e.conns[name] = c
+	return c, nil
+}
+
+// DialAll is Dial for several services.
+func (e *Env) DialAll(closers *run.Closers, names ...string) (map[string]*grpc.ClientConn, error) {
+	out := make(map[string]*grpc.ClientConn, len(names))
+	for _, name := range names {
+		c, err := e.Dial(closers, name)
+		if err != nil {
+			return nil, err
+		}
+		out[name] = c
+	}
+	return out, nil
+}
+
+// OpenPool opens the service's schema.
+func (e *Env) OpenPool(ctx context.Context, closers *run.Closers, c conf.Postgres, unsafe bool) error {
+	pool, err := pg.Open(ctx, pg.Config{
+		URL: c.URL, MaxConns: c.MaxConns, StatementTimeout: c.StatementTimeout, AllowUnsafe: unsafe, Tracer: e.Obs.Tracer,
+	}, e.Name, e.Log)
+	if err != nil {
+		return fmt.Errorf("open the %s schema: %w", e.Name, err)
+	}
+	closers.Add(e.Name+" pool", func(context.Context) error { pool.Close(); return nil })
+	e.Pool = pool
+	return nil
+}
+
+// AuthKeys asks auth for the keys that caller identities are signed with.
+func AuthKeys(conn grpc.ClientConnInterface) authn.FetchKeys {
+	client := authpeerv1.NewCredentialServiceClient(conn)
+	return func(ctx context.Context) ([]authn.PublicKey, error) {
+		out, err := client.GetCallerKeys(ctx, &authpeerv1.GetCallerKeysRequest{})
+		if err != nil {
+			return nil, fmt.Errorf("fetch the caller keys: %w", err)
+		}
+		keys := make([]authn.PublicKey, 0, len(out.GetKeys()))
+		for _, k := range out.GetKeys() {
+			keys = append(keys, authn.PublicKey{ID: k.GetKid(), Key: k.GetPublicKey()})
+		}
+		return keys, nil
+	}
+}
+
+// Serve turns a service into the workers of its process: its gRPC server on the listeners, and its loops.
+func (e *Env) Serve(svc Service, keys authn.FetchKeys, listeners ...*rpc.Listener) ([]run.Worker, error) {
+	server := rpc.NewServer(rpc.ServerOptions{
+		Service: svc.Name(), Log: e.Log, Clock: e.Clock,
+		NewRequestID: func() string { return e.IDs.New(id.Request) },
+		Verifier:     authn.NewVerifier(e.Clock, authn.NewKeys(e.Clock, keys)),
+		Classify:     pg.Classify,
+		Telemetry:    e.telemetry(),
+		StopTimeout:  e.Stop.StopTimeout,
+	})
+	svc.Register(server)
+	if err := server.Check(); err != nil {
+		return nil, fmt.Errorf("%s: %w", svc.Name(), err)
+	}
+	serve := run.Worker{
+		Name: svc.Name() + ".grpc",
+		Run:  func(ctx context.Context) error { return server.Serve(ctx, listeners...) },
+		Ready: func(ctx context.Context) error {
+			if err := svc.Ready(ctx); err != nil {
+				return err
+			}
+			server.SetServing(true)
+			return nil
+		},
+	}
+	workers := []run.Worker{serve}
+	if loops := svc.Workers(); len(loops) > 0 {
+		workers = append(workers, run.Worker{
+			Name: svc.Name() + ".loops",
+			Run:  func(ctx context.Context) error { return run.Group(ctx, loops...) },
+		})
+	}
+	return workers, nil
+}
+
+func (e *Env) telemetry() rpc.Telemetry {
+	return rpc.Telemetry{Tracer: e.Obs.Tracer, Meter: e.Obs.Meter}
+}

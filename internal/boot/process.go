@@ -1,0 +1,205 @@
+package boot
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/conf"
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/obs"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/rpc"
+	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
+	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+
+	"github.com/signalbox-dev/signalbox/internal/version"
+)
+
+// Process is one service as a process of its own. Its settings: what all share, what each service has
+// under its own prefix, and the service's Config.
+type Process struct {
+	*Env
+
+	Settings Settings
+	Own      ServiceSettings
+	Closers  *run.Closers
+	Wire     *rpc.Wire
+	Loaded   *conf.Loaded
+}
+
+// Spec is what a main tells of its service.
+type Spec struct {
+	Name string
+	// Config is the service's own, a pointer.
+	Config any
+	// Migrations of its schema; nil for a process without one.
+	Migrations func() (fs.FS, error)
+	// Build makes the service and answers the workers of the process.
+	Build func(ctx context.Context, p *Process) ([]run.Worker, error)
+}
+
+// Main runs a service's process and exits.
+func Main(spec Spec) {
+	err := realMain(context.Background(), spec, os.Args[1:], os.Stdout, os.Stderr)
+	switch {
+	case err == nil:
+	case errors.Is(err, flag.ErrHelp):
+		os.Exit(2)
+	default:
+		fmt.Fprintf(os.Stderr, "%sd: %v\n", spec.Name, err)
+		os.Exit(1)
+	}
+}
+
+func realMain(ctx context.Context, spec Spec, args []string, out, errOut io.Writer) error {
+	flags := flag.NewFlagSet(spec.Name+"d", flag.ContinueOnError)
+	flags.SetOutput(errOut)
+	printConfig := flags.Bool("print-config", false, "show every setting, redacted, and end")
+	showVersion := flags.Bool("version", false, "show the version and end")
+	if err := flags.Parse(args); err != nil {
+		return flag.ErrHelp
+	}
+	if *showVersion {
+		fmt.Fprintln(out, version.Server())
+		return nil
+	}
+	p := &Process{Closers: &run.Closers{}}
+	loaded, err := p.load(ctx, spec)
+	if err != nil {
+		return err
+	}
+	p.Loaded = loaded
+	if *printConfig {
+		return conf.Print(out, loaded)
+	}
+	if flags.Arg(0) == "migrate" {
+		return p.migrate(ctx, spec)
+	}
+	return p.serve(ctx, spec, errOut)
+}
+
+// load reads the settings that all share, those that each service has under its own prefix, and the
+// service's Config; all faults together, so that a wrong installation is mended in one go.
+func (p *Process) load(ctx context.Context, spec Spec) (*conf.Loaded, error) {
+	return conf.LoadAll(ctx, conf.OS(), []conf.Part{
+		{Config: &p.Settings},
+		{Prefix: "SERVICE_" + strings.ToUpper(spec.Name) + "_", Config: &p.Own},
+		{Config: spec.Config},
+	}, conf.Ignore("SERVICE_JOB_"))
+}
+
+func (p *Process) migrate(ctx context.Context, spec Spec) error {
+	if spec.Migrations == nil {
+		return fmt.Errorf("%s has no schema", spec.Name)
+	}
+	files, err := spec.Migrations()
+	if err != nil {
+		return fmt.Errorf("open the migrations: %w", err)
+	}
+	return pg.Migrate(ctx, p.Own.Postgres.OwnerURL, spec.Name, files)
+}
+
+func (p *Process) serve(ctx context.Context, spec Spec, log io.Writer) error {
+	defer func() { _ = p.Closers.Close(context.WithoutCancel(ctx)) }()
+	if err := p.open(ctx, spec, log); err != nil {
+		return err
+	}
+	workers, err := spec.Build(ctx, p)
+	if err != nil {
+		return err
+	}
+	signals, stop := run.Signals()
+	defer stop()
+	admin, err := p.admin()
+	if err != nil {
+		return err
+	}
+	host := &run.Host{
+		Log: p.Log, Signals: signals, Workers: append(admin, workers...), Closers: p.Closers,
+		ReadyTimeout: p.Settings.Stop.ReadyTimeout, StopTimeout: p.Settings.Stop.StopTimeout,
+		Ready: func(ctx context.Context) error {
+			p.Log.InfoContext(ctx, "serving", "version", version.Server())
+			return nil
+		},
+	}
+	return host.Run(ctx)
+}
+
+// open makes the Env of the process from its settings.
+func (p *Process) open(ctx context.Context, spec Spec, log io.Writer) error {
+	o, err := obs.Setup(ctx, obs.Config{
+		Service: spec.Name, Version: version.Server(), LogLevel: p.Settings.Obs.LogLevel,
+		LogFormat: p.Settings.Obs.LogFormat, OTLPEndpoint: p.Settings.Obs.OTLPEndpoint,
+	}, log)
+	if err != nil {
+		return fmt.Errorf("set up logs and traces: %w", err)
+	}
+	p.Closers.Add("telemetry", o.Shutdown)
+	clk := clock.Real()
+	if p.Wire, err = p.wire(clk, o); err != nil {
+		return err
+	}
+	for _, w := range p.Loaded.Warnings {
+		o.Log.WarnContext(ctx, "a setting that nothing reads", "setting", w)
+	}
+	p.Env = NewEnv(spec.Name, o, clk, id.NewSource(clk, rand.Reader), p.Wire)
+	p.Stop = p.Settings.Stop
+	p.PublicURL = func() string { return p.Settings.Public.URL }
+	if p.Settings.Public.URL == "" {
+		return errors.New("SERVICE_PUBLIC_URL must be set where services run apart")
+	}
+	if !p.Settings.Keyring.IsZero() {
+		if p.Keyring, err = secret.ParseKeyring(p.Settings.Keyring); err != nil {
+			return fmt.Errorf("SERVICE_KEYRING: %w", err)
+		}
+	}
+	if p.Blobs, err = openBlobs(p.Settings.Blob, p.PublicURL, clk); err != nil {
+		return err
+	}
+	if spec.Migrations == nil {
+		return nil
+	}
+	return p.OpenPool(ctx, p.Closers, p.Own.Postgres, false)
+}
+
+func (p *Process) wire(clk clock.Clock, o *obs.Obs) (*rpc.Wire, error) {
+	files, err := pki.OpenFiles(p.Settings.TLS.Cert, p.Settings.TLS.Key, p.Settings.TLS.CA)
+	if err != nil {
+		return nil, fmt.Errorf("SERVICE_TLS_*: %w", err)
+	}
+	peers, err := p.Settings.addresses()
+	if err != nil {
+		return nil, err
+	}
+	return rpc.TCP(rpc.TCPConfig{
+		Identity: files, Listen: p.Own.Listen.Addr, ListenAgents: p.Own.AgentListen, Peers: peers,
+		Client: rpc.ClientOptions{Clock: clk, Telemetry: rpc.Telemetry{Tracer: o.Tracer, Meter: o.Meter}},
+	})
+}
+
+// ServeOn is Serve on the process's own listeners.
+func (p *Process) ServeOn(svc Service, keys authn.FetchKeys) ([]run.Worker, error) {
+	listener, err := p.Wire.Listen(svc.Name())
+	if err != nil {
+		return nil, fmt.Errorf("listen for services: %w", err)
+	}
+	listeners := []*rpc.Listener{listener}
+	if p.Own.AgentListen != "" {
+		agents, err := p.Wire.ListenAgents(svc.Name())
+		if err != nil {
+			return nil, fmt.Errorf("listen for agents: %w", err)
+		}
+		listeners = append(listeners, agents)
+	}
+	return p.Serve(svc, keys, listeners...)
+}

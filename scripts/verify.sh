@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Generated code is what the protos make of it, and everything is formatted.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+scripts/gen.sh
+if [ -n "$(git status --porcelain -- gen)" ]; then
+  echo "generated code is not up to date: run make gen" >&2
+  git --no-pager diff --stat -- gen >&2
+  exit 1
+fi
+unformatted=$(git ls-files -- '*.go' | grep -v '^gen/' | xargs gofmt -l)
+if [ -n "$unformatted" ]; then echo "not formatted: $unformatted" >&2; exit 1; fi
+echo "verify: generated code and formats are up to date"

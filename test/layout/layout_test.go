@@ -1,0 +1,197 @@
+// Package layout holds the tree to its own rules: who may import whom, the words of packages, the sizes
+// of files and functions, and a comment on every package. depguard says the same at the line; this is
+// the whole.
+package layout
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const module = "github.com/signalbox-dev/signalbox"
+
+var services = []string{"auth", "jobs", "ingest", "registry", "inference"}
+
+// pkg is what `go list` tells of a package.
+type pkg struct {
+	ImportPath string
+	Dir        string
+	Name       string
+	GoFiles    []string
+	Imports    []string
+	Deps       []string
+}
+
+// list asks go for packages, with their dependencies.
+func list(t *testing.T, patterns ...string) []pkg {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", append([]string{"list", "-json=ImportPath,Dir,Name,GoFiles,Imports,Deps"}, patterns...)...)
+	cmd.Dir = root(t)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	require.NoError(t, err, stderr.String())
+	var all []pkg
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p pkg
+		err := d.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		require.NoError(t, err)
+		all = append(all, p)
+	}
+}
+
+func root(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.Abs("../..")
+	require.NoError(t, err)
+	return dir
+}
+
+// ours answers what of imports lies in this module, without its name.
+func ours(imports []string) []string {
+	var out []string
+	for _, i := range imports {
+		if rest, ok := strings.CutPrefix(i, module+"/"); ok {
+			out = append(out, rest)
+		}
+	}
+	return out
+}
+
+func within(p, folder string) bool { return p == folder || strings.HasPrefix(p, folder+"/") }
+
+// forbidden says why a package must not import another one of this module; empty where it may.
+func forbidden(from, to string) string {
+	switch {
+	case within(from, "platform"):
+		if within(to, "gen") && !within(to, "gen/signalbox/options") {
+			return "platform imports only the options of generated code"
+		}
+		if !within(to, "platform") && !within(to, "gen") {
+			return "platform imports nothing above it"
+		}
+	case within(from, "gateway"):
+		if within(to, "services") || within(to, "agent") {
+			return "the gateway imports no service and no agent"
+		}
+	case within(from, "agent"):
+		if within(to, "services") || within(to, "gateway") {
+			return "an agent imports no service"
+		}
+	}
+	for _, s := range services {
+		own := "services/" + s
+		if within(from, own) && (within(to, "gateway") || within(to, "agent") || (within(to, "services") && !within(to, own))) {
+			return "a service imports no other one, no gateway and no agent"
+		}
+	}
+	return ""
+}
+
+func TestImports(t *testing.T) {
+	t.Parallel()
+	for _, p := range list(t, "./...") {
+		from := strings.TrimPrefix(p.ImportPath, module+"/")
+		for _, to := range ours(p.Imports) {
+			require.Empty(t, forbidden(from, to), "%s imports %s", from, to)
+		}
+	}
+}
+
+func TestForbiddenSeesEachRule(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ from, to string }{
+		{"platform/pg", "services/auth"},
+		{"platform/pg", "gen/signalbox/jobs/v1"},
+		{"platform/pg", "internal/boot"},
+		{"gateway", "services/jobs"},
+		{"services/auth/internal/session", "services/jobs"},
+		{"services/jobs", "gateway"},
+		{"agent/link", "services/jobs"},
+	} {
+		require.NotEmpty(t, forbidden(c.from, c.to), "%s -> %s", c.from, c.to)
+	}
+	require.Empty(t, forbidden("services/auth", "platform/pg"))
+	require.Empty(t, forbidden("platform/rpc", "gen/signalbox/options/v1"))
+}
+
+// binaries maps each command of the split shape to the service that it may link, if any.
+func binaries() map[string]string {
+	out := map[string]string{"gateway/cmd/gatewayd": "", "agent/cmd/signalbox-agent": ""}
+	for _, s := range services {
+		out["services/"+s+"/cmd/"+s+"d"] = "services/" + s
+	}
+	return out
+}
+
+func TestNoForeignServiceIsLinked(t *testing.T) {
+	t.Parallel()
+	for command, own := range binaries() {
+		found := list(t, "./"+command)
+		require.Len(t, found, 1)
+		for _, dep := range ours(found[0].Deps) {
+			if within(dep, "services") {
+				require.True(t, own != "" && within(dep, own), "%s links %s", command, dep)
+			}
+		}
+	}
+}
+
+func TestStatusCodesStayAtTheEdge(t *testing.T) {
+	t.Parallel()
+	for _, p := range list(t, "./...") {
+		from := strings.TrimPrefix(p.ImportPath, module+"/")
+		if within(from, "platform/rpc") || within(from, "platform/fault") || within(from, "gateway") || within(from, "gen") {
+			continue
+		}
+		for _, i := range p.Imports {
+			require.NotContains(t, []string{"google.golang.org/grpc/codes", "google.golang.org/grpc/status"}, i, from)
+		}
+	}
+}
+
+func TestDomainFilesKeepToTheDomain(t *testing.T) {
+	t.Parallel()
+	banned := []string{"github.com/jackc/pgx", "google.golang.org/grpc", module + "/gen"}
+	for _, p := range list(t, "./services/...") {
+		for _, file := range p.GoFiles {
+			if file != path.Base(p.ImportPath)+".go" {
+				continue // the file named like its package holds the types and rules
+			}
+			for _, i := range imports(t, filepath.Join(p.Dir, file)) {
+				for _, b := range banned {
+					if strings.HasPrefix(i, b) {
+						t.Logf("%s/%s imports %s", p.ImportPath, file, i)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestWords(t *testing.T) {
+	t.Parallel()
+	banned := []string{"common", "util", "utils", "helper", "helpers", "types", "models", "model_", "base", "misc", "shared"}
+	for _, p := range list(t, "./...") {
+		if within(strings.TrimPrefix(p.ImportPath, module+"/"), "gen") || p.Name == "main" {
+			continue
+		}
+		require.False(t, slices.Contains(banned, p.Name), "package %s", p.ImportPath)
+		for _, file := range p.GoFiles {
+			require.NotContains(t, []string{"utils.go", "util.go", "helpers.go", "common.go", "misc.go"}, file, p.ImportPath)
+		}
+	}
+}

@@ -1,0 +1,129 @@
+package layout
+
+import (
+	"bytes"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The figures that this tree holds itself to, in lines.
+const (
+	fileMedian, fileP90, fileMax = 110, 350, 600
+	functionP90, functionMax     = 45, 100
+	mainMax                      = 45
+)
+
+// source is one hand-written Go file.
+type source struct {
+	path  string
+	lines int
+	ast   *ast.File
+	fset  *token.FileSet
+}
+
+// sources reads every hand-written Go file of the module.
+func sources(t *testing.T) []source {
+	t.Helper()
+	var all []source
+	top := root(t)
+	err := filepath.WalkDir(top, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if slices.Contains([]string{"node_modules", "gen", ".git", "testdata", ".cache", ".signalbox", "bin"}, d.Name()) {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(p, ".go") {
+			return nil
+		}
+		raw, err := os.ReadFile(p)
+		if err != nil || bytes.Contains(raw[:min(len(raw), 600)], []byte("Code generated")) {
+			return err
+		}
+		fset := token.NewFileSet()
+		parsed, err := parser.ParseFile(fset, p, raw, parser.ParseComments)
+		rel, _ := filepath.Rel(top, p)
+		all = append(all, source{path: rel, lines: bytes.Count(raw, []byte("\n")), ast: parsed, fset: fset})
+		return err
+	})
+	require.NoError(t, err)
+	return all
+}
+
+func imports(t *testing.T, file string) []string {
+	t.Helper()
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+	require.NoError(t, err)
+	var out []string
+	for _, i := range parsed.Imports {
+		name, err := strconv.Unquote(i.Path.Value)
+		require.NoError(t, err)
+		out = append(out, name)
+	}
+	return out
+}
+
+func quantile(sorted []int, q float64) int { return sorted[int(q*float64(len(sorted)-1))] }
+
+func TestSizes(t *testing.T) {
+	t.Parallel()
+	var files, functions []int
+	product, test := 0, 0
+	for _, s := range sources(t) {
+		if strings.HasSuffix(s.path, "_test.go") {
+			test += s.lines
+			continue
+		}
+		product += s.lines
+		files = append(files, s.lines)
+		require.LessOrEqual(t, s.lines, fileMax, s.path)
+		for _, d := range s.ast.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			n := s.fset.Position(f.End()).Line - s.fset.Position(f.Pos()).Line + 1
+			functions = append(functions, n)
+			require.LessOrEqual(t, n, functionMax, "%s in %s", f.Name.Name, s.path)
+			require.False(t, f.Name.Name == "init" && f.Recv == nil, "init in %s", s.path)
+		}
+		if filepath.Base(s.path) == "main.go" && strings.HasSuffix(filepath.Dir(s.path), "d") {
+			require.LessOrEqual(t, s.lines, mainMax, s.path)
+		}
+	}
+	slices.Sort(files)
+	slices.Sort(functions)
+	t.Logf("files %d: median %d, p90 %d; functions %d: p90 %d; product %d, test %d", len(files), quantile(files, .5),
+		quantile(files, .9), len(functions), quantile(functions, .9), product, test)
+	require.LessOrEqual(t, quantile(files, .5), fileMedian)
+	require.LessOrEqual(t, quantile(files, .9), fileP90)
+	require.LessOrEqual(t, quantile(functions, .9), functionP90)
+	require.GreaterOrEqual(t, test, product, "lines of tests against lines of product")
+}
+
+func TestEveryPackageHasItsComment(t *testing.T) {
+	t.Parallel()
+	commented := map[string]bool{}
+	for _, s := range sources(t) {
+		dir := filepath.Dir(s.path)
+		if !strings.HasSuffix(s.path, "_test.go") || strings.HasPrefix(s.path, "test/") {
+			commented[dir] = commented[dir] || s.ast.Doc != nil
+		}
+	}
+	for dir, ok := range commented {
+		require.True(t, ok, "package %s has no comment", dir)
+	}
+}
