@@ -1,0 +1,105 @@
+package edge
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/signalbox-dev/signalbox/platform/page"
+)
+
+// What a service may say in response metadata.
+const (
+	metadataStatus    = "x-service-status"
+	metadataMore      = "x-service-more"
+	metadataTotal     = "x-service-total"
+	metadataSetCookie = "x-service-set-cookie"
+)
+
+// Answer forwards what services say besides their messages.
+type Answer struct {
+	// Cookie is the one cookie that may be set, and only by auth.
+	Cookie string
+}
+
+// Forward is a forward-response option of the mux: it sets the headers and the status of an answer.
+func (a Answer) Forward(ctx context.Context, w http.ResponseWriter, _ proto.Message) error {
+	c := CallOf(ctx)
+	md, _ := runtime.ServerMetadataFromContext(ctx)
+	a.Headers(w.Header(), c, md.HeaderMD)
+	listHeaders(w.Header(), c, md.HeaderMD)
+	status := c.Status
+	if said := md.HeaderMD.Get(metadataStatus); len(said) > 0 {
+		var ok bool
+		if status, ok = okStatus(said[0]); !ok {
+			return fmt.Errorf("%s: %s says status %q", c.RPC, metadataStatus, said[0])
+		}
+	}
+	if status == http.StatusNoContent {
+		w.Header().Del("Content-Type")
+	}
+	if status != http.StatusOK {
+		w.WriteHeader(status)
+	}
+	return nil
+}
+
+// Headers sets the headers that go with answers and errors alike.
+func (a Answer) Headers(h http.Header, c *Call, md metadata.MD) {
+	for key, name := range map[string]string{
+		"x-service-impact": "X-Service-Impact", "etag": "Etag", "location": "Location",
+		"cache-control": "Cache-Control", "last-modified": "Last-Modified",
+	} {
+		if values := md.Get(key); len(values) > 0 {
+			h.Set(name, values[len(values)-1])
+		}
+	}
+	if c.Service != "auth" {
+		return
+	}
+	for _, line := range md.Get(metadataSetCookie) {
+		if cookie, err := http.ParseSetCookie(line); err == nil && cookie.Name == a.Cookie {
+			h.Add("Set-Cookie", line)
+		}
+	}
+}
+
+func listHeaders(h http.Header, c *Call, md metadata.MD) {
+	total := -1
+	if said := md.Get(metadataTotal); len(said) > 0 {
+		if n, err := strconv.Atoi(said[0]); err == nil {
+			total = n
+		}
+	}
+	more := len(md.Get(metadataMore)) > 0 && md.Get(metadataMore)[0] == "true"
+	if total < 0 && !more {
+		return
+	}
+	p, err := page.New(bound(c, "limit"), bound(c, "offset"))
+	if err == nil {
+		page.SetHeaders(h, c.URL, p, more, total)
+	}
+}
+
+func bound(c *Call, name string) *int32 {
+	n, err := strconv.ParseInt(c.URL.Query().Get(name), 10, 32)
+	if err != nil {
+		return nil
+	}
+	v := int32(n)
+	return &v
+}
+
+func okStatus(said string) (int, bool) {
+	switch n, _ := strconv.Atoi(said); n {
+	case http.StatusOK, http.StatusCreated, http.StatusAccepted, http.StatusNoContent:
+		return n, true
+	default:
+		return 0, false
+	}
+}

@@ -1,0 +1,81 @@
+package edge
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/signalbox-dev/signalbox/gateway/internal/match"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/obs"
+)
+
+// Fail answers a request with an error, in the form that the route's clients read.
+func Fail(w http.ResponseWriter, r *http.Request, err error) {
+	var allow *match.Allow
+	if errors.As(err, &allow) {
+		w.Header().Set("Allow", allow.String())
+	}
+	id := obs.RequestID(r.Context())
+	if strings.HasPrefix(r.URL.Path, "/inference/") {
+		fault.WriteOpenAI(w, err, id)
+		return
+	}
+	fault.Write(w, err, id)
+}
+
+// Placed is the error of a call with every field's path put where the HTTP rule took it from. What
+// the decoder of the body found is placed already.
+func Placed(c *Call, err error) *fault.Error {
+	if c.Body != nil && c.Body.Err() != nil {
+		return bodyFault(c.Body.Err())
+	}
+	f := fault.From(err)
+	if len(f.Fields) == 0 {
+		return f
+	}
+	return f.Relocate(func(loc []any) []any { return locate(c.Match, loc) })
+}
+
+func locate(m *match.Match, loc []any) []any {
+	var first string
+	if len(loc) > 0 {
+		first, _ = loc[0].(string)
+	}
+	switch {
+	case first != "" && slices.Contains(m.Vars, first):
+		return append([]any{"path"}, loc...)
+	case m.Body == "*":
+		return append([]any{"body"}, loc...)
+	case m.Body != "" && m.Body == first:
+		return append([]any{"body"}, loc[1:]...)
+	default:
+		return append([]any{"query"}, loc...)
+	}
+}
+
+// bodyFault tells what went wrong with a body: a fault of its content, its size, or its arrival.
+func bodyFault(err error) *fault.Error {
+	var own *fault.Error
+	var tooLarge *http.MaxBytesError
+	var timeout net.Error
+	switch {
+	case errors.As(err, &own):
+		return own
+	case errors.As(err, &tooLarge):
+		return tooLargeFault(tooLarge.Limit)
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return fault.New(fault.Refused, "body_timeout", "the request body did not arrive in time").Wrap(err)
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return fault.New(fault.Refused, "body_cut", "the request body ended before its length").Wrap(err)
+	default:
+		return fault.New(fault.Refused, "body_unreadable", "the request body could not be read").Wrap(err)
+	}
+}
+
+func tooLargeFault(limit int64) *fault.Error {
+	return fault.New(fault.TooLarge, "", "the request body is larger than %d bytes", limit)
+}

@@ -1,0 +1,81 @@
+package edge
+
+import (
+	"net/http"
+	"strings"
+
+	"google.golang.org/grpc/metadata"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+)
+
+// Metadata that services read. The list in the gateway's package comment is the contract.
+const (
+	MetadataIdempotencyKey = "idempotency-key"
+	MetadataConfirm        = "x-service-confirm"
+	MetadataIfMatch        = "if-match"
+	MetadataIfNoneMatch    = "if-none-match"
+	MetadataUserAgent      = "x-service-user-agent"
+	MetadataRefresh        = "x-service-refresh"
+)
+
+const (
+	maxHeaderValue = 255
+	maxUserAgent   = 256
+)
+
+// passed are the request headers that reach services, and under which key.
+func passed() [4][2]string {
+	return [4][2]string{
+		{"Idempotency-Key", MetadataIdempotencyKey}, {"X-Service-Confirm", MetadataConfirm},
+		{"If-Match", MetadataIfMatch}, {"If-None-Match", MetadataIfNoneMatch},
+	}
+}
+
+// Metadata picks from a request's headers what services may see. A header that is given twice, too
+// long or not printable is refused rather than repaired: it decides what a service does.
+func Metadata(h http.Header) (metadata.MD, *fault.Error) {
+	md := metadata.MD{}
+	var faults []fault.Field
+	for _, pair := range passed() {
+		values := h.Values(pair[0])
+		switch {
+		case len(values) == 0:
+		case len(values) > 1:
+			faults = append(faults, fault.At("duplicate_key", "Header given more than once", "header", strings.ToLower(pair[0])))
+		case values[0] == "" || len(values[0]) > maxHeaderValue || !printable(values[0]):
+			faults = append(faults, fault.At(fault.TypeValue, "Header should have 1 to 255 printable ASCII characters", "header", strings.ToLower(pair[0])))
+		default:
+			md.Set(pair[1], values[0])
+		}
+	}
+	if len(faults) > 0 {
+		return nil, fault.InvalidFields(faults...)
+	}
+	if agent := h.Get("User-Agent"); agent != "" {
+		md.Set(MetadataUserAgent, asciiOnly(agent, maxUserAgent))
+	}
+	return md, nil
+}
+
+func printable(s string) bool {
+	return strings.IndexFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) < 0
+}
+
+func asciiOnly(s string, limit int) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return '?'
+		}
+		return r
+	}, s[:min(len(s), limit)])
+}
+
+// Stripped is a copy of r for the generated handlers, which would pass on more than services may see:
+// no headers, no addresses.
+func Stripped(r *http.Request) *http.Request {
+	c := r.WithContext(r.Context())
+	c.Header = http.Header{"Content-Type": {"application/json"}}
+	c.Host, c.RemoteAddr = "", ""
+	return c
+}

@@ -1,0 +1,78 @@
+package edge
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+)
+
+// Record runs next and writes the one log line of the request; a panic of next is told as a 500.
+func Record(log *slog.Logger, clk clock.Clock, client string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		rec := &recorder{ResponseWriter: w}
+		started := clk.Now()
+		defer func() {
+			cut := rec.recovered(log, r, recover())
+			log.InfoContext(r.Context(), "request", slog.String("method", r.Method), slog.String("route", r.Pattern),
+				slog.Int("status", rec.status), slog.Int64("bytes", rec.bytes), slog.String("client", client),
+				slog.Float64("duration_ms", float64(clock.Since(clk, started).Microseconds())/1000))
+			if cut {
+				panic(http.ErrAbortHandler)
+			}
+		}()
+		next.ServeHTTP(rec, r)
+	})
+}
+
+// recorder remembers what was answered.
+type recorder struct {
+	http.ResponseWriter
+	status int
+	bytes  int64
+}
+
+// Unwrap lets http.ResponseController reach what lies below.
+func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
+
+// WriteHeader implements http.ResponseWriter.
+func (r *recorder) WriteHeader(status int) {
+	if r.status == 0 && status >= http.StatusOK {
+		r.status = status
+	}
+	r.ResponseWriter.WriteHeader(status)
+}
+
+// Write drops the body that the generated handlers send with every status: a 204 has none.
+func (r *recorder) Write(p []byte) (int, error) {
+	if r.status == 0 {
+		r.status = http.StatusOK
+	}
+	if r.status == http.StatusNoContent {
+		return len(p), nil
+	}
+	n, err := r.ResponseWriter.Write(p)
+	r.bytes += int64(n)
+	return n, err
+}
+
+// recovered tells of a panic. It answers true where the answer had begun and can only be cut.
+func (r *recorder) recovered(log *slog.Logger, req *http.Request, p any) (cut bool) {
+	if p == nil {
+		return false
+	}
+	if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+		return true
+	}
+	log.ErrorContext(context.WithoutCancel(req.Context()), "panic while answering",
+		slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+	if r.status != 0 {
+		return true
+	}
+	Fail(r, req, fault.New(fault.Internal, "", "panic"))
+	return false
+}

@@ -1,0 +1,77 @@
+package edge
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	"github.com/signalbox-dev/signalbox/gateway/internal/match"
+	"github.com/signalbox-dev/signalbox/gateway/internal/restjson"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+)
+
+// Shape is what an RPC route takes from its path and its query.
+type Shape struct {
+	// Method is the RPC.
+	Method protoreflect.MethodDescriptor
+	vars   []protoreflect.FieldDescriptor
+	query  map[string]*parameter
+}
+
+type parameter struct {
+	desc protoreflect.FieldDescriptor
+	enum *restjson.Enum
+}
+
+// NewShape reads the shape of a route from the linked descriptors.
+func NewShape(rt *match.Route) (*Shape, error) {
+	service, method, _ := strings.Cut(rt.RPC, "/")
+	d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(service))
+	if err != nil {
+		return nil, fmt.Errorf("route %s %s: %w", rt.Method, rt.Pattern, err)
+	}
+	sd, ok := d.(protoreflect.ServiceDescriptor)
+	if !ok || sd.Methods().ByName(protoreflect.Name(method)) == nil {
+		return nil, fmt.Errorf("route %s %s: no RPC %s", rt.Method, rt.Pattern, rt.RPC)
+	}
+	s := &Shape{Method: sd.Methods().ByName(protoreflect.Name(method)), query: make(map[string]*parameter)}
+	fields := s.Method.Input().Fields()
+	for _, name := range rt.Vars {
+		fd := fields.ByName(protoreflect.Name(name))
+		if fd == nil {
+			return nil, fmt.Errorf("route %s %s: {%s} is no field of %s", rt.Method, rt.Pattern, name, s.Method.Input().FullName())
+		}
+		s.vars = append(s.vars, fd)
+	}
+	for i := range fields.Len() {
+		fd := fields.Get(i)
+		if name := string(fd.Name()); rt.Body != "*" && rt.Body != name && !slices.Contains(rt.Vars, name) {
+			p := &parameter{desc: fd}
+			if fd.Enum() != nil {
+				p.enum = restjson.NewEnum(fd.Enum())
+			}
+			s.query[name] = p
+		}
+	}
+	return s, nil
+}
+
+// Vars checks the values that the path gave against the types of their fields.
+func (s *Shape) Vars(values []string) *fault.Error {
+	var fields []fault.Field
+	for i, fd := range s.vars {
+		if fd.Kind() == protoreflect.StringKind {
+			continue
+		}
+		if _, ok := restjson.Integer(fd.Kind(), values[i]); !ok {
+			fields = append(fields, fault.At(fault.TypeIntParsing, "Input should be a valid integer", "path", string(fd.Name())))
+		}
+	}
+	if len(fields) > 0 {
+		return fault.InvalidFields(fields...)
+	}
+	return nil
+}

@@ -1,0 +1,87 @@
+package sse
+
+import (
+	"fmt"
+	"strconv"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/signalbox-dev/signalbox/gateway/internal/restjson"
+)
+
+// form is how the messages of one RPC become events.
+type form struct {
+	oneof   protoreflect.OneofDescriptor
+	seq     protoreflect.FieldDescriptor
+	payload protoreflect.FieldDescriptor
+}
+
+const eofName = "eof"
+
+// event is one event, ready to be framed.
+type event struct {
+	name string
+	seq  int64
+	data []byte
+}
+
+// last reports whether nothing comes after it.
+func (e event) last() bool { return e.name == eofName }
+
+// append frames the event.
+func (e event) append(dst []byte) []byte {
+	dst = append(dst, "id: "...)
+	dst = strconv.AppendInt(dst, e.seq, 10)
+	dst = append(dst, "\nevent: "...)
+	dst = append(dst, e.name...)
+	dst = append(dst, "\ndata: "...)
+	dst = append(dst, e.data...)
+	return append(dst, "\n\n"...)
+}
+
+func formOf(md protoreflect.MessageDescriptor) (form, error) {
+	if oneof := md.Oneofs().ByName("event"); oneof != nil {
+		for i := range oneof.Fields().Len() {
+			if m := oneof.Fields().Get(i).Message(); m == nil || !isSeq(m.Fields().ByName("seq")) {
+				return form{}, fmt.Errorf("%s: every event needs `int64 seq`", md.FullName())
+			}
+		}
+		return form{oneof: oneof}, nil
+	}
+	f := form{seq: md.Fields().ByName("seq")}
+	for i := range md.Fields().Len() {
+		if fd := md.Fields().Get(i); fd.Message() != nil && f.payload == nil {
+			f.payload = fd
+		}
+	}
+	if !isSeq(f.seq) || f.payload == nil || md.Fields().Len() != 2 {
+		return form{}, fmt.Errorf("%s: a stream sends a oneof `event`, or `int64 seq` and one message", md.FullName())
+	}
+	return f, nil
+}
+
+func isSeq(fd protoreflect.FieldDescriptor) bool {
+	return fd != nil && fd.Kind() == protoreflect.Int64Kind && !fd.IsList()
+}
+
+// event reads one message of the stream.
+func (f form) event(codec *restjson.Codec, m protoreflect.Message) (event, error) {
+	payload, seq := f.payload, m
+	if f.oneof != nil {
+		if payload = m.WhichOneof(f.oneof); payload == nil {
+			return event{}, fmt.Errorf("%s holds no event", m.Descriptor().FullName())
+		}
+		seq = m.Get(payload).Message()
+	}
+	data, err := codec.Marshal(m.Get(payload).Message().Interface())
+	if err != nil {
+		return event{}, err
+	}
+	number := seq.Get(seq.Descriptor().Fields().ByName("seq")).Int()
+	return event{name: string(payload.Name()), seq: number, data: data}, nil
+}
+
+// closing is the last event of a stream whose messages know none.
+func closing(seq int64) event {
+	return event{name: eofName, seq: seq, data: []byte(`{"seq":` + strconv.FormatInt(seq, 10) + `}`)}
+}

@@ -1,0 +1,179 @@
+package sse
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	"github.com/signalbox-dev/signalbox/gateway/internal/restjson"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/obs"
+)
+
+// Times and sizes of every stream.
+const (
+	Heartbeat    = 15 * time.Second
+	Recheck      = 5 * time.Second
+	WriteTimeout = 15 * time.Second
+	Backlog      = 16
+
+	// opening is how long a service may take to say anything before the client is told that the
+	// stream is open; from then on a failure can only be an event.
+	opening   = time.Second
+	batchSize = 32 << 10
+	checkTime = 3 * time.Second
+)
+
+// Stream is one server-streaming RPC as an HTTP response.
+type Stream struct {
+	method string
+	in     protoreflect.MessageType
+	out    protoreflect.MessageType
+	form   form
+	codec  *restjson.Codec
+	clk    clock.Clock
+	conn   grpc.ClientConnInterface
+}
+
+// New prepares a stream; the messages must be linked in.
+func New(md protoreflect.MethodDescriptor, conn grpc.ClientConnInterface, codec *restjson.Codec, clk clock.Clock) (*Stream, error) {
+	s := &Stream{method: "/" + string(md.Parent().FullName()) + "/" + string(md.Name()), codec: codec, clk: clk, conn: conn}
+	var err error
+	if s.in, err = protoregistry.GlobalTypes.FindMessageByName(md.Input().FullName()); err != nil {
+		return nil, fmt.Errorf("stream %s: %w", s.method, err)
+	}
+	if s.out, err = protoregistry.GlobalTypes.FindMessageByName(md.Output().FullName()); err != nil {
+		return nil, fmt.Errorf("stream %s: %w", s.method, err)
+	}
+	if s.form, err = formOf(md.Output()); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Request makes an empty request message of the RPC.
+func (s *Stream) Request() proto.Message { return s.in.New().Interface() }
+
+// Run opens the RPC with in and writes its events until it ends or the request's context does. It
+// returns an error only where nothing was written yet, for a plain answer. check judges again whether
+// the caller may still read.
+func (s *Stream) Run(w http.ResponseWriter, r *http.Request, in proto.Message, check func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	src, err := s.open(ctx, in)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		cancel()
+		src.drain()
+	}()
+	first, err := s.first(ctx, src)
+	if err != nil {
+		return err
+	}
+	out := newSink(w)
+	defer out.release()
+	if out.begin() != nil {
+		return nil
+	}
+	s.relay(ctx, src, first, out, obs.RequestID(r.Context()), check)
+	return nil
+}
+
+// first waits until it is known that the stream stands: its first event, its header, or a while
+// without a failure.
+func (s *Stream) first(ctx context.Context, src *source) (*event, error) {
+	timer := s.clk.NewTimer(opening)
+	defer timer.Stop()
+	select {
+	case e, ok := <-src.events:
+		if !ok && !errors.Is(src.err, io.EOF) {
+			return nil, src.err
+		}
+		if !ok {
+			return nil, nil
+		}
+		return &e, nil
+	case <-src.opened:
+		return nil, nil
+	case <-timer.C():
+		return nil, nil
+	case <-ctx.Done():
+		return nil, fault.FromContext(ctx.Err())
+	}
+}
+
+func (s *Stream) relay(ctx context.Context, src *source, first *event, out *sink, requestID string, check func(context.Context) error) {
+	beat, recheck := s.clk.NewTicker(Heartbeat), s.clk.NewTicker(Recheck)
+	defer beat.Stop()
+	defer recheck.Stop()
+	if first != nil {
+		out.add(*first)
+	}
+	for !out.ended() {
+		if out.flush() != nil {
+			return
+		}
+		select {
+		case e, ok := <-src.events:
+			if !ok {
+				s.finish(ctx, src.err, out, requestID)
+				return
+			}
+			out.add(e)
+			src.more(out)
+		case <-beat.C():
+			out.comment()
+		case <-recheck.C():
+			if err := revoked(ctx, check); err != nil {
+				out.fail(err, requestID)
+				_ = out.flush()
+				return
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+	_ = out.flush()
+}
+
+// revoked answers the fault of a caller who may no longer read. That nobody can be asked is none:
+// the next check comes soon.
+func revoked(ctx context.Context, check func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, checkTime)
+	defer cancel()
+	err := check(ctx)
+	if fault.Is(err, fault.Unauthenticated) || fault.Is(err, fault.Forbidden) {
+		return err
+	}
+	return nil
+}
+
+// finish writes what the end of the RPC means. A service that stops, or a caller who went away, is
+// no end of the stream: the client comes back and goes on.
+func (s *Stream) finish(ctx context.Context, err error, out *sink, requestID string) {
+	f := fault.From(err)
+	switch {
+	case ctx.Err() != nil:
+		return
+	case errors.Is(err, io.EOF):
+		if s.form.oneof == nil {
+			out.add(closing(out.seq))
+		}
+	case f.Kind == fault.Unavailable:
+		return
+	default:
+		out.fail(f, requestID)
+	}
+	_ = out.flush()
+}
