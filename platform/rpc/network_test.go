@@ -63,7 +63,7 @@ func TestMemoryIdentitiesAreChecked(t *testing.T) {
 	w := newWorld(t, func(_ *testing.T, identity string) rpc.Network { return bus.As(identity) })
 	w.serve(t, setup{service: "jobs", handlers: echo(), agents: true})
 	for _, name := range []string{"", "node", "Jobs", "node/", "node/A", "jobs/evil", string(make([]byte, 300))} {
-		_, err := try(t.Context(), w.dial(t, name, "jobs"), "Peer")
+		_, err := try(t.Context(), w.dial(t, name, "jobs"), "PeerOnce")
 		require.Equal(t, codes.Unavailable, status.Code(err), "%q", name)
 	}
 }
