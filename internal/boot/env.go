@@ -42,6 +42,7 @@ type Env struct {
 	// PublicURL is known once the gateway listens.
 	PublicURL func() string
 	Stop      conf.Stop
+	Sealing   Sealing
 
 	conns map[string]*grpc.ClientConn
 }
@@ -151,7 +152,11 @@ func (e *Env) Serve(svc Service, keys authn.FetchKeys, listeners ...*rpc.Listene
 			Run:  func(ctx context.Context) error { return run.Group(ctx, loops...) },
 		})
 	}
-	return workers, nil
+	sealer, err := e.sealer()
+	if err != nil {
+		return nil, err
+	}
+	return append(workers, sealer), nil
 }
 
 func (e *Env) telemetry() rpc.Telemetry {

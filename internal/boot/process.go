@@ -169,6 +169,9 @@ func (p *Process) open(ctx context.Context, spec Spec, log io.Writer) error {
 	if spec.Migrations == nil {
 		return nil
 	}
+	if p.Sealing, err = OpenSealing(p.Settings.Audit); err != nil {
+		return err
+	}
 	return p.OpenPool(ctx, p.Closers, p.Own.Postgres, false)
 }
 

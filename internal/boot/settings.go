@@ -18,6 +18,13 @@ type Settings struct {
 	// Peers is parsed by addresses.
 	Peers   string        `env:"SERVICE_PEERS" doc:"addresses of the services, as auth=host:port,jobs=host:port,..."`
 	Keyring secret.String `env:"SERVICE_KEYRING" doc:"key-encryption keys, a line <id> <base64 of 32 bytes> each, the sealing one first"`
+	Audit   Audit         `env:", prefix=SERVICE_"`
+}
+
+// Audit is how the record of changes is sealed.
+type Audit struct {
+	Key secret.String `env:"AUDIT_KEY" doc:"seed of the Ed25519 key that signs the audit's heads, base64 of 32 bytes"`
+	Dir string        `env:"AUDIT_DIR" doc:"folder outside the database that keeps the signed heads"`
 }
 
 // ServiceSettings are what each service has for itself, under its own prefix.

@@ -1,0 +1,41 @@
+// Command authd is the auth service as a process of its own.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/signalbox-dev/signalbox/services/auth"
+
+	"github.com/signalbox-dev/signalbox/internal/boot"
+
+	"github.com/signalbox-dev/signalbox/platform/run"
+
+	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
+)
+
+func main() {
+	cfg := &auth.Config{}
+	boot.Main(boot.Spec{Name: auth.Name, Config: cfg, Migrations: auth.Migrations, Build: func(ctx context.Context, p *boot.Process) ([]run.Worker, error) {
+		jobs, err := p.Dial(p.Closers, "jobs")
+		if err != nil {
+			return nil, err
+		}
+		svc, err := auth.New(ctx, *cfg, auth.Deps{
+			Pool: p.Pool, Keyring: p.Keyring, Quota: jobspeerv1.NewQuotaPeerServiceClient(jobs), Clock: p.Clock,
+			IDs: p.IDs, Rand: p.Rand, Log: p.Log, PublicURL: p.PublicURL,
+		})
+		if err != nil {
+			return nil, err
+		}
+		first, err := svc.Bootstrap(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if first != nil && !first.Given {
+			fmt.Fprintf(os.Stdout, "first login (shown once): %s / %s\n", first.Username, first.Password.Reveal())
+		}
+		return p.ServeOn(svc, svc.Keys)
+	}})
+}

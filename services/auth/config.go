@@ -1,0 +1,35 @@
+package auth
+
+import (
+	"fmt"
+
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+// Config are auth's own settings.
+type Config struct {
+	JWTHours       int           `env:"SERVICE_JWT_HOURS, default=8" doc:"How long an access token lives, in hours."`
+	AdminPassword  secret.String `env:"SERVICE_BOOTSTRAP_ADMIN_PASSWORD" doc:"Password of the first admin; drawn at random and shown once where empty."`
+	HashParallel   int           `env:"SERVICE_AUTH_HASH_PARALLEL, default=2" doc:"How many passwords are hashed at once."`
+	HashMemoryKiB  int           `env:"SERVICE_AUTH_HASH_MEMORY_KIB, default=19456" doc:"argon2id memory of new hashes, in KiB."`
+	HashIterations int           `env:"SERVICE_AUTH_HASH_ITERATIONS, default=2" doc:"argon2id passes of new hashes."`
+}
+
+// maxJWTHours keeps an access token from outliving its refresh token.
+const maxJWTHours = 30 * 24
+
+// minPassword is the shortest password that the settings may give the first admin.
+const minPassword = 8
+
+// Validate names every setting that cannot be used.
+func (c *Config) Validate() error {
+	switch {
+	case c.JWTHours < 1 || c.JWTHours > maxJWTHours:
+		return fmt.Errorf("SERVICE_JWT_HOURS is %d: want 1 to %d", c.JWTHours, maxJWTHours)
+	case c.HashParallel < 1 || c.HashMemoryKiB < 64 || c.HashIterations < 1:
+		return fmt.Errorf("SERVICE_AUTH_HASH_*: want at least 1 at once, 64 KiB and 1 pass")
+	case !c.AdminPassword.IsZero() && len(c.AdminPassword.Reveal()) < minPassword:
+		return fmt.Errorf("SERVICE_BOOTSTRAP_ADMIN_PASSWORD is shorter than %d characters", minPassword)
+	}
+	return nil
+}

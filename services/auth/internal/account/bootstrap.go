@@ -1,0 +1,104 @@
+package account
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"io"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/signalbox-dev/signalbox/platform/audit"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+// FirstUsername is the name of the account that the first start makes.
+const FirstUsername = "admin"
+
+// passwordBytes is 144 bits of randomness, 24 characters to type.
+const passwordBytes = 18
+
+// hasher makes stored password hashes.
+type hasher interface {
+	Hash(ctx context.Context, password secret.String) (string, error)
+}
+
+// Bootstrap makes what an empty installation lacks: the project `default` and the first admin.
+type Bootstrap struct {
+	Pool   *pgxpool.Pool
+	Hasher hasher
+	Audit  *audit.Log
+	Clock  clock.Clock
+	IDs    *id.Source
+	Rand   io.Reader
+	// Password of the first admin; drawn at random where empty.
+	Password secret.String
+}
+
+// First is the one-time login of a new installation.
+type First struct {
+	Username string
+	Password secret.String
+	// Given tells that the password came from the settings and need not be shown.
+	Given bool
+}
+
+// Run answers the first login where this call made it, else nil. Starters that race make one.
+func (b *Bootstrap) Run(ctx context.Context) (*First, error) {
+	first := &First{Username: FirstUsername, Password: b.Password, Given: !b.Password.IsZero()}
+	if !first.Given {
+		raw := make([]byte, passwordBytes)
+		if _, err := io.ReadFull(b.Rand, raw); err != nil {
+			return nil, fmt.Errorf("draw the first password: %w", err)
+		}
+		first.Password = secret.New(base64.RawURLEncoding.EncodeToString(raw))
+	}
+	made := false
+	err := pg.InTx(ctx, b.Pool, func(ctx context.Context, tx pgx.Tx) error {
+		var err error
+		made, err = b.make(ctx, tx, first)
+		return err
+	})
+	if err != nil || !made {
+		return nil, err
+	}
+	return first, nil
+}
+
+func (b *Bootstrap) make(ctx context.Context, tx pgx.Tx, first *First) (bool, error) {
+	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('bootstrap', 0))`); err != nil {
+		return false, fmt.Errorf("lock the first start: %w", err)
+	}
+	var exists bool
+	if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM account)`).Scan(&exists); err != nil {
+		return false, fmt.Errorf("look for accounts: %w", err)
+	}
+	if exists {
+		return false, nil
+	}
+	hash, err := b.Hasher.Hash(ctx, first.Password)
+	if err != nil {
+		return false, fmt.Errorf("hash the first password: %w", err)
+	}
+	now := b.Clock.Now()
+	accountID, projectID := b.IDs.New(id.User), b.IDs.New(id.Project)
+	_, err = tx.Exec(ctx, `INSERT INTO account (id, username, role, password_hash, created_at) VALUES ($1, $2, $3, $4, $5)`,
+		accountID, first.Username, RoleAdmin, hash, now)
+	if err != nil {
+		return false, fmt.Errorf("make the first admin: %w", err)
+	}
+	_, err = tx.Exec(ctx, `INSERT INTO project (id, key, name, visibility, created_at) VALUES ($1, 'default', 'Default', 'all', $2)`,
+		projectID, now)
+	if err != nil {
+		return false, fmt.Errorf("make the default project: %w", err)
+	}
+	_, err = tx.Exec(ctx, `INSERT INTO membership (project_id, account_id, role) VALUES ($1, $2, 'owner')`, projectID, accountID)
+	if err != nil {
+		return false, fmt.Errorf("make the first membership: %w", err)
+	}
+	return true, b.Audit.Record(ctx, tx, audit.Entry{Action: "account.bootstrap", TargetKind: "account", TargetID: accountID})
+}

@@ -1,0 +1,137 @@
+// Package password hashes and checks passwords with argon2id. Hashing costs memory by design, so a
+// weighted semaphore bounds how much of it runs at once: a full queue is answered, never an
+// out-of-memory. A check for an unknown account does the same work as for a known one.
+package password
+
+import (
+	"context"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"golang.org/x/crypto/argon2"
+	"golang.org/x/sync/semaphore"
+
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+// MaxBytes is the longest password that is hashed at all.
+const MaxBytes = 1024
+
+const (
+	saltBytes = 16
+	keyBytes  = 32
+	// waiting bounds the queue before the semaphore, in hashes for each one that may run.
+	waiting = 16
+)
+
+// ErrBusy says that too many hashes are already waiting.
+var ErrBusy = errors.New("too many password checks at once")
+
+// Params are argon2id's costs. They are kept in each hash, so that raising them needs no migration.
+type Params struct {
+	MemoryKiB uint32
+	Time      uint32
+	Threads   uint8
+}
+
+// Default are OWASP's minimum: 19 MiB, two passes, one lane.
+func Default() Params { return Params{MemoryKiB: 19 * 1024, Time: 2, Threads: 1} }
+
+// Hasher hashes at most a fixed number of passwords at once.
+type Hasher struct {
+	params Params
+	rand   io.Reader
+	run    *semaphore.Weighted
+	queue  *semaphore.Weighted
+	dummy  string
+}
+
+// New makes a hasher that runs at most parallel hashes at once.
+func New(params Params, parallel int64, rand io.Reader) (*Hasher, error) {
+	h := &Hasher{
+		params: params, rand: rand,
+		run: semaphore.NewWeighted(parallel), queue: semaphore.NewWeighted(parallel * waiting),
+	}
+	dummy, err := h.encode("")
+	if err != nil {
+		return nil, fmt.Errorf("make the dummy hash: %w", err)
+	}
+	h.dummy = dummy
+	return h, nil
+}
+
+// Hash makes the stored form of a password, in the PHC string format.
+func (h *Hasher) Hash(ctx context.Context, password secret.String) (string, error) {
+	release, err := h.enter(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer release()
+	return h.encode(password.Reveal())
+}
+
+// Check reports whether the password belongs to the stored hash. An empty stored hash (an unknown
+// account) costs the same and never matches.
+func (h *Hasher) Check(ctx context.Context, stored string, password secret.String) (bool, error) {
+	release, err := h.enter(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer release()
+	known := stored != ""
+	if !known {
+		stored = h.dummy
+	}
+	params, salt, want, err := decode(stored)
+	if err != nil {
+		return false, err
+	}
+	got := argon2.IDKey([]byte(password.Reveal()), salt, params.Time, params.MemoryKiB, params.Threads, keyBytes)
+	return subtle.ConstantTimeCompare(got, want) == 1 && known, nil
+}
+
+// enter waits for room to hash; it refuses at once when the queue is full.
+func (h *Hasher) enter(ctx context.Context) (func(), error) {
+	if !h.queue.TryAcquire(1) {
+		return nil, ErrBusy
+	}
+	if err := h.run.Acquire(ctx, 1); err != nil {
+		h.queue.Release(1)
+		return nil, fmt.Errorf("wait to hash a password: %w", err)
+	}
+	return func() { h.run.Release(1); h.queue.Release(1) }, nil
+}
+
+func (h *Hasher) encode(password string) (string, error) {
+	salt := make([]byte, saltBytes)
+	if _, err := io.ReadFull(h.rand, salt); err != nil {
+		return "", fmt.Errorf("draw a salt: %w", err)
+	}
+	key := argon2.IDKey([]byte(password), salt, h.params.Time, h.params.MemoryKiB, h.params.Threads, keyBytes)
+	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, h.params.MemoryKiB, h.params.Time,
+		h.params.Threads, base64.RawStdEncoding.EncodeToString(salt), base64.RawStdEncoding.EncodeToString(key)), nil
+}
+
+// errStored is for a stored hash that this package did not make.
+var errStored = errors.New("the stored password hash is not argon2id")
+
+func decode(stored string) (p Params, salt, key []byte, err error) {
+	parts := strings.Split(stored, "$")
+	if len(parts) != 6 || parts[1] != "argon2id" {
+		return p, nil, nil, errStored
+	}
+	if _, err = fmt.Sscanf(parts[3], "m=%d,t=%d,p=%d", &p.MemoryKiB, &p.Time, &p.Threads); err != nil {
+		return p, nil, nil, errStored
+	}
+	if salt, err = base64.RawStdEncoding.DecodeString(parts[4]); err != nil {
+		return p, nil, nil, errStored
+	}
+	if key, err = base64.RawStdEncoding.DecodeString(parts[5]); err != nil {
+		return p, nil, nil, errStored
+	}
+	return p, salt, key, nil
+}

@@ -1,0 +1,84 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+// badRefresh is the one answer to every refresh token that does not hold.
+func badRefresh() error {
+	return fault.New(fault.Unauthenticated, "bad_refresh", "The refresh token is missing, used or expired")
+}
+
+// Refresh exchanges a refresh token for a new pair. The token is used by one UPDATE, so of any number
+// that race exactly one gets a successor; the others get an access token within the grace. A token that
+// comes back later was stolen or the client is broken: the whole family is revoked.
+func (s *Sessions) Refresh(ctx context.Context, token, address string) (Tokens, error) {
+	hash, ok := secret.Parse(secret.KindRefresh, token)
+	if !ok {
+		return Tokens{}, badRefresh()
+	}
+	next, err := secret.Mint(s.Rand, secret.KindRefresh)
+	if err != nil {
+		return Tokens{}, fmt.Errorf("mint a refresh token: %w", err)
+	}
+	var l live
+	var kept secret.String
+	refused := false
+	err = pg.InTx(ctx, s.Pool, func(ctx context.Context, tx pgx.Tx) error {
+		kept, refused = secret.String{}, false
+		now := s.Clock.Now()
+		sessionID, first, err := useRefresh(ctx, tx, hash, now)
+		if err != nil {
+			return err
+		}
+		if first {
+			if l, err = loadLive(ctx, tx, sessionID); err != nil {
+				return err
+			}
+			kept = next
+			return insertRefresh(ctx, tx, secret.Hash(next.Reveal()), sessionID, now)
+		}
+		sessionID, usedAt, err := usedRefresh(ctx, tx, hash)
+		if err != nil {
+			return err
+		}
+		l, err = loadLive(ctx, tx, sessionID)
+		if err != nil || now.Sub(usedAt) <= reuseGrace {
+			return err
+		}
+		// The revocation must be committed, so the refusal is told outside of the transaction.
+		refused = true
+		if _, err := revoke(ctx, tx, sessionID, revokedReuse, now); err != nil {
+			return err
+		}
+		return s.record(ctx, tx, l, "session.reuse", address)
+	})
+	switch {
+	case errors.Is(err, errRefresh), errors.Is(err, errToken), refused:
+		return Tokens{}, badRefresh()
+	case err != nil:
+		return Tokens{}, err
+	}
+	return s.tokens(l, kept)
+}
+
+// Logout ends the caller's session: its access tokens fail at the next call and its refresh tokens at once.
+func (s *Sessions) Logout(ctx context.Context, c *authn.Caller) error {
+	return pg.InTx(ctx, s.Pool, func(ctx context.Context, tx pgx.Tx) error {
+		ended, err := revoke(ctx, tx, c.SessionID, revokedLogout, s.Clock.Now())
+		if err != nil || !ended {
+			return err
+		}
+		l := live{sessionID: c.SessionID, accountID: c.Subject, username: c.Username, role: c.Role}
+		return s.record(ctx, tx, l, "session.logout", c.ClientAddr)
+	})
+}

@@ -1,0 +1,159 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
+	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
+	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
+
+	"github.com/signalbox-dev/signalbox/services/auth/internal/account"
+
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+const (
+	// metadataRefresh is how the gateway hands over the refresh cookie's value, metadataSetCookie how it
+	// takes a cookie to set: the refresh token is never in a body.
+	metadataRefresh   = "x-service-refresh"
+	metadataSetCookie = "x-service-set-cookie"
+)
+
+// Server answers AuthService.
+type Server struct {
+	authv1.UnimplementedAuthServiceServer
+
+	Sessions *Sessions
+	Quota    jobspeerv1.QuotaPeerServiceClient
+	// PublicURL is the installation's address: over https the cookie is a __Host- one.
+	PublicURL func() string
+}
+
+// Login implements AuthService.
+func (s *Server) Login(ctx context.Context, in *authv1.LoginRequest) (*authv1.LoginResponse, error) {
+	t, err := s.Sessions.Login(ctx, in.GetUsername(), secret.New(in.GetPassword()), authn.Of(ctx).ClientAddr)
+	if err != nil {
+		return nil, err
+	}
+	return s.answer(ctx, t)
+}
+
+// Refresh implements AuthService.
+func (s *Server) Refresh(ctx context.Context, _ *authv1.RefreshRequest) (*authv1.LoginResponse, error) {
+	values := metadata.ValueFromIncomingContext(ctx, metadataRefresh)
+	if len(values) != 1 {
+		return nil, badRefresh()
+	}
+	t, err := s.Sessions.Refresh(ctx, values[0], authn.Of(ctx).ClientAddr)
+	if err != nil {
+		return nil, err
+	}
+	return s.answer(ctx, t)
+}
+
+// answer puts the refresh token into the cookie and the rest into the body.
+func (s *Server) answer(ctx context.Context, t Tokens) (*authv1.LoginResponse, error) {
+	if !t.Refresh.IsZero() {
+		if err := s.setCookie(ctx, t.Refresh.Reveal(), RefreshTTL); err != nil {
+			return nil, err
+		}
+	}
+	return &authv1.LoginResponse{
+		Token: t.Access.Reveal(), User: &authv1.LoginUser{Username: t.Username, Role: t.Role},
+	}, nil
+}
+
+// Logout implements AuthService.
+func (s *Server) Logout(ctx context.Context, _ *authv1.LogoutRequest) (*emptypb.Empty, error) {
+	c, err := authn.Of(ctx).RequireUser()
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Sessions.Logout(ctx, c); err != nil {
+		return nil, err
+	}
+	return &emptypb.Empty{}, s.setCookie(ctx, "", -time.Second)
+}
+
+// setCookie sets the refresh cookie; a negative age takes it away. The __Host- prefix ties it to this
+// very host, and needs https.
+func (s *Server) setCookie(ctx context.Context, value string, age time.Duration) error {
+	c := http.Cookie{
+		Name: "service_refresh", Value: value, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode,
+		MaxAge: int(age.Seconds()),
+	}
+	if strings.HasPrefix(s.PublicURL(), "https://") {
+		c.Name, c.Secure = "__Host-"+c.Name, true
+	}
+	if err := grpc.SetHeader(ctx, metadata.Pairs(metadataSetCookie, c.String())); err != nil {
+		return fmt.Errorf("set the refresh cookie: %w", err)
+	}
+	return nil
+}
+
+// GetMe implements AuthService.
+func (s *Server) GetMe(ctx context.Context, _ *authv1.GetMeRequest) (*authv1.Me, error) {
+	c, err := authn.Of(ctx).RequireUser()
+	if err != nil {
+		return nil, err
+	}
+	a, err := account.ByID(ctx, s.Sessions.Pool, c.Subject)
+	if err != nil {
+		return nil, err
+	}
+	q, err := s.Quota.GetAccountQuota(ctx, &jobspeerv1.GetAccountQuotaRequest{UserId: c.Subject})
+	if err != nil {
+		return nil, fmt.Errorf("ask jobs for the quota: %w", err)
+	}
+	return &authv1.Me{
+		Username: a.Username, Role: a.Role, Email: a.Email, Teams: c.Teams,
+		Quota: &authv1.Quota{
+			GpuLimit: q.GetGpuLimit(), GpuHeld: q.GetGpuHeld(), GpuQueued: q.GetGpuQueued(), GpuAvailable: q.GetGpuAvailable(),
+		},
+	}, nil
+}
+
+// GetConfig implements AuthService.
+func (s *Server) GetConfig(context.Context, *authv1.GetConfigRequest) (*authv1.AuthConfig, error) {
+	return &authv1.AuthConfig{Methods: []string{"password"}}, nil
+}
+
+// PeerServer answers CredentialService.
+type PeerServer struct {
+	authpeerv1.UnimplementedCredentialServiceServer
+
+	Sessions *Sessions
+	Signer   *authn.Signer
+	Keys     []authn.PublicKey
+}
+
+// Authenticate implements CredentialService.
+func (s *PeerServer) Authenticate(ctx context.Context, in *authpeerv1.AuthenticateRequest) (*authpeerv1.AuthenticateResponse, error) {
+	c, err := s.Sessions.Authenticate(ctx, in.GetCredential(), in.GetClientAddress())
+	if err != nil {
+		return nil, err
+	}
+	token, _, err := s.Signer.Sign(c)
+	if err != nil {
+		return nil, err
+	}
+	return &authpeerv1.AuthenticateResponse{CallerToken: token}, nil
+}
+
+// GetCallerKeys implements CredentialService.
+func (s *PeerServer) GetCallerKeys(context.Context, *authpeerv1.GetCallerKeysRequest) (*authpeerv1.CallerKeys, error) {
+	out := &authpeerv1.CallerKeys{}
+	for _, k := range s.Keys {
+		out.Keys = append(out.Keys, &authpeerv1.CallerKey{Kid: k.ID, PublicKey: k.Key})
+	}
+	return out, nil
+}

@@ -1,0 +1,138 @@
+package auth
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"google.golang.org/grpc"
+
+	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
+	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
+	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
+
+	"github.com/signalbox-dev/signalbox/services/auth/internal/account"
+	"github.com/signalbox-dev/signalbox/services/auth/internal/db"
+	"github.com/signalbox-dev/signalbox/services/auth/internal/key"
+	"github.com/signalbox-dev/signalbox/services/auth/internal/limit"
+	"github.com/signalbox-dev/signalbox/services/auth/internal/password"
+	"github.com/signalbox-dev/signalbox/services/auth/internal/project"
+	"github.com/signalbox-dev/signalbox/services/auth/internal/session"
+
+	"github.com/signalbox-dev/signalbox/platform/audit"
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+// Name is the service's name: its schema, its identity and its place in settings.
+const Name = "auth"
+
+// Deps are what auth stands on.
+type Deps struct {
+	Pool    *pgxpool.Pool
+	Keyring *secret.Keyring
+	Quota   jobspeerv1.QuotaPeerServiceClient
+	Clock   clock.Clock
+	IDs     *id.Source
+	Rand    io.Reader
+	Log     *slog.Logger
+	// PublicURL is the address that browsers reach; it is known once the gateway listens.
+	PublicURL func() string
+}
+
+// Service is auth, wired.
+type Service struct {
+	deps      Deps
+	limit     *limit.Login
+	bootstrap *account.Bootstrap
+	public    *session.Server
+	peer      *session.PeerServer
+	projects  *project.Server
+}
+
+// Migrations are the goose files of the auth schema.
+func Migrations() (fs.FS, error) { return db.Migrations() }
+
+// New wires the service. It reads the signing keys, and makes them at the first start; it starts nothing.
+func New(ctx context.Context, cfg Config, d Deps) (*Service, error) {
+	params := password.Params{MemoryKiB: uint32(cfg.HashMemoryKiB), Time: uint32(cfg.HashIterations), Threads: 1} //nolint:gosec // Validate bounds both.
+	hasher, err := password.New(params, int64(cfg.HashParallel), d.Rand)
+	if err != nil {
+		return nil, err
+	}
+	keys := &key.Store{Pool: d.Pool, Keyring: d.Keyring, Clock: d.Clock, Rand: d.Rand}
+	accessKey, err := keys.Live(ctx, key.Access)
+	if err != nil {
+		return nil, err
+	}
+	callerKey, err := keys.Live(ctx, key.Caller)
+	if err != nil {
+		return nil, err
+	}
+	counter, trail := &limit.Login{Pool: d.Pool}, audit.NewLog(d.Clock, d.IDs, Name)
+	sessions := &session.Sessions{
+		Pool: d.Pool, Limit: counter, Password: hasher, Audit: trail, Clock: d.Clock, IDs: d.IDs, Rand: d.Rand,
+		Access: session.NewAccess(accessKey, time.Duration(cfg.JWTHours)*time.Hour, d.Clock),
+	}
+	signer := authn.NewSigner(d.Clock, func() string { return d.IDs.New(id.TokenRow) },
+		func() authn.SigningKey { return callerKey })
+	return &Service{
+		deps: d, limit: counter,
+		bootstrap: &account.Bootstrap{
+			Pool: d.Pool, Hasher: hasher, Audit: trail, Clock: d.Clock, IDs: d.IDs, Rand: d.Rand, Password: cfg.AdminPassword,
+		},
+		public:   &session.Server{Sessions: sessions, Quota: d.Quota, PublicURL: d.PublicURL},
+		peer:     &session.PeerServer{Sessions: sessions, Signer: signer, Keys: []authn.PublicKey{callerKey.Public()}},
+		projects: &project.Server{Pool: d.Pool},
+	}, nil
+}
+
+// Name is the service's name.
+func (s *Service) Name() string { return Name }
+
+// FirstLogin is the login that a first start made.
+type FirstLogin = account.First
+
+// Bootstrap makes the first admin and the default project where they are missing, and answers the login
+// where this call made it. The caller shows it once.
+func (s *Service) Bootstrap(ctx context.Context) (*FirstLogin, error) { return s.bootstrap.Run(ctx) }
+
+// Keys answers the caller keys without a hop, for auth's own server.
+func (s *Service) Keys(context.Context) ([]authn.PublicKey, error) { return s.peer.Keys, nil }
+
+// Register puts auth's services on a server.
+func (s *Service) Register(r grpc.ServiceRegistrar) {
+	authv1.RegisterAuthServiceServer(r, s.public)
+	authpeerv1.RegisterCredentialServiceServer(r, s.peer)
+	authpeerv1.RegisterProjectServiceServer(r, s.projects)
+}
+
+// sweepEvery is how often forgotten login attempts are swept.
+const (
+	sweepEvery  = 5 * time.Minute
+	sweepJitter = time.Minute
+)
+
+// Workers are auth's loops.
+func (s *Service) Workers() []run.Worker {
+	return []run.Worker{{Name: "auth.login-sweep", Run: func(ctx context.Context) error {
+		return run.Loop(ctx, s.deps.Clock, sweepEvery, sweepJitter, run.Logged(s.deps.Log, "auth.login-sweep", s.limit.Sweep))
+	}}}
+}
+
+// Ready checks the database and its schema.
+func (s *Service) Ready(ctx context.Context) error {
+	files, err := db.Migrations()
+	if err != nil {
+		return fmt.Errorf("open the migrations: %w", err)
+	}
+	return pg.CheckVersion(ctx, s.deps.Pool, Name, files)
+}

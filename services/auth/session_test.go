@@ -1,0 +1,210 @@
+package auth_test
+
+import (
+	"crypto/rand"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/metadata"
+
+	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
+	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
+
+	"github.com/signalbox-dev/signalbox/services/auth"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+// cookie answers the refresh cookie's value of an answer, empty where none was set.
+func cookie(t *testing.T, header metadata.MD) string {
+	t.Helper()
+	values := header.Get("x-service-set-cookie")
+	if len(values) == 0 {
+		return ""
+	}
+	require.Len(t, values, 1)
+	c, err := http.ParseSetCookie(values[0])
+	require.NoError(t, err)
+	require.True(t, c.HttpOnly)
+	require.Equal(t, http.SameSiteStrictMode, c.SameSite)
+	return c.Value
+}
+
+func TestLoginAndMe(t *testing.T) {
+	t.Parallel()
+	h := open(t)
+	token, refresh, err := h.login("admin", password)
+	require.NoError(t, err)
+	require.NotEmpty(t, refresh)
+	ctx, err := h.as(token)
+	require.NoError(t, err)
+	me, err := h.public.GetMe(ctx, &authv1.GetMeRequest{})
+	require.NoError(t, err)
+	require.Equal(t, "admin", me.GetUsername())
+	require.EqualValues(t, 7, me.GetQuota().GetGpuAvailable())
+}
+
+func TestBadLoginsLookTheSame(t *testing.T) {
+	t.Parallel()
+	h := open(t)
+	_, _, wrong := h.login("admin", "not it")
+	_, _, unknown := h.login("nobody", "not it")
+	require.True(t, fault.Is(wrong, fault.Unauthenticated))
+	require.Equal(t, wrong.Error(), unknown.Error())
+}
+
+func TestEleventhLoginIsLimitedOverReplicas(t *testing.T) {
+	t.Parallel()
+	h := open(t)
+	for range 10 {
+		_, _, err := h.login("admin", "not it")
+		require.True(t, fault.Is(err, fault.Unauthenticated))
+	}
+	_, _, err := h.login("admin", password)
+	require.True(t, fault.Is(err, fault.Limited), "the right password is limited too")
+	require.Positive(t, fault.From(err).RetryAfter)
+}
+
+func TestRefreshIsUsedOnce(t *testing.T) {
+	t.Parallel()
+	h := open(t)
+	_, first, err := h.login("admin", password)
+	require.NoError(t, err)
+	_, second, err := h.refresh(first)
+	require.NoError(t, err)
+	require.NotEmpty(t, second)
+	token, again, err := h.refresh(first)
+	require.NoError(t, err, "within the grace a repeat is answered")
+	require.Empty(t, again, "but gets no cookie")
+	_, err = h.as(token)
+	require.NoError(t, err)
+
+	h.clock.Advance(11 * time.Second)
+	_, _, err = h.refresh(first)
+	require.True(t, fault.Is(err, fault.Unauthenticated), "later it is reuse")
+	_, _, err = h.refresh(second)
+	require.True(t, fault.Is(err, fault.Unauthenticated), "and the family is revoked")
+	_, err = h.as(token)
+	require.True(t, fault.Is(err, fault.Unauthenticated), "with its access tokens")
+}
+
+func TestConcurrentRefreshesHaveOneSuccessor(t *testing.T) {
+	t.Parallel()
+	h := open(t)
+	_, first, err := h.login("admin", password)
+	require.NoError(t, err)
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	successors := 0
+	for range 20 {
+		wg.Go(func() {
+			_, next, err := h.refresh(first)
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil && next != "" {
+				successors++
+			}
+		})
+	}
+	wg.Wait()
+	require.Equal(t, 1, successors)
+}
+
+func TestLogoutIsAtOnce(t *testing.T) {
+	t.Parallel()
+	h := open(t)
+	token, refresh, err := h.login("admin", password)
+	require.NoError(t, err)
+	ctx, err := h.as(token)
+	require.NoError(t, err)
+	_, err = h.public.Logout(ctx, &authv1.LogoutRequest{})
+	require.NoError(t, err)
+	_, err = h.as(token)
+	require.True(t, fault.Is(err, fault.Unauthenticated))
+	_, _, err = h.refresh(refresh)
+	require.True(t, fault.Is(err, fault.Unauthenticated))
+}
+
+func TestWhatEndsATokenCountsAtTheNextCall(t *testing.T) {
+	t.Parallel()
+	for name, sql := range map[string]string{
+		"disabled":     `UPDATE account SET disabled_at = now()`,
+		"raised epoch": `UPDATE account SET epoch = epoch + 1`,
+		"revoked":      `UPDATE session SET revoked_at = now(), revoked_reason = 'admin'`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := open(t)
+			token, _, err := h.login("admin", password)
+			require.NoError(t, err)
+			_, err = h.db.Pool(auth.Name).Exec(t.Context(), sql)
+			require.NoError(t, err)
+			_, err = h.as(token)
+			require.True(t, fault.Is(err, fault.Unauthenticated))
+		})
+	}
+}
+
+func TestTokensExpire(t *testing.T) {
+	t.Parallel()
+	h := open(t)
+	token, _, err := h.login("admin", password)
+	require.NoError(t, err)
+	h.clock.Advance(8*time.Hour - time.Minute)
+	_, err = h.as(token)
+	require.NoError(t, err)
+	h.clock.Advance(2 * time.Minute)
+	_, err = h.as(token)
+	require.True(t, fault.Is(err, fault.Unauthenticated))
+}
+
+func TestOtherCredentialsAreNotAccessTokens(t *testing.T) {
+	t.Parallel()
+	h := open(t)
+	ctx, err := h.as("")
+	require.NoError(t, err)
+	caller, err := h.peer.Authenticate(ctx, &authpeerv1.AuthenticateRequest{})
+	require.NoError(t, err)
+	kinds := []string{secret.KindIngest, secret.KindDeployment, secret.KindRefresh, secret.KindFleetJoin}
+	credentials := []string{caller.GetCallerToken(), "rubbish", strings.Repeat("a.", 4000)}
+	for _, kind := range kinds {
+		s, err := secret.Mint(rand.Reader, kind)
+		require.NoError(t, err)
+		credentials = append(credentials, s.Reveal())
+	}
+	for i, c := range credentials {
+		_, err := h.as(c)
+		require.True(t, fault.Is(err, fault.Unauthenticated), fmt.Sprint(i))
+	}
+}
+
+func TestBootstrapIsOnce(t *testing.T) {
+	t.Parallel()
+	h := open(t)
+	again := service(t, h.db, h.clock)
+	first, err := again.Bootstrap(t.Context())
+	require.NoError(t, err)
+	require.Nil(t, first)
+	var accounts, audits int
+	row := h.db.Pool(auth.Name).QueryRow(t.Context(), `SELECT (SELECT count(*) FROM account), (SELECT count(*) FROM audit)`)
+	require.NoError(t, row.Scan(&accounts, &audits))
+	require.Equal(t, 1, accounts)
+	require.Equal(t, 1, audits)
+	require.NoError(t, again.Ready(t.Context()))
+}
+
+func TestASecondReplicaTakesTheSameKeys(t *testing.T) {
+	t.Parallel()
+	h := open(t)
+	mine, err := service(t, h.db, h.clock).Keys(t.Context())
+	require.NoError(t, err)
+	theirs, err := h.peer.GetCallerKeys(t.Context(), &authpeerv1.GetCallerKeysRequest{})
+	require.NoError(t, err)
+	require.Equal(t, mine[0].ID, theirs.GetKeys()[0].GetKid())
+}
