@@ -35,6 +35,7 @@ CREATE TABLE audit_seal (
 
 CREATE TABLE audit_checkpoint (
     position  bigint      PRIMARY KEY,
+    previous  bigint      NOT NULL,
     hash      bytea       NOT NULL,
     at        timestamptz NOT NULL,
     key_id    text        NOT NULL,

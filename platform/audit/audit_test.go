@@ -1,0 +1,180 @@
+package audit_test
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/platform/audit"
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/obs"
+	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+const keyID = "k1"
+
+type bench struct {
+	pool   *pgxpool.Pool // the server's role
+	owner  *pgxpool.Pool // for tampering
+	clock  *clock.Fake
+	log    *audit.Log
+	public ed25519.PublicKey
+	key    ed25519.PrivateKey
+	file   *audit.File
+}
+
+func setup(t *testing.T) *bench {
+	t.Helper()
+	db := pgtest.New(t, pgtest.Schema{Name: "jobs"})
+	clk := clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 123456000, time.UTC))
+	public, key, err := ed25519.GenerateKey(rand.Reader)
+	require.NoError(t, err)
+	return &bench{
+		pool: db.Pool("jobs"), owner: db.OwnerPool("jobs"), clock: clk, public: public, key: key,
+		log:  audit.NewLog(clk, id.NewSource(clk, rand.Reader), "jobs"),
+		file: audit.NewFile(filepath.Join(t.TempDir(), "heads", "jobs.jsonl")),
+	}
+}
+
+func (b *bench) sealer(t *testing.T) *audit.Sealer {
+	t.Helper()
+	s, err := audit.NewSealer(audit.SealerConfig{
+		Service: "jobs", Pool: b.pool, Clock: b.clock, Log: slog.New(slog.DiscardHandler), Key: b.key, KeyID: keyID, Keep: b.file,
+	})
+	require.NoError(t, err)
+	return s
+}
+
+func (b *bench) trust(t *testing.T) audit.Trust {
+	t.Helper()
+	outside, err := b.file.Checkpoints()
+	require.NoError(t, err)
+	return audit.Trust{Service: "jobs", Keys: map[string]ed25519.PublicKey{keyID: b.public}, Outside: outside}
+}
+
+func (b *bench) record(ctx context.Context, t *testing.T, entries ...audit.Entry) {
+	t.Helper()
+	require.NoError(t, pg.InTx(ctx, b.pool, func(ctx context.Context, tx pgx.Tx) error {
+		for _, e := range entries {
+			if err := b.log.Record(ctx, tx, e); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+}
+
+// filled is a log of rounds of five rows, each round under a head of its own.
+func filled(t *testing.T, rounds int) *bench {
+	t.Helper()
+	b := setup(t)
+	s := b.sealer(t)
+	for round := range rounds {
+		for i := range 5 {
+			b.record(t.Context(), t, audit.Entry{
+				Action: "job.stop", TargetKind: "job", TargetID: fmt.Sprintf("job_%d_%d", round, i),
+				Before: map[string]any{"state": "running"}, After: map[string]any{"state": "stopping", "n": i},
+			})
+		}
+		n, err := s.RunOnce(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 5, n)
+	}
+	return b
+}
+
+func TestARowTellsWhoDidWhat(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	user := authn.NewContext(obs.WithRequestID(t.Context(), "req_1"), &authn.Caller{
+		Kind: authn.KindUser, Subject: "usr_1", Username: "ada", SessionID: "ses_1", ClientAddr: "192.0.2.1",
+	})
+	b.record(user, t, audit.Entry{
+		Action: "token.create", TargetKind: "token", TargetID: "tok_1",
+		After: struct {
+			Name  string
+			Token secret.String
+		}{"<ci>", secret.New("hunter2")},
+	})
+	b.clock.Advance(time.Second)
+	b.record(t.Context(), t, audit.Entry{Action: "job.reap", TargetKind: "job", TargetID: "job_1", Before: json.RawMessage(`{"a":1}`)})
+	b.clock.Advance(time.Second)
+	kept := b.log.Actor(user) // as a job of the queue would keep it
+	b.record(t.Context(), t, audit.Entry{Action: "hardware.set", TargetKind: "config", TargetID: "1", Actor: &kept})
+
+	all, err := audit.List(t.Context(), b.pool, audit.Filter{}, page.Page{Limit: 10})
+	require.NoError(t, err)
+	ada := audit.Actor{Kind: "user", ID: "usr_1", Name: "ada", SessionID: "ses_1", ClientAddr: "192.0.2.1", RequestID: "req_1"}
+	start := b.clock.Now().Add(-2 * time.Second)
+	want := []audit.Row{
+		{Seq: 3, At: start.Add(2 * time.Second), Actor: ada, Action: "hardware.set", TargetKind: "config", TargetID: "1"},
+		{
+			Seq: 2, At: start.Add(time.Second), Actor: audit.Actor{Kind: "service", ID: "jobs"}, Action: "job.reap",
+			TargetKind: "job", TargetID: "job_1", Before: json.RawMessage(`{"a":1}`),
+		},
+		{
+			Seq: 1, At: start, Actor: ada, Action: "token.create", TargetKind: "token", TargetID: "tok_1",
+			After: json.RawMessage(`{"Name":"<ci>","Token":"[redacted]"}`),
+		},
+	}
+	for i := range want {
+		require.NoError(t, id.Check(id.Audit, all[i].ID))
+		want[i].ID = all[i].ID
+	}
+	require.Empty(t, cmp.Diff(want, all))
+	for name, f := range map[string]audit.Filter{
+		"by actor":  {ActorID: "jobs"},
+		"by action": {Action: "job.reap"},
+		"by target": {TargetKind: "job", TargetID: "job_1"},
+		"by time":   {From: start.Add(time.Second), To: start.Add(2 * time.Second)},
+	} {
+		got, err := audit.List(t.Context(), b.pool, f, page.Page{Limit: 10})
+		require.NoError(t, err, name)
+		require.Empty(t, cmp.Diff(want[1:2], got), name)
+	}
+	got, err := audit.List(t.Context(), b.pool, audit.Filter{}, page.Page{Limit: 1, Offset: 1})
+	require.NoError(t, err)
+	require.Empty(t, cmp.Diff(want[1:2], got))
+}
+
+func TestAnOversizedStateIsCutDown(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.record(t.Context(), t, audit.Entry{Action: "a", TargetKind: "k", TargetID: "i", After: strings.Repeat("x", audit.MaxState)})
+	all, err := audit.List(t.Context(), b.pool, audit.Filter{}, page.Page{Limit: 10})
+	require.NoError(t, err)
+	require.Less(t, len(all[0].After), 200)
+	require.Contains(t, string(all[0].After), `"bytes":65538`)
+}
+
+func TestNoRowWithoutItsChange(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	boom := errors.New("boom")
+	err := pg.InTx(t.Context(), b.pool, func(ctx context.Context, tx pgx.Tx) error {
+		require.NoError(t, b.log.Record(ctx, tx, audit.Entry{Action: "a", TargetKind: "k", TargetID: "i"}))
+		return boom
+	})
+	require.ErrorIs(t, err, boom)
+	n, err := b.sealer(t).RunOnce(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, n)
+}

@@ -1,0 +1,72 @@
+package audit
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+)
+
+// File keeps signed heads as lines of JSON in a file that only grows.
+type File struct {
+	path string
+	mu   sync.Mutex
+}
+
+// NewFile names the file; it is made with the first head.
+func NewFile(path string) *File { return &File{path: path} }
+
+// Put implements Keeper: the head is on disk when it answers.
+func (f *File) Put(_ context.Context, c Checkpoint) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	line, err := json.Marshal(c)
+	if err != nil {
+		return fmt.Errorf("write a head: %w", err)
+	}
+	if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
+		return fmt.Errorf("make the folder of the heads: %w", err)
+	}
+	out, err := os.OpenFile(f.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("open the file of the heads: %w", err)
+	}
+	// The line break comes first, so that a line cut short by a crash ends here.
+	_, err = out.Write(append([]byte("\n"), line...))
+	if err := errors.Join(err, out.Sync(), out.Close()); err != nil {
+		return fmt.Errorf("keep a head: %w", err)
+	}
+	return nil
+}
+
+// Checkpoints reads all that was kept. A line that a crash cut short is left out.
+func (f *File) Checkpoints() ([]Checkpoint, error) {
+	in, err := os.Open(f.path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open the file of the heads: %w", err)
+	}
+	defer func() { _ = in.Close() }()
+	var out []Checkpoint
+	for lines := bufio.NewReader(in); ; {
+		line, err := lines.ReadBytes('\n')
+		var c Checkpoint
+		if len(bytes.TrimSpace(line)) > 0 && json.Unmarshal(line, &c) == nil {
+			out = append(out, c)
+		}
+		if errors.Is(err, io.EOF) {
+			return out, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read the heads: %w", err)
+		}
+	}
+}

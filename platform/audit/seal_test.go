@@ -1,0 +1,168 @@
+package audit_test
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/signalbox-dev/signalbox/platform/audit"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+)
+
+func TestTheSealerFollowsCommits(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	s := b.sealer(t)
+	// A row that is written first and committed last must not be left out.
+	slow, err := b.pool.Begin(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, b.log.Record(t.Context(), slow, audit.Entry{Action: "slow", TargetKind: "k", TargetID: "i"}))
+	b.record(t.Context(), t, audit.Entry{Action: "fast", TargetKind: "k", TargetID: "i"})
+	n, err := s.RunOnce(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	require.NoError(t, slow.Commit(t.Context()))
+	n, err = s.RunOnce(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	n, err = s.RunOnce(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, n)
+
+	report, err := audit.Verify(t.Context(), b.pool, b.trust(t))
+	require.NoError(t, err)
+	require.Equal(t, audit.Report{Service: "jobs", Sealed: 2, Heads: 4}, report, "two heads, each here and outside")
+}
+
+func TestManySealersMakeOneChain(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	group, ctx := errgroup.WithContext(t.Context())
+	done := make(chan struct{})
+	for range 3 {
+		s := b.sealer(t)
+		group.Go(func() error {
+			for {
+				if _, err := s.RunOnce(ctx); err != nil {
+					return err
+				}
+				select {
+				case <-done:
+					return nil
+				default:
+				}
+			}
+		})
+	}
+	for i := range 40 {
+		b.record(t.Context(), t, audit.Entry{Action: "a", TargetKind: "k", TargetID: "i", After: i})
+	}
+	close(done)
+	require.NoError(t, group.Wait())
+	_, err := b.sealer(t).RunOnce(t.Context())
+	require.NoError(t, err)
+	report, err := audit.Verify(t.Context(), b.pool, b.trust(t))
+	require.NoError(t, err)
+	require.Nil(t, report.Broken)
+	require.EqualValues(t, 40, report.Sealed)
+}
+
+func TestMoreThanABatch(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	entries := make([]audit.Entry, 1203)
+	for i := range entries {
+		entries[i] = audit.Entry{Action: "a", TargetKind: "k", TargetID: "i", After: i}
+	}
+	b.record(t.Context(), t, entries...)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- b.sealer(t).Run(ctx) }()
+	require.Eventually(t, func() bool {
+		report, err := audit.Verify(t.Context(), b.pool, b.trust(t))
+		require.NoError(t, err)
+		require.Nil(t, report.Broken, "sealed rows and waiting rows are both well")
+		return report.Sealed == 1203 && report.Pending == 0
+	}, time.Minute, 20*time.Millisecond)
+	cancel()
+	require.NoError(t, <-ended)
+}
+
+type failing struct{ err error }
+
+func (f *failing) Put(context.Context, audit.Checkpoint) error { return f.err }
+
+func TestAHeadThatCouldNotBeKeptIsKeptLater(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.record(t.Context(), t, audit.Entry{Action: "a", TargetKind: "k", TargetID: "i"})
+	s, err := audit.NewSealer(audit.SealerConfig{
+		Service: "jobs", Pool: b.pool, Clock: b.clock, Log: slog.New(slog.DiscardHandler), Key: b.key, KeyID: keyID,
+		Keep: &failing{errors.New("disk full")},
+	})
+	require.NoError(t, err)
+	_, err = s.RunOnce(t.Context())
+	require.ErrorContains(t, err, "disk full")
+	require.Empty(t, b.trust(t).Outside)
+	n, err := b.sealer(t).RunOnce(t.Context()) // after a restart
+	require.NoError(t, err)
+	require.Zero(t, n)
+	require.Len(t, b.trust(t).Outside, 1)
+}
+
+func TestALineCutShortHidesNoOther(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "heads.jsonl")
+	file := audit.NewFile(path)
+	require.NoError(t, file.Put(t.Context(), audit.Checkpoint{Service: "jobs", Position: 1}))
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	require.NoError(t, err)
+	_, err = f.WriteString("\n{\"service\":\"jo")
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	require.NoError(t, file.Put(t.Context(), audit.Checkpoint{Service: "jobs", Position: 2}))
+	heads, err := file.Checkpoints()
+	require.NoError(t, err)
+	require.Len(t, heads, 2)
+	require.EqualValues(t, 2, heads[1].Position)
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+}
+
+func TestASealerNeedsItsParts(t *testing.T) {
+	t.Parallel()
+	for _, cfg := range []audit.SealerConfig{
+		{}, {Service: "jobs", KeyID: "k", Key: ed25519.PrivateKey("short"), Keep: &failing{}},
+		{Service: "jobs", Key: make(ed25519.PrivateKey, ed25519.PrivateKeySize), Keep: &failing{}},
+		{Service: "jobs", Key: make(ed25519.PrivateKey, ed25519.PrivateKeySize), KeyID: "k"},
+	} {
+		_, err := audit.NewSealer(cfg)
+		require.Error(t, err)
+	}
+}
+
+// The sealer runs as the server's role, which may not edit what it sealed.
+func TestTheServersRoleCannotTamper(t *testing.T) {
+	t.Parallel()
+	b := filled(t, 1)
+	for _, sql := range []string{
+		`UPDATE audit SET action = 'x'`, `DELETE FROM audit`, `UPDATE audit_seal SET audit_id = 'x'`, `DELETE FROM audit_seal`,
+		`UPDATE audit_checkpoint SET key_id = 'x'`, `DELETE FROM audit_checkpoint`, `TRUNCATE audit`,
+	} {
+		err := pg.InTx(t.Context(), b.pool, func(ctx context.Context, tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, sql)
+			return err
+		})
+		require.ErrorContains(t, err, "permission denied", sql)
+	}
+}

@@ -1,0 +1,241 @@
+package audit
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/signalbox-dev/signalbox/platform/pg"
+)
+
+// Trust is what a verification believes.
+type Trust struct {
+	Service string
+	Keys    map[string]ed25519.PublicKey // by key id, old ones included
+	// Outside are the heads kept outside the database. Without them a cut end
+	// cannot be told from rows that never were.
+	Outside []Checkpoint
+}
+
+// Report is what a verification found.
+type Report struct {
+	Service string
+	Sealed  int64  // rows in the chain
+	Pending int64  // rows that wait for the sealer
+	Heads   int    // signed heads that were checked
+	Broken  *Break // nil: all is as it was written
+}
+
+// Break is the first place where the log is not what was written.
+type Break struct {
+	// Position is where in the chain, and Through where the doubt ends: the same,
+	// unless hashes were rewritten between two signed heads. 0: not in the chain.
+	Position, Through int64
+	AuditID           string // the row, where one can be named
+	Reason            string // a sentence
+}
+
+// Verify checks the whole log of the schema in one snapshot.
+func Verify(ctx context.Context, db pg.Beginner, trust Trust) (Report, error) {
+	var report Report
+	opts := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
+	err := pg.InTxWith(ctx, db, opts, func(ctx context.Context, tx pgx.Tx) (err error) {
+		report, err = VerifyTx(ctx, tx, trust)
+		return err
+	})
+	return report, err
+}
+
+// VerifyTx checks what tx sees.
+func VerifyTx(ctx context.Context, tx pgx.Tx, trust Trust) (Report, error) {
+	heads, err := allHeads(ctx, tx, trust)
+	if err != nil {
+		return Report{}, err
+	}
+	v := &verifier{trust: trust, heads: heads, hash: genesis(), report: Report{Service: trust.Service}}
+	if err := v.chain(ctx, tx); err != nil {
+		return Report{}, err
+	}
+	if v.report.Broken == nil {
+		v.tail()
+	}
+	if err := v.loose(ctx, tx); err != nil {
+		return Report{}, err
+	}
+	v.report.Sealed = v.position
+	return v.report, nil
+}
+
+// allHeads are those of the database and those from outside, in chain order.
+func allHeads(ctx context.Context, q pg.Querier, trust Trust) ([]Checkpoint, error) {
+	rows, err := q.Query(ctx, `SELECT position, previous, hash, at, key_id, signature FROM audit_checkpoint ORDER BY position`)
+	if err != nil {
+		return nil, fmt.Errorf("read the heads: %w", err)
+	}
+	heads, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (Checkpoint, error) {
+		c := Checkpoint{Service: trust.Service}
+		return c, r.Scan(&c.Position, &c.Previous, &c.Hash, &c.At, &c.KeyID, &c.Signature)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the heads: %w", err)
+	}
+	for _, c := range trust.Outside {
+		if c.Service == trust.Service {
+			heads = append(heads, c)
+		}
+	}
+	slices.SortStableFunc(heads, func(a, b Checkpoint) int { return cmp.Compare(a.Position, b.Position) })
+	return heads, nil
+}
+
+// verifier walks the chain from its first row.
+type verifier struct {
+	trust    Trust
+	heads    []Checkpoint // those still ahead
+	position int64        // the last good one
+	hash     []byte
+	signed   int64 // the last position that a head vouches for
+	report   Report
+}
+
+func (v *verifier) fail(b Break) {
+	if v.report.Broken == nil {
+		b.Through = max(b.Through, b.Position)
+		v.report.Broken = &b
+	}
+}
+
+// seal is a link as it is stored; row is nil if the row is gone.
+type seal struct {
+	position int64
+	auditID  string
+	hash     []byte
+	row      *Row
+}
+
+func (v *verifier) chain(ctx context.Context, q pg.Querier) error {
+	for {
+		seals, err := nextSeals(ctx, q, v.position)
+		if err != nil {
+			return err
+		}
+		for _, s := range seals {
+			if v.step(s); v.report.Broken != nil {
+				return nil
+			}
+		}
+		if len(seals) < batch {
+			return nil
+		}
+	}
+}
+
+// step takes one link; it leaves position at the last good one.
+func (v *verifier) step(s seal) {
+	want := v.position + 1
+	switch {
+	case s.position != want:
+		v.fail(Break{Position: want, Through: s.position - 1, Reason: "the seal of this row was deleted"})
+	case s.row == nil:
+		v.fail(Break{Position: want, AuditID: s.auditID, Reason: "the row was deleted"})
+	case !bytes.Equal(link(v.trust.Service, want, v.hash, s.auditID, s.row), s.hash):
+		v.fail(Break{Position: want, AuditID: s.auditID, Reason: "the row or its seal was edited or moved"})
+	default:
+		v.vouched(s)
+	}
+}
+
+// vouched compares a good link with the heads at its position.
+func (v *verifier) vouched(s seal) {
+	for len(v.heads) > 0 && v.heads[0].Position <= s.position {
+		head := v.heads[0]
+		v.heads = v.heads[1:]
+		v.report.Heads++
+		switch {
+		case !head.Valid(v.trust.Keys):
+			v.fail(Break{Position: head.Position, Reason: "the signature of the head is not of a known key, or the head was edited"})
+			return
+		case !bytes.Equal(head.Hash, s.hash):
+			v.fail(Break{Position: v.signed + 1, Through: s.position, Reason: "rows and seals were rewritten: the signed head differs"})
+			return
+		case head.Position != v.signed && head.Previous != v.signed:
+			v.fail(Break{Position: head.Previous, Reason: "the signed head of this row was deleted"})
+			return
+		}
+		v.signed = head.Position
+	}
+	v.position, v.hash = s.position, s.hash
+}
+
+// tail looks at what lies beyond the last link.
+func (v *verifier) tail() {
+	last := v.position
+	for _, head := range v.heads {
+		v.report.Heads++
+		if head.Valid(v.trust.Keys) {
+			v.fail(Break{Position: last + 1, Through: head.Position, Reason: "the end of the log was cut off"})
+			return
+		}
+		v.fail(Break{Position: head.Position, Reason: "the signature of the head is not of a known key, or the head was edited"})
+	}
+	if v.signed < last {
+		v.fail(Break{Position: v.signed + 1, Through: last, Reason: "these rows are sealed under no signed head"})
+	}
+}
+
+// loose looks for rows beside the chain: written around it, or deleted before
+// they were sealed.
+func (v *verifier) loose(ctx context.Context, q pg.Querier) error {
+	if err := q.QueryRow(ctx, `SELECT count(*) FROM audit_pending`).Scan(&v.report.Pending); err != nil {
+		return fmt.Errorf("count the rows that wait: %w", err)
+	}
+	for _, look := range []struct{ sql, reason string }{
+		{`SELECT p.audit_id FROM audit_pending p LEFT JOIN audit a ON a.id = p.audit_id WHERE a.id IS NULL ORDER BY p.seq LIMIT 1`,
+			"the row was deleted before it was sealed"},
+		{`SELECT a.id FROM audit a WHERE NOT EXISTS (SELECT 1 FROM audit_seal s WHERE s.audit_id = a.id)
+			AND NOT EXISTS (SELECT 1 FROM audit_pending p WHERE p.audit_id = a.id) ORDER BY a.seq LIMIT 1`,
+			"the row stands outside the chain"},
+	} {
+		var auditID string
+		err := q.QueryRow(ctx, look.sql).Scan(&auditID)
+		if errors.Is(err, pgx.ErrNoRows) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("look for rows beside the chain: %w", err)
+		}
+		v.fail(Break{AuditID: auditID, Reason: look.reason})
+	}
+	return nil
+}
+
+func nextSeals(ctx context.Context, q pg.Querier, after int64) ([]seal, error) {
+	rows, err := q.Query(ctx, `SELECT s.position, s.audit_id, s.hash, a.id IS NOT NULL FROM audit_seal s LEFT JOIN audit a ON a.id = s.audit_id
+		WHERE s.position > $1 ORDER BY s.position LIMIT $2`, after, batch)
+	if err != nil {
+		return nil, fmt.Errorf("read the chain: %w", err)
+	}
+	seals, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (s seal, err error) {
+		var there bool
+		if err = r.Scan(&s.position, &s.auditID, &s.hash, &there); there {
+			s.row = &Row{}
+		}
+		return s, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the chain: %w", err)
+	}
+	byID := make(map[string]*Row, len(seals))
+	ids := make([]string, 0, len(seals))
+	for _, s := range seals {
+		byID[s.auditID] = s.row
+		ids = append(ids, s.auditID)
+	}
+	return seals, fill(ctx, q, ids, byID)
+}
