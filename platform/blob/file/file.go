@@ -1,0 +1,220 @@
+// Package file keeps objects in one folder that every process of the installation
+// sees. The object a/b lies in the folder "a/b@" as a file that is named by its
+// SHA-256 and holds exactly its bytes. A new object is written aside, synced, and
+// put in place by renaming its folder, which the file system does wholly or not at
+// all and never over another object.
+package file
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path"
+	"time"
+
+	"github.com/signalbox-dev/signalbox/platform/blob"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+const (
+	mark     = "@" // ends the name of an object's folder; no key has it
+	aside    = ".aside"
+	staleFor = 24 * time.Hour // after this an upload aside was left by a crash
+	tries    = 5
+)
+
+// Config is what a Store needs.
+type Config struct {
+	Root       string        // an absolute folder, made where it is missing
+	SigningKey secret.String // empty: one is made and kept in Root
+	Limit      int64         // bytes of the largest object
+	PublicURL  func() string // base of signed URLs, known once the gateway listens
+	Clock      clock.Clock
+	IDs        *id.Source // of requests that come without one
+	Log        *slog.Logger
+}
+
+// Store implements blob.Store over a folder.
+type Store struct {
+	config Config
+	root   *os.Root
+	key    []byte
+}
+
+// Open makes the folder ready. Close must be called at the end.
+func Open(cfg Config) (*Store, error) {
+	if err := os.MkdirAll(cfg.Root, 0o700); err != nil {
+		return nil, fmt.Errorf("open blob folder: %w", err)
+	}
+	root, err := os.OpenRoot(cfg.Root)
+	if err != nil {
+		return nil, fmt.Errorf("open blob folder: %w", err)
+	}
+	s := &Store{config: cfg, root: root}
+	if err := s.prepare(); err != nil {
+		return nil, errors.Join(fmt.Errorf("open blob folder %s: %w", cfg.Root, err), root.Close())
+	}
+	return s, nil
+}
+
+// Close lets go of the folder.
+func (s *Store) Close() error { return s.root.Close() }
+
+// Ready answers nil while the folder can be written.
+func (s *Store) Ready(context.Context) error {
+	name := aside + "/ready-" + random()
+	if err := s.root.Mkdir(name, 0o700); err != nil {
+		return fmt.Errorf("blob folder: %w", err)
+	}
+	return s.root.Remove(name)
+}
+
+func (s *Store) prepare() error {
+	if err := s.root.MkdirAll(aside, 0o700); err != nil {
+		return err
+	}
+	if err := s.sweep(); err != nil {
+		return err
+	}
+	key, err := s.signingKey()
+	s.key = key
+	return err
+}
+
+// sweep removes what uploads of crashed processes left; younger ones may be
+// another process's work.
+func (s *Store) sweep() error {
+	entries, err := fs.ReadDir(s.root.FS(), aside)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if s.stale(path.Join(aside, e.Name())) {
+			if err := s.root.RemoveAll(path.Join(aside, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s *Store) stale(name string) bool {
+	newest := time.Time{}
+	err := fs.WalkDir(s.root.FS(), name, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil && info.ModTime().After(newest) {
+			newest = info.ModTime()
+		}
+		return err
+	})
+	return err == nil && clock.Since(s.config.Clock, newest) > staleFor
+}
+
+// Get implements blob.Store.
+func (s *Store) Get(_ context.Context, key string) (io.ReadCloser, blob.Info, error) {
+	f, info, err := s.open(key)
+	if err != nil {
+		return nil, blob.Info{}, err
+	}
+	return blob.Checked(f, info), info, nil
+}
+
+func (s *Store) open(key string) (*os.File, blob.Info, error) {
+	info, err := s.stat(key)
+	if err != nil {
+		return nil, blob.Info{}, err
+	}
+	f, err := s.root.Open(path.Join(key+mark, info.SHA256))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, blob.Info{}, blob.Absent(key) // deleted in between
+	}
+	return f, info, s.failure("open", err)
+}
+
+// Stat implements blob.Store.
+func (s *Store) Stat(_ context.Context, key string) (blob.Info, error) { return s.stat(key) }
+
+func (s *Store) stat(key string) (blob.Info, error) {
+	if err := blob.CheckKey(key); err != nil {
+		return blob.Info{}, err
+	}
+	entries, err := fs.ReadDir(s.root.FS(), key+mark)
+	if errors.Is(err, fs.ErrNotExist) {
+		return blob.Info{}, blob.Absent(key)
+	}
+	if err != nil {
+		return blob.Info{}, s.failure("read", err)
+	}
+	if len(entries) != 1 || !entries[0].Type().IsRegular() {
+		return blob.Info{}, s.failure("read", fmt.Errorf("the folder of %s holds %d entries, want one file", key, len(entries)))
+	}
+	about, err := entries[0].Info()
+	if err != nil {
+		return blob.Info{}, s.failure("read", err)
+	}
+	return blob.Info{Key: key, Size: about.Size(), SHA256: entries[0].Name(), Modified: about.ModTime().UTC()}, nil
+}
+
+// Delete implements blob.Store.
+func (s *Store) Delete(_ context.Context, key string) error {
+	if err := blob.CheckKey(key); err != nil {
+		return err
+	}
+	gone := path.Join(aside, random())
+	err := s.root.Rename(key+mark, gone)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = errors.Join(s.root.RemoveAll(gone), s.syncUp(path.Dir(key)))
+	}
+	for parent := path.Dir(key); parent != "." && s.root.Remove(parent) == nil; parent = path.Dir(parent) {
+	}
+	return s.failure("delete", err)
+}
+
+// sync makes the entries of a folder safe against a loss of power.
+func (s *Store) sync(folder string) error {
+	d, err := s.root.Open(folder)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+func (s *Store) syncUp(folder string) error {
+	for {
+		if err := s.sync(folder); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if folder == "." {
+			return nil
+		}
+		folder = path.Dir(folder)
+	}
+}
+
+func (s *Store) failure(doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fault.New(fault.Dependency, blob.CodeStore, "the object store failed").Wrap(fmt.Errorf("%s blob: %w", doing, err))
+}
+
+func random() string {
+	var raw [12]byte
+	_, _ = rand.Read(raw[:])
+	return hex.EncodeToString(raw[:])
+}

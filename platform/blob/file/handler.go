@@ -1,0 +1,128 @@
+package file
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"path"
+
+	"github.com/signalbox-dev/signalbox/platform/blob"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/obs"
+)
+
+// CodeIncomplete is the code of an upload whose bytes stopped coming.
+const CodeIncomplete = "body_incomplete"
+
+// Handler serves the signed URLs under Prefix.
+func (s *Store) Handler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx := r.Context()
+		requestID := obs.RequestID(ctx)
+		if requestID == "" {
+			requestID = s.config.IDs.New(id.Request)
+			ctx = obs.WithRequestID(ctx, requestID)
+		}
+		h := w.Header()
+		h.Set(fault.HeaderRequestID, requestID)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Content-Security-Policy", "sandbox; default-src 'none'")
+		h.Set("Cache-Control", "private, no-store")
+		if err := s.serve(w, r.WithContext(ctx)); err != nil {
+			s.refuse(ctx, w, err, requestID)
+		}
+	})
+}
+
+func (s *Store) serve(w http.ResponseWriter, r *http.Request) error {
+	switch r.Method {
+	case http.MethodGet:
+		return s.download(w, r)
+	case http.MethodPut:
+		return s.upload(w, r)
+	default:
+		w.Header().Set("Allow", "GET, PUT")
+		return fault.New(fault.MethodNotAllowed, "", "Method Not Allowed")
+	}
+}
+
+func (s *Store) refuse(ctx context.Context, w http.ResponseWriter, err error, requestID string) {
+	if f := fault.From(err); f.Kind == fault.Internal || f.Kind == fault.Dependency {
+		s.config.Log.ErrorContext(ctx, "signed URL failed", "error", err.Error())
+	}
+	fault.Write(w, err, requestID)
+}
+
+func (s *Store) download(w http.ResponseWriter, r *http.Request) error {
+	g, err := s.granted(r)
+	if err != nil {
+		return err
+	}
+	f, info, err := s.open(g.key)
+	if err != nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // only read
+	if info.SHA256 != g.sha256 || info.Size != g.size {
+		return blob.Absent(g.key) // what was signed is gone; this is another object
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/octet-stream")
+	h.Set("Content-Disposition", `attachment; filename="`+path.Base(g.key)+`"`)
+	h.Set("ETag", `"`+info.SHA256+`"`)
+	http.ServeContent(w, r, "", info.Modified, f)
+	return nil
+}
+
+// upload insists on the header Content-Length: net/http reads a request with a
+// transfer encoding as one of unknown length, also if it names a length too, and
+// one with neither as empty. The connection of such a request is not used again.
+func (s *Store) upload(w http.ResponseWriter, r *http.Request) error {
+	if r.ContentLength < 0 || len(r.TransferEncoding) > 0 || r.Header.Get("Content-Length") == "" {
+		w.Header().Set("Connection", "close")
+		return fault.New(fault.Length, "", "Content-Length is required")
+	}
+	g, err := s.granted(r)
+	if err != nil {
+		return err
+	}
+	if r.ContentLength > s.config.Limit {
+		return blob.TooLarge(s.config.Limit)
+	}
+	if r.ContentLength != g.size {
+		return fault.InvalidFields(fault.At(blob.CodeLength, "not the length that was signed", "header", "content-length")).
+			WithCode(blob.CodeLength)
+	}
+	if err := s.Put(r.Context(), g.key, r.Body, g.size, g.sha256); err != nil {
+		return told(err)
+	}
+	return s.stored(w, g)
+}
+
+// told makes an upload that broke off an error of the client.
+func told(err error) error {
+	var known *fault.Error
+	if errors.As(err, &known) || fault.FromContext(err) != nil {
+		return err
+	}
+	return fault.New(fault.Refused, CodeIncomplete, "the body ended early").Wrap(err)
+}
+
+type stored struct {
+	Key    string `json:"key"`
+	Size   int64  `json:"size"`
+	SHA256 string `json:"sha256"`
+}
+
+func (s *Store) stored(w http.ResponseWriter, g grant) error {
+	body, err := json.Marshal(stored{Key: g.key, Size: g.size, SHA256: g.sha256})
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	// The client may be gone; the object is stored either way.
+	_, _ = w.Write(body)
+	return nil
+}

@@ -1,0 +1,286 @@
+package file_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/platform/blob"
+	"github.com/signalbox-dev/signalbox/platform/blob/file"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/obs"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+type reply struct {
+	status int
+	header http.Header
+	body   string
+	code   string
+}
+
+func call(t *testing.T, method, target string, body io.Reader, length int64) reply {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, target, body)
+	require.NoError(t, err)
+	req.ContentLength = length
+	answer, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, answer.Body.Close()) }()
+	raw, err := io.ReadAll(answer.Body)
+	require.NoError(t, err)
+	r := reply{status: answer.StatusCode, header: answer.Header, body: string(raw)}
+	if strings.HasPrefix(answer.Header.Get("Content-Type"), "application/json") && answer.StatusCode != http.StatusOK && method != http.MethodHead {
+		var doc struct {
+			Detail any
+			Code   string
+		}
+		require.NoError(t, json.Unmarshal(raw, &doc), string(raw))
+		require.NotEmpty(t, doc.Detail)
+		r.code = doc.Code
+	}
+	return r
+}
+
+func (r *rig) signPut(t *testing.T, key, body string) string {
+	t.Helper()
+	signed, err := r.SignPut(t.Context(), key, blob.SignOptions{Size: int64(len(body)), SHA256: sum(body)})
+	require.NoError(t, err)
+	return signed.URL
+}
+
+func TestUploadAnswers(t *testing.T) {
+	t.Parallel()
+	r := open(t, nil)
+	const text = "ten bytes!"
+	good := r.signPut(t, "up/a", text)
+	for name, c := range map[string]struct {
+		target, body string
+		length       int64
+		status       int
+		code         string
+	}{
+		"chunked":         {good, text, -1, 411, ""},
+		"over the limit":  {good, strings.Repeat("x", limit+1), limit + 1, 413, blob.CodeTooLarge},
+		"longer":          {good, text + "x", 11, 422, blob.CodeLength},
+		"shorter":         {good, "x", 1, 422, blob.CodeLength},
+		"other bytes":     {good, "TEN BYTES!", 10, 422, blob.CodeDigest},
+		"no signature":    {r.server.URL + "/api/blobs/up/a", text, 10, 401, file.CodeUnsigned},
+		"bad signature":   {good + "0", text, 10, 403, file.CodeSignature},
+		"escaped key":     {strings.Replace(good, "/up/a", "/up%2Fa", 1), text, 10, 403, file.CodeSignature},
+		"dot segments":    {strings.Replace(good, "/up/a", "/x/../up/a", 1), text, 10, 403, file.CodeSignature},
+		"broken escaping": {good + "&%zz", text, 10, 403, file.CodeSignature},
+		"semicolon":       {good + ";x=1", text, 10, 403, file.CodeSignature},
+	} {
+		got := call(t, http.MethodPut, c.target, strings.NewReader(c.body), c.length)
+		require.Equal(t, c.status, got.status, "%s: %s", name, got.body)
+		require.Equal(t, c.code, got.code, name)
+		require.Regexp(t, `^req_[0-9a-z]{26}$`, got.header.Get("X-Request-Id"), name)
+		_, err := r.Stat(t.Context(), "up/a")
+		require.True(t, fault.HasCode(err, blob.CodeAbsent), name)
+	}
+	got := call(t, http.MethodPut, good, strings.NewReader(text), 10)
+	require.Equal(t, http.StatusOK, got.status, got.body)
+	require.JSONEq(t, fmt.Sprintf(`{"key":"up/a","size":10,"sha256":%q}`, sum(text)), got.body)
+	again := call(t, http.MethodPut, good, strings.NewReader(text), 10)
+	require.Equal(t, got.body, again.body)
+	wrong := call(t, http.MethodPut, good, strings.NewReader("TEN BYTES!"), 10)
+	require.Equal(t, http.StatusUnprocessableEntity, wrong.status)
+	require.Empty(t, r.log.String(), "what a client gets wrong is not the log's matter")
+}
+
+func TestADigestMismatchNamesTheBody(t *testing.T) {
+	t.Parallel()
+	r := open(t, nil)
+	got := call(t, http.MethodPut, r.signPut(t, "a", "right"), strings.NewReader("wrong"), 5)
+	require.JSONEq(t, `{"detail":[{"type":"digest_mismatch","loc":["body"],"msg":"the bytes do not have the announced SHA-256"}],
+		"code":"digest_mismatch"}`, got.body)
+}
+
+func TestTheKeyWithAnotherObjectIsAConflict(t *testing.T) {
+	t.Parallel()
+	r := open(t, nil)
+	late := r.signPut(t, "a", "second")
+	r.put(t, "a", "first!")
+	got := call(t, http.MethodPut, late, strings.NewReader("second"), 6)
+	require.Equal(t, http.StatusConflict, got.status)
+	require.Equal(t, blob.CodeDiffers, got.code)
+}
+
+func TestDownloadAnswers(t *testing.T) {
+	t.Parallel()
+	r := open(t, nil)
+	r.put(t, "a/page.html", "<script>alert(1)</script>")
+	signed, err := r.SignGet(t.Context(), "a/page.html", 0)
+	require.NoError(t, err)
+	got := call(t, http.MethodGet, signed.URL, nil, 0)
+	require.Equal(t, http.StatusOK, got.status)
+	require.Equal(t, "application/octet-stream", got.header.Get("Content-Type"))
+	require.Equal(t, `attachment; filename="page.html"`, got.header.Get("Content-Disposition"))
+	require.Equal(t, "sandbox; default-src 'none'", got.header.Get("Content-Security-Policy"))
+	require.Equal(t, "nosniff", got.header.Get("X-Content-Type-Options"))
+	require.Equal(t, `"`+sum("<script>alert(1)</script>")+`"`, got.header.Get("Etag"))
+
+	require.NoError(t, r.Delete(t.Context(), "a/page.html"))
+	r.put(t, "a/page.html", "another object under that key")
+	require.Equal(t, http.StatusNotFound, call(t, http.MethodGet, signed.URL, nil, 0).status, "the signature is for the bytes, not the name")
+
+	head := call(t, http.MethodHead, signed.URL, nil, 0)
+	require.Equal(t, http.StatusMethodNotAllowed, head.status)
+	require.Equal(t, "GET, PUT", head.header.Get("Allow"))
+}
+
+func TestASignatureEndsWithItsTimeOnTheInjectedClock(t *testing.T) {
+	t.Parallel()
+	clk := clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 999_000_000, time.UTC))
+	r := open(t, func(c *file.Config) { c.Clock = clk })
+	r.put(t, "a", "text")
+	signed, err := r.SignGet(t.Context(), "a", time.Hour)
+	require.NoError(t, err)
+	require.Equal(t, "2026-11-21T03:15:00Z", signed.ExpiresAt.Format(time.RFC3339Nano))
+	clk.Advance(15*time.Minute - time.Second)
+	require.Equal(t, http.StatusOK, call(t, http.MethodGet, signed.URL, nil, 0).status)
+	clk.Advance(time.Second)
+	got := call(t, http.MethodGet, signed.URL, nil, 0)
+	require.Equal(t, http.StatusForbidden, got.status)
+	require.Equal(t, file.CodeExpired, got.code)
+	got = call(t, http.MethodGet, signed.URL+"0", nil, 0)
+	require.Equal(t, file.CodeSignature, got.code, "a forged one does not learn whether it is late")
+}
+
+func TestSigningKeys(t *testing.T) {
+	t.Parallel()
+	r := open(t, nil)
+	r.put(t, "a", "text")
+	signed, err := r.SignGet(t.Context(), "a", 0)
+	require.NoError(t, err)
+	path := func(base string) string {
+		u, err := url.Parse(signed.URL)
+		require.NoError(t, err)
+		return base + u.RequestURI()
+	}
+	peer := open(t, func(c *file.Config) { c.Root = r.root })
+	require.Equal(t, http.StatusOK, call(t, http.MethodGet, path(peer.server.URL), nil, 0).status, "processes share the key through the folder")
+	other := open(t, func(c *file.Config) { c.Root, c.SigningKey = r.root, secret.New(strings.Repeat("k", 32)) })
+	require.Equal(t, http.StatusForbidden, call(t, http.MethodGet, path(other.server.URL), nil, 0).status)
+
+	info, err := os.Stat(filepath.Join(r.root, ".signing-key"))
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+	_, err = file.Open(file.Config{Root: t.TempDir(), SigningKey: secret.New("short"), Clock: clock.Real()})
+	require.ErrorContains(t, err, "at least 32 characters")
+	damaged := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(damaged, ".signing-key"), nil, 0o600))
+	_, err = file.Open(file.Config{Root: damaged, Clock: clock.Real()})
+	require.ErrorContains(t, err, "is damaged")
+}
+
+func TestTheRequestIDOfTheGatewayIsKept(t *testing.T) {
+	t.Parallel()
+	r := open(t, nil)
+	handler := r.Handler()
+	r.server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		handler.ServeHTTP(w, q.WithContext(obs.WithRequestID(q.Context(), "req_from_gateway")))
+	})
+	got := call(t, http.MethodGet, r.server.URL+"/api/blobs/a", nil, 0)
+	require.Equal(t, http.StatusUnauthorized, got.status)
+	require.Equal(t, "req_from_gateway", got.header.Get("X-Request-Id"))
+}
+
+func TestAFailedStoreIs502AndLogged(t *testing.T) {
+	t.Parallel()
+	r := open(t, nil)
+	target := r.signPut(t, "a", "text")
+	require.NoError(t, os.RemoveAll(filepath.Join(r.root, ".aside")))
+	got := call(t, http.MethodPut, target, strings.NewReader("text"), 4)
+	require.Equal(t, http.StatusBadGateway, got.status)
+	require.Equal(t, blob.CodeStore, got.code)
+	require.NotContains(t, got.body, r.root)
+	require.Contains(t, r.log.String(), "signed URL failed")
+}
+
+// Requests that no client library writes: the bytes go over a bare connection.
+func TestFraming(t *testing.T) {
+	t.Parallel()
+	r := open(t, nil)
+	u, err := url.Parse(r.signPut(t, "raw", "text"))
+	require.NoError(t, err)
+	const second = "GET /second HTTP/1.1\r\nHost: h\r\n\r\n"
+	for name, c := range map[string]struct {
+		framing, body string
+		status        int
+		closes        bool
+	}{
+		"neither":               {"", second, 411, true},
+		"both":                  {"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n", "4\r\ntext\r\n0\r\n\r\n" + second, 411, true},
+		"both, the other order": {"Transfer-Encoding: chunked\r\nContent-Length: 4\r\n", "4\r\ntext\r\n0\r\n\r\n" + second, 411, true},
+		"chunked":               {"Transfer-Encoding: chunked\r\n", "4\r\ntext\r\n0\r\n\r\n", 411, true},
+		"two lengths":           {"Content-Length: 4\r\nContent-Length: 5\r\n", "text" + second, 400, true},
+		"negative":              {"Content-Length: -4\r\n", "text", 400, true},
+		"not a number":          {"Content-Length: 0x4\r\n", "text", 400, true},
+		"other coding":          {"Transfer-Encoding: gzip\r\n", "text", 501, true},
+		"cut off":               {"Content-Length: 4\r\n", "te", 400, false},
+		"right":                 {"Content-Length: 4\r\n", "text", 200, false},
+	} {
+		request := "PUT " + u.RequestURI() + " HTTP/1.1\r\nHost: h\r\n" + c.framing + "\r\n" + c.body
+		answers := raw(t, u.Host, request, c.closes)
+		require.Len(t, answers, 1, "%s: one request, one answer", name)
+		require.Equal(t, c.status, answers[0], name)
+		_, err := r.Stat(t.Context(), "raw")
+		require.Equal(t, c.status == http.StatusOK, err == nil, name)
+		require.NoError(t, r.Delete(t.Context(), "raw"))
+	}
+}
+
+// raw sends the bytes and answers the status of every response on the connection.
+// Unless the server is to end the connection itself, its end is sent first.
+func raw(t *testing.T, addr, request string, serverCloses bool) []int {
+	t.Helper()
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", addr)
+	require.NoError(t, err)
+	defer conn.Close() //nolint:errcheck // the server may have closed it
+	require.NoError(t, conn.SetDeadline(time.Now().Add(20*time.Second)))
+	_, err = conn.Write([]byte(request))
+	require.NoError(t, err)
+	if !serverCloses {
+		tcp, ok := conn.(*net.TCPConn)
+		require.True(t, ok)
+		require.NoError(t, tcp.CloseWrite())
+	}
+	var statuses []int
+	for in := bufio.NewReader(conn); ; {
+		answer, err := http.ReadResponse(in, nil)
+		if err != nil {
+			require.NotErrorIs(t, err, os.ErrDeadlineExceeded)
+			return statuses
+		}
+		statuses = append(statuses, answer.StatusCode)
+		_, err = io.Copy(io.Discard, answer.Body)
+		require.NoError(t, err)
+	}
+}
+
+func TestAClientThatGoesAwayLeavesNothing(t *testing.T) {
+	t.Parallel()
+	r := open(t, nil)
+	u, err := url.Parse(r.signPut(t, "raw", strings.Repeat("x", 1<<20)))
+	require.NoError(t, err)
+	head := "PUT " + u.RequestURI() + " HTTP/1.1\r\nHost: h\r\nContent-Length: 1048576\r\n\r\n"
+	require.Equal(t, []int{http.StatusBadRequest}, raw(t, u.Host, head+strings.Repeat("x", 1000), false))
+	left, err := os.ReadDir(filepath.Join(r.root, ".aside"))
+	require.NoError(t, err)
+	require.Empty(t, left)
+	require.NotContains(t, r.log.String(), "signed URL failed")
+}

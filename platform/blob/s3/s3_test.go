@@ -1,0 +1,150 @@
+package s3_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/platform/blob"
+	"github.com/signalbox-dev/signalbox/platform/blob/blobtest"
+	"github.com/signalbox-dev/signalbox/platform/blob/s3"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/conf"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+const limit = 8 << 20
+
+var _ blob.Store = (*s3.Store)(nil)
+
+func open(t *testing.T, settings conf.S3, transport http.RoundTripper) *s3.Store {
+	t.Helper()
+	store, err := s3.Open(s3.Config{S3: settings, Limit: limit, Clock: clock.Real(), Transport: transport})
+	require.NoError(t, err)
+	return store
+}
+
+func TestOnVersityGW(t *testing.T) {
+	t.Parallel()
+	gateway := blobtest.StartGateway(t)
+	var buckets atomic.Int32
+	bucket := func(t *testing.T) conf.S3 {
+		t.Helper()
+		return gateway.Bucket(t, fmt.Sprintf("bucket-%d", buckets.Add(1)))
+	}
+	t.Run("contract", func(t *testing.T) {
+		t.Parallel()
+		blobtest.Run(t, func(t *testing.T) blobtest.Fixture {
+			t.Helper()
+			return blobtest.Fixture{Store: open(t, bucket(t), nil), Limit: limit, FirstCounts: true}
+		})
+	})
+	t.Run("ready", func(t *testing.T) {
+		t.Parallel()
+		settings := bucket(t)
+		require.NoError(t, open(t, settings, nil).Ready(t.Context()))
+		settings.Bucket = "nowhere"
+		require.ErrorContains(t, open(t, settings, nil).Ready(t.Context()), "there is no bucket nowhere")
+	})
+	t.Run("wrong credential", func(t *testing.T) {
+		t.Parallel()
+		settings := bucket(t)
+		settings.SecretKey = secret.New("wrong-wrong-wrong")
+		_, err := open(t, settings, nil).Stat(t.Context(), "a")
+		require.True(t, fault.Is(err, fault.Dependency), "%v", err)
+		require.NotContains(t, err.Error(), "wrong-wrong-wrong")
+	})
+	t.Run("forgetful server", func(t *testing.T) { t.Parallel(); forgetful(t, bucket(t)) })
+	t.Run("object swapped", func(t *testing.T) { t.Parallel(); swapped(t, bucket(t)) })
+}
+
+func sum(body []byte) string {
+	s := sha256.Sum256(body)
+	return hex.EncodeToString(s[:])
+}
+
+// amnesiac is a server that does not tell the checksum it was given.
+type amnesiac struct {
+	http.RoundTripper
+	reads atomic.Int32
+}
+
+func (a *amnesiac) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodGet {
+		a.reads.Add(1)
+	}
+	answer, err := a.RoundTripper.RoundTrip(r)
+	if err == nil {
+		answer.Header.Del("X-Amz-Checksum-Sha256")
+	}
+	return answer, err
+}
+
+func forgetful(t *testing.T, settings conf.S3) {
+	t.Helper()
+	server := &amnesiac{RoundTripper: &http.Transport{DisableKeepAlives: true}}
+	store := open(t, settings, server)
+	body := bytes.Repeat([]byte("abc"), 1000)
+	require.NoError(t, store.Put(t.Context(), "a", bytes.NewReader(body), 3000, sum(body)))
+	for range 3 {
+		info, err := store.Stat(t.Context(), "a")
+		require.NoError(t, err)
+		require.Equal(t, sum(body), info.SHA256)
+	}
+	require.Equal(t, int32(1), server.reads.Load(), "the object is read once")
+	other := []byte("others")
+	require.NoError(t, store.Delete(t.Context(), "a"))
+	require.NoError(t, store.Put(t.Context(), "a", bytes.NewReader(other), 6, sum(other)))
+	info, err := store.Stat(t.Context(), "a")
+	require.NoError(t, err)
+	require.Equal(t, sum(other), info.SHA256, "another object under the key is not mixed up with it")
+}
+
+// An object that somebody with access to the bucket replaces shows its own digest.
+func swapped(t *testing.T, settings conf.S3) {
+	t.Helper()
+	store := open(t, settings, nil)
+	body, other := []byte("weights"), []byte("poisons")
+	require.NoError(t, store.Put(t.Context(), "m", bytes.NewReader(body), 7, sum(body)))
+	reader, _, err := store.Get(t.Context(), "m")
+	require.NoError(t, err)
+	got, err := io.ReadAll(reader)
+	require.NoError(t, err)
+	require.Equal(t, body, got)
+	require.NoError(t, reader.Close())
+	require.NoError(t, store.Delete(t.Context(), "m"))
+	require.NoError(t, store.Put(t.Context(), "m", bytes.NewReader(other), 7, sum(other)))
+	info, err := store.Stat(t.Context(), "m")
+	require.NoError(t, err)
+	require.Equal(t, sum(other), info.SHA256)
+}
+
+func TestAnAbsentServerIsAFailedDependency(t *testing.T) {
+	t.Parallel()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, listener.Close())
+	store := open(t, conf.S3{
+		Endpoint: listener.Addr().String(), Bucket: "bucket", Region: "us-east-1", AccessKey: "a", SecretKey: secret.New("s"), Plaintext: true,
+	}, nil)
+	ctx, cancel := context.WithTimeout(t.Context(), 5e9)
+	defer cancel()
+	_, err = store.Stat(ctx, "a")
+	require.True(t, fault.Is(err, fault.Dependency) || fault.Is(err, fault.Unavailable), "%v", err)
+}
+
+func TestOpenRefusesABadEndpoint(t *testing.T) {
+	t.Parallel()
+	_, err := s3.Open(s3.Config{S3: conf.S3{Endpoint: "http://h/path"}})
+	require.ErrorContains(t, err, "open S3 client")
+}

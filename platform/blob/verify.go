@@ -1,0 +1,124 @@
+package blob
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+)
+
+// Verifier is a reader that gives exactly Size bytes with the digest SHA256 or an
+// error. The last bytes come only after the digest was found right, so a consumer
+// that has them all has the right ones.
+type Verifier struct {
+	from io.Reader
+	want string
+	hash hash.Hash
+	left int64
+	err  error
+	// broken is the error of the reader behind, if that was what went wrong.
+	broken error
+}
+
+// NewVerifier wraps r. size and sha256 must have passed CheckContent.
+func NewVerifier(r io.Reader, size int64, sha256Hex string) *Verifier {
+	v := &Verifier{from: r, want: sha256Hex, hash: sha256.New(), left: size}
+	if size == 0 {
+		v.finish()
+	}
+	return v
+}
+
+// Read implements io.Reader.
+func (v *Verifier) Read(p []byte) (int, error) {
+	if v.err != nil || len(p) == 0 {
+		return 0, v.err
+	}
+	n, err := v.from.Read(p[:min(int64(len(p)), v.left)])
+	v.hash.Write(p[:n])
+	v.left -= int64(n)
+	switch {
+	case v.left == 0:
+		// Bytes and the end may come together; what comes later is looked for here.
+		if v.finish(); v.err != io.EOF { //nolint:errorlint // set by finish, never wrapped
+			return 0, v.err
+		}
+		return n, nil
+	case errors.Is(err, io.EOF):
+		v.err = mismatch(CodeLength, fmt.Sprintf("%d bytes are missing", v.left))
+	case err != nil:
+		v.err, v.broken = fmt.Errorf("read the bytes to store: %w", err), err
+	}
+	if v.err != nil {
+		return 0, v.err
+	}
+	return n, nil
+}
+
+// Err is what the reading ended with, nil before that or after the right bytes.
+func (v *Verifier) Err() error {
+	if v.err == io.EOF { //nolint:errorlint // set by finish, never wrapped
+		return nil
+	}
+	return v.err
+}
+
+// Broken is the error of the reader behind, nil if that is not what failed.
+func (v *Verifier) Broken() error { return v.broken }
+
+func (v *Verifier) finish() {
+	var more [1]byte
+	for {
+		n, err := v.from.Read(more[:])
+		if n > 0 {
+			v.err = mismatch(CodeLength, "there are more bytes than announced")
+			return
+		}
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			v.err, v.broken = fmt.Errorf("read the bytes to store: %w", err), err
+			return
+		}
+	}
+	if hex.EncodeToString(v.hash.Sum(nil)) != v.want {
+		v.err = mismatch(CodeDigest, "the bytes do not have the announced SHA-256")
+		return
+	}
+	v.err = io.EOF
+}
+
+func mismatch(code, msg string) error {
+	return fault.InvalidFields(fault.At(code, msg, "body")).WithCode(code)
+}
+
+// Changed is the error for stored bytes that are not the ones that were stored.
+func Changed(key string, cause error) error {
+	return fault.New(fault.Dependency, CodeStore, "the stored bytes of %s have changed", key).Wrap(cause)
+}
+
+// Checked is an open object: reading to the end fails if the bytes have changed.
+func Checked(body io.ReadCloser, info Info) io.ReadCloser {
+	return &checked{verify: NewVerifier(body, info.Size, info.SHA256), body: body, key: info.Key}
+}
+
+type checked struct {
+	verify *Verifier
+	body   io.Closer
+	key    string
+}
+
+func (c *checked) Read(p []byte) (int, error) {
+	n, err := c.verify.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) && c.verify.Broken() == nil {
+		err = Changed(c.key, err)
+	}
+	return n, err
+}
+
+func (c *checked) Close() error { return c.body.Close() }
