@@ -19,7 +19,7 @@ type encoding []byte
 
 func (e encoding) bytes(b []byte) encoding {
 	e = append(e, 1)
-	e = binary.BigEndian.AppendUint32(e, uint32(len(b))) //nolint:gosec // states are bounded
+	e = binary.BigEndian.AppendUint32(e, uint32(len(b)))
 	return append(e, b...)
 }
 

@@ -142,7 +142,8 @@ func TestALineCutShortHidesNoOther(t *testing.T) {
 func TestASealerNeedsItsParts(t *testing.T) {
 	t.Parallel()
 	for _, cfg := range []audit.SealerConfig{
-		{}, {Service: "jobs", KeyID: "k", Key: ed25519.PrivateKey("short"), Keep: &failing{}},
+		{},
+		{Service: "jobs", KeyID: "k", Key: ed25519.PrivateKey("short"), Keep: &failing{}},
 		{Service: "jobs", Key: make(ed25519.PrivateKey, ed25519.PrivateKeySize), Keep: &failing{}},
 		{Service: "jobs", Key: make(ed25519.PrivateKey, ed25519.PrivateKeySize), KeyID: "k"},
 	} {

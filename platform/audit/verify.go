@@ -196,11 +196,15 @@ func (v *verifier) loose(ctx context.Context, q pg.Querier) error {
 		return fmt.Errorf("count the rows that wait: %w", err)
 	}
 	for _, look := range []struct{ sql, reason string }{
-		{`SELECT p.audit_id FROM audit_pending p LEFT JOIN audit a ON a.id = p.audit_id WHERE a.id IS NULL ORDER BY p.seq LIMIT 1`,
-			"the row was deleted before it was sealed"},
-		{`SELECT a.id FROM audit a WHERE NOT EXISTS (SELECT 1 FROM audit_seal s WHERE s.audit_id = a.id)
+		{
+			`SELECT p.audit_id FROM audit_pending p LEFT JOIN audit a ON a.id = p.audit_id WHERE a.id IS NULL ORDER BY p.seq LIMIT 1`,
+			"the row was deleted before it was sealed",
+		},
+		{
+			`SELECT a.id FROM audit a WHERE NOT EXISTS (SELECT 1 FROM audit_seal s WHERE s.audit_id = a.id)
 			AND NOT EXISTS (SELECT 1 FROM audit_pending p WHERE p.audit_id = a.id) ORDER BY a.seq LIMIT 1`,
-			"the row stands outside the chain"},
+			"the row stands outside the chain",
+		},
 	} {
 		var auditID string
 		err := q.QueryRow(ctx, look.sql).Scan(&auditID)

@@ -261,16 +261,16 @@ func Fingerprint(schema string, files fs.FS) (string, error) {
 			if err != nil {
 				return "", fmt.Errorf("read the migration: %w", err)
 			}
-			fmt.Fprintf(h, "%s %s %d\n%s\n", s.table, name, len(text), text)
+			_, _ = fmt.Fprintf(h, "%s %s %d\n%s\n", s.table, name, len(text), text)
 		}
 	}
-	fmt.Fprintln(h, schemaGrants(schema, "role", "owner"))
+	_, _ = fmt.Fprintln(h, schemaGrants(schema, "role", "owner"))
 	migrator, err := riverMigrator(nil, schema)
 	if err != nil {
 		return "", err
 	}
 	for _, v := range migrator.AllVersions() {
-		fmt.Fprintln(h, v.Version, v.SQLUp)
+		_, _ = fmt.Fprintln(h, v.Version, v.SQLUp)
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
 }

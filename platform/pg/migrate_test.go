@@ -109,7 +109,7 @@ func TestMigrateAfterAKill(t *testing.T) {
 	}
 	t.Parallel()
 	db := pgtest.New(t, pgtest.Schema{Name: "jobs"})
-	cmd := exec.Command(os.Args[0], "-test.run=^TestMigrateAfterAKill$") //nolint:gosec // ourselves
+	cmd := exec.Command(os.Args[0], "-test.run=^TestMigrateAfterAKill$")
 	cmd.Env = append(os.Environ(), "PG_TEST_CHILD_URL="+db.OwnerURL("jobs").Reveal())
 	require.NoError(t, cmd.Start())
 	admin, err := pg.Open(t.Context(), pg.Config{URL: db.AdminURL(), AllowUnsafe: true}, "jobs", quiet())

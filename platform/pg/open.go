@@ -44,7 +44,7 @@ var schemaName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,30}$`)
 // Open connects to the schema of one service and checks that the server keeps
 // what it commits. The caller closes the pool.
 func Open(ctx context.Context, cfg Config, schema string, log *slog.Logger) (*pgxpool.Pool, error) {
-	pc, err := poolConfig(cfg, schema, log)
+	pc, err := poolConfig(ctx, cfg, schema, log)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func Open(ctx context.Context, cfg Config, schema string, log *slog.Logger) (*pg
 	return pool, nil
 }
 
-func poolConfig(cfg Config, schema string, log *slog.Logger) (*pgxpool.Config, error) {
+func poolConfig(ctx context.Context, cfg Config, schema string, log *slog.Logger) (*pgxpool.Config, error) {
 	if !schemaName.MatchString(schema) {
 		return nil, fmt.Errorf("schema name %q: want lower-case letters, digits and _", schema)
 	}
@@ -85,12 +85,13 @@ func poolConfig(cfg Config, schema string, log *slog.Logger) (*pgxpool.Config, e
 	params["statement_timeout"] = millis(or(cfg.StatementTimeout, 30*time.Second))
 	params["idle_in_transaction_session_timeout"] = millis(or(cfg.IdleTimeout, time.Minute))
 	params["lock_timeout"] = millis(or(cfg.LockTimeout, 10*time.Second))
+	notices := context.WithoutCancel(ctx)
 	pc.ConnConfig.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) {
-		log.DebugContext(context.Background(), "postgres notice", "schema", schema, "code", n.Code, "notice", n.Message)
+		log.DebugContext(notices, "postgres notice", "schema", schema, "code", n.Code, "notice", n.Message)
 	}
 	if cfg.Tracer != nil {
 		pc.ConnConfig.Tracer = otelpgx.NewTracer(otelpgx.WithTracerProvider(cfg.Tracer),
-			otelpgx.WithTrimSQLInSpanName(), otelpgx.WithDisableConnectionDetailsInAttributes())
+			otelpgx.WithDisableConnectionDetailsInAttributes())
 	}
 	pc.AfterConnect = inUTC
 	return pc, nil

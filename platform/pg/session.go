@@ -2,12 +2,16 @@ package pg
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"math/rand/v2"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
 // connect opens one connection that nothing pools.
@@ -15,11 +19,9 @@ func connect(ctx context.Context, url string, params map[string]string) (*pgx.Co
 	cfg, err := pgx.ParseConfig(url)
 	if err != nil {
 		// The parser's words may quote the password.
-		return nil, fmt.Errorf("the Postgres URL cannot be read: want postgres://role:password@host:port/database")
+		return nil, errors.New("the Postgres URL cannot be read: want postgres://role:password@host:port/database")
 	}
-	for k, v := range params {
-		cfg.RuntimeParams[k] = v
-	}
+	maps.Copy(cfg.RuntimeParams, params)
 	return pgx.ConnectConfig(ctx, cfg)
 }
 
@@ -42,12 +44,8 @@ func sessionLock(ctx context.Context, conn *pgx.Conn, key int64) (unlock func(),
 		if got {
 			break
 		}
-		timer := time.NewTimer(25*time.Millisecond + rand.N(25*time.Millisecond)) //nolint:gosec // spreading load needs no secret
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return nil, fmt.Errorf("wait for another one that changes the schema: %w", ctx.Err())
-		case <-timer.C:
+		if err := clock.Sleep(ctx, clock.Real(), 25*time.Millisecond+rand.N(25*time.Millisecond)); err != nil {
+			return nil, fmt.Errorf("wait for another one that changes the schema: %w", err)
 		}
 	}
 	return func() {
@@ -60,5 +58,5 @@ func sessionLock(ctx context.Context, conn *pgx.Conn, key int64) (unlock func(),
 func lockKey(name string) int64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte("signalbox migrate " + name))
-	return int64(h.Sum64()) //nolint:gosec // any 64 bits will do
+	return int64(h.Sum64())
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
 // Querier is what a pool, a connection and a transaction have in common.
@@ -75,14 +77,7 @@ func once(ctx context.Context, db Beginner, opts pgx.TxOptions, fn func(ctx cont
 // meet again.
 func pause(ctx context.Context, try int) error {
 	base := 5 * time.Millisecond << try
-	timer := time.NewTimer(base + rand.N(base)) //nolint:gosec // spreading load needs no secret
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
+	return clock.Sleep(ctx, clock.Real(), base+rand.N(base))
 }
 
 type offsetKey struct{}

@@ -9,6 +9,7 @@ package pgtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -38,7 +39,7 @@ type DB struct {
 	// Name is the database's.
 	Name string
 
-	t     testing.TB
+	tb    testing.TB
 	admin secret.String
 	creds map[string]pg.Credentials
 }
@@ -51,20 +52,20 @@ const rolePrefix = "signalbox_test_"
 const limit = 2 * time.Minute
 
 // New makes a database with these schemas and drops it when the test ends.
-func New(t testing.TB, schemas ...Schema) *DB {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
+func New(tb testing.TB, schemas ...Schema) *DB {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), limit)
 	defer cancel()
 	admin, release, err := server(ctx)
-	require.NoError(t, err, "a Postgres for the test")
-	t.Cleanup(release)
+	require.NoError(tb, err, "a Postgres for the test")
+	tb.Cleanup(release)
 	db, err := clone(ctx, admin, schemas)
-	require.NoError(t, err, "a database for the test")
-	db.t = t
-	t.Cleanup(func() {
+	require.NoError(tb, err, "a database for the test")
+	db.tb = tb
+	tb.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), limit)
 		defer cancel()
-		require.NoError(t, drop(ctx, admin, db.Name))
+		require.NoError(tb, drop(ctx, admin, db.Name))
 	})
 	return db
 }
@@ -72,21 +73,21 @@ func New(t testing.TB, schemas ...Schema) *DB {
 // Pool opens the schema as the server's role, which may write rows and nothing
 // else. The pool is closed before the database is dropped.
 func (db *DB) Pool(schema string) *pgxpool.Pool {
-	db.t.Helper()
+	db.tb.Helper()
 	return db.open(pg.Config{URL: db.URL(schema), AllowUnsafe: true}, schema)
 }
 
 // OwnerPool opens the schema as its owner: for tests that tamper with tables.
 func (db *DB) OwnerPool(schema string) *pgxpool.Pool {
-	db.t.Helper()
+	db.tb.Helper()
 	return db.open(pg.Config{URL: db.OwnerURL(schema), AllowUnsafe: true, MaxConns: 2}, schema)
 }
 
 func (db *DB) open(cfg pg.Config, schema string) *pgxpool.Pool {
-	db.t.Helper()
-	pool, err := pg.Open(db.t.Context(), cfg, schema, slog.New(slog.DiscardHandler))
-	require.NoError(db.t, err)
-	db.t.Cleanup(pool.Close)
+	db.tb.Helper()
+	pool, err := pg.Open(db.tb.Context(), cfg, schema, slog.New(slog.DiscardHandler))
+	require.NoError(db.tb, err)
+	db.tb.Cleanup(pool.Close)
 	return pool
 }
 
@@ -100,21 +101,21 @@ func (db *DB) OwnerURL(schema string) secret.String { return db.credentials(sche
 func (db *DB) AdminURL() secret.String { return db.admin }
 
 func (db *DB) credentials(schema string) pg.Credentials {
-	db.t.Helper()
+	db.tb.Helper()
 	c, ok := db.creds[schema]
-	require.True(db.t, ok, "the database was made without the schema %q", schema)
+	require.True(db.tb, ok, "the database was made without the schema %q", schema)
 	return c
 }
 
 // Admin gives the superuser's URL of a server for a test that makes databases or
 // roles of its own. What the test makes it must drop.
-func Admin(t testing.TB) secret.String {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
+func Admin(tb testing.TB) secret.String {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), limit)
 	defer cancel()
 	admin, release, err := server(ctx)
-	require.NoError(t, err, "a Postgres for the test")
-	t.Cleanup(release)
+	require.NoError(tb, err, "a Postgres for the test")
+	tb.Cleanup(release)
 	return admin
 }
 
@@ -139,7 +140,7 @@ func names(schemas []Schema) []string {
 func on(admin secret.String, database string) (secret.String, error) {
 	u, err := url.Parse(admin.Reveal())
 	if err != nil {
-		return secret.String{}, fmt.Errorf("TEST_DATABASE_URL cannot be read: want postgres://role:password@host:port/database")
+		return secret.String{}, errors.New("TEST_DATABASE_URL cannot be read: want postgres://role:password@host:port/database")
 	}
 	u.Path = "/" + database
 	return secret.New(u.String()), nil

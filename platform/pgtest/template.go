@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
@@ -70,7 +71,7 @@ func fingerprint(schemas []Schema) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("read the migrations of %s: %w", s.Name, err)
 		}
-		fmt.Fprintln(h, s.Name, f)
+		_, _ = fmt.Fprintln(h, s.Name, f)
 	}
 	return hex.EncodeToString(h.Sum(nil))[:16], nil
 }
@@ -117,12 +118,8 @@ func rename(ctx context.Context, conn *pgx.Conn, from, to string) error {
 		if err == nil || !errors.As(err, &pgErr) || pgErr.Code != "55006" {
 			return err
 		}
-		timer := time.NewTimer(10 * time.Millisecond)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return fmt.Errorf("finish the template: %w", ctx.Err())
-		case <-timer.C:
+		if err := clock.Sleep(ctx, clock.Real(), 10*time.Millisecond); err != nil {
+			return fmt.Errorf("finish the template: %w", err)
 		}
 	}
 }
@@ -183,5 +180,5 @@ func drop(ctx context.Context, admin secret.String, name string) error {
 func lockKey(name string) int64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(name))
-	return int64(h.Sum64()) //nolint:gosec // any 64 bits will do
+	return int64(h.Sum64())
 }

@@ -123,13 +123,17 @@ func (c *cluster) own(dir string) error {
 	if !ok || int(st.Uid) == c.cfg.identity.owner {
 		return nil
 	}
-	err = filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return fmt.Errorf("open %s: %w", dir, err)
+	}
+	err = fs.WalkDir(root.FS(), ".", func(path string, _ fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		return os.Lchown(path, c.cfg.identity.owner, c.cfg.identity.owner)
+		return root.Lchown(path, c.cfg.identity.owner, c.cfg.identity.owner)
 	})
-	if err != nil {
+	if err := errors.Join(err, root.Close()); err != nil {
 		return fmt.Errorf("give %s to the user that Postgres runs as: %w", dir, err)
 	}
 	return nil

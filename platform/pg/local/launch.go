@@ -25,11 +25,11 @@ var errPassing = errors.New("postgres did not start")
 func passing(err error) bool { return errors.Is(err, errPassing) }
 
 // choosePort prefers the port of the last start.
-func (c *cluster) choosePort() (int, error) {
+func (c *cluster) choosePort(ctx context.Context) (int, error) {
 	raw, _ := os.ReadFile(filepath.Join(c.cfg.Dir, "port"))
 	kept, _ := strconv.Atoi(strings.TrimSpace(string(raw)))
 	for _, want := range []int{kept, 0} {
-		l, err := net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(want)))
+		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(want)))
 		if err != nil {
 			continue
 		}
@@ -61,7 +61,8 @@ func (c *cluster) settings(port int) []string {
 		pairs = append(pairs, "autovacuum=off", "wal_level=minimal", "max_wal_senders=0", "checkpoint_timeout=1h")
 	}
 	pairs = append(pairs, "fsync="+durable, "full_page_writes="+durable, "synchronous_commit="+durable)
-	args := []string{"-D", c.data}
+	args := make([]string, 0, 2+2*len(pairs))
+	args = append(args, "-D", c.data)
 	for _, pair := range pairs {
 		args = append(args, "-c", pair)
 	}

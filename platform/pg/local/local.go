@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
@@ -96,7 +97,7 @@ func start(ctx context.Context, cfg Config) (*Server, error) {
 	}
 	s := &Server{password: password}
 	for {
-		port, err := c.choosePort()
+		port, err := c.choosePort(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -165,12 +166,5 @@ func (s *Server) unlock() error {
 }
 
 func wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
+	return clock.Sleep(ctx, clock.Real(), d)
 }

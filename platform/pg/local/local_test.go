@@ -130,7 +130,7 @@ func TestAServerDiesWithItsParent(t *testing.T) {
 	}
 	t.Parallel()
 	cfg := config(t)
-	cmd := exec.Command(os.Args[0], "-test.run=^TestAServerDiesWithItsParent$", "-test.count=1") //nolint:gosec // ourselves
+	cmd := exec.Command(os.Args[0], "-test.run=^TestAServerDiesWithItsParent$", "-test.count=1")
 	cmd.Env = append(os.Environ(), "LOCAL_TEST_CHILD_DIR="+cfg.Dir)
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
@@ -160,7 +160,7 @@ func actAsParent(t *testing.T, dir string) {
 	s, err := Start(t.Context(), cfg)
 	require.NoError(t, err)
 	execute(t, s, `CREATE TABLE kept AS SELECT 'yes'::text AS word`)
-	fmt.Printf("server %d\n", s.PID()) //nolint:forbidigo // the parent reads it
+	fmt.Printf("server %d\n", s.PID())
 	<-s.Exited()
 }
 

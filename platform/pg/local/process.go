@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
 // nobody is the user that Postgres believes to be, or is, when started by root.
@@ -152,10 +154,12 @@ func (p *process) stop(ctx context.Context) error {
 	}
 	for _, sig := range []syscall.Signal{syscall.SIGQUIT, syscall.SIGKILL} {
 		_ = p.cmd.Process.Signal(sig)
+		limit := clock.Real().NewTimer(2 * time.Second)
 		select {
 		case <-p.done:
+			limit.Stop()
 			return fmt.Errorf("postgres did not stop in time and was ended by %s", sig)
-		case <-time.After(2 * time.Second):
+		case <-limit.C():
 		}
 	}
 	return errors.New("postgres cannot be ended")

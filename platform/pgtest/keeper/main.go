@@ -20,26 +20,29 @@ import (
 // idle outlasts the compiling of the next test package.
 const idle = 15 * time.Second
 
-func main() {
+func main() { os.Exit(run()) }
+
+func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	if len(os.Args) != 3 {
-		fmt.Fprintln(os.Stderr, "usage: keeper FOLDER CACHE")
-		os.Exit(2)
+	if len(os.Args) != 4 {
+		fmt.Fprintln(os.Stderr, "usage: keeper FOLDER POSTGRES CACHE")
+		return 2
 	}
-	if err := keep(ctx, os.Args[1], os.Args[2]); err != nil {
+	if err := keep(ctx, os.Args[1], os.Args[2], os.Args[3]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+		return 1
 	}
+	return 0
 }
 
-func keep(ctx context.Context, dir, cache string) error {
+func keep(ctx context.Context, dir, setting, cache string) error {
 	leave, err := hold.Keep(dir)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	bin, err := local.Find("", cache)
+	bin, err := local.Find(setting, cache)
 	if err != nil {
 		return err
 	}
