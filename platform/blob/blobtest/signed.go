@@ -33,6 +33,8 @@ func signedPut(t *testing.T, f Fixture) {
 			require.Equal(t, http.StatusOK, status, "%d bytes: %s", size, answer)
 		}
 		requireContent(t, f, key, body)
+		status, _, got := send(t, signed, nil, method(http.MethodGet))
+		require.GreaterOrEqual(t, status, 400, "an upload's address downloads: %s", got)
 	}
 }
 
@@ -113,7 +115,7 @@ func signedGetIsBound(t *testing.T, f Fixture) {
 		require.NotContains(t, string(got), string(body))
 	}
 	for _, m := range []string{http.MethodPut, http.MethodPost, http.MethodDelete, http.MethodPatch} {
-		status, _, _ := send(t, signed, []byte("x"), method(m))
+		status, _, _ := send(t, signed, body, method(m))
 		require.False(t, status >= 200 && status < 300, m)
 	}
 	requireContent(t, f, "down/bound", body)
