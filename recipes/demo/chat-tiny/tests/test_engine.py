@@ -36,7 +36,7 @@ class Trained:
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory, additions) -> Trained:
-    steps = {"train.max_steps": 450, "val.every_steps": 450, "train.max_seconds": 600}
+    steps = {"train.max_steps": 300, "val.every_steps": 300, "train.max_seconds": 600}
     return Trained(tmp_path_factory.mktemp("half"), additions(2, 4000), **steps)
 
 
