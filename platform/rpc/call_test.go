@@ -283,5 +283,9 @@ func TestRequestIDs(t *testing.T) {
 		passed := metadata.AppendToOutgoingContext(obs.WithRequestID(t.Context(), "req_own"), "x-request-id", "req_other")
 		_, _ = try(passed, cc, "PeerOnce")
 		require.Equal(t, "req_own", <-seen)
+
+		passed = metadata.AppendToOutgoingContext(t.Context(), "x-request-id", "req_other")
+		_, _ = try(passed, cc, "PeerOnce")
+		require.Equal(t, "req_made", <-seen, "an id comes from the context alone")
 	})
 }

@@ -129,33 +129,50 @@ func TestAnAnswerIsNotAskedForAgain(t *testing.T) {
 	})
 }
 
+// bareService answers without our interceptors.
+func bareService(t *testing.T, w *world, h *handlers) {
+	t.Helper()
+	l := listen(t, w.as(t, "registry").Listen, "registry")
+	raw := grpc.NewServer(rpc.ServerCredentials())
+	raw.RegisterService(h.desc(testService), h)
+	done := make(chan error, 1)
+	go func() { done <- raw.Serve(l) }()
+	t.Cleanup(func() {
+		raw.Stop()
+		require.NoError(t, <-done)
+	})
+}
+
 func TestOnlyIdempotentMethodsAreRepeatedWhenNobodyAnswered(t *testing.T) {
 	t.Parallel()
 	var tries atomic.Int32
 	w := newWorld(t, memoryNetwork())
-	l := listen(t, w.as(t, "registry").Listen, "registry")
-	// A server without our interceptors stands for a broken connection: plain Unavailable, no pushback.
-	raw := grpc.NewServer(rpc.ServerCredentials())
-	h := flaky(&tries, status.Error(codes.Unavailable, "broken"))
-	raw.RegisterService(h.desc(testService), h)
-	done := make(chan error, 1)
-	go func() { done <- raw.Serve(l) }()
-	defer func() { raw.Stop(); require.NoError(t, <-done) }()
-
+	// Plain Unavailable without pushback is what a broken connection looks like.
+	bareService(t, w, flaky(&tries, status.Error(codes.Unavailable, "broken")))
 	cc := w.dial(t, "jobs", "registry")
-	_, err := rawInvoke(t, cc, "Peer")
+	_, err := try(t.Context(), cc, "Peer")
 	require.NoError(t, err)
 	require.EqualValues(t, 3, tries.Load())
 
 	tries.Store(0)
-	_, err = rawInvoke(t, cc, "PeerOnce")
+	_, err = try(t.Context(), cc, "PeerOnce")
 	require.True(t, fault.Is(err, fault.Unavailable))
 	require.EqualValues(t, 1, tries.Load())
 }
 
-func rawInvoke(t *testing.T, cc *grpc.ClientConn, name string) (*dynamicpb.Message, error) {
-	t.Helper()
-	return invoke(t.Context(), cc, name, ping())
+func TestTheClientItselfSetsADeadline(t *testing.T) {
+	t.Parallel()
+	worlds(t, func(t *testing.T, w *world) {
+		left := make(chan time.Duration, 1)
+		bareService(t, w, failing(func(ctx context.Context) error {
+			at, _ := ctx.Deadline()
+			left <- time.Until(at)
+			return nil
+		}))
+		_, err := try(t.Context(), w.dial(t, "jobs", "registry"), "PeerOnce")
+		require.NoError(t, err)
+		require.InDelta(t, rpc.DefaultDeadline, <-left, float64(3*time.Second))
+	})
 }
 
 func TestNobodyListens(t *testing.T) {
