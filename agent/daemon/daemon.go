@@ -1,0 +1,127 @@
+// Package daemon is the agent as a process of its own: flags, settings, signals.
+// On SIGTERM and SIGINT it leaves attempts and engines running for the next agent
+// over the same folder, unless told to take them along.
+package daemon
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	mathrand "math/rand/v2"
+	"os"
+	"strconv"
+
+	"github.com/signalbox-dev/signalbox/agent"
+	"github.com/signalbox-dev/signalbox/agent/link"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/conf"
+	"github.com/signalbox-dev/signalbox/platform/obs"
+	"github.com/signalbox-dev/signalbox/platform/run"
+	pysdk "github.com/signalbox-dev/signalbox/sdk/python"
+
+	"net/http"
+)
+
+// Process is what main hands over.
+type Process struct {
+	Args     []string
+	Settings conf.Lookuper
+	Environ  []string
+	Out, Err io.Writer
+	Version  string
+}
+
+type settings struct {
+	Agent     agent.Config
+	LogLevel  string `env:"SERVICE_LOG_LEVEL, default=info" doc:"debug, info, warn or error"`
+	LogFormat string `env:"SERVICE_LOG_FORMAT, default=json" doc:"json or text"`
+}
+
+// Run runs the agent until a signal.
+func (p Process) Run() error {
+	from, printOnly, err := p.flags()
+	if err != nil {
+		return err
+	}
+	var s settings
+	loaded, err := conf.Load(context.Background(), from, &s)
+	if err != nil {
+		return err
+	}
+	if printOnly {
+		return conf.Print(p.Out, loaded)
+	}
+	ctx := context.Background()
+	o, err := obs.Setup(ctx, obs.Config{Service: "agent", Version: p.Version, LogLevel: s.LogLevel, LogFormat: s.LogFormat}, p.Err)
+	if err != nil {
+		return err
+	}
+	for _, warning := range loaded.Warnings {
+		o.Log.WarnContext(ctx, warning)
+	}
+	a, err := p.agent(s.Agent, o)
+	if err != nil {
+		return errors.Join(err, o.Shutdown(ctx))
+	}
+	signals, stop := run.Signals()
+	defer stop()
+	h := run.Host{Log: o.Log, Signals: signals, Workers: []run.Worker{a.Worker(s.Agent.StopWorks)}}
+	o.Log.InfoContext(ctx, "agent starts", "data", s.Agent.Data, "server", s.Agent.Server)
+	return errors.Join(h.Run(ctx), o.Shutdown(ctx))
+}
+
+// agent completes the settings with what only the process knows.
+func (p Process) agent(cfg agent.Config, o *obs.Obs) (*agent.Agent, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find the own program: %w", err)
+	}
+	cfg.Exec, cfg.Environ, cfg.Version = []string{self, "shim"}, p.Environ, p.Version
+	if cfg.Hostname == "" {
+		if cfg.Hostname, err = os.Hostname(); err != nil {
+			return nil, fmt.Errorf("find the machine's name: %w", err)
+		}
+	}
+	sdk, err := pysdk.Files()
+	if err != nil {
+		return nil, fmt.Errorf("open the Python reporter: %w", err)
+	}
+	client := &http.Client{}
+	return agent.New(cfg, agent.Deps{
+		Joiner: link.OverHTTP{Server: cfg.Server, Client: client}, Dial: link.DialTLS(clock.Real()),
+		HTTP: client, SDK: sdk, Clock: clock.Real(), Rand: rand.Reader, Jitter: mathrand.Float64, Log: o.Log,
+	})
+}
+
+// flags puts the command's flags over the environment.
+func (p Process) flags() (from conf.Lookuper, printOnly bool, err error) {
+	set := map[string]string{}
+	flags := flag.NewFlagSet("signalbox-agent run", flag.ContinueOnError)
+	flags.SetOutput(p.Err)
+	for name, f := range map[string]struct{ variable, usage string }{
+		"server":          {"SERVICE_AGENT_SERVER", "address of the gateway"},
+		"join-token-file": {"SERVICE_AGENT_JOIN_TOKEN_FILE", "file with the fleet's join token"},
+		"data":            {"SERVICE_AGENT_DATA", "folder of all that the agent keeps"},
+	} {
+		flags.Func(name, f.usage, func(value string) error {
+			set[f.variable] = value
+			return nil
+		})
+	}
+	flags.BoolFunc("stop-works", "end attempts and engines when told to stop", func(value string) error {
+		on, err := strconv.ParseBool(value)
+		set["SERVICE_AGENT_STOP_WORKS"] = strconv.FormatBool(on)
+		return err
+	})
+	flags.BoolVar(&printOnly, "print-config", false, "show every setting, secrets redacted, and end")
+	if err := flags.Parse(p.Args); err != nil {
+		return from, false, fmt.Errorf("flags: %w", err)
+	}
+	if flags.NArg() > 0 {
+		return from, false, fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	}
+	return p.Settings.With("flag", set), printOnly, nil
+}

@@ -1,0 +1,183 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+const maxAnswer = 1 << 20
+
+// models checks the model list; an engine that keeps none may pass.
+func (w *probing) models(ctx context.Context) (string, error) {
+	status, body, err := w.patient(ctx, http.MethodGet, "/v1/models", nil)
+	if err != nil {
+		return "", err
+	}
+	var list struct {
+		Data []struct {
+			ID string `json:"id"`
+		} `json:"data"`
+	}
+	if status != http.StatusOK || json.Unmarshal(body, &list) != nil || len(list.Data) == 0 {
+		w.result.Capabilities["model_list"] = false
+		return "the engine lists no models", nil
+	}
+	w.result.Capabilities["model_list"] = true
+	var ids []string
+	for _, m := range list.Data {
+		if slices.Contains(w.target.Names, m.ID) {
+			return "", nil
+		}
+		ids = append(ids, m.ID)
+	}
+	return "", fmt.Errorf("the engine lists %q, none of %q", ids, w.target.Names)
+}
+
+// generate asks for one token and looks at it.
+func (w *probing) generate(ctx context.Context) (string, error) {
+	path, ask := w.question(false, 1)
+	status, body, err := w.patient(ctx, http.MethodPost, path, ask)
+	if err != nil {
+		return "", err
+	}
+	if status != http.StatusOK {
+		return "", fmt.Errorf("the engine answered %d: %s", status, body)
+	}
+	var a reply
+	if err := json.Unmarshal(body, &a); err != nil {
+		return "", fmt.Errorf("the engine's answer is no JSON: %s", body)
+	}
+	w.result.Capabilities["usage"] = a.Usage != nil
+	if !a.generated() {
+		return "", fmt.Errorf("the engine generated no token: %s", body)
+	}
+	return "", nil
+}
+
+// capabilities notes what does not decide readiness.
+func (w *probing) capabilities(ctx context.Context) (string, error) {
+	path, ask := w.question(false, 1)
+	resp, err := w.send(ctx, http.MethodPost, path, ask, secret.New("wrong-"+w.target.Key.Reveal()))
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, maxAnswer))
+	w.result.Capabilities["key_checked"] = resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden
+	return "", err
+}
+
+// question is the path and the body that ask for some tokens.
+func (w *probing) question(stream bool, tokens int) (string, []byte) {
+	body := map[string]any{"model": w.target.Model}
+	path := "/v1/chat/completions"
+	switch w.target.Task {
+	case "embedding":
+		path = "/v1/embeddings"
+		body["input"] = "Hi"
+	case "completion":
+		path = "/v1/completions"
+		body["prompt"] = "Hi"
+		body["max_tokens"] = tokens
+	default:
+		body["messages"] = []map[string]string{{"role": "user", "content": "Hi"}}
+		body["max_tokens"] = tokens
+	}
+	if stream {
+		body["stream"] = true
+	}
+	// Maps of strings, numbers and bools always encode.
+	raw, _ := json.Marshal(body)
+	return path, raw
+}
+
+// patient asks again while the engine says that it is still loading.
+func (w *probing) patient(ctx context.Context, method, path string, body []byte) (int, []byte, error) {
+	for {
+		status, answer, err := w.once(ctx, method, path, body)
+		if err == nil && status != http.StatusServiceUnavailable && status != http.StatusTooManyRequests {
+			return status, answer, nil
+		}
+		if clock.Sleep(ctx, w.clock, interval) != nil {
+			if err == nil {
+				err = fmt.Errorf("the engine answered %d: %s", status, answer)
+			}
+			return 0, nil, fmt.Errorf("not within %s: %w", w.target.Deadline, err)
+		}
+	}
+}
+
+func (w *probing) once(ctx context.Context, method, path string, body []byte) (int, []byte, error) {
+	resp, err := w.send(ctx, method, path, body, w.target.Key)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return 0, nil, fmt.Errorf("read the engine's answer: %w", err)
+	}
+	return resp.StatusCode, answer, nil
+}
+
+func (w *probing) send(ctx context.Context, method, path string, body []byte, key secret.String) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, w.target.Address+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, fmt.Errorf("ask the engine: %w", err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if !key.IsZero() {
+		req.Header.Set("Authorization", "Bearer "+key.Reveal())
+	}
+	resp, err := w.client.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("ask the engine: %w", err)
+	}
+	return resp, nil
+}
+
+// reply is what all three kinds of answers, and the events of a stream, have.
+type reply struct {
+	Choices []struct {
+		Message *struct {
+			Content   string `json:"content"`
+			Reasoning string `json:"reasoning_content"`
+		} `json:"message"`
+		Delta *struct {
+			Content   string `json:"content"`
+			Reasoning string `json:"reasoning_content"`
+		} `json:"delta"`
+		Text string `json:"text"`
+	} `json:"choices"`
+	Data []struct {
+		Embedding []float64 `json:"embedding"`
+	} `json:"data"`
+	Usage *struct {
+		Completion int `json:"completion_tokens"`
+	} `json:"usage"`
+}
+
+// generated tells a token from an empty form. A token may be no whole character,
+// so that the count is believed too.
+func (r reply) generated() bool {
+	for _, d := range r.Data {
+		if slices.ContainsFunc(d.Embedding, func(x float64) bool { return x != 0 }) {
+			return true
+		}
+	}
+	for _, c := range r.Choices {
+		if c.Text != "" || (c.Message != nil && c.Message.Content+c.Message.Reasoning != "") ||
+			(c.Delta != nil && c.Delta.Content+c.Delta.Reasoning != "") {
+			return true
+		}
+	}
+	return len(r.Choices) > 0 && r.Usage != nil && r.Usage.Completion > 0
+}

@@ -1,0 +1,32 @@
+package engine
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/signalbox-dev/signalbox/agent/executor"
+)
+
+// command is any program that serves the OpenAI API.
+type command struct{}
+
+func (command) Environment(spec executor.EngineSpec) executor.EnvironmentSpec {
+	return spec.Environment
+}
+
+func (command) Plan(spec executor.EngineSpec, at Place) (Command, error) {
+	if len(spec.Command) == 0 {
+		return Command{}, errors.New("driver command: the spec has no command")
+	}
+	replace := strings.NewReplacer(
+		"{model}", at.ModelDir, "{host}", at.Host, "{port}", strconv.Itoa(at.Port), "{api_key_file}", at.KeyFile)
+	var args []string
+	for _, arg := range append(spec.Command[:len(spec.Command):len(spec.Command)], spec.Args...) {
+		args = append(args, replace.Replace(arg))
+	}
+	if args[0] == "python" {
+		args[0] = at.Python
+	}
+	return Command{Args: args}, nil
+}

@@ -1,0 +1,75 @@
+package engine
+
+import (
+	_ "embed" // The lock and the launcher are part of the driver.
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/signalbox-dev/signalbox/agent/executor"
+)
+
+//go:embed locks/llamacpp.lock
+var llamacppLock string
+
+//go:embed launch/llamacpp.py
+var llamacppLauncher []byte
+
+// llamacpp is llama.cpp's server from the wheel xllamacpp.
+type llamacpp struct{}
+
+func (llamacpp) Environment(executor.EngineSpec) executor.EnvironmentSpec {
+	return executor.EnvironmentSpec{Requirements: llamacppLock}
+}
+
+func (llamacpp) Plan(spec executor.EngineSpec, at Place) (Command, error) {
+	if err := refuseReserved(spec.Args, "--model", "--host", "--port", "--api-key-file", "--alias"); err != nil {
+		return Command{}, err
+	}
+	model, err := findModel(at.ModelDir, ".gguf")
+	if err != nil {
+		return Command{}, err
+	}
+	const launcher = "llamacpp.py"
+	args := []string{
+		at.Python, filepath.Join(at.Dir, launcher), "--model", model, "--host", at.Host, "--port", strconv.Itoa(at.Port),
+		"--api-key-file", at.KeyFile, "--alias", ServedName(spec),
+	}
+	return Command{Args: append(args, spec.Args...), Files: map[string][]byte{launcher: llamacppLauncher}}, nil
+}
+
+// refuseReserved keeps the settings that the agent answers for out of the
+// caller's hands, also in the shortened forms that argparse takes.
+func refuseReserved(args []string, reserved ...string) error {
+	for _, arg := range args {
+		name, _, _ := strings.Cut(arg, "=")
+		for _, r := range reserved {
+			if strings.HasPrefix(name, "--") && len(name) > len("--") && strings.HasPrefix(r, name) {
+				return fmt.Errorf("argument %s is set by the platform", name)
+			}
+		}
+	}
+	return nil
+}
+
+// findModel answers the first file of that kind, in the order of the names: a
+// model in parts is loaded from its first.
+func findModel(dir, kind string) (string, error) {
+	found := ""
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && found == "" && entry.Type().IsRegular() && strings.HasSuffix(path, kind) {
+			found = path
+		}
+		return err
+	})
+	if err != nil && !os.IsNotExist(err) {
+		return "", fmt.Errorf("look for the model's file: %w", err)
+	}
+	if found == "" {
+		return "", fmt.Errorf("the model has no %s file", kind)
+	}
+	return found, nil
+}

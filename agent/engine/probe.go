@@ -1,0 +1,148 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/signalbox-dev/signalbox/agent/executor"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+// Target is a running engine.
+type Target struct {
+	// Address is its base, `http://127.0.0.1:port`.
+	Address string
+	Key     secret.String
+	Model   string
+	// Names are those of which the model list shall hold one.
+	Names []string
+	// Task is what to ask for: `chat`, `completion` or `embedding`.
+	Task     string
+	Deadline time.Duration
+}
+
+// Check is what one probe saw.
+type Check struct {
+	Name   string `json:"name"`
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail,omitempty"`
+	MS     int64  `json:"ms"`
+}
+
+// Result is what all of them saw. Code is empty where the engine serves.
+type Result struct {
+	Checks       []Check         `json:"probes"`
+	Capabilities map[string]bool `json:"capabilities"`
+
+	Code    executor.Code `json:"-"`
+	Message string        `json:"-"`
+}
+
+// OK reports whether the engine has generated a token, plain and streamed.
+func (r Result) OK() bool { return r.Code == "" && len(r.Checks) > 0 }
+
+// JSON is the result as it is reported: no times of day in it.
+func (r Result) JSON() json.RawMessage {
+	raw, err := json.Marshal(r)
+	if err != nil {
+		return json.RawMessage("{}")
+	}
+	return raw
+}
+
+// Prober asks engines.
+type Prober struct {
+	client *http.Client
+	clock  clock.Clock
+}
+
+// NewProber makes a prober. It follows no redirects and talks to no proxy.
+func NewProber(clk clock.Clock) *Prober {
+	transport := &http.Transport{DisableKeepAlives: true, Proxy: nil}
+	return &Prober{clock: clk, client: &http.Client{
+		Transport:     transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// probing is one walk through the probes.
+type probing struct {
+	*Prober
+	target Target
+	result Result
+}
+
+type step struct {
+	name string
+	code executor.Code
+	run  func(context.Context) (detail string, err error)
+}
+
+// Run walks through the probes until one fails or all have passed, waiting
+// within the target's deadline for an engine that is still loading.
+func (p *Prober) Run(ctx context.Context, t Target) Result {
+	ctx, cancel := context.WithTimeout(ctx, t.Deadline)
+	defer cancel()
+	w := &probing{Prober: p, target: t, result: Result{Checks: []Check{}, Capabilities: map[string]bool{}}}
+	steps := []step{
+		{"bound", executor.CodePortTimeout, w.bound},
+		{"models", executor.CodeModelNameMissing, w.models},
+		{"generate", executor.CodeGenerateFailed, w.generate},
+	}
+	if t.Task != "embedding" {
+		steps = append(steps, step{"stream", executor.CodeStreamFailed, w.stream})
+	}
+	for _, s := range append(steps, step{"capabilities", "", w.capabilities}) {
+		began := p.clock.Now()
+		detail, err := s.run(ctx)
+		check := Check{Name: s.name, OK: err == nil, Detail: detail, MS: clock.Since(p.clock, began).Milliseconds()}
+		if err != nil {
+			check.Detail = executor.Tail(err.Error(), executor.MaxMessage)
+		}
+		w.result.Checks = append(w.result.Checks, check)
+		if err != nil && s.code != "" {
+			w.result.Code, w.result.Message = s.code, check.Detail
+			break
+		}
+	}
+	return w.result
+}
+
+// Bound reports whether something accepts connections at the address.
+func (p *Prober) Bound(ctx context.Context, address string) error {
+	u, err := url.Parse(address)
+	if err != nil {
+		return fmt.Errorf("engine address: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", u.Host)
+	if err != nil {
+		return fmt.Errorf("the port does not accept connections: %w", err)
+	}
+	return conn.Close()
+}
+
+const (
+	dialTimeout = 2 * time.Second
+	// interval is how often an engine is asked that is still loading.
+	interval = 50 * time.Millisecond
+)
+
+func (w *probing) bound(ctx context.Context) (string, error) {
+	for {
+		err := w.Bound(ctx, w.target.Address)
+		if err == nil {
+			return "", nil
+		}
+		if clock.Sleep(ctx, w.clock, interval) != nil {
+			return "", err
+		}
+	}
+}

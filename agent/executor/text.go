@@ -1,0 +1,23 @@
+package executor
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// Tail is the last n bytes of text at most, begun at a line where there is one,
+// valid UTF-8 without NUL bytes: what a message may hold.
+func Tail(text string, n int) string {
+	text = strings.TrimSpace(strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", ""))
+	if len(text) <= n {
+		return text
+	}
+	text = text[len(text)-n:]
+	for len(text) > 0 && !utf8.RuneStart(text[0]) {
+		text = text[1:]
+	}
+	if _, rest, found := strings.Cut(text, "\n"); found && rest != "" {
+		return rest
+	}
+	return text
+}

@@ -1,0 +1,152 @@
+package executor
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+// Kind tells attempts of jobs from engines of revisions.
+type Kind string
+
+// The two kinds.
+const (
+	KindAttempt Kind = "attempt"
+	KindEngine  Kind = "engine"
+)
+
+// Desired is what the control plane wants of a work.
+type Desired string
+
+// The three desires; each later one includes what the earlier one ended.
+const (
+	DesiredRunning Desired = "running"
+	DesiredStopped Desired = "stopped"
+	DesiredGone    Desired = "gone"
+)
+
+// Key names one execution of a work.
+type Key struct {
+	WorkID     string `json:"work_id"`
+	Generation int64  `json:"generation"`
+	Fence      int64  `json:"fence"`
+}
+
+// String is the key as folders and idempotency keys spell it.
+func (k Key) String() string { return fmt.Sprintf("%s.%d.%d", k.WorkID, k.Generation, k.Fence) }
+
+// Before reports whether k is an older execution of the same work than o.
+func (k Key) Before(o Key) bool {
+	if k.Fence != o.Fence {
+		return k.Fence < o.Fence
+	}
+	return k.Generation < o.Generation
+}
+
+// Check refuses keys that could not be a folder's name.
+func (k Key) Check() error {
+	if k.WorkID == "" || len(k.WorkID) > 128 || strings.Trim(k.WorkID, nameRunes) != "" || strings.HasPrefix(k.WorkID, "-") {
+		return fmt.Errorf("work id %q is not a plain name", k.WorkID)
+	}
+	if k.Generation < 0 || k.Fence < 0 {
+		return fmt.Errorf("work %s: negative generation or fence", k.WorkID)
+	}
+	return nil
+}
+
+const nameRunes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
+
+// Work is one thing that an executor is asked to do. Exactly the spec of its
+// kind is set.
+type Work struct {
+	Key
+	Kind    Kind         `json:"kind"`
+	Desired Desired      `json:"desired"`
+	Attempt *AttemptSpec `json:"attempt,omitempty"`
+	Engine  *EngineSpec  `json:"engine,omitempty"`
+}
+
+// ObjectRef is an object that must be fetched and verified.
+type ObjectRef struct {
+	Path      string `json:"path"`
+	URI       string `json:"uri"`
+	SizeBytes int64  `json:"size_bytes"`
+	SHA256    string `json:"sha256"`
+	Unpack    bool   `json:"unpack,omitempty"`
+}
+
+// EnvironmentSpec is a Python environment, named by the digest of its requirements.
+type EnvironmentSpec struct {
+	Requirements string `json:"requirements"`
+	Digest       string `json:"digest"`
+	SDK          bool   `json:"sdk,omitempty"`
+}
+
+// Limits bound a work's processes; 0 is no limit.
+type Limits struct {
+	CPUs        int   `json:"cpus,omitempty"`
+	MemoryBytes int64 `json:"memory_bytes,omitempty"`
+	PIDs        int   `json:"pids,omitempty"`
+	GPUs        int   `json:"gpus,omitempty"`
+}
+
+// AttemptSpec is one attempt of a job. It holds no secret.
+type AttemptSpec struct {
+	JobID          string            `json:"job_id"`
+	RunID          string            `json:"run_id"`
+	Attempt        int               `json:"attempt"`
+	Recipe         string            `json:"recipe"`
+	RecipeVersion  string            `json:"recipe_version"`
+	RecipeDigest   string            `json:"recipe_digest"`
+	Package        *ObjectRef        `json:"package,omitempty"`
+	Environment    EnvironmentSpec   `json:"environment"`
+	Command        []string          `json:"command"`
+	Hparams        []byte            `json:"hparams,omitempty"`
+	Datasets       []DatasetInput    `json:"datasets,omitempty"`
+	Model          *ModelInput       `json:"model,omitempty"`
+	Env            map[string]string `json:"env,omitempty"`
+	Seed           int64             `json:"seed"`
+	IngestEndpoint string            `json:"ingest_endpoint"`
+	Limits         Limits            `json:"limits"`
+	Grace          time.Duration     `json:"grace"`
+}
+
+// DatasetInput is a dataset bound under a name of the recipe.
+type DatasetInput struct {
+	Name   string      `json:"name"`
+	Ref    string      `json:"ref"`
+	Digest string      `json:"digest"`
+	Files  []ObjectRef `json:"files"`
+}
+
+// ModelInput is the model that a training starts from.
+type ModelInput struct {
+	Ref    string      `json:"ref"`
+	Digest string      `json:"digest"`
+	Files  []ObjectRef `json:"files"`
+}
+
+// EngineSpec is one serving engine of a revision.
+type EngineSpec struct {
+	DeploymentID   string          `json:"deployment_id"`
+	RevisionID     string          `json:"revision_id"`
+	RevisionNumber int             `json:"revision_number"`
+	Driver         string          `json:"driver"`
+	Model          []ObjectRef     `json:"model"`
+	ModelDigest    string          `json:"model_digest"`
+	ServedNames    []string        `json:"served_names"`
+	Command        []string        `json:"command,omitempty"`
+	Environment    EnvironmentSpec `json:"environment"`
+	Args           []string        `json:"args,omitempty"`
+	Task           string          `json:"task"`
+	Limits         Limits          `json:"limits"`
+	ProbeDeadline  time.Duration   `json:"probe_deadline"`
+}
+
+// Token is an ingest token.
+type Token struct {
+	Secret    secret.String
+	ExpiresAt time.Time
+}

@@ -1,0 +1,96 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/signalbox-dev/signalbox/agent/executor"
+)
+
+// Apply takes the whole of what is desired.
+func (h *Host) Apply(_ context.Context, desired []executor.Work) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	defer h.changed()
+	if closed(h.shutdown) {
+		return nil // The next executor is told again.
+	}
+	h.gone = nil
+	var errs []error
+	named := map[string]executor.Key{}
+	for _, d := range desired {
+		if err := check(d); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if newest, ok := named[d.WorkID]; !ok || newest.Before(d.Key) {
+			named[d.WorkID] = d.Key
+		}
+		if err := h.want(d); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	for key, w := range h.works {
+		// A list that names an older execution than the one here is itself old.
+		if newest, ok := named[key.WorkID]; !ok || key.Before(newest) {
+			w.want(executor.DesiredGone)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// want takes one desired work; the caller holds the lock.
+func (h *Host) want(d executor.Work) error {
+	for key := range h.works {
+		if key.WorkID == d.WorkID && d.Key.Before(key) {
+			return nil
+		}
+	}
+	if w, ok := h.works[d.Key]; ok {
+		w.want(d.Desired)
+		return nil
+	}
+	if d.Desired != executor.DesiredRunning {
+		// Nothing of it is here, and nothing shall be.
+		h.gone = append(h.gone, d.Key)
+		return nil
+	}
+	w, err := newWork(h, d)
+	if err != nil {
+		return fmt.Errorf("take work %s: %w", d.Key, err)
+	}
+	for key, older := range h.works {
+		if key.WorkID == d.WorkID {
+			older.want(executor.DesiredGone)
+			w.before = append(w.before, older.removed)
+		}
+	}
+	h.works[d.Key] = w
+	h.start(w)
+	return nil
+}
+
+func check(d executor.Work) error {
+	if err := d.Check(); err != nil {
+		return err
+	}
+	if d.Desired != executor.DesiredRunning {
+		return nil
+	}
+	if (d.Kind == executor.KindAttempt) != (d.Attempt != nil) || (d.Kind == executor.KindEngine) != (d.Engine != nil) ||
+		(d.Attempt == nil && d.Engine == nil) {
+		return fmt.Errorf("work %s: the spec does not fit kind %q", d.Key, d.Kind)
+	}
+	return nil
+}
+
+// forget drops a work of which nothing is left. It is still told as gone until
+// the control plane stops asking.
+func (h *Host) forget(w *work) {
+	h.mu.Lock()
+	delete(h.works, w.key)
+	h.gone = append(h.gone, w.key)
+	h.mu.Unlock()
+	h.changed()
+}

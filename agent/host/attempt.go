@@ -1,0 +1,214 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/signalbox-dev/signalbox/agent/executor"
+	"github.com/signalbox-dev/signalbox/agent/host/environment"
+	"github.com/signalbox-dev/signalbox/agent/host/shim"
+	"github.com/signalbox-dev/signalbox/agent/host/ship"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+// keepAttempt brings an attempt from where it stands to exited.
+func (w *work) keepAttempt(ctx context.Context) error {
+	dir := w.path("run")
+	state, err := w.host.control.State(dir)
+	if err != nil {
+		return err
+	}
+	if state == shim.Never {
+		exit, err := w.prepareAttempt(ctx, dir)
+		if err != nil {
+			return err
+		}
+		if exit != nil {
+			return w.exited(*exit)
+		}
+	}
+	if err := w.nowRunning(dir); err != nil {
+		return err
+	}
+	return w.attend(ctx, dir)
+}
+
+// attend follows the running attempt: its log goes out while it runs, and the
+// rest of it afterwards.
+func (w *work) attend(ctx context.Context, dir string) error {
+	shipping, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended, shipped := make(chan struct{}), make(chan error, 1)
+	go func() { shipped <- w.host.shipper.Run(shipping, w.log(), ended) }()
+	// This function does not return before the shipper has.
+	join := func() { cancel(); <-shipped }
+	exit, err := w.await(ctx, dir, w.assignment.Work.Attempt.Grace)
+	if errors.Is(err, shim.ErrNever) {
+		// The shim was killed before it started anything.
+		join()
+		return w.keepAttempt(ctx)
+	}
+	if err != nil {
+		join()
+		return err
+	}
+	w.hush()
+	err = w.see(func(o *executor.Observation) {
+		o.Phase, o.Exit, o.Detail = executor.PhaseCollecting, &exit, "delivering the log"
+		o.ExitedAt = w.endedAt(dir)
+	})
+	if err != nil {
+		join()
+		return err
+	}
+	close(ended)
+	timeout := w.host.deps.Clock.NewTimer(w.host.cfg.CollectTimeout)
+	defer timeout.Stop()
+	select {
+	case err := <-shipped:
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			w.host.deps.Log.WarnContext(ctx, "log not delivered", "work", w.key.String(), "error", err.Error())
+		}
+		return w.exited(exit)
+	case <-timeout.C():
+		w.host.deps.Log.WarnContext(ctx, "log not delivered in time", "work", w.key.String())
+	case <-w.leaving:
+	}
+	join()
+	return w.exited(exit)
+}
+
+func (w *work) log() ship.Log {
+	spec := w.assignment.Work.Attempt
+	return ship.Log{
+		Path: w.path("log"), Journal: w.path("ship.jsonl"),
+		Endpoint: spec.IngestEndpoint, Token: secret.New(w.assignment.Token), RunID: spec.RunID,
+		Writer: fmt.Sprintf("agent-%s-%d-%d", w.key.WorkID, w.key.Generation, w.key.Fence),
+	}
+}
+
+// prepareAttempt gets everything ready and starts the shim. An exit tells that
+// the attempt ended before it began.
+func (w *work) prepareAttempt(ctx context.Context, dir string) (*executor.Exit, error) {
+	prepared, cancel := w.whileWanted(ctx)
+	defer cancel()
+	start, err := w.readyAttempt(prepared)
+	if err == nil {
+		err = prepared.Err()
+	}
+	if err != nil {
+		if exit := w.refusal(ctx, err); exit != nil {
+			return exit, nil
+		}
+		return nil, err
+	}
+	return nil, w.host.control.Launch(dir, start)
+}
+
+// whileWanted ends with ctx or when the work shall end.
+func (w *work) whileWanted(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		select {
+		case <-w.stopping:
+		case <-w.host.shutdown:
+		case <-ctx.Done():
+		}
+		cancel()
+	}()
+	return ctx, cancel
+}
+
+// readyAttempt lays everything out and answers what to start.
+func (w *work) readyAttempt(ctx context.Context) (shim.Start, error) {
+	spec := w.assignment.Work.Attempt
+	err := w.see(func(o *executor.Observation) {
+		o.Phase, o.Detail = executor.PhasePreparing, "fetching what the attempt needs"
+		if o.PreparingAt.IsZero() {
+			o.PreparingAt = w.host.deps.Clock.Now()
+		}
+	})
+	if err != nil {
+		return shim.Start{}, err
+	}
+	if err := w.layInputs(ctx, *spec); err != nil {
+		return shim.Start{}, ended(executor.ReasonFetch, err)
+	}
+	if err := w.detail("building the Python environment"); err != nil {
+		return shim.Start{}, err
+	}
+	env, err := w.host.envs.Ensure(ctx, spec.Environment)
+	if err != nil {
+		return shim.Start{}, err
+	}
+	if err := w.detail("asking for the ingest token"); err != nil {
+		return shim.Start{}, err
+	}
+	if err := w.mint(ctx); err != nil {
+		return shim.Start{}, ended(executor.ReasonStart, err)
+	}
+	return w.attemptStart(*spec, env)
+}
+
+// mint gets the attempt's ingest token once and keeps it.
+func (w *work) mint(ctx context.Context) error {
+	if w.assignment.Token != "" {
+		return nil
+	}
+	var token executor.Token
+	err := w.retry(ctx, func(ctx context.Context) (err error) {
+		token, err = w.host.deps.Tokens.MintIngestToken(ctx, w.key)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("ingest token: %w", err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.assignment.Token = token.Secret.Reveal()
+	return w.saveAssignment()
+}
+
+// attemptStart is the command with its environment.
+func (w *work) attemptStart(spec executor.AttemptSpec, env environment.Environment) (shim.Start, error) {
+	if len(spec.Command) == 0 {
+		return shim.Start{}, ended(executor.ReasonStart, errors.New("the attempt has no command"))
+	}
+	variables, err := w.attemptEnv(spec, env)
+	if err != nil {
+		return shim.Start{}, err
+	}
+	args := append([]string(nil), spec.Command...)
+	path := args[0]
+	if path == "python" {
+		args[0] = env.Python
+		path = env.Python
+	}
+	return shim.Start{
+		Path: path, Args: args, Env: variables, Dir: w.path("package"), Log: w.path("log"),
+		Limits: w.host.holder.Plan(w.groupName(), spec.Limits), Mark: w.mark(),
+	}, nil
+}
+
+// nowRunning records that the processes run.
+func (w *work) nowRunning(dir string) error {
+	if w.observed().Phase != executor.PhasePending && w.observed().Phase != executor.PhasePreparing {
+		return nil
+	}
+	return w.see(func(o *executor.Observation) {
+		o.Phase, o.Detail = executor.PhaseRunning, ""
+		if r, err := w.host.control.Running(dir); err == nil {
+			o.RunningAt = r.StartedAt
+		} else {
+			o.RunningAt = w.host.deps.Clock.Now()
+		}
+	})
+}
+
+// mark names this execution among all agents of the machine.
+func (w *work) mark() string { return filepath.Base(w.groupName()) }

@@ -1,0 +1,264 @@
+package host
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/signalbox-dev/signalbox/agent/engine"
+	"github.com/signalbox-dev/signalbox/agent/executor"
+	"github.com/signalbox-dev/signalbox/agent/host/environment"
+	"github.com/signalbox-dev/signalbox/agent/host/files"
+	"github.com/signalbox-dev/signalbox/agent/host/objects"
+	"github.com/signalbox-dev/signalbox/agent/host/shim"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+// maxFailures is how often an engine that never served is started.
+const maxFailures = 3
+
+// keepEngine keeps an engine running until it shall end.
+func (w *work) keepEngine(ctx context.Context) error {
+	for failures := 0; ; {
+		e, exit, err := w.currentStart(ctx)
+		if err != nil {
+			return err
+		}
+		if exit != nil {
+			return w.engineEnded(*exit)
+		}
+		end, err := e.follow(ctx)
+		switch {
+		case errors.Is(err, shim.ErrNever):
+			continue
+		case err != nil:
+			return err
+		case closed(w.stopping):
+			return w.engineEnded(end)
+		case closed(w.host.shutdown):
+			return w.suspend(ctx)
+		}
+		failures++
+		if e.served {
+			failures = 1
+		}
+		if !w.hasServed() && (e.hopeless || failures >= maxFailures) {
+			return w.engineFailed(end)
+		}
+		if end.Reason == executor.ReasonStopped && !e.hopeless {
+			failures = 0 // A former agent took it along; it starts at once.
+		}
+		if err := w.nextStart(ctx, failures); err != nil {
+			return err
+		}
+	}
+}
+
+// engineStart is one start of the engine's process.
+type engineStart struct {
+	*work
+	dir    string
+	target engine.Target
+	// served tells that this start has generated a token.
+	served bool
+	// hopeless tells that it ran and did not serve.
+	hopeless bool
+}
+
+// address is what a start keeps for the agents that adopt it.
+type address struct {
+	Address string `json:"address"`
+}
+
+// currentStart adopts what runs, or starts what shall run. An exit tells that
+// the engine ended before it began.
+func (w *work) currentStart(ctx context.Context) (*engineStart, *executor.Exit, error) {
+	n := 0
+	if r := w.observed().Engine; r != nil {
+		n = r.Restarts
+	}
+	dir := w.path("starts", strconv.Itoa(n))
+	state, err := w.host.control.State(dir)
+	if err != nil {
+		if !errors.Is(err, os.ErrNotExist) {
+			return nil, nil, err
+		}
+		state = shim.Never
+	}
+	if state == shim.Never {
+		exit, err := w.launchEngine(ctx, dir)
+		if err != nil || exit != nil {
+			return nil, exit, err
+		}
+	}
+	var a address
+	if err := files.ReadJSON(filepath.Join(dir, "address.json"), &a); err != nil {
+		return nil, nil, err
+	}
+	spec := *w.assignment.Work.Engine
+	e := &engineStart{work: w, dir: dir, target: engine.Target{
+		Address: a.Address, Key: secret.New(w.assignment.Key), Model: engine.ServedName(spec),
+		Names: append([]string{engine.DefaultName}, spec.ServedNames...), Task: spec.Task, Deadline: engine.Deadline(spec),
+	}}
+	return e, nil, w.nowRunning(dir)
+}
+
+// launchEngine gets everything ready and starts the shim.
+func (w *work) launchEngine(ctx context.Context, dir string) (*executor.Exit, error) {
+	prepared, cancel := w.whileWanted(ctx)
+	defer cancel()
+	start, err := w.readyEngine(prepared, dir)
+	if err == nil {
+		err = prepared.Err()
+	}
+	if err == nil {
+		return nil, w.host.control.Launch(dir, start)
+	}
+	if ctx.Err() == nil && !closed(w.stopping) && closed(w.host.shutdown) {
+		return nil, w.suspend(ctx)
+	}
+	if exit := w.refusal(ctx, err); exit != nil {
+		return exit, w.reportRefusal(*exit, err)
+	}
+	return nil, err
+}
+
+func (w *work) readyEngine(ctx context.Context, dir string) (shim.Start, error) {
+	spec := *w.assignment.Work.Engine
+	driver, err := engine.Find(spec)
+	if err != nil {
+		return shim.Start{}, ended(executor.ReasonStart, err)
+	}
+	if err := w.beginEngine(); err != nil {
+		return shim.Start{}, err
+	}
+	if err := w.layModel(ctx, spec); err != nil {
+		return shim.Start{}, ended(executor.ReasonFetch, err)
+	}
+	env, err := w.host.envs.Ensure(ctx, driver.Environment(spec))
+	if err != nil {
+		return shim.Start{}, err
+	}
+	for _, folder := range []string{dir, w.path("work"), w.path("tmp")} {
+		if err := os.MkdirAll(folder, 0o700); err != nil {
+			return shim.Start{}, fmt.Errorf("make a folder of the engine: %w", err)
+		}
+	}
+	if err := w.makeKey(); err != nil {
+		return shim.Start{}, err
+	}
+	return w.engineCommand(spec, driver, env, dir)
+}
+
+// engineCommand plans one start: a port of its own each time.
+func (w *work) engineCommand(
+	spec executor.EngineSpec, driver engine.Driver, env environment.Environment, dir string,
+) (shim.Start, error) {
+	port, err := w.host.freePort()
+	if err != nil {
+		return shim.Start{}, err
+	}
+	c, err := driver.Plan(spec, engine.Place{
+		Dir: dir, ModelDir: w.path("model"), Host: loopback, Port: port, KeyFile: w.path("key"), Python: env.Python, Bin: env.Bin(),
+	})
+	if err != nil {
+		return shim.Start{}, ended(executor.ReasonStart, err)
+	}
+	for name, data := range c.Files {
+		if err := files.Write(filepath.Join(dir, name), data, files.Private); err != nil {
+			return shim.Start{}, err
+		}
+	}
+	err = files.WriteJSON(filepath.Join(dir, "address.json"), address{Address: "http://" + loopback + ":" + strconv.Itoa(port)}, files.Private)
+	if err != nil {
+		return shim.Start{}, err
+	}
+	gpus, err := w.takeGPUs(spec.Limits.GPUs)
+	if err != nil {
+		return shim.Start{}, err
+	}
+	v := w.baseEnv(env)
+	v["CUDA_VISIBLE_DEVICES"], v["HF_HUB_OFFLINE"] = gpus, "1"
+	return shim.Start{
+		Path: c.Args[0], Args: c.Args, Env: append(flat(v), c.Env...), Dir: w.path("work"), Log: w.path("log"),
+		Limits: w.host.holder.Plan(w.groupName(), spec.Limits), Mark: w.mark(),
+	}, nil
+}
+
+// layModel links the model's files and gives the folder the served names: some
+// engines take the model's name for a path.
+func (w *work) layModel(ctx context.Context, spec executor.EngineSpec) error {
+	if len(spec.Model) == 1 && spec.ModelDigest != "" && spec.ModelDigest != "sha256:"+spec.Model[0].SHA256 {
+		return errors.Join(objects.ErrMismatch, fmt.Errorf("the model's file is not the version's %s", spec.ModelDigest))
+	}
+	if err := os.MkdirAll(w.path("work"), 0o700); err != nil {
+		return fmt.Errorf("make the engine's folder: %w", err)
+	}
+	for _, name := range append([]string{engine.DefaultName}, spec.ServedNames...) {
+		link := w.path("work", name)
+		if !filepath.IsLocal(name) || filepath.Base(name) != name {
+			continue
+		}
+		if err := os.Symlink(w.path("model"), link); err != nil && !errors.Is(err, os.ErrExist) {
+			return fmt.Errorf("name the model: %w", err)
+		}
+	}
+	return w.lay(ctx, spec.Model, w.path("model"), w.host.objects.Link)
+}
+
+// makeKey draws the key that callers of this engine must send.
+func (w *work) makeKey() error {
+	if w.assignment.Key == "" {
+		random := make([]byte, 32)
+		if _, err := io.ReadFull(w.host.deps.Rand, random); err != nil {
+			return fmt.Errorf("draw the engine's key: %w", err)
+		}
+		w.mu.Lock()
+		w.assignment.Key = hex.EncodeToString(random)
+		err := w.saveAssignment()
+		w.mu.Unlock()
+		if err != nil {
+			return err
+		}
+	}
+	return files.Write(w.path("key"), []byte(w.assignment.Key+"\n"), files.Private)
+}
+
+// nextStart waits, the longer the more starts have failed, and counts the restart.
+func (w *work) nextStart(ctx context.Context, failures int) error {
+	wanted, cancel := w.whileWanted(ctx)
+	defer cancel()
+	if failures > 0 {
+		_ = clock.Sleep(wanted, w.host.deps.Clock, w.host.restart.Wait(failures-1))
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	old := w.path("starts", strconv.Itoa(w.observed().Engine.Restarts))
+	err := w.report(func(r *executor.EngineReport) { r.Restarts++ })
+	if err != nil {
+		return err
+	}
+	if err := os.RemoveAll(old); err != nil {
+		return fmt.Errorf("remove an old start: %w", err)
+	}
+	return nil
+}
+
+// suspend waits for the end of an agent that takes its engines with it. The next
+// agent starts this one again.
+func (w *work) suspend(ctx context.Context) error {
+	w.hush()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-w.leaving:
+		return w.engineEnded(executor.Exit{Code: -1, Reason: executor.ReasonStopped})
+	}
+}

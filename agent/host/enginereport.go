@@ -1,0 +1,271 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"time"
+
+	"github.com/signalbox-dev/signalbox/agent/engine"
+	"github.com/signalbox-dev/signalbox/agent/executor"
+	"github.com/signalbox-dev/signalbox/agent/host/environment"
+	"github.com/signalbox-dev/signalbox/agent/host/objects"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+const loopback = "127.0.0.1"
+
+// report changes the engine's part of what is seen.
+func (w *work) report(change func(*executor.EngineReport)) error {
+	return w.see(func(o *executor.Observation) {
+		if o.Engine == nil {
+			o.Engine = &executor.EngineReport{Phase: executor.EngineStarting}
+		}
+		o.Engine.APIKey = secret.New(w.assignment.Key)
+		change(o.Engine)
+	})
+}
+
+func (w *work) beginEngine() error {
+	err := w.see(func(o *executor.Observation) {
+		if o.Phase == executor.PhasePending {
+			o.Phase = executor.PhasePreparing
+		}
+		o.Detail = "fetching the model and building the engine's environment"
+		if o.PreparingAt.IsZero() {
+			o.PreparingAt = w.host.deps.Clock.Now()
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return w.report(func(r *executor.EngineReport) {
+		r.Phase, r.Ready, r.PID = executor.EngineStarting, false, 0
+	})
+}
+
+// follow watches one start until its process has ended.
+func (e *engineStart) follow(ctx context.Context) (executor.Exit, error) {
+	type end struct {
+		exit executor.Exit
+		err  error
+	}
+	ended := make(chan end, 1)
+	watching, cancel := context.WithCancel(ctx)
+	go func() {
+		exit, err := e.await(ctx, e.dir, engineGrace)
+		ended <- end{exit, err}
+		cancel()
+	}()
+	watchErr := e.watch(watching)
+	if watchErr != nil && watching.Err() == nil {
+		// The engine is beyond hope, or the disk is: it must not go on unwatched.
+		if err := e.host.control.Stop(e.dir, engineGrace); err != nil {
+			watchErr = errors.Join(watchErr, err)
+		}
+	}
+	got := <-ended
+	cancel()
+	if got.err != nil {
+		return executor.Exit{}, got.err
+	}
+	var hopeless *probeError
+	if watchErr != nil && !errors.As(watchErr, &hopeless) && !errors.Is(watchErr, context.Canceled) {
+		return executor.Exit{}, watchErr
+	}
+	e.hopeless = hopeless != nil
+	return got.exit, e.reportEnd(got.exit, hopeless)
+}
+
+// engineGrace is how long an engine may take to end; its streams are already drained.
+const engineGrace = 5 * time.Second
+
+// probeError tells that a running engine does not serve.
+type probeError struct{ result engine.Result }
+
+func (p *probeError) Error() string { return string(p.result.Code) + ": " + p.result.Message }
+
+// watch probes the engine, then looks after it until ctx ends.
+func (e *engineStart) watch(ctx context.Context) error {
+	if !e.adopted() {
+		if err := e.probe(ctx); err != nil {
+			return err
+		}
+	}
+	e.served = true
+	tick := e.host.deps.Clock.NewTicker(e.host.cfg.ProbeInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C():
+		}
+		if e.host.prober.Bound(ctx, e.target.Address) == nil || ctx.Err() != nil {
+			continue
+		}
+		err := e.report(func(r *executor.EngineReport) {
+			r.Ready, r.Phase, r.Code, r.Message = false, executor.EngineProbing, executor.CodePortTimeout, "the port no longer accepts connections"
+		})
+		if err == nil {
+			err = e.probe(ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// adopted tells that an earlier agent saw this very process generate a token.
+func (e *engineStart) adopted() bool {
+	r := e.observed().Engine
+	running, err := e.host.control.Running(e.dir)
+	return err == nil && r != nil && r.Ready && r.PID == running.Command.PID && r.Address == e.target.Address
+}
+
+// probe walks through the probes and reports what they saw.
+func (e *engineStart) probe(ctx context.Context) error {
+	if err := e.probingStarted(ctx); err != nil {
+		return err
+	}
+	result := e.host.prober.Run(ctx, e.target)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	err := e.report(func(r *executor.EngineReport) {
+		r.Probes, r.Code, r.Message = result.JSON(), result.Code, result.Message
+		if r.Ready = result.OK(); r.Ready {
+			r.Phase, r.LogExcerpt, r.ReadyAt = executor.EngineReady, "", e.host.deps.Clock.Now()
+		}
+	})
+	if err == nil && !result.OK() {
+		err = &probeError{result: result}
+	}
+	return err
+}
+
+// probingStarted reports the process that is about to be probed, once the shim
+// has written it down.
+func (e *engineStart) probingStarted(ctx context.Context) error {
+	pid := e.host.control.Identity(e.dir).PID
+	for pid == 0 {
+		if err := clock.Sleep(ctx, e.host.deps.Clock, startInterval); err != nil {
+			return err
+		}
+		pid = e.host.control.Identity(e.dir).PID
+	}
+	return e.report(func(r *executor.EngineReport) {
+		r.Address, r.PID, r.Ready, r.Phase = e.target.Address, pid, false, executor.EngineProbing
+	})
+}
+
+const startInterval = 10 * time.Millisecond
+
+// reportEnd says that the process is gone, and why as far as that is known.
+func (e *engineStart) reportEnd(exit executor.Exit, hopeless *probeError) error {
+	return e.report(func(r *executor.EngineReport) {
+		r.Ready, r.Phase, r.PID, r.Address = false, executor.EngineStarting, 0, ""
+		r.LogExcerpt = logTail(e.path("log"))
+		switch {
+		case hopeless != nil:
+			r.Code, r.Message = hopeless.result.Code, hopeless.result.Message
+		case exit.Reason == executor.ReasonStopped:
+			r.Code, r.Message = "", ""
+		case exit.Reason == executor.ReasonOOM:
+			r.Code, r.Message = executor.CodeOOMHost, exit.Message
+		default:
+			r.Code, r.Message = executor.CodeEngineExited, exitWords(exit)
+		}
+	})
+}
+
+func exitWords(exit executor.Exit) string {
+	switch {
+	case exit.Message != "":
+		return exit.Message
+	case exit.Signal != 0:
+		return fmt.Sprintf("the engine was ended by signal %d", exit.Signal)
+	default:
+		return fmt.Sprintf("the engine exited with status %d", exit.Code)
+	}
+}
+
+// hasServed tells whether any start of this work has generated a token.
+func (w *work) hasServed() bool {
+	r := w.observed().Engine
+	return r != nil && !r.ReadyAt.IsZero()
+}
+
+// engineEnded records the end that was asked for, or that came before the start.
+func (w *work) engineEnded(exit executor.Exit) error {
+	err := w.report(func(r *executor.EngineReport) { r.Ready, r.PID, r.Address = false, 0, "" })
+	if err != nil {
+		return err
+	}
+	return w.exited(exit)
+}
+
+// engineFailed gives up on an engine that never served.
+func (w *work) engineFailed(exit executor.Exit) error {
+	err := w.report(func(r *executor.EngineReport) { r.Phase = executor.EngineFailed })
+	if err != nil {
+		return err
+	}
+	r := w.observed().Engine
+	return w.exited(executor.Exit{
+		Code: exit.Code, Signal: exit.Signal, Reason: executor.ReasonStart,
+		Message: executor.Tail(string(r.Code)+": "+r.Message, executor.MaxMessage),
+	})
+}
+
+// reportRefusal tells why the engine could not even be started.
+func (w *work) reportRefusal(exit executor.Exit, cause error) error {
+	var build *environment.BuildError
+	return w.report(func(r *executor.EngineReport) {
+		r.Message = exit.Message
+		switch {
+		case exit.Reason == executor.ReasonStopped:
+			return
+		case errors.As(cause, &build):
+			r.Code = executor.CodeEnvBuild
+		case errors.Is(cause, objects.ErrMismatch):
+			r.Code = executor.CodeWeightsMismatch
+		case exit.Reason == executor.ReasonFetch:
+			r.Code = executor.CodeWeightsFetch
+		default:
+			r.Code = executor.CodeEngineExited
+		}
+		r.Phase = executor.EngineFailed
+	})
+}
+
+const excerpt = 4096
+
+// logTail is the end of a log file.
+func logTail(path string) string {
+	f, err := os.Open(path) //nolint:gosec // own folder
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err != nil {
+		return ""
+	}
+	data := make([]byte, min(info.Size(), 2*excerpt))
+	n, _ := f.ReadAt(data, info.Size()-int64(len(data)))
+	return executor.Tail(string(data[:n]), excerpt)
+}
+
+// freePort answers a port that nothing listens on.
+func (h *Host) freePort() (int, error) {
+	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", net.JoinHostPort(loopback, "0"))
+	if err != nil {
+		return 0, fmt.Errorf("find a free port: %w", err)
+	}
+	port := l.Addr().(*net.TCPAddr).Port //nolint:forcetypeassert // of a TCP listener
+	return port, l.Close()
+}

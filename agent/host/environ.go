@@ -1,0 +1,85 @@
+package host
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/signalbox-dev/signalbox/agent/executor"
+	"github.com/signalbox-dev/signalbox/agent/host/environment"
+)
+
+// systemPath is where programs are found beside those of the environment.
+const systemPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// attemptEnv is the whole environment of an attempt: nothing of the agent's own
+// reaches it.
+func (w *work) attemptEnv(spec executor.AttemptSpec, env environment.Environment) ([]string, error) {
+	v := w.baseEnv(env)
+	if spec.Environment.SDK && w.host.deps.SDK != nil {
+		sdk, err := w.sdkDir()
+		if err != nil {
+			return nil, err
+		}
+		v["PYTHONPATH"] = sdk
+	}
+	for name, value := range map[string]string{
+		"ENABLED": "1", "ENDPOINT": spec.IngestEndpoint, "RUN_ID": spec.RunID, "TOKEN": w.assignment.Token,
+		"ID": spec.JobID, "ATTEMPT": strconv.Itoa(spec.Attempt), "ROLE": "trainer", "NODE_RANK": "0", "NNODES": "1",
+		"GPUS_PER_NODE": strconv.Itoa(spec.Limits.GPUs), "WORKDIR": w.path("work"), "SPOOL_DIR": w.path("spool"),
+		"HPARAMS_FILE": w.hparamsFile(), "BINDINGS_FILE": w.bindingsFile(), "SEED": strconv.FormatInt(spec.Seed, 10),
+	} {
+		v["SERVICE_JOB_"+name] = value
+	}
+	if spec.Limits.CPUs > 0 {
+		v["OMP_NUM_THREADS"] = strconv.Itoa(spec.Limits.CPUs)
+	}
+	for name, value := range spec.Env {
+		if err := allowed(name, value); err != nil {
+			return nil, ended(executor.ReasonStart, err)
+		}
+		v[name] = value
+	}
+	gpus, err := w.takeGPUs(spec.Limits.GPUs)
+	if err != nil {
+		return nil, err
+	}
+	v["CUDA_VISIBLE_DEVICES"] = gpus
+	return flat(v), nil
+}
+
+// baseEnv is what every process of a work gets.
+func (w *work) baseEnv(env environment.Environment) map[string]string {
+	return map[string]string{
+		"PATH": env.Bin() + ":" + systemPath, "VIRTUAL_ENV": env.Dir,
+		"HOME": w.path("work"), "TMPDIR": w.path("tmp"), "LANG": "C.UTF-8", "PYTHONUNBUFFERED": "1",
+	}
+}
+
+func flat(v map[string]string) []string {
+	var list []string
+	for name, value := range v {
+		list = append(list, name+"="+value)
+	}
+	sort.Strings(list)
+	return list
+}
+
+// allowed refuses what the loader, the interpreter or the platform reads. The
+// control plane refuses it first; the node does not depend on that.
+func allowed(name, value string) error {
+	reserved := []string{"SERVICE_", "LD_", "DYLD_", "NVIDIA_", "PYTHON", "GLIBC_", "MALLOC_", "VIRTUAL_ENV"}
+	exact := []string{"PATH", "HOME", "TMPDIR", "IFS", "ENV", "BASH_ENV", "SHELLOPTS", "BASHOPTS", "CUDA_VISIBLE_DEVICES"}
+	upper := strings.ToUpper(name)
+	if !regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`).MatchString(name) || slices.Contains(exact, upper) ||
+		slices.ContainsFunc(reserved, func(p string) bool { return strings.HasPrefix(upper, p) }) {
+		return fmt.Errorf("environment variable %q is not allowed", name)
+	}
+	if strings.ContainsAny(value, "\x00\n\r") {
+		return fmt.Errorf("environment variable %q has a line break in its value", name)
+	}
+	return nil
+}

@@ -1,0 +1,73 @@
+// Package files writes the small files that an agent's memory consists of. A
+// reader sees the old content or the new, never a part, also after a power cut.
+package files
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// Private is the mode of everything that may hold a secret.
+const Private os.FileMode = 0o600
+
+// Write replaces the file at path, durably.
+func Write(path string, data []byte, mode os.FileMode) error {
+	temp := path + ".new"
+	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode) //nolint:gosec // the agent's own folder
+	if err != nil {
+		return fmt.Errorf("create %s: %w", filepath.Base(path), err)
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	if err == nil {
+		err = os.Rename(temp, path)
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", filepath.Base(path), err)
+	}
+	return SyncDir(filepath.Dir(path))
+}
+
+// WriteJSON replaces the file at path with the value, durably.
+func WriteJSON(path string, value any, mode os.FileMode) error {
+	data, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", filepath.Base(path), err)
+	}
+	return Write(path, data, mode)
+}
+
+// ReadJSON reads what WriteJSON wrote; a missing file is fs.ErrNotExist.
+func ReadJSON(path string, into any) error {
+	data, err := os.ReadFile(path) //nolint:gosec // the agent's own folder
+	if err != nil {
+		return fmt.Errorf("read %s: %w", filepath.Base(path), err)
+	}
+	if err := json.Unmarshal(data, into); err != nil {
+		return fmt.Errorf("decode %s: %w", filepath.Base(path), err)
+	}
+	return nil
+}
+
+// SyncDir makes the entries of a folder durable.
+func SyncDir(dir string) error {
+	d, err := os.Open(dir) //nolint:gosec // the agent's own folder
+	if err != nil {
+		return fmt.Errorf("open folder: %w", err)
+	}
+	err = d.Sync()
+	if closed := d.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		return fmt.Errorf("sync folder %s: %w", filepath.Base(dir), err)
+	}
+	return nil
+}

@@ -1,0 +1,64 @@
+package host
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/signalbox-dev/signalbox/agent/executor"
+)
+
+// CountGPUs counts the NVIDIA devices of the machine.
+func CountGPUs() int {
+	found, _ := filepath.Glob("/dev/nvidia[0-9]*")
+	return len(found)
+}
+
+// takeGPUs gives the work devices that no other living work has and answers
+// their numbers as CUDA_VISIBLE_DEVICES takes them; none hides all.
+func (w *work) takeGPUs(count int) (string, error) {
+	w.host.mu.Lock()
+	defer w.host.mu.Unlock()
+	w.mu.Lock()
+	have := len(w.assignment.GPUs)
+	w.mu.Unlock()
+	if have < count {
+		taken := w.host.takenGPUs()
+		var free []int
+		for i := range CountGPUs() {
+			if !slices.Contains(taken, i) {
+				free = append(free, i)
+			}
+		}
+		if len(free) < count {
+			return "", ended(executor.ReasonStart, fmt.Errorf("%d GPUs asked for, %d free on this node", count, len(free)))
+		}
+		w.mu.Lock()
+		w.assignment.GPUs = free[:count]
+		err := w.saveAssignment()
+		w.mu.Unlock()
+		if err != nil {
+			return "", err
+		}
+	}
+	var numbers []string
+	for _, gpu := range w.assignment.GPUs {
+		numbers = append(numbers, strconv.Itoa(gpu))
+	}
+	return strings.Join(numbers, ","), nil
+}
+
+// takenGPUs are those of works whose processes may live; the caller holds the lock.
+func (h *Host) takenGPUs() []int {
+	var taken []int
+	for _, w := range h.works {
+		w.mu.Lock()
+		if w.seen.Phase != executor.PhaseExited && w.seen.Phase != executor.PhaseCollecting {
+			taken = append(taken, w.assignment.GPUs...)
+		}
+		w.mu.Unlock()
+	}
+	return taken
+}

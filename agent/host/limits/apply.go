@@ -1,0 +1,118 @@
+package limits
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Create makes the groups and writes their settings. It may be called again.
+func (p Plan) Create() error {
+	for _, group := range p.Groups {
+		if err := os.Mkdir(group, 0o755); err != nil && !errors.Is(err, fs.ErrExist) { //nolint:gosec // kernel folder
+			return fmt.Errorf("make the cgroup: %w", err)
+		}
+	}
+	for _, s := range p.Settings {
+		if err := write(s.Path, s.Value); err != nil && !(s.Optional && missing(err)) {
+			return fmt.Errorf("set %s: %w", filepath.Base(s.Path), err)
+		}
+	}
+	return nil
+}
+
+// Enter puts the calling process and its later children under the plan.
+func (p Plan) Enter() error {
+	for _, group := range p.Groups {
+		if err := write(filepath.Join(group, "cgroup.procs"), strconv.Itoa(os.Getpid())); err != nil {
+			return fmt.Errorf("enter the cgroup: %w", err)
+		}
+	}
+	if p.Data > 0 {
+		bound := unix.Rlimit{Cur: uint64(p.Data), Max: uint64(p.Data)}
+		if err := unix.Setrlimit(unix.RLIMIT_DATA, &bound); err != nil {
+			return fmt.Errorf("limit the memory: %w", err)
+		}
+	}
+	return nil
+}
+
+// Kill sends SIGKILL to all that is in the groups and reports whether anything
+// was. Call it until it reports false: a process may fork while it is killed.
+func (p Plan) Kill() bool {
+	found := false
+	for _, group := range p.Groups {
+		pids := members(group)
+		if len(pids) == 0 {
+			continue
+		}
+		found = true
+		if write(filepath.Join(group, "cgroup.kill"), "1") == nil {
+			continue
+		}
+		for _, pid := range pids {
+			_ = unix.Kill(pid, unix.SIGKILL)
+		}
+	}
+	return found
+}
+
+// OOMKilled reports whether the kernel killed a process of the groups because
+// it reached the memory limit.
+func (p Plan) OOMKilled() bool {
+	for _, group := range p.Groups {
+		for _, file := range []string{"memory.events", "memory.oom_control"} {
+			raw, err := os.ReadFile(filepath.Join(group, file)) //nolint:gosec // kernel file
+			if err == nil && counted(string(raw), "oom_kill") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Remove removes the groups; it fails while a process is in one.
+func (p Plan) Remove() error {
+	var errs []error
+	for _, group := range p.Groups {
+		if err := os.Remove(group); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, fmt.Errorf("remove the cgroup: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func members(group string) []int {
+	raw, err := os.ReadFile(filepath.Join(group, "cgroup.procs")) //nolint:gosec // kernel file
+	if err != nil {
+		return nil
+	}
+	var pids []int
+	for field := range strings.FieldsSeq(string(raw)) {
+		// 0 stands for a process that this pid namespace cannot see.
+		if pid, err := strconv.Atoi(field); err == nil && pid > 0 {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+func counted(text, name string) bool {
+	for line := range strings.Lines(text) {
+		if fields := strings.Fields(line); len(fields) == 2 && fields[0] == name {
+			return fields[1] != "0"
+		}
+	}
+	return false
+}
+
+func missing(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) ||
+		errors.Is(err, unix.EOPNOTSUPP)
+}

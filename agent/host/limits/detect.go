@@ -1,0 +1,126 @@
+package limits
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Mode is how limits are held; the node shows it.
+type Mode string
+
+// The modes, best first.
+const (
+	Cgroup2 Mode = "cgroup2"
+	Cgroup1 Mode = "cgroup1"
+	Rlimit  Mode = "rlimit"
+)
+
+// folder holds the groups of all works, below the agent's own group.
+const folder = "signalbox"
+
+var controllers = [...]string{"memory", "pids", "cpu"}
+
+// Holder makes plans for works in the way that this machine allows.
+type Holder struct {
+	mode Mode
+	// bases are the folders to make groups in: one, or one for each controller.
+	bases []string
+}
+
+// Mode is how limits are held.
+func (h Holder) Mode() Mode { return h.mode }
+
+// Detect tries what the machine allows. root is /sys/fs/cgroup, own the content
+// of /proc/self/cgroup.
+func Detect(root, own string) Holder {
+	if base, ok := detectV2(root); ok {
+		return Holder{mode: Cgroup2, bases: []string{base}}
+	}
+	if bases, ok := detectV1(root, own); ok {
+		return Holder{mode: Cgroup1, bases: bases}
+	}
+	return Holder{mode: Rlimit}
+}
+
+func detectV2(root string) (string, bool) {
+	offered, err := os.ReadFile(filepath.Join(root, "cgroup.controllers")) //nolint:gosec // kernel file
+	if err != nil {
+		return "", false
+	}
+	var enable []string
+	for _, c := range controllers {
+		if !contains(strings.Fields(string(offered)), c) {
+			return "", false
+		}
+		enable = append(enable, "+"+c)
+	}
+	base := filepath.Join(root, folder)
+	if os.MkdirAll(base, 0o755) != nil { //nolint:gosec // kernel folder
+		return "", false
+	}
+	for _, dir := range []string{root, base} {
+		if write(filepath.Join(dir, "cgroup.subtree_control"), strings.Join(enable, " ")) != nil {
+			return "", false
+		}
+	}
+	return base, canMake(base)
+}
+
+func detectV1(root, own string) ([]string, bool) {
+	var bases []string
+	for _, c := range controllers {
+		base, ok := v1Base(filepath.Join(root, c), ownGroup(own, c))
+		if !ok {
+			return nil, false
+		}
+		bases = append(bases, base)
+	}
+	return bases, true
+}
+
+// v1Base prefers the agent's own group, so that works stay within its bounds.
+func v1Base(mount, own string) (string, bool) {
+	for _, parent := range []string{filepath.Join(mount, own), mount} {
+		if _, err := os.Stat(filepath.Join(parent, "cgroup.procs")); err != nil {
+			continue
+		}
+		base := filepath.Join(parent, folder)
+		if os.MkdirAll(base, 0o755) == nil && canMake(base) { //nolint:gosec // kernel folder
+			return base, true
+		}
+	}
+	return "", false
+}
+
+// ownGroup finds this process's group of a version 1 controller.
+func ownGroup(own, controller string) string {
+	for line := range strings.Lines(own) {
+		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(parts) == 3 && contains(strings.Split(parts[1], ","), controller) {
+			return parts[2]
+		}
+	}
+	return "/"
+}
+
+func canMake(base string) bool {
+	trial := filepath.Join(base, ".trial-"+strconv.Itoa(os.Getpid()))
+	if os.Mkdir(trial, 0o755) != nil { //nolint:gosec // kernel folder
+		return false
+	}
+	_, err := os.Stat(filepath.Join(trial, "cgroup.procs"))
+	return os.Remove(trial) == nil && err == nil
+}
+
+func contains(list []string, want string) bool {
+	for _, have := range list {
+		if have == want {
+			return true
+		}
+	}
+	return false
+}
+
+func write(path, value string) error { return os.WriteFile(path, []byte(value), 0o644) } //nolint:gosec // kernel file

@@ -1,0 +1,86 @@
+package limits
+
+import (
+	"path/filepath"
+	"strconv"
+
+	"github.com/signalbox-dev/signalbox/agent/executor"
+)
+
+// Plan is what one work's limits come to on this machine.
+type Plan struct {
+	Mode Mode `json:"mode"`
+	// Groups are the folders to make and to enter.
+	Groups []string `json:"groups,omitempty"`
+	// Settings are written in their order once the groups exist.
+	Settings []Setting `json:"settings,omitempty"`
+	// Data bounds the private memory of each process where there is no cgroup.
+	Data int64 `json:"data,omitempty"`
+}
+
+// Setting is one file of a group and what to write into it.
+type Setting struct {
+	Path  string `json:"path"`
+	Value string `json:"value"`
+	// Optional settings exist on some kernels only.
+	Optional bool `json:"optional,omitempty"`
+}
+
+const cpuPeriod = 100_000 // microseconds
+
+// Plan says how to hold the limits of the work called name.
+func (h Holder) Plan(name string, l executor.Limits) Plan {
+	p := Plan{Mode: h.mode}
+	for _, base := range h.bases {
+		p.Groups = append(p.Groups, filepath.Join(base, name))
+	}
+	switch h.mode {
+	case Cgroup2:
+		p.Settings = settingsV2(p.Groups[0], l)
+	case Cgroup1:
+		p.Settings = settingsV1(p.Groups, l)
+	case Rlimit:
+		p.Data = l.MemoryBytes
+	}
+	return p
+}
+
+func settingsV2(group string, l executor.Limits) []Setting {
+	var s []Setting
+	if l.MemoryBytes > 0 {
+		s = append(s,
+			Setting{Path: filepath.Join(group, "memory.max"), Value: strconv.FormatInt(l.MemoryBytes, 10)},
+			Setting{Path: filepath.Join(group, "memory.swap.max"), Value: "0", Optional: true},
+			Setting{Path: filepath.Join(group, "memory.oom.group"), Value: "1", Optional: true})
+	}
+	if l.PIDs > 0 {
+		s = append(s, Setting{Path: filepath.Join(group, "pids.max"), Value: strconv.Itoa(l.PIDs)})
+	}
+	if l.CPUs > 0 {
+		s = append(s, Setting{
+			Path:  filepath.Join(group, "cpu.max"),
+			Value: strconv.Itoa(l.CPUs*cpuPeriod) + " " + strconv.Itoa(cpuPeriod),
+		})
+	}
+	return s
+}
+
+func settingsV1(groups []string, l executor.Limits) []Setting {
+	memory, pids, cpu := groups[0], groups[1], groups[2]
+	var s []Setting
+	if l.MemoryBytes > 0 {
+		bytes := strconv.FormatInt(l.MemoryBytes, 10)
+		s = append(s,
+			Setting{Path: filepath.Join(memory, "memory.limit_in_bytes"), Value: bytes},
+			Setting{Path: filepath.Join(memory, "memory.memsw.limit_in_bytes"), Value: bytes, Optional: true})
+	}
+	if l.PIDs > 0 {
+		s = append(s, Setting{Path: filepath.Join(pids, "pids.max"), Value: strconv.Itoa(l.PIDs)})
+	}
+	if l.CPUs > 0 {
+		s = append(s,
+			Setting{Path: filepath.Join(cpu, "cpu.cfs_period_us"), Value: strconv.Itoa(cpuPeriod)},
+			Setting{Path: filepath.Join(cpu, "cpu.cfs_quota_us"), Value: strconv.Itoa(l.CPUs * cpuPeriod)})
+	}
+	return s
+}

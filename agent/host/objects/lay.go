@@ -1,0 +1,84 @@
+package objects
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/signalbox-dev/signalbox/agent/executor"
+)
+
+// Lay puts the object into the folder: unpacked, or as a copy that the work may
+// change without touching the cache.
+func (s *Store) Lay(ctx context.Context, key executor.Key, ref executor.ObjectRef, dir string) error {
+	for again := false; ; again = true {
+		path, err := s.Fetch(ctx, key, ref)
+		if err != nil {
+			return err
+		}
+		if ref.Unpack {
+			err = unpackFile(path, filepath.Join(dir, filepath.Dir(ref.Path)), ref)
+		} else {
+			err = copyFile(path, filepath.Join(dir, name(ref)), ref)
+		}
+		// A cached object that has rotted is fetched once more.
+		if !errors.Is(err, ErrMismatch) || again {
+			return err
+		}
+		if err := os.Remove(path); err != nil {
+			return fmt.Errorf("remove a damaged object: %w", err)
+		}
+	}
+}
+
+// Link puts the object into the folder without a second copy of its bytes; for
+// readers that do not write.
+func (s *Store) Link(ctx context.Context, key executor.Key, ref executor.ObjectRef, dir string) error {
+	if ref.Unpack {
+		return s.Lay(ctx, key, ref, dir)
+	}
+	path, err := s.Fetch(ctx, key, ref)
+	if err != nil {
+		return err
+	}
+	to := filepath.Join(dir, name(ref))
+	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+		return fmt.Errorf("make the folder of an object: %w", err)
+	}
+	if err := os.Remove(to); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("replace an object: %w", err)
+	}
+	if os.Link(path, to) == nil {
+		return nil
+	}
+	return s.Lay(ctx, key, ref, dir)
+}
+
+func name(ref executor.ObjectRef) string {
+	if ref.Path == "" {
+		return ref.SHA256
+	}
+	return ref.Path
+}
+
+func copyFile(from, to string, ref executor.ObjectRef) error {
+	in, err := os.Open(from) //nolint:gosec // own folder
+	if err != nil {
+		return fmt.Errorf("open an object: %w", err)
+	}
+	defer func() { _ = in.Close() }()
+	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+		return fmt.Errorf("make the folder of an object: %w", err)
+	}
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600) //nolint:gosec // own folder
+	if err != nil {
+		return fmt.Errorf("lay out an object: %w", err)
+	}
+	err = copyVerified(out, in, ref)
+	if closed := out.Close(); err == nil {
+		err = closed
+	}
+	return err
+}

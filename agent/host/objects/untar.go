@@ -1,0 +1,125 @@
+package objects
+
+import (
+	"archive/tar"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/signalbox-dev/signalbox/agent/executor"
+)
+
+// Bounds of an archive. Its bytes are bounded by the object's size: a tar file
+// is not compressed, and one that claims more holds a trick.
+const (
+	maxEntries = 100_000
+	maxDepth   = 32
+)
+
+// ErrArchive tells that an archive is not one that may be unpacked.
+var ErrArchive = errors.New("the archive cannot be unpacked")
+
+func unpackFile(path, dir string, ref executor.ObjectRef) error {
+	f, err := os.Open(path) //nolint:gosec // own folder
+	if err != nil {
+		return fmt.Errorf("open an object: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	// The whole file is checked before its first entry is believed.
+	if err := copyVerified(io.Discard, f, ref); err != nil {
+		return err
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return fmt.Errorf("read an object again: %w", err)
+	}
+	if err := Unpack(f, dir, ref.SizeBytes); err != nil {
+		return errors.Join(executor.ErrPermanent, fmt.Errorf("unpack %s: %w", ref.URI, err))
+	}
+	return nil
+}
+
+// Unpack lays the regular files and folders of a tar stream into dir and refuses
+// everything else. No entry can leave dir.
+func Unpack(r io.Reader, dir string, maxBytes int64) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("make the folder: %w", err)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return fmt.Errorf("open the folder: %w", err)
+	}
+	defer func() { _ = root.Close() }()
+	u := unpacking{root: root, left: maxBytes}
+	archive := tar.NewReader(r)
+	for {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return errors.Join(ErrArchive, err)
+		}
+		if err := u.entry(header, archive); err != nil {
+			return err
+		}
+	}
+}
+
+type unpacking struct {
+	root    *os.Root
+	left    int64
+	entries int
+}
+
+func (u *unpacking) entry(h *tar.Header, body io.Reader) error {
+	name := filepath.Clean(h.Name)
+	if u.entries++; u.entries > maxEntries {
+		return fmt.Errorf("%w: more than %d entries", ErrArchive, maxEntries)
+	}
+	if !filepath.IsLocal(name) || strings.Count(name, "/") >= maxDepth {
+		return fmt.Errorf("%w: entry %q", ErrArchive, h.Name)
+	}
+	switch h.Typeflag {
+	case tar.TypeDir:
+		return u.folder(name)
+	case tar.TypeReg:
+		return u.file(name, h, body)
+	default:
+		return fmt.Errorf("%w: entry %q is neither a file nor a folder", ErrArchive, h.Name)
+	}
+}
+
+func (u *unpacking) folder(name string) error {
+	if err := u.root.MkdirAll(name, 0o700); err != nil {
+		return fmt.Errorf("make %s: %w", name, err)
+	}
+	return nil
+}
+
+func (u *unpacking) file(name string, h *tar.Header, body io.Reader) error {
+	if u.left -= h.Size; h.Size < 0 || u.left < 0 {
+		return fmt.Errorf("%w: entry %q is larger than the archive", ErrArchive, h.Name)
+	}
+	if err := u.folder(filepath.Dir(name)); err != nil {
+		return err
+	}
+	mode := os.FileMode(0o600)
+	if h.Mode&0o100 != 0 {
+		mode = 0o700
+	}
+	out, err := u.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
+	if err != nil {
+		return fmt.Errorf("make %s: %w", name, err)
+	}
+	_, err = io.Copy(out, body)
+	if closed := out.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		return errors.Join(ErrArchive, fmt.Errorf("write %s: %w", name, err))
+	}
+	return nil
+}

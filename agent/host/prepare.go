@@ -1,0 +1,170 @@
+package host
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/signalbox-dev/signalbox/agent/executor"
+	"github.com/signalbox-dev/signalbox/agent/host/environment"
+	"github.com/signalbox-dev/signalbox/agent/host/files"
+	"github.com/signalbox-dev/signalbox/agent/host/objects"
+	"github.com/signalbox-dev/signalbox/agent/host/shim"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+)
+
+// endError is an error that ends the work with a reason of its own.
+type endError struct {
+	reason executor.Reason
+	cause  error
+}
+
+func (e *endError) Error() string { return e.cause.Error() }
+func (e *endError) Unwrap() error { return e.cause }
+
+// ended gives an error its reason, unless it already has one.
+func ended(reason executor.Reason, err error) error {
+	var own *endError
+	if err == nil || errors.As(err, &own) {
+		return err
+	}
+	return &endError{reason: reason, cause: err}
+}
+
+// refusal is the exit that an error of the preparation comes to; nil where the
+// agent itself is ending and the next one goes on.
+func (w *work) refusal(ctx context.Context, err error) *executor.Exit {
+	if ctx.Err() != nil {
+		return nil
+	}
+	exit := executor.Exit{Code: -1, Reason: executor.ReasonStart, Message: executor.Tail(err.Error(), executor.MaxMessage)}
+	var build *environment.BuildError
+	var own *endError
+	switch {
+	case closed(w.stopping) || closed(w.host.shutdown):
+		return &executor.Exit{Code: -1, Reason: executor.ReasonStopped}
+	case errors.As(err, &build):
+		exit.Reason = executor.ReasonEnvBuild
+	case errors.As(err, &own):
+		exit.Reason = own.reason
+	default:
+		return nil
+	}
+	return &exit
+}
+
+// retry tries again until fn succeeds, fails for good, or the time is over.
+func (w *work) retry(ctx context.Context, fn func(context.Context) error) error {
+	deadline := w.host.deps.Clock.Now().Add(w.host.cfg.FetchTimeout)
+	for try := 0; ; try++ {
+		err := fn(ctx)
+		if err == nil || errors.Is(err, executor.ErrPermanent) || ctx.Err() != nil || w.host.deps.Clock.Now().After(deadline) {
+			return err
+		}
+		if clock.Sleep(ctx, w.host.deps.Clock, w.host.retry.Wait(try)) != nil {
+			return err
+		}
+	}
+}
+
+// layInputs fetches the recipe's package and the bound inputs, and writes the
+// files that tell the training what it has.
+func (w *work) layInputs(ctx context.Context, spec executor.AttemptSpec) error {
+	for _, dir := range []string{"package", "inputs"} {
+		// What a killed agent has laid out in part is laid out again.
+		if err := os.RemoveAll(w.path(dir)); err != nil {
+			return fmt.Errorf("clear %s: %w", dir, err)
+		}
+	}
+	for _, dir := range []string{"package", "inputs", "work", "tmp", "spool", "run"} {
+		if err := os.MkdirAll(w.path(dir), 0o700); err != nil {
+			return fmt.Errorf("make %s: %w", dir, err)
+		}
+	}
+	if spec.Package != nil {
+		if err := w.lay(ctx, []executor.ObjectRef{*spec.Package}, w.path("package"), w.host.objects.Lay); err != nil {
+			return err
+		}
+	}
+	bound := bindings{Datasets: map[string]binding{}}
+	for _, d := range spec.Datasets {
+		if !filepath.IsLocal(d.Name) || filepath.Base(d.Name) != d.Name {
+			return fmt.Errorf("dataset input %q is not a plain name", d.Name)
+		}
+		dir := w.path("inputs", "datasets", d.Name)
+		bound.Datasets[d.Name] = binding{Ref: d.Ref, Digest: d.Digest, Path: dir}
+		if err := w.lay(ctx, d.Files, dir, w.host.objects.Lay); err != nil {
+			return err
+		}
+	}
+	if m := spec.Model; m != nil {
+		dir := w.path("inputs", "model")
+		bound.Model = &binding{Ref: m.Ref, Digest: m.Digest, Path: dir}
+		if err := w.lay(ctx, m.Files, dir, w.host.objects.Lay); err != nil {
+			return err
+		}
+	}
+	if err := files.WriteJSON(w.bindingsFile(), bound, files.Private); err != nil {
+		return err
+	}
+	hparams := spec.Hparams
+	if len(hparams) == 0 {
+		hparams = []byte("{}")
+	}
+	return files.Write(w.hparamsFile(), hparams, files.Private)
+}
+
+// bindings is what SERVICE_JOB_BINDINGS_FILE holds.
+type bindings struct {
+	Datasets map[string]binding `json:"datasets"`
+	Model    *binding           `json:"model"`
+}
+
+type binding struct {
+	Ref    string `json:"ref"`
+	Digest string `json:"digest"`
+	Path   string `json:"path"`
+}
+
+func (w *work) bindingsFile() string { return w.path("inputs", "bindings.json") }
+func (w *work) hparamsFile() string  { return w.path("inputs", "hparams.json") }
+
+type layer func(ctx context.Context, key executor.Key, ref executor.ObjectRef, dir string) error
+
+// lay puts the objects into the folder, trying again where that may help.
+func (w *work) lay(ctx context.Context, refs []executor.ObjectRef, dir string, put layer) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("make the folder: %w", err)
+	}
+	for _, ref := range refs {
+		err := w.retry(ctx, func(ctx context.Context) error { return put(ctx, w.key, ref, dir) })
+		if err != nil {
+			return fmt.Errorf("fetch %s: %w", ref.URI, err)
+		}
+	}
+	return nil
+}
+
+// sdkDir is the folder of the Python reporter, laid out once per content.
+func (w *work) sdkDir() (string, error) {
+	return objects.LayTree(w.host.deps.SDK, filepath.Join(w.host.cfg.Data, "sdk"))
+}
+
+// groupName names the work among all agents of this machine.
+func (w *work) groupName() string {
+	sum := sha256.Sum256([]byte(w.host.cfg.Data))
+	return w.key.String() + "-" + hex.EncodeToString(sum[:4])
+}
+
+func (w *work) endedAt(dir string) (at time.Time) {
+	var exit shim.Exit
+	if shim.ReadExit(dir, &exit) == nil && !exit.EndedAt.IsZero() {
+		return exit.EndedAt
+	}
+	return w.host.deps.Clock.Now()
+}

@@ -1,0 +1,206 @@
+package shim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/signalbox-dev/signalbox/agent/host/files"
+	"github.com/signalbox-dev/signalbox/agent/host/process"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+)
+
+// Control starts shims and follows them, its own and those of a former agent.
+type Control struct {
+	// Exec is the program and the leading arguments that end in Main.
+	Exec  []string
+	Clock clock.Clock
+}
+
+// State is what a folder tells about its shim.
+type State int
+
+// The states of a folder.
+const (
+	// Never: no command was started here; a shim that was killed before that is
+	// none.
+	Never State = iota
+	// Alive: the shim runs.
+	Alive
+	// Ended: exit.json is there.
+	Ended
+	// Lost: the command was started and the shim is gone without a word.
+	Lost
+)
+
+// ErrNever tells that no command was started, so that Launch is safe.
+var ErrNever = errors.New("nothing was started in this folder")
+
+// Launch starts the shim of the folder. It is refused where one was started before.
+func (c Control) Launch(dir string, s Start) error {
+	state, err := c.State(dir)
+	if err != nil {
+		return err
+	}
+	if state != Never {
+		return errors.New("launch: this folder was used before")
+	}
+	lock, err := takeLock(dir)
+	if err != nil {
+		return fmt.Errorf("launch: %w", err)
+	}
+	defer func() { _ = lock.Close() }()
+	s.Env = append(s.Env[:len(s.Env):len(s.Env)], MarkName+"="+s.Mark)
+	if err := files.WriteJSON(startFile(dir), s, files.Private); err != nil {
+		return err
+	}
+	words, err := os.OpenFile(filepath.Join(dir, "shim.log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, files.Private) //nolint:gosec // own folder
+	if err != nil {
+		return fmt.Errorf("launch: %w", err)
+	}
+	defer func() { _ = words.Close() }()
+	cmd := exec.Command(c.Exec[0], append(c.Exec[1:len(c.Exec):len(c.Exec)], dir)...) //nolint:gosec,noctx // outlives the agent on purpose
+	cmd.Dir = dir
+	cmd.Env = []string{"PATH=/usr/bin:/bin"}
+	cmd.Stdout, cmd.Stderr = words, words
+	cmd.ExtraFiles = []*os.File{lock}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start the shim: %w", err)
+	}
+	// Wait reaps it by its pid, as it does for a shim that another agent started.
+	return cmd.Process.Release()
+}
+
+// State looks at the folder.
+func (c Control) State(dir string) (State, error) {
+	if exists(exitFile(dir)) {
+		return Ended, nil
+	}
+	if !exists(startFile(dir)) {
+		return Never, nil
+	}
+	lock, err := takeLock(dir)
+	switch {
+	case errors.Is(err, unix.EWOULDBLOCK):
+		return Alive, nil
+	case err != nil:
+		return Never, err
+	}
+	_ = lock.Close()
+	// It may have ended between the two looks.
+	if exists(exitFile(dir)) {
+		return Ended, nil
+	}
+	r, err := c.Running(dir)
+	if errors.Is(err, fs.ErrNotExist) || (err == nil && r.Command.PID == 0) {
+		return Never, nil
+	}
+	return Lost, err
+}
+
+// Running reads what runs; fs.ErrNotExist before the shim was started, and no
+// command before that was.
+func (c Control) Running(dir string) (Running, error) {
+	var r Running
+	err := files.ReadJSON(runFile(dir), &r)
+	return r, err
+}
+
+// Await returns how it ended once the shim is gone. found is false when nobody
+// knows: then Sweep has ended what was left.
+func (c Control) Await(ctx context.Context, dir string) (exit Exit, found bool, err error) {
+	for {
+		state, err := c.State(dir)
+		if err != nil {
+			return Exit{}, false, err
+		}
+		switch state {
+		case Never:
+			return Exit{}, false, ErrNever
+		case Ended:
+			err := files.ReadJSON(exitFile(dir), &exit)
+			return exit, err == nil, err
+		case Lost:
+			return Exit{}, false, Sweep(ctx, c.Clock, dir)
+		case Alive:
+			if err := c.awaitShim(ctx, dir); err != nil {
+				return Exit{}, false, err
+			}
+		}
+	}
+}
+
+// awaitShim waits for the end of the shim, or a moment where it has not yet
+// written who it is.
+func (c Control) awaitShim(ctx context.Context, dir string) error {
+	r, err := c.Running(dir)
+	if err == nil && r.Shim.Alive() {
+		return r.Shim.Wait(ctx)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	const moment = 10 * time.Millisecond
+	return clock.Sleep(ctx, c.Clock, moment)
+}
+
+// Stop lets the processes end within grace and kills them then. It may be
+// called again; the shorter grace wins.
+func (c Control) Stop(dir string, grace time.Duration) error {
+	var before stop
+	if err := files.ReadJSON(stopFile(dir), &before); err != nil || grace < before.Grace {
+		if err := files.WriteJSON(stopFile(dir), stop{Grace: grace}, files.Private); err != nil {
+			return err
+		}
+	}
+	r, err := c.Running(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // The shim looks at stop.json before it starts anything.
+	}
+	if err != nil {
+		return err
+	}
+	r.Shim.Signal(syscall.SIGTERM)
+	return nil
+}
+
+// StopRequested reports whether Stop was called for the folder.
+func (c Control) StopRequested(dir string) bool { return exists(stopFile(dir)) }
+
+// Identity of the command, for reports; zero before it was started.
+func (c Control) Identity(dir string) process.Identity {
+	r, err := c.Running(dir)
+	if err != nil {
+		return process.Identity{}
+	}
+	return r.Command
+}
+
+func takeLock(dir string) (*os.File, error) {
+	f, err := os.OpenFile(lockFile(dir), os.O_RDWR|os.O_CREATE, files.Private) //nolint:gosec // own folder
+	if err != nil {
+		return nil, fmt.Errorf("open the lock: %w", err)
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("take the lock: %w", err)
+	}
+	return f, nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// ReadExit reads how it ended; fs.ErrNotExist where it has not.
+func ReadExit(dir string, into *Exit) error { return files.ReadJSON(exitFile(dir), into) }

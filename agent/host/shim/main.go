@@ -1,0 +1,63 @@
+package shim
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/signalbox-dev/signalbox/agent/host/files"
+	"github.com/signalbox-dev/signalbox/agent/host/process"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+)
+
+const stageWord = "--stage"
+
+// lockFD is where Launch leaves the lock in the shim.
+const lockFD = 3
+
+// Main is the subcommand: `FOLDER`, or `--stage FOLDER` as the shim itself calls
+// it. It returns the process's exit status.
+func Main(args []string, clk clock.Clock, words io.Writer) int {
+	var err error
+	switch {
+	case len(args) == 1:
+		err = own(args[0], clk)
+	case len(args) == 2 && args[0] == stageWord:
+		err = stage(args[1])
+	default:
+		err = errors.New("usage: shim FOLDER")
+	}
+	if err != nil {
+		_, _ = fmt.Fprintln(words, "shim:", err)
+		return 1
+	}
+	return 0
+}
+
+// own runs the work of the folder to its end.
+func own(dir string, clk clock.Clock) error {
+	// The command dies with the thread that started it (Pdeathsig), so this
+	// thread lives as long as the shim.
+	runtime.LockOSThread()
+	unix.CloseOnExec(lockFD)
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("become the reaper of descendants: %w", err)
+	}
+	o := &owner{dir: dir, clock: clk, signals: listen()}
+	if err := files.ReadJSON(startFile(dir), &o.start); err != nil {
+		return err
+	}
+	self, err := process.Of(os.Getpid())
+	if err != nil {
+		return err
+	}
+	o.running = Running{Shim: self, StartedAt: clk.Now()}
+	if err := files.WriteJSON(runFile(dir), o.running, files.Private); err != nil {
+		return err
+	}
+	return o.run()
+}

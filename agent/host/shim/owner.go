@@ -1,0 +1,190 @@
+package shim
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/signalbox-dev/signalbox/agent/host/files"
+	"github.com/signalbox-dev/signalbox/agent/host/process"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+)
+
+// owner is a shim at work.
+type owner struct {
+	dir     string
+	clock   clock.Clock
+	start   Start
+	running Running
+	signals <-chan os.Signal
+
+	stopped  bool
+	killAt   time.Time
+	children *reaper
+}
+
+func listen() <-chan os.Signal {
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	signal.Ignore(syscall.SIGHUP, syscall.SIGPIPE)
+	return signals
+}
+
+// run starts the command, sees it to its end and writes the outcome.
+func (o *owner) run() error {
+	if exists(stopFile(o.dir)) {
+		return o.finish(Exit{Code: -1, Stopped: true})
+	}
+	if err := o.begin(); err != nil {
+		o.sweep()
+		return o.finish(Exit{Code: -1, Failure: err.Error()})
+	}
+	status := o.follow()
+	o.sweep()
+	exit := Exit{Code: -1, Stopped: o.stopped, OOM: o.start.Limits.OOMKilled()}
+	if status.Signaled() {
+		exit.Signal = int(status.Signal())
+	} else {
+		exit.Code = status.ExitStatus()
+	}
+	return o.finish(exit)
+}
+
+// begin starts the command and records it before its first instruction.
+func (o *owner) begin() error {
+	if err := o.start.Limits.Create(); err != nil {
+		return err
+	}
+	log, err := os.OpenFile(o.start.Log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, files.Private)
+	if err != nil {
+		return fmt.Errorf("open the log: %w", err)
+	}
+	defer func() { _ = log.Close() }()
+	s, err := newStaging()
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	pid, err := s.start(o.dir, log)
+	if err != nil {
+		return err
+	}
+	if o.running.Command, err = process.Of(pid); err != nil {
+		return err
+	}
+	o.children = reap(pid)
+	o.running.StartedAt = o.clock.Now()
+	if err := files.WriteJSON(runFile(o.dir), o.running, files.Private); err != nil {
+		return err
+	}
+	return s.release()
+}
+
+// follow waits for the end of the command and stops it when told to.
+func (o *owner) follow() unix.WaitStatus {
+	kill := o.clock.NewTimer(time.Hour)
+	kill.Stop()
+	defer kill.Stop()
+	if exists(stopFile(o.dir)) {
+		o.terminate(kill)
+	}
+	for {
+		select {
+		case status := <-o.children.first:
+			return status
+		case <-o.signals:
+			o.terminate(kill)
+		case <-kill.C():
+			o.killAll()
+		}
+	}
+}
+
+// terminate asks the group to end and sets the time of its killing. Asked
+// again, it only ever shortens that time.
+func (o *owner) terminate(kill clock.Timer) {
+	var s stop
+	if err := files.ReadJSON(stopFile(o.dir), &s); err != nil {
+		s.Grace = defaultGrace // A person's kill(1).
+	}
+	if !o.stopped {
+		o.running.Command.SignalGroup(syscall.SIGTERM)
+	}
+	at := o.clock.Now().Add(s.Grace)
+	if !o.stopped || at.Before(o.killAt) {
+		o.killAt = at
+		kill.Reset(max(s.Grace, time.Millisecond))
+	}
+	o.stopped = true
+}
+
+const defaultGrace = 10 * time.Second
+
+func (o *owner) killAll() {
+	o.running.Command.SignalGroup(syscall.SIGKILL)
+	o.start.Limits.Kill()
+	for _, pid := range process.Descendants(os.Getpid()) {
+		_ = unix.Kill(pid, unix.SIGKILL)
+	}
+}
+
+// sweep ends whatever the command left behind. All of it descends from the
+// shim, which is their reaper, so that none is overlooked.
+func (o *owner) sweep() {
+	if o.children == nil {
+		o.killAll()
+		return
+	}
+	for {
+		o.killAll()
+		select {
+		case <-o.children.done:
+			o.killAll()
+			if err := o.start.Limits.Remove(); err == nil || !o.start.Limits.Kill() {
+				return
+			}
+		case <-after(o.clock, sweepInterval):
+		}
+	}
+}
+
+const sweepInterval = 10 * time.Millisecond
+
+func after(c clock.Clock, d time.Duration) <-chan time.Time { return c.NewTimer(d).C() }
+
+// finish writes the outcome; from then on the agent may remove the folder.
+func (o *owner) finish(exit Exit) error {
+	exit.StartedAt, exit.EndedAt = o.running.StartedAt, o.clock.Now()
+	return files.WriteJSON(exitFile(o.dir), exit, files.Private)
+}
+
+// reaper waits for every child and inherited descendant of this process.
+type reaper struct {
+	// first carries the status of the command, done closes when no child is left.
+	first chan unix.WaitStatus
+	done  chan struct{}
+}
+
+func reap(command int) *reaper {
+	r := &reaper{first: make(chan unix.WaitStatus, 1), done: make(chan struct{})}
+	go func() {
+		defer close(r.done)
+		for {
+			var status unix.WaitStatus
+			pid, err := unix.Wait4(-1, &status, 0, nil)
+			switch {
+			case errors.Is(err, unix.EINTR):
+			case err != nil:
+				return
+			case pid == command:
+				r.first <- status
+			}
+		}
+	}()
+	return r
+}

@@ -1,0 +1,118 @@
+package ship
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/signalbox-dev/signalbox/agent/host/files"
+)
+
+// span is a numbered range of the log file.
+type span struct {
+	Seq  int64 `json:"seq"`
+	From int64 `json:"from"`
+	To   int64 `json:"to"`
+}
+
+// line is one line of the journal: a span, or the end of one.
+type line struct {
+	*span
+	// Done is the number of a span that needs no further sending.
+	Done int64 `json:"done,omitempty"`
+	// Refused is the status with which the server gave it up.
+	Refused int `json:"refused,omitempty"`
+}
+
+// journal remembers which ranges have numbers. At most one span is open.
+type journal struct {
+	file *os.File
+	open *span
+	last int64
+	end  int64
+}
+
+func openJournal(path string) (*journal, error) {
+	j := &journal{}
+	whole, err := j.replay(path)
+	if err != nil {
+		return nil, err
+	}
+	j.file, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE, files.Private) //nolint:gosec // own folder
+	if err != nil {
+		return nil, fmt.Errorf("open the journal: %w", err)
+	}
+	// A line that a dying agent left half written was never acted upon.
+	if err := j.file.Truncate(whole); err == nil {
+		_, err = j.file.Seek(whole, 0)
+	}
+	if err != nil {
+		_ = j.file.Close()
+		return nil, fmt.Errorf("open the journal: %w", err)
+	}
+	return j, nil
+}
+
+// replay answers how many bytes of the journal are whole lines.
+func (j *journal) replay(path string) (int64, error) {
+	raw, err := os.ReadFile(path) //nolint:gosec // own folder
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read the journal: %w", err)
+	}
+	whole := raw[:bytes.LastIndexByte(raw, '\n')+1]
+	scanner := bufio.NewScanner(bytes.NewReader(whole))
+	for scanner.Scan() {
+		var l line
+		if err := json.Unmarshal(scanner.Bytes(), &l); err != nil {
+			return 0, fmt.Errorf("read the journal: %w", err)
+		}
+		switch {
+		case l.span != nil && l.Seq > 0:
+			j.open, j.last, j.end = l.span, l.Seq, l.To
+		case j.open != nil && l.Done == j.open.Seq:
+			j.open = nil
+		}
+	}
+	return int64(len(whole)), nil
+}
+
+// begin numbers the range that follows the last one, durably.
+func (j *journal) begin(to int64) (span, error) {
+	s := span{Seq: j.last + 1, From: j.end, To: to}
+	if err := j.append(line{span: &s}); err != nil {
+		return span{}, err
+	}
+	j.open, j.last, j.end = &s, s.Seq, s.To
+	return s, nil
+}
+
+// finish ends the open span. That the line may be lost with the machine's power
+// is harmless: the server knows the number.
+func (j *journal) finish(refused int) error {
+	err := j.append(line{Done: j.open.Seq, Refused: refused})
+	j.open = nil
+	return err
+}
+
+func (j *journal) append(l line) error {
+	data, err := json.Marshal(l)
+	if err == nil {
+		_, err = j.file.Write(append(data, '\n'))
+	}
+	if err == nil && l.span != nil {
+		err = j.file.Sync()
+	}
+	if err != nil {
+		return fmt.Errorf("write the journal: %w", err)
+	}
+	return nil
+}
+
+func (j *journal) close() { _ = j.file.Close() }

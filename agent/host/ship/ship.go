@@ -1,0 +1,161 @@
+package ship
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+// Log is one work's log file and where it goes.
+type Log struct {
+	Path    string
+	Journal string
+	// Endpoint is the base of the ingest routes, Token the run's.
+	Endpoint string
+	Token    secret.String
+	RunID    string
+	// Writer names this execution to the server: `agent-<key>`.
+	Writer string
+}
+
+// Shipper delivers logs.
+type Shipper struct {
+	client  *http.Client
+	clock   clock.Clock
+	backoff func(try int) time.Duration
+	log     *slog.Logger
+}
+
+// NewShipper makes a shipper; backoff says how long to wait after a failed try,
+// counted from 0.
+func NewShipper(client *http.Client, clk clock.Clock, backoff func(try int) time.Duration, log *slog.Logger) *Shipper {
+	return &Shipper{client: client, clock: clk, backoff: backoff, log: log}
+}
+
+const (
+	// flush is the shortest time between two looks at the file.
+	flush = 200 * time.Millisecond
+	// patience is how long an unended line waits for its end.
+	patience = time.Second
+)
+
+// Run delivers the log until it is delivered whole, which can only be once ended
+// is closed: then the file grows no more.
+func (s *Shipper) Run(ctx context.Context, l Log, ended <-chan struct{}) error {
+	j, err := openJournal(l.Journal)
+	if err != nil {
+		return err
+	}
+	defer j.close()
+	r := run{Shipper: s, log: l, journal: j}
+	if j.open != nil {
+		if err := r.deliver(ctx, *j.open); err != nil {
+			return err
+		}
+	}
+	tick := s.clock.NewTicker(flush)
+	defer tick.Stop()
+	for {
+		// Looked at before the file is: what was written until then is seen.
+		final := closed(ended)
+		more, err := r.step(ctx, final)
+		if err != nil || (final && !more) {
+			return err
+		}
+		if more {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C():
+		case <-ended:
+		}
+	}
+}
+
+type run struct {
+	*Shipper
+	log     Log
+	journal *journal
+	// waiting is since when an unended line is held back, as far as it went.
+	waiting time.Time
+}
+
+// step delivers the next range; more tells that there was one.
+func (r *run) step(ctx context.Context, final bool) (more bool, err error) {
+	data, err := readAt(r.log.Path, r.journal.end, maxRaw)
+	if err != nil || len(data) == 0 {
+		return false, err
+	}
+	if r.waiting.IsZero() {
+		r.waiting = r.clock.Now()
+	}
+	n := cut(data, final, !final && clock.Since(r.clock, r.waiting) < patience)
+	if n == 0 {
+		return false, nil
+	}
+	r.waiting = time.Time{}
+	s, err := r.journal.begin(r.journal.end + int64(n))
+	if err != nil {
+		return false, err
+	}
+	return true, r.deliver(ctx, s)
+}
+
+// deliver sends the range until the server has taken or refused it.
+func (r *run) deliver(ctx context.Context, s span) error {
+	data, err := readAt(r.log.Path, s.From, s.To-s.From)
+	if err != nil {
+		return err
+	}
+	body := encode(r.log.RunID, data)
+	for try := 0; ; try++ {
+		a := r.send(ctx, s.Seq, body)
+		if a.final() {
+			if a.refused() {
+				r.Shipper.log.WarnContext(ctx, "log range given up", "writer", r.log.Writer, "seq", s.Seq, "status", a.status)
+				return r.journal.finish(a.status)
+			}
+			return r.journal.finish(0)
+		}
+		wait := max(r.backoff(try), a.retryAfter)
+		if err := clock.Sleep(ctx, r.clock, wait); err != nil {
+			return fmt.Errorf("log range %d is not delivered: %w", s.Seq, errors.Join(err, a.err))
+		}
+	}
+}
+
+func readAt(path string, from, n int64) ([]byte, error) {
+	f, err := os.Open(path) //nolint:gosec // own folder
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open the log: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	data, err := io.ReadAll(io.NewSectionReader(f, from, n))
+	if err != nil {
+		return nil, fmt.Errorf("read the log: %w", err)
+	}
+	return data, nil
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,215 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+
+	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
+
+	"github.com/signalbox-dev/signalbox/agent/backoff"
+	"github.com/signalbox-dev/signalbox/agent/executor"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+)
+
+// Deps is what a link works with.
+type Deps struct {
+	Membership Membership
+	// Dial connects to the agent listener as the node.
+	Dial func(Node) (*grpc.ClientConn, error)
+	// HTTP downloads objects.
+	HTTP  *http.Client
+	Clock clock.Clock
+	// Incarnation is random for each start of the agent.
+	Incarnation string
+	Drivers     []string
+	Backoff     backoff.Policy
+	Log         *slog.Logger
+}
+
+// Link is the line. New starts nothing; Run works until its context ends.
+type Link struct {
+	deps  Deps
+	flush chan chan struct{}
+
+	mu     sync.Mutex
+	agents jobsv1.AgentServiceClient
+}
+
+// New makes a link.
+func New(d Deps) *Link { return &Link{deps: d, flush: make(chan chan struct{})} }
+
+func (l *Link) client() jobsv1.AgentServiceClient {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.agents
+}
+
+// Run joins where that is still to be done, then keeps the stream open and
+// carries desires and observations between the control plane and x.
+func (l *Link) Run(ctx context.Context, x executor.Executor) error {
+	node, err := l.deps.Membership.Enter(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // the end that was asked for
+		}
+		return err
+	}
+	conn, err := l.deps.Dial(node)
+	if err != nil {
+		return fmt.Errorf("dial the agent listener: %w", err)
+	}
+	defer func() { _ = conn.Close() }()
+	l.mu.Lock()
+	l.agents = jobsv1.NewAgentServiceClient(conn)
+	l.mu.Unlock()
+	for try := 0; ; try++ {
+		s := &session{Link: l, node: node, executor: x, heartbeat: node.Heartbeat}
+		err := s.run(ctx)
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // the end that was asked for
+		}
+		if s.welcomed {
+			try = 0
+		}
+		wait := l.deps.Backoff.Wait(try)
+		l.deps.Log.WarnContext(ctx, "line to the control plane lost", "error", err.Error(), "retry_in", wait.String())
+		if clock.Sleep(ctx, l.deps.Clock, wait) != nil {
+			return nil
+		}
+	}
+}
+
+// Flush tells the control plane what is observed now, as far as the line allows
+// within ctx.
+func (l *Link) Flush(ctx context.Context) error {
+	done := make(chan struct{})
+	select {
+	case l.flush <- done:
+	case <-ctx.Done():
+		return fmt.Errorf("tell the last observations: %w", ctx.Err())
+	}
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("tell the last observations: %w", ctx.Err())
+	}
+}
+
+// session is one stream.
+type session struct {
+	*Link
+	node      Node
+	executor  executor.Executor
+	heartbeat time.Duration
+	welcomed  bool
+}
+
+const usualHeartbeat = 5 * time.Second
+
+func (s *session) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := s.client().Connect(ctx)
+	if err != nil {
+		return fmt.Errorf("open the stream: %w", err)
+	}
+	err = stream.Send(&jobsv1.ConnectRequest{Message: &jobsv1.ConnectRequest_Hello{Hello: &jobsv1.AgentHello{
+		NodeId: s.node.ID, Inventory: s.deps.Membership.Inventory, Incarnation: s.deps.Incarnation, Drivers: s.deps.Drivers,
+	}}})
+	if err == nil {
+		err = s.tell(stream)
+	}
+	if err != nil {
+		// What the stream ended with is told by its receive.
+		_, received := stream.Recv()
+		return fmt.Errorf("greet the control plane: %w", errors.Join(err, received))
+	}
+	beats := make(chan time.Duration, 1)
+	received := make(chan error, 1)
+	go func() { received <- s.receive(ctx, stream, beats) }()
+	err = s.speak(stream, beats, received)
+	cancel()
+	return err
+}
+
+// speak tells each change and each heartbeat until the receiver has ended.
+func (s *session) speak(stream jobsv1.AgentService_ConnectClient, beats <-chan time.Duration, received <-chan error) error {
+	if s.heartbeat <= 0 {
+		s.heartbeat = usualHeartbeat
+	}
+	tick := s.deps.Clock.NewTicker(s.heartbeat)
+	defer tick.Stop()
+	for {
+		var done chan struct{}
+		select {
+		case err := <-received:
+			return err
+		case beat := <-beats:
+			s.welcomed = true
+			if beat > 0 {
+				tick.Reset(beat)
+			}
+			continue
+		case <-s.executor.Changes():
+		case <-tick.C():
+		case done = <-s.flush:
+		}
+		if err := s.tell(stream); err != nil {
+			return errors.Join(err, <-received)
+		}
+		if done != nil {
+			close(done)
+		}
+	}
+}
+
+func (s *session) tell(stream jobsv1.AgentService_ConnectClient) error {
+	err := stream.Send(&jobsv1.ConnectRequest{Message: &jobsv1.ConnectRequest_Observed{Observed: toObserved(s.executor.Observed())}})
+	if err != nil {
+		return fmt.Errorf("tell what is observed: %w", err)
+	}
+	return nil
+}
+
+// receive hands on what the control plane says, until the stream ends.
+func (s *session) receive(ctx context.Context, stream jobsv1.AgentService_ConnectClient, beats chan<- time.Duration) error {
+	for {
+		message, err := stream.Recv()
+		if err != nil {
+			return fmt.Errorf("listen to the control plane: %w", err)
+		}
+		switch m := message.GetMessage().(type) {
+		case *jobsv1.ConnectResponse_Welcome:
+			select {
+			case beats <- seconds(m.Welcome.GetHeartbeatS()):
+			case <-ctx.Done():
+			}
+		case *jobsv1.ConnectResponse_Desired:
+			s.apply(ctx, m.Desired)
+		}
+	}
+}
+
+// apply hands on the whole list. A work that cannot be understood must not make
+// the others gone: it is left as it is.
+func (s *session) apply(ctx context.Context, desired *jobsv1.DesiredWorks) {
+	var works []executor.Work
+	for _, p := range desired.GetWorks() {
+		w, err := fromWork(p)
+		if err != nil {
+			s.deps.Log.ErrorContext(ctx, "desired work not understood", "error", err.Error())
+		}
+		works = append(works, w)
+	}
+	if err := s.executor.Apply(ctx, works); err != nil {
+		s.deps.Log.ErrorContext(ctx, "desired work not taken", "error", err.Error())
+	}
+}
