@@ -93,7 +93,7 @@ func TestWhatFailsLaterIsAnEvent(t *testing.T) {
 func TestStreamsThatAreCutJustEnd(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]error{
-		"a clean end without eof":  nil,
+		"a clean end without eof":   nil,
 		"a service that is leaving": fault.New(fault.Unavailable, "draining", "the server is stopping"),
 	} {
 		t.Run(name, func(t *testing.T) {

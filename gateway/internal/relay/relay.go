@@ -1,0 +1,206 @@
+// Package relay passes a request on to another Signalbox service byte by byte: for ingest and
+// inference when they run in processes of their own.
+//
+// It promises: bodies are never parsed and, past a small known length, never held; every piece of an
+// answer reaches the client as it comes; a bearer passes unread; what belongs to one hop stays on it;
+// the client's address is the edge's word, not the client's; an answer that breaks off breaks off at
+// the client too; an upgraded connection is passed through both ways and ends with either side.
+package relay
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+)
+
+const (
+	dialTimeout  = 5 * time.Second
+	writeTimeout = 60 * time.Second
+	// smallBody is read into memory before the request is sent: net/http's server and transport
+	// otherwise race for it when the answer starts early (golang/go#40747).
+	smallBody = 1 << 20
+	chunk     = 32 << 10
+)
+
+// Upstream is the service that answers.
+type Upstream struct {
+	// Service is its name, for messages.
+	Service string
+	// Address is host:port of its HTTP listener.
+	Address string
+	// TLS proves both ends to each other; nil speaks plain HTTP, which only tests do.
+	TLS *tls.Config
+}
+
+// Relay is an http.Handler over one upstream.
+type Relay struct {
+	up        Upstream
+	scheme    string
+	transport *http.Transport
+	log       *slog.Logger
+	client    func(*http.Request) string
+	fail      func(http.ResponseWriter, *http.Request, error)
+}
+
+// New makes a relay. client tells the address a request came from, fail answers with an error.
+func New(up Upstream, log *slog.Logger, client func(*http.Request) string, fail func(http.ResponseWriter, *http.Request, error)) *Relay {
+	r := &Relay{up: up, scheme: "http", log: log, client: client, fail: fail, transport: &http.Transport{
+		DialContext:           (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext,
+		TLSClientConfig:       up.TLS,
+		TLSHandshakeTimeout:   dialTimeout,
+		MaxIdleConnsPerHost:   512,
+		IdleConnTimeout:       90 * time.Second,
+		ExpectContinueTimeout: time.Second,
+		DisableCompression:    true,
+		// HTTP/1.1 alone: one connection a request, so that no slow stream holds up another.
+		TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{},
+	}}
+	if up.TLS != nil {
+		r.scheme = "https"
+	}
+	return r
+}
+
+// Close lets idle connections go.
+func (r *Relay) Close() { r.transport.CloseIdleConnections() }
+
+// ServeHTTP implements http.Handler.
+func (r *Relay) ServeHTTP(w http.ResponseWriter, in *http.Request) {
+	out, err := r.outgoing(w, in)
+	if err != nil {
+		r.fail(w, in, err)
+		return
+	}
+	resp, err := r.transport.RoundTrip(out)
+	if err != nil {
+		r.refused(w, in, err)
+		return
+	}
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		r.tunnel(w, in, resp)
+		return
+	}
+	defer func() { _ = resp.Body.Close() }() // read to its end, or not wanted any more
+	oneHop(resp.Header)
+	for name, values := range resp.Header {
+		w.Header()[name] = values
+	}
+	w.WriteHeader(resp.StatusCode)
+	if err := copyOut(w, resp); err != nil {
+		// The status is out; only a broken connection says that the answer is.
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// refused tells the client that the service cannot be reached, unless it is the client who left.
+func (r *Relay) refused(w http.ResponseWriter, in *http.Request, err error) {
+	var tooLarge *http.MaxBytesError
+	switch {
+	case in.Context().Err() != nil:
+		r.fail(w, in, fault.FromContext(in.Context().Err()))
+	case errors.As(err, &tooLarge):
+		r.fail(w, in, fault.New(fault.TooLarge, "", "the request body is larger than %d bytes", tooLarge.Limit))
+	default:
+		r.log.WarnContext(in.Context(), "service cannot be reached", slog.String("to", r.up.Service), slog.Any("error", err))
+		r.fail(w, in, fault.New(fault.Unavailable, "", "%s is not available", r.up.Service).Wrap(err))
+	}
+}
+
+// outgoing is the request as the service gets it.
+func (r *Relay) outgoing(w http.ResponseWriter, in *http.Request) (*http.Request, error) {
+	out := in.Clone(in.Context())
+	out.RequestURI = ""
+	out.URL = &url.URL{Scheme: r.scheme, Host: r.up.Address, Path: in.URL.Path, RawPath: in.URL.RawPath, RawQuery: in.URL.RawQuery}
+	out.Close = false
+	upgrade := websocket(in)
+	oneHop(out.Header)
+	if upgrade {
+		out.Header.Set("Connection", "Upgrade")
+		out.Header.Set("Upgrade", "websocket")
+	}
+	for _, name := range []string{"Forwarded", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip", "Cookie"} {
+		out.Header.Del(name)
+	}
+	out.Header.Set("X-Forwarded-For", r.client(in))
+	if _, ok := out.Header["User-Agent"]; !ok {
+		out.Header["User-Agent"] = nil // else the transport names itself
+	}
+	return out, body(w, in, out)
+}
+
+// body makes the small ones whole and lets the others flow while the answer comes.
+func body(w http.ResponseWriter, in, out *http.Request) error {
+	switch {
+	case in.Body == nil || in.Body == http.NoBody || in.ContentLength == 0:
+		out.Body, out.ContentLength = nil, 0
+	case in.ContentLength > 0 && in.ContentLength <= smallBody:
+		data := make([]byte, in.ContentLength)
+		if _, err := io.ReadFull(in.Body, data); err != nil {
+			return fault.New(fault.Refused, "body_cut", "the request body ended before its length").Wrap(err)
+		}
+		out.Header.Del("Expect")
+		out.Body = io.NopCloser(strings.NewReader(string(data)))
+		out.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(string(data))), nil }
+	default:
+		if err := http.NewResponseController(w).EnableFullDuplex(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+			return fmt.Errorf("relay body: %w", err)
+		}
+	}
+	return nil
+}
+
+// copyOut writes the answer's body piece by piece. One of unknown length is flushed at every piece.
+func copyOut(w http.ResponseWriter, resp *http.Response) error {
+	ctl := http.NewResponseController(w)
+	if resp.ContentLength < 0 {
+		_ = ctl.Flush() // the head, which may be all for a while; a failure shows at the next write
+	}
+	buf := make([]byte, chunk)
+	for {
+		n, err := resp.Body.Read(buf)
+		if n > 0 {
+			_ = ctl.SetWriteDeadline(clock.Real().Now().Add(writeTimeout)) // the connection's own time
+			if _, err := w.Write(buf[:n]); err != nil {
+				return fmt.Errorf("write answer: %w", err)
+			}
+			if resp.ContentLength < 0 {
+				_ = ctl.Flush()
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			for name, values := range resp.Trailer {
+				w.Header()[http.TrailerPrefix+name] = values
+			}
+			_ = ctl.SetWriteDeadline(time.Time{})
+			return nil
+		case err != nil:
+			return fmt.Errorf("read answer: %w", err)
+		}
+	}
+}
+
+// oneHop drops what belongs to one connection only.
+func oneHop(h http.Header) {
+	for _, value := range h.Values("Connection") {
+		for name := range strings.SplitSeq(value, ",") {
+			h.Del(strings.TrimSpace(name))
+		}
+	}
+	for _, name := range []string{
+		"Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization",
+		"Te", "Trailer", "Transfer-Encoding", "Upgrade",
+	} {
+		h.Del(name)
+	}
+}
