@@ -120,7 +120,8 @@ func (w *writer) object(depth int) error {
 		members = append(members, member{name, utf16.Encode([]rune(name)), w.out})
 	}
 	slices.SortFunc(members, func(a, b member) int { return slices.Compare(a.order, b.order) })
-	w.out = append(before, '{')
+	w.out = before
+	w.out = append(w.out, '{')
 	for i, m := range members {
 		if i > 0 {
 			if m.name == members[i-1].name {

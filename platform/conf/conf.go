@@ -59,30 +59,44 @@ func Ignore(prefixes ...string) Option {
 	return func(l *loader) { l.ignored = append(l.ignored, prefixes...) }
 }
 
-// Fault is a setting that cannot be used. A Validate method makes it with the name
+// SettingError is a setting that cannot be used. A Validate method makes it with the name
 // in its own tag; Load puts the prefixes in front.
-type Fault struct{ Name, Msg string }
+type SettingError struct{ Name, Msg string }
 
 // Error implements error.
-func (f *Fault) Error() string { return f.Name + ": " + f.Msg }
+func (f *SettingError) Error() string { return f.Name + ": " + f.Msg }
 
-// Faultf makes a Fault.
+// Faultf makes a SettingError.
 func Faultf(name, format string, args ...any) error {
-	return &Fault{Name: name, Msg: fmt.Sprintf(format, args...)}
+	return &SettingError{Name: name, Msg: fmt.Sprintf(format, args...)}
 }
 
-// Load fills cfg, a pointer to a struct. The error joins a Fault for every setting
+// Part is a struct to fill, a pointer, whose settings have a prefix in front.
+type Part struct {
+	Prefix string
+	Config any
+}
+
+// Load fills cfg, a pointer to a struct. The error joins a SettingError for every setting
 // that is missing or wrong; Loaded is there also beside an error.
 func Load(ctx context.Context, from Lookuper, cfg any, options ...Option) (*Loaded, error) {
-	target := reflect.ValueOf(cfg)
-	if target.Kind() != reflect.Pointer || target.Elem().Kind() != reflect.Struct {
-		return nil, fmt.Errorf("load settings: %T is no pointer to a struct", cfg)
-	}
+	return LoadAll(ctx, from, []Part{{Config: cfg}}, options...)
+}
+
+// LoadAll is Load for what makes up one process: a setting is unknown only where no
+// part knows it.
+func LoadAll(ctx context.Context, from Lookuper, parts []Part, options ...Option) (*Loaded, error) {
 	l := &loader{ctx: ctx, from: from, known: map[string]int{}, out: &Loaded{}}
 	for _, o := range options {
 		o(l)
 	}
-	l.walk(target.Elem(), "")
+	for _, part := range parts {
+		target := reflect.ValueOf(part.Config)
+		if target.Kind() != reflect.Pointer || target.Elem().Kind() != reflect.Struct {
+			return nil, fmt.Errorf("load settings: %T is no pointer to a struct", part.Config)
+		}
+		l.walk(target.Elem(), part.Prefix)
+	}
 	l.out.Warnings = l.unknown()
 	return l.out, errors.Join(l.faults...)
 }
@@ -133,20 +147,20 @@ func (l *loader) walk(v reflect.Value, prefix string) {
 }
 
 func (l *loader) validate(v reflect.Value, prefix string) {
-	checked, ok := v.Addr().Interface().(interface{ Validate() error })
+	checked, ok := reflect.TypeAssert[interface{ Validate() error }](v.Addr())
 	if !ok {
 		return
 	}
 	for _, err := range split(checked.Validate()) {
-		if f, ok := errors.AsType[*Fault](err); ok {
-			err = &Fault{Name: prefix + f.Name, Msg: f.Msg}
+		if f, ok := errors.AsType[*SettingError](err); ok {
+			err = &SettingError{Name: prefix + f.Name, Msg: f.Msg}
 		}
 		l.faults = append(l.faults, err)
 	}
 }
 
 func split(err error) []error {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // only the outermost join
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		return joined.Unwrap()
 	}
 	if err == nil {

@@ -97,7 +97,7 @@ func TestLoadJoinsAllFaults(t *testing.T) {
 	} {
 		require.Equal(t, want, lines[i])
 	}
-	var fault *conf.Fault
+	var fault *conf.SettingError
 	require.ErrorAs(t, err, &fault)
 }
 
@@ -255,4 +255,18 @@ func TestOSReadsTheEnvironment(t *testing.T) {
 	value, ok := conf.OS().Lookup("SERVICE_JOBS_NEEDED")
 	require.True(t, ok)
 	require.Equal(t, "41", value)
+}
+
+func TestLoadAllFillsThePartsOfOneProcess(t *testing.T) {
+	t.Parallel()
+	var first nested
+	var second conf.Public
+	from := conf.Map(map[string]string{"SERVICE_FACTOR": "2", "SERVICE_PUBLIC_URL": "https://h", "SERVICE_DEEP_OM": "1"})
+	loaded, err := conf.LoadAll(t.Context(), from, []conf.Part{{Prefix: "SERVICE_", Config: &first}, {Prefix: "SERVICE_", Config: &second}})
+	require.NoError(t, err)
+	require.InDelta(t, 2, first.Factor, 0)
+	require.Equal(t, "https://h", second.URL)
+	require.Equal(t, []string{"SERVICE_DEEP_OM is set, but nothing reads it; did you mean SERVICE_DEEP_ON?"}, loaded.Warnings)
+	_, err = conf.LoadAll(t.Context(), from, []conf.Part{{Config: &first}, {Config: second}})
+	require.ErrorContains(t, err, "no pointer to a struct")
 }

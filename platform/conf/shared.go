@@ -146,8 +146,10 @@ func (c Blob) Validate() error {
 		}
 	case BlobS3:
 		for _, set := range [][2]string{
-			{"ENDPOINT", c.S3.Endpoint}, {"BUCKET", c.S3.Bucket},
-			{"ACCESS_KEY", c.S3.AccessKey}, {"SECRET_KEY", c.S3.SecretKey.Reveal()},
+			{"ENDPOINT", c.S3.Endpoint},
+			{"BUCKET", c.S3.Bucket},
+			{"ACCESS_KEY", c.S3.AccessKey},
+			{"SECRET_KEY", c.S3.SecretKey.Reveal()},
 		} {
 			if set[1] == "" {
 				errs = append(errs, Faultf("BLOB_S3_"+set[0], "must be set for the driver s3"))

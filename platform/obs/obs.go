@@ -75,7 +75,7 @@ func (o *Obs) Logger(service string) *slog.Logger {
 
 // Shutdown sends what is still held and stops the exporters.
 func (o *Obs) Shutdown(ctx context.Context) error {
-	var errs []error
+	errs := make([]error, 0, len(o.shutdown))
 	for _, stop := range o.shutdown {
 		errs = append(errs, stop(ctx))
 	}

@@ -129,9 +129,9 @@ func TestSpansReachTheCollector(t *testing.T) {
 	_, span := o.Tracer.Tracer("t").Start(t.Context(), "submit")
 	span.End()
 	require.NoError(t, o.Shutdown(t.Context()), "the shutdown sends what is held")
-	spans := (<-sink.got).ResourceSpans[0]
-	require.Equal(t, "submit", spans.ScopeSpans[0].Spans[0].Name)
-	require.Equal(t, "jobs", spans.Resource.Attributes[0].Value.GetStringValue())
+	spans := (<-sink.got).GetResourceSpans()[0]
+	require.Equal(t, "submit", spans.GetScopeSpans()[0].GetSpans()[0].GetName())
+	require.Equal(t, "jobs", spans.GetResource().GetAttributes()[0].GetValue().GetStringValue())
 	require.NoError(t, o.Shutdown(t.Context()), "a second shutdown does nothing")
 }
 

@@ -61,7 +61,9 @@ func TestSetHeaders(t *testing.T) {
 		link, count string
 	}{
 		"next": {
-			"http://h/api/jobs?state=a%26b&offset=10&limit=5", page.Page{Limit: 5, Offset: 10}, true, 99,
+			"http://h/api/jobs?state=a%26b&offset=10&limit=5",
+			page.Page{Limit: 5, Offset: 10},
+			true, 99,
 			`</api/jobs?limit=5&offset=15&state=a%26b>; rel="next"`, "99",
 		},
 		"escaped path":      {"http://h/api/a%2Fb", page.Page{Limit: 50}, true, -1, `</api/a%2Fb?limit=50&offset=50>; rel="next"`, ""},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 )
 
@@ -35,9 +36,9 @@ func (c *Closers) Close(ctx context.Context) error {
 	c.stack = nil
 	c.mu.Unlock()
 	var errs []error
-	for i := len(stack) - 1; i >= 0; i-- {
-		if err := stack[i].close(ctx); err != nil {
-			errs = append(errs, fmt.Errorf("close %s: %w", stack[i].name, err))
+	for _, c := range slices.Backward(stack) {
+		if err := c.close(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("close %s: %w", c.name, err))
 		}
 	}
 	return errors.Join(errs...)

@@ -7,8 +7,11 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
+
+	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
 var (
@@ -111,15 +114,15 @@ func (h *Host) serve(base, halted context.Context, halt context.CancelCauseFunc)
 		}
 	}
 	errs := []error{err}
-	for i := len(running) - 1; i >= 0; i-- {
-		errs = append(errs, h.stop(base, running[i]))
+	for _, s := range slices.Backward(running) {
+		errs = append(errs, h.stop(base, s))
 	}
 	return errors.Join(append(errs, h.close(base))...)
 }
 
 func (h *Host) start(base, halted context.Context, halt context.CancelCauseFunc) (running []*started, err error) {
 	for _, w := range h.Workers {
-		if halted.Err() != nil {
+		if isOver(halted) {
 			return running, nil
 		}
 		running = append(running, launch(base, w, halt))
@@ -152,7 +155,7 @@ func (h *Host) await(halted context.Context, w Worker) error {
 	limit := or(h.ReadyTimeout, DefaultReadyTimeout)
 	ctx, cancel := context.WithTimeout(halted, limit)
 	defer cancel()
-	again := time.NewTicker(readyEvery)
+	again := clock.Real().NewTicker(readyEvery)
 	defer again.Stop()
 	for {
 		err := w.Ready(ctx)
@@ -160,7 +163,7 @@ func (h *Host) await(halted context.Context, w Worker) error {
 			return nil
 		}
 		select {
-		case <-again.C:
+		case <-again.C():
 		case <-ctx.Done():
 			if halted.Err() != nil {
 				return nil
@@ -187,12 +190,12 @@ func (h *Host) stop(base context.Context, s *started) error {
 	case <-ctx.Done():
 		s.cancel()
 	}
-	last := time.NewTimer(cancelTime)
+	last := clock.Real().NewTimer(cancelTime)
 	defer last.Stop()
 	select {
 	case err := <-stopped:
 		return err
-	case <-last.C:
+	case <-last.C():
 		return fmt.Errorf("%s: %w (%v)", s.Name, ErrNotStopped, limit)
 	}
 }
@@ -229,6 +232,9 @@ func (h *Host) close(base context.Context) error {
 		return fmt.Errorf("closers: %w (%v)", ErrNotStopped, limit)
 	}
 }
+
+// isOver asks for the end where that is no error but what was wanted.
+func isOver(ctx context.Context) bool { return ctx.Err() != nil }
 
 func or(d, fallback time.Duration) time.Duration {
 	if d > 0 {

@@ -15,20 +15,14 @@ import (
 // counted from the end of the call, until ctx ends (nil) or fn fails. A loop that
 // shall outlive failures wraps fn in Logged.
 func Loop(ctx context.Context, clk clock.Clock, every, jitter time.Duration, fn func(context.Context) error) error {
-	for {
-		if ctx.Err() != nil {
-			return nil
-		}
-		if err := fn(ctx); err != nil {
-			if ctx.Err() != nil {
-				return nil
-			}
+	for !isOver(ctx) {
+		if err := fn(ctx); err != nil && !isOver(ctx) {
 			return err
 		}
-		if clock.Sleep(ctx, clk, every+part(jitter)) != nil {
-			return nil
-		}
+		// Its error is the end of ctx, which the condition sees.
+		_ = clock.Sleep(ctx, clk, every+part(jitter))
 	}
+	return nil
 }
 
 // Logged makes a round of a loop that logs its failure and goes on.

@@ -24,8 +24,15 @@ func TestNoVerbShowsTheText(t *testing.T) {
 	t.Parallel()
 	s := secret.New(planted)
 	values := []any{
-		s, &s, exported{s}, &exported{s}, hidden{s}, &hidden{s}, []secret.String{s},
-		map[string]secret.String{"k": s}, map[string]any{"k": exported{s}}, struct{ In hidden }{hidden{s}},
+		s, &s,
+		exported{s},
+		&exported{s},
+		hidden{s},
+		&hidden{s},
+		[]secret.String{s},
+		map[string]secret.String{"k": s},
+		map[string]any{"k": exported{s}},
+		struct{ In hidden }{hidden{s}},
 	}
 	for _, v := range values {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%t", "%c", "%T"} {

@@ -2,6 +2,7 @@ package blobtest
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"net"
 	"net/http"
@@ -70,7 +71,7 @@ func (g *Gateway) start(t *testing.T, program string, out *bytes.Buffer) bool {
 	data, meta := filepath.Join(dir, "data"), filepath.Join(dir, "meta")
 	require.NoError(t, errors.Join(os.Mkdir(data, 0o700), os.Mkdir(meta, 0o700)))
 	// The sidecar keeps metadata in files: not every file system has attributes.
-	cmd := exec.Command(program, "--quiet", "--keep-alive", "--port", g.settings.Endpoint, "posix", "--sidecar", meta, data) // #nosec G204
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), program, "--quiet", "--keep-alive", "--port", g.settings.Endpoint, "posix", "--sidecar", meta, data)
 	cmd.Env = []string{"ROOT_ACCESS_KEY=" + g.settings.AccessKey, "ROOT_SECRET_KEY=" + g.settings.SecretKey.Reveal()}
 	cmd.Stdout, cmd.Stderr = out, out
 	dieWithParent(cmd)

@@ -23,6 +23,7 @@ func signPut(t *testing.T, f Fixture, key string, body []byte, expires time.Dura
 }
 
 func signedPut(t *testing.T, f Fixture) {
+	t.Helper()
 	for _, size := range []int{0, 1, 2<<20 + 3} {
 		key, body := fmt.Sprintf("up/%d", size), pattern(size)
 		signed := signPut(t, f, key, body, time.Minute)
@@ -39,6 +40,7 @@ func signedPut(t *testing.T, f Fixture) {
 }
 
 func signedPutIsBound(t *testing.T, f Fixture) {
+	t.Helper()
 	body := pattern(64)
 	signed := signPut(t, f, "up/bound", body, time.Minute)
 	refuse := func(what string, body []byte, edits ...edit) {
@@ -74,6 +76,7 @@ func signedPutIsBound(t *testing.T, f Fixture) {
 }
 
 func signedGet(t *testing.T, f Fixture) {
+	t.Helper()
 	body := pattern(100_000)
 	put(t, f, "down/model.gguf", body)
 	signed, err := f.Store.SignGet(t.Context(), "down/model.gguf", time.Minute)
@@ -100,6 +103,7 @@ func signedGet(t *testing.T, f Fixture) {
 }
 
 func signedGetIsBound(t *testing.T, f Fixture) {
+	t.Helper()
 	body := pattern(64)
 	put(t, f, "down/bound", body)
 	put(t, f, "down/bounds", body)
@@ -122,6 +126,7 @@ func signedGetIsBound(t *testing.T, f Fixture) {
 }
 
 func signingRefuses(t *testing.T, f Fixture) {
+	t.Helper()
 	sum := digest(nil)
 	_, err := f.Store.SignPut(t.Context(), "a", blob.SignOptions{Size: f.Limit + 1, SHA256: sum})
 	require.True(t, fault.Is(err, fault.TooLarge), "%v", err)
@@ -142,6 +147,7 @@ func signingRefuses(t *testing.T, f Fixture) {
 }
 
 func signaturesExpire(t *testing.T, f Fixture) {
+	t.Helper()
 	body := []byte("late")
 	put(t, f, "down/late", body)
 	down, err := f.Store.SignGet(t.Context(), "down/late", time.Second)

@@ -18,6 +18,7 @@ import (
 )
 
 func putAndGet(t *testing.T, f Fixture) {
+	t.Helper()
 	for _, size := range []int{0, 1, 4096, 3<<20 + 17} {
 		key, body := fmt.Sprintf("run/r1/file-%d.bin", size), pattern(size)
 		require.NoError(t, f.Store.Put(t.Context(), key, iotest.HalfReader(bytes.NewReader(body)), int64(size), digest(body)))
@@ -29,6 +30,7 @@ func putAndGet(t *testing.T, f Fixture) {
 }
 
 func putRefusesWrongBytes(t *testing.T, f Fixture) {
+	t.Helper()
 	body := pattern(100)
 	other := append([]byte{body[0] ^ 1}, body[1:]...)
 	for name, c := range map[string]struct {
@@ -60,6 +62,7 @@ func putRefusesWrongBytes(t *testing.T, f Fixture) {
 }
 
 func putRefusesBrokenReader(t *testing.T, f Fixture) {
+	t.Helper()
 	body := pattern(1 << 20)
 	gone := errors.New("the network went away")
 	broken := io.MultiReader(bytes.NewReader(body[:1<<19]), iotest.ErrReader(gone))
@@ -88,6 +91,7 @@ func (r readerFunc) Read(p []byte) (int, error) {
 }
 
 func writeOnce(t *testing.T, f Fixture) {
+	t.Helper()
 	body, other := []byte("first"), []byte("other")
 	put(t, f, "a/b", body)
 	put(t, f, "a/b", body)
@@ -100,6 +104,7 @@ func writeOnce(t *testing.T, f Fixture) {
 }
 
 func racingPuts(t *testing.T, f Fixture) {
+	t.Helper()
 	body := pattern(100_000)
 	errs := make([]error, 8)
 	var wg sync.WaitGroup
@@ -114,6 +119,7 @@ func racingPuts(t *testing.T, f Fixture) {
 }
 
 func keys(t *testing.T, f Fixture) {
+	t.Helper()
 	body := []byte("x")
 	for _, key := range []string{"a", "A-b_c.d=e/0", "run/run_01kab/checkpoint-5.safetensors", strings.Repeat("k", 200)} {
 		put(t, f, key, body)
@@ -142,6 +148,7 @@ func keys(t *testing.T, f Fixture) {
 }
 
 func deletes(t *testing.T, f Fixture) {
+	t.Helper()
 	require.NoError(t, f.Store.Delete(t.Context(), "never/was"))
 	put(t, f, "a/b/c", []byte("1"))
 	put(t, f, "a/b/d", []byte("2"))
@@ -155,6 +162,7 @@ func deletes(t *testing.T, f Fixture) {
 }
 
 func list(t *testing.T, f Fixture) {
+	t.Helper()
 	sorted := []string{"a", "b-c", "b.d", "b/0", "b/c/d", "b/e", "b0", "run/run1/x", "run/run10/x", "z"}
 	for _, key := range []string{"run/run10/x", "b/e", "z", "b0", "b/c/d", "a", "b.d", "b-c", "run/run1/x", "b/0"} {
 		put(t, f, key, []byte(key))

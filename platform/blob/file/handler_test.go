@@ -269,6 +269,7 @@ func raw(t *testing.T, addr, request string, serverCloses bool) []int {
 		statuses = append(statuses, answer.StatusCode)
 		_, err = io.Copy(io.Discard, answer.Body)
 		require.NoError(t, err)
+		require.NoError(t, answer.Body.Close())
 	}
 }
 

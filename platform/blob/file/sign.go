@@ -86,7 +86,7 @@ type grant struct {
 
 func (s *Store) signature(g grant) string {
 	mac := hmac.New(sha256.New, s.key)
-	fmt.Fprintf(mac, "signalbox blob v1\n%s\n%s\n%d\n%d\n%s", g.method, g.key, g.expires, g.size, g.sha256)
+	_, _ = fmt.Fprintf(mac, "signalbox blob v1\n%s\n%s\n%d\n%d\n%s", g.method, g.key, g.expires, g.size, g.sha256)
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
