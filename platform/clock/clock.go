@@ -72,3 +72,10 @@ func (r realTicker) Stop()                 { r.t.Stop() }
 func (r realTicker) Reset(d time.Duration) { r.t.Reset(d) }
 
 func stamp(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }
+
+// Monotonic is a stopwatch that runs from now: what spans such as leases are measured by, because nobody
+// can set it.
+func Monotonic() func() time.Duration {
+	start := time.Now()
+	return func() time.Duration { return time.Since(start) }
+}

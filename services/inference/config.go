@@ -1,0 +1,26 @@
+package inference
+
+import (
+	"errors"
+	"time"
+)
+
+// Config are inference's own settings.
+type Config struct {
+	Connect   time.Duration `env:"SERVICE_INFERENCE_CONNECT_TIMEOUT, default=2s" doc:"how long a connection to an engine may take"`
+	FirstByte time.Duration `env:"SERVICE_INFERENCE_FIRST_BYTE_TIMEOUT, default=2m" doc:"how long an engine may take to begin its answer"`
+	Idle      time.Duration `env:"SERVICE_INFERENCE_IDLE_TIMEOUT, default=2m" doc:"how long an answer may pause"`
+	MaxBodyMB int64         `env:"SERVICE_INFERENCE_MAX_BODY_MB, default=32" doc:"largest request body in MiB"`
+	Spool     string        `env:"SERVICE_INFERENCE_SPOOL" doc:"folder for the record of calls while the database is away"`
+}
+
+// Validate names every setting that cannot be used.
+func (c *Config) Validate() error {
+	if c.Connect <= 0 || c.FirstByte <= 0 || c.Idle <= 0 {
+		return errors.New("SERVICE_INFERENCE_*_TIMEOUT must be positive")
+	}
+	if c.MaxBodyMB < 1 || c.MaxBodyMB > 1024 {
+		return errors.New("SERVICE_INFERENCE_MAX_BODY_MB must be from 1 to 1024")
+	}
+	return nil
+}

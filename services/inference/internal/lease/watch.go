@@ -1,0 +1,142 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
+
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/run"
+)
+
+// ErrRevoked is why the open calls of a revoked token end.
+var ErrRevoked = errors.New("the token was revoked")
+
+// renewEvery is how often the lease is renewed.
+const renewEvery = time.Second
+
+// Watcher keeps the lease in step with the registry.
+type Watcher struct {
+	Lease     *Lease
+	Snapshots registrypeerv1.SnapshotServiceClient
+	// ReplicaID is random per start.
+	ReplicaID string
+	Clock     clock.Clock
+	Log       *slog.Logger
+}
+
+// Run watches until ctx ends. A stream that breaks is opened again; meanwhile the lease runs on.
+func (w *Watcher) Run(ctx context.Context) error {
+	backoff := run.Backoff{Min: 100 * time.Millisecond, Max: 5 * time.Second, Jitter: 0.5}
+	for attempt := 0; ; attempt++ {
+		served, err := w.once(ctx)
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // asked to stop.
+		}
+		if served {
+			attempt = 0
+		}
+		w.Log.WarnContext(ctx, "the registry's stream broke", "error", err, "lease_valid", w.Lease.Valid())
+		if err := backoff.Wait(ctx, w.Clock, attempt); err != nil {
+			return nil //nolint:nilerr // asked to stop.
+		}
+	}
+}
+
+// watch is one stream.
+type watch struct {
+	*Watcher
+	stream registrypeerv1.SnapshotService_WatchClient
+	asked  map[int64]time.Duration // renewal to when it was asked for
+	number int64
+}
+
+// once holds one stream until it breaks; served tells that it brought something.
+func (w *Watcher) once(ctx context.Context) (served bool, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := w.Snapshots.Watch(ctx)
+	if err != nil {
+		return false, fmt.Errorf("open: %w", err)
+	}
+	s := &watch{Watcher: w, stream: stream, asked: map[int64]time.Duration{}}
+	received := make(chan *registrypeerv1.WatchResponse)
+	broken := make(chan error, 1)
+	go func() { broken <- receive(ctx, stream, received) }()
+	defer func() { cancel(); <-broken }()
+	if err := s.renew(); err != nil {
+		return false, err
+	}
+	tick := w.Clock.NewTicker(renewEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C():
+			err = s.renew()
+		case in := <-received:
+			served = true
+			err = s.take(in)
+		case err = <-broken:
+			broken <- nil
+		}
+		if err != nil {
+			return served, err
+		}
+	}
+}
+
+func receive(ctx context.Context, stream registrypeerv1.SnapshotService_WatchClient, out chan<- *registrypeerv1.WatchResponse) error {
+	for {
+		in, err := stream.Recv()
+		if err != nil {
+			return fmt.Errorf("receive: %w", err)
+		}
+		select {
+		case out <- in:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// renew asks for more time and says what is in force.
+func (s *watch) renew() error {
+	s.number++
+	s.asked[s.number] = s.Lease.mono()
+	return s.tell(s.number)
+}
+
+func (s *watch) tell(renewal int64) error {
+	err := s.stream.Send(&registrypeerv1.WatchRequest{ReplicaId: s.ReplicaID, AckedEpoch: s.Lease.Epoch(), Renewal: renewal})
+	if err != nil {
+		return fmt.Errorf("send: %w", err)
+	}
+	return nil
+}
+
+// take puts a snapshot in force before it extends the lease and acknowledges.
+func (s *watch) take(in *registrypeerv1.WatchResponse) error {
+	if in.GetSnapshot() != nil {
+		snap, err := read(in.GetEpoch(), in.GetSnapshot())
+		if err != nil {
+			return err
+		}
+		s.Lease.apply(snap)
+	}
+	if asked, ok := s.asked[in.GetRenewed()]; ok {
+		s.Lease.extend(asked, in.GetLease().AsDuration())
+		for n := range s.asked {
+			if n <= in.GetRenewed() {
+				delete(s.asked, n)
+			}
+		}
+	}
+	if in.GetSnapshot() == nil {
+		return nil
+	}
+	return s.tell(0)
+}

@@ -1,0 +1,211 @@
+// Package proxy answers what applications send to a deployment: it checks the token, finds the promoted
+// revision and relays the call to one of its engines, untouched. Its own refusals have the shape that
+// OpenAI's clients show; everything else is the engine's word. A call that is cut never looks whole.
+package proxy
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/signalbox-dev/signalbox/services/inference/internal/lease"
+	"github.com/signalbox-dev/signalbox/services/inference/internal/relay"
+	"github.com/signalbox-dev/signalbox/services/inference/internal/traffic"
+
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+// recorder takes the record of a call.
+type recorder interface {
+	Record(ctx context.Context, c *traffic.Call)
+}
+
+// Proxy is the handler of /inference.
+type Proxy struct {
+	Lease    *lease.Lease
+	Relay    *relay.Client
+	Recorder recorder
+	Clock    clock.Clock
+	IDs      *id.Source
+	Log      *slog.Logger
+	// MaxBody is the largest request body, in bytes.
+	MaxBody int64
+
+	draining atomic.Bool
+	inflight sync.Map // replica id to *atomic.Int64
+}
+
+// Drain refuses new calls from now on; those that run go on.
+func (p *Proxy) Drain() { p.draining.Store(true) }
+
+// admitted is a call that passed every check.
+type admitted struct {
+	token      *lease.Token
+	sum        []byte
+	deployment *lease.Deployment
+	target     *url.URL
+	requestID  string
+}
+
+// ServeHTTP implements http.Handler, in the order that decisions.md fixes.
+func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	requestID := p.requestID(r)
+	a, err := p.admit(r)
+	if err != nil {
+		p.refuse(w, err, requestID)
+		return
+	}
+	a.requestID = requestID
+	ctx, leave, ok := p.Lease.Enter(r.Context(), a.sum, a.token)
+	defer leave()
+	if !ok {
+		p.refuse(w, badToken(), requestID)
+		return
+	}
+	p.call(ctx, w, r, a)
+}
+
+// requestID takes the edge's id where it is one of ours.
+func (p *Proxy) requestID(r *http.Request) string {
+	if given := r.Header.Get(fault.HeaderRequestID); id.Check(id.Request, given) == nil {
+		return given
+	}
+	return p.IDs.New(id.Request)
+}
+
+func (p *Proxy) refuse(w http.ResponseWriter, err error, requestID string) {
+	if fault.HasCode(err, codeSuspended) {
+		w.Header().Set("X-Should-Retry", "false")
+	}
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	fault.WriteOpenAI(w, err, requestID)
+}
+
+const (
+	codeSuspended = "deployment_suspended"
+	// retryReady is what a caller is told to wait for a revision to become ready.
+	retryReady = 10 * time.Second
+)
+
+func badToken() error {
+	return fault.New(fault.Unauthenticated, "token_invalid", "The deployment token is missing, malformed or revoked")
+}
+
+// admit runs the checks; nothing of it asks anyone.
+func (p *Proxy) admit(r *http.Request) (*admitted, error) {
+	deploymentID, target, found, clean := route(r.URL.EscapedPath())
+	if !found {
+		return nil, fault.New(fault.Absent, "not_found", "Not Found")
+	}
+	if p.draining.Load() {
+		return nil, fault.New(fault.Unavailable, "draining", "This server is stopping").WithRetryAfter(time.Second)
+	}
+	if !p.Lease.Valid() {
+		return nil, fault.New(fault.Unavailable, "lease_over", "This replica has lost the registry").WithRetryAfter(retryReady)
+	}
+	sum, ok := bearer(r.Header)
+	if !ok {
+		return nil, badToken()
+	}
+	token, ok := p.Lease.Token(sum)
+	if !ok {
+		return nil, badToken()
+	}
+	d, ok := p.Lease.Deployment(deploymentID)
+	if !ok {
+		return nil, fault.Absentf("deployment", deploymentID)
+	}
+	if token.DeploymentID != deploymentID {
+		return nil, fault.New(fault.Forbidden, "token_of_another_deployment", "This token belongs to another deployment")
+	}
+	if err := p.serves(d); err != nil {
+		return nil, err
+	}
+	if err := p.fits(r, clean); err != nil {
+		return nil, err
+	}
+	return &admitted{token: token, sum: sum, deployment: d, target: &url.URL{Path: target, RawQuery: r.URL.RawQuery}}, nil
+}
+
+// bearer reads the one deployment token of a request.
+func bearer(h http.Header) (sum []byte, ok bool) {
+	values := h.Values("Authorization")
+	if len(values) != 1 {
+		return nil, false
+	}
+	scheme, token, ok := strings.Cut(values[0], " ")
+	if !ok || !strings.EqualFold(scheme, "bearer") {
+		return nil, false
+	}
+	return secret.Parse(secret.KindDeployment, token)
+}
+
+func (p *Proxy) serves(d *lease.Deployment) error {
+	if d.Suspended {
+		return fault.New(fault.Unavailable, codeSuspended, "The deployment is suspended").WithRetryAfter(-1)
+	}
+	if d.Promoted == nil {
+		return fault.New(fault.Unavailable, "no_ready_revision", "No revision is promoted").WithRetryAfter(retryReady)
+	}
+	if !d.Promoted.Ready || len(d.Promoted.Replicas) == 0 {
+		return fault.New(fault.Unavailable, "no_ready_revision", "Revision %d is not ready: %s", d.Promoted.Number, d.Promoted.Reason).
+			WithRetryAfter(retryReady)
+	}
+	return nil
+}
+
+func (p *Proxy) fits(r *http.Request, clean bool) error {
+	switch {
+	case !clean || strings.ContainsAny(r.URL.RawQuery, "\x00\r\n"):
+		return fault.New(fault.Refused, "bad_path", "The path must not hold dot segments, backslashes, control bytes or encoded slashes")
+	case r.Method == http.MethodConnect || r.Method == http.MethodTrace:
+		return fault.New(fault.Refused, "bad_method", "The method %s is not relayed", r.Method)
+	case r.Header.Get("Upgrade") != "":
+		return fault.New(fault.Unconfigured, "upgrade", "Upgrades are not relayed by this version")
+	case r.ContentLength > p.MaxBody:
+		return fault.New(fault.TooLarge, "body_too_large", "The body is larger than %d bytes", p.MaxBody)
+	}
+	return nil
+}
+
+// choose picks the less busy of two replicas drawn at random, then the others, so that a refused dial
+// goes on to the next.
+func (p *Proxy) choose(replicas []*lease.Replica) []*lease.Replica {
+	order := make([]*lease.Replica, len(replicas))
+	for i, j := range rand.Perm(len(replicas)) {
+		order[i] = replicas[j]
+	}
+	if len(order) > 1 && p.busy(order[1]).Load() < p.busy(order[0]).Load() {
+		order[0], order[1] = order[1], order[0]
+	}
+	return order
+}
+
+func (p *Proxy) busy(r *lease.Replica) *atomic.Int64 {
+	n, _ := p.inflight.LoadOrStore(r.ID, new(atomic.Int64))
+	return n.(*atomic.Int64)
+}
+
+// limited reads at most so much and then reports the body as too large.
+type limited struct {
+	in   io.Reader
+	left int64
+}
+
+func (l *limited) Read(b []byte) (int, error) {
+	n, err := l.in.Read(b)
+	if l.left -= int64(n); l.left < 0 {
+		return n, errTooLarge
+	}
+	return n, err
+}

@@ -1,0 +1,52 @@
+// Package traffic keeps the record of calls: one row a call that reached an engine, batched into the
+// database off the request's path. What was recorded is never lost while the process lives: calls that
+// the database cannot take go to segments on the disk and are replayed once it is back, each exactly
+// once. A kill loses at most the calls of the last batch interval.
+package traffic
+
+import "time"
+
+// The outcomes of a call.
+const (
+	OK           = "ok"
+	ClientClosed = "client_closed"
+	EngineError  = "engine_error"
+	Unreachable  = "engine_unreachable"
+	Timeout      = "engine_timeout"
+	Truncated    = "upstream_truncated"
+	Revoked      = "revoked"
+)
+
+// Where token counts come from.
+const (
+	UsageEngine = "engine"
+	UsageNone   = "none"
+)
+
+// Call is the record of one call.
+type Call struct {
+	RequestID        string    `json:"request_id"`
+	At               time.Time `json:"at"`
+	DeploymentID     string    `json:"deployment_id"`
+	RevisionID       string    `json:"revision_id"`
+	RevisionNumber   int32     `json:"revision_number"`
+	TokenID          string    `json:"token_id"`
+	TokenName        string    `json:"token_name"`
+	ReplicaID        string    `json:"replica_id"`
+	Method           string    `json:"method"`
+	Path             string    `json:"path"`
+	Status           int32     `json:"status"`
+	Outcome          string    `json:"outcome"`
+	Stream           bool      `json:"stream"`
+	RequestedModel   *string   `json:"requested_model"`
+	ResponseModel    *string   `json:"response_model"`
+	PromptTokens     *int32    `json:"prompt_tokens"`
+	CompletionTokens *int32    `json:"completion_tokens"`
+	UsageSource      string    `json:"usage_source"`
+	FinishReason     *string   `json:"finish_reason"`
+	TTFT             *float64  `json:"ttft_ms"`
+	Duration         float64   `json:"duration_ms"`
+	RequestBytes     int64     `json:"request_bytes"`
+	ResponseBytes    int64     `json:"response_bytes"`
+	_                struct{}  // fields are set by name
+}

@@ -1,0 +1,136 @@
+package inference
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"google.golang.org/grpc"
+
+	inferencev1 "github.com/signalbox-dev/signalbox/gen/signalbox/inference/v1"
+	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
+
+	"github.com/signalbox-dev/signalbox/services/inference/internal/db"
+	"github.com/signalbox-dev/signalbox/services/inference/internal/lease"
+	"github.com/signalbox-dev/signalbox/services/inference/internal/proxy"
+	"github.com/signalbox-dev/signalbox/services/inference/internal/relay"
+	"github.com/signalbox-dev/signalbox/services/inference/internal/traffic"
+
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/run"
+)
+
+// Name is the service's name: its schema, its identity and its place in settings.
+const Name = "inference"
+
+// Deps are what inference stands on.
+type Deps struct {
+	Pool      *pgxpool.Pool
+	Snapshots registrypeerv1.SnapshotServiceClient
+	Clock     clock.Clock
+	// Mono is a clock that cannot be set, for leases.
+	Mono func() time.Duration
+	IDs  *id.Source
+	Log  *slog.Logger
+}
+
+// Service is inference, wired.
+type Service struct {
+	deps     Deps
+	lease    *lease.Lease
+	watcher  *lease.Watcher
+	relay    *relay.Client
+	proxy    *proxy.Proxy
+	store    *traffic.Store
+	recorder *traffic.Recorder
+	traffic  *traffic.Server
+}
+
+// Migrations are the goose files of the inference schema.
+func Migrations() (fs.FS, error) { return db.Migrations() }
+
+// New wires the service; it starts nothing.
+func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
+	if cfg.Spool == "" {
+		return nil, errors.New("SERVICE_INFERENCE_SPOOL must be set")
+	}
+	spool, err := traffic.NewSpool(cfg.Spool, d.IDs)
+	if err != nil {
+		return nil, err
+	}
+	s := &Service{deps: d, lease: lease.New(d.Mono), store: &traffic.Store{Pool: d.Pool}}
+	s.recorder = traffic.NewRecorder(s.store, spool, d.Clock, d.Log)
+	s.watcher = &lease.Watcher{
+		Lease: s.lease, Snapshots: d.Snapshots, ReplicaID: d.IDs.New(id.Replica), Clock: d.Clock, Log: d.Log,
+	}
+	s.relay = &relay.Client{
+		Timeouts: relay.Timeouts{Connect: cfg.Connect, FirstByte: cfg.FirstByte, Idle: cfg.Idle}, Clock: d.Clock,
+	}
+	s.proxy = &proxy.Proxy{
+		Lease: s.lease, Relay: s.relay, Recorder: s.recorder, Clock: d.Clock, IDs: d.IDs, Log: d.Log,
+		MaxBody: cfg.MaxBodyMB << 20,
+	}
+	s.traffic = &traffic.Server{Store: s.store, Owners: s.owner}
+	return s, nil
+}
+
+func (s *Service) owner(deploymentID string) (traffic.Owner, bool) {
+	d, ok := s.lease.Deployment(deploymentID)
+	if !ok {
+		return traffic.Owner{}, false
+	}
+	return traffic.Owner{UserID: d.OwnerID, ProjectID: d.ProjectID, Visibility: d.Visibility}, true
+}
+
+// Name is the service's name.
+func (s *Service) Name() string { return Name }
+
+// Register puts inference's services on a server.
+func (s *Service) Register(r grpc.ServiceRegistrar) {
+	inferencev1.RegisterTrafficServiceServer(r, s.traffic)
+}
+
+// Handler answers /inference/{deployment_id}/v1/....
+func (s *Service) Handler() http.Handler { return s.proxy }
+
+// partitionsEvery is how often the partitions of the days ahead are made.
+const (
+	partitionsEvery  = time.Hour
+	partitionsJitter = 10 * time.Minute
+)
+
+// Workers are inference's loops.
+func (s *Service) Workers() []run.Worker {
+	ensure := run.Logged(s.deps.Log, "inference.partitions", s.store.EnsurePartitions)
+	return []run.Worker{
+		{Name: "inference.recorder", Run: func(ctx context.Context) error {
+			if err := ensure(ctx); err != nil {
+				return err
+			}
+			return s.recorder.Run(ctx)
+		}},
+		{Name: "inference.partitions", Run: func(ctx context.Context) error {
+			return run.Loop(ctx, s.deps.Clock, partitionsEvery, partitionsJitter, ensure)
+		}},
+		{Name: "inference.lease", Run: func(ctx context.Context) error {
+			defer s.relay.CloseIdle()
+			return s.watcher.Run(ctx)
+		}},
+	}
+}
+
+// Ready checks the database, and that there is a snapshot to serve from.
+func (s *Service) Ready(ctx context.Context) error {
+	files, err := db.Migrations()
+	if err != nil {
+		return fmt.Errorf("open the migrations: %w", err)
+	}
+	return pg.CheckVersion(ctx, s.deps.Pool, Name, files)
+}
