@@ -1,0 +1,10 @@
+// Package db holds the migrations of the jobs schema. They are forward-only and additive: the
+// release before must run on the schema of the release after.
+package db
+
+import "embed"
+
+// Migrations are the goose files of this service's own tables.
+//
+//go:embed migrations/*.sql
+var Migrations embed.FS

@@ -1,0 +1,137 @@
+// Package drive moves jobs by what happens to their works: it joins the pure rules of job and work
+// with their rows, the ledger and the close of the run, one transaction a step.
+//
+// Rows are locked in one order everywhere: job, account, nodes by id, works.
+package drive
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/quota"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/work"
+)
+
+// Driver holds what the steps need.
+type Driver struct {
+	Pool   *pgxpool.Pool
+	Jobs   *job.Store
+	Works  *work.Store
+	Ledger quota.Ledger
+}
+
+// scene is a locked job with its present attempt and that attempt's works.
+type scene struct {
+	job     *job.Job
+	before  job.State
+	attempt *job.Attempt
+	works   []*work.Work
+	now     time.Time
+}
+
+// open locks a job with its present attempt. A job that was never placed has none.
+func (d *Driver) open(ctx context.Context, tx pgx.Tx, jobID string) (*scene, error) {
+	j, err := d.Jobs.Lock(ctx, tx, jobID)
+	if err != nil {
+		return nil, err
+	}
+	s := &scene{job: j, before: j.State}
+	if s.now, err = pg.Now(ctx, tx); err != nil {
+		return nil, err
+	}
+	if j.Attempt == 0 {
+		return s, nil
+	}
+	if s.attempt, err = d.Jobs.Attempt(ctx, tx, j.ID, j.Attempt); err != nil {
+		return nil, err
+	}
+	s.works, err = d.Works.LockAttempt(ctx, tx, j.ID, j.Attempt)
+	return s, err
+}
+
+// step runs fn on a locked job in one transaction.
+func (d *Driver) step(ctx context.Context, jobID string, fn func(ctx context.Context, tx pgx.Tx, s *scene) error) error {
+	return pg.InTx(ctx, d.Pool, func(ctx context.Context, tx pgx.Tx) error {
+		s, err := d.open(ctx, tx, jobID)
+		if err != nil {
+			return err
+		}
+		return fn(ctx, tx, s)
+	})
+}
+
+// advance draws the conclusions from the works as they stand now and saves job and attempt.
+func (d *Driver) advance(ctx context.Context, tx pgx.Tx, s *scene, cause job.Cause) error {
+	if s.attempt.Over() {
+		return nil
+	}
+	gang := job.Combine(seen(s.works))
+	cause.Type = s.job.Observe(s.attempt, gang, s.now)
+	changed := cause.Type != ""
+	if gang.Exit != nil {
+		out := job.Judge(s.job, s.attempt, *gang.Exit)
+		s.job.End(s.attempt, *gang.Exit, out, s.now)
+		cause.Type, cause.Reason, cause.Message, changed = "", out.Reason, out.Message, true
+		if err := d.clear(ctx, tx, s); err != nil {
+			return err
+		}
+	}
+	if gang.Broke {
+		if err := d.desire(ctx, tx, s, work.WantStopped); err != nil {
+			return err
+		}
+	}
+	if err := d.Jobs.SaveAttempt(ctx, tx, s.attempt); err != nil {
+		return err
+	}
+	if !changed {
+		return nil
+	}
+	return d.Jobs.Save(ctx, tx, s.job, s.before, cause)
+}
+
+// clear gives back what an ended attempt held: quota, places, and the nodes' memory of it.
+func (d *Driver) clear(ctx context.Context, tx pgx.Tx, s *scene) error {
+	held, err := d.Jobs.Release(ctx, tx, s.attempt.ID)
+	if err != nil {
+		return err
+	}
+	if err := d.Ledger.Release(ctx, tx, s.job.OwnerID, held); err != nil {
+		return err
+	}
+	for _, w := range s.works {
+		w.Desired, w.DesiredAt, w.ReleasedAt = work.WantGone, s.now, &s.now
+		if err := d.Works.Save(ctx, tx, w, w.Key, w.NodeID, s.now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// desire tells the works of an attempt that have not ended what shall become of them.
+func (d *Driver) desire(ctx context.Context, tx pgx.Tx, s *scene, want work.Desired) error {
+	for _, w := range s.works {
+		if w.Released() || w.Exit != nil || w.Desired == want {
+			continue
+		}
+		w.Desired, w.DesiredAt = want, s.now
+		if err := d.Works.Save(ctx, tx, w, w.Key, w.NodeID, s.now); err != nil {
+			return fmt.Errorf("tell a work to be %s: %w", want, err)
+		}
+	}
+	return nil
+}
+
+func seen(works []*work.Work) []job.Seen {
+	nodes := make([]job.Seen, len(works))
+	for i, w := range works {
+		nodes[i] = job.Seen{Phase: w.Phase, PreparingAt: w.PreparingAt, RunningAt: w.RunningAt, Exit: w.Exit}
+	}
+	return nodes
+}

@@ -1,0 +1,75 @@
+package drive
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/work"
+)
+
+// Lose declares the works of a node that is fenced as lost: attempts are judged, engines wait for
+// another place. What of it still runs there is told to go when the node comes back. An attempt that
+// no node ever acknowledged has not begun: it goes back into the queue under its own number.
+func (d *Driver) Lose(ctx context.Context, nodeID string) error {
+	works, err := d.Works.OnNode(ctx, d.Pool, nodeID)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, w := range works {
+		if w.Kind == work.Attempt && w.Phase == job.PhaseNone {
+			withdrawn, err := d.withdraw(ctx, w)
+			errs = append(errs, err)
+			if withdrawn {
+				continue
+			}
+		}
+		errs = append(errs, d.apply(ctx, w, nodeID, lose))
+	}
+	return errors.Join(errs...)
+}
+
+func lose(w *work.Work) bool {
+	if w.Released() {
+		return false
+	}
+	w.Phase = job.PhaseGone
+	if w.Exit == nil {
+		w.Exit = &job.Exit{Code: -1, Reason: job.ExitLost, Message: "its node was lost"}
+	}
+	return true
+}
+
+// withdraw takes back a placement that nobody acknowledged.
+func (d *Driver) withdraw(ctx context.Context, w *work.Work) (done bool, err error) {
+	err = d.step(ctx, w.JobID, func(ctx context.Context, tx pgx.Tx, s *scene) error {
+		if s.job.State != job.Scheduled || s.attempt.Number != w.Number {
+			return nil
+		}
+		for _, mine := range s.works {
+			if mine.Phase != job.PhaseNone {
+				return nil
+			}
+		}
+		held, err := d.Jobs.Release(ctx, tx, s.attempt.ID)
+		if err != nil {
+			return err
+		}
+		if err := d.Ledger.Release(ctx, tx, s.job.OwnerID, held); err != nil {
+			return err
+		}
+		if err := d.Works.Delete(ctx, tx, s.works); err != nil {
+			return err
+		}
+		if err := d.Jobs.DeleteAttempt(ctx, tx, s.attempt); err != nil {
+			return err
+		}
+		s.job.Withdraw(s.now)
+		done = true
+		return d.Jobs.Save(ctx, tx, s.job, s.before, job.Cause{Reason: job.ReasonExecutorLost})
+	})
+	return done && err == nil, err
+}

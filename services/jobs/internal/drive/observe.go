@@ -1,0 +1,100 @@
+package drive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/work"
+)
+
+// Observe applies the whole report of a node. Each work that has news is one transaction with its
+// job; what has none costs no write.
+func (d *Driver) Observe(ctx context.Context, nodeID string, report []work.Seen) error {
+	works, err := d.Works.OnNode(ctx, d.Pool, nodeID)
+	if err != nil {
+		return err
+	}
+	now, err := pg.Now(ctx, d.Pool)
+	if err != nil {
+		return err
+	}
+	byID := make(map[string]work.Seen, len(report))
+	for _, s := range report {
+		byID[s.ID] = s
+	}
+	var errs []error
+	for _, w := range works {
+		update := missed(now)
+		if s, ok := byID[w.ID]; ok {
+			update = func(w *work.Work) bool { return w.Apply(s) }
+		}
+		probe := *w
+		if !update(&probe) {
+			continue
+		}
+		errs = append(errs, d.apply(ctx, w, nodeID, update))
+	}
+	return errors.Join(errs...)
+}
+
+func missed(now time.Time) func(w *work.Work) bool {
+	return func(w *work.Work) bool { return w.Miss(now) }
+}
+
+// apply repeats an update on the locked row: it may have moved since it was read.
+func (d *Driver) apply(ctx context.Context, w *work.Work, nodeID string, update func(w *work.Work) bool) error {
+	var err error
+	if w.Kind == work.Engine {
+		err = d.applyEngine(ctx, w.ID, nodeID, update)
+	} else {
+		err = d.applyAttempt(ctx, w, nodeID, update)
+	}
+	if fault.Is(err, fault.Absent) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("apply what was seen of work %s: %w", w.ID, err)
+	}
+	return nil
+}
+
+func (d *Driver) applyAttempt(ctx context.Context, w *work.Work, nodeID string, update func(w *work.Work) bool) error {
+	return d.step(ctx, w.JobID, func(ctx context.Context, tx pgx.Tx, s *scene) error {
+		for _, mine := range s.works {
+			if mine.ID != w.ID || mine.NodeID != nodeID || !update(mine) {
+				continue
+			}
+			if err := d.Works.Save(ctx, tx, mine, mine.Key, mine.NodeID, s.now); err != nil {
+				return err
+			}
+			return d.advance(ctx, tx, s, job.Cause{ActorKind: "agent", ActorID: nodeID})
+		}
+		return nil
+	})
+}
+
+func (d *Driver) applyEngine(ctx context.Context, id, nodeID string, update func(w *work.Work) bool) error {
+	return pg.InTx(ctx, d.Pool, func(ctx context.Context, tx pgx.Tx) error {
+		w, err := d.Works.Lock(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		before := w.Key
+		if w.NodeID != nodeID || !update(w) {
+			return nil
+		}
+		now, err := pg.Now(ctx, tx)
+		if err != nil {
+			return err
+		}
+		w.Settle(now)
+		return d.Works.Save(ctx, tx, w, before, nodeID, now)
+	})
+}

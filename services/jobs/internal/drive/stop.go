@@ -1,0 +1,57 @@
+package drive
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/work"
+)
+
+// Stop ends a job for a reason. A job that has ended already is a conflict.
+// also runs in the same transaction when the job was changed.
+func (d *Driver) Stop(
+	ctx context.Context, jobID, reason string, cause job.Cause, also func(ctx context.Context, tx pgx.Tx) error,
+) (*job.Job, error) {
+	var stopped *job.Job
+	err := d.step(ctx, jobID, func(ctx context.Context, tx pgx.Tx, s *scene) error {
+		stopped = s.job
+		changed, err := s.job.Stop(reason, s.now)
+		if err != nil || !changed {
+			return err
+		}
+		if s.job.State == job.Stopping {
+			if err := d.desire(ctx, tx, s, work.WantStopped); err != nil {
+				return err
+			}
+		}
+		cause.Reason = reason
+		if err := d.Jobs.Save(ctx, tx, s.job, s.before, cause); err != nil {
+			return err
+		}
+		return also(ctx, tx)
+	})
+	return stopped, err
+}
+
+// Enforce ends a job that has passed one of its limits. It looks again under the lock, so a look
+// that was late or doubled changes nothing.
+func (d *Driver) Enforce(ctx context.Context, jobID string) error {
+	return d.step(ctx, jobID, func(ctx context.Context, tx pgx.Tx, s *scene) error {
+		if s.job.ExpireQueue(s.now) {
+			return d.Jobs.Save(ctx, tx, s.job, s.before, job.Cause{})
+		}
+		reason := s.job.Overdue(s.now)
+		if reason == "" {
+			return nil
+		}
+		if _, err := s.job.Stop(reason, s.now); err != nil {
+			return err
+		}
+		if err := d.desire(ctx, tx, s, work.WantStopped); err != nil {
+			return err
+		}
+		return d.Jobs.Save(ctx, tx, s.job, s.before, job.Cause{Reason: reason})
+	})
+}

@@ -1,0 +1,132 @@
+package fleet
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/signalbox-dev/signalbox/platform/event"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/wake"
+)
+
+// SubjectNode names nodes in the event and audit tables.
+const SubjectNode = "node"
+
+// Keeper keeps the sessions and the liveness of nodes. Heartbeats are collected and stored in groups.
+type Keeper struct {
+	pool   *pgxpool.Pool
+	store  Store
+	events *event.Log
+	slots  int
+
+	mu    sync.Mutex
+	beats map[string]int64 // node → session heard from since the last group
+}
+
+// NewKeeper makes a keeper; slots is the setting of slots a node, 0 for one a CPU.
+func NewKeeper(pool *pgxpool.Pool, events *event.Log, slots int) *Keeper {
+	return &Keeper{pool: pool, events: events, slots: slots, beats: map[string]int64{}}
+}
+
+// Open begins a session of a node, which ends its older ones.
+func (k *Keeper) Open(ctx context.Context, h Hello) (session int64, err error) {
+	err = pg.InTx(ctx, k.pool, func(ctx context.Context, tx pgx.Tx) error {
+		now, err := pg.Now(ctx, tx)
+		if err != nil {
+			return err
+		}
+		var before string
+		session, before, err = k.store.Open(ctx, tx, h, h.Inventory.Slots(k.slots), now)
+		if err != nil || (before != NodeJoining && before != NodeLost) {
+			return err
+		}
+		return k.moved(ctx, tx, h.NodeID, before, NodeReady)
+	})
+	return session, err
+}
+
+// Session answers the newest session of a node.
+func (k *Keeper) Session(ctx context.Context, nodeID string) (int64, error) {
+	return k.store.Session(ctx, k.pool, nodeID)
+}
+
+// Beat notes that a session was heard from.
+func (k *Keeper) Beat(b Beat) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.beats[b.NodeID] = max(k.beats[b.NodeID], b.Session)
+}
+
+// Flush stores the heartbeats that have come since the last time.
+func (k *Keeper) Flush(ctx context.Context) error {
+	k.mu.Lock()
+	noted := k.beats
+	k.beats = map[string]int64{}
+	k.mu.Unlock()
+	if len(noted) == 0 {
+		return nil
+	}
+	beats := make([]Beat, 0, len(noted))
+	for node, session := range noted {
+		beats = append(beats, Beat{NodeID: node, Session: session})
+	}
+	return pg.InTx(ctx, k.pool, func(ctx context.Context, tx pgx.Tx) error {
+		now, err := pg.Now(ctx, tx)
+		if err != nil {
+			return err
+		}
+		back, err := k.store.Beats(ctx, tx, beats, now)
+		if err != nil {
+			return err
+		}
+		for _, id := range back {
+			if err := k.moved(ctx, tx, id, NodeLost, NodeReady); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Expire declares nodes lost that were silent for longer than the lease.
+func (k *Keeper) Expire(ctx context.Context, lease time.Duration) error {
+	return pg.InTx(ctx, k.pool, func(ctx context.Context, tx pgx.Tx) error {
+		now, err := pg.Now(ctx, tx)
+		if err != nil {
+			return err
+		}
+		lost, err := k.store.MarkLost(ctx, tx, now.Add(-lease), now)
+		if err != nil {
+			return err
+		}
+		for _, id := range lost {
+			if err := k.moved(ctx, tx, id, NodeReady, NodeLost); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Fenced answers the nodes whose works are to be given up: lost for longer than that.
+func (k *Keeper) Fenced(ctx context.Context, after time.Duration) ([]string, error) {
+	now, err := pg.Now(ctx, k.pool)
+	if err != nil {
+		return nil, err
+	}
+	return k.store.LostSince(ctx, k.pool, now.Add(-after))
+}
+
+func (k *Keeper) moved(ctx context.Context, tx pgx.Tx, nodeID, from, to string) error {
+	_, err := k.events.Append(ctx, tx, event.Event{
+		SubjectKind: SubjectNode, SubjectID: nodeID, Type: "node." + to, From: from, To: to,
+	})
+	if err != nil {
+		return err
+	}
+	return wake.Notify(ctx, tx, wake.Queue)
+}

@@ -1,0 +1,70 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/signalbox-dev/signalbox/platform/pg"
+)
+
+// Beat says that a session of a node was heard from.
+type Beat struct {
+	NodeID  string
+	Session int64
+}
+
+// Beats stores many heartbeats in one statement; beats of superseded sessions count for nothing. It
+// answers the nodes that were lost and are back.
+func (s Store) Beats(ctx context.Context, tx pgx.Tx, beats []Beat, now time.Time) (back []string, err error) {
+	ids, sessions := make([]string, len(beats)), make([]int64, len(beats))
+	for i, b := range beats {
+		ids[i], sessions[i] = b.NodeID, b.Session
+	}
+	rows, err := tx.Query(ctx, `WITH beat AS (SELECT * FROM unnest($1::text[], $2::bigint[]) AS b (id, session)),
+			old AS (SELECT node.id, node.state FROM node JOIN beat USING (id, session) ORDER BY node.id FOR UPDATE OF node)
+		UPDATE node SET last_seen_at = $3, lost_at = NULL, state = CASE WHEN node.state = 'lost' THEN 'ready' ELSE node.state END
+		FROM old WHERE node.id = old.id RETURNING node.id, old.state = 'lost'`, ids, sessions, now)
+	if err != nil {
+		return nil, fmt.Errorf("store heartbeats: %w", err)
+	}
+	var id string
+	var lost bool
+	_, err = pgx.ForEachRow(rows, []any{&id, &lost}, func() error {
+		if lost {
+			back = append(back, id)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("store heartbeats: %w", err)
+	}
+	return back, nil
+}
+
+// MarkLost declares nodes lost that were not heard from since a time, and answers them.
+func (s Store) MarkLost(ctx context.Context, tx pgx.Tx, seenBefore, now time.Time) ([]string, error) {
+	rows, err := tx.Query(ctx, `UPDATE node SET state = 'lost', lost_at = $2
+		WHERE state IN ('ready', 'draining', 'unhealthy') AND last_seen_at < $1 RETURNING id`, seenBefore, now)
+	return collectIDs(rows, err)
+}
+
+// LostSince answers nodes that were declared lost before a time and still have works.
+func (s Store) LostSince(ctx context.Context, q pg.Querier, before time.Time) ([]string, error) {
+	rows, err := q.Query(ctx, `SELECT n.id FROM node n WHERE n.state = 'lost' AND n.lost_at <= $1
+		AND EXISTS (SELECT FROM work w WHERE w.node_id = n.id AND w.released_at IS NULL) ORDER BY n.id`, before)
+	return collectIDs(rows, err)
+}
+
+func collectIDs(rows pgx.Rows, err error) ([]string, error) {
+	if err != nil {
+		return nil, fmt.Errorf("look for lost nodes: %w", err)
+	}
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("look for lost nodes: %w", err)
+	}
+	return ids, nil
+}

@@ -1,0 +1,119 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/wake"
+)
+
+const nodeSelect = `SELECT n.id, n.fleet_id, n.name, n.state, f.pools, n.cpus, n.memory_bytes, n.gpus, n.limits,
+		n.version, n.slots, n.drivers, n.joined_at, n.last_seen_at, coalesce(u.gpus, 0), coalesce(u.slots, 0)
+	FROM node n JOIN fleet f ON f.id = n.fleet_id
+		LEFT JOIN LATERAL (SELECT sum(w.gpus) AS gpus, sum(w.slots) AS slots FROM work w
+			WHERE w.node_id = n.id AND w.released_at IS NULL) u ON true`
+
+func scanNode(row pgx.CollectableRow) (*Node, error) {
+	var n Node
+	var gpus, slots int
+	err := row.Scan(&n.ID, &n.FleetID, &n.Name, &n.State, &n.Pools, &n.CPUs, &n.MemoryBytes, &n.GPUs, &n.Limits,
+		&n.Version, &n.SlotsTotal, &n.Drivers, &n.JoinedAt, &n.LastSeenAt, &gpus, &slots)
+	n.GPUsFree, n.SlotsFree = max(0, n.GPUs-gpus), max(0, n.SlotsTotal-slots)
+	return &n, err
+}
+
+// Nodes answers the nodes, by name.
+func (s Store) Nodes(ctx context.Context, q pg.Querier, p page.Page) ([]*Node, error) {
+	rows, err := q.Query(ctx, nodeSelect+` ORDER BY n.name, n.id LIMIT $1 OFFSET $2`, p.Ask(), p.Offset)
+	return collectNodes(rows, err)
+}
+
+// Ready answers the nodes that may get work, with what is free on them.
+func (s Store) Ready(ctx context.Context, q pg.Querier) ([]*Node, error) {
+	rows, err := q.Query(ctx, nodeSelect+` WHERE n.state = 'ready' AND f.state = 'active' ORDER BY n.id`)
+	return collectNodes(rows, err)
+}
+
+// InPool answers the nodes of a pool in any state, and whether a fleet serves the pool at all.
+func (s Store) InPool(ctx context.Context, q pg.Querier, pool string) (nodes []*Node, known bool, err error) {
+	err = q.QueryRow(ctx, `SELECT EXISTS (SELECT FROM fleet WHERE $1 = ANY(pools) AND state <> 'disabled')`, pool).Scan(&known)
+	if err != nil {
+		return nil, false, fmt.Errorf("find pool: %w", err)
+	}
+	rows, err := q.Query(ctx, nodeSelect+` WHERE $1 = ANY(f.pools) AND f.state <> 'disabled' ORDER BY n.id`, pool)
+	nodes, err = collectNodes(rows, err)
+	return nodes, known, err
+}
+
+// LockReady locks nodes in the order of their ids and answers those that may get work still.
+func (s Store) LockReady(ctx context.Context, tx pgx.Tx, ids []string) ([]*Node, error) {
+	if _, err := tx.Exec(ctx, `SELECT id FROM node WHERE id = ANY($1) ORDER BY id FOR UPDATE`, ids); err != nil {
+		return nil, fmt.Errorf("lock nodes: %w", err)
+	}
+	rows, err := tx.Query(ctx, nodeSelect+` WHERE n.id = ANY($1) AND n.state = 'ready' ORDER BY n.id`, ids)
+	return collectNodes(rows, err)
+}
+
+func collectNodes(rows pgx.Rows, err error) ([]*Node, error) {
+	if err != nil {
+		return nil, fmt.Errorf("list nodes: %w", err)
+	}
+	nodes, err := pgx.CollectRows(rows, scanNode)
+	if err != nil {
+		return nil, fmt.Errorf("read nodes: %w", err)
+	}
+	return nodes, nil
+}
+
+// InsertNode stores a node that has joined.
+func (s Store) InsertNode(ctx context.Context, tx pgx.Tx, n *Node) error {
+	_, err := tx.Exec(ctx, `INSERT INTO node (id, fleet_id, name, state, cpus, memory_bytes, gpus, slots, limits, version, joined_at)
+		VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11)`,
+		n.ID, n.FleetID, n.Name, n.State, n.CPUs, n.MemoryBytes, n.GPUs, n.SlotsTotal, n.Limits, n.Version, n.JoinedAt)
+	if err != nil {
+		return fmt.Errorf("insert node: %w", err)
+	}
+	return nil
+}
+
+// Open begins a session of a node: older streams of it can write no more. before is its state until
+// now.
+func (s Store) Open(ctx context.Context, tx pgx.Tx, h Hello, slots int, now time.Time) (session int64, before string, err error) {
+	err = tx.QueryRow(ctx, `WITH old AS (SELECT id, state FROM node WHERE id = $1 FOR UPDATE)
+		UPDATE node SET session = session + 1, incarnation = $2, cpus = $3, memory_bytes = $4, gpus = $5, limits = $6,
+			version = $7, drivers = $8, slots = $9, last_seen_at = $10, lost_at = NULL,
+			state = CASE WHEN node.state IN ('joining', 'lost') THEN 'ready' ELSE node.state END
+		FROM old WHERE node.id = old.id RETURNING session, old.state`,
+		h.NodeID, h.Incarnation, h.Inventory.CPUs, h.Inventory.MemoryBytes, h.Inventory.GPUs, h.Inventory.Limits,
+		h.Inventory.Version, h.Drivers, slots, now).Scan(&session, &before)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return 0, "", fault.Absentf("node", h.NodeID)
+	}
+	if err != nil {
+		return 0, "", fmt.Errorf("open a session of a node: %w", err)
+	}
+	if err := wake.Notify(ctx, tx, wake.Node(h.NodeID)); err != nil {
+		return 0, "", err
+	}
+	return session, before, wake.Notify(ctx, tx, wake.Queue)
+}
+
+// Session answers the newest session of a node.
+func (s Store) Session(ctx context.Context, q pg.Querier, nodeID string) (int64, error) {
+	var session int64
+	err := q.QueryRow(ctx, `SELECT session FROM node WHERE id = $1`, nodeID).Scan(&session)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return 0, fault.Absentf("node", nodeID)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read the session of a node: %w", err)
+	}
+	return session, nil
+}

@@ -1,0 +1,52 @@
+package job
+
+import "time"
+
+// Attempt is one execution of a job.
+type Attempt struct {
+	ID       string
+	JobID    string
+	Number   int
+	State    State
+	NodeID   string // of rank 0
+	Held     int    // GPUs of the account, given back once
+	Phase    string // what the executor is doing
+	ExitCode *int
+
+	EndReason string
+	Message   string
+
+	// ReportedEnd is the terminal lifecycle event that the training sent, empty before.
+	ReportedEnd     string
+	ReportedMessage string
+
+	CreatedAt          time.Time
+	StartingAt         *time.Time
+	ReportedStartingAt *time.Time
+	ExecutorRunningAt  *time.Time // the executor's own mark
+	RunningAt          *time.Time // the reported running: the billing start
+	EndedAt            *time.Time
+}
+
+// Over says whether the attempt has ended.
+func (a *Attempt) Over() bool { return a.EndedAt != nil }
+
+// Place begins the next attempt of a queued job: the scheduler has found its nodes.
+func (j *Job) Place(attemptID, nodeID string, now time.Time) (*Attempt, bool) {
+	if !CanMove(j.State, Scheduled) {
+		return nil, false
+	}
+	j.State, j.Attempt = Scheduled, j.Attempt+1
+	j.ScheduledAt, j.NotBefore = &now, nil
+	j.Queue = Queue{Since: j.Queue.Since}
+	return &Attempt{
+		ID: attemptID, JobID: j.ID, Number: j.Attempt, State: Scheduled, NodeID: nodeID,
+		Held: j.GPUs, CreatedAt: now,
+	}, true
+}
+
+// Withdraw takes back the placement of an attempt that never began: its number is free again.
+func (j *Job) Withdraw(now time.Time) {
+	j.State, j.Attempt, j.ScheduledAt = Queued, j.Attempt-1, nil
+	j.Queue = Queue{Reason: WaitPoolCapacity, Detail: "the node that it was placed on was lost", Since: now}
+}

@@ -1,0 +1,166 @@
+// Package job owns jobs and their attempts: the state machine, how an end is judged, the events of
+// every change and the watch over them.
+//
+// The files of the domain (job.go, attempt.go, outcome.go, lifecycle.go, progress.go, stop.go) are
+// pure: they change values and know no time, row or message but those handed in. store*.go alone
+// speak SQL and guard every change of state in it; server*.go alone speak proto.
+//
+// It promises: a state moves only along Edges; each change is one transaction with its event; the
+// events of a job are numbered from 1 without a gap; what an attempt holds is given back once.
+package job
+
+import (
+	"slices"
+	"time"
+)
+
+// State is where a job stands.
+type State string
+
+// The states. The last three are terminal.
+const (
+	Queued    State = "queued"
+	Scheduled State = "scheduled"
+	Starting  State = "starting"
+	Running   State = "running"
+	Stopping  State = "stopping"
+	Succeeded State = "succeeded"
+	Failed    State = "failed"
+	Stopped   State = "stopped"
+)
+
+// States lists every state.
+func States() []State {
+	return []State{Queued, Scheduled, Starting, Running, Stopping, Succeeded, Failed, Stopped}
+}
+
+// Terminal says whether nothing follows.
+func (s State) Terminal() bool { return s == Succeeded || s == Failed || s == Stopped }
+
+// Placed says whether an attempt is under way and holds its place and quota.
+func (s State) Placed() bool {
+	return s == Scheduled || s == Starting || s == Running || s == Stopping
+}
+
+// Edges are the moves that exist. An agent that was cut off reports late, so an attempt may be seen
+// further on than the next state; it may never be seen further back.
+func Edges() map[State][]State {
+	return map[State][]State{
+		Queued:    {Scheduled, Stopped, Failed},
+		Scheduled: {Queued, Starting, Running, Stopping, Succeeded, Failed},
+		Starting:  {Queued, Running, Stopping, Succeeded, Failed},
+		Running:   {Queued, Stopping, Succeeded, Failed},
+		Stopping:  {Stopped},
+	}
+}
+
+// CanMove says whether an edge leads from one state to the other.
+func CanMove(from, to State) bool { return slices.Contains(Edges()[from], to) }
+
+// Sources are the states that an edge leads from to this one.
+func Sources(to State) []State {
+	var from []State
+	for _, s := range States() {
+		if CanMove(s, to) {
+			from = append(from, s)
+		}
+	}
+	return from
+}
+
+// End reasons, a closed list: why a job or an attempt ended.
+const (
+	ReasonCompleted    = "completed"
+	ReasonUserError    = "user_error"
+	ReasonOOMHost      = "oom_host"
+	ReasonEnvBuild     = "env_build"
+	ReasonStartTimeout = "start_timeout"
+	ReasonTimeLimit    = "time_limit"
+	ReasonQueueTimeout = "queue_timeout"
+	ReasonExecutorLost = "executor_lost"
+	ReasonUserStop     = "user_stop"
+	ReasonAdminStop    = "admin_stop"
+)
+
+// Queue reasons: why a queued job waits.
+const (
+	WaitNew          = "new"
+	WaitAccountQuota = "account_quota"
+	WaitPoolCapacity = "pool_capacity"
+	WaitPriority     = "priority"
+	WaitBackoff      = "backoff"
+)
+
+// Pool is a part of a job's gang: nodes of one pool that play one role.
+type Pool struct {
+	Pool        string `json:"pool"`
+	Role        string `json:"role"`
+	Nodes       int    `json:"nodes"`
+	GPUsPerNode int    `json:"gpus_per_node"`
+	CPU         int    `json:"cpu"`
+	MemoryGB    int    `json:"memory_gb"`
+}
+
+// Queue tells why and since when a job waits.
+type Queue struct {
+	Position int       `json:"position"`
+	Reason   string    `json:"reason"`
+	Detail   string    `json:"detail"`
+	Since    time.Time `json:"since"`
+}
+
+// Status is what changes of a job. Every event carries the one it led to, so that a watch can show
+// each change as it was.
+type Status struct {
+	State             State      `json:"state"`
+	EndReason         string     `json:"end_reason"`
+	Message           string     `json:"message"`
+	Warnings          []string   `json:"warnings"`
+	Attempt           int        `json:"attempt"`
+	StopReason        string     `json:"stop_reason"`
+	Queue             Queue      `json:"queue"`
+	NotBefore         *time.Time `json:"not_before"`
+	ScheduledAt       *time.Time `json:"scheduled_at"`
+	StartingAt        *time.Time `json:"starting_at"`
+	ExecutorRunningAt *time.Time `json:"executor_running_at"`
+	RunningAt         *time.Time `json:"running_at"`
+	EndedAt           *time.Time `json:"ended_at"`
+}
+
+// Job is one admitted submission.
+type Job struct {
+	ID, RunID, Name             string
+	OwnerID, OwnerName          string
+	ProjectID, Project          string
+	Visibility                  string
+	Labels                      map[string]string
+	Priority                    int
+	Spec                        []byte // canonical JSON of the resolved spec
+	SpecDigest                  string
+	Template                    []byte // the agent's spec without what each attempt adds
+	Pools                       []Pool
+	GPUs                        int
+	RetryMax                    int
+	RunningS, StartingS, QueueS int
+	CreatedAt                   time.Time
+	Seq                         int64 // number of the newest event
+	Status
+}
+
+// Nodes is how many nodes the gang has.
+func (j *Job) Nodes() int {
+	n := 0
+	for _, p := range j.Pools {
+		n += p.Nodes
+	}
+	return n
+}
+
+// Demand is how many GPUs the pools hold at once.
+func Demand(pools []Pool) int {
+	n := 0
+	for _, p := range pools {
+		n += p.Nodes * p.GPUsPerNode
+	}
+	return n
+}

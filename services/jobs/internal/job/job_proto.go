@@ -1,0 +1,87 @@
+package job
+
+import (
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	commonv1 "github.com/signalbox-dev/signalbox/gen/signalbox/common/v1"
+	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
+	"github.com/signalbox-dev/signalbox/platform/event"
+)
+
+// ToProto shows a job.
+func ToProto(j *Job) *jobsv1.Job {
+	m := &jobsv1.Job{
+		Id: j.ID, RunId: j.RunID, Name: j.Name, State: StateToProto(j.State), EndReason: text(j.EndReason),
+		Message: text(j.Message), Project: j.Project, Owner: j.OwnerName, Labels: j.Labels,
+		Attempt: int32(j.Attempt), Spec: j.Spec, SpecDigest: j.SpecDigest, Warnings: j.Warnings, //nolint:gosec // attempts are few
+		CreatedAt: timestamppb.New(j.CreatedAt), ScheduledAt: timeTo(j.ScheduledAt), StartingAt: timeTo(j.StartingAt),
+		ExecutorRunningAt: timeTo(j.ExecutorRunningAt), RunningAt: timeTo(j.RunningAt), EndedAt: timeTo(j.EndedAt),
+	}
+	if j.State == Queued {
+		m.Queue = &jobsv1.QueueStatus{
+			Position: int32(j.Queue.Position), Reason: j.Queue.Reason, ReasonDetail: j.Queue.Detail, //nolint:gosec // at most the lookahead
+			Since: timestamppb.New(j.Queue.Since),
+		}
+	}
+	return m
+}
+
+func attemptToProto(a *Attempt) *jobsv1.Attempt {
+	m := &jobsv1.Attempt{
+		Number: int32(a.Number), State: string(a.State), NodeId: text(a.NodeID), EndReason: text(a.EndReason), //nolint:gosec // attempts are few
+		Message: text(a.Message), CreatedAt: timestamppb.New(a.CreatedAt), StartingAt: timeTo(a.StartingAt),
+		ExecutorRunningAt: timeTo(a.ExecutorRunningAt), RunningAt: timeTo(a.RunningAt), EndedAt: timeTo(a.EndedAt),
+		Phase: text(a.Phase),
+	}
+	if a.ExitCode != nil {
+		code := int32(*a.ExitCode) //nolint:gosec // came as int32
+		m.ExitCode = &code
+	}
+	return m
+}
+
+func eventToProto(e event.Event) *commonv1.Event {
+	return &commonv1.Event{
+		Id: e.ID, Ts: timestamppb.New(e.At), Type: e.Type, ActorKind: e.ActorKind, ActorId: text(e.ActorID),
+		From: text(e.From), To: text(e.To), Reason: text(e.Reason), Message: text(e.Message),
+	}
+}
+
+// StateToProto shows a state.
+func StateToProto(s State) jobsv1.JobState {
+	switch s {
+	case Queued:
+		return jobsv1.JobState_JOB_STATE_QUEUED
+	case Scheduled:
+		return jobsv1.JobState_JOB_STATE_SCHEDULED
+	case Starting:
+		return jobsv1.JobState_JOB_STATE_STARTING
+	case Running:
+		return jobsv1.JobState_JOB_STATE_RUNNING
+	case Stopping:
+		return jobsv1.JobState_JOB_STATE_STOPPING
+	case Succeeded:
+		return jobsv1.JobState_JOB_STATE_SUCCEEDED
+	case Failed:
+		return jobsv1.JobState_JOB_STATE_FAILED
+	case Stopped:
+		return jobsv1.JobState_JOB_STATE_STOPPED
+	}
+	return jobsv1.JobState_JOB_STATE_UNSPECIFIED
+}
+
+func text(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+func timeTo(t *time.Time) *timestamppb.Timestamp {
+	if t == nil {
+		return nil
+	}
+	return timestamppb.New(*t)
+}

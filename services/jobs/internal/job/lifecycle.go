@@ -1,0 +1,76 @@
+package job
+
+import (
+	"time"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+)
+
+// Lifecycle events that a training reports.
+const (
+	ReportStarting  = "starting"
+	ReportRunning   = "running"
+	ReportSucceeded = "succeeded"
+	ReportFailed    = "failed"
+)
+
+// Report applies a reported lifecycle event to the job's attempt. Order may skip but never go back:
+// starting after running, and anything after a terminal event, is a conflict; the same event again
+// changes nothing. now is the billing clock: the first `running` starts the bill.
+func (j *Job) Report(a *Attempt, event, message string, now time.Time) (applied bool, err error) {
+	terminal := event == ReportSucceeded || event == ReportFailed
+	switch {
+	case a.ReportedEnd != "" && a.ReportedEnd == event:
+		return false, nil
+	case a.ReportedEnd != "":
+		return false, lifecycleConflict("%s was reported already: %s cannot follow", a.ReportedEnd, event)
+	case a.Over():
+		return false, lifecycleConflict("attempt %d has ended: %s cannot follow", a.Number, event)
+	case terminal:
+		a.ReportedEnd, a.ReportedMessage = event, message
+		return true, nil
+	case event == ReportStarting:
+		return j.reportStarting(a, now)
+	case event == ReportRunning:
+		return j.reportRunning(a, now), nil
+	}
+	return false, fault.InvalidFields(fault.At(fault.TypeEnum,
+		"Input should be 'starting', 'running', 'succeeded' or 'failed'", "event"))
+}
+
+func (j *Job) reportStarting(a *Attempt, now time.Time) (bool, error) {
+	if a.RunningAt != nil {
+		return false, lifecycleConflict("running was reported already: %s cannot follow", ReportStarting)
+	}
+	if a.ReportedStartingAt != nil {
+		return false, nil
+	}
+	a.ReportedStartingAt = &now
+	if j.State == Scheduled {
+		j.start(a, now)
+	}
+	return true, nil
+}
+
+func (j *Job) reportRunning(a *Attempt, now time.Time) bool {
+	if a.RunningAt != nil {
+		return false
+	}
+	a.RunningAt, j.RunningAt = &now, &now
+	if j.State == Scheduled {
+		j.start(a, now)
+	}
+	if CanMove(j.State, Running) {
+		j.State, a.State = Running, Running
+	}
+	return true
+}
+
+func (j *Job) start(a *Attempt, now time.Time) {
+	j.State, a.State = Starting, Starting
+	a.StartingAt, j.StartingAt = &now, &now
+}
+
+func lifecycleConflict(format string, args ...any) error {
+	return fault.New(fault.Conflict, "lifecycle", "lifecycle: "+format, args...)
+}

@@ -1,0 +1,157 @@
+package job
+
+import (
+	"context"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/event"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/request"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/wake"
+)
+
+// Stopper ends jobs.
+type Stopper interface {
+	Stop(ctx context.Context, jobID, reason string, cause Cause, also func(ctx context.Context, tx pgx.Tx) error) (*Job, error)
+}
+
+// Submitter admits jobs.
+type Submitter interface {
+	Submit(ctx context.Context, req *jobsv1.SubmitJobRequest) (*jobsv1.Job, error)
+}
+
+// Trail writes audit rows.
+type Trail interface {
+	Record(ctx context.Context, tx pgx.Tx, action, kind, target string, after any) error
+}
+
+// Server answers JobService.
+type Server struct {
+	jobsv1.UnimplementedJobServiceServer
+	Pool      *pgxpool.Pool
+	Jobs      *Store
+	Submitter Submitter
+	Stopper   Stopper
+	Trail     Trail
+	Hub       *wake.Hub
+	Clock     clock.Clock
+}
+
+// SubmitJob runs every gate and admits the job, or refuses it and leaves nothing behind.
+func (s *Server) SubmitJob(ctx context.Context, req *jobsv1.SubmitJobRequest) (*jobsv1.Job, error) {
+	return s.Submitter.Submit(ctx, req)
+}
+
+// GetJob shows a job.
+func (s *Server) GetJob(ctx context.Context, req *jobsv1.GetJobRequest) (*jobsv1.Job, error) {
+	j, err := s.get(ctx, req.GetJobId())
+	if err != nil {
+		return nil, err
+	}
+	return ToProto(j), nil
+}
+
+func (s *Server) get(ctx context.Context, jobID string) (*Job, error) {
+	if err := request.ID(id.Job, "job_id", jobID); err != nil {
+		return nil, err
+	}
+	return s.Jobs.Get(ctx, s.Pool, authn.Of(ctx).Scope(), jobID)
+}
+
+// ListJobs lists the jobs that the caller sees, newest first.
+func (s *Server) ListJobs(ctx context.Context, req *jobsv1.ListJobsRequest) (*jobsv1.ListJobsResponse, error) {
+	p, err := request.Page(req.Limit, req.Offset)
+	if err != nil {
+		return nil, err
+	}
+	state := State(req.GetState())
+	if state != "" && !slices.Contains(States(), state) {
+		return nil, fault.InvalidFields(fault.At(fault.TypeEnum, "Input should be a state of jobs", "state"))
+	}
+	jobs, err := s.Jobs.List(ctx, s.Pool, authn.Of(ctx).Scope(), state, p)
+	if err != nil {
+		return nil, err
+	}
+	jobs, more := page.Cut(jobs, p)
+	resp := &jobsv1.ListJobsResponse{}
+	for _, j := range jobs {
+		resp.Jobs = append(resp.Jobs, ToProto(j))
+	}
+	return resp, request.SetMore(ctx, more)
+}
+
+// StopJob ends a job.
+func (s *Server) StopJob(ctx context.Context, req *jobsv1.StopJobRequest) (*jobsv1.Job, error) {
+	j, err := s.get(ctx, req.GetJobId())
+	if err != nil {
+		return nil, err
+	}
+	caller := authn.Of(ctx)
+	if !caller.CanEdit(j.OwnerID, j.ProjectID) {
+		return nil, fault.New(fault.Forbidden, "not_owner", "only its owner, an editor of its project or an admin may stop job %s", j.ID)
+	}
+	reason := ReasonUserStop
+	if caller.IsAdmin() && caller.Subject != j.OwnerID {
+		reason = ReasonAdminStop
+	}
+	j, err = s.Stopper.Stop(ctx, j.ID, reason, Cause{}, func(ctx context.Context, tx pgx.Tx) error {
+		return s.Trail.Record(ctx, tx, "job.stop", SubjectKind, j.ID, map[string]any{"reason": reason})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return ToProto(j), nil
+}
+
+// ListJobEvents lists what happened to a job, oldest first.
+func (s *Server) ListJobEvents(ctx context.Context, req *jobsv1.ListJobEventsRequest) (*jobsv1.ListJobEventsResponse, error) {
+	p, err := request.Page(req.Limit, req.Offset)
+	if err != nil {
+		return nil, err
+	}
+	j, err := s.get(ctx, req.GetJobId())
+	if err != nil {
+		return nil, err
+	}
+	ask := page.Page{Limit: p.Ask(), Offset: p.Offset}
+	events, err := event.List(ctx, s.Pool, SubjectKind, j.ID, ask)
+	if err != nil {
+		return nil, err
+	}
+	events, more := page.Cut(events, p)
+	resp := &jobsv1.ListJobEventsResponse{}
+	for _, e := range events {
+		resp.Events = append(resp.Events, eventToProto(e))
+	}
+	return resp, request.SetMore(ctx, more)
+}
+
+// ListAttempts lists the attempts of a job, oldest first.
+func (s *Server) ListAttempts(ctx context.Context, req *jobsv1.ListAttemptsRequest) (*jobsv1.ListAttemptsResponse, error) {
+	p, err := request.Page(req.Limit, req.Offset)
+	if err != nil {
+		return nil, err
+	}
+	j, err := s.get(ctx, req.GetJobId())
+	if err != nil {
+		return nil, err
+	}
+	attempts, err := s.Jobs.Attempts(ctx, s.Pool, j.ID, p)
+	if err != nil {
+		return nil, err
+	}
+	attempts, more := page.Cut(attempts, p)
+	resp := &jobsv1.ListAttemptsResponse{}
+	for _, a := range attempts {
+		resp.Attempts = append(resp.Attempts, attemptToProto(a))
+	}
+	return resp, request.SetMore(ctx, more)
+}

@@ -1,0 +1,62 @@
+package job
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+)
+
+// Stop asks for the end of a job. A queued job ends at once: there is nothing to kill. A placed one
+// is stopping until the executor has confirmed that no process is left. Asking again while it stops
+// changes nothing; a job that has ended is a conflict.
+func (j *Job) Stop(reason string, now time.Time) (changed bool, err error) {
+	switch {
+	case j.State.Terminal():
+		return false, fault.New(fault.Conflict, "job_ended", "job %s has ended already: it is %s", j.ID, j.State)
+	case j.State == Stopping:
+		return false, nil
+	case j.State == Queued:
+		j.StopReason = reason
+		j.finish(Stopped, reason, stopWords(j), now)
+		return true, nil
+	}
+	j.State, j.StopReason = Stopping, reason
+	return true, nil
+}
+
+// ExpireQueue fails a job that waited longer than it may.
+func (j *Job) ExpireQueue(now time.Time) bool {
+	if j.State != Queued || now.Before(j.Queue.Since.Add(seconds(j.QueueS))) {
+		return false
+	}
+	j.finish(Failed, ReasonQueueTimeout, fmt.Sprintf("it waited in the queue for more than %d seconds", j.QueueS), now)
+	return true
+}
+
+// Overdue names the limit that a placed job has passed, or nothing.
+func (j *Job) Overdue(now time.Time) string {
+	switch {
+	case j.State != Scheduled && j.State != Starting && j.State != Running:
+		return ""
+	case j.RunningAt != nil && !now.Before(j.RunningAt.Add(seconds(j.RunningS))):
+		return ReasonTimeLimit
+	case j.RunningAt == nil && j.ScheduledAt != nil && !now.Before(j.ScheduledAt.Add(seconds(j.StartingS))):
+		return ReasonStartTimeout
+	}
+	return ""
+}
+
+func stopWords(j *Job) string {
+	switch j.StopReason {
+	case ReasonTimeLimit:
+		return fmt.Sprintf("it ran for more than %d seconds", j.RunningS)
+	case ReasonStartTimeout:
+		return fmt.Sprintf("no `running` was reported within %d seconds of its placement", j.StartingS)
+	case ReasonAdminStop:
+		return "stopped by an admin"
+	}
+	return "stopped by its owner"
+}
+
+func seconds(n int) time.Duration { return time.Duration(n) * time.Second }

@@ -1,0 +1,143 @@
+package job
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/event"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+)
+
+// SubjectKind names jobs in the event and audit tables.
+const SubjectKind = "job"
+
+// Store reads jobs; with a transaction it also writes them.
+type Store struct {
+	Events *event.Log
+	Closer Closer
+}
+
+// Closer queues, in the transaction that ends a job, that the streams of its run are closed.
+type Closer interface {
+	CloseRun(ctx context.Context, tx pgx.Tx, runID string) error
+}
+
+const jobColumns = `id, run_id, name, owner_id, owner_name, project_id, project, visibility, labels, priority,
+	spec, spec_digest, template, pools, gpus, retry_max, running_s, starting_s, queued_s, created_at, seq,
+	state, end_reason, message, warnings, attempt, stop_reason,
+	queue_position, queue_reason, queue_detail, queued_at, not_before,
+	scheduled_at, starting_at, executor_running_at, running_at, ended_at`
+
+func scanJob(row pgx.Row) (*Job, error) {
+	var j Job
+	err := row.Scan(&j.ID, &j.RunID, &j.Name, &j.OwnerID, &j.OwnerName, &j.ProjectID, &j.Project, &j.Visibility,
+		&j.Labels, &j.Priority, &j.Spec, &j.SpecDigest, &j.Template, &j.Pools, &j.GPUs, &j.RetryMax,
+		&j.RunningS, &j.StartingS, &j.QueueS, &j.CreatedAt, &j.Seq,
+		&j.State, &j.EndReason, &j.Message, &j.Warnings, &j.Attempt, &j.StopReason,
+		&j.Queue.Position, &j.Queue.Reason, &j.Queue.Detail, &j.Queue.Since, &j.NotBefore,
+		&j.ScheduledAt, &j.StartingAt, &j.ExecutorRunningAt, &j.RunningAt, &j.EndedAt)
+	if err != nil {
+		return nil, err
+	}
+	return &j, nil
+}
+
+// visible is the ownership filter of every read; its arguments are Scope's three.
+const visible = `($1 OR owner_id = $2 OR visibility = 'all' OR project_id = ANY($3))`
+
+// Get answers a job that the scope sees; one that it does not see is as absent as one that is not.
+func (s *Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id string) (*Job, error) {
+	j, err := scanJob(q.QueryRow(ctx, `SELECT `+jobColumns+` FROM job WHERE `+visible+` AND id = $4`,
+		scope.Admin, scope.UserID, scope.Projects, id))
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, fault.Absentf(SubjectKind, id)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("load job: %w", err)
+	}
+	return j, nil
+}
+
+// OfRun answers the job of a run that the scope sees.
+func (s *Store) OfRun(ctx context.Context, q pg.Querier, scope authn.Scope, runID string) (*Job, error) {
+	j, err := scanJob(q.QueryRow(ctx, `SELECT `+jobColumns+` FROM job WHERE `+visible+` AND run_id = $4`,
+		scope.Admin, scope.UserID, scope.Projects, runID))
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, fault.Absentf("run", runID)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("load the job of a run: %w", err)
+	}
+	return j, nil
+}
+
+// IDOfRun answers the job of a run.
+func (s *Store) IDOfRun(ctx context.Context, q pg.Querier, runID string) (string, error) {
+	var id string
+	err := q.QueryRow(ctx, `SELECT id FROM job WHERE run_id = $1`, runID).Scan(&id)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return "", fault.Absentf("run", runID)
+	}
+	if err != nil {
+		return "", fmt.Errorf("find the job of a run: %w", err)
+	}
+	return id, nil
+}
+
+// List answers the jobs that the scope sees, newest first; state "" is every state.
+func (s *Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, state State, p page.Page) ([]*Job, error) {
+	rows, err := q.Query(ctx, `SELECT `+jobColumns+` FROM job WHERE `+visible+` AND ($4 = '' OR state = $4)
+		ORDER BY created_at DESC, id DESC LIMIT $5 OFFSET $6`,
+		scope.Admin, scope.UserID, scope.Projects, state, p.Ask(), p.Offset)
+	if err != nil {
+		return nil, fmt.Errorf("list jobs: %w", err)
+	}
+	return collectJobs(rows)
+}
+
+func collectJobs(rows pgx.Rows) ([]*Job, error) {
+	jobs, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*Job, error) { return scanJob(row) })
+	if err != nil {
+		return nil, fmt.Errorf("read jobs: %w", err)
+	}
+	return jobs, nil
+}
+
+// Lock loads a job for a change and keeps other changes out until the transaction ends.
+func (s *Store) Lock(ctx context.Context, tx pgx.Tx, id string) (*Job, error) {
+	j, err := scanJob(tx.QueryRow(ctx, `SELECT `+jobColumns+` FROM job WHERE id = $1 FOR UPDATE`, id))
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, fault.Absentf(SubjectKind, id)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lock job: %w", err)
+	}
+	return j, nil
+}
+
+// Statuses answers the statuses that the events after a number led to, oldest first.
+func (s *Store) Statuses(ctx context.Context, q pg.Querier, id string, after int64, limit int) ([]Status, error) {
+	rows, err := q.Query(ctx, `SELECT data FROM event WHERE subject_kind = $1 AND subject_id = $2
+		ORDER BY seq LIMIT $3 OFFSET $4`, SubjectKind, id, limit, after)
+	if err != nil {
+		return nil, fmt.Errorf("read the events of a job: %w", err)
+	}
+	statuses, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (st Status, err error) {
+		var raw []byte
+		if err := row.Scan(&raw); err != nil {
+			return st, err
+		}
+		return st, json.Unmarshal(raw, &st)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the events of a job: %w", err)
+	}
+	return statuses, nil
+}

@@ -1,0 +1,104 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+)
+
+const attemptColumns = `id, job_id, number, state, node_id, held, end_reason, message, exit_code, phase,
+	reported_end, reported_message, created_at, starting_at, reported_starting_at, executor_running_at,
+	running_at, ended_at`
+
+func scanAttempt(row pgx.Row) (*Attempt, error) {
+	var a Attempt
+	err := row.Scan(&a.ID, &a.JobID, &a.Number, &a.State, &a.NodeID, &a.Held, &a.EndReason, &a.Message, &a.ExitCode,
+		&a.Phase, &a.ReportedEnd, &a.ReportedMessage, &a.CreatedAt, &a.StartingAt, &a.ReportedStartingAt,
+		&a.ExecutorRunningAt, &a.RunningAt, &a.EndedAt)
+	if err != nil {
+		return nil, err
+	}
+	return &a, nil
+}
+
+// Attempt loads one attempt of a locked job.
+func (s *Store) Attempt(ctx context.Context, q pg.Querier, jobID string, number int) (*Attempt, error) {
+	a, err := scanAttempt(q.QueryRow(ctx, `SELECT `+attemptColumns+` FROM attempt WHERE job_id = $1 AND number = $2`,
+		jobID, number))
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, fault.Absentf("attempt", fmt.Sprintf("%s/%d", jobID, number))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("load attempt: %w", err)
+	}
+	return a, nil
+}
+
+// Attempts answers the attempts of a job, oldest first.
+func (s *Store) Attempts(ctx context.Context, q pg.Querier, jobID string, p page.Page) ([]*Attempt, error) {
+	rows, err := q.Query(ctx, `SELECT `+attemptColumns+` FROM attempt WHERE job_id = $1 ORDER BY number LIMIT $2 OFFSET $3`,
+		jobID, p.Ask(), p.Offset)
+	if err != nil {
+		return nil, fmt.Errorf("list attempts: %w", err)
+	}
+	attempts, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*Attempt, error) { return scanAttempt(row) })
+	if err != nil {
+		return nil, fmt.Errorf("read attempts: %w", err)
+	}
+	return attempts, nil
+}
+
+// InsertAttempt stores a new attempt of a locked job.
+func (s *Store) InsertAttempt(ctx context.Context, tx pgx.Tx, a *Attempt) error {
+	_, err := tx.Exec(ctx, `INSERT INTO attempt (id, job_id, number, state, node_id, held, created_at)
+		VALUES ($1,$2,$3,$4,$5,$6,$7)`, a.ID, a.JobID, a.Number, a.State, a.NodeID, a.Held, a.CreatedAt)
+	if err != nil {
+		return fmt.Errorf("insert attempt: %w", err)
+	}
+	return nil
+}
+
+// SaveAttempt writes a changed attempt of a locked job; one that is over is never written again.
+func (s *Store) SaveAttempt(ctx context.Context, tx pgx.Tx, a *Attempt) error {
+	tag, err := tx.Exec(ctx, `UPDATE attempt SET state = $2, end_reason = $3, message = $4, exit_code = $5, phase = $6,
+			reported_end = $7, reported_message = $8, starting_at = $9, reported_starting_at = $10,
+			executor_running_at = $11, running_at = $12, ended_at = $13
+		WHERE id = $1 AND ended_at IS NULL`,
+		a.ID, a.State, a.EndReason, a.Message, a.ExitCode, a.Phase, a.ReportedEnd, a.ReportedMessage,
+		a.StartingAt, a.ReportedStartingAt, a.ExecutorRunningAt, a.RunningAt, a.EndedAt)
+	if err != nil {
+		return fmt.Errorf("save attempt: %w", err)
+	}
+	if tag.RowsAffected() == 0 {
+		return fault.New(fault.Conflict, "attempt_over", "attempt %d has ended", a.Number)
+	}
+	return nil
+}
+
+// Release gives back what an attempt holds, once, and answers how many GPUs that were.
+func (s *Store) Release(ctx context.Context, tx pgx.Tx, attemptID string) (int, error) {
+	var held int
+	err := tx.QueryRow(ctx, `WITH before AS (SELECT id, held FROM attempt WHERE id = $1 AND held > 0 FOR UPDATE)
+		UPDATE attempt SET held = 0 FROM before WHERE attempt.id = before.id RETURNING before.held`, attemptID).Scan(&held)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("release what an attempt holds: %w", err)
+	}
+	return held, nil
+}
+
+// DeleteAttempt removes an attempt that never began.
+func (s *Store) DeleteAttempt(ctx context.Context, tx pgx.Tx, a *Attempt) error {
+	if _, err := tx.Exec(ctx, `DELETE FROM attempt WHERE id = $1 AND starting_at IS NULL AND ended_at IS NULL`, a.ID); err != nil {
+		return fmt.Errorf("delete attempt: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,126 @@
+package job
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/signalbox-dev/signalbox/platform/event"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/wake"
+)
+
+// Cause is what a change is told with.
+type Cause struct {
+	Type      string // of the event; `job.<state>` where empty
+	ActorKind string // the caller's, or the service's own, where empty
+	ActorID   string
+	Reason    string
+	Message   string
+}
+
+// Insert admits a job with its run and its first event.
+func (s *Store) Insert(ctx context.Context, tx pgx.Tx, j *Job, run RunFacts, cause Cause) error {
+	j.Seq = 1
+	_, err := tx.Exec(ctx, `INSERT INTO job (id, run_id, name, owner_id, owner_name, project_id, project, visibility,
+			labels, priority, spec, spec_digest, template, pools, gpus, retry_max, running_s, starting_s, queued_s,
+			created_at, state, queue_reason, queued_at, seq)
+		VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18,$19,$20,$21,$22,$23,$24)`,
+		j.ID, j.RunID, j.Name, j.OwnerID, j.OwnerName, j.ProjectID, j.Project, j.Visibility,
+		j.Labels, j.Priority, j.Spec, j.SpecDigest, j.Template, j.Pools, j.GPUs, j.RetryMax,
+		j.RunningS, j.StartingS, j.QueueS, j.CreatedAt, j.State, j.Queue.Reason, j.Queue.Since, j.Seq)
+	if err != nil {
+		return fmt.Errorf("insert job: %w", err)
+	}
+	_, err = tx.Exec(ctx, `INSERT INTO run (id, job_id, name, owner_id, owner_name, project_id, project, visibility,
+			state, recipe_lock, bindings, recipe_digest, spec_digest, created_at)
+		VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14)`,
+		j.RunID, j.ID, j.Name, j.OwnerID, j.OwnerName, j.ProjectID, j.Project, j.Visibility,
+		j.State, run.RecipeLock, run.Bindings, run.RecipeDigest, j.SpecDigest, j.CreatedAt)
+	if err != nil {
+		return fmt.Errorf("insert run: %w", err)
+	}
+	return s.tell(ctx, tx, j, "", cause)
+}
+
+// RunFacts are what a run keeps for good besides what it shares with its job.
+type RunFacts struct {
+	RecipeLock   []byte
+	Bindings     []byte
+	RecipeDigest string
+}
+
+// Save writes a changed job, its run and its event. It refuses, in SQL, a move that is no edge and
+// a change that another one overtook.
+func (s *Store) Save(ctx context.Context, tx pgx.Tx, j *Job, before State, cause Cause) error {
+	from := []State{before}
+	if j.State != before {
+		from = Sources(j.State)
+	}
+	err := tx.QueryRow(ctx, `UPDATE job SET state = $4, end_reason = $5, message = $6, warnings = $7, attempt = $8,
+			stop_reason = $9, queue_position = $10, queue_reason = $11, queue_detail = $12, queued_at = $13,
+			not_before = $14, scheduled_at = $15, starting_at = $16, executor_running_at = $17, running_at = $18,
+			ended_at = $19, seq = seq + 1
+		WHERE id = $1 AND state = ANY($2) AND seq = $3 RETURNING seq`,
+		j.ID, from, j.Seq, j.State, j.EndReason, j.Message, notNil(j.Warnings), j.Attempt,
+		j.StopReason, j.Queue.Position, j.Queue.Reason, j.Queue.Detail, j.Queue.Since,
+		j.NotBefore, j.ScheduledAt, j.StartingAt, j.ExecutorRunningAt, j.RunningAt, j.EndedAt).Scan(&j.Seq)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return fault.New(fault.Conflict, "job_state", "job %s cannot become %s from its present state", j.ID, j.State)
+	}
+	if err != nil {
+		return fmt.Errorf("save job: %w", err)
+	}
+	_, err = tx.Exec(ctx, `UPDATE run SET state = $2, attempts = $3, end_reason = $4, ended_at = $5,
+			started_at = coalesce(started_at, $6) WHERE id = $1`,
+		j.RunID, j.State, j.Attempt, j.EndReason, j.EndedAt, j.StartingAt)
+	if err != nil {
+		return fmt.Errorf("save run: %w", err)
+	}
+	if j.State.Terminal() {
+		if err := s.Closer.CloseRun(ctx, tx, j.RunID); err != nil {
+			return fmt.Errorf("queue the close of a run: %w", err)
+		}
+	}
+	return s.tell(ctx, tx, j, before, cause)
+}
+
+// tell appends the event of a change and wakes who waits for it.
+func (s *Store) tell(ctx context.Context, tx pgx.Tx, j *Job, before State, cause Cause) error {
+	status := j.Status
+	status.Warnings = notNil(status.Warnings)
+	data, err := json.Marshal(status)
+	if err != nil {
+		return fmt.Errorf("write the status of a job: %w", err)
+	}
+	if cause.Type == "" {
+		cause.Type = "job." + string(j.State)
+	}
+	if cause.Reason == "" {
+		cause.Reason = j.EndReason
+	}
+	if cause.Message == "" {
+		cause.Message = j.Message
+	}
+	_, err = s.Events.Append(ctx, tx, event.Event{
+		SubjectKind: SubjectKind, SubjectID: j.ID, Type: cause.Type, ActorKind: cause.ActorKind, ActorID: cause.ActorID,
+		From: string(before), To: string(j.State), Reason: cause.Reason, Message: cause.Message, Data: data,
+	})
+	if err != nil {
+		return fmt.Errorf("append the event of a job: %w", err)
+	}
+	if err := wake.Notify(ctx, tx, wake.Job(j.ID)); err != nil {
+		return err
+	}
+	return wake.Notify(ctx, tx, wake.Queue)
+}
+
+func notNil(s []string) []string {
+	if s == nil {
+		return []string{}
+	}
+	return s
+}

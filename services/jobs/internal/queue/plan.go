@@ -1,0 +1,226 @@
+// Package queue decides which waiting work goes where, and says why the rest waits.
+//
+// Plan is pure and decides everything; the scheduler only reads what Plan looks at, and carries its
+// decisions out, each in a transaction that checks again what it takes. So two schedulers at once
+// cannot place too much, only try the same thing twice.
+//
+// The order is fixed: engines by id, then jobs by priority, time of submission and id. A gang is
+// placed whole or not at all. Nothing is placed on a pool past a job that could run there but has no
+// room yet, so no job waits for ever behind smaller ones.
+package queue
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+)
+
+// Node is a place with what is free on it.
+type Node struct {
+	ID, Name            string
+	Pools               []string
+	GPUs, Slots         int // as a whole
+	GPUsFree, SlotsFree int
+	CPUs                int
+	MemoryBytes         int64
+	Drivers             []string // of engines; none known means any
+}
+
+// Engine is an engine's work that waits for a place.
+type Engine struct {
+	WorkID, Pool, Driver string
+	GPUs, Slots          int
+}
+
+// Waiting is a queued job.
+type Waiting struct {
+	JobID, OwnerID string
+	Priority       int
+	SubmittedAt    time.Time
+	NotBefore      *time.Time
+	Pools          []job.Pool
+	Reason         string // as told before
+	Detail         string
+	Position       int
+}
+
+// Account is what an owner may hold and holds.
+type Account struct{ Limit, Held int }
+
+// Place is one rank of a gang and its node.
+type Place struct {
+	NodeID string
+	Rank   int
+	Pool   job.Pool
+}
+
+// Decision is what becomes of one waiting work: places, or the reason why there are none.
+type Decision struct {
+	JobID, WorkID string
+	Places        []Place
+	Position      int
+	Reason        string
+	Detail        string
+}
+
+// SlotsOf is how many places for work without a GPU one takes that asks for these GPUs.
+func SlotsOf(gpus int) int {
+	if gpus > 0 {
+		return 0
+	}
+	return 1
+}
+
+type plan struct {
+	now      time.Time
+	nodes    []*Node
+	accounts map[string]Account
+	behind   map[string]string // pool → the job that it is kept for
+}
+
+// Plan decides for everything that waits. It changes none of its arguments.
+func Plan(now time.Time, nodes []Node, engines []Engine, jobs []Waiting, accounts map[string]Account) []Decision {
+	p := &plan{now: now, accounts: map[string]Account{}, behind: map[string]string{}}
+	for i := range nodes {
+		n := nodes[i]
+		p.nodes = append(p.nodes, &n)
+	}
+	slices.SortFunc(p.nodes, func(a, b *Node) int { return cmp.Compare(a.ID, b.ID) })
+	for id, a := range accounts {
+		p.accounts[id] = a
+	}
+	var out []Decision
+	for _, e := range slices.SortedFunc(slices.Values(engines), func(a, b Engine) int { return cmp.Compare(a.WorkID, b.WorkID) }) {
+		out = append(out, p.engine(e))
+	}
+	for i, w := range slices.SortedFunc(slices.Values(jobs), first) {
+		d := p.job(w)
+		d.JobID, d.Position = w.JobID, i+1
+		out = append(out, d)
+	}
+	return out
+}
+
+func first(a, b Waiting) int {
+	return cmp.Or(cmp.Compare(b.Priority, a.Priority), a.SubmittedAt.Compare(b.SubmittedAt), cmp.Compare(a.JobID, b.JobID))
+}
+
+func (p *plan) engine(e Engine) Decision {
+	want := job.Pool{Pool: e.Pool, Nodes: 1, GPUsPerNode: e.GPUs}
+	for _, n := range p.candidates(want) {
+		if !fits(n, want, e.Slots) || (len(n.Drivers) > 0 && !slices.Contains(n.Drivers, e.Driver)) {
+			continue
+		}
+		n.GPUsFree, n.SlotsFree = n.GPUsFree-e.GPUs, n.SlotsFree-e.Slots
+		return Decision{WorkID: e.WorkID, Places: []Place{{NodeID: n.ID, Pool: want}}}
+	}
+	return Decision{WorkID: e.WorkID, Reason: job.WaitPoolCapacity}
+}
+
+func (p *plan) job(w Waiting) Decision {
+	if w.NotBefore != nil && p.now.Before(*w.NotBefore) {
+		return Decision{Reason: job.WaitBackoff, Detail: w.Detail}
+	}
+	demand, account := job.Demand(w.Pools), p.accounts[w.OwnerID]
+	if demand > 0 && account.Held+demand > account.Limit {
+		return Decision{
+			Reason: job.WaitAccountQuota,
+			Detail: fmt.Sprintf("asks for %d GPUs while %d of %d are held", demand, account.Held, account.Limit),
+		}
+	}
+	for _, pool := range w.Pools {
+		if ahead := p.behind[pool.Pool]; ahead != "" {
+			return Decision{Reason: job.WaitPriority, Detail: fmt.Sprintf("pool %s is kept for %s, which is ahead", pool.Pool, ahead)}
+		}
+	}
+	places, short := p.gang(w.Pools, false)
+	if places == nil {
+		return p.short(w, short)
+	}
+	for _, pl := range places {
+		n := p.node(pl.NodeID)
+		n.GPUsFree, n.SlotsFree = n.GPUsFree-pl.Pool.GPUsPerNode, n.SlotsFree-SlotsOf(pl.Pool.GPUsPerNode)
+	}
+	account.Held += demand
+	p.accounts[w.OwnerID] = account
+	return Decision{Places: places}
+}
+
+// short tells why a gang has no room, and keeps its pools for it where it could ever have.
+func (p *plan) short(w Waiting, pool job.Pool) Decision {
+	if whole, lacking := p.gang(w.Pools, true); whole == nil {
+		return Decision{Reason: job.WaitPoolCapacity, Detail: "no ready nodes of pool " + lacking.Pool + " are enough: " + asks(lacking)}
+	}
+	for _, kept := range w.Pools {
+		p.behind[kept.Pool] = w.JobID
+	}
+	return Decision{Reason: job.WaitPoolCapacity, Detail: "pool " + pool.Pool + " is full: " + asks(pool)}
+}
+
+func asks(p job.Pool) string {
+	if p.GPUsPerNode == 0 {
+		return fmt.Sprintf("%d nodes are asked for", p.Nodes)
+	}
+	return fmt.Sprintf("%d nodes with %d GPUs are asked for", p.Nodes, p.GPUsPerNode)
+}
+
+// gang finds a node of its own for every rank, or answers the pool that lacks one. empty judges
+// the nodes as if nothing ran on them.
+func (p *plan) gang(pools []job.Pool, empty bool) (places []Place, lacking job.Pool) {
+	taken := map[string]bool{}
+	for _, pool := range pools {
+		left := pool.Nodes
+		for _, n := range p.candidates(pool) {
+			probe := *n
+			if empty {
+				probe.GPUsFree, probe.SlotsFree = n.GPUs, n.Slots
+			}
+			if left == 0 {
+				break
+			}
+			if taken[n.ID] || !fits(&probe, pool, SlotsOf(pool.GPUsPerNode)) {
+				continue
+			}
+			taken[n.ID] = true
+			places = append(places, Place{NodeID: n.ID, Rank: len(places), Pool: pool})
+			left--
+		}
+		if left > 0 {
+			return nil, pool
+		}
+	}
+	return places, job.Pool{}
+}
+
+// candidates are the nodes of a pool, best first: the fullest that still fits for GPUs, so that
+// whole nodes stay free, and the emptiest for work without one.
+func (p *plan) candidates(want job.Pool) []*Node {
+	var nodes []*Node
+	for _, n := range p.nodes {
+		if slices.Contains(n.Pools, want.Pool) {
+			nodes = append(nodes, n)
+		}
+	}
+	slices.SortStableFunc(nodes, func(a, b *Node) int {
+		if want.GPUsPerNode > 0 {
+			return cmp.Compare(a.GPUsFree, b.GPUsFree)
+		}
+		return cmp.Or(cmp.Compare(a.GPUs, b.GPUs), cmp.Compare(b.SlotsFree, a.SlotsFree))
+	})
+	return nodes
+}
+
+func (p *plan) node(id string) *Node {
+	i, _ := slices.BinarySearchFunc(p.nodes, id, func(n *Node, id string) int { return cmp.Compare(n.ID, id) })
+	return p.nodes[i]
+}
+
+const gigabyte = 1 << 30
+
+func fits(n *Node, want job.Pool, slots int) bool {
+	return n.GPUsFree >= want.GPUsPerNode && n.SlotsFree >= slots && n.CPUs >= want.CPU &&
+		n.MemoryBytes >= int64(want.MemoryGB)*gigabyte
+}

@@ -1,0 +1,206 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/quota"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/work"
+)
+
+// Scheduler carries out what Plan decides.
+type Scheduler struct {
+	Pool   *pgxpool.Pool
+	IDs    *id.Source
+	Jobs   *job.Store
+	Works  *work.Store
+	Fleets fleet.Store
+	Ledger quota.Ledger
+}
+
+// RunOnce makes one pass over all that waits. It answers when the first pause of a job ends, or the
+// zero time, so that the next pass need not be waited for.
+func (s *Scheduler) RunOnce(ctx context.Context) (next time.Time, err error) {
+	decisions, next, err := s.decide(ctx)
+	if err != nil {
+		return next, err
+	}
+	var waiting []Decision
+	var errs []error
+	for _, d := range decisions {
+		switch {
+		case len(d.Places) > 0:
+			errs = append(errs, s.place(ctx, d))
+		case d.JobID != "":
+			waiting = append(waiting, d)
+		}
+	}
+	if len(waiting) > 0 {
+		errs = append(errs, explain(ctx, s.Pool, waiting))
+	}
+	return next, errors.Join(errs...)
+}
+
+func (s *Scheduler) decide(ctx context.Context) (decisions []Decision, next time.Time, err error) {
+	jobs, err := waitingJobs(ctx, s.Pool)
+	if err != nil {
+		return nil, next, err
+	}
+	engines, err := waitingEngines(ctx, s.Pool)
+	if err != nil || len(jobs)+len(engines) == 0 {
+		return nil, next, err
+	}
+	ready, err := s.Fleets.Ready(ctx, s.Pool)
+	if err != nil {
+		return nil, next, err
+	}
+	owners := make([]string, len(jobs))
+	for i, w := range jobs {
+		owners[i] = w.OwnerID
+		if w.NotBefore != nil && (next.IsZero() || w.NotBefore.Before(next)) {
+			next = *w.NotBefore
+		}
+	}
+	held, err := s.Ledger.Accounts(ctx, s.Pool, owners)
+	if err != nil {
+		return nil, next, err
+	}
+	now, err := pg.Now(ctx, s.Pool)
+	if err != nil {
+		return nil, next, err
+	}
+	accounts := make(map[string]Account, len(held))
+	for owner, a := range held {
+		accounts[owner] = Account{Limit: a.Limit, Held: a.Held}
+	}
+	return Plan(now, nodesOf(ready), engines, jobs, accounts), next, nil
+}
+
+func nodesOf(ready []*fleet.Node) []Node {
+	nodes := make([]Node, len(ready))
+	for i, n := range ready {
+		nodes[i] = Node{
+			ID: n.ID, Name: n.Name, Pools: n.Pools, GPUs: n.GPUs, Slots: n.SlotsTotal, GPUsFree: n.GPUsFree,
+			SlotsFree: n.SlotsFree, CPUs: n.CPUs, MemoryBytes: n.MemoryBytes, Drivers: n.Drivers,
+		}
+	}
+	return nodes
+}
+
+// errRaced ends a placement whose premises no longer hold: the next pass decides anew.
+var errRaced = errors.New("another change was faster")
+
+// place carries out one decision, whole or not at all.
+func (s *Scheduler) place(ctx context.Context, d Decision) error {
+	err := pg.InTx(ctx, s.Pool, func(ctx context.Context, tx pgx.Tx) error {
+		if d.WorkID != "" {
+			return s.placeEngine(ctx, tx, d)
+		}
+		return s.placeJob(ctx, tx, d)
+	})
+	if errors.Is(err, errRaced) || fault.Is(err, fault.Absent) {
+		return nil
+	}
+	return err
+}
+
+func (s *Scheduler) placeJob(ctx context.Context, tx pgx.Tx, d Decision) error {
+	j, err := s.Jobs.Lock(ctx, tx, d.JobID)
+	if err != nil {
+		return err
+	}
+	now, err := pg.Now(ctx, tx)
+	if err != nil {
+		return err
+	}
+	if j.State != job.Queued || (j.NotBefore != nil && now.Before(*j.NotBefore)) {
+		return errRaced
+	}
+	ok, err := s.Ledger.Reserve(ctx, tx, j.OwnerID, j.GPUs)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return errRaced
+	}
+	nodes, err := s.room(ctx, tx, d)
+	if err != nil {
+		return err
+	}
+	before := j.State
+	attempt, ok := j.Place(s.IDs.New(id.Attempt), d.Places[0].NodeID, now)
+	if !ok {
+		return errRaced
+	}
+	if err := s.Jobs.InsertAttempt(ctx, tx, attempt); err != nil {
+		return err
+	}
+	for _, p := range d.Places {
+		w := &work.Work{
+			Seen: work.Seen{Key: work.Key{ID: s.IDs.New(id.Work), Generation: 1, Fence: 1}},
+			Kind: work.Attempt, Desired: work.WantRunning, DesiredAt: now, Spec: j.Template, Pool: p.Pool.Pool,
+			GPUs: p.Pool.GPUsPerNode, Slots: SlotsOf(p.Pool.GPUsPerNode), OwnerID: j.OwnerID, ProjectID: j.ProjectID,
+			NodeID: p.NodeID, JobID: j.ID, Number: attempt.Number, Rank: p.Rank, NNodes: len(d.Places),
+			Role: p.Pool.Role, Master: nodes[d.Places[0].NodeID].Name,
+		}
+		if err := s.Works.Insert(ctx, tx, w); err != nil {
+			return err
+		}
+	}
+	return s.Jobs.Save(ctx, tx, j, before, job.Cause{})
+}
+
+func (s *Scheduler) placeEngine(ctx context.Context, tx pgx.Tx, d Decision) error {
+	if _, err := s.room(ctx, tx, d); err != nil {
+		return err
+	}
+	w, err := s.Works.Lock(ctx, tx, d.WorkID)
+	if err != nil {
+		return err
+	}
+	if w.NodeID != "" || w.Desired != work.WantRunning || w.GPUs != d.Places[0].Pool.GPUsPerNode {
+		return errRaced
+	}
+	now, err := pg.Now(ctx, tx)
+	if err != nil {
+		return err
+	}
+	before := w.Key
+	w.Forget()
+	w.NodeID, w.Waiting, w.Fence = d.Places[0].NodeID, "", w.Fence+1
+	return s.Works.Save(ctx, tx, w, before, "", now)
+}
+
+// room locks the nodes of a decision and checks that they still have what it takes.
+func (s *Scheduler) room(ctx context.Context, tx pgx.Tx, d Decision) (map[string]*fleet.Node, error) {
+	ids := make([]string, len(d.Places))
+	for i, p := range d.Places {
+		ids[i] = p.NodeID
+	}
+	locked, err := s.Fleets.LockReady(ctx, tx, ids)
+	if err != nil {
+		return nil, err
+	}
+	nodes := make(map[string]*fleet.Node, len(locked))
+	for _, n := range locked {
+		nodes[n.ID] = n
+	}
+	for _, p := range d.Places {
+		n := nodes[p.NodeID]
+		if n == nil || n.GPUsFree < p.Pool.GPUsPerNode || n.SlotsFree < SlotsOf(p.Pool.GPUsPerNode) ||
+			!slices.Contains(n.Pools, p.Pool.Pool) {
+			return nil, errRaced
+		}
+	}
+	return nodes, nil
+}

@@ -1,0 +1,78 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/rivertype"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	ingestpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/peer/v1"
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+)
+
+// CloseArgs asks for the close of a run's streams.
+type CloseArgs struct {
+	RunID string `json:"run_id"`
+}
+
+// Kind names the job in the queue.
+func (CloseArgs) Kind() string { return "close_run" }
+
+// Inserter adds jobs to the queue in a transaction: a *queue.Client.
+type Inserter interface {
+	InsertTx(ctx context.Context, tx pgx.Tx, args river.JobArgs, opts *river.InsertOpts) (*rivertype.JobInsertResult, error)
+}
+
+// Closing queues closes.
+type Closing struct{ Queue Inserter }
+
+// closeTries is how often a close is tried: for days, since a run without its eof is never read to
+// its end.
+const closeTries = 20_000
+
+// CloseRun queues the close of an ended run in the transaction that ends it.
+func (c *Closing) CloseRun(ctx context.Context, tx pgx.Tx, runID string) error {
+	_, err := c.Queue.InsertTx(ctx, tx, CloseArgs{RunID: runID}, &river.InsertOpts{MaxAttempts: closeTries})
+	return err
+}
+
+// Closer sets eof on the streams of ended runs. Ingest does it once, however often it is asked.
+type Closer struct {
+	river.WorkerDefaults[CloseArgs]
+	Pool   *pgxpool.Pool
+	Runs   Store
+	Ingest ingestpeerv1.RunDataPeerServiceClient
+	Clock  clock.Clock
+}
+
+// Work closes one run.
+func (c *Closer) Work(ctx context.Context, j *river.Job[CloseArgs]) error {
+	r, err := c.Runs.Get(ctx, c.Pool, authn.Scope{Admin: true, Projects: []string{}}, j.Args.RunID)
+	if err != nil {
+		return err
+	}
+	_, err = c.Ingest.CloseRun(ctx, &ingestpeerv1.CloseRunRequest{
+		RunId: r.ID, State: r.State, EndedAt: timestamppb.New(*r.EndedAt),
+	})
+	if err != nil {
+		return fmt.Errorf("close run %s: %w", r.ID, err)
+	}
+	return nil
+}
+
+// CloseTimeout bounds one try. What a killed process was at is tried again soon after it.
+const CloseTimeout = 10 * time.Second
+
+const maxClosePause = 15 * time.Second
+
+// NextRetry spaces the tries: soon at first, then steadily.
+func (c *Closer) NextRetry(j *river.Job[CloseArgs]) time.Time {
+	pause := time.Second << min(j.Attempt, 4)
+	return c.Clock.Now().Add(min(pause, maxClosePause))
+}

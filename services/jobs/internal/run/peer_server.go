@@ -1,0 +1,78 @@
+package run
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/token"
+)
+
+// Reporter applies what a training reports of its lifecycle.
+type Reporter interface {
+	Report(ctx context.Context, runID string, attempt int, event, message string) (applied bool, err error)
+}
+
+// PeerServer answers RunPeerService.
+type PeerServer struct {
+	jobspeerv1.UnimplementedRunPeerServiceServer
+	Pool     *pgxpool.Pool
+	Runs     Store
+	Tokens   *token.Store
+	Reporter Reporter
+}
+
+// ResolveIngestToken finds the attempt that a token belongs to.
+func (s *PeerServer) ResolveIngestToken(
+	ctx context.Context, req *jobspeerv1.ResolveIngestTokenRequest,
+) (*jobspeerv1.IngestGrant, error) {
+	now, err := pg.Now(ctx, s.Pool)
+	if err != nil {
+		return nil, err
+	}
+	g, err := s.Tokens.Resolve(ctx, s.Pool, req.GetTokenHash(), now)
+	if err != nil {
+		return nil, err
+	}
+	return &jobspeerv1.IngestGrant{
+		RunId: g.RunID, JobId: g.JobID, Attempt: int32(g.Attempt), Container: g.Container, Current: g.Current, //nolint:gosec // attempts are few
+		EndedAt: timeTo(g.EndedAt), ExpiresAt: timestamppb.New(g.ExpiresAt),
+		Owner: &jobspeerv1.RunOwner{
+			RunId: g.RunID, JobId: g.JobID, OwnerId: g.OwnerID, ProjectId: g.ProjectID, Project: g.Project, Visibility: g.Visibility,
+		},
+	}, nil
+}
+
+// ReportLifecycle applies a reported lifecycle event to its attempt, once.
+func (s *PeerServer) ReportLifecycle(
+	ctx context.Context, req *jobspeerv1.ReportLifecycleRequest,
+) (*jobspeerv1.ReportLifecycleResponse, error) {
+	applied, err := s.Reporter.Report(ctx, req.GetRunId(), int(req.GetAttempt()), req.GetEvent(), job.Words(req.GetMessage(), maxMessage))
+	if err != nil {
+		return nil, err
+	}
+	return &jobspeerv1.ReportLifecycleResponse{Applied: applied}, nil
+}
+
+// GetRunOwner tells whose a run or a job is. The asking service judges its caller by it.
+func (s *PeerServer) GetRunOwner(ctx context.Context, req *jobspeerv1.GetRunOwnerRequest) (*jobspeerv1.RunOwner, error) {
+	r, err := s.Runs.Get(ctx, s.Pool, authn.Scope{Admin: true, Projects: []string{}}, req.GetId())
+	if err != nil {
+		return nil, err
+	}
+	m := &jobspeerv1.RunOwner{
+		RunId: r.ID, OwnerId: r.OwnerID, ProjectId: r.ProjectID, Project: r.Project, Visibility: r.Visibility,
+	}
+	if r.JobID != nil {
+		m.JobId = *r.JobID
+	}
+	return m, nil
+}
+
+// maxMessage bounds the words of a failure, in bytes.
+const maxMessage = 4096

@@ -1,0 +1,20 @@
+// Package run owns runs: what is kept of a job's work for good. A run repeats what it must tell, so
+// that it outlives its job.
+package run
+
+import "time"
+
+// Run is what a job produced, or is producing.
+type Run struct {
+	ID                             string
+	JobID                          *string
+	Name, OwnerID, OwnerName       string
+	ProjectID, Project, Visibility string
+	State                          string
+	Attempts                       int
+	RecipeLock, Bindings           []byte
+	RecipeDigest, SpecDigest       string
+	EndReason                      string
+	CreatedAt                      time.Time
+	StartedAt, EndedAt             *time.Time
+}

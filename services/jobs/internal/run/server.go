@@ -1,0 +1,73 @@
+package run
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/request"
+)
+
+// Server answers RunService.
+type Server struct {
+	jobsv1.UnimplementedRunServiceServer
+	Pool *pgxpool.Pool
+	Runs Store
+}
+
+// ListRuns lists finished runs, newest first; `state=all` live ones too.
+func (s *Server) ListRuns(ctx context.Context, req *jobsv1.ListRunsRequest) (*jobsv1.ListRunsResponse, error) {
+	p, err := request.Page(req.Limit, req.Offset)
+	if err != nil {
+		return nil, err
+	}
+	runs, err := s.Runs.List(ctx, s.Pool, authn.Of(ctx).Scope(), req.GetState() == "all", p)
+	if err != nil {
+		return nil, err
+	}
+	runs, more := page.Cut(runs, p)
+	resp := &jobsv1.ListRunsResponse{}
+	for _, r := range runs {
+		resp.Runs = append(resp.Runs, toProto(r))
+	}
+	return resp, request.SetMore(ctx, more)
+}
+
+// GetRun shows a run.
+func (s *Server) GetRun(ctx context.Context, req *jobsv1.GetRunRequest) (*jobsv1.Run, error) {
+	if err := request.ID(id.Run, "run_id", req.GetRunId()); err != nil {
+		return nil, err
+	}
+	r, err := s.Runs.Get(ctx, s.Pool, authn.Of(ctx).Scope(), req.GetRunId())
+	if err != nil {
+		return nil, err
+	}
+	return toProto(r), nil
+}
+
+func toProto(r *Run) *jobsv1.Run {
+	m := &jobsv1.Run{
+		Id: r.ID, JobId: r.JobID, Project: r.Project, Owner: r.OwnerName, Name: r.Name,
+		State: job.StateToProto(job.State(r.State)), Attempts: int32(r.Attempts), RecipeLock: r.RecipeLock, //nolint:gosec // attempts are few
+		Bindings: r.Bindings, RecipeDigest: r.RecipeDigest, SpecDigest: r.SpecDigest,
+		CreatedAt: timestamppb.New(r.CreatedAt), StartedAt: timeTo(r.StartedAt), EndedAt: timeTo(r.EndedAt),
+	}
+	if r.EndReason != "" {
+		m.EndReason = &r.EndReason
+	}
+	return m
+}
+
+func timeTo(t *time.Time) *timestamppb.Timestamp {
+	if t == nil {
+		return nil
+	}
+	return timestamppb.New(*t)
+}

@@ -1,0 +1,61 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+)
+
+// Store reads runs; the job's own transactions write them.
+type Store struct{}
+
+const runSelect = `SELECT id, job_id, name, owner_id, owner_name, project_id, project, visibility, state, attempts,
+	recipe_lock, bindings, recipe_digest, spec_digest, end_reason, created_at, started_at, ended_at FROM run`
+
+const visible = ` WHERE ($1 OR owner_id = $2 OR visibility = 'all' OR project_id = ANY($3))`
+
+func scan(row pgx.CollectableRow) (*Run, error) {
+	var r Run
+	err := row.Scan(&r.ID, &r.JobID, &r.Name, &r.OwnerID, &r.OwnerName, &r.ProjectID, &r.Project, &r.Visibility, &r.State,
+		&r.Attempts, &r.RecipeLock, &r.Bindings, &r.RecipeDigest, &r.SpecDigest, &r.EndReason, &r.CreatedAt,
+		&r.StartedAt, &r.EndedAt)
+	return &r, err
+}
+
+// Get answers a run that the scope sees, by its own or its job's id.
+func (s Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id string) (*Run, error) {
+	rows, err := q.Query(ctx, runSelect+visible+` AND (id = $4 OR job_id = $4)`, scope.Admin, scope.UserID, scope.Projects, id)
+	if err != nil {
+		return nil, fmt.Errorf("load run: %w", err)
+	}
+	r, err := pgx.CollectExactlyOneRow(rows, scan)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, fault.Absentf("run", id)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("load run: %w", err)
+	}
+	return r, nil
+}
+
+// List answers the runs that the scope sees, newest first; live ones only when asked for.
+func (s Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, live bool, p page.Page) ([]*Run, error) {
+	rows, err := q.Query(ctx, runSelect+visible+` AND ($4 OR ended_at IS NOT NULL)
+		ORDER BY created_at DESC, id DESC LIMIT $5 OFFSET $6`,
+		scope.Admin, scope.UserID, scope.Projects, live, p.Ask(), p.Offset)
+	if err != nil {
+		return nil, fmt.Errorf("list runs: %w", err)
+	}
+	runs, err := pgx.CollectRows(rows, scan)
+	if err != nil {
+		return nil, fmt.Errorf("read runs: %w", err)
+	}
+	return runs, nil
+}

@@ -1,0 +1,121 @@
+package submit
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"math/big"
+
+	"github.com/jackc/pgx/v5"
+
+	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/once"
+)
+
+// Trail writes audit rows.
+type Trail interface {
+	Record(ctx context.Context, tx pgx.Tx, action, kind, target string, after any) error
+}
+
+// Admission admits submissions.
+type Admission struct {
+	World *World
+	Jobs  *job.Store
+	Once  *once.Once
+	IDs   *id.Source
+	Rand  io.Reader
+	Trail Trail
+}
+
+// Submit passes a submission through the gates and admits it. A repeat under the same
+// Idempotency-Key gets the first answer, whatever the gates would say by now.
+func (a *Admission) Submit(ctx context.Context, req *jobsv1.SubmitJobRequest) (*jobsv1.Job, error) {
+	const method = jobsv1.JobService_SubmitJob_FullMethodName
+	resp := &jobsv1.Job{}
+	if replayed, err := a.Once.Replay(ctx, method, req, resp); err != nil || replayed {
+		return resp, err
+	}
+	spec, err := specFromProto(req.GetSpec())
+	if err != nil {
+		return nil, err
+	}
+	d := &Draft{API: req.GetApi(), Spec: spec, Caller: authn.Of(ctx)}
+	if err := Run(ctx, a.World.Gates(), d); err != nil {
+		return nil, err
+	}
+	j, facts, err := a.job(d)
+	if err != nil {
+		return nil, err
+	}
+	err = a.Once.Do(ctx, method, req, resp, func(ctx context.Context, tx pgx.Tx) error {
+		if err := a.admit(ctx, tx, j, facts); err != nil {
+			return err
+		}
+		once.Set(resp, job.ToProto(j))
+		return nil
+	})
+	return resp, err
+}
+
+// job makes the job of an accepted draft.
+func (a *Admission) job(d *Draft) (*job.Job, job.RunFacts, error) {
+	if d.Spec.Seed == nil {
+		seed, err := drawSeed(a.Rand)
+		if err != nil {
+			return nil, job.RunFacts{}, err
+		}
+		d.Spec.Seed = &seed
+	}
+	spec, digest, err := d.Spec.Canonical()
+	if err != nil {
+		return nil, job.RunFacts{}, refuse(GateHparams, "a number is too large or too exact for JSON").Wrap(err)
+	}
+	j := &job.Job{
+		ID: a.IDs.New(id.Job), RunID: a.IDs.New(id.Run), Name: d.Spec.Name, OwnerID: d.Caller.Subject,
+		OwnerName: d.Caller.Username, ProjectID: d.Project.ID, Project: d.Project.Key, Visibility: d.Project.Visibility,
+		Labels: d.Spec.Labels, Priority: d.Spec.Priority, Spec: spec, SpecDigest: digest, Pools: d.Spec.Resources.Pools,
+		GPUs: job.Demand(d.Spec.Resources.Pools), RetryMax: d.Spec.Retry.Max, RunningS: d.Spec.Limits.RunningS,
+		StartingS: d.Spec.Limits.StartingS, QueueS: d.Spec.Limits.QueuedS,
+	}
+	if j.Template, err = template(d, j.ID, j.RunID); err != nil {
+		return nil, job.RunFacts{}, err
+	}
+	facts := job.RunFacts{RecipeDigest: d.Recipe.Digest}
+	if facts.RecipeLock, err = canonicalOf(d.Spec.Recipe.Lock); err != nil {
+		return nil, facts, fmt.Errorf("write the recipe's lock: %w", err)
+	}
+	if facts.Bindings, err = canonicalOf(d.Spec.Bindings); err != nil {
+		return nil, facts, fmt.Errorf("write the bindings: %w", err)
+	}
+	return j, facts, nil
+}
+
+func (a *Admission) admit(ctx context.Context, tx pgx.Tx, j *job.Job, facts job.RunFacts) error {
+	now, err := pg.Now(ctx, tx)
+	if err != nil {
+		return err
+	}
+	j.CreatedAt = now
+	j.Status = job.Status{State: job.Queued, Queue: job.Queue{Reason: job.WaitNew, Since: now}}
+	if err := a.Jobs.Insert(ctx, tx, j, facts, job.Cause{}); err != nil {
+		return err
+	}
+	return a.Trail.Record(ctx, tx, "job.submit", job.SubjectKind, j.ID,
+		map[string]any{"run_id": j.RunID, "spec_digest": j.SpecDigest, "project": j.Project})
+}
+
+// seeds is how many different seeds are drawn: training code often keeps them in 31 bits.
+const seeds = 1 << 31
+
+func drawSeed(r io.Reader) (int64, error) {
+	n, err := rand.Int(r, big.NewInt(seeds))
+	if err != nil {
+		return 0, fmt.Errorf("draw a seed: %w", err)
+	}
+	return n.Int64(), nil
+}

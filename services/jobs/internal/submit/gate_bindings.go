@@ -1,0 +1,48 @@
+package submit
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+)
+
+// checkBindingNames holds the names of the bindings against what the recipe reads. A recipe that
+// declares no inputs takes any.
+func checkBindingNames(d *Draft) error {
+	for _, name := range d.Recipe.RequiredDatasets {
+		if d.Spec.Bindings.Datasets[name] == "" {
+			return refuse(GateBindings, "the recipe %s needs the dataset %s", d.Recipe.Name, name)
+		}
+	}
+	if len(d.Recipe.Inputs) == 0 {
+		return nil
+	}
+	declared := map[string]bool{}
+	model := false
+	for _, in := range d.Recipe.Inputs {
+		declared[in.Name] = in.Kind != "model"
+		model = model || in.Kind == "model"
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.Spec.Bindings.Datasets)) {
+		if !declared[name] {
+			return refuse(GateBindings, "the recipe %s reads no dataset %s", d.Recipe.Name, name)
+		}
+	}
+	if d.Spec.Bindings.Model != "" && !model {
+		return refuse(GateBindings, "the recipe %s takes no model to start from", d.Recipe.Name)
+	}
+	return nil
+}
+
+// checkBindings refuses references that are not there. Hidden and absent ones get equal words; what
+// the caller sees but may not read is forbidden.
+func checkBindings(d *Draft) error {
+	if len(d.Inputs.Unknown) > 0 {
+		return refuse(GateBindings, "no such reference: %s", slices.Min(d.Inputs.Unknown))
+	}
+	if len(d.Inputs.Unreadable) > 0 {
+		return refuseAs(fault.Forbidden, GateBindings, "you may not read %s", slices.Min(d.Inputs.Unreadable))
+	}
+	return nil
+}

@@ -1,0 +1,13 @@
+package submit
+
+import "errors"
+
+// checkHparams holds the hyperparameters against the recipe's schema.
+func checkHparams(d *Draft) error {
+	err := checkParams(d.Recipe.ParamsSchema, d.Spec.Hparams)
+	var bad *paramError
+	if errors.As(err, &bad) {
+		return refuse(GateHparams, "%s", bad.Error())
+	}
+	return err
+}

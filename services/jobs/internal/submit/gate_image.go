@@ -1,0 +1,30 @@
+package submit
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/distribution/reference"
+)
+
+// checkImage lets images come from allowlisted registries only. A registry is its exact host, with
+// the port where one is given: a prefix, a suffix or another port is another registry.
+func checkImage(d *Draft, allowed []string) error {
+	if d.Spec.Image == nil {
+		return nil
+	}
+	host, rest, found := strings.Cut(d.Spec.Image.Ref, "/")
+	ref := d.Spec.Image.Ref
+	if found && strings.ContainsAny(host, ".:") {
+		ref = strings.ToLower(host) + "/" + rest
+	}
+	named, err := reference.ParseNormalizedNamed(ref)
+	if err != nil {
+		return refuse(GateImage, "%q is no reference of an image", d.Spec.Image.Ref)
+	}
+	registry := strings.ToLower(reference.Domain(named))
+	if !slices.Contains(allowed, registry) {
+		return refuse(GateImage, "the registry %s is not on the allowlist of this deployment", registry)
+	}
+	return nil
+}

@@ -1,0 +1,16 @@
+package submit
+
+import "github.com/signalbox-dev/signalbox/platform/fault"
+
+// checkProject lets the caller submit where he may edit, and everyone into the default project.
+func checkProject(d *Draft) error {
+	p := d.Project
+	switch {
+	case p == nil, p.Visibility != "all" && !d.Caller.CanReadProject(p.ID):
+		d.Project = nil
+		return refuse(GateProject, "no such project: %s", d.Spec.Project)
+	case p.Key != defaultProject && !d.Caller.CanEditProject(p.ID):
+		return refuseAs(fault.Forbidden, GateProject, "only editors of project %s may submit to it", p.Key)
+	}
+	return nil
+}

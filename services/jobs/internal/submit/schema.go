@@ -1,0 +1,215 @@
+package submit
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math/big"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// schema is the part of JSON Schema that the hyperparameters of recipes are written in.
+type schema struct {
+	Properties           map[string]property `json:"properties"`
+	Required             []string            `json:"required"`
+	AdditionalProperties *bool               `json:"additionalProperties"`
+}
+
+type property struct {
+	Type      string            `json:"type"`
+	Enum      []json.RawMessage `json:"enum"`
+	Minimum   *json.Number      `json:"minimum"`
+	Maximum   *json.Number      `json:"maximum"`
+	MinLength *int              `json:"minLength"`
+	MaxLength *int              `json:"maxLength"`
+}
+
+// paramError is a fault of the user's values, in words.
+type paramError struct{ text string }
+
+func (e *paramError) Error() string { return e.text }
+
+func badParam(format string, args ...any) error { return &paramError{fmt.Sprintf(format, args...)} }
+
+// checkParams checks a flat object of parameters. A fault of the schema itself is not the user's.
+func checkParams(rawSchema, rawParams []byte) error {
+	var s schema
+	if len(rawSchema) > 0 {
+		if err := json.Unmarshal(rawSchema, &s); err != nil {
+			return fmt.Errorf("read the recipe's params_schema: %w", err)
+		}
+	}
+	params, err := flat(rawParams)
+	if err != nil {
+		return err
+	}
+	for _, name := range s.Required {
+		if _, set := params[name]; !set {
+			return badParam("%s is required", name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(params)) {
+		p, known := s.Properties[name]
+		if !known {
+			if s.AdditionalProperties != nil && !*s.AdditionalProperties {
+				return badParam("%s is no parameter of the recipe%s", name, didYouMean(name, s.Properties))
+			}
+			continue
+		}
+		if err := p.check(name, params[name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// flat reads an object whose values hold no object.
+func flat(raw []byte) (map[string]any, error) {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	var v any
+	if err := dec.Decode(&v); err != nil {
+		return nil, badParam("not a JSON object")
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, badParam("not one JSON object")
+	}
+	params, ok := v.(map[string]any)
+	if !ok {
+		return nil, badParam("not a JSON object")
+	}
+	for _, name := range slices.Sorted(maps.Keys(params)) {
+		if !isFlat(params[name]) {
+			return nil, badParam("%s is an object; parameters are flat, with dots in their names", name)
+		}
+	}
+	return params, nil
+}
+
+func isFlat(v any) bool {
+	switch v := v.(type) {
+	case map[string]any:
+		return false
+	case []any:
+		return !slices.ContainsFunc(v, func(e any) bool { return !isFlat(e) })
+	}
+	return true
+}
+
+func (p property) check(name string, v any) error {
+	if p.Type != "" && !hasType(v, p.Type) {
+		return badParam("%s must be of type %s", name, p.Type)
+	}
+	if len(p.Enum) > 0 && !slices.ContainsFunc(p.Enum, func(raw json.RawMessage) bool { return equalJSON(raw, v) }) {
+		words := make([]string, len(p.Enum))
+		for i, raw := range p.Enum {
+			words[i] = string(raw)
+		}
+		return badParam("%s must be one of %s", name, strings.Join(words, ", "))
+	}
+	if n, ok := v.(json.Number); ok {
+		return p.bounds(name, n)
+	}
+	if s, ok := v.(string); ok {
+		return p.length(name, len([]rune(s)))
+	}
+	return nil
+}
+
+func (p property) bounds(name string, n json.Number) error {
+	value, ok := rational(n)
+	if !ok {
+		return badParam("%s is out of range", name)
+	}
+	if p.Minimum != nil {
+		if low, ok := rational(*p.Minimum); ok && value.Cmp(low) < 0 {
+			return badParam("%s must be at least %s, it is %s", name, *p.Minimum, n)
+		}
+	}
+	if p.Maximum != nil {
+		if high, ok := rational(*p.Maximum); ok && value.Cmp(high) > 0 {
+			return badParam("%s must be at most %s, it is %s", name, *p.Maximum, n)
+		}
+	}
+	return nil
+}
+
+func (p property) length(name string, n int) error {
+	if p.MinLength != nil && n < *p.MinLength {
+		return badParam("%s must have at least %d characters", name, *p.MinLength)
+	}
+	if p.MaxLength != nil && n > *p.MaxLength {
+		return badParam("%s must have at most %d characters", name, *p.MaxLength)
+	}
+	return nil
+}
+
+// hasType knows the types of JSON Schema; a number without a fraction is an integer, also as 3.0.
+func hasType(v any, want string) bool {
+	switch v := v.(type) {
+	case json.Number:
+		n, ok := rational(v)
+		return want == "number" && ok || want == "integer" && ok && n.IsInt()
+	case string:
+		return want == "string"
+	case bool:
+		return want == "boolean"
+	case []any:
+		return want == "array"
+	case nil:
+		return want == "null"
+	}
+	return false
+}
+
+// maxDigits bounds the digits and the exponent of a number: exact arithmetic with more costs memory.
+const maxDigits = 400
+
+// rational is a number's exact value; one that no double can hold is none.
+func rational(n json.Number) (*big.Rat, bool) {
+	if _, err := strconv.ParseFloat(string(n), 64); err != nil || len(n) > maxDigits {
+		return nil, false
+	}
+	if _, exp, found := strings.Cut(strings.ToLower(string(n)), "e"); found {
+		if e, err := strconv.Atoi(exp); err != nil || e > maxDigits || e < -maxDigits {
+			return nil, false
+		}
+	}
+	return new(big.Rat).SetString(string(n))
+}
+
+func equalJSON(raw json.RawMessage, v any) bool {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	var want any
+	if dec.Decode(&want) != nil {
+		return false
+	}
+	a, aIs := want.(json.Number)
+	b, bIs := v.(json.Number)
+	if aIs && bIs {
+		x, okX := rational(a)
+		y, okY := rational(b)
+		return okX && okY && x.Cmp(y) == 0
+	}
+	if _, isList := v.([]any); isList {
+		return false
+	}
+	return want == v
+}
+
+// didYouMean offers a name that differs only in case or in its group.
+func didYouMean(name string, known map[string]property) string {
+	last := name[strings.LastIndexByte(name, '.')+1:]
+	for _, k := range slices.Sorted(maps.Keys(known)) {
+		if strings.EqualFold(k, name) || strings.EqualFold(k[strings.LastIndexByte(k, '.')+1:], last) {
+			return "; did you mean " + k + "?"
+		}
+	}
+	return ""
+}

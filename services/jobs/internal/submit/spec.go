@@ -1,0 +1,124 @@
+package submit
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/signalbox-dev/signalbox/platform/canon"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+)
+
+// Spec is a JobSpec with every default filled in. Its JSON, in canonical form, is what is stored,
+// shown and digested.
+type Spec struct {
+	Name      string            `json:"name"`
+	Project   string            `json:"project"`
+	Labels    map[string]string `json:"labels"`
+	Notes     string            `json:"notes"`
+	Source    Source            `json:"source"`
+	Recipe    RecipeRef         `json:"recipe"`
+	Image     *Image            `json:"image"`
+	Hparams   json.RawMessage   `json:"hparams"`
+	Bindings  Bindings          `json:"bindings"`
+	Resources Resources         `json:"resources"`
+	Env       map[string]string `json:"env"`
+	Priority  int               `json:"priority"`
+	Limits    Limits            `json:"limits"`
+	Retry     Retry             `json:"retry"`
+	Seed      *int64            `json:"seed"`
+}
+
+// Source is what runs.
+type Source struct {
+	Entrypoint string   `json:"entrypoint"`
+	Command    []string `json:"command"`
+}
+
+// RecipeRef names a recipe's version and its lock.
+type RecipeRef struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	Lock    Lock   `json:"lock"`
+}
+
+// Lock is recipe.lock.json.
+type Lock struct {
+	API                string    `json:"api"`
+	Name               string    `json:"name"`
+	Version            string    `json:"version"`
+	Digest             string    `json:"digest"`
+	Framework          Framework `json:"framework"`
+	ParamsSchemaDigest string    `json:"params_schema_digest"`
+	CatalogDigest      string    `json:"catalog_digest"`
+	LockedAt           string    `json:"locked_at"`
+}
+
+// Framework is what a recipe is built on.
+type Framework struct {
+	Name      string `json:"name"`
+	RuntimeID string `json:"runtime_id"`
+	Image     string `json:"image"`
+}
+
+// Image is a container image.
+type Image struct {
+	Ref string `json:"ref"`
+}
+
+// Bindings are the data that a job reads.
+type Bindings struct {
+	Datasets map[string]string `json:"datasets"`
+	Model    string            `json:"model"`
+}
+
+// Resources are the pools of a gang.
+type Resources struct {
+	Pools []job.Pool `json:"pools"`
+}
+
+// Limits end a job that takes too long, in seconds.
+type Limits struct {
+	RunningS  int `json:"running_s"`
+	StartingS int `json:"starting_s"`
+	QueuedS   int `json:"queued_s"`
+}
+
+// Retry is how often an attempt that the infrastructure ended is repeated.
+type Retry struct {
+	Max int `json:"max"`
+}
+
+// What holds where a spec says nothing.
+const (
+	defaultProject  = "default"
+	defaultRole     = "trainer"
+	defaultPriority = 50
+	defaultRunningS = 86_400
+	defaultStartS   = 3_600
+	defaultQueuedS  = 604_800
+	defaultRetries  = 3
+)
+
+// maxSeed keeps a seed exact in JSON, whose numbers are doubles.
+const maxSeed = 1<<53 - 1
+
+// Canonical is the stored form of a resolved spec and its digest.
+func (s *Spec) Canonical() (form []byte, digest string, err error) {
+	raw, err := json.Marshal(s)
+	if err != nil {
+		return nil, "", fmt.Errorf("write the spec: %w", err)
+	}
+	if form, err = canon.JSON(raw); err != nil {
+		return nil, "", fmt.Errorf("write the spec: %w", err)
+	}
+	digest, err = canon.Digest(form)
+	return form, digest, err
+}
+
+func canonicalOf(v any) ([]byte, error) {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	return canon.JSON(raw)
+}

@@ -1,0 +1,88 @@
+package submit
+
+import (
+	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+)
+
+// specFromProto fills in what a submission leaves out. The seed is drawn later: a refused submission
+// needs none.
+func specFromProto(m *jobsv1.JobSpec) (Spec, error) {
+	s := Spec{
+		Name: m.GetName(), Project: or(m.GetProject(), defaultProject), Labels: notNil(m.GetLabels()), Notes: m.GetNotes(),
+		Source:   Source{Entrypoint: m.GetSource().GetEntrypoint(), Command: append([]string{}, m.GetSource().GetCommand()...)},
+		Recipe:   RecipeRef{Name: m.GetRecipe().GetName(), Version: m.GetRecipe().GetVersion(), Lock: lockFromProto(m.GetRecipe().GetLock())},
+		Hparams:  m.GetHparams(),
+		Bindings: Bindings{Datasets: notNil(m.GetBindings().GetDatasets()), Model: m.GetBindings().GetModel()},
+		Env:      notNil(m.GetEnv()), Priority: defaultPriority, Seed: m.Seed,
+		Limits: Limits{RunningS: defaultRunningS, StartingS: defaultStartS, QueuedS: defaultQueuedS},
+		Retry:  Retry{Max: defaultRetries},
+	}
+	if m.GetImage() != nil {
+		s.Image = &Image{Ref: m.GetImage().GetRef()}
+	}
+	if len(s.Hparams) == 0 {
+		s.Hparams = []byte("{}")
+	}
+	if m.Priority != nil {
+		s.Priority = int(m.GetPriority())
+	}
+	if l := m.GetLimits(); l != nil {
+		fill(&s.Limits.RunningS, l.RunningS)
+		fill(&s.Limits.StartingS, l.StartingS)
+		fill(&s.Limits.QueuedS, l.QueuedS)
+	}
+	if r := m.GetRetry(); r != nil {
+		fill(&s.Retry.Max, r.Max)
+	}
+	for _, p := range m.GetResources().GetPools() {
+		s.Resources.Pools = append(s.Resources.Pools, poolFromProto(p))
+	}
+	if s.Seed != nil && *s.Seed > maxSeed {
+		return s, fault.InvalidFields(fault.Field{
+			Loc: []any{"spec", "seed"}, Type: fault.TypeLessThanEqual, Input: *s.Seed,
+			Msg: "Input should be less than or equal to 9007199254740991", Ctx: map[string]any{"le": maxSeed},
+		})
+	}
+	return s, nil
+}
+
+func poolFromProto(m *jobsv1.PoolRequest) job.Pool {
+	p := job.Pool{Pool: m.GetPool(), Role: or(m.GetRole(), defaultRole), Nodes: 1}
+	fill(&p.Nodes, m.Nodes)
+	fill(&p.GPUsPerNode, m.GpusPerNode)
+	fill(&p.CPU, m.Cpu)
+	fill(&p.MemoryGB, m.MemoryGb)
+	return p
+}
+
+func lockFromProto(m *jobsv1.RecipeLock) Lock {
+	return Lock{
+		API: m.GetApi(), Name: m.GetName(), Version: m.GetVersion(), Digest: m.GetDigest(),
+		Framework: Framework{
+			Name: m.GetFramework().GetName(), RuntimeID: m.GetFramework().GetRuntimeId(), Image: m.GetFramework().GetImage(),
+		},
+		ParamsSchemaDigest: m.GetParamsSchemaDigest(), CatalogDigest: m.GetCatalogDigest(), LockedAt: m.GetLockedAt(),
+	}
+}
+
+func fill(into *int, set *int32) {
+	if set != nil {
+		*into = int(*set)
+	}
+}
+
+func or(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+func notNil(m map[string]string) map[string]string {
+	if m == nil {
+		return map[string]string{}
+	}
+	return m
+}

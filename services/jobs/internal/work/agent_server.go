@@ -1,0 +1,137 @@
+package work
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/blob"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/token"
+)
+
+// AgentServer answers AgentService.
+type AgentServer struct {
+	jobsv1.UnimplementedAgentServiceServer
+	Agents *Agents
+	Tokens *token.Store
+	Blobs  Signer
+}
+
+// Signer signs downloads from the object store: a blob.Store.
+type Signer interface {
+	SignGet(ctx context.Context, key string, expires time.Duration) (blob.Signed, error)
+}
+
+// Connect is the stream of one agent.
+func (s *AgentServer) Connect(stream agentStream) error { return s.Agents.Serve(stream) }
+
+// MintIngestToken makes the ingest token of an attempt that has not started its process.
+func (s *AgentServer) MintIngestToken(ctx context.Context, req *jobsv1.MintIngestTokenRequest) (*jobsv1.IngestToken, error) {
+	key := Key{ID: req.GetWorkId(), Generation: req.GetGeneration(), Fence: req.GetFence()}
+	answer := &jobsv1.IngestToken{}
+	err := pg.InTx(ctx, s.Agents.Pool, func(ctx context.Context, tx pgx.Tx) error {
+		w, err := s.Agents.Works.Lock(ctx, tx, key.ID)
+		if err != nil {
+			return err
+		}
+		if err := mine(ctx, w, key); err != nil {
+			return err
+		}
+		if w.Kind != Attempt || w.Desired != WantRunning || w.RunningAt != nil {
+			return fault.New(fault.Conflict, "work_started", "work %s takes no ingest token any more", w.ID)
+		}
+		spec := &jobsv1.AttemptSpec{}
+		if err := proto.Unmarshal(w.Spec, spec); err != nil {
+			return err
+		}
+		now, err := pg.Now(ctx, tx)
+		if err != nil {
+			return err
+		}
+		tok, expires, err := s.Tokens.Mint(ctx, tx,
+			token.Holder{WorkID: w.ID, JobID: w.JobID, RunID: spec.GetRunId(), Attempt: w.Number}, now)
+		if err != nil {
+			return err
+		}
+		answer.Token, answer.ExpiresAt = tok.Reveal(), timestamppb.New(expires)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return answer, nil
+}
+
+// downloadTime is how long a signed download may begin.
+const downloadTime = 15 * time.Minute
+
+// SignDownload signs the download of an object that the work's spec names.
+func (s *AgentServer) SignDownload(ctx context.Context, req *jobsv1.SignDownloadRequest) (*jobsv1.SignedDownload, error) {
+	w, err := s.Agents.Works.Get(ctx, s.Agents.Pool, req.GetWorkId())
+	if err != nil {
+		return nil, err
+	}
+	if err := mine(ctx, w, Key{ID: w.ID, Generation: req.GetGeneration(), Fence: req.GetFence()}); err != nil {
+		return nil, err
+	}
+	named, err := objects(w)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.Contains(named, req.GetUri()) {
+		return nil, fault.Absentf("object", req.GetUri())
+	}
+	key, ok := blob.ParseURI(req.GetUri())
+	if !ok {
+		return nil, fault.Absentf("object", req.GetUri())
+	}
+	signed, err := s.Blobs.SignGet(ctx, key, downloadTime)
+	if err != nil {
+		return nil, err
+	}
+	return &jobsv1.SignedDownload{Url: signed.URL, ExpiresAt: timestamppb.New(signed.ExpiresAt)}, nil
+}
+
+// mine is nil for the execution that the calling node has; another node does not learn of it.
+func mine(ctx context.Context, w *Work, key Key) error {
+	caller := authn.Of(ctx)
+	if caller.Kind != authn.KindAgent || caller.Subject != w.NodeID {
+		return fault.Absentf("work", w.ID)
+	}
+	if key != w.Key || w.Released() {
+		return fault.New(fault.Conflict, "work_moved", "work %s has moved on", w.ID)
+	}
+	return nil
+}
+
+// objects are the URIs that a work's spec names.
+func objects(w *Work) ([]string, error) {
+	m, err := toProto(w, "")
+	if err != nil {
+		return nil, err
+	}
+	var refs []*jobsv1.ObjectRef
+	if a := m.GetAttempt(); a != nil {
+		refs = append(refs, a.GetPackage())
+		for _, d := range a.GetDatasets() {
+			refs = append(refs, d.GetFiles()...)
+		}
+		refs = append(refs, a.GetModel().GetFiles()...)
+	}
+	refs = append(refs, m.GetEngine().GetModel()...)
+	uris := make([]string, 0, len(refs))
+	for _, r := range refs {
+		if r.GetUri() != "" {
+			uris = append(uris, r.GetUri())
+		}
+	}
+	return uris, nil
+}

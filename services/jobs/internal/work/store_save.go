@@ -1,0 +1,106 @@
+package work
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/wake"
+)
+
+// Insert stores a new work.
+func (s *Store) Insert(ctx context.Context, tx pgx.Tx, w *Work) error {
+	_, err := tx.Exec(ctx, `INSERT INTO work (id, kind, generation, fence, desired, desired_at, spec, pool, gpus, slots,
+			job_id, attempt, rank, nnodes, role, master, owner_id, project_id, driver, node_id, waiting,
+			created_at, updated_at)
+		VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18,$19,$20,$21,$6,$6)`,
+		w.ID, w.Kind, w.Generation, w.Fence, w.Desired, w.DesiredAt, w.Spec, w.Pool, w.GPUs, w.Slots,
+		w.JobID, w.Number, w.Rank, w.NNodes, w.Role, w.Master, w.OwnerID, w.ProjectID, w.Driver, w.NodeID, w.Waiting)
+	if err != nil {
+		return fmt.Errorf("insert work: %w", err)
+	}
+	return s.tell(ctx, tx, w, "")
+}
+
+// Save writes a changed work that before names: its execution as it was loaded.
+func (s *Store) Save(ctx context.Context, tx pgx.Tx, w *Work, before Key, beforeNode string, now time.Time) error {
+	var sealed []byte
+	if !w.EngineKey.IsZero() {
+		var err error
+		if sealed, err = s.Keys.Seal([]byte(w.EngineKey.Reveal()), keyPlace(w.ID)); err != nil {
+			return fmt.Errorf("seal the key of engine %s: %w", w.ID, err)
+		}
+	}
+	var code *int
+	var signal int
+	var reason, message string
+	if w.Exit != nil {
+		code, signal, reason, message = &w.Exit.Code, w.Exit.Signal, w.Exit.Reason, w.Exit.Message
+	}
+	tag, err := tx.Exec(ctx, `UPDATE work SET generation = $4, fence = $5, phase = $6, detail = $7, preparing_at = $8,
+			running_at = $9, exited_at = $10, exit_code = $11, exit_signal = $12, exit_reason = $13, exit_message = $14,
+			engine = $15, engine_key = $16, desired = $17, desired_at = $18, spec = $19, pool = $20, gpus = $21,
+			slots = $22, driver = $23, node_id = $24, waiting = $25, released_at = $26, updated_at = $27
+		WHERE id = $1 AND generation = $2 AND fence = $3`,
+		w.ID, before.Generation, before.Fence, w.Generation, w.Fence, w.Phase, w.Detail, w.PreparingAt,
+		w.RunningAt, w.ExitedAt, code, signal, reason, message,
+		w.Engine, sealed, w.Desired, w.DesiredAt, w.Spec, w.Pool, w.GPUs,
+		w.Slots, w.Driver, w.NodeID, w.Waiting, w.ReleasedAt, now)
+	if err != nil {
+		return fmt.Errorf("save work: %w", err)
+	}
+	if tag.RowsAffected() == 0 {
+		return fault.New(fault.Conflict, "work_moved", "work %s has moved on", w.ID)
+	}
+	return s.tell(ctx, tx, w, beforeNode)
+}
+
+// Delete removes works that nobody acknowledged, with the tokens that may have been minted for them.
+func (s *Store) Delete(ctx context.Context, tx pgx.Tx, works []*Work) error {
+	for _, w := range works {
+		if _, err := tx.Exec(ctx, `DELETE FROM ingest_token WHERE work_id = $1`, w.ID); err != nil {
+			return fmt.Errorf("delete the tokens of a work: %w", err)
+		}
+		if _, err := tx.Exec(ctx, `DELETE FROM work WHERE id = $1`, w.ID); err != nil {
+			return fmt.Errorf("delete work: %w", err)
+		}
+		if err := s.tell(ctx, tx, w, ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Purge deletes engines that have been gone for a day.
+func (s *Store) Purge(ctx context.Context, q pg.Querier) error {
+	_, err := q.Exec(ctx, `DELETE FROM work WHERE kind = 'engine' AND phase = 'gone' AND released_at IS NOT NULL
+		AND updated_at < clock_timestamp() - interval '1 day'`)
+	if err != nil {
+		return fmt.Errorf("purge engines: %w", err)
+	}
+	return nil
+}
+
+// tell wakes the nodes that are asked for something else now, and those who watch engines.
+func (s *Store) tell(ctx context.Context, tx pgx.Tx, w *Work, beforeNode string) error {
+	topics := []wake.Topic{}
+	if w.NodeID != "" {
+		topics = append(topics, wake.Node(w.NodeID))
+	}
+	if beforeNode != "" && beforeNode != w.NodeID {
+		topics = append(topics, wake.Node(beforeNode))
+	}
+	if w.Kind == Engine {
+		topics = append(topics, wake.Engines, wake.Queue)
+	}
+	for _, topic := range topics {
+		if err := wake.Notify(ctx, tx, topic); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,126 @@
+package jobs
+
+import (
+	"context"
+	"io"
+	"io/fs"
+	"log/slog"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river"
+	"google.golang.org/grpc"
+
+	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
+	ingestpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/peer/v1"
+	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
+	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
+	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
+
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/drive"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+	jobqueue "github.com/signalbox-dev/signalbox/services/jobs/internal/queue"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/quota"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/reconcile"
+	jobrun "github.com/signalbox-dev/signalbox/services/jobs/internal/run"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/wake"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/work"
+
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/idem"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/queue"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+// Name is the service's name: its schema, its identity and its place in settings.
+const Name = "jobs"
+
+// NodeCA signs the certificates of nodes with the internal authority.
+type NodeCA interface {
+	SignNode(requestPEM []byte, nodeID string) (certPEM, caPEM []byte, err error)
+}
+
+// Deps are what the service stands on.
+type Deps struct {
+	Pool     *pgxpool.Pool
+	Projects authpeerv1.ProjectServiceClient
+	Catalog  registrypeerv1.CatalogPeerServiceClient
+	RunData  ingestpeerv1.RunDataPeerServiceClient
+	Blobs    work.Signer // a blob.Store
+	CA       NodeCA
+	// Keyring seals the engines' keys at rest.
+	Keyring *secret.Keyring
+	Clock   clock.Clock
+	IDs     *id.Source
+	Rand    io.Reader
+	Log     *slog.Logger
+	// PublicURL is the address that people and training reach, AgentAddress host:port of the agents'
+	// listener. Both are known once something listens.
+	PublicURL    func() string
+	AgentAddress func() string
+}
+
+// Service is jobs, wired.
+type Service struct {
+	cfg       Config
+	deps      Deps
+	hub       *wake.Hub
+	queue     *queue.Client
+	keys      *idem.Store
+	keeper    *fleet.Keeper
+	registrar *fleet.Registrar
+	scheduler *jobqueue.Scheduler
+	reconcile *reconcile.Reconciler
+	driver    *drive.Driver
+
+	jobs   *job.Server
+	runs   *jobrun.Server
+	fleets *fleet.Server
+	agents *work.AgentServer
+
+	runPeer   *jobrun.PeerServer
+	quotaPeer *quota.Server
+	workPeer  *work.PeerServer
+}
+
+// Migrations are the goose files of the jobs schema.
+func Migrations() fs.FS { return db.Migrations }
+
+// New wires the service. It starts nothing.
+func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
+	s := &Service{cfg: cfg, deps: d, hub: wake.NewHub(), keys: idem.New(d.Clock)}
+	workers := river.NewWorkers()
+	closer := &jobrun.Closer{Pool: d.Pool, Ingest: d.RunData, Clock: d.Clock}
+	if err := river.AddWorkerSafely(workers, closer); err != nil {
+		return nil, err
+	}
+	client, err := queue.New(d.Pool, queue.Config{Schema: Name, Workers: workers, JobTimeout: jobrun.CloseTimeout, Log: d.Log})
+	if err != nil {
+		return nil, err
+	}
+	s.queue = client
+	s.wire()
+	return s, nil
+}
+
+// Name is the service's name.
+func (s *Service) Name() string { return Name }
+
+// Register puts the service's methods on a server.
+func (s *Service) Register(r grpc.ServiceRegistrar) {
+	jobsv1.RegisterJobServiceServer(r, s.jobs)
+	jobsv1.RegisterRunServiceServer(r, s.runs)
+	jobsv1.RegisterFleetServiceServer(r, s.fleets)
+	jobsv1.RegisterAgentServiceServer(r, s.agents)
+	jobspeerv1.RegisterRunPeerServiceServer(r, s.runPeer)
+	jobspeerv1.RegisterQuotaPeerServiceServer(r, s.quotaPeer)
+	jobspeerv1.RegisterWorkPeerServiceServer(r, s.workPeer)
+}
+
+// Ready checks the database and its schema.
+func (s *Service) Ready(ctx context.Context) error {
+	return pg.CheckVersion(ctx, s.deps.Pool, Name, Migrations())
+}

@@ -1,0 +1,83 @@
+package jobs
+
+import (
+	"github.com/signalbox-dev/signalbox/platform/audit"
+	"github.com/signalbox-dev/signalbox/platform/event"
+
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/drive"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/once"
+	jobqueue "github.com/signalbox-dev/signalbox/services/jobs/internal/queue"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/quota"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/reconcile"
+	jobrun "github.com/signalbox-dev/signalbox/services/jobs/internal/run"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/submit"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/token"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/trail"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/work"
+)
+
+// wire joins the areas from the lowest to the highest.
+func (s *Service) wire() {
+	d := s.deps
+	events := event.NewLog(d.Clock, d.IDs, Name)
+	tracks := &trail.Trail{Log: audit.NewLog(d.Clock, d.IDs, Name)}
+	repeats := &once.Once{Pool: d.Pool, Keys: s.keys}
+	ledger := quota.Ledger{Default: s.cfg.DefaultGPULimit}
+	tokens := &token.Store{Rand: d.Rand}
+	jobs := &job.Store{Events: events, Closer: &jobrun.Closing{Queue: s.queue}}
+	works := &work.Store{Keys: d.Keyring}
+
+	s.keeper = fleet.NewKeeper(d.Pool, events, s.cfg.NodeSlots)
+	s.registrar = &fleet.Registrar{
+		Pool: d.Pool, Clock: d.Clock, IDs: d.IDs, Rand: d.Rand, CA: d.CA, Events: events, Trail: tracks, Slots: s.cfg.NodeSlots,
+	}
+	s.driver = &drive.Driver{Pool: d.Pool, Jobs: jobs, Works: works, Ledger: ledger}
+	s.scheduler = &jobqueue.Scheduler{Pool: d.Pool, IDs: d.IDs, Jobs: jobs, Works: works, Ledger: ledger}
+	s.reconcile = &reconcile.Reconciler{
+		Pool: d.Pool, Driver: s.driver, Nodes: s.keeper, Works: works, Clock: d.Clock,
+		Lease: s.cfg.NodeLease, Fence: s.cfg.FenceTimeout,
+	}
+	s.serve(jobs, works, tokens, ledger, repeats, tracks)
+}
+
+// serve makes the servers over the areas.
+func (s *Service) serve(
+	jobs *job.Store, works *work.Store, tokens *token.Store, ledger quota.Ledger, repeats *once.Once, tracks *trail.Trail,
+) {
+	d := s.deps
+	admission := &submit.Admission{
+		World: &submit.World{
+			Catalog: &submit.RegistryCatalog{Client: d.Catalog}, Projects: &submit.AuthProjects{Client: d.Projects},
+			Pools: &submit.Rows{DB: d.Pool, Ledger: ledger}, Accounts: &submit.Rows{DB: d.Pool, Ledger: ledger},
+			Registries: s.cfg.ImageRegistries,
+		},
+		Jobs: jobs, Once: repeats, IDs: d.IDs, Rand: d.Rand, Trail: tracks,
+	}
+	s.jobs = &job.Server{
+		Pool: d.Pool, Jobs: jobs, Submitter: admission, Stopper: s.driver, Trail: tracks, Hub: s.hub, Clock: d.Clock,
+	}
+	s.runs = &jobrun.Server{Pool: d.Pool}
+	s.fleets = &fleet.Server{
+		Registrar: s.registrar, Once: repeats, PublicURL: d.PublicURL, AgentAddress: d.AgentAddress, Heartbeat: s.cfg.heartbeat(),
+	}
+	s.agents = &work.AgentServer{
+		Agents: &work.Agents{
+			Pool: d.Pool, Works: works, Observer: s.driver, Nodes: s.keeper, Hub: s.hub, Clock: d.Clock,
+			Heartbeat: s.cfg.heartbeat(), IngestEndpoint: s.ingestEndpoint,
+		},
+		Tokens: tokens, Blobs: d.Blobs,
+	}
+	s.runPeer = &jobrun.PeerServer{Pool: d.Pool, Tokens: tokens, Reporter: s.driver}
+	s.quotaPeer = &quota.Server{Pool: d.Pool, Ledger: ledger}
+	s.workPeer = &work.PeerServer{Pool: d.Pool, Works: works, Hub: s.hub, Clock: d.Clock}
+}
+
+// ingestEndpoint is where training reports to.
+func (s *Service) ingestEndpoint() string {
+	if s.cfg.IngestEndpoint != "" {
+		return s.cfg.IngestEndpoint
+	}
+	return s.deps.PublicURL() + "/api/ingest"
+}
