@@ -1,0 +1,286 @@
+// Package decode reads the bodies that training code reports, in one pass and strictly: a name that is
+// unknown, doubled or spelled in another case, a wrong type, bytes behind the value and bad UTF-8 are
+// faults with the path of the field. All faults of a body are told together. Nothing is guessed.
+package decode
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+)
+
+const (
+	maxDepth = 64
+	// maxFaults bounds what one answer lists.
+	maxFaults = 50
+)
+
+// Reader reads one body. Its methods read the next value; after a syntax error they do nothing.
+type Reader struct {
+	data   []byte
+	pos    int
+	depth  int
+	path   []any
+	faults []fault.Field
+	broken bool
+}
+
+// Body reads a whole body with read, and answers what was wrong with it.
+func Body(data []byte, read func(r *Reader)) error {
+	r := &Reader{data: data, path: []any{"body"}}
+	if !utf8.Valid(data) {
+		return fault.InvalidFields(fault.At(fault.TypeJSON, "The body is not UTF-8", "body", 0))
+	}
+	read(r)
+	r.space()
+	if !r.broken && r.pos != len(r.data) {
+		r.syntax("There is something behind the value")
+	}
+	if len(r.faults) > 0 {
+		return fault.InvalidFields(r.faults...)
+	}
+	return nil
+}
+
+// Wrong adds a fault at the present path, or at a field below it.
+func (r *Reader) Wrong(typ, msg string, below ...any) {
+	if len(r.faults) < maxFaults && !r.broken {
+		r.faults = append(r.faults, fault.At(typ, msg, append(append([]any{}, r.path...), below...)...))
+	}
+}
+
+// syntax ends the reading: what follows cannot be understood.
+func (r *Reader) syntax(msg string) {
+	if !r.broken {
+		r.faults = []fault.Field{fault.At(fault.TypeJSON, "JSON decode error: "+msg, "body", r.pos)}
+		r.broken = true
+	}
+}
+
+func (r *Reader) space() {
+	for r.pos < len(r.data) {
+		switch r.data[r.pos] {
+		case ' ', '\t', '\n', '\r':
+			r.pos++
+		default:
+			return
+		}
+	}
+}
+
+// peek is the next byte that is no space, 0 at the end.
+func (r *Reader) peek() byte {
+	if r.broken {
+		return 0
+	}
+	r.space()
+	if r.pos >= len(r.data) {
+		return 0
+	}
+	return r.data[r.pos]
+}
+
+func (r *Reader) expect(c byte) bool {
+	if r.peek() != c {
+		r.syntax(fmt.Sprintf("want %q", string(c)))
+		return false
+	}
+	r.pos++
+	return true
+}
+
+// Fields maps each name of an object to what reads its value.
+type Fields map[string]func()
+
+// Object reads an object of exactly these fields; required ones must be there.
+func (r *Reader) Object(fields Fields, required ...string) {
+	seen := make(map[string]bool, len(fields))
+	ok := r.Map(func(name string) {
+		read, known := fields[name]
+		if !known {
+			r.Wrong(fault.TypeExtra, "Extra inputs are not permitted")
+			r.Skip()
+			return
+		}
+		seen[name] = true
+		read()
+	})
+	for _, name := range required {
+		if ok && !seen[name] {
+			r.Wrong(fault.TypeMissing, "Field required", name)
+		}
+	}
+}
+
+// Map reads an object of any names; it answers false where there is none.
+func (r *Reader) Map(each func(name string)) bool {
+	if r.peek() != '{' {
+		r.mistyped(fault.TypeDictType, "Input should be an object")
+		return false
+	}
+	if !r.enter() {
+		return false
+	}
+	defer func() { r.depth-- }()
+	names := map[string]bool{}
+	for r.peek() != '}' {
+		if len(names) > 0 && !r.expect(',') {
+			return false
+		}
+		name, ok := r.text()
+		if !ok || !r.expect(':') {
+			return false
+		}
+		r.path = append(r.path, name)
+		if names[name] {
+			r.Wrong(TypeDuplicate, "Name given more than once")
+			r.Skip()
+		} else {
+			each(name)
+		}
+		r.path = r.path[:len(r.path)-1]
+		names[name] = true
+		if r.broken {
+			return false
+		}
+	}
+	r.pos++
+	return true
+}
+
+// TypeDuplicate is the type of a name that was given twice.
+const TypeDuplicate = "duplicate_key"
+
+// Array reads an array; each reads one item.
+func (r *Reader) Array(each func(i int)) bool {
+	if r.peek() != '[' {
+		r.mistyped(fault.TypeListType, "Input should be a list")
+		return false
+	}
+	if !r.enter() {
+		return false
+	}
+	defer func() { r.depth-- }()
+	for i := 0; r.peek() != ']'; i++ {
+		if i > 0 && !r.expect(',') {
+			return false
+		}
+		r.path = append(r.path, i)
+		each(i)
+		r.path = r.path[:len(r.path)-1]
+		if r.broken {
+			return false
+		}
+	}
+	r.pos++
+	return true
+}
+
+func (r *Reader) enter() bool {
+	if r.depth++; r.depth > maxDepth {
+		r.syntax("nested too deeply")
+		r.depth--
+		return false
+	}
+	r.pos++
+	return true
+}
+
+// mistyped tells a wrong type and reads over the value.
+func (r *Reader) mistyped(typ, msg string) {
+	r.Wrong(typ, msg)
+	r.Skip()
+}
+
+// String reads a string.
+func (r *Reader) String() string {
+	if r.peek() != '"' {
+		r.mistyped(fault.TypeStringType, "Input should be a valid string")
+		return ""
+	}
+	s, _ := r.text()
+	return s
+}
+
+// Int reads an integer: no fraction, no exponent, no quotes.
+func (r *Reader) Int() int64 {
+	raw, ok := r.number()
+	if !ok {
+		r.mistyped(fault.TypeIntType, "Input should be a valid integer")
+		return 0
+	}
+	n, err := strconv.ParseInt(string(raw), 10, 64)
+	if err != nil {
+		r.Wrong(fault.TypeIntParsing, "Input should be a valid integer")
+	}
+	return n
+}
+
+// Float reads a number. The strings "NaN", "Infinity" and "-Infinity" are values, and so are the bare
+// tokens that Python writes; a number that overflows is a fault.
+func (r *Reader) Float() float64 {
+	if v, ok := r.special(); ok {
+		return v
+	}
+	raw, ok := r.number()
+	if !ok {
+		r.mistyped(fault.TypeFloatType, "Input should be a valid number")
+		return 0
+	}
+	v, err := strconv.ParseFloat(string(raw), 64)
+	if err != nil || math.IsInf(v, 0) {
+		r.Wrong(fault.TypeFinite, "Input should be a number that a double can hold")
+	}
+	return v
+}
+
+// special reads NaN and the infinities, quoted or bare.
+func (r *Reader) special() (float64, bool) {
+	r.peek()
+	for _, s := range [...]struct {
+		text  string
+		value float64
+	}{{"NaN", math.NaN()}, {"-Infinity", math.Inf(-1)}, {"Infinity", math.Inf(1)}} {
+		for _, text := range [...]string{s.text, `"` + s.text + `"`} {
+			if end := r.pos + len(text); end <= len(r.data) && string(r.data[r.pos:end]) == text {
+				r.pos = end
+				return s.value, true
+			}
+		}
+	}
+	return 0, false
+}
+
+// Bool reads true or false.
+func (r *Reader) Bool() bool {
+	switch {
+	case r.literal("true"):
+		return true
+	case r.literal("false"):
+		return false
+	}
+	r.mistyped(fault.TypeBoolType, "Input should be true or false")
+	return false
+}
+
+// Null reads a null where there is one.
+func (r *Reader) Null() bool { return r.literal("null") }
+
+// Time reads a timestamp of ISO 8601 with an explicit offset.
+func (r *Reader) Time() time.Time {
+	if r.peek() != '"' {
+		r.mistyped(fault.TypeDatetime, "Input should be a timestamp with an offset")
+		return time.Time{}
+	}
+	s, _ := r.text()
+	t, err := time.Parse(time.RFC3339Nano, s)
+	if err != nil || t.Year() < 1 || t.Year() > 9999 {
+		r.Wrong(fault.TypeDatetime, "Input should be a timestamp with an offset")
+		return time.Time{}
+	}
+	return t.UTC().Truncate(time.Microsecond)
+}
