@@ -17,6 +17,7 @@ QUICK = Policy(
     backoff_cap=0.05,
     request_timeout=2.0,
     settle_timeout=10.0,
+    log_timeout=0.3,
     exit_timeout=0.1,
 )
 

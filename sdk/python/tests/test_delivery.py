@@ -7,11 +7,13 @@ import threading
 import time
 from collections import deque
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import QUICK, Env, Start
 from control import Control
-from signalbox import IngestError, SignalboxError, UndeliveredError
+from signalbox import IngestError, SignalboxError, SpoolError, UndeliveredError, transport
+from signalbox.spool import Segment
 from signalbox.transport import Reply, _wait
 
 
@@ -259,3 +261,40 @@ def test_a_spool_folder_of_its_own_is_gone_afterwards(control: Control, env: Env
 def test_what_is_worth_another_try() -> None:
     again = [s for s in range(200, 600) if Reply(s, b"").transient]
     assert again == [408, 429, 500] + list(range(502, 600))
+
+
+def test_the_sender_outlives_what_nobody_foresaw(
+    control: Control, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, odd = transport.connection, [LookupError("unknown encoding"), MemoryError(), ValueError()]
+
+    def connection(address: str, timeout: float) -> Any:
+        if odd:
+            raise odd.pop()
+        return real(address, timeout)
+
+    monkeypatch.setattr(transport, "connection", connection)
+    with start() as run:
+        run.log({"a": 1}, step=0)
+    assert not odd and control.points() == [("a", 0, 1)] and control.events() == ["succeeded"]
+
+
+def test_a_disk_that_is_full_for_a_while(
+    control: Control, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = start()
+    run.log({"a": 0}, step=0)
+    with monkeypatch.context() as full:
+        full.setattr(Segment, "append", _no_space)
+        with pytest.raises(SpoolError):
+            run.log({"a": 1}, step=1)
+        run.text("a line may be lost, silently")
+    run.log({"a": 2}, step=2)
+    run.succeeded()
+    run.finish()
+    assert control.points() == [("a", 0, 0), ("a", 2, 2)]
+    assert not control.conflicts and not control.gaps()
+
+
+def _no_space(segment: Segment, line: bytes) -> None:
+    raise SpoolError("no space left")

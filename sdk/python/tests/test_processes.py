@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections import deque
 from pathlib import Path
 from typing import Any, List
@@ -180,6 +181,28 @@ def test_the_watermark_spares_what_was_stored(
     control.script.clear()
     assert flush(monkeypatch, env, env["SERVICE_JOB_SPOOL_DIR"]) == 0
     assert control.asked > 0 and control.repeats == 0 and control.points() == [("a", 0, 1)]
+
+
+def test_a_fork_finds_every_module_whole() -> None:
+    """The sender's thread imports nothing: a fork in the midst of that would spoil the child."""
+    code = (
+        "import sys, signalbox.outbox as o, signalbox.sender as s, signalbox.config as c\n"
+        "s.Sender.run = lambda self: None\n"
+        "box = o.Outbox(c.load(__import__('os').environ), sys.argv[1], o.Policy())\n"
+        "box.open()\n"
+        "print([m in sys.modules for m in ('http.client', 'encodings.idna', 'ssl')])\n"
+    )
+    env = {
+        **os.environ,
+        "PYTHONPATH": str(HERE.parent / "src"),
+        "SERVICE_JOB_ENABLED": "1",
+        "SERVICE_JOB_ENDPOINT": "http://127.0.0.1:9/api/ingest",
+        "SERVICE_JOB_RUN_ID": "run_1",
+        "SERVICE_JOB_TOKEN": "ing_test",
+    }
+    with tempfile.TemporaryDirectory() as root:
+        words: List[str] = [sys.executable, "-c", code, root]
+        assert subprocess.check_output(words, env=env, text=True).strip() == "[True, True, True]"
 
 
 def test_import_brings_no_network_and_no_framework() -> None:

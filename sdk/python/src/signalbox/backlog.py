@@ -7,9 +7,11 @@ answered. Not thread-safe: used under the outbox's lock.
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from typing import Deque, Dict, List, Mapping, NamedTuple, Optional
 
+from .errors import SpoolError
 from .policy import Policy
 from .recover import Left
 from .spool import Record, Spool
@@ -164,8 +166,10 @@ class Backlog:
         """The lane's first request is done with: remember it and go on."""
         batch = lane.batches.popleft()
         lane.failures, lane.not_before = 0, 0.0
-        self.spool.settle(lane.stream, batch.seq, status)
-        self.spool.drop_before(int(min(self.oldest(), self.spool.next_n)))
+        # On a full disk the note is lost: a replay then repeats the request, which is harmless.
+        with contextlib.suppress(SpoolError, OSError):
+            self.spool.settle(lane.stream, batch.seq, status)
+            self.spool.drop_before(int(min(self.oldest(), self.spool.next_n)))
 
     def skip(self, marks: Mapping[str, int]) -> None:
         """Note requests as delivered that the control plane says it has, by stream."""

@@ -22,7 +22,7 @@ from .policy import Policy
 from .recover import adopt, writers
 from .sender import Sender
 from .spool import Spool
-from .transport import Transport
+from .transport import Transport, warm
 
 
 class Outbox:
@@ -100,14 +100,15 @@ class Outbox:
             if not self._wait(lambda: own.oldest(with_stuck=False) > n, timeout):
                 raise self.undelivered()
 
-    def flush(self, timeout: float) -> bool:
-        """Wait until everything put so far, logs too, is answered; False when time runs out."""
+    def flush(self, timeout: float, stuck: bool = True) -> bool:
+        """Wait until everything put so far is answered; False when time runs out. Without `stuck`
+        a log that the control plane keeps failing is not waited for."""
         with self.cond:
             marks = [(b, b.spool.next_n - 1) for b in self.backlogs]
             for backlog, n in marks:
                 backlog.urgent = max(backlog.urgent, n)
             self._kick()
-            return self._wait(lambda: all(b.oldest(False) > n for b, n in marks), timeout)
+            return self._wait(lambda: all(b.oldest(stuck) > n for b, n in marks), timeout)
 
     def check(self) -> None:
         """Raise the first refusal that no call has raised yet."""
@@ -186,6 +187,7 @@ class Outbox:
         if self._thread is None:
             config = self.config
             transport = Transport(config.endpoint, config.token, self.policy.request_timeout)
+            warm()
             sender = Sender(self, transport)
             self._thread = threading.Thread(target=sender.run, name="signalbox", daemon=True)
             self._thread.start()

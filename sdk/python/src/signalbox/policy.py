@@ -17,6 +17,7 @@ class Policy(NamedTuple):
     backoff_cap: float = 30.0
     request_timeout: float = 30.0
     settle_timeout: float = 900.0  # lifecycle and artifact calls wait this long for delivery
+    log_timeout: float = 5.0  # finish waits this long for log lines that are refused by 5xx
     term_timeout: float = 5.0  # flush on SIGTERM before the signal takes its course
     exit_timeout: float = 10.0  # flush at interpreter exit when finish() was not called
     sync_every: float = 1.0  # fdatasync of the spool: what a power cut can cost

@@ -7,9 +7,9 @@ import time
 from typing import TYPE_CHECKING, Dict, List, Optional, Tuple
 
 from .backlog import FOREVER, Backlog, Batch, Lane
-from .errors import IngestError, SignalboxError, Unreachable
+from .errors import IngestError, Unreachable
 from .policy import backoff, draw
-from .transport import Reply, Transport
+from .transport import Reply, Transport, words
 from .wire import detail
 
 if TYPE_CHECKING:
@@ -57,10 +57,10 @@ class Sender:
         if box.closed_by is None and box.paused_until <= now:
             try:
                 job = self._due(now)
-            except (SignalboxError, OSError) as err:  # full disk, or the spool was taken away
-                box.warn_once(str(err))
+            except Exception as err:  # full disk, or the spool was taken away
+                box.warn_once(words(err))
                 job, now = None, time.monotonic()
-                box.fault, box.paused_until = str(err), now + 1.0
+                box.fault, box.paused_until = words(err), now + 1.0
             if job is not None:
                 return job
         wake = max(self._wake(), box.paused_until)
@@ -95,8 +95,8 @@ class Sender:
         box = self._box
         try:
             reply = self._transport.post(batch.stream, backlog.key(batch), content)
-        except Unreachable as err:
-            self._unreachable(str(err))
+        except Exception as err:  # whatever it is, this thread lives on and tries again
+            self._unreachable(str(err) if isinstance(err, Unreachable) else words(err))
             return
         with box.cond:
             if backlog not in box.backlogs:
@@ -110,8 +110,8 @@ class Sender:
         box = self._box
         try:
             reply = self._transport.get("watermark", {"run_id": box.config.run_id})
-        except Unreachable as err:
-            self._unreachable(str(err))
+        except Exception as err:
+            self._unreachable(str(err) if isinstance(err, Unreachable) else words(err))
             return
         marks = _marks(reply)
         with box.cond:
@@ -122,11 +122,11 @@ class Sender:
                     box.retire(backlog)
             box.cond.notify_all()
 
-    def _unreachable(self, words: str) -> None:
+    def _unreachable(self, fault: str) -> None:
         box = self._box
         with box.cond:
-            box.fault = words
-            box.warn_once(f"cannot reach {box.config.endpoint} ({words})")
+            box.fault = fault
+            box.warn_once(f"cannot reach {box.config.endpoint} ({fault})")
             box.outages += 1
             delay = backoff(box.policy, box.outages, draw())
             box.paused_until = time.monotonic() + delay

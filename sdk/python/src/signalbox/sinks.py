@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from typing import Any, Dict, Optional, Protocol, Sequence, Tuple
 
 from .config import Config
@@ -74,7 +75,10 @@ class Online:
     def close(self, timeout: float) -> Optional[Exception]:
         """Also delivers what children of this process left behind."""
         self.box.adopt_orphans()
-        delivered = self.box.flush(timeout) or self.box.owed(logs=False) == 0
+        began = time.monotonic()
+        delivered = self.box.flush(timeout, stuck=False) or self.box.owed(logs=False) == 0
+        left = timeout - (time.monotonic() - began)
+        self.box.flush(max(0.0, min(left, self._policy.log_timeout)))
         failure = None if delivered else self.box.undelivered()
         self.box.close()
         if failure is None and self.box.refused:

@@ -92,6 +92,15 @@ class Transport:
         return _reply(self._conn.getresponse())
 
 
+def warm() -> None:
+    """Import what the first request needs. A fork while the sender's thread imported it would
+    leave a child with half a module for good."""
+    import encodings.idna
+    import http.client
+
+    del encodings, http
+
+
 def connection(address: str, timeout: float) -> http.client.HTTPConnection:
     """An unopened connection to the host of an http(s) address."""
     import http.client
