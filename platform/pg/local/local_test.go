@@ -18,11 +18,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// config is quick to start; tests of durability ask for it.
 func config(t *testing.T) Config {
 	t.Helper()
 	bin, err := Find("", "../../../.cache/postgres")
 	require.NoError(t, err)
-	return Config{BinDir: bin, Dir: t.TempDir()}
+	return Config{BinDir: bin, Dir: t.TempDir(), Unsafe: true}
 }
 
 func begin(t *testing.T, cfg Config) *Server {
@@ -55,6 +56,7 @@ func execute(t *testing.T, s *Server, sql string) {
 func TestRestartKeepsRowsPortAndPassword(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
+	cfg.Unsafe = false
 	s := begin(t, cfg)
 	execute(t, s, `CREATE TABLE kept AS SELECT 'yes'::text AS word`)
 	for setting, want := range map[string]string{
@@ -101,6 +103,7 @@ func TestASecondStartNamesTheHolder(t *testing.T) {
 func TestAServerKilledHardComesBackWhole(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
+	cfg.Unsafe = false
 	s := begin(t, cfg)
 	execute(t, s, `CREATE TABLE kept AS SELECT 'yes'::text AS word`)
 	require.NoError(t, syscall.Kill(s.PID(), syscall.SIGKILL))
@@ -148,9 +151,9 @@ func TestAServerDiesWithItsParent(t *testing.T) {
 	require.True(t, alive(pid))
 	require.NoError(t, cmd.Process.Kill())
 	_ = cmd.Wait()
-	s := begin(t, cfg) // at once: the old server may still be going down
-	require.Equal(t, "yes", query(t, s, `SELECT word FROM kept`))
-	require.False(t, serves(pid, filepath.Join(cfg.Dir, "data")))
+	require.Eventually(t, func() bool { return !serves(pid, filepath.Join(cfg.Dir, "data")) }, 20*time.Second, 5*time.Millisecond,
+		"the server goes with its parent, before anyone starts another")
+	require.Equal(t, "yes", query(t, begin(t, cfg), `SELECT word FROM kept`))
 }
 
 func actAsParent(t *testing.T, dir string) {

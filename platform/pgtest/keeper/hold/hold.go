@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"time"
 )
@@ -60,7 +61,7 @@ func Idle(dir string, d time.Duration) (done func(), idle bool, err error) {
 	return func() { _ = f.Close() }, true, nil
 }
 
-// Keep makes the caller the one keeper until done.
+// Keep makes the caller the one keeper until done; its process id is in the file.
 func Keep(dir string) (done func(), err error) {
 	f, err := os.OpenFile(filepath.Join(dir, keepFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -69,7 +70,15 @@ func Keep(dir string) (done func(), err error) {
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		return nil, errors.Join(errors.New("there is a keeper already"), f.Close())
 	}
+	if err := errors.Join(f.Truncate(0), write(f, strconv.Itoa(os.Getpid())+"\n")); err != nil {
+		return nil, errors.Join(fmt.Errorf("write the keeper's lock: %w", err), f.Close())
+	}
 	return func() { _ = f.Close() }, nil
+}
+
+func write(f *os.File, text string) error {
+	_, err := f.WriteAt([]byte(text), 0)
+	return err
 }
 
 // Kept reports whether there is a keeper. Only the holder of the start lock may
