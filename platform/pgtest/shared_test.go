@@ -34,6 +34,7 @@ func TestAKilledKeeperIsReplaced(t *testing.T) {
 	dir, err := folder()
 	require.NoError(t, err)
 	use := func(t *testing.T) {
+		t.Helper()
 		var one int
 		require.NoError(t, New(t, Schema{Name: "jobs"}).Pool("jobs").QueryRow(t.Context(), `SELECT 1`).Scan(&one))
 	}
