@@ -18,7 +18,7 @@ from conftest import QUICK, Env
 from control import Control
 from test_processes import spawn
 
-GENERATIONS = 5
+GENERATIONS = 4
 
 
 def kill_one(env: Env, generation: int, after: float) -> int:
