@@ -169,6 +169,17 @@ func TestEveryFlippedCharacterIsRefused(t *testing.T) {
 	}
 }
 
+func TestTheSizeCapHoldsForGoodTokensToo(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	header := object(t, goodHeader(b.key), nil)
+	for size, ok := range map[int]bool{30 << 10: true, 60 << 10: false} {
+		claims := object(t, goodClaims(b.clk.Now()), map[string]any{"name": strings.Repeat("x", size)})
+		_, _, err := b.verifier.Verify(t.Context(), forge(t, b.key.Private, header, claims))
+		require.Equal(t, ok, err == nil, size)
+	}
+}
+
 func TestOneFormatDoesNotOpenAnother(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -179,6 +179,44 @@ func TestALookupWaitsNoLongerThanItsContext(t *testing.T) {
 	require.True(t, fault.Is(<-first, fault.Unauthenticated))
 }
 
+func TestAKeyPastItsTimeIsNotUsedWhileItIsFetchedAgain(t *testing.T) {
+	t.Parallel()
+	clk := clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC))
+	key := newKey(t)
+	fetching, release := make(chan struct{}), make(chan struct{})
+	calls := 0
+	keys := authn.NewKeys(clk, func(context.Context) ([]authn.PublicKey, error) {
+		if calls++; calls > 1 {
+			fetching <- struct{}{}
+			<-release
+			return nil, nil
+		}
+		return []authn.PublicKey{key.Public()}, nil
+	})
+	signer := authn.NewSigner(clk, func() string { return "j" }, func() authn.SigningKey { return key })
+	v := authn.NewVerifier(clk, keys)
+	check := func(ctx context.Context) error {
+		token, _, err := signer.Sign(operator())
+		require.NoError(t, err)
+		_, _, err = v.Verify(ctx, token)
+		return err
+	}
+	require.NoError(t, check(t.Context()))
+	for age, usable := range map[time.Duration]bool{2 * time.Minute: true, 20 * time.Minute: false} {
+		require.NoError(t, func() error { keys.Forget(); calls = 0; return check(t.Context()) }())
+		clk.Advance(age)
+		first := make(chan error, 1)
+		go func() { first <- check(context.Background()) }()
+		<-fetching
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		err := check(ctx)
+		cancel()
+		require.Equal(t, usable, err == nil, "after %s", age)
+		release <- struct{}{}
+		require.True(t, fault.Is(<-first, fault.Unauthenticated))
+	}
+}
+
 func TestUselessKeysAreNotTaken(t *testing.T) {
 	t.Parallel()
 	k, key := newKeyBench(), newKey(t)

@@ -82,7 +82,9 @@ func TestForeignClientsFindStandardDetails(t *testing.T) {
 func TestOnlyTheInnerMessageIsKept(t *testing.T) {
 	t.Parallel()
 	inner := fault.New(fault.Conflict, "", "the job has ended")
-	require.Equal(t, "the job has ended", fault.From(fmt.Errorf("select from secret_table: %w", inner)).Text())
+	wrapped := fmt.Errorf("select from secret_table: %w", inner)
+	require.Same(t, inner, fault.From(wrapped), "with its cause, for the log")
+	require.Equal(t, "the job has ended", fault.From(wrapped).Text())
 
 	remote := status.Error(codes.NotFound, "dial tcp 10.0.0.7:5432")
 	e := fault.From(fmt.Errorf("load: %w", remote))

@@ -35,7 +35,11 @@ func try(ctx context.Context, cc grpc.ClientConnInterface, name string) (string,
 		return "", err
 	}
 	out := ping()
-	err = s.RecvMsg(out)
+	if err = s.RecvMsg(out); err == nil {
+		if end := s.RecvMsg(ping()); end != io.EOF { // a stream ends only when it is read to its end
+			err = end
+		}
+	}
 	return textOf(out), err
 }
 
