@@ -1,0 +1,181 @@
+package jobs_test
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
+)
+
+// agent is a node's agent as a script: it tells what the test says and keeps what it is told.
+type agent struct {
+	w      *world
+	nodeID string
+	inv    *jobsv1.Inventory
+
+	client jobsv1.AgentServiceClient
+	stream jobsv1.AgentService_ConnectClient
+	cancel context.CancelFunc
+
+	mu      sync.Mutex
+	desired *jobsv1.DesiredWorks
+	err     error
+	changed chan struct{}
+	works   map[string]*jobsv1.ObservedWork
+}
+
+// join lets a node into a fleet and opens its stream.
+func (w *world) join(fleet *jobsv1.Fleet, inv *jobsv1.Inventory) *agent {
+	w.t.Helper()
+	tok, err := w.fleets().CreateJoinToken(w.as(admin()), &jobsv1.CreateJoinTokenRequest{FleetId: fleet.GetId()})
+	require.NoError(w.t, err)
+	joined, err := w.fleets().JoinFleet(w.as(nobody()), &jobsv1.JoinFleetRequest{
+		Token: tok.GetToken(), Hostname: "host", CertificateRequest: "request", Inventory: inv,
+	})
+	require.NoError(w.t, err)
+	a := &agent{w: w, nodeID: joined.GetNodeId(), inv: inv, works: map[string]*jobsv1.ObservedWork{}}
+	a.connect()
+	return a
+}
+
+func cpuNode() *jobsv1.Inventory {
+	return &jobsv1.Inventory{Cpus: 2, MemoryBytes: 8 << 30, Limits: "rlimit", Version: "test"}
+}
+
+func gpuNode(gpus int32) *jobsv1.Inventory {
+	return &jobsv1.Inventory{Cpus: 64, MemoryBytes: 512 << 30, Gpus: gpus, Limits: "cgroup2", Version: "test"}
+}
+
+// connect opens a stream and reports everything that the agent knows of.
+func (a *agent) connect() {
+	a.w.t.Helper()
+	a.client = jobsv1.NewAgentServiceClient(a.w.dial("node/" + a.nodeID))
+	ctx, cancel := context.WithCancel(a.w.t.Context())
+	stream, err := a.client.Connect(ctx)
+	require.NoError(a.w.t, err)
+	a.stream, a.cancel = stream, cancel
+	require.NoError(a.w.t, stream.Send(&jobsv1.ConnectRequest{Message: &jobsv1.ConnectRequest_Hello{Hello: &jobsv1.AgentHello{
+		NodeId: a.nodeID, Inventory: a.inv, Incarnation: "one", Drivers: []string{"llamacpp"},
+	}}}))
+	a.mu.Lock()
+	a.desired, a.err, a.changed = nil, nil, make(chan struct{}, 1)
+	changed := a.changed
+	a.mu.Unlock()
+	go a.receive(stream, changed)
+	a.report()
+}
+
+func (a *agent) receive(stream jobsv1.AgentService_ConnectClient, changed chan struct{}) {
+	for {
+		m, err := stream.Recv()
+		a.mu.Lock()
+		if err != nil {
+			a.err = err
+		} else if m.GetDesired() != nil {
+			a.desired = m.GetDesired()
+		}
+		a.mu.Unlock()
+		select {
+		case changed <- struct{}{}:
+		default:
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// wait answers what the agent is told once that satisfies ok.
+func (a *agent) wait(what string, ok func(works []*jobsv1.Work) bool) []*jobsv1.Work {
+	a.w.t.Helper()
+	deadline := time.After(patience)
+	beat := time.NewTicker(300 * time.Millisecond)
+	defer beat.Stop()
+	for {
+		a.mu.Lock()
+		desired, err := a.desired, a.err
+		a.mu.Unlock()
+		require.NoError(a.w.t, err)
+		if desired != nil && ok(desired.GetWorks()) {
+			return desired.GetWorks()
+		}
+		select {
+		case <-a.changed:
+		case <-beat.C:
+			a.beat()
+		case <-deadline:
+			require.FailNow(a.w.t, "the agent was not told", "%s; told: %v", what, desired)
+		}
+	}
+}
+
+// work waits for one running work of a kind.
+func (a *agent) work(kind jobsv1.WorkKind) *jobsv1.Work {
+	a.w.t.Helper()
+	var found *jobsv1.Work
+	a.wait("to run a work", func(works []*jobsv1.Work) bool {
+		for _, w := range works {
+			if w.GetKind() == kind && w.GetDesired() == jobsv1.Desired_DESIRED_RUNNING && a.works[w.GetWorkId()] == nil {
+				found = w
+				return true
+			}
+		}
+		return false
+	})
+	return found
+}
+
+func (a *agent) attempt() *jobsv1.Work { return a.work(jobsv1.WorkKind_WORK_KIND_ATTEMPT) }
+
+// report sends everything that the agent knows of.
+func (a *agent) report() {
+	a.w.t.Helper()
+	works := make([]*jobsv1.ObservedWork, 0, len(a.works))
+	for _, o := range a.works {
+		works = append(works, o)
+	}
+	require.NoError(a.w.t, a.stream.Send(&jobsv1.ConnectRequest{
+		Message: &jobsv1.ConnectRequest_Observed{Observed: &jobsv1.ObservedWorks{Works: works}},
+	}))
+}
+
+func (a *agent) beat() {
+	// A stream that has ended is seen by the receiver.
+	_ = a.stream.Send(&jobsv1.ConnectRequest{Message: &jobsv1.ConnectRequest_Heartbeat{Heartbeat: &jobsv1.Heartbeat{}}})
+}
+
+// see reports a work in a phase.
+func (a *agent) see(w *jobsv1.Work, phase jobsv1.Phase, change ...func(*jobsv1.ObservedWork)) {
+	a.w.t.Helper()
+	o := &jobsv1.ObservedWork{WorkId: w.GetWorkId(), Generation: w.GetGeneration(), Fence: w.GetFence(), Phase: phase}
+	if phase >= jobsv1.Phase_PHASE_PREPARING {
+		o.PreparingAt = timestamppb.Now()
+	}
+	if phase >= jobsv1.Phase_PHASE_RUNNING {
+		o.RunningAt = timestamppb.Now()
+	}
+	for _, c := range change {
+		c(o)
+	}
+	a.works[w.GetWorkId()] = o
+	a.report()
+}
+
+// exit reports the end of a work with everything delivered.
+func (a *agent) exit(w *jobsv1.Work, code int32, reason, message string) {
+	a.w.t.Helper()
+	a.see(w, jobsv1.Phase_PHASE_EXITED, func(o *jobsv1.ObservedWork) {
+		o.ExitedAt, o.Exit = timestamppb.Now(), &jobsv1.Exit{Code: code, Reason: reason, Message: message}
+	})
+}
+
+// forget drops a work, as an agent does that was told that it is gone.
+func (a *agent) forget(w *jobsv1.Work) {
+	a.w.t.Helper()
+	delete(a.works, w.GetWorkId())
+	a.report()
+}

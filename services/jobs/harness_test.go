@@ -1,0 +1,352 @@
+package jobs_test
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+
+	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
+	ingestpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/peer/v1"
+	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
+	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
+	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
+	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/blob"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/platform/rpc"
+	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/services/jobs"
+)
+
+// patience is how long a test waits for something that should happen soon.
+const patience = 30 * time.Second
+
+// world is the service on a real database and a real bus, with its peers as fakes.
+type world struct {
+	t      *testing.T
+	bus    *rpc.Bus
+	signer *authn.Signer
+	keys   *authn.Keys
+	pool   *pgxpool.Pool
+	ids    *id.Source
+	cfg    jobs.Config
+	deps   jobs.Deps
+
+	catalog *fakeCatalog
+	ingest  *fakeIngest
+
+	svc  *jobs.Service
+	stop func()
+}
+
+func newWorld(t *testing.T, change ...func(*jobs.Config)) *world {
+	t.Helper()
+	key, err := authn.NewSigningKey(rand.Reader)
+	require.NoError(t, err)
+	clk := clock.Real()
+	ids := id.NewSource(clk, rand.Reader)
+	raw := make([]byte, 32)
+	_, err = rand.Read(raw)
+	require.NoError(t, err)
+	ring, err := secret.NewKeyring(secret.Key{ID: "k1", Bytes: raw})
+	require.NoError(t, err)
+	w := &world{
+		t: t, bus: rpc.Memory(rpc.ClientOptions{Clock: clk}), ids: ids, keys: authn.StaticKeys(clk, key.Public()),
+		signer:  authn.NewSigner(clk, func() string { return ids.New(id.TokenRow) }, func() authn.SigningKey { return key }),
+		pool:    pgtest.New(t, pgtest.Schema{Name: jobs.Name, Migrations: jobs.Migrations()}).Pool(jobs.Name),
+		catalog: newCatalog(), ingest: &fakeIngest{closed: make(chan *ingestpeerv1.CloseRunRequest, 100)},
+		cfg: jobs.Config{
+			DefaultGPULimit: 8, NodeLease: time.Second, FenceTimeout: 90 * time.Second, SchedulerInterval: 200 * time.Millisecond,
+			ImageRegistries: []string{"registry.example:5000", "ghcr.io"},
+		},
+	}
+	for _, c := range change {
+		c(&w.cfg)
+	}
+	require.NoError(t, w.cfg.Validate())
+	w.deps = jobs.Deps{
+		Pool: w.pool, Projects: fakeProjects{}, Catalog: w.catalog, RunData: w.ingest, Blobs: fakeBlobs{}, CA: fakeCA{},
+		Keyring: ring, Clock: clk, IDs: ids, Rand: rand.Reader, Log: quiet(),
+		PublicURL:    func() string { return "http://signalbox.example" },
+		AgentAddress: func() string { return "127.0.0.1:7443" },
+	}
+	w.start()
+	t.Cleanup(func() { w.stop() })
+	return w
+}
+
+func quiet() *slog.Logger {
+	out := io.Discard
+	if os.Getenv("TEST_LOG") != "" {
+		out = os.Stderr
+	}
+	return slog.New(slog.NewTextHandler(out, nil))
+}
+
+// start runs the service; stop ends it as a crash of the process would look from outside.
+func (w *world) start() {
+	w.t.Helper()
+	svc, err := jobs.New(w.t.Context(), w.cfg, w.deps)
+	require.NoError(w.t, err)
+	require.NoError(w.t, svc.Ready(w.t.Context()))
+	server := rpc.NewServer(rpc.ServerOptions{
+		Service: jobs.Name, Log: w.deps.Log, Clock: w.deps.Clock, NewRequestID: func() string { return w.ids.New(id.Request) },
+		Verifier: authn.NewVerifier(w.deps.Clock, w.keys), Classify: pg.Classify,
+	})
+	svc.Register(server)
+	l, err := w.bus.As(jobs.Name).Listen(jobs.Name)
+	require.NoError(w.t, err)
+	agents, err := w.bus.As(jobs.Name).ListenAgents(jobs.Name)
+	require.NoError(w.t, err)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
+	var done sync.WaitGroup
+	done.Go(func() { _ = server.Serve(ctx, l, agents) })
+	done.Go(func() { _ = run.Group(ctx, svc.Workers()...) })
+	w.svc = svc
+	w.stop = func() {
+		cancel()
+		done.Wait()
+		w.stop = func() {}
+	}
+}
+
+func (w *world) dial(as string) *grpc.ClientConn {
+	w.t.Helper()
+	conn, err := w.bus.As(as).Dial(jobs.Name)
+	require.NoError(w.t, err)
+	w.t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// as is a context in which a caller's token travels.
+func (w *world) as(c authn.Caller) context.Context {
+	w.t.Helper()
+	token, expires, err := w.signer.Sign(&c)
+	require.NoError(w.t, err)
+	return authn.WithToken(w.t.Context(), token, expires)
+}
+
+func user(name, role string, projects ...authn.ProjectRole) authn.Caller {
+	return authn.Caller{Kind: authn.KindUser, Subject: "usr_" + name, Username: name, SessionID: "ses_1", Role: role, Projects: projects}
+}
+
+func alice() authn.Caller { return user("alice", authn.RoleOperator) }
+func admin() authn.Caller { return user("root", authn.RoleAdmin) }
+
+func (w *world) jobs() jobsv1.JobServiceClient { return jobsv1.NewJobServiceClient(w.dial("gateway")) }
+func (w *world) fleets() jobsv1.FleetServiceClient {
+	return jobsv1.NewFleetServiceClient(w.dial("gateway"))
+}
+func (w *world) runs() jobsv1.RunServiceClient { return jobsv1.NewRunServiceClient(w.dial("gateway")) }
+func (w *world) runPeer() jobspeerv1.RunPeerServiceClient {
+	return jobspeerv1.NewRunPeerServiceClient(w.dial("ingest"))
+}
+func (w *world) works() jobspeerv1.WorkPeerServiceClient {
+	return jobspeerv1.NewWorkPeerServiceClient(w.dial("registry"))
+}
+
+// fleet makes a fleet with these pools.
+func (w *world) fleet(pools ...string) *jobsv1.Fleet {
+	w.t.Helper()
+	f, err := w.fleets().CreateFleet(w.as(admin()), &jobsv1.CreateFleetRequest{
+		Name: fmt.Sprintf("fleet-%d", time.Now().UnixNano()), Kind: jobsv1.FleetKind_FLEET_KIND_AGENT, Pools: pools,
+	})
+	require.NoError(w.t, err)
+	return f
+}
+
+// request is a submission that every gate lets through once the pool `cpu` exists.
+func (w *world) request(change ...func(*jobsv1.SubmitJobRequest)) *jobsv1.SubmitJobRequest {
+	req := &jobsv1.SubmitJobRequest{Api: "service/v1", Spec: &jobsv1.JobSpec{
+		Name: "first", Recipe: &jobsv1.RecipeRef{Name: "demo/chat-tiny", Version: "1.0.0", Lock: &jobsv1.RecipeLock{
+			Api: "service/v1", Name: "demo/chat-tiny", Version: "1.0.0", Digest: "sha256:d1",
+			Framework: &jobsv1.RecipeLockFramework{Name: "numpy", RuntimeId: "numpy-cpu-py311"},
+		}},
+		Hparams:   []byte(`{"optim.lr": 0.004}`),
+		Bindings:  &jobsv1.Bindings{Datasets: map[string]string{"train": "ds/default/pairs@1"}},
+		Resources: &jobsv1.Resources{Pools: []*jobsv1.PoolRequest{{Pool: "cpu"}}},
+	}}
+	for _, c := range change {
+		c(req)
+	}
+	return req
+}
+
+func (w *world) submit(change ...func(*jobsv1.SubmitJobRequest)) *jobsv1.Job {
+	w.t.Helper()
+	j, err := w.jobs().SubmitJob(w.as(alice()), w.request(change...))
+	require.NoError(w.t, err)
+	return j
+}
+
+func (w *world) get(jobID string) *jobsv1.Job {
+	w.t.Helper()
+	j, err := w.jobs().GetJob(w.as(alice()), &jobsv1.GetJobRequest{JobId: jobID})
+	require.NoError(w.t, err)
+	return j
+}
+
+// await watches a job until it is in a state.
+func (w *world) await(jobID string, state jobsv1.JobState) *jobsv1.Job {
+	w.t.Helper()
+	return w.awaitJob(jobID, state.String(), func(j *jobsv1.Job) bool { return j.GetState() == state })
+}
+
+func (w *world) awaitJob(jobID, what string, ok func(*jobsv1.Job) bool) *jobsv1.Job {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.as(alice()), patience)
+	defer cancel()
+	stream, err := w.jobs().WatchJob(ctx, &jobsv1.WatchJobRequest{Id: jobID})
+	require.NoError(w.t, err)
+	for {
+		m, err := stream.Recv()
+		require.NoError(w.t, err, "waiting for job %s to be %s, it is %s", jobID, what, w.get(jobID))
+		if ok(m.GetJob()) {
+			return m.GetJob()
+		}
+	}
+}
+
+// count is the number of rows of a table.
+func (w *world) count(table string) int {
+	w.t.Helper()
+	var n int
+	require.NoError(w.t, w.pool.QueryRow(w.t.Context(), `SELECT count(*) FROM `+table).Scan(&n))
+	return n
+}
+
+type fakeProjects struct{}
+
+func (fakeProjects) GetProject(
+	_ context.Context, req *authpeerv1.GetProjectRequest, _ ...grpc.CallOption,
+) (*authpeerv1.Project, error) {
+	switch req.GetProject() {
+	case "default":
+		return &authpeerv1.Project{Id: "prj_default", Key: "default", Visibility: "all"}, nil
+	case "search":
+		return &authpeerv1.Project{Id: "prj_search", Key: "search", Visibility: "team"}, nil
+	}
+	return nil, fault.Absentf("project", req.GetProject())
+}
+
+type fakeCatalog struct {
+	mu                  sync.Mutex
+	versions            map[string][]*registrypeerv1.CatalogRecipe
+	unknown, unreadable map[string]bool
+}
+
+func newCatalog() *fakeCatalog {
+	return &fakeCatalog{
+		unknown: map[string]bool{"ds/default/nope@1": true}, unreadable: map[string]bool{"ds/other/secret@1": true},
+		versions: map[string][]*registrypeerv1.CatalogRecipe{
+			"demo/chat-tiny": {catalogRecipe("1.0.0", "sha256:d1"), catalogRecipe("0.9.0", "sha256:d0")},
+			"custom/custom": {{
+				Recipe:  &registryv1.Recipe{Name: "custom/custom", Version: "1.0.0", Digest: "sha256:c1", State: "active", Framework: &registryv1.RecipeFramework{RuntimeId: "any"}},
+				Package: &jobsv1.ObjectRef{Uri: "blob://recipes/sha256/c1.tar", Unpack: true},
+			}},
+		},
+	}
+}
+
+func catalogRecipe(version, digest string) *registrypeerv1.CatalogRecipe {
+	return &registrypeerv1.CatalogRecipe{
+		Recipe: &registryv1.Recipe{
+			Name: "demo/chat-tiny", Version: version, Digest: digest, State: "active",
+			Framework:    &registryv1.RecipeFramework{Name: "numpy", RuntimeId: "numpy-cpu-py311"},
+			ParamsSchema: []byte(`{"type":"object","additionalProperties":false,"properties":{"optim.lr":{"type":"number","minimum":0.000001,"maximum":0.1,"default":0.003}}}`),
+			Inputs:       []byte(`[{"name":"train","kind":"dataset","required":true},{"name":"model","kind":"model"}]`),
+		},
+		Entrypoint: []string{"python", "-m", "chat_tiny.train"}, RequiredDatasets: []string{"train"},
+		Package:     &jobsv1.ObjectRef{Path: ".", Uri: "blob://recipes/sha256/d1.tar", SizeBytes: 10, Sha256: "d1", Unpack: true},
+		Environment: &jobsv1.EnvironmentSpec{Requirements: "numpy==2", Digest: "sha256:e1", Sdk: true},
+	}
+}
+
+func (c *fakeCatalog) GetCatalogRecipe(
+	_ context.Context, req *registrypeerv1.GetCatalogRecipeRequest, _ ...grpc.CallOption,
+) (*registrypeerv1.GetCatalogRecipeResponse, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	versions, ok := c.versions[req.GetName()]
+	if !ok {
+		return nil, fault.Absentf("recipe", req.GetName())
+	}
+	return &registrypeerv1.GetCatalogRecipeResponse{Versions: versions}, nil
+}
+
+func (c *fakeCatalog) ResolveBindings(
+	_ context.Context, req *registrypeerv1.ResolveBindingsRequest, _ ...grpc.CallOption,
+) (*registrypeerv1.ResolveBindingsResponse, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	resp := &registrypeerv1.ResolveBindingsResponse{}
+	for name, ref := range req.GetDatasets() {
+		switch {
+		case c.unknown[ref]:
+			resp.Unknown = append(resp.Unknown, ref)
+		case c.unreadable[ref]:
+			resp.Unreadable = append(resp.Unreadable, ref)
+		default:
+			resp.Datasets = append(resp.Datasets, &jobsv1.DatasetInput{
+				Name: name, Ref: ref, Digest: "sha256:x", Files: []*jobsv1.ObjectRef{{Path: "a.jsonl", Uri: "blob://projects/p/blobs/aa", SizeBytes: 5, Sha256: "aa"}},
+			})
+		}
+	}
+	return resp, nil
+}
+
+type fakeIngest struct {
+	mu     sync.Mutex
+	fails  int
+	closed chan *ingestpeerv1.CloseRunRequest
+}
+
+func (f *fakeIngest) CloseRun(
+	_ context.Context, req *ingestpeerv1.CloseRunRequest, _ ...grpc.CallOption,
+) (*ingestpeerv1.CloseRunResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.fails > 0 {
+		f.fails--
+		return nil, fault.New(fault.Unavailable, "", "ingest is away")
+	}
+	f.closed <- req
+	return &ingestpeerv1.CloseRunResponse{Closed: true}, nil
+}
+
+func (f *fakeIngest) GetArtifact(
+	context.Context, *ingestpeerv1.GetArtifactRequest, ...grpc.CallOption,
+) (*ingestpeerv1.GetArtifactResponse, error) {
+	return nil, fault.Absentf("artifact", "")
+}
+
+type fakeBlobs struct{}
+
+func (fakeBlobs) SignGet(_ context.Context, key string, expires time.Duration) (blob.Signed, error) {
+	return blob.Signed{URL: "http://signalbox.example/api/blobs/" + key, ExpiresAt: clock.Real().Now().Add(expires)}, nil
+}
+
+type fakeCA struct{}
+
+func (fakeCA) SignNode(request []byte, nodeID string) (cert, ca []byte, err error) {
+	if string(request) == "bad" {
+		return nil, nil, fmt.Errorf("no PEM")
+	}
+	return []byte("cert of " + nodeID), []byte("ca"), nil
+}
