@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/conf"
 	"github.com/signalbox-dev/signalbox/platform/obs"
 	"github.com/signalbox-dev/signalbox/platform/run"
 )
@@ -33,14 +35,20 @@ func HTTPWorker(name string, listener net.Listener, handler http.Handler) run.Wo
 	}
 }
 
-// admin is the worker of the admin listener, where one is set.
-func (p *Process) admin(checks ...obs.Check) ([]run.Worker, error) {
+// Admin is the worker of the admin listener.
+func Admin(addr string, o *obs.Obs, clk clock.Clock, loaded *conf.Loaded, checks ...obs.Check) (run.Worker, error) {
+	listener, err := net.Listen("tcp", addr)
+	if err != nil {
+		return run.Worker{}, fmt.Errorf("listen for admins on %s: %w", addr, err)
+	}
+	return HTTPWorker("admin", listener, obs.NewAdmin(o, clk, loaded, checks...).Handler()), nil
+}
+
+// admin is Admin where the process has one set.
+func (p *Process) admin() ([]run.Worker, error) {
 	if p.Settings.Obs.AdminListen == "" {
 		return nil, nil
 	}
-	listener, err := net.Listen("tcp", p.Settings.Obs.AdminListen)
-	if err != nil {
-		return nil, fmt.Errorf("listen for admins on %s: %w", p.Settings.Obs.AdminListen, err)
-	}
-	return []run.Worker{HTTPWorker("admin", listener, obs.NewAdmin(p.Obs, p.Clock, p.Loaded, checks...).Handler())}, nil
+	w, err := Admin(p.Settings.Obs.AdminListen, p.Obs, p.Clock, p.Loaded)
+	return []run.Worker{w}, err
 }

@@ -3,15 +3,19 @@ package boot
 import (
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
+	"net/http"
 	"os"
 	"strings"
 
 	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/blob/driver"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/conf"
 	"github.com/signalbox-dev/signalbox/platform/id"
@@ -34,6 +38,7 @@ type Process struct {
 	Own      ServiceSettings
 	Closers  *run.Closers
 	Wire     *rpc.Wire
+	Objects  driver.Opened
 	Loaded   *conf.Loaded
 }
 
@@ -163,7 +168,7 @@ func (p *Process) open(ctx context.Context, spec Spec, log io.Writer) error {
 			return fmt.Errorf("SERVICE_KEYRING: %w", err)
 		}
 	}
-	if p.Blobs, err = openBlobs(p.Settings.Blob, p.PublicURL, clk); err != nil {
+	if p.Objects, err = p.OpenBlobs(p.Closers, p.Settings.Blob); err != nil {
 		return err
 	}
 	if spec.Migrations == nil {
@@ -205,4 +210,38 @@ func (p *Process) ServeOn(svc Service, keys authn.FetchKeys) ([]run.Worker, erro
 		listeners = append(listeners, agents)
 	}
 	return p.Serve(svc, keys, listeners...)
+}
+
+// NodeCA is the internal authority, for the one service that signs nodes.
+func (p *Process) NodeCA() (NodeCA, error) {
+	ca, err := pki.LoadCA(p.Own.CADir)
+	if err != nil {
+		return NodeCA{}, fmt.Errorf("SERVICE_JOBS_CA_DIR: %w", err)
+	}
+	return NodeCA{CA: ca, Clock: p.Clock}, nil
+}
+
+// ServeBoth is ServeOn for a service that also reads and writes HTTP itself: for the gateway over mutual
+// TLS, and in the open where a balancer is pointed at it.
+func (p *Process) ServeBoth(svc Service, keys authn.FetchKeys, handler http.Handler) ([]run.Worker, error) {
+	workers, err := p.ServeOn(svc, keys)
+	if err != nil {
+		return nil, err
+	}
+	if p.Own.HTTPListen == "" {
+		return nil, fmt.Errorf("SERVICE_%s_HTTP_LISTEN must be set", strings.ToUpper(svc.Name()))
+	}
+	relayed, err := tls.Listen("tcp", p.Own.HTTPListen, p.Wire.ServerTLS("gateway"))
+	if err != nil {
+		return nil, fmt.Errorf("listen for the gateway: %w", err)
+	}
+	workers = append(workers, HTTPWorker(svc.Name()+".http", relayed, handler))
+	if p.Own.PublicListen == "" {
+		return workers, nil
+	}
+	open, err := net.Listen("tcp", p.Own.PublicListen)
+	if err != nil {
+		return nil, fmt.Errorf("listen in the open: %w", err)
+	}
+	return append(workers, HTTPWorker(svc.Name()+".public", open, handler)), nil
 }

@@ -37,6 +37,9 @@ type ServiceSettings struct {
 	PublicListen string `env:"LISTEN_PUBLIC" doc:"ingest and inference: plain HTTP address for a balancer; off where empty"`
 	// AgentListen is where jobs takes agents.
 	AgentListen string `env:"AGENT_LISTEN" doc:"jobs: address for agents"`
+	// AgentAddress is what agents are told to dial.
+	AgentAddress string `env:"AGENT_ADDRESS" doc:"jobs: host:port under which agents reach the agent listener"`
+	CADir        string `env:"CA_DIR" doc:"jobs: folder of the internal authority, which signs the certificates of nodes"`
 }
 
 // addresses reads SERVICE_PEERS.

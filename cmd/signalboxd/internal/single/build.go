@@ -1,0 +1,209 @@
+package single
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"google.golang.org/grpc"
+
+	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
+	ingestpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/peer/v1"
+	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
+	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
+
+	"github.com/signalbox-dev/signalbox/services/auth"
+	"github.com/signalbox-dev/signalbox/services/inference"
+	"github.com/signalbox-dev/signalbox/services/ingest"
+	"github.com/signalbox-dev/signalbox/services/jobs"
+	"github.com/signalbox-dev/signalbox/services/registry"
+
+	"github.com/signalbox-dev/signalbox/internal/boot"
+
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/rpc"
+	"github.com/signalbox-dev/signalbox/platform/run"
+)
+
+const (
+	// poolSize is each service's share of the database's connections.
+	poolSize         = 8
+	statementTimeout = 30 * time.Second
+)
+
+// part is one service with what it is served by.
+type part struct {
+	env       *boot.Env
+	service   boot.Service
+	listeners []*rpc.Listener
+}
+
+// parts are the five services.
+type parts struct {
+	byName    map[string]*part
+	jobs      *jobs.Service
+	ingest    http.Handler
+	inference http.Handler
+}
+
+// build makes all services and answers the workers of the process, in the order in which they start.
+func (h *house) build(ctx context.Context) ([]run.Worker, error) {
+	if err := h.openObjects(); err != nil {
+		return nil, err
+	}
+	p := &parts{byName: map[string]*part{}}
+	for _, name := range []string{auth.Name, jobs.Name, ingest.Name, registry.Name, inference.Name} {
+		if err := h.prepare(ctx, p, name); err != nil {
+			return nil, err
+		}
+	}
+	for _, make := range []func(context.Context, *parts) error{h.auth, h.jobs, h.ingest, h.registry, h.inference} {
+		if err := make(ctx, p); err != nil {
+			return nil, err
+		}
+	}
+	var workers []run.Worker
+	if h.postgres != nil {
+		workers = append(workers, run.Worker{Name: "postgres", Run: h.postgres.Run})
+	}
+	for _, name := range []string{auth.Name, jobs.Name, ingest.Name, registry.Name, inference.Name} {
+		one := p.byName[name]
+		conn, err := one.env.Dial(h.closers, auth.Name)
+		if err != nil {
+			return nil, err
+		}
+		served, err := one.env.Serve(one.service, boot.AuthKeys(conn), one.listeners...)
+		if err != nil {
+			return nil, err
+		}
+		workers = append(workers, served...)
+	}
+	edge, err := h.gateway(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	agent, err := h.agent(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	return append(append(workers, edge...), agent), nil
+}
+
+// prepare opens the listeners of a service before any client is made.
+func (h *house) prepare(ctx context.Context, p *parts, name string) error {
+	e, err := h.env(ctx, name)
+	if err != nil {
+		return err
+	}
+	l, err := e.Net.Listen(name)
+	if err != nil {
+		return fmt.Errorf("listen for %s: %w", name, err)
+	}
+	one := &part{env: e, listeners: []*rpc.Listener{l}}
+	if name == jobs.Name {
+		agents, err := e.Net.ListenAgents(name)
+		if err != nil {
+			return fmt.Errorf("listen for agents: %w", err)
+		}
+		one.listeners = append(one.listeners, agents)
+	}
+	p.byName[name] = one
+	return nil
+}
+
+// clients dials the peers of a service.
+func (h *house) clients(p *parts, of string, peers ...string) (map[string]*grpc.ClientConn, *boot.Env, error) {
+	e := p.byName[of].env
+	c, err := e.DialAll(h.closers, peers...)
+	return c, e, err
+}
+
+func (h *house) auth(ctx context.Context, p *parts) error {
+	c, e, err := h.clients(p, auth.Name, jobs.Name)
+	if err != nil {
+		return err
+	}
+	svc, err := auth.New(ctx, h.settings.Auth, auth.Deps{
+		Pool: e.Pool, Keyring: e.Keyring, Quota: jobspeerv1.NewQuotaPeerServiceClient(c[jobs.Name]), Clock: e.Clock,
+		IDs: e.IDs, Rand: e.Rand, Log: e.Log, PublicURL: h.url,
+	})
+	if err != nil {
+		return fmt.Errorf("auth: %w", err)
+	}
+	p.byName[auth.Name].service = svc
+	h.first, err = svc.Bootstrap(ctx)
+	return err
+}
+
+func (h *house) jobs(ctx context.Context, p *parts) error {
+	c, e, err := h.clients(p, jobs.Name, auth.Name, registry.Name, ingest.Name)
+	if err != nil {
+		return err
+	}
+	p.jobs, err = jobs.New(ctx, h.settings.Jobs, jobs.Deps{
+		Pool: e.Pool, Projects: authpeerv1.NewProjectServiceClient(c[auth.Name]),
+		Catalog: registrypeerv1.NewCatalogPeerServiceClient(c[registry.Name]),
+		RunData: ingestpeerv1.NewRunDataPeerServiceClient(c[ingest.Name]), Blobs: e.Blobs,
+		CA: boot.NodeCA{CA: h.keys.ca, Clock: h.clock}, Keyring: e.Keyring, Clock: e.Clock, IDs: e.IDs, Rand: e.Rand,
+		Log: e.Log, PublicURL: h.url, AgentAddress: func() string { return "" },
+	})
+	if err != nil {
+		return fmt.Errorf("jobs: %w", err)
+	}
+	p.byName[jobs.Name].service = p.jobs
+	return nil
+}
+
+func (h *house) ingest(ctx context.Context, p *parts) error {
+	c, e, err := h.clients(p, ingest.Name, jobs.Name)
+	if err != nil {
+		return err
+	}
+	svc, err := ingest.New(ctx, h.settings.Ingest, ingest.Deps{
+		Pool: e.Pool, Runs: jobspeerv1.NewRunPeerServiceClient(c[jobs.Name]), Blobs: e.Blobs, Clock: e.Clock, IDs: e.IDs, Log: e.Log,
+	})
+	if err != nil {
+		return fmt.Errorf("ingest: %w", err)
+	}
+	p.byName[ingest.Name].service, p.ingest = svc, svc.Handler()
+	return nil
+}
+
+func (h *house) registry(ctx context.Context, p *parts) error {
+	c, e, err := h.clients(p, registry.Name, auth.Name, jobs.Name, ingest.Name)
+	if err != nil {
+		return err
+	}
+	svc, err := registry.New(ctx, h.settings.Registry, registry.Deps{
+		Pool: e.Pool, Projects: authpeerv1.NewProjectServiceClient(c[auth.Name]),
+		Works: jobspeerv1.NewWorkPeerServiceClient(c[jobs.Name]), Runs: jobspeerv1.NewRunPeerServiceClient(c[jobs.Name]),
+		RunData: ingestpeerv1.NewRunDataPeerServiceClient(c[ingest.Name]), Blobs: e.Blobs, Keyring: e.Keyring,
+		Clock: e.Clock, IDs: e.IDs, Rand: e.Rand, Log: e.Log, PublicURL: h.url,
+	})
+	if err != nil {
+		return fmt.Errorf("registry: %w", err)
+	}
+	p.byName[registry.Name].service = svc
+	return nil
+}
+
+func (h *house) inference(ctx context.Context, p *parts) error {
+	c, e, err := h.clients(p, inference.Name, registry.Name)
+	if err != nil {
+		return err
+	}
+	cfg := h.settings.Inference
+	if cfg.Spool == "" {
+		cfg.Spool = h.folder.in("spool")
+	}
+	svc, err := inference.New(ctx, cfg, inference.Deps{
+		Pool: e.Pool, Snapshots: registrypeerv1.NewSnapshotServiceClient(c[registry.Name]), Clock: e.Clock,
+		Mono: clock.Monotonic(), IDs: e.IDs, Log: e.Log,
+	})
+	if err != nil {
+		return fmt.Errorf("inference: %w", err)
+	}
+	p.byName[inference.Name].service, p.inference = svc, svc.Handler()
+	return nil
+}

@@ -1,0 +1,50 @@
+package single
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestOneProcessHoldsTheFolder(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	f, err := openFolder(dir)
+	require.NoError(t, err)
+	_, err = openFolder(dir)
+	require.ErrorContains(t, err, "in use by another signalboxd")
+	require.NoError(t, f.close())
+	again, err := openFolder(dir)
+	require.NoError(t, err)
+	require.NoError(t, again.close())
+}
+
+func TestKeysAreDrawnOnceAndPrivate(t *testing.T) {
+	t.Parallel()
+	f, err := openFolder(t.TempDir())
+	require.NoError(t, err)
+	now := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
+	first, err := f.keys(now)
+	require.NoError(t, err)
+	second, err := f.keys(now)
+	require.NoError(t, err)
+	require.True(t, first.audit.Equal(second.audit))
+	require.True(t, first.blobs.Equal(second.blobs))
+	require.False(t, first.audit.Equal(first.blobs))
+	require.Equal(t, first.ca.CertPEM(), second.ca.CertPEM())
+	sealed, err := first.ring.Seal([]byte("x"), "t.c:1")
+	require.NoError(t, err)
+	_, err = second.ring.Open(sealed, "t.c:1")
+	require.NoError(t, err)
+	err = filepath.WalkDir(f.in("keys"), func(path string, d os.DirEntry, err error) error {
+		require.NoError(t, err)
+		info, err := d.Info()
+		require.NoError(t, err)
+		require.Zero(t, info.Mode().Perm()&0o077, path)
+		return nil
+	})
+	require.NoError(t, err)
+}

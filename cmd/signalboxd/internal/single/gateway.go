@@ -1,0 +1,50 @@
+package single
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/signalbox-dev/signalbox/services/auth"
+	"github.com/signalbox-dev/signalbox/services/inference"
+	"github.com/signalbox-dev/signalbox/services/ingest"
+	"github.com/signalbox-dev/signalbox/services/jobs"
+	"github.com/signalbox-dev/signalbox/services/registry"
+
+	"github.com/signalbox-dev/signalbox/gateway"
+
+	"github.com/signalbox-dev/signalbox/internal/boot"
+	"github.com/signalbox-dev/signalbox/internal/version"
+
+	"github.com/signalbox-dev/signalbox/platform/run"
+)
+
+// gateway is the public edge on the listener that was taken at the start.
+func (h *house) gateway(ctx context.Context, p *parts) ([]run.Worker, error) {
+	e := boot.NewEnv(gateway.Name, h.obs, h.clock, h.ids, h.bus.As(gateway.Name))
+	c, err := e.DialAll(h.closers, auth.Name, jobs.Name, ingest.Name, registry.Name, inference.Name)
+	if err != nil {
+		return nil, err
+	}
+	cfg := h.settings.Gateway
+	cfg.Listen.Addr, cfg.Public.URL = h.settings.Listen, h.url()
+	g, err := gateway.New(ctx, cfg, gateway.Deps{
+		Conns: gateway.Conns{
+			Auth: c[auth.Name], Jobs: c[jobs.Name], Ingest: c[ingest.Name], Registry: c[registry.Name], Inference: c[inference.Name],
+		},
+		Ingest: p.ingest, Inference: p.inference, Blobs: h.objects.Handler,
+		Version: gateway.Version{Server: version.Server(), Core: version.Core},
+		Clock:   h.clock, IDs: h.ids, Log: e.Log, Tracer: h.obs.Tracer, Meter: h.obs.Meter,
+	})
+	if err != nil {
+		return nil, err
+	}
+	workers := []run.Worker{g.Worker(h.listener)}
+	if addr := h.settings.Common.Obs.AdminListen; addr != "" {
+		admin, err := boot.Admin(addr, h.obs, h.clock, h.loaded)
+		if err != nil {
+			return nil, fmt.Errorf("admin listener: %w", err)
+		}
+		workers = append(workers, admin)
+	}
+	return workers, nil
+}

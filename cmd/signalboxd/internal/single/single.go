@@ -1,0 +1,147 @@
+// Package single runs all of Signalbox in one process on one machine: the five services over an
+// in-memory network, the gateway and an agent, with a Postgres that it finds and runs itself. It is the
+// same code as the separate processes and promises the same; nothing in it decides anything but where
+// things are.
+package single
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+
+	"github.com/signalbox-dev/signalbox/services/auth"
+	"github.com/signalbox-dev/signalbox/services/inference"
+	"github.com/signalbox-dev/signalbox/services/ingest"
+	"github.com/signalbox-dev/signalbox/services/jobs"
+	"github.com/signalbox-dev/signalbox/services/registry"
+
+	"github.com/signalbox-dev/signalbox/gateway"
+
+	"github.com/signalbox-dev/signalbox/agent"
+
+	"github.com/signalbox-dev/signalbox/internal/boot"
+	"github.com/signalbox-dev/signalbox/internal/version"
+
+	"github.com/signalbox-dev/signalbox/platform/conf"
+	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+// Settings are all settings of the process.
+type Settings struct {
+	Common boot.Settings
+	// The flags --data and --listen stand for the first two.
+	Data      string   `env:"SERVICE_DATA, default=.signalbox/data" doc:"folder that keeps everything"`
+	Listen    string   `env:"SERVICE_LISTEN, default=127.0.0.1:8080" doc:"address of API, console and docs"`
+	Postgres  Postgres `env:", prefix=SERVICE_"`
+	Auth      auth.Config
+	Jobs      jobs.Config
+	Ingest    ingest.Config
+	Registry  registry.Config
+	Inference inference.Config
+	Gateway   gateway.Config
+	Agent     agent.Config
+}
+
+// Postgres says which server is used.
+type Postgres struct {
+	AdminURL secret.String `env:"DATABASE_ADMIN_URL" doc:"a server to use instead of running one: URL of a role that may create databases and roles"`
+	Database string        `env:"DATABASE_NAME, default=signalbox" doc:"name of the database"`
+	Bin      string        `env:"POSTGRES_BIN" doc:"folder of the programs postgres and initdb; searched where empty"`
+	CacheDir string        `env:"POSTGRES_CACHE, default=.cache/postgres" doc:"where make demo puts a server that the machine lacks"`
+}
+
+// Options are what the command line says beside the settings.
+type Options struct {
+	ReadyFile   string
+	PrintConfig bool
+	Flags       map[string]string // setting to value
+	Out, Log    io.Writer
+	// Exec starts this program's shim.
+	Exec []string
+}
+
+// Run serves until it is told to stop.
+func Run(ctx context.Context, o Options) error {
+	s := &Settings{}
+	loaded, err := conf.Load(ctx, conf.OS().With("flag", o.Flags), s, conf.Ignore("SERVICE_JOB_"))
+	if err != nil {
+		return err
+	}
+	if o.PrintConfig {
+		return conf.Print(o.Out, loaded)
+	}
+	closers := &run.Closers{}
+	defer func() { _ = closers.Close(context.WithoutCancel(ctx)) }()
+	h, err := open(ctx, s, loaded, o, closers)
+	if err != nil {
+		return err
+	}
+	workers, err := h.build(ctx)
+	if err != nil {
+		return err
+	}
+	signals, stop := run.Signals()
+	defer stop()
+	host := &run.Host{
+		Log: h.obs.Log, Signals: signals, Workers: workers, Closers: closers,
+		ReadyTimeout: s.Common.Stop.ReadyTimeout, StopTimeout: s.Common.Stop.StopTimeout,
+		Ready: func(ctx context.Context) error { return h.announce(ctx) },
+	}
+	return host.Run(ctx)
+}
+
+// ready is what the ready file says.
+type ready struct {
+	Address string `json:"address"`
+	PID     int    `json:"pid"`
+	Version string `json:"version"`
+	Data    string `json:"data"`
+}
+
+// announce writes the ready file, whole or not at all, and shows the first login.
+func (h *house) announce(ctx context.Context) error {
+	h.obs.Log.InfoContext(ctx, "serving", "address", h.url(), "data", h.folder.path, "version", version.Server())
+	if h.first != nil && !h.first.Given {
+		fmt.Fprintf(h.options.Out, "\n  First login (shown once): %s / %s\n  Address: %s\n\n", h.first.Username, h.first.Password.Reveal(), h.url())
+	}
+	if h.options.ReadyFile == "" {
+		return nil
+	}
+	raw, err := json.Marshal(ready{Address: h.url(), PID: os.Getpid(), Version: version.Server(), Data: h.folder.path})
+	if err != nil {
+		return fmt.Errorf("encode the ready file: %w", err)
+	}
+	tmp := h.options.ReadyFile + ".new"
+	if err := os.MkdirAll(filepath.Dir(tmp), 0o755); err != nil {
+		return fmt.Errorf("make the ready file's folder: %w", err)
+	}
+	if err := os.WriteFile(tmp, append(raw, '\n'), 0o600); err != nil {
+		return fmt.Errorf("write the ready file: %w", err)
+	}
+	if err := os.Rename(tmp, h.options.ReadyFile); err != nil {
+		return fmt.Errorf("write the ready file: %w", err)
+	}
+	return nil
+}
+
+// url is how clients reach the process.
+func (h *house) url() string {
+	if h.settings.Common.Public.URL != "" {
+		return h.settings.Common.Public.URL
+	}
+	return "http://" + dialable(h.listener.Addr())
+}
+
+// dialable turns a bound address into one that a client can use.
+func dialable(addr net.Addr) string {
+	tcp, ok := addr.(*net.TCPAddr)
+	if !ok || !tcp.IP.IsUnspecified() {
+		return addr.String()
+	}
+	return net.JoinHostPort("127.0.0.1", fmt.Sprint(tcp.Port))
+}

@@ -1,0 +1,33 @@
+// Command inferenced is the inference service as a process of its own.
+package main
+
+import (
+	"context"
+
+	"github.com/signalbox-dev/signalbox/services/inference"
+
+	"github.com/signalbox-dev/signalbox/internal/boot"
+
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/run"
+
+	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
+)
+
+func main() {
+	cfg := &inference.Config{}
+	boot.Main(boot.Spec{Name: inference.Name, Config: cfg, Migrations: inference.Migrations, Build: func(ctx context.Context, p *boot.Process) ([]run.Worker, error) {
+		c, err := p.DialAll(p.Closers, "auth", "registry")
+		if err != nil {
+			return nil, err
+		}
+		svc, err := inference.New(ctx, *cfg, inference.Deps{
+			Pool: p.Pool, Snapshots: registrypeerv1.NewSnapshotServiceClient(c["registry"]), Clock: p.Clock,
+			Mono: clock.Monotonic(), IDs: p.IDs, Log: p.Log,
+		})
+		if err != nil {
+			return nil, err
+		}
+		return p.ServeBoth(svc, boot.AuthKeys(c["auth"]), svc.Handler())
+	}})
+}

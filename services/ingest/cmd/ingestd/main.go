@@ -1,0 +1,31 @@
+// Command ingestd is the ingest service as a process of its own.
+package main
+
+import (
+	"context"
+
+	"github.com/signalbox-dev/signalbox/services/ingest"
+
+	"github.com/signalbox-dev/signalbox/internal/boot"
+
+	"github.com/signalbox-dev/signalbox/platform/run"
+
+	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
+)
+
+func main() {
+	cfg := &ingest.Config{}
+	boot.Main(boot.Spec{Name: ingest.Name, Config: cfg, Migrations: ingest.Migrations, Build: func(ctx context.Context, p *boot.Process) ([]run.Worker, error) {
+		c, err := p.DialAll(p.Closers, "auth", "jobs")
+		if err != nil {
+			return nil, err
+		}
+		svc, err := ingest.New(ctx, *cfg, ingest.Deps{
+			Pool: p.Pool, Runs: jobspeerv1.NewRunPeerServiceClient(c["jobs"]), Blobs: p.Blobs, Clock: p.Clock, IDs: p.IDs, Log: p.Log,
+		})
+		if err != nil {
+			return nil, err
+		}
+		return p.ServeBoth(svc, boot.AuthKeys(c["auth"]), svc.Handler())
+	}})
+}

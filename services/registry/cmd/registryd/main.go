@@ -1,0 +1,36 @@
+// Command registryd is the registry service as a process of its own.
+package main
+
+import (
+	"context"
+
+	"github.com/signalbox-dev/signalbox/services/registry"
+
+	"github.com/signalbox-dev/signalbox/internal/boot"
+
+	"github.com/signalbox-dev/signalbox/platform/run"
+
+	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
+	ingestpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/peer/v1"
+	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
+)
+
+func main() {
+	cfg := &registry.Config{}
+	boot.Main(boot.Spec{Name: registry.Name, Config: cfg, Migrations: registry.Migrations, Build: func(ctx context.Context, p *boot.Process) ([]run.Worker, error) {
+		c, err := p.DialAll(p.Closers, "auth", "jobs", "ingest")
+		if err != nil {
+			return nil, err
+		}
+		svc, err := registry.New(ctx, *cfg, registry.Deps{
+			Pool: p.Pool, Projects: authpeerv1.NewProjectServiceClient(c["auth"]),
+			Works: jobspeerv1.NewWorkPeerServiceClient(c["jobs"]), Runs: jobspeerv1.NewRunPeerServiceClient(c["jobs"]),
+			RunData: ingestpeerv1.NewRunDataPeerServiceClient(c["ingest"]), Blobs: p.Blobs, Keyring: p.Keyring,
+			Clock: p.Clock, IDs: p.IDs, Rand: p.Rand, Log: p.Log, PublicURL: p.PublicURL,
+		})
+		if err != nil {
+			return nil, err
+		}
+		return p.ServeOn(svc, boot.AuthKeys(c["auth"]))
+	}})
+}
