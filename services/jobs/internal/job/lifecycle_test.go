@@ -1,0 +1,148 @@
+package job_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+)
+
+func placed() (*job.Job, *job.Attempt) {
+	now := at()
+	j := &job.Job{ID: "job_1", RetryMax: 3, RunningS: 100, StartingS: 10, QueueS: 1000, Status: job.Status{
+		State: job.Scheduled, Attempt: 1, ScheduledAt: &now,
+	}}
+	return j, &job.Attempt{Number: 1, State: job.Scheduled}
+}
+
+func TestReportsInEveryOrder(t *testing.T) {
+	t.Parallel()
+	for events, want := range map[string]struct {
+		last  string // applied, same or conflict
+		state job.State
+	}{
+		"starting":                    {"applied", job.Starting},
+		"starting starting":           {"same", job.Starting},
+		"running":                     {"applied", job.Running},
+		"starting running":            {"applied", job.Running},
+		"running running":             {"same", job.Running},
+		"running starting":            {"conflict", job.Running},
+		"starting running starting":   {"conflict", job.Running},
+		"succeeded":                   {"applied", job.Scheduled},
+		"running succeeded":           {"applied", job.Running},
+		"running succeeded succeeded": {"same", job.Running},
+		"running succeeded failed":    {"conflict", job.Running},
+		"running succeeded running":   {"conflict", job.Running},
+		"running failed failed":       {"same", job.Running},
+		"failed starting":             {"conflict", job.Scheduled},
+	} {
+		t.Run(events, func(t *testing.T) {
+			t.Parallel()
+			j, a := placed()
+			var applied bool
+			var err error
+			for i, event := range strings.Fields(events) {
+				applied, err = j.Report(a, event, "", at().Add(time.Duration(i)*time.Second))
+			}
+			switch want.last {
+			case "applied":
+				require.NoError(t, err)
+				require.True(t, applied)
+			case "same":
+				require.NoError(t, err)
+				require.False(t, applied)
+			default:
+				require.True(t, fault.Is(err, fault.Conflict), "%v", err)
+			}
+			require.Equal(t, want.state, j.State)
+		})
+	}
+}
+
+func TestTheFirstRunningStartsTheBillOnce(t *testing.T) {
+	t.Parallel()
+	j, a := placed()
+	_, err := j.Report(a, "running", "", at())
+	require.NoError(t, err)
+	_, err = j.Report(a, "running", "", at().Add(time.Hour))
+	require.NoError(t, err)
+	require.Equal(t, at(), *a.RunningAt)
+	require.Equal(t, at(), *j.RunningAt)
+	require.Nil(t, a.ExecutorRunningAt, "the executor's mark is its own")
+}
+
+func TestReportsToAnEndedAttemptAndUnknownEvents(t *testing.T) {
+	t.Parallel()
+	j, a := placed()
+	_, err := j.Report(a, "paused", "", at())
+	require.True(t, fault.Is(err, fault.Invalid))
+	_, err = j.Report(a, "failed", "boom", at())
+	require.NoError(t, err)
+	j.End(a, job.Exit{Code: 1}, job.Judge(j, a, job.Exit{Code: 1}), at())
+	require.Equal(t, "boom", j.Message)
+	applied, err := j.Report(a, "failed", "", at())
+	require.NoError(t, err)
+	require.False(t, applied)
+	_, err = j.Report(a, "succeeded", "", at())
+	require.True(t, fault.Is(err, fault.Conflict))
+
+	j, a = placed()
+	j.End(a, job.Exit{}, job.Outcome{State: job.Succeeded, Reason: "completed"}, at())
+	_, err = j.Report(a, "running", "", at())
+	require.True(t, fault.Is(err, fault.Conflict))
+}
+
+func TestStoppingKeepsItsStateWhateverIsReported(t *testing.T) {
+	t.Parallel()
+	j, a := placed()
+	changed, err := j.Stop(job.ReasonUserStop, at())
+	require.NoError(t, err)
+	require.True(t, changed)
+	require.Equal(t, job.Stopping, j.State)
+	_, err = j.Report(a, "running", "", at())
+	require.NoError(t, err)
+	require.Equal(t, job.Stopping, j.State)
+	require.NotNil(t, a.RunningAt)
+	changed, err = j.Stop(job.ReasonAdminStop, at())
+	require.NoError(t, err)
+	require.False(t, changed, "stopping again changes nothing")
+	require.Equal(t, job.ReasonUserStop, j.StopReason)
+}
+
+func TestStopOfWaitingAndEndedJobs(t *testing.T) {
+	t.Parallel()
+	j := &job.Job{ID: "job_1", Status: job.Status{State: job.Queued}}
+	_, err := j.Stop(job.ReasonUserStop, at())
+	require.NoError(t, err)
+	require.Equal(t, job.Stopped, j.State)
+	require.Equal(t, job.ReasonUserStop, j.EndReason)
+	require.NotNil(t, j.EndedAt)
+	for _, state := range []job.State{job.Succeeded, job.Failed, job.Stopped} {
+		j.State = state
+		_, err = j.Stop(job.ReasonUserStop, at())
+		require.True(t, fault.Is(err, fault.Conflict))
+		require.Contains(t, fault.From(err).Text(), string(state))
+	}
+}
+
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	j, a := placed()
+	require.Empty(t, j.Overdue(at().Add(9*time.Second)))
+	require.Equal(t, job.ReasonStartTimeout, j.Overdue(at().Add(10*time.Second)))
+	_, err := j.Report(a, "running", "", at().Add(5*time.Second))
+	require.NoError(t, err)
+	require.Empty(t, j.Overdue(at().Add(104*time.Second)))
+	require.Equal(t, job.ReasonTimeLimit, j.Overdue(at().Add(105*time.Second)))
+
+	q := &job.Job{QueueS: 60, Status: job.Status{State: job.Queued, Queue: job.Queue{Since: at()}}}
+	require.Empty(t, q.Overdue(at().Add(time.Hour)))
+	require.False(t, q.ExpireQueue(at().Add(59*time.Second)))
+	require.True(t, q.ExpireQueue(at().Add(time.Minute)))
+	require.Equal(t, job.Failed, q.State)
+	require.Equal(t, job.ReasonQueueTimeout, q.EndReason)
+}
