@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -150,7 +151,7 @@ func (k *Keys) settled(id string) (ed25519.PublicKey, error) {
 	if k.lastErr != nil {
 		return nil, fault.New(fault.Unavailable, "keys", "credentials cannot be checked now").Wrap(k.lastErr)
 	}
-	return nil, refuse(fmt.Errorf("key id is not live"))
+	return nil, refuse(errors.New("key id is not live"))
 }
 
 // refresh fetches unless it did so a moment ago. The caller holds the gate.

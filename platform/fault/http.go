@@ -2,6 +2,7 @@ package fault
 
 import (
 	"encoding/json"
+	"maps"
 	"math"
 	"net/http"
 	"strconv"
@@ -56,9 +57,7 @@ func WriteOpenAI(w http.ResponseWriter, err error, requestID string) {
 }
 
 func (r Rendered) write(w http.ResponseWriter) {
-	for name, values := range r.Header {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), r.Header)
 	w.WriteHeader(r.Status)
 	// The client may be gone; there is nobody else to tell.
 	_, _ = w.Write(r.Body)

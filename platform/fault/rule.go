@@ -3,6 +3,7 @@ package fault
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 
 	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
@@ -141,11 +142,11 @@ func Loc(path *validate.FieldPath) []any {
 		case *validate.FieldPathElement_StringKey:
 			loc = append(loc, sub.StringKey)
 		case *validate.FieldPathElement_IntKey:
-			loc = append(loc, fmt.Sprint(sub.IntKey))
+			loc = append(loc, strconv.FormatInt(sub.IntKey, 10))
 		case *validate.FieldPathElement_UintKey:
-			loc = append(loc, fmt.Sprint(sub.UintKey))
+			loc = append(loc, strconv.FormatUint(sub.UintKey, 10))
 		case *validate.FieldPathElement_BoolKey:
-			loc = append(loc, fmt.Sprint(sub.BoolKey))
+			loc = append(loc, strconv.FormatBool(sub.BoolKey))
 		}
 	}
 	return loc

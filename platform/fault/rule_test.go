@@ -5,19 +5,18 @@ import (
 
 	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	"github.com/stretchr/testify/require"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
 func violation(id string, path ...*validate.FieldPathElement) *validate.Violation {
 	return &validate.Violation{
-		RuleId: proto.String(id), Message: proto.String("own words"), Field: &validate.FieldPath{Elements: path},
+		RuleId: new(id), Message: new("own words"), Field: &validate.FieldPath{Elements: path},
 	}
 }
 
 func element(name string) *validate.FieldPathElement {
-	return &validate.FieldPathElement{FieldName: proto.String(name)}
+	return &validate.FieldPathElement{FieldName: new(name)}
 }
 
 func TestRuleTable(t *testing.T) {
@@ -79,7 +78,7 @@ func TestLocOfNestedFields(t *testing.T) {
 
 func TestAWholeMessageRuleHasAnEmptyPath(t *testing.T) {
 	t.Parallel()
-	f := fault.FromViolation(&validate.Violation{RuleId: proto.String("job.rule")}, nil, nil)
+	f := fault.FromViolation(&validate.Violation{RuleId: new("job.rule")}, nil, nil)
 	require.Equal(t, []any{}, f.Loc)
 	require.Equal(t, "Input is not valid", f.Msg)
 }

@@ -90,8 +90,7 @@ func From(err error) *Error {
 	if err == nil {
 		return nil
 	}
-	var own *Error
-	if errors.As(err, &own) {
+	if own, ok := errors.AsType[*Error](err); ok {
 		return own
 	}
 	var carrier interface{ GRPCStatus() *status.Status }

@@ -2,6 +2,7 @@ package rpc_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"testing"
 
@@ -28,7 +29,7 @@ func try(ctx context.Context, cc grpc.ClientConnInterface, name string) (string,
 		return "", err
 	}
 	// EOF: the server has refused already, and the receive tells why.
-	if err := s.SendMsg(ping()); err != nil && err != io.EOF {
+	if err := s.SendMsg(ping()); err != nil && !errors.Is(err, io.EOF) {
 		return "", err
 	}
 	if err := s.CloseSend(); err != nil {
@@ -36,7 +37,7 @@ func try(ctx context.Context, cc grpc.ClientConnInterface, name string) (string,
 	}
 	out := ping()
 	if err = s.RecvMsg(out); err == nil {
-		if end := s.RecvMsg(ping()); end != io.EOF { // a stream ends only when it is read to its end
+		if end := s.RecvMsg(ping()); !errors.Is(end, io.EOF) { // a stream ends only when it is read to its end
 			err = end
 		}
 	}
@@ -66,143 +67,179 @@ func TestWhoMayCallWhat(t *testing.T) {
 	}
 	want["AgentStream"] = want["Agent"]
 	require.Len(t, want, len(methods()))
-	worlds(t, func(t *testing.T, w *world) {
-		w.serve(t, setup{service: "registry", handlers: echo()})
-		jobs := w.dial(t, "jobs", "registry")
-		for name, kinds := range want {
-			for i, caller := range callers {
-				ctx := t.Context()
-				if caller != nil {
-					ctx = w.calledBy(t, caller)
+	for kind, open := range worlds() {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			w := open(t)
+			w.serve(t, setup{service: "registry", handlers: echo()})
+			jobs := w.dial(t, "jobs", "registry")
+			for name, kinds := range want {
+				for i, caller := range callers {
+					ctx := t.Context()
+					if caller != nil {
+						ctx = w.calledBy(t, caller)
+					}
+					_, err := try(ctx, jobs, name)
+					if kinds[i] == yes {
+						require.NoError(t, err, "%s as %v", name, caller)
+						continue
+					}
+					require.True(t, fault.Is(err, kinds[i]), "%s as %v: %v", name, caller, err)
 				}
-				_, err := try(ctx, jobs, name)
-				if kinds[i] == yes {
-					require.NoError(t, err, "%s as %v", name, caller)
-					continue
-				}
-				require.True(t, fault.Is(err, kinds[i]), "%s as %v: %v", name, caller, err)
 			}
-		}
-	})
+		})
+	}
 }
 
 func TestAServiceThatIsNotListedIsRefused(t *testing.T) {
 	t.Parallel()
-	worlds(t, func(t *testing.T, w *world) {
-		w.serve(t, setup{service: "registry", handlers: echo()})
-		ingest := w.dial(t, "ingest", "registry")
-		for _, name := range []string{"Peer", "PeerOnce", "PeerStream"} {
-			_, err := try(w.calledBy(t, person("admin")), ingest, name)
-			require.Equal(t, codes.PermissionDenied, status.Code(err), name)
-			require.True(t, fault.HasCode(err, rpc.CodePeerRefused), name)
-		}
-	})
+	for kind, open := range worlds() {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			w := open(t)
+			w.serve(t, setup{service: "registry", handlers: echo()})
+			ingest := w.dial(t, "ingest", "registry")
+			for _, name := range []string{"Peer", "PeerOnce", "PeerStream"} {
+				_, err := try(w.calledBy(t, person("admin")), ingest, name)
+				require.Equal(t, codes.PermissionDenied, status.Code(err), name)
+				require.True(t, fault.HasCode(err, rpc.CodePeerRefused), name)
+			}
+		})
+	}
 }
 
 func TestCallerReachesTheHandler(t *testing.T) {
 	t.Parallel()
-	worlds(t, func(t *testing.T, w *world) {
-		w.serve(t, setup{service: "registry", handlers: echo()})
-		jobs := w.dial(t, "jobs", "registry")
-		for _, c := range []struct {
-			ctx        context.Context
-			name, want string
-		}{
-			{w.calledBy(t, person("operator")), "User", "jobs|user|usr_1"},
-			{w.calledBy(t, person("operator")), "Peer", "jobs|user|usr_1"},
-			{t.Context(), "Peer", "jobs|service|jobs"},
-			{w.calledBy(t, &authn.Caller{Kind: authn.KindNone}), "Open", "jobs|none|"},
-		} {
-			got, err := try(c.ctx, jobs, c.name)
-			require.NoError(t, err)
-			require.Equal(t, c.want, got)
-		}
-	})
+	for kind, open := range worlds() {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			w := open(t)
+			w.serve(t, setup{service: "registry", handlers: echo()})
+			jobs := w.dial(t, "jobs", "registry")
+			for _, c := range []struct {
+				ctx        context.Context
+				name, want string
+			}{
+				{w.calledBy(t, person("operator")), "User", "jobs|user|usr_1"},
+				{w.calledBy(t, person("operator")), "Peer", "jobs|user|usr_1"},
+				{t.Context(), "Peer", "jobs|service|jobs"},
+				{w.calledBy(t, &authn.Caller{Kind: authn.KindNone}), "Open", "jobs|none|"},
+			} {
+				got, err := try(c.ctx, jobs, c.name)
+				require.NoError(t, err)
+				require.Equal(t, c.want, got)
+			}
+		})
+	}
 }
 
 func TestAgentsHaveAListenerOfTheirOwn(t *testing.T) {
 	t.Parallel()
-	worlds(t, func(t *testing.T, w *world) {
-		w.serve(t, setup{service: "jobs", handlers: echo(), agents: true})
-		node := w.dial(t, "node/nod_1", "jobs")
-		got, err := try(t.Context(), node, "Agent")
-		require.NoError(t, err)
-		require.Equal(t, "node/nod_1|agent|nod_1", got)
-		_, err = try(t.Context(), node, "AgentStream")
-		require.NoError(t, err)
-		for _, m := range methods() {
-			if m.GetName() == "Agent" || m.GetName() == "AgentStream" {
-				continue
+	for kind, open := range worlds() {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			w := open(t)
+			w.serve(t, setup{service: "jobs", handlers: echo(), agents: true})
+			node := w.dial(t, "node/nod_1", "jobs")
+			got, err := try(t.Context(), node, "Agent")
+			require.NoError(t, err)
+			require.Equal(t, "node/nod_1|agent|nod_1", got)
+			_, err = try(t.Context(), node, "AgentStream")
+			require.NoError(t, err)
+			for _, m := range methods() {
+				if m.GetName() == "Agent" || m.GetName() == "AgentStream" {
+					continue
+				}
+				_, err := try(w.calledBy(t, person("admin")), node, m.GetName())
+				require.True(t, fault.Is(err, fault.Forbidden), m.GetName())
 			}
-			_, err := try(w.calledBy(t, person("admin")), node, m.GetName())
-			require.True(t, fault.Is(err, fault.Forbidden), m.GetName())
-		}
-		_, err = healthv1.NewHealthClient(node).Check(t.Context(), &healthv1.HealthCheckRequest{})
-		require.True(t, fault.Is(err, fault.Forbidden))
-	})
+			_, err = healthv1.NewHealthClient(node).Check(t.Context(), &healthv1.HealthCheckRequest{})
+			require.True(t, fault.Is(err, fault.Forbidden))
+		})
+	}
 }
 
 func TestATokenThatAnAgentSendsIsIgnored(t *testing.T) {
 	t.Parallel()
-	worlds(t, func(t *testing.T, w *world) {
-		w.serve(t, setup{service: "jobs", handlers: echo(), agents: true})
-		got, err := try(w.calledBy(t, person("admin")), w.dial(t, "node/nod_1", "jobs"), "Agent")
-		require.NoError(t, err)
-		require.Equal(t, "node/nod_1|agent|nod_1", got)
-	})
+	for kind, open := range worlds() {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			w := open(t)
+			w.serve(t, setup{service: "jobs", handlers: echo(), agents: true})
+			got, err := try(w.calledBy(t, person("admin")), w.dial(t, "node/nod_1", "jobs"), "Agent")
+			require.NoError(t, err)
+			require.Equal(t, "node/nod_1|agent|nod_1", got)
+		})
+	}
 }
 
 func TestMetadataCannotBringACaller(t *testing.T) {
 	t.Parallel()
-	worlds(t, func(t *testing.T, w *world) {
-		w.serve(t, setup{service: "registry", handlers: echo()})
-		jobs := w.dial(t, "jobs", "registry")
-		token, _, err := w.signer.Sign(person("admin"))
-		require.NoError(t, err)
+	for kind, open := range worlds() {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			w := open(t)
+			w.serve(t, setup{service: "registry", handlers: echo()})
+			jobs := w.dial(t, "jobs", "registry")
+			token, _, err := w.signer.Sign(person("admin"))
+			require.NoError(t, err)
 
-		passed := metadata.AppendToOutgoingContext(t.Context(), authn.MetadataCaller, token)
-		_, err = try(passed, jobs, "Admin")
-		require.True(t, fault.Is(err, fault.Unauthenticated), "only the checked caller of the context is forwarded")
+			passed := metadata.AppendToOutgoingContext(t.Context(), authn.MetadataCaller, token)
+			_, err = try(passed, jobs, "Admin")
+			require.True(t, fault.Is(err, fault.Unauthenticated), "only the checked caller of the context is forwarded")
 
-		both := metadata.AppendToOutgoingContext(w.calledBy(t, person("operator")), authn.MetadataCaller, token)
-		got, err := try(both, jobs, "User")
-		require.NoError(t, err)
-		require.Equal(t, "jobs|user|usr_1", got)
-	})
+			both := metadata.AppendToOutgoingContext(w.calledBy(t, person("operator")), authn.MetadataCaller, token)
+			got, err := try(both, jobs, "User")
+			require.NoError(t, err)
+			require.Equal(t, "jobs|user|usr_1", got)
+		})
+	}
 }
 
 func TestBadTokensAreRefusedAlsoBetweenServices(t *testing.T) {
 	t.Parallel()
-	worlds(t, func(t *testing.T, w *world) {
-		w.serve(t, setup{service: "registry", handlers: echo()})
-		jobs := w.dial(t, "jobs", "registry")
-		for _, name := range []string{"Open", "User", "Peer", "PeerStream"} {
-			ctx := authn.WithToken(t.Context(), "not.a.token", w.clk.Now().AddDate(1, 0, 0))
-			_, err := try(ctx, jobs, name)
-			require.True(t, fault.HasCode(err, authn.CodeTokenInvalid), name)
-		}
-	})
+	for kind, open := range worlds() {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			w := open(t)
+			w.serve(t, setup{service: "registry", handlers: echo()})
+			jobs := w.dial(t, "jobs", "registry")
+			for _, name := range []string{"Open", "User", "Peer", "PeerStream"} {
+				ctx := authn.WithToken(t.Context(), "not.a.token", w.clk.Now().AddDate(1, 0, 0))
+				_, err := try(ctx, jobs, name)
+				require.True(t, fault.HasCode(err, authn.CodeTokenInvalid), name)
+			}
+		})
+	}
 }
 
 func TestHealthIsOpenToServices(t *testing.T) {
 	t.Parallel()
-	worlds(t, func(t *testing.T, w *world) {
-		w.serve(t, setup{service: "registry", handlers: echo()})
-		for _, service := range []string{"", "registry"} {
-			got, err := healthv1.NewHealthClient(w.dial(t, "ingest", "registry")).Check(t.Context(), &healthv1.HealthCheckRequest{Service: service})
-			require.NoError(t, err)
-			require.Equal(t, healthv1.HealthCheckResponse_SERVING, got.GetStatus())
-		}
-	})
+	for kind, open := range worlds() {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			w := open(t)
+			w.serve(t, setup{service: "registry", handlers: echo()})
+			for _, service := range []string{"", "registry"} {
+				got, err := healthv1.NewHealthClient(w.dial(t, "ingest", "registry")).Check(t.Context(), &healthv1.HealthCheckRequest{Service: service})
+				require.NoError(t, err)
+				require.Equal(t, healthv1.HealthCheckResponse_SERVING, got.GetStatus())
+			}
+		})
+	}
 }
 
 func TestReflectionIsOff(t *testing.T) {
 	t.Parallel()
-	worlds(t, func(t *testing.T, w *world) {
-		w.serve(t, setup{service: "registry", handlers: echo()})
-		for _, m := range []string{"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", "/signalbox.rpctest.v1.TestService/Nope"} {
-			err := w.dial(t, "jobs", "registry").Invoke(t.Context(), m, ping(), ping())
-			require.Equal(t, codes.Unimplemented, status.Code(err))
-		}
-	})
+	for kind, open := range worlds() {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			w := open(t)
+			w.serve(t, setup{service: "registry", handlers: echo()})
+			for _, m := range []string{"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", "/signalbox.rpctest.v1.TestService/Nope"} {
+				err := w.dial(t, "jobs", "registry").Invoke(t.Context(), m, ping(), ping())
+				require.Equal(t, codes.Unimplemented, status.Code(err))
+			}
+		})
+	}
 }

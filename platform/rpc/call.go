@@ -23,9 +23,7 @@ import (
 const CodeDraining = "draining"
 
 // errDraining is the cause of a stream's context when its server stops.
-type errDraining struct{}
-
-func (errDraining) Error() string { return "the server is stopping" }
+var errDraining = errors.New("the server is stopping")
 
 // call is one call on its way through the server.
 type call struct {
@@ -36,8 +34,9 @@ type call struct {
 	panicAt []byte
 }
 
-func (s *Server) begin(ctx context.Context, method string) *call {
-	return &call{s: s, ctx: obs.WithRequestID(ctx, s.requestID(ctx)), method: method, started: s.options.Clock.Now()}
+func (s *Server) begin(ctx context.Context, method string) (context.Context, *call) {
+	ctx = obs.WithRequestID(ctx, s.requestID(ctx))
+	return ctx, &call{s: s, ctx: ctx, method: method, started: s.options.Clock.Now()}
 }
 
 // requestID is the id that came with the call, if it is fit for logs and headers.
@@ -59,31 +58,33 @@ func fit(id string) bool {
 }
 
 func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (resp any, err error) {
-	c := s.begin(ctx, info.FullMethod)
+	ctx, c := s.begin(ctx, info.FullMethod)
 	defer func() { err = c.end(recover(), err) }()
-	var cancel context.CancelFunc
-	c.ctx, cancel = withDeadline(c.ctx)
+	ctx, cancel := withDeadline(ctx)
 	defer cancel()
-	if c.ctx, err = s.admit(c.ctx, c.method); err != nil {
+	ctx, err = s.admit(ctx, c.method)
+	c.ctx = ctx
+	if err != nil {
 		return nil, err
 	}
 	if err = validate(req); err != nil {
 		return nil, err
 	}
-	return handle(c.ctx, req)
+	return handle(ctx, req)
 }
 
 func (s *Server) stream(srv any, raw grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) (err error) {
-	c := s.begin(raw.Context(), info.FullMethod)
+	ctx, c := s.begin(raw.Context(), info.FullMethod)
 	defer func() { err = c.end(recover(), err) }()
-	ctx, cancel := context.WithCancelCause(c.ctx)
-	c.ctx = ctx
+	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(s.drain, func() { cancel(errDraining{}) })()
-	if c.ctx, err = s.admit(c.ctx, c.method); err != nil {
+	defer context.AfterFunc(s.drain, func() { cancel(errDraining) })()
+	ctx, err = s.admit(ctx, c.method)
+	c.ctx = ctx
+	if err != nil {
 		return err
 	}
-	return handle(srv, &serverStream{raw, c.ctx})
+	return handle(srv, &serverStream{raw, ctx})
 }
 
 // serverStream carries the call's context and validates what comes in. A receive ends when the
@@ -148,7 +149,7 @@ func (c *call) judge(err error) *fault.Error {
 		err = c.s.options.Classify(err)
 	}
 	f := fault.From(err)
-	if f.Code == fault.CodeCanceled && errors.Is(context.Cause(c.ctx), errDraining{}) {
+	if f.Code == fault.CodeCanceled && errors.Is(context.Cause(c.ctx), errDraining) {
 		return fault.New(fault.Unavailable, CodeDraining, "the server is stopping").Wrap(err)
 	}
 	return f

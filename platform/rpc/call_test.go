@@ -40,79 +40,91 @@ func TestTypedErrorsCrossTwoHops(t *testing.T) {
 	sent := fault.InvalidFields(fault.Field{
 		Loc: []any{"spec", "pools", 2}, Msg: "too small", Type: fault.TypeGreaterThanEqual,
 	}).WithCode("schema").WithRetryAfter(1500 * time.Millisecond)
-	worlds(t, func(t *testing.T, w *world) {
-		last := w.serve(t, setup{service: "registry", handlers: failing(func(context.Context) error {
-			return fmt.Errorf("select from secret_table: %w", sent.Wrap(errors.New("10.0.0.7")))
-		})})
-		onward := w.dial(t, "jobs", "registry")
-		w.serve(t, setup{service: "jobs", handlers: &handlers{
-			unary: func(ctx context.Context, name string, in *dynamicpb.Message) (*dynamicpb.Message, error) {
-				if _, err := invoke(ctx, onward, name, in); err != nil {
-					return nil, fmt.Errorf("ask registry: %w", err)
-				}
-				return in, nil
-			},
-			stream: func(name string, s grpc.ServerStream) error {
-				if _, err := try(s.Context(), onward, name); err != nil {
-					return fmt.Errorf("ask registry: %w", err)
-				}
-				return nil
-			},
-		}})
-		first := w.dial(t, "gateway", "jobs")
-		for _, name := range bothForms() {
-			_, err := try(t.Context(), first, name)
-			var got *fault.Error
-			require.ErrorAs(t, err, &got, name)
-			require.Empty(t, cmp.Diff(sent, got, cmpopts.IgnoreUnexported(fault.Error{})), name)
-			require.NotContains(t, err.Error(), "secret_table")
-			require.NotContains(t, err.Error(), "10.0.0.7")
-		}
-		require.Contains(t, last.logs.text(), "secret_table", "the log keeps the whole chain")
-		require.Contains(t, last.logs.text(), "10.0.0.7")
-	})
+	for kind, open := range worlds() {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			w := open(t)
+			last := w.serve(t, setup{service: "registry", handlers: failing(func(context.Context) error {
+				return fmt.Errorf("select from secret_table: %w", sent.Wrap(errors.New("10.0.0.7")))
+			})})
+			onward := w.dial(t, "jobs", "registry")
+			w.serve(t, setup{service: "jobs", handlers: &handlers{
+				unary: func(ctx context.Context, name string, in *dynamicpb.Message) (*dynamicpb.Message, error) {
+					if _, err := invoke(ctx, onward, name, in); err != nil {
+						return nil, fmt.Errorf("ask registry: %w", err)
+					}
+					return in, nil
+				},
+				stream: func(name string, s grpc.ServerStream) error {
+					if _, err := try(s.Context(), onward, name); err != nil {
+						return fmt.Errorf("ask registry: %w", err)
+					}
+					return nil
+				},
+			}})
+			first := w.dial(t, "gateway", "jobs")
+			for _, name := range bothForms() {
+				_, err := try(t.Context(), first, name)
+				var got *fault.Error
+				require.ErrorAs(t, err, &got, name)
+				require.Empty(t, cmp.Diff(sent, got, cmpopts.IgnoreUnexported(fault.Error{})), name)
+				require.NotContains(t, err.Error(), "secret_table")
+				require.NotContains(t, err.Error(), "10.0.0.7")
+			}
+			require.Contains(t, last.logs.text(), "secret_table", "the log keeps the whole chain")
+			require.Contains(t, last.logs.text(), "10.0.0.7")
+		})
+	}
 }
 
 func TestEveryKindOfErrorArrives(t *testing.T) {
 	t.Parallel()
-	worlds(t, func(t *testing.T, w *world) {
-		kinds := make(chan fault.Kind, 1)
-		w.serve(t, setup{service: "registry", handlers: failing(func(context.Context) error {
-			return fault.New(<-kinds, "c", "a sentence")
-		})})
-		cc := w.dial(t, "jobs", "registry")
-		for _, kind := range fault.Kinds() {
-			for _, name := range bothForms() {
-				kinds <- kind
-				_, err := try(t.Context(), cc, name)
-				require.Equal(t, kind, fault.From(err).Kind, name)
-				require.Equal(t, "c", fault.From(err).Code)
+	for kind, open := range worlds() {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			w := open(t)
+			kinds := make(chan fault.Kind, 1)
+			w.serve(t, setup{service: "registry", handlers: failing(func(context.Context) error {
+				return fault.New(<-kinds, "c", "a sentence")
+			})})
+			cc := w.dial(t, "jobs", "registry")
+			for _, kind := range fault.Kinds() {
+				for _, name := range bothForms() {
+					kinds <- kind
+					_, err := try(t.Context(), cc, name)
+					require.Equal(t, kind, fault.From(err).Kind, name)
+					require.Equal(t, "c", fault.From(err).Code)
+				}
 			}
-		}
-	})
+		})
+	}
 }
 
 func TestOtherErrorsAreNeutralAndLoggedOnce(t *testing.T) {
 	t.Parallel()
-	worlds(t, func(t *testing.T, w *world) {
-		r := w.serve(t, setup{service: "registry", handlers: failing(func(context.Context) error {
-			return errors.New("password=hunter2")
-		})})
-		cc := w.dial(t, "jobs", "registry")
-		for _, name := range bothForms() {
-			_, err := try(t.Context(), cc, name)
-			require.Equal(t, codes.Internal, status.Code(err))
-			require.NotContains(t, err.Error(), "hunter2")
-		}
-		require.NoError(t, r.stop())
-		lines := r.logs.lines(t)
-		require.Len(t, lines, 2)
-		for _, line := range lines {
-			require.Equal(t, "ERROR", line["level"])
-			require.Equal(t, "password=hunter2", line["error"])
-			require.Equal(t, "internal", line["kind"])
-		}
-	})
+	for kind, open := range worlds() {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			w := open(t)
+			r := w.serve(t, setup{service: "registry", handlers: failing(func(context.Context) error {
+				return errors.New("password=hunter2")
+			})})
+			cc := w.dial(t, "jobs", "registry")
+			for _, name := range bothForms() {
+				_, err := try(t.Context(), cc, name)
+				require.Equal(t, codes.Internal, status.Code(err))
+				require.NotContains(t, err.Error(), "hunter2")
+			}
+			require.NoError(t, r.stop())
+			lines := r.logs.lines(t)
+			require.Len(t, lines, 2)
+			for _, line := range lines {
+				require.Equal(t, "ERROR", line["level"])
+				require.Equal(t, "password=hunter2", line["error"])
+				require.Equal(t, "internal", line["kind"])
+			}
+		})
+	}
 }
 
 func TestTheClassifierIsAskedForUntypedErrorsOnly(t *testing.T) {
@@ -124,168 +136,192 @@ func TestTheClassifierIsAskedForUntypedErrorsOnly(t *testing.T) {
 		}
 		return err
 	}
-	worlds(t, func(t *testing.T, w *world) {
-		answers := make(chan error, 1)
-		w.serve(t, setup{
-			service: "registry", handlers: failing(func(context.Context) error { return <-answers }),
-			change: func(o *rpc.ServerOptions) { o.Classify = classify },
+	for kind, open := range worlds() {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			w := open(t)
+			answers := make(chan error, 1)
+			w.serve(t, setup{
+				service: "registry", handlers: failing(func(context.Context) error { return <-answers }),
+				change: func(o *rpc.ServerOptions) { o.Classify = classify },
+			})
+			cc := w.dial(t, "jobs", "registry")
+			for _, c := range []struct {
+				err  error
+				kind fault.Kind
+			}{
+				{fmt.Errorf("insert: %w", errTaken), fault.Conflict},
+				{errors.New("other"), fault.Internal},
+				{fault.New(fault.Absent, "", "gone").Wrap(errTaken), fault.Absent},
+			} {
+				answers <- c.err
+				_, err := try(t.Context(), cc, "PeerOnce")
+				require.Equal(t, c.kind, fault.From(err).Kind)
+			}
 		})
-		cc := w.dial(t, "jobs", "registry")
-		for _, c := range []struct {
-			err  error
-			kind fault.Kind
-		}{
-			{fmt.Errorf("insert: %w", errTaken), fault.Conflict},
-			{errors.New("other"), fault.Internal},
-			{fault.New(fault.Absent, "", "gone").Wrap(errTaken), fault.Absent},
-		} {
-			answers <- c.err
-			_, err := try(t.Context(), cc, "PeerOnce")
-			require.Equal(t, c.kind, fault.From(err).Kind)
-		}
-	})
+	}
 }
 
 func TestPanicsAreInternalAndLoggedOnceWithTheirStack(t *testing.T) {
 	t.Parallel()
-	worlds(t, func(t *testing.T, w *world) {
-		r := w.serve(t, setup{service: "registry", handlers: failing(func(context.Context) error { panic("kaboom") })})
-		cc := w.dial(t, "jobs", "registry")
-		for _, name := range bothForms() {
-			_, err := try(t.Context(), cc, name)
-			require.Equal(t, fault.Internal, fault.From(err).Kind)
-			require.NotContains(t, err.Error(), "kaboom")
-		}
-		require.NoError(t, r.stop())
-		lines := r.logs.lines(t)
-		require.Len(t, lines, 2, "one line a call, the stack in it")
-		for _, line := range lines {
-			require.Contains(t, line["error"], "kaboom")
-			require.Contains(t, line["stack"], "call_test.go")
-		}
-	})
+	for kind, open := range worlds() {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			w := open(t)
+			r := w.serve(t, setup{service: "registry", handlers: failing(func(context.Context) error { panic("kaboom") })})
+			cc := w.dial(t, "jobs", "registry")
+			for _, name := range bothForms() {
+				_, err := try(t.Context(), cc, name)
+				require.Equal(t, fault.Internal, fault.From(err).Kind)
+				require.NotContains(t, err.Error(), "kaboom")
+			}
+			require.NoError(t, r.stop())
+			lines := r.logs.lines(t)
+			require.Len(t, lines, 2, "one line a call, the stack in it")
+			for _, line := range lines {
+				require.Contains(t, line["error"], "kaboom")
+				require.Contains(t, line["stack"], "call_test.go")
+			}
+		})
+	}
 }
 
 func TestDeadlines(t *testing.T) {
 	t.Parallel()
-	worlds(t, func(t *testing.T, w *world) {
-		left := make(chan time.Duration, 1)
-		w.serve(t, setup{service: "registry", handlers: failing(func(ctx context.Context) error {
-			at, ok := ctx.Deadline()
-			if !ok {
-				left <- 0
-				return nil
-			}
-			left <- time.Until(at)
-			if time.Until(at) < time.Second {
-				<-ctx.Done()
-				return ctx.Err()
-			}
-			return fault.New(fault.Absent, "", "x")
-		})})
-		cc := w.dial(t, "jobs", "registry")
-		_, err := try(t.Context(), cc, "PeerOnce")
-		require.Equal(t, fault.Absent, fault.From(err).Kind)
-		require.InDelta(t, rpc.DefaultDeadline, <-left, float64(3*time.Second))
+	for kind, open := range worlds() {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			w := open(t)
+			left := make(chan time.Duration, 1)
+			w.serve(t, setup{service: "registry", handlers: failing(func(ctx context.Context) error {
+				at, ok := ctx.Deadline()
+				if !ok {
+					left <- 0
+					return nil
+				}
+				left <- time.Until(at)
+				if time.Until(at) < time.Second {
+					<-ctx.Done()
+					return ctx.Err()
+				}
+				return fault.New(fault.Absent, "", "x")
+			})})
+			cc := w.dial(t, "jobs", "registry")
+			_, err := try(t.Context(), cc, "PeerOnce")
+			require.Equal(t, fault.Absent, fault.From(err).Kind)
+			require.InDelta(t, rpc.DefaultDeadline, <-left, float64(3*time.Second))
 
-		_, err = try(t.Context(), cc, "PeerStream")
-		require.Error(t, err)
-		require.Zero(t, <-left, "a stream lives as long as its caller's context")
+			_, err = try(t.Context(), cc, "PeerStream")
+			require.Error(t, err)
+			require.Zero(t, <-left, "a stream lives as long as its caller's context")
 
-		for _, name := range bothForms() {
-			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-			_, err = try(ctx, cc, name)
-			require.ErrorIs(t, err, context.DeadlineExceeded, name)
-			require.Equal(t, codes.DeadlineExceeded, status.Code(err), name)
-			require.Equal(t, fault.Unavailable, fault.From(err).Kind)
-			require.NotZero(t, <-left)
-			cancel()
-		}
-	})
+			for _, name := range bothForms() {
+				ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+				_, err = try(ctx, cc, name)
+				require.ErrorIs(t, err, context.DeadlineExceeded, name)
+				require.Equal(t, codes.DeadlineExceeded, status.Code(err), name)
+				require.Equal(t, fault.Unavailable, fault.From(err).Kind)
+				require.NotZero(t, <-left)
+				cancel()
+			}
+		})
+	}
 }
 
 func TestCancelReachesTheHandler(t *testing.T) {
 	t.Parallel()
-	worlds(t, func(t *testing.T, w *world) {
-		entered, ended := make(chan struct{}), make(chan error, 1)
-		r := w.serve(t, setup{service: "registry", handlers: failing(func(ctx context.Context) error {
-			entered <- struct{}{}
-			<-ctx.Done()
-			ended <- ctx.Err()
-			return ctx.Err()
-		})})
-		cc := w.dial(t, "jobs", "registry")
-		for _, name := range bothForms() {
-			ctx, cancel := context.WithCancel(t.Context())
-			got := make(chan error, 1)
-			go func() { _, err := try(ctx, cc, name); got <- err }()
-			<-entered
-			cancel()
-			require.ErrorIs(t, <-got, context.Canceled)
-			require.ErrorIs(t, <-ended, context.Canceled)
-		}
-		require.NoError(t, r.stop())
-		for _, line := range r.logs.lines(t) {
-			require.Equal(t, "INFO", line["level"], "a caller who left is no error")
-		}
-	})
+	for kind, open := range worlds() {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			w := open(t)
+			entered, ended := make(chan struct{}), make(chan error, 1)
+			r := w.serve(t, setup{service: "registry", handlers: failing(func(ctx context.Context) error {
+				entered <- struct{}{}
+				<-ctx.Done()
+				ended <- ctx.Err()
+				return ctx.Err()
+			})})
+			cc := w.dial(t, "jobs", "registry")
+			for _, name := range bothForms() {
+				ctx, cancel := context.WithCancel(t.Context())
+				got := make(chan error, 1)
+				go func() { _, err := try(ctx, cc, name); got <- err }()
+				<-entered
+				cancel()
+				require.ErrorIs(t, <-got, context.Canceled)
+				require.ErrorIs(t, <-ended, context.Canceled)
+			}
+			require.NoError(t, r.stop())
+			for _, line := range r.logs.lines(t) {
+				require.Equal(t, "INFO", line["level"], "a caller who left is no error")
+			}
+		})
+	}
 }
 
 func TestOneLineForEachCall(t *testing.T) {
 	t.Parallel()
-	worlds(t, func(t *testing.T, w *world) {
-		r := w.serve(t, setup{service: "registry", handlers: echo()})
-		cc := w.dial(t, "jobs", "registry")
-		_, err := try(w.calledBy(t, person("operator")), cc, "User")
-		require.NoError(t, err)
-		_, err = try(w.calledBy(t, person("operator")), cc, "Admin")
-		require.Error(t, err)
-		_, err = try(t.Context(), cc, "PeerStream")
-		require.NoError(t, err)
-		require.NoError(t, r.stop())
-		lines := r.logs.lines(t)
-		require.Len(t, lines, 3)
-		require.Equal(t, "DEBUG", lines[0]["level"])
-		require.Equal(t, "/"+testService+"/User", lines[0]["method"])
-		require.Equal(t, "jobs", lines[0]["peer"])
-		require.Equal(t, "usr_1", lines[0]["caller"])
-		require.NotContains(t, lines[0], "error")
-		require.Equal(t, "INFO", lines[1]["level"])
-		require.Equal(t, "forbidden", lines[1]["kind"])
-		require.Equal(t, "usr_1", lines[1]["caller"], "a refused caller is known by name")
-		require.Equal(t, "DEBUG", lines[2]["level"])
-	})
+	for kind, open := range worlds() {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			w := open(t)
+			r := w.serve(t, setup{service: "registry", handlers: echo()})
+			cc := w.dial(t, "jobs", "registry")
+			_, err := try(w.calledBy(t, person("operator")), cc, "User")
+			require.NoError(t, err)
+			_, err = try(w.calledBy(t, person("operator")), cc, "Admin")
+			require.Error(t, err)
+			_, err = try(t.Context(), cc, "PeerStream")
+			require.NoError(t, err)
+			require.NoError(t, r.stop())
+			lines := r.logs.lines(t)
+			require.Len(t, lines, 3)
+			require.Equal(t, "DEBUG", lines[0]["level"])
+			require.Equal(t, "/"+testService+"/User", lines[0]["method"])
+			require.Equal(t, "jobs", lines[0]["peer"])
+			require.Equal(t, "usr_1", lines[0]["caller"])
+			require.NotContains(t, lines[0], "error")
+			require.Equal(t, "INFO", lines[1]["level"])
+			require.Equal(t, "forbidden", lines[1]["kind"])
+			require.Equal(t, "usr_1", lines[1]["caller"], "a refused caller is known by name")
+			require.Equal(t, "DEBUG", lines[2]["level"])
+		})
+	}
 }
 
 func TestRequestIDs(t *testing.T) {
 	t.Parallel()
-	worlds(t, func(t *testing.T, w *world) {
-		seen := make(chan string, 1)
-		w.serve(t, setup{service: "registry", handlers: failing(func(ctx context.Context) error {
-			seen <- obs.RequestID(ctx)
-			return nil
-		})})
-		cc := w.dial(t, "jobs", "registry")
-		call := func(id string) string {
-			for _, name := range bothForms() {
-				_, _ = try(obs.WithRequestID(t.Context(), id), cc, name)
-				if got := <-seen; name == "PeerStream" {
-					return got
+	for kind, open := range worlds() {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			w := open(t)
+			seen := make(chan string, 1)
+			w.serve(t, setup{service: "registry", handlers: failing(func(ctx context.Context) error {
+				seen <- obs.RequestID(ctx)
+				return nil
+			})})
+			cc := w.dial(t, "jobs", "registry")
+			call := func(id string) string {
+				for _, name := range bothForms() {
+					_, _ = try(obs.WithRequestID(t.Context(), id), cc, name)
+					if got := <-seen; name == "PeerStream" {
+						return got
+					}
 				}
+				return ""
 			}
-			return ""
-		}
-		require.Equal(t, "req_01ABC.x-y", call("req_01ABC.x-y"))
-		require.Equal(t, "req_made", call(""))
-		require.Equal(t, "req_made", call(strings.Repeat("x", 129)))
-		require.Equal(t, "req_made", call("a b"))
+			require.Equal(t, "req_01ABC.x-y", call("req_01ABC.x-y"))
+			require.Equal(t, "req_made", call(""))
+			require.Equal(t, "req_made", call(strings.Repeat("x", 129)))
+			require.Equal(t, "req_made", call("a b"))
 
-		passed := metadata.AppendToOutgoingContext(obs.WithRequestID(t.Context(), "req_own"), "x-request-id", "req_other")
-		_, _ = try(passed, cc, "PeerOnce")
-		require.Equal(t, "req_own", <-seen)
+			passed := metadata.AppendToOutgoingContext(obs.WithRequestID(t.Context(), "req_own"), "x-request-id", "req_other")
+			_, _ = try(passed, cc, "PeerOnce")
+			require.Equal(t, "req_own", <-seen)
 
-		passed = metadata.AppendToOutgoingContext(t.Context(), "x-request-id", "req_other")
-		_, _ = try(passed, cc, "PeerOnce")
-		require.Equal(t, "req_made", <-seen, "an id comes from the context alone")
-	})
+			passed = metadata.AppendToOutgoingContext(t.Context(), "x-request-id", "req_other")
+			_, _ = try(passed, cc, "PeerOnce")
+			require.Equal(t, "req_made", <-seen, "an id comes from the context alone")
+		})
+	}
 }

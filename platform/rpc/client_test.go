@@ -22,48 +22,56 @@ import (
 
 func TestTheCallerIsForwardedOverAHop(t *testing.T) {
 	t.Parallel()
-	worlds(t, func(t *testing.T, w *world) {
-		w.serve(t, setup{service: "registry", handlers: echo()})
-		onward := w.dial(t, "jobs", "registry")
-		w.serve(t, setup{service: "jobs", handlers: &handlers{
-			unary: func(ctx context.Context, name string, in *dynamicpb.Message) (*dynamicpb.Message, error) {
-				if name == "PeerOnce" { // work that goes on by itself
-					ctx = authn.Background(ctx)
-				}
-				return invoke(ctx, onward, "Peer", in)
-			},
-			stream: func(_ string, s grpc.ServerStream) error {
-				out, err := invoke(s.Context(), onward, "User", ping())
-				if err != nil {
-					return err
-				}
-				return s.SendMsg(out)
-			},
-		}})
-		first := w.dial(t, "gateway", "jobs")
-		ctx := w.calledBy(t, person("operator"))
-		for name, want := range map[string]string{
-			"User": "jobs|user|usr_1", "PeerOnce": "jobs|service|jobs", "UserStream": "jobs|user|usr_1",
-		} {
-			got, err := try(ctx, first, name)
-			require.NoError(t, err, name)
-			require.Equal(t, want, got, name)
-		}
-	})
+	for kind, open := range worlds() {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			w := open(t)
+			w.serve(t, setup{service: "registry", handlers: echo()})
+			onward := w.dial(t, "jobs", "registry")
+			w.serve(t, setup{service: "jobs", handlers: &handlers{
+				unary: func(ctx context.Context, name string, in *dynamicpb.Message) (*dynamicpb.Message, error) {
+					if name == "PeerOnce" { // work that goes on by itself
+						ctx = authn.Background(ctx)
+					}
+					return invoke(ctx, onward, "Peer", in)
+				},
+				stream: func(_ string, s grpc.ServerStream) error {
+					out, err := invoke(s.Context(), onward, "User", ping())
+					if err != nil {
+						return err
+					}
+					return s.SendMsg(out)
+				},
+			}})
+			first := w.dial(t, "gateway", "jobs")
+			ctx := w.calledBy(t, person("operator"))
+			for name, want := range map[string]string{
+				"User": "jobs|user|usr_1", "PeerOnce": "jobs|service|jobs", "UserStream": "jobs|user|usr_1",
+			} {
+				got, err := try(ctx, first, name)
+				require.NoError(t, err, name)
+				require.Equal(t, want, got, name)
+			}
+		})
+	}
 }
 
 func TestAnExpiredTokenIsNotForwarded(t *testing.T) {
 	t.Parallel()
-	worlds(t, func(t *testing.T, w *world) {
-		w.serve(t, setup{service: "registry", handlers: echo()})
-		cc := w.dial(t, "jobs", "registry")
-		token, _, err := w.signer.Sign(person("operator"))
-		require.NoError(t, err)
-		ctx := authn.WithToken(t.Context(), token, w.clk.Now())
-		got, err := try(ctx, cc, "Peer")
-		require.NoError(t, err, "a long stream goes on as the service")
-		require.Equal(t, "jobs|service|jobs", got)
-	})
+	for kind, open := range worlds() {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			w := open(t)
+			w.serve(t, setup{service: "registry", handlers: echo()})
+			cc := w.dial(t, "jobs", "registry")
+			token, _, err := w.signer.Sign(person("operator"))
+			require.NoError(t, err)
+			ctx := authn.WithToken(t.Context(), token, w.clk.Now())
+			got, err := try(ctx, cc, "Peer")
+			require.NoError(t, err, "a long stream goes on as the service")
+			require.Equal(t, "jobs|service|jobs", got)
+		})
+	}
 }
 
 func TestMessagesOverTheLimit(t *testing.T) {
@@ -73,35 +81,43 @@ func TestMessagesOverTheLimit(t *testing.T) {
 		m.Set(pingType().Fields().ByName("payload"), protoreflect.ValueOfBytes(make([]byte, n)))
 		return m
 	}
-	worlds(t, func(t *testing.T, w *world) {
-		w.serve(t, setup{service: "registry", handlers: &handlers{
-			unary: func(_ context.Context, _ string, in *dynamicpb.Message) (*dynamicpb.Message, error) {
-				if textOf(in) == "big" {
-					return payload(rpc.MaxMessage + 1), nil
-				}
-				return in, nil
-			},
-		}})
-		cc := w.dial(t, "jobs", "registry")
-		_, err := invoke(t.Context(), cc, "PeerOnce", payload(rpc.MaxMessage-100))
-		require.NoError(t, err)
-		_, err = invoke(t.Context(), cc, "PeerOnce", payload(rpc.MaxMessage+1))
-		require.Equal(t, fault.TooLarge, fault.From(err).Kind)
-		_, err = invoke(t.Context(), cc, "PeerOnce", pingText("big"))
-		require.Equal(t, fault.TooLarge, fault.From(err).Kind)
-	})
+	for kind, open := range worlds() {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			w := open(t)
+			w.serve(t, setup{service: "registry", handlers: &handlers{
+				unary: func(_ context.Context, _ string, in *dynamicpb.Message) (*dynamicpb.Message, error) {
+					if textOf(in) == "big" {
+						return payload(rpc.MaxMessage + 1), nil
+					}
+					return in, nil
+				},
+			}})
+			cc := w.dial(t, "jobs", "registry")
+			_, err := invoke(t.Context(), cc, "PeerOnce", payload(rpc.MaxMessage-100))
+			require.NoError(t, err)
+			_, err = invoke(t.Context(), cc, "PeerOnce", payload(rpc.MaxMessage+1))
+			require.Equal(t, fault.TooLarge, fault.From(err).Kind)
+			_, err = invoke(t.Context(), cc, "PeerOnce", pingText("big"))
+			require.Equal(t, fault.TooLarge, fault.From(err).Kind)
+		})
+	}
 }
 
 func TestALargeCallerTokenPasses(t *testing.T) {
 	t.Parallel()
-	worlds(t, func(t *testing.T, w *world) {
-		w.serve(t, setup{service: "registry", handlers: echo()})
-		c := person("operator")
-		c.Username = strings.Repeat("x", 40<<10)
-		got, err := try(w.calledBy(t, c), w.dial(t, "jobs", "registry"), "User")
-		require.NoError(t, err)
-		require.Equal(t, "jobs|user|usr_1", got)
-	})
+	for kind, open := range worlds() {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			w := open(t)
+			w.serve(t, setup{service: "registry", handlers: echo()})
+			c := person("operator")
+			c.Username = strings.Repeat("x", 40<<10)
+			got, err := try(w.calledBy(t, c), w.dial(t, "jobs", "registry"), "User")
+			require.NoError(t, err)
+			require.Equal(t, "jobs|user|usr_1", got)
+		})
+	}
 }
 
 // flaky fails without an answer of ours, as a connection that breaks does, until the third try.
@@ -116,17 +132,21 @@ func flaky(tries *atomic.Int32, answer error) *handlers {
 
 func TestAnAnswerIsNotAskedForAgain(t *testing.T) {
 	t.Parallel()
-	worlds(t, func(t *testing.T, w *world) {
-		var tries atomic.Int32
-		w.serve(t, setup{service: "registry", handlers: flaky(&tries, fault.New(fault.Unavailable, "maintenance", "closed"))})
-		cc := w.dial(t, "jobs", "registry")
-		for _, name := range []string{"Peer", "PeerOnce"} {
-			tries.Store(0)
-			_, err := try(t.Context(), cc, name)
-			require.True(t, fault.HasCode(err, "maintenance"))
-			require.EqualValues(t, 1, tries.Load(), "%s: what a service decided is not repeated", name)
-		}
-	})
+	for kind, open := range worlds() {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			w := open(t)
+			var tries atomic.Int32
+			w.serve(t, setup{service: "registry", handlers: flaky(&tries, fault.New(fault.Unavailable, "maintenance", "closed"))})
+			cc := w.dial(t, "jobs", "registry")
+			for _, name := range []string{"Peer", "PeerOnce"} {
+				tries.Store(0)
+				_, err := try(t.Context(), cc, name)
+				require.True(t, fault.HasCode(err, "maintenance"))
+				require.EqualValues(t, 1, tries.Load(), "%s: what a service decided is not repeated", name)
+			}
+		})
+	}
 }
 
 // bareService answers without our interceptors.
@@ -162,48 +182,60 @@ func TestOnlyIdempotentMethodsAreRepeatedWhenNobodyAnswered(t *testing.T) {
 
 func TestTheClientItselfSetsADeadline(t *testing.T) {
 	t.Parallel()
-	worlds(t, func(t *testing.T, w *world) {
-		left := make(chan time.Duration, 1)
-		bareService(t, w, failing(func(ctx context.Context) error {
-			at, _ := ctx.Deadline()
-			left <- time.Until(at)
-			return nil
-		}))
-		_, err := try(t.Context(), w.dial(t, "jobs", "registry"), "PeerOnce")
-		require.NoError(t, err)
-		require.InDelta(t, rpc.DefaultDeadline, <-left, float64(3*time.Second))
-	})
+	for kind, open := range worlds() {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			w := open(t)
+			left := make(chan time.Duration, 1)
+			bareService(t, w, failing(func(ctx context.Context) error {
+				at, _ := ctx.Deadline()
+				left <- time.Until(at)
+				return nil
+			}))
+			_, err := try(t.Context(), w.dial(t, "jobs", "registry"), "PeerOnce")
+			require.NoError(t, err)
+			require.InDelta(t, rpc.DefaultDeadline, <-left, float64(3*time.Second))
+		})
+	}
 }
 
 func TestNobodyListens(t *testing.T) {
 	t.Parallel()
-	worlds(t, func(t *testing.T, w *world) {
-		cc := w.dial(t, "jobs", "registry")
-		for _, name := range []string{"Peer", "PeerOnce", "PeerStream"} {
-			started := time.Now()
-			_, err := try(t.Context(), cc, name)
-			require.True(t, fault.Is(err, fault.Unavailable), name)
-			require.NotContains(t, fault.From(err).Text(), "127.0.0.1", "where a service is, is not for users")
-			require.Less(t, time.Since(started), 8*time.Second)
-		}
-	})
+	for kind, open := range worlds() {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			w := open(t)
+			cc := w.dial(t, "jobs", "registry")
+			for _, name := range []string{"Peer", "PeerOnce", "PeerStream"} {
+				started := time.Now()
+				_, err := try(t.Context(), cc, name)
+				require.True(t, fault.Is(err, fault.Unavailable), name)
+				require.NotContains(t, fault.From(err).Text(), "127.0.0.1", "where a service is, is not for users")
+				require.Less(t, time.Since(started), 8*time.Second)
+			}
+		})
+	}
 }
 
 func TestStreamsEndWithEOF(t *testing.T) {
 	t.Parallel()
-	worlds(t, func(t *testing.T, w *world) {
-		w.serve(t, setup{service: "registry", handlers: echo()})
-		s, err := openStream(t.Context(), w.dial(t, "jobs", "registry"), "PeerStream")
-		require.NoError(t, err)
-		for range 3 {
-			require.NoError(t, s.SendMsg(ping()))
-			require.NoError(t, s.RecvMsg(ping()))
-		}
-		_, err = s.Header()
-		require.NoError(t, err)
-		require.NoError(t, s.CloseSend())
-		require.Equal(t, io.EOF, s.RecvMsg(ping()))
-	})
+	for kind, open := range worlds() {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			w := open(t)
+			w.serve(t, setup{service: "registry", handlers: echo()})
+			s, err := openStream(t.Context(), w.dial(t, "jobs", "registry"), "PeerStream")
+			require.NoError(t, err)
+			for range 3 {
+				require.NoError(t, s.SendMsg(ping()))
+				require.NoError(t, s.RecvMsg(ping()))
+			}
+			_, err = s.Header()
+			require.NoError(t, err)
+			require.NoError(t, s.CloseSend())
+			require.Equal(t, io.EOF, s.RecvMsg(ping()))
+		})
+	}
 }
 
 func TestClientsNeedAClock(t *testing.T) {

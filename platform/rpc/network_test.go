@@ -24,32 +24,44 @@ import (
 
 func TestNobodyListensAsAnother(t *testing.T) {
 	t.Parallel()
-	worlds(t, func(t *testing.T, w *world) {
-		_, err := w.as(t, "jobs").Listen("auth")
-		require.ErrorContains(t, err, "jobs cannot listen as auth")
-		_, err = w.as(t, "node/nod_1").ListenAgents("jobs")
-		require.ErrorContains(t, err, "node/nod_1 cannot listen as jobs")
-	})
+	for kind, open := range worlds() {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			w := open(t)
+			_, err := w.as(t, "jobs").Listen("auth")
+			require.ErrorContains(t, err, "jobs cannot listen as auth")
+			_, err = w.as(t, "node/nod_1").ListenAgents("jobs")
+			require.ErrorContains(t, err, "node/nod_1 cannot listen as jobs")
+		})
+	}
 }
 
 func TestAnAddressInUseIsNamed(t *testing.T) {
 	t.Parallel()
-	worlds(t, func(t *testing.T, w *world) {
-		l := listen(t, w.as(t, "jobs").Listen, "jobs")
-		_, err := w.as(t, "jobs").Listen("jobs")
-		require.ErrorContains(t, err, "jobs")
-		require.NoError(t, l.Close())
-		l = listen(t, w.as(t, "jobs").Listen, "jobs")
-		require.NoError(t, l.Close())
-	})
+	for kind, open := range worlds() {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			w := open(t)
+			l := listen(t, w.as(t, "jobs").Listen, "jobs")
+			_, err := w.as(t, "jobs").Listen("jobs")
+			require.ErrorContains(t, err, "jobs")
+			require.NoError(t, l.Close())
+			l = listen(t, w.as(t, "jobs").Listen, "jobs")
+			require.NoError(t, l.Close())
+		})
+	}
 }
 
 func TestDialUnknownService(t *testing.T) {
 	t.Parallel()
-	worlds(t, func(t *testing.T, w *world) {
-		_, err := w.as(t, "jobs").Dial("no such")
-		require.Error(t, err)
-	})
+	for kind, open := range worlds() {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			w := open(t)
+			_, err := w.as(t, "jobs").Dial("no such")
+			require.Error(t, err)
+		})
+	}
 }
 
 func TestPeerOutsideOfACallIsEmpty(t *testing.T) {

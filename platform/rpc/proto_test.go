@@ -48,8 +48,8 @@ func method(name string, a *optionsv1.Access, stream bool, level descriptorpb.Me
 		proto.SetExtension(o, optionsv1.E_Access, a)
 	}
 	return &descriptorpb.MethodDescriptorProto{
-		Name: &name, InputType: proto.String(".signalbox.rpctest.v1.Ping"), OutputType: proto.String(".signalbox.rpctest.v1.Ping"),
-		ClientStreaming: proto.Bool(stream), ServerStreaming: proto.Bool(stream), Options: o,
+		Name: &name, InputType: new(".signalbox.rpctest.v1.Ping"), OutputType: new(".signalbox.rpctest.v1.Ping"),
+		ClientStreaming: new(stream), ServerStreaming: new(stream), Options: o,
 	}
 }
 
@@ -109,23 +109,23 @@ func testFile() *descriptorpb.FileDescriptorProto {
 		GreaterThan: &validate.Int32Rules_Gte{Gte: 0}, LessThan: &validate.Int32Rules_Lte{Lte: 500},
 	}}})
 	secret := proto.Clone(size).(*descriptorpb.FieldOptions)
-	secret.DebugRedact = proto.Bool(true)
+	secret.DebugRedact = new(true)
 	field := func(name string, n int32, typ descriptorpb.FieldDescriptorProto_Type, o *descriptorpb.FieldOptions) *descriptorpb.FieldDescriptorProto {
 		return &descriptorpb.FieldDescriptorProto{
 			Name: &name, Number: &n, Type: &typ, Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum(), Options: o,
 		}
 	}
 	nested := field("nested", 5, descriptorpb.FieldDescriptorProto_TYPE_MESSAGE, nil)
-	nested.Label, nested.TypeName = descriptorpb.FieldDescriptorProto_LABEL_REPEATED.Enum(), proto.String(".signalbox.rpctest.v1.Ping")
-	bad := &descriptorpb.ServiceDescriptorProto{Name: proto.String("BadService")}
+	nested.Label, nested.TypeName = descriptorpb.FieldDescriptorProto_LABEL_REPEATED.Enum(), new(".signalbox.rpctest.v1.Ping")
+	bad := &descriptorpb.ServiceDescriptorProto{Name: new("BadService")}
 	for name, a := range badMethods() {
 		bad.Method = append(bad.Method, method(name, a, false, once))
 	}
 	return &descriptorpb.FileDescriptorProto{
-		Name: proto.String("signalbox/rpctest/v1/test.proto"), Package: proto.String("signalbox.rpctest.v1"), Syntax: proto.String("proto3"),
+		Name: new("signalbox/rpctest/v1/test.proto"), Package: new("signalbox.rpctest.v1"), Syntax: new("proto3"),
 		Dependency: []string{"buf/validate/validate.proto", "signalbox/options/v1/options.proto"},
 		MessageType: []*descriptorpb.DescriptorProto{{
-			Name: proto.String("Ping"),
+			Name: new("Ping"),
 			Field: []*descriptorpb.FieldDescriptorProto{
 				field("text", 1, descriptorpb.FieldDescriptorProto_TYPE_STRING, text),
 				field("size", 2, descriptorpb.FieldDescriptorProto_TYPE_INT32, size),
@@ -134,7 +134,7 @@ func testFile() *descriptorpb.FileDescriptorProto {
 				nested,
 			},
 		}},
-		Service: []*descriptorpb.ServiceDescriptorProto{{Name: proto.String("TestService"), Method: methods()}, bad},
+		Service: []*descriptorpb.ServiceDescriptorProto{{Name: new("TestService"), Method: methods()}, bad},
 	}
 }
 

@@ -64,95 +64,111 @@ func TestAServerNeedsItsParts(t *testing.T) {
 
 func TestUnaryCallsFinishAndStreamsEndWhenTheServerStops(t *testing.T) {
 	t.Parallel()
-	worlds(t, func(t *testing.T, w *world) {
-		entered, release := make(chan string, 2), make(chan struct{})
-		r := w.serve(t, setup{service: "registry", handlers: &handlers{
-			unary: func(context.Context, string, *dynamicpb.Message) (*dynamicpb.Message, error) {
-				entered <- "unary"
-				<-release
-				return pingText("done"), nil
-			},
-			stream: func(_ string, s grpc.ServerStream) error {
-				entered <- "stream"
-				return s.RecvMsg(ping()) // a handler that only receives must end too
-			},
-		}})
-		cc := w.dial(t, "jobs", "registry")
-		unary, stream, stopped := make(chan error, 1), make(chan error, 1), make(chan error, 1)
-		go func() { _, err := try(t.Context(), cc, "PeerOnce"); unary <- err }()
-		s, err := openStream(t.Context(), cc, "PeerStream")
-		require.NoError(t, err)
-		go func() { stream <- s.RecvMsg(ping()) }()
-		<-entered
-		<-entered
-		go func() { stopped <- r.stop() }()
+	for kind, open := range worlds() {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			w := open(t)
+			entered, release := make(chan string, 2), make(chan struct{})
+			r := w.serve(t, setup{service: "registry", handlers: &handlers{
+				unary: func(context.Context, string, *dynamicpb.Message) (*dynamicpb.Message, error) {
+					entered <- "unary"
+					<-release
+					return pingText("done"), nil
+				},
+				stream: func(_ string, s grpc.ServerStream) error {
+					entered <- "stream"
+					return s.RecvMsg(ping()) // a handler that only receives must end too
+				},
+			}})
+			cc := w.dial(t, "jobs", "registry")
+			unary, stream, stopped := make(chan error, 1), make(chan error, 1), make(chan error, 1)
+			go func() { _, err := try(t.Context(), cc, "PeerOnce"); unary <- err }()
+			s, err := openStream(t.Context(), cc, "PeerStream")
+			require.NoError(t, err)
+			go func() { stream <- s.RecvMsg(ping()) }()
+			<-entered
+			<-entered
+			go func() { stopped <- r.stop() }()
 
-		err = <-stream
-		require.True(t, fault.HasCode(err, rpc.CodeDraining), "%v", err)
-		require.True(t, fault.Is(err, fault.Unavailable))
-		select {
-		case err := <-stopped:
-			require.Fail(t, "stopped before the call was done", "%v", err)
-		default:
-		}
-		close(release)
-		require.NoError(t, <-unary)
-		require.NoError(t, <-stopped)
-		_, err = try(t.Context(), cc, "PeerOnce")
-		require.True(t, fault.Is(err, fault.Unavailable))
-	})
+			err = <-stream
+			require.True(t, fault.HasCode(err, rpc.CodeDraining), "%v", err)
+			require.True(t, fault.Is(err, fault.Unavailable))
+			select {
+			case err := <-stopped:
+				require.Fail(t, "stopped before the call was done", "%v", err)
+			default:
+			}
+			close(release)
+			require.NoError(t, <-unary)
+			require.NoError(t, <-stopped)
+			_, err = try(t.Context(), cc, "PeerOnce")
+			require.True(t, fault.Is(err, fault.Unavailable))
+		})
+	}
 }
 
 func TestACallThatDoesNotFinishIsCut(t *testing.T) {
 	t.Parallel()
-	worlds(t, func(t *testing.T, w *world) {
-		entered := make(chan struct{})
-		r := w.serve(t, setup{
-			service: "registry", change: func(o *rpc.ServerOptions) { o.StopTimeout = 50 * time.Millisecond },
-			handlers: failing(func(ctx context.Context) error {
-				close(entered)
-				<-ctx.Done()
-				return ctx.Err()
-			}),
+	for kind, open := range worlds() {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			w := open(t)
+			entered := make(chan struct{})
+			r := w.serve(t, setup{
+				service: "registry", change: func(o *rpc.ServerOptions) { o.StopTimeout = 50 * time.Millisecond },
+				handlers: failing(func(ctx context.Context) error {
+					close(entered)
+					<-ctx.Done()
+					return ctx.Err()
+				}),
+			})
+			cc := w.dial(t, "jobs", "registry")
+			got := make(chan error, 1)
+			go func() { _, err := try(t.Context(), cc, "PeerOnce"); got <- err }()
+			<-entered
+			require.NoError(t, r.stop())
+			require.Equal(t, codes.Unavailable, status.Code(<-got))
+			require.Contains(t, r.logs.text(), "cuts calls")
 		})
-		cc := w.dial(t, "jobs", "registry")
-		got := make(chan error, 1)
-		go func() { _, err := try(t.Context(), cc, "PeerOnce"); got <- err }()
-		<-entered
-		require.NoError(t, r.stop())
-		require.Equal(t, codes.Unavailable, status.Code(<-got))
-		require.Contains(t, r.logs.text(), "cuts calls")
-	})
+	}
 }
 
 func TestAServiceThatStartsAgainIsFoundAgain(t *testing.T) {
 	t.Parallel()
-	worlds(t, func(t *testing.T, w *world) {
-		first := w.serve(t, setup{service: "registry", handlers: echo()})
-		cc := w.dial(t, "jobs", "registry")
-		_, err := try(t.Context(), cc, "PeerOnce")
-		require.NoError(t, err)
-		require.NoError(t, first.stop())
-		_, err = try(t.Context(), cc, "PeerOnce")
-		require.True(t, fault.Is(err, fault.Unavailable))
-		w.serve(t, setup{service: "registry", handlers: echo()})
-		require.Eventually(t, func() bool {
+	for kind, open := range worlds() {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			w := open(t)
+			first := w.serve(t, setup{service: "registry", handlers: echo()})
+			cc := w.dial(t, "jobs", "registry")
 			_, err := try(t.Context(), cc, "PeerOnce")
-			return err == nil
-		}, 8*time.Second, 20*time.Millisecond)
-	})
+			require.NoError(t, err)
+			require.NoError(t, first.stop())
+			_, err = try(t.Context(), cc, "PeerOnce")
+			require.True(t, fault.Is(err, fault.Unavailable))
+			w.serve(t, setup{service: "registry", handlers: echo()})
+			require.Eventually(t, func() bool {
+				_, err := try(t.Context(), cc, "PeerOnce")
+				return err == nil
+			}, 8*time.Second, 20*time.Millisecond)
+		})
+	}
 }
 
 func TestAServerWithoutAVerifierRefusesCallers(t *testing.T) {
 	t.Parallel()
-	worlds(t, func(t *testing.T, w *world) {
-		w.serve(t, setup{service: "registry", handlers: echo(), change: func(o *rpc.ServerOptions) { o.Verifier = nil }})
-		cc := w.dial(t, "jobs", "registry")
-		_, err := try(w.calledBy(t, person("admin")), cc, "Admin")
-		require.True(t, fault.Is(err, fault.Internal))
-		_, err = try(t.Context(), cc, "Peer")
-		require.NoError(t, err)
-	})
+	for kind, open := range worlds() {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			w := open(t)
+			w.serve(t, setup{service: "registry", handlers: echo(), change: func(o *rpc.ServerOptions) { o.Verifier = nil }})
+			cc := w.dial(t, "jobs", "registry")
+			_, err := try(w.calledBy(t, person("admin")), cc, "Admin")
+			require.True(t, fault.Is(err, fault.Internal))
+			_, err = try(t.Context(), cc, "Peer")
+			require.NoError(t, err)
+		})
+	}
 }
 
 func TestWithoutACertificateNothingAnswers(t *testing.T) {

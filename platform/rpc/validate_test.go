@@ -66,25 +66,29 @@ func TestNestedFieldsAndAllAtOnce(t *testing.T) {
 
 func TestBadMessagesNeverReachAHandler(t *testing.T) {
 	t.Parallel()
-	worlds(t, func(t *testing.T, w *world) {
-		w.serve(t, setup{service: "registry", handlers: echo()})
-		cc := w.dial(t, "jobs", "registry")
-		_, err := invoke(t.Context(), cc, "PeerOnce", pingSize("size", -1))
-		got := fieldsOf(t, err)
-		require.Equal(t, []any{"size"}, got[0].Loc)
-		require.Equal(t, fault.TypeGreaterThanEqual, got[0].Type)
+	for kind, open := range worlds() {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			w := open(t)
+			w.serve(t, setup{service: "registry", handlers: echo()})
+			cc := w.dial(t, "jobs", "registry")
+			_, err := invoke(t.Context(), cc, "PeerOnce", pingSize("size", -1))
+			got := fieldsOf(t, err)
+			require.Equal(t, []any{"size"}, got[0].Loc)
+			require.Equal(t, fault.TypeGreaterThanEqual, got[0].Type)
 
-		s, err := openStream(t.Context(), cc, "PeerStream")
-		require.NoError(t, err)
-		for _, m := range []*dynamicpb.Message{ping(), pingSize("size", -1)} {
-			require.NoError(t, s.SendMsg(m))
-		}
-		require.NoError(t, s.RecvMsg(ping()), "the first message was fine")
-		err = s.RecvMsg(ping())
-		require.NotEqual(t, io.EOF, err)
-		require.Equal(t, []any{"size"}, fieldsOf(t, err)[0].Loc)
+			s, err := openStream(t.Context(), cc, "PeerStream")
+			require.NoError(t, err)
+			for _, m := range []*dynamicpb.Message{ping(), pingSize("size", -1)} {
+				require.NoError(t, s.SendMsg(m))
+			}
+			require.NoError(t, s.RecvMsg(ping()), "the first message was fine")
+			err = s.RecvMsg(ping())
+			require.NotEqual(t, io.EOF, err)
+			require.Equal(t, []any{"size"}, fieldsOf(t, err)[0].Loc)
 
-		_, err = invoke(t.Context(), cc, "User", pingSize("size", -1))
-		require.True(t, fault.Is(err, fault.Unauthenticated), "who may not call learns nothing of the rules")
-	})
+			_, err = invoke(t.Context(), cc, "User", pingSize("size", -1))
+			require.True(t, fault.Is(err, fault.Unauthenticated), "who may not call learns nothing of the rules")
+		})
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -34,10 +35,11 @@ type world struct {
 	as     func(t *testing.T, identity string) rpc.Network
 }
 
-func worlds(t *testing.T, run func(t *testing.T, w *world)) {
-	t.Helper()
-	t.Run("memory", func(t *testing.T) { t.Parallel(); run(t, newWorld(t, memoryNetwork())) })
-	t.Run("tcp", func(t *testing.T) { t.Parallel(); run(t, newWorld(t, tcpNetwork(t))) })
+func worlds() map[string]func(t *testing.T) *world {
+	return map[string]func(t *testing.T) *world{
+		"memory": func(t *testing.T) *world { t.Helper(); return newWorld(t, memoryNetwork()) },
+		"tcp":    func(t *testing.T) *world { t.Helper(); return newWorld(t, tcpNetwork(t)) },
+	}
 }
 
 func newWorld(t *testing.T, as func(t *testing.T, identity string) rpc.Network) *world {
@@ -156,7 +158,7 @@ func (l *logs) lines(t *testing.T) []map[string]any {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var out []map[string]any
-	for _, line := range strings.Split(strings.TrimSpace(l.buf.String()), "\n") {
+	for line := range strings.SplitSeq(strings.TrimSpace(l.buf.String()), "\n") {
 		if line == "" {
 			continue
 		}
@@ -253,7 +255,7 @@ func echo() *handlers {
 			for {
 				m := ping()
 				if err := s.RecvMsg(m); err != nil {
-					if err == io.EOF {
+					if errors.Is(err, io.EOF) {
 						return nil
 					}
 					return err

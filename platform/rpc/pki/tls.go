@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Source gives the identity that holds now.
@@ -68,10 +69,8 @@ func OnlyNodes(name string) error {
 // Only allows the named services.
 func Only(services ...string) func(name string) error {
 	return func(name string) error {
-		for _, s := range services {
-			if s == name {
-				return nil
-			}
+		if slices.Contains(services, name) {
+			return nil
 		}
 		return fmt.Errorf("%s may not connect here", name)
 	}
