@@ -3,6 +3,7 @@ package idem_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -197,4 +198,23 @@ func TestFinishWithoutAClaimIsAnError(t *testing.T) {
 	}))
 	_, _, err = b.post(t.Context(), request("k", "body"))
 	require.ErrorContains(t, err, "without its answer", "a caller that forgot Finish is found out")
+}
+
+func TestTheSweepTakesManyAndSparesTheLiving(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	_, err := b.pool.Exec(t.Context(), `INSERT INTO idempotency (subject, route, key, body_hash, answer, expires_at)
+		SELECT 's', 'r', 'k' || n, '', '', $1::timestamptz + n * interval '1 second' FROM generate_series(1, 2500) n`, b.clock.Now())
+	require.NoError(t, err)
+	b.clock.Advance(2400 * time.Second)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- b.store.Run(ctx, b.pool, slog.New(slog.DiscardHandler)) }()
+	require.Eventually(t, func() bool {
+		var n int
+		require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT count(*) FROM idempotency`).Scan(&n))
+		return n == 100
+	}, time.Minute, 10*time.Millisecond)
+	cancel()
+	require.NoError(t, <-ended)
 }

@@ -161,3 +161,27 @@ func TestMigrateGivesUpWithItsContext(t *testing.T) {
 	cancel()
 	require.Error(t, <-holder)
 }
+
+func TestWhereMigrationsMayLie(t *testing.T) {
+	t.Parallel()
+	flat, nested := files("00001_a.sql", first), files("migrations/00001_a.sql", first)
+	for _, set := range []fstest.MapFS{flat, nested} {
+		db := pgtest.New(t, pgtest.Schema{Name: "jobs", Migrations: set})
+		require.NoError(t, pg.CheckVersion(t.Context(), db.Pool("jobs"), "jobs", set))
+		require.Equal(t, 0, number(t, db.Pool("jobs"), `SELECT count(*) FROM thing`))
+	}
+	one, err := pg.Fingerprint("jobs", flat)
+	require.NoError(t, err)
+	for name, set := range map[string]fstest.MapFS{
+		"another text": files("00001_a.sql", first+" "), "another name": files("00001_b.sql", first), "one more": files("00001_a.sql", first, "00002_b.sql", second), "none": nil,
+	} {
+		other, err := pg.Fingerprint("jobs", set)
+		require.NoError(t, err)
+		require.NotEqual(t, one, other, name)
+	}
+	same, err := pg.Fingerprint("jobs", nested)
+	require.NoError(t, err)
+	require.Equal(t, one, same)
+	pool := pgtest.New(t, pgtest.Schema{Name: "jobs"}).Pool("jobs")
+	require.ErrorContains(t, pg.CheckVersion(t.Context(), pool, "jobs", files("nonumber.sql", first)), "nonumber.sql")
+}

@@ -3,10 +3,13 @@ package pg_test
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/pg"
@@ -75,4 +78,26 @@ func TestOpenClassifiesAServerThatIsAway(t *testing.T) {
 	t.Parallel()
 	_, err := pg.Open(t.Context(), pg.Config{URL: secret.New("postgres://u:p@127.0.0.1:1/x")}, "jobs", quiet())
 	require.True(t, fault.Is(pg.Classify(err), fault.Unavailable), "%v", err)
+}
+
+func TestStatementsAreTraced(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t, pgtest.Schema{Name: "jobs"})
+	spans := tracetest.NewInMemoryExporter()
+	provider := trace.NewTracerProvider(trace.WithSyncer(spans))
+	pool, err := pg.Open(t.Context(), pg.Config{URL: db.URL("jobs"), AllowUnsafe: true, Tracer: provider}, "jobs", quiet())
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	ctx, request := provider.Tracer("test").Start(t.Context(), "request")
+	_, err = pool.Exec(ctx, `SELECT id FROM event WHERE id = $1`, "a secret value")
+	require.NoError(t, err)
+	request.End()
+	found := false
+	for _, span := range spans.GetSpans() {
+		for _, attr := range span.Attributes {
+			found = found || strings.Contains(attr.Value.Emit(), "FROM event")
+			require.NotContains(t, attr.Value.Emit(), "a secret value", "arguments stay out of traces")
+		}
+	}
+	require.True(t, found)
 }
