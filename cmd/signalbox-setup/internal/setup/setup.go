@@ -1,0 +1,132 @@
+// Package setup makes the files that separate services start from. Every step keeps what it finds, so
+// that an interrupted setup is run again, and every secret is readable by its owner only.
+package setup
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+// Setup makes one installation's folder.
+type Setup struct {
+	Dir   string
+	Clock clock.Clock
+}
+
+// Schemas are the services that have a schema.
+func Schemas() []string { return []string{"auth", "jobs", "ingest", "registry", "inference"} }
+
+// Identities are the processes that have a certificate.
+func Identities() []string { return append(Schemas(), "gateway") }
+
+func (s Setup) in(names ...string) string { return filepath.Join(append([]string{s.Dir}, names...)...) }
+
+// Certs makes the authority and the certificates that are missing.
+func (s Setup) Certs() error {
+	now := s.Clock.Now()
+	ca, err := pki.LoadCA(s.in("ca"))
+	if errors.Is(err, os.ErrNotExist) {
+		if ca, err = pki.NewCA(now, pki.DefaultCALife); err == nil {
+			err = ca.Save(s.in("ca"))
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("make the internal CA: %w", err)
+	}
+	if err := pki.WriteFile(s.in("tls", "ca.pem"), ca.CertPEM()); err != nil {
+		return fmt.Errorf("write the CA's certificate: %w", err)
+	}
+	for _, name := range Identities() {
+		if exists(s.in("tls", name+".pem")) && exists(s.in("tls", name+"-key.pem")) {
+			continue
+		}
+		pair, err := ca.IssueService(name, now, pki.DefaultServiceLife)
+		if err != nil {
+			return fmt.Errorf("issue the certificate of %s: %w", name, err)
+		}
+		if err := pair.Save(s.in("tls"), name); err != nil {
+			return fmt.Errorf("write the certificate of %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// signingKeyBytes is the length of the key of signed URLs before it is written as text.
+const signingKeyBytes = 32
+
+// Secrets makes the secrets that are missing.
+func (s Setup) Secrets() error {
+	if err := os.MkdirAll(s.in("secrets"), 0o700); err != nil {
+		return fmt.Errorf("make the folder of secrets: %w", err)
+	}
+	if _, err := secret.LoadOrCreateKeyring(s.in("secrets", "keyring")); err != nil {
+		return fmt.Errorf("make the keyring: %w", err)
+	}
+	for name, size := range map[string]int{"audit-key": ed25519.SeedSize, "blob-key": signingKeyBytes, "database-seed": signingKeyBytes} {
+		if err := s.draw(name, size); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s Setup) draw(name string, size int) error {
+	path := s.in("secrets", name)
+	if exists(path) {
+		return nil
+	}
+	raw := make([]byte, size)
+	if _, err := rand.Read(raw); err != nil {
+		return fmt.Errorf("draw %s: %w", name, err)
+	}
+	if err := pki.WriteFile(path, []byte(base64.StdEncoding.EncodeToString(raw))); err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	return nil
+}
+
+// Database makes the database, its schemas and roles, and writes the URL of each role.
+func (s Setup) Database(ctx context.Context, adminFile, name string) error {
+	raw, err := os.ReadFile(adminFile)
+	if err != nil {
+		return fmt.Errorf("read the admin's URL: %w", err)
+	}
+	if err := s.Secrets(); err != nil {
+		return err
+	}
+	seed, err := os.ReadFile(s.in("secrets", "database-seed"))
+	if err != nil {
+		return fmt.Errorf("read the seed of the roles: %w", err)
+	}
+	access, err := pg.Bootstrap(ctx, pg.BootstrapConfig{
+		AdminURL: secret.New(strings.TrimSpace(string(raw))), Database: name, Services: Schemas(), Seed: secret.New(string(seed)),
+	})
+	if err != nil {
+		return fmt.Errorf("prepare the database: %w", err)
+	}
+	for service, c := range access {
+		for file, url := range map[string]secret.String{".database-url": c.URL, ".database-owner-url": c.OwnerURL} {
+			if err := pki.WriteFile(s.in("secrets", service+file), []byte(url.Reveal())); err != nil {
+				return fmt.Errorf("write the URL of %s: %w", service, err)
+			}
+		}
+	}
+	return nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}

@@ -1,0 +1,62 @@
+// Command signalbox-setup makes what separate services start from: the internal CA and a certificate for
+// each service, the secrets of the installation, and the database with a role that owns and a role that
+// serves each schema. It may be run again: what exists is kept.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/signalbox-dev/signalbox/cmd/signalbox-setup/internal/setup"
+
+	"github.com/signalbox-dev/signalbox/platform/clock"
+)
+
+const usage = `usage: signalbox-setup certs    --dir DIR
+       signalbox-setup secrets  --dir DIR
+       signalbox-setup database --dir DIR --admin-url-file FILE [--name signalbox]
+
+certs     makes DIR/ca (the internal authority) and DIR/tls/<service>.pem with its key
+secrets   makes DIR/secrets: the keyring, the audit's key and the key of signed URLs
+database  makes the database, schemas and roles, and DIR/secrets/<service>.database-url
+`
+
+func main() {
+	if err := realMain(context.Background(), os.Args[1:], os.Stderr); err != nil {
+		if !errors.Is(err, flag.ErrHelp) {
+			fmt.Fprintln(os.Stderr, "signalbox-setup:", err)
+		}
+		os.Exit(1)
+	}
+}
+
+func realMain(ctx context.Context, args []string, errOut io.Writer) error {
+	if len(args) == 0 {
+		fmt.Fprint(errOut, usage)
+		return flag.ErrHelp
+	}
+	f := flag.NewFlagSet(args[0], flag.ContinueOnError)
+	f.SetOutput(errOut)
+	f.Usage = func() { fmt.Fprint(errOut, usage) }
+	dir := f.String("dir", "/etc/signalbox", "folder of the installation's settings")
+	adminFile := f.String("admin-url-file", "", "file with the URL of a Postgres role that may create databases and roles")
+	name := f.String("name", "signalbox", "name of the database")
+	if err := f.Parse(args[1:]); err != nil {
+		return flag.ErrHelp
+	}
+	s := setup.Setup{Dir: *dir, Clock: clock.Real()}
+	switch args[0] {
+	case "certs":
+		return s.Certs()
+	case "secrets":
+		return s.Secrets()
+	case "database":
+		return s.Database(ctx, *adminFile, *name)
+	}
+	fmt.Fprint(errOut, usage)
+	return flag.ErrHelp
+}
