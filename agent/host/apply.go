@@ -16,7 +16,7 @@ func (h *Host) Apply(_ context.Context, desired []executor.Work) error {
 	if closed(h.shutdown) {
 		return nil // The next executor is told again.
 	}
-	h.gone = nil
+	h.gone, h.listed = nil, map[executor.Key]bool{}
 	var errs []error
 	named := map[string]executor.Key{}
 	for _, d := range desired {
@@ -24,6 +24,7 @@ func (h *Host) Apply(_ context.Context, desired []executor.Work) error {
 			errs = append(errs, err)
 			continue
 		}
+		h.listed[d.Key] = true
 		if newest, ok := named[d.WorkID]; !ok || newest.Before(d.Key) {
 			named[d.WorkID] = d.Key
 		}
@@ -85,12 +86,14 @@ func check(d executor.Work) error {
 	return nil
 }
 
-// forget drops a work of which nothing is left. It is still told as gone until
-// the control plane stops asking.
+// forget drops a work of which nothing is left. It is told as gone as long as the
+// control plane lists it.
 func (h *Host) forget(w *work) {
 	h.mu.Lock()
 	delete(h.works, w.key)
-	h.gone = append(h.gone, w.key)
+	if h.listed[w.key] {
+		h.gone = append(h.gone, w.key)
+	}
 	h.mu.Unlock()
 	h.changed()
 }

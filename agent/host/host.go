@@ -78,7 +78,8 @@ type Host struct {
 
 	mu    sync.Mutex
 	works map[executor.Key]*work
-	// gone are the works asked to be gone of which nothing is here.
+	// listed is what the last list named; gone those of it of which nothing is here.
+	listed  map[executor.Key]bool
 	gone    []executor.Key
 	ctx     context.Context //nolint:containedctx // of Run, for works that Apply adds later
 	keepers sync.WaitGroup

@@ -21,7 +21,7 @@ type span struct {
 
 // line is one line of the journal: a span, or the end of one.
 type line struct {
-	*span
+	Span *span `json:"span,omitempty"`
 	// Done is the number of a span that needs no further sending.
 	Done int64 `json:"done,omitempty"`
 	// Refused is the status with which the server gave it up.
@@ -74,8 +74,8 @@ func (j *journal) replay(path string) (int64, error) {
 			return 0, fmt.Errorf("read the journal: %w", err)
 		}
 		switch {
-		case l.span != nil && l.Seq > 0:
-			j.open, j.last, j.end = l.span, l.Seq, l.To
+		case l.Span != nil:
+			j.open, j.last, j.end = l.Span, l.Span.Seq, l.Span.To
 		case j.open != nil && l.Done == j.open.Seq:
 			j.open = nil
 		}
@@ -86,7 +86,7 @@ func (j *journal) replay(path string) (int64, error) {
 // begin numbers the range that follows the last one, durably.
 func (j *journal) begin(to int64) (span, error) {
 	s := span{Seq: j.last + 1, From: j.end, To: to}
-	if err := j.append(line{span: &s}); err != nil {
+	if err := j.append(line{Span: &s}); err != nil {
 		return span{}, err
 	}
 	j.open, j.last, j.end = &s, s.Seq, s.To
@@ -106,7 +106,7 @@ func (j *journal) append(l line) error {
 	if err == nil {
 		_, err = j.file.Write(append(data, '\n'))
 	}
-	if err == nil && l.span != nil {
+	if err == nil && l.Span != nil {
 		err = j.file.Sync()
 	}
 	if err != nil {

@@ -1,0 +1,178 @@
+package executortest
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/signalbox-dev/signalbox/agent/executor"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+// Plane is the control plane of a test.
+type Plane struct {
+	server *httptest.Server
+
+	mu      sync.Mutex
+	objects map[string][]byte
+	failing map[string]int
+	minted  map[executor.Key]int
+	fetched map[string]int
+	logs    map[string]*delivered
+	refuse  int
+}
+
+// delivered are the requests of one writer, by sequence number.
+type delivered struct {
+	bodies map[string]string
+	order  []string
+	text   strings.Builder
+	again  int
+	differ bool
+}
+
+// NewPlane makes a control plane that ends with the test.
+func NewPlane(t *testing.T) *Plane {
+	t.Helper()
+	p := &Plane{
+		objects: map[string][]byte{}, failing: map[string]int{}, minted: map[executor.Key]int{},
+		fetched: map[string]int{}, logs: map[string]*delivered{},
+	}
+	p.server = httptest.NewServer(http.HandlerFunc(p.ingest))
+	t.Cleanup(p.server.Close)
+	return p
+}
+
+// Endpoint is the base of its ingest routes.
+func (p *Plane) Endpoint() string { return p.server.URL + "/api/ingest" }
+
+// Put keeps an object and answers the reference to it.
+func (p *Plane) Put(path string, data []byte) executor.ObjectRef {
+	sum := sha256.Sum256(data)
+	ref := executor.ObjectRef{Path: path, URI: "blob://" + path, SizeBytes: int64(len(data)), SHA256: hex.EncodeToString(sum[:])}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.objects[ref.URI] = data
+	return ref
+}
+
+// FailDownloads makes the next n downloads of an object break off in the middle.
+func (p *Plane) FailDownloads(ref executor.ObjectRef, n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.failing[ref.URI] = n
+}
+
+// RefuseLogs makes the log route answer 503 to the next n requests.
+func (p *Plane) RefuseLogs(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.refuse = n
+}
+
+// Download implements executor.Downloader.
+func (p *Plane) Download(_ context.Context, _ executor.Key, ref executor.ObjectRef) (io.ReadCloser, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	data, ok := p.objects[ref.URI]
+	if !ok {
+		return nil, errors.Join(executor.ErrPermanent, errors.New("no such object"))
+	}
+	p.fetched[ref.URI]++
+	if p.failing[ref.URI] > 0 {
+		p.failing[ref.URI]--
+		data = data[:len(data)/2]
+	}
+	return io.NopCloser(bytes.NewReader(data)), nil
+}
+
+// Fetched is how often an object was downloaded.
+func (p *Plane) Fetched(ref executor.ObjectRef) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.fetched[ref.URI]
+}
+
+// MintIngestToken implements executor.TokenMinter.
+func (p *Plane) MintIngestToken(_ context.Context, key executor.Key) (executor.Token, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.minted[key]++
+	return executor.Token{Secret: secret.New(tokenFor(key)), ExpiresAt: time.Unix(1<<32, 0)}, nil
+}
+
+// Minted is how often a token was minted for the execution.
+func (p *Plane) Minted(key executor.Key) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.minted[key]
+}
+
+func tokenFor(key executor.Key) string { return "token-of-" + key.String() }
+
+// ingest takes logs as the ingest service does: once for each sequence number.
+func (p *Plane) ingest(w http.ResponseWriter, r *http.Request) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	writer, seq, ok := strings.Cut(r.Header.Get("Idempotency-Key"), ":")
+	body, err := io.ReadAll(r.Body)
+	if r.URL.Path != "/api/ingest/logs" || !ok || err != nil || !strings.HasPrefix(r.Header.Get("Authorization"), "Bearer token-of-") {
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
+	if p.refuse > 0 {
+		p.refuse--
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
+	d := p.logs[writer]
+	if d == nil {
+		d = &delivered{bodies: map[string]string{}}
+		p.logs[writer] = d
+	}
+	if before, known := d.bodies[seq]; known {
+		d.again++
+		d.differ = d.differ || before != string(body)
+		return
+	}
+	var logs struct {
+		RunID  string   `json:"run_id"`
+		Chunks []string `json:"chunks"`
+		EOF    bool     `json:"eof"`
+	}
+	if json.Unmarshal(body, &logs) != nil || logs.EOF || logs.RunID == "" {
+		w.WriteHeader(http.StatusUnprocessableEntity)
+		return
+	}
+	d.bodies[seq] = string(body)
+	d.order = append(d.order, seq)
+	for _, chunk := range logs.Chunks {
+		d.text.WriteString(chunk)
+	}
+}
+
+// Logs is the text that was delivered for the execution, each range once, and
+// whether its numbers ran from 1 without a gap and always meant the same bytes.
+func (p *Plane) Logs(key executor.Key) (text string, sound bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	d := p.logs[writerOf(key)]
+	if d == nil {
+		return "", true
+	}
+	sound = !d.differ
+	for i, seq := range d.order {
+		sound = sound && seq == number(i+1)
+	}
+	return d.text.String(), sound
+}

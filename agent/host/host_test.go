@@ -1,0 +1,75 @@
+package host_test
+
+import (
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/agent/executor/executortest"
+	"github.com/signalbox-dev/signalbox/agent/host"
+	"github.com/signalbox-dev/signalbox/agent/host/shim"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+)
+
+// TestMain lets the test's own program be the shim.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "shim" {
+		os.Exit(shim.Main(os.Args[2:], clock.Real(), os.Stderr))
+	}
+	os.Exit(m.Run())
+}
+
+func TestExecutorConformance(t *testing.T) {
+	t.Parallel()
+	executortest.Run(t, func(t *testing.T, dir string, p *executortest.Plane) executortest.Opened {
+		t.Helper()
+		h, stop := open(t, dir, p, nil)
+		return executortest.Opened{Executor: h, Close: stop}
+	})
+}
+
+// open runs a host executor over the folder; stop ends it as a kill would end
+// its agent.
+func open(t *testing.T, dir string, p *executortest.Plane, change func(*host.Config)) (*host.Host, func()) {
+	t.Helper()
+	cfg := host.Config{
+		Data: dir, Environments: envCache(t), Exec: []string{os.Args[0], "shim"},
+		Environ: append(os.Environ(), "PIP_RETRIES=0", "PIP_INDEX_URL=http://127.0.0.1:9/simple", "PIP_FIND_LINKS="),
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	h, err := host.New(cfg, host.Deps{
+		Downloader: p, Tokens: p, HTTP: &http.Client{}, Clock: clock.Real(), Rand: rand.Reader,
+		Jitter: func() float64 { return 0 }, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+	})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- h.Run(ctx) }()
+	return h, func() {
+		cancel()
+		select {
+		case err := <-done:
+			require.NoError(t, err)
+		case <-time.After(10 * time.Second):
+			t.Error("the executor does not end")
+		}
+	}
+}
+
+// envCache is shared by all tests and kept between them: ignored by git.
+func envCache(t *testing.T) string {
+	t.Helper()
+	root, err := filepath.Abs("../../.cache/agent-envs")
+	require.NoError(t, err)
+	require.NoError(t, os.MkdirAll(root, 0o700))
+	return root
+}
