@@ -1,0 +1,224 @@
+package queue_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/queue"
+)
+
+func at() time.Time { return time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC) }
+
+func gpuNode(id string, gpus int) queue.Node {
+	return queue.Node{ID: id, Name: id, Pools: []string{"gpu"}, GPUs: gpus, GPUsFree: gpus, Slots: 4, SlotsFree: 4, CPUs: 64, MemoryBytes: 1 << 40}
+}
+
+func wants(id string, order int, pools ...job.Pool) queue.Waiting {
+	return queue.Waiting{JobID: id, OwnerID: "a", Priority: 50, SubmittedAt: at().Add(time.Duration(order) * time.Second), Pools: pools}
+}
+
+func gpus(nodes, each int) job.Pool {
+	return job.Pool{Pool: "gpu", Role: "trainer", Nodes: nodes, GPUsPerNode: each}
+}
+
+func rich() map[string]queue.Account { return map[string]queue.Account{"a": {Limit: 1000}} }
+
+func byJob(decisions []queue.Decision) map[string]queue.Decision {
+	out := map[string]queue.Decision{}
+	for _, d := range decisions {
+		out[d.JobID+d.WorkID] = d
+	}
+	return out
+}
+
+func TestPlanTellsWhereAndWhy(t *testing.T) {
+	t.Parallel()
+	later := at().Add(time.Minute)
+	urgent := wants("job_urgent", 9, gpus(1, 8))
+	urgent.Priority = 90
+	paused := wants("job_paused", 0, gpus(1, 1))
+	paused.NotBefore, paused.Detail = &later, "attempt 1 ended"
+	poor := wants("job_poor", 1, gpus(1, 2))
+	poor.OwnerID = "b"
+	huge := wants("job_huge", 2, gpus(1, 16))
+	wide := wants("job_wide", 3, gpus(2, 8))
+	small := wants("job_small", 4, gpus(1, 1))
+	cpu := wants("job_cpu", 5, job.Pool{Pool: "cpu", Nodes: 1})
+	nodes := []queue.Node{gpuNode("nod_1", 8), gpuNode("nod_2", 8), {ID: "nod_3", Pools: []string{"cpu"}, Slots: 2, SlotsFree: 2, CPUs: 2}}
+	accounts := map[string]queue.Account{"a": {Limit: 1000}, "b": {Limit: 4, Held: 3}}
+	got := byJob(queue.Plan(at(), nodes, nil, []queue.Waiting{small, wide, huge, poor, paused, urgent, cpu}, accounts))
+
+	require.Len(t, got["job_urgent"].Places, 1)
+	require.Equal(t, 1, got["job_urgent"].Position)
+	require.Equal(t, job.WaitBackoff, got["job_paused"].Reason)
+	require.Equal(t, "attempt 1 ended", got["job_paused"].Detail)
+	require.Equal(t, job.WaitAccountQuota, got["job_poor"].Reason)
+	require.Equal(t, "asks for 2 GPUs while 3 of 4 are held", got["job_poor"].Detail)
+	require.Equal(t, job.WaitPoolCapacity, got["job_huge"].Reason)
+	require.Contains(t, got["job_huge"].Detail, "no ready nodes of pool gpu are enough")
+	require.Equal(t, job.WaitPoolCapacity, got["job_wide"].Reason, "a gang is placed whole or not at all")
+	require.Contains(t, got["job_wide"].Detail, "pool gpu is full")
+	require.Equal(t, job.WaitPriority, got["job_small"].Reason, "what could run would delay the gang ahead")
+	require.Contains(t, got["job_small"].Detail, "job_wide")
+	require.Len(t, got["job_cpu"].Places, 1, "another pool goes on")
+}
+
+func TestEnginesGoFirstAndNeedTheirDriver(t *testing.T) {
+	t.Parallel()
+	nodes := []queue.Node{
+		{ID: "nod_1", Pools: []string{"cpu"}, Slots: 1, SlotsFree: 1, Drivers: []string{"command"}},
+		{ID: "nod_2", Pools: []string{"cpu"}, Slots: 1, SlotsFree: 1, Drivers: []string{"llamacpp"}},
+	}
+	got := byJob(queue.Plan(at(), nodes, []queue.Engine{{WorkID: "wrk_1", Pool: "cpu", Driver: "llamacpp", Slots: 1}, {WorkID: "wrk_2", Pool: "cpu", Driver: "vllm", Slots: 1}},
+		[]queue.Waiting{wants("job_1", 0, job.Pool{Pool: "cpu", Nodes: 1}), wants("job_2", 1, job.Pool{Pool: "cpu", Nodes: 1})}, nil))
+	require.Equal(t, "nod_2", got["wrk_1"].Places[0].NodeID)
+	require.Empty(t, got["wrk_2"].Places)
+	require.Equal(t, "nod_1", got["job_1"].Places[0].NodeID)
+	require.Empty(t, got["job_2"].Places)
+}
+
+func TestRanksGetNodesOfTheirOwnInOrder(t *testing.T) {
+	t.Parallel()
+	nodes := []queue.Node{gpuNode("nod_1", 8), gpuNode("nod_2", 8), gpuNode("nod_3", 4)}
+	got := byJob(queue.Plan(at(), nodes, nil, []queue.Waiting{wants("job_1", 0, gpus(2, 4), job.Pool{Pool: "gpu", Role: "rollout", Nodes: 1, GPUsPerNode: 8})}, rich()))
+	places := got["job_1"].Places
+	require.Len(t, places, 3)
+	seen := map[string]bool{}
+	for i, p := range places {
+		require.Equal(t, i, p.Rank)
+		require.False(t, seen[p.NodeID])
+		seen[p.NodeID] = true
+	}
+	require.Equal(t, "rollout", places[2].Pool.Role)
+}
+
+// world is a random cluster with a random queue.
+func world(r *rand.Rand) ([]queue.Node, []queue.Waiting, map[string]queue.Account) {
+	var nodes []queue.Node
+	for i := range 1 + r.IntN(5) {
+		n := gpuNode(fmt.Sprintf("nod_%d", i), r.IntN(9))
+		n.GPUsFree = r.IntN(n.GPUs + 1)
+		n.Slots = 1 + r.IntN(3)
+		n.SlotsFree = r.IntN(n.Slots + 1)
+		n.Pools = [][]string{{"gpu"}, {"cpu"}, {"gpu", "cpu"}}[r.IntN(3)]
+		nodes = append(nodes, n)
+	}
+	accounts := map[string]queue.Account{}
+	for _, owner := range []string{"a", "b", "c"} {
+		limit := r.IntN(17)
+		accounts[owner] = queue.Account{Limit: limit, Held: r.IntN(limit + 1)}
+	}
+	var jobs []queue.Waiting
+	for i := range r.IntN(12) {
+		w := wants(fmt.Sprintf("job_%02d", i), r.IntN(5))
+		w.OwnerID, w.Priority = []string{"a", "b", "c"}[r.IntN(3)], 10*r.IntN(3)
+		for range 1 + r.IntN(2) {
+			w.Pools = append(w.Pools, job.Pool{Pool: []string{"gpu", "cpu"}[r.IntN(2)], Nodes: 1 + r.IntN(2), GPUsPerNode: r.IntN(5)})
+		}
+		if r.IntN(6) == 0 {
+			later := at().Add(time.Minute)
+			w.NotBefore = &later
+		}
+		jobs = append(jobs, w)
+	}
+	return nodes, jobs, accounts
+}
+
+func TestPlanKeepsItsPromisesOnRandomWorlds(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(3000) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		nodes, jobs, accounts := world(r)
+		before := slices.Clone(nodes)
+		decisions := queue.Plan(at(), nodes, nil, jobs, accounts)
+		require.Empty(t, cmp.Diff(before, nodes), "the arguments are the caller's")
+
+		shuffled := slices.Clone(jobs)
+		r.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
+		turned := slices.Clone(nodes)
+		slices.Reverse(turned)
+		require.Empty(t, cmp.Diff(decisions, queue.Plan(at(), turned, nil, shuffled, accounts)), "seed %d: the order given decides nothing", seed)
+
+		check(t, seed, nodes, jobs, accounts, byJob(decisions))
+	}
+}
+
+// check holds a plan against the promises: nothing oversubscribed, gangs whole, quota kept, pauses
+// kept, and the first in line placed if it can be.
+func check(t *testing.T, seed uint64, nodes []queue.Node, jobs []queue.Waiting, accounts map[string]queue.Account, got map[string]queue.Decision) {
+	t.Helper()
+	free := map[string]queue.Node{}
+	for _, n := range nodes {
+		free[n.ID] = n
+	}
+	held := map[string]int{}
+	for _, w := range jobs {
+		d := got[w.JobID]
+		require.Equal(t, len(d.Places) == 0, d.Reason != "", "seed %d: placed or told why", seed)
+		if len(d.Places) == 0 {
+			continue
+		}
+		require.Nil(t, w.NotBefore, "seed %d", seed)
+		ranks, own := 0, map[string]bool{}
+		for _, p := range w.Pools {
+			ranks += p.Nodes
+		}
+		require.Len(t, d.Places, ranks, "seed %d: whole or not at all", seed)
+		for _, p := range d.Places {
+			n := free[p.NodeID]
+			require.Contains(t, n.Pools, p.Pool.Pool, "seed %d", seed)
+			require.False(t, own[p.NodeID], "seed %d: a node of its own for each rank", seed)
+			own[p.NodeID] = true
+			n.GPUsFree -= p.Pool.GPUsPerNode
+			n.SlotsFree -= queue.SlotsOf(p.Pool.GPUsPerNode)
+			require.GreaterOrEqual(t, n.GPUsFree, 0, "seed %d: oversubscribed", seed)
+			require.GreaterOrEqual(t, n.SlotsFree, 0, "seed %d: oversubscribed", seed)
+			free[p.NodeID] = n
+		}
+		held[w.OwnerID] += job.Demand(w.Pools)
+	}
+	for owner, n := range held {
+		if n > 0 {
+			require.LessOrEqual(t, accounts[owner].Held+n, accounts[owner].Limit, "seed %d", seed)
+		}
+	}
+}
+
+// TestNobodyStarves lets small jobs arrive for ever in front of whose node a whole-node job waits.
+func TestNobodyStarves(t *testing.T) {
+	t.Parallel()
+	node := gpuNode("nod_1", 8)
+	running := []int{} // ticks that each small job still runs
+	for range 4 {
+		running = append(running, 3)
+		node.GPUsFree--
+	}
+	big := wants("job_big", 0, gpus(1, 8))
+	for tick := range 10 {
+		small := wants(fmt.Sprintf("job_small%d", tick), 1+tick, gpus(1, 1))
+		got := byJob(queue.Plan(at(), []queue.Node{node}, nil, []queue.Waiting{small, big}, rich()))
+		if len(got["job_big"].Places) == 1 {
+			return
+		}
+		if len(got[small.JobID].Places) == 1 {
+			running, node.GPUsFree = append(running, 3), node.GPUsFree-1
+		}
+		left := running[:0]
+		for _, n := range running {
+			if n > 1 {
+				left = append(left, n-1)
+			} else {
+				node.GPUsFree++
+			}
+		}
+		running = left
+	}
+	require.Fail(t, "the whole-node job waited for ever")
+}

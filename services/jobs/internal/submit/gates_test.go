@@ -1,0 +1,235 @@
+package submit
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/quota"
+)
+
+// fixed is a world whose facts do not change.
+type fixed struct{}
+
+func (fixed) Recipe(_ context.Context, name string) ([]Recipe, error) {
+	switch name {
+	case "demo/chat-tiny":
+		r := Recipe{
+			Name: name, Version: "1.0.0", Digest: "sha256:d1", State: "active", Framework: Framework{RuntimeID: "np"},
+			ParamsSchema: []byte(`{"additionalProperties":false,"properties":{"optim.lr":{"type":"number","maximum":0.1}}}`),
+			Inputs:       []Input{{Name: "train", Kind: "dataset"}, {Name: "model", Kind: "model"}}, RequiredDatasets: []string{"train"},
+		}
+		old := r
+		old.Version, old.Digest, old.State = "0.9.0", "sha256:d0", "withdrawn"
+		return []Recipe{old, r}, nil
+	case CustomRecipe:
+		return []Recipe{{Name: name, Version: "1.0.0", Digest: "sha256:d1", Framework: Framework{RuntimeID: "np"}}}, nil
+	case "broken/catalog":
+		return nil, fault.New(fault.Unavailable, "", "the registry is away")
+	}
+	return nil, nil
+}
+
+func (fixed) Resolve(_ context.Context, b Bindings) (*Inputs, error) {
+	in := &Inputs{}
+	for name, ref := range b.Datasets {
+		switch ref {
+		case "ds/default/absent@1", "ds/hidden/x@1":
+			in.Unknown = append(in.Unknown, ref)
+		case "ds/other/protected@1":
+			in.Unreadable = append(in.Unreadable, ref)
+		default:
+			in.Datasets = append(in.Datasets, Bound{Name: name, Ref: ref})
+		}
+	}
+	return in, nil
+}
+
+func (fixed) Project(_ context.Context, key string) (*Project, error) {
+	switch key {
+	case "default", "open":
+		return &Project{ID: "prj_" + key, Key: key, Visibility: "all"}, nil
+	case "team":
+		return &Project{ID: "prj_team", Key: key, Visibility: "team"}, nil
+	}
+	return nil, nil //nolint:nilnil // as the interface says
+}
+
+func (fixed) Pool(_ context.Context, name string) (PoolFacts, error) {
+	switch name {
+	case "empty":
+		return PoolFacts{Known: true}, nil
+	case "gpu":
+		return PoolFacts{Known: true, Nodes: []NodeFacts{{ID: "a", GPUs: 8, CPUs: 16, MemoryGB: 64}, {ID: "b", GPUs: 4, CPUs: 16, MemoryGB: 64}}}, nil
+	}
+	return PoolFacts{}, nil
+}
+
+func (fixed) Of(context.Context, string) (quota.Account, error) {
+	return quota.Account{Limit: 8, Held: 8}, nil
+}
+
+func world() *World {
+	return &World{Catalog: fixed{}, Projects: fixed{}, Pools: fixed{}, Accounts: fixed{}, Registries: []string{"ghcr.io", "registry.example:5000"}}
+}
+
+func draft() *Draft {
+	return &Draft{
+		API: Dialect, Caller: &authn.Caller{Kind: authn.KindUser, Subject: "usr_1", Role: authn.RoleOperator},
+		Spec: Spec{
+			Name: "n", Project: "default", Hparams: []byte(`{"optim.lr":0.01}`),
+			Recipe: RecipeRef{Name: "demo/chat-tiny", Version: "1.0.0", Lock: Lock{
+				Name: "demo/chat-tiny", Version: "1.0.0", Digest: "sha256:d1", Framework: Framework{RuntimeID: "np"},
+			}},
+			Bindings:  Bindings{Datasets: map[string]string{"train": "ds/default/pairs@1"}},
+			Resources: Resources{Pools: []job.Pool{{Pool: "gpu", Nodes: 1, GPUsPerNode: 8}}},
+		},
+	}
+}
+
+func TestEveryGateRefusesInItsName(t *testing.T) {
+	t.Parallel()
+	custom := func(d *Draft) {
+		d.Spec.Recipe.Name, d.Spec.Recipe.Lock.Name = CustomRecipe, CustomRecipe
+		d.Spec.Bindings.Datasets = nil
+		d.Spec.Source.Command = []string{"python", "x.py"}
+	}
+	for name, c := range map[string]struct {
+		change func(d *Draft)
+		kind   fault.Kind
+		gate   string
+		text   string
+	}{
+		"good":                   {func(*Draft) {}, "", "", ""},
+		"dialect":                {func(d *Draft) { d.API = "service/v2" }, fault.Refused, "dialect", "dialect: this control plane speaks service/v1, the submission service/v2"},
+		"loader variable":        {func(d *Draft) { d.Spec.Env = map[string]string{"LD_PRELOAD": "x"} }, fault.Refused, "environment", "environment: LD_PRELOAD belongs to the platform and cannot be set"},
+		"platform variable":      {func(d *Draft) { d.Spec.Env = map[string]string{"service_job_token": "x"} }, fault.Refused, "environment", ""},
+		"path":                   {func(d *Draft) { d.Spec.Env = map[string]string{"PATH": "x"} }, fault.Refused, "environment", ""},
+		"python":                 {func(d *Draft) { d.Spec.Env = map[string]string{"PYTHONSTARTUP": "x"} }, fault.Refused, "environment", ""},
+		"line break":             {func(d *Draft) { d.Spec.Env = map[string]string{"A": "x\ny"} }, fault.Refused, "environment", ""},
+		"no name":                {func(d *Draft) { d.Spec.Env = map[string]string{"A=B": "x"} }, fault.Refused, "environment", ""},
+		"plain variable":         {func(d *Draft) { d.Spec.Env = map[string]string{"WANDB_MODE": "offline"} }, "", "", ""},
+		"entrypoint":             {func(d *Draft) { d.Spec.Source.Entrypoint = "x" }, fault.Refused, "entrypoint_override", ""},
+		"command":                {func(d *Draft) { d.Spec.Source.Command = []string{"x"} }, fault.Refused, "entrypoint_override", ""},
+		"custom":                 {custom, "", "", ""},
+		"custom, no command":     {func(d *Draft) { custom(d); d.Spec.Source.Command = nil }, fault.Refused, "entrypoint_override", ""},
+		"unknown recipe":         {func(d *Draft) { d.Spec.Recipe.Name = "no/such" }, fault.Refused, "recipe_handshake", "recipe_handshake: the catalog has no recipe no/such"},
+		"unknown version":        {func(d *Draft) { d.Spec.Recipe.Version = "7" }, fault.Refused, "recipe_handshake", ""},
+		"withdrawn":              {func(d *Draft) { d.Spec.Recipe.Version = "0.9.0" }, fault.Refused, "recipe_handshake", "recipe_handshake: version 0.9.0 of demo/chat-tiny is withdrawn"},
+		"lock's name":            {func(d *Draft) { d.Spec.Recipe.Lock.Name = "x/y" }, fault.Refused, "recipe_handshake", ""},
+		"lock's version":         {func(d *Draft) { d.Spec.Recipe.Lock.Version = "0.9.0" }, fault.Refused, "recipe_handshake", "recipe_handshake: version is 0.9.0 in recipe.lock.json and 1.0.0 in the catalog; `signalbox recipe lock --update` renews the lock"},
+		"lock's digest":          {func(d *Draft) { d.Spec.Recipe.Lock.Digest = "sha256:d2" }, fault.Refused, "recipe_handshake", ""},
+		"lock's runtime":         {func(d *Draft) { d.Spec.Recipe.Lock.Framework.RuntimeID = "torch" }, fault.Refused, "recipe_handshake", ""},
+		"registry away":          {func(d *Draft) { d.Spec.Recipe.Name = "broken/catalog" }, fault.Unavailable, "", ""},
+		"unknown parameter":      {func(d *Draft) { d.Spec.Hparams = []byte(`{"lr":1}`) }, fault.Refused, "hparams", "hparams: lr is no parameter of the recipe; did you mean optim.lr?"},
+		"parameter out of range": {func(d *Draft) { d.Spec.Hparams = []byte(`{"optim.lr":0.2}`) }, fault.Refused, "hparams", "hparams: optim.lr must be at most 0.1, it is 0.2"},
+		"unknown project":        {func(d *Draft) { d.Spec.Project = "nope" }, fault.Refused, "project", "project: no such project: nope"},
+		"hidden project":         {func(d *Draft) { d.Spec.Project = "team" }, fault.Refused, "project", "project: no such project: team"},
+		"viewer of a project":    {func(d *Draft) { d.Spec.Project = "open" }, fault.Forbidden, "project", ""},
+		"editor of a project": {func(d *Draft) {
+			d.Spec.Project = "team"
+			d.Caller.Projects = []authn.ProjectRole{{Project: "prj_team", Role: authn.ProjectEditor}}
+		}, "", "", ""},
+		"missing dataset":    {func(d *Draft) { d.Spec.Bindings.Datasets = nil }, fault.Refused, "bindings", "bindings: the recipe demo/chat-tiny needs the dataset train"},
+		"undeclared dataset": {func(d *Draft) { d.Spec.Bindings.Datasets["extra"] = "ds/default/pairs@1" }, fault.Refused, "bindings", ""},
+		"absent dataset":     {func(d *Draft) { d.Spec.Bindings.Datasets["train"] = "ds/default/absent@1" }, fault.Refused, "bindings", "bindings: no such reference: ds/default/absent@1"},
+		"hidden dataset":     {func(d *Draft) { d.Spec.Bindings.Datasets["train"] = "ds/hidden/x@1" }, fault.Refused, "bindings", "bindings: no such reference: ds/hidden/x@1"},
+		"unreadable dataset": {func(d *Draft) { d.Spec.Bindings.Datasets["train"] = "ds/other/protected@1" }, fault.Forbidden, "bindings", ""},
+		"image elsewhere":    {func(d *Draft) { d.Spec.Image = &Image{Ref: "docker.io/library/x:1"} }, fault.Refused, "image_registry", "image_registry: the registry docker.io is not on the allowlist of this deployment"},
+		"image allowed":      {func(d *Draft) { d.Spec.Image = &Image{Ref: "GHCR.io/a/b@sha256:" + hex64()} }, "", "", ""},
+		"unknown pool":       {func(d *Draft) { d.Spec.Resources.Pools[0].Pool = "tpu" }, fault.Refused, "hardware", "hardware: there is no pool tpu"},
+		"too many GPUs":      {func(d *Draft) { d.Spec.Resources.Pools[0].GPUsPerNode = 16 }, fault.Refused, "hardware", ""},
+		"too many nodes":     {func(d *Draft) { d.Spec.Resources.Pools[0].Nodes = 2 }, fault.Refused, "hardware", "hardware: pool gpu has 1 of the 2 nodes that are asked for with 8 GPUs, 0 CPUs and 0 GB of memory each"},
+		"nodes of two pools": {func(d *Draft) {
+			d.Spec.Resources.Pools = []job.Pool{{Pool: "gpu", Nodes: 1, GPUsPerNode: 8}, {Pool: "gpu", Nodes: 1, GPUsPerNode: 8}}
+		}, fault.Refused, "hardware", ""},
+		"over quota": {func(d *Draft) {
+			d.Spec.Resources.Pools = []job.Pool{{Pool: "empty", Nodes: 2, GPUsPerNode: 8}}
+		}, fault.Forbidden, "quota", "quota: requested 16 GPUs, 8 available"},
+		"quota held by others waits": {func(d *Draft) {
+			d.Spec.Resources.Pools = []job.Pool{{Pool: "empty", Nodes: 1, GPUsPerNode: 8}}
+		}, "", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := draft()
+			c.change(d)
+			err := Run(t.Context(), world().Gates(), d)
+			if c.kind == "" {
+				require.NoError(t, err)
+				return
+			}
+			f := fault.From(err)
+			require.Equal(t, c.kind, f.Kind, "%v", err)
+			require.Equal(t, c.gate, f.Code)
+			if c.text != "" {
+				require.Equal(t, c.text, f.Text())
+			}
+		})
+	}
+}
+
+func hex64() string {
+	out := ""
+	for len(out) < 64 {
+		out += "0123456789abcdef"
+	}
+	return out
+}
+
+func TestGatesRunInTheirOrderAndStopAtTheFirst(t *testing.T) {
+	t.Parallel()
+	var names []string
+	for _, g := range world().Gates() {
+		names = append(names, g.Name)
+	}
+	require.Equal(t, []string{
+		"dialect", "environment", "entrypoint_override", "recipe_handshake", "hparams", "project", "bindings",
+		"image_registry", "hardware", "quota",
+	}, names)
+	d := draft()
+	d.API, d.Spec.Source.Entrypoint, d.Spec.Resources.Pools[0].Pool = "x", "y", "z"
+	require.Equal(t, "dialect", fault.From(Run(t.Context(), world().Gates(), d)).Code)
+	require.Nil(t, d.Recipe, "nobody was asked")
+}
+
+func TestRegistriesAreExactHosts(t *testing.T) {
+	t.Parallel()
+	allowed := []string{"ghcr.io", "registry.example:5000"}
+	for ref, want := range map[string]bool{
+		"ghcr.io/a/b":             true,
+		"GHCR.IO/a/b:tag":         true,
+		"registry.example:5000/a": true,
+		"registry.example/a":      false,
+		"registry.example:5001/a": false,
+		"evil-ghcr.io/a":          false,
+		"ghcr.io.evil.example/a":  false,
+		"ghcr.io:443/a":           false,
+		"evil.example/ghcr.io/a":  false,
+		"ghcr.io@evil.example/a":  false,
+		"a/b":                     false,
+		"busybox":                 false,
+		"":                        false,
+		"https://ghcr.io/a":       false,
+		"ghcr.io/UPPER":           false,
+	} {
+		d := &Draft{Spec: Spec{Image: &Image{Ref: ref}}}
+		require.Equal(t, want, checkImage(d, allowed) == nil, "%q", ref)
+	}
+	require.Error(t, checkImage(&Draft{Spec: Spec{Image: &Image{Ref: "ghcr.io/a"}}}, nil), "none is allowed by default")
+}
+
+func TestLookupsThatFailAreNoRefusals(t *testing.T) {
+	t.Parallel()
+	d := draft()
+	d.Recipe = &Recipe{ParamsSchema: []byte(`{"properties": 3}`)}
+	err := checkHparams(d)
+	require.Error(t, err)
+	var f *fault.Error
+	require.False(t, errors.As(err, &f), "a broken schema is not the user's fault")
+}
