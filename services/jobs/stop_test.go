@@ -1,0 +1,95 @@
+package jobs_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+)
+
+func stopped(works []*jobsv1.Work) bool {
+	return len(works) == 1 && works[0].GetDesired() == jobsv1.Desired_DESIRED_STOPPED
+}
+
+func TestStopOfARunningJobWaitsForTheAgent(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.join(w.fleet("cpu"), cpuNode())
+	j := w.submit()
+	work := a.attempt()
+	a.see(work, jobsv1.Phase_PHASE_RUNNING)
+	w.await(j.GetId(), jobsv1.JobState_JOB_STATE_STARTING)
+	for range 2 {
+		got, err := w.jobs().StopJob(w.as(alice()), &jobsv1.StopJobRequest{JobId: j.GetId()})
+		require.NoError(t, err)
+		require.Equal(t, jobsv1.JobState_JOB_STATE_STOPPING, got.GetState())
+	}
+	a.wait("to stop", stopped)
+	require.Equal(t, jobsv1.JobState_JOB_STATE_STOPPING, w.get(j.GetId()).GetState())
+	_, err := w.reports(j, 1, "failed")
+	require.NoError(t, err, "a training may report its own death")
+	a.exit(work, -1, "stopped", "")
+	ended := w.await(j.GetId(), jobsv1.JobState_JOB_STATE_STOPPED)
+	require.Equal(t, "user_stop", ended.GetEndReason())
+	_, err = w.jobs().StopJob(w.as(alice()), &jobsv1.StopJobRequest{JobId: j.GetId()})
+	require.True(t, fault.Is(err, fault.Conflict))
+	require.Equal(t, "stopped", (<-w.ingest.closed).GetState())
+	require.Equal(t, 1, w.count(`audit WHERE action = 'job.stop'`), "the stop that changed something")
+}
+
+func TestStopBeforeTheAgentKnewOfTheWork(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.join(w.fleet("cpu"), cpuNode())
+	j := w.submit()
+	a.attempt() // told, and the agent never says a word about it
+	_, err := w.jobs().StopJob(w.as(alice()), &jobsv1.StopJobRequest{JobId: j.GetId()})
+	require.NoError(t, err)
+	a.wait("to stop", stopped)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for w.get(j.GetId()).GetState() != jobsv1.JobState_JOB_STATE_STOPPED {
+		a.report()
+		select {
+		case <-time.After(200 * time.Millisecond):
+		case <-ctx.Done():
+			require.FailNow(t, "the job was never stopped")
+		}
+	}
+}
+
+func TestLimitsEndJobs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	one := int32(1)
+	a := w.join(w.fleet("cpu", "other"), cpuNode())
+	slow := w.submit(func(r *jobsv1.SubmitJobRequest) { r.Spec.Limits = &jobsv1.Limits{StartingS: &one} })
+	work := a.attempt()
+	a.see(work, jobsv1.Phase_PHASE_RUNNING)
+	a.wait("to stop", stopped)
+	a.exit(work, -1, "stopped", "")
+	ended := w.await(slow.GetId(), jobsv1.JobState_JOB_STATE_STOPPED)
+	require.Equal(t, "start_timeout", ended.GetEndReason())
+	require.Contains(t, ended.GetMessage(), "within 1 seconds")
+
+	long := w.submit(func(r *jobsv1.SubmitJobRequest) { r.Spec.Limits = &jobsv1.Limits{RunningS: &one} })
+	a.forget(work)
+	work = a.attempt()
+	a.see(work, jobsv1.Phase_PHASE_RUNNING)
+	_, err := w.reports(long, 1, "running")
+	require.NoError(t, err)
+	a.wait("to stop", stopped)
+	a.exit(work, -1, "stopped", "")
+	require.Equal(t, "time_limit", w.await(long.GetId(), jobsv1.JobState_JOB_STATE_STOPPED).GetEndReason())
+
+	w.fleet("nowhere")
+	waits := w.submit(func(r *jobsv1.SubmitJobRequest) {
+		r.Spec.Limits = &jobsv1.Limits{QueuedS: &one}
+		r.Spec.Resources.Pools[0].Pool = "nowhere"
+	})
+	require.Equal(t, "queue_timeout", w.await(waits.GetId(), jobsv1.JobState_JOB_STATE_FAILED).GetEndReason())
+}
