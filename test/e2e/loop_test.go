@@ -1,0 +1,129 @@
+// Package e2e walks the whole loop through the REST API of installations that run as users run them, in
+// both shapes.
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/internal/loop"
+
+	"github.com/signalbox-dev/signalbox/test/stand"
+)
+
+// train takes a walk from the dataset to the end of the run, following logs and metrics as it goes.
+func train(ctx context.Context, t *testing.T, s *stand.Stand) *loop.Loop {
+	t.Helper()
+	l := s.Loop(ctx)
+	lesson := loop.OneDigit()
+	rows, err := lesson.Rows(1)
+	require.NoError(t, err)
+	dataset, err := l.PushDataset(ctx, "v1", "additions.jsonl", rows)
+	require.NoError(t, err)
+	spec, err := l.Spec(ctx, dataset, lesson.Hparams, 1)
+	require.NoError(t, err)
+	require.NoError(t, l.Submit(ctx, spec))
+	var wg sync.WaitGroup
+	var lines []loop.LogLine
+	points := map[string]int{}
+	var logsErr, metricsErr error
+	wg.Go(func() { logsErr = l.FollowLogs(ctx, func(line loop.LogLine) { lines = append(lines, line) }) })
+	wg.Go(func() { metricsErr = l.FollowMetrics(ctx, func(p loop.Point) { points[p.Key]++ }) })
+	require.NoError(t, l.AwaitEnd(ctx), s.Tail())
+	wg.Wait()
+	require.NoError(t, logsErr)
+	require.NoError(t, metricsErr)
+	require.NotEmpty(t, lines, "the log was followed")
+	for i, line := range lines {
+		require.EqualValues(t, i+1, line.Seq, "no line is missing or doubled")
+	}
+	require.Positive(t, points["train/loss"])
+	require.Positive(t, points["val/exact_match"])
+	return l
+}
+
+// right picks a held-out question that the run's last round answered right.
+func right(ctx context.Context, t *testing.T, l *loop.Loop) loop.Sample {
+	t.Helper()
+	samples, err := l.Samples(ctx)
+	require.NoError(t, err)
+	for _, s := range samples {
+		if s.Reward == 1 && s.Answer == s.Expected {
+			return s
+		}
+	}
+	require.FailNow(t, "no held-out pair was answered right", fmt.Sprint(samples))
+	return loop.Sample{}
+}
+
+// serve deploys the run's model and answers how it answers a question.
+func serve(ctx context.Context, t *testing.T, s *stand.Stand, l *loop.Loop) loop.Sample {
+	t.Helper()
+	artifact, err := l.FindArtifact(ctx, "merged_model", "gguf")
+	require.NoError(t, err)
+	version, err := l.Register(ctx, artifact)
+	require.NoError(t, err)
+	again, err := l.Register(ctx, artifact)
+	require.NoError(t, err)
+	require.Equal(t, version.ID, again.ID, "the same artifact is the same version")
+	require.NoError(t, l.Deploy(ctx, l.Name, version, nil))
+	require.NoError(t, l.PromoteTooEarly(ctx))
+	require.NoError(t, l.AwaitReady(ctx), s.Tail())
+	require.NoError(t, l.Promote(ctx))
+	require.NoError(t, l.MakeToken(ctx, "application"))
+	q := right(ctx, t, l)
+	answer, err := l.Chat(ctx, q.Question)
+	require.NoError(t, err, s.Tail())
+	require.Equal(t, q.Expected, answer)
+	return q
+}
+
+func TestLoop(t *testing.T) {
+	for name, start := range stand.Shapes() {
+		t.Run(name, func(t *testing.T) {
+			ctx := t.Context()
+			s := start(t, stand.Options{})
+			l := train(ctx, t, s)
+			require.Equal(t, 1, l.Job.Attempt)
+			require.NotNil(t, l.Job.ExecutorRunningAt)
+			require.NotNil(t, l.Job.RunningAt)
+			require.True(t, l.Job.ExecutorRunningAt.Before(*l.Job.RunningAt), "the executor's mark is earlier than the report")
+			q := serve(ctx, t, s, l)
+			streamed, events, err := l.ChatStream(ctx, q.Question)
+			require.NoError(t, err)
+			require.Equal(t, q.Expected, streamed)
+			require.Positive(t, events)
+			calls, err := l.AwaitTraffic(ctx, 2)
+			require.NoError(t, err)
+			require.Equal(t, "application", calls[0].TokenName)
+			require.Equal(t, "ok", calls[0].Outcome)
+			require.True(t, calls[0].Stream, "newest first")
+			revoke(ctx, t, l)
+		})
+	}
+}
+
+// revoke takes the token away and demands that it is dead when the answer is there.
+func revoke(ctx context.Context, t *testing.T, l *loop.Loop) {
+	t.Helper()
+	path := "/api/model-deployments/" + l.Deployment.ID + "/tokens/" + l.TokenID
+	require.NoError(t, l.Client.Do(ctx, http.MethodDelete, path, nil, nil))
+	a, err := l.Client.With(l.Token).Call(ctx, http.MethodGet, "/inference/"+l.Deployment.ID+"/v1/models", nil)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusUnauthorized, a.Status)
+}
+
+func TestPushingAVersionAgainIsAConflict(t *testing.T) {
+	ctx := t.Context()
+	s := stand.Single(t, stand.Options{})
+	l := s.Loop(ctx)
+	_, err := l.PushDataset(ctx, "v1", "rows.jsonl", []byte("{}\n"))
+	require.NoError(t, err)
+	_, err = l.PushDataset(ctx, "v1", "rows.jsonl", []byte("{}\n"))
+	require.ErrorContains(t, err, "409")
+}

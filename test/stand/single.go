@@ -1,0 +1,84 @@
+package stand
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	readyTimeout = 90 * time.Second
+	readyEvery   = 20 * time.Millisecond
+	stopTimeout  = 15 * time.Second
+)
+
+// Single starts signalboxd.
+func Single(t testing.TB, o Options) *Stand {
+	t.Helper()
+	dir := folder(t, o)
+	pass, passFile := password(t, dir)
+	s := &Stand{T: t, Password: pass, Dir: dir, Processes: map[string]*Process{}, Order: []string{"signalboxd"}}
+	env := append(os.Environ(), "SERVICE_BOOTSTRAP_ADMIN_PASSWORD_FILE="+passFile,
+		"SERVICE_AGENT_ENVIRONMENTS="+Environments(t), "SERVICE_POSTGRES_CACHE="+filepath.Join(Root(t), ".cache", "postgres"))
+	for k, v := range o.Env {
+		env = append(env, k+"="+v)
+	}
+	// The port stays the same over restarts, so that what runs on finds the server again.
+	listen := "127.0.0.1:" + freePorts(t, 1)[0]
+	s.Processes["signalboxd"] = newProcess(t, dir, "signalboxd", env, Bin(t, "signalboxd"),
+		"--data", filepath.Join(dir, "data"), "--listen", listen, "--ready-file", s.readyFile())
+	t.Cleanup(s.close)
+	s.StartSingle()
+	return s
+}
+
+func (s *Stand) readyFile() string { return filepath.Join(s.Dir, "ready.json") }
+
+// StartSingle starts signalboxd (again) and waits until it serves.
+func (s *Stand) StartSingle() {
+	s.T.Helper()
+	_ = os.Remove(s.readyFile())
+	p := s.Processes["signalboxd"]
+	p.Start()
+	var ready struct {
+		Address string `json:"address"`
+		PID     int    `json:"pid"`
+	}
+	require.Eventually(s.T, func() bool {
+		raw, err := os.ReadFile(s.readyFile())
+		if err == nil {
+			return json.Unmarshal(raw, &ready) == nil
+		}
+		select {
+		case <-p.Exited():
+			require.FailNow(s.T, "signalboxd ended while it started", p.Tail())
+		default:
+		}
+		return false
+	}, readyTimeout, readyEvery, "signalboxd is not ready: "+p.Tail())
+	require.Equal(s.T, p.PID(), ready.PID)
+	s.URL = ready.Address
+}
+
+// close ends everything, and demands that nothing is left behind.
+func (s *Stand) close() {
+	for i := len(s.Order) - 1; i >= 0; i-- {
+		p := s.Processes[s.Order[i]]
+		if p == nil || p.cmd == nil {
+			continue
+		}
+		select {
+		case <-p.Exited():
+		default:
+			p.Stop(stopTimeout)
+		}
+	}
+	if s.T.Failed() {
+		s.T.Log(s.Tail())
+	}
+	sweep(s.T, s.Dir)
+}
