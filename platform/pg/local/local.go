@@ -62,13 +62,13 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the Postgres folder: %w", err)
 	}
-	lock, err := lockDir(dir)
+	lock, err := lockDir(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
 	s, err := start(ctx, cfg)
 	if err != nil {
-		return nil, errors.Join(err, lock.Close())
+		return nil, errors.Join(err, unlock(lock))
 	}
 	s.lock = lock
 	return s, nil
@@ -144,7 +144,7 @@ func (s *Server) Stop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	err := s.process.stop(ctx)
-	return errors.Join(err, s.unlock())
+	return errors.Join(err, unlock(s.lock))
 }
 
 // Run holds the server until ctx is over and then stops it; it answers an error
@@ -154,15 +154,8 @@ func (s *Server) Run(ctx context.Context) error {
 	case <-ctx.Done():
 		return s.Stop(context.WithoutCancel(ctx))
 	case <-s.Exited():
-		return errors.Join(fmt.Errorf("postgres ended by itself: %w", s.process.failure()), s.unlock())
+		return errors.Join(fmt.Errorf("postgres ended by itself: %w", s.process.failure()), unlock(s.lock))
 	}
-}
-
-func (s *Server) unlock() error {
-	if err := s.lock.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
-		return fmt.Errorf("free the Postgres folder: %w", err)
-	}
-	return nil
 }
 
 func wait(ctx context.Context, d time.Duration) error {

@@ -9,8 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -163,25 +161,4 @@ func (p *process) stop(ctx context.Context) error {
 		}
 	}
 	return errors.New("postgres cannot be ended")
-}
-
-// lockDir keeps a second process out of the folder. The kernel frees the lock
-// when we die; the server does not inherit it.
-func lockDir(dir string) (*os.File, error) {
-	path := filepath.Join(dir, "lock")
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("open the lock of the Postgres folder: %w", err)
-	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		holder, _ := os.ReadFile(path)
-		return nil, errors.Join(fmt.Errorf("%w: %s is held by process %s", ErrInUse, dir, strings.TrimSpace(string(holder))), f.Close())
-	}
-	if err := f.Truncate(0); err == nil {
-		_, err = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
-		if err == nil {
-			return f, nil
-		}
-	}
-	return nil, errors.Join(fmt.Errorf("write the lock of the Postgres folder: %w", err), f.Close())
 }

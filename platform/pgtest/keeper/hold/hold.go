@@ -39,7 +39,14 @@ func Share(ctx context.Context, dir string) (*Use, error) {
 // Release gives the share back. The time of the last one is the file's.
 func (u *Use) Release() {
 	u.mark()
-	_ = u.file.Close()
+	free(u.file)
+}
+
+// free says so to the kernel: closing alone frees nothing while a child that is
+// being started in this moment still has a copy of the descriptor.
+func free(f *os.File) {
+	_ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN)
+	_ = f.Close()
 }
 
 func (u *Use) mark() { _, _ = u.file.WriteAt([]byte{'.'}, 0) }
@@ -56,9 +63,10 @@ func Idle(dir string, d time.Duration) (done func(), idle bool, err error) {
 	}
 	info, err := f.Stat()
 	if err != nil || time.Since(info.ModTime()) < d {
-		return nil, false, errors.Join(err, f.Close())
+		free(f)
+		return nil, false, err
 	}
-	return func() { _ = f.Close() }, true, nil
+	return func() { free(f) }, true, nil
 }
 
 // Keep makes the caller the one keeper until done; its process id is in the file.
@@ -73,7 +81,7 @@ func Keep(dir string) (done func(), err error) {
 	if err := errors.Join(f.Truncate(0), write(f, strconv.Itoa(os.Getpid())+"\n")); err != nil {
 		return nil, errors.Join(fmt.Errorf("write the keeper's lock: %w", err), f.Close())
 	}
-	return func() { _ = f.Close() }, nil
+	return func() { free(f) }, nil
 }
 
 func write(f *os.File, text string) error {
@@ -97,7 +105,7 @@ func Exclusive(ctx context.Context, path string) (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	return func() { _ = f.Close() }, nil
+	return func() { free(f) }, nil
 }
 
 func lock(ctx context.Context, path string, how int) (*os.File, error) {
