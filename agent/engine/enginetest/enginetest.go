@@ -1,0 +1,211 @@
+// Package enginetest is the suite that every engine driver passes, with the real
+// engine and a real model, through an executor.
+package enginetest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/agent/executor"
+	"github.com/signalbox-dev/signalbox/agent/executor/executortest"
+)
+
+// Subject is the driver under test.
+type Subject struct {
+	// Spec is complete but for the model's files.
+	Spec executor.EngineSpec
+	// Model puts the model's files into the plane.
+	Model func(p *executortest.Plane) []executor.ObjectRef
+	// ChecksKey tells whether the engine refuses a wrong key.
+	ChecksKey bool
+}
+
+// patience covers the installation of an engine, the first time.
+const patience = 5 * time.Minute
+
+// Run is the suite: one engine is started, asked, killed, adopted and stopped.
+func Run(t *testing.T, open executortest.Open, s Subject) {
+	t.Helper()
+	b := &bench{T: t, subject: s, plane: executortest.NewPlane(t), dir: t.TempDir(), open: open}
+	b.x = open(t, b.dir, b.plane)
+	t.Cleanup(func() {
+		_ = b.x.Apply(context.Background(), nil)
+		b.until("all is gone", func() bool { return len(b.x.Observed()) == 0 })
+		b.x.Close()
+	})
+	s.Spec.Model = s.Model(b.plane)
+	b.work = executor.Work{
+		Key: executor.Key{WorkID: "wrk_engine", Generation: 1, Fence: 1}, Kind: executor.KindEngine,
+		Desired: executor.DesiredRunning, Engine: &s.Spec,
+	}
+	first := b.starts()
+	b.answers(first)
+	b.streams(first)
+	b.refusesWrongKey(first)
+	b.adopted(first)
+	second := b.crashes(first)
+	b.stops(second)
+}
+
+type bench struct {
+	*testing.T
+	subject Subject
+	plane   *executortest.Plane
+	dir     string
+	open    executortest.Open
+	x       executortest.Opened
+	work    executor.Work
+}
+
+func (b *bench) until(what string, holds func() bool) {
+	b.Helper()
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-b.x.Changes():
+		case <-tick.C:
+		case <-deadline.C:
+			b.Fatalf("not within %s: %s", patience, what)
+		}
+	}
+}
+
+// report is what is told of the engine; it fails the test when the work ended.
+func (b *bench) report() executor.EngineReport {
+	b.Helper()
+	for _, o := range b.x.Observed() {
+		require.Nil(b, o.Exit, "the engine's work ended: %+v, %+v", o.Exit, o.Engine)
+		if o.Engine != nil {
+			return *o.Engine
+		}
+	}
+	return executor.EngineReport{}
+}
+
+func (b *bench) ready(restarts int) executor.EngineReport {
+	b.Helper()
+	b.until("the engine is ready", func() bool { r := b.report(); return r.Ready && r.Restarts == restarts })
+	return b.report()
+}
+
+// starts sees the engine become ready, and by nothing but a generated token.
+func (b *bench) starts() executor.EngineReport {
+	b.Helper()
+	require.NoError(b, b.x.Apply(context.Background(), []executor.Work{b.work}))
+	r := b.ready(0)
+	require.Equal(b, executor.EngineReady, r.Phase)
+	require.NotZero(b, r.PID)
+	require.False(b, r.ReadyAt.IsZero())
+	require.NotEmpty(b, r.APIKey.Reveal())
+	require.True(b, strings.HasPrefix(r.Address, "http://127.0.0.1:"), "bound to %s", r.Address)
+	var probes struct {
+		Probes []struct {
+			Name string `json:"name"`
+			OK   bool   `json:"ok"`
+		} `json:"probes"`
+	}
+	require.NoError(b, json.Unmarshal(r.Probes, &probes))
+	passed := map[string]bool{}
+	for _, p := range probes.Probes {
+		passed[p.Name] = p.OK
+	}
+	require.True(b, passed["bound"] && passed["models"] && passed["generate"] && passed["stream"], "%s", r.Probes)
+	return r
+}
+
+func (b *bench) ask(r executor.EngineReport, key string, stream bool) (int, string) {
+	b.Helper()
+	body, err := json.Marshal(map[string]any{
+		"model": "default", "max_tokens": 8, "stream": stream, "messages": []map[string]string{{"role": "user", "content": "12+34?"}},
+	})
+	require.NoError(b, err)
+	req, err := http.NewRequestWithContext(b.Context(), http.MethodPost, r.Address+"/v1/chat/completions", bytes.NewReader(body))
+	require.NoError(b, err)
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Authorization", "Bearer "+key)
+	resp, err := http.DefaultClient.Do(req)
+	require.NoError(b, err)
+	defer func() { _ = resp.Body.Close() }()
+	answer, err := io.ReadAll(resp.Body)
+	require.NoError(b, err)
+	return resp.StatusCode, string(answer)
+}
+
+func (b *bench) answers(r executor.EngineReport) {
+	b.Helper()
+	status, body := b.ask(r, r.APIKey.Reveal(), false)
+	require.Equal(b, http.StatusOK, status, body)
+	require.Contains(b, body, "choices")
+}
+
+func (b *bench) streams(r executor.EngineReport) {
+	b.Helper()
+	status, body := b.ask(r, r.APIKey.Reveal(), true)
+	require.Equal(b, http.StatusOK, status, body)
+	require.GreaterOrEqual(b, strings.Count(body, "data: {"), 2, body)
+}
+
+func (b *bench) refusesWrongKey(r executor.EngineReport) {
+	b.Helper()
+	if !b.subject.ChecksKey {
+		return
+	}
+	status, body := b.ask(r, "wrong", false)
+	require.Equal(b, http.StatusUnauthorized, status, body)
+}
+
+// adopted sees the same process go on, ready, under another executor.
+func (b *bench) adopted(before executor.EngineReport) {
+	b.Helper()
+	b.x.Close()
+	b.x = b.open(b.T, b.dir, b.plane)
+	require.NoError(b, b.x.Apply(context.Background(), []executor.Work{b.work}))
+	after := b.report()
+	require.Equal(b, before, after, "adoption changed the report")
+	b.answers(after)
+}
+
+// crashes kills the engine and sees another one take its place.
+func (b *bench) crashes(before executor.EngineReport) executor.EngineReport {
+	b.Helper()
+	require.NoError(b, syscall.Kill(before.PID, syscall.SIGKILL))
+	b.until("the crash is seen", func() bool { r := b.report(); return !r.Ready || r.Restarts > 0 })
+	after := b.ready(before.Restarts + 1)
+	require.NotEqual(b, before.PID, after.PID)
+	require.Equal(b, before.APIKey, after.APIKey)
+	b.answers(after)
+	return after
+}
+
+// stops ends the engine and finds its port free.
+func (b *bench) stops(r executor.EngineReport) {
+	b.Helper()
+	stop := b.work
+	stop.Desired = executor.DesiredStopped
+	require.NoError(b, b.x.Apply(context.Background(), []executor.Work{stop}))
+	var exit *executor.Exit
+	b.until("the engine has ended", func() bool {
+		for _, o := range b.x.Observed() {
+			exit = o.Exit
+		}
+		return exit != nil
+	})
+	require.Equal(b, executor.ReasonStopped, exit.Reason, fmt.Sprintf("%+v", exit))
+	listener, err := (&net.ListenConfig{}).Listen(b.Context(), "tcp", strings.TrimPrefix(r.Address, "http://"))
+	require.NoError(b, err, "the port is still in use")
+	require.NoError(b, listener.Close())
+}

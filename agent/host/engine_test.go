@@ -1,0 +1,98 @@
+package host_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/agent/engine/enginetest"
+	"github.com/signalbox-dev/signalbox/agent/executor"
+	"github.com/signalbox-dev/signalbox/agent/executor/executortest"
+	"github.com/signalbox-dev/signalbox/agent/host"
+	"github.com/signalbox-dev/signalbox/agent/host/environment"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+)
+
+const recipe = "../../recipes/demo/chat-tiny"
+
+func TestLlamaCpp(t *testing.T) {
+	t.Parallel()
+	model, err := os.ReadFile(filepath.Join(tinyModel(t), "model.gguf"))
+	require.NoError(t, err)
+	enginetest.Run(t, withIndex, enginetest.Subject{
+		Spec: executor.EngineSpec{Driver: "llamacpp", ServedNames: []string{"default"}, Task: "chat", Args: []string{"--ctx", "128"}},
+		Model: func(p *executortest.Plane) []executor.ObjectRef {
+			return []executor.ObjectRef{p.Put("model.gguf", model)}
+		},
+		ChecksKey: true,
+	})
+}
+
+// TestCommand runs mlx-lm, which knows neither of a key nor of this platform.
+func TestCommand(t *testing.T) {
+	t.Parallel()
+	lock, err := os.ReadFile("../engine/locks/mlxlm.lock")
+	require.NoError(t, err)
+	packed := tarOf(t, filepath.Join(tinyModel(t), "hf"))
+	enginetest.Run(t, withIndex, enginetest.Subject{
+		Spec: executor.EngineSpec{
+			Driver: "command", ServedNames: []string{"default"}, Task: "chat",
+			Command:     []string{"python", "-m", "mlx_lm", "server", "--model", "default", "--host", "{host}", "--port", "{port}"},
+			Environment: executor.EnvironmentSpec{Requirements: string(lock)},
+		},
+		Model: func(p *executortest.Plane) []executor.ObjectRef {
+			ref := p.Put("model.tar", packed)
+			ref.Unpack = true
+			return []executor.ObjectRef{ref}
+		},
+	})
+}
+
+// withIndex opens an executor with the user's own package index.
+func withIndex(t *testing.T, dir string, p *executortest.Plane) executortest.Opened {
+	t.Helper()
+	h, stop := open(t, dir, p, func(cfg *host.Config) { cfg.Environ = os.Environ() })
+	return executortest.Opened{Executor: h, Close: stop}
+}
+
+// tinyModel answers a folder with a small model of random weights, made by the
+// recipe's own exporters: model.gguf and hf/.
+func tinyModel(t *testing.T) string {
+	t.Helper()
+	lock, err := os.ReadFile(filepath.Join(recipe, "requirements.lock"))
+	require.NoError(t, err)
+	b := environment.NewBuilder(envCache(t), os.Environ(), clock.Real())
+	env, err := b.Ensure(t.Context(), executor.EnvironmentSpec{Requirements: string(lock)})
+	require.NoError(t, err)
+	dir := t.TempDir()
+	const script = `
+import sys, pathlib, numpy as np
+sys.path.insert(0, sys.argv[1])
+from chat_tiny import export_gguf, export_hf, tokenizer
+from chat_tiny.config import ModelConfig
+from chat_tiny.params import Params
+config = ModelConfig(vocab=tokenizer.VOCAB)
+params = Params.random(config, np.random.default_rng(1))
+out = pathlib.Path(sys.argv[2])
+export_gguf.write(out / "model.gguf", params, "tiny")
+export_hf.write(out / "hf", params)
+`
+	cmd := exec.CommandContext(t.Context(), env.Python, "-c", script, recipe, dir)
+	words, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", words)
+	return dir
+}
+
+func tarOf(t *testing.T, dir string) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w := tar.NewWriter(&out)
+	require.NoError(t, w.AddFS(os.DirFS(dir)))
+	require.NoError(t, w.Close())
+	return out.Bytes()
+}
