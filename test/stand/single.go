@@ -21,9 +21,9 @@ func Single(t testing.TB, o Options) *Stand {
 	t.Helper()
 	dir := folder(t, o)
 	pass, passFile := password(t, dir)
-	s := &Stand{T: t, Password: pass, Dir: dir, Processes: map[string]*Process{}, Order: []string{"signalboxd"}}
+	s := &Stand{T: t, Password: pass, Dir: dir, Environments: environments(t, dir, o), Processes: map[string]*Process{}, Order: []string{"signalboxd"}}
 	env := append(os.Environ(), "SERVICE_BOOTSTRAP_ADMIN_PASSWORD_FILE="+passFile,
-		"SERVICE_AGENT_ENVIRONMENTS="+Environments(t), "SERVICE_POSTGRES_CACHE="+filepath.Join(Root(t), ".cache", "postgres"))
+		"SERVICE_AGENT_ENVIRONMENTS="+s.Environments, "SERVICE_POSTGRES_CACHE="+filepath.Join(Root(t), ".cache", "postgres"))
 	for k, v := range o.Env {
 		env = append(env, k+"="+v)
 	}

@@ -42,7 +42,7 @@ func Split(t testing.TB, o Options) *Stand {
 	t.Helper()
 	dir := folder(t, o)
 	pass, passFile := password(t, dir)
-	s := &Stand{T: t, Password: pass, Dir: dir, Processes: map[string]*Process{}}
+	s := &Stand{T: t, Password: pass, Dir: dir, Environments: environments(t, dir, o), Processes: map[string]*Process{}}
 	t.Cleanup(s.close)
 	free := freePorts(t, len(ports))
 	r := rewriter{pairs: []string{
@@ -64,7 +64,7 @@ func Split(t testing.TB, o Options) *Stand {
 	s.URL = "http://127.0.0.1:" + free[0]
 	s.AwaitServing()
 	s.join(r)
-	s.launch("agent", readUnit(t, r, "agent"), []string{"SERVICE_AGENT_ENVIRONMENTS=" + Environments(t)})
+	s.launch("agent", readUnit(t, r, "agent"), []string{"SERVICE_AGENT_ENVIRONMENTS=" + s.Environments})
 	return s
 }
 

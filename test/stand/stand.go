@@ -30,6 +30,8 @@ type Stand struct {
 	Password secret.String
 	// Dir keeps everything of the installation.
 	Dir string
+	// Environments is the folder of Python environments.
+	Environments string
 	// Processes by name: signalboxd, or auth, jobs, ... gateway, agent.
 	Processes map[string]*Process
 	// Order is that of the first start.
@@ -42,6 +44,8 @@ type Options struct {
 	Env map[string]string
 	// Dir is taken instead of a fresh one, to start again on what is there.
 	Dir string
+	// OwnEnvironments builds Python environments for this stand alone.
+	OwnEnvironments bool
 }
 
 // Shapes are the two ways to start an installation.
@@ -76,9 +80,13 @@ func Bin(t testing.TB, name string) string {
 	return path
 }
 
-// Environments is the folder of Python environments that all stands share: they are keyed by digest.
-func Environments(t testing.TB) string {
+// environments is where Python environments are kept: all stands share them, keyed by digest, unless one
+// wants to see them built.
+func environments(t testing.TB, dir string, o Options) string {
 	t.Helper()
+	if o.OwnEnvironments {
+		return filepath.Join(dir, "envs")
+	}
 	return filepath.Join(Root(t), ".cache", "agent-envs")
 }
 
