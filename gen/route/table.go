@@ -124,7 +124,9 @@ func Table() []Route {
 		{Method: "GET", Pattern: "/api/runs/{id}/validations", Kind: RPC, RPC: "signalbox.ingest.v1.RunDataService/ListValidations", Service: "ingest", Credential: "user", Role: "operator", Status: 200},
 		{Method: "GET", Pattern: "/api/runs/{run_id}", Kind: RPC, RPC: "signalbox.jobs.v1.RunService/GetRun", Service: "jobs", Credential: "user", Role: "operator", Status: 200},
 		{Method: "GET", Pattern: "/api/version", Kind: Raw, Handler: "version", Credential: "none"},
+		{Method: "HEAD", Pattern: "/api/version", Kind: Raw, Handler: "version", Credential: "none"},
 		{Method: "GET", Pattern: "/healthz", Kind: Raw, Handler: "health", Credential: "none"},
+		{Method: "HEAD", Pattern: "/healthz", Kind: Raw, Handler: "health", Credential: "none"},
 		{Method: "*", Pattern: "/inference/{deployment_id}/v1/{rest...}", Kind: Raw, Handler: "inference", Credential: "deployment"},
 	}
 }

@@ -1,6 +1,7 @@
 package edge
 
 import (
+	"io"
 	"mime"
 	"net/http"
 	"strings"
@@ -36,6 +37,17 @@ func Body(w http.ResponseWriter, r *http.Request, m *match.Match, codec *restjso
 		return nil, bodyFault(err)
 	}
 	return nil, nil
+}
+
+// maxLinger is how much of a refused body is read for the client's sake.
+const maxLinger = 4 * MaxBody
+
+// Linger reads what is left of a body, within limits: a client that still sends when the connection
+// closes gets a reset instead of its answer. One that waits for leave to send gets none.
+func Linger(r *http.Request) {
+	if r.Body != nil && r.Header.Get("Expect") == "" {
+		_, _ = io.CopyN(io.Discard, r.Body, maxLinger) // whatever ends it, the answer is made
+	}
 }
 
 // checkContent refuses what is not plain JSON: a form would be parsed into the query by the generated

@@ -14,6 +14,7 @@ import (
 
 	"github.com/signalbox-dev/signalbox/gateway/internal/match"
 	"github.com/signalbox-dev/signalbox/gateway/internal/restjson"
+	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
 // Call is one REST request between its route and its answer.
@@ -21,6 +22,8 @@ type Call struct {
 	*match.Match
 	// URL is the request's own, before its query was put into the services' words.
 	URL *url.URL
+	// Refused is why the request has no route, or nil.
+	Refused *fault.Error
 	// Body is the request's body, or nil; it keeps the fault that decoding found.
 	Body *restjson.Body
 	// Metadata goes with the call.

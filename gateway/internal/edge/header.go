@@ -2,10 +2,12 @@ package edge
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
 
 	"google.golang.org/grpc/metadata"
 
+	"github.com/signalbox-dev/signalbox/gateway/internal/restjson"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
@@ -71,11 +73,16 @@ func asciiOnly(s string, limit int) string {
 	}, s[:min(len(s), limit)])
 }
 
-// Stripped is a copy of r for the generated handlers, which would pass on more than services may see:
-// no headers, no addresses.
-func Stripped(r *http.Request) *http.Request {
+// Inner is r as the generated handlers get it, which would pass on more than services may see: no
+// headers, no addresses, the checked query, and the checked body or none.
+func Inner(r *http.Request, query url.Values, body *restjson.Body) *http.Request {
 	c := r.WithContext(r.Context())
-	c.Header = http.Header{"Content-Type": {"application/json"}}
+	c.Header = http.Header{"Content-Type": {restjson.ContentType}}
 	c.Host, c.RemoteAddr = "", ""
+	c.URL = &url.URL{Path: r.URL.Path, RawQuery: query.Encode()}
+	c.Body = http.NoBody
+	if body != nil {
+		c.Body = body
+	}
 	return c
 }

@@ -12,14 +12,14 @@ import (
 )
 
 // Record runs next and writes the one log line of the request; a panic of next is told as a 500.
-func Record(log *slog.Logger, clk clock.Clock, client string, next http.Handler) http.Handler {
+func Record(log *slog.Logger, clk clock.Clock, client func(*http.Request) string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		rec := &recorder{ResponseWriter: w}
 		started := clk.Now()
 		defer func() {
 			cut := rec.recovered(log, r, recover())
 			log.InfoContext(r.Context(), "request", slog.String("method", r.Method), slog.String("route", r.Pattern),
-				slog.Int("status", rec.status), slog.Int64("bytes", rec.bytes), slog.String("client", client),
+				slog.Int("status", rec.status), slog.Int64("bytes", rec.bytes), slog.String("client", client(r)),
 				slog.Float64("duration_ms", float64(clock.Since(clk, started).Microseconds())/1000))
 			if cut {
 				panic(http.ErrAbortHandler)

@@ -15,7 +15,8 @@ import (
 
 // Router is the table as a tree of segments. It does not change once made.
 type Router struct {
-	root *node
+	root   *node
+	routes []*Route
 }
 
 type node struct {
@@ -85,8 +86,12 @@ func (r *Router) add(row route.Route) error {
 		}
 	}
 	at.routes = append(at.routes, rt)
+	r.routes = append(r.routes, rt)
 	return nil
 }
+
+// Routes lists the rows in the table's order.
+func (r *Router) Routes() []*Route { return r.routes }
 
 func child(n *node) *node {
 	if n == nil {

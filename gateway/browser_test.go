@@ -1,0 +1,107 @@
+package gateway_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/gateway"
+)
+
+func TestRefreshAloneReadsTheCookie(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	cookie := []string{"Cookie", "other=1; service_refresh=rft_x"}
+
+	got := r.ask("POST", "/api/auth/refresh", "", cookie...)
+	require.Equal(t, http.StatusOK, got.status, got.body)
+	require.Equal(t, []string{"rft_x"}, r.all()[1].md.Get("x-service-refresh"))
+	require.NotContains(t, got.body, "rft_x")
+
+	require.Equal(t, http.StatusOK, r.ask("POST", "/api/auth/login", `{"username":"a","password":"b"}`, cookie...).status)
+	require.Empty(t, r.all()[3].md.Get("x-service-refresh"))
+	require.Equal(t, http.StatusUnauthorized, r.ask("GET", "/api/jobs", "", cookie...).status)
+}
+
+func TestRefreshCookieIsTheOneOfTheScheme(t *testing.T) {
+	t.Parallel()
+	plain := start(t, nil)
+	secured := start(t, func(c *gateway.Config, _ *gateway.Deps) { c.Public.URL = "https://box.example" })
+	for name, tc := range map[string]struct {
+		r      *rig
+		cookie string
+		want   int
+	}{
+		"http":                    {plain, "service_refresh=x", http.StatusOK},
+		"http, a host cookie":     {plain, "__Host-service_refresh=x", http.StatusUnauthorized},
+		"http, two":               {plain, "service_refresh=x; service_refresh=y", http.StatusUnauthorized},
+		"https":                   {secured, "__Host-service_refresh=x", http.StatusOK},
+		"https, a sibling's":      {secured, "service_refresh=x", http.StatusUnauthorized},
+		"https, beside a sibling": {secured, "service_refresh=y; __Host-service_refresh=x", http.StatusOK},
+	} {
+		got := tc.r.ask("POST", "/api/auth/refresh", "", "Cookie", tc.cookie)
+		require.Equal(t, tc.want, got.status, name)
+	}
+}
+
+func TestCookiesThatMayBeSet(t *testing.T) {
+	t.Parallel()
+	good := "service_refresh=rft_x; Path=/; Max-Age=2592000; HttpOnly; SameSite=Strict"
+	r := start(t, nil)
+	r.auth.cookies = []string{"session=evil", good, "__Host-service_refresh=x; Secure", "no cookie"}
+	got := r.ask("POST", "/api/auth/login", `{"username":"a","password":"b"}`)
+	require.Equal(t, []string{good}, got.header.Values("Set-Cookie"))
+
+	failed := r.ask("POST", "/api/auth/refresh", "")
+	require.Equal(t, http.StatusUnauthorized, failed.status)
+	require.Equal(t, []string{"service_refresh=; Max-Age=0; HttpOnly"}, failed.header.Values("Set-Cookie"), "a failure takes the cookie away")
+}
+
+func TestPagesOfOtherOrigins(t *testing.T) {
+	t.Parallel()
+	r := start(t, func(c *gateway.Config, _ *gateway.Deps) { c.Public.URL = "https://box.example" })
+	host := r.url
+	cases := map[string]struct {
+		headers []string
+		want    int
+	}{
+		"no browser":             {nil, http.StatusOK},
+		"the same origin":        {[]string{"Sec-Fetch-Site", "same-origin"}, http.StatusOK},
+		"typed by the user":      {[]string{"Sec-Fetch-Site", "none"}, http.StatusOK},
+		"the same host":          {[]string{"Origin", host}, http.StatusOK},
+		"the public origin":      {[]string{"Origin", "https://box.example", "Sec-Fetch-Site", "cross-site"}, http.StatusOK},
+		"another origin":         {[]string{"Origin", "https://evil.example"}, http.StatusForbidden},
+		"another site":           {[]string{"Sec-Fetch-Site", "cross-site", "Origin", "https://evil.example"}, http.StatusForbidden},
+		"a sibling":              {[]string{"Sec-Fetch-Site", "same-site", "Origin", "https://x.box.example"}, http.StatusForbidden},
+		"no origin told":         {[]string{"Origin", "null"}, http.StatusForbidden},
+		"public host, no scheme": {[]string{"Origin", "http://box.example"}, http.StatusForbidden},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			headers := append([]string{"Cookie", "__Host-service_refresh=x"}, tc.headers...)
+			got := r.ask("POST", "/api/auth/refresh", "", headers...)
+			require.Equal(t, tc.want, got.status, got.body)
+			login := r.ask("POST", "/api/auth/login", `{"username":"a","password":"b"}`, tc.headers...)
+			require.Equal(t, tc.want, login.status, "nobody is signed in from another page")
+			require.Equal(t, http.StatusOK, r.ask("GET", "/api/jobs", "", as(userToken, tc.headers...)...).status, "reading changes nothing")
+		})
+	}
+}
+
+func TestBrowsersAreToldWhatTheyGot(t *testing.T) {
+	t.Parallel()
+	r := start(t, func(c *gateway.Config, _ *gateway.Deps) { c.Public.URL = "https://box.example" })
+	for _, got := range []answer{
+		r.ask("GET", "/api/jobs", "", as(userToken)...), r.ask("GET", "/api/jobs", ""), r.ask("GET", "/nope", ""), r.ask("GET", "/healthz", ""),
+	} {
+		require.Equal(t, "nosniff", got.header.Get("X-Content-Type-Options"))
+		require.Equal(t, "DENY", got.header.Get("X-Frame-Options"))
+		require.Equal(t, "no-referrer", got.header.Get("Referrer-Policy"))
+		require.Equal(t, "default-src 'none'; frame-ancestors 'none'", got.header.Get("Content-Security-Policy"))
+		require.Equal(t, "max-age=31536000", got.header.Get("Strict-Transport-Security"))
+		require.Empty(t, got.header.Get("Access-Control-Allow-Origin"))
+	}
+	require.Empty(t, start(t, nil).ask("GET", "/healthz", "").header.Get("Strict-Transport-Security"))
+}

@@ -1,0 +1,69 @@
+package gateway
+
+import (
+	"errors"
+	"net"
+	"net/url"
+	"time"
+
+	"github.com/signalbox-dev/signalbox/gateway/internal/edge"
+	"github.com/signalbox-dev/signalbox/platform/conf"
+)
+
+// Config are the gateway's own settings.
+type Config struct {
+	Listen conf.Listen `env:", prefix=SERVICE_"`
+	Public conf.Public `env:", prefix=SERVICE_"`
+	// TrustedProxies are the proxies in front whose X-Forwarded-For counts.
+	TrustedProxies []string      `env:"SERVICE_GATEWAY_TRUSTED_PROXIES" doc:"addresses or CIDRs of the proxies in front, whose X-Forwarded-For counts"`
+	RequestTimeout time.Duration `env:"SERVICE_GATEWAY_REQUEST_TIMEOUT, default=30s" doc:"how long a plain request may take, its body included"`
+	IngestAddr     string        `env:"SERVICE_GATEWAY_INGEST_ADDR" doc:"host:port of ingest's HTTP listener, where ingest runs in a process of its own"`
+	InferenceAddr  string        `env:"SERVICE_GATEWAY_INFERENCE_ADDR" doc:"host:port of inference's HTTP listener, where inference runs in a process of its own"`
+}
+
+// Validate names every setting that cannot be used.
+func (c *Config) Validate() error {
+	var errs []error
+	if _, err := edge.ParseProxies(c.TrustedProxies); err != nil {
+		errs = append(errs, conf.Faultf("SERVICE_GATEWAY_TRUSTED_PROXIES", "%v", err))
+	}
+	if c.RequestTimeout <= 0 {
+		errs = append(errs, conf.Faultf("SERVICE_GATEWAY_REQUEST_TIMEOUT", "must be positive, got %v", c.RequestTimeout))
+	}
+	for _, addr := range [][2]string{
+		{"SERVICE_GATEWAY_INGEST_ADDR", c.IngestAddr}, {"SERVICE_GATEWAY_INFERENCE_ADDR", c.InferenceAddr},
+	} {
+		if addr[1] == "" {
+			continue
+		}
+		if _, _, err := net.SplitHostPort(addr[1]); err != nil {
+			errs = append(errs, conf.Faultf(addr[0], "must be host:port, got %q", addr[1]))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+const refreshCookie = "service_refresh"
+
+// secure reports whether clients reach the installation over https.
+func (c *Config) secure() bool {
+	u, err := url.Parse(c.Public.URL)
+	return err == nil && u.Scheme == "https"
+}
+
+// origin is the public URL as browsers name it in Origin.
+func (c *Config) origin() string {
+	u, err := url.Parse(c.Public.URL)
+	if err != nil || u.Host == "" {
+		return ""
+	}
+	return u.Scheme + "://" + u.Host
+}
+
+// cookie is the name of the refresh cookie that fits the public URL.
+func (c *Config) cookie() string {
+	if c.secure() {
+		return "__Host-" + refreshCookie
+	}
+	return refreshCookie
+}

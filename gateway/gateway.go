@@ -1,0 +1,151 @@
+package gateway
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/grpc"
+
+	"github.com/signalbox-dev/signalbox/gateway/internal/bearer"
+	"github.com/signalbox-dev/signalbox/gateway/internal/edge"
+	"github.com/signalbox-dev/signalbox/gateway/internal/match"
+	"github.com/signalbox-dev/signalbox/gateway/internal/restjson"
+	"github.com/signalbox-dev/signalbox/gateway/internal/sse"
+	"github.com/signalbox-dev/signalbox/gen/route"
+	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/id"
+)
+
+// Name is the gateway's identity between services.
+const Name = "gateway"
+
+// Dialect is the JobSpec dialect that this control plane speaks.
+const Dialect = "service/v1"
+
+// Conns are connections to the services, as the gateway's identity. Their owner closes them.
+type Conns struct {
+	Auth, Jobs, Ingest, Registry, Inference grpc.ClientConnInterface
+}
+
+// Version is what GET /api/version says beside the dialect.
+type Version struct{ Server, Core string }
+
+// Deps are what the gateway stands on.
+type Deps struct {
+	Conns Conns
+	// Ingest and Inference are the services' own handlers where they run in this process. Where one
+	// is nil, its address in Config is relayed to.
+	Ingest, Inference http.Handler
+	// RelayTLS is the TLS of connections to a service's HTTP listener; nil only where nothing is relayed.
+	RelayTLS func(service string) *tls.Config
+	// Blobs serves /api/blobs; nil where the object store signs URLs of its own.
+	Blobs   http.Handler
+	Version Version
+	Clock   clock.Clock
+	IDs     *id.Source
+	Log     *slog.Logger
+	// Tracer and Meter may be nil: nothing is traced or measured then.
+	Tracer trace.TracerProvider
+	Meter  metric.MeterProvider
+}
+
+// Gateway is the public edge, wired.
+type Gateway struct {
+	cfg     Config
+	deps    Deps
+	router  *match.Router
+	mux     *runtime.ServeMux
+	codec   *restjson.Codec
+	checker *bearer.Checker
+	guard   *edge.Guard
+	proxies edge.Proxies
+	answer  edge.Answer
+	raw     map[string]http.Handler
+	rest    http.Handler // every route that is not raw, behind log, trace and recovery
+	shapes  map[*match.Route]*edge.Shape
+	streams map[*match.Route]*sse.Stream
+	limit   sse.Limit
+
+	draining atomic.Bool
+	stop     context.Context // ends when streams shall end
+	endStop  context.CancelFunc
+	idle     []func() // lets idle connections of relays go
+}
+
+// New wires the gateway; it starts nothing and dials nothing.
+func New(ctx context.Context, cfg Config, d Deps) (*Gateway, error) {
+	g := &Gateway{
+		cfg: cfg, deps: d, codec: restjson.New(), answer: edge.Answer{Cookie: cfg.cookie()},
+		checker: bearer.NewChecker(authpeerv1.NewCredentialServiceClient(d.Conns.Auth), d.Clock),
+		shapes:  make(map[*match.Route]*edge.Shape), streams: make(map[*match.Route]*sse.Stream),
+	}
+	g.stop, g.endStop = context.WithCancel(context.Background())
+	for _, step := range []func(context.Context) error{g.edges, g.handlers, g.calls} {
+		if err := step(ctx); err != nil {
+			return nil, fmt.Errorf("gateway: %w", err)
+		}
+	}
+	return g, nil
+}
+
+// edges makes what every request meets first.
+func (g *Gateway) edges(context.Context) (err error) {
+	if g.router, err = match.New(route.Table()); err != nil {
+		return err
+	}
+	if g.proxies, err = edge.ParseProxies(g.cfg.TrustedProxies); err != nil {
+		return err
+	}
+	if g.guard, err = edge.NewGuard(g.cfg.origin(), g.cfg.secure()); err != nil {
+		return err
+	}
+	g.rest = edge.Record(g.deps.Log, g.deps.Clock, g.proxies.Client, g.observed(http.HandlerFunc(g.serveREST)))
+	return nil
+}
+
+// calls binds the RPC and stream rows of the table to the services' connections.
+func (g *Gateway) calls(ctx context.Context) error {
+	g.mux = g.newMux()
+	if err := route.Register(ctx, g.mux, g.conn); err != nil {
+		return err
+	}
+	for _, rt := range g.router.Routes() {
+		if rt.Kind == route.Raw {
+			continue
+		}
+		shape, err := edge.NewShape(rt)
+		if err != nil {
+			return err
+		}
+		g.shapes[rt] = shape
+		if rt.Kind == route.Stream {
+			if g.streams[rt], err = sse.New(shape.Method, g.conn(rt.Service), g.codec, g.deps.Clock); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (g *Gateway) conn(service string) grpc.ClientConnInterface {
+	switch service {
+	case "auth":
+		return g.deps.Conns.Auth
+	case "jobs":
+		return g.deps.Conns.Jobs
+	case "ingest":
+		return g.deps.Conns.Ingest
+	case "registry":
+		return g.deps.Conns.Registry
+	default:
+		return g.deps.Conns.Inference
+	}
+}

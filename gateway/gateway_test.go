@@ -1,0 +1,162 @@
+package gateway_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
+	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
+
+	"github.com/signalbox-dev/signalbox/gateway"
+	"github.com/signalbox-dev/signalbox/platform/authn"
+)
+
+const job = `{"api":"service/v1","spec":{"name":"n","recipe":{"name":"demo/x","version":"1","lock":{"name":"demo/x","version":"1","digest":"d",` +
+	`"framework":{"runtime_id":"r"}}},"resources":{"pools":[{"pool":"default"}]},"hparams":{"lr": 1e-3,"n":9007199254740993}}}`
+
+func TestCallReachesItsServiceWithTheSignedCaller(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	got := r.ask("POST", "/api/jobs", job, as(userToken, "Idempotency-Key", "k-1", "X-Service-Confirm", "sha256:ab", "User-Agent", "cli/1 (ünïx)",
+		"If-Match", `"v1"`, "Content-Type", "application/json; charset=UTF-8")...)
+	require.Equal(t, http.StatusCreated, got.status, got.body)
+	require.Equal(t, "application/json", got.header.Get("Content-Type"))
+	require.True(t, strings.HasPrefix(got.body, `{"id":"job_1","run_id":"","name":"","state":"queued","end_reason":null,`), got.body)
+	require.Contains(t, got.body, `"spec":{"lr":1e-3,"n":9007199254740993}`)
+
+	calls := r.all()
+	require.Len(t, calls, 2)
+	require.Equal(t, userToken, calls[0].in.(*authpeerv1.AuthenticateRequest).GetCredential())
+	submit := calls[1]
+	require.Equal(t, authn.KindUser, submit.caller.Kind)
+	require.Equal(t, "usr_1", submit.caller.Subject)
+	require.Equal(t, "127.0.0.1", submit.caller.ClientAddr)
+	require.Equal(t, "n", submit.in.(*jobsv1.SubmitJobRequest).GetSpec().GetName())
+	for key, want := range map[string]string{
+		"idempotency-key": "k-1", "x-service-confirm": "sha256:ab", "x-service-user-agent": "cli/1 (?n?x)", "if-match": `"v1"`,
+		"x-request-id": got.header.Get("X-Request-Id"),
+	} {
+		require.Equal(t, []string{want}, submit.md.Get(key), key)
+	}
+	require.Equal(t, calls[0].md.Get("x-request-id"), submit.md.Get("x-request-id"))
+}
+
+func TestNothingElseOfTheRequestReachesAService(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	got := r.ask("GET", "/api/jobs", "", as(userToken,
+		"X-Service-Caller", "forged", "Grpc-Metadata-X-Service-Caller", "forged", "Grpc-Metadata-Authorization", "Bearer evil",
+		"Grpc-Metadata-Grpcgateway-Host", "evil", "Grpc-Timeout", "1n", "X-Forwarded-For", "6.6.6.6", "X-Forwarded-Host", "evil", "Cookie", "service_refresh=x",
+		"X-Request-Id", "req_forged", "X-Service-Refresh", "x", "X-Http-Method-Override", "DELETE", "Some-Data-Bin", "AAAA")...)
+	require.Equal(t, http.StatusOK, got.status, got.body)
+	list := r.all()[1]
+	require.Equal(t, "ListJobs", list.method)
+	require.Equal(t, "127.0.0.1", list.caller.ClientAddr)
+	for key, values := range list.md {
+		switch key {
+		case ":authority", "content-type", "user-agent", "x-request-id", "x-service-caller", "x-service-user-agent", "grpc-accept-encoding", "traceparent":
+			require.Len(t, values, 1, key)
+			require.NotContains(t, values[0], "forged", key)
+		default:
+			require.Fail(t, "unlisted metadata", "%s: %v", key, values)
+		}
+	}
+}
+
+func TestOpenRoutesHaveACallerOfNoKind(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	got := r.ask("POST", "/api/auth/login", `{"username":"ada","password":"pw"}`, "Authorization", "Bearer expired.or.not")
+	require.Equal(t, http.StatusOK, got.status, got.body)
+	require.JSONEq(t, `{"token":"`+userToken+`","user":{"username":"ada","role":"operator"}}`, got.body)
+	calls := r.all()
+	require.Empty(t, calls[0].in.(*authpeerv1.AuthenticateRequest).GetCredential(), "an open route does not look at the bearer")
+	require.Equal(t, authn.KindNone, calls[1].caller.Kind)
+	require.Equal(t, "127.0.0.1", calls[1].caller.ClientAddr)
+}
+
+func TestRolesAreTheServicesToJudge(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	body := `{"name":"f","kind":"agent","pools":["default"]}`
+	require.Equal(t, http.StatusForbidden, r.ask("POST", "/api/fleets", body, as(userToken)...).status)
+	got := r.ask("POST", "/api/fleets", body, as(adminToken)...)
+	require.Equal(t, http.StatusCreated, got.status, got.body)
+	require.Contains(t, got.body, `"kind":"agent"`)
+}
+
+func TestAnswersBesideTheMessage(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+
+	list := r.ask("GET", "/api/jobs?limit=2&offset=4", "", as(userToken)...)
+	require.Equal(t, "120", list.header.Get("X-Total-Count"))
+	require.Equal(t, `</api/jobs?limit=2&offset=6>; rel="next"`, list.header.Get("Link"))
+	require.True(t, strings.HasPrefix(list.body, `[{"id":"job_2",`), list.body)
+
+	empty := r.ask("GET", "/api/jobs?state=failed", "", as(userToken)...)
+	require.Equal(t, `[]`, empty.body)
+	require.Empty(t, empty.header.Get("Link"))
+	require.Empty(t, empty.header.Get("X-Total-Count"))
+
+	logout := r.ask("POST", "/api/auth/logout", "", as(userToken)...)
+	require.Equal(t, http.StatusOK, logout.status)
+	require.Equal(t, `{}`, logout.body)
+
+	gone := r.ask("DELETE", "/api/model-deployments/dep_1/tokens/tok_1", "", as(userToken)...)
+	require.Equal(t, http.StatusNoContent, gone.status)
+	require.Empty(t, gone.body)
+	require.Empty(t, gone.header.Get("Content-Type"))
+
+	version := func(said string) answer {
+		return r.ask("POST", "/api/models/mdl_1/versions", `{"source":{"run_id":"`+said+`","artifact_id":"art_1"}}`, as(userToken)...)
+	}
+	require.Equal(t, http.StatusOK, version("200").status)
+	require.Equal(t, http.StatusAccepted, version("202").status)
+	require.Equal(t, http.StatusInternalServerError, version("500").status, "a service does not choose the status of errors")
+	require.Contains(t, r.log.String(), "answer could not be made")
+
+	for _, a := range []answer{list, empty, logout, gone} {
+		require.Equal(t, "nosniff", a.header.Get("X-Content-Type-Options"))
+		require.Equal(t, "no-store", a.header.Get("Cache-Control"))
+		require.True(t, strings.HasPrefix(a.header.Get("X-Request-Id"), "req_"))
+	}
+}
+
+func TestHealthAndVersionNeedNobody(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	for path, want := range map[string]string{
+		"/healthz": `{"status":"ok"}`, "/api/version": `{"server":"1.2.3","core":"1.2","api":"service/v1"}`,
+	} {
+		got := r.ask("GET", path, "")
+		require.Equal(t, http.StatusOK, got.status)
+		require.JSONEq(t, want, got.body)
+		require.Equal(t, "application/json", got.header.Get("Content-Type"))
+		head := r.ask("HEAD", path, "")
+		require.Equal(t, http.StatusOK, head.status)
+		require.Empty(t, head.body)
+	}
+	require.Empty(t, r.all())
+}
+
+func TestClientAddressIsTheProxiesWord(t *testing.T) {
+	t.Parallel()
+	r := start(t, func(c *gateway.Config, _ *gateway.Deps) { c.TrustedProxies = []string{"127.0.0.0/8", "10.0.0.0/8"} })
+	r.ask("GET", "/api/jobs", "", as(userToken, "X-Forwarded-For", "6.6.6.6, 203.0.113.9, 10.1.1.1")...)
+	require.Equal(t, "203.0.113.9", r.all()[0].in.(*authpeerv1.AuthenticateRequest).GetClientAddress())
+	require.Equal(t, "203.0.113.9:0", r.ask("POST", "/api/ingest/logs", "x", "X-Forwarded-For", "6.6.6.6, 203.0.113.9").header.Get("X-Remote"))
+}
+
+func TestWhatTheGatewayCannotBeMadeOf(t *testing.T) {
+	t.Parallel()
+	_, err := gateway.New(t.Context(), gateway.Config{}, gateway.Deps{})
+	require.ErrorContains(t, err, "ingest has neither a handler")
+	_, err = gateway.New(t.Context(), gateway.Config{IngestAddr: "127.0.0.1:1"}, gateway.Deps{})
+	require.ErrorContains(t, err, "no TLS for the connection to ingest")
+	_, err = gateway.New(t.Context(), gateway.Config{TrustedProxies: []string{"x"}}, gateway.Deps{})
+	require.ErrorContains(t, err, "trusted proxy")
+}

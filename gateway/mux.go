@@ -1,0 +1,96 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
+	"go.opentelemetry.io/otel/propagation"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/signalbox-dev/signalbox/gateway/internal/edge"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+)
+
+// newMux makes the grpc-gateway mux. It decides nothing: the router has chosen the route, the edge
+// has picked headers and metadata, and both are held against what the mux is about to do.
+func (g *Gateway) newMux() *runtime.ServeMux {
+	none := func(string) (string, bool) { return "", false }
+	return runtime.NewServeMux(
+		runtime.WithMarshalerOption(runtime.MIMEWildcard, g.codec),
+		runtime.WithDisablePathLengthFallback(),
+		runtime.WithDisableHTTPMethodOverride(),
+		runtime.WithIncomingHeaderMatcher(none),
+		runtime.WithOutgoingHeaderMatcher(none),
+		runtime.WithOutgoingTrailerMatcher(none),
+		runtime.WithMetadata(func(ctx context.Context, _ *http.Request) metadata.MD { return edge.CallOf(ctx).Metadata }),
+		runtime.WithForwardResponseOption(g.answer.Forward),
+		runtime.WithErrorHandler(g.callFailed),
+		runtime.WithRoutingErrorHandler(g.unrouted),
+		runtime.WithMiddlewares(g.sameRoute),
+	)
+}
+
+// sameRoute holds what the mux matched against what the router matched, so that two readings of one
+// path can never meet with the checks of another route.
+func (g *Gateway) sameRoute(next runtime.HandlerFunc) runtime.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
+		c := edge.CallOf(r.Context())
+		if p, ok := runtime.HTTPPattern(r.Context()); !ok || strings.ReplaceAll(p.String(), "=*}", "}") != c.Pattern {
+			g.deps.Log.ErrorContext(r.Context(), "mux and router disagree", slog.String("route", c.Pattern), slog.String("mux", p.String()))
+			g.fail(w, r, fault.New(fault.Internal, "", "mux matched %s", p.String()))
+			return
+		}
+		next(w, r, params)
+	}
+}
+
+func (g *Gateway) unrouted(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, _ int) {
+	g.deps.Log.ErrorContext(r.Context(), "mux does not know a route of the table", slog.String("route", r.Pattern))
+	g.fail(w, r, fault.New(fault.Internal, "", "no handler of %s", r.Pattern))
+}
+
+// callFailed answers a call that failed in the service, in the decoder or on the way.
+func (g *Gateway) callFailed(ctx context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, err error) {
+	c := edge.CallOf(ctx)
+	f := edge.Placed(c, err)
+	if f.Kind == fault.Internal && !foreign(err) {
+		g.deps.Log.ErrorContext(ctx, "answer could not be made", slog.String("rpc", c.RPC), slog.Any("error", err))
+	}
+	if md, ok := runtime.ServerMetadataFromContext(ctx); ok {
+		g.answer.Headers(w.Header(), c, md.HeaderMD)
+	}
+	g.fail(w, r, f)
+}
+
+// foreign reports whether a service made err, which has logged it then.
+func foreign(err error) bool {
+	var own *fault.Error
+	var carrier interface{ GRPCStatus() *status.Status }
+	return errors.As(err, &own) || errors.As(err, &carrier)
+}
+
+// observed wraps the calls' handler in traces and metrics. What a client says of its own trace is
+// linked, not continued.
+func (g *Gateway) observed(next http.Handler) http.Handler {
+	if g.deps.Tracer == nil && g.deps.Meter == nil {
+		return next
+	}
+	options := []otelhttp.Option{
+		otelhttp.WithPropagators(propagation.TraceContext{}),
+		otelhttp.WithPublicEndpointFn(func(*http.Request) bool { return true }),
+		otelhttp.WithSpanNameFormatter(func(_ string, r *http.Request) string { return r.Method + " " + r.Pattern }),
+	}
+	if g.deps.Tracer != nil {
+		options = append(options, otelhttp.WithTracerProvider(g.deps.Tracer))
+	}
+	if g.deps.Meter != nil {
+		options = append(options, otelhttp.WithMeterProvider(g.deps.Meter))
+	}
+	return otelhttp.NewHandler(next, "gateway", options...)
+}

@@ -1,0 +1,107 @@
+package gateway
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+
+	"github.com/signalbox-dev/signalbox/gateway/internal/edge"
+	"github.com/signalbox-dev/signalbox/gateway/internal/match"
+	"github.com/signalbox-dev/signalbox/gateway/internal/relay"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/obs"
+)
+
+// handlers makes the handlers of the raw routes.
+func (g *Gateway) handlers(context.Context) error {
+	ingest, err := g.mounted("ingest", g.deps.Ingest, g.cfg.IngestAddr)
+	if err != nil {
+		return err
+	}
+	inference, err := g.mounted("inference", g.deps.Inference, g.cfg.InferenceAddr)
+	if err != nil {
+		return err
+	}
+	blobs := g.deps.Blobs
+	if blobs == nil {
+		blobs = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			g.fail(w, r, fault.New(fault.Absent, "", "Not Found"))
+		})
+	}
+	g.raw = map[string]http.Handler{
+		"health": g.document(map[string]string{"status": "ok"}), "ingest": ingest, "inference": inference, "blobs": blobs,
+		"version": g.document(map[string]string{"server": g.deps.Version.Server, "core": g.deps.Version.Core, "api": Dialect}),
+	}
+	for _, rt := range g.router.Routes() {
+		if rt.Handler != "" && g.raw[rt.Handler] == nil {
+			return fmt.Errorf("no handler %q for %s", rt.Handler, rt.Pattern)
+		}
+	}
+	return nil
+}
+
+// mounted is the service's own handler, or a relay to where it runs.
+func (g *Gateway) mounted(service string, own http.Handler, addr string) (http.Handler, error) {
+	switch {
+	case own != nil:
+		return own, nil
+	case addr == "":
+		return nil, fmt.Errorf("%s has neither a handler in this process nor an address", service)
+	}
+	var secured *tls.Config
+	if g.deps.RelayTLS != nil {
+		secured = g.deps.RelayTLS(service)
+	}
+	if secured == nil {
+		return nil, fmt.Errorf("no TLS for the connection to %s", service)
+	}
+	r := relay.New(relay.Upstream{Service: service, Address: addr, TLS: secured}, g.deps.Log, g.proxies.Client, g.fail)
+	g.idle = append(g.idle, r.Close)
+	return r, nil
+}
+
+// serveRaw hands a request to its handler untouched: nothing is added to the path of a byte. Health
+// and version answer as long as the listener does.
+func (g *Gateway) serveRaw(w http.ResponseWriter, r *http.Request, m *match.Match) {
+	open := m.Handler == "health" || m.Handler == "version"
+	if g.draining.Load() && !open {
+		g.refuseDraining(w, r)
+		return
+	}
+	if len(g.proxies) > 0 {
+		r = r.WithContext(r.Context())
+		r.RemoteAddr = net.JoinHostPort(g.proxies.Client(r), "0")
+	}
+	g.raw[m.Handler].ServeHTTP(w, r)
+}
+
+func (g *Gateway) refuseDraining(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Connection", "close")
+	g.fail(w, r, fault.New(fault.Unavailable, "draining", "the server is shutting down"))
+}
+
+// fail answers with an error, giving the request an id where it has none yet.
+func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, err error) {
+	if obs.RequestID(r.Context()) == "" {
+		r = r.WithContext(obs.WithRequestID(r.Context(), g.deps.IDs.New(id.Request)))
+	}
+	edge.Fail(w, r, err)
+}
+
+// document answers with a fixed JSON object.
+func (g *Gateway) document(members map[string]string) http.Handler {
+	body, err := g.codec.Marshal(members)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err != nil {
+			g.fail(w, r, err)
+			return
+		}
+		g.guard.Headers(w.Header())
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("X-Request-Id", g.deps.IDs.New(id.Request))
+		_, _ = w.Write(body) // a client that is gone needs no answer
+	})
+}

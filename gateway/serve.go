@@ -1,0 +1,100 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/signalbox-dev/signalbox/platform/run"
+)
+
+const (
+	readHeaderTimeout = 10 * time.Second
+	idleTimeout       = 2 * time.Minute
+	maxHeaderBytes    = 64 << 10
+)
+
+// Listen opens the public listener at the address of the settings.
+func (g *Gateway) Listen(ctx context.Context) (net.Listener, error) {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", g.cfg.Listen.Addr)
+	if err != nil {
+		return nil, fmt.Errorf("listen on SERVICE_LISTEN=%s: %w", g.cfg.Listen.Addr, err)
+	}
+	return l, nil
+}
+
+// Drain makes every route but health and version refuse from now on with 503. What runs goes on.
+func (g *Gateway) Drain() { g.draining.Store(true) }
+
+// Worker serves the API on l. Its Stop drains, ends the event streams, and lets the rest finish until
+// its context ends; then connections are cut.
+func (g *Gateway) Worker(l net.Listener) run.Worker {
+	base, cut := context.WithCancel(context.Background())
+	server := &http.Server{
+		Handler:                      g,
+		ReadHeaderTimeout:            readHeaderTimeout,
+		IdleTimeout:                  idleTimeout,
+		MaxHeaderBytes:               maxHeaderBytes,
+		DisableGeneralOptionsHandler: true,
+		BaseContext:                  func(net.Listener) context.Context { return base },
+		ErrorLog:                     slog.NewLogLogger(g.deps.Log.Handler(), slog.LevelDebug),
+	}
+	stop := func(ctx context.Context) error {
+		g.Drain()
+		g.endStop()
+		err := server.Shutdown(ctx)
+		cut()
+		if err != nil {
+			err = errors.Join(fmt.Errorf("finish requests: %w", err), server.Close())
+		}
+		for _, let := range g.idle {
+			let()
+		}
+		return err
+	}
+	serve := func(ctx context.Context) error {
+		defer cut()
+		failed := make(chan error, 1)
+		go func() { failed <- server.Serve(l) }()
+		select {
+		case err := <-failed:
+			if !errors.Is(err, http.ErrServerClosed) {
+				return fmt.Errorf("serve: %w", err)
+			}
+			<-ctx.Done() // stopped: the worker ends when it is told to
+		case <-ctx.Done():
+			g.endStop()
+			cut()
+			if err := server.Close(); err != nil {
+				return fmt.Errorf("close: %w", err)
+			}
+			<-failed
+		}
+		return ctx.Err()
+	}
+	return run.Worker{Name: Name, Run: serve, Stop: stop}
+}
+
+// Run serves the API on l until ctx ends, then finishes what runs for as long as grace allows.
+func (g *Gateway) Run(ctx context.Context, l net.Listener, grace time.Duration) error {
+	w := g.Worker(l)
+	running, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	done := make(chan error, 1)
+	go func() { done <- w.Run(running) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	stopping, cancel := context.WithTimeout(running, grace)
+	defer cancel()
+	err := w.Stop(stopping)
+	end()
+	<-done
+	return err
+}

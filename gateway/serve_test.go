@@ -1,0 +1,155 @@
+package gateway_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/gateway"
+)
+
+func TestDrainingRefusesWhatIsNew(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	r.gw.Drain()
+	for _, target := range []string{"GET /api/jobs", "POST /api/auth/login", "GET /nope", "POST /inference/d/v1/x", "POST /api/ingest/logs", "PUT /api/blobs/a", "GET /api/runs/r/stream"} {
+		method, path, _ := strings.Cut(target, " ")
+		got := r.ask(method, path, "", as(userToken)...)
+		require.Equal(t, http.StatusServiceUnavailable, got.status, target)
+		require.Equal(t, "draining", got.json(t)["code"], target)
+		require.NotEmpty(t, got.header.Get("Retry-After"), target)
+		require.True(t, strings.HasPrefix(got.header.Get("X-Request-Id"), "req_"), target)
+	}
+	for _, path := range []string{"/healthz", "/api/version"} {
+		require.Equal(t, http.StatusOK, r.ask("GET", path, "").status, path)
+	}
+	require.Empty(t, r.all())
+}
+
+func TestStopEndsStreamsAndFinishesCalls(t *testing.T) {
+	t.Parallel()
+	release, entered := make(chan struct{}), make(chan struct{})
+	r := start(t, func(_ *gateway.Config, d *gateway.Deps) {
+		d.Ingest = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			close(entered)
+			<-release
+			_, _ = io.WriteString(w, "finished")
+		})
+	})
+	_, read := r.follow(t.Context(), userToken)
+	held := make(chan answer, 1)
+	go func() { held <- r.ask("POST", "/api/ingest/logs", "x") }()
+	<-entered
+	stopped := make(chan error, 1)
+	go func() { stopped <- r.stopServing() }()
+
+	rest, err := io.ReadAll(read)
+	require.NoError(t, err, "the stream is closed, not cut")
+	require.NotContains(t, string(rest), "eof")
+	select {
+	case err := <-stopped:
+		require.Fail(t, "stopped before the call was finished", "%v", err)
+	default:
+	}
+	close(release)
+	require.Equal(t, "finished", (<-held).body)
+	require.NoError(t, <-stopped)
+}
+
+func TestStopCutsWhatDoesNotFinish(t *testing.T) {
+	t.Parallel()
+	entered, ended := make(chan struct{}), make(chan struct{})
+	r := start(t, func(_ *gateway.Config, d *gateway.Deps) {
+		d.Ingest = http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
+			close(entered)
+			<-req.Context().Done()
+			close(ended)
+		})
+	})
+	l, err := r.gw.Listen(t.Context())
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- r.gw.Run(ctx, l, 50*time.Millisecond) }()
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", l.Addr().String())
+	require.NoError(t, err)
+	defer func() { _ = conn.Close() }()
+	_, err = io.WriteString(conn, "POST /api/ingest/logs HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n")
+	require.NoError(t, err)
+	<-entered
+	cancel()
+	require.ErrorIs(t, <-done, context.DeadlineExceeded)
+	<-ended
+}
+
+func TestWorkerThatIsCancelledWithoutAStop(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	l, err := r.gw.Listen(t.Context())
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- r.gw.Worker(l).Run(ctx) }()
+	cancel()
+	require.ErrorIs(t, <-done, context.Canceled)
+}
+
+func TestPortThatIsUsedIsNamed(t *testing.T) {
+	t.Parallel()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { _ = l.Close() }()
+	cfg := gateway.Config{RequestTimeout: time.Second}
+	cfg.Listen.Addr = l.Addr().String()
+	gw, err := gateway.New(t.Context(), cfg, gateway.Deps{Ingest: echo(""), Inference: echo("")})
+	require.NoError(t, err)
+	_, err = gw.Listen(t.Context())
+	require.ErrorContains(t, err, l.Addr().String())
+	require.True(t, errors.Is(err, syscall.EADDRINUSE))
+}
+
+func TestAnswersOfTheListenerItself(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	for target, want := range map[string]int{
+		"OPTIONS * HTTP/1.1": 404, "CONNECT evil.example:443 HTTP/1.1": 405, "GET http://evil.example/api/jobs HTTP/1.1": 400,
+		"PRI * HTTP/2.0": 404,
+	} {
+		conn := r.dial()
+		_, err := io.WriteString(conn, target+"\r\nHost: x\r\n\r\n")
+		require.NoError(t, err)
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		require.NoError(t, err, target)
+		require.Equal(t, want, resp.StatusCode, target)
+		require.NoError(t, resp.Body.Close())
+	}
+}
+
+func TestOneLogLineARequest(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	got := r.ask("GET", "/api/jobs/job_9", "", as(userToken)...)
+	require.Eventually(t, func() bool { return strings.Contains(r.log.String(), `"msg":"request"`) }, 5*time.Second, time.Millisecond)
+	var line string
+	for l := range strings.Lines(r.log.String()) {
+		if strings.Contains(l, `"msg":"request"`) {
+			require.Empty(t, line, "one line a request")
+			line = l
+		}
+	}
+	for _, want := range []string{
+		`"route":"/api/jobs/{job_id}"`, `"status":404`, `"client":"127.0.0.1"`, `"request_id":"` + got.header.Get("X-Request-Id") + `"`, `"bytes":`,
+	} {
+		require.Contains(t, line, want)
+	}
+	require.NotContains(t, r.log.String(), userToken)
+}

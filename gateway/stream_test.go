@@ -1,0 +1,143 @@
+package gateway_test
+
+import (
+	"bufio"
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
+
+	"github.com/signalbox-dev/signalbox/gateway"
+	"github.com/signalbox-dev/signalbox/gateway/internal/sse"
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+)
+
+func TestStreamEndsWithEof(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	got := r.ask("GET", "/api/runs/run_1/logs/stream", "", as(userToken)...)
+	require.Equal(t, http.StatusOK, got.status, got.body)
+	require.Equal(t, "text/event-stream", got.header.Get("Content-Type"))
+	require.Equal(t, "no-store", got.header.Get("Cache-Control"))
+	require.Equal(t, "retry: 2000\n\n"+
+		"id: 1\nevent: line\ndata: {\"seq\":1,\"attempt\":0,\"ts\":null,\"text\":\"\"}\n\n"+
+		"id: 2\nevent: eof\ndata: {\"seq\":2,\"state\":\"failed\"}\n\n", got.body)
+	follow := r.all()[1]
+	require.Equal(t, authn.KindUser, follow.caller.Kind)
+	require.Equal(t, got.header.Get("X-Request-Id"), follow.md.Get("x-request-id")[0])
+}
+
+func TestStreamResumes(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		query  string
+		header []string
+		want   int64
+	}{
+		"from the start":      {"", nil, 0},
+		"after the query":     {"?after=5", nil, 5},
+		"after the header":    {"", []string{"Last-Event-Id", "41"}, 41},
+		"header before query": {"?after=5", []string{"Last-Event-Id", "41"}, 41},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := start(t, nil)
+			got := r.ask("GET", "/api/jobs/job_1/logs/stream"+tc.query, "", as(userToken, tc.header...)...)
+			require.Equal(t, http.StatusOK, got.status, got.body)
+			in := r.all()[1].in.(*ingestv1.FollowLogsRequest)
+			require.Equal(t, tc.want, in.GetAfter())
+			require.Equal(t, "job_1", in.GetId())
+		})
+	}
+}
+
+func TestStreamsThatAreRefused(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	for name, tc := range map[string]struct {
+		path    string
+		headers []string
+		status  int
+		body    string
+	}{
+		"absent":        {"/api/runs/run_absent/logs/stream", as(userToken), 404, `{"detail":"no such run: run_absent"}`},
+		"no token":      {"/api/runs/run_1/logs/stream", nil, 401, `{"detail":"Not authenticated"}`},
+		"bad token":     {"/api/runs/run_1/logs/stream", as("a.b.c"), 401, `{"detail":"Could not validate credentials","code":"token_invalid"}`},
+		"bad resume":    {"/api/runs/run_1/logs/stream", as(userToken, "Last-Event-Id", "x"), 422, `{"detail":[{"type":"int_parsing","loc":["header","last-event-id"],"msg":"Input should be a valid integer"}]}`},
+		"unknown query": {"/api/runs/run_1/logs/stream?x=1", as(userToken), 422, `{"detail":[{"type":"extra_forbidden","loc":["query","x"],"msg":"Extra inputs are not permitted"}]}`},
+	} {
+		got := r.ask("GET", tc.path, "", tc.headers...)
+		require.Equal(t, tc.status, got.status, name)
+		require.JSONEq(t, tc.body, got.body, name)
+		require.Equal(t, "application/json", got.header.Get("Content-Type"), name)
+	}
+}
+
+// follow opens a stream that stays open and reads its first event.
+func (r *rig) follow(ctx context.Context, token string) (*http.Response, *bufio.Reader) {
+	r.t.Helper()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.url+"/api/runs/run_live/logs/stream", nil)
+	require.NoError(r.t, err)
+	req.Header.Set("Authorization", "Bearer "+token)
+	resp, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(req)
+	require.NoError(r.t, err)
+	r.t.Cleanup(func() { _ = resp.Body.Close() })
+	read := bufio.NewReader(resp.Body)
+	if resp.StatusCode == http.StatusOK {
+		for {
+			line, err := read.ReadString('\n')
+			require.NoError(r.t, err)
+			if strings.HasPrefix(line, "data: ") {
+				break
+			}
+		}
+	}
+	return resp, read
+}
+
+func TestStreamOfARevokedCallerIsCut(t *testing.T) {
+	t.Parallel()
+	clk := clock.NewFake(clock.Real().Now())
+	r := start(t, func(_ *gateway.Config, d *gateway.Deps) { d.Clock = clk })
+	_, read := r.follow(t.Context(), userToken)
+	r.credentials.revoked.Store(userToken, true)
+	require.NoError(t, clk.Await(t.Context(), 2))
+	clk.Advance(sse.Recheck)
+	for {
+		line, err := read.ReadString('\n')
+		require.NoError(t, err)
+		if line == "event: error\n" {
+			break
+		}
+	}
+	line, err := read.ReadString('\n')
+	require.NoError(t, err)
+	require.JSONEq(t, `{"detail":"Could not validate credentials","code":"token_revoked"}`, strings.TrimPrefix(line, "data: "))
+}
+
+func TestStreamsOfOneCallerAreBounded(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	for range sse.MaxPerCredential {
+		resp, _ := r.follow(ctx, userToken)
+		require.Equal(t, http.StatusOK, resp.StatusCode)
+	}
+	resp, _ := r.follow(ctx, userToken)
+	require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+	require.NotEmpty(t, resp.Header.Get("Retry-After"))
+	other, _ := r.follow(ctx, adminToken)
+	require.Equal(t, http.StatusOK, other.StatusCode)
+	leave()
+	require.Eventually(t, func() bool {
+		again, _ := r.follow(t.Context(), userToken)
+		return again.StatusCode == http.StatusOK
+	}, 5*time.Second, 10*time.Millisecond)
+}
