@@ -1,0 +1,80 @@
+package bearer_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+
+	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
+
+	"github.com/signalbox-dev/signalbox/gateway/internal/bearer"
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+)
+
+func TestAccessTokensAreRead(t *testing.T) {
+	t.Parallel()
+	for _, value := range []string{"Bearer eyJh.b-_9.c", "bearer eyJh.b-_9.c", "BEARER eyJh.b-_9.c"} {
+		token, f := bearer.User(http.Header{"Authorization": {value}})
+		require.Nil(t, f, value)
+		require.Equal(t, "eyJh.b-_9.c", token)
+	}
+}
+
+func TestOtherCredentialsAreRefused(t *testing.T) {
+	t.Parallel()
+	for name, values := range map[string][]string{
+		"none": nil, "two": {"Bearer a.b.c", "Bearer a.b.c"}, "opaque": {"Bearer ing_abc"}, "basic": {"Basic a.b.c"}, "bare": {"a.b.c"},
+		"tab": {"Bearer\ta.b.c"}, "padding": {"Bearer a.b.c="}, "a list": {"Bearer a.b.c,Bearer a.b.c"}, "long": {"Bearer a.b." + strings.Repeat("c", 4096)},
+		"line break": {"Bearer a.b.c\r\nX: y"}, "not ASCII": {"Bearer a.b.ç"},
+	} {
+		_, f := bearer.User(http.Header{"Authorization": values})
+		require.NotNil(t, f, name)
+		require.Equal(t, fault.Unauthenticated, f.Kind, name)
+		require.NotContains(t, f.Error(), "a.b.c", "a refusal does not repeat the credential")
+	}
+	_, f := bearer.User(http.Header{"authorization": {"Bearer a.b.c"}, "X-Service-Token": {"a.b.c"}, "Proxy-Authorization": {"Bearer a.b.c"}})
+	require.NotNil(t, f)
+}
+
+// word is an auth that says one thing.
+type word struct {
+	asked *authpeerv1.AuthenticateRequest
+	token string
+	err   error
+}
+
+func (w *word) Authenticate(_ context.Context, in *authpeerv1.AuthenticateRequest, _ ...grpc.CallOption) (*authpeerv1.AuthenticateResponse, error) {
+	w.asked = in
+	if w.err != nil {
+		return nil, w.err
+	}
+	return &authpeerv1.AuthenticateResponse{CallerToken: w.token}, nil
+}
+
+func TestCallerIsAuthsWord(t *testing.T) {
+	t.Parallel()
+	clk := clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC))
+	said := &word{token: "signed"}
+	ctx, err := bearer.NewChecker(said, clk).Caller(t.Context(), "a.b.c", "203.0.113.7")
+	require.NoError(t, err)
+	require.Equal(t, "a.b.c", said.asked.GetCredential())
+	require.Equal(t, "203.0.113.7", said.asked.GetClientAddress())
+	require.Equal(t, "signed", authn.Token(ctx, clk.Now()))
+	clk.Advance(time.Minute)
+	require.Empty(t, authn.Token(ctx, clk.Now()), "an identity is used no longer than auth signed it for")
+}
+
+func TestRefusalOfAuthIsPassedOn(t *testing.T) {
+	t.Parallel()
+	refusal := fault.New(fault.Unauthenticated, "token_revoked", "Could not validate credentials")
+	ctx, err := bearer.NewChecker(&word{err: refusal}, clock.Real()).Caller(t.Context(), "a.b.c", "")
+	require.ErrorIs(t, err, refusal)
+	require.Empty(t, authn.Token(ctx, clock.Real().Now()))
+}

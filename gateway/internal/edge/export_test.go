@@ -1,0 +1,22 @@
+package edge
+
+import "google.golang.org/protobuf/reflect/protoreflect"
+
+import "github.com/signalbox-dev/signalbox/gateway/internal/restjson"
+
+// ShapeOf is a shape whose query takes every field of a message but objects and bytes.
+func ShapeOf(md protoreflect.MessageDescriptor) *Shape {
+	s := &Shape{query: make(map[string]*parameter)}
+	for i := range md.Fields().Len() {
+		fd := md.Fields().Get(i)
+		if fd.IsMap() || fd.Kind() == protoreflect.BytesKind || fd.Message() != nil && fd.Message().Name() != "Timestamp" {
+			continue
+		}
+		p := &parameter{desc: fd}
+		if fd.Enum() != nil {
+			p.enum = restjson.NewEnum(fd.Enum())
+		}
+		s.query[string(fd.Name())] = p
+	}
+	return s
+}
