@@ -1,0 +1,107 @@
+package jobs_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/id"
+)
+
+func TestJoinTokensAreUsedUpAndExpire(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	fleet := w.fleet("cpu")
+	two := int32(2)
+	tok, err := w.fleets().CreateJoinToken(w.as(admin()), &jobsv1.CreateJoinTokenRequest{FleetId: fleet.GetId(), MaxUses: &two})
+	require.NoError(t, err)
+	require.Equal(t, "signalbox-agent join --url http://signalbox.example --token "+tok.GetToken(), tok.GetCommand())
+	join := func(token, request string) (*jobsv1.JoinFleetResponse, error) {
+		return w.fleets().JoinFleet(w.as(nobody()), &jobsv1.JoinFleetRequest{
+			Token: token, Hostname: "host", CertificateRequest: request, Inventory: cpuNode(),
+		})
+	}
+	_, err = join(tok.GetToken(), "bad")
+	require.True(t, fault.Is(err, fault.Refused), "%v", err)
+	require.Zero(t, w.count("node"), "a join that failed uses nothing up")
+	for range two {
+		joined, err := join(tok.GetToken(), "good")
+		require.NoError(t, err)
+		require.NoError(t, id.Check(id.Node, joined.GetNodeId()))
+		require.Equal(t, "cert of "+joined.GetNodeId(), joined.GetCertificate())
+		require.Equal(t, "ca", joined.GetCaCertificate())
+		require.Equal(t, "127.0.0.1:7443", joined.GetAgentAddress())
+		require.Positive(t, joined.GetHeartbeatS())
+	}
+	for name, token := range map[string]string{"used up": tok.GetToken(), "no token": "x", "unknown": tok.GetToken()[:52] + "x"} {
+		_, err := join(token, "good")
+		require.True(t, fault.Is(err, fault.Unauthenticated), "%s: %v", name, err)
+		require.Equal(t, "the join token is unknown, expired or used up", fault.From(err).Text())
+	}
+	tok, err = w.fleets().CreateJoinToken(w.as(admin()), &jobsv1.CreateJoinTokenRequest{FleetId: fleet.GetId()})
+	require.NoError(t, err)
+	_, err = w.pool.Exec(t.Context(), `UPDATE join_token SET expires_at = clock_timestamp() WHERE id = $1`, tok.GetId())
+	require.NoError(t, err)
+	_, err = join(tok.GetToken(), "good")
+	require.True(t, fault.Is(err, fault.Unauthenticated), "expired: %v", err)
+	require.Equal(t, 2, w.count(`audit WHERE action = 'node.join'`))
+	require.Zero(t, w.count(`audit WHERE after::text LIKE '%fjt_%'`), "no token in the audit")
+}
+
+func TestARepeatDoesNotShowTheTokenAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	fleet := w.fleet("cpu")
+	ctx := keyed(w.as(admin()), "mint")
+	first, err := w.fleets().CreateJoinToken(ctx, &jobsv1.CreateJoinTokenRequest{FleetId: fleet.GetId()})
+	require.NoError(t, err)
+	require.NotNil(t, first.Token)
+	again, err := w.fleets().CreateJoinToken(ctx, &jobsv1.CreateJoinTokenRequest{FleetId: fleet.GetId()})
+	require.NoError(t, err)
+	require.Equal(t, first.GetId(), again.GetId())
+	require.Nil(t, again.Token)
+}
+
+func TestFleetsAndNodesAreShown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	fleet := w.fleet("gpu", "cpu")
+	a := w.join(fleet, gpuNode(4))
+	w.submit(oneGPU)
+	a.attempt()
+	got, err := w.fleets().GetFleet(w.as(alice()), &jobsv1.GetFleetRequest{FleetId: fleet.GetId()})
+	require.NoError(t, err)
+	require.Equal(t, [3]int32{1, 4, 3}, [3]int32{got.GetNodes(), got.GetGpusTotal(), got.GetGpusFree()})
+	nodes, err := w.fleets().ListNodes(w.as(alice()), &jobsv1.ListNodesRequest{})
+	require.NoError(t, err)
+	require.Len(t, nodes.GetNodes(), 1)
+	require.Equal(t, "ready", nodes.GetNodes()[0].GetState())
+	require.EqualValues(t, 3, nodes.GetNodes()[0].GetGpusFree())
+	list, err := w.fleets().ListFleets(w.as(alice()), &jobsv1.ListFleetsRequest{})
+	require.NoError(t, err)
+	require.Len(t, list.GetFleets(), 1)
+
+	_, err = w.fleets().CreateFleet(w.as(admin()), &jobsv1.CreateFleetRequest{Name: got.GetName(), Kind: jobsv1.FleetKind_FLEET_KIND_AGENT, Pools: []string{"x"}})
+	require.True(t, fault.Is(err, fault.Conflict), "%v", err)
+	_, err = w.fleets().CreateFleet(w.as(alice()), &jobsv1.CreateFleetRequest{Name: "mine", Kind: jobsv1.FleetKind_FLEET_KIND_AGENT, Pools: []string{"x"}})
+	require.True(t, fault.Is(err, fault.Forbidden), "%v", err)
+	_, err = w.fleets().GetFleet(w.as(alice()), &jobsv1.GetFleetRequest{FleetId: w.ids.New(id.Fleet)})
+	require.True(t, fault.Is(err, fault.Absent), "%v", err)
+}
+
+func TestTheEmbeddedAgentGetsIn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for range 2 {
+		tok, err := w.svc.JoinLocal(t.Context(), "local", []string{"local"})
+		require.NoError(t, err)
+		_, err = w.fleets().JoinFleet(w.as(nobody()), &jobsv1.JoinFleetRequest{
+			Token: tok.Reveal(), Hostname: "here", CertificateRequest: "good", Inventory: cpuNode(),
+		})
+		require.NoError(t, err)
+	}
+	require.Equal(t, 1, w.count("fleet"))
+	require.Equal(t, 2, w.count("node"))
+}

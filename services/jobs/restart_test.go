@@ -1,0 +1,201 @@
+package jobs_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/testing/protocmp"
+
+	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/services/jobs"
+)
+
+func (w *world) attempts(jobID string) []*jobsv1.Attempt {
+	w.t.Helper()
+	resp, err := w.jobs().ListAttempts(w.as(alice()), &jobsv1.ListAttemptsRequest{JobId: jobID})
+	require.NoError(w.t, err)
+	return resp.GetAttempts()
+}
+
+func TestARestartOfTheServiceChangesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.join(w.fleet("cpu"), cpuNode())
+	j := w.submit()
+	work := a.attempt()
+	for _, phase := range []jobsv1.Phase{jobsv1.Phase_PHASE_PREPARING, jobsv1.Phase_PHASE_RUNNING} {
+		a.see(work, phase)
+		w.awaitJob(j.GetId(), "seen", func(j *jobsv1.Job) bool {
+			return j.GetState() == jobsv1.JobState_JOB_STATE_STARTING && (phase < jobsv1.Phase_PHASE_RUNNING || j.GetExecutorRunningAt() != nil)
+		})
+		before := w.get(j.GetId())
+		w.stop()
+		w.start()
+		require.Empty(t, cmp.Diff(before, w.get(j.GetId()), protocmp.Transform()))
+		a.connect()
+		again := a.wait("the same work", func(works []*jobsv1.Work) bool { return len(works) == 1 })
+		require.Empty(t, cmp.Diff(work, again[0], protocmp.Transform()), "the same execution")
+	}
+	_, err := w.reports(j, 1, "succeeded")
+	require.NoError(t, err)
+	w.stop()
+	w.start()
+	a.works[work.GetWorkId()].Phase = jobsv1.Phase_PHASE_EXITED
+	a.works[work.GetWorkId()].Exit = &jobsv1.Exit{}
+	a.connect()
+	w.await(j.GetId(), jobsv1.JobState_JOB_STATE_SUCCEEDED)
+	require.Len(t, w.attempts(j.GetId()), 1)
+}
+
+func TestACloseThatFailedIsMadeAfterARestart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.fleet("cpu")
+	w.ingest.mu.Lock()
+	w.ingest.fails = 2
+	w.ingest.mu.Unlock()
+	j := w.submit()
+	_, err := w.jobs().StopJob(w.as(alice()), &jobsv1.StopJobRequest{JobId: j.GetId()})
+	require.NoError(t, err)
+	w.stop()
+	w.start()
+	select {
+	case closed := <-w.ingest.closed:
+		require.Equal(t, j.GetRunId(), closed.GetRunId())
+	case <-time.After(patience):
+		require.FailNow(t, "the run was never closed")
+	}
+}
+
+func TestAShortSilenceOfANodeChangesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.join(w.fleet("cpu"), cpuNode())
+	j := w.submit()
+	work := a.attempt()
+	a.see(work, jobsv1.Phase_PHASE_RUNNING)
+	w.awaitJob(j.GetId(), "marked", func(j *jobsv1.Job) bool { return j.GetExecutorRunningAt() != nil })
+	a.cancel()
+	w.nodeState(a.nodeID, "lost")
+	require.Equal(t, jobsv1.JobState_JOB_STATE_STARTING, w.get(j.GetId()).GetState())
+	a.connect()
+	w.nodeState(a.nodeID, "ready")
+	again := a.wait("its work", func(works []*jobsv1.Work) bool { return len(works) == 1 })
+	require.Empty(t, cmp.Diff(work, again[0], protocmp.Transform()))
+	require.Len(t, w.attempts(j.GetId()), 1)
+}
+
+// nodeState waits until a node is shown in a state.
+func (w *world) nodeState(nodeID, state string) {
+	w.t.Helper()
+	deadline := time.Now().Add(patience)
+	for time.Now().Before(deadline) {
+		resp, err := w.fleets().ListNodes(w.as(alice()), &jobsv1.ListNodesRequest{})
+		require.NoError(w.t, err)
+		for _, n := range resp.GetNodes() {
+			if n.GetId() == nodeID && n.GetState() == state {
+				return
+			}
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	require.FailNow(w.t, "the node never came to its state", state)
+}
+
+func fencing(cfg *jobs.Config) { cfg.FenceTimeout = 2 * time.Second }
+
+func TestAFencedNodeLosesItsWorkToAnother(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fencing)
+	fleet := w.fleet("cpu")
+	a := w.join(fleet, cpuNode())
+	j := w.submit()
+	first := a.attempt()
+	a.see(first, jobsv1.Phase_PHASE_RUNNING)
+	_, err := w.reports(j, 1, "running")
+	require.NoError(t, err)
+	a.cancel()
+	w.awaitJob(j.GetId(), "queued again", func(j *jobsv1.Job) bool {
+		return j.GetState() == jobsv1.JobState_JOB_STATE_QUEUED && j.GetAttempt() == 1
+	})
+	b := w.join(fleet, cpuNode())
+	second := b.attempt()
+	require.EqualValues(t, 2, second.GetAttempt().GetAttempt())
+	require.NotEqual(t, first.GetWorkId(), second.GetWorkId())
+	attempts := w.attempts(j.GetId())
+	require.Len(t, attempts, 2)
+	require.Equal(t, "executor_lost", attempts[0].GetEndReason())
+	require.NotNil(t, attempts[0].GetRunningAt(), "an attempt keeps its own times")
+	require.Nil(t, w.get(j.GetId()).GetRunningAt())
+
+	// The first node is back, its processes alive: they are to go, and nothing it says counts.
+	a.connect()
+	a.wait("to drop the fenced work", func(works []*jobsv1.Work) bool {
+		return len(works) == 1 && works[0].GetWorkId() == first.GetWorkId() && works[0].GetDesired() == jobsv1.Desired_DESIRED_GONE
+	})
+	a.exit(first, 0, "", "")
+	_, err = w.reports(j, 1, "succeeded")
+	require.True(t, fault.Is(err, fault.Conflict), "a stale attempt reports nothing: %v", err)
+	_, err = a.client.MintIngestToken(t.Context(), &jobsv1.MintIngestTokenRequest{
+		WorkId: first.GetWorkId(), Generation: first.GetGeneration(), Fence: first.GetFence(),
+	})
+	require.True(t, fault.Is(err, fault.Conflict), "%v", err)
+	b.see(second, jobsv1.Phase_PHASE_RUNNING)
+	b.exit(second, 0, "", "")
+	require.EqualValues(t, 2, w.await(j.GetId(), jobsv1.JobState_JOB_STATE_SUCCEEDED).GetAttempt())
+}
+
+func TestAPlacementThatNobodyAcknowledgedKeepsItsNumber(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fencing)
+	fleet := w.fleet("cpu")
+	a := w.join(fleet, cpuNode())
+	j := w.submit()
+	a.attempt()
+	a.cancel()
+	w.awaitJob(j.GetId(), "withdrawn", func(j *jobsv1.Job) bool {
+		return j.GetState() == jobsv1.JobState_JOB_STATE_QUEUED && j.GetAttempt() == 0 && j.GetQueue().GetReason() == "pool_capacity"
+	})
+	require.Empty(t, w.attempts(j.GetId()))
+	b := w.join(fleet, cpuNode())
+	require.EqualValues(t, 1, b.attempt().GetAttempt().GetAttempt())
+}
+
+func TestAnAgentThatWasStoppedGetsTheJobAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.join(w.fleet("cpu"), cpuNode())
+	j := w.submit()
+	first := a.attempt()
+	a.see(first, jobsv1.Phase_PHASE_RUNNING)
+	a.exit(first, -1, "stopped", "")
+	second := a.attempt()
+	require.EqualValues(t, 2, second.GetAttempt().GetAttempt())
+	a.forget(first)
+	// An agent that lost what it knew lets the attempt end as lost, not run twice.
+	a.see(second, jobsv1.Phase_PHASE_RUNNING)
+	w.awaitJob(j.GetId(), "marked", func(j *jobsv1.Job) bool { return j.GetAttempt() == 2 && j.GetExecutorRunningAt() != nil })
+	a.forget(second)
+	a.wait("attempt 3", func(works []*jobsv1.Work) bool {
+		return len(works) == 1 && works[0].GetAttempt().GetAttempt() == 3
+	})
+	require.Equal(t, "executor_lost", w.attempts(j.GetId())[1].GetEndReason())
+}
+
+func TestAnEnvironmentThatCannotBeBuiltEndsTheJob(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.join(w.fleet("cpu"), cpuNode())
+	j := w.submit()
+	work := a.attempt()
+	a.see(work, jobsv1.Phase_PHASE_PREPARING)
+	a.exit(work, -1, "env_build", "ERROR: No matching distribution found for numpy==2")
+	ended := w.await(j.GetId(), jobsv1.JobState_JOB_STATE_FAILED)
+	require.Equal(t, "env_build", ended.GetEndReason())
+	require.Equal(t, "ERROR: No matching distribution found for numpy==2", ended.GetMessage())
+	require.EqualValues(t, -1, w.attempts(j.GetId())[0].GetExitCode())
+	require.Equal(t, "failed", (<-w.ingest.closed).GetState())
+}

@@ -1,0 +1,210 @@
+package jobs_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
+	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+func TestANewerStreamOfANodeTakesTheOldersPlace(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.join(w.fleet("cpu"), cpuNode())
+	a.wait("nothing yet", func(works []*jobsv1.Work) bool { return len(works) == 0 })
+	old := &agent{w: w, nodeID: a.nodeID, inv: a.inv, stream: a.stream, changed: a.changed}
+	newer := &agent{w: w, nodeID: a.nodeID, inv: a.inv, works: map[string]*jobsv1.ObservedWork{}}
+	newer.connect()
+	deadline := time.Now().Add(patience)
+	for {
+		a.mu.Lock()
+		err := a.err
+		a.mu.Unlock()
+		if err != nil {
+			require.True(t, fault.HasCode(err, "superseded"), "%v", err)
+			break
+		}
+		require.True(t, time.Now().Before(deadline), "the old stream lives on")
+		old.beat()
+		time.Sleep(20 * time.Millisecond)
+	}
+	w.submit()
+	newer.attempt()
+}
+
+func TestAStreamBeginsWithTheHelloOfItsOwnNode(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.join(w.fleet("cpu"), cpuNode())
+	for name, c := range map[string]struct {
+		first *jobsv1.ConnectRequest
+		kind  fault.Kind
+	}{
+		"no hello":     {&jobsv1.ConnectRequest{Message: &jobsv1.ConnectRequest_Heartbeat{Heartbeat: &jobsv1.Heartbeat{}}}, fault.Refused},
+		"another node": {&jobsv1.ConnectRequest{Message: &jobsv1.ConnectRequest_Hello{Hello: &jobsv1.AgentHello{NodeId: "nod_x"}}}, fault.Forbidden},
+	} {
+		stream, err := a.client.Connect(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, stream.Send(c.first))
+		_, err = stream.Recv()
+		require.True(t, fault.Is(err, c.kind), "%s: %v", name, err)
+	}
+	stranger := jobsv1.NewAgentServiceClient(w.dial("node/nod_stranger"))
+	stream, err := stranger.Connect(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, stream.Send(&jobsv1.ConnectRequest{Message: &jobsv1.ConnectRequest_Hello{Hello: &jobsv1.AgentHello{NodeId: "nod_stranger"}}}))
+	_, err = stream.Recv()
+	require.True(t, fault.Is(err, fault.Absent), "%v", err)
+}
+
+func TestDesiredWorkIsToldAgainWithEveryHeartbeat(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.join(w.fleet("cpu"), cpuNode())
+	a.wait("nothing", func(works []*jobsv1.Work) bool { return len(works) == 0 })
+	for range 2 {
+		a.mu.Lock()
+		a.desired = nil
+		a.mu.Unlock()
+		a.wait("nothing, again", func(works []*jobsv1.Work) bool { return len(works) == 0 })
+	}
+}
+
+func TestWhatNobodyWantsIsToldToGo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.join(w.fleet("cpu"), cpuNode())
+	a.see(&jobsv1.Work{WorkId: "wrk_old", Generation: 3, Fence: 2}, jobsv1.Phase_PHASE_RUNNING)
+	works := a.wait("to drop it", func(works []*jobsv1.Work) bool { return len(works) == 1 })
+	require.Equal(t, jobsv1.Desired_DESIRED_GONE, works[0].GetDesired())
+	require.EqualValues(t, 3, works[0].GetGeneration())
+	require.EqualValues(t, 2, works[0].GetFence())
+}
+
+func TestReportsOfAnotherFenceCountForNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.join(w.fleet("cpu"), cpuNode())
+	j := w.submit()
+	work := a.attempt()
+	a.see(work, jobsv1.Phase_PHASE_EXITED, func(o *jobsv1.ObservedWork) { o.Fence, o.Exit = 7, &jobsv1.Exit{} })
+	a.see(work, jobsv1.Phase_PHASE_EXITED, func(o *jobsv1.ObservedWork) { o.Generation, o.Exit = 7, &jobsv1.Exit{} })
+	a.see(work, jobsv1.Phase_PHASE_PREPARING)
+	got := w.await(j.GetId(), jobsv1.JobState_JOB_STATE_STARTING)
+	require.EqualValues(t, 1, got.GetAttempt())
+}
+
+func TestIngestTokensOfAnAttempt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.join(w.fleet("cpu"), cpuNode())
+	j := w.submit()
+	work := a.attempt()
+	mint := func(change ...func(*jobsv1.MintIngestTokenRequest)) (string, error) {
+		req := &jobsv1.MintIngestTokenRequest{WorkId: work.GetWorkId(), Generation: work.GetGeneration(), Fence: work.GetFence()}
+		for _, c := range change {
+			c(req)
+		}
+		tok, err := a.client.MintIngestToken(t.Context(), req)
+		return tok.GetToken(), err
+	}
+	resolve := func(token string) error {
+		_, err := w.runPeer().ResolveIngestToken(t.Context(), &jobspeerv1.ResolveIngestTokenRequest{TokenHash: secret.Hash(token)})
+		return err
+	}
+	first, err := mint()
+	require.NoError(t, err)
+	require.Equal(t, secret.KindIngest, secret.Kind(first))
+	require.NoError(t, resolve(first))
+	second, err := mint()
+	require.NoError(t, err)
+	require.True(t, fault.Is(resolve(first), fault.Unauthenticated), "a new token revokes the former")
+	require.NoError(t, resolve(second))
+	require.True(t, fault.Is(resolve("ing_unknown"), fault.Unauthenticated))
+	_, err = mint(func(r *jobsv1.MintIngestTokenRequest) { r.Fence++ })
+	require.True(t, fault.Is(err, fault.Conflict), "%v", err)
+	_, err = mint(func(r *jobsv1.MintIngestTokenRequest) { r.Generation++ })
+	require.True(t, fault.Is(err, fault.Conflict), "%v", err)
+	other := w.join(w.fleet("cpu2"), cpuNode())
+	_, err = other.client.MintIngestToken(t.Context(), &jobsv1.MintIngestTokenRequest{WorkId: work.GetWorkId(), Generation: 1, Fence: 1})
+	require.True(t, fault.Is(err, fault.Absent), "another node does not learn of it: %v", err)
+	a.see(work, jobsv1.Phase_PHASE_RUNNING)
+	w.awaitJob(j.GetId(), "marked", func(j *jobsv1.Job) bool { return j.GetExecutorRunningAt() != nil })
+	_, err = mint()
+	require.True(t, fault.Is(err, fault.Conflict), "its process has started: %v", err)
+	require.NoError(t, resolve(second))
+	var plain int
+	require.NoError(t, w.pool.QueryRow(t.Context(), `SELECT count(*) FROM ingest_token WHERE encode(hash, 'escape') LIKE 'ing_%'`).Scan(&plain))
+	require.Zero(t, plain)
+}
+
+func TestDownloadsAreSignedForWhatTheSpecNames(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.join(w.fleet("cpu"), cpuNode())
+	w.submit()
+	work := a.attempt()
+	sign := func(uri string) (*jobsv1.SignedDownload, error) {
+		return a.client.SignDownload(t.Context(), &jobsv1.SignDownloadRequest{
+			WorkId: work.GetWorkId(), Generation: work.GetGeneration(), Fence: work.GetFence(), Uri: uri,
+		})
+	}
+	for _, uri := range []string{work.GetAttempt().GetPackage().GetUri(), work.GetAttempt().GetDatasets()[0].GetFiles()[0].GetUri()} {
+		signed, err := sign(uri)
+		require.NoError(t, err)
+		require.Contains(t, signed.GetUrl(), "/api/blobs/")
+	}
+	_, err := sign("blob://projects/p/blobs/bb")
+	require.True(t, fault.Is(err, fault.Absent), "%v", err)
+}
+
+func TestAWatchIsResumedAnywhereWithoutAGap(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.join(w.fleet("cpu"), cpuNode())
+	j := w.submit()
+	work := a.attempt()
+	a.see(work, jobsv1.Phase_PHASE_PREPARING)
+	a.see(work, jobsv1.Phase_PHASE_RUNNING)
+	_, err := w.reports(j, 1, "running")
+	require.NoError(t, err)
+	a.exit(work, 0, "", "")
+	whole := w.watch(j.GetId(), 0)
+	states := []string{}
+	for i, m := range whole {
+		require.EqualValues(t, i+1, m.GetSeq())
+		states = append(states, m.GetJob().GetState().String())
+	}
+	require.Equal(t, "JOB_STATE_QUEUED", states[0])
+	require.Equal(t, "JOB_STATE_SUCCEEDED", states[len(states)-1])
+	for after := range int64(len(whole)) {
+		rest := w.watch(j.GetRunId(), after)
+		require.Len(t, rest, len(whole)-int(after))
+		require.Equal(t, whole[after].String(), rest[0].String(), "the same change under the same number")
+	}
+	require.Empty(t, w.watch(j.GetId(), int64(len(whole))), "behind the end there is nothing to wait for")
+}
+
+// watch reads a watch to its end.
+func (w *world) watch(id string, after int64) []*jobsv1.WatchJobResponse {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.as(alice()), patience)
+	defer cancel()
+	stream, err := w.jobs().WatchJob(ctx, &jobsv1.WatchJobRequest{Id: id, After: after})
+	require.NoError(w.t, err)
+	var all []*jobsv1.WatchJobResponse
+	for {
+		m, err := stream.Recv()
+		if err != nil {
+			require.EqualError(w.t, err, "EOF")
+			return all
+		}
+		all = append(all, m)
+	}
+}
