@@ -1,0 +1,51 @@
+package dataset
+
+import (
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
+	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
+
+	"github.com/signalbox-dev/signalbox/platform/blob"
+)
+
+// ToProto is a dataset as it is shown.
+func ToProto(d *Dataset) *registryv1.Dataset {
+	return &registryv1.Dataset{
+		Id: d.ID, Name: d.Name, Project: d.Project, Owner: d.UserName, Description: d.Description, Format: d.Format,
+		LatestVersion: d.Latest, CreatedAt: timestamppb.New(d.CreatedAt),
+	}
+}
+
+func versionToProto(d *Dataset, v *Version) *registryv1.DatasetVersion {
+	out := &registryv1.DatasetVersion{
+		Id: v.ID, DatasetId: v.DatasetID, Version: v.Version, State: string(v.State), Digest: v.Digest,
+		Files: int32(v.Count), Bytes: v.Bytes, Ref: d.Ref(v.Version), CreatedAt: timestamppb.New(v.CreatedAt), //nolint:gosec // at most 10000
+	}
+	for _, f := range v.Manifest {
+		out.Manifest = append(out.Manifest, &registryv1.ManifestFile{Path: f.Path, SizeBytes: f.Size, Sha256: f.SHA256})
+	}
+	if v.CommittedAt != nil {
+		out.CommittedAt = timestamppb.New(*v.CommittedAt)
+	}
+	return out
+}
+
+func filesFromProto(files []*registryv1.ManifestFile) []File {
+	out := make([]File, 0, len(files))
+	for _, f := range files {
+		out = append(out, File{Path: f.GetPath(), Size: f.GetSizeBytes(), SHA256: f.GetSha256()})
+	}
+	return out
+}
+
+// ToInput is a version as a job reads it.
+func ToInput(name string, d *Dataset, v *Version) *jobsv1.DatasetInput {
+	in := &jobsv1.DatasetInput{Name: name, Ref: d.Ref(v.Version), Digest: v.Digest}
+	for _, f := range v.Manifest {
+		in.Files = append(in.Files, &jobsv1.ObjectRef{
+			Path: f.Path, Uri: blob.URI(Key(d.ProjectID, f.SHA256)), SizeBytes: f.Size, Sha256: f.SHA256,
+		})
+	}
+	return in
+}

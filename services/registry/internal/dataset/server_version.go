@@ -1,0 +1,125 @@
+package dataset
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/jackc/pgx/v5"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
+
+	"github.com/signalbox-dev/signalbox/services/registry/internal/once"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/request"
+
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/event"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/id"
+)
+
+// CreateDatasetVersion takes a manifest and answers where its missing bytes go. Who asked for a version
+// that is still uploading may ask again with the same manifest, and gets new URLs.
+func (s *Server) CreateDatasetVersion(
+	ctx context.Context, in *registryv1.CreateDatasetVersionRequest,
+) (*registryv1.CreateDatasetVersionResponse, error) {
+	d, err := s.editable(ctx, in.GetDatasetId())
+	if err != nil {
+		return nil, err
+	}
+	v := &Version{
+		ID: s.IDs.New(id.DatasetVersion), DatasetID: d.ID, Version: in.GetVersion(), State: StateUploading,
+		CreatorID: authn.Of(ctx).Subject, CreatedAt: s.Clock.Now(),
+	}
+	if v.Manifest, v.Digest, v.Bytes, err = Manifest(filesFromProto(in.GetFiles()), s.MaxBytes); err != nil {
+		return nil, s.existsFirst(ctx, d, v.Version, err)
+	}
+	v.Count = len(v.Manifest)
+	kept := &registryv1.DatasetVersion{}
+	again := false
+	err = s.Once.Do(ctx, registryv1.DatasetService_CreateDatasetVersion_FullMethodName, in, kept, func(ctx context.Context, tx pgx.Tx) error {
+		fresh, err := s.Store.InsertVersion(ctx, tx, v)
+		if err != nil {
+			return err
+		}
+		if again = !fresh; again {
+			v, err = s.resumable(ctx, tx, d, v)
+			once.Set(kept, versionToProto(d, v))
+			return err
+		}
+		once.Set(kept, versionToProto(d, v))
+		return s.record(ctx, tx, "dataset.version.create", d.ID, event.Event{Type: "version", To: string(v.State), Message: v.Version},
+			map[string]any{"version": v.Version, "digest": v.Digest, "bytes": v.Bytes})
+	})
+	if err != nil {
+		return nil, err
+	}
+	uploads, err := s.targets(ctx, d, v)
+	if err != nil {
+		return nil, err
+	}
+	out := &registryv1.CreateDatasetVersionResponse{Version: kept}
+	for _, t := range uploads {
+		out.Uploads = append(out.Uploads, &registryv1.UploadTarget{
+			Path: t.Path, Url: t.URL, Method: t.Method, Headers: t.Headers, ExpiresAt: timestamppb.New(t.ExpiresAt),
+		})
+	}
+	if again {
+		return out, request.SetStatus(ctx, http.StatusOK)
+	}
+	return out, nil
+}
+
+// existsFirst answers the conflict of a version that exists rather than what is wrong with its manifest.
+func (s *Server) existsFirst(ctx context.Context, d *Dataset, version string, wrong error) error {
+	v, err := s.Store.Version(ctx, s.Pool, d.ID, version)
+	if err == nil && v.State == StateReady {
+		return exists(d, v)
+	}
+	return wrong
+}
+
+func exists(d *Dataset, v *Version) error {
+	return fault.New(fault.Conflict, "dataset_version_exists", "version %s of dataset %s exists already", v.Version, d.Name)
+}
+
+// resumable is the version that is there, where want is a repeat of what made it.
+func (s *Server) resumable(ctx context.Context, tx pgx.Tx, d *Dataset, want *Version) (*Version, error) {
+	v, err := s.Store.Version(ctx, tx, d.ID, want.Version)
+	if err != nil {
+		return want, err
+	}
+	if v.State == StateUploading && v.CreatorID == want.CreatorID && v.Digest == want.Digest {
+		return v, nil
+	}
+	return v, exists(d, v)
+}
+
+// CommitDatasetVersion makes a version ready once its bytes are what its manifest says. A repeat answers
+// the version as it is.
+func (s *Server) CommitDatasetVersion(
+	ctx context.Context, in *registryv1.CommitDatasetVersionRequest,
+) (*registryv1.DatasetVersion, error) {
+	d, err := s.editable(ctx, in.GetDatasetId())
+	if err != nil {
+		return nil, err
+	}
+	v, err := s.Store.Version(ctx, s.Pool, d.ID, in.GetVersion())
+	if err != nil {
+		return nil, err
+	}
+	if v.State == StateReady {
+		return versionToProto(d, v), nil
+	}
+	if err := s.verify(ctx, d, v); err != nil {
+		return nil, err
+	}
+	if err := s.commit(ctx, d, v); err != nil {
+		return nil, err
+	}
+	v, err = s.Store.Version(ctx, s.Pool, d.ID, v.Version)
+	if err != nil {
+		return nil, err
+	}
+	return versionToProto(d, v), nil
+}

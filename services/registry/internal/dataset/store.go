@@ -1,0 +1,162 @@
+package dataset
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
+
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+)
+
+// Store reads and writes datasets.
+type Store struct{}
+
+const columns = `id, name, owner_id, owner_name, project_id, project, visibility, description, format, protected,
+	latest_version, created_at`
+
+func scan(row pgx.Row) (*Dataset, error) {
+	d := &Dataset{}
+	err := row.Scan(&d.ID, &d.Name, &d.UserID, &d.UserName, &d.ProjectID, &d.Project, &d.Visibility, &d.Description,
+		&d.Format, &d.Protected, &d.Latest, &d.CreatedAt)
+	return d, err
+}
+
+// Insert keeps a new dataset; a name that the project has is a conflict.
+func (Store) Insert(ctx context.Context, tx pgx.Tx, d *Dataset) error {
+	_, err := tx.Exec(ctx, `INSERT INTO dataset (`+columns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
+		d.ID, d.Name, d.UserID, d.UserName, d.ProjectID, d.Project, d.Visibility, d.Description, d.Format, d.Protected,
+		d.Latest, d.CreatedAt)
+	if pg.IsUnique(err, "dataset_name_key") {
+		return fault.New(fault.Conflict, "dataset_exists", "project %s has a dataset %s already", d.Project, d.Name)
+	}
+	if err != nil {
+		return fmt.Errorf("keep a dataset: %w", err)
+	}
+	return nil
+}
+
+// Get answers a dataset that the scope sees.
+func (Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id string) (*Dataset, error) {
+	d, err := scan(q.QueryRow(ctx, `SELECT `+columns+` FROM dataset WHERE `+own.Visible+` AND id = $4`, own.Args(scope, id)...))
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, fault.Absentf(SubjectKind, id)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("load a dataset: %w", err)
+	}
+	return d, nil
+}
+
+// List answers the datasets that the scope sees, newest first; name "" is every name.
+func (Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, name string, p page.Page) ([]*Dataset, error) {
+	rows, err := q.Query(ctx, `SELECT `+columns+` FROM dataset WHERE `+own.Visible+` AND ($4 = '' OR name = $4)
+		ORDER BY created_at DESC, id DESC LIMIT $5 OFFSET $6`, own.Args(scope, name, p.Ask(), p.Offset)...)
+	if err != nil {
+		return nil, fmt.Errorf("list datasets: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*Dataset, error) { return scan(row) })
+	if err != nil {
+		return nil, fmt.Errorf("list datasets: %w", err)
+	}
+	return found, nil
+}
+
+// Resolve finds a ready version by its reference; nils where there is none that the scope sees.
+func (s Store) Resolve(ctx context.Context, q pg.Querier, scope authn.Scope, r ref.Ref) (*Dataset, *Version, error) {
+	d, err := scan(q.QueryRow(ctx, `SELECT `+columns+` FROM dataset WHERE `+own.Visible+` AND project = $4 AND name = $5`,
+		own.Args(scope, r.Project, r.Name)...))
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("resolve a dataset: %w", err)
+	}
+	v, err := s.Version(ctx, q, d.ID, r.Version)
+	if fault.Is(err, fault.Absent) && r.Version == ref.Latest && d.Latest != nil {
+		v, err = s.Version(ctx, q, d.ID, *d.Latest)
+	}
+	if fault.Is(err, fault.Absent) || (err == nil && v.State != StateReady) {
+		return nil, nil, nil
+	}
+	return d, v, err
+}
+
+const versionColumns = `id, dataset_id, version, state, digest, files, bytes, creator_id, created_at, committed_at`
+
+func scanVersion(row pgx.Row, more ...any) (*Version, error) {
+	v := &Version{}
+	err := row.Scan(append([]any{&v.ID, &v.DatasetID, &v.Version, &v.State, &v.Digest, &v.Count, &v.Bytes, &v.CreatorID,
+		&v.CreatedAt, &v.CommittedAt}, more...)...)
+	return v, err
+}
+
+// InsertVersion keeps a new version; false where its name is taken.
+func (Store) InsertVersion(ctx context.Context, tx pgx.Tx, v *Version) (bool, error) {
+	raw, err := json.Marshal(v.Manifest)
+	if err != nil {
+		return false, fmt.Errorf("write a manifest: %w", err)
+	}
+	tag, err := tx.Exec(ctx, `INSERT INTO dataset_version (`+versionColumns+`, manifest)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) ON CONFLICT ON CONSTRAINT dataset_version_key DO NOTHING`,
+		v.ID, v.DatasetID, v.Version, v.State, v.Digest, v.Count, v.Bytes, v.CreatorID, v.CreatedAt, v.CommittedAt, raw)
+	if err != nil {
+		return false, fmt.Errorf("keep a version of a dataset: %w", err)
+	}
+	return tag.RowsAffected() == 1, nil
+}
+
+// Version answers one version with its manifest.
+func (Store) Version(ctx context.Context, q pg.Querier, datasetID, version string) (*Version, error) {
+	var raw []byte
+	v, err := scanVersion(q.QueryRow(ctx, `SELECT `+versionColumns+`, manifest FROM dataset_version
+		WHERE dataset_id = $1 AND version = $2`, datasetID, version), &raw)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, fault.Absentf(VersionKind, version)
+	}
+	if err == nil {
+		err = json.Unmarshal(raw, &v.Manifest)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("load a version of a dataset: %w", err)
+	}
+	return v, nil
+}
+
+// Versions answers the versions of a dataset without their manifests, newest first.
+func (Store) Versions(ctx context.Context, q pg.Querier, datasetID string, p page.Page) ([]*Version, error) {
+	rows, err := q.Query(ctx, `SELECT `+versionColumns+` FROM dataset_version WHERE dataset_id = $1
+		ORDER BY created_at DESC, id DESC LIMIT $2 OFFSET $3`, datasetID, p.Ask(), p.Offset)
+	if err != nil {
+		return nil, fmt.Errorf("list versions of a dataset: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*Version, error) { return scanVersion(row) })
+	if err != nil {
+		return nil, fmt.Errorf("list versions of a dataset: %w", err)
+	}
+	return found, nil
+}
+
+// Commit makes a version ready, and the dataset's newest; false where it is not uploading any more.
+func (Store) Commit(ctx context.Context, tx pgx.Tx, v *Version) (bool, error) {
+	tag, err := tx.Exec(ctx, `UPDATE dataset_version SET state = 'ready', committed_at = $2
+		WHERE id = $1 AND state = 'uploading'`, v.ID, v.CommittedAt)
+	if err != nil {
+		return false, fmt.Errorf("make a version ready: %w", err)
+	}
+	if tag.RowsAffected() == 0 {
+		return false, nil
+	}
+	if _, err := tx.Exec(ctx, `UPDATE dataset SET latest_version = $2 WHERE id = $1`, v.DatasetID, v.Version); err != nil {
+		return false, fmt.Errorf("make a version the newest: %w", err)
+	}
+	return true, nil
+}

@@ -1,0 +1,208 @@
+package header
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"io"
+	"math"
+	"strings"
+)
+
+const (
+	ggufMagic    = "GGUF"
+	ggufTokens   = "tokenizer.ggml.tokens"
+	ggufTemplate = "tokenizer.chat_template"
+	// maxNesting is how deep arrays of arrays may go.
+	maxNesting = 4
+)
+
+// The types of values in GGUF metadata.
+const (
+	ggufString = 8
+	ggufArray  = 9
+)
+
+// ggufWidth is the size of the plain types, by their number; 0 for the others.
+func ggufWidth(kind uint32) int64 {
+	switch kind {
+	case 0, 1, 7: // uint8, int8, bool
+		return 1
+	case 2, 3: // uint16, int16
+		return 2
+	case 4, 5, 6: // uint32, int32, float32
+		return 4
+	case 10, 11, 12: // uint64, int64, float64
+		return 8
+	}
+	return 0
+}
+
+// gguf is a file that is being read.
+type gguf struct {
+	*reader
+
+	facts Facts
+	file  int64
+}
+
+// GGUF reads the header of a GGUF file of that size.
+func GGUF(r io.Reader, size int64) (Facts, error) {
+	g := &gguf{reader: newReader(r, min(size, maxHeader)), file: size}
+	var start [8]byte
+	if err := g.full(start[:]); err != nil {
+		return Facts{}, err
+	}
+	version := binary.LittleEndian.Uint32(start[4:])
+	if string(start[:4]) != ggufMagic || version < 2 || version > 3 {
+		return Facts{}, malformed("it is not GGUF of version 2 or 3")
+	}
+	tensors, err := g.u64()
+	if err != nil {
+		return Facts{}, err
+	}
+	pairs, err := g.u64()
+	if err != nil {
+		return Facts{}, err
+	}
+	if tensors > maxTensors || pairs > maxPairs {
+		return Facts{}, malformed("it claims %d tensors and %d values", tensors, pairs)
+	}
+	for range pairs {
+		if err := g.pair(); err != nil {
+			return Facts{}, err
+		}
+	}
+	g.facts.Tensors = int(tensors)
+	return g.facts, g.tensors(tensors)
+}
+
+func (g *gguf) u32() (uint32, error) {
+	var b [4]byte
+	err := g.full(b[:])
+	return binary.LittleEndian.Uint32(b[:]), err
+}
+
+func (g *gguf) u64() (uint64, error) {
+	var b [8]byte
+	err := g.full(b[:])
+	return binary.LittleEndian.Uint64(b[:]), err
+}
+
+// text reads a string; a longer one than limit is skipped and comes back empty.
+func (g *gguf) text(limit uint64) (string, error) {
+	n, err := g.u64()
+	if err != nil {
+		return "", err
+	}
+	if n > math.MaxInt64 {
+		return "", malformed("a text has %d bytes", n)
+	}
+	if n > limit {
+		return "", g.skip(int64(n))
+	}
+	b := make([]byte, n) // at most limit
+	if err := g.full(b); err != nil {
+		return "", err
+	}
+	return string(b), nil
+}
+
+// pair reads one value of the metadata.
+func (g *gguf) pair() error {
+	key, err := g.text(1 << 16)
+	if err != nil {
+		return err
+	}
+	kind, err := g.u32()
+	if err != nil {
+		return err
+	}
+	switch {
+	case kind == ggufString:
+		return g.textFact(key)
+	case kind == ggufArray:
+		n, err := g.array(0)
+		if key == ggufTokens {
+			g.facts.VocabSize = n
+		}
+		return err
+	case ggufWidth(kind) == 0:
+		return malformed("the value %q has the unknown type %d", key, kind)
+	}
+	return g.numberFact(key, kind)
+}
+
+func (g *gguf) textFact(key string) error {
+	limit := uint64(0)
+	switch key {
+	case "general.architecture", "general.name", ggufTemplate:
+		limit = maxText
+	}
+	s, err := g.text(limit)
+	if err != nil {
+		return err
+	}
+	switch key {
+	case "general.architecture":
+		g.facts.Architecture = strings.ToValidUTF8(s, "�")
+	case "general.name":
+		g.facts.Name = strings.ToValidUTF8(s, "�")
+	case ggufTemplate:
+		sum := sha256.Sum256([]byte(s))
+		g.facts.ChatTemplateSHA256 = hex.EncodeToString(sum[:])
+	}
+	return nil
+}
+
+func (g *gguf) numberFact(key string, kind uint32) error {
+	var b [8]byte
+	if err := g.full(b[:ggufWidth(kind)]); err != nil {
+		return err
+	}
+	n := binary.LittleEndian.Uint64(b[:])
+	if kind == 6 || kind == 12 || n > math.MaxInt64 {
+		return nil // No fact is a fraction or negative.
+	}
+	switch {
+	case strings.HasSuffix(key, ".context_length"):
+		g.facts.ContextLength = int64(n)
+	case strings.HasSuffix(key, ".embedding_length"):
+		g.facts.EmbeddingLength = int64(n)
+	case strings.HasSuffix(key, ".block_count"):
+		g.facts.BlockCount = int64(n)
+	}
+	return nil
+}
+
+// array skips an array and answers its length.
+func (g *gguf) array(depth int) (int64, error) {
+	kind, err := g.u32()
+	if err != nil {
+		return 0, err
+	}
+	n, err := g.u64()
+	if err != nil {
+		return 0, err
+	}
+	if depth == maxNesting || n > uint64(maxHeader) {
+		return 0, malformed("an array has %d elements, %d deep", n, depth)
+	}
+	if w := ggufWidth(kind); w > 0 {
+		return int64(n), g.skip(int64(n) * w)
+	}
+	for range n {
+		switch kind {
+		case ggufString:
+			_, err = g.text(0)
+		case ggufArray:
+			_, err = g.array(depth + 1)
+		default:
+			err = malformed("an array has the unknown type %d", kind)
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+	return int64(n), nil
+}

@@ -1,0 +1,80 @@
+// Package own holds whose a row is, and who may see and change it: one rule for all that the registry
+// keeps. A row that the caller may not see is as absent as one that is not there.
+package own
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+)
+
+// DefaultProject is where things belong whose maker names no project; everyone may add to it.
+const DefaultProject = "default"
+
+// visibleToAll is the visibility of rows that every person reads.
+const visibleToAll = "all"
+
+// Visible is the ownership filter of every read; its arguments are Args.
+const Visible = `($1 OR owner_id = $2 OR visibility = 'all' OR project_id = ANY($3))`
+
+// Args are the arguments of Visible, and then more.
+func Args(scope authn.Scope, more ...any) []any {
+	return append([]any{scope.Admin, scope.UserID, scope.Projects}, more...)
+}
+
+// Everything is the scope of the service itself.
+func Everything() authn.Scope { return authn.Scope{Admin: true, Projects: []string{}} }
+
+// Owner is whose a row is.
+type Owner struct {
+	UserID     string
+	UserName   string
+	ProjectID  string
+	Project    string // its key
+	Visibility string
+}
+
+// Seen says whether the caller sees what has this owner.
+func (o Owner) Seen(c *authn.Caller) bool {
+	return o.Visibility == visibleToAll || c.CanRead(o.UserID, o.ProjectID)
+}
+
+// CheckEdit refuses a change by a caller who only sees the thing.
+func (o Owner) CheckEdit(c *authn.Caller, kind, id string) error {
+	if c.CanEdit(o.UserID, o.ProjectID) {
+		return nil
+	}
+	return fault.New(fault.Forbidden, "not_owner", "only its owner, an editor of its project or an admin may change %s %s", kind, id)
+}
+
+// Project is where a row belongs.
+type Project struct{ ID, Key, Visibility string }
+
+// Projects finds projects by key; nil for an unknown one.
+type Projects interface {
+	Project(ctx context.Context, key string) (*Project, error)
+}
+
+// For is the owner of what the caller makes in the project: he must be its editor, but for the default.
+func For(ctx context.Context, projects Projects, key string) (Owner, error) {
+	c, err := authn.Of(ctx).RequireUser()
+	if err != nil {
+		return Owner{}, err
+	}
+	if key == "" {
+		key = DefaultProject
+	}
+	p, err := projects.Project(ctx, key)
+	if err != nil {
+		return Owner{}, fmt.Errorf("find the project: %w", err)
+	}
+	if p == nil || (p.Visibility != visibleToAll && !c.CanReadProject(p.ID)) {
+		return Owner{}, fault.New(fault.Refused, "project", "no such project: %s", key)
+	}
+	if p.Key != DefaultProject && !c.CanEditProject(p.ID) {
+		return Owner{}, fault.New(fault.Forbidden, "not_editor", "only editors of project %s may add to it", p.Key)
+	}
+	return Owner{UserID: c.Subject, UserName: c.Username, ProjectID: p.ID, Project: p.Key, Visibility: p.Visibility}, nil
+}

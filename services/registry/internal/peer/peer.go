@@ -1,0 +1,62 @@
+// Package peer puts what the registry asks of the other services into its own words.
+package peer
+
+import (
+	"context"
+
+	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
+	ingestpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/peer/v1"
+	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
+
+	"github.com/signalbox-dev/signalbox/services/registry/internal/model"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+)
+
+// Projects are auth's projects.
+type Projects struct {
+	Client authpeerv1.ProjectServiceClient
+}
+
+// Project answers a project by its key, nil for an unknown one.
+func (p *Projects) Project(ctx context.Context, key string) (*own.Project, error) {
+	out, err := p.Client.GetProject(ctx, &authpeerv1.GetProjectRequest{Project: key})
+	if fault.Is(err, fault.Absent) {
+		return nil, nil //nolint:nilnil // absent is an answer of its own
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &own.Project{ID: out.GetId(), Key: out.GetKey(), Visibility: out.GetVisibility()}, nil
+}
+
+// Artifacts are what runs made: whose they are is told by jobs, where they lie by ingest.
+type Artifacts struct {
+	Runs jobspeerv1.RunPeerServiceClient
+	Data ingestpeerv1.RunDataPeerServiceClient
+}
+
+// RunOwner tells whose a run is; an unknown one is absent.
+func (a *Artifacts) RunOwner(ctx context.Context, runID string) (own.Owner, error) {
+	out, err := a.Runs.GetRunOwner(ctx, &jobspeerv1.GetRunOwnerRequest{Id: runID})
+	if err != nil {
+		return own.Owner{}, err
+	}
+	return own.Owner{
+		UserID: out.GetOwnerId(), ProjectID: out.GetProjectId(), Project: out.GetProject(), Visibility: out.GetVisibility(),
+	}, nil
+}
+
+// Artifact answers an artifact of a run; an unknown one is absent.
+func (a *Artifacts) Artifact(ctx context.Context, runID, artifactID string) (*model.Artifact, error) {
+	out, err := a.Data.GetArtifact(ctx, &ingestpeerv1.GetArtifactRequest{RunId: runID, ArtifactId: artifactID})
+	if err != nil {
+		return nil, err
+	}
+	m := out.GetArtifact()
+	return &model.Artifact{
+		ID: m.GetId(), RunID: m.GetRunId(), Kind: m.GetKind(), Format: m.GetFormat(), Path: m.GetPath(),
+		Size: m.GetSizeBytes(), SHA256: m.GetSha256(), URI: out.GetUri(), Packed: out.GetPacked(),
+	}, nil
+}

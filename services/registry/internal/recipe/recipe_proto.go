@@ -1,0 +1,59 @@
+package recipe
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
+	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
+	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
+
+	"github.com/signalbox-dev/signalbox/platform/blob"
+	"github.com/signalbox-dev/signalbox/platform/canon"
+)
+
+// timeLayout is how the contract writes times.
+const timeLayout = "2006-01-02T15:04:05.000000-07:00"
+
+// ToProto is a version as it is shown.
+func ToProto(v *Version) *registryv1.Recipe {
+	return &registryv1.Recipe{
+		Name: v.Name, Version: v.Manifest.Version, Digest: v.Digest, Title: v.Title, Description: v.Description,
+		Framework: framework(v), ParamsSchema: v.ParamsSchema, ResourcesHint: v.ResourcesHint, Inputs: v.Inputs,
+		Outputs: v.Outputs, Metrics: v.Metrics, Resumable: v.Resumable, State: v.State,
+	}
+}
+
+func framework(v *Version) *registryv1.RecipeFramework {
+	return &registryv1.RecipeFramework{
+		Name: v.Framework.Name, RuntimeId: v.Framework.RuntimeID, Image: v.Framework.Image,
+	}
+}
+
+func lockToProto(v *Version, catalogDigest string) (*registryv1.RecipeLockDocument, error) {
+	params, err := canon.Digest(v.ParamsSchema)
+	if err != nil {
+		return nil, fmt.Errorf("digest of the schema of %s: %w", v.Name, err)
+	}
+	return &registryv1.RecipeLockDocument{
+		Api: v.API, Name: v.Name, Version: v.Manifest.Version, Digest: v.Digest, Framework: framework(v),
+		ParamsSchemaDigest: params, CatalogDigest: catalogDigest, LockedAt: v.LockedAt.UTC().Format(timeLayout),
+	}, nil
+}
+
+// ToCatalog is a version as jobs admits and runs it.
+func ToCatalog(v *Version) (*registrypeerv1.CatalogRecipe, error) {
+	required, err := v.RequiredDatasets()
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256([]byte(v.Pins))
+	return &registrypeerv1.CatalogRecipe{
+		Recipe: ToProto(v), Entrypoint: v.Entrypoint, RequiredDatasets: required,
+		Package: &jobsv1.ObjectRef{
+			Path: "package.tar", Uri: blob.URI(v.TreeKey()), SizeBytes: v.TreeBytes, Sha256: v.TreeSHA256, Unpack: true,
+		},
+		Environment: &jobsv1.EnvironmentSpec{Requirements: v.Pins, Digest: "sha256:" + hex.EncodeToString(sum[:]), Sdk: true},
+	}, nil
+}

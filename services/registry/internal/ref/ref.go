@@ -1,0 +1,46 @@
+// Package ref writes and reads references: <kind>/<project-key>/<name>@<version>.
+package ref
+
+import "strings"
+
+// Kind is what a reference refers to.
+type Kind string
+
+// The kinds that the registry resolves.
+const (
+	Dataset Kind = "ds"
+	Model   Kind = "mdl"
+)
+
+// Latest stands for the newest version in a reference that is to be resolved.
+const Latest = "latest"
+
+// Ref is a reference in parts.
+type Ref struct {
+	Kind    Kind
+	Project string
+	Name    string
+	Version string
+}
+
+// String writes the reference.
+func (r Ref) String() string {
+	return string(r.Kind) + "/" + r.Project + "/" + r.Name + "@" + r.Version
+}
+
+// Parse reads a reference of one kind; ok is false for anything else.
+func Parse(kind Kind, s string) (r Ref, ok bool) {
+	rest, ok := strings.CutPrefix(s, string(kind)+"/")
+	if !ok {
+		return Ref{}, false
+	}
+	project, rest, ok := strings.Cut(rest, "/")
+	if !ok {
+		return Ref{}, false
+	}
+	name, version, ok := strings.Cut(rest, "@")
+	if !ok || project == "" || name == "" || version == "" || strings.ContainsAny(name+version, "/@") {
+		return Ref{}, false
+	}
+	return Ref{Kind: kind, Project: project, Name: name, Version: version}, true
+}

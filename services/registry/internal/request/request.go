@@ -1,0 +1,64 @@
+// Package request reads what every handler reads the same way: pages, ids in paths, the headers that
+// travel as metadata.
+package request
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/page"
+)
+
+// Page is the part of a list that was asked for.
+func Page(limit, offset *int32) (page.Page, error) {
+	p, err := page.New(limit, offset)
+	var out *page.RangeError
+	if errors.As(err, &out) {
+		return p, fault.InvalidFields(fault.At(fault.TypeValue, out.Error(), out.Param))
+	}
+	return p, err
+}
+
+// SetMore tells the edge that a list has further rows.
+func SetMore(ctx context.Context, more bool) error {
+	if !more {
+		return nil
+	}
+	if err := grpc.SetHeader(ctx, metadata.Pairs("x-service-more", "true")); err != nil {
+		return fmt.Errorf("tell of further rows: %w", err)
+	}
+	return nil
+}
+
+// ID checks the form of an id that a path names.
+func ID(prefix id.Prefix, field, value string) error {
+	if id.Check(prefix, value) == nil {
+		return nil
+	}
+	return fault.InvalidFields(fault.At(fault.TypeStringPattern,
+		fmt.Sprintf("String should be an id: %s_ and 26 characters", prefix), field))
+}
+
+// IdempotencyKey is the key of a repeatable request, empty where there is none.
+func IdempotencyKey(ctx context.Context) string {
+	md, _ := metadata.FromIncomingContext(ctx)
+	if keys := md.Get("idempotency-key"); len(keys) > 0 {
+		return keys[0]
+	}
+	return ""
+}
+
+// SetStatus tells the edge which status an answer has, where it is not the route's own.
+func SetStatus(ctx context.Context, status int) error {
+	if err := grpc.SetHeader(ctx, metadata.Pairs("x-service-status", strconv.Itoa(status))); err != nil {
+		return fmt.Errorf("tell the status: %w", err)
+	}
+	return nil
+}
