@@ -42,7 +42,11 @@ func openFolder(path string) (*folder, error) {
 	return &folder{path: path, lock: lock}, nil
 }
 
-func (f *folder) close() error { return f.lock.Close() }
+// close lets the folder go. The lock is released by name, because a child that was forked a moment ago
+// may still hold the file.
+func (f *folder) close() error {
+	return errors.Join(syscall.Flock(int(f.lock.Fd()), syscall.LOCK_UN), f.lock.Close())
+}
 
 func (f *folder) in(names ...string) string {
 	return filepath.Join(append([]string{f.path}, names...)...)
