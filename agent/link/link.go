@@ -114,10 +114,19 @@ type session struct {
 
 const usualHeartbeat = 5 * time.Second
 
+// farewell is how long the last words may take on their way.
+const farewell = 300 * time.Millisecond
+
 func (s *session) run(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
+	// The stream outlives ctx by its farewell: what is still on its way at the end
+	// of ctx would otherwise be dropped.
+	line, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	stream, err := s.client().Connect(ctx)
+	defer context.AfterFunc(ctx, func() {
+		_ = clock.Sleep(line, s.deps.Clock, farewell)
+		cancel()
+	})()
+	stream, err := s.client().Connect(line)
 	if err != nil {
 		return fmt.Errorf("open the stream: %w", err)
 	}
@@ -134,14 +143,15 @@ func (s *session) run(ctx context.Context) error {
 	}
 	beats := make(chan time.Duration, 1)
 	received := make(chan error, 1)
-	go func() { received <- s.receive(ctx, stream, beats) }()
-	err = s.speak(stream, beats, received)
-	cancel()
-	return err
+	go func() { received <- s.receive(line, stream, beats) }()
+	return s.speak(ctx, stream, beats, received)
 }
 
-// speak tells each change and each heartbeat until the receiver has ended.
-func (s *session) speak(stream jobsv1.AgentService_ConnectClient, beats <-chan time.Duration, received <-chan error) error {
+// speak tells each change and each heartbeat until the receiver has ended. At the
+// end of ctx it says so, and the other side ends the stream once it has heard all.
+func (s *session) speak(
+	ctx context.Context, stream jobsv1.AgentService_ConnectClient, beats <-chan time.Duration, received <-chan error,
+) error {
 	if s.heartbeat <= 0 {
 		s.heartbeat = usualHeartbeat
 	}
@@ -152,6 +162,9 @@ func (s *session) speak(stream jobsv1.AgentService_ConnectClient, beats <-chan t
 		select {
 		case err := <-received:
 			return err
+		case <-ctx.Done():
+			_ = stream.CloseSend()
+			return errors.Join(ctx.Err(), <-received)
 		case beat := <-beats:
 			s.welcomed = true
 			if beat > 0 {

@@ -1,0 +1,144 @@
+package agent_test
+
+import (
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+
+	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
+
+	"github.com/signalbox-dev/signalbox/agent"
+	"github.com/signalbox-dev/signalbox/agent/link"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/rpc"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+// embedded is an agent inside the control plane's process, as signalboxd has it.
+type embedded struct {
+	*agent.Agent
+	stop func()
+}
+
+func embed(t *testing.T, c *control, bus *rpc.Bus, data string) embedded {
+	t.Helper()
+	a, err := agent.New(agent.Config{
+		Data: data, Environments: environments(t), Hostname: "here", JoinToken: secret.New(joinToken),
+		Exec: []string{os.Args[0], "shim"}, Environ: os.Environ(), Version: "test",
+	}, agent.Deps{
+		Joiner: memoryJoiner{c},
+		Dial:   func(n link.Node) (*grpc.ClientConn, error) { return bus.As("node/" + n.ID).Dial("jobs") },
+		Clock:  clock.Real(), Rand: rand.Reader, Jitter: func() float64 { return 0 },
+		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+	})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- a.Run(ctx) }()
+	return embedded{Agent: a, stop: func() { cancel(); require.NoError(t, <-done) }}
+}
+
+// memoryJoiner calls the control plane directly.
+type memoryJoiner struct{ c *control }
+
+func (j memoryJoiner) Join(ctx context.Context, r *jobsv1.JoinFleetRequest) (*jobsv1.JoinFleetResponse, error) {
+	return j.c.JoinFleet(ctx, r)
+}
+
+func inMemory(t *testing.T) (*control, *rpc.Bus) {
+	t.Helper()
+	c := newControl(t)
+	bus := rpc.Memory(rpc.ClientOptions{Clock: clock.Real()})
+	c.serve(bus.As("jobs"), nil)
+	return c, bus
+}
+
+func TestCtrlCEndsWorksWithinTwoSeconds(t *testing.T) {
+	t.Parallel()
+	c, bus := inMemory(t)
+	data, ready := t.TempDir(), filepath.Join(t.TempDir(), "ready")
+	a := embed(t, c, bus, data)
+	// It does not listen to SIGTERM: only the second, harder signal ends it.
+	c.want(c.script("trap '' TERM; touch " + ready + "; while :; do sleep 0.05; done"))
+	require.Eventually(t, touched(ready), 20*time.Second, 10*time.Millisecond)
+	began := time.Now()
+	require.NoError(t, a.Shutdown(t.Context(), true))
+	require.Less(t, time.Since(began), 2500*time.Millisecond)
+	stopped := c.until("the end is told", func(o *jobsv1.ObservedWork) bool { return o.GetExit() != nil })
+	require.Equal(t, "stopped", stopped.GetExit().GetReason())
+	require.Equal(t, int32(9), stopped.GetExit().GetSignal())
+	a.stop()
+
+	// The next agent still knows it, and does not start it again.
+	next := embed(t, c, bus, data)
+	exited := c.phase(jobsv1.Phase_PHASE_EXITED)
+	require.Equal(t, "stopped", exited.GetExit().GetReason())
+	c.want()
+	c.quiet()
+	next.stop()
+}
+
+func TestShutdownThatLeavesWorks(t *testing.T) {
+	t.Parallel()
+	c, bus := inMemory(t)
+	a := embed(t, c, bus, t.TempDir())
+	c.want(c.script("sleep 300"))
+	c.phase(jobsv1.Phase_PHASE_RUNNING)
+	require.NoError(t, a.Shutdown(t.Context(), false))
+	time.Sleep(50 * time.Millisecond)
+	c.phase(jobsv1.Phase_PHASE_RUNNING)
+	c.want()
+	c.quiet()
+	a.stop()
+}
+
+func TestDesiresOfUnknownKindsHarmNothing(t *testing.T) {
+	t.Parallel()
+	c, bus := inMemory(t)
+	a := embed(t, c, bus, t.TempDir())
+	good := c.script("sleep 300")
+	c.want(good)
+	c.phase(jobsv1.Phase_PHASE_RUNNING)
+	// The same work in words of a later version: it must not be taken for gone.
+	odd := c.script("true")
+	odd.Desired = jobsv1.Desired(99)
+	other := c.script("true")
+	other.WorkId, other.Kind = "wrk_2", jobsv1.WorkKind(99)
+	c.want(odd, other)
+	c.want(odd, other, &jobsv1.Work{WorkId: "wrk_3", Generation: 1, Fence: 1, Kind: jobsv1.WorkKind_WORK_KIND_ATTEMPT, Desired: jobsv1.Desired_DESIRED_GONE})
+	c.until("wrk_3 is gone", func(o *jobsv1.ObservedWork) bool {
+		return o.GetWorkId() == "wrk_3" && o.GetPhase() == jobsv1.Phase_PHASE_GONE
+	})
+	c.until("wrk_1 runs on", func(o *jobsv1.ObservedWork) bool {
+		return o.GetWorkId() == "wrk_1" && o.GetPhase() == jobsv1.Phase_PHASE_RUNNING
+	})
+	c.want()
+	c.quiet()
+	a.stop()
+}
+
+func TestInventoryAndDrivers(t *testing.T) {
+	t.Parallel()
+	c, bus := inMemory(t)
+	a := embed(t, c, bus, t.TempDir())
+	require.Eventually(t, func() bool { c.mu.Lock(); defer c.mu.Unlock(); return len(c.hellos) == 1 }, 10*time.Second, 10*time.Millisecond)
+	hello := c.hellos[0]
+	require.Equal(t, []string{"command", "llamacpp"}, hello.GetDrivers())
+	require.Positive(t, hello.GetInventory().GetCpus())
+	require.Positive(t, hello.GetInventory().GetMemoryBytes())
+	require.Contains(t, []string{"cgroup2", "cgroup1", "rlimit"}, hello.GetInventory().GetLimits())
+	a.stop()
+}
+
+func TestNewRefusesToBeWithoutAShim(t *testing.T) {
+	t.Parallel()
+	_, err := agent.New(agent.Config{Data: t.TempDir()}, agent.Deps{Rand: rand.Reader})
+	require.ErrorContains(t, err, "Exec")
+}

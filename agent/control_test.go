@@ -1,0 +1,293 @@
+package agent_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
+
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/rpc"
+	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
+)
+
+// control is a control plane: the agent listener of jobs, the join route and the
+// log route of the gateway, with real certificates where it serves over TCP.
+type control struct {
+	jobsv1.UnimplementedAgentServiceServer
+	jobsv1.UnimplementedFleetServiceServer
+
+	t       *testing.T
+	ca      *pki.CA
+	http    *httptest.Server
+	address string
+
+	mu       sync.Mutex
+	desired  []*jobsv1.Work
+	observed []*jobsv1.ObservedWork
+	told     chan struct{} // closed and replaced with each observation
+	wake     chan struct{} // closed and replaced with each desire
+	hellos   []*jobsv1.AgentHello
+	joins    int
+	logs     strings.Builder
+	numbers  map[string]bool
+}
+
+const joinToken = "join-token-of-the-test"
+
+func newControl(t *testing.T) *control {
+	t.Helper()
+	ca, err := pki.NewCA(clock.Real().Now(), time.Hour)
+	require.NoError(t, err)
+	c := &control{t: t, ca: ca, told: make(chan struct{}), wake: make(chan struct{}), numbers: map[string]bool{}}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /api/fleets/join", c.join)
+	mux.HandleFunc("POST /api/ingest/logs", c.takeLogs)
+	c.http = httptest.NewServer(mux)
+	t.Cleanup(c.http.Close)
+	return c
+}
+
+// serve lets agents in on the network until the test ends.
+func (c *control) serve(network rpc.Network, service *rpc.Listener) {
+	c.t.Helper()
+	agents, err := network.ListenAgents("jobs")
+	require.NoError(c.t, err)
+	c.address = agents.Addr().String()
+	s := rpc.NewServer(rpc.ServerOptions{
+		Service: "jobs", Log: slog.New(slog.NewTextHandler(c.t.Output(), nil)), Clock: clock.Real(),
+		NewRequestID: func() string { return "req_test" }, StopTimeout: time.Second,
+	})
+	jobsv1.RegisterAgentServiceServer(s, c)
+	listeners := []*rpc.Listener{agents}
+	if service != nil {
+		jobsv1.RegisterFleetServiceServer(s, c)
+		listeners = append(listeners, service)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(ctx, listeners...) }()
+	c.t.Cleanup(func() { cancel(); <-done })
+}
+
+// overTCP serves on a real port with real certificates.
+func (c *control) overTCP() {
+	c.t.Helper()
+	pair, err := c.ca.IssueService("jobs", clock.Real().Now(), time.Hour)
+	require.NoError(c.t, err)
+	identity, err := pki.Parse(pair.Cert, pair.Key, c.ca.CertPEM())
+	require.NoError(c.t, err)
+	wire, err := rpc.TCP(rpc.TCPConfig{
+		Identity: identity, ListenAgents: "127.0.0.1:0", Client: rpc.ClientOptions{Clock: clock.Real()},
+	})
+	require.NoError(c.t, err)
+	c.serve(wire, nil)
+}
+
+func (c *control) admit(token, request string) (*jobsv1.JoinFleetResponse, error) {
+	if token != joinToken {
+		return nil, fault.New(fault.Unauthenticated, "join_token", "the join token is unknown or used")
+	}
+	cert, err := c.ca.SignNode([]byte(request), "nod_1", clock.Real().Now(), time.Hour)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.joins++
+	return &jobsv1.JoinFleetResponse{
+		NodeId: "nod_1", Certificate: string(cert), CaCertificate: string(c.ca.CertPEM()), AgentAddress: c.address, HeartbeatS: 1,
+	}, nil
+}
+
+// JoinFleet is the join inside one process.
+func (c *control) JoinFleet(_ context.Context, r *jobsv1.JoinFleetRequest) (*jobsv1.JoinFleetResponse, error) {
+	return c.admit(r.GetToken(), r.GetCertificateRequest())
+}
+
+// join is the gateway's route.
+func (c *control) join(w http.ResponseWriter, r *http.Request) {
+	var body struct {
+		Token              string         `json:"token"`
+		Hostname           string         `json:"hostname"`
+		CertificateRequest string         `json:"certificate_request"`
+		Inventory          map[string]any `json:"inventory"`
+	}
+	if err := json.NewDecoder(r.Body).Decode(&body); err != nil || body.Hostname == "" || body.Inventory["cpus"] == nil {
+		w.WriteHeader(http.StatusUnprocessableEntity)
+		return
+	}
+	answer, err := c.admit(body.Token, body.CertificateRequest)
+	if err != nil {
+		fault.Write(w, err, "req_test")
+		return
+	}
+	w.WriteHeader(http.StatusCreated)
+	_ = json.NewEncoder(w).Encode(map[string]any{
+		"node_id": answer.GetNodeId(), "certificate": answer.GetCertificate(), "ca_certificate": answer.GetCaCertificate(),
+		"agent_address": answer.GetAgentAddress(), "heartbeat_s": answer.GetHeartbeatS(),
+	})
+}
+
+func (c *control) takeLogs(w http.ResponseWriter, r *http.Request) {
+	raw, err := io.ReadAll(r.Body)
+	var body struct {
+		Chunks []string `json:"chunks"`
+	}
+	if err != nil || json.Unmarshal(raw, &body) != nil || r.Header.Get("Authorization") != "Bearer ingest-token" {
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if key := r.Header.Get("Idempotency-Key"); !c.numbers[key] {
+		c.numbers[key] = true
+		c.logs.WriteString(strings.Join(body.Chunks, ""))
+	}
+}
+
+// Connect is the agent's stream.
+func (c *control) Connect(stream jobsv1.AgentService_ConnectServer) error {
+	if rpc.Peer(stream.Context()) != "node/nod_1" {
+		return fault.New(fault.Forbidden, "node", "not a node of this fleet")
+	}
+	first, err := stream.Recv()
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.hellos = append(c.hellos, first.GetHello())
+	c.mu.Unlock()
+	failed := make(chan error, 1)
+	go func() { failed <- c.listen(stream) }()
+	err = stream.Send(&jobsv1.ConnectResponse{Message: &jobsv1.ConnectResponse_Welcome{Welcome: &jobsv1.Welcome{HeartbeatS: 1}}})
+	for err == nil {
+		c.mu.Lock()
+		desired, wake := &jobsv1.DesiredWorks{Works: c.desired}, c.wake
+		c.mu.Unlock()
+		if err = stream.Send(&jobsv1.ConnectResponse{Message: &jobsv1.ConnectResponse_Desired{Desired: desired}}); err == nil {
+			select {
+			case <-wake:
+			case err = <-failed:
+			}
+		}
+	}
+	return err
+}
+
+func (c *control) listen(stream jobsv1.AgentService_ConnectServer) error {
+	for {
+		message, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		if o := message.GetObserved(); o != nil {
+			c.mu.Lock()
+			c.observed = o.GetWorks()
+			close(c.told)
+			c.told = make(chan struct{})
+			c.mu.Unlock()
+		}
+	}
+}
+
+// MintIngestToken makes the one token that the log route takes.
+func (c *control) MintIngestToken(context.Context, *jobsv1.MintIngestTokenRequest) (*jobsv1.IngestToken, error) {
+	return &jobsv1.IngestToken{Token: "ingest-token"}, nil
+}
+
+func (c *control) want(works ...*jobsv1.Work) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.desired = works
+	close(c.wake)
+	c.wake = make(chan struct{})
+}
+
+// until waits for an observation of the work that the test accepts.
+func (c *control) until(what string, accept func(*jobsv1.ObservedWork) bool) *jobsv1.ObservedWork {
+	c.t.Helper()
+	deadline := time.After(30 * time.Second)
+	for {
+		c.mu.Lock()
+		all, told := c.observed, c.told
+		c.mu.Unlock()
+		for _, o := range all {
+			if accept(o) {
+				return o
+			}
+		}
+		select {
+		case <-told:
+		case <-deadline:
+			c.t.Fatalf("not in time: %s; observed: %v", what, all)
+		}
+	}
+}
+
+func (c *control) phase(p jobsv1.Phase) *jobsv1.ObservedWork {
+	c.t.Helper()
+	return c.until(p.String(), func(o *jobsv1.ObservedWork) bool { return o.GetPhase() == p })
+}
+
+// quiet waits until the agent tells of no work at all.
+func (c *control) quiet() {
+	c.t.Helper()
+	require.Eventually(c.t, func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return len(c.observed) == 0
+	}, 30*time.Second, 20*time.Millisecond)
+}
+
+func (c *control) log() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.logs.String()
+}
+
+// script is an attempt that runs a shell script.
+func (c *control) script(text string) *jobsv1.Work {
+	return &jobsv1.Work{
+		WorkId: "wrk_1", Kind: jobsv1.WorkKind_WORK_KIND_ATTEMPT, Generation: 1, Fence: 1, Desired: jobsv1.Desired_DESIRED_RUNNING,
+		Spec: &jobsv1.Work_Attempt{Attempt: &jobsv1.AttemptSpec{
+			JobId: "job_1", RunId: "run_1", Attempt: 1, Command: []string{"/bin/sh", "-c", text},
+			IngestEndpoint: c.http.URL + "/api/ingest", GraceS: 5,
+		}},
+	}
+}
+
+func touched(path string) func() bool {
+	return func() bool {
+		_, err := os.Stat(path)
+		return err == nil
+	}
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	raw, err := os.ReadFile(path) //nolint:gosec // of the test
+	require.NoError(t, err)
+	return string(raw)
+}
+
+func environments(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.Abs("../.cache/agent-envs")
+	require.NoError(t, err)
+	require.NoError(t, os.MkdirAll(dir, 0o700))
+	return dir
+}

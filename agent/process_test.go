@@ -1,0 +1,134 @@
+package agent_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
+
+	"github.com/signalbox-dev/signalbox/agent/daemon"
+	"github.com/signalbox-dev/signalbox/agent/host/shim"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/conf"
+)
+
+// TestMain lets the test's own program be the agent's process and the shim.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case "shim":
+			os.Exit(shim.Main(os.Args[2:], clock.Real(), os.Stderr))
+		case "run":
+			p := daemon.Process{Args: os.Args[2:], Settings: conf.OS(), Environ: os.Environ(), Out: os.Stdout, Err: os.Stderr, Version: "test"}
+			if err := p.Run(); err != nil {
+				_, _ = os.Stderr.WriteString(err.Error() + "\n")
+				os.Exit(1)
+			}
+			os.Exit(0)
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// process is an agent in a process of its own.
+type process struct {
+	*exec.Cmd
+	t *testing.T
+}
+
+func startAgent(t *testing.T, c *control, data, token string, flags ...string) *process {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], append([]string{"run", "--data", data, "--server", c.http.URL}, flags...)...) //nolint:gosec // the test itself
+	cmd.Env = append(os.Environ(), "SERVICE_AGENT_ENVIRONMENTS="+environments(t), "SERVICE_LOG_FORMAT=text", "SERVICE_AGENT_JOIN_TOKEN="+token)
+	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
+	require.NoError(t, cmd.Start())
+	return &process{Cmd: cmd, t: t}
+}
+
+func (p *process) kill() {
+	p.t.Helper()
+	require.NoError(p.t, p.Process.Kill())
+	_ = p.Wait()
+}
+
+// terminate asks the agent to end and answers how long that took.
+func (p *process) terminate() time.Duration {
+	p.t.Helper()
+	began := time.Now()
+	require.NoError(p.t, p.Process.Signal(syscall.SIGTERM))
+	require.NoError(p.t, p.Wait())
+	return time.Since(began)
+}
+
+func TestAKilledAgentLosesNothing(t *testing.T) {
+	t.Parallel()
+	c := newControl(t)
+	c.overTCP()
+	data, files := t.TempDir(), t.TempDir()
+	goOn, starts := filepath.Join(files, "go"), filepath.Join(files, "starts")
+	first := startAgent(t, c, data, joinToken)
+	c.want(c.script("echo x >> " + starts + "; echo begin; while [ ! -e " + goOn + " ]; do sleep 0.02; done; echo end; exit 3"))
+	running := c.phase(jobsv1.Phase_PHASE_RUNNING)
+	require.Eventually(t, touched(starts), 10*time.Second, 10*time.Millisecond)
+	first.kill()
+
+	// The next one needs no token: the node's certificate is in the folder.
+	second := startAgent(t, c, data, "")
+	require.Eventually(t, func() bool { c.mu.Lock(); defer c.mu.Unlock(); return len(c.hellos) == 2 }, 20*time.Second, 10*time.Millisecond)
+	adopted := c.phase(jobsv1.Phase_PHASE_RUNNING)
+	require.Equal(t, running.GetRunningAt().AsTime(), adopted.GetRunningAt().AsTime())
+	second.kill()
+
+	// It ends while there is no agent.
+	require.NoError(t, os.WriteFile(goOn, nil, 0o600))
+	third := startAgent(t, c, data, "")
+	exited := c.phase(jobsv1.Phase_PHASE_EXITED)
+	require.Equal(t, int32(3), exited.GetExit().GetCode())
+	require.Empty(t, exited.GetExit().GetReason())
+	require.Equal(t, "begin\nend\n", c.log())
+	require.Equal(t, "x\n", read(t, starts), "the command was started again")
+	require.Equal(t, 1, c.joins)
+	require.NotEqual(t, c.hellos[0].GetIncarnation(), c.hellos[1].GetIncarnation())
+	c.want()
+	c.quiet()
+	require.Less(t, third.terminate(), 5*time.Second)
+}
+
+func TestAnAgentThatIsToldToStopLeavesWorksRunning(t *testing.T) {
+	t.Parallel()
+	c := newControl(t)
+	c.overTCP()
+	data, pid := t.TempDir(), filepath.Join(t.TempDir(), "pid")
+	first := startAgent(t, c, data, joinToken)
+	c.want(c.script("echo $$ > " + pid + "; sleep 300"))
+	c.phase(jobsv1.Phase_PHASE_RUNNING)
+	require.Eventually(t, touched(pid), 10*time.Second, 10*time.Millisecond)
+	require.Less(t, first.terminate(), 5*time.Second)
+	require.NoError(t, exec.CommandContext(t.Context(), "/bin/sh", "-c", "kill -0 $(cat "+pid+")").Run(), "the work ended with the agent") //nolint:gosec // of the test
+
+	second := startAgent(t, c, data, "", "--stop-works")
+	require.Eventually(t, func() bool { c.mu.Lock(); defer c.mu.Unlock(); return len(c.hellos) == 2 }, 20*time.Second, 10*time.Millisecond)
+	c.phase(jobsv1.Phase_PHASE_RUNNING)
+	require.Less(t, second.terminate(), 5*time.Second)
+	require.Error(t, exec.CommandContext(t.Context(), "/bin/sh", "-c", "kill -0 $(cat "+pid+") 2>/dev/null").Run(), "the work outlived --stop-works") //nolint:gosec // of the test
+	stopped := c.until("the end is told", func(o *jobsv1.ObservedWork) bool { return o.GetExit() != nil })
+	require.Equal(t, "stopped", stopped.GetExit().GetReason())
+	require.Equal(t, int32(syscall.SIGTERM), stopped.GetExit().GetSignal())
+}
+
+func TestAWrongJoinTokenEndsTheAgent(t *testing.T) {
+	t.Parallel()
+	c := newControl(t)
+	c.overTCP()
+	p := startAgent(t, c, t.TempDir(), "another")
+	var exit *exec.ExitError
+	require.ErrorAs(t, p.Wait(), &exit)
+	require.Equal(t, 1, exit.ExitCode())
+	require.Zero(t, c.joins)
+}
