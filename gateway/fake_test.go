@@ -15,7 +15,6 @@ import (
 	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
-
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )

@@ -205,6 +205,7 @@ func TestPathsAreRefusedInJSON(t *testing.T) {
 		require.NoError(t, err)
 		body, err := io.ReadAll(resp.Body)
 		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
 		require.Equal(t, want, resp.StatusCode, path)
 		require.Empty(t, resp.Header.Get("Location"))
 		require.Contains(t, string(body), `"detail"`, path)

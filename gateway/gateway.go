@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync"
 	"sync/atomic"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
@@ -75,8 +76,8 @@ type Gateway struct {
 	limit   sse.Limit
 
 	draining atomic.Bool
-	stop     context.Context // ends when streams shall end
-	endStop  context.CancelFunc
+	stop     chan struct{} // closed when streams shall end
+	endStop  func()
 	idle     []func() // lets idle connections of relays go
 }
 
@@ -85,9 +86,10 @@ func New(ctx context.Context, cfg Config, d Deps) (*Gateway, error) {
 	g := &Gateway{
 		cfg: cfg, deps: d, codec: restjson.New(), answer: edge.Answer{Cookie: cfg.cookie()},
 		checker: bearer.NewChecker(authpeerv1.NewCredentialServiceClient(d.Conns.Auth), d.Clock),
+		stop:    make(chan struct{}),
 		shapes:  make(map[*match.Route]*edge.Shape), streams: make(map[*match.Route]*sse.Stream),
 	}
-	g.stop, g.endStop = context.WithCancel(context.Background())
+	g.endStop = sync.OnceFunc(func() { close(g.stop) })
 	for _, step := range []func(context.Context) error{g.edges, g.handlers, g.calls} {
 		if err := step(ctx); err != nil {
 			return nil, fmt.Errorf("gateway: %w", err)

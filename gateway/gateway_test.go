@@ -7,10 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-dev/signalbox/gateway"
 	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
-
-	"github.com/signalbox-dev/signalbox/gateway"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 )
 

@@ -50,8 +50,8 @@ func (g *Gateway) sameRoute(next runtime.HandlerFunc) runtime.HandlerFunc {
 	}
 }
 
-func (g *Gateway) unrouted(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, _ int) {
-	g.deps.Log.ErrorContext(r.Context(), "mux does not know a route of the table", slog.String("route", r.Pattern))
+func (g *Gateway) unrouted(ctx context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, _ int) {
+	g.deps.Log.ErrorContext(ctx, "mux does not know a route of the table", slog.String("route", r.Pattern))
 	g.fail(w, r, fault.New(fault.Internal, "", "no handler of %s", r.Pattern))
 }
 

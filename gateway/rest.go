@@ -110,10 +110,7 @@ func (g *Gateway) serveCall(w http.ResponseWriter, r *http.Request, c *edge.Call
 
 // serveStream opens a stream and shows it until it ends.
 func (g *Gateway) serveStream(w http.ResponseWriter, r *http.Request, c *edge.Call) error {
-	ctx, cancel := context.WithCancel(r.Context())
-	defer cancel()
-	defer context.AfterFunc(g.stop, cancel)()
-	ctx, credential, err := g.admit(ctx, r, c)
+	ctx, credential, err := g.admit(r.Context(), r, c)
 	if err != nil {
 		return err
 	}
@@ -131,7 +128,7 @@ func (g *Gateway) serveStream(w http.ResponseWriter, r *http.Request, c *edge.Ca
 		_, err := g.checker.Caller(ctx, credential, g.proxies.Client(r))
 		return err
 	}
-	if err := stream.Run(w, r.WithContext(ctx), in, again); err != nil {
+	if err := stream.Run(w, r.WithContext(ctx), in, g.stop, again); err != nil {
 		return edge.Placed(c, err)
 	}
 	return nil

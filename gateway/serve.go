@@ -33,50 +33,60 @@ func (g *Gateway) Drain() { g.draining.Store(true) }
 // Worker serves the API on l. Its Stop drains, ends the event streams, and lets the rest finish until
 // its context ends; then connections are cut.
 func (g *Gateway) Worker(l net.Listener) run.Worker {
-	base, cut := context.WithCancel(context.Background())
 	server := &http.Server{
 		Handler:                      g,
 		ReadHeaderTimeout:            readHeaderTimeout,
 		IdleTimeout:                  idleTimeout,
 		MaxHeaderBytes:               maxHeaderBytes,
 		DisableGeneralOptionsHandler: true,
-		BaseContext:                  func(net.Listener) context.Context { return base },
 		ErrorLog:                     slog.NewLogLogger(g.deps.Log.Handler(), slog.LevelDebug),
 	}
-	stop := func(ctx context.Context) error {
-		g.Drain()
-		g.endStop()
-		err := server.Shutdown(ctx)
-		cut()
-		if err != nil {
-			err = errors.Join(fmt.Errorf("finish requests: %w", err), server.Close())
-		}
-		for _, let := range g.idle {
-			let()
-		}
-		return err
+	return run.Worker{
+		Name: Name,
+		Run:  func(ctx context.Context) error { return g.serve(ctx, server, l) },
+		Stop: func(ctx context.Context) error { return g.shutdown(ctx, server) },
 	}
-	serve := func(ctx context.Context) error {
-		defer cut()
-		failed := make(chan error, 1)
-		go func() { failed <- server.Serve(l) }()
-		select {
-		case err := <-failed:
-			if !errors.Is(err, http.ErrServerClosed) {
-				return fmt.Errorf("serve: %w", err)
-			}
-			<-ctx.Done() // stopped: the worker ends when it is told to
-		case <-ctx.Done():
-			g.endStop()
-			cut()
-			if err := server.Close(); err != nil {
-				return fmt.Errorf("close: %w", err)
-			}
-			<-failed
+}
+
+// serve ends when its context does. What was upgraded and left net/http's care ends with it.
+func (g *Gateway) serve(ctx context.Context, server *http.Server, l net.Listener) error {
+	base, cut := context.WithCancel(context.WithoutCancel(ctx))
+	defer cut()
+	server.BaseContext = func(net.Listener) context.Context { return base }
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(l) }()
+	select {
+	case err := <-failed:
+		if !errors.Is(err, http.ErrServerClosed) {
+			return fmt.Errorf("serve: %w", err)
 		}
+		<-ctx.Done() // it was stopped, and ends when it is told to
 		return ctx.Err()
+	case <-ctx.Done():
 	}
-	return run.Worker{Name: Name, Run: serve, Stop: stop}
+	g.endStop()
+	cut()
+	err := server.Close()
+	if served := <-failed; err == nil && !errors.Is(served, http.ErrServerClosed) {
+		err = served
+	}
+	if err != nil {
+		return fmt.Errorf("close: %w", err)
+	}
+	return ctx.Err()
+}
+
+func (g *Gateway) shutdown(ctx context.Context, server *http.Server) error {
+	g.Drain()
+	g.endStop()
+	err := server.Shutdown(ctx)
+	if err != nil {
+		err = errors.Join(fmt.Errorf("finish requests: %w", err), server.Close())
+	}
+	for _, let := range g.idle {
+		let()
+	}
+	return err
 }
 
 // Run serves the API on l until ctx ends, then finishes what runs for as long as grace allows.
@@ -95,6 +105,8 @@ func (g *Gateway) Run(ctx context.Context, l net.Listener, grace time.Duration) 
 	defer cancel()
 	err := w.Stop(stopping)
 	end()
-	<-done
+	if ended := <-done; !errors.Is(ended, context.Canceled) {
+		err = errors.Join(err, ended)
+	}
 	return err
 }

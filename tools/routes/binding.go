@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -88,7 +89,7 @@ func bind(md protoreflect.MethodDescriptor, rule *annotations.HttpRule) (route, 
 	case *annotations.HttpRule_Patch:
 		row.method, row.pattern = http.MethodPatch, p.Patch
 	default:
-		return route{}, fmt.Errorf("binding of an unknown kind")
+		return route{}, errors.New("binding of an unknown kind")
 	}
 	row.status = statusOf(md, row.method)
 	vars, err := parsePattern(row.pattern, false)

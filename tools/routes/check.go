@@ -57,7 +57,8 @@ func checkVars(input protoreflect.MessageDescriptor, vars []string) error {
 		if fd == nil {
 			return fmt.Errorf("path variable {%s} is no field of %s", name, input.FullName())
 		}
-		if fd.HasPresence() || fd.IsList() || fd.IsMap() || !(fd.Kind() == protoreflect.StringKind || integer(fd.Kind())) {
+		plain := fd.Kind() == protoreflect.StringKind || integer(fd.Kind())
+		if !plain || fd.HasPresence() || fd.IsList() || fd.IsMap() {
 			return fmt.Errorf("path variable {%s} must be a plain string or integer", name)
 		}
 	}

@@ -39,7 +39,7 @@ func image(t *testing.T, pkg string, methods ...string) []byte {
 
 	jobs := &descriptorpb.FileDescriptorProto{}
 	read(t, "testdata/jobs.txtpb", jobs)
-	service := &descriptorpb.ServiceDescriptorProto{Name: proto.String("JobService")}
+	service := &descriptorpb.ServiceDescriptorProto{Name: new("JobService")}
 	for _, text := range methods {
 		m := &descriptorpb.MethodDescriptorProto{}
 		require.NoError(t, prototext.UnmarshalOptions{Resolver: dynamicpb.NewTypes(files)}.Unmarshal([]byte(text), m))
@@ -50,7 +50,7 @@ func image(t *testing.T, pkg string, methods ...string) []byte {
 		jobs.Service = append(jobs.Service, service)
 	} else {
 		set.File = append(set.File, &descriptorpb.FileDescriptorProto{
-			Name: proto.String("other.proto"), Package: proto.String(pkg), Syntax: proto.String("proto3"),
+			Name: new("other.proto"), Package: new(pkg), Syntax: new("proto3"),
 			Dependency: []string{jobs.GetName(), "google/api/annotations.proto", options.GetName()}, Options: jobs.GetOptions(),
 			Service: []*descriptorpb.ServiceDescriptorProto{service},
 		})

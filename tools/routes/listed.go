@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -73,9 +74,9 @@ func (s *schema) stream(rpc, path string) (route, error) {
 	}
 	switch {
 	case md.IsStreamingClient() || !md.IsStreamingServer():
-		return route{}, fmt.Errorf("not a server stream")
+		return route{}, errors.New("not a server stream")
 	case !public(md) || who.credential != "user":
-		return route{}, fmt.Errorf("a stream is opened with an access token")
+		return route{}, errors.New("a stream is opened with an access token")
 	}
 	vars, err := parsePattern(path, false)
 	if err != nil {

@@ -41,11 +41,11 @@ func run(image, extra, out string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(out, 0o755); err != nil {
+	if err := os.MkdirAll(out, 0o755); err != nil { //nolint:gosec // source code, for all to read
 		return fmt.Errorf("make output folder: %w", err)
 	}
 	for name, content := range files {
-		if err := os.WriteFile(filepath.Join(out, name), content, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(out, name), content, 0o644); err != nil { //nolint:gosec // source code, for all to read
 			return fmt.Errorf("write %s: %w", name, err)
 		}
 	}

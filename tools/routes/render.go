@@ -63,8 +63,12 @@ func renderTable(rows []route) ([]byte, error) {
 	for _, r := range rows {
 		fmt.Fprintf(&b, "{Method: %q, Pattern: %q, Kind: %s", r.method, r.pattern, r.kind)
 		for _, member := range []struct{ name, value string }{
-			{"Handler", r.handler}, {"RPC", r.rpc}, {"Service", r.service},
-			{"Credential", r.credential}, {"Role", r.role}, {"Body", r.body},
+			{"Handler", r.handler},
+			{"RPC", r.rpc},
+			{"Service", r.service},
+			{"Credential", r.credential},
+			{"Role", r.role},
+			{"Body", r.body},
 		} {
 			if member.value != "" {
 				fmt.Fprintf(&b, ", %s: %q", member.name, member.value)

@@ -5,10 +5,8 @@ import (
 	"context"
 
 	"github.com/signalbox-dev/signalbox/gateway"
-
 	"github.com/signalbox-dev/signalbox/internal/boot"
 	"github.com/signalbox-dev/signalbox/internal/version"
-
 	"github.com/signalbox-dev/signalbox/platform/run"
 )
 

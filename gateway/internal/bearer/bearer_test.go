@@ -10,9 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 
-	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
-
 	"github.com/signalbox-dev/signalbox/gateway/internal/bearer"
+	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"

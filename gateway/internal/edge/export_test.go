@@ -1,8 +1,10 @@
 package edge
 
-import "google.golang.org/protobuf/reflect/protoreflect"
+import (
+	"google.golang.org/protobuf/reflect/protoreflect"
 
-import "github.com/signalbox-dev/signalbox/gateway/internal/restjson"
+	"github.com/signalbox-dev/signalbox/gateway/internal/restjson"
+)
 
 // ShapeOf is a shape whose query takes every field of a message but objects and bytes.
 func ShapeOf(md protoreflect.MessageDescriptor) *Shape {

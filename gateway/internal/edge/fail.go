@@ -15,9 +15,8 @@ import (
 
 // Fail answers a request with an error, in the form that the route's clients read.
 func Fail(w http.ResponseWriter, r *http.Request, err error) {
-	var allow *match.Allow
-	if errors.As(err, &allow) {
-		w.Header().Set("Allow", allow.String())
+	if wrong, ok := errors.AsType[*match.MethodError](err); ok {
+		w.Header().Set("Allow", wrong.Allow())
 	}
 	id := obs.RequestID(r.Context())
 	if strings.HasPrefix(r.URL.Path, "/inference/") {

@@ -29,8 +29,10 @@ const (
 // passed are the request headers that reach services, and under which key.
 func passed() [4][2]string {
 	return [4][2]string{
-		{"Idempotency-Key", MetadataIdempotencyKey}, {"X-Service-Confirm", MetadataConfirm},
-		{"If-Match", MetadataIfMatch}, {"If-None-Match", MetadataIfNoneMatch},
+		{"Idempotency-Key", MetadataIdempotencyKey},
+		{"X-Service-Confirm", MetadataConfirm},
+		{"If-Match", MetadataIfMatch},
+		{"If-None-Match", MetadataIfNoneMatch},
 	}
 }
 

@@ -16,16 +16,13 @@ func Record(log *slog.Logger, clk clock.Clock, client func(*http.Request) string
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		rec := &recorder{ResponseWriter: w}
 		started := clk.Now()
-		defer func() {
-			cut := rec.recovered(log, r, recover())
-			log.InfoContext(r.Context(), "request", slog.String("method", r.Method), slog.String("route", r.Pattern),
-				slog.Int("status", rec.status), slog.Int64("bytes", rec.bytes), slog.String("client", client(r)),
-				slog.Float64("duration_ms", float64(clock.Since(clk, started).Microseconds())/1000))
-			if cut {
-				panic(http.ErrAbortHandler)
-			}
-		}()
-		next.ServeHTTP(rec, r)
+		cut := rec.run(r.Context(), log, next, r)
+		log.InfoContext(r.Context(), "request", slog.String("method", r.Method), slog.String("route", r.Pattern),
+			slog.Int("status", rec.status), slog.Int64("bytes", rec.bytes), slog.String("client", client(r)),
+			slog.Float64("duration_ms", float64(clock.Since(clk, started).Microseconds())/1000))
+		if cut {
+			panic(http.ErrAbortHandler)
+		}
 	})
 }
 
@@ -60,19 +57,22 @@ func (r *recorder) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// recovered tells of a panic. It answers true where the answer had begun and can only be cut.
-func (r *recorder) recovered(log *slog.Logger, req *http.Request, p any) (cut bool) {
-	if p == nil {
-		return false
-	}
-	if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
-		return true
-	}
-	log.ErrorContext(context.WithoutCancel(req.Context()), "panic while answering",
-		slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
-	if r.status != 0 {
-		return true
-	}
-	Fail(r, req, fault.New(fault.Internal, "", "panic"))
+// run answers a request. It answers true where a panic left an answer that can only be cut.
+func (r *recorder) run(ctx context.Context, log *slog.Logger, next http.Handler, req *http.Request) (cut bool) {
+	defer func() {
+		p := recover()
+		if p == nil {
+			return
+		}
+		if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+			cut = true
+			return
+		}
+		log.ErrorContext(ctx, "panic while answering", slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+		if cut = r.status != 0; !cut {
+			Fail(r, req, fault.New(fault.Internal, "", "panic"))
+		}
+	}()
+	next.ServeHTTP(r, req)
 	return false
 }

@@ -6,12 +6,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-dev/signalbox/gateway/internal/edge"
+	"github.com/signalbox-dev/signalbox/gateway/internal/match"
 	"github.com/signalbox-dev/signalbox/gen/route"
 	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
-
-	"github.com/signalbox-dev/signalbox/gateway/internal/edge"
-	"github.com/signalbox-dev/signalbox/gateway/internal/match"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
@@ -19,7 +18,7 @@ func routeOf(rpc, pattern, body string, vars ...string) *match.Route {
 	return &match.Route{Route: route.Route{Method: "GET", Pattern: pattern, RPC: rpc, Body: body}, Vars: vars}
 }
 
-func shape(t testing.TB, rt *match.Route) *edge.Shape {
+func shape(t *testing.T, rt *match.Route) *edge.Shape {
 	t.Helper()
 	s, err := edge.NewShape(rt)
 	require.NoError(t, err)
@@ -28,7 +27,7 @@ func shape(t testing.TB, rt *match.Route) *edge.Shape {
 
 // every is a shape whose query has a field of every kind that one may have: no public request has
 // them all, so it is a message that is public in another place.
-func every(t testing.TB) *edge.Shape {
+func every(t *testing.T) *edge.Shape {
 	t.Helper()
 	return edge.ShapeOf(new(jobsv1.Job).ProtoReflect().Descriptor())
 }

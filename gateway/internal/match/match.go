@@ -112,17 +112,18 @@ func (r *Router) Find(req *http.Request) (*Match, *fault.Error) {
 	if len(s.allowed) == 0 {
 		return nil, fault.New(fault.Absent, "", "Not Found")
 	}
-	return nil, fault.New(fault.MethodNotAllowed, "", "Method Not Allowed").Wrap(&Allow{s.allowed})
+	return nil, fault.New(fault.MethodNotAllowed, "", "Method Not Allowed").Wrap(&MethodError{s.allowed})
 }
 
-// Allow is the cause of a 405: the methods that the path knows.
-type Allow struct{ Methods []string }
+// MethodError is the cause of a 405: the methods that the path knows.
+type MethodError struct{ Methods []string }
 
-func (a *Allow) Error() string { return "allowed: " + a.String() }
+// Error implements error.
+func (e *MethodError) Error() string { return "allowed: " + e.Allow() }
 
-// String is the Allow header.
-func (a *Allow) String() string {
-	methods := slices.Clone(a.Methods)
+// Allow is the header of that name.
+func (e *MethodError) Allow() string {
+	methods := slices.Clone(e.Methods)
 	slices.Sort(methods)
 	return strings.Join(slices.Compact(methods), ", ")
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-func router(t testing.TB) *match.Router {
-	t.Helper()
+func router(tb testing.TB) *match.Router {
+	tb.Helper()
 	r, err := match.New([]route.Route{
 		{Method: "GET", Pattern: "/healthz", Handler: "health"},
 		{Method: "GET", Pattern: "/api/jobs", RPC: "List"},
@@ -31,7 +31,7 @@ func router(t testing.TB) *match.Router {
 		{Method: "PUT", Pattern: "/api/blobs/{key...}", Handler: "blobs"},
 		{Method: "*", Pattern: "/inference/{deployment_id}/v1/{rest...}", Handler: "inference"},
 	})
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return r
 }
 
@@ -139,9 +139,9 @@ func TestMethodsOfAPathAreTold(t *testing.T) {
 			t.Parallel()
 			_, f := router(t).Find(request(tc.method, tc.target))
 			require.NotNil(t, f)
-			var allow *match.Allow
+			var allow *match.MethodError
 			require.True(t, errors.As(f, &allow))
-			require.Equal(t, tc.want, allow.String())
+			require.Equal(t, tc.want, allow.Allow())
 		})
 	}
 }

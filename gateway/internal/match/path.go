@@ -17,7 +17,7 @@ func Check(r *http.Request) *fault.Error {
 	path := r.URL.Path
 	switch {
 	case r.Method == http.MethodConnect:
-		return fault.New(fault.MethodNotAllowed, "", "Method Not Allowed").Wrap(&Allow{})
+		return fault.New(fault.MethodNotAllowed, "", "Method Not Allowed").Wrap(&MethodError{})
 	case r.URL.Host != "" || r.URL.Scheme != "" || len(path) > maxPath || !utf8.ValidString(path):
 		return malformed()
 	case !strings.HasPrefix(path, "/"):

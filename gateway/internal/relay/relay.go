@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -92,9 +93,7 @@ func (r *Relay) ServeHTTP(w http.ResponseWriter, in *http.Request) {
 	}
 	defer func() { _ = resp.Body.Close() }() // read to its end, or not wanted any more
 	oneHop(resp.Header)
-	for name, values := range resp.Header {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), resp.Header)
 	w.WriteHeader(resp.StatusCode)
 	if err := copyOut(w, resp); err != nil {
 		// The status is out; only a broken connection says that the answer is.

@@ -47,14 +47,20 @@ func over(t *testing.T, service http.HandlerFunc) *rig {
 	return newRig(t, relay.Upstream{Service: "ingest", Address: back.Listener.Addr().String()})
 }
 
-func do(t *testing.T, req *http.Request) (*http.Response, string) {
+// answer is the head of a response, read.
+type answer struct {
+	StatusCode int
+	Header     http.Header
+}
+
+func do(t *testing.T, req *http.Request) (answer, string) {
 	t.Helper()
 	resp, err := http.DefaultTransport.RoundTrip(req)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, resp.Body.Close()) }()
 	body, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
-	return resp, string(body)
+	return answer{resp.StatusCode, resp.Header}, string(body)
 }
 
 func request(t *testing.T, method, url string, body io.Reader) *http.Request {
@@ -138,20 +144,12 @@ func TestAnswerThatComesBeforeTheBodyEnds(t *testing.T) {
 		}
 	})
 	body, send := io.Pipe()
-	arrived := make(chan *http.Response, 1)
-	go func() {
-		resp, err := http.DefaultTransport.RoundTrip(request(t, http.MethodPost, r.front.URL, body))
-		if err != nil {
-			close(arrived)
-			return
-		}
-		arrived <- resp
-	}()
-	_, err := send.Write([]byte("ping"))
+	first := make(chan error, 1)
+	go func() { _, err := send.Write([]byte("ping")); first <- err }()
+	resp, err := http.DefaultTransport.RoundTrip(request(t, http.MethodPost, r.front.URL, body))
 	require.NoError(t, err)
-	resp, ok := <-arrived
-	require.True(t, ok)
 	defer func() { require.NoError(t, resp.Body.Close()) }()
+	require.NoError(t, <-first)
 	buf := make([]byte, 4)
 	for _, text := range []string{"ping", "pong", "pang"} {
 		if text != "ping" {

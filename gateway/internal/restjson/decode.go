@@ -68,7 +68,7 @@ func (r *reader) into(v any) error {
 		return fmt.Errorf("decode into %T: no form in the contract", v)
 	}
 	fresh := reflect.New(ptr.Type().Elem().Elem())
-	m, ok := fresh.Interface().(proto.Message)
+	m, ok := reflect.TypeAssert[proto.Message](fresh)
 	if !ok {
 		return fmt.Errorf("decode into %T: no form in the contract", v)
 	}

@@ -10,9 +10,8 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	optionsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/options/v1"
-
 	"github.com/signalbox-dev/signalbox/gateway/internal/restjson"
+	optionsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/options/v1"
 )
 
 func TestMembersAreSpelledAsTheContractSays(t *testing.T) {

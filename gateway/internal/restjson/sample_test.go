@@ -21,45 +21,45 @@ import (
 )
 
 // sampleType is a message type with a field of every kind that the contract knows.
-func sampleType(t testing.TB) protoreflect.MessageDescriptor {
-	t.Helper()
+func sampleType(tb testing.TB) protoreflect.MessageDescriptor {
+	tb.Helper()
 	text, err := os.ReadFile("testdata/sample.txtpb")
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	var fdp descriptorpb.FileDescriptorProto
-	require.NoError(t, prototext.Unmarshal(text, &fdp))
+	require.NoError(tb, prototext.Unmarshal(text, &fdp))
 	fd, err := protodesc.NewFile(&fdp, protoregistry.GlobalFiles)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return fd.Messages().ByName("Sample")
 }
 
 // sampleOf reads a message from protobuf's own text form, which knows nothing of the contract.
-func sampleOf(t testing.TB, text string) proto.Message {
-	t.Helper()
-	m := dynamicpb.NewMessage(sampleType(t))
-	require.NoError(t, prototext.Unmarshal([]byte(text), m))
+func sampleOf(tb testing.TB, text string) proto.Message {
+	tb.Helper()
+	m := dynamicpb.NewMessage(sampleType(tb))
+	require.NoError(tb, prototext.Unmarshal([]byte(text), m))
 	return m
 }
 
 // encoded is one member of the encoding of a sample.
-func encoded(t testing.TB, text, member string) string {
-	t.Helper()
-	data, err := restjson.New().Marshal(sampleOf(t, text))
-	require.NoError(t, err)
+func encoded(tb testing.TB, text, member string) string {
+	tb.Helper()
+	data, err := restjson.New().Marshal(sampleOf(tb, text))
+	require.NoError(tb, err)
 	var members map[string]json.RawMessage
-	require.NoError(t, json.Unmarshal(data, &members), string(data))
-	require.Contains(t, members, member)
+	require.NoError(tb, json.Unmarshal(data, &members), string(data))
+	require.Contains(tb, members, member)
 	return string(members[member])
 }
 
 // decoded reads body into a sample and answers it in protobuf's text form.
-func decoded(t testing.TB, body string) (proto.Message, *fault.Error) {
-	t.Helper()
-	m := dynamicpb.NewMessage(sampleType(t))
+func decoded(tb testing.TB, body string) (proto.Message, *fault.Error) {
+	tb.Helper()
+	m := dynamicpb.NewMessage(sampleType(tb))
 	err := restjson.New().Unmarshal([]byte(body), m)
 	if err == nil {
 		return m, nil
 	}
 	var f *fault.Error
-	require.True(t, errors.As(err, &f), "%v", err)
+	require.True(tb, errors.As(err, &f), "%v", err)
 	return m, f
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,11 +20,10 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
-	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
-
 	"github.com/signalbox-dev/signalbox/gateway/internal/restjson"
 	"github.com/signalbox-dev/signalbox/gateway/internal/sse"
+	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
+	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
@@ -72,7 +72,7 @@ type rig struct {
 	asked chan *ingestv1.FollowLogsRequest
 	// check is what the recheck of the caller answers.
 	check func(context.Context) error
-	stop  context.CancelFunc
+	stop  func()
 	ended chan struct{}
 }
 
@@ -100,23 +100,22 @@ func newRig(t *testing.T, file protoreflect.FileDescriptor, service, method prot
 		require.NoError(t, <-served)
 	})
 
-	stop, cancel := context.WithCancel(context.Background())
-	r := &rig{clk: clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)), stop: cancel, ended: make(chan struct{}, 16),
-		check: func(context.Context) error { return nil }}
+	stop := make(chan struct{})
+	r := &rig{
+		clk: clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)), stop: sync.OnceFunc(func() { close(stop) }), ended: make(chan struct{}, 16),
+		check: func(context.Context) error { return nil },
+	}
 	stream, err := sse.New(file.Services().ByName(service).Methods().ByName(method), conn, restjson.New(), r.clk)
 	require.NoError(t, err)
 	require.NotNil(t, stream.Request())
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		ctx, cancel := context.WithCancel(req.Context())
-		defer cancel()
-		defer context.AfterFunc(stop, cancel)()
-		if err := stream.Run(w, req.WithContext(ctx), in, func(ctx context.Context) error { return r.check(ctx) }); err != nil {
+		if err := stream.Run(w, req, in, stop, func(ctx context.Context) error { return r.check(ctx) }); err != nil {
 			fault.Write(w, err, "req_1")
 		}
 		r.ended <- struct{}{}
 	}))
 	t.Cleanup(web.Close)
-	t.Cleanup(cancel)
+	t.Cleanup(r.stop)
 	r.url = web.URL
 	return r
 }

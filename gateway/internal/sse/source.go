@@ -73,6 +73,6 @@ func (src *source) more(out *sink) {
 
 // drain waits for the goroutine, whose context has ended.
 func (src *source) drain() {
-	for range src.events { //nolint:revive // waiting for the close is the point
+	for range src.events {
 	}
 }

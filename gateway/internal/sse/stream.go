@@ -63,10 +63,10 @@ func New(md protoreflect.MethodDescriptor, conn grpc.ClientConnInterface, codec 
 // Request makes an empty request message of the RPC.
 func (s *Stream) Request() proto.Message { return s.in.New().Interface() }
 
-// Run opens the RPC with in and writes its events until it ends or the request's context does. It
-// returns an error only where nothing was written yet, for a plain answer. check judges again whether
-// the caller may still read.
-func (s *Stream) Run(w http.ResponseWriter, r *http.Request, in proto.Message, check func(context.Context) error) error {
+// Run opens the RPC with in and writes its events until it ends, the client leaves or stop is closed.
+// It returns an error only where nothing was written yet, for a plain answer. check judges again
+// whether the caller may still read.
+func (s *Stream) Run(w http.ResponseWriter, r *http.Request, in proto.Message, stop <-chan struct{}, check func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	src, err := s.open(ctx, in)
@@ -77,7 +77,7 @@ func (s *Stream) Run(w http.ResponseWriter, r *http.Request, in proto.Message, c
 		cancel()
 		src.drain()
 	}()
-	first, err := s.first(ctx, src)
+	first, err := s.first(ctx, src, stop)
 	if err != nil {
 		return err
 	}
@@ -86,13 +86,16 @@ func (s *Stream) Run(w http.ResponseWriter, r *http.Request, in proto.Message, c
 	if out.begin() != nil {
 		return nil
 	}
-	s.relay(ctx, src, first, out, obs.RequestID(r.Context()), check)
+	if first != nil {
+		out.add(*first)
+	}
+	s.relay(ctx, src, out, stop, watch{requestID: obs.RequestID(r.Context()), check: check})
 	return nil
 }
 
 // first waits until it is known that the stream stands: its first event, its header, or a while
 // without a failure.
-func (s *Stream) first(ctx context.Context, src *source) (*event, error) {
+func (s *Stream) first(ctx context.Context, src *source, stop <-chan struct{}) (*event, error) {
 	timer := s.clk.NewTimer(opening)
 	defer timer.Stop()
 	select {
@@ -108,18 +111,23 @@ func (s *Stream) first(ctx context.Context, src *source) (*event, error) {
 		return nil, nil
 	case <-timer.C():
 		return nil, nil
+	case <-stop:
+		return nil, fault.New(fault.Unavailable, "draining", "the server is shutting down")
 	case <-ctx.Done():
 		return nil, fault.FromContext(ctx.Err())
 	}
 }
 
-func (s *Stream) relay(ctx context.Context, src *source, first *event, out *sink, requestID string, check func(context.Context) error) {
+// watch is what goes on beside the events.
+type watch struct {
+	requestID string
+	check     func(context.Context) error
+}
+
+func (s *Stream) relay(ctx context.Context, src *source, out *sink, stop <-chan struct{}, beside watch) {
 	beat, recheck := s.clk.NewTicker(Heartbeat), s.clk.NewTicker(Recheck)
 	defer beat.Stop()
 	defer recheck.Stop()
-	if first != nil {
-		out.add(*first)
-	}
 	for !out.ended() {
 		if out.flush() != nil {
 			return
@@ -127,7 +135,7 @@ func (s *Stream) relay(ctx context.Context, src *source, first *event, out *sink
 		select {
 		case e, ok := <-src.events:
 			if !ok {
-				s.finish(ctx, src.err, out, requestID)
+				s.finish(ctx, src.err, out, beside.requestID)
 				return
 			}
 			out.add(e)
@@ -135,11 +143,13 @@ func (s *Stream) relay(ctx context.Context, src *source, first *event, out *sink
 		case <-beat.C():
 			out.comment()
 		case <-recheck.C():
-			if err := revoked(ctx, check); err != nil {
-				out.fail(err, requestID)
+			if err := revoked(ctx, beside.check); err != nil {
+				out.fail(err, beside.requestID)
 				_ = out.flush()
 				return
 			}
+		case <-stop:
+			return
 		case <-ctx.Done():
 			return
 		}

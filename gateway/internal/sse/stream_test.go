@@ -13,11 +13,10 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 
-	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
-	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
-
 	"github.com/signalbox-dev/signalbox/gateway/internal/restjson"
 	"github.com/signalbox-dev/signalbox/gateway/internal/sse"
+	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
+	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
