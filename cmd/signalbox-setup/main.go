@@ -12,7 +12,6 @@ import (
 	"os"
 
 	"github.com/signalbox-dev/signalbox/cmd/signalbox-setup/internal/setup"
-
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 

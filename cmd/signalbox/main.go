@@ -13,7 +13,6 @@ import (
 	"syscall"
 
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/demo"
-
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 

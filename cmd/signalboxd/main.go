@@ -9,11 +9,8 @@ import (
 	"os"
 
 	"github.com/signalbox-dev/signalbox/agent/host/shim"
-
 	"github.com/signalbox-dev/signalbox/cmd/signalboxd/internal/single"
-
 	"github.com/signalbox-dev/signalbox/internal/version"
-
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 

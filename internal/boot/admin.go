@@ -36,8 +36,8 @@ func HTTPWorker(name string, listener net.Listener, handler http.Handler) run.Wo
 }
 
 // Admin is the worker of the admin listener.
-func Admin(addr string, o *obs.Obs, clk clock.Clock, loaded *conf.Loaded, checks ...obs.Check) (run.Worker, error) {
-	listener, err := net.Listen("tcp", addr)
+func Admin(ctx context.Context, addr string, o *obs.Obs, clk clock.Clock, loaded *conf.Loaded, checks ...obs.Check) (run.Worker, error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 	if err != nil {
 		return run.Worker{}, fmt.Errorf("listen for admins on %s: %w", addr, err)
 	}
@@ -45,10 +45,10 @@ func Admin(addr string, o *obs.Obs, clk clock.Clock, loaded *conf.Loaded, checks
 }
 
 // admin is Admin where the process has one set.
-func (p *Process) admin() ([]run.Worker, error) {
+func (p *Process) admin(ctx context.Context) ([]run.Worker, error) {
 	if p.Settings.Obs.AdminListen == "" {
 		return nil, nil
 	}
-	w, err := Admin(p.Settings.Obs.AdminListen, p.Obs, p.Clock, p.Loaded)
+	w, err := Admin(ctx, p.Settings.Obs.AdminListen, p.Obs, p.Clock, p.Loaded)
 	return []run.Worker{w}, err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"google.golang.org/grpc"
 
+	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/blob"
 	"github.com/signalbox-dev/signalbox/platform/clock"
@@ -23,8 +24,6 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/rpc"
 	"github.com/signalbox-dev/signalbox/platform/run"
 	"github.com/signalbox-dev/signalbox/platform/secret"
-
-	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
 )
 
 // Env is what a service is built from.

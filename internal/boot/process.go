@@ -14,6 +14,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/signalbox-dev/signalbox/internal/version"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/blob/driver"
 	"github.com/signalbox-dev/signalbox/platform/clock"
@@ -25,8 +26,6 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
 	"github.com/signalbox-dev/signalbox/platform/run"
 	"github.com/signalbox-dev/signalbox/platform/secret"
-
-	"github.com/signalbox-dev/signalbox/internal/version"
 )
 
 // Process is one service as a process of its own. Its settings: what all share, what each service has
@@ -125,7 +124,7 @@ func (p *Process) serve(ctx context.Context, spec Spec, log io.Writer) error {
 	}
 	signals, stop := run.Signals()
 	defer stop()
-	admin, err := p.admin()
+	admin, err := p.admin(ctx)
 	if err != nil {
 		return err
 	}
@@ -223,7 +222,7 @@ func (p *Process) NodeCA() (NodeCA, error) {
 
 // ServeBoth is ServeOn for a service that also reads and writes HTTP itself: for the gateway over mutual
 // TLS, and in the open where a balancer is pointed at it.
-func (p *Process) ServeBoth(svc Service, keys authn.FetchKeys, handler http.Handler) ([]run.Worker, error) {
+func (p *Process) ServeBoth(ctx context.Context, svc Service, keys authn.FetchKeys, handler http.Handler) ([]run.Worker, error) {
 	workers, err := p.ServeOn(svc, keys)
 	if err != nil {
 		return nil, err
@@ -239,7 +238,7 @@ func (p *Process) ServeBoth(svc Service, keys authn.FetchKeys, handler http.Hand
 	if p.Own.PublicListen == "" {
 		return workers, nil
 	}
-	open, err := net.Listen("tcp", p.Own.PublicListen)
+	open, err := (&net.ListenConfig{}).Listen(ctx, "tcp", p.Own.PublicListen)
 	if err != nil {
 		return nil, fmt.Errorf("listen in the open: %w", err)
 	}

@@ -45,7 +45,7 @@ type ServiceSettings struct {
 // addresses reads SERVICE_PEERS.
 func (s *Settings) addresses() (map[string]string, error) {
 	peers := map[string]string{}
-	for _, pair := range strings.Split(s.Peers, ",") {
+	for pair := range strings.SplitSeq(s.Peers, ",") {
 		if pair = strings.TrimSpace(pair); pair == "" {
 			continue
 		}

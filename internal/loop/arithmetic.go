@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 )
 
 // Lesson is what a walk teaches: additions of numbers with so many digits, with the hparams that learn
@@ -39,7 +40,7 @@ func (l Lesson) Rows(seed uint64) ([]byte, error) {
 	for _, n := range draw.Perm(limit * limit)[:l.Pairs] {
 		x, y := n/limit, n%limit
 		row, err := json.Marshal(map[string]string{
-			"question": fmt.Sprintf("%0*d+%0*d?", l.Digits, x, l.Digits, y), "answer": fmt.Sprint(x + y),
+			"question": fmt.Sprintf("%0*d+%0*d?", l.Digits, x, l.Digits, y), "answer": strconv.Itoa(x + y),
 		})
 		if err != nil {
 			return nil, fmt.Errorf("encode a row: %w", err)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/signalbox-dev/signalbox/internal/client"
@@ -76,10 +77,8 @@ func (l *Loop) AwaitState(ctx context.Context, states ...string) error {
 		if err := l.get(ctx, "/api/jobs/"+l.Job.ID, &l.Job); err != nil {
 			return false, err
 		}
-		for _, s := range states {
-			if l.Job.State == s {
-				return true, nil
-			}
+		if slices.Contains(states, l.Job.State) {
+			return true, nil
 		}
 		return l.Job.Terminal(), nil
 	})

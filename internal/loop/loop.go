@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/signalbox-dev/signalbox/internal/client"
-
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
@@ -88,8 +87,7 @@ func (l *Loop) retry(ctx context.Context, fn func(ctx context.Context) error) er
 
 // passing tells a server that is away for a moment from one that refuses.
 func passing(err error) bool {
-	var answer *client.Error
-	if errors.As(err, &answer) {
+	if answer, ok := errors.AsType[*client.Error](err); ok {
 		return answer.Status == http.StatusBadGateway || answer.Status == http.StatusServiceUnavailable
 	}
 	var network net.Error

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 )
 
@@ -97,9 +98,9 @@ func (l *Loop) FindArtifact(ctx context.Context, kind, format string) (Artifact,
 	if err != nil {
 		return Artifact{}, err
 	}
-	for i := len(list) - 1; i >= 0; i-- {
-		if list[i].Kind == kind && list[i].Format == format {
-			return list[i], nil
+	for _, l := range slices.Backward(list) {
+		if l.Kind == kind && l.Format == format {
+			return l, nil
 		}
 	}
 	return Artifact{}, fmt.Errorf("the run registered no %s in format %s", kind, format)

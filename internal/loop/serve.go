@@ -8,7 +8,6 @@ import (
 	"net/url"
 
 	"github.com/signalbox-dev/signalbox/internal/client"
-
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 

@@ -3,7 +3,6 @@ package auth_test
 import (
 	"context"
 	"crypto/rand"
-	"io"
 	"log/slog"
 	"testing"
 	"time"
@@ -15,9 +14,6 @@ import (
 	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
 	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
-
-	"github.com/signalbox-dev/signalbox/services/auth"
-
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
@@ -26,6 +22,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pgtest"
 	"github.com/signalbox-dev/signalbox/platform/rpc"
 	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/services/auth"
 )
 
 const password = "correct horse"
@@ -80,7 +77,7 @@ func open(t *testing.T) *house {
 	h.bus = rpc.Memory(rpc.ClientOptions{Clock: h.clock})
 	ids := id.NewSource(h.clock, rand.Reader)
 	server := rpc.NewServer(rpc.ServerOptions{
-		Service: auth.Name, Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Clock: h.clock, Classify: pg.Classify,
+		Service: auth.Name, Log: slog.New(slog.DiscardHandler), Clock: h.clock, Classify: pg.Classify,
 		NewRequestID: func() string { return ids.New(id.Request) },
 		Verifier:     authn.NewVerifier(h.clock, authn.NewKeys(h.clock, svc.Keys)),
 	})

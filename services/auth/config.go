@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/signalbox-dev/signalbox/platform/secret"
@@ -27,7 +28,7 @@ func (c *Config) Validate() error {
 	case c.JWTHours < 1 || c.JWTHours > maxJWTHours:
 		return fmt.Errorf("SERVICE_JWT_HOURS is %d: want 1 to %d", c.JWTHours, maxJWTHours)
 	case c.HashParallel < 1 || c.HashMemoryKiB < 64 || c.HashIterations < 1:
-		return fmt.Errorf("SERVICE_AUTH_HASH_*: want at least 1 at once, 64 KiB and 1 pass")
+		return errors.New("SERVICE_AUTH_HASH_*: want at least 1 at once, 64 KiB and 1 pass")
 	case !c.AdminPassword.IsZero() && len(c.AdminPassword.Reveal()) < minPassword:
 		return fmt.Errorf("SERVICE_BOOTSTRAP_ADMIN_PASSWORD is shorter than %d characters", minPassword)
 	}

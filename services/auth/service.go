@@ -14,15 +14,6 @@ import (
 	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
 	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
-
-	"github.com/signalbox-dev/signalbox/services/auth/internal/account"
-	"github.com/signalbox-dev/signalbox/services/auth/internal/db"
-	"github.com/signalbox-dev/signalbox/services/auth/internal/key"
-	"github.com/signalbox-dev/signalbox/services/auth/internal/limit"
-	"github.com/signalbox-dev/signalbox/services/auth/internal/password"
-	"github.com/signalbox-dev/signalbox/services/auth/internal/project"
-	"github.com/signalbox-dev/signalbox/services/auth/internal/session"
-
 	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
@@ -30,6 +21,13 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/run"
 	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/services/auth/internal/account"
+	"github.com/signalbox-dev/signalbox/services/auth/internal/db"
+	"github.com/signalbox-dev/signalbox/services/auth/internal/key"
+	"github.com/signalbox-dev/signalbox/services/auth/internal/limit"
+	"github.com/signalbox-dev/signalbox/services/auth/internal/password"
+	"github.com/signalbox-dev/signalbox/services/auth/internal/project"
+	"github.com/signalbox-dev/signalbox/services/auth/internal/session"
 )
 
 // Name is the service's name: its schema, its identity and its place in settings.
@@ -63,7 +61,7 @@ func Migrations() (fs.FS, error) { return db.Migrations() }
 
 // New wires the service. It reads the signing keys, and makes them at the first start; it starts nothing.
 func New(ctx context.Context, cfg Config, d Deps) (*Service, error) {
-	params := password.Params{MemoryKiB: uint32(cfg.HashMemoryKiB), Time: uint32(cfg.HashIterations), Threads: 1} //nolint:gosec // Validate bounds both.
+	params := password.Params{MemoryKiB: uint32(cfg.HashMemoryKiB), Time: uint32(cfg.HashIterations), Threads: 1}
 	hasher, err := password.New(params, int64(cfg.HashParallel), d.Rand)
 	if err != nil {
 		return nil, err

@@ -14,11 +14,9 @@ import (
 
 	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
 	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
-
-	"github.com/signalbox-dev/signalbox/services/auth"
-
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/services/auth"
 )
 
 // cookie answers the refresh cookie's value of an answer, empty where none was set.

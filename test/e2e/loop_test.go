@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/internal/loop"
-
 	"github.com/signalbox-dev/signalbox/test/stand"
 )
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -66,8 +67,8 @@ func (s *Stand) StartSingle() {
 
 // close ends everything, and demands that nothing is left behind.
 func (s *Stand) close() {
-	for i := len(s.Order) - 1; i >= 0; i-- {
-		p := s.Processes[s.Order[i]]
+	for _, v := range slices.Backward(s.Order) {
+		p := s.Processes[v]
 		if p == nil || p.cmd == nil {
 			continue
 		}

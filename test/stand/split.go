@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/internal/client"
-
 	"github.com/signalbox-dev/signalbox/platform/pg/local"
 )
 

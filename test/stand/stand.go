@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,7 +19,6 @@ import (
 
 	"github.com/signalbox-dev/signalbox/internal/client"
 	"github.com/signalbox-dev/signalbox/internal/loop"
-
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
@@ -106,9 +106,11 @@ func (s *Stand) Loop(ctx context.Context) *loop.Loop {
 // Tail is the end of every process's log, for messages.
 func (s *Stand) Tail() string {
 	out := ""
+	var outSb109 strings.Builder
 	for _, name := range s.Order {
-		out += "\n--- " + name + "\n" + s.Processes[name].Tail()
+		outSb109.WriteString("\n--- " + name + "\n" + s.Processes[name].Tail())
 	}
+	out += outSb109.String()
 	return out
 }
 

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/cmd/signalbox-setup/internal/setup"
-
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
 	"github.com/signalbox-dev/signalbox/platform/secret"

@@ -17,7 +17,6 @@ import (
 
 	"github.com/signalbox-dev/signalbox/internal/client"
 	"github.com/signalbox-dev/signalbox/internal/loop"
-
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 

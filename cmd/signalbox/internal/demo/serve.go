@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/signalbox-dev/signalbox/internal/loop"
-
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 

@@ -62,7 +62,7 @@ type server struct {
 	Address string `json:"address"`
 
 	cmd  *exec.Cmd
-	done chan error
+	done chan struct{} // closed when the process has ended
 	log  string
 }
 
@@ -78,21 +78,24 @@ func start(ctx context.Context, o Options, passwordFile string) (*server, error)
 	if err := os.Remove(ready); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("forget the last start: %w", err)
 	}
-	s := &server{done: make(chan error, 1), log: filepath.Join(o.Data, "signalboxd.log")}
+	s := &server{done: make(chan struct{}), log: filepath.Join(o.Data, "signalboxd.log")}
 	log, err := os.OpenFile(s.log, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open the log: %w", err)
 	}
 	defer func() { _ = log.Close() }()
 	s.cmd = exec.Command(o.Server, "--data", o.Data, "--listen", o.Listen, "--ready-file", ready) //nolint:noctx // stopped by a signal, not killed with ctx.
-	s.cmd.Env = append(os.Environ(), "SERVICE_BOOTSTRAP_ADMIN_PASSWORD_FILE="+passwordFile)       //nolint:forbidigo // the child gets what this process got.
+	s.cmd.Env = append(os.Environ(), "SERVICE_BOOTSTRAP_ADMIN_PASSWORD_FILE="+passwordFile)
 	s.cmd.Stdout, s.cmd.Stderr = log, log
 	// A Ctrl-C of the terminal goes to the demo alone, which then stops the server in order.
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	if err := s.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", o.Server, err)
 	}
-	go func() { s.done <- s.cmd.Wait() }()
+	go func() {
+		_ = s.cmd.Wait() // its log says why it ended
+		close(s.done)
+	}()
 	if err := s.await(ctx, o.Clock, ready); err != nil {
 		return nil, errors.Join(s.explain(err), s.stop())
 	}
@@ -107,8 +110,7 @@ func (s *server) await(ctx context.Context, clk clock.Clock, ready string) error
 			return json.Unmarshal(raw, s)
 		}
 		select {
-		case err := <-s.done:
-			s.done <- err
+		case <-s.done:
 			return errors.New("the server ended while it started")
 		default:
 		}
@@ -142,8 +144,7 @@ func (s *server) wait(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return nil
-	case err := <-s.done:
-		s.done <- err
+	case <-s.done:
 		return s.explain(errors.New("the server ended"))
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 
 	"github.com/signalbox-dev/signalbox/internal/loop"
-
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 

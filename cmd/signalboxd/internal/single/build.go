@@ -12,18 +12,15 @@ import (
 	ingestpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/peer/v1"
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
 	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
-
+	"github.com/signalbox-dev/signalbox/internal/boot"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/rpc"
+	"github.com/signalbox-dev/signalbox/platform/run"
 	"github.com/signalbox-dev/signalbox/services/auth"
 	"github.com/signalbox-dev/signalbox/services/inference"
 	"github.com/signalbox-dev/signalbox/services/ingest"
 	"github.com/signalbox-dev/signalbox/services/jobs"
 	"github.com/signalbox-dev/signalbox/services/registry"
-
-	"github.com/signalbox-dev/signalbox/internal/boot"
-
-	"github.com/signalbox-dev/signalbox/platform/clock"
-	"github.com/signalbox-dev/signalbox/platform/rpc"
-	"github.com/signalbox-dev/signalbox/platform/run"
 )
 
 const (

@@ -9,23 +9,18 @@ import (
 
 	"google.golang.org/grpc"
 
-	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
-	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
-
-	"github.com/signalbox-dev/signalbox/services/auth"
-	"github.com/signalbox-dev/signalbox/services/jobs"
-
 	"github.com/signalbox-dev/signalbox/agent"
 	"github.com/signalbox-dev/signalbox/agent/link"
-
+	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
+	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/internal/version"
-
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
 	"github.com/signalbox-dev/signalbox/platform/run"
 	"github.com/signalbox-dev/signalbox/platform/secret"
-
 	pysdk "github.com/signalbox-dev/signalbox/sdk/python"
+	"github.com/signalbox-dev/signalbox/services/auth"
+	"github.com/signalbox-dev/signalbox/services/jobs"
 )
 
 // localFleet is the fleet of the agent in this process, and its pool.

@@ -4,18 +4,15 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/signalbox-dev/signalbox/gateway"
+	"github.com/signalbox-dev/signalbox/internal/boot"
+	"github.com/signalbox-dev/signalbox/internal/version"
+	"github.com/signalbox-dev/signalbox/platform/run"
 	"github.com/signalbox-dev/signalbox/services/auth"
 	"github.com/signalbox-dev/signalbox/services/inference"
 	"github.com/signalbox-dev/signalbox/services/ingest"
 	"github.com/signalbox-dev/signalbox/services/jobs"
 	"github.com/signalbox-dev/signalbox/services/registry"
-
-	"github.com/signalbox-dev/signalbox/gateway"
-
-	"github.com/signalbox-dev/signalbox/internal/boot"
-	"github.com/signalbox-dev/signalbox/internal/version"
-
-	"github.com/signalbox-dev/signalbox/platform/run"
 )
 
 // gateway is the public edge on the listener that was taken at the start.
@@ -40,7 +37,7 @@ func (h *house) gateway(ctx context.Context, p *parts) ([]run.Worker, error) {
 	}
 	workers := []run.Worker{g.Worker(h.listener)}
 	if addr := h.settings.Common.Obs.AdminListen; addr != "" {
-		admin, err := boot.Admin(addr, h.obs, h.clock, h.loaded)
+		admin, err := boot.Admin(ctx, addr, h.obs, h.clock, h.loaded)
 		if err != nil {
 			return nil, fmt.Errorf("admin listener: %w", err)
 		}

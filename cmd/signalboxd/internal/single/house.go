@@ -11,15 +11,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/signalbox-dev/signalbox/services/auth"
-	"github.com/signalbox-dev/signalbox/services/inference"
-	"github.com/signalbox-dev/signalbox/services/ingest"
-	"github.com/signalbox-dev/signalbox/services/jobs"
-	"github.com/signalbox-dev/signalbox/services/registry"
-
 	"github.com/signalbox-dev/signalbox/internal/boot"
 	"github.com/signalbox-dev/signalbox/internal/version"
-
 	"github.com/signalbox-dev/signalbox/platform/blob/driver"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/conf"
@@ -30,6 +23,11 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/rpc"
 	"github.com/signalbox-dev/signalbox/platform/run"
 	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/services/auth"
+	"github.com/signalbox-dev/signalbox/services/inference"
+	"github.com/signalbox-dev/signalbox/services/ingest"
+	"github.com/signalbox-dev/signalbox/services/jobs"
+	"github.com/signalbox-dev/signalbox/services/registry"
 )
 
 // house is what the parts of the process share.

@@ -13,22 +13,18 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/signalbox-dev/signalbox/agent"
+	"github.com/signalbox-dev/signalbox/gateway"
+	"github.com/signalbox-dev/signalbox/internal/boot"
+	"github.com/signalbox-dev/signalbox/internal/version"
+	"github.com/signalbox-dev/signalbox/platform/conf"
+	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/services/auth"
 	"github.com/signalbox-dev/signalbox/services/inference"
 	"github.com/signalbox-dev/signalbox/services/ingest"
 	"github.com/signalbox-dev/signalbox/services/jobs"
 	"github.com/signalbox-dev/signalbox/services/registry"
-
-	"github.com/signalbox-dev/signalbox/gateway"
-
-	"github.com/signalbox-dev/signalbox/agent"
-
-	"github.com/signalbox-dev/signalbox/internal/boot"
-	"github.com/signalbox-dev/signalbox/internal/version"
-
-	"github.com/signalbox-dev/signalbox/platform/conf"
-	"github.com/signalbox-dev/signalbox/platform/run"
-	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
 // Settings are all settings of the process.

@@ -6,13 +6,10 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/signalbox-dev/signalbox/services/auth"
-
-	"github.com/signalbox-dev/signalbox/internal/boot"
-
-	"github.com/signalbox-dev/signalbox/platform/run"
-
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
+	"github.com/signalbox-dev/signalbox/internal/boot"
+	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/services/auth"
 )
 
 func main() {

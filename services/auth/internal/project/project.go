@@ -12,7 +12,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
-
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
 )

@@ -4,10 +4,9 @@ import (
 	"context"
 	"errors"
 
-	"github.com/signalbox-dev/signalbox/services/auth/internal/account"
-
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/services/auth/internal/account"
 )
 
 // Authenticate answers who presents the access token; an empty one is nobody. Role, epoch and

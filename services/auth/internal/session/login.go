@@ -10,9 +10,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/signalbox-dev/signalbox/services/auth/internal/account"
-	"github.com/signalbox-dev/signalbox/services/auth/internal/password"
-
 	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
@@ -20,6 +17,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/services/auth/internal/account"
+	"github.com/signalbox-dev/signalbox/services/auth/internal/password"
 )
 
 // limiter refuses an address that tries too often.

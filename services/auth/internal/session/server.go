@@ -14,11 +14,9 @@ import (
 	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
 	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
-
-	"github.com/signalbox-dev/signalbox/services/auth/internal/account"
-
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/services/auth/internal/account"
 )
 
 const (
@@ -87,7 +85,7 @@ func (s *Server) Logout(ctx context.Context, _ *authv1.LogoutRequest) (*emptypb.
 // setCookie sets the refresh cookie; a negative age takes it away. The __Host- prefix ties it to this
 // very host, and needs https.
 func (s *Server) setCookie(ctx context.Context, value string, age time.Duration) error {
-	c := http.Cookie{
+	c := http.Cookie{ //nolint:gosec // Secure over https; plain http is for one machine.
 		Name: "service_refresh", Value: value, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode,
 		MaxAge: int(age.Seconds()),
 	}

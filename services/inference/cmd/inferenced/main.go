@@ -4,14 +4,11 @@ package main
 import (
 	"context"
 
-	"github.com/signalbox-dev/signalbox/services/inference"
-
+	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
 	"github.com/signalbox-dev/signalbox/internal/boot"
-
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/run"
-
-	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
+	"github.com/signalbox-dev/signalbox/services/inference"
 )
 
 func main() {
@@ -28,6 +25,6 @@ func main() {
 		if err != nil {
 			return nil, err
 		}
-		return p.ServeBoth(svc, boot.AuthKeys(c["auth"]), svc.Handler())
+		return p.ServeBoth(ctx, svc, boot.AuthKeys(c["auth"]), svc.Handler())
 	}})
 }

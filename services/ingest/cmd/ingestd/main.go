@@ -4,13 +4,10 @@ package main
 import (
 	"context"
 
-	"github.com/signalbox-dev/signalbox/services/ingest"
-
-	"github.com/signalbox-dev/signalbox/internal/boot"
-
-	"github.com/signalbox-dev/signalbox/platform/run"
-
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
+	"github.com/signalbox-dev/signalbox/internal/boot"
+	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/services/ingest"
 )
 
 func main() {
@@ -26,6 +23,6 @@ func main() {
 		if err != nil {
 			return nil, err
 		}
-		return p.ServeBoth(svc, boot.AuthKeys(c["auth"]), svc.Handler())
+		return p.ServeBoth(ctx, svc, boot.AuthKeys(c["auth"]), svc.Handler())
 	}})
 }
