@@ -78,11 +78,12 @@ func lookPath(name string, environ []string) (string, bool) {
 	return "", false
 }
 
-func value(environ []string, name string) string {
+// value is a variable's value; of several the last counts, as for a process.
+func value(environ []string, name string) (last string) {
 	for _, variable := range environ {
 		if v, ok := strings.CutPrefix(variable, name+"="); ok {
-			return v
+			last = v
 		}
 	}
-	return ""
+	return last
 }

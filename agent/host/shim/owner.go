@@ -45,8 +45,9 @@ func (o *owner) run() error {
 		return o.finish(Exit{Code: -1, Failure: err.Error()})
 	}
 	status := o.follow()
-	o.sweep()
+	// The cgroup tells it, and goes with the sweep.
 	exit := Exit{Code: -1, Stopped: o.stopped, OOM: o.start.Limits.OOMKilled()}
+	o.sweep()
 	if status.Signaled() {
 		exit.Signal = int(status.Signal())
 	} else {

@@ -1,0 +1,202 @@
+package environment_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/agent/executor"
+	"github.com/signalbox-dev/signalbox/agent/host/environment"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+)
+
+// idna is a small wheel without dependencies.
+const idna = `idna==3.20 \
+    --hash=sha256:c2df8ab849cce9af2b5eabde24b7a32a65db4cf0c0a60d42c4db7aabb3f4b73d
+`
+
+// deadIndex is a package index that nobody serves.
+func deadIndex() []string {
+	return []string{"PIP_INDEX_URL=http://127.0.0.1:9/simple", "PIP_FIND_LINKS=", "PIP_RETRIES=0", "UV_DEFAULT_INDEX=http://127.0.0.1:9/simple", "UV_HTTP_RETRIES=0"}
+}
+
+func environ(more ...string) []string { return append(os.Environ(), more...) }
+
+// without hides programs: a PATH of links to all others of that name.
+func only(t *testing.T, programs ...string) []string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range programs {
+		path, err := exec.LookPath(name)
+		require.NoError(t, err)
+		if name == "python3" {
+			// A version manager's shim would look at its own name.
+			out, err := exec.CommandContext(t.Context(), path, "-c", "import sys; print(sys.executable)").Output()
+			require.NoError(t, err)
+			path = strings.TrimSpace(string(out))
+		}
+		require.NoError(t, os.Symlink(path, filepath.Join(dir, name)))
+	}
+	return []string{"PATH=" + dir}
+}
+
+func plain() executor.EnvironmentSpec { return executor.EnvironmentSpec{} }
+
+func TestAPlainInterpreter(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	b := environment.NewBuilder(dir, environ(deadIndex()...), clock.Real())
+	env, err := b.Ensure(t.Context(), plain())
+	require.NoError(t, err)
+	out, err := exec.CommandContext(t.Context(), env.Python, "-c", "import sys; print(sys.prefix)").Output() //nolint:gosec // of the test
+	require.NoError(t, err)
+	require.Equal(t, env.Dir, strings.TrimSpace(string(out)))
+	require.True(t, strings.HasSuffix(env.Dir, "-"+env.Version))
+
+	again, err := environment.NewBuilder(dir, environ(), clock.Real()).Ensure(t.Context(), plain())
+	require.NoError(t, err)
+	require.Equal(t, env, again)
+}
+
+func TestAnIndexOutOfReach(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	b := environment.NewBuilder(dir, append(environ(deadIndex()...), only(t, "python3")...), clock.Real())
+	_, err := b.Ensure(t.Context(), executor.EnvironmentSpec{Requirements: idna})
+	var build *environment.BuildError
+	require.ErrorAs(t, err, &build)
+	require.Contains(t, build.Words, "idna")
+	require.LessOrEqual(t, len(build.Words), executor.MaxMessage)
+	left, err := filepath.Glob(filepath.Join(dir, "*.build-*"))
+	require.NoError(t, err)
+	require.Empty(t, left, "a failed build left its folder")
+}
+
+func TestADigestOfOtherRequirements(t *testing.T) {
+	t.Parallel()
+	b := environment.NewBuilder(t.TempDir(), environ(), clock.Real())
+	_, err := b.Ensure(t.Context(), executor.EnvironmentSpec{Requirements: idna, Digest: "sha256:" + strings.Repeat("0", 64)})
+	var build *environment.BuildError
+	require.ErrorAs(t, err, &build)
+	require.Contains(t, build.Words, "digest")
+}
+
+func TestPythonIsMissingOrTooOld(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ script, want string }{
+		"missing": {"", "there is none in PATH"},
+		"old":     {"#!/bin/sh\nprintf '3.10.2\\t0\\t/usr/bin/python3\\n'\n", "python3 is 3.10.2"},
+		"broken":  {"#!/bin/sh\nexit 127\n", "there is none in PATH"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			if c.script != "" {
+				require.NoError(t, os.WriteFile(filepath.Join(dir, "python3"), []byte(c.script), 0o700)) //nolint:gosec // a program
+			}
+			b := environment.NewBuilder(t.TempDir(), []string{"PATH=" + dir}, clock.Real())
+			_, err := b.Ensure(t.Context(), plain())
+			var build *environment.BuildError
+			require.ErrorAs(t, err, &build)
+			require.Contains(t, build.Words, "Python 3.11 or newer")
+			require.Contains(t, build.Words, c.want)
+		})
+	}
+}
+
+// installerLog is a stand-in for uv that writes down how it was called and makes
+// what it is asked for; the real one may not be on the machine.
+const uvScript = `#!/bin/sh
+echo "$@" >> "$LOG"
+env | grep ^UV_ >> "$LOG"
+if [ "$1" = venv ]; then for last; do :; done; exec "$PYTHON" -m venv --without-pip "$last"; fi
+sleep "${PAUSE:-0}"
+`
+
+func withUV(t *testing.T, more ...string) (environ []string, log string) {
+	t.Helper()
+	path := only(t, "python3", "sh", "grep", "env", "sleep")
+	dir := strings.TrimPrefix(path[0], "PATH=")
+	log = filepath.Join(t.TempDir(), "log")
+	script := strings.ReplaceAll(uvScript, "$LOG", log)
+	script = strings.ReplaceAll(script, "$PYTHON", filepath.Join(dir, "python3"))
+	for _, m := range more {
+		name, value, _ := strings.Cut(m, "=")
+		script = strings.ReplaceAll(script, "${"+name+":-0}", value)
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "uv"), []byte(script), 0o700)) //nolint:gosec // a program
+	return append(path, more...), log
+}
+
+func TestUVIsTakenWhereItIsFound(t *testing.T) {
+	t.Parallel()
+	environ, log := withUV(t, "PIP_INDEX_URL=http://index.example/simple")
+	b := environment.NewBuilder(t.TempDir(), environ, clock.Real())
+	_, err := b.Ensure(t.Context(), executor.EnvironmentSpec{Requirements: idna})
+	require.NoError(t, err)
+	raw, err := os.ReadFile(log) //nolint:gosec // of the test
+	require.NoError(t, err)
+	require.Contains(t, string(raw), "pip install --no-progress --no-deps --require-hashes --python")
+	require.Contains(t, string(raw), "UV_DEFAULT_INDEX=http://index.example/simple", "the user's index for pip was not handed on")
+}
+
+func TestBuildersShareOneBuild(t *testing.T) {
+	t.Parallel()
+	environ, log := withUV(t, "PAUSE=0.3")
+	dir := t.TempDir()
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			// Each is a builder of its own, as in processes of their own.
+			_, err := environment.NewBuilder(dir, environ, clock.Real()).Ensure(t.Context(), executor.EnvironmentSpec{Requirements: idna})
+			if err != nil {
+				t.Errorf("build: %v", err)
+			}
+		})
+	}
+	wg.Wait()
+	raw, err := os.ReadFile(log) //nolint:gosec // of the test
+	require.NoError(t, err)
+	require.Equal(t, 1, strings.Count(string(raw), "pip install"), "%s", raw)
+}
+
+func TestAPartOfABuildIsReplaced(t *testing.T) {
+	t.Parallel()
+	environ, log := withUV(t)
+	dir := t.TempDir()
+	spec := executor.EnvironmentSpec{Requirements: idna}
+	env, err := environment.NewBuilder(dir, environ, clock.Real()).Ensure(t.Context(), spec)
+	require.NoError(t, err)
+	// What a builder that was killed leaves: no mark, and a folder it built in.
+	require.NoError(t, os.Remove(filepath.Join(env.Dir, ".signalbox-complete")))
+	require.NoError(t, os.WriteFile(filepath.Join(env.Dir, "rubbish"), nil, 0o600))
+	half := env.Dir + ".build-123"
+	require.NoError(t, os.MkdirAll(half, 0o700))
+
+	again, err := environment.NewBuilder(dir, environ, clock.Real()).Ensure(t.Context(), spec)
+	require.NoError(t, err)
+	require.Equal(t, env, again)
+	require.NoFileExists(t, filepath.Join(env.Dir, "rubbish"))
+	require.NoDirExists(t, half)
+	raw, err := os.ReadFile(log) //nolint:gosec // of the test
+	require.NoError(t, err)
+	require.Equal(t, 2, strings.Count(string(raw), "pip install"))
+}
+
+func TestAnEndedContextEndsTheBuild(t *testing.T) {
+	t.Parallel()
+	environ, _ := withUV(t, "PAUSE=30")
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	_, err := environment.NewBuilder(t.TempDir(), environ, clock.Real()).Ensure(ctx, executor.EnvironmentSpec{Requirements: idna})
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Less(t, time.Since(began), 10*time.Second)
+}
