@@ -43,8 +43,9 @@
 // # Faults
 //
 // A service returns platform/fault values. The Loc of a field is the path inside the request message;
-// the gateway puts "path", "query" or "body" in front from the HTTP rule of the route. Faults of
-// shape (not JSON, unknown or doubled names, wrong types, unknown query keys) never reach a service.
+// the gateway puts "path", "query" or "body" in front from the HTTP rule of the route. A fault of a
+// header is told as ["header", name] and stays so. Faults of shape (not JSON, unknown or doubled
+// names, wrong types, unknown query keys) never reach a service.
 //
 // # Streams
 //

@@ -10,6 +10,9 @@ import (
 
 // checkShapes walks what an RPC takes and gives and refuses what has no form in the contract.
 func checkShapes(md protoreflect.MethodDescriptor) error {
+	if md.Input().Fields().ByName("header") != nil {
+		return fmt.Errorf("%s: a field `header` would be taken for the place of a fault", md.FullName())
+	}
 	seen := make(map[protoreflect.FullName]bool)
 	for _, m := range []protoreflect.MessageDescriptor{md.Input(), md.Output()} {
 		if err := checkMessage(m, seen); err != nil {

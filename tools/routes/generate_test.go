@@ -89,6 +89,7 @@ func TestSchemasThatTheEdgeCannotServe(t *testing.T) {
 		"object in the query":   {jobs, method("X", "Make", job, get("/api/x")), "neither come from the path nor from the query"},
 		"custom method":         {jobs, method("X", "Get", job, `[google.api.http] { custom { kind: "HEAD" path: "/api/x" } } `+user), "unknown kind"},
 		"duration":              {jobs, method("X", "Get", ".signalbox.jobs.v1.Slow", get("/api/x")), "google.protobuf.Duration has no form"},
+		"field named header":    {jobs, method("X", "Slow", job, get("/api/x")), "taken for the place"},
 		"enum without zero":     {jobs, method("X", "Get", ".signalbox.jobs.v1.Odd", get("/api/x")), "UNSPECIFIED"},
 	}
 	for name, tc := range cases {

@@ -27,7 +27,8 @@ func Fail(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 // Placed is the error of a call with every field's path put where the HTTP rule took it from. What
-// the decoder of the body found is placed already.
+// the decoder of the body found is placed already, and so is what a service says of a header (no
+// request message has a field of that name; tools/routes sees to it).
 func Placed(c *Call, err error) *fault.Error {
 	if c.Body != nil && c.Body.Err() != nil {
 		return bodyFault(c.Body.Err())
@@ -45,6 +46,8 @@ func locate(m *match.Match, loc []any) []any {
 		first, _ = loc[0].(string)
 	}
 	switch {
+	case first == "header":
+		return loc
 	case first != "" && slices.Contains(m.Vars, first):
 		return append([]any{"path"}, loc...)
 	case m.Body == "*":

@@ -145,6 +145,7 @@ func TestFieldsArePutWhereTheyCameFrom(t *testing.T) {
 		"beside that field":  {part, []any{"limit"}, []any{"query", "limit"}},
 		"query":              {none, []any{"limit"}, []any{"query", "limit"}},
 		"query as a whole":   {none, []any{}, []any{"query"}},
+		"a header":           {whole, []any{"header", "idempotency-key"}, []any{"header", "idempotency-key"}},
 		"a field named path": {whole, []any{"path"}, []any{"body", "path"}},
 	}
 	for name, tc := range cases {
