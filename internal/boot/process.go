@@ -223,7 +223,7 @@ func (p *Process) NodeCA() (NodeCA, error) {
 // ServeBoth is ServeOn for a service that also reads and writes HTTP itself: for the gateway over mutual
 // TLS, and in the open where a balancer is pointed at it.
 func (p *Process) ServeBoth(ctx context.Context, svc Service, keys authn.FetchKeys, handler http.Handler) ([]run.Worker, error) {
-	workers, err := p.ServeOn(svc, keys)
+	workers, err := p.ServeOn(svc, keys) //nolint:contextcheck // the internal listeners take no context.
 	if err != nil {
 		return nil, err
 	}

@@ -95,6 +95,7 @@ func restartSingle(s *stand.Stand, _ string) {
 
 // walk takes the loop through its stages and strikes at the row's.
 func walk(t *testing.T, s *stand.Stand, r row, strike func(s *stand.Stand, victim string)) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*stand.Patience)
 	defer cancel()
 	at := func(now stage) {

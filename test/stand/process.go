@@ -28,6 +28,7 @@ type Process struct {
 
 // newProcess describes a process; Start starts it.
 func newProcess(t testing.TB, dir, name string, env []string, argv ...string) *Process {
+	t.Helper()
 	return &Process{Name: name, t: t, argv: argv, env: env, log: filepath.Join(dir, name+".log")}
 }
 
@@ -37,7 +38,7 @@ func (p *Process) Start() {
 	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	require.NoError(p.t, err)
 	defer func() { _ = log.Close() }()
-	p.cmd = exec.Command(p.argv[0], p.argv[1:]...) //nolint:noctx // ended by Stop or Kill.
+	p.cmd = exec.Command(p.argv[0], p.argv[1:]...)
 	p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = p.env, log, log
 	// A process group of its own: a signal to the test reaches no child by itself.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -19,7 +19,7 @@ import (
 )
 
 // services are the units of the split shape in the order of their start; the agent comes last.
-var services = []string{"auth", "jobs", "ingest", "registry", "inference", "gateway"} //nolint:gochecknoglobals // a constant list.
+var services = []string{"auth", "jobs", "ingest", "registry", "inference", "gateway"}
 
 // unit is what the suite reads of a systemd unit.
 type unit struct {
@@ -34,7 +34,7 @@ type rewriter struct{ pairs []string }
 func (r rewriter) apply(s string) string { return strings.NewReplacer(r.pairs...).Replace(s) }
 
 // ports of the environment files, which get free ones instead.
-var ports = []string{"8080", "7101", "7102", "7103", "7104", "7105", "7112", "7123", "7125"} //nolint:gochecknoglobals // a constant list.
+var ports = []string{"8080", "7101", "7102", "7103", "7104", "7105", "7112", "7123", "7125"}
 
 // Split starts every service and the agent as a process of its own, over TCP with mutual TLS.
 func Split(t testing.TB, o Options) *Stand {

@@ -35,6 +35,7 @@ func Left(dir string) []int {
 
 // sweep ends what a killed agent's shims still run, which would otherwise outlive the test.
 func sweep(t testing.TB, dir string) {
+	t.Helper()
 	for _, pid := range Left(dir) {
 		t.Logf("ending process %d, which outlived its agent", pid)
 		_ = syscall.Kill(pid, syscall.SIGKILL)
