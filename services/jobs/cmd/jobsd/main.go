@@ -5,15 +5,12 @@ import (
 	"context"
 	"io/fs"
 
-	"github.com/signalbox-dev/signalbox/services/jobs"
-
-	"github.com/signalbox-dev/signalbox/internal/boot"
-
-	"github.com/signalbox-dev/signalbox/platform/run"
-
 	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
 	ingestpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/peer/v1"
 	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
+	"github.com/signalbox-dev/signalbox/internal/boot"
+	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/services/jobs"
 )
 
 func main() {

@@ -73,7 +73,7 @@ func (a *Admission) job(d *Draft) (*job.Job, job.RunFacts, error) {
 	}
 	spec, digest, err := d.Spec.Canonical()
 	if err != nil {
-		return nil, job.RunFacts{}, refuse(GateHparams, "a number is too large or too exact for JSON").Wrap(err)
+		return nil, job.RunFacts{}, refuse(GateHparams, "they have no canonical form: a name is there twice, or a number is not exact in JSON").Wrap(err)
 	}
 	j := &job.Job{
 		ID: a.IDs.New(id.Job), RunID: a.IDs.New(id.Run), Name: d.Spec.Name, OwnerID: d.Caller.Subject,

@@ -14,6 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/blob"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/token"
 )
 
@@ -23,6 +24,12 @@ type AgentServer struct {
 	Agents *Agents
 	Tokens *token.Store
 	Blobs  Signer
+	Trail  Trail
+}
+
+// Trail writes audit rows.
+type Trail interface {
+	Record(ctx context.Context, tx pgx.Tx, action, kind, target string, after any) error
 }
 
 // Signer signs downloads from the object store: a blob.Store.
@@ -62,7 +69,8 @@ func (s *AgentServer) MintIngestToken(ctx context.Context, req *jobsv1.MintInges
 			return err
 		}
 		answer.Token, answer.ExpiresAt = tok.Reveal(), timestamppb.New(expires)
-		return nil
+		return s.Trail.Record(ctx, tx, "ingest_token.create", job.SubjectKind, w.JobID,
+			map[string]any{"work_id": w.ID, "attempt": w.Number, "expires_at": expires})
 	})
 	if err != nil {
 		return nil, err

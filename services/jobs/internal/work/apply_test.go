@@ -1,0 +1,247 @@
+package work
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+)
+
+func at() time.Time { return time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC) }
+
+func attempt(phase string) *Work {
+	return &Work{
+		Seen: Seen{Key: Key{ID: "wrk_1", Generation: 1, Fence: 1}, Phase: phase}, Kind: Attempt, Desired: WantRunning,
+		DesiredAt: at(), NodeID: "nod_1", JobID: "job_1",
+	}
+}
+
+func engine(phase string) *Work {
+	w := attempt(phase)
+	w.Kind, w.JobID, w.Spec = Engine, "", []byte("v1")
+	return w
+}
+
+func seen(phase string, change ...func(*Seen)) Seen {
+	s := Seen{Key: Key{ID: "wrk_1", Generation: 1, Fence: 1}, Phase: phase}
+	for _, c := range change {
+		c(&s)
+	}
+	return s
+}
+
+func exits(code int, reason string) func(*Seen) {
+	return func(s *Seen) { s.Exit = &job.Exit{Code: code, Reason: reason} }
+}
+
+func TestApplyTakesOverOnlyNewsOfTheSameExecution(t *testing.T) {
+	t.Parallel()
+	released := attempt(job.PhaseRunning)
+	now := at()
+	released.ReleasedAt = &now
+	ended := attempt(job.PhaseExited)
+	ended.Exit = &job.Exit{Code: 3}
+	for name, c := range map[string]struct {
+		work *Work
+		seen Seen
+		news bool
+	}{
+		"first word":            {attempt(""), seen(job.PhasePending), true},
+		"the same again":        {attempt(job.PhasePreparing), seen(job.PhasePreparing), false},
+		"other words":           {attempt(job.PhasePreparing), seen(job.PhasePreparing, func(s *Seen) { s.Detail = "numpy" }), true},
+		"another fence":         {attempt(job.PhasePreparing), seen(job.PhaseRunning, func(s *Seen) { s.Fence = 2 }), false},
+		"another generation":    {attempt(job.PhasePreparing), seen(job.PhaseRunning, func(s *Seen) { s.Generation = 2 }), false},
+		"after its release":     {released, seen(job.PhaseExited, exits(0, "")), false},
+		"an attempt goes back":  {attempt(job.PhaseRunning), seen(job.PhasePreparing), false},
+		"an engine starts anew": {engine(job.PhaseRunning), seen(job.PhasePreparing), true},
+		"an exit is final":      {ended, seen(job.PhaseGone, exits(0, "")), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, c.news, c.work.Apply(c.seen))
+		})
+	}
+}
+
+func TestAnAttemptHasEndedOnlyWhenAllIsDelivered(t *testing.T) {
+	t.Parallel()
+	w := attempt(job.PhaseRunning)
+	require.True(t, w.Apply(seen(job.PhaseCollecting, exits(0, ""))))
+	require.Nil(t, w.Exit, "logs are still on their way")
+	require.True(t, w.Apply(seen(job.PhaseExited, exits(4, ""))))
+	require.Equal(t, &job.Exit{Code: 4}, w.Exit)
+
+	w = attempt(job.PhaseRunning)
+	require.True(t, w.Apply(seen(job.PhaseExited)))
+	require.Equal(t, job.ExitLost, w.Exit.Reason, "an end without a word is a loss")
+}
+
+func TestMarksStayOnceTheyWereSeen(t *testing.T) {
+	t.Parallel()
+	began, ran := at(), at().Add(time.Second)
+	w := attempt("")
+	require.True(t, w.Apply(seen(job.PhaseRunning, func(s *Seen) { s.PreparingAt, s.RunningAt = &began, &ran })))
+	require.True(t, w.Apply(seen(job.PhaseCollecting)))
+	require.Equal(t, began, *w.PreparingAt)
+	require.Equal(t, ran, *w.RunningAt)
+}
+
+func TestAnEnginesKeyIsNews(t *testing.T) {
+	t.Parallel()
+	w := engine(job.PhaseRunning)
+	with := func(key string) Seen { return seen(job.PhaseRunning, func(s *Seen) { s.EngineKey = secret.New(key) }) }
+	require.True(t, w.Apply(with("one")))
+	require.False(t, w.Apply(with("one")))
+	require.True(t, w.Apply(with("two")))
+	require.Equal(t, "two", w.EngineKey.Reveal())
+}
+
+func TestMissingWork(t *testing.T) {
+	t.Parallel()
+	soon, later := at().Add(time.Second), at().Add(missingGrace)
+	for name, c := range map[string]struct {
+		work  *Work
+		want  Desired
+		now   time.Time
+		news  bool
+		phase string
+		lost  bool
+	}{
+		"on its way":                 {attempt(""), WantRunning, later, false, "", false},
+		"pending is on its way":      {attempt(job.PhasePending), WantRunning, later, false, job.PhasePending, false},
+		"was running":                {attempt(job.PhaseRunning), WantRunning, soon, true, job.PhaseGone, true},
+		"was preparing":              {attempt(job.PhasePreparing), WantRunning, soon, true, job.PhaseGone, true},
+		"stop, just told":            {attempt(""), WantStopped, soon, false, "", false},
+		"stop, never there":          {attempt(""), WantStopped, later, true, job.PhaseGone, true},
+		"an engine is started anew":  {engine(job.PhaseRunning), WantRunning, soon, true, "", false},
+		"an engine that is to go":    {engine(job.PhaseRunning), WantGone, soon, true, job.PhaseGone, true},
+		"an engine that never began": {engine(""), WantGone, later, true, job.PhaseGone, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c.work.Desired = c.want
+			require.Equal(t, c.news, c.work.Miss(c.now))
+			require.Equal(t, c.phase, c.work.Phase)
+			require.Equal(t, c.lost, c.work.Exit != nil)
+		})
+	}
+	broken := engine(job.PhaseExited)
+	broken.Exit = &job.Exit{Code: 1}
+	broken.Desired = WantStopped
+	require.False(t, broken.Miss(later), "it has told its end already")
+	now := at()
+	broken.ReleasedAt = &now
+	require.False(t, broken.Miss(later))
+}
+
+func TestWhatFollowsForAnEngine(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		phase  string
+		exit   *job.Exit
+		want   Desired
+		placed bool
+		freed  bool
+		after  string
+	}{
+		"runs":                  {job.PhaseRunning, nil, WantRunning, true, false, job.PhaseRunning},
+		"broke by itself":       {job.PhaseExited, &job.Exit{Code: 1}, WantRunning, true, false, job.PhaseExited},
+		"environment":           {job.PhaseExited, &job.Exit{Code: -1, Reason: "env_build"}, WantRunning, true, false, job.PhaseExited},
+		"agent was stopped":     {job.PhaseExited, &job.Exit{Code: -1, Reason: "stopped"}, WantRunning, false, false, ""},
+		"was lost":              {job.PhaseGone, &job.Exit{Code: -1, Reason: "lost"}, WantRunning, false, false, ""},
+		"stopped as asked":      {job.PhaseExited, &job.Exit{Code: -1, Reason: "stopped"}, WantStopped, true, true, job.PhaseExited},
+		"gone as asked":         {job.PhaseExited, &job.Exit{}, WantGone, true, true, job.PhaseGone},
+		"still being collected": {job.PhaseCollecting, nil, WantGone, true, false, job.PhaseCollecting},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := engine(c.phase)
+			w.Exit, w.Desired = c.exit, c.want
+			w.Settle(at())
+			require.Equal(t, c.placed, w.NodeID != "")
+			require.Equal(t, c.freed, w.Released())
+			require.Equal(t, c.after, w.Phase)
+			require.Equal(t, !c.placed, w.Waiting != "")
+		})
+	}
+	a := attempt(job.PhaseExited)
+	a.Exit = &job.Exit{}
+	a.Settle(at())
+	require.False(t, a.Released(), "attempts are settled with their job")
+}
+
+func order(generation int64, desired Desired, change ...func(*Order)) Order {
+	o := Order{ID: "wrk_1", Generation: generation, Desired: desired, Spec: []byte("v1")}
+	for _, c := range change {
+		c(&o)
+	}
+	return o
+}
+
+func TestPut(t *testing.T) {
+	t.Parallel()
+	now := at()
+	free := func() *Work {
+		w := engine(job.PhaseExited)
+		w.Desired, w.ReleasedAt = WantStopped, &now
+		return w
+	}
+	waiting := func() *Work {
+		w := engine("")
+		w.NodeID, w.Waiting = "", WaitCapacity
+		return w
+	}
+	v2 := func(o *Order) { o.Spec = []byte("v2") }
+	for name, c := range map[string]struct {
+		work     *Work
+		order    Order
+		changed  bool
+		conflict bool
+		check    func(t *testing.T, w *Work)
+	}{
+		"known":            {engine(job.PhaseRunning), order(1, WantRunning), false, false, nil},
+		"older":            {engine(job.PhaseRunning), order(0, WantRunning), false, true, nil},
+		"same, other spec": {engine(job.PhaseRunning), order(1, WantRunning, v2), false, true, nil},
+		"an attempt's id":  {attempt(job.PhaseRunning), order(1, WantGone), false, true, nil},
+		"stop": {engine(job.PhaseRunning), order(1, WantStopped), true, false, func(t *testing.T, w *Work) {
+			require.Equal(t, job.PhaseRunning, w.Phase, "what was seen stays until it is seen otherwise")
+			require.Equal(t, WantStopped, w.Desired)
+		}},
+		"newer": {engine(job.PhaseRunning), order(2, WantRunning, v2), true, false, func(t *testing.T, w *Work) {
+			require.Equal(t, "nod_1", w.NodeID, "it keeps its place")
+			require.Empty(t, w.Phase, "another execution has not been seen")
+			require.Equal(t, []byte("v2"), w.Spec)
+		}},
+		"newer, another pool": {engine(job.PhaseRunning), order(2, WantRunning, func(o *Order) { o.Pool = "gpu" }), true, false, func(t *testing.T, w *Work) {
+			require.Empty(t, w.NodeID)
+			require.Equal(t, WaitCapacity, w.Waiting)
+		}},
+		"run again": {free(), order(1, WantRunning), true, false, func(t *testing.T, w *Work) {
+			require.Empty(t, w.NodeID)
+			require.False(t, w.Released())
+		}},
+		"gone before it was placed": {waiting(), order(1, WantGone), true, false, func(t *testing.T, w *Work) {
+			require.True(t, w.Released())
+			require.Equal(t, job.PhaseGone, w.Phase)
+			require.Empty(t, w.Waiting)
+		}},
+		"stopped before it was placed": {waiting(), order(1, WantStopped), true, false, func(t *testing.T, w *Work) {
+			require.True(t, w.Released())
+			require.Equal(t, job.PhaseExited, w.Phase)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			changed, err := c.work.Put(c.order, now)
+			require.Equal(t, c.conflict, fault.Is(err, fault.Conflict), "%v", err)
+			require.Equal(t, c.changed, changed)
+			if c.check != nil {
+				c.check(t, c.work)
+			}
+		})
+	}
+}
