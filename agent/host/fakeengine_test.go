@@ -1,0 +1,249 @@
+package host_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/agent/executor"
+	"github.com/signalbox-dev/signalbox/agent/executor/executortest"
+	"github.com/signalbox-dev/signalbox/agent/host"
+)
+
+// The engines of this file are a few lines of Python, so that they can fail in
+// every way that a real one would not show on demand.
+const serveOpenAI = `
+import http.server, json, os, sys
+mode, host, port, key = sys.argv[1], sys.argv[2], int(sys.argv[3]), open(sys.argv[4]).read().strip()
+print("engine begins", mode, flush=True)
+if mode == "exit":
+    print("cannot load the model", file=sys.stderr); sys.exit(3)
+class Handler(http.server.BaseHTTPRequestHandler):
+    def log_message(self, *args): pass
+    def answer(self, status, body, kind="application/json"):
+        self.send_response(status); self.send_header("Content-Type", kind); self.end_headers(); self.wfile.write(body.encode())
+    def do_GET(self):
+        names = {"other-name": ["else"], "no-list": []}.get(mode, ["default"])
+        self.answer(200, json.dumps({"data": [{"id": n} for n in names]}))
+    def do_POST(self):
+        ask = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.headers["Authorization"] != "Bearer " + key: return self.answer(401, "{}")
+        if mode == "broken": return self.answer(500, '{"error": "out of cheese"}')
+        text = "" if mode == "silent" else "x"
+        if ask.get("stream"):
+            if mode == "no-stream": return self.answer(200, "{}")
+            return self.answer(200, 'data: {"choices":[{"delta":{"content":"x"}}]}\n\ndata: [DONE]\n\n', "text/event-stream")
+        self.answer(200, json.dumps({"choices": [{"message": {"content": text}}]}))
+http.server.ThreadingHTTPServer((host, port), Handler).serve_forever()
+`
+
+type fake struct {
+	*testing.T
+	dir   string
+	plane *executortest.Plane
+	host  *host.Host
+	stop  func()
+	work  executor.Work
+}
+
+func newFake(t *testing.T, mode string) *fake {
+	t.Helper()
+	f := &fake{T: t, dir: t.TempDir(), plane: executortest.NewPlane(t)}
+	program := f.plane.Put("engine.py", []byte(serveOpenAI))
+	f.work = executor.Work{
+		Key: executor.Key{WorkID: "wrk_fake", Generation: 1, Fence: 1}, Kind: executor.KindEngine, Desired: executor.DesiredRunning,
+		Engine: &executor.EngineSpec{
+			Driver: "command", Model: []executor.ObjectRef{program}, ServedNames: []string{"default"}, ProbeDeadline: 10 * time.Second,
+			Command: []string{"python", "{model}/engine.py", mode, "{host}", "{port}", "{api_key_file}"},
+		},
+	}
+	f.open()
+	t.Cleanup(func() {
+		f.apply()
+		f.until("all is gone", func() bool { return len(f.host.Observed()) == 0 })
+		f.stop()
+	})
+	return f
+}
+
+func (f *fake) open() {
+	f.Helper()
+	f.host, f.stop = open(f.T, f.dir, f.plane, func(c *host.Config) { c.ProbeInterval = 100 * time.Millisecond })
+}
+
+func (f *fake) apply(works ...executor.Work) {
+	f.Helper()
+	require.NoError(f, f.host.Apply(context.Background(), works))
+}
+
+func (f *fake) until(what string, holds func() bool) {
+	f.Helper()
+	require.Eventually(f, holds, 30*time.Second, 10*time.Millisecond, what)
+}
+
+func (f *fake) seen() (executor.Observation, executor.EngineReport) {
+	for _, o := range f.host.Observed() {
+		if o.Key == f.work.Key && o.Engine != nil {
+			return o, *o.Engine
+		}
+	}
+	return executor.Observation{}, executor.EngineReport{}
+}
+
+func (f *fake) ready(restarts int) executor.EngineReport {
+	f.Helper()
+	var r executor.EngineReport
+	f.until("ready", func() bool { _, r = f.seen(); return r.Ready && r.Restarts == restarts })
+	return r
+}
+
+func (f *fake) failed() (executor.Exit, executor.EngineReport) {
+	f.Helper()
+	f.until("it has failed", func() bool { o, _ := f.seen(); return o.Phase == executor.PhaseExited })
+	o, r := f.seen()
+	require.False(f, r.Ready)
+	require.Equal(f, executor.EngineFailed, r.Phase)
+	return *o.Exit, r
+}
+
+func TestEnginesThatDoNotServe(t *testing.T) {
+	t.Parallel()
+	for mode, want := range map[string]struct {
+		code  executor.Code
+		words string
+	}{
+		"other-name": {executor.CodeModelNameMissing, "else"},
+		"broken":     {executor.CodeGenerateFailed, "out of cheese"},
+		"silent":     {executor.CodeGenerateFailed, "no token"},
+		"no-stream":  {executor.CodeStreamFailed, "200"},
+	} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			f := newFake(t, mode)
+			f.apply(f.work)
+			exit, r := f.failed()
+			require.Equal(t, want.code, r.Code)
+			require.Contains(t, r.Message, want.words)
+			require.Contains(t, r.LogExcerpt, "engine begins")
+			require.Equal(t, executor.ReasonStart, exit.Reason)
+			require.True(t, strings.HasPrefix(exit.Message, string(want.code)+": "), exit.Message)
+			require.Zero(t, r.Restarts, "an engine that cannot serve was started again")
+		})
+	}
+}
+
+func TestAnEngineThatExitsIsTriedThreeTimes(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, "exit")
+	f.apply(f.work)
+	exit, r := f.failed()
+	require.Equal(t, executor.CodeEngineExited, r.Code)
+	require.Equal(t, 3, exit.Code)
+	require.Equal(t, 2, r.Restarts)
+	require.Equal(t, 3, strings.Count(r.LogExcerpt, "cannot load the model"))
+}
+
+func TestAnEngineWithoutAModelList(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, "no-list")
+	f.apply(f.work)
+	require.Contains(t, string(f.ready(0).Probes), `"model_list":false`)
+}
+
+func TestWeightsOfAnotherDigest(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, "good")
+	f.work.Engine.ModelDigest = "sha256:" + strings.Repeat("0", 64)
+	f.apply(f.work)
+	exit, r := f.failed()
+	require.Equal(t, executor.CodeWeightsMismatch, r.Code)
+	require.Equal(t, executor.ReasonFetch, exit.Reason)
+}
+
+func TestAnUnknownDriver(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, "good")
+	f.work.Engine.Driver = "another"
+	f.apply(f.work)
+	f.until("it has ended", func() bool {
+		all := f.host.Observed()
+		return len(all) == 1 && all[0].Exit != nil && strings.Contains(all[0].Exit.Message, `"another"`)
+	})
+}
+
+func TestAKilledEngineComesBack(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, "good")
+	f.apply(f.work)
+	first := f.ready(0)
+	require.NoError(t, syscall.Kill(first.PID, syscall.SIGKILL))
+	second := f.ready(1)
+	require.NotEqual(t, first.PID, second.PID)
+	require.True(t, second.ReadyAt.After(first.ReadyAt))
+	require.NoDirExists(t, filepath.Join(f.dir, "works", f.work.Key.String(), "starts", "0"))
+}
+
+func TestAFrozenPortIsSeen(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, "good")
+	f.apply(f.work)
+	first := f.ready(0)
+	// Killed while no executor watches: the next one must not believe the report.
+	f.stop()
+	require.NoError(t, syscall.Kill(first.PID, syscall.SIGKILL))
+	f.open()
+	second := f.ready(1)
+	require.NotEqual(t, first.PID, second.PID)
+}
+
+func TestCtrlCTakesEnginesAlongAndTheNextStartsThem(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, "good")
+	f.apply(f.work)
+	first := f.ready(0)
+	began := time.Now()
+	require.NoError(t, f.host.Shutdown(t.Context(), true))
+	require.Less(t, time.Since(began), 2500*time.Millisecond)
+	o, r := f.seen()
+	require.Equal(t, executor.PhaseRunning, o.Phase)
+	require.Nil(t, o.Exit)
+	require.False(t, r.Ready)
+	require.Empty(t, r.Address)
+	require.ErrorIs(t, syscall.Kill(first.PID, 0), syscall.ESRCH)
+	f.stop()
+
+	f.open()
+	second := f.ready(1)
+	require.NotEqual(t, first.PID, second.PID)
+	require.Equal(t, first.APIKey.Reveal(), second.APIKey.Reveal())
+}
+
+func TestTheKeyIsOnNoCommandLine(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, "good")
+	f.apply(f.work)
+	r := f.ready(0)
+	entries, err := os.ReadDir("/proc")
+	require.NoError(t, err)
+	for _, e := range entries {
+		line, err := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
+		if err == nil {
+			require.NotContains(t, string(line), r.APIKey.Reveal())
+		}
+	}
+	work := filepath.Join(f.dir, "works", f.work.Key.String())
+	for _, name := range []string{"key", "assignment.json"} {
+		info, err := os.Stat(filepath.Join(work, name))
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), name)
+	}
+	raw, err := os.ReadFile(filepath.Join(work, "state.json")) //nolint:gosec // of the test
+	require.NoError(t, err)
+	require.NotContains(t, string(raw), r.APIKey.Reveal())
+}
