@@ -1,0 +1,212 @@
+package submit
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/testing/protocmp"
+
+	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+)
+
+func p32(n int32) *int32 { return &n }
+
+func fullSpec() *jobsv1.JobSpec {
+	seed := int64(7)
+	return &jobsv1.JobSpec{
+		Name: "n", Project: "p", Labels: map[string]string{"a": "b"}, Notes: "x",
+		Source: &jobsv1.Source{Entrypoint: "e", Command: []string{"c"}},
+		Recipe: &jobsv1.RecipeRef{Name: "r/n", Version: "1", Lock: &jobsv1.RecipeLock{
+			Api: "service/v1", Name: "r/n", Version: "1", Digest: "sha256:d", ParamsSchemaDigest: "ps", CatalogDigest: "cd", LockedAt: "t",
+			Framework: &jobsv1.RecipeLockFramework{Name: "f", RuntimeId: "rt", Image: "i"},
+		}},
+		Image: &jobsv1.Image{Ref: "ghcr.io/a"}, Hparams: []byte(`{"b":2,"a":1}`),
+		Bindings:  &jobsv1.Bindings{Datasets: map[string]string{"train": "ds/p/n@1"}, Model: "mdl/p/n@1"},
+		Resources: &jobsv1.Resources{Pools: []*jobsv1.PoolRequest{{Pool: "gpu", Role: "r", Nodes: p32(2), GpusPerNode: p32(4), Cpu: p32(8), MemoryGb: p32(16)}}},
+		Env:       map[string]string{"K": "V"}, Priority: p32(0), Retry: &jobsv1.Retry{Max: p32(0)}, Seed: &seed,
+		Limits: &jobsv1.Limits{RunningS: p32(1), StartingS: p32(2), QueuedS: p32(3)},
+	}
+}
+
+// names lists the fields of a message and of those in it, as JSON paths, and says which are unset.
+func names(m protoreflect.Message, prefix string) (all, unset []string) {
+	for i := range m.Descriptor().Fields().Len() {
+		f := m.Descriptor().Fields().Get(i)
+		path := prefix + string(f.Name())
+		all = append(all, path)
+		if !m.Has(f) {
+			unset = append(unset, path)
+			continue
+		}
+		switch {
+		case f.IsMap() || f.Kind() != protoreflect.MessageKind:
+		case f.IsList():
+			more, open := names(m.Get(f).List().Get(0).Message(), path+".0.")
+			all, unset = append(all, more...), append(unset, open...)
+		default:
+			more, open := names(m.Get(f).Message(), path+".")
+			all, unset = append(all, more...), append(unset, open...)
+		}
+	}
+	return all, unset
+}
+
+// paths lists the names of a JSON document in the same way.
+func paths(v any, prefix string, stop map[string]bool) []string {
+	var out []string
+	switch v := v.(type) {
+	case map[string]any:
+		for name, inner := range v {
+			out = append(out, prefix+name)
+			if !stop[prefix+name] {
+				out = append(out, paths(inner, prefix+name+".", stop)...)
+			}
+		}
+	case []any:
+		if len(v) > 0 {
+			out = append(out, paths(v[0], prefix+"0.", stop)...)
+		}
+	}
+	return out
+}
+
+func TestNoFieldOfTheSpecIsForgotten(t *testing.T) {
+	t.Parallel()
+	m := fullSpec()
+	all, unset := names(m.ProtoReflect(), "")
+	require.Equal(t, []string{"priority", "retry.max"}, intersect(unset, []string{"priority", "retry.max"}, all),
+		"fields with presence that hold zero count as set")
+	spec, err := specFromProto(m)
+	require.NoError(t, err)
+	form, digest, err := spec.Canonical()
+	require.NoError(t, err)
+	require.Regexp(t, `^sha256:[0-9a-f]{64}$`, digest)
+	var doc any
+	require.NoError(t, json.Unmarshal(form, &doc))
+	free := map[string]bool{"labels": true, "hparams": true, "env": true, "bindings.datasets": true}
+	require.ElementsMatch(t, all, paths(doc, "", free), "the stored spec has the fields of the contract, under the same names")
+	require.Equal(t, 0, spec.Priority)
+	require.Equal(t, 0, spec.Retry.Max)
+	require.Equal(t, job.Pool{Pool: "gpu", Role: "r", Nodes: 2, GPUsPerNode: 4, CPU: 8, MemoryGB: 16}, spec.Resources.Pools[0])
+}
+
+// intersect keeps the test above honest: every field of the contract is filled in, zero or not.
+func intersect(unset, zero, all []string) []string {
+	for _, u := range unset {
+		if !contains(zero, u) {
+			return []string{"not filled in: " + u}
+		}
+	}
+	for _, z := range zero {
+		if !contains(all, z) {
+			return []string{"unknown: " + z}
+		}
+	}
+	return zero
+}
+
+func contains(list []string, s string) bool {
+	for _, l := range list {
+		if l == s {
+			return true
+		}
+	}
+	return false
+}
+
+func TestWhatASpecLeavesOutIsFilledIn(t *testing.T) {
+	t.Parallel()
+	spec, err := specFromProto(&jobsv1.JobSpec{Name: "n", Resources: &jobsv1.Resources{Pools: []*jobsv1.PoolRequest{{Pool: "cpu"}}}})
+	require.NoError(t, err)
+	require.Equal(t, "default", spec.Project)
+	require.Equal(t, 50, spec.Priority)
+	require.Equal(t, Limits{RunningS: 86400, StartingS: 3600, QueuedS: 604800}, spec.Limits)
+	require.Equal(t, 3, spec.Retry.Max)
+	require.Equal(t, []job.Pool{{Pool: "cpu", Role: "trainer", Nodes: 1}}, spec.Resources.Pools)
+	require.Equal(t, "{}", string(spec.Hparams))
+	require.Nil(t, spec.Image)
+	require.Nil(t, spec.Seed)
+}
+
+func TestEqualSpecsHaveEqualDigests(t *testing.T) {
+	t.Parallel()
+	one, err := specFromProto(fullSpec())
+	require.NoError(t, err)
+	turned := fullSpec()
+	turned.Hparams = []byte(` {"a": 1.0, "b": 2}`)
+	two, err := specFromProto(turned)
+	require.NoError(t, err)
+	_, first, err := one.Canonical()
+	require.NoError(t, err)
+	_, second, err := two.Canonical()
+	require.NoError(t, err)
+	require.Equal(t, first, second)
+	turned.Hparams = []byte(`{"a":1,"b":3}`)
+	three, err := specFromProto(turned)
+	require.NoError(t, err)
+	_, third, err := three.Canonical()
+	require.NoError(t, err)
+	require.NotEqual(t, first, third)
+}
+
+func TestASeedThatJSONCannotHoldIsInvalid(t *testing.T) {
+	t.Parallel()
+	m := fullSpec()
+	seed := int64(1) << 53
+	m.Seed = &seed
+	_, err := specFromProto(m)
+	f := fault.From(err)
+	require.Equal(t, fault.Invalid, f.Kind)
+	require.Equal(t, []any{"spec", "seed"}, f.Fields[0].Loc)
+}
+
+func TestTheTemplateHoldsWhatAnAttemptNeeds(t *testing.T) {
+	t.Parallel()
+	spec, err := specFromProto(fullSpec())
+	require.NoError(t, err)
+	d := &Draft{
+		Spec: spec,
+		Recipe: &Recipe{
+			Name: "r/n", Version: "1", Digest: "sha256:d", Entrypoint: []string{"python", "-m", "x"},
+			Package:     &Object{Path: ".", URI: "blob://p", Size: 3, SHA256: "aa", Unpack: true},
+			Environment: &Environment{Requirements: "numpy", Digest: "sha256:e", SDK: true},
+		},
+		Inputs: &Inputs{
+			Datasets: []Bound{{Name: "train", Ref: "ds/p/n@1", Digest: "sha256:t", Files: []Object{{Path: "a", URI: "blob://a", Size: 1, SHA256: "bb"}}}},
+			Model:    &Bound{Ref: "mdl/p/n@1", Digest: "sha256:m", Files: []Object{{Path: "m", URI: "blob://m"}}},
+		},
+	}
+	raw, err := template(d, "job_1", "run_1")
+	require.NoError(t, err)
+	got := &jobsv1.AttemptSpec{}
+	require.NoError(t, proto.Unmarshal(raw, got))
+	want := &jobsv1.AttemptSpec{
+		JobId: "job_1", RunId: "run_1", Recipe: "r/n", RecipeVersion: "1", RecipeDigest: "sha256:d", Seed: 7, GraceS: 30,
+		Package:     &jobsv1.ObjectRef{Path: ".", Uri: "blob://p", SizeBytes: 3, Sha256: "aa", Unpack: true},
+		Environment: &jobsv1.EnvironmentSpec{Requirements: "numpy", Digest: "sha256:e", Sdk: true},
+		Command:     []string{"python", "-m", "x"}, Hparams: []byte(`{"b":2,"a":1}`), Env: map[string]string{"K": "V"},
+		Datasets: []*jobsv1.DatasetInput{{Name: "train", Ref: "ds/p/n@1", Digest: "sha256:t", Files: []*jobsv1.ObjectRef{{Path: "a", Uri: "blob://a", SizeBytes: 1, Sha256: "bb"}}}},
+		Model:    &jobsv1.ModelInput{Ref: "mdl/p/n@1", Digest: "sha256:m", Files: []*jobsv1.ObjectRef{{Path: "m", Uri: "blob://m"}}},
+		Limits:   &jobsv1.ResourceLimits{Cpus: 8, MemoryBytes: 16 << 30, Pids: 4096},
+	}
+	require.Empty(t, cmp.Diff(want, got, protocmp.Transform()))
+	_, unset := names(want.ProtoReflect(), "")
+	for _, path := range unset {
+		require.Contains(t, []string{
+			"attempt", "ingest_endpoint", "limits.gpus", "datasets.0.files.0.unpack", "model.files.0.size_bytes",
+			"model.files.0.sha256", "model.files.0.unpack",
+		}, path, "a field of the agent's spec that nobody fills")
+	}
+
+	d.Recipe.Name = CustomRecipe
+	raw, err = template(d, "job_1", "run_1")
+	require.NoError(t, err)
+	require.NoError(t, proto.Unmarshal(raw, got))
+	require.Equal(t, []string{"c"}, got.GetCommand(), "the custom recipe runs its user's command")
+}
