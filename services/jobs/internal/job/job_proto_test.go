@@ -1,0 +1,78 @@
+package job
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+
+	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
+	"github.com/signalbox-dev/signalbox/platform/event"
+)
+
+// unset names the fields that a conversion left empty.
+func unset(m proto.Message) []string {
+	var names []string
+	r := m.ProtoReflect()
+	for i := range r.Descriptor().Fields().Len() {
+		if f := r.Descriptor().Fields().Get(i); !r.Has(f) {
+			names = append(names, string(f.Name()))
+		}
+	}
+	return names
+}
+
+func TestNoFieldOfTheContractIsForgotten(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
+	code := 3
+	j := &Job{
+		ID: "job_1", RunID: "run_1", Name: "n", OwnerName: "alice", Project: "default", Labels: map[string]string{"a": "b"},
+		Spec: []byte("{}"), SpecDigest: "sha256:1", CreatedAt: now, Status: Status{
+			State: Queued, EndReason: "r", Message: "m", Warnings: []string{"w"}, Attempt: 1,
+			Queue:       Queue{Position: 1, Reason: "r", Detail: "d", Since: now},
+			ScheduledAt: &now, StartingAt: &now, ExecutorRunningAt: &now, RunningAt: &now, EndedAt: &now,
+		},
+	}
+	m := ToProto(j)
+	require.Empty(t, unset(m))
+	require.Empty(t, unset(m.GetQueue()))
+	a := &Attempt{
+		Number: 1, State: Failed, NodeID: "nod_1", EndReason: "r", Message: "m", ExitCode: &code, Phase: PhaseExited,
+		CreatedAt: now, StartingAt: &now, ExecutorRunningAt: &now, RunningAt: &now, EndedAt: &now,
+	}
+	require.Empty(t, unset(attemptToProto(a)))
+	e := event.Event{ID: "evt_1", At: now, Type: "t", ActorKind: "user", ActorID: "usr_1", From: "a", To: "b", Reason: "r", Message: "m"}
+	require.Empty(t, unset(eventToProto(e)))
+}
+
+func TestWhatIsNotThereIsNull(t *testing.T) {
+	t.Parallel()
+	m := ToProto(&Job{Status: Status{State: Running}})
+	require.Nil(t, m.Queue, "a placed job does not wait")
+	require.Nil(t, m.EndReason)
+	require.Nil(t, m.Message)
+	require.Nil(t, m.RunningAt)
+	require.Nil(t, attemptToProto(&Attempt{}).ExitCode)
+}
+
+func TestEveryStateHasItsName(t *testing.T) {
+	t.Parallel()
+	seen := map[jobsv1.JobState]bool{}
+	for _, s := range States() {
+		m := StateToProto(s)
+		require.Equal(t, "JOB_STATE_"+upper(string(s)), m.String())
+		seen[m] = true
+	}
+	require.Len(t, seen, len(jobsv1.JobState_name)-1, "all but UNSPECIFIED")
+	require.Equal(t, jobsv1.JobState_JOB_STATE_UNSPECIFIED, StateToProto("x"))
+}
+
+func upper(s string) string {
+	out := []byte(s)
+	for i, c := range out {
+		out[i] = c - 'a' + 'A'
+	}
+	return string(out)
+}

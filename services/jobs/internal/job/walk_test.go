@@ -1,0 +1,82 @@
+package job_test
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+)
+
+// TestRandomLivesKeepToTheEdges lets everything happen to jobs in any order and holds each step
+// against the table.
+func TestRandomLivesKeepToTheEdges(t *testing.T) {
+	t.Parallel()
+	ends := map[job.State]int{}
+	for seed := range uint64(2000) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		j := &job.Job{ID: "job_1", RetryMax: 2, RunningS: 30, StartingS: 20, QueueS: 40, Status: job.Status{
+			State: job.Queued, Queue: job.Queue{Since: at()},
+		}}
+		var a *job.Attempt
+		now := at()
+		for range 40 {
+			before := j.State
+			was := j.Attempt
+			now = now.Add(time.Duration(r.IntN(5)) * time.Second)
+			a = step(r, j, a, now)
+			if j.State != before {
+				require.True(t, job.CanMove(before, j.State), "seed %d: %s to %s", seed, before, j.State)
+			}
+			require.Equal(t, j.State.Terminal(), j.EndedAt != nil, "seed %d", seed)
+			require.Equal(t, j.State.Terminal(), j.EndReason != "", "seed %d", seed)
+			require.LessOrEqual(t, j.Attempt, was+1, "seed %d", seed)
+			require.LessOrEqual(t, j.Attempt, j.RetryMax+1, "seed %d: no more attempts than allowed", seed)
+			if j.State.Placed() {
+				require.False(t, a.Over(), "seed %d: a placed job has a living attempt", seed)
+			}
+		}
+		ends[j.State]++
+	}
+	for _, s := range []job.State{job.Succeeded, job.Failed, job.Stopped} {
+		require.Positive(t, ends[s], "the walk must reach %s", s)
+	}
+}
+
+// step does one random thing to a job.
+func step(r *rand.Rand, j *job.Job, a *job.Attempt, now time.Time) *job.Attempt {
+	events := []string{job.ReportStarting, job.ReportRunning, job.ReportSucceeded, job.ReportFailed}
+	reasons := []string{"", "", job.ExitLost, job.ExitStopped, job.ExitEnvBuild, job.ExitFetch, job.ExitOOMHost, job.ExitStart}
+	switch r.IntN(9) {
+	case 0, 1, 2:
+		if j.State == job.Queued && (j.NotBefore == nil || !now.Before(*j.NotBefore)) {
+			a, _ = j.Place("att", "nod", now)
+		}
+	case 3:
+		if a != nil {
+			_, _ = j.Report(a, events[r.IntN(len(events))], "", now)
+		}
+	case 4:
+		if a != nil {
+			j.Observe(a, job.Gang{Phase: job.PhasePreparing, Begun: true, Runs: r.IntN(2) == 0}, now)
+		}
+	case 5:
+		if a != nil && !a.Over() {
+			exit := job.Exit{Code: r.IntN(2), Reason: reasons[r.IntN(len(reasons))]}
+			j.End(a, exit, job.Judge(j, a, exit), now)
+		}
+	case 6:
+		if r.IntN(6) == 0 {
+			_, _ = j.Stop(job.ReasonUserStop, now)
+		}
+	case 7:
+		j.ExpireQueue(now)
+	case 8:
+		if reason := j.Overdue(now); reason != "" {
+			_, _ = j.Stop(reason, now)
+		}
+	}
+	return a
+}
