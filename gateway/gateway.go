@@ -19,6 +19,7 @@ import (
 	"github.com/signalbox-dev/signalbox/gateway/internal/match"
 	"github.com/signalbox-dev/signalbox/gateway/internal/restjson"
 	"github.com/signalbox-dev/signalbox/gateway/internal/sse"
+	"github.com/signalbox-dev/signalbox/gateway/internal/wire"
 	"github.com/signalbox-dev/signalbox/gen/route"
 	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
 	"github.com/signalbox-dev/signalbox/platform/clock"
@@ -74,6 +75,7 @@ type Gateway struct {
 	shapes  map[*match.Route]*edge.Shape
 	streams map[*match.Route]*sse.Stream
 	limit   sse.Limit
+	wire    *wire.Server
 
 	draining atomic.Bool
 	stop     chan struct{} // closed when streams shall end
@@ -116,6 +118,7 @@ func (g *Gateway) edges(context.Context) (err error) {
 // calls binds the RPC and stream rows of the table to the services' connections.
 func (g *Gateway) calls(ctx context.Context) error {
 	g.mux = g.newMux()
+	g.wire = wire.New(route.Table(), gate{g}, g.deps.Clock, g.deps.Log, g.cfg.RequestTimeout)
 	if err := route.Register(ctx, g.mux, g.conn); err != nil {
 		return err
 	}

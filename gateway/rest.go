@@ -7,6 +7,7 @@ import (
 	"github.com/signalbox-dev/signalbox/gateway/internal/bearer"
 	"github.com/signalbox-dev/signalbox/gateway/internal/edge"
 	"github.com/signalbox-dev/signalbox/gateway/internal/match"
+	"github.com/signalbox-dev/signalbox/gateway/internal/wire"
 	"github.com/signalbox-dev/signalbox/gen/route"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
@@ -17,8 +18,12 @@ import (
 // refreshRPC is the one call that gets the refresh cookie.
 const refreshRPC = "signalbox.auth.v1.AuthService/Refresh"
 
-// ServeHTTP implements http.Handler: the public API.
+// ServeHTTP implements http.Handler: the public API, and its calls for gRPC clients.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if wire.Wants(r) {
+		g.wire.ServeHTTP(w, r)
+		return
+	}
 	m, refused := g.router.Find(r)
 	if refused == nil && m.Kind == route.Raw {
 		g.serveRaw(w, r, m)
@@ -64,7 +69,12 @@ func (g *Gateway) admit(ctx context.Context, r *http.Request, c *edge.Call) (_ c
 	if f := g.guard.Check(r); f != nil {
 		return ctx, "", f
 	}
-	if c.Credential != "none" {
+	return g.vouched(ctx, r, c.Credential)
+}
+
+// vouched has auth vouch for the caller of a route that wants kind.
+func (g *Gateway) vouched(ctx context.Context, r *http.Request, kind string) (_ context.Context, credential string, _ error) {
+	if kind != "none" {
 		token, f := bearer.User(r.Header)
 		if f != nil {
 			return ctx, "", f
@@ -108,6 +118,10 @@ func (g *Gateway) serveCall(w http.ResponseWriter, r *http.Request, c *edge.Call
 	return nil
 }
 
+func tooManyStreams() error {
+	return fault.New(fault.Limited, "streams", "too many streams are open with this credential")
+}
+
 // serveStream opens a stream and shows it until it ends.
 func (g *Gateway) serveStream(w http.ResponseWriter, r *http.Request, c *edge.Call) error {
 	ctx, credential, err := g.admit(r.Context(), r, c)
@@ -116,7 +130,7 @@ func (g *Gateway) serveStream(w http.ResponseWriter, r *http.Request, c *edge.Ca
 	}
 	release, ok := g.limit.Take(credential)
 	if !ok {
-		return fault.New(fault.Limited, "streams", "too many streams are open with this credential")
+		return tooManyStreams()
 	}
 	defer release()
 	shape, stream := g.shapes[c.Route], g.streams[c.Route]

@@ -16,6 +16,7 @@ const (
 	readHeaderTimeout = 10 * time.Second
 	idleTimeout       = 2 * time.Minute
 	maxHeaderBytes    = 64 << 10
+	maxStreams        = 100
 )
 
 // Listen opens the public listener at the address of the settings.
@@ -33,8 +34,13 @@ func (g *Gateway) Drain() { g.draining.Store(true) }
 // Worker serves the API on l. Its Stop drains, ends the event streams, and lets the rest finish until
 // its context ends; then connections are cut.
 func (g *Gateway) Worker(l net.Listener) run.Worker {
+	var protocols http.Protocols
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true) // by prior knowledge: gRPC clients
 	server := &http.Server{
 		Handler:                      g,
+		Protocols:                    &protocols,
+		HTTP2:                        &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
 		ReadHeaderTimeout:            readHeaderTimeout,
 		IdleTimeout:                  idleTimeout,
 		MaxHeaderBytes:               maxHeaderBytes,

@@ -122,7 +122,6 @@ func TestAnswersOfTheListenerItself(t *testing.T) {
 	r := start(t, nil)
 	for target, want := range map[string]int{
 		"OPTIONS * HTTP/1.1": 404, "CONNECT evil.example:443 HTTP/1.1": 405, "GET http://evil.example/api/jobs HTTP/1.1": 400,
-		"PRI * HTTP/2.0": 404,
 	} {
 		conn := r.dial()
 		_, err := io.WriteString(conn, target+"\r\nHost: x\r\n\r\n")

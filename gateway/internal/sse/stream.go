@@ -143,7 +143,7 @@ func (s *Stream) relay(ctx context.Context, src *source, out *sink, stop <-chan 
 		case <-beat.C():
 			out.comment()
 		case <-recheck.C():
-			if err := revoked(ctx, beside.check); err != nil {
+			if err := Revoked(ctx, beside.check); err != nil {
 				out.fail(err, beside.requestID)
 				_ = out.flush()
 				return
@@ -157,9 +157,9 @@ func (s *Stream) relay(ctx context.Context, src *source, out *sink, stop <-chan 
 	_ = out.flush()
 }
 
-// revoked answers the fault of a caller who may no longer read. That nobody can be asked is none:
-// the next check comes soon.
-func revoked(ctx context.Context, check func(context.Context) error) error {
+// Revoked answers the fault of a caller who may no longer read. That nobody can be asked is none: the
+// next check comes soon.
+func Revoked(ctx context.Context, check func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
 	err := check(ctx)

@@ -1,0 +1,68 @@
+package gateway
+
+import (
+	"context"
+	"net/http"
+
+	"google.golang.org/grpc"
+
+	"github.com/signalbox-dev/signalbox/gateway/internal/sse"
+	"github.com/signalbox-dev/signalbox/gen/route"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/obs"
+)
+
+// gate holds gRPC clients to what REST clients are held to.
+type gate struct{ g *Gateway }
+
+// Conn implements wire.Gate.
+func (w gate) Conn(service string) grpc.ClientConnInterface { return w.g.conn(service) }
+
+// Admit implements wire.Gate: the same bearer, the same caller, and for streams the same limit, the
+// same repeated check and the same end when the gateway stops.
+func (w gate) Admit(ctx context.Context, rt route.Route, header http.Header, peer string) (context.Context, func(), error) {
+	ctx = obs.WithRequestID(ctx, w.g.deps.IDs.New(id.Request))
+	if w.g.draining.Load() {
+		return ctx, nil, fault.New(fault.Unavailable, "draining", "the server is shutting down")
+	}
+	r := &http.Request{Header: header, RemoteAddr: peer}
+	ctx, credential, err := w.g.vouched(ctx, r, rt.Credential)
+	if err != nil || rt.Kind != route.Stream {
+		return ctx, func() {}, err
+	}
+	release, ok := w.g.limit.Take(credential)
+	if !ok {
+		return ctx, nil, tooManyStreams()
+	}
+	ctx, cut := context.WithCancelCause(ctx)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		w.watch(ctx, cut, func(ctx context.Context) error {
+			_, err := w.g.checker.Caller(ctx, credential, w.g.proxies.Client(r))
+			return err
+		})
+	}()
+	return ctx, func() { cut(nil); <-watched; release() }, nil
+}
+
+// watch cuts a stream when the gateway stops or the caller may no longer read.
+func (w gate) watch(ctx context.Context, cut context.CancelCauseFunc, check func(context.Context) error) {
+	recheck := w.g.deps.Clock.NewTicker(sse.Recheck)
+	defer recheck.Stop()
+	for {
+		select {
+		case <-recheck.C():
+			if err := sse.Revoked(ctx, check); err != nil {
+				cut(err)
+				return
+			}
+		case <-w.g.stop:
+			cut(fault.New(fault.Unavailable, "draining", "the server is shutting down"))
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
