@@ -10,6 +10,8 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/run"
 
+	"github.com/signalbox-dev/signalbox/recipes"
+
 	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
 	ingestpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/peer/v1"
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
@@ -18,19 +20,19 @@ import (
 func main() {
 	cfg := &registry.Config{}
 	boot.Main(boot.Spec{Name: registry.Name, Config: cfg, Migrations: registry.Migrations, Build: func(ctx context.Context, p *boot.Process) ([]run.Worker, error) {
-		c, err := p.DialAll(p.Closers, "auth", "jobs", "ingest")
+		to, err := p.DialAll(p.Closers, "auth", "jobs", "ingest")
 		if err != nil {
 			return nil, err
 		}
 		svc, err := registry.New(ctx, *cfg, registry.Deps{
-			Pool: p.Pool, Projects: authpeerv1.NewProjectServiceClient(c["auth"]),
-			Works: jobspeerv1.NewWorkPeerServiceClient(c["jobs"]), Runs: jobspeerv1.NewRunPeerServiceClient(c["jobs"]),
-			RunData: ingestpeerv1.NewRunDataPeerServiceClient(c["ingest"]), Blobs: p.Blobs, Keyring: p.Keyring,
-			Clock: p.Clock, IDs: p.IDs, Rand: p.Rand, Log: p.Log, PublicURL: p.PublicURL,
+			Pool: p.Pool, Projects: authpeerv1.NewProjectServiceClient(to["auth"]),
+			Runs: jobspeerv1.NewRunPeerServiceClient(to["jobs"]), Works: jobspeerv1.NewWorkPeerServiceClient(to["jobs"]),
+			RunData: ingestpeerv1.NewRunDataPeerServiceClient(to["ingest"]), Blobs: p.Blobs, Recipes: recipes.FS(),
+			Keyring: p.Keyring, Clock: p.Clock, IDs: p.IDs, Rand: p.Rand, Log: p.Log, PublicURL: p.PublicURL,
 		})
 		if err != nil {
 			return nil, err
 		}
-		return p.ServeOn(svc, boot.AuthKeys(c["auth"]))
+		return p.ServeOn(svc, boot.AuthKeys(to["auth"]))
 	}})
 }

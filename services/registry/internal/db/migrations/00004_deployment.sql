@@ -40,7 +40,6 @@ CREATE TABLE revision (
     pid             integer       NOT NULL DEFAULT 0,
     address         text          NOT NULL DEFAULT '',
     api_key         bytea,
-    api_key_sha256  bytea,
     started_at      timestamptz,
     engine_ready_at timestamptz,
     -- What the probes saw when the revision first became ready, or last before that.

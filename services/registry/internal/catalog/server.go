@@ -1,0 +1,113 @@
+// Package catalog answers jobs: which recipes there are, and what the references of a submission stand
+// for with the rights of its submitter.
+package catalog
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
+
+	"github.com/signalbox-dev/signalbox/services/registry/internal/dataset"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/model"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/recipe"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
+
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+)
+
+// Server answers CatalogPeerService.
+type Server struct {
+	registrypeerv1.UnimplementedCatalogPeerServiceServer
+
+	Pool     *pgxpool.Pool
+	Recipes  recipe.Store
+	Seeder   *recipe.Seeder
+	Datasets dataset.Store
+	Models   model.Store
+}
+
+// GetCatalogRecipe answers every version of a recipe.
+func (s *Server) GetCatalogRecipe(
+	ctx context.Context, in *registrypeerv1.GetCatalogRecipeRequest,
+) (*registrypeerv1.GetCatalogRecipeResponse, error) {
+	if err := s.Seeder.Await(ctx); err != nil {
+		return nil, err
+	}
+	found, err := s.Recipes.Of(ctx, s.Pool, in.GetName())
+	if err != nil {
+		return nil, err
+	}
+	if len(found) == 0 {
+		return nil, fault.Absentf("recipe", in.GetName())
+	}
+	out := &registrypeerv1.GetCatalogRecipeResponse{}
+	for _, v := range found {
+		entry, err := recipe.ToCatalog(v)
+		if err != nil {
+			return nil, err
+		}
+		out.Versions = append(out.Versions, entry)
+	}
+	return out, nil
+}
+
+// ResolveBindings resolves references with the rights of the caller that travels with the call. What is
+// unknown, hidden or not ready is one list; what the caller sees and may not read is another.
+func (s *Server) ResolveBindings(
+	ctx context.Context, in *registrypeerv1.ResolveBindingsRequest,
+) (*registrypeerv1.ResolveBindingsResponse, error) {
+	out := &registrypeerv1.ResolveBindingsResponse{}
+	for _, name := range slices.Sorted(maps.Keys(in.GetDatasets())) {
+		if err := s.bindDataset(ctx, name, in.GetDatasets()[name], out); err != nil {
+			return nil, err
+		}
+	}
+	if in.GetModel() == "" {
+		return out, nil
+	}
+	return out, s.bindModel(ctx, in.GetModel(), out)
+}
+
+func (s *Server) bindDataset(ctx context.Context, name, text string, out *registrypeerv1.ResolveBindingsResponse) error {
+	caller := authn.Of(ctx)
+	r, ok := ref.Parse(ref.Dataset, text)
+	if !ok {
+		out.Unknown = append(out.Unknown, text)
+		return nil
+	}
+	d, v, err := s.Datasets.Resolve(ctx, s.Pool, caller.Scope(), r)
+	switch {
+	case err != nil:
+		return err
+	case v == nil:
+		out.Unknown = append(out.Unknown, text)
+	case !d.Readable(caller):
+		out.Unreadable = append(out.Unreadable, text)
+	default:
+		out.Datasets = append(out.Datasets, dataset.ToInput(name, d, v))
+	}
+	return nil
+}
+
+func (s *Server) bindModel(ctx context.Context, text string, out *registrypeerv1.ResolveBindingsResponse) error {
+	r, ok := ref.Parse(ref.Model, text)
+	if !ok {
+		out.Unknown = append(out.Unknown, text)
+		return nil
+	}
+	m, v, err := s.Models.Resolve(ctx, s.Pool, authn.Of(ctx).Scope(), r)
+	switch {
+	case err != nil:
+		return err
+	case v == nil:
+		out.Unknown = append(out.Unknown, text)
+	default:
+		out.Model = model.ToInput(m, v)
+	}
+	return nil
+}

@@ -1,0 +1,146 @@
+package deployment
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Phase is how far a work has come on its node.
+type Phase string
+
+// The phases of works.
+const (
+	PhaseNone       Phase = ""
+	PhasePending    Phase = "pending"
+	PhasePreparing  Phase = "preparing"
+	PhaseRunning    Phase = "running"
+	PhaseCollecting Phase = "collecting"
+	PhaseExited     Phase = "exited"
+	PhaseGone       Phase = "gone"
+)
+
+// The ends of works that are nobody's fault: jobs places them anew.
+const (
+	exitStopped = "stopped"
+	exitLost    = "lost"
+)
+
+// Observation is what jobs knows of the engine of a revision.
+type Observation struct {
+	WorkID     string
+	Generation int64
+	Fence      int64
+	NodeID     string
+	Waiting    string
+	Phase      Phase
+	Detail     string
+	RunningAt  *time.Time
+	Exit       *Exit
+	Report     *Report
+}
+
+// Exit is how a work ended.
+type Exit struct {
+	Code, Signal    int32
+	Reason, Message string
+}
+
+// Report is what the agent says of the engine.
+type Report struct {
+	Phase, Code, Message, Log string
+	Ready                     bool
+	ReadyAt                   *time.Time
+	Engine                    Engine
+	Probes                    json.RawMessage
+}
+
+// Verdict is what a revision becomes by an observation.
+type Verdict struct {
+	State  State
+	Reason *Reason
+	// Again asks for the engine anew: it had served and ended by itself.
+	Again bool
+}
+
+// Judge maps an observation to the state of the revision. Whoever was ready once is not_ready while its
+// engine is away, and ready again when it is back.
+func Judge(r *Revision, o Observation) Verdict {
+	v := judge(r, o)
+	if r.served() && v.State != Ready {
+		v.State = NotReady
+	}
+	return v
+}
+
+func judge(r *Revision, o Observation) Verdict {
+	switch {
+	case o.Phase == PhaseExited || o.Phase == PhaseGone:
+		return ended(r, o)
+	case o.NodeID == "":
+		code := o.Waiting
+		if code == "" {
+			code = "waiting"
+		}
+		return Verdict{State: Pending, Reason: &Reason{
+			Phase: string(Pending), Code: code, Message: "waits for a node of pool " + r.Serving.Pool + " with room for it",
+		}}
+	case o.Phase == PhasePreparing:
+		return Verdict{State: Preparing, Reason: reported(o, string(Preparing), "preparing", o.Detail)}
+	case o.Phase == PhaseRunning || o.Phase == PhaseCollecting:
+		return running(o)
+	}
+	return Verdict{State: Pending, Reason: &Reason{Phase: string(Pending), Code: "placed", Message: "its node has not begun yet"}}
+}
+
+// running reads the agent's report of a process that is there.
+func running(o Observation) Verdict {
+	if o.Report == nil {
+		return Verdict{State: Starting, Reason: &Reason{Phase: string(Starting), Code: "starting", Message: "the engine was started"}}
+	}
+	if o.Report.Ready {
+		return Verdict{State: Ready}
+	}
+	switch State(o.Report.Phase) {
+	case Probing:
+		return Verdict{State: Probing, Reason: reported(o, string(Probing), "probing", "the engine is being probed")}
+	case Failed:
+		return Verdict{State: Failed, Reason: reported(o, string(Probing), "failed", "the engine does not serve")}
+	default:
+		return Verdict{State: Starting, Reason: reported(o, string(Starting), "starting", "the engine was started")}
+	}
+}
+
+// ended reads the end of a work. What jobs places anew is waited for.
+func ended(r *Revision, o Observation) Verdict {
+	if o.Phase == PhaseGone || o.Exit == nil || o.Exit.Reason == exitStopped || o.Exit.Reason == exitLost {
+		return Verdict{State: Pending, Reason: &Reason{
+			Phase: string(Pending), Code: "engine_lost", Message: "its node or its agent went away; it is placed anew",
+		}}
+	}
+	code := o.Exit.Reason
+	phase := string(Preparing)
+	if code == "" || code == "start" {
+		code, phase = "engine_exited", string(Starting)
+	}
+	if o.Report != nil && State(o.Report.Phase) == Failed {
+		// The agent gave up: its report names the probe.
+		phase = string(Probing)
+	}
+	return Verdict{State: Failed, Reason: reported(o, phase, code, o.Exit.Message), Again: r.served()}
+}
+
+// reported is a reason in the agent's words where it has any.
+func reported(o Observation, phase, code, message string) *Reason {
+	out := &Reason{Phase: phase, Code: code, Message: message}
+	if o.Report == nil {
+		return out
+	}
+	if o.Report.Code != "" {
+		out.Code = o.Report.Code
+	}
+	if o.Report.Message != "" {
+		out.Message = o.Report.Message
+	}
+	out.Log = o.Report.Log
+	return out
+}

@@ -1,0 +1,136 @@
+package deployment
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
+
+	"github.com/signalbox-dev/signalbox/services/registry/internal/model"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/once"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/request"
+
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/event"
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/page"
+)
+
+// Replicas waits until the replicas of inference have a change in force.
+type Replicas interface {
+	Await(ctx context.Context, epoch int64) error
+}
+
+// Server answers DeploymentService.
+type Server struct {
+	registryv1.UnimplementedDeploymentServiceServer
+
+	Pool     *pgxpool.Pool
+	Book     *Book
+	Store    *Store
+	Models   model.Store
+	Projects own.Projects
+	Replicas Replicas
+	Once     *once.Once
+	Clock    clock.Clock
+	IDs      *id.Source
+	Rand     io.Reader
+	// Probe is how long an engine may take to become ready.
+	Probe time.Duration
+	// PublicURL is the installation's address.
+	PublicURL func() string
+}
+
+// CreateDeployment makes a deployment with nothing promoted.
+func (s *Server) CreateDeployment(ctx context.Context, in *registryv1.CreateDeploymentRequest) (*registryv1.Deployment, error) {
+	out := &registryv1.Deployment{}
+	if done, err := s.Once.Replay(ctx, registryv1.DeploymentService_CreateDeployment_FullMethodName, in, out); done || err != nil {
+		return out, err
+	}
+	owner, err := own.For(ctx, s.Projects, in.GetProject())
+	if err != nil {
+		return nil, err
+	}
+	d := &Deployment{Owner: owner, ID: s.IDs.New(id.Deployment), Name: in.GetName(), State: StateServing, CreatedAt: s.Clock.Now()}
+	err = s.Once.Do(ctx, registryv1.DeploymentService_CreateDeployment_FullMethodName, in, out, func(ctx context.Context, tx pgx.Tx) error {
+		if err := s.Book.Create(ctx, tx, d); err != nil {
+			return err
+		}
+		once.Set(out, s.toProto(d))
+		return nil
+	})
+	return out, err
+}
+
+// ListDeployments lists the deployments that the caller sees, newest first.
+func (s *Server) ListDeployments(ctx context.Context, in *registryv1.ListDeploymentsRequest) (*registryv1.ListDeploymentsResponse, error) {
+	p, err := request.Page(in.Limit, in.Offset)
+	if err != nil {
+		return nil, err
+	}
+	found, err := s.Store.List(ctx, s.Pool, authn.Of(ctx).Scope(), p)
+	if err != nil {
+		return nil, err
+	}
+	found, more := page.Cut(found, p)
+	out := &registryv1.ListDeploymentsResponse{}
+	for _, d := range found {
+		out.Deployments = append(out.Deployments, s.toProto(d))
+	}
+	return out, request.SetMore(ctx, more)
+}
+
+// GetDeployment answers one deployment.
+func (s *Server) GetDeployment(ctx context.Context, in *registryv1.GetDeploymentRequest) (*registryv1.Deployment, error) {
+	d, err := s.get(ctx, in.GetDeploymentId())
+	if err != nil {
+		return nil, err
+	}
+	return s.toProto(d), nil
+}
+
+func (s *Server) get(ctx context.Context, deploymentID string) (*Deployment, error) {
+	if err := request.ID(id.Deployment, "deployment_id", deploymentID); err != nil {
+		return nil, err
+	}
+	return s.Store.Get(ctx, s.Pool, authn.Of(ctx).Scope(), deploymentID)
+}
+
+// editable is a deployment that the caller may change.
+func (s *Server) editable(ctx context.Context, deploymentID string) (*Deployment, error) {
+	d, err := s.get(ctx, deploymentID)
+	if err != nil {
+		return nil, err
+	}
+	return d, d.CheckEdit(authn.Of(ctx), SubjectKind, d.ID)
+}
+
+// ListDeploymentEvents lists what happened to a deployment and its revisions, oldest first.
+func (s *Server) ListDeploymentEvents(
+	ctx context.Context, in *registryv1.ListDeploymentEventsRequest,
+) (*registryv1.ListDeploymentEventsResponse, error) {
+	p, err := request.Page(in.Limit, in.Offset)
+	if err != nil {
+		return nil, err
+	}
+	d, err := s.get(ctx, in.GetDeploymentId())
+	if err != nil {
+		return nil, err
+	}
+	found, err := event.List(ctx, s.Pool, SubjectKind, d.ID, page.Page{Limit: p.Ask(), Offset: p.Offset})
+	if err != nil {
+		return nil, err
+	}
+	found, more := page.Cut(found, p)
+	out := &registryv1.ListDeploymentEventsResponse{}
+	for _, e := range found {
+		out.Events = append(out.Events, eventToProto(e))
+	}
+	return out, request.SetMore(ctx, more)
+}

@@ -1,0 +1,122 @@
+package deployment
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
+
+	"github.com/signalbox-dev/signalbox/services/registry/internal/model"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/once"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/request"
+
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/page"
+)
+
+// CreateRevision prepares a candidate.
+func (s *Server) CreateRevision(ctx context.Context, in *registryv1.CreateRevisionRequest) (*registryv1.Revision, error) {
+	out := &registryv1.Revision{}
+	if done, err := s.Once.Replay(ctx, registryv1.DeploymentService_CreateRevision_FullMethodName, in, out); done || err != nil {
+		return out, err
+	}
+	d, err := s.editable(ctx, in.GetDeploymentId())
+	if err != nil {
+		return nil, err
+	}
+	m, v, err := s.source(ctx, in.GetSource())
+	if err != nil {
+		return nil, err
+	}
+	r, err := candidate(s.IDs, s.Clock.Now(), s.Probe, d, m, v, servingFromProto(in.GetServing()))
+	if err != nil {
+		return nil, err
+	}
+	err = s.Once.Do(ctx, registryv1.DeploymentService_CreateRevision_FullMethodName, in, out, func(ctx context.Context, tx pgx.Tx) error {
+		if err := s.Book.CreateRevision(ctx, tx, r); err != nil {
+			return err
+		}
+		once.Set(out, revisionToProto(r))
+		return nil
+	})
+	return out, err
+}
+
+// source is the model version that a body names; one that the caller may not see is as unknown as none.
+func (s *Server) source(ctx context.Context, in *registryv1.RevisionSource) (*model.Model, *model.Version, error) {
+	if err := request.ID(id.Model, "model_id", in.GetModelId()); err != nil {
+		return nil, nil, fault.From(err).Under("source")
+	}
+	m, err := s.Models.Get(ctx, s.Pool, authn.Of(ctx).Scope(), in.GetModelId())
+	var v *model.Version
+	if err == nil {
+		v, err = s.Models.Version(ctx, s.Pool, m.ID, in.GetVersion())
+	}
+	if fault.Is(err, fault.Absent) {
+		return nil, nil, fault.New(fault.Refused, "source", "no such model version: version %d of %s", in.GetVersion(), in.GetModelId())
+	}
+	return m, v, err
+}
+
+// ListRevisions lists the revisions of a deployment, newest first.
+func (s *Server) ListRevisions(ctx context.Context, in *registryv1.ListRevisionsRequest) (*registryv1.ListRevisionsResponse, error) {
+	p, err := request.Page(in.Limit, in.Offset)
+	if err != nil {
+		return nil, err
+	}
+	d, err := s.get(ctx, in.GetDeploymentId())
+	if err != nil {
+		return nil, err
+	}
+	found, err := s.Store.Revisions(ctx, s.Pool, d.ID, p)
+	if err != nil {
+		return nil, err
+	}
+	found, more := page.Cut(found, p)
+	out := &registryv1.ListRevisionsResponse{}
+	for _, r := range found {
+		out.Revisions = append(out.Revisions, revisionToProto(r))
+	}
+	return out, request.SetMore(ctx, more)
+}
+
+// GetRevision answers one revision.
+func (s *Server) GetRevision(ctx context.Context, in *registryv1.GetRevisionRequest) (*registryv1.Revision, error) {
+	d, err := s.get(ctx, in.GetDeploymentId())
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.Store.Revision(ctx, s.Pool, d.ID, in.GetNumber())
+	if err != nil {
+		return nil, err
+	}
+	return revisionToProto(r), nil
+}
+
+// PromoteRevision makes a ready revision the one that answers.
+func (s *Server) PromoteRevision(ctx context.Context, in *registryv1.PromoteRevisionRequest) (*registryv1.Deployment, error) {
+	d, err := s.editable(ctx, in.GetDeploymentId())
+	if err != nil {
+		return nil, err
+	}
+	if d, err = s.Book.Promote(ctx, d.ID, in.GetNumber()); err != nil {
+		return nil, err
+	}
+	return s.toProto(d), nil
+}
+
+// StopRevision ends the engines of a revision that is not promoted.
+func (s *Server) StopRevision(ctx context.Context, in *registryv1.StopRevisionRequest) (*registryv1.Revision, error) {
+	d, err := s.editable(ctx, in.GetDeploymentId())
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.Book.Stop(ctx, d.ID, in.GetNumber())
+	if err != nil {
+		return nil, err
+	}
+	return revisionToProto(r), nil
+}

@@ -1,0 +1,85 @@
+package deployment
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
+
+	"github.com/signalbox-dev/signalbox/services/registry/internal/once"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/request"
+
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+// CreateDeploymentToken makes a token. Its secret is in this answer only: a repeat with the same
+// Idempotency-Key answers the row without it.
+func (s *Server) CreateDeploymentToken(ctx context.Context, in *registryv1.CreateDeploymentTokenRequest) (*registryv1.DeploymentToken, error) {
+	d, err := s.editable(ctx, in.GetDeploymentId())
+	if err != nil {
+		return nil, err
+	}
+	out := &registryv1.DeploymentToken{}
+	var text secret.String
+	err = s.Once.Do(ctx, registryv1.DeploymentService_CreateDeploymentToken_FullMethodName, in, out, func(ctx context.Context, tx pgx.Tx) error {
+		t, minted, err := s.Book.Mint(ctx, tx, s.IDs, s.Rand, d.ID, in.GetName())
+		if err != nil {
+			return err
+		}
+		text = minted
+		once.Set(out, tokenToProto(t))
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if !text.IsZero() {
+		shown := text.Reveal()
+		out.Token = &shown
+	}
+	return out, nil
+}
+
+// ListDeploymentTokens lists the tokens of a deployment without their secrets, newest first.
+func (s *Server) ListDeploymentTokens(
+	ctx context.Context, in *registryv1.ListDeploymentTokensRequest,
+) (*registryv1.ListDeploymentTokensResponse, error) {
+	p, err := request.Page(in.Limit, in.Offset)
+	if err != nil {
+		return nil, err
+	}
+	d, err := s.get(ctx, in.GetDeploymentId())
+	if err != nil {
+		return nil, err
+	}
+	found, err := s.Store.Tokens(ctx, s.Pool, d.ID, p)
+	if err != nil {
+		return nil, err
+	}
+	found, more := page.Cut(found, p)
+	out := &registryv1.ListDeploymentTokensResponse{}
+	for _, t := range found {
+		out.Tokens = append(out.Tokens, tokenToProto(t))
+	}
+	return out, request.SetMore(ctx, more)
+}
+
+// RevokeDeploymentToken answers when no live replica accepts the token any more. A repeat waits again.
+func (s *Server) RevokeDeploymentToken(ctx context.Context, in *registryv1.RevokeDeploymentTokenRequest) (*emptypb.Empty, error) {
+	d, err := s.editable(ctx, in.GetDeploymentId())
+	if err != nil {
+		return nil, err
+	}
+	if err := request.ID(id.TokenRow, "token_id", in.GetTokenId()); err != nil {
+		return nil, err
+	}
+	from, err := s.Book.Revoke(ctx, d.ID, in.GetTokenId())
+	if err != nil {
+		return nil, err
+	}
+	return &emptypb.Empty{}, s.Replicas.Await(ctx, from)
+}

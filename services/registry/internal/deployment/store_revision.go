@@ -1,0 +1,137 @@
+package deployment
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+const revisionColumns = `id, deployment_id, number, state, reason, model_id, model_version, serving, serving_digest, plan,
+	work_id, work_generation, desired = 'running', fence, node_id, pid, address, api_key, started_at, engine_ready_at,
+	probe_report, created_at, ready_at, promoted_at`
+
+// keyPlace binds a sealed key to its row.
+func keyPlace(revisionID string) string { return "revision.api_key:" + revisionID }
+
+func (s *Store) scanRevision(row pgx.Row) (*Revision, error) {
+	r := &Revision{}
+	var reason, serving, plan, sealed, probes []byte
+	err := row.Scan(&r.ID, &r.DeploymentID, &r.Number, &r.State, &reason, &r.Source.ModelID, &r.Source.Version, &serving,
+		&r.ServingDigest, &plan, &r.WorkID, &r.Generation, &r.Wanted, &r.Engine.Fence, &r.Engine.NodeID, &r.Engine.PID,
+		&r.Engine.Address, &sealed, &r.Engine.StartedAt, &r.Engine.ReadyAt, &probes, &r.CreatedAt, &r.ReadyAt, &r.PromotedAt)
+	if err != nil {
+		return nil, err
+	}
+	r.Probes = probes
+	if reason != nil {
+		r.Reason = &Reason{}
+		err = json.Unmarshal(reason, r.Reason)
+	}
+	if err = errors.Join(err, json.Unmarshal(serving, &r.Serving), json.Unmarshal(plan, &r.Plan)); err != nil {
+		return nil, fmt.Errorf("read revision %s: %w", r.ID, err)
+	}
+	if sealed != nil {
+		key, err := s.Keys.Open(sealed, keyPlace(r.ID))
+		if err != nil {
+			return nil, fmt.Errorf("open the engine's key of revision %s: %w", r.ID, err)
+		}
+		r.Engine.Key = secret.New(string(key))
+	}
+	return r, nil
+}
+
+// InsertRevision keeps a new revision under its deployment's next number.
+func (s *Store) InsertRevision(ctx context.Context, tx pgx.Tx, r *Revision) error {
+	err := tx.QueryRow(ctx, `UPDATE deployment SET next_revision = next_revision + 1 WHERE id = $1 RETURNING next_revision - 1`,
+		r.DeploymentID).Scan(&r.Number)
+	if err != nil {
+		return fmt.Errorf("number a revision: %w", err)
+	}
+	reason, err1 := json.Marshal(r.Reason)
+	serving, err2 := json.Marshal(r.Serving)
+	plan, err3 := json.Marshal(r.Plan)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return fmt.Errorf("write a revision: %w", err)
+	}
+	_, err = tx.Exec(ctx, `INSERT INTO revision (id, deployment_id, number, state, reason, model_id, model_version, serving,
+			serving_digest, plan, work_id, work_generation, desired, created_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, 'running', $13)`,
+		r.ID, r.DeploymentID, r.Number, r.State, reason, r.Source.ModelID, r.Source.Version, serving, r.ServingDigest, plan,
+		r.WorkID, r.Generation, r.CreatedAt)
+	if err != nil {
+		return fmt.Errorf("keep a revision: %w", err)
+	}
+	return nil
+}
+
+// Revision answers one revision by its number.
+func (s *Store) Revision(ctx context.Context, q pg.Querier, deploymentID string, number int32) (*Revision, error) {
+	return s.revision(ctx, q, strconv.Itoa(int(number)), `deployment_id = $1 AND number = $2`, deploymentID, number)
+}
+
+// LockRevision is Revision for a change.
+func (s *Store) LockRevision(ctx context.Context, tx pgx.Tx, deploymentID string, number int32) (*Revision, error) {
+	return s.revision(ctx, tx, strconv.Itoa(int(number)), `deployment_id = $1 AND number = $2 FOR UPDATE`, deploymentID, number)
+}
+
+// RevisionByID answers one revision.
+func (s *Store) RevisionByID(ctx context.Context, q pg.Querier, id string) (*Revision, error) {
+	return s.revision(ctx, q, id, `id = $1`, id)
+}
+
+// RevisionByWork answers the revision of a work.
+func (s *Store) RevisionByWork(ctx context.Context, q pg.Querier, workID string) (*Revision, error) {
+	return s.revision(ctx, q, workID, `work_id = $1`, workID)
+}
+
+// LockWork is the revision of a work, for a change.
+func (s *Store) LockWork(ctx context.Context, tx pgx.Tx, workID string) (*Revision, error) {
+	return s.revision(ctx, tx, workID, `work_id = $1 FOR UPDATE`, workID)
+}
+
+func (s *Store) revision(ctx context.Context, q pg.Querier, named, where string, args ...any) (*Revision, error) {
+	r, err := s.scanRevision(q.QueryRow(ctx, `SELECT `+revisionColumns+` FROM revision WHERE `+where, args...))
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, fault.Absentf(RevisionKind, named)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("load a revision: %w", err)
+	}
+	return r, nil
+}
+
+// Revisions answers the revisions of a deployment, newest first.
+func (s *Store) Revisions(ctx context.Context, q pg.Querier, deploymentID string, p page.Page) ([]*Revision, error) {
+	return s.revisions(ctx, q, `deployment_id = $1 ORDER BY number DESC LIMIT $2 OFFSET $3`, deploymentID, p.Ask(), p.Offset)
+}
+
+// Promoted answers the promoted revision of every deployment.
+func (s *Store) Promoted(ctx context.Context, q pg.Querier) ([]*Revision, error) {
+	return s.revisions(ctx, q, `id IN (SELECT promoted_revision_id FROM deployment)`)
+}
+
+// Wanted answers the revisions whose engines shall run.
+func (s *Store) Wanted(ctx context.Context, q pg.Querier) ([]*Revision, error) {
+	return s.revisions(ctx, q, `desired = 'running' ORDER BY id`)
+}
+
+func (s *Store) revisions(ctx context.Context, q pg.Querier, where string, args ...any) ([]*Revision, error) {
+	rows, err := q.Query(ctx, `SELECT `+revisionColumns+` FROM revision WHERE `+where, args...)
+	if err != nil {
+		return nil, fmt.Errorf("read revisions: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*Revision, error) { return s.scanRevision(row) })
+	if err != nil {
+		return nil, fmt.Errorf("read revisions: %w", err)
+	}
+	return found, nil
+}

@@ -1,0 +1,80 @@
+package deployment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+)
+
+const tokenColumns = `id, deployment_id, name, prefix, hash, created_at, revoked_at, revoked_epoch`
+
+func scanToken(row pgx.Row) (*Token, error) {
+	t := &Token{}
+	err := row.Scan(&t.ID, &t.DeploymentID, &t.Name, &t.Prefix, &t.Hash, &t.CreatedAt, &t.RevokedAt, &t.RevokedEpoch)
+	return t, err
+}
+
+// InsertToken keeps a new token.
+func (*Store) InsertToken(ctx context.Context, tx pgx.Tx, t *Token) error {
+	_, err := tx.Exec(ctx, `INSERT INTO deployment_token (id, deployment_id, name, prefix, hash, created_at)
+		VALUES ($1, $2, $3, $4, $5, $6)`, t.ID, t.DeploymentID, t.Name, t.Prefix, t.Hash, t.CreatedAt)
+	if err != nil {
+		return fmt.Errorf("keep a deployment token: %w", err)
+	}
+	return nil
+}
+
+// Tokens answers the tokens of a deployment, newest first.
+func (*Store) Tokens(ctx context.Context, q pg.Querier, deploymentID string, p page.Page) ([]*Token, error) {
+	return tokens(ctx, q, `deployment_id = $1 ORDER BY created_at DESC, id DESC LIMIT $2 OFFSET $3`, deploymentID, p.Ask(), p.Offset)
+}
+
+// LiveTokens answers every token that is not revoked.
+func (*Store) LiveTokens(ctx context.Context, q pg.Querier) ([]*Token, error) {
+	return tokens(ctx, q, `revoked_at IS NULL ORDER BY id`)
+}
+
+func tokens(ctx context.Context, q pg.Querier, where string, args ...any) ([]*Token, error) {
+	rows, err := q.Query(ctx, `SELECT `+tokenColumns+` FROM deployment_token WHERE `+where, args...)
+	if err != nil {
+		return nil, fmt.Errorf("read deployment tokens: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*Token, error) { return scanToken(row) })
+	if err != nil {
+		return nil, fmt.Errorf("read deployment tokens: %w", err)
+	}
+	return found, nil
+}
+
+// LockToken loads a token of a deployment for its revocation.
+func (*Store) LockToken(ctx context.Context, tx pgx.Tx, deploymentID, tokenID string) (*Token, error) {
+	t, err := scanToken(tx.QueryRow(ctx, `SELECT `+tokenColumns+` FROM deployment_token
+		WHERE deployment_id = $1 AND id = $2 FOR UPDATE`, deploymentID, tokenID))
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, fault.Absentf(TokenKind, tokenID)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("load a deployment token: %w", err)
+	}
+	return t, nil
+}
+
+// Revoke ends a token from an epoch on.
+func (*Store) Revoke(ctx context.Context, tx pgx.Tx, tokenID string, at time.Time, epoch int64) error {
+	tag, err := tx.Exec(ctx, `UPDATE deployment_token SET revoked_at = $2, revoked_epoch = $3
+		WHERE id = $1 AND revoked_at IS NULL`, tokenID, at, epoch)
+	if err != nil {
+		return fmt.Errorf("revoke a deployment token: %w", err)
+	}
+	if tag.RowsAffected() != 1 {
+		return fault.New(fault.Conflict, "token_revoked", "the token was revoked meanwhile")
+	}
+	return nil
+}

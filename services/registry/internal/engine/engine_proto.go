@@ -1,0 +1,108 @@
+package engine
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
+	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
+
+	"github.com/signalbox-dev/signalbox/services/registry/internal/deployment"
+
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+// orderToProto is the order of a revision; the same revision always gives the same spec.
+func orderToProto(r *deployment.Revision) *jobspeerv1.PutWorkRequest {
+	desired := jobsv1.Desired_DESIRED_GONE
+	if r.Wanted {
+		desired = jobsv1.Desired_DESIRED_RUNNING
+	}
+	return &jobspeerv1.PutWorkRequest{
+		WorkId: r.WorkID, Generation: r.Generation, Desired: desired, Pool: r.Serving.Pool, Engine: specToProto(r),
+		OwnerId: r.Plan.OwnerID, ProjectId: r.Plan.ProjectID,
+	}
+}
+
+func goneToProto(workID string, generation int64) *jobspeerv1.PutWorkRequest {
+	// Another spec under the same generation would be a conflict.
+	return &jobspeerv1.PutWorkRequest{WorkId: workID, Generation: generation + 1, Desired: jobsv1.Desired_DESIRED_GONE}
+}
+
+func specToProto(r *deployment.Revision) *jobsv1.EngineSpec {
+	p := r.Plan
+	spec := &jobsv1.EngineSpec{
+		DeploymentId: r.DeploymentID, RevisionId: r.ID, RevisionNumber: r.Number, Driver: r.Serving.Engine,
+		Model: []*jobsv1.ObjectRef{{
+			Path: p.Model.Path, Uri: p.Model.URI, SizeBytes: p.Model.Size, Sha256: p.Model.SHA256, Unpack: p.Model.Packed,
+		}},
+		ModelDigest: p.ModelDigest, ServedNames: p.ServedNames, Command: r.Serving.Command, Args: r.Serving.Args,
+		Task: p.Task, Limits: &jobsv1.ResourceLimits{Gpus: r.Serving.GPUs}, ProbeDeadlineS: p.ProbeS,
+	}
+	if r.Serving.Engine == deployment.EngineCommand {
+		sum := sha256.Sum256([]byte(r.Serving.Requirements))
+		spec.Environment = &jobsv1.EnvironmentSpec{
+			Requirements: r.Serving.Requirements, Digest: "sha256:" + hex.EncodeToString(sum[:]),
+		}
+	}
+	return spec
+}
+
+// observationFromProto is what jobs says of a work.
+func observationFromProto(w *jobspeerv1.WorkStatus) deployment.Observation {
+	o := deployment.Observation{
+		WorkID: w.GetWorkId(), Generation: w.GetGeneration(), Fence: w.GetFence(), NodeID: w.GetNodeId(), Waiting: w.GetWaiting(),
+	}
+	seen := w.GetObserved()
+	// What was seen of an earlier execution says nothing of this one.
+	if seen == nil || seen.GetGeneration() != w.GetGeneration() || seen.GetFence() != w.GetFence() {
+		return o
+	}
+	o.Phase, o.Detail, o.RunningAt = phaseFromProto(seen.GetPhase()), seen.GetDetail(), timeFrom(seen.GetRunningAt())
+	if e := seen.GetExit(); e != nil {
+		o.Exit = &deployment.Exit{Code: e.GetCode(), Signal: e.GetSignal(), Reason: e.GetReason(), Message: e.GetMessage()}
+	}
+	if r := seen.GetEngine(); r != nil {
+		o.Report = &deployment.Report{
+			Phase: r.GetPhase(), Code: r.GetCode(), Message: r.GetMessage(), Log: r.GetLogExcerpt(), Ready: r.GetReady(),
+			ReadyAt: timeFrom(r.GetReadyAt()),
+			Engine:  deployment.Engine{PID: r.GetPid(), Address: r.GetAddress(), Key: secret.New(r.GetApiKey())},
+		}
+		if json.Valid(r.GetProbes()) {
+			o.Report.Probes = r.GetProbes()
+		}
+	}
+	return o
+}
+
+func phaseFromProto(p jobsv1.Phase) deployment.Phase {
+	switch p {
+	case jobsv1.Phase_PHASE_PENDING:
+		return deployment.PhasePending
+	case jobsv1.Phase_PHASE_PREPARING:
+		return deployment.PhasePreparing
+	case jobsv1.Phase_PHASE_RUNNING:
+		return deployment.PhaseRunning
+	case jobsv1.Phase_PHASE_COLLECTING:
+		return deployment.PhaseCollecting
+	case jobsv1.Phase_PHASE_EXITED:
+		return deployment.PhaseExited
+	case jobsv1.Phase_PHASE_GONE:
+		return deployment.PhaseGone
+	case jobsv1.Phase_PHASE_UNSPECIFIED:
+	}
+	return deployment.PhaseNone
+}
+
+// timeFrom cuts to what Postgres keeps, or a report would look new each time.
+func timeFrom(t *timestamppb.Timestamp) *time.Time {
+	if t == nil || !t.IsValid() {
+		return nil
+	}
+	at := t.AsTime().UTC().Truncate(time.Microsecond)
+	return &at
+}

@@ -1,0 +1,102 @@
+package epoch
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/signalbox-dev/signalbox/services/registry/internal/wake"
+
+	"github.com/signalbox-dev/signalbox/platform/pg"
+)
+
+// Bump raises the epoch in the transaction of a change, as its last step, and wakes the watchers.
+func Bump(ctx context.Context, tx pgx.Tx) (int64, error) {
+	var epoch int64
+	if err := tx.QueryRow(ctx, `UPDATE snapshot_epoch SET epoch = epoch + 1 RETURNING epoch`).Scan(&epoch); err != nil {
+		return 0, wrap("raise the snapshot epoch", err)
+	}
+	return epoch, wake.Notify(ctx, tx, wake.Snapshot)
+}
+
+// Current is the epoch of the last committed change.
+func Current(ctx context.Context, q pg.Querier) (int64, error) {
+	var epoch int64
+	if err := q.QueryRow(ctx, `SELECT epoch FROM snapshot_epoch`).Scan(&epoch); err != nil {
+		return 0, wrap("read the snapshot epoch", err)
+	}
+	return epoch, nil
+}
+
+// Behind answers the replicas with a live lease that do not have the epoch in force, and the clock that
+// their leases run by.
+func (l *Ledger) Behind(ctx context.Context, epoch int64) ([]Replica, time.Time, error) {
+	now, err := pg.Now(ctx, l.Pool)
+	if err != nil {
+		return nil, now, err
+	}
+	rows, err := l.Pool.Query(ctx, `SELECT replica_id, lease_until FROM inference_replica
+		WHERE lease_until > $1 AND acked_epoch < $2 ORDER BY lease_until, replica_id`, now, epoch)
+	if err != nil {
+		return nil, now, wrap("look for replicas that are behind", err)
+	}
+	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (r Replica, err error) {
+		return r, row.Scan(&r.ID, &r.Until)
+	})
+	if err != nil {
+		return nil, now, wrap("look for replicas that are behind", err)
+	}
+	return found, now, nil
+}
+
+// touch stores an acknowledgement and, with it, a renewed lease; a newer epoch wakes who waits for it.
+func (l *Ledger) touch(ctx context.Context, replicaID string, acked int64, renew bool) error {
+	return pg.InTx(ctx, l.Pool, func(ctx context.Context, tx pgx.Tx) error {
+		var before int64
+		err := tx.QueryRow(ctx, `SELECT acked_epoch FROM inference_replica WHERE replica_id = $1 FOR UPDATE`, replicaID).Scan(&before)
+		switch {
+		case noRow(err) && !renew:
+			return wrap("store an acknowledgement", errNoLease)
+		case err != nil && !noRow(err):
+			return wrap("look for a replica", err)
+		}
+		if renew {
+			// The clock is read after any wait for the row, never before.
+			now, err := pg.Now(ctx, tx)
+			if err != nil {
+				return err
+			}
+			_, err = tx.Exec(ctx, `INSERT INTO inference_replica AS r (replica_id, acked_epoch, lease_until) VALUES ($1, $2, $3)
+				ON CONFLICT (replica_id) DO UPDATE SET acked_epoch = GREATEST(r.acked_epoch, excluded.acked_epoch),
+					lease_until = GREATEST(r.lease_until, excluded.lease_until)`, replicaID, acked, now.Add(l.Lease))
+			if err != nil {
+				return wrap("renew a lease", err)
+			}
+		} else if acked > before {
+			if _, err := tx.Exec(ctx, `UPDATE inference_replica SET acked_epoch = $2 WHERE replica_id = $1`, replicaID, acked); err != nil {
+				return wrap("store an acknowledgement", err)
+			}
+		}
+		if acked <= before {
+			return nil
+		}
+		return wake.Notify(ctx, tx, wake.Acks)
+	})
+}
+
+// Sweep forgets replicas whose lease ran out long ago.
+func (l *Ledger) Sweep(ctx context.Context) error {
+	now, err := pg.Now(ctx, l.Pool)
+	if err != nil {
+		return err
+	}
+	_, err = l.Pool.Exec(ctx, `DELETE FROM inference_replica WHERE lease_until < $1`, now.Add(-forgetAfter))
+	if err != nil {
+		return wrap("forget old replicas", err)
+	}
+	return nil
+}
+
+// forgetAfter is how long a replica without a lease is kept, for people who look.
+const forgetAfter = 24 * time.Hour

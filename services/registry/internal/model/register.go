@@ -1,0 +1,109 @@
+package model
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+
+	"github.com/signalbox-dev/signalbox/services/registry/internal/header"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
+
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/blob"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/id"
+)
+
+// Artifacts are the runs' artifacts; what is unknown is absent.
+type Artifacts interface {
+	RunOwner(ctx context.Context, runID string) (own.Owner, error)
+	Artifact(ctx context.Context, runID, artifactID string) (*Artifact, error)
+}
+
+// artifact is one that the caller may see, of a kind that can be served or continued from.
+func (s *Server) artifact(ctx context.Context, runID, artifactID string) (*Artifact, error) {
+	owner, err := s.Artifacts.RunOwner(ctx, runID)
+	if err != nil {
+		return nil, err
+	}
+	if !owner.Seen(authn.Of(ctx)) {
+		return nil, fault.Absentf("run", runID)
+	}
+	a, err := s.Artifacts.Artifact(ctx, runID, artifactID)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case a.Kind == "eval_report":
+		return nil, refused("an %s holds no weights", a.Kind)
+	case a.Format != FormatGGUF && a.Format != FormatSafetensors:
+		return nil, refused("the format %q cannot be registered; gguf and safetensors can", a.Format)
+	case a.Packed && a.Format == FormatGGUF:
+		return nil, refused("a gguf artifact must be one file, not a folder")
+	}
+	if _, ok := blob.ParseURI(a.URI); !ok || a.SHA256 == "" {
+		return nil, refused("the artifact's bytes are not in the object store")
+	}
+	return a, nil
+}
+
+func refused(format string, args ...any) error {
+	return fault.New(fault.Refused, "artifact", format, args...)
+}
+
+// examine makes a version of an artifact: ready where its header is what its format says, else rejected
+// with the reason.
+func (s *Server) examine(ctx context.Context, m *Model, a *Artifact) (*Version, error) {
+	v := &Version{
+		ID: s.IDs.New(id.ModelVersion), ModelID: m.ID, Status: StatusReady, Lifecycle: lifecycleCandidate,
+		RunID: a.RunID, ArtifactID: a.ID, Format: a.Format, Digest: "sha256:" + a.SHA256, Size: a.Size,
+		URI: a.URI, File: fileName(a), Packed: a.Packed, CreatedAt: s.Clock.Now(),
+	}
+	facts, err := s.facts(ctx, a)
+	switch {
+	case errors.Is(err, header.ErrMalformed):
+		v.Status, v.StatusReason = StatusRejected, err.Error()
+	case err != nil:
+		return nil, err
+	}
+	if v.Facts, err = json.Marshal(facts); err != nil {
+		return nil, fmt.Errorf("write the facts of a model: %w", err)
+	}
+	return v, nil
+}
+
+// fileName is what the bytes are called where they are laid out.
+func fileName(a *Artifact) string {
+	if a.Packed {
+		return "model.tar"
+	}
+	name := path.Base(a.Path)
+	if blob.CheckKey(name) != nil || path.Ext(name) != "."+a.Format {
+		return "model." + a.Format
+	}
+	return name
+}
+
+// facts reads the header, and no more than it needs of the bytes.
+func (s *Server) facts(ctx context.Context, a *Artifact) (header.Facts, error) {
+	key, _ := blob.ParseURI(a.URI)
+	body, info, err := s.Blobs.Get(ctx, key)
+	if err != nil {
+		return header.Facts{}, fmt.Errorf("open an artifact: %w", err)
+	}
+	defer func() { _ = body.Close() }()
+	if info.Size != a.Size || info.SHA256 != a.SHA256 {
+		return header.Facts{}, fmt.Errorf("%w: %s has %d bytes in the object store, the artifact says %d",
+			header.ErrMalformed, fileName(a), info.Size, a.Size)
+	}
+	switch {
+	case a.Packed:
+		return header.Folder(body, info.Size)
+	case a.Format == FormatGGUF:
+		return header.GGUF(body, info.Size)
+	default:
+		return header.Safetensors(body, info.Size)
+	}
+}

@@ -1,0 +1,108 @@
+package model
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
+
+	"github.com/signalbox-dev/signalbox/services/registry/internal/once"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/request"
+
+	"github.com/signalbox-dev/signalbox/platform/audit"
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/blob"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/event"
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/page"
+)
+
+// Server answers ModelService.
+type Server struct {
+	registryv1.UnimplementedModelServiceServer
+
+	Pool      *pgxpool.Pool
+	Store     Store
+	Projects  own.Projects
+	Artifacts Artifacts
+	Blobs     blob.Store
+	Once      *once.Once
+	Events    *event.Log
+	Audit     *audit.Log
+	Clock     clock.Clock
+	IDs       *id.Source
+}
+
+// CreateModel makes a model without versions.
+func (s *Server) CreateModel(ctx context.Context, in *registryv1.CreateModelRequest) (*registryv1.Model, error) {
+	out := &registryv1.Model{}
+	if done, err := s.Once.Replay(ctx, registryv1.ModelService_CreateModel_FullMethodName, in, out); done || err != nil {
+		return out, err
+	}
+	owner, err := own.For(ctx, s.Projects, in.GetProject())
+	if err != nil {
+		return nil, err
+	}
+	m := &Model{
+		Owner: owner, ID: s.IDs.New(id.Model), Name: in.GetName(), Description: in.GetDescription(), Task: in.GetTask(),
+		CreatedAt: s.Clock.Now(),
+	}
+	if m.Task == "" {
+		m.Task = DefaultTask
+	}
+	err = s.Once.Do(ctx, registryv1.ModelService_CreateModel_FullMethodName, in, out, func(ctx context.Context, tx pgx.Tx) error {
+		if err := s.Store.Insert(ctx, tx, m); err != nil {
+			return err
+		}
+		once.Set(out, ToProto(m))
+		return s.record(ctx, tx, "model.create", m.ID, event.Event{Type: "created"}, out)
+	})
+	return out, err
+}
+
+// record writes the event and the audit row of a change.
+func (s *Server) record(ctx context.Context, tx pgx.Tx, action, modelID string, e event.Event, after any) error {
+	e.SubjectKind, e.SubjectID = SubjectKind, modelID
+	if _, err := s.Events.Append(ctx, tx, e); err != nil {
+		return err
+	}
+	return s.Audit.Record(ctx, tx, audit.Entry{Action: action, TargetKind: SubjectKind, TargetID: modelID, After: after})
+}
+
+// ListModels lists the models that the caller sees, newest first.
+func (s *Server) ListModels(ctx context.Context, in *registryv1.ListModelsRequest) (*registryv1.ListModelsResponse, error) {
+	p, err := request.Page(in.Limit, in.Offset)
+	if err != nil {
+		return nil, err
+	}
+	found, err := s.Store.List(ctx, s.Pool, authn.Of(ctx).Scope(), in.GetName(), p)
+	if err != nil {
+		return nil, err
+	}
+	found, more := page.Cut(found, p)
+	out := &registryv1.ListModelsResponse{}
+	for _, m := range found {
+		out.Models = append(out.Models, ToProto(m))
+	}
+	return out, request.SetMore(ctx, more)
+}
+
+// GetModel answers one model.
+func (s *Server) GetModel(ctx context.Context, in *registryv1.GetModelRequest) (*registryv1.Model, error) {
+	m, err := s.get(ctx, in.GetModelId())
+	if err != nil {
+		return nil, err
+	}
+	return ToProto(m), nil
+}
+
+func (s *Server) get(ctx context.Context, modelID string) (*Model, error) {
+	if err := request.ID(id.Model, "model_id", modelID); err != nil {
+		return nil, err
+	}
+	return s.Store.Get(ctx, s.Pool, authn.Of(ctx).Scope(), modelID)
+}

@@ -1,0 +1,96 @@
+package model
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/jackc/pgx/v5"
+
+	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
+
+	"github.com/signalbox-dev/signalbox/services/registry/internal/once"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/request"
+
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/event"
+	"github.com/signalbox-dev/signalbox/platform/page"
+)
+
+// CreateModelVersion makes a version of an artifact; the same bytes again are the version that exists.
+func (s *Server) CreateModelVersion(ctx context.Context, in *registryv1.CreateModelVersionRequest) (*registryv1.ModelVersion, error) {
+	out := &registryv1.ModelVersion{}
+	if done, err := s.Once.Replay(ctx, registryv1.ModelService_CreateModelVersion_FullMethodName, in, out); done || err != nil {
+		return out, err
+	}
+	m, err := s.get(ctx, in.GetModelId())
+	if err != nil {
+		return nil, err
+	}
+	if err := m.CheckEdit(authn.Of(ctx), SubjectKind, m.ID); err != nil {
+		return nil, err
+	}
+	a, err := s.artifact(ctx, in.GetSource().GetRunId(), in.GetSource().GetArtifactId())
+	if err != nil {
+		return nil, err
+	}
+	v, err := s.Store.ByDigest(ctx, s.Pool, m.ID, "sha256:"+a.SHA256)
+	if err == nil && v == nil {
+		v, err = s.examine(ctx, m, a)
+	}
+	if err != nil {
+		return nil, err
+	}
+	fresh := false
+	err = s.Once.Do(ctx, registryv1.ModelService_CreateModelVersion_FullMethodName, in, out, func(ctx context.Context, tx pgx.Tx) error {
+		var kept *Version
+		var err error
+		if kept, fresh, err = s.Store.InsertVersion(ctx, tx, v); err != nil {
+			return err
+		}
+		once.Set(out, versionToProto(m, kept))
+		if !fresh {
+			return nil
+		}
+		return s.record(ctx, tx, "model.version.create", m.ID,
+			event.Event{Type: "version", To: string(kept.Status), Message: kept.StatusReason}, out)
+	})
+	if err != nil || fresh {
+		return out, err
+	}
+	return out, request.SetStatus(ctx, http.StatusOK)
+}
+
+// ListModelVersions lists the versions of a model, newest first.
+func (s *Server) ListModelVersions(ctx context.Context, in *registryv1.ListModelVersionsRequest) (*registryv1.ListModelVersionsResponse, error) {
+	p, err := request.Page(in.Limit, in.Offset)
+	if err != nil {
+		return nil, err
+	}
+	m, err := s.get(ctx, in.GetModelId())
+	if err != nil {
+		return nil, err
+	}
+	found, err := s.Store.Versions(ctx, s.Pool, m.ID, p)
+	if err != nil {
+		return nil, err
+	}
+	found, more := page.Cut(found, p)
+	out := &registryv1.ListModelVersionsResponse{}
+	for _, v := range found {
+		out.Versions = append(out.Versions, versionToProto(m, v))
+	}
+	return out, request.SetMore(ctx, more)
+}
+
+// GetModelVersion answers one version.
+func (s *Server) GetModelVersion(ctx context.Context, in *registryv1.GetModelVersionRequest) (*registryv1.ModelVersion, error) {
+	m, err := s.get(ctx, in.GetModelId())
+	if err != nil {
+		return nil, err
+	}
+	v, err := s.Store.Version(ctx, s.Pool, m.ID, in.GetVersion())
+	if err != nil {
+		return nil, err
+	}
+	return versionToProto(m, v), nil
+}

@@ -1,0 +1,93 @@
+package model
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+)
+
+const versionColumns = `id, model_id, version, status, status_reason, lifecycle, run_id, artifact_id, format, digest,
+	size_bytes, uri, file, packed, facts, created_at`
+
+func scanVersion(row pgx.Row) (*Version, error) {
+	v := &Version{}
+	var facts []byte
+	err := row.Scan(&v.ID, &v.ModelID, &v.Number, &v.Status, &v.StatusReason, &v.Lifecycle, &v.RunID, &v.ArtifactID,
+		&v.Format, &v.Digest, &v.Size, &v.URI, &v.File, &v.Packed, &facts, &v.CreatedAt)
+	v.Facts = facts
+	return v, err
+}
+
+// InsertVersion keeps a version under the model's next number, or answers the one of the same digest.
+func (s Store) InsertVersion(ctx context.Context, tx pgx.Tx, v *Version) (kept *Version, fresh bool, err error) {
+	// The lock on the model orders its versions.
+	err = tx.QueryRow(ctx, `SELECT next_version FROM model WHERE id = $1 FOR UPDATE`, v.ModelID).Scan(&v.Number)
+	if err != nil {
+		return nil, false, fmt.Errorf("number a version of a model: %w", err)
+	}
+	known, err := s.ByDigest(ctx, tx, v.ModelID, v.Digest)
+	if err != nil || known != nil {
+		return known, false, err
+	}
+	_, err = tx.Exec(ctx, `INSERT INTO model_version (`+versionColumns+`)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)`,
+		v.ID, v.ModelID, v.Number, v.Status, v.StatusReason, v.Lifecycle, v.RunID, v.ArtifactID, v.Format, v.Digest,
+		v.Size, v.URI, v.File, v.Packed, []byte(v.Facts), v.CreatedAt)
+	if err != nil {
+		return nil, false, fmt.Errorf("keep a version of a model: %w", err)
+	}
+	_, err = tx.Exec(ctx, `UPDATE model SET next_version = $2 + 1,
+		latest_version = CASE WHEN $3 THEN $2 ELSE latest_version END WHERE id = $1`,
+		v.ModelID, v.Number, v.Status == StatusReady)
+	if err != nil {
+		return nil, false, fmt.Errorf("count a version of a model: %w", err)
+	}
+	return v, true, nil
+}
+
+// ByDigest answers the version of a model that has these bytes, nil where there is none.
+func (Store) ByDigest(ctx context.Context, q pg.Querier, modelID, digest string) (*Version, error) {
+	v, err := scanVersion(q.QueryRow(ctx, `SELECT `+versionColumns+` FROM model_version WHERE model_id = $1 AND digest = $2`,
+		modelID, digest))
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil //nolint:nilnil // none is an answer of its own
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look for a version of a model: %w", err)
+	}
+	return v, nil
+}
+
+// Version answers one version.
+func (Store) Version(ctx context.Context, q pg.Querier, modelID string, number int32) (*Version, error) {
+	v, err := scanVersion(q.QueryRow(ctx, `SELECT `+versionColumns+` FROM model_version WHERE model_id = $1 AND version = $2`,
+		modelID, number))
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, fault.Absentf(VersionKind, strconv.Itoa(int(number)))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("load a version of a model: %w", err)
+	}
+	return v, nil
+}
+
+// Versions answers the versions of a model, newest first.
+func (Store) Versions(ctx context.Context, q pg.Querier, modelID string, p page.Page) ([]*Version, error) {
+	rows, err := q.Query(ctx, `SELECT `+versionColumns+` FROM model_version WHERE model_id = $1
+		ORDER BY version DESC LIMIT $2 OFFSET $3`, modelID, p.Ask(), p.Offset)
+	if err != nil {
+		return nil, fmt.Errorf("list versions of a model: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*Version, error) { return scanVersion(row) })
+	if err != nil {
+		return nil, fmt.Errorf("list versions of a model: %w", err)
+	}
+	return found, nil
+}

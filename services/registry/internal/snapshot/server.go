@@ -1,0 +1,152 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
+
+	"github.com/signalbox-dev/signalbox/services/registry/internal/deployment"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/epoch"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/wake"
+
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/id"
+)
+
+// lookAgain is how long a watch trusts wake-ups alone.
+const lookAgain = time.Second
+
+// Server answers SnapshotService.
+type Server struct {
+	registrypeerv1.UnimplementedSnapshotServiceServer
+
+	Pool   *pgxpool.Pool
+	Store  *deployment.Store
+	Ledger *epoch.Ledger
+	Hub    *wake.Hub
+	Clock  clock.Clock
+}
+
+type watchStream = grpc.BidiStreamingServer[registrypeerv1.WatchRequest, registrypeerv1.WatchResponse]
+
+// watch is one replica's stream.
+type watch struct {
+	*Server
+
+	reader  reader
+	stream  watchStream
+	replica string
+	// sent is the epoch of the last snapshot that this stream has sent: the replica applies in order, so
+	// all that follows on the stream comes after it.
+	sent int64
+}
+
+// Watch is a replica's one stream.
+func (s *Server) Watch(stream watchStream) error {
+	ctx, cancel := context.WithCancel(stream.Context())
+	defer cancel()
+	changed := s.Hub.Wait(wake.Snapshot)
+	defer changed.Close()
+	again := s.Clock.NewTicker(lookAgain)
+	defer again.Stop()
+	requests := make(chan *registrypeerv1.WatchRequest)
+	broken := make(chan error, 1)
+	// gRPC ends Recv when this handler returns; the goroutine outlives it by no more than that.
+	go func() { broken <- receive(ctx, stream, requests) }()
+	w := &watch{Server: s, reader: reader{pool: s.Pool, store: s.Store}, stream: stream}
+	for {
+		var err error
+		select {
+		case in := <-requests:
+			err = w.take(ctx, in)
+		case <-changed.C:
+			err = w.news(ctx)
+		case <-again.C():
+			err = w.news(ctx)
+		case err = <-broken:
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func receive(ctx context.Context, stream watchStream, out chan<- *registrypeerv1.WatchRequest) error {
+	for {
+		in, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		select {
+		case out <- in:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// take stores what the replica has in force and answers a renewal, with the snapshot before it where the
+// replica lacks it: nobody serves by a renewed lease what was dead when it was renewed.
+func (w *watch) take(ctx context.Context, in *registrypeerv1.WatchRequest) error {
+	if id.Check(id.Replica, in.GetReplicaId()) != nil || (w.replica != "" && w.replica != in.GetReplicaId()) {
+		return fault.New(fault.Refused, "replica", "a stream belongs to one replica, named by an id")
+	}
+	w.replica = in.GetReplicaId()
+	if in.GetRenewal() == 0 {
+		return w.Ledger.Ack(ctx, w.replica, in.GetAckedEpoch())
+	}
+	granted, err := w.Ledger.Renew(ctx, w.replica, in.GetAckedEpoch())
+	if err != nil {
+		return err
+	}
+	out := &registrypeerv1.WatchResponse{
+		Epoch: w.sent, Renewed: in.GetRenewal(), Lease: durationpb.New(granted.Lease),
+	}
+	if granted.Epoch > w.sent {
+		whole, err := w.reader.read(ctx)
+		if err != nil {
+			return err
+		}
+		out.Epoch, out.Snapshot = whole.epoch, whole.toProto()
+	}
+	return w.send(out)
+}
+
+// news sends a snapshot where there is a newer one. A replica that has not introduced itself waits.
+func (w *watch) news(ctx context.Context) error {
+	if w.replica == "" {
+		return nil
+	}
+	now, err := epoch.Current(ctx, w.Pool)
+	if err != nil || now <= w.sent {
+		return err
+	}
+	whole, err := w.reader.read(ctx)
+	if err != nil {
+		return err
+	}
+	return w.send(&registrypeerv1.WatchResponse{Epoch: whole.epoch, Snapshot: whole.toProto()})
+}
+
+func (w *watch) send(out *registrypeerv1.WatchResponse) error {
+	if err := w.stream.Send(out); err != nil {
+		return fmt.Errorf("send a snapshot: %w", err)
+	}
+	w.sent = out.GetEpoch()
+	return nil
+}

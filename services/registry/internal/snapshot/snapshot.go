@@ -1,0 +1,62 @@
+// Package snapshot tells the replicas of inference what to serve, and until when they may. A replica gets
+// the whole with each change; a renewal of its lease never comes before the snapshot that was in force
+// when it was granted.
+package snapshot
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/signalbox-dev/signalbox/services/registry/internal/deployment"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/epoch"
+
+	"github.com/signalbox-dev/signalbox/platform/pg"
+)
+
+// whole is everything of one epoch.
+type whole struct {
+	epoch       int64
+	deployments []*deployment.Deployment
+	revisions   map[string]*deployment.Revision // by id
+	tokens      map[string][]*deployment.Token  // by deployment
+}
+
+// reader reads wholes.
+type reader struct {
+	pool  *pgxpool.Pool
+	store *deployment.Store
+}
+
+// read takes the epoch and all rows from one state of the database.
+func (r *reader) read(ctx context.Context) (*whole, error) {
+	w := &whole{revisions: map[string]*deployment.Revision{}, tokens: map[string][]*deployment.Token{}}
+	opts := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
+	err := pg.InTxWith(ctx, r.pool, opts, func(ctx context.Context, tx pgx.Tx) error {
+		var err error
+		if w.epoch, err = epoch.Current(ctx, tx); err != nil {
+			return err
+		}
+		if w.deployments, err = r.store.All(ctx, tx); err != nil {
+			return err
+		}
+		revisions, err := r.store.Promoted(ctx, tx)
+		if err != nil {
+			return err
+		}
+		for _, rev := range revisions {
+			w.revisions[rev.ID] = rev
+		}
+		tokens, err := r.store.LiveTokens(ctx, tx)
+		for _, t := range tokens {
+			w.tokens[t.DeploymentID] = append(w.tokens[t.DeploymentID], t)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read a snapshot: %w", err)
+	}
+	return w, nil
+}

@@ -1,0 +1,40 @@
+package snapshot
+
+import (
+	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
+
+	"github.com/signalbox-dev/signalbox/services/registry/internal/deployment"
+)
+
+func (w *whole) toProto() *registrypeerv1.Snapshot {
+	out := &registrypeerv1.Snapshot{}
+	for _, d := range w.deployments {
+		served := &registrypeerv1.ServedDeployment{
+			Id: d.ID, Suspended: d.State == deployment.StateSuspended, OwnerId: d.UserID, ProjectId: d.ProjectID, Visibility: d.Visibility,
+		}
+		if d.PromotedID != nil {
+			served.Promoted = revisionToProto(w.revisions[*d.PromotedID])
+		}
+		for _, t := range w.tokens[d.ID] {
+			served.Tokens = append(served.Tokens, &registrypeerv1.ServedToken{Id: t.ID, Name: t.Name, Hash: t.Hash})
+		}
+		out.Deployments = append(out.Deployments, served)
+	}
+	return out
+}
+
+func revisionToProto(r *deployment.Revision) *registrypeerv1.ServedRevision {
+	if r == nil {
+		return nil
+	}
+	out := &registrypeerv1.ServedRevision{Id: r.ID, Number: r.Number, Ready: r.State == deployment.Ready}
+	if r.Reason != nil {
+		out.Reason = r.Reason.Short()
+	}
+	if out.GetReady() && r.Engine.Address != "" {
+		out.Replicas = []*registrypeerv1.ServedReplica{{
+			Id: r.ReplicaID(), Address: r.Engine.Address, ApiKey: r.Engine.Key.Reveal(),
+		}}
+	}
+	return out
+}

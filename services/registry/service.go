@@ -1,0 +1,123 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river"
+	"google.golang.org/grpc"
+
+	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
+	ingestpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/peer/v1"
+	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
+	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
+	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
+
+	"github.com/signalbox-dev/signalbox/services/registry/internal/catalog"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/dataset"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/db"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/deployment"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/engine"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/epoch"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/model"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/recipe"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/snapshot"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/wake"
+
+	"github.com/signalbox-dev/signalbox/platform/blob"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/idem"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/queue"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+// Name is the service's name: its schema, its identity and its place in settings.
+const Name = "registry"
+
+// Deps are what the registry stands on.
+type Deps struct {
+	Pool     *pgxpool.Pool
+	Projects authpeerv1.ProjectServiceClient
+	Runs     jobspeerv1.RunPeerServiceClient
+	Works    jobspeerv1.WorkPeerServiceClient
+	RunData  ingestpeerv1.RunDataPeerServiceClient
+	Blobs    blob.Store
+	// Recipes is the catalog that this program ships: recipes.FS().
+	Recipes fs.FS
+	// Keyring seals the engines' keys at rest.
+	Keyring *secret.Keyring
+	Clock   clock.Clock
+	IDs     *id.Source
+	Rand    io.Reader
+	Log     *slog.Logger
+	// PublicURL is the address that clients reach; it is known once the gateway listens.
+	PublicURL func() string
+}
+
+// Service is the registry, wired.
+type Service struct {
+	cfg     Config
+	deps    Deps
+	hub     *wake.Hub
+	queue   *queue.Client
+	keys    *idem.Store
+	seeder  *recipe.Seeder
+	ledger  *epoch.Ledger
+	watcher *engine.Watcher
+
+	recipes     *recipe.Server
+	datasets    *dataset.Server
+	models      *model.Server
+	deployments *deployment.Server
+	snapshots   *snapshot.Server
+	catalog     *catalog.Server
+}
+
+// Migrations are the goose files of the registry schema.
+func Migrations() (fs.FS, error) { return db.Migrations() }
+
+// New wires the service. It starts nothing.
+func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
+	s := &Service{cfg: cfg, deps: d, hub: wake.NewHub(), keys: idem.New(d.Clock)}
+	store := &deployment.Store{Keys: d.Keyring}
+	orderer := &engine.Orderer{Pool: d.Pool, Store: store, Works: d.Works}
+	workers := river.NewWorkers()
+	if err := river.AddWorkerSafely(workers, orderer); err != nil {
+		return nil, fmt.Errorf("wire the queue: %w", err)
+	}
+	client, err := queue.New(d.Pool, queue.Config{Schema: Name, Workers: workers, Log: d.Log})
+	if err != nil {
+		return nil, err
+	}
+	s.queue = client
+	s.wire(store, orderer)
+	return s, nil
+}
+
+// Name is the service's name.
+func (s *Service) Name() string { return Name }
+
+// Register puts the service's methods on a server.
+func (s *Service) Register(r grpc.ServiceRegistrar) {
+	registryv1.RegisterRecipeServiceServer(r, s.recipes)
+	registryv1.RegisterDatasetServiceServer(r, s.datasets)
+	registryv1.RegisterModelServiceServer(r, s.models)
+	registryv1.RegisterDeploymentServiceServer(r, s.deployments)
+	registrypeerv1.RegisterSnapshotServiceServer(r, s.snapshots)
+	registrypeerv1.RegisterCatalogPeerServiceServer(r, s.catalog)
+}
+
+// Ready checks the database and its schema.
+func (s *Service) Ready(ctx context.Context) error {
+	files, err := db.Migrations()
+	if err != nil {
+		return fmt.Errorf("open the migrations: %w", err)
+	}
+	return pg.CheckVersion(ctx, s.deps.Pool, Name, files)
+}

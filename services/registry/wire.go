@@ -1,0 +1,53 @@
+package registry
+
+import (
+	"github.com/signalbox-dev/signalbox/services/registry/internal/catalog"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/dataset"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/deployment"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/engine"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/epoch"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/model"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/once"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/peer"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/recipe"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/snapshot"
+
+	"github.com/signalbox-dev/signalbox/platform/audit"
+	"github.com/signalbox-dev/signalbox/platform/blob"
+	"github.com/signalbox-dev/signalbox/platform/event"
+
+	"github.com/signalbox-dev/signalbox/recipes"
+)
+
+// wire joins the areas from the lowest to the highest.
+func (s *Service) wire(store *deployment.Store, orderer *engine.Orderer) {
+	d := s.deps
+	events, trail := event.NewLog(d.Clock, d.IDs, Name), audit.NewLog(d.Clock, d.IDs, Name)
+	repeats := &once.Once{Pool: d.Pool, Keys: s.keys}
+	projects := &peer.Projects{Client: d.Projects}
+
+	s.seeder = &recipe.Seeder{
+		Pool: d.Pool, Blobs: d.Blobs, Files: d.Recipes, ManifestName: recipes.Manifest, Clock: d.Clock, Log: d.Log,
+		Done: make(chan struct{}),
+	}
+	s.recipes = &recipe.Server{Pool: d.Pool, Seeder: s.seeder}
+	s.datasets = &dataset.Server{
+		Pool: d.Pool, Projects: projects, Blobs: d.Blobs, Once: repeats, Events: events, Audit: trail, Clock: d.Clock,
+		IDs: d.IDs, MaxBytes: blob.Limit(s.cfg.MaxUploadMB),
+	}
+	s.models = &model.Server{
+		Pool: d.Pool, Projects: projects, Artifacts: &peer.Artifacts{Runs: d.Runs, Data: d.RunData}, Blobs: d.Blobs,
+		Once: repeats, Events: events, Audit: trail, Clock: d.Clock, IDs: d.IDs,
+	}
+	s.ledger = &epoch.Ledger{Pool: d.Pool, Hub: s.hub, Clock: d.Clock, Lease: s.cfg.AuthLease}
+	book := &deployment.Book{
+		Pool: d.Pool, Store: store, Orders: &engine.Orders{Queue: s.queue}, Events: events, Audit: trail, Clock: d.Clock,
+	}
+	s.deployments = &deployment.Server{
+		Pool: d.Pool, Book: book, Store: store, Projects: projects, Replicas: s.ledger, Once: repeats, Clock: d.Clock,
+		IDs: d.IDs, Rand: d.Rand, Probe: s.cfg.ProbeDeadline, PublicURL: d.PublicURL,
+	}
+	s.watcher = &engine.Watcher{Works: d.Works, Book: book, Orderer: orderer, Clock: d.Clock, Log: d.Log}
+	s.snapshots = &snapshot.Server{Pool: d.Pool, Store: store, Ledger: s.ledger, Hub: s.hub, Clock: d.Clock}
+	s.catalog = &catalog.Server{Pool: d.Pool, Seeder: s.seeder}
+}

@@ -1,0 +1,38 @@
+package registry
+
+import (
+	"context"
+	"time"
+
+	"github.com/signalbox-dev/signalbox/services/registry/internal/lead"
+
+	"github.com/signalbox-dev/signalbox/platform/run"
+)
+
+const (
+	// tryAgain is the pause before the wake-up listener or the leader tries again.
+	tryAgain = time.Second
+	// electEvery is how soon another replica watches engines after the one that did is gone.
+	electEvery = 2 * time.Second
+	sweepEvery = time.Hour
+)
+
+// Workers are the registry's loops. Every replica runs all of them; one at a time watches the engines, so
+// that an older state is never applied over a newer one.
+func (s *Service) Workers() []run.Worker {
+	d := s.deps
+	loop := func(name string, every time.Duration, fn func(context.Context) error) run.Worker {
+		return run.Worker{Name: name, Run: func(ctx context.Context) error {
+			return run.Loop(ctx, d.Clock, every, every/4, run.Logged(d.Log, name, fn))
+		}}
+	}
+	elector := &lead.Elector{Pool: d.Pool, Clock: d.Clock, Name: "registry.engines", Every: electEvery}
+	return []run.Worker{
+		{Name: "registry.catalog", Run: s.seeder.Run},
+		loop("registry.wake", tryAgain, func(ctx context.Context) error { return s.hub.Listen(ctx, d.Pool) }),
+		loop("registry.engines", tryAgain, func(ctx context.Context) error { return elector.Run(ctx, s.watcher.Run) }),
+		loop("registry.replicas", sweepEvery, s.ledger.Sweep),
+		{Name: "registry.queue", Run: s.queue.Run},
+		{Name: "registry.idempotency", Run: func(ctx context.Context) error { return s.keys.Run(ctx, d.Pool, d.Log) }},
+	}
+}
