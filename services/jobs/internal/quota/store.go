@@ -58,16 +58,11 @@ func (l Ledger) Reserve(ctx context.Context, tx pgx.Tx, userID string, gpus int)
 	if gpus == 0 {
 		return true, nil
 	}
-	var limit, held int
-	err := tx.QueryRow(ctx, `INSERT INTO account (user_id, gpu_limit) VALUES ($1, $2)
+	_, err := tx.Exec(ctx, `INSERT INTO account (user_id, gpu_limit) VALUES ($1, $2)
 		ON CONFLICT (user_id) DO UPDATE SET gpu_limit =
-			CASE WHEN account.own_limit THEN account.gpu_limit ELSE greatest($2, account.held) END
-		RETURNING gpu_limit, held`, userID, l.Default).Scan(&limit, &held)
+			CASE WHEN account.own_limit THEN account.gpu_limit ELSE greatest($2, account.held) END`, userID, l.Default)
 	if err != nil {
 		return false, fmt.Errorf("lock the account: %w", err)
-	}
-	if held+gpus > limit {
-		return false, nil
 	}
 	tag, err := tx.Exec(ctx, `UPDATE account SET held = held + $2 WHERE user_id = $1 AND held + $2 <= gpu_limit`, userID, gpus)
 	if err != nil {
