@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"go.opentelemetry.io/otel/metric"
 	"google.golang.org/grpc"
 
 	inferencev1 "github.com/signalbox-dev/signalbox/gen/signalbox/inference/v1"
@@ -19,6 +20,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/inference/internal/lease"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/proxy"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/relay"
+	"github.com/signalbox-dev/signalbox/services/inference/internal/tally"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/traffic"
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
@@ -39,6 +41,8 @@ type Deps struct {
 	Mono func() time.Duration
 	IDs  *id.Source
 	Log  *slog.Logger
+	// Meter counts calls and refusals; it may be nil.
+	Meter metric.MeterProvider
 }
 
 // Service is inference, wired.
@@ -65,8 +69,12 @@ func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
+	counters, err := tally.New(d.Meter)
+	if err != nil {
+		return nil, err
+	}
 	s := &Service{deps: d, lease: lease.New(d.Mono), store: &traffic.Store{Pool: d.Pool}}
-	s.recorder = traffic.NewRecorder(s.store, spool, d.Clock, d.Log)
+	s.recorder = traffic.NewRecorder(s.store, spool, d.Clock, d.Log, counters)
 	s.watcher = &lease.Watcher{
 		Lease: s.lease, Snapshots: d.Snapshots, ReplicaID: d.IDs.New(id.Replica), Clock: d.Clock, Log: d.Log,
 	}
@@ -75,7 +83,7 @@ func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
 	}
 	s.proxy = &proxy.Proxy{
 		Lease: s.lease, Relay: s.relay, Recorder: s.recorder, Clock: d.Clock, IDs: d.IDs, Log: d.Log,
-		MaxBody: cfg.MaxBodyMB << 20,
+		Tally: counters, MaxBody: cfg.MaxBodyMB << 20, Idle: cfg.Idle,
 	}
 	s.traffic = &traffic.Server{Store: s.store, Owners: s.owner}
 	return s, nil
@@ -100,33 +108,37 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 // Handler answers /inference/{deployment_id}/v1/....
 func (s *Service) Handler() http.Handler { return s.proxy }
 
-// partitionsEvery is how often the partitions of the days ahead are made.
+// Drain makes the handler refuse new calls from now on; those that run go on.
+func (s *Service) Drain() { s.proxy.Drain() }
+
 const (
+	// partitionsEvery is how often the partitions of the days ahead are made.
 	partitionsEvery  = time.Hour
 	partitionsJitter = 10 * time.Minute
+	// staleEvery is how often idle connections to engines are looked over.
+	staleEvery  = 30 * time.Second
+	staleJitter = 5 * time.Second
 )
 
 // Workers are inference's loops.
 func (s *Service) Workers() []run.Worker {
-	ensure := run.Logged(s.deps.Log, "inference.partitions", s.store.EnsurePartitions)
 	return []run.Worker{
-		{Name: "inference.recorder", Run: func(ctx context.Context) error {
-			if err := ensure(ctx); err != nil {
-				return err
-			}
-			return s.recorder.Run(ctx)
-		}},
+		{Name: "inference.recorder", Run: s.recorder.Run},
 		{Name: "inference.partitions", Run: func(ctx context.Context) error {
+			ensure := run.Logged(s.deps.Log, "inference.partitions", s.store.EnsurePartitions)
 			return run.Loop(ctx, s.deps.Clock, partitionsEvery, partitionsJitter, ensure)
 		}},
-		{Name: "inference.lease", Run: func(ctx context.Context) error {
+		{Name: "inference.engines", Run: func(ctx context.Context) error {
 			defer s.relay.CloseIdle()
-			return s.watcher.Run(ctx)
+			return run.Loop(ctx, s.deps.Clock, staleEvery, staleJitter, s.relay.CloseStale)
 		}},
+		{Name: "inference.guard", Run: func(ctx context.Context) error { return s.lease.Guard(ctx, s.deps.Clock) }},
+		{Name: "inference.lease", Run: s.watcher.Run},
 	}
 }
 
-// Ready checks the database, and that there is a snapshot to serve from.
+// Ready checks the database. That there is a snapshot to serve from is no part of it, because the loop
+// that fetches it starts after this: until it is there, every call is refused with 503.
 func (s *Service) Ready(ctx context.Context) error {
 	files, err := db.Migrations()
 	if err != nil {

@@ -2,9 +2,13 @@ package lease
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
 // Lease is the snapshot in force and how long it may be used.
@@ -14,16 +18,31 @@ type Lease struct {
 	current atomic.Pointer[snapshot]
 	until   atomic.Int64 // of mono
 
+	extended chan struct{} // told of each extension
+
 	mu    sync.Mutex
 	calls map[string]map[*call]struct{} // by token id
 }
 
 // call is one that is being answered.
-type call struct{ cut context.CancelCauseFunc }
+type call struct {
+	cut  context.CancelCauseFunc
+	over chan struct{} // closed when it has left
+}
+
+var (
+	// ErrRevoked is why the open calls of a revoked token end.
+	ErrRevoked = errors.New("the token was revoked")
+	// ErrOver is why the open calls of a replica end that has lost the registry for too long: their
+	// tokens may be dead by now.
+	ErrOver = errors.New("the lease is over")
+	// errOlder refuses a snapshot that would bring back what a later one took away.
+	errOlder = errors.New("the snapshot is older than the one in force")
+)
 
 // New makes a lease that has nothing yet.
 func New(mono func() time.Duration) *Lease {
-	return &Lease{mono: mono, calls: map[string]map[*call]struct{}{}}
+	return &Lease{mono: mono, extended: make(chan struct{}, 1), calls: map[string]map[*call]struct{}{}}
 }
 
 // Valid reports whether this replica may serve now.
@@ -60,14 +79,14 @@ func (l *Lease) Deployment(id string) (*Deployment, bool) {
 }
 
 // Enter registers a call of the token, so that a revocation can cut it; leave must be called. It answers
-// false where the token died since it was looked up.
+// false where the token or the lease died since they were looked up.
 func (l *Lease) Enter(ctx context.Context, sum []byte, t *Token) (_ context.Context, leave func(), ok bool) {
 	ctx, cut := context.WithCancelCause(ctx)
-	c := &call{cut: cut}
+	c := &call{cut: cut, over: make(chan struct{})}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	// apply swaps the snapshot and cuts under this lock, so a call is either seen by it or sees its result.
-	if _, live := l.Token(sum); !live {
+	if _, live := l.Token(sum); !live || !l.Valid() {
 		cut(nil)
 		return ctx, func() {}, false
 	}
@@ -84,14 +103,16 @@ func (l *Lease) leave(tokenID string, c *call) {
 	c.cut(nil)
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	close(c.over)
 	delete(l.calls[tokenID], c)
 	if len(l.calls[tokenID]) == 0 {
 		delete(l.calls, tokenID)
 	}
 }
 
-// apply puts a snapshot in force and cuts the calls of tokens that it lacks. An older one is ignored.
-func (l *Lease) apply(s *snapshot) {
+// apply puts a snapshot in force and cuts the calls of tokens that it lacks; it answers those calls, for
+// they take a moment to end.
+func (l *Lease) apply(s *snapshot) ([]*call, error) {
 	live := make(map[string]bool, len(s.tokens))
 	for _, t := range s.tokens {
 		live[t.ID] = true
@@ -99,18 +120,60 @@ func (l *Lease) apply(s *snapshot) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if old := l.current.Load(); old != nil && old.epoch > s.epoch {
-		return
+		return nil, fmt.Errorf("%w: %d after %d", errOlder, s.epoch, old.epoch)
 	}
 	l.current.Store(s)
+	return l.cutAll(ErrRevoked, func(tokenID string) bool { return !live[tokenID] }), nil
+}
+
+// cutAll cuts the calls of the tokens that dead names. It needs the lock.
+func (l *Lease) cutAll(why error, dead func(tokenID string) bool) []*call {
+	var gone []*call
 	for tokenID, calls := range l.calls {
-		if live[tokenID] {
+		if !dead(tokenID) {
 			continue
 		}
 		for c := range calls {
-			c.cut(ErrRevoked)
+			c.cut(why)
+			gone = append(gone, c)
 		}
 	}
+	return gone
 }
 
 // extend lets the lease run for span from when its renewal was asked for.
-func (l *Lease) extend(asked, span time.Duration) { l.until.Store(int64(asked + span)) }
+func (l *Lease) extend(asked, span time.Duration) {
+	l.until.Store(int64(asked + span))
+	select {
+	case l.extended <- struct{}{}:
+	default: // the guard has not looked at the last one yet
+	}
+}
+
+// Guard cuts all open calls when the lease is over, until ctx ends: once it is, a revocation is answered
+// without this replica.
+func (l *Lease) Guard(ctx context.Context, clk clock.Clock) error {
+	for ctx.Err() == nil {
+		left := time.Duration(l.until.Load()) - l.mono()
+		if left <= 0 {
+			l.mu.Lock()
+			if !l.Valid() {
+				l.cutAll(ErrOver, func(string) bool { return true })
+			}
+			l.mu.Unlock()
+			select {
+			case <-l.extended:
+			case <-ctx.Done():
+			}
+			continue
+		}
+		timer := clk.NewTimer(left)
+		select {
+		case <-timer.C():
+		case <-l.extended:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+	return nil
+}

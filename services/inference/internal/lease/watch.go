@@ -13,11 +13,19 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/run"
 )
 
-// ErrRevoked is why the open calls of a revoked token end.
-var ErrRevoked = errors.New("the token was revoked")
+const (
+	// renewEvery is how often the lease is renewed.
+	renewEvery = time.Second
+	// silent is how long renewals may stay without an answer before the stream counts as dead.
+	silent = 10 * time.Second
+	// cutWithin is how long cut calls may take to end; their end is what an acknowledgement promises.
+	cutWithin = 5 * time.Second
+)
 
-// renewEvery is how often the lease is renewed.
-const renewEvery = time.Second
+var (
+	errSilent = errors.New("the registry does not answer")
+	errUncut  = errors.New("calls of a revoked token are still open")
+)
 
 // Watcher keeps the lease in step with the registry.
 type Watcher struct {
@@ -53,6 +61,7 @@ type watch struct {
 	stream registrypeerv1.SnapshotService_WatchClient
 	asked  map[int64]time.Duration // renewal to when it was asked for
 	number int64
+	heard  time.Duration // of mono, when the registry last said something
 }
 
 // once holds one stream until it breaks; served tells that it brought something.
@@ -63,7 +72,7 @@ func (w *Watcher) once(ctx context.Context) (served bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("open: %w", err)
 	}
-	s := &watch{Watcher: w, stream: stream, asked: map[int64]time.Duration{}}
+	s := &watch{Watcher: w, stream: stream, asked: map[int64]time.Duration{}, heard: w.Lease.mono()}
 	received := make(chan *registrypeerv1.WatchResponse)
 	broken := make(chan error, 1)
 	go func() { broken <- receive(ctx, stream, received) }()
@@ -79,7 +88,7 @@ func (w *Watcher) once(ctx context.Context) (served bool, err error) {
 			err = s.renew()
 		case in := <-received:
 			served = true
-			err = s.take(in)
+			err = s.take(ctx, in)
 		case err = <-broken:
 			broken <- nil
 		}
@@ -105,6 +114,9 @@ func receive(ctx context.Context, stream registrypeerv1.SnapshotService_WatchCli
 
 // renew asks for more time and says what is in force.
 func (s *watch) renew() error {
+	if s.Lease.mono()-s.heard > silent {
+		return errSilent
+	}
 	s.number++
 	s.asked[s.number] = s.Lease.mono()
 	return s.tell(s.number)
@@ -119,24 +131,58 @@ func (s *watch) tell(renewal int64) error {
 }
 
 // take puts a snapshot in force before it extends the lease and acknowledges.
-func (s *watch) take(in *registrypeerv1.WatchResponse) error {
+func (s *watch) take(ctx context.Context, in *registrypeerv1.WatchResponse) error {
+	s.heard = s.Lease.mono()
 	if in.GetSnapshot() != nil {
 		snap, err := read(in.GetEpoch(), in.GetSnapshot())
 		if err != nil {
 			return err
 		}
-		s.Lease.apply(snap)
-	}
-	if asked, ok := s.asked[in.GetRenewed()]; ok {
-		s.Lease.extend(asked, in.GetLease().AsDuration())
-		for n := range s.asked {
-			if n <= in.GetRenewed() {
-				delete(s.asked, n)
-			}
+		gone, err := s.Lease.apply(snap)
+		if err != nil {
+			return err
+		}
+		if err := s.await(ctx, gone); err != nil {
+			return err
 		}
 	}
+	s.extend(in)
 	if in.GetSnapshot() == nil {
 		return nil
 	}
 	return s.tell(0)
+}
+
+// await waits for the end of cut calls.
+func (s *watch) await(ctx context.Context, gone []*call) error {
+	if len(gone) == 0 {
+		return nil
+	}
+	limit := s.Clock.NewTimer(cutWithin)
+	defer limit.Stop()
+	for _, c := range gone {
+		select {
+		case <-c.over:
+		case <-limit.C():
+			return errUncut
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// extend prolongs the lease by what a renewal was granted, where the snapshot in force is the one that
+// the registry speaks of.
+func (s *watch) extend(in *registrypeerv1.WatchResponse) {
+	asked, ok := s.asked[in.GetRenewed()]
+	if !ok || in.GetEpoch() > s.Lease.Epoch() {
+		return
+	}
+	s.Lease.extend(asked, in.GetLease().AsDuration())
+	for n := range s.asked {
+		if n <= in.GetRenewed() {
+			delete(s.asked, n)
+		}
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -27,79 +28,94 @@ const (
 	statusClosed = 499
 )
 
-var errTooLarge = errors.New("the body is too large")
-
 // exchange is one call on its way.
 type exchange struct {
 	*Proxy
 
-	a     *admitted
-	rec   *traffic.Call
-	began time.Time
-	body  []byte // where it was read first
-	in    relay.Request
+	a      *admitted
+	rec    *traffic.Call
+	began  time.Time
+	caller *caller
+	in     relay.Request
+	upload *upload // nil where the body was read first
 }
 
 // call relays one admitted call and records it.
 func (p *Proxy) call(ctx context.Context, w http.ResponseWriter, r *http.Request, a *admitted) {
-	e := &exchange{Proxy: p, a: a, began: p.Clock.Now()}
+	e := &exchange{Proxy: p, a: a, began: p.Clock.Now(), caller: newCaller(ctx, w, p.Idle)}
 	rev := a.deployment.Promoted
 	e.rec = &traffic.Call{
 		RequestID: a.requestID, At: e.began, DeploymentID: a.deployment.ID, RevisionID: rev.ID, RevisionNumber: rev.Number,
 		TokenID: a.token.ID, TokenName: a.token.Name, Method: r.Method, Path: cut(a.target.Path, 512),
 		UsageSource: traffic.UsageNone, RequestBytes: max(r.ContentLength, 0),
 	}
-	if err := e.prepare(r); err != nil {
-		p.refuse(w, err, a.requestID)
+	defer context.AfterFunc(ctx, e.caller.interrupt)()
+	if err := e.prepare(ctx, r); err != nil {
+		e.fail(ctx, w, err)
 		return
 	}
 	answer, err := e.dial(ctx, r, rev)
+	if e.upload != nil && err != nil {
+		e.rec.RequestBytes = e.upload.read
+	}
 	if err != nil {
 		e.fail(ctx, w, err)
 		return
 	}
-	defer p.busyDone(e.rec.ReplicaID)
-	e.answer(ctx, w, answer)
+	defer p.busy.leave(e.rec.ReplicaID)
+	e.answer(ctx, answer)
 }
 
 // prepare reads a small body whole; a large or endless one is streamed.
-func (e *exchange) prepare(r *http.Request) error {
+func (e *exchange) prepare(ctx context.Context, r *http.Request) error {
 	e.in = relay.Request{Method: r.Method, Target: e.a.target, Length: r.ContentLength}
-	switch {
-	case r.ContentLength == 0:
-		return nil
-	case r.ContentLength < 0 || r.ContentLength > readFirst:
-		e.in.Body = &limited{in: r.Body, left: e.MaxBody}
+	if r.ContentLength == 0 {
 		return nil
 	}
-	e.body = make([]byte, r.ContentLength)
-	if _, err := io.ReadFull(r.Body, e.body); err != nil {
-		return fault.New(fault.Refused, "body_cut", "The body ended before its Content-Length").Wrap(err)
+	body := &upload{caller: e.caller, in: r.Body, left: e.MaxBody}
+	if r.ContentLength < 0 || r.ContentLength > readFirst {
+		// Else the server reads the body itself before the answer's first byte.
+		if err := e.caller.ctl.EnableFullDuplex(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+			return fmt.Errorf("relay the body: %w", err)
+		}
+		e.upload, e.in.Body, e.in.Interrupt = body, body, e.caller.interrupt
+		return nil
 	}
-	asked := readRequest(r.Header.Get("Content-Type"), e.body)
+	whole := make([]byte, r.ContentLength)
+	if _, err := io.ReadFull(body, whole); err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return fmt.Errorf("%w: %w", relay.ErrSource, err)
+	}
+	// The end is read too: what watches the connection for the caller's leaving starts there.
+	if _, err := body.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		return fmt.Errorf("%w: it does not end", relay.ErrSource)
+	}
+	asked := readRequest(r.Header.Get("Content-Type"), whole)
 	e.rec.RequestedModel, e.rec.Stream = asked.Model, asked.Stream
-	e.in.Replay = func() io.Reader { return bytes.NewReader(e.body) }
+	e.in.Replay = func() io.Reader { return bytes.NewReader(whole) }
 	e.in.Body = e.in.Replay()
 	return nil
 }
 
-// dial tries the replicas until one takes the call.
+// dial tries the replicas until one takes the call. Another one is tried only where nothing was sent.
 func (e *exchange) dial(ctx context.Context, r *http.Request, rev *lease.Revision) (*relay.Answer, error) {
 	var last error
-	for _, replica := range e.choose(rev.Replicas) {
+	for _, replica := range e.busy.choose(rev.Replicas) {
+		e.rec.ReplicaID = replica.ID
 		addr, err := dialAddress(replica.Address)
 		if err != nil {
 			last = err
 			continue
 		}
-		e.in.Header = engineHeader(r.Header, replica.APIKey.Reveal(), e.a.requestID)
-		e.rec.ReplicaID = replica.ID
-		e.busy(replica).Add(1)
+		e.in.Header = engineHeader(ctx, r.Header, replica.APIKey.Reveal(), e.a.requestID)
+		e.busy.enter(replica.ID)
 		answer, err := e.Relay.Do(ctx, addr, e.in)
 		if err == nil {
 			return answer, nil
 		}
-		e.busyDone(replica.ID)
+		e.busy.leave(replica.ID)
 		last = err
 		if !errors.Is(err, relay.ErrUnreachable) {
 			return nil, err
@@ -108,119 +124,60 @@ func (e *exchange) dial(ctx context.Context, r *http.Request, rev *lease.Revisio
 	return nil, last
 }
 
-func (p *Proxy) busyDone(replicaID string) {
-	if n, ok := p.inflight.Load(replicaID); ok {
-		n.(interface{ Add(delta int64) int64 }).Add(-1)
-	}
-}
-
 // dialAddress is the host:port of an engine.
 func dialAddress(address string) (string, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" || u.Host == "" {
-		return "", fault.New(fault.Dependency, "engine_unreachable", "The engine's address cannot be used")
+		return "", fmt.Errorf("%w: its address cannot be used", relay.ErrUnreachable)
 	}
 	if _, _, err := net.SplitHostPort(u.Host); err != nil {
-		return net.JoinHostPort(u.Host, "80"), nil //nolint:nilerr // a host without a port has HTTP's.
+		return net.JoinHostPort(u.Hostname(), "80"), nil //nolint:nilerr // a host without a port has HTTP's.
 	}
 	return u.Host, nil
 }
 
 // fail answers a call that got no answer of an engine.
 func (e *exchange) fail(ctx context.Context, w http.ResponseWriter, err error) {
-	var answer *fault.Error
-	switch {
-	case errors.Is(err, lease.ErrRevoked) || errors.Is(context.Cause(ctx), lease.ErrRevoked):
-		e.rec.Outcome, answer = traffic.Revoked, fault.From(badToken())
-	case errors.Is(err, errTooLarge):
-		e.rec.Outcome, answer = traffic.EngineError, fault.New(fault.TooLarge, "body_too_large", "The body is larger than %d bytes", e.MaxBody)
-	case ctx.Err() != nil:
-		e.rec.Outcome, e.rec.Status = traffic.ClientClosed, statusClosed
+	if errors.Is(err, errTooLarge) {
+		// A check like those before it, only that the size was not known then.
+		w.Header().Set("Connection", "close")
+		e.refuse(ctx, w, tooLarge(e.MaxBody), e.a.requestID)
+		return
+	}
+	outcome, answer := e.explain(ctx, err)
+	e.rec.Outcome = outcome
+	if answer == nil {
+		e.rec.Status = statusClosed
 		e.record(ctx)
 		panic(http.ErrAbortHandler)
-	case errors.Is(err, relay.ErrSilent):
-		e.rec.Outcome, answer = traffic.Timeout, fault.New(fault.Dependency, "engine_timeout", "The engine did not answer in time")
-	default:
-		e.rec.Outcome, answer = traffic.Unreachable, fault.New(fault.Dependency, "engine_unreachable", "The engine cannot be reached")
-		e.Log.WarnContext(ctx, "an engine cannot be reached", "error", err, "replica_id", e.rec.ReplicaID)
+	}
+	if outcome == traffic.Unreachable || outcome == traffic.EngineError {
+		e.Log.WarnContext(ctx, "an engine gave no answer", "error", err, "replica_id", e.rec.ReplicaID, "request_id", e.a.requestID)
 	}
 	e.rec.Status = int32(fault.HTTPStatus(answer.Kind))
 	e.record(ctx)
-	e.refuse(w, answer, e.a.requestID)
+	e.write(w, answer, e.a.requestID)
 }
 
-// answer passes the engine's answer on as it comes.
-func (e *exchange) answer(ctx context.Context, w http.ResponseWriter, a *relay.Answer) {
-	resp := a.Response
-	callerHeader(w.Header(), resp.Header, e.a.requestID)
-	w.WriteHeader(resp.StatusCode)
-	e.rec.Status, e.rec.Outcome = int32(resp.StatusCode), traffic.OK
-	if resp.StatusCode >= http.StatusInternalServerError {
-		e.rec.Outcome = traffic.EngineError
-	}
-	copied := &tee{stream: isStream(resp.Header)}
-	e.rec.Stream = e.rec.Stream || copied.stream
-	err := e.pump(w, a, copied)
-	_ = a.Close()
-	copied.fill(e.rec)
-	if err == nil {
-		e.record(ctx)
-		return
-	}
-	e.cut(ctx, w, copied.stream)
-}
-
-// pump copies until the end, flushing after each read.
-func (e *exchange) pump(w http.ResponseWriter, a *relay.Answer, copied *tee) error {
-	flush := http.NewResponseController(w)
-	buf := make([]byte, chunk)
-	for {
-		n, err := a.Read(buf)
-		if n > 0 {
-			if e.rec.TTFT == nil {
-				ms := e.elapsed()
-				e.rec.TTFT = &ms
-			}
-			e.rec.ResponseBytes += int64(n)
-			copied.take(buf[:n])
-			if _, err := w.Write(buf[:n]); err != nil {
-				return errCaller
-			}
-			if err := flush.Flush(); err != nil {
-				return errCaller
-			}
-		}
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
-}
-
-var errCaller = errors.New("the caller is gone")
-
-// engineLost is the last event of a stream whose engine died.
-const engineLost = "data: {\"error\":{\"message\":\"engine connection lost\",\"type\":\"server_error\",\"code\":\"engine_lost\"}}\n\n"
-
-// cut records why an answer did not come to its end and aborts the connection, so that it cannot pass
-// for a whole one.
-func (e *exchange) cut(ctx context.Context, w http.ResponseWriter, stream bool) {
+// explain is what a failure counts as and what is said of it; nothing where no one listens.
+func (e *exchange) explain(ctx context.Context, err error) (outcome string, answer *fault.Error) {
+	cause := context.Cause(ctx)
 	switch {
-	case errors.Is(context.Cause(ctx), lease.ErrRevoked):
-		e.rec.Outcome = traffic.Revoked
+	case errors.Is(cause, lease.ErrRevoked):
+		return traffic.Revoked, badToken()
+	case errors.Is(cause, lease.ErrOver):
+		return traffic.LeaseOver, leaseOver()
 	case ctx.Err() != nil:
-		e.rec.Outcome = traffic.ClientClosed
+		return traffic.ClientClosed, nil
+	case errors.Is(err, relay.ErrSource):
+		return traffic.ClientClosed, fault.New(fault.Refused, "body_cut", "The body of the request could not be read to its end")
+	case errors.Is(err, relay.ErrSilent):
+		return traffic.Timeout, fault.New(fault.Dependency, "engine_timeout", "The engine did not answer in time")
+	case errors.Is(err, relay.ErrUnreachable):
+		return traffic.Unreachable, fault.New(fault.Dependency, "engine_unreachable", "The engine cannot be reached")
 	default:
-		e.rec.Outcome = traffic.Truncated
-		if stream {
-			_, _ = io.WriteString(w, "\n\n"+engineLost)
-			_ = http.NewResponseController(w).Flush()
-		}
+		return traffic.EngineError, fault.New(fault.Dependency, "engine_lost", "The engine gave no answer that can be passed on")
 	}
-	e.record(ctx)
-	panic(http.ErrAbortHandler)
 }
 
 func (e *exchange) elapsed() float64 {
@@ -229,5 +186,6 @@ func (e *exchange) elapsed() float64 {
 
 func (e *exchange) record(ctx context.Context) {
 	e.rec.Duration = e.elapsed()
+	e.Tally.Call(ctx, e.rec.Outcome)
 	e.Recorder.Record(ctx, e.rec)
 }

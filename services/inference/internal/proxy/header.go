@@ -1,33 +1,40 @@
 package proxy
 
 import (
+	"context"
 	"net/http"
 	"strings"
+
+	"go.opentelemetry.io/otel/propagation"
+	oteltrace "go.opentelemetry.io/otel/trace"
 )
 
-// toEngine are the headers that an engine may see of a caller; all else stays here, above all what
+// toEngine names the headers that an engine may see of a caller; all else stays here, above all what
 // carries a credential or an address.
-var toEngine = map[string]bool{ //nolint:gochecknoglobals // a constant set.
-	"Accept": true, "Accept-Encoding": true, "Accept-Language": true, "Content-Encoding": true,
-	"Content-Language": true, "Content-Type": true, "Openai-Beta": true, "Openai-Organization": true,
-	"Openai-Project": true, "Traceparent": true, "Tracestate": true, "User-Agent": true, "X-Session-Id": true,
-	"X-Stainless-Lang": true, "X-Stainless-Package-Version": true,
+func toEngine(name string) bool {
+	switch name {
+	case "Accept", "Accept-Encoding", "Accept-Language", "Content-Encoding", "Content-Language", "Content-Type",
+		"Openai-Beta", "Openai-Organization", "Openai-Project", "User-Agent", "X-Session-Id", "X-Stainless-Lang",
+		"X-Stainless-Package-Version":
+		return true
+	}
+	return false
 }
 
-// fromEngine are the headers that a caller may see of an engine: an engine can set no cookie and no
+// fromEngine names the headers that a caller may see of an engine: an engine can set no cookie and no
 // policy for our host.
-var fromEngine = map[string]bool{ //nolint:gochecknoglobals // a constant set.
-	"Cache-Control": true, "Content-Encoding": true, "Content-Language": true, "Content-Length": true,
-	"Content-Type": true, "Date": true, "Etag": true, "Last-Modified": true, "Retry-After": true, "Vary": true,
-	"X-Process-Time": true,
+func fromEngine(name string) bool {
+	switch name {
+	case "Cache-Control", "Content-Encoding", "Content-Language", "Content-Length", "Content-Type", "Date", "Etag",
+		"Last-Modified", "Retry-After", "Vary", "X-Process-Time":
+		return true
+	}
+	return strings.HasPrefix(name, "Openai-")
 }
-
-// fromEnginePrefix opens families of headers that engines answer with.
-const fromEnginePrefix = "Openai-"
 
 // engineHeader is exactly what the engine sees. What the caller's Connection header names is hop-by-hop
 // by its own word.
-func engineHeader(in http.Header, key, requestID string) http.Header {
+func engineHeader(ctx context.Context, in http.Header, key, requestID string) http.Header {
 	out := http.Header{}
 	named := map[string]bool{}
 	for _, list := range in.Values("Connection") {
@@ -36,7 +43,7 @@ func engineHeader(in http.Header, key, requestID string) http.Header {
 		}
 	}
 	for name, values := range in {
-		if toEngine[name] && !named[name] {
+		if toEngine(name) && !named[name] {
 			out[name] = values
 		}
 	}
@@ -47,15 +54,28 @@ func engineHeader(in http.Header, key, requestID string) http.Header {
 		out.Set("Authorization", "Bearer "+key)
 	}
 	out.Set("X-Request-Id", requestID)
+	trace(ctx, in, out)
 	return out
+}
+
+// trace passes the trace on: ours where there is one, else the caller's where it is well formed.
+func trace(ctx context.Context, in, out http.Header) {
+	w3c := propagation.TraceContext{}
+	if !oteltrace.SpanContextFromContext(ctx).IsValid() {
+		ctx = w3c.Extract(ctx, propagation.HeaderCarrier(in))
+	}
+	w3c.Inject(ctx, propagation.HeaderCarrier(out))
 }
 
 // callerHeader writes what the caller sees of the engine's answer.
 func callerHeader(out, in http.Header, requestID string) {
 	for name, values := range in {
-		if fromEngine[name] || strings.HasPrefix(name, fromEnginePrefix) {
+		if fromEngine(name) {
 			out[name] = values
 		}
+	}
+	if len(in["Content-Type"]) == 0 {
+		out["Content-Type"] = nil // what the engine did not say is not guessed
 	}
 	out.Set("X-Request-Id", requestID)
 	out.Set("X-Content-Type-Options", "nosniff")

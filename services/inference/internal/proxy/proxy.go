@@ -5,13 +5,10 @@ package proxy
 
 import (
 	"context"
-	"io"
 	"log/slog"
-	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -22,12 +19,19 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/obs"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
 // recorder takes the record of a call.
 type recorder interface {
 	Record(ctx context.Context, c *traffic.Call)
+}
+
+// tally counts.
+type tally interface {
+	Call(ctx context.Context, outcome string)
+	Rejected(ctx context.Context, reason string)
 }
 
 // Proxy is the handler of /inference.
@@ -38,11 +42,14 @@ type Proxy struct {
 	Clock    clock.Clock
 	IDs      *id.Source
 	Log      *slog.Logger
+	Tally    tally
 	// MaxBody is the largest request body, in bytes.
 	MaxBody int64
+	// Idle bounds each pause of a caller, in sending and in taking.
+	Idle time.Duration
 
 	draining atomic.Bool
-	inflight sync.Map // replica id to *atomic.Int64
+	busy     busy
 }
 
 // Drain refuses new calls from now on; those that run go on.
@@ -62,56 +69,81 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	requestID := p.requestID(r)
 	a, err := p.admit(r)
 	if err != nil {
-		p.refuse(w, err, requestID)
+		p.refuse(r.Context(), w, err, requestID)
 		return
 	}
 	a.requestID = requestID
 	ctx, leave, ok := p.Lease.Enter(r.Context(), a.sum, a.token)
 	defer leave()
 	if !ok {
-		p.refuse(w, badToken(), requestID)
+		// Between the look and the entry: judged again, by what is in force now.
+		if _, err = p.admit(r); err == nil {
+			err = leaseOver()
+		}
+		p.refuse(r.Context(), w, err, requestID)
 		return
 	}
 	p.call(ctx, w, r, a)
 }
 
-// requestID takes the edge's id where it is one of ours.
+// requestID takes the edge's id, which the caller cannot choose.
 func (p *Proxy) requestID(r *http.Request) string {
-	if given := r.Header.Get(fault.HeaderRequestID); id.Check(id.Request, given) == nil {
+	if given := obs.RequestID(r.Context()); id.Check(id.Request, given) == nil {
 		return given
 	}
 	return p.IDs.New(id.Request)
 }
 
-func (p *Proxy) refuse(w http.ResponseWriter, err error, requestID string) {
-	if fault.HasCode(err, codeSuspended) {
-		w.Header().Set("X-Should-Retry", "false")
+// refuse answers a call that no engine shall see; it is counted, not recorded.
+func (p *Proxy) refuse(ctx context.Context, w http.ResponseWriter, err *fault.Error, requestID string) {
+	reason := err.Code
+	if reason == "" {
+		reason = string(err.Kind)
 	}
-	w.Header().Set("X-Content-Type-Options", "nosniff")
+	p.Tally.Rejected(ctx, reason)
+	p.write(w, err, requestID)
+}
+
+func (p *Proxy) write(w http.ResponseWriter, err *fault.Error, requestID string) {
+	switch err.Code {
+	case codeSuspended:
+		w.Header().Set("X-Should-Retry", "false")
+	case codeDraining:
+		w.Header().Set("Connection", "close")
+	}
 	fault.WriteOpenAI(w, err, requestID)
 }
 
 const (
 	codeSuspended = "deployment_suspended"
+	codeDraining  = "draining"
 	// retryReady is what a caller is told to wait for a revision to become ready.
 	retryReady = 10 * time.Second
 )
 
-func badToken() error {
+func leaseOver() *fault.Error {
+	return fault.New(fault.Unavailable, "lease_over", "This replica has lost the registry").WithRetryAfter(retryReady)
+}
+
+func tooLarge(limit int64) *fault.Error {
+	return fault.New(fault.TooLarge, "body_too_large", "The body is larger than %d bytes", limit)
+}
+
+func badToken() *fault.Error {
 	return fault.New(fault.Unauthenticated, "token_invalid", "The deployment token is missing, malformed or revoked")
 }
 
 // admit runs the checks; nothing of it asks anyone.
-func (p *Proxy) admit(r *http.Request) (*admitted, error) {
+func (p *Proxy) admit(r *http.Request) (*admitted, *fault.Error) {
 	deploymentID, target, found, clean := route(r.URL.EscapedPath())
 	if !found {
 		return nil, fault.New(fault.Absent, "not_found", "Not Found")
 	}
 	if p.draining.Load() {
-		return nil, fault.New(fault.Unavailable, "draining", "This server is stopping").WithRetryAfter(time.Second)
+		return nil, fault.New(fault.Unavailable, codeDraining, "This server is stopping").WithRetryAfter(time.Second)
 	}
 	if !p.Lease.Valid() {
-		return nil, fault.New(fault.Unavailable, "lease_over", "This replica has lost the registry").WithRetryAfter(retryReady)
+		return nil, leaseOver()
 	}
 	sum, ok := bearer(r.Header)
 	if !ok {
@@ -150,7 +182,7 @@ func bearer(h http.Header) (sum []byte, ok bool) {
 	return secret.Parse(secret.KindDeployment, token)
 }
 
-func (p *Proxy) serves(d *lease.Deployment) error {
+func (p *Proxy) serves(d *lease.Deployment) *fault.Error {
 	if d.Suspended {
 		return fault.New(fault.Unavailable, codeSuspended, "The deployment is suspended").WithRetryAfter(-1)
 	}
@@ -164,48 +196,18 @@ func (p *Proxy) serves(d *lease.Deployment) error {
 	return nil
 }
 
-func (p *Proxy) fits(r *http.Request, clean bool) error {
+func (p *Proxy) fits(r *http.Request, clean bool) *fault.Error {
 	switch {
 	case !clean || strings.ContainsAny(r.URL.RawQuery, "\x00\r\n"):
 		return fault.New(fault.Refused, "bad_path", "The path must not hold dot segments, backslashes, control bytes or encoded slashes")
 	case r.Method == http.MethodConnect || r.Method == http.MethodTrace:
 		return fault.New(fault.Refused, "bad_method", "The method %s is not relayed", r.Method)
-	case r.Header.Get("Upgrade") != "":
-		return fault.New(fault.Unconfigured, "upgrade", "Upgrades are not relayed by this version")
+	case strings.EqualFold(r.Header.Get("Upgrade"), "websocket"):
+		return fault.New(fault.Unconfigured, "websocket", "WebSocket connections are not relayed by this version")
+	case len(r.Header.Values("Upgrade")) > 0 || len(r.Header.Values("Http2-Settings")) > 0:
+		return fault.New(fault.Refused, "bad_upgrade", "The connection cannot be upgraded")
 	case r.ContentLength > p.MaxBody:
-		return fault.New(fault.TooLarge, "body_too_large", "The body is larger than %d bytes", p.MaxBody)
+		return tooLarge(p.MaxBody)
 	}
 	return nil
-}
-
-// choose picks the less busy of two replicas drawn at random, then the others, so that a refused dial
-// goes on to the next.
-func (p *Proxy) choose(replicas []*lease.Replica) []*lease.Replica {
-	order := make([]*lease.Replica, len(replicas))
-	for i, j := range rand.Perm(len(replicas)) {
-		order[i] = replicas[j]
-	}
-	if len(order) > 1 && p.busy(order[1]).Load() < p.busy(order[0]).Load() {
-		order[0], order[1] = order[1], order[0]
-	}
-	return order
-}
-
-func (p *Proxy) busy(r *lease.Replica) *atomic.Int64 {
-	n, _ := p.inflight.LoadOrStore(r.ID, new(atomic.Int64))
-	return n.(*atomic.Int64)
-}
-
-// limited reads at most so much and then reports the body as too large.
-type limited struct {
-	in   io.Reader
-	left int64
-}
-
-func (l *limited) Read(b []byte) (int, error) {
-	n, err := l.in.Read(b)
-	if l.left -= int64(n); l.left < 0 {
-		return n, errTooLarge
-	}
-	return n, err
 }

@@ -35,6 +35,11 @@ func (t *tee) take(p []byte) {
 	}
 }
 
+// atBoundary tells that what was taken of a stream ends with a whole event.
+func (t *tee) atBoundary() bool {
+	return len(t.buf) == 0 || bytes.HasSuffix(t.buf, []byte("\n\n")) || bytes.HasSuffix(t.buf, []byte("\r\n\r\n"))
+}
+
 // engineAnswer is what is read of an answer; the rest of it is nobody's business here.
 type engineAnswer struct {
 	Model   *string `json:"model"`
@@ -66,11 +71,11 @@ func fillFrom(raw []byte, c *traffic.Call) {
 		return
 	}
 	if a.Model != nil {
-		c.ResponseModel = a.Model
+		c.ResponseModel = short(*a.Model, maxModel)
 	}
 	for _, choice := range a.Choices {
 		if choice.FinishReason != nil && *choice.FinishReason != "" {
-			c.FinishReason = choice.FinishReason
+			c.FinishReason = short(*choice.FinishReason, maxReason)
 		}
 	}
 	if a.Usage != nil && a.Usage.Prompt != nil {
@@ -91,15 +96,27 @@ func readRequest(contentType string, body []byte) request {
 		return request{}
 	}
 	if r.Model != nil {
-		short := cut(*r.Model, 256)
-		r.Model = &short
+		r.Model = short(*r.Model, maxModel)
 	}
 	return r
 }
 
+// What of a name goes into the record.
+const (
+	maxModel  = 256
+	maxReason = 64
+)
+
+func short(s string, n int) *string {
+	s = cut(s, n)
+	return &s
+}
+
+// cut bounds a text and drops what a column of text cannot hold.
 func cut(s string, n int) string {
-	if len(s) <= n {
-		return s
+	s = strings.ReplaceAll(s, "\x00", "")
+	if len(s) > n {
+		s = s[:n]
 	}
-	return strings.ToValidUTF8(s[:n], "")
+	return strings.ToValidUTF8(s, "")
 }

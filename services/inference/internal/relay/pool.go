@@ -5,10 +5,16 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"syscall"
+	"time"
 )
 
-// maxIdle bounds the idle connections to one engine.
-const maxIdle = 256
+const (
+	// maxIdle bounds the idle connections to one engine.
+	maxIdle = 256
+	// maxIdleFor is how long a connection is kept without use.
+	maxIdleFor = 90 * time.Second
+)
 
 // link is one connection to an engine with its reader.
 type link struct {
@@ -17,7 +23,8 @@ type link struct {
 	addr string
 	in   *bufio.Reader
 	// left is how many bytes may still be read, -1 for any number: what bounds the head of an answer.
-	left int
+	left  int
+	since time.Time // when it became idle
 }
 
 func newLink(raw net.Conn, addr string) *link {
@@ -44,13 +51,45 @@ func (l *link) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// quiet tells that nothing has come on an idle connection: neither its end, nor bytes that no one asked
+// for and that would be taken for the next answer.
+func (l *link) quiet() bool {
+	sc, ok := l.Conn.(syscall.Conn)
+	if !ok {
+		return false
+	}
+	raw, err := sc.SyscallConn()
+	if err != nil {
+		return false
+	}
+	quiet := false
+	err = raw.Read(func(fd uintptr) bool {
+		var one [1]byte
+		_, err := syscall.Read(int(fd), one[:])
+		quiet = errors.Is(err, syscall.EAGAIN)
+		return true
+	})
+	return err == nil && quiet
+}
+
 // pool keeps idle connections by address, the last used first.
 type pool struct {
 	mu   sync.Mutex
 	idle map[string][]*link
 }
 
+// get answers an idle connection that is still good, nil where there is none.
 func (p *pool) get(addr string) *link {
+	for {
+		conn := p.take(addr)
+		if conn == nil || conn.quiet() {
+			return conn
+		}
+		_ = conn.Close()
+	}
+}
+
+func (p *pool) take(addr string) *link {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	list := p.idle[addr]
@@ -58,12 +97,12 @@ func (p *pool) get(addr string) *link {
 		return nil
 	}
 	conn := list[len(list)-1]
+	list[len(list)-1] = nil
 	p.idle[addr] = list[:len(list)-1]
 	return conn
 }
 
-func (p *pool) put(conn *link) {
-	// Bytes that no one asked for would be taken for the next answer.
+func (p *pool) put(conn *link, now time.Time) {
 	if conn.in.Buffered() > 0 {
 		_ = conn.Close()
 		return
@@ -77,7 +116,29 @@ func (p *pool) put(conn *link) {
 		_ = conn.Close()
 		return
 	}
+	conn.since = now
 	p.idle[conn.addr] = append(p.idle[conn.addr], conn)
+}
+
+// closeBefore closes what has been idle since before a time; the addresses of engines that are gone go
+// with their last connection.
+func (p *pool) closeBefore(limit time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for addr, list := range p.idle {
+		kept := list[:0]
+		for _, conn := range list {
+			if conn.since.Before(limit) {
+				_ = conn.Close()
+				continue
+			}
+			kept = append(kept, conn)
+		}
+		clear(list[len(kept):])
+		if p.idle[addr] = kept; len(kept) == 0 {
+			delete(p.idle, addr)
+		}
+	}
 }
 
 func (p *pool) closeAll() {

@@ -3,6 +3,7 @@ package traffic
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
@@ -13,16 +14,24 @@ const (
 	batchEvery = 20 * time.Millisecond
 	batchMax   = 2000
 	ringSize   = 16384
-	// copyTimeout is how long the database may take for a batch before it counts as away.
-	copyTimeout = 5 * time.Second
-	// replayEvery is how often a spilled segment is tried.
+	// putTimeout is how long the database may take for a batch before it counts as away.
+	putTimeout = 2 * time.Second
+	// replayTimeout is the same for a segment, which is larger.
+	replayTimeout = 20 * time.Second
+	// replayEvery is how often spilled segments are tried.
 	replayEvery = 2 * time.Second
 )
 
-// store takes batches.
+// store takes batches, each name once.
 type store interface {
-	Copy(ctx context.Context, calls []*Call) error
-	Replay(ctx context.Context, segment string, calls []*Call) error
+	Put(ctx context.Context, name string, calls []*Call) (refused int, err error)
+	Forget(ctx context.Context, names ...string) error
+}
+
+// counter counts what a table cannot show.
+type counter interface {
+	Spilled(ctx context.Context, calls int)
+	Dropped(ctx context.Context, calls int)
 }
 
 // Recorder takes calls from the request path and brings them to the store.
@@ -31,25 +40,43 @@ type Recorder struct {
 	spool *Spool
 	clock clock.Clock
 	log   *slog.Logger
+	count counter
 	ring  chan *Call
 	away  bool
+	done  []string // batches that are stored, their names not yet forgotten
+
+	mu     sync.RWMutex
+	closed bool // no one reads the ring any more
 }
 
 // NewRecorder makes a recorder.
-func NewRecorder(s store, spool *Spool, clk clock.Clock, log *slog.Logger) *Recorder {
-	return &Recorder{store: s, spool: spool, clock: clk, log: log, ring: make(chan *Call, ringSize)}
+func NewRecorder(s store, spool *Spool, clk clock.Clock, log *slog.Logger, count counter) *Recorder {
+	return &Recorder{store: s, spool: spool, clock: clk, log: log, count: count, ring: make(chan *Call, ringSize)}
 }
 
-// Record takes a call. It waits for nothing but, with the ring full, a write to the local disk.
+// Record takes a call. It waits for nothing but, with the ring full or the recorder stopped, a write to
+// the local disk.
 func (r *Recorder) Record(ctx context.Context, c *Call) {
-	select {
-	case r.ring <- c:
-	default:
-		r.spill(ctx, []*Call{c})
+	if !r.offer(c) {
+		r.spill(ctx, r.spool.Name(), []*Call{c}, true)
 	}
 }
 
-// Run stores calls until ctx ends, then what is still held.
+func (r *Recorder) offer(c *Call) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if r.closed {
+		return false
+	}
+	select {
+	case r.ring <- c:
+		return true
+	default:
+		return false
+	}
+}
+
+// Run stores calls until ctx ends, then what is still held. Calls that come later go to the disk.
 func (r *Recorder) Run(ctx context.Context) error {
 	replay := r.clock.NewTicker(replayEvery)
 	defer replay.Stop()
@@ -57,7 +84,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 	for {
 		select {
 		case c := <-r.ring:
-			r.store1(ctx, r.gather(ctx, c))
+			r.put(ctx, r.gather(ctx, c))
 		case <-replay.C():
 			r.replay(ctx)
 		case <-ctx.Done():
@@ -85,61 +112,123 @@ func (r *Recorder) gather(ctx context.Context, first *Call) []*Call {
 }
 
 func (r *Recorder) drain(ctx context.Context) error {
-	for {
-		batch := make([]*Call, 0, batchMax)
+	r.mu.Lock()
+	r.closed = true
+	r.mu.Unlock()
+	for len(r.ring) > 0 {
+		batch := make([]*Call, 0, min(batchMax, len(r.ring)))
 		for len(batch) < batchMax && len(r.ring) > 0 {
 			batch = append(batch, <-r.ring)
 		}
-		if len(batch) == 0 {
-			return nil
-		}
-		r.store1(ctx, batch)
+		r.put(ctx, batch)
 	}
+	r.forget(ctx)
+	return r.spool.Close()
 }
 
-// store1 stores one batch, on the disk where the database does not take it.
-func (r *Recorder) store1(ctx context.Context, batch []*Call) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), copyTimeout)
-	defer cancel()
+// put stores one batch, on the disk where the database does not take it.
+func (r *Recorder) put(ctx context.Context, batch []*Call) {
+	ctx = context.WithoutCancel(ctx)
+	name := r.spool.Name()
 	// While the database is away, only the replay asks it: a batch must not wait for its timeout each time.
 	if r.away {
-		r.spill(ctx, batch)
+		r.spill(ctx, name, batch, true)
 		return
 	}
-	if err := r.store.Copy(ctx, batch); err != nil {
+	within, cancel := context.WithTimeout(ctx, putTimeout)
+	defer cancel()
+	refused, err := r.store.Put(within, name, batch)
+	if err != nil {
 		r.away = true
 		r.log.WarnContext(ctx, "calls go to the disk until the database is back", "error", err, "calls", len(batch))
-		r.spill(ctx, batch)
+		// Under its name, in a segment of its own: the database may have stored it and not said so.
+		r.spill(ctx, name, batch, false)
+		return
+	}
+	r.stored(ctx, name, refused)
+}
+
+// stored notes a batch that is in the table and whose name can be forgotten.
+func (r *Recorder) stored(ctx context.Context, name string, refused int) {
+	if refused > 0 {
+		r.count.Dropped(ctx, refused)
+		r.log.ErrorContext(ctx, "calls are lost: the table refuses them", "calls", refused)
+	}
+	if r.done = append(r.done, name); len(r.done) >= forgetAt {
+		r.forget(ctx)
 	}
 }
 
-func (r *Recorder) spill(ctx context.Context, batch []*Call) {
-	if err := r.spool.Append(batch); err != nil {
-		r.log.ErrorContext(ctx, "calls are lost from the record", "error", err, "calls", len(batch))
+// forgetAt is how many names are forgotten in one go.
+const forgetAt = 50
+
+func (r *Recorder) forget(ctx context.Context) {
+	if len(r.done) == 0 {
+		return
 	}
+	ctx, cancel := context.WithTimeout(ctx, putTimeout)
+	defer cancel()
+	if err := r.store.Forget(ctx, r.done...); err != nil {
+		if ctx.Err() == nil {
+			r.log.WarnContext(ctx, "names of batches stay", "error", err, "names", len(r.done))
+		}
+		return
+	}
+	r.done = r.done[:0]
+}
+
+// spill writes calls to the disk: joined to others, or as the segment of that name alone.
+func (r *Recorder) spill(ctx context.Context, name string, batch []*Call, join bool) {
+	write := r.spool.Write
+	if join {
+		write = r.spool.Append
+	}
+	if err := write(name, batch); err != nil {
+		r.count.Dropped(ctx, len(batch))
+		r.log.ErrorContext(ctx, "calls are lost from the record", "error", err, "calls", len(batch))
+		return
+	}
+	r.count.Spilled(ctx, len(batch))
 }
 
 // replay brings spilled segments to the store, oldest first, until one is refused.
 func (r *Recorder) replay(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, copyTimeout)
-	defer cancel()
 	segments, err := r.spool.Segments()
 	if err != nil {
 		r.log.ErrorContext(ctx, "look for spilled calls", "error", err)
 		return
 	}
 	for _, name := range segments {
-		calls, err := r.spool.Read(name)
-		if err == nil {
-			err = r.store.Replay(ctx, name, calls)
+		if ctx.Err() != nil {
+			return
 		}
-		if err == nil {
-			err = r.spool.Remove(name)
-		}
-		if err != nil {
+		if err := r.replayOne(ctx, name); err != nil {
 			r.log.WarnContext(ctx, "spilled calls wait", "error", err, "segment", name)
 			return
 		}
 	}
 	r.away = false
+}
+
+func (r *Recorder) replayOne(ctx context.Context, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, replayTimeout)
+	defer cancel()
+	calls, unread, err := r.spool.Read(name)
+	if err != nil {
+		return err
+	}
+	if unread > 0 {
+		r.count.Dropped(ctx, unread)
+		r.log.ErrorContext(ctx, "lines of a segment cannot be read", "segment", name, "lines", unread)
+	}
+	refused, err := r.store.Put(ctx, name, calls)
+	if err != nil {
+		return err
+	}
+	// The name outlives the file: the other way round, a stop in between would store it twice.
+	if err := r.spool.Remove(name); err != nil {
+		return err
+	}
+	r.stored(ctx, name, refused)
+	return nil
 }

@@ -2,7 +2,11 @@ package traffic
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	inferencev1 "github.com/signalbox-dev/signalbox/gen/signalbox/inference/v1"
@@ -27,8 +31,9 @@ type Server struct {
 
 // ListTraffic implements TrafficService.
 func (s *Server) ListTraffic(ctx context.Context, in *inferencev1.ListTrafficRequest) (*inferencev1.ListTrafficResponse, error) {
-	if err := id.Check(id.Deployment, in.GetDeploymentId()); err != nil {
-		return nil, fault.InvalidFields(fault.At(fault.TypeStringPattern, "want a deployment's id", "deployment_id"))
+	if id.Check(id.Deployment, in.GetDeploymentId()) != nil {
+		return nil, fault.InvalidFields(fault.At(fault.TypeStringPattern,
+			fmt.Sprintf("String should be an id: %s_ and 26 characters", id.Deployment), "deployment_id"))
 	}
 	c := authn.Of(ctx)
 	o, ok := s.Owners(in.GetDeploymentId())
@@ -36,12 +41,18 @@ func (s *Server) ListTraffic(ctx context.Context, in *inferencev1.ListTrafficReq
 		return nil, fault.Absentf("deployment", in.GetDeploymentId())
 	}
 	p, err := page.New(in.Limit, in.Offset)
+	if out, is := errors.AsType[*page.RangeError](err); is {
+		return nil, fault.InvalidFields(fault.At(fault.TypeValue, out.Error(), out.Param))
+	}
+	rows, err := s.Store.List(ctx, in.GetDeploymentId(), in.GetToken(), p)
 	if err != nil {
 		return nil, err
 	}
-	calls, err := s.Store.List(ctx, in.GetDeploymentId(), in.GetToken(), p)
-	if err != nil {
-		return nil, err
+	calls, more := page.Cut(rows, p)
+	if more {
+		if err := grpc.SetHeader(ctx, metadata.Pairs("x-service-more", "true")); err != nil {
+			return nil, fmt.Errorf("tell of further rows: %w", err)
+		}
 	}
 	out := &inferencev1.ListTrafficResponse{}
 	for _, call := range calls {

@@ -21,8 +21,9 @@ const segmentMax = 4 << 20
 
 const suffix = ".jsonl"
 
-// Spool keeps calls on the local disk while the database is away: segments of JSON lines. The one that
-// is being written is closed by Segments, so what is read never grows.
+// Spool keeps calls on the local disk while the database is away: segments of JSON lines, each a batch
+// with a name of its own. The one that is being written is closed by Segments, so what is read never
+// grows; a folder is therefore one process's.
 type Spool struct {
 	dir string
 	ids *id.Source
@@ -40,25 +41,24 @@ func NewSpool(dir string, ids *id.Source) (*Spool, error) {
 	return &Spool{dir: dir, ids: ids}, nil
 }
 
-// Append writes calls to the open segment.
-func (s *Spool) Append(calls []*Call) error {
-	var b bytes.Buffer
-	lines := json.NewEncoder(&b)
-	for _, c := range calls {
-		if err := lines.Encode(c); err != nil {
-			return fmt.Errorf("encode a call: %w", err)
-		}
+// Name makes the name of a batch.
+func (s *Spool) Name() string { return s.ids.New(id.Call) }
+
+// Append writes calls to the open segment; where there is none, to a new one of that name.
+func (s *Spool) Append(name string, calls []*Call) error {
+	lines, err := encode(calls)
+	if err != nil {
+		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.file == nil {
-		f, err := os.OpenFile(filepath.Join(s.dir, s.ids.New(id.Call)+suffix), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-		if err != nil {
-			return fmt.Errorf("open a segment: %w", err)
+		if s.file, err = s.create(name); err != nil {
+			return err
 		}
-		s.file, s.size = f, 0
+		s.size = 0
 	}
-	n, err := s.file.Write(b.Bytes())
+	n, err := s.file.Write(lines)
 	s.size += int64(n)
 	if err != nil {
 		return fmt.Errorf("write a segment: %w", err)
@@ -68,6 +68,53 @@ func (s *Spool) Append(calls []*Call) error {
 	}
 	return nil
 }
+
+// Write makes a segment of that name from calls.
+func (s *Spool) Write(name string, calls []*Call) error {
+	lines, err := encode(calls)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f, err := s.create(name)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(lines)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("write a segment: %w", err)
+	}
+	return nil
+}
+
+// Close closes the open segment; the next Append opens another.
+func (s *Spool) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closeOpen()
+}
+
+func encode(calls []*Call) ([]byte, error) {
+	var b bytes.Buffer
+	lines := json.NewEncoder(&b)
+	for _, c := range calls {
+		if err := lines.Encode(c); err != nil {
+			return nil, fmt.Errorf("encode a call: %w", err)
+		}
+	}
+	return b.Bytes(), nil
+}
+
+func (s *Spool) create(name string) (*os.File, error) {
+	f, err := os.OpenFile(s.path(name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open a segment: %w", err)
+	}
+	return f, nil
+}
+
+func (s *Spool) path(name string) string { return filepath.Join(s.dir, name+suffix) }
 
 func (s *Spool) closeOpen() error {
 	if s.file == nil {
@@ -94,33 +141,34 @@ func (s *Spool) Segments() ([]string, error) {
 	}
 	var names []string
 	for _, e := range entries {
-		if strings.HasSuffix(e.Name(), suffix) {
-			names = append(names, e.Name())
+		if name, is := strings.CutSuffix(e.Name(), suffix); is {
+			names = append(names, name)
 		}
 	}
 	slices.Sort(names)
 	return names, nil
 }
 
-// Read answers the calls of a segment; a last line that a kill cut short is left out.
-func (s *Spool) Read(name string) ([]*Call, error) {
-	f, err := os.Open(filepath.Join(s.dir, name))
+// Read answers the calls of a segment. A last line that a kill cut short is left out; others that
+// cannot be read are counted.
+func (s *Spool) Read(name string) (calls []*Call, unread int, err error) {
+	f, err := os.Open(s.path(name))
 	if err != nil {
-		return nil, fmt.Errorf("open the segment: %w", err)
+		return nil, 0, fmt.Errorf("open the segment: %w", err)
 	}
 	defer func() { _ = f.Close() }()
-	var calls []*Call
 	for lines := bufio.NewReader(f); ; {
 		line, err := lines.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			return calls, nil
+			return calls, unread, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("read the segment: %w", err)
+			return nil, 0, fmt.Errorf("read the segment: %w", err)
 		}
 		c := &Call{}
-		if err := json.Unmarshal(line, c); err != nil {
-			return nil, fmt.Errorf("decode a call: %w", err)
+		if json.Unmarshal(line, c) != nil {
+			unread++
+			continue
 		}
 		calls = append(calls, c)
 	}
@@ -128,7 +176,7 @@ func (s *Spool) Read(name string) ([]*Call, error) {
 
 // Remove forgets a segment that was replayed.
 func (s *Spool) Remove(name string) error {
-	if err := os.Remove(filepath.Join(s.dir, name)); err != nil {
+	if err := os.Remove(s.path(name)); err != nil {
 		return fmt.Errorf("remove the segment: %w", err)
 	}
 	return nil

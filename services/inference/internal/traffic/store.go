@@ -2,9 +2,13 @@ package traffic
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/signalbox-dev/signalbox/platform/page"
@@ -14,10 +18,13 @@ import (
 // Store is the table of calls.
 type Store struct{ Pool *pgxpool.Pool }
 
-var columns = []string{ //nolint:gochecknoglobals // a constant list.
-	"request_id", "at", "deployment_id", "revision_id", "revision_number", "token_id", "token_name", "replica_id", "method",
-	"path", "status", "outcome", "stream", "requested_model", "response_model", "prompt_tokens", "completion_tokens",
-	"usage_source", "finish_reason", "ttft_ms", "duration_ms", "request_bytes", "response_bytes",
+// columns are those of a call, in the order of values and targets.
+func columns() []string {
+	return []string{
+		"request_id", "at", "deployment_id", "revision_id", "revision_number", "token_id", "token_name", "replica_id", "method",
+		"path", "status", "outcome", "stream", "requested_model", "response_model", "prompt_tokens", "completion_tokens",
+		"usage_source", "finish_reason", "ttft_ms", "duration_ms", "request_bytes", "response_bytes",
+	}
 }
 
 func (c *Call) values() []any {
@@ -36,16 +43,44 @@ func (c *Call) targets() []any {
 	}
 }
 
-// Copy stores calls.
-func (s *Store) Copy(ctx context.Context, calls []*Call) error { return copyInto(ctx, s.Pool, calls) }
-
-// copier is a pool or a transaction.
-type copier interface {
-	CopyFrom(ctx context.Context, table pgx.Identifier, columns []string, src pgx.CopyFromSource) (int64, error)
+// Put stores a batch under its name, once: a name that is there already changes nothing, whatever became
+// of the answer that its first Put was waiting for. It answers how many calls the table refused.
+func (s *Store) Put(ctx context.Context, name string, calls []*Call) (refused int, err error) {
+	err = s.put(ctx, name, calls, copyAll)
+	if state(err) == noPartition {
+		if err := s.ensureFor(ctx, calls); err != nil {
+			return 0, err
+		}
+		err = s.put(ctx, name, calls, copyAll)
+	}
+	if !refusal(err) {
+		return 0, err
+	}
+	// One call that the table cannot hold must not keep the others out of it, nor wait for ever.
+	err = s.put(ctx, name, calls, func(ctx context.Context, tx pgx.Tx, calls []*Call) error {
+		refused, err = copyEach(ctx, tx, calls)
+		return err
+	})
+	return refused, err
 }
 
-func copyInto(ctx context.Context, to copier, calls []*Call) error {
-	_, err := to.CopyFrom(ctx, pgx.Identifier{"call"}, columns,
+type copier func(ctx context.Context, tx pgx.Tx, calls []*Call) error
+
+func (s *Store) put(ctx context.Context, name string, calls []*Call, copyCalls copier) error {
+	return pg.InTx(ctx, s.Pool, func(ctx context.Context, tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, `INSERT INTO batch (name) VALUES ($1) ON CONFLICT DO NOTHING`, name)
+		if err != nil {
+			return fmt.Errorf("name the batch: %w", err)
+		}
+		if tag.RowsAffected() == 0 {
+			return nil
+		}
+		return copyCalls(ctx, tx, calls)
+	})
+}
+
+func copyAll(ctx context.Context, tx pgx.Tx, calls []*Call) error {
+	_, err := tx.CopyFrom(ctx, pgx.Identifier{"call"}, columns(),
 		pgx.CopyFromSlice(len(calls), func(i int) ([]any, error) { return calls[i].values(), nil }))
 	if err != nil {
 		return fmt.Errorf("store %d calls: %w", len(calls), err)
@@ -53,28 +88,75 @@ func copyInto(ctx context.Context, to copier, calls []*Call) error {
 	return nil
 }
 
-// Replay stores the calls of a segment, once: a segment that was replayed before changes nothing.
-func (s *Store) Replay(ctx context.Context, segment string, calls []*Call) error {
-	return pg.InTx(ctx, s.Pool, func(ctx context.Context, tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, `INSERT INTO replayed_segment (name) VALUES ($1) ON CONFLICT DO NOTHING`, segment)
-		if err != nil {
-			return fmt.Errorf("mark the segment: %w", err)
+// copyEach stores calls one by one and leaves out those that the table refuses.
+func copyEach(ctx context.Context, tx pgx.Tx, calls []*Call) (refused int, err error) {
+	for _, c := range calls {
+		err := pgx.BeginFunc(ctx, tx, func(point pgx.Tx) error { return copyAll(ctx, point, []*Call{c}) })
+		switch {
+		case refusal(err):
+			refused++
+		case err != nil:
+			return 0, fmt.Errorf("store a call: %w", err)
 		}
-		if tag.RowsAffected() == 0 {
-			return nil
-		}
-		return copyInto(ctx, tx, calls)
-	})
+	}
+	return refused, nil
 }
 
-// daysAhead is how many days have their partition, yesterday's and today's included.
-const daysAhead = 9
+// noPartition is what Postgres says of a row that no partition takes.
+const noPartition = "23514"
+
+func state(err error) string {
+	if refused, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return refused.Code
+	}
+	return ""
+}
+
+// refusal tells that the rows are at fault and not the database: data that a column cannot hold, or a
+// constraint.
+func refusal(err error) bool {
+	return strings.HasPrefix(state(err), "22") || strings.HasPrefix(state(err), "23")
+}
+
+// Forget drops the names of batches that can come no more.
+func (s *Store) Forget(ctx context.Context, names ...string) error {
+	if _, err := s.Pool.Exec(ctx, `DELETE FROM batch WHERE name = ANY($1)`, names); err != nil {
+		return fmt.Errorf("forget batches: %w", err)
+	}
+	return nil
+}
+
+const (
+	// daysAhead is how many days have their partition, yesterday's and today's included.
+	daysAhead = 9
+	// partitionsWithin bounds the making of partitions.
+	partitionsWithin = 10 * time.Second
+)
 
 // EnsurePartitions makes the partitions that the next days need.
 func (s *Store) EnsurePartitions(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, partitionsWithin)
+	defer cancel()
 	_, err := s.Pool.Exec(ctx, `SELECT ensure_call_partitions((now() AT TIME ZONE 'UTC')::date - 1, $1)`, daysAhead)
 	if err != nil {
 		return fmt.Errorf("make partitions: %w", err)
+	}
+	return nil
+}
+
+// ensureFor makes the partitions of the days of calls: of those that waited for long on the disk, and of
+// all where the clocks of this host and of the database disagree.
+func (s *Store) ensureFor(ctx context.Context, calls []*Call) error {
+	days := map[string]bool{}
+	for _, c := range calls {
+		day := c.At.UTC().Format(time.DateOnly)
+		if days[day] {
+			continue
+		}
+		days[day] = true
+		if _, err := s.Pool.Exec(ctx, `SELECT ensure_call_partitions($1::text::date, 1)`, day); err != nil {
+			return fmt.Errorf("make the partition of %s: %w", day, err)
+		}
 	}
 	return nil
 }
@@ -86,9 +168,10 @@ const list = `
 	FROM call WHERE deployment_id = $1 AND ($2 = '' OR token_id = $2)
 	ORDER BY at DESC, request_id DESC LIMIT $3 OFFSET $4`
 
-// List answers calls of a deployment, newest first; an empty token means any.
+// List answers calls of a deployment, newest first, and one more than the page where there are further
+// ones; an empty token means any.
 func (s *Store) List(ctx context.Context, deployment, token string, p page.Page) ([]*Call, error) {
-	rows, err := s.Pool.Query(ctx, list, deployment, token, p.Limit, p.Offset)
+	rows, err := s.Pool.Query(ctx, list, deployment, token, p.Ask(), p.Offset)
 	if err != nil {
 		return nil, fmt.Errorf("list calls: %w", err)
 	}

@@ -1,7 +1,8 @@
 // Package traffic keeps the record of calls: one row a call that reached an engine, batched into the
 // database off the request's path. What was recorded is never lost while the process lives: calls that
 // the database cannot take go to segments on the disk and are replayed once it is back, each exactly
-// once. A kill loses at most the calls of the last batch interval.
+// once. A kill loses at most the calls of the last batch interval or, while the database hangs, those
+// that wait for it to answer or to be given up.
 package traffic
 
 import "time"
@@ -15,6 +16,7 @@ const (
 	Timeout      = "engine_timeout"
 	Truncated    = "upstream_truncated"
 	Revoked      = "revoked"
+	LeaseOver    = "lease_over"
 )
 
 // Where token counts come from.

@@ -12,7 +12,7 @@ CREATE TABLE call (
     method            text NOT NULL,
     path              text NOT NULL,
     status            integer NOT NULL,
-    outcome           text NOT NULL CHECK (outcome IN ('ok', 'client_closed', 'engine_error', 'engine_unreachable', 'engine_timeout', 'upstream_truncated', 'revoked')),
+    outcome           text NOT NULL CHECK (outcome IN ('ok', 'client_closed', 'engine_error', 'engine_unreachable', 'engine_timeout', 'upstream_truncated', 'revoked', 'lease_over')),
     stream            boolean NOT NULL,
     requested_model   text,
     response_model    text,
@@ -27,10 +27,11 @@ CREATE TABLE call (
 ) PARTITION BY RANGE (at);
 CREATE INDEX call_deployment_idx ON call (deployment_id, at DESC, request_id);
 
--- Segments that were spilled while the database was away, so that none is replayed twice.
-CREATE TABLE replayed_segment (
-    name        text PRIMARY KEY,
-    replayed_at timestamptz NOT NULL DEFAULT now()
+-- Batches of calls that are stored and could come once more: when the answer to a COPY was lost, or a
+-- segment of the spool was replayed and not yet removed.
+CREATE TABLE batch (
+    name      text PRIMARY KEY,
+    stored_at timestamptz NOT NULL DEFAULT now()
 );
 
 -- The server's role has no DDL: it asks the owner's function for the partitions of the days ahead.
