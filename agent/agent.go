@@ -16,9 +16,12 @@ import (
 
 	"github.com/signalbox-dev/signalbox/agent/backoff"
 	"github.com/signalbox-dev/signalbox/agent/engine"
+	"github.com/signalbox-dev/signalbox/agent/executor"
 	"github.com/signalbox-dev/signalbox/agent/host"
 	"github.com/signalbox-dev/signalbox/agent/link"
+	"github.com/signalbox-dev/signalbox/agent/relay"
 	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
 	"github.com/signalbox-dev/signalbox/platform/run"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
@@ -51,6 +54,8 @@ type Agent struct {
 	log  *slog.Logger
 	host *host.Host
 	link *link.Link
+	// relay stands before the host where engines are reached from other hosts.
+	relay *relay.Relay
 }
 
 // New makes an agent over its data folder and reads what an earlier one left.
@@ -96,7 +101,29 @@ func New(cfg Config, d Deps) (*Agent, error) {
 		Drivers: engine.Names(), Backoff: retry, Log: d.Log,
 	})
 	objects.Link = a.link
+	if cfg.RelayListen != "" {
+		a.relay = relay.New(relayConfig(cfg), a.host, nodeIdentity(filepath.Join(cfg.Data, "node")), d.Log)
+	}
 	return a, nil
+}
+
+func relayConfig(cfg Config) relay.Config {
+	host := cfg.RelayHost
+	if host == "" {
+		host = cfg.Hostname
+	}
+	return relay.Config{Listen: cfg.RelayListen, Host: host}
+}
+
+// nodeIdentity reads the certificate that the link keeps.
+func nodeIdentity(dir string) func() (pki.Source, error) {
+	return func() (pki.Source, error) {
+		n, err := link.Load(dir)
+		if err != nil {
+			return nil, fmt.Errorf("the node has no certificate yet: %w", err)
+		}
+		return n.Source()
+	}
 }
 
 // lateLink is the link that the host fetches through, set once both are made.
@@ -117,10 +144,14 @@ func tokenOf(cfg Config, d Deps) func(context.Context) (secret.String, error) {
 // Run works until ctx ends. What runs then goes on under its shims; call
 // Shutdown before to end it.
 func (a *Agent) Run(ctx context.Context) error {
-	return run.Group(ctx,
-		run.Worker{Name: "executor", Run: a.host.Run},
-		run.Worker{Name: "link", Run: func(ctx context.Context) error { return a.link.Run(ctx, a.host) }},
-	)
+	var told executor.Executor = a.host
+	workers := []run.Worker{{Name: "executor", Run: a.host.Run}}
+	if a.relay != nil {
+		told = a.relay
+		workers = append(workers, run.Worker{Name: "relay", Run: a.relay.Run})
+	}
+	workers = append(workers, run.Worker{Name: "link", Run: func(ctx context.Context) error { return a.link.Run(ctx, told) }})
+	return run.Group(ctx, workers...)
 }
 
 // flushTime is how long the last observations may take on their way.

@@ -31,6 +31,13 @@ type Node struct {
 	dir       string
 }
 
+// Load reads the node that a folder holds; fs.ErrNotExist where it holds none yet.
+func Load(dir string) (Node, error) {
+	n := Node{dir: dir}
+	err := files.ReadJSON(filepath.Join(dir, nodeFile), &n)
+	return n, err
+}
+
 // Source is the node's certificate, read from its files.
 func (n Node) Source() (pki.Source, error) {
 	return pki.OpenFiles(filepath.Join(n.dir, certFile), filepath.Join(n.dir, keyFile), filepath.Join(n.dir, caFile))
@@ -87,14 +94,9 @@ type Membership struct {
 // Enter answers the node that this agent is, joining the fleet where it is none
 // yet. It tries until ctx ends, unless it is refused.
 func (m Membership) Enter(ctx context.Context) (Node, error) {
-	var n Node
-	err := files.ReadJSON(filepath.Join(m.Dir, nodeFile), &n)
-	if err == nil {
-		n.dir = m.Dir
-		return n, nil
-	}
+	n, err := Load(m.Dir)
 	if !errors.Is(err, fs.ErrNotExist) {
-		return Node{}, err
+		return n, err
 	}
 	for try := 0; ; try++ {
 		n, err := m.join(ctx)

@@ -1,0 +1,117 @@
+package relay
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+
+	"github.com/signalbox-dev/signalbox/agent/executor"
+	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
+)
+
+// Config says where a relay is reached.
+type Config struct {
+	// Listen is the address to open ports on; Host is what others call it.
+	Listen string
+	Host   string
+}
+
+// Relay is an executor whose engines are reached over mutual TLS. Ports are
+// opened and closed as engines come and go in Observed.
+type Relay struct {
+	executor.Executor
+	cfg      Config
+	identity func() (pki.Source, error)
+	log      *slog.Logger
+
+	mu     sync.Mutex
+	closed bool
+	open   map[executor.Key]*forward
+}
+
+// New makes a relay before x. identity answers the node's certificate, which is
+// there once the agent has joined its fleet.
+func New(cfg Config, x executor.Executor, identity func() (pki.Source, error), log *slog.Logger) *Relay {
+	return &Relay{Executor: x, cfg: cfg, identity: identity, log: log, open: map[executor.Key]*forward{}}
+}
+
+// Run keeps the ports until ctx ends, then closes them and waits for their
+// connections.
+func (r *Relay) Run(ctx context.Context) error {
+	<-ctx.Done()
+	r.mu.Lock()
+	r.closed = true
+	all := r.open
+	r.open = map[executor.Key]*forward{}
+	r.mu.Unlock()
+	for _, f := range all {
+		f.close()
+	}
+	return nil
+}
+
+// Observed is what the executor observes, with each engine's address replaced by
+// its port on this relay. An engine without a port is not told as ready.
+func (r *Relay) Observed() []executor.Observation {
+	all := r.Executor.Observed()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	live := map[executor.Key]bool{}
+	for i := range all {
+		e := all[i].Engine
+		if e == nil || e.Address == "" {
+			continue
+		}
+		live[all[i].Key] = true
+		address, err := r.port(all[i].Key, strings.TrimPrefix(e.Address, "http://"))
+		if err != nil {
+			r.log.WarnContext(context.Background(), "engine has no port for other hosts", "work", all[i].String(), "error", err.Error())
+			e.Ready, e.Message = false, "the relay cannot open a port: "+err.Error()
+		}
+		e.Address = address
+	}
+	for key, f := range r.open {
+		if !live[key] {
+			delete(r.open, key)
+			// This does not wait for long: the engine at the other end is gone.
+			f.close()
+		}
+	}
+	return all
+}
+
+// port answers the address of the engine's port, opening it where there is none
+// to that target. The caller holds the lock.
+func (r *Relay) port(key executor.Key, target string) (string, error) {
+	if f := r.open[key]; f != nil {
+		f.aim(target)
+		return f.address, nil
+	}
+	if r.closed {
+		return "", errors.New("the relay has ended")
+	}
+	source, err := r.identity()
+	if err != nil {
+		return "", err
+	}
+	inner, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", r.cfg.Listen)
+	if err != nil {
+		return "", fmt.Errorf("open a port: %w", err)
+	}
+	_, port, err := net.SplitHostPort(inner.Addr().String())
+	if err != nil {
+		return "", errors.Join(err, inner.Close())
+	}
+	f := &forward{
+		listener: tls.NewListener(inner, pki.ServerTLS(source, pki.Only("inference"))),
+		address:  "https://" + net.JoinHostPort(r.cfg.Host, port), target: target, conns: map[net.Conn]bool{},
+	}
+	f.serving.Go(f.serve)
+	r.open[key] = f
+	return f.address, nil
+}
