@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -135,7 +136,7 @@ func (r *Reader) Map(each func(name string)) bool {
 		if !ok || !r.expect(':') {
 			return false
 		}
-		r.path = append(r.path, name)
+		r.path = append(r.path, clip(name))
 		if names[name] {
 			r.Wrong(TypeDuplicate, "Name given more than once")
 			r.Skip()
@@ -150,6 +151,16 @@ func (r *Reader) Map(each func(name string)) bool {
 	}
 	r.pos++
 	return true
+}
+
+// maxName bounds what an answer repeats of a name.
+const maxName = 128
+
+func clip(name string) string {
+	if len(name) <= maxName {
+		return name
+	}
+	return strings.ToValidUTF8(name[:maxName], "") + "..."
 }
 
 // TypeDuplicate is the type of a name that was given twice.
@@ -278,9 +289,9 @@ func (r *Reader) Time() time.Time {
 	}
 	s, _ := r.text()
 	t, err := time.Parse(time.RFC3339Nano, s)
-	if err != nil || t.Year() < 1 || t.Year() > 9999 {
+	if t = t.UTC(); err != nil || t.Year() < 1 || t.Year() > 9999 {
 		r.Wrong(fault.TypeDatetime, "Input should be a timestamp with an offset")
 		return time.Time{}
 	}
-	return t.UTC().Truncate(time.Microsecond)
+	return t.Truncate(time.Microsecond)
 }

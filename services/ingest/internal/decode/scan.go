@@ -2,7 +2,6 @@ package decode
 
 import (
 	"bytes"
-	"encoding/json"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -23,16 +22,61 @@ func (r *Reader) number() ([]byte, bool) {
 	if c != '-' && (c < '0' || c > '9') {
 		return nil, false
 	}
-	start := r.pos
-	for r.pos < len(r.data) && bytes.IndexByte([]byte("+-.eE0123456789"), r.data[r.pos]) >= 0 {
-		r.pos++
-	}
-	raw := r.data[start:r.pos]
-	if !json.Valid(raw) {
+	n, _ := numberEnd(r.data[r.pos:])
+	if n == 0 {
 		r.syntax("this is no number")
 		return nil, true
 	}
+	raw := r.data[r.pos : r.pos+n]
+	r.pos += n
 	return raw, true
+}
+
+// numberEnd is the length of the number that b begins with, 0 where it is none; whole says that it has
+// neither fraction nor exponent.
+func numberEnd(b []byte) (n int, whole bool) {
+	if n < len(b) && b[n] == '-' {
+		n++
+	}
+	switch {
+	case n < len(b) && b[n] == '0':
+		n++
+	default:
+		from := n
+		if n = digits(b, n); n == from {
+			return 0, false
+		}
+	}
+	whole = true
+	if n < len(b) && b[n] == '.' {
+		from := n + 1
+		if n = digits(b, from); n == from {
+			return 0, false
+		}
+		whole = false
+	}
+	if n < len(b) && (b[n] == 'e' || b[n] == 'E') {
+		n++
+		if n < len(b) && (b[n] == '+' || b[n] == '-') {
+			n++
+		}
+		from := n
+		if n = digits(b, n); n == from {
+			return 0, false
+		}
+		whole = false
+	}
+	if n < len(b) && (b[n] >= '0' && b[n] <= '9') {
+		return 0, false // a zero in front
+	}
+	return n, whole
+}
+
+func digits(b []byte, n int) int {
+	for n < len(b) && b[n] >= '0' && b[n] <= '9' {
+		n++
+	}
+	return n
 }
 
 // text reads a string; it answers false after a syntax error.

@@ -1,0 +1,278 @@
+package ingest_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	ingestpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/peer/v1"
+	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
+	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
+
+	"github.com/signalbox-dev/signalbox/services/ingest"
+
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/blob"
+	"github.com/signalbox-dev/signalbox/platform/blob/file"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/platform/rpc"
+	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+// jobs stands in for the jobs service.
+type jobs struct {
+	jobspeerv1.RunPeerServiceClient
+
+	mu        sync.Mutex
+	grants    map[string]*jobspeerv1.IngestGrant // by hash
+	owners    map[string]*jobspeerv1.RunOwner    // by run and job
+	resolved  int
+	reported  []string
+	lifecycle error
+}
+
+func (j *jobs) ResolveIngestToken(_ context.Context, in *jobspeerv1.ResolveIngestTokenRequest, _ ...grpc.CallOption) (*jobspeerv1.IngestGrant, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.resolved++
+	g := j.grants[string(in.GetTokenHash())]
+	if g == nil {
+		return nil, fault.New(fault.Unauthenticated, "ingest_token", "the ingest token is unknown, revoked or expired")
+	}
+	return proto.CloneOf(g), nil
+}
+
+func (j *jobs) ReportLifecycle(_ context.Context, in *jobspeerv1.ReportLifecycleRequest, _ ...grpc.CallOption) (*jobspeerv1.ReportLifecycleResponse, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.lifecycle != nil {
+		return nil, j.lifecycle
+	}
+	j.reported = append(j.reported, in.GetEvent()+":"+in.GetMessage())
+	return &jobspeerv1.ReportLifecycleResponse{Applied: true}, nil
+}
+
+func (j *jobs) GetRunOwner(_ context.Context, in *jobspeerv1.GetRunOwnerRequest, _ ...grpc.CallOption) (*jobspeerv1.RunOwner, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if o := j.owners[in.GetId()]; o != nil {
+		return proto.CloneOf(o), nil
+	}
+	return nil, fault.Absentf("run", in.GetId())
+}
+
+// house is one or more replicas of ingest on a database of their own.
+type house struct {
+	t     *testing.T
+	db    *pgtest.DB
+	jobs  *jobs
+	blobs *file.Store
+	clock clock.Clock
+	ids   *id.Source
+}
+
+// replica is one ingest, with its workers running.
+type replica struct {
+	h       *house
+	service *ingest.Service
+	handler http.Handler
+	public  ingestv1.RunDataServiceClient
+	peer    ingestpeerv1.RunDataPeerServiceClient
+	stop    func()
+}
+
+func open(t *testing.T) *house {
+	t.Helper()
+	files, err := ingest.Migrations()
+	require.NoError(t, err)
+	clk := clock.Real()
+	h := &house{
+		t: t, db: pgtest.New(t, pgtest.Schema{Name: ingest.Name, Migrations: files}), clock: clk,
+		ids:  id.NewSource(clk, rand.Reader),
+		jobs: &jobs{grants: map[string]*jobspeerv1.IngestGrant{}, owners: map[string]*jobspeerv1.RunOwner{}},
+	}
+	h.blobs, err = file.Open(file.Config{
+		Root: t.TempDir(), Limit: 1 << 20, PublicURL: func() string { return "http://127.0.0.1" }, Clock: clk, IDs: h.ids, Log: quiet(),
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, h.blobs.Close()) })
+	return h
+}
+
+func quiet() *slog.Logger {
+	return slog.New(slog.NewTextHandler(io.Discard, nil))
+}
+
+// replica starts an ingest; it is stopped at the end of the test.
+func (h *house) replica(cfg ingest.Config) *replica {
+	h.t.Helper()
+	svc, err := ingest.New(h.t.Context(), cfg, ingest.Deps{
+		Pool: h.db.Pool(ingest.Name), Runs: h.jobs, Blobs: h.blobs, Clock: h.clock, IDs: h.ids, Log: quiet(),
+	})
+	require.NoError(h.t, err)
+	require.NoError(h.t, svc.Ready(h.t.Context()))
+	key, err := authn.NewSigningKey(rand.Reader)
+	require.NoError(h.t, err)
+	bus := rpc.Memory(rpc.ClientOptions{Clock: h.clock})
+	server := rpc.NewServer(rpc.ServerOptions{
+		Service: ingest.Name, Log: quiet(), Clock: h.clock, Classify: pg.Classify,
+		NewRequestID: func() string { return h.ids.New(id.Request) },
+		Verifier:     authn.NewVerifier(h.clock, authn.StaticKeys(h.clock, key.Public())),
+	})
+	svc.Register(server)
+	listener, err := bus.As(ingest.Name).Listen(ingest.Name)
+	require.NoError(h.t, err)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(h.t.Context()))
+	workers := append(svc.Workers(), run.Worker{Name: "server", Run: func(ctx context.Context) error { return server.Serve(ctx, listener) }})
+	done := make(chan error, 1)
+	go func() { done <- run.Group(ctx, workers...) }()
+	gateway, err := bus.As("gateway").Dial(ingest.Name)
+	require.NoError(h.t, err)
+	registry, err := bus.As("jobs").Dial(ingest.Name)
+	require.NoError(h.t, err)
+	stop := sync.OnceFunc(func() {
+		cancel()
+		<-done
+		_, _ = gateway.Close(), registry.Close()
+	})
+	h.t.Cleanup(stop)
+	r := &replica{h: h, service: svc, handler: svc.Handler(), stop: stop}
+	r.public = ingestv1.NewRunDataServiceClient(signed{gateway, h, key})
+	r.peer = ingestpeerv1.NewRunDataPeerServiceClient(registry)
+	return r
+}
+
+// signed is a connection that carries the caller named by the context's as.
+type signed struct {
+	grpc.ClientConnInterface
+	h   *house
+	key authn.SigningKey
+}
+
+type callerKey struct{}
+
+// as is a context whose calls a person makes.
+func as(ctx context.Context, user string) context.Context {
+	return context.WithValue(ctx, callerKey{}, user)
+}
+
+func (s signed) sign(ctx context.Context) context.Context {
+	user, _ := ctx.Value(callerKey{}).(string)
+	if user == "" {
+		user = "usr_owner"
+	}
+	signer := authn.NewSigner(s.h.clock, func() string { return s.h.ids.New(id.TokenRow) }, func() authn.SigningKey { return s.key })
+	token, expires, err := signer.Sign(&authn.Caller{Kind: authn.KindUser, Subject: user, Username: user, Role: authn.RoleOperator})
+	require.NoError(s.h.t, err)
+	return authn.WithToken(ctx, token, expires)
+}
+
+func (s signed) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
+	return s.ClientConnInterface.Invoke(s.sign(ctx), method, args, reply, opts...)
+}
+
+func (s signed) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	return s.ClientConnInterface.NewStream(s.sign(ctx), desc, method, opts...)
+}
+
+// training is a run as its training code sees it.
+type training struct {
+	r     *replica
+	run   string
+	job   string
+	token string
+	grant *jobspeerv1.IngestGrant
+}
+
+// train makes a run with one attempt.
+func (r *replica) train() *training {
+	r.h.t.Helper()
+	t := &training{r: r, run: r.h.ids.New(id.Run), job: r.h.ids.New(id.Job)}
+	owner := &jobspeerv1.RunOwner{
+		RunId: t.run, JobId: t.job, OwnerId: "usr_owner", ProjectId: "prj_1", Project: "default", Visibility: "private",
+	}
+	r.h.jobs.mu.Lock()
+	r.h.jobs.owners[t.run], r.h.jobs.owners[t.job] = owner, owner
+	r.h.jobs.mu.Unlock()
+	t.attempt(1)
+	return t
+}
+
+// attempt gives the run's next attempt a token of its own, which t uses from now on.
+func (t *training) attempt(n int32) {
+	h := t.r.h
+	token, err := secret.Mint(rand.Reader, secret.KindIngest)
+	require.NoError(h.t, err)
+	h.jobs.mu.Lock()
+	defer h.jobs.mu.Unlock()
+	if t.grant != nil {
+		t.grant.Current = false
+	}
+	t.token = token.Reveal()
+	t.grant = &jobspeerv1.IngestGrant{
+		RunId: t.run, JobId: t.job, Attempt: n, Current: true, ExpiresAt: timestamppb.New(h.clock.Now().Add(time.Hour)),
+		Owner: h.jobs.owners[t.run],
+	}
+	h.jobs.grants[string(secret.Hash(t.token))] = t.grant
+}
+
+// answer is what a request was answered.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+func (a answer) json(t *testing.T) map[string]any {
+	t.Helper()
+	var m map[string]any
+	require.NoError(t, json.Unmarshal(a.body, &m), string(a.body))
+	return m
+}
+
+// call sends a request with the run's token.
+func (t *training) call(method, path, key, body string) answer {
+	req := httptest.NewRequest(method, "/api/ingest/"+path, bytes.NewReader([]byte(body)))
+	req.Header.Set("Authorization", "Bearer "+t.token)
+	if key != "" {
+		req.Header.Set("Idempotency-Key", key)
+	}
+	return t.r.serve(req)
+}
+
+func (r *replica) serve(req *http.Request) answer {
+	rec := httptest.NewRecorder()
+	r.handler.ServeHTTP(rec, req)
+	return answer{rec.Code, rec.Header(), rec.Body.Bytes()}
+}
+
+// post sends a body whose run_id is added in front, and wants it stored.
+func (t *training) post(path, key, rest string) map[string]any {
+	t.r.h.t.Helper()
+	a := t.call(http.MethodPost, path, key, t.body(rest))
+	require.Equal(t.r.h.t, http.StatusOK, a.status, string(a.body))
+	return a.json(t.r.h.t)
+}
+
+// body is an object of the run's id and what follows.
+func (t *training) body(rest string) string { return `{"run_id":"` + t.run + `",` + rest + `}` }
+
+var _ blob.Store = (*file.Store)(nil)

@@ -1,0 +1,166 @@
+package commit
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+)
+
+// attempt stores items in one transaction.
+func (c *Committer) attempt(ctx context.Context, items []*waiting) ([]result, error) {
+	ctx, cancel := context.WithTimeout(ctx, groupTimeout)
+	defer cancel()
+	var results []result
+	var g *group
+	err := pg.InTx(ctx, c.pool, func(ctx context.Context, tx pgx.Tx) error {
+		results = make([]result, len(items))
+		g = &group{runs: map[string]*Run{}, marks: map[markKey]*mark{}}
+		if err := g.load(ctx, tx, items); err != nil {
+			return err
+		}
+		batch := &pgx.Batch{}
+		for i, w := range items {
+			repeated, err := g.stage(ctx, tx, batch, w, c)
+			if err != nil {
+				return err
+			}
+			results[i].repeated = repeated
+		}
+		g.finish(batch)
+		if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+			return fmt.Errorf("store reports: %w", err)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	g.committed(c.changed)
+	return results, nil
+}
+
+// group is one transaction's work.
+type group struct {
+	runs  map[string]*Run
+	marks map[markKey]*mark
+}
+
+const lockSQL = `SELECT id, attempt, line_seq, batch_seq, key_count FROM run WHERE id = ANY($1) ORDER BY id FOR NO KEY UPDATE`
+
+// load locks the runs, in one order everywhere, and reads the marks of the writers.
+func (g *group) load(ctx context.Context, tx pgx.Tx, items []*waiting) error {
+	var ids []string
+	for _, w := range items {
+		ids = append(ids, w.RunID)
+		if w.Key.Seq > 0 {
+			g.marks[w.mark()] = &mark{ahead: map[int64]bool{}}
+		}
+	}
+	slices.Sort(ids)
+	batch := &pgx.Batch{}
+	batch.Queue(lockSQL, slices.Compact(ids)).Query(g.scanRuns)
+	runs, streams, writers, seqs := columns(items)
+	batch.Queue(marksSQL, runs, streams, writers).Query(g.scanMarks)
+	batch.Queue(`SELECT a.run_id, a.stream, a.writer, a.seq FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) k(r, s, w, n)
+		JOIN ahead a ON a.run_id = k.r AND a.stream = k.s AND a.writer = k.w AND a.seq = k.n`, runs, streams, writers, seqs).Query(g.scanAhead)
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+		return fmt.Errorf("lock runs: %w", err)
+	}
+	return nil
+}
+
+func (g *group) scanRuns(rows pgx.Rows) error {
+	for rows.Next() {
+		r := &Run{Memo: map[any]any{}}
+		if err := rows.Scan(&r.ID, &r.Attempt, &r.LineSeq, &r.BatchSeq, &r.Keys); err != nil {
+			return err
+		}
+		g.runs[r.ID] = r
+	}
+	return rows.Err()
+}
+
+// stage writes one item unless it was stored before.
+func (g *group) stage(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, w *waiting, c *Committer) (repeated bool, err error) {
+	r := g.runs[w.RunID]
+	if r == nil {
+		return false, fault.Absentf("run", w.RunID)
+	}
+	if w.Key.Seq > 0 && g.marks[w.mark()].has(w.Key.Seq) {
+		return true, nil
+	}
+	if w.Attempt < r.Attempt && !w.Unfenced {
+		return false, fault.New(fault.Conflict, "attempt_replaced", "attempt %d was replaced by attempt %d: its reports are not taken any more", w.Attempt, r.Attempt)
+	}
+	r.Attempt = max(r.Attempt, w.Attempt)
+	r.Now = c.clock.Now()
+	if w.Write != nil {
+		if err := w.Write(ctx, tx, batch, r); err != nil {
+			return false, err
+		}
+	}
+	if w.Key.Seq > 0 {
+		g.marks[w.mark()].add(w.Key.Seq)
+	}
+	return false, nil
+}
+
+// finish writes the rows of the runs, the marks, and tells followers everywhere.
+func (g *group) finish(batch *pgx.Batch) {
+	for _, r := range g.runs {
+		batch.Queue(`UPDATE run SET attempt = $2, line_seq = $3, batch_seq = $4, key_count = $5 WHERE id = $1`,
+			r.ID, r.Attempt, r.LineSeq, r.BatchSeq, r.Keys)
+	}
+	for k, m := range g.marks {
+		m.finish(batch, k)
+	}
+	for ids := range slices.Chunk(g.fresh(), maxNotified) {
+		batch.Queue(`SELECT pg_notify($1, $2)`, Channel, strings.Join(ids, ","))
+	}
+}
+
+// Channel is the name of the notifications of commits; the payload is the runs, separated by commas.
+const Channel = "signalbox_ingest_run"
+
+// maxNotified keeps a payload below Postgres' 8000 bytes.
+const maxNotified = 100
+
+func (g *group) fresh() []string {
+	var ids []string
+	for id, r := range g.runs {
+		if r.Fresh {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+func (g *group) committed(changed func([]string)) {
+	for _, r := range g.runs {
+		for _, fn := range r.committed {
+			fn()
+		}
+	}
+	if ids := g.fresh(); len(ids) > 0 {
+		changed(ids)
+	}
+}
+
+// Flush sends what was batched so far, for a write that reads what others of its group wrote.
+func (r *Run) Flush(ctx context.Context, tx pgx.Tx, batch *pgx.Batch) error {
+	if batch.Len() > 0 {
+		if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+			return fmt.Errorf("store reports: %w", err)
+		}
+	}
+	*batch = pgx.Batch{}
+	clear(r.Memo)
+	return nil
+}

@@ -1,0 +1,162 @@
+-- +goose Up
+-- Every table is keyed by the run first and no query joins two runs, so that a run can live elsewhere.
+-- What clients wrote is kept as bytea or as the text of their JSON: jsonb refuses \u0000.
+
+-- One row a run; whoever stores anything of a run holds its row, so the counters have no gaps.
+CREATE TABLE run (
+    id         text PRIMARY KEY,
+    job_id     text NOT NULL,
+    owner_id   text NOT NULL,
+    project_id text NOT NULL,
+    project    text NOT NULL,
+    visibility text NOT NULL,
+    -- The newest attempt that was seen: older ones store nothing any more.
+    attempt    int NOT NULL DEFAULT 0,
+    line_seq   bigint NOT NULL DEFAULT 0,
+    batch_seq  bigint NOT NULL DEFAULT 0,
+    key_count  int NOT NULL DEFAULT 0,
+    created_at timestamptz NOT NULL,
+    -- Set once: the streams' eof.
+    closed_at  timestamptz,
+    state      text,
+    ended_at   timestamptz
+);
+CREATE INDEX run_job_idx ON run (job_id);
+
+-- Up to where each writer's requests of a stream are stored without a gap.
+CREATE TABLE mark (
+    run_id text NOT NULL,
+    stream text NOT NULL,
+    writer text NOT NULL,
+    seq    bigint NOT NULL,
+    PRIMARY KEY (run_id, stream, writer)
+);
+-- Requests that are stored ahead of a gap.
+CREATE TABLE ahead (
+    run_id text NOT NULL,
+    stream text NOT NULL,
+    writer text NOT NULL,
+    seq    bigint NOT NULL,
+    PRIMARY KEY (run_id, stream, writer, seq)
+);
+
+CREATE TABLE metric_key (
+    run_id text NOT NULL,
+    id     int NOT NULL,
+    key    bytea NOT NULL,
+    PRIMARY KEY (run_id, id)
+);
+-- One row a request; never a row a point.
+CREATE TABLE metric_batch (
+    run_id     text NOT NULL,
+    seq        bigint NOT NULL,
+    attempt    int NOT NULL,
+    rank       int,
+    points     int NOT NULL,
+    data       bytea NOT NULL,
+    created_at timestamptz NOT NULL,
+    PRIMARY KEY (run_id, seq)
+);
+
+-- Lines first_seq to first_seq + lines - 1, each ended by a newline.
+CREATE TABLE log_chunk (
+    run_id     text NOT NULL,
+    first_seq  bigint NOT NULL,
+    lines      int NOT NULL,
+    attempt    int NOT NULL,
+    rank       int,
+    data       bytea NOT NULL,
+    created_at timestamptz NOT NULL,
+    PRIMARY KEY (run_id, first_seq)
+);
+-- What a writer has sent of a line that has not ended.
+CREATE TABLE log_tail (
+    run_id  text NOT NULL,
+    writer  text NOT NULL,
+    attempt int NOT NULL,
+    rank    int,
+    data    bytea NOT NULL,
+    PRIMARY KEY (run_id, writer)
+);
+
+CREATE TABLE hparam (
+    run_id     text NOT NULL,
+    key        bytea NOT NULL,
+    value      text NOT NULL,
+    attempt    int NOT NULL,
+    updated_at timestamptz NOT NULL,
+    PRIMARY KEY (run_id, key)
+);
+CREATE TABLE hparam_history (
+    run_id      text NOT NULL,
+    key         bytea NOT NULL,
+    n           bigint GENERATED ALWAYS AS IDENTITY,
+    value       text NOT NULL,
+    attempt     int NOT NULL,
+    updated_at  timestamptz NOT NULL,
+    replaced_at timestamptz NOT NULL,
+    PRIMARY KEY (run_id, key, n)
+);
+
+CREATE TABLE validation_round (
+    run_id       text NOT NULL,
+    attempt      int NOT NULL,
+    step         bigint NOT NULL,
+    total_chunks int NOT NULL,
+    avg_reward   double precision,
+    accuracy     double precision,
+    created_at   timestamptz NOT NULL,
+    PRIMARY KEY (run_id, attempt, step)
+);
+CREATE TABLE validation_chunk (
+    run_id      text NOT NULL,
+    attempt     int NOT NULL,
+    step        bigint NOT NULL,
+    chunk_index int NOT NULL,
+    samples     int NOT NULL,
+    PRIMARY KEY (run_id, attempt, step, chunk_index)
+);
+CREATE TABLE sample (
+    run_id      text NOT NULL,
+    attempt     int NOT NULL,
+    step        bigint NOT NULL,
+    chunk_index int NOT NULL,
+    index       int NOT NULL,
+    user_text   text,
+    assistant   text,
+    env         text,
+    reward      double precision,
+    extra       text,
+    PRIMARY KEY (run_id, attempt, step, chunk_index, index)
+);
+
+CREATE TABLE artifact (
+    id         text PRIMARY KEY,
+    run_id     text NOT NULL,
+    attempt    int NOT NULL,
+    kind       text NOT NULL CHECK (kind IN ('checkpoint', 'hf_export', 'eval_report', 'merged_model')),
+    format     text NOT NULL,
+    step       bigint,
+    path       text NOT NULL,
+    size_bytes bigint NOT NULL,
+    -- Null for a path on a host, whose bytes the platform has not seen.
+    sha256     text,
+    created_at timestamptz NOT NULL
+);
+CREATE UNIQUE INDEX artifact_once_idx ON artifact (run_id, kind, path, step) NULLS NOT DISTINCT;
+CREATE INDEX artifact_run_idx ON artifact (run_id, created_at, id);
+
+-- Hardware, environment, nodes and benchmarks: the JSON that was checked, as it came.
+CREATE TABLE record (
+    run_id     text NOT NULL,
+    stream     text NOT NULL,
+    attempt    int NOT NULL,
+    item       text NOT NULL,
+    body       text NOT NULL,
+    created_at timestamptz NOT NULL,
+    PRIMARY KEY (run_id, stream, attempt, item)
+);
+
+-- +goose Down
+DROP TABLE record, artifact, sample, validation_chunk, validation_round, hparam_history, hparam, log_tail, log_chunk,
+    metric_batch, metric_key, ahead, mark, run;

@@ -1,0 +1,136 @@
+package decode
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+)
+
+// Text reads a string of low to high characters without NUL, which no text column holds.
+func (r *Reader) Text(low, high int) string {
+	s := r.Bounded(low, high)
+	if strings.IndexByte(s, 0) >= 0 {
+		r.Wrong(fault.TypeValue, "String should not contain NUL")
+	}
+	return s
+}
+
+// Bounded reads a string of low to high characters.
+func (r *Reader) Bounded(low, high int) string {
+	before := len(r.faults)
+	s := r.String()
+	if len(r.faults) > before || r.broken {
+		return ""
+	}
+	switch n := utf8.RuneCountInString(s); {
+	case n < low:
+		r.limit(fault.TypeStringShort, "min_length", "String should have at least %d characters", low)
+	case n > high:
+		r.limit(fault.TypeStringLong, "max_length", "String should have at most %d characters", high)
+	}
+	return s
+}
+
+// IntIn reads an integer from low to high.
+func (r *Reader) IntIn(low, high int64) int64 {
+	before := len(r.faults)
+	n := r.Int()
+	switch {
+	case len(r.faults) > before || r.broken:
+	case n < low:
+		r.limit(fault.TypeGreaterThanEqual, "ge", "Input should be greater than or equal to %d", low)
+	case n > high:
+		r.limit(fault.TypeLessThanEqual, "le", "Input should be less than or equal to %d", high)
+	}
+	return n
+}
+
+// Enum reads one of some words.
+func (r *Reader) Enum(words ...string) string {
+	before := len(r.faults)
+	s := r.String()
+	if len(r.faults) > before || r.broken {
+		return ""
+	}
+	for _, w := range words {
+		if s == w {
+			return s
+		}
+	}
+	last := len(words) - 1
+	r.Wrong(fault.TypeEnum, fmt.Sprintf("Input should be '%s' or '%s'", strings.Join(words[:last], "', '"), words[last]))
+	return ""
+}
+
+// List is Array of at most so many items; what comes behind them is read over.
+func (r *Reader) List(most int, each func(i int)) {
+	long := false
+	r.Array(func(i int) {
+		if i >= most {
+			long = true
+			r.Skip()
+			return
+		}
+		each(i)
+	})
+	if long {
+		r.limit(fault.TypeLong, "max_length", "List should have at most %d items", most)
+	}
+}
+
+func (r *Reader) limit(typ, name, text string, limit any) {
+	before := len(r.faults)
+	r.Wrong(typ, fmt.Sprintf(text, limit))
+	if len(r.faults) > before {
+		r.faults[before].Ctx = map[string]any{name: limit}
+	}
+}
+
+// Span answers the text of what read reads, as Raw does.
+func (r *Reader) Span(read func()) []byte {
+	r.peek()
+	start := r.pos
+	read()
+	if r.broken {
+		return nil
+	}
+	return quoteBare(r.data[start:r.pos])
+}
+
+// Optional reads a value that may be null; it answers nil there.
+func Optional[T any](r *Reader, read func() T) *T {
+	if r.Null() {
+		return nil
+	}
+	v := read()
+	return &v
+}
+
+// Entries reads an object of at most so many names, each of low to high characters.
+func (r *Reader) Entries(most, low, high int, each func(name string)) {
+	count := 0
+	r.Map(func(name string) {
+		count++
+		n := utf8.RuneCountInString(name)
+		switch {
+		case count > most:
+			r.Skip()
+		case n < low:
+			r.limit(fault.TypeStringShort, "min_length", "Name should have at least %d characters", low)
+			r.Skip()
+		case n > high:
+			r.limit(fault.TypeStringLong, "max_length", "Name should have at most %d characters", high)
+			r.Skip()
+		default:
+			each(name)
+		}
+	})
+	if count > most {
+		r.limit(fault.TypeLong, "max_length", "Object should have at most %d names", most)
+	}
+}
+
+// Quoted tells that a string stands next.
+func (r *Reader) Quoted() bool { return r.peek() == '"' }

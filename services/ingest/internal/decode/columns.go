@@ -1,0 +1,98 @@
+package decode
+
+// Bounds of a metrics request.
+const (
+	MaxPoints = 10_000
+	MaxKey    = 256 // characters
+	MaxRunID  = 64
+	MaxRank   = 1 << 24
+)
+
+// Columns are the points of one metrics request, a slice a column. They are reused from request to
+// request, so that a point costs no allocation.
+type Columns struct {
+	RunID string
+	Rank  *int32
+	// Names are the distinct keys in the order of their first use; Key indexes them.
+	Names []string
+	Key   []uint32
+	Step  []int64
+	Value []float64
+	// Micros are times in microseconds since 1970.
+	Micros []int64
+
+	index map[string]uint32
+}
+
+// Len is the number of points.
+func (c *Columns) Len() int { return len(c.Key) }
+
+// Reset forgets the points and keeps the room.
+func (c *Columns) Reset() {
+	c.RunID, c.Rank = "", nil
+	c.Names, c.Key, c.Step, c.Value, c.Micros = c.Names[:0], c.Key[:0], c.Step[:0], c.Value[:0], c.Micros[:0]
+	if c.index == nil {
+		c.index = make(map[string]uint32)
+	}
+	clear(c.index)
+}
+
+func (c *Columns) add(key uint32, step int64, value float64, micros int64) {
+	c.Key, c.Step = append(c.Key, key), append(c.Step, step)
+	c.Value, c.Micros = append(c.Value, value), append(c.Micros, micros)
+}
+
+func (c *Columns) intern(key []byte) uint32 {
+	if i, ok := c.index[string(key)]; ok {
+		return i
+	}
+	i := uint32(len(c.Names))
+	c.Names = append(c.Names, string(key))
+	c.index[c.Names[i]] = i
+	return i
+}
+
+// Metrics reads a metrics request. What is written plainly is read without an allocation a point; all
+// else, right or wrong, by the same Reader as every other payload, so both answer alike.
+func Metrics(data []byte, into *Columns) error {
+	into.Reset()
+	if fast(data, into) {
+		return nil
+	}
+	into.Reset()
+	return Body(data, func(r *Reader) { points(r, into) })
+}
+
+func points(r *Reader, into *Columns) {
+	r.Object(Fields{
+		"run_id": func() { into.RunID = r.RunID() },
+		"rank":   func() { into.Rank = r.Rank() },
+		"points": func() { r.List(MaxPoints, func(int) { point(r, into) }) },
+	}, "run_id", "points")
+}
+
+func point(r *Reader, into *Columns) {
+	var (
+		key    string
+		step   int64
+		value  float64
+		micros int64
+	)
+	r.Object(Fields{
+		"key":   func() { key = r.Bounded(1, MaxKey) },
+		"step":  func() { step = r.Int() },
+		"value": func() { value = r.Float() },
+		"ts":    func() { micros = r.Time().UnixMicro() },
+	}, "key", "step", "value", "ts")
+	if !r.broken {
+		into.add(into.intern([]byte(key)), step, value, micros)
+	}
+}
+
+// RunID reads the run that a body names.
+func (r *Reader) RunID() string { return r.Text(1, MaxRunID) }
+
+// Rank reads the optional rank of the reporting process.
+func (r *Reader) Rank() *int32 {
+	return Optional(r, func() int32 { return int32(r.IntIn(0, MaxRank)) })
+}

@@ -1,0 +1,165 @@
+// Package intake owns the HTTP side of ingest: every route under /api/ingest, from the token to the answer.
+// It promises that a body is answered with what is wrong with it and where, never with an internal error;
+// that nothing is stored for another run than the token's; and that 200 means committed.
+package intake
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/obs"
+
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/artifact"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/commit"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/grant"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/metric"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
+)
+
+// Prefix is where Handler is mounted.
+const Prefix = "/api/ingest/"
+
+// timeout bounds one request from its first byte to its answer.
+const timeout = 20 * time.Second
+
+// Storer makes items durable.
+type Storer interface {
+	Store(ctx context.Context, item commit.Item) (repeated bool, err error)
+}
+
+// Marks tells what is stored of numbered requests.
+type Marks interface {
+	Stored(ctx context.Context, runID, stream string, key commit.Key) (bool, error)
+	Watermark(ctx context.Context, runID string) (map[string]map[string]int64, error)
+}
+
+// Registered finds artifacts.
+type Registered interface {
+	Find(ctx context.Context, a *artifact.Artifact) (*artifact.Artifact, error)
+}
+
+// Handler answers /api/ingest. All fields are required.
+type Handler struct {
+	Grants    *grant.Checker
+	Store     Storer
+	Marks     Marks
+	Keys      *metric.Keys
+	Registrar *artifact.Registrar
+	Artifacts Registered
+	// Lifecycle hands a reported event to jobs.
+	Lifecycle func(ctx context.Context, g *grant.Grant, event *report.Lifecycle) error
+	// Classify gives an error of a library its kind.
+	Classify func(error) error
+	Clock    clock.Clock
+	IDs      *id.Source
+	Log      *slog.Logger
+
+	buffers  sync.Pool
+	columns  sync.Pool
+	inFlight atomic.Int64
+}
+
+type route func(ctx context.Context, r *request) (any, error)
+
+// routes are the handlers by path and method.
+func (h *Handler) route(path, method string) (route, error) {
+	posts := map[string]route{
+		"lifecycle": h.lifecycle, "metrics": h.metrics, "hparams": h.hparams, "validation": h.validation, "logs": h.logs,
+		"artifact":          h.artifact,
+		"hardware":          h.record("hardware", report.ReadHardware),
+		"environment":       h.record("environment", report.ReadEnvironment),
+		"environment/nodes": h.record("environment_nodes", report.ReadNodes),
+		"benchmark":         h.record("benchmark", report.ReadBenchmark),
+	}
+	gets := map[string]route{"artifact/upload-url": h.uploadURL, "watermark": h.watermark}
+	post, get := posts[path], gets[path]
+	switch {
+	case post != nil && method == http.MethodPost:
+		return post, nil
+	case get != nil && method == http.MethodGet:
+		return get, nil
+	case post != nil || get != nil:
+		return nil, fault.New(fault.MethodNotAllowed, "", "Method Not Allowed")
+	}
+	return nil, fault.New(fault.Absent, "", "Not Found")
+}
+
+// ServeHTTP implements http.Handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	requestID := h.requestID(r)
+	ctx, cancel := context.WithTimeout(obs.WithRequestID(r.Context(), requestID), timeout)
+	defer cancel()
+	defer func() {
+		if p := recover(); p != nil {
+			h.Log.ErrorContext(ctx, "ingest request panicked", "panic", p, "stack", string(debug.Stack()))
+			fault.Write(w, fault.New(fault.Internal, "", "panic"), requestID)
+		}
+	}()
+	answer, err := h.answer(ctx, w, r)
+	if err != nil {
+		h.fail(ctx, w, r, err, requestID)
+		return
+	}
+	body, err := json.Marshal(answer)
+	if err != nil {
+		h.fail(ctx, w, r, err, requestID)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set(fault.HeaderRequestID, requestID)
+	_, _ = w.Write(append(body, '\n')) // a client that is gone asks again
+}
+
+func (h *Handler) fail(ctx context.Context, w http.ResponseWriter, r *http.Request, err error, requestID string) {
+	f := fault.From(h.Classify(err))
+	if f.Kind == fault.Internal || f.Kind == fault.Dependency {
+		h.Log.ErrorContext(ctx, "ingest request failed", "path", r.URL.Path, "error", err)
+	}
+	fault.Write(w, f, requestID)
+}
+
+// answer finds the route and what the token opens before it reads a byte of the body.
+func (h *Handler) answer(ctx context.Context, w http.ResponseWriter, r *http.Request) (any, error) {
+	path, ok := cutPrefix(r.URL.Path)
+	if !ok {
+		return nil, fault.New(fault.Absent, "", "Not Found")
+	}
+	serve, err := h.route(path, r.Method)
+	if err != nil {
+		return nil, err
+	}
+	g, err := h.Grants.Check(ctx, r.Header)
+	if err != nil {
+		return nil, err
+	}
+	req := &request{grant: g, http: r}
+	if req.key, err = idempotencyKey(r.Header); err != nil {
+		return nil, err
+	}
+	if r.Method == http.MethodPost {
+		release, err := h.read(w, r, req)
+		if err != nil {
+			return nil, err
+		}
+		defer release()
+	}
+	return serve(ctx, req)
+}
+
+func (h *Handler) requestID(r *http.Request) string {
+	given := r.Header.Get(fault.HeaderRequestID)
+	if id.Check(id.Request, given) == nil {
+		return given
+	}
+	return h.IDs.New(id.Request)
+}

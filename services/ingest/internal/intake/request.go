@@ -1,0 +1,113 @@
+package intake
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/commit"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/grant"
+)
+
+const (
+	// maxBody bounds a body, maxInFlight all bodies that are being read or stored.
+	maxBody     = 8 << 20
+	maxInFlight = 128 << 20
+	// maxKept is the largest buffer that is kept for the next request.
+	maxKept = 1 << 20
+	maxKey  = 255
+)
+
+// request is one request whose token was found good.
+type request struct {
+	grant *grant.Grant
+	http  *http.Request
+	key   commit.Key
+	body  []byte
+}
+
+func (r *request) item(stream string, write commit.Write) commit.Item {
+	return commit.Item{
+		RunID: r.grant.Owner.RunID, Attempt: r.grant.Attempt, Stream: stream, Key: r.key, Write: write,
+	}
+}
+
+func cutPrefix(path string) (string, bool) { return strings.CutPrefix(path, Prefix) }
+
+// idempotencyKey reads Idempotency-Key: <writer>:<seq>, seq from 1.
+func idempotencyKey(h http.Header) (commit.Key, error) {
+	values := h.Values("Idempotency-Key")
+	if len(values) == 0 {
+		return commit.Key{}, nil
+	}
+	at := strings.LastIndexByte(values[0], ':')
+	if len(values) > 1 || at < 1 || len(values[0]) > maxKey || !printable(values[0][:at]) {
+		return commit.Key{}, badKey()
+	}
+	text := values[0][at+1:]
+	seq, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || seq < 1 || strconv.FormatInt(seq, 10) != text {
+		return commit.Key{}, badKey()
+	}
+	return commit.Key{Writer: values[0][:at], Seq: seq}, nil
+}
+
+func printable(s string) bool {
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+func badKey() error {
+	return fault.InvalidFields(fault.At(fault.TypeStringPattern, "want <writer>:<seq>, seq counted from 1", "header", "Idempotency-Key"))
+}
+
+// read reads the body within the bounds; release lets its memory go.
+func (h *Handler) read(w http.ResponseWriter, r *http.Request, req *request) (release func(), err error) {
+	if r.ContentLength > maxBody {
+		return nil, tooLarge()
+	}
+	if e := r.Header.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
+		return nil, fault.New(fault.Refused, "content_encoding", "a body is sent as it is, not encoded as %q", e)
+	}
+	reserve := r.ContentLength
+	if reserve < 0 {
+		reserve = maxBody
+	}
+	if h.inFlight.Add(reserve) > maxInFlight {
+		h.inFlight.Add(-reserve)
+		return nil, fault.New(fault.Unavailable, "ingest_busy", "too many reports are being stored")
+	}
+	buffer, _ := h.buffers.Get().(*bytes.Buffer)
+	if buffer == nil {
+		buffer = &bytes.Buffer{}
+	}
+	release = func() {
+		h.inFlight.Add(-reserve)
+		if buffer.Cap() <= maxKept {
+			buffer.Reset()
+			h.buffers.Put(buffer)
+		}
+	}
+	if _, err := buffer.ReadFrom(http.MaxBytesReader(w, r.Body, maxBody)); err != nil {
+		release()
+		var over *http.MaxBytesError
+		if errors.As(err, &over) {
+			return nil, tooLarge()
+		}
+		return nil, fault.New(fault.Refused, "body_incomplete", "the body ended early").Wrap(err)
+	}
+	req.body = buffer.Bytes()
+	return release, nil
+}
+
+func tooLarge() error {
+	return fault.New(fault.TooLarge, "", "the body is larger than %d bytes", maxBody)
+}

@@ -1,0 +1,135 @@
+package intake
+
+import (
+	"context"
+
+	"github.com/signalbox-dev/signalbox/platform/id"
+
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/decode"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/hparam"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/logs"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/metric"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/record"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/validation"
+)
+
+// stored is the answer of most routes.
+type stored struct {
+	OK bool `json:"ok"`
+}
+
+type inserted struct {
+	OK       bool `json:"ok"`
+	Inserted int  `json:"inserted"`
+}
+
+// may judges a request whose body was read: the run that it names, and whether the attempt still reports.
+func (h *Handler) may(r *request, runID string) error {
+	if err := r.grant.Run(runID); err != nil {
+		return err
+	}
+	return r.grant.May(h.Clock.Now())
+}
+
+// lifecycle hands the event to jobs, which alone judges it; only then is the request marked as stored.
+func (h *Handler) lifecycle(ctx context.Context, r *request) (any, error) {
+	event, err := report.ReadLifecycle(r.body)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.grant.Run(event.RunID); err != nil {
+		return nil, err
+	}
+	if r.key.Seq > 0 {
+		known, err := h.Marks.Stored(ctx, event.RunID, "lifecycle", r.key)
+		if known || err != nil {
+			return stored{true}, err
+		}
+	}
+	if err := h.Lifecycle(ctx, r.grant, event); err != nil {
+		return nil, err
+	}
+	if r.key.Seq > 0 {
+		item := r.item("lifecycle", nil)
+		item.Unfenced = true
+		if _, err := h.Store.Store(ctx, item); err != nil {
+			return nil, err
+		}
+	}
+	return stored{true}, nil
+}
+
+// metrics answers how many points of the request are durable, also where they were before.
+func (h *Handler) metrics(ctx context.Context, r *request) (any, error) {
+	c, _ := h.columns.Get().(*decode.Columns)
+	if c == nil {
+		c = &decode.Columns{}
+	}
+	if err := decode.Metrics(r.body, c); err != nil {
+		h.columns.Put(c)
+		return nil, err
+	}
+	if err := h.may(r, c.RunID); err != nil {
+		h.columns.Put(c)
+		return nil, err
+	}
+	if _, err := h.Store.Store(ctx, r.item("metrics", metric.Write(h.Keys, c))); err != nil {
+		return nil, err // the points may still be in use: they are not reused
+	}
+	n := c.Len()
+	h.columns.Put(c)
+	return inserted{true, n}, nil
+}
+
+func (h *Handler) hparams(ctx context.Context, r *request) (any, error) {
+	p, err := report.ReadHparams(r.body)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.may(r, p.RunID); err != nil {
+		return nil, err
+	}
+	_, err = h.Store.Store(ctx, r.item("hparams", hparam.Write(p.Params)))
+	return stored{true}, err
+}
+
+func (h *Handler) validation(ctx context.Context, r *request) (any, error) {
+	p, err := report.ReadValidation(r.body)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.may(r, p.RunID); err != nil {
+		return nil, err
+	}
+	_, err = h.Store.Store(ctx, r.item("validation", validation.Write(p)))
+	return stored{true}, err
+}
+
+func (h *Handler) logs(ctx context.Context, r *request) (any, error) {
+	p, err := report.ReadLogs(r.body)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.may(r, p.RunID); err != nil {
+		return nil, err
+	}
+	_, err = h.Store.Store(ctx, r.item("logs", logs.Write(r.key, p.Rank, p.Chunks)))
+	return stored{true}, err
+}
+
+// record makes the route of a report that is kept as it came.
+func (h *Handler) record(stream string, read func([]byte) (*report.Records, error)) route {
+	return func(ctx context.Context, r *request) (any, error) {
+		p, err := read(r.body)
+		if err != nil {
+			return nil, err
+		}
+		if err := h.may(r, p.RunID); err != nil {
+			return nil, err
+		}
+		newID := func() string { return h.IDs.New(id.Event) }
+		_, err = h.Store.Store(ctx, r.item(stream, record.Write(stream, p.Items, newID)))
+		return stored{true}, err
+	}
+}

@@ -1,0 +1,172 @@
+// Package live shortens the wait of followers on other replicas through Redis, where one is configured.
+// Redis holds nothing: without it, with it killed or frozen, followers are woken by Postgres. No call
+// takes longer than callTimeout, and after a few failures in a row none is made for a while.
+package live
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+const (
+	channel     = "signalbox:ingest:run"
+	callTimeout = 50 * time.Millisecond
+	// breakAfter failures in a row the breaker opens for breakFor.
+	breakAfter = 3
+	breakFor   = 2 * time.Second
+	// pingEvery is how often a subscription that is silent is tried.
+	pingEvery = time.Second
+	maxTold   = 4096
+)
+
+// Live tells replicas of commits through Redis.
+type Live struct {
+	client *redis.Client
+	clock  clock.Clock
+	log    *slog.Logger
+
+	mu   sync.Mutex
+	runs map[string]bool // to be told
+	news chan struct{}
+
+	failures int
+	until    time.Time
+}
+
+// New makes a Live over a Redis URL; it connects at its first use.
+func New(url secret.String, clk clock.Clock, log *slog.Logger) (*Live, error) {
+	o, err := redis.ParseURL(url.Reveal())
+	if err != nil {
+		return nil, fmt.Errorf("SERVICE_REDIS_URL: want redis://[user:password@]host:port/db")
+	}
+	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = callTimeout, callTimeout, callTimeout, callTimeout
+	o.MaxRetries, o.DialerRetries = -1, 1
+	o.ContextTimeoutEnabled = true
+	o.PoolSize = 4
+	return &Live{client: redis.NewClient(o), clock: clk, log: log, runs: map[string]bool{}, news: make(chan struct{}, 1)}, nil
+}
+
+// Tell passes on which runs have news. It never waits; what is too much is left to Postgres.
+func (l *Live) Tell(runs []string) {
+	l.mu.Lock()
+	for _, id := range runs {
+		if len(l.runs) < maxTold {
+			l.runs[id] = true
+		}
+	}
+	l.mu.Unlock()
+	select {
+	case l.news <- struct{}{}:
+	default:
+	}
+}
+
+// Run publishes what was told, and wakes for what others publish, until ctx ends.
+func (l *Live) Run(ctx context.Context, wake func(runs []string)) error {
+	defer func() { _ = l.client.Close() }()
+	return run.Group(ctx,
+		run.Worker{Name: "publish", Run: l.publish},
+		run.Worker{Name: "subscribe", Run: func(ctx context.Context) error { return l.subscribe(ctx, wake) }},
+	)
+}
+
+func (l *Live) publish(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-l.news:
+		}
+		runs := l.take()
+		if len(runs) == 0 || l.open() {
+			continue
+		}
+		call, cancel := context.WithTimeout(ctx, callTimeout)
+		err := l.client.Publish(call, channel, strings.Join(runs, ",")).Err()
+		cancel()
+		l.count(ctx, err)
+	}
+}
+
+func (l *Live) take() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	runs := make([]string, 0, len(l.runs))
+	for id := range l.runs {
+		runs = append(runs, id)
+	}
+	clear(l.runs)
+	return runs
+}
+
+// open tells that the breaker is open. Only publish uses the breaker.
+func (l *Live) open() bool { return l.clock.Now().Before(l.until) }
+
+func (l *Live) count(ctx context.Context, err error) {
+	if err == nil {
+		l.failures = 0
+		return
+	}
+	if l.failures++; l.failures == breakAfter {
+		l.failures = 0
+		l.until = l.clock.Now().Add(breakFor)
+		l.log.WarnContext(ctx, "redis is not used for a while", "error", err)
+	}
+}
+
+// subscribe listens, and again after a failure.
+func (l *Live) subscribe(ctx context.Context, wake func(runs []string)) error {
+	backoff := run.Backoff{Min: 200 * time.Millisecond, Max: 5 * time.Second, Jitter: 0.5}
+	for try := 0; ; try++ {
+		if l.listen(ctx, wake) {
+			try = 0
+		}
+		if err := backoff.Wait(ctx, l.clock, try); err != nil {
+			return err
+		}
+	}
+}
+
+// listen wakes for messages until the connection fails; it answers whether it had stood.
+func (l *Live) listen(ctx context.Context, wake func(runs []string)) (stood bool) {
+	sub := l.client.Subscribe(ctx, channel)
+	defer func() { _ = sub.Close() }()
+	waiting := false // a ping has no answer yet
+	for {
+		msg, err := sub.ReceiveTimeout(ctx, pingEvery)
+		switch m := msg.(type) {
+		case *redis.Message:
+			wake(strings.Split(m.Payload, ","))
+		case *redis.Subscription, *redis.Pong:
+			stood, waiting = true, false
+		}
+		if err == nil {
+			continue
+		}
+		if ctx.Err() != nil || waiting || !stood || !timedOut(err) {
+			return stood
+		}
+		call, cancel := context.WithTimeout(ctx, callTimeout)
+		err = sub.Ping(call)
+		cancel()
+		if err != nil {
+			return stood
+		}
+		waiting = true
+	}
+}
+
+func timedOut(err error) bool {
+	t, ok := err.(interface{ Timeout() bool }) //nolint:errorlint // go-redis answers the bare network error
+	return ok && t.Timeout()
+}

@@ -1,0 +1,161 @@
+package logs
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/signalbox-dev/signalbox/platform/pg"
+
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/commit"
+)
+
+// tail is a writer's open line.
+type tail struct {
+	attempt int32
+	rank    *int32
+	data    []byte
+}
+
+type memo struct{ writer string }
+
+// Write stores pieces of output. Without a writer's name nothing can be kept open: the last piece ends a
+// line then. A writer's first request ends the lines that writers of older attempts left open.
+func Write(key commit.Key, rank *int32, pieces []string) commit.Write {
+	return func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *commit.Run) error {
+		writer := key.Writer
+		if key.Seq == 1 {
+			if err := end(ctx, tx, batch, r, r.Attempt-1); err != nil {
+				return err
+			}
+		}
+		if writer == "" {
+			lines, rest := Split(nil, pieces)
+			if len(rest) > 0 {
+				lines = append(lines, shown(rest))
+			}
+			insert(batch, r, r.Attempt, rank, lines)
+			return nil
+		}
+		t, err := load(ctx, tx, r, writer)
+		if err != nil {
+			return err
+		}
+		before := t.data
+		if t.attempt != r.Attempt && len(before) > 0 {
+			insert(batch, r, t.attempt, t.rank, [][]byte{shown(before)})
+			t.data = nil
+		}
+		lines, rest := Split(t.data, pieces)
+		insert(batch, r, r.Attempt, rank, lines)
+		t.attempt, t.rank, t.data = r.Attempt, rank, rest
+		keep(batch, r.ID, writer, t, len(before) > 0)
+		return nil
+	}
+}
+
+// load answers the writer's open line as this group sees it.
+func load(ctx context.Context, tx pgx.Tx, r *commit.Run, writer string) (*tail, error) {
+	if t, ok := r.Memo[memo{writer}].(*tail); ok {
+		return t, nil
+	}
+	t := &tail{}
+	err := tx.QueryRow(ctx, `SELECT attempt, rank, data FROM log_tail WHERE run_id = $1 AND writer = $2`, r.ID, writer).
+		Scan(&t.attempt, &t.rank, &t.data)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return nil, fmt.Errorf("load an open line: %w", err)
+	}
+	r.Memo[memo{writer}] = t
+	return t, nil
+}
+
+func keep(batch *pgx.Batch, runID, writer string, t *tail, was bool) {
+	switch {
+	case len(t.data) > 0:
+		batch.Queue(`INSERT INTO log_tail (run_id, writer, attempt, rank, data) VALUES ($1, $2, $3, $4, $5)
+			ON CONFLICT (run_id, writer) DO UPDATE SET attempt = $3, rank = $4, data = $5`, runID, writer, t.attempt, t.rank, t.data)
+	case was:
+		batch.Queue(`DELETE FROM log_tail WHERE run_id = $1 AND writer = $2`, runID, writer)
+	}
+}
+
+func insert(batch *pgx.Batch, r *commit.Run, attempt int32, rank *int32, lines [][]byte) {
+	for _, c := range chunks(lines) {
+		batch.Queue(`INSERT INTO log_chunk (run_id, first_seq, lines, attempt, rank, data, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+			r.ID, r.LineSeq+1, c.lines, attempt, rank, c.data, r.Now)
+		r.LineSeq += int64(c.lines)
+		r.Fresh = true
+	}
+}
+
+// End ends all open lines of a run that is being closed.
+func End(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *commit.Run) error {
+	if err := r.Flush(ctx, tx, batch); err != nil {
+		return err
+	}
+	return end(ctx, tx, batch, r, r.Attempt)
+}
+
+// end ends the lines that attempts up to last left open.
+func end(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *commit.Run, last int32) error {
+	rows, err := tx.Query(ctx, `DELETE FROM log_tail WHERE run_id = $1 AND attempt <= $2 RETURNING attempt, rank, data`, r.ID, last)
+	if err != nil {
+		return fmt.Errorf("end open lines: %w", err)
+	}
+	var t tail
+	_, err = pgx.ForEachRow(rows, []any{&t.attempt, &t.rank, &t.data}, func() error {
+		insert(batch, r, t.attempt, t.rank, [][]byte{shown(t.data)})
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("end open lines: %w", err)
+	}
+	return nil
+}
+
+// Line is one line of a run's log.
+type Line struct {
+	Seq     int64
+	Attempt int32
+	At      time.Time
+	Text    string
+}
+
+// Store reads lines.
+type Store struct{ Pool pg.Querier }
+
+// maxRead is about how many bytes of lines are read at once.
+const maxRead = 1 << 20
+
+// Range answers lines behind after, at most limit of them, or fewer where their rows hold many bytes.
+func (s *Store) Range(ctx context.Context, runID string, after int64, limit int) ([]Line, error) {
+	rows, err := s.Pool.Query(ctx, `SELECT first_seq, attempt, created_at, data FROM log_chunk
+		WHERE run_id = $1 AND first_seq <= $2::bigint + $3::bigint
+			AND first_seq >= coalesce((SELECT max(first_seq) FROM log_chunk WHERE run_id = $1 AND first_seq <= $2::bigint + 1), 0)
+		ORDER BY first_seq`, runID, after, int64(limit))
+	if err != nil {
+		return nil, fmt.Errorf("read lines: %w", err)
+	}
+	defer rows.Close()
+	var lines []Line
+	for size := 0; size < maxRead && len(lines) < limit && rows.Next(); {
+		var l Line
+		var data []byte
+		if err := rows.Scan(&l.Seq, &l.Attempt, &l.At, &data); err != nil {
+			return nil, fmt.Errorf("read lines: %w", err)
+		}
+		for text := range bytes.SplitSeq(bytes.TrimSuffix(data, []byte("\n")), []byte("\n")) {
+			if l.Seq > after && len(lines) < limit {
+				l.Text = string(text)
+				lines = append(lines, l)
+				size += len(text)
+			}
+			l.Seq++
+		}
+	}
+	return lines, rows.Err()
+}

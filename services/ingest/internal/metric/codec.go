@@ -1,0 +1,106 @@
+// Package metric owns the points of runs: how a request's points become one value of a row and come back,
+// which of them a reader sees, and how a long series is thinned for one answer.
+package metric
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+)
+
+// Point is one value of a key.
+type Point struct {
+	Key    int32 // id within the run
+	Step   int64
+	Value  float64
+	Micros int64
+}
+
+// version is the first byte of every encoded batch.
+const version = 1
+
+var errBatch = errors.New("a stored metric batch cannot be read")
+
+// pack writes points, a column behind the other: keys, differences of steps, differences of times, values.
+func pack(points []Point) []byte {
+	out := make([]byte, 0, 1+binary.MaxVarintLen64+len(points)*12)
+	out = append(out, version)
+	out = binary.AppendUvarint(out, uint64(len(points)))
+	for _, p := range points {
+		out = binary.AppendUvarint(out, uint64(p.Key))
+	}
+	var last int64
+	for _, p := range points {
+		out = binary.AppendVarint(out, p.Step-last)
+		last = p.Step
+	}
+	last = 0
+	for _, p := range points {
+		out = binary.AppendVarint(out, p.Micros-last)
+		last = p.Micros
+	}
+	for _, p := range points {
+		out = binary.LittleEndian.AppendUint64(out, math.Float64bits(p.Value))
+	}
+	return out
+}
+
+// unpack reads what pack wrote, behind the points that it is given.
+func unpack(data []byte, into []Point) ([]Point, error) {
+	if len(data) == 0 || data[0] != version {
+		return nil, errBatch
+	}
+	r := reader{data: data[1:]}
+	n := r.uvarint()
+	if n > uint64(len(data)) {
+		return nil, errBatch
+	}
+	from := len(into)
+	into = append(into, make([]Point, n)...)
+	points := into[from:]
+	for i := range points {
+		points[i].Key = int32(r.uvarint()) //nolint:gosec // ids are below the limit of keys
+	}
+	var last int64
+	for i := range points {
+		last += r.varint()
+		points[i].Step = last
+	}
+	last = 0
+	for i := range points {
+		last += r.varint()
+		points[i].Micros = last
+	}
+	if r.failed || uint64(len(r.data)) != n*8 {
+		return nil, errBatch
+	}
+	for i := range points {
+		points[i].Value = math.Float64frombits(binary.LittleEndian.Uint64(r.data[i*8:]))
+	}
+	return into, nil
+}
+
+type reader struct {
+	data   []byte
+	failed bool
+}
+
+func (r *reader) uvarint() uint64 {
+	v, n := binary.Uvarint(r.data)
+	return v * r.take(n)
+}
+
+func (r *reader) varint() int64 {
+	v, n := binary.Varint(r.data)
+	return v * int64(r.take(n)) //nolint:gosec // 0 or 1
+}
+
+// take moves on by n bytes; it answers 0 where there were none.
+func (r *reader) take(n int) uint64 {
+	if n <= 0 {
+		r.failed = true
+		return 0
+	}
+	r.data = r.data[n:]
+	return 1
+}

@@ -1,0 +1,57 @@
+package metric
+
+import (
+	"maps"
+	"slices"
+	"sync"
+)
+
+// Keys remembers the keys of runs that report, so that most requests need not read them.
+type Keys struct {
+	mu   sync.Mutex
+	runs map[string]*dictionary
+}
+
+// NewKeys makes an empty memory.
+func NewKeys() *Keys { return &Keys{runs: map[string]*dictionary{}} }
+
+// dictionary is the keys of a run: id i is names[i-1].
+type dictionary struct {
+	names []string
+	ids   map[string]int32
+}
+
+func newDictionary() *dictionary { return &dictionary{ids: map[string]int32{}} }
+
+func (d *dictionary) add(names []string) {
+	for _, name := range names {
+		d.names = append(d.names, name)
+		d.ids[name] = int32(len(d.names)) //nolint:gosec // below MaxKeys
+	}
+}
+
+// maxRemembered bounds the runs whose keys are remembered.
+const maxRemembered = 1024
+
+// get answers a copy that its caller may add to.
+func (k *Keys) get(runID string) *dictionary {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	d := k.runs[runID]
+	if d == nil {
+		return newDictionary()
+	}
+	return &dictionary{names: slices.Clone(d.names), ids: maps.Clone(d.ids)}
+}
+
+func (k *Keys) put(runID string, d *dictionary) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.runs) >= maxRemembered && k.runs[runID] == nil {
+		for other := range k.runs { // any one: it is read again when it reports
+			delete(k.runs, other)
+			break
+		}
+	}
+	k.runs[runID] = d
+}

@@ -1,0 +1,130 @@
+package metric
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/commit"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/decode"
+)
+
+// MaxKeys is how many keys a run may have.
+const MaxKeys = 10_000
+
+// maxBatchText bounds a row, so that it fits a message with its keys spelled out.
+const maxBatchText = 2 << 20
+
+// pointText is what a point takes of a message beside its key.
+const pointText = 48
+
+// Write stores the points of a request.
+func Write(keys *Keys, c *decode.Columns) commit.Write {
+	return func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *commit.Run) error {
+		if c.Len() == 0 {
+			return nil
+		}
+		ids, err := keys.resolve(ctx, tx, batch, r, c.Names)
+		if err != nil {
+			return err
+		}
+		points := make([]Point, 0, c.Len())
+		text := 0
+		for i := range c.Key {
+			points = append(points, Point{Key: ids[c.Key[i]], Step: c.Step[i], Value: c.Value[i], Micros: c.Micros[i]})
+			if text += len(c.Names[c.Key[i]]) + pointText; text > maxBatchText || i == c.Len()-1 {
+				insert(batch, r, c.Rank, points)
+				points, text = points[len(points):], 0
+			}
+		}
+		r.Fresh = true
+		return nil
+	}
+}
+
+func insert(batch *pgx.Batch, r *commit.Run, rank *int32, points []Point) {
+	r.BatchSeq++
+	batch.Queue(`INSERT INTO metric_batch (run_id, seq, attempt, rank, points, data, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+		r.ID, r.BatchSeq, r.Attempt, rank, len(points), pack(points), r.Now)
+}
+
+// resolve answers the ids of names, making those that are new. The run is locked, ids have no gaps and
+// never change: what is remembered is complete as soon as it is as long as the row says.
+func (k *Keys) resolve(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *commit.Run, names []string) ([]int32, error) {
+	d, err := k.known(ctx, tx, r)
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]int32, len(names))
+	var fresh []int32
+	for i, name := range names {
+		if id, ok := d.ids[name]; ok {
+			ids[i] = id
+			continue
+		}
+		if r.Keys >= MaxKeys {
+			return nil, fault.New(fault.Refused, "metric_keys", "metrics: key limit: a run has at most %d keys", MaxKeys)
+		}
+		r.Keys++
+		ids[i] = r.Keys
+		d.ids[name] = r.Keys
+		d.names = append(d.names, name)
+		fresh = append(fresh, r.Keys)
+	}
+	if len(fresh) > 0 {
+		texts := make([][]byte, len(fresh))
+		for i, id := range fresh {
+			texts[i] = []byte(d.names[id-1])
+		}
+		batch.Queue(`INSERT INTO metric_key (run_id, id, key) SELECT $1, unnest($2::int[]), unnest($3::bytea[])`, r.ID, fresh, texts)
+	}
+	return ids, nil
+}
+
+type memo struct{}
+
+// known answers the run's keys as this group sees them, a copy until the group is committed.
+func (k *Keys) known(ctx context.Context, tx pgx.Tx, r *commit.Run) (*dictionary, error) {
+	if d, ok := r.Memo[memo{}].(*dictionary); ok {
+		return d, nil
+	}
+	d := k.get(r.ID)
+	if len(d.names) > int(r.Keys) {
+		d = newDictionary() // the run was stored anew
+	}
+	if len(d.names) < int(r.Keys) {
+		more, err := loadKeys(ctx, tx, r.ID, int32(len(d.names)), MaxKeys)
+		if err != nil {
+			return nil, err
+		}
+		d.add(more)
+	}
+	r.Memo[memo{}] = d
+	r.Committed(func() { k.put(r.ID, d) })
+	return d, nil
+}
+
+type querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+// loadKeys answers the keys behind an id, in the order of their ids.
+func loadKeys(ctx context.Context, q querier, runID string, after int32, limit int) ([]string, error) {
+	rows, err := q.Query(ctx, `SELECT key FROM metric_key WHERE run_id = $1 AND id > $2 ORDER BY id LIMIT $3`, runID, after, limit)
+	if err != nil {
+		return nil, fmt.Errorf("load metric keys: %w", err)
+	}
+	keys, err := pgx.CollectRows(rows, pgx.RowTo[[]byte])
+	if err != nil {
+		return nil, fmt.Errorf("load metric keys: %w", err)
+	}
+	out := make([]string, len(keys))
+	for i, key := range keys {
+		out[i] = string(key)
+	}
+	return slices.Clip(out), nil
+}

@@ -1,0 +1,146 @@
+package metric
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+)
+
+// Store reads points.
+type Store struct{ Pool pg.Querier }
+
+// Series is the points of one key.
+type Series struct {
+	Key    string
+	Points []Seen
+}
+
+// maxAnswer bounds the points of one answer: what a message holds.
+const maxAnswer = 90_000
+
+// List answers a page of a run's series in the order of their keys, those of keys alone where some are
+// named; more says that there are further ones. Series too long for one answer are thinned.
+func (s *Store) List(ctx context.Context, runID string, keys []string, p page.Page) (series []Series, more bool, err error) {
+	ids, series, err := s.keys(ctx, runID, keys, p)
+	if err != nil || len(series) == 0 {
+		return nil, false, err
+	}
+	series, more = page.Cut(series, p)
+	wanted := map[int32]history{}
+	for _, id := range ids[:len(series)] {
+		wanted[id] = history{}
+	}
+	if err := s.read(ctx, runID, wanted); err != nil {
+		return nil, false, err
+	}
+	for i := range series {
+		series[i].Points = thin(wanted[ids[i]].resolve(), maxAnswer/len(series))
+	}
+	return series, more, nil
+}
+
+func (s *Store) keys(ctx context.Context, runID string, keys []string, p page.Page) ([]int32, []Series, error) {
+	var only [][]byte
+	for _, key := range keys {
+		only = append(only, []byte(key))
+	}
+	rows, err := s.Pool.Query(ctx, `SELECT id, key FROM metric_key WHERE run_id = $1 AND ($2::bytea[] IS NULL OR key = ANY($2))
+		ORDER BY key LIMIT $3 OFFSET $4`, runID, only, p.Ask(), p.Offset)
+	if err != nil {
+		return nil, nil, fmt.Errorf("list metric keys: %w", err)
+	}
+	defer rows.Close()
+	var ids []int32
+	var series []Series
+	for rows.Next() {
+		var id int32
+		var key []byte
+		if err := rows.Scan(&id, &key); err != nil {
+			return nil, nil, fmt.Errorf("list metric keys: %w", err)
+		}
+		ids, series = append(ids, id), append(series, Series{Key: string(key)})
+	}
+	return ids, series, rows.Err()
+}
+
+// read adds every stored point of the wanted keys, in the order in which they were stored.
+func (s *Store) read(ctx context.Context, runID string, wanted map[int32]history) error {
+	rows, err := s.Pool.Query(ctx, `SELECT attempt, data FROM metric_batch WHERE run_id = $1 ORDER BY seq`, runID)
+	if err != nil {
+		return fmt.Errorf("read metrics: %w", err)
+	}
+	defer rows.Close()
+	var points []Point
+	for rows.Next() {
+		var attempt int32
+		var data []byte
+		if err := rows.Scan(&attempt, &data); err != nil {
+			return fmt.Errorf("read metrics: %w", err)
+		}
+		if points, err = unpack(data, points[:0]); err != nil {
+			return err
+		}
+		for _, p := range points {
+			if h, ok := wanted[p.Key]; ok {
+				h.add(attempt, p)
+			}
+		}
+	}
+	return rows.Err()
+}
+
+// Batch is what one stored request brought, keys spelled out.
+type Batch struct {
+	Seq    int64
+	Points []KeyedPoint
+}
+
+// KeyedPoint is a point with its key's name.
+type KeyedPoint struct {
+	Key string
+	Point
+}
+
+// followed is how many batches are read at once.
+const followed = 64
+
+// After answers some of the batches behind seq, in their order.
+func (s *Store) After(ctx context.Context, runID string, seq int64) ([]Batch, error) {
+	rows, err := s.Pool.Query(ctx, `SELECT seq, data FROM metric_batch WHERE run_id = $1 AND seq > $2 ORDER BY seq LIMIT $3`,
+		runID, seq, followed)
+	if err != nil {
+		return nil, fmt.Errorf("follow metrics: %w", err)
+	}
+	var raw []byte
+	var batches []Batch
+	_, err = pgx.ForEachRow(rows, []any{&seq, &raw}, func() error {
+		points, err := unpack(raw, nil)
+		if err != nil {
+			return err
+		}
+		b := Batch{Seq: seq}
+		for _, p := range points {
+			b.Points = append(b.Points, KeyedPoint{Point: p})
+		}
+		batches = append(batches, b)
+		return nil
+	})
+	if err != nil || len(batches) == 0 {
+		return nil, err
+	}
+	// Read after the batches, so that every key of theirs is there.
+	names, err := loadKeys(ctx, s.Pool, runID, 0, MaxKeys)
+	if err != nil {
+		return nil, err
+	}
+	for _, b := range batches {
+		for i := range b.Points {
+			b.Points[i].Key = names[b.Points[i].Point.Key-1]
+		}
+	}
+	return batches, nil
+}

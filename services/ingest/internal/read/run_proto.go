@@ -1,0 +1,117 @@
+package read
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
+
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/artifact"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/logs"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/metric"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/validation"
+)
+
+// maxAnswer is about how many bytes of text one answer holds: a message's limit is 4 MiB.
+const maxAnswer = 3 << 20
+
+// cut marks where something was left out.
+const cut = "…"
+
+// shorten cuts the longest lines of a list until they fit one answer. A stream sends them whole.
+func shorten(lines []logs.Line) []logs.Line {
+	total := 0
+	for _, l := range lines {
+		total += len(l.Text)
+	}
+	if total <= maxAnswer {
+		return lines
+	}
+	share := maxAnswer / len(lines)
+	for i := range lines {
+		if t := lines[i].Text; len(t) > share {
+			lines[i].Text = strings.ToValidUTF8(t[:share], "") + cut
+		}
+	}
+	return lines
+}
+
+func lineProto(l *logs.Line) *ingestv1.LogLine {
+	return &ingestv1.LogLine{Seq: l.Seq, Attempt: l.Attempt, Ts: timestamppb.New(l.At), Text: l.Text}
+}
+
+func lineProtos(lines []logs.Line) []*ingestv1.LogLine {
+	out := make([]*ingestv1.LogLine, len(lines))
+	for i := range lines {
+		out[i] = lineProto(&lines[i])
+	}
+	return out
+}
+
+func micros(us int64) *timestamppb.Timestamp { return timestamppb.New(time.UnixMicro(us)) }
+
+func seriesProto(s *metric.Series) *ingestv1.MetricSeries {
+	out := &ingestv1.MetricSeries{Key: s.Key, Points: make([]*ingestv1.MetricPoint, len(s.Points))}
+	for i, p := range s.Points {
+		out.Points[i] = &ingestv1.MetricPoint{Step: p.Step, Value: p.Value, Ts: micros(p.Micros), Attempt: p.Attempt}
+	}
+	return out
+}
+
+func batchProto(b *metric.Batch) *ingestv1.MetricBatch {
+	out := &ingestv1.MetricBatch{Seq: b.Seq, Points: make([]*ingestv1.KeyedPoint, len(b.Points))}
+	for i, p := range b.Points {
+		out.Points[i] = &ingestv1.KeyedPoint{Key: p.Key, Step: p.Step, Value: p.Value, Ts: micros(p.Micros)}
+	}
+	return out
+}
+
+func roundProto(r *validation.Round) *ingestv1.ValidationRound {
+	return &ingestv1.ValidationRound{
+		Step: r.Step, Attempt: r.Attempt, AvgReward: r.AvgReward, Accuracy: r.Accuracy, Samples: r.Samples,
+		Chunks: r.Chunks, TotalChunks: r.Total, Complete: r.Chunks == r.Total, Ts: timestamppb.New(r.At),
+	}
+}
+
+// sampleProtos makes the samples of one answer. What does not fit is shown as the beginning of its text.
+func sampleProtos(samples []validation.Sample) []*ingestv1.Sample {
+	total := 0
+	for _, s := range samples {
+		total += len(s.User) + len(s.Assistant) + len(s.Env) + len(s.Extra)
+	}
+	share := total
+	if total > maxAnswer {
+		const fields = 4
+		share = maxAnswer / len(samples) / fields
+	}
+	out := make([]*ingestv1.Sample, len(samples))
+	for i, s := range samples {
+		out[i] = &ingestv1.Sample{
+			Step: s.Step, Index: s.Index, User: shown(s.User, share), Assistant: shown(s.Assistant, share),
+			Env: shown(s.Env, share), Reward: s.Reward, Extra: shown(s.Extra, share),
+		}
+	}
+	return out
+}
+
+func shown(raw []byte, most int) []byte {
+	if len(raw) <= most {
+		return raw
+	}
+	const quoting = 3 // bytes of text may double when they are quoted, and more
+	text, err := json.Marshal(strings.ToValidUTF8(string(raw[:most/quoting]), "") + cut)
+	if err != nil {
+		return nil
+	}
+	return text
+}
+
+func artifactProto(a *artifact.Artifact) *ingestv1.Artifact {
+	return &ingestv1.Artifact{
+		Id: a.ID, RunId: a.RunID, Attempt: a.Attempt, Kind: a.Kind, Format: a.Format, Step: a.Step, Path: a.Path,
+		SizeBytes: a.Size, Sha256: a.SHA256, CreatedAt: timestamppb.New(a.CreatedAt),
+	}
+}

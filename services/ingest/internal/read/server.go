@@ -1,0 +1,157 @@
+// Package read owns what people and other services read of runs: lists, live streams, and the close that
+// ends them. Every read of a person begins with whether the run is one that they may see.
+package read
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+
+	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/page"
+
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/artifact"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/follow"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/hparam"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/logs"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/metric"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/run"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/validation"
+)
+
+// Server answers RunDataService. All fields are required.
+type Server struct {
+	ingestv1.UnimplementedRunDataServiceServer
+
+	Runs        *run.Runs
+	Logs        *logs.Store
+	Metrics     *metric.Store
+	Hparams     *hparam.Store
+	Validations *validation.Store
+	Artifacts   *artifact.Store
+	LogStreams  *follow.Streams[*ingestv1.FollowLogsResponse]
+	Batches     *follow.Streams[*ingestv1.FollowMetricsResponse]
+}
+
+// listing is what the requests of all lists have.
+type listing interface {
+	GetId() string
+}
+
+// begin answers the run that a list is of, and the page.
+func (s *Server) begin(ctx context.Context, in listing, limit, offset *int32) (string, page.Page, error) {
+	p, err := page.New(limit, offset)
+	if err != nil {
+		return "", p, fault.New(fault.Refused, "page", "%v", err)
+	}
+	id, err := s.Runs.Readable(ctx, in.GetId())
+	return id, p, err
+}
+
+func further(ctx context.Context, more bool) error {
+	if !more {
+		return nil
+	}
+	return grpc.SetHeader(ctx, metadata.Pairs("x-service-more", "true"))
+}
+
+// ListLogs implements RunDataService.
+func (s *Server) ListLogs(ctx context.Context, in *ingestv1.ListLogsRequest) (*ingestv1.ListLogsResponse, error) {
+	id, p, err := s.begin(ctx, in, in.Limit, in.Offset)
+	if err != nil {
+		return nil, err
+	}
+	var lines []logs.Line
+	for last := int64(p.Offset); len(lines) < p.Ask(); last = lines[len(lines)-1].Seq {
+		more, err := s.Logs.Range(ctx, id, last, p.Ask()-len(lines))
+		if err != nil {
+			return nil, err
+		}
+		if len(more) == 0 {
+			break
+		}
+		lines = append(lines, more...)
+	}
+	lines, more := page.Cut(lines, p)
+	return &ingestv1.ListLogsResponse{Lines: lineProtos(shorten(lines))}, further(ctx, more)
+}
+
+// ListMetrics implements RunDataService.
+func (s *Server) ListMetrics(ctx context.Context, in *ingestv1.ListMetricsRequest) (*ingestv1.ListMetricsResponse, error) {
+	id, p, err := s.begin(ctx, in, in.Limit, in.Offset)
+	if err != nil {
+		return nil, err
+	}
+	series, more, err := s.Metrics.List(ctx, id, in.GetKeys(), p)
+	if err != nil {
+		return nil, err
+	}
+	out := &ingestv1.ListMetricsResponse{}
+	for _, one := range series {
+		out.Series = append(out.Series, seriesProto(&one))
+	}
+	return out, further(ctx, more)
+}
+
+// GetHparams implements RunDataService.
+func (s *Server) GetHparams(ctx context.Context, in *ingestv1.GetHparamsRequest) (*ingestv1.Hparams, error) {
+	id, err := s.Runs.Readable(ctx, in.GetId())
+	if err != nil {
+		return nil, err
+	}
+	params, err := s.Hparams.Get(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return &ingestv1.Hparams{RunId: id, Params: params}, nil
+}
+
+// ListValidations implements RunDataService.
+func (s *Server) ListValidations(ctx context.Context, in *ingestv1.ListValidationsRequest) (*ingestv1.ListValidationsResponse, error) {
+	id, p, err := s.begin(ctx, in, in.Limit, in.Offset)
+	if err != nil {
+		return nil, err
+	}
+	rounds, more, err := s.Validations.Rounds(ctx, id, p)
+	if err != nil {
+		return nil, err
+	}
+	out := &ingestv1.ListValidationsResponse{}
+	for _, r := range rounds {
+		out.Rounds = append(out.Rounds, roundProto(&r))
+	}
+	return out, further(ctx, more)
+}
+
+// ListSamples implements RunDataService.
+func (s *Server) ListSamples(ctx context.Context, in *ingestv1.ListSamplesRequest) (*ingestv1.ListSamplesResponse, error) {
+	id, p, err := s.begin(ctx, in, in.Limit, in.Offset)
+	if err != nil {
+		return nil, err
+	}
+	samples, more, err := s.Validations.Samples(ctx, id, in.Step, p)
+	if err != nil {
+		return nil, err
+	}
+	return &ingestv1.ListSamplesResponse{Samples: sampleProtos(samples)}, further(ctx, more)
+}
+
+// ListArtifacts implements RunDataService.
+func (s *Server) ListArtifacts(ctx context.Context, in *ingestv1.ListArtifactsRequest) (*ingestv1.ListArtifactsResponse, error) {
+	id, p, err := s.begin(ctx, in, in.Limit, in.Offset)
+	if err != nil {
+		return nil, err
+	}
+	all, more, err := s.Artifacts.List(ctx, id, p)
+	if err != nil {
+		return nil, err
+	}
+	out := &ingestv1.ListArtifactsResponse{}
+	for _, a := range all {
+		out.Artifacts = append(out.Artifacts, artifactProto(a))
+	}
+	return out, further(ctx, more)
+}

@@ -1,0 +1,104 @@
+package read
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+
+	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
+
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/follow"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/logs"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/metric"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/run"
+)
+
+// followed is how many lines are read at once.
+const followed = 500
+
+// Progress tells how far a run has come.
+type Progress func(ctx context.Context, runID string) (run.Progress, error)
+
+// LogPages reads the lines of runs for followers.
+func LogPages(progress Progress, store *logs.Store) follow.Read[*ingestv1.FollowLogsResponse] {
+	return func(ctx context.Context, runID string, after int64) (follow.Page[*ingestv1.FollowLogsResponse], error) {
+		page := follow.Page[*ingestv1.FollowLogsResponse]{Last: after}
+		// Read before the lines: what is closed by then has all its lines.
+		p, err := progress(ctx, runID)
+		if err != nil || (p.LineSeq <= after && p.ClosedAt == nil) {
+			return page, err
+		}
+		lines, err := store.Range(ctx, runID, after, followed)
+		if err != nil {
+			return page, err
+		}
+		for i := range lines {
+			page.Events = append(page.Events, &ingestv1.FollowLogsResponse{
+				Event: &ingestv1.FollowLogsResponse_Line{Line: lineProto(&lines[i])},
+			})
+			page.Last = lines[i].Seq
+		}
+		if page.End = p.ClosedAt != nil && page.Last >= p.LineSeq; page.End {
+			page.Events = append(page.Events, &ingestv1.FollowLogsResponse{
+				Event: &ingestv1.FollowLogsResponse_Eof{Eof: &ingestv1.Eof{Seq: page.Last, State: p.State}},
+			})
+		}
+		return page, nil
+	}
+}
+
+// MetricPages reads the metric batches of runs for followers.
+func MetricPages(progress Progress, store *metric.Store) follow.Read[*ingestv1.FollowMetricsResponse] {
+	return func(ctx context.Context, runID string, after int64) (follow.Page[*ingestv1.FollowMetricsResponse], error) {
+		page := follow.Page[*ingestv1.FollowMetricsResponse]{Last: after}
+		p, err := progress(ctx, runID)
+		if err != nil || (p.BatchSeq <= after && p.ClosedAt == nil) {
+			return page, err
+		}
+		batches, err := store.After(ctx, runID, after)
+		if err != nil {
+			return page, err
+		}
+		for i := range batches {
+			page.Events = append(page.Events, &ingestv1.FollowMetricsResponse{
+				Event: &ingestv1.FollowMetricsResponse_Batch{Batch: batchProto(&batches[i])},
+			})
+			page.Last = batches[i].Seq
+		}
+		if page.End = p.ClosedAt != nil && page.Last >= p.BatchSeq; page.End {
+			page.Events = append(page.Events, &ingestv1.FollowMetricsResponse{
+				Event: &ingestv1.FollowMetricsResponse_Eof{Eof: &ingestv1.Eof{Seq: page.Last, State: p.State}},
+			})
+		}
+		return page, nil
+	}
+}
+
+// FollowLogs implements RunDataService.
+func (s *Server) FollowLogs(in *ingestv1.FollowLogsRequest, stream grpc.ServerStreamingServer[ingestv1.FollowLogsResponse]) error {
+	id, err := s.Runs.Readable(stream.Context(), in.GetId())
+	if err != nil {
+		return err
+	}
+	return s.LogStreams.Follow(stream.Context(), id, max(0, in.GetAfter()), sender(stream))
+}
+
+// FollowMetrics implements RunDataService.
+func (s *Server) FollowMetrics(in *ingestv1.FollowMetricsRequest, stream grpc.ServerStreamingServer[ingestv1.FollowMetricsResponse]) error {
+	id, err := s.Runs.Readable(stream.Context(), in.GetId())
+	if err != nil {
+		return err
+	}
+	return s.Batches.Follow(stream.Context(), id, max(0, in.GetAfter()), sender(stream))
+}
+
+func sender[M any](stream grpc.ServerStreamingServer[M]) func(follow.Page[*M]) error {
+	return func(page follow.Page[*M]) error {
+		for _, event := range page.Events {
+			if err := stream.Send(event); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}

@@ -1,0 +1,67 @@
+package read
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	ingestpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/peer/v1"
+
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/artifact"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/commit"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/logs"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/run"
+)
+
+// PeerServer answers RunDataPeerService. All fields are required.
+type PeerServer struct {
+	ingestpeerv1.UnimplementedRunDataPeerServiceServer
+
+	Runs      *run.Runs
+	Store     *commit.Committer
+	Artifacts *artifact.Store
+}
+
+// CloseRun implements RunDataPeerService: it ends open lines and sets eof, once, also of a run that never
+// reported.
+func (s *PeerServer) CloseRun(ctx context.Context, in *ingestpeerv1.CloseRunRequest) (*ingestpeerv1.CloseRunResponse, error) {
+	o, err := s.Runs.Find(ctx, in.GetRunId())
+	if err != nil {
+		return nil, err
+	}
+	var ended *time.Time
+	if in.GetEndedAt() != nil {
+		t := in.GetEndedAt().AsTime()
+		ended = &t
+	}
+	closed := make(chan bool, 1)
+	_, err = s.Store.Store(ctx, commit.Item{
+		RunID: o.RunID, Unfenced: true,
+		Write: func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *commit.Run) error {
+			if err := logs.End(ctx, tx, batch, r); err != nil {
+				return err
+			}
+			first, err := run.Close(ctx, tx, r.ID, in.GetState(), ended, r.Now)
+			if err != nil {
+				return err
+			}
+			r.Fresh = r.Fresh || first
+			r.Committed(func() { closed <- first })
+			return nil
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &ingestpeerv1.CloseRunResponse{Closed: <-closed}, nil
+}
+
+// GetArtifact implements RunDataPeerService.
+func (s *PeerServer) GetArtifact(ctx context.Context, in *ingestpeerv1.GetArtifactRequest) (*ingestpeerv1.GetArtifactResponse, error) {
+	a, err := s.Artifacts.Get(ctx, in.GetRunId(), in.GetArtifactId())
+	if err != nil {
+		return nil, err
+	}
+	return &ingestpeerv1.GetArtifactResponse{Artifact: artifactProto(a), Uri: a.URI(), Packed: a.Packed()}, nil
+}

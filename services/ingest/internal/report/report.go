@@ -1,0 +1,129 @@
+// Package report owns the shapes of what training reports beside metrics, and their bounds. It reads a
+// body into a value, or tells every fault of it with its path; it stores nothing.
+package report
+
+import (
+	"time"
+
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/decode"
+)
+
+// Bounds of the payloads.
+const (
+	maxChunks     = 100_000
+	maxSamples    = 10_000
+	maxParams     = 10_000
+	maxParamKey   = 1024
+	maxTotal      = 100_000
+	maxPath       = 4096
+	maxWord       = 256
+	maxMessage    = 4096
+	maxHardware   = 10_000
+	maxNodes      = 10_000
+	maxDescribed  = 2048
+	maxPackages   = 100_000
+	largestFigure = 1 << 53
+)
+
+// Lifecycle is a reported step of an attempt.
+type Lifecycle struct {
+	RunID   string
+	Event   string
+	At      time.Time
+	Message string
+}
+
+// ReadLifecycle reads a lifecycle payload.
+func ReadLifecycle(data []byte) (*Lifecycle, error) {
+	var p Lifecycle
+	return &p, decode.Body(data, func(r *decode.Reader) {
+		r.Object(with(r, &p.RunID, decode.Fields{
+			"event":   func() { p.Event = r.Enum("starting", "running", "succeeded", "failed") },
+			"ts":      func() { p.At = r.Time() },
+			"message": func() { p.Message = value(decode.Optional(r, func() string { return r.Bounded(0, maxMessage) })) },
+		}), "run_id", "event", "ts")
+	})
+}
+
+// Param is one hyperparameter; Value is JSON.
+type Param struct {
+	Key   string
+	Value []byte
+}
+
+// Hparams are merged into those of the run.
+type Hparams struct {
+	RunID  string
+	Params []Param
+}
+
+// ReadHparams reads a hparams payload.
+func ReadHparams(data []byte) (*Hparams, error) {
+	var p Hparams
+	return &p, decode.Body(data, func(r *decode.Reader) {
+		r.Object(with(r, &p.RunID, decode.Fields{"params": func() {
+			r.Entries(maxParams, 1, maxParamKey, func(key string) { p.Params = append(p.Params, Param{key, r.Raw()}) })
+		}}), "run_id", "params")
+	})
+}
+
+// Logs are pieces of output, in their order.
+type Logs struct {
+	RunID  string
+	Rank   *int32
+	Chunks []string
+}
+
+// ReadLogs reads a logs payload. Only the platform sets eof: what a caller says of it is not heard.
+func ReadLogs(data []byte) (*Logs, error) {
+	var p Logs
+	return &p, decode.Body(data, func(r *decode.Reader) {
+		fields := with(r, &p.RunID, decode.Fields{
+			"chunks": func() { r.List(maxChunks, func(int) { p.Chunks = append(p.Chunks, r.String()) }) },
+			"eof":    func() { _ = decode.Optional(r, r.Bool) },
+		})
+		fields["rank"] = func() { p.Rank = r.Rank() }
+		r.Object(fields, "run_id", "chunks")
+	})
+}
+
+// Artifact is an output to register.
+type Artifact struct {
+	RunID  string
+	Kind   string
+	Path   string
+	Format string
+	Step   *int64
+	Size   *int64
+}
+
+// Kinds of artifacts.
+func Kinds() []string { return []string{"checkpoint", "hf_export", "eval_report", "merged_model"} }
+
+// ReadArtifact reads an artifact payload.
+func ReadArtifact(data []byte) (*Artifact, error) {
+	var p Artifact
+	return &p, decode.Body(data, func(r *decode.Reader) {
+		r.Object(with(r, &p.RunID, decode.Fields{
+			"kind":       func() { p.Kind = r.Enum(Kinds()...) },
+			"path":       func() { p.Path = r.Text(1, maxPath) },
+			"format":     func() { p.Format = r.Text(1, maxWord) },
+			"step":       func() { p.Step = decode.Optional(r, r.Int) },
+			"size_bytes": func() { p.Size = decode.Optional(r, func() int64 { return r.IntIn(0, largestFigure) }) },
+		}), "run_id", "kind", "path", "format")
+	})
+}
+
+// with adds what every payload has.
+func with(r *decode.Reader, runID *string, fields decode.Fields) decode.Fields {
+	fields["run_id"] = func() { *runID = r.RunID() }
+	fields["rank"] = func() { r.Rank() }
+	return fields
+}
+
+func value[T any](p *T) (zero T) {
+	if p == nil {
+		return zero
+	}
+	return *p
+}

@@ -1,0 +1,83 @@
+// Package run owns ingest's own row of each run: whose it is, as jobs told it at first sight, how far its
+// streams have come, and whether it is closed. It judges who may read a run.
+package run
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/id"
+)
+
+// Owner is whose a run is.
+type Owner struct {
+	RunID, JobID       string
+	OwnerID            string
+	ProjectID, Project string
+	Visibility         string
+}
+
+// visibleToAll is the visibility that every operator may read.
+const visibleToAll = "all"
+
+func (o *Owner) readable(c *authn.Caller) bool {
+	return o.Visibility == visibleToAll || c.CanRead(o.OwnerID, o.ProjectID)
+}
+
+// Progress is how far a run has come.
+type Progress struct {
+	LineSeq, BatchSeq int64
+	ClosedAt          *time.Time
+	State             string
+}
+
+// Rows keeps the rows.
+type Rows interface {
+	// Find answers the owner of a run's or a job's id, nil where no row is.
+	Find(ctx context.Context, id string) (*Owner, error)
+	Keep(ctx context.Context, o *Owner) error
+}
+
+// Runs finds runs for readers.
+type Runs struct {
+	Rows Rows
+	// Ask asks jobs whose a run or a job is.
+	Ask func(ctx context.Context, id string) (*Owner, error)
+}
+
+// Readable answers the run that an id names, if the caller may read it. Hidden and absent runs look alike.
+func (r *Runs) Readable(ctx context.Context, name string) (string, error) {
+	thing, prefix := "run", id.Run
+	if strings.HasPrefix(name, string(id.Job)+"_") {
+		thing, prefix = "job", id.Job
+	}
+	if err := id.Check(prefix, name); err != nil {
+		return "", fault.InvalidFields(fault.At(fault.TypeStringPattern, "Input should be the id of a run or a job", "id"))
+	}
+	o, err := r.Find(ctx, name)
+	if fault.Is(err, fault.Absent) {
+		return "", fault.Absentf(thing, name).Wrap(err)
+	}
+	if err != nil {
+		return "", err
+	}
+	if !o.readable(authn.Of(ctx)) {
+		return "", fault.Absentf(thing, name)
+	}
+	return o.RunID, nil
+}
+
+// Find answers the owner of a run's or a job's id, from ingest's own row or, the first time, from jobs.
+func (r *Runs) Find(ctx context.Context, name string) (*Owner, error) {
+	o, err := r.Rows.Find(ctx, name)
+	if o != nil || err != nil {
+		return o, err
+	}
+	if o, err = r.Ask(ctx, name); err != nil {
+		return nil, err
+	}
+	return o, r.Rows.Keep(ctx, o)
+}

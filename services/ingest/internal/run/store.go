@@ -1,0 +1,77 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+)
+
+// Store keeps the rows of runs.
+type Store struct {
+	Pool  pg.Querier
+	Clock clock.Clock
+}
+
+// Find implements Rows. A job has one run.
+func (s *Store) Find(ctx context.Context, id string) (*Owner, error) {
+	var o Owner
+	err := s.Pool.QueryRow(ctx, `SELECT id, job_id, owner_id, project_id, project, visibility FROM run
+		WHERE id = $1 UNION ALL SELECT id, job_id, owner_id, project_id, project, visibility FROM run WHERE job_id = $1
+		LIMIT 1`, id).
+		Scan(&o.RunID, &o.JobID, &o.OwnerID, &o.ProjectID, &o.Project, &o.Visibility)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil //nolint:nilnil // no row is an answer
+	}
+	if err != nil {
+		return nil, fmt.Errorf("find run: %w", err)
+	}
+	return &o, nil
+}
+
+// Keep implements Rows: it makes the row, or puts right whose it is.
+func (s *Store) Keep(ctx context.Context, o *Owner) error {
+	_, err := s.Pool.Exec(ctx, `INSERT INTO run AS r (id, job_id, owner_id, project_id, project, visibility, created_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7)
+		ON CONFLICT (id) DO UPDATE SET job_id = $2, owner_id = $3, project_id = $4, project = $5, visibility = $6
+		WHERE (r.job_id, r.owner_id, r.project_id, r.project, r.visibility) IS DISTINCT FROM ($2, $3, $4, $5, $6)`,
+		o.RunID, o.JobID, o.OwnerID, o.ProjectID, o.Project, o.Visibility, s.Clock.Now())
+	if err != nil {
+		return fmt.Errorf("keep run: %w", err)
+	}
+	return nil
+}
+
+// Progress answers how far a run has come.
+func (s *Store) Progress(ctx context.Context, runID string) (Progress, error) {
+	var p Progress
+	var state *string
+	err := s.Pool.QueryRow(ctx, `SELECT line_seq, batch_seq, closed_at, state FROM run WHERE id = $1`, runID).
+		Scan(&p.LineSeq, &p.BatchSeq, &p.ClosedAt, &state)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return p, fault.Absentf("run", runID)
+	}
+	if err != nil {
+		return p, fmt.Errorf("load the progress of a run: %w", err)
+	}
+	if state != nil {
+		p.State = *state
+	}
+	return p, nil
+}
+
+// Close marks a run closed, once; the caller holds the run's row.
+func Close(ctx context.Context, tx pgx.Tx, runID, state string, endedAt *time.Time, now time.Time) (bool, error) {
+	tag, err := tx.Exec(ctx, `UPDATE run SET closed_at = $2, state = $3, ended_at = $4 WHERE id = $1 AND closed_at IS NULL`,
+		runID, now, state, endedAt)
+	if err != nil {
+		return false, fmt.Errorf("close run: %w", err)
+	}
+	return tag.RowsAffected() == 1, nil
+}

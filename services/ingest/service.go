@@ -1,0 +1,147 @@
+package ingest
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"google.golang.org/grpc"
+
+	ingestpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/peer/v1"
+	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
+	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
+
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/artifact"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/commit"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/db"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/follow"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/intake"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/live"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/read"
+	ingestrun "github.com/signalbox-dev/signalbox/services/ingest/internal/run"
+
+	"github.com/signalbox-dev/signalbox/platform/blob"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/run"
+)
+
+// Name is the service's name: its schema, its identity and its place in settings.
+const Name = "ingest"
+
+// Deps are what ingest stands on.
+type Deps struct {
+	Pool  *pgxpool.Pool
+	Runs  jobspeerv1.RunPeerServiceClient
+	Blobs blob.Store
+	Clock clock.Clock
+	IDs   *id.Source
+	Log   *slog.Logger
+}
+
+// Service is ingest, wired.
+type Service struct {
+	deps    Deps
+	rows    *ingestrun.Store
+	commit  *commit.Committer
+	hub     *follow.Hub
+	live    *live.Live // nil without Redis
+	handler *intake.Handler
+	public  *read.Server
+	peer    *read.PeerServer
+}
+
+// Migrations are the goose files of the ingest schema.
+func Migrations() (fs.FS, error) { return db.Migrations() }
+
+// New wires the service; it starts nothing.
+func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
+	s := &Service{deps: d, rows: &ingestrun.Store{Pool: d.Pool, Clock: d.Clock}, hub: follow.NewHub(d.Clock)}
+	if !cfg.RedisURL.IsZero() {
+		l, err := live.New(cfg.RedisURL, d.Clock, d.Log)
+		if err != nil {
+			return nil, err
+		}
+		s.live = l
+	}
+	s.commit = commit.New(d.Pool, d.Clock, d.Log, s.changed)
+	s.wire()
+	return s, nil
+}
+
+// changed wakes followers here at once, and those elsewhere sooner where there is Redis.
+func (s *Service) changed(runs []string) {
+	s.hub.Wake(runs)
+	if s.live != nil {
+		s.live.Tell(runs)
+	}
+}
+
+// Name is the service's name.
+func (s *Service) Name() string { return Name }
+
+// Register puts ingest's services on a server.
+func (s *Service) Register(r grpc.ServiceRegistrar) {
+	ingestv1.RegisterRunDataServiceServer(r, s.public)
+	ingestpeerv1.RegisterRunDataPeerServiceServer(r, s.peer)
+}
+
+// Handler answers /api/ingest.
+func (s *Service) Handler() http.Handler { return s.handler }
+
+// listenBackoff spaces the tries to listen for commits.
+const (
+	listenLeast = 100 * time.Millisecond
+	listenMost  = 5 * time.Second
+)
+
+// Workers are ingest's loops.
+func (s *Service) Workers() []run.Worker {
+	workers := []run.Worker{
+		{Name: "ingest.commit", Run: s.commit.Run},
+		{Name: "ingest.poll", Run: s.hub.Run},
+		{Name: "ingest.listen", Run: s.listen},
+	}
+	if s.live != nil {
+		workers = append(workers, run.Worker{Name: "ingest.live", Run: func(ctx context.Context) error {
+			return s.live.Run(ctx, s.hub.Wake)
+		}})
+	}
+	return workers
+}
+
+// listen hears of the commits of other replicas, and again after the connection is lost; meanwhile
+// followers poll.
+func (s *Service) listen(ctx context.Context) error {
+	backoff := run.Backoff{Min: listenLeast, Max: listenMost, Jitter: 0.5}
+	for try := 0; ; try++ {
+		began := s.deps.Clock.Now()
+		err := s.hub.Listen(ctx, s.deps.Pool, commit.Channel)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		s.deps.Log.WarnContext(ctx, "followers poll: commits are not heard", "error", err)
+		if clock.Since(s.deps.Clock, began) > listenMost {
+			try = 0
+		}
+		if err := backoff.Wait(ctx, s.deps.Clock, try); err != nil {
+			return err
+		}
+	}
+}
+
+// Ready checks the database and its schema.
+func (s *Service) Ready(ctx context.Context) error {
+	files, err := db.Migrations()
+	if err != nil {
+		return fmt.Errorf("open the migrations: %w", err)
+	}
+	return pg.CheckVersion(ctx, s.deps.Pool, Name, files)
+}
+
+func (s *Service) artifacts() *artifact.Store { return &artifact.Store{Pool: s.deps.Pool} }

@@ -1,0 +1,99 @@
+package ingest
+
+import (
+	"context"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
+	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
+
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/artifact"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/commit"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/follow"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/grant"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/hparam"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/intake"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/logs"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/metric"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/read"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
+	ingestrun "github.com/signalbox-dev/signalbox/services/ingest/internal/run"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/validation"
+
+	"github.com/signalbox-dev/signalbox/platform/pg"
+)
+
+// wire puts the parts together.
+func (s *Service) wire() {
+	d := s.deps
+	runs := &ingestrun.Runs{Rows: s.rows, Ask: s.owner}
+	lines, metrics := &logs.Store{Pool: d.Pool}, &metric.Store{Pool: d.Pool}
+	s.public = &read.Server{
+		Runs: runs, Logs: lines, Metrics: metrics, Hparams: &hparam.Store{Pool: d.Pool},
+		Validations: &validation.Store{Pool: d.Pool}, Artifacts: s.artifacts(),
+		LogStreams: follow.NewStreams[*ingestv1.FollowLogsResponse](s.hub, read.LogPages(s.rows.Progress, lines)),
+		Batches:    follow.NewStreams[*ingestv1.FollowMetricsResponse](s.hub, read.MetricPages(s.rows.Progress, metrics)),
+	}
+	s.peer = &read.PeerServer{Runs: runs, Store: s.commit, Artifacts: s.artifacts()}
+	s.handler = &intake.Handler{
+		Grants: grant.NewChecker(d.Clock, s.grant), Store: s.commit, Marks: marks{d.Pool}, Keys: metric.NewKeys(),
+		Registrar: &artifact.Registrar{Blobs: d.Blobs}, Artifacts: s.artifacts(), Lifecycle: s.lifecycle,
+		Classify: pg.Classify, Clock: d.Clock, IDs: d.IDs, Log: d.Log,
+	}
+}
+
+// owner asks jobs whose a run or a job is.
+func (s *Service) owner(ctx context.Context, id string) (*ingestrun.Owner, error) {
+	o, err := s.deps.Runs.GetRunOwner(ctx, &jobspeerv1.GetRunOwnerRequest{Id: id})
+	if err != nil {
+		return nil, err
+	}
+	return ownerOf(o), nil
+}
+
+func ownerOf(o *jobspeerv1.RunOwner) *ingestrun.Owner {
+	return &ingestrun.Owner{
+		RunID: o.GetRunId(), JobID: o.GetJobId(), OwnerID: o.GetOwnerId(), ProjectID: o.GetProjectId(),
+		Project: o.GetProject(), Visibility: o.GetVisibility(),
+	}
+}
+
+// grant asks jobs what a token opens and keeps the run's row, which everything stored hangs on.
+func (s *Service) grant(ctx context.Context, hash []byte) (*grant.Grant, error) {
+	g, err := s.deps.Runs.ResolveIngestToken(ctx, &jobspeerv1.ResolveIngestTokenRequest{TokenHash: hash})
+	if err != nil {
+		return nil, err
+	}
+	out := &grant.Grant{Owner: *ownerOf(g.GetOwner()), Attempt: g.GetAttempt(), Container: g.GetContainer(), Current: g.GetCurrent()}
+	out.Owner.RunID, out.Owner.JobID = g.GetRunId(), g.GetJobId()
+	if g.GetEndedAt() != nil {
+		t := g.GetEndedAt().AsTime()
+		out.EndedAt = &t
+	}
+	if g.GetExpiresAt() != nil {
+		out.ExpiresAt = g.GetExpiresAt().AsTime()
+	}
+	return out, s.rows.Keep(ctx, &out.Owner)
+}
+
+// lifecycle hands a reported event to jobs.
+func (s *Service) lifecycle(ctx context.Context, g *grant.Grant, event *report.Lifecycle) error {
+	_, err := s.deps.Runs.ReportLifecycle(ctx, &jobspeerv1.ReportLifecycleRequest{
+		RunId: g.Owner.RunID, Attempt: g.Attempt, Event: event.Event, Ts: timestamppb.New(event.At), Message: event.Message,
+	})
+	return err
+}
+
+// marks reads what is stored of numbered requests.
+type marks struct{ q pg.Querier }
+
+// Stored implements intake.Marks.
+func (m marks) Stored(ctx context.Context, runID, stream string, key commit.Key) (bool, error) {
+	return commit.Stored(ctx, m.q, runID, stream, key)
+}
+
+// Watermark implements intake.Marks.
+func (m marks) Watermark(ctx context.Context, runID string) (map[string]map[string]int64, error) {
+	return commit.Watermark(ctx, m.q, runID)
+}
