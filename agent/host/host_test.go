@@ -16,6 +16,7 @@ import (
 	"github.com/signalbox-dev/signalbox/agent/host"
 	"github.com/signalbox-dev/signalbox/agent/host/shim"
 	"github.com/signalbox-dev/signalbox/platform/clock"
+	pysdk "github.com/signalbox-dev/signalbox/sdk/python"
 )
 
 // TestMain lets the test's own program be the shim.
@@ -46,8 +47,11 @@ func open(t *testing.T, dir string, p *executortest.Plane, change func(*host.Con
 	if change != nil {
 		change(&cfg)
 	}
+	sdk, err := pysdk.Files()
+	require.NoError(t, err)
 	h, err := host.New(cfg, host.Deps{
 		Downloader: p, Tokens: p, HTTP: &http.Client{}, Clock: clock.Real(), Rand: rand.Reader,
+		SDK:    sdk,
 		Jitter: func() float64 { return 0 }, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
 	require.NoError(t, err)

@@ -1,0 +1,46 @@
+package files_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/agent/host/files"
+)
+
+func TestWhatIsWrittenIsRead(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "a.json")
+	type value struct{ A int }
+	for _, want := range []value{{1}, {2}} {
+		require.NoError(t, files.WriteJSON(path, want, files.Private))
+		var got value
+		require.NoError(t, files.ReadJSON(path, &got))
+		require.Equal(t, want, got)
+	}
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.Equal(t, files.Private, info.Mode().Perm())
+	entries, err := os.ReadDir(filepath.Dir(path))
+	require.NoError(t, err)
+	require.Len(t, entries, 1, "the file that was written first is still there")
+}
+
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	var into any
+	require.ErrorIs(t, files.ReadJSON(filepath.Join(dir, "none"), &into), fs.ErrNotExist)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "half"), []byte(`{"a":`), 0o600))
+	require.ErrorContains(t, files.ReadJSON(filepath.Join(dir, "half"), &into), "decode half")
+	require.Error(t, files.WriteJSON(filepath.Join(dir, "x"), make(chan int), files.Private))
+	require.Error(t, files.Write(filepath.Join(dir, "none", "x"), nil, files.Private))
+	require.Error(t, files.SyncDir(filepath.Join(dir, "none")))
+	// A file that cannot be replaced keeps what it holds.
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "taken", "x"), 0o700))
+	require.Error(t, files.Write(filepath.Join(dir, "taken"), nil, files.Private))
+	require.DirExists(t, filepath.Join(dir, "taken", "x"))
+}
