@@ -8,7 +8,6 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/secret"
-
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
 )
 

@@ -15,8 +15,10 @@ import (
 func engineOrder(generation int64, desired jobsv1.Desired) *jobspeerv1.PutWorkRequest {
 	return &jobspeerv1.PutWorkRequest{
 		WorkId: "wrk_engine", Generation: generation, Desired: desired, Pool: "cpu", OwnerId: "usr_alice", ProjectId: "prj_default",
-		Engine: &jobsv1.EngineSpec{DeploymentId: "dep_1", RevisionId: "rev_1", RevisionNumber: int32(generation), Driver: "llamacpp",
-			Model: []*jobsv1.ObjectRef{{Path: "m.gguf", Uri: "blob://runs/m.gguf"}}},
+		Engine: &jobsv1.EngineSpec{
+			DeploymentId: "dep_1", RevisionId: "rev_1", RevisionNumber: int32(generation), Driver: "llamacpp",
+			Model: []*jobsv1.ObjectRef{{Path: "m.gguf", Uri: "blob://runs/m.gguf"}},
+		},
 	}
 }
 

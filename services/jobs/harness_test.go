@@ -150,13 +150,17 @@ func alice() authn.Caller { return user("alice", authn.RoleOperator) }
 func admin() authn.Caller { return user("root", authn.RoleAdmin) }
 
 func (w *world) jobs() jobsv1.JobServiceClient { return jobsv1.NewJobServiceClient(w.dial("gateway")) }
+
 func (w *world) fleets() jobsv1.FleetServiceClient {
 	return jobsv1.NewFleetServiceClient(w.dial("gateway"))
 }
+
 func (w *world) runs() jobsv1.RunServiceClient { return jobsv1.NewRunServiceClient(w.dial("gateway")) }
+
 func (w *world) runPeer() jobspeerv1.RunPeerServiceClient {
 	return jobspeerv1.NewRunPeerServiceClient(w.dial("ingest"))
 }
+
 func (w *world) works() jobspeerv1.WorkPeerServiceClient {
 	return jobspeerv1.NewWorkPeerServiceClient(w.dial("registry"))
 }

@@ -112,7 +112,7 @@ func TestQuotaAndWhyJobsWait(t *testing.T) {
 	require.Equal(t, [4]int32{2, 0, 0, 2}, [4]int32{q.GetGpuLimit(), q.GetGpuHeld(), q.GetGpuQueued(), q.GetGpuAvailable()})
 	_, err = w.jobs().StopJob(w.as(alice()), &jobsv1.StopJobRequest{JobId: first.GetId()})
 	require.NoError(t, err)
-	work := a.wait("to stop", func(works []*jobsv1.Work) bool { return stopped(works) })[0]
+	work := a.wait("to stop", stopped)[0]
 	a.exit(work, -1, "stopped", "")
 	a.wait("the job that waited", func(works []*jobsv1.Work) bool {
 		for _, x := range works {

@@ -7,7 +7,6 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/run"
-
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/lead"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/wake"
 )

@@ -60,4 +60,4 @@ func timeTo(t *time.Time) *timestamppb.Timestamp {
 	return timestamppb.New(*t)
 }
 
-func n32(n int) int32 { return int32(n) } //nolint:gosec // bounded by the columns
+func n32(n int) int32 { return int32(n) }

@@ -115,7 +115,7 @@ func (s *Server) JoinFleet(ctx context.Context, req *jobsv1.JoinFleetRequest) (*
 	}
 	return &jobsv1.JoinFleetResponse{
 		NodeId: joined.NodeID, Certificate: string(joined.CertPEM), CaCertificate: string(joined.CAPEM),
-		AgentAddress: s.AgentAddress(), HeartbeatS: int32(max(1, s.Heartbeat/time.Second)), //nolint:gosec // seconds
+		AgentAddress: s.AgentAddress(), HeartbeatS: int32(max(1, s.Heartbeat/time.Second)),
 	}, nil
 }
 

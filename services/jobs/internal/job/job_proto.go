@@ -15,13 +15,13 @@ func ToProto(j *Job) *jobsv1.Job {
 	m := &jobsv1.Job{
 		Id: j.ID, RunId: j.RunID, Name: j.Name, State: StateToProto(j.State), EndReason: text(j.EndReason),
 		Message: text(j.Message), Project: j.Project, Owner: j.OwnerName, Labels: j.Labels,
-		Attempt: int32(j.Attempt), Spec: j.Spec, SpecDigest: j.SpecDigest, Warnings: j.Warnings, //nolint:gosec // attempts are few
+		Attempt: int32(j.Attempt), Spec: j.Spec, SpecDigest: j.SpecDigest, Warnings: j.Warnings,
 		CreatedAt: timestamppb.New(j.CreatedAt), ScheduledAt: timeTo(j.ScheduledAt), StartingAt: timeTo(j.StartingAt),
 		ExecutorRunningAt: timeTo(j.ExecutorRunningAt), RunningAt: timeTo(j.RunningAt), EndedAt: timeTo(j.EndedAt),
 	}
 	if j.State == Queued {
 		m.Queue = &jobsv1.QueueStatus{
-			Position: int32(j.Queue.Position), Reason: j.Queue.Reason, ReasonDetail: j.Queue.Detail, //nolint:gosec // at most the lookahead
+			Position: int32(j.Queue.Position), Reason: j.Queue.Reason, ReasonDetail: j.Queue.Detail,
 			Since: timestamppb.New(j.Queue.Since),
 		}
 	}
@@ -30,13 +30,13 @@ func ToProto(j *Job) *jobsv1.Job {
 
 func attemptToProto(a *Attempt) *jobsv1.Attempt {
 	m := &jobsv1.Attempt{
-		Number: int32(a.Number), State: string(a.State), NodeId: text(a.NodeID), EndReason: text(a.EndReason), //nolint:gosec // attempts are few
+		Number: int32(a.Number), State: string(a.State), NodeId: text(a.NodeID), EndReason: text(a.EndReason),
 		Message: text(a.Message), CreatedAt: timestamppb.New(a.CreatedAt), StartingAt: timeTo(a.StartingAt),
 		ExecutorRunningAt: timeTo(a.ExecutorRunningAt), RunningAt: timeTo(a.RunningAt), EndedAt: timeTo(a.EndedAt),
 		Phase: text(a.Phase),
 	}
 	if a.ExitCode != nil {
-		code := int32(*a.ExitCode) //nolint:gosec // came as int32
+		code := int32(*a.ExitCode)
 		m.ExitCode = &code
 	}
 	return m

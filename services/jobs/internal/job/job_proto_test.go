@@ -50,10 +50,10 @@ func TestNoFieldOfTheContractIsForgotten(t *testing.T) {
 func TestWhatIsNotThereIsNull(t *testing.T) {
 	t.Parallel()
 	m := ToProto(&Job{Status: Status{State: Running}})
-	require.Nil(t, m.Queue, "a placed job does not wait")
+	require.Nil(t, m.GetQueue(), "a placed job does not wait")
 	require.Nil(t, m.EndReason)
 	require.Nil(t, m.Message)
-	require.Nil(t, m.RunningAt)
+	require.Nil(t, m.GetRunningAt())
 	require.Nil(t, attemptToProto(&Attempt{}).ExitCode)
 }
 

@@ -12,6 +12,7 @@ package queue
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -89,10 +90,8 @@ func Plan(now time.Time, nodes []Node, engines []Engine, jobs []Waiting, account
 		p.nodes = append(p.nodes, &n)
 	}
 	slices.SortFunc(p.nodes, func(a, b *Node) int { return cmp.Compare(a.ID, b.ID) })
-	for id, a := range accounts {
-		p.accounts[id] = a
-	}
-	var out []Decision
+	maps.Copy(p.accounts, accounts)
+	out := make([]Decision, 0, len(engines)+len(jobs))
 	for _, e := range slices.SortedFunc(slices.Values(engines), func(a, b Engine) int { return cmp.Compare(a.WorkID, b.WorkID) }) {
 		out = append(out, p.engine(e))
 	}

@@ -50,7 +50,7 @@ func explain(ctx context.Context, q pg.Querier, decisions []Decision) error {
 	ids, reasons, details := make([]string, len(decisions)), make([]string, len(decisions)), make([]string, len(decisions))
 	positions := make([]int32, len(decisions))
 	for i, d := range decisions {
-		ids[i], reasons[i], details[i], positions[i] = d.JobID, d.Reason, d.Detail, int32(d.Position) //nolint:gosec // at most lookahead
+		ids[i], reasons[i], details[i], positions[i] = d.JobID, d.Reason, d.Detail, int32(d.Position)
 	}
 	_, err := q.Exec(ctx, `UPDATE job SET queue_reason = d.reason, queue_detail = d.detail, queue_position = d.position
 		FROM unnest($1::text[], $2::text[], $3::text[], $4::int[]) AS d (id, reason, detail, position)

@@ -24,6 +24,6 @@ func (s *Server) GetAccountQuota(
 		return nil, err
 	}
 	return &jobspeerv1.AccountQuota{
-		GpuLimit: int32(a.Limit), GpuHeld: int32(a.Held), GpuQueued: int32(a.Queued), GpuAvailable: int32(a.Available()), //nolint:gosec // bounded by the columns
+		GpuLimit: int32(a.Limit), GpuHeld: int32(a.Held), GpuQueued: int32(a.Queued), GpuAvailable: int32(a.Available()),
 	}, nil
 }

@@ -40,7 +40,7 @@ func (s *PeerServer) ResolveIngestToken(
 		return nil, err
 	}
 	return &jobspeerv1.IngestGrant{
-		RunId: g.RunID, JobId: g.JobID, Attempt: int32(g.Attempt), Container: g.Container, Current: g.Current, //nolint:gosec // attempts are few
+		RunId: g.RunID, JobId: g.JobID, Attempt: int32(g.Attempt), Container: g.Container, Current: g.Current,
 		EndedAt: timeTo(g.EndedAt), ExpiresAt: timestamppb.New(g.ExpiresAt),
 		Owner: &jobspeerv1.RunOwner{
 			RunId: g.RunID, JobId: g.JobID, OwnerId: g.OwnerID, ProjectId: g.ProjectID, Project: g.Project, Visibility: g.Visibility,

@@ -57,7 +57,7 @@ func (fixed) Project(_ context.Context, key string) (*Project, error) {
 	case "team":
 		return &Project{ID: "prj_team", Key: key, Visibility: "team"}, nil
 	}
-	return nil, nil //nolint:nilnil // as the interface says
+	return nil, nil
 }
 
 func (fixed) Pool(_ context.Context, name string) (PoolFacts, error) {

@@ -70,7 +70,7 @@ type AuthProjects struct {
 func (p *AuthProjects) Project(ctx context.Context, key string) (*Project, error) {
 	resp, err := p.Client.GetProject(ctx, &authpeerv1.GetProjectRequest{Project: key})
 	if fault.Is(err, fault.Absent) {
-		return nil, nil //nolint:nilnil // absent is an answer of its own
+		return nil, nil
 	}
 	if err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package submit
 
 import (
 	"encoding/json"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -15,8 +16,6 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
-func p32(n int32) *int32 { return &n }
-
 func fullSpec() *jobsv1.JobSpec {
 	seed := int64(7)
 	return &jobsv1.JobSpec{
@@ -28,9 +27,9 @@ func fullSpec() *jobsv1.JobSpec {
 		}},
 		Image: &jobsv1.Image{Ref: "ghcr.io/a"}, Hparams: []byte(`{"b":2,"a":1}`),
 		Bindings:  &jobsv1.Bindings{Datasets: map[string]string{"train": "ds/p/n@1"}, Model: "mdl/p/n@1"},
-		Resources: &jobsv1.Resources{Pools: []*jobsv1.PoolRequest{{Pool: "gpu", Role: "r", Nodes: p32(2), GpusPerNode: p32(4), Cpu: p32(8), MemoryGb: p32(16)}}},
-		Env:       map[string]string{"K": "V"}, Priority: p32(0), Retry: &jobsv1.Retry{Max: p32(0)}, Seed: &seed,
-		Limits: &jobsv1.Limits{RunningS: p32(1), StartingS: p32(2), QueuedS: p32(3)},
+		Resources: &jobsv1.Resources{Pools: []*jobsv1.PoolRequest{{Pool: "gpu", Role: "r", Nodes: new(int32(2)), GpusPerNode: new(int32(4)), Cpu: new(int32(8)), MemoryGb: new(int32(16))}}},
+		Env:       map[string]string{"K": "V"}, Priority: new(int32(0)), Retry: &jobsv1.Retry{Max: new(int32(0))}, Seed: &seed,
+		Limits: &jobsv1.Limits{RunningS: new(int32(1)), StartingS: new(int32(2)), QueuedS: new(int32(3))},
 	}
 }
 
@@ -99,25 +98,16 @@ func TestNoFieldOfTheSpecIsForgotten(t *testing.T) {
 // intersect keeps the test above honest: every field of the contract is filled in, zero or not.
 func intersect(unset, zero, all []string) []string {
 	for _, u := range unset {
-		if !contains(zero, u) {
+		if !slices.Contains(zero, u) {
 			return []string{"not filled in: " + u}
 		}
 	}
 	for _, z := range zero {
-		if !contains(all, z) {
+		if !slices.Contains(all, z) {
 			return []string{"unknown: " + z}
 		}
 	}
 	return zero
-}
-
-func contains(list []string, s string) bool {
-	for _, l := range list {
-		if l == s {
-			return true
-		}
-	}
-	return false
 }
 
 func TestWhatASpecLeavesOutIsFilledIn(t *testing.T) {

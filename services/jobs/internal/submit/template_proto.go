@@ -45,7 +45,7 @@ func template(d *Draft, jobID, runID string) ([]byte, error) {
 func limitsToProto(pools []job.Pool) *jobsv1.ResourceLimits {
 	l := &jobsv1.ResourceLimits{Pids: maxPids}
 	for _, p := range pools {
-		l.Cpus = max(l.GetCpus(), int32(p.CPU)) //nolint:gosec // at most 4096
+		l.Cpus = max(l.GetCpus(), int32(p.CPU))
 		l.MemoryBytes = max(l.GetMemoryBytes(), int64(p.MemoryGB)*gigabytes)
 	}
 	return l

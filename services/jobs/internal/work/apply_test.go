@@ -208,28 +208,34 @@ func TestPut(t *testing.T) {
 		"same, other spec": {engine(job.PhaseRunning), order(1, WantRunning, v2), false, true, nil},
 		"an attempt's id":  {attempt(job.PhaseRunning), order(1, WantGone), false, true, nil},
 		"stop": {engine(job.PhaseRunning), order(1, WantStopped), true, false, func(t *testing.T, w *Work) {
+			t.Helper()
 			require.Equal(t, job.PhaseRunning, w.Phase, "what was seen stays until it is seen otherwise")
 			require.Equal(t, WantStopped, w.Desired)
 		}},
 		"newer": {engine(job.PhaseRunning), order(2, WantRunning, v2), true, false, func(t *testing.T, w *Work) {
+			t.Helper()
 			require.Equal(t, "nod_1", w.NodeID, "it keeps its place")
 			require.Empty(t, w.Phase, "another execution has not been seen")
 			require.Equal(t, []byte("v2"), w.Spec)
 		}},
 		"newer, another pool": {engine(job.PhaseRunning), order(2, WantRunning, func(o *Order) { o.Pool = "gpu" }), true, false, func(t *testing.T, w *Work) {
+			t.Helper()
 			require.Empty(t, w.NodeID)
 			require.Equal(t, WaitCapacity, w.Waiting)
 		}},
 		"run again": {free(), order(1, WantRunning), true, false, func(t *testing.T, w *Work) {
+			t.Helper()
 			require.Empty(t, w.NodeID)
 			require.False(t, w.Released())
 		}},
 		"gone before it was placed": {waiting(), order(1, WantGone), true, false, func(t *testing.T, w *Work) {
+			t.Helper()
 			require.True(t, w.Released())
 			require.Equal(t, job.PhaseGone, w.Phase)
 			require.Empty(t, w.Waiting)
 		}},
 		"stopped before it was placed": {waiting(), order(1, WantStopped), true, false, func(t *testing.T, w *Work) {
+			t.Helper()
 			require.True(t, w.Released())
 			require.Equal(t, job.PhaseExited, w.Phase)
 		}},

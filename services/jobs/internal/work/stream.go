@@ -73,7 +73,7 @@ func (a *Agents) Serve(stream agentStream) error {
 		Agents: a, beat: fleet.Beat{NodeID: hello.NodeID, Session: number}, stream: stream,
 		known: make(chan []Key, 1), failed: make(chan error, 1),
 	}
-	welcome := &jobsv1.Welcome{HeartbeatS: int32(max(1, a.Heartbeat/time.Second))} //nolint:gosec // seconds
+	welcome := &jobsv1.Welcome{HeartbeatS: int32(max(1, a.Heartbeat/time.Second))}
 	if err := stream.Send(&jobsv1.ConnectResponse{Message: &jobsv1.ConnectResponse_Welcome{Welcome: welcome}}); err != nil {
 		return fmt.Errorf("welcome a node: %w", err)
 	}

@@ -33,12 +33,12 @@ func toProto(w *Work, ingestEndpoint string) (*jobsv1.Work, error) {
 	if err := proto.Unmarshal(w.Spec, spec); err != nil {
 		return nil, fmt.Errorf("read the spec of work %s: %w", w.ID, err)
 	}
-	spec.Attempt = int32(w.Number) //nolint:gosec // attempts are few
+	spec.Attempt = int32(w.Number)
 	spec.IngestEndpoint = ingestEndpoint
 	spec.Env = attemptEnv(w, spec.GetEnv())
 	limits := &jobsv1.ResourceLimits{}
 	proto.Merge(limits, spec.GetLimits())
-	limits.Gpus = int32(w.GPUs) //nolint:gosec // at most 64
+	limits.Gpus = int32(w.GPUs)
 	spec.Limits = limits
 	m.Spec = &jobsv1.Work_Attempt{Attempt: spec}
 	return m, nil
@@ -113,7 +113,7 @@ func phaseFromProto(p jobsv1.Phase) string {
 }
 
 func phaseToProto(phase string) jobsv1.Phase {
-	return jobsv1.Phase(job.PhaseRank(phase)) //nolint:gosec // ranks are the enum's numbers, which a test holds together
+	return jobsv1.Phase(job.PhaseRank(phase))
 }
 
 // maxMessage bounds what is kept of an agent's words.
@@ -149,7 +149,7 @@ func seenToProto(s Seen) (*jobsv1.ObservedWork, error) {
 	}
 	if s.Exit != nil {
 		o.Exit = &jobsv1.Exit{
-			Code: int32(s.Exit.Code), Signal: int32(s.Exit.Signal), Reason: s.Exit.Reason, Message: s.Exit.Message, //nolint:gosec // came as int32
+			Code: int32(s.Exit.Code), Signal: int32(s.Exit.Signal), Reason: s.Exit.Reason, Message: s.Exit.Message,
 		}
 	}
 	if s.Engine == nil {
