@@ -55,7 +55,7 @@ func newReader(r io.Reader, limit int64) *reader {
 
 func (r *reader) take(n int64) error {
 	if n < 0 || n > r.left {
-		return malformed("its header is larger than %d MiB or than the file", maxHeader>>20)
+		return malformed("its header is longer than the file, or than %d MiB", maxHeader>>20)
 	}
 	r.left -= n
 	return nil
