@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -276,3 +277,27 @@ func (t *training) post(path, key, rest string) map[string]any {
 func (t *training) body(rest string) string { return `{"run_id":"` + t.run + `",` + rest + `}` }
 
 var _ blob.Store = (*file.Store)(nil)
+
+// watermark is what is stored of each stream and writer.
+func (t *training) watermark() map[string]map[string]int64 {
+	t.r.h.t.Helper()
+	a := t.call(http.MethodGet, "watermark?run_id="+t.run, "", "")
+	require.Equal(t.r.h.t, http.StatusOK, a.status, string(a.body))
+	var m map[string]map[string]int64
+	require.NoError(t.r.h.t, json.Unmarshal(a.body, &m))
+	return m
+}
+
+// lines are the run's lines with their attempts.
+func (t *training) lines() []string {
+	t.r.h.t.Helper()
+	limit := int32(500)
+	out, err := t.r.public.ListLogs(t.r.h.t.Context(), &ingestv1.ListLogsRequest{Id: t.run, Limit: &limit})
+	require.NoError(t.r.h.t, err)
+	var lines []string
+	for i, l := range out.GetLines() {
+		require.EqualValues(t.r.h.t, i+1, l.GetSeq())
+		lines = append(lines, strconv.Itoa(int(l.GetAttempt()))+" "+l.GetText())
+	}
+	return lines
+}
