@@ -17,7 +17,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
-
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/rpc"
@@ -80,7 +79,7 @@ func (c *control) serve(network rpc.Network, service *rpc.Listener) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(ctx, listeners...) }()
-	c.t.Cleanup(func() { cancel(); <-done })
+	c.t.Cleanup(func() { cancel(); require.NoError(c.t, <-done) })
 }
 
 // overTCP serves on a real port with real certificates.
@@ -279,7 +278,7 @@ func touched(path string) func() bool {
 
 func read(t *testing.T, path string) string {
 	t.Helper()
-	raw, err := os.ReadFile(path) //nolint:gosec // of the test
+	raw, err := os.ReadFile(path)
 	require.NoError(t, err)
 	return string(raw)
 }

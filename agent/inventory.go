@@ -1,15 +1,15 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
 	"strconv"
 	"strings"
 
-	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
-
 	"github.com/signalbox-dev/signalbox/agent/host"
+	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 )
 
 // takeInventory looks at the machine.
@@ -23,7 +23,7 @@ func takeInventory(version, limits string) (*jobsv1.Inventory, error) {
 		return nil, err
 	}
 	return &jobsv1.Inventory{
-		Cpus: int32(runtime.NumCPU()), MemoryBytes: memory, Gpus: int32(host.CountGPUs()), //nolint:gosec // small numbers
+		Cpus: int32(runtime.NumCPU()), MemoryBytes: memory, Gpus: int32(host.CountGPUs()),
 		Limits: limits, Version: version,
 	}, nil
 }
@@ -39,5 +39,5 @@ func parseMeminfo(text string) (int64, error) {
 			return kib << 10, nil
 		}
 	}
-	return 0, fmt.Errorf("the machine does not tell its memory")
+	return 0, errors.New("the machine does not tell its memory")
 }

@@ -10,10 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
-
 	"github.com/signalbox-dev/signalbox/agent/daemon"
 	"github.com/signalbox-dev/signalbox/agent/host/shim"
+	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/conf"
 )
@@ -44,7 +43,7 @@ type process struct {
 
 func startAgent(t *testing.T, c *control, data, token string, flags ...string) *process {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0], append([]string{"run", "--data", data, "--server", c.http.URL}, flags...)...) //nolint:gosec // the test itself
+	cmd := exec.CommandContext(t.Context(), os.Args[0], append([]string{"run", "--data", data, "--server", c.http.URL}, flags...)...)
 	cmd.Env = append(os.Environ(), "SERVICE_AGENT_ENVIRONMENTS="+environments(t), "SERVICE_LOG_FORMAT=text", "SERVICE_AGENT_JOIN_TOKEN="+token)
 	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
 	require.NoError(t, cmd.Start())
@@ -110,13 +109,13 @@ func TestAnAgentThatIsToldToStopLeavesWorksRunning(t *testing.T) {
 	c.phase(jobsv1.Phase_PHASE_RUNNING)
 	require.Eventually(t, touched(pid), 10*time.Second, 10*time.Millisecond)
 	require.Less(t, first.terminate(), 5*time.Second)
-	require.NoError(t, exec.CommandContext(t.Context(), "/bin/sh", "-c", "kill -0 $(cat "+pid+")").Run(), "the work ended with the agent") //nolint:gosec // of the test
+	require.NoError(t, exec.CommandContext(t.Context(), "/bin/sh", "-c", "kill -0 $(cat "+pid+")").Run(), "the work ended with the agent")
 
 	second := startAgent(t, c, data, "", "--stop-works")
 	require.Eventually(t, func() bool { c.mu.Lock(); defer c.mu.Unlock(); return len(c.hellos) == 2 }, 20*time.Second, 10*time.Millisecond)
 	c.phase(jobsv1.Phase_PHASE_RUNNING)
 	require.Less(t, second.terminate(), 5*time.Second)
-	require.Error(t, exec.CommandContext(t.Context(), "/bin/sh", "-c", "kill -0 $(cat "+pid+") 2>/dev/null").Run(), "the work outlived --stop-works") //nolint:gosec // of the test
+	require.Error(t, exec.CommandContext(t.Context(), "/bin/sh", "-c", "kill -0 $(cat "+pid+") 2>/dev/null").Run(), "the work outlived --stop-works")
 	stopped := c.until("the end is told", func(o *jobsv1.ObservedWork) bool { return o.GetExit() != nil })
 	require.Equal(t, "stopped", stopped.GetExit().GetReason())
 	require.Equal(t, int32(syscall.SIGTERM), stopped.GetExit().GetSignal())

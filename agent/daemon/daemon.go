@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	mathrand "math/rand/v2"
+	"net/http"
 	"os"
 	"strconv"
 
@@ -21,8 +22,6 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/obs"
 	"github.com/signalbox-dev/signalbox/platform/run"
 	pysdk "github.com/signalbox-dev/signalbox/sdk/python"
-
-	"net/http"
 )
 
 // Process is what main hands over.

@@ -26,7 +26,9 @@ func (w *probing) models(ctx context.Context) (string, error) {
 			ID string `json:"id"`
 		} `json:"data"`
 	}
-	if status != http.StatusOK || json.Unmarshal(body, &list) != nil || len(list.Data) == 0 {
+	// A list that is no list is none.
+	_ = json.Unmarshal(body, &list)
+	if status != http.StatusOK || len(list.Data) == 0 {
 		w.result.Capabilities["model_list"] = false
 		return "the engine lists no models", nil
 	}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -22,7 +23,7 @@ func (command) Plan(spec executor.EngineSpec, at Place) (Command, error) {
 	replace := strings.NewReplacer(
 		"{model}", at.ModelDir, "{host}", at.Host, "{port}", strconv.Itoa(at.Port), "{api_key_file}", at.KeyFile)
 	var args []string
-	for _, arg := range append(spec.Command[:len(spec.Command):len(spec.Command)], spec.Args...) {
+	for _, arg := range append(slices.Clip(spec.Command), spec.Args...) {
 		args = append(args, replace.Replace(arg))
 	}
 	if args[0] == "python" {

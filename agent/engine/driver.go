@@ -2,7 +2,8 @@ package engine
 
 import (
 	"fmt"
-	"sort"
+	"maps"
+	"slices"
 
 	"github.com/signalbox-dev/signalbox/agent/executor"
 )
@@ -55,12 +56,7 @@ func Drivers() map[string]Driver {
 
 // Names lists the drivers, sorted.
 func Names() []string {
-	var names []string
-	for name := range Drivers() {
-		names = append(names, name)
-	}
-	sort.Strings(names)
-	return names
+	return slices.Sorted(maps.Keys(Drivers()))
 }
 
 // Find answers the driver of the spec.

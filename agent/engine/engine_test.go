@@ -133,11 +133,15 @@ func TestWhatRealEnginesAnswer(t *testing.T) {
 		code   executor.Code
 		caps   map[string]bool
 	}{
-		"everything": {engine: script{"/v1/models": list, "/v1/chat/completions": chat(one, stream)},
-			caps: map[string]bool{"model_list": true, "usage": true, "done": true, "key_checked": false}},
-		"comments, no DONE, no list": {engine: script{"/v1/models": says(500, "", ""), "/v1/chat/completions": chat(one,
-			says(200, events, ": keepalive\n\ndata:{\"choices\":[{\"delta\":{}}]}\n\ndata: {\"choices\":[],\"usage\":{}}\n\n"))},
-			caps: map[string]bool{"model_list": false, "usage": true, "done": false, "key_checked": false}},
+		"everything": {
+			engine: script{"/v1/models": list, "/v1/chat/completions": chat(one, stream)},
+			caps:   map[string]bool{"model_list": true, "usage": true, "done": true, "key_checked": false},
+		},
+		"comments, no DONE, no list": {
+			engine: script{"/v1/models": says(500, "", ""), "/v1/chat/completions": chat(one,
+				says(200, events, ": keepalive\n\ndata:{\"choices\":[{\"delta\":{}}]}\n\ndata: {\"choices\":[],\"usage\":{}}\n\n"))},
+			caps: map[string]bool{"model_list": false, "usage": true, "done": false, "key_checked": false},
+		},
 		"a token that is no character": {engine: script{"/v1/models": list, "/v1/chat/completions": chat(
 			says(200, "application/json", `{"choices":[{"message":{"content":""}}],"usage":{"completion_tokens":1}}`), stream)}},
 		"reasoning only": {engine: script{"/v1/models": list, "/v1/chat/completions": chat(

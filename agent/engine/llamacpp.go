@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -38,7 +39,7 @@ func (llamacpp) Plan(spec executor.EngineSpec, at Place) (Command, error) {
 		at.Python, filepath.Join(at.Dir, launcher), "--model", model, "--host", at.Host, "--port", strconv.Itoa(at.Port),
 		"--api-key-file", at.KeyFile, "--alias", ServedName(spec),
 	}
-	return Command{Args: append(args, spec.Args...), Files: map[string][]byte{launcher: llamacppLauncher}}, nil
+	return Command{Args: slices.Concat(args, spec.Args), Files: map[string][]byte{launcher: llamacppLauncher}}, nil
 }
 
 // refuseReserved keeps the settings that the agent answers for out of the

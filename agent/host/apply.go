@@ -9,7 +9,7 @@ import (
 )
 
 // Apply takes the whole of what is desired.
-func (h *Host) Apply(_ context.Context, desired []executor.Work) error {
+func (h *Host) Apply(ctx context.Context, desired []executor.Work) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	defer h.changed()
@@ -28,28 +28,28 @@ func (h *Host) Apply(_ context.Context, desired []executor.Work) error {
 		if newest, ok := named[d.WorkID]; !ok || newest.Before(d.Key) {
 			named[d.WorkID] = d.Key
 		}
-		if err := h.want(d); err != nil {
+		if err := h.want(ctx, d); err != nil {
 			errs = append(errs, err)
 		}
 	}
 	for key, w := range h.works {
 		// A list that names an older execution than the one here is itself old.
 		if newest, ok := named[key.WorkID]; !ok || key.Before(newest) {
-			w.want(executor.DesiredGone)
+			w.want(ctx, executor.DesiredGone)
 		}
 	}
 	return errors.Join(errs...)
 }
 
 // want takes one desired work; the caller holds the lock.
-func (h *Host) want(d executor.Work) error {
+func (h *Host) want(ctx context.Context, d executor.Work) error {
 	for key := range h.works {
 		if key.WorkID == d.WorkID && d.Key.Before(key) {
 			return nil
 		}
 	}
 	if w, ok := h.works[d.Key]; ok {
-		w.want(d.Desired)
+		w.want(ctx, d.Desired)
 		return nil
 	}
 	if d.Desired != executor.DesiredRunning {
@@ -63,7 +63,7 @@ func (h *Host) want(d executor.Work) error {
 	}
 	for key, older := range h.works {
 		if key.WorkID == d.WorkID {
-			older.want(executor.DesiredGone)
+			older.want(ctx, executor.DesiredGone)
 			w.before = append(w.before, older.removed)
 		}
 	}

@@ -43,7 +43,10 @@ func (w *work) attend(ctx context.Context, dir string) error {
 	ended, shipped := make(chan struct{}), make(chan error, 1)
 	go func() { shipped <- w.host.shipper.Run(shipping, w.log(), ended) }()
 	// This function does not return before the shipper has.
-	join := func() { cancel(); <-shipped }
+	join := func() {
+		cancel()
+		<-shipped //nolint:errcheck // it was cut short
+	}
 	exit, err := w.await(ctx, dir, w.assignment.Work.Attempt.Grace)
 	if errors.Is(err, shim.ErrNever) {
 		// The shim was killed before it started anything.

@@ -153,14 +153,14 @@ func (w *work) readyEngine(ctx context.Context, dir string) (shim.Start, error) 
 	if err := w.makeKey(); err != nil {
 		return shim.Start{}, err
 	}
-	return w.engineCommand(spec, driver, env, dir)
+	return w.engineCommand(ctx, spec, driver, env, dir)
 }
 
 // engineCommand plans one start: a port of its own each time.
 func (w *work) engineCommand(
-	spec executor.EngineSpec, driver engine.Driver, env environment.Environment, dir string,
+	ctx context.Context, spec executor.EngineSpec, driver engine.Driver, env environment.Environment, dir string,
 ) (shim.Start, error) {
-	port, err := w.host.freePort()
+	port, err := w.host.freePort(ctx)
 	if err != nil {
 		return shim.Start{}, err
 	}

@@ -246,7 +246,7 @@ const excerpt = 4096
 
 // logTail is the end of a log file.
 func logTail(path string) string {
-	f, err := os.Open(path) //nolint:gosec // own folder
+	f, err := os.Open(path)
 	if err != nil {
 		return ""
 	}
@@ -261,8 +261,8 @@ func logTail(path string) string {
 }
 
 // freePort answers a port that nothing listens on.
-func (h *Host) freePort() (int, error) {
-	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", net.JoinHostPort(loopback, "0"))
+func (h *Host) freePort(ctx context.Context) (int, error) {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(loopback, "0"))
 	if err != nil {
 		return 0, fmt.Errorf("find a free port: %w", err)
 	}

@@ -60,7 +60,7 @@ func (w *work) baseEnv(env environment.Environment) map[string]string {
 }
 
 func flat(v map[string]string) []string {
-	var list []string
+	list := make([]string, 0, len(v))
 	for name, value := range v {
 		list = append(list, name+"="+value)
 	}

@@ -243,7 +243,7 @@ func TestTheKeyIsOnNoCommandLine(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), name)
 	}
-	raw, err := os.ReadFile(filepath.Join(work, "state.json")) //nolint:gosec // of the test
+	raw, err := os.ReadFile(filepath.Join(work, "state.json"))
 	require.NoError(t, err)
 	require.NotContains(t, string(raw), r.APIKey.Reveal())
 }

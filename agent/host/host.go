@@ -203,7 +203,7 @@ func (h *Host) changed() {
 func (h *Host) Observed() []executor.Observation {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var all []executor.Observation
+	all := make([]executor.Observation, 0, len(h.works)+len(h.gone))
 	for _, w := range h.works {
 		all = append(all, w.observed())
 	}

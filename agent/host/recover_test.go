@@ -165,7 +165,7 @@ func TestTheTokenIsKeptPrivate(t *testing.T) {
 		if err != nil || !e.Type().IsRegular() {
 			return err
 		}
-		raw, err := os.ReadFile(path) //nolint:gosec // of the test
+		raw, err := os.ReadFile(path)
 		require.NoError(t, err)
 		info, err := e.Info()
 		require.NoError(t, err)

@@ -99,7 +99,7 @@ func (w *work) saveAssignment() error {
 }
 
 // want takes a desire. It only ever goes from running to stopped to gone.
-func (w *work) want(d executor.Desired) {
+func (w *work) want(ctx context.Context, d executor.Desired) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	rank := map[executor.Desired]int{executor.DesiredRunning: 0, executor.DesiredStopped: 1, executor.DesiredGone: 2}
@@ -109,7 +109,7 @@ func (w *work) want(d executor.Desired) {
 	w.assignment.Work.Desired = d
 	if err := w.saveAssignment(); err != nil {
 		// It is told again with the next list; what counts now is that it ends.
-		w.host.deps.Log.WarnContext(context.Background(), "desire not saved", "work", w.key.String(), "error", err.Error())
+		w.host.deps.Log.WarnContext(ctx, "desire not saved", "work", w.key.String(), "error", err.Error())
 	}
 	w.signalDesire()
 }

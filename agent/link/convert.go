@@ -6,9 +6,8 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
-
 	"github.com/signalbox-dev/signalbox/agent/executor"
+	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 )
 
 // fromWork reads a desired work; one of a kind that this agent does not know is
@@ -86,7 +85,7 @@ func fromLimits(p *jobsv1.ResourceLimits) executor.Limits {
 }
 
 func fromObjects(ps []*jobsv1.ObjectRef) []executor.ObjectRef {
-	var refs []executor.ObjectRef
+	refs := make([]executor.ObjectRef, 0, len(ps))
 	for _, p := range ps {
 		refs = append(refs, fromObject(p))
 	}
@@ -116,7 +115,7 @@ func toObservation(o executor.Observation) *jobsv1.ObservedWork {
 	}
 	if e := o.Exit; e != nil {
 		p.Exit = &jobsv1.Exit{
-			Code: int32(e.Code), Signal: int32(e.Signal), Reason: string(e.Reason), Message: e.Message, //nolint:gosec // of a process
+			Code: int32(e.Code), Signal: int32(e.Signal), Reason: string(e.Reason), Message: e.Message,
 		}
 	}
 	if e := o.Engine; e != nil {
@@ -127,9 +126,9 @@ func toObservation(o executor.Observation) *jobsv1.ObservedWork {
 
 func toReport(e *executor.EngineReport) *jobsv1.EngineReport {
 	return &jobsv1.EngineReport{
-		Address: e.Address, ApiKey: e.APIKey.Reveal(), Pid: int32(e.PID), Ready: e.Ready, Phase: string(e.Phase), //nolint:gosec // a pid
+		Address: e.Address, ApiKey: e.APIKey.Reveal(), Pid: int32(e.PID), Ready: e.Ready, Phase: string(e.Phase),
 		Code: string(e.Code), Message: e.Message, Probes: e.Probes, ReadyAt: at(e.ReadyAt),
-		Restarts: int32(e.Restarts), LogExcerpt: e.LogExcerpt, //nolint:gosec // a small number
+		Restarts: int32(e.Restarts), LogExcerpt: e.LogExcerpt,
 	}
 }
 

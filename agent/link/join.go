@@ -10,9 +10,8 @@ import (
 	"net/http"
 	"strings"
 
-	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
-
 	"github.com/signalbox-dev/signalbox/agent/executor"
+	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
@@ -114,6 +113,7 @@ func permanent(err error) bool {
 	switch fault.From(err).Kind {
 	case fault.Invalid, fault.Refused, fault.Unauthenticated, fault.Forbidden, fault.Absent, fault.Conflict, fault.TooLarge:
 		return true
+	default:
+		return false
 	}
-	return false
 }

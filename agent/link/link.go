@@ -11,10 +11,9 @@ import (
 
 	"google.golang.org/grpc"
 
-	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
-
 	"github.com/signalbox-dev/signalbox/agent/backoff"
 	"github.com/signalbox-dev/signalbox/agent/executor"
+	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
@@ -57,7 +56,7 @@ func (l *Link) Run(ctx context.Context, x executor.Executor) error {
 	node, err := l.deps.Membership.Enter(ctx)
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // the end that was asked for
+			return nil
 		}
 		return err
 	}
@@ -73,7 +72,7 @@ func (l *Link) Run(ctx context.Context, x executor.Executor) error {
 		s := &session{Link: l, node: node, executor: x, heartbeat: node.Heartbeat}
 		err := s.run(ctx)
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // the end that was asked for
+			return nil
 		}
 		if s.welcomed {
 			try = 0
@@ -214,7 +213,7 @@ func (s *session) receive(ctx context.Context, stream jobsv1.AgentService_Connec
 // apply hands on the whole list. A work that cannot be understood must not make
 // the others gone: it is left as it is.
 func (s *session) apply(ctx context.Context, desired *jobsv1.DesiredWorks) {
-	var works []executor.Work
+	works := make([]executor.Work, 0, len(desired.GetWorks()))
 	for _, p := range desired.GetWorks() {
 		w, err := fromWork(p)
 		if err != nil {

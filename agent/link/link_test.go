@@ -19,10 +19,9 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
-
 	"github.com/signalbox-dev/signalbox/agent/backoff"
 	"github.com/signalbox-dev/signalbox/agent/executor"
+	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/secret"

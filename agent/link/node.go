@@ -12,10 +12,9 @@ import (
 
 	"google.golang.org/grpc"
 
-	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
-
 	"github.com/signalbox-dev/signalbox/agent/backoff"
 	"github.com/signalbox-dev/signalbox/agent/host/files"
+	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/rpc"
 	"github.com/signalbox-dev/signalbox/platform/rpc/pki"

@@ -97,7 +97,7 @@ func (w *world) address() string {
 }
 
 func get(c *http.Client, url string) (string, error) {
-	resp, err := c.Get(url) //nolint:noctx // of the test
+	resp, err := c.Get(url)
 	if err != nil {
 		return "", err
 	}

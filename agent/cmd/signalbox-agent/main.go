@@ -13,7 +13,7 @@ import (
 )
 
 // version is set by the linker.
-var version = "dev" //nolint:gochecknoglobals // the linker's -X needs a variable
+var version = "dev"
 
 func main() {
 	args := os.Args[1:]

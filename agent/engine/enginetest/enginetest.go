@@ -137,7 +137,9 @@ func (b *bench) ask(r executor.EngineReport, key string, stream bool) (int, stri
 	require.NoError(b, err)
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Authorization", "Bearer "+key)
-	resp, err := http.DefaultClient.Do(req)
+	// An engine may close an idle connection at any moment: each question has its own.
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Do(req)
 	require.NoError(b, err)
 	defer func() { _ = resp.Body.Close() }()
 	answer, err := io.ReadAll(resp.Body)

@@ -89,7 +89,7 @@ func (b *bench) endsAs(w executor.Work, code int, log, starts string) {
 	text, sound := b.plane.Logs(w.Key)
 	require.Equal(b, log, text)
 	require.True(b, sound)
-	raw, err := os.ReadFile(starts) //nolint:gosec // of the test
+	raw, err := os.ReadFile(starts)
 	require.NoError(b, err)
 	require.Equal(b, "x\n", string(raw), "the command was started more than once")
 	require.Equal(b, 1, b.plane.Minted(w.Key))

@@ -80,7 +80,7 @@ var endings = map[string]func(*bench){ //nolint:gochecknoglobals // a table of t
 
 func readPIDs(b *bench, file string) []int {
 	b.Helper()
-	raw, err := os.ReadFile(file) //nolint:gosec // of the test
+	raw, err := os.ReadFile(file)
 	require.NoError(b, err)
 	var pids []int
 	for field := range strings.FieldsSeq(string(raw)) {

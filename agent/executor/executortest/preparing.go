@@ -108,7 +108,7 @@ var preparing = map[string]func(*bench){ //nolint:gochecknoglobals // a table of
 
 func read(b *bench, path string) string {
 	b.Helper()
-	raw, err := os.ReadFile(path) //nolint:gosec // of the test
+	raw, err := os.ReadFile(path)
 	require.NoError(b, err)
 	return string(raw)
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -94,11 +95,11 @@ func (b *bench) until(what string, holds func() bool) {
 }
 
 func describe(all []executor.Observation) string {
-	text := ""
+	var text strings.Builder
 	for _, o := range all {
-		text += fmt.Sprintf("\n  %s %s %q exit %+v", o.Key, o.Phase, o.Detail, o.Exit)
+		_, _ = fmt.Fprintf(&text, "\n  %s %s %q exit %+v", o.Key, o.Phase, o.Detail, o.Exit)
 	}
-	return text
+	return text.String()
 }
 
 func (b *bench) observe(key executor.Key) (executor.Observation, bool) {

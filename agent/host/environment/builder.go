@@ -135,7 +135,7 @@ func discard(dir string) error {
 
 // lock waits for the other builders of the same environment, in any process.
 func (b *Builder) lock(ctx context.Context, path string) (func(), error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, files.Private) //nolint:gosec // own folder
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, files.Private)
 	if err != nil {
 		return nil, fmt.Errorf("open the build's lock: %w", err)
 	}

@@ -55,7 +55,7 @@ func TestAPlainInterpreter(t *testing.T) {
 	b := environment.NewBuilder(dir, environ(deadIndex()...), clock.Real())
 	env, err := b.Ensure(t.Context(), plain())
 	require.NoError(t, err)
-	out, err := exec.CommandContext(t.Context(), env.Python, "-c", "import sys; print(sys.prefix)").Output() //nolint:gosec // of the test
+	out, err := exec.CommandContext(t.Context(), env.Python, "-c", "import sys; print(sys.prefix)").Output()
 	require.NoError(t, err)
 	require.Equal(t, env.Dir, strings.TrimSpace(string(out)))
 	require.True(t, strings.HasSuffix(env.Dir, "-"+env.Version))
@@ -99,7 +99,7 @@ func TestPythonIsMissingOrTooOld(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			if c.script != "" {
-				require.NoError(t, os.WriteFile(filepath.Join(dir, "python3"), []byte(c.script), 0o700)) //nolint:gosec // a program
+				require.NoError(t, os.WriteFile(filepath.Join(dir, "python3"), []byte(c.script), 0o700))
 			}
 			b := environment.NewBuilder(t.TempDir(), []string{"PATH=" + dir}, clock.Real())
 			_, err := b.Ensure(t.Context(), plain())
@@ -131,7 +131,7 @@ func withUV(t *testing.T, more ...string) (environ []string, log string) {
 		name, value, _ := strings.Cut(m, "=")
 		script = strings.ReplaceAll(script, "${"+name+":-0}", value)
 	}
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "uv"), []byte(script), 0o700)) //nolint:gosec // a program
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "uv"), []byte(script), 0o700))
 	return append(path, more...), log
 }
 
@@ -141,7 +141,7 @@ func TestUVIsTakenWhereItIsFound(t *testing.T) {
 	b := environment.NewBuilder(t.TempDir(), environ, clock.Real())
 	_, err := b.Ensure(t.Context(), executor.EnvironmentSpec{Requirements: idna})
 	require.NoError(t, err)
-	raw, err := os.ReadFile(log) //nolint:gosec // of the test
+	raw, err := os.ReadFile(log)
 	require.NoError(t, err)
 	require.Contains(t, string(raw), "pip install --no-progress --no-deps --require-hashes --python")
 	require.Contains(t, string(raw), "UV_DEFAULT_INDEX=http://index.example/simple", "the user's index for pip was not handed on")
@@ -162,7 +162,7 @@ func TestBuildersShareOneBuild(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	raw, err := os.ReadFile(log) //nolint:gosec // of the test
+	raw, err := os.ReadFile(log)
 	require.NoError(t, err)
 	require.Equal(t, 1, strings.Count(string(raw), "pip install"), "%s", raw)
 }
@@ -185,7 +185,7 @@ func TestAPartOfABuildIsReplaced(t *testing.T) {
 	require.Equal(t, env, again)
 	require.NoFileExists(t, filepath.Join(env.Dir, "rubbish"))
 	require.NoDirExists(t, half)
-	raw, err := os.ReadFile(log) //nolint:gosec // of the test
+	raw, err := os.ReadFile(log)
 	require.NoError(t, err)
 	require.Equal(t, 2, strings.Count(string(raw), "pip install"))
 }

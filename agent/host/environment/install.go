@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -53,8 +54,9 @@ func (i installer) withPip(ctx context.Context, fill bool) error {
 	if err := i.step(ctx, venv, nil); err != nil || !fill {
 		return err
 	}
-	return i.step(ctx, append(pip, "install", "--no-input", "--progress-bar", "off", "--disable-pip-version-check",
-		"--no-deps", "--require-hashes", "-r", i.list), nil)
+	return i.step(ctx, slices.Concat(pip, []string{
+		"install", "--no-input", "--progress-bar", "off", "--disable-pip-version-check", "--no-deps", "--require-hashes", "-r", i.list,
+	}), nil)
 }
 
 func (i installer) basePip(ctx context.Context) bool {
@@ -130,7 +132,7 @@ func (i installer) step(ctx context.Context, argv, extra []string) error {
 // With the end of ctx its whole process group goes.
 func (b *Builder) output(ctx context.Context, argv, extra []string) (string, error) {
 	var words bytes.Buffer
-	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...) //nolint:gosec // found by this package
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Env = append(settings(b.environ), extra...)
 	cmd.Stdout, cmd.Stderr = &words, &words
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

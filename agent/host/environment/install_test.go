@@ -40,15 +40,15 @@ func TestScriptsNameTheirNewFolder(t *testing.T) {
 	bin := filepath.Join(dir, "bin")
 	require.NoError(t, os.MkdirAll(bin, 0o700))
 	script, binary := filepath.Join(bin, "tool"), filepath.Join(bin, "program")
-	require.NoError(t, os.WriteFile(script, []byte("#!"+dir+"/bin/python\nprint()\n"), 0o700)) //nolint:gosec // a program
-	require.NoError(t, os.WriteFile(binary, []byte("\x00"+dir), 0o700))                        //nolint:gosec // a program
+	require.NoError(t, os.WriteFile(script, []byte("#!"+dir+"/bin/python\nprint()\n"), 0o700))
+	require.NoError(t, os.WriteFile(binary, []byte("\x00"+dir), 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "pyvenv.cfg"), []byte("command = "+dir), 0o600))
 	require.NoError(t, os.Symlink("/nowhere/python3", filepath.Join(bin, "python")))
 	require.NoError(t, rename(bin, dir, "/new/place"))
 	for path, want := range map[string]string{
 		script: "#!/new/place/bin/python\nprint()\n", binary: "\x00" + dir, filepath.Join(dir, "pyvenv.cfg"): "command = /new/place",
 	} {
-		raw, err := os.ReadFile(path) //nolint:gosec // of the test
+		raw, err := os.ReadFile(path)
 		require.NoError(t, err)
 		require.Equal(t, want, string(raw))
 	}

@@ -37,7 +37,7 @@ func rewrite(path, from, to string) error {
 	if info.Size() > maxScript {
 		return nil
 	}
-	text, err := os.ReadFile(path) //nolint:gosec // own folder
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return fmt.Errorf("read a program: %w", err)
 	}
@@ -45,7 +45,7 @@ func rewrite(path, from, to string) error {
 		return nil
 	}
 	changed := bytes.ReplaceAll(text, []byte(from), []byte(to))
-	if err := os.WriteFile(path, changed, info.Mode()&fs.ModePerm); err != nil { //nolint:gosec // own folder
+	if err := os.WriteFile(path, changed, info.Mode()&fs.ModePerm); err != nil {
 		return fmt.Errorf("write a program: %w", err)
 	}
 	return nil

@@ -15,7 +15,7 @@ const Private os.FileMode = 0o600
 // Write replaces the file at path, durably.
 func Write(path string, data []byte, mode os.FileMode) error {
 	temp := path + ".new"
-	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode) //nolint:gosec // the agent's own folder
+	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
 	if err != nil {
 		return fmt.Errorf("create %s: %w", filepath.Base(path), err)
 	}
@@ -46,7 +46,7 @@ func WriteJSON(path string, value any, mode os.FileMode) error {
 
 // ReadJSON reads what WriteJSON wrote; a missing file is fs.ErrNotExist.
 func ReadJSON(path string, into any) error {
-	data, err := os.ReadFile(path) //nolint:gosec // the agent's own folder
+	data, err := os.ReadFile(path)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", filepath.Base(path), err)
 	}
@@ -58,7 +58,7 @@ func ReadJSON(path string, into any) error {
 
 // SyncDir makes the entries of a folder durable.
 func SyncDir(dir string) error {
-	d, err := os.Open(dir) //nolint:gosec // the agent's own folder
+	d, err := os.Open(dir)
 	if err != nil {
 		return fmt.Errorf("open folder: %w", err)
 	}

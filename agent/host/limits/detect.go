@@ -3,6 +3,7 @@ package limits
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -20,7 +21,8 @@ const (
 // folder holds the groups of all works, below the agent's own group.
 const folder = "signalbox"
 
-var controllers = [...]string{"memory", "pids", "cpu"}
+// controllers are those that limits need; version 1 has a hierarchy for each.
+func controllers() [3]string { return [...]string{"memory", "pids", "cpu"} }
 
 // Holder makes plans for works in the way that this machine allows.
 type Holder struct {
@@ -45,13 +47,13 @@ func Detect(root, own string) Holder {
 }
 
 func detectV2(root string) (string, bool) {
-	offered, err := os.ReadFile(filepath.Join(root, "cgroup.controllers")) //nolint:gosec // kernel file
+	offered, err := os.ReadFile(filepath.Join(root, "cgroup.controllers"))
 	if err != nil {
 		return "", false
 	}
 	var enable []string
-	for _, c := range controllers {
-		if !contains(strings.Fields(string(offered)), c) {
+	for _, c := range controllers() {
+		if !slices.Contains(strings.Fields(string(offered)), c) {
 			return "", false
 		}
 		enable = append(enable, "+"+c)
@@ -70,7 +72,7 @@ func detectV2(root string) (string, bool) {
 
 func detectV1(root, own string) ([]string, bool) {
 	var bases []string
-	for _, c := range controllers {
+	for _, c := range controllers() {
 		base, ok := v1Base(filepath.Join(root, c), ownGroup(own, c))
 		if !ok {
 			return nil, false
@@ -98,7 +100,7 @@ func v1Base(mount, own string) (string, bool) {
 func ownGroup(own, controller string) string {
 	for line := range strings.Lines(own) {
 		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
-		if len(parts) == 3 && contains(strings.Split(parts[1], ","), controller) {
+		if len(parts) == 3 && slices.Contains(strings.Split(parts[1], ","), controller) {
 			return parts[2]
 		}
 	}
@@ -112,15 +114,6 @@ func canMake(base string) bool {
 	}
 	_, err := os.Stat(filepath.Join(trial, "cgroup.procs"))
 	return os.Remove(trial) == nil && err == nil
-}
-
-func contains(list []string, want string) bool {
-	for _, have := range list {
-		if have == want {
-			return true
-		}
-	}
-	return false
 }
 
 func write(path, value string) error { return os.WriteFile(path, []byte(value), 0o644) } //nolint:gosec // kernel file

@@ -84,7 +84,7 @@ func TestMembersAreKilledByTheGroupWhereItCan(t *testing.T) {
 	group := folderOf(t, map[string]string{"cgroup.procs": "0\n4194000\n", "cgroup.kill": "", "memory.events": "oom 1\noom_kill 1\n"})
 	p := Plan{Mode: Cgroup2, Groups: []string{group}}
 	require.True(t, p.Kill())
-	raw, err := os.ReadFile(filepath.Join(group, "cgroup.kill")) //nolint:gosec // of the test
+	raw, err := os.ReadFile(filepath.Join(group, "cgroup.kill"))
 	require.NoError(t, err)
 	require.Equal(t, "1", string(raw))
 	require.True(t, p.OOMKilled())

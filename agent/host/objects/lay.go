@@ -64,7 +64,7 @@ func name(ref executor.ObjectRef) string {
 }
 
 func copyFile(from, to string, ref executor.ObjectRef) error {
-	in, err := os.Open(from) //nolint:gosec // own folder
+	in, err := os.Open(from)
 	if err != nil {
 		return fmt.Errorf("open an object: %w", err)
 	}
@@ -72,7 +72,7 @@ func copyFile(from, to string, ref executor.ObjectRef) error {
 	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
 		return fmt.Errorf("make the folder of an object: %w", err)
 	}
-	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600) //nolint:gosec // own folder
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return fmt.Errorf("lay out an object: %w", err)
 	}

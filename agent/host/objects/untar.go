@@ -23,7 +23,7 @@ const (
 var ErrArchive = errors.New("the archive cannot be unpacked")
 
 func unpackFile(path, dir string, ref executor.ObjectRef) error {
-	f, err := os.Open(path) //nolint:gosec // own folder
+	f, err := os.Open(path)
 	if err != nil {
 		return fmt.Errorf("open an object: %w", err)
 	}

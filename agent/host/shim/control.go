@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -58,16 +59,16 @@ func (c Control) Launch(dir string, s Start) error {
 		return fmt.Errorf("launch: %w", err)
 	}
 	defer func() { _ = lock.Close() }()
-	s.Env = append(s.Env[:len(s.Env):len(s.Env)], MarkName+"="+s.Mark)
+	s.Env = append(slices.Clip(s.Env), MarkName+"="+s.Mark)
 	if err := files.WriteJSON(startFile(dir), s, files.Private); err != nil {
 		return err
 	}
-	words, err := os.OpenFile(filepath.Join(dir, "shim.log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, files.Private) //nolint:gosec // own folder
+	words, err := os.OpenFile(filepath.Join(dir, "shim.log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, files.Private)
 	if err != nil {
 		return fmt.Errorf("launch: %w", err)
 	}
 	defer func() { _ = words.Close() }()
-	cmd := exec.Command(c.Exec[0], append(c.Exec[1:len(c.Exec):len(c.Exec)], dir)...) //nolint:gosec,noctx // outlives the agent on purpose
+	cmd := exec.Command(c.Exec[0], append(slices.Clip(c.Exec[1:]), dir)...) //nolint:noctx // outlives the agent on purpose
 	cmd.Dir = dir
 	cmd.Env = []string{"PATH=/usr/bin:/bin"}
 	cmd.Stdout, cmd.Stderr = words, words
@@ -186,7 +187,7 @@ func (c Control) Identity(dir string) process.Identity {
 }
 
 func takeLock(dir string) (*os.File, error) {
-	f, err := os.OpenFile(lockFile(dir), os.O_RDWR|os.O_CREATE, files.Private) //nolint:gosec // own folder
+	f, err := os.OpenFile(lockFile(dir), os.O_RDWR|os.O_CREATE, files.Private)
 	if err != nil {
 		return nil, fmt.Errorf("open the lock: %w", err)
 	}

@@ -113,7 +113,7 @@ func TestAKilledShimTakesItsCommandAlong(t *testing.T) {
 	require.False(t, r.Command.Alive())
 	for _, field := range strings.Fields(b.log())[:2] {
 		require.Eventually(t, func() bool {
-			return exec.CommandContext(t.Context(), "kill", "-0", field).Run() != nil //nolint:gosec // of the test
+			return exec.CommandContext(t.Context(), "kill", "-0", field).Run() != nil
 		}, 5*time.Second, 10*time.Millisecond, "process %s is still there", field)
 	}
 }

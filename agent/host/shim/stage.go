@@ -114,7 +114,7 @@ func become(dir string) error {
 	if err != nil {
 		return err
 	}
-	return fmt.Errorf("start %s: %w", s.Path, syscall.Exec(program, s.Args, s.Env)) //nolint:gosec // the work's own command
+	return fmt.Errorf("start %s: %w", s.Path, syscall.Exec(program, s.Args, s.Env))
 }
 
 // find looks the program up as a shell would, in the command's own PATH.

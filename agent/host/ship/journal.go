@@ -42,12 +42,12 @@ func openJournal(path string) (*journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	j.file, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE, files.Private) //nolint:gosec // own folder
+	j.file, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE, files.Private)
 	if err != nil {
 		return nil, fmt.Errorf("open the journal: %w", err)
 	}
 	// A line that a dying agent left half written was never acted upon.
-	if err := j.file.Truncate(whole); err == nil {
+	if err = j.file.Truncate(whole); err == nil {
 		_, err = j.file.Seek(whole, 0)
 	}
 	if err != nil {
@@ -59,7 +59,7 @@ func openJournal(path string) (*journal, error) {
 
 // replay answers how many bytes of the journal are whole lines.
 func (j *journal) replay(path string) (int64, error) {
-	raw, err := os.ReadFile(path) //nolint:gosec // own folder
+	raw, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	}
