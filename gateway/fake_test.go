@@ -146,7 +146,7 @@ func (j *jobs) ListJobs(ctx context.Context, in *jobsv1.ListJobsRequest) (*jobsv
 	if in.GetState() != "" {
 		return &jobsv1.ListJobsResponse{}, nil
 	}
-	md := metadata.Pairs("x-service-more", "true", "x-service-total", "120")
+	md := metadata.Pairs("x-service-more", "true", "x-service-total", "120", "x-service-set-cookie", "service_refresh=evil")
 	return &jobsv1.ListJobsResponse{Jobs: []*jobsv1.Job{{Id: "job_2"}, {Id: "job_1"}}}, grpc.SetHeader(ctx, md)
 }
 

@@ -95,6 +95,7 @@ func TestAnswersBesideTheMessage(t *testing.T) {
 	require.Equal(t, "120", list.header.Get("X-Total-Count"))
 	require.Equal(t, `</api/jobs?limit=2&offset=6>; rel="next"`, list.header.Get("Link"))
 	require.True(t, strings.HasPrefix(list.body, `[{"id":"job_2",`), list.body)
+	require.Empty(t, list.header.Values("Set-Cookie"), "only auth sets the cookie")
 
 	empty := r.ask("GET", "/api/jobs?state=failed", "", as(userToken)...)
 	require.Equal(t, `[]`, empty.body)

@@ -50,7 +50,7 @@ func formOf(md protoreflect.MessageDescriptor) (form, error) {
 	}
 	f := form{seq: md.Fields().ByName("seq")}
 	for i := range md.Fields().Len() {
-		if fd := md.Fields().Get(i); fd.Message() != nil && f.payload == nil {
+		if fd := md.Fields().Get(i); fd.Message() != nil && !fd.IsList() && !fd.IsMap() && f.payload == nil {
 			f.payload = fd
 		}
 	}

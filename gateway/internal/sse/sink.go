@@ -22,14 +22,13 @@ func newSink(w http.ResponseWriter) *sink {
 	return &sink{w: w, ctl: http.NewResponseController(w)}
 }
 
-// begin writes the head of the response and how soon a client that lost it shall come back.
-func (s *sink) begin() error {
+// begin makes the head of the response and says how soon a client that lost it shall come back.
+func (s *sink) begin() {
 	h := s.w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no") // nginx would hold events back
 	s.w.WriteHeader(http.StatusOK)
 	s.buf = append(s.buf, "retry: 2000\n\n"...)
-	return s.flush()
 }
 
 func (s *sink) add(e event) {

@@ -83,9 +83,7 @@ func (s *Stream) Run(w http.ResponseWriter, r *http.Request, in proto.Message, s
 	}
 	out := newSink(w)
 	defer out.release()
-	if out.begin() != nil {
-		return nil
-	}
+	out.begin()
 	if first != nil {
 		out.add(*first)
 	}

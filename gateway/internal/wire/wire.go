@@ -105,10 +105,12 @@ func (s *Server) pass(ctx context.Context, rt route.Route, header http.Header, d
 		return f
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	if rt.Kind == route.RPC {
-		ctx, cancel = context.WithTimeout(ctx, s.limit)
-	}
 	defer cancel()
+	if rt.Kind == route.RPC {
+		var end context.CancelFunc
+		ctx, end = context.WithTimeout(ctx, s.limit)
+		defer end()
+	}
 	var msg frame
 	if err := down.RecvMsg(&msg); err != nil {
 		return receiveFault(err)
