@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/services/auth/internal/password"
 )
 
 // Config are auth's own settings.
@@ -31,6 +32,8 @@ func (c *Config) Validate() error {
 		return errors.New("SERVICE_AUTH_HASH_*: want at least 1 at once, 64 KiB and 1 pass")
 	case !c.AdminPassword.IsZero() && len(c.AdminPassword.Reveal()) < minPassword:
 		return fmt.Errorf("SERVICE_BOOTSTRAP_ADMIN_PASSWORD is shorter than %d characters", minPassword)
+	case len(c.AdminPassword.Reveal()) > password.MaxBytes:
+		return fmt.Errorf("SERVICE_BOOTSTRAP_ADMIN_PASSWORD is longer than %d bytes", password.MaxBytes)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package auth
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -61,6 +62,9 @@ func Migrations() (fs.FS, error) { return db.Migrations() }
 
 // New wires the service. It reads the signing keys, and makes them at the first start; it starts nothing.
 func New(ctx context.Context, cfg Config, d Deps) (*Service, error) {
+	if d.Keyring == nil {
+		return nil, errors.New("SERVICE_KEYRING must be set: auth seals its signing keys with it")
+	}
 	params := password.Params{MemoryKiB: uint32(cfg.HashMemoryKiB), Time: uint32(cfg.HashIterations), Threads: 1}
 	hasher, err := password.New(params, int64(cfg.HashParallel), d.Rand)
 	if err != nil {

@@ -70,35 +70,19 @@ func (b *Bootstrap) Run(ctx context.Context) (*First, error) {
 }
 
 func (b *Bootstrap) make(ctx context.Context, tx pgx.Tx, first *First) (bool, error) {
-	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('bootstrap', 0))`); err != nil {
-		return false, fmt.Errorf("lock the first start: %w", err)
+	if err := lockFirstStart(ctx, tx); err != nil {
+		return false, err
 	}
-	var exists bool
-	if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM account)`).Scan(&exists); err != nil {
-		return false, fmt.Errorf("look for accounts: %w", err)
-	}
-	if exists {
-		return false, nil
+	if exists, err := anyAccount(ctx, tx); err != nil || exists {
+		return false, err
 	}
 	hash, err := b.Hasher.Hash(ctx, first.Password)
 	if err != nil {
 		return false, fmt.Errorf("hash the first password: %w", err)
 	}
-	now := b.Clock.Now()
-	accountID, projectID := b.IDs.New(id.User), b.IDs.New(id.Project)
-	_, err = tx.Exec(ctx, `INSERT INTO account (id, username, role, password_hash, created_at) VALUES ($1, $2, $3, $4, $5)`,
-		accountID, first.Username, RoleAdmin, hash, now)
-	if err != nil {
-		return false, fmt.Errorf("make the first admin: %w", err)
-	}
-	_, err = tx.Exec(ctx, `INSERT INTO project (id, key, name, visibility, created_at) VALUES ($1, 'default', 'Default', 'all', $2)`,
-		projectID, now)
-	if err != nil {
-		return false, fmt.Errorf("make the default project: %w", err)
-	}
-	_, err = tx.Exec(ctx, `INSERT INTO membership (project_id, account_id, role) VALUES ($1, $2, 'owner')`, projectID, accountID)
-	if err != nil {
-		return false, fmt.Errorf("make the first membership: %w", err)
+	accountID := b.IDs.New(id.User)
+	if err := insertFirst(ctx, tx, accountID, b.IDs.New(id.Project), first.Username, hash, b.Clock.Now()); err != nil {
+		return false, err
 	}
 	return true, b.Audit.Record(ctx, tx, audit.Entry{Action: "account.bootstrap", TargetKind: "account", TargetID: accountID})
 }

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
@@ -37,13 +39,11 @@ func one(row pgx.Row) (Account, error) {
 	return a, nil
 }
 
-// MaxMemberships bounds what a caller identity carries (some 32 KB of them).
-const MaxMemberships = 500
-
-// Memberships lists the account's roles in projects, by project.
+// Memberships lists the account's roles in projects, by project: one more than a caller identity carries
+// at most, so that its signer sees that there are more and marks it as cut.
 func Memberships(ctx context.Context, q pg.Querier, accountID string) ([]Membership, error) {
 	rows, err := q.Query(ctx, `
-		SELECT project_id, role FROM membership WHERE account_id = $1 ORDER BY project_id LIMIT $2`, accountID, MaxMemberships)
+		SELECT project_id, role FROM membership WHERE account_id = $1 ORDER BY project_id LIMIT $2`, accountID, authn.MaxProjects+1)
 	if err != nil {
 		return nil, fmt.Errorf("list memberships: %w", err)
 	}
@@ -52,4 +52,48 @@ func Memberships(ctx context.Context, q pg.Querier, accountID string) ([]Members
 		return nil, fmt.Errorf("list memberships: %w", err)
 	}
 	return list, nil
+}
+
+// Rehash replaces a stored hash by one with today's costs, unless the password was changed meanwhile. It
+// is no change that anybody made: the password stays, and so do the account's tokens.
+func Rehash(ctx context.Context, q pg.Querier, accountID, from, to string) error {
+	if _, err := q.Exec(ctx, `UPDATE account SET password_hash = $3 WHERE id = $1 AND password_hash = $2`, accountID, from, to); err != nil {
+		return fmt.Errorf("renew the password's hash: %w", err)
+	}
+	return nil
+}
+
+// lockFirstStart lets one starter at a time look and make; it holds until the transaction ends.
+func lockFirstStart(ctx context.Context, tx pgx.Tx) error {
+	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('bootstrap', 0))`); err != nil {
+		return fmt.Errorf("lock the first start: %w", err)
+	}
+	return nil
+}
+
+func anyAccount(ctx context.Context, q pg.Querier) (bool, error) {
+	var exists bool
+	if err := q.QueryRow(ctx, `SELECT EXISTS (SELECT FROM account)`).Scan(&exists); err != nil {
+		return false, fmt.Errorf("look for accounts: %w", err)
+	}
+	return exists, nil
+}
+
+// insertFirst writes the first admin, the default project and the membership between them.
+func insertFirst(ctx context.Context, tx pgx.Tx, accountID, projectID, username, hash string, at time.Time) error {
+	_, err := tx.Exec(ctx, `INSERT INTO account (id, username, role, password_hash, created_at) VALUES ($1, $2, $3, $4, $5)`,
+		accountID, username, RoleAdmin, hash, at)
+	if err != nil {
+		return fmt.Errorf("make the first admin: %w", err)
+	}
+	_, err = tx.Exec(ctx, `INSERT INTO project (id, key, name, visibility, created_at) VALUES ($1, 'default', 'Default', 'all', $2)`,
+		projectID, at)
+	if err != nil {
+		return fmt.Errorf("make the default project: %w", err)
+	}
+	_, err = tx.Exec(ctx, `INSERT INTO membership (project_id, account_id, role) VALUES ($1, $2, 'owner')`, projectID, accountID)
+	if err != nil {
+		return fmt.Errorf("make the first membership: %w", err)
+	}
+	return nil
 }

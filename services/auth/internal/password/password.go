@@ -28,8 +28,12 @@ const (
 	waiting = 16
 )
 
-// ErrBusy says that too many hashes are already waiting.
-var ErrBusy = errors.New("too many password checks at once")
+var (
+	// ErrBusy says that too many hashes are already waiting.
+	ErrBusy = errors.New("too many password checks at once")
+	// ErrTooLong says that a password is over MaxBytes.
+	ErrTooLong = fmt.Errorf("a password has at most %d bytes", MaxBytes)
+)
 
 // Params are argon2id's costs. They are kept in each hash, so that raising them needs no migration.
 type Params struct {
@@ -37,9 +41,6 @@ type Params struct {
 	Time      uint32
 	Threads   uint8
 }
-
-// Default are OWASP's minimum: 19 MiB, two passes, one lane.
-func Default() Params { return Params{MemoryKiB: 19 * 1024, Time: 2, Threads: 1} }
 
 // Hasher hashes at most a fixed number of passwords at once.
 type Hasher struct {
@@ -52,6 +53,9 @@ type Hasher struct {
 
 // New makes a hasher that runs at most parallel hashes at once.
 func New(params Params, parallel int64, rand io.Reader) (*Hasher, error) {
+	if params.Time < 1 || params.Threads < 1 || params.MemoryKiB < 1 || parallel < 1 {
+		return nil, fmt.Errorf("argon2id with %+v, %d at once: want at least 1 of each", params, parallel)
+	}
 	h := &Hasher{
 		params: params, rand: rand,
 		run: semaphore.NewWeighted(parallel), queue: semaphore.NewWeighted(parallel * waiting),
@@ -66,6 +70,9 @@ func New(params Params, parallel int64, rand io.Reader) (*Hasher, error) {
 
 // Hash makes the stored form of a password, in the PHC string format.
 func (h *Hasher) Hash(ctx context.Context, password secret.String) (string, error) {
+	if len(password.Reveal()) > MaxBytes {
+		return "", ErrTooLong
+	}
 	release, err := h.enter(ctx)
 	if err != nil {
 		return "", err
@@ -75,8 +82,11 @@ func (h *Hasher) Hash(ctx context.Context, password secret.String) (string, erro
 }
 
 // Check reports whether the password belongs to the stored hash. An empty stored hash (an unknown
-// account) costs the same and never matches.
+// account) costs the same and never matches; a password over MaxBytes belongs to nobody.
 func (h *Hasher) Check(ctx context.Context, stored string, password secret.String) (bool, error) {
+	if len(password.Reveal()) > MaxBytes {
+		return false, nil
+	}
 	release, err := h.enter(ctx)
 	if err != nil {
 		return false, err
@@ -92,6 +102,13 @@ func (h *Hasher) Check(ctx context.Context, stored string, password secret.Strin
 	}
 	got := argon2.IDKey([]byte(password.Reveal()), salt, params.Time, params.MemoryKiB, params.Threads, keyBytes)
 	return subtle.ConstantTimeCompare(got, want) == 1 && known, nil
+}
+
+// Outdated tells that a stored hash was made with other costs than new ones are, so that the next login
+// shall replace it.
+func (h *Hasher) Outdated(stored string) bool {
+	params, _, _, err := decode(stored)
+	return err == nil && params != h.params
 }
 
 // enter waits for room to hash; it refuses at once when the queue is full.
@@ -121,7 +138,7 @@ var errStored = errors.New("the stored password hash is not argon2id")
 
 func decode(stored string) (p Params, salt, key []byte, err error) {
 	parts := strings.Split(stored, "$")
-	if len(parts) != 6 || parts[1] != "argon2id" {
+	if len(parts) != 6 || parts[0] != "" || parts[1] != "argon2id" || parts[2] != fmt.Sprintf("v=%d", argon2.Version) {
 		return p, nil, nil, errStored
 	}
 	if _, err = fmt.Sscanf(parts[3], "m=%d,t=%d,p=%d", &p.MemoryKiB, &p.Time, &p.Threads); err != nil {
@@ -131,6 +148,10 @@ func decode(stored string) (p Params, salt, key []byte, err error) {
 		return p, nil, nil, errStored
 	}
 	if key, err = base64.RawStdEncoding.DecodeString(parts[5]); err != nil {
+		return p, nil, nil, errStored
+	}
+	// argon2 panics on zero costs, and takes them as they come.
+	if p.Time < 1 || p.Threads < 1 || p.MemoryKiB < 1 || len(key) != keyBytes {
 		return p, nil, nil, errStored
 	}
 	return p, salt, key, nil

@@ -5,38 +5,29 @@ package project
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
-
-	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// Server answers ProjectService.
-type Server struct {
-	authpeerv1.UnimplementedProjectServiceServer
-
-	Pool *pgxpool.Pool
+// Project is one project.
+type Project struct {
+	ID   string
+	Key  string
+	Name string
+	// Visibility says who besides the members may read what belongs to it: `team` or `all`.
+	Visibility string
 }
 
-// GetProject implements ProjectService.
-func (s *Server) GetProject(ctx context.Context, in *authpeerv1.GetProjectRequest) (*authpeerv1.Project, error) {
-	column := "key"
-	if strings.HasPrefix(in.GetProject(), string(id.Project)+"_") {
-		column = "id"
+var errUnknown = errors.New("no such project")
+
+// Find answers the project of that key or id. Keys have no underscore, so none looks like an id.
+func Find(ctx context.Context, q pg.Querier, name string) (Project, error) {
+	p, err := load(ctx, q, strings.HasPrefix(name, string(id.Project)+"_"), name)
+	if errors.Is(err, errUnknown) {
+		return Project{}, fault.Absentf("project", name)
 	}
-	p := &authpeerv1.Project{}
-	err := s.Pool.QueryRow(ctx, `SELECT id, key, name, visibility FROM project WHERE `+column+` = $1`, in.GetProject()).
-		Scan(&p.Id, &p.Key, &p.Name, &p.Visibility)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, fault.Absentf("project", in.GetProject())
-	}
-	if err != nil {
-		return nil, fmt.Errorf("load the project: %w", err)
-	}
-	return p, nil
+	return p, err
 }

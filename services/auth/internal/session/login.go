@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,9 +27,12 @@ type limiter interface {
 	Take(ctx context.Context, address string) error
 }
 
-// checker compares a password with a stored hash; an empty hash costs the same and never matches.
-type checker interface {
+// hasher compares a password with a stored hash, and makes new ones; checking an empty hash costs the
+// same and never matches.
+type hasher interface {
 	Check(ctx context.Context, stored string, password secret.String) (bool, error)
+	Outdated(stored string) bool
+	Hash(ctx context.Context, password secret.String) (string, error)
 }
 
 // Sessions opens, renews and ends sessions.
@@ -36,7 +40,7 @@ type Sessions struct {
 	Pool     *pgxpool.Pool
 	Access   *Access
 	Limit    limiter
-	Password checker
+	Password hasher
 	Audit    *audit.Log
 	Clock    clock.Clock
 	IDs      *id.Source
@@ -67,7 +71,24 @@ func (s *Sessions) Login(ctx context.Context, username string, pass secret.Strin
 	if !ok || a.DisabledAt != nil {
 		return Tokens{}, badLogin()
 	}
-	return s.open(ctx, a, address)
+	tokens, err := s.open(ctx, a, address)
+	if err != nil || !s.Password.Outdated(a.PasswordHash) {
+		return tokens, err
+	}
+	return tokens, s.rehash(ctx, a, pass)
+}
+
+// rehash brings a hash of older settings up to today's costs; a hasher that has no room leaves it to the
+// next login.
+func (s *Sessions) rehash(ctx context.Context, a account.Account, pass secret.String) error {
+	hash, err := s.Password.Hash(ctx, pass)
+	if errors.Is(err, password.ErrBusy) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return account.Rehash(ctx, s.Pool, a.ID, a.PasswordHash, hash)
 }
 
 func (s *Sessions) open(ctx context.Context, a account.Account, address string) (Tokens, error) {
@@ -78,8 +99,8 @@ func (s *Sessions) open(ctx context.Context, a account.Account, address string) 
 	l := live{sessionID: s.IDs.New(id.Session), accountID: a.ID, username: a.Username, role: a.Role, epoch: a.Epoch}
 	err = pg.InTx(ctx, s.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		now := s.Clock.Now()
-		if err := insertSession(ctx, tx, l.sessionID, a.ID, address, now); err != nil {
-			return err
+		if opened, err := insertSession(ctx, tx, l, address, now); err != nil || !opened {
+			return cmp.Or(err, badLogin())
 		}
 		if err := insertRefresh(ctx, tx, secret.Hash(refresh.Reveal()), l.sessionID, now); err != nil {
 			return err

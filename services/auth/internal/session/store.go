@@ -37,13 +37,17 @@ func loadLive(ctx context.Context, q pg.Querier, sessionID string) (live, error)
 	return l, nil
 }
 
-func insertSession(ctx context.Context, tx pgx.Tx, sessionID, accountID, address string, at time.Time) error {
-	_, err := tx.Exec(ctx, `INSERT INTO session (id, account_id, client_address, created_at) VALUES ($1, $2, $3, $4)`,
-		sessionID, accountID, address, at)
+// insertSession opens a session of the account as the password check found it: false where the account
+// was disabled or its epoch raised (a new password) since then.
+func insertSession(ctx context.Context, tx pgx.Tx, l live, address string, at time.Time) (bool, error) {
+	tag, err := tx.Exec(ctx, `
+		INSERT INTO session (id, account_id, client_address, created_at)
+		SELECT $1, a.id, $4, $5 FROM account a WHERE a.id = $2 AND a.epoch = $3 AND a.disabled_at IS NULL
+		FOR SHARE OF a`, l.sessionID, l.accountID, l.epoch, address, at)
 	if err != nil {
-		return fmt.Errorf("open the session: %w", err)
+		return false, fmt.Errorf("open the session: %w", err)
 	}
-	return nil
+	return tag.RowsAffected() == 1, nil
 }
 
 func insertRefresh(ctx context.Context, tx pgx.Tx, hash []byte, sessionID string, at time.Time) error {

@@ -1,11 +1,8 @@
-// Package limit counts login attempts by client address in Postgres, so that all replicas share one
-// count and none needs a cache store. Every attempt counts, whoever it is for and however it ends.
 package limit
 
 import (
 	"context"
 	"fmt"
-	"net/netip"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -15,32 +12,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// The specification's figures: the attempt past Attempts within Window is refused.
-const (
-	Attempts = 10
-	Window   = time.Minute
-)
-
 // Login counts attempts.
 type Login struct{ Pool *pgxpool.Pool }
-
-// Key is what attempts are counted by: the address, and of an IPv6 address its /64, because one
-// client commands all of those.
-func Key(address string) string {
-	a, err := netip.ParseAddr(address)
-	if err != nil {
-		return "unknown"
-	}
-	a = a.Unmap()
-	if a.Is4() {
-		return a.String()
-	}
-	p, err := a.WithZone("").Prefix(64)
-	if err != nil {
-		return "unknown"
-	}
-	return p.String()
-}
 
 // Take counts one attempt of the address, and refuses it with Limited and the time to wait when the
 // window is full. A refused attempt is counted by the row that fills the window, not by one of its own,
