@@ -92,12 +92,13 @@ type house struct {
 
 // replica is one ingest, with its workers running.
 type replica struct {
-	h       *house
-	service *ingest.Service
-	handler http.Handler
-	public  ingestv1.RunDataServiceClient
-	peer    ingestpeerv1.RunDataPeerServiceClient
-	stop    func()
+	h        *house
+	service  *ingest.Service
+	handler  http.Handler
+	public   ingestv1.RunDataServiceClient
+	peer     ingestpeerv1.RunDataPeerServiceClient // as jobs
+	registry ingestpeerv1.RunDataPeerServiceClient // as the registry
+	stop     func()
 }
 
 func open(t *testing.T) *house {
@@ -147,17 +148,19 @@ func (h *house) replica(cfg ingest.Config) *replica {
 	go func() { done <- run.Group(ctx, workers...) }()
 	gateway, err := bus.As("gateway").Dial(ingest.Name)
 	require.NoError(h.t, err)
-	registry, err := bus.As("jobs").Dial(ingest.Name)
+	jobs, err := bus.As("jobs").Dial(ingest.Name)
+	require.NoError(h.t, err)
+	registry, err := bus.As("registry").Dial(ingest.Name)
 	require.NoError(h.t, err)
 	stop := sync.OnceFunc(func() {
 		cancel()
 		<-done
-		_, _ = gateway.Close(), registry.Close()
+		_, _, _ = gateway.Close(), jobs.Close(), registry.Close()
 	})
 	h.t.Cleanup(stop)
 	r := &replica{h: h, service: svc, handler: svc.Handler(), stop: stop}
 	r.public = ingestv1.NewRunDataServiceClient(signed{gateway, h, key})
-	r.peer = ingestpeerv1.NewRunDataPeerServiceClient(registry)
+	r.peer, r.registry = ingestpeerv1.NewRunDataPeerServiceClient(jobs), ingestpeerv1.NewRunDataPeerServiceClient(registry)
 	return r
 }
 

@@ -1,0 +1,111 @@
+package ingest_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	ingestpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/peer/v1"
+	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
+
+	"github.com/signalbox-dev/signalbox/services/ingest"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+)
+
+// upload brings bytes by the handshake and answers the object's URI.
+func (t *training) upload(kind, path string, content []byte) string {
+	h := t.r.h
+	sum := sha256.Sum256(content)
+	q := url.Values{
+		"run_id": {t.run}, "kind": {kind}, "path": {path},
+		"size_bytes": {fmt.Sprint(len(content))}, "sha256": {hex.EncodeToString(sum[:])},
+	}
+	a := t.call(http.MethodGet, "artifact/upload-url?"+q.Encode(), "", "")
+	require.Equal(h.t, http.StatusOK, a.status, string(a.body))
+	ticket := a.json(h.t)
+	require.Equal(h.t, http.MethodPut, ticket["method"])
+	require.NotEmpty(h.t, ticket["expires_at"])
+	req := httptest.NewRequest(http.MethodPut, ticket["url"].(string), bytes.NewReader(content))
+	for k, v := range ticket["headers"].(map[string]any) {
+		req.Header.Set(k, v.(string))
+	}
+	rec := httptest.NewRecorder()
+	h.blobs.Handler().ServeHTTP(rec, req)
+	require.Less(h.t, rec.Code, 300, rec.Body.String())
+	return ticket["object_uri"].(string)
+}
+
+func TestArtifactHandshake(t *testing.T) {
+	t.Parallel()
+	r := open(t).replica(ingest.Config{})
+	run := r.train()
+	uri := run.upload("checkpoint", "out/../über model.tar", []byte("weights"))
+	sum := sha256.Sum256([]byte("weights"))
+	require.Equal(t, fmt.Sprintf("blob://runs/%s/1/checkpoint/%x/_ber_model.tar", run.run, sum), uri)
+
+	body := fmt.Sprintf(`"kind":"checkpoint","path":%q,"format":"safetensors","step":7,"size_bytes":7`, uri)
+	first := run.post("artifact", "w:1", body)
+	require.Equal(t, first["id"], run.post("artifact", "w:1", body)["id"], "a repeat")
+	require.Equal(t, first["id"], run.post("artifact", "w:2", body)["id"], "the same under another number")
+	other := run.post("artifact", "", strings.Replace(body, `"step":7`, `"step":null`, 1))
+	require.NotEqual(t, first["id"], other["id"])
+	require.Equal(t, other["id"], run.post("artifact", "", strings.Replace(body, `"step":7,`, "", 1))["id"], "no step is one step")
+
+	list, err := r.public.ListArtifacts(t.Context(), &ingestv1.ListArtifactsRequest{Id: run.run})
+	require.NoError(t, err)
+	require.Len(t, list.GetArtifacts(), 2)
+	got, err := r.registry.GetArtifact(t.Context(), &ingestpeerv1.GetArtifactRequest{RunId: run.run, ArtifactId: first["id"].(string)})
+	require.NoError(t, err)
+	require.Equal(t, uri, got.GetUri())
+	require.True(t, got.GetPacked())
+	require.Equal(t, hex.EncodeToString(sum[:]), got.GetArtifact().GetSha256())
+	require.EqualValues(t, 7, got.GetArtifact().GetSizeBytes())
+	_, err = r.registry.GetArtifact(t.Context(), &ingestpeerv1.GetArtifactRequest{RunId: r.train().run, ArtifactId: first["id"].(string)})
+	require.True(t, fault.Is(err, fault.Absent), "an artifact is found under its own run alone")
+}
+
+func TestForeignPathsAreNoArtifacts(t *testing.T) {
+	t.Parallel()
+	r := open(t).replica(ingest.Config{})
+	run, other := r.train(), r.train()
+	mine := run.upload("checkpoint", "m.gguf", []byte("mine"))
+	theirs := other.upload("checkpoint", "m.gguf", []byte("theirs"))
+	key := strings.TrimPrefix(mine, "blob://")
+	paths := []string{
+		theirs, strings.Replace(theirs, other.run, run.run, 1), "blob://" + strings.Replace(key, run.run, run.run+"0", 1),
+		"blob://runs/" + run.run + "/../" + other.run + strings.SplitN(theirs, other.run, 2)[1], "blob:///" + key, mine + "/", mine + "/x", mine + "?x", mine + "%00",
+		"s3://bucket/" + key, "gs://" + key, "file:///etc/passwd", "file:/etc/passwd", "http://127.0.0.1/" + key, "BLOB://" + key,
+		"blob://projects/prj_1/blobs/" + strings.Repeat("a", 64), "../../etc/passwd", "a/../../b", `a\..\..\b`, "blob:" + key,
+		strings.Replace(mine, "/checkpoint/", "/hf_export/", 1), "https:evil", "C:" + key,
+	}
+	for _, path := range paths {
+		a := run.call(http.MethodPost, "artifact", "", run.body(fmt.Sprintf(`"kind":"checkpoint","path":%q,"format":"gguf","step":1`, path)))
+		require.Equal(t, http.StatusBadRequest, a.status, "%s: %s", path, a.body)
+	}
+	a := run.call(http.MethodPost, "artifact", "", run.body(fmt.Sprintf(`"kind":"checkpoint","path":%q,"format":"gguf","size_bytes":5`, mine)))
+	require.Equal(t, "size_mismatch", a.json(t)["code"])
+	require.Zero(t, count(t, r.h, "artifact"))
+
+	// Where the executor is the host, a path there is a note; where it is a container, it is nothing.
+	local := `"kind":"checkpoint","path":"/work/out/m.gguf","format":"gguf","size_bytes":5`
+	note := run.post("artifact", "", local)
+	require.Empty(t, note["sha256"])
+	got, err := r.registry.GetArtifact(t.Context(), &ingestpeerv1.GetArtifactRequest{RunId: run.run, ArtifactId: note["id"].(string)})
+	require.NoError(t, err)
+	require.Empty(t, got.GetUri())
+	boxed := r.train()
+	boxed.grant.Container = true
+	require.Equal(t, http.StatusBadRequest, boxed.call(http.MethodPost, "artifact", "", boxed.body(local)).status)
+
+	huge := "artifact/upload-url?kind=checkpoint&path=x&size_bytes=2000000&sha256=" + strings.Repeat("a", 64) + "&run_id=" + run.run
+	require.Equal(t, http.StatusRequestEntityTooLarge, run.call(http.MethodGet, huge, "", "").status)
+}
