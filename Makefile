@@ -21,7 +21,7 @@ help:
 build:
 	@echo "building (a cold module cache takes some two minutes)"
 	@mkdir -p bin
-	@go build -trimpath -o bin/ $(BINARIES)
+	@go build -o bin/ $(BINARIES)
 
 demo: build
 	@scripts/tools/postgres.sh > /dev/null

@@ -51,6 +51,13 @@ func (w *work) attemptEnv(spec executor.AttemptSpec, env environment.Environment
 	return flat(v), nil
 }
 
+// gang reports that a name is one of those by which the control plane tells a rank its place.
+func gang(name string) bool {
+	place := []string{"ROLE", "NODE_RANK", "NNODES", "GPUS_PER_NODE", "MASTER_ADDR", "MASTER_PORT"}
+	rest, ok := strings.CutPrefix(name, "SERVICE_JOB_")
+	return ok && slices.Contains(place, rest)
+}
+
 // baseEnv is what every process of a work gets.
 func (w *work) baseEnv(env environment.Environment) map[string]string {
 	return map[string]string{
@@ -74,8 +81,8 @@ func allowed(name, value string) error {
 	reserved := []string{"SERVICE_", "LD_", "DYLD_", "NVIDIA_", "PYTHON", "GLIBC_", "MALLOC_", "VIRTUAL_ENV"}
 	exact := []string{"PATH", "HOME", "TMPDIR", "IFS", "ENV", "BASH_ENV", "SHELLOPTS", "BASHOPTS", "CUDA_VISIBLE_DEVICES"}
 	upper := strings.ToUpper(name)
-	if !regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`).MatchString(name) || slices.Contains(exact, upper) ||
-		slices.ContainsFunc(reserved, func(p string) bool { return strings.HasPrefix(upper, p) }) {
+	isReserved := slices.ContainsFunc(reserved, func(p string) bool { return strings.HasPrefix(upper, p) })
+	if !regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`).MatchString(name) || slices.Contains(exact, upper) || (isReserved && !gang(name)) {
 		return fmt.Errorf("environment variable %q is not allowed", name)
 	}
 	if strings.ContainsAny(value, "\x00\n\r") {

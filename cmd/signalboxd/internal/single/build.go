@@ -16,6 +16,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/rpc"
 	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/recipes"
 	"github.com/signalbox-dev/signalbox/services/auth"
 	"github.com/signalbox-dev/signalbox/services/inference"
 	"github.com/signalbox-dev/signalbox/services/ingest"
@@ -174,7 +175,7 @@ func (h *house) registry(ctx context.Context, p *parts) error {
 	}
 	svc, err := registry.New(ctx, h.settings.Registry, registry.Deps{
 		Pool: e.Pool, Projects: authpeerv1.NewProjectServiceClient(c[auth.Name]),
-		Works: jobspeerv1.NewWorkPeerServiceClient(c[jobs.Name]), Runs: jobspeerv1.NewRunPeerServiceClient(c[jobs.Name]),
+		Recipes: recipes.FS(), Works: jobspeerv1.NewWorkPeerServiceClient(c[jobs.Name]), Runs: jobspeerv1.NewRunPeerServiceClient(c[jobs.Name]),
 		RunData: ingestpeerv1.NewRunDataPeerServiceClient(c[ingest.Name]), Blobs: e.Blobs, Keyring: e.Keyring,
 		Clock: e.Clock, IDs: e.IDs, Rand: e.Rand, Log: e.Log, PublicURL: h.url,
 	})

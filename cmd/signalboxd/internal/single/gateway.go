@@ -23,7 +23,7 @@ func (h *house) gateway(ctx context.Context, p *parts) ([]run.Worker, error) {
 		return nil, err
 	}
 	cfg := h.settings.Gateway
-	cfg.Listen.Addr, cfg.Public.URL = h.settings.Listen, h.url()
+	cfg.Public.URL = h.url()
 	g, err := gateway.New(ctx, cfg, gateway.Deps{
 		Conns: gateway.Conns{
 			Auth: c[auth.Name], Jobs: c[jobs.Name], Ingest: c[ingest.Name], Registry: c[registry.Name], Inference: c[inference.Name],

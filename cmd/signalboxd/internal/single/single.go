@@ -30,9 +30,8 @@ import (
 // Settings are all settings of the process.
 type Settings struct {
 	Common boot.Settings
-	// The flags --data and --listen stand for the first two.
+	// The flag --data stands for it, and --listen for the gateway's SERVICE_LISTEN.
 	Data      string   `env:"SERVICE_DATA, default=.signalbox/data" doc:"folder that keeps everything"`
-	Listen    string   `env:"SERVICE_LISTEN, default=127.0.0.1:8080" doc:"address of API, console and docs"`
 	Postgres  Postgres `env:", prefix=SERVICE_"`
 	Auth      auth.Config
 	Jobs      jobs.Config
@@ -61,9 +60,13 @@ type Options struct {
 	Exec []string
 }
 
+// defaultListen is where one machine serves unless told otherwise.
+const defaultListen = "127.0.0.1:8080"
+
 // Run serves until it is told to stop.
 func Run(ctx context.Context, o Options) error {
 	s := &Settings{}
+	s.Gateway.Listen.Addr = defaultListen
 	loaded, err := conf.Load(ctx, conf.OS().With("flag", o.Flags), s, conf.Ignore("SERVICE_JOB_"))
 	if err != nil {
 		return err

@@ -25,6 +25,7 @@ import (
 // Replicas waits until the replicas of inference have a change in force.
 type Replicas interface {
 	Await(ctx context.Context, epoch int64) error
+	Settle(ctx context.Context) error
 }
 
 // Server answers DeploymentService.

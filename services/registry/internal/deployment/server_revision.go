@@ -105,7 +105,7 @@ func (s *Server) PromoteRevision(ctx context.Context, in *registryv1.PromoteRevi
 	if d, err = s.Book.Promote(ctx, d.ID, in.GetNumber()); err != nil {
 		return nil, err
 	}
-	return s.toProto(d), nil
+	return s.toProto(d), s.Replicas.Settle(ctx)
 }
 
 // StopRevision ends the engines of a revision that is not promoted.

@@ -41,7 +41,7 @@ func (s *Server) CreateDeploymentToken(ctx context.Context, in *registryv1.Creat
 		shown := text.Reveal()
 		out.Token = &shown
 	}
-	return out, nil
+	return out, s.Replicas.Settle(ctx)
 }
 
 // ListDeploymentTokens lists the tokens of a deployment without their secrets, newest first.

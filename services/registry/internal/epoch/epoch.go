@@ -72,6 +72,25 @@ func (l *Ledger) Await(ctx context.Context, epoch int64) error {
 	}
 }
 
+// settleTime bounds how long a grant waits to be known everywhere.
+const settleTime = 2 * time.Second
+
+// Settle waits, but not for long, until the replicas know of what was granted by now, so that a token or a
+// promotion can be used when its maker is answered. Unlike a revocation it is no promise: a replica that
+// cannot be reached learns of it later.
+func (l *Ledger) Settle(ctx context.Context) error {
+	now, err := Current(ctx, l.Pool)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	defer cancel()
+	if err := l.Await(ctx, now); err != nil && !fault.Is(err, fault.Dependency) && ctx.Err() == nil {
+		return err
+	}
+	return nil
+}
+
 // ahead ends a little before ctx does, so that there is time to say why.
 func ahead(ctx context.Context) (context.Context, context.CancelFunc) {
 	deadline, ok := ctx.Deadline()
