@@ -141,6 +141,7 @@ func (e *exchange) fail(ctx context.Context, w http.ResponseWriter, err error) {
 	if errors.Is(err, errTooLarge) {
 		// A check like those before it, only that the size was not known then.
 		w.Header().Set("Connection", "close")
+		e.caller.resume()
 		e.refuse(ctx, w, tooLarge(e.MaxBody), e.a.requestID)
 		return
 	}

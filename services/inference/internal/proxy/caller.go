@@ -32,6 +32,10 @@ func (c *caller) soon() time.Time { return clock.Real().Now().Add(c.idle) }
 // interrupt makes a read of the body return, whoever waits in it.
 func (c *caller) interrupt() { _ = c.ctl.SetReadDeadline(past()) }
 
+// resume lets the server read a little more of a body that was given up: a connection that is closed on
+// unread bytes takes the answer with it.
+func (c *caller) resume() { _ = c.ctl.SetReadDeadline(c.soon()) }
+
 // readBody reads a part of the body within the idle time.
 func (c *caller) readBody(body io.Reader, p []byte) (int, error) {
 	if err := c.ctl.SetReadDeadline(c.soon()); err != nil && !errors.Is(err, http.ErrNotSupported) {

@@ -1,0 +1,236 @@
+package inference_test
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
+
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+// refusal is a body of this path's own.
+type refusal struct {
+	Detail string `json:"detail"`
+	Code   string `json:"code"`
+	Error  struct {
+		Message string  `json:"message"`
+		Type    string  `json:"type"`
+		Code    *string `json:"code"`
+		Param   *string `json:"param"`
+	} `json:"error"`
+}
+
+func refused(t *testing.T, resp *http.Response, status int, code string) refusal {
+	t.Helper()
+	var out refusal
+	body := text(t, resp)
+	require.Equal(t, status, resp.StatusCode, body)
+	require.NoError(t, json.Unmarshal([]byte(body), &out), body)
+	require.Equal(t, code, out.Code, body)
+	require.NotEmpty(t, out.Detail)
+	require.Equal(t, out.Detail, out.Error.Message)
+	require.NotEmpty(t, out.Error.Type)
+	require.Nil(t, out.Error.Param)
+	require.Contains(t, body, `"param":null`)
+	require.Regexp(t, `^req_[0-9a-z]{26}$`, resp.Header.Get("X-Request-Id"))
+	require.Equal(t, "nosniff", resp.Header.Get("X-Content-Type-Options"))
+	return out
+}
+
+// world is a deployment in each state that a check asks for, and a token of each.
+type world struct {
+	good, other, suspended, bare, unready token
+	e                                     *engine
+}
+
+func (w *world) deployments() []*registrypeerv1.ServedDeployment {
+	a := served(deploymentA, list(w.good), w.e)
+	b := served(deploymentB, list(w.other), w.e)
+	suspended := served(strings.ReplaceAll(deploymentA, "a", "s"), list(w.suspended))
+	suspended.Id, suspended.Suspended, suspended.Promoted = "dep_"+strings.Repeat("s", 26), true, nil
+	bare := served("dep_"+strings.Repeat("n", 26), list(w.bare))
+	bare.Promoted = nil
+	unready := served("dep_"+strings.Repeat("u", 26), list(w.unready), w.e)
+	unready.Promoted.Ready, unready.Promoted.Reason = false, "probing/port_timeout"
+	return []*registrypeerv1.ServedDeployment{a, b, suspended, bare, unready}
+}
+
+func newWorld(t *testing.T, e *engine) *world {
+	t.Helper()
+	return &world{
+		good: newToken(t, "good"), other: newToken(t, "other"), suspended: newToken(t, "suspended"),
+		bare: newToken(t, "bare"), unready: newToken(t, "unready"), e: e,
+	}
+}
+
+func TestTheChecksComeInTheirOrder(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t, always(answer("200 OK", "application/json", okJSON)))
+	r, w := open(t), newWorld(t, e)
+	r.ready(w.deployments()...)
+	never := newToken(t, "never").text
+	ingest, err := secret.Mint(rand.Reader, secret.KindIngest)
+	require.NoError(t, err)
+	unknown := "dep_" + strings.Repeat("z", 26)
+	dep := func(c string) string { return "/inference/dep_" + strings.Repeat(c, 26) }
+	big := strings.Repeat("x", 3<<20)
+	for name, c := range map[string]struct {
+		path, bearer, body string
+		status             int
+		code               string
+	}{
+		"no such path before the bearer":        {"/inference/" + deploymentA + "/v2/models", "", "", 404, "not_found"},
+		"no bearer before unknown deployment":   {"/inference/" + unknown + chat, "", "", 401, "token_invalid"},
+		"malformed":                             {"/inference/" + deploymentA + chat, "nonsense", "", 401, "token_invalid"},
+		"a login token":                         {"/inference/" + deploymentA + chat, "eyJhbGciOiJIUzI1NiJ9.e30.c2ln", "", 401, "token_invalid"},
+		"an ingest token":                       {"/inference/" + deploymentA + chat, ingest.Reveal(), "", 401, "token_invalid"},
+		"never issued":                          {"/inference/" + deploymentA + chat, never, "", 401, "token_invalid"},
+		"never issued, unknown deployment":      {"/inference/" + unknown + chat, never, "", 401, "token_invalid"},
+		"unknown deployment before another's":   {"/inference/" + unknown + chat, w.good.text, "", 404, ""},
+		"token of another deployment":           {"/inference/" + deploymentB + chat, w.good.text, "", 403, "token_of_another_deployment"},
+		"another's before suspended":            {dep("s") + chat, w.good.text, "", 403, "token_of_another_deployment"},
+		"suspended before no revision":          {dep("s") + chat, w.suspended.text, "", 503, "deployment_suspended"},
+		"nothing promoted":                      {dep("n") + chat, w.bare.text, "", 503, "no_ready_revision"},
+		"not ready before too large":            {dep("u") + chat, w.unready.text, big, 503, "no_ready_revision"},
+		"too large":                             {"/inference/" + deploymentA + chat, w.good.text, big, 413, "body_too_large"},
+		"an evil path, told to a holder only":   {"/inference/" + deploymentA + "/v1/%2e%2e/metrics", w.good.text, "", 400, "bad_path"},
+		"an evil path without a bearer":         {"/inference/" + deploymentA + "/v1/%2e%2e/metrics", "", "", 401, "token_invalid"},
+		"a suspended deployment with evil path": {dep("s") + "/v1/a%5cb", w.suspended.text, "", 503, "deployment_suspended"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			method := http.MethodGet
+			if c.body != "" {
+				method = http.MethodPost
+			}
+			resp := r.do(method, c.path, c.bearer, c.body)
+			refused(t, resp, c.status, c.code)
+			require.Equal(t, c.status == 401, resp.Header.Get("WWW-Authenticate") == "Bearer")
+			require.Equal(t, c.code == "deployment_suspended", resp.Header.Get("X-Should-Retry") == "false")
+			require.Equal(t, c.code == "no_ready_revision", resp.Header.Get("Retry-After") == "10")
+		})
+	}
+	require.Empty(t, e.seen(), "no refused call reaches an engine")
+	resp := r.do(http.MethodPost, "/inference/"+deploymentA+chat, w.good.text, `{"model":"m"}`)
+	require.Equal(t, okJSON, text(t, resp))
+	require.Len(t, r.rows(1), 1, "refused calls are not recorded")
+}
+
+func TestThePhaseOfARevisionIsTold(t *testing.T) {
+	t.Parallel()
+	r, w := open(t), newWorld(t, newEngine(t, always("")))
+	r.ready(w.deployments()...)
+	out := refused(t, r.do(http.MethodGet, "/inference/dep_"+strings.Repeat("u", 26)+chat, w.unready.text, ""), 503, "no_ready_revision")
+	require.Equal(t, "Revision 1 is not ready: probing/port_timeout", out.Detail)
+}
+
+func TestOnlyOneWellFormedBearerCounts(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t, always(answer("200 OK", "", "fine")))
+	r, w := open(t), newWorld(t, e)
+	r.ready(w.deployments()...)
+	good := w.good.text
+	for name, headers := range map[string]http.Header{
+		"two":                 {"Authorization": {"Bearer " + good, "Bearer " + good}},
+		"basic":               {"Authorization": {"Basic " + good}},
+		"no scheme":           {"Authorization": {good}},
+		"trailing words":      {"Authorization": {"Bearer " + good + " more"}},
+		"another header":      {"X-Api-Key": {good}, "Api-Key": {good}},
+		"cookie":              {"Cookie": {"token=" + good}},
+		"another case":        {"Authorization": {"Bearer " + strings.ToUpper(good)}},
+		"one character less":  {"Authorization": {"Bearer " + good[:len(good)-1]}},
+		"one character other": {"Authorization": {"Bearer " + good[:len(good)-1] + flip(good[len(good)-1])}},
+	} {
+		req := r.request(http.MethodGet, "/inference/"+deploymentA+"/v1/models?token="+good, "", "")
+		req.Header = headers
+		resp := r.send(req)
+		require.Equal(t, 401, resp.StatusCode, name)
+		_ = text(t, resp)
+	}
+	require.Empty(t, e.seen())
+	req := r.request(http.MethodGet, "/inference/"+deploymentA+"/v1/models", "", "")
+	req.Header.Set("Authorization", "bEARER "+good)
+	require.Equal(t, "fine", text(t, r.send(req)), "the scheme has no case")
+}
+
+func flip(b byte) string {
+	if b == 'A' {
+		return "B"
+	}
+	return "A"
+}
+
+func TestDrainingComesFirst(t *testing.T) {
+	t.Parallel()
+	r, w := open(t), newWorld(t, newEngine(t, always("")))
+	r.ready(w.deployments()...)
+	r.svc.Drain()
+	resp := r.do(http.MethodGet, "/inference/"+deploymentA+chat, "", "")
+	refused(t, resp, 503, "draining")
+	require.True(t, resp.Close, "the connection is given up")
+}
+
+func TestWithoutASnapshotNothingIsServed(t *testing.T) {
+	t.Parallel()
+	r := open(t)
+	require.NoError(t, r.svc.Ready(t.Context()))
+	resp := r.do(http.MethodGet, "/inference/"+deploymentA+chat, newToken(t, "x").text, "")
+	refused(t, resp, 503, "lease_over")
+}
+
+func TestUpgradesAreRefused(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t, always("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"))
+	r, w := open(t), newWorld(t, e)
+	r.ready(w.deployments()...)
+	for upgrade, want := range map[string]struct {
+		status int
+		code   string
+	}{
+		"websocket": {501, "websocket"}, "WebSocket": {501, "websocket"}, "h2c": {400, "bad_upgrade"}, "TLS/1.0": {400, "bad_upgrade"},
+	} {
+		req := r.request(http.MethodGet, "/inference/"+deploymentA+"/v1/realtime", w.good.text, "")
+		req.Header.Set("Connection", "Upgrade")
+		req.Header.Set("Upgrade", upgrade)
+		refused(t, r.send(req), want.status, want.code)
+	}
+	for _, method := range []string{http.MethodTrace, http.MethodConnect} {
+		resp := raw(t, r, method+" /inference/"+deploymentA+"/v1/x HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer "+w.good.text+"\r\n\r\n")
+		require.NotEqual(t, 200, resp.StatusCode, method)
+		require.GreaterOrEqual(t, resp.StatusCode, 400)
+	}
+	require.Empty(t, e.seen())
+}
+
+func TestABodyWithoutALengthIsBoundToo(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t, always(answer("200 OK", "", "read it all")))
+	r, w := open(t), newWorld(t, e)
+	r.ready(w.deployments()...)
+	post := func(size int64) *http.Response {
+		req := r.request(http.MethodPost, "/inference/"+deploymentA+chat, w.good.text, "")
+		req.Body = io.NopCloser(io.LimitReader(endless{}, size))
+		req.ContentLength = -1
+		return r.send(req)
+	}
+	require.Equal(t, "read it all", text(t, post(2<<20)), "the cap itself fits")
+	refused(t, post(2<<20+1), 413, "body_too_large")
+	refused(t, post(40<<20), 413, "body_too_large")
+	got := r.rows(1)
+	require.Equal(t, int64(2<<20), got[0].In, "bytes are counted as they pass")
+}
+
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = 'x'
+	}
+	return len(p), nil
+}
