@@ -177,3 +177,9 @@ func (p *worksPeer) WatchWorks(_ *jobspeerv1.WatchWorksRequest, stream grpc.Serv
 		}
 	}
 }
+
+// reported makes jobs know a work that the registry did not order.
+func (p *worksPeer) reported(workID string) {
+	p.see(&jobspeerv1.WorkStatus{WorkId: workID, Generation: 1, Fence: 1, NodeId: "nod_1",
+		Observed: &jobsv1.ObservedWork{Phase: jobsv1.Phase_PHASE_RUNNING}})
+}

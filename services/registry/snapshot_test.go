@@ -1,0 +1,276 @@
+package registry_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
+	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
+
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/rpc"
+)
+
+// replica is a replica of inference whose acknowledgements a test decides.
+type replica struct {
+	t      *testing.T
+	id     string
+	stream registrypeerv1.SnapshotService_WatchClient
+	cut    context.CancelFunc
+	news   chan *registrypeerv1.WatchResponse
+}
+
+// watch opens the stream of a replica and asks for a lease.
+func (h *house) watch(replicaID string) *replica {
+	h.t.Helper()
+	ctx, cancel := context.WithCancel(h.t.Context())
+	h.t.Cleanup(cancel)
+	stream, err := h.snapshots.Watch(ctx)
+	require.NoError(h.t, err)
+	r := &replica{t: h.t, id: replicaID, stream: stream, cut: cancel, news: make(chan *registrypeerv1.WatchResponse, 100)}
+	go func() {
+		defer close(r.news)
+		for {
+			in, err := stream.Recv()
+			if err != nil {
+				return
+			}
+			r.news <- in
+		}
+	}()
+	return r
+}
+
+func (r *replica) tell(acked, renewal int64) {
+	r.t.Helper()
+	require.NoError(r.t, r.stream.Send(&registrypeerv1.WatchRequest{ReplicaId: r.id, AckedEpoch: acked, Renewal: renewal}))
+}
+
+// next waits for a message that is as wanted.
+func (r *replica) next(what string, want func(*registrypeerv1.WatchResponse) bool) *registrypeerv1.WatchResponse {
+	r.t.Helper()
+	timeout := time.After(soon)
+	for {
+		select {
+		case in, ok := <-r.news:
+			require.True(r.t, ok, "the stream ended before "+what)
+			if want(in) {
+				return in
+			}
+		case <-timeout:
+			require.Fail(r.t, "nothing came: "+what)
+		}
+	}
+}
+
+func whole(in *registrypeerv1.WatchResponse) bool { return in.GetSnapshot() != nil }
+
+// served is a deployment in a snapshot.
+func served(in *registrypeerv1.WatchResponse, deploymentID string) *registrypeerv1.ServedDeployment {
+	for _, d := range in.GetSnapshot().GetDeployments() {
+		if d.GetId() == deploymentID {
+			return d
+		}
+	}
+	return nil
+}
+
+func (h *house) token(d *registryv1.Deployment, name string) *registryv1.DeploymentToken {
+	h.t.Helper()
+	made, err := h.deployments.CreateDeploymentToken(h.as(ann()), &registryv1.CreateDeploymentTokenRequest{DeploymentId: d.GetId(), Name: name})
+	require.NoError(h.t, err)
+	return made
+}
+
+// revoke asks for a revocation with that much patience; the answer comes on the channel.
+func (h *house) revoke(c *authn.Caller, token *registryv1.DeploymentToken, patience time.Duration) <-chan error {
+	ctx, cancel := context.WithTimeout(h.as(c), patience)
+	done := make(chan error, 1)
+	go func() {
+		defer cancel()
+		_, err := h.deployments.RevokeDeploymentToken(ctx, &registryv1.RevokeDeploymentTokenRequest{
+			DeploymentId: token.GetDeploymentId(), TokenId: token.GetId(),
+		})
+		done <- err
+	}()
+	return done
+}
+
+// pending asserts that no answer is there yet.
+func pending(t *testing.T, done <-chan error, why string) {
+	t.Helper()
+	select {
+	case err := <-done:
+		require.Fail(t, "answered too early: "+why, "%v", err)
+	default:
+	}
+}
+
+func TestAReplicaLearnsWhatToServe(t *testing.T) {
+	t.Parallel()
+	h := open(t)
+	d := h.deployment(ann(), "adder")
+	replica := h.watch(h.ids.New(id.Replica))
+	replica.tell(0, 1)
+	first := replica.next("the first snapshot", whole)
+	require.Equal(t, int64(1), first.GetRenewed())
+	require.Equal(t, h.cfg.AuthLease, first.GetLease().AsDuration())
+	got := served(first, d.GetId())
+	require.NotNil(t, got)
+	require.Nil(t, got.GetPromoted())
+	require.Equal(t, ann().Subject, got.GetOwnerId())
+	require.Equal(t, "all", got.GetVisibility())
+	replica.tell(first.GetEpoch(), 2)
+	renewed := replica.next("a renewal", func(in *registrypeerv1.WatchResponse) bool { return in.GetRenewed() == 2 })
+	require.Nil(t, renewed.GetSnapshot(), "nothing new")
+
+	token := h.token(d, "ci")
+	in := replica.next("the token", func(in *registrypeerv1.WatchResponse) bool { return len(served(in, d.GetId()).GetTokens()) == 1 })
+	require.Greater(t, in.GetEpoch(), first.GetEpoch())
+	require.Equal(t, token.GetId(), served(in, d.GetId()).GetTokens()[0].GetId())
+	require.Len(t, served(in, d.GetId()).GetTokens()[0].GetHash(), 32)
+
+	r := h.candidate(ann(), d)
+	o := h.ready(r)
+	_, err := h.promote(r)
+	require.NoError(t, err)
+	in = replica.next("the promoted revision", func(in *registrypeerv1.WatchResponse) bool { return served(in, d.GetId()).GetPromoted() != nil })
+	p := served(in, d.GetId()).GetPromoted()
+	require.True(t, p.GetReady())
+	require.Equal(t, "http://127.0.0.1:4000", p.GetReplicas()[0].GetAddress())
+	require.Equal(t, "engine-key", p.GetReplicas()[0].GetApiKey())
+	var sealed string
+	require.NoError(t, h.db.Pool("registry").QueryRow(t.Context(), `SELECT r::text FROM revision r`).Scan(&sealed))
+	require.NotContains(t, sealed, "engine-key")
+
+	h.reports(o, 1, nil)
+	in = replica.next("that it is away", func(in *registrypeerv1.WatchResponse) bool {
+		p := served(in, d.GetId()).GetPromoted()
+		return p != nil && !p.GetReady()
+	})
+	require.Equal(t, "starting/starting", served(in, d.GetId()).GetPromoted().GetReason())
+	require.Empty(t, served(in, d.GetId()).GetPromoted().GetReplicas())
+}
+
+func TestARevocationWaitsForEveryLiveReplica(t *testing.T) {
+	t.Parallel()
+	h := open(t)
+	d := h.deployment(ann(), "adder")
+	token := h.token(d, "ci")
+	replicas := []*replica{h.watch(h.ids.New(id.Replica)), h.watch(h.ids.New(id.Replica))}
+	for _, r := range replicas {
+		r.tell(0, 1)
+		r.tell(r.next("a snapshot", whole).GetEpoch(), 0)
+	}
+	done := h.revoke(ann(), token, soon)
+	var epochs []int64
+	for _, r := range replicas {
+		in := r.next("the revocation", func(in *registrypeerv1.WatchResponse) bool {
+			return whole(in) && len(served(in, d.GetId()).GetTokens()) == 0
+		})
+		epochs = append(epochs, in.GetEpoch())
+	}
+	pending(t, done, "nobody has acknowledged")
+	replicas[0].tell(epochs[0], 0)
+	eventually(t, func() bool { return h.acked(replicas[0].id) == epochs[0] }, "the first acknowledgement is stored")
+	pending(t, done, "one replica has not acknowledged")
+	replicas[1].tell(epochs[1], 0)
+	require.NoError(t, <-done)
+
+	list, err := h.deployments.ListDeploymentTokens(h.as(ann()), &registryv1.ListDeploymentTokensRequest{DeploymentId: d.GetId()})
+	require.NoError(t, err)
+	require.NotNil(t, list.GetTokens()[0].GetRevokedAt())
+	require.NoError(t, <-h.revoke(ann(), token, soon), "a repeat")
+	refused(t, <-h.revoke(bob(), token, soon), fault.Forbidden, "only its owner")
+	refused(t, <-h.revoke(ann(), &registryv1.DeploymentToken{DeploymentId: d.GetId(), Id: "tok_01k00000000000000000000001"}, soon),
+		fault.Absent, "no such deployment token")
+}
+
+// acked is what a replica has acknowledged, by the rows.
+func (h *house) acked(replicaID string) (epoch int64) {
+	h.t.Helper()
+	require.NoError(h.t, h.db.Pool("registry").QueryRow(h.t.Context(),
+		`SELECT acked_epoch FROM inference_replica WHERE replica_id = $1`, replicaID).Scan(&epoch))
+	return epoch
+}
+
+func TestAReplicaThatIsCutOffHoldsARevocationUntilItsLeaseEnds(t *testing.T) {
+	t.Parallel()
+	h := open(t, func(h *house) { h.cfg.AuthLease = 4 * time.Second })
+	token := h.token(h.deployment(ann(), "adder"), "ci")
+	replica := h.watch(h.ids.New(id.Replica))
+	replica.tell(0, 1)
+	asked := time.Now()
+	replica.tell(replica.next("a snapshot", whole).GetEpoch(), 0)
+	replica.cut()
+	// The caller's patience ends first: not done, with the time of effect.
+	err := <-h.revoke(ann(), token, 1500*time.Millisecond)
+	refused(t, err, fault.Dependency, "in force everywhere at")
+	require.Less(t, time.Since(asked), h.cfg.AuthLease, "before the lease ended")
+	require.NoError(t, <-h.revoke(ann(), token, soon))
+	require.GreaterOrEqual(t, time.Since(asked), h.cfg.AuthLease-100*time.Millisecond, "not before the lease ended")
+
+	// It comes back with the old snapshot in force: its lease is renewed only with the new one before it.
+	back := h.watch(replica.id)
+	back.tell(1, 7)
+	in := back.next("the renewal", func(in *registrypeerv1.WatchResponse) bool { return in.GetRenewed() == 7 })
+	require.NotNil(t, in.GetSnapshot())
+	for _, d := range in.GetSnapshot().GetDeployments() {
+		require.Empty(t, d.GetTokens())
+	}
+}
+
+func TestRevocationsAtOnceOverTwoRegistries(t *testing.T) {
+	t.Parallel()
+	h := open(t)
+	other := rpc.Memory(rpc.ClientOptions{Clock: h.clock})
+	h.peers(other)
+	h.start(other)
+	d := h.deployment(ann(), "adder")
+	var tokens []*registryv1.DeploymentToken
+	for range 8 {
+		tokens = append(tokens, h.token(d, "ci"))
+	}
+	// The replica hangs on the first registry, the revocations go to the second one.
+	r := h.watch(h.ids.New(id.Replica))
+	r.tell(0, 1)
+	r.tell(r.next("a snapshot", whole).GetEpoch(), 0)
+	h.connect(other)
+	var waits []<-chan error
+	for _, token := range tokens {
+		waits = append(waits, h.revoke(ann(), token, soon))
+	}
+	last := int64(0)
+	r.next("the last revocation", func(in *registrypeerv1.WatchResponse) bool {
+		if in.GetEpoch() > last && whole(in) {
+			last = in.GetEpoch()
+			r.tell(last, 0)
+		}
+		return whole(in) && len(served(in, d.GetId()).GetTokens()) == 0
+	})
+	for _, done := range waits {
+		require.NoError(t, <-done)
+	}
+	require.Equal(t, last, h.acked(r.id))
+}
+
+func TestAStreamBelongsToOneReplica(t *testing.T) {
+	t.Parallel()
+	h := open(t)
+	for _, ids := range [][2]string{{"nobody", "nobody"}, {h.ids.New(id.Replica), h.ids.New(id.Replica)}} {
+		stream, err := h.snapshots.Watch(t.Context())
+		require.NoError(t, err)
+		for n, replicaID := range ids {
+			_ = stream.Send(&registrypeerv1.WatchRequest{ReplicaId: replicaID, Renewal: int64(n + 1)})
+		}
+		for err == nil {
+			_, err = stream.Recv()
+		}
+		refused(t, err, fault.Refused, "one replica")
+	}
+}
