@@ -30,6 +30,20 @@ func Fail(w http.ResponseWriter, r *http.Request, err error) {
 // the decoder of the body found is placed already, and so is what a service says of a header (no
 // request message has a field of that name; tools/routes sees to it).
 func Placed(c *Call, err error) *fault.Error {
+	f := placed(c, err)
+	if c.RPC == submitRPC && f.Kind == fault.Invalid && f.Code == "" {
+		return f.WithCode(codeSchema)
+	}
+	return f
+}
+
+// A refusal of a submission names its gate in its code; the first gate is the shape of the body.
+const (
+	submitRPC  = "signalbox.jobs.v1.JobService/SubmitJob"
+	codeSchema = "schema"
+)
+
+func placed(c *Call, err error) *fault.Error {
 	if c.Body != nil && c.Body.Err() != nil {
 		return bodyFault(c.Body.Err())
 	}

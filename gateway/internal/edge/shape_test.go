@@ -154,3 +154,13 @@ func TestFieldsArePutWhereTheyCameFrom(t *testing.T) {
 	}
 	require.Equal(t, fault.Absent, edge.Placed(&edge.Call{Match: none}, fault.Absentf("job", "x")).Kind)
 }
+
+func TestTheShapeOfASubmissionIsAGate(t *testing.T) {
+	t.Parallel()
+	submit := &edge.Call{Match: &match.Match{Route: &match.Route{Route: route.Route{RPC: "signalbox.jobs.v1.JobService/SubmitJob", Body: "*"}}}}
+	bad := fault.InvalidFields(fault.At(fault.TypeMissing, "Field required", "spec"))
+	require.Equal(t, "schema", edge.Placed(submit, bad).Code)
+	require.Equal(t, "quota", edge.Placed(submit, fault.New(fault.Forbidden, "quota", "quota: too much")).Code)
+	other := &edge.Call{Match: &match.Match{Route: routeOf("", "/x", "*")}}
+	require.Empty(t, edge.Placed(other, bad).Code)
+}
