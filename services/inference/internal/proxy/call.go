@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"time"
 
 	"github.com/signalbox-dev/signalbox/services/inference/internal/lease"
@@ -50,7 +51,7 @@ func (p *Proxy) call(ctx context.Context, w http.ResponseWriter, r *http.Request
 		UsageSource: traffic.UsageNone, RequestBytes: max(r.ContentLength, 0),
 	}
 	defer context.AfterFunc(ctx, e.caller.interrupt)()
-	if err := e.prepare(ctx, r); err != nil {
+	if err := e.prepare(r); err != nil {
 		e.fail(ctx, w, err)
 		return
 	}
@@ -67,7 +68,7 @@ func (p *Proxy) call(ctx context.Context, w http.ResponseWriter, r *http.Request
 }
 
 // prepare reads a small body whole; a large or endless one is streamed.
-func (e *exchange) prepare(ctx context.Context, r *http.Request) error {
+func (e *exchange) prepare(r *http.Request) error {
 	e.in = relay.Request{Method: r.Method, Target: e.a.target, Length: r.ContentLength}
 	if r.ContentLength == 0 {
 		return nil
@@ -83,9 +84,6 @@ func (e *exchange) prepare(ctx context.Context, r *http.Request) error {
 	}
 	whole := make([]byte, r.ContentLength)
 	if _, err := io.ReadFull(body, whole); err != nil {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
 		return fmt.Errorf("%w: %w", relay.ErrSource, err)
 	}
 	// The end is read too: what watches the connection for the caller's leaving starts there.
@@ -168,7 +166,8 @@ func (e *exchange) explain(ctx context.Context, err error) (outcome string, answ
 		return traffic.Revoked, badToken()
 	case errors.Is(cause, lease.ErrOver):
 		return traffic.LeaseOver, leaseOver()
-	case ctx.Err() != nil:
+	case ctx.Err() != nil && !errors.Is(err, os.ErrDeadlineExceeded):
+		// A caller who was too slow is still there, though the server has given up the connection.
 		return traffic.ClientClosed, nil
 	case errors.Is(err, relay.ErrSource):
 		return traffic.ClientClosed, fault.New(fault.Refused, "body_cut", "The body of the request could not be read to its end")

@@ -173,10 +173,10 @@ func (e *exchange) head() (*http.Response, error) {
 func (e *exchange) explain(ctx context.Context, err, sent error) error {
 	var timeout net.Error
 	switch {
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
 	case errors.Is(sent, ErrSource):
 		return sent
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return ErrSilent
 	case errors.Is(err, errNothing):

@@ -1,0 +1,323 @@
+package inference_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/services/inference"
+)
+
+// told streams an event for each word it is told, and tells when the other side has gone.
+type told struct {
+	words chan string // closed: the stream ends well
+	began chan struct{}
+	gone  chan struct{}
+}
+
+func newTold() *told {
+	return &told{words: make(chan string), began: make(chan struct{}, 64), gone: make(chan struct{}, 64)}
+}
+
+func (s *told) play(e *engine, c net.Conn, in *bufio.Reader) {
+	if _, _, ok := e.read(in); !ok {
+		return
+	}
+	left := make(chan struct{})
+	go func() {
+		_, _ = in.ReadByte()
+		close(left)
+	}()
+	defer func() { _ = c.Close(); <-left; s.gone <- struct{}{} }()
+	_, _ = io.WriteString(c, sse)
+	s.began <- struct{}{}
+	for {
+		select {
+		case word, more := <-s.words:
+			if !more {
+				_, _ = io.WriteString(c, "0\r\n\r\n")
+				return
+			}
+			event := "data: " + word + "\n\n"
+			_, _ = fmt.Fprintf(c, "%x\r\n%s\r\n", len(event), event)
+		case <-left:
+			return
+		}
+	}
+}
+
+// stream opens a stream of the deployment.
+func (r *rig) stream(bearer string) (*http.Response, *bufio.Reader) {
+	r.t.Helper()
+	resp := r.do(http.MethodPost, "/inference/"+deploymentA+chat, bearer, `{"model":"default","stream":true}`)
+	require.Equal(r.t, 200, resp.StatusCode)
+	r.t.Cleanup(func() { _ = resp.Body.Close() })
+	return resp, bufio.NewReader(resp.Body)
+}
+
+func event(t *testing.T, in *bufio.Reader) string {
+	t.Helper()
+	line, err := in.ReadString('\n')
+	require.NoError(t, err)
+	blank, err := in.ReadString('\n')
+	require.NoError(t, err)
+	require.Equal(t, "\n", blank)
+	return strings.TrimSuffix(strings.TrimPrefix(line, "data: "), "\n")
+}
+
+func TestEachEventArrivesBeforeTheNextIsMade(t *testing.T) {
+	t.Parallel()
+	s := newTold()
+	r, w := open(t), newWorld(t, newEngine(t, s.play))
+	r.ready(w.deployments()...)
+	resp, in := r.stream(w.good.text)
+	require.Equal(t, "no", resp.Header.Get("X-Accel-Buffering"))
+	require.Equal(t, "no-cache", resp.Header.Get("Cache-Control"))
+	for i := range 50 {
+		word := fmt.Sprintf(`{"i":%d}`, i)
+		s.words <- word // the engine makes no other before this one was read below
+		require.Equal(t, word, event(t, in))
+	}
+	s.words <- `{"model":"tiny","choices":[{"finish_reason":"length"}],"usage":{"prompt_tokens":4,"completion_tokens":50}}`
+	_ = event(t, in)
+	s.words <- "[DONE]"
+	require.Equal(t, "[DONE]", event(t, in))
+	close(s.words)
+	_, err := in.ReadByte()
+	require.ErrorIs(t, err, io.EOF, "the end of a whole stream is a clean one")
+	got := r.rows(1)[0]
+	require.Equal(t, "ok", got.Outcome)
+	require.True(t, got.Stream)
+	require.Equal(t, "engine", got.Usage)
+	require.Equal(t, int32(4), *got.Prompt)
+	require.Equal(t, int32(50), *got.Completion)
+	require.Equal(t, "length", *got.Finish)
+	require.Equal(t, "tiny", *got.Answered)
+	require.Equal(t, "default", *got.Asked)
+	require.NotNil(t, got.TTFT)
+}
+
+func TestACallerWhoLeavesTakesTheEnginesWorkAlong(t *testing.T) {
+	t.Parallel()
+	s := newTold()
+	r, w := open(t), newWorld(t, newEngine(t, s.play))
+	r.ready(w.deployments()...)
+	resp, in := r.stream(w.good.text)
+	s.words <- "a"
+	require.Equal(t, "a", event(t, in))
+	require.NoError(t, resp.Body.Close())
+	<-s.gone
+	require.Equal(t, "client_closed", r.rows(1)[0].Outcome)
+}
+
+func TestACallerWhoLeavesBeforeTheHead(t *testing.T) {
+	t.Parallel()
+	came, gone := make(chan struct{}), make(chan struct{})
+	r, w := open(t), newWorld(t, newEngine(t, func(e *engine, _ net.Conn, in *bufio.Reader) {
+		if _, _, ok := e.read(in); ok {
+			close(came)
+			_, _ = in.ReadByte()
+			close(gone)
+		}
+	}))
+	r.ready(w.deployments()...)
+	ctx, leave := context.WithCancel(t.Context())
+	failed := make(chan error, 1)
+	go func() {
+		_, err := r.server.Client().Do(r.request(http.MethodPost, "/inference/"+deploymentA+chat, w.good.text, "{}").WithContext(ctx))
+		failed <- err
+	}()
+	<-came
+	leave()
+	require.Error(t, <-failed)
+	<-gone
+	got := r.rows(1)[0]
+	require.Equal(t, "client_closed", got.Outcome)
+	require.Equal(t, int32(499), got.Status)
+}
+
+func TestARevocationCutsWhatIsOpenBeforeItIsAcknowledged(t *testing.T) {
+	t.Parallel()
+	s := newTold()
+	r, w := open(t), newWorld(t, newEngine(t, s.play))
+	keeps := newToken(t, "keeps")
+	r.ready(served(deploymentA, list(w.good, keeps), w.e))
+	const streams = 8
+	var cut []*bufio.Reader
+	for range streams {
+		_, in := r.stream(w.good.text)
+		cut = append(cut, in)
+	}
+	_, kept := r.stream(keeps.text)
+	require.Equal(t, streams+1, len(s.began))
+
+	epoch := r.registry.push(served(deploymentA, list(keeps), w.e))
+	r.registry.await(t, epoch)
+	refused(t, r.do(http.MethodPost, "/inference/"+deploymentA+chat, w.good.text, "{}"), 401, "token_invalid")
+	for _, in := range cut {
+		_, err := io.ReadAll(in)
+		require.Error(t, err, "a cut stream does not end well")
+	}
+	for range streams {
+		<-s.gone
+	}
+	s.words <- "still here"
+	require.Equal(t, "still here", event(t, kept))
+	close(s.words)
+	_, err := io.ReadAll(kept)
+	require.NoError(t, err)
+	outcomes := map[string]int{}
+	for _, got := range r.rows(streams + 1) {
+		outcomes[got.Token+" "+got.Outcome]++
+	}
+	require.Equal(t, map[string]int{"good revoked": streams, "keeps ok": 1}, outcomes)
+}
+
+func TestARevocationEndsACallThatWaitsForItsHead(t *testing.T) {
+	t.Parallel()
+	came := make(chan struct{})
+	r, w := open(t), newWorld(t, newEngine(t, func(e *engine, _ net.Conn, in *bufio.Reader) {
+		if _, _, ok := e.read(in); ok {
+			close(came)
+			_, _ = in.ReadByte()
+		}
+	}))
+	r.ready(w.deployments()...)
+	answered := make(chan *http.Response, 1)
+	go func() { answered <- r.do(http.MethodPost, "/inference/"+deploymentA+chat, w.good.text, "{}") }()
+	<-came
+	r.registry.await(t, r.registry.push(served(deploymentA, nil, w.e)))
+	refused(t, <-answered, 401, "token_invalid")
+	require.Equal(t, "revoked", r.rows(1)[0].Outcome)
+}
+
+func TestARevocationDoesNotWaitForACallerWhoTakesNothing(t *testing.T) {
+	t.Parallel()
+	part := strings.Repeat("x", 64<<10)
+	flood := func(e *engine, c net.Conn, in *bufio.Reader) {
+		if _, _, ok := e.read(in); !ok {
+			return
+		}
+		_, _ = io.WriteString(c, sse)
+		for {
+			if _, err := fmt.Fprintf(c, "%x\r\n%s\r\n", len(part), part); err != nil {
+				return
+			}
+		}
+	}
+	r, w := open(t), newWorld(t, newEngine(t, flood))
+	r.ready(w.deployments()...)
+	_, in := r.stream(w.good.text)
+	_, err := in.ReadByte() // and no more: both ways fill up
+	require.NoError(t, err)
+	r.registry.await(t, r.registry.push(served(deploymentA, nil, w.e)))
+	require.Equal(t, "revoked", r.rows(1)[0].Outcome)
+}
+
+func TestARevocationDoesNotWaitForABodyThatDoesNotCome(t *testing.T) {
+	t.Parallel()
+	r, w := open(t), newWorld(t, newEngine(t, always("")))
+	r.ready(w.deployments()...)
+	for i, length := range []string{"Content-Length: 1000", "Transfer-Encoding: chunked"} {
+		c, err := net.Dial("tcp", r.server.Listener.Addr().String())
+		require.NoError(t, err)
+		defer func() { _ = c.Close() }()
+		_, err = io.WriteString(c, "POST /inference/"+deploymentA+chat+" HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nAuthorization: Bearer "+
+			w.good.text+"\r\n"+length+"\r\n\r\n")
+		require.NoError(t, err)
+		in := bufio.NewReader(c)
+		line, err := in.ReadString('\n')
+		require.NoError(t, err)
+		require.Equal(t, "HTTP/1.1 100 Continue\r\n", line, "the body is waited for")
+		r.registry.await(t, r.registry.push(served(deploymentA, nil, w.e)))
+		_, _ = in.ReadString('\n')
+		line, err = in.ReadString('\n')
+		require.NoError(t, err)
+		require.Equal(t, "HTTP/1.1 401 Unauthorized\r\n", line)
+		require.Equal(t, "revoked", r.rows(i + 1)[i].Outcome)
+		r.registry.await(t, r.registry.push(w.deployments()...))
+	}
+}
+
+func TestTheRegistryMayBeAwayWithinTheLease(t *testing.T) {
+	t.Parallel()
+	r, w := open(t), newWorld(t, newEngine(t, always(answer("200 OK", "", "served"))))
+	r.ready(w.deployments()...)
+	var opened int
+	r.registry.change(func() { r.registry.down, opened = true, r.registry.opened })
+	r.registry.awaitThat(t, func() bool { return r.registry.opened > opened+1 })
+	require.Equal(t, "served", text(t, r.do(http.MethodGet, "/inference/"+deploymentA+"/v1/models", w.good.text, "")))
+	// Back again, it is heard at once.
+	r.registry.change(func() { r.registry.down = false })
+	r.registry.await(t, r.registry.push(served(deploymentA, nil, w.e)))
+	refused(t, r.do(http.MethodGet, "/inference/"+deploymentA+"/v1/models", w.good.text, ""), 401, "token_invalid")
+}
+
+func TestWhenTheLeaseIsOverNothingIsServedAnyMore(t *testing.T) {
+	t.Parallel()
+	s := newTold()
+	r, w := open(t), newWorld(t, newEngine(t, s.play))
+	r.ready(w.deployments()...)
+	_, in := r.stream(w.good.text)
+	s.words <- "a"
+	require.Equal(t, "a", event(t, in))
+	r.registry.change(func() { r.registry.lease = time.Nanosecond })
+	_, err := io.ReadAll(in)
+	require.Error(t, err, "open calls end with the lease: their token may be dead by now")
+	require.Equal(t, "lease_over", r.rows(1)[0].Outcome)
+	refused(t, r.do(http.MethodPost, "/inference/"+deploymentA+chat, w.good.text, "{}"), 503, "lease_over")
+	refused(t, r.do(http.MethodPost, "/inference/"+deploymentA+chat, "", "{}"), 503, "lease_over")
+}
+
+func TestSlowPartnersAreGivenUp(t *testing.T) {
+	t.Parallel()
+	short := func(c *inference.Config) { c.Idle = 300 * time.Millisecond }
+	t.Run("an engine that pauses", func(t *testing.T) {
+		t.Parallel()
+		s := newTold()
+		r, w := open(t, short), newWorld(t, newEngine(t, s.play))
+		r.ready(w.deployments()...)
+		_, in := r.stream(w.good.text)
+		body, err := io.ReadAll(in)
+		require.Error(t, err)
+		require.Equal(t, lost, string(body))
+		require.Equal(t, "upstream_truncated", r.rows(1)[0].Outcome)
+	})
+	t.Run("a caller that does not send", func(t *testing.T) {
+		t.Parallel()
+		r, w := open(t, short), newWorld(t, newEngine(t, always("")))
+		r.ready(w.deployments()...)
+		resp := raw(t, r, "POST /inference/"+deploymentA+chat+" HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer "+w.good.text+
+			"\r\nContent-Length: 10\r\n\r\nabc")
+		require.Equal(t, 400, resp.StatusCode)
+	})
+	t.Run("a connection keeps no old deadline", func(t *testing.T) {
+		t.Parallel()
+		wait := make(chan struct{})
+		r, w := open(t, func(c *inference.Config) { c.Idle = 200 * time.Millisecond }), newWorld(t, newEngine(t, func(e *engine, c net.Conn, in *bufio.Reader) {
+			for {
+				if _, _, ok := e.read(in); !ok {
+					return
+				}
+				<-wait
+				_, _ = io.WriteString(c, answer("200 OK", "", "late"))
+			}
+		}))
+		r.ready(w.deployments()...)
+		for range 2 {
+			answered := make(chan *http.Response, 1)
+			go func() { answered <- r.do(http.MethodPost, "/inference/"+deploymentA+chat, w.good.text, "{}") }()
+			time.Sleep(500 * time.Millisecond) // longer than idle: what is shown is that nothing happens meanwhile
+			wait <- struct{}{}
+			require.Equal(t, "late", text(t, <-answered))
+		}
+	})
+}
