@@ -51,6 +51,7 @@ func New(url secret.String, clk clock.Clock, log *slog.Logger) (*Live, error) {
 	}
 	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = callTimeout, callTimeout, callTimeout, callTimeout
 	o.MaxRetries, o.DialerRetries = -1, 1
+	redis.SetLogger(library{log}) // the library has one logger a process, which else writes to stderr
 	o.ContextTimeoutEnabled = true
 	o.PoolSize = 4
 	return &Live{client: redis.NewClient(o), clock: clk, log: log, runs: map[string]bool{}, news: make(chan struct{}, 1)}, nil
@@ -169,4 +170,12 @@ func (l *Live) listen(ctx context.Context, wake func(runs []string)) (stood bool
 func timedOut(err error) bool {
 	t, ok := err.(interface{ Timeout() bool }) //nolint:errorlint // go-redis answers the bare network error
 	return ok && t.Timeout()
+}
+
+// library is the log of the Redis library: what matters of it is told by the breaker.
+type library struct{ log *slog.Logger }
+
+// Printf implements the library's logger.
+func (l library) Printf(ctx context.Context, format string, v ...any) {
+	l.log.DebugContext(ctx, "redis library", "text", fmt.Sprintf(format, v...))
 }

@@ -1,0 +1,173 @@
+package follow
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/platform/clock"
+)
+
+// book is a stream that tests write to; an event is its own place.
+type book struct {
+	mu    sync.Mutex
+	last  int64
+	end   bool
+	reads atomic.Int64
+}
+
+func (b *book) write(n int64, end bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.last, b.end = b.last+n, end
+}
+
+func (b *book) read(_ context.Context, _ string, after int64) (Page[int64], error) {
+	b.reads.Add(1)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	page := Page[int64]{Last: after}
+	for page.Last < b.last && len(page.Events) < 10 {
+		page.Last++
+		page.Events = append(page.Events, page.Last)
+	}
+	page.End = b.end && page.Last == b.last
+	return page, nil
+}
+
+func collect(into *[]int64) func(Page[int64]) error {
+	return func(p Page[int64]) error {
+		*into = append(*into, p.Events...)
+		return nil
+	}
+}
+
+func TestFollowersShareReadsAndMissNothing(t *testing.T) {
+	t.Parallel()
+	hub, b := NewHub(clock.Real()), &book{}
+	s := NewStreams[int64](hub, b.read)
+	const followers, events = 50, 200
+	var all sync.WaitGroup
+	for f := range followers {
+		all.Go(func() {
+			var seen []int64
+			if err := s.Follow(t.Context(), "run", int64(f%3), collect(&seen)); err != nil {
+				t.Error(err)
+			}
+			for i, e := range seen {
+				if e != int64(f%3+i+1) {
+					t.Errorf("follower %d: event %d is %d", f, i, e)
+					return
+				}
+			}
+			if len(seen) != events-f%3 {
+				t.Errorf("follower %d saw %d", f, len(seen))
+			}
+		})
+	}
+	for i := range events {
+		b.write(1, i == events-1)
+		hub.Wake([]string{"run"})
+	}
+	all.Wait()
+	require.Empty(t, s.reads, "nothing is kept of reads that are over")
+	require.Empty(t, hub.topics)
+}
+
+func TestOneReadServesAllWhoWaitAtAPlace(t *testing.T) {
+	t.Parallel()
+	gate, started := make(chan struct{}), make(chan struct{}, 100)
+	var reads atomic.Int64
+	s := NewStreams[int64](NewHub(clock.Real()), func(context.Context, string, int64) (Page[int64], error) {
+		reads.Add(1)
+		started <- struct{}{}
+		<-gate
+		return Page[int64]{Events: []int64{1}, Last: 1, End: true}, nil
+	})
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			var seen []int64
+			if err := s.Follow(t.Context(), "run", 0, collect(&seen)); err != nil || len(seen) != 1 {
+				t.Error(seen, err)
+			}
+		})
+	}
+	<-started
+	require.Eventually(t, func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.reads[place{"run", 0}].users == 20
+	}, 5*time.Second, time.Millisecond)
+	close(gate)
+	all.Wait()
+	require.EqualValues(t, 1, reads.Load())
+}
+
+func TestAReaderThatGoesAwayIsReplaced(t *testing.T) {
+	t.Parallel()
+	started := make(chan struct{})
+	var once sync.Once
+	s := NewStreams[int64](NewHub(clock.Real()), func(ctx context.Context, _ string, _ int64) (Page[int64], error) {
+		first := false
+		once.Do(func() { first = true; close(started) })
+		if first {
+			<-ctx.Done()
+			return Page[int64]{}, ctx.Err()
+		}
+		return Page[int64]{Events: []int64{1}, Last: 1, End: true}, nil
+	})
+	ctx, leave := context.WithCancel(t.Context())
+	gone := make(chan error, 1)
+	go func() { gone <- s.Follow(ctx, "run", 0, collect(new([]int64))) }()
+	<-started
+	stays := make(chan error, 1)
+	go func() { stays <- s.Follow(t.Context(), "run", 0, collect(new([]int64))) }()
+	require.Eventually(t, func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.reads[place{"run", 0}].users == 2
+	}, 5*time.Second, time.Millisecond)
+	leave()
+	require.ErrorIs(t, <-gone, context.Canceled)
+	require.NoError(t, <-stays)
+}
+
+func TestALostWakeUpCostsAPoll(t *testing.T) {
+	t.Parallel()
+	clk := clock.NewFake(time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC))
+	hub, b := NewHub(clk), &book{}
+	s := NewStreams[int64](hub, b.read)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	polled := make(chan error, 1)
+	go func() { polled <- hub.Run(ctx) }()
+	followed := make(chan error, 1)
+	go func() { followed <- s.Follow(ctx, "run", 0, collect(new([]int64))) }()
+	require.Eventually(t, func() bool { return b.reads.Load() == 1 }, 5*time.Second, time.Millisecond)
+	require.NoError(t, clk.Await(ctx, 1))
+	b.write(1, true)
+	clk.Advance(time.Second)
+	require.NoError(t, <-followed)
+	cancel()
+	require.ErrorIs(t, <-polled, context.Canceled)
+}
+
+func TestFailures(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("broken")
+	s := NewStreams[int64](NewHub(clock.Real()), func(context.Context, string, int64) (Page[int64], error) { return Page[int64]{}, broken })
+	require.ErrorIs(t, s.Follow(t.Context(), "run", 0, nil), broken)
+	b := &book{}
+	b.write(1, false)
+	s = NewStreams[int64](NewHub(clock.Real()), b.read)
+	require.ErrorIs(t, s.Follow(t.Context(), "run", 0, func(Page[int64]) error { return broken }), broken)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, s.Follow(ctx, "run", 1, nil), context.Canceled)
+}

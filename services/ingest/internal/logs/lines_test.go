@@ -1,0 +1,90 @@
+package logs
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+)
+
+func texts(lines [][]byte) []string {
+	out := []string{}
+	for _, l := range lines {
+		out = append(out, string(l))
+	}
+	return out
+}
+
+func TestSplit(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		tail   string
+		pieces []string
+		lines  []string
+		rest   string
+	}{
+		"nothing":            {"", nil, []string{}, ""},
+		"whole lines":        {"", []string{"a\n", "b\n"}, []string{"a", "b"}, ""},
+		"over pieces":        {"x", []string{"a", "b\nc", "d"}, []string{"xab"}, "cd"},
+		"empty lines":        {"", []string{"\n\na\n\n"}, []string{"", "", "a", ""}, ""},
+		"carriage returns":   {"", []string{"10%\r20%\r30%\nwin\r\n"}, []string{"30%", "win"}, ""},
+		"NUL":                {"", []string{"a\x00b\n"}, []string{"a\x00b"}, ""},
+		"a tail that stays":  {"ta", []string{"il"}, []string{}, "tail"},
+		"a tail that closes": {"tail", []string{"\n"}, []string{"tail"}, ""},
+	}
+	for name, c := range cases {
+		lines, rest := Split([]byte(c.tail), c.pieces)
+		require.Equal(t, c.lines, texts(lines), name)
+		require.Equal(t, c.rest, string(rest), name)
+	}
+}
+
+func TestHoweverOutputIsCutTheLinesAreTheSame(t *testing.T) {
+	t.Parallel()
+	whole := strings.Repeat("the quick\nbrown é 😀 fox\n\njumps", 50) + "\n"
+	want, _ := Split(nil, []string{whole})
+	for range 50 {
+		var tail []byte
+		var lines [][]byte
+		for rest := whole; rest != ""; {
+			n := 1 + rand.IntN(len(rest))
+			var more [][]byte
+			more, tail = Split(tail, []string{rest[:n]})
+			lines, rest = append(lines, more...), rest[n:]
+		}
+		require.Equal(t, texts(want), texts(lines))
+		require.Empty(t, tail)
+	}
+}
+
+func TestLongLinesAreCutBetweenCharacters(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("é", MaxLine)
+	lines, rest := Split(nil, []string{"x" + long + "\n"})
+	require.Empty(t, rest)
+	require.Greater(t, len(lines), 2)
+	for _, l := range lines {
+		require.LessOrEqual(t, len(l), MaxLine)
+		require.True(t, utf8.Valid(l))
+	}
+	require.Equal(t, "x"+long, string(bytes.Join(lines, nil)))
+}
+
+func TestChunksHoldSoMuch(t *testing.T) {
+	t.Parallel()
+	lines := make([][]byte, 20_000)
+	for i := range lines {
+		lines[i] = bytes.Repeat([]byte("x"), 60)
+	}
+	total := 0
+	for _, c := range chunks(lines) {
+		total += c.lines
+		require.Less(t, len(c.data), maxChunk+MaxLine)
+		require.Equal(t, c.lines, bytes.Count(c.data, []byte("\n")))
+	}
+	require.Equal(t, len(lines), total)
+	require.Empty(t, chunks(nil))
+}

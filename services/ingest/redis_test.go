@@ -1,0 +1,122 @@
+package ingest_test
+
+import (
+	"fmt"
+	"net"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
+
+	"github.com/signalbox-dev/signalbox/services/ingest"
+
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+// server is a real redis-server on a port of its own.
+type server struct {
+	t    *testing.T
+	addr string
+	cmd  *exec.Cmd
+}
+
+func startRedis(t *testing.T) *server {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	s := &server{t: t, addr: l.Addr().String()}
+	require.NoError(t, l.Close())
+	s.start()
+	t.Cleanup(func() { s.signal(syscall.SIGKILL); _ = s.cmd.Wait() })
+	return s
+}
+
+func (s *server) start() {
+	_, port, err := net.SplitHostPort(s.addr)
+	require.NoError(s.t, err)
+	s.cmd = exec.Command("redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", s.t.TempDir())
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	require.NoError(s.t, s.cmd.Start(), "redis-server must be installed")
+	require.Eventually(s.t, func() bool { return s.stat("cmdstat_info") >= 0 }, 10*time.Second, 20*time.Millisecond)
+}
+
+func (s *server) signal(sig syscall.Signal) { _ = s.cmd.Process.Signal(sig) }
+
+// stat is how often the server has run a command, -1 where it does not answer.
+func (s *server) stat(name string) int {
+	c := redis.NewClient(&redis.Options{Addr: s.addr})
+	defer func() { _ = c.Close() }()
+	info, err := c.Info(s.t.Context(), "commandstats").Result()
+	if err != nil {
+		return -1
+	}
+	for line := range strings.Lines(info) {
+		if rest, ok := strings.CutPrefix(line, name+":calls="); ok {
+			n, _ := strconv.Atoi(rest[:strings.IndexByte(rest, ',')])
+			return n
+		}
+	}
+	return 0
+}
+
+func TestRedisIsUsedAndNotNeeded(t *testing.T) {
+	t.Parallel()
+	s := startRedis(t)
+	h := open(t)
+	cfg := ingest.Config{RedisURL: secret.New("redis://" + s.addr + "/0")}
+	require.NoError(t, cfg.Validate())
+	writer, reader := h.replica(cfg), h.replica(cfg)
+	run := writer.train()
+	stream, err := reader.public.FollowLogs(t.Context(), &ingestv1.FollowLogsRequest{Id: run.run})
+	require.NoError(t, err)
+	n := 0
+	// say posts some lines and waits for each on the other replica; no request may wait for Redis.
+	say := func(times int) {
+		for range times {
+			n++
+			began := h.clock.Now()
+			run.post("logs", fmt.Sprintf("w:%d", n), fmt.Sprintf(`"chunks":["%d\n"]`, n))
+			require.Less(t, h.clock.Now().Sub(began), 2*time.Second)
+			e, err := stream.Recv()
+			require.NoError(t, err)
+			require.EqualValues(t, n, e.GetLine().GetSeq())
+		}
+	}
+	require.Eventually(t, func() bool { return s.stat("cmdstat_subscribe") >= 2 }, 10*time.Second, 20*time.Millisecond)
+	say(20)
+	require.Positive(t, s.stat("cmdstat_publish"))
+
+	s.signal(syscall.SIGSTOP)
+	say(20)
+	s.signal(syscall.SIGCONT)
+	say(5)
+	s.signal(syscall.SIGKILL)
+	_ = s.cmd.Wait()
+	say(20)
+
+	s.start()
+	require.Eventually(t, func() bool {
+		say(1)
+		return s.stat("cmdstat_publish") > 0 && s.stat("cmdstat_subscribe") >= 2
+	}, 30*time.Second, 200*time.Millisecond, "a Redis that came back is used again")
+	run.close()
+	e, err := stream.Recv()
+	require.NoError(t, err)
+	require.EqualValues(t, n, e.GetEof().GetSeq())
+}
+
+func TestAWrongRedisURLIsNamedWithoutItsPassword(t *testing.T) {
+	t.Parallel()
+	require.Error(t, (&ingest.Config{RedisURL: secret.New("http://x")}).Validate())
+	h := open(t)
+	_, err := ingest.New(t.Context(), ingest.Config{RedisURL: secret.New("redis://:hunter2%zz@h")}, ingest.Deps{Pool: h.db.Pool(ingest.Name), Clock: h.clock})
+	require.Error(t, err)
+	require.NotContains(t, err.Error(), "hunter2")
+}
