@@ -15,10 +15,8 @@ import (
 
 	ingestpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/peer/v1"
 	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
-
-	"github.com/signalbox-dev/signalbox/services/ingest"
-
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/services/ingest"
 )
 
 // upload brings bytes by the handshake and answers the object's URI.

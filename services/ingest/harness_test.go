@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -22,9 +21,6 @@ import (
 	ingestpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/peer/v1"
 	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
-
-	"github.com/signalbox-dev/signalbox/services/ingest"
-
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/blob"
 	"github.com/signalbox-dev/signalbox/platform/blob/file"
@@ -36,6 +32,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/rpc"
 	"github.com/signalbox-dev/signalbox/platform/run"
 	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/services/ingest"
 )
 
 // jobs stands in for the jobs service.
@@ -120,7 +117,7 @@ func open(t *testing.T) *house {
 }
 
 func quiet() *slog.Logger {
-	return slog.New(slog.NewTextHandler(io.Discard, nil))
+	return slog.New(slog.DiscardHandler)
 }
 
 // replica starts an ingest; it is stopped at the end of the test.
@@ -154,7 +151,8 @@ func (h *house) replica(cfg ingest.Config) *replica {
 	require.NoError(h.t, err)
 	stop := sync.OnceFunc(func() {
 		cancel()
-		<-done
+		err := <-done
+		require.ErrorIs(h.t, err, context.Canceled)
 		_, _, _ = gateway.Close(), jobs.Close(), registry.Close()
 	})
 	h.t.Cleanup(stop)

@@ -9,7 +9,6 @@ import (
 
 	ingestpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/peer/v1"
 	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
-
 	"github.com/signalbox-dev/signalbox/services/ingest"
 )
 

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
-
 	"github.com/signalbox-dev/signalbox/services/ingest"
 )
 

@@ -14,10 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
-
-	"github.com/signalbox-dev/signalbox/services/ingest"
-
 	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/services/ingest"
 )
 
 // server is a real redis-server on a port of its own.

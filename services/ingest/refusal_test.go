@@ -3,6 +3,7 @@ package ingest_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -12,9 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/signalbox-dev/signalbox/services/ingest"
-
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/services/ingest"
 )
 
 // problems are the paths and types of a 422.
@@ -194,9 +194,7 @@ func TestCredentials(t *testing.T) {
 	}
 	for name, c := range cases {
 		req := httptest.NewRequest(http.MethodPost, "/api/ingest/logs?token="+run.token, strings.NewReader(c.body))
-		for k, v := range c.header {
-			req.Header[k] = v
-		}
+		maps.Copy(req.Header, c.header)
 		a := r.serve(req)
 		require.Equal(t, c.want, a.status, "%s: %s", name, a.body)
 		require.NotEmpty(t, a.header.Get(fault.HeaderRequestID))

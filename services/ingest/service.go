@@ -14,7 +14,11 @@ import (
 	ingestpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/peer/v1"
 	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
-
+	"github.com/signalbox-dev/signalbox/platform/blob"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/run"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/artifact"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/commit"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/db"
@@ -23,12 +27,6 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/live"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/read"
 	ingestrun "github.com/signalbox-dev/signalbox/services/ingest/internal/run"
-
-	"github.com/signalbox-dev/signalbox/platform/blob"
-	"github.com/signalbox-dev/signalbox/platform/clock"
-	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/run"
 )
 
 // Name is the service's name: its schema, its identity and its place in settings.
@@ -69,7 +67,7 @@ func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
 		}
 		s.live = l
 	}
-	s.commit = commit.New(d.Pool, d.Clock, d.Log, s.changed)
+	s.commit = commit.New(d.Pool, d.Clock, s.changed)
 	s.wire()
 	return s, nil
 }

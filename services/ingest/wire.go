@@ -7,7 +7,7 @@ import (
 
 	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
-
+	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/artifact"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/commit"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/follow"
@@ -20,8 +20,6 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
 	ingestrun "github.com/signalbox-dev/signalbox/services/ingest/internal/run"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/validation"
-
-	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
 // wire puts the parts together.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/blob"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
 )
 

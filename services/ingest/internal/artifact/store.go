@@ -10,7 +10,6 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/commit"
 )
 

@@ -7,7 +7,6 @@ package commit
 import (
 	"context"
 	"hash/maphash"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -68,7 +67,6 @@ const (
 type Committer struct {
 	pool    *pgxpool.Pool
 	clock   clock.Clock
-	log     *slog.Logger
 	changed func(runs []string)
 
 	seed     maphash.Seed
@@ -92,9 +90,9 @@ const lanes = 2
 
 // New makes a committer. changed is told after each commit which runs have news for followers; it must
 // not wait.
-func New(pool *pgxpool.Pool, clk clock.Clock, log *slog.Logger, changed func(runs []string)) *Committer {
+func New(pool *pgxpool.Pool, clk clock.Clock, changed func(runs []string)) *Committer {
 	c := &Committer{
-		pool: pool, clock: clk, log: log, changed: changed, seed: maphash.MakeSeed(),
+		pool: pool, clock: clk, changed: changed, seed: maphash.MakeSeed(),
 		lanes: make([]chan *waiting, lanes), stopped: make(chan struct{}),
 	}
 	for i := range c.lanes {

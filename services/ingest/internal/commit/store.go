@@ -55,7 +55,7 @@ const lockSQL = `SELECT id, attempt, line_seq, batch_seq, key_count FROM run WHE
 
 // load locks the runs, in one order everywhere, and reads the marks of the writers.
 func (g *group) load(ctx context.Context, tx pgx.Tx, items []*waiting) error {
-	var ids []string
+	ids := make([]string, 0, len(items))
 	for _, w := range items {
 		ids = append(ids, w.RunID)
 		if w.Key.Seq > 0 {

@@ -2,6 +2,7 @@ package decode
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -54,10 +55,8 @@ func (r *Reader) Enum(words ...string) string {
 	if len(r.faults) > before || r.broken {
 		return ""
 	}
-	for _, w := range words {
-		if s == w {
-			return s
-		}
+	if slices.Contains(words, s) {
+		return s
 	}
 	last := len(words) - 1
 	r.Wrong(fault.TypeEnum, fmt.Sprintf("Input should be '%s' or '%s'", strings.Join(words[:last], "', '"), words[last]))

@@ -11,7 +11,6 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/secret"
-
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/run"
 )
 

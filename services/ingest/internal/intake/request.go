@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
-
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/commit"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/grant"
 )
@@ -98,8 +97,7 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request, req *request) (re
 	}
 	if _, err := buffer.ReadFrom(http.MaxBytesReader(w, r.Body, maxBody)); err != nil {
 		release()
-		var over *http.MaxBytesError
-		if errors.As(err, &over) {
+		if _, over := errors.AsType[*http.MaxBytesError](err); over {
 			return nil, tooLarge()
 		}
 		return nil, fault.New(fault.Refused, "body_incomplete", "the body ended early").Wrap(err)

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/signalbox-dev/signalbox/platform/id"
-
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/decode"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/hparam"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/logs"

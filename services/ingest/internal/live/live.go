@@ -5,6 +5,7 @@ package live
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -47,7 +48,7 @@ type Live struct {
 func New(url secret.String, clk clock.Clock, log *slog.Logger) (*Live, error) {
 	o, err := redis.ParseURL(url.Reveal())
 	if err != nil {
-		return nil, fmt.Errorf("SERVICE_REDIS_URL: want redis://[user:password@]host:port/db")
+		return nil, errors.New("SERVICE_REDIS_URL: want redis://[user:password@]host:port/db")
 	}
 	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = callTimeout, callTimeout, callTimeout, callTimeout
 	o.MaxRetries, o.DialerRetries = -1, 1
@@ -168,7 +169,7 @@ func (l *Live) listen(ctx context.Context, wake func(runs []string)) (stood bool
 }
 
 func timedOut(err error) bool {
-	t, ok := err.(interface{ Timeout() bool }) //nolint:errorlint // go-redis answers the bare network error
+	t, ok := err.(interface{ Timeout() bool })
 	return ok && t.Timeout()
 }
 

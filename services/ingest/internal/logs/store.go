@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/signalbox-dev/signalbox/platform/pg"
-
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/commit"
 )
 

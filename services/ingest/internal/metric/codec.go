@@ -59,7 +59,7 @@ func unpack(data []byte, into []Point) ([]Point, error) {
 	into = append(into, make([]Point, n)...)
 	points := into[from:]
 	for i := range points {
-		points[i].Key = int32(r.uvarint()) //nolint:gosec // ids are below the limit of keys
+		points[i].Key = int32(r.uvarint())
 	}
 	var last int64
 	for i := range points {
@@ -92,7 +92,7 @@ func (r *reader) uvarint() uint64 {
 
 func (r *reader) varint() int64 {
 	v, n := binary.Varint(r.data)
-	return v * int64(r.take(n)) //nolint:gosec // 0 or 1
+	return v * int64(r.take(n))
 }
 
 // take moves on by n bytes; it answers 0 where there were none.

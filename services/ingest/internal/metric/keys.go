@@ -26,7 +26,7 @@ func newDictionary() *dictionary { return &dictionary{ids: map[string]int32{}} }
 func (d *dictionary) add(names []string) {
 	for _, name := range names {
 		d.names = append(d.names, name)
-		d.ids[name] = int32(len(d.names)) //nolint:gosec // below MaxKeys
+		d.ids[name] = int32(len(d.names))
 	}
 }
 

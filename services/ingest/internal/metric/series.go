@@ -76,16 +76,17 @@ func thin(points []Seen, most int) []Seen {
 // extremes answers the points of a stretch that a chart must show, in their order.
 func extremes(stretch []Seen) []Seen {
 	low, high, odd := -1, -1, -1
+	var least, greatest float64
 	for i, p := range stretch {
 		if math.IsNaN(p.Value) {
 			odd = i
 			continue
 		}
-		if low < 0 || p.Value < stretch[low].Value {
-			low = i
+		if low < 0 || p.Value < least {
+			low, least = i, p.Value
 		}
-		if high < 0 || p.Value > stretch[high].Value {
-			high = i
+		if high < 0 || p.Value > greatest {
+			high, greatest = i, p.Value
 		}
 	}
 	at := []int{low, high, odd}

@@ -44,7 +44,10 @@ func (s *Store) List(ctx context.Context, runID string, keys []string, p page.Pa
 }
 
 func (s *Store) keys(ctx context.Context, runID string, keys []string, p page.Page) ([]int32, []Series, error) {
-	var only [][]byte
+	var only [][]byte // nil asks for all
+	if len(keys) > 0 {
+		only = make([][]byte, 0, len(keys))
+	}
 	for _, key := range keys {
 		only = append(only, []byte(key))
 	}

@@ -2,7 +2,6 @@ package report
 
 import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
-
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/decode"
 )
 

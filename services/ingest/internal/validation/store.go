@@ -13,7 +13,6 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/commit"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
 )
@@ -126,7 +125,7 @@ func (s *Store) Samples(ctx context.Context, runID string, step *int64, p page.P
 	}
 	samples, more := page.Cut(samples, p)
 	for i := range samples {
-		samples[i].Step, samples[i].Index = at, int32(p.Offset+i) //nolint:gosec // bounded by MaxOffset
+		samples[i].Step, samples[i].Index = at, int32(p.Offset+i)
 	}
 	return samples, more, nil
 }
