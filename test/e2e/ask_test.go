@@ -1,0 +1,90 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/test/stand"
+)
+
+// reply is an answer that is expected to be an error.
+type reply struct {
+	Status int
+	Code   string
+	Detail string  // where it is a sentence
+	Fields []entry // where it is a list
+	Body   string
+}
+
+// entry is one fault of a 422.
+type entry struct {
+	Loc  []any  `json:"loc"`
+	Msg  string `json:"msg"`
+	Type string `json:"type"`
+}
+
+// at tells whether a fault was found at exactly this place.
+func (r reply) at(loc ...any) bool {
+	want, _ := json.Marshal(loc)
+	for _, f := range r.Fields {
+		got, _ := json.Marshal(f.Loc)
+		if string(got) == string(want) {
+			return true
+		}
+	}
+	return false
+}
+
+// types are the types of the faults at this place.
+func (r reply) types(loc ...any) []string {
+	want, _ := json.Marshal(loc)
+	var out []string
+	for _, f := range r.Fields {
+		if got, _ := json.Marshal(f.Loc); string(got) == string(want) {
+			out = append(out, f.Type)
+		}
+	}
+	return out
+}
+
+// ask sends exactly these bytes; an empty body sends none.
+func ask(ctx context.Context, t *testing.T, s *stand.Stand, token, method, path, body string) reply {
+	t.Helper()
+	var reader io.Reader
+	if body != "" {
+		reader = strings.NewReader(body)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, s.URL+path, reader)
+	require.NoError(t, err)
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	defer func() { _ = resp.Body.Close() }()
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	require.NoError(t, err)
+	r := reply{Status: resp.StatusCode, Body: string(raw)}
+	if method == http.MethodHead || resp.StatusCode < 400 {
+		return r
+	}
+	var fault struct {
+		Detail json.RawMessage `json:"detail"`
+		Code   string          `json:"code"`
+	}
+	require.NoError(t, json.Unmarshal(raw, &fault), "%s %s: %s", method, path, raw)
+	r.Code = fault.Code
+	if json.Unmarshal(fault.Detail, &r.Detail) != nil {
+		require.NoError(t, json.Unmarshal(fault.Detail, &r.Fields), "%s %s: %s", method, path, raw)
+	}
+	return r
+}

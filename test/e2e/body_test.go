@@ -1,0 +1,173 @@
+package e2e
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/gen/route"
+	"github.com/signalbox-dev/signalbox/test/stand"
+)
+
+// check sends a bad body and demands a 422 that names its place.
+func (b badBody) check(ctx context.Context, t *testing.T, s *stand.Stand, token, method, path string) {
+	t.Helper()
+	r := ask(ctx, t, s, token, method, path, b.body)
+	require.Equal(t, http.StatusUnprocessableEntity, r.Status, "%s %s: %s", method, path, r.Body)
+	require.NotEmpty(t, r.Fields, r.Body)
+	for _, f := range r.Fields {
+		require.NotEmpty(t, f.Msg)
+		require.Equal(t, "body", f.Loc[0], r.Body)
+	}
+	if b.loc == nil {
+		require.Equal(t, b.typ, r.Fields[0].Type, r.Body)
+		return
+	}
+	types := r.types(b.loc...)
+	require.NotEmpty(t, types, "no fault at %v: %s", b.loc, r.Body)
+	if b.typ != "" {
+		require.Contains(t, types, b.typ, r.Body)
+	}
+}
+
+// TestEveryRoute shows all routes of one installation what they must refuse.
+func TestEveryRoute(t *testing.T) {
+	ctx := t.Context()
+	s := stand.Single(t, stand.Options{})
+	c := issue(ctx, t, s)
+	t.Run("credentials", func(t *testing.T) { everyKind(ctx, t, s, c) })
+	t.Run("bodies", func(t *testing.T) { badBodies(ctx, t, s, c) })
+	t.Run("reports", func(t *testing.T) { badReports(ctx, t, s, c) })
+	t.Run("a body where none is taken", func(t *testing.T) { unwantedBodies(ctx, t, s, c) })
+	t.Run("malformed path ids", func(t *testing.T) { malformedIDs(ctx, t, s, c) })
+	t.Run("bad queries", func(t *testing.T) { badQueries(ctx, t, s, c) })
+}
+
+// badBodies sends every route that takes a body what it must refuse.
+func badBodies(ctx context.Context, t *testing.T, s *stand.Stand, c issued) {
+	sent := 0
+	for _, rt := range route.Table() {
+		if rt.Body == "" {
+			continue
+		}
+		require.Equal(t, "*", rt.Body, "this test knows no other form")
+		m := inputOf(t, rt)
+		t.Run(rt.Method+" "+rt.Pattern, func(t *testing.T) {
+			for _, b := range append(notObjects(), shaped(rt, m)...) {
+				t.Run(b.name, func(t *testing.T) { b.check(ctx, t, s, c.access, rt.Method, fill(rt, "")) })
+				sent++
+			}
+		})
+	}
+	require.Greater(t, sent, 200, "the table and the messages have that many")
+}
+
+// badReports does the same on the routes that training reports to.
+func badReports(ctx context.Context, t *testing.T, s *stand.Stand, c issued) {
+	bodies := ingestBodies(c.runID)
+	for _, rt := range route.Table() {
+		if rt.Handler != "ingest" || rt.Method != http.MethodPost {
+			continue
+		}
+		name := strings.TrimPrefix(rt.Pattern, "/api/ingest/")
+		body, known := bodies[name]
+		require.True(t, known, "no body for %s", rt.Pattern)
+		t.Run(rt.Method+" "+rt.Pattern, func(t *testing.T) {
+			for _, b := range append(notObjects(), body.bad()...) {
+				t.Run(b.name, func(t *testing.T) { b.check(ctx, t, s, c.ingest, rt.Method, rt.Pattern) })
+			}
+		})
+	}
+}
+
+// unwantedBodies sends a body to routes that take none.
+func unwantedBodies(ctx context.Context, t *testing.T, s *stand.Stand, c issued) {
+	for _, rt := range route.Table() {
+		if rt.Kind != route.RPC || rt.Method != http.MethodPost || rt.Body != "" || rt.Credential != "user" {
+			continue
+		}
+		r := ask(ctx, t, s, c.access, rt.Method, fill(rt, ""), `{"x": 1}`)
+		require.Equal(t, http.StatusUnprocessableEntity, r.Status, "%s: %s", rt.Pattern, r.Body)
+		require.True(t, r.at("body", "x"), r.Body)
+	}
+}
+
+// goodBodies are bodies that pass until the path is looked at.
+func goodBodies() map[string]string {
+	return map[string]string{
+		"/api/datasets/{dataset_id}/versions": `{"version": "v1", "files": [{"path": "a", "size_bytes": 0,
+			"sha256": "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"}]}`,
+		"/api/fleets/{fleet_id}/join-tokens":               `{}`,
+		"/api/model-deployments/{deployment_id}/revisions": `{"source": {"model_id": "` + none("mdl") + `", "version": 1}}`,
+		"/api/model-deployments/{deployment_id}/tokens":    `{"name": "x"}`,
+		"/api/models/{model_id}/versions":                  `{"source": {"run_id": "` + none("run") + `", "artifact_id": "` + none("art") + `"}}`,
+	}
+}
+
+// malformedIDs puts what is no id in every place of a path: 422 at the place, under /inference 404, and
+// 404 for an id that is well formed and nobody's.
+func malformedIDs(ctx context.Context, t *testing.T, s *stand.Stand, c issued) {
+	for _, rt := range route.Table() {
+		if rt.Credential != "user" && rt.Credential != "deployment" {
+			continue
+		}
+		token := c.access
+		if rt.Credential == "deployment" {
+			token = c.deployment
+		}
+		method, body := methodOf(rt), ""
+		if rt.Body != "" {
+			body = goodBodies()[rt.Pattern]
+		}
+		for _, name := range []string{"dataset_id", "fleet_id", "deployment_id", "token_id", "model_id", "job_id", "run_id", "id", "number"} {
+			if !strings.Contains(rt.Pattern, "{"+name+"}") {
+				continue
+			}
+			for _, bad := range []string{"nonsense", "ds_short", "%00", "%2e%2e", "usr_00000000000000000000000000", "-1"} {
+				one := rt
+				one.Pattern = strings.Replace(rt.Pattern, "{"+name+"}", bad, 1)
+				r := ask(ctx, t, s, token, method, fill(one, ""), body)
+				if rt.Credential == "deployment" {
+					require.Equal(t, http.StatusNotFound, r.Status, "%s: %s", one.Pattern, r.Body)
+					continue
+				}
+				if r.Status == http.StatusUnprocessableEntity {
+					require.True(t, r.at("path", name), "%s: %s", one.Pattern, r.Body)
+					continue
+				}
+				// The router itself may refuse to read a path; no service ever answers it.
+				require.Contains(t, []string{"%00", "%2e%2e"}, bad, "%s: %d %s", one.Pattern, r.Status, r.Body)
+				require.Contains(t, []int{http.StatusNotFound, http.StatusBadRequest}, r.Status, "%s: %s", one.Pattern, r.Body)
+			}
+		}
+		if strings.Contains(rt.Pattern, "_id}") || strings.Contains(rt.Pattern, "{id}") {
+			r := ask(ctx, t, s, token, method, fill(rt, none("dep")), body)
+			require.Equal(t, http.StatusNotFound, r.Status, "%s %s: %s", method, rt.Pattern, r.Body)
+		}
+	}
+}
+
+// badQueries asks every list for pages that there are not.
+func badQueries(ctx context.Context, t *testing.T, s *stand.Stand, c issued) {
+	for _, rt := range route.Table() {
+		if rt.Kind != route.RPC || rt.Method != http.MethodGet || rt.Credential != "user" {
+			continue
+		}
+		fields := inputOf(t, rt).Fields()
+		r := ask(ctx, t, s, c.access, rt.Method, fill(rt, "")+"?no_such_key=1", "")
+		require.Equal(t, http.StatusUnprocessableEntity, r.Status, "%s: %s", rt.Pattern, r.Body)
+		require.True(t, r.at("query", "no_such_key"), r.Body)
+		if fields.ByName("limit") == nil {
+			continue
+		}
+		for _, q := range []string{"limit=0", "limit=501", "limit=x", "limit=-1", "limit=1&limit=2", "limit=99999999999", "offset=-1", "offset=100001", "offset="} {
+			r := ask(ctx, t, s, c.access, rt.Method, fill(rt, "")+"?"+q, "")
+			require.Equal(t, http.StatusUnprocessableEntity, r.Status, "%s?%s: %s", rt.Pattern, q, r.Body)
+			key, _, _ := strings.Cut(q, "=")
+			require.True(t, r.at("query", key), "%s?%s: %s", rt.Pattern, q, r.Body)
+		}
+	}
+}

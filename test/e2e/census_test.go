@@ -1,0 +1,91 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/test/stand"
+)
+
+// database opens the stand's own Postgres as its superuser, to look behind the API.
+func database(ctx context.Context, t *testing.T, s *stand.Stand) *pgx.Conn {
+	t.Helper()
+	dir := filepath.Join(s.Dir, "data", "postgres")
+	password, err := os.ReadFile(filepath.Join(dir, "password"))
+	require.NoError(t, err)
+	pid, err := os.ReadFile(filepath.Join(dir, "data", "postmaster.pid"))
+	require.NoError(t, err)
+	// The port is the file's fourth line.
+	lines := strings.Split(string(pid), "\n")
+	require.Greater(t, len(lines), 4)
+	u := url.URL{
+		Scheme: "postgres", User: url.UserPassword("postgres", strings.TrimSpace(string(password))),
+		Host: "127.0.0.1:" + lines[3], Path: "/signalbox",
+	}
+	conn, err := pgx.Connect(ctx, u.String())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(ctx)) })
+	return conn
+}
+
+// census counts the rows of every table of every schema, the audit's excepted, and the stored objects.
+func census(ctx context.Context, t *testing.T, s *stand.Stand, conn *pgx.Conn) map[string]int64 {
+	t.Helper()
+	rows, err := conn.Query(ctx, `
+		SELECT table_schema, table_name FROM information_schema.tables
+		WHERE table_type = 'BASE TABLE' AND table_schema NOT IN ('pg_catalog', 'information_schema')
+		  AND table_name <> 'audit' AND table_name NOT LIKE 'audit\_%'`)
+	require.NoError(t, err)
+	tables, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (pgx.Identifier, error) {
+		var schema, name string
+		err := row.Scan(&schema, &name)
+		return pgx.Identifier{schema, name}, err
+	})
+	require.NoError(t, err)
+	require.Greater(t, len(tables), 30, "five schemas with their tables")
+	counts := map[string]int64{"objects": int64(len(objects(t, s)))}
+	for _, table := range tables {
+		var n int64
+		require.NoError(t, conn.QueryRow(ctx, "SELECT count(*) FROM "+table.Sanitize()).Scan(&n))
+		counts[table.Sanitize()] = n
+	}
+	return counts
+}
+
+// settled is a census that stayed the same for a while: what the last request started has ended.
+func settled(ctx context.Context, t *testing.T, s *stand.Stand, conn *pgx.Conn) map[string]int64 {
+	t.Helper()
+	last := census(ctx, t, s, conn)
+	require.Eventually(t, func() bool {
+		now := census(ctx, t, s, conn)
+		same := fmt.Sprint(now) == fmt.Sprint(last)
+		last = now
+		return same
+	}, time.Minute, time.Second, "the installation does not come to rest")
+	return last
+}
+
+// objects lists the files of the object store.
+func objects(t *testing.T, s *stand.Stand) []string {
+	t.Helper()
+	var found []string
+	err := filepath.WalkDir(filepath.Join(s.Dir, "data", "objects"), func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			found = append(found, path)
+		}
+		return err
+	})
+	require.NoError(t, err)
+	require.NotEmpty(t, found, "the recipes are there at least")
+	return found
+}

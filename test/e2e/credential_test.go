@@ -1,0 +1,165 @@
+package e2e
+
+import (
+	"context"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/gen/route"
+	"github.com/signalbox-dev/signalbox/internal/loop"
+	"github.com/signalbox-dev/signalbox/test/stand"
+)
+
+// none is an id of that kind which nothing has.
+func none(prefix string) string { return prefix + "_00000000000000000000000000" }
+
+// issued are one live token of every kind, and what they belong to.
+type issued struct {
+	access, ingest, deployment, join string
+	// spare is another access token, to log out with.
+	spare string
+	runID, deploymentID              string
+}
+
+// issue makes a token of every kind; the job whose token it takes runs until the test ends.
+func issue(ctx context.Context, t *testing.T, s *stand.Stand) issued {
+	t.Helper()
+	l := s.Loop(ctx)
+	var c issued
+	for _, into := range []*string{&c.access, &c.spare} {
+		var login struct {
+			Token string `json:"token"`
+		}
+		body := map[string]string{"username": "admin", "password": s.Password.Reveal()}
+		require.NoError(t, l.Client.Post(ctx, "/api/auth/login", body, &login))
+		*into = login.Token
+	}
+	require.NoError(t, l.Client.Post(ctx, "/api/model-deployments", map[string]any{"name": l.Name}, &l.Deployment))
+	require.NoError(t, l.MakeToken(ctx, "mine"))
+	c.deployment, c.deploymentID = l.Token.Reveal(), l.Deployment.ID
+	var fleet struct {
+		ID string `json:"id"`
+	}
+	require.NoError(t, l.Client.Post(ctx, "/api/fleets", map[string]any{"name": l.Name, "kind": "agent", "pools": []string{l.Name}}, &fleet))
+	var join struct {
+		Token string `json:"token"`
+	}
+	require.NoError(t, l.Client.Post(ctx, "/api/fleets/"+fleet.ID+"/join-tokens", map[string]any{}, &join))
+	c.join = join.Token
+	c.ingest, c.runID = ingestToken(ctx, t, s, l)
+	return c
+}
+
+// ingestToken runs a command that gives its token away, and answers the token.
+func ingestToken(ctx context.Context, t *testing.T, s *stand.Stand, l *loop.Loop) (token, run string) {
+	t.Helper()
+	const name = "given-away"
+	submitCommand(ctx, t, l, "sh", "-c", `printf %s "$SERVICE_JOB_TOKEN" > "$SERVICE_JOB_WORKDIR/`+name+`.new" &&
+		mv "$SERVICE_JOB_WORKDIR/`+name+`.new" "$SERVICE_JOB_WORKDIR/`+name+`"; exec sleep 600`)
+	require.Eventually(t, func() bool {
+		_ = filepath.WalkDir(filepath.Join(s.Dir, "data", "agent"), func(path string, d fs.DirEntry, err error) error {
+			if err == nil && d.Name() == name {
+				raw, err := os.ReadFile(path)
+				require.NoError(t, err)
+				token = string(raw)
+			}
+			return nil
+		})
+		return token != ""
+	}, 30*time.Second, 100*time.Millisecond, "the command does not run: %s", s.Tail())
+	t.Cleanup(func() { _ = l.Client.Post(context.WithoutCancel(ctx), "/api/jobs/"+l.Job.ID+"/stop", nil, nil) })
+	return token, l.Job.RunID
+}
+
+// fill puts values into a route's path; ids are well formed and nobody's.
+func fill(rt route.Route, deployment string) string {
+	path := rt.Pattern
+	if strings.HasPrefix(path, "/inference/") {
+		path = strings.Replace(path, "{deployment_id}", deployment, 1)
+	}
+	id := "run"
+	if strings.HasPrefix(path, "/api/jobs/") {
+		id = "job"
+	}
+	return strings.NewReplacer(
+		"{key...}", "projects/x", "{rest...}", "models", "{dataset_id}", none("ds"), "{fleet_id}", none("flt"),
+		"{deployment_id}", none("dep"), "{token_id}", none("tok"), "{model_id}", none("mdl"), "{job_id}", none("job"),
+		"{run_id}", none("run"), "{id}", none(id), "{version}", "1", "{number}", "1", "{namespace}", "none", "{name}", "none",
+	).Replace(path)
+}
+
+func methodOf(rt route.Route) string {
+	if rt.Method == "*" {
+		return http.MethodGet
+	}
+	return rt.Method
+}
+
+// everyKind shows each route every kind of token.
+func everyKind(ctx context.Context, t *testing.T, s *stand.Stand, c issued) {
+	tokens := map[string]string{"user": c.access, "ingest": c.ingest, "deployment": c.deployment, "join": c.join, "none": "", "nonsense": "abc"}
+	for _, rt := range route.Table() {
+		if rt.Credential == "none" || rt.Credential == "signature" {
+			continue
+		}
+		t.Run(rt.Method+" "+rt.Pattern, func(t *testing.T) {
+			for kind, token := range tokens {
+				if kind == "user" && rt.Pattern == "/api/auth/logout" {
+					token = c.spare
+				}
+				r := ask(ctx, t, s, token, methodOf(rt), fill(rt, c.deploymentID), "")
+				if kind == rt.Credential {
+					require.NotEqual(t, http.StatusUnauthorized, r.Status, "%s: %s", kind, r.Body)
+					require.Less(t, r.Status, 500+boolInt(rt.Credential == "deployment")*100, "%s: %s", kind, r.Body)
+					continue
+				}
+				require.Equal(t, http.StatusUnauthorized, r.Status, "%s: %s", kind, r.Body)
+			}
+		})
+	}
+	t.Run("signed URLs", func(t *testing.T) {
+		for kind, token := range tokens {
+			r := ask(ctx, t, s, token, http.MethodGet, "/api/blobs/projects/x", "")
+			require.Contains(t, []int{http.StatusUnauthorized, http.StatusForbidden}, r.Status, "%s: %s", kind, r.Body)
+		}
+	})
+	t.Run("both headers of ingest must agree", func(t *testing.T) { bothHeaders(ctx, t, s, c) })
+}
+
+func boolInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func bothHeaders(ctx context.Context, t *testing.T, s *stand.Stand, c issued) {
+	for _, tc := range []struct {
+		own, bearer string
+		want        int
+	}{
+		{c.ingest, "", http.StatusOK},
+		{c.ingest, c.ingest, http.StatusOK},
+		{c.ingest, c.access, http.StatusUnauthorized},
+		{c.access, c.ingest, http.StatusUnauthorized},
+		{c.access, "", http.StatusUnauthorized},
+	} {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/api/ingest/watermark?run_id="+c.runID, nil)
+		require.NoError(t, err)
+		req.Header.Set("X-Service-Token", tc.own)
+		if tc.bearer != "" {
+			req.Header.Set("Authorization", "Bearer "+tc.bearer)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, tc.want, resp.StatusCode)
+	}
+}

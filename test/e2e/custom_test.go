@@ -1,0 +1,195 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/internal/client"
+	"github.com/signalbox-dev/signalbox/internal/loop"
+	"github.com/signalbox-dev/signalbox/test/stand"
+)
+
+const custom = "custom/custom"
+
+// submitCommand runs a user's own command.
+func submitCommand(ctx context.Context, t *testing.T, l *loop.Loop, command ...string) {
+	t.Helper()
+	require.NoError(t, l.Submit(ctx, commandSpec(ctx, t, l, command...)))
+}
+
+func commandSpec(ctx context.Context, t *testing.T, l *loop.Loop, command ...string) map[string]any {
+	t.Helper()
+	lock, version, err := l.Lock(ctx, custom)
+	require.NoError(t, err)
+	return map[string]any{"api": "service/v1", "spec": map[string]any{
+		"name":      l.Name,
+		"source":    map[string]any{"command": append([]string{}, command...)},
+		"recipe":    map[string]any{"name": custom, "version": version, "lock": lock},
+		"hparams":   map[string]any{"greeting": "hello"},
+		"env":       map[string]string{"MY_WORD": "of mine"},
+		"resources": map[string]any{"pools": []any{map[string]any{"pool": "default"}}},
+	}}
+}
+
+// ended is how a job and its one attempt ended.
+type ended struct {
+	State     string   `json:"state"`
+	EndReason string   `json:"end_reason"`
+	Message   string   `json:"message"`
+	Warnings  []string `json:"warnings"`
+	RunningAt *string  `json:"running_at"`
+	attempts  []attempt
+	log       string
+}
+
+type attempt struct {
+	Number    int    `json:"number"`
+	State     string `json:"state"`
+	EndReason string `json:"end_reason"`
+	Message   string `json:"message"`
+	ExitCode  *int   `json:"exit_code"`
+}
+
+// end waits for the job's end and for its whole log.
+func end(ctx context.Context, t *testing.T, s *stand.Stand, l *loop.Loop) ended {
+	t.Helper()
+	var e ended
+	require.NoError(t, l.AwaitState(ctx, "succeeded", "failed", "stopped"), s.Tail())
+	require.NoError(t, l.FollowLogs(ctx, func(line loop.LogLine) { e.log += line.Text + "\n" }))
+	require.NoError(t, l.Client.Get(ctx, "/api/jobs/"+l.Job.ID, nil, &e))
+	require.NoError(t, l.Client.Get(ctx, "/api/jobs/"+l.Job.ID+"/attempts", nil, &e.attempts))
+	return e
+}
+
+func TestCustomCommands(t *testing.T) {
+	ctx := t.Context()
+	s := stand.Single(t, stand.Options{})
+	t.Run("that succeeds", func(t *testing.T) {
+		l := s.Loop(ctx)
+		submitCommand(ctx, t, l, "sh", "-c", `cat "$SERVICE_JOB_HPARAMS_FILE"; echo; echo "word $MY_WORD"; echo "a secret: ${HOME_OF_THE_TEST:-none}" >&2`)
+		e := end(ctx, t, s, l)
+		require.Equal(t, "succeeded", e.State, e.Message)
+		require.Equal(t, "completed", e.EndReason)
+		require.Equal(t, []string{"no_terminal_report"}, e.Warnings)
+		require.Nil(t, e.RunningAt, "it reported nothing, so nothing is billed")
+		require.Contains(t, e.log, `"greeting"`)
+		require.Contains(t, e.log, "word of mine")
+		require.Contains(t, e.log, "a secret: none")
+		require.Len(t, e.attempts, 1)
+		require.Equal(t, 0, *e.attempts[0].ExitCode)
+	})
+	t.Run("that fails", func(t *testing.T) {
+		l := s.Loop(ctx)
+		submitCommand(ctx, t, l, "sh", "-c", "echo no luck; exit 3")
+		e := end(ctx, t, s, l)
+		require.Equal(t, "failed", e.State)
+		require.Equal(t, "user_error", e.EndReason)
+		require.Equal(t, "the command ended with exit code 3", e.Message)
+		require.Contains(t, e.log, "no luck")
+		require.Len(t, e.attempts, 1, "a user's error is not tried again")
+		require.Equal(t, 3, *e.attempts[0].ExitCode)
+	})
+	t.Run("that is not there", func(t *testing.T) {
+		l := s.Loop(ctx)
+		submitCommand(ctx, t, l, "no-such-program")
+		e := end(ctx, t, s, l)
+		require.Equal(t, "failed", e.State)
+		require.Equal(t, "user_error", e.EndReason)
+		require.Contains(t, e.Message, "no-such-program")
+	})
+	t.Run("that reports with the Python reporter", func(t *testing.T) { reportingCommand(ctx, t, s) })
+	t.Run("that is stopped", func(t *testing.T) { stoppedCommand(ctx, t, s) })
+	t.Run("that is none", func(t *testing.T) {
+		l := s.Loop(ctx)
+		e := refused(ctx, t, l.Client, commandSpec(ctx, t, l))
+		require.Equal(t, http.StatusBadRequest, e.Status)
+		require.Equal(t, "entrypoint_override: the recipe custom/custom needs spec.source.command", e.Detail)
+	})
+}
+
+// reportingCommand uses the reporter that every attempt is given.
+func reportingCommand(ctx context.Context, t *testing.T, s *stand.Stand) {
+	l := s.Loop(ctx)
+	submitCommand(ctx, t, l, "python", "-c", `
+import signalbox
+with signalbox.init() as run:
+    run.starting()
+    run.running()
+    run.log({"mine/value": 2.5}, step=1)
+`)
+	e := end(ctx, t, s, l)
+	require.Equal(t, "succeeded", e.State, e.Message+e.log)
+	require.Empty(t, e.Warnings)
+	require.NotNil(t, e.RunningAt)
+	var series []struct {
+		Key    string
+		Points []struct{ Value float64 }
+	}
+	require.NoError(t, l.Client.Get(ctx, "/api/runs/"+l.Job.RunID+"/metrics", nil, &series))
+	raw, err := json.Marshal(series)
+	require.NoError(t, err)
+	require.Contains(t, string(raw), `{"Key":"mine/value","Points":[{"Value":2.5}]}`)
+}
+
+// stoppedCommand stops a command with a child of its own, and the child goes too.
+func stoppedCommand(ctx context.Context, t *testing.T, s *stand.Stand) {
+	l := s.Loop(ctx)
+	submitCommand(ctx, t, l, "sh", "-c", "sleep 611 & echo started; wait")
+	found := make(chan struct{}, 1)
+	go func() {
+		_ = l.FollowLogs(ctx, func(line loop.LogLine) {
+			if line.Text == "started" {
+				found <- struct{}{}
+			}
+		})
+	}()
+	select {
+	case <-found:
+	case <-ctx.Done():
+		require.FailNow(t, "the command did not start", s.Tail())
+	}
+	path := "/api/jobs/" + l.Job.ID + "/stop"
+	require.NoError(t, l.Client.Post(ctx, path, nil, nil))
+	e := end(ctx, t, s, l)
+	require.Equal(t, "stopped", e.State, e.Message)
+	require.Len(t, e.attempts, 1)
+	err := l.Client.Post(ctx, path, nil, nil)
+	var again *client.Error
+	require.ErrorAs(t, err, &again)
+	require.Equal(t, http.StatusConflict, again.Status, "%s", again.Body)
+	for _, pid := range stand.Left(s.Dir) {
+		require.NotContains(t, commandLine(pid), "611", "the child is gone")
+	}
+}
+
+// TestEnvironmentsThatCannotBeBuilt cuts the package index off.
+func TestEnvironmentsThatCannotBeBuilt(t *testing.T) {
+	ctx := t.Context()
+	dead, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	index := "http://" + dead.Addr().String() + "/simple"
+	require.NoError(t, dead.Close())
+	s := stand.Single(t, stand.Options{OwnEnvironments: true, Env: map[string]string{
+		"PIP_INDEX_URL": index, "UV_INDEX_URL": index, "UV_DEFAULT_INDEX": index, "PIP_FIND_LINKS": "", "UV_FIND_LINKS": "",
+		"PIP_EXTRA_INDEX_URL": "", "PIP_CONFIG_FILE": "/dev/null", "UV_NO_CACHE": "1", "PIP_NO_CACHE_DIR": "1",
+		"PIP_RETRIES": "0", "UV_HTTP_RETRIES": "0",
+	}})
+	l := s.Loop(ctx)
+	dataset, err := l.PushDataset(ctx, "v1", "rows.jsonl", []byte("{}\n"))
+	require.NoError(t, err)
+	spec, err := l.Spec(ctx, dataset, map[string]any{}, 1)
+	require.NoError(t, err)
+	require.NoError(t, l.Submit(ctx, spec))
+	e := end(ctx, t, s, l)
+	require.Equal(t, "failed", e.State)
+	require.Equal(t, "env_build", e.EndReason)
+	require.Len(t, e.attempts, 1, "the same lock would fail again")
+	require.Equal(t, "env_build", e.attempts[0].EndReason)
+	require.Contains(t, e.Message, "numpy", "the installer's own words")
+	require.Equal(t, e.Message, e.attempts[0].Message)
+}
