@@ -12,11 +12,9 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
-
-	"github.com/signalbox-dev/signalbox/services/registry"
-
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/services/registry"
 )
 
 // upload puts bytes where a target says, and answers the status.
@@ -213,7 +211,7 @@ func TestCreatingAgainWithTheSameKeyAnswersTheFirstRow(t *testing.T) {
 	refused(t, err, fault.Conflict, "")
 	_, err = h.datasets.CreateDataset(h.as(ann()), ask)
 	refused(t, err, fault.Conflict, "has a dataset sums already")
-	list, err := h.datasets.ListDatasets(h.as(ann()), &registryv1.ListDatasetsRequest{Name: proto.String("sums")})
+	list, err := h.datasets.ListDatasets(h.as(ann()), &registryv1.ListDatasetsRequest{Name: new("sums")})
 	require.NoError(t, err)
 	require.Len(t, list.GetDatasets(), 1)
 }

@@ -12,7 +12,6 @@ import (
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
-
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
@@ -106,8 +105,10 @@ func TestARevisionGoesItsWayAndIsPromoted(t *testing.T) {
 
 	_, err := h.promote(r)
 	refused(t, err, fault.Conflict, "revision 1 is not ready: pending/")
-	h.works.see(&jobspeerv1.WorkStatus{WorkId: o.GetWorkId(), Generation: 1, Fence: 1, NodeId: "nod_1",
-		Observed: &jobsv1.ObservedWork{Phase: jobsv1.Phase_PHASE_PREPARING, Detail: "fetching the model"}})
+	h.works.see(&jobspeerv1.WorkStatus{
+		WorkId: o.GetWorkId(), Generation: 1, Fence: 1, NodeId: "nod_1",
+		Observed: &jobsv1.ObservedWork{Phase: jobsv1.Phase_PHASE_PREPARING, Detail: "fetching the model"},
+	})
 	require.Equal(t, "fetching the model", h.becomes(r, "preparing").GetReason().GetMessage())
 	h.reports(o, 1, &jobsv1.EngineReport{Phase: "starting"})
 	h.becomes(r, "starting")
@@ -146,8 +147,10 @@ func TestARevisionGoesItsWayAndIsPromoted(t *testing.T) {
 	for _, e := range events.GetEvents() {
 		seen = append(seen, e.GetType()+":"+e.GetTo())
 	}
-	require.Subset(t, seen, []string{"created:serving", "revision_state:pending", "revision_state:preparing", "revision_state:starting",
-		"revision_state:probing", "revision_state:ready", "promoted:revision 1", "promoted:revision 2"})
+	require.Subset(t, seen, []string{
+		"created:serving", "revision_state:pending", "revision_state:preparing", "revision_state:starting",
+		"revision_state:probing", "revision_state:ready", "promoted:revision 1", "promoted:revision 2",
+	})
 }
 
 func TestAnEngineThatGoesAwayComesBack(t *testing.T) {

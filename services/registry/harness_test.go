@@ -20,9 +20,6 @@ import (
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
 	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
-
-	"github.com/signalbox-dev/signalbox/services/registry"
-
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/blob/file"
 	"github.com/signalbox-dev/signalbox/platform/clock"
@@ -33,8 +30,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/rpc"
 	"github.com/signalbox-dev/signalbox/platform/run"
 	"github.com/signalbox-dev/signalbox/platform/secret"
-
 	"github.com/signalbox-dev/signalbox/recipes"
+	"github.com/signalbox-dev/signalbox/services/registry"
 )
 
 // soon is how long a test waits for what must happen.
@@ -188,7 +185,9 @@ func (h *house) connect(bus *rpc.Bus) {
 
 // The people of the tests.
 func ann() *authn.Caller { return person("usr_01k00000000000000000000001", "ann", authn.RoleOperator) }
+
 func bob() *authn.Caller { return person("usr_01k00000000000000000000002", "bob", authn.RoleOperator) }
+
 func admin() *authn.Caller {
 	return person("usr_01k00000000000000000000009", "root", authn.RoleAdmin)
 }

@@ -11,7 +11,6 @@ import (
 	ingestpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/peer/v1"
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
-
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
@@ -98,8 +97,10 @@ func (p *worksPeer) PutWork(_ context.Context, in *jobspeerv1.PutWorkRequest) (*
 	if in.GetDesired() == jobsv1.Desired_DESIRED_RUNNING {
 		p.put(&jobspeerv1.WorkStatus{WorkId: in.GetWorkId(), Generation: in.GetGeneration(), Waiting: "no_capacity"})
 	} else {
-		p.put(&jobspeerv1.WorkStatus{WorkId: in.GetWorkId(), Generation: in.GetGeneration(),
-			Observed: &jobsv1.ObservedWork{WorkId: in.GetWorkId(), Generation: in.GetGeneration(), Phase: jobsv1.Phase_PHASE_GONE}})
+		p.put(&jobspeerv1.WorkStatus{
+			WorkId: in.GetWorkId(), Generation: in.GetGeneration(),
+			Observed: &jobsv1.ObservedWork{WorkId: in.GetWorkId(), Generation: in.GetGeneration(), Phase: jobsv1.Phase_PHASE_GONE},
+		})
 	}
 	return &jobspeerv1.PutWorkResponse{Changed: true}, nil
 }
@@ -180,6 +181,8 @@ func (p *worksPeer) WatchWorks(_ *jobspeerv1.WatchWorksRequest, stream grpc.Serv
 
 // reported makes jobs know a work that the registry did not order.
 func (p *worksPeer) reported(workID string) {
-	p.see(&jobspeerv1.WorkStatus{WorkId: workID, Generation: 1, Fence: 1, NodeId: "nod_1",
-		Observed: &jobsv1.ObservedWork{Phase: jobsv1.Phase_PHASE_RUNNING}})
+	p.see(&jobspeerv1.WorkStatus{
+		WorkId: workID, Generation: 1, Fence: 1, NodeId: "nod_1",
+		Observed: &jobsv1.ObservedWork{Phase: jobsv1.Phase_PHASE_RUNNING},
+	})
 }

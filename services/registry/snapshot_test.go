@@ -9,7 +9,6 @@ import (
 
 	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
-
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
@@ -273,4 +272,14 @@ func TestAStreamBelongsToOneReplica(t *testing.T) {
 		}
 		refused(t, err, fault.Refused, "one replica")
 	}
+}
+
+func TestNobodyAcknowledgesWithoutALease(t *testing.T) {
+	t.Parallel()
+	h := open(t)
+	stream, err := h.snapshots.Watch(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, stream.Send(&registrypeerv1.WatchRequest{ReplicaId: h.ids.New(id.Replica), AckedEpoch: 5}))
+	_, err = stream.Recv()
+	refused(t, err, fault.Refused, "asked for a lease")
 }

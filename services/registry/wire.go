@@ -1,6 +1,10 @@
 package registry
 
 import (
+	"github.com/signalbox-dev/signalbox/platform/audit"
+	"github.com/signalbox-dev/signalbox/platform/blob"
+	"github.com/signalbox-dev/signalbox/platform/event"
+	"github.com/signalbox-dev/signalbox/recipes"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/catalog"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/dataset"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/deployment"
@@ -11,12 +15,6 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/peer"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/recipe"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/snapshot"
-
-	"github.com/signalbox-dev/signalbox/platform/audit"
-	"github.com/signalbox-dev/signalbox/platform/blob"
-	"github.com/signalbox-dev/signalbox/platform/event"
-
-	"github.com/signalbox-dev/signalbox/recipes"
 )
 
 // wire joins the areas from the lowest to the highest.

@@ -4,17 +4,13 @@ package main
 import (
 	"context"
 
-	"github.com/signalbox-dev/signalbox/services/registry"
-
-	"github.com/signalbox-dev/signalbox/internal/boot"
-
-	"github.com/signalbox-dev/signalbox/platform/run"
-
-	"github.com/signalbox-dev/signalbox/recipes"
-
 	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
 	ingestpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/peer/v1"
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
+	"github.com/signalbox-dev/signalbox/internal/boot"
+	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/recipes"
+	"github.com/signalbox-dev/signalbox/services/registry"
 )
 
 func main() {

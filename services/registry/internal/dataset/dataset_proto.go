@@ -5,7 +5,6 @@ import (
 
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
-
 	"github.com/signalbox-dev/signalbox/platform/blob"
 )
 
@@ -20,7 +19,7 @@ func ToProto(d *Dataset) *registryv1.Dataset {
 func versionToProto(d *Dataset, v *Version) *registryv1.DatasetVersion {
 	out := &registryv1.DatasetVersion{
 		Id: v.ID, DatasetId: v.DatasetID, Version: v.Version, State: string(v.State), Digest: v.Digest,
-		Files: int32(v.Count), Bytes: v.Bytes, Ref: d.Ref(v.Version), CreatedAt: timestamppb.New(v.CreatedAt), //nolint:gosec // at most 10000
+		Files: int32(v.Count), Bytes: v.Bytes, Ref: d.Ref(v.Version), CreatedAt: timestamppb.New(v.CreatedAt),
 	}
 	for _, f := range v.Manifest {
 		out.Manifest = append(out.Manifest, &registryv1.ManifestFile{Path: f.Path, SizeBytes: f.Size, Sha256: f.SHA256})

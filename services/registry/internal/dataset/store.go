@@ -8,13 +8,12 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
-
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
 )
 
 // Store reads and writes datasets.
@@ -94,8 +93,10 @@ const versionColumns = `id, dataset_id, version, state, digest, files, bytes, cr
 
 func scanVersion(row pgx.Row, more ...any) (*Version, error) {
 	v := &Version{}
-	err := row.Scan(append([]any{&v.ID, &v.DatasetID, &v.Version, &v.State, &v.Digest, &v.Count, &v.Bytes, &v.CreatorID,
-		&v.CreatedAt, &v.CommittedAt}, more...)...)
+	err := row.Scan(append([]any{
+		&v.ID, &v.DatasetID, &v.Version, &v.State, &v.Digest, &v.Count, &v.Bytes, &v.CreatorID,
+		&v.CreatedAt, &v.CommittedAt,
+	}, more...)...)
 	return v, err
 }
 

@@ -6,9 +6,8 @@ package deployment
 import (
 	"time"
 
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
-
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 )
 
 // SubjectKind names deployments in events, audit and errors; the other two their parts.

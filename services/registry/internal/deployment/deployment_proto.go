@@ -11,7 +11,6 @@ import (
 
 	commonv1 "github.com/signalbox-dev/signalbox/gen/signalbox/common/v1"
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
-
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/id"
 )
@@ -57,8 +56,8 @@ func replicasToProto(r *Revision) []*registryv1.Replica {
 // ReplicaID names the present execution: another placement is another replica.
 func (r *Revision) ReplicaID() string {
 	var number [16]byte
-	binary.BigEndian.PutUint64(number[:8], uint64(r.Generation))   //nolint:gosec // never negative
-	binary.BigEndian.PutUint64(number[8:], uint64(r.Engine.Fence)) //nolint:gosec // never negative
+	binary.BigEndian.PutUint64(number[:8], uint64(r.Generation))
+	binary.BigEndian.PutUint64(number[8:], uint64(r.Engine.Fence))
 	sum := sha256.Sum256(append([]byte(r.WorkID), number[:]...))
 	return string(id.Replica) + "_" + strings.ToLower(ulid.ULID(sum[:16]).String())
 }

@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/signalbox-dev/signalbox/services/registry/internal/model"
-
 	"github.com/signalbox-dev/signalbox/platform/canon"
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/model"
 )
 
 // The engines.

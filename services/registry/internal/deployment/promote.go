@@ -6,11 +6,10 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/signalbox-dev/signalbox/services/registry/internal/epoch"
-
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/epoch"
 )
 
 // Promote makes a ready revision the one that answers, by one row. The promoted one again is no change.

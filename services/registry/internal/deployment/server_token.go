@@ -7,13 +7,11 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
-
-	"github.com/signalbox-dev/signalbox/services/registry/internal/once"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/request"
-
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/once"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/request"
 )
 
 // CreateDeploymentToken makes a token. Its secret is in this answer only: a repeat with the same

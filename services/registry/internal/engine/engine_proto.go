@@ -10,10 +10,8 @@ import (
 
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
-
-	"github.com/signalbox-dev/signalbox/services/registry/internal/deployment"
-
 	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/deployment"
 )
 
 // orderToProto is the order of a revision; the same revision always gives the same spec.

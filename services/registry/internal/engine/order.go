@@ -13,11 +13,9 @@ import (
 	"github.com/riverqueue/river"
 
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
-
-	"github.com/signalbox-dev/signalbox/services/registry/internal/deployment"
-
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/queue"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/deployment"
 )
 
 // OrderTimeout bounds one try of an order.

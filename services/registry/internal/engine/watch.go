@@ -8,11 +8,9 @@ import (
 	"time"
 
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
-
-	"github.com/signalbox-dev/signalbox/services/registry/internal/deployment"
-
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/deployment"
 )
 
 // Watcher turns what jobs sees of engines into the states of revisions.

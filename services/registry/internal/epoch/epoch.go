@@ -13,10 +13,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/signalbox-dev/signalbox/services/registry/internal/wake"
-
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/wake"
 )
 
 // Ledger keeps replicas and their leases.
@@ -144,8 +143,10 @@ func (l *Ledger) Ack(ctx context.Context, replicaID string, acked int64) error {
 	return l.touch(ctx, replicaID, acked, false)
 }
 
-// errNoLease marks an acknowledgement of a replica that never had a lease.
-var errNoLease = errors.New("a replica without a lease")
+// noLease is the answer to an acknowledgement of a replica that never had a lease.
+func noLease() error {
+	return fault.New(fault.Refused, "replica", "a replica acknowledges only after it has asked for a lease")
+}
 
 func noRow(err error) bool { return errors.Is(err, pgx.ErrNoRows) }
 

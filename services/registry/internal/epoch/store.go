@@ -6,9 +6,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/signalbox-dev/signalbox/services/registry/internal/wake"
-
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/wake"
 )
 
 // Bump raises the epoch in the transaction of a change, as its last step, and wakes the watchers.
@@ -57,7 +56,7 @@ func (l *Ledger) touch(ctx context.Context, replicaID string, acked int64, renew
 		err := tx.QueryRow(ctx, `SELECT acked_epoch FROM inference_replica WHERE replica_id = $1 FOR UPDATE`, replicaID).Scan(&before)
 		switch {
 		case noRow(err) && !renew:
-			return wrap("store an acknowledgement", errNoLease)
+			return noLease()
 		case err != nil && !noRow(err):
 			return wrap("look for a replica", err)
 		}

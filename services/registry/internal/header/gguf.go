@@ -11,7 +11,7 @@ import (
 
 const (
 	ggufMagic    = "GGUF"
-	ggufTokens   = "tokenizer.ggml.tokens"
+	ggufTokens   = "tokenizer.ggml.tokens" //nolint:gosec // the name of a value, no credential
 	ggufTemplate = "tokenizer.chat_template"
 	// maxNesting is how deep arrays of arrays may go.
 	maxNesting = 4

@@ -134,8 +134,10 @@ func TestSafetensors(t *testing.T) {
 		"long header": {binary.LittleEndian.AppendUint64(nil, math.MaxUint64), "not safetensors"},
 		"no JSON":     {safetensors(`{"a":`, 0), "no JSON object"},
 		"other JSON":  {safetensors(`{"a":"b"}`, 0), "not described"},
-		"missing bytes": {safetensors(`{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}`, 4),
-			"its tensors have 4 bytes and its header names 8"},
+		"missing bytes": {
+			safetensors(`{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}`, 4),
+			"its tensors have 4 bytes and its header names 8",
+		},
 		"shape":    {safetensors(`{"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}}`, 8), "bytes of its shape"},
 		"backward": {safetensors(`{"a":{"dtype":"F32","shape":[0],"data_offsets":[8,0]}}`, 8), "impossible size"},
 		"overflow": {safetensors(`{"a":{"dtype":"X","shape":[4294967296,4294967296],"data_offsets":[0,8]}}`, 8), "impossible size"},

@@ -33,7 +33,7 @@ func (e *Elector) Run(ctx context.Context, lead func(ctx context.Context) error)
 		return fmt.Errorf("a connection to lead with: %w", err)
 	}
 	conn := held.Hijack()
-	defer closeConn(conn)
+	defer closeConn(ctx, conn)
 	if err := e.acquire(ctx, conn); err != nil {
 		return err
 	}
@@ -81,11 +81,11 @@ func (e *Elector) watch(ctx context.Context, conn *pgx.Conn, cancel context.Canc
 func (e *Elector) key() int32 {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(e.Name))
-	return int32(h.Sum32()) //nolint:gosec // any 32 bits will do
+	return int32(h.Sum32())
 }
 
-func closeConn(conn *pgx.Conn) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+func closeConn(ctx context.Context, conn *pgx.Conn) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
 	_ = conn.Close(ctx)
 }

@@ -7,13 +7,12 @@ import (
 	"fmt"
 	"path"
 
-	"github.com/signalbox-dev/signalbox/services/registry/internal/header"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
-
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/blob"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/header"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 )
 
 // Artifacts are the runs' artifacts; what is unknown is absent.

@@ -8,13 +8,12 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
-
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
 )
 
 // Store reads and writes models.
@@ -85,7 +84,7 @@ func (s Store) Resolve(ctx context.Context, q pg.Querier, scope authn.Scope, r r
 	case err != nil:
 		return nil, nil, nil //nolint:nilerr // what is no number is no version.
 	}
-	v, err := s.Version(ctx, q, m.ID, int32(number)) //nolint:gosec // parsed as 32 bits
+	v, err := s.Version(ctx, q, m.ID, int32(number))
 	if fault.Is(err, fault.Absent) || (err == nil && v.Status != StatusReady) {
 		return nil, nil, nil
 	}

@@ -46,8 +46,8 @@ func (s *Seeder) Run(ctx context.Context) error {
 			return nil
 		}
 		s.Log.WarnContext(ctx, "the catalog cannot be laid out yet", "error", err)
-		if backoff.Wait(ctx, s.Clock, try) != nil {
-			return nil
+		if err := backoff.Wait(ctx, s.Clock, try); err != nil {
+			return err
 		}
 	}
 }

@@ -6,11 +6,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
-
-	"github.com/signalbox-dev/signalbox/services/registry/internal/request"
-
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/request"
 )
 
 // Server answers RecipeService.

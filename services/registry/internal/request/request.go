@@ -19,8 +19,7 @@ import (
 // Page is the part of a list that was asked for.
 func Page(limit, offset *int32) (page.Page, error) {
 	p, err := page.New(limit, offset)
-	var out *page.RangeError
-	if errors.As(err, &out) {
+	if out, ok := errors.AsType[*page.RangeError](err); ok {
 		return p, fault.InvalidFields(fault.At(fault.TypeValue, out.Error(), out.Param))
 	}
 	return p, err

@@ -10,10 +10,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/deployment"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/epoch"
-
-	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
 // whole is everything of one epoch.

@@ -2,7 +2,6 @@ package snapshot
 
 import (
 	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
-
 	"github.com/signalbox-dev/signalbox/services/registry/internal/deployment"
 )
 

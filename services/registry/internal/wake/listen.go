@@ -18,7 +18,7 @@ func (h *Hub) Listen(ctx context.Context, pool *pgxpool.Pool) error {
 	}
 	// A connection that listens must not go back to the pool.
 	conn := held.Hijack()
-	defer closeConn(conn)
+	defer closeConn(ctx, conn)
 	var channel string
 	if err := conn.QueryRow(ctx, `SELECT `+channelSQL).Scan(&channel); err != nil {
 		return fmt.Errorf("name the wake-up channel: %w", err)
@@ -37,8 +37,8 @@ func (h *Hub) Listen(ctx context.Context, pool *pgxpool.Pool) error {
 }
 
 // closeConn says goodbye to the server, also when the context of the work is over.
-func closeConn(conn *pgx.Conn) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+func closeConn(ctx context.Context, conn *pgx.Conn) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
 	_ = conn.Close(ctx)
 }

@@ -1,0 +1,31 @@
+package ref_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
+)
+
+func TestAReferenceIsReadAsItIsWritten(t *testing.T) {
+	t.Parallel()
+	for _, r := range []ref.Ref{
+		{Kind: ref.Dataset, Project: "default", Name: "sums", Version: "v1.0-rc_1"},
+		{Kind: ref.Model, Project: "search", Name: "a.b", Version: "12"},
+	} {
+		got, ok := ref.Parse(r.Kind, r.String())
+		require.True(t, ok, r.String())
+		require.Equal(t, r, got)
+	}
+}
+
+func TestWhatIsNoReference(t *testing.T) {
+	t.Parallel()
+	for _, s := range []string{
+		"", "ds", "ds/", "ds/p", "ds/p/n", "ds/p/n@", "ds/p/@1", "ds//n@1", "mdl/p/n@1", "ds/p/n@1@2", "ds/p/n/m@1", "ds/p/n@1/2", " ds/p/n@1",
+	} {
+		_, ok := ref.Parse(ref.Dataset, s)
+		require.False(t, ok, s)
+	}
+}
