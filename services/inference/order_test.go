@@ -53,11 +53,11 @@ type world struct {
 func (w *world) deployments() []*registrypeerv1.ServedDeployment {
 	a := served(deploymentA, list(w.good), w.e)
 	b := served(deploymentB, list(w.other), w.e)
-	suspended := served(strings.ReplaceAll(deploymentA, "a", "s"), list(w.suspended))
-	suspended.Id, suspended.Suspended, suspended.Promoted = "dep_"+strings.Repeat("s", 26), true, nil
-	bare := served("dep_"+strings.Repeat("n", 26), list(w.bare))
+	suspended := served(dep("s"), list(w.suspended))
+	suspended.Id, suspended.Suspended, suspended.Promoted = dep("s"), true, nil
+	bare := served(dep("n"), list(w.bare))
 	bare.Promoted = nil
-	unready := served("dep_"+strings.Repeat("u", 26), list(w.unready), w.e)
+	unready := served(dep("u"), list(w.unready), w.e)
 	unready.Promoted.Ready, unready.Promoted.Reason = false, "probing/port_timeout"
 	return []*registrypeerv1.ServedDeployment{a, b, suspended, bare, unready}
 }
@@ -78,8 +78,7 @@ func TestTheChecksComeInTheirOrder(t *testing.T) {
 	never := newToken(t, "never").text
 	ingest, err := secret.Mint(rand.Reader, secret.KindIngest)
 	require.NoError(t, err)
-	unknown := "dep_" + strings.Repeat("z", 26)
-	dep := func(c string) string { return "/inference/dep_" + strings.Repeat(c, 26) }
+	unknown := dep("z")
 	big := strings.Repeat("x", 3<<20)
 	for name, c := range map[string]struct {
 		path, bearer, body string
@@ -95,14 +94,14 @@ func TestTheChecksComeInTheirOrder(t *testing.T) {
 		"never issued, unknown deployment":      {"/inference/" + unknown + chat, never, "", 401, "token_invalid"},
 		"unknown deployment before another's":   {"/inference/" + unknown + chat, w.good.text, "", 404, ""},
 		"token of another deployment":           {"/inference/" + deploymentB + chat, w.good.text, "", 403, "token_of_another_deployment"},
-		"another's before suspended":            {dep("s") + chat, w.good.text, "", 403, "token_of_another_deployment"},
-		"suspended before no revision":          {dep("s") + chat, w.suspended.text, "", 503, "deployment_suspended"},
-		"nothing promoted":                      {dep("n") + chat, w.bare.text, "", 503, "no_ready_revision"},
-		"not ready before too large":            {dep("u") + chat, w.unready.text, big, 503, "no_ready_revision"},
+		"another's before suspended":            {"/inference/" + dep("s") + chat, w.good.text, "", 403, "token_of_another_deployment"},
+		"suspended before no revision":          {"/inference/" + dep("s") + chat, w.suspended.text, "", 503, "deployment_suspended"},
+		"nothing promoted":                      {"/inference/" + dep("n") + chat, w.bare.text, "", 503, "no_ready_revision"},
+		"not ready before too large":            {"/inference/" + dep("u") + chat, w.unready.text, big, 503, "no_ready_revision"},
 		"too large":                             {"/inference/" + deploymentA + chat, w.good.text, big, 413, "body_too_large"},
 		"an evil path, told to a holder only":   {"/inference/" + deploymentA + "/v1/%2e%2e/metrics", w.good.text, "", 400, "bad_path"},
 		"an evil path without a bearer":         {"/inference/" + deploymentA + "/v1/%2e%2e/metrics", "", "", 401, "token_invalid"},
-		"a suspended deployment with evil path": {dep("s") + "/v1/a%5cb", w.suspended.text, "", 503, "deployment_suspended"},
+		"a suspended deployment with evil path": {"/inference/" + dep("s") + "/v1/a%5cb", w.suspended.text, "", 503, "deployment_suspended"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			method := http.MethodGet
@@ -126,7 +125,7 @@ func TestThePhaseOfARevisionIsTold(t *testing.T) {
 	t.Parallel()
 	r, w := open(t), newWorld(t, newEngine(t, always("")))
 	r.ready(w.deployments()...)
-	out := refused(t, r.do(http.MethodGet, "/inference/dep_"+strings.Repeat("u", 26)+chat, w.unready.text, ""), 503, "no_ready_revision")
+	out := refused(t, r.do(http.MethodGet, "/inference/"+dep("u")+chat, w.unready.text, ""), 503, "no_ready_revision")
 	require.Equal(t, "Revision 1 is not ready: probing/port_timeout", out.Detail)
 }
 

@@ -403,9 +403,12 @@ func (r *rig) ready(deployments ...*registrypeerv1.ServedDeployment) {
 }
 
 var (
-	deploymentA = "dep_" + strings.Repeat("a", 26)
-	deploymentB = "dep_" + strings.Repeat("b", 26)
+	deploymentA = dep("a")
+	deploymentB = dep("b")
 )
+
+// dep is the id of a deployment.
+func dep(letter string) string { return "dep_0" + strings.Repeat(letter, 25) }
 
 const chat = "/v1/chat/completions"
 

@@ -1,0 +1,358 @@
+package traffic
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/platform/clock"
+)
+
+// table stands for the database: it keeps batches by name and fails as it is told.
+type table struct {
+	mu      sync.Mutex
+	batches map[string][]*Call
+	// err is what a Put answers; kept says that it stores the batch all the same.
+	err    error
+	kept   bool
+	puts   int
+	forgot []string
+	block  chan struct{} // a Put waits for it
+	tried  chan struct{}
+}
+
+func newTable() *table {
+	return &table{batches: map[string][]*Call{}, tried: make(chan struct{}, 1024)}
+}
+
+func (s *table) Put(ctx context.Context, name string, calls []*Call) (int, error) {
+	defer func() { s.tried <- struct{}{} }()
+	s.mu.Lock()
+	block := s.block
+	s.mu.Unlock()
+	if block != nil {
+		select {
+		case <-block:
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.puts++
+	if _, there := s.batches[name]; !there && (s.err == nil || s.kept) {
+		s.batches[name] = calls
+	}
+	return 0, s.err
+}
+
+func (s *table) Forget(_ context.Context, names ...string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forgot = append(s.forgot, names...)
+	return s.err
+}
+
+func (s *table) set(err error, kept bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.err, s.kept = err, kept
+}
+
+// once answers how many calls there are and requires that none is there twice.
+func (s *table) once(t *testing.T) int {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	seen := map[string]bool{}
+	for _, calls := range s.batches {
+		for _, c := range calls {
+			require.False(t, seen[c.RequestID], "stored twice")
+			seen[c.RequestID] = true
+		}
+	}
+	return len(seen)
+}
+
+type counts struct {
+	mu               sync.Mutex
+	spilled, dropped int
+}
+
+func (c *counts) Spilled(_ context.Context, n int) { c.mu.Lock(); c.spilled += n; c.mu.Unlock() }
+func (c *counts) Dropped(_ context.Context, n int) { c.mu.Lock(); c.dropped += n; c.mu.Unlock() }
+
+type bench struct {
+	*Recorder
+
+	t     *testing.T
+	table *table
+	clock *clock.Fake
+	spool *Spool
+	dir   string
+	count *counts
+	stop  func()
+}
+
+func newBench(t *testing.T, dir string) *bench {
+	t.Helper()
+	b := &bench{t: t, table: newTable(), clock: clock.NewFake(time.Unix(1_800_000_000, 0)), dir: dir, count: &counts{}}
+	b.open()
+	return b
+}
+
+// open makes a recorder on the folder, as a start of the process does.
+func (b *bench) open() {
+	var err error
+	b.spool, err = NewSpool(b.dir, ids())
+	require.NoError(b.t, err)
+	b.Recorder = NewRecorder(b.table, b.spool, b.clock, slog.New(slog.DiscardHandler), b.count)
+}
+
+func (b *bench) run() {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(b.t.Context()))
+	done := make(chan error, 1)
+	r := b.Recorder
+	go func() { done <- r.Run(ctx) }()
+	b.stop = sync.OnceFunc(func() { cancel(); require.NoError(b.t, <-done) })
+	b.t.Cleanup(b.stop)
+}
+
+func (b *bench) record(n int) {
+	for _, c := range testCalls(n, b.clock.Now()) {
+		b.Record(b.t.Context(), c)
+	}
+}
+
+// round lets the batch that waits go, once the recorder waits with it.
+func (b *bench) round() {
+	b.t.Helper()
+	require.NoError(b.t, b.clock.Await(b.t.Context(), 2), "the ticker and a batch's timer")
+	b.clock.Advance(batchEvery)
+	<-b.table.tried
+}
+
+func (b *bench) files() []string {
+	names, err := filepath.Glob(filepath.Join(b.dir, "*"))
+	require.NoError(b.t, err)
+	return names
+}
+
+func TestCallsWaitForTheIntervalAndGoTogether(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, t.TempDir())
+	b.record(30)
+	b.run()
+	b.round()
+	require.Equal(t, 30, b.table.once(t))
+	require.Equal(t, 1, b.table.puts)
+	b.stop()
+	require.Len(t, b.table.forgot, 1, "the names of what is stored are forgotten")
+	require.Empty(t, b.files())
+}
+
+func TestWhatIsHeldIsStoredAtTheStop(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, t.TempDir())
+	b.record(3*batchMax + 7)
+	b.run()
+	b.stop()
+	require.Equal(t, 3*batchMax+7, b.table.once(t))
+	b.record(5)
+	require.Equal(t, 5, b.count.spilled, "calls that end after the recorder go to the disk")
+	for len(b.table.tried) > 0 {
+		<-b.table.tried
+	}
+	b.open()
+	b.run()
+	<-b.table.tried
+	b.stop()
+	require.Equal(t, 3*batchMax+12, b.table.once(t), "and are there after the next start")
+}
+
+func TestADatabaseThatIsAwayCostsNothing(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, t.TempDir())
+	b.table.set(errors.New("away"), false)
+	b.record(10)
+	b.run()
+	b.round()
+	puts := b.table.puts
+	b.record(10)
+	require.NoError(t, b.clock.Await(t.Context(), 2))
+	b.clock.Advance(batchEvery)
+	require.Eventually(t, func() bool { b.count.mu.Lock(); defer b.count.mu.Unlock(); return b.count.spilled == 20 }, 30*time.Second, time.Millisecond)
+	require.Equal(t, puts, b.table.puts, "while it is away no batch waits for it")
+	b.table.set(nil, false)
+	b.clock.Advance(replayEvery)
+	<-b.table.tried
+	<-b.table.tried
+	b.stop()
+	require.Equal(t, 20, b.table.once(t))
+	require.Empty(t, b.files())
+	require.Zero(t, b.count.dropped)
+}
+
+func TestAnAnswerThatIsLostStoresNothingTwice(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, t.TempDir())
+	b.table.set(errors.New("connection lost after the commit"), true)
+	b.record(10)
+	b.run()
+	b.round()
+	require.Equal(t, 10, b.table.once(t))
+	b.table.set(nil, false)
+	b.clock.Advance(replayEvery)
+	<-b.table.tried
+	b.stop()
+	require.Equal(t, 10, b.table.once(t))
+	require.Len(t, b.table.batches, 1)
+	require.Empty(t, b.files())
+}
+
+func TestAKillBetweenTheReplayAndItsRemoval(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, t.TempDir())
+	require.NoError(t, b.spool.Write("call_x", testCalls(4, time.Now())))
+	// The first process stored the segment and died before it removed the file.
+	calls, unread, err := b.spool.Read("call_x")
+	require.NoError(t, err)
+	require.Zero(t, unread)
+	_, err = b.table.Put(t.Context(), "call_x", calls)
+	require.NoError(t, err)
+	<-b.table.tried
+	b.run()
+	<-b.table.tried
+	b.stop()
+	require.Equal(t, 4, b.table.once(t))
+	require.Empty(t, b.files())
+}
+
+func TestAFullRingGoesToTheDisk(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, t.TempDir())
+	b.record(ringSize + 100) // no one reads it
+	require.Equal(t, 100, b.count.spilled)
+	b.run()
+	<-b.table.tried
+	b.stop()
+	require.Equal(t, ringSize+100, b.table.once(t))
+}
+
+func TestRecordingNeverWaitsForTheDatabase(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, t.TempDir())
+	b.table.block = make(chan struct{})
+	b.record(1)
+	b.run()
+	require.NoError(t, b.clock.Await(t.Context(), 2))
+	b.clock.Advance(batchEvery)
+	b.record(ringSize + batchMax) // returns, although a Put hangs
+	close(b.table.block)
+	<-b.table.tried
+	b.stop()
+	b.open()
+	b.run()
+	b.stop()
+	require.Equal(t, ringSize+batchMax+1, b.table.once(t)+len(b.left()))
+}
+
+// left are the calls that are still on the disk.
+func (b *bench) left() []*Call {
+	names, err := b.spool.Segments()
+	require.NoError(b.t, err)
+	var out []*Call
+	for _, name := range names {
+		calls, _, err := b.spool.Read(name)
+		require.NoError(b.t, err)
+		out = append(out, calls...)
+	}
+	return out
+}
+
+func TestADiskThatTakesNothingIsCounted(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, t.TempDir())
+	require.NoError(t, os.RemoveAll(b.dir))
+	b.table.set(errors.New("away"), false)
+	b.record(3)
+	b.run()
+	b.round()
+	b.stop()
+	require.Equal(t, 3, b.count.dropped)
+}
+
+func TestSegments(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "a", "b")
+	s, err := NewSpool(dir, ids())
+	require.NoError(t, err)
+	want := testCalls(3, time.Now())
+	first, second := s.Name(), s.Name()
+	require.NoError(t, s.Append(first, want[:1]))
+	require.NoError(t, s.Append(second, want[1:2]))
+	names, err := s.Segments()
+	require.NoError(t, err)
+	require.Equal(t, []string{first}, names, "joined while it is open")
+	third := s.Name()
+	require.NoError(t, s.Append(third, want[2:]))
+	names, err = s.Segments()
+	require.NoError(t, err)
+	require.Equal(t, []string{first, third}, names, "oldest first; what was named is closed")
+	got, unread, err := s.Read(first)
+	require.NoError(t, err)
+	require.Zero(t, unread)
+	require.Equal(t, want[:2], got)
+	require.Error(t, s.Write(first, want), "a name is used once")
+	require.NoError(t, s.Remove(first))
+	require.Error(t, s.Remove(first))
+	_, _, err = s.Read(first)
+	require.Error(t, err)
+	require.NoError(t, s.Close())
+}
+
+func TestASegmentThatWasCutOrSpoiled(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s, err := NewSpool(dir, ids())
+	require.NoError(t, err)
+	require.NoError(t, s.Write("x", testCalls(3, time.Now())))
+	whole, err := os.ReadFile(s.path("x"))
+	require.NoError(t, err)
+	for cut := range len(whole) {
+		require.NoError(t, os.WriteFile(s.path("x"), whole[:cut], 0o600))
+		calls, unread, err := s.Read("x")
+		require.NoError(t, err)
+		require.Zero(t, unread, "a cut line is not a spoiled one")
+		require.LessOrEqual(t, len(calls), 2)
+	}
+	require.NoError(t, os.WriteFile(s.path("x"), append([]byte("spoiled\n"), whole...), 0o600))
+	calls, unread, err := s.Read("x")
+	require.NoError(t, err)
+	require.Equal(t, 1, unread)
+	require.Len(t, calls, 3)
+}
+
+func TestASegmentIsClosedWhenItIsLarge(t *testing.T) {
+	t.Parallel()
+	s, err := NewSpool(t.TempDir(), ids())
+	require.NoError(t, err)
+	for range 40 {
+		require.NoError(t, s.Append(s.Name(), testCalls(500, time.Now())))
+	}
+	names, err := s.Segments()
+	require.NoError(t, err)
+	require.Greater(t, len(names), 1)
+	for _, name := range names {
+		info, err := os.Stat(s.path(name))
+		require.NoError(t, err)
+		require.Less(t, info.Size(), int64(segmentMax+1<<20))
+	}
+}

@@ -1,0 +1,175 @@
+package traffic
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/services/inference/internal/db"
+
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/pgtest"
+)
+
+func testStore(t *testing.T) (*Store, *pgtest.DB) {
+	t.Helper()
+	files, err := db.Migrations()
+	require.NoError(t, err)
+	d := pgtest.New(t, pgtest.Schema{Name: "inference", Migrations: files})
+	return &Store{Pool: d.Pool("inference")}, d
+}
+
+func ids() *id.Source { return id.NewSource(clock.Real(), rand.Reader) }
+
+func testCalls(n int, at time.Time) []*Call {
+	source, out := ids(), make([]*Call, n)
+	for i := range out {
+		out[i] = &Call{
+			RequestID: source.New(id.Request), At: at.UTC().Truncate(time.Microsecond), DeploymentID: "dep_a", RevisionID: "rev_1",
+			TokenID: "tok_1", Method: "POST", Path: "/v1/x", Status: 200, Outcome: OK, UsageSource: UsageNone, RequestBytes: int64(i),
+		}
+	}
+	return out
+}
+
+func stored(t *testing.T, s *Store) []*Call {
+	t.Helper()
+	calls, err := s.List(t.Context(), "dep_a", "", page.Page{Limit: page.MaxLimit})
+	require.NoError(t, err)
+	return calls
+}
+
+func count(t *testing.T, s *Store, what string) int {
+	t.Helper()
+	var n int
+	require.NoError(t, s.Pool.QueryRow(t.Context(), "SELECT count(*) FROM "+what).Scan(&n))
+	return n
+}
+
+func TestEveryFieldComesBack(t *testing.T) {
+	t.Parallel()
+	s, _ := testStore(t)
+	name, model, reason, tokens, ms := "name", "m", "stop", int32(5), 1.5
+	want := testCalls(1, time.Now())[0]
+	want.RevisionNumber, want.TokenName, want.ReplicaID, want.Stream = 3, name, "rep_1", true
+	want.RequestedModel, want.ResponseModel, want.FinishReason = &name, &model, &reason
+	want.PromptTokens, want.CompletionTokens, want.UsageSource = &tokens, &tokens, UsageEngine
+	want.TTFT, want.Duration, want.RequestBytes, want.ResponseBytes = &ms, 2.5, 1<<40, 1<<41
+	refused, err := s.Put(t.Context(), "b1", []*Call{want})
+	require.NoError(t, err)
+	require.Zero(t, refused)
+	require.Empty(t, cmp.Diff([]*Call{want}, stored(t, s), cmpopts.IgnoreUnexported(Call{})))
+}
+
+func TestABatchIsStoredOnce(t *testing.T) {
+	t.Parallel()
+	s, _ := testStore(t)
+	calls := testCalls(20, time.Now())
+	for range 3 {
+		_, err := s.Put(t.Context(), "b1", calls)
+		require.NoError(t, err)
+	}
+	require.Equal(t, 20, count(t, s, "call"))
+	_, err := s.Put(t.Context(), "b2", testCalls(5, time.Now()))
+	require.NoError(t, err)
+	require.Equal(t, 25, count(t, s, "call"))
+	require.NoError(t, s.Forget(t.Context(), "b1", "b2", "never"))
+	require.Zero(t, count(t, s, "batch"))
+}
+
+func TestBatchesOfOneNameAtOnceAreOne(t *testing.T) {
+	t.Parallel()
+	s, _ := testStore(t)
+	require.NoError(t, s.EnsurePartitions(t.Context()))
+	calls, done := testCalls(200, time.Now()), make(chan error)
+	for range 6 {
+		go func() {
+			_, err := s.Put(t.Context(), "same", calls)
+			done <- err
+		}()
+	}
+	for range 6 {
+		require.NoError(t, <-done)
+	}
+	require.Equal(t, 200, count(t, s, "call"))
+}
+
+func TestADayWithoutAPartitionGetsOne(t *testing.T) {
+	t.Parallel()
+	s, _ := testStore(t)
+	now := time.Now()
+	total := 0
+	for i, at := range []time.Time{now, now.AddDate(0, 0, -40), now.AddDate(0, 0, 40), now.AddDate(-3, 0, 0)} {
+		_, err := s.Put(t.Context(), fmt.Sprint("b", i), testCalls(3, at))
+		require.NoError(t, err)
+		total += 3
+		require.Equal(t, total, count(t, s, "call"))
+	}
+	mixed := append(testCalls(2, now.AddDate(0, 0, 20)), testCalls(2, now.AddDate(0, 0, 21))...)
+	_, err := s.Put(t.Context(), "mixed", mixed)
+	require.NoError(t, err)
+	require.Equal(t, total+4, count(t, s, "call"))
+}
+
+func TestPartitionsAreMadeAheadAndBegunAtMidnightUTC(t *testing.T) {
+	t.Parallel()
+	s, d := testStore(t)
+	for range 2 {
+		require.NoError(t, s.EnsurePartitions(t.Context()))
+	}
+	require.Equal(t, daysAhead, count(t, s, "pg_inherits WHERE inhparent = 'call'::regclass AND inhrelid::regclass::text LIKE '%call_2%'"))
+	today := time.Now().UTC().Truncate(24 * time.Hour)
+	_, err := s.Put(t.Context(), "edge", append(testCalls(1, today), testCalls(1, today.Add(-time.Microsecond))...))
+	require.NoError(t, err)
+	require.Equal(t, 1, count(t, s, "call WHERE tableoid::regclass::text LIKE '%"+today.Format("20060102")+"'"))
+	// The server's role makes them only so.
+	_, err = s.Pool.Exec(t.Context(), "CREATE TABLE mine ()")
+	require.Error(t, err)
+	for _, days := range []int{0, -1, 61} {
+		_, err = d.Pool("inference").Exec(t.Context(), "SELECT ensure_call_partitions(current_date, $1)", days)
+		require.Error(t, err)
+	}
+}
+
+func TestACallThatTheTableRefusesStopsNoOther(t *testing.T) {
+	t.Parallel()
+	s, _ := testStore(t)
+	calls := testCalls(6, time.Now())
+	calls[1].Path = "nul\x00"
+	calls[3].Outcome = "unheard of"
+	calls[4].Method = "\xff"
+	refused, err := s.Put(t.Context(), "b1", calls)
+	require.NoError(t, err)
+	require.Equal(t, 3, refused)
+	require.Equal(t, 3, count(t, s, "call"))
+	// Also where they make their partition first.
+	refused, err = s.Put(t.Context(), "b2", append(testCalls(2, time.Now().AddDate(0, 0, -70)), &Call{At: time.Now(), Outcome: "no"}))
+	require.NoError(t, err)
+	require.Equal(t, 1, refused)
+	require.Equal(t, 5, count(t, s, "call"))
+}
+
+func TestADatabaseThatIsAwayIsNoRefusal(t *testing.T) {
+	t.Parallel()
+	s, d := testStore(t)
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := s.Put(over, "b1", testCalls(1, time.Now()))
+	require.Error(t, err)
+	closed := d.Pool("inference")
+	closed.Close()
+	_, err = (&Store{Pool: closed}).Put(t.Context(), "b1", testCalls(1, time.Now()))
+	require.Error(t, err)
+	require.Error(t, (&Store{Pool: closed}).Forget(t.Context(), "b1"))
+	require.Error(t, (&Store{Pool: closed}).EnsurePartitions(t.Context()))
+	_, err = (&Store{Pool: closed}).List(t.Context(), "dep_a", "", page.Page{Limit: 1})
+	require.Error(t, err)
+}

@@ -1,0 +1,340 @@
+package inference_test
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+
+	inferencev1 "github.com/signalbox-dev/signalbox/gen/signalbox/inference/v1"
+
+	"github.com/signalbox-dev/signalbox/services/inference"
+
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/rpc"
+)
+
+func TestWhatIsRecordedOfACall(t *testing.T) {
+	t.Parallel()
+	r, w := open(t), newWorld(t, newEngine(t, always(answer("200 OK", "application/json", okJSON))))
+	r.ready(w.deployments()...)
+	body := `{"model":"default","messages":[]}`
+	resp := r.do(http.MethodPost, "/inference/"+deploymentA+chat+"?q=secret", w.good.text, body)
+	require.Equal(t, okJSON, text(t, resp))
+	got := r.rows(1)[0]
+	require.NotNil(t, got.TTFT)
+	got.TTFT = nil
+	asked, answered, stop, seven, three := "default", "tiny", "stop", int32(7), int32(3)
+	require.Equal(t, row{
+		RequestID: resp.Header.Get("X-Request-Id"), Outcome: "ok", Method: "POST", Path: chat, Token: "good", Usage: "engine",
+		Status: 200, Asked: &asked, Answered: &answered, Finish: &stop, Prompt: &seven, Completion: &three,
+		In: int64(len(body)), Out: int64(len(okJSON)),
+	}, got)
+}
+
+func TestBodiesThatSayNothingAreNotGuessedAt(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ body, answer string }{
+		"no JSON":         {"hello", "world"},
+		"a list":          {`[1]`, `[1]`},
+		"other types":     {`{"model":5,"stream":"yes"}`, `{"model":5,"usage":"much"}`},
+		"too many tokens": {`{}`, `{"usage":{"prompt_tokens":99999999999}}`},
+		"fractions":       {`{}`, `{"usage":{"prompt_tokens":1.5}}`},
+		"too long":        {`{}`, `{"model":"x","pad":"` + strings.Repeat("x", 1<<20) + `","usage":{"prompt_tokens":1}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, w := open(t), newWorld(t, newEngine(t, always(answer("200 OK", "application/json", c.answer))))
+			r.ready(w.deployments()...)
+			require.Equal(t, c.answer, text(t, r.do(http.MethodPost, "/inference/"+deploymentA+chat, w.good.text, c.body)))
+			got := r.rows(1)[0]
+			require.Equal(t, "none", got.Usage)
+			require.Nil(t, got.Asked)
+			require.Nil(t, got.Answered)
+			require.Nil(t, got.Prompt)
+		})
+	}
+}
+
+func TestNamesThatAColumnCannotHold(t *testing.T) {
+	t.Parallel()
+	r, w := open(t), newWorld(t, newEngine(t, always(answer("200 OK", "", `{"model":"t\u0000i\ud800ny"}`))))
+	r.ready(w.deployments()...)
+	_ = text(t, r.do(http.MethodPost, "/inference/"+deploymentA+chat, w.good.text, `{"model":"a\u0000b`+strings.Repeat("ü", 200)+`"}`))
+	got := r.rows(1)[0]
+	require.Equal(t, "ti\ufffdny", *got.Answered)
+	require.Equal(t, "ab"+strings.Repeat("ü", 127), *got.Asked)
+}
+
+// many sends n calls at once and answers the ids of their requests.
+func (r *rig) many(n int, bearer string) map[string]bool {
+	r.t.Helper()
+	var mu sync.Mutex
+	ids := map[string]bool{}
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range n / 8 {
+				resp := r.do(http.MethodPost, "/inference/"+deploymentA+chat, bearer, "{}")
+				_ = text(r.t, resp)
+				mu.Lock()
+				ids[resp.Header.Get("X-Request-Id")] = true
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	require.Len(r.t, ids, n)
+	return ids
+}
+
+func (r *rig) exactly(ids map[string]bool) {
+	r.t.Helper()
+	for _, got := range r.rows(len(ids)) {
+		require.True(r.t, ids[got.RequestID], "%s is no call of ours, or is there twice", got.RequestID)
+		delete(ids, got.RequestID)
+	}
+	require.Empty(r.t, ids)
+}
+
+func TestEveryCallIsRecordedOnceWithTheDatabaseHanging(t *testing.T) {
+	t.Parallel()
+	r, w := open(t), newWorld(t, newEngine(t, always(answer("200 OK", "", "ok"))))
+	r.ready(w.deployments()...)
+	ids := r.many(40, w.good.text)
+	owner := r.db.OwnerPool(inference.Name)
+	tx, err := owner.Begin(t.Context())
+	require.NoError(t, err)
+	_, err = tx.Exec(t.Context(), "LOCK TABLE call IN ACCESS EXCLUSIVE MODE")
+	require.NoError(t, err)
+	for range 3 {
+		for name := range r.many(80, w.good.text) {
+			ids[name] = true
+		}
+	}
+	require.Eventually(t, func() bool { return len(r.segments()) > 0 }, limit, 10*time.Millisecond, "calls go to the disk")
+	for name := range r.many(80, w.good.text) {
+		ids[name] = true
+	}
+	require.NoError(t, tx.Rollback(t.Context()))
+	r.exactly(ids)
+	require.Eventually(t, func() bool { return len(r.segments()) == 0 }, limit, 10*time.Millisecond, "and leave it")
+}
+
+// segments are the names of what is spooled.
+func (r *rig) segments() []string {
+	found, err := filepath.Glob(filepath.Join(r.cfg.Spool, "*"))
+	require.NoError(r.t, err)
+	return found
+}
+
+func TestEveryCallIsRecordedOnceOverAStop(t *testing.T) {
+	t.Parallel()
+	r, w := open(t), newWorld(t, newEngine(t, always(answer("200 OK", "", "ok"))))
+	r.ready(w.deployments()...)
+	ids := r.many(200, w.good.text)
+	r.stop() // at once: what is still held is stored now
+	r.exactly(ids)
+	require.Empty(t, r.segments())
+}
+
+func TestEveryCallIsRecordedOnceOverARestartWithoutADatabase(t *testing.T) {
+	t.Parallel()
+	r, w := open(t), newWorld(t, newEngine(t, always(answer("200 OK", "", "ok"))))
+	r.stop()
+	away := r.db.Pool(inference.Name)
+	away.Close()
+	r.start(away)
+	r.ready(w.deployments()...)
+	ids := r.many(200, w.good.text)
+	r.stop()
+	require.NotEmpty(t, r.segments())
+	require.Empty(t, r.now())
+	for _, name := range r.segments() {
+		info, err := os.Stat(name)
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+	}
+	r.start(r.pool)
+	r.exactly(ids)
+}
+
+func TestSettings(t *testing.T) {
+	t.Parallel()
+	good := defaults(t)
+	require.NoError(t, good.Validate())
+	for name, change := range map[string]func(*inference.Config){
+		"connect": func(c *inference.Config) { c.Connect = 0 }, "first byte": func(c *inference.Config) { c.FirstByte = -1 },
+		"idle": func(c *inference.Config) { c.Idle = 0 }, "no body": func(c *inference.Config) { c.MaxBodyMB = 0 },
+		"a huge body": func(c *inference.Config) { c.MaxBodyMB = 1025 },
+	} {
+		cfg := good
+		change(&cfg)
+		require.Error(t, cfg.Validate(), name)
+	}
+	_, err := inference.New(t.Context(), inference.Config{}, inference.Deps{})
+	require.ErrorContains(t, err, "SERVICE_INFERENCE_SPOOL")
+	_, err = inference.New(t.Context(), inference.Config{Spool: "/dev/null/x"}, inference.Deps{})
+	require.Error(t, err)
+}
+
+// reader is TrafficService as the gateway reaches it.
+type reader struct {
+	*rig
+
+	client inferencev1.TrafficServiceClient
+	signer *authn.Signer
+}
+
+func (r *rig) reader() *reader {
+	r.t.Helper()
+	key, err := authn.NewSigningKey(rand.Reader)
+	require.NoError(r.t, err)
+	clk := clock.Real()
+	ids := id.NewSource(clk, rand.Reader)
+	signer := authn.NewSigner(clk, func() string { return ids.New(id.Session) }, func() authn.SigningKey { return key })
+	r.serve(inference.Name, func(s *rpc.Server) { r.svc.Register(s) }, key.Public())
+	conn, err := r.bus.As("gateway").Dial(inference.Name)
+	require.NoError(r.t, err)
+	r.t.Cleanup(func() { _ = conn.Close() })
+	return &reader{rig: r, client: inferencev1.NewTrafficServiceClient(conn), signer: signer}
+}
+
+func user(name, role string, projects ...authn.ProjectRole) *authn.Caller {
+	return &authn.Caller{Kind: authn.KindUser, Subject: name, Username: name, Role: role, Projects: projects}
+}
+
+// list asks as a caller; more is what the answer says of further rows.
+func (r *reader) list(c *authn.Caller, in *inferencev1.ListTrafficRequest) (calls []*inferencev1.Call, more bool, err error) {
+	r.t.Helper()
+	signed, _, err := r.signer.Sign(c)
+	require.NoError(r.t, err)
+	var header metadata.MD
+	out, err := r.client.ListTraffic(authn.WithToken(r.t.Context(), signed, time.Now().Add(time.Minute)), in, grpc.Header(&header))
+	return out.GetCalls(), len(header.Get("x-service-more")) > 0, err
+}
+
+func TestTheRecordIsReadByThoseWhoMay(t *testing.T) {
+	t.Parallel()
+	r, w := open(t), newWorld(t, newEngine(t, always(answer("200 OK", "", "ok"))))
+	mine := served(deploymentA, list(w.good), w.e)
+	mine.Visibility = "project"
+	r.ready(mine)
+	_ = r.many(8, w.good.text)
+	_ = r.rows(8)
+	api := r.reader()
+	in := &inferencev1.ListTrafficRequest{DeploymentId: deploymentA}
+	for name, c := range map[string]struct {
+		caller *authn.Caller
+		sees   bool
+	}{
+		"the owner":               {user("usr_1", authn.RoleOperator), true},
+		"an admin":                {user("usr_9", authn.RoleAdmin), true},
+		"a member of the project": {user("usr_2", authn.RoleOperator, authn.ProjectRole{Project: "prj_1", Role: authn.ProjectViewer}), true},
+		"of another project":      {user("usr_3", authn.RoleOperator, authn.ProjectRole{Project: "prj_2", Role: authn.ProjectOwner}), false},
+		"a stranger":              {user("usr_4", authn.RoleOperator), false},
+	} {
+		calls, _, err := api.list(c.caller, in)
+		if !c.sees {
+			require.True(t, fault.Is(err, fault.Absent), "%s: %v", name, err)
+			continue
+		}
+		require.NoError(t, err, name)
+		require.Len(t, calls, 8, name)
+	}
+	mine.Visibility = "all"
+	r.registry.await(t, r.registry.push(mine))
+	calls, _, err := api.list(user("usr_4", authn.RoleOperator), in)
+	require.NoError(t, err)
+	require.Len(t, calls, 8)
+	hidden := &inferencev1.ListTrafficRequest{DeploymentId: dep("z")}
+	_, _, err = api.list(user("usr_1", authn.RoleOperator), hidden)
+	require.True(t, fault.Is(err, fault.Absent))
+	require.Equal(t, "no such deployment: "+hidden.GetDeploymentId(), fault.From(err).Text())
+}
+
+func TestTheRecordInPages(t *testing.T) {
+	t.Parallel()
+	r, w := open(t), newWorld(t, newEngine(t, always(answer("200 OK", "application/json", okJSON))))
+	second := newToken(t, "second")
+	r.ready(served(deploymentA, list(w.good, second), w.e))
+	_ = r.many(16, w.good.text)
+	_ = r.many(8, second.text)
+	_ = r.rows(24)
+	api, me := r.reader(), user("usr_1", authn.RoleOperator)
+	page := func(limit, offset int32, token string) ([]*inferencev1.Call, bool) {
+		in := &inferencev1.ListTrafficRequest{DeploymentId: deploymentA, Limit: &limit, Offset: &offset}
+		if token != "" {
+			in.Token = &token
+		}
+		calls, more, err := api.list(me, in)
+		require.NoError(t, err)
+		return calls, more
+	}
+	var all []*inferencev1.Call
+	for offset := int32(0); ; offset += 10 {
+		calls, more := page(10, offset, "")
+		all = append(all, calls...)
+		require.Equal(t, offset < 20, more)
+		if !more {
+			break
+		}
+	}
+	require.Len(t, all, 24)
+	seen := map[string]bool{}
+	for i, c := range all {
+		require.False(t, seen[c.GetRequestId()], "twice")
+		seen[c.GetRequestId()] = true
+		if i == 0 {
+			continue
+		}
+		before := all[i-1]
+		key := func(c *inferencev1.Call) string {
+			return c.GetAt().AsTime().Format("2006-01-02T15:04:05.000000") + c.GetRequestId()
+		}
+		require.Greater(t, key(before), key(c), "newest first, ids break ties")
+	}
+	calls, more := page(8, 0, "tok_second")
+	require.Len(t, calls, 8)
+	require.False(t, more, "exactly full is no reason for another page")
+	for _, c := range calls {
+		require.Equal(t, "second", c.GetTokenName())
+		require.Equal(t, "rev_1", c.GetRevisionId())
+		require.Equal(t, int32(7), c.GetPromptTokens())
+	}
+	calls, _ = page(8, 0, "tok_unknown")
+	require.Empty(t, calls)
+}
+
+func TestQuestionsThatCannotBeAnswered(t *testing.T) {
+	t.Parallel()
+	r := open(t)
+	api, me := r.reader(), user("usr_1", authn.RoleOperator)
+	for _, wrong := range []string{"x", "dep_", "dep_short", "job_" + strings.Repeat("a", 26), dep("A")} {
+		_, _, err := api.list(me, &inferencev1.ListTrafficRequest{DeploymentId: wrong})
+		f := fault.From(err)
+		require.Equal(t, fault.Invalid, f.Kind, wrong)
+		require.Len(t, f.Fields, 1)
+		require.Equal(t, "deployment_id", fmt.Sprint(f.Fields[0].Loc[0]))
+		require.Equal(t, "String should be an id: dep_ and 26 characters", f.Fields[0].Msg)
+	}
+	for _, limit := range []int32{0, -1, 501} {
+		_, _, err := api.list(me, &inferencev1.ListTrafficRequest{DeploymentId: deploymentA, Limit: &limit})
+		require.True(t, fault.Is(err, fault.Invalid), "%d: %v", limit, err)
+	}
+	_, err := api.client.ListTraffic(context.WithoutCancel(t.Context()), &inferencev1.ListTrafficRequest{DeploymentId: deploymentA})
+	require.Error(t, err, "no one asks without a caller")
+}
