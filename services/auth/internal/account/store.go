@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -17,8 +18,12 @@ var ErrUnknown = errors.New("no such account")
 
 const columns = `id, username, role, email, password_hash, epoch, disabled_at`
 
-// ByUsername finds an account by its exact name.
+// ByUsername finds an account by its exact name. A name with a zero byte, which Postgres refuses to hold,
+// is nobody's.
 func ByUsername(ctx context.Context, q pg.Querier, username string) (Account, error) {
+	if strings.ContainsRune(username, 0) {
+		return Account{}, ErrUnknown
+	}
 	return one(q.QueryRow(ctx, `SELECT `+columns+` FROM account WHERE username = $1`, username))
 }
 

@@ -3,7 +3,10 @@ package password
 import (
 	"context"
 	"crypto/rand"
+	"io"
+	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/stretchr/testify/require"
 
@@ -101,4 +104,77 @@ func must(f func(), err error) func() {
 		panic(err)
 	}
 	return f
+}
+
+func TestTheLongestPassword(t *testing.T) {
+	t.Parallel()
+	h := cheap(t, 1)
+	longest := strings.Repeat("x", MaxBytes)
+	stored, err := h.Hash(t.Context(), secret.New(longest))
+	require.NoError(t, err)
+	ok, err := h.Check(t.Context(), stored, secret.New(longest))
+	require.NoError(t, err)
+	require.True(t, ok)
+	_, err = h.Hash(t.Context(), secret.New(longest+"x"))
+	require.ErrorIs(t, err, ErrTooLong)
+	ok, err = h.Check(t.Context(), stored, secret.New(longest+"x"))
+	require.NoError(t, err)
+	require.False(t, ok)
+}
+
+func TestOutdated(t *testing.T) {
+	t.Parallel()
+	h := cheap(t, 1)
+	stored, err := h.Hash(t.Context(), secret.New("x"))
+	require.NoError(t, err)
+	require.False(t, h.Outdated(stored))
+	require.False(t, h.Outdated("rubbish"), "what cannot be read is Check's to refuse")
+	for name, p := range map[string]Params{
+		"memory": {MemoryKiB: 128, Time: 1, Threads: 1}, "time": {MemoryKiB: 64, Time: 2, Threads: 1}, "threads": {MemoryKiB: 64, Time: 1, Threads: 2},
+	} {
+		other, err := New(p, 1, rand.Reader)
+		require.NoError(t, err)
+		require.True(t, other.Outdated(stored), name)
+	}
+}
+
+func TestMalformedHashesAreErrors(t *testing.T) {
+	t.Parallel()
+	h := cheap(t, 1)
+	good, err := h.Hash(t.Context(), secret.New("x"))
+	require.NoError(t, err)
+	for name, stored := range map[string]string{
+		"another algorithm": strings.Replace(good, "argon2id", "argon2i", 1),
+		"another version":   strings.Replace(good, "v=19", "v=16", 1),
+		"text in front":     "x" + good,
+		"no costs":          strings.Replace(good, "m=64,t=1,p=1", "m,t,p", 1),
+		"no passes":         strings.Replace(good, "t=1", "t=0", 1),
+		"no lanes":          strings.Replace(good, "p=1", "p=0", 1),
+		"no memory":         strings.Replace(good, "m=64", "m=0", 1),
+		"a short key":       good[:len(good)-4],
+		"no key":            good[:strings.LastIndexByte(good, '$')+1],
+		"salt not base64":   strings.Replace(good, "p=1$", "p=1$!", 1),
+	} {
+		require.NotEqual(t, good, stored, name)
+		_, err := h.Check(t.Context(), stored, secret.New("x"))
+		require.ErrorIs(t, err, errStored, name)
+	}
+}
+
+func TestCostsOfNothingAreRefused(t *testing.T) {
+	t.Parallel()
+	for name, p := range map[string]Params{
+		"memory": {Time: 1, Threads: 1}, "time": {MemoryKiB: 64, Threads: 1}, "threads": {MemoryKiB: 64, Time: 1},
+	} {
+		_, err := New(p, 1, rand.Reader)
+		require.Error(t, err, name)
+	}
+	_, err := New(Params{MemoryKiB: 64, Time: 1, Threads: 1}, 0, rand.Reader)
+	require.Error(t, err)
+}
+
+func TestNoEntropyNoHash(t *testing.T) {
+	t.Parallel()
+	_, err := New(Params{MemoryKiB: 64, Time: 1, Threads: 1}, 1, iotest.ErrReader(io.ErrUnexpectedEOF))
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 }

@@ -1,0 +1,224 @@
+package session
+
+import (
+	"crypto/rand"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+func (h *house) renew(token secret.String) (Tokens, error) {
+	return h.Refresh(h.t.Context(), token.Reveal(), "192.0.2.7")
+}
+
+func TestARefreshMakesANewPair(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	first := h.login()
+	second, err := h.renew(first.Refresh)
+	require.NoError(t, err)
+	require.False(t, second.Refresh.Equal(first.Refresh))
+	require.False(t, second.Access.Equal(first.Access))
+	third, err := h.renew(second.Refresh)
+	require.NoError(t, err)
+	for _, tokens := range []Tokens{first, second, third} {
+		_, err := h.authenticate(tokens.Access)
+		require.NoError(t, err, "access tokens of the session hold until they expire")
+	}
+	require.Equal(t, 1, h.count("session"))
+}
+
+func TestARepeatWithinTheGraceGetsNoCookie(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		after time.Duration
+		ok    bool
+	}{
+		"at once": {0, true}, "at the end of the grace": {reuseGrace, true}, "a moment later": {reuseGrace + time.Microsecond, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHouse(t)
+			first := h.login()
+			second, err := h.renew(first.Refresh)
+			require.NoError(t, err)
+			h.clock.Advance(tc.after)
+			again, err := h.renew(first.Refresh)
+			if !tc.ok {
+				h.refused(err)
+				_, err = h.renew(second.Refresh)
+				h.refused(err)
+				require.Equal(t, []string{"session.open", "session.reuse"}, h.audits())
+				return
+			}
+			require.NoError(t, err)
+			require.True(t, again.Refresh.IsZero())
+			_, err = h.authenticate(again.Access)
+			require.NoError(t, err)
+			_, err = h.renew(second.Refresh)
+			require.NoError(t, err, "the successor still holds")
+			require.Equal(t, []string{"session.open"}, h.audits())
+		})
+	}
+}
+
+func TestReuseEndsThisFamilyOnly(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	first, other := h.login(), h.login()
+	second, err := h.renew(first.Refresh)
+	require.NoError(t, err)
+	h.clock.Advance(time.Minute)
+	_, err = h.renew(first.Refresh)
+	h.refused(err)
+	for _, tokens := range []Tokens{first, second} {
+		_, err = h.authenticate(tokens.Access)
+		h.refused(err)
+	}
+	_, err = h.authenticate(other.Access)
+	require.NoError(t, err)
+	_, err = h.renew(other.Refresh)
+	require.NoError(t, err)
+	var reason string
+	require.NoError(t, h.Pool.QueryRow(t.Context(), `SELECT revoked_reason FROM session WHERE revoked_at IS NOT NULL`).Scan(&reason))
+	require.Equal(t, revokedReuse, reason)
+}
+
+func TestReuseIsRecordedOnce(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	first := h.login()
+	_, err := h.renew(first.Refresh)
+	require.NoError(t, err)
+	h.clock.Advance(time.Minute)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() { _, _ = h.renew(first.Refresh) })
+	}
+	wg.Wait()
+	require.Equal(t, []string{"session.open", "session.reuse"}, h.audits())
+}
+
+func TestRacesHaveOneSuccessor(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	token := h.login().Refresh
+	for range 10 {
+		var mu sync.Mutex
+		var next []secret.String
+		var wg sync.WaitGroup
+		for range 20 {
+			wg.Go(func() {
+				tokens, err := h.renew(token)
+				mu.Lock()
+				defer mu.Unlock()
+				if err == nil && !tokens.Refresh.IsZero() {
+					next = append(next, tokens.Refresh)
+				}
+			})
+		}
+		wg.Wait()
+		require.Len(t, next, 1)
+		token = next[0]
+	}
+	require.Equal(t, 11, h.count("refresh_token"))
+}
+
+func TestRefreshTokensThatDoNotHold(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	good := h.login()
+	unknown, err := secret.Mint(rand.Reader, secret.KindRefresh)
+	require.NoError(t, err)
+	ingest, err := secret.Mint(rand.Reader, secret.KindIngest)
+	require.NoError(t, err)
+	text := good.Refresh.Reveal()
+	for name, token := range map[string]string{
+		"none": "", "rubbish": "rubbish", "unknown": unknown.Reveal(), "another kind": ingest.Reveal(), "an access token": good.Access.Reveal(),
+		"cut": text[:len(text)-1], "longer": text + "x", "another case": strings.ToUpper(text), "zero byte": text + "\x00",
+	} {
+		_, err := h.renew(secret.New(token))
+		require.True(t, fault.Is(err, fault.Unauthenticated), name)
+		require.Equal(t, badRefresh().Error(), err.Error(), name)
+	}
+	_, err = h.renew(good.Refresh)
+	require.NoError(t, err, "none of this used it")
+}
+
+func TestARefreshTokenLivesForThirtyDays(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	late, later := h.login(), h.login()
+	h.clock.Advance(RefreshTTL - time.Second)
+	_, err := h.renew(late.Refresh)
+	require.NoError(t, err)
+	h.clock.Advance(2 * time.Second)
+	_, err = h.renew(later.Refresh)
+	h.refused(err)
+	require.Equal(t, 0, h.revoked(), "an expired token was not stolen")
+}
+
+func (h *house) revoked() (n int) {
+	h.t.Helper()
+	require.NoError(h.t, h.Pool.QueryRow(h.t.Context(), `SELECT count(*) FROM session WHERE revoked_at IS NOT NULL`).Scan(&n))
+	return n
+}
+
+func TestWhatEndsASessionEndsItsRefreshTokens(t *testing.T) {
+	t.Parallel()
+	for name, sql := range map[string]string{
+		"disabled": `UPDATE account SET disabled_at = now()`,
+		"revoked":  `UPDATE session SET revoked_at = now(), revoked_reason = 'admin'`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHouse(t)
+			tokens := h.login()
+			h.exec(sql)
+			_, err := h.renew(tokens.Refresh)
+			h.refused(err)
+			var used *time.Time
+			require.NoError(t, h.Pool.QueryRow(t.Context(), `SELECT used_at FROM refresh_token`).Scan(&used))
+			require.Nil(t, used, "a refused exchange uses nothing up")
+		})
+	}
+}
+
+func TestARefreshTakesTheRoleOfNow(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	tokens := h.login()
+	h.exec(`UPDATE account SET role = 'admin', epoch = epoch + 1`)
+	_, err := h.authenticate(tokens.Access)
+	h.refused(err)
+	fresh, err := h.renew(tokens.Refresh)
+	require.NoError(t, err)
+	require.Equal(t, "admin", fresh.Role)
+	_, err = h.authenticate(fresh.Access)
+	require.NoError(t, err)
+}
+
+func TestLogoutEndsOneSessionOnce(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	mine, other := h.login(), h.login()
+	c, err := h.authenticate(mine.Access)
+	require.NoError(t, err)
+	ctx := authn.NewContext(t.Context(), c)
+	require.NoError(t, h.Logout(ctx, c))
+	require.NoError(t, h.Logout(ctx, c), "again is no error")
+	_, err = h.authenticate(mine.Access)
+	h.refused(err)
+	_, err = h.renew(mine.Refresh)
+	h.refused(err)
+	_, err = h.authenticate(other.Access)
+	require.NoError(t, err)
+	require.Equal(t, []string{"session.open", "session.open", "session.logout"}, h.audits())
+}

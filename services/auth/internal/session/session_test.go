@@ -1,0 +1,272 @@
+package session
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/platform/audit"
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/services/auth/internal/db"
+	"github.com/signalbox-dev/signalbox/services/auth/internal/password"
+)
+
+const userID = "usr_1"
+
+// hashes is a hasher that counts its work: the stored hash of a password is the password itself.
+type hashes struct {
+	checked  []string
+	outdated bool
+	err      error
+	// before runs ahead of a check, to change what the login has read.
+	before func()
+}
+
+func (h *hashes) Check(_ context.Context, stored string, pass secret.String) (bool, error) {
+	if h.before != nil {
+		h.before()
+	}
+	h.checked = append(h.checked, stored)
+	return stored != "" && stored == pass.Reveal(), h.err
+}
+
+func (h *hashes) Outdated(string) bool { return h.outdated }
+
+func (h *hashes) Hash(_ context.Context, pass secret.String) (string, error) {
+	return "renewed " + pass.Reveal(), h.err
+}
+
+// open limits nobody.
+type openDoor struct{ err error }
+
+func (o openDoor) Take(context.Context, string) error { return o.err }
+
+type house struct {
+	*Sessions
+
+	t      *testing.T
+	db     *pgtest.DB
+	clock  *clock.Fake
+	hashes *hashes
+}
+
+func newHouse(t *testing.T) *house {
+	t.Helper()
+	files, err := db.Migrations()
+	require.NoError(t, err)
+	d := pgtest.New(t, pgtest.Schema{Name: "auth", Migrations: files})
+	m := newMint(t)
+	ids := id.NewSource(m.clock, rand.Reader)
+	h := &house{t: t, db: d, clock: m.clock, hashes: &hashes{}}
+	h.Sessions = &Sessions{
+		Pool: d.Pool("auth"), Access: m.Access, Limit: openDoor{}, Password: h.hashes,
+		Audit: audit.NewLog(m.clock, ids, "auth"), Clock: m.clock, IDs: ids, Rand: rand.Reader,
+	}
+	h.exec(`INSERT INTO account (id, username, role, password_hash, created_at) VALUES ('usr_1', 'ann', 'operator', 'right', now())`)
+	return h
+}
+
+func (h *house) exec(sql string, args ...any) {
+	h.t.Helper()
+	_, err := h.Pool.Exec(h.t.Context(), sql, args...)
+	require.NoError(h.t, err)
+}
+
+func (h *house) count(table string) (n int) {
+	h.t.Helper()
+	require.NoError(h.t, h.Pool.QueryRow(h.t.Context(), `SELECT count(*) FROM `+table).Scan(&n))
+	return n
+}
+
+// login is the right one.
+func (h *house) login() Tokens {
+	h.t.Helper()
+	tokens, err := h.Login(h.t.Context(), "ann", secret.New("right"), "192.0.2.7")
+	require.NoError(h.t, err)
+	return tokens
+}
+
+func (h *house) authenticate(token secret.String) (*authn.Caller, error) {
+	return h.Authenticate(h.t.Context(), token.Reveal(), "192.0.2.7")
+}
+
+func (h *house) refused(err error) {
+	h.t.Helper()
+	require.True(h.t, fault.Is(err, fault.Unauthenticated), "%v", err)
+}
+
+// audits lists what was recorded, in order.
+func (h *house) audits() (actions []string) {
+	h.t.Helper()
+	rows, err := h.Pool.Query(h.t.Context(), `SELECT action FROM audit ORDER BY seq`)
+	require.NoError(h.t, err)
+	defer rows.Close()
+	for rows.Next() {
+		var a string
+		require.NoError(h.t, rows.Scan(&a))
+		actions = append(actions, a)
+	}
+	return actions
+}
+
+func TestEveryBadLoginDoesTheSameWorkAndHasTheSameAnswer(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.exec(`INSERT INTO account (id, username, role, password_hash, created_at, disabled_at) VALUES ('usr_2', 'bob', 'operator', 'right', now(), now())`)
+	var first error
+	for name, user := range map[string]string{"wrong password": "ann", "unknown": "nobody", "disabled": "bob", "zero byte": "ann\x00"} {
+		pass := "wrong"
+		if user == "bob" {
+			pass = "right"
+		}
+		h.hashes.checked = nil
+		tokens, err := h.Login(t.Context(), user, secret.New(pass), "192.0.2.7")
+		h.refused(err)
+		require.Zero(t, tokens, name)
+		require.Len(t, h.hashes.checked, 1, "%s: one hash is computed", name)
+		if first == nil {
+			first = err
+		}
+		require.Equal(t, fault.From(first), fault.From(err), name)
+	}
+	require.Zero(t, h.count("session"))
+	require.Zero(t, h.count("refresh_token"))
+	require.Empty(t, h.audits())
+}
+
+func TestALoginIsOnRecord(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	tokens := h.login()
+	require.Equal(t, "ann", tokens.Username)
+	require.Equal(t, "operator", tokens.Role)
+	var action, kind, actor, session, address, target string
+	row := h.Pool.QueryRow(t.Context(), `SELECT action, actor_kind, actor_id, session_id, client_addr, target_id FROM audit`)
+	require.NoError(t, row.Scan(&action, &kind, &actor, &session, &address, &target))
+	require.Equal(t, []string{"session.open", "user", userID, "192.0.2.7"}, []string{action, kind, actor, address})
+	require.Equal(t, session, target)
+	c, err := h.authenticate(tokens.Access)
+	require.NoError(t, err)
+	require.Equal(t, session, c.SessionID)
+}
+
+func TestNoTokenIsStoredAsItIs(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	tokens := h.login()
+	var hash []byte
+	require.NoError(t, h.Pool.QueryRow(t.Context(), `SELECT hash FROM refresh_token`).Scan(&hash))
+	require.Equal(t, secret.Hash(tokens.Refresh.Reveal()), hash)
+}
+
+func TestALimitedLoginHashesNothing(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.Limit = openDoor{fault.New(fault.Limited, "login_rate", "x")}
+	_, err := h.Login(t.Context(), "ann", secret.New("right"), "192.0.2.7")
+	require.True(t, fault.Is(err, fault.Limited))
+	require.Empty(t, h.hashes.checked)
+}
+
+func TestAFullQueueIsUnavailable(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.hashes.err = password.ErrBusy
+	_, err := h.Login(t.Context(), "ann", secret.New("right"), "192.0.2.7")
+	require.True(t, fault.Is(err, fault.Unavailable))
+	require.Equal(t, time.Second, fault.From(err).RetryAfter)
+	h.hashes.err = errors.New("broken")
+	_, err = h.Login(t.Context(), "ann", secret.New("right"), "192.0.2.7")
+	require.ErrorContains(t, err, "broken")
+	require.Zero(t, h.count("session"))
+}
+
+func TestWhatChangesDuringTheCheckOpensNoSession(t *testing.T) {
+	t.Parallel()
+	for name, sql := range map[string]string{
+		"disabled":       `UPDATE account SET disabled_at = now()`,
+		"a new password": `UPDATE account SET password_hash = 'other', epoch = epoch + 1`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHouse(t)
+			h.hashes.before = func() { h.exec(sql) }
+			_, err := h.Login(t.Context(), "ann", secret.New("right"), "192.0.2.7")
+			h.refused(err)
+			require.Equal(t, badLogin().Error(), err.Error())
+			require.Zero(t, h.count("session"))
+			require.Zero(t, h.count("refresh_token"))
+			require.Empty(t, h.audits())
+		})
+	}
+}
+
+func TestAnOldHashIsRenewedAtLogin(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.login()
+	stored := func() (s string) {
+		require.NoError(t, h.Pool.QueryRow(t.Context(), `SELECT password_hash FROM account`).Scan(&s))
+		return s
+	}
+	require.Equal(t, "right", stored(), "a hash of today's costs stays")
+	h.hashes.outdated = true
+	tokens := h.login()
+	require.Equal(t, "renewed right", stored())
+	_, err := h.authenticate(tokens.Access)
+	require.NoError(t, err, "and the session goes on")
+}
+
+func TestAuthenticateReadsTheAccountNow(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	tokens := h.login()
+	h.exec(`INSERT INTO project (id, key, name, visibility, created_at) VALUES ('prj_1', 'one', 'One', 'team', now())`)
+	h.exec(`INSERT INTO membership (project_id, account_id, role) VALUES ('prj_1', 'usr_1', 'editor')`)
+	h.exec(`UPDATE account SET role = 'admin'`)
+	c, err := h.authenticate(tokens.Access)
+	require.NoError(t, err)
+	require.Equal(t, authn.KindUser, c.Kind)
+	require.Equal(t, "admin", c.Role, "the role of the database, not of the token")
+	require.Equal(t, []authn.ProjectRole{{Project: "prj_1", Role: "editor"}}, c.Projects)
+	require.Equal(t, "192.0.2.7", c.ClientAddr)
+	h.exec(`UPDATE account SET role = 'operator'`)
+	c, err = h.authenticate(tokens.Access)
+	require.NoError(t, err)
+	require.Equal(t, "operator", c.Role)
+}
+
+func TestNobodyHasNoIdentity(t *testing.T) {
+	t.Parallel()
+	c, err := newHouse(t).authenticate(secret.String{})
+	require.NoError(t, err)
+	require.Equal(t, &authn.Caller{Kind: authn.KindNone, ClientAddr: "192.0.2.7"}, c)
+}
+
+func TestATokenOfAnotherAccountsSessionIsRefused(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.login()
+	var session string
+	require.NoError(t, h.Pool.QueryRow(t.Context(), `SELECT id FROM session`).Scan(&session))
+	for name, l := range map[string]live{
+		"account":     {sessionID: session, accountID: "usr_2", role: "admin", epoch: 1},
+		"session":     {sessionID: "ses_unknown", accountID: userID, role: "operator", epoch: 1},
+		"older epoch": {sessionID: session, accountID: userID, role: "operator", epoch: 0},
+		"later epoch": {sessionID: session, accountID: userID, role: "operator", epoch: 2},
+	} {
+		token, err := h.Access.issue(l, "tok_1")
+		require.NoError(t, err)
+		_, err = h.authenticate(token)
+		require.True(t, fault.Is(err, fault.Unauthenticated), name)
+	}
+}
