@@ -113,8 +113,13 @@ func (p *Process) migrate(ctx context.Context, spec Spec) error {
 	return pg.Migrate(ctx, p.Own.Postgres.OwnerURL, spec.Name, files)
 }
 
-func (p *Process) serve(ctx context.Context, spec Spec, log io.Writer) error {
-	defer func() { _ = p.Closers.Close(context.WithoutCancel(ctx)) }()
+func (p *Process) serve(ctx context.Context, spec Spec, log io.Writer) (err error) {
+	defer func() {
+		// Who kills waits for nothing.
+		if !errors.Is(err, run.ErrKilled) {
+			_ = p.Closers.Close(context.WithoutCancel(ctx))
+		}
+	}()
 	if err := p.open(ctx, spec, log); err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ package single
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -64,7 +65,7 @@ type Options struct {
 const defaultListen = "127.0.0.1:8080"
 
 // Run serves until it is told to stop.
-func Run(ctx context.Context, o Options) error {
+func Run(ctx context.Context, o Options) (err error) {
 	s := &Settings{}
 	s.Gateway.Listen.Addr = defaultListen
 	loaded, err := conf.Load(ctx, conf.OS().With("flag", o.Flags), s, conf.Ignore("SERVICE_JOB_"))
@@ -75,7 +76,12 @@ func Run(ctx context.Context, o Options) error {
 		return conf.Print(o.Out, loaded)
 	}
 	closers := &run.Closers{}
-	defer func() { _ = closers.Close(context.WithoutCancel(ctx)) }()
+	defer func() {
+		// Who kills waits for nothing, not for a database that hangs either; it goes with this process.
+		if !errors.Is(err, run.ErrKilled) {
+			_ = closers.Close(context.WithoutCancel(ctx))
+		}
+	}()
 	h, err := open(ctx, s, loaded, o, closers)
 	if err != nil {
 		return err

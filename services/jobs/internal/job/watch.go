@@ -51,6 +51,9 @@ func (s *Server) WatchJob(req *jobsv1.WatchJobRequest, stream grpc.ServerStreami
 // find answers the job of a job's or a run's id.
 func (s *Server) find(ctx context.Context, name string) (*Job, error) {
 	if !strings.HasPrefix(name, string(id.Run)+"_") {
+		if err := request.ID(id.Job, "id", name); err != nil {
+			return nil, err
+		}
 		return s.get(ctx, name)
 	}
 	if err := request.ID(id.Run, "id", name); err != nil {

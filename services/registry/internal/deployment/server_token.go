@@ -68,11 +68,11 @@ func (s *Server) ListDeploymentTokens(
 
 // RevokeDeploymentToken answers when no live replica accepts the token any more. A repeat waits again.
 func (s *Server) RevokeDeploymentToken(ctx context.Context, in *registryv1.RevokeDeploymentTokenRequest) (*emptypb.Empty, error) {
-	d, err := s.editable(ctx, in.GetDeploymentId())
-	if err != nil {
+	if err := request.ID(id.TokenRow, "token_id", in.GetTokenId()); err != nil {
 		return nil, err
 	}
-	if err := request.ID(id.TokenRow, "token_id", in.GetTokenId()); err != nil {
+	d, err := s.editable(ctx, in.GetDeploymentId())
+	if err != nil {
 		return nil, err
 	}
 	from, err := s.Book.Revoke(ctx, d.ID, in.GetTokenId())
