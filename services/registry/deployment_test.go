@@ -177,7 +177,8 @@ func TestAnEngineThatGoesAwayComesBack(t *testing.T) {
 	require.NotEqual(t, first.GetReplicas()[0].GetId(), got.GetReplicas()[0].GetId())
 	require.JSONEq(t, string(first.GetProbeReport()), string(got.GetProbeReport()), "what made it ready stays")
 	// A report of the execution before is too late.
-	h.reports(o, 1, &jobsv1.EngineReport{Phase: "failed"})
+	h.reports(o, 1, &jobsv1.EngineReport{Phase: "failed", Code: "from_the_past"})
+	eventually(t, func() bool { return h.works.delivered(o.GetWorkId()) }, "the late report is sent")
 
 	// It ends by itself: another generation is asked for.
 	h.works.see(&jobspeerv1.WorkStatus{WorkId: o.GetWorkId(), Generation: 1, Fence: 2, NodeId: "nod_1", Observed: &jobsv1.ObservedWork{
@@ -187,6 +188,11 @@ func TestAnEngineThatGoesAwayComesBack(t *testing.T) {
 	eventually(t, func() bool { return h.works.of(o.GetWorkId()).GetGeneration() == 2 }, "asked for again")
 	h.reports(o, 3, readyReport())
 	h.becomes(r, "ready")
+	events, err := h.deployments.ListDeploymentEvents(h.as(ann()), &registryv1.ListDeploymentEventsRequest{DeploymentId: r.GetDeploymentId()})
+	require.NoError(t, err)
+	for _, e := range events.GetEvents() {
+		require.NotContains(t, e.GetReason(), "from_the_past")
+	}
 }
 
 func TestACandidateThatFailsSaysWhyAndLeavesItsPlace(t *testing.T) {

@@ -69,13 +69,15 @@ type worksPeer struct {
 	mu      sync.Mutex
 	orders  map[string]*jobspeerv1.PutWorkRequest
 	seen    map[string]*jobspeerv1.WorkStatus
-	changed chan struct{} // closed and renewed with each change
+	told    map[string]*jobspeerv1.WorkStatus // what the last watcher was sent
+	changed chan struct{}                     // closed and renewed with each change
 	refuse  error
 }
 
 func newWorksPeer() *worksPeer {
 	return &worksPeer{
 		orders: map[string]*jobspeerv1.PutWorkRequest{}, seen: map[string]*jobspeerv1.WorkStatus{}, changed: make(chan struct{}),
+		told: map[string]*jobspeerv1.WorkStatus{},
 	}
 }
 
@@ -165,6 +167,9 @@ func (p *worksPeer) WatchWorks(_ *jobspeerv1.WatchWorksRequest, stream grpc.Serv
 			if err := stream.Send(s); err != nil {
 				return err
 			}
+			p.mu.Lock()
+			p.told[s.GetWorkId()] = s
+			p.mu.Unlock()
 		}
 		if first {
 			if err := stream.Send(&jobspeerv1.WorkStatus{Synced: true}); err != nil {
@@ -185,4 +190,11 @@ func (p *worksPeer) reported(workID string) {
 		WorkId: workID, Generation: 1, Fence: 1, NodeId: "nod_1",
 		Observed: &jobsv1.ObservedWork{Phase: jobsv1.Phase_PHASE_RUNNING},
 	})
+}
+
+// delivered says whether the registry was sent the present state of a work.
+func (p *worksPeer) delivered(workID string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.told[workID] == p.seen[workID]
 }
