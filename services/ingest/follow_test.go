@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -190,4 +191,31 @@ func deafen(t *testing.T, h *house) int {
 	require.NoError(t, conn.QueryRow(t.Context(), `SELECT count(*) FILTER (WHERE pg_terminate_backend(pid)) FROM pg_stat_activity
 		WHERE datname = current_database() AND query LIKE 'LISTEN%'`).Scan(&ended))
 	return ended
+}
+
+func TestAClosedRunIsReadToItsEndOverManyPages(t *testing.T) {
+	t.Parallel()
+	r := open(t).replica(ingest.Config{})
+	run := r.train()
+	const lines, batches = 1700, 150
+	run.post("logs", "", `"chunks":["`+strings.Repeat(`x\n`, lines)+`"]`)
+	parallel(batches, func(int) {
+		if a := run.call(http.MethodPost, "metrics", "", run.body(points(point("a", 1, 1)))); a.status != http.StatusOK {
+			t.Error(string(a.body))
+		}
+	})
+	run.close()
+	events := follow(t, r, run.run, 0)
+	require.Len(t, events, lines+1)
+	require.Equal(t, fmt.Sprintf("eof %d succeeded", lines), events[lines])
+	stream, err := r.public.FollowMetrics(t.Context(), &ingestv1.FollowMetricsRequest{Id: run.run})
+	require.NoError(t, err)
+	for n := int64(1); n <= batches; n++ {
+		e, err := stream.Recv()
+		require.NoError(t, err)
+		require.Equal(t, n, e.GetBatch().GetSeq())
+	}
+	e, err := stream.Recv()
+	require.NoError(t, err)
+	require.EqualValues(t, batches, e.GetEof().GetSeq())
 }
