@@ -22,7 +22,7 @@ type uploadTarget struct {
 
 // PushDataset brings one file in as a version of the walk's dataset, through the signed-URL handshake.
 func (l *Loop) PushDataset(ctx context.Context, version, file string, data []byte) (Dataset, error) {
-	id, err := l.ensureDataset(ctx)
+	id, err := l.ensure(ctx, "/api/datasets", map[string]any{"name": l.Name, "format": "jsonl"})
 	if err != nil {
 		return Dataset{}, err
 	}
@@ -57,22 +57,24 @@ func (l *Loop) PushDataset(ctx context.Context, version, file string, data []byt
 	return Dataset{ID: id, Ref: committed.Ref}, nil
 }
 
-func (l *Loop) ensureDataset(ctx context.Context) (string, error) {
-	var list []struct {
+// ensure answers the id of the walk's own resource at that path, which is made where it is missing.
+func (l *Loop) ensure(ctx context.Context, path string, body map[string]any) (string, error) {
+	type named struct {
 		ID   string `json:"id"`
 		Name string `json:"name"`
 	}
-	if err := l.get(ctx, "/api/datasets?name="+url.QueryEscape(l.Name), &list); err != nil {
-		return "", fmt.Errorf("look for the dataset: %w", err)
+	var list []named
+	if err := l.get(ctx, path+"?name="+url.QueryEscape(l.Name), &list); err != nil {
+		return "", fmt.Errorf("look for %s at %s: %w", l.Name, path, err)
 	}
-	if len(list) > 0 {
-		return list[0].ID, nil
+	for _, r := range list {
+		if r.Name == l.Name {
+			return r.ID, nil
+		}
 	}
-	var made struct {
-		ID string `json:"id"`
-	}
-	if err := l.create(ctx, "/api/datasets", map[string]any{"name": l.Name, "format": "jsonl"}, &made); err != nil {
-		return "", fmt.Errorf("make the dataset: %w", err)
+	var made named
+	if err := l.create(ctx, path, body, &made); err != nil {
+		return "", fmt.Errorf("make %s at %s: %w", l.Name, path, err)
 	}
 	return made.ID, nil
 }

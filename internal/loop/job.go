@@ -25,6 +25,12 @@ type Job struct {
 	RunningAt         *time.Time `json:"running_at"`
 }
 
+// took is the job as it was read now. The id and the run's stay as they are: others may be reading them.
+func (j *Job) took(now Job) {
+	j.State, j.EndReason, j.Message, j.Attempt = now.State, now.EndReason, now.Message, now.Attempt
+	j.ExecutorRunningAt, j.RunningAt = now.ExecutorRunningAt, now.RunningAt
+}
+
 // Terminal tells that the job has ended.
 func (j Job) Terminal() bool {
 	return j.State == "succeeded" || j.State == "failed" || j.State == "stopped"
@@ -74,9 +80,11 @@ func (l *Loop) Submit(ctx context.Context, spec map[string]any) error {
 // AwaitState waits until the job is in one of the states, or has ended.
 func (l *Loop) AwaitState(ctx context.Context, states ...string) error {
 	err := l.await(ctx, func(ctx context.Context) (bool, error) {
-		if err := l.get(ctx, "/api/jobs/"+l.Job.ID, &l.Job); err != nil {
+		var now Job
+		if err := l.get(ctx, "/api/jobs/"+l.Job.ID, &now); err != nil {
 			return false, err
 		}
+		l.Job.took(now)
 		if slices.Contains(states, l.Job.State) {
 			return true, nil
 		}

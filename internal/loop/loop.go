@@ -16,10 +16,12 @@ import (
 
 	"github.com/signalbox-dev/signalbox/internal/client"
 	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/run"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// Loop is one walk. The fields below the settings are filled by the stages.
+// Loop is one walk. The fields below the settings are filled by the stages, which come one after the
+// other; what follows a job's streams may run beside AwaitState, because a job's id never changes.
 type Loop struct {
 	Client *client.Client
 	Clock  clock.Clock
@@ -40,6 +42,9 @@ var ErrImpatient = errors.New("it did not come true in time")
 
 // pollEvery is the pause between looks at a state that no stream shows.
 const pollEvery = 100 * time.Millisecond
+
+// again is the pause before a request is sent again.
+func again() run.Backoff { return run.Backoff{Min: pollEvery, Max: time.Second, Jitter: 0.5} }
 
 // Login signs in and keeps the access token.
 func (l *Loop) Login(ctx context.Context, username string, password secret.String) error {
@@ -72,16 +77,28 @@ func (l *Loop) get(ctx context.Context, path string, out any) error {
 
 // retry calls fn again while it fails in a way that passes.
 func (l *Loop) retry(ctx context.Context, fn func(ctx context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, l.Patience)
+	limited, cancel := context.WithTimeout(ctx, l.Patience)
 	defer cancel()
-	for {
-		err := fn(ctx)
+	for n := 0; ; n++ {
+		err := fn(limited)
 		if err == nil || !passing(err) {
 			return err
 		}
-		if sleepErr := clock.Sleep(ctx, l.Clock, pollEvery); sleepErr != nil {
-			return fmt.Errorf("%w: %w", ErrImpatient, err)
+		if again().Wait(limited, l.Clock, n) != nil {
+			return ended(ctx, err)
 		}
+	}
+}
+
+// ended says why a stage gave up: because its caller did, or for want of patience.
+func ended(caller context.Context, last error) error {
+	switch {
+	case caller.Err() != nil:
+		return fmt.Errorf("given up: %w", context.Cause(caller))
+	case last == nil:
+		return ErrImpatient
+	default:
+		return fmt.Errorf("%w: %w", ErrImpatient, last)
 	}
 }
 
@@ -90,22 +107,24 @@ func passing(err error) bool {
 	if answer, ok := errors.AsType[*client.Error](err); ok {
 		return answer.Status == http.StatusBadGateway || answer.Status == http.StatusServiceUnavailable
 	}
-	var network net.Error
-	var op *net.OpError
-	return errors.As(err, &op) || errors.As(err, &network) || errors.Is(err, client.ErrCut) || isEOF(err)
+	// A *url.Error is a net.Error whatever is inside, so that says nothing.
+	if _, isCut := errors.AsType[*net.OpError](err); isCut {
+		return true
+	}
+	return errors.Is(err, client.ErrCut) || errors.Is(err, context.DeadlineExceeded) || isEOF(err)
 }
 
 // await looks until done answers true.
 func (l *Loop) await(ctx context.Context, look func(ctx context.Context) (done bool, err error)) error {
-	ctx, cancel := context.WithTimeout(ctx, l.Patience)
+	limited, cancel := context.WithTimeout(ctx, l.Patience)
 	defer cancel()
 	for {
-		done, err := look(ctx)
+		done, err := look(limited)
 		if err != nil || done {
 			return err
 		}
-		if err := clock.Sleep(ctx, l.Clock, pollEvery); err != nil {
-			return ErrImpatient
+		if clock.Sleep(limited, l.Clock, pollEvery) != nil {
+			return ended(ctx, nil)
 		}
 	}
 }

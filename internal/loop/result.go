@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 )
 
 // Round is one validation round.
@@ -75,9 +74,10 @@ func (l *Loop) Samples(ctx context.Context) ([]Sample, error) {
 	}
 }
 
-// text is a JSON string's or number's text.
+// text is a JSON string's or number's text, and empty for null.
 func text(raw json.RawMessage) string {
-	if s, err := strconv.Unquote(string(raw)); err == nil {
+	var s string
+	if json.Unmarshal(raw, &s) == nil {
 		return s
 	}
 	return string(raw)
@@ -98,9 +98,9 @@ func (l *Loop) FindArtifact(ctx context.Context, kind, format string) (Artifact,
 	if err != nil {
 		return Artifact{}, err
 	}
-	for _, l := range slices.Backward(list) {
-		if l.Kind == kind && l.Format == format {
-			return l, nil
+	for _, a := range slices.Backward(list) {
+		if a.Kind == kind && a.Format == format {
+			return a, nil
 		}
 	}
 	return Artifact{}, fmt.Errorf("the run registered no %s in format %s", kind, format)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 
 	"github.com/signalbox-dev/signalbox/internal/client"
 	"github.com/signalbox-dev/signalbox/platform/secret"
@@ -42,23 +41,13 @@ type Revision struct {
 
 // Register makes a version of the walk's model from an artifact of its run.
 func (l *Loop) Register(ctx context.Context, a Artifact) (ModelVersion, error) {
-	var list []struct {
-		ID string `json:"id"`
-	}
-	if err := l.get(ctx, "/api/models?name="+url.QueryEscape(l.Name), &list); err != nil {
-		return ModelVersion{}, fmt.Errorf("look for the model: %w", err)
-	}
-	var model struct {
-		ID string `json:"id"`
-	}
-	if len(list) > 0 {
-		model.ID = list[0].ID
-	} else if err := l.create(ctx, "/api/models", map[string]any{"name": l.Name, "task": "chat"}, &model); err != nil {
-		return ModelVersion{}, fmt.Errorf("make the model: %w", err)
+	model, err := l.ensure(ctx, "/api/models", map[string]any{"name": l.Name, "task": "chat"})
+	if err != nil {
+		return ModelVersion{}, err
 	}
 	var v ModelVersion
 	body := map[string]any{"source": map[string]string{"run_id": l.Job.RunID, "artifact_id": a.ID}}
-	if err := l.create(ctx, "/api/models/"+model.ID+"/versions", body, &v); err != nil {
+	if err := l.create(ctx, "/api/models/"+model+"/versions", body, &v); err != nil {
 		return ModelVersion{}, fmt.Errorf("register the model: %w", err)
 	}
 	if v.Status != "ready" {
@@ -130,6 +119,15 @@ func (l *Loop) Promote(ctx context.Context) error {
 	return nil
 }
 
+// StopRevision ends the engines of a revision of the walk's deployment that is not promoted.
+func (l *Loop) StopRevision(ctx context.Context, r Revision) error {
+	path := fmt.Sprintf("/api/model-deployments/%s/revisions/%d/stop", l.Deployment.ID, r.Number)
+	if err := l.retry(ctx, func(ctx context.Context) error { return l.Client.Post(ctx, path, nil, nil) }); err != nil {
+		return fmt.Errorf("stop revision %d: %w", r.Number, err)
+	}
+	return nil
+}
+
 // MakeToken makes a deployment token and keeps it.
 func (l *Loop) MakeToken(ctx context.Context, name string) error {
 	var out struct {
@@ -160,6 +158,8 @@ func (l *Loop) Chat(ctx context.Context, question string) (string, error) {
 
 // ChatStream asks for a stream.
 func (l *Loop) ChatStream(ctx context.Context, question string) (answer string, events int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, l.Patience)
+	defer cancel()
 	return l.Client.With(l.Token).ChatStream(ctx, l.Deployment.ID, question)
 }
 

@@ -15,7 +15,7 @@ type Config struct {
 	// DefaultGPULimit is what an account without a limit of its own may hold.
 	DefaultGPULimit int `env:"SERVICE_JOBS_DEFAULT_GPU_LIMIT, default=8" doc:"GPUs that an account may hold at once unless it has a limit of its own"`
 	// NodeSlots is how many works without a GPU a node takes.
-	NodeSlots int `env:"SERVICE_JOBS_NODE_SLOTS, default=0" doc:"works without a GPU that a node takes at once; 0 is one a CPU, and at least two"`
+	NodeSlots int `env:"SERVICE_JOBS_NODE_SLOTS, default=0" doc:"works without a GPU that a node takes at once; 0 is eight a CPU, and at least sixteen"`
 	// NodeLease is how long a silent node counts as ready.
 	NodeLease time.Duration `env:"SERVICE_JOBS_NODE_LEASE, default=30s" doc:"a node that was silent for this long is lost and gets no new work"`
 	// FenceTimeout is how long a silent node keeps its works.

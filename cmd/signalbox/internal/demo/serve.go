@@ -38,14 +38,24 @@ func (d *demo) serve(ctx context.Context, q loop.Sample) error {
 	return nil
 }
 
-// contrast asks the untrained weights through the same engine: they must get it wrong, or the right
-// answer above would prove nothing.
+// contrast asks the untrained weights through the same engine and the same address: they must get it
+// wrong, or the right answer above would prove nothing. Then the trained revision answers again.
 func (d *demo) contrast(ctx context.Context, q loop.Sample) error {
-	untrained := *d.loop
-	if err := d.deploy(ctx, &untrained, "checkpoint", d.loop.Name+"-untrained"); err != nil {
+	trained := d.loop.Revision
+	version, err := d.register(ctx, d.loop, "checkpoint")
+	if err != nil {
 		return err
 	}
-	answer, err := untrained.Chat(ctx, q.Question)
+	if err := d.loop.Revise(ctx, version, nil); err != nil {
+		return err
+	}
+	if err := d.loop.AwaitReady(ctx); err != nil {
+		return err
+	}
+	if err := d.loop.Promote(ctx); err != nil {
+		return err
+	}
+	answer, err := d.loop.Chat(ctx, q.Question)
 	if err != nil {
 		return fmt.Errorf("ask the untrained model: %w", err)
 	}
@@ -53,20 +63,21 @@ func (d *demo) contrast(ctx context.Context, q loop.Sample) error {
 		return fmt.Errorf("the untrained weights answered %s right too: the loop proves nothing", q.Question)
 	}
 	d.say("contrast", "the untrained weights in the same engine answer %.20q", answer)
-	return nil
+	untrained := d.loop.Revision
+	d.loop.Revision = trained
+	if err := d.loop.Promote(ctx); err != nil {
+		return err
+	}
+	d.say("rollback", "revision %d answers again at the same address", trained.Number)
+	return d.loop.StopRevision(ctx, untrained)
 }
 
 // deploy registers the run's GGUF artifact of that kind and brings it to answering calls.
 func (d *demo) deploy(ctx context.Context, l *loop.Loop, kind, name string) error {
-	artifact, err := l.FindArtifact(ctx, kind, "gguf")
+	version, err := d.register(ctx, l, kind)
 	if err != nil {
 		return err
 	}
-	version, err := l.Register(ctx, artifact)
-	if err != nil {
-		return err
-	}
-	d.say("model", "%s version %d, %.19s", l.Name, version.Version, version.Digest)
 	if err := l.Deploy(ctx, name, version, nil); err != nil {
 		return err
 	}
@@ -84,4 +95,18 @@ func (d *demo) deploy(ctx context.Context, l *loop.Loop, kind, name string) erro
 	}
 	d.say("deployed", "%s, revision %d ready and promoted", l.Deployment.ID, l.Revision.Number)
 	return nil
+}
+
+// register makes a model version of the run's GGUF artifact of that kind.
+func (d *demo) register(ctx context.Context, l *loop.Loop, kind string) (loop.ModelVersion, error) {
+	artifact, err := l.FindArtifact(ctx, kind, "gguf")
+	if err != nil {
+		return loop.ModelVersion{}, err
+	}
+	version, err := l.Register(ctx, artifact)
+	if err != nil {
+		return loop.ModelVersion{}, err
+	}
+	d.say("model", "%s version %d, %.19s", l.Name, version.Version, version.Digest)
+	return version, nil
 }

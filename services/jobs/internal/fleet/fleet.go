@@ -48,13 +48,18 @@ type Inventory struct {
 	Version     string
 }
 
+// Works without a GPU are mostly engines that wait for calls, so a CPU carries several.
+const (
+	slotsPerCPU = 8
+	leastSlots  = 16
+)
+
 // Slots is how many works without a GPU a node takes at once; fixed is the setting, 0 for unset.
-// Two is the least: a training and the engine of what it made.
 func (i Inventory) Slots(fixed int) int {
 	if fixed > 0 {
 		return fixed
 	}
-	return max(2, i.CPUs)
+	return max(leastSlots, slotsPerCPU*i.CPUs)
 }
 
 // Node is one machine of a fleet.

@@ -141,8 +141,8 @@ func TestOnlyLostNodesWithWorkAreFenced(t *testing.T) {
 
 func TestSlots(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, 2, fleet.Inventory{}.Slots(0))
-	require.Equal(t, 2, fleet.Inventory{CPUs: 1}.Slots(0))
-	require.Equal(t, 16, fleet.Inventory{CPUs: 16}.Slots(0))
+	require.Equal(t, 16, fleet.Inventory{}.Slots(0))
+	require.Equal(t, 16, fleet.Inventory{CPUs: 1}.Slots(0))
+	require.Equal(t, 128, fleet.Inventory{CPUs: 16}.Slots(0))
 	require.Equal(t, 1, fleet.Inventory{CPUs: 16}.Slots(1))
 }
