@@ -130,7 +130,7 @@ func malformedIDs(ctx context.Context, t *testing.T, s *stand.Stand, c issued) {
 				one := rt
 				one.Pattern = strings.Replace(rt.Pattern, "{"+name+"}", bad, 1)
 				r := ask(ctx, t, s, token, method, fill(one, ""), body)
-				if rt.Credential == "deployment" {
+				if rt.Credential == "deployment" && bad[0] != '%' {
 					require.Equal(t, http.StatusNotFound, r.Status, "%s: %s", one.Pattern, r.Body)
 					continue
 				}

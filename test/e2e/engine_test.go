@@ -1,0 +1,42 @@
+package e2e
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/internal/loop"
+	"github.com/signalbox-dev/signalbox/test/stand"
+)
+
+// secondEngine serves the run's Hugging Face export by mlx-lm, which the platform knows only as a
+// command that speaks the OpenAI API.
+func secondEngine(ctx context.Context, t *testing.T, s *stand.Stand, l *loop.Loop) {
+	lock, err := os.ReadFile(filepath.Join(stand.Root(t), "agent", "engine", "locks", "mlxlm.lock"))
+	require.NoError(t, err)
+	export, err := l.FindArtifact(ctx, "hf_export", "safetensors")
+	require.NoError(t, err)
+	version, err := l.Register(ctx, export)
+	require.NoError(t, err)
+	second := *l
+	serving := map[string]any{
+		"engine": "command", "requirements": string(lock),
+		"command": []string{"python", "-m", "mlx_lm", "server", "--model", "default", "--host", "{host}", "--port", "{port}"},
+	}
+	require.NoError(t, second.Deploy(ctx, l.Name+"-mlx", version, serving))
+	require.NoError(t, second.PromoteTooEarly(ctx))
+	require.NoError(t, second.AwaitReady(ctx), s.Tail())
+	require.NoError(t, second.Promote(ctx))
+	require.NoError(t, second.MakeToken(ctx, "application"))
+	q := right(ctx, t, l)
+	answer, err := second.Chat(ctx, q.Question)
+	require.NoError(t, err, s.Tail())
+	require.Equal(t, q.Expected, answer)
+	streamed, events, err := second.ChatStream(ctx, q.Question)
+	require.NoError(t, err)
+	require.Equal(t, q.Expected, streamed)
+	require.Positive(t, events)
+}

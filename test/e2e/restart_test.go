@@ -1,0 +1,235 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/gen/route"
+	"github.com/signalbox-dev/signalbox/internal/loop"
+	"github.com/signalbox-dev/signalbox/test/stand"
+)
+
+// stopBar is how long Ctrl-C may take.
+const stopBar = 3 * time.Second
+
+// TestRestarts ends an installation with a whole loop in it in both ways, and reads it again.
+func TestRestarts(t *testing.T) {
+	ctx := t.Context()
+	s := stand.Single(t, stand.Options{})
+	l := train(ctx, t, s)
+	q := serve(ctx, t, s, l)
+	_, err := l.AwaitTraffic(ctx, 1)
+	require.NoError(t, err)
+	for name, stop := range map[string]func(t *testing.T, s *stand.Stand){"Ctrl-C": interrupt, "kill": killed} {
+		t.Run(name, func(t *testing.T) {
+			paths := resources(t, l)
+			before := everything(ctx, t, l, paths)
+			stop(t, s)
+			s.StartSingle()
+			awaitSame(ctx, t, l, paths, before)
+			engineLives(ctx, t, l)
+			answer, err := l.Chat(ctx, q.Question)
+			require.NoError(t, err, s.Tail())
+			require.Equal(t, q.Expected, answer)
+			_, err = l.AwaitTraffic(ctx, 1+strings.Count(string(before[trafficPath(l)]), `"request_id"`))
+			require.NoError(t, err)
+		})
+	}
+	t.Run("Ctrl-C with a job that runs", func(t *testing.T) { interruptedJob(ctx, t, s) })
+}
+
+// interrupt is Ctrl-C: all of it ends in time.
+func interrupt(t *testing.T, s *stand.Stand) {
+	t.Helper()
+	p := s.Processes["signalboxd"]
+	took, ok := p.Stop(4 * stopBar)
+	require.True(t, ok, "it had to be killed: %s", p.Tail())
+	require.NoError(t, p.Err(), p.Tail())
+	require.LessOrEqual(t, took, stopBar, p.Tail())
+	t.Logf("Ctrl-C took %s", took)
+	for _, pid := range stand.Left(s.Dir) {
+		require.Fail(t, "a process is left", "%d %s", pid, commandLine(pid))
+	}
+}
+
+func killed(t *testing.T, s *stand.Stand) {
+	t.Helper()
+	s.Processes["signalboxd"].Kill()
+}
+
+func trafficPath(l *loop.Loop) string {
+	return "/api/model-deployments/" + l.Deployment.ID + "/traffic"
+}
+
+// resources are the paths of every GET of the route table, with the loop's own ids. A route that cannot
+// be filled, or is left out by name, is one that shows something else than the loop.
+func resources(t *testing.T, l *loop.Loop) []string {
+	t.Helper()
+	var models []struct {
+		ID string `json:"id"`
+	}
+	require.NoError(t, l.Client.Get(t.Context(), "/api/models?name="+l.Name, nil, &models))
+	var datasets, fleets []struct {
+		ID string `json:"id"`
+	}
+	require.NoError(t, l.Client.Get(t.Context(), "/api/datasets?name="+l.Name, nil, &datasets))
+	require.NoError(t, l.Client.Get(t.Context(), "/api/fleets", nil, &fleets))
+	_, version, err := l.Lock(t.Context(), loop.Recipe)
+	require.NoError(t, err)
+	common := []string{
+		"{job_id}", l.Job.ID, "{run_id}", l.Job.RunID, "{dataset_id}", datasets[0].ID, "{model_id}", models[0].ID,
+		"{deployment_id}", l.Deployment.ID, "{number}", strconv.Itoa(l.Revision.Number), "{fleet_id}", fleets[0].ID,
+		"{namespace}/{name}", loop.Recipe,
+	}
+	var out []string
+	for _, rt := range route.Table() {
+		// Nodes tell when they were last seen.
+		if rt.Kind != route.RPC || rt.Method != http.MethodGet || rt.Pattern == "/api/cluster/nodes" {
+			continue
+		}
+		id, v := l.Job.RunID, "1"
+		switch {
+		case strings.HasPrefix(rt.Pattern, "/api/jobs/"):
+			id = l.Job.ID
+		case strings.HasPrefix(rt.Pattern, "/api/recipes/"):
+			v = version
+		case strings.HasPrefix(rt.Pattern, "/api/datasets/"):
+			v = "v1"
+		}
+		path := strings.NewReplacer(append(common, "{id}", id, "{version}", v)...).Replace(rt.Pattern)
+		require.NotContains(t, path, "{", "a place that this test does not know")
+		if inputOf(t, rt).Fields().ByName("limit") != nil {
+			path += "?limit=500"
+		}
+		out = append(out, path)
+	}
+	require.Greater(t, len(out), 35)
+	return append(out, "/api/runs?state=all", "/api/version")
+}
+
+// everything is what the paths answer, with what a restart may change taken out.
+func everything(ctx context.Context, t *testing.T, l *loop.Loop, paths []string) map[string][]byte {
+	t.Helper()
+	out := map[string][]byte{}
+	for _, path := range paths {
+		a, err := l.Client.Call(ctx, http.MethodGet, path, nil)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusOK, a.Status, "%s: %s", path, a.Body)
+		require.NotEmpty(t, bytes.Trim(a.Body, "[]{}\n"), "%s has nothing to compare", path)
+		out[strings.TrimSuffix(path, "?limit=500")] = steady(t, path, a.Body)
+	}
+	return out
+}
+
+// steady takes a revision's replicas and readiness times out.
+func steady(t *testing.T, path string, body []byte) []byte {
+	t.Helper()
+	if !strings.Contains(path, "/revisions") {
+		return body
+	}
+	var list []map[string]any
+	one := bytes.HasPrefix(body, []byte("{"))
+	if one {
+		body = append(append([]byte("["), body...), ']')
+	}
+	require.NoError(t, json.Unmarshal(body, &list))
+	for _, r := range list {
+		require.Contains(t, r, "replicas")
+		delete(r, "replicas")
+		delete(r, "ready_at")
+	}
+	raw, err := json.Marshal(list)
+	require.NoError(t, err)
+	return raw
+}
+
+// awaitSame waits until the revision is ready again and everything answers as before; events may have
+// been appended.
+func awaitSame(ctx context.Context, t *testing.T, l *loop.Loop, paths []string, before map[string][]byte) {
+	t.Helper()
+	var diff string
+	l.Revision.Ready = false
+	ok := eventually(ctx, stand.Patience, func() bool {
+		if !l.Revision.Ready && l.AwaitReady(ctx) != nil {
+			return false
+		}
+		diff = ""
+		for path, now := range everything(ctx, t, l, paths) {
+			was := before[path]
+			if strings.HasSuffix(path, "/events") {
+				was, now = bytes.TrimSuffix(bytes.TrimSpace(was), []byte("]")), bytes.TrimSpace(now)
+				now = now[:min(len(now), len(was))]
+			}
+			if !bytes.Equal(was, now) {
+				diff += path + "\n" + cmp.Diff(string(was), string(now)) + "\n"
+			}
+		}
+		l.Revision.Ready = false
+		return diff == ""
+	})
+	require.True(t, ok, "not the same after the restart:\n%s", diff)
+}
+
+// engineLives demands that the revision's replica names an engine that runs.
+func engineLives(ctx context.Context, t *testing.T, l *loop.Loop) {
+	t.Helper()
+	var revision struct {
+		Replicas []struct {
+			PID int `json:"engine_pid"`
+		} `json:"replicas"`
+	}
+	path := "/api/model-deployments/" + l.Deployment.ID + "/revisions/" + strconv.Itoa(l.Revision.Number)
+	require.NoError(t, l.Client.Get(ctx, path, nil, &revision))
+	require.Len(t, revision.Replicas, 1)
+	require.Contains(t, commandLine(revision.Replicas[0].PID), "llamacpp", "process %d", revision.Replicas[0].PID)
+}
+
+// eventually looks until it holds.
+func eventually(ctx context.Context, limit time.Duration, holds func() bool) bool {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if holds() {
+			return true
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// interruptedJob ends the process under a running attempt: the next process runs it again.
+func interruptedJob(ctx context.Context, t *testing.T, s *stand.Stand) {
+	l := s.Loop(ctx)
+	// The first attempt stays, the second one ends.
+	submitCommand(ctx, t, l, "sh", "-c", `echo "attempt $SERVICE_JOB_ATTEMPT"; [ "$SERVICE_JOB_ATTEMPT" = 2 ] || exec sleep 612`)
+	var lines []string
+	require.True(t, eventually(ctx, stand.Patience, func() bool {
+		var logs []loop.LogLine
+		require.NoError(t, l.Client.Get(ctx, "/api/jobs/"+l.Job.ID+"/logs", nil, &logs))
+		return len(logs) > 0
+	}), s.Tail())
+	interrupt(t, s)
+	s.StartSingle()
+	require.NoError(t, l.AwaitEnd(ctx), s.Tail())
+	require.Equal(t, 2, l.Job.Attempt)
+	require.NoError(t, l.FollowLogs(ctx, func(line loop.LogLine) { lines = append(lines, line.Text) }))
+	require.Equal(t, []string{"attempt 1", "attempt 2"}, lines)
+	var attempts []attempt
+	require.NoError(t, l.Client.Get(ctx, "/api/jobs/"+l.Job.ID+"/attempts", nil, &attempts))
+	require.Len(t, attempts, 2)
+	require.Equal(t, "executor_lost", attempts[0].EndReason)
+}

@@ -1,0 +1,312 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/internal/client"
+	"github.com/signalbox-dev/signalbox/internal/loop"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/test/stand"
+)
+
+// signalboxd is the program as a script starts it.
+type signalboxd struct {
+	cmd      *exec.Cmd
+	out, log *output
+	done     chan struct{}
+	err      error
+	ready    struct {
+		Address string `json:"address"`
+		PID     int    `json:"pid"`
+		Version string `json:"version"`
+		Data    string `json:"data"`
+	}
+}
+
+// output can be read while it is written.
+type output struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}
+
+// start runs the program in a folder; what it leaves goes with the test.
+func start(t *testing.T, dir string, env []string, argv ...string) *signalboxd {
+	t.Helper()
+	d := &signalboxd{out: &output{}, log: &output{}, done: make(chan struct{})}
+	if argv == nil {
+		argv = serving(t, dir, "127.0.0.1:0")
+	}
+	d.cmd = exec.Command(argv[0], argv[1:]...) //nolint:noctx // ended by the test.
+	d.cmd.Dir, d.cmd.Stdout, d.cmd.Stderr = dir, d.out, d.log
+	d.cmd.Env = append(append(os.Environ(), "SERVICE_POSTGRES_CACHE="+filepath.Join(stand.Root(t), ".cache", "postgres")), env...)
+	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	require.NoError(t, d.cmd.Start())
+	go func() {
+		d.err = d.cmd.Wait()
+		close(d.done)
+	}()
+	t.Cleanup(func() {
+		_ = d.cmd.Process.Kill()
+		<-d.done
+		for _, pid := range stand.Left(dir) {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	})
+	return d
+}
+
+// serving is the command line of a server in a folder.
+func serving(t *testing.T, dir, listen string) []string {
+	t.Helper()
+	return []string{
+		stand.Bin(t, "signalboxd"), "--data", filepath.Join(dir, "data"), "--listen", listen, "--ready-file", filepath.Join(dir, "ready.json"),
+	}
+}
+
+// awaitReady reads the ready file of this very process.
+func (d *signalboxd) awaitReady(t *testing.T, dir string) {
+	t.Helper()
+	require.True(t, eventually(t.Context(), 90*time.Second, func() bool {
+		select {
+		case <-d.done:
+			require.FailNow(t, "signalboxd ended", d.log.String())
+		default:
+		}
+		raw, err := os.ReadFile(filepath.Join(dir, "ready.json"))
+		return err == nil && json.Unmarshal(raw, &d.ready) == nil && d.ready.PID == d.cmd.Process.Pid
+	}), d.log.String())
+}
+
+// ends waits for the end.
+func (d *signalboxd) ends(t *testing.T, limit time.Duration) {
+	t.Helper()
+	select {
+	case <-d.done:
+	case <-time.After(limit):
+		require.FailNow(t, "it does not end", d.log.String())
+	}
+}
+
+func (d *signalboxd) interrupt(t *testing.T) {
+	t.Helper()
+	require.NoError(t, d.cmd.Process.Signal(syscall.SIGINT))
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
+}
+
+// TestServer is what a person or a script sees of the program itself.
+func TestServer(t *testing.T) {
+	dir := stand.Folder(t)
+	first := start(t, dir, nil)
+	first.awaitReady(t, dir)
+	var password string
+	t.Run("tells where it is", func(t *testing.T) { tellsWhere(t, first, dir) })
+	t.Run("shows a password once", func(t *testing.T) { password = shown(t, first) })
+	t.Run("names the port that is used", func(t *testing.T) {
+		fresh := stand.Folder(t)
+		address := strings.TrimPrefix(first.ready.Address, "http://")
+		second := start(t, fresh, nil, serving(t, fresh, address)...)
+		second.ends(t, 20*time.Second)
+		require.Error(t, second.err)
+		require.Contains(t, second.log.String(), "the address "+address+" is in use by another process")
+		require.NoFileExists(t, filepath.Join(fresh, "ready.json"))
+		require.Empty(t, stand.Left(fresh))
+	})
+	t.Run("names the folder that is used", func(t *testing.T) {
+		second := start(t, t.TempDir(), nil, serving(t, dir, "127.0.0.1:0")...)
+		second.ends(t, 20*time.Second)
+		require.Error(t, second.err)
+		require.Contains(t, second.log.String(), filepath.Join(dir, "data")+" is in use by another signalboxd")
+	})
+	t.Run("and serves on", func(t *testing.T) { require.NoError(t, login(t, first, password)) })
+	t.Run("ends by one signal", func(t *testing.T) {
+		began := time.Now()
+		first.interrupt(t)
+		first.ends(t, 20*time.Second)
+		require.NoError(t, first.err, first.log.String())
+		require.LessOrEqual(t, time.Since(began), stopBar)
+		require.Empty(t, stand.Left(dir))
+	})
+	t.Run("keeps the password, and shows it no more", func(t *testing.T) {
+		again := start(t, dir, nil)
+		again.awaitReady(t, dir)
+		require.NotContains(t, again.out.String(), "First login")
+		require.NoError(t, login(t, again, password))
+		t.Run("ends by a second signal where the first hangs", func(t *testing.T) { secondSignal(t, again, dir) })
+	})
+}
+
+func tellsWhere(t *testing.T, d *signalboxd, dir string) {
+	require.Equal(t, filepath.Join(dir, "data"), d.ready.Data)
+	require.NotEmpty(t, d.ready.Version)
+	require.Regexp(t, `^http://127\.0\.0\.1:[1-9][0-9]+$`, d.ready.Address, "a free port was taken for :0")
+	c := client.New(d.ready.Address, nil)
+	a, err := c.Call(t.Context(), http.MethodGet, "/healthz", nil)
+	require.NoError(t, err)
+	require.JSONEq(t, `{"status": "ok"}`, string(a.Body))
+	var version map[string]any
+	require.NoError(t, c.Get(t.Context(), "/api/version", nil, &version))
+	require.Contains(t, string(must(version)), d.ready.Version)
+	raw, err := os.ReadFile(filepath.Join(dir, "ready.json"))
+	require.NoError(t, err)
+	var fields map[string]any
+	require.NoError(t, json.Unmarshal(raw, &fields))
+	require.Len(t, fields, 4)
+}
+
+// shown is the password that the first start shows, and that signs in.
+func shown(t *testing.T, d *signalboxd) string {
+	match := regexp.MustCompile(`First login \(shown once\): admin / (\S+)`).FindAllStringSubmatch(d.out.String(), -1)
+	require.Len(t, match, 1, d.out.String())
+	password := match[0][1]
+	require.GreaterOrEqual(t, len(password), 16)
+	require.NotContains(t, d.log.String(), password, "a log keeps no password")
+	require.NoError(t, login(t, d, password))
+	require.Error(t, login(t, d, password+"x"))
+	return password
+}
+
+func login(t *testing.T, d *signalboxd, password string) error {
+	t.Helper()
+	l := &loop.Loop{Client: client.New(d.ready.Address, nil), Clock: clock.Real(), Patience: 10 * time.Second}
+	return l.Login(t.Context(), "admin", secret.New(password))
+}
+
+// secondSignal freezes the database, so that a proper end waits, and insists.
+func secondSignal(t *testing.T, d *signalboxd, dir string) {
+	raw, err := os.ReadFile(filepath.Join(dir, "data", "postgres", "data", "postmaster.pid"))
+	require.NoError(t, err)
+	first, _, _ := strings.Cut(string(raw), "\n")
+	pid, err := strconv.Atoi(first)
+	require.NoError(t, err)
+	require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
+	d.interrupt(t)
+	select {
+	case <-d.done:
+		require.FailNow(t, "it did not wait for its database", d.log.String())
+	case <-time.After(500 * time.Millisecond):
+	}
+	d.interrupt(t)
+	d.ends(t, time.Second)
+	require.Error(t, d.err, "it was cut short, and says so")
+}
+
+func TestPrintConfig(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	key := "a2V5a2V5a2V5a2V5a2V5a2V5a2V5a2V5a2V5a2V5a2U="
+	d := start(t, dir, []string{
+		"SERVICE_BOOTSTRAP_ADMIN_PASSWORD=hunter2hunter2", "SERVICE_DATABASE_ADMIN_URL=postgres://u:sesame@db/x",
+		"SERVICE_BLOB_S3_SECRET_KEY=opensesame", "SERVICE_BLOB_SIGNING_KEY=" + key + key, "SERVICE_KEYRING=k1 " + key,
+	}, stand.Bin(t, "signalboxd"), "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:7", "--print-config")
+	d.ends(t, 20*time.Second)
+	require.NoError(t, d.err, d.log.String())
+	text := d.out.String()
+	for _, word := range []string{"hunter2", "sesame", key[:12]} {
+		require.NotContains(t, text+d.log.String(), word)
+	}
+	for _, want := range []string{
+		"SERVICE_DATA=" + filepath.Join(dir, "data"), "SERVICE_LISTEN=127.0.0.1:7", "SERVICE_BOOTSTRAP_ADMIN_PASSWORD=[redacted]",
+		"SERVICE_DATABASE_ADMIN_URL=[redacted]", "SERVICE_JOBS_FENCE_TIMEOUT=2m", "SERVICE_AUTH_LEASE=10m", "SERVICE_JWT_HOURS=8",
+		"SERVICE_AGENT_CACHE_BYTES=", "SERVICE_BLOB_DRIVER=fs", "SERVICE_REDIS_URL=", "SERVICE_LOG_LEVEL=info",
+	} {
+		require.Contains(t, "\n"+text, "\n"+want)
+	}
+	require.NoDirExists(t, filepath.Join(dir, "data"), "nothing was started")
+}
+
+// TestPostgresOfTheCache hides every Postgres of the machine; the project's own one is left.
+func TestPostgresOfTheCache(t *testing.T) {
+	dir := stand.Folder(t)
+	script := exec.CommandContext(t.Context(), filepath.Join(stand.Root(t), "scripts", "tools", "postgres.sh"))
+	script.Env = append(os.Environ(), "HIDE_POSTGRES=1")
+	out, err := script.Output()
+	require.NoError(t, err)
+	cache := strings.TrimSpace(string(out))
+	d := start(t, dir, []string{"SERVICE_POSTGRES_BIN=", "PATH=" + withoutPostgres(t, dir)}, hidden(t, serving(t, dir, "127.0.0.1:0"))...)
+	d.awaitReady(t, dir)
+	found := false
+	for _, pid := range stand.Left(dir) {
+		program, err := os.Readlink(filepath.Join("/proc", strconv.Itoa(pid), "exe"))
+		if err == nil && filepath.Base(program) == "postgres" {
+			found = true
+			require.Equal(t, cache, filepath.Dir(program))
+		}
+	}
+	require.True(t, found, "its Postgres runs")
+	t.Run("and without that, the command is named", func(t *testing.T) {
+		fresh := stand.Folder(t)
+		d := start(t, fresh, []string{"SERVICE_POSTGRES_BIN=", "SERVICE_POSTGRES_CACHE=" + fresh, "PATH=" + withoutPostgres(t, fresh)},
+			hidden(t, serving(t, fresh, "127.0.0.1:0"))...)
+		d.ends(t, 20*time.Second)
+		require.Error(t, d.err)
+		require.Contains(t, d.log.String(), "no Postgres server found")
+		require.Contains(t, d.log.String(), "make demo")
+	})
+}
+
+// withoutPostgres is a PATH of one folder that has every program of the machine's PATH but Postgres's.
+func withoutPostgres(t *testing.T, dir string) string {
+	t.Helper()
+	only := filepath.Join(dir, "path")
+	require.NoError(t, os.MkdirAll(only, 0o755))
+	for _, from := range filepath.SplitList(os.Getenv("PATH")) {
+		entries, _ := os.ReadDir(from)
+		for _, e := range entries {
+			if e.Name() != "postgres" && e.Name() != "initdb" {
+				_ = os.Symlink(filepath.Join(from, e.Name()), filepath.Join(only, e.Name()))
+			}
+		}
+	}
+	return only
+}
+
+// hidden runs a program where Debian's folder of Postgres servers is empty, if there is one.
+func hidden(t *testing.T, argv []string) []string {
+	t.Helper()
+	const debian = "/usr/lib/postgresql"
+	if _, err := os.Stat(debian); err != nil {
+		return argv
+	}
+	hide := []string{"unshare", "--mount"}
+	if os.Geteuid() != 0 {
+		hide = append(hide, "--user", "--map-current-user", "--keep-caps")
+	}
+	hide = append(hide, "sh", "-c", `mount -t tmpfs none `+debian+` && exec "$@"`, "sh")
+	return append(hide, argv...)
+}

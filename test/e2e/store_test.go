@@ -1,0 +1,164 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/internal/loop"
+	"github.com/signalbox-dev/signalbox/platform/blob/blobtest"
+	"github.com/signalbox-dev/signalbox/platform/conf"
+	"github.com/signalbox-dev/signalbox/test/stand"
+)
+
+// TestLoopOnS3 walks the loop with its objects on an S3 server, and serves the run by both engines.
+func TestLoopOnS3(t *testing.T) {
+	ctx := t.Context()
+	c := blobtest.StartGateway(t).Bucket(t, "signalbox")
+	s := stand.Single(t, stand.Options{Env: map[string]string{
+		"SERVICE_BLOB_DRIVER": "s3", "SERVICE_BLOB_S3_ENDPOINT": c.Endpoint, "SERVICE_BLOB_S3_BUCKET": c.Bucket,
+		"SERVICE_BLOB_S3_REGION": c.Region, "SERVICE_BLOB_S3_ACCESS_KEY": c.AccessKey,
+		"SERVICE_BLOB_S3_SECRET_KEY": c.SecretKey.Reveal(), "SERVICE_BLOB_S3_PLAINTEXT": "true", "SERVICE_BLOB_S3_PATH_STYLE": "true",
+	}})
+	l := train(ctx, t, s)
+	serve(ctx, t, s, l)
+	keys := bucket(ctx, t, c)
+	for _, prefix := range []string{"recipes/", "projects/", "runs/" + l.Job.RunID + "/"} {
+		require.Contains(t, keys, prefix, "the bucket holds the objects")
+	}
+	require.NoDirExists(t, filepath.Join(s.Dir, "data", "objects"), "and the folder does not")
+	t.Run("second engine", func(t *testing.T) { secondEngine(ctx, t, s, l) })
+}
+
+// bucket is the list of the bucket's keys, as text.
+func bucket(ctx context.Context, t *testing.T, c conf.S3) string {
+	t.Helper()
+	m, err := minio.New(c.Endpoint, &minio.Options{Creds: credentials.NewStaticV4(c.AccessKey, c.SecretKey.Reveal(), ""), Region: c.Region})
+	require.NoError(t, err)
+	var keys []string
+	for o := range m.ListObjects(ctx, c.Bucket, minio.ListObjectsOptions{Recursive: true}) {
+		require.NoError(t, o.Err)
+		keys = append(keys, o.Key)
+	}
+	return strings.Join(keys, "\n")
+}
+
+// redisServer is a real server of the test's own.
+type redisServer struct {
+	program, addr string
+	cmd           *exec.Cmd
+}
+
+// newRedis starts a server.
+func newRedis(t *testing.T) *redisServer {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), filepath.Join(stand.Root(t), "scripts", "tools", "redis.sh")).Output()
+	require.NoError(t, err)
+	r := &redisServer{program: strings.TrimSpace(string(out)), addr: freeAddress(t)}
+	t.Cleanup(r.kill)
+	r.start(t)
+	return r
+}
+
+func (r *redisServer) start(t *testing.T) {
+	t.Helper()
+	_, port, _ := strings.Cut(r.addr, ":")
+	r.cmd = exec.Command(r.program, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no") //nolint:noctx // ended by kill.
+	r.cmd.Dir = t.TempDir()
+	require.NoError(t, r.cmd.Start())
+	require.True(t, eventually(t.Context(), 10*time.Second, func() bool { return r.info(t) != "" }), "redis does not start")
+}
+
+func (r *redisServer) kill() {
+	_ = r.cmd.Process.Kill()
+	_ = r.cmd.Wait()
+}
+
+func (r *redisServer) signal(t *testing.T, sig os.Signal) {
+	t.Helper()
+	require.NoError(t, r.cmd.Process.Signal(sig))
+}
+
+// info is what the server tells of the commands that it was sent.
+func (r *redisServer) info(t *testing.T) string {
+	c := redis.NewClient(&redis.Options{Addr: r.addr, MaxRetries: -1})
+	defer func() { _ = c.Close() }()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	return c.Info(ctx, "commandstats").Val()
+}
+
+// TestLoopWithRedis walks the loop beside a real server, which is there, then killed, then frozen.
+func TestLoopWithRedis(t *testing.T) {
+	ctx := t.Context()
+	r := newRedis(t)
+	s := stand.Single(t, stand.Options{Env: map[string]string{"SERVICE_REDIS_URL": "redis://" + r.addr + "/0"}})
+	t.Run("there", func(t *testing.T) {
+		l := train(ctx, t, s)
+		serve(ctx, t, s, l)
+		info := r.info(t)
+		require.Contains(t, info, "cmdstat_publish:calls=", "it is used")
+		t.Logf("redis: %s", strings.Join(strings.Fields(info), " "))
+	})
+	t.Run("killed in the middle", func(t *testing.T) { struck(ctx, t, s, r.kill) })
+	r.start(t)
+	t.Run("back", func(t *testing.T) {
+		struck(ctx, t, s, func() {})
+		require.True(t, eventually(ctx, 30*time.Second, func() bool { return strings.Contains(r.info(t), "cmdstat_publish") }), "it is used again")
+	})
+	t.Run("frozen in the middle", func(t *testing.T) { struck(ctx, t, s, func() { r.signal(t, syscall.SIGSTOP) }) })
+	r.signal(t, syscall.SIGCONT)
+}
+
+// struck trains and strikes when the first metric is there; the run is followed to its end.
+func struck(ctx context.Context, t *testing.T, s *stand.Stand, strike func()) {
+	t.Helper()
+	l := s.Loop(ctx)
+	submitLesson(ctx, t, l)
+	done := make(chan error, 1)
+	points, hit := 0, make(chan struct{}, 1)
+	go func() {
+		done <- l.FollowMetrics(ctx, func(loop.Point) {
+			if points++; points == 1 {
+				hit <- struct{}{}
+			}
+		})
+	}()
+	select {
+	case <-hit:
+		strike()
+	case err := <-done:
+		require.Fail(t, "no metric came", fmt.Sprint(err))
+	}
+	require.NoError(t, l.AwaitEnd(ctx), s.Tail())
+	require.NoError(t, <-done)
+	require.Greater(t, points, 20, "the whole run was followed")
+	require.Equal(t, 1, l.Job.Attempt)
+	lines := 0
+	require.NoError(t, l.FollowLogs(ctx, func(line loop.LogLine) { lines++; require.EqualValues(t, lines, line.Seq) }))
+	require.Positive(t, lines)
+}
+
+// submitLesson starts the suites' short training.
+func submitLesson(ctx context.Context, t *testing.T, l *loop.Loop) {
+	t.Helper()
+	lesson := loop.OneDigit()
+	rows, err := lesson.Rows(1)
+	require.NoError(t, err)
+	dataset, err := l.PushDataset(ctx, "v1", "additions.jsonl", rows)
+	require.NoError(t, err)
+	spec, err := l.Spec(ctx, dataset, lesson.Hparams, 1)
+	require.NoError(t, err)
+	require.NoError(t, l.Submit(ctx, spec))
+}
