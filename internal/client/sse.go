@@ -66,6 +66,10 @@ func (c *Client) stream(req *http.Request, lastID string, on func(Event) error) 
 			continue
 		}
 		if e.Name == "" && data == nil {
+			// An event without data is not handed on, but where the stream stands is known by it.
+			if e.ID != "" {
+				lastID, e.ID = e.ID, ""
+			}
 			continue
 		}
 		e.Data = strings.Join(data, "\n")
