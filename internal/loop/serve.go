@@ -70,9 +70,11 @@ func (l *Loop) Revise(ctx context.Context, v ModelVersion, serving map[string]an
 	if serving != nil {
 		body["serving"] = serving
 	}
-	if err := l.create(ctx, "/api/model-deployments/"+l.Deployment.ID+"/revisions", body, &l.Revision); err != nil {
+	var made Revision // not decoded over the last one, of which something could stay
+	if err := l.create(ctx, "/api/model-deployments/"+l.Deployment.ID+"/revisions", body, &made); err != nil {
 		return fmt.Errorf("make the revision: %w", err)
 	}
+	l.Revision = made
 	return nil
 }
 
@@ -83,8 +85,12 @@ func (l *Loop) revisionPath() string {
 // AwaitReady waits until the revision is ready or has failed.
 func (l *Loop) AwaitReady(ctx context.Context) error {
 	err := l.await(ctx, func(ctx context.Context) (bool, error) {
-		err := l.get(ctx, l.revisionPath(), &l.Revision)
-		return l.Revision.Ready || l.Revision.State == "failed", err
+		var now Revision
+		if err := l.get(ctx, l.revisionPath(), &now); err != nil {
+			return false, err
+		}
+		l.Revision = now
+		return now.Ready || now.State == "failed", nil
 	})
 	if err != nil {
 		return fmt.Errorf("wait for the revision, it is %s: %w", l.Revision.State, err)

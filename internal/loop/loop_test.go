@@ -1,0 +1,239 @@
+package loop
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/internal/client"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+// api is a server that a test writes route by route; it keeps what it was asked.
+type api struct {
+	*httptest.Server
+
+	mux *http.ServeMux
+
+	mu    sync.Mutex
+	asked []asked
+}
+
+type asked struct {
+	path, key, bearer string
+	body              map[string]any
+}
+
+func newAPI(t *testing.T) *api {
+	t.Helper()
+	a := &api{mux: http.NewServeMux()}
+	a.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		raw, _ := io.ReadAll(r.Body)
+		one := asked{path: r.Method + " " + r.URL.RequestURI(), key: r.Header.Get("Idempotency-Key"), bearer: r.Header.Get("Authorization")}
+		_ = json.Unmarshal(raw, &one.body)
+		a.mu.Lock()
+		a.asked = append(a.asked, one)
+		a.mu.Unlock()
+		a.mux.ServeHTTP(w, r)
+	}))
+	t.Cleanup(a.Close)
+	return a
+}
+
+// says lets a route answer these, one a request, and the last one from then on.
+func (a *api) says(route string, answers ...answer) {
+	var mu sync.Mutex
+	n := 0
+	a.mux.HandleFunc(route, func(w http.ResponseWriter, _ *http.Request) {
+		mu.Lock()
+		one := answers[min(n, len(answers)-1)]
+		n++
+		mu.Unlock()
+		if one.cut {
+			panic(http.ErrAbortHandler)
+		}
+		w.WriteHeader(one.status)
+		_, _ = io.WriteString(w, one.body)
+	})
+}
+
+type answer struct {
+	status int
+	body   string
+	cut    bool
+}
+
+func ok(body string) answer { return answer{status: http.StatusOK, body: body} }
+
+func (a *api) requests() []asked {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return append([]asked(nil), a.asked...)
+}
+
+func (a *api) loop(patience time.Duration) *Loop {
+	return &Loop{
+		Client: client.New(a.URL, nil), Clock: clock.Real(), Name: "walk", Patience: patience,
+		Job: Job{ID: "job_1", RunID: "run_1"}, Deployment: Deployment{ID: "dep_1"}, Revision: Revision{Number: 1},
+	}
+}
+
+const (
+	long  = 10 * time.Second
+	short = 300 * time.Millisecond
+)
+
+func TestWhatPassesIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	for name, first := range map[string]answer{
+		"502": {status: 502, body: `{"detail":"away"}`}, "503": {status: 503, body: `{"detail":"draining"}`}, "cut": {cut: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := newAPI(t)
+			a.says("POST /api/jobs", first, first, ok(`{"id":"job_9","run_id":"run_9","state":"queued"}`))
+			l := a.loop(long)
+			require.NoError(t, l.Submit(t.Context(), map[string]any{"api": "service/v1"}))
+			require.Equal(t, "job_9", l.Job.ID)
+			all := a.requests()
+			require.Len(t, all, 3)
+			require.NotEmpty(t, all[0].key)
+			for _, one := range all {
+				require.Equal(t, all[0].key, one.key, "a creation is one, however often it is sent")
+				require.Equal(t, all[0].body, one.body)
+			}
+		})
+	}
+}
+
+func TestTwoCreationsHaveTwoKeys(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	a.says("POST /api/jobs", ok(`{"id":"job_9"}`))
+	l := a.loop(long)
+	require.NoError(t, l.Submit(t.Context(), nil))
+	require.NoError(t, l.Submit(t.Context(), nil))
+	require.NotEqual(t, a.requests()[0].key, a.requests()[1].key)
+}
+
+func TestWhatIsRefusedIsNotTriedAgain(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{400, 401, 403, 404, 409, 413, 422, 429, 500, 501} {
+		a := newAPI(t)
+		a.says("POST /api/jobs", answer{status: status, body: `{"detail":"no","code":"quota"}`})
+		err := a.loop(long).Submit(t.Context(), nil)
+		var e *client.Error
+		require.ErrorAs(t, err, &e)
+		require.Equal(t, status, e.Status)
+		require.Len(t, a.requests(), 1, status)
+	}
+}
+
+func TestAServerThatStartsIsFound(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	a.says("GET /api/jobs/job_1", ok(`{"id":"job_1","state":"running"}`))
+	held, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	addr := held.Addr().String()
+	require.NoError(t, held.Close())
+	l := a.loop(long)
+	l.Client = client.New("http://"+addr, &http.Transport{DisableKeepAlives: true})
+	done := make(chan error, 1)
+	go func() { done <- l.AwaitState(t.Context(), "running") }()
+	time.Sleep(2 * pollEvery)
+	late, err := net.Listen("tcp", addr)
+	require.NoError(t, err)
+	server := &http.Server{Handler: a.mux, ReadHeaderTimeout: time.Second}
+	go func() { _ = server.Serve(late) }()
+	t.Cleanup(func() { _ = server.Close() })
+	require.NoError(t, <-done)
+}
+
+func TestImpatience(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	a.says("GET /api/jobs/job_1", ok(`{"id":"job_1","state":"queued"}`))
+	a.says("POST /api/jobs", answer{status: 503, body: `{"detail":"draining"}`})
+	l := a.loop(short)
+	err := l.AwaitState(t.Context(), "running")
+	require.ErrorIs(t, err, ErrImpatient)
+	require.ErrorContains(t, err, "it is queued")
+	err = l.Submit(t.Context(), nil)
+	require.ErrorIs(t, err, ErrImpatient)
+	require.ErrorContains(t, err, "draining", "what it was told last is told")
+}
+
+func TestAFrozenServerEndsTheStage(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	a.mux.HandleFunc("/", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	l := a.loop(short)
+	_, err := l.Rounds(t.Context())
+	require.ErrorIs(t, err, ErrImpatient)
+	_, _, err = l.ChatStream(t.Context(), "1+1?")
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+}
+
+func TestACallerWhoGivesUpIsNotCalledImpatient(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	a.says("GET /api/jobs/job_1", ok(`{"state":"queued"}`))
+	a.says("POST /api/jobs", answer{status: 503})
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(short, cancel)
+	l := a.loop(long)
+	for _, err := range []error{l.AwaitState(ctx, "running"), l.Submit(ctx, nil)} {
+		require.ErrorIs(t, err, context.Canceled)
+		require.NotErrorIs(t, err, ErrImpatient)
+	}
+}
+
+func TestPassing(t *testing.T) {
+	t.Parallel()
+	refused := &url.Error{Op: "Get", URL: "x", Err: &net.OpError{Op: "dial", Err: errors.New("connection refused")}}
+	for name, tc := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"refused": {refused, true}, "eof": {&url.Error{Op: "Get", Err: io.EOF}, true}, "cut": {client.ErrCut, true},
+		"half": {io.ErrUnexpectedEOF, true}, "502": {&client.Error{Status: 502}, true}, "500": {&client.Error{Status: 500}, false},
+		"no such scheme": {&url.Error{Op: "Get", Err: errors.New("unsupported protocol scheme")}, false}, "decode": {&json.SyntaxError{}, false},
+	} {
+		require.Equal(t, tc.want, passing(tc.err), name)
+	}
+}
+
+func TestLogin(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	a.says("POST /api/auth/login", answer{status: 503}, ok(`{"token":"tok","user":{"username":"admin","role":"admin"}}`))
+	a.says("GET /api/jobs/job_1", ok(`{"state":"running"}`))
+	l := a.loop(long)
+	require.NoError(t, l.Login(t.Context(), "admin", secret.New("pass")))
+	require.NoError(t, l.AwaitState(t.Context(), "running"))
+	all := a.requests()
+	require.Equal(t, map[string]any{"username": "admin", "password": "pass"}, all[0].body)
+	require.Equal(t, "Bearer tok", all[len(all)-1].bearer)
+}
+
+func TestABadLoginIsToldAtOnce(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	a.says("POST /api/auth/login", answer{status: 401, body: `{"detail":"Incorrect username or password"}`})
+	err := a.loop(long).Login(t.Context(), "admin", secret.New("hunter2"))
+	require.ErrorContains(t, err, "Incorrect username or password")
+	require.NotContains(t, err.Error(), "hunter2")
+	require.Len(t, a.requests(), 1)
+}
