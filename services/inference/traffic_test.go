@@ -323,7 +323,7 @@ func TestQuestionsThatCannotBeAnswered(t *testing.T) {
 	t.Parallel()
 	r := open(t)
 	api, me := r.reader(), user("usr_1", authn.RoleOperator)
-	for _, wrong := range []string{"x", "dep_", "dep_short", "job_" + strings.Repeat("a", 26), dep("A")} {
+	for _, wrong := range []string{"x", "dep_", "dep_short", "job_" + strings.Repeat("a", 26), "dep_0" + strings.Repeat("A", 25)} {
 		_, _, err := api.list(me, &inferencev1.ListTrafficRequest{DeploymentId: wrong})
 		f := fault.From(err)
 		require.Equal(t, fault.Invalid, f.Kind, wrong)

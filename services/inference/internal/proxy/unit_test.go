@@ -1,0 +1,204 @@
+package proxy
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/services/inference/internal/lease"
+	"github.com/signalbox-dev/signalbox/services/inference/internal/traffic"
+)
+
+func TestRoute(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[string]struct {
+		deployment, target string
+		found, ok          bool
+	}{
+		"/inference/d/v1/models":         {"d", "/v1/models", true, true},
+		"/inference/d/v1":                {"d", "/v1", true, true},
+		"/inference/d/v1/a%20b":          {"d", "/v1/a b", true, true},
+		"/inference/d/v1/a%2Fb":          {"d", "", true, false},
+		"/inference/d/v1/../x":           {"d", "", true, false},
+		"/inference/d/v1/%2e%2e":         {"d", "", true, false},
+		"/inference/d/v1/%252e":          {"d", "", true, false},
+		"/inference/d/v1/a;b":            {"d", "", true, false},
+		"/inference/d/v1//a":             {"d", "", true, false},
+		"/inference/d/v1/%ff":            {"d", "", true, false},
+		"/inference/d/v1/%7f":            {"d", "", true, false},
+		"/inference/d/v1/%zz":            {"d", "", true, false},
+		"/inference//v1/models":          {"", "", false, false},
+		"/inference/d/v10":               {"", "", false, false},
+		"/inference/d":                   {"", "", false, false},
+		"/inference":                     {"", "", false, false},
+		"/api/inference/d/v1":            {"", "", false, false},
+		"/inference/d%2fv1/v1/models":    {"d%2fv1", "/v1/models", true, true},
+		"/inference/../api/jobs/v1/x":    {"", "", false, false},
+		"/INFERENCE/d/v1/models":         {"", "", false, false},
+		"/inference/d/v1/models/..hid":   {"d", "/v1/models/..hid", true, true},
+		"/inference/d/v1/models/.../...": {"d", "/v1/models/.../...", true, true},
+	} {
+		deployment, target, found, ok := route(path)
+		require.Equal(t, want.found, found, path)
+		require.Equal(t, want.ok, ok, path)
+		require.Equal(t, want.target, target, path)
+		if found {
+			require.Equal(t, want.deployment, deployment, path)
+		}
+	}
+}
+
+// FuzzRoute holds that whatever passes stays below /v1 for any reader of the path.
+func FuzzRoute(f *testing.F) {
+	for _, seed := range []string{"models", "../x", "%2e%2e/x", "a%2fb", "a\\b", "%00", "a//b", "%252e", ";x", "é", "%C3%A9"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, rest string) {
+		_, target, found, ok := route("/inference/d/v1/" + rest)
+		if !found || !ok {
+			return
+		}
+		wire := (&url.URL{Path: target}).EscapedPath()
+		back, err := url.PathUnescape(wire)
+		if err != nil || back != target || !strings.HasPrefix(wire, "/v1/") {
+			t.Fatalf("%q goes out as %q", rest, wire)
+		}
+		lower := strings.ToLower(wire)
+		for _, bad := range []string{"/../", "/./", "//", "%2f", "%5c", "%00", "%25", ";", "\\"} {
+			if strings.Contains(lower+"/", bad) && !(bad == "//" && strings.HasSuffix(lower, "/")) {
+				t.Fatalf("%q goes out as %q", rest, wire)
+			}
+		}
+	})
+}
+
+func TestTheTeeIsBounded(t *testing.T) {
+	t.Parallel()
+	part := []byte(strings.Repeat("x", 10_000))
+	whole, tail := &tee{}, &tee{stream: true}
+	for range 1000 {
+		whole.take(part)
+		tail.take(part)
+		require.LessOrEqual(t, cap(whole.buf), 2*maxTee+len(part))
+		require.LessOrEqual(t, len(tail.buf), 2*tailKept)
+	}
+	require.Nil(t, whole.buf)
+	var c traffic.Call
+	whole.fill(&c)
+	require.Equal(t, traffic.Call{}, c)
+}
+
+func TestTheEndOfALongStreamIsRead(t *testing.T) {
+	t.Parallel()
+	s := &tee{stream: true}
+	for range 5000 {
+		s.take([]byte("data: {\"choices\":[{\"delta\":{\"content\":\"word\"},\"finish_reason\":null}]}\n\n"))
+	}
+	// Its last events in pieces of any size.
+	for _, b := range []byte("data: {\"model\":\"m\",\"choices\":[{\"finish_reason\":\"stop\"}]}\r\n\r\n" +
+		"data: {\"choices\":[],\"usage\":{\"prompt_tokens\":1,\"completion_tokens\":2}}\n\ndata: [DONE]\n\n") {
+		s.take([]byte{b})
+	}
+	require.True(t, s.atBoundary())
+	var c traffic.Call
+	s.fill(&c)
+	require.Equal(t, "m", *c.ResponseModel)
+	require.Equal(t, "stop", *c.FinishReason)
+	require.Equal(t, int32(1), *c.PromptTokens)
+	require.Equal(t, int32(2), *c.CompletionTokens)
+	require.Equal(t, traffic.UsageEngine, c.UsageSource)
+}
+
+func TestWhereAStreamMayGoOn(t *testing.T) {
+	t.Parallel()
+	for sent, want := range map[string]bool{
+		"": true, "data: a\n\n": true, "data: a\r\n\r\n": true, "data: a\n": false, "data: a": false, "data: a\r\n": false,
+	} {
+		s := &tee{stream: true}
+		s.take([]byte(sent))
+		require.Equal(t, want, s.atBoundary(), "%q", sent)
+	}
+}
+
+func TestWhatIsReadOfARequest(t *testing.T) {
+	t.Parallel()
+	model := "m"
+	for body, want := range map[string]request{
+		`{"model":"m","stream":true}`: {Model: &model, Stream: true},
+		`{"model":"m"}`:               {Model: &model},
+		`{"stream":true}`:             {Stream: true},
+		`{"model":null}`:              {},
+		`{"model":"m"`:                {},
+		`{"model":["m"]}`:             {},
+		``:                            {},
+	} {
+		require.Equal(t, want, readRequest("application/json; charset=utf-8", []byte(body)), body)
+		require.Equal(t, request{}, readRequest("multipart/form-data", []byte(body)), body)
+	}
+}
+
+func TestCut(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "abc", cut("abc", 3))
+	require.Equal(t, "ab", cut("abc", 2))
+	require.Equal(t, "a", cut("aü", 2), "no half character")
+	require.Equal(t, "ab", cut("a\x00b\xff", 9))
+}
+
+func TestTheLessBusyOfTwoIsChosen(t *testing.T) {
+	t.Parallel()
+	var b busy
+	one, two, three := &lease.Replica{ID: "1"}, &lease.Replica{ID: "2"}, &lease.Replica{ID: "3"}
+	require.Empty(t, b.choose(nil))
+	require.Equal(t, []*lease.Replica{one}, b.choose([]*lease.Replica{one}))
+	b.enter("1")
+	for range 100 {
+		require.Equal(t, []*lease.Replica{two, one}, b.choose([]*lease.Replica{one, two}))
+	}
+	b.enter("2")
+	b.enter("2")
+	firsts := map[string]int{}
+	for range 600 {
+		order := b.choose([]*lease.Replica{one, two, three})
+		require.Len(t, order, 3)
+		require.ElementsMatch(t, []*lease.Replica{one, two, three}, order, "each is there once, to go on to")
+		firsts[order[0].ID]++
+	}
+	require.Zero(t, firsts["2"], "the busiest loses against any")
+	require.Greater(t, firsts["3"], firsts["1"])
+	b.leave("1")
+	b.leave("2")
+	b.leave("2")
+	require.Empty(t, b.open, "an idle replica takes no room")
+}
+
+func TestAddressesOfEngines(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]string{
+		"http://127.0.0.1:8001": "127.0.0.1:8001", "http://host": "host:80", "http://[::1]:9": "[::1]:9", "http://[::1]": "[::1]:80",
+		"http://127.0.0.1:8001/": "127.0.0.1:8001",
+	} {
+		got, err := dialAddress(address)
+		require.NoError(t, err, address)
+		require.Equal(t, want, got)
+	}
+	for _, address := range []string{"", "host:1", "https://host", "unix:///x", "http://", "://"} {
+		_, err := dialAddress(address)
+		require.Error(t, err, address)
+	}
+}
+
+func TestTheTraceThatAnEngineSees(t *testing.T) {
+	t.Parallel()
+	const theirs = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	got := engineHeader(t.Context(), http.Header{"Traceparent": {theirs}, "Tracestate": {"a=b"}}, "", "req_1")
+	require.Equal(t, http.Header{
+		"Traceparent": {theirs}, "Tracestate": {"a=b"}, "User-Agent": {""}, "X-Request-Id": {"req_1"},
+	}, got, "an engine without a key gets no Authorization")
+	for _, bad := range []string{"", "x", "00-0-0-0", "ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", strings.ToUpper(theirs)} {
+		require.NotContains(t, engineHeader(t.Context(), http.Header{"Traceparent": {bad}}, "k", "r"), "Traceparent", bad)
+	}
+}
