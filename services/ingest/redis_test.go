@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
+	"github.com/signalbox-dev/signalbox/platform/redistest"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/services/ingest"
 )
@@ -39,7 +40,7 @@ func startRedis(t *testing.T) *server {
 func (s *server) start() {
 	_, port, err := net.SplitHostPort(s.addr)
 	require.NoError(s.t, err)
-	s.cmd = exec.Command("redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", s.t.TempDir())
+	s.cmd = exec.Command(redistest.Program(s.t), "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", s.t.TempDir())
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	require.NoError(s.t, s.cmd.Start(), "redis-server must be installed")
 	require.Eventually(s.t, func() bool { return s.stat("cmdstat_info") >= 0 }, 10*time.Second, 20*time.Millisecond)
