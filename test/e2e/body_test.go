@@ -33,10 +33,16 @@ func (b badBody) check(ctx context.Context, t *testing.T, s *stand.Stand, token,
 	}
 }
 
-// TestEveryRoute shows all routes of one installation what they must refuse.
+// TestEveryRoute shows all routes of an installation what they must refuse.
 func TestEveryRoute(t *testing.T) {
+	for name, start := range stand.Shapes() {
+		t.Run(name, func(t *testing.T) { everyRoute(t, start(t, stand.Options{})) })
+	}
+}
+
+func everyRoute(t *testing.T, s *stand.Stand) {
+	t.Helper()
 	ctx := t.Context()
-	s := stand.Single(t, stand.Options{})
 	c := issue(ctx, t, s)
 	t.Run("credentials", func(t *testing.T) { everyKind(ctx, t, s, c) })
 	t.Run("bodies", func(t *testing.T) { badBodies(ctx, t, s, c) })
@@ -48,6 +54,7 @@ func TestEveryRoute(t *testing.T) {
 
 // badBodies sends every route that takes a body what it must refuse.
 func badBodies(ctx context.Context, t *testing.T, s *stand.Stand, c issued) {
+	t.Helper()
 	sent := 0
 	for _, rt := range route.Table() {
 		if rt.Body == "" {
@@ -67,6 +74,7 @@ func badBodies(ctx context.Context, t *testing.T, s *stand.Stand, c issued) {
 
 // badReports does the same on the routes that training reports to.
 func badReports(ctx context.Context, t *testing.T, s *stand.Stand, c issued) {
+	t.Helper()
 	bodies := ingestBodies(c.runID)
 	for _, rt := range route.Table() {
 		if rt.Handler != "ingest" || rt.Method != http.MethodPost {
@@ -85,6 +93,7 @@ func badReports(ctx context.Context, t *testing.T, s *stand.Stand, c issued) {
 
 // unwantedBodies sends a body to routes that take none.
 func unwantedBodies(ctx context.Context, t *testing.T, s *stand.Stand, c issued) {
+	t.Helper()
 	for _, rt := range route.Table() {
 		if rt.Kind != route.RPC || rt.Method != http.MethodPost || rt.Body != "" || rt.Credential != "user" {
 			continue

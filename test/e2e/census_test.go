@@ -17,10 +17,19 @@ import (
 	"github.com/signalbox-dev/signalbox/test/stand"
 )
 
+// folder is where a part of the installation keeps its data: in one process below the data folder, apart
+// where the units of deploy/ put it.
+func folder(s *stand.Stand, single, split string) string {
+	if s.Processes["signalboxd"] != nil {
+		return filepath.Join(s.Dir, "data", single)
+	}
+	return filepath.Join(s.Dir, split)
+}
+
 // database opens the stand's own Postgres as its superuser, to look behind the API.
 func database(ctx context.Context, t *testing.T, s *stand.Stand) *pgx.Conn {
 	t.Helper()
-	dir := filepath.Join(s.Dir, "data", "postgres")
+	dir := folder(s, "postgres", "postgres")
 	password, err := os.ReadFile(filepath.Join(dir, "password"))
 	require.NoError(t, err)
 	pid, err := os.ReadFile(filepath.Join(dir, "data", "postmaster.pid"))
@@ -79,7 +88,7 @@ func settled(ctx context.Context, t *testing.T, s *stand.Stand, conn *pgx.Conn) 
 func objects(t *testing.T, s *stand.Stand) []string {
 	t.Helper()
 	var found []string
-	err := filepath.WalkDir(filepath.Join(s.Dir, "data", "objects"), func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(folder(s, "objects", "lib/objects"), func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {
 			found = append(found, path)
 		}

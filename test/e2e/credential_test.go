@@ -23,8 +23,7 @@ func none(prefix string) string { return prefix + "_00000000000000000000000000" 
 // issued are one live token of every kind, and what they belong to.
 type issued struct {
 	access, ingest, deployment, join string
-	// spare is another access token, to log out with.
-	spare string
+	spare                            string // another access token, to log out with
 	runID, deploymentID              string
 }
 
@@ -64,7 +63,7 @@ func ingestToken(ctx context.Context, t *testing.T, s *stand.Stand, l *loop.Loop
 	submitCommand(ctx, t, l, "sh", "-c", `printf %s "$SERVICE_JOB_TOKEN" > "$SERVICE_JOB_WORKDIR/`+name+`.new" &&
 		mv "$SERVICE_JOB_WORKDIR/`+name+`.new" "$SERVICE_JOB_WORKDIR/`+name+`"; exec sleep 600`)
 	require.Eventually(t, func() bool {
-		_ = filepath.WalkDir(filepath.Join(s.Dir, "data", "agent"), func(path string, d fs.DirEntry, err error) error {
+		_ = filepath.WalkDir(folder(s, "agent", "agent"), func(path string, d fs.DirEntry, err error) error {
 			if err == nil && d.Name() == name {
 				raw, err := os.ReadFile(path)
 				require.NoError(t, err)

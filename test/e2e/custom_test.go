@@ -67,8 +67,14 @@ func end(ctx context.Context, t *testing.T, s *stand.Stand, l *loop.Loop) ended 
 }
 
 func TestCustomCommands(t *testing.T) {
+	for name, start := range stand.Shapes() {
+		t.Run(name, func(t *testing.T) { customCommands(t, start(t, stand.Options{})) })
+	}
+}
+
+func customCommands(t *testing.T, s *stand.Stand) {
+	t.Helper()
 	ctx := t.Context()
-	s := stand.Single(t, stand.Options{})
 	t.Run("that succeeds", func(t *testing.T) {
 		l := s.Loop(ctx)
 		submitCommand(ctx, t, l, "sh", "-c", `cat "$SERVICE_JOB_HPARAMS_FILE"; echo; echo "word $MY_WORD"; echo "a secret: ${HOME_OF_THE_TEST:-none}" >&2`)

@@ -74,11 +74,13 @@ func refusals() map[string]refusal {
 		},
 		"no pools": {
 			func(set func(any, ...string)) { set([]any{}, "spec", "resources", "pools") },
-			422, "schema", "", []any{"body", "spec", "resources", "pools"},
+			422, "schema", "",
+			[]any{"body", "spec", "resources", "pools"},
 		},
 		"no resources": {
 			func(set func(any, ...string)) { set(nil, "spec", "resources") },
-			422, "schema", "", []any{"body", "spec", "resources"},
+			422, "schema", "",
+			[]any{"body", "spec", "resources"},
 		},
 		"an unknown dataset": {
 			func(set func(any, ...string)) { set("ds/default/none@v1", "spec", "bindings", "datasets", "train") },
@@ -147,8 +149,16 @@ func refusals() map[string]refusal {
 
 // TestRefusals submits what each gate refuses, and counts what is left behind.
 func TestRefusals(t *testing.T) {
+	for name, start := range stand.Shapes() {
+		t.Run(name, func(t *testing.T) {
+			leavesNothing(t, start(t, stand.Options{Env: map[string]string{"SERVICE_JOBS_IMAGE_REGISTRIES": "good.example"}}))
+		})
+	}
+}
+
+func leavesNothing(t *testing.T, s *stand.Stand) {
+	t.Helper()
 	ctx := t.Context()
-	s := stand.Single(t, stand.Options{Env: map[string]string{"SERVICE_JOBS_IMAGE_REGISTRIES": "good.example"}})
 	conn := database(ctx, t, s)
 	l := s.Loop(ctx)
 	l.Name = "refused"

@@ -65,7 +65,7 @@ func start(t *testing.T, dir string, env []string, argv ...string) *signalboxd {
 	if argv == nil {
 		argv = serving(t, dir, "127.0.0.1:0")
 	}
-	d.cmd = exec.Command(argv[0], argv[1:]...) //nolint:noctx // ended by the test.
+	d.cmd = exec.Command(argv[0], argv[1:]...)
 	d.cmd.Dir, d.cmd.Stdout, d.cmd.Stderr = dir, d.out, d.log
 	d.cmd.Env = append(append(os.Environ(), "SERVICE_POSTGRES_CACHE="+filepath.Join(stand.Root(t), ".cache", "postgres")), env...)
 	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -71,7 +71,7 @@ func quoted(s string) string {
 func (w *walker) message(rt route.Route, m protoreflect.MessageDescriptor, at []any, wrap func(string) string) {
 	place := func(name string) []any { return append(append([]any{"body"}, at...), name) }
 	add := func(what, name, inner, typ string) {
-		words := append(place(name)[1:], what)
+		words := append(slices.Clone(at), name, what)
 		w.out = append(w.out, badBody{strings.Trim(strings.ReplaceAll(string(must(words)), `"`, ""), "[]"), wrap(inner), place(name), typ})
 	}
 	for i := range m.Fields().Len() {

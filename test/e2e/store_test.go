@@ -74,7 +74,7 @@ func newRedis(t *testing.T) *redisServer {
 func (r *redisServer) start(t *testing.T) {
 	t.Helper()
 	_, port, _ := strings.Cut(r.addr, ":")
-	r.cmd = exec.Command(r.program, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no") //nolint:noctx // ended by kill.
+	r.cmd = exec.Command(r.program, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no")
 	r.cmd.Dir = t.TempDir()
 	require.NoError(t, r.cmd.Start())
 	require.True(t, eventually(t.Context(), 10*time.Second, func() bool { return r.info(t) != "" }), "redis does not start")
