@@ -10,7 +10,6 @@ import (
 
 	"github.com/signalbox-dev/signalbox/agent/host/shim"
 	"github.com/signalbox-dev/signalbox/cmd/signalboxd/internal/single"
-	"github.com/signalbox-dev/signalbox/internal/version"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
@@ -27,17 +26,8 @@ func main() {
 }
 
 func realMain(args []string) error {
-	o := single.Options{Out: os.Stdout, Log: os.Stderr, Flags: map[string]string{}}
-	f := flag.NewFlagSet("signalboxd", flag.ContinueOnError)
-	f.Func("data", "folder that keeps everything (SERVICE_DATA)", func(v string) error { o.Flags["SERVICE_DATA"] = v; return nil })
-	f.Func("listen", "address to serve on (SERVICE_LISTEN)", func(v string) error { o.Flags["SERVICE_LISTEN"] = v; return nil })
-	f.StringVar(&o.ReadyFile, "ready-file", "", "file to write once it serves")
-	f.BoolVar(&o.PrintConfig, "print-config", false, "show every setting, redacted, and end")
-	showVersion := f.Bool("version", false, "show the version and end")
-	if err := f.Parse(args); err != nil || *showVersion {
-		if err == nil {
-			fmt.Println(version.Server())
-		}
+	o, done, err := single.Parse(args, os.Stdout, os.Stderr)
+	if err != nil || done {
 		return err
 	}
 	self, err := os.Executable()

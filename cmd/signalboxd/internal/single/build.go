@@ -130,8 +130,11 @@ func (h *house) auth(ctx context.Context, p *parts) error {
 		return fmt.Errorf("auth: %w", err)
 	}
 	p.byName[auth.Name].service = svc
-	h.first, err = svc.Bootstrap(ctx)
-	return err
+	if h.first, err = svc.Bootstrap(ctx); err != nil {
+		return fmt.Errorf("auth: %w", err)
+	}
+	h.showFirst()
+	return nil
 }
 
 func (h *house) jobs(ctx context.Context, p *parts) error {

@@ -2,7 +2,6 @@ package single
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/signalbox-dev/signalbox/gateway"
 	"github.com/signalbox-dev/signalbox/internal/boot"
@@ -35,13 +34,5 @@ func (h *house) gateway(ctx context.Context, p *parts) ([]run.Worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	workers := []run.Worker{g.Worker(h.listener)}
-	if addr := h.settings.Common.Obs.AdminListen; addr != "" {
-		admin, err := boot.Admin(ctx, addr, h.obs, h.clock, h.loaded)
-		if err != nil {
-			return nil, fmt.Errorf("admin listener: %w", err)
-		}
-		workers = append(workers, admin)
-	}
-	return workers, nil
+	return []run.Worker{g.Worker(h.listener)}, nil
 }

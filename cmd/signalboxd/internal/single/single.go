@@ -79,11 +79,14 @@ func Run(ctx context.Context, o Options) (err error) {
 	defer func() {
 		// Who kills waits for nothing, not for a database that hangs either; it goes with this process.
 		if !errors.Is(err, run.ErrKilled) {
-			_ = closers.Close(context.WithoutCancel(ctx))
+			boot.Close(ctx, closers)
 		}
 	}()
 	h, err := open(ctx, s, loaded, o, closers)
 	if err != nil {
+		return err
+	}
+	if err := h.forget(); err != nil {
 		return err
 	}
 	workers, err := h.build(ctx)
@@ -97,6 +100,10 @@ func Run(ctx context.Context, o Options) (err error) {
 		ReadyTimeout: s.Common.Stop.ReadyTimeout, StopTimeout: s.Common.Stop.StopTimeout,
 		Ready: func(ctx context.Context) error { return h.announce(ctx) },
 	}
+	common := s.Common
+	if err := boot.Attend(ctx, host, common.Obs.AdminListen, h.obs, h.clock, loaded, common.Stop.DrainDelay); err != nil {
+		return err
+	}
 	return host.Run(ctx)
 }
 
@@ -108,12 +115,24 @@ type ready struct {
 	Data    string `json:"data"`
 }
 
-// announce writes the ready file, whole or not at all, and shows the first login.
-func (h *house) announce(ctx context.Context) error {
-	h.obs.Log.InfoContext(ctx, "serving", "address", h.url(), "data", h.folder.path, "version", version.Server())
+// showFirst shows the first login as soon as it is made: a start that fails later would take it along.
+func (h *house) showFirst() {
 	if h.first != nil && !h.first.Given {
 		fmt.Fprintf(h.options.Out, "\n  First login (shown once): %s / %s\n  Address: %s\n\n", h.first.Username, h.first.Password.Reveal(), h.url())
 	}
+}
+
+// forget takes away the ready file of an earlier start, which whoever waits for this one would believe.
+func (h *house) forget() error {
+	if err := os.Remove(h.options.ReadyFile); h.options.ReadyFile != "" && err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("take away the last ready file: %w", err)
+	}
+	return nil
+}
+
+// announce writes the ready file, whole or not at all.
+func (h *house) announce(ctx context.Context) error {
+	h.obs.Log.InfoContext(ctx, "serving", "address", h.url(), "data", h.folder.path, "version", version.Server())
 	if h.options.ReadyFile == "" {
 		return nil
 	}

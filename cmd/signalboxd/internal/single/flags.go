@@ -1,0 +1,32 @@
+package single
+
+import (
+	"flag"
+	"fmt"
+	"io"
+
+	"github.com/signalbox-dev/signalbox/internal/version"
+)
+
+// Parse reads the command line. done tells that there is nothing left to do: the version was shown.
+func Parse(args []string, out, errOut io.Writer) (o Options, done bool, err error) {
+	o = Options{Out: out, Log: errOut, Flags: map[string]string{}}
+	f := flag.NewFlagSet("signalboxd", flag.ContinueOnError)
+	f.SetOutput(errOut)
+	setting := func(name string) func(string) error {
+		return func(value string) error { o.Flags[name] = value; return nil }
+	}
+	f.Func("data", "folder that keeps everything (SERVICE_DATA)", setting("SERVICE_DATA"))
+	f.Func("listen", "address to serve on (SERVICE_LISTEN)", setting("SERVICE_LISTEN"))
+	f.StringVar(&o.ReadyFile, "ready-file", "", "file to write once it serves")
+	f.BoolVar(&o.PrintConfig, "print-config", false, "show every setting, redacted, and end")
+	showVersion := f.Bool("version", false, "show the version and end")
+	if err := f.Parse(args); err != nil {
+		return o, true, fmt.Errorf("read the flags: %w", err)
+	}
+	if *showVersion {
+		_, err := fmt.Fprintln(out, version.Server())
+		return o, true, err
+	}
+	return o, false, nil
+}
