@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/signalbox-dev/signalbox/internal/version"
 	"github.com/signalbox-dev/signalbox/platform/authn"
@@ -65,6 +66,9 @@ func Main(spec Spec) {
 	}
 }
 
+// commandMigrate brings the schema to this version instead of serving.
+const commandMigrate = "migrate"
+
 func realMain(ctx context.Context, spec Spec, args []string, out, errOut io.Writer) error {
 	flags := flag.NewFlagSet(spec.Name+"d", flag.ContinueOnError)
 	flags.SetOutput(errOut)
@@ -77,6 +81,10 @@ func realMain(ctx context.Context, spec Spec, args []string, out, errOut io.Writ
 		fmt.Fprintln(out, version.Server())
 		return nil
 	}
+	command := flags.Arg(0)
+	if flags.NArg() > 1 || (command != "" && command != commandMigrate) {
+		return fmt.Errorf("unknown command %q: want none, or %s", strings.Join(flags.Args(), " "), commandMigrate)
+	}
 	p := &Process{Closers: &run.Closers{}}
 	loaded, err := p.load(ctx, spec)
 	if err != nil {
@@ -86,7 +94,7 @@ func realMain(ctx context.Context, spec Spec, args []string, out, errOut io.Writ
 	if *printConfig {
 		return conf.Print(out, loaded)
 	}
-	if flags.Arg(0) == "migrate" {
+	if command == commandMigrate {
 		return p.migrate(ctx, spec)
 	}
 	return p.serve(ctx, spec, errOut)
@@ -106,6 +114,10 @@ func (p *Process) migrate(ctx context.Context, spec Spec) error {
 	if spec.Migrations == nil {
 		return fmt.Errorf("%s has no schema", spec.Name)
 	}
+	if p.Own.Postgres.OwnerURL.IsZero() {
+		// The driver would take an empty URL for the server of this machine.
+		return fmt.Errorf("SERVICE_%s_DATABASE_OWNER_URL must be set", strings.ToUpper(spec.Name))
+	}
 	files, err := spec.Migrations()
 	if err != nil {
 		return fmt.Errorf("open the migrations: %w", err)
@@ -117,7 +129,7 @@ func (p *Process) serve(ctx context.Context, spec Spec, log io.Writer) (err erro
 	defer func() {
 		// Who kills waits for nothing.
 		if !errors.Is(err, run.ErrKilled) {
-			_ = p.Closers.Close(context.WithoutCancel(ctx))
+			Close(ctx, p.Closers)
 		}
 	}()
 	if err := p.open(ctx, spec, log); err != nil {
@@ -129,19 +141,28 @@ func (p *Process) serve(ctx context.Context, spec Spec, log io.Writer) (err erro
 	}
 	signals, stop := run.Signals()
 	defer stop()
-	admin, err := p.admin(ctx)
-	if err != nil {
-		return err
-	}
 	host := &run.Host{
-		Log: p.Log, Signals: signals, Workers: append(admin, workers...), Closers: p.Closers,
+		Log: p.Log, Signals: signals, Workers: workers, Closers: p.Closers,
 		ReadyTimeout: p.Settings.Stop.ReadyTimeout, StopTimeout: p.Settings.Stop.StopTimeout,
 		Ready: func(ctx context.Context) error {
 			p.Log.InfoContext(ctx, "serving", "version", version.Server())
 			return nil
 		},
 	}
+	if err := Attend(ctx, host, p.Settings.Obs.AdminListen, p.Obs, p.Clock, p.Loaded, p.Stop.DrainDelay); err != nil {
+		return err
+	}
 	return host.Run(ctx)
+}
+
+// closeTimeout bounds what a start that failed may take to close what it had opened.
+const closeTimeout = 10 * time.Second
+
+// Close closes what a start that failed had opened. After a run the host has closed it all.
+func Close(ctx context.Context, closers *run.Closers) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	_ = closers.Close(ctx) // the start's error is the one that is told
 }
 
 // open makes the Env of the process from its settings.
@@ -180,6 +201,9 @@ func (p *Process) open(ctx context.Context, spec Spec, log io.Writer) error {
 	}
 	if p.Sealing, err = OpenSealing(p.Settings.Audit); err != nil {
 		return err
+	}
+	if p.Own.Postgres.URL.IsZero() {
+		return fmt.Errorf("SERVICE_%s_DATABASE_URL must be set", strings.ToUpper(spec.Name))
 	}
 	return p.OpenPool(ctx, p.Closers, p.Own.Postgres, false)
 }

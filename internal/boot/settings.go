@@ -1,7 +1,7 @@
 package boot
 
 import (
-	"fmt"
+	"net"
 	"strings"
 
 	"github.com/signalbox-dev/signalbox/platform/conf"
@@ -42,6 +42,12 @@ type ServiceSettings struct {
 	CADir        string `env:"CA_DIR" doc:"jobs: folder of the internal authority, which signs the certificates of nodes"`
 }
 
+// Validate implements the check of conf.Load.
+func (s *Settings) Validate() error {
+	_, err := s.addresses()
+	return err
+}
+
 // addresses reads SERVICE_PEERS.
 func (s *Settings) addresses() (map[string]string, error) {
 	peers := map[string]string{}
@@ -50,8 +56,11 @@ func (s *Settings) addresses() (map[string]string, error) {
 			continue
 		}
 		name, addr, ok := strings.Cut(pair, "=")
-		if !ok || name == "" || addr == "" {
-			return nil, fmt.Errorf("SERVICE_PEERS: want name=host:port, got %q", pair)
+		if _, _, err := net.SplitHostPort(addr); !ok || name == "" || err != nil {
+			return nil, conf.Faultf("SERVICE_PEERS", "want name=host:port, got %q", pair)
+		}
+		if _, twice := peers[name]; twice {
+			return nil, conf.Faultf("SERVICE_PEERS", "%s is given twice", name)
 		}
 		peers[name] = addr
 	}
