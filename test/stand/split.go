@@ -42,7 +42,8 @@ func Split(t testing.TB, o Options) *Stand {
 	dir := folder(t, o)
 	pass, passFile := password(t, dir)
 	s := &Stand{T: t, Password: pass, Dir: dir, Environments: environments(t, dir, o), Processes: map[string]*Process{}}
-	t.Cleanup(s.close)
+	admin := startPostgres(t, dir)
+	t.Cleanup(s.close) // before the database ends
 	free := freePorts(t, len(ports))
 	r := rewriter{pairs: []string{
 		"/etc/signalbox", filepath.Join(dir, "etc"), "/var/lib/signalbox-agent", filepath.Join(dir, "agent"),
@@ -51,7 +52,7 @@ func Split(t testing.TB, o Options) *Stand {
 	for i, p := range ports {
 		r.pairs = append(r.pairs, ":"+p, ":"+free[i])
 	}
-	s.setup(startPostgres(t, dir))
+	s.setup(admin)
 	extra := []string{"SERVICE_BOOTSTRAP_ADMIN_PASSWORD_FILE=" + passFile}
 	for k, v := range o.Env {
 		extra = append(extra, k+"="+v)
