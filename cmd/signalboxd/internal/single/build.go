@@ -81,7 +81,7 @@ func (h *house) build(ctx context.Context) ([]run.Worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	agent, err := h.agent(ctx, p)
+	agent, err := h.agent(p)
 	if err != nil {
 		return nil, err
 	}

@@ -31,7 +31,7 @@ const (
 
 // agent is the embedded agent: it joins its fleet and dials jobs in memory, as any other agent does
 // over the network.
-func (h *house) agent(ctx context.Context, p *parts) (run.Worker, error) {
+func (h *house) agent(p *parts) (run.Worker, error) {
 	cfg := h.settings.Agent
 	cfg.Data, cfg.Exec, cfg.Environ, cfg.Version = h.folder.in("agent"), h.options.Exec, os.Environ(), version.Server()
 	if cfg.Hostname == "" {

@@ -24,6 +24,9 @@ func Parse(args []string, out, errOut io.Writer) (o Options, done bool, err erro
 	if err := f.Parse(args); err != nil {
 		return o, true, fmt.Errorf("read the flags: %w", err)
 	}
+	if f.NArg() > 0 {
+		return o, true, fmt.Errorf("unknown argument %q", f.Arg(0))
+	}
 	if *showVersion {
 		_, err := fmt.Fprintln(out, version.Server())
 		return o, true, err

@@ -13,6 +13,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"github.com/signalbox-dev/signalbox/agent"
 	"github.com/signalbox-dev/signalbox/gateway"
@@ -141,7 +142,7 @@ func (h *house) announce(ctx context.Context) error {
 		return fmt.Errorf("encode the ready file: %w", err)
 	}
 	tmp := h.options.ReadyFile + ".new"
-	if err := os.MkdirAll(filepath.Dir(tmp), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(tmp), 0o750); err != nil {
 		return fmt.Errorf("make the ready file's folder: %w", err)
 	}
 	if err := os.WriteFile(tmp, append(raw, '\n'), 0o600); err != nil {
@@ -167,5 +168,5 @@ func dialable(addr net.Addr) string {
 	if !ok || !tcp.IP.IsUnspecified() {
 		return addr.String()
 	}
-	return net.JoinHostPort("127.0.0.1", fmt.Sprint(tcp.Port))
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(tcp.Port))
 }
