@@ -119,6 +119,7 @@ func goodBodies() map[string]string {
 // malformedIDs puts what is no id in every place of a path: 422 at the place, under /inference 404, and
 // 404 for an id that is well formed and nobody's.
 func malformedIDs(ctx context.Context, t *testing.T, s *stand.Stand, c issued) {
+	t.Helper()
 	for _, rt := range route.Table() {
 		if rt.Credential != "user" && rt.Credential != "deployment" {
 			continue
@@ -161,6 +162,7 @@ func malformedIDs(ctx context.Context, t *testing.T, s *stand.Stand, c issued) {
 
 // badQueries asks every list for pages that there are not.
 func badQueries(ctx context.Context, t *testing.T, s *stand.Stand, c issued) {
+	t.Helper()
 	for _, rt := range route.Table() {
 		if rt.Kind != route.RPC || rt.Method != http.MethodGet || rt.Credential != "user" {
 			continue
