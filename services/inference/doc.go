@@ -3,5 +3,5 @@
 // a revoked token is refused before its revocation is answered, that nothing on the path of a call waits
 // for a database, and that a call that was cut never looks whole.
 //
-// Inside: lease and relay stand alone, traffic owns rows, proxy imports all three.
+// Inside: lease, relay and tally stand alone, traffic owns rows, proxy joins them.
 package inference

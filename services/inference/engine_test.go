@@ -66,7 +66,10 @@ func TestAnEngineThatDiesBeforeTheBodyItPromised(t *testing.T) {
 	t.Parallel()
 	r, w := open(t), newWorld(t, newEngine(t, once("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n")))
 	r.ready(w.deployments()...)
-	_, err := r.server.Client().Do(r.request(http.MethodPost, "/inference/"+deploymentA+chat, w.good.text, "{}"))
+	resp, err := r.server.Client().Do(r.request(http.MethodPost, "/inference/"+deploymentA+chat, w.good.text, "{}"))
+	if err == nil {
+		_ = resp.Body.Close()
+	}
 	require.Error(t, err)
 	require.Equal(t, "upstream_truncated", r.rows(1)[0].Outcome)
 }
@@ -99,6 +102,7 @@ func TestEnginesThatGiveNoAnswer(t *testing.T) {
 			w := newWorld(t, newEngine(t, c.play))
 			r.ready(w.deployments()...)
 			resp := r.do(http.MethodPost, "/inference/"+deploymentA+chat, w.good.text, "{}")
+			defer func() { _ = resp.Body.Close() }()
 			refused(t, resp, 502, c.code)
 			got := r.rows(1)[0]
 			require.Equal(t, c.outcome, got.Outcome)
@@ -348,14 +352,14 @@ func TestALargeBodyIsStreamedWhileItIsAnswered(t *testing.T) {
 	body, feed := io.Pipe()
 	req := r.request(http.MethodPost, "/inference/"+deploymentA+chat, w.good.text, "")
 	req.Body, req.ContentLength = body, -1
-	answered := make(chan *http.Response, 1)
+	answered := make(chan reply, 1)
 	go func() { answered <- r.send(req) }()
-	var resp *http.Response
+	var resp reply
 	for _, part := range []string{"one", "two", "three"} {
 		_, err := io.WriteString(feed, part)
 		require.NoError(t, err)
 		require.Equal(t, part, <-parts, "the engine has it while the body goes on")
-		if resp == nil {
+		if resp.Response == nil {
 			resp = <-answered
 		}
 		got := make([]byte, 3)

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
-
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
@@ -27,7 +26,7 @@ type refusal struct {
 	} `json:"error"`
 }
 
-func refused(t *testing.T, resp *http.Response, status int, code string) refusal {
+func refused(t *testing.T, resp reply, status int, code string) refusal {
 	t.Helper()
 	var out refusal
 	body := text(t, resp)
@@ -212,7 +211,7 @@ func TestABodyWithoutALengthIsBoundToo(t *testing.T) {
 	e := newEngine(t, always(answer("200 OK", "", "read it all")))
 	r, w := open(t), newWorld(t, e)
 	r.ready(w.deployments()...)
-	post := func(size int64) *http.Response {
+	post := func(size int64) reply {
 		req := r.request(http.MethodPost, "/inference/"+deploymentA+chat, w.good.text, "")
 		req.Body = io.NopCloser(io.LimitReader(endless{}, size))
 		req.ContentLength = -1

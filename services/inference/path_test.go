@@ -12,7 +12,7 @@ import (
 )
 
 // raw sends bytes as they are and reads one answer.
-func raw(t *testing.T, r *rig, bytes string) *http.Response {
+func raw(t *testing.T, r *rig, bytes string) reply {
 	t.Helper()
 	c, err := net.Dial("tcp", r.server.Listener.Addr().String())
 	require.NoError(t, err)
@@ -20,9 +20,9 @@ func raw(t *testing.T, r *rig, bytes string) *http.Response {
 	require.NoError(t, c.SetDeadline(time.Now().Add(limit)))
 	_, err = c.Write([]byte(bytes))
 	require.NoError(t, err)
-	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil) //nolint:bodyclose // the test closes it
 	require.NoError(t, err, "%q", bytes)
-	return resp
+	return reply{resp}
 }
 
 // evil are ways to write a path that must not leave /v1.
@@ -39,10 +39,7 @@ func evil() []string {
 	} {
 		out = append(out, "/v1/"+odd, "/v1/a/"+odd, "/v1/a"+odd+"/b", "/v1/a/"+odd+"/../b")
 	}
-	for _, other := range []string{"", "/", "/v1x/models", "/V1/models", "/v2/models", "/metrics", "/../v1/models", "/%76%31/models", "/.%2e/v1", "/v1%2fmodels"} {
-		out = append(out, other)
-	}
-	return out
+	return append(out, "", "/", "/v1x/models", "/V1/models", "/v2/models", "/metrics", "/../v1/models", "/%76%31/models", "/.%2e/v1", "/v1%2fmodels")
 }
 
 func TestNoPathLeavesTheEnginesV1(t *testing.T) {

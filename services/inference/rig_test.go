@@ -22,9 +22,6 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
-
-	"github.com/signalbox-dev/signalbox/services/inference"
-
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/id"
@@ -33,6 +30,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/rpc"
 	"github.com/signalbox-dev/signalbox/platform/run"
 	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/services/inference"
 )
 
 // limit bounds every wait of these tests; none of them takes it when all is well.
@@ -412,8 +410,11 @@ func dep(letter string) string { return "dep_0" + strings.Repeat(letter, 25) }
 
 const chat = "/v1/chat/completions"
 
+// reply is an answer whose body is the test's to close.
+type reply struct{ *http.Response }
+
 // do sends a request with a bearer; an empty one is left out.
-func (r *rig) do(method, path, bearer, body string) *http.Response {
+func (r *rig) do(method, path, bearer, body string) reply {
 	r.t.Helper()
 	return r.send(r.request(method, path, bearer, body))
 }
@@ -435,15 +436,15 @@ func (r *rig) request(method, path, bearer, body string) *http.Request {
 	return req
 }
 
-func (r *rig) send(req *http.Request) *http.Response {
+func (r *rig) send(req *http.Request) reply {
 	r.t.Helper()
-	resp, err := r.server.Client().Do(req)
+	resp, err := r.server.Client().Do(req) //nolint:bodyclose // the test closes it
 	require.NoError(r.t, err)
-	return resp
+	return reply{resp}
 }
 
 // text reads a body that ends well.
-func text(t *testing.T, resp *http.Response) string {
+func text(t *testing.T, resp reply) string {
 	t.Helper()
 	defer func() { _ = resp.Body.Close() }()
 	body, err := io.ReadAll(resp.Body)

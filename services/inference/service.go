@@ -15,18 +15,16 @@ import (
 
 	inferencev1 "github.com/signalbox-dev/signalbox/gen/signalbox/inference/v1"
 	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
-
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/run"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/db"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/lease"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/proxy"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/relay"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/tally"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/traffic"
-
-	"github.com/signalbox-dev/signalbox/platform/clock"
-	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/run"
 )
 
 // Name is the service's name: its schema, its identity and its place in settings.
@@ -125,8 +123,10 @@ func (s *Service) Workers() []run.Worker {
 	return []run.Worker{
 		{Name: "inference.recorder", Run: s.recorder.Run},
 		{Name: "inference.partitions", Run: func(ctx context.Context) error {
-			ensure := run.Logged(s.deps.Log, "inference.partitions", s.store.EnsurePartitions)
-			return run.Loop(ctx, s.deps.Clock, partitionsEvery, partitionsJitter, ensure)
+			tend := run.Logged(s.deps.Log, "inference.partitions", func(ctx context.Context) error {
+				return errors.Join(s.store.EnsurePartitions(ctx), s.store.ForgetOld(ctx))
+			})
+			return run.Loop(ctx, s.deps.Clock, partitionsEvery, partitionsJitter, tend)
 		}},
 		{Name: "inference.engines", Run: func(ctx context.Context) error {
 			defer s.relay.CloseIdle()

@@ -55,7 +55,7 @@ func (s *told) play(e *engine, c net.Conn, in *bufio.Reader) {
 }
 
 // stream opens a stream of the deployment.
-func (r *rig) stream(bearer string) (*http.Response, *bufio.Reader) {
+func (r *rig) stream(bearer string) (reply, *bufio.Reader) {
 	r.t.Helper()
 	resp := r.do(http.MethodPost, "/inference/"+deploymentA+chat, bearer, `{"model":"default","stream":true}`)
 	require.Equal(r.t, 200, resp.StatusCode)
@@ -132,7 +132,10 @@ func TestACallerWhoLeavesBeforeTheHead(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	failed := make(chan error, 1)
 	go func() {
-		_, err := r.server.Client().Do(r.request(http.MethodPost, "/inference/"+deploymentA+chat, w.good.text, "{}").WithContext(ctx))
+		resp, err := r.server.Client().Do(r.request(http.MethodPost, "/inference/"+deploymentA+chat, w.good.text, "{}").WithContext(ctx))
+		if err == nil {
+			_ = resp.Body.Close()
+		}
 		failed <- err
 	}()
 	<-came
@@ -191,7 +194,7 @@ func TestARevocationEndsACallThatWaitsForItsHead(t *testing.T) {
 		}
 	}))
 	r.ready(w.deployments()...)
-	answered := make(chan *http.Response, 1)
+	answered := make(chan reply, 1)
 	go func() { answered <- r.do(http.MethodPost, "/inference/"+deploymentA+chat, w.good.text, "{}") }()
 	<-came
 	r.registry.await(t, r.registry.push(served(deploymentA, nil, w.e)))
@@ -313,7 +316,7 @@ func TestSlowPartnersAreGivenUp(t *testing.T) {
 		}))
 		r.ready(w.deployments()...)
 		for range 2 {
-			answered := make(chan *http.Response, 1)
+			answered := make(chan reply, 1)
 			go func() { answered <- r.do(http.MethodPost, "/inference/"+deploymentA+chat, w.good.text, "{}") }()
 			time.Sleep(500 * time.Millisecond) // longer than idle: what is shown is that nothing happens meanwhile
 			wait <- struct{}{}

@@ -17,14 +17,12 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	inferencev1 "github.com/signalbox-dev/signalbox/gen/signalbox/inference/v1"
-
-	"github.com/signalbox-dev/signalbox/services/inference"
-
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/rpc"
+	"github.com/signalbox-dev/signalbox/services/inference"
 )
 
 func TestWhatIsRecordedOfACall(t *testing.T) {

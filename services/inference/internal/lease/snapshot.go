@@ -8,7 +8,6 @@ import (
 	"fmt"
 
 	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
-
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 

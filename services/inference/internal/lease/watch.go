@@ -8,7 +8,6 @@ import (
 	"time"
 
 	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
-
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/run"
 )
@@ -76,7 +75,10 @@ func (w *Watcher) once(ctx context.Context) (served bool, err error) {
 	received := make(chan *registrypeerv1.WatchResponse)
 	broken := make(chan error, 1)
 	go func() { broken <- receive(ctx, stream, received) }()
-	defer func() { cancel(); <-broken }()
+	defer func() {
+		cancel()
+		<-broken //nolint:errcheck // of the stream that was just cancelled.
+	}()
 	if err := s.renew(); err != nil {
 		return false, err
 	}

@@ -12,12 +12,11 @@ import (
 	"os"
 	"time"
 
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/lease"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/relay"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/traffic"
-
-	"github.com/signalbox-dev/signalbox/platform/clock"
-	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
 const (

@@ -12,15 +12,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/signalbox-dev/signalbox/services/inference/internal/lease"
-	"github.com/signalbox-dev/signalbox/services/inference/internal/relay"
-	"github.com/signalbox-dev/signalbox/services/inference/internal/traffic"
-
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/obs"
 	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/services/inference/internal/lease"
+	"github.com/signalbox-dev/signalbox/services/inference/internal/relay"
+	"github.com/signalbox-dev/signalbox/services/inference/internal/traffic"
 )
 
 // recorder takes the record of a call.

@@ -68,7 +68,7 @@ func FuzzRoute(f *testing.F) {
 		}
 		lower := strings.ToLower(wire)
 		for _, bad := range []string{"/../", "/./", "//", "%2f", "%5c", "%00", "%25", ";", "\\"} {
-			if strings.Contains(lower+"/", bad) && !(bad == "//" && strings.HasSuffix(lower, "/")) {
+			if strings.Contains(strings.TrimSuffix(lower, "/")+"/", bad) {
 				t.Fatalf("%q goes out as %q", rest, wire)
 			}
 		}

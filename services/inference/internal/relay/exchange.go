@@ -59,7 +59,7 @@ func (c *Client) try(ctx context.Context, conn *link, in Request) (*Answer, erro
 	} else {
 		go func() { ex.sent <- ex.send() }()
 	}
-	resp, err := ex.head()
+	resp, err := ex.head() //nolint:bodyclose // its end is the Answer's.
 	if err != nil {
 		ex.stop()
 		return nil, ex.explain(ctx, err, ex.end())

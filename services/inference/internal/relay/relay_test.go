@@ -18,9 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/signalbox-dev/signalbox/services/inference/internal/relay"
-
 	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/services/inference/internal/relay"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -126,6 +126,16 @@ func (s *Store) Forget(ctx context.Context, names ...string) error {
 	return nil
 }
 
+// ForgetOld drops names that a kill left behind, long after their segments can have come.
+func (s *Store) ForgetOld(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, partitionsWithin)
+	defer cancel()
+	if _, err := s.Pool.Exec(ctx, `DELETE FROM batch WHERE stored_at < now() - interval '90 days'`); err != nil {
+		return fmt.Errorf("forget old batches: %w", err)
+	}
+	return nil
+}
+
 const (
 	// daysAhead is how many days have their partition, yesterday's and today's included.
 	daysAhead = 9

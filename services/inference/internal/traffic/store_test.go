@@ -11,12 +11,11 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-dev/signalbox/services/inference/internal/db"
-
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/services/inference/internal/db"
 )
 
 func testStore(t *testing.T) (*Store, *pgtest.DB) {
@@ -83,6 +82,10 @@ func TestABatchIsStoredOnce(t *testing.T) {
 	require.Equal(t, 25, count(t, s, "call"))
 	require.NoError(t, s.Forget(t.Context(), "b1", "b2", "never"))
 	require.Zero(t, count(t, s, "batch"))
+	_, err = s.Pool.Exec(t.Context(), "INSERT INTO batch VALUES ('old', now() - interval '91 days'), ('new', now())")
+	require.NoError(t, err)
+	require.NoError(t, s.ForgetOld(t.Context()))
+	require.Equal(t, 1, count(t, s, "batch"))
 }
 
 func TestBatchesOfOneNameAtOnceAreOne(t *testing.T) {
