@@ -55,7 +55,7 @@ type Spec struct {
 
 // Main runs a service's process and exits.
 func Main(spec Spec) {
-	err := realMain(context.Background(), spec, os.Args[1:], os.Stdout, os.Stderr)
+	err := realMain(context.Background(), spec, conf.OS(), os.Args[1:], os.Stdout, os.Stderr)
 	switch {
 	case err == nil:
 	case errors.Is(err, flag.ErrHelp):
@@ -69,7 +69,7 @@ func Main(spec Spec) {
 // commandMigrate brings the schema to this version instead of serving.
 const commandMigrate = "migrate"
 
-func realMain(ctx context.Context, spec Spec, args []string, out, errOut io.Writer) error {
+func realMain(ctx context.Context, spec Spec, from conf.Lookuper, args []string, out, errOut io.Writer) error {
 	flags := flag.NewFlagSet(spec.Name+"d", flag.ContinueOnError)
 	flags.SetOutput(errOut)
 	printConfig := flags.Bool("print-config", false, "show every setting, redacted, and end")
@@ -86,7 +86,7 @@ func realMain(ctx context.Context, spec Spec, args []string, out, errOut io.Writ
 		return fmt.Errorf("unknown command %q: want none, or %s", strings.Join(flags.Args(), " "), commandMigrate)
 	}
 	p := &Process{Closers: &run.Closers{}}
-	loaded, err := p.load(ctx, spec)
+	loaded, err := p.load(ctx, spec, from)
 	if err != nil {
 		return err
 	}
@@ -102,8 +102,8 @@ func realMain(ctx context.Context, spec Spec, args []string, out, errOut io.Writ
 
 // load reads the settings that all share, those that each service has under its own prefix, and the
 // service's Config; all faults together, so that a wrong installation is mended in one go.
-func (p *Process) load(ctx context.Context, spec Spec) (*conf.Loaded, error) {
-	return conf.LoadAll(ctx, conf.OS(), []conf.Part{
+func (p *Process) load(ctx context.Context, spec Spec, from conf.Lookuper) (*conf.Loaded, error) {
+	return conf.LoadAll(ctx, from, []conf.Part{
 		{Config: &p.Settings},
 		{Prefix: "SERVICE_" + strings.ToUpper(spec.Name) + "_", Config: &p.Own},
 		{Config: spec.Config},

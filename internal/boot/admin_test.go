@@ -1,0 +1,184 @@
+package boot
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/obs"
+	"github.com/signalbox-dev/signalbox/platform/run"
+)
+
+func telemetry(t *testing.T, out io.Writer) *obs.Obs {
+	t.Helper()
+	o, err := obs.Setup(t.Context(), obs.Config{Service: "test", LogLevel: "info", LogFormat: "json"}, out)
+	require.NoError(t, err)
+	return o
+}
+
+func listener(t *testing.T) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	return l
+}
+
+// get asks once, over a connection of its own.
+func get(ctx context.Context, url string) (int, string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return 0, "", err
+	}
+	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
+	if err != nil {
+		return 0, "", err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	raw, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(raw), err
+}
+
+// started runs a worker as a host does; stop ends it.
+func started(t *testing.T, w run.Worker, stopTimeout time.Duration) (stop func() error) {
+	t.Helper()
+	host := &run.Host{Log: slog.New(slog.DiscardHandler), Workers: []run.Worker{w}, StopTimeout: stopTimeout}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- host.Run(ctx) }()
+	return func() error { cancel(); return <-done }
+}
+
+// slow is a handler that is held until release, and tells that it was entered.
+type slow struct{ entered, release chan struct{} }
+
+func (s slow) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	close(s.entered)
+	select {
+	case <-s.release:
+		_, _ = io.WriteString(w, "finished")
+	case <-r.Context().Done():
+	}
+}
+
+func TestARequestThatRunsIsFinished(t *testing.T) {
+	t.Parallel()
+	l := listener(t)
+	s := slow{make(chan struct{}), make(chan struct{})}
+	stop := started(t, HTTPWorker("http", l, s), 10*time.Second)
+	answers := make(chan string, 1)
+	go func() { _, body, _ := get(t.Context(), "http://"+l.Addr().String()); answers <- body }()
+	<-s.entered
+	stopped := make(chan error, 1)
+	go func() { stopped <- stop() }()
+	require.Eventually(t, func() bool { _, _, err := get(t.Context(), "http://"+l.Addr().String()); return err != nil },
+		10*time.Second, time.Millisecond, "nothing new is taken")
+	close(s.release)
+	require.Equal(t, "finished", <-answers)
+	require.NoError(t, <-stopped)
+}
+
+func TestARequestThatDoesNotEndIsCut(t *testing.T) {
+	t.Parallel()
+	l := listener(t)
+	s := slow{make(chan struct{}), make(chan struct{})}
+	stop := started(t, HTTPWorker("http", l, s), 200*time.Millisecond)
+	failed := make(chan error, 1)
+	go func() { _, _, err := get(t.Context(), "http://"+l.Addr().String()); failed <- err }()
+	<-s.entered
+	began := time.Now()
+	err := stop()
+	require.ErrorIs(t, err, context.DeadlineExceeded, "the shutdown tells that it was not waited for")
+	require.Less(t, time.Since(began), 5*time.Second)
+	require.Error(t, <-failed)
+}
+
+func TestAListenerThatBreaksIsAFailure(t *testing.T) {
+	t.Parallel()
+	l := listener(t)
+	require.NoError(t, l.Close())
+	err := HTTPWorker("http", l, http.NotFoundHandler()).Run(t.Context())
+	require.ErrorContains(t, err, "serve HTTP")
+}
+
+func TestAWorkerThatIsOnlyCancelledEnds(t *testing.T) {
+	t.Parallel()
+	l := listener(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- HTTPWorker("http", l, http.NotFoundHandler()).Run(ctx) }()
+	require.Eventually(t, func() bool { status, _, err := get(t.Context(), "http://"+l.Addr().String()); return err == nil && status == 404 },
+		10*time.Second, time.Millisecond)
+	cancel()
+	require.NoError(t, <-done)
+	_, _, err := get(t.Context(), "http://"+l.Addr().String())
+	require.Error(t, err)
+}
+
+func TestReadyzAsksTheWorkers(t *testing.T) {
+	t.Parallel()
+	var broken atomic.Bool
+	workers := []run.Worker{
+		{Name: "mute"},
+		{Name: "auth.grpc", Ready: func(context.Context) error {
+			if broken.Load() {
+				return errors.New("no database")
+			}
+			return nil
+		}},
+	}
+	clk := clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC))
+	held := listener(t)
+	addr := held.Addr().String()
+	require.NoError(t, held.Close())
+	admin, err := OpenAdmin(t.Context(), addr, telemetry(t, io.Discard), clk, nil, 5*time.Second, workers...)
+	require.NoError(t, err)
+	stop := started(t, admin.Worker, time.Second)
+	status, body, err := get(t.Context(), "http://"+addr+"/readyz")
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, status)
+	require.JSONEq(t, `{"status":"ready","checks":{"auth.grpc":"ok"}}`, body)
+	broken.Store(true)
+	status, body, err = get(t.Context(), "http://"+addr+"/readyz")
+	require.NoError(t, err)
+	require.Equal(t, http.StatusServiceUnavailable, status)
+	require.Contains(t, body, "no database")
+	broken.Store(false)
+
+	drained := make(chan struct{})
+	go func() { admin.Drain(t.Context()); close(drained) }()
+	require.NoError(t, clk.Await(t.Context(), 1))
+	status, body, err = get(t.Context(), "http://"+addr+"/readyz")
+	require.NoError(t, err)
+	require.Equal(t, http.StatusServiceUnavailable, status)
+	require.Contains(t, body, "draining")
+	select {
+	case <-drained:
+		require.Fail(t, "the balancer was not waited for")
+	default:
+	}
+	clk.Advance(5 * time.Second)
+	<-drained
+	require.NoError(t, stop())
+}
+
+func TestAnAdminAddressInUseIsNamed(t *testing.T) {
+	t.Parallel()
+	l := listener(t)
+	t.Cleanup(func() { _ = l.Close() })
+	host := &run.Host{Workers: []run.Worker{{Name: "one"}}}
+	err := Attend(t.Context(), host, l.Addr().String(), telemetry(t, io.Discard), clock.Real(), nil, 0)
+	require.ErrorContains(t, err, l.Addr().String())
+	require.Len(t, host.Workers, 1)
+	require.NoError(t, Attend(t.Context(), host, "", nil, nil, nil, 0), "none is asked for")
+	require.Len(t, host.Workers, 1)
+	require.Nil(t, host.Drain)
+}

@@ -1,0 +1,235 @@
+package boot
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+
+	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
+	"github.com/signalbox-dev/signalbox/platform/audit"
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/blob/file"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/conf"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/platform/rpc"
+	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
+	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+// keys is a small service: it publishes one key.
+type keys struct {
+	authpeerv1.UnimplementedCredentialServiceServer
+
+	key     authn.SigningKey
+	ready   error
+	looping atomic.Int64
+	bare    bool
+}
+
+func (k *keys) GetCallerKeys(context.Context, *authpeerv1.GetCallerKeysRequest) (*authpeerv1.CallerKeys, error) {
+	public := k.key.Public()
+	return &authpeerv1.CallerKeys{Keys: []*authpeerv1.CallerKey{{Kid: public.ID, PublicKey: public.Key}}}, nil
+}
+
+func (k *keys) Name() string { return "auth" }
+
+func (k *keys) Register(r grpc.ServiceRegistrar) {
+	if k.bare {
+		r.RegisterService(&grpc.ServiceDesc{ServiceName: "signalbox.Bare", HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{{MethodName: "Do"}}}, k)
+		return
+	}
+	authpeerv1.RegisterCredentialServiceServer(r, k)
+}
+
+func (k *keys) Ready(context.Context) error { return k.ready }
+
+func (k *keys) Workers() []run.Worker {
+	return []run.Worker{{Name: "auth.loop", Run: func(ctx context.Context) error {
+		k.looping.Add(1)
+		defer k.looping.Add(-1)
+		<-ctx.Done()
+		return nil
+	}}}
+}
+
+func newKeys(t *testing.T) *keys {
+	t.Helper()
+	key, err := authn.NewSigningKey(rand.Reader)
+	require.NoError(t, err)
+	return &keys{key: key}
+}
+
+// env is the Env of a service on a bus, with a database of its own.
+func env(t *testing.T) (*Env, *rpc.Bus, *run.Closers) {
+	t.Helper()
+	clk := clock.Real()
+	bus := rpc.Memory(rpc.ClientOptions{Clock: clk})
+	e := NewEnv("auth", telemetry(t, io.Discard), clk, id.NewSource(clk, rand.Reader), bus.As("auth"))
+	closers := &run.Closers{}
+	t.Cleanup(func() { require.NoError(t, closers.Close(context.WithoutCancel(t.Context()))) })
+	db := pgtest.New(t, pgtest.Schema{Name: "auth"})
+	require.NoError(t, e.OpenPool(t.Context(), closers, conf.Postgres{URL: db.URL("auth"), MaxConns: 4, StatementTimeout: time.Second}, true))
+	sealing, err := OpenSealing(Audit{Key: seed('a'), Dir: t.TempDir()})
+	require.NoError(t, err)
+	e.Sealing, e.Stop = sealing, conf.Stop{StopTimeout: 5 * time.Second}
+	return e, bus, closers
+}
+
+// hosted runs workers until the test ends, and waits until they are ready.
+func hosted(t *testing.T, workers []run.Worker) (stop func() error) {
+	t.Helper()
+	ready := make(chan struct{})
+	host := &run.Host{
+		Log: slog.New(slog.DiscardHandler), Workers: workers, StopTimeout: 10 * time.Second, ReadyTimeout: 500 * time.Millisecond,
+		Ready: func(context.Context) error { close(ready); return nil },
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	t.Cleanup(cancel)
+	done := make(chan error, 1)
+	go func() { done <- host.Run(ctx) }()
+	select {
+	case <-ready:
+	case err := <-done:
+		done <- err
+	}
+	return func() error { cancel(); return <-done }
+}
+
+func TestServe(t *testing.T) {
+	t.Parallel()
+	e, bus, closers := env(t)
+	svc := newKeys(t)
+	l, err := e.Net.Listen("auth")
+	require.NoError(t, err)
+	own := func(context.Context) ([]authn.PublicKey, error) { return []authn.PublicKey{svc.key.Public()}, nil }
+	workers, err := e.Serve(svc, own, l)
+	require.NoError(t, err)
+	names := []string{}
+	for _, w := range workers {
+		names = append(names, w.Name)
+	}
+	require.Equal(t, []string{"auth.grpc", "auth.loops", "auth.audit"}, names)
+	stop := hosted(t, workers)
+
+	jobs := NewEnv("jobs", e.Obs, e.Clock, e.IDs, bus.As("jobs"))
+	conn, err := jobs.Dial(closers, "auth")
+	require.NoError(t, err)
+	same, err := jobs.Dial(closers, "auth")
+	require.NoError(t, err)
+	require.Same(t, conn, same, "a connection is shared")
+	got, err := AuthKeys(conn)(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []authn.PublicKey{svc.key.Public()}, got)
+	_, err = authpeerv1.NewCredentialServiceClient(conn).Authenticate(t.Context(), &authpeerv1.AuthenticateRequest{})
+	require.True(t, fault.Is(err, fault.Forbidden), "who may call is checked: %v", err)
+	require.Eventually(t, func() bool { return svc.looping.Load() == 1 }, 10*time.Second, time.Millisecond)
+
+	trail := audit.NewLog(e.Clock, e.IDs, "auth")
+	tx, err := e.Pool.Begin(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, trail.Record(t.Context(), tx, audit.Entry{Action: "test.done", TargetKind: "test", TargetID: "1"}))
+	require.NoError(t, tx.Commit(t.Context()))
+	heads := filepath.Join(e.Sealing.Dir, "auth.jsonl")
+	require.Eventually(t, func() bool { raw, err := os.ReadFile(heads); return err == nil && bytes.Contains(raw, []byte(e.Sealing.Key.ID)) },
+		10*time.Second, 20*time.Millisecond, "changes are sealed, outside of the database")
+
+	require.NoError(t, stop())
+	require.Zero(t, svc.looping.Load(), "its loops were waited for")
+}
+
+func TestAServiceThatIsNotReadyIsNotServed(t *testing.T) {
+	t.Parallel()
+	e, _, _ := env(t)
+	svc := newKeys(t)
+	svc.ready = errors.New("schema is of version 3, want 4")
+	l, err := e.Net.Listen("auth")
+	require.NoError(t, err)
+	workers, err := e.Serve(svc, nil, l)
+	require.NoError(t, err)
+	require.ErrorContains(t, hosted(t, workers)(), "schema is of version 3")
+}
+
+func TestAMethodWithoutAnAccessRuleDoesNotStart(t *testing.T) {
+	t.Parallel()
+	e, _, _ := env(t)
+	svc := newKeys(t)
+	svc.bare = true
+	l, err := e.Net.Listen("auth")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	_, err = e.Serve(svc, nil, l)
+	require.ErrorContains(t, err, "signalbox.Bare/Do")
+}
+
+func TestKeysThatCannotBeHadAreAnError(t *testing.T) {
+	t.Parallel()
+	bus := rpc.Memory(rpc.ClientOptions{Clock: clock.Real()})
+	e := NewEnv("jobs", telemetry(t, io.Discard), clock.Real(), nil, bus.As("jobs"))
+	closers := &run.Closers{}
+	conns, err := e.DialAll(closers, "auth", "ingest")
+	require.NoError(t, err)
+	require.Len(t, conns, 2)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	_, err = AuthKeys(conns["auth"])(ctx)
+	require.ErrorContains(t, err, "fetch the caller keys")
+	require.NoError(t, closers.Close(t.Context()))
+}
+
+func TestAPostgresThatMayLoseRowsIsRefused(t *testing.T) {
+	t.Parallel()
+	e, _, closers := env(t)
+	db := pgtest.New(t, pgtest.Schema{Name: "auth"})
+	err := e.OpenPool(t.Context(), closers, conf.Postgres{URL: db.URL("auth")}, false)
+	require.ErrorIs(t, err, pg.ErrUnsafe, "the tests' server runs without fsync")
+	require.ErrorContains(t, err, "open the auth schema")
+}
+
+func TestOpenBlobs(t *testing.T) {
+	t.Parallel()
+	e, _, closers := env(t)
+	e.PublicURL = func() string { return "http://127.0.0.1" }
+	_, err := e.OpenBlobs(closers, conf.Blob{Driver: conf.BlobFS, MaxMB: 1})
+	require.ErrorContains(t, err, "BLOB_ROOT")
+	require.Nil(t, e.Blobs)
+	opened, err := e.OpenBlobs(closers, conf.Blob{Driver: conf.BlobFS, Root: t.TempDir(), MaxMB: 1, SigningKey: secret.New("0123456789abcdef0123456789abcdef")})
+	require.NoError(t, err)
+	require.NotNil(t, opened.Handler)
+	require.IsType(t, &file.Store{}, e.Blobs)
+	require.NoError(t, opened.Ready(t.Context()))
+}
+
+func TestNodesAreSignedByTheAuthority(t *testing.T) {
+	t.Parallel()
+	ca, err := pki.NewCA(clock.Real().Now(), pki.DefaultCALife)
+	require.NoError(t, err)
+	n := NodeCA{CA: ca, Clock: clock.Real()}
+	keyPEM, request, err := pki.NewRequest()
+	require.NoError(t, err)
+	nodeID := id.NewSource(clock.Real(), rand.Reader).New(id.Node)
+	certPEM, caPEM, err := n.SignNode(request, nodeID)
+	require.NoError(t, err)
+	identity, err := pki.Parse(certPEM, keyPEM, caPEM)
+	require.NoError(t, err)
+	got, ok := pki.NodeID(identity.Name)
+	require.True(t, ok)
+	require.Equal(t, nodeID, got)
+	_, _, err = n.SignNode([]byte("rubbish"), nodeID)
+	require.ErrorContains(t, err, nodeID)
+}
