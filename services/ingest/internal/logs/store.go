@@ -27,8 +27,8 @@ type memo struct{ writer string }
 func Write(key commit.Key, rank *int32, pieces []string) commit.Write {
 	return func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *commit.Run) error {
 		writer := key.Writer
-		if key.Seq == 1 {
-			if err := end(ctx, tx, batch, r, r.Attempt-1); err != nil {
+		if key.Seq == 1 && r.Attempt > 1 {
+			if err := endUpTo(ctx, tx, batch, r, r.Attempt-1); err != nil {
 				return err
 			}
 		}
@@ -93,14 +93,14 @@ func insert(batch *pgx.Batch, r *commit.Run, attempt int32, rank *int32, lines [
 
 // End ends all open lines of a run that is being closed.
 func End(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *commit.Run) error {
+	return endUpTo(ctx, tx, batch, r, r.Attempt)
+}
+
+// endUpTo ends the lines that attempts up to last left open, those of the same group too.
+func endUpTo(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *commit.Run, last int32) error {
 	if err := r.Flush(ctx, tx, batch); err != nil {
 		return err
 	}
-	return end(ctx, tx, batch, r, r.Attempt)
-}
-
-// end ends the lines that attempts up to last left open.
-func end(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *commit.Run, last int32) error {
 	rows, err := tx.Query(ctx, `DELETE FROM log_tail WHERE run_id = $1 AND attempt <= $2 RETURNING attempt, rank, data`, r.ID, last)
 	if err != nil {
 		return fmt.Errorf("end open lines: %w", err)

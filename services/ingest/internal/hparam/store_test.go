@@ -1,0 +1,114 @@
+package hparam
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/commit"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/db"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
+)
+
+// bench is the tables and one run in them.
+type bench struct {
+	t    *testing.T
+	pool *pgxpool.Pool
+	run  commit.Run
+}
+
+func open(t *testing.T) *bench {
+	t.Helper()
+	files, err := db.Migrations()
+	require.NoError(t, err)
+	base := pgtest.New(t, pgtest.Schema{Name: "ingest", Migrations: files})
+	return &bench{t: t, pool: base.Pool("ingest"), run: commit.Run{ID: "run_1", Now: time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)}}
+}
+
+// group stores writes of an attempt as the committer does: together, or not at all.
+func (b *bench) group(attempt int32, writes ...commit.Write) error {
+	b.t.Helper()
+	r := b.run
+	r.Memo = map[any]any{}
+	err := pg.InTx(b.t.Context(), b.pool, func(ctx context.Context, tx pgx.Tx) error {
+		batch := &pgx.Batch{}
+		for _, write := range writes {
+			r.Attempt = max(r.Attempt, attempt)
+			if err := write(ctx, tx, batch, &r); err != nil {
+				return err
+			}
+		}
+		return tx.SendBatch(ctx, batch).Close()
+	})
+	if err == nil {
+		b.run = r
+	}
+	return err
+}
+
+// params are hyperparameters of keys and values in turn.
+func params(pairs ...string) commit.Write {
+	var out []report.Param
+	for i := 0; i < len(pairs); i += 2 {
+		out = append(out, report.Param{Key: pairs[i], Value: []byte(pairs[i+1])})
+	}
+	return Write(out)
+}
+
+func (b *bench) get() string {
+	b.t.Helper()
+	raw, err := (&Store{Pool: b.pool}).Get(b.t.Context(), b.run.ID)
+	require.NoError(b.t, err)
+	return string(raw)
+}
+
+func TestHyperparametersAreMergedAndKeepTheirText(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	require.Equal(t, `{}`, b.get())
+	require.NoError(t, b.group(1, params("lr", "1e-3", "b", `{"x": [1,null]}`)))
+	require.NoError(t, b.group(1, params("lr", "0.001", "a", `"\u0000"`), params("c<\"ü\x00", "true")))
+	require.NoError(t, b.group(1, params()))
+	require.JSONEq(t, `{"a":"\u0000","b":{"x":[1,null]},"c<\"ü\u0000":true,"lr":0.001}`, b.get())
+	require.True(t, strings.HasPrefix(b.get(), `{"a":"\u0000","b":{"x": [1,null]},`), "names in order, values as they came")
+}
+
+func TestAReplacedValueIsKept(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	for attempt, value := range []string{"1", "2", "2", "1"} {
+		require.NoError(t, b.group(int32(attempt+1), params("lr", value, "same", "0")))
+	}
+	rows, err := b.pool.Query(t.Context(), `SELECT convert_from(key, 'UTF8') || '=' || value || '@' || attempt FROM hparam_history ORDER BY n`)
+	require.NoError(t, err)
+	history, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	require.Equal(t, []string{"lr=1@1", "lr=2@2"}, history, "the same value again replaces nothing")
+}
+
+func TestHyperparametersTogetherAreBounded(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	long := `"` + strings.Repeat("x", maxText/2) + `"`
+	require.NoError(t, b.group(1, params("a", long)))
+	err := b.group(1, params("b", long))
+	require.True(t, fault.HasCode(err, "hparams_limit") && fault.Is(err, fault.Refused), "%v", err)
+	require.NotContains(t, b.get(), `"b"`)
+	require.NoError(t, b.group(1, params("a", "1")), "a smaller value makes room")
+	require.NoError(t, b.group(1, params("b", long)))
+	many := make([]string, 0, 2*maxTotal)
+	for i := range maxTotal - 2 {
+		many = append(many, fmt.Sprintf("k%d", i), "1")
+	}
+	require.NoError(t, b.group(1, params(many...)))
+	require.True(t, fault.HasCode(b.group(1, params("one more", "1")), "hparams_limit"))
+}

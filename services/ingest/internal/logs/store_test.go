@@ -1,0 +1,209 @@
+package logs
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/commit"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/db"
+)
+
+// bench is the tables and one run in them.
+type bench struct {
+	t    *testing.T
+	pool *pgxpool.Pool
+	run  commit.Run
+}
+
+func open(t *testing.T) *bench {
+	t.Helper()
+	files, err := db.Migrations()
+	require.NoError(t, err)
+	base := pgtest.New(t, pgtest.Schema{Name: "ingest", Migrations: files})
+	return &bench{t: t, pool: base.Pool("ingest"), run: commit.Run{ID: "run_1", Now: time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)}}
+}
+
+// group stores writes of an attempt as the committer does: together, or not at all.
+func (b *bench) group(attempt int32, writes ...commit.Write) error {
+	b.t.Helper()
+	r := b.run
+	r.Memo = map[any]any{}
+	err := pg.InTx(b.t.Context(), b.pool, func(ctx context.Context, tx pgx.Tx) error {
+		batch := &pgx.Batch{}
+		for _, write := range writes {
+			r.Attempt = max(r.Attempt, attempt)
+			if err := write(ctx, tx, batch, &r); err != nil {
+				return err
+			}
+		}
+		return tx.SendBatch(ctx, batch).Close()
+	})
+	if err == nil {
+		b.run = r
+	}
+	return err
+}
+
+// wrote is the write of a writer's request.
+func wrote(writer string, seq int64, pieces ...string) commit.Write {
+	return Write(commit.Key{Writer: writer, Seq: seq}, nil, pieces)
+}
+
+// lines are all lines, each behind its number and attempt.
+func (b *bench) lines() []string {
+	b.t.Helper()
+	found, err := (&Store{Pool: b.pool}).Range(b.t.Context(), b.run.ID, 0, 500)
+	require.NoError(b.t, err)
+	out := []string{}
+	for _, l := range found {
+		out = append(out, fmt.Sprintf("%d/%d %s", l.Seq, l.Attempt, l.Text))
+	}
+	return out
+}
+
+func TestAnOpenLineWaitsForItsWriter(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	require.NoError(t, b.group(1, wrote("w", 1, "a\nb")))
+	require.NoError(t, b.group(1, wrote("v", 1, "c"), wrote("w", 2, "b", "b\nd")))
+	require.Equal(t, []string{"1/1 a", "2/1 bbb"}, b.lines())
+	require.NoError(t, b.group(1, wrote("w", 3, "\n"), wrote("v", 2, "\n")))
+	require.Equal(t, []string{"1/1 a", "2/1 bbb", "3/1 d", "4/1 c"}, b.lines())
+	require.NoError(t, b.group(1, End))
+	require.Len(t, b.lines(), 4, "nothing was left open")
+}
+
+func TestWithoutAWriterNothingIsKeptOpen(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	require.NoError(t, b.group(1, wrote("", 0, "a", "b"), wrote("", 0, "c\n"), wrote("", 0)))
+	require.Equal(t, []string{"1/1 ab", "2/1 c"}, b.lines())
+}
+
+func TestTheCloseEndsOpenLinesAlsoOfItsOwnGroup(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	require.NoError(t, b.group(1, wrote("w", 1, "a")))
+	require.NoError(t, b.group(1, wrote("w", 2, "b"), End))
+	require.Equal(t, []string{"1/1 ab"}, b.lines())
+}
+
+func TestANewAttemptEndsTheLinesOfOlderOnes(t *testing.T) {
+	t.Parallel()
+	first, more, second := wrote("w", 1, "old"), wrote("w", 2, "er"), wrote("v", 1, "new\n")
+	want := []string{"1/1 older", "2/2 new"}
+	ways := map[string]func(b *bench) error{
+		"each for itself": func(b *bench) error {
+			return anyOf(b.group(1, first), b.group(1, more), b.group(2, second))
+		},
+		"the older half with the newer": func(b *bench) error {
+			if err := b.group(1, first); err != nil {
+				return err
+			}
+			return b.group(1, more, later(second))
+		},
+		"all together": func(b *bench) error { return b.group(1, first, more, later(second)) },
+	}
+	for name, way := range ways {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := open(t)
+			require.NoError(t, way(b))
+			require.Equal(t, want, b.lines())
+			require.NoError(t, b.group(2, End))
+			require.Equal(t, want, b.lines(), "nothing is shown twice")
+		})
+	}
+}
+
+// later is a write of attempt 2 in a group that begins with attempt 1.
+func later(w commit.Write) commit.Write {
+	return func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *commit.Run) error {
+		r.Attempt = 2
+		return w(ctx, tx, batch, r)
+	}
+}
+
+func anyOf(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func TestAWriterThatGoesOnInANewAttemptEndsItsOldLine(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	require.NoError(t, b.group(1, wrote("w", 1, "old")))
+	require.NoError(t, b.group(2, wrote("w", 2, "new\n")))
+	require.Equal(t, []string{"1/1 old", "2/2 new"}, b.lines())
+}
+
+func TestAFailedGroupLeavesNothing(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	broken := fmt.Errorf("broken")
+	require.ErrorIs(t, b.group(1, wrote("w", 1, "a\nb"), func(context.Context, pgx.Tx, *pgx.Batch, *commit.Run) error { return broken }), broken)
+	require.NoError(t, b.group(1, wrote("w", 1, "c\n")))
+	require.Equal(t, []string{"1/1 c"}, b.lines())
+}
+
+func TestRangesBeginAndEndAnywhere(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	text := func(from, to int) (s string) {
+		var out strings.Builder
+		for i := from; i <= to; i++ {
+			fmt.Fprintf(&out, "line %d\n", i)
+		}
+		return out.String()
+	}
+	require.NoError(t, b.group(1, wrote("w", 1, text(1, 10)), wrote("w", 2, text(11, 11)), wrote("w", 3, text(12, 30))))
+	s := &Store{Pool: b.pool}
+	cases := []struct{ after, limit, first, n int }{
+		{0, 500, 1, 30}, {0, 1, 1, 1}, {0, 10, 1, 10}, {0, 11, 1, 11}, {5, 3, 6, 3}, {9, 3, 10, 3}, {10, 1, 11, 1}, {10, 2, 11, 2},
+		{11, 500, 12, 19}, {29, 500, 30, 1}, {30, 500, 0, 0}, {31, 1, 0, 0}, {100_000, 500, 0, 0},
+	}
+	for _, c := range cases {
+		lines, err := s.Range(t.Context(), "run_1", int64(c.after), c.limit)
+		require.NoError(t, err)
+		require.Len(t, lines, c.n, "%+v", c)
+		for i, l := range lines {
+			require.EqualValues(t, c.first+i, l.Seq, "%+v", c)
+			require.Equal(t, fmt.Sprintf("line %d", c.first+i), l.Text, "%+v", c)
+		}
+	}
+	none, err := s.Range(t.Context(), "run_2", 0, 500)
+	require.NoError(t, err)
+	require.Empty(t, none, "another run has no lines")
+}
+
+func TestManyBytesAreReadInParts(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	require.NoError(t, b.group(1, wrote("w", 1, strings.Repeat(strings.Repeat("x", MaxLine)+"\n", 40))))
+	s := &Store{Pool: b.pool}
+	seen := int64(0)
+	for parts := 0; seen < 40; parts++ {
+		lines, err := s.Range(t.Context(), "run_1", seen, 500)
+		require.NoError(t, err)
+		require.NotEmpty(t, lines)
+		require.Less(t, len(lines), 40)
+		for _, l := range lines {
+			seen++
+			require.Equal(t, seen, l.Seq)
+			require.Len(t, l.Text, MaxLine)
+		}
+	}
+}

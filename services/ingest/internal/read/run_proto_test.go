@@ -1,0 +1,124 @@
+package read
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+
+	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/artifact"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/logs"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/metric"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/validation"
+)
+
+// mostMessage is gRPC's limit of a message.
+const mostMessage = 4 << 20
+
+func TestALongAnswerCutsItsLongestLines(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("ü", logs.MaxLine/2)
+	lines := make([]logs.Line, 0, 500)
+	for i := range 500 {
+		text := "short"
+		if i%2 == 0 {
+			text = long
+		}
+		lines = append(lines, logs.Line{Seq: int64(i + 1), Text: text})
+	}
+	got := shorten(lines)
+	require.Len(t, got, 500)
+	for i, l := range got {
+		require.True(t, utf8.ValidString(l.Text))
+		if i%2 == 1 {
+			require.Equal(t, "short", l.Text)
+			continue
+		}
+		require.True(t, strings.HasSuffix(l.Text, cut))
+		require.Less(t, len(l.Text), len(long))
+	}
+	require.Less(t, proto.Size(&ingestv1.ListLogsResponse{Lines: lineProtos(got)}), mostMessage)
+}
+
+func TestAnAnswerThatFitsIsWhole(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", logs.MaxLine)
+	got := shorten([]logs.Line{{Seq: 1, Text: long}, {Seq: 2, Text: "y"}})
+	require.Equal(t, long, got[0].Text)
+	require.Empty(t, shorten(nil))
+	samples := sampleProtos([]validation.Sample{{User: []byte(`"` + long + `"`)}})
+	require.Len(t, samples[0].GetUser(), len(long)+2)
+	require.Nil(t, samples[0].GetEnv())
+}
+
+func TestSamplesThatDoNotFitAreShownAsText(t *testing.T) {
+	t.Parallel()
+	long := []byte(`{"a":"` + strings.Repeat(`\"ü`, 1<<18) + `"}`)
+	samples := make([]validation.Sample, 0, 20)
+	for i := range 20 {
+		samples = append(samples, validation.Sample{Step: 5, Index: int32(i), User: []byte(`"q"`), Assistant: long})
+	}
+	got := sampleProtos(samples)
+	for _, s := range got {
+		require.JSONEq(t, `"q"`, string(s.GetUser()), "what is short stays what it is")
+		var text string
+		require.NoError(t, json.Unmarshal(s.GetAssistant(), &text))
+		require.True(t, strings.HasSuffix(text, cut))
+		require.True(t, strings.HasPrefix(string(long), strings.TrimSuffix(text, cut)))
+	}
+	require.Less(t, proto.Size(&ingestv1.ListSamplesResponse{Samples: got}), mostMessage)
+}
+
+func TestShown(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		raw, want string
+		most      int
+	}{
+		"fits":           {`"abc"`, `"abc"`, 5},
+		"is cut":         {`"abcdefghi"`, `"\"ab…"`, 9},
+		"between bytes":  {`"aü-------"`, `"\"a…"`, 9},
+		"nothing of it":  {`"abc"`, `"…"`, 0},
+		"nothing at all": {``, ``, 0},
+	}
+	for name, c := range cases {
+		require.Equal(t, c.want, string(shown([]byte(c.raw), c.most)), name)
+	}
+}
+
+func TestRoundsAreCompleteWithTheirLastChunk(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
+	for chunks, want := range map[int32]bool{0: false, 1: false, 2: true} {
+		r := roundProto(&validation.Round{Step: 7, Attempt: 2, Chunks: chunks, Total: 2, Samples: 3, At: at})
+		require.Equal(t, want, r.GetComplete())
+		require.Equal(t, int64(7), r.GetStep())
+		require.True(t, at.Equal(r.GetTs().AsTime()))
+	}
+}
+
+func TestPointsKeepTheirTimesAndKeys(t *testing.T) {
+	t.Parallel()
+	s := seriesProto(&metric.Series{Key: "loss", Points: []metric.Seen{{Step: 1, Value: 2.5, Micros: 1_000_001, Attempt: 3}}})
+	require.Equal(t, "loss", s.GetKey())
+	require.Equal(t, time.UnixMicro(1_000_001).UTC(), s.GetPoints()[0].GetTs().AsTime())
+	require.Equal(t, int32(3), s.GetPoints()[0].GetAttempt())
+	b := batchProto(&metric.Batch{Seq: 9, Points: []metric.KeyedPoint{{Key: "lr", Point: metric.Point{Step: 4, Value: 0.5, Micros: -1}}}})
+	require.Equal(t, int64(9), b.GetSeq())
+	require.Equal(t, "lr", b.GetPoints()[0].GetKey())
+	require.Equal(t, time.UnixMicro(-1).UTC(), b.GetPoints()[0].GetTs().AsTime())
+}
+
+func TestArtifactsShowWhatIsRegistered(t *testing.T) {
+	t.Parallel()
+	step := int64(3)
+	a := artifactProto(&artifact.Artifact{ID: "art_1", RunID: "run_1", Kind: "checkpoint", Format: "gguf", Step: &step, Path: "p", Size: 4, SHA256: "aa"})
+	require.Equal(t, []any{"art_1", "run_1", "checkpoint", "gguf", int64(3), "p", int64(4), "aa"},
+		[]any{a.GetId(), a.GetRunId(), a.GetKind(), a.GetFormat(), a.GetStep(), a.GetPath(), a.GetSizeBytes(), a.GetSha256()})
+	require.Nil(t, artifactProto(&artifact.Artifact{}).Step, "no step is no step, not step 0")
+}

@@ -1,0 +1,158 @@
+package run_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/db"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/run"
+)
+
+const (
+	runID = "run_01k00000000000000000000001"
+	jobID = "job_01k00000000000000000000001"
+)
+
+func at() time.Time { return time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC) }
+
+func owner() *run.Owner {
+	return &run.Owner{RunID: runID, JobID: jobID, OwnerID: "usr_1", ProjectID: "prj_1", Project: "team", Visibility: "team"}
+}
+
+func open(t *testing.T) *run.Store {
+	t.Helper()
+	files, err := db.Migrations()
+	require.NoError(t, err)
+	base := pgtest.New(t, pgtest.Schema{Name: "ingest", Migrations: files})
+	return &run.Store{Pool: base.Pool("ingest"), Clock: clock.NewFake(at())}
+}
+
+func TestARunIsFoundByItsIDAndByItsJobs(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	got, err := s.Find(t.Context(), runID)
+	require.NoError(t, err)
+	require.Nil(t, got, "no row is no error")
+	require.NoError(t, s.Keep(t.Context(), owner()))
+	for _, name := range []string{runID, jobID} {
+		got, err := s.Find(t.Context(), name)
+		require.NoError(t, err)
+		require.Empty(t, cmp.Diff(owner(), got))
+	}
+	moved := owner()
+	moved.ProjectID, moved.Project, moved.Visibility = "prj_2", "other", "all"
+	require.NoError(t, s.Keep(t.Context(), moved))
+	require.NoError(t, s.Keep(t.Context(), moved))
+	got, err = s.Find(t.Context(), jobID)
+	require.NoError(t, err)
+	require.Empty(t, cmp.Diff(moved, got), "whose it is, is put right")
+}
+
+func TestARunIsClosedOnce(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	_, err := s.Progress(t.Context(), runID)
+	require.True(t, fault.Is(err, fault.Absent))
+	require.NoError(t, s.Keep(t.Context(), owner()))
+	p, err := s.Progress(t.Context(), runID)
+	require.NoError(t, err)
+	require.Empty(t, cmp.Diff(run.Progress{}, p))
+	shut := func(state string, now time.Time) bool {
+		var first bool
+		require.NoError(t, pg.InTx(t.Context(), s.Pool.(pg.Beginner), func(ctx context.Context, tx pgx.Tx) error {
+			var err error
+			first, err = run.Close(ctx, tx, runID, state, nil, now)
+			return err
+		}))
+		return first
+	}
+	require.True(t, shut("succeeded", at()))
+	require.False(t, shut("failed", at().Add(time.Hour)))
+	p, err = s.Progress(t.Context(), runID)
+	require.NoError(t, err)
+	require.Equal(t, "succeeded", p.State)
+	require.True(t, at().Equal(*p.ClosedAt))
+}
+
+// rows keeps owners in memory.
+type rows struct {
+	kept map[string]*run.Owner
+	err  error
+}
+
+func (r *rows) Find(_ context.Context, id string) (*run.Owner, error) { return r.kept[id], r.err }
+
+func (r *rows) Keep(_ context.Context, o *run.Owner) error {
+	r.kept[o.RunID], r.kept[o.JobID] = o, o
+	return nil
+}
+
+func TestWhoMayReadARun(t *testing.T) {
+	t.Parallel()
+	user := func(subject, role string, projects ...authn.ProjectRole) *authn.Caller {
+		return &authn.Caller{Kind: authn.KindUser, Subject: subject, Role: role, Projects: projects}
+	}
+	cases := map[string]struct {
+		who        *authn.Caller
+		visibility string
+		reads      bool
+	}{
+		"owner":             {user("usr_1", authn.RoleOperator), "team", true},
+		"stranger":          {user("usr_2", authn.RoleOperator), "team", false},
+		"stranger, for all": {user("usr_2", authn.RoleOperator), "all", true},
+		"member":            {user("usr_2", authn.RoleOperator, authn.ProjectRole{Project: "prj_1", Role: authn.ProjectViewer}), "team", true},
+		"other member":      {user("usr_2", authn.RoleOperator, authn.ProjectRole{Project: "prj_2", Role: authn.ProjectOwner}), "team", false},
+		"admin":             {user("usr_3", authn.RoleAdmin), "team", true},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := owner()
+			o.Visibility = c.visibility
+			asked := 0
+			runs := &run.Runs{Rows: &rows{kept: map[string]*run.Owner{}}, Ask: func(context.Context, string) (*run.Owner, error) {
+				asked++
+				return o, nil
+			}}
+			ctx := authn.NewContext(t.Context(), c.who)
+			for _, id := range []string{jobID, runID} {
+				got, err := runs.Readable(ctx, id)
+				if c.reads {
+					require.NoError(t, err)
+					require.Equal(t, runID, got)
+					continue
+				}
+				require.True(t, fault.Is(err, fault.Absent), "hidden looks absent: %v", err)
+			}
+			require.Equal(t, 1, asked, "jobs is asked at first sight only")
+		})
+	}
+}
+
+func TestWhatCannotBeFound(t *testing.T) {
+	t.Parallel()
+	down := errors.New("down")
+	absent := func(context.Context, string) (*run.Owner, error) { return nil, fault.Absentf("run", "x") }
+	runs := &run.Runs{Rows: &rows{}, Ask: absent}
+	for _, id := range []string{"", "run_", "x", "art_01k00000000000000000000001", runID + "0", "run_01K00000000000000000000001", "job_1"} {
+		_, err := runs.Readable(t.Context(), id)
+		require.True(t, fault.Is(err, fault.Invalid), "%s: %v", id, err)
+	}
+	_, err := runs.Readable(t.Context(), jobID)
+	require.True(t, fault.Is(err, fault.Absent))
+	require.Contains(t, fault.From(err).Text(), jobID)
+	require.NotContains(t, fault.From(err).Text(), "run", "the answer speaks of what was asked for")
+	_, err = (&run.Runs{Rows: &rows{err: down}, Ask: absent}).Readable(t.Context(), runID)
+	require.ErrorIs(t, err, down)
+}
