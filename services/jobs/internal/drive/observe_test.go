@@ -1,0 +1,209 @@
+package drive_test
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/work"
+)
+
+// TestAnEndIsJudgedAndEverythingIsGivenBack ends attempts in every way that an executor tells.
+func TestAnEndIsJudgedAndEverythingIsGivenBack(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		reports []string
+		stop    string
+		exit    job.Exit
+		retries int
+		state   job.State
+		reason  string // of the attempt
+		warns   []string
+	}{
+		"reported and clean":           {reports: []string{"running", "succeeded"}, state: job.Succeeded, reason: job.ReasonCompleted},
+		"reported and a crash after":   {reports: []string{"succeeded"}, exit: job.Exit{Code: 3}, state: job.Succeeded, reason: job.ReasonCompleted, warns: []string{job.WarnExitAfterSuccess}},
+		"clean without a report":       {state: job.Succeeded, reason: job.ReasonCompleted, warns: []string{job.WarnNoReport}},
+		"reported failure, exit 0":     {reports: []string{"failed"}, state: job.Failed, reason: job.ReasonUserError},
+		"a crash is never retried":     {exit: job.Exit{Code: 1}, retries: 3, state: job.Failed, reason: job.ReasonUserError},
+		"a signal":                     {exit: job.Exit{Code: -1, Signal: 9}, retries: 3, state: job.Failed, reason: job.ReasonUserError},
+		"no memory":                    {exit: job.Exit{Code: -1, Reason: job.ExitOOMHost}, retries: 3, state: job.Failed, reason: job.ReasonOOMHost},
+		"no environment":               {exit: job.Exit{Code: -1, Reason: job.ExitEnvBuild}, retries: 3, state: job.Failed, reason: job.ReasonEnvBuild},
+		"no command":                   {exit: job.Exit{Code: -1, Reason: job.ExitStart}, retries: 3, state: job.Failed, reason: job.ReasonUserError},
+		"no files, tried again":        {exit: job.Exit{Code: -1, Reason: job.ExitFetch}, retries: 1, state: job.Queued, reason: job.ReasonEnvBuild},
+		"no files, no tries left":      {exit: job.Exit{Code: -1, Reason: job.ExitFetch}, state: job.Failed, reason: job.ReasonEnvBuild},
+		"lost, tried again":            {exit: job.Exit{Code: -1, Reason: job.ExitLost}, retries: 1, state: job.Queued, reason: job.ReasonExecutorLost},
+		"lost, no tries left":          {exit: job.Exit{Code: -1, Reason: job.ExitLost}, state: job.Failed, reason: job.ReasonExecutorLost},
+		"taken away, also by its word": {reports: []string{"failed"}, exit: job.Exit{Code: -1, Reason: job.ExitStopped}, retries: 1, state: job.Queued, reason: job.ReasonExecutorLost},
+		"stopped by its owner":         {stop: job.ReasonUserStop, exit: job.Exit{Code: -1, Signal: 15}, retries: 3, state: job.Stopped, reason: job.ReasonUserStop},
+		"stopped, whatever it said":    {stop: job.ReasonAdminStop, reports: []string{"succeeded"}, state: job.Stopped, reason: job.ReasonAdminStop},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, 1)
+			j := b.placed(1, c.retries)
+			require.Equal(t, 1, b.held())
+			w := b.works(j)[0]
+			b.observe("nod_1", seen(w, job.PhaseRunning, nil))
+			for _, event := range c.reports {
+				b.report(j, event)
+			}
+			if c.stop != "" {
+				b.stop(j, c.stop)
+			}
+			exit := c.exit
+			b.observe("nod_1", seen(w, job.PhaseExited, &exit))
+
+			got, attempts, works := b.job(j), b.attempts(j), b.works(j)
+			require.Equal(t, c.state, got.State)
+			require.Len(t, attempts, 1)
+			require.Equal(t, c.reason, attempts[0].EndReason)
+			require.NotNil(t, attempts[0].EndedAt)
+			require.Equal(t, c.exit.Code, *attempts[0].ExitCode)
+			require.Zero(t, attempts[0].Held)
+			require.Zero(t, b.held(), "the account holds nothing any more")
+			require.NotNil(t, works[0].ReleasedAt, "the place is free")
+			require.Equal(t, work.WantGone, works[0].Desired)
+			require.ElementsMatch(t, c.warns, got.Warnings)
+			if c.state == job.Queued {
+				require.NotNil(t, got.NotBefore)
+				require.Equal(t, job.WaitBackoff, got.Queue.Reason)
+				require.Empty(t, b.closes.runs, "the run goes on")
+				return
+			}
+			require.Equal(t, c.reason, got.EndReason)
+			require.Equal(t, []string{j.RunID}, b.closes.runs)
+			require.Equal(t, 1, b.count(`run WHERE id = $1 AND state = $2 AND ended_at IS NOT NULL`, j.RunID, c.state))
+		})
+	}
+}
+
+func TestProgressIsToldOnceAndARepeatCostsNoWrite(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 1)
+	j := b.placed(1, 0)
+	w := b.works(j)[0]
+	for _, step := range []struct {
+		phase string
+		state job.State
+		event string
+	}{
+		{job.PhasePending, job.Scheduled, "job.scheduled"},
+		{job.PhasePreparing, job.Starting, "job.starting"},
+		{job.PhaseRunning, job.Starting, "job.executor_running"},
+		{job.PhaseCollecting, job.Starting, "job.executor_running"},
+	} {
+		news := seen(w, step.phase, nil)
+		b.observe("nod_1", news)
+		got, works := b.job(j), b.works(j)
+		require.Equal(t, step.state, got.State, step.phase)
+		require.Equal(t, step.phase, b.attempts(j)[0].Phase)
+		require.Equal(t, 1, b.count(`event WHERE subject_id = $1 AND type = $2`, j.ID, step.event))
+		b.observe("nod_1", news)
+		require.Equal(t, got.Seq, b.job(j).Seq, "no further event")
+		require.Equal(t, works[0].UpdatedAt, b.works(j)[0].UpdatedAt, "no further write")
+	}
+	require.Equal(t, 1, b.count(`event WHERE subject_id = $1 AND type = 'job.starting' AND actor_kind = 'agent' AND actor_id = 'nod_1'`, j.ID))
+}
+
+func TestAWordThatNamesAnotherExecutionChangesNothing(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 2)
+	j := b.placed(1, 3)
+	w := b.works(j)[0]
+	b.observe(w.NodeID, seen(w, job.PhaseRunning, nil))
+	before, other := b.job(j), "nod_2"
+	if w.NodeID == other {
+		other = "nod_1"
+	}
+	ended := seen(w, job.PhaseExited, &job.Exit{Code: 1})
+	for name, c := range map[string]struct {
+		node  string
+		spoil func(s *work.Seen)
+	}{
+		"another node":       {other, func(*work.Seen) {}},
+		"an unknown node":    {"nod_none", func(*work.Seen) {}},
+		"a later generation": {w.NodeID, func(s *work.Seen) { s.Generation++ }},
+		"an earlier fence":   {w.NodeID, func(s *work.Seen) { s.Fence-- }},
+	} {
+		s := ended
+		c.spoil(&s)
+		b.observe(c.node, s)
+		require.Equal(t, before, b.job(j), name)
+	}
+	b.observe(w.NodeID, ended)
+	require.Equal(t, job.Failed, b.job(j).State, "the right one ends it")
+}
+
+func TestAGangEndsTogether(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		first, second job.Exit
+		broke         bool // the second is told to stop when the first has ended
+		state         job.State
+		code          int
+	}{
+		"both clean":          {state: job.Succeeded},
+		"the first broke":     {first: job.Exit{Code: 3}, second: job.Exit{Code: -1, Reason: job.ExitStopped}, broke: true, state: job.Failed, code: 3},
+		"the second broke":    {second: job.Exit{Code: 4}, state: job.Failed, code: 4},
+		"one lost, one ended": {first: job.Exit{Code: -1, Reason: job.ExitLost}, second: job.Exit{Code: -1, Reason: job.ExitStopped}, broke: true, state: job.Queued, code: -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, 2)
+			j := b.placed(2, 1)
+			works := b.works(j)
+			require.Equal(t, 2, b.held())
+			b.observe(works[0].NodeID, seen(works[0], job.PhaseRunning, nil))
+			require.Nil(t, b.job(j).ExecutorRunningAt, "one of two runs")
+			b.observe(works[1].NodeID, seen(works[1], job.PhaseRunning, nil))
+			require.NotNil(t, b.job(j).ExecutorRunningAt)
+
+			b.observe(works[0].NodeID, seen(works[0], job.PhaseExited, &c.first))
+			require.Equal(t, job.Starting, b.job(j).State, "the attempt lasts while a node of it does")
+			require.Equal(t, 2, b.held())
+			require.Equal(t, c.broke, b.works(j)[1].Desired == work.WantStopped)
+			b.observe(works[1].NodeID, seen(works[1], job.PhaseExited, &c.second))
+			require.Equal(t, c.state, b.job(j).State)
+			require.Equal(t, c.code, *b.attempts(j)[0].ExitCode)
+			require.Zero(t, b.held())
+			require.Equal(t, 2, b.count(`work WHERE released_at IS NOT NULL AND desired = 'gone'`))
+		})
+	}
+}
+
+func TestAWorkThatIsMissingFromTheReportHasEndedIfItHadBegun(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 1)
+	fresh := b.placed(1, 1)
+	b.observe("nod_1")
+	require.Equal(t, job.Scheduled, b.job(fresh).State, "it is still on its way")
+	b.observe("nod_1", seen(b.works(fresh)[0], job.PhaseRunning, nil))
+	b.observe("nod_1")
+	require.Equal(t, job.Queued, b.job(fresh).State)
+	require.Equal(t, job.ReasonExecutorLost, b.attempts(fresh)[0].EndReason)
+}
+
+func TestManyTellTheSameEndAndItCountsOnce(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 1)
+	j, other := b.placed(1, 0), b.placed(1, 0)
+	w := b.works(j)[0]
+	running := seen(b.works(other)[0], job.PhaseRunning, nil)
+	b.observe("nod_1", seen(w, job.PhaseRunning, nil), running)
+	ended := seen(w, job.PhaseExited, &job.Exit{})
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			if err := b.driver.Observe(t.Context(), "nod_1", []work.Seen{ended, running}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	require.Equal(t, job.Succeeded, b.job(j).State)
+	require.Equal(t, 1, b.count(`event WHERE subject_id = $1 AND type = 'job.succeeded'`, j.ID))
+	require.Equal(t, []string{j.RunID}, b.closes.runs)
+	require.Equal(t, 1, b.held(), "what the other holds is not given back")
+}
