@@ -19,6 +19,9 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest"
 )
 
+// contractTime is the form of every time in an answer.
+const contractTime = `^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}\+00:00$`
+
 // upload brings bytes by the handshake and answers the object's URI.
 func (t *training) upload(kind, path string, content []byte) string {
 	h := t.r.h
@@ -31,7 +34,7 @@ func (t *training) upload(kind, path string, content []byte) string {
 	require.Equal(h.t, http.StatusOK, a.status, string(a.body))
 	ticket := a.json(h.t)
 	require.Equal(h.t, http.MethodPut, ticket["method"])
-	require.NotEmpty(h.t, ticket["expires_at"])
+	require.Regexp(h.t, contractTime, ticket["expires_at"])
 	req := httptest.NewRequest(http.MethodPut, ticket["url"].(string), bytes.NewReader(content))
 	for k, v := range ticket["headers"].(map[string]any) {
 		req.Header.Set(k, v.(string))
@@ -52,6 +55,7 @@ func TestArtifactHandshake(t *testing.T) {
 
 	body := fmt.Sprintf(`"kind":"checkpoint","path":%q,"format":"safetensors","step":7,"size_bytes":7`, uri)
 	first := run.post("artifact", "w:1", body)
+	require.Regexp(t, contractTime, first["created_at"])
 	require.Equal(t, first["id"], run.post("artifact", "w:1", body)["id"], "a repeat")
 	require.Equal(t, first["id"], run.post("artifact", "w:2", body)["id"], "the same under another number")
 	other := run.post("artifact", "", strings.Replace(body, `"step":7`, `"step":null`, 1))

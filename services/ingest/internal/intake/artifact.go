@@ -17,17 +17,25 @@ import (
 
 // registered is the answer to a registration.
 type registered struct {
-	OK        bool      `json:"ok"`
-	ID        string    `json:"id"`
-	RunID     string    `json:"run_id"`
-	Attempt   int32     `json:"attempt"`
-	Kind      string    `json:"kind"`
-	Format    string    `json:"format"`
-	Step      *int64    `json:"step"`
-	Path      string    `json:"path"`
-	Size      int64     `json:"size_bytes"`
-	SHA256    string    `json:"sha256"`
-	CreatedAt time.Time `json:"created_at"`
+	OK        bool    `json:"ok"`
+	ID        string  `json:"id"`
+	RunID     string  `json:"run_id"`
+	Attempt   int32   `json:"attempt"`
+	Kind      string  `json:"kind"`
+	Format    string  `json:"format"`
+	Step      *int64  `json:"step"`
+	Path      string  `json:"path"`
+	Size      int64   `json:"size_bytes"`
+	SHA256    string  `json:"sha256"`
+	CreatedAt instant `json:"created_at"`
+}
+
+// instant is a time in the contract's form: UTC, six digits, the offset written out.
+type instant time.Time
+
+// MarshalText implements encoding.TextMarshaler.
+func (i instant) MarshalText() ([]byte, error) {
+	return time.Time(i).UTC().AppendFormat(nil, "2006-01-02T15:04:05.000000+00:00"), nil
 }
 
 func (h *Handler) artifact(ctx context.Context, r *request) (any, error) {
@@ -50,7 +58,7 @@ func (h *Handler) artifact(ctx context.Context, r *request) (any, error) {
 	}
 	return registered{
 		OK: true, ID: a.ID, RunID: a.RunID, Attempt: a.Attempt, Kind: a.Kind, Format: a.Format, Step: a.Step,
-		Path: a.Path, Size: a.Size, SHA256: a.SHA256, CreatedAt: a.CreatedAt,
+		Path: a.Path, Size: a.Size, SHA256: a.SHA256, CreatedAt: instant(a.CreatedAt),
 	}, nil
 }
 
@@ -60,7 +68,7 @@ type ticket struct {
 	Method    string            `json:"method"`
 	Headers   map[string]string `json:"headers"`
 	ObjectURI string            `json:"object_uri"`
-	ExpiresAt time.Time         `json:"expires_at"`
+	ExpiresAt instant           `json:"expires_at"`
 }
 
 func (h *Handler) uploadURL(ctx context.Context, r *request) (any, error) {
@@ -85,7 +93,8 @@ func (h *Handler) uploadURL(ctx context.Context, r *request) (any, error) {
 		headers = map[string]string{}
 	}
 	return ticket{
-		URL: signed.URL, Method: signed.Method, Headers: headers, ObjectURI: blob.URI(u.Key()), ExpiresAt: signed.ExpiresAt,
+		URL: signed.URL, Method: signed.Method, Headers: headers, ObjectURI: blob.URI(u.Key()),
+		ExpiresAt: instant(signed.ExpiresAt),
 	}, nil
 }
 
