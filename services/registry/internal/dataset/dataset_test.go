@@ -1,0 +1,203 @@
+package dataset_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/dataset"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/db"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
+)
+
+func file(path string, size int64) dataset.File {
+	return dataset.File{Path: path, Size: size, SHA256: strings.Repeat("0", 64)}
+}
+
+func TestAManifestIsWhatAFolderCanHold(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		files []dataset.File
+		kind  fault.Kind
+		words string
+	}{
+		"none":              {nil, "", ""},
+		"some":              {[]dataset.File{file("b/c", 1), file("a", 2), file("b/d", 3), file("b.c", 0)}, "", ""},
+		"as much as can be": {[]dataset.File{file("a", 60), file("b", 40)}, "", ""},
+		"too much":          {[]dataset.File{file("a", 60), file("b", 41)}, fault.TooLarge, "larger"},
+		"far too much":      {[]dataset.File{file("a", 1<<62), file("b", 1<<62)}, fault.TooLarge, "larger"},
+		"twice":             {[]dataset.File{file("a", 1), file("b", 1), file("a", 2)}, fault.Refused, "a is there twice"},
+		"file and folder":   {[]dataset.File{file("a/b/c", 1), file("a", 1)}, fault.Refused, "a is a file and a folder"},
+		"deeper":            {[]dataset.File{file("a/b/c", 1), file("a/b", 1)}, fault.Refused, "a/b is a file and a folder"},
+		"between them":      {[]dataset.File{file("a", 1), file("a-b", 1), file("a/b", 1)}, fault.Refused, "a is a file and a folder"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, _, _, err := dataset.Manifest(c.files, 100)
+			if c.kind == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.True(t, fault.Is(err, c.kind), "%v", err)
+			require.Contains(t, fault.From(err).Text(), c.words)
+		})
+	}
+}
+
+func TestPathsAreRelativeInTheirOneSpelling(t *testing.T) {
+	t.Parallel()
+	for _, good := range []string{"a", "a/b.jsonl", "..a", "a..b/c", "ü/ x", ".hidden", "a:b"} {
+		_, _, _, err := dataset.Manifest([]dataset.File{file(good, 1)}, 100)
+		require.NoError(t, err, good)
+	}
+	for _, bad := range []string{"", ".", "..", "/a", "../a", "a/../b", "a//b", "./a", "a/", "a/.", "a\\b", "a\x00b", "a\nb", "a\x7f", "a/../../b"} {
+		_, _, _, err := dataset.Manifest([]dataset.File{file(bad, 1)}, 100)
+		require.True(t, fault.Is(err, fault.Refused), "%q: %v", bad, err)
+	}
+}
+
+func TestADigestNamesTheFilesInAnyOrder(t *testing.T) {
+	t.Parallel()
+	a, b := file("a", 1), file("b", 2)
+	given := []dataset.File{b, a}
+	sorted, digest, total, err := dataset.Manifest(given, 100)
+	require.NoError(t, err)
+	require.Equal(t, []dataset.File{a, b}, sorted)
+	require.Equal(t, []dataset.File{b, a}, given, "what was given is left as it is")
+	require.EqualValues(t, 3, total)
+	_, same, _, err := dataset.Manifest([]dataset.File{a, b}, 100)
+	require.NoError(t, err)
+	require.Equal(t, digest, same)
+	b.Path = "c"
+	_, other, _, err := dataset.Manifest([]dataset.File{a, b}, 100)
+	require.NoError(t, err)
+	require.NotEqual(t, digest, other)
+}
+
+func TestWhoReadsAProtectedDataset(t *testing.T) {
+	t.Parallel()
+	d := &dataset.Dataset{Owner: own.Owner{UserID: "usr_1", ProjectID: "prj_1", Visibility: "all"}}
+	stranger := &authn.Caller{Kind: authn.KindUser, Subject: "usr_2", Role: authn.RoleOperator}
+	owner := &authn.Caller{Kind: authn.KindUser, Subject: "usr_1", Role: authn.RoleOperator}
+	require.True(t, d.Readable(stranger))
+	d.Protected = true
+	require.False(t, d.Readable(stranger))
+	require.True(t, d.Readable(owner))
+}
+
+func at() time.Time { return time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC) }
+
+func open(t *testing.T) *pgxpool.Pool {
+	t.Helper()
+	files, err := db.Migrations()
+	require.NoError(t, err)
+	return pgtest.New(t, pgtest.Schema{Name: "registry", Migrations: files}).Pool("registry")
+}
+
+func inTx(t *testing.T, pool *pgxpool.Pool, fn func(tx pgx.Tx) error) error {
+	t.Helper()
+	return pg.InTx(t.Context(), pool, func(_ context.Context, tx pgx.Tx) error { return fn(tx) })
+}
+
+func sums(id, project, visibility string) *dataset.Dataset {
+	return &dataset.Dataset{
+		Owner: own.Owner{UserID: "usr_1", UserName: "ann", ProjectID: "prj_" + project, Project: project, Visibility: visibility},
+		ID:    id, Name: "sums", Format: "jsonl", CreatedAt: at(),
+	}
+}
+
+func TestAScopeSeesWhatIsItsOwn(t *testing.T) {
+	t.Parallel()
+	pool, s := open(t), dataset.Store{}
+	require.NoError(t, inTx(t, pool, func(tx pgx.Tx) error { return s.Insert(t.Context(), tx, sums("ds_1", "team", "team")) }))
+	require.NoError(t, inTx(t, pool, func(tx pgx.Tx) error { return s.Insert(t.Context(), tx, sums("ds_2", "shown", "all")) }))
+	err := inTx(t, pool, func(tx pgx.Tx) error { return s.Insert(t.Context(), tx, sums("ds_3", "team", "all")) })
+	require.True(t, fault.HasCode(err, "dataset_exists"), "%v", err)
+	cases := map[string]struct {
+		scope authn.Scope
+		want  []string
+	}{
+		"admin":    {own.Everything(), []string{"ds_2", "ds_1"}},
+		"owner":    {authn.Scope{UserID: "usr_1", Projects: []string{}}, []string{"ds_2", "ds_1"}},
+		"member":   {authn.Scope{UserID: "usr_2", Projects: []string{"prj_team"}}, []string{"ds_2", "ds_1"}},
+		"stranger": {authn.Scope{UserID: "usr_2", Projects: []string{"prj_x"}}, []string{"ds_2"}},
+	}
+	for name, c := range cases {
+		found, err := s.List(t.Context(), pool, c.scope, "", page.Page{Limit: 50})
+		require.NoError(t, err)
+		var ids []string
+		for _, d := range found {
+			ids = append(ids, d.ID)
+		}
+		require.Equal(t, c.want, ids, name)
+		_, err = s.Get(t.Context(), pool, c.scope, "ds_1")
+		require.Equal(t, len(c.want) == 2, err == nil, name)
+		require.True(t, err == nil || fault.Is(err, fault.Absent), name)
+	}
+	none, err := s.List(t.Context(), pool, own.Everything(), "other", page.Page{Limit: 50})
+	require.NoError(t, err)
+	require.Empty(t, none)
+}
+
+func TestAVersionIsResolvedOnceItIsReady(t *testing.T) {
+	t.Parallel()
+	pool, s := open(t), dataset.Store{}
+	d := sums("ds_1", "team", "team")
+	v := &dataset.Version{
+		ID: "dsv_1", DatasetID: d.ID, Version: "1.0", State: dataset.StateUploading, Digest: "sha256:x", Bytes: 3, Count: 1,
+		Manifest: []dataset.File{file("a", 3)}, CreatorID: "usr_1", CreatedAt: at(),
+	}
+	resolve := func(scope authn.Scope, version string) *dataset.Version {
+		_, found, err := s.Resolve(t.Context(), pool, scope, ref.Ref{Kind: ref.Dataset, Project: "team", Name: "sums", Version: version})
+		require.NoError(t, err)
+		return found
+	}
+	require.NoError(t, inTx(t, pool, func(tx pgx.Tx) error {
+		if err := s.Insert(t.Context(), tx, d); err != nil {
+			return err
+		}
+		for _, want := range []bool{true, false} {
+			fresh, err := s.InsertVersion(t.Context(), tx, v)
+			require.NoError(t, err)
+			require.Equal(t, want, fresh, "a name is taken once")
+		}
+		return nil
+	}))
+	require.Nil(t, resolve(own.Everything(), "1.0"))
+	require.Nil(t, resolve(own.Everything(), "latest"))
+	when := at().Add(time.Minute)
+	v.CommittedAt = &when
+	require.NoError(t, inTx(t, pool, func(tx pgx.Tx) error {
+		for _, want := range []bool{true, false} {
+			done, err := s.Commit(t.Context(), tx, v)
+			require.NoError(t, err)
+			require.Equal(t, want, done, "a version is committed once")
+		}
+		return nil
+	}))
+	v.State = dataset.StateReady
+	for _, version := range []string{"1.0", "latest"} {
+		require.Empty(t, cmp.Diff(v, resolve(own.Everything(), version)))
+		require.Nil(t, resolve(authn.Scope{UserID: "usr_2", Projects: []string{}}, version), "hidden looks absent")
+	}
+	require.Nil(t, resolve(own.Everything(), "2.0"))
+	_, err := s.Version(t.Context(), pool, d.ID, "2.0")
+	require.True(t, fault.Is(err, fault.Absent))
+	list, err := s.Versions(t.Context(), pool, d.ID, page.Page{Limit: 50})
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	require.Nil(t, list[0].Manifest, "a list has no manifests")
+}

@@ -1,0 +1,89 @@
+package own_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
+)
+
+// projects are those that there are, by key.
+type projects map[string]own.Project
+
+func (p projects) Project(_ context.Context, key string) (*own.Project, error) {
+	if key == "down" {
+		return nil, errors.New("down")
+	}
+	found, ok := p[key]
+	if !ok {
+		return nil, nil //nolint:nilnil // none is an answer
+	}
+	return &found, nil
+}
+
+func TestWhoAddsToAProject(t *testing.T) {
+	t.Parallel()
+	there := projects{
+		"default": {ID: "prj_0", Key: "default", Visibility: "all"},
+		"team":    {ID: "prj_1", Key: "team", Visibility: "team"},
+		"shown":   {ID: "prj_2", Key: "shown", Visibility: "all"},
+	}
+	user := func(role string, in ...authn.ProjectRole) *authn.Caller {
+		return &authn.Caller{Kind: authn.KindUser, Subject: "usr_1", Username: "ann", Role: role, Projects: in}
+	}
+	team := func(role string) authn.ProjectRole { return authn.ProjectRole{Project: "prj_1", Role: role} }
+	operator := user(authn.RoleOperator)
+	cases := map[string]struct {
+		who  *authn.Caller
+		key  string
+		want string
+		kind fault.Kind
+	}{
+		"no project":       {operator, "", "prj_0", ""},
+		"the default":      {operator, "default", "prj_0", ""},
+		"an editor":        {user(authn.RoleOperator, team(authn.ProjectEditor)), "team", "prj_1", ""},
+		"an admin":         {user(authn.RoleAdmin), "team", "prj_1", ""},
+		"a viewer":         {user(authn.RoleOperator, team(authn.ProjectViewer)), "team", "", fault.Forbidden},
+		"a stranger":       {operator, "team", "", fault.Refused},
+		"who only sees it": {operator, "shown", "", fault.Forbidden},
+		"no such project":  {user(authn.RoleAdmin), "none", "", fault.Refused},
+		"nobody":           {&authn.Caller{}, "default", "", fault.Unauthenticated},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := own.For(authn.NewContext(t.Context(), c.who), there, c.key)
+			if c.kind != "" {
+				require.True(t, fault.Is(err, c.kind), "%v", err)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, []string{c.want, "usr_1", "ann"}, []string{got.ProjectID, got.UserID, got.UserName})
+		})
+	}
+	_, err := own.For(authn.NewContext(t.Context(), operator), there, "down")
+	require.ErrorContains(t, err, "find the project")
+	hidden, absent := fault.From(mustFail(t, operator, there, "team")), fault.From(mustFail(t, operator, there, "none"))
+	require.Equal(t, hidden.Code, absent.Code, "a hidden project looks like none")
+}
+
+func mustFail(t *testing.T, who *authn.Caller, there projects, key string) error {
+	t.Helper()
+	_, err := own.For(authn.NewContext(t.Context(), who), there, key)
+	require.Error(t, err)
+	return err
+}
+
+func TestTheArgumentsOfVisible(t *testing.T) {
+	t.Parallel()
+	scope := authn.Scope{UserID: "usr_1", Projects: []string{"prj_1"}}
+	require.Empty(t, cmp.Diff([]any{false, "usr_1", []string{"prj_1"}, "x", 7}, own.Args(scope, "x", 7)))
+	require.True(t, own.Everything().Admin)
+	require.NotNil(t, own.Everything().Projects, "Postgres compares with no null array")
+}
