@@ -205,13 +205,17 @@ func TestARevocationEndsACallThatWaitsForItsHead(t *testing.T) {
 func TestARevocationDoesNotWaitForACallerWhoTakesNothing(t *testing.T) {
 	t.Parallel()
 	part := strings.Repeat("x", 64<<10)
+	full := make(chan struct{})
 	flood := func(e *engine, c net.Conn, in *bufio.Reader) {
 		if _, _, ok := e.read(in); !ok {
 			return
 		}
 		_, _ = io.WriteString(c, sse)
 		for {
+			_ = c.SetWriteDeadline(time.Now().Add(500 * time.Millisecond))
 			if _, err := fmt.Fprintf(c, "%x\r\n%s\r\n", len(part), part); err != nil {
+				close(full)
+				_, _ = in.ReadByte()
 				return
 			}
 		}
@@ -219,8 +223,9 @@ func TestARevocationDoesNotWaitForACallerWhoTakesNothing(t *testing.T) {
 	r, w := open(t), newWorld(t, newEngine(t, flood))
 	r.ready(w.deployments()...)
 	_, in := r.stream(w.good.text)
-	_, err := in.ReadByte() // and no more: both ways fill up
+	_, err := in.ReadByte() // and no more: the whole way fills up
 	require.NoError(t, err)
+	<-full
 	r.registry.await(t, r.registry.push(served(deploymentA, nil, w.e)))
 	require.Equal(t, "revoked", r.rows(1)[0].Outcome)
 }
