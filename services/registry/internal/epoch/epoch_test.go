@@ -1,0 +1,143 @@
+package epoch_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/db"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/epoch"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/wake"
+)
+
+func open(t *testing.T, lease time.Duration) (*epoch.Ledger, *pgtest.DB) {
+	t.Helper()
+	files, err := db.Migrations()
+	require.NoError(t, err)
+	base := pgtest.New(t, pgtest.Schema{Name: "registry", Migrations: files})
+	return &epoch.Ledger{Pool: base.Pool("registry"), Hub: wake.NewHub(), Clock: clock.Real(), Lease: lease}, base
+}
+
+func bump(t *testing.T, l *epoch.Ledger) (now int64) {
+	t.Helper()
+	require.NoError(t, pg.InTx(t.Context(), l.Pool, func(ctx context.Context, tx pgx.Tx) (err error) {
+		now, err = epoch.Bump(ctx, tx)
+		return err
+	}))
+	return now
+}
+
+func TestAChangeIsInForceOnceAllHaveAcknowledged(t *testing.T) {
+	t.Parallel()
+	l, _ := open(t, time.Hour)
+	require.NoError(t, l.Await(t.Context(), 99), "nobody serves")
+	for _, replica := range []string{"rep_1", "rep_2"} {
+		granted, err := l.Renew(t.Context(), replica, 0)
+		require.NoError(t, err)
+		require.Equal(t, epoch.Granted{Epoch: 1, Lease: time.Hour}, granted)
+	}
+	now := bump(t, l)
+	require.EqualValues(t, 2, now)
+	done := make(chan error, 1)
+	go func() { done <- l.Await(t.Context(), now) }()
+	require.NoError(t, l.Ack(t.Context(), "rep_1", now))
+	behind, _, err := l.Behind(t.Context(), now)
+	require.NoError(t, err)
+	require.Len(t, behind, 1)
+	require.Equal(t, "rep_2", behind[0].ID)
+	require.Empty(t, done)
+	require.NoError(t, l.Ack(t.Context(), "rep_2", now))
+	l.Hub.Wake(wake.Acks)
+	require.NoError(t, <-done)
+}
+
+func TestALeaseThatRanOutIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	l, _ := open(t, 200*time.Millisecond)
+	granted, err := l.Renew(t.Context(), "rep_1", 0)
+	require.NoError(t, err)
+	require.NoError(t, l.Await(t.Context(), granted.Epoch+1))
+	_, now, err := l.Behind(t.Context(), granted.Epoch+1)
+	require.NoError(t, err)
+	var until time.Time
+	require.NoError(t, l.Pool.QueryRow(t.Context(), `SELECT lease_until FROM inference_replica`).Scan(&until))
+	require.False(t, now.Before(until), "it is waited for as long as it may serve")
+}
+
+func TestAReplicaThatIsNotReachedIsNamedBeforeTheDeadline(t *testing.T) {
+	t.Parallel()
+	l, _ := open(t, time.Hour)
+	_, err := l.Renew(t.Context(), "rep_1", 0)
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	err = l.Await(ctx, 5)
+	require.True(t, fault.HasCode(err, "replica_unreached") && fault.Is(err, fault.Dependency), "%v", err)
+	require.Contains(t, err.Error(), "1 replica(s)")
+	require.NoError(t, ctx.Err(), "there is time to answer")
+	require.NoError(t, l.Settle(t.Context()), "a grant only waits for a moment")
+}
+
+func TestAnAcknowledgementNeverGoesBack(t *testing.T) {
+	t.Parallel()
+	l, _ := open(t, time.Hour)
+	err := l.Ack(t.Context(), "rep_1", 1)
+	require.True(t, fault.Is(err, fault.Refused), "only who has a lease acknowledges: %v", err)
+	for _, acked := range []int64{3, 1} {
+		_, err := l.Renew(t.Context(), "rep_1", acked)
+		require.NoError(t, err)
+		require.NoError(t, l.Ack(t.Context(), "rep_1", acked))
+	}
+	behind, _, err := l.Behind(t.Context(), 3)
+	require.NoError(t, err)
+	require.Empty(t, behind)
+	shorter := *l
+	shorter.Lease = time.Millisecond
+	_, err = shorter.Renew(t.Context(), "rep_1", 3)
+	require.NoError(t, err)
+	behind, now, err := l.Behind(t.Context(), 4)
+	require.NoError(t, err)
+	require.Len(t, behind, 1)
+	require.Greater(t, behind[0].Until.Sub(now), time.Minute, "a lease that was granted is not taken back")
+}
+
+func TestOldReplicasAreForgotten(t *testing.T) {
+	t.Parallel()
+	l, base := open(t, time.Hour)
+	for _, replica := range []string{"rep_1", "rep_2", "rep_3"} {
+		_, err := l.Renew(t.Context(), replica, 0)
+		require.NoError(t, err)
+	}
+	owner := base.OwnerPool("registry")
+	for replica, ago := range map[string]string{"rep_1": "25 hours", "rep_2": "23 hours"} {
+		_, err := owner.Exec(t.Context(), `UPDATE inference_replica SET lease_until = now() - $2::interval WHERE replica_id = $1`, replica, ago)
+		require.NoError(t, err)
+	}
+	require.NoError(t, l.Sweep(t.Context()))
+	var left int
+	require.NoError(t, l.Pool.QueryRow(t.Context(), `SELECT count(*) FROM inference_replica`).Scan(&left))
+	require.Equal(t, 2, left)
+}
+
+func TestEpochsRiseInTheOrderOfTheCommits(t *testing.T) {
+	t.Parallel()
+	l, _ := open(t, time.Hour)
+	first, err := l.Pool.Begin(t.Context())
+	require.NoError(t, err)
+	a, err := epoch.Bump(t.Context(), first)
+	require.NoError(t, err)
+	second := make(chan int64, 1)
+	go func() { second <- bump(t, l) }()
+	now, err := epoch.Current(t.Context(), l.Pool)
+	require.NoError(t, err)
+	require.Equal(t, a-1, now, "what is not committed is not there")
+	require.NoError(t, first.Rollback(t.Context()))
+	require.Equal(t, a, <-second, "a change that was rolled back leaves no gap")
+}
