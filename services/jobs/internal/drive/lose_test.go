@@ -72,17 +72,22 @@ func TestAnAcknowledgedAttemptOfALostNodeIsJudged(t *testing.T) {
 
 func TestAGangWithOneLostNodeEndsOnTheOther(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 2)
-	j := b.placed(2, 1)
-	works := b.works(j)
-	b.observe(works[1].NodeID, seen(works[1], job.PhaseRunning, nil))
-	require.NoError(t, b.driver.Lose(t.Context(), works[0].NodeID))
-	require.Equal(t, job.Starting, b.job(j).State, "rank 1 had begun: this is no withdrawal")
-	require.Equal(t, work.WantStopped, b.works(j)[1].Desired)
-	b.observe(works[1].NodeID, seen(works[1], job.PhaseExited, &job.Exit{Code: -1, Signal: 15, Reason: job.ExitStopped}))
-	require.Equal(t, job.Queued, b.job(j).State)
-	require.Equal(t, job.ReasonExecutorLost, b.attempts(j)[0].EndReason)
-	require.Zero(t, b.held())
+	for _, phase := range []string{job.PhasePending, job.PhaseRunning} {
+		t.Run(phase, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, 2)
+			j := b.placed(2, 1)
+			works := b.works(j)
+			b.observe(works[1].NodeID, seen(works[1], phase, nil))
+			require.NoError(t, b.driver.Lose(t.Context(), works[0].NodeID))
+			require.Equal(t, job.Starting, b.job(j).State, "rank 1 had acknowledged it: this is no withdrawal")
+			require.Equal(t, work.WantStopped, b.works(j)[1].Desired)
+			b.observe(works[1].NodeID, seen(works[1], job.PhaseExited, &job.Exit{Code: -1, Signal: 15, Reason: job.ExitStopped}))
+			require.Equal(t, job.Queued, b.job(j).State)
+			require.Equal(t, job.ReasonExecutorLost, b.attempts(j)[0].EndReason)
+			require.Zero(t, b.held())
+		})
+	}
 }
 
 func TestEnginesOfALostNodeWaitForAnotherPlace(t *testing.T) {

@@ -20,9 +20,12 @@ func TestReportsMoveTheJobAndAreTold(t *testing.T) {
 	}
 	for name, steps := range map[string][]said{
 		"in order": {
-			{"starting", 1, true, "", job.Starting}, {"starting", 1, false, "", job.Starting},
-			{"running", 1, true, "", job.Running}, {"running", 1, false, "", job.Running},
-			{"succeeded", 1, true, "", job.Running}, {"succeeded", 1, false, "", job.Running},
+			{"starting", 1, true, "", job.Starting},
+			{"starting", 1, false, "", job.Starting},
+			{"running", 1, true, "", job.Running},
+			{"running", 1, false, "", job.Running},
+			{"succeeded", 1, true, "", job.Running},
+			{"succeeded", 1, false, "", job.Running},
 		},
 		"skipping":            {{"running", 1, true, "", job.Running}, {"failed", 1, true, "", job.Running}},
 		"back":                {{"running", 1, true, "", job.Running}, {"starting", 1, false, "lifecycle", job.Running}},

@@ -1,0 +1,200 @@
+package run_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/rivertype"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+
+	ingestpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/peer/v1"
+	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
+	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/run"
+)
+
+func at() time.Time { return time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC) }
+
+const (
+	first  = "run_01jd000000000000000000000a"
+	second = "run_01jd000000000000000000000b"
+	third  = "run_01jd000000000000000000000c"
+	fourth = "run_01jd000000000000000000000d"
+)
+
+// newPool makes four runs, the later the newer: alice's in prj_1, bob's in prj_2, bob's for all, and
+// alice's live one.
+func newPool(t *testing.T) *pgxpool.Pool {
+	t.Helper()
+	pool := pgtest.New(t, pgtest.Schema{Name: "jobs", Migrations: db.Migrations}).Pool("jobs")
+	insert := func(n int, id, owner, project, visibility, state, reason string, ended *time.Time) {
+		_, err := pool.Exec(t.Context(), `INSERT INTO run (id, job_id, name, owner_id, owner_name, project_id, project, visibility,
+				state, attempts, recipe_lock, bindings, recipe_digest, spec_digest, end_reason, created_at, ended_at)
+			VALUES ($1, 'job_' || $1, 'n', $2, $2 || '-name', $3, $3 || '-name', $4, $5, 2, '{"a":1}', '{"b":2}', 'sha256:r', 'sha256:s', $6, $7, $8)`,
+			id, owner, project, visibility, state, reason, at().Add(time.Duration(n)*time.Minute), ended)
+		require.NoError(t, err)
+	}
+	end := at().Add(time.Hour)
+	insert(1, first, "usr_a", "prj_1", "project", "succeeded", "completed", &end)
+	insert(2, second, "usr_b", "prj_2", "project", "failed", "user_error", &end)
+	insert(3, third, "usr_b", "prj_2", "all", "stopped", "user_stop", &end)
+	insert(4, fourth, "usr_a", "prj_1", "project", "running", "", nil)
+	return pool
+}
+
+func TestWhoSeesWhichRuns(t *testing.T) {
+	t.Parallel()
+	pool, store := newPool(t), run.Store{}
+	for name, c := range map[string]struct {
+		scope authn.Scope
+		live  bool
+		page  page.Page
+		want  []string
+	}{
+		"an admin, finished":  {authn.Scope{Admin: true, Projects: []string{}}, false, page.Page{Limit: 9}, []string{third, second, first}},
+		"an admin, all":       {authn.Scope{Admin: true, Projects: []string{}}, true, page.Page{Limit: 9}, []string{fourth, third, second, first}},
+		"an owner":            {authn.Scope{UserID: "usr_a", Projects: []string{}}, true, page.Page{Limit: 9}, []string{fourth, third, first}},
+		"a member":            {authn.Scope{UserID: "usr_c", Projects: []string{"prj_2"}}, true, page.Page{Limit: 9}, []string{third, second}},
+		"a stranger":          {authn.Scope{UserID: "usr_c", Projects: []string{}}, true, page.Page{Limit: 9}, []string{third}},
+		"nobody":              {authn.Scope{Projects: []string{}}, true, page.Page{Limit: 9}, []string{third}},
+		"one more than asked": {authn.Scope{Admin: true, Projects: []string{}}, true, page.Page{Limit: 1, Offset: 1}, []string{third, second}},
+	} {
+		got, err := store.List(t.Context(), pool, c.scope, c.live, c.page)
+		require.NoError(t, err)
+		ids := []string{}
+		for _, r := range got {
+			ids = append(ids, r.ID)
+		}
+		require.Equal(t, c.want, ids, name)
+		for _, id := range []string{first, second, third, fourth} {
+			_, err := store.Get(t.Context(), pool, c.scope, id)
+			_, byJob := store.Get(t.Context(), pool, c.scope, "job_"+id)
+			require.Equal(t, err == nil, byJob == nil, "%s: %s by its job's id", name, id)
+			require.True(t, err == nil || fault.Is(err, fault.Absent), "%v", err)
+			if c.live && c.page.Limit == 9 {
+				require.Equal(t, err == nil, contains(c.want, id), "%s: what a list shows can be got: %s", name, id)
+			}
+		}
+	}
+}
+
+func contains(ids []string, id string) bool {
+	return slices.Contains(ids, id)
+}
+
+func alice(ctx context.Context) context.Context {
+	return authn.NewContext(ctx, &authn.Caller{Kind: authn.KindUser, Subject: "usr_a"})
+}
+
+func TestTheServerShowsRuns(t *testing.T) {
+	t.Parallel()
+	s := &run.Server{Pool: newPool(t)}
+	all, limit := "all", int32(9)
+	list, err := s.ListRuns(alice(t.Context()), &jobsv1.ListRunsRequest{State: &all, Limit: &limit})
+	require.NoError(t, err)
+	require.Len(t, list.GetRuns(), 3)
+	live, ended := list.GetRuns()[0], list.GetRuns()[2]
+	require.Equal(t, jobsv1.JobState_JOB_STATE_RUNNING, live.GetState())
+	require.Nil(t, live.EndReason, "not ended")
+	require.Nil(t, live.GetEndedAt())
+	require.Equal(t, "completed", ended.GetEndReason())
+	require.Equal(t, at().Add(time.Hour), ended.GetEndedAt().AsTime())
+	require.Equal(t, "job_"+first, ended.GetJobId())
+	require.Equal(t, []string{"usr_a-name", "prj_1-name"}, []string{ended.GetOwner(), ended.GetProject()})
+	require.JSONEq(t, `{"a":1}`, string(ended.GetRecipeLock()))
+	require.JSONEq(t, `{"b":2}`, string(ended.GetBindings()))
+
+	got, err := s.GetRun(alice(t.Context()), &jobsv1.GetRunRequest{RunId: first})
+	require.NoError(t, err)
+	require.EqualValues(t, 2, got.GetAttempts())
+	for id, kind := range map[string]fault.Kind{second: fault.Absent, "run_x": fault.Invalid, "job_" + first: fault.Invalid} {
+		_, err := s.GetRun(alice(t.Context()), &jobsv1.GetRunRequest{RunId: id})
+		require.True(t, fault.Is(err, kind), "%s: %v", id, err)
+	}
+	none := int32(0)
+	_, err = s.ListRuns(alice(t.Context()), &jobsv1.ListRunsRequest{Limit: &none})
+	require.True(t, fault.Is(err, fault.Invalid), "%v", err)
+}
+
+// reporter notes what was reported.
+type reporter struct{ message string }
+
+func (r *reporter) Report(_ context.Context, _ string, attempt int, _, message string) (bool, error) {
+	r.message = message
+	if attempt != 1 {
+		return false, fault.New(fault.Conflict, "stale_attempt", "no")
+	}
+	return true, nil
+}
+
+func TestThePeersAskWhoseARunIsAndReport(t *testing.T) {
+	t.Parallel()
+	r := &reporter{}
+	s := &run.PeerServer{Pool: newPool(t), Reporter: r}
+	for _, id := range []string{second, "job_" + second} {
+		got, err := s.GetRunOwner(t.Context(), &jobspeerv1.GetRunOwnerRequest{Id: id})
+		require.NoError(t, err)
+		require.Equal(t, []string{second, "job_" + second, "usr_b", "prj_2", "prj_2-name", "project"},
+			[]string{got.GetRunId(), got.GetJobId(), got.GetOwnerId(), got.GetProjectId(), got.GetProject(), got.GetVisibility()})
+	}
+	_, err := s.GetRunOwner(t.Context(), &jobspeerv1.GetRunOwnerRequest{Id: "run_none"})
+	require.True(t, fault.Is(err, fault.Absent))
+
+	long := make([]byte, 10_000)
+	for i := range long {
+		long[i] = 'x'
+	}
+	resp, err := s.ReportLifecycle(t.Context(), &jobspeerv1.ReportLifecycleRequest{RunId: first, Attempt: 1, Message: string(long)})
+	require.NoError(t, err)
+	require.True(t, resp.GetApplied())
+	require.LessOrEqual(t, len(r.message), 4096, "the words of a failure are bounded")
+	require.NotEmpty(t, r.message)
+	_, err = s.ReportLifecycle(t.Context(), &jobspeerv1.ReportLifecycleRequest{RunId: first, Attempt: 2})
+	require.True(t, fault.HasCode(err, "stale_attempt"))
+}
+
+// ingest notes what it was asked to close.
+type ingest struct {
+	ingestpeerv1.RunDataPeerServiceClient
+	asked []*ingestpeerv1.CloseRunRequest
+	err   error
+}
+
+func (i *ingest) CloseRun(
+	_ context.Context, req *ingestpeerv1.CloseRunRequest, _ ...grpc.CallOption,
+) (*ingestpeerv1.CloseRunResponse, error) {
+	i.asked = append(i.asked, req)
+	return &ingestpeerv1.CloseRunResponse{}, i.err
+}
+
+func TestAnEndedRunIsClosedWithItsStateAndTriedAgainWhenThatFails(t *testing.T) {
+	t.Parallel()
+	in, clk := &ingest{}, clock.NewFake(at())
+	c := &run.Closer{Pool: newPool(t), Ingest: in, Clock: clk}
+	closing := func(runID string) error {
+		return c.Work(t.Context(), &river.Job[run.CloseArgs]{JobRow: &rivertype.JobRow{}, Args: run.CloseArgs{RunID: runID}})
+	}
+	require.NoError(t, closing(second))
+	require.Len(t, in.asked, 1)
+	require.Equal(t, []string{second, "failed"}, []string{in.asked[0].GetRunId(), in.asked[0].GetState()})
+	require.Equal(t, at().Add(time.Hour), in.asked[0].GetEndedAt().AsTime())
+	in.err = errors.New("away")
+	require.ErrorIs(t, closing(second), in.err)
+	require.True(t, fault.Is(closing("run_none"), fault.Absent))
+	for attempt, pause := range map[int]time.Duration{1: 2, 2: 4, 3: 8, 4: 15, 5: 15, 19_999: 15} {
+		next := c.NextRetry(&river.Job[run.CloseArgs]{JobRow: &rivertype.JobRow{Attempt: attempt}})
+		require.Equal(t, at().Add(pause*time.Second), next, "after try %d", attempt)
+	}
+}
