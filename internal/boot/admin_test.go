@@ -115,7 +115,10 @@ func TestAWorkerThatIsOnlyCancelledEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- HTTPWorker("http", l, http.NotFoundHandler()).Run(ctx) }()
-	require.Eventually(t, func() bool { status, _, err := get(t.Context(), "http://"+l.Addr().String()); return err == nil && status == 404 },
+	require.Eventually(t, func() bool {
+		status, _, err := get(t.Context(), "http://"+l.Addr().String())
+		return err == nil && status == 404
+	},
 		10*time.Second, time.Millisecond)
 	cancel()
 	require.NoError(t, <-done)

@@ -146,7 +146,10 @@ func TestServe(t *testing.T) {
 	require.NoError(t, trail.Record(t.Context(), tx, audit.Entry{Action: "test.done", TargetKind: "test", TargetID: "1"}))
 	require.NoError(t, tx.Commit(t.Context()))
 	heads := filepath.Join(e.Sealing.Dir, "auth.jsonl")
-	require.Eventually(t, func() bool { raw, err := os.ReadFile(heads); return err == nil && bytes.Contains(raw, []byte(e.Sealing.Key.ID)) },
+	require.Eventually(t, func() bool {
+		raw, err := os.ReadFile(heads)
+		return err == nil && bytes.Contains(raw, []byte(e.Sealing.Key.ID))
+	},
 		10*time.Second, 20*time.Millisecond, "changes are sealed, outside of the database")
 
 	require.NoError(t, stop())

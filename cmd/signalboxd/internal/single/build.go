@@ -200,7 +200,7 @@ func (h *house) inference(ctx context.Context, p *parts) error {
 	}
 	svc, err := inference.New(ctx, cfg, inference.Deps{
 		Pool: e.Pool, Snapshots: registrypeerv1.NewSnapshotServiceClient(c[registry.Name]), Clock: e.Clock,
-		Mono: clock.Monotonic(), IDs: e.IDs, Log: e.Log,
+		Mono: clock.Monotonic(), IDs: e.IDs, Log: e.Log, Meter: e.Obs.Meter,
 	})
 	if err != nil {
 		return fmt.Errorf("inference: %w", err)

@@ -41,7 +41,7 @@ type Call struct {
 	Path           string                 `protobuf:"bytes,10,opt,name=path,proto3" json:"path,omitempty"`
 	Status         int32                  `protobuf:"varint,11,opt,name=status,proto3" json:"status,omitempty"`
 	// `ok`, `client_closed`, `engine_error`, `engine_unreachable`, `engine_timeout`,
-	// `upstream_truncated`.
+	// `upstream_truncated`, `revoked`, `lease_over`.
 	Outcome          string  `protobuf:"bytes,12,opt,name=outcome,proto3" json:"outcome,omitempty"`
 	Stream           bool    `protobuf:"varint,13,opt,name=stream,proto3" json:"stream,omitempty"`
 	RequestedModel   *string `protobuf:"bytes,14,opt,name=requested_model,json=requestedModel,proto3,oneof" json:"requested_model,omitempty"`
