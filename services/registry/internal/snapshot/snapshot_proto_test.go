@@ -1,0 +1,59 @@
+package snapshot
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/deployment"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
+)
+
+func TestOnlyWhatIsReadyHasReplicas(t *testing.T) {
+	t.Parallel()
+	engine := deployment.Engine{Address: "127.0.0.1:9", Key: secret.New("k"), Fence: 2}
+	why := &deployment.Reason{Phase: "pending", Code: "engine_lost", Message: "gone"}
+	cases := map[string]struct {
+		revision *deployment.Revision
+		ready    bool
+		replicas int
+		reason   string
+	}{
+		"ready":           {&deployment.Revision{ID: "rev_1", State: deployment.Ready, Engine: engine}, true, 1, ""},
+		"without address": {&deployment.Revision{ID: "rev_1", State: deployment.Ready}, true, 0, ""},
+		"not ready":       {&deployment.Revision{ID: "rev_1", State: deployment.NotReady, Engine: engine, Reason: why}, false, 0, "pending/engine_lost"},
+		"stopped":         {&deployment.Revision{ID: "rev_1", State: deployment.Stopped, Engine: engine}, false, 0, ""},
+	}
+	for name, c := range cases {
+		got := revisionToProto(c.revision)
+		require.Equal(t, c.ready, got.GetReady(), name)
+		require.Len(t, got.GetReplicas(), c.replicas, name)
+		require.Equal(t, c.reason, got.GetReason(), name)
+	}
+	require.Nil(t, revisionToProto(nil))
+}
+
+func TestASnapshotIsTheWhole(t *testing.T) {
+	t.Parallel()
+	promoted := "rev_1"
+	w := &whole{
+		epoch: 3,
+		deployments: []*deployment.Deployment{
+			{ID: "dep_1", State: deployment.StateServing, PromotedID: &promoted, Owner: own.Owner{UserID: "usr_1", ProjectID: "prj_1", Visibility: "all"}},
+			{ID: "dep_2", State: deployment.StateSuspended},
+		},
+		revisions: map[string]*deployment.Revision{"rev_1": {ID: "rev_1", Number: 4, State: deployment.Ready}},
+		tokens:    map[string][]*deployment.Token{"dep_1": {{ID: "tok_1", Name: "n", Hash: []byte{1}}, {ID: "tok_2", Hash: []byte{2}}}},
+	}
+	got := w.toProto().GetDeployments()
+	require.Len(t, got, 2)
+	require.EqualValues(t, 4, got[0].GetPromoted().GetNumber())
+	require.Equal(t, []string{"usr_1", "prj_1", "all"}, []string{got[0].GetOwnerId(), got[0].GetProjectId(), got[0].GetVisibility()})
+	require.Len(t, got[0].GetTokens(), 2)
+	require.Equal(t, []byte{2}, got[0].GetTokens()[1].GetHash())
+	require.False(t, got[0].GetSuspended())
+	require.True(t, got[1].GetSuspended())
+	require.Nil(t, got[1].GetPromoted())
+	require.Empty(t, got[1].GetTokens())
+}
