@@ -51,8 +51,8 @@ func open(t *testing.T, runs ...string) *bench {
 // start runs the committer until the test ends or stop is called.
 func (b *bench) start() (stop func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(b.t.Context()))
-	done := make(chan error, 1)
-	go func() { done <- b.Run(ctx) }()
+	done := make(chan struct{})
+	go func() { defer close(done); _ = b.Run(ctx) }()
 	stop = sync.OnceFunc(func() { cancel(); <-done })
 	b.t.Cleanup(stop)
 	return stop

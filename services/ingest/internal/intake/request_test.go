@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -118,10 +119,7 @@ func TestWhatIsToBeUploadedIsChecked(t *testing.T) {
 	}
 	for _, c := range cases {
 		for _, value := range c.bad {
-			q := map[string]string{}
-			for k, v := range good {
-				q[k] = v
-			}
+			q := maps.Clone(good)
 			q[c.name] = value
 			_, err := upload(q)
 			got := wrong(t, err)

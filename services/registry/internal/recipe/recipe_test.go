@@ -24,8 +24,16 @@ func TestVersionsAreOrderedByTheirNumbers(t *testing.T) {
 		a, b string
 		less bool
 	}{
-		{"1.2", "1.10", true}, {"1.10", "1.2", false}, {"1", "1.0", true}, {"1.0", "1", false}, {"1.0", "1.0", false},
-		{"2.0.0", "10.0.0", true}, {"1.0-rc", "1.0-rd", true}, {"1.a", "1.2", false}, {"1.2", "1.a", true}, {"", "1", true},
+		{"1.2", "1.10", true},
+		{"1.10", "1.2", false},
+		{"1", "1.0", true},
+		{"1.0", "1", false},
+		{"1.0", "1.0", false},
+		{"2.0.0", "10.0.0", true},
+		{"1.0-rc", "1.0-rd", true},
+		{"1.a", "1.2", false},
+		{"1.2", "1.a", true},
+		{"", "1", true},
 	}
 	for _, c := range cases {
 		require.Equal(t, c.less, less(c.a, c.b), "%s < %s", c.a, c.b)

@@ -59,7 +59,7 @@ func TestACommitWakesEveryReplica(t *testing.T) {
 		for _, w := range waiters {
 			select {
 			case <-w.C:
-			case <-time.After(20 * time.Second): //nolint:forbidigo // a bound of the test
+			case <-time.After(20 * time.Second):
 				t.Error("not woken")
 			}
 		}
