@@ -50,5 +50,8 @@ func realMain(ctx context.Context, args []string, out, errOut io.Writer) error {
 	if err := f.Parse(args[1:]); err != nil {
 		return flag.ErrHelp
 	}
+	if f.NArg() > 0 {
+		return fmt.Errorf("unknown argument %q", f.Arg(0))
+	}
 	return demo.Run(ctx, o)
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
@@ -43,15 +44,19 @@ func keepPassword(data string) (password, error) {
 	if err != nil {
 		return password{}, fmt.Errorf("find the data folder: %w", err)
 	}
-	if raw, err := os.ReadFile(file); err == nil {
-		return password{text: secret.New(strings.TrimSpace(string(raw))), file: file}, nil
+	kept, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return password{}, fmt.Errorf("read the password: %w", err)
+	}
+	if text := strings.TrimSpace(string(kept)); text != "" {
+		return password{text: secret.New(text), file: file}, nil
 	}
 	var raw [15]byte
 	if _, err := rand.Read(raw[:]); err != nil {
 		return password{}, fmt.Errorf("draw a password: %w", err)
 	}
 	text := base64.RawURLEncoding.EncodeToString(raw[:])
-	if err := os.WriteFile(file, []byte(text+"\n"), 0o600); err != nil {
+	if err := pki.WriteFile(file, []byte(text+"\n")); err != nil {
 		return password{}, fmt.Errorf("keep the password: %w", err)
 	}
 	return password{text: secret.New(text), file: file, fresh: true}, nil
@@ -64,6 +69,8 @@ type server struct {
 	cmd  *exec.Cmd
 	done chan struct{} // closed when the process has ended
 	log  string
+	// grace is what the server has to end in order.
+	grace time.Duration
 }
 
 const (
@@ -78,7 +85,7 @@ func start(ctx context.Context, o Options, passwordFile string) (*server, error)
 	if err := os.Remove(ready); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("forget the last start: %w", err)
 	}
-	s := &server{done: make(chan struct{}), log: filepath.Join(o.Data, "signalboxd.log")}
+	s := &server{done: make(chan struct{}), log: filepath.Join(o.Data, "signalboxd.log"), grace: stopTimeout}
 	log, err := os.OpenFile(s.log, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open the log: %w", err)
@@ -103,11 +110,14 @@ func start(ctx context.Context, o Options, passwordFile string) (*server, error)
 }
 
 func (s *server) await(ctx context.Context, clk clock.Clock, ready string) error {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("it took longer than %s", startTimeout))
 	defer cancel()
 	for {
 		if raw, err := os.ReadFile(ready); err == nil {
-			return json.Unmarshal(raw, s)
+			if err := json.Unmarshal(raw, s); err != nil {
+				return fmt.Errorf("read the ready file: %w", err)
+			}
+			return nil
 		}
 		select {
 		case <-s.done:
@@ -115,7 +125,7 @@ func (s *server) await(ctx context.Context, clk clock.Clock, ready string) error
 		default:
 		}
 		if err := clock.Sleep(ctx, clk, readyEvery); err != nil {
-			return errors.New("the server did not become ready")
+			return fmt.Errorf("the server did not become ready: %w", context.Cause(ctx))
 		}
 	}
 }
@@ -125,14 +135,15 @@ func (s *server) stop() error {
 	if err := s.cmd.Process.Signal(syscall.SIGINT); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("stop the server: %w", err)
 	}
-	timer := clock.Real().NewTimer(stopTimeout)
+	timer := clock.Real().NewTimer(s.grace)
 	defer timer.Stop()
 	select {
 	case <-s.done:
 		return nil
 	case <-timer.C():
 	}
-	if err := s.cmd.Process.Kill(); err != nil {
+	// Its whole group, so that what it had started goes with it.
+	if err := syscall.Kill(-s.cmd.Process.Pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return fmt.Errorf("kill the server: %w", err)
 	}
 	<-s.done

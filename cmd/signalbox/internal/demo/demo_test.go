@@ -1,0 +1,227 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/internal/client"
+	"github.com/signalbox-dev/signalbox/internal/loop"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+// walker is a demo on a world, signed in.
+func walker(w *world) *demo {
+	clk := clock.Real()
+	return &demo{
+		Options: Options{Out: &bytes.Buffer{}, Clock: clk, Data: "data"}, began: clk.Now(),
+		loop: &loop.Loop{Client: client.New(w.URL, nil).With(secret.New("access")), Clock: clk, Name: "walk", Patience: 5 * time.Second},
+	}
+}
+
+func (d *demo) printed() string { return d.Out.(*bytes.Buffer).String() }
+
+func TestTheWalk(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	d := walker(w)
+	require.NoError(t, d.walk(t.Context()))
+	out := d.printed()
+	for _, text := range []string{
+		"4000 pairs", "job_1 of demo/chat-tiny admitted", "first one: train/loss = 2.500", "exact match on held-out pairs 0.97",
+		"1 log lines followed", "exact match 0.01 at first, 0.97 at last; 2 of 3 held-out pairs right", "held out of training",
+		`the same in 2 events`, `recorded under the token "demo", revision 1`, `untrained weights in the same engine answer "0"`,
+		"first metric", "(bar 30.0 s)", "first chat", "(bar 120.0 s)",
+	} {
+		require.Contains(t, out, text)
+	}
+	question := regexp.MustCompile(`question (\S+)  answer (\S+)  \(held out of training; right is (\S+)\)`).FindStringSubmatch(out)
+	require.NotNil(t, question, out)
+	require.Equal(t, right(question[1]), question[2])
+	require.Equal(t, question[2], question[3])
+	require.Equal(t, []int{1, 2, 1}, w.history, "the trained revision answers at last")
+	require.Equal(t, []int{2}, w.stopped, "and the untrained one's engine is gone")
+	require.Positive(t, d.firstMetric)
+	require.Greater(t, d.firstChat, d.firstMetric)
+	require.Equal(t, 4000, bytes.Count(w.dataset, []byte("\n")))
+}
+
+func TestTheQuestionIsDrawnFromTheRightAnswersAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	drawn := map[string]bool{}
+	for range 200 {
+		d := walker(w)
+		d.loop.Job = loop.Job{RunID: "run_1"}
+		q, err := d.judge(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, q.Expected, q.Answer)
+		drawn[q.Question] = true
+	}
+	require.Equal(t, map[string]bool{"27+46?": true, "50+07?": true}, drawn, "every right one may be asked, no wrong one is")
+}
+
+func TestARewardAloneMakesNoAnswerRight(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	lie := sample("11+12?", "99")
+	lie["reward"] = 1
+	w.samples = []map[string]any{lie}
+	d := walker(w)
+	d.loop.Job = loop.Job{RunID: "run_1"}
+	_, err := d.judge(t.Context())
+	require.ErrorContains(t, err, "none of 1 held-out pairs was answered right")
+}
+
+func TestARoundBelowTheBarIsAnError(t *testing.T) {
+	t.Parallel()
+	round := func(reward string, complete bool) string {
+		state := "false"
+		if complete {
+			state = "true"
+		}
+		return `[{"step":0,"avg_reward":0.99,"complete":true},{"step":900,"avg_reward":` + reward + `,"complete":` + state + `}]`
+	}
+	for name, tc := range map[string]struct {
+		rounds, want string
+	}{
+		"at the bar":   {round("0.9", true), ""},
+		"below":        {round("0.899", true), "(step 900) is below 0.9: 0.90"},
+		"nothing":      {round("0", true), "is below 0.9: 0.00"},
+		"not reported": {round("null", true), "not reported"},
+		"in part":      {round("0.99", false), "(step 900)"},
+		"no round":     {`[]`, "no validation round"},
+	} {
+		w := newWorld(t)
+		w.rounds = tc.rounds
+		d := walker(w)
+		d.loop.Job = loop.Job{RunID: "run_1"}
+		_, err := d.judge(t.Context())
+		if tc.want == "" {
+			require.NoError(t, err, name)
+			continue
+		}
+		require.ErrorContains(t, err, tc.want, name)
+	}
+}
+
+func TestWalksThatProveNothingAreErrors(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		change func(w *world)
+		want   string
+	}{
+		"a job that failed":         {func(w *world) { w.job = `"state":"failed","end_reason":"env_build","message":"no numpy"` }, "the job failed: env_build: no numpy"},
+		"a wrong answer":            {func(w *world) { w.trained = wrong }, `the trained model answered "0"`},
+		"no answer":                 {func(w *world) { w.trained = func(string) string { return "" } }, `the trained model answered ""`},
+		"another streamed answer":   {func(w *world) { w.streamed = wrong }, `the trained model streamed "0"`},
+		"untrained and right":       {func(w *world) { w.untrained = right }, "right too: the loop proves nothing"},
+		"promoted before ready":     {func(w *world) { w.early = 200 }, "want 409"},
+		"every answer wrong":        {func(w *world) { w.samples = w.samples[1:2] }, "none of 1 held-out pairs"},
+		"a last round that is poor": {func(w *world) { w.rounds = `[{"step":900,"avg_reward":0.5,"complete":true}]` }, "below 0.9"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			tc.change(w)
+			require.ErrorContains(t, walker(w).walk(t.Context()), tc.want)
+		})
+	}
+}
+
+func TestOnceEndsByItselfAndLeavesNoProcess(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	o := options(t, "serves", w.URL)
+	require.NoError(t, Run(t.Context(), o))
+	kept, err := os.ReadFile(filepath.Join(o.Data, "demo-password"))
+	require.NoError(t, err)
+	require.Equal(t, strings.TrimSpace(string(kept)), w.password, "it signs in with the password that the server was given")
+	log, err := os.ReadFile(filepath.Join(o.Data, "signalboxd.log"))
+	require.NoError(t, err)
+	require.Contains(t, string(log), filepath.Join(o.Data, "demo-password"))
+	require.Contains(t, string(log), "ended in order")
+	require.NotContains(t, o.Out.(*bytes.Buffer).String(), "Stop:", "nothing is left to stop")
+}
+
+func TestAFailedWalkShowsTheServersLogAndStopsIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.trained = wrong
+	o := options(t, "serves", w.URL)
+	err := Run(t.Context(), o)
+	require.ErrorContains(t, err, "the trained model answered")
+	require.ErrorContains(t, err, "mode serves", "the end of the log")
+	log, err := os.ReadFile(filepath.Join(o.Data, "signalboxd.log"))
+	require.NoError(t, err)
+	require.Contains(t, string(log), "ended in order")
+}
+
+func TestWithoutOnceItServesUntilItIsToldToEnd(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	o := options(t, "serves", w.URL)
+	o.Once = false
+	out := &lines{found: make(chan struct{}), until: "Stop:"}
+	o.Out = out
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- Run(ctx, o) }()
+	select {
+	case <-out.found:
+	case err := <-done:
+		require.NoError(t, err)
+		require.Fail(t, "it ended by itself")
+	}
+	cancel()
+	require.NoError(t, <-done)
+	kept, err := os.ReadFile(filepath.Join(o.Data, "demo-password"))
+	require.NoError(t, err)
+	for _, text := range []string{
+		w.URL + "/api", "admin / " + strings.TrimSpace(string(kept)), "shown once", "/inference/dep_1/v1/chat/completions", "Bearer dtk_demo", o.Data,
+	} {
+		require.Contains(t, out.buf.String(), text)
+	}
+}
+
+// lines tells when a text was written; it is read after its writer has ended.
+type lines struct {
+	buf   bytes.Buffer
+	until string
+	found chan struct{}
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	n, err := l.buf.Write(p)
+	if bytes.Contains(p, []byte(l.until)) {
+		close(l.found)
+	}
+	return n, err
+}
+
+func TestNamesAndNumbersAreFresh(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for range 100 {
+		name, err := freshName()
+		require.NoError(t, err)
+		require.Regexp(t, `^chat-tiny-[a-z2-7]{8}$`, name)
+		require.False(t, seen[name])
+		seen[name] = true
+	}
+	hit := map[int]bool{}
+	for range 500 {
+		n, err := draw(5)
+		require.NoError(t, err)
+		hit[n] = true
+	}
+	require.Equal(t, map[int]bool{0: true, 1: true, 2: true, 3: true, 4: true}, hit)
+}

@@ -1,0 +1,224 @@
+package demo
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// world is an installation as the demo sees it, whose model does what a test wants. It lives on HTTP
+// alone: what trains and serves for real is for the end-to-end suite.
+type world struct {
+	*httptest.Server
+
+	mux *http.ServeMux
+
+	// job is how the job ends, rounds and samples what the run reported.
+	job     string
+	rounds  string
+	samples []map[string]any
+	// trained and untrained answer questions, streamed what comes over a stream.
+	trained, untrained, streamed func(question string) string
+	// early is what promoting a revision too early is answered with.
+	early int
+
+	mu       sync.Mutex
+	password string
+	answers  int // of the engine, which the record shows
+	revision int // the last one made
+	looked   int // times that the last one was looked at
+	promoted int
+	history  []int // of promoted
+	stopped  []int
+	dataset  []byte
+}
+
+const artifacts = `[{"id":"art_0","kind":"checkpoint","format":"gguf","step":0},{"id":"art_1","kind":"merged_model","format":"gguf","step":900},
+	{"id":"art_2","kind":"hf_export","format":"safetensors","step":900}]`
+
+// right adds up.
+func right(question string) string {
+	var x, y int
+	_, _ = fmt.Sscanf(question, "%d+%d?", &x, &y)
+	return fmt.Sprint(x + y)
+}
+
+func wrong(string) string { return "0" }
+
+// sample is one held-out pair with what the last round's model answered.
+func sample(question, answer string) map[string]any {
+	reward := 0
+	if answer == right(question) {
+		reward = 1
+	}
+	return map[string]any{"user": question, "assistant": answer, "env": map[string]any{"expected": right(question)}, "reward": reward}
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{
+		mux: http.NewServeMux(), job: `"state":"succeeded"`, early: http.StatusConflict, trained: right, untrained: wrong, streamed: right,
+		rounds:  `[{"step":0,"avg_reward":0.01,"samples":3,"complete":true},{"step":900,"avg_reward":0.97,"samples":3,"complete":true}]`,
+		samples: []map[string]any{sample("27+46?", "73"), sample("11+12?", "99"), sample("50+07?", "57")},
+	}
+	w.edge()
+	w.run()
+	w.models()
+	w.deployments()
+	w.Server = httptest.NewServer(w.mux)
+	t.Cleanup(w.Close)
+	return w
+}
+
+// says is a route with one answer.
+func (w *world) says(route, body string) {
+	w.mux.HandleFunc(route, func(out http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(out, body) })
+}
+
+func (w *world) edge() {
+	w.mux.HandleFunc("POST /api/auth/login", func(out http.ResponseWriter, r *http.Request) {
+		var in struct{ Username, Password string }
+		_ = json.NewDecoder(r.Body).Decode(&in)
+		w.mu.Lock()
+		w.password = in.Password
+		w.mu.Unlock()
+		if in.Username != "admin" {
+			out.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		_, _ = io.WriteString(out, `{"token":"access","user":{"username":"admin","role":"admin"}}`)
+	})
+	w.says("GET /api/datasets", `[]`)
+	w.mux.HandleFunc("POST /api/datasets", func(out http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer access" {
+			out.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		_, _ = io.WriteString(out, `{"id":"dst_1"}`)
+	})
+	w.mux.HandleFunc("POST /api/datasets/dst_1/versions", func(out http.ResponseWriter, r *http.Request) {
+		_, _ = fmt.Fprintf(out, `{"uploads":[{"url":"http://%s/put","method":"PUT","headers":{}}]}`, r.Host)
+	})
+	w.mux.HandleFunc("PUT /put", func(_ http.ResponseWriter, r *http.Request) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.dataset, _ = io.ReadAll(r.Body)
+	})
+	w.says("POST /api/datasets/dst_1/versions/v1/commit", `{"state":"ready","ref":"ds/default/walk@v1"}`)
+}
+
+func (w *world) run() {
+	w.says("GET /api/recipes/demo/chat-tiny", `{"version":"1"}`)
+	w.says("GET /api/recipes/demo/chat-tiny/versions/1/lock", `{"digest":"x"}`)
+	w.says("POST /api/jobs", `{"id":"job_1","run_id":"run_1","state":"queued"}`)
+	w.mux.HandleFunc("GET /api/jobs/job_1", func(out http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(out, "{"+w.job+"}") })
+	w.says("GET /api/jobs/job_1/logs/stream", "id: 1\ndata: {\"seq\":1,\"text\":\"hello\"}\n\nid: 1\nevent: eof\ndata: {}\n\n")
+	w.says("GET /api/jobs/job_1/metrics/stream", `id: 1
+data: {"points":[{"key":"train/loss","step":1,"value":2.5}]}
+
+id: 2
+data: {"points":[{"key":"val/exact_match","step":900,"value":0.97}]}
+
+id: 2
+event: eof
+data: {}
+
+`)
+	w.mux.HandleFunc("GET /api/runs/run_1/validations", func(out http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(out, w.rounds) })
+	w.mux.HandleFunc("GET /api/runs/run_1/samples", func(out http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(out).Encode(w.samples) })
+	w.says("GET /api/runs/run_1/artifacts", artifacts)
+}
+
+func (w *world) models() {
+	w.says("GET /api/models", `[]`)
+	w.says("POST /api/models", `{"id":"mdl_1"}`)
+	w.mux.HandleFunc("POST /api/models/mdl_1/versions", func(out http.ResponseWriter, r *http.Request) {
+		var in struct {
+			Source struct {
+				ArtifactID string `json:"artifact_id"`
+			}
+		}
+		_ = json.NewDecoder(r.Body).Decode(&in)
+		// The trained weights are version 1, the untrained ones version 2, whatever order they come in.
+		version := map[string]int{"art_1": 1, "art_0": 2}[in.Source.ArtifactID]
+		_, _ = fmt.Fprintf(out, `{"model_id":"mdl_1","version":%d,"status":"ready","digest":"sha256:%064d"}`, version, version)
+	})
+}
+
+func (w *world) deployments() {
+	w.says("POST /api/model-deployments", `{"id":"dep_1"}`)
+	w.mux.HandleFunc("POST /api/model-deployments/dep_1/revisions", func(out http.ResponseWriter, r *http.Request) {
+		var in struct{ Source struct{ Version int } }
+		_ = json.NewDecoder(r.Body).Decode(&in)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.revision, w.looked = in.Source.Version, 0
+		_, _ = fmt.Fprintf(out, `{"number":%d,"state":"pending","ready":false,"reason":null}`, w.revision)
+	})
+	w.mux.HandleFunc("GET /api/model-deployments/dep_1/revisions/{n}", func(out http.ResponseWriter, r *http.Request) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.looked++
+		_, _ = fmt.Fprintf(out, `{"number":%s,"state":"ready","ready":%t,"reason":null}`, r.PathValue("n"), w.looked > 1)
+	})
+	w.mux.HandleFunc("POST /api/model-deployments/dep_1/revisions/{n}/promote", func(out http.ResponseWriter, r *http.Request) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.looked < 2 {
+			out.WriteHeader(w.early)
+			return
+		}
+		_, _ = fmt.Sscan(r.PathValue("n"), &w.promoted)
+		w.history = append(w.history, w.promoted)
+		_, _ = fmt.Fprintf(out, `{"id":"dep_1","promoted_revision":%d}`, w.promoted)
+	})
+	w.mux.HandleFunc("POST /api/model-deployments/dep_1/revisions/{n}/stop", func(_ http.ResponseWriter, r *http.Request) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		var n int
+		_, _ = fmt.Sscan(r.PathValue("n"), &n)
+		w.stopped = append(w.stopped, n)
+	})
+	w.says("POST /api/model-deployments/dep_1/tokens", `{"id":"tok_1","token":"dtk_demo"}`)
+	w.mux.HandleFunc("POST /inference/dep_1/v1/chat/completions", w.chat)
+	w.mux.HandleFunc("GET /api/model-deployments/dep_1/traffic", func(out http.ResponseWriter, _ *http.Request) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		row := `{"status":200,"token_name":"demo","revision_number":1}`
+		_, _ = io.WriteString(out, "["+strings.TrimSuffix(strings.Repeat(row+",", w.answers), ",")+"]")
+	})
+}
+
+func (w *world) chat(out http.ResponseWriter, r *http.Request) {
+	var in struct {
+		Stream      bool
+		Temperature float64
+		Messages    []struct{ Content string }
+	}
+	_ = json.NewDecoder(r.Body).Decode(&in)
+	if r.Header.Get("Authorization") != "Bearer dtk_demo" || in.Temperature != 0 {
+		out.WriteHeader(http.StatusUnauthorized)
+		return
+	}
+	w.mu.Lock()
+	w.answers++
+	promoted := w.promoted
+	w.mu.Unlock()
+	question := in.Messages[0].Content
+	switch {
+	case in.Stream:
+		for _, c := range w.streamed(question) {
+			_, _ = fmt.Fprintf(out, "data: {\"choices\":[{\"delta\":{\"content\":\"%c\"}}]}\n\n", c)
+		}
+		_, _ = io.WriteString(out, "data: [DONE]\n\n")
+	case promoted == 1:
+		_, _ = fmt.Fprintf(out, `{"choices":[{"message":{"content":%q}}]}`, w.trained(question))
+	default:
+		_, _ = fmt.Fprintf(out, `{"choices":[{"message":{"content":%q}}]}`, w.untrained(question))
+	}
+}

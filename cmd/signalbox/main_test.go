@@ -1,0 +1,37 @@
+package main
+
+import (
+	"bytes"
+	"flag"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestWhatIsNoCommandIsToldHow(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{nil, {"dmeo"}, {"demo", "--frobnicate"}, {"demo", "--help"}} {
+		var out, errOut bytes.Buffer
+		err := realMain(t.Context(), args, &out, &errOut)
+		require.ErrorIs(t, err, flag.ErrHelp, "%v", args)
+		require.Contains(t, errOut.String(), "once", "%v", args)
+		require.Empty(t, out.String())
+	}
+}
+
+func TestAnArgumentTooMuchStartsNothing(t *testing.T) {
+	t.Parallel()
+	data := filepath.Join(t.TempDir(), "data")
+	err := realMain(t.Context(), []string{"demo", "--data", data, "once"}, &bytes.Buffer{}, &bytes.Buffer{})
+	require.ErrorContains(t, err, `unknown argument "once"`)
+	require.NoDirExists(t, data)
+}
+
+func TestAServerThatIsMissingIsNamed(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	server := filepath.Join(dir, "no-signalboxd")
+	err := realMain(t.Context(), []string{"demo", "--once", "--data", filepath.Join(dir, "data"), "--server", server}, &bytes.Buffer{}, &bytes.Buffer{})
+	require.ErrorContains(t, err, server)
+}
