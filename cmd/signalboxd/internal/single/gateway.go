@@ -2,6 +2,9 @@ package single
 
 import (
 	"context"
+	"errors"
+	"log/slog"
+	"time"
 
 	"github.com/signalbox-dev/signalbox/gateway"
 	"github.com/signalbox-dev/signalbox/internal/boot"
@@ -34,5 +37,25 @@ func (h *house) gateway(ctx context.Context, p *parts) ([]run.Worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []run.Worker{g.Worker(h.listener)}, nil
+	return []run.Worker{hurried(g.Worker(h.listener), e.Log)}, nil
+}
+
+// edgeGrace is how long callers may hold the stop of this process up: Ctrl-C has 3 s for everything, and
+// a browser's spare connection or a half-sent request would use up any time that it is given.
+const edgeGrace = time.Second
+
+// hurried ends the edge after edgeGrace at the latest. That callers were cut then is no failure.
+func hurried(w run.Worker, log *slog.Logger) run.Worker {
+	stop := w.Stop
+	w.Stop = func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, edgeGrace)
+		defer cancel()
+		err := stop(ctx)
+		if errors.Is(err, context.DeadlineExceeded) {
+			log.InfoContext(ctx, "open requests were cut", "grace_s", edgeGrace.Seconds())
+			return nil
+		}
+		return err
+	}
+	return w
 }
