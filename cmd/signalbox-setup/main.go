@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/signalbox-dev/signalbox/cmd/signalbox-setup/internal/setup"
 	"github.com/signalbox-dev/signalbox/platform/clock"
@@ -33,6 +34,9 @@ func main() {
 	}
 }
 
+// databaseTimeout is what making roles and schemas may take.
+const databaseTimeout = 2 * time.Minute
+
 func realMain(ctx context.Context, args []string, errOut io.Writer) error {
 	if len(args) == 0 {
 		fmt.Fprint(errOut, usage)
@@ -47,6 +51,9 @@ func realMain(ctx context.Context, args []string, errOut io.Writer) error {
 	if err := f.Parse(args[1:]); err != nil {
 		return flag.ErrHelp
 	}
+	if f.NArg() > 0 {
+		return fmt.Errorf("unknown argument %q", f.Arg(0))
+	}
 	s := setup.Setup{Dir: *dir, Clock: clock.Real()}
 	switch args[0] {
 	case "certs":
@@ -54,6 +61,11 @@ func realMain(ctx context.Context, args []string, errOut io.Writer) error {
 	case "secrets":
 		return s.Secrets()
 	case "database":
+		if *adminFile == "" {
+			return errors.New("database needs --admin-url-file")
+		}
+		ctx, cancel := context.WithTimeout(ctx, databaseTimeout)
+		defer cancel()
 		return s.Database(ctx, *adminFile, *name)
 	}
 	fmt.Fprint(errOut, usage)

@@ -1,5 +1,6 @@
 // Package setup makes the files that separate services start from. Every step keeps what it finds, so
-// that an interrupted setup is run again, and every secret is readable by its owner only.
+// that an interrupted setup is run again, and every secret is readable by its owner only. Only what nears
+// its end is renewed: a certificate in the last third of its life, which the running services then take.
 package setup
 
 import (
@@ -12,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/pg"
@@ -49,7 +51,7 @@ func (s Setup) Certs() error {
 		return fmt.Errorf("write the CA's certificate: %w", err)
 	}
 	for _, name := range Identities() {
-		if exists(s.in("tls", name+".pem")) && exists(s.in("tls", name+"-key.pem")) {
+		if s.holds(name, now) {
 			continue
 		}
 		pair, err := ca.IssueService(name, now, pki.DefaultServiceLife)
@@ -61,6 +63,12 @@ func (s Setup) Certs() error {
 		}
 	}
 	return nil
+}
+
+// holds reports whether a process's certificate is there, whole, and has a third of its life left.
+func (s Setup) holds(name string, now time.Time) bool {
+	files, err := pki.OpenFiles(s.in("tls", name+".pem"), s.in("tls", name+"-key.pem"), s.in("tls", "ca.pem"))
+	return err == nil && now.Add(pki.DefaultServiceLife/3).Before(files.Current().NotAfter)
 }
 
 // signingKeyBytes is the length of the key of signed URLs before it is written as text.

@@ -1,15 +1,21 @@
 package setup_test
 
 import (
+	"context"
+	"crypto/rand"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/cmd/signalbox-setup/internal/setup"
 	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/pg/local"
 	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
@@ -66,4 +72,102 @@ func TestTheKeyringOpens(t *testing.T) {
 	require.NoError(t, err)
 	_, err = secret.ParseKeyring(secret.New(string(raw)))
 	require.NoError(t, err)
+}
+
+func TestACertificateNearItsEndIsRenewed(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	clk := clock.NewFake(clock.Real().Now())
+	s := setup.Setup{Dir: dir, Clock: clk}
+	require.NoError(t, s.Certs())
+	first := files(t, dir)
+	clk.Advance(pki.DefaultServiceLife / 2)
+	require.NoError(t, s.Certs())
+	require.Equal(t, first, files(t, dir), "half of its life is left")
+	clk.Advance(pki.DefaultServiceLife / 4)
+	require.NoError(t, s.Certs())
+	later := files(t, dir)
+	for _, name := range setup.Identities() {
+		path := filepath.Join(dir, "tls", name+".pem")
+		require.NotEqual(t, first[path], later[path], name)
+	}
+	ca := filepath.Join(dir, "tls", "ca.pem")
+	require.Equal(t, first[ca], later[ca], "the authority stays, or nobody would trust anybody")
+}
+
+func TestWhatAnInterruptedRunLeftIsMended(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := setup.Setup{Dir: dir, Clock: clock.Real()}
+	require.NoError(t, s.Certs())
+	require.NoError(t, s.Secrets())
+	first := files(t, dir)
+	require.NoError(t, os.Remove(filepath.Join(dir, "tls", "jobs-key.pem")))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "tls", "auth.pem"), []byte("half"), 0o600))
+	require.NoError(t, os.Remove(filepath.Join(dir, "secrets", "blob-key")))
+	require.NoError(t, s.Certs())
+	require.NoError(t, s.Secrets())
+	for path, text := range files(t, dir) {
+		switch filepath.Base(path) {
+		case "jobs.pem", "jobs-key.pem", "auth.pem", "auth-key.pem", "blob-key":
+			require.NotEqual(t, first[path], text, path)
+		default:
+			require.Equal(t, first[path], text, path)
+		}
+	}
+	for _, name := range []string{"auth", "jobs"} {
+		_, err := pki.OpenFiles(filepath.Join(dir, "tls", name+".pem"), filepath.Join(dir, "tls", name+"-key.pem"), filepath.Join(dir, "tls", "ca.pem"))
+		require.NoError(t, err)
+	}
+}
+
+func TestSecretsDiffer(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	require.NoError(t, setup.Setup{Dir: dir, Clock: clock.Real()}.Secrets())
+	seen := map[string]string{}
+	for path, text := range files(t, dir) {
+		require.NotEmpty(t, text)
+		require.Empty(t, seen[text], path)
+		seen[text] = path
+	}
+	require.Len(t, seen, 4)
+}
+
+func TestFoldersThatCannotBeUsed(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	s := setup.Setup{Dir: file, Clock: clock.Real()}
+	require.ErrorContains(t, s.Certs(), "internal CA")
+	require.ErrorContains(t, s.Secrets(), "folder of secrets")
+	require.ErrorContains(t, s.Database(t.Context(), filepath.Join(file, "absent"), "x"), "read the admin's URL")
+}
+
+func TestDatabase(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	// A server of its own, because the roles have the names of an installation.
+	bin, err := local.Find("", filepath.Join("..", "..", "..", "..", ".cache", "postgres"))
+	require.NoError(t, err)
+	server, err := local.Start(t.Context(), local.Config{BinDir: bin, Dir: filepath.Join(t.TempDir(), "pg"), Entropy: rand.Reader})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, server.Stop(context.WithoutCancel(t.Context()))) })
+	admin := filepath.Join(dir, "admin-url")
+	require.NoError(t, os.WriteFile(admin, []byte(server.AdminURL().Reveal()+"\n"), 0o600))
+	s := setup.Setup{Dir: filepath.Join(dir, "etc"), Clock: clock.Real()}
+	require.NoError(t, s.Database(t.Context(), admin, "signalbox"))
+	first := files(t, s.Dir)
+	require.NoError(t, s.Database(t.Context(), admin, "signalbox"))
+	require.Equal(t, first, files(t, s.Dir), "a second run changes no role's password")
+	for _, service := range setup.Schemas() {
+		url := secret.New(first[filepath.Join(s.Dir, "secrets", service+".database-url")])
+		pool, err := pg.Open(t.Context(), pg.Config{URL: url}, service, slog.New(slog.DiscardHandler))
+		require.NoError(t, err, "%s: and the server keeps what it commits", service)
+		_, err = pool.Exec(t.Context(), `CREATE TABLE thing (n int)`)
+		require.Error(t, err, "%s: the serving role makes no tables", service)
+		pool.Close()
+		owner := secret.New(first[filepath.Join(s.Dir, "secrets", service+".database-owner-url")])
+		require.NoError(t, pg.Migrate(t.Context(), owner, service, fstest.MapFS{}))
+	}
 }

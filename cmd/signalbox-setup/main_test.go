@@ -1,0 +1,51 @@
+package main
+
+import (
+	"bytes"
+	"flag"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func setUp(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	var errOut bytes.Buffer
+	err := realMain(t.Context(), args, &errOut)
+	return errOut.String(), err
+}
+
+func TestUsage(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{nil, {"certificates"}, {"certs", "--frobnicate"}, {"--help"}, {"secrets", "-h"}} {
+		said, err := setUp(t, args...)
+		require.ErrorIs(t, err, flag.ErrHelp, "%v", args)
+		require.Contains(t, said, "usage: signalbox-setup certs", "%v", args)
+	}
+}
+
+func TestEachCommandMakesItsFolder(t *testing.T) {
+	t.Parallel()
+	for command, made := range map[string]string{"certs": "tls", "secrets": "secrets"} {
+		dir := filepath.Join(t.TempDir(), "etc")
+		_, err := setUp(t, command, "--dir", dir)
+		require.NoError(t, err)
+		require.DirExists(t, filepath.Join(dir, made))
+		entries, err := filepath.Glob(filepath.Join(dir, "*"))
+		require.NoError(t, err)
+		for _, e := range entries {
+			require.NotEqual(t, command == "certs", filepath.Base(e) == "secrets", "%s makes nothing else", command)
+		}
+	}
+}
+
+func TestArguments(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "etc")
+	_, err := setUp(t, "database", "--dir", dir)
+	require.ErrorContains(t, err, "--admin-url-file")
+	_, err = setUp(t, "certs", "--dir", dir, "jobs")
+	require.ErrorContains(t, err, `unknown argument "jobs"`)
+	require.NoDirExists(t, dir)
+}
