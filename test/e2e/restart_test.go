@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -47,9 +48,23 @@ func TestRestarts(t *testing.T) {
 	t.Run("Ctrl-C with a job that runs", func(t *testing.T) { interruptedJob(ctx, t, s) })
 }
 
-// interrupt is Ctrl-C: all of it ends in time.
+// stall holds a connection that never sends anything, as browsers keep in reserve, and a request whose
+// body never comes.
+func stall(t *testing.T, s *stand.Stand) {
+	t.Helper()
+	for _, start := range []string{"", "POST /api/auth/login HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"} {
+		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.URL, "http://"))
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = conn.Close() })
+		_, err = conn.Write([]byte(start))
+		require.NoError(t, err)
+	}
+}
+
+// interrupt is Ctrl-C: all of it ends in time, whatever callers hold.
 func interrupt(t *testing.T, s *stand.Stand) {
 	t.Helper()
+	stall(t, s)
 	p := s.Processes["signalboxd"]
 	took, ok := p.Stop(4 * stopBar)
 	require.True(t, ok, "it had to be killed: %s", p.Tail())
