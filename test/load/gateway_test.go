@@ -1,0 +1,96 @@
+// Package load measures the running product against peers on the same machine in the same run. It prints
+// ratios, with the machine's load beside them; absolute times are noise.
+package load
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/test/stand"
+)
+
+const (
+	clients = 16
+	calls   = 2000
+	rounds  = 5
+)
+
+// throughput answers the requests a second of some clients that share the calls.
+func throughput(ctx context.Context, b *testing.B, c *http.Client, url, token string) float64 {
+	b.Helper()
+	var wg sync.WaitGroup
+	began := time.Now()
+	for range clients {
+		wg.Go(func() {
+			for range calls / clients {
+				req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+				if err != nil {
+					b.Error(err)
+					return
+				}
+				req.Header.Set("Authorization", "Bearer "+token)
+				resp, err := c.Do(req)
+				if err != nil {
+					b.Error(err)
+					return
+				}
+				_, _ = io.Copy(io.Discard, resp.Body)
+				_ = resp.Body.Close()
+				if resp.StatusCode != http.StatusOK {
+					b.Errorf("%s: %s", url, resp.Status)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return calls / time.Since(began).Seconds()
+}
+
+func median(v []float64) float64 {
+	slices.Sort(v)
+	return v[len(v)/2]
+}
+
+// BenchmarkReads compares API reads with a bare server of the standard library that answers as many
+// bytes: what a token check, a gRPC hop and a database read cost.
+func BenchmarkReads(b *testing.B) {
+	ctx := b.Context()
+	s := stand.Single(b, stand.Options{})
+	l := s.Loop(ctx)
+	transport := &http.Transport{MaxIdleConnsPerHost: clients}
+	defer transport.CloseIdleConnections()
+	c := &http.Client{Transport: transport}
+	var login struct{ Token string }
+	require.NoError(b, l.Client.Post(ctx, "/api/auth/login", map[string]string{"username": "admin", "password": s.Password.Reveal()}, &login))
+	token := login.Token
+	for _, path := range []string{"/api/version", "/api/auth/me", "/api/recipes"} {
+		a, err := l.Client.Call(ctx, http.MethodGet, path, nil)
+		require.NoError(b, err)
+		bare := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(a.Body) }))
+		b.Run(strings.TrimPrefix(path, "/api/"), func(b *testing.B) {
+			var ours, theirs []float64
+			for range rounds {
+				ours = append(ours, throughput(ctx, b, c, s.URL+path, token))
+				theirs = append(theirs, throughput(ctx, b, c, bare.URL, token))
+			}
+			b.ReportMetric(median(ours)/median(theirs), "ratio")
+			b.ReportMetric(median(ours), "req/s")
+			b.ReportMetric(0, "ns/op")
+		})
+		bare.Close()
+	}
+	load, err := os.ReadFile("/proc/loadavg")
+	require.NoError(b, err)
+	b.Logf("load %s", load)
+}
