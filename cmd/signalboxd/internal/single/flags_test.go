@@ -40,3 +40,10 @@ func TestParseRefuses(t *testing.T) {
 	_, _, err = Parse([]string{"-h"}, io.Discard, io.Discard)
 	require.ErrorIs(t, err, flag.ErrHelp)
 }
+
+func TestParseTakesNoArguments(t *testing.T) {
+	t.Parallel()
+	_, done, err := Parse([]string{"--data", "d", "serve"}, io.Discard, io.Discard)
+	require.ErrorContains(t, err, `unknown argument "serve"`)
+	require.True(t, done)
+}

@@ -48,3 +48,48 @@ func TestKeysAreDrawnOnceAndPrivate(t *testing.T) {
 	})
 	require.NoError(t, err)
 }
+
+func now() time.Time { return time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC) }
+
+func TestKeysThatAreBrokenAreNotReplaced(t *testing.T) {
+	t.Parallel()
+	for name, broken := range map[string]string{"keyring": "keyring", "the authority": filepath.Join("ca", "ca.pem")} {
+		f, err := openFolder(t.TempDir())
+		require.NoError(t, err)
+		_, err = f.keys(now())
+		require.NoError(t, err)
+		entries, err := filepath.Glob(f.in("keys", "ca", "*"))
+		require.NoError(t, err)
+		path := f.in("keys", broken)
+		if name == "the authority" {
+			path = entries[0]
+		}
+		require.NoError(t, os.WriteFile(path, []byte("rubbish"), 0o600))
+		_, err = f.keys(now())
+		require.Error(t, err, name)
+		raw, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.Equal(t, "rubbish", string(raw), "%s: what it sealed would be lost", name)
+		require.NoError(t, f.close())
+	}
+}
+
+func TestASecretThatCannotBeReadIsAnError(t *testing.T) {
+	t.Parallel()
+	f, err := openFolder(t.TempDir())
+	require.NoError(t, err)
+	require.NoError(t, os.MkdirAll(f.in("keys", "audit"), 0o700))
+	_, err = f.keep("audit", 32)
+	require.ErrorContains(t, err, "read "+f.in("keys", "audit"))
+	s, err := f.keep("other", 16)
+	require.NoError(t, err)
+	require.Len(t, s.Reveal(), 24)
+}
+
+func TestAFolderThatCannotBeMade(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	_, err := openFolder(filepath.Join(file, "data"))
+	require.ErrorContains(t, err, "make the data folder")
+}

@@ -109,6 +109,9 @@ func (h *house) openDatabase(ctx context.Context) error {
 	admin, seed := h.settings.Postgres.AdminURL, h.keys.audit
 	if admin.IsZero() {
 		bin, err := local.Find(h.settings.Postgres.Bin, h.settings.Postgres.CacheDir)
+		if err != nil && h.settings.Postgres.Bin != "" {
+			return fmt.Errorf("SERVICE_POSTGRES_BIN: %w", err)
+		}
 		if err != nil {
 			return err
 		}

@@ -123,10 +123,11 @@ func (h *house) showFirst() {
 	}
 }
 
-// forget takes away the ready file of an earlier start, which whoever waits for this one would believe.
+// forget takes away the ready file: of an earlier start that was killed, which whoever waits for this one
+// would believe, and at the end.
 func (h *house) forget() error {
 	if err := os.Remove(h.options.ReadyFile); h.options.ReadyFile != "" && err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("take away the last ready file: %w", err)
+		return fmt.Errorf("take away the ready file: %w", err)
 	}
 	return nil
 }
@@ -151,6 +152,7 @@ func (h *house) announce(ctx context.Context) error {
 	if err := os.Rename(tmp, h.options.ReadyFile); err != nil {
 		return fmt.Errorf("write the ready file: %w", err)
 	}
+	h.closers.Add("ready file", func(context.Context) error { return h.forget() })
 	return nil
 }
 

@@ -1,0 +1,128 @@
+package single
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/internal/client"
+)
+
+// output may be read while it is written.
+type output struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.String()
+}
+
+// whole is a running process with every part of it, in this one.
+type whole struct {
+	t        *testing.T
+	ready    ready
+	out, log *output
+	stop     func() error
+}
+
+// serve runs everything on the folder until stop.
+func serve(t *testing.T, dir string, flags map[string]string) *whole {
+	t.Helper()
+	cache, err := filepath.Abs(filepath.Join("..", "..", "..", "..", ".cache", "postgres"))
+	require.NoError(t, err)
+	all := map[string]string{"SERVICE_DATA": filepath.Join(dir, "data"), "SERVICE_LISTEN": "127.0.0.1:0", "SERVICE_POSTGRES_CACHE": cache}
+	maps.Copy(all, flags)
+	w := &whole{t: t, out: &output{}, log: &output{}}
+	readyFile := filepath.Join(dir, "ready.json")
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan error, 1)
+	go func() {
+		// The shim is not needed, because nothing is run.
+		done <- Run(ctx, Options{ReadyFile: readyFile, Flags: all, Out: w.out, Log: w.log, Exec: []string{"/bin/false"}})
+	}()
+	var once sync.Once
+	var ended error
+	w.stop = func() error {
+		cancel()
+		once.Do(func() { ended = <-done })
+		return ended
+	}
+	t.Cleanup(func() { _ = w.stop() })
+	require.Eventually(t, func() bool {
+		select {
+		case err := <-done:
+			done <- err
+			return true
+		default:
+		}
+		raw, err := os.ReadFile(readyFile)
+		return err == nil && json.Unmarshal(raw, &w.ready) == nil
+	}, 90*time.Second, 20*time.Millisecond, "it does not serve")
+	select {
+	case err := <-done:
+		require.FailNow(t, "it ended while it started", "%v\n%s", err, w.log.String())
+	default:
+	}
+	return w
+}
+
+func (w *whole) login(password string) (status int) {
+	w.t.Helper()
+	body := map[string]string{"username": "admin", "password": password}
+	a, err := client.New(w.ready.Address, nil).Call(w.t.Context(), http.MethodPost, "/api/auth/login", body)
+	require.NoError(w.t, err)
+	return a.Status
+}
+
+func TestAllOfSignalboxInOneProcess(t *testing.T) {
+	t.Parallel()
+	dir, err := os.MkdirTemp("", "sb") //nolint:usetesting // Unix sockets need a short path.
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	first := serve(t, dir, map[string]string{"SERVICE_ADMIN_LISTEN": "127.0.0.1:0", "SERVICE_DRAIN_DELAY": "1ms"})
+	shown := regexp.MustCompile(`First login \(shown once\): admin / (\S+)`).FindStringSubmatch(first.out.String())
+	require.NotNil(t, shown, first.out.String())
+	require.NotContains(t, first.log.String(), shown[1])
+	require.Equal(t, http.StatusOK, first.login(shown[1]))
+	require.Equal(t, http.StatusUnauthorized, first.login("another"))
+	c := client.New(first.ready.Address, nil)
+	for _, path := range []string{"/healthz", "/api/version"} {
+		a, err := c.Call(t.Context(), http.MethodGet, path, nil)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusOK, a.Status, path)
+	}
+	for _, path := range []string{"/api/auth/me", "/api/jobs", "/api/datasets", "/api/model-deployments", "/api/fleets"} {
+		a, err := c.Call(t.Context(), http.MethodGet, path, nil)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusUnauthorized, a.Status, path)
+	}
+	_, _, err = try(t, map[string]string{"SERVICE_DATA": first.ready.Data, "SERVICE_LISTEN": "127.0.0.1:0"}, Options{})
+	require.ErrorContains(t, err, "is in use by another signalboxd")
+	require.NoError(t, first.stop(), first.log.String())
+
+	again := serve(t, dir, map[string]string{"SERVICE_BOOTSTRAP_ADMIN_PASSWORD": "is not taken twice"})
+	require.Empty(t, again.out.String(), "a login is shown once")
+	require.Equal(t, http.StatusOK, again.login(shown[1]), "and kept")
+	require.Equal(t, http.StatusUnauthorized, again.login("is not taken twice"))
+	require.NoError(t, again.stop(), again.log.String())
+	require.FileExists(t, filepath.Join(first.ready.Data, "audit", "auth.jsonl"), "sign-ins are sealed")
+}
