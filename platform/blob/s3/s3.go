@@ -87,7 +87,7 @@ func (s *Store) Put(ctx context.Context, key string, r io.Reader, size int64, sh
 	if err := s.check(key, size, sha256Hex); err != nil {
 		return err
 	}
-	verified := blob.NewVerifier(r, size, sha256Hex)
+	verified := blob.NewVerifier(until{ctx, r}, size, sha256Hex)
 	if info, err := s.Stat(ctx, key); err == nil {
 		if info.SHA256 != sha256Hex {
 			return blob.Differs(key)
@@ -113,6 +113,20 @@ func (s *Store) Put(ctx context.Context, key string, r io.Reader, size int64, sh
 		return wrong
 	}
 	return s.failure("put", key, err)
+}
+
+// until stops reading when its context ends: the transport notices that only some time later, and could
+// have sent the rest of a body by then.
+type until struct {
+	ctx context.Context //nolint:containedctx // lives for one call of Put.
+	io.Reader
+}
+
+func (u until) Read(p []byte) (int, error) {
+	if err := u.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return u.Reader.Read(p)
 }
 
 // Get implements blob.Store.
