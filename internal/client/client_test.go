@@ -186,3 +186,13 @@ func TestAnEndedContextIsTold(t *testing.T) {
 	_, err := serving(t, events("")).Call(ctx, http.MethodGet, "/", nil)
 	require.ErrorIs(t, err, context.Canceled)
 }
+
+func TestAnEventWithoutDataMovesThePlace(t *testing.T) {
+	t.Parallel()
+	c := serving(t, events("id: 1\ndata: a\n\nid: 5\n\n: hello\n\ndata: b\n\n"))
+	var seen []Event
+	last, err := c.Follow(t.Context(), "/s", "", func(e Event) error { seen = append(seen, e); return nil })
+	require.ErrorIs(t, err, ErrCut)
+	require.Equal(t, "5", last)
+	require.Equal(t, []Event{{ID: "1", Data: "a"}, {Data: "b"}}, seen, "an event has its own id or none")
+}

@@ -24,13 +24,28 @@ func Left(dir string) []int {
 		}
 		for _, file := range []string{"cmdline", "environ"} {
 			raw, err := os.ReadFile(filepath.Join(e, file))
-			if err == nil && bytes.Contains(raw, []byte(dir)) {
+			if err == nil && names(raw, dir) {
 				pids = append(pids, pid)
 				break
 			}
 		}
 	}
 	return pids
+}
+
+// names tells that the text holds the folder or something in it, not a folder whose name begins alike:
+// stands run side by side, in folders that differ by their numbers.
+func names(raw []byte, dir string) bool {
+	for rest := raw; ; {
+		at := bytes.Index(rest, []byte(dir))
+		if at < 0 {
+			return false
+		}
+		rest = rest[at+len(dir):]
+		if len(rest) == 0 || rest[0] < '0' || rest[0] > '9' {
+			return true
+		}
+	}
 }
 
 // sweep ends what a killed agent's shims still run, which would otherwise outlive the test.

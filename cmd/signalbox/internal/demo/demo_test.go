@@ -225,3 +225,77 @@ func TestNamesAndNumbersAreFresh(t *testing.T) {
 	}
 	require.Equal(t, map[int]bool{0: true, 1: true, 2: true, 3: true, 4: true}, hit)
 }
+
+func TestALoginThatDoesNotHoldIsTold(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.denied = true
+	err := Run(t.Context(), options(t, "serves", w.URL))
+	require.ErrorContains(t, err, "log in: 401")
+	require.NotContains(t, err.Error(), w.password, "a password is in no error")
+}
+
+func TestStreamsThatBreakEndTheWalk(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		change func(w *world)
+		want   string
+	}{
+		"metrics": {func(w *world) { w.metrics = "id: 1\ndata: rubbish\n\n" }, "follow the metrics: decode metrics"},
+		"logs":    {func(w *world) { w.logs = "id: 1\ndata: rubbish\n\n" }, "follow the logs: decode a log line"},
+	} {
+		w := newWorld(t)
+		tc.change(w)
+		require.ErrorContains(t, walker(w).walk(t.Context()), tc.want, name)
+	}
+}
+
+func TestAJobThatFailsIsNotWaitedForInItsStreams(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.job = `"state":"failed","end_reason":"exit","message":"ended with 1"`
+	w.held = true
+	d := walker(w)
+	d.loop.Patience = time.Minute
+	began := time.Now()
+	require.ErrorContains(t, d.walk(t.Context()), "ended with 1")
+	require.Less(t, time.Since(began), 30*time.Second, "streams without an end are let go")
+}
+
+func TestArtifactsThatAreMissingAreNamed(t *testing.T) {
+	t.Parallel()
+	for missing, kind := range map[string]string{"art_1": "merged_model", "art_0": "checkpoint"} {
+		w := newWorld(t)
+		w.without = missing
+		require.ErrorContains(t, walker(w).walk(t.Context()), "the run registered no "+kind+" in format gguf")
+	}
+}
+
+func TestAnInterruptedWalkStopsItsServer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.job, w.held = `"state":"running"`, true
+	o := options(t, "serves", w.URL)
+	out := &lines{found: make(chan struct{}), until: "admitted"}
+	o.Out = out
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- Run(ctx, o) }()
+	<-out.found
+	cancel()
+	err := <-done
+	require.ErrorIs(t, err, context.Canceled)
+	log, readErr := os.ReadFile(filepath.Join(o.Data, "signalboxd.log"))
+	require.NoError(t, readErr)
+	require.Contains(t, string(log), "ended in order")
+}
+
+func TestSecondsAndValues(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "1.5 s", seconds(1500*time.Millisecond))
+	half := 0.5
+	require.Equal(t, "0.50", show(&half))
+	require.Equal(t, "not reported", show(nil))
+	require.InDelta(t, 0.5, value(&half), 0)
+	require.Zero(t, value(nil))
+}

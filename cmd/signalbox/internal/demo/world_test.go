@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -24,6 +25,12 @@ type world struct {
 	samples []map[string]any
 	// trained and untrained answer questions, streamed what comes over a stream.
 	trained, untrained, streamed func(question string) string
+	// logs and metrics are the job's streams; held ones stay open instead.
+	logs, metrics string
+	held          bool
+	// without is an artifact that the run did not register, denied refuses every login.
+	without string
+	denied  bool
 	// early is what promoting a revision too early is answered with.
 	early int
 
@@ -37,6 +44,21 @@ type world struct {
 	stopped  []int
 	dataset  []byte
 }
+
+const (
+	someLogs    = "id: 1\ndata: {\"seq\":1,\"text\":\"hello\"}\n\nid: 1\nevent: eof\ndata: {}\n\n"
+	someMetrics = `id: 1
+data: {"points":[{"key":"train/loss","step":1,"value":2.5}]}
+
+id: 2
+data: {"points":[{"key":"val/exact_match","step":900,"value":0.97}]}
+
+id: 2
+event: eof
+data: {}
+
+`
+)
 
 const artifacts = `[{"id":"art_0","kind":"checkpoint","format":"gguf","step":0},{"id":"art_1","kind":"merged_model","format":"gguf","step":900},
 	{"id":"art_2","kind":"hf_export","format":"safetensors","step":900}]`
@@ -63,6 +85,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{
 		mux: http.NewServeMux(), job: `"state":"succeeded"`, early: http.StatusConflict, trained: right, untrained: wrong, streamed: right,
+		logs: someLogs, metrics: someMetrics,
 		rounds:  `[{"step":0,"avg_reward":0.01,"samples":3,"complete":true},{"step":900,"avg_reward":0.97,"samples":3,"complete":true}]`,
 		samples: []map[string]any{sample("27+46?", "73"), sample("11+12?", "99"), sample("50+07?", "57")},
 	}
@@ -87,7 +110,7 @@ func (w *world) edge() {
 		w.mu.Lock()
 		w.password = in.Password
 		w.mu.Unlock()
-		if in.Username != "admin" {
+		if in.Username != "admin" || w.denied {
 			out.WriteHeader(http.StatusUnauthorized)
 			return
 		}
@@ -117,21 +140,23 @@ func (w *world) run() {
 	w.says("GET /api/recipes/demo/chat-tiny/versions/1/lock", `{"digest":"x"}`)
 	w.says("POST /api/jobs", `{"id":"job_1","run_id":"run_1","state":"queued"}`)
 	w.mux.HandleFunc("GET /api/jobs/job_1", func(out http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(out, "{"+w.job+"}") })
-	w.says("GET /api/jobs/job_1/logs/stream", "id: 1\ndata: {\"seq\":1,\"text\":\"hello\"}\n\nid: 1\nevent: eof\ndata: {}\n\n")
-	w.says("GET /api/jobs/job_1/metrics/stream", `id: 1
-data: {"points":[{"key":"train/loss","step":1,"value":2.5}]}
-
-id: 2
-data: {"points":[{"key":"val/exact_match","step":900,"value":0.97}]}
-
-id: 2
-event: eof
-data: {}
-
-`)
+	w.mux.HandleFunc("GET /api/jobs/job_1/logs/stream", func(out http.ResponseWriter, r *http.Request) { w.stream(out, r, w.logs) })
+	w.mux.HandleFunc("GET /api/jobs/job_1/metrics/stream", func(out http.ResponseWriter, r *http.Request) { w.stream(out, r, w.metrics) })
 	w.mux.HandleFunc("GET /api/runs/run_1/validations", func(out http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(out, w.rounds) })
 	w.mux.HandleFunc("GET /api/runs/run_1/samples", func(out http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(out).Encode(w.samples) })
-	w.says("GET /api/runs/run_1/artifacts", artifacts)
+	w.mux.HandleFunc("GET /api/runs/run_1/artifacts", func(out http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(out, strings.ReplaceAll(artifacts, `"`+cmp.Or(w.without, "none")+`","kind":"`, `"gone","kind":"no `))
+	})
+}
+
+func (w *world) stream(out http.ResponseWriter, r *http.Request, events string) {
+	out.WriteHeader(http.StatusOK)
+	if w.held {
+		_ = http.NewResponseController(out).Flush()
+		<-r.Context().Done()
+		return
+	}
+	_, _ = io.WriteString(out, events)
 }
 
 func (w *world) models() {

@@ -47,9 +47,7 @@ type whole struct {
 // serve runs everything on the folder until stop.
 func serve(t *testing.T, dir string, flags map[string]string) *whole {
 	t.Helper()
-	cache, err := filepath.Abs(filepath.Join("..", "..", "..", "..", ".cache", "postgres"))
-	require.NoError(t, err)
-	all := map[string]string{"SERVICE_DATA": filepath.Join(dir, "data"), "SERVICE_LISTEN": "127.0.0.1:0", "SERVICE_POSTGRES_CACHE": cache}
+	all := map[string]string{"SERVICE_DATA": filepath.Join(dir, "data"), "SERVICE_LISTEN": "127.0.0.1:0", "SERVICE_POSTGRES_CACHE": postgresCache(t)}
 	maps.Copy(all, flags)
 	w := &whole{t: t, out: &output{}, log: &output{}}
 	readyFile := filepath.Join(dir, "ready.json")
@@ -95,9 +93,7 @@ func (w *whole) login(password string) (status int) {
 
 func TestAllOfSignalboxInOneProcess(t *testing.T) {
 	t.Parallel()
-	dir, err := os.MkdirTemp("", "sb") //nolint:usetesting // Unix sockets need a short path.
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	dir := folderOf(t)
 	first := serve(t, dir, map[string]string{"SERVICE_ADMIN_LISTEN": "127.0.0.1:0", "SERVICE_DRAIN_DELAY": "1ms"})
 	shown := regexp.MustCompile(`First login \(shown once\): admin / (\S+)`).FindStringSubmatch(first.out.String())
 	require.NotNil(t, shown, first.out.String())
@@ -115,7 +111,7 @@ func TestAllOfSignalboxInOneProcess(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, http.StatusUnauthorized, a.Status, path)
 	}
-	_, _, err = try(t, map[string]string{"SERVICE_DATA": first.ready.Data, "SERVICE_LISTEN": "127.0.0.1:0"}, Options{})
+	_, _, err := try(t, map[string]string{"SERVICE_DATA": first.ready.Data, "SERVICE_LISTEN": "127.0.0.1:0"}, Options{})
 	require.ErrorContains(t, err, "is in use by another signalboxd")
 	require.NoError(t, first.stop(), first.log.String())
 
