@@ -49,9 +49,6 @@ func (c *Client) Chat(ctx context.Context, deployment, question string) (string,
 	return strings.TrimSpace(out.Choices[0].Message.Content), nil
 }
 
-// errDone ends a chat stream at its own mark.
-var errDone = errors.New("done")
-
 // ChatStream asks a deployment for a stream and answers the text and how many events carried it.
 func (c *Client) ChatStream(ctx context.Context, deployment, question string) (text string, events int, err error) {
 	in := Ask(question)
@@ -67,9 +64,11 @@ func (c *Client) ChatStream(ctx context.Context, deployment, question string) (t
 	}
 	req.Header.Set("Content-Type", "application/json")
 	var b strings.Builder
+	done := false
 	_, err = c.stream(req, "", func(e Event) error {
-		if e.Data == "[DONE]" {
-			return errDone
+		// The stream is read to its end behind the mark too: a caller who hangs up at the mark has left early.
+		if done = done || e.Data == "[DONE]"; done {
+			return nil
 		}
 		var out chatAnswer
 		if err := json.Unmarshal([]byte(e.Data), &out); err != nil {
@@ -82,7 +81,7 @@ func (c *Client) ChatStream(ctx context.Context, deployment, question string) (t
 		return nil
 	})
 	// Not every engine writes [DONE]; a clean end is one too.
-	if errors.Is(err, errDone) || errors.Is(err, ErrCut) {
+	if done || errors.Is(err, ErrCut) {
 		err = nil
 	}
 	return strings.TrimSpace(b.String()), events, err
