@@ -120,6 +120,9 @@ func (l *Loop) await(ctx context.Context, look func(ctx context.Context) (done b
 	defer cancel()
 	for {
 		done, err := look(limited)
+		if err != nil && limited.Err() != nil && ctx.Err() == nil {
+			return ended(ctx, err) // patience ran out in the middle of a look
+		}
 		if err != nil || done {
 			return err
 		}
