@@ -141,6 +141,7 @@ func boolInt(b bool) int {
 }
 
 func bothHeaders(ctx context.Context, t *testing.T, s *stand.Stand, c issued) {
+	t.Helper()
 	for _, tc := range []struct {
 		own, bearer string
 		want        int

@@ -120,6 +120,7 @@ func customCommands(t *testing.T, s *stand.Stand) {
 
 // reportingCommand uses the reporter that every attempt is given.
 func reportingCommand(ctx context.Context, t *testing.T, s *stand.Stand) {
+	t.Helper()
 	l := s.Loop(ctx)
 	submitCommand(ctx, t, l, "python", "-c", `
 import signalbox
@@ -144,6 +145,7 @@ with signalbox.init() as run:
 
 // stoppedCommand stops a command with a child of its own, and the child goes too.
 func stoppedCommand(ctx context.Context, t *testing.T, s *stand.Stand) {
+	t.Helper()
 	l := s.Loop(ctx)
 	submitCommand(ctx, t, l, "sh", "-c", "sleep 611 & echo started; wait")
 	found := make(chan struct{}, 1)
