@@ -98,7 +98,7 @@ func TestForeignPathsAreNoArtifacts(t *testing.T) {
 	require.Zero(t, count(t, r.h, "artifact"))
 
 	// Where the executor is the host, a path there is a note; where it is a container, it is nothing.
-	local := `"kind":"checkpoint","path":"/work/out/m.gguf","format":"gguf","size_bytes":5`
+	local := `"kind":"checkpoint","path":"/data/out/m.gguf","format":"gguf","size_bytes":5`
 	note := run.post("artifact", "", local)
 	require.Empty(t, note["sha256"])
 	got, err := r.registry.GetArtifact(t.Context(), &ingestpeerv1.GetArtifactRequest{RunId: run.run, ArtifactId: note["id"].(string)})
