@@ -156,11 +156,15 @@ func openAIType(k Kind) string {
 		return "authentication_error"
 	case Forbidden:
 		return "permission_error"
+	case Absent:
+		return "not_found_error"
 	case Limited:
 		return "rate_limit_error"
-	case Internal, Unconfigured, Dependency, Unavailable:
+	case Unavailable:
+		return "service_unavailable"
+	case Internal, Unconfigured, Dependency:
 		return "server_error"
-	case Invalid, Refused, Absent, MethodNotAllowed, Conflict, Length, TooLarge:
+	case Invalid, Refused, MethodNotAllowed, Conflict, Length, TooLarge:
 		return "invalid_request_error"
 	default:
 		return "server_error"

@@ -86,21 +86,18 @@ func TestOpenAIForm(t *testing.T) {
 
 func TestOpenAITypes(t *testing.T) {
 	t.Parallel()
+	types := map[int]string{
+		401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error",
+		500: "server_error", 501: "server_error", 502: "server_error", 503: "service_unavailable",
+		400: "invalid_request_error", 405: "invalid_request_error", 409: "invalid_request_error",
+		411: "invalid_request_error", 413: "invalid_request_error", 422: "invalid_request_error",
+	}
 	for _, kind := range fault.Kinds() {
 		var doc struct{ Error struct{ Type string } }
 		require.NoError(t, json.Unmarshal(fault.RenderOpenAI(fault.New(kind, "", "x"), "").Body, &doc))
-		switch status := fault.HTTPStatus(kind); {
-		case status >= 500:
-			require.Equal(t, "server_error", doc.Error.Type)
-		case status == 401:
-			require.Equal(t, "authentication_error", doc.Error.Type)
-		case status == 403:
-			require.Equal(t, "permission_error", doc.Error.Type)
-		case status == 429:
-			require.Equal(t, "rate_limit_error", doc.Error.Type)
-		default:
-			require.Equal(t, "invalid_request_error", doc.Error.Type)
-		}
+		want, known := types[fault.HTTPStatus(kind)]
+		require.True(t, known, kind)
+		require.Equal(t, want, doc.Error.Type, kind)
 	}
 }
 
