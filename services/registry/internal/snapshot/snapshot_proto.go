@@ -32,7 +32,7 @@ func revisionToProto(r *deployment.Revision) *registrypeerv1.ServedRevision {
 	}
 	if out.GetReady() && r.Engine.Address != "" {
 		out.Replicas = []*registrypeerv1.ServedReplica{{
-			Id: r.ReplicaID(), Address: r.Engine.Address, ApiKey: r.Engine.Key.Reveal(),
+			Id: r.ReplicaID(), Address: r.Engine.Address, ApiKey: r.Engine.Key.Reveal(), NodeId: r.Engine.NodeID,
 		}}
 	}
 	return out

@@ -34,6 +34,15 @@ func TestOnlyWhatIsReadyHasReplicas(t *testing.T) {
 	require.Nil(t, revisionToProto(nil))
 }
 
+// A replica apart from inference is dialled as the node that it runs on, and as no other.
+func TestAReplicaSaysWhereAndAsWhomItAnswers(t *testing.T) {
+	t.Parallel()
+	engine := deployment.Engine{Address: "https://node-7:4433", NodeID: "nod_7", Key: secret.New("k"), Fence: 2}
+	r := revisionToProto(&deployment.Revision{ID: "rev_1", State: deployment.Ready, Engine: engine}).GetReplicas()[0]
+	require.Equal(t, []string{"https://node-7:4433", "nod_7", "k"}, []string{r.GetAddress(), r.GetNodeId(), r.GetApiKey()})
+	require.NotEmpty(t, r.GetId())
+}
+
 func TestASnapshotIsTheWhole(t *testing.T) {
 	t.Parallel()
 	promoted := "rev_1"

@@ -375,8 +375,10 @@ type ServedReplica struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// http://127.0.0.1:port or https://host:port
-	Address       string `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`
-	ApiKey        string `protobuf:"bytes,3,opt,name=api_key,json=apiKey,proto3" json:"api_key,omitempty"`
+	Address string `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`
+	ApiKey  string `protobuf:"bytes,3,opt,name=api_key,json=apiKey,proto3" json:"api_key,omitempty"`
+	// The node that it runs on, which an https address must prove to be.
+	NodeId        string `protobuf:"bytes,4,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -428,6 +430,13 @@ func (x *ServedReplica) GetAddress() string {
 func (x *ServedReplica) GetApiKey() string {
 	if x != nil {
 		return x.ApiKey
+	}
+	return ""
+}
+
+func (x *ServedReplica) GetNodeId() string {
+	if x != nil {
+		return x.NodeId
 	}
 	return ""
 }
@@ -527,11 +536,12 @@ const file_signalbox_registry_peer_v1_snapshot_proto_rawDesc = "" +
 	"\x06number\x18\x02 \x01(\x05R\x06number\x12\x14\n" +
 	"\x05ready\x18\x03 \x01(\bR\x05ready\x12\x16\n" +
 	"\x06reason\x18\x04 \x01(\tR\x06reason\x12E\n" +
-	"\breplicas\x18\x05 \x03(\v2).signalbox.registry.peer.v1.ServedReplicaR\breplicas\"W\n" +
+	"\breplicas\x18\x05 \x03(\v2).signalbox.registry.peer.v1.ServedReplicaR\breplicas\"p\n" +
 	"\rServedReplica\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x1c\n" +
-	"\aapi_key\x18\x03 \x01(\tB\x03\x80\x01\x01R\x06apiKey\"E\n" +
+	"\aapi_key\x18\x03 \x01(\tB\x03\x80\x01\x01R\x06apiKey\x12\x17\n" +
+	"\anode_id\x18\x04 \x01(\tR\x06nodeId\"E\n" +
 	"\vServedToken\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
