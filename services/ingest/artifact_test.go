@@ -100,10 +100,12 @@ func TestForeignPathsAreNoArtifacts(t *testing.T) {
 	// Where the executor is the host, a path there is a note; where it is a container, it is nothing.
 	local := `"kind":"checkpoint","path":"/data/out/m.gguf","format":"gguf","size_bytes":5`
 	note := run.post("artifact", "", local)
-	require.Empty(t, note["sha256"])
+	require.Contains(t, note, "sha256")
+	require.Nil(t, note["sha256"], "what is not set is null")
 	got, err := r.registry.GetArtifact(t.Context(), &ingestpeerv1.GetArtifactRequest{RunId: run.run, ArtifactId: note["id"].(string)})
 	require.NoError(t, err)
 	require.Empty(t, got.GetUri())
+	require.Nil(t, got.GetArtifact().Sha256)
 	boxed := r.train()
 	boxed.grant.Container = true
 	require.Equal(t, http.StatusBadRequest, boxed.call(http.MethodPost, "artifact", "", boxed.body(local)).status)

@@ -1064,8 +1064,8 @@ type Artifact struct {
 	Step      *int64 `protobuf:"varint,6,opt,name=step,proto3,oneof" json:"step,omitempty"`
 	Path      string `protobuf:"bytes,7,opt,name=path,proto3" json:"path,omitempty"`
 	SizeBytes int64  `protobuf:"varint,8,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
-	// Lower-case hex, verified by the platform.
-	Sha256        string                 `protobuf:"bytes,9,opt,name=sha256,proto3" json:"sha256,omitempty"`
+	// Lower-case hex, verified by the platform; null for a path on a host, whose bytes it has not seen.
+	Sha256        *string                `protobuf:"bytes,9,opt,name=sha256,proto3,oneof" json:"sha256,omitempty"`
 	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1158,8 +1158,8 @@ func (x *Artifact) GetSizeBytes() int64 {
 }
 
 func (x *Artifact) GetSha256() string {
-	if x != nil {
-		return x.Sha256
+	if x != nil && x.Sha256 != nil {
+		return *x.Sha256
 	}
 	return ""
 }
@@ -1708,7 +1708,7 @@ const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"\x06_limitB\t\n" +
 	"\a_offset\"T\n" +
 	"\x15ListArtifactsResponse\x12;\n" +
-	"\tartifacts\x18\x01 \x03(\v2\x1d.signalbox.ingest.v1.ArtifactR\tartifacts\"\x9f\x02\n" +
+	"\tartifacts\x18\x01 \x03(\v2\x1d.signalbox.ingest.v1.ArtifactR\tartifacts\"\xaf\x02\n" +
 	"\bArtifact\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12\x18\n" +
@@ -1718,12 +1718,13 @@ const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"\x04step\x18\x06 \x01(\x03H\x00R\x04step\x88\x01\x01\x12\x12\n" +
 	"\x04path\x18\a \x01(\tR\x04path\x12\x1d\n" +
 	"\n" +
-	"size_bytes\x18\b \x01(\x03R\tsizeBytes\x12\x16\n" +
-	"\x06sha256\x18\t \x01(\tR\x06sha256\x129\n" +
+	"size_bytes\x18\b \x01(\x03R\tsizeBytes\x12\x1b\n" +
+	"\x06sha256\x18\t \x01(\tH\x01R\x06sha256\x88\x01\x01\x129\n" +
 	"\n" +
 	"created_at\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAtB\a\n" +
-	"\x05_step\"B\n" +
+	"\x05_stepB\t\n" +
+	"\a_sha256\"B\n" +
 	"\x11FollowLogsRequest\x12\x17\n" +
 	"\x02id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x02id\x12\x14\n" +
 	"\x05after\x18\x02 \x01(\x03R\x05after\"\x7f\n" +

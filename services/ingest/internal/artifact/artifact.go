@@ -36,6 +36,14 @@ func (a *Artifact) URI() string {
 	return a.Path
 }
 
+// Digest is the SHA-256 of the bytes, nil where the platform has not seen them.
+func (a *Artifact) Digest() *string {
+	if a.SHA256 == "" {
+		return nil
+	}
+	return &a.SHA256
+}
+
 // Packed says that the bytes are a tar file of a folder.
 func (a *Artifact) Packed() bool { return a.SHA256 != "" && strings.HasSuffix(a.Path, ".tar") }
 

@@ -26,7 +26,7 @@ type registered struct {
 	Step      *int64  `json:"step"`
 	Path      string  `json:"path"`
 	Size      int64   `json:"size_bytes"`
-	SHA256    string  `json:"sha256"`
+	SHA256    *string `json:"sha256"` // null for a path on a host
 	CreatedAt instant `json:"created_at"`
 }
 
@@ -58,7 +58,7 @@ func (h *Handler) artifact(ctx context.Context, r *request) (any, error) {
 	}
 	return registered{
 		OK: true, ID: a.ID, RunID: a.RunID, Attempt: a.Attempt, Kind: a.Kind, Format: a.Format, Step: a.Step,
-		Path: a.Path, Size: a.Size, SHA256: a.SHA256, CreatedAt: instant(a.CreatedAt),
+		Path: a.Path, Size: a.Size, SHA256: a.Digest(), CreatedAt: instant(a.CreatedAt),
 	}, nil
 }
 

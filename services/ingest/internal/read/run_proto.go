@@ -111,6 +111,6 @@ func shown(raw []byte, most int) []byte {
 func artifactProto(a *artifact.Artifact) *ingestv1.Artifact {
 	return &ingestv1.Artifact{
 		Id: a.ID, RunId: a.RunID, Attempt: a.Attempt, Kind: a.Kind, Format: a.Format, Step: a.Step, Path: a.Path,
-		SizeBytes: a.Size, Sha256: a.SHA256, CreatedAt: timestamppb.New(a.CreatedAt),
+		SizeBytes: a.Size, Sha256: a.Digest(), CreatedAt: timestamppb.New(a.CreatedAt),
 	}
 }
