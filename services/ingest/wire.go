@@ -86,9 +86,9 @@ func (s *Service) lifecycle(ctx context.Context, g *grant.Grant, event *report.L
 // marks reads what is stored of numbered requests.
 type marks struct{ q pg.Querier }
 
-// Stored implements intake.Marks.
-func (m marks) Stored(ctx context.Context, runID, stream string, key commit.Key) (bool, error) {
-	return commit.Stored(ctx, m.q, runID, stream, key)
+// Claim implements intake.Marks.
+func (m marks) Claim(ctx context.Context, runID, stream string, key commit.Key, digest commit.Digest) (bool, error) {
+	return commit.Claim(ctx, m.q, runID, stream, key, digest)
 }
 
 // Watermark implements intake.Marks.

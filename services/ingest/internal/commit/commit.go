@@ -1,7 +1,8 @@
 // Package commit owns how reports become durable: requests queue, a flusher takes what has queued and
 // stores it in one transaction, and each request is answered after that commit. It promises that a
-// numbered request of a writer is stored once, with its data and in the same transaction; that the rows
-// of a run are written one group at a time; and that what one request does wrong fails that one alone.
+// numbered request of a writer is stored once, with its data and in the same transaction, and that its number
+// with another body is refused; that the rows of a run are written one group at a time; and that what one
+// request does wrong fails that one alone.
 package commit
 
 import (
@@ -33,7 +34,9 @@ type Item struct {
 	Attempt int32
 	Stream  string
 	Key     Key
-	Write   Write
+	// Digest is of the body that came under Key; without a Key it is not looked at.
+	Digest Digest
+	Write  Write
 	// Unfenced items are stored for older attempts too.
 	Unfenced bool
 }

@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -84,7 +83,7 @@ func TestARequestIsStoredOnceInWhateverOrderItComes(t *testing.T) {
 	repeats, have := 0, map[int64]bool{}
 	for _, n := range order {
 		key := Key{Writer: "w", Seq: int64(n%requests) + 1}
-		before, err := Stored(t.Context(), b.pool, "run_1", "logs", key)
+		before, err := Claim(t.Context(), b.pool, "run_1", "logs", key, Digest{})
 		require.NoError(t, err)
 		require.Equal(t, have[key.Seq], before)
 		repeated, err := b.Store(t.Context(), noted("run_1", "logs", key, 1))
@@ -160,7 +159,7 @@ func TestOneThatFailsFailsAlone(t *testing.T) {
 	require.True(t, fault.Is(got[4].err, fault.Absent), "%v", got[4].err)
 	require.Equal(t, result{repeated: true}, got[5])
 	require.Equal(t, 2, b.count(`SELECT count(*) FROM hparam_history`))
-	known, err := Stored(t.Context(), b.pool, "run_1", "s", Key{"bad", 1})
+	known, err := Claim(t.Context(), b.pool, "run_1", "s", Key{"bad", 1}, Digest{})
 	require.NoError(t, err)
 	require.False(t, known, "what failed may be tried again")
 }
@@ -263,5 +262,5 @@ func TestAGroupIsBounded(t *testing.T) {
 	require.Len(t, gather(&waiting{}, lane), maxGroup)
 	require.Len(t, lane, 11)
 	require.Len(t, gather(&waiting{}, lane), 12)
-	require.Eventually(t, func() bool { return len(lane) == 0 }, time.Second, time.Millisecond)
+	require.Empty(t, lane)
 }

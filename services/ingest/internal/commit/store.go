@@ -20,17 +20,19 @@ func (c *Committer) attempt(ctx context.Context, items []*waiting) ([]result, er
 	var g *group
 	err := pg.InTx(ctx, c.pool, func(ctx context.Context, tx pgx.Tx) error {
 		results = make([]result, len(items))
-		g = &group{runs: map[string]*Run{}, marks: map[markKey]*mark{}}
+		g = &group{runs: map[string]*Run{}, marks: map[markKey]*mark{}, digests: map[request]Digest{}}
 		if err := g.load(ctx, tx, items); err != nil {
 			return err
 		}
 		batch := &pgx.Batch{}
 		for i, w := range items {
-			repeated, err := g.stage(ctx, tx, batch, w, c)
-			if err != nil {
+			repeated, err := g.known(w)
+			if results[i] = (result{repeated, err}); repeated || err != nil {
+				continue // it has written nothing: the others go on
+			}
+			if err := g.stage(ctx, tx, batch, w, c); err != nil {
 				return err
 			}
-			results[i].repeated = repeated
 		}
 		g.finish(batch)
 		if err := tx.SendBatch(ctx, batch).Close(); err != nil {
@@ -49,6 +51,9 @@ func (c *Committer) attempt(ctx context.Context, items []*waiting) ([]result, er
 type group struct {
 	runs  map[string]*Run
 	marks map[markKey]*mark
+	// digests are what the group's numbered requests say, as far as it is known; noted are the new ones.
+	digests map[request]Digest
+	noted   []request
 }
 
 const lockSQL = `SELECT id, attempt, line_seq, batch_seq, key_count FROM run WHERE id = ANY($1) ORDER BY id FOR NO KEY UPDATE`
@@ -69,6 +74,7 @@ func (g *group) load(ctx context.Context, tx pgx.Tx, items []*waiting) error {
 	batch.Queue(marksSQL, runs, streams, writers).Query(g.scanMarks)
 	batch.Queue(`SELECT a.run_id, a.stream, a.writer, a.seq FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) k(r, s, w, n)
 		JOIN ahead a ON a.run_id = k.r AND a.stream = k.s AND a.writer = k.w AND a.seq = k.n`, runs, streams, writers, seqs).Query(g.scanAhead)
+	batch.Queue(digestsSQL, runs, streams, writers, seqs).Query(g.scanDigests)
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 		return fmt.Errorf("lock runs: %w", err)
 	}
@@ -86,29 +92,27 @@ func (g *group) scanRuns(rows pgx.Rows) error {
 	return rows.Err()
 }
 
-// stage writes one item unless it was stored before.
-func (g *group) stage(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, w *waiting, c *Committer) (repeated bool, err error) {
+// stage writes one item that is not stored.
+func (g *group) stage(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, w *waiting, c *Committer) error {
 	r := g.runs[w.RunID]
 	if r == nil {
-		return false, fault.Absentf("run", w.RunID)
-	}
-	if w.Key.Seq > 0 && g.marks[w.mark()].has(w.Key.Seq) {
-		return true, nil
+		return fault.Absentf("run", w.RunID)
 	}
 	if w.Attempt < r.Attempt && !w.Unfenced {
-		return false, fault.New(fault.Conflict, "attempt_replaced", "attempt %d was replaced by attempt %d: its reports are not taken any more", w.Attempt, r.Attempt)
+		return fault.New(fault.Conflict, "attempt_replaced", "attempt %d was replaced by attempt %d: its reports are not taken any more", w.Attempt, r.Attempt)
 	}
 	r.Attempt = max(r.Attempt, w.Attempt)
 	r.Now = c.clock.Now()
 	if w.Write != nil {
 		if err := w.Write(ctx, tx, batch, r); err != nil {
-			return false, err
+			return err
 		}
 	}
 	if w.Key.Seq > 0 {
 		g.marks[w.mark()].add(w.Key.Seq)
+		g.note(w)
 	}
-	return false, nil
+	return nil
 }
 
 // finish writes the rows of the runs, the marks, and tells followers everywhere.
@@ -120,6 +124,7 @@ func (g *group) finish(batch *pgx.Batch) {
 	for k, m := range g.marks {
 		m.finish(batch, k)
 	}
+	g.finishDigests(batch)
 	for ids := range slices.Chunk(g.fresh(), maxNotified) {
 		batch.Queue(`SELECT pg_notify($1, $2)`, Channel, strings.Join(ids, ","))
 	}

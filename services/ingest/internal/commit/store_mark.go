@@ -101,18 +101,6 @@ func (g *group) scanAhead(rows pgx.Rows) error {
 	return rows.Err()
 }
 
-// Stored tells whether a numbered request is stored.
-func Stored(ctx context.Context, q pg.Querier, runID, stream string, key Key) (bool, error) {
-	var found bool
-	err := q.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM mark WHERE run_id = $1 AND stream = $2 AND writer = $3 AND seq >= $4)
-		OR EXISTS (SELECT 1 FROM ahead WHERE run_id = $1 AND stream = $2 AND writer = $3 AND seq = $4)`,
-		runID, stream, key.Writer, key.Seq).Scan(&found)
-	if err != nil {
-		return false, fmt.Errorf("look for a stored request: %w", err)
-	}
-	return found, nil
-}
-
 // maxWriters bounds the answer of Watermark.
 const maxWriters = 10_000
 

@@ -1,6 +1,8 @@
 // Package intake owns the HTTP side of ingest: every route under /api/ingest, from the token to the answer.
 // It promises that a body is answered with what is wrong with it and where, never with an internal error;
-// that nothing is stored for another run than the token's; and that 200 means committed.
+// that nothing is stored for another run than the token's; that 200 means committed; and that an
+// Idempotency-Key names one body of a route: the same bytes again are answered as they were the first time,
+// other bytes with 409.
 package intake
 
 import (
@@ -37,7 +39,8 @@ type Storer interface {
 
 // Marks tells what is stored of numbered requests.
 type Marks interface {
-	Stored(ctx context.Context, runID, stream string, key commit.Key) (bool, error)
+	// Claim binds a number to a body, and answers whether that request is stored.
+	Claim(ctx context.Context, runID, stream string, key commit.Key, digest commit.Digest) (stored bool, err error)
 	Watermark(ctx context.Context, runID string) (map[string]map[string]int64, error)
 }
 

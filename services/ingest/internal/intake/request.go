@@ -26,12 +26,14 @@ type request struct {
 	grant *grant.Grant
 	http  *http.Request
 	key   commit.Key
-	body  []byte
+	// digest is of the body, where there is a key.
+	digest commit.Digest
+	body   []byte
 }
 
 func (r *request) item(stream string, write commit.Write) commit.Item {
 	return commit.Item{
-		RunID: r.grant.Owner.RunID, Attempt: r.grant.Attempt, Stream: stream, Key: r.key, Write: write,
+		RunID: r.grant.Owner.RunID, Attempt: r.grant.Attempt, Stream: stream, Key: r.key, Digest: r.digest, Write: write,
 	}
 }
 
@@ -102,7 +104,9 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request, req *request) (re
 		}
 		return nil, fault.New(fault.Refused, "body_incomplete", "the body ended early").Wrap(err)
 	}
-	req.body = buffer.Bytes()
+	if req.body = buffer.Bytes(); req.key.Seq > 0 {
+		req.digest = commit.DigestOf(req.body)
+	}
 	return release, nil
 }
 

@@ -41,7 +41,7 @@ func (h *Handler) lifecycle(ctx context.Context, r *request) (any, error) {
 		return nil, err
 	}
 	if r.key.Seq > 0 {
-		known, err := h.Marks.Stored(ctx, event.RunID, "lifecycle", r.key)
+		known, err := h.Marks.Claim(ctx, event.RunID, "lifecycle", r.key, r.digest)
 		if known || err != nil {
 			return stored{true}, err
 		}
