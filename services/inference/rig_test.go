@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"io"
 	"log/slog"
 	"net"
@@ -315,7 +316,8 @@ type rig struct {
 	bus      *rpc.Bus
 	svc      *inference.Service
 	server   *httptest.Server
-	stop     func() // the workers, and waits for them
+	tls      func(node string) *tls.Config // of engines of other hosts
+	stop     func()                        // the workers, and waits for them
 }
 
 func defaults(t *testing.T) inference.Config {
@@ -328,9 +330,15 @@ func defaults(t *testing.T) inference.Config {
 // open starts the service; change may alter its settings first.
 func open(t *testing.T, change ...func(*inference.Config)) *rig {
 	t.Helper()
+	return openWith(t, nil, change...)
+}
+
+// openWith is open for a service with a certificate.
+func openWith(t *testing.T, own func(node string) *tls.Config, change ...func(*inference.Config)) *rig {
+	t.Helper()
 	files, err := inference.Migrations()
 	require.NoError(t, err)
-	r := &rig{t: t, cfg: defaults(t), registry: newRegistry()}
+	r := &rig{t: t, cfg: defaults(t), registry: newRegistry(), tls: own}
 	for _, f := range change {
 		f(&r.cfg)
 	}
@@ -370,7 +378,7 @@ func (r *rig) start(pool *pgxpool.Pool) {
 	require.NoError(r.t, err)
 	r.svc, err = inference.New(r.t.Context(), r.cfg, inference.Deps{
 		Pool: pool, Snapshots: registrypeerv1.NewSnapshotServiceClient(conn), Clock: clk, Mono: clock.Monotonic(),
-		IDs: id.NewSource(clk, rand.Reader), Log: slog.New(slog.DiscardHandler),
+		IDs: id.NewSource(clk, rand.Reader), Log: slog.New(slog.DiscardHandler), EngineTLS: r.tls,
 	})
 	require.NoError(r.t, err)
 	r.server = httptest.NewServer(r.svc.Handler())

@@ -2,6 +2,7 @@ package inference
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -39,6 +40,9 @@ type Deps struct {
 	Mono func() time.Duration
 	IDs  *id.Source
 	Log  *slog.Logger
+	// EngineTLS is the TLS of connections to the engines of another host, to a node of this identity; nil
+	// where all engines share this one.
+	EngineTLS func(node string) *tls.Config
 	// Meter counts calls and refusals; it may be nil.
 	Meter metric.MeterProvider
 }
@@ -77,7 +81,7 @@ func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
 		Lease: s.lease, Snapshots: d.Snapshots, ReplicaID: d.IDs.New(id.Replica), Clock: d.Clock, Log: d.Log,
 	}
 	s.relay = &relay.Client{
-		Timeouts: relay.Timeouts{Connect: cfg.Connect, FirstByte: cfg.FirstByte, Idle: cfg.Idle}, Clock: d.Clock,
+		Timeouts: relay.Timeouts{Connect: cfg.Connect, FirstByte: cfg.FirstByte, Idle: cfg.Idle}, Clock: d.Clock, TLS: d.EngineTLS,
 	}
 	s.proxy = &proxy.Proxy{
 		Lease: s.lease, Relay: s.relay, Recorder: s.recorder, Clock: d.Clock, IDs: d.IDs, Log: d.Log,

@@ -20,7 +20,7 @@ func main() {
 		}
 		svc, err := inference.New(ctx, *cfg, inference.Deps{
 			Pool: p.Pool, Snapshots: registrypeerv1.NewSnapshotServiceClient(c["registry"]), Clock: p.Clock,
-			Mono: clock.Monotonic(), IDs: p.IDs, Log: p.Log, Meter: p.Obs.Meter,
+			Mono: clock.Monotonic(), IDs: p.IDs, Log: p.Log, Meter: p.Obs.Meter, EngineTLS: p.Wire.ClientTLS,
 		})
 		if err != nil {
 			return nil, err

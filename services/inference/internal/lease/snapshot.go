@@ -35,7 +35,9 @@ type Revision struct {
 type Replica struct {
 	ID      string
 	Address string
-	APIKey  secret.String
+	// NodeID is the node that an https address must prove to be.
+	NodeID string
+	APIKey secret.String
 }
 
 // Token is a deployment token that was found by its hash.
@@ -79,7 +81,9 @@ func readRevision(in *registrypeerv1.ServedRevision) *Revision {
 	}
 	r := &Revision{ID: in.GetId(), Number: in.GetNumber(), Ready: in.GetReady(), Reason: in.GetReason()}
 	for _, rep := range in.GetReplicas() {
-		r.Replicas = append(r.Replicas, &Replica{ID: rep.GetId(), Address: rep.GetAddress(), APIKey: secret.New(rep.GetApiKey())})
+		r.Replicas = append(r.Replicas, &Replica{
+			ID: rep.GetId(), Address: rep.GetAddress(), NodeID: rep.GetNodeId(), APIKey: secret.New(rep.GetApiKey()),
+		})
 	}
 	return r
 }

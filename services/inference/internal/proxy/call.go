@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"time"
 
@@ -101,14 +99,14 @@ func (e *exchange) dial(ctx context.Context, r *http.Request, rev *lease.Revisio
 	var last error
 	for _, replica := range e.busy.choose(rev.Replicas) {
 		e.rec.ReplicaID = replica.ID
-		addr, err := dialAddress(replica.Address)
+		to, err := engineOf(replica)
 		if err != nil {
 			last = err
 			continue
 		}
 		e.in.Header = engineHeader(ctx, r.Header, replica.APIKey.Reveal(), e.a.requestID)
 		e.busy.enter(replica.ID)
-		answer, err := e.Relay.Do(ctx, addr, e.in)
+		answer, err := e.Relay.Do(ctx, to, e.in)
 		if err == nil {
 			return answer, nil
 		}
@@ -119,18 +117,6 @@ func (e *exchange) dial(ctx context.Context, r *http.Request, rev *lease.Revisio
 		}
 	}
 	return nil, last
-}
-
-// dialAddress is the host:port of an engine.
-func dialAddress(address string) (string, error) {
-	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "http" || u.Host == "" {
-		return "", fmt.Errorf("%w: its address cannot be used", relay.ErrUnreachable)
-	}
-	if _, _, err := net.SplitHostPort(u.Host); err != nil {
-		return net.JoinHostPort(u.Hostname(), "80"), nil //nolint:nilerr // a host without a port has HTTP's.
-	}
-	return u.Host, nil
 }
 
 // fail answers a call that got no answer of an engine.

@@ -175,22 +175,6 @@ func TestTheLessBusyOfTwoIsChosen(t *testing.T) {
 	require.Empty(t, b.open, "an idle replica takes no room")
 }
 
-func TestAddressesOfEngines(t *testing.T) {
-	t.Parallel()
-	for address, want := range map[string]string{
-		"http://127.0.0.1:8001": "127.0.0.1:8001", "http://host": "host:80", "http://[::1]:9": "[::1]:9", "http://[::1]": "[::1]:80",
-		"http://127.0.0.1:8001/": "127.0.0.1:8001",
-	} {
-		got, err := dialAddress(address)
-		require.NoError(t, err, address)
-		require.Equal(t, want, got)
-	}
-	for _, address := range []string{"", "host:1", "https://host", "unix:///x", "http://", "://"} {
-		_, err := dialAddress(address)
-		require.Error(t, err, address)
-	}
-}
-
 func TestTheTraceThatAnEngineSees(t *testing.T) {
 	t.Parallel()
 	const theirs = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

@@ -104,7 +104,7 @@ func (p paced) Write(b []byte) (int, error) {
 func (e *exchange) send() error {
 	out := bufio.NewWriterSize(paced{e}, bufferSize)
 	req := &http.Request{
-		Method: e.in.Method, URL: e.in.Target, Host: e.conn.addr, Header: e.in.Header, ContentLength: e.in.Length,
+		Method: e.in.Method, URL: e.in.Target, Host: e.conn.to.Addr, Header: e.in.Header, ContentLength: e.in.Length,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}
 	body := &source{in: e.in.Body}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"net"
+	"os"
 	"sync"
 	"syscall"
 	"time"
@@ -18,20 +19,24 @@ const (
 
 // link is one connection to an engine with its reader.
 type link struct {
-	net.Conn
+	net.Conn // over TLS where the engine is on another host
 
-	addr string
-	in   *bufio.Reader
+	raw net.Conn // what lies below
+	to  Engine
+	in  *bufio.Reader
 	// left is how many bytes may still be read, -1 for any number: what bounds the head of an answer.
 	left  int
 	since time.Time // when it became idle
 }
 
-func newLink(raw net.Conn, addr string) *link {
-	l := &link{Conn: raw, addr: addr, left: -1}
+func newLink(conn, raw net.Conn, to Engine) *link {
+	l := &link{Conn: conn, raw: raw, to: to, left: -1}
 	l.in = bufio.NewReaderSize(l, bufferSize)
 	return l
 }
+
+// Close cuts the connection at once: a farewell of TLS could wait for a peer that takes nothing.
+func (l *link) Close() error { return l.raw.Close() }
 
 // errHead refuses an answer whose head does not end.
 var errHead = errors.New("the head of the engine's answer is too large")
@@ -53,8 +58,11 @@ func (l *link) Read(p []byte) (int, error) {
 
 // quiet tells that nothing has come on an idle connection: neither its end, nor bytes that no one asked
 // for and that would be taken for the next answer.
-func (l *link) quiet() bool {
-	sc, ok := l.Conn.(syscall.Conn)
+func (l *link) quiet() bool { return l.silent() && l.drained() }
+
+// silent tells that nothing waits in the system's buffer.
+func (l *link) silent() bool {
+	sc, ok := l.raw.(syscall.Conn)
 	if !ok {
 		return false
 	}
@@ -72,16 +80,31 @@ func (l *link) quiet() bool {
 	return err == nil && quiet
 }
 
-// pool keeps idle connections by address, the last used first.
+// drained tells that nothing waits in the buffer of TLS, which may have read further than it was asked
+// to: with a deadline that is over, it gives only what it has.
+func (l *link) drained() bool {
+	if l.to.Node == "" {
+		return true
+	}
+	if l.SetReadDeadline(time.Unix(1, 0)) != nil {
+		return false
+	}
+	var one [1]byte
+	_, err := l.Conn.Read(one[:])
+	return errors.Is(err, os.ErrDeadlineExceeded) && l.SetReadDeadline(time.Time{}) == nil
+}
+
+// pool keeps idle connections by engine, the last used first. The node is a part of the engine: a
+// connection to one node is never another's, though both had the address after one another.
 type pool struct {
 	mu   sync.Mutex
-	idle map[string][]*link
+	idle map[Engine][]*link
 }
 
 // get answers an idle connection that is still good, nil where there is none.
-func (p *pool) get(addr string) *link {
+func (p *pool) get(to Engine) *link {
 	for {
-		conn := p.take(addr)
+		conn := p.take(to)
 		if conn == nil || conn.quiet() {
 			return conn
 		}
@@ -89,16 +112,16 @@ func (p *pool) get(addr string) *link {
 	}
 }
 
-func (p *pool) take(addr string) *link {
+func (p *pool) take(to Engine) *link {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	list := p.idle[addr]
+	list := p.idle[to]
 	if len(list) == 0 {
 		return nil
 	}
 	conn := list[len(list)-1]
 	list[len(list)-1] = nil
-	p.idle[addr] = list[:len(list)-1]
+	p.idle[to] = list[:len(list)-1]
 	return conn
 }
 
@@ -110,22 +133,22 @@ func (p *pool) put(conn *link, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.idle == nil {
-		p.idle = map[string][]*link{}
+		p.idle = map[Engine][]*link{}
 	}
-	if len(p.idle[conn.addr]) >= maxIdle {
+	if len(p.idle[conn.to]) >= maxIdle {
 		_ = conn.Close()
 		return
 	}
 	conn.since = now
-	p.idle[conn.addr] = append(p.idle[conn.addr], conn)
+	p.idle[conn.to] = append(p.idle[conn.to], conn)
 }
 
-// closeBefore closes what has been idle since before a time; the addresses of engines that are gone go
+// closeBefore closes what has been idle since before a time; the engines that are gone go
 // with their last connection.
 func (p *pool) closeBefore(limit time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for addr, list := range p.idle {
+	for to, list := range p.idle {
 		kept := list[:0]
 		for _, conn := range list {
 			if conn.since.Before(limit) {
@@ -135,8 +158,8 @@ func (p *pool) closeBefore(limit time.Time) {
 			kept = append(kept, conn)
 		}
 		clear(list[len(kept):])
-		if p.idle[addr] = kept; len(kept) == 0 {
-			delete(p.idle, addr)
+		if p.idle[to] = kept; len(kept) == 0 {
+			delete(p.idle, to)
 		}
 	}
 }

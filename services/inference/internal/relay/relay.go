@@ -1,15 +1,17 @@
 // Package relay carries one HTTP/1.1 exchange to an engine over a pooled connection and hands back the
-// answer as it comes: nothing is buffered, parsed or rewritten on the way. A pooled connection that the
+// answer as it comes: nothing is buffered, parsed or rewritten on the way. An engine of another host is
+// reached over mutual TLS only, and only where its node proves to be the one that was named; what is
+// another's certificate is no engine at all. A pooled connection that the
 // engine has closed meanwhile is replaced once, as long as no byte of an answer came and the body can be
 // sent again; beyond that nothing is repeated. What sends a body has ended when the exchange has.
 package relay
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"time"
@@ -53,28 +55,38 @@ type Request struct {
 	Length int64
 }
 
+// Engine is where an engine answers: on this host in the open, or behind its node's own port.
+type Engine struct {
+	// Addr is host:port.
+	Addr string
+	// Node is the identity that the other end must prove over mutual TLS; empty for plain HTTP.
+	Node string
+}
+
 // Client relays to engines.
 type Client struct {
 	Timeouts Timeouts
 	Clock    clock.Clock
+	// TLS is that of a connection to a node's port; nil where all engines share this host.
+	TLS func(node string) *tls.Config
 
 	pool pool
 }
 
 // Do sends the request and answers when the engine's head is there. The context's end cuts the exchange
 // at any point, also while the body of the answer is read.
-func (c *Client) Do(ctx context.Context, addr string, in Request) (*Answer, error) {
+func (c *Client) Do(ctx context.Context, to Engine, in Request) (*Answer, error) {
 	// A body that cannot be sent again must not meet a connection that the engine has just given up.
 	if in.Body == nil || in.Replay != nil {
-		if conn := c.pool.get(addr); conn != nil {
+		if conn := c.pool.get(to); conn != nil {
 			answer, err := c.try(ctx, conn, in)
 			if err == nil || !errors.Is(err, ErrBroken) || ctx.Err() != nil {
 				return answer, err
 			}
-			return c.again(ctx, addr, in)
+			return c.again(ctx, to, in)
 		}
 	}
-	conn, err := c.dial(ctx, addr)
+	conn, err := c.dial(ctx, to)
 	if err != nil {
 		return nil, err
 	}
@@ -82,28 +94,16 @@ func (c *Client) Do(ctx context.Context, addr string, in Request) (*Answer, erro
 }
 
 // again repeats on a fresh connection what a stale one swallowed.
-func (c *Client) again(ctx context.Context, addr string, in Request) (*Answer, error) {
+func (c *Client) again(ctx context.Context, to Engine, in Request) (*Answer, error) {
 	if in.Replay != nil {
 		in.Body = in.Replay()
 	}
-	conn, err := c.dial(ctx, addr)
+	conn, err := c.dial(ctx, to)
 	if err != nil {
 		// Something was sent before, so this engine is not merely out of reach: no other must get it.
 		return nil, fmt.Errorf("%w: %w", ErrBroken, context.Cause(ctx))
 	}
 	return c.try(ctx, conn, in)
-}
-
-func (c *Client) dial(ctx context.Context, addr string) (*link, error) {
-	dialer := net.Dialer{Timeout: c.Timeouts.Connect}
-	raw, err := dialer.DialContext(ctx, "tcp", addr)
-	if err != nil {
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-		return nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
-	}
-	return newLink(raw, addr), nil
 }
 
 // CloseStale closes what has been idle for too long, so that no connection to a gone engine stays.

@@ -94,16 +94,16 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 	addr, conns := peer(t, echo)
 	c := client(t)
 	for range 50 {
-		a, err := c.Do(t.Context(), addr, post("hello"))
+		a, err := c.Do(t.Context(), relay.Engine{Addr: addr}, post("hello"))
 		require.NoError(t, err)
 		require.Equal(t, "hello", whole(t, a))
 	}
 	require.Equal(t, int32(1), conns.Load())
 	// What was not read to its end is not used again.
-	a, err := c.Do(t.Context(), addr, post("hello"))
+	a, err := c.Do(t.Context(), relay.Engine{Addr: addr}, post("hello"))
 	require.NoError(t, err)
 	_ = a.Close()
-	a, err = c.Do(t.Context(), addr, post("again"))
+	a, err = c.Do(t.Context(), relay.Engine{Addr: addr}, post("again"))
 	require.NoError(t, err)
 	require.Equal(t, "again", whole(t, a))
 	require.Equal(t, int32(2), conns.Load())
@@ -116,7 +116,7 @@ func TestIdleConnectionsDoNotStay(t *testing.T) {
 	clk := clock.NewFake(time.Now().Add(time.Hour)) // its deadlines lie ahead of the machine's
 	c := client(t)
 	c.Clock = clk
-	a, err := c.Do(t.Context(), addr, post("x"))
+	a, err := c.Do(t.Context(), relay.Engine{Addr: addr}, post("x"))
 	require.NoError(t, err)
 	require.Equal(t, "x", whole(t, a))
 	clk.Advance(80 * time.Second)
@@ -147,10 +147,10 @@ func TestAStaleConnectionIsReplacedOnce(t *testing.T) {
 		}
 	})
 	c := client(t)
-	a, err := c.Do(t.Context(), addr, post("1"))
+	a, err := c.Do(t.Context(), relay.Engine{Addr: addr}, post("1"))
 	require.NoError(t, err)
 	require.Equal(t, "ok", whole(t, a))
-	_, err = c.Do(t.Context(), addr, post("2"))
+	_, err = c.Do(t.Context(), relay.Engine{Addr: addr}, post("2"))
 	require.ErrorIs(t, err, relay.ErrBroken)
 	require.Equal(t, int32(2), conns.Load())
 	require.Equal(t, int32(3), calls.Load(), "on the old one and on one fresh one, no more")
@@ -175,14 +175,14 @@ func TestAfterAStaleConnectionNothingIsUnreachable(t *testing.T) {
 		_ = c.Close()
 	}()
 	c := client(t)
-	a, err := c.Do(t.Context(), l.Addr().String(), post("1"))
+	a, err := c.Do(t.Context(), relay.Engine{Addr: l.Addr().String()}, post("1"))
 	require.NoError(t, err)
 	require.Equal(t, "ok", whole(t, a))
-	_, err = c.Do(t.Context(), l.Addr().String(), post("2"))
+	_, err = c.Do(t.Context(), relay.Engine{Addr: l.Addr().String()}, post("2"))
 	require.ErrorIs(t, err, relay.ErrBroken)
 	require.NotErrorIs(t, err, relay.ErrUnreachable, "else another engine would get the call too")
 	<-done
-	_, err = c.Do(t.Context(), l.Addr().String(), post("3"))
+	_, err = c.Do(t.Context(), relay.Engine{Addr: l.Addr().String()}, post("3"))
 	require.ErrorIs(t, err, relay.ErrUnreachable)
 }
 
@@ -210,7 +210,7 @@ func TestABodyThatBlocksEndsWithTheExchange(t *testing.T) {
 		_, _ = io.Copy(io.Discard, in)
 	})
 	b := newBlocked()
-	a, err := client(t).Do(t.Context(), addr, relay.Request{
+	a, err := client(t).Do(t.Context(), relay.Engine{Addr: addr}, relay.Request{
 		Method: "POST", Target: &url.URL{Path: "/"}, Header: http.Header{}, Body: io.MultiReader(strings.NewReader("some"), b), Interrupt: b.interrupt, Length: -1,
 	})
 	require.NoError(t, err)
@@ -232,7 +232,7 @@ func TestTheContextCutsAtEveryPoint(t *testing.T) {
 			cut(why)
 			_, _ = in.ReadByte()
 		})
-		_, err := client(t).Do(ctx, addr, post("x"))
+		_, err := client(t).Do(ctx, relay.Engine{Addr: addr}, post("x"))
 		require.ErrorIs(t, err, why)
 	})
 	t.Run("within the body", func(t *testing.T) {
@@ -243,7 +243,7 @@ func TestTheContextCutsAtEveryPoint(t *testing.T) {
 			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok")
 			_, _ = in.ReadByte()
 		})
-		a, err := client(t).Do(ctx, addr, post("x"))
+		a, err := client(t).Do(ctx, relay.Engine{Addr: addr}, post("x"))
 		require.NoError(t, err)
 		got := make([]byte, 2)
 		_, err = io.ReadFull(a, got)
@@ -258,7 +258,7 @@ func TestTheContextCutsAtEveryPoint(t *testing.T) {
 		t.Parallel()
 		ctx, cut := context.WithCancelCause(t.Context())
 		cut(why)
-		_, err := client(t).Do(ctx, "127.0.0.1:1", post("x"))
+		_, err := client(t).Do(ctx, relay.Engine{Addr: "127.0.0.1:1"}, post("x"))
 		require.ErrorIs(t, err, why)
 	})
 }
@@ -274,11 +274,11 @@ func TestTimeouts(t *testing.T) {
 	})
 	c := client(t)
 	c.Timeouts.FirstByte, c.Timeouts.Idle = 100*time.Millisecond, 100*time.Millisecond
-	_, err := c.Do(t.Context(), addr, post("x"))
+	_, err := c.Do(t.Context(), relay.Engine{Addr: addr}, post("x"))
 	require.ErrorIs(t, err, relay.ErrSilent)
 	in := post("x")
 	in.Target = &url.URL{Path: "/pause"}
-	a, err := c.Do(t.Context(), addr, in)
+	a, err := c.Do(t.Context(), relay.Engine{Addr: addr}, in)
 	require.NoError(t, err)
 	_, err = io.ReadAll(a)
 	require.ErrorContains(t, err, "timeout")
@@ -302,7 +302,7 @@ func TestWhatGoesOntoTheWire(t *testing.T) {
 	})
 	in := post("body")
 	in.Header["User-Agent"] = []string{""}
-	a, err := client(t).Do(t.Context(), addr, in)
+	a, err := client(t).Do(t.Context(), relay.Engine{Addr: addr}, in)
 	require.NoError(t, err)
 	require.Empty(t, whole(t, a))
 	require.Equal(t, "POST /v1/x?a=b HTTP/1.1\r\nHost: "+addr+"\r\nContent-Length: 4\r\nX-A: b\r\n\r\nbody", <-got)

@@ -1,0 +1,273 @@
+package relay_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/agent/executor"
+	agentrelay "github.com/signalbox-dev/signalbox/agent/relay"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
+	"github.com/signalbox-dev/signalbox/services/inference/internal/relay"
+)
+
+// house is an installation's authority, and inference's client in it.
+type house struct {
+	t  *testing.T
+	ca *pki.CA
+}
+
+func newHouse(t *testing.T) *house {
+	t.Helper()
+	ca, err := pki.NewCA(clock.Real().Now(), time.Hour)
+	require.NoError(t, err)
+	return &house{t: t, ca: ca}
+}
+
+func (h *house) service(name string) *pki.Identity {
+	h.t.Helper()
+	pair, err := h.ca.IssueService(name, clock.Real().Now(), time.Hour)
+	require.NoError(h.t, err)
+	who, err := pki.Parse(pair.Cert, pair.Key, h.ca.CertPEM())
+	require.NoError(h.t, err)
+	return who
+}
+
+func (h *house) node(id string) *pki.Identity {
+	h.t.Helper()
+	key, request, err := pki.NewRequest()
+	require.NoError(h.t, err)
+	cert, err := h.ca.SignNode(request, id, clock.Real().Now(), time.Hour)
+	require.NoError(h.t, err)
+	who, err := pki.Parse(cert, key, h.ca.CertPEM())
+	require.NoError(h.t, err)
+	return who
+}
+
+// as is the relay of a service with its certificate.
+func (h *house) as(service string) *relay.Client {
+	h.t.Helper()
+	c, who := client(h.t), h.service(service)
+	c.TLS = func(node string) *tls.Config { return pki.ClientTLS(who, node) }
+	return c
+}
+
+// observed is an executor with one engine.
+type observed struct {
+	executor.Executor
+	address string
+}
+
+func (o observed) Observed() []executor.Observation {
+	return []executor.Observation{{
+		Key: executor.Key{WorkID: "w"}, Engine: &executor.EngineReport{Address: "http://" + o.address, Ready: true},
+	}}
+}
+
+// behind puts an engine behind the real relay of a node's agent and answers its address there.
+func (h *house) behind(id, engine string) relay.Engine {
+	h.t.Helper()
+	who := h.node(id)
+	r := agentrelay.New(agentrelay.Config{Listen: "127.0.0.1:0", Host: "127.0.0.1"}, observed{address: engine},
+		func() (pki.Source, error) { return who, nil }, slog.New(slog.DiscardHandler))
+	ctx, cancel := context.WithCancel(context.WithoutCancel(h.t.Context()))
+	done := make(chan error, 1)
+	go func() { done <- r.Run(ctx) }()
+	h.t.Cleanup(func() { cancel(); require.NoError(h.t, <-done) })
+	address := r.Observed()[0].Engine.Address
+	return relay.Engine{Addr: strings.TrimPrefix(address, "https://"), Node: "node/" + id}
+}
+
+func TestAnEngineOfAnotherHostIsReachedBehindItsNode(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	addr, conns := peer(t, echo)
+	to, c := h.behind("nod_1", addr), h.as("inference")
+	for range 20 {
+		a, err := c.Do(t.Context(), to, post("hello"))
+		require.NoError(t, err)
+		require.Equal(t, "hello", whole(t, a))
+	}
+	require.Equal(t, int32(1), conns.Load(), "a connection over TLS is used again too")
+	large := strings.Repeat("0123456789abcdef", 64<<10)
+	a, err := c.Do(t.Context(), to, post(large))
+	require.NoError(t, err)
+	require.Equal(t, large, whole(t, a), "bytes pass untouched, over many records both ways")
+}
+
+func TestOnlyTheNamedNodeIsAnEngine(t *testing.T) {
+	t.Parallel()
+	h, other := newHouse(t), newHouse(t)
+	addr, conns := peer(t, echo)
+	to, foreign := h.behind("nod_1", addr), other.behind("nod_1", addr)
+	for name, c := range map[string]struct {
+		to     relay.Engine
+		client *relay.Client
+	}{
+		"another node":                    {relay.Engine{Addr: to.Addr, Node: "node/nod_2"}, h.as("inference")},
+		"a longer name":                   {relay.Engine{Addr: to.Addr, Node: "node/nod_12"}, h.as("inference")},
+		"a service's name":                {relay.Engine{Addr: to.Addr, Node: "inference"}, h.as("inference")},
+		"a node of another installation":  {foreign, h.as("inference")},
+		"an engine in the open":           {relay.Engine{Addr: addr, Node: to.Node}, h.as("inference")},
+		"a client without a certificate":  {to, client(t)},
+		"a service instead of its agent":  {h.server("registry"), h.as("inference")},
+		"another service's TLS of a node": {h.server("inference"), h.as("inference")},
+	} {
+		_, err := c.client.Do(t.Context(), c.to, post("secret"))
+		require.ErrorIs(t, err, relay.ErrUnreachable, name)
+	}
+	_, err := h.as("gateway").Do(t.Context(), to, post("secret"))
+	require.Error(t, err, "the agent lets in nobody but inference")
+	require.Equal(t, int32(1), conns.Load(), "of all of them only the one in the open was met, by a greeting of TLS")
+}
+
+// server is a listener that shows a service's certificate, and asks it to be a node.
+func (h *house) server(service string) relay.Engine {
+	h.t.Helper()
+	who := h.service(service)
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(h.t, err)
+	l := tls.NewListener(inner, pki.ServerTLS(who, pki.Only("inference")))
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Read(make([]byte, 1))
+			_ = c.Close()
+		}
+	}()
+	h.t.Cleanup(func() { _ = l.Close(); <-served })
+	return relay.Engine{Addr: inner.Addr().String(), Node: "node/" + service}
+}
+
+func TestAHandshakeThatDoesNotEndIsCutByItsCall(t *testing.T) {
+	t.Parallel()
+	h, why := newHouse(t), errors.New("why")
+	ctx, cut := context.WithCancelCause(t.Context())
+	addr, _ := peer(t, func(_ int, _ net.Conn, in *bufio.Reader) {
+		_, _ = in.ReadByte() // a greeting came; none goes back
+		cut(why)
+		_, _ = io.Copy(io.Discard, in)
+	})
+	_, err := h.as("inference").Do(ctx, relay.Engine{Addr: addr, Node: "node/nod_1"}, post("x"))
+	require.ErrorIs(t, err, why)
+	require.NotErrorIs(t, err, relay.ErrUnreachable)
+}
+
+func TestAConnectionOfOneNodeIsNeverAnothers(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	addr, conns := peer(t, echo)
+	to, c := h.behind("nod_1", addr), h.as("inference")
+	a, err := c.Do(t.Context(), to, post("mine"))
+	require.NoError(t, err)
+	require.Equal(t, "mine", whole(t, a))
+	_, err = c.Do(t.Context(), relay.Engine{Addr: to.Addr, Node: "node/nod_2"}, post("not for nod_1"))
+	require.ErrorIs(t, err, relay.ErrUnreachable, "though a connection to that address lay idle")
+	_, err = c.Do(t.Context(), relay.Engine{Addr: to.Addr}, post("in the open"))
+	require.Error(t, err)
+	require.NotErrorIs(t, err, relay.ErrUnreachable, "the port takes connections, but nothing in the open")
+	require.Equal(t, int32(1), conns.Load())
+}
+
+// twice is a node that answers each request with two answers, each a record of its own, so that the second
+// may wait within TLS when the first has been read.
+func (h *house) twice(id string) (to relay.Engine, sent <-chan struct{}) {
+	h.t.Helper()
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(h.t, err)
+	l := tls.NewListener(inner, pki.ServerTLS(h.node(id), pki.Only("inference")))
+	both := make(chan struct{}, 64)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() {
+				defer func() { _ = c.Close() }()
+				for in := bufio.NewReader(c); ; {
+					if _, _, ok := take(in); !ok {
+						return
+					}
+					for _, word := range []string{"mine", "evil"} {
+						_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n"+word)
+					}
+					both <- struct{}{}
+				}
+			})
+		}
+	})
+	h.t.Cleanup(func() { _ = l.Close(); wg.Wait() })
+	return relay.Engine{Addr: inner.Addr().String(), Node: "node/" + id}, both
+}
+
+func TestAnAnswerThatWaitsWithinTLSIsNoOnesAnswer(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	to, sent := h.twice("nod_1")
+	c := h.as("inference")
+	for range 20 {
+		a, err := c.Do(t.Context(), to, post("x"))
+		require.NoError(t, err)
+		<-sent
+		require.Equal(t, "mine", whole(t, a))
+	}
+}
+
+func TestACallerWhoLeavesFreesAnEngineBehindItsNode(t *testing.T) {
+	t.Parallel()
+	h, left := newHouse(t), make(chan struct{})
+	addr, _ := peer(t, func(_ int, c net.Conn, in *bufio.Reader) {
+		_, _, _ = take(in)
+		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nyes\r\n")
+		_, _ = io.Copy(io.Discard, in)
+		close(left)
+	})
+	ctx, leave := context.WithCancel(t.Context())
+	a, err := h.as("inference").Do(ctx, h.behind("nod_1", addr), post("x"))
+	require.NoError(t, err)
+	got := make([]byte, 3)
+	_, err = io.ReadFull(a, got)
+	require.NoError(t, err)
+	leave()
+	<-left
+	_, err = a.Read(got)
+	require.Error(t, err)
+	require.NotErrorIs(t, err, io.EOF)
+	_ = a.Close()
+}
+
+func TestTheHostThatAnEngineSeesIsItsNodes(t *testing.T) {
+	t.Parallel()
+	h, hosts := newHouse(t), make(chan string, 1)
+	addr, _ := peer(t, func(_ int, c net.Conn, in *bufio.Reader) {
+		r, _, ok := take(in)
+		if ok {
+			hosts <- r.Host
+			_, _ = io.WriteString(c, "HTTP/1.1 204 No Content\r\n\r\n")
+		}
+	})
+	to := h.behind("nod_1", addr)
+	a, err := h.as("inference").Do(t.Context(), to, relay.Request{Method: http.MethodGet, Target: post("").Target, Header: http.Header{}})
+	require.NoError(t, err)
+	require.Empty(t, whole(t, a))
+	require.Equal(t, to.Addr, <-hosts)
+}
