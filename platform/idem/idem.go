@@ -3,15 +3,13 @@
 // is the answer to every repeat. Another body under the same key is a conflict. Two
 // requests at once cannot both create: the second waits for the first one's end.
 //
-// What a secret.String held is null in a kept answer.
+// A secret that the first answer showed is in no kept answer: create leaves it out of what it fills.
 package idem
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -23,7 +21,6 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/run"
-	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
 // Lifetime is how long an answer is kept.
@@ -102,67 +99,6 @@ func (s *Store) Finish(ctx context.Context, tx pgx.Tx, r Request, answer []byte)
 		return errors.New("keep the answer: the idempotency key was not claimed in this transaction")
 	}
 	return nil
-}
-
-// Once runs create in tx unless the request is a repeat, and then answers what
-// create answered the first time: T goes through JSON, secrets come back empty.
-func Once[T any](
-	ctx context.Context, s *Store, tx pgx.Tx, r Request, create func(ctx context.Context) (T, error),
-) (answer T, replayed bool, err error) {
-	kept, fresh, err := s.Claim(ctx, tx, r)
-	if err != nil {
-		return answer, false, err
-	}
-	if !fresh {
-		if err := json.Unmarshal(kept, &answer); err != nil {
-			return answer, false, fmt.Errorf("read the kept answer: %w", err)
-		}
-		return answer, true, nil
-	}
-	if answer, err = create(ctx); err != nil {
-		return answer, false, err
-	}
-	raw, err := withoutSecrets(answer)
-	if err != nil {
-		return answer, false, err
-	}
-	return answer, false, s.Finish(ctx, tx, r, raw)
-}
-
-// withoutSecrets is the JSON of v in which what prints as redacted is null.
-func withoutSecrets(v any) ([]byte, error) {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		return nil, fmt.Errorf("write the answer to keep: %w", err)
-	}
-	if !bytes.Contains(raw, []byte(secret.Redacted)) {
-		return raw, nil
-	}
-	decoder := json.NewDecoder(bytes.NewReader(raw))
-	decoder.UseNumber()
-	var tree any
-	if err := decoder.Decode(&tree); err != nil {
-		return nil, fmt.Errorf("read the answer to keep: %w", err)
-	}
-	return json.Marshal(nulled(tree))
-}
-
-func nulled(v any) any {
-	switch v := v.(type) {
-	case string:
-		if v == secret.Redacted {
-			return nil
-		}
-	case []any:
-		for i := range v {
-			v[i] = nulled(v[i])
-		}
-	case map[string]any:
-		for k := range v {
-			v[k] = nulled(v[k])
-		}
-	}
-	return v
 }
 
 // checkKey bounds the header: it is stored and it is an index.

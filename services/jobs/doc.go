@@ -7,6 +7,6 @@
 // agent is told and what it reports are whole, so that a lost message costs a delay and never a
 // state.
 //
-// The areas, each importing only those before it: wake, lead, request, once, trail; quota; token;
+// The areas, each importing only those before it: topic, trail; quota; token;
 // job; fleet; work; drive; queue; reconcile; run; submit. This package wires them.
 package jobs

@@ -21,6 +21,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/queue"
 	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/platform/wake"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/drive"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
@@ -29,7 +30,6 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/quota"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/reconcile"
 	jobrun "github.com/signalbox-dev/signalbox/services/jobs/internal/run"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/wake"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/work"
 )
 

@@ -3,10 +3,10 @@ package jobs
 import (
 	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/event"
+	"github.com/signalbox-dev/signalbox/platform/idem"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/drive"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/once"
 	jobqueue "github.com/signalbox-dev/signalbox/services/jobs/internal/queue"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/quota"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/reconcile"
@@ -22,7 +22,7 @@ func (s *Service) wire() {
 	d := s.deps
 	events := event.NewLog(d.Clock, d.IDs, Name)
 	tracks := &trail.Trail{Log: audit.NewLog(d.Clock, d.IDs, Name)}
-	repeats := &once.Once{Pool: d.Pool, Keys: s.keys}
+	repeats := &idem.Once{Pool: d.Pool, Keys: s.keys}
 	ledger := quota.Ledger{Default: s.cfg.DefaultGPULimit}
 	tokens := &token.Store{Rand: d.Rand}
 	jobs := &job.Store{Events: events, Closer: &jobrun.Closing{Queue: s.queue}}
@@ -43,7 +43,7 @@ func (s *Service) wire() {
 
 // serve makes the servers over the areas.
 func (s *Service) serve(
-	jobs *job.Store, works *work.Store, tokens *token.Store, ledger quota.Ledger, repeats *once.Once, tracks *trail.Trail,
+	jobs *job.Store, works *work.Store, tokens *token.Store, ledger quota.Ledger, repeats *idem.Once, tracks *trail.Trail,
 ) {
 	d := s.deps
 	admission := &submit.Admission{

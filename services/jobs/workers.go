@@ -5,10 +5,10 @@ import (
 	"time"
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/lead"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/run"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/lead"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/wake"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/topic"
 )
 
 const (
@@ -44,7 +44,7 @@ func (s *Service) Workers() []run.Worker {
 // for as long as this replica leads.
 func (s *Service) lead(ctx context.Context) error {
 	since := s.deps.Clock.Now()
-	changed := s.hub.Wait(wake.Queue)
+	changed := s.hub.Wait(topic.Queue)
 	defer changed.Close()
 	reconciled := run.Logged(s.deps.Log, "jobs.reconciler", func(ctx context.Context) error { return s.reconcile.RunOnce(ctx, since) })
 	for {

@@ -23,6 +23,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/queue"
 	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/platform/wake"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/catalog"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/dataset"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/db"
@@ -32,7 +33,6 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/model"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/recipe"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/snapshot"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/wake"
 )
 
 // Name is the service's name: its schema, its identity and its place in settings.

@@ -4,6 +4,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/blob"
 	"github.com/signalbox-dev/signalbox/platform/event"
+	"github.com/signalbox-dev/signalbox/platform/idem"
 	"github.com/signalbox-dev/signalbox/recipes"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/catalog"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/dataset"
@@ -11,7 +12,6 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/engine"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/epoch"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/model"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/once"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/peer"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/recipe"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/snapshot"
@@ -21,7 +21,7 @@ import (
 func (s *Service) wire(store *deployment.Store, orderer *engine.Orderer) {
 	d := s.deps
 	events, trail := event.NewLog(d.Clock, d.IDs, Name), audit.NewLog(d.Clock, d.IDs, Name)
-	repeats := &once.Once{Pool: d.Pool, Keys: s.keys}
+	repeats := &idem.Once{Pool: d.Pool, Keys: s.keys}
 	projects := &peer.Projects{Client: d.Projects}
 
 	s.seeder = &recipe.Seeder{

@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/signalbox-dev/signalbox/platform/lead"
 	"github.com/signalbox-dev/signalbox/platform/run"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/lead"
 )
 
 const (

@@ -10,7 +10,8 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/wake"
+	"github.com/signalbox-dev/signalbox/platform/wake"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/topic"
 )
 
 // SubjectNode names nodes in the event and audit tables.
@@ -128,5 +129,5 @@ func (k *Keeper) moved(ctx context.Context, tx pgx.Tx, nodeID, from, to string) 
 	if err != nil {
 		return err
 	}
-	return wake.Notify(ctx, tx, wake.Queue)
+	return wake.Notify(ctx, tx, topic.Queue)
 }

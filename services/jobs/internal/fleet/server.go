@@ -10,16 +10,16 @@ import (
 
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/idem"
 	"github.com/signalbox-dev/signalbox/platform/page"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/once"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/request"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 // Server answers FleetService.
 type Server struct {
 	jobsv1.UnimplementedFleetServiceServer
 	Registrar *Registrar
-	Once      *once.Once
+	Once      *idem.Once
 	// PublicURL and AgentAddress are told to those who join.
 	PublicURL    func() string
 	AgentAddress func() string
@@ -64,7 +64,7 @@ func (s *Server) CreateFleet(ctx context.Context, req *jobsv1.CreateFleetRequest
 		if err != nil {
 			return err
 		}
-		once.Set(resp, fleetToProto(f))
+		idem.Set(resp, fleetToProto(f))
 		return nil
 	})
 	return resp, err
@@ -93,7 +93,7 @@ func (s *Server) CreateJoinToken(ctx context.Context, req *jobsv1.CreateJoinToke
 			return err
 		}
 		shown = tok.Reveal()
-		once.Set(resp, &jobsv1.JoinToken{Id: t.ID, FleetId: t.FleetID, ExpiresAt: timestamppb.New(t.ExpiresAt)})
+		idem.Set(resp, &jobsv1.JoinToken{Id: t.ID, FleetId: t.FleetID, ExpiresAt: timestamppb.New(t.ExpiresAt)})
 		return nil
 	})
 	if err != nil {

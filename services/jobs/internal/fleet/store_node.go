@@ -11,7 +11,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/wake"
+	"github.com/signalbox-dev/signalbox/platform/wake"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/topic"
 )
 
 const nodeSelect = `SELECT n.id, n.fleet_id, n.name, n.state, f.pools, n.cpus, n.memory_bytes, n.gpus, n.limits,
@@ -99,10 +100,10 @@ func (s Store) Open(ctx context.Context, tx pgx.Tx, h Hello, slots int, now time
 	if err != nil {
 		return 0, "", fmt.Errorf("open a session of a node: %w", err)
 	}
-	if err := wake.Notify(ctx, tx, wake.Node(h.NodeID)); err != nil {
+	if err := wake.Notify(ctx, tx, topic.Node(h.NodeID)); err != nil {
 		return 0, "", err
 	}
-	return session, before, wake.Notify(ctx, tx, wake.Queue)
+	return session, before, wake.Notify(ctx, tx, topic.Queue)
 }
 
 // Session answers the newest session of a node.

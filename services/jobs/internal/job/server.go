@@ -14,8 +14,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/page"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/request"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/wake"
+	"github.com/signalbox-dev/signalbox/platform/request"
+	"github.com/signalbox-dev/signalbox/platform/wake"
 )
 
 // Stopper ends jobs.

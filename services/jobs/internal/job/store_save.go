@@ -10,7 +10,8 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/wake"
+	"github.com/signalbox-dev/signalbox/platform/wake"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/topic"
 )
 
 // Cause is what a change is told with.
@@ -112,10 +113,10 @@ func (s *Store) tell(ctx context.Context, tx pgx.Tx, j *Job, before State, cause
 	if err != nil {
 		return fmt.Errorf("append the event of a job: %w", err)
 	}
-	if err := wake.Notify(ctx, tx, wake.Job(j.ID)); err != nil {
+	if err := wake.Notify(ctx, tx, topic.Job(j.ID)); err != nil {
 		return err
 	}
-	return wake.Notify(ctx, tx, wake.Queue)
+	return wake.Notify(ctx, tx, topic.Queue)
 }
 
 func notNil(s []string) []string {

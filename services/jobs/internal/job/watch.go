@@ -10,8 +10,8 @@ import (
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/request"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/wake"
+	"github.com/signalbox-dev/signalbox/platform/request"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/topic"
 )
 
 const (
@@ -30,7 +30,7 @@ func (s *Server) WatchJob(req *jobsv1.WatchJobRequest, stream grpc.ServerStreami
 	if err != nil {
 		return err
 	}
-	changed := s.Hub.Wait(wake.Job(j.ID))
+	changed := s.Hub.Wait(topic.Job(j.ID))
 	defer changed.Close()
 	again := s.Clock.NewTicker(lookAgain)
 	defer again.Stop()

@@ -11,8 +11,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/request"
 )
 
 // Server answers RunService.

@@ -12,9 +12,9 @@ import (
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/idem"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/once"
 )
 
 // Trail writes audit rows.
@@ -26,7 +26,7 @@ type Trail interface {
 type Admission struct {
 	World *World
 	Jobs  *job.Store
-	Once  *once.Once
+	Once  *idem.Once
 	IDs   *id.Source
 	Rand  io.Reader
 	Trail Trail
@@ -56,7 +56,7 @@ func (a *Admission) Submit(ctx context.Context, req *jobsv1.SubmitJobRequest) (*
 		if err := a.admit(ctx, tx, j, facts); err != nil {
 			return err
 		}
-		once.Set(resp, job.ToProto(j))
+		idem.Set(resp, job.ToProto(j))
 		return nil
 	})
 	return resp, err

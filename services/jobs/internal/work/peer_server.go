@@ -15,7 +15,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/wake"
+	"github.com/signalbox-dev/signalbox/platform/wake"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/topic"
 )
 
 // PeerServer answers WorkPeerService: the registry's engines.
@@ -97,7 +98,7 @@ const lookAgain = 5 * time.Second
 // WatchWorks sends every engine's work, then `synced`, then each change.
 func (s *PeerServer) WatchWorks(_ *jobspeerv1.WatchWorksRequest, stream grpc.ServerStreamingServer[jobspeerv1.WorkStatus]) error {
 	ctx := stream.Context()
-	changed := s.Hub.Wait(wake.Engines)
+	changed := s.Hub.Wait(topic.Engines)
 	defer changed.Close()
 	again := s.Clock.NewTicker(lookAgain)
 	defer again.Stop()

@@ -9,7 +9,8 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/wake"
+	"github.com/signalbox-dev/signalbox/platform/wake"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/topic"
 )
 
 // Insert stores a new work.
@@ -89,16 +90,16 @@ func (s *Store) Purge(ctx context.Context, q pg.Querier) error {
 func (s *Store) tell(ctx context.Context, tx pgx.Tx, w *Work, beforeNode string) error {
 	topics := []wake.Topic{}
 	if w.NodeID != "" {
-		topics = append(topics, wake.Node(w.NodeID))
+		topics = append(topics, topic.Node(w.NodeID))
 	}
 	if beforeNode != "" && beforeNode != w.NodeID {
-		topics = append(topics, wake.Node(beforeNode))
+		topics = append(topics, topic.Node(beforeNode))
 	}
 	if w.Kind == Engine {
-		topics = append(topics, wake.Engines, wake.Queue)
+		topics = append(topics, topic.Engines, topic.Queue)
 	}
-	for _, topic := range topics {
-		if err := wake.Notify(ctx, tx, topic); err != nil {
+	for _, changed := range topics {
+		if err := wake.Notify(ctx, tx, changed); err != nil {
 			return err
 		}
 	}

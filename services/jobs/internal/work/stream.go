@@ -15,8 +15,9 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/wake"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/wake"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/topic"
 )
 
 // Observer applies what a node reports.
@@ -151,7 +152,7 @@ func (s *session) observe(ctx context.Context, m *jobsv1.ObservedWorks) error {
 
 // tellAll tells the node what it shall do, whenever that changes and with every heartbeat.
 func (s *session) tellAll(ctx context.Context) error {
-	changed := s.Hub.Wait(wake.Node(s.beat.NodeID))
+	changed := s.Hub.Wait(topic.Node(s.beat.NodeID))
 	defer changed.Close()
 	beat := s.Clock.NewTicker(s.Heartbeat)
 	defer beat.Stop()

@@ -13,10 +13,10 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/idem"
 	"github.com/signalbox-dev/signalbox/platform/page"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/once"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/request"
 )
 
 // Server answers DatasetService.
@@ -27,7 +27,7 @@ type Server struct {
 	Store    Store
 	Projects own.Projects
 	Blobs    blob.Store
-	Once     *once.Once
+	Once     *idem.Once
 	Events   *event.Log
 	Audit    *audit.Log
 	Clock    clock.Clock
@@ -57,7 +57,7 @@ func (s *Server) CreateDataset(ctx context.Context, in *registryv1.CreateDataset
 		if err := s.Store.Insert(ctx, tx, d); err != nil {
 			return err
 		}
-		once.Set(out, ToProto(d))
+		idem.Set(out, ToProto(d))
 		return s.record(ctx, tx, "dataset.create", d.ID, event.Event{Type: "created"}, out)
 	})
 	return out, err

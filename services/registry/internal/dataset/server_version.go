@@ -12,8 +12,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/once"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/request"
+	"github.com/signalbox-dev/signalbox/platform/idem"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 // CreateDatasetVersion takes a manifest and answers where its missing bytes go. Who asked for a version
@@ -42,10 +42,10 @@ func (s *Server) CreateDatasetVersion(
 		}
 		if again = !fresh; again {
 			v, err = s.resumable(ctx, tx, d, v)
-			once.Set(kept, versionToProto(d, v))
+			idem.Set(kept, versionToProto(d, v))
 			return err
 		}
-		once.Set(kept, versionToProto(d, v))
+		idem.Set(kept, versionToProto(d, v))
 		return s.record(ctx, tx, "dataset.version.create", d.ID, event.Event{Type: "version", To: string(v.State), Message: v.Version},
 			map[string]any{"version": v.Version, "digest": v.Digest, "bytes": v.Bytes})
 	})

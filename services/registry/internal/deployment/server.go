@@ -13,11 +13,11 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/idem"
 	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/model"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/once"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/request"
 )
 
 // Replicas waits until the replicas of inference have a change in force.
@@ -36,7 +36,7 @@ type Server struct {
 	Models   model.Store
 	Projects own.Projects
 	Replicas Replicas
-	Once     *once.Once
+	Once     *idem.Once
 	Clock    clock.Clock
 	IDs      *id.Source
 	Rand     io.Reader
@@ -61,7 +61,7 @@ func (s *Server) CreateDeployment(ctx context.Context, in *registryv1.CreateDepl
 		if err := s.Book.Create(ctx, tx, d); err != nil {
 			return err
 		}
-		once.Set(out, s.toProto(d))
+		idem.Set(out, s.toProto(d))
 		return nil
 	})
 	return out, err

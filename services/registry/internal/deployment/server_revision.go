@@ -9,10 +9,10 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/idem"
 	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/model"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/once"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/request"
 )
 
 // CreateRevision prepares a candidate.
@@ -37,7 +37,7 @@ func (s *Server) CreateRevision(ctx context.Context, in *registryv1.CreateRevisi
 		if err := s.Book.CreateRevision(ctx, tx, r); err != nil {
 			return err
 		}
-		once.Set(out, revisionToProto(r))
+		idem.Set(out, revisionToProto(r))
 		return nil
 	})
 	return out, err

@@ -8,10 +8,10 @@ import (
 
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
 	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/idem"
 	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/platform/secret"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/once"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/request"
 )
 
 // CreateDeploymentToken makes a token. Its secret is in this answer only: a repeat with the same
@@ -29,7 +29,7 @@ func (s *Server) CreateDeploymentToken(ctx context.Context, in *registryv1.Creat
 			return err
 		}
 		text = minted
-		once.Set(out, tokenToProto(t))
+		idem.Set(out, tokenToProto(t))
 		return nil
 	})
 	if err != nil {

@@ -15,7 +15,8 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/wake"
+	"github.com/signalbox-dev/signalbox/platform/wake"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/topic"
 )
 
 // Ledger keeps replicas and their leases.
@@ -42,7 +43,7 @@ type Replica struct {
 // Await answers once every replica with a live lease has the epoch in force. A replica that cannot be
 // reached is waited for until its lease has run out, or until the caller's deadline: then it is 502.
 func (l *Ledger) Await(ctx context.Context, epoch int64) error {
-	changed := l.Hub.Wait(wake.Acks)
+	changed := l.Hub.Wait(topic.Acks)
 	defer changed.Close()
 	waiting, stop := ahead(ctx)
 	defer stop()

@@ -12,9 +12,10 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/platform/wake"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/db"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/epoch"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/wake"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/topic"
 )
 
 func open(t *testing.T, lease time.Duration) (*epoch.Ledger, *pgtest.DB) {
@@ -54,7 +55,7 @@ func TestAChangeIsInForceOnceAllHaveAcknowledged(t *testing.T) {
 	require.Equal(t, "rep_2", behind[0].ID)
 	require.Empty(t, done)
 	require.NoError(t, l.Ack(t.Context(), "rep_2", now))
-	l.Hub.Wake(wake.Acks)
+	l.Hub.Wake(topic.Acks)
 	require.NoError(t, <-done)
 }
 

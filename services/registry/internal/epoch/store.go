@@ -7,7 +7,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/wake"
+	"github.com/signalbox-dev/signalbox/platform/wake"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/topic"
 )
 
 // Bump raises the epoch in the transaction of a change, as its last step, and wakes the watchers.
@@ -16,7 +17,7 @@ func Bump(ctx context.Context, tx pgx.Tx) (int64, error) {
 	if err := tx.QueryRow(ctx, `UPDATE snapshot_epoch SET epoch = epoch + 1 RETURNING epoch`).Scan(&epoch); err != nil {
 		return 0, wrap("raise the snapshot epoch", err)
 	}
-	return epoch, wake.Notify(ctx, tx, wake.Snapshot)
+	return epoch, wake.Notify(ctx, tx, topic.Snapshot)
 }
 
 // Current is the epoch of the last committed change.
@@ -80,7 +81,7 @@ func (l *Ledger) touch(ctx context.Context, replicaID string, acked int64, renew
 		if acked <= before {
 			return nil
 		}
-		return wake.Notify(ctx, tx, wake.Acks)
+		return wake.Notify(ctx, tx, topic.Acks)
 	})
 }
 

@@ -13,10 +13,10 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/idem"
 	"github.com/signalbox-dev/signalbox/platform/page"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/once"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/request"
 )
 
 // Server answers ModelService.
@@ -28,7 +28,7 @@ type Server struct {
 	Projects  own.Projects
 	Artifacts Artifacts
 	Blobs     blob.Store
-	Once      *once.Once
+	Once      *idem.Once
 	Events    *event.Log
 	Audit     *audit.Log
 	Clock     clock.Clock
@@ -56,7 +56,7 @@ func (s *Server) CreateModel(ctx context.Context, in *registryv1.CreateModelRequ
 		if err := s.Store.Insert(ctx, tx, m); err != nil {
 			return err
 		}
-		once.Set(out, ToProto(m))
+		idem.Set(out, ToProto(m))
 		return s.record(ctx, tx, "model.create", m.ID, event.Event{Type: "created"}, out)
 	})
 	return out, err

@@ -9,9 +9,9 @@ import (
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/event"
+	"github.com/signalbox-dev/signalbox/platform/idem"
 	"github.com/signalbox-dev/signalbox/platform/page"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/once"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/request"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 // CreateModelVersion makes a version of an artifact; the same bytes again are the version that exists.
@@ -45,7 +45,7 @@ func (s *Server) CreateModelVersion(ctx context.Context, in *registryv1.CreateMo
 		if kept, fresh, err = s.Store.InsertVersion(ctx, tx, v); err != nil {
 			return err
 		}
-		once.Set(out, versionToProto(m, kept))
+		idem.Set(out, versionToProto(m, kept))
 		if !fresh {
 			return nil
 		}

@@ -8,7 +8,7 @@ import (
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/page"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/request"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 // Server answers RecipeService.

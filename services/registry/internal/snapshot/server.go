@@ -15,9 +15,10 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/wake"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/deployment"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/epoch"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/wake"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/topic"
 )
 
 // lookAgain is how long a watch trusts wake-ups alone.
@@ -52,7 +53,7 @@ type watch struct {
 func (s *Server) Watch(stream watchStream) error {
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
-	changed := s.Hub.Wait(wake.Snapshot)
+	changed := s.Hub.Wait(topic.Snapshot)
 	defer changed.Close()
 	again := s.Clock.NewTicker(lookAgain)
 	defer again.Stop()

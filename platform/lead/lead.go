@@ -1,7 +1,9 @@
-// Package lead lets one replica at a time run the loops that shall run once. The leader holds a
-// session lock of Postgres, which the server frees when the connection ends, also by SIGKILL. A
+// Package lead lets one replica of a service at a time run the loops that shall run once. The leader
+// holds a session lock of Postgres, which the server frees when the connection ends, also by SIGKILL. A
 // leader whose connection broke may go on for a moment beside the next one, so what leaders do is
 // guarded in SQL as well: leading saves work, it does not keep anything correct.
+//
+// A name has a leader in each schema: services that share a database do not meet.
 package lead
 
 import (
@@ -14,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
 // Elector makes this replica the leader of a name when no other one is.
@@ -28,12 +31,11 @@ type Elector struct {
 // Run waits for its turn, then runs lead under a context that ends with the leadership. It answers
 // when the leadership is over: the caller runs it again.
 func (e *Elector) Run(ctx context.Context, lead func(ctx context.Context) error) error {
-	held, err := e.Pool.Acquire(ctx)
+	conn, leave, err := pg.Apart(ctx, e.Pool)
 	if err != nil {
-		return fmt.Errorf("a connection to lead with: %w", err)
+		return fmt.Errorf("try to lead %s: %w", e.Name, err)
 	}
-	conn := held.Hijack()
-	defer closeConn(ctx, conn)
+	defer leave()
 	if err := e.acquire(ctx, conn); err != nil {
 		return err
 	}
@@ -43,10 +45,11 @@ func (e *Elector) Run(ctx context.Context, lead func(ctx context.Context) error)
 		defer close(done)
 		e.watch(ctx, conn, cancel)
 	}()
-	err = lead(ctx)
-	cancel(nil)
-	<-done
-	return err
+	defer func() {
+		cancel(nil)
+		<-done
+	}()
+	return lead(ctx)
 }
 
 func (e *Elector) acquire(ctx context.Context, conn *pgx.Conn) error {
@@ -82,10 +85,4 @@ func (e *Elector) key() int32 {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(e.Name))
 	return int32(h.Sum32())
-}
-
-func closeConn(ctx context.Context, conn *pgx.Conn) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-	defer cancel()
-	_ = conn.Close(ctx)
 }

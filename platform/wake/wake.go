@@ -1,6 +1,9 @@
-// Package wake tells goroutines on every replica that rows have changed. It promises nothing but
-// speed: a wake-up may be lost or doubled, so whoever waits looks at the rows and also looks from
-// time to time by itself.
+// Package wake tells goroutines on every replica of a service that rows have changed. It promises
+// nothing but speed: a wake-up may be lost or doubled, so whoever waits looks at the rows and also looks
+// from time to time by itself.
+//
+// A wake-up that was sent in a transaction comes when it commits and never when it does not. Services
+// and other installations in the same database are not woken.
 package wake
 
 import (
@@ -8,30 +11,18 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// Topic is what a wake-up is about.
+// Topic is what a wake-up is about. Each service has its own.
 type Topic string
 
-// The topics that are not about one resource.
-const (
-	// Queue: what the scheduler and the reconciler look at has changed.
-	Queue Topic = "queue"
-	// Engines: what is known of engine works has changed.
-	Engines Topic = "engines"
-	// All wakes everyone: the listener lost its connection and may have missed something.
-	All Topic = "*"
-)
+// All wakes everyone: the listener lost its connection and may have missed something.
+const All Topic = "*"
 
-// Job is the topic of one job.
-func Job(id string) Topic { return Topic("job:" + id) }
-
-// Node is the topic of what one node is asked to do.
-func Node(id string) Topic { return Topic("node:" + id) }
-
-// channelSQL names the channel of this schema: replicas of other installations in the same database
-// are not woken.
+// channelSQL names the channel of this schema.
 const channelSQL = `current_schema() || '_wake'`
 
 // Notify wakes the topic on every replica when the transaction commits.
@@ -50,6 +41,16 @@ type Hub struct {
 
 // NewHub makes a hub without waiters.
 func NewHub() *Hub { return &Hub{waiters: map[Topic]map[*Waiter]struct{}{}} }
+
+// Listen hands on the wake-ups of all replicas until ctx ends or the connection is lost. It holds
+// one connection of its own. At its start it wakes everyone: what was told before is missed.
+func (h *Hub) Listen(ctx context.Context, pool *pgxpool.Pool) error {
+	var channel string
+	if err := pool.QueryRow(ctx, `SELECT `+channelSQL).Scan(&channel); err != nil {
+		return fmt.Errorf("name the wake-up channel: %w", err)
+	}
+	return pg.Listen(ctx, pool, channel, func() { h.Wake(All) }, func(topic string) { h.Wake(Topic(topic)) })
+}
 
 // Waiter is woken by some topics; wake-ups that come while it is busy are one.
 type Waiter struct {
@@ -74,7 +75,7 @@ func (h *Hub) Wait(topics ...Topic) *Waiter {
 	return w
 }
 
-// Close ends the waiter.
+// Close ends the waiter. It may be called again.
 func (w *Waiter) Close() {
 	w.hub.mu.Lock()
 	defer w.hub.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/page"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/request"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 func TestPageNamesTheParameterThatIsOutOfBounds(t *testing.T) {
@@ -24,6 +24,7 @@ func TestPageNamesTheParameterThatIsOutOfBounds(t *testing.T) {
 	}{
 		"nothing asked":     {want: page.Page{Limit: page.DefaultLimit}},
 		"the smallest":      {limit: n(1), offset: n(0), want: page.Page{Limit: 1}},
+		"in between":        {limit: n(1), offset: n(7), want: page.Page{Limit: 1, Offset: 7}},
 		"the largest":       {limit: n(page.MaxLimit), offset: n(page.MaxOffset), want: page.Page{Limit: page.MaxLimit, Offset: page.MaxOffset}},
 		"no rows":           {limit: n(0), bad: "limit"},
 		"too many rows":     {limit: n(page.MaxLimit + 1), bad: "limit"},
@@ -40,33 +41,34 @@ func TestPageNamesTheParameterThatIsOutOfBounds(t *testing.T) {
 				return
 			}
 			require.True(t, fault.Is(err, fault.Invalid), "%v", err)
-			require.Contains(t, fault.From(err).Fields[0].Loc, any(c.bad))
+			require.Equal(t, []any{c.bad}, fault.From(err).Fields[0].Loc)
 		})
 	}
 }
 
-func TestID(t *testing.T) {
+func TestAnIDOfAnotherFormIsInvalidAtItsField(t *testing.T) {
 	t.Parallel()
 	const good = "job_01jd000000000000000000000a"
 	require.NoError(t, request.ID(id.Job, "job_id", good))
 	for name, bad := range map[string]string{
-		"empty": "", "another kind": "run_01jd000000000000000000000a", "too short": good[:len(good)-1], "too long": good + "a",
+		"empty": "", "the prefix alone": "job_", "another kind": "run_01jd000000000000000000000a",
+		"too short": good[:len(good)-1], "too long": good + "a", "a space": good + " ", "a line end": good + "\n",
 		"upper case": "job_01JD000000000000000000000A", "a path": "job_../../../../../etc/passwd0", "too large": "job_81jd000000000000000000000a",
 	} {
 		err := request.ID(id.Job, "job_id", bad)
 		require.True(t, fault.Is(err, fault.Invalid), "%s: %v", name, err)
-		require.Contains(t, fault.From(err).Fields[0].Loc, any("job_id"), name)
+		require.Equal(t, []any{"job_id"}, fault.From(err).Fields[0].Loc, name)
 	}
 }
 
-func TestIdempotencyKey(t *testing.T) {
+func TestTheFirstIdempotencyKeyCounts(t *testing.T) {
 	t.Parallel()
 	with := func(pairs ...string) context.Context {
 		return metadata.NewIncomingContext(t.Context(), metadata.Pairs(pairs...))
 	}
 	require.Empty(t, request.IdempotencyKey(t.Context()), "no metadata")
 	require.Empty(t, request.IdempotencyKey(with("other", "x")))
-	require.Equal(t, "k1", request.IdempotencyKey(with("Idempotency-Key", "k1", "idempotency-key", "k2")), "the first of many")
+	require.Equal(t, "k1", request.IdempotencyKey(with("Idempotency-Key", "k1", "idempotency-key", "k2")))
 }
 
 // header collects what a handler tells the edge.
@@ -88,6 +90,18 @@ func TestOnlyFurtherRowsAreToldOf(t *testing.T) {
 	require.Empty(t, h.md)
 	require.NoError(t, request.SetMore(ctx, true))
 	require.Equal(t, []string{"true"}, h.md.Get("x-service-more"))
-	require.Error(t, request.SetMore(t.Context(), true), "there is no call to tell")
-	require.NoError(t, request.SetMore(t.Context(), false))
+}
+
+func TestAStatusOtherThanTheRoutesIsTold(t *testing.T) {
+	t.Parallel()
+	h := &header{}
+	require.NoError(t, request.SetStatus(grpc.NewContextWithServerTransportStream(t.Context(), h), 202))
+	require.Equal(t, []string{"202"}, h.md.Get("x-service-status"))
+}
+
+func TestTellingWithoutACallIsAnError(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, request.SetMore(t.Context(), false), "there is nothing to tell")
+	require.ErrorContains(t, request.SetMore(t.Context(), true), "tell of further rows")
+	require.ErrorContains(t, request.SetStatus(t.Context(), 200), "tell the status")
 }

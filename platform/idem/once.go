@@ -1,6 +1,4 @@
-// Package once makes the creating methods repeatable under an Idempotency-Key: a repeat gets the
-// first answer again, without the secrets that the first one showed.
-package once
+package idem
 
 import (
 	"context"
@@ -12,15 +10,15 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/signalbox-dev/signalbox/platform/authn"
-	"github.com/signalbox-dev/signalbox/platform/idem"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/request"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// Once keeps answers.
+// Once makes the creating methods of a service repeatable: subject, key and body are those of the
+// request under the context.
 type Once struct {
 	Pool *pgxpool.Pool
-	Keys *idem.Store
+	Keys *Store
 }
 
 // errFresh rolls back a look that found no kept answer, so that the look leaves nothing behind.
@@ -49,7 +47,7 @@ func (o *Once) Replay(ctx context.Context, method string, body, answer proto.Mes
 }
 
 // Do runs create in a transaction unless the request is a repeat; create fills answer with what may
-// be kept, which is everything but secrets.
+// be kept, which is everything but secrets. A repeat gets the answer that was kept.
 func (o *Once) Do(
 	ctx context.Context, method string, body, answer proto.Message, create func(ctx context.Context, tx pgx.Tx) error,
 ) error {
@@ -82,12 +80,12 @@ func Set(dst, src proto.Message) {
 	proto.Merge(dst, src)
 }
 
-func ask(ctx context.Context, method string, body proto.Message) (idem.Request, error) {
+func ask(ctx context.Context, method string, body proto.Message) (Request, error) {
 	raw, err := proto.MarshalOptions{Deterministic: true}.Marshal(body)
 	if err != nil {
-		return idem.Request{}, fmt.Errorf("write the request to compare: %w", err)
+		return Request{}, fmt.Errorf("write the request to compare: %w", err)
 	}
-	return idem.Request{Subject: authn.Of(ctx).Subject, Route: method, Key: request.IdempotencyKey(ctx), Body: raw}, nil
+	return Request{Subject: authn.Of(ctx).Subject, Route: method, Key: request.IdempotencyKey(ctx), Body: raw}, nil
 }
 
 func read(kept []byte, answer proto.Message) error {

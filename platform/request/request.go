@@ -1,11 +1,13 @@
 // Package request reads what every handler reads the same way: pages, ids in paths, the headers that
-// travel as metadata.
+// travel as metadata; and says what the edge cannot know of an answer. What it refuses names the
+// parameter.
 package request
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
@@ -24,17 +26,6 @@ func Page(limit, offset *int32) (page.Page, error) {
 	return p, err
 }
 
-// SetMore tells the edge that a list has further rows.
-func SetMore(ctx context.Context, more bool) error {
-	if !more {
-		return nil
-	}
-	if err := grpc.SetHeader(ctx, metadata.Pairs("x-service-more", "true")); err != nil {
-		return fmt.Errorf("tell of further rows: %w", err)
-	}
-	return nil
-}
-
 // ID checks the form of an id that a path names.
 func ID(prefix id.Prefix, field, value string) error {
 	if id.Check(prefix, value) == nil {
@@ -51,4 +42,23 @@ func IdempotencyKey(ctx context.Context) string {
 		return keys[0]
 	}
 	return ""
+}
+
+// SetMore tells the edge that a list has further rows.
+func SetMore(ctx context.Context, more bool) error {
+	if !more {
+		return nil
+	}
+	if err := grpc.SetHeader(ctx, metadata.Pairs("x-service-more", "true")); err != nil {
+		return fmt.Errorf("tell of further rows: %w", err)
+	}
+	return nil
+}
+
+// SetStatus tells the edge which status an answer has, where it is not the route's own.
+func SetStatus(ctx context.Context, status int) error {
+	if err := grpc.SetHeader(ctx, metadata.Pairs("x-service-status", strconv.Itoa(status))); err != nil {
+		return fmt.Errorf("tell the status: %w", err)
+	}
+	return nil
 }

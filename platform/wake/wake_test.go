@@ -1,0 +1,169 @@
+package wake_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/platform/wake"
+)
+
+// woken waits for the wake-up, as long as the test may run.
+func woken(t *testing.T, waiters ...*wake.Waiter) {
+	t.Helper()
+	for _, w := range waiters {
+		select {
+		case <-w.C:
+		case <-t.Context().Done():
+			require.FailNow(t, "nobody woke it")
+		}
+	}
+}
+
+// listen starts the hub's listener and waits until it misses nothing any more.
+func listen(t *testing.T, h *wake.Hub, pool *pgxpool.Pool) (cancel context.CancelFunc, ended <-chan error) {
+	t.Helper()
+	began := h.Wait()
+	defer began.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- h.Listen(ctx, pool) }()
+	woken(t, began)
+	return cancel, done
+}
+
+func TestTheHubWakesTheTopicsThatAreWaitedFor(t *testing.T) {
+	t.Parallel()
+	hub := wake.NewHub()
+	job, both := hub.Wait("job:a"), hub.Wait("job:a", "queue")
+	hub.Wake("job:b")
+	require.Empty(t, job.C)
+	for range 3 {
+		hub.Wake("job:a")
+	}
+	require.Len(t, job.C, 1, "wake-ups that come together are one")
+	require.Len(t, both.C, 1)
+	<-job.C
+	<-both.C
+	hub.Wake("queue")
+	require.Empty(t, job.C)
+	require.Len(t, both.C, 1)
+	<-both.C
+	hub.Wake(wake.All)
+	require.Len(t, job.C, 1)
+	require.Len(t, both.C, 1)
+}
+
+func TestWhoHasGoneIsNotWokenAndTheOthersAre(t *testing.T) {
+	t.Parallel()
+	hub := wake.NewHub()
+	gone, here := hub.Wait("queue"), hub.Wait("queue")
+	gone.Close()
+	gone.Close()
+	hub.Wake("queue")
+	hub.Wake(wake.All)
+	require.Empty(t, gone.C)
+	require.Len(t, here.C, 1)
+}
+
+func TestNobodyIsHeldUpByAWaiterThatDoesNotLook(t *testing.T) {
+	t.Parallel()
+	hub := wake.NewHub()
+	idle, busy := hub.Wait("queue"), hub.Wait("queue")
+	for range 100 {
+		hub.Wake("queue")
+		<-busy.C
+	}
+	require.Len(t, idle.C, 1)
+}
+
+func TestACommitWakesEveryReplica(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t, pgtest.Schema{Name: "jobs"}).Pool("jobs")
+	one, two := wake.NewHub(), wake.NewHub()
+	listen(t, one, pool)
+	listen(t, two, pool)
+	waiters := []*wake.Waiter{one.Wait("job:a"), two.Wait("job:a")}
+	err := pg.InTx(t.Context(), pool, func(ctx context.Context, tx pgx.Tx) error {
+		if err := wake.Notify(ctx, tx, "job:a"); err != nil {
+			return err
+		}
+		// What another connection tells now comes, what this transaction told does not yet.
+		between := one.Wait("job:b")
+		require.NoError(t, wake.Notify(ctx, pool, "job:b"))
+		woken(t, between)
+		require.Empty(t, waiters[0].C, "not before the commit")
+		return nil
+	})
+	require.NoError(t, err)
+	woken(t, waiters...)
+}
+
+func TestWhatIsRolledBackWakesNobody(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t, pgtest.Schema{Name: "jobs"}).Pool("jobs")
+	hub, rollback := wake.NewHub(), errors.New("no")
+	listen(t, hub, pool)
+	dropped, after := hub.Wait("job:a"), hub.Wait("job:b")
+	err := pg.InTx(t.Context(), pool, func(ctx context.Context, tx pgx.Tx) error {
+		return errors.Join(wake.Notify(ctx, tx, "job:a"), rollback)
+	})
+	require.ErrorIs(t, err, rollback)
+	require.NoError(t, wake.Notify(t.Context(), pool, "job:b"))
+	woken(t, after)
+	require.Empty(t, dropped.C)
+}
+
+func TestAnotherServiceInTheDatabaseIsNotWoken(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t, pgtest.Schema{Name: "jobs"}, pgtest.Schema{Name: "registry"})
+	jobs, registry := wake.NewHub(), wake.NewHub()
+	listen(t, jobs, db.Pool("jobs"))
+	listen(t, registry, db.Pool("registry"))
+	theirs, ours, last := registry.Wait("queue"), jobs.Wait("queue"), registry.Wait("last")
+	require.NoError(t, wake.Notify(t.Context(), db.Pool("jobs"), "queue"))
+	woken(t, ours)
+	require.NoError(t, wake.Notify(t.Context(), db.Pool("registry"), "last"))
+	woken(t, last)
+	require.Empty(t, theirs.C)
+}
+
+func TestAListenerEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t, pgtest.Schema{Name: "jobs"}).Pool("jobs")
+	cancel, ended := listen(t, wake.NewHub(), pool)
+	cancel()
+	require.ErrorIs(t, <-ended, context.Canceled)
+}
+
+func TestAListenerThatLostItsConnectionSaysSoAndTheNextWakesEveryone(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t, pgtest.Schema{Name: "jobs"}).Pool("jobs")
+	hub := wake.NewHub()
+	_, ended := listen(t, hub, pool)
+	tag, err := pool.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+		WHERE query LIKE 'LISTEN%' AND datname = current_database() AND usename = current_user`)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, tag.RowsAffected())
+	require.ErrorContains(t, <-ended, "wait for notifications")
+	missed := hub.Wait("job:a")
+	require.NoError(t, wake.Notify(t.Context(), pool, "job:a"))
+	listen(t, hub, pool)
+	woken(t, missed)
+}
+
+func TestWithoutAConnectionNothingIsHeardOrTold(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t, pgtest.Schema{Name: "jobs"}).Pool("jobs")
+	require.ErrorContains(t, wake.Notify(t.Context(), pool, wake.Topic(strings.Repeat("x", 8000))), "wake xxx")
+	pool.Close()
+	require.ErrorContains(t, wake.NewHub().Listen(t.Context(), pool), "name the wake-up channel")
+	require.ErrorContains(t, wake.Notify(t.Context(), pool, "job:a"), "wake job:a")
+}
