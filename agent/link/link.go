@@ -39,6 +39,8 @@ type Link struct {
 
 	mu     sync.Mutex
 	agents jobsv1.AgentServiceClient
+	// leave ends the present session, for another over a new certificate.
+	leave context.CancelFunc
 }
 
 // New makes a link.
@@ -60,28 +62,54 @@ func (l *Link) Run(ctx context.Context, x executor.Executor) error {
 		}
 		return err
 	}
-	conn, err := l.deps.Dial(node)
-	if err != nil {
-		return fmt.Errorf("dial the agent listener: %w", err)
-	}
-	defer func() { _ = conn.Close() }()
-	l.mu.Lock()
-	l.agents = jobsv1.NewAgentServiceClient(conn)
-	l.mu.Unlock()
+	var keeping sync.WaitGroup
+	defer keeping.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	keeping.Go(func() { l.keepCertificate(ctx, node) })
 	for try := 0; ; try++ {
+		conn, err := l.deps.Dial(node)
+		if err != nil {
+			return fmt.Errorf("dial the agent listener: %w", err)
+		}
 		s := &session{Link: l, node: node, executor: x, heartbeat: node.Heartbeat}
-		err := s.run(ctx)
+		renewed, err := l.attend(ctx, conn, s)
 		if ctx.Err() != nil {
 			return nil
 		}
-		if s.welcomed {
+		if s.welcomed || renewed {
 			try = 0
+		}
+		if renewed {
+			continue
 		}
 		wait := l.deps.Backoff.Wait(try)
 		l.deps.Log.WarnContext(ctx, "line to the control plane lost", "error", err.Error(), "retry_in", wait.String())
 		if clock.Sleep(ctx, l.deps.Clock, wait) != nil {
 			return nil
 		}
+	}
+}
+
+// attend keeps one session over a connection of its own; renewed tells that it was
+// left for the sake of a new certificate.
+func (l *Link) attend(ctx context.Context, conn *grpc.ClientConn, s *session) (renewed bool, err error) {
+	defer func() { _ = conn.Close() }()
+	ctx, leave := context.WithCancel(ctx)
+	defer leave()
+	l.mu.Lock()
+	l.agents, l.leave = jobsv1.NewAgentServiceClient(conn), leave
+	l.mu.Unlock()
+	err = s.run(ctx)
+	return ctx.Err() != nil, err
+}
+
+// leaveLine ends the present session; Run begins another.
+func (l *Link) leaveLine() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.leave != nil {
+		l.leave()
 	}
 }
 

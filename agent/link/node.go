@@ -39,15 +39,20 @@ func Load(dir string) (Node, error) {
 
 // Source is the node's certificate, read from its files.
 func (n Node) Source() (pki.Source, error) {
-	return pki.OpenFiles(filepath.Join(n.dir, certFile), filepath.Join(n.dir, keyFile), filepath.Join(n.dir, caFile))
+	identity := filepath.Join(n.dir, identityFile)
+	return pki.OpenFiles(identity, identity, filepath.Join(n.dir, caFile))
 }
 
-// DialTLS dials the agent listener with the node's certificate.
+// DialTLS dials the agent listener with the node's certificate; ErrEnded where
+// nobody would take that any more.
 func DialTLS(clk clock.Clock) func(Node) (*grpc.ClientConn, error) {
 	return func(n Node) (*grpc.ClientConn, error) {
 		identity, err := n.Source()
 		if err != nil {
 			return nil, fmt.Errorf("read the node's certificate: %w", err)
+		}
+		if end := identity.Current().NotAfter; !clk.Now().Before(end) {
+			return nil, n.endedError(end)
 		}
 		const service = "jobs"
 		wire, err := rpc.TCP(rpc.TCPConfig{
@@ -62,9 +67,9 @@ func DialTLS(clk clock.Clock) func(Node) (*grpc.ClientConn, error) {
 
 const (
 	nodeFile = "node.json"
-	keyFile  = "node-key.pem"
-	certFile = "node.pem"
-	caFile   = "ca.pem"
+	// identityFile holds the certificate and its key.
+	identityFile = "node.pem"
+	caFile       = "ca.pem"
 )
 
 // Joiner asks the control plane for a node. ErrRefused tells that asking again
@@ -139,15 +144,11 @@ func (m Membership) save(n Node, key []byte, answer *jobsv1.JoinFleetResponse) e
 	if err := os.MkdirAll(m.Dir, 0o700); err != nil {
 		return fmt.Errorf("make the node's folder: %w", err)
 	}
-	for _, f := range []struct {
-		name string
-		data []byte
-	}{
-		{keyFile, key}, {certFile, []byte(answer.GetCertificate())}, {caFile, []byte(answer.GetCaCertificate())},
-	} {
-		if err := files.Write(filepath.Join(m.Dir, f.name), f.data, files.Private); err != nil {
-			return err
-		}
+	if err := files.Write(filepath.Join(m.Dir, caFile), []byte(answer.GetCaCertificate()), files.Private); err != nil {
+		return err
+	}
+	if err := n.writeIdentity([]byte(answer.GetCertificate()), key); err != nil {
+		return err
 	}
 	return files.WriteJSON(filepath.Join(m.Dir, nodeFile), n, files.Private)
 }

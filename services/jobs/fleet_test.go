@@ -105,3 +105,34 @@ func TestTheEmbeddedAgentGetsIn(t *testing.T) {
 	require.Equal(t, 1, w.count("fleet"))
 	require.Equal(t, 2, w.count("node"))
 }
+
+func TestANodeRenewsItsOwnCertificateOnly(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.join(w.fleet("cpu"), cpuNode())
+	renew := func(as, request string) (*jobsv1.RenewCertificateResponse, error) {
+		return jobsv1.NewAgentServiceClient(w.dial(as)).RenewCertificate(w.t.Context(), &jobsv1.RenewCertificateRequest{CertificateRequest: request})
+	}
+	renewed, err := renew("node/"+a.nodeID, "good")
+	require.NoError(t, err)
+	require.Equal(t, "cert of "+a.nodeID, renewed.GetCertificate(), "the node is who its present certificate says")
+	require.Equal(t, "ca", renewed.GetCaCertificate())
+	require.Equal(t, 1, w.count(`audit WHERE action = 'node.renew' AND target_id = '`+a.nodeID+`'`))
+	for name, c := range map[string]struct {
+		as, request string
+		kind        fault.Kind
+	}{
+		"a request that cannot be signed": {"node/" + a.nodeID, "bad", fault.Refused},
+		"an empty request":                {"node/" + a.nodeID, "", fault.Invalid},
+		"a node that is none any more":    {"node/" + w.ids.New(id.Node), "good", fault.Absent},
+		"a service":                       {"registry", "good", fault.Forbidden},
+		"the gateway":                     {"gateway", "good", fault.Forbidden},
+	} {
+		_, err := renew(c.as, c.request)
+		require.True(t, fault.Is(err, c.kind), "%s: %v", name, err)
+	}
+	require.Equal(t, 1, w.count(`audit WHERE action = 'node.renew'`), "what was refused is no renewal")
+	require.Equal(t, 1, w.count("node"))
+	// The stream went on beside it.
+	a.wait("nothing yet", func(works []*jobsv1.Work) bool { return len(works) == 0 })
+}

@@ -66,7 +66,7 @@ func (s *Service) serve(
 			Pool: d.Pool, Works: works, Observer: s.driver, Nodes: s.keeper, Hub: s.hub, Clock: d.Clock,
 			Heartbeat: s.cfg.heartbeat(), IngestEndpoint: s.ingestEndpoint,
 		},
-		Tokens: tokens, Blobs: d.Blobs, Trail: tracks,
+		Tokens: tokens, Blobs: d.Blobs, Trail: tracks, Nodes: s.registrar,
 	}
 	s.runPeer = &jobrun.PeerServer{Pool: d.Pool, Tokens: tokens, Reporter: s.driver}
 	s.quotaPeer = &quota.Server{Pool: d.Pool, Ledger: ledger}

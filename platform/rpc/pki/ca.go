@@ -21,7 +21,7 @@ const (
 	DefaultCALife = 10 * 365 * 24 * time.Hour
 	// DefaultServiceLife is how long a service's certificate lives.
 	DefaultServiceLife = 365 * 24 * time.Hour
-	// DefaultNodeLife is how long a node's certificate lives; agents renew at half of it.
+	// DefaultNodeLife is how long a node's certificate lives; agents renew at two thirds of it.
 	DefaultNodeLife = 30 * 24 * time.Hour
 
 	// backdate lets hosts whose clocks are behind accept a fresh certificate.

@@ -1959,6 +1959,104 @@ func (x *SignedDownload) GetExpiresAt() *timestamppb.Timestamp {
 	return nil
 }
 
+type RenewCertificateRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// PEM of a PKCS#10 certificate request over a new key of the node.
+	CertificateRequest string `protobuf:"bytes,1,opt,name=certificate_request,json=certificateRequest,proto3" json:"certificate_request,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
+}
+
+func (x *RenewCertificateRequest) Reset() {
+	*x = RenewCertificateRequest{}
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RenewCertificateRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RenewCertificateRequest) ProtoMessage() {}
+
+func (x *RenewCertificateRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RenewCertificateRequest.ProtoReflect.Descriptor instead.
+func (*RenewCertificateRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *RenewCertificateRequest) GetCertificateRequest() string {
+	if x != nil {
+		return x.CertificateRequest
+	}
+	return ""
+}
+
+type RenewCertificateResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// PEM of the node's new certificate and of the internal CA.
+	Certificate   string `protobuf:"bytes,1,opt,name=certificate,proto3" json:"certificate,omitempty"`
+	CaCertificate string `protobuf:"bytes,2,opt,name=ca_certificate,json=caCertificate,proto3" json:"ca_certificate,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RenewCertificateResponse) Reset() {
+	*x = RenewCertificateResponse{}
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RenewCertificateResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RenewCertificateResponse) ProtoMessage() {}
+
+func (x *RenewCertificateResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RenewCertificateResponse.ProtoReflect.Descriptor instead.
+func (*RenewCertificateResponse) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *RenewCertificateResponse) GetCertificate() string {
+	if x != nil {
+		return x.Certificate
+	}
+	return ""
+}
+
+func (x *RenewCertificateResponse) GetCaCertificate() string {
+	if x != nil {
+		return x.CaCertificate
+	}
+	return ""
+}
+
 var File_signalbox_jobs_v1_agent_proto protoreflect.FileDescriptor
 
 const file_signalbox_jobs_v1_agent_proto_rawDesc = "" +
@@ -2117,7 +2215,12 @@ const file_signalbox_jobs_v1_agent_proto_rawDesc = "" +
 	"\x0eSignedDownload\x12\x15\n" +
 	"\x03url\x18\x01 \x01(\tB\x03\x80\x01\x01R\x03url\x129\n" +
 	"\n" +
-	"expires_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt*R\n" +
+	"expires_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\"W\n" +
+	"\x17RenewCertificateRequest\x12<\n" +
+	"\x13certificate_request\x18\x01 \x01(\tB\v\xbaH\br\x06\x10\x01\x18\x80\x80\x01R\x12certificateRequest\"c\n" +
+	"\x18RenewCertificateResponse\x12 \n" +
+	"\vcertificate\x18\x01 \x01(\tR\vcertificate\x12%\n" +
+	"\x0eca_certificate\x18\x02 \x01(\tR\rcaCertificate*R\n" +
 	"\bWorkKind\x12\x19\n" +
 	"\x15WORK_KIND_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11WORK_KIND_ATTEMPT\x10\x01\x12\x14\n" +
@@ -2135,11 +2238,12 @@ const file_signalbox_jobs_v1_agent_proto_rawDesc = "" +
 	"\x10PHASE_COLLECTING\x10\x04\x12\x10\n" +
 	"\fPHASE_EXITED\x10\x05\x12\x0e\n" +
 	"\n" +
-	"PHASE_GONE\x10\x062\xb8\x02\n" +
+	"PHASE_GONE\x10\x062\xad\x03\n" +
 	"\fAgentService\x12\\\n" +
 	"\aConnect\x12!.signalbox.jobs.v1.ConnectRequest\x1a\".signalbox.jobs.v1.ConnectResponse\"\x06\xea\xc7\x18\x02\b\x05(\x010\x01\x12d\n" +
 	"\x0fMintIngestToken\x12).signalbox.jobs.v1.MintIngestTokenRequest\x1a\x1e.signalbox.jobs.v1.IngestToken\"\x06\xea\xc7\x18\x02\b\x05\x12d\n" +
-	"\fSignDownload\x12&.signalbox.jobs.v1.SignDownloadRequest\x1a!.signalbox.jobs.v1.SignedDownload\"\t\xea\xc7\x18\x02\b\x05\x90\x02\x01BAZ?github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1;jobsv1b\x06proto3"
+	"\fSignDownload\x12&.signalbox.jobs.v1.SignDownloadRequest\x1a!.signalbox.jobs.v1.SignedDownload\"\t\xea\xc7\x18\x02\b\x05\x90\x02\x01\x12s\n" +
+	"\x10RenewCertificate\x12*.signalbox.jobs.v1.RenewCertificateRequest\x1a+.signalbox.jobs.v1.RenewCertificateResponse\"\x06\xea\xc7\x18\x02\b\x05BAZ?github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1;jobsv1b\x06proto3"
 
 var (
 	file_signalbox_jobs_v1_agent_proto_rawDescOnce sync.Once
@@ -2154,36 +2258,38 @@ func file_signalbox_jobs_v1_agent_proto_rawDescGZIP() []byte {
 }
 
 var file_signalbox_jobs_v1_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_signalbox_jobs_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_signalbox_jobs_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_signalbox_jobs_v1_agent_proto_goTypes = []any{
-	(WorkKind)(0),                  // 0: signalbox.jobs.v1.WorkKind
-	(Desired)(0),                   // 1: signalbox.jobs.v1.Desired
-	(Phase)(0),                     // 2: signalbox.jobs.v1.Phase
-	(*Work)(nil),                   // 3: signalbox.jobs.v1.Work
-	(*ObjectRef)(nil),              // 4: signalbox.jobs.v1.ObjectRef
-	(*EnvironmentSpec)(nil),        // 5: signalbox.jobs.v1.EnvironmentSpec
-	(*AttemptSpec)(nil),            // 6: signalbox.jobs.v1.AttemptSpec
-	(*DatasetInput)(nil),           // 7: signalbox.jobs.v1.DatasetInput
-	(*ModelInput)(nil),             // 8: signalbox.jobs.v1.ModelInput
-	(*ResourceLimits)(nil),         // 9: signalbox.jobs.v1.ResourceLimits
-	(*EngineSpec)(nil),             // 10: signalbox.jobs.v1.EngineSpec
-	(*ConnectRequest)(nil),         // 11: signalbox.jobs.v1.ConnectRequest
-	(*AgentHello)(nil),             // 12: signalbox.jobs.v1.AgentHello
-	(*Heartbeat)(nil),              // 13: signalbox.jobs.v1.Heartbeat
-	(*ObservedWorks)(nil),          // 14: signalbox.jobs.v1.ObservedWorks
-	(*ObservedWork)(nil),           // 15: signalbox.jobs.v1.ObservedWork
-	(*Exit)(nil),                   // 16: signalbox.jobs.v1.Exit
-	(*EngineReport)(nil),           // 17: signalbox.jobs.v1.EngineReport
-	(*ConnectResponse)(nil),        // 18: signalbox.jobs.v1.ConnectResponse
-	(*Welcome)(nil),                // 19: signalbox.jobs.v1.Welcome
-	(*DesiredWorks)(nil),           // 20: signalbox.jobs.v1.DesiredWorks
-	(*MintIngestTokenRequest)(nil), // 21: signalbox.jobs.v1.MintIngestTokenRequest
-	(*IngestToken)(nil),            // 22: signalbox.jobs.v1.IngestToken
-	(*SignDownloadRequest)(nil),    // 23: signalbox.jobs.v1.SignDownloadRequest
-	(*SignedDownload)(nil),         // 24: signalbox.jobs.v1.SignedDownload
-	nil,                            // 25: signalbox.jobs.v1.AttemptSpec.EnvEntry
-	(*Inventory)(nil),              // 26: signalbox.jobs.v1.Inventory
-	(*timestamppb.Timestamp)(nil),  // 27: google.protobuf.Timestamp
+	(WorkKind)(0),                    // 0: signalbox.jobs.v1.WorkKind
+	(Desired)(0),                     // 1: signalbox.jobs.v1.Desired
+	(Phase)(0),                       // 2: signalbox.jobs.v1.Phase
+	(*Work)(nil),                     // 3: signalbox.jobs.v1.Work
+	(*ObjectRef)(nil),                // 4: signalbox.jobs.v1.ObjectRef
+	(*EnvironmentSpec)(nil),          // 5: signalbox.jobs.v1.EnvironmentSpec
+	(*AttemptSpec)(nil),              // 6: signalbox.jobs.v1.AttemptSpec
+	(*DatasetInput)(nil),             // 7: signalbox.jobs.v1.DatasetInput
+	(*ModelInput)(nil),               // 8: signalbox.jobs.v1.ModelInput
+	(*ResourceLimits)(nil),           // 9: signalbox.jobs.v1.ResourceLimits
+	(*EngineSpec)(nil),               // 10: signalbox.jobs.v1.EngineSpec
+	(*ConnectRequest)(nil),           // 11: signalbox.jobs.v1.ConnectRequest
+	(*AgentHello)(nil),               // 12: signalbox.jobs.v1.AgentHello
+	(*Heartbeat)(nil),                // 13: signalbox.jobs.v1.Heartbeat
+	(*ObservedWorks)(nil),            // 14: signalbox.jobs.v1.ObservedWorks
+	(*ObservedWork)(nil),             // 15: signalbox.jobs.v1.ObservedWork
+	(*Exit)(nil),                     // 16: signalbox.jobs.v1.Exit
+	(*EngineReport)(nil),             // 17: signalbox.jobs.v1.EngineReport
+	(*ConnectResponse)(nil),          // 18: signalbox.jobs.v1.ConnectResponse
+	(*Welcome)(nil),                  // 19: signalbox.jobs.v1.Welcome
+	(*DesiredWorks)(nil),             // 20: signalbox.jobs.v1.DesiredWorks
+	(*MintIngestTokenRequest)(nil),   // 21: signalbox.jobs.v1.MintIngestTokenRequest
+	(*IngestToken)(nil),              // 22: signalbox.jobs.v1.IngestToken
+	(*SignDownloadRequest)(nil),      // 23: signalbox.jobs.v1.SignDownloadRequest
+	(*SignedDownload)(nil),           // 24: signalbox.jobs.v1.SignedDownload
+	(*RenewCertificateRequest)(nil),  // 25: signalbox.jobs.v1.RenewCertificateRequest
+	(*RenewCertificateResponse)(nil), // 26: signalbox.jobs.v1.RenewCertificateResponse
+	nil,                              // 27: signalbox.jobs.v1.AttemptSpec.EnvEntry
+	(*Inventory)(nil),                // 28: signalbox.jobs.v1.Inventory
+	(*timestamppb.Timestamp)(nil),    // 29: google.protobuf.Timestamp
 }
 var file_signalbox_jobs_v1_agent_proto_depIdxs = []int32{
 	0,  // 0: signalbox.jobs.v1.Work.kind:type_name -> signalbox.jobs.v1.WorkKind
@@ -2194,7 +2300,7 @@ var file_signalbox_jobs_v1_agent_proto_depIdxs = []int32{
 	5,  // 5: signalbox.jobs.v1.AttemptSpec.environment:type_name -> signalbox.jobs.v1.EnvironmentSpec
 	7,  // 6: signalbox.jobs.v1.AttemptSpec.datasets:type_name -> signalbox.jobs.v1.DatasetInput
 	8,  // 7: signalbox.jobs.v1.AttemptSpec.model:type_name -> signalbox.jobs.v1.ModelInput
-	25, // 8: signalbox.jobs.v1.AttemptSpec.env:type_name -> signalbox.jobs.v1.AttemptSpec.EnvEntry
+	27, // 8: signalbox.jobs.v1.AttemptSpec.env:type_name -> signalbox.jobs.v1.AttemptSpec.EnvEntry
 	9,  // 9: signalbox.jobs.v1.AttemptSpec.limits:type_name -> signalbox.jobs.v1.ResourceLimits
 	4,  // 10: signalbox.jobs.v1.DatasetInput.files:type_name -> signalbox.jobs.v1.ObjectRef
 	4,  // 11: signalbox.jobs.v1.ModelInput.files:type_name -> signalbox.jobs.v1.ObjectRef
@@ -2204,28 +2310,30 @@ var file_signalbox_jobs_v1_agent_proto_depIdxs = []int32{
 	12, // 15: signalbox.jobs.v1.ConnectRequest.hello:type_name -> signalbox.jobs.v1.AgentHello
 	14, // 16: signalbox.jobs.v1.ConnectRequest.observed:type_name -> signalbox.jobs.v1.ObservedWorks
 	13, // 17: signalbox.jobs.v1.ConnectRequest.heartbeat:type_name -> signalbox.jobs.v1.Heartbeat
-	26, // 18: signalbox.jobs.v1.AgentHello.inventory:type_name -> signalbox.jobs.v1.Inventory
+	28, // 18: signalbox.jobs.v1.AgentHello.inventory:type_name -> signalbox.jobs.v1.Inventory
 	15, // 19: signalbox.jobs.v1.ObservedWorks.works:type_name -> signalbox.jobs.v1.ObservedWork
 	2,  // 20: signalbox.jobs.v1.ObservedWork.phase:type_name -> signalbox.jobs.v1.Phase
-	27, // 21: signalbox.jobs.v1.ObservedWork.preparing_at:type_name -> google.protobuf.Timestamp
-	27, // 22: signalbox.jobs.v1.ObservedWork.running_at:type_name -> google.protobuf.Timestamp
-	27, // 23: signalbox.jobs.v1.ObservedWork.exited_at:type_name -> google.protobuf.Timestamp
+	29, // 21: signalbox.jobs.v1.ObservedWork.preparing_at:type_name -> google.protobuf.Timestamp
+	29, // 22: signalbox.jobs.v1.ObservedWork.running_at:type_name -> google.protobuf.Timestamp
+	29, // 23: signalbox.jobs.v1.ObservedWork.exited_at:type_name -> google.protobuf.Timestamp
 	16, // 24: signalbox.jobs.v1.ObservedWork.exit:type_name -> signalbox.jobs.v1.Exit
 	17, // 25: signalbox.jobs.v1.ObservedWork.engine:type_name -> signalbox.jobs.v1.EngineReport
-	27, // 26: signalbox.jobs.v1.EngineReport.ready_at:type_name -> google.protobuf.Timestamp
+	29, // 26: signalbox.jobs.v1.EngineReport.ready_at:type_name -> google.protobuf.Timestamp
 	19, // 27: signalbox.jobs.v1.ConnectResponse.welcome:type_name -> signalbox.jobs.v1.Welcome
 	20, // 28: signalbox.jobs.v1.ConnectResponse.desired:type_name -> signalbox.jobs.v1.DesiredWorks
 	3,  // 29: signalbox.jobs.v1.DesiredWorks.works:type_name -> signalbox.jobs.v1.Work
-	27, // 30: signalbox.jobs.v1.IngestToken.expires_at:type_name -> google.protobuf.Timestamp
-	27, // 31: signalbox.jobs.v1.SignedDownload.expires_at:type_name -> google.protobuf.Timestamp
+	29, // 30: signalbox.jobs.v1.IngestToken.expires_at:type_name -> google.protobuf.Timestamp
+	29, // 31: signalbox.jobs.v1.SignedDownload.expires_at:type_name -> google.protobuf.Timestamp
 	11, // 32: signalbox.jobs.v1.AgentService.Connect:input_type -> signalbox.jobs.v1.ConnectRequest
 	21, // 33: signalbox.jobs.v1.AgentService.MintIngestToken:input_type -> signalbox.jobs.v1.MintIngestTokenRequest
 	23, // 34: signalbox.jobs.v1.AgentService.SignDownload:input_type -> signalbox.jobs.v1.SignDownloadRequest
-	18, // 35: signalbox.jobs.v1.AgentService.Connect:output_type -> signalbox.jobs.v1.ConnectResponse
-	22, // 36: signalbox.jobs.v1.AgentService.MintIngestToken:output_type -> signalbox.jobs.v1.IngestToken
-	24, // 37: signalbox.jobs.v1.AgentService.SignDownload:output_type -> signalbox.jobs.v1.SignedDownload
-	35, // [35:38] is the sub-list for method output_type
-	32, // [32:35] is the sub-list for method input_type
+	25, // 35: signalbox.jobs.v1.AgentService.RenewCertificate:input_type -> signalbox.jobs.v1.RenewCertificateRequest
+	18, // 36: signalbox.jobs.v1.AgentService.Connect:output_type -> signalbox.jobs.v1.ConnectResponse
+	22, // 37: signalbox.jobs.v1.AgentService.MintIngestToken:output_type -> signalbox.jobs.v1.IngestToken
+	24, // 38: signalbox.jobs.v1.AgentService.SignDownload:output_type -> signalbox.jobs.v1.SignedDownload
+	26, // 39: signalbox.jobs.v1.AgentService.RenewCertificate:output_type -> signalbox.jobs.v1.RenewCertificateResponse
+	36, // [36:40] is the sub-list for method output_type
+	32, // [32:36] is the sub-list for method input_type
 	32, // [32:32] is the sub-list for extension type_name
 	32, // [32:32] is the sub-list for extension extendee
 	0,  // [0:32] is the sub-list for field type_name
@@ -2256,7 +2364,7 @@ func file_signalbox_jobs_v1_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_signalbox_jobs_v1_agent_proto_rawDesc), len(file_signalbox_jobs_v1_agent_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   23,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

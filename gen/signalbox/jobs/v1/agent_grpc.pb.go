@@ -19,9 +19,10 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	AgentService_Connect_FullMethodName         = "/signalbox.jobs.v1.AgentService/Connect"
-	AgentService_MintIngestToken_FullMethodName = "/signalbox.jobs.v1.AgentService/MintIngestToken"
-	AgentService_SignDownload_FullMethodName    = "/signalbox.jobs.v1.AgentService/SignDownload"
+	AgentService_Connect_FullMethodName          = "/signalbox.jobs.v1.AgentService/Connect"
+	AgentService_MintIngestToken_FullMethodName  = "/signalbox.jobs.v1.AgentService/MintIngestToken"
+	AgentService_SignDownload_FullMethodName     = "/signalbox.jobs.v1.AgentService/SignDownload"
+	AgentService_RenewCertificate_FullMethodName = "/signalbox.jobs.v1.AgentService/RenewCertificate"
 )
 
 // AgentServiceClient is the client API for AgentService service.
@@ -39,6 +40,9 @@ type AgentServiceClient interface {
 	MintIngestToken(ctx context.Context, in *MintIngestTokenRequest, opts ...grpc.CallOption) (*IngestToken, error)
 	// SignDownload answers a signed GET URL for an object that the work's spec names.
 	SignDownload(ctx context.Context, in *SignDownloadRequest, opts ...grpc.CallOption) (*SignedDownload, error)
+	// RenewCertificate makes a new certificate for the calling node, whose credential is the one that it
+	// still holds. The node keeps its id; the key of the request never leaves the host.
+	RenewCertificate(ctx context.Context, in *RenewCertificateRequest, opts ...grpc.CallOption) (*RenewCertificateResponse, error)
 }
 
 type agentServiceClient struct {
@@ -82,6 +86,16 @@ func (c *agentServiceClient) SignDownload(ctx context.Context, in *SignDownloadR
 	return out, nil
 }
 
+func (c *agentServiceClient) RenewCertificate(ctx context.Context, in *RenewCertificateRequest, opts ...grpc.CallOption) (*RenewCertificateResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RenewCertificateResponse)
+	err := c.cc.Invoke(ctx, AgentService_RenewCertificate_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // AgentServiceServer is the server API for AgentService service.
 // All implementations must embed UnimplementedAgentServiceServer
 // for forward compatibility.
@@ -97,6 +111,9 @@ type AgentServiceServer interface {
 	MintIngestToken(context.Context, *MintIngestTokenRequest) (*IngestToken, error)
 	// SignDownload answers a signed GET URL for an object that the work's spec names.
 	SignDownload(context.Context, *SignDownloadRequest) (*SignedDownload, error)
+	// RenewCertificate makes a new certificate for the calling node, whose credential is the one that it
+	// still holds. The node keeps its id; the key of the request never leaves the host.
+	RenewCertificate(context.Context, *RenewCertificateRequest) (*RenewCertificateResponse, error)
 	mustEmbedUnimplementedAgentServiceServer()
 }
 
@@ -115,6 +132,9 @@ func (UnimplementedAgentServiceServer) MintIngestToken(context.Context, *MintIng
 }
 func (UnimplementedAgentServiceServer) SignDownload(context.Context, *SignDownloadRequest) (*SignedDownload, error) {
 	return nil, status.Error(codes.Unimplemented, "method SignDownload not implemented")
+}
+func (UnimplementedAgentServiceServer) RenewCertificate(context.Context, *RenewCertificateRequest) (*RenewCertificateResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RenewCertificate not implemented")
 }
 func (UnimplementedAgentServiceServer) mustEmbedUnimplementedAgentServiceServer() {}
 func (UnimplementedAgentServiceServer) testEmbeddedByValue()                      {}
@@ -180,6 +200,24 @@ func _AgentService_SignDownload_Handler(srv interface{}, ctx context.Context, de
 	return interceptor(ctx, in, info, handler)
 }
 
+func _AgentService_RenewCertificate_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RenewCertificateRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AgentServiceServer).RenewCertificate(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AgentService_RenewCertificate_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AgentServiceServer).RenewCertificate(ctx, req.(*RenewCertificateRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // AgentService_ServiceDesc is the grpc.ServiceDesc for AgentService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -194,6 +232,10 @@ var AgentService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "SignDownload",
 			Handler:    _AgentService_SignDownload_Handler,
+		},
+		{
+			MethodName: "RenewCertificate",
+			Handler:    _AgentService_RenewCertificate_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -69,7 +69,7 @@ func (r *Registrar) Mint(ctx context.Context, tx pgx.Tx, fleetID string, ttl tim
 		map[string]any{"join_token_id": t.ID, "max_uses": uses, "expires_at": t.ExpiresAt})
 }
 
-// Joined is what a node gets for its join token.
+// Joined is what a node gets for its join token, and again when it renews its certificate.
 type Joined struct {
 	NodeID         string
 	CertPEM, CAPEM []byte
@@ -98,11 +98,9 @@ func (r *Registrar) Join(ctx context.Context, token, hostname string, request []
 		if err := r.Store.InsertNode(ctx, tx, n); err != nil {
 			return err
 		}
-		cert, ca, err := r.CA.SignNode(request, n.ID)
-		if err != nil {
-			return fault.New(fault.Refused, "certificate_request", "the certificate request cannot be signed").Wrap(err)
+		if joined, err = r.sign(n.ID, request); err != nil {
+			return err
 		}
-		joined = &Joined{NodeID: n.ID, CertPEM: cert, CAPEM: ca}
 		if _, err := r.Events.Append(ctx, tx, event.Event{SubjectKind: SubjectNode, SubjectID: n.ID, Type: "node.joining", To: NodeJoining}); err != nil {
 			return err
 		}
@@ -110,4 +108,28 @@ func (r *Registrar) Join(ctx context.Context, token, hostname string, request []
 			map[string]any{"fleet_id": fleetID, "join_token_id": tokenID, "hostname": hostname})
 	})
 	return joined, err
+}
+
+// Renew makes a new certificate for a node that has proved itself with its present one.
+func (r *Registrar) Renew(ctx context.Context, nodeID string, request []byte) (*Joined, error) {
+	var renewed *Joined
+	err := pg.InTx(ctx, r.Pool, func(ctx context.Context, tx pgx.Tx) error {
+		if _, err := r.Store.Session(ctx, tx, nodeID); err != nil {
+			return err // A node that was removed gets no further certificate.
+		}
+		var err error
+		if renewed, err = r.sign(nodeID, request); err != nil {
+			return err
+		}
+		return r.Trail.Record(ctx, tx, "node.renew", SubjectNode, nodeID, nil)
+	})
+	return renewed, err
+}
+
+func (r *Registrar) sign(nodeID string, request []byte) (*Joined, error) {
+	cert, ca, err := r.CA.SignNode(request, nodeID)
+	if err != nil {
+		return nil, fault.New(fault.Refused, "certificate_request", "the certificate request cannot be signed").Wrap(err)
+	}
+	return &Joined{NodeID: nodeID, CertPEM: cert, CAPEM: ca}, nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/blob"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/token"
 )
@@ -25,6 +26,12 @@ type AgentServer struct {
 	Tokens *token.Store
 	Blobs  Signer
 	Trail  Trail
+	Nodes  Renewer
+}
+
+// Renewer renews the certificates of nodes.
+type Renewer interface {
+	Renew(ctx context.Context, nodeID string, request []byte) (*fleet.Joined, error)
 }
 
 // Trail writes audit rows.
@@ -106,6 +113,17 @@ func (s *AgentServer) SignDownload(ctx context.Context, req *jobsv1.SignDownload
 		return nil, err
 	}
 	return &jobsv1.SignedDownload{Url: signed.URL, ExpiresAt: timestamppb.New(signed.ExpiresAt)}, nil
+}
+
+// RenewCertificate makes a new certificate for the calling node.
+func (s *AgentServer) RenewCertificate(
+	ctx context.Context, req *jobsv1.RenewCertificateRequest,
+) (*jobsv1.RenewCertificateResponse, error) {
+	renewed, err := s.Nodes.Renew(ctx, authn.Of(ctx).Subject, []byte(req.GetCertificateRequest()))
+	if err != nil {
+		return nil, err
+	}
+	return &jobsv1.RenewCertificateResponse{Certificate: string(renewed.CertPEM), CaCertificate: string(renewed.CAPEM)}, nil
 }
 
 // mine is nil for the execution that the calling node has; another node does not learn of it.

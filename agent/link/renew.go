@@ -1,0 +1,142 @@
+package link
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/signalbox-dev/signalbox/agent/backoff"
+	"github.com/signalbox-dev/signalbox/agent/host/files"
+	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
+)
+
+// ErrEnded tells that the node's certificate has ended: nothing but another join
+// makes this agent a node again.
+var ErrEnded = errors.New("the node's certificate has ended")
+
+// endedError says what is to be done about it.
+func (n Node) endedError(at time.Time) error {
+	return fmt.Errorf("%w: that of %s ended at %s; this agent must join its fleet again: remove %s and start it with a new join token",
+		ErrEnded, n.ID, at.Format(time.RFC3339), n.dir)
+}
+
+const (
+	// renewLook is the longest time between two looks at the clock: the machine may
+	// have slept meanwhile.
+	renewLook = time.Hour
+	// spread is the part of its lifetime over which the nodes of a fleet renew.
+	spread = 24
+)
+
+// keepCertificate renews the node's certificate at two thirds of each lifetime and
+// lets the line go over to it, until ctx ends.
+func (l *Link) keepCertificate(ctx context.Context, n Node) {
+	jitter := l.deps.Backoff.Jitter
+	again := backoff.Policy{Base: time.Minute, Max: time.Hour, Jitter: jitter}
+	for try, chance := 0, jitter(); ; {
+		wait, err := l.untilRenewal(n, chance)
+		if err == nil && wait <= 0 {
+			if err = l.renew(ctx, n); err == nil {
+				l.deps.Log.InfoContext(ctx, "node certificate renewed", "node_id", n.ID)
+				l.leaveLine()
+				// However wrong a clock is, an hour lies between two renewals.
+				try, chance, wait = 0, jitter(), renewLook
+			}
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			wait = again.Wait(try)
+			try++
+			l.deps.Log.WarnContext(ctx, "node certificate not renewed", "node_id", n.ID, "error", err.Error(), "retry_in", wait.String())
+		}
+		if clock.Sleep(ctx, l.deps.Clock, min(wait, renewLook)) != nil {
+			return
+		}
+	}
+}
+
+// untilRenewal is how long the certificate is still young.
+func (l *Link) untilRenewal(n Node, chance float64) (time.Duration, error) {
+	raw, err := os.ReadFile(filepath.Join(n.dir, identityFile))
+	if err != nil {
+		return 0, fmt.Errorf("read the node's certificate: %w", err)
+	}
+	leaf, err := leafOf(raw)
+	if err != nil {
+		return 0, err
+	}
+	life := leaf.NotAfter.Sub(leaf.NotBefore)
+	due := leaf.NotBefore.Add(life/3*2 + time.Duration(chance*float64(life/spread)))
+	return due.Sub(l.deps.Clock.Now()), nil
+}
+
+// renew exchanges the present certificate for a new one over a new key.
+func (l *Link) renew(ctx context.Context, n Node) error {
+	client := l.client()
+	if client == nil {
+		return errNoLine
+	}
+	key, request, err := pki.NewRequest()
+	if err != nil {
+		return err
+	}
+	answer, err := client.RenewCertificate(ctx, &jobsv1.RenewCertificateRequest{CertificateRequest: string(request)})
+	if err != nil {
+		return fmt.Errorf("ask for the certificate: %w", err)
+	}
+	cert, ca := []byte(answer.GetCertificate()), []byte(answer.GetCaCertificate())
+	if err := n.fits(cert, key, ca, l.deps.Clock.Now()); err != nil {
+		return fmt.Errorf("the answer is no certificate of this node: %w", err)
+	}
+	if err := files.Write(filepath.Join(n.dir, caFile), ca, files.Private); err != nil {
+		return err
+	}
+	return n.writeIdentity(cert, key)
+}
+
+// fits checks what would take the place of a certificate that works.
+func (n Node) fits(cert, key, ca []byte, now time.Time) error {
+	identity, err := pki.Parse(cert, key, ca)
+	if err != nil {
+		return err
+	}
+	if want, err := pki.NodeName(n.ID); err != nil || identity.Name != want {
+		return errors.Join(err, fmt.Errorf("it is of %s, not of node %s", identity.Name, n.ID))
+	}
+	leaf, err := leafOf(cert)
+	if err != nil {
+		return err
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(ca)
+	_, err = leaf.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	return err
+}
+
+// writeIdentity replaces certificate and key in one step: a host that loses its
+// power has a pair that belongs together.
+func (n Node) writeIdentity(cert, key []byte) error {
+	return files.Write(filepath.Join(n.dir, identityFile), slices.Concat(cert, key), files.Private)
+}
+
+func leafOf(raw []byte) (*x509.Certificate, error) {
+	block, _ := pem.Decode(raw)
+	if block == nil {
+		return nil, errors.New("the node's certificate is no PEM")
+	}
+	leaf, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return nil, fmt.Errorf("read the node's certificate: %w", err)
+	}
+	return leaf, nil
+}

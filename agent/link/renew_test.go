@@ -1,0 +1,257 @@
+package link
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/agent/executor"
+	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
+)
+
+func identityOf(t *testing.T, dir string) string {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(dir, identityFile))
+	require.NoError(t, err)
+	return string(raw)
+}
+
+// keeping waits until the link looks at its certificate and at its heartbeat only.
+func (p *plane) keeping() {
+	p.Helper()
+	require.NoError(p, p.clock.Await(p.Context(), 2))
+}
+
+func TestACertificateIsRenewedAtTwoThirdsOfItsLifeAndTheLineGoesOverToIt(t *testing.T) {
+	t.Parallel()
+	p := newPlane(t)
+	m := p.link(filepath.Join(t.TempDir(), "node"))
+	first := p.session()
+	first.welcome(t, 3600)
+	first.desire(t, &jobsv1.Work{WorkId: "w", Desired: jobsv1.Desired_DESIRED_GONE})
+	require.Len(t, await(t, m.host.applied, "the desire"), 1)
+	before := identityOf(t, m.dir)
+
+	p.keeping()
+	p.clock.Advance(month*2/3 - time.Hour)
+	p.keeping()
+	require.Equal(t, before, identityOf(t, m.dir), "renewed before its time")
+	require.Empty(t, p.renewals)
+
+	// From here on nobody takes a certificate of the old authority: the next session
+	// proves that the link goes by the new key, the new certificate and the new CA.
+	p.rotate()
+	m.host.sees(executor.Observation{Key: executor.Key{WorkID: "w"}, Phase: executor.PhaseRunning})
+	p.clock.Advance(2 * time.Hour)
+	require.NoError(t, await(t, p.renewals, "the renewal"))
+	second := p.session()
+	require.Equal(t, "nod_1", second.hello.GetNodeId())
+	require.Equal(t, "inc", second.hello.GetIncarnation(), "it is the same agent")
+	told := await(t, second.heard, "what runs")
+	require.Equal(t, jobsv1.Phase_PHASE_RUNNING, told.GetWorks()[0].GetPhase())
+	for range first.heard {
+	}
+	require.Empty(t, m.host.applied, "a work was told gone")
+	after := identityOf(t, m.dir)
+	require.NotEqual(t, before, after)
+	second.welcome(t, 3600)
+	m.stop()
+
+	// The next agent over the folder is the same node, by its renewed certificate.
+	again := p.link(m.dir)
+	require.Equal(t, "nod_1", p.session().hello.GetNodeId())
+	require.Equal(t, after, identityOf(t, m.dir))
+	again.stop()
+}
+
+func TestTheRenewedKeyNeverLeavesTheHostAndIsPrivate(t *testing.T) {
+	t.Parallel()
+	p := newPlane(t)
+	asked := make(chan string, 1)
+	p.renewsBy(func(r *jobsv1.RenewCertificateRequest) (*jobsv1.RenewCertificateResponse, error) {
+		asked <- r.GetCertificateRequest()
+		cert, ca, err := p.sign(r.GetCertificateRequest(), "nod_1")
+		return &jobsv1.RenewCertificateResponse{Certificate: cert, CaCertificate: ca}, err
+	})
+	m := p.link(filepath.Join(t.TempDir(), "node"))
+	p.session().welcome(t, 3600)
+	p.keeping()
+	old := keyPart(t, identityOf(t, m.dir))
+	p.clock.Advance(month * 3 / 4)
+	request := await(t, asked, "the request")
+	require.NotContains(t, request, "PRIVATE")
+	p.session()
+	fresh := keyPart(t, identityOf(t, m.dir))
+	require.NotEqual(t, old, fresh, "the old key was used again")
+	entries, err := os.ReadDir(m.dir)
+	require.NoError(t, err)
+	require.Len(t, entries, 3, "node.json, node.pem and ca.pem, and no key of a former time")
+	for _, e := range entries {
+		info, err := e.Info()
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), e.Name())
+	}
+	m.stop()
+}
+
+func keyPart(t *testing.T, identity string) string {
+	t.Helper()
+	_, key, found := strings.Cut(identity, "-----BEGIN PRIVATE KEY-----")
+	require.True(t, found, "the identity has no key")
+	return key
+}
+
+func TestJitterSpreadsTheRenewalsOfAFleet(t *testing.T) {
+	t.Parallel()
+	p := newPlane(t)
+	dir := filepath.Join(t.TempDir(), "node")
+	m := p.link(dir)
+	p.session()
+	n, err := Load(dir)
+	require.NoError(t, err)
+	// The certificate is dated a minute back for hosts whose clocks are behind.
+	life := month + time.Minute
+	for _, c := range []struct {
+		chance float64
+		want   time.Duration
+	}{
+		{0, life / 3 * 2},
+		{0.5, life/3*2 + life/48},
+		{0.999999, life/3*2 + life/24},
+	} {
+		wait, err := m.untilRenewal(n, c.chance)
+		require.NoError(t, err)
+		require.InDelta(t, (c.want - time.Minute).Seconds(), wait.Seconds(), 60, "chance %v", c.chance)
+	}
+	m.stop()
+}
+
+func TestARefusedOrUnreachableRenewalIsTriedAgainEverLessOften(t *testing.T) {
+	t.Parallel()
+	p := newPlane(t)
+	p.renewsBy(func(*jobsv1.RenewCertificateRequest) (*jobsv1.RenewCertificateResponse, error) {
+		return nil, fault.New(fault.Unavailable, "away", "not now")
+	})
+	m := p.link(filepath.Join(t.TempDir(), "node"))
+	p.session().welcome(t, 3600)
+	before := identityOf(t, m.dir)
+	p.keeping()
+	p.clock.Advance(month * 3 / 4)
+	require.Error(t, await(t, p.renewals, "the first try"))
+	// Half of the doubled minute, for the tests' jitter is none.
+	for _, wait := range []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute} {
+		p.keeping()
+		p.clock.Advance(wait - time.Second)
+		require.Empty(t, p.renewals, "tried again before %s", wait)
+		p.clock.Advance(time.Second)
+		require.Error(t, await(t, p.renewals, "another try"))
+	}
+	require.Equal(t, before, identityOf(t, m.dir))
+	p.keeping()
+	p.renewsBy(nil)
+	p.clock.Advance(time.Hour)
+	require.NoError(t, await(t, p.renewals, "the renewal"))
+	p.session()
+	require.NotEqual(t, before, identityOf(t, m.dir))
+	m.stop()
+}
+
+func TestAnAnswerThatDoesNotFitLeavesTheCertificateThatWorks(t *testing.T) {
+	t.Parallel()
+	strange, err := pki.NewCA(clock.Real().Now(), month)
+	require.NoError(t, err)
+	_, other, err := pki.NewRequest()
+	require.NoError(t, err)
+	for name, answer := range map[string]func(*plane, string) (cert, ca string){
+		"nothing":      func(*plane, string) (string, string) { return "", "" },
+		"no PEM":       func(*plane, string) (string, string) { return "x", "y" },
+		"another key":  func(p *plane, _ string) (string, string) { return p.mustSign(string(other), "nod_1") },
+		"another node": func(p *plane, r string) (string, string) { return p.mustSign(r, "nod_2") },
+		"no authority": func(p *plane, r string) (string, string) { cert, _ := p.mustSign(r, "nod_1"); return cert, "" },
+		"strange authority": func(p *plane, r string) (string, string) {
+			cert, _ := p.mustSign(r, "nod_1")
+			return cert, string(strange.CertPEM())
+		},
+		"ended already": func(p *plane, r string) (string, string) {
+			cert, err := p.ca.SignNode([]byte(r), "nod_1", clock.Real().Now(), time.Hour)
+			require.NoError(p, err)
+			return string(cert), string(p.ca.CertPEM())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlane(t)
+			p.renewsBy(func(r *jobsv1.RenewCertificateRequest) (*jobsv1.RenewCertificateResponse, error) {
+				cert, ca := answer(p, r.GetCertificateRequest())
+				return &jobsv1.RenewCertificateResponse{Certificate: cert, CaCertificate: ca}, nil
+			})
+			m := p.link(filepath.Join(t.TempDir(), "node"))
+			s := p.session()
+			s.welcome(t, 3600)
+			before := identityOf(t, m.dir)
+			p.keeping()
+			p.clock.Advance(month * 3 / 4)
+			require.NoError(t, await(t, p.renewals, "the answer"))
+			// The next try comes after a wait: the answer has been judged by then.
+			p.keeping()
+			p.clock.Advance(time.Hour)
+			require.NoError(t, await(t, p.renewals, "another try"))
+			require.Equal(t, before, identityOf(t, m.dir))
+			s.desire(t)
+			await(t, m.host.applied, "the line goes on")
+			m.stop()
+		})
+	}
+}
+
+func (p *plane) mustSign(request, id string) (cert, ca string) {
+	p.Helper()
+	cert, ca, err := p.sign(request, id)
+	require.NoError(p, err)
+	return cert, ca
+}
+
+func TestAnAgentThatWasOffUntilItsCertificateEndedSaysThatItMustJoinAgain(t *testing.T) {
+	t.Parallel()
+	p := newPlane(t)
+	m := p.link(filepath.Join(t.TempDir(), "node"))
+	p.session()
+	m.stop()
+	p.clock.Advance(month)
+	late := p.link(m.dir)
+	err := await(t, late.done, "the link gives up")
+	require.ErrorIs(t, err, ErrEnded)
+	for _, word := range []string{"nod_1", "must join its fleet again", "remove " + m.dir, "join token"} {
+		require.ErrorContains(t, err, word)
+	}
+	require.Empty(t, p.renewals, "a certificate that has ended is no credential")
+	// What it says to do does help.
+	require.NoError(t, os.RemoveAll(m.dir))
+	fresh := p.link(m.dir)
+	err = await(t, fresh.done, "the fake clock is past the new certificate too")
+	require.ErrorIs(t, err, ErrEnded)
+	require.DirExists(t, m.dir, "it joined")
+}
+
+func TestALineThatBreaksAfterTheCertificateEndedSaysSo(t *testing.T) {
+	t.Parallel()
+	p := newPlane(t)
+	p.renewsBy(func(*jobsv1.RenewCertificateRequest) (*jobsv1.RenewCertificateResponse, error) {
+		return nil, fault.New(fault.Unavailable, "away", "not now")
+	})
+	m := p.link(filepath.Join(t.TempDir(), "node"))
+	s := p.session()
+	s.welcome(t, 3600)
+	p.keeping()
+	p.clock.Advance(month)
+	require.Error(t, await(t, p.renewals, "the last try"))
+	s.end <- fault.New(fault.Unavailable, "draining", "the control plane restarts")
+	require.ErrorIs(t, await(t, m.done, "the link gives up"), ErrEnded)
+}
