@@ -21,13 +21,20 @@ const (
 func Folder(r io.Reader, size int64) (Facts, error) {
 	f := &folder{shards: shards{held: map[string]uint64{}}}
 	in := tar.NewReader(io.LimitReader(r, size))
-	for range maxEntries {
+	for n := 0; ; n++ {
 		h, err := in.Next()
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
 			return Facts{}, notTar(err)
+		}
+		if n == maxEntries {
+			return Facts{}, malformed("its folder has more than %d files", maxEntries)
+		}
+		if h.Size > size {
+			// A sparse entry has more bytes than the file that holds it.
+			return Facts{}, malformed("its file %.80q has %d bytes, the whole folder %d", h.Name, h.Size, size)
 		}
 		if h.Typeflag != tar.TypeReg {
 			continue
@@ -64,7 +71,7 @@ func (f *folder) entry(name string, r io.Reader, size int64) error {
 		f.files++
 		f.whole = name == "model.safetensors" // Else there may be more parts.
 		if err := f.add(r, size); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+			return fmt.Errorf("%.80q: %w", name, err) // The name may be of any bytes.
 		}
 	}
 	return nil
@@ -88,8 +95,12 @@ func (f *folder) configuration(r io.Reader, size int64) error {
 	if err := json.Unmarshal(raw, &c); err != nil {
 		return malformed("its config.json is not one")
 	}
-	f.facts.Architecture, f.facts.ContextLength, f.facts.EmbeddingLength = c.ModelType, c.Context, c.Width
-	f.facts.BlockCount, f.facts.VocabSize = c.Layers, c.Vocab
+	if len(c.ModelType) > maxWord {
+		c.ModelType = ""
+	}
+	// Less than none is how some write that they do not say.
+	f.facts.Architecture, f.facts.ContextLength, f.facts.EmbeddingLength = c.ModelType, max(c.Context, 0), max(c.Width, 0)
+	f.facts.BlockCount, f.facts.VocabSize = max(c.Layers, 0), max(c.Vocab, 0)
 	f.config = true
 	return nil
 }

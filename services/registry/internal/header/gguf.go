@@ -15,6 +15,8 @@ const (
 	ggufTemplate = "tokenizer.chat_template"
 	// maxNesting is how deep arrays of arrays may go.
 	maxNesting = 4
+	// maxName is the longest name of a value, as the format has it; tensors keep to it too.
+	maxName = 1<<16 - 1
 )
 
 // The types of values in GGUF metadata.
@@ -43,12 +45,18 @@ type gguf struct {
 	*reader
 
 	facts Facts
-	file  int64
+	// file is the size of the file, limit what its header may take of it.
+	file, limit int64
+	// keys and names are those that were read: what is there twice is read differently by each engine.
+	keys, names map[string]struct{}
 }
 
 // GGUF reads the header of a GGUF file of that size.
 func GGUF(r io.Reader, size int64) (Facts, error) {
-	g := &gguf{reader: newReader(r, min(size, maxHeader)), file: size}
+	limit := min(size, maxHeader)
+	g := &gguf{
+		reader: newReader(r, limit), limit: limit, file: size, keys: map[string]struct{}{}, names: map[string]struct{}{},
+	}
 	var start [8]byte
 	if err := g.full(start[:]); err != nil {
 		return Facts{}, err
@@ -74,8 +82,14 @@ func GGUF(r io.Reader, size int64) (Facts, error) {
 		}
 	}
 	g.facts.Tensors = int(tensors)
-	return g.facts, g.tensors(tensors)
+	if err := g.tensors(tensors); err != nil {
+		return Facts{}, err
+	}
+	return g.facts, nil
 }
+
+// taken is how long the header is so far.
+func (g *gguf) taken() int64 { return g.limit - g.left }
 
 func (g *gguf) u32() (uint32, error) {
 	var b [4]byte
@@ -108,9 +122,29 @@ func (g *gguf) text(limit uint64) (string, error) {
 	return string(b), nil
 }
 
+// name reads the name of a value or a tensor, which no other one of known may have.
+func (g *gguf) name(known map[string]struct{}) (string, error) {
+	n, err := g.u64()
+	if err != nil {
+		return "", err
+	}
+	if n > maxName {
+		return "", malformed("a name has %d bytes", n)
+	}
+	b := make([]byte, n)
+	if err := g.full(b); err != nil {
+		return "", err
+	}
+	if _, twice := known[string(b)]; twice {
+		return "", malformed("it names %.80q twice", b)
+	}
+	known[string(b)] = struct{}{}
+	return string(b), nil
+}
+
 // pair reads one value of the metadata.
 func (g *gguf) pair() error {
-	key, err := g.text(1 << 16)
+	key, err := g.name(g.keys)
 	if err != nil {
 		return err
 	}
@@ -128,7 +162,7 @@ func (g *gguf) pair() error {
 		}
 		return err
 	case ggufWidth(kind) == 0:
-		return malformed("the value %q has the unknown type %d", key, kind)
+		return malformed("the value %.80q has the unknown type %d", key, kind)
 	}
 	return g.numberFact(key, kind)
 }
@@ -136,12 +170,14 @@ func (g *gguf) pair() error {
 func (g *gguf) textFact(key string) error {
 	limit := uint64(0)
 	switch key {
-	case "general.architecture", "general.name", ggufTemplate:
+	case "general.architecture", "general.name":
+		limit = maxWord
+	case ggufTemplate:
 		limit = maxText
 	}
 	s, err := g.text(limit)
-	if err != nil {
-		return err
+	if err != nil || s == "" {
+		return err // A text that is too long to be kept is no fact, and neither is its digest.
 	}
 	switch key {
 	case "general.architecture":
@@ -161,7 +197,7 @@ func (g *gguf) numberFact(key string, kind uint32) error {
 		return err
 	}
 	n := binary.LittleEndian.Uint64(b[:])
-	if kind == 6 || kind == 12 || n > math.MaxInt64 {
+	if kind == 6 || kind == 12 || n > math.MaxInt64 || negative(kind, b) {
 		return nil // No fact is a fraction or negative.
 	}
 	switch {
@@ -173,6 +209,19 @@ func (g *gguf) numberFact(key string, kind uint32) error {
 		g.facts.BlockCount = int64(n)
 	}
 	return nil
+}
+
+// negative looks at the sign of the smaller signed types.
+func negative(kind uint32, b [8]byte) bool {
+	switch kind {
+	case 1: // int8
+		return b[0] >= 0x80
+	case 3: // int16
+		return b[1] >= 0x80
+	case 5: // int32
+		return b[3] >= 0x80
+	}
+	return false
 }
 
 // array skips an array and answers its length.

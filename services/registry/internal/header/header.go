@@ -21,8 +21,9 @@ const (
 	maxTensors = 1 << 20
 	maxPairs   = 1 << 16
 	maxDims    = 8
-	// maxText is the longest text that is kept.
+	// maxText is the longest text that is read, maxWord the longest that is shown.
 	maxText = 1 << 20
+	maxWord = 256
 )
 
 // Facts are what a file says of itself; what it does not say is absent.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
@@ -208,9 +209,15 @@ func fuzz(f *testing.F, read func(io.Reader, int64) (header.Facts, error), seeds
 		facts, err := read(bytes.NewReader(data), int64(len(data)))
 		if err != nil {
 			require.ErrorIs(t, err, header.ErrMalformed)
+			require.True(t, utf8.ValidString(err.Error()), "a reason can be stored: %q", err)
+			require.Less(t, len(err.Error()), 1000)
+			require.Zero(t, facts.Parameters+int64(facts.Tensors), "no facts of a file that lies")
 			return
 		}
-		require.GreaterOrEqual(t, facts.Parameters, int64(0))
+		for _, n := range []int64{facts.Parameters, int64(facts.Tensors), facts.ContextLength, facts.EmbeddingLength, facts.BlockCount, facts.VocabSize} {
+			require.GreaterOrEqual(t, n, int64(0))
+		}
+		require.LessOrEqual(t, len(facts.Architecture)+len(facts.Name)+len(facts.Dtype), 3*3*256)
 	})
 }
 

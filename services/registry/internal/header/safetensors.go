@@ -1,19 +1,33 @@
 package header
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"io"
 	"math"
+	"slices"
 	"strings"
+)
+
+const (
+	// metadataName is the one entry of a safetensors header that is no tensor.
+	metadataName = "__metadata__"
+	// maxDtype is the longest name of a type.
+	maxDtype = 32
 )
 
 // tensorEntry is one tensor in a safetensors header.
 type tensorEntry struct {
-	Dtype   string    `json:"dtype"`
-	Shape   []uint64  `json:"shape"`
-	Offsets [2]uint64 `json:"data_offsets"`
+	Dtype   string   `json:"dtype"`
+	Shape   []uint64 `json:"shape"`
+	Offsets []uint64 `json:"data_offsets"`
 }
+
+// span is where a tensor's bytes lie.
+type span struct{ begin, end uint64 }
 
 // shards adds up the headers of the files of one model.
 type shards struct {
@@ -50,47 +64,95 @@ func (s *shards) add(r io.Reader, size int64) error {
 	if err := in.full(raw); err != nil {
 		return err
 	}
-	var entries map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &entries); err != nil {
-		return malformed("it is not safetensors: its header is no JSON object")
+	spans, err := s.entries(raw, maxTensors)
+	if err != nil {
+		return err
 	}
-	end := uint64(0)
-	for name, entry := range entries {
-		if name == "__metadata__" {
+	return whole(spans, uint64(size)-8-n)
+}
+
+// entries reads the header one entry after the other, and no more than most: a map of all of them would take
+// many times its bytes.
+func (s *shards) entries(raw []byte, most int) ([]span, error) {
+	in := json.NewDecoder(bytes.NewReader(raw))
+	if start, err := in.Token(); err != nil || start != json.Delim('{') {
+		return nil, noObject()
+	}
+	var spans []span
+	names := map[string]struct{}{}
+	for in.More() {
+		key, err := in.Token()
+		name, ok := key.(string)
+		if err != nil || !ok {
+			return nil, noObject()
+		}
+		if _, twice := names[name]; twice {
+			return nil, malformed("it names the tensor %.80q twice", name)
+		}
+		if names[name] = struct{}{}; len(names) > most {
+			return nil, malformed("it has more than %d tensors", most)
+		}
+		var entry json.RawMessage
+		if err := in.Decode(&entry); err != nil {
+			return nil, noObject()
+		}
+		if name == metadataName {
 			continue
 		}
-		last, err := s.tensor(name, entry)
+		at, err := s.tensor(name, entry)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		end = max(end, last)
+		spans = append(spans, at)
 	}
-	if have := uint64(size) - 8 - n; end != have {
+	if _, err := in.Token(); err != nil {
+		return nil, noObject()
+	}
+	if _, err := in.Token(); !errors.Is(err, io.EOF) {
+		return nil, noObject()
+	}
+	return spans, nil
+}
+
+func noObject() error { return malformed("it is not safetensors: its header is no JSON object") }
+
+// whole refuses tensors that do not fill the bytes after the header, one beside the other.
+func whole(spans []span, have uint64) error {
+	slices.SortFunc(spans, func(a, b span) int { return cmp.Or(cmp.Compare(a.begin, b.begin), cmp.Compare(a.end, b.end)) })
+	end := uint64(0)
+	for _, s := range spans {
+		if s.begin != end {
+			return malformed("its tensors overlap or leave a gap at byte %d", min(s.begin, end))
+		}
+		end = s.end
+	}
+	if end != have {
 		return malformed("its tensors have %d bytes and its header names %d", have, end)
 	}
 	return nil
 }
 
-func (s *shards) tensor(name string, raw json.RawMessage) (end uint64, err error) {
+func (s *shards) tensor(name string, raw json.RawMessage) (span, error) {
 	var t tensorEntry
-	if err := json.Unmarshal(raw, &t); err != nil {
-		return 0, malformed("the tensor %.80q is not described", name)
+	if err := json.Unmarshal(raw, &t); err != nil || t.Dtype == "" || len(t.Dtype) > maxDtype || t.Shape == nil || len(t.Offsets) != 2 {
+		return span{}, malformed("the tensor %.80q is not described", name)
 	}
+	at := span{t.Offsets[0], t.Offsets[1]}
 	count, ok := elements(t.Shape)
-	if !ok || len(t.Shape) > maxDims || t.Offsets[1] < t.Offsets[0] {
-		return 0, malformed("the tensor %.80q has an impossible size", name)
+	if !ok || len(t.Shape) > maxDims || at.end < at.begin {
+		return span{}, malformed("the tensor %.80q has an impossible size", name)
 	}
-	if w := width(t.Dtype); w > 0 && (t.Offsets[1]-t.Offsets[0])/w != count {
-		return 0, malformed("the tensor %.80q does not have the bytes of its shape", name)
+	if w, size := width(t.Dtype), at.end-at.begin; w > 0 && (size%w != 0 || size/w != count) {
+		return span{}, malformed("the tensor %.80q does not have the bytes of its shape", name)
 	}
 	total := uint64(s.facts.Parameters) + count
 	if total > math.MaxInt64 {
-		return 0, malformed("its tensors have more elements than can be")
+		return span{}, malformed("its tensors have more elements than can be")
 	}
 	s.facts.Parameters = int64(total)
 	s.facts.Tensors++
 	s.held[strings.ToLower(t.Dtype)] += count
-	return t.Offsets[1], nil
+	return at, nil
 }
 
 // width is the size of an element, 0 where it is none of whole bytes that is known.
