@@ -133,3 +133,6 @@ func (r *Reader) Entries(most, low, high int, each func(name string)) {
 
 // Quoted tells that a string stands next.
 func (r *Reader) Quoted() bool { return r.peek() == '"' }
+
+// Nested tells that an object stands next.
+func (r *Reader) Nested() bool { return r.peek() == '{' }

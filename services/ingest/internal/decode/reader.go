@@ -18,6 +18,9 @@ const (
 	maxDepth = 64
 	// maxFaults bounds what one answer lists.
 	maxFaults = 50
+	// maxNames bounds the names of the objects that are open at once: they are remembered, and a body of
+	// nothing but short names would take many times its size.
+	maxNames = 128 << 10
 )
 
 // Reader reads one body. Its methods read the next value; after a syntax error they do nothing.
@@ -25,6 +28,7 @@ type Reader struct {
 	data   []byte
 	pos    int
 	depth  int
+	names  int // of the open objects
 	path   []any
 	faults []fault.Field
 	broken bool
@@ -128,6 +132,7 @@ func (r *Reader) Map(each func(name string)) bool {
 	}
 	defer func() { r.depth-- }()
 	names := map[string]bool{}
+	defer func() { r.names -= len(names) }()
 	for r.peek() != '}' {
 		if len(names) > 0 && !r.expect(',') {
 			return false
@@ -136,21 +141,32 @@ func (r *Reader) Map(each func(name string)) bool {
 		if !ok || !r.expect(':') {
 			return false
 		}
-		r.path = append(r.path, clip(name))
-		if names[name] {
-			r.Wrong(TypeDuplicate, "Name given more than once")
-			r.Skip()
-		} else {
-			each(name)
-		}
-		r.path = r.path[:len(r.path)-1]
-		names[name] = true
+		r.field(names, name, each)
 		if r.broken {
 			return false
 		}
 	}
 	r.pos++
 	return true
+}
+
+// field reads the value of one name of an object.
+func (r *Reader) field(names map[string]bool, name string, each func(name string)) {
+	if r.names == maxNames {
+		r.limit(fault.TypeLong, "max_length", "Objects should have at most %d names together", maxNames)
+		r.broken = true
+		return
+	}
+	r.path = append(r.path, clip(name))
+	if names[name] {
+		r.Wrong(TypeDuplicate, "Name given more than once")
+		r.Skip()
+	} else {
+		names[name] = true
+		r.names++
+		each(name)
+	}
+	r.path = r.path[:len(r.path)-1]
 }
 
 // maxName bounds what an answer repeats of a name.
@@ -219,6 +235,10 @@ func (r *Reader) String() string {
 
 // Int reads an integer: no fraction, no exponent, no quotes.
 func (r *Reader) Int() int64 {
+	if _, odd := r.special(); odd {
+		r.Wrong(fault.TypeIntType, "Input should be a valid integer")
+		return 0
+	}
 	raw, ok := r.number()
 	if !ok {
 		r.mistyped(fault.TypeIntType, "Input should be a valid integer")

@@ -5,6 +5,7 @@ package report
 import (
 	"time"
 
+	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/decode"
 )
 
@@ -57,14 +58,22 @@ type Hparams struct {
 	Params []Param
 }
 
-// ReadHparams reads a hparams payload.
+// ReadHparams reads a hparams payload: a flat object, as the specification has it. Its values are scalars and lists.
 func ReadHparams(data []byte) (*Hparams, error) {
 	var p Hparams
 	return &p, decode.Body(data, func(r *decode.Reader) {
 		r.Object(with(r, &p.RunID, decode.Fields{"params": func() {
-			r.Entries(maxParams, 1, maxParamKey, func(key string) { p.Params = append(p.Params, Param{key, r.Raw()}) })
+			r.Entries(maxParams, 1, maxParamKey, func(key string) { p.Params = append(p.Params, Param{key, leaf(r)}) })
 		}}), "run_id", "params")
 	})
+}
+
+// leaf reads a hyperparameter: any value but an object, whose names belong into the key, joined by dots.
+func leaf(r *decode.Reader) []byte {
+	if r.Nested() {
+		r.Wrong(fault.TypeValue, "Nested names should be joined by dots: params is flat")
+	}
+	return r.Raw()
 }
 
 // Logs are pieces of output, in their order.

@@ -60,7 +60,8 @@ func TestEveryFaultOfAPayloadIsToldWithItsPath(t *testing.T) {
 		},
 		{"lifecycle", `{"run_id":"r","event":"failed","ts":"2026-11-21T09:00:00Z","why":1}`, []string{"body.why extra_forbidden"}},
 		{"lifecycle", `{"run_id":"r","event":"failed","ts":"2026-11-21T09:00:00Z","rank":-1}`, []string{"body.rank greater_than_equal"}},
-		{"hparams", `{"run_id":"r","params":{"lr":1e-3,"deep":{"a":[null]}}}`, nil},
+		{"hparams", `{"run_id":"r","params":{"lr":1e-3,"deep.a":[null,{"b":1}],"none":null}}`, nil},
+		{"hparams", `{"run_id":"r","params":{"optim":{"lr":1},"ok":1,"none":{}}}`, []string{"body.params.optim value_error", "body.params.none value_error"}},
 		{"hparams", `{"run_id":"r","params":[]}`, []string{"body.params dict_type"}},
 		{"hparams", `{"run_id":"r","params":{"a":1,"a":2}}`, []string{"body.params.a duplicate_key"}},
 		{"hparams", `{"run_id":"r"}`, []string{"body.params missing"}},
@@ -124,9 +125,9 @@ func TestWhatAPayloadSaysIsRead(t *testing.T) {
 	life, err := report.ReadLifecycle([]byte(`{"run_id":"r","event":"failed","ts":"2026-11-21T10:00:00.5+01:00","message":"oom"}`))
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff(&report.Lifecycle{RunID: "r", Event: "failed", At: time.Date(2026, 11, 21, 9, 0, 0, 5e8, time.UTC), Message: "oom"}, life))
-	params, err := report.ReadHparams([]byte(`{"run_id":"r","params":{"b": 1e-3, "a": {"x": [1, null]}}}`))
+	params, err := report.ReadHparams([]byte(`{"run_id":"r","params":{"b": 1e-3, "a": [{"x": 1}, null]}}`))
 	require.NoError(t, err)
-	require.Empty(t, cmp.Diff([]report.Param{{Key: "b", Value: []byte("1e-3")}, {Key: "a", Value: []byte(`{"x": [1, null]}`)}}, params.Params))
+	require.Empty(t, cmp.Diff([]report.Param{{Key: "b", Value: []byte("1e-3")}, {Key: "a", Value: []byte(`[{"x": 1}, null]`)}}, params.Params))
 	logs, err := report.ReadLogs([]byte(`{"rank":7,"chunks":["a\n","b"],"run_id":"r"}`))
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff(&report.Logs{RunID: "r", Rank: &rank, Chunks: []string{"a\n", "b"}}, logs))
