@@ -73,14 +73,14 @@ func TestARequestThatRunsIsFinished(t *testing.T) {
 	t.Parallel()
 	l := listener(t)
 	s := slow{make(chan struct{}), make(chan struct{})}
-	stop := started(t, HTTPWorker("http", l, s), 10*time.Second)
+	stop := started(t, HTTPWorker("http", l, s), patience)
 	answers := make(chan string, 1)
 	go func() { _, body, _ := get(t.Context(), "http://"+l.Addr().String()); answers <- body }()
 	<-s.entered
 	stopped := make(chan error, 1)
 	go func() { stopped <- stop() }()
 	require.Eventually(t, func() bool { _, _, err := get(t.Context(), "http://"+l.Addr().String()); return err != nil },
-		10*time.Second, time.Millisecond, "nothing new is taken")
+		patience, time.Millisecond, "nothing new is taken")
 	close(s.release)
 	require.Equal(t, "finished", <-answers)
 	require.NoError(t, <-stopped)
@@ -88,17 +88,31 @@ func TestARequestThatRunsIsFinished(t *testing.T) {
 
 func TestARequestThatDoesNotEndIsCut(t *testing.T) {
 	t.Parallel()
-	l := listener(t)
-	s := slow{make(chan struct{}), make(chan struct{})}
-	stop := started(t, HTTPWorker("http", l, s), 200*time.Millisecond)
-	failed := make(chan error, 1)
-	go func() { _, _, err := get(t.Context(), "http://"+l.Addr().String()); failed <- err }()
-	<-s.entered
-	began := time.Now()
-	err := stop()
-	require.ErrorIs(t, err, context.DeadlineExceeded, "the shutdown tells that it was not waited for")
-	require.Less(t, time.Since(began), 5*time.Second)
-	require.Error(t, <-failed)
+	for name, worker := range map[string]func(net.Listener, http.Handler) run.Worker{
+		"of an admin": func(l net.Listener, h http.Handler) run.Worker { return HTTPWorker("http", l, h) },
+		"of a service's": func(l net.Listener, h http.Handler) run.Worker {
+			return bare(t).holding(&plain{newKeys(t)}, h).worker("http", l)
+		},
+	} {
+		l := listener(t)
+		s := slow{make(chan struct{}), make(chan struct{})}
+		w := worker(l, s)
+		running, end := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- w.Run(running) }()
+		failed := make(chan error, 1)
+		go func() {
+			_, _, err := get(context.WithoutCancel(t.Context()), "http://"+l.Addr().String())
+			failed <- err
+		}()
+		<-s.entered
+		late, over := context.WithCancel(t.Context())
+		over()
+		require.ErrorIs(t, w.Stop(late), context.Canceled, "%s: that it was not waited for is told", name)
+		end()
+		require.NoError(t, <-ended, name)
+		require.Error(t, <-failed, name)
+	}
 }
 
 func TestAListenerThatBreaksIsAFailure(t *testing.T) {
@@ -119,7 +133,7 @@ func TestAWorkerThatIsOnlyCancelledEnds(t *testing.T) {
 		status, _, err := get(t.Context(), "http://"+l.Addr().String())
 		return err == nil && status == 404
 	},
-		10*time.Second, time.Millisecond)
+		patience, time.Millisecond)
 	cancel()
 	require.NoError(t, <-done)
 	_, _, err := get(t.Context(), "http://"+l.Addr().String())

@@ -123,7 +123,7 @@ func AuthKeys(conn grpc.ClientConnInterface) authn.FetchKeys {
 func (e *Env) Serve(svc Service, keys authn.FetchKeys, listeners ...*rpc.Listener) ([]run.Worker, error) {
 	server := rpc.NewServer(rpc.ServerOptions{
 		Service: svc.Name(), Log: e.Log, Clock: e.Clock,
-		NewRequestID: func() string { return e.IDs.New(id.Request) },
+		NewRequestID: e.newRequestID,
 		Verifier:     authn.NewVerifier(e.Clock, authn.NewKeys(e.Clock, keys)),
 		Classify:     pg.Classify,
 		Telemetry:    e.telemetry(),
@@ -157,6 +157,8 @@ func (e *Env) Serve(svc Service, keys authn.FetchKeys, listeners ...*rpc.Listene
 	}
 	return append(workers, sealer), nil
 }
+
+func (e *Env) newRequestID() string { return e.IDs.New(id.Request) }
 
 func (e *Env) telemetry() rpc.Telemetry {
 	return rpc.Telemetry{Tracer: e.Obs.Tracer, Meter: e.Obs.Meter}

@@ -84,19 +84,19 @@ func env(t *testing.T) (*Env, *rpc.Bus, *run.Closers) {
 	closers := &run.Closers{}
 	t.Cleanup(func() { require.NoError(t, closers.Close(context.WithoutCancel(t.Context()))) })
 	db := pgtest.New(t, pgtest.Schema{Name: "auth"})
-	require.NoError(t, e.OpenPool(t.Context(), closers, conf.Postgres{URL: db.URL("auth"), MaxConns: 4, StatementTimeout: time.Second}, true))
+	require.NoError(t, e.OpenPool(t.Context(), closers, conf.Postgres{URL: db.URL("auth"), MaxConns: 4, StatementTimeout: patience}, true))
 	sealing, err := OpenSealing(Audit{Key: seed('a'), Dir: t.TempDir()})
 	require.NoError(t, err)
-	e.Sealing, e.Stop = sealing, conf.Stop{StopTimeout: 5 * time.Second}
+	e.Sealing, e.Stop = sealing, conf.Stop{StopTimeout: patience}
 	return e, bus, closers
 }
 
 // hosted runs workers until the test ends, and waits until they are ready.
-func hosted(t *testing.T, workers []run.Worker) (stop func() error) {
+func hosted(t *testing.T, workers []run.Worker, readyTimeout time.Duration) (stop func() error) {
 	t.Helper()
 	ready := make(chan struct{})
 	host := &run.Host{
-		Log: slog.New(slog.DiscardHandler), Workers: workers, StopTimeout: 10 * time.Second, ReadyTimeout: 500 * time.Millisecond,
+		Log: slog.New(slog.DiscardHandler), Workers: workers, StopTimeout: patience, ReadyTimeout: readyTimeout,
 		Ready: func(context.Context) error { close(ready); return nil },
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -125,7 +125,7 @@ func TestServe(t *testing.T) {
 		names = append(names, w.Name)
 	}
 	require.Equal(t, []string{"auth.grpc", "auth.loops", "auth.audit"}, names)
-	stop := hosted(t, workers)
+	stop := hosted(t, workers, patience)
 
 	jobs := NewEnv("jobs", e.Obs, e.Clock, e.IDs, bus.As("jobs"))
 	conn, err := jobs.Dial(closers, "auth")
@@ -138,7 +138,7 @@ func TestServe(t *testing.T) {
 	require.Equal(t, []authn.PublicKey{svc.key.Public()}, got)
 	_, err = authpeerv1.NewCredentialServiceClient(conn).Authenticate(t.Context(), &authpeerv1.AuthenticateRequest{})
 	require.True(t, fault.Is(err, fault.Forbidden), "who may call is checked: %v", err)
-	require.Eventually(t, func() bool { return svc.looping.Load() == 1 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return svc.looping.Load() == 1 }, patience, time.Millisecond)
 
 	trail := audit.NewLog(e.Clock, e.IDs, "auth")
 	tx, err := e.Pool.Begin(t.Context())
@@ -150,7 +150,7 @@ func TestServe(t *testing.T) {
 		raw, err := os.ReadFile(heads)
 		return err == nil && bytes.Contains(raw, []byte(e.Sealing.Key.ID))
 	},
-		10*time.Second, 20*time.Millisecond, "changes are sealed, outside of the database")
+		patience, 20*time.Millisecond, "changes are sealed, outside of the database")
 
 	require.NoError(t, stop())
 	require.Zero(t, svc.looping.Load(), "its loops were waited for")
@@ -165,7 +165,7 @@ func TestAServiceThatIsNotReadyIsNotServed(t *testing.T) {
 	require.NoError(t, err)
 	workers, err := e.Serve(svc, nil, l)
 	require.NoError(t, err)
-	require.ErrorContains(t, hosted(t, workers)(), "schema is of version 3")
+	require.ErrorContains(t, hosted(t, workers, time.Millisecond)(), "schema is of version 3")
 }
 
 func TestAMethodWithoutAnAccessRuleDoesNotStart(t *testing.T) {

@@ -250,7 +250,8 @@ func (p *Process) NodeCA() (NodeCA, error) {
 }
 
 // ServeBoth is ServeOn for a service that also reads and writes HTTP itself: for the gateway over mutual
-// TLS, and in the open where a balancer is pointed at it.
+// TLS, and in the open where a balancer is pointed at it. Both refuse what is new when the process stops and
+// finish what they hold.
 func (p *Process) ServeBoth(ctx context.Context, svc Service, keys authn.FetchKeys, handler http.Handler) ([]run.Worker, error) {
 	workers, err := p.ServeOn(svc, keys) //nolint:contextcheck // the internal listeners take no context.
 	if err != nil {
@@ -263,7 +264,8 @@ func (p *Process) ServeBoth(ctx context.Context, svc Service, keys authn.FetchKe
 	if err != nil {
 		return nil, fmt.Errorf("listen for the gateway: %w", err)
 	}
-	workers = append(workers, HTTPWorker(svc.Name()+".http", relayed, handler))
+	held := p.holding(svc, handler)
+	workers = append(workers, held.worker(svc.Name()+".http", relayed))
 	if p.Own.PublicListen == "" {
 		return workers, nil
 	}
@@ -271,5 +273,5 @@ func (p *Process) ServeBoth(ctx context.Context, svc Service, keys authn.FetchKe
 	if err != nil {
 		return nil, fmt.Errorf("listen in the open: %w", err)
 	}
-	return append(workers, HTTPWorker(svc.Name()+".public", open, handler)), nil
+	return append(workers, held.worker(svc.Name()+".public", open)), nil
 }

@@ -189,12 +189,12 @@ func TestAProcessOfItsOwn(t *testing.T) {
 	db := pgtest.New(t, pgtest.Schema{Name: "auth"})
 	grpcAddr, httpAddr, openAddr, adminAddr := free(t), free(t), free(t), free(t)
 	env = with(env, "SERVICE_AUTH_LISTEN", grpcAddr, "SERVICE_AUTH_HTTP_LISTEN", httpAddr, "SERVICE_AUTH_LISTEN_PUBLIC", openAddr,
-		"SERVICE_ADMIN_LISTEN", adminAddr, "SERVICE_STOP_TIMEOUT", "5s", "SERVICE_TYPO", "x")
+		"SERVICE_ADMIN_LISTEN", adminAddr, "SERVICE_STOP_TIMEOUT", "1m", "SERVICE_TYPO", "x")
 	svc := newKeys(t)
 	handler := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "relayed") })
 	log, stop := process(t, Spec{Name: "auth", Config: &struct{}{}, Build: func(ctx context.Context, p *Process) ([]run.Worker, error) {
 		// The tests' server runs without fsync, which a process refuses.
-		if err := p.OpenPool(ctx, p.Closers, conf.Postgres{URL: db.URL("auth"), MaxConns: 4, StatementTimeout: time.Second}, true); err != nil {
+		if err := p.OpenPool(ctx, p.Closers, conf.Postgres{URL: db.URL("auth"), MaxConns: 4, StatementTimeout: patience}, true); err != nil {
 			return nil, err
 		}
 		var err error
@@ -208,7 +208,7 @@ func TestAProcessOfItsOwn(t *testing.T) {
 		status, _, err := get(t.Context(), "http://"+adminAddr+"/readyz")
 		return err == nil && status == http.StatusOK
 	}
-	require.Eventually(t, func() bool { return ready() && bytes.Contains([]byte(log.String()), []byte(`"serving"`)) }, 20*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return ready() && bytes.Contains([]byte(log.String()), []byte(`"serving"`)) }, patience, 10*time.Millisecond)
 	require.Contains(t, log.String(), "SERVICE_TYPO")
 
 	pair, err := ca.IssueService("jobs", clock.Real().Now(), pki.DefaultServiceLife)
@@ -244,7 +244,7 @@ func handshake(t *testing.T, addr string, cfg *tls.Config) error {
 		return err
 	}
 	defer func() { _ = conn.Close() }()
-	require.NoError(t, conn.SetDeadline(time.Now().Add(5*time.Second)))
+	require.NoError(t, conn.SetDeadline(time.Now().Add(patience)))
 	if _, err := io.WriteString(conn, "GET / HTTP/1.0\r\n\r\n"); err != nil {
 		return err
 	}

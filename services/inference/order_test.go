@@ -174,6 +174,24 @@ func TestDrainingComesFirst(t *testing.T) {
 	require.True(t, resp.Close, "the connection is given up")
 }
 
+func TestWhatRunsWhenDrainingBeginsIsFinished(t *testing.T) {
+	t.Parallel()
+	s := newTold()
+	r, w := open(t), newWorld(t, newEngine(t, s.play))
+	r.ready(w.deployments()...)
+	_, in := r.stream(w.good.text)
+	s.words <- "before"
+	require.Equal(t, "before", event(t, in))
+	r.svc.Drain()
+	refused(t, r.do(http.MethodPost, "/inference/"+deploymentA+chat, w.good.text, "{}"), 503, "draining")
+	s.words <- "after"
+	require.Equal(t, "after", event(t, in))
+	close(s.words)
+	_, err := in.ReadByte()
+	require.ErrorIs(t, err, io.EOF, "to its good end")
+	require.Equal(t, "ok", r.rows(1)[0].Outcome)
+}
+
 func TestWithoutASnapshotNothingIsServed(t *testing.T) {
 	t.Parallel()
 	r := open(t)

@@ -11,6 +11,9 @@ import (
 	"github.com/signalbox-dev/signalbox/services/inference"
 )
 
+// Applications are refused in the form that their clients show, also while the process drains.
+var _ boot.Drainer = (*inference.Service)(nil)
+
 func main() {
 	cfg := &inference.Config{}
 	boot.Main(boot.Spec{Name: inference.Name, Config: cfg, Migrations: inference.Migrations, Build: func(ctx context.Context, p *boot.Process) ([]run.Worker, error) {

@@ -1,0 +1,260 @@
+package boot
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"io"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/conf"
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/platform/rpc"
+	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
+	"github.com/signalbox-dev/signalbox/platform/run"
+)
+
+// patience bounds every wait of these tests; none of them takes it when all is well.
+const patience = time.Minute
+
+// gate is a handler whose requests are held until each is let go.
+type gate struct {
+	entered chan string
+	release chan string // what is answered
+}
+
+func newGate() *gate { return &gate{entered: make(chan string, 16), release: make(chan string)} }
+
+func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	g.entered <- r.URL.Path
+	select {
+	case text := <-g.release:
+		_, _ = io.WriteString(w, text)
+	case <-r.Context().Done():
+	}
+}
+
+// worded is a service that words its refusals, as inference does.
+type worded struct {
+	*keys
+	*gate
+	draining atomic.Bool
+	told     chan struct{}
+}
+
+func (s *worded) Drain() {
+	if !s.draining.Swap(true) {
+		close(s.told)
+	}
+}
+
+func (s *worded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if s.draining.Load() {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = io.WriteString(w, "in its own words")
+		return
+	}
+	s.gate.ServeHTTP(w, r)
+}
+
+// plain is a service that knows nothing of draining, as ingest.
+type plain struct{ *keys }
+
+// bare is an Env without a database.
+func bare(t *testing.T) *Env {
+	t.Helper()
+	clk := clock.Real()
+	return NewEnv("auth", telemetry(t, io.Discard), clk, id.NewSource(clk, rand.Reader), rpc.Memory(rpc.ClientOptions{Clock: clk}).As("auth"))
+}
+
+// asked is an answer that comes later.
+func asked(t *testing.T, url string) <-chan string {
+	t.Helper()
+	out := make(chan string, 1)
+	go func() {
+		_, body, err := get(context.WithoutCancel(t.Context()), url)
+		if err != nil {
+			body = "failed: " + err.Error()
+		}
+		out <- body
+	}()
+	return out
+}
+
+// refusedSoon asks until the refusal is there: from then on it stays.
+func refusedSoon(t *testing.T, url string) string {
+	t.Helper()
+	var body string
+	require.Eventually(t, func() bool {
+		status, text, err := get(t.Context(), url)
+		body = text
+		return err == nil && status == http.StatusServiceUnavailable
+	}, patience, time.Millisecond)
+	return body
+}
+
+func TestWhileAProcessDrainsItsHTTPRefusesAndFinishes(t *testing.T) {
+	t.Parallel()
+	e := bare(t)
+	svc := &worded{keys: newKeys(t), gate: newGate(), told: make(chan struct{})}
+	l := listener(t)
+	url := "http://" + l.Addr().String()
+	stop := started(t, e.holding(svc, svc).worker("http", l), patience)
+	first, second := asked(t, url+"/first"), asked(t, url+"/second")
+	<-svc.entered
+	<-svc.entered
+	stopped := make(chan error, 1)
+	go func() { stopped <- stop() }()
+	<-svc.told
+	require.Equal(t, "in its own words", refusedSoon(t, url))
+	svc.release <- "finished"
+	require.Equal(t, "in its own words", refusedSoon(t, url), "one of two is finished: the listener stays")
+	svc.release <- "finished"
+	require.Equal(t, []string{"finished", "finished"}, []string{<-first, <-second})
+	require.NoError(t, <-stopped)
+	_, _, err := get(t.Context(), url)
+	require.Error(t, err, "nothing listens any more")
+	require.Empty(t, svc.entered, "no refused request was begun")
+}
+
+func TestAServiceThatHasNoWordsOfItsOwnIsSpokenFor(t *testing.T) {
+	t.Parallel()
+	e := bare(t)
+	svc, g := &plain{newKeys(t)}, newGate()
+	l := listener(t)
+	url := "http://" + l.Addr().String()
+	stop := started(t, e.holding(svc, g).worker("http", l), patience)
+	held := asked(t, url)
+	<-g.entered
+	stopped := make(chan error, 1)
+	go func() { stopped <- stop() }()
+	refusedSoon(t, url)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader("x"))
+	require.NoError(t, err)
+	resp, err := (&http.Transport{}).RoundTrip(req)
+	require.NoError(t, err)
+	defer func() { _ = resp.Body.Close() }()
+	var out map[string]any
+	require.NoError(t, json.NewDecoder(resp.Body).Decode(&out))
+	require.Equal(t, map[string]any{"detail": "the server is shutting down", "code": "draining"}, out)
+	require.True(t, resp.Close, "the next request goes elsewhere")
+	require.NotEmpty(t, resp.Header.Get("Retry-After"))
+	require.Regexp(t, `^req_[0-9a-z]{26}$`, resp.Header.Get("X-Request-Id"))
+	g.release <- "finished"
+	require.Equal(t, "finished", <-held)
+	require.NoError(t, <-stopped)
+}
+
+func TestARequestThatIsCutIsHeldNoLonger(t *testing.T) {
+	t.Parallel()
+	e := bare(t)
+	entered := make(chan struct{})
+	l := listener(t)
+	stop := started(t, e.holding(&plain{newKeys(t)}, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		close(entered)
+		<-r.Context().Done()
+		panic(http.ErrAbortHandler)
+	})).worker("http", l), patience)
+	ctx, leave := context.WithCancel(t.Context())
+	left := make(chan struct{})
+	go func() { defer close(left); _, _, _ = get(ctx, "http://"+l.Addr().String()) }()
+	<-entered
+	leave()
+	<-left
+	require.NoError(t, stop(), "a handler that panicked is over too")
+}
+
+func TestDrainingTwiceIsDrainingOnce(t *testing.T) {
+	t.Parallel()
+	h := &holding{next: http.NotFoundHandler(), refuse: http.NotFoundHandler(), empty: make(chan struct{})}
+	require.True(t, h.enter())
+	h.drain()
+	h.drain()
+	select {
+	case <-h.empty:
+		require.Fail(t, "one is held still")
+	default:
+	}
+	require.False(t, h.enter())
+	h.leave()
+	<-h.empty
+	h.drain()
+}
+
+// TestAProcessDrains stops a whole process with a request on each of its two listeners: one over mutual TLS,
+// as the gateway relays, and one in the open.
+func TestAProcessDrains(t *testing.T) {
+	t.Parallel()
+	ca, vars := installation(t, "auth")
+	db := pgtest.New(t, pgtest.Schema{Name: "auth"})
+	httpAddr, openAddr, adminAddr := free(t), free(t), free(t)
+	vars = with(vars, "SERVICE_AUTH_LISTEN", free(t), "SERVICE_AUTH_HTTP_LISTEN", httpAddr, "SERVICE_AUTH_LISTEN_PUBLIC", openAddr,
+		"SERVICE_ADMIN_LISTEN", adminAddr, "SERVICE_STOP_TIMEOUT", "1m")
+	svc := &worded{keys: newKeys(t), gate: newGate(), told: make(chan struct{})}
+	log, stop := process(t, Spec{Name: "auth", Config: &struct{}{}, Build: func(ctx context.Context, p *Process) ([]run.Worker, error) {
+		if err := p.OpenPool(ctx, p.Closers, conf.Postgres{URL: db.URL("auth"), MaxConns: 4, StatementTimeout: patience}, true); err != nil {
+			return nil, err
+		}
+		var err error
+		if p.Sealing, err = OpenSealing(p.Settings.Audit); err != nil {
+			return nil, err
+		}
+		own := func(context.Context) ([]authn.PublicKey, error) { return []authn.PublicKey{svc.key.Public()}, nil }
+		return p.ServeBoth(ctx, svc, own, svc)
+	}}, vars)
+	require.Eventually(t, func() bool { return bytes.Contains([]byte(log.String()), []byte(`"serving"`)) }, patience, time.Millisecond)
+	relayed := gatewayOf(t, ca)
+	ask := func() string {
+		resp, err := relayed.Get("https://" + httpAddr + "/relayed")
+		if err != nil {
+			return err.Error()
+		}
+		defer func() { _ = resp.Body.Close() }()
+		raw, _ := io.ReadAll(resp.Body)
+		return resp.Status + " " + string(raw)
+	}
+	first, second := asked(t, "http://"+openAddr+"/open"), make(chan string, 1)
+	go func() { second <- ask() }()
+	require.ElementsMatch(t, []string{"/open", "/relayed"}, []string{<-svc.entered, <-svc.entered})
+	stopped := make(chan error, 1)
+	go func() { stopped <- stop() }()
+	<-svc.told
+	require.Equal(t, "in its own words", refusedSoon(t, "http://"+openAddr))
+	require.Equal(t, "503 Service Unavailable in its own words", ask(), "both listeners drain at once")
+	_, ready, err := get(t.Context(), "http://"+adminAddr+"/readyz")
+	require.NoError(t, err)
+	require.Contains(t, ready, "draining", "a balancer knew before")
+	svc.release <- "finished"
+	svc.release <- "finished"
+	require.Equal(t, []string{"finished", "200 OK finished"}, []string{<-first, <-second})
+	require.NoError(t, <-stopped)
+	for _, addr := range []string{openAddr, httpAddr} {
+		_, _, err := get(t.Context(), "http://"+addr)
+		require.Error(t, err, "closed")
+	}
+}
+
+// gatewayOf is an HTTP client with the gateway's certificate, to the service auth.
+func gatewayOf(t *testing.T, ca *pki.CA) *http.Client {
+	t.Helper()
+	pair, err := ca.IssueService("gateway", clock.Real().Now(), pki.DefaultServiceLife)
+	require.NoError(t, err)
+	dir := t.TempDir()
+	require.NoError(t, pair.Save(dir, "gateway"))
+	require.NoError(t, pki.WriteFile(filepath.Join(dir, "ca.pem"), ca.CertPEM()))
+	files, err := pki.OpenFiles(filepath.Join(dir, "gateway.pem"), filepath.Join(dir, "gateway-key.pem"), filepath.Join(dir, "ca.pem"))
+	require.NoError(t, err)
+	transport := &http.Transport{TLSClientConfig: pki.ClientTLS(files, "auth"), DisableKeepAlives: true}
+	return &http.Client{Transport: transport}
+}
