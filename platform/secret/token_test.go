@@ -94,3 +94,32 @@ func FuzzKind(f *testing.F) {
 		}
 	})
 }
+
+// Each kind has one text a token, and is no other kind whatever is changed around it.
+func TestAnOpaqueTokenHasOneTextAndOneKind(t *testing.T) {
+	t.Parallel()
+	kinds := []string{
+		secret.KindIngest, secret.KindDeployment, secret.KindRefresh, secret.KindFleetJoin, secret.KindShare, secret.KindDevice,
+	}
+	for _, kind := range kinds {
+		minted, err := secret.Mint(rand.Reader, kind)
+		require.NoError(t, err)
+		token := minted.Reveal()
+		for at := range len(token) + 1 {
+			for _, extra := range []string{"\r", "\n", "\r\n", " ", "\t", "\x00", "=", "0", "\ufeff"} {
+				_, ok := secret.Parse(kind, token[:at]+extra+token[at:])
+				require.False(t, ok, "%q at %d", extra, at)
+			}
+		}
+		for _, other := range kinds {
+			_, ok := secret.Parse(other, token)
+			require.Equal(t, other == kind, ok)
+			if other != kind {
+				_, ok = secret.Parse(other, other+token[3:])
+				require.False(t, ok, "the checksum covers the kind")
+			}
+		}
+		_, ok := secret.Parse(kind, strings.ToUpper(kind)+token[3:])
+		require.False(t, ok)
+	}
+}
