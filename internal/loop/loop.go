@@ -5,6 +5,7 @@
 package loop
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -75,15 +76,36 @@ func (l *Loop) get(ctx context.Context, path string, out any) error {
 	return l.retry(ctx, func(ctx context.Context) error { return l.Client.Get(ctx, path, nil, out) })
 }
 
+// within bounds a stage by the walk's patience; end must be called.
+func (l *Loop) within(ctx context.Context) (limited context.Context, end func()) {
+	limited, cancel := context.WithCancel(ctx)
+	timer, over := l.Clock.NewTimer(l.Patience), make(chan struct{})
+	go func() {
+		defer close(over)
+		defer timer.Stop()
+		select {
+		case <-timer.C():
+			cancel()
+		case <-limited.Done():
+		}
+	}()
+	return limited, func() { cancel(); <-over }
+}
+
 // retry calls fn again while it fails in a way that passes.
 func (l *Loop) retry(ctx context.Context, fn func(ctx context.Context) error) error {
-	limited, cancel := context.WithTimeout(ctx, l.Patience)
-	defer cancel()
+	limited, end := l.within(ctx)
+	defer end()
+	var last error // what was told before the try that was cut
 	for n := 0; ; n++ {
 		err := fn(limited)
+		if err != nil && limited.Err() != nil {
+			return ended(ctx, cmp.Or(last, err))
+		}
 		if err == nil || !passing(err) {
 			return err
 		}
+		last = err
 		if again().Wait(limited, l.Clock, n) != nil {
 			return ended(ctx, err)
 		}
@@ -111,17 +133,17 @@ func passing(err error) bool {
 	if _, isCut := errors.AsType[*net.OpError](err); isCut {
 		return true
 	}
-	return errors.Is(err, client.ErrCut) || errors.Is(err, context.DeadlineExceeded) || isEOF(err)
+	return errors.Is(err, client.ErrCut) || isEOF(err)
 }
 
 // await looks until done answers true.
 func (l *Loop) await(ctx context.Context, look func(ctx context.Context) (done bool, err error)) error {
-	limited, cancel := context.WithTimeout(ctx, l.Patience)
-	defer cancel()
+	limited, end := l.within(ctx)
+	defer end()
 	for {
 		done, err := look(limited)
-		if err != nil && limited.Err() != nil && ctx.Err() == nil {
-			return ended(ctx, err) // patience ran out in the middle of a look
+		if err != nil && limited.Err() != nil {
+			return ended(ctx, err) // in the middle of a look
 		}
 		if err != nil || done {
 			return err

@@ -26,8 +26,9 @@ type api struct {
 
 	mux *http.ServeMux
 
-	mu    sync.Mutex
-	asked []asked
+	mu      sync.Mutex
+	asked   []asked
+	changed chan struct{} // closed and made anew at each request
 }
 
 type asked struct {
@@ -37,13 +38,15 @@ type asked struct {
 
 func newAPI(t *testing.T) *api {
 	t.Helper()
-	a := &api{mux: http.NewServeMux()}
+	a := &api{mux: http.NewServeMux(), changed: make(chan struct{})}
 	a.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		raw, _ := io.ReadAll(r.Body)
 		one := asked{path: r.Method + " " + r.URL.RequestURI(), key: r.Header.Get("Idempotency-Key"), bearer: r.Header.Get("Authorization")}
 		_ = json.Unmarshal(raw, &one.body)
 		a.mu.Lock()
 		a.asked = append(a.asked, one)
+		close(a.changed)
+		a.changed = make(chan struct{})
 		a.mu.Unlock()
 		a.mux.ServeHTTP(w, r)
 	}))
@@ -82,6 +85,24 @@ func (a *api) requests() []asked {
 	return append([]asked(nil), a.asked...)
 }
 
+// await waits until so many requests have come.
+func (a *api) await(t *testing.T, n int) {
+	t.Helper()
+	for {
+		a.mu.Lock()
+		count, changed := len(a.asked), a.changed
+		a.mu.Unlock()
+		if count >= n {
+			return
+		}
+		select {
+		case <-changed:
+		case <-t.Context().Done():
+			require.FailNow(t, "the server was not asked so often")
+		}
+	}
+}
+
 func (a *api) loop(patience time.Duration) *Loop {
 	return &Loop{
 		Client: client.New(a.URL, nil), Clock: clock.Real(), Name: "walk", Patience: patience,
@@ -89,10 +110,34 @@ func (a *api) loop(patience time.Duration) *Loop {
 	}
 }
 
-const (
-	long  = 10 * time.Second
-	short = 300 * time.Millisecond
-)
+// long is a patience that no test takes when all is well.
+const long = time.Minute
+
+// patient is the machine's clock but for the patience of stages, which a test lets run out.
+type patient struct {
+	clock.Clock
+	fake *clock.Fake
+}
+
+func (p patient) NewTimer(d time.Duration) clock.Timer {
+	if d == long {
+		return p.fake.NewTimer(d)
+	}
+	return p.Clock.NewTimer(d)
+}
+
+// late runs a stage whose patience runs out when the server has been asked so often; the answers before
+// the last one have been read by then.
+func late(t *testing.T, a *api, asked int, stage func(l *Loop) error) error {
+	t.Helper()
+	l, fake := a.loop(long), clock.NewFake(clock.Real().Now())
+	l.Clock = patient{clock.Real(), fake}
+	done := make(chan error, 1)
+	go func() { done <- stage(l) }()
+	a.await(t, asked)
+	fake.Advance(long)
+	return <-done
+}
 
 func TestWhatPassesIsTriedAgain(t *testing.T) {
 	t.Parallel()
@@ -149,14 +194,21 @@ func TestAServerThatStartsIsFound(t *testing.T) {
 	addr := held.Addr().String()
 	require.NoError(t, held.Close())
 	l := a.loop(long)
-	l.Client = client.New("http://"+addr, &http.Transport{DisableKeepAlives: true})
+	refused := make(chan struct{}, 64)
+	l.Client = client.New("http://"+addr, &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, to string) (net.Conn, error) {
+		c, err := (&net.Dialer{}).DialContext(ctx, network, to)
+		if err != nil {
+			refused <- struct{}{}
+		}
+		return c, err
+	}})
 	done := make(chan error, 1)
 	go func() { done <- l.AwaitState(t.Context(), "running") }()
-	time.Sleep(2 * pollEvery)
-	late, err := net.Listen("tcp", addr)
+	<-refused // it was looked for and not found
+	listener, err := net.Listen("tcp", addr)
 	require.NoError(t, err)
 	server := &http.Server{Handler: a.mux, ReadHeaderTimeout: time.Second}
-	go func() { _ = server.Serve(late) }()
+	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(func() { _ = server.Close() })
 	require.NoError(t, <-done)
 }
@@ -166,37 +218,60 @@ func TestImpatience(t *testing.T) {
 	a := newAPI(t)
 	a.says("GET /api/jobs/job_1", ok(`{"id":"job_1","state":"queued"}`))
 	a.says("POST /api/jobs", answer{status: 503, body: `{"detail":"draining"}`})
-	l := a.loop(short)
-	err := l.AwaitState(t.Context(), "running")
+	err := late(t, a, 2, func(l *Loop) error { return l.AwaitState(t.Context(), "running") })
 	require.ErrorIs(t, err, ErrImpatient)
 	require.ErrorContains(t, err, "it is queued")
-	err = l.Submit(t.Context(), nil)
+	err = late(t, a, len(a.requests())+2, func(l *Loop) error { return l.Submit(t.Context(), nil) })
 	require.ErrorIs(t, err, ErrImpatient)
 	require.ErrorContains(t, err, "draining", "what it was told last is told")
 }
 
 func TestAFrozenServerEndsTheStage(t *testing.T) {
 	t.Parallel()
-	a := newAPI(t)
-	a.mux.HandleFunc("/", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-	l := a.loop(short)
-	_, err := l.Rounds(t.Context())
-	require.ErrorIs(t, err, ErrImpatient)
-	_, _, err = l.ChatStream(t.Context(), "1+1?")
-	require.ErrorIs(t, err, context.DeadlineExceeded)
+	for name, stage := range map[string]func(ctx context.Context, l *Loop) error{
+		"a look":   func(ctx context.Context, l *Loop) error { _, err := l.Rounds(ctx); return err },
+		"a change": func(ctx context.Context, l *Loop) error { return l.Submit(ctx, nil) },
+		"a wait":   func(ctx context.Context, l *Loop) error { return l.AwaitState(ctx, "running") },
+		"a stream": func(ctx context.Context, l *Loop) error { _, _, err := l.ChatStream(ctx, "1+1?"); return err },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a, entered := newAPI(t), make(chan struct{}, 1)
+			a.mux.HandleFunc("/", func(_ http.ResponseWriter, r *http.Request) { entered <- struct{}{}; <-r.Context().Done() })
+			l := a.loop(long)
+			clk := clock.NewFake(clock.Real().Now())
+			l.Clock = clk
+			done := make(chan error, 1)
+			go func() { done <- stage(t.Context(), l) }()
+			<-entered
+			clk.Advance(l.Patience)
+			require.ErrorIs(t, <-done, ErrImpatient)
+		})
+	}
 }
 
 func TestACallerWhoGivesUpIsNotCalledImpatient(t *testing.T) {
 	t.Parallel()
-	a := newAPI(t)
-	a.says("GET /api/jobs/job_1", ok(`{"state":"queued"}`))
-	a.says("POST /api/jobs", answer{status: 503})
-	ctx, cancel := context.WithCancel(t.Context())
-	time.AfterFunc(short, cancel)
-	l := a.loop(long)
-	for _, err := range []error{l.AwaitState(ctx, "running"), l.Submit(ctx, nil)} {
-		require.ErrorIs(t, err, context.Canceled)
-		require.NotErrorIs(t, err, ErrImpatient)
+	for name, stage := range map[string]func(ctx context.Context, l *Loop) error{
+		"a wait":   func(ctx context.Context, l *Loop) error { return l.AwaitState(ctx, "running") },
+		"a change": func(ctx context.Context, l *Loop) error { return l.Submit(ctx, nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := newAPI(t)
+			a.says("GET /api/jobs/job_1", ok(`{"state":"queued"}`))
+			a.says("POST /api/jobs", answer{status: 503})
+			l, clk := a.loop(long), clock.NewFake(clock.Real().Now())
+			l.Clock = clk
+			ctx, giveUp := context.WithCancelCause(t.Context())
+			why, done := errors.New("the person pressed Ctrl-C"), make(chan error, 1)
+			go func() { done <- stage(ctx, l) }()
+			require.NoError(t, clk.Await(t.Context(), 2), "it pauses between two tries")
+			giveUp(why)
+			err := <-done
+			require.ErrorIs(t, err, why)
+			require.NotErrorIs(t, err, ErrImpatient)
+		})
 	}
 }
 

@@ -134,20 +134,33 @@ func (l *Loop) StopRevision(ctx context.Context, r Revision) error {
 	return nil
 }
 
-// MakeToken makes a deployment token and keeps it.
+// maxLost is how often the answer to one creation may be lost before something else must be wrong.
+const maxLost = 5
+
+// MakeToken makes a deployment token and keeps it. A token whose one answer was lost on the way is nobody's:
+// it is revoked and another one made.
 func (l *Loop) MakeToken(ctx context.Context, name string) error {
-	var out struct {
-		ID    string `json:"id"`
-		Token string `json:"token"`
+	path := "/api/model-deployments/" + l.Deployment.ID + "/tokens"
+	for range maxLost {
+		var made struct {
+			ID    string `json:"id"`
+			Token string `json:"token"` // null where this creation had been answered before
+		}
+		if err := l.create(ctx, path, map[string]string{"name": name}, &made); err != nil {
+			return fmt.Errorf("make a token: %w", err)
+		}
+		if made.Token != "" {
+			l.Token, l.TokenID = secret.New(made.Token), made.ID
+			return nil
+		}
+		err := l.retry(ctx, func(ctx context.Context) error {
+			return l.Client.Do(ctx, http.MethodDelete, path+"/"+made.ID, nil, nil)
+		})
+		if err != nil {
+			return fmt.Errorf("revoke a token whose answer was lost: %w", err)
+		}
 	}
-	if err := l.create(ctx, "/api/model-deployments/"+l.Deployment.ID+"/tokens", map[string]string{"name": name}, &out); err != nil {
-		return fmt.Errorf("make a token: %w", err)
-	}
-	if out.Token == "" {
-		return errors.New("the answer was lost once and the token with it: revoke it and make another")
-	}
-	l.Token, l.TokenID = secret.New(out.Token), out.ID
-	return nil
+	return fmt.Errorf("make a token: its answer was lost %d times", maxLost)
 }
 
 // Chat asks the deployment, with its token, as an application would.
@@ -164,9 +177,13 @@ func (l *Loop) Chat(ctx context.Context, question string) (string, error) {
 
 // ChatStream asks for a stream.
 func (l *Loop) ChatStream(ctx context.Context, question string) (answer string, events int, err error) {
-	ctx, cancel := context.WithTimeout(ctx, l.Patience)
-	defer cancel()
-	return l.Client.With(l.Token).ChatStream(ctx, l.Deployment.ID, question)
+	limited, end := l.within(ctx)
+	defer end()
+	answer, events, err = l.Client.With(l.Token).ChatStream(limited, l.Deployment.ID, question)
+	if err != nil && limited.Err() != nil {
+		err = ended(ctx, err)
+	}
+	return answer, events, err
 }
 
 // Call is one row of the traffic record.

@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"testing"
 
@@ -98,7 +100,7 @@ func TestARevisionThatFails(t *testing.T) {
 	require.ErrorContains(t, bare.loop(long).AwaitReady(t.Context()), "the revision failed")
 	stuck := newAPI(t)
 	stuck.says("GET /api/model-deployments/dep_1/revisions/1", ok(`{"number":1,"state":"starting"}`))
-	err = stuck.loop(short).AwaitReady(t.Context())
+	err = late(t, stuck, 2, func(l *Loop) error { return l.AwaitReady(t.Context()) })
 	require.ErrorIs(t, err, ErrImpatient)
 	require.ErrorContains(t, err, "it is starting")
 }
@@ -136,15 +138,95 @@ func TestPromoteAndStop(t *testing.T) {
 	require.ErrorContains(t, l.StopRevision(t.Context(), Revision{Number: 2}), "stop revision 2: 409: it is promoted")
 }
 
+// tokens is a registry of deployment tokens that keeps its promise on Idempotency-Key: the secret is told
+// once. The answers numbered in lost are made and cut; revocations are refused for as long as away says.
+func (a *api) tokens(away int, lost ...int) (live func() []string) {
+	var mu sync.Mutex
+	made, kept := map[string]string{}, map[string]bool{}
+	answers := 0
+	a.mux.HandleFunc("POST /api/model-deployments/dep_1/tokens", func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		answers++
+		id, again := made[r.Header.Get("Idempotency-Key")]
+		text := "null"
+		if !again {
+			id = fmt.Sprintf("tok_%d", len(made)+1)
+			made[r.Header.Get("Idempotency-Key")], kept[id] = id, true
+			text = `"dtk_` + id + `"`
+		}
+		if slices.Contains(lost, answers) {
+			panic(http.ErrAbortHandler)
+		}
+		_, _ = fmt.Fprintf(w, `{"id":%q,"token":%s}`, id, text)
+	})
+	a.mux.HandleFunc("DELETE /api/model-deployments/dep_1/tokens/{id}", func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		if away--; away >= 0 {
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		}
+		delete(kept, r.PathValue("id"))
+		w.WriteHeader(http.StatusNoContent)
+	})
+	return func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Sorted(maps.Keys(kept))
+	}
+}
+
 func TestMakeToken(t *testing.T) {
 	t.Parallel()
+	for name, tc := range map[string]struct {
+		away int
+		lost []int
+		want string
+	}{
+		"answered":                         {0, nil, "tok_1"},
+		"its answer is lost":               {0, []int{1}, "tok_2"},
+		"lost, and the repeat of it too":   {0, []int{1, 2}, "tok_2"},
+		"lost, and the next one's as well": {0, []int{1, 3}, "tok_3"},
+		"lost, and revoking takes a while": {2, []int{1}, "tok_2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := newAPI(t)
+			live := a.tokens(tc.away, tc.lost...)
+			l := a.loop(long)
+			require.NoError(t, l.MakeToken(t.Context(), "demo"))
+			require.Equal(t, tc.want, l.TokenID)
+			require.Equal(t, "dtk_"+tc.want, l.Token.Reveal())
+			require.Equal(t, []string{tc.want}, live(), "a token that nobody knows does not live on")
+			for _, one := range a.requests() {
+				require.True(t, one.body == nil || one.body["name"] == "demo")
+			}
+		})
+	}
+}
+
+func TestATokenThatIsLostAgainAndAgainIsGivenUp(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t)
-	a.says("POST /api/model-deployments/dep_1/tokens", ok(`{"id":"tok_1","token":"dtk_secret"}`), ok(`{"id":"tok_1","token":null}`))
+	live := a.tokens(0, 1, 3, 5, 7, 9)
 	l := a.loop(long)
-	require.NoError(t, l.MakeToken(t.Context(), "demo"))
-	require.Equal(t, "dtk_secret", l.Token.Reveal())
-	require.ErrorContains(t, l.MakeToken(t.Context(), "demo"), "lost")
-	require.Equal(t, "tok_1", l.TokenID, "the one that is known stays")
+	l.Token, l.TokenID = secret.New("dtk_before"), "tok_before"
+	require.ErrorContains(t, l.MakeToken(t.Context(), "demo"), "lost 5 times")
+	require.Empty(t, live())
+	require.Equal(t, "tok_before", l.TokenID, "the one that is known stays")
+	require.Equal(t, "dtk_before", l.Token.Reveal())
+}
+
+func TestATokenThatIsRefusedIsTold(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	a.says("POST /api/model-deployments/dep_1/tokens", answer{status: 404, body: `{"detail":"no such deployment"}`})
+	require.ErrorContains(t, a.loop(long).MakeToken(t.Context(), "demo"), "make a token: 404: no such deployment")
+	held := newAPI(t)
+	held.says("POST /api/model-deployments/dep_1/tokens", ok(`{"id":"tok_1","token":null}`))
+	held.says("DELETE /api/model-deployments/dep_1/tokens/tok_1", answer{status: 403, body: `{"detail":"not yours"}`})
+	require.ErrorContains(t, held.loop(long).MakeToken(t.Context(), "demo"), "revoke a token whose answer was lost: 403: not yours")
 }
 
 func TestChatsCarryTheDeploymentTokenAlone(t *testing.T) {
@@ -190,7 +272,11 @@ func TestAwaitTraffic(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, calls, 2)
 	require.Equal(t, "demo", calls[0].TokenName)
-	calls, err = a.loop(short).AwaitTraffic(t.Context(), 3)
+	err = late(t, a, len(a.requests())+2, func(l *Loop) error {
+		var err error
+		calls, err = l.AwaitTraffic(t.Context(), 3)
+		return err
+	})
 	require.ErrorIs(t, err, ErrImpatient)
 	require.ErrorContains(t, err, "it shows 2")
 	require.Len(t, calls, 2)
