@@ -100,7 +100,8 @@ func (r *run) step(ctx context.Context, final bool) (more bool, err error) {
 	if r.waiting.IsZero() {
 		r.waiting = r.clock.Now()
 	}
-	n := cut(data, final, !final && clock.Since(r.clock, r.waiting) < patience)
+	// A full read is not the end of the file, whatever has ended.
+	n := cut(data, final && len(data) < maxRaw, !final && clock.Since(r.clock, r.waiting) < patience)
 	if n == 0 {
 		return false, nil
 	}

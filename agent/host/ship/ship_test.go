@@ -114,7 +114,7 @@ func TestARefusedRangeIsGivenUpAndTheNextGoesOn(t *testing.T) {
 		ended := make(chan struct{})
 		done := make(chan error, 1)
 		go func() { done <- shipper(t).Run(t.Context(), l, ended) }()
-		require.Eventually(t, func() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.calls) == 1 }, 5*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.calls) == 1 }, time.Minute, time.Millisecond)
 		f, err := os.OpenFile(l.Path, os.O_APPEND|os.O_WRONLY, 0o600)
 		require.NoError(t, err)
 		_, err = f.WriteString("b\n")
