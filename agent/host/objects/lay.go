@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -13,47 +14,61 @@ import (
 // Lay puts the object into the folder: unpacked, or as a copy that the work may
 // change without touching the cache.
 func (s *Store) Lay(ctx context.Context, key executor.Key, ref executor.ObjectRef, dir string) error {
+	return s.put(ctx, key, ref, func(path string) error {
+		if ref.Unpack {
+			return unpackFile(path, filepath.Join(dir, filepath.Dir(ref.Path)), ref)
+		}
+		return copyFile(path, filepath.Join(dir, name(ref)), ref)
+	})
+}
+
+// put fetches the object and lays it out; one that has rotted in the cache is
+// fetched once more.
+func (s *Store) put(ctx context.Context, key executor.Key, ref executor.ObjectRef, lay func(path string) error) error {
 	for again := false; ; again = true {
 		path, err := s.Fetch(ctx, key, ref)
 		if err != nil {
 			return err
 		}
-		if ref.Unpack {
-			err = unpackFile(path, filepath.Join(dir, filepath.Dir(ref.Path)), ref)
-		} else {
-			err = copyFile(path, filepath.Join(dir, name(ref)), ref)
-		}
-		// A cached object that has rotted is fetched once more.
-		if !errors.Is(err, ErrMismatch) || again {
+		if err := lay(path); !errors.Is(err, ErrMismatch) || again {
 			return err
 		}
-		if err := os.Remove(path); err != nil {
+		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("remove a damaged object: %w", err)
 		}
 	}
 }
 
 // Link puts the object into the folder without a second copy of its bytes; for
-// readers that do not write.
+// readers that do not write. One that wrote after all harms nobody else: the
+// bytes are checked before each link.
 func (s *Store) Link(ctx context.Context, key executor.Key, ref executor.ObjectRef, dir string) error {
 	if ref.Unpack {
 		return s.Lay(ctx, key, ref, dir)
 	}
-	path, err := s.Fetch(ctx, key, ref)
+	return s.put(ctx, key, ref, func(path string) error { return linkFile(path, filepath.Join(dir, name(ref)), ref) })
+}
+
+func linkFile(from, to string, ref executor.ObjectRef) error {
+	in, err := os.Open(from)
 	if err != nil {
+		return fmt.Errorf("open an object: %w", err)
+	}
+	defer func() { _ = in.Close() }()
+	if err := copyVerified(io.Discard, in, ref); err != nil {
 		return err
 	}
-	to := filepath.Join(dir, name(ref))
 	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
 		return fmt.Errorf("make the folder of an object: %w", err)
 	}
 	if err := os.Remove(to); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("replace an object: %w", err)
 	}
-	if os.Link(path, to) == nil {
+	if os.Link(from, to) == nil {
 		return nil
 	}
-	return s.Lay(ctx, key, ref, dir)
+	// The folder may be on another file system.
+	return copyFile(from, to, ref)
 }
 
 func name(ref executor.ObjectRef) string {
