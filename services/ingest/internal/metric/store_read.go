@@ -142,7 +142,11 @@ func (s *Store) After(ctx context.Context, runID string, seq int64) ([]Batch, er
 	}
 	for _, b := range batches {
 		for i := range b.Points {
-			b.Points[i].Key = names[b.Points[i].Point.Key-1]
+			id := b.Points[i].Point.Key
+			if id < 1 || int(id) > len(names) {
+				return nil, errBatch
+			}
+			b.Points[i].Key = names[id-1]
 		}
 	}
 	return batches, nil
