@@ -11,7 +11,8 @@
 // A struct that has a method Validate() error is asked once its own settings have
 // been read. Load answers all faults together. A secret.String NAME is also read
 // from the file that NAME_FILE names. What a field holds before Load is its
-// default where the tag has none.
+// default where the tag has none. A number, a span or a switch that is set to
+// nothing is not set.
 package conf
 
 import (
@@ -188,9 +189,9 @@ func (l *loader) leaf(v reflect.Value, field reflect.StructField, prefix string,
 	}
 	set.Default = show(v)
 	if !l.describe {
-		lookup, source, err := l.source(name, set.Secret)
+		lookup, source, err := l.source(name, set.Secret, holdsText(field.Type))
 		if err == nil && (source != SourceDefault || tag.required) {
-			err = l.read(v, field, prefix+tag.text, name, lookup)
+			err = l.read(v, field, prefix+tag.text, name, tag.required, lookup)
 		}
 		if err != nil {
 			l.faults = append(l.faults, err)
@@ -201,10 +202,15 @@ func (l *loader) leaf(v reflect.Value, field reflect.StructField, prefix string,
 	l.add(set)
 }
 
-func (l *loader) read(v reflect.Value, field reflect.StructField, text, name string, lookup envconfig.Lookuper) error {
+func (l *loader) read(
+	v reflect.Value, field reflect.StructField, text, name string, required bool, lookup envconfig.Lookuper,
+) error {
 	value, err := l.decode(field, text, lookup)
 	if err != nil {
 		return Faultf(name, "%s", plain(err, field.Name))
+	}
+	if required && value.IsZero() && holdsText(field.Type) {
+		return Faultf(name, "must be set")
 	}
 	v.Set(value)
 	return nil

@@ -85,10 +85,18 @@ func show(v reflect.Value) string {
 	}
 }
 
-// withoutPassword guards an address that was given with a password in it.
+// withoutPassword guards an address that was given with a password in it, also one that is not well
+// written: the fault that tells of it quotes it.
 func withoutPassword(s string) string {
 	u, err := url.Parse(s)
-	if err != nil || u.User == nil {
+	if err != nil {
+		scheme, rest, _ := strings.Cut(s, "://")
+		if at := strings.LastIndex(rest, "@"); at >= 0 {
+			return scheme + "://xxxxx" + rest[at:]
+		}
+		return s
+	}
+	if u.User == nil {
 		return s
 	}
 	if _, has := u.User.Password(); !has {

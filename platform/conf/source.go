@@ -17,9 +17,13 @@ const (
 	jobs        = "SERVICE_JOB_" // belongs to training code
 )
 
-// source finds where the value of name comes from and a lookuper that gives it.
-func (l *loader) source(name string, isSecret bool) (envconfig.Lookuper, string, error) {
-	_, source, direct := l.from.find(name)
+// source finds where the value of name comes from and a lookuper that gives it. Empty text is a text, but
+// no number, span or switch: there it counts as not set, as it comes from a file of variables.
+func (l *loader) source(name string, isSecret, isText bool) (envconfig.Lookuper, string, error) {
+	value, source, direct := l.from.find(name)
+	if value == "" && !isText {
+		return Lookuper{}, SourceDefault, nil
+	}
 	path, _, byFile := "", "", false
 	if isSecret {
 		path, _, byFile = l.from.find(name + fileSuffix)

@@ -40,6 +40,11 @@ func parseTag(text string) (tag, error) {
 	return t, nil
 }
 
+// holdsText says whether nothing is a value of the type.
+func holdsText(t reflect.Type) bool {
+	return t.Kind() == reflect.String || t.Kind() == reflect.Slice || t.Kind() == reflect.Map || t == reflect.TypeFor[secret.String]()
+}
+
 func typeName(t reflect.Type) string {
 	switch {
 	case t.PkgPath() == "time" && t.Name() == "Duration":
