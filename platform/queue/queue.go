@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -19,6 +20,8 @@ import (
 	"github.com/riverqueue/river/rivertype"
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/run"
 )
 
@@ -35,17 +38,46 @@ type Config struct {
 	JobTimeout time.Duration
 	// SoftStop is how long Run lets running jobs finish before it cancels them: 1 s.
 	SoftStop time.Duration
-	Log      *slog.Logger
+	// LastWords is how long Run waits after that for a database that does not answer: 1 s.
+	LastWords time.Duration
+	Clock     clock.Clock // of these waits, the real one where nil; River reads its own
+	Log       *slog.Logger
 }
 
 // Client inserts jobs and, by Run, works them.
 type Client struct {
 	river *river.Client[pgx.Tx]
 	works bool
+
+	stop     *stop
+	ask, end context.CancelFunc // end stop.asked and stop.over
+	grace    time.Duration      // from the one to the other
 }
 
-// New makes a client over the pool of the schema. Nothing starts before Run.
+// New makes a client over the pool of the schema. Nothing starts before Run, which is called once.
 func New(pool *pgxpool.Pool, cfg Config) (*Client, error) {
+	rc := riverConfig(cfg)
+	c := &Client{works: cfg.Workers != nil, grace: or(cfg.SoftStop, softStop) + or(cfg.LastWords, lastWords)}
+	c.stop = &stop{clock: cfg.Clock, log: cfg.Log}
+	if c.stop.clock == nil {
+		c.stop.clock = clock.Real()
+	}
+	c.stop.asked, c.ask = context.WithCancel(context.Background())
+	c.stop.over, c.end = context.WithCancel(context.Background())
+	var err error
+	c.river, err = river.NewClient(&driver{Driver: riverpgxv5.New(pool), stop: c.stop}, rc)
+	if err != nil {
+		return nil, fmt.Errorf("make the queue of %s: %w", cfg.Schema, err)
+	}
+	return c, nil
+}
+
+const (
+	softStop  = time.Second
+	lastWords = time.Second
+)
+
+func riverConfig(cfg Config) *river.Config {
 	timeout := or(cfg.JobTimeout, time.Minute)
 	rc := &river.Config{
 		Schema: cfg.Schema,
@@ -55,7 +87,7 @@ func New(pool *pgxpool.Pool, cfg Config) (*Client, error) {
 		JobTimeout:          timeout,
 		// What a killed process was at is tried again as soon as it surely is not.
 		RescueStuckJobsAfter: timeout + 30*time.Second,
-		SoftStopTimeout:      or(cfg.SoftStop, time.Second),
+		SoftStopTimeout:      or(cfg.SoftStop, softStop),
 		RetryPolicy:          retries{run.Backoff{Min: time.Second, Max: 5 * time.Minute, Jitter: 0.2}},
 		ErrorHandler:         &failures{log: cfg.Log},
 		Logger:               slog.New(quiet{cfg.Log.Handler()}),
@@ -65,11 +97,7 @@ func New(pool *pgxpool.Pool, cfg Config) (*Client, error) {
 		rc.Workers = cfg.Workers
 		rc.Queues = map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: or(cfg.MaxWorkers, 8)}}
 	}
-	client, err := river.NewClient(riverpgxv5.New(pool), rc)
-	if err != nil {
-		return nil, fmt.Errorf("make the queue of %s: %w", cfg.Schema, err)
-	}
-	return &Client{river: client, works: cfg.Workers != nil}, nil
+	return rc
 }
 
 // InsertTx adds a job in tx. It runs after the commit, or never.
@@ -81,20 +109,68 @@ func (c *Client) InsertTx(ctx context.Context, tx pgx.Tx, args river.JobArgs, op
 	return res, nil
 }
 
-// Run works jobs until ctx is over, and answers when none runs any more.
+// Run works jobs until ctx is over, and answers when none runs any more. A database that is away at
+// the start is waited for; one that is away at the end is not.
 func (c *Client) Run(ctx context.Context) error {
 	if !c.works {
 		<-ctx.Done()
 		return nil
 	}
-	if err := c.river.Start(ctx); err != nil {
-		return fmt.Errorf("start the queue: %w", err)
+	defer c.watch(ctx)()
+	if started, err := c.start(ctx); !started {
+		return err
 	}
 	<-c.river.Stopped()
 	if ctx.Err() == nil {
 		return errors.New("the queue ended by itself")
 	}
 	return nil
+}
+
+// watch tells the calls to the database of the end of ctx, and when nothing is waited for any more.
+// The function that it answers ends the watch and waits for it.
+func (c *Client) watch(ctx context.Context) func() {
+	done := make(chan struct{})
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		defer c.end()
+		select {
+		case <-ctx.Done():
+		case <-done:
+		}
+		c.ask()
+		timer := c.stop.clock.NewTimer(c.grace)
+		defer timer.Stop()
+		select {
+		case <-timer.C():
+		case <-done:
+		}
+	})
+	return func() {
+		close(done)
+		watch.Wait()
+	}
+}
+
+// start starts River, again and again while the database is out of reach. It has not started it when
+// ctx ends before.
+func (c *Client) start(ctx context.Context) (started bool, err error) {
+	pause := run.Backoff{Min: 100 * time.Millisecond, Max: 5 * time.Second, Jitter: 0.2}
+	for attempt := 0; ctx.Err() == nil; attempt++ {
+		err := c.river.Start(ctx)
+		if err == nil {
+			return true, nil
+		}
+		if ctx.Err() != nil {
+			break
+		}
+		if !fault.Is(pg.Classify(err), fault.Unavailable) {
+			return false, fmt.Errorf("start the queue: %w", err)
+		}
+		c.stop.log.WarnContext(ctx, "the queue cannot start yet", "attempt", attempt+1, "error", err.Error())
+		_ = pause.Wait(ctx, c.stop.clock, attempt) // its error is the end of ctx, which the loop sees
+	}
+	return false, nil
 }
 
 // River is the client itself, for what this package has no words for: its

@@ -72,14 +72,20 @@ type bench struct {
 }
 
 // setup makes a client of the server's role that works greetings.
-func setup(t *testing.T, pool *pgxpool.Pool, work func(ctx context.Context, job *river.Job[greet]) error) *bench {
+func setup(
+	t *testing.T, pool *pgxpool.Pool, work func(ctx context.Context, job *river.Job[greet]) error, change ...func(*queue.Config),
+) *bench {
 	t.Helper()
 	workers := river.NewWorkers()
 	river.AddWorker(workers, &worker{work: work})
 	b := &bench{pool: pool, log: &logBuffer{}}
-	client, err := queue.New(pool, queue.Config{
+	cfg := queue.Config{
 		Schema: "jobs", Workers: workers, MaxAttempts: 3, SoftStop: 50 * time.Millisecond, Log: slog.New(slog.NewJSONHandler(b.log, nil)),
-	})
+	}
+	for _, c := range change {
+		c(&cfg)
+	}
+	client, err := queue.New(pool, cfg)
 	require.NoError(t, err)
 	b.client = client
 	events, cancel := client.River().Subscribe(river.EventKindJobCompleted, river.EventKindJobFailed)
