@@ -152,8 +152,7 @@ func (c *Client) watch(ctx context.Context) func() {
 	}
 }
 
-// start starts River, again and again while the database is out of reach. It has not started it when
-// ctx ends before.
+// start starts River, again and again while the database is out of reach, until ctx ends.
 func (c *Client) start(ctx context.Context) (started bool, err error) {
 	pause := run.Backoff{Min: 100 * time.Millisecond, Max: 5 * time.Second, Jitter: 0.2}
 	for attempt := 0; ctx.Err() == nil; attempt++ {
@@ -170,7 +169,7 @@ func (c *Client) start(ctx context.Context) (started bool, err error) {
 		c.stop.log.WarnContext(ctx, "the queue cannot start yet", "attempt", attempt+1, "error", err.Error())
 		_ = pause.Wait(ctx, c.stop.clock, attempt) // its error is the end of ctx, which the loop sees
 	}
-	return false, nil
+	return false, ctx.Err()
 }
 
 // River is the client itself, for what this package has no words for: its

@@ -102,7 +102,9 @@ func (b *bench) begin(t *testing.T) (end func()) {
 	go func() { done <- b.client.Run(ctx) }()
 	end = sync.OnceFunc(func() {
 		cancel()
-		require.NoError(t, <-done)
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			require.NoError(t, err)
+		}
 	})
 	t.Cleanup(end)
 	return end
