@@ -3,6 +3,7 @@ package deployment
 import (
 	"context"
 	"crypto/rand"
+	"sync"
 	"testing"
 	"time"
 
@@ -25,11 +26,20 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 )
 
-// orders notes which revisions were ordered.
-type orders struct{ of []string }
+// orders notes which revisions were ordered; fail, where it is set, has the last word.
+type orders struct {
+	mu   sync.Mutex
+	of   []string
+	fail func(ctx context.Context, tx pgx.Tx) error
+}
 
-func (o *orders) Order(_ context.Context, _ pgx.Tx, revisionID string) error {
+func (o *orders) Order(ctx context.Context, tx pgx.Tx, revisionID string) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	o.of = append(o.of, revisionID)
+	if o.fail != nil {
+		return o.fail(ctx, tx)
+	}
 	return nil
 }
 
@@ -39,6 +49,8 @@ type bench struct {
 
 	t      *testing.T
 	ctx    context.Context
+	base   *pgtest.DB
+	clock  *clock.Fake
 	ids    *id.Source
 	orders *orders
 	d      *Deployment
@@ -52,7 +64,7 @@ func open(t *testing.T) *bench {
 	clk := clock.NewFake(time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC))
 	keys, err := secret.NewKeyring(secret.Key{ID: "k1", Bytes: []byte("0123456789abcdefFEDCBA9876543210")})
 	require.NoError(t, err)
-	b := &bench{t: t, ids: id.NewSource(clk, rand.Reader), orders: &orders{}}
+	b := &bench{t: t, base: base, clock: clk, ids: id.NewSource(clk, rand.Reader), orders: &orders{}}
 	b.ctx = authn.NewContext(t.Context(), &authn.Caller{Kind: authn.KindUser, Subject: "usr_1", Username: "ann", Role: authn.RoleOperator})
 	b.Book = &Book{
 		Pool: base.Pool("registry"), Store: &Store{Keys: keys}, Orders: b.orders, Clock: clk,

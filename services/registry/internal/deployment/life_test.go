@@ -1,0 +1,257 @@
+package deployment
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+// placed is an observation of a work on its node.
+func placed(phase Phase, report *Report) Observation {
+	return Observation{NodeID: "nod_1", Phase: phase, Report: report}
+}
+
+func TestARevisionGoesThroughItsStates(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	r := b.candidate()
+	steps := []struct {
+		seen  Observation
+		state State
+		why   string
+	}{
+		{Observation{Waiting: "no_capacity"}, Pending, "pending/no_capacity"},
+		{placed(PhasePending, nil), Pending, "pending/placed"},
+		{placed(PhasePreparing, nil), Preparing, "preparing/preparing"},
+		{placed(PhaseRunning, nil), Starting, "starting/starting"},
+		{placed(PhaseRunning, &Report{Phase: "probing"}), Probing, "probing/probing"},
+		{serving(), Ready, ""},
+		{placed(PhaseRunning, &Report{Phase: "probing", Code: "engine_silent"}), NotReady, "probing/engine_silent"},
+		{serving(), Ready, ""},
+		{Observation{Waiting: "node_lost"}, NotReady, "pending/node_lost"},
+	}
+	for _, s := range steps {
+		r, _ = b.see(r, 1, 1, s.seen)
+		require.Equal(t, s.state, r.State, s.why)
+		if s.why == "" {
+			require.Nil(t, r.Reason)
+			continue
+		}
+		require.Equal(t, s.why, r.Reason.Short())
+	}
+	var moves []string
+	for _, e := range b.events() {
+		if e.Type == "revision_state" && e.From != "" {
+			moves = append(moves, e.From+">"+e.To)
+		}
+	}
+	require.Equal(t, []string{
+		"pending>preparing", "preparing>starting", "starting>probing", "probing>ready", "ready>not_ready", "not_ready>ready", "ready>not_ready",
+	}, moves, "each change of state once, in its order, and nothing else")
+}
+
+func TestReadyIsNeverSticky(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	r := b.serve()
+	first := *r.ReadyAt
+	require.True(t, first.Equal(b.clock.Now()))
+	b.clock.Advance(time.Hour)
+	r, _ = b.see(r, 1, 1, placed(PhaseRunning, &Report{Phase: "probing"}))
+	require.True(t, first.Equal(*r.ReadyAt))
+	_, err := b.Promote(b.ctx, b.d.ID, 1)
+	require.True(t, fault.HasCode(err, "revision_not_ready"), "%v", err)
+	require.Contains(t, fault.From(err).Text(), "revision 1 is not ready: probing/probing")
+	again := serving()
+	again.Report.Probes = []byte(`{"n":2}`)
+	r, _ = b.see(r, 1, 1, again)
+	require.True(t, b.clock.Now().Equal(*r.ReadyAt), "ready since now")
+	require.JSONEq(t, `{"n":1}`, string(r.Probes), "what the first readiness rested on stays")
+}
+
+func TestAFailingCandidateNeverChangesWhatServes(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	b.serves()
+	before, routed := b.epoch(), b.now()
+	for _, end := range []Observation{
+		died(), placed(PhaseRunning, &Report{Phase: "failed", Code: "generate_failed"}),
+		{NodeID: "nod_1", Phase: PhaseExited, Exit: &Exit{Reason: "env_build"}},
+	} {
+		r := b.candidate()
+		b.see(r, 1, 1, placed(PhaseRunning, nil))
+		r, _ = b.see(r, 1, 1, end)
+		require.Equal(t, Failed, r.State)
+		require.False(t, r.Wanted, "its place is for others")
+		require.Equal(t, Engine{Fence: 1}, r.Engine)
+		_, err := b.Promote(b.ctx, b.d.ID, r.Number)
+		require.True(t, fault.HasCode(err, "revision_not_ready"), "%v", err)
+	}
+	require.Equal(t, routed, b.now())
+	require.Equal(t, before, b.epoch())
+	require.Equal(t, Ready, b.revision(1).State)
+}
+
+func TestOnlyThePresentExecutionHasASay(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	r := b.candidate()
+	r, _ = b.see(r, 1, 5, serving())
+	for name, o := range map[string][2]int64{
+		"an older fence": {1, 4}, "an older generation": {0, 9}, "a generation that was not ordered": {2, 6},
+	} {
+		before := b.everything()
+		now, wanted := b.see(r, o[0], o[1], died())
+		require.True(t, wanted)
+		require.Equal(t, Ready, now.State, name)
+		require.Equal(t, before, b.everything(), name)
+	}
+	r, _ = b.see(r, 1, 6, placed(PhasePreparing, nil))
+	require.Equal(t, NotReady, r.State, "a newer execution has")
+	require.EqualValues(t, 6, r.Engine.Fence)
+}
+
+func TestAnEngineThatEndsByItselfIsOrderedOnce(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	r := b.serves()
+	ordered := len(b.orders.of)
+	for range 5 {
+		r, _ = b.see(r, 1, 1, died())
+	}
+	require.EqualValues(t, 2, r.Generation, "the same end, told again, is of the generation before")
+	require.Len(t, b.orders.of, ordered+1)
+	for generation := int64(2); generation < 6; generation++ {
+		r, _ = b.see(r, generation, generation, died())
+		require.Equal(t, generation+1, r.Generation, "each end asks anew: what served is never failed")
+		require.Equal(t, NotReady, r.State)
+	}
+	r, _ = b.see(r, 6, 6, serving())
+	require.Equal(t, Ready, r.State)
+	require.Equal(t, r.ID, *b.now().PromotedID)
+}
+
+func TestNothingMovesARevisionThatIsOver(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	stopped, failed := b.serve(), b.candidate()
+	_, err := b.Stop(b.ctx, b.d.ID, stopped.Number)
+	require.NoError(t, err)
+	b.see(failed, 1, 1, died())
+	before := b.everything()
+	for _, r := range []*Revision{stopped, failed} {
+		for _, o := range []Observation{serving(), died(), {}, placed(PhaseGone, nil)} {
+			_, wanted := b.see(r, 1, 9, o)
+			require.False(t, wanted, "nobody wants its engine")
+		}
+	}
+	require.Equal(t, before, b.everything())
+}
+
+func TestWhatAnEngineSaysIsStoredWhateverItSays(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	r := b.candidate()
+	nasty := "'; DROP TABLE revision; -- \u2028 \"\\" + strings.Repeat("ü", 5000)
+	r, _ = b.see(r, 1, 1, placed(PhaseRunning, &Report{Phase: "probing", Code: "x", Message: nasty, Log: nasty}))
+	require.Equal(t, nasty, r.Reason.Message)
+	require.Equal(t, nasty, r.Reason.Log)
+}
+
+func TestAnEnginesKeyIsReadInItsOwnRowAlone(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	one, two := b.serve(), b.serve()
+	require.Equal(t, "engine-key", b.revision(one.Number).Engine.Key.Reveal())
+	_, err := b.Pool.Exec(t.Context(), `UPDATE revision SET api_key = (SELECT api_key FROM revision WHERE id = $1) WHERE id = $2`, one.ID, two.ID)
+	require.NoError(t, err)
+	_, err = b.Store.RevisionByID(b.ctx, b.Pool, two.ID)
+	require.ErrorContains(t, err, "open the engine's key of revision "+two.ID)
+	require.NotContains(t, err.Error(), "engine-key")
+	other, err := secret.NewKeyring(secret.Key{ID: "k1", Bytes: []byte("another key of 32 bytes, all of it"[:32])})
+	require.NoError(t, err)
+	_, err = (&Store{Keys: other}).RevisionByID(b.ctx, b.Pool, one.ID)
+	require.Error(t, err, "without the key that sealed it nothing is read")
+}
+
+func TestARevisionIsReadAsItWasSaved(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	r := b.candidate()
+	started, up := b.clock.Now().Add(time.Second), b.clock.Now().Add(time.Minute)
+	r.State, r.Reason, r.Generation = Probing, &Reason{Phase: "probing", Code: "c", Message: "m", Log: "l"}, 7
+	r.Engine = Engine{Fence: 9, NodeID: "nod_1", PID: 77, Address: "https://a:1", Key: secret.New("k"), StartedAt: &started, ReadyAt: &up}
+	r.Probes, r.ReadyAt = []byte(`{"n": 1}`), &up
+	require.NoError(t, b.tx(func(ctx context.Context, tx pgx.Tx) error { return b.Store.Save(ctx, tx, r, Pending) }))
+	r.PromotedAt = []time.Time{}
+	require.Equal(t, r, b.revision(1))
+	r.Engine, r.Reason, r.Probes, r.ReadyAt, r.Wanted = Engine{}, nil, nil, nil, false
+	require.NoError(t, b.tx(func(ctx context.Context, tx pgx.Tx) error { return b.Store.Save(ctx, tx, r, Probing) }))
+	require.Equal(t, r, b.revision(1), "and what is gone is gone")
+	for name, find := range map[string]func() (*Revision, error){
+		"by id":   func() (*Revision, error) { return b.Store.RevisionByID(b.ctx, b.Pool, r.ID) },
+		"by work": func() (*Revision, error) { return b.Store.RevisionByWork(b.ctx, b.Pool, r.WorkID) },
+	} {
+		got, err := find()
+		require.NoError(t, err, name)
+		require.Equal(t, r, got, name)
+	}
+}
+
+func TestAnotherProcessGoesOnWhereOneWasKilled(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	r := b.serves()
+	b.see(r, 1, 1, died())
+	next := *b.Book
+	next.Store = &Store{Keys: b.Store.Keys}
+	wanted, err := next.Store.Wanted(b.ctx, b.Pool)
+	require.NoError(t, err)
+	require.Len(t, wanted, 1, "the rows alone say what shall run")
+	require.EqualValues(t, 2, wanted[0].Generation)
+	o := serving()
+	o.WorkID, o.Generation, o.Fence = r.WorkID, 2, 2
+	_, err = next.Observe(b.ctx, o)
+	require.NoError(t, err)
+	require.Equal(t, Ready, b.revision(1).State)
+	require.True(t, b.now().promoted(r.ID), "promoted it stays")
+}
+
+func TestRollingBackIsPromotingAgain(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	one, two := b.serves(), b.serves()
+	b.clock.Advance(time.Minute)
+	before := b.epoch()
+	d, err := b.Promote(b.ctx, b.d.ID, one.Number)
+	require.NoError(t, err)
+	require.Equal(t, []string{one.ID, two.ID}, []string{*d.PromotedID, *d.PreviousID})
+	require.Equal(t, d, b.now(), "what is answered is what is stored")
+	require.Equal(t, before+1, b.epoch())
+	require.Len(t, b.revision(1).PromotedAt, 2, "each promotion is remembered")
+	require.Equal(t, time.Minute, b.revision(1).PromotedAt[1].Sub(b.revision(1).PromotedAt[0]))
+	_, err = b.Stop(b.ctx, b.d.ID, two.Number)
+	require.NoError(t, err)
+	_, err = b.Promote(b.ctx, b.d.ID, two.Number)
+	require.True(t, fault.HasCode(err, "revision_not_ready"), "one that was stopped must be made anew: %v", err)
+	require.Contains(t, fault.From(err).Text(), "stopped/stopped")
+}
+
+func TestASuspendedDeploymentStaysSuspendedWhenItIsPromoted(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	r := b.serve()
+	_, err := b.Pool.Exec(t.Context(), `UPDATE deployment SET state = 'suspended'`)
+	require.NoError(t, err)
+	_, err = b.Promote(b.ctx, b.d.ID, r.Number)
+	require.NoError(t, err)
+	require.Equal(t, StateSuspended, b.now().State)
+	require.Equal(t, r.ID, *b.now().PromotedID)
+}

@@ -1,0 +1,164 @@
+package deployment
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+)
+
+// method is one of the service on a deployment, with what it needs made anew each time.
+type method struct {
+	writes bool
+	call   func(d *desk, ctx context.Context, deploymentID string) error
+}
+
+func methods() map[string]method {
+	return map[string]method{
+		"GetDeployment": {false, func(d *desk, ctx context.Context, at string) error {
+			_, err := d.GetDeployment(ctx, &registryv1.GetDeploymentRequest{DeploymentId: at})
+			return err
+		}},
+		"ListDeploymentEvents": {false, func(d *desk, ctx context.Context, at string) error {
+			_, err := d.ListDeploymentEvents(ctx, &registryv1.ListDeploymentEventsRequest{DeploymentId: at})
+			return err
+		}},
+		"ListRevisions": {false, func(d *desk, ctx context.Context, at string) error {
+			_, err := d.ListRevisions(ctx, &registryv1.ListRevisionsRequest{DeploymentId: at})
+			return err
+		}},
+		"GetRevision": {false, func(d *desk, ctx context.Context, at string) error {
+			_, err := d.GetRevision(ctx, &registryv1.GetRevisionRequest{DeploymentId: at, Number: d.candidate().Number})
+			return err
+		}},
+		"ListDeploymentTokens": {false, func(d *desk, ctx context.Context, at string) error {
+			_, err := d.ListDeploymentTokens(ctx, &registryv1.ListDeploymentTokensRequest{DeploymentId: at})
+			return err
+		}},
+		"CreateRevision": {true, func(d *desk, ctx context.Context, at string) error {
+			_, err := d.CreateRevision(ctx, &registryv1.CreateRevisionRequest{DeploymentId: at, Source: d.create().GetSource()})
+			return err
+		}},
+		"PromoteRevision": {true, func(d *desk, ctx context.Context, at string) error {
+			_, err := d.PromoteRevision(ctx, &registryv1.PromoteRevisionRequest{DeploymentId: at, Number: d.serve().Number})
+			return err
+		}},
+		"StopRevision": {true, func(d *desk, ctx context.Context, at string) error {
+			_, err := d.StopRevision(ctx, &registryv1.StopRevisionRequest{DeploymentId: at, Number: d.candidate().Number})
+			return err
+		}},
+		"CreateDeploymentToken": {true, func(d *desk, ctx context.Context, at string) error {
+			_, err := d.CreateDeploymentToken(ctx, &registryv1.CreateDeploymentTokenRequest{DeploymentId: at, Name: "ci"})
+			return err
+		}},
+		"RevokeDeploymentToken": {true, func(d *desk, ctx context.Context, at string) error {
+			token, _ := d.mint("ci")
+			_, err := d.RevokeDeploymentToken(ctx, &registryv1.RevokeDeploymentTokenRequest{DeploymentId: at, TokenId: token.ID})
+			return err
+		}},
+	}
+}
+
+func TestWhoMayDoWhatWithADeployment(t *testing.T) {
+	t.Parallel()
+	people := map[string]struct {
+		who          *authn.Caller
+		sees, writes bool
+	}{
+		"its owner":              {owner(), true, true},
+		"its owner, who left":    {person("usr_1", authn.RoleOperator), true, true},
+		"an editor":              {editor(), true, true},
+		"a viewer":               {viewer(), true, false},
+		"a stranger":             {stranger(), false, false},
+		"an editor elsewhere":    {person("usr_4", authn.RoleOperator, authn.ProjectRole{Project: "prj_2", Role: authn.ProjectOwner}), false, false},
+		"an admin":               {admin(), true, true},
+		"nobody":                 {&authn.Caller{}, false, false},
+		"a deployment's own key": {&authn.Caller{Kind: authn.KindDeployment, Subject: "usr_1", Role: authn.RoleAdmin}, false, false},
+	}
+	d := openDesk(t)
+	const unknown = "dep_01k00000000000000000000077"
+	for who, p := range people {
+		for name, m := range methods() {
+			ctx, _ := as(t, p.who, "")
+			err := m.call(d, ctx, d.d.ID)
+			switch {
+			case !p.sees:
+				absent := m.call(d, ctx, unknown)
+				require.True(t, fault.Is(err, fault.Absent), "%s of %s: %v", name, who, err)
+				hidden := strings.ReplaceAll(fault.From(err).Text(), d.d.ID, unknown)
+				require.Equal(t, fault.From(absent).Text(), hidden, "hidden and absent read the same")
+				require.Equal(t, fault.From(absent).Code, fault.From(err).Code)
+			case m.writes && !p.writes:
+				require.True(t, fault.HasCode(err, "not_owner") && fault.Is(err, fault.Forbidden), "%s of %s: %v", name, who, err)
+			case name == "CreateRevision" && who == "its owner, who left":
+				require.NoError(t, err, "the model is his too")
+			default:
+				require.NoError(t, err, "%s of %s", name, who)
+			}
+		}
+	}
+}
+
+func TestARefusedCallWritesNothing(t *testing.T) {
+	t.Parallel()
+	d := openDesk(t)
+	for _, who := range []*authn.Caller{viewer(), stranger()} {
+		for name, m := range methods() {
+			if !m.writes || name == "PromoteRevision" || name == "StopRevision" || name == "RevokeDeploymentToken" {
+				continue // These make what they act on.
+			}
+			before := d.everything()
+			ctx, _ := as(t, who, "k")
+			require.Error(t, m.call(d, ctx, d.d.ID))
+			require.Equal(t, before, d.everything(), name)
+			var claims int
+			require.NoError(t, d.bench.Pool.QueryRow(t.Context(), `SELECT count(*) FROM idempotency`).Scan(&claims))
+			require.Zero(t, claims, "%s: a refusal uses no key up", name)
+		}
+	}
+}
+
+func TestMalformedIDsAreNamed(t *testing.T) {
+	t.Parallel()
+	d := openDesk(t)
+	ctx, _ := as(t, owner(), "")
+	for _, bad := range []string{"", "dep_", "dep_1", "mdl_01k00000000000000000000001", strings.ToUpper(d.d.ID), d.d.ID + "x", d.d.ID + "\x00"} {
+		for name, m := range methods() {
+			err := m.call(d, ctx, bad)
+			require.True(t, fault.Is(err, fault.Invalid), "%s %q: %v", name, bad, err)
+			require.Equal(t, []any{"deployment_id"}, fault.From(err).Fields[0].Loc)
+		}
+	}
+	_, err := d.RevokeDeploymentToken(ctx, &registryv1.RevokeDeploymentTokenRequest{DeploymentId: d.d.ID, TokenId: "dtk_secret"})
+	require.Equal(t, []any{"token_id"}, fault.From(err).Fields[0].Loc)
+	require.NotContains(t, err.Error(), "dtk_secret", "who takes the secret for the id does not read it again")
+	in := d.create()
+	in.Source.ModelId = "adder"
+	_, err = d.CreateRevision(ctx, in)
+	require.Equal(t, []any{"source", "model_id"}, fault.From(err).Fields[0].Loc)
+}
+
+func TestAModelThatIsHiddenIsAsUnknownAsNone(t *testing.T) {
+	t.Parallel()
+	d := openDesk(t)
+	hidden, shown := d.keepModel("prj_2", "team"), d.keepModel("prj_3", "all")
+	ask := func(who *authn.Caller, modelID string, version int32) error {
+		ctx, _ := as(t, who, "")
+		in := d.create()
+		in.Source = &registryv1.RevisionSource{ModelId: modelID, Version: version}
+		_, err := d.CreateRevision(ctx, in)
+		return err
+	}
+	const unknown = "mdl_01k00000000000000000000077"
+	err, none := ask(editor(), hidden, 1), ask(editor(), unknown, 1)
+	require.True(t, fault.Is(err, fault.Refused) && fault.HasCode(err, "source"), "%v", err)
+	require.Equal(t, fault.From(none).Text(), strings.ReplaceAll(fault.From(err).Text(), hidden, unknown))
+	require.True(t, fault.HasCode(ask(editor(), shown, 2), "source"), "no such version")
+	require.NoError(t, ask(editor(), shown, 1))
+	require.NoError(t, ask(admin(), hidden, 1))
+}

@@ -1,0 +1,108 @@
+package deployment
+
+import (
+	"context"
+	"crypto/rand"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/platform/event"
+	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
+)
+
+// serve makes a new revision that is ready.
+func (b *bench) serve() *Revision {
+	b.t.Helper()
+	r, _ := b.see(b.candidate(), 1, 1, serving())
+	require.Equal(b.t, Ready, r.State)
+	return r
+}
+
+// serves makes a new revision that is promoted.
+func (b *bench) serves() *Revision {
+	b.t.Helper()
+	r := b.serve()
+	_, err := b.Promote(b.ctx, b.d.ID, r.Number)
+	require.NoError(b.t, err)
+	return r
+}
+
+// now is the deployment as it stands.
+func (b *bench) now() *Deployment {
+	b.t.Helper()
+	d, err := b.Store.Get(b.ctx, b.Pool, own.Everything(), b.d.ID)
+	require.NoError(b.t, err)
+	return d
+}
+
+// revision is one as it stands.
+func (b *bench) revision(number int32) *Revision {
+	b.t.Helper()
+	r, err := b.Store.Revision(b.ctx, b.Pool, b.d.ID, number)
+	require.NoError(b.t, err)
+	return r
+}
+
+// events are those of the deployment, oldest first.
+func (b *bench) events() []event.Event {
+	b.t.Helper()
+	found, err := event.List(b.ctx, b.Pool, SubjectKind, b.d.ID, page.Page{Limit: 500})
+	require.NoError(b.t, err)
+	return found
+}
+
+// count is how many events are of a type.
+func (b *bench) count(kind string) (n int) {
+	b.t.Helper()
+	for _, e := range b.events() {
+		if e.Type == kind {
+			n++
+		}
+	}
+	return n
+}
+
+// mint makes a token.
+func (b *bench) mint(name string) (token *Token, text secret.String) {
+	b.t.Helper()
+	require.NoError(b.t, b.tx(func(ctx context.Context, tx pgx.Tx) (err error) {
+		token, text, err = b.Mint(ctx, tx, b.ids, rand.Reader, b.d.ID, name)
+		return err
+	}))
+	return token, text
+}
+
+// everything is all that a change of a deployment may write, as text.
+func (b *bench) everything() map[string]string {
+	b.t.Helper()
+	out := map[string]string{}
+	for _, table := range []string{"deployment", "revision", "deployment_token", "event", "audit", "snapshot_epoch"} {
+		var text *string
+		require.NoError(b.t, b.Pool.QueryRow(b.ctx, `SELECT string_agg(t::text, E'\n' ORDER BY t::text) FROM `+table+` t`).Scan(&text))
+		if text != nil {
+			out[table] = *text
+		}
+	}
+	return out
+}
+
+// atOnce runs every fn at the same time and answers their errors in their order.
+func atOnce(fns ...func() error) []error {
+	start, done := make(chan struct{}), make(chan int)
+	errs := make([]error, len(fns))
+	for i, fn := range fns {
+		go func() {
+			<-start
+			errs[i] = fn()
+			done <- i
+		}()
+	}
+	close(start)
+	for range fns {
+		<-done
+	}
+	return errs
+}

@@ -1,0 +1,229 @@
+package deployment
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/platform/audit"
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
+)
+
+// broken makes every write of a table fail until mend is called.
+func (b *bench) broken(table string) (mend func()) {
+	b.t.Helper()
+	owner := b.base.OwnerPool("registry")
+	exec := func(sql string) {
+		_, err := owner.Exec(b.t.Context(), sql)
+		require.NoError(b.t, err)
+	}
+	exec(`CREATE FUNCTION broken() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'broken on purpose'; END $$`)
+	exec(`CREATE TRIGGER broken BEFORE INSERT OR UPDATE ON ` + table + ` FOR EACH ROW EXECUTE FUNCTION broken()`)
+	return func() {
+		exec(`DROP TRIGGER broken ON ` + table)
+		exec(`DROP FUNCTION broken()`)
+		owner.Close()
+	}
+}
+
+// change is something that is done to a deployment, and the tables that it writes.
+type change struct {
+	prepare func(b *bench) func() error
+	tables  []string
+	// audit is the action that it leaves in the audit, empty for what jobs did; raises tells that inference hears
+	// of it, orders how often an engine is ordered.
+	audit  string
+	raises bool
+	orders int
+}
+
+func changes() map[string]change {
+	every := []string{"event", "audit", "snapshot_epoch"}
+	return map[string]change{
+		"create": {func(b *bench) func() error {
+			d := *b.d
+			d.ID, d.Name = b.ids.New(id.Deployment), "other"
+			return func() error { return b.tx(func(ctx context.Context, tx pgx.Tx) error { return b.Create(ctx, tx, &d) }) }
+		}, append([]string{"deployment"}, every...), "deployment.create", true, 0},
+		"create a revision": {func(b *bench) func() error {
+			m, v := ready()
+			r, err := candidate(b.ids, b.Clock.Now(), time.Minute, b.d, m, v, Serving{})
+			require.NoError(b.t, err)
+			return func() error {
+				return b.tx(func(ctx context.Context, tx pgx.Tx) error { return b.CreateRevision(ctx, tx, r) })
+			}
+		}, []string{"revision", "event", "audit"}, "deployment.revision.create", false, 1},
+		"promote": {func(b *bench) func() error {
+			r := b.serve()
+			return func() error { _, err := b.Promote(b.ctx, b.d.ID, r.Number); return err }
+		}, append([]string{"deployment", "revision"}, every...), "deployment.promote", true, 0},
+		"stop": {func(b *bench) func() error {
+			r := b.serve()
+			return func() error { _, err := b.Stop(b.ctx, b.d.ID, r.Number); return err }
+		}, []string{"revision", "event", "audit"}, "deployment.revision.stop", false, 1},
+		"lose what serves": {func(b *bench) func() error {
+			o := died()
+			o.WorkID, o.Generation, o.Fence = b.serves().WorkID, 1, 1
+			return func() error { _, err := b.Observe(b.ctx, o); return err }
+		}, []string{"revision", "event", "snapshot_epoch"}, "", true, 1},
+		"mint": {func(b *bench) func() error {
+			return func() error {
+				return b.tx(func(ctx context.Context, tx pgx.Tx) error {
+					_, _, err := b.Mint(ctx, tx, b.ids, rand.Reader, b.d.ID, "ci")
+					return err
+				})
+			}
+		}, append([]string{"deployment_token"}, every...), "deployment.token.create", true, 0},
+		"revoke": {func(b *bench) func() error {
+			token, _ := b.mint("ci")
+			return func() error { _, err := b.Revoke(b.ctx, b.d.ID, token.ID); return err }
+		}, append([]string{"deployment_token"}, every...), "deployment.token.revoke", true, 0},
+	}
+}
+
+func TestAChangeIsWholeOrIsNone(t *testing.T) {
+	t.Parallel()
+	for name, c := range changes() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := open(t)
+			do := c.prepare(b)
+			before := b.everything()
+			for _, table := range c.tables {
+				mend := b.broken(table)
+				require.ErrorContains(t, do(), "broken on purpose", table)
+				mend()
+				require.Equal(t, before, b.everything(), "nothing is left when %s cannot be written", table)
+			}
+			epoch, events, ordered := b.epoch(), len(b.events()), len(b.orders.of)
+			require.NoError(t, do(), "and it is done once it can be")
+			require.Equal(t, c.raises, b.epoch() == epoch+1)
+			require.Equal(t, c.raises, b.epoch() != epoch)
+			if name != "create" {
+				require.Len(t, b.events(), events+1)
+			}
+			require.Len(t, b.orders.of, ordered+c.orders)
+			c.audited(t, b, before["audit"])
+		})
+	}
+}
+
+// audited checks that the audit has a row of the change, by its person, and none of what no person did.
+func (c change) audited(t *testing.T, b *bench, before string) {
+	t.Helper()
+	if c.audit == "" {
+		require.Equal(t, before, b.everything()["audit"], "what jobs reports is no deed of a person")
+		return
+	}
+	rows, err := audit.List(b.ctx, b.Pool, audit.Filter{}, page.Page{Limit: 100})
+	require.NoError(t, err)
+	var actions []string
+	for _, r := range rows {
+		actions = append(actions, r.Action)
+		require.Equal(t, "usr_1", r.Actor.ID)
+		require.Equal(t, SubjectKind, r.TargetKind)
+	}
+	require.Contains(t, actions, c.audit)
+}
+
+func TestAnOrderThatIsNotQueuedUndoesItsChange(t *testing.T) {
+	t.Parallel()
+	full := errors.New("the queue takes nothing")
+	for name, c := range changes() {
+		if c.orders == 0 {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := open(t)
+			do := c.prepare(b)
+			before := b.everything()
+			b.orders.fail = func(context.Context, pgx.Tx) error { return full }
+			require.ErrorIs(t, do(), full)
+			require.Equal(t, before, b.everything())
+			b.orders.fail = nil
+			require.NoError(t, do())
+			require.NotEqual(t, before, b.everything())
+		})
+	}
+}
+
+func TestAConnectionThatBreaksInTheMiddleLeavesNothing(t *testing.T) {
+	t.Parallel()
+	for name, c := range changes() {
+		if c.orders == 0 {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := open(t)
+			do := c.prepare(b)
+			before := b.everything()
+			admin, err := pgx.Connect(t.Context(), b.base.AdminURL().Reveal())
+			require.NoError(t, err)
+			defer func() { _ = admin.Close(context.WithoutCancel(t.Context())) }()
+			b.orders.fail = func(ctx context.Context, tx pgx.Tx) error {
+				_, err := admin.Exec(ctx, `SELECT pg_terminate_backend($1, 60000)`, tx.Conn().PgConn().PID())
+				return err
+			}
+			require.Error(t, do(), "the commit cannot be")
+			require.Equal(t, before, b.everything())
+			b.orders.fail = nil
+			require.NoError(t, do(), "done again it is done")
+		})
+	}
+}
+
+func TestACancelledChangeLeavesNothing(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	r := b.serve()
+	before := b.everything()
+	ctx, cancel := context.WithCancel(b.ctx)
+	b.orders.fail = func(context.Context, pgx.Tx) error { cancel(); return nil }
+	_, err := b.Stop(ctx, b.d.ID, r.Number)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, before, b.everything())
+}
+
+func TestTheSecretOfATokenIsInNoRow(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	_, text := b.mint("ci")
+	for table, rows := range b.everything() {
+		require.NotContains(t, rows, text.Reveal(), table)
+		require.NotContains(t, rows, text.Reveal()[len("dtk_"):], table)
+	}
+	require.Contains(t, b.everything()["deployment_token"], text.Reveal()[:prefixLength], "what it is recognised by")
+	_, err := secret.Mint(failing{}, secret.KindDeployment)
+	require.Error(t, err)
+	before := b.everything()
+	err = b.tx(func(ctx context.Context, tx pgx.Tx) error {
+		_, text, err := b.Mint(ctx, tx, b.ids, failing{}, b.d.ID, "ci")
+		require.True(t, text.IsZero())
+		return err
+	})
+	require.ErrorContains(t, err, "mint a deployment token", "no token is made of no randomness")
+	require.Equal(t, before, b.everything())
+}
+
+// failing is a source of randomness that has none.
+type failing struct{}
+
+func (failing) Read([]byte) (int, error) { return 0, errors.New("no randomness") }
+
+func TestTheServiceItselfSeesEveryDeployment(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	got, err := b.Store.Get(t.Context(), b.Pool, own.Everything(), b.d.ID)
+	require.NoError(t, err)
+	require.Equal(t, b.d, got)
+}
