@@ -2,6 +2,7 @@ package conf_test
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -102,9 +103,7 @@ func TestAStructIsAskedOnlyWhenItsOwnSettingsAreGood(t *testing.T) {
 		"the outer one sees the inner": {"SERVICE_PAIR_HIGH", "9", 1, "SERVICE_PAIR_HIGH: is nine"},
 	} {
 		vars := map[string]string{c.name: c.value}
-		for k, v := range good {
-			vars[k] = v
-		}
+		maps.Copy(vars, good)
 		cfg, loaded, err := fill(t, vars)
 		require.Equal(t, c.asked, *cfg.asked, name)
 		require.NotNil(t, loaded, "what was read is there beside the error")

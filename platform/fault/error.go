@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -122,9 +123,9 @@ func (e *Error) Under(prefix ...any) *Error {
 	return e.Relocate(func(loc []any) []any { return append(slices.Clone(prefix), loc...) })
 }
 
-// Text is the message that users may read: for Internal a neutral one.
+// Text is the message that users may read: for Internal, and for a kind that is none, a neutral one.
 func (e *Error) Text() string {
-	if e.Kind == Internal || e.Msg == "" {
+	if HTTPStatus(e.Kind) == http.StatusInternalServerError || e.Msg == "" {
 		return neutral(e.Kind)
 	}
 	return e.Msg
