@@ -189,10 +189,16 @@ func Time(s string) (time.Time, bool) {
 		}
 	}
 	t, err := time.Parse(time.RFC3339Nano, s)
-	if err != nil || t.Unix() < minSeconds || t.Unix() > maxSeconds {
+	if err != nil || !offset(s) || t.Unix() < minSeconds || t.Unix() > maxSeconds {
 		return time.Time{}, false
 	}
 	return t.UTC(), true
+}
+
+// offset reports whether the offset at the end of a time is one: time.Parse takes +24:00 and +00:60 too.
+func offset(s string) bool {
+	n := len(s)
+	return s[n-1] == 'Z' || s[n-5:n-3] <= "23" && s[n-2:] <= "59"
 }
 
 // finite reports whether a number's text fits a float64, which is all that JSON readers agree on.
