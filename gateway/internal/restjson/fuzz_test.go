@@ -1,6 +1,8 @@
 package restjson_test
 
 import (
+	"encoding/json"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -13,6 +15,7 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/signalbox-dev/signalbox/gateway/internal/restjson"
+	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
 // ours are the members whose form protojson does not share: enums and raw JSON.
@@ -102,5 +105,34 @@ func FuzzDecode(f *testing.F) {
 		want := dynamicpb.NewMessage(md)
 		require.NoError(t, protojson.Unmarshal(body, want), string(body))
 		same(t, want, got, string(body))
+	})
+}
+
+// FuzzPublicBody: whatever a client sends to any public request, the answer is the message or a fault of
+// the client, and what was read is written so that it reads the same again.
+func FuzzPublicBody(f *testing.F) {
+	all := messages(f)
+	codec := restjson.New()
+	for i, mt := range all {
+		m := mt.New()
+		dice{rand.New(rand.NewPCG(uint64(i), 9))}.message(m, 2)
+		data, err := codec.Marshal(m.Interface())
+		require.NoError(f, err)
+		f.Add(uint16(i), data)
+	}
+	f.Fuzz(func(t *testing.T, n uint16, body []byte) {
+		mt := all[int(n)%len(all)]
+		got := mt.New().Interface()
+		if err := codec.Unmarshal(body, got); err != nil {
+			bad := fault.From(err)
+			require.Contains(t, []fault.Kind{fault.Invalid, fault.TooLarge}, bad.Kind, "%v", err)
+			require.LessOrEqual(t, len(bad.Fields), restjson.MaxFaults)
+			return
+		}
+		data, err := codec.Marshal(got)
+		require.NoError(t, err, string(body))
+		require.True(t, json.Valid(data), string(data))
+		_, err = proto.Marshal(got)
+		require.NoError(t, err, "what is read can go over the wire")
 	})
 }
