@@ -4,7 +4,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -60,22 +62,26 @@ func observationFromProto(w *jobspeerv1.WorkStatus) deployment.Observation {
 	if seen == nil || seen.GetGeneration() != w.GetGeneration() || seen.GetFence() != w.GetFence() {
 		return o
 	}
-	o.Phase, o.Detail, o.RunningAt = phaseFromProto(seen.GetPhase()), seen.GetDetail(), timeFrom(seen.GetRunningAt())
+	o.Phase, o.Detail, o.RunningAt = phaseFromProto(seen.GetPhase()), words(seen.GetDetail()), timeFrom(seen.GetRunningAt())
 	if e := seen.GetExit(); e != nil {
-		o.Exit = &deployment.Exit{Code: e.GetCode(), Signal: e.GetSignal(), Reason: e.GetReason(), Message: e.GetMessage()}
+		o.Exit = &deployment.Exit{Code: e.GetCode(), Signal: e.GetSignal(), Reason: words(e.GetReason()), Message: words(e.GetMessage())}
 	}
 	if r := seen.GetEngine(); r != nil {
 		o.Report = &deployment.Report{
-			Phase: r.GetPhase(), Code: r.GetCode(), Message: r.GetMessage(), Log: r.GetLogExcerpt(), Ready: r.GetReady(),
+			Phase: r.GetPhase(), Code: words(r.GetCode()), Message: words(r.GetMessage()), Log: words(r.GetLogExcerpt()), Ready: r.GetReady(),
 			ReadyAt: timeFrom(r.GetReadyAt()),
-			Engine:  deployment.Engine{PID: r.GetPid(), Address: r.GetAddress(), Key: secret.New(r.GetApiKey())},
+			Engine:  deployment.Engine{PID: r.GetPid(), Address: words(r.GetAddress()), Key: secret.New(r.GetApiKey())},
 		}
-		if json.Valid(r.GetProbes()) {
+		if json.Valid(r.GetProbes()) && utf8.Valid(r.GetProbes()) {
 			o.Report.Probes = r.GetProbes()
 		}
 	}
 	return o
 }
+
+// words makes text of an agent or an engine storable: what cannot be stored would break the watch of all engines,
+// again and again.
+func words(s string) string { return strings.ReplaceAll(s, "\x00", "") }
 
 func phaseFromProto(p jobsv1.Phase) deployment.Phase {
 	switch p {

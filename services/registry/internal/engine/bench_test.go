@@ -1,0 +1,199 @@
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+
+	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
+	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
+	"github.com/signalbox-dev/signalbox/platform/audit"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/event"
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/platform/queue"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/db"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/deployment"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
+)
+
+// guard bounds what must happen; it is no part of any meaning.
+const guard = 2 * time.Minute
+
+// jobs stands in for the service that runs engines: it hands out streams that a test fills and notes orders.
+type jobs struct {
+	streams chan *stream // the next watches
+	orders  chan *jobspeerv1.PutWorkRequest
+
+	mu     sync.Mutex
+	answer error // of orders
+}
+
+func (j *jobs) PutWork(_ context.Context, in *jobspeerv1.PutWorkRequest, _ ...grpc.CallOption) (*jobspeerv1.PutWorkResponse, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.answer != nil {
+		return nil, j.answer
+	}
+	j.orders <- in
+	return &jobspeerv1.PutWorkResponse{Changed: true}, nil
+}
+
+func (j *jobs) refuse(err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.answer = err
+}
+
+func (j *jobs) WatchWorks(ctx context.Context, _ *jobspeerv1.WatchWorksRequest, _ ...grpc.CallOption) (grpc.ServerStreamingClient[jobspeerv1.WorkStatus], error) {
+	select {
+	case s := <-j.streams:
+		if s.refused != nil {
+			return nil, s.refused
+		}
+		s.ctx = ctx
+		return s, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// stream is one watch: what it brings, and how it breaks once that is taken.
+type stream struct {
+	grpc.ClientStream
+
+	ctx     context.Context
+	refused error
+	news    chan *jobspeerv1.WorkStatus
+}
+
+// brings is a stream that breaks after these.
+func brings(news ...*jobspeerv1.WorkStatus) *stream {
+	s := &stream{news: make(chan *jobspeerv1.WorkStatus, len(news))}
+	for _, n := range news {
+		s.news <- n
+	}
+	close(s.news)
+	return s
+}
+
+func (s *stream) Recv() (*jobspeerv1.WorkStatus, error) {
+	select {
+	case n, ok := <-s.news:
+		if !ok {
+			return nil, io.ErrUnexpectedEOF
+		}
+		return n, nil
+	case <-s.ctx.Done():
+		return nil, s.ctx.Err()
+	}
+}
+
+func synced() *jobspeerv1.WorkStatus { return &jobspeerv1.WorkStatus{Synced: true} }
+
+// bench is a watcher over rows of its own.
+type bench struct {
+	*Watcher
+
+	t     *testing.T
+	pool  *pgxpool.Pool
+	jobs  *jobs
+	clock *clock.Fake
+	ids   *id.Source
+	d     *deployment.Deployment
+}
+
+// quiet orders nothing: what the watcher itself orders is looked at.
+type quiet struct{}
+
+func (quiet) Order(context.Context, pgx.Tx, string) error { return nil }
+
+func open(t *testing.T) *bench {
+	t.Helper()
+	files, err := db.Migrations()
+	require.NoError(t, err)
+	keys, err := secret.NewKeyring(secret.Key{ID: "k1", Bytes: []byte("0123456789abcdefFEDCBA9876543210")})
+	require.NoError(t, err)
+	clk := clock.NewFake(time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC))
+	b := &bench{
+		t: t, pool: pgtest.New(t, pgtest.Schema{Name: "registry", Migrations: files}).Pool("registry"), clock: clk,
+		jobs: &jobs{streams: make(chan *stream), orders: make(chan *jobspeerv1.PutWorkRequest, 100)}, ids: id.NewSource(clk, rand.Reader),
+	}
+	store := &deployment.Store{Keys: keys}
+	b.Watcher = &Watcher{
+		Works: b.jobs, Clock: clk, Log: slog.New(slog.DiscardHandler), Orderer: &Orderer{Pool: b.pool, Store: store, Works: b.jobs},
+		Book: &deployment.Book{
+			Pool: b.pool, Store: store, Orders: quiet{}, Clock: clk, Events: event.NewLog(clk, b.ids, "registry"), Audit: audit.NewLog(clk, b.ids, "registry"),
+		},
+	}
+	b.d = &deployment.Deployment{
+		Owner: own.Owner{UserID: "usr_1", ProjectID: "prj_1", Project: "team", Visibility: "team"},
+		ID:    b.ids.New(id.Deployment), Name: "chat", State: deployment.StateServing, CreatedAt: clk.Now(),
+	}
+	require.NoError(t, b.tx(func(ctx context.Context, tx pgx.Tx) error { return b.Book.Create(ctx, tx, b.d) }))
+	return b
+}
+
+func (b *bench) tx(fn func(ctx context.Context, tx pgx.Tx) error) error {
+	return pg.InTx(b.t.Context(), b.pool, fn)
+}
+
+// revision keeps a new candidate.
+func (b *bench) revision() *deployment.Revision {
+	b.t.Helper()
+	r := revision()
+	r.ID, r.DeploymentID, r.WorkID = b.ids.New(id.Revision), b.d.ID, b.ids.New(id.Work)
+	r.State, r.Generation, r.CreatedAt = deployment.Pending, 1, b.clock.Now()
+	require.NoError(b.t, b.tx(func(ctx context.Context, tx pgx.Tx) error { return b.Book.CreateRevision(ctx, tx, r) }))
+	return r
+}
+
+func (b *bench) state(r *deployment.Revision) deployment.State {
+	b.t.Helper()
+	now, err := b.Orderer.Store.RevisionByID(b.t.Context(), b.pool, r.ID)
+	require.NoError(b.t, err)
+	return now.State
+}
+
+// ordered is the next order that jobs gets.
+func (b *bench) ordered() *jobspeerv1.PutWorkRequest {
+	b.t.Helper()
+	select {
+	case in := <-b.jobs.orders:
+		return in
+	case <-time.After(guard):
+		require.Fail(b.t, "nothing was ordered")
+		return nil
+	}
+}
+
+// seen is what jobs sees of a revision's engine.
+func seen(r *deployment.Revision, phase jobsv1.Phase, report *jobsv1.EngineReport) *jobspeerv1.WorkStatus {
+	return &jobspeerv1.WorkStatus{
+		WorkId: r.WorkID, Generation: r.Generation, Fence: 1, NodeId: "nod_1",
+		Observed: &jobsv1.ObservedWork{Generation: r.Generation, Fence: 1, Phase: phase, Engine: report},
+	}
+}
+
+var errAway = errors.New("jobs is away")
+
+// queue is one that orders are put into.
+func (b *bench) queue() *queue.Client {
+	b.t.Helper()
+	client, err := queue.New(b.pool, queue.Config{Schema: "registry", Log: slog.New(slog.DiscardHandler)})
+	require.NoError(b.t, err)
+	return client
+}
