@@ -135,6 +135,7 @@ func TestOnlyOneOfAOneofMayBeGiven(t *testing.T) {
 		}
 	}
 	_, f := decoded(t, `{"left": "x", "left": "y"}`)
+	require.NotNil(t, f)
 	require.Equal(t, "[body left] duplicate_key", at(f.Fields[0]), "twice the same is told as such")
 	t.Logf("%d oneofs in the contract", found)
 }
@@ -176,6 +177,7 @@ func TestTheNumberOfValuesIsBounded(t *testing.T) {
 	_, f := decoded(t, list(restjson.MaxValues-1))
 	require.Nil(t, f, "with the name that makes the limit")
 	_, f = decoded(t, list(restjson.MaxValues))
+	require.NotNil(t, f)
 	require.Equal(t, fault.TooLarge, f.Kind)
 	_, f = decoded(t, `{"nope":[`+strings.TrimSuffix(strings.Repeat(`1,`, restjson.MaxValues), ",")+`]}`)
 	require.NotNil(t, f, "what is stepped over counts too")
