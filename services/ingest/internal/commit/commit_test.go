@@ -21,8 +21,9 @@ import (
 type bench struct {
 	*Committer
 
-	t    *testing.T
-	pool *pgxpool.Pool
+	t     *testing.T
+	pool  *pgxpool.Pool
+	admin *pgxpool.Pool
 
 	mu   sync.Mutex
 	news []string
@@ -33,7 +34,10 @@ func open(t *testing.T, runs ...string) *bench {
 	files, err := db.Migrations()
 	require.NoError(t, err)
 	base := pgtest.New(t, pgtest.Schema{Name: "ingest", Migrations: files})
-	b := &bench{t: t, pool: base.Pool("ingest")}
+	admin, err := pgxpool.New(t.Context(), base.AdminURL().Reveal())
+	require.NoError(t, err)
+	t.Cleanup(admin.Close)
+	b := &bench{t: t, pool: base.Pool("ingest"), admin: admin}
 	b.Committer = New(b.pool, clock.Real(), func(ids []string) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -145,15 +149,7 @@ func TestOneThatFailsFailsAlone(t *testing.T) {
 		noted("run_1", "s", Key{"w", 1}, 1), bad, noted("run_1", "s", Key{"w", 2}, 1), sql, noted("run_9", "s", Key{"w", 1}, 1),
 		noted("run_1", "s", Key{"w", 2}, 1),
 	}
-	group := make([]*waiting, len(items))
-	for i, item := range items {
-		group[i] = &waiting{Item: item, result: make(chan result, 1)}
-	}
-	b.group(t.Context(), group)
-	got := make([]result, len(group))
-	for i, w := range group {
-		got[i] = <-w.result
-	}
+	got := b.queued(items...)
 	require.Equal(t, []result{{}, {err: broken}, {}}, got[:3])
 	require.ErrorContains(t, got[3].err, "division by zero")
 	require.True(t, fault.Is(got[4].err, fault.Absent), "%v", got[4].err)
