@@ -170,7 +170,7 @@ func TestFollowersGoOnWithoutNotifications(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	run := h.replica(ingest.Config{}).train()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	stream, err := h.replica(ingest.Config{}).public.FollowLogs(ctx, &ingestv1.FollowLogsRequest{Id: run.run})
 	require.NoError(t, err)

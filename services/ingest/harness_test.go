@@ -46,12 +46,16 @@ type jobs struct {
 	resolved  int
 	reported  []string
 	lifecycle error
+	away      error
 }
 
 func (j *jobs) ResolveIngestToken(_ context.Context, in *jobspeerv1.ResolveIngestTokenRequest, _ ...grpc.CallOption) (*jobspeerv1.IngestGrant, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.resolved++
+	if j.away != nil {
+		return nil, j.away
+	}
 	g := j.grants[string(in.GetTokenHash())]
 	if g == nil {
 		return nil, fault.New(fault.Unauthenticated, "ingest_token", "the ingest token is unknown, revoked or expired")
