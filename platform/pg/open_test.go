@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
@@ -56,10 +57,18 @@ func TestSessionsOfAPool(t *testing.T) {
 func TestAStatementPastItsTimeIsUnavailable(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t, pgtest.Schema{Name: "jobs"})
-	pool, err := pg.Open(t.Context(), pg.Config{URL: db.URL("jobs"), AllowUnsafe: true, StatementTimeout: 20 * time.Millisecond}, "jobs", quiet())
+	pool, err := pg.Open(t.Context(), pg.Config{URL: db.URL("jobs"), AllowUnsafe: true, StatementTimeout: 20 * time.Second}, "jobs", quiet())
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
-	_, err = pool.Exec(t.Context(), `SELECT pg_sleep(30)`)
+	var limit string
+	require.NoError(t, pool.QueryRow(t.Context(), `SHOW statement_timeout`).Scan(&limit))
+	require.Equal(t, "20s", limit)
+	err = pg.InTx(t.Context(), pool, func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `SET LOCAL statement_timeout = 1`)
+		require.NoError(t, err)
+		_, err = tx.Exec(ctx, `SELECT pg_sleep(3600)`)
+		return err
+	})
 	require.True(t, fault.HasCode(pg.Classify(err), "database_timeout"), "%v", err)
 }
 

@@ -3,6 +3,7 @@ package pg_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -76,7 +77,8 @@ func TestALoserIsRunAgain(t *testing.T) {
 func TestADeadlockIsRunAgain(t *testing.T) {
 	t.Parallel()
 	pool := counters(t)
-	both := make(chan struct{}, 2)
+	var both sync.WaitGroup
+	both.Add(2)
 	errs := make(chan error, 2)
 	for _, order := range [][]int{{1, 2}, {2, 1}} {
 		go func() {
@@ -87,10 +89,8 @@ func TestADeadlockIsRunAgain(t *testing.T) {
 				}
 				if first {
 					first = false
-					both <- struct{}{}
-					for len(both) < 2 { // the other one has its row too
-						time.Sleep(time.Millisecond)
-					}
+					both.Done()
+					both.Wait() // the other one has its row too
 				}
 				return add(ctx, tx, order[1], 1)
 			})

@@ -194,7 +194,7 @@ func TestTheClientItselfSetsADeadline(t *testing.T) {
 			}))
 			_, err := try(t.Context(), w.dial(t, "jobs", "registry"), "PeerOnce")
 			require.NoError(t, err)
-			require.InDelta(t, rpc.DefaultDeadline, <-left, float64(3*time.Second))
+			requireDefault(t, <-left)
 		})
 	}
 }
@@ -207,11 +207,10 @@ func TestNobodyListens(t *testing.T) {
 			w := open(t)
 			cc := w.dial(t, "jobs", "registry")
 			for _, name := range []string{"Peer", "PeerOnce", "PeerStream"} {
-				started := time.Now()
 				_, err := try(t.Context(), cc, name)
 				require.True(t, fault.Is(err, fault.Unavailable), name)
 				require.NotContains(t, fault.From(err).Text(), "127.0.0.1", "where a service is, is not for users")
-				require.Less(t, time.Since(started), 8*time.Second)
+				require.False(t, fault.HasCode(err, fault.CodeDeadline), "it is known before the deadline")
 			}
 		})
 	}

@@ -120,6 +120,7 @@ func (s *Server) Serve(ctx context.Context, listeners ...*Listener) error {
 	}
 	// Check has read them without fault.
 	s.rules, _ = rulesOf(s.grpc.GetServiceInfo())
+	s.SetServing(true) // before the first call can ask
 	failed := make(chan error, len(listeners))
 	var serving sync.WaitGroup
 	for _, l := range listeners {
@@ -129,7 +130,6 @@ func (s *Server) Serve(ctx context.Context, listeners ...*Listener) error {
 			}
 		})
 	}
-	s.SetServing(true)
 	select {
 	case <-ctx.Done():
 	case err = <-failed:
