@@ -34,8 +34,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry"
 )
 
-// soon is how long a test waits for what must happen.
-const soon = 20 * time.Second
+// soon bounds what must happen; it is no part of any meaning.
+const soon = 2 * time.Minute
 
 // house is a registry on a database of its own, reached as the gateway, jobs and inference reach it.
 type house struct {
@@ -119,7 +119,7 @@ func (h *house) serve(bus *rpc.Bus, name string, register func(*rpc.Server)) (st
 	server := rpc.NewServer(rpc.ServerOptions{
 		Service: name, Log: slog.New(slog.DiscardHandler), Clock: h.clock, Classify: pg.Classify,
 		NewRequestID: func() string { return h.ids.New(id.Request) },
-		Verifier:     authn.NewVerifier(h.clock, authn.StaticKeys(h.clock, h.key.Public())), StopTimeout: time.Second,
+		Verifier:     authn.NewVerifier(h.clock, authn.StaticKeys(h.clock, h.key.Public())), StopTimeout: 10 * time.Second,
 	})
 	register(server)
 	listener, err := bus.As(name).Listen(name)

@@ -1,0 +1,183 @@
+package epoch_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/epoch"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/topic"
+)
+
+// waits is a ledger whose waits look again only when the clock is moved, with replicas that serve.
+func waits(t *testing.T, replicas ...string) (*epoch.Ledger, *clock.Fake) {
+	t.Helper()
+	l, _ := open(t, time.Hour)
+	clk := clock.NewFake(time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC))
+	l.Clock = clk
+	for _, r := range replicas {
+		_, err := l.Renew(t.Context(), r, 1)
+		require.NoError(t, err)
+	}
+	return l, clk
+}
+
+// await waits for an epoch and answers once it really waits.
+func await(t *testing.T, ctx context.Context, l *epoch.Ledger, clk *clock.Fake, e int64) <-chan error { //nolint:revive // t first
+	t.Helper()
+	done := make(chan error, 1)
+	go func() { done <- l.Await(ctx, e) }()
+	require.NoError(t, clk.Await(t.Context(), 1))
+	require.Empty(t, done)
+	return done
+}
+
+func TestAWaitEndsWithTheLastAcknowledgementOrLease(t *testing.T) {
+	t.Parallel()
+	late := `UPDATE inference_replica SET lease_until = clock_timestamp() - interval '1 second'`
+	steps := map[string]func(ctx context.Context, l *epoch.Ledger) error{
+		"told": func(ctx context.Context, l *epoch.Ledger) error {
+			defer l.Hub.Wake(topic.Acks)
+			return l.Ack(ctx, "rep_1", 2)
+		},
+		"told of more": func(ctx context.Context, l *epoch.Ledger) error {
+			defer l.Hub.Wake(topic.Acks)
+			_, err := l.Renew(ctx, "rep_1", 9)
+			return err
+		},
+		"not told":          func(ctx context.Context, l *epoch.Ledger) error { return l.Ack(ctx, "rep_1", 2) },
+		"its lease ran out": func(ctx context.Context, l *epoch.Ledger) error { _, err := l.Pool.Exec(ctx, late); return err },
+		"its row is gone": func(ctx context.Context, l *epoch.Ledger) error {
+			_, err := l.Pool.Exec(ctx, `DELETE FROM inference_replica`)
+			return err
+		},
+	}
+	for name, step := range steps {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l, clk := waits(t, "rep_1")
+			done := await(t, t.Context(), l, clk, 2)
+			require.NoError(t, step(t.Context(), l))
+			if !strings.HasPrefix(name, "told") {
+				clk.Advance(time.Second) // A wait trusts wake-ups for no longer.
+			}
+			require.NoError(t, <-done)
+		})
+	}
+}
+
+func TestAWakeUpWithoutNewsEndsNoWait(t *testing.T) {
+	t.Parallel()
+	l, clk := waits(t, "rep_1", "rep_2")
+	done := await(t, t.Context(), l, clk, 3)
+	require.NoError(t, l.Ack(t.Context(), "rep_1", 3))
+	require.NoError(t, l.Ack(t.Context(), "rep_2", 2))
+	l.Hub.Wake(topic.Acks)
+	clk.Advance(time.Second)
+	behind, _, err := l.Behind(t.Context(), 3)
+	require.NoError(t, err)
+	require.Len(t, behind, 1, "what it has is not yet enough")
+	require.Empty(t, done)
+	require.NoError(t, l.Ack(t.Context(), "rep_2", 3))
+	l.Hub.Wake(topic.Acks)
+	clk.Advance(time.Second)
+	require.NoError(t, <-done)
+}
+
+func TestAWaitThatIsBrokenOffSaysWhenTheChangeIsInForce(t *testing.T) {
+	t.Parallel()
+	l, clk := waits(t, "rep_1", "rep_2", "rep_3")
+	until := time.Date(2099, 1, 2, 3, 4, 5, 678900000, time.UTC)
+	_, err := l.Pool.Exec(t.Context(), `UPDATE inference_replica SET lease_until = $1 WHERE replica_id = 'rep_2'`, until)
+	require.NoError(t, err)
+	require.NoError(t, l.Ack(t.Context(), "rep_3", 2))
+	ctx, cancel := context.WithCancel(t.Context())
+	done := await(t, ctx, l, clk, 2)
+	cancel()
+	err = <-done
+	require.True(t, fault.HasCode(err, "replica_unreached") && fault.Is(err, fault.Dependency), "%v", err)
+	require.Contains(t, fault.From(err).Text(), "2 replica(s)")
+	require.Contains(t, fault.From(err).Text(), "at 2099-01-02T03:04:05.678900+00:00", "the last lease, not the first")
+}
+
+func TestAGrantDoesNotWaitForWhoCannotBeReached(t *testing.T) {
+	t.Parallel()
+	l, clk := waits(t, "rep_1")
+	require.NoError(t, l.Settle(t.Context()), "nobody is behind")
+	bump(t, l)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- l.Settle(ctx) }()
+	require.NoError(t, clk.Await(t.Context(), 1))
+	cancel()
+	require.NoError(t, <-done, "unlike a revocation it promises nothing")
+	require.NoError(t, l.Settle(t.Context()), "and it ends by itself")
+}
+
+func TestWithoutADatabaseNobodyIsToldThatAChangeIsInForce(t *testing.T) {
+	t.Parallel()
+	l, clk := waits(t, "rep_1")
+	ctx, cancel := context.WithCancel(t.Context())
+	done := await(t, ctx, l, clk, 2)
+	l.Pool.Close()
+	clk.Advance(time.Second)
+	require.Error(t, <-done)
+	cancel()
+	require.Error(t, l.Await(t.Context(), 2))
+	require.Error(t, l.Settle(t.Context()))
+	require.Error(t, l.Sweep(t.Context()))
+	_, err := l.Renew(t.Context(), "rep_1", 2)
+	require.Error(t, err, "no lease is granted that is not stored")
+}
+
+func TestChangesAtOnceHaveEpochsOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	l, _ := waits(t)
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	var epochs []int64
+	for range 12 {
+		wg.Go(func() {
+			e := bump(t, l)
+			mu.Lock()
+			defer mu.Unlock()
+			epochs = append(epochs, e)
+		})
+	}
+	wg.Wait()
+	slices.Sort(epochs)
+	for n, e := range epochs {
+		require.EqualValues(t, n+2, e)
+	}
+}
+
+func TestReplicasRenewAtOnceWithoutLosingAnAcknowledgement(t *testing.T) {
+	t.Parallel()
+	l, _ := waits(t)
+	var wg sync.WaitGroup
+	for n := range 12 {
+		wg.Go(func() {
+			_, err := l.Renew(t.Context(), fmt.Sprintf("rep_%d", n%3), int64(n+1))
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	behind, _, err := l.Behind(t.Context(), 13)
+	require.NoError(t, err)
+	require.Len(t, behind, 3)
+	for n, want := range []int64{10, 11, 12} {
+		var acked int64
+		require.NoError(t, l.Pool.QueryRow(t.Context(), `SELECT acked_epoch FROM inference_replica WHERE replica_id = $1`, fmt.Sprintf("rep_%d", n)).Scan(&acked))
+		require.Equal(t, want, acked, "the highest of them")
+	}
+}

@@ -1,0 +1,198 @@
+package snapshot
+
+import (
+	"context"
+	"crypto/rand"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+
+	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
+	"github.com/signalbox-dev/signalbox/platform/audit"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/event"
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/platform/wake"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/db"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/deployment"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/epoch"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/topic"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// guard bounds what must happen; it is no part of any meaning.
+const guard = 2 * time.Minute
+
+// bench is a server over rows of its own, with one deployment. No wake-ups come but those of the test.
+type bench struct {
+	*Server
+
+	t     *testing.T
+	base  *pgtest.DB
+	clock *clock.Fake
+	ids   *id.Source
+	book  *deployment.Book
+	d     *deployment.Deployment
+}
+
+func open(t *testing.T) *bench {
+	t.Helper()
+	files, err := db.Migrations()
+	require.NoError(t, err)
+	keys, err := secret.NewKeyring(secret.Key{ID: "k1", Bytes: []byte("0123456789abcdefFEDCBA9876543210")})
+	require.NoError(t, err)
+	clk := clock.NewFake(time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC))
+	base := pgtest.New(t, pgtest.Schema{Name: "registry", Migrations: files})
+	b := &bench{t: t, base: base, clock: clk, ids: id.NewSource(clk, rand.Reader)}
+	pool, hub, store := base.Pool("registry"), wake.NewHub(), &deployment.Store{Keys: keys}
+	b.Server = &Server{
+		Pool: pool, Store: store, Hub: hub, Clock: clk, Ledger: &epoch.Ledger{Pool: pool, Hub: hub, Clock: clk, Lease: time.Hour},
+	}
+	b.book = &deployment.Book{
+		Pool: pool, Store: store, Clock: clk, Events: event.NewLog(clk, b.ids, "registry"), Audit: audit.NewLog(clk, b.ids, "registry"),
+	}
+	b.d = &deployment.Deployment{
+		Owner: own.Owner{UserID: "usr_1", ProjectID: "prj_1", Project: "team", Visibility: "team"},
+		ID:    b.ids.New(id.Deployment), Name: "chat", State: deployment.StateServing, CreatedAt: clk.Now(),
+	}
+	require.NoError(t, b.tx(func(ctx context.Context, tx pgx.Tx) error { return b.book.Create(ctx, tx, b.d) }))
+	return b
+}
+
+func (b *bench) tx(fn func(ctx context.Context, tx pgx.Tx) error) error {
+	return pg.InTx(b.t.Context(), b.Pool, fn)
+}
+
+// mint makes a token: a change that inference must hear of. Nobody is woken.
+func (b *bench) mint() (token *deployment.Token, err error) {
+	err = b.tx(func(ctx context.Context, tx pgx.Tx) (err error) {
+		token, _, err = b.book.Mint(ctx, tx, b.ids, rand.Reader, b.d.ID, "ci")
+		return err
+	})
+	return token, err
+}
+
+func (b *bench) change() *deployment.Token {
+	b.t.Helper()
+	token, err := b.mint()
+	require.NoError(b.t, err)
+	return token
+}
+
+func (b *bench) now() int64 {
+	b.t.Helper()
+	now, err := epoch.Current(b.t.Context(), b.Pool)
+	require.NoError(b.t, err)
+	return now
+}
+
+// replica is one that is connected; it takes a message only when the test does.
+type replica struct {
+	grpc.ServerStream
+
+	t      *testing.T
+	ctx    context.Context
+	cancel context.CancelFunc
+	id     string
+	up     chan *registrypeerv1.WatchRequest
+	down   chan *registrypeerv1.WatchResponse
+	broken chan error
+	ended  chan error
+}
+
+func (r *replica) Context() context.Context { return r.ctx }
+
+func (r *replica) Send(out *registrypeerv1.WatchResponse) error {
+	select {
+	case r.down <- out:
+		return nil
+	case <-r.ctx.Done():
+		return r.ctx.Err()
+	}
+}
+
+func (r *replica) Recv() (*registrypeerv1.WatchRequest, error) {
+	select {
+	case in := <-r.up:
+		return in, nil
+	case err := <-r.broken:
+		return nil, err
+	case <-r.ctx.Done():
+		return nil, r.ctx.Err()
+	}
+}
+
+// connect opens the stream of a replica.
+func (b *bench) connect() *replica {
+	b.t.Helper()
+	ctx, cancel := context.WithCancel(b.t.Context())
+	r := &replica{
+		t: b.t, ctx: ctx, cancel: cancel, id: b.ids.New(id.Replica), up: make(chan *registrypeerv1.WatchRequest),
+		down: make(chan *registrypeerv1.WatchResponse), broken: make(chan error, 1), ended: make(chan error, 1),
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r.ended <- b.Watch(r)
+	}()
+	b.t.Cleanup(func() { cancel(); <-done })
+	return r
+}
+
+// tell sends what the replica has in force, and asks for a lease where renewal is not 0.
+func (r *replica) tell(acked, renewal int64) {
+	r.t.Helper()
+	select {
+	case r.up <- &registrypeerv1.WatchRequest{ReplicaId: r.id, AckedEpoch: acked, Renewal: renewal}:
+	case <-time.After(guard):
+		require.Fail(r.t, "the server does not listen")
+	}
+}
+
+// next is the next message.
+func (r *replica) next() *registrypeerv1.WatchResponse {
+	r.t.Helper()
+	select {
+	case out := <-r.down:
+		return out
+	case err := <-r.ended:
+		require.Fail(r.t, "the stream ended", "%v", err)
+	case <-time.After(guard):
+		require.Fail(r.t, "nothing came")
+	}
+	return nil
+}
+
+// begin introduces a replica and takes its first snapshot.
+func (b *bench) begin() *replica {
+	b.t.Helper()
+	r := b.connect()
+	r.tell(0, 1)
+	first := r.next()
+	require.NotNil(b.t, first.GetSnapshot())
+	require.Equal(b.t, b.now(), first.GetEpoch())
+	return r
+}
+
+// quiet checks that nothing was sent: the answer to a renewal is the next message.
+func (r *replica) quiet(acked, renewal int64) *registrypeerv1.WatchResponse {
+	r.t.Helper()
+	r.tell(acked, renewal)
+	out := r.next()
+	require.Equal(r.t, renewal, out.GetRenewed(), "something else came before: %v", out)
+	return out
+}
+
+func (b *bench) wake() { b.Hub.Wake(topic.Snapshot) }
+
+var errCut = io.ErrClosedPipe

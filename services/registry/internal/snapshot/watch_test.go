@@ -1,0 +1,199 @@
+package snapshot
+
+import (
+	"context"
+	"io"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/deployment"
+)
+
+func TestAReplicaThatDoesNotSayWhoItIsGetsNothing(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	r := b.connect()
+	b.change()
+	b.wake()
+	b.clock.Advance(lookAgain)
+	first := r.quiet(0, 7)
+	require.NotNil(t, first.GetSnapshot())
+	require.Equal(t, b.Ledger.Lease, first.GetLease().AsDuration())
+}
+
+func TestAChangeIsSentOnceHoweverOftenOneIsWoken(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	r := b.begin()
+	require.Nil(t, r.quiet(b.now(), 2).GetSnapshot(), "nothing is new")
+	token := b.change()
+	b.wake()
+	news := r.next()
+	require.Equal(t, b.now(), news.GetEpoch())
+	require.Zero(t, news.GetRenewed(), "news renew no lease")
+	require.Nil(t, news.GetLease())
+	require.Equal(t, token.ID, news.GetSnapshot().GetDeployments()[0].GetTokens()[0].GetId())
+	for range 3 {
+		b.wake()
+		b.clock.Advance(lookAgain)
+	}
+	again := r.quiet(news.GetEpoch(), 3)
+	require.Nil(t, again.GetSnapshot())
+	require.Equal(t, news.GetEpoch(), again.GetEpoch())
+}
+
+func TestALostWakeUpCostsNoMoreThanALook(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	r := b.begin()
+	b.change()
+	b.clock.Advance(lookAgain)
+	require.Equal(t, b.now(), r.next().GetEpoch())
+}
+
+func TestASlowReplicaGetsTheLastOfWhatItMissed(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	slow, quick := b.begin(), b.begin()
+	seen := map[int64]bool{}
+	for range 6 {
+		b.change()
+		b.wake()
+		news := quick.next()
+		require.Equal(t, b.now(), news.GetEpoch(), "nobody waits for the slow one")
+		seen[news.GetEpoch()] = true
+	}
+	require.Len(t, seen, 6)
+	// One message was on its way when the slow one stopped to read; all that came after is one more.
+	var last int64
+	for got := 0; last != b.now(); got++ {
+		require.Less(t, got, 2)
+		news := slow.next()
+		require.Greater(t, news.GetEpoch(), last, "never back")
+		last = news.GetEpoch()
+	}
+	require.Nil(t, slow.quiet(last, 2).GetSnapshot())
+}
+
+func TestNobodyServesByANewLeaseWhatWasDeadWhenItWasGranted(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	token := b.change()
+	r := b.begin()
+	from, err := b.book.Revoke(t.Context(), b.d.ID, token.ID)
+	require.NoError(t, err)
+	renewed := r.quiet(from-1, 2)
+	require.NotNil(t, renewed.GetSnapshot(), "the change comes with the lease, not after it")
+	require.Equal(t, from, renewed.GetEpoch())
+	require.Empty(t, renewed.GetSnapshot().GetDeployments()[0].GetTokens())
+}
+
+func TestWhatAReplicaHasInForceIsStored(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	r := b.begin()
+	b.change()
+	behind := func() int {
+		found, _, err := b.Ledger.Behind(t.Context(), b.now())
+		require.NoError(t, err)
+		return len(found)
+	}
+	require.Equal(t, 1, behind())
+	r.tell(b.now(), 0)
+	r.quiet(b.now(), 2)
+	require.Zero(t, behind())
+	// Cut off, it keeps its lease; it comes back with its own name.
+	r.cancel()
+	require.ErrorIs(t, <-r.ended, context.Canceled)
+	b.change()
+	require.Equal(t, 1, behind(), "it is waited for")
+	back := b.connect()
+	back.id = r.id
+	require.Equal(t, b.now(), back.quiet(b.now()-1, 9).GetEpoch())
+}
+
+func TestAStreamEndsAsItsReplicaEndsIt(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	for name, c := range map[string]struct{ cut, want error }{"closed": {io.EOF, nil}, "broken": {errCut, errCut}} {
+		r := b.begin()
+		r.broken <- c.cut
+		require.Equal(t, c.want, <-r.ended, name)
+	}
+}
+
+func TestWhoIsNoReplicaIsTurnedAway(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	other := b.begin()
+	cases := map[string]func(r *replica){
+		"no name":              func(r *replica) { r.id = ""; r.tell(0, 1) },
+		"no id":                func(r *replica) { r.id = "rep_1"; r.tell(0, 1) },
+		"another kind of id":   func(r *replica) { r.id = b.d.ID; r.tell(0, 1) },
+		"another's name later": func(r *replica) { r.tell(0, 1); r.next(); r.id = other.id; r.tell(0, 2) },
+		"without a lease":      func(r *replica) { r.tell(5, 0) },
+	}
+	for name, do := range cases {
+		r := b.connect()
+		do(r)
+		require.True(t, fault.Is(<-r.ended, fault.Refused), name)
+	}
+	require.Nil(t, other.quiet(b.now(), 2).GetSnapshot(), "the others are served on")
+}
+
+func TestASnapshotIsOfOneMoment(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	base := b.now()
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for range 25 {
+			if _, err := b.mint(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	in := reader{pool: b.Pool, store: b.Store}
+	for last := base; last < base+25 && !t.Failed(); {
+		whole, err := in.read(t.Context())
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, whole.epoch, last)
+		last = whole.epoch
+		require.EqualValues(t, last-base, len(whole.tokens[b.d.ID]), "as many tokens as changes: neither more nor fewer")
+	}
+	wg.Wait()
+}
+
+func TestASnapshotHoldsWhatIsServedAndNothingElse(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	token, dead := b.change(), b.change()
+	_, err := b.book.Revoke(t.Context(), b.d.ID, dead.ID)
+	require.NoError(t, err)
+	_, err = b.Pool.Exec(t.Context(), `UPDATE deployment SET state = 'suspended'`)
+	require.NoError(t, err)
+	whole, err := (&reader{pool: b.Pool, store: b.Store}).read(t.Context())
+	require.NoError(t, err)
+	got := whole.toProto().GetDeployments()
+	require.Len(t, got, 1)
+	require.True(t, got[0].GetSuspended())
+	require.Nil(t, got[0].GetPromoted())
+	require.Len(t, got[0].GetTokens(), 1, "no token that is revoked")
+	require.Equal(t, token.ID, got[0].GetTokens()[0].GetId())
+	require.Equal(t, token.Hash, got[0].GetTokens()[0].GetHash())
+	require.Equal(t, []string{b.d.ID, "usr_1", "prj_1", "team"},
+		[]string{got[0].GetId(), got[0].GetOwnerId(), got[0].GetProjectId(), got[0].GetVisibility()})
+	require.Equal(t, deployment.StateSuspended, whole.deployments[0].State)
+}
+
+func TestWithoutADatabaseAStreamEnds(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	r := b.begin()
+	b.Pool.Close()
+	b.wake()
+	require.Error(t, <-r.ended, "the replica serves on by its lease and comes again")
+}
