@@ -1,0 +1,287 @@
+package work_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+
+	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/wake"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/topic"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/work"
+)
+
+// wire is the agent's stream as the server sees it; the test is the agent.
+type wire struct {
+	grpc.ServerStream
+	ctx context.Context
+	in  chan *jobsv1.ConnectRequest
+	out chan *jobsv1.ConnectResponse
+}
+
+func (w *wire) Context() context.Context { return w.ctx }
+
+func (w *wire) Recv() (*jobsv1.ConnectRequest, error) {
+	select {
+	case m, ok := <-w.in:
+		if !ok {
+			return nil, io.EOF
+		}
+		return m, nil
+	case <-w.ctx.Done():
+		return nil, w.ctx.Err()
+	}
+}
+
+func (w *wire) Send(m *jobsv1.ConnectResponse) error {
+	w.out <- m
+	return nil
+}
+
+// cluster is what a stream tells of its node and of what it was told.
+type cluster struct {
+	mu       sync.Mutex
+	session  int64
+	hellos   []fleet.Hello
+	beats    chan fleet.Beat
+	reports  chan []work.Seen
+	observed error
+}
+
+func (c *cluster) Open(_ context.Context, h fleet.Hello) (int64, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.session++
+	c.hellos = append(c.hellos, h)
+	return c.session, nil
+}
+
+func (c *cluster) Session(context.Context, string) (int64, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.session, nil
+}
+
+func (c *cluster) Beat(b fleet.Beat) { c.beats <- b }
+
+func (c *cluster) Observe(_ context.Context, _ string, report []work.Seen) error {
+	c.reports <- report
+	return c.observed
+}
+
+// agent is an open stream of nod_1.
+type agent struct {
+	*wire
+	*cluster
+	hub  *wake.Hub
+	end  context.CancelFunc
+	done chan error
+}
+
+func (b *bench) connect(c *cluster) *agent {
+	b.t.Helper()
+	ctx, cancel := context.WithCancel(asNode(b.t.Context(), "nod_1"))
+	a := &agent{
+		wire:    &wire{ctx: ctx, in: make(chan *jobsv1.ConnectRequest, 9), out: make(chan *jobsv1.ConnectResponse, 99)},
+		cluster: c, hub: wake.NewHub(), end: cancel, done: make(chan error, 1),
+	}
+	b.t.Cleanup(cancel)
+	agents := &work.Agents{
+		Pool: b.pool, Works: b.works, Observer: c, Nodes: c, Hub: a.hub, Clock: b.clock, Heartbeat: 10 * time.Second,
+		IngestEndpoint: func() string { return "http://x/api/ingest" },
+	}
+	go func() { a.done <- agents.Serve(a.wire) }()
+	return a
+}
+
+func newCluster() *cluster {
+	return &cluster{beats: make(chan fleet.Beat, 99), reports: make(chan []work.Seen, 99)}
+}
+
+func hello(node string) *jobsv1.ConnectRequest {
+	return &jobsv1.ConnectRequest{Message: &jobsv1.ConnectRequest_Hello{Hello: &jobsv1.AgentHello{
+		NodeId: node, Incarnation: "one", Drivers: []string{"llamacpp"},
+		Inventory: &jobsv1.Inventory{Cpus: 4, MemoryBytes: 5, Gpus: 6, Limits: "cgroup2", Version: "v1"},
+	}}}
+}
+
+func observed(works ...*jobsv1.ObservedWork) *jobsv1.ConnectRequest {
+	return &jobsv1.ConnectRequest{Message: &jobsv1.ConnectRequest_Observed{Observed: &jobsv1.ObservedWorks{Works: works}}}
+}
+
+func heartbeat() *jobsv1.ConnectRequest {
+	return &jobsv1.ConnectRequest{Message: &jobsv1.ConnectRequest_Heartbeat{Heartbeat: &jobsv1.Heartbeat{}}}
+}
+
+// open says hello and reads the welcome and the first list.
+func (a *agent) open(t *testing.T) []*jobsv1.Work {
+	t.Helper()
+	a.in <- hello("nod_1")
+	require.EqualValues(t, 10, (<-a.out).GetWelcome().GetHeartbeatS())
+	return (<-a.out).GetDesired().GetWorks()
+}
+
+func TestAStreamOpensWithHelloWelcomeAndAllThatIsWanted(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.attempt("wrk_1")
+	b.attempt("wrk_2")
+	b.exec(`UPDATE work SET node_id = 'nod_2' WHERE id = 'wrk_2'`)
+	a := b.connect(newCluster())
+	works := a.open(t)
+	require.Len(t, works, 1, "its own works only")
+	require.Equal(t, "wrk_1", works[0].GetWorkId())
+	require.Equal(t, "http://x/api/ingest", works[0].GetAttempt().GetIngestEndpoint())
+	require.Equal(t, []fleet.Hello{{
+		NodeID: "nod_1", Incarnation: "one", Drivers: []string{"llamacpp"},
+		Inventory: fleet.Inventory{CPUs: 4, MemoryBytes: 5, GPUs: 6, Limits: "cgroup2", Version: "v1"},
+	}}, a.hellos)
+}
+
+func TestAStreamThatDoesNotBeginWithItsOwnHelloOpensNoSession(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		first *jobsv1.ConnectRequest
+		kind  fault.Kind
+	}{
+		"a heartbeat":  {heartbeat(), fault.Refused},
+		"a report":     {observed(), fault.Refused},
+		"nothing":      {&jobsv1.ConnectRequest{}, fault.Refused},
+		"another node": {hello("nod_2"), fault.Forbidden},
+		"no node":      {hello(""), fault.Forbidden},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := newBench(t).connect(newCluster())
+			a.in <- c.first
+			err := <-a.done
+			require.True(t, fault.Is(err, c.kind), "%v", err)
+			require.Empty(t, a.hellos)
+			require.Empty(t, a.out)
+		})
+	}
+}
+
+// Desired work is sent whole, whenever it changed and with every heartbeat of the server.
+func TestWhatIsWantedIsToldWhenItChangesAndWithEveryHeartbeat(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	a := b.connect(newCluster())
+	require.Empty(t, a.open(t))
+	b.attempt("wrk_1")
+	a.hub.Wake(topic.Node("nod_1"))
+	require.Len(t, (<-a.out).GetDesired().GetWorks(), 1)
+	a.hub.Wake(topic.Node("nod_1")) // nothing has changed: nothing is told
+	b.exec(`UPDATE work SET desired = 'stopped'`)
+	a.hub.Wake(topic.Node("nod_1"))
+	require.Equal(t, stopped, (<-a.out).GetDesired().GetWorks()[0].GetDesired())
+	for range 3 {
+		require.NoError(t, b.clock.Await(t.Context(), 1))
+		b.clock.Advance(10 * time.Second)
+		require.Equal(t, stopped, (<-a.out).GetDesired().GetWorks()[0].GetDesired(), "a message that was lost is told again")
+	}
+	require.Empty(t, a.out)
+}
+
+func TestReportsAreHandedOnInTheirOrderAndEveryMessageIsASignOfLife(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	a := b.connect(newCluster())
+	a.open(t)
+	phases := []jobsv1.Phase{
+		jobsv1.Phase_PHASE_PREPARING, jobsv1.Phase_PHASE_RUNNING, jobsv1.Phase_PHASE_PREPARING, jobsv1.Phase_PHASE_RUNNING, jobsv1.Phase_PHASE_RUNNING,
+	}
+	for _, p := range phases {
+		a.in <- observed(&jobsv1.ObservedWork{WorkId: "wrk_1", Generation: 2, Fence: 3, Phase: p})
+		a.in <- heartbeat()
+	}
+	for _, want := range []string{"preparing", "running", "preparing", "running", "running"} {
+		report := <-a.reports
+		require.Equal(t, []work.Seen{{Key: work.Key{ID: "wrk_1", Generation: 2, Fence: 3}, Phase: want}}, report)
+	}
+	for range 2 * len(phases) {
+		require.Equal(t, fleet.Beat{NodeID: "nod_1", Session: 1}, <-a.beats)
+	}
+}
+
+// What a node has and nobody wants is told to go, by the very execution that the node named.
+func TestWhatNobodyWantsIsToldToGoAsLongAsItIsThere(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.attempt("wrk_1")
+	a := b.connect(newCluster())
+	a.open(t)
+	stray := &jobsv1.ObservedWork{WorkId: "wrk_old", Generation: 5, Fence: 4, Phase: jobsv1.Phase_PHASE_RUNNING}
+	mine := &jobsv1.ObservedWork{WorkId: "wrk_1", Generation: 9, Fence: 9, Phase: jobsv1.Phase_PHASE_RUNNING}
+	a.in <- observed(stray, mine)
+	works := (<-a.out).GetDesired().GetWorks()
+	require.Len(t, works, 2)
+	require.Equal(t, running, works[0].GetDesired(), "a work of that name is wanted, in another execution")
+	require.EqualValues(t, 1, works[0].GetGeneration())
+	require.Equal(t, "wrk_old", works[1].GetWorkId())
+	require.Equal(t, gone, works[1].GetDesired())
+	require.Equal(t, [2]int64{5, 4}, [2]int64{works[1].GetGeneration(), works[1].GetFence()})
+	a.in <- observed(mine)
+	require.Len(t, (<-a.out).GetDesired().GetWorks(), 1, "it is gone")
+}
+
+// Of two streams of a node the older may neither report nor be told anything.
+func TestANewerStreamEndsTheOlderOne(t *testing.T) {
+	t.Parallel()
+	for name, poke := range map[string]func(b *bench, a *agent){
+		"when it reports":    func(_ *bench, a *agent) { a.in <- observed() },
+		"when it is told":    func(_ *bench, a *agent) { a.hub.Wake(topic.Node("nod_1")) },
+		"at the latest beat": func(b *bench, _ *agent) { b.clock.Advance(10 * time.Second) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, c := newBench(t), newCluster()
+			a := b.connect(c)
+			a.open(t)
+			require.NoError(t, b.clock.Await(t.Context(), 1))
+			_, err := c.Open(t.Context(), fleet.Hello{})
+			require.NoError(t, err)
+			b.attempt("wrk_1")
+			poke(b, a)
+			err = <-a.done
+			require.True(t, fault.HasCode(err, "superseded"), "%v", err)
+			require.Empty(t, a.out, "it learns of no new work")
+			require.Empty(t, a.reports)
+		})
+	}
+}
+
+func TestHowAStreamEnds(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("the rows are away")
+	for name, c := range map[string]struct {
+		end  func(a *agent)
+		want error
+	}{
+		"the agent says goodbye":          {func(a *agent) { close(a.in) }, nil},
+		"the connection breaks":           {func(a *agent) { a.end() }, context.Canceled},
+		"a report that cannot be applied": {func(a *agent) { a.in <- observed() }, broken},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cl := newCluster()
+			cl.observed = broken
+			a := newBench(t).connect(cl)
+			a.open(t)
+			c.end(a)
+			if err := <-a.done; c.want == nil {
+				require.NoError(t, err)
+			} else {
+				require.ErrorIs(t, err, c.want, "the agent connects again and reports anew")
+			}
+		})
+	}
+}
