@@ -1,0 +1,230 @@
+package job_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+)
+
+// matrix is the state machine whole: what each event makes of a job in each state. `.` leaves it as it
+// is, `!` is a conflict, `-` cannot happen: there is no attempt, or it has ended.
+const matrix = `
+                       queued     scheduled  starting   running    stopping   succeeded  failed     stopped
+place                  scheduled  .          .          .          .          .          .          .
+stop                   stopped    stopping   stopping   stopping   .          !          !          !
+expire                 failed     .          .          .          .          .          .          .
+overdue                .          stopping   stopping   stopping   .          .          .          .
+report_starting        -          starting   .          !          .          !          !          !
+report_running         -          running    running    .          .          !          !          !
+report_succeeded       -          .          .          .          .          !          !          !
+report_failed          -          .          .          .          .          !          !          !
+seen_pending           -          .          .          .          .          .          .          .
+seen_preparing         -          starting   .          .          .          .          .          .
+seen_running           -          starting   .          .          .          .          .          .
+exit_0                 -          succeeded  succeeded  succeeded  stopped    -          -          -
+exit_1                 -          failed     failed     failed     stopped    -          -          -
+exit_signal            -          failed     failed     failed     stopped    -          -          -
+exit_lost              -          queued     queued     queued     stopped    -          -          -
+exit_stopped           -          queued     queued     queued     stopped    -          -          -
+exit_fetch             -          queued     queued     queued     stopped    -          -          -
+exit_env_build         -          failed     failed     failed     stopped    -          -          -
+exit_oom_host          -          failed     failed     failed     stopped    -          -          -
+exit_start             -          failed     failed     failed     stopped    -          -          -
+last_exit_lost         -          failed     failed     failed     stopped    -          -          -
+last_exit_fetch        -          failed     failed     failed     stopped    -          -          -
+last_exit_stopped      -          failed     failed     failed     stopped    -          -          -
+said_succeeded_exit_1  -          succeeded  succeeded  succeeded  stopped    -          -          -
+said_succeeded_exit_lost - succeeded  succeeded  succeeded  stopped    -          -          -
+said_failed_exit_0     -          failed     failed     failed     stopped    -          -          -
+said_failed_exit_stopped - queued     queued     queued     stopped    -          -          -
+`
+
+// in makes a job in a state by the events that lead there, with its attempt.
+func in(t *testing.T, state job.State, retryMax int) (*job.Job, *job.Attempt) {
+	t.Helper()
+	j := &job.Job{ID: "job_1", RetryMax: retryMax, RunningS: 100, StartingS: 100, QueueS: 100, Status: job.Status{
+		State: job.Queued, Queue: job.Queue{Since: at(), Reason: job.WaitNew},
+	}}
+	if state == job.Queued {
+		return j, nil
+	}
+	a, ok := j.Place("att_1", "nod_1", at())
+	require.True(t, ok)
+	if state == job.Starting {
+		j.Observe(a, job.Gang{Phase: job.PhasePreparing, Begun: true}, at())
+	}
+	if state == job.Running {
+		_, err := j.Report(a, job.ReportRunning, "", at())
+		require.NoError(t, err)
+	}
+	if state == job.Stopping || state == job.Stopped {
+		_, err := j.Stop(job.ReasonUserStop, at())
+		require.NoError(t, err)
+	}
+	if state.Terminal() {
+		exit := job.Exit{}
+		if state == job.Failed {
+			exit.Code = 1
+		}
+		j.End(a, exit, job.Judge(j, a, exit), at())
+	}
+	require.Equal(t, state, j.State)
+	return j, a
+}
+
+// later is when everything that can be overdue is.
+func later() time.Time { return at().Add(200 * time.Second) }
+
+// happen lets an event happen to a job.
+func happen(t *testing.T, event string, j *job.Job, a *job.Attempt) error {
+	t.Helper()
+	if said, rest, ok := strings.Cut(strings.TrimPrefix(event, "said_"), "_exit"); ok && strings.HasPrefix(event, "said_") {
+		_, err := j.Report(a, said, "", later())
+		require.NoError(t, err)
+		event = "exit" + rest
+	}
+	kind, what, _ := strings.Cut(strings.TrimPrefix(event, "last_"), "_")
+	switch kind {
+	case "place":
+		_, ok := j.Place("att_2", "nod_2", later())
+		require.Equal(t, j.State == job.Scheduled && j.Attempt == 1 && a == nil, ok)
+	case "stop":
+		_, err := j.Stop(job.ReasonUserStop, later())
+		return err
+	case "expire":
+		j.ExpireQueue(later())
+	case "overdue":
+		if reason := j.Overdue(later()); reason != "" {
+			_, err := j.Stop(reason, later())
+			return err
+		}
+	case "report":
+		_, err := j.Report(a, what, "", later())
+		return err
+	case "seen":
+		rank := job.PhaseRank(what)
+		j.Observe(a, job.Gang{Phase: what, Begun: rank >= job.PhaseRank(job.PhasePreparing), Runs: rank >= job.PhaseRank(job.PhaseRunning)}, later())
+	case "exit":
+		exit, ok := map[string]job.Exit{"0": {}, "1": {Code: 1}, "signal": {Code: -1, Signal: 9}}[what]
+		if !ok {
+			exit = job.Exit{Code: -1, Reason: what}
+		}
+		j.End(a, exit, job.Judge(j, a, exit), later())
+	default:
+		require.FailNow(t, "an event that nobody knows", event)
+	}
+	return nil
+}
+
+func TestTheStateMachineWhole(t *testing.T) {
+	t.Parallel()
+	lines := strings.Split(strings.TrimSpace(matrix), "\n")
+	states := strings.Fields(lines[0])
+	require.Len(t, states, len(job.States()), "every state has its column")
+	for _, line := range lines[1:] {
+		cells := strings.Fields(line)
+		require.Len(t, cells, len(states)+1, line)
+		for i, cell := range cells[1:] {
+			if cell == "-" {
+				continue
+			}
+			t.Run(cells[0]+"/"+states[i], func(t *testing.T) {
+				t.Parallel()
+				cellHolds(t, job.State(states[i]), cells[0], cell)
+			})
+		}
+	}
+}
+
+// cellHolds makes one event happen in one state and holds what became of the job against the matrix
+// and against the table of edges.
+func cellHolds(t *testing.T, from job.State, event, want string) {
+	t.Helper()
+	retries := 3
+	if strings.HasPrefix(event, "last_") {
+		retries = 0
+	}
+	j, a := in(t, from, retries)
+	before := *j
+	err := happen(t, event, j, a)
+	switch want {
+	case "!":
+		require.True(t, fault.Is(err, fault.Conflict), "%v", err)
+		require.Equal(t, before.Status, j.Status, "a conflict changes nothing")
+		return
+	case ".":
+		want = string(from)
+	}
+	require.NoError(t, err)
+	require.Equal(t, job.State(want), j.State)
+	require.True(t, j.State == from || job.CanMove(from, j.State), "the move is an edge")
+	require.Equal(t, j.State.Terminal(), j.EndedAt != nil)
+	require.Equal(t, j.State.Terminal(), j.EndReason != "")
+	if j.State == job.Queued && from != job.Queued {
+		require.Equal(t, job.WaitBackoff, j.Queue.Reason)
+		require.True(t, later().Before(*j.NotBefore))
+		require.Nil(t, j.RunningAt, "the next attempt has not run")
+		require.Equal(t, 1, j.Attempt, "its number grows when it is placed")
+	}
+	if from.Terminal() {
+		require.Equal(t, before.Status, j.Status, "what has ended stays as it ended")
+	}
+}
+
+// A terminal event that was reported is repeated by a client that lost the answer, also after the end
+// and also when the job was stopped meanwhile.
+func TestTheSameTerminalReportIsAcceptedForEver(t *testing.T) {
+	t.Parallel()
+	for _, said := range []string{job.ReportSucceeded, job.ReportFailed} {
+		for _, exit := range []job.Exit{{}, {Code: 1}, {Code: -1, Reason: job.ExitLost}} {
+			t.Run(fmt.Sprintf("%s, exit %d %s", said, exit.Code, exit.Reason), func(t *testing.T) {
+				t.Parallel()
+				j, a := in(t, job.Running, 0)
+				applied, err := j.Report(a, said, "its words", at())
+				require.NoError(t, err)
+				require.True(t, applied)
+				j.End(a, exit, job.Judge(j, a, exit), at())
+				ended := *j
+				applied, err = j.Report(a, said, "other words", later())
+				require.NoError(t, err)
+				require.False(t, applied)
+				require.Equal(t, "its words", a.ReportedMessage)
+				for _, other := range []string{job.ReportStarting, job.ReportRunning, job.ReportSucceeded, job.ReportFailed} {
+					if other != said {
+						_, err = j.Report(a, other, "", later())
+						require.True(t, fault.HasCode(err, "lifecycle"), "%s: %v", other, err)
+					}
+				}
+				require.Equal(t, ended.Status, j.Status)
+			})
+		}
+	}
+}
+
+// The bill of an attempt begins with its own `running`; the executor's mark and another attempt's
+// `running` are not it.
+func TestEachAttemptHasABillOfItsOwn(t *testing.T) {
+	t.Parallel()
+	j, first := in(t, job.Running, 1)
+	lost := job.Exit{Code: -1, Reason: job.ExitLost}
+	j.End(first, lost, job.Judge(j, first, lost), at().Add(time.Minute))
+	second, ok := j.Place("att_2", "nod_2", at().Add(2*time.Minute))
+	require.True(t, ok)
+	j.Observe(second, job.Gang{Phase: job.PhaseRunning, Begun: true, Runs: true}, at().Add(3*time.Minute))
+	require.Nil(t, second.RunningAt)
+	_, err := j.Report(first, job.ReportRunning, "", at().Add(4*time.Minute))
+	require.True(t, fault.Is(err, fault.Conflict), "%v", err)
+	require.Nil(t, j.RunningAt)
+	_, err = j.Report(second, job.ReportRunning, "", at().Add(5*time.Minute))
+	require.NoError(t, err)
+	require.Equal(t, at(), *first.RunningAt)
+	require.Equal(t, at().Add(5*time.Minute), *second.RunningAt)
+	require.Equal(t, at().Add(3*time.Minute), *second.ExecutorRunningAt)
+	require.Equal(t, *second.RunningAt, *j.RunningAt)
+}
