@@ -113,9 +113,9 @@ func TestWithoutALine(t *testing.T) {
 	require.ErrorIs(t, err, errNoLine)
 	_, err = l.Download(t.Context(), key(), executor.ObjectRef{})
 	require.ErrorIs(t, err, errNoLine)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-	defer cancel()
-	require.ErrorIs(t, l.Flush(ctx), context.DeadlineExceeded)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, l.Flush(ctx), context.Canceled)
 }
 
 func TestEveryFieldOfAWorkArrives(t *testing.T) {

@@ -155,7 +155,7 @@ func TestAPortGoesWithItsEngine(t *testing.T) {
 	host := strings.TrimPrefix(w.address(), "https://")
 	w.engines.set()
 	require.Empty(t, w.relay.Observed())
-	_, err := net.DialTimeout("tcp", host, time.Second)
+	_, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", host)
 	require.Error(t, err)
 }
 
