@@ -1,0 +1,278 @@
+package drive_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/queue"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/work"
+)
+
+// balance holds what accounts hold against the attempts that hold it: the ledger can be recomputed.
+func (b *bench) balance() {
+	b.t.Helper()
+	require.Zero(b.t, b.count(`account a WHERE held <> (SELECT coalesce(sum(t.held), 0) FROM attempt t JOIN job j ON j.id = t.job_id
+		WHERE j.owner_id = a.user_id)`), "an account holds what its attempts hold")
+	require.Zero(b.t, b.count(`attempt WHERE held > 0 AND ended_at IS NOT NULL`), "an attempt that has ended holds nothing")
+	require.Zero(b.t, b.count(`job WHERE ended_at IS NOT NULL AND EXISTS (SELECT FROM work w WHERE w.job_id = job.id AND w.released_at IS NULL)`),
+		"a job that has ended takes no place")
+}
+
+// All that can end an attempt at once: its node's word, its owner's stop, the loss of its node. One of
+// them ends it, and everything is given back once.
+func TestStopAndEndAndLossAtOnceAreOneEnd(t *testing.T) {
+	t.Parallel()
+	for round := range 8 {
+		t.Run(fmt.Sprint(round), func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, 1)
+			j := b.placed(1, 0)
+			w := b.works(j)[0]
+			b.observe("nod_1", seen(w, job.PhaseRunning, nil))
+			var wg sync.WaitGroup
+			race := func(fn func() error) {
+				wg.Go(func() {
+					if err := fn(); err != nil && !fault.Is(err, fault.Conflict) {
+						t.Error(err)
+					}
+				})
+			}
+			for range 2 {
+				race(func() error {
+					return b.driver.Observe(t.Context(), "nod_1", []work.Seen{seen(w, job.PhaseExited, &job.Exit{})})
+				})
+				race(func() error {
+					_, err := b.driver.Stop(t.Context(), j.ID, job.ReasonUserStop, job.Cause{}, func(context.Context, pgx.Tx) error { return nil })
+					return err
+				})
+				race(func() error { return b.driver.Lose(t.Context(), "nod_1") })
+				race(func() error {
+					_, err := b.driver.Report(t.Context(), j.RunID, 1, job.ReportSucceeded, "")
+					return err
+				})
+			}
+			wg.Wait()
+			got := b.job(j)
+			require.True(t, got.State.Terminal(), "the node's word or its loss has ended it: %s", got.State)
+			require.Equal(t, 1, b.count(`event WHERE subject_id = $1 AND type IN ('job.succeeded', 'job.failed', 'job.stopped')`, j.ID))
+			require.Equal(t, []string{j.RunID}, b.closes.runs)
+			require.Zero(t, b.held())
+			b.balance()
+		})
+	}
+}
+
+// errCrash ends a transaction as the death of the process would: nothing of it stays.
+var errCrash = errors.New("the process died")
+
+// TestTheLedgerBalancesWhateverHappensAtOnce lets two schedulers place, nodes report and fall silent,
+// and owners stop, all at once and some of it cut off in the middle, and looks at the ledger all the time.
+func TestTheLedgerBalancesWhateverHappensAtOnce(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 2)
+	b.driver.Ledger.Default = 3
+	var jobs []*job.Job
+	for range 12 {
+		jobs = append(jobs, b.submit(1, 1))
+	}
+	schedulers := func() error {
+		s := &queue.Scheduler{Pool: b.pool, IDs: b.ids, Jobs: b.driver.Jobs, Works: b.driver.Works, Fleets: fleet.Store{}, Ledger: b.driver.Ledger}
+		_, err := s.RunOnce(t.Context())
+		return err
+	}
+	var wg sync.WaitGroup
+	for actor := range 4 {
+		wg.Go(func() {
+			r := rand.New(rand.NewPCG(uint64(actor), 3))
+			for range 25 {
+				if err := b.somethingHappens(r, jobs, schedulers); err != nil && !fault.Is(err, fault.Conflict) && !errors.Is(err, errCrash) {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	look, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-look:
+				return
+			default:
+			}
+			if n := b.count(`account WHERE held > 3 OR held < 0`); n > 0 {
+				t.Error("the account holds more than its limit")
+			}
+			if n := b.count(`(SELECT node_id FROM work WHERE released_at IS NULL GROUP BY node_id HAVING sum(gpus) > 2) over`); n > 0 {
+				t.Error("a node has more work than room")
+			}
+		}
+	}()
+	wg.Wait()
+	close(look)
+	<-done
+	b.balance()
+	b.endAll(jobs, schedulers)
+	require.Zero(t, b.held(), "all that was held is given back")
+	b.balance()
+	require.Equal(t, len(jobs), b.count(`(SELECT subject_id FROM event WHERE type IN ('job.succeeded', 'job.failed', 'job.stopped')
+		GROUP BY subject_id HAVING count(*) = 1) ended`), "each job has ended once")
+}
+
+// somethingHappens does one random thing to the cluster.
+func (b *bench) somethingHappens(r *rand.Rand, jobs []*job.Job, schedule func() error) error {
+	ctx, j, node := b.t.Context(), jobs[r.IntN(len(jobs))], fmt.Sprintf("nod_%d", 1+r.IntN(2))
+	switch r.IntN(7) {
+	case 0, 1:
+		return schedule()
+	case 2:
+		if r.IntN(3) > 0 {
+			return nil
+		}
+		return b.driver.Lose(ctx, node)
+	case 3: // a stop whose process dies before the commit
+		_, err := b.driver.Stop(ctx, j.ID, job.ReasonUserStop, job.Cause{}, func(context.Context, pgx.Tx) error { return errCrash })
+		return err
+	case 4:
+		if r.IntN(4) > 0 {
+			return nil
+		}
+		_, err := b.driver.Stop(ctx, j.ID, job.ReasonUserStop, job.Cause{}, func(context.Context, pgx.Tx) error { return nil })
+		return err
+	}
+	return b.nodeReports(ctx, node, func(w *work.Work) work.Seen {
+		exits := []*job.Exit{nil, {}, {Code: 1}, {Code: -1, Reason: job.ExitLost}, {Code: -1, Reason: job.ExitStopped}}
+		if exit := exits[r.IntN(len(exits))]; exit != nil {
+			return seen(w, job.PhaseExited, exit)
+		}
+		return seen(w, job.PhaseRunning, nil)
+	})
+}
+
+// nodeReports reports all that a node has, as what says.
+func (b *bench) nodeReports(ctx context.Context, node string, what func(w *work.Work) work.Seen) error {
+	works, err := b.driver.Works.OnNode(ctx, b.pool, node)
+	if err != nil {
+		return err
+	}
+	report := make([]work.Seen, len(works))
+	for i, w := range works {
+		report[i] = what(w)
+	}
+	return b.driver.Observe(ctx, node, report)
+}
+
+// endAll lets every job end by itself.
+func (b *bench) endAll(jobs []*job.Job, schedule func() error) {
+	b.t.Helper()
+	for b.count(`job WHERE ended_at IS NULL`) > 0 {
+		b.exec(`UPDATE job SET not_before = NULL WHERE state = 'queued'`)
+		require.NoError(b.t, schedule())
+		for _, node := range []string{"nod_1", "nod_2"} {
+			require.NoError(b.t, b.nodeReports(b.t.Context(), node, func(w *work.Work) work.Seen {
+				return seen(w, job.PhaseExited, &job.Exit{})
+			}))
+		}
+	}
+	for _, j := range jobs {
+		require.True(b.t, b.job(j).State.Terminal())
+	}
+}
+
+// A connection that the server ends in the middle of a step leaves nothing of it, and the next report
+// of the node, which is whole, does it all.
+func TestAStepThatIsCutOffIsDoneByTheNextReport(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 1)
+	j := b.placed(1, 0)
+	w := b.works(j)[0]
+	b.observe("nod_1", seen(w, job.PhaseRunning, nil))
+	cut := *b.driver
+	cut.Jobs = &job.Store{Events: b.driver.Jobs.Events, Closer: cutter{b.pool}}
+	ended := []work.Seen{seen(w, job.PhaseExited, &job.Exit{})}
+	require.Error(t, cut.Observe(t.Context(), "nod_1", ended))
+	require.Equal(t, job.Starting, b.job(j).State)
+	require.Equal(t, 1, b.held())
+	require.Nil(t, b.works(j)[0].Exit)
+	require.Zero(t, b.count(`event WHERE subject_id = $1 AND type = 'job.succeeded'`, j.ID))
+	b.balance()
+	require.NoError(t, b.driver.Observe(t.Context(), "nod_1", ended))
+	require.Equal(t, job.Succeeded, b.job(j).State)
+	require.Zero(t, b.held())
+	b.balance()
+}
+
+// cutter ends the server's side of the transaction that ends a job.
+type cutter struct{ pool *pgxpool.Pool }
+
+func (c cutter) CloseRun(ctx context.Context, tx pgx.Tx, _ string) error {
+	var pid int
+	if err := tx.QueryRow(ctx, `SELECT pg_backend_pid()`).Scan(&pid); err != nil {
+		return err
+	}
+	_, err := c.pool.Exec(ctx, `SELECT pg_terminate_backend($1)`, pid)
+	return err
+}
+
+// Two replicas see the same silence. One of them gives the works up; the ledger moves once.
+func TestManyLossesOfANodeAreOne(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 1)
+	begun, fresh := b.placed(1, 3), b.placed(1, 3)
+	b.observe("nod_1", seen(b.works(begun)[0], job.PhaseRunning, nil))
+	require.Equal(t, 2, b.held())
+	var wg sync.WaitGroup
+	for range 6 {
+		wg.Go(func() {
+			if err := b.driver.Lose(t.Context(), "nod_1"); err != nil && !fault.Is(err, fault.Conflict) {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	require.Zero(t, b.held())
+	b.balance()
+	require.Equal(t, 1, b.job(begun).Attempt, "it had begun: the attempt counts")
+	require.Zero(t, b.job(fresh).Attempt, "it had not: its number is free again")
+	require.Equal(t, 1, b.count(`event WHERE subject_id = $1 AND reason = 'executor_lost'`, begun.ID))
+	require.Equal(t, 1, b.count(`event WHERE subject_id = $1 AND reason = 'executor_lost'`, fresh.ID))
+}
+
+// What training reports and what its node reports race as they like: the bill starts once.
+func TestTheBillStartsOnceWhoeverTellsItFirst(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 1)
+	j := b.placed(1, 0)
+	w := b.works(j)[0]
+	var wg sync.WaitGroup
+	for range 6 {
+		wg.Go(func() {
+			if _, err := b.driver.Report(t.Context(), j.RunID, 1, job.ReportRunning, ""); err != nil {
+				t.Error(err)
+			}
+		})
+		wg.Go(func() {
+			if err := b.driver.Observe(t.Context(), "nod_1", []work.Seen{seen(w, job.PhaseRunning, nil)}); err != nil && !pg.IsRetryable(err) {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	got, attempt := b.job(j), b.attempts(j)[0]
+	require.Equal(t, job.Running, got.State)
+	require.Equal(t, got.RunningAt, attempt.RunningAt)
+	require.Equal(t, 1, b.count(`event WHERE subject_id = $1 AND reason = 'reported_running'`, j.ID))
+	require.EqualValues(t, b.count(`event WHERE subject_id = $1`, j.ID), got.Seq, "events are numbered without a gap")
+}
