@@ -33,6 +33,7 @@ func (e *exchange) answer(ctx context.Context, a *relay.Answer) {
 	}
 	copied.fill(e.rec)
 	if err == nil {
+		callerTrailer(e.caller.w.Header(), resp.Trailer)
 		e.record(ctx)
 		return
 	}

@@ -88,6 +88,15 @@ func callerHeader(out, in http.Header, requestID string) {
 	}
 }
 
+// callerTrailer writes what the caller sees of what the engine says behind its answer.
+func callerTrailer(out, in http.Header) {
+	for name, values := range in {
+		if fromEngine(name) && !strings.HasPrefix(name, "Content-") {
+			out[http.TrailerPrefix+name] = values
+		}
+	}
+}
+
 func isStream(h http.Header) bool {
 	return strings.HasPrefix(strings.ToLower(h.Get("Content-Type")), "text/event-stream")
 }

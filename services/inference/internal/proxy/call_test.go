@@ -1,0 +1,282 @@
+package proxy
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/services/inference/internal/traffic"
+)
+
+const whole = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+// call sends a POST through a real server and reads the answer.
+func (r *rig) call(s *httptest.Server, bearer, body string) (status int, text string, err error) {
+	r.t.Helper()
+	req, err := http.NewRequestWithContext(r.t.Context(), http.MethodPost, s.URL+"/inference/"+dep("a")+"/v1/x", strings.NewReader(body))
+	require.NoError(r.t, err)
+	req.Header.Set("Authorization", "Bearer "+bearer)
+	resp, err := s.Client().Do(req)
+	if err != nil {
+		return 0, "", err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	raw, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(raw), err
+}
+
+func TestOnlyARefusedDialGoesOnToAnotherReplica(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		play    func(c net.Conn, in *bufio.Reader) // of the first replica; nil where it cannot be dialled
+		status  int
+		outcome string
+	}{
+		"cannot be dialled":   {nil, 200, traffic.OK},
+		"closes at the call":  {func(_ net.Conn, in *bufio.Reader) { _, _ = http.ReadRequest(in) }, 502, traffic.EngineError},
+		"speaks rubbish":      {says("rubbish\r\n\r\n"), 502, traffic.EngineError},
+		"answers with a 503":  {says("HTTP/1.1 503 Full\r\nContent-Length: 0\r\n\r\n"), 503, traffic.EngineError},
+		"answers with a 500":  {says("HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n"), 500, traffic.EngineError},
+		"answers as it ought": {says(whole), 200, traffic.OK},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tok := mint(t, secret.KindDeployment)
+			first := nobody(t)
+			if tc.play != nil {
+				first = engine(t, tc.play)
+			}
+			r := newRig(t, served("a", tok, first, engine(t, says(whole))))
+			s := r.serve()
+			// Which one is drawn first is chance: both happen.
+			seen := map[string]bool{}
+			calls := 0
+			for len(seen) < 2 || calls < 4 {
+				calls++
+				status, _, err := r.call(s, tok.text, "{}")
+				require.NoError(t, err)
+				got := r.ledger.recorded(t, calls)[calls-1]
+				require.Equal(t, int32(status), got.Status)
+				if got.ReplicaID == "r1" {
+					seen["r1"] = true
+					require.Equal(t, 200, status)
+					if tc.play == nil {
+						seen["r0"] = true // passed over, always
+					}
+					continue
+				}
+				seen["r0"] = true
+				require.Equal(t, tc.status, status)
+				require.Equal(t, tc.outcome, got.Outcome)
+			}
+			require.True(t, r.idle(), "no replica stays busy")
+		})
+	}
+}
+
+func TestWithoutAnyReplicaTheCallIsRecordedAsUnreachable(t *testing.T) {
+	t.Parallel()
+	tok := mint(t, secret.KindDeployment)
+	r := newRig(t, served("a", tok, nobody(t), "ftp://x", nobody(t)))
+	status, body, err := r.call(r.serve(), tok.text, `{"model":"m"}`)
+	require.NoError(t, err)
+	require.Equal(t, 502, status)
+	require.Contains(t, body, `"code":"engine_unreachable"`)
+	got := r.ledger.recorded(t, 1)[0]
+	require.Equal(t, traffic.Unreachable, got.Outcome)
+	require.Equal(t, []any{dep("a"), "rev_1", int32(3), tok.served.GetId(), "n", "POST", "/v1/x"},
+		[]any{got.DeploymentID, got.RevisionID, got.RevisionNumber, got.TokenID, got.TokenName, got.Method, got.Path})
+	require.Nil(t, got.TTFT)
+	require.Equal(t, map[string]int{traffic.Unreachable: 1}, r.ledger.outcomes)
+	require.True(t, r.idle())
+}
+
+func TestBodiesAtTheCap(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		size    int
+		chunked bool
+		status  int
+	}{
+		"nothing":                       {0, false, 200},
+		"read first, one less":          {readFirst - 1, false, 200},
+		"read first":                    {readFirst, false, 200},
+		"streamed":                      {readFirst + 1, false, 200},
+		"the cap":                       {maxBody, false, 200},
+		"one more":                      {maxBody + 1, false, 413},
+		"the cap, in chunks":            {maxBody, true, 200},
+		"one more, in chunks":           {maxBody + 1, true, 413},
+		"much more, in chunks":          {8 * maxBody, true, 413},
+		"a few bytes, in chunks":        {3, true, 200},
+		"chunks with nothing in them":   {0, true, 200},
+		"as much as is read, in chunks": {readFirst, true, 200},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			came := make(chan int64, 1)
+			tok := mint(t, secret.KindDeployment)
+			r := newRig(t, served("a", tok, engine(t, func(c net.Conn, in *bufio.Reader) {
+				req, err := http.ReadRequest(in)
+				if err != nil {
+					return
+				}
+				n, err := io.Copy(io.Discard, req.Body)
+				if err != nil {
+					return // cut: this is no request
+				}
+				came <- n
+				_, _ = io.WriteString(c, whole)
+			})))
+			s := r.serve()
+			var body io.Reader = strings.NewReader(strings.Repeat("x", tc.size))
+			if tc.chunked {
+				body = struct{ io.Reader }{body}
+			}
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+"/inference/"+dep("a")+"/v1/x", body)
+			require.NoError(t, err)
+			req.Header.Set("Authorization", "Bearer "+tok.text)
+			resp, err := s.Client().Do(req)
+			require.NoError(t, err)
+			defer func() { _ = resp.Body.Close() }()
+			require.Equal(t, tc.status, resp.StatusCode)
+			if tc.status != 200 {
+				require.Empty(t, came, "no engine took it for a request")
+				require.Empty(t, r.ledger.calls, "a refusal is no call")
+				require.Equal(t, map[string]int{"body_too_large": 1}, r.ledger.refusals)
+				return
+			}
+			require.Equal(t, int64(tc.size), <-came)
+			require.Equal(t, int64(tc.size), r.ledger.recorded(t, 1)[0].RequestBytes)
+		})
+	}
+}
+
+func TestTheRequestIdIsTheEdgesOrOneOfOurOwn(t *testing.T) {
+	t.Parallel()
+	got := make(chan http.Header, 8)
+	tok := mint(t, secret.KindDeployment)
+	r := newRig(t, served("a", tok, engine(t, func(c net.Conn, in *bufio.Reader) {
+		for {
+			req, err := http.ReadRequest(in)
+			if err != nil {
+				return
+			}
+			got <- req.Header
+			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nX-Request-Id: engines\r\nContent-Length: 2\r\n\r\nok")
+		}
+	})))
+	s := r.serve()
+	for _, forged := range []string{"", "req_forged", strings.Repeat("x", 500)} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/inference/"+dep("a")+"/v1/models", nil)
+		require.NoError(t, err)
+		req.Header.Set("Authorization", "Bearer "+tok.text)
+		req.Header.Set("X-Request-Id", forged)
+		resp, err := s.Client().Do(req)
+		require.NoError(t, err)
+		_ = resp.Body.Close()
+		own := resp.Header.Get("X-Request-Id")
+		require.Regexp(t, `^req_[0-9a-z]{26}$`, own)
+		require.Equal(t, []string{own}, (<-got)["X-Request-Id"], "the engine's log can be found by it")
+	}
+	ids := map[string]bool{}
+	for _, c := range r.ledger.recorded(t, 3) {
+		ids[c.RequestID] = true
+	}
+	require.Len(t, ids, 3)
+}
+
+func TestEveryByteValuePassesBothWays(t *testing.T) {
+	t.Parallel()
+	all := make([]byte, 0, 512)
+	for i := range 256 {
+		all = append(all, byte(i), byte(255-i))
+	}
+	want := strings.Repeat(string(all), 200)
+	tok := mint(t, secret.KindDeployment)
+	r := newRig(t, served("a", tok, engine(t, func(c net.Conn, in *bufio.Reader) {
+		for {
+			req, err := http.ReadRequest(in)
+			if err != nil {
+				return
+			}
+			body, err := io.ReadAll(req.Body)
+			if err != nil {
+				return
+			}
+			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Type: x/y\r\nContent-Length: "+
+				strconv.Itoa(len(body))+"\r\n\r\n"+string(body))
+		}
+	})))
+	s := r.serve()
+	s.Client().Transport.(*http.Transport).DisableCompression = true
+	status, got, err := r.call(s, tok.text, want)
+	require.NoError(t, err)
+	require.Equal(t, 200, status)
+	require.Equal(t, want, got, "not even what calls itself compressed is unpacked")
+}
+
+func TestACallerWhoLeavesWhileItsReplicaIsSilentFreesIt(t *testing.T) {
+	t.Parallel()
+	came, gone := make(chan struct{}), make(chan struct{})
+	tok := mint(t, secret.KindDeployment)
+	r := newRig(t, served("a", tok, engine(t, func(_ net.Conn, in *bufio.Reader) {
+		req, err := http.ReadRequest(in)
+		if err != nil {
+			return
+		}
+		_, _ = io.Copy(io.Discard, req.Body)
+		close(came)
+		_, _ = in.ReadByte()
+		close(gone)
+	})))
+	s := r.serve()
+	ctx, leave := context.WithCancel(t.Context())
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL+"/inference/"+dep("a")+"/v1/x", strings.NewReader("{}"))
+	require.NoError(t, err)
+	req.Header.Set("Authorization", "Bearer "+tok.text)
+	failed := make(chan error, 1)
+	go func() {
+		resp, err := s.Client().Do(req)
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		failed <- err
+	}()
+	<-came
+	leave()
+	require.ErrorIs(t, <-failed, context.Canceled)
+	<-gone
+	got := r.ledger.recorded(t, 1)[0]
+	require.Equal(t, []any{traffic.ClientClosed, int32(499), int64(0)}, []any{got.Outcome, got.Status, got.ResponseBytes})
+	require.Eventually(t, r.idle, patience, 1)
+}
+
+func TestUploadsAreBounded(t *testing.T) {
+	t.Parallel()
+	for size, want := range map[int]error{9: nil, 10: nil, 11: errTooLarge, 5000: errTooLarge} {
+		u := &upload{caller: newCaller(t.Context(), httptest.NewRecorder(), patience), in: strings.NewReader(strings.Repeat("x", size)), left: 10}
+		got, err := io.ReadAll(u)
+		require.ErrorIs(t, err, want)
+		if want == nil {
+			require.Len(t, got, size)
+			require.Equal(t, int64(size), u.read)
+		}
+		require.LessOrEqual(t, len(got), 10, "nothing past the cap is passed on")
+	}
+	ended, cut := context.WithCancelCause(t.Context())
+	why := errors.New("why")
+	cut(why)
+	_, err := (&upload{caller: newCaller(ended, httptest.NewRecorder(), patience), in: strings.NewReader("x"), left: 10}).Read(make([]byte, 1))
+	require.ErrorIs(t, err, why, "a call that is over reads nothing more")
+	require.ErrorIs(t, newCaller(ended, httptest.NewRecorder(), patience).write([]byte("x")), errCaller)
+}

@@ -1,0 +1,281 @@
+package proxy
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+// ask is one request, by what is wrong with it.
+type ask struct {
+	draining, over, large   bool
+	bearer, target, upgrade string
+	path                    string
+}
+
+func (a ask) String() string {
+	return fmt.Sprintf("draining=%t over=%t large=%t bearer=%q target=%q path=%q upgrade=%q", a.draining, a.over, a.large, a.bearer, a.target, a.path, a.upgrade)
+}
+
+// verdict is the first check that refuses a request, in the order of decisions.md 18.
+func verdict(a ask) (status int, code string) {
+	for _, check := range []struct {
+		refuses bool
+		status  int
+		code    string
+	}{
+		{a.path == "elsewhere", 404, "not_found"}, // no inference call at all
+		{a.draining, 503, "draining"},
+		{a.over, 503, "lease_over"},
+		{a.bearer != "own" && a.bearer != "another's", 401, "token_invalid"},
+		{a.target == "unknown" || a.target == "malformed", 404, ""},
+		{a.bearer == "another's", 403, "token_of_another_deployment"},
+		{a.target == "suspended", 503, "deployment_suspended"},
+		{a.target == "bare" || a.target == "unready", 503, "no_ready_revision"},
+		{a.path == "evil", 400, "bad_path"},
+		{a.upgrade == "websocket", 501, "websocket"},
+		{a.upgrade == "h2c", 400, "bad_upgrade"},
+		{a.large, 413, "body_too_large"},
+	} {
+		if check.refuses {
+			return check.status, check.code
+		}
+	}
+	return 502, "engine_unreachable" // no one listens there
+}
+
+// everything lists all requests that can be put together.
+func everything() []ask {
+	var all []ask
+	both := []bool{false, true}
+	for _, draining := range both {
+		for _, over := range both {
+			for _, large := range both {
+				for _, bearer := range []string{"none", "malformed", "of a run", "never issued", "another's", "own"} {
+					for _, target := range []string{"ready", "unknown", "malformed", "suspended", "bare", "unready"} {
+						for _, path := range []string{"fine", "evil", "elsewhere"} {
+							for _, upgrade := range []string{"", "websocket", "h2c"} {
+								all = append(all, ask{draining, over, large, bearer, target, upgrade, path})
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+	return all
+}
+
+// town is a deployment in each state, and tokens.
+type town struct {
+	*rig
+	ids    map[string]string
+	tokens map[string]string
+}
+
+func newTown(t *testing.T) *town {
+	t.Helper()
+	w := &town{
+		ids: map[string]string{
+			"ready": dep("a"), "unknown": dep("z"), "malformed": "dep_short", "suspended": dep("s"), "bare": dep("b"), "unready": dep("c"), "other": dep("d"),
+		},
+		tokens: map[string]string{"none": "", "malformed": "nonsense", "of a run": mint(t, secret.KindIngest).text, "never issued": mint(t, secret.KindDeployment).text},
+	}
+	var all []*registrypeerv1.ServedDeployment
+	for state, letter := range map[string]string{"ready": "a", "suspended": "s", "bare": "b", "unready": "c", "other": "d"} {
+		own := mint(t, secret.KindDeployment)
+		d := served(letter, own, nobody(t))
+		switch state {
+		case "suspended":
+			d.Suspended, d.Promoted = true, nil
+		case "bare":
+			d.Promoted = nil
+		case "unready":
+			d.Promoted.Ready, d.Promoted.Reason = false, "starting/port_timeout"
+		}
+		w.tokens["own "+state] = own.text
+		all = append(all, d)
+	}
+	// Where there is no deployment there is no own token: one of a live deployment stands in.
+	w.tokens["own unknown"], w.tokens["own malformed"] = w.tokens["own ready"], w.tokens["own ready"]
+	w.rig = newRig(t, all...)
+	return w
+}
+
+func (w *town) request(a ask) *http.Request {
+	path := map[string]string{"fine": "/v1/chat/completions", "evil": "/v1/%2e%2e/metrics", "elsewhere": "/v2/models"}[a.path]
+	req := httptest.NewRequest(http.MethodPost, "/inference/"+w.ids[a.target]+path, nil)
+	bearer := w.tokens[a.bearer]
+	switch a.bearer {
+	case "own":
+		bearer = w.tokens["own "+a.target]
+	case "another's":
+		bearer = w.tokens["own other"]
+	}
+	if bearer != "" {
+		req.Header.Set("Authorization", "Bearer "+bearer)
+	}
+	if a.large {
+		req.ContentLength = maxBody + 1
+	}
+	if a.upgrade != "" {
+		req.Header.Set("Connection", "Upgrade")
+		req.Header.Set("Upgrade", a.upgrade)
+	}
+	return req
+}
+
+func TestOfSeveralFaultsTheFirstInOrderIsTold(t *testing.T) {
+	t.Parallel()
+	w := newTown(t)
+	steps := []struct{ draining, over bool }{{false, false}, {false, true}, {true, true}}
+	asked := 0
+	for _, step := range steps {
+		if step.over {
+			w.expire()
+		}
+		if step.draining {
+			w.proxy.Drain()
+		}
+		for _, a := range everything() {
+			if a.draining != step.draining || a.over != step.over {
+				continue
+			}
+			asked++
+			w.expect(a)
+		}
+	}
+	require.Equal(t, len(everything())*3/4, asked, "all but draining under a lease, which TestDraining has")
+	require.True(t, w.idle())
+}
+
+func (w *town) expect(a ask) {
+	w.t.Helper()
+	resp := w.answer(w.request(a))
+	defer func() { _ = resp.Body.Close() }()
+	var out struct {
+		Detail string
+		Code   string
+		Error  struct {
+			Message, Type string
+			Code, Param   *string
+		}
+	}
+	require.NoError(w.t, json.NewDecoder(resp.Body).Decode(&out), a)
+	status, code := verdict(a)
+	require.Equal(w.t, status, resp.StatusCode, a)
+	require.Equal(w.t, code, out.Code, a)
+	require.Equal(w.t, out.Detail, out.Error.Message, a)
+	require.Equal(w.t, map[int]string{
+		400: "invalid_request_error", 401: "authentication_error", 403: "permission_error", 404: "not_found_error",
+		413: "invalid_request_error", 501: "server_error", 502: "server_error", 503: "service_unavailable",
+	}[status], out.Error.Type, a)
+	require.Equal(w.t, status == 401, resp.Header.Get("WWW-Authenticate") == "Bearer", a)
+	require.Equal(w.t, code == "draining", resp.Header.Get("Connection") == "close", a)
+	require.Equal(w.t, code == "deployment_suspended", resp.Header.Get("X-Should-Retry") == "false", a)
+	require.Equal(w.t, status == 503 && code != "deployment_suspended", resp.Header.Get("Retry-After") != "", a)
+	require.Regexp(w.t, `^req_[0-9a-z]{26}$`, resp.Header.Get("X-Request-Id"), a)
+}
+
+func TestDrainingComesBeforeTheLeaseAndTheBearer(t *testing.T) {
+	t.Parallel()
+	w := newTown(t)
+	w.proxy.Drain()
+	for _, bearer := range []string{"none", "malformed", "another's", "own"} {
+		w.expect(ask{draining: true, bearer: bearer, target: "ready", path: "fine"})
+	}
+}
+
+func TestRefusalsAreCountedByReasonAndNotRecorded(t *testing.T) {
+	t.Parallel()
+	w := newTown(t)
+	want := map[string]int{}
+	for _, a := range everything() {
+		status, code := verdict(a)
+		if a.draining || a.over || status == 502 {
+			continue
+		}
+		if code == "" {
+			code = "absent" // the kind, where there is no code
+		}
+		want[code]++
+		_ = w.answer(w.request(a)).Body.Close()
+	}
+	require.Equal(t, want, w.ledger.refusals)
+	require.Empty(t, w.ledger.calls)
+	require.Empty(t, w.ledger.outcomes)
+}
+
+// forms are the ways to name a deployment that is none: what follows is a call to it.
+func forms() []string {
+	upper := "DEP_0" + dep("a")[5:]
+	out := []string{
+		"nonsense", "dep_", "dep_short", upper, dep("a") + "a", dep("a")[:29], "usr_0" + dep("a")[5:], "dep-0" + dep("a")[5:], "dep_8" + dep("a")[5:],
+		"dep_0" + "iiiiiiiiiiiiiiiiiiiiiiiii", "..", ".", "...", "%2e%2e", "a%2Fb", "a%5Cb", "%00", "%0a", "%ff", "%20", "a;b", "a=b", "-", "null", "0",
+		"%E2%82%AC", dep("a") + "%20", dep("a") + "%00", "%64ep_0" + dep("a")[5:], dep("a") + ";v=1",
+	}
+	return append(out, strings.Repeat("x", 200))
+}
+
+func TestAMalformedIdIsAnUnknownDeployment(t *testing.T) {
+	t.Parallel()
+	w := newTown(t)
+	for _, form := range forms() {
+		for _, rest := range []string{"/v1/chat/completions", "/v1", "/v1/", "/v1/%2e%2e/x"} {
+			for bearer, want := range map[string]int{"": 401, w.tokens["malformed"]: 401, w.tokens["of a run"]: 401, w.tokens["own ready"]: 404, w.tokens["own other"]: 404} {
+				req := httptest.NewRequest(http.MethodPost, "/inference/x/v1", nil)
+				parsed, err := req.URL.Parse("/inference/" + dep("a") + rest)
+				require.NoError(t, err)
+				parsed.RawPath = "/inference/" + form + rest
+				parsed.Path = parsed.RawPath
+				if unescaped, err := url.PathUnescape(parsed.RawPath); err == nil {
+					parsed.Path = unescaped
+				}
+				req.URL = parsed
+				if bearer != "" {
+					req.Header.Set("Authorization", "Bearer "+bearer)
+				}
+				resp := w.answer(req)
+				require.Equal(t, want, resp.StatusCode, "%s%s", form, rest)
+				require.Empty(t, resp.Header.Get("Location"), "no redirects")
+				_ = resp.Body.Close()
+			}
+		}
+	}
+}
+
+func TestWhatIsNoInferenceCallIsNotFoundForAnyone(t *testing.T) {
+	t.Parallel()
+	w := newTown(t)
+	a := dep("a")
+	for _, path := range []string{
+		"/inference", "/inference/", "/inference//", "/inference//v1/models", "/inference/" + a, "/inference/" + a + "/", "/inference/" + a + "/v2/models",
+		"/inference/" + a + "/V1/models", "/inference/" + a + "/v1x", "/inference/" + a + "/v10/models", "/inference/" + a + "/metrics", "/inference/" + a + "//v1/models",
+		"/Inference/" + a + "/v1/models", "/", "/v1/models", "/api/inference/" + a + "/v1/models", "/inferences/" + a + "/v1/models", "/inference/" + a + "/%76%31/models",
+		"/inference/" + a + "/v1%2fmodels", "/inference/v1/" + a,
+	} {
+		var bodies []string
+		for _, bearer := range []string{"", w.tokens["own ready"], w.tokens["never issued"]} {
+			req := httptest.NewRequest(http.MethodGet, "http://h"+path, nil)
+			if bearer != "" {
+				req.Header.Set("Authorization", "Bearer "+bearer)
+			}
+			rec := httptest.NewRecorder()
+			w.proxy.ServeHTTP(rec, req)
+			require.Equal(t, http.StatusNotFound, rec.Code, path)
+			require.Empty(t, rec.Header().Get("Location"), path)
+			bodies = append(bodies, rec.Body.String())
+		}
+		require.Equal(t, bodies[0], bodies[1], "%s: the table of routes is no secret, and says nothing of deployments", path)
+		require.Equal(t, bodies[0], bodies[2], path)
+	}
+}
