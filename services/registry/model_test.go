@@ -86,7 +86,7 @@ func (h *house) artifact(c *authn.Caller, format string, packed bool, data []byt
 	h.runs.owners[run] = &jobspeerv1.RunOwner{RunId: run, OwnerId: c.Subject, ProjectId: teamProjectID, Project: "search", Visibility: "team"}
 	h.runs.artifacts[art] = &ingestpeerv1.GetArtifactResponse{
 		Artifact: &ingestv1.Artifact{
-			Id: art, RunId: run, Kind: "merged_model", Format: format, Path: blob.URI(key), SizeBytes: int64(len(data)), Sha256: proto.String(sum(data)),
+			Id: art, RunId: run, Kind: "merged_model", Format: format, Path: blob.URI(key), SizeBytes: int64(len(data)), Sha256: new(sum(data)),
 		},
 		Uri: blob.URI(key), Packed: packed,
 	}

@@ -43,7 +43,7 @@ func (s *Server) artifact(ctx context.Context, runID, artifactID string) (*Artif
 		return nil, refused("a gguf artifact must be one file, not a folder")
 	}
 	if _, ok := blob.ParseURI(a.URI); !ok || a.SHA256 == "" {
-		return nil, refused("the artifact's bytes are not in the object store")
+		return nil, notStored()
 	}
 	return a, nil
 }
@@ -51,6 +51,8 @@ func (s *Server) artifact(ctx context.Context, runID, artifactID string) (*Artif
 func refused(format string, args ...any) error {
 	return fault.New(fault.Refused, "artifact", format, args...)
 }
+
+func notStored() error { return refused("the artifact's bytes are not in the object store") }
 
 // examine makes a version of an artifact: ready where its header is what its format says, else rejected
 // with the reason.
@@ -89,6 +91,9 @@ func fileName(a *Artifact) string {
 func (s *Server) facts(ctx context.Context, a *Artifact) (header.Facts, error) {
 	key, _ := blob.ParseURI(a.URI)
 	body, info, err := s.Blobs.Get(ctx, key)
+	if fault.Is(err, fault.Absent) {
+		return header.Facts{}, notStored()
+	}
 	if err != nil {
 		return header.Facts{}, fmt.Errorf("open an artifact: %w", err)
 	}

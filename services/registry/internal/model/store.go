@@ -81,8 +81,8 @@ func (s Store) Resolve(ctx context.Context, q pg.Querier, scope authn.Scope, r r
 	switch {
 	case r.Version == ref.Latest && m.Latest != nil:
 		number = int64(*m.Latest)
-	case err != nil:
-		return nil, nil, nil //nolint:nilerr // what is no number is no version.
+	case err != nil || strconv.FormatInt(number, 10) != r.Version:
+		return nil, nil, nil //nolint:nilerr // what is no number in its one spelling is no version.
 	}
 	v, err := s.Version(ctx, q, m.ID, int32(number))
 	if fault.Is(err, fault.Absent) || (err == nil && v.Status != StatusReady) {

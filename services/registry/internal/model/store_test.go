@@ -111,7 +111,7 @@ func TestWhatAReferenceStandsFor(t *testing.T) {
 	b.add("mv_1", "a", StatusReady)
 	b.add("mv_2", "b", StatusRejected)
 	cases := map[string]string{
-		"1": "mv_1", "latest": "mv_1", "2": "", "3": "", "0": "", "-1": "", "x": "", "99999999999": "", "1.0": "", "Latest": "",
+		"1": "mv_1", "latest": "mv_1", "2": "", "3": "", "0": "", "-1": "", "x": "", "99999999999": "", "1.0": "", "Latest": "", "+1": "", "01": "",
 	}
 	for version, want := range cases {
 		v := b.resolve(own.Everything(), version)
