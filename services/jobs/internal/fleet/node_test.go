@@ -1,0 +1,176 @@
+package fleet_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
+)
+
+// put writes a node's state past all guards.
+func (b *bench) put(t *testing.T, node, state, fleetState string) {
+	t.Helper()
+	_, err := b.pool.Exec(t.Context(), `UPDATE node SET state = $2, lost_at = CASE WHEN $2 = 'lost' THEN now() END,
+		last_seen_at = now() WHERE id = $1`, node, state)
+	require.NoError(t, err)
+	_, err = b.pool.Exec(t.Context(), `UPDATE fleet SET state = $1`, fleetState)
+	require.NoError(t, err)
+}
+
+// What a node's state and its fleet's mean: whether it gets work, whether a submission may count on
+// it, whether it is shown.
+func TestWhatStatesMean(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 1)
+	node, store := b.nodes[0], fleet.Store{}
+	for _, c := range []struct {
+		node, fleet     string
+		places, promise bool
+	}{
+		{fleet.NodeReady, fleet.Active, true, true},
+		{fleet.NodeJoining, fleet.Active, false, true},
+		{fleet.NodeDraining, fleet.Active, false, true},
+		{fleet.NodeUnhealthy, fleet.Active, false, true},
+		{fleet.NodeLost, fleet.Active, false, true}, // it may come back
+		{fleet.NodeReady, fleet.Draining, false, true},
+		{fleet.NodeReady, "disabled", false, false},
+	} {
+		name := c.node + " of a fleet that is " + c.fleet
+		b.put(t, node, c.node, c.fleet)
+		ready, err := store.Ready(t.Context(), b.pool)
+		require.NoError(t, err)
+		require.Equal(t, c.places, len(ready) == 1, name)
+		nodes, known, err := store.InPool(t.Context(), b.pool, "cpu")
+		require.NoError(t, err)
+		require.Equal(t, c.promise, known, name)
+		require.Equal(t, c.promise, len(nodes) == 1, name)
+		_, known, err = store.InPool(t.Context(), b.pool, "cp")
+		require.NoError(t, err)
+		require.False(t, known, "a part of a name is no name")
+		shown, err := store.Nodes(t.Context(), b.pool, page.Page{Limit: 10})
+		require.NoError(t, err)
+		require.Len(t, shown, 1, "a node is shown in every state")
+		require.Equal(t, c.node, shown[0].State)
+	}
+}
+
+// A silent node is lost from every state in which it had been heard; what it comes back to, and when.
+func TestWhatSilenceAndASignOfLifeMakeOfAState(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ state, silent, beat, opened string }{
+		{fleet.NodeReady, fleet.NodeLost, fleet.NodeReady, fleet.NodeReady},
+		{fleet.NodeDraining, fleet.NodeLost, fleet.NodeDraining, fleet.NodeDraining},
+		{fleet.NodeUnhealthy, fleet.NodeLost, fleet.NodeUnhealthy, fleet.NodeUnhealthy},
+		{fleet.NodeLost, fleet.NodeLost, fleet.NodeReady, fleet.NodeReady},
+		{fleet.NodeJoining, fleet.NodeJoining, fleet.NodeJoining, fleet.NodeReady},
+	} {
+		t.Run(c.state, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, 3)
+			session := b.open(t, b.nodes[1])
+			for _, node := range b.nodes {
+				b.put(t, node, c.state, fleet.Active)
+			}
+			require.NoError(t, b.keeper.Expire(pg.WithOffset(t.Context(), 31*time.Second), 30*time.Second))
+			require.Equal(t, c.silent, b.state(t, b.nodes[0]))
+			b.put(t, b.nodes[1], c.state, fleet.Active)
+			b.keeper.Beat(fleet.Beat{NodeID: b.nodes[1], Session: session})
+			require.NoError(t, b.keeper.Flush(t.Context()))
+			require.Equal(t, c.beat, b.state(t, b.nodes[1]))
+			b.put(t, b.nodes[2], c.state, fleet.Active)
+			b.open(t, b.nodes[2])
+			require.Equal(t, c.opened, b.state(t, b.nodes[2]))
+		})
+	}
+}
+
+func TestWhatIsFreeIsWhatIsNotTaken(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 2)
+	store := fleet.Store{}
+	for _, n := range b.nodes {
+		_, err := b.keeper.Open(t.Context(), fleet.Hello{NodeID: n, Drivers: []string{}, Inventory: fleet.Inventory{CPUs: 4, GPUs: 4}})
+		require.NoError(t, err)
+	}
+	add := func(id, node string, gpus, slots int, released bool) {
+		_, err := b.pool.Exec(t.Context(), `INSERT INTO work (id, kind, generation, fence, desired, desired_at, spec, pool, gpus, slots, owner_id,
+				project_id, node_id, created_at, updated_at, released_at)
+			VALUES ($1, 'engine', 1, 1, 'running', now(), '', 'cpu', $3, $4, 'u', 'p', $2, now(), now(), CASE WHEN $5 THEN now() END)`,
+			id, node, gpus, slots, released)
+		require.NoError(t, err)
+	}
+	add("wrk_1", b.nodes[0], 3, 0, false)
+	add("wrk_2", b.nodes[0], 4, 0, true)
+	add("wrk_3", b.nodes[0], 0, 2, false)
+	add("wrk_4", b.nodes[1], 9, 99, false) // an inventory that shrank under what runs
+	nodes, err := store.Nodes(t.Context(), b.pool, page.Page{Limit: 10})
+	require.NoError(t, err)
+	require.Equal(t, [2]int{1, 30}, [2]int{nodes[0].GPUsFree, nodes[0].SlotsFree})
+	require.Equal(t, [2]int{0, 0}, [2]int{nodes[1].GPUsFree, nodes[1].SlotsFree}, "never less than nothing")
+	fleets, err := store.List(t.Context(), b.pool, page.Page{Limit: 10})
+	require.NoError(t, err)
+	require.Equal(t, [3]int{2, 8, 0}, [3]int{fleets[0].Nodes, fleets[0].GPUs, fleets[0].GPUsFree})
+	b.put(t, b.nodes[1], fleet.NodeLost, fleet.Active)
+	fleets, err = store.List(t.Context(), b.pool, page.Page{Limit: 10})
+	require.NoError(t, err)
+	require.Equal(t, [3]int{2, 4, 1}, [3]int{fleets[0].Nodes, fleets[0].GPUs, fleets[0].GPUsFree}, "a lost node has nothing to give")
+}
+
+func TestListsOfNodesArePagedInOneOrder(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 7)
+	_, err := b.pool.Exec(t.Context(), `UPDATE node SET name = 'same' WHERE name IN ('n2', 'n3', 'n4')`)
+	require.NoError(t, err)
+	store, seen := fleet.Store{}, map[string]int{}
+	last := ""
+	for offset := 0; offset < 7; offset += 2 {
+		nodes, err := store.Nodes(t.Context(), b.pool, page.Page{Limit: 2, Offset: offset})
+		require.NoError(t, err)
+		for i, n := range nodes {
+			if i == 2 {
+				break // the one more that tells of a next page
+			}
+			require.Less(t, last, n.Name+n.ID, "by name, then by id")
+			last = n.Name + n.ID
+			seen[n.ID]++
+		}
+	}
+	require.Len(t, seen, 7)
+	for node, times := range seen {
+		require.Equal(t, 1, times, node)
+	}
+}
+
+// Nodes are locked in the order of their ids, so two gangs that want the same nodes in any order wait
+// for each other and never lock each other out.
+func TestNodesAreLockedInOneOrderByEveryone(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 6)
+	for _, n := range b.nodes {
+		b.open(t, n)
+	}
+	done := make(chan error, 12)
+	for i := range 12 {
+		ids := append([]string{}, b.nodes[i%6:]...)
+		ids = append(ids, b.nodes[:i%6]...)
+		go func() {
+			done <- pg.InTx(t.Context(), b.pool, func(ctx context.Context, tx pgx.Tx) error {
+				nodes, err := (fleet.Store{}).LockReady(ctx, tx, ids)
+				if err == nil && len(nodes) != 6 {
+					err = fmt.Errorf("%d nodes", len(nodes))
+				}
+				return err
+			})
+		}()
+	}
+	for range 12 {
+		require.NoError(t, <-done)
+	}
+}
