@@ -1,0 +1,199 @@
+package edge_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/signalbox-dev/signalbox/gateway/internal/edge"
+	"github.com/signalbox-dev/signalbox/gateway/internal/match"
+	"github.com/signalbox-dev/signalbox/gateway/internal/restjson"
+	"github.com/signalbox-dev/signalbox/gen/route"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+)
+
+// decides are the headers that decide what a service does, and their metadata.
+func decides() map[string]string {
+	return map[string]string{
+		"Idempotency-Key": "idempotency-key", "X-Service-Confirm": "x-service-confirm", "If-Match": "if-match", "If-None-Match": "if-none-match",
+	}
+}
+
+func TestHeadersThatDecideAreTakenWholeOrNotAtAll(t *testing.T) {
+	t.Parallel()
+	for name, key := range decides() {
+		for _, good := range []string{"x", strings.Repeat("x", 255), " !~", `"etag"`} {
+			md, f := edge.Metadata(http.Header{name: {good}})
+			require.Nil(t, f, "%s: %q", name, good)
+			require.Equal(t, metadata.MD{key: {good}}, md)
+		}
+		for _, bad := range [][]string{{""}, {strings.Repeat("x", 256)}, {"a\tb"}, {"a\x00"}, {"é"}, {"a\x7f"}, {"\xff"}} {
+			_, f := edge.Metadata(http.Header{name: bad})
+			require.NotNil(t, f, "%s: %q", name, bad)
+			require.Equal(t, []any{"header", strings.ToLower(name)}, f.Fields[0].Loc)
+			require.Equal(t, fault.TypeValue, f.Fields[0].Type)
+			require.Nil(t, f.Fields[0].Input)
+		}
+		_, f := edge.Metadata(http.Header{name: {"a", "a"}})
+		require.NotNil(t, f, "given twice, it could decide twice")
+		require.Equal(t, "duplicate_key", f.Fields[0].Type)
+	}
+	_, f := edge.Metadata(http.Header{"Idempotency-Key": {""}, "If-Match": {"a", "b"}})
+	require.Len(t, f.Fields, 2, "every fault is told")
+}
+
+func TestNoOtherHeaderBecomesMetadata(t *testing.T) {
+	t.Parallel()
+	in := http.Header{}
+	for _, name := range []string{
+		"Authorization", "Cookie", "X-Service-Caller", "X-Service-Refresh", "X-Service-Token", "X-Service-Status", "Grpc-Metadata-X-User-Id",
+		"Grpc-Metadata-Authorization", "Grpc-Timeout", "X-Forwarded-For", "X-Request-Id", "Traceparent", "X-Service-User-Agent", "idempotency-key",
+		"X_service_confirm", "Host", "Te", "Forwarded", "X-User", "Idempotency_key", "Idempotency-Key ",
+	} {
+		in[name] = []string{"evil"}
+	}
+	md, f := edge.Metadata(in)
+	require.Nil(t, f)
+	require.Empty(t, md)
+}
+
+func TestAUserAgentIsReadableAndShort(t *testing.T) {
+	t.Parallel()
+	for given, want := range map[string]string{
+		"curl/8": "curl/8", strings.Repeat("x", 256): strings.Repeat("x", 256), strings.Repeat("x", 5000): strings.Repeat("x", 256),
+		"a\r\nb\x00c": "a??b?c", "é": "?", "a\xff": "a?",
+	} {
+		md, f := edge.Metadata(http.Header{"User-Agent": {given}})
+		require.Nil(t, f)
+		require.Equal(t, []string{want}, md.Get("x-service-user-agent"), "%q", given)
+	}
+}
+
+func TestGeneratedHandlersGetNothingOfTheRequestButWhatWasChecked(t *testing.T) {
+	t.Parallel()
+	in := httptest.NewRequest(http.MethodPost, "http://evil.example/api/jobs/a%20b?limit=1&evil=2#f", strings.NewReader("unchecked"))
+	for _, name := range []string{"Authorization", "Cookie", "X-Http-Method-Override", "Grpc-Metadata-X", "X-Forwarded-For", "Content-Type"} {
+		in.Header.Set(name, "application/x-www-form-urlencoded")
+	}
+	got := edge.Inner(in, url.Values{"limit": {"1"}}, nil)
+	require.Equal(t, http.Header{"Content-Type": {"application/json"}}, got.Header, "no form, no override, no address")
+	require.Equal(t, []string{"", "", "limit=1", "/api/jobs/a b"}, []string{got.Host, got.RemoteAddr, got.URL.RawQuery, got.URL.Path})
+	require.Empty(t, got.URL.Host)
+	body, err := io.ReadAll(got.Body)
+	require.NoError(t, err)
+	require.Empty(t, body)
+	require.Equal(t, "application/x-www-form-urlencoded", in.Header.Get("Cookie"), "the request itself is left as it was")
+}
+
+func TestBodiesThatAreNotPlainJSON(t *testing.T) {
+	t.Parallel()
+	m := &match.Match{Route: &match.Route{Route: route.Route{Body: "*"}}}
+	for name, tc := range map[string]struct {
+		header http.Header
+		where  string // of the fault; empty where it is read
+	}{
+		"no type":              {http.Header{}, ""},
+		"JSON":                 {http.Header{"Content-Type": {"application/json"}}, ""},
+		"with its charset":     {http.Header{"Content-Type": {"Application/JSON; charset=UTF-8"}}, ""},
+		"with a parameter":     {http.Header{"Content-Type": {"application/json; profile=x"}}, ""},
+		"another charset":      {http.Header{"Content-Type": {"application/json; charset=latin-1"}}, "content-type"},
+		"a form":               {http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}, "content-type"},
+		"multipart":            {http.Header{"Content-Type": {"multipart/form-data; boundary=x"}}, "content-type"},
+		"text":                 {http.Header{"Content-Type": {"text/plain"}}, "content-type"},
+		"JSON of another kind": {http.Header{"Content-Type": {"application/problem+json"}}, "content-type"},
+		"no type at all":       {http.Header{"Content-Type": {""}}, "content-type"},
+		"two types":            {http.Header{"Content-Type": {"application/json", "application/json"}}, "content-type"},
+		"identity":             {http.Header{"Content-Encoding": {"Identity"}}, ""},
+		"compressed":           {http.Header{"Content-Encoding": {"gzip"}}, "content-encoding"},
+		"compressed twice":     {http.Header{"Content-Encoding": {"gzip, identity"}}, "content-encoding"},
+	} {
+		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader("{}"))
+		r.Header = tc.header
+		body, f := edge.Body(httptest.NewRecorder(), r, m, restjson.New())
+		if tc.where == "" {
+			require.Nil(t, f, name)
+			require.NotNil(t, body, name)
+			continue
+		}
+		require.NotNil(t, f, name)
+		require.Equal(t, fault.Invalid, f.Kind, name)
+		require.Equal(t, []any{"header", tc.where}, f.Fields[0].Loc, name)
+	}
+}
+
+func TestTheSizeOfABodyIsBoundHoweverItIsSent(t *testing.T) {
+	t.Parallel()
+	codec, m := restjson.New(), &match.Match{Route: &match.Route{Route: route.Route{Body: "*"}}}
+	for name, tc := range map[string]struct {
+		size   int
+		length int64 // as it was announced
+		fits   bool
+	}{
+		"the limit":             {edge.MaxBody, edge.MaxBody, true},
+		"one more":              {edge.MaxBody + 1, edge.MaxBody + 1, false},
+		"the limit, in chunks":  {edge.MaxBody, -1, true},
+		"one more, in chunks":   {edge.MaxBody + 1, -1, false},
+		"a lie about its size":  {edge.MaxBody + 1, 2, false},
+		"an announced mountain": {2, 1 << 50, false},
+	} {
+		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(`""`+strings.Repeat(" ", tc.size-2)))
+		r.ContentLength = tc.length
+		body, f := edge.Body(httptest.NewRecorder(), r, m, codec)
+		if f == nil {
+			var s []byte
+			if err := codec.NewDecoder(body).Decode(&s); err != nil {
+				f = edge.Placed(&edge.Call{Match: m, Body: body}, err)
+			}
+		}
+		if tc.fits {
+			require.Nil(t, f, name)
+			continue
+		}
+		require.NotNil(t, f, name)
+		require.Equal(t, fault.TooLarge, f.Kind, name)
+		require.Contains(t, f.Msg, "4194304", name)
+	}
+}
+
+func TestWhyABodyDidNotArriveIsTold(t *testing.T) {
+	t.Parallel()
+	codec, m := restjson.New(), &match.Match{Route: &match.Route{Route: route.Route{Body: "*"}}}
+	for code, cause := range map[string]error{
+		"body_timeout": fmt.Errorf("read: %w", os.ErrDeadlineExceeded), "body_cut": io.ErrUnexpectedEOF, "body_unreadable": errors.New("connection reset"),
+	} {
+		r := httptest.NewRequest(http.MethodPost, "/", iotest.ErrReader(cause))
+		body, f := edge.Body(httptest.NewRecorder(), r, m, codec)
+		require.Nil(t, f)
+		var raw []byte
+		f = edge.Placed(&edge.Call{Match: m, Body: body}, codec.NewDecoder(body).Decode(&raw))
+		require.Equal(t, []any{fault.Refused, code}, []any{f.Kind, f.Code}, "%v", cause)
+	}
+}
+
+func TestARouteWithoutABodyTakesAnEmptyObjectAtMost(t *testing.T) {
+	t.Parallel()
+	m := &match.Match{Route: &match.Route{}}
+	for text, typ := range map[string]string{
+		"{}": "", " {\n} ": "", `{"a":1}`: fault.TypeExtra, "[]": fault.TypeDictType, "null": fault.TypeDictType, `"x"`: fault.TypeDictType,
+		"x": fault.TypeJSON, "{} {}": fault.TypeJSON, "{": fault.TypeJSON,
+	} {
+		body, f := edge.Body(httptest.NewRecorder(), httptest.NewRequest(http.MethodDelete, "/", strings.NewReader(text)), m, restjson.New())
+		require.Nil(t, body, "%q", text)
+		if typ == "" {
+			require.Nil(t, f, "%q", text)
+			continue
+		}
+		require.NotNil(t, f, "%q", text)
+		require.Equal(t, typ, f.Fields[0].Type, "%q", text)
+	}
+}
