@@ -157,7 +157,7 @@ func signaturesExpire(t *testing.T, f Fixture) {
 		require.Eventually(t, func() bool {
 			status, _, _ := send(t, signed, nil) // of no use to the upload: its length differs
 			return status == http.StatusForbidden
-		}, 20*time.Second, 100*time.Millisecond)
+		}, time.Minute, 100*time.Millisecond)
 		for what, e := range edits(signed.URL) {
 			status, _, _ := send(t, signed, nil, e)
 			require.False(t, status >= 200 && status < 300, "%s brought it back", what)

@@ -29,7 +29,7 @@ const (
 	mark     = "@" // ends the name of an object's folder; no key has it
 	aside    = ".aside"
 	staleFor = 24 * time.Hour // after this an upload aside was left by a crash
-	tries    = 5
+	tries    = 20             // against a Delete that removes empty folders at the same moment
 )
 
 // Config is what a Store needs.
@@ -146,23 +146,43 @@ func (s *Store) open(key string) (*os.File, blob.Info, error) {
 // Stat implements blob.Store.
 func (s *Store) Stat(_ context.Context, key string) (blob.Info, error) { return s.stat(key) }
 
-func (s *Store) stat(key string) (blob.Info, error) {
+func (s *Store) stat(key string) (info blob.Info, err error) {
 	if err := blob.CheckKey(key); err != nil {
-		return blob.Info{}, err
+		return info, err
 	}
-	entries, err := fs.ReadDir(s.root.FS(), key+mark)
-	if errors.Is(err, fs.ErrNotExist) {
+	for range tries {
+		info, err = s.look(key)
+		if !errors.Is(err, errTaken) {
+			break
+		}
+	}
+	switch {
+	case err == nil:
+		return info, nil
+	case errors.Is(err, fs.ErrNotExist):
 		return blob.Info{}, blob.Absent(key)
-	}
-	if err != nil {
+	default:
 		return blob.Info{}, s.failure("read", err)
 	}
+}
+
+// errTaken is a folder that lost its file: a Delete took it away while it was looked at, unless it stays so.
+var errTaken = errors.New("want one file")
+
+func (s *Store) look(key string) (blob.Info, error) {
+	entries, err := fs.ReadDir(s.root.FS(), key+mark)
+	if err != nil {
+		return blob.Info{}, err
+	}
+	if len(entries) == 0 {
+		return blob.Info{}, fmt.Errorf("the folder of %s is empty: %w", key, errTaken)
+	}
 	if len(entries) != 1 || !entries[0].Type().IsRegular() {
-		return blob.Info{}, s.failure("read", fmt.Errorf("the folder of %s holds %d entries, want one file", key, len(entries)))
+		return blob.Info{}, fmt.Errorf("the folder of %s holds %d entries, want one file", key, len(entries))
 	}
 	about, err := entries[0].Info()
 	if err != nil {
-		return blob.Info{}, s.failure("read", err)
+		return blob.Info{}, err
 	}
 	return blob.Info{Key: key, Size: about.Size(), SHA256: entries[0].Name(), Modified: about.ModTime().UTC()}, nil
 }

@@ -67,7 +67,8 @@ func (s *Store) place(ctx context.Context, folder, key, sha256 string) error {
 	var err error
 	for range tries {
 		parent := path.Dir(key)
-		if err = s.root.MkdirAll(parent, 0o700); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		// A parent that is removed while it is made is there in one moment and gone in the next.
+		if err = s.root.MkdirAll(parent, 0o700); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrExist) {
 			return s.failure("place", err)
 		}
 		if err = s.root.Rename(folder, key+mark); err == nil {

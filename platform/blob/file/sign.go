@@ -144,8 +144,8 @@ func (s *Store) granted(r *http.Request) (grant, error) {
 	}
 	g := grant{method: r.Method, key: key, sha256: query.Get("sha256")}
 	var bad [2]error
-	g.expires, bad[0] = strconv.ParseInt(query.Get("expires"), 10, 64)
-	g.size, bad[1] = strconv.ParseInt(query.Get("size"), 10, 64)
+	g.expires, bad[0] = number(query.Get("expires"))
+	g.size, bad[1] = number(query.Get("size"))
 	if errors.Join(bad[:]...) != nil || !hmac.Equal([]byte(s.signature(g)), []byte(query.Get("signature"))) {
 		return grant{}, refused
 	}
@@ -153,4 +153,13 @@ func (s *Store) granted(r *http.Request) (grant, error) {
 		return grant{}, fault.New(fault.Forbidden, CodeExpired, "the signature has expired")
 	}
 	return g, nil
+}
+
+// number reads the one form in which sign writes a number: no sign, no leading zero.
+func number(text string) (int64, error) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err == nil && strconv.FormatInt(n, 10) != text {
+		err = strconv.ErrSyntax
+	}
+	return n, err
 }
