@@ -202,7 +202,7 @@ func (w *work) layModel(ctx context.Context, spec executor.EngineSpec) error {
 	}
 	for _, name := range append([]string{engine.DefaultName}, spec.ServedNames...) {
 		link := w.path("work", name)
-		if !filepath.IsLocal(name) || filepath.Base(name) != name {
+		if !plain(name) {
 			continue
 		}
 		if err := os.Symlink(w.path("model"), link); err != nil && !errors.Is(err, os.ErrExist) {

@@ -93,7 +93,7 @@ func (w *work) layInputs(ctx context.Context, spec executor.AttemptSpec) error {
 	}
 	bound := bindings{Datasets: map[string]binding{}}
 	for _, d := range spec.Datasets {
-		if !filepath.IsLocal(d.Name) || filepath.Base(d.Name) != d.Name {
+		if !plain(d.Name) {
 			return fmt.Errorf("dataset input %q is not a plain name", d.Name)
 		}
 		dir := w.path("inputs", "datasets", d.Name)
@@ -117,6 +117,11 @@ func (w *work) layInputs(ctx context.Context, spec executor.AttemptSpec) error {
 		hparams = []byte("{}")
 	}
 	return files.Write(w.hparamsFile(), hparams, files.Private)
+}
+
+// plain tells a name that is one folder's or file's from one that leads elsewhere.
+func plain(name string) bool {
+	return filepath.IsLocal(name) && filepath.Base(name) == name && name != "."
 }
 
 // bindings is what SERVICE_JOB_BINDINGS_FILE holds.

@@ -1,0 +1,298 @@
+package host_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/agent/executor"
+	"github.com/signalbox-dev/signalbox/agent/executor/executortest"
+	"github.com/signalbox-dev/signalbox/agent/host"
+)
+
+// site is a host executor of which a test wants several works.
+type site struct {
+	*testing.T
+	dir   string
+	plane *executortest.Plane
+	host  *host.Host
+	stop  func()
+}
+
+func newSite(t *testing.T, change func(*host.Config)) *site {
+	t.Helper()
+	s := &site{T: t, dir: t.TempDir(), plane: executortest.NewPlane(t)}
+	s.host, s.stop = open(t, s.dir, s.plane, change)
+	t.Cleanup(func() {
+		s.apply()
+		s.until("all is gone", func() bool { return len(s.host.Observed()) == 0 })
+		s.stop()
+	})
+	return s
+}
+
+func (s *site) apply(works ...executor.Work) {
+	s.Helper()
+	require.NoError(s, s.host.Apply(context.Background(), works))
+}
+
+// until waits for a change after which the condition holds.
+func (s *site) until(what string, holds func() bool) {
+	s.Helper()
+	guard := time.NewTimer(time.Minute)
+	defer guard.Stop()
+	for !holds() {
+		select {
+		case <-s.host.Changes():
+		case <-guard.C:
+			s.Fatalf("not in time: %s; observed: %+v", what, s.host.Observed())
+		}
+	}
+}
+
+func (s *site) phase(id string) executor.Phase {
+	for _, o := range s.host.Observed() {
+		if o.WorkID == id {
+			return o.Phase
+		}
+	}
+	return ""
+}
+
+func (s *site) script(id, text string) executor.Work {
+	return executor.Work{
+		Key: executor.Key{WorkID: id, Generation: 1, Fence: 1}, Kind: executor.KindAttempt, Desired: executor.DesiredRunning,
+		Attempt: &executor.AttemptSpec{
+			JobID: "job_1", RunID: "run_1", Command: []string{"/bin/sh", "-c", text}, IngestEndpoint: s.plane.Endpoint(), Grace: time.Second,
+		},
+	}
+}
+
+func TestOneWorkAtFaultDoesNotHoldUpTheOthers(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	good := s.script("good", "exit 0")
+	engineWithAttempt := s.script("both", "true")
+	engineWithAttempt.Kind = executor.KindEngine
+	both := s.script("two", "true")
+	both.Engine = &executor.EngineSpec{Driver: "command"}
+	for name, c := range map[string]struct {
+		bad   executor.Work
+		words string
+	}{
+		"a climbing name":       {executor.Work{Key: executor.Key{WorkID: "../x"}, Desired: executor.DesiredRunning}, "plain name"},
+		"a negative fence":      {executor.Work{Key: executor.Key{WorkID: "x", Fence: -1}, Desired: executor.DesiredRunning}, "negative"},
+		"no spec":               {executor.Work{Key: executor.Key{WorkID: "x"}, Kind: executor.KindAttempt, Desired: executor.DesiredRunning}, "does not fit"},
+		"another kind's spec":   {engineWithAttempt, "does not fit"},
+		"two specs":             {both, "does not fit"},
+		"neither kind nor spec": {executor.Work{Key: executor.Key{WorkID: "x"}, Desired: executor.DesiredRunning}, "does not fit"},
+	} {
+		err := s.host.Apply(t.Context(), []executor.Work{c.bad, good})
+		require.ErrorContains(t, err, c.words, name)
+		require.NotEmpty(t, s.phase("good"), name)
+		require.Empty(t, s.phase(c.bad.WorkID), name)
+	}
+	s.until("the good one ends", func() bool { return s.phase("good") == executor.PhaseExited })
+}
+
+func TestWorksGoSideBySide(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	meet := t.TempDir()
+	// Each waits for the other: one after the other they would wait for ever.
+	script := func(mine, other string) string {
+		return fmt.Sprintf("touch %s/%s; while [ ! -e %s/%s ]; do sleep 0.01; done", meet, mine, meet, other)
+	}
+	s.apply(s.script("a", script("a", "b")), s.script("b", script("b", "a")))
+	s.until("both end", func() bool { return s.phase("a") == executor.PhaseExited && s.phase("b") == executor.PhaseExited })
+	all := s.host.Observed()
+	require.Len(t, all, 2)
+	require.Equal(t, "a", all[0].WorkID, "in the order of the ids")
+}
+
+func TestManyListsAtOnceEndAsTheLast(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	starts := filepath.Join(t.TempDir(), "starts")
+	w := s.script("a", "echo x >> "+starts+"; sleep 300")
+	var wg sync.WaitGroup
+	for range 16 {
+		wg.Go(func() {
+			if err := s.host.Apply(context.Background(), []executor.Work{w}); err != nil {
+				t.Errorf("apply: %v", err)
+			}
+			_ = s.host.Observed()
+		})
+	}
+	wg.Wait()
+	s.until("it runs", func() bool { return s.phase("a") == executor.PhaseRunning })
+	require.Len(t, s.host.Observed(), 1)
+	require.Equal(t, 1, s.plane.Minted(w.Key))
+}
+
+func TestADesireNeverGoesBack(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	w := s.script("a", "sleep 300")
+	s.apply(w)
+	s.until("it runs", func() bool { return s.phase("a") == executor.PhaseRunning })
+	stopped := w
+	stopped.Desired = executor.DesiredStopped
+	s.apply(stopped)
+	s.apply(w) // An older list that arrives late.
+	s.until("it ends all the same", func() bool { return s.phase("a") == executor.PhaseExited })
+	require.Equal(t, executor.ReasonStopped, s.host.Observed()[0].Exit.Reason)
+	s.apply(w)
+	require.Equal(t, executor.PhaseExited, s.phase("a"), "what has ended was started again")
+}
+
+func TestAWorkThatIsNotHereIsToldGoneAsLongAsItIsListed(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	for _, desired := range []executor.Desired{executor.DesiredStopped, executor.DesiredGone} {
+		w := s.script("never", "true")
+		w.Desired = desired
+		s.apply(w)
+		require.Equal(t, executor.PhaseGone, s.phase("never"), desired)
+		s.apply()
+		require.Empty(t, s.phase("never"))
+	}
+	require.NoDirExists(t, filepath.Join(s.dir, "works", "never.1.1"))
+}
+
+func TestAnOlderGenerationOfTheSameFenceIsDropped(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	newer, older := s.script("a", "sleep 300"), s.script("a", "echo older")
+	newer.Generation = 2
+	s.apply(newer)
+	s.until("it runs", func() bool { return s.phase("a") == executor.PhaseRunning })
+	s.apply(older)
+	require.Equal(t, newer.Key, s.host.Observed()[0].Key)
+	require.Len(t, s.host.Observed(), 1)
+	s.apply(newer, older)
+	require.Equal(t, executor.PhaseRunning, s.phase("a"))
+}
+
+func TestALotOfGenerationsLeaveOneAndNoFolder(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	order := filepath.Join(t.TempDir(), "order")
+	for generation := int64(1); generation <= 5; generation++ {
+		w := s.script("a", fmt.Sprintf("echo %d >> %s; sleep 300", generation, order))
+		w.Generation = generation
+		s.apply(w)
+	}
+	s.until("only the newest is left", func() bool {
+		all := s.host.Observed()
+		return len(all) == 1 && all[0].Generation == 5 && all[0].Phase == executor.PhaseRunning
+	})
+	entries, err := os.ReadDir(filepath.Join(s.dir, "works"))
+	require.NoError(t, err)
+	require.Len(t, entries, 1)
+	require.Equal(t, "a.5.1", entries[0].Name())
+}
+
+func TestAfterShutdownNothingIsBegun(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	starts := filepath.Join(t.TempDir(), "starts")
+	first := s.script("a", "sleep 300")
+	s.apply(first)
+	s.until("it runs", func() bool { return s.phase("a") == executor.PhaseRunning })
+	require.NoError(t, s.host.Shutdown(t.Context(), true))
+	require.NoError(t, s.host.Shutdown(t.Context(), true), "again, as from a second signal")
+	s.apply(first, s.script("b", "echo x >> "+starts))
+	require.Empty(t, s.phase("b"), "the next executor is told again")
+	s.until("the first has ended", func() bool { return s.phase("a") == executor.PhaseExited })
+	require.Equal(t, executor.ReasonStopped, s.host.Observed()[0].Exit.Reason)
+	s.stop()
+	s.host, s.stop = open(t, s.dir, s.plane, nil)
+	s.apply(s.script("b", "echo x >> "+starts))
+	s.until("the next one begins it", func() bool { return s.phase("b") == executor.PhaseExited })
+}
+
+func TestAShutdownThatMayNotWaitSaysWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	s.apply(s.script("a", "trap '' TERM; sleep 300"))
+	s.until("it runs", func() bool { return s.phase("a") == executor.PhaseRunning })
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	err := s.host.Shutdown(ctx, true)
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorContains(t, err, "a.1.1")
+	// An executor that was shut down takes no more lists; the next one does.
+	s.stop()
+	s.host, s.stop = open(t, s.dir, s.plane, nil)
+}
+
+func TestTheFirstReportedTimesStay(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	s.apply(s.script("a", "exit 0"))
+	s.until("it has ended", func() bool { return s.phase("a") == executor.PhaseExited })
+	before := s.host.Observed()
+	s.stop()
+	for range 3 {
+		s.host, s.stop = open(t, s.dir, s.plane, nil)
+		require.Equal(t, before, s.host.Observed())
+		s.stop()
+	}
+	s.host, s.stop = open(t, s.dir, s.plane, nil)
+}
+
+func TestADamagedWorkIsAFaultThatNamesIt(t *testing.T) {
+	t.Parallel()
+	for _, file := range []string{"assignment.json", "state.json"} {
+		s := newSite(t, nil)
+		s.apply(s.script("a", "exit 0"))
+		s.until("it has ended", func() bool { return s.phase("a") == executor.PhaseExited })
+		s.stop()
+		path := filepath.Join(s.dir, "works", "a.1.1", file)
+		whole, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(path, []byte("{"), 0o600))
+		_, err = host.New(host.Config{Data: s.dir, Exec: []string{"x"}}, host.Deps{})
+		require.ErrorContains(t, err, "a.1.1")
+		require.ErrorContains(t, err, file)
+		require.NoError(t, os.WriteFile(path, whole, 0o600))
+		s.host, s.stop = open(t, s.dir, s.plane, nil)
+	}
+}
+
+func TestInputsThatLeaveTheirFolderAreRefused(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	data := s.plane.Put("d", []byte("x"))
+	var works []executor.Work
+	for i, name := range []string{"..", "../x", "a/b", "/etc", "", "."} {
+		w := s.script(fmt.Sprintf("w%d", i), "true")
+		w.Attempt.Datasets = []executor.DatasetInput{{Name: name, Files: []executor.ObjectRef{data}}}
+		works = append(works, w)
+	}
+	climbing := s.script("path", "true")
+	ref := data
+	ref.Path = "../../../x"
+	climbing.Attempt.Datasets = []executor.DatasetInput{{Name: "train", Files: []executor.ObjectRef{ref}}}
+	s.apply(append(works, climbing)...)
+	s.until("all have ended", func() bool {
+		for _, o := range s.host.Observed() {
+			if o.Phase != executor.PhaseExited {
+				return false
+			}
+		}
+		return true
+	})
+	for _, o := range s.host.Observed() {
+		require.Equal(t, executor.ReasonFetch, o.Exit.Reason, "%s: %+v", o.WorkID, o.Exit)
+		require.True(t, strings.Contains(o.Exit.Message, "plain name") || strings.Contains(o.Exit.Message, "leaves its folder"), o.Exit.Message)
+	}
+}
