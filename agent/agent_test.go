@@ -59,17 +59,16 @@ func inMemory(t *testing.T) (*control, *rpc.Bus) {
 	return c, bus
 }
 
-func TestCtrlCEndsWorksWithinTwoSeconds(t *testing.T) {
+func TestCtrlCEndsWorksThatDoNotWantTo(t *testing.T) {
 	t.Parallel()
 	c, bus := inMemory(t)
 	data, ready := t.TempDir(), filepath.Join(t.TempDir(), "ready")
 	a := embed(t, c, bus, data)
 	// It does not listen to SIGTERM: only the second, harder signal ends it.
 	c.want(c.script("trap '' TERM; touch " + ready + "; while :; do sleep 0.05; done"))
-	require.Eventually(t, touched(ready), 20*time.Second, 10*time.Millisecond)
-	began := time.Now()
+	require.Eventually(t, touched(ready), time.Minute, 10*time.Millisecond)
+	// The command never ends by itself: that this returns is the second, harder signal.
 	require.NoError(t, a.Shutdown(t.Context(), true))
-	require.Less(t, time.Since(began), 2500*time.Millisecond)
 	stopped := c.until("the end is told", func(o *jobsv1.ObservedWork) bool { return o.GetExit() != nil })
 	require.Equal(t, "stopped", stopped.GetExit().GetReason())
 	require.Equal(t, int32(9), stopped.GetExit().GetSignal())
@@ -91,8 +90,12 @@ func TestShutdownThatLeavesWorks(t *testing.T) {
 	c.want(c.script("sleep 300"))
 	c.phase(jobsv1.Phase_PHASE_RUNNING)
 	require.NoError(t, a.Shutdown(t.Context(), false))
-	time.Sleep(50 * time.Millisecond)
-	c.phase(jobsv1.Phase_PHASE_RUNNING)
+	// Two more are told after it, of which the second was looked at after it.
+	for range 2 {
+		told := c.next()
+		require.Len(t, told, 1)
+		require.Equal(t, jobsv1.Phase_PHASE_RUNNING, told[0].GetPhase())
+	}
 	c.want()
 	c.quiet()
 	a.stop()
@@ -127,7 +130,7 @@ func TestInventoryAndDrivers(t *testing.T) {
 	t.Parallel()
 	c, bus := inMemory(t)
 	a := embed(t, c, bus, t.TempDir())
-	require.Eventually(t, func() bool { c.mu.Lock(); defer c.mu.Unlock(); return len(c.hellos) == 1 }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { c.mu.Lock(); defer c.mu.Unlock(); return len(c.hellos) == 1 }, time.Minute, 10*time.Millisecond)
 	hello := c.hellos[0]
 	require.Equal(t, []string{"command", "llamacpp"}, hello.GetDrivers())
 	require.Positive(t, hello.GetInventory().GetCpus())

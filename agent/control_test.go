@@ -219,7 +219,7 @@ func (c *control) want(works ...*jobsv1.Work) {
 // until waits for an observation of the work that the test accepts.
 func (c *control) until(what string, accept func(*jobsv1.ObservedWork) bool) *jobsv1.ObservedWork {
 	c.t.Helper()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(time.Minute)
 	for {
 		c.mu.Lock()
 		all, told := c.observed, c.told
@@ -237,6 +237,22 @@ func (c *control) until(what string, accept func(*jobsv1.ObservedWork) bool) *jo
 	}
 }
 
+// next waits for the next thing that the agent tells.
+func (c *control) next() []*jobsv1.ObservedWork {
+	c.t.Helper()
+	c.mu.Lock()
+	told := c.told
+	c.mu.Unlock()
+	select {
+	case <-told:
+	case <-time.After(time.Minute):
+		c.t.Fatal("the agent tells nothing more")
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.observed
+}
+
 func (c *control) phase(p jobsv1.Phase) *jobsv1.ObservedWork {
 	c.t.Helper()
 	return c.until(p.String(), func(o *jobsv1.ObservedWork) bool { return o.GetPhase() == p })
@@ -249,7 +265,7 @@ func (c *control) quiet() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		return len(c.observed) == 0
-	}, 30*time.Second, 20*time.Millisecond)
+	}, time.Minute, 20*time.Millisecond)
 }
 
 func (c *control) log() string {

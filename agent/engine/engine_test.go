@@ -115,7 +115,7 @@ func probe(t *testing.T, s script, change func(*Target)) Result {
 	t.Helper()
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
-	target := Target{Address: server.URL, Key: secret.New("key"), Model: "default", Names: []string{"default"}, Deadline: 5 * time.Second}
+	target := Target{Address: server.URL, Key: secret.New("key"), Model: "default", Names: []string{"default"}, Deadline: time.Minute}
 	if change != nil {
 		change(&target)
 	}

@@ -59,7 +59,7 @@ func newFake(t *testing.T, mode string) *fake {
 	f.work = executor.Work{
 		Key: executor.Key{WorkID: "wrk_fake", Generation: 1, Fence: 1}, Kind: executor.KindEngine, Desired: executor.DesiredRunning,
 		Engine: &executor.EngineSpec{
-			Driver: "command", Model: []executor.ObjectRef{program}, ServedNames: []string{"default"}, ProbeDeadline: 10 * time.Second,
+			Driver: "command", Model: []executor.ObjectRef{program}, ServedNames: []string{"default"}, ProbeDeadline: time.Minute,
 			Command: []string{"python", "{model}/engine.py", mode, "{host}", "{port}", "{api_key_file}"},
 		},
 	}
@@ -84,7 +84,7 @@ func (f *fake) apply(works ...executor.Work) {
 
 func (f *fake) until(what string, holds func() bool) {
 	f.Helper()
-	require.Eventually(f, holds, 30*time.Second, 10*time.Millisecond, what)
+	require.Eventually(f, holds, time.Minute, 10*time.Millisecond, what)
 }
 
 func (f *fake) seen() (executor.Observation, executor.EngineReport) {
@@ -207,9 +207,7 @@ func TestCtrlCTakesEnginesAlongAndTheNextStartsThem(t *testing.T) {
 	f := newFake(t, "good")
 	f.apply(f.work)
 	first := f.ready(0)
-	began := time.Now()
 	require.NoError(t, f.host.Shutdown(t.Context(), true))
-	require.Less(t, time.Since(began), 2500*time.Millisecond)
 	o, r := f.seen()
 	require.Equal(t, executor.PhaseRunning, o.Phase)
 	require.Nil(t, o.Exit)

@@ -15,6 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/agent/executor"
 	"github.com/signalbox-dev/signalbox/agent/executor/executortest"
 	"github.com/signalbox-dev/signalbox/agent/host"
+	"github.com/signalbox-dev/signalbox/agent/host/process"
 )
 
 // attempt is a work that runs a script, on a host of its own.
@@ -39,7 +40,7 @@ func newAttempt(t *testing.T, script string, change func(*host.Config)) *attempt
 	a.host, a.stop = open(t, a.dir, a.plane, change)
 	t.Cleanup(func() {
 		require.NoError(t, a.host.Apply(t.Context(), nil))
-		require.Eventually(t, func() bool { return len(a.host.Observed()) == 0 }, 30*time.Second, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return len(a.host.Observed()) == 0 }, time.Minute, 10*time.Millisecond)
 		a.stop()
 	})
 	return a
@@ -59,7 +60,7 @@ func (a *attempt) reach(phase executor.Phase) executor.Observation {
 			o = all[0]
 		}
 		return o.Phase == phase
-	}, 30*time.Second, 5*time.Millisecond, "not %s", phase)
+	}, time.Minute, 5*time.Millisecond, "not %s", phase)
 	return o
 }
 
@@ -83,12 +84,13 @@ func TestALostShimIsTold(t *testing.T) {
 	require.Eventually(t, func() bool {
 		raw, err := os.ReadFile(a.path("run", "run.json"))
 		return err == nil && json.Unmarshal(raw, &running) == nil && running.Command.PID != 0
-	}, 10*time.Second, 5*time.Millisecond)
+	}, time.Minute, 5*time.Millisecond)
 	require.NoError(t, syscall.Kill(running.Shim.PID, syscall.SIGKILL))
 	exit := a.reach(executor.PhaseExited).Exit
 	require.Equal(t, executor.ReasonLost, exit.Reason)
 	require.Equal(t, -1, exit.Code)
-	require.Eventually(t, func() bool { return syscall.Kill(running.Command.PID, 0) != nil }, 5*time.Second, 5*time.Millisecond)
+	left, err := process.Of(running.Command.PID)
+	require.False(t, err == nil && left.Alive(), "the command outlived its shim")
 }
 
 func TestLogsThatNobodyTakesEndTheCollectingInTime(t *testing.T) {

@@ -74,7 +74,7 @@ func (b *bench) apply(works ...executor.Work) {
 	require.NoError(b, b.x.Apply(context.Background(), works))
 }
 
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // until waits for a change after which the condition holds.
 func (b *bench) until(what string, holds func() bool) {

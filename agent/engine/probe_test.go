@@ -1,0 +1,282 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/agent/executor"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+const (
+	oneToken  = `{"choices":[{"message":{"content":"x"}}],"usage":{"completion_tokens":1}}`
+	twoEvents = "data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\ndata: {\"choices\":[{\"delta\":{\"content\":\"y\"}}]}\n\ndata: [DONE]\n\n"
+)
+
+// good is an engine that serves.
+func good() script {
+	return script{
+		"/v1/models":           says(200, "application/json", `{"data":[{"id":"default"}]}`),
+		"/v1/chat/completions": chat(says(200, "application/json", oneToken), says(200, events, twoEvents)),
+	}
+}
+
+func passed(r Result) map[string]bool {
+	all := map[string]bool{}
+	for _, c := range r.Checks {
+		all[c.Name] = c.OK
+	}
+	return all
+}
+
+func TestTheProbesComeInTheirOrderAndStopAtTheFirstThatFails(t *testing.T) {
+	t.Parallel()
+	order := func(r Result) (names []string) {
+		for _, c := range r.Checks {
+			names = append(names, c.Name)
+		}
+		return names
+	}
+	require.Equal(t, []string{"bound", "models", "generate", "stream", "capabilities"}, order(probe(t, good(), nil)))
+	for stop, broken := range map[string]script{
+		"models":   {"/v1/models": says(200, "", `{"data":[{"id":"other"}]}`)},
+		"generate": {"/v1/models": says(200, "", `{}`), "/v1/chat/completions": says(500, "", "out of cheese")},
+	} {
+		r := probe(t, broken, nil)
+		names := order(r)
+		require.Equal(t, stop, names[len(names)-1])
+		require.False(t, passed(r)[stop])
+		require.False(t, r.OK())
+		require.Equal(t, r.Message, r.Checks[len(r.Checks)-1].Detail)
+	}
+}
+
+func TestAnEmbeddingIsNotAskedForAStream(t *testing.T) {
+	t.Parallel()
+	r := probe(t, script{
+		"/v1/models": says(200, "", `{}`), "/v1/embeddings": says(200, "", `{"data":[{"embedding":[0.1]}]}`),
+	}, func(target *Target) { target.Task = "embedding" })
+	require.True(t, r.OK(), r.Message)
+	require.NotContains(t, passed(r), "stream")
+}
+
+func TestWhatAnEngineIsAsked(t *testing.T) {
+	t.Parallel()
+	for task, path := range map[string]string{"chat": "/v1/chat/completions", "": "/v1/chat/completions", "completion": "/v1/completions", "embedding": "/v1/embeddings"} {
+		t.Run("task "+task, func(t *testing.T) {
+			t.Parallel()
+			var mu sync.Mutex
+			var asked []map[string]any
+			engine := good()
+			engine["/v1/models"] = says(200, "", `{"data":[{"id":"mine"}]}`)
+			engine[path] = func(w http.ResponseWriter, r *http.Request) {
+				raw, _ := io.ReadAll(r.Body)
+				ask := map[string]any{"kind": r.Header.Get("Content-Type"), "method": r.Method}
+				_ = json.Unmarshal(raw, &ask)
+				mu.Lock()
+				asked = append(asked, ask)
+				mu.Unlock()
+				if ask["stream"] == true {
+					says(200, events, twoEvents)(w, r)
+					return
+				}
+				says(200, "", `{"choices":[{"text":"x","message":{"content":"x"}}],"data":[{"embedding":[1]}]}`)(w, r)
+			}
+			r := probe(t, engine, func(target *Target) { target.Task, target.Model, target.Names = task, "mine", []string{"mine"} })
+			require.True(t, r.OK(), r.Message)
+			require.NotEmpty(t, asked)
+			for _, ask := range asked {
+				require.Equal(t, "mine", ask["model"])
+				require.Equal(t, "POST", ask["method"])
+				require.Equal(t, "application/json", ask["kind"])
+				if task != "embedding" && ask["stream"] != true {
+					require.EqualValues(t, 1, ask["max_tokens"], "one token is enough to believe it")
+				}
+			}
+		})
+	}
+}
+
+func TestAnAnswerWithoutEndIsCut(t *testing.T) {
+	t.Parallel()
+	endless := func(kind, head string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", kind)
+			_, _ = io.WriteString(w, head)
+			for block := strings.Repeat("x", 64<<10); ; {
+				if _, err := io.WriteString(w, block); err != nil {
+					return
+				}
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		plain, stream http.HandlerFunc
+		code          executor.Code
+	}{
+		"a plain answer":  {endless("application/json", `{"choices":[{"text":"`), says(200, events, twoEvents), executor.CodeGenerateFailed},
+		"one long event":  {says(200, "", oneToken), endless(events, "data: "), executor.CodeStreamFailed},
+		"no event at all": {says(200, "", oneToken), endless("text/html", "<"), executor.CodeStreamFailed},
+	} {
+		r := probe(t, script{"/v1/models": says(200, "", `{}`), "/v1/chat/completions": chat(c.plain, c.stream)}, func(target *Target) { target.Deadline = time.Minute })
+		require.Equal(t, c.code, r.Code, name)
+		require.LessOrEqual(t, len(r.Message), executor.MaxMessage, name)
+		require.LessOrEqual(t, len(r.JSON()), 4*executor.MaxMessage, name)
+	}
+}
+
+func TestAnEngineThatHangsFailsAtItsDeadlineAndNotBefore(t *testing.T) {
+	t.Parallel()
+	for where, code := range map[string]executor.Code{
+		"/v1/models": executor.CodeModelNameMissing, "/v1/chat/completions": executor.CodeGenerateFailed,
+	} {
+		engine := good()
+		ctx, cancel := context.WithCancel(t.Context())
+		engine[where] = func(_ http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			cancel() // As the deadline does, once the engine has been asked.
+			<-r.Context().Done()
+		}
+		server := httptest.NewServer(engine)
+		defer server.Close()
+		r := NewProber(clock.Real()).Run(ctx, Target{Address: server.URL, Names: []string{"default"}, Deadline: time.Hour})
+		require.Equal(t, code, r.Code, where)
+		require.False(t, r.OK())
+	}
+}
+
+func TestAnEngineThatBreaksOffIsNotReady(t *testing.T) {
+	t.Parallel()
+	torn := func(kind, part string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", kind)
+			w.Header().Set("Content-Length", "100000")
+			_, _ = io.WriteString(w, part)
+			if conn, _, err := http.NewResponseController(w).Hijack(); err == nil {
+				_ = conn.Close()
+			}
+		}
+	}
+	r := probe(t, script{"/v1/models": says(200, "", `{}`), "/v1/chat/completions": chat(says(200, "", oneToken), torn(events, "data: {\"choices\":[{}]}\n\n"))}, nil)
+	require.Equal(t, executor.CodeStreamFailed, r.Code)
+}
+
+func TestAPortThatIsBoundLateIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	address := l.Addr().String()
+	require.NoError(t, l.Close())
+	clk := clock.NewFake(clock.Real().Now())
+	done := make(chan Result, 1)
+	go func() {
+		done <- NewProber(clk).Run(t.Context(), Target{Address: "http://" + address, Names: []string{"default"}, Deadline: time.Hour})
+	}()
+	for range 3 {
+		require.NoError(t, clk.Await(t.Context(), 1), "it waits before it asks again")
+		clk.Advance(interval)
+	}
+	require.NoError(t, clk.Await(t.Context(), 1))
+	server := httptest.NewUnstartedServer(good())
+	require.NoError(t, server.Listener.Close())
+	server.Listener, err = (&net.ListenConfig{}).Listen(t.Context(), "tcp", address)
+	require.NoError(t, err)
+	server.Start()
+	defer server.Close()
+	clk.Advance(interval)
+	require.True(t, (<-done).OK())
+}
+
+func TestAnAddressThatIsNoneIsAFault(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, address := range []string{"://", "http://", "127.0.0.1:1"} {
+		require.Error(t, NewProber(clock.Real()).Bound(t.Context(), address), address)
+		r := NewProber(clock.Real()).Run(ctx, Target{Address: address, Deadline: time.Hour})
+		require.Equal(t, executor.CodePortTimeout, r.Code, address)
+	}
+}
+
+func TestAnEngineWithoutAKeyIsSentNone(t *testing.T) {
+	t.Parallel()
+	engine, seen := good(), make(chan string, 16)
+	inner := engine["/v1/chat/completions"]
+	engine["/v1/chat/completions"] = func(w http.ResponseWriter, r *http.Request) {
+		seen <- r.Header.Get("Authorization")
+		inner(w, r)
+	}
+	r := probe(t, engine, func(target *Target) { target.Key = secret.String{} })
+	require.True(t, r.OK(), r.Message)
+	require.Empty(t, <-seen)
+}
+
+func TestEventsAreCountedAsRealEnginesSendThem(t *testing.T) {
+	t.Parallel()
+	event := `{"choices":[{"delta":{"content":"x"}}]}`
+	for name, c := range map[string]struct {
+		body   string
+		events int
+		done   bool
+		ok     bool
+	}{
+		"as OpenAI does":           {"data: " + event + "\n\ndata: " + event + "\n\ndata: [DONE]\n\n", 2, true, true},
+		"carriage returns":         {"data: " + event + "\r\n\r\ndata: [DONE]\r\n\r\n", 1, true, true},
+		"no space after the colon": {"data:" + event + "\n\ndata:[DONE]\n\n", 1, true, true},
+		"other fields between":     {"event: x\nid: 1\nretry: 5\ndata: " + event + "\n\n", 1, false, true},
+		"comments and blanks":      {": ping\n\n\n\ndata:\n\ndata: " + event + "\n\n", 1, false, true},
+		"usage alone counts not":   {"data: {\"choices\":[],\"usage\":{\"completion_tokens\":1}}\n\ndata: [DONE]\n\n", 0, true, true},
+		"no end of the last line":  {"data: " + event, 1, false, true},
+		"an error in the stream":   {"data: " + event + "\n\ndata: Internal Server Error\n\n", 1, false, false},
+		"nothing":                  {"", 0, false, true},
+	} {
+		events, done, err := countEvents(strings.NewReader(c.body))
+		require.Equal(t, c.ok, err == nil, name)
+		require.Equal(t, c.events, events, name)
+		require.Equal(t, c.done, done, name)
+	}
+}
+
+func FuzzEventsOfAHostileEngine(f *testing.F) {
+	f.Add([]byte("data: {\"choices\":[{}]}\n\ndata: [DONE]\n\n"))
+	f.Add([]byte("data: [[[[\n"))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		events, _, err := countEvents(strings.NewReader(string(body)))
+		require.True(t, events >= 0 && (err == nil || events <= len(body)))
+	})
+}
+
+func TestAnEngineThatKnowsItsKeyByForbiddenCountsToo(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[int]bool{401: true, 403: true, 200: false, 500: false} {
+		engine := good()
+		inner := engine["/v1/chat/completions"]
+		engine["/v1/chat/completions"] = func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Authorization") != "Bearer key" {
+				says(status, "", "{}")(w, r)
+				return
+			}
+			inner(w, r)
+		}
+		r := probe(t, engine, nil)
+		require.True(t, r.OK(), "the key's check does not decide readiness")
+		require.Equal(t, want, r.Capabilities["key_checked"], "%d", status)
+	}
+}
+
+func TestAResultOfNothingIsNotReady(t *testing.T) {
+	t.Parallel()
+	require.False(t, Result{}.OK())
+	require.JSONEq(t, `{"probes":null,"capabilities":null}`, string(Result{}.JSON()))
+}
