@@ -15,8 +15,8 @@ type Clock interface {
 	NewTicker(d time.Duration) Ticker
 }
 
-// Timer fires once on C. Stop and Reset report whether it was still running;
-// after either, C holds no value of the earlier setting.
+// Timer fires once on C. Stop and Reset report whether they kept its value from
+// being read; after either, C holds no value of the earlier setting.
 type Timer interface {
 	C() <-chan time.Time
 	Stop() bool
