@@ -20,12 +20,14 @@ func parsePattern(pattern string, rest bool) ([]string, error) {
 	var vars []string
 	segments := strings.Split(pattern[1:], "/")
 	for i, segment := range segments {
-		switch v := variable.FindStringSubmatch(segment); {
+		v := variable.FindStringSubmatch(segment)
+		if rest && i == len(segments)-1 && v == nil {
+			v = tail.FindStringSubmatch(segment)
+		}
+		switch {
 		case literal.MatchString(segment):
 		case v != nil && !slices.Contains(vars, v[1]):
 			vars = append(vars, v[1])
-		case rest && i == len(segments)-1 && tail.MatchString(segment):
-			vars = append(vars, tail.FindStringSubmatch(segment)[1])
 		default:
 			return nil, fmt.Errorf("path %q: segment %q is not something the edge matches", pattern, segment)
 		}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/descriptorpb"
+)
+
+// open is an access option for everyone.
+const open = `[signalbox.options.v1.access] { credential: CREDENTIAL_NONE }`
+
+func TestOneMethodWithoutAccessFailsTheWholeGeneration(t *testing.T) {
+	t.Parallel()
+	fine := []string{
+		method("GetJob", "Get", job, get("/api/jobs/{job_id}")), method("Peer", "Get", job, `[signalbox.options.v1.access] { peers: "gateway" }`),
+	}
+	_, err := generate(image(t, jobs, fine...), []byte(none))
+	require.NoError(t, err)
+	for _, pkg := range []string{jobs, "signalbox.jobs.peer.v1", "signalbox.other.v1", "signalbox.deep.er.v1"} {
+		files, err := generate(image(t, pkg, append(fine[1:], method("Forgotten", "Get", job, ``))...), []byte(none))
+		require.ErrorContains(t, err, pkg+".JobService.Forgotten", "it is named")
+		require.ErrorContains(t, err, "signalbox.options.v1.access")
+		require.Nil(t, files, "nothing is generated beside it")
+	}
+	_, err = generate(image(t, "google.longrunning", method("Theirs", "Get", job, ``)), []byte(none))
+	require.NoError(t, err, "what is not the product's is not served")
+}
+
+func TestWithoutItsOptionAnImageIsNone(t *testing.T) {
+	t.Parallel()
+	set := &descriptorpb.FileDescriptorSet{}
+	require.NoError(t, proto.Unmarshal(image(t, jobs), set))
+	var kept []*descriptorpb.FileDescriptorProto
+	for _, f := range set.GetFile() {
+		if f.GetName() != "signalbox/options/v1/options.proto" && !strings.HasPrefix(f.GetPackage(), "signalbox") {
+			kept = append(kept, f)
+		}
+	}
+	set.File = kept
+	bare, err := proto.Marshal(set)
+	require.NoError(t, err)
+	_, err = generate(bare, []byte(none))
+	require.ErrorContains(t, err, "find option signalbox.options.v1.access")
+	for name, broken := range map[string][]byte{"no image": []byte("\xff\xff"), "half of one": image(t, jobs)[:300]} {
+		_, err := generate(broken, []byte(none))
+		require.ErrorContains(t, err, "image", name)
+	}
+}
+
+func TestBindingsThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ method, want string }{
+		"a custom verb":          {method("X", "Get", job, `[google.api.http] { custom { kind: "PURGE" path: "/api/x" } } `+user), "unknown kind"},
+		"no path at all":         {method("X", "Get", job, `[google.api.http] {} `+user), "unknown kind"},
+		"a field that is absent": {method("X", "Get", job, get("/api/{nope}")), "is no field of"},
+		"a body that is absent":  {method("X", "Make", job, `[google.api.http] { post: "/api/x" body: "nope" } `+user), "is no message or bytes field"},
+		"an answer's that is":    {method("X", "Get", job, `[google.api.http] { get: "/api/x" response_body: "nope" } `+user), "is no field of"},
+		"a body of a GET":        {method("X", "Make", job, `[google.api.http] { get: "/api/x" body: "*" } `+user), "takes no body"},
+		"a body of a DELETE":     {method("X", "Make", job, `[google.api.http] { delete: "/api/x" body: "*" } `+user), "takes no body"},
+		"an additional one":      {method("X", "Get", job, `[google.api.http] { get: "/api/x" additional_bindings { get: "/api/X" } } `+user), "not something the edge matches"},
+		"an empty segment":       {method("X", "Get", job, get("/api//x")), "not something the edge matches"},
+		"a dot segment":          {method("X", "Get", job, get("/api/../x")), "not something the edge matches"},
+		"an encoded segment":     {method("X", "Get", job, get("/api/%2e")), "not something the edge matches"},
+		"half a variable":        {method("X", "Get", job, get("/api/{job_id")), "not something the edge matches"},
+		"a name and a variable":  {method("X", "Get", job, get("/api/v{job_id}")), "not something the edge matches"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := generate(image(t, jobs, tc.method), []byte(none))
+			require.ErrorContains(t, err, tc.want)
+			require.ErrorContains(t, err, "JobService.X", "the method is named")
+		})
+	}
+}
+
+func TestPathsThatMeetAreRefused(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		yaml    string
+		methods []string
+		clash   bool
+	}{
+		"variables of two names":     {none, []string{method("A", "Get", job, get("/api/{job_id}/x")), method("B", "Get", job, get("/api/{number}/x"))}, true},
+		"two methods of one path":    {none, []string{method("A", "Get", job, get("/api/x")), method("B", "Get", job, `[google.api.http] { delete: "/api/x" } `+open)}, false},
+		"a literal and a variable":   {none, []string{method("A", "Get", job, get("/api/all")), method("B", "Get", job, get("/api/{job_id}"))}, false},
+		"one method bound twice":     {none, []string{method("A", "Get", job, `[google.api.http] { get: "/api/x" additional_bindings { get: "/api/x" } } `+user)}, true},
+		"a handler's twice":          {`handlers: [{handler: x, credential: none, methods: [GET, GET], paths: [/x]}]`, nil, true},
+		"the rests of two handlers":  {`handlers: [{handler: x, credential: none, methods: [GET], paths: ["/x/{a...}"]}, {handler: y, credential: none, methods: [GET], paths: ["/x/{b...}"]}]`, nil, true},
+		"a rest and a plain segment": {`handlers: [{handler: x, credential: none, methods: [GET], paths: ["/x/{a...}", "/x/{a}"]}]`, nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := generate(image(t, jobs, tc.methods...), []byte(tc.yaml))
+			if tc.clash {
+				require.ErrorContains(t, err, "bound twice")
+				return
+			}
+			require.NoError(t, err)
+		})
+	}
+}
+
+func TestARestIsForHandlersOnlyAndComesLast(t *testing.T) {
+	t.Parallel()
+	for path, fine := range map[string]bool{
+		"/x/{rest...}": true, "/{rest...}": true, "/x/{a}/{rest...}": true, "/{rest...}/x": false, "/x/{...}": false, "/x/{rest..}": false, "/x/{Rest...}": false, "/x/{a}/{a...}": false,
+	} {
+		_, err := parsePattern(path, true)
+		require.Equal(t, fine, err == nil, path)
+		_, err = parsePattern(path, false)
+		require.Error(t, err, path)
+	}
+}
+
+func TestTheGeneratedFilesAreGo(t *testing.T) {
+	t.Parallel()
+	files, err := generate(image(t, jobs,
+		method("GetJob", "Get", job, get("/api/jobs/{job_id}")),
+		method("SubmitJob", "Make", job, `[google.api.http] { post: "/api/jobs" body: "*" } `+user),
+		method("WatchJob", "Watch", job, user)+` server_streaming: true`), []byte(`
+handlers: [{handler: "odd\"name", credential: none, methods: ["*"], paths: ["/odd/{rest...}"]}]
+streams: [{rpc: signalbox.jobs.v1.JobService.WatchJob, paths: ["/api/jobs/{id}/stream"]}]
+`))
+	require.NoError(t, err)
+	for name, text := range files {
+		parsed, err := parser.ParseFile(token.NewFileSet(), name, text, parser.ParseComments)
+		require.NoError(t, err, name)
+		require.Equal(t, "route", parsed.Name.Name)
+		require.True(t, ast.IsGenerated(parsed), "linters and formatters leave it alone")
+	}
+	require.Contains(t, string(files["table.go"]), `Handler: "odd\"name"`, "names are quoted")
+	require.NotContains(t, string(files["register.go"]), "HandlerServer", "never to a server, which would step around its interceptors")
+}
+
+func TestRowsComeInOneOrder(t *testing.T) {
+	t.Parallel()
+	a := method("A", "Get", job, get("/api/b"))
+	b := method("B", "Get", job, get("/api/a"))
+	c := method("C", "Get", job, `[google.api.http] { delete: "/api/a" } `+open)
+	first, err := generate(image(t, jobs, a, b, c), []byte(none))
+	require.NoError(t, err)
+	again, err := generate(image(t, jobs, c, b, a), []byte(none))
+	require.NoError(t, err)
+	require.Equal(t, string(first["table.go"]), string(again["table.go"]))
+	text := string(first["table.go"])
+	require.Less(t, strings.Index(text, `"DELETE", Pattern: "/api/a"`), strings.Index(text, `"GET", Pattern: "/api/a"`))
+	require.Less(t, strings.Index(text, `"GET", Pattern: "/api/a"`), strings.Index(text, `"GET", Pattern: "/api/b"`))
+}
