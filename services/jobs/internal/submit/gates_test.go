@@ -64,6 +64,8 @@ func (fixed) Pool(_ context.Context, name string) (PoolFacts, error) {
 	switch name {
 	case "empty":
 		return PoolFacts{Known: true}, nil
+	case "cpu":
+		return PoolFacts{Known: true, Nodes: []NodeFacts{{ID: "c", CPUs: 16, MemoryGB: 64}, {ID: "d", CPUs: 16, MemoryGB: 64}}}, nil
 	case "gpu":
 		return PoolFacts{Known: true, Nodes: []NodeFacts{{ID: "a", GPUs: 8, CPUs: 16, MemoryGB: 64}, {ID: "b", GPUs: 4, CPUs: 16, MemoryGB: 64}}}, nil
 	}
