@@ -1,0 +1,245 @@
+package catalog_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"log/slog"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+
+	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
+	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/blob"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/catalog"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/dataset"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/db"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/model"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/recipe"
+)
+
+// store keeps what is put into it.
+type store struct {
+	blob.Store
+
+	kept map[string][]byte
+}
+
+func (s store) Put(_ context.Context, key string, r io.Reader, _ int64, _ string) error {
+	raw, err := io.ReadAll(r)
+	s.kept[key] = raw
+	return err
+}
+
+const manifest = `{"api":"service/v1","name":"sft/tiny","version":"VERSION","title":"t","description":"d","state":"STATE","resumable":true,
+	"framework":{"name":"numpy","runtime_id":"np-1","image":"img@sha256:1"},"entrypoint":["python","-m","tiny"],"requirements":"requirements.txt",
+	"params_schema":{"type":"object"},"inputs":[{"name":"train","kind":"dataset","required":true}]}`
+
+func recipes(version, state string) fstest.MapFS {
+	text := bytes.ReplaceAll(bytes.ReplaceAll([]byte(manifest), []byte("VERSION"), []byte(version)), []byte("STATE"), []byte(state))
+	return fstest.MapFS{"sft/tiny/recipe.json": {Data: text}, "sft/tiny/requirements.txt": {Data: []byte("numpy==2\n")}}
+}
+
+func at() time.Time { return time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC) }
+
+// desk is a server and what it answers from.
+type desk struct {
+	*catalog.Server
+
+	t    *testing.T
+	kept map[string][]byte
+}
+
+func open(t *testing.T) *desk {
+	t.Helper()
+	files, err := db.Migrations()
+	require.NoError(t, err)
+	pool := pgtest.New(t, pgtest.Schema{Name: "registry", Migrations: files}).Pool("registry")
+	d := &desk{t: t, kept: map[string][]byte{}}
+	d.Server = &catalog.Server{Pool: pool, Seeder: d.seeder(pool, recipes("1.0", "active"))}
+	return d
+}
+
+func (d *desk) seeder(pool *pgxpool.Pool, files fstest.MapFS) *recipe.Seeder {
+	return &recipe.Seeder{
+		Pool: pool, Blobs: store{kept: d.kept}, Files: files, ManifestName: "recipe.json", Clock: clock.NewFake(at()),
+		Log: slog.New(slog.DiscardHandler), Done: make(chan struct{}),
+	}
+}
+
+func (d *desk) tx(fn func(ctx context.Context, tx pgx.Tx) error) {
+	d.t.Helper()
+	require.NoError(d.t, pg.InTx(d.t.Context(), d.Pool, fn))
+}
+
+// dataset keeps a dataset of the team with the version v1.
+func (d *desk) dataset(name, visibility string, protected bool, state dataset.State) {
+	d.t.Helper()
+	s := &dataset.Dataset{
+		Owner: own.Owner{UserID: "usr_1", ProjectID: "prj_1", Project: "team", Visibility: visibility}, ID: "ds_" + name, Name: name, Format: "jsonl",
+		Protected: protected, CreatedAt: at(),
+	}
+	v := &dataset.Version{
+		ID: "dsv_" + name, DatasetID: s.ID, Version: "v1", State: dataset.StateUploading, Digest: "sha256:" + name, Bytes: 3, Count: 1, CreatorID: "usr_1",
+		Manifest: []dataset.File{{Path: "a.jsonl", Size: 3, SHA256: "ab"}}, CreatedAt: at(),
+	}
+	d.tx(func(ctx context.Context, tx pgx.Tx) error {
+		if err := d.Datasets.Insert(ctx, tx, s); err != nil {
+			return err
+		}
+		if _, err := d.Datasets.InsertVersion(ctx, tx, v); err != nil || state != dataset.StateReady {
+			return err
+		}
+		now := at()
+		v.CommittedAt = &now
+		_, err := d.Datasets.Commit(ctx, tx, v)
+		return err
+	})
+}
+
+// model keeps a model of the team with one version.
+func (d *desk) model(name string, status model.Status) {
+	d.t.Helper()
+	m := &model.Model{
+		Owner: own.Owner{UserID: "usr_1", ProjectID: "prj_1", Project: "team", Visibility: "team"}, ID: "mdl_" + name, Name: name, Task: "chat", CreatedAt: at(),
+	}
+	v := &model.Version{
+		ID: "mv_" + name, ModelID: m.ID, Status: status, Lifecycle: "candidate", Format: model.FormatGGUF, Digest: "sha256:ab", Size: 9, URI: "blob://x", File: "m.gguf",
+		Facts: []byte(`{}`), CreatedAt: at(),
+	}
+	d.tx(func(ctx context.Context, tx pgx.Tx) error {
+		if err := d.Models.Insert(ctx, tx, m); err != nil {
+			return err
+		}
+		_, _, err := d.Models.InsertVersion(ctx, tx, v)
+		return err
+	})
+}
+
+func as(t *testing.T, subject string, in ...authn.ProjectRole) context.Context {
+	t.Helper()
+	return authn.NewContext(t.Context(), &authn.Caller{Kind: authn.KindUser, Subject: subject, Role: authn.RoleOperator, Projects: in})
+}
+
+func inTeam(role string) authn.ProjectRole { return authn.ProjectRole{Project: "prj_1", Role: role} }
+
+func TestJobsIsToldNothingBeforeTheCatalogIsLaidOut(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := d.GetCatalogRecipe(ctx, &registrypeerv1.GetCatalogRecipeRequest{Name: "sft/tiny"})
+	require.True(t, fault.Is(err, fault.Unavailable) && fault.HasCode(err, "catalog"), "not unknown, but not known yet: %v", err)
+	require.NoError(t, d.Seeder.RunOnce(t.Context()))
+	_, err = d.GetCatalogRecipe(t.Context(), &registrypeerv1.GetCatalogRecipeRequest{Name: "sft/tiny"})
+	require.NoError(t, err)
+	_, err = d.GetCatalogRecipe(t.Context(), &registrypeerv1.GetCatalogRecipeRequest{Name: "sft/none"})
+	require.True(t, fault.Is(err, fault.Absent), "%v", err)
+}
+
+func TestJobsIsToldAllThatARecipeRunsBy(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	require.NoError(t, d.Seeder.RunOnce(t.Context()))
+	require.NoError(t, d.seeder(d.Pool, recipes("2.0", "withdrawn")).RunOnce(t.Context()))
+	out, err := d.GetCatalogRecipe(t.Context(), &registrypeerv1.GetCatalogRecipeRequest{Name: "sft/tiny"})
+	require.NoError(t, err)
+	require.Len(t, out.GetVersions(), 2, "every version, for a job names the one it was locked to")
+	require.Equal(t, []string{"active", "withdrawn"}, []string{out.GetVersions()[0].GetRecipe().GetState(), out.GetVersions()[1].GetRecipe().GetState()})
+	v := out.GetVersions()[0]
+	require.Equal(t, []string{"python", "-m", "tiny"}, v.GetEntrypoint(), "the recipe owns the entrypoint")
+	require.Equal(t, []string{"train"}, v.GetRequiredDatasets())
+	sum := sha256.Sum256([]byte("numpy==2\n"))
+	require.True(t, proto.Equal(&jobsv1.EnvironmentSpec{Requirements: "numpy==2\n", Digest: "sha256:" + hex.EncodeToString(sum[:]), Sdk: true}, v.GetEnvironment()))
+	require.Equal(t, []any{"1.0", "np-1", "img@sha256:1", true},
+		[]any{v.GetRecipe().GetVersion(), v.GetRecipe().GetFramework().GetRuntimeId(), v.GetRecipe().GetFramework().GetImage(), v.GetRecipe().GetResumable()})
+	key, ok := blob.ParseURI(v.GetPackage().GetUri())
+	require.True(t, ok)
+	tree := sha256.Sum256(d.kept[key])
+	require.Equal(t, hex.EncodeToString(tree[:]), v.GetPackage().GetSha256(), "the tree is where the package says")
+	require.EqualValues(t, len(d.kept[key]), v.GetPackage().GetSizeBytes())
+	require.True(t, v.GetPackage().GetUnpack())
+}
+
+func TestABindingStandsForWhatItsSubmitterMayRead(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	d.dataset("hidden", "team", false, dataset.StateReady)
+	d.dataset("shown", "all", false, dataset.StateReady)
+	d.dataset("guarded", "all", true, dataset.StateReady)
+	d.dataset("uploading", "all", false, dataset.StateUploading)
+	d.model("good", model.StatusReady)
+	d.model("bad", model.StatusRejected)
+	ref := func(name string) string { return "ds/team/" + name + "@v1" }
+	asked := map[string]string{"a": ref("hidden"), "b": ref("shown"), "c": ref("guarded"), "d": ref("uploading"), "e": ref("none"), "f": "no reference"}
+	for name, c := range map[string]struct {
+		ctx                        context.Context
+		model                      string
+		bound, unknown, unreadable []string
+	}{
+		"a stranger":         {as(t, "usr_9"), "", []string{"b"}, []string{ref("hidden"), ref("uploading"), ref("none"), "no reference"}, []string{ref("guarded")}},
+		"a viewer":           {as(t, "usr_9", inTeam(authn.ProjectViewer)), "", []string{"a", "b"}, []string{ref("uploading"), ref("none"), "no reference"}, []string{ref("guarded")}},
+		"an editor":          {as(t, "usr_9", inTeam(authn.ProjectEditor)), "mdl/team/good@1", []string{"a", "b", "c"}, []string{ref("uploading"), ref("none"), "no reference"}, nil},
+		"its owner":          {as(t, "usr_1"), "mdl/team/good@latest", []string{"a", "b", "c"}, []string{ref("uploading"), ref("none"), "no reference"}, nil},
+		"a rejected model":   {as(t, "usr_1"), "mdl/team/bad@1", []string{"a", "b", "c"}, []string{ref("uploading"), ref("none"), "no reference", "mdl/team/bad@1"}, nil},
+		"a hidden model":     {as(t, "usr_9"), "mdl/team/good@1", []string{"b"}, []string{ref("hidden"), ref("uploading"), ref("none"), "no reference", "mdl/team/good@1"}, []string{ref("guarded")}},
+		"a dataset as model": {as(t, "usr_1"), ref("shown"), []string{"a", "b", "c"}, []string{ref("uploading"), ref("none"), "no reference", ref("shown")}, nil},
+		"nobody":             {t.Context(), "", []string{"b"}, []string{ref("hidden"), ref("uploading"), ref("none"), "no reference"}, []string{ref("guarded")}},
+	} {
+		out, err := d.ResolveBindings(c.ctx, &registrypeerv1.ResolveBindingsRequest{Datasets: asked, Model: c.model})
+		require.NoError(t, err, name)
+		var bound []string
+		for _, in := range out.GetDatasets() {
+			bound = append(bound, in.GetName())
+		}
+		require.Equal(t, c.bound, bound, "%s: in the order of their names", name)
+		require.Equal(t, c.unknown, out.GetUnknown(), "%s: hidden, absent, not ready and malformed are one list", name)
+		require.Equal(t, c.unreadable, out.GetUnreadable(), name)
+		require.Equal(t, name == "an editor" || name == "its owner", out.GetModel() != nil, name)
+	}
+}
+
+func TestAResolvedBindingIsExact(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	d.dataset("sums", "team", false, dataset.StateReady)
+	d.model("adder", model.StatusReady)
+	out, err := d.ResolveBindings(as(t, "usr_1"), &registrypeerv1.ResolveBindingsRequest{
+		Datasets: map[string]string{"train": "ds/team/sums@latest"}, Model: "mdl/team/adder@latest",
+	})
+	require.NoError(t, err)
+	require.True(t, proto.Equal(&jobsv1.DatasetInput{
+		Name: "train", Ref: "ds/team/sums@v1", Digest: "sha256:sums",
+		Files: []*jobsv1.ObjectRef{{Path: "a.jsonl", Uri: "blob://projects/prj_1/blobs/ab", SizeBytes: 3, Sha256: "ab"}},
+	}, out.GetDatasets()[0]), "%v", out.GetDatasets()[0])
+	require.True(t, proto.Equal(&jobsv1.ModelInput{
+		Ref: "mdl/team/adder@1", Digest: "sha256:ab", Files: []*jobsv1.ObjectRef{{Path: "m.gguf", Uri: "blob://x", SizeBytes: 9, Sha256: "ab"}},
+	}, out.GetModel()), "%v", out.GetModel())
+}
+
+func TestWithoutADatabaseNothingIsCalledUnknown(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	require.NoError(t, d.Seeder.RunOnce(t.Context()))
+	d.Pool.Close()
+	_, err := d.GetCatalogRecipe(t.Context(), &registrypeerv1.GetCatalogRecipeRequest{Name: "sft/tiny"})
+	require.False(t, err == nil || fault.Is(err, fault.Absent), "%v", err)
+	for _, in := range []*registrypeerv1.ResolveBindingsRequest{{Datasets: map[string]string{"a": "ds/team/sums@v1"}}, {Model: "mdl/team/adder@1"}} {
+		_, err = d.ResolveBindings(as(t, "usr_1"), in)
+		require.Error(t, err)
+	}
+}
