@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
@@ -97,4 +99,90 @@ func TestAnEventGoesWithItsTransaction(t *testing.T) {
 	got, err := event.List(t.Context(), b.pool, "job", "job_1", page.Page{Limit: 10})
 	require.NoError(t, err)
 	require.Empty(t, got)
+}
+
+func TestEventsOfManyWritersAreAllThereInOneOrder(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	var group errgroup.Group
+	for writer := range 6 {
+		group.Go(func() error {
+			for n := range 10 {
+				err := pg.InTx(t.Context(), b.pool, func(ctx context.Context, tx pgx.Tx) error {
+					_, err := b.log.Append(ctx, tx, event.Event{SubjectKind: "job", SubjectID: "job_1", Type: "log", ActorKind: "w", ActorID: fmt.Sprint(writer), Message: fmt.Sprint(n)})
+					return err
+				})
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	require.NoError(t, group.Wait())
+	var all []event.Event
+	for last := int64(0); ; last = all[len(all)-1].Seq {
+		some, err := event.After(t.Context(), b.pool, "job", "job_1", last, 7)
+		require.NoError(t, err)
+		if len(some) == 0 {
+			break
+		}
+		require.LessOrEqual(t, len(some), 7)
+		all = append(all, some...)
+	}
+	require.Len(t, all, 60)
+	ids, next := map[string]bool{}, map[string]int{}
+	for i, e := range all {
+		require.True(t, i == 0 || e.Seq > all[i-1].Seq)
+		require.Equal(t, fmt.Sprint(next[e.ActorID]), e.Message, "each writer's own follow one another")
+		next[e.ActorID]++
+		ids[e.ID] = true
+	}
+	require.Len(t, ids, 60)
+}
+
+func TestNobodyReadsMoreThanAPageAtOnce(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	_, err := b.pool.Exec(t.Context(), `INSERT INTO event (id, at, subject_kind, subject_id, type, actor_kind)
+		SELECT 'evt_' || n, now(), 'job', 'job_1', 'log', 'service' FROM generate_series(1, $1::int) n`, page.MaxLimit+1)
+	require.NoError(t, err)
+	for limit, want := range map[int]int{1: 1, page.MaxLimit: page.MaxLimit, page.MaxLimit + 1: page.MaxLimit, 1 << 20: page.MaxLimit} {
+		got, err := event.After(t.Context(), b.pool, "job", "job_1", 0, limit)
+		require.NoError(t, err)
+		require.Len(t, got, want)
+	}
+}
+
+func TestWhatCannotBeStoredFailsTheWholeChange(t *testing.T) {
+	t.Parallel()
+	for name, bad := range map[string]event.Event{
+		"data that is no JSON": {Data: json.RawMessage(`{"a":`)},
+		"a zero byte":          {Message: "a\x00b"},
+		"half of a character":  {Reason: "a\xc3"},
+	} {
+		b := setup(t)
+		bad.SubjectKind, bad.SubjectID, bad.Type = "job", "job_1", "state"
+		err := pg.InTx(t.Context(), b.pool, func(ctx context.Context, tx pgx.Tx) error {
+			_, err := b.log.Append(ctx, tx, event.Event{SubjectKind: "job", SubjectID: "job_1", Type: "state"})
+			require.NoError(t, err)
+			got, err := b.log.Append(ctx, tx, bad)
+			require.Zero(t, got)
+			return err
+		})
+		require.ErrorContains(t, err, "append the event state of job job_1", name)
+		got, err := event.List(t.Context(), b.pool, "job", "job_1", page.Page{Limit: 10})
+		require.NoError(t, err)
+		require.Empty(t, got, name)
+	}
+}
+
+func TestEventsAreNotReadFromAClosedPool(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.pool.Close()
+	_, err := event.List(t.Context(), b.pool, "job", "job_1", page.Page{Limit: 10})
+	require.ErrorContains(t, err, "list events")
+	_, err = event.After(t.Context(), b.pool, "job", "job_1", 0, 10)
+	require.ErrorContains(t, err, "list events")
 }
