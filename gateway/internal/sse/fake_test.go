@@ -71,9 +71,10 @@ type rig struct {
 	clk   *clock.Fake
 	asked chan *ingestv1.FollowLogsRequest
 	// check is what the recheck of the caller answers.
-	check func(context.Context) error
-	stop  func()
-	ended chan struct{}
+	check  func(context.Context) error
+	stop   func()
+	ended  chan struct{}
+	stream *sse.Stream
 }
 
 func logsRig(t *testing.T, do script[*ingestv1.FollowLogsResponse]) *rig {
@@ -116,7 +117,7 @@ func newRig(t *testing.T, file protoreflect.FileDescriptor, service, method prot
 	}))
 	t.Cleanup(web.Close)
 	t.Cleanup(r.stop)
-	r.url = web.URL
+	r.url, r.stream = web.URL, stream
 	return r
 }
 
