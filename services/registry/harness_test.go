@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
@@ -53,6 +54,8 @@ type house struct {
 	runs   *runsPeer
 	works  *worksPeer
 	files  fs.FS
+	pool   *pgxpool.Pool // what the registry is given, where it is not a pool of db
+	log    *slog.Logger
 
 	recipes     registryv1.RecipeServiceClient
 	datasets    registryv1.DatasetServiceClient
@@ -82,7 +85,7 @@ func build(t *testing.T) *house {
 		t: t, cfg: registry.Config{AuthLease: 10 * time.Minute, MaxUploadMB: 8, ProbeDeadline: time.Minute},
 		db: pgtest.New(t, pgtest.Schema{Name: registry.Name, Migrations: files}), clock: clock.Real(),
 		runs:  &runsPeer{owners: map[string]*jobspeerv1.RunOwner{}, artifacts: map[string]*ingestpeerv1.GetArtifactResponse{}},
-		works: newWorksPeer(), files: recipes.FS(),
+		works: newWorksPeer(), files: recipes.FS(), log: slog.New(slog.DiscardHandler),
 	}
 	h.ids = id.NewSource(h.clock, rand.Reader)
 	h.ring, err = secret.NewKeyring(secret.Key{ID: "k1", Bytes: []byte("0123456789abcdefFEDCBA9876543210")})
@@ -148,14 +151,22 @@ func (h *house) service(bus *rpc.Bus) *registry.Service {
 	}
 	jobs := dial("jobs")
 	svc, err := registry.New(h.t.Context(), h.cfg, registry.Deps{
-		Pool: h.db.Pool(registry.Name), Projects: authpeerv1.NewProjectServiceClient(dial("auth")),
+		Pool: h.rows(), Projects: authpeerv1.NewProjectServiceClient(dial("auth")),
 		Runs: jobspeerv1.NewRunPeerServiceClient(jobs), Works: jobspeerv1.NewWorkPeerServiceClient(jobs),
 		RunData: ingestpeerv1.NewRunDataPeerServiceClient(dial("ingest")), Blobs: h.blobs, Recipes: h.files, Keyring: h.ring,
-		Clock: h.clock, IDs: h.ids, Rand: rand.Reader, Log: slog.New(slog.DiscardHandler),
+		Clock: h.clock, IDs: h.ids, Rand: rand.Reader, Log: h.log,
 		PublicURL: func() string { return "http://127.0.0.1:8080" },
 	})
 	require.NoError(h.t, err)
 	return svc
+}
+
+// rows is the pool of the next replica.
+func (h *house) rows() *pgxpool.Pool {
+	if h.pool != nil {
+		return h.pool
+	}
+	return h.db.Pool(registry.Name)
 }
 
 // start serves a replica with its loops.
@@ -166,6 +177,12 @@ func (h *house) start(bus *rpc.Bus) (stop func()) {
 	loops := h.background(func(ctx context.Context) error { return run.Group(ctx, svc.Workers()...) })
 	server := h.serve(bus, registry.Name, func(s *rpc.Server) { svc.Register(s) })
 	return func() { server(); loops() }
+}
+
+// serveService serves a replica without its loops.
+func (h *house) serveService(svc *registry.Service) (stop func()) {
+	h.t.Helper()
+	return h.serve(h.bus, registry.Name, func(s *rpc.Server) { svc.Register(s) })
 }
 
 // connect makes the clients of a bus.

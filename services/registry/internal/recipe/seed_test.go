@@ -216,7 +216,7 @@ func TestAnotherRecipeChangesTheCatalogAndNoDigestOfThisOne(t *testing.T) {
 	d.ship(more)
 	after := d.lock("1.0")
 	require.NotEqual(t, before.GetCatalogDigest(), after.GetCatalogDigest())
-	after.CatalogDigest = before.CatalogDigest
+	after.CatalogDigest = before.GetCatalogDigest()
 	require.True(t, proto.Equal(before, after))
 }
 
