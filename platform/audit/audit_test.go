@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -177,4 +178,65 @@ func TestNoRowWithoutItsChange(t *testing.T) {
 	n, err := b.sealer(t).RunOnce(t.Context())
 	require.NoError(t, err)
 	require.Zero(t, n)
+}
+
+func TestAStateUpToTheCapIsKeptWord(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for size, whole := range map[int]bool{audit.MaxState - 2: true, audit.MaxState - 1: false} { // and two quotes
+		text := strings.Repeat("x", size)
+		target := fmt.Sprint(size)
+		b.record(t.Context(), t, audit.Entry{Action: "a", TargetKind: "k", TargetID: target, Before: text, After: text})
+		rows, err := audit.List(t.Context(), b.pool, audit.Filter{TargetID: target}, page.Page{Limit: 10})
+		require.NoError(t, err)
+		require.Len(t, rows, 1)
+		for _, kept := range []json.RawMessage{rows[0].Before, rows[0].After} {
+			require.Equal(t, whole, string(kept) == `"`+text+`"`, size)
+			if !whole {
+				sum := sha256.Sum256([]byte(`"` + text + `"`))
+				require.JSONEq(t, fmt.Sprintf(`{"truncated":true,"bytes":%d,"sha256":"%x"}`, size+2, sum), string(kept),
+					"what was cut can still be proven")
+			}
+		}
+	}
+}
+
+func TestAStateThatCannotBeWrittenFailsTheChange(t *testing.T) {
+	t.Parallel()
+	for name, e := range map[string]audit.Entry{
+		"before":      {Before: func() {}},
+		"after":       {After: map[string]any{"x": make(chan int)}},
+		"a zero byte": {Action: "a\x00b"},
+	} {
+		b := setup(t)
+		err := pg.InTx(t.Context(), b.pool, func(ctx context.Context, tx pgx.Tx) error {
+			require.NoError(t, b.log.Record(ctx, tx, audit.Entry{Action: "good", TargetKind: "k", TargetID: "i"}))
+			return b.log.Record(ctx, tx, e)
+		})
+		require.Error(t, err, name)
+		rows, err := audit.List(t.Context(), b.pool, audit.Filter{}, page.Page{Limit: 10})
+		require.NoError(t, err)
+		require.Empty(t, rows, name)
+	}
+}
+
+func TestNoSecretIsInAState(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	type inner struct{ Keys []secret.String }
+	type config struct {
+		Token  secret.String
+		Inner  *inner
+		ByName map[string]secret.String
+		Any    any
+		Text   string
+	}
+	s := secret.New("hunter2-planted")
+	state := config{s, &inner{[]secret.String{s}}, map[string]secret.String{"k": s}, s, "<kept & shown>"}
+	b.record(t.Context(), t, audit.Entry{Action: "a", TargetKind: "k", TargetID: "i", Before: state, After: &state})
+	var kept string
+	require.NoError(t, b.owner.QueryRow(t.Context(), `SELECT audit::text FROM audit`).Scan(&kept))
+	require.NotContains(t, kept, "hunter2-planted")
+	require.Contains(t, kept, "[redacted]")
+	require.Contains(t, kept, "<kept & shown>")
 }
