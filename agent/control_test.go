@@ -34,7 +34,11 @@ type control struct {
 	http    *httptest.Server
 	address string
 
-	mu       sync.Mutex
+	mu sync.Mutex
+	// joinedAt dates the certificates; the present where zero.
+	joinedAt time.Time
+	// object is where downloads are signed to; they are refused for now where empty.
+	object   string
 	desired  []*jobsv1.Work
 	observed []*jobsv1.ObservedWork
 	told     chan struct{} // closed and replaced with each observation
@@ -55,6 +59,7 @@ func newControl(t *testing.T) *control {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /api/fleets/join", c.join)
 	mux.HandleFunc("POST /api/ingest/logs", c.takeLogs)
+	mux.HandleFunc("GET /object", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "x") })
 	c.http = httptest.NewServer(mux)
 	t.Cleanup(c.http.Close)
 	return c
@@ -100,12 +105,16 @@ func (c *control) admit(token, request string) (*jobsv1.JoinFleetResponse, error
 	if token != joinToken {
 		return nil, fault.New(fault.Unauthenticated, "join_token", "the join token is unknown or used")
 	}
-	cert, err := c.ca.SignNode([]byte(request), "nod_1", clock.Real().Now(), time.Hour)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	from := c.joinedAt
+	if from.IsZero() {
+		from = clock.Real().Now()
+	}
+	cert, err := c.ca.SignNode([]byte(request), "nod_1", from, time.Hour)
 	if err != nil {
 		return nil, err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.joins++
 	return &jobsv1.JoinFleetResponse{
 		NodeId: "nod_1", Certificate: string(cert), CaCertificate: string(c.ca.CertPEM()), AgentAddress: c.address, HeartbeatS: 1,
@@ -206,6 +215,22 @@ func (c *control) listen(stream jobsv1.AgentService_ConnectServer) error {
 // MintIngestToken makes the one token that the log route takes.
 func (c *control) MintIngestToken(context.Context, *jobsv1.MintIngestTokenRequest) (*jobsv1.IngestToken, error) {
 	return &jobsv1.IngestToken{Token: "ingest-token"}, nil
+}
+
+// SignDownload answers the one address there is.
+func (c *control) SignDownload(context.Context, *jobsv1.SignDownloadRequest) (*jobsv1.SignedDownload, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.object == "" {
+		return nil, fault.New(fault.Unavailable, "away", "the store is away")
+	}
+	return &jobsv1.SignedDownload{Url: c.object}, nil
+}
+
+func (c *control) downloads(url string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.object = url
 }
 
 func (c *control) want(works ...*jobsv1.Work) {

@@ -1,0 +1,158 @@
+package agent_test
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+)
+
+// words runs an agent to its own end and answers what it says.
+func words(t *testing.T, c *control, data string, args ...string) (string, error) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], append([]string{"run", "--data", data, "--server", c.http.URL}, args...)...)
+	cmd.Env = append(os.Environ(), "SERVICE_AGENT_ENVIRONMENTS="+environments(t), "SERVICE_LOG_FORMAT=text")
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &said
+	err := cmd.Run()
+	return said.String(), err
+}
+
+func tokenFile(t *testing.T, token string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "token")
+	require.NoError(t, os.WriteFile(path, []byte(token+"\n"), 0o600))
+	return path
+}
+
+func TestAnAgentWhoseCertificateHasEndedSaysThatItMustJoinAgain(t *testing.T) {
+	t.Parallel()
+	c := newControl(t)
+	c.overTCP()
+	c.joinedAt = clock.Real().Now().Add(-2 * time.Hour) // For an hour.
+	data := t.TempDir()
+	said, err := words(t, c, data, "--join-token-file", tokenFile(t, joinToken))
+	var exit *exec.ExitError
+	require.ErrorAs(t, err, &exit)
+	require.Equal(t, 1, exit.ExitCode())
+	require.Contains(t, said, "must join its fleet again")
+	require.Contains(t, said, "remove "+filepath.Join(data, "node"))
+	require.NotContains(t, said, joinToken)
+
+	said, err = words(t, c, data)
+	require.Error(t, err, "it is not better at the next start")
+	require.Contains(t, said, "must join its fleet again")
+
+	// What it says to do does help, and what ran on the host is not lost by it.
+	require.NoError(t, os.RemoveAll(filepath.Join(data, "node")))
+	c.mu.Lock()
+	c.joinedAt = time.Time{}
+	c.mu.Unlock()
+	p := startAgent(t, c, data, joinToken)
+	c.want(c.script("exit 3"))
+	require.Equal(t, int32(3), c.phase(jobsv1.Phase_PHASE_EXITED).GetExit().GetCode())
+	c.want()
+	c.quiet()
+	p.terminate()
+}
+
+func TestAnAgentWithoutATokenSaysWhichSettingItNeeds(t *testing.T) {
+	t.Parallel()
+	c := newControl(t)
+	c.overTCP()
+	data := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "run", "--data", data, "--server", c.http.URL)
+	cmd.Env = append(os.Environ(), "SERVICE_LOG_FORMAT=text")
+	said := &watched{seen: make(chan struct{}), word: "SERVICE_AGENT_JOIN_TOKEN"}
+	cmd.Stdout, cmd.Stderr = said, said
+	require.NoError(t, cmd.Start())
+	select {
+	case <-said.seen:
+	case <-time.After(time.Minute):
+		t.Fatal("it does not say what it needs")
+	}
+	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+	require.NoError(t, cmd.Wait(), "a signal ends it in peace")
+	require.Zero(t, c.joins)
+}
+
+// watched closes seen once the word was written.
+type watched struct {
+	said bytes.Buffer
+	word string
+	seen chan struct{}
+	told bool
+}
+
+func (w *watched) Write(p []byte) (int, error) {
+	n, err := w.said.Write(p)
+	if !w.told && strings.Contains(w.said.String(), w.word) {
+		w.told = true
+		close(w.seen)
+	}
+	return n, err
+}
+
+func TestAnAgentKilledWhilePreparingPreparesAgain(t *testing.T) {
+	t.Parallel()
+	c := newControl(t)
+	c.overTCP()
+	data, starts := t.TempDir(), filepath.Join(t.TempDir(), "starts")
+	first := startAgent(t, c, data, joinToken)
+	w := c.script("echo x >> " + starts)
+	// This control plane signs no downloads: the preparation does not end.
+	w.GetAttempt().Package = &jobsv1.ObjectRef{Path: "p", Uri: "blob://p", SizeBytes: 1, Sha256: strings.Repeat("0", 64)}
+	c.downloads("")
+	c.want(w)
+	c.phase(jobsv1.Phase_PHASE_PREPARING)
+	first.kill()
+	c.downloads(c.http.URL + "/object")
+	second := startAgent(t, c, data, "")
+	exited := c.phase(jobsv1.Phase_PHASE_EXITED)
+	require.Equal(t, "fetch", exited.GetExit().GetReason(), "what came is not what was named, and that is told")
+	require.NoFileExists(t, starts)
+	c.want()
+	c.quiet()
+	second.terminate()
+}
+
+func TestTheNodesKeyIsNowhereButInItsFile(t *testing.T) {
+	t.Parallel()
+	c := newControl(t)
+	c.overTCP()
+	data := t.TempDir()
+	p := startAgent(t, c, data, joinToken)
+	c.want(c.script("env; cat /proc/self/environ; sleep 0"))
+	c.phase(jobsv1.Phase_PHASE_EXITED)
+	require.NotContains(t, c.log(), joinToken, "the join token reached a work")
+	require.NotContains(t, c.log(), "SERVICE_AGENT_", "a setting of the agent reached a work")
+	found := 0
+	require.NoError(t, filepath.WalkDir(data, func(path string, e os.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return err
+		}
+		raw, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.NotContains(t, string(raw), joinToken, path)
+		if strings.Contains(string(raw), "PRIVATE KEY") {
+			found++
+			info, err := e.Info()
+			require.NoError(t, err)
+			require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), path)
+		}
+		return nil
+	}))
+	require.Equal(t, 1, found)
+	c.want()
+	c.quiet()
+	p.terminate()
+}
