@@ -50,7 +50,7 @@ func TestNoPathMakesTheStoreLookOutsideTheRun(t *testing.T) {
 	own := "runs/run_1/1/checkpoint/" + sum + "/m"
 	for _, path := range []string{
 		blob.URI("runs/run_2/1/checkpoint/" + sum + "/m"), blob.URI("runs/run_1x/1/checkpoint/" + sum + "/m"), blob.URI("runs/run_1/../run_2/checkpoint/" + sum + "/m"),
-		blob.URI("runs//run_1/1/checkpoint/" + sum + "/m"), blob.URI(own) + "/x", blob.URI(own) + "/../m", blob.URI("projects/prj/x"), blob.URI(""), blob.URI("runs/run_1/"),
+		blob.URI("runs//run_1/1/checkpoint/" + sum + "/m"), blob.URI(own) + "/x", blob.URI(own) + "/../m", blob.URI("other/checkpoint/" + sum + "/m"), blob.URI("projects/prj/x"), blob.URI(""), blob.URI("runs/run_1/"),
 		blob.URI("runs/run_1/1/hf_export/" + sum + "/m"), "s3://bucket/" + own, "gs://b/k", "az://b/k", "http://h/k", "file:///etc/passwd", "BLOB://" + own, "blob:" + own, ":",
 		"blob:///" + own, "C:\\m", "javascript:1",
 	} {
