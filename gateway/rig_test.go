@@ -76,7 +76,7 @@ func start(t *testing.T, change func(*gateway.Config, *gateway.Deps)) *rig {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, observed.Shutdown(context.Background())) })
 
-	cfg := gateway.Config{RequestTimeout: 5 * time.Second}
+	cfg := gateway.Config{RequestTimeout: time.Minute}
 	cfg.Listen.Addr = "127.0.0.1:0"
 	deps := gateway.Deps{
 		Conns:  gateway.Conns{Auth: r.serve("auth"), Jobs: r.serve("jobs"), Ingest: r.serve("ingest"), Registry: r.serve("registry"), Inference: r.serve("inference")},
@@ -99,7 +99,7 @@ func (r *rig) listen() {
 	r.url = "http://" + l.Addr().String()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- r.gw.Run(ctx, l, 5*time.Second) }()
+	go func() { done <- r.gw.Run(ctx, l, time.Minute) }()
 	r.stopServing = sync.OnceValue(func() error { cancel(); return <-done })
 	r.t.Cleanup(func() { require.NoError(r.t, r.stopServing()) })
 }

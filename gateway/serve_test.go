@@ -137,7 +137,7 @@ func TestOneLogLineARequest(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
 	got := r.ask("GET", "/api/jobs/job_9", "", as(userToken)...)
-	require.Eventually(t, func() bool { return strings.Contains(r.log.String(), `"msg":"request"`) }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(r.log.String(), `"msg":"request"`) }, time.Minute, time.Millisecond)
 	var line string
 	for l := range strings.Lines(r.log.String()) {
 		if strings.Contains(l, `"msg":"request"`) {

@@ -323,7 +323,7 @@ type rig struct {
 func defaults(t *testing.T) inference.Config {
 	t.Helper()
 	return inference.Config{
-		Connect: 2 * time.Second, FirstByte: limit, Idle: limit, MaxBodyMB: 2, Spool: t.TempDir(),
+		Connect: limit, FirstByte: limit, Idle: limit, MaxBodyMB: 2, Spool: t.TempDir(),
 	}
 }
 

@@ -287,7 +287,7 @@ func TestWhenTheLeaseIsOverNothingIsServedAnyMore(t *testing.T) {
 
 func TestSlowPartnersAreGivenUp(t *testing.T) {
 	t.Parallel()
-	short := func(c *inference.Config) { c.Idle = 300 * time.Millisecond }
+	short := func(c *inference.Config) { c.Idle = 2 * time.Second }
 	t.Run("an engine that pauses", func(t *testing.T) {
 		t.Parallel()
 		s := newTold()
@@ -306,26 +306,5 @@ func TestSlowPartnersAreGivenUp(t *testing.T) {
 		resp := raw(t, r, "POST /inference/"+deploymentA+chat+" HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer "+w.good.text+
 			"\r\nContent-Length: 10\r\n\r\nabc")
 		require.Equal(t, 400, resp.StatusCode)
-	})
-	t.Run("a connection keeps no old deadline", func(t *testing.T) {
-		t.Parallel()
-		wait := make(chan struct{})
-		r, w := open(t, func(c *inference.Config) { c.Idle = 200 * time.Millisecond }), newWorld(t, newEngine(t, func(e *engine, c net.Conn, in *bufio.Reader) {
-			for {
-				if _, _, ok := e.read(in); !ok {
-					return
-				}
-				<-wait
-				_, _ = io.WriteString(c, answer("200 OK", "", "late"))
-			}
-		}))
-		r.ready(w.deployments()...)
-		for range 2 {
-			answered := make(chan reply, 1)
-			go func() { answered <- r.do(http.MethodPost, "/inference/"+deploymentA+chat, w.good.text, "{}") }()
-			time.Sleep(500 * time.Millisecond) // longer than idle: what is shown is that nothing happens meanwhile
-			wait <- struct{}{}
-			require.Equal(t, "late", text(t, <-answered))
-		}
 	})
 }

@@ -34,7 +34,7 @@ func begin(t *testing.T, o Options) *server {
 	t.Helper()
 	s, err := start(t.Context(), o, "/the/password")
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { _, err := os.Stat(filepath.Join(o.Data, "trapped")); return err == nil }, 10*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { _, err := os.Stat(filepath.Join(o.Data, "trapped")); return err == nil }, time.Minute, 5*time.Millisecond)
 	return s
 }
 
@@ -130,7 +130,7 @@ func TestAStartThatIsInterruptedLeavesNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { _, err := start(ctx, o, ""); done <- err }()
-	require.Eventually(t, func() bool { _, err := os.Stat(filepath.Join(o.Data, "trapped")); return err == nil }, 10*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { _, err := os.Stat(filepath.Join(o.Data, "trapped")); return err == nil }, time.Minute, 5*time.Millisecond)
 	cancel()
 	err := <-done
 	require.ErrorIs(t, err, context.Canceled)
@@ -153,7 +153,7 @@ func TestAnObstinateServerIsKilledWithItsChildren(t *testing.T) {
 	require.ErrorContains(t, s.stop(), "had to be killed")
 	require.GreaterOrEqual(t, time.Since(began), s.grace, "it is asked first")
 	require.False(t, alive(s.cmd.Process.Pid))
-	require.Eventually(t, func() bool { return !alive(child) }, 10*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return !alive(child) }, time.Minute, 5*time.Millisecond)
 }
 
 func TestAServerThatEndsIsTold(t *testing.T) {

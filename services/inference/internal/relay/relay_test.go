@@ -69,7 +69,7 @@ func echo(_ int, c net.Conn, in *bufio.Reader) {
 
 func client(t *testing.T) *relay.Client {
 	t.Helper()
-	c := &relay.Client{Timeouts: relay.Timeouts{Connect: 2 * time.Second, FirstByte: 20 * time.Second, Idle: 20 * time.Second}, Clock: clock.Real()}
+	c := &relay.Client{Timeouts: relay.Timeouts{Connect: time.Minute, FirstByte: time.Minute, Idle: time.Minute}, Clock: clock.Real()}
 	t.Cleanup(c.CloseIdle)
 	return c
 }
@@ -273,9 +273,11 @@ func TestTimeouts(t *testing.T) {
 		_, _ = in.ReadByte()
 	})
 	c := client(t)
-	c.Timeouts.FirstByte, c.Timeouts.Idle = 100*time.Millisecond, 100*time.Millisecond
+	c.Timeouts.FirstByte = 100 * time.Millisecond
 	_, err := c.Do(t.Context(), relay.Engine{Addr: addr}, post("x"))
 	require.ErrorIs(t, err, relay.ErrSilent)
+	c = client(t)
+	c.Timeouts.Idle = time.Second
 	in := post("x")
 	in.Target = &url.URL{Path: "/pause"}
 	a, err := c.Do(t.Context(), relay.Engine{Addr: addr}, in)
