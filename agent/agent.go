@@ -50,15 +50,17 @@ type Deps struct {
 
 // Agent is the host agent. New starts nothing.
 type Agent struct {
-	cfg  Config
-	log  *slog.Logger
-	host *host.Host
-	link *link.Link
+	cfg    Config
+	log    *slog.Logger
+	folder *folder
+	host   *host.Host
+	link   *link.Link
 	// relay stands before the host where engines are reached from other hosts.
 	relay *relay.Relay
 }
 
-// New makes an agent over its data folder and reads what an earlier one left.
+// New makes an agent over its data folder and reads what an earlier one left. It
+// holds the folder until Run ends; ErrInUse where another agent does.
 func New(cfg Config, d Deps) (*Agent, error) {
 	if len(cfg.Exec) == 0 {
 		return nil, errors.New("agent: Exec must name the program of the shim")
@@ -75,7 +77,20 @@ func New(cfg Config, d Deps) (*Agent, error) {
 	if _, err := io.ReadFull(d.Rand, incarnation); err != nil {
 		return nil, fmt.Errorf("agent: draw the incarnation: %w", err)
 	}
-	a := &Agent{cfg: cfg, log: d.Log}
+	held, err := openFolder(cfg.Data, d.Clock)
+	if err != nil {
+		return nil, fmt.Errorf("agent: %w", err)
+	}
+	a := &Agent{cfg: cfg, log: d.Log, folder: held}
+	if err := a.build(d, hex.EncodeToString(incarnation)); err != nil {
+		return nil, fmt.Errorf("agent: %w", errors.Join(err, held.close()))
+	}
+	return a, nil
+}
+
+// build makes the parts over the folder that is held.
+func (a *Agent) build(d Deps, incarnation string) (err error) {
+	cfg := a.cfg
 	// The host fetches through the link, and the link tells what the host holds.
 	objects := &lateLink{}
 	a.host, err = host.New(host.Config{
@@ -85,11 +100,11 @@ func New(cfg Config, d Deps) (*Agent, error) {
 		Downloader: objects, Tokens: objects, HTTP: d.HTTP, SDK: d.SDK, Clock: d.Clock, Rand: d.Rand, Jitter: d.Jitter, Log: d.Log,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("agent: %w", err)
+		return err
 	}
 	inventory, err := takeInventory(cfg.Version, a.host.Limits())
 	if err != nil {
-		return nil, fmt.Errorf("agent: %w", err)
+		return err
 	}
 	retry := backoff.Policy{Base: 200 * time.Millisecond, Max: 5 * time.Second, Jitter: d.Jitter}
 	a.link = link.New(link.Deps{
@@ -97,14 +112,14 @@ func New(cfg Config, d Deps) (*Agent, error) {
 			Dir: filepath.Join(cfg.Data, "node"), Joiner: d.Joiner, Token: tokenOf(cfg, d), Hostname: cfg.Hostname,
 			Inventory: inventory, Clock: d.Clock, Backoff: retry, Log: d.Log,
 		},
-		Dial: d.Dial, HTTP: d.HTTP, Clock: d.Clock, Incarnation: hex.EncodeToString(incarnation),
+		Dial: d.Dial, HTTP: d.HTTP, Clock: d.Clock, Incarnation: incarnation,
 		Drivers: engine.Names(), Backoff: retry, Log: d.Log,
 	})
 	objects.Link = a.link
 	if cfg.RelayListen != "" {
 		a.relay = relay.New(relayConfig(cfg), a.host, nodeIdentity(filepath.Join(cfg.Data, "node")), d.Log)
 	}
-	return a, nil
+	return nil
 }
 
 func relayConfig(cfg Config) relay.Config {
@@ -141,9 +156,10 @@ func tokenOf(cfg Config, d Deps) func(context.Context) (secret.String, error) {
 	}
 }
 
-// Run works until ctx ends. What runs then goes on under its shims; call
-// Shutdown before to end it.
-func (a *Agent) Run(ctx context.Context) error {
+// Run works until ctx ends, and lets the folder go. What runs then goes on under
+// its shims; call Shutdown before to end it.
+func (a *Agent) Run(ctx context.Context) (err error) {
+	defer func() { err = errors.Join(err, a.folder.close()) }()
 	var told executor.Executor = a.host
 	workers := []run.Worker{{Name: "executor", Run: a.host.Run}}
 	if a.relay != nil {

@@ -45,7 +45,7 @@ func TestFaultsOfTheCommandLine(t *testing.T) {
 		"bad switch":       {args: []string{"--stop-works=maybe"}, want: "maybe"},
 		"negative cache":   {settings: map[string]string{"SERVICE_AGENT_CACHE_BYTES": "-1"}, want: "must not be negative"},
 		"no number":        {settings: map[string]string{"SERVICE_AGENT_CACHE_BYTES": "many"}, want: "SERVICE_AGENT_CACHE_BYTES"},
-		"folder in a file": {settings: map[string]string{"SERVICE_AGENT_DATA": "/dev/null/x"}, want: "folder of works"},
+		"folder in a file": {settings: map[string]string{"SERVICE_AGENT_DATA": "/dev/null/x"}, want: "make the data folder"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -34,8 +34,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs"
 )
 
-// patience is how long a test waits for something that should happen soon.
-const patience = 30 * time.Second
+// patience is how long a test waits before it says that something hangs.
+const patience = 2 * time.Minute
 
 // world is the service on a real database and a real bus, with its peers as fakes.
 type world struct {

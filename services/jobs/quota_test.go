@@ -39,7 +39,6 @@ func TestQuotaHoldsUnderManySubmissionsAndTwoReplicas(t *testing.T) {
 		for watch.Err() == nil {
 			held, _ := w.held()
 			most = max(most, held)
-			time.Sleep(2 * time.Millisecond)
 		}
 	})
 	var submitted sync.WaitGroup
@@ -56,11 +55,7 @@ func TestQuotaHoldsUnderManySubmissionsAndTwoReplicas(t *testing.T) {
 		a.exit(work, 0, "", "")
 	}
 	submitted.Wait()
-	deadline := time.Now().Add(patience)
-	for w.count(`job WHERE state <> 'succeeded'`) > 0 {
-		require.True(t, time.Now().Before(deadline), "jobs are left")
-		time.Sleep(20 * time.Millisecond)
-	}
+	require.Eventually(t, func() bool { return w.count(`job WHERE state <> 'succeeded'`) == 0 }, patience, 20*time.Millisecond)
 	stop()
 	looks.Wait()
 	require.LessOrEqual(t, most, 4)

@@ -1,6 +1,7 @@
 package jobs_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -10,7 +11,6 @@ import (
 
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/services/jobs"
 )
 
 func (w *world) attempts(jobID string) []*jobsv1.Attempt {
@@ -91,25 +91,28 @@ func TestAShortSilenceOfANodeChangesNothing(t *testing.T) {
 // nodeState waits until a node is shown in a state.
 func (w *world) nodeState(nodeID, state string) {
 	w.t.Helper()
-	deadline := time.Now().Add(patience)
-	for time.Now().Before(deadline) {
-		resp, err := w.fleets().ListNodes(w.as(alice()), &jobsv1.ListNodesRequest{})
+	client := w.fleets()
+	require.Eventually(w.t, func() bool {
+		resp, err := client.ListNodes(w.as(alice()), &jobsv1.ListNodesRequest{})
 		require.NoError(w.t, err)
-		for _, n := range resp.GetNodes() {
-			if n.GetId() == nodeID && n.GetState() == state {
-				return
-			}
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	require.FailNow(w.t, "the node never came to its state", state)
+		return slices.ContainsFunc(resp.GetNodes(), func(n *jobsv1.Node) bool { return n.GetId() == nodeID && n.GetState() == state })
+	}, patience, 50*time.Millisecond, state)
 }
 
-func fencing(cfg *jobs.Config) { cfg.FenceTimeout = 2 * time.Second }
+// fence silences an agent for longer than its node may be silent, until its works are given up.
+func (w *world) fence(a *agent) {
+	w.t.Helper()
+	a.cancel()
+	require.Eventually(w.t, func() bool {
+		_, err := w.pool.Exec(w.t.Context(), `UPDATE node SET lost_at = lost_at - interval '1 hour' WHERE id = $1 AND state = 'lost'`, a.nodeID)
+		require.NoError(w.t, err)
+		return w.count(`work WHERE node_id = '`+a.nodeID+`' AND released_at IS NULL`) == 0
+	}, patience, 50*time.Millisecond)
+}
 
 func TestAFencedNodeLosesItsWorkToAnother(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fencing)
+	w := newWorld(t)
 	fleet := w.fleet("cpu")
 	a := w.join(fleet, cpuNode())
 	j := w.submit()
@@ -117,7 +120,7 @@ func TestAFencedNodeLosesItsWorkToAnother(t *testing.T) {
 	a.see(first, jobsv1.Phase_PHASE_RUNNING)
 	_, err := w.reports(j, 1, "running")
 	require.NoError(t, err)
-	a.cancel()
+	w.fence(a)
 	w.awaitJob(j.GetId(), "queued again", func(j *jobsv1.Job) bool {
 		return j.GetState() == jobsv1.JobState_JOB_STATE_QUEUED && j.GetAttempt() == 1
 	})
@@ -150,12 +153,12 @@ func TestAFencedNodeLosesItsWorkToAnother(t *testing.T) {
 
 func TestAPlacementThatNobodyAcknowledgedKeepsItsNumber(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fencing)
+	w := newWorld(t)
 	fleet := w.fleet("cpu")
 	a := w.join(fleet, cpuNode())
 	j := w.submit()
 	a.attempt()
-	a.cancel()
+	w.fence(a)
 	w.awaitJob(j.GetId(), "withdrawn", func(j *jobsv1.Job) bool {
 		return j.GetState() == jobsv1.JobState_JOB_STATE_QUEUED && j.GetAttempt() == 0 && j.GetQueue().GetReason() == "pool_capacity"
 	})

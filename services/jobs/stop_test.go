@@ -65,31 +65,38 @@ func TestStopBeforeTheAgentKnewOfTheWork(t *testing.T) {
 func TestLimitsEndJobs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	one := int32(1)
+	hour := int32(3600)
+	past := func(mark string, j *jobsv1.Job) {
+		_, err := w.pool.Exec(t.Context(), `UPDATE job SET `+mark+` = `+mark+` - interval '1 hour' WHERE id = $1`, j.GetId())
+		require.NoError(t, err)
+	}
 	a := w.join(w.fleet("cpu", "other"), cpuNode())
-	slow := w.submit(func(r *jobsv1.SubmitJobRequest) { r.Spec.Limits = &jobsv1.Limits{StartingS: &one} })
+	slow := w.submit(func(r *jobsv1.SubmitJobRequest) { r.Spec.Limits = &jobsv1.Limits{StartingS: &hour} })
 	work := a.attempt()
 	a.see(work, jobsv1.Phase_PHASE_RUNNING)
+	past("scheduled_at", slow)
 	a.wait("to stop", stopped)
 	a.exit(work, -1, "stopped", "")
 	ended := w.await(slow.GetId(), jobsv1.JobState_JOB_STATE_STOPPED)
 	require.Equal(t, "start_timeout", ended.GetEndReason())
-	require.Contains(t, ended.GetMessage(), "within 1 seconds")
+	require.Contains(t, ended.GetMessage(), "within 3600 seconds")
 
-	long := w.submit(func(r *jobsv1.SubmitJobRequest) { r.Spec.Limits = &jobsv1.Limits{RunningS: &one} })
+	long := w.submit(func(r *jobsv1.SubmitJobRequest) { r.Spec.Limits = &jobsv1.Limits{RunningS: &hour} })
 	a.forget(work)
 	work = a.attempt()
 	a.see(work, jobsv1.Phase_PHASE_RUNNING)
 	_, err := w.reports(long, 1, "running")
 	require.NoError(t, err)
+	past("running_at", long)
 	a.wait("to stop", stopped)
 	a.exit(work, -1, "stopped", "")
 	require.Equal(t, "time_limit", w.await(long.GetId(), jobsv1.JobState_JOB_STATE_STOPPED).GetEndReason())
 
 	w.fleet("nowhere")
 	waits := w.submit(func(r *jobsv1.SubmitJobRequest) {
-		r.Spec.Limits = &jobsv1.Limits{QueuedS: &one}
+		r.Spec.Limits = &jobsv1.Limits{QueuedS: &hour}
 		r.Spec.Resources.Pools[0].Pool = "nowhere"
 	})
+	past("queued_at", waits)
 	require.Equal(t, "queue_timeout", w.await(waits.GetId(), jobsv1.JobState_JOB_STATE_FAILED).GetEndReason())
 }

@@ -21,19 +21,13 @@ func TestANewerStreamOfANodeTakesTheOldersPlace(t *testing.T) {
 	old := &agent{w: w, nodeID: a.nodeID, inv: a.inv, stream: a.stream, changed: a.changed}
 	newer := &agent{w: w, nodeID: a.nodeID, inv: a.inv, works: map[string]*jobsv1.ObservedWork{}}
 	newer.connect()
-	deadline := time.Now().Add(patience)
-	for {
-		a.mu.Lock()
-		err := a.err
-		a.mu.Unlock()
-		if err != nil {
-			require.True(t, fault.HasCode(err, "superseded"), "%v", err)
-			break
-		}
-		require.True(t, time.Now().Before(deadline), "the old stream lives on")
+	require.Eventually(t, func() bool {
 		old.beat()
-		time.Sleep(20 * time.Millisecond)
-	}
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return a.err != nil
+	}, patience, 20*time.Millisecond, "the old stream lives on")
+	require.True(t, fault.HasCode(a.err, "superseded"), "%v", a.err)
 	w.submit()
 	newer.attempt()
 }

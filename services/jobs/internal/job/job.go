@@ -142,8 +142,10 @@ type Job struct {
 	GPUs                        int
 	RetryMax                    int
 	RunningS, StartingS, QueueS int
-	CreatedAt                   time.Time
-	Seq                         int64 // number of the newest event
+	// OwnCommand is a command of the user's own, which need not report its lifecycle.
+	OwnCommand bool
+	CreatedAt  time.Time
+	Seq        int64 // number of the newest event
 	Status
 }
 

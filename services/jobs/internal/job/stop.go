@@ -34,14 +34,20 @@ func (j *Job) ExpireQueue(now time.Time) bool {
 	return true
 }
 
-// Overdue names the limit that a placed job has passed, or nothing.
+// Overdue names the limit that a placed job has passed, or nothing. What a job may run counts from its
+// report of `running`; a command of the user's own may never report, and counts from the executor's mark
+// until it does.
 func (j *Job) Overdue(now time.Time) string {
+	began := j.RunningAt
+	if began == nil && j.OwnCommand {
+		began = j.ExecutorRunningAt
+	}
 	switch {
 	case j.State != Scheduled && j.State != Starting && j.State != Running:
 		return ""
-	case j.RunningAt != nil && !now.Before(j.RunningAt.Add(seconds(j.RunningS))):
+	case began != nil && !now.Before(began.Add(seconds(j.RunningS))):
 		return ReasonTimeLimit
-	case j.RunningAt == nil && j.ScheduledAt != nil && !now.Before(j.ScheduledAt.Add(seconds(j.StartingS))):
+	case began == nil && j.ScheduledAt != nil && !now.Before(j.ScheduledAt.Add(seconds(j.StartingS))):
 		return ReasonStartTimeout
 	}
 	return ""

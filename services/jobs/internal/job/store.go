@@ -30,7 +30,7 @@ type Closer interface {
 }
 
 const jobColumns = `id, run_id, name, owner_id, owner_name, project_id, project, visibility, labels, priority,
-	spec, spec_digest, template, pools, gpus, retry_max, running_s, starting_s, queued_s, created_at, seq,
+	spec, spec_digest, template, pools, gpus, retry_max, running_s, starting_s, queued_s, own_command, created_at, seq,
 	state, end_reason, message, warnings, attempt, stop_reason,
 	queue_position, queue_reason, queue_detail, queued_at, not_before,
 	scheduled_at, starting_at, executor_running_at, running_at, ended_at`
@@ -39,7 +39,7 @@ func scanJob(row pgx.Row) (*Job, error) {
 	var j Job
 	err := row.Scan(&j.ID, &j.RunID, &j.Name, &j.OwnerID, &j.OwnerName, &j.ProjectID, &j.Project, &j.Visibility,
 		&j.Labels, &j.Priority, &j.Spec, &j.SpecDigest, &j.Template, &j.Pools, &j.GPUs, &j.RetryMax,
-		&j.RunningS, &j.StartingS, &j.QueueS, &j.CreatedAt, &j.Seq,
+		&j.RunningS, &j.StartingS, &j.QueueS, &j.OwnCommand, &j.CreatedAt, &j.Seq,
 		&j.State, &j.EndReason, &j.Message, &j.Warnings, &j.Attempt, &j.StopReason,
 		&j.Queue.Position, &j.Queue.Reason, &j.Queue.Detail, &j.Queue.Since, &j.NotBefore,
 		&j.ScheduledAt, &j.StartingAt, &j.ExecutorRunningAt, &j.RunningAt, &j.EndedAt)

@@ -68,9 +68,9 @@ func (r *Reconciler) enforce(ctx context.Context) error {
 	}
 	rows, err := r.Pool.Query(ctx, `SELECT id FROM job WHERE ended_at IS NULL AND (
 			(state = 'queued' AND queued_at + make_interval(secs => queued_s) <= $1)
-			OR (state IN ('scheduled', 'starting', 'running') AND CASE WHEN running_at IS NULL
-				THEN scheduled_at + make_interval(secs => starting_s) <= $1
-				ELSE running_at + make_interval(secs => running_s) <= $1 END))
+			OR (state IN ('scheduled', 'starting', 'running') AND coalesce(
+				coalesce(running_at, CASE WHEN own_command THEN executor_running_at END) + make_interval(secs => running_s),
+				scheduled_at + make_interval(secs => starting_s)) <= $1))
 		ORDER BY id LIMIT $2`, now, batch)
 	if err != nil {
 		return fmt.Errorf("look for jobs past a limit: %w", err)

@@ -80,7 +80,7 @@ func (a *Admission) job(d *Draft) (*job.Job, job.RunFacts, error) {
 		OwnerName: d.Caller.Username, ProjectID: d.Project.ID, Project: d.Project.Key, Visibility: d.Project.Visibility,
 		Labels: d.Spec.Labels, Priority: d.Spec.Priority, Spec: spec, SpecDigest: digest, Pools: d.Spec.Resources.Pools,
 		GPUs: job.Demand(d.Spec.Resources.Pools), RetryMax: d.Spec.Retry.Max, RunningS: d.Spec.Limits.RunningS,
-		StartingS: d.Spec.Limits.StartingS, QueueS: d.Spec.Limits.QueuedS,
+		StartingS: d.Spec.Limits.StartingS, QueueS: d.Spec.Limits.QueuedS, OwnCommand: len(d.Spec.Source.Command) > 0,
 	}
 	if j.Template, err = template(d, j.ID, j.RunID); err != nil {
 		return nil, job.RunFacts{}, err

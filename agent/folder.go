@@ -1,0 +1,66 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/signalbox-dev/signalbox/platform/clock"
+)
+
+// ErrInUse tells that another agent works over the data folder.
+var ErrInUse = errors.New("the data folder is in use")
+
+const (
+	// lockTries, lockWait apart: a child that a killed agent was starting shares its
+	// lock until the child's exec.
+	lockTries = 30
+	lockWait  = 10 * time.Millisecond
+)
+
+// folder is the data folder, held by one agent at a time: two would end each
+// other's works, for each takes the other's node for its own.
+type folder struct{ lock *os.File }
+
+// openFolder makes the folder and takes it, or names the process that has it.
+// Nothing else in it is touched.
+func openFolder(path string, clk clock.Clock) (*folder, error) {
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return nil, fmt.Errorf("make the data folder: %w", err)
+	}
+	lock, err := os.OpenFile(filepath.Join(path, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open the data folder's lock: %w", err)
+	}
+	for try := 0; syscall.Flock(int(lock.Fd()), syscall.LOCK_SH|syscall.LOCK_NB) != nil; try++ {
+		if try == lockTries || clock.Sleep(context.Background(), clk, lockWait) != nil {
+			holder, _ := os.ReadFile(lock.Name())
+			held := fmt.Errorf("%w: %s is held by the agent of process %s", ErrInUse, path, strings.TrimSpace(string(holder)))
+			return nil, errors.Join(held, lock.Close())
+		}
+	}
+	f := &folder{lock: lock}
+	err = lock.Truncate(0)
+	if err == nil {
+		_, err = lock.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("write the data folder's lock: %w", err), f.close())
+	}
+	return f, nil
+}
+
+// close lets the folder go. The lock is released by name, because a child that was
+// forked a moment ago may still hold the file.
+func (f *folder) close() error {
+	if err := errors.Join(syscall.Flock(int(f.lock.Fd()), syscall.LOCK_UN), f.lock.Close()); err != nil {
+		return fmt.Errorf("let the data folder go: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,101 @@
+package agent_test
+
+import (
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/agent"
+	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+)
+
+func TestASecondAgentOverOneFolderEndsAtOnceAndTouchesNothing(t *testing.T) {
+	t.Parallel()
+	c := newControl(t)
+	c.overTCP()
+	data, goOn := t.TempDir(), filepath.Join(t.TempDir(), "go")
+	first := startAgent(t, c, data, joinToken)
+	c.want(c.script("echo begin; while [ ! -e " + goOn + " ]; do sleep 0.02; done; echo end"))
+	c.phase(jobsv1.Phase_PHASE_RUNNING)
+	// What the first is making at this moment looks as what a killed one left.
+	half := filepath.Join(data, "works", "half-made")
+	require.NoError(t, os.Mkdir(half, 0o700))
+
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "run", "--data", data, "--server", c.http.URL)
+	words, err := cmd.CombinedOutput()
+	said := string(words)
+	var exit *exec.ExitError
+	require.ErrorAs(t, err, &exit)
+	require.Equal(t, 1, exit.ExitCode())
+	require.Contains(t, said, "in use")
+	require.Contains(t, said, "process "+strconv.Itoa(first.Process.Pid))
+	require.DirExists(t, half)
+	require.Len(t, c.greetings(), 1, "it did not speak for the node")
+
+	require.NoError(t, os.Remove(half))
+	require.NoError(t, os.WriteFile(goOn, nil, 0o600))
+	exited := c.phase(jobsv1.Phase_PHASE_EXITED)
+	require.Zero(t, exited.GetExit().GetCode())
+	require.Equal(t, "begin\nend\n", c.log(), "the work ran to its own end")
+	c.want()
+	c.quiet()
+	first.terminate()
+}
+
+func (c *control) greetings() []*jobsv1.AgentHello {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.hellos
+}
+
+func TestTheFolderIsFreeOnceAnAgentWasKilledOrHasEnded(t *testing.T) {
+	t.Parallel()
+	c := newControl(t)
+	c.overTCP()
+	data := t.TempDir()
+	startAgentAndAwait(t, c, data, joinToken, 1).kill()
+	startAgentAndAwait(t, c, data, "", 2).terminate()
+	startAgentAndAwait(t, c, data, "", 3).terminate()
+}
+
+func startAgentAndAwait(t *testing.T, c *control, data, token string, hellos int) *process {
+	t.Helper()
+	p := startAgent(t, c, data, token)
+	require.Eventually(t, func() bool { return len(c.greetings()) == hellos }, time.Minute, 10*time.Millisecond)
+	return p
+}
+
+func TestAnAgentThatCannotBeMadeLeavesTheFolderFree(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	works := filepath.Join(data, "works")
+	require.NoError(t, os.WriteFile(works, nil, 0o600))
+	make := func() (*agent.Agent, error) {
+		return agent.New(agent.Config{Data: data, Exec: []string{"shim"}}, agent.Deps{
+			Rand: rand.Reader, Clock: clock.Real(), Jitter: func() float64 { return 0 }, Log: slog.New(slog.DiscardHandler),
+			Joiner: memoryJoiner{},
+		})
+	}
+	_, err := make()
+	require.ErrorContains(t, err, "folder of works")
+	require.NoError(t, os.Remove(works))
+	a, err := make()
+	require.NoError(t, err)
+	_, err = make()
+	require.ErrorIs(t, err, agent.ErrInUse)
+	require.ErrorContains(t, err, "process "+strconv.Itoa(os.Getpid()))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.NoError(t, a.Run(ctx))
+	_, err = make()
+	require.NoError(t, err, "the end of Run lets it go")
+}

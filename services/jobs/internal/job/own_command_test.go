@@ -1,0 +1,37 @@
+package job_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+)
+
+func TestLimitsOfACommandThatReportsNothing(t *testing.T) {
+	t.Parallel()
+	started, reported := at().Add(5*time.Second), at().Add(60*time.Second)
+	cases := map[string]struct {
+		executor, reported *time.Time
+		after              time.Duration
+		want               string
+	}{
+		"never started":           {nil, nil, 10 * time.Second, job.ReasonStartTimeout},
+		"started, past the start": {&started, nil, 104 * time.Second, ""},
+		"started, past its time":  {&started, nil, 105 * time.Second, job.ReasonTimeLimit},
+		"reported after all":      {&started, &reported, 159 * time.Second, ""},
+		"past what it reported":   {&started, &reported, 160 * time.Second, job.ReasonTimeLimit},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j, _ := placed()
+			j.OwnCommand, j.ExecutorRunningAt, j.RunningAt = true, c.executor, c.reported
+			require.Equal(t, c.want, j.Overdue(at().Add(c.after)))
+		})
+	}
+	j, _ := placed()
+	j.ExecutorRunningAt = &started
+	require.Equal(t, job.ReasonStartTimeout, j.Overdue(at().Add(time.Minute)), "a recipe's training owes its report")
+}

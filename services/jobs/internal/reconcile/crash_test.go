@@ -1,0 +1,132 @@
+package reconcile_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/drive"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+)
+
+// waiting adds jobs that have waited longer than they may.
+func (b *bench) waiting(n int) {
+	b.t.Helper()
+	b.exec(`INSERT INTO job (id, run_id, name, owner_id, owner_name, project_id, project, visibility, labels, priority, spec,
+			spec_digest, template, pools, gpus, retry_max, running_s, starting_s, queued_s, created_at, queued_at, seq, state)
+		SELECT 'job_' || lpad(n::text, 4, '0'), 'run_' || n, 'n', 'u', '', 'p', '', 'all', '{}', 50, '{}', '', '', '[]', 0, 0, 1000, 100, 50,
+			now(), now() - interval '1 hour', 1, 'queued' FROM generate_series(1, $1) n`, n)
+}
+
+// dying dies while it ends a job, after a number of others.
+type dying struct {
+	left *int
+}
+
+var errDied = errors.New("the process died")
+
+func (d dying) CloseRun(context.Context, pgx.Tx, string) error {
+	if *d.left--; *d.left < 0 {
+		return errDied
+	}
+	return nil
+}
+
+// look makes one look of a leader that has led for long.
+func (b *bench) lookErr(ctx context.Context) error {
+	return b.r.RunOnce(ctx, clock.Real().Now().Add(-time.Hour))
+}
+
+func TestWhatACrashLeftUndoneTheNextLookDoesOnce(t *testing.T) {
+	t.Parallel()
+	for died := range 4 {
+		t.Run(fmt.Sprint(died), func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			b.waiting(4)
+			left := died
+			healthy := b.r.Driver
+			jobs := &job.Store{Events: healthy.Jobs.Events, Closer: dying{&left}}
+			b.r.Driver = &drive.Driver{Pool: b.pool, Jobs: jobs, Works: healthy.Works}
+			require.ErrorIs(t, b.lookErr(t.Context()), errDied)
+			require.Equal(t, died, b.count(`job WHERE state = 'failed'`), "each job is a transaction of its own")
+			require.Equal(t, died, b.count(`event WHERE type = 'job.failed'`))
+			b.r.Driver = healthy
+			for range 2 {
+				require.NoError(t, b.lookErr(t.Context()))
+			}
+			require.Equal(t, 4, b.count(`job WHERE state = 'failed' AND end_reason = 'queue_timeout'`))
+			require.Equal(t, 4, b.count(`event WHERE type = 'job.failed'`), "one event an end")
+		})
+	}
+}
+
+// One job that cannot be ended does not keep the look from the others, nor from the nodes.
+func TestOneFaultDoesNotEndALook(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.waiting(5)
+	b.exec(`UPDATE node SET last_seen_at = now() - interval '1 hour'`)
+	left := 2
+	jobs := &job.Store{Events: b.r.Driver.Jobs.Events, Closer: onlyOnce{&left}}
+	b.r.Driver = &drive.Driver{Pool: b.pool, Jobs: jobs, Works: b.r.Driver.Works}
+	err := b.lookErr(t.Context())
+	require.ErrorIs(t, err, errDied)
+	require.ErrorContains(t, err, "enforce the limits of job job_0003")
+	require.Equal(t, 4, b.count(`job WHERE state = 'failed'`))
+	require.Equal(t, 1, b.count(`node WHERE state = 'lost'`))
+}
+
+// onlyOnce fails for the one job whose turn it is.
+type onlyOnce struct{ turn *int }
+
+func (o onlyOnce) CloseRun(context.Context, pgx.Tx, string) error {
+	*o.turn--
+	if *o.turn == -1 {
+		return errDied
+	}
+	return nil
+}
+
+// A leader whose connection broke may go on beside the next one: what both do is done once.
+func TestManyLeadersAtOnceDoEverythingOnce(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.waiting(6)
+	b.exec(`UPDATE node SET last_seen_at = now() - interval '1 hour'`)
+	var wg sync.WaitGroup
+	for range 5 {
+		wg.Go(func() {
+			if err := b.lookErr(t.Context()); err != nil && !fault.Is(err, fault.Conflict) && !pg.IsRetryable(err) {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	require.NoError(t, b.lookErr(t.Context()))
+	require.Equal(t, 6, b.count(`event WHERE type = 'job.failed'`))
+	require.Equal(t, 1, b.count(`event WHERE type = 'node.lost'`))
+	require.Equal(t, 1, b.count(`work WHERE node_id = 'nod_1'`), "it is lost, and not fenced yet")
+	require.NoError(t, b.lookErr(pg.WithOffset(t.Context(), 2*time.Minute)))
+	require.Equal(t, 1, b.count(`work WHERE node_id = '' AND waiting = 'no_capacity'`))
+}
+
+// A look ends so many jobs and no more: the next one goes on.
+func TestALookIsBounded(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.waiting(520)
+	require.NoError(t, b.lookErr(t.Context()))
+	require.Equal(t, 500, b.count(`job WHERE state = 'failed'`))
+	require.NoError(t, b.lookErr(t.Context()))
+	require.Equal(t, 520, b.count(`job WHERE state = 'failed'`))
+}
