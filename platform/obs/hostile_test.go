@@ -46,7 +46,7 @@ func TestNoSecretReachesTheLog(t *testing.T) {
 		o, log := setup(t, obs.Config{Service: "jobs", LogFormat: format})
 		s := secret.New("hunter2-planted")
 		o.Log.With("token", s).WithGroup("g").InfoContext(t.Context(), "x", "token", s, "config", config{s}, "pointer", &config{s},
-			"list", []secret.String{s}, "map", map[string]secret.String{"k": s}, slog.Any("group", slog.GroupValue(slog.Any("k", s))),
+			"list", []secret.String{s}, "map", map[string]secret.String{"k": s}, "group", slog.GroupValue(slog.Any("k", s)),
 			"error", fmt.Errorf("open %v: %+v", s, config{s}))
 		require.NotContains(t, log.String(), "hunter2-planted")
 		require.Contains(t, log.String(), secret.Redacted)
