@@ -1,0 +1,209 @@
+package pgtest
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+// fresh is a schema that no other test and no earlier run has made a template of.
+func fresh(t *testing.T) Schema {
+	t.Helper()
+	var raw [8]byte
+	_, _ = rand.Read(raw[:])
+	return Schema{Name: "one", Migrations: fstest.MapFS{
+		"00001_first.sql": &fstest.MapFile{Data: fmt.Appendf(nil, "-- +goose Up\nCREATE TABLE t_%s (n int);\n", hex.EncodeToString(raw[:]))},
+	}}
+}
+
+// withServer runs fn as the superuser of the tests' server.
+func withServer(t *testing.T, fn func(ctx context.Context, conn *pgx.Conn) error) {
+	t.Helper()
+	require.NoError(t, withAdmin(t.Context(), Admin(t), func(conn *pgx.Conn) error { return fn(t.Context(), conn) }))
+}
+
+// Packages are tested side by side: the first to come makes the template, all others wait for a whole one.
+func TestManyAtOnceMakeOneTemplate(t *testing.T) {
+	t.Parallel()
+	s := fresh(t)
+	admin := Admin(t)
+	dbs := make([]*DB, 4)
+	var group errgroup.Group
+	for i := range dbs {
+		group.Go(func() (err error) {
+			dbs[i], err = clone(t.Context(), admin, []Schema{s})
+			return err
+		})
+	}
+	require.NoError(t, group.Wait())
+	names := map[string]bool{}
+	for _, db := range dbs {
+		names[db.Name] = true
+		require.NoError(t, drop(t.Context(), admin, db.Name))
+	}
+	require.Len(t, names, len(dbs))
+	key, err := fingerprint([]Schema{s})
+	require.NoError(t, err)
+	withServer(t, func(ctx context.Context, conn *pgx.Conn) error {
+		made, err := exists(ctx, conn, "sbtpl_"+key)
+		require.True(t, made)
+		half, herr := exists(ctx, conn, "sbbld_"+key)
+		require.False(t, half, "what it was built under is gone")
+		require.NoError(t, herr)
+		return err
+	})
+	require.NoError(t, drop(t.Context(), admin, "sbtpl_"+key))
+}
+
+func TestATemplateWhoseMakerWasKilledIsMadeAnew(t *testing.T) {
+	t.Parallel()
+	s := fresh(t)
+	admin := Admin(t)
+	key, err := fingerprint([]Schema{s})
+	require.NoError(t, err)
+	withServer(t, func(ctx context.Context, conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, `CREATE DATABASE sbbld_`+key)
+		return err
+	})
+	require.NoError(t, New(t, s).Pool("one").Ping(t.Context()))
+	require.NoError(t, drop(t.Context(), admin, "sbtpl_"+key))
+}
+
+func TestABrokenMigrationFailsTheTestAndIsNotKept(t *testing.T) {
+	t.Parallel()
+	s := Schema{Name: "one", Migrations: fstest.MapFS{"00001_a.sql": &fstest.MapFile{Data: []byte("-- +goose Up\nCREATE NONSENSE;\n")}}}
+	key, err := fingerprint([]Schema{s})
+	require.NoError(t, err)
+	admin := Admin(t)
+	for range 2 {
+		_, err = clone(t.Context(), admin, []Schema{s})
+		require.ErrorContains(t, err, "make the template")
+	}
+	withServer(t, func(ctx context.Context, conn *pgx.Conn) error {
+		made, err := exists(ctx, conn, "sbtpl_"+key)
+		require.False(t, made)
+		return err
+	})
+	require.NoError(t, drop(t.Context(), admin, "sbbld_"+key))
+}
+
+// A server of TEST_DATABASE_URL outlives the tests: what killed ones left goes, what may be in use stays.
+func TestSweepTakesOnlyOldDatabasesOfTests(t *testing.T) {
+	t.Parallel()
+	var raw [4]byte
+	_, _ = rand.Read(raw[:])
+	suffix := hex.EncodeToString(raw[:])
+	old, young := time.Now().Add(-2*time.Hour).Unix(), time.Now().Add(-30*time.Minute).Unix()
+	busy := fmt.Sprintf("sbt_%d_%sb", old, suffix)
+	left := map[string]bool{
+		fmt.Sprintf("sbt_%d_%s", old, suffix):   false,
+		busy:                                    true, // somebody is connected to it
+		fmt.Sprintf("sbt_%d_%s", young, suffix): true,
+		fmt.Sprintf("sbtx_%d_%s", old, suffix):  true,
+		fmt.Sprintf("sbt_%d_%s_x", old, suffix): true,
+		"signalbox_" + suffix:                   true,
+	}
+	admin := Admin(t)
+	withServer(t, func(ctx context.Context, conn *pgx.Conn) error {
+		for name := range left {
+			if name != busy {
+				_, err := conn.Exec(ctx, `CREATE DATABASE `+name+` STRATEGY file_copy`)
+				require.NoError(t, err)
+			}
+		}
+		held := hold(ctx, t, conn, admin, busy)
+		require.NoError(t, sweep(ctx, conn))
+		require.NoError(t, held.Close(ctx))
+		for name, stays := range left {
+			there, err := exists(ctx, conn, name)
+			require.NoError(t, err)
+			require.Equal(t, stays, there, name)
+		}
+		return nil
+	})
+	for name := range left {
+		require.NoError(t, drop(t.Context(), admin, name))
+	}
+}
+
+// hold makes a database and connects to it, again where the sweep of another package came in between.
+func hold(ctx context.Context, t *testing.T, conn *pgx.Conn, admin secret.String, name string) *pgx.Conn {
+	t.Helper()
+	url, err := on(admin, name)
+	require.NoError(t, err)
+	for {
+		_, err := conn.Exec(ctx, `CREATE DATABASE `+name+` STRATEGY file_copy`)
+		require.NoError(t, err)
+		held, err := pgx.Connect(ctx, url.Reveal())
+		if err == nil {
+			return held
+		}
+		require.ErrorContains(t, err, "does not exist")
+	}
+}
+
+func TestAFingerprintIsOfAllThatIsMade(t *testing.T) {
+	t.Parallel()
+	one, two := fresh(t), fresh(t)
+	two.Name = "two"
+	renamed := one
+	renamed.Name = "other"
+	seen := map[string]string{}
+	for name, schemas := range map[string][]Schema{
+		"one": {one}, "two": {two}, "both": {one, two}, "none": nil, "another name": {renamed}, "no migrations": {{Name: "one"}},
+	} {
+		key, err := fingerprint(schemas)
+		require.NoError(t, err)
+		require.NotContains(t, seen, key, name)
+		seen[key] = name
+		again, err := fingerprint(schemas)
+		require.NoError(t, err)
+		require.Equal(t, key, again)
+	}
+}
+
+func TestABadAddressShowsNoPassword(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"postgres://u:hunter2-planted@h:bad/x", "postgres://u:hunter2-planted%zz@h/x"} {
+		_, err := on(secret.New(text), "x")
+		require.Error(t, err)
+		require.NotContains(t, err.Error(), "hunter2-planted")
+	}
+	moved, err := on(secret.New("postgres://u:p@h:5/old?sslmode=disable"), "new")
+	require.NoError(t, err)
+	require.Equal(t, "postgres://u:p@h:5/new?sslmode=disable", moved.Reveal())
+}
+
+func TestTheFolderOfTheServerIsNobodyElses(t *testing.T) {
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	path := filepath.Join(tmp, "signalbox-pgtest-"+strconv.Itoa(os.Geteuid()))
+	elsewhere := filepath.Join(tmp, "elsewhere")
+	require.NoError(t, os.Mkdir(elsewhere, 0o700))
+	require.NoError(t, os.Symlink(elsewhere, path))
+	_, err := folder()
+	require.ErrorContains(t, err, "not a private folder", "a link leads where its maker wants")
+	require.NoError(t, os.Remove(path))
+	require.NoError(t, os.WriteFile(path, nil, 0o700))
+	_, err = folder()
+	require.ErrorContains(t, err, "not a private folder")
+	require.NoError(t, os.Remove(path))
+	for range 2 {
+		got, err := folder()
+		require.NoError(t, err)
+		require.Equal(t, path, got)
+	}
+}
