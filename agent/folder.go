@@ -38,7 +38,7 @@ func openFolder(path string, clk clock.Clock) (*folder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the data folder's lock: %w", err)
 	}
-	for try := 0; syscall.Flock(int(lock.Fd()), syscall.LOCK_SH|syscall.LOCK_NB) != nil; try++ {
+	for try := 0; syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil; try++ {
 		if try == lockTries || clock.Sleep(context.Background(), clk, lockWait) != nil {
 			holder, _ := os.ReadFile(lock.Name())
 			held := fmt.Errorf("%w: %s is held by the agent of process %s", ErrInUse, path, strings.TrimSpace(string(holder)))

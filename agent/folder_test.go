@@ -30,7 +30,9 @@ func TestASecondAgentOverOneFolderEndsAtOnceAndTouchesNothing(t *testing.T) {
 	half := filepath.Join(data, "works", "half-made")
 	require.NoError(t, os.Mkdir(half, 0o700))
 
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "run", "--data", data, "--server", c.http.URL)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, os.Args[0], "run", "--data", data, "--server", c.http.URL)
 	words, err := cmd.CombinedOutput()
 	said := string(words)
 	var exit *exec.ExitError

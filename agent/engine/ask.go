@@ -101,18 +101,23 @@ func (w *probing) question(stream bool, tokens int) (string, []byte) {
 	return path, raw
 }
 
-// patient asks again while the engine says that it is still loading.
+// patient asks again while the engine says that it is still loading. What the
+// engine said last is the reason, also where the time ran out in the next question.
 func (w *probing) patient(ctx context.Context, method, path string, body []byte) (int, []byte, error) {
+	var last error
 	for {
 		status, answer, err := w.once(ctx, method, path, body)
 		if err == nil && status != http.StatusServiceUnavailable && status != http.StatusTooManyRequests {
 			return status, answer, nil
 		}
+		if err == nil {
+			err = fmt.Errorf("the engine answered %d: %s", status, answer)
+		}
+		if last == nil || ctx.Err() == nil || status != 0 {
+			last = err
+		}
 		if clock.Sleep(ctx, w.clock, interval) != nil {
-			if err == nil {
-				err = fmt.Errorf("the engine answered %d: %s", status, answer)
-			}
-			return 0, nil, fmt.Errorf("not within %s: %w", w.target.Deadline, err)
+			return 0, nil, fmt.Errorf("not within %s: %w", w.target.Deadline, last)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -187,9 +188,23 @@ func TestAnEngineThatIsLoadingIsWaitedFor(t *testing.T) {
 	stream := says(200, events, "data: {\"choices\":[{}]}\n\n")
 	r := probe(t, script{"/v1/models": loading(says(200, "", `{"data":[]}`)), "/v1/chat/completions": chat(one, stream)}, nil)
 	require.True(t, r.OK(), r.Message)
+}
 
-	asked.Store(-1 << 20)
-	r = probe(t, script{"/v1/models": loading(one)}, func(target *Target) { target.Deadline = 300 * time.Millisecond })
+func TestAnEngineThatNeverEndsLoadingIsToldInItsOwnWords(t *testing.T) {
+	t.Parallel()
+	// The time is over while the engine is asked the third time.
+	ctx, over := context.WithCancel(t.Context())
+	var asked atomic.Int32
+	server := httptest.NewServer(script{"/v1/models": func(w http.ResponseWriter, r *http.Request) {
+		if asked.Add(1) == 3 {
+			over()
+			<-r.Context().Done()
+			return
+		}
+		says(503, "", "Loading model")(w, r)
+	}})
+	t.Cleanup(server.Close)
+	r := NewProber(clock.Real()).Run(ctx, Target{Address: server.URL, Names: []string{"default"}, Deadline: time.Hour})
 	require.Equal(t, executor.CodeModelNameMissing, r.Code)
 	require.Contains(t, r.Message, "Loading model")
 }

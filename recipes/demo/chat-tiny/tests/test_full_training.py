@@ -1,4 +1,9 @@
-"""The whole training at the manifest's defaults; run with `-m train`."""
+"""The whole training at the manifest's defaults.
+
+Its bar is one minute on two cores. The training runs on one thread, so what is held here is the
+processor time that it takes, which other work on the machine does not change; the time by the clock
+is printed beside it.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +15,20 @@ from conftest import RecordingRun
 
 from chat_tiny import inputs, settings, train
 
+BAR_SECONDS = 60
 
-@pytest.mark.train
-@pytest.mark.parametrize("seed", [0, 1])
-def test_two_digit_additions_within_a_minute(run: RecordingRun, additions, tmp_path: Path, seed: int) -> None:
-    began = time.monotonic()
-    job = inputs.Inputs(settings.resolve({"train.seed": seed}), additions(2, 4000, seed), None, tmp_path)
+
+def test_two_digit_additions_within_a_minute(
+    run: RecordingRun, additions, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    wall, cpu = time.monotonic(), time.process_time()
+    job = inputs.Inputs(settings.resolve({}), additions(2, 4000, 0), None, tmp_path)
     train.Trainer(run, job).train()
-    seconds = time.monotonic() - began
+    wall, cpu = time.monotonic() - wall, time.process_time() - cpu
     scores = [event[4] for event in run.of("validation")]
-    print(f"seed {seed}: {seconds:.1f} s, exact match {' '.join(f'{score:.3f}' for score in scores)}")
+    with capsys.disabled():
+        print(f"\ntwo digits: {wall:.1f} s, {cpu:.1f} s of one core (bar {BAR_SECONDS} s), ", end="")
+        print(f"exact match {' '.join(f'{score:.3f}' for score in scores)}")
     assert scores[0] <= 0.2
     assert scores[-1] >= 0.9
-    assert seconds < 60
+    assert cpu < BAR_SECONDS

@@ -45,16 +45,20 @@ func waitingEngines(ctx context.Context, q pg.Querier) ([]Engine, error) {
 }
 
 // explain stores why jobs wait. It is no change of state: it has no event, and only what is news is
-// written.
+// written. A job that somebody holds is left to the next look, so that two schedulers never wait for each
+// other.
 func explain(ctx context.Context, q pg.Querier, decisions []Decision) error {
 	ids, reasons, details := make([]string, len(decisions)), make([]string, len(decisions)), make([]string, len(decisions))
 	positions := make([]int32, len(decisions))
 	for i, d := range decisions {
 		ids[i], reasons[i], details[i], positions[i] = d.JobID, d.Reason, d.Detail, int32(d.Position)
 	}
-	_, err := q.Exec(ctx, `UPDATE job SET queue_reason = d.reason, queue_detail = d.detail, queue_position = d.position
+	_, err := q.Exec(ctx, `WITH free AS MATERIALIZED (
+			SELECT id FROM job WHERE id = ANY($1) AND state = 'queued' FOR NO KEY UPDATE SKIP LOCKED)
+		UPDATE job SET queue_reason = d.reason, queue_detail = d.detail, queue_position = d.position
 		FROM unnest($1::text[], $2::text[], $3::text[], $4::int[]) AS d (id, reason, detail, position)
-		WHERE job.id = d.id AND job.state = 'queued'
+			JOIN free ON free.id = d.id
+		WHERE job.id = d.id
 			AND (job.queue_reason, job.queue_detail, job.queue_position) IS DISTINCT FROM (d.reason, d.detail, d.position)`,
 		ids, reasons, details, positions)
 	if err != nil {
