@@ -124,7 +124,7 @@ func TestSweepTakesOnlyOldDatabasesOfTests(t *testing.T) {
 				require.NoError(t, err)
 			}
 		}
-		held := hold(ctx, t, conn, admin, busy)
+		held := occupy(ctx, t, conn, admin, busy)
 		require.NoError(t, sweep(ctx, conn))
 		require.NoError(t, held.Close(ctx))
 		for name, stays := range left {
@@ -139,8 +139,8 @@ func TestSweepTakesOnlyOldDatabasesOfTests(t *testing.T) {
 	}
 }
 
-// hold makes a database and connects to it, again where the sweep of another package came in between.
-func hold(ctx context.Context, t *testing.T, conn *pgx.Conn, admin secret.String, name string) *pgx.Conn {
+// occupy makes a database and connects to it, again where the sweep of another package came in between.
+func occupy(ctx context.Context, t *testing.T, conn *pgx.Conn, admin secret.String, name string) *pgx.Conn {
 	t.Helper()
 	url, err := on(admin, name)
 	require.NoError(t, err)
