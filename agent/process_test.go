@@ -112,11 +112,17 @@ func TestAnAgentThatIsToldToStopLeavesWorksRunning(t *testing.T) {
 	second := startAgent(t, c, data, "", "--stop-works")
 	require.Eventually(t, func() bool { c.mu.Lock(); defer c.mu.Unlock(); return len(c.hellos) == 2 }, time.Minute, 10*time.Millisecond)
 	c.phase(jobsv1.Phase_PHASE_RUNNING)
+	c.next()
 	second.terminate()
 	require.Error(t, exec.CommandContext(t.Context(), "/bin/sh", "-c", "kill -0 $(cat "+pid+") 2>/dev/null").Run(), "the work outlived --stop-works")
+	// What the second had no time to tell, the next one tells.
+	third := startAgent(t, c, data, "")
 	stopped := c.until("the end is told", func(o *jobsv1.ObservedWork) bool { return o.GetExit() != nil })
 	require.Equal(t, "stopped", stopped.GetExit().GetReason())
 	require.Equal(t, int32(syscall.SIGTERM), stopped.GetExit().GetSignal())
+	c.want()
+	c.quiet()
+	third.terminate()
 }
 
 func TestAWrongJoinTokenEndsTheAgent(t *testing.T) {
