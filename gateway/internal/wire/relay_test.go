@@ -89,7 +89,7 @@ type rig struct {
 func newRig(t *testing.T, limit time.Duration) *rig {
 	t.Helper()
 	r := &rig{gate: &gate{}, jobs: &jobs{got: make(chan metadata.MD, 16)}}
-	back, pipe := grpc.NewServer(), bufconn.Listen(1<<16)
+	back, pipe := grpc.NewServer(grpc.MaxRecvMsgSize(16<<20)), bufconn.Listen(1<<16)
 	jobsv1.RegisterJobServiceServer(back, r.jobs)
 	ingestv1.RegisterRunDataServiceServer(back, r.jobs)
 	served := make(chan error, 2)
@@ -116,8 +116,8 @@ func newRig(t *testing.T, limit time.Duration) *rig {
 		_ = front.Close()
 		_ = conn.Close()
 		back.Stop()
-		<-served
-		<-served
+		require.NoError(t, <-served)
+		require.NoError(t, <-served)
 	})
 	return r
 }
@@ -183,10 +183,10 @@ func TestMessagesAtTheCap(t *testing.T) {
 	r := newRig(t, time.Minute)
 	r.jobs.get = job
 	client := jobsv1.NewJobServiceClient(r.client)
-	overhead := 2 + 3 // the tag of the field, its length as a varint of four bytes less what the first has
+	const overhead = 1 + 4 // the field's tag and the length of its text
 	_, err := client.GetJob(t.Context(), &jobsv1.GetJobRequest{JobId: strings.Repeat("x", limit-overhead)})
 	require.NoError(t, err)
-	_, err = client.GetJob(t.Context(), &jobsv1.GetJobRequest{JobId: strings.Repeat("x", limit)})
+	_, err = client.GetJob(t.Context(), &jobsv1.GetJobRequest{JobId: strings.Repeat("x", limit-overhead+1)})
 	require.Equal(t, codes.ResourceExhausted, status.Code(err))
 	require.Len(t, r.jobs.got, 1)
 }
