@@ -149,7 +149,7 @@ func (Store) Versions(ctx context.Context, q pg.Querier, datasetID string, p pag
 // Commit makes a version ready, and the dataset's newest; false where it is not uploading any more.
 func (Store) Commit(ctx context.Context, tx pgx.Tx, v *Version) (bool, error) {
 	tag, err := tx.Exec(ctx, `UPDATE dataset_version SET state = 'ready', committed_at = $2
-		WHERE id = $1`, v.ID, v.CommittedAt)
+		WHERE id = $1 AND state = 'uploading'`, v.ID, v.CommittedAt)
 	if err != nil {
 		return false, fmt.Errorf("make a version ready: %w", err)
 	}
