@@ -1,0 +1,116 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/internal/client"
+	"github.com/signalbox-dev/signalbox/internal/loop"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/test/stand"
+)
+
+// told is what the demo printed of its walk.
+type told struct {
+	run, question, answer, untrained, times string
+}
+
+// TestDemoOnce runs what `make demo DEMO=once` runs, on an empty folder and a port of its own: the recipe
+// on two-digit sums, its environment built, the engine, nothing shortened. What the demo claims is then
+// compared with what the installation stored.
+func TestDemoOnce(t *testing.T) {
+	ctx := t.Context()
+	dir := stand.Folder(t)
+	demo := demoOnce(ctx, t, dir)
+	t.Log(demo.times)
+	require.Empty(t, stand.Left(dir), "no process is left")
+
+	d := start(t, dir, []string{"SERVICE_BOOTSTRAP_ADMIN_PASSWORD_FILE=" + filepath.Join(dir, "data", "demo-password")})
+	d.awaitReady(t, dir)
+	l := signedIn(ctx, t, dir, d.ready.Address)
+	l.Job.RunID = demo.run
+	rounds, err := l.Rounds(ctx)
+	require.NoError(t, err)
+	first, last := rounds[0], rounds[len(rounds)-1]
+	require.Zero(t, first.Step)
+	require.True(t, first.Complete && last.Complete)
+	require.LessOrEqual(t, *first.AvgReward, 0.2, "the exact match before training")
+	require.GreaterOrEqual(t, *last.AvgReward, 0.9, "the exact match after it")
+
+	samples, err := l.Samples(ctx)
+	require.NoError(t, err)
+	require.Len(t, samples, 800, "a fifth of 4000 pairs is held out")
+	held := map[string]loop.Sample{}
+	for _, s := range samples {
+		held[s.Question] = s
+	}
+	require.Len(t, held, len(samples))
+	require.Contains(t, held, demo.question, "it was held out")
+	require.Equal(t, sum(t, demo.question), demo.answer)
+	require.Equal(t, demo.answer, held[demo.question].Answer, "and was answered right in the last round")
+	require.NotEqual(t, demo.answer, demo.untrained)
+}
+
+// demoOnce runs the demo to its end, which must be a good one.
+func demoOnce(ctx context.Context, t *testing.T, dir string) told {
+	t.Helper()
+	cmd := exec.CommandContext(ctx, stand.Bin(t, "signalbox"), "demo", "--data", filepath.Join(dir, "data"), "--listen", freeAddress(t), "--once")
+	// Ended in order where the test is, so that it takes its server with it.
+	cmd.Cancel, cmd.WaitDelay = func() error { return cmd.Process.Signal(os.Interrupt) }, time.Minute
+	cmd.Dir = stand.Root(t) // as make does: the server is bin/signalboxd
+	t.Cleanup(func() {
+		for _, pid := range stand.Left(dir) {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	})
+	var out, log bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &log
+	require.NoError(t, cmd.Run(), "%s%s", &out, &log)
+	find := func(pattern string) []string {
+		m := regexp.MustCompile(pattern).FindStringSubmatch(out.String())
+		require.NotNil(t, m, "%s\n%s", pattern, &out)
+		return m
+	}
+	chat := find(`chat +question (\S+)  answer (\S+)  \(held out of training; right is (\S+)\)`)
+	require.Equal(t, chat[3], chat[2])
+	untrained, err := strconv.Unquote(find(`contrast +the untrained weights in the same engine answer (".*")`)[1])
+	require.NoError(t, err)
+	return told{
+		run: find(`admitted, run (run_\w+)`)[1], question: chat[1], answer: chat[2], untrained: untrained,
+		times: find(`times +(first metric .+ s \(bar 30\.0 s\), first chat .+ s \(bar 120\.0 s\))`)[1],
+	}
+}
+
+// signedIn is a walk over what the demo left in its folder.
+func signedIn(ctx context.Context, t *testing.T, dir, address string) *loop.Loop {
+	t.Helper()
+	password, err := os.ReadFile(filepath.Join(dir, "data", "demo-password"))
+	require.NoError(t, err)
+	l := &loop.Loop{Client: client.New(address, nil), Clock: clock.Real(), Name: "reader", Patience: stand.Patience}
+	require.NoError(t, l.Login(ctx, "admin", secret.New(strings.TrimSpace(string(password)))))
+	return l
+}
+
+// sum is the right answer to a question like 07+15?.
+func sum(t *testing.T, question string) string {
+	t.Helper()
+	m := regexp.MustCompile(`^(\d\d)\+(\d\d)\?$`).FindStringSubmatch(question)
+	require.NotNil(t, m, question)
+	x, err := strconv.Atoi(m[1])
+	require.NoError(t, err)
+	y, err := strconv.Atoi(m[2])
+	require.NoError(t, err)
+	return strconv.Itoa(x + y)
+}
