@@ -84,7 +84,8 @@ func TestATemplateWhoseMakerWasKilledIsMadeAnew(t *testing.T) {
 
 func TestABrokenMigrationFailsTheTestAndIsNotKept(t *testing.T) {
 	t.Parallel()
-	s := Schema{Name: "one", Migrations: fstest.MapFS{"00001_a.sql": &fstest.MapFile{Data: []byte("-- +goose Up\nCREATE NONSENSE;\n")}}}
+	s := fresh(t)
+	s.Migrations = fstest.MapFS{"00001_a.sql": &fstest.MapFile{Data: []byte("-- +goose Up\nCREATE NONSENSE " + rand.Text() + ";\n")}}
 	key, err := fingerprint([]Schema{s})
 	require.NoError(t, err)
 	admin := Admin(t)
