@@ -28,7 +28,11 @@ func listen(t *testing.T, pool *pgxpool.Pool, channel string) *listening {
 	go func() {
 		l.ended <- pg.Listen(ctx, pool, channel, func() { l.begun++; close(began) }, func(payload string) { l.heard <- payload })
 	}()
-	<-began
+	select {
+	case <-began:
+	case err := <-l.ended:
+		require.NoError(t, err, "it ended before it began")
+	}
 	return l
 }
 

@@ -2,11 +2,7 @@ package traffic
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	inferencev1 "github.com/signalbox-dev/signalbox/gen/signalbox/inference/v1"
@@ -14,6 +10,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 // Owner is whose a deployment is.
@@ -30,34 +27,28 @@ type Server struct {
 
 // ListTraffic implements TrafficService.
 func (s *Server) ListTraffic(ctx context.Context, in *inferencev1.ListTrafficRequest) (*inferencev1.ListTrafficResponse, error) {
-	if id.Check(id.Deployment, in.GetDeploymentId()) != nil {
-		return nil, fault.InvalidFields(fault.At(fault.TypeStringPattern,
-			fmt.Sprintf("String should be an id: %s_ and 26 characters", id.Deployment), "deployment_id"))
+	if err := request.ID(id.Deployment, "deployment_id", in.GetDeploymentId()); err != nil {
+		return nil, err
 	}
 	c := authn.Of(ctx)
 	o, ok := s.Owners(in.GetDeploymentId())
 	if !ok || (o.Visibility != "all" && !c.CanRead(o.UserID, o.ProjectID)) {
 		return nil, fault.Absentf("deployment", in.GetDeploymentId())
 	}
-	p, err := page.New(in.Limit, in.Offset)
-	if out, is := errors.AsType[*page.RangeError](err); is {
-		return nil, fault.InvalidFields(fault.At(fault.TypeValue, out.Error(), out.Param))
+	p, err := request.Page(in.Limit, in.Offset)
+	if err != nil {
+		return nil, err
 	}
 	rows, err := s.Store.List(ctx, in.GetDeploymentId(), in.GetToken(), p)
 	if err != nil {
 		return nil, err
 	}
 	calls, more := page.Cut(rows, p)
-	if more {
-		if err := grpc.SetHeader(ctx, metadata.Pairs("x-service-more", "true")); err != nil {
-			return nil, fmt.Errorf("tell of further rows: %w", err)
-		}
-	}
 	out := &inferencev1.ListTrafficResponse{}
 	for _, call := range calls {
 		out.Calls = append(out.Calls, call.proto())
 	}
-	return out, nil
+	return out, request.SetMore(ctx, more)
 }
 
 func (c *Call) proto() *inferencev1.Call {

@@ -211,7 +211,7 @@ func TestALostConnectionEndsTheListening(t *testing.T) {
 		listening(t, admin, 1)
 		_, err = admin.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'`)
 		require.NoError(t, err)
-		require.ErrorContains(t, <-heard, "wait for commits")
+		require.ErrorContains(t, <-heard, "wait for notifications")
 		h.leave("run_1")
 	}
 	closed := base.Pool("ingest")

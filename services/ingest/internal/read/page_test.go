@@ -213,7 +213,9 @@ func TestEveryListIsForThoseWhoMayReadTheRun(t *testing.T) {
 		require.True(t, fault.Is(list(owner, "run_x", nil), fault.Invalid), name)
 		for _, limit := range []int32{0, -1, 501} {
 			if name != "hparams" {
-				require.True(t, fault.HasCode(list(owner, runID, &limit), "page"), "%s: %d", name, limit)
+				err := list(owner, runID, &limit)
+				require.True(t, fault.Is(err, fault.Invalid), "%s: %d: %v", name, limit, err)
+				require.Equal(t, []any{"limit"}, fault.From(err).Fields[0].Loc, "%s: %d", name, limit)
 			}
 		}
 	}

@@ -5,12 +5,9 @@ package read
 import (
 	"context"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/metadata"
-
 	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
-	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/artifact"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/follow"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/hparam"
@@ -41,19 +38,12 @@ type listing interface {
 
 // begin answers the run that a list is of, and the page.
 func (s *Server) begin(ctx context.Context, in listing, limit, offset *int32) (string, page.Page, error) {
-	p, err := page.New(limit, offset)
+	p, err := request.Page(limit, offset)
 	if err != nil {
-		return "", p, fault.New(fault.Refused, "page", "%v", err)
+		return "", p, err
 	}
 	id, err := s.Runs.Readable(ctx, in.GetId())
 	return id, p, err
-}
-
-func further(ctx context.Context, more bool) error {
-	if !more {
-		return nil
-	}
-	return grpc.SetHeader(ctx, metadata.Pairs("x-service-more", "true"))
 }
 
 // ListLogs implements RunDataService.
@@ -74,7 +64,7 @@ func (s *Server) ListLogs(ctx context.Context, in *ingestv1.ListLogsRequest) (*i
 		lines = append(lines, more...)
 	}
 	lines, more := page.Cut(lines, p)
-	return &ingestv1.ListLogsResponse{Lines: lineProtos(shorten(lines))}, further(ctx, more)
+	return &ingestv1.ListLogsResponse{Lines: lineProtos(shorten(lines))}, request.SetMore(ctx, more)
 }
 
 // ListMetrics implements RunDataService.
@@ -91,7 +81,7 @@ func (s *Server) ListMetrics(ctx context.Context, in *ingestv1.ListMetricsReques
 	for _, one := range series {
 		out.Series = append(out.Series, seriesProto(&one))
 	}
-	return out, further(ctx, more)
+	return out, request.SetMore(ctx, more)
 }
 
 // GetHparams implements RunDataService.
@@ -121,7 +111,7 @@ func (s *Server) ListValidations(ctx context.Context, in *ingestv1.ListValidatio
 	for _, r := range rounds {
 		out.Rounds = append(out.Rounds, roundProto(&r))
 	}
-	return out, further(ctx, more)
+	return out, request.SetMore(ctx, more)
 }
 
 // ListSamples implements RunDataService.
@@ -134,7 +124,7 @@ func (s *Server) ListSamples(ctx context.Context, in *ingestv1.ListSamplesReques
 	if err != nil {
 		return nil, err
 	}
-	return &ingestv1.ListSamplesResponse{Samples: sampleProtos(samples)}, further(ctx, more)
+	return &ingestv1.ListSamplesResponse{Samples: sampleProtos(samples)}, request.SetMore(ctx, more)
 }
 
 // ListArtifacts implements RunDataService.
@@ -151,5 +141,5 @@ func (s *Server) ListArtifacts(ctx context.Context, in *ingestv1.ListArtifactsRe
 	for _, a := range all {
 		out.Artifacts = append(out.Artifacts, artifactProto(a))
 	}
-	return out, further(ctx, more)
+	return out, request.SetMore(ctx, more)
 }
