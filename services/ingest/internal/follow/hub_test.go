@@ -216,5 +216,5 @@ func TestALostConnectionEndsTheListening(t *testing.T) {
 	}
 	closed := base.Pool("ingest")
 	closed.Close()
-	require.ErrorContains(t, h.Listen(t.Context(), closed, "c"), "a connection to listen on")
+	require.ErrorContains(t, h.Listen(t.Context(), closed, "c"), "a connection of its own")
 }
