@@ -1,0 +1,56 @@
+package dataset_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/dataset"
+)
+
+func TestASecondCommitThatWaitsForTheFirstChangesNothing(t *testing.T) {
+	t.Parallel()
+	pool, s := open(t), dataset.Store{}
+	v := &dataset.Version{
+		ID: "dsv_1", DatasetID: "ds_1", Version: "1.0", State: dataset.StateUploading, Digest: "sha256:x", Manifest: []dataset.File{}, CreatedAt: at(),
+	}
+	require.NoError(t, inTx(t, pool, func(tx pgx.Tx) error {
+		if err := s.Insert(t.Context(), tx, sums("ds_1", "team", "team")); err != nil {
+			return err
+		}
+		_, err := s.InsertVersion(t.Context(), tx, v)
+		return err
+	}))
+	early, late := at().Add(time.Minute), at().Add(time.Hour)
+	first, second := *v, *v
+	first.CommittedAt, second.CommittedAt = &early, &late
+	tx, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+	done, err := s.Commit(t.Context(), tx, &first)
+	require.NoError(t, err)
+	require.True(t, done)
+	over := make(chan error, 1)
+	go func() {
+		over <- pg.InTx(t.Context(), pool, func(ctx context.Context, tx pgx.Tx) (err error) {
+			done, err = s.Commit(ctx, tx, &second)
+			return err
+		})
+	}()
+	require.Eventually(t, func() bool {
+		var waits bool
+		require.NoError(t, pool.QueryRow(t.Context(), `SELECT count(*) > 0 FROM pg_locks WHERE NOT granted
+			AND pid IN (SELECT pid FROM pg_stat_activity WHERE datname = current_database())`).Scan(&waits))
+		return waits
+	}, 2*time.Minute, time.Millisecond, "the second one waits for the first")
+	require.NoError(t, tx.Commit(t.Context()))
+	require.NoError(t, <-over)
+	require.False(t, done)
+	kept, err := s.Version(t.Context(), pool, "ds_1", "1.0")
+	require.NoError(t, err)
+	require.True(t, early.Equal(*kept.CommittedAt), "what is ready never changes, its time neither")
+}
