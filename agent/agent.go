@@ -156,6 +156,13 @@ func tokenOf(cfg Config, d Deps) func(context.Context) (secret.String, error) {
 	}
 }
 
+// Join joins the fleet and lets the folder go; it is called instead of Run, which joins
+// by itself where that is still to be done. It asks once.
+func (a *Agent) Join(ctx context.Context) (n link.Node, err error) {
+	defer func() { err = errors.Join(err, a.folder.close()) }()
+	return a.link.Join(ctx)
+}
+
 // Run works until ctx ends, and lets the folder go. What runs then goes on under
 // its shims; call Shutdown before to end it.
 func (a *Agent) Run(ctx context.Context) (err error) {

@@ -70,7 +70,9 @@ func (c *control) serve(network rpc.Network, service *rpc.Listener) {
 	c.t.Helper()
 	agents, err := network.ListenAgents("jobs")
 	require.NoError(c.t, err)
+	c.mu.Lock()
 	c.address = agents.Addr().String()
+	c.mu.Unlock()
 	s := rpc.NewServer(rpc.ServerOptions{
 		Service: "jobs", Log: slog.New(slog.NewTextHandler(c.t.Output(), nil)), Clock: clock.Real(),
 		NewRequestID: func() string { return "req_test" }, StopTimeout: time.Second,

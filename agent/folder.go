@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -39,11 +38,12 @@ func openFolder(path string, clk clock.Clock) (*folder, error) {
 		return nil, fmt.Errorf("open the data folder's lock: %w", err)
 	}
 	for try := 0; syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil; try++ {
-		if try == lockTries || clock.Sleep(context.Background(), clk, lockWait) != nil {
+		if try == lockTries {
 			holder, _ := os.ReadFile(lock.Name())
 			held := fmt.Errorf("%w: %s is held by the agent of process %s", ErrInUse, path, strings.TrimSpace(string(holder)))
 			return nil, errors.Join(held, lock.Close())
 		}
+		<-clk.NewTimer(lockWait).C()
 	}
 	f := &folder{lock: lock}
 	err = lock.Truncate(0)

@@ -1,4 +1,5 @@
 // Package daemon is the agent as a process of its own: flags, settings, signals.
+// Run is the agent; Join makes the machine a node of a fleet and ends.
 // On SIGTERM and SIGINT it leaves attempts and engines running for the next agent
 // over the same folder, unless told to take them along.
 package daemon
@@ -39,37 +40,53 @@ type settings struct {
 	LogFormat string `env:"SERVICE_LOG_FORMAT, default=json" doc:"json or text"`
 }
 
+const (
+	commandRun  = "run"
+	commandJoin = "join"
+)
+
 // Run runs the agent until a signal.
 func (p Process) Run() error {
-	from, printOnly, err := p.flags()
-	if err != nil {
-		return err
-	}
-	var s settings
-	loaded, err := conf.Load(context.Background(), from, &s)
-	if err != nil {
-		return err
-	}
-	if printOnly {
-		return conf.Print(p.Out, loaded)
-	}
 	ctx := context.Background()
-	o, err := obs.Setup(ctx, obs.Config{Service: "agent", Version: p.Version, LogLevel: s.LogLevel, LogFormat: s.LogFormat}, p.Err)
-	if err != nil {
+	s, a, o, err := p.open(ctx, commandRun)
+	if err != nil || a == nil {
 		return err
-	}
-	for _, warning := range loaded.Warnings {
-		o.Log.WarnContext(ctx, warning)
-	}
-	a, err := p.agent(s.Agent, o)
-	if err != nil {
-		return errors.Join(err, o.Shutdown(ctx))
 	}
 	signals, stop := run.Signals()
 	defer stop()
 	h := run.Host{Log: o.Log, Signals: signals, Workers: []run.Worker{a.Worker(s.Agent.StopWorks)}}
 	o.Log.InfoContext(ctx, "agent starts", "data", s.Agent.Data, "server", s.Agent.Server)
 	return errors.Join(h.Run(ctx), o.Shutdown(ctx))
+}
+
+// open reads the command line and the settings and makes the agent; none where the
+// settings were only to be shown.
+func (p Process) open(ctx context.Context, command string) (s settings, a *agent.Agent, o *obs.Obs, err error) {
+	from, printOnly, err := p.flags(command)
+	if err != nil {
+		return s, nil, nil, err
+	}
+	loaded, err := conf.Load(ctx, from, &s)
+	if err != nil {
+		return s, nil, nil, err
+	}
+	if printOnly {
+		return s, nil, nil, conf.Print(p.Out, loaded)
+	}
+	if command == commandJoin && s.Agent.Server == "" {
+		return s, nil, nil, errors.New("name the gateway with --server")
+	}
+	o, err = obs.Setup(ctx, obs.Config{Service: "agent", Version: p.Version, LogLevel: s.LogLevel, LogFormat: s.LogFormat}, p.Err)
+	if err != nil {
+		return s, nil, nil, err
+	}
+	for _, warning := range loaded.Warnings {
+		o.Log.WarnContext(ctx, warning)
+	}
+	if a, err = p.agent(s.Agent, o); err != nil {
+		return s, nil, nil, errors.Join(err, o.Shutdown(ctx))
+	}
+	return s, a, o, nil
 }
 
 // agent completes the settings with what only the process knows.
@@ -96,9 +113,9 @@ func (p Process) agent(cfg agent.Config, o *obs.Obs) (*agent.Agent, error) {
 }
 
 // flags puts the command's flags over the environment.
-func (p Process) flags() (from conf.Lookuper, printOnly bool, err error) {
+func (p Process) flags(command string) (from conf.Lookuper, printOnly bool, err error) {
 	set := map[string]string{}
-	flags := flag.NewFlagSet("signalbox-agent run", flag.ContinueOnError)
+	flags := flag.NewFlagSet("signalbox-agent "+command, flag.ContinueOnError)
 	flags.SetOutput(p.Err)
 	for name, f := range map[string]struct{ variable, usage string }{
 		"server":          {"SERVICE_AGENT_SERVER", "address of the gateway"},
@@ -110,11 +127,13 @@ func (p Process) flags() (from conf.Lookuper, printOnly bool, err error) {
 			return nil
 		})
 	}
-	flags.BoolFunc("stop-works", "end attempts and engines when told to stop", func(value string) error {
-		on, err := strconv.ParseBool(value)
-		set["SERVICE_AGENT_STOP_WORKS"] = strconv.FormatBool(on)
-		return err
-	})
+	if command == commandRun {
+		flags.BoolFunc("stop-works", "end attempts and engines when told to stop", func(value string) error {
+			on, err := strconv.ParseBool(value)
+			set["SERVICE_AGENT_STOP_WORKS"] = strconv.FormatBool(on)
+			return err
+		})
+	}
 	flags.BoolVar(&printOnly, "print-config", false, "show every setting, secrets redacted, and end")
 	if err := flags.Parse(p.Args); err != nil {
 		return from, false, fmt.Errorf("flags: %w", err)

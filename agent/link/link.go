@@ -52,6 +52,9 @@ func (l *Link) client() jobsv1.AgentServiceClient {
 	return l.agents
 }
 
+// Join joins the fleet and does nothing else.
+func (l *Link) Join(ctx context.Context) (Node, error) { return l.deps.Membership.Join(ctx) }
+
 // Run joins where that is still to be done, then keeps the stream open and
 // carries desires and observations between the control plane and x.
 func (l *Link) Run(ctx context.Context, x executor.Executor) error {

@@ -81,7 +81,10 @@ type Joiner interface {
 // ErrRefused tells that the control plane does not take this agent.
 var ErrRefused = errors.New("the fleet refuses this agent")
 
-// Membership is what Enter needs.
+// ErrJoined tells that there is a node already, for which no token is spent.
+var ErrJoined = errors.New("this agent has joined a fleet already")
+
+// Membership is what Enter and Join need.
 type Membership struct {
 	// Dir keeps the node's key and certificate.
 	Dir    string
@@ -112,6 +115,17 @@ func (m Membership) Enter(ctx context.Context) (Node, error) {
 			return Node{}, fmt.Errorf("join the fleet: %w", err)
 		}
 	}
+}
+
+// Join joins the fleet, asking once; ErrJoined where Dir holds a node.
+func (m Membership) Join(ctx context.Context) (Node, error) {
+	switch n, err := Load(m.Dir); {
+	case err == nil:
+		return n, fmt.Errorf("%w: it is node %s; to join another fleet, remove %s first", ErrJoined, n.ID, m.Dir)
+	case !errors.Is(err, fs.ErrNotExist):
+		return n, err
+	}
+	return m.join(ctx)
 }
 
 func (m Membership) join(ctx context.Context) (Node, error) {

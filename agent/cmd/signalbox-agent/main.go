@@ -1,9 +1,13 @@
 // Command signalbox-agent runs work on a host for a Signalbox control plane:
-// `run` is the agent, `shim` the owner of one work's processes, called by it.
+// `join` makes the host a node of a fleet, `run` is the agent, `shim` the owner of
+// one work's processes, called by it.
 package main
 
 import (
+	"errors"
+	"flag"
 	"fmt"
+	"io"
 	"os"
 
 	"github.com/signalbox-dev/signalbox/agent/daemon"
@@ -15,18 +19,37 @@ import (
 // version is set by the linker.
 var version = "dev"
 
-func main() {
-	args := os.Args[1:]
-	if len(args) > 0 && args[0] == "shim" {
-		os.Exit(shim.Main(args[1:], clock.Real(), os.Stderr))
+const usage = `usage: signalbox-agent join [flags]   make this host a node: SERVICE_AGENT_JOIN_TOKEN, or --join-token-file
+       signalbox-agent run [flags]    run the work of the node
+       signalbox-agent shim FOLDER    used by run
+`
+
+func main() { os.Exit(realMain(os.Args[1:], os.Stdout, os.Stderr)) }
+
+// realMain answers the exit status: 2 where the command is none.
+func realMain(args []string, out, errOut io.Writer) int {
+	command := ""
+	if len(args) > 0 {
+		command, args = args[0], args[1:]
 	}
-	if len(args) == 0 || args[0] != "run" {
-		_, _ = fmt.Fprintln(os.Stderr, "usage: signalbox-agent run [flags] | signalbox-agent shim FOLDER")
-		os.Exit(2)
+	p := daemon.Process{Args: args, Settings: conf.OS(), Environ: os.Environ(), Out: out, Err: errOut, Version: version}
+	var err error
+	switch command {
+	case "shim":
+		return shim.Main(args, clock.Real(), errOut)
+	case "run":
+		err = p.Run()
+	case "join":
+		err = p.Join()
+	case "-h", "-help", "--help", "help":
+		_, err = fmt.Fprint(out, usage)
+	default:
+		_, _ = fmt.Fprint(errOut, usage)
+		return 2
 	}
-	p := daemon.Process{Args: args[1:], Settings: conf.OS(), Environ: os.Environ(), Out: os.Stdout, Err: os.Stderr, Version: version}
-	if err := p.Run(); err != nil {
-		_, _ = fmt.Fprintln(os.Stderr, "signalbox-agent:", err)
-		os.Exit(1)
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		_, _ = fmt.Fprintln(errOut, "signalbox-agent:", err)
+		return 1
 	}
+	return 0
 }

@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -101,7 +100,7 @@ func (s *Server) CreateJoinToken(ctx context.Context, req *jobsv1.CreateJoinToke
 	}
 	if shown != "" {
 		resp.Token = &shown
-		resp.Command = fmt.Sprintf("signalbox-agent join --url %s --token %s", s.PublicURL(), shown)
+		resp.Command = joinCommand(s.PublicURL(), shown)
 	}
 	return resp, nil
 }

@@ -1,0 +1,27 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Join makes this machine a node of the join token's fleet and says what to start
+// next. The token comes from the environment or a file: the arguments of a process
+// are there for everyone on the machine to read.
+func (p Process) Join() error {
+	ctx := context.Background()
+	s, a, o, err := p.open(ctx, commandJoin)
+	if err != nil || a == nil {
+		return err
+	}
+	node, err := a.Join(ctx)
+	if err = errors.Join(err, o.Shutdown(ctx)); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(p.Out, `joined as %s, which is kept in %s
+start the agent:  systemctl enable --now signalbox-agent
+             or:  signalbox-agent run --data %[2]s
+`, node.ID, s.Agent.Data)
+	return err
+}

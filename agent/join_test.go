@@ -1,0 +1,122 @@
+package agent_test
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
+)
+
+// join runs `signalbox-agent join` to its end.
+func join(t *testing.T, data, token string, flags ...string) (out, words string, err error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, os.Args[0], append([]string{"join", "--data", data}, flags...)...)
+	cmd.Env = os.Environ()
+	if token != "" {
+		cmd.Env = append(cmd.Env, "SERVICE_AGENT_JOIN_TOKEN="+token)
+	}
+	var o, e bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &o, &e
+	err = cmd.Run()
+	require.NoError(t, ctx.Err(), "it does not end")
+	return o.String(), e.String(), err
+}
+
+func (c *control) joined() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.joins
+}
+
+func TestJoinKeepsTheNodeThatRunThenIs(t *testing.T) {
+	t.Parallel()
+	c := newControl(t)
+	c.overTCP()
+	data := filepath.Join(t.TempDir(), "not", "made", "yet")
+	out, _, err := join(t, data, joinToken, "--server", c.http.URL)
+	require.NoError(t, err)
+	require.Contains(t, out, "joined as nod_1")
+	require.Contains(t, out, "signalbox-agent run --data "+data)
+	require.NotContains(t, out, joinToken)
+	require.Empty(t, c.greetings(), "it does no more than join")
+
+	p := startAgent(t, c, data, "")
+	c.want(c.script("exit 3"))
+	require.Equal(t, int32(3), c.phase(jobsv1.Phase_PHASE_EXITED).GetExit().GetCode())
+	require.Equal(t, "nod_1", c.greetings()[0].GetNodeId())
+	require.Equal(t, 1, c.joined())
+	c.want()
+	c.quiet()
+	p.terminate()
+}
+
+func TestAnotherJoinSpendsNoTokenAndKeepsTheNode(t *testing.T) {
+	t.Parallel()
+	c := newControl(t)
+	c.overTCP()
+	data := t.TempDir()
+	_, _, err := join(t, data, joinToken, "--server", c.http.URL)
+	require.NoError(t, err)
+	identity := read(t, filepath.Join(data, "node", "node.pem"))
+	_, words, err := join(t, data, joinToken, "--server", c.http.URL)
+	require.Error(t, err)
+	require.Contains(t, words, "joined a fleet already: it is node nod_1")
+	require.Contains(t, words, "remove "+filepath.Join(data, "node"))
+	require.Equal(t, identity, read(t, filepath.Join(data, "node", "node.pem")))
+	require.Equal(t, 1, c.joined())
+
+	// Beside an agent that runs it does not come so far.
+	p := startAgentAndAwait(t, c, data, "", 1)
+	_, words, err = join(t, data, joinToken, "--server", c.http.URL)
+	require.Error(t, err)
+	require.Contains(t, words, "in use")
+	p.terminate()
+}
+
+func TestAJoinThatFailsSaysWhyAndKeepsNothing(t *testing.T) {
+	t.Parallel()
+	c := newControl(t)
+	away := newControl(t)
+	away.http.Close()
+	for name, row := range map[string]struct {
+		token, want string
+		flags       []string
+	}{
+		"another token":        {"another", "the join token is unknown or used", []string{"--server", c.http.URL}},
+		"no token":             {"", "SERVICE_AGENT_JOIN_TOKEN", []string{"--server", c.http.URL}},
+		"no server":            {joinToken, "--server", nil},
+		"a server that's away": {joinToken, "connection refused", []string{"--server", away.http.URL}},
+		"a flag of run":        {joinToken, "stop-works", []string{"--server", c.http.URL, "--stop-works"}},
+		"a token as argument":  {"", "unexpected argument", []string{"--server", c.http.URL, joinToken}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			data := filepath.Join(t.TempDir(), "data")
+			out, words, err := join(t, data, row.token, row.flags...)
+			var exit *exec.ExitError
+			require.ErrorAs(t, err, &exit)
+			require.Equal(t, 1, exit.ExitCode())
+			require.Contains(t, words, row.want)
+			require.Empty(t, out)
+			require.NoDirExists(t, filepath.Join(data, "node"))
+		})
+	}
+}
+
+func TestATokenInAFileJoinsToo(t *testing.T) {
+	t.Parallel()
+	c := newControl(t)
+	c.overTCP()
+	out, _, err := join(t, t.TempDir(), "", "--server", c.http.URL+"/", "--join-token-file", tokenFile(t, joinToken))
+	require.NoError(t, err)
+	require.Contains(t, out, "joined as nod_1")
+}
