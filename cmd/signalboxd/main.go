@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 
 	"github.com/signalbox-dev/signalbox/agent/host/shim"
@@ -17,12 +18,16 @@ func main() {
 	if len(os.Args) > 1 && os.Args[1] == "shim" {
 		os.Exit(shim.Main(os.Args[2:], clock.Real(), os.Stderr))
 	}
-	if err := realMain(os.Args[1:]); err != nil {
-		if !errors.Is(err, flag.ErrHelp) {
-			fmt.Fprintln(os.Stderr, "signalboxd:", err)
-		}
-		os.Exit(1)
+	os.Exit(status(realMain(os.Args[1:]), os.Stderr))
+}
+
+// status tells of an error and answers the exit status; to be asked for help is none.
+func status(err error, errOut io.Writer) int {
+	if err == nil || errors.Is(err, flag.ErrHelp) {
+		return 0
 	}
+	fmt.Fprintln(errOut, "signalboxd:", err)
+	return 1
 }
 
 func realMain(args []string) error {

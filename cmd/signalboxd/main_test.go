@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"flag"
 	"testing"
 
@@ -18,4 +19,16 @@ func TestFlagsThatStartNothing(t *testing.T) {
 func TestAFlagIsHeldToItsSetting(t *testing.T) {
 	t.Parallel()
 	require.ErrorContains(t, realMain([]string{"--listen", "nowhere", "--data", t.TempDir()}), "SERVICE_LISTEN")
+}
+
+func TestToBeAskedForHelpIsNoFault(t *testing.T) {
+	t.Parallel()
+	var said bytes.Buffer
+	for _, arg := range []string{"-h", "--help"} {
+		require.Zero(t, status(realMain([]string{arg}), &said))
+	}
+	require.Zero(t, status(nil, &said))
+	require.Empty(t, said.String(), "the usage is told already")
+	require.Equal(t, 1, status(realMain([]string{"serve"}), &said))
+	require.Contains(t, said.String(), `signalboxd: unknown argument "serve"`)
 }

@@ -13,6 +13,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"github.com/signalbox-dev/signalbox/agent"
@@ -73,6 +74,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	if err != nil {
 		return err
 	}
+	ownAgent(loaded)
 	if o.PrintConfig {
 		return conf.Print(o.Out, loaded)
 	}
@@ -106,6 +108,21 @@ func Run(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	return host.Run(ctx)
+}
+
+// ownAgent takes out the settings that only an agent of its own has: the one in this process is told by
+// it. Whoever set one of them is warned.
+func ownAgent(loaded *conf.Loaded) {
+	own := []string{"SERVICE_AGENT_SERVER", "SERVICE_AGENT_JOIN_TOKEN", "SERVICE_AGENT_DATA", "SERVICE_AGENT_STOP_WORKS"}
+	loaded.Settings = slices.DeleteFunc(loaded.Settings, func(s conf.Setting) bool {
+		if !slices.Contains(own, s.Name) {
+			return false
+		}
+		if s.Source != conf.SourceDefault {
+			loaded.Warnings = append(loaded.Warnings, s.Name+" is for an agent of its own; the one of signalboxd keeps to the data folder")
+		}
+		return true
+	})
 }
 
 // ready is what the ready file says.

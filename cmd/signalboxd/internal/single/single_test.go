@@ -169,6 +169,23 @@ func TestPrintConfigShowsEverySettingAndNoSecret(t *testing.T) {
 	require.NoDirExists(t, "/srv/signalbox")
 }
 
+func TestSettingsThatTheOwnAgentIsNotToldByAreNotShownButWarnedOf(t *testing.T) {
+	t.Parallel()
+	out, _, err := try(t, map[string]string{"SERVICE_AGENT_DATA": "/elsewhere", "SERVICE_AGENT_STOP_WORKS": "false"}, Options{PrintConfig: true})
+	require.NoError(t, err)
+	require.NotContains(t, out.String(), "SERVICE_AGENT_DATA")
+	require.NotContains(t, out.String(), "SERVICE_AGENT_JOIN_TOKEN")
+	require.NotContains(t, out.String(), "SERVICE_AGENT_SERVER")
+	require.Contains(t, out.String(), "SERVICE_AGENT_CACHE_BYTES", "this one holds here too")
+	loaded := &conf.Loaded{Settings: []conf.Setting{
+		{Name: "SERVICE_AGENT_DATA", Source: conf.SourceEnv}, {Name: "SERVICE_AGENT_SERVER", Source: conf.SourceDefault}, {Name: "SERVICE_DATA", Source: conf.SourceEnv},
+	}}
+	ownAgent(loaded)
+	require.Equal(t, []conf.Setting{{Name: "SERVICE_DATA", Source: conf.SourceEnv}}, loaded.Settings)
+	require.Len(t, loaded.Warnings, 1)
+	require.Contains(t, loaded.Warnings[0], "SERVICE_AGENT_DATA")
+}
+
 func TestEveryServiceHasMigrations(t *testing.T) {
 	t.Parallel()
 	all, err := schemas()
