@@ -264,3 +264,18 @@ func TestCallsOverALostLineAreWorthAnotherTry(t *testing.T) {
 	require.Error(t, err)
 	require.NotErrorIs(t, err, executor.ErrPermanent)
 }
+
+func TestAWorkThatIsNotUnderstoodStaysInTheListAsItIs(t *testing.T) {
+	t.Parallel()
+	p := newPlane(t)
+	m := p.link(filepath.Join(t.TempDir(), "node"))
+	s := p.session()
+	s.desire(t,
+		&jobsv1.Work{WorkId: "odd", Generation: 2, Fence: 3, Desired: 99},
+		&jobsv1.Work{WorkId: "plain", Desired: jobsv1.Desired_DESIRED_GONE})
+	got := await(t, m.host.applied, "the list")
+	require.Len(t, got, 2, "what is missing in a list is gone")
+	require.Equal(t, executor.Key{WorkID: "odd", Generation: 2, Fence: 3}, got[0].Key)
+	require.Empty(t, got[0].Desired, "nothing is guessed")
+	m.stop()
+}
