@@ -5,6 +5,7 @@ cd "$(dirname "$0")/.."
 scripts/tools/postgres.sh > /dev/null
 scripts/tools/redis.sh > /dev/null
 scripts/tools/versitygw.sh > /dev/null
+scripts/tools/uv.sh > /dev/null
 flags=(-timeout 25m)
 if [ -n "${RACE:-}" ]; then flags+=(-race); fi
 scripts/python-test.sh

@@ -19,7 +19,7 @@ import (
 
 // idna is a small wheel without dependencies.
 const idna = `idna==3.20 \
-    --hash=sha256:c2df8ab849cce9af2b5eabde24b7a32a65db4cf0c0a60d42c4db7aabb3f4b73d
+    --hash=sha256:ab7ae7122974553370f0bdb919e1a960b2cd1bc1ef0276416d896db81c14582c
 `
 
 // deadIndex is a package index that nobody serves.

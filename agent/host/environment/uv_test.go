@@ -1,0 +1,68 @@
+package environment_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/agent/executor"
+	"github.com/signalbox-dev/signalbox/agent/host/environment"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+)
+
+// withRealUV is an environment whose PATH holds Python and the pinned uv, and nothing else, with caches of
+// its own: what is installed comes from the index or not at all.
+func withRealUV(t *testing.T, more ...string) []string {
+	t.Helper()
+	root, err := filepath.Abs("../../..")
+	require.NoError(t, err)
+	out, err := exec.CommandContext(t.Context(), filepath.Join(root, "scripts", "tools", "uv.sh")).Output()
+	require.NoError(t, err)
+	path := only(t, "python3")
+	dir := strings.TrimPrefix(path[0], "PATH=")
+	require.NoError(t, os.Symlink(strings.TrimSpace(string(out)), filepath.Join(dir, "uv")))
+	return append(environ(more...), append(path, "UV_CACHE_DIR="+t.TempDir())...)
+}
+
+func TestTheRealUVBuildsWhatIsPinned(t *testing.T) {
+	t.Parallel()
+	env, err := environment.NewBuilder(t.TempDir(), withRealUV(t), clock.Real()).
+		Ensure(t.Context(), executor.EnvironmentSpec{Requirements: idna})
+	require.NoError(t, err)
+	out, err := exec.CommandContext(t.Context(), env.Python, "-c", "import idna, sys; print(idna.__version__, sys.prefix)").Output()
+	require.NoError(t, err)
+	require.Equal(t, "3.20 "+env.Dir, strings.TrimSpace(string(out)))
+	written, err := os.ReadFile(filepath.Join(env.Dir, "pyvenv.cfg"))
+	require.NoError(t, err)
+	require.Contains(t, string(written), "uv = ", "it was uv that made it")
+}
+
+func TestTheRealUVSaysWhyAnEnvironmentCannotBe(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		requirements string
+		environ      []string
+		want         string
+	}{
+		"the index is out of reach": {idna, deadIndex(), "idna"},
+		"another digest":            {strings.ReplaceAll(idna, "ab7ae712", "00000000"), nil, "Hash mismatch"},
+		"no digest":                 {"idna==3.20\n", nil, "--require-hashes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			_, err := environment.NewBuilder(dir, withRealUV(t, c.environ...), clock.Real()).
+				Ensure(t.Context(), executor.EnvironmentSpec{Requirements: c.requirements})
+			var build *environment.BuildError
+			require.ErrorAs(t, err, &build)
+			require.Contains(t, build.Words, c.want)
+			left, err := filepath.Glob(filepath.Join(dir, "*.build-*"))
+			require.NoError(t, err)
+			require.Empty(t, left, "a failed build left its folder")
+		})
+	}
+}
