@@ -109,6 +109,8 @@ func customCommands(t *testing.T, s *stand.Stand) {
 		require.Contains(t, e.Message, "no-such-program")
 	})
 	t.Run("that reports with the Python reporter", func(t *testing.T) { reportingCommand(ctx, t, s) })
+	t.Run("that prints much", func(t *testing.T) { printedLines(ctx, t, s) })
+	t.Run("whose process group is killed", func(t *testing.T) { killedGroup(ctx, t, s) })
 	t.Run("that is stopped", func(t *testing.T) { stoppedCommand(ctx, t, s) })
 	t.Run("that is none", func(t *testing.T) {
 		l := s.Loop(ctx)

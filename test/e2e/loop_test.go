@@ -37,10 +37,7 @@ func train(ctx context.Context, t *testing.T, s *stand.Stand) *loop.Loop {
 	wg.Wait()
 	require.NoError(t, logsErr)
 	require.NoError(t, metricsErr)
-	require.NotEmpty(t, lines, "the log was followed")
-	for i, line := range lines {
-		require.EqualValues(t, i+1, line.Seq, "no line is missing or doubled")
-	}
+	s.LessonLines(ctx, l, lines)
 	require.Positive(t, points["train/loss"])
 	require.Positive(t, points["val/exact_match"])
 	return l

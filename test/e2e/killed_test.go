@@ -1,0 +1,89 @@
+package e2e
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/internal/loop"
+	"github.com/signalbox-dev/signalbox/test/stand"
+)
+
+// manyLines writes numbered lines of many lengths, faster than they are shipped, and no more after them.
+const manyLines = `n=0; while [ $n -lt 3000 ]; do n=$((n+1)); printf '%d %*d\n' $n $((n % 97 + 1)) $n; done`
+
+// printedLines demands of a command that prints much what it wrote, by text: each line once, in order.
+func printedLines(ctx context.Context, t *testing.T, s *stand.Stand) {
+	t.Helper()
+	l := s.Loop(ctx)
+	submitCommand(ctx, t, l, "sh", "-c", manyLines)
+	e := end(ctx, t, s, l)
+	require.Equal(t, "succeeded", e.State, e.Message)
+	var want strings.Builder
+	for n := 1; n <= 3000; n++ {
+		number := strconv.Itoa(n)
+		want.WriteString(number + " " + strings.Repeat(" ", max(0, n%97+1-len(number))) + number + "\n")
+	}
+	require.Equal(t, want.String(), e.log)
+}
+
+// killedGroup kills the attempt's whole process group from outside, as the kernel's out-of-memory killer or
+// an operator does: the platform ends the log by itself, once, and the job tells how it ended.
+func killedGroup(ctx context.Context, t *testing.T, s *stand.Stand) {
+	t.Helper()
+	l := s.Loop(ctx)
+	submitCommand(ctx, t, l, "sh", "-c", `sleep 613 & echo $$ > "$SERVICE_JOB_WORKDIR/leader.new"
+echo one; echo two; mv "$SERVICE_JOB_WORKDIR/leader.new" "$SERVICE_JOB_WORKDIR/leader"; wait; echo never`)
+	leader := 0
+	s.Until(ctx, "the command runs", func() bool {
+		s.Find("leader", func(path string) bool {
+			raw, err := os.ReadFile(path)
+			if err == nil {
+				leader, err = strconv.Atoi(strings.TrimSpace(string(raw)))
+			}
+			return err == nil
+		})
+		return leader != 0
+	})
+	group, err := syscall.Getpgid(leader)
+	require.NoError(t, err)
+	require.NotEqual(t, syscall.Getpgrp(), group)
+	require.NoError(t, syscall.Kill(-group, syscall.SIGKILL))
+
+	e := end(ctx, t, s, l)
+	require.Equal(t, "failed", e.State)
+	require.Equal(t, "user_error", e.EndReason)
+	require.Equal(t, "the command was ended by signal 9", e.Message)
+	require.Len(t, e.attempts, 1)
+	require.Equal(t, "user_error", e.attempts[0].EndReason)
+	require.Equal(t, "one\ntwo\n", e.log)
+	for range 2 { // and so does everyone who asks later
+		events := stream(ctx, t, l, "/api/jobs/"+l.Job.ID+"/logs/stream")
+		require.Len(t, events, 3, "%q", events)
+		require.NotContains(t, events[0]+events[1], "event: eof")
+		require.Contains(t, events[2], "event: eof", "eof is the last, and the only one")
+	}
+	for _, pid := range stand.Left(s.Dir) {
+		require.NotContains(t, commandLine(pid), "sleep 613", "none of the group is left")
+	}
+}
+
+// stream is every event of an SSE route as it was sent, to the end of the connection; comments left out.
+func stream(ctx context.Context, t *testing.T, l *loop.Loop, path string) []string {
+	t.Helper()
+	a, err := l.Client.Call(ctx, http.MethodGet, path, nil)
+	require.NoError(t, err)
+	var events []string
+	for block := range strings.SplitSeq(string(a.Body), "\n\n") {
+		if strings.TrimSpace(block) != "" && !strings.HasPrefix(block, ":") && !strings.HasPrefix(block, "retry:") {
+			events = append(events, block)
+		}
+	}
+	return events
+}
