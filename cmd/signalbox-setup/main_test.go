@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"flag"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -48,4 +49,19 @@ func TestArguments(t *testing.T) {
 	_, err = setUp(t, "certs", "--dir", dir, "jobs")
 	require.ErrorContains(t, err, `unknown argument "jobs"`)
 	require.NoDirExists(t, dir)
+}
+
+func TestTheGroupsComeFromTheRootThatIsPrepared(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	_, err := setUp(t, "certs", "--root", root, "--group", "signalbox")
+	require.ErrorContains(t, err, "read the groups")
+	require.NoError(t, os.Mkdir(filepath.Join(root, "etc"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(root, "etc", "group"), []byte("signalbox:x:60900:\n"), 0o600))
+	_, err = setUp(t, "certs", "--root", root, "--group", "signalbox")
+	require.ErrorContains(t, err, "there is no group signalbox-auth, ")
+	require.NoDirExists(t, filepath.Join(root, "etc", "signalbox"), "nothing is made for readers that are not there")
+	_, err = setUp(t, "certs", "--root", root)
+	require.NoError(t, err)
+	require.FileExists(t, filepath.Join(root, "etc", "signalbox", "tls", "jobs-key.pem"))
 }

@@ -1,6 +1,8 @@
 // Package setup makes the files that separate services start from. Every step keeps what it finds, so
-// that an interrupted setup is run again, and every secret is readable by its owner only. Only what nears
-// its end is renewed: a certificate in the last third of its life, which the running services then take.
+// that an interrupted setup is run again. Every secret is readable by its owner only, or, where the
+// installation's groups are given, also by the processes that need it, and written by its owner only. Only
+// what nears its end is renewed: a certificate in the last third of its life, which the running services
+// then take.
 package setup
 
 import (
@@ -25,7 +27,14 @@ import (
 type Setup struct {
 	Dir   string
 	Clock clock.Clock
+	// Readers are the groups of the services; nil where one user makes and reads everything.
+	Readers *Readers
 }
+
+const (
+	urlSuffix      = ".database-url"
+	ownerURLSuffix = ".database-owner-url"
+)
 
 // Schemas are the services that have a schema.
 func Schemas() []string { return []string{"auth", "jobs", "ingest", "registry", "inference"} }
@@ -36,7 +45,28 @@ func Identities() []string { return append(Schemas(), "gateway") }
 func (s Setup) in(names ...string) string { return filepath.Join(append([]string{s.Dir}, names...)...) }
 
 // Certs makes the authority and the certificates that are missing.
-func (s Setup) Certs() error {
+func (s Setup) Certs() error { return s.step(s.certs) }
+
+// Secrets makes the secrets that are missing.
+func (s Setup) Secrets() error { return s.step(s.secrets) }
+
+// Database makes the database, its schemas and roles, and writes the URL of each role.
+func (s Setup) Database(ctx context.Context, adminFile, name string) error {
+	return s.step(func() error { return s.database(ctx, adminFile, name) })
+}
+
+// step makes files and lets their readers read them.
+func (s Setup) step(files func() error) error {
+	if err := s.agree(); err != nil {
+		return err
+	}
+	if err := files(); err != nil {
+		return err
+	}
+	return s.share()
+}
+
+func (s Setup) certs() error {
 	now := s.Clock.Now()
 	ca, err := pki.LoadCA(s.in("ca"))
 	if errors.Is(err, os.ErrNotExist) {
@@ -74,12 +104,11 @@ func (s Setup) holds(name string, now time.Time) bool {
 // signingKeyBytes is the length of the key of signed URLs before it is written as text.
 const signingKeyBytes = 32
 
-// Secrets makes the secrets that are missing.
-func (s Setup) Secrets() error {
+func (s Setup) secrets() error {
 	if err := os.MkdirAll(s.in("secrets"), 0o700); err != nil {
 		return fmt.Errorf("make the folder of secrets: %w", err)
 	}
-	if _, err := secret.LoadOrCreateKeyring(s.in("secrets", "keyring")); err != nil {
+	if err := s.keyring(); err != nil {
 		return fmt.Errorf("make the keyring: %w", err)
 	}
 	for name, size := range map[string]int{"audit-key": ed25519.SeedSize, "blob-key": signingKeyBytes, "database-seed": signingKeyBytes} {
@@ -88,6 +117,22 @@ func (s Setup) Secrets() error {
 		}
 	}
 	return nil
+}
+
+// keyring makes the ring, or makes sure that the one that is there opens. Who may read it is not asked: its
+// group may.
+func (s Setup) keyring() error {
+	path := s.in("secrets", "keyring")
+	if !exists(path) {
+		_, err := secret.LoadOrCreateKeyring(path)
+		return err
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	_, err = secret.ParseKeyring(secret.New(string(raw)))
+	return err
 }
 
 func (s Setup) draw(name string, size int) error {
@@ -105,13 +150,12 @@ func (s Setup) draw(name string, size int) error {
 	return nil
 }
 
-// Database makes the database, its schemas and roles, and writes the URL of each role.
-func (s Setup) Database(ctx context.Context, adminFile, name string) error {
+func (s Setup) database(ctx context.Context, adminFile, name string) error {
 	raw, err := os.ReadFile(adminFile)
 	if err != nil {
 		return fmt.Errorf("read the admin's URL: %w", err)
 	}
-	if err := s.Secrets(); err != nil {
+	if err := s.secrets(); err != nil {
 		return err
 	}
 	seed, err := os.ReadFile(s.in("secrets", "database-seed"))
@@ -125,7 +169,7 @@ func (s Setup) Database(ctx context.Context, adminFile, name string) error {
 		return fmt.Errorf("prepare the database: %w", err)
 	}
 	for service, c := range access {
-		for file, url := range map[string]secret.String{".database-url": c.URL, ".database-owner-url": c.OwnerURL} {
+		for file, url := range map[string]secret.String{urlSuffix: c.URL, ownerURLSuffix: c.OwnerURL} {
 			if err := pki.WriteFile(s.in("secrets", service+file), []byte(url.Reveal())); err != nil {
 				return fmt.Errorf("write the URL of %s: %w", service, err)
 			}
