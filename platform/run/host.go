@@ -21,8 +21,12 @@ var (
 	// ErrNotStopped marks what outlived its deadline.
 	ErrNotStopped = errors.New("did not stop in time")
 
-	errAsked = errors.New("asked to stop")
 )
+
+// asked is the reason to stop that a signal gave.
+type asked struct{ signal os.Signal }
+
+func (a asked) Error() string { return "asked to stop by " + a.signal.String() }
 
 // Times of a Host that leaves them zero.
 const (
@@ -33,7 +37,9 @@ const (
 	cancelTime = time.Second // for Run to return once its context was cancelled at the deadline
 )
 
-// Signals hands on SIGINT and SIGTERM until stop is called.
+// Signals hands on SIGINT and SIGTERM until stop is called. Two are kept for a reader that is busy, which
+// is all that a Host asks for. A signal that is sent again before the process has run at all is one with
+// the first for the kernel, and so here.
 func Signals() (c <-chan os.Signal, stop func()) {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -72,7 +78,7 @@ func (h *Host) Run(ctx context.Context) error {
 	over := make(chan struct{})
 	defer close(over)
 	killed := make(chan error, 1)
-	go h.watch(ctx, halt, killed, over)
+	go h.watch(halt, killed, over)
 
 	stopped := make(chan error, 1)
 	go func() { stopped <- h.serve(context.WithoutCancel(ctx), halted, halt) }()
@@ -84,7 +90,9 @@ func (h *Host) Run(ctx context.Context) error {
 	}
 }
 
-func (h *Host) watch(ctx context.Context, halt context.CancelCauseFunc, killed chan<- error, over <-chan struct{}) {
+// watch waits for nothing but signals, so that the second one kills whatever the first one met: a log
+// that nobody reads any more, for one.
+func (h *Host) watch(halt context.CancelCauseFunc, killed chan<- error, over <-chan struct{}) {
 	for signals := 1; ; signals++ {
 		select {
 		case s := <-h.Signals:
@@ -92,8 +100,7 @@ func (h *Host) watch(ctx context.Context, halt context.CancelCauseFunc, killed c
 				killed <- fmt.Errorf("%w: %v", ErrKilled, s)
 				return
 			}
-			h.Log.InfoContext(ctx, "stopping", "signal", s.String())
-			halt(errAsked)
+			halt(asked{s})
 		case <-over:
 			return
 		}
@@ -107,11 +114,15 @@ func (h *Host) serve(base, halted context.Context, halt context.CancelCauseFunc)
 	if err == nil && halted.Err() == nil && h.Ready != nil {
 		err = h.Ready(halted)
 	}
-	if err == nil && len(running) == len(h.Workers) {
+	inService := err == nil && len(running) == len(h.Workers)
+	if inService {
 		<-halted.Done()
-		if h.Drain != nil {
-			h.Drain(base)
-		}
+	}
+	if by, ok := errors.AsType[asked](context.Cause(halted)); ok {
+		h.Log.InfoContext(base, "stopping", "signal", by.signal.String())
+	}
+	if inService && h.Drain != nil {
+		h.Drain(base)
 	}
 	errs := []error{err}
 	for _, s := range slices.Backward(running) {

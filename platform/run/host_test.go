@@ -300,10 +300,3 @@ func TestAFailureAndOneSignalDoNotKill(t *testing.T) {
 		require.Contains(t, r.diary.all(), "end a")
 	})
 }
-
-func TestSignalsHandsOnTheProcessSignals(t *testing.T) {
-	c, stop := run.Signals()
-	defer stop()
-	require.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGTERM))
-	require.Equal(t, syscall.SIGTERM, <-c)
-}
