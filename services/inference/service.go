@@ -17,6 +17,7 @@ import (
 	inferencev1 "github.com/signalbox-dev/signalbox/gen/signalbox/inference/v1"
 	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
 	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/run"
@@ -87,16 +88,21 @@ func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
 		Lease: s.lease, Relay: s.relay, Recorder: s.recorder, Clock: d.Clock, IDs: d.IDs, Log: d.Log,
 		Tally: counters, MaxBody: cfg.MaxBodyMB << 20, Idle: cfg.Idle,
 	}
-	s.traffic = &traffic.Server{Store: s.store, Owners: s.owner}
+	s.traffic = &traffic.Server{Store: s.store, Owner: s.owner}
 	return s, nil
 }
 
-func (s *Service) owner(deploymentID string) (traffic.Owner, bool) {
+// owner tells whose a deployment is. Without a snapshot in force it knows nothing, and says so as the
+// proxy does.
+func (s *Service) owner(deploymentID string) (traffic.Owner, error) {
+	if !s.lease.Valid() {
+		return traffic.Owner{}, proxy.LeaseOver()
+	}
 	d, ok := s.lease.Deployment(deploymentID)
 	if !ok {
-		return traffic.Owner{}, false
+		return traffic.Owner{}, fault.Absentf("deployment", deploymentID)
 	}
-	return traffic.Owner{UserID: d.OwnerID, ProjectID: d.ProjectID, Visibility: d.Visibility}, true
+	return traffic.Owner{UserID: d.OwnerID, ProjectID: d.ProjectID, Visibility: d.Visibility}, nil
 }
 
 // Name is the service's name.

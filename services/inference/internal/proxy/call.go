@@ -150,7 +150,7 @@ func (e *exchange) explain(ctx context.Context, err error) (outcome string, answ
 	case errors.Is(cause, lease.ErrRevoked):
 		return traffic.Revoked, badToken()
 	case errors.Is(cause, lease.ErrOver):
-		return traffic.LeaseOver, leaseOver()
+		return traffic.LeaseOver, LeaseOver()
 	case ctx.Err() != nil && !errors.Is(err, os.ErrDeadlineExceeded):
 		// A caller who was too slow is still there, though the server has given up the connection.
 		return traffic.ClientClosed, nil

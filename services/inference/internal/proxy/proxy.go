@@ -77,7 +77,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		// Between the look and the entry: judged again, by what is in force now.
 		if _, err = p.admit(r); err == nil {
-			err = leaseOver()
+			err = LeaseOver()
 		}
 		p.refuse(r.Context(), w, err, requestID)
 		return
@@ -120,7 +120,8 @@ const (
 	retryReady = 10 * time.Second
 )
 
-func leaseOver() *fault.Error {
+// LeaseOver is the answer of a replica without a snapshot in force.
+func LeaseOver() *fault.Error {
 	return fault.New(fault.Unavailable, "lease_over", "This replica has lost the registry").WithRetryAfter(retryReady)
 }
 
@@ -142,7 +143,7 @@ func (p *Proxy) admit(r *http.Request) (*admitted, *fault.Error) {
 		return nil, fault.New(fault.Unavailable, codeDraining, "This server is stopping").WithRetryAfter(time.Second)
 	}
 	if !p.Lease.Valid() {
-		return nil, leaseOver()
+		return nil, LeaseOver()
 	}
 	sum, ok := bearer(r.Header)
 	if !ok {

@@ -21,8 +21,9 @@ type Server struct {
 	inferencev1.UnimplementedTrafficServiceServer
 
 	Store *Store
-	// Owners tells whose a deployment is, from the snapshot in force.
-	Owners func(deploymentID string) (Owner, bool)
+	// Owner tells whose a deployment is, from the snapshot in force; without one nobody knows, which is
+	// no answer about the deployment.
+	Owner func(deploymentID string) (Owner, error)
 }
 
 // ListTraffic implements TrafficService.
@@ -30,14 +31,17 @@ func (s *Server) ListTraffic(ctx context.Context, in *inferencev1.ListTrafficReq
 	if err := request.ID(id.Deployment, "deployment_id", in.GetDeploymentId()); err != nil {
 		return nil, err
 	}
-	c := authn.Of(ctx)
-	o, ok := s.Owners(in.GetDeploymentId())
-	if !ok || (o.Visibility != "all" && !c.CanRead(o.UserID, o.ProjectID)) {
-		return nil, fault.Absentf("deployment", in.GetDeploymentId())
-	}
 	p, err := request.Page(in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
+	}
+	c := authn.Of(ctx)
+	o, err := s.Owner(in.GetDeploymentId())
+	if err != nil {
+		return nil, err
+	}
+	if o.Visibility != "all" && !c.CanRead(o.UserID, o.ProjectID) {
+		return nil, fault.Absentf("deployment", in.GetDeploymentId())
 	}
 	rows, err := s.Store.List(ctx, in.GetDeploymentId(), in.GetToken(), p)
 	if err != nil {
