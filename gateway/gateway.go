@@ -18,6 +18,7 @@ import (
 	"github.com/signalbox-dev/signalbox/gateway/internal/edge"
 	"github.com/signalbox-dev/signalbox/gateway/internal/match"
 	"github.com/signalbox-dev/signalbox/gateway/internal/restjson"
+	"github.com/signalbox-dev/signalbox/gateway/internal/shape"
 	"github.com/signalbox-dev/signalbox/gateway/internal/sse"
 	"github.com/signalbox-dev/signalbox/gateway/internal/wire"
 	"github.com/signalbox-dev/signalbox/gen/route"
@@ -72,7 +73,7 @@ type Gateway struct {
 	answer  edge.Answer
 	raw     map[string]http.Handler
 	rest    http.Handler // every route that is not raw, behind log, trace and recovery
-	shapes  map[*match.Route]*edge.Shape
+	shapes  map[*match.Route]*shape.Shape
 	streams map[*match.Route]*sse.Stream
 	limit   sse.Limit
 	wire    *wire.Server
@@ -89,7 +90,7 @@ func New(ctx context.Context, cfg Config, d Deps) (*Gateway, error) {
 		cfg: cfg, deps: d, codec: restjson.New(), answer: edge.Answer{Cookie: cfg.cookie()},
 		checker: bearer.NewChecker(authpeerv1.NewCredentialServiceClient(d.Conns.Auth), d.Clock),
 		stop:    make(chan struct{}),
-		shapes:  make(map[*match.Route]*edge.Shape), streams: make(map[*match.Route]*sse.Stream),
+		shapes:  make(map[*match.Route]*shape.Shape), streams: make(map[*match.Route]*sse.Stream),
 	}
 	g.endStop = sync.OnceFunc(func() { close(g.stop) })
 	for _, step := range []func(context.Context) error{g.edges, g.handlers, g.calls} {
@@ -126,13 +127,13 @@ func (g *Gateway) calls(ctx context.Context) error {
 		if rt.Kind == route.Raw {
 			continue
 		}
-		shape, err := edge.NewShape(rt)
+		taken, err := shape.New(rt)
 		if err != nil {
 			return err
 		}
-		g.shapes[rt] = shape
+		g.shapes[rt] = taken
 		if rt.Kind == route.Stream {
-			if g.streams[rt], err = sse.New(shape.Method, g.conn(rt.Service), g.codec, g.deps.Clock); err != nil {
+			if g.streams[rt], err = sse.New(taken.Method, g.conn(rt.Service), g.codec, g.deps.Clock); err != nil {
 				return err
 			}
 		}

@@ -1,6 +1,7 @@
-// Package edge is what a REST request goes through on its way to a service and back: the shape of
-// path and query checked against the request message, the few headers and the metadata that may pass,
-// body limits, faults as JSON with the place they belong to, the browser's guards, and the log line.
+// Package edge is what a REST request goes through on its way to a service and back: the few headers
+// and the metadata that may pass, body limits, faults as JSON with the place they belong to, the
+// browser's guards, the client's address, and the log line. What its path and query may hold is
+// package shape's.
 //
 // It promises that a service gets no header of a client that is not listed here and a client no
 // metadata of a service that is not listed here, and that whatever goes wrong has a JSON body.

@@ -7,53 +7,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/signalbox-dev/signalbox/gateway/internal/restjson"
+	"github.com/signalbox-dev/signalbox/gateway/internal/scalar"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
-
-func TestIntegersAtTheirBounds(t *testing.T) {
-	t.Parallel()
-	for name, tc := range map[string]struct {
-		kinds      []protoreflect.Kind
-		fits, none []string
-	}{
-		"32 bits with a sign": {
-			[]protoreflect.Kind{protoreflect.Int32Kind, protoreflect.Sint32Kind, protoreflect.Sfixed32Kind},
-			[]string{"2147483647", "-2147483648", "0", "-0", "1"},
-			[]string{"2147483648", "-2147483649", "4294967295"},
-		},
-		"64 bits with a sign": {
-			[]protoreflect.Kind{protoreflect.Int64Kind, protoreflect.Sint64Kind, protoreflect.Sfixed64Kind},
-			[]string{"9223372036854775807", "-9223372036854775808", "9007199254740993"},
-			[]string{"9223372036854775808", "-9223372036854775809"},
-		},
-		"32 bits": {
-			[]protoreflect.Kind{protoreflect.Uint32Kind, protoreflect.Fixed32Kind},
-			[]string{"4294967295", "0"},
-			[]string{"4294967296", "-1", "-0"},
-		},
-		"64 bits": {
-			[]protoreflect.Kind{protoreflect.Uint64Kind, protoreflect.Fixed64Kind},
-			[]string{"18446744073709551615", "0"},
-			[]string{"18446744073709551616", "-1"},
-		},
-		"what is no integer": {[]protoreflect.Kind{protoreflect.StringKind, protoreflect.BoolKind, protoreflect.DoubleKind}, nil, []string{"1"}},
-	} {
-		for _, kind := range tc.kinds {
-			for _, text := range tc.fits {
-				v, ok := restjson.Integer(kind, text)
-				require.True(t, ok, "%s: %s as %s", name, text, kind)
-				require.Equal(t, strings.Replace(text, "-0", "0", 1), v.String())
-			}
-			for _, text := range append(tc.none, "", " 1", "1 ", "0x1", "1_0", "1.0", "1e0", "١", "NaN", "99999999999999999999999") {
-				_, ok := restjson.Integer(kind, text)
-				require.False(t, ok, "%s: %q as %s", name, text, kind)
-			}
-		}
-	}
-}
 
 func TestIntegersOfBodiesAtTheirBounds(t *testing.T) {
 	t.Parallel()
@@ -125,7 +83,7 @@ func TestTimes(t *testing.T) {
 		"0001-01-01T01:00:00+01:00":           "0001-01-01T00:00:00Z",
 		"1969-12-31T23:59:59.999999999+00:00": "1969-12-31T23:59:59.999999999Z",
 	} {
-		got, ok := restjson.Time(text)
+		got, ok := scalar.Time(text)
 		require.True(t, ok, text)
 		require.Equal(t, stamp(want), got, text)
 		_, f := decoded(t, `{"started_at":"`+text+`","times":["`+text+`"]}`)
@@ -139,7 +97,7 @@ func TestTimes(t *testing.T) {
 		"2026-11-21T03:00:00.Z", "2026-11-21T03:00:00,5Z", "2026-11-21T03:00:00Zx", " 2026-11-21T03:00:00Z", "2026-11-21T03:00:00Z ",
 		"２026-11-21T03:00:00Z", "1795230000", "2026-W47-6T03:00:00Z", "2026-11-21T03:00:00+24:00", "2026-11-21T03:00:00-00:60", "2026-11-21T03:00:00.5+23:99", "2026-11-21T3:00:00Z", "2026-1-2T03:00:00Z",
 	} {
-		_, ok := restjson.Time(text)
+		_, ok := scalar.Time(text)
 		require.False(t, ok, "%q", text)
 		_, f := decoded(t, `{"times":["2026-11-21T03:00:00Z","`+text+`"]}`)
 		require.NotNil(t, f, text)

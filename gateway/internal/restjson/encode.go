@@ -8,12 +8,14 @@ import (
 	"slices"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/signalbox-dev/signalbox/gateway/internal/scalar"
 )
 
 func (c *Codec) appendMessage(dst []byte, m protoreflect.Message) ([]byte, error) {
 	p := c.planOf(m.Descriptor())
 	if p.time {
-		return appendTime(dst, m)
+		return scalar.AppendTime(dst, m)
 	}
 	var err error
 	dst = append(dst, '{')
@@ -73,7 +75,7 @@ func (c *Codec) appendMap(dst []byte, m protoreflect.Map, f *field) ([]byte, err
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = append(appendString(dst, e.key), ':')
+		dst = append(scalar.AppendString(dst, e.key), ':')
 		if dst, err = c.appendValue(dst, e.value, f.value); err != nil {
 			return nil, err
 		}
@@ -89,15 +91,15 @@ func (c *Codec) appendValue(dst []byte, v protoreflect.Value, how *value) ([]byt
 		if how.raw {
 			return appendRaw(dst, v.Bytes())
 		}
-		return appendBase64(dst, v.Bytes()), nil
+		return scalar.AppendBase64(dst, v.Bytes()), nil
 	case protoreflect.EnumKind:
 		word, ok := how.enum.Word(v.Enum())
 		if !ok {
 			return append(dst, "null"...), nil
 		}
-		return appendString(dst, word), nil
+		return scalar.AppendString(dst, word), nil
 	default:
-		return appendScalar(dst, v, how.kind), nil
+		return scalar.Append(dst, v, how.kind), nil
 	}
 }
 

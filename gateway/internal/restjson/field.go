@@ -3,6 +3,7 @@ package restjson
 import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/signalbox-dev/signalbox/gateway/internal/scalar"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
@@ -49,7 +50,7 @@ func (r *reader) dict(m protoreflect.Message, f *field) error {
 	}
 	dict := m.NewField(f.desc).Map()
 	err := r.object(func(name string) error {
-		key, ok := mapKey(f.key.kind, name)
+		key, ok := scalar.MapKey(f.key.kind, name)
 		if !ok {
 			return r.wrong(fault.TypeIntParsing, "Key should be a valid "+f.key.kind.String())
 		}

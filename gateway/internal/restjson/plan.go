@@ -5,6 +5,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
 
+	"github.com/signalbox-dev/signalbox/gateway/internal/scalar"
 	optionsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/options/v1"
 )
 
@@ -32,7 +33,7 @@ type field struct {
 type value struct {
 	kind protoreflect.Kind
 	raw  bool
-	enum *Enum
+	enum *scalar.Enum
 	desc protoreflect.FieldDescriptor
 }
 
@@ -66,7 +67,7 @@ func newField(fd protoreflect.FieldDescriptor, index int) *field {
 func newValue(fd protoreflect.FieldDescriptor, raw bool) *value {
 	v := &value{kind: fd.Kind(), desc: fd, raw: raw && fd.Kind() == protoreflect.BytesKind}
 	if fd.Kind() == protoreflect.EnumKind {
-		v.enum = NewEnum(fd.Enum())
+		v.enum = scalar.NewEnum(fd.Enum())
 	}
 	return v
 }

@@ -3,6 +3,7 @@ package restjson
 import (
 	"strings"
 
+	"github.com/signalbox-dev/signalbox/gateway/internal/scalar"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
@@ -34,7 +35,7 @@ func (r *reader) keep(dst []byte) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !finite(text) {
+		if !scalar.Finite(text) {
 			return nil, r.fault(fault.TypeFinite, "Input should be a finite number")
 		}
 	default:
@@ -55,7 +56,7 @@ func (r *reader) keepObject(dst []byte) ([]byte, error) {
 			dst = append(dst, ',')
 		}
 		var err error
-		dst, err = r.keepAfter(append(appendString(dst, name), ':'))
+		dst, err = r.keepAfter(append(scalar.AppendString(dst, name), ':'))
 		return err
 	})
 	return append(dst, '}'), err

@@ -7,6 +7,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/signalbox-dev/signalbox/gateway/internal/scalar"
 )
 
 // appendAny writes what a generated handler hands over: a message, or the one field of it that
@@ -20,10 +22,10 @@ func (c *Codec) appendAny(dst []byte, v any) ([]byte, error) {
 	case []byte:
 		return appendRaw(dst, v)
 	case string:
-		return appendString(dst, v), nil
+		return scalar.AppendString(dst, v), nil
 	case protoreflect.Enum:
 		return c.appendValue(dst, protoreflect.ValueOfEnum(v.Number()),
-			&value{kind: protoreflect.EnumKind, enum: NewEnum(v.Descriptor())})
+			&value{kind: protoreflect.EnumKind, enum: scalar.NewEnum(v.Descriptor())})
 	}
 	rv := reflect.ValueOf(v)
 	switch rv.Kind() {
@@ -32,13 +34,13 @@ func (c *Codec) appendAny(dst []byte, v any) ([]byte, error) {
 	case reflect.Map:
 		return c.appendGoMap(dst, rv)
 	case reflect.Bool:
-		return appendScalar(dst, protoreflect.ValueOf(rv.Bool()), protoreflect.BoolKind), nil
+		return scalar.Append(dst, protoreflect.ValueOf(rv.Bool()), protoreflect.BoolKind), nil
 	case reflect.Int32, reflect.Int64:
-		return appendScalar(dst, protoreflect.ValueOf(rv.Int()), protoreflect.Int64Kind), nil
+		return scalar.Append(dst, protoreflect.ValueOf(rv.Int()), protoreflect.Int64Kind), nil
 	case reflect.Uint32, reflect.Uint64:
-		return appendScalar(dst, protoreflect.ValueOf(rv.Uint()), protoreflect.Uint64Kind), nil
+		return scalar.Append(dst, protoreflect.ValueOf(rv.Uint()), protoreflect.Uint64Kind), nil
 	case reflect.Float64:
-		return appendFloat(dst, rv.Float(), 64), nil
+		return scalar.AppendFloat(dst, rv.Float(), 64), nil
 	default:
 		return nil, fmt.Errorf("encode %T: no form in the contract", v)
 	}
@@ -81,7 +83,7 @@ func (c *Codec) appendGoMap(dst []byte, rv reflect.Value) ([]byte, error) {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = append(appendString(dst, key), ':')
+		dst = append(scalar.AppendString(dst, key), ':')
 		if dst, err = c.appendAny(dst, byKey[key].Interface()); err != nil {
 			return nil, err
 		}

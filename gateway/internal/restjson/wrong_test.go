@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/signalbox-dev/signalbox/gateway/internal/restjson"
+	"github.com/signalbox-dev/signalbox/gateway/internal/scalar"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
@@ -108,7 +109,7 @@ func plainValue(fd protoreflect.FieldDescriptor) string {
 	case protoreflect.BoolKind:
 		return "true"
 	case protoreflect.EnumKind:
-		word, _ := restjson.NewEnum(fd.Enum()).Word(fd.Enum().Values().Get(1).Number())
+		word, _ := scalar.NewEnum(fd.Enum()).Word(fd.Enum().Values().Get(1).Number())
 		return `"` + word + `"`
 	default:
 		return "1"

@@ -1,4 +1,10 @@
-package restjson
+// Package scalar spells single values as the contract does: integers and floats as numbers, times with
+// six digits and their offset, enum values as lower-case words, bytes as base64, text as JSON strings.
+//
+// What it writes it reads back as the same value, and it reads nothing but what it would write or what
+// the contract allows besides (a time in any offset, an integer with zeros in front); a value outside
+// of its kind's range is none.
+package scalar
 
 import (
 	"encoding/base64"
@@ -22,16 +28,17 @@ const (
 	maxSeconds = 253402300799
 )
 
-func appendScalar(dst []byte, v protoreflect.Value, kind protoreflect.Kind) []byte {
+// Append writes v, a value of kind: text, truths and numbers.
+func Append(dst []byte, v protoreflect.Value, kind protoreflect.Kind) []byte {
 	switch kind {
 	case protoreflect.StringKind:
-		return appendString(dst, v.String())
+		return AppendString(dst, v.String())
 	case protoreflect.BoolKind:
 		return strconv.AppendBool(dst, v.Bool())
 	case protoreflect.FloatKind:
-		return appendFloat(dst, v.Float(), 32)
+		return AppendFloat(dst, v.Float(), 32)
 	case protoreflect.DoubleKind:
-		return appendFloat(dst, v.Float(), 64)
+		return AppendFloat(dst, v.Float(), 64)
 	case protoreflect.Uint32Kind, protoreflect.Uint64Kind, protoreflect.Fixed32Kind, protoreflect.Fixed64Kind:
 		return strconv.AppendUint(dst, v.Uint(), 10)
 	default:
@@ -39,9 +46,9 @@ func appendScalar(dst []byte, v protoreflect.Value, kind protoreflect.Kind) []by
 	}
 }
 
-// appendFloat writes the shortest digits that read back as f; values that JSON has no number for
+// AppendFloat writes the shortest digits that read back as f; values that JSON has no number for
 // are the strings that the contract names.
-func appendFloat(dst []byte, f float64, bits int) []byte {
+func AppendFloat(dst []byte, f float64, bits int) []byte {
 	switch {
 	case math.IsNaN(f):
 		return append(dst, `"NaN"`...)
@@ -57,14 +64,15 @@ func appendFloat(dst []byte, f float64, bits int) []byte {
 	return strconv.AppendFloat(dst, f, format, -1, bits)
 }
 
-func appendBase64(dst, b []byte) []byte {
+// AppendBase64 writes bytes as a JSON string in standard base64.
+func AppendBase64(dst, b []byte) []byte {
 	dst = append(dst, '"')
 	dst = base64.StdEncoding.AppendEncode(dst, b)
 	return append(dst, '"')
 }
 
-// appendString writes s as a JSON string; bytes that are not UTF-8 become U+FFFD.
-func appendString(dst []byte, s string) []byte {
+// AppendString writes s as a JSON string; bytes that are not UTF-8 become U+FFFD.
+func AppendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	start := 0
 	for i := 0; i < len(s); {
@@ -104,8 +112,8 @@ func appendEscape(dst []byte, b byte) []byte {
 	}
 }
 
-// appendTime writes a google.protobuf.Timestamp, cut to microseconds.
-func appendTime(dst []byte, m protoreflect.Message) ([]byte, error) {
+// AppendTime writes a google.protobuf.Timestamp, cut to microseconds.
+func AppendTime(dst []byte, m protoreflect.Message) ([]byte, error) {
 	fields := m.Descriptor().Fields()
 	seconds := m.Get(fields.ByNumber(1)).Int()
 	nanos := m.Get(fields.ByNumber(2)).Int()

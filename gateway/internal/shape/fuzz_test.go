@@ -1,4 +1,4 @@
-package edge_test
+package shape_test
 
 import (
 	"testing"
@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	"github.com/signalbox-dev/signalbox/gateway/internal/edge"
+	"github.com/signalbox-dev/signalbox/gateway/internal/shape"
 	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 )
@@ -25,8 +25,8 @@ func FuzzQuery(f *testing.F) {
 	messages := []proto.Message{&jobsv1.Job{}, &ingestv1.ValidationRound{}, &jobsv1.Node{}}
 	f.Fuzz(func(t *testing.T, raw string) {
 		for _, kind := range messages {
-			shape := edge.ShapeOf(kind.ProtoReflect().Descriptor())
-			values, refused := shape.Query(raw)
+			every := shape.Of(kind.ProtoReflect().Descriptor())
+			values, refused := every.Query(raw)
 			if refused != nil {
 				require.NotEmpty(t, refused.Fields)
 				continue

@@ -1,13 +1,13 @@
-package edge
+package shape
 
 import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	"github.com/signalbox-dev/signalbox/gateway/internal/restjson"
+	"github.com/signalbox-dev/signalbox/gateway/internal/scalar"
 )
 
-// ShapeOf is a shape whose query takes every field of a message but objects and bytes.
-func ShapeOf(md protoreflect.MessageDescriptor) *Shape {
+// Of is a shape whose query takes every field of a message but objects and bytes.
+func Of(md protoreflect.MessageDescriptor) *Shape {
 	s := &Shape{query: make(map[string]*parameter)}
 	for i := range md.Fields().Len() {
 		fd := md.Fields().Get(i)
@@ -16,7 +16,7 @@ func ShapeOf(md protoreflect.MessageDescriptor) *Shape {
 		}
 		p := &parameter{desc: fd}
 		if fd.Enum() != nil {
-			p.enum = restjson.NewEnum(fd.Enum())
+			p.enum = scalar.NewEnum(fd.Enum())
 		}
 		s.query[string(fd.Name())] = p
 	}

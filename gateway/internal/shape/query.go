@@ -1,4 +1,4 @@
-package edge
+package shape
 
 import (
 	"maps"
@@ -11,7 +11,7 @@ import (
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	"github.com/signalbox-dev/signalbox/gateway/internal/restjson"
+	"github.com/signalbox-dev/signalbox/gateway/internal/scalar"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
@@ -86,13 +86,13 @@ func (p *parameter) word(value string) (word, typ, msg string) {
 		}
 		return value, "", ""
 	case protoreflect.MessageKind:
-		t, ok := restjson.Time(value)
+		t, ok := scalar.Time(value)
 		if !ok {
 			return "", fault.TypeDatetime, "Input should be a time with an offset, such as 2026-11-21T03:00:00.123456+00:00"
 		}
 		return t.Format(time.RFC3339Nano), "", ""
 	default:
-		v, ok := restjson.Integer(kind, value)
+		v, ok := scalar.Integer(kind, value)
 		if !ok {
 			return "", fault.TypeIntParsing, "Input should be a valid integer"
 		}

@@ -1,4 +1,4 @@
-package restjson
+package scalar
 
 import (
 	"strings"

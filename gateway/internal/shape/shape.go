@@ -1,4 +1,10 @@
-package edge
+// Package shape is what an RPC route takes from the path and the query of a request: the fields of its
+// request message that neither the body nor a path variable of another name sets.
+//
+// It promises that a query is read as strictly as a body (known names, each once, values of their
+// field's type), that every fault names its place, and that what it lets through is in the words that
+// the generated handlers parse without a fault.
+package shape
 
 import (
 	"fmt"
@@ -9,7 +15,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"github.com/signalbox-dev/signalbox/gateway/internal/match"
-	"github.com/signalbox-dev/signalbox/gateway/internal/restjson"
+	"github.com/signalbox-dev/signalbox/gateway/internal/scalar"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
@@ -23,11 +29,11 @@ type Shape struct {
 
 type parameter struct {
 	desc protoreflect.FieldDescriptor
-	enum *restjson.Enum
+	enum *scalar.Enum
 }
 
-// NewShape reads the shape of a route from the linked descriptors.
-func NewShape(rt *match.Route) (*Shape, error) {
+// New reads the shape of a route from the linked descriptors.
+func New(rt *match.Route) (*Shape, error) {
 	service, method, _ := strings.Cut(rt.RPC, "/")
 	d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(service))
 	if err != nil {
@@ -51,7 +57,7 @@ func NewShape(rt *match.Route) (*Shape, error) {
 		if name := string(fd.Name()); rt.Body != "*" && rt.Body != name && !slices.Contains(rt.Vars, name) {
 			p := &parameter{desc: fd}
 			if fd.Enum() != nil {
-				p.enum = restjson.NewEnum(fd.Enum())
+				p.enum = scalar.NewEnum(fd.Enum())
 			}
 			s.query[name] = p
 		}
@@ -66,7 +72,7 @@ func (s *Shape) Vars(values []string) *fault.Error {
 		if fd.Kind() == protoreflect.StringKind {
 			continue
 		}
-		if _, ok := restjson.Integer(fd.Kind(), values[i]); !ok {
+		if _, ok := scalar.Integer(fd.Kind(), values[i]); !ok {
 			fields = append(fields, fault.At(fault.TypeIntParsing, "Input should be a valid integer", "path", string(fd.Name())))
 		}
 	}

@@ -1,4 +1,4 @@
-package edge
+package shape
 
 import (
 	"net/http"

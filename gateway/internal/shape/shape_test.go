@@ -1,4 +1,4 @@
-package edge_test
+package shape_test
 
 import (
 	"net/http/httptest"
@@ -6,8 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-dev/signalbox/gateway/internal/edge"
 	"github.com/signalbox-dev/signalbox/gateway/internal/match"
+	"github.com/signalbox-dev/signalbox/gateway/internal/shape"
 	"github.com/signalbox-dev/signalbox/gen/route"
 	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
@@ -18,18 +18,18 @@ func routeOf(rpc, pattern, body string, vars ...string) *match.Route {
 	return &match.Route{Route: route.Route{Method: "GET", Pattern: pattern, RPC: rpc, Body: body}, Vars: vars}
 }
 
-func shape(t *testing.T, rt *match.Route) *edge.Shape {
+func open(t *testing.T, rt *match.Route) *shape.Shape {
 	t.Helper()
-	s, err := edge.NewShape(rt)
+	s, err := shape.New(rt)
 	require.NoError(t, err)
 	return s
 }
 
 // every is a shape whose query has a field of every kind that one may have: no public request has
 // them all, so it is a message that is public in another place.
-func every(t *testing.T) *edge.Shape {
+func every(t *testing.T) *shape.Shape {
 	t.Helper()
-	return edge.ShapeOf(new(jobsv1.Job).ProtoReflect().Descriptor())
+	return shape.Of(new(jobsv1.Job).ProtoReflect().Descriptor())
 }
 
 func TestQueriesAreReadStrictly(t *testing.T) {
@@ -87,7 +87,7 @@ func TestQueriesThatAreRefused(t *testing.T) {
 
 func TestNumbersAndTruthsOfQueries(t *testing.T) {
 	t.Parallel()
-	point := edge.ShapeOf(new(ingestv1.ValidationRound).ProtoReflect().Descriptor())
+	point := shape.Of(new(ingestv1.ValidationRound).ProtoReflect().Descriptor())
 	for _, good := range []string{"accuracy=0.5", "accuracy=-1e-3", "accuracy=3", "complete=true", "complete=false", "step=9007199254740993"} {
 		_, f := point.Query(good)
 		require.Nil(t, f, good)
@@ -107,7 +107,7 @@ func TestShapesOfUnknownCalls(t *testing.T) {
 		routeOf("signalbox.nope.v1.Nope/Get", "/x", ""), routeOf("signalbox.jobs.v1.JobService/Nope", "/x", ""),
 		routeOf("signalbox.jobs.v1.Job/Get", "/x", ""), routeOf("signalbox.jobs.v1.JobService/GetJob", "/x/{nope}", "", "nope"),
 	} {
-		_, err := edge.NewShape(rt)
+		_, err := shape.New(rt)
 		require.Error(t, err, rt.RPC)
 	}
 }
@@ -117,50 +117,14 @@ func TestPathAndQueryFillAStreamsRequest(t *testing.T) {
 	rt := routeOf("signalbox.ingest.v1.RunDataService/FollowLogs", "/api/runs/{id}/logs/stream", "", "id")
 	req := httptest.NewRequest("GET", "/api/runs/run_1/logs/stream?after=3", nil)
 	var in ingestv1.FollowLogsRequest
-	require.Nil(t, shape(t, rt).Fill(&in, &match.Match{Route: rt, Values: []string{"run_1"}}, req))
+	require.Nil(t, open(t, rt).Fill(&in, &match.Match{Route: rt, Values: []string{"run_1"}}, req))
 	require.Equal(t, "run_1", in.GetId())
 	require.Equal(t, int64(3), in.GetAfter())
 
 	for _, bad := range []string{"-1", "x", "1.5", "99999999999999999999"} {
 		req.Header.Set("Last-Event-Id", bad)
-		f := shape(t, rt).Fill(&in, &match.Match{Route: rt, Values: []string{"run_1"}}, req)
+		f := open(t, rt).Fill(&in, &match.Match{Route: rt, Values: []string{"run_1"}}, req)
 		require.NotNil(t, f, bad)
 		require.Equal(t, []any{"header", "last-event-id"}, f.Fields[0].Loc)
 	}
-}
-
-func TestFieldsArePutWhereTheyCameFrom(t *testing.T) {
-	t.Parallel()
-	whole := &match.Match{Route: routeOf("", "/x/{id}", "*", "id")}
-	part := &match.Match{Route: routeOf("", "/x/{id}", "spec", "id")}
-	none := &match.Match{Route: routeOf("", "/x/{id}", "", "id")}
-	cases := map[string]struct {
-		m         *match.Match
-		loc, want []any
-	}{
-		"path before body":   {whole, []any{"id"}, []any{"path", "id"}},
-		"body":               {whole, []any{"spec", "pools", 0}, []any{"body", "spec", "pools", 0}},
-		"body as a whole":    {whole, []any{}, []any{"body"}},
-		"field of the body":  {part, []any{"spec", "pools", 0}, []any{"body", "pools", 0}},
-		"beside that field":  {part, []any{"limit"}, []any{"query", "limit"}},
-		"query":              {none, []any{"limit"}, []any{"query", "limit"}},
-		"query as a whole":   {none, []any{}, []any{"query"}},
-		"a header":           {whole, []any{"header", "idempotency-key"}, []any{"header", "idempotency-key"}},
-		"a field named path": {whole, []any{"path"}, []any{"body", "path"}},
-	}
-	for name, tc := range cases {
-		f := edge.Placed(&edge.Call{Match: tc.m}, fault.InvalidFields(fault.At(fault.TypeMissing, "Field required", tc.loc...)))
-		require.Equal(t, tc.want, f.Fields[0].Loc, name)
-	}
-	require.Equal(t, fault.Absent, edge.Placed(&edge.Call{Match: none}, fault.Absentf("job", "x")).Kind)
-}
-
-func TestTheShapeOfASubmissionIsAGate(t *testing.T) {
-	t.Parallel()
-	submit := &edge.Call{Match: &match.Match{Route: &match.Route{Route: route.Route{RPC: "signalbox.jobs.v1.JobService/SubmitJob", Body: "*"}}}}
-	bad := fault.InvalidFields(fault.At(fault.TypeMissing, "Field required", "spec"))
-	require.Equal(t, "schema", edge.Placed(submit, bad).Code)
-	require.Equal(t, "quota", edge.Placed(submit, fault.New(fault.Forbidden, "quota", "quota: too much")).Code)
-	other := &edge.Call{Match: &match.Match{Route: routeOf("", "/x", "*")}}
-	require.Empty(t, edge.Placed(other, bad).Code)
 }

@@ -1,0 +1,52 @@
+package edge_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/gateway/internal/edge"
+	"github.com/signalbox-dev/signalbox/gateway/internal/match"
+	"github.com/signalbox-dev/signalbox/gen/route"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+)
+
+func routeOf(rpc, pattern, body string, vars ...string) *match.Route {
+	return &match.Route{Route: route.Route{Method: "GET", Pattern: pattern, RPC: rpc, Body: body}, Vars: vars}
+}
+
+func TestFieldsArePutWhereTheyCameFrom(t *testing.T) {
+	t.Parallel()
+	whole := &match.Match{Route: routeOf("", "/x/{id}", "*", "id")}
+	part := &match.Match{Route: routeOf("", "/x/{id}", "spec", "id")}
+	none := &match.Match{Route: routeOf("", "/x/{id}", "", "id")}
+	cases := map[string]struct {
+		m         *match.Match
+		loc, want []any
+	}{
+		"path before body":   {whole, []any{"id"}, []any{"path", "id"}},
+		"body":               {whole, []any{"spec", "pools", 0}, []any{"body", "spec", "pools", 0}},
+		"body as a whole":    {whole, []any{}, []any{"body"}},
+		"field of the body":  {part, []any{"spec", "pools", 0}, []any{"body", "pools", 0}},
+		"beside that field":  {part, []any{"limit"}, []any{"query", "limit"}},
+		"query":              {none, []any{"limit"}, []any{"query", "limit"}},
+		"query as a whole":   {none, []any{}, []any{"query"}},
+		"a header":           {whole, []any{"header", "idempotency-key"}, []any{"header", "idempotency-key"}},
+		"a field named path": {whole, []any{"path"}, []any{"body", "path"}},
+	}
+	for name, tc := range cases {
+		f := edge.Placed(&edge.Call{Match: tc.m}, fault.InvalidFields(fault.At(fault.TypeMissing, "Field required", tc.loc...)))
+		require.Equal(t, tc.want, f.Fields[0].Loc, name)
+	}
+	require.Equal(t, fault.Absent, edge.Placed(&edge.Call{Match: none}, fault.Absentf("job", "x")).Kind)
+}
+
+func TestTheShapeOfASubmissionIsAGate(t *testing.T) {
+	t.Parallel()
+	submit := &edge.Call{Match: &match.Match{Route: &match.Route{Route: route.Route{RPC: "signalbox.jobs.v1.JobService/SubmitJob", Body: "*"}}}}
+	bad := fault.InvalidFields(fault.At(fault.TypeMissing, "Field required", "spec"))
+	require.Equal(t, "schema", edge.Placed(submit, bad).Code)
+	require.Equal(t, "quota", edge.Placed(submit, fault.New(fault.Forbidden, "quota", "quota: too much")).Code)
+	other := &edge.Call{Match: &match.Match{Route: routeOf("", "/x", "*")}}
+	require.Empty(t, edge.Placed(other, bad).Code)
+}
