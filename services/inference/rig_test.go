@@ -1,16 +1,13 @@
 package inference_test
 
 import (
-	"bufio"
 	"context"
 	"crypto/rand"
 	"crypto/tls"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -18,9 +15,6 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
 	"github.com/signalbox-dev/signalbox/platform/authn"
@@ -30,281 +24,11 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pgtest"
 	"github.com/signalbox-dev/signalbox/platform/rpc"
 	"github.com/signalbox-dev/signalbox/platform/run"
-	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/services/inference"
 )
 
 // limit bounds every wait of these tests; none of them takes it when all is well.
 const limit = 30 * time.Second
-
-// registry is a registry with one snapshot, served over the in-process network.
-type registry struct {
-	registrypeerv1.UnimplementedSnapshotServiceServer
-
-	mu      sync.Mutex
-	epoch   int64
-	current *registrypeerv1.Snapshot
-	lease   time.Duration
-	down    bool
-	acked   int64
-	changed chan struct{}
-	opened  int
-}
-
-func newRegistry() *registry { return &registry{lease: 10 * time.Minute, changed: make(chan struct{})} }
-
-// change alters the registry under its lock and tells every stream.
-func (r *registry) change(f func()) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	f()
-	close(r.changed)
-	r.changed = make(chan struct{})
-}
-
-// push makes a snapshot the current one and answers its epoch.
-func (r *registry) push(deployments ...*registrypeerv1.ServedDeployment) int64 {
-	var epoch int64
-	r.change(func() {
-		r.epoch++
-		epoch = r.epoch
-		r.current = &registrypeerv1.Snapshot{Deployments: deployments}
-	})
-	return epoch
-}
-
-// await waits until the replica has acknowledged the epoch.
-func (r *registry) await(t *testing.T, epoch int64) {
-	t.Helper()
-	r.awaitThat(t, func() bool { return r.acked >= epoch })
-}
-
-// awaitThat waits for a condition that is read under the lock.
-func (r *registry) awaitThat(t *testing.T, holds func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
-	defer cancel()
-	for {
-		r.mu.Lock()
-		ok, changed := holds(), r.changed
-		r.mu.Unlock()
-		if ok {
-			return
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			require.FailNow(t, "the replica did not come so far")
-		}
-	}
-}
-
-func (r *registry) Watch(s registrypeerv1.SnapshotService_WatchServer) error {
-	requests := make(chan *registrypeerv1.WatchRequest)
-	go func() {
-		defer close(requests)
-		for {
-			in, err := s.Recv()
-			if err != nil {
-				return
-			}
-			select {
-			case requests <- in:
-			case <-s.Context().Done():
-				return
-			}
-		}
-	}()
-	r.change(func() { r.opened++ })
-	sent := int64(0)
-	for {
-		r.mu.Lock()
-		epoch, current, lease, down, changed := r.epoch, r.current, r.lease, r.down, r.changed
-		r.mu.Unlock()
-		if down {
-			return status.Error(codes.Unavailable, "the registry is away")
-		}
-		if epoch > sent {
-			if err := s.Send(&registrypeerv1.WatchResponse{Epoch: epoch, Snapshot: current}); err != nil {
-				return err
-			}
-			sent = epoch
-			continue
-		}
-		select {
-		case in, ok := <-requests:
-			if !ok {
-				return nil
-			}
-			r.change(func() { r.acked = in.GetAckedEpoch() })
-			if in.GetRenewal() == 0 {
-				continue
-			}
-			err := s.Send(&registrypeerv1.WatchResponse{Epoch: sent, Renewed: in.GetRenewal(), Lease: durationpb.New(lease)})
-			if err != nil {
-				return err
-			}
-		case <-changed:
-		}
-	}
-}
-
-// served makes a deployment with a ready revision on the engines.
-func served(deployment string, tokens []*registrypeerv1.ServedToken, engines ...*engine) *registrypeerv1.ServedDeployment {
-	d := &registrypeerv1.ServedDeployment{
-		Id: deployment, Tokens: tokens, OwnerId: "usr_1", ProjectId: "prj_1", Visibility: "all",
-		Promoted: &registrypeerv1.ServedRevision{Id: "rev_1", Number: 1, Ready: true},
-	}
-	for _, e := range engines {
-		d.Promoted.Replicas = append(d.Promoted.Replicas, &registrypeerv1.ServedReplica{
-			Id: "rep_" + e.addr, Address: "http://" + e.addr, ApiKey: engineKey,
-		})
-	}
-	return d
-}
-
-const engineKey = "the-engines-own-key"
-
-// token is a deployment token and how the registry tells of it.
-type token struct {
-	text   string
-	served *registrypeerv1.ServedToken
-}
-
-func newToken(t *testing.T, name string) token {
-	t.Helper()
-	minted, err := secret.Mint(rand.Reader, secret.KindDeployment)
-	require.NoError(t, err)
-	text := minted.Reveal()
-	return token{text: text, served: &registrypeerv1.ServedToken{Id: "tok_" + name, Name: name, Hash: secret.Hash(text)}}
-}
-
-func list(tokens ...token) []*registrypeerv1.ServedToken {
-	out := make([]*registrypeerv1.ServedToken, 0, len(tokens))
-	for _, t := range tokens {
-		out = append(out, t.served)
-	}
-	return out
-}
-
-// engine is a raw TCP server; each connection is the script's.
-type engine struct {
-	addr     string
-	listener net.Listener
-	wg       sync.WaitGroup
-
-	mu    sync.Mutex
-	conns int
-	open  map[net.Conn]bool
-	heads []string
-}
-
-// script answers what comes on one connection; the connection is closed when it returns.
-type script func(e *engine, c net.Conn, in *bufio.Reader)
-
-func newEngine(t *testing.T, play script) *engine {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	e := &engine{addr: l.Addr().String(), listener: l, open: map[net.Conn]bool{}}
-	e.wg.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			e.mu.Lock()
-			e.conns++
-			e.open[c] = true
-			e.mu.Unlock()
-			e.wg.Go(func() {
-				defer func() { _ = c.Close() }()
-				play(e, c, bufio.NewReader(c))
-			})
-		}
-	})
-	t.Cleanup(e.stop)
-	return e
-}
-
-func (e *engine) stop() {
-	_ = e.listener.Close()
-	e.mu.Lock()
-	for c := range e.open {
-		_ = c.Close()
-	}
-	e.mu.Unlock()
-	e.wg.Wait()
-}
-
-// connections is how many were made so far.
-func (e *engine) connections() int {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.conns
-}
-
-// seen are the heads of the requests that came.
-func (e *engine) seen() []string {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return append([]string(nil), e.heads...)
-}
-
-// read takes one whole request; ok is false at the end of the connection.
-func (e *engine) read(in *bufio.Reader) (head string, body []byte, ok bool) {
-	var b strings.Builder
-	for {
-		line, err := in.ReadString('\n')
-		if err != nil {
-			return "", nil, false
-		}
-		b.WriteString(line)
-		if line == "\r\n" {
-			break
-		}
-	}
-	head = b.String()
-	e.mu.Lock()
-	e.heads = append(e.heads, head)
-	e.mu.Unlock()
-	r, err := http.ReadRequest(bufio.NewReader(io.MultiReader(strings.NewReader(head), in)))
-	if err != nil {
-		return head, nil, false
-	}
-	body, err = io.ReadAll(r.Body)
-	return head, body, err == nil
-}
-
-// always answers every request with the same bytes.
-func always(answer string) script {
-	return func(e *engine, c net.Conn, in *bufio.Reader) {
-		for {
-			if _, _, ok := e.read(in); !ok {
-				return
-			}
-			if _, err := io.WriteString(c, answer); err != nil {
-				return
-			}
-		}
-	}
-}
-
-// okJSON is an answer that says all that the record takes.
-const okJSON = `{"model":"tiny","choices":[{"finish_reason":"stop"}],"usage":{"prompt_tokens":7,"completion_tokens":3}}`
-
-func answer(status, contentType, body string, headers ...string) string {
-	var b strings.Builder
-	b.WriteString("HTTP/1.1 " + status + "\r\n")
-	if contentType != "" {
-		b.WriteString("Content-Type: " + contentType + "\r\n")
-	}
-	for _, h := range headers {
-		b.WriteString(h + "\r\n")
-	}
-	b.WriteString("Content-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body)
-	return b.String()
-}
 
 // rig is inference with its registry, on a database of its own, behind a real HTTP server.
 type rig struct {
