@@ -8,5 +8,6 @@
 // state.
 //
 // The areas, each importing only those before it: topic, trail; quota; token;
-// job; fleet; work; drive; queue; reconcile; run; submit. This package wires them.
+// job; fleet; work; drive; queue; reconcile; run; jobspec, catalog, gate and submit. This package
+// wires them.
 package jobs

@@ -4,8 +4,10 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/idem"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/catalog"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/drive"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/gate"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 	jobqueue "github.com/signalbox-dev/signalbox/services/jobs/internal/queue"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/quota"
@@ -47,8 +49,8 @@ func (s *Service) serve(
 ) {
 	d := s.deps
 	admission := &submit.Admission{
-		World: &submit.World{
-			Catalog: &submit.RegistryCatalog{Client: d.Catalog}, Projects: &submit.AuthProjects{Client: d.Projects},
+		World: &gate.World{
+			Catalog: &catalog.Registry{Client: d.Catalog}, Projects: &submit.AuthProjects{Client: d.Projects},
 			Pools: &submit.Rows{DB: d.Pool, Ledger: ledger}, Accounts: &submit.Rows{DB: d.Pool, Ledger: ledger},
 			Registries: s.cfg.ImageRegistries,
 		},

@@ -1,15 +1,15 @@
-package submit
+// Package catalog is what a submission may refer to, as the registry keeps it: versions of recipes, and
+// what datasets and models its bindings name. It asks the registry under the caller's identity and keeps
+// nothing; what the caller may not see is as unknown as what is not there. The *_proto.go files alone
+// speak proto.
+package catalog
 
-import (
-	"context"
-
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/quota"
-)
+import "github.com/signalbox-dev/signalbox/services/jobs/internal/jobspec"
 
 // Recipe is one version of a recipe in the catalog.
 type Recipe struct {
 	Name, Version, Digest, State string
-	Framework                    Framework
+	Framework                    jobspec.Framework
 	ParamsSchema                 []byte
 	Inputs                       []Input
 	RequiredDatasets             []string
@@ -50,42 +50,4 @@ type Inputs struct {
 	Datasets            []Bound
 	Model               *Bound
 	Unknown, Unreadable []string
-}
-
-// Project is where a job belongs.
-type Project struct{ ID, Key, Visibility string }
-
-// PoolFacts is what is known of a pool.
-type PoolFacts struct {
-	Known bool
-	Nodes []NodeFacts
-}
-
-// NodeFacts is how large a node is.
-type NodeFacts struct {
-	ID         string
-	GPUs, CPUs int
-	MemoryGB   int
-}
-
-// Catalog resolves what a submission refers to. Both calls carry the caller's identity.
-type Catalog interface {
-	// Recipe answers every version of a recipe, none for an unknown one.
-	Recipe(ctx context.Context, name string) ([]Recipe, error)
-	Resolve(ctx context.Context, b Bindings) (*Inputs, error)
-}
-
-// Projects resolves a project; nil for an unknown one.
-type Projects interface {
-	Project(ctx context.Context, key string) (*Project, error)
-}
-
-// Pools tells what is known of a pool.
-type Pools interface {
-	Pool(ctx context.Context, name string) (PoolFacts, error)
-}
-
-// Accounts tells what the caller may hold.
-type Accounts interface {
-	Of(ctx context.Context, userID string) (quota.Account, error)
 }

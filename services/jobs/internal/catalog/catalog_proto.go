@@ -1,22 +1,22 @@
-package submit
+package catalog
 
 import (
 	"context"
 	"encoding/json"
 	"fmt"
 
-	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
 	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/jobspec"
 )
 
-// RegistryCatalog is the registry's catalog as the gates see it.
-type RegistryCatalog struct {
+// Registry is the catalog as the registry answers it.
+type Registry struct {
 	Client registrypeerv1.CatalogPeerServiceClient
 }
 
 // Recipe answers every version of a recipe, none for an unknown one.
-func (c *RegistryCatalog) Recipe(ctx context.Context, name string) ([]Recipe, error) {
+func (c *Registry) Recipe(ctx context.Context, name string) ([]Recipe, error) {
 	resp, err := c.Client.GetCatalogRecipe(ctx, &registrypeerv1.GetCatalogRecipeRequest{Name: name})
 	if fault.Is(err, fault.Absent) {
 		return nil, nil
@@ -29,7 +29,7 @@ func (c *RegistryCatalog) Recipe(ctx context.Context, name string) ([]Recipe, er
 		r := v.GetRecipe()
 		recipe := Recipe{
 			Name: r.GetName(), Version: r.GetVersion(), Digest: r.GetDigest(), State: r.GetState(),
-			Framework:    Framework{Name: r.GetFramework().GetName(), RuntimeID: r.GetFramework().GetRuntimeId(), Image: r.GetFramework().GetImage()},
+			Framework:    jobspec.Framework{Name: r.GetFramework().GetName(), RuntimeID: r.GetFramework().GetRuntimeId(), Image: r.GetFramework().GetImage()},
 			ParamsSchema: r.GetParamsSchema(), RequiredDatasets: v.GetRequiredDatasets(), Entrypoint: v.GetEntrypoint(),
 			Package: objectFromProto(v.GetPackage()), Environment: environmentFromProto(v.GetEnvironment()),
 		}
@@ -44,7 +44,7 @@ func (c *RegistryCatalog) Recipe(ctx context.Context, name string) ([]Recipe, er
 }
 
 // Resolve resolves bindings with the rights of the caller that travels in the context.
-func (c *RegistryCatalog) Resolve(ctx context.Context, b Bindings) (*Inputs, error) {
+func (c *Registry) Resolve(ctx context.Context, b jobspec.Bindings) (*Inputs, error) {
 	resp, err := c.Client.ResolveBindings(ctx, &registrypeerv1.ResolveBindingsRequest{Datasets: b.Datasets, Model: b.Model})
 	if err != nil {
 		return nil, err
@@ -59,21 +59,4 @@ func (c *RegistryCatalog) Resolve(ctx context.Context, b Bindings) (*Inputs, err
 		in.Model = &Bound{Ref: m.GetRef(), Digest: m.GetDigest(), Files: objectsFromProto(m.GetFiles())}
 	}
 	return in, nil
-}
-
-// AuthProjects are auth's projects as the gates see them.
-type AuthProjects struct {
-	Client authpeerv1.ProjectServiceClient
-}
-
-// Project answers a project by its key, nil for an unknown one.
-func (p *AuthProjects) Project(ctx context.Context, key string) (*Project, error) {
-	resp, err := p.Client.GetProject(ctx, &authpeerv1.GetProjectRequest{Project: key})
-	if fault.Is(err, fault.Absent) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return &Project{ID: resp.GetId(), Key: resp.GetKey(), Visibility: resp.GetVisibility()}, nil
 }

@@ -1,4 +1,4 @@
-package submit
+package gate
 
 import (
 	"maps"
@@ -12,7 +12,7 @@ import (
 func checkBindingNames(d *Draft) error {
 	for _, name := range d.Recipe.RequiredDatasets {
 		if d.Spec.Bindings.Datasets[name] == "" {
-			return refuse(GateBindings, "the recipe %s needs the dataset %s", d.Recipe.Name, name)
+			return Refuse(Bindings, "the recipe %s needs the dataset %s", d.Recipe.Name, name)
 		}
 	}
 	if len(d.Recipe.Inputs) == 0 {
@@ -26,11 +26,11 @@ func checkBindingNames(d *Draft) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.Spec.Bindings.Datasets)) {
 		if !declared[name] {
-			return refuse(GateBindings, "the recipe %s reads no dataset %s", d.Recipe.Name, name)
+			return Refuse(Bindings, "the recipe %s reads no dataset %s", d.Recipe.Name, name)
 		}
 	}
 	if d.Spec.Bindings.Model != "" && !model {
-		return refuse(GateBindings, "the recipe %s takes no model to start from", d.Recipe.Name)
+		return Refuse(Bindings, "the recipe %s takes no model to start from", d.Recipe.Name)
 	}
 	return nil
 }
@@ -39,10 +39,10 @@ func checkBindingNames(d *Draft) error {
 // the caller sees but may not read is forbidden.
 func checkBindings(d *Draft) error {
 	if len(d.Inputs.Unknown) > 0 {
-		return refuse(GateBindings, "no such reference: %s", slices.Min(d.Inputs.Unknown))
+		return Refuse(Bindings, "no such reference: %s", slices.Min(d.Inputs.Unknown))
 	}
 	if len(d.Inputs.Unreadable) > 0 {
-		return refuseAs(fault.Forbidden, GateBindings, "you may not read %s", slices.Min(d.Inputs.Unreadable))
+		return refuseAs(fault.Forbidden, Bindings, "you may not read %s", slices.Min(d.Inputs.Unreadable))
 	}
 	return nil
 }

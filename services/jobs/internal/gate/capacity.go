@@ -1,6 +1,9 @@
-package submit
+package gate
 
-import "github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+import (
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+)
 
 // checkHardware refuses what could never be placed: an unknown pool, or a gang that the known nodes
 // of its pools could not take even if nothing ran on them. A pool without nodes yet is given the
@@ -10,7 +13,7 @@ func checkHardware(d *Draft) error {
 	for _, p := range d.Spec.Resources.Pools {
 		facts := d.Pools[p.Pool]
 		if !facts.Known {
-			return refuse(GateHardware, "there is no pool %s", p.Pool)
+			return Refuse(Hardware, "there is no pool %s", p.Pool)
 		}
 		if len(facts.Nodes) == 0 {
 			continue
@@ -23,7 +26,7 @@ func checkHardware(d *Draft) error {
 			}
 		}
 		if fit < p.Nodes {
-			return refuse(GateHardware, "pool %s has %d of the %d nodes that are asked for with %d GPUs, %d CPUs and %d GB of memory each",
+			return Refuse(Hardware, "pool %s has %d of the %d nodes that are asked for with %d GPUs, %d CPUs and %d GB of memory each",
 				p.Pool, fit, p.Nodes, p.GPUsPerNode, p.CPU, p.MemoryGB)
 		}
 	}
@@ -32,4 +35,14 @@ func checkHardware(d *Draft) error {
 
 func large(n NodeFacts, p job.Pool) bool {
 	return n.GPUs >= p.GPUsPerNode && n.CPUs >= p.CPU && n.MemoryGB >= p.MemoryGB
+}
+
+// checkQuota refuses only what the account could never hold. What it could hold once others end is
+// admitted and waits.
+func checkQuota(d *Draft) error {
+	asked := job.Demand(d.Spec.Resources.Pools)
+	if !d.Account.Admits(asked) {
+		return refuseAs(fault.Forbidden, Quota, "requested %d GPUs, %d available", asked, d.Account.Limit)
+	}
+	return nil
 }

@@ -1,4 +1,4 @@
-package submit
+package gate
 
 // CustomRecipe is the one recipe that runs its user's command.
 const CustomRecipe = "custom/custom"
@@ -9,11 +9,11 @@ func checkEntrypoint(d *Draft) error {
 	custom := d.Spec.Recipe.Name == CustomRecipe
 	switch {
 	case src.Entrypoint != "":
-		return refuse(GateEntrypoint, "spec.source.entrypoint must be empty: the recipe owns the entrypoint")
+		return Refuse(Entrypoint, "spec.source.entrypoint must be empty: the recipe owns the entrypoint")
 	case custom && (len(src.Command) == 0 || src.Command[0] == ""):
-		return refuse(GateEntrypoint, "the recipe %s needs spec.source.command", CustomRecipe)
+		return Refuse(Entrypoint, "the recipe %s needs spec.source.command", CustomRecipe)
 	case !custom && len(src.Command) > 0:
-		return refuse(GateEntrypoint, "spec.source.command is for the recipe %s only: %s owns its entrypoint",
+		return Refuse(Entrypoint, "spec.source.command is for the recipe %s only: %s owns its entrypoint",
 			CustomRecipe, d.Spec.Recipe.Name)
 	}
 	return nil

@@ -1,4 +1,4 @@
-package submit
+package gate
 
 import (
 	"maps"
@@ -17,13 +17,13 @@ func checkEnvironment(d *Draft) error {
 		value := d.Spec.Env[name]
 		switch {
 		case !form.MatchString(name):
-			return refuse(GateEnvironment, "%q is no name of a variable", name)
+			return Refuse(Environment, "%q is no name of a variable", name)
 		case reserved(strings.ToUpper(name)):
-			return refuse(GateEnvironment, "%s belongs to the platform and cannot be set", name)
+			return Refuse(Environment, "%s belongs to the platform and cannot be set", name)
 		case len(value) > maxEnvValue:
-			return refuse(GateEnvironment, "the value of %s is longer than %d bytes", name, maxEnvValue)
+			return Refuse(Environment, "the value of %s is longer than %d bytes", name, maxEnvValue)
 		case strings.ContainsAny(value, "\x00\n\r"):
-			return refuse(GateEnvironment, "the value of %s holds a line break or NUL", name)
+			return Refuse(Environment, "the value of %s holds a line break or NUL", name)
 		}
 	}
 	return nil

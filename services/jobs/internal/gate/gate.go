@@ -1,45 +1,44 @@
-// Package submit admits jobs. A submission passes one gate after the other, cheap ones first; the
-// first that refuses names itself, and nothing has been written by then. What passes them all becomes
-// job, run, event and audit row in one transaction.
+// Package gate judges submissions: one gate after the other, cheap ones first, and the first that refuses
+// names itself. A gate writes nothing, and who could only tell something of a later gate is not asked.
 //
-// One file a gate (gate_*.go), each pure over a Draft; lookup.go fetches what the gates look at;
-// admit.go writes; submit_proto.go and template_proto.go alone speak proto.
-package submit
+// One file a gate, each pure over a Draft, which is what has been submitted and looked up so far
+// (recipe.go also holds the hyperparameters against the recipe, capacity.go is hardware and quota);
+// world.go is what the gates look at, and their order.
+package gate
 
 import (
 	"context"
 
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/catalog"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/jobspec"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/quota"
 )
 
-// Dialect is the JobSpec dialect of this control plane.
-const Dialect = "service/v1"
-
 // The gates, in their order, by the names that refusals carry.
 const (
-	GateDialect     = "dialect"
-	GateEnvironment = "environment"
-	GateEntrypoint  = "entrypoint_override"
-	GateRecipe      = "recipe_handshake"
-	GateHparams     = "hparams"
-	GateProject     = "project"
-	GateBindings    = "bindings"
-	GateImage       = "image_registry"
-	GateHardware    = "hardware"
-	GateQuota       = "quota"
+	Dialect     = "dialect"
+	Environment = "environment"
+	Entrypoint  = "entrypoint_override"
+	Recipe      = "recipe_handshake"
+	Hparams     = "hparams"
+	Project     = "project"
+	Bindings    = "bindings"
+	Image       = "image_registry"
+	Hardware    = "hardware"
+	Quota       = "quota"
 )
 
 // Draft is a submission on its way through the gates, with what was looked up for them.
 type Draft struct {
 	API    string
-	Spec   Spec
+	Spec   jobspec.Spec
 	Caller *authn.Caller
 
-	Recipe  *Recipe  // the catalog's version that the spec names
-	Project *Project // where it goes
-	Inputs  *Inputs  // what the bindings are
+	Recipe  *catalog.Recipe // the catalog's version that the spec names
+	Project *ProjectFacts   // where it goes
+	Inputs  *catalog.Inputs // what the bindings are
 	Pools   map[string]PoolFacts
 	Account quota.Account
 }
@@ -60,11 +59,19 @@ func Run(ctx context.Context, gates []Gate, d *Draft) error {
 	return nil
 }
 
-// refuse is a 400 that names its gate.
-func refuse(gate, format string, args ...any) *fault.Error {
+// Refuse is a 400 that names its gate.
+func Refuse(gate, format string, args ...any) *fault.Error {
 	return refuseAs(fault.Refused, gate, format, args...)
 }
 
 func refuseAs(kind fault.Kind, gate, format string, args ...any) *fault.Error {
 	return fault.New(kind, gate, gate+": "+format, args...)
+}
+
+// checkDialect refuses a client that speaks another dialect.
+func checkDialect(d *Draft) error {
+	if d.API != jobspec.Dialect {
+		return Refuse(Dialect, "this control plane speaks %s, the submission %s", jobspec.Dialect, d.API)
+	}
+	return nil
 }

@@ -1,4 +1,4 @@
-package submit
+package gate
 
 import (
 	"context"
@@ -9,34 +9,36 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/catalog"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/jobspec"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/quota"
 )
 
 // fixed is a world whose facts do not change.
 type fixed struct{}
 
-func (fixed) Recipe(_ context.Context, name string) ([]Recipe, error) {
+func (fixed) Recipe(_ context.Context, name string) ([]catalog.Recipe, error) {
 	switch name {
 	case "demo/chat-tiny":
-		r := Recipe{
-			Name: name, Version: "1.0.0", Digest: "sha256:d1", State: "active", Framework: Framework{RuntimeID: "np"},
+		r := catalog.Recipe{
+			Name: name, Version: "1.0.0", Digest: "sha256:d1", State: "active", Framework: jobspec.Framework{RuntimeID: "np"},
 			ParamsSchema: []byte(`{"additionalProperties":false,"properties":{"optim.lr":{"type":"number","maximum":0.1}}}`),
-			Inputs:       []Input{{Name: "train", Kind: "dataset"}, {Name: "model", Kind: "model"}}, RequiredDatasets: []string{"train"},
+			Inputs:       []catalog.Input{{Name: "train", Kind: "dataset"}, {Name: "model", Kind: "model"}}, RequiredDatasets: []string{"train"},
 		}
 		old := r
 		old.Version, old.Digest, old.State = "0.9.0", "sha256:d0", "withdrawn"
-		return []Recipe{old, r}, nil
+		return []catalog.Recipe{old, r}, nil
 	case CustomRecipe:
-		return []Recipe{{Name: name, Version: "1.0.0", Digest: "sha256:d1", Framework: Framework{RuntimeID: "np"}}}, nil
+		return []catalog.Recipe{{Name: name, Version: "1.0.0", Digest: "sha256:d1", Framework: jobspec.Framework{RuntimeID: "np"}}}, nil
 	case "broken/catalog":
 		return nil, fault.New(fault.Unavailable, "", "the registry is away")
 	}
 	return nil, nil
 }
 
-func (fixed) Resolve(_ context.Context, b Bindings) (*Inputs, error) {
-	in := &Inputs{}
+func (fixed) Resolve(_ context.Context, b jobspec.Bindings) (*catalog.Inputs, error) {
+	in := &catalog.Inputs{}
 	for name, ref := range b.Datasets {
 		switch ref {
 		case "ds/default/absent@1", "ds/hidden/x@1":
@@ -44,18 +46,18 @@ func (fixed) Resolve(_ context.Context, b Bindings) (*Inputs, error) {
 		case "ds/other/protected@1":
 			in.Unreadable = append(in.Unreadable, ref)
 		default:
-			in.Datasets = append(in.Datasets, Bound{Name: name, Ref: ref})
+			in.Datasets = append(in.Datasets, catalog.Bound{Name: name, Ref: ref})
 		}
 	}
 	return in, nil
 }
 
-func (fixed) Project(_ context.Context, key string) (*Project, error) {
+func (fixed) Project(_ context.Context, key string) (*ProjectFacts, error) {
 	switch key {
 	case "default", "open":
-		return &Project{ID: "prj_" + key, Key: key, Visibility: "all"}, nil
+		return &ProjectFacts{ID: "prj_" + key, Key: key, Visibility: "all"}, nil
 	case "team":
-		return &Project{ID: "prj_team", Key: key, Visibility: "team"}, nil
+		return &ProjectFacts{ID: "prj_team", Key: key, Visibility: "team"}, nil
 	}
 	return nil, nil
 }
@@ -82,14 +84,14 @@ func world() *World {
 
 func draft() *Draft {
 	return &Draft{
-		API: Dialect, Caller: &authn.Caller{Kind: authn.KindUser, Subject: "usr_1", Role: authn.RoleOperator},
-		Spec: Spec{
+		API: jobspec.Dialect, Caller: &authn.Caller{Kind: authn.KindUser, Subject: "usr_1", Role: authn.RoleOperator},
+		Spec: jobspec.Spec{
 			Name: "n", Project: "default", Hparams: []byte(`{"optim.lr":0.01}`),
-			Recipe: RecipeRef{Name: "demo/chat-tiny", Version: "1.0.0", Lock: Lock{
-				Name: "demo/chat-tiny", Version: "1.0.0", Digest: "sha256:d1", Framework: Framework{RuntimeID: "np"},
+			Recipe: jobspec.RecipeRef{Name: "demo/chat-tiny", Version: "1.0.0", Lock: jobspec.Lock{
+				Name: "demo/chat-tiny", Version: "1.0.0", Digest: "sha256:d1", Framework: jobspec.Framework{RuntimeID: "np"},
 			}},
-			Bindings:  Bindings{Datasets: map[string]string{"train": "ds/default/pairs@1"}},
-			Resources: Resources{Pools: []job.Pool{{Pool: "gpu", Nodes: 1, GPUsPerNode: 8}}},
+			Bindings:  jobspec.Bindings{Datasets: map[string]string{"train": "ds/default/pairs@1"}},
+			Resources: jobspec.Resources{Pools: []job.Pool{{Pool: "gpu", Nodes: 1, GPUsPerNode: 8}}},
 		},
 	}
 }
@@ -142,8 +144,8 @@ func TestEveryGateRefusesInItsName(t *testing.T) {
 		"absent dataset":     {func(d *Draft) { d.Spec.Bindings.Datasets["train"] = "ds/default/absent@1" }, fault.Refused, "bindings", "bindings: no such reference: ds/default/absent@1"},
 		"hidden dataset":     {func(d *Draft) { d.Spec.Bindings.Datasets["train"] = "ds/hidden/x@1" }, fault.Refused, "bindings", "bindings: no such reference: ds/hidden/x@1"},
 		"unreadable dataset": {func(d *Draft) { d.Spec.Bindings.Datasets["train"] = "ds/other/protected@1" }, fault.Forbidden, "bindings", ""},
-		"image elsewhere":    {func(d *Draft) { d.Spec.Image = &Image{Ref: "docker.io/library/x:1"} }, fault.Refused, "image_registry", "image_registry: the registry docker.io is not on the allowlist of this deployment"},
-		"image allowed":      {func(d *Draft) { d.Spec.Image = &Image{Ref: "GHCR.io/a/b@sha256:" + hex64()} }, "", "", ""},
+		"image elsewhere":    {func(d *Draft) { d.Spec.Image = &jobspec.Image{Ref: "docker.io/library/x:1"} }, fault.Refused, "image_registry", "image_registry: the registry docker.io is not on the allowlist of this deployment"},
+		"image allowed":      {func(d *Draft) { d.Spec.Image = &jobspec.Image{Ref: "GHCR.io/a/b@sha256:" + hex64()} }, "", "", ""},
 		"unknown pool":       {func(d *Draft) { d.Spec.Resources.Pools[0].Pool = "tpu" }, fault.Refused, "hardware", "hardware: there is no pool tpu"},
 		"too many GPUs":      {func(d *Draft) { d.Spec.Resources.Pools[0].GPUsPerNode = 16 }, fault.Refused, "hardware", ""},
 		"too many nodes":     {func(d *Draft) { d.Spec.Resources.Pools[0].Nodes = 2 }, fault.Refused, "hardware", "hardware: pool gpu has 1 of the 2 nodes that are asked for with 8 GPUs, 0 CPUs and 0 GB of memory each"},
@@ -220,16 +222,16 @@ func TestRegistriesAreExactHosts(t *testing.T) {
 		"https://ghcr.io/a":       false,
 		"ghcr.io/UPPER":           false,
 	} {
-		d := &Draft{Spec: Spec{Image: &Image{Ref: ref}}}
+		d := &Draft{Spec: jobspec.Spec{Image: &jobspec.Image{Ref: ref}}}
 		require.Equal(t, want, checkImage(d, allowed) == nil, "%q", ref)
 	}
-	require.Error(t, checkImage(&Draft{Spec: Spec{Image: &Image{Ref: "ghcr.io/a"}}}, nil), "none is allowed by default")
+	require.Error(t, checkImage(&Draft{Spec: jobspec.Spec{Image: &jobspec.Image{Ref: "ghcr.io/a"}}}, nil), "none is allowed by default")
 }
 
 func TestLookupsThatFailAreNoRefusals(t *testing.T) {
 	t.Parallel()
 	d := draft()
-	d.Recipe = &Recipe{ParamsSchema: []byte(`{"properties": 3}`)}
+	d.Recipe = &catalog.Recipe{ParamsSchema: []byte(`{"properties": 3}`)}
 	err := checkHparams(d)
 	require.Error(t, err)
 	var f *fault.Error

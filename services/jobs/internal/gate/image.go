@@ -1,4 +1,4 @@
-package submit
+package gate
 
 import (
 	"slices"
@@ -20,11 +20,11 @@ func checkImage(d *Draft, allowed []string) error {
 	}
 	named, err := reference.ParseNormalizedNamed(ref)
 	if err != nil {
-		return refuse(GateImage, "%q is no reference of an image", d.Spec.Image.Ref)
+		return Refuse(Image, "%q is no reference of an image", d.Spec.Image.Ref)
 	}
 	registry := strings.ToLower(reference.Domain(named))
 	if !slices.Contains(allowed, registry) {
-		return refuse(GateImage, "the registry %s is not on the allowlist of this deployment", registry)
+		return Refuse(Image, "the registry %s is not on the allowlist of this deployment", registry)
 	}
 	return nil
 }

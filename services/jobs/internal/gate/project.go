@@ -1,6 +1,9 @@
-package submit
+package gate
 
-import "github.com/signalbox-dev/signalbox/platform/fault"
+import (
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/jobspec"
+)
 
 // checkProject lets the caller submit where he may edit, and everyone into the default project.
 func checkProject(d *Draft) error {
@@ -8,9 +11,9 @@ func checkProject(d *Draft) error {
 	switch {
 	case p == nil, p.Visibility != "all" && !d.Caller.CanReadProject(p.ID):
 		d.Project = nil
-		return refuse(GateProject, "no such project: %s", d.Spec.Project)
-	case p.Key != defaultProject && !d.Caller.CanEditProject(p.ID):
-		return refuseAs(fault.Forbidden, GateProject, "only editors of project %s may submit to it", p.Key)
+		return Refuse(Project, "no such project: %s", d.Spec.Project)
+	case p.Key != jobspec.DefaultProject && !d.Caller.CanEditProject(p.ID):
+		return refuseAs(fault.Forbidden, Project, "only editors of project %s may submit to it", p.Key)
 	}
 	return nil
 }

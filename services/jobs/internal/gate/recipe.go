@@ -1,15 +1,21 @@
-package submit
+package gate
 
-import "cmp"
+import (
+	"cmp"
+	"errors"
+
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/catalog"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/jobspec"
+)
 
 const stateWithdrawn = "withdrawn"
 
 // checkRecipe compares recipe.lock.json with the catalog's version that the spec names: name,
 // version, digest and framework.runtime_id.
-func checkRecipe(d *Draft, versions []Recipe) error {
+func checkRecipe(d *Draft, versions []catalog.Recipe) error {
 	ref := d.Spec.Recipe
 	if len(versions) == 0 {
-		return refuse(GateRecipe, "the catalog has no recipe %s", ref.Name)
+		return Refuse(Recipe, "the catalog has no recipe %s", ref.Name)
 	}
 	for i := range versions {
 		if versions[i].Version == ref.Version {
@@ -18,9 +24,9 @@ func checkRecipe(d *Draft, versions []Recipe) error {
 	}
 	switch {
 	case d.Recipe == nil:
-		return refuse(GateRecipe, "the catalog has no version %s of %s", ref.Version, ref.Name)
+		return Refuse(Recipe, "the catalog has no version %s of %s", ref.Version, ref.Name)
 	case d.Recipe.State == stateWithdrawn:
-		return refuse(GateRecipe, "version %s of %s is withdrawn", ref.Version, ref.Name)
+		return Refuse(Recipe, "version %s of %s is withdrawn", ref.Version, ref.Name)
 	}
 	return cmp.Or(
 		sameField("name", ref.Lock.Name, d.Recipe.Name),
@@ -34,6 +40,15 @@ func sameField(name, lock, catalog string) error {
 	if lock == catalog {
 		return nil
 	}
-	return refuse(GateRecipe, "%s is %s in recipe.lock.json and %s in the catalog; `signalbox recipe lock --update` renews the lock",
+	return Refuse(Recipe, "%s is %s in recipe.lock.json and %s in the catalog; `signalbox recipe lock --update` renews the lock",
 		name, lock, catalog)
+}
+
+// checkHparams holds the hyperparameters against the recipe's schema.
+func checkHparams(d *Draft) error {
+	err := jobspec.CheckParams(d.Recipe.ParamsSchema, d.Spec.Hparams)
+	if bad, ok := errors.AsType[*jobspec.ParamError](err); ok {
+		return Refuse(Hparams, "%s", bad.Error())
+	}
+	return err
 }

@@ -1,8 +1,12 @@
-package submit
+package gate
 
 import (
 	"context"
 	"fmt"
+
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/catalog"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/jobspec"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/quota"
 )
 
 // World is what the gates look at.
@@ -15,20 +19,58 @@ type World struct {
 	Registries []string
 }
 
+// ProjectFacts is where a job belongs.
+type ProjectFacts struct{ ID, Key, Visibility string }
+
+// PoolFacts is what is known of a pool.
+type PoolFacts struct {
+	Known bool
+	Nodes []NodeFacts
+}
+
+// NodeFacts is how large a node is.
+type NodeFacts struct {
+	ID         string
+	GPUs, CPUs int
+	MemoryGB   int
+}
+
+// Catalog resolves what a submission refers to. Both calls carry the caller's identity.
+type Catalog interface {
+	// Recipe answers every version of a recipe, none for an unknown one.
+	Recipe(ctx context.Context, name string) ([]catalog.Recipe, error)
+	Resolve(ctx context.Context, b jobspec.Bindings) (*catalog.Inputs, error)
+}
+
+// Projects resolves a project; nil for an unknown one.
+type Projects interface {
+	Project(ctx context.Context, key string) (*ProjectFacts, error)
+}
+
+// Pools tells what is known of a pool.
+type Pools interface {
+	Pool(ctx context.Context, name string) (PoolFacts, error)
+}
+
+// Accounts tells what the caller may hold.
+type Accounts interface {
+	Of(ctx context.Context, userID string) (quota.Account, error)
+}
+
 // Gates are all gates in their order. A gate that needs facts looks them up itself, so that a
 // submission which an earlier gate refuses asks nobody.
 func (w *World) Gates() []Gate {
 	return []Gate{
-		{GateDialect, pure(checkDialect)},
-		{GateEnvironment, pure(checkEnvironment)},
-		{GateEntrypoint, pure(checkEntrypoint)},
-		{GateRecipe, w.recipe},
-		{GateHparams, pure(checkHparams)},
-		{GateProject, w.project},
-		{GateBindings, w.bindings},
-		{GateImage, pure(func(d *Draft) error { return checkImage(d, w.Registries) })},
-		{GateHardware, w.hardware},
-		{GateQuota, w.quota},
+		{Dialect, pure(checkDialect)},
+		{Environment, pure(checkEnvironment)},
+		{Entrypoint, pure(checkEntrypoint)},
+		{Recipe, w.recipe},
+		{Hparams, pure(checkHparams)},
+		{Project, w.project},
+		{Bindings, w.bindings},
+		{Image, pure(func(d *Draft) error { return checkImage(d, w.Registries) })},
+		{Hardware, w.hardware},
+		{Quota, w.quota},
 	}
 }
 
@@ -55,7 +97,7 @@ func (w *World) bindings(ctx context.Context, d *Draft) (err error) {
 	if err := checkBindingNames(d); err != nil {
 		return err
 	}
-	d.Inputs = &Inputs{}
+	d.Inputs = &catalog.Inputs{}
 	if len(d.Spec.Bindings.Datasets) > 0 || d.Spec.Bindings.Model != "" {
 		if d.Inputs, err = w.Catalog.Resolve(ctx, d.Spec.Bindings); err != nil {
 			return fmt.Errorf("resolve the bindings: %w", err)

@@ -1,4 +1,4 @@
-package submit
+package jobspec
 
 import (
 	"bytes"
@@ -29,15 +29,16 @@ type property struct {
 	MaxLength *int              `json:"maxLength"`
 }
 
-// paramError is a fault of the user's values, in words.
-type paramError struct{ text string }
+// ParamError is a fault of the user's values, in words.
+type ParamError struct{ text string }
 
-func (e *paramError) Error() string { return e.text }
+// Error implements error.
+func (e *ParamError) Error() string { return e.text }
 
-func badParam(format string, args ...any) error { return &paramError{fmt.Sprintf(format, args...)} }
+func badParam(format string, args ...any) error { return &ParamError{fmt.Sprintf(format, args...)} }
 
-// checkParams checks a flat object of parameters. A fault of the schema itself is not the user's.
-func checkParams(rawSchema, rawParams []byte) error {
+// CheckParams checks a flat object of parameters. A fault of the schema itself is not the user's.
+func CheckParams(rawSchema, rawParams []byte) error {
 	var s schema
 	if len(rawSchema) > 0 {
 		if err := json.Unmarshal(rawSchema, &s); err != nil {

@@ -1,4 +1,4 @@
-package submit
+package jobspec
 
 import (
 	"testing"
@@ -46,14 +46,14 @@ func TestParamsAgainstTheirSchema(t *testing.T) {
 		`{"a": 1} x`: "not one JSON object",
 		`nope`:       "not a JSON object",
 	} {
-		err := checkParams([]byte(testSchema), []byte(params))
+		err := CheckParams([]byte(testSchema), []byte(params))
 		if want == "" {
 			require.NoError(t, err, params)
 			continue
 		}
 		require.EqualError(t, err, want, params)
 	}
-	require.NoError(t, checkParams(nil, []byte(`{"anything": [1, "x", null]}`)), "no schema, no rule")
+	require.NoError(t, CheckParams(nil, []byte(`{"anything": [1, "x", null]}`)), "no schema, no rule")
 }
 
 func FuzzCheckParams(f *testing.F) {
@@ -61,6 +61,6 @@ func FuzzCheckParams(f *testing.F) {
 	f.Add(`{"model.layers": 1e400}`)
 	f.Fuzz(func(t *testing.T, params string) {
 		// Whatever comes, it is a fault in words or none; it never panics.
-		_ = checkParams([]byte(testSchema), []byte(params))
+		_ = CheckParams([]byte(testSchema), []byte(params))
 	})
 }

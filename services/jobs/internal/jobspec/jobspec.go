@@ -1,4 +1,10 @@
-package submit
+// Package jobspec is the dialect service/v1 in which jobs are submitted: its spec with every default
+// filled in, the one stored form of it, and the check of its hyperparameters against a recipe's schema.
+//
+// It promises that two submissions which mean the same have the same form and digest, and that no field
+// of the contract is lost on the way; it knows no recipe, row or pool, and asks nobody. jobspec_proto.go
+// alone speaks proto.
+package jobspec
 
 import (
 	"encoding/json"
@@ -7,6 +13,12 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/canon"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
+
+// Dialect is the JobSpec dialect of this control plane.
+const Dialect = "service/v1"
+
+// DefaultProject is where a job belongs whose spec names no project.
+const DefaultProject = "default"
 
 // Spec is a JobSpec with every default filled in. Its JSON, in canonical form, is what is stored,
 // shown and digested.
@@ -90,7 +102,6 @@ type Retry struct {
 
 // What holds where a spec says nothing.
 const (
-	defaultProject  = "default"
 	defaultRole     = "trainer"
 	defaultPriority = 50
 	defaultRunningS = 86_400
@@ -113,12 +124,4 @@ func (s *Spec) Canonical() (form []byte, digest string, err error) {
 	}
 	digest, err = canon.Digest(form)
 	return form, digest, err
-}
-
-func canonicalOf(v any) ([]byte, error) {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		return nil, err
-	}
-	return canon.JSON(raw)
 }

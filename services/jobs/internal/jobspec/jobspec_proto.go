@@ -1,4 +1,4 @@
-package submit
+package jobspec
 
 import (
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
@@ -6,11 +6,11 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
-// specFromProto fills in what a submission leaves out. The seed is drawn later: a refused submission
+// FromProto fills in what a submission leaves out. The seed is drawn later: a refused submission
 // needs none.
-func specFromProto(m *jobsv1.JobSpec) (Spec, error) {
+func FromProto(m *jobsv1.JobSpec) (Spec, error) {
 	s := Spec{
-		Name: m.GetName(), Project: or(m.GetProject(), defaultProject), Labels: notNil(m.GetLabels()), Notes: m.GetNotes(),
+		Name: m.GetName(), Project: or(m.GetProject(), DefaultProject), Labels: notNil(m.GetLabels()), Notes: m.GetNotes(),
 		Source:   Source{Entrypoint: m.GetSource().GetEntrypoint(), Command: append([]string{}, m.GetSource().GetCommand()...)},
 		Recipe:   RecipeRef{Name: m.GetRecipe().GetName(), Version: m.GetRecipe().GetVersion(), Lock: lockFromProto(m.GetRecipe().GetLock())},
 		Hparams:  m.GetHparams(),

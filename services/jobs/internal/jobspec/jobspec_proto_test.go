@@ -1,15 +1,12 @@
-package submit
+package jobspec
 
 import (
 	"encoding/json"
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/testing/protocmp"
 
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/fault"
@@ -81,7 +78,7 @@ func TestNoFieldOfTheSpecIsForgotten(t *testing.T) {
 	all, unset := names(m.ProtoReflect(), "")
 	require.Equal(t, []string{"priority", "retry.max"}, intersect(unset, []string{"priority", "retry.max"}, all),
 		"fields with presence that hold zero count as set")
-	spec, err := specFromProto(m)
+	spec, err := FromProto(m)
 	require.NoError(t, err)
 	form, digest, err := spec.Canonical()
 	require.NoError(t, err)
@@ -112,7 +109,7 @@ func intersect(unset, zero, all []string) []string {
 
 func TestWhatASpecLeavesOutIsFilledIn(t *testing.T) {
 	t.Parallel()
-	spec, err := specFromProto(&jobsv1.JobSpec{Name: "n", Resources: &jobsv1.Resources{Pools: []*jobsv1.PoolRequest{{Pool: "cpu"}}}})
+	spec, err := FromProto(&jobsv1.JobSpec{Name: "n", Resources: &jobsv1.Resources{Pools: []*jobsv1.PoolRequest{{Pool: "cpu"}}}})
 	require.NoError(t, err)
 	require.Equal(t, "default", spec.Project)
 	require.Equal(t, 50, spec.Priority)
@@ -126,11 +123,11 @@ func TestWhatASpecLeavesOutIsFilledIn(t *testing.T) {
 
 func TestEqualSpecsHaveEqualDigests(t *testing.T) {
 	t.Parallel()
-	one, err := specFromProto(fullSpec())
+	one, err := FromProto(fullSpec())
 	require.NoError(t, err)
 	turned := fullSpec()
 	turned.Hparams = []byte(` {"a": 1.0, "b": 2}`)
-	two, err := specFromProto(turned)
+	two, err := FromProto(turned)
 	require.NoError(t, err)
 	_, first, err := one.Canonical()
 	require.NoError(t, err)
@@ -138,7 +135,7 @@ func TestEqualSpecsHaveEqualDigests(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, first, second)
 	turned.Hparams = []byte(`{"a":1,"b":3}`)
-	three, err := specFromProto(turned)
+	three, err := FromProto(turned)
 	require.NoError(t, err)
 	_, third, err := three.Canonical()
 	require.NoError(t, err)
@@ -150,53 +147,8 @@ func TestASeedThatJSONCannotHoldIsInvalid(t *testing.T) {
 	m := fullSpec()
 	seed := int64(1) << 53
 	m.Seed = &seed
-	_, err := specFromProto(m)
+	_, err := FromProto(m)
 	f := fault.From(err)
 	require.Equal(t, fault.Invalid, f.Kind)
 	require.Equal(t, []any{"spec", "seed"}, f.Fields[0].Loc)
-}
-
-func TestTheTemplateHoldsWhatAnAttemptNeeds(t *testing.T) {
-	t.Parallel()
-	spec, err := specFromProto(fullSpec())
-	require.NoError(t, err)
-	d := &Draft{
-		Spec: spec,
-		Recipe: &Recipe{
-			Name: "r/n", Version: "1", Digest: "sha256:d", Entrypoint: []string{"python", "-m", "x"},
-			Package:     &Object{Path: ".", URI: "blob://p", Size: 3, SHA256: "aa", Unpack: true},
-			Environment: &Environment{Requirements: "numpy", Digest: "sha256:e", SDK: true},
-		},
-		Inputs: &Inputs{
-			Datasets: []Bound{{Name: "train", Ref: "ds/p/n@1", Digest: "sha256:t", Files: []Object{{Path: "a", URI: "blob://a", Size: 1, SHA256: "bb"}}}},
-			Model:    &Bound{Ref: "mdl/p/n@1", Digest: "sha256:m", Files: []Object{{Path: "m", URI: "blob://m"}}},
-		},
-	}
-	raw, err := template(d, "job_1", "run_1")
-	require.NoError(t, err)
-	got := &jobsv1.AttemptSpec{}
-	require.NoError(t, proto.Unmarshal(raw, got))
-	want := &jobsv1.AttemptSpec{
-		JobId: "job_1", RunId: "run_1", Recipe: "r/n", RecipeVersion: "1", RecipeDigest: "sha256:d", Seed: 7, GraceS: 30,
-		Package:     &jobsv1.ObjectRef{Path: ".", Uri: "blob://p", SizeBytes: 3, Sha256: "aa", Unpack: true},
-		Environment: &jobsv1.EnvironmentSpec{Requirements: "numpy", Digest: "sha256:e", Sdk: true},
-		Command:     []string{"python", "-m", "x"}, Hparams: []byte(`{"b":2,"a":1}`), Env: map[string]string{"K": "V"},
-		Datasets: []*jobsv1.DatasetInput{{Name: "train", Ref: "ds/p/n@1", Digest: "sha256:t", Files: []*jobsv1.ObjectRef{{Path: "a", Uri: "blob://a", SizeBytes: 1, Sha256: "bb"}}}},
-		Model:    &jobsv1.ModelInput{Ref: "mdl/p/n@1", Digest: "sha256:m", Files: []*jobsv1.ObjectRef{{Path: "m", Uri: "blob://m"}}},
-		Limits:   &jobsv1.ResourceLimits{Cpus: 8, MemoryBytes: 16 << 30, Pids: 4096},
-	}
-	require.Empty(t, cmp.Diff(want, got, protocmp.Transform()))
-	_, unset := names(want.ProtoReflect(), "")
-	for _, path := range unset {
-		require.Contains(t, []string{
-			"attempt", "ingest_endpoint", "limits.gpus", "datasets.0.files.0.unpack", "model.files.0.size_bytes",
-			"model.files.0.sha256", "model.files.0.unpack",
-		}, path, "a field of the agent's spec that nobody fills")
-	}
-
-	d.Recipe.Name = CustomRecipe
-	raw, err = template(d, "job_1", "run_1")
-	require.NoError(t, err)
-	require.NoError(t, proto.Unmarshal(raw, got))
-	require.Equal(t, []string{"c"}, got.GetCommand(), "the custom recipe runs its user's command")
 }

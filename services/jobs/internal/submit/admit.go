@@ -1,8 +1,16 @@
+// Package submit admits jobs. What passes every gate becomes job, run, event and audit row in one
+// transaction; what does not, or breaks on the way, leaves nothing behind; and a repeat under the same
+// Idempotency-Key is answered as the first was.
+//
+// admit.go is the deed and writes; rows.go answers the gates from this service's own rows;
+// template_proto.go writes what every attempt of the job is told, and it and project_proto.go alone
+// speak proto.
 package submit
 
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"fmt"
 	"io"
 	"math/big"
@@ -11,10 +19,13 @@ import (
 
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/canon"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/idem"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/gate"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/jobspec"
 )
 
 // Trail writes audit rows.
@@ -24,7 +35,7 @@ type Trail interface {
 
 // Admission admits submissions.
 type Admission struct {
-	World *World
+	World *gate.World
 	Jobs  *job.Store
 	Once  *idem.Once
 	IDs   *id.Source
@@ -40,12 +51,12 @@ func (a *Admission) Submit(ctx context.Context, req *jobsv1.SubmitJobRequest) (*
 	if replayed, err := a.Once.Replay(ctx, method, req, resp); err != nil || replayed {
 		return resp, err
 	}
-	spec, err := specFromProto(req.GetSpec())
+	spec, err := jobspec.FromProto(req.GetSpec())
 	if err != nil {
 		return nil, err
 	}
-	d := &Draft{API: req.GetApi(), Spec: spec, Caller: authn.Of(ctx)}
-	if err := Run(ctx, a.World.Gates(), d); err != nil {
+	d := &gate.Draft{API: req.GetApi(), Spec: spec, Caller: authn.Of(ctx)}
+	if err := gate.Run(ctx, a.World.Gates(), d); err != nil {
 		return nil, err
 	}
 	j, facts, err := a.job(d)
@@ -63,7 +74,7 @@ func (a *Admission) Submit(ctx context.Context, req *jobsv1.SubmitJobRequest) (*
 }
 
 // job makes the job of an accepted draft.
-func (a *Admission) job(d *Draft) (*job.Job, job.RunFacts, error) {
+func (a *Admission) job(d *gate.Draft) (*job.Job, job.RunFacts, error) {
 	if d.Spec.Seed == nil {
 		seed, err := drawSeed(a.Rand)
 		if err != nil {
@@ -73,7 +84,7 @@ func (a *Admission) job(d *Draft) (*job.Job, job.RunFacts, error) {
 	}
 	spec, digest, err := d.Spec.Canonical()
 	if err != nil {
-		return nil, job.RunFacts{}, refuse(GateHparams, "they have no canonical form: a name is there twice, or a number is not exact in JSON").Wrap(err)
+		return nil, job.RunFacts{}, gate.Refuse(gate.Hparams, "they have no canonical form: a name is there twice, or a number is not exact in JSON").Wrap(err)
 	}
 	j := &job.Job{
 		ID: a.IDs.New(id.Job), RunID: a.IDs.New(id.Run), Name: d.Spec.Name, OwnerID: d.Caller.Subject,
@@ -118,4 +129,12 @@ func drawSeed(r io.Reader) (int64, error) {
 		return 0, fmt.Errorf("draw a seed: %w", err)
 	}
 	return n.Int64(), nil
+}
+
+func canonicalOf(v any) ([]byte, error) {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	return canon.JSON(raw)
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
-	"slices"
 	"testing"
 	"testing/iotest"
 
@@ -21,152 +19,58 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/idem"
 	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/catalog"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/gate"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/jobspec"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/quota"
 )
-
-// spoils are one fault for each gate, in the order of the gates.
-func spoils() []struct {
-	gate  string
-	spoil func(d *Draft)
-} {
-	return []struct {
-		gate  string
-		spoil func(d *Draft)
-	}{
-		{GateDialect, func(d *Draft) { d.API = "service/v0" }},
-		{GateEnvironment, func(d *Draft) { d.Spec.Env = map[string]string{"LD_AUDIT": "x"} }},
-		{GateEntrypoint, func(d *Draft) { d.Spec.Source.Entrypoint = "python evil.py" }},
-		{GateRecipe, func(d *Draft) { d.Spec.Recipe.Lock.Framework.RuntimeID = "other" }},
-		{GateHparams, func(d *Draft) { d.Spec.Hparams = []byte(`{"optim.lr": 9}`) }},
-		{GateProject, func(d *Draft) { d.Spec.Project = "nope" }},
-		{GateBindings, func(d *Draft) { d.Spec.Bindings.Datasets["train"] = "ds/default/absent@1" }},
-		{GateImage, func(d *Draft) { d.Spec.Image = &Image{Ref: "quay.io/a/b"} }},
-		{GateHardware, func(d *Draft) {
-			d.Spec.Resources.Pools = append(d.Spec.Resources.Pools, job.Pool{Pool: "tpu", Nodes: 1})
-		}},
-		{GateQuota, func(d *Draft) {
-			d.Spec.Resources.Pools = append(d.Spec.Resources.Pools, job.Pool{Pool: "empty", Nodes: 1, GPUsPerNode: 9})
-		}},
-	}
-}
-
-// asked is a world that notes whom the gates asked.
-type asked struct {
-	fixed
-	names []string
-}
-
-func (a *asked) Recipe(ctx context.Context, name string) ([]Recipe, error) {
-	a.names = append(a.names, "catalog")
-	return a.fixed.Recipe(ctx, name)
-}
-
-func (a *asked) Resolve(ctx context.Context, b Bindings) (*Inputs, error) {
-	a.names = append(a.names, "bindings")
-	return a.fixed.Resolve(ctx, b)
-}
-
-func (a *asked) Project(ctx context.Context, key string) (*Project, error) {
-	a.names = append(a.names, "project")
-	return a.fixed.Project(ctx, key)
-}
-
-func (a *asked) Pool(ctx context.Context, name string) (PoolFacts, error) {
-	a.names = append(a.names, "pool "+name)
-	return a.fixed.Pool(ctx, name)
-}
-
-func (a *asked) Of(ctx context.Context, user string) (quota.Account, error) {
-	a.names = append(a.names, "account")
-	return a.fixed.Of(ctx, user)
-}
-
-// Of two faults the one of the earlier gate is told, for every pair; and who could only tell something
-// of a later gate is not asked.
-func TestTheEarlierOfTwoFaultsIsToldAndNobodyIsAskedInVain(t *testing.T) {
-	t.Parallel()
-	all := []string{"catalog", "project", "bindings", "pool gpu", "account"}
-	whom := map[string]int{ // of all, asked before the gate could refuse
-		GateDialect: 0, GateEnvironment: 0, GateEntrypoint: 0, GateRecipe: 1, GateHparams: 1, GateProject: 2, GateBindings: 3,
-		GateImage: 3, GateHardware: 4, GateQuota: 5,
-	}
-	for i, first := range spoils() {
-		for _, second := range spoils()[i:] {
-			w := &asked{}
-			d := draft()
-			second.spoil(d)
-			first.spoil(d)
-			err := Run(t.Context(), (&World{Catalog: w, Projects: w, Pools: w, Accounts: w, Registries: []string{"ghcr.io"}}).Gates(), d)
-			require.Equal(t, first.gate, fault.From(err).Code, "%s before %s: %v", first.gate, second.gate, err)
-			require.Contains(t, fault.From(err).Text(), first.gate+": ", "the detail names the gate")
-			asked := slices.DeleteFunc(w.names, func(n string) bool { return n == "pool tpu" || n == "pool empty" })
-			require.Equal(t, all[:whom[first.gate]], append([]string{}, asked...), "%s before %s", first.gate, second.gate)
-		}
-	}
-}
-
-// Hardware stands before quota in the order of the gates (areas-training 2.2), and the specification
-// gives the gates no order. So what no pool could ever hold is refused as hardware, also where it is
-// more than the account may hold, and what a pool could hold, or one without nodes yet might, is
-// refused as quota. Either way the gate is named.
-func TestMoreThanTheAccountMayHoldIsQuotaWhereThePoolCouldHoldIt(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		pools []job.Pool
-		gate  string
-		text  string
-	}{
-		"as much as it may hold": {[]job.Pool{{Pool: "gpu", Nodes: 1, GPUsPerNode: 8}}, "", ""},
-		"more, and the pool has it": {
-			[]job.Pool{{Pool: "gpu", Nodes: 1, GPUsPerNode: 8}, {Pool: "gpu", Nodes: 1, GPUsPerNode: 1}}, GateQuota, "quota: requested 9 GPUs, 8 available",
-		},
-		"more, and the pool has no nodes yet": {[]job.Pool{{Pool: "empty", Nodes: 2, GPUsPerNode: 8}}, GateQuota, "quota: requested 16 GPUs, 8 available"},
-		"more, summed over pools": {
-			[]job.Pool{{Pool: "gpu", Nodes: 1, GPUsPerNode: 4}, {Pool: "empty", Nodes: 5, GPUsPerNode: 1}}, GateQuota, "quota: requested 9 GPUs, 8 available",
-		},
-		"more, on nodes without GPUs":     {[]job.Pool{{Pool: "cpu", Nodes: 2, GPUsPerNode: 8}}, GateHardware, ""},
-		"more than any node of the pool":  {[]job.Pool{{Pool: "gpu", Nodes: 1, GPUsPerNode: 9}}, GateHardware, ""},
-		"more than the pool has of nodes": {[]job.Pool{{Pool: "gpu", Nodes: 3, GPUsPerNode: 4}}, GateHardware, ""},
-		"nodes without GPUs, as many":     {[]job.Pool{{Pool: "empty", Nodes: 1000}}, "", ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			d := draft()
-			d.Spec.Resources.Pools = c.pools
-			err := Run(t.Context(), world().Gates(), d)
-			if c.gate == "" {
-				require.NoError(t, err)
-				return
-			}
-			require.Equal(t, c.gate, fault.From(err).Code, "%v", err)
-			require.Equal(t, c.gate == GateQuota, fault.From(err).Kind == fault.Forbidden)
-			if c.text != "" {
-				require.Equal(t, c.text, fault.From(err).Text())
-			}
-		})
-	}
-}
 
 // failing is a trail that records nothing, or fails.
 type failing struct{ err error }
 
 func (f failing) Record(context.Context, pgx.Tx, string, string, string, any) error { return f.err }
 
+// open is a world in which the submission of these tests passes every gate.
+type open struct{}
+
+func (open) Recipe(_ context.Context, name string) ([]catalog.Recipe, error) {
+	if name == "broken/catalog" {
+		return nil, fault.New(fault.Unavailable, "", "the registry is away")
+	}
+	return []catalog.Recipe{{Name: name, Version: "1.0.0", Digest: "sha256:d1", State: "active", Framework: jobspec.Framework{RuntimeID: "np"}}}, nil
+}
+
+func (open) Resolve(_ context.Context, b jobspec.Bindings) (*catalog.Inputs, error) {
+	return &catalog.Inputs{Datasets: []catalog.Bound{{Name: "train", Ref: b.Datasets["train"]}}}, nil
+}
+
+func (open) Project(_ context.Context, key string) (*gate.ProjectFacts, error) {
+	return &gate.ProjectFacts{ID: "prj_" + key, Key: key, Visibility: "all"}, nil
+}
+
+func (open) Pool(context.Context, string) (gate.PoolFacts, error) {
+	return gate.PoolFacts{Known: true}, nil
+}
+
+func (open) Of(context.Context, string) (quota.Account, error) {
+	return quota.Account{Limit: 8, Held: 8}, nil
+}
+
 func newAdmission(t *testing.T) (*Admission, *pgxpool.Pool) {
 	t.Helper()
 	ids := id.NewSource(clock.Real(), rand.Reader)
 	pool := pgtest.New(t, pgtest.Schema{Name: "jobs", Migrations: db.Migrations}).Pool("jobs")
 	return &Admission{
-		World: world(), Jobs: &job.Store{Events: event.NewLog(clock.Real(), ids, "jobs")}, IDs: ids, Rand: rand.Reader, Trail: failing{},
+		World: &gate.World{Catalog: open{}, Projects: open{}, Pools: open{}, Accounts: open{}}, Jobs: &job.Store{Events: event.NewLog(clock.Real(), ids, "jobs")}, IDs: ids, Rand: rand.Reader, Trail: failing{},
 		Once: &idem.Once{Pool: pool, Keys: idem.New(clock.Real())},
 	}, pool
 }
 
 func submission(change ...func(*jobsv1.SubmitJobRequest)) *jobsv1.SubmitJobRequest {
 	one, eight := int32(1), int32(8)
-	req := &jobsv1.SubmitJobRequest{Api: Dialect, Spec: &jobsv1.JobSpec{
+	req := &jobsv1.SubmitJobRequest{Api: jobspec.Dialect, Spec: &jobsv1.JobSpec{
 		Name: "n", Hparams: []byte(`{"optim.lr":0.01}`), Bindings: &jobsv1.Bindings{Datasets: map[string]string{"train": "ds/default/pairs@1"}},
 		Recipe: &jobsv1.RecipeRef{Name: "demo/chat-tiny", Version: "1.0.0", Lock: &jobsv1.RecipeLock{
 			Name: "demo/chat-tiny", Version: "1.0.0", Digest: "sha256:d1", Framework: &jobsv1.RecipeLockFramework{RuntimeId: "np"},
@@ -202,7 +106,7 @@ func TestASubmissionThatBreaksLeavesNothing(t *testing.T) {
 	}{
 		"the audit row":       {spoil: func(a *Admission) { a.Trail = failing{broken} }},
 		"no randomness":       {spoil: func(a *Admission) { a.Rand = iotest.ErrReader(broken) }},
-		"a name there twice":  {req: submission(func(r *jobsv1.SubmitJobRequest) { r.Spec.Hparams = []byte(`{"optim.lr":0.01,"optim.lr":0.02}`) }), code: GateHparams},
+		"a name there twice":  {req: submission(func(r *jobsv1.SubmitJobRequest) { r.Spec.Hparams = []byte(`{"optim.lr":0.01,"optim.lr":0.02}`) }), code: gate.Hparams},
 		"its caller is gone":  {ctx: func(ctx context.Context) context.Context { ctx, end := context.WithCancel(ctx); end(); return ctx }},
 		"the registry's away": {req: submission(func(r *jobsv1.SubmitJobRequest) { r.Spec.Recipe.Name = "broken/catalog" })},
 	} {
@@ -250,23 +154,4 @@ func TestAnAdmittedJobIsQueuedAndHoldsNothingYet(t *testing.T) {
 	two, err := a.Submit(as(t.Context()), seeded)
 	require.NoError(t, err)
 	require.Equal(t, one.GetSpecDigest(), two.GetSpecDigest(), "equal specs have equal digests")
-}
-
-func TestEveryReservedVariableIsRefusedInAnyCase(t *testing.T) {
-	t.Parallel()
-	for _, name := range []string{
-		"LD_PRELOAD", "LD_LIBRARY_PATH", "ld_preload", "DYLD_INSERT_LIBRARIES", "NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES",
-		"SERVICE_JOB_TOKEN", "Service_Job_Run_Id", "SERVICE_JOB_ENABLED", "PYTHONPATH", "PYTHONHOME", "PIP_INDEX_URL", "UV_CACHE_DIR",
-		"BASH_ENV", "ENV", "IFS", "PATH", "HOME", "TMPDIR", "BASH_FUNC_x", "GCONV_PATH", "NODE_OPTIONS", "GIT_SSH_COMMAND", "KUBEFLOW_TRAINER_SERVER_URL",
-	} {
-		d := &Draft{Spec: Spec{Env: map[string]string{name: "x"}}}
-		require.Equal(t, GateEnvironment, fault.From(checkEnvironment(d)).Code, name)
-	}
-	for _, name := range []string{"WANDB_MODE", "MY_PATH", "HF_HOME", "OMP_NUM_THREADS", "_x", "CUDA_LAUNCH_BLOCKING", "TOKENIZERS_PARALLELISM"} {
-		require.NoError(t, checkEnvironment(&Draft{Spec: Spec{Env: map[string]string{name: "x"}}}), name)
-	}
-	for size, ok := range map[int]bool{maxEnvValue: true, maxEnvValue + 1: false} {
-		d := &Draft{Spec: Spec{Env: map[string]string{"A": fmt.Sprintf("%0*d", size, 0)}}}
-		require.Equal(t, ok, checkEnvironment(d) == nil, "a value of %d bytes", size)
-	}
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/gate"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/quota"
 )
 
@@ -18,14 +19,14 @@ type Rows struct {
 
 // Pool tells whether a fleet serves the pool, and how large its nodes are. Lost nodes count: they
 // may come back.
-func (r *Rows) Pool(ctx context.Context, name string) (PoolFacts, error) {
+func (r *Rows) Pool(ctx context.Context, name string) (gate.PoolFacts, error) {
 	nodes, known, err := r.Fleets.InPool(ctx, r.DB, name)
 	if err != nil {
-		return PoolFacts{}, err
+		return gate.PoolFacts{}, err
 	}
-	facts := PoolFacts{Known: known}
+	facts := gate.PoolFacts{Known: known}
 	for _, n := range nodes {
-		facts.Nodes = append(facts.Nodes, NodeFacts{ID: n.ID, GPUs: n.GPUs, CPUs: n.CPUs, MemoryGB: int(n.MemoryBytes / gigabytes)})
+		facts.Nodes = append(facts.Nodes, gate.NodeFacts{ID: n.ID, GPUs: n.GPUs, CPUs: n.CPUs, MemoryGB: int(n.MemoryBytes / gigabytes)})
 	}
 	return facts, nil
 }

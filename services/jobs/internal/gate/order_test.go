@@ -1,0 +1,158 @@
+package gate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/catalog"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/jobspec"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/quota"
+)
+
+// spoils are one fault for each gate, in the order of the gates.
+func spoils() []struct {
+	gate  string
+	spoil func(d *Draft)
+} {
+	return []struct {
+		gate  string
+		spoil func(d *Draft)
+	}{
+		{Dialect, func(d *Draft) { d.API = "service/v0" }},
+		{Environment, func(d *Draft) { d.Spec.Env = map[string]string{"LD_AUDIT": "x"} }},
+		{Entrypoint, func(d *Draft) { d.Spec.Source.Entrypoint = "python evil.py" }},
+		{Recipe, func(d *Draft) { d.Spec.Recipe.Lock.Framework.RuntimeID = "other" }},
+		{Hparams, func(d *Draft) { d.Spec.Hparams = []byte(`{"optim.lr": 9}`) }},
+		{Project, func(d *Draft) { d.Spec.Project = "nope" }},
+		{Bindings, func(d *Draft) { d.Spec.Bindings.Datasets["train"] = "ds/default/absent@1" }},
+		{Image, func(d *Draft) { d.Spec.Image = &jobspec.Image{Ref: "quay.io/a/b"} }},
+		{Hardware, func(d *Draft) {
+			d.Spec.Resources.Pools = append(d.Spec.Resources.Pools, job.Pool{Pool: "tpu", Nodes: 1})
+		}},
+		{Quota, func(d *Draft) {
+			d.Spec.Resources.Pools = append(d.Spec.Resources.Pools, job.Pool{Pool: "empty", Nodes: 1, GPUsPerNode: 9})
+		}},
+	}
+}
+
+// asked is a world that notes whom the gates asked.
+type asked struct {
+	fixed
+	names []string
+}
+
+func (a *asked) Recipe(ctx context.Context, name string) ([]catalog.Recipe, error) {
+	a.names = append(a.names, "catalog")
+	return a.fixed.Recipe(ctx, name)
+}
+
+func (a *asked) Resolve(ctx context.Context, b jobspec.Bindings) (*catalog.Inputs, error) {
+	a.names = append(a.names, "bindings")
+	return a.fixed.Resolve(ctx, b)
+}
+
+func (a *asked) Project(ctx context.Context, key string) (*ProjectFacts, error) {
+	a.names = append(a.names, "project")
+	return a.fixed.Project(ctx, key)
+}
+
+func (a *asked) Pool(ctx context.Context, name string) (PoolFacts, error) {
+	a.names = append(a.names, "pool "+name)
+	return a.fixed.Pool(ctx, name)
+}
+
+func (a *asked) Of(ctx context.Context, user string) (quota.Account, error) {
+	a.names = append(a.names, "account")
+	return a.fixed.Of(ctx, user)
+}
+
+// Of two faults the one of the earlier gate is told, for every pair; and who could only tell something
+// of a later gate is not asked.
+func TestTheEarlierOfTwoFaultsIsToldAndNobodyIsAskedInVain(t *testing.T) {
+	t.Parallel()
+	all := []string{"catalog", "project", "bindings", "pool gpu", "account"}
+	whom := map[string]int{ // of all, asked before the gate could refuse
+		Dialect: 0, Environment: 0, Entrypoint: 0, Recipe: 1, Hparams: 1, Project: 2, Bindings: 3,
+		Image: 3, Hardware: 4, Quota: 5,
+	}
+	for i, first := range spoils() {
+		for _, second := range spoils()[i:] {
+			w := &asked{}
+			d := draft()
+			second.spoil(d)
+			first.spoil(d)
+			err := Run(t.Context(), (&World{Catalog: w, Projects: w, Pools: w, Accounts: w, Registries: []string{"ghcr.io"}}).Gates(), d)
+			require.Equal(t, first.gate, fault.From(err).Code, "%s before %s: %v", first.gate, second.gate, err)
+			require.Contains(t, fault.From(err).Text(), first.gate+": ", "the detail names the gate")
+			asked := slices.DeleteFunc(w.names, func(n string) bool { return n == "pool tpu" || n == "pool empty" })
+			require.Equal(t, all[:whom[first.gate]], append([]string{}, asked...), "%s before %s", first.gate, second.gate)
+		}
+	}
+}
+
+// Hardware stands before quota in the order of the gates (areas-training 2.2), and the specification
+// gives the gates no order. So what no pool could ever hold is refused as hardware, also where it is
+// more than the account may hold, and what a pool could hold, or one without nodes yet might, is
+// refused as quota. Either way the gate is named.
+func TestMoreThanTheAccountMayHoldIsQuotaWhereThePoolCouldHoldIt(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		pools []job.Pool
+		gate  string
+		text  string
+	}{
+		"as much as it may hold": {[]job.Pool{{Pool: "gpu", Nodes: 1, GPUsPerNode: 8}}, "", ""},
+		"more, and the pool has it": {
+			[]job.Pool{{Pool: "gpu", Nodes: 1, GPUsPerNode: 8}, {Pool: "gpu", Nodes: 1, GPUsPerNode: 1}}, Quota, "quota: requested 9 GPUs, 8 available",
+		},
+		"more, and the pool has no nodes yet": {[]job.Pool{{Pool: "empty", Nodes: 2, GPUsPerNode: 8}}, Quota, "quota: requested 16 GPUs, 8 available"},
+		"more, summed over pools": {
+			[]job.Pool{{Pool: "gpu", Nodes: 1, GPUsPerNode: 4}, {Pool: "empty", Nodes: 5, GPUsPerNode: 1}}, Quota, "quota: requested 9 GPUs, 8 available",
+		},
+		"more, on nodes without GPUs":     {[]job.Pool{{Pool: "cpu", Nodes: 2, GPUsPerNode: 8}}, Hardware, ""},
+		"more than any node of the pool":  {[]job.Pool{{Pool: "gpu", Nodes: 1, GPUsPerNode: 9}}, Hardware, ""},
+		"more than the pool has of nodes": {[]job.Pool{{Pool: "gpu", Nodes: 3, GPUsPerNode: 4}}, Hardware, ""},
+		"nodes without GPUs, as many":     {[]job.Pool{{Pool: "empty", Nodes: 1000}}, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := draft()
+			d.Spec.Resources.Pools = c.pools
+			err := Run(t.Context(), world().Gates(), d)
+			if c.gate == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.Equal(t, c.gate, fault.From(err).Code, "%v", err)
+			require.Equal(t, c.gate == Quota, fault.From(err).Kind == fault.Forbidden)
+			if c.text != "" {
+				require.Equal(t, c.text, fault.From(err).Text())
+			}
+		})
+	}
+}
+
+func TestEveryReservedVariableIsRefusedInAnyCase(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{
+		"LD_PRELOAD", "LD_LIBRARY_PATH", "ld_preload", "DYLD_INSERT_LIBRARIES", "NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES",
+		"SERVICE_JOB_TOKEN", "Service_Job_Run_Id", "SERVICE_JOB_ENABLED", "PYTHONPATH", "PYTHONHOME", "PIP_INDEX_URL", "UV_CACHE_DIR",
+		"BASH_ENV", "ENV", "IFS", "PATH", "HOME", "TMPDIR", "BASH_FUNC_x", "GCONV_PATH", "NODE_OPTIONS", "GIT_SSH_COMMAND", "KUBEFLOW_TRAINER_SERVER_URL",
+	} {
+		d := &Draft{Spec: jobspec.Spec{Env: map[string]string{name: "x"}}}
+		require.Equal(t, Environment, fault.From(checkEnvironment(d)).Code, name)
+	}
+	for _, name := range []string{"WANDB_MODE", "MY_PATH", "HF_HOME", "OMP_NUM_THREADS", "_x", "CUDA_LAUNCH_BLOCKING", "TOKENIZERS_PARALLELISM"} {
+		require.NoError(t, checkEnvironment(&Draft{Spec: jobspec.Spec{Env: map[string]string{name: "x"}}}), name)
+	}
+	for size, ok := range map[int]bool{maxEnvValue: true, maxEnvValue + 1: false} {
+		d := &Draft{Spec: jobspec.Spec{Env: map[string]string{"A": fmt.Sprintf("%0*d", size, 0)}}}
+		require.Equal(t, ok, checkEnvironment(d) == nil, "a value of %d bytes", size)
+	}
+}

@@ -1,0 +1,26 @@
+package submit
+
+import (
+	"context"
+
+	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/gate"
+)
+
+// AuthProjects are auth's projects as the gates see them.
+type AuthProjects struct {
+	Client authpeerv1.ProjectServiceClient
+}
+
+// Project answers a project by its key, nil for an unknown one.
+func (p *AuthProjects) Project(ctx context.Context, key string) (*gate.ProjectFacts, error) {
+	resp, err := p.Client.GetProject(ctx, &authpeerv1.GetProjectRequest{Project: key})
+	if fault.Is(err, fault.Absent) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &gate.ProjectFacts{ID: resp.GetId(), Key: resp.GetKey(), Visibility: resp.GetVisibility()}, nil
+}
