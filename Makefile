@@ -6,6 +6,8 @@ DEMO ?=
 LISTEN ?= 127.0.0.1:8080
 GO_PACKAGES = ./...
 BINARIES = ./cmd/... ./services/.../cmd/... ./gateway/cmd/... ./agent/cmd/...
+# What /api/version and --version say: the same for everyone who builds the same commit.
+VERSION = $(shell scripts/version.sh)
 
 .PHONY: help demo dev test gen fmt lint race e2e bench chaos verify build python-test
 
@@ -21,7 +23,7 @@ help:
 build:
 	@echo "building (a cold module cache takes some two minutes)"
 	@mkdir -p bin
-	@go build -o bin/ $(BINARIES)
+	@go build -o bin/ -ldflags '-X github.com/signalbox-dev/signalbox/internal/version.build=$(VERSION) -X main.version=$(VERSION)' $(BINARIES)
 
 demo: build
 	@scripts/tools/postgres.sh > /dev/null

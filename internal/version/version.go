@@ -1,4 +1,5 @@
-// Package version says which build this is. The linker sets it: -X .../internal/version.build=1.2.3.
+// Package version says which build this is: what `make build` linked in (scripts/version.sh), else the commit
+// that the go command wrote down, else dev. The same commit gives the same words to everyone.
 package version
 
 import "runtime/debug"
@@ -9,7 +10,7 @@ const API = "service/v1"
 // Core is the version of the JobSpec's and recipes' semantics.
 const Core = "1"
 
-// build is set by the linker for releases.
+// build is set by the linker: -X .../internal/version.build=v1.2.3.
 var build string //nolint:gochecknoglobals // the linker can set nothing else.
 
 // Server names the running build; it is for bug reports and not to be branched on.
@@ -19,12 +20,29 @@ func Server() string {
 	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
-		return "dev"
+		return unknown
 	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" && len(s.Value) >= 12 {
-			return "dev-" + s.Value[:12]
+	return ofCommit(info.Settings)
+}
+
+// unknown is a build without a commit: of an archive, or a test's.
+const unknown = "dev"
+
+// revisionLength is that of a commit in scripts/version.sh.
+const revisionLength = 12
+
+func ofCommit(settings []debug.BuildSetting) string {
+	revision, dirty := "", ""
+	for _, s := range settings {
+		switch {
+		case s.Key == "vcs.revision" && len(s.Value) >= revisionLength:
+			revision = "-" + s.Value[:revisionLength]
+		case s.Key == "vcs.modified" && s.Value == "true":
+			dirty = "-dirty"
 		}
 	}
-	return "dev"
+	if revision == "" {
+		return unknown
+	}
+	return unknown + revision + dirty
 }
