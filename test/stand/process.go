@@ -20,6 +20,8 @@ type Process struct {
 	t    testing.TB
 	argv []string
 	env  []string
+	dir  string              // it works in, the test's where empty
+	cred *syscall.Credential // it runs as, the test's where nil
 	log  string
 	cmd  *exec.Cmd
 	done chan struct{}
@@ -39,15 +41,24 @@ func (p *Process) Start() {
 	require.NoError(p.t, err)
 	defer func() { _ = log.Close() }()
 	p.cmd = exec.Command(p.argv[0], p.argv[1:]...)
-	p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = p.env, log, log
+	p.cmd.Env, p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = p.env, p.dir, log, log
 	// A process group of its own: a signal to the test reaches no child by itself.
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: p.cred}
 	require.NoError(p.t, p.cmd.Start())
 	p.done = make(chan struct{})
 	go func(cmd *exec.Cmd, done chan struct{}) {
 		p.err = cmd.Wait()
 		close(done)
 	}(p.cmd, p.done)
+}
+
+// once runs another command with what the process has, to its end, which must be a good one.
+func (p *Process) once(argv ...string) {
+	p.t.Helper()
+	cmd := exec.CommandContext(p.t.Context(), argv[0], argv[1:]...)
+	cmd.Env, cmd.Dir, cmd.SysProcAttr = p.env, p.dir, &syscall.SysProcAttr{Credential: p.cred}
+	out, err := cmd.CombinedOutput()
+	require.NoError(p.t, err, "%s: %s", argv, out)
 }
 
 // PID is the process's id.

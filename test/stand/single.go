@@ -32,6 +32,7 @@ func Single(t testing.TB, o Options) *Stand {
 	listen := "127.0.0.1:" + freePorts(t, 1)[0]
 	s.Processes["signalboxd"] = newProcess(t, dir, "signalboxd", env, Bin(t, "signalboxd"),
 		"--data", filepath.Join(dir, "data"), "--listen", listen, "--ready-file", s.readyFile())
+	t.Cleanup(func() { sweep(t, dir) })
 	t.Cleanup(s.close)
 	s.StartSingle()
 	return s
@@ -65,7 +66,7 @@ func (s *Stand) StartSingle() {
 	s.URL = ready.Address
 }
 
-// close ends everything, and demands that nothing is left behind.
+// close ends everything that the stand started itself.
 func (s *Stand) close() {
 	for _, v := range slices.Backward(s.Order) {
 		p := s.Processes[v]
@@ -81,5 +82,4 @@ func (s *Stand) close() {
 	if s.T.Failed() {
 		s.T.Log(s.Tail())
 	}
-	sweep(s.T, s.Dir)
 }

@@ -1,9 +1,9 @@
 package stand
 
 import (
-	"bufio"
 	"context"
 	"crypto/rand"
+	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
@@ -21,70 +21,91 @@ import (
 // services are the units of the split shape in the order of their start; the agent comes last.
 var services = []string{"auth", "jobs", "ingest", "registry", "inference", "gateway"}
 
-// unit is what the suite reads of a systemd unit.
-type unit struct {
-	env   []string // of its environment files
-	pre   []string
-	start []string
-}
-
-// rewriter moves a unit from its places on a host into the stand's folder.
-type rewriter struct{ pairs []string }
-
-func (r rewriter) apply(s string) string { return strings.NewReplacer(r.pairs...).Replace(s) }
-
 // ports of the environment files, which get free ones instead.
 var ports = []string{"8080", "7101", "7102", "7103", "7104", "7105", "7112", "7123", "7125"}
 
-// Split starts every service and the agent as a process of its own, over TCP with mutual TLS.
+// Split starts every service and the agent as a process of its own, over TCP with mutual TLS, from the units
+// and environment files of deploy/ and by the steps of deploy/README.md. Where the test is root, each
+// process runs as the user and groups of its unit.
 func Split(t testing.TB, o Options) *Stand {
 	t.Helper()
 	dir := folder(t, o)
 	pass, passFile := password(t, dir)
-	s := &Stand{T: t, Password: pass, Dir: dir, Environments: environments(t, dir, o), Processes: map[string]*Process{}}
+	s := &Stand{T: t, Password: pass, Dir: dir, Processes: map[string]*Process{}}
+	t.Cleanup(func() { sweep(t, dir) }) // after all have ended that are told to
 	admin := startPostgres(t, dir)
 	t.Cleanup(s.close) // before the database ends
+	h := newHost(t, dir)
 	free := freePorts(t, len(ports))
-	r := rewriter{pairs: []string{
-		"/etc/signalbox", filepath.Join(dir, "etc"), "/var/lib/signalbox-agent", filepath.Join(dir, "agent"),
-		"/var/lib/signalbox", filepath.Join(dir, "lib"), "/usr/bin/", filepath.Join(Root(t), "bin") + "/",
-	}}
 	for i, p := range ports {
-		r.pairs = append(r.pairs, ":"+p, ":"+free[i])
+		h.places = append(h.places, ":"+p, ":"+free[i])
 	}
-	s.setup(admin)
-	extra := []string{"SERVICE_BOOTSTRAP_ADMIN_PASSWORD_FILE=" + passFile}
-	for k, v := range o.Env {
-		extra = append(extra, k+"="+v)
-	}
+	h.setup(admin)
+	h.give(passFile, "root", "signalbox-auth", 0o640)
 	for _, name := range services {
-		u := readUnit(t, r, name)
-		s.launch(name, u, extra)
+		var extra []string
+		if name == "auth" {
+			extra = []string{"SERVICE_BOOTSTRAP_ADMIN_PASSWORD_FILE=" + passFile}
+		}
+		s.launch(h, name, o, extra)
 	}
 	s.URL = "http://127.0.0.1:" + free[0]
 	s.AwaitServing()
-	s.join(r)
-	s.launch("agent", readUnit(t, r, "agent"), []string{"SERVICE_AGENT_ENVIRONMENTS=" + s.Environments})
+	s.launchAgent(h, o)
 	return s
 }
 
-// launch runs a unit's ExecStartPre and starts its ExecStart.
-func (s *Stand) launch(name string, u unit, extra []string) {
+// launch runs a unit's ExecStartPre and starts its ExecStart, with what the unit gives, the options, and
+// what an operator's own lines would add.
+func (s *Stand) launch(h *host, name string, o Options, extra []string) {
 	s.T.Helper()
-	env := append(append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}, passed()...), append(u.env, extra...)...)
-	if len(u.pre) > 0 {
-		cmd := exec.CommandContext(s.T.Context(), u.pre[0], u.pre[1:]...)
-		cmd.Env = env
-		out, err := cmd.CombinedOutput()
-		require.NoError(s.T, err, "%s: %s", u.pre, out)
+	u := readUnit(s.T, "signalbox-"+name+".service")
+	env := append(h.environment(u), extra...)
+	for k, v := range o.Env {
+		env = append(env, k+"="+v)
 	}
-	p := newProcess(s.T, s.Dir, name, env, u.start...)
+	p := newProcess(s.T, s.Dir, name, env, h.all(u.command("ExecStart"))...)
+	p.dir, p.cred = h.at(u.one("WorkingDirectory")), h.credential(u)
+	if before := h.all(u.command("ExecStartPre")); len(before) > 0 {
+		p.once(before...)
+	}
 	s.Processes[name], s.Order = p, append(s.Order, name)
 	p.Start()
 	s.T.Logf("%s: process %d", name, p.PID())
 }
 
-// passed is what package installers of this machine need, and nothing of the test's own settings.
+// launchAgent makes the host a node and starts its agent.
+func (s *Stand) launchAgent(h *host, o Options) {
+	s.T.Helper()
+	const user = "signalbox-agent"
+	if h.users != nil && !h.python(h.credential(readUnit(s.T, user+".service"))) {
+		s.T.Log("the agent runs as the test itself: only the test finds a Python")
+		h.users = nil
+	}
+	h.folder(filepath.Join(s.Dir, "agent"), user)
+	s.Environments = h.environments(o)
+	extra := append([]string{"PATH=" + h.searchPath(), "SERVICE_AGENT_ENVIRONMENTS=" + s.Environments}, passed()...)
+	s.join(h)
+	s.launch(h, "agent", o, extra)
+}
+
+// environments is where the agent's user keeps Python environments: the stands share what one user made.
+func (h *host) environments(o Options) string {
+	h.t.Helper()
+	if h.users == nil {
+		return environments(h.t, h.dir, o)
+	}
+	const user = "signalbox-agent"
+	cache := filepath.Join(Root(h.t), ".cache")
+	dir := filepath.Join(cache, fmt.Sprint("agent-envs-", h.users[user].uid))
+	if o.OwnEnvironments || !open(cache) {
+		dir = filepath.Join(h.dir, "envs")
+	}
+	h.folder(dir, user)
+	return dir
+}
+
+// passed is what package installers of this machine need; the agent's process alone gets it.
 func passed() []string {
 	var out []string
 	for _, e := range os.Environ() {
@@ -92,42 +113,6 @@ func passed() []string {
 			if strings.HasPrefix(e, prefix) {
 				out = append(out, e)
 			}
-		}
-	}
-	return out
-}
-
-func readUnit(t testing.TB, r rewriter, name string) unit {
-	t.Helper()
-	var u unit
-	for _, line := range lines(t, filepath.Join(Root(t), "deploy", "systemd", "signalbox-"+name+".service")) {
-		key, value, _ := strings.Cut(line, "=")
-		switch key {
-		case "EnvironmentFile":
-			file := filepath.Join(Root(t), "deploy", "env", filepath.Base(value))
-			for _, l := range lines(t, file) {
-				u.env = append(u.env, r.apply(l))
-			}
-		case "ExecStartPre":
-			u.pre = strings.Fields(r.apply(value))
-		case "ExecStart":
-			u.start = strings.Fields(r.apply(value))
-		}
-	}
-	require.NotEmpty(t, u.start, name)
-	return u
-}
-
-// lines are the lines of a file that are no comments.
-func lines(t testing.TB, path string) []string {
-	t.Helper()
-	f, err := os.Open(path)
-	require.NoError(t, err)
-	defer func() { _ = f.Close() }()
-	var out []string
-	for scan := bufio.NewScanner(f); scan.Scan(); {
-		if line := strings.TrimSpace(scan.Text()); line != "" && !strings.HasPrefix(line, "#") {
-			out = append(out, line)
 		}
 	}
 	return out
@@ -148,17 +133,17 @@ func startPostgres(t testing.TB, dir string) string {
 	return file
 }
 
-// setup runs the commands that deploy/README.md gives.
-func (s *Stand) setup(adminFile string) {
-	s.T.Helper()
-	etc := filepath.Join(s.Dir, "etc")
-	for _, args := range [][]string{
-		{"certs", "--dir", etc}, {"secrets", "--dir", etc}, {"database", "--dir", etc, "--admin-url-file", adminFile},
-	} {
-		out, err := exec.CommandContext(s.T.Context(), Bin(s.T, "signalbox-setup"), args...).CombinedOutput()
-		require.NoError(s.T, err, "%s: %s", args, out)
+// setup runs the commands that deploy/README.md gives, below the host's root.
+func (h *host) setup(adminFile string) {
+	h.t.Helper()
+	for _, args := range [][]string{{"certs"}, {"secrets"}, {"database", "--admin-url-file", adminFile}} {
+		args = append(args, "--dir", "/etc/signalbox", "--root", h.dir)
+		if h.users != nil {
+			args = append(args, "--group", group)
+		}
+		out, err := exec.CommandContext(h.t.Context(), Bin(h.t, "signalbox-setup"), args...).CombinedOutput()
+		require.NoError(h.t, err, "%s: %s", args, out)
 	}
-	require.NoError(s.T, os.MkdirAll(filepath.Join(s.Dir, "lib"), 0o700))
 }
 
 // AwaitServing waits until the gateway answers and every service behind it can be reached.
@@ -171,11 +156,10 @@ func (s *Stand) AwaitServing() {
 	}, readyTimeout, readyEvery, "the gateway does not serve")
 }
 
-// join makes a fleet and a join token for the agent, as an admin would.
-func (s *Stand) join(r rewriter) {
+// join makes a fleet and a join token, as an admin would, and the host a node of it, as an operator would.
+func (s *Stand) join(h *host) {
 	s.T.Helper()
-	file := r.apply("/etc/signalbox/secrets/join-token")
-	if _, err := os.Stat(file); err == nil {
+	if _, err := os.Stat(filepath.Join(s.Dir, "agent", "node")); err == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(s.T.Context(), 2*time.Minute)
@@ -190,5 +174,12 @@ func (s *Stand) join(r rewriter) {
 		Token string `json:"token"`
 	}
 	require.NoError(s.T, l.Client.Post(ctx, "/api/fleets/"+fleet.ID+"/join-tokens", map[string]any{}, &token), s.Tail())
+	file := filepath.Join(s.Dir, "agent", "join-token")
 	require.NoError(s.T, os.WriteFile(file, []byte(token.Token), 0o600))
+	h.give(file, "signalbox-agent", "signalbox-agent", 0o600)
+	u := readUnit(s.T, "signalbox-agent.service")
+	p := newProcess(s.T, s.Dir, "agent", h.environment(u))
+	p.dir, p.cred = h.at(u.one("WorkingDirectory")), h.credential(u)
+	p.once(h.at("/usr/bin/signalbox-agent"), "join", "--join-token-file", file)
+	require.NoError(s.T, os.Remove(file))
 }

@@ -140,7 +140,7 @@ func TestAGroupReadsAndWhoIsInAnotherDoesNot(t *testing.T) {
 	}
 	require.NoError(t, s.Certs())
 	for dir := root; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
-		require.NoError(t, os.Chmod(dir, 0o755)) //nolint:gosec // the way to the folder is open, the folder is not
+		require.NoError(t, os.Chmod(dir, 0o755))
 	}
 	const user = 60999
 	reads := func(file string, groups ...uint32) error {
@@ -151,7 +151,7 @@ func TestAGroupReadsAndWhoIsInAnotherDoesNot(t *testing.T) {
 	gid := func(name string) uint32 {
 		for n, one := range groupNames() {
 			if one == name {
-				return uint32(firstGID + n) //nolint:gosec // small
+				return uint32(firstGID + n)
 			}
 		}
 		require.FailNow(t, name)
