@@ -7,7 +7,7 @@
 // agent is told and what it reports are whole, so that a lost message costs a delay and never a
 // state.
 //
-// The areas, each importing only those before it: topic, trail; quota; token;
-// job; fleet; work; drive; queue; reconcile; run; jobspec, catalog, gate and submit. This package
+// The areas, each importing only those before it: topic, trail; quota; token; gang;
+// job; watch; fleet; work; drive; queue; reconcile; run; jobspec, catalog, gate and submit. This package
 // wires them.
 package jobs

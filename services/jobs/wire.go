@@ -16,6 +16,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/submit"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/token"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/trail"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/watch"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/work"
 )
 
@@ -57,7 +58,8 @@ func (s *Service) serve(
 		Jobs: jobs, Once: repeats, IDs: d.IDs, Rand: d.Rand, Trail: tracks,
 	}
 	s.jobs = &job.Server{
-		Pool: d.Pool, Jobs: jobs, Submitter: admission, Stopper: s.driver, Trail: tracks, Hub: s.hub, Clock: d.Clock,
+		Pool: d.Pool, Jobs: jobs, Submitter: admission, Stopper: s.driver, Trail: tracks,
+		Watcher: &watch.Watcher{Pool: d.Pool, Jobs: jobs, Hub: s.hub, Clock: d.Clock},
 	}
 	s.runs = &jobrun.Server{Pool: d.Pool}
 	s.fleets = &fleet.Server{

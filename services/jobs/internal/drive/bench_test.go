@@ -21,6 +21,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/drive"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/gang"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/queue"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/quota"
@@ -141,13 +142,13 @@ func (b *bench) held() int {
 }
 
 // seen is a node's word on a work: begun, running, or ended.
-func seen(w *work.Work, phase string, exit *job.Exit) work.Seen {
+func seen(w *work.Work, phase string, exit *gang.Exit) work.Seen {
 	at := clock.Real().Now()
 	s := work.Seen{Key: w.Key, Phase: phase, Exit: exit}
-	if job.PhaseRank(phase) >= job.PhaseRank(job.PhasePreparing) {
+	if gang.PhaseRank(phase) >= gang.PhaseRank(gang.PhasePreparing) {
 		s.PreparingAt = &at
 	}
-	if job.PhaseRank(phase) >= job.PhaseRank(job.PhaseRunning) {
+	if gang.PhaseRank(phase) >= gang.PhaseRank(gang.PhaseRunning) {
 		s.RunningAt = &at
 	}
 	return s

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/gang"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/quota"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/work"
@@ -71,7 +72,7 @@ func (d *Driver) advance(ctx context.Context, tx pgx.Tx, s *scene, cause job.Cau
 	if s.attempt.Over() {
 		return nil
 	}
-	gang := job.Combine(seen(s.works))
+	gang := gang.Combine(seen(s.works))
 	cause.Type = s.job.Observe(s.attempt, gang, s.now)
 	changed := cause.Type != ""
 	if gang.Exit != nil {
@@ -128,10 +129,10 @@ func (d *Driver) desire(ctx context.Context, tx pgx.Tx, s *scene, want work.Desi
 	return nil
 }
 
-func seen(works []*work.Work) []job.Seen {
-	nodes := make([]job.Seen, len(works))
+func seen(works []*work.Work) []gang.Seen {
+	nodes := make([]gang.Seen, len(works))
 	for i, w := range works {
-		nodes[i] = job.Seen{Phase: w.Phase, PreparingAt: w.PreparingAt, RunningAt: w.RunningAt, Exit: w.Exit}
+		nodes[i] = gang.Seen{Phase: w.Phase, PreparingAt: w.PreparingAt, RunningAt: w.RunningAt, Exit: w.Exit}
 	}
 	return nodes
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/gang"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/work"
 )
@@ -20,7 +21,7 @@ func (d *Driver) Lose(ctx context.Context, nodeID string) error {
 	}
 	var errs []error
 	for _, w := range works {
-		if w.Kind == work.Attempt && w.Phase == job.PhaseNone {
+		if w.Kind == work.Attempt && w.Phase == gang.PhaseNone {
 			withdrawn, err := d.withdraw(ctx, w)
 			errs = append(errs, err)
 			if withdrawn {
@@ -36,9 +37,9 @@ func lose(w *work.Work) bool {
 	if w.Released() {
 		return false
 	}
-	w.Phase = job.PhaseGone
+	w.Phase = gang.PhaseGone
 	if w.Exit == nil {
-		w.Exit = &job.Exit{Code: -1, Reason: job.ExitLost, Message: "its node was lost"}
+		w.Exit = &gang.Exit{Code: -1, Reason: gang.ExitLost, Message: "its node was lost"}
 	}
 	return true
 }
@@ -50,7 +51,7 @@ func (d *Driver) withdraw(ctx context.Context, w *work.Work) (done bool, err err
 			return nil
 		}
 		for _, mine := range s.works {
-			if mine.Phase != job.PhaseNone {
+			if mine.Phase != gang.PhaseNone {
 				return nil
 			}
 		}

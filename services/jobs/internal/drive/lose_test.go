@@ -12,6 +12,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/gang"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/work"
 )
@@ -45,10 +46,10 @@ func TestAnAcknowledgedAttemptOfALostNodeIsJudged(t *testing.T) {
 		state   job.State
 		reason  string
 	}{
-		"pending, tried again": {job.PhasePending, 1, false, job.Queued, job.ReasonExecutorLost},
-		"running, tried again": {job.PhaseRunning, 1, false, job.Queued, job.ReasonExecutorLost},
-		"no tries left":        {job.PhaseRunning, 0, false, job.Failed, job.ReasonExecutorLost},
-		"it was stopping":      {job.PhaseRunning, 1, true, job.Stopped, job.ReasonUserStop},
+		"pending, tried again": {gang.PhasePending, 1, false, job.Queued, job.ReasonExecutorLost},
+		"running, tried again": {gang.PhaseRunning, 1, false, job.Queued, job.ReasonExecutorLost},
+		"no tries left":        {gang.PhaseRunning, 0, false, job.Failed, job.ReasonExecutorLost},
+		"it was stopping":      {gang.PhaseRunning, 1, true, job.Stopped, job.ReasonUserStop},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -72,7 +73,7 @@ func TestAnAcknowledgedAttemptOfALostNodeIsJudged(t *testing.T) {
 
 func TestAGangWithOneLostNodeEndsOnTheOther(t *testing.T) {
 	t.Parallel()
-	for _, phase := range []string{job.PhasePending, job.PhaseRunning} {
+	for _, phase := range []string{gang.PhasePending, gang.PhaseRunning} {
 		t.Run(phase, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, 2)
@@ -82,7 +83,7 @@ func TestAGangWithOneLostNodeEndsOnTheOther(t *testing.T) {
 			require.NoError(t, b.driver.Lose(t.Context(), works[0].NodeID))
 			require.Equal(t, job.Starting, b.job(j).State, "rank 1 had acknowledged it: this is no withdrawal")
 			require.Equal(t, work.WantStopped, b.works(j)[1].Desired)
-			b.observe(works[1].NodeID, seen(works[1], job.PhaseExited, &job.Exit{Code: -1, Signal: 15, Reason: job.ExitStopped}))
+			b.observe(works[1].NodeID, seen(works[1], gang.PhaseExited, &gang.Exit{Code: -1, Signal: 15, Reason: gang.ExitStopped}))
 			require.Equal(t, job.Queued, b.job(j).State)
 			require.Equal(t, job.ReasonExecutorLost, b.attempts(j)[0].EndReason)
 			require.Zero(t, b.held())
@@ -113,14 +114,14 @@ func TestEnginesOfALostNodeWaitForAnotherPlace(t *testing.T) {
 			require.NoError(t, pg.InTx(t.Context(), b.pool, func(ctx context.Context, tx pgx.Tx) error {
 				return b.driver.Works.Insert(ctx, tx, w)
 			}))
-			b.observe("nod_1", work.Seen{Key: w.Key, Phase: job.PhaseRunning})
+			b.observe("nod_1", work.Seen{Key: w.Key, Phase: gang.PhaseRunning})
 			require.NoError(t, b.driver.Lose(t.Context(), "nod_1"))
 			got, err := b.driver.Works.Get(t.Context(), b.pool, "wrk_1")
 			require.NoError(t, err)
 			require.Equal(t, c.node, got.NodeID)
 			require.Equal(t, c.waiting, got.Waiting)
 			require.Equal(t, c.released, got.Released())
-			require.Equal(t, c.released, got.Phase == job.PhaseGone)
+			require.Equal(t, c.released, got.Phase == gang.PhaseGone)
 		})
 	}
 }
@@ -142,7 +143,7 @@ func TestStop(t *testing.T) {
 	require.True(t, fault.HasCode(err, "job_ended"), "%v", err)
 
 	j := b.placed(1, 3)
-	b.observe("nod_1", seen(b.works(j)[0], job.PhaseRunning, nil))
+	b.observe("nod_1", seen(b.works(j)[0], gang.PhaseRunning, nil))
 	refusal := errors.New("the audit row cannot be written")
 	_, err = b.driver.Stop(t.Context(), j.ID, job.ReasonUserStop, by, func(context.Context, pgx.Tx) error { return refusal })
 	require.ErrorIs(t, err, refusal)
@@ -183,7 +184,7 @@ func TestLimitsAreEnforcedWhenTheyHavePassedAndNotBefore(t *testing.T) {
 			if c.placed {
 				b.exec(`UPDATE job SET state = 'stopped', ended_at = now(), end_reason = 'x' WHERE id = $1`, j.ID)
 				j = b.placed(1, 3)
-				b.observe("nod_1", seen(b.works(j)[0], job.PhaseRunning, nil))
+				b.observe("nod_1", seen(b.works(j)[0], gang.PhaseRunning, nil))
 			}
 			if c.running {
 				b.report(j, job.ReportRunning)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/gang"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/work"
 )
@@ -16,27 +17,27 @@ func TestAnEndIsJudgedAndEverythingIsGivenBack(t *testing.T) {
 	for name, c := range map[string]struct {
 		reports []string
 		stop    string
-		exit    job.Exit
+		exit    gang.Exit
 		retries int
 		state   job.State
 		reason  string // of the attempt
 		warns   []string
 	}{
 		"reported and clean":           {reports: []string{"running", "succeeded"}, state: job.Succeeded, reason: job.ReasonCompleted},
-		"reported and a crash after":   {reports: []string{"succeeded"}, exit: job.Exit{Code: 3}, state: job.Succeeded, reason: job.ReasonCompleted, warns: []string{job.WarnExitAfterSuccess}},
+		"reported and a crash after":   {reports: []string{"succeeded"}, exit: gang.Exit{Code: 3}, state: job.Succeeded, reason: job.ReasonCompleted, warns: []string{job.WarnExitAfterSuccess}},
 		"clean without a report":       {state: job.Succeeded, reason: job.ReasonCompleted, warns: []string{job.WarnNoReport}},
 		"reported failure, exit 0":     {reports: []string{"failed"}, state: job.Failed, reason: job.ReasonUserError},
-		"a crash is never retried":     {exit: job.Exit{Code: 1}, retries: 3, state: job.Failed, reason: job.ReasonUserError},
-		"a signal":                     {exit: job.Exit{Code: -1, Signal: 9}, retries: 3, state: job.Failed, reason: job.ReasonUserError},
-		"no memory":                    {exit: job.Exit{Code: -1, Reason: job.ExitOOMHost}, retries: 3, state: job.Failed, reason: job.ReasonOOMHost},
-		"no environment":               {exit: job.Exit{Code: -1, Reason: job.ExitEnvBuild}, retries: 3, state: job.Failed, reason: job.ReasonEnvBuild},
-		"no command":                   {exit: job.Exit{Code: -1, Reason: job.ExitStart}, retries: 3, state: job.Failed, reason: job.ReasonUserError},
-		"no files, tried again":        {exit: job.Exit{Code: -1, Reason: job.ExitFetch}, retries: 1, state: job.Queued, reason: job.ReasonEnvBuild},
-		"no files, no tries left":      {exit: job.Exit{Code: -1, Reason: job.ExitFetch}, state: job.Failed, reason: job.ReasonEnvBuild},
-		"lost, tried again":            {exit: job.Exit{Code: -1, Reason: job.ExitLost}, retries: 1, state: job.Queued, reason: job.ReasonExecutorLost},
-		"lost, no tries left":          {exit: job.Exit{Code: -1, Reason: job.ExitLost}, state: job.Failed, reason: job.ReasonExecutorLost},
-		"taken away, also by its word": {reports: []string{"failed"}, exit: job.Exit{Code: -1, Reason: job.ExitStopped}, retries: 1, state: job.Queued, reason: job.ReasonExecutorLost},
-		"stopped by its owner":         {stop: job.ReasonUserStop, exit: job.Exit{Code: -1, Signal: 15}, retries: 3, state: job.Stopped, reason: job.ReasonUserStop},
+		"a crash is never retried":     {exit: gang.Exit{Code: 1}, retries: 3, state: job.Failed, reason: job.ReasonUserError},
+		"a signal":                     {exit: gang.Exit{Code: -1, Signal: 9}, retries: 3, state: job.Failed, reason: job.ReasonUserError},
+		"no memory":                    {exit: gang.Exit{Code: -1, Reason: gang.ExitOOMHost}, retries: 3, state: job.Failed, reason: job.ReasonOOMHost},
+		"no environment":               {exit: gang.Exit{Code: -1, Reason: gang.ExitEnvBuild}, retries: 3, state: job.Failed, reason: job.ReasonEnvBuild},
+		"no command":                   {exit: gang.Exit{Code: -1, Reason: gang.ExitStart}, retries: 3, state: job.Failed, reason: job.ReasonUserError},
+		"no files, tried again":        {exit: gang.Exit{Code: -1, Reason: gang.ExitFetch}, retries: 1, state: job.Queued, reason: job.ReasonEnvBuild},
+		"no files, no tries left":      {exit: gang.Exit{Code: -1, Reason: gang.ExitFetch}, state: job.Failed, reason: job.ReasonEnvBuild},
+		"lost, tried again":            {exit: gang.Exit{Code: -1, Reason: gang.ExitLost}, retries: 1, state: job.Queued, reason: job.ReasonExecutorLost},
+		"lost, no tries left":          {exit: gang.Exit{Code: -1, Reason: gang.ExitLost}, state: job.Failed, reason: job.ReasonExecutorLost},
+		"taken away, also by its word": {reports: []string{"failed"}, exit: gang.Exit{Code: -1, Reason: gang.ExitStopped}, retries: 1, state: job.Queued, reason: job.ReasonExecutorLost},
+		"stopped by its owner":         {stop: job.ReasonUserStop, exit: gang.Exit{Code: -1, Signal: 15}, retries: 3, state: job.Stopped, reason: job.ReasonUserStop},
 		"stopped, whatever it said":    {stop: job.ReasonAdminStop, reports: []string{"succeeded"}, state: job.Stopped, reason: job.ReasonAdminStop},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -45,7 +46,7 @@ func TestAnEndIsJudgedAndEverythingIsGivenBack(t *testing.T) {
 			j := b.placed(1, c.retries)
 			require.Equal(t, 1, b.held())
 			w := b.works(j)[0]
-			b.observe("nod_1", seen(w, job.PhaseRunning, nil))
+			b.observe("nod_1", seen(w, gang.PhaseRunning, nil))
 			for _, event := range c.reports {
 				b.report(j, event)
 			}
@@ -53,7 +54,7 @@ func TestAnEndIsJudgedAndEverythingIsGivenBack(t *testing.T) {
 				b.stop(j, c.stop)
 			}
 			exit := c.exit
-			b.observe("nod_1", seen(w, job.PhaseExited, &exit))
+			b.observe("nod_1", seen(w, gang.PhaseExited, &exit))
 
 			got, attempts, works := b.job(j), b.attempts(j), b.works(j)
 			require.Equal(t, c.state, got.State)
@@ -89,10 +90,10 @@ func TestProgressIsToldOnceAndARepeatCostsNoWrite(t *testing.T) {
 		state job.State
 		event string
 	}{
-		{job.PhasePending, job.Scheduled, "job.scheduled"},
-		{job.PhasePreparing, job.Starting, "job.starting"},
-		{job.PhaseRunning, job.Starting, "job.executor_running"},
-		{job.PhaseCollecting, job.Starting, "job.executor_running"},
+		{gang.PhasePending, job.Scheduled, "job.scheduled"},
+		{gang.PhasePreparing, job.Starting, "job.starting"},
+		{gang.PhaseRunning, job.Starting, "job.executor_running"},
+		{gang.PhaseCollecting, job.Starting, "job.executor_running"},
 	} {
 		news := seen(w, step.phase, nil)
 		b.observe("nod_1", news)
@@ -112,12 +113,12 @@ func TestAWordThatNamesAnotherExecutionChangesNothing(t *testing.T) {
 	b := newBench(t, 2)
 	j := b.placed(1, 3)
 	w := b.works(j)[0]
-	b.observe(w.NodeID, seen(w, job.PhaseRunning, nil))
+	b.observe(w.NodeID, seen(w, gang.PhaseRunning, nil))
 	before, other := b.job(j), "nod_2"
 	if w.NodeID == other {
 		other = "nod_1"
 	}
-	ended := seen(w, job.PhaseExited, &job.Exit{Code: 1})
+	ended := seen(w, gang.PhaseExited, &gang.Exit{Code: 1})
 	for name, c := range map[string]struct {
 		node  string
 		spoil func(s *work.Seen)
@@ -139,15 +140,15 @@ func TestAWordThatNamesAnotherExecutionChangesNothing(t *testing.T) {
 func TestAGangEndsTogether(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		first, second job.Exit
+		first, second gang.Exit
 		broke         bool // the second is told to stop when the first has ended
 		state         job.State
 		code          int
 	}{
 		"both clean":          {state: job.Succeeded},
-		"the first broke":     {first: job.Exit{Code: 3}, second: job.Exit{Code: -1, Reason: job.ExitStopped}, broke: true, state: job.Failed, code: 3},
-		"the second broke":    {second: job.Exit{Code: 4}, state: job.Failed, code: 4},
-		"one lost, one ended": {first: job.Exit{Code: -1, Reason: job.ExitLost}, second: job.Exit{Code: -1, Reason: job.ExitStopped}, broke: true, state: job.Queued, code: -1},
+		"the first broke":     {first: gang.Exit{Code: 3}, second: gang.Exit{Code: -1, Reason: gang.ExitStopped}, broke: true, state: job.Failed, code: 3},
+		"the second broke":    {second: gang.Exit{Code: 4}, state: job.Failed, code: 4},
+		"one lost, one ended": {first: gang.Exit{Code: -1, Reason: gang.ExitLost}, second: gang.Exit{Code: -1, Reason: gang.ExitStopped}, broke: true, state: job.Queued, code: -1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -155,16 +156,16 @@ func TestAGangEndsTogether(t *testing.T) {
 			j := b.placed(2, 1)
 			works := b.works(j)
 			require.Equal(t, 2, b.held())
-			b.observe(works[0].NodeID, seen(works[0], job.PhaseRunning, nil))
+			b.observe(works[0].NodeID, seen(works[0], gang.PhaseRunning, nil))
 			require.Nil(t, b.job(j).ExecutorRunningAt, "one of two runs")
-			b.observe(works[1].NodeID, seen(works[1], job.PhaseRunning, nil))
+			b.observe(works[1].NodeID, seen(works[1], gang.PhaseRunning, nil))
 			require.NotNil(t, b.job(j).ExecutorRunningAt)
 
-			b.observe(works[0].NodeID, seen(works[0], job.PhaseExited, &c.first))
+			b.observe(works[0].NodeID, seen(works[0], gang.PhaseExited, &c.first))
 			require.Equal(t, job.Starting, b.job(j).State, "the attempt lasts while a node of it does")
 			require.Equal(t, 2, b.held())
 			require.Equal(t, c.broke, b.works(j)[1].Desired == work.WantStopped)
-			b.observe(works[1].NodeID, seen(works[1], job.PhaseExited, &c.second))
+			b.observe(works[1].NodeID, seen(works[1], gang.PhaseExited, &c.second))
 			require.Equal(t, c.state, b.job(j).State)
 			require.Equal(t, c.code, *b.attempts(j)[0].ExitCode)
 			require.Zero(t, b.held())
@@ -179,7 +180,7 @@ func TestAWorkThatIsMissingFromTheReportHasEndedIfItHadBegun(t *testing.T) {
 	fresh := b.placed(1, 1)
 	b.observe("nod_1")
 	require.Equal(t, job.Scheduled, b.job(fresh).State, "it is still on its way")
-	b.observe("nod_1", seen(b.works(fresh)[0], job.PhaseRunning, nil))
+	b.observe("nod_1", seen(b.works(fresh)[0], gang.PhaseRunning, nil))
 	b.observe("nod_1")
 	require.Equal(t, job.Queued, b.job(fresh).State)
 	require.Equal(t, job.ReasonExecutorLost, b.attempts(fresh)[0].EndReason)
@@ -190,9 +191,9 @@ func TestManyTellTheSameEndAndItCountsOnce(t *testing.T) {
 	b := newBench(t, 1)
 	j, other := b.placed(1, 0), b.placed(1, 0)
 	w := b.works(j)[0]
-	running := seen(b.works(other)[0], job.PhaseRunning, nil)
-	b.observe("nod_1", seen(w, job.PhaseRunning, nil), running)
-	ended := seen(w, job.PhaseExited, &job.Exit{})
+	running := seen(b.works(other)[0], gang.PhaseRunning, nil)
+	b.observe("nod_1", seen(w, gang.PhaseRunning, nil), running)
+	ended := seen(w, gang.PhaseExited, &gang.Exit{})
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {

@@ -15,6 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/gang"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/queue"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/work"
@@ -40,7 +41,7 @@ func TestStopAndEndAndLossAtOnceAreOneEnd(t *testing.T) {
 			b := newBench(t, 1)
 			j := b.placed(1, 0)
 			w := b.works(j)[0]
-			b.observe("nod_1", seen(w, job.PhaseRunning, nil))
+			b.observe("nod_1", seen(w, gang.PhaseRunning, nil))
 			var wg sync.WaitGroup
 			race := func(fn func() error) {
 				wg.Go(func() {
@@ -51,7 +52,7 @@ func TestStopAndEndAndLossAtOnceAreOneEnd(t *testing.T) {
 			}
 			for range 2 {
 				race(func() error {
-					return b.driver.Observe(t.Context(), "nod_1", []work.Seen{seen(w, job.PhaseExited, &job.Exit{})})
+					return b.driver.Observe(t.Context(), "nod_1", []work.Seen{seen(w, gang.PhaseExited, &gang.Exit{})})
 				})
 				race(func() error {
 					_, err := b.driver.Stop(t.Context(), j.ID, job.ReasonUserStop, job.Cause{}, func(context.Context, pgx.Tx) error { return nil })
@@ -153,11 +154,11 @@ func (b *bench) somethingHappens(r *rand.Rand, jobs []*job.Job, schedule func() 
 		return err
 	}
 	return b.nodeReports(ctx, node, func(w *work.Work) work.Seen {
-		exits := []*job.Exit{nil, {}, {Code: 1}, {Code: -1, Reason: job.ExitLost}, {Code: -1, Reason: job.ExitStopped}}
+		exits := []*gang.Exit{nil, {}, {Code: 1}, {Code: -1, Reason: gang.ExitLost}, {Code: -1, Reason: gang.ExitStopped}}
 		if exit := exits[r.IntN(len(exits))]; exit != nil {
-			return seen(w, job.PhaseExited, exit)
+			return seen(w, gang.PhaseExited, exit)
 		}
-		return seen(w, job.PhaseRunning, nil)
+		return seen(w, gang.PhaseRunning, nil)
 	})
 }
 
@@ -182,7 +183,7 @@ func (b *bench) endAll(jobs []*job.Job, schedule func() error) {
 		require.NoError(b.t, schedule())
 		for _, node := range []string{"nod_1", "nod_2"} {
 			require.NoError(b.t, b.nodeReports(b.t.Context(), node, func(w *work.Work) work.Seen {
-				return seen(w, job.PhaseExited, &job.Exit{})
+				return seen(w, gang.PhaseExited, &gang.Exit{})
 			}))
 		}
 	}
@@ -198,10 +199,10 @@ func TestAStepThatIsCutOffIsDoneByTheNextReport(t *testing.T) {
 	b := newBench(t, 1)
 	j := b.placed(1, 0)
 	w := b.works(j)[0]
-	b.observe("nod_1", seen(w, job.PhaseRunning, nil))
+	b.observe("nod_1", seen(w, gang.PhaseRunning, nil))
 	cut := *b.driver
 	cut.Jobs = &job.Store{Events: b.driver.Jobs.Events, Closer: cutter{b.pool}}
-	ended := []work.Seen{seen(w, job.PhaseExited, &job.Exit{})}
+	ended := []work.Seen{seen(w, gang.PhaseExited, &gang.Exit{})}
 	require.Error(t, cut.Observe(t.Context(), "nod_1", ended))
 	require.Equal(t, job.Starting, b.job(j).State)
 	require.Equal(t, 1, b.held())
@@ -231,7 +232,7 @@ func TestManyLossesOfANodeAreOne(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 1)
 	begun, fresh := b.placed(1, 3), b.placed(1, 3)
-	b.observe("nod_1", seen(b.works(begun)[0], job.PhaseRunning, nil))
+	b.observe("nod_1", seen(b.works(begun)[0], gang.PhaseRunning, nil))
 	require.Equal(t, 2, b.held())
 	var wg sync.WaitGroup
 	for range 6 {
@@ -264,7 +265,7 @@ func TestTheBillStartsOnceWhoeverTellsItFirst(t *testing.T) {
 			}
 		})
 		wg.Go(func() {
-			if err := b.driver.Observe(t.Context(), "nod_1", []work.Seen{seen(w, job.PhaseRunning, nil)}); err != nil && !pg.IsRetryable(err) {
+			if err := b.driver.Observe(t.Context(), "nod_1", []work.Seen{seen(w, gang.PhaseRunning, nil)}); err != nil && !pg.IsRetryable(err) {
 				t.Error(err)
 			}
 		})

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/gang"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
@@ -73,7 +74,7 @@ func TestTheNextAttemptForgetsWhatTheLastOneReported(t *testing.T) {
 	b := newBench(t, 1)
 	j := b.placed(1, 1)
 	b.report(j, job.ReportRunning)
-	b.observe("nod_1", seen(b.works(j)[0], job.PhaseExited, &job.Exit{Code: -1, Reason: job.ExitLost}))
+	b.observe("nod_1", seen(b.works(j)[0], gang.PhaseExited, &gang.Exit{Code: -1, Reason: gang.ExitLost}))
 	require.Nil(t, b.job(j).RunningAt)
 	_, err := b.driver.Report(t.Context(), j.RunID, 1, job.ReportSucceeded, "")
 	require.True(t, fault.HasCode(err, "lifecycle"), "its attempt has ended: %v", err)

@@ -1,6 +1,10 @@
 package job
 
-import "time"
+import (
+	"time"
+
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/gang"
+)
 
 // Attempt is one execution of a job.
 type Attempt struct {
@@ -49,4 +53,28 @@ func (j *Job) Place(attemptID, nodeID string, now time.Time) (*Attempt, bool) {
 func (j *Job) Withdraw(now time.Time) {
 	j.State, j.Attempt, j.ScheduledAt = Queued, j.Attempt-1, nil
 	j.Queue = Queue{Reason: WaitPoolCapacity, Detail: "the node that it was placed on was lost", Since: now}
+}
+
+// Observe applies what the executor was seen doing. It answers what changed, in words of the event
+// list, or nothing.
+func (j *Job) Observe(a *Attempt, g gang.Gang, now time.Time) (event string) {
+	if a.Over() {
+		return ""
+	}
+	changed := ""
+	if g.Phase != a.Phase {
+		a.Phase = g.Phase
+	}
+	if g.Begun && j.State == Scheduled {
+		j.start(a, now)
+		changed = "job.starting"
+	}
+	if g.Runs && a.ExecutorRunningAt == nil {
+		a.ExecutorRunningAt = &now
+		j.ExecutorRunningAt = &now
+		if changed == "" {
+			changed = "job.executor_running"
+		}
+	}
+	return changed
 }

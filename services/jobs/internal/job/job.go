@@ -1,9 +1,9 @@
-// Package job owns jobs and their attempts: the state machine, how an end is judged, the events of
-// every change and the watch over them.
+// Package job owns jobs and their attempts: the state machine, how an end is judged, and the events of
+// every change. What its nodes were seen doing is package gang's, the watch over it package watch's.
 //
-// The files of the domain (job.go, attempt.go, outcome.go, lifecycle.go, progress.go, stop.go) are
-// pure: they change values and know no time, row or message but those handed in. store*.go alone
-// speak SQL and guard every change of state in it; server*.go alone speak proto.
+// The files of the domain (job.go, attempt.go, outcome.go, lifecycle.go, stop.go) are pure: they change
+// values and know no time, row or message but those handed in. store*.go alone speak SQL and guard every
+// change of state in it; server.go and job_proto.go alone speak proto.
 //
 // It promises: a state moves only along Edges; each change is one transaction with its event; the
 // events of a job are numbered from 1 without a gap; what an attempt holds is given back once.

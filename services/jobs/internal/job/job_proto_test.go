@@ -9,6 +9,7 @@ import (
 
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/event"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/gang"
 )
 
 // unset names the fields that a conversion left empty.
@@ -39,7 +40,7 @@ func TestNoFieldOfTheContractIsForgotten(t *testing.T) {
 	require.Empty(t, unset(m))
 	require.Empty(t, unset(m.GetQueue()))
 	a := &Attempt{
-		Number: 1, State: Failed, NodeID: "nod_1", EndReason: "r", Message: "m", ExitCode: &code, Phase: PhaseExited,
+		Number: 1, State: Failed, NodeID: "nod_1", EndReason: "r", Message: "m", ExitCode: &code, Phase: gang.PhaseExited,
 		CreatedAt: now, StartingAt: &now, ExecutorRunningAt: &now, RunningAt: &now, EndedAt: &now,
 	}
 	require.Empty(t, unset(attemptToProto(a)))

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/gang"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
@@ -82,7 +83,7 @@ func TestReportsToAnEndedAttemptAndUnknownEvents(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Invalid))
 	_, err = j.Report(a, "failed", "boom", at())
 	require.NoError(t, err)
-	j.End(a, job.Exit{Code: 1}, job.Judge(j, a, job.Exit{Code: 1}), at())
+	j.End(a, gang.Exit{Code: 1}, job.Judge(j, a, gang.Exit{Code: 1}), at())
 	require.Equal(t, "boom", j.Message)
 	applied, err := j.Report(a, "failed", "", at())
 	require.NoError(t, err)
@@ -91,7 +92,7 @@ func TestReportsToAnEndedAttemptAndUnknownEvents(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Conflict))
 
 	j, a = placed()
-	j.End(a, job.Exit{}, job.Outcome{State: job.Succeeded, Reason: "completed"}, at())
+	j.End(a, gang.Exit{}, job.Outcome{State: job.Succeeded, Reason: "completed"}, at())
 	_, err = j.Report(a, "running", "", at())
 	require.True(t, fault.Is(err, fault.Conflict))
 }

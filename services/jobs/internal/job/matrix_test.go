@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/gang"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
@@ -57,7 +58,7 @@ func in(t *testing.T, state job.State, retryMax int) (*job.Job, *job.Attempt) {
 	a, ok := j.Place("att_1", "nod_1", at())
 	require.True(t, ok)
 	if state == job.Starting {
-		j.Observe(a, job.Gang{Phase: job.PhasePreparing, Begun: true}, at())
+		j.Observe(a, gang.Gang{Phase: gang.PhasePreparing, Begun: true}, at())
 	}
 	if state == job.Running {
 		_, err := j.Report(a, job.ReportRunning, "", at())
@@ -68,7 +69,7 @@ func in(t *testing.T, state job.State, retryMax int) (*job.Job, *job.Attempt) {
 		require.NoError(t, err)
 	}
 	if state.Terminal() {
-		exit := job.Exit{}
+		exit := gang.Exit{}
 		if state == job.Failed {
 			exit.Code = 1
 		}
@@ -108,12 +109,12 @@ func happen(t *testing.T, event string, j *job.Job, a *job.Attempt) error {
 		_, err := j.Report(a, what, "", later())
 		return err
 	case "seen":
-		rank := job.PhaseRank(what)
-		j.Observe(a, job.Gang{Phase: what, Begun: rank >= job.PhaseRank(job.PhasePreparing), Runs: rank >= job.PhaseRank(job.PhaseRunning)}, later())
+		rank := gang.PhaseRank(what)
+		j.Observe(a, gang.Gang{Phase: what, Begun: rank >= gang.PhaseRank(gang.PhasePreparing), Runs: rank >= gang.PhaseRank(gang.PhaseRunning)}, later())
 	case "exit":
-		exit, ok := map[string]job.Exit{"0": {}, "1": {Code: 1}, "signal": {Code: -1, Signal: 9}}[what]
+		exit, ok := map[string]gang.Exit{"0": {}, "1": {Code: 1}, "signal": {Code: -1, Signal: 9}}[what]
 		if !ok {
-			exit = job.Exit{Code: -1, Reason: what}
+			exit = gang.Exit{Code: -1, Reason: what}
 		}
 		j.End(a, exit, job.Judge(j, a, exit), later())
 	default:
@@ -182,7 +183,7 @@ func cellHolds(t *testing.T, from job.State, event, want string) {
 func TestTheSameTerminalReportIsAcceptedForEver(t *testing.T) {
 	t.Parallel()
 	for _, said := range []string{job.ReportSucceeded, job.ReportFailed} {
-		for _, exit := range []job.Exit{{}, {Code: 1}, {Code: -1, Reason: job.ExitLost}} {
+		for _, exit := range []gang.Exit{{}, {Code: 1}, {Code: -1, Reason: gang.ExitLost}} {
 			t.Run(fmt.Sprintf("%s, exit %d %s", said, exit.Code, exit.Reason), func(t *testing.T) {
 				t.Parallel()
 				j, a := in(t, job.Running, 0)
@@ -212,11 +213,11 @@ func TestTheSameTerminalReportIsAcceptedForEver(t *testing.T) {
 func TestEachAttemptHasABillOfItsOwn(t *testing.T) {
 	t.Parallel()
 	j, first := in(t, job.Running, 1)
-	lost := job.Exit{Code: -1, Reason: job.ExitLost}
+	lost := gang.Exit{Code: -1, Reason: gang.ExitLost}
 	j.End(first, lost, job.Judge(j, first, lost), at().Add(time.Minute))
 	second, ok := j.Place("att_2", "nod_2", at().Add(2*time.Minute))
 	require.True(t, ok)
-	j.Observe(second, job.Gang{Phase: job.PhaseRunning, Begun: true, Runs: true}, at().Add(3*time.Minute))
+	j.Observe(second, gang.Gang{Phase: gang.PhaseRunning, Begun: true, Runs: true}, at().Add(3*time.Minute))
 	require.Nil(t, second.RunningAt)
 	_, err := j.Report(first, job.ReportRunning, "", at().Add(4*time.Minute))
 	require.True(t, fault.Is(err, fault.Conflict), "%v", err)

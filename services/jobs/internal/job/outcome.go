@@ -2,25 +2,10 @@ package job
 
 import (
 	"fmt"
+	"strings"
 	"time"
-)
 
-// Exit is how the processes of an attempt ended, as the executor tells it.
-type Exit struct {
-	Code    int // -1 where a signal ended it or nothing was started
-	Signal  int
-	Reason  string
-	Message string
-}
-
-// Reasons of an Exit, a closed list of the executor contract.
-const (
-	ExitEnvBuild = "env_build"
-	ExitFetch    = "fetch"
-	ExitOOMHost  = "oom_host"
-	ExitLost     = "lost"
-	ExitStopped  = "stopped"
-	ExitStart    = "start"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/gang"
 )
 
 // What a finished run is warned of.
@@ -43,7 +28,7 @@ type Outcome struct {
 //   - reported success stands, since a crash in the teardown takes nothing back;
 //   - a process that was taken away is tried again, also when it reported its own death;
 //   - then a reported failure wins over any exit code, and without a report the exit code decides.
-func Judge(j *Job, a *Attempt, exit Exit) Outcome {
+func Judge(j *Job, a *Attempt, exit gang.Exit) Outcome {
 	switch {
 	case j.State == Stopping:
 		return Outcome{State: Stopped, Reason: j.StopReason, Message: stopWords(j)}
@@ -53,7 +38,7 @@ func Judge(j *Job, a *Attempt, exit Exit) Outcome {
 			out.Warning = WarnExitAfterSuccess
 		}
 		return out
-	case exit.Reason == ExitStopped:
+	case exit.Reason == gang.ExitStopped:
 		return again(j, a, ReasonExecutorLost, words(exit, "the agent that ran it was stopped"))
 	case a.ReportedEnd == string(Failed):
 		return Outcome{State: Failed, Reason: ReasonUserError, Message: failureWords(a, exit)}
@@ -61,17 +46,17 @@ func Judge(j *Job, a *Attempt, exit Exit) Outcome {
 	return judgeExit(j, a, exit)
 }
 
-func judgeExit(j *Job, a *Attempt, exit Exit) Outcome {
+func judgeExit(j *Job, a *Attempt, exit gang.Exit) Outcome {
 	switch exit.Reason {
-	case ExitLost:
+	case gang.ExitLost:
 		return again(j, a, ReasonExecutorLost, words(exit, "its processes went away with their machine"))
-	case ExitFetch:
+	case gang.ExitFetch:
 		return again(j, a, ReasonEnvBuild, words(exit, "its files could not be fetched"))
-	case ExitEnvBuild:
+	case gang.ExitEnvBuild:
 		return Outcome{State: Failed, Reason: ReasonEnvBuild, Message: words(exit, "its environment could not be built")}
-	case ExitOOMHost:
+	case gang.ExitOOMHost:
 		return Outcome{State: Failed, Reason: ReasonOOMHost, Message: words(exit, "it used more memory than its limit")}
-	case ExitStart:
+	case gang.ExitStart:
 		return Outcome{State: Failed, Reason: ReasonUserError, Message: words(exit, "its command could not be started")}
 	}
 	if exit.Code == 0 && exit.Signal == 0 {
@@ -105,7 +90,7 @@ func Backoff(n int) time.Duration {
 }
 
 // End applies an outcome: the attempt is over, the job ends or waits for its next attempt.
-func (j *Job) End(a *Attempt, exit Exit, out Outcome, now time.Time) {
+func (j *Job) End(a *Attempt, exit gang.Exit, out Outcome, now time.Time) {
 	a.EndedAt, a.EndReason, a.Message = &now, out.Reason, out.Message
 	code := exit.Code
 	a.ExitCode = &code
@@ -130,21 +115,21 @@ func (j *Job) finish(to State, reason, message string, now time.Time) {
 	j.Queue = Queue{Since: j.Queue.Since}
 }
 
-func words(exit Exit, otherwise string) string {
+func words(exit gang.Exit, otherwise string) string {
 	if exit.Message != "" {
 		return exit.Message
 	}
 	return otherwise
 }
 
-func exitWords(exit Exit) string {
+func exitWords(exit gang.Exit) string {
 	if exit.Signal != 0 {
 		return fmt.Sprintf("the command was ended by signal %d", exit.Signal)
 	}
 	return fmt.Sprintf("the command ended with exit code %d", exit.Code)
 }
 
-func failureWords(a *Attempt, exit Exit) string {
+func failureWords(a *Attempt, exit gang.Exit) string {
 	if a.ReportedMessage != "" {
 		return a.ReportedMessage
 	}
@@ -152,4 +137,12 @@ func failureWords(a *Attempt, exit Exit) string {
 		return "the training reported that it failed"
 	}
 	return words(exit, exitWords(exit))
+}
+
+// Words makes text of an agent or a training storable: valid UTF-8 without NUL, its last limit bytes.
+func Words(s string, limit int) string {
+	if len(s) > limit {
+		s = s[len(s)-limit:]
+	}
+	return strings.ReplaceAll(strings.ToValidUTF8(s, ""), "\x00", "")
 }

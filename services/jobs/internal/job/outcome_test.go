@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/gang"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
@@ -16,29 +17,29 @@ func TestJudgeIsTheLifecycleTable(t *testing.T) {
 	for name, c := range map[string]struct {
 		state    job.State
 		reported string
-		exit     job.Exit
+		exit     gang.Exit
 		number   int
 		want     job.Outcome
 	}{
-		"succeeded and 0":          {job.Running, "succeeded", job.Exit{}, 1, job.Outcome{State: job.Succeeded, Reason: "completed"}},
-		"succeeded and 1":          {job.Running, "succeeded", job.Exit{Code: 1}, 1, job.Outcome{State: job.Succeeded, Reason: "completed", Warning: job.WarnExitAfterSuccess}},
-		"succeeded and killed":     {job.Running, "succeeded", job.Exit{Code: -1, Signal: 9}, 1, job.Outcome{State: job.Succeeded, Reason: "completed", Warning: job.WarnExitAfterSuccess}},
-		"succeeded and taken away": {job.Running, "succeeded", job.Exit{Code: -1, Reason: "stopped"}, 1, job.Outcome{State: job.Succeeded, Reason: "completed", Warning: job.WarnExitAfterSuccess}},
-		"no report and 0":          {job.Running, "", job.Exit{}, 1, job.Outcome{State: job.Succeeded, Reason: "completed", Warning: job.WarnNoReport}},
-		"no report and 3":          {job.Starting, "", job.Exit{Code: 3}, 1, job.Outcome{State: job.Failed, Reason: "user_error", Message: "the command ended with exit code 3"}},
-		"no report and signal":     {job.Starting, "", job.Exit{Code: -1, Signal: 11}, 1, job.Outcome{State: job.Failed, Reason: "user_error", Message: "the command was ended by signal 11"}},
-		"failed and 0":             {job.Running, "failed", job.Exit{}, 1, job.Outcome{State: job.Failed, Reason: "user_error", Message: "loss is NaN"}},
-		"failed and lost":          {job.Running, "failed", job.Exit{Code: -1, Reason: "lost"}, 1, job.Outcome{State: job.Failed, Reason: "user_error", Message: "loss is NaN"}},
-		"agent stopped, failed":    {job.Running, "failed", job.Exit{Code: -1, Reason: "stopped"}, 1, job.Outcome{State: job.Queued, Reason: "executor_lost", Message: "the agent that ran it was stopped"}},
-		"agent stopped":            {job.Running, "", job.Exit{Code: -1, Reason: "stopped"}, 3, job.Outcome{State: job.Queued, Reason: "executor_lost", Message: "the agent that ran it was stopped"}},
-		"lost":                     {job.Starting, "", job.Exit{Code: -1, Reason: "lost"}, 1, job.Outcome{State: job.Queued, Reason: "executor_lost", Message: "its processes went away with their machine"}},
-		"lost, no attempts left":   {job.Starting, "", job.Exit{Code: -1, Reason: "lost"}, 4, job.Outcome{State: job.Failed, Reason: "executor_lost", Message: "its processes went away with their machine"}},
-		"fetch":                    {job.Starting, "", job.Exit{Code: -1, Reason: "fetch", Message: "no route"}, 1, job.Outcome{State: job.Queued, Reason: "env_build", Message: "no route"}},
-		"environment":              {job.Starting, "", job.Exit{Code: -1, Reason: "env_build", Message: "no numpy"}, 1, job.Outcome{State: job.Failed, Reason: "env_build", Message: "no numpy"}},
-		"memory":                   {job.Running, "", job.Exit{Code: -1, Signal: 9, Reason: "oom_host"}, 1, job.Outcome{State: job.Failed, Reason: "oom_host", Message: "it used more memory than its limit"}},
-		"no such command":          {job.Starting, "", job.Exit{Code: -1, Reason: "start"}, 1, job.Outcome{State: job.Failed, Reason: "user_error", Message: "its command could not be started"}},
-		"stopping and succeeded":   {job.Stopping, "succeeded", job.Exit{}, 1, job.Outcome{State: job.Stopped, Reason: "user_stop", Message: "stopped by its owner"}},
-		"stopping and lost":        {job.Stopping, "", job.Exit{Code: -1, Reason: "lost"}, 1, job.Outcome{State: job.Stopped, Reason: "user_stop", Message: "stopped by its owner"}},
+		"succeeded and 0":          {job.Running, "succeeded", gang.Exit{}, 1, job.Outcome{State: job.Succeeded, Reason: "completed"}},
+		"succeeded and 1":          {job.Running, "succeeded", gang.Exit{Code: 1}, 1, job.Outcome{State: job.Succeeded, Reason: "completed", Warning: job.WarnExitAfterSuccess}},
+		"succeeded and killed":     {job.Running, "succeeded", gang.Exit{Code: -1, Signal: 9}, 1, job.Outcome{State: job.Succeeded, Reason: "completed", Warning: job.WarnExitAfterSuccess}},
+		"succeeded and taken away": {job.Running, "succeeded", gang.Exit{Code: -1, Reason: "stopped"}, 1, job.Outcome{State: job.Succeeded, Reason: "completed", Warning: job.WarnExitAfterSuccess}},
+		"no report and 0":          {job.Running, "", gang.Exit{}, 1, job.Outcome{State: job.Succeeded, Reason: "completed", Warning: job.WarnNoReport}},
+		"no report and 3":          {job.Starting, "", gang.Exit{Code: 3}, 1, job.Outcome{State: job.Failed, Reason: "user_error", Message: "the command ended with exit code 3"}},
+		"no report and signal":     {job.Starting, "", gang.Exit{Code: -1, Signal: 11}, 1, job.Outcome{State: job.Failed, Reason: "user_error", Message: "the command was ended by signal 11"}},
+		"failed and 0":             {job.Running, "failed", gang.Exit{}, 1, job.Outcome{State: job.Failed, Reason: "user_error", Message: "loss is NaN"}},
+		"failed and lost":          {job.Running, "failed", gang.Exit{Code: -1, Reason: "lost"}, 1, job.Outcome{State: job.Failed, Reason: "user_error", Message: "loss is NaN"}},
+		"agent stopped, failed":    {job.Running, "failed", gang.Exit{Code: -1, Reason: "stopped"}, 1, job.Outcome{State: job.Queued, Reason: "executor_lost", Message: "the agent that ran it was stopped"}},
+		"agent stopped":            {job.Running, "", gang.Exit{Code: -1, Reason: "stopped"}, 3, job.Outcome{State: job.Queued, Reason: "executor_lost", Message: "the agent that ran it was stopped"}},
+		"lost":                     {job.Starting, "", gang.Exit{Code: -1, Reason: "lost"}, 1, job.Outcome{State: job.Queued, Reason: "executor_lost", Message: "its processes went away with their machine"}},
+		"lost, no attempts left":   {job.Starting, "", gang.Exit{Code: -1, Reason: "lost"}, 4, job.Outcome{State: job.Failed, Reason: "executor_lost", Message: "its processes went away with their machine"}},
+		"fetch":                    {job.Starting, "", gang.Exit{Code: -1, Reason: "fetch", Message: "no route"}, 1, job.Outcome{State: job.Queued, Reason: "env_build", Message: "no route"}},
+		"environment":              {job.Starting, "", gang.Exit{Code: -1, Reason: "env_build", Message: "no numpy"}, 1, job.Outcome{State: job.Failed, Reason: "env_build", Message: "no numpy"}},
+		"memory":                   {job.Running, "", gang.Exit{Code: -1, Signal: 9, Reason: "oom_host"}, 1, job.Outcome{State: job.Failed, Reason: "oom_host", Message: "it used more memory than its limit"}},
+		"no such command":          {job.Starting, "", gang.Exit{Code: -1, Reason: "start"}, 1, job.Outcome{State: job.Failed, Reason: "user_error", Message: "its command could not be started"}},
+		"stopping and succeeded":   {job.Stopping, "succeeded", gang.Exit{}, 1, job.Outcome{State: job.Stopped, Reason: "user_stop", Message: "stopped by its owner"}},
+		"stopping and lost":        {job.Stopping, "", gang.Exit{Code: -1, Reason: "lost"}, 1, job.Outcome{State: job.Stopped, Reason: "user_stop", Message: "stopped by its owner"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -58,7 +59,7 @@ func TestEndRequeuesOrFinishes(t *testing.T) {
 	now := at()
 	j := &job.Job{Status: job.Status{State: job.Running, Attempt: 2, ScheduledAt: &now, StartingAt: &now, RunningAt: &now, ExecutorRunningAt: &now}}
 	a := &job.Attempt{Number: 2, State: job.Running}
-	j.End(a, job.Exit{Code: -1, Reason: "lost"}, job.Outcome{State: job.Queued, Reason: "executor_lost"}, now)
+	j.End(a, gang.Exit{Code: -1, Reason: "lost"}, job.Outcome{State: job.Queued, Reason: "executor_lost"}, now)
 	require.Equal(t, job.Queued, j.State)
 	require.Equal(t, job.Failed, a.State)
 	require.Equal(t, 2, j.Attempt, "the number grows with the next placement")
@@ -71,7 +72,7 @@ func TestEndRequeuesOrFinishes(t *testing.T) {
 	next, ok := j.Place("att_2", "nod_1", now)
 	require.True(t, ok)
 	require.Equal(t, 3, next.Number)
-	j.End(next, job.Exit{}, job.Outcome{State: job.Succeeded, Reason: "completed", Warning: job.WarnNoReport}, now)
+	j.End(next, gang.Exit{}, job.Outcome{State: job.Succeeded, Reason: "completed", Warning: job.WarnNoReport}, now)
 	require.Equal(t, job.Succeeded, j.State)
 	require.Equal(t, []string{job.WarnNoReport}, j.Warnings)
 	require.Equal(t, now, *j.EndedAt)

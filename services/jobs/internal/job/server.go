@@ -6,16 +6,15 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"google.golang.org/grpc"
 
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/authn"
-	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/request"
-	"github.com/signalbox-dev/signalbox/platform/wake"
 )
 
 // Stopper ends jobs.
@@ -26,6 +25,11 @@ type Stopper interface {
 // Submitter admits jobs.
 type Submitter interface {
 	Submit(ctx context.Context, req *jobsv1.SubmitJobRequest) (*jobsv1.Job, error)
+}
+
+// Watcher follows jobs.
+type Watcher interface {
+	Watch(req *jobsv1.WatchJobRequest, stream grpc.ServerStreamingServer[jobsv1.WatchJobResponse]) error
 }
 
 // Trail writes audit rows.
@@ -40,14 +44,18 @@ type Server struct {
 	Jobs      *Store
 	Submitter Submitter
 	Stopper   Stopper
+	Watcher   Watcher
 	Trail     Trail
-	Hub       *wake.Hub
-	Clock     clock.Clock
 }
 
 // SubmitJob runs every gate and admits the job, or refuses it and leaves nothing behind.
 func (s *Server) SubmitJob(ctx context.Context, req *jobsv1.SubmitJobRequest) (*jobsv1.Job, error) {
 	return s.Submitter.Submit(ctx, req)
+}
+
+// WatchJob sends the job as it was after each of its changes.
+func (s *Server) WatchJob(req *jobsv1.WatchJobRequest, stream grpc.ServerStreamingServer[jobsv1.WatchJobResponse]) error {
+	return s.Watcher.Watch(req, stream)
 }
 
 // GetJob shows a job.

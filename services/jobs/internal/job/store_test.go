@@ -22,6 +22,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/pgtest"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/gang"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
@@ -247,7 +248,7 @@ func TestOnlyTheEndQueuesAClose(t *testing.T) {
 	require.Empty(t, b.closes.runs)
 	b.tx(t, func(ctx context.Context, tx pgx.Tx) error {
 		a := &job.Attempt{Number: 1}
-		j.End(a, job.Exit{}, job.Outcome{State: job.Succeeded, Reason: "completed"}, clock.Real().Now())
+		j.End(a, gang.Exit{}, job.Outcome{State: job.Succeeded, Reason: "completed"}, clock.Real().Now())
 		return b.store.Save(ctx, tx, j, job.Scheduled, job.Cause{})
 	})
 	require.Equal(t, []string{j.RunID}, b.closes.runs)

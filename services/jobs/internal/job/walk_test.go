@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/gang"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
@@ -48,7 +49,7 @@ func TestRandomLivesKeepToTheEdges(t *testing.T) {
 // step does one random thing to a job.
 func step(r *rand.Rand, j *job.Job, a *job.Attempt, now time.Time) *job.Attempt {
 	events := []string{job.ReportStarting, job.ReportRunning, job.ReportSucceeded, job.ReportFailed}
-	reasons := []string{"", "", job.ExitLost, job.ExitStopped, job.ExitEnvBuild, job.ExitFetch, job.ExitOOMHost, job.ExitStart}
+	reasons := []string{"", "", gang.ExitLost, gang.ExitStopped, gang.ExitEnvBuild, gang.ExitFetch, gang.ExitOOMHost, gang.ExitStart}
 	switch r.IntN(9) {
 	case 0, 1, 2:
 		if j.State == job.Queued && (j.NotBefore == nil || !now.Before(*j.NotBefore)) {
@@ -60,11 +61,11 @@ func step(r *rand.Rand, j *job.Job, a *job.Attempt, now time.Time) *job.Attempt 
 		}
 	case 4:
 		if a != nil {
-			j.Observe(a, job.Gang{Phase: job.PhasePreparing, Begun: true, Runs: r.IntN(2) == 0}, now)
+			j.Observe(a, gang.Gang{Phase: gang.PhasePreparing, Begun: true, Runs: r.IntN(2) == 0}, now)
 		}
 	case 5:
 		if a != nil && !a.Over() {
-			exit := job.Exit{Code: r.IntN(2), Reason: reasons[r.IntN(len(reasons))]}
+			exit := gang.Exit{Code: r.IntN(2), Reason: reasons[r.IntN(len(reasons))]}
 			j.End(a, exit, job.Judge(j, a, exit), now)
 		}
 	case 6:

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"time"
 
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/gang"
 )
 
 // Apply takes over what the node reports of this execution. It answers whether that is news.
@@ -13,13 +13,13 @@ func (w *Work) Apply(s Seen) bool {
 	if s.Key != w.Key || w.Released() {
 		return false
 	}
-	if w.Kind == Attempt && (w.Exit != nil || job.PhaseRank(s.Phase) < job.PhaseRank(w.Phase)) {
+	if w.Kind == Attempt && (w.Exit != nil || gang.PhaseRank(s.Phase) < gang.PhaseRank(w.Phase)) {
 		return false
 	}
-	if w.Kind == Attempt && s.Phase != job.PhaseExited && s.Phase != job.PhaseGone {
+	if w.Kind == Attempt && s.Phase != gang.PhaseExited && s.Phase != gang.PhaseGone {
 		s.Exit = nil // an attempt has ended only when all it wrote is delivered
 	}
-	if w.Kind == Attempt && s.Exit == nil && job.PhaseRank(s.Phase) >= job.PhaseRank(job.PhaseExited) {
+	if w.Kind == Attempt && s.Exit == nil && gang.PhaseRank(s.Phase) >= gang.PhaseRank(gang.PhaseExited) {
 		s.Exit = lostExit()
 	}
 	if s.PreparingAt == nil {
@@ -46,7 +46,7 @@ func (w *Work) Miss(now time.Time) bool {
 	if w.Released() {
 		return false
 	}
-	known := job.PhaseRank(w.Phase) > job.PhaseRank(job.PhasePending)
+	known := gang.PhaseRank(w.Phase) > gang.PhaseRank(gang.PhasePending)
 	if !known && (w.Desired == WantRunning || now.Before(w.DesiredAt.Add(missingGrace))) {
 		return false
 	}
@@ -54,10 +54,10 @@ func (w *Work) Miss(now time.Time) bool {
 		w.Forget() // the node starts it anew from what it is told
 		return true
 	}
-	if w.Exit != nil && w.Phase == job.PhaseExited && w.Desired != WantGone {
+	if w.Exit != nil && w.Phase == gang.PhaseExited && w.Desired != WantGone {
 		return false
 	}
-	w.Phase = job.PhaseGone
+	w.Phase = gang.PhaseGone
 	if w.Exit == nil {
 		w.Exit = lostExit()
 	}
@@ -66,15 +66,15 @@ func (w *Work) Miss(now time.Time) bool {
 
 // Settle is what follows for an engine from what was seen. Attempts are settled with their job.
 func (w *Work) Settle(now time.Time) {
-	if w.Kind != Engine || w.Released() || (w.Phase != job.PhaseExited && w.Phase != job.PhaseGone) {
+	if w.Kind != Engine || w.Released() || (w.Phase != gang.PhaseExited && w.Phase != gang.PhaseGone) {
 		return
 	}
-	taken := w.Phase == job.PhaseGone || w.Exit == nil || w.Exit.Reason == job.ExitStopped || w.Exit.Reason == job.ExitLost
+	taken := w.Phase == gang.PhaseGone || w.Exit == nil || w.Exit.Reason == gang.ExitStopped || w.Exit.Reason == gang.ExitLost
 	switch {
 	case w.Desired != WantRunning:
 		w.ReleasedAt = &now
 		if w.Desired == WantGone {
-			w.Phase = job.PhaseGone
+			w.Phase = gang.PhaseGone
 		}
 	case taken:
 		w.Unplace()
@@ -82,7 +82,7 @@ func (w *Work) Settle(now time.Time) {
 	// An engine that ended by itself stays as it is: the registry decides what its revision becomes.
 }
 
-func lostExit() *job.Exit { return &job.Exit{Code: -1, Reason: job.ExitLost} }
+func lostExit() *gang.Exit { return &gang.Exit{Code: -1, Reason: gang.ExitLost} }
 
 func same(a, b Seen) bool {
 	return a.Phase == b.Phase && a.Detail == b.Detail && sameTime(a.PreparingAt, b.PreparingAt) &&
@@ -94,6 +94,6 @@ func sameTime(a, b *time.Time) bool {
 	return (a == nil) == (b == nil) && (a == nil || a.Equal(*b))
 }
 
-func sameExit(a, b *job.Exit) bool {
+func sameExit(a, b *gang.Exit) bool {
 	return (a == nil) == (b == nil) && (a == nil || *a == *b)
 }

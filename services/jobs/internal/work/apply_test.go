@@ -8,7 +8,7 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/secret"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/gang"
 )
 
 func at() time.Time { return time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC) }
@@ -35,30 +35,30 @@ func seen(phase string, change ...func(*Seen)) Seen {
 }
 
 func exits(code int, reason string) func(*Seen) {
-	return func(s *Seen) { s.Exit = &job.Exit{Code: code, Reason: reason} }
+	return func(s *Seen) { s.Exit = &gang.Exit{Code: code, Reason: reason} }
 }
 
 func TestApplyTakesOverOnlyNewsOfTheSameExecution(t *testing.T) {
 	t.Parallel()
-	released := attempt(job.PhaseRunning)
+	released := attempt(gang.PhaseRunning)
 	now := at()
 	released.ReleasedAt = &now
-	ended := attempt(job.PhaseExited)
-	ended.Exit = &job.Exit{Code: 3}
+	ended := attempt(gang.PhaseExited)
+	ended.Exit = &gang.Exit{Code: 3}
 	for name, c := range map[string]struct {
 		work *Work
 		seen Seen
 		news bool
 	}{
-		"first word":            {attempt(""), seen(job.PhasePending), true},
-		"the same again":        {attempt(job.PhasePreparing), seen(job.PhasePreparing), false},
-		"other words":           {attempt(job.PhasePreparing), seen(job.PhasePreparing, func(s *Seen) { s.Detail = "numpy" }), true},
-		"another fence":         {attempt(job.PhasePreparing), seen(job.PhaseRunning, func(s *Seen) { s.Fence = 2 }), false},
-		"another generation":    {attempt(job.PhasePreparing), seen(job.PhaseRunning, func(s *Seen) { s.Generation = 2 }), false},
-		"after its release":     {released, seen(job.PhaseExited, exits(0, "")), false},
-		"an attempt goes back":  {attempt(job.PhaseRunning), seen(job.PhasePreparing), false},
-		"an engine starts anew": {engine(job.PhaseRunning), seen(job.PhasePreparing), true},
-		"an exit is final":      {ended, seen(job.PhaseGone, exits(0, "")), false},
+		"first word":            {attempt(""), seen(gang.PhasePending), true},
+		"the same again":        {attempt(gang.PhasePreparing), seen(gang.PhasePreparing), false},
+		"other words":           {attempt(gang.PhasePreparing), seen(gang.PhasePreparing, func(s *Seen) { s.Detail = "numpy" }), true},
+		"another fence":         {attempt(gang.PhasePreparing), seen(gang.PhaseRunning, func(s *Seen) { s.Fence = 2 }), false},
+		"another generation":    {attempt(gang.PhasePreparing), seen(gang.PhaseRunning, func(s *Seen) { s.Generation = 2 }), false},
+		"after its release":     {released, seen(gang.PhaseExited, exits(0, "")), false},
+		"an attempt goes back":  {attempt(gang.PhaseRunning), seen(gang.PhasePreparing), false},
+		"an engine starts anew": {engine(gang.PhaseRunning), seen(gang.PhasePreparing), true},
+		"an exit is final":      {ended, seen(gang.PhaseGone, exits(0, "")), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -69,31 +69,31 @@ func TestApplyTakesOverOnlyNewsOfTheSameExecution(t *testing.T) {
 
 func TestAnAttemptHasEndedOnlyWhenAllIsDelivered(t *testing.T) {
 	t.Parallel()
-	w := attempt(job.PhaseRunning)
-	require.True(t, w.Apply(seen(job.PhaseCollecting, exits(0, ""))))
+	w := attempt(gang.PhaseRunning)
+	require.True(t, w.Apply(seen(gang.PhaseCollecting, exits(0, ""))))
 	require.Nil(t, w.Exit, "logs are still on their way")
-	require.True(t, w.Apply(seen(job.PhaseExited, exits(4, ""))))
-	require.Equal(t, &job.Exit{Code: 4}, w.Exit)
+	require.True(t, w.Apply(seen(gang.PhaseExited, exits(4, ""))))
+	require.Equal(t, &gang.Exit{Code: 4}, w.Exit)
 
-	w = attempt(job.PhaseRunning)
-	require.True(t, w.Apply(seen(job.PhaseExited)))
-	require.Equal(t, job.ExitLost, w.Exit.Reason, "an end without a word is a loss")
+	w = attempt(gang.PhaseRunning)
+	require.True(t, w.Apply(seen(gang.PhaseExited)))
+	require.Equal(t, gang.ExitLost, w.Exit.Reason, "an end without a word is a loss")
 }
 
 func TestMarksStayOnceTheyWereSeen(t *testing.T) {
 	t.Parallel()
 	began, ran := at(), at().Add(time.Second)
 	w := attempt("")
-	require.True(t, w.Apply(seen(job.PhaseRunning, func(s *Seen) { s.PreparingAt, s.RunningAt = &began, &ran })))
-	require.True(t, w.Apply(seen(job.PhaseCollecting)))
+	require.True(t, w.Apply(seen(gang.PhaseRunning, func(s *Seen) { s.PreparingAt, s.RunningAt = &began, &ran })))
+	require.True(t, w.Apply(seen(gang.PhaseCollecting)))
 	require.Equal(t, began, *w.PreparingAt)
 	require.Equal(t, ran, *w.RunningAt)
 }
 
 func TestAnEnginesKeyIsNews(t *testing.T) {
 	t.Parallel()
-	w := engine(job.PhaseRunning)
-	with := func(key string) Seen { return seen(job.PhaseRunning, func(s *Seen) { s.EngineKey = secret.New(key) }) }
+	w := engine(gang.PhaseRunning)
+	with := func(key string) Seen { return seen(gang.PhaseRunning, func(s *Seen) { s.EngineKey = secret.New(key) }) }
 	require.True(t, w.Apply(with("one")))
 	require.False(t, w.Apply(with("one")))
 	require.True(t, w.Apply(with("two")))
@@ -112,14 +112,14 @@ func TestMissingWork(t *testing.T) {
 		lost  bool
 	}{
 		"on its way":                 {attempt(""), WantRunning, later, false, "", false},
-		"pending is on its way":      {attempt(job.PhasePending), WantRunning, later, false, job.PhasePending, false},
-		"was running":                {attempt(job.PhaseRunning), WantRunning, soon, true, job.PhaseGone, true},
-		"was preparing":              {attempt(job.PhasePreparing), WantRunning, soon, true, job.PhaseGone, true},
+		"pending is on its way":      {attempt(gang.PhasePending), WantRunning, later, false, gang.PhasePending, false},
+		"was running":                {attempt(gang.PhaseRunning), WantRunning, soon, true, gang.PhaseGone, true},
+		"was preparing":              {attempt(gang.PhasePreparing), WantRunning, soon, true, gang.PhaseGone, true},
 		"stop, just told":            {attempt(""), WantStopped, soon, false, "", false},
-		"stop, never there":          {attempt(""), WantStopped, later, true, job.PhaseGone, true},
-		"an engine is started anew":  {engine(job.PhaseRunning), WantRunning, soon, true, "", false},
-		"an engine that is to go":    {engine(job.PhaseRunning), WantGone, soon, true, job.PhaseGone, true},
-		"an engine that never began": {engine(""), WantGone, later, true, job.PhaseGone, true},
+		"stop, never there":          {attempt(""), WantStopped, later, true, gang.PhaseGone, true},
+		"an engine is started anew":  {engine(gang.PhaseRunning), WantRunning, soon, true, "", false},
+		"an engine that is to go":    {engine(gang.PhaseRunning), WantGone, soon, true, gang.PhaseGone, true},
+		"an engine that never began": {engine(""), WantGone, later, true, gang.PhaseGone, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -129,8 +129,8 @@ func TestMissingWork(t *testing.T) {
 			require.Equal(t, c.lost, c.work.Exit != nil)
 		})
 	}
-	broken := engine(job.PhaseExited)
-	broken.Exit = &job.Exit{Code: 1}
+	broken := engine(gang.PhaseExited)
+	broken.Exit = &gang.Exit{Code: 1}
 	broken.Desired = WantStopped
 	require.False(t, broken.Miss(later), "it has told its end already")
 	now := at()
@@ -142,20 +142,20 @@ func TestWhatFollowsForAnEngine(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		phase  string
-		exit   *job.Exit
+		exit   *gang.Exit
 		want   Desired
 		placed bool
 		freed  bool
 		after  string
 	}{
-		"runs":                  {job.PhaseRunning, nil, WantRunning, true, false, job.PhaseRunning},
-		"broke by itself":       {job.PhaseExited, &job.Exit{Code: 1}, WantRunning, true, false, job.PhaseExited},
-		"environment":           {job.PhaseExited, &job.Exit{Code: -1, Reason: "env_build"}, WantRunning, true, false, job.PhaseExited},
-		"agent was stopped":     {job.PhaseExited, &job.Exit{Code: -1, Reason: "stopped"}, WantRunning, false, false, ""},
-		"was lost":              {job.PhaseGone, &job.Exit{Code: -1, Reason: "lost"}, WantRunning, false, false, ""},
-		"stopped as asked":      {job.PhaseExited, &job.Exit{Code: -1, Reason: "stopped"}, WantStopped, true, true, job.PhaseExited},
-		"gone as asked":         {job.PhaseExited, &job.Exit{}, WantGone, true, true, job.PhaseGone},
-		"still being collected": {job.PhaseCollecting, nil, WantGone, true, false, job.PhaseCollecting},
+		"runs":                  {gang.PhaseRunning, nil, WantRunning, true, false, gang.PhaseRunning},
+		"broke by itself":       {gang.PhaseExited, &gang.Exit{Code: 1}, WantRunning, true, false, gang.PhaseExited},
+		"environment":           {gang.PhaseExited, &gang.Exit{Code: -1, Reason: "env_build"}, WantRunning, true, false, gang.PhaseExited},
+		"agent was stopped":     {gang.PhaseExited, &gang.Exit{Code: -1, Reason: "stopped"}, WantRunning, false, false, ""},
+		"was lost":              {gang.PhaseGone, &gang.Exit{Code: -1, Reason: "lost"}, WantRunning, false, false, ""},
+		"stopped as asked":      {gang.PhaseExited, &gang.Exit{Code: -1, Reason: "stopped"}, WantStopped, true, true, gang.PhaseExited},
+		"gone as asked":         {gang.PhaseExited, &gang.Exit{}, WantGone, true, true, gang.PhaseGone},
+		"still being collected": {gang.PhaseCollecting, nil, WantGone, true, false, gang.PhaseCollecting},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -168,8 +168,8 @@ func TestWhatFollowsForAnEngine(t *testing.T) {
 			require.Equal(t, !c.placed, w.Waiting != "")
 		})
 	}
-	a := attempt(job.PhaseExited)
-	a.Exit = &job.Exit{}
+	a := attempt(gang.PhaseExited)
+	a.Exit = &gang.Exit{}
 	a.Settle(at())
 	require.False(t, a.Released(), "attempts are settled with their job")
 }
@@ -186,7 +186,7 @@ func TestPut(t *testing.T) {
 	t.Parallel()
 	now := at()
 	free := func() *Work {
-		w := engine(job.PhaseExited)
+		w := engine(gang.PhaseExited)
 		w.Desired, w.ReleasedAt = WantStopped, &now
 		return w
 	}
@@ -203,22 +203,22 @@ func TestPut(t *testing.T) {
 		conflict bool
 		check    func(t *testing.T, w *Work)
 	}{
-		"known":            {engine(job.PhaseRunning), order(1, WantRunning), false, false, nil},
-		"older":            {engine(job.PhaseRunning), order(0, WantRunning), false, true, nil},
-		"same, other spec": {engine(job.PhaseRunning), order(1, WantRunning, v2), false, true, nil},
-		"an attempt's id":  {attempt(job.PhaseRunning), order(1, WantGone), false, true, nil},
-		"stop": {engine(job.PhaseRunning), order(1, WantStopped), true, false, func(t *testing.T, w *Work) {
+		"known":            {engine(gang.PhaseRunning), order(1, WantRunning), false, false, nil},
+		"older":            {engine(gang.PhaseRunning), order(0, WantRunning), false, true, nil},
+		"same, other spec": {engine(gang.PhaseRunning), order(1, WantRunning, v2), false, true, nil},
+		"an attempt's id":  {attempt(gang.PhaseRunning), order(1, WantGone), false, true, nil},
+		"stop": {engine(gang.PhaseRunning), order(1, WantStopped), true, false, func(t *testing.T, w *Work) {
 			t.Helper()
-			require.Equal(t, job.PhaseRunning, w.Phase, "what was seen stays until it is seen otherwise")
+			require.Equal(t, gang.PhaseRunning, w.Phase, "what was seen stays until it is seen otherwise")
 			require.Equal(t, WantStopped, w.Desired)
 		}},
-		"newer": {engine(job.PhaseRunning), order(2, WantRunning, v2), true, false, func(t *testing.T, w *Work) {
+		"newer": {engine(gang.PhaseRunning), order(2, WantRunning, v2), true, false, func(t *testing.T, w *Work) {
 			t.Helper()
 			require.Equal(t, "nod_1", w.NodeID, "it keeps its place")
 			require.Empty(t, w.Phase, "another execution has not been seen")
 			require.Equal(t, []byte("v2"), w.Spec)
 		}},
-		"newer, another pool": {engine(job.PhaseRunning), order(2, WantRunning, func(o *Order) { o.Pool = "gpu" }), true, false, func(t *testing.T, w *Work) {
+		"newer, another pool": {engine(gang.PhaseRunning), order(2, WantRunning, func(o *Order) { o.Pool = "gpu" }), true, false, func(t *testing.T, w *Work) {
 			t.Helper()
 			require.Empty(t, w.NodeID)
 			require.Equal(t, WaitCapacity, w.Waiting)
@@ -231,13 +231,13 @@ func TestPut(t *testing.T) {
 		"gone before it was placed": {waiting(), order(1, WantGone), true, false, func(t *testing.T, w *Work) {
 			t.Helper()
 			require.True(t, w.Released())
-			require.Equal(t, job.PhaseGone, w.Phase)
+			require.Equal(t, gang.PhaseGone, w.Phase)
 			require.Empty(t, w.Waiting)
 		}},
 		"stopped before it was placed": {waiting(), order(1, WantStopped), true, false, func(t *testing.T, w *Work) {
 			t.Helper()
 			require.True(t, w.Released())
-			require.Equal(t, job.PhaseExited, w.Phase)
+			require.Equal(t, gang.PhaseExited, w.Phase)
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/gang"
 )
 
 // Order is what the registry asks of an engine.
@@ -72,7 +72,7 @@ func (w *Work) leave(now time.Time) {
 
 func phaseLeft(d Desired) string {
 	if d == WantGone {
-		return job.PhaseGone
+		return gang.PhaseGone
 	}
-	return job.PhaseExited
+	return gang.PhaseExited
 }

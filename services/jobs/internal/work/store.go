@@ -10,7 +10,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/secret"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/gang"
 )
 
 // Store reads works; with a transaction it also writes them.
@@ -26,7 +26,7 @@ const columns = `id, generation, fence, phase, detail, preparing_at, running_at,
 
 func (s *Store) scan(row pgx.Row) (*Work, error) {
 	var w Work
-	var exit job.Exit
+	var exit gang.Exit
 	var code *int
 	var sealed []byte
 	err := row.Scan(&w.ID, &w.Generation, &w.Fence, &w.Phase, &w.Detail, &w.PreparingAt, &w.RunningAt, &w.ExitedAt,

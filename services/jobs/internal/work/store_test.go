@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pgtest"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/gang"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/work"
 )
 
@@ -35,8 +35,8 @@ func TestAWorkComesBackAsItWasSavedAndItsKeyIsSealed(t *testing.T) {
 	tx := func(fn func(ctx context.Context, tx pgx.Tx) error) error { return pg.InTx(t.Context(), pool, fn) }
 	require.NoError(t, tx(func(ctx context.Context, tx pgx.Tx) error { return store.Insert(ctx, tx, w) }))
 	before := w.Key
-	w.Fence, w.NodeID, w.Waiting, w.Phase = 5, "nod_1", "", job.PhaseExited
-	w.RunningAt, w.ExitedAt, w.Exit = &now, &now, &job.Exit{Code: 3, Signal: 2, Reason: job.ExitStart, Message: "m"}
+	w.Fence, w.NodeID, w.Waiting, w.Phase = 5, "nod_1", "", gang.PhaseExited
+	w.RunningAt, w.ExitedAt, w.Exit = &now, &now, &gang.Exit{Code: 3, Signal: 2, Reason: gang.ExitStart, Message: "m"}
 	w.Engine, w.EngineKey = []byte{9}, secret.New("hush-hush")
 	save := func() error {
 		return tx(func(ctx context.Context, tx pgx.Tx) error { return store.Save(ctx, tx, w, before, "", now) })

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/signalbox-dev/signalbox/platform/secret"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/gang"
 )
 
 // Kind is what a work runs.
@@ -54,7 +54,7 @@ type Seen struct {
 	PreparingAt *time.Time
 	RunningAt   *time.Time
 	ExitedAt    *time.Time
-	Exit        *job.Exit
+	Exit        *gang.Exit
 	Engine      []byte // the engine's report without its key, opaque here
 	EngineKey   secret.String
 }

@@ -11,6 +11,7 @@ import (
 
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/gang"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
@@ -96,24 +97,24 @@ func desiredFromProto(d jobsv1.Desired) (Desired, bool) {
 func phaseFromProto(p jobsv1.Phase) string {
 	switch p {
 	case jobsv1.Phase_PHASE_PENDING:
-		return job.PhasePending
+		return gang.PhasePending
 	case jobsv1.Phase_PHASE_PREPARING:
-		return job.PhasePreparing
+		return gang.PhasePreparing
 	case jobsv1.Phase_PHASE_RUNNING:
-		return job.PhaseRunning
+		return gang.PhaseRunning
 	case jobsv1.Phase_PHASE_COLLECTING:
-		return job.PhaseCollecting
+		return gang.PhaseCollecting
 	case jobsv1.Phase_PHASE_EXITED:
-		return job.PhaseExited
+		return gang.PhaseExited
 	case jobsv1.Phase_PHASE_GONE:
-		return job.PhaseGone
+		return gang.PhaseGone
 	case jobsv1.Phase_PHASE_UNSPECIFIED:
 	}
-	return job.PhaseNone
+	return gang.PhaseNone
 }
 
 func phaseToProto(phase string) jobsv1.Phase {
-	return jobsv1.Phase(job.PhaseRank(phase))
+	return jobsv1.Phase(gang.PhaseRank(phase))
 }
 
 // maxMessage bounds what is kept of an agent's words.
@@ -126,7 +127,7 @@ func seenFromProto(o *jobsv1.ObservedWork) (Seen, error) {
 		PreparingAt: timeFrom(o.GetPreparingAt()), RunningAt: timeFrom(o.GetRunningAt()), ExitedAt: timeFrom(o.GetExitedAt()),
 	}
 	if e := o.GetExit(); e != nil {
-		s.Exit = &job.Exit{Code: int(e.GetCode()), Signal: int(e.GetSignal()), Reason: cut(e.GetReason()), Message: cut(e.GetMessage())}
+		s.Exit = &gang.Exit{Code: int(e.GetCode()), Signal: int(e.GetSignal()), Reason: cut(e.GetReason()), Message: cut(e.GetMessage())}
 	}
 	if o.GetEngine() == nil {
 		return s, nil

@@ -1,0 +1,56 @@
+package gang_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/gang"
+)
+
+func TestAGangIsAsFarAsItsSlowestNode(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
+	running := gang.Seen{Phase: gang.PhaseRunning, PreparingAt: &now, RunningAt: &now}
+	exited := func(e gang.Exit) gang.Seen {
+		return gang.Seen{Phase: gang.PhaseExited, PreparingAt: &now, RunningAt: &now, Exit: &e}
+	}
+	for name, c := range map[string]struct {
+		nodes []gang.Seen
+		want  gang.Gang
+	}{
+		"none":            {nil, gang.Gang{}},
+		"told":            {[]gang.Seen{{}}, gang.Gang{}},
+		"one begins":      {[]gang.Seen{{Phase: gang.PhasePreparing}, {}}, gang.Gang{Begun: true}},
+		"one runs":        {[]gang.Seen{running, {Phase: gang.PhasePreparing}}, gang.Gang{Phase: gang.PhasePreparing, Begun: true}},
+		"all run":         {[]gang.Seen{running, running}, gang.Gang{Phase: gang.PhaseRunning, Begun: true, Runs: true}},
+		"one ended well":  {[]gang.Seen{exited(gang.Exit{}), running}, gang.Gang{Phase: gang.PhaseRunning, Begun: true, Runs: true}},
+		"one ended badly": {[]gang.Seen{running, exited(gang.Exit{Code: 1})}, gang.Gang{Phase: gang.PhaseRunning, Begun: true, Runs: true, Broke: true}},
+		"the cause counts": {
+			[]gang.Seen{exited(gang.Exit{Code: -1, Reason: "stopped"}), exited(gang.Exit{Code: 7}), exited(gang.Exit{})},
+			gang.Gang{Phase: gang.PhaseExited, Begun: true, Runs: true, Exit: &gang.Exit{Code: 7}},
+		},
+		"a reason explains most": {
+			[]gang.Seen{exited(gang.Exit{Code: 7}), exited(gang.Exit{Code: -1, Reason: "oom_host"})},
+			gang.Gang{Phase: gang.PhaseExited, Begun: true, Runs: true, Exit: &gang.Exit{Code: -1, Reason: "oom_host"}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, c.want, gang.Combine(c.nodes))
+		})
+	}
+}
+
+func TestPhasesAreTheContractsNumbers(t *testing.T) {
+	t.Parallel()
+	for phase, number := range map[string]jobsv1.Phase{
+		"": jobsv1.Phase_PHASE_UNSPECIFIED, gang.PhasePending: jobsv1.Phase_PHASE_PENDING,
+		gang.PhasePreparing: jobsv1.Phase_PHASE_PREPARING, gang.PhaseRunning: jobsv1.Phase_PHASE_RUNNING,
+		gang.PhaseCollecting: jobsv1.Phase_PHASE_COLLECTING, gang.PhaseExited: jobsv1.Phase_PHASE_EXITED, gang.PhaseGone: jobsv1.Phase_PHASE_GONE,
+	} {
+		require.EqualValues(t, number, gang.PhaseRank(phase), phase)
+	}
+}

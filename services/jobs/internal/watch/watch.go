@@ -1,0 +1,113 @@
+// Package watch follows a job: it sends the job as it was after each of its changes.
+//
+// It promises that a watch which is resumed anywhere sees the same changes under the same numbers, each
+// once and in order, up to the one that ended the job; a wake-up that is lost costs a delay and no change.
+package watch
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"google.golang.org/grpc"
+
+	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/request"
+	"github.com/signalbox-dev/signalbox/platform/wake"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/topic"
+)
+
+const (
+	// lookAgain is how long a watch trusts wake-ups alone.
+	lookAgain = 5 * time.Second
+	// watchBatch is how many changes are read at once.
+	watchBatch = 100
+)
+
+// Watcher answers the watches of jobs.
+type Watcher struct {
+	Pool  *pgxpool.Pool
+	Jobs  *job.Store
+	Hub   *wake.Hub
+	Clock clock.Clock
+}
+
+// Watch sends the job as it was after each of its changes, from the one that follows `after`, and
+// ends after the change that ended the job. Everything comes from the rows: a watch that is resumed
+// anywhere sees the same changes under the same numbers.
+func (w *Watcher) Watch(req *jobsv1.WatchJobRequest, stream grpc.ServerStreamingServer[jobsv1.WatchJobResponse]) error {
+	ctx := stream.Context()
+	j, err := w.find(ctx, req.GetId())
+	if err != nil {
+		return err
+	}
+	changed := w.Hub.Wait(topic.Job(j.ID))
+	defer changed.Close()
+	again := w.Clock.NewTicker(lookAgain)
+	defer again.Stop()
+	for seq := max(0, req.GetAfter()); ; {
+		var ended bool
+		if seq, ended, err = w.sendChanges(ctx, stream, j, seq); err != nil || ended {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-changed.C:
+		case <-again.C():
+		}
+	}
+}
+
+// find answers the job of a job's or a run's id.
+func (w *Watcher) find(ctx context.Context, name string) (*job.Job, error) {
+	if !strings.HasPrefix(name, string(id.Run)+"_") {
+		if err := request.ID(id.Job, "id", name); err != nil {
+			return nil, err
+		}
+		return w.Jobs.Get(ctx, w.Pool, authn.Of(ctx).Scope(), name)
+	}
+	if err := request.ID(id.Run, "id", name); err != nil {
+		return nil, err
+	}
+	return w.Jobs.OfRun(ctx, w.Pool, authn.Of(ctx).Scope(), name)
+}
+
+func (w *Watcher) sendChanges(
+	ctx context.Context, stream grpc.ServerStreamingServer[jobsv1.WatchJobResponse], j *job.Job, seq int64,
+) (int64, bool, error) {
+	for {
+		statuses, err := w.Jobs.Statuses(ctx, w.Pool, j.ID, seq, watchBatch)
+		if err != nil {
+			return seq, false, err
+		}
+		for _, status := range statuses {
+			seq++
+			then := *j
+			then.Status = status
+			if err := stream.Send(&jobsv1.WatchJobResponse{Seq: seq, Job: job.ToProto(&then)}); err != nil {
+				return seq, false, err
+			}
+			if status.State.Terminal() {
+				return seq, true, nil
+			}
+		}
+		if len(statuses) < watchBatch {
+			return w.ended(ctx, j.ID, seq)
+		}
+	}
+}
+
+// ended says whether a watch that starts behind the last change has nothing to wait for.
+func (w *Watcher) ended(ctx context.Context, jobID string, seq int64) (int64, bool, error) {
+	j, err := w.Jobs.Get(ctx, w.Pool, authn.Scope{Admin: true, Projects: []string{}}, jobID)
+	if err != nil {
+		return seq, false, err
+	}
+	return seq, j.State.Terminal() && seq >= j.Seq, nil
+}
