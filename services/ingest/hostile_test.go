@@ -71,27 +71,6 @@ func TestNoBodyIsAnsweredWithAnInternalError(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestNULIsKeptWhereTextIsKept(t *testing.T) {
-	t.Parallel()
-	h := open(t)
-	run := h.replica(ingest.Config{}).train()
-	nul := `\u0000\ud800`
-	for path, rest := range map[string]string{
-		"metrics": `"points":[{"key":"` + nul + `","step":1,"value":1,"ts":` + ts + `}]`, "hparams": `"params":{"` + nul + `":"` + nul + `"}`,
-		"logs": `"chunks":["` + nul + `\n"]`, "validation": `"step":1,"samples":[{"user":"` + nul + `","extra":{"` + nul + `":1}}]`,
-		"environment": `"os":"` + nul + `","packages":{"` + nul + `":"1"}`, "benchmark": `"name":"` + nul + `","metric":"` + nul + `","value":1`,
-		"environment/nodes": `"nodes":[{"rank":0,"host":"` + nul + `"}]`, "hardware": `"points":[{"ts":` + ts + `,"key":"` + nul + `","gpu":"` + nul + `","value":1}]`,
-		"lifecycle": `"event":"failed","ts":` + ts + `,"message":"` + nul + `"`,
-	} {
-		require.Equal(t, http.StatusOK, run.call(http.MethodPost, path, "w:1", run.body(rest)).status, path)
-	}
-	for _, field := range []string{`"path":"` + nul + `","format":"f"`, `"path":"p","format":"` + nul + `"`} {
-		a := run.call(http.MethodPost, "artifact", "", run.body(`"kind":"checkpoint",`+field))
-		require.Contains(t, problems(t, a)[0], " value_error", "what becomes a column of text holds none")
-	}
-	require.Equal(t, []string{"1 \x00\ufffd"}, run.lines())
-}
-
 func TestRequestsOfAllKindsAtOnceAreEachWholeOrNotThere(t *testing.T) {
 	t.Parallel()
 	h := open(t)

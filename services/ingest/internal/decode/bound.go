@@ -9,16 +9,19 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// Text reads a string of low to high characters without NUL, which no text column holds.
+// Text reads what names something: a string of low to high characters without NUL, which no column of text
+// holds and no one can ask for by an address.
 func (r *Reader) Text(low, high int) string {
 	s := r.Bounded(low, high)
-	if strings.IndexByte(s, 0) >= 0 {
+	if holdsNUL(s) {
 		r.Wrong(fault.TypeValue, "String should not contain NUL")
 	}
 	return s
 }
 
-// Bounded reads a string of low to high characters.
+func holdsNUL(s string) bool { return strings.IndexByte(s, 0) >= 0 }
+
+// Bounded reads content: a string of low to high characters, whichever they are.
 func (r *Reader) Bounded(low, high int) string {
 	before := len(r.faults)
 	s := r.String()
@@ -107,7 +110,7 @@ func Optional[T any](r *Reader, read func() T) *T {
 	return &v
 }
 
-// Entries reads an object of at most so many names, each of low to high characters.
+// Entries reads an object of at most so many names, each of low to high characters without NUL.
 func (r *Reader) Entries(most, low, high int, each func(name string)) {
 	count := 0
 	r.Map(func(name string) {
@@ -121,6 +124,9 @@ func (r *Reader) Entries(most, low, high int, each func(name string)) {
 			r.Skip()
 		case n > high:
 			r.limit(fault.TypeStringLong, "max_length", "Name should have at most %d characters", high)
+			r.Skip()
+		case holdsNUL(name):
+			r.Wrong(fault.TypeValue, "Name should not contain NUL")
 			r.Skip()
 		default:
 			each(name)

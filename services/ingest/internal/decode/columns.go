@@ -79,7 +79,7 @@ func point(r *Reader, into *Columns) {
 		micros int64
 	)
 	r.Object(Fields{
-		"key":   func() { key = r.Bounded(1, MaxKey) },
+		"key":   func() { key = r.Text(1, MaxKey) },
 		"step":  func() { step = r.Int() },
 		"value": func() { value = r.Float() },
 		"ts":    func() { micros = r.Time().UnixMicro() },

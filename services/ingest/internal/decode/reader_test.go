@@ -215,8 +215,7 @@ func TestMetricsBounds(t *testing.T) {
 	wide := bytes.Replace(request(1), []byte("train.loss"), bytes.Repeat([]byte("é"), 256), 1)
 	require.NoError(t, decode.Metrics(wide, &c))
 	nul := bytes.Replace(request(1), []byte("train.loss"), []byte(`a\u0000`), 1)
-	require.NoError(t, decode.Metrics(nul, &c))
-	require.Equal(t, []string{"a\x00"}, c.Names)
+	require.Equal(t, []string{"body.points[0].key value_error"}, faults(t, decode.Metrics(nul, &c)))
 	require.Error(t, errors.Join(decode.Metrics(bytes.Replace(request(1), []byte("12345"), []byte("1.5"), 1), &c)))
 }
 

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/signalbox-dev/signalbox/platform/blob"
@@ -108,6 +109,9 @@ func upload(q map[string]string) (*artifact.Upload, error) {
 	}
 	if u.Path == "" || len(u.Path) > maxPath {
 		wrong(fault.TypeStringShort, "String should have 1 to 4096 characters", "path")
+	}
+	if strings.IndexByte(u.Path, 0) >= 0 {
+		wrong(fault.TypeValue, "String should not contain NUL", "path")
 	}
 	size, err := strconv.ParseInt(q["size_bytes"], 10, 64)
 	if u.Size = size; err != nil || size < 0 {

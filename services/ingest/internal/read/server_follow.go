@@ -2,10 +2,12 @@ package read
 
 import (
 	"context"
+	"fmt"
 
 	"google.golang.org/grpc"
 
 	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
+	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/follow"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/logs"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/metric"
@@ -18,12 +20,15 @@ const followed = 500
 // Progress tells how far a run has come.
 type Progress func(ctx context.Context, runID string) (run.Progress, error)
 
-// LogPages reads the lines of runs for followers.
+// LogPages reads the lines of runs for followers; a place behind the last one is a fault of who asks.
 func LogPages(progress Progress, store *logs.Store) follow.Read[*ingestv1.FollowLogsResponse] {
 	return func(ctx context.Context, runID string, after int64) (follow.Page[*ingestv1.FollowLogsResponse], error) {
 		page := follow.Page[*ingestv1.FollowLogsResponse]{Last: after}
 		// Read before the lines: what is closed by then has all its lines.
 		p, err := progress(ctx, runID)
+		if err == nil {
+			err = within(after, p.LineSeq)
+		}
 		if err != nil || (p.LineSeq <= after && p.ClosedAt == nil) {
 			return page, err
 		}
@@ -46,11 +51,15 @@ func LogPages(progress Progress, store *logs.Store) follow.Read[*ingestv1.Follow
 	}
 }
 
-// MetricPages reads the metric batches of runs for followers.
+// MetricPages reads the metric batches of runs for followers; a place behind the last one is a fault of
+// who asks.
 func MetricPages(progress Progress, store *metric.Store) follow.Read[*ingestv1.FollowMetricsResponse] {
 	return func(ctx context.Context, runID string, after int64) (follow.Page[*ingestv1.FollowMetricsResponse], error) {
 		page := follow.Page[*ingestv1.FollowMetricsResponse]{Last: after}
 		p, err := progress(ctx, runID)
+		if err == nil {
+			err = within(after, p.BatchSeq)
+		}
 		if err != nil || (p.BatchSeq <= after && p.ClosedAt == nil) {
 			return page, err
 		}
@@ -71,6 +80,18 @@ func MetricPages(progress Progress, store *metric.Store) follow.Read[*ingestv1.F
 		}
 		return page, nil
 	}
+}
+
+// within refuses a place that the stream has not come to: it is one of another stream, and to wait there
+// would be to miss everything up to it.
+func within(after, last int64) error {
+	if after <= last {
+		return nil
+	}
+	field := fault.At(fault.TypeLessThanEqual, fmt.Sprintf("Input (or Last-Event-ID) should be less than or equal to %d, the stream's last id", last),
+		"query", "after")
+	field.Ctx = map[string]any{"le": last}
+	return fault.InvalidFields(field)
 }
 
 // FollowLogs implements RunDataService.

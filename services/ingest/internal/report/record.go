@@ -34,7 +34,7 @@ func hardware(r *decode.Reader) {
 		"ts":    func() { r.Time() },
 		"node":  func() { word(r) },
 		"gpu":   func() { label(r) },
-		"key":   func() { r.Bounded(1, maxWord) },
+		"key":   func() { r.Text(1, maxWord) },
 		"value": func() { r.Float() },
 	}, "ts", "key", "value")
 }
@@ -45,7 +45,7 @@ func label(r *decode.Reader) {
 		return
 	}
 	if r.Quoted() {
-		r.Bounded(0, maxWord)
+		r.Text(0, maxWord)
 		return
 	}
 	r.Int()
@@ -82,7 +82,7 @@ func environment(r *decode.Reader, runID *string) {
 
 func word(r *decode.Reader) {
 	if !r.Null() {
-		r.Bounded(0, maxDescribed)
+		r.Text(0, maxDescribed)
 	}
 }
 
@@ -109,7 +109,7 @@ func ReadNodes(data []byte) (*Records, error) {
 func node(r *decode.Reader) (rank int64) {
 	r.Object(decode.Fields{
 		"rank":   func() { rank = r.IntIn(0, decode.MaxRank) },
-		"host":   func() { r.Bounded(0, maxWord) },
+		"host":   func() { r.Text(0, maxWord) },
 		"gpus":   func() { anyList(r) },
 		"ib":     func() { anyList(r) },
 		"cpu":    func() { r.Skip() },
@@ -124,9 +124,9 @@ func ReadBenchmark(data []byte) (*Records, error) {
 	return &p, decode.Body(data, func(r *decode.Reader) {
 		p.Items = []Item{{Body: r.Span(func() {
 			r.Object(with(r, &p.RunID, decode.Fields{
-				"name":          func() { r.Bounded(1, maxWord) },
+				"name":          func() { r.Text(1, maxWord) },
 				"version":       func() { label(r) },
-				"metric":        func() { r.Bounded(1, maxWord) },
+				"metric":        func() { r.Text(1, maxWord) },
 				"value":         func() { r.Float() },
 				"n":             func() { decode.Optional(r, func() int64 { return r.IntIn(0, largestFigure) }) },
 				"stderr":        func() { decode.Optional(r, r.Float) },

@@ -34,7 +34,8 @@ type Lifecycle struct {
 	Message string
 }
 
-// ReadLifecycle reads a lifecycle payload.
+// ReadLifecycle reads a lifecycle payload. Its message is content and may hold any character: an attempt
+// that failed must be able to say so with the words of its error, whatever they are.
 func ReadLifecycle(data []byte) (*Lifecycle, error) {
 	var p Lifecycle
 	return &p, decode.Body(data, func(r *decode.Reader) {
