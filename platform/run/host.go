@@ -20,7 +20,6 @@ var (
 	ErrKilled = errors.New("killed by a second signal")
 	// ErrNotStopped marks what outlived its deadline.
 	ErrNotStopped = errors.New("did not stop in time")
-
 )
 
 // asked is the reason to stop that a signal gave.
