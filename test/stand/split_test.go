@@ -47,6 +47,7 @@ func TestEachProcessOfTheSplitIsWhatItsUnitSays(t *testing.T) {
 		})
 	}
 	keepsToItself(t, h, s)
+	namesSettingsThatAre(t, s)
 }
 
 // runsAs demands the unit's user and groups.
