@@ -5,6 +5,6 @@
 // the revocation hears so.
 //
 // Inside, from the lowest: own, ref and topic; recipe, dataset, header and model;
-// epoch (the order of all that inference serves by); deployment; engine and snapshot, which carry
-// deployments to jobs and to inference; catalog, which answers jobs.
+// epoch (the order of all that inference serves by); revision and token; deployment; engine and snapshot,
+// which carry deployments to jobs and to inference; catalog, which answers jobs.
 package registry

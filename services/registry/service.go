@@ -32,6 +32,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/epoch"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/model"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/recipe"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/snapshot"
 )
 
@@ -83,8 +84,8 @@ func Migrations() (fs.FS, error) { return db.Migrations() }
 // New wires the service. It starts nothing.
 func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
 	s := &Service{cfg: cfg, deps: d, hub: wake.NewHub(), keys: idem.New(d.Clock)}
-	store := &deployment.Store{Keys: d.Keyring}
-	orderer := &engine.Orderer{Pool: d.Pool, Store: store, Works: d.Works}
+	revisions := &revision.Store{Keys: d.Keyring}
+	orderer := &engine.Orderer{Pool: d.Pool, Revisions: revisions, Works: d.Works}
 	workers := river.NewWorkers()
 	if err := river.AddWorkerSafely(workers, orderer); err != nil {
 		return nil, fmt.Errorf("wire the queue: %w", err)
@@ -94,7 +95,7 @@ func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
 		return nil, err
 	}
 	s.queue = client
-	s.wire(store, orderer)
+	s.wire(revisions, orderer)
 	return s, nil
 }
 

@@ -14,11 +14,12 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/model"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/peer"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/recipe"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/snapshot"
 )
 
 // wire joins the areas from the lowest to the highest.
-func (s *Service) wire(store *deployment.Store, orderer *engine.Orderer) {
+func (s *Service) wire(revisions *revision.Store, orderer *engine.Orderer) {
 	d := s.deps
 	events, trail := event.NewLog(d.Clock, d.IDs, Name), audit.NewLog(d.Clock, d.IDs, Name)
 	repeats := &idem.Once{Pool: d.Pool, Keys: s.keys}
@@ -38,14 +39,15 @@ func (s *Service) wire(store *deployment.Store, orderer *engine.Orderer) {
 		Once: repeats, Events: events, Audit: trail, Clock: d.Clock, IDs: d.IDs,
 	}
 	s.ledger = &epoch.Ledger{Pool: d.Pool, Hub: s.hub, Clock: d.Clock, Lease: s.cfg.AuthLease}
+	store := &deployment.Store{}
 	book := &deployment.Book{
-		Pool: d.Pool, Store: store, Orders: &engine.Orders{Queue: s.queue}, Events: events, Audit: trail, Clock: d.Clock,
+		Pool: d.Pool, Store: store, Revisions: revisions, Orders: &engine.Orders{Queue: s.queue}, Events: events, Audit: trail, Clock: d.Clock,
 	}
 	s.deployments = &deployment.Server{
-		Pool: d.Pool, Book: book, Store: store, Projects: projects, Replicas: s.ledger, Once: repeats, Clock: d.Clock,
+		Pool: d.Pool, Book: book, Store: store, Revisions: revisions, Projects: projects, Replicas: s.ledger, Once: repeats, Clock: d.Clock,
 		IDs: d.IDs, Rand: d.Rand, Probe: s.cfg.ProbeDeadline, PublicURL: d.PublicURL,
 	}
 	s.watcher = &engine.Watcher{Works: d.Works, Book: book, Orderer: orderer, Clock: d.Clock, Log: d.Log}
-	s.snapshots = &snapshot.Server{Pool: d.Pool, Store: store, Ledger: s.ledger, Hub: s.hub, Clock: d.Clock}
+	s.snapshots = &snapshot.Server{Pool: d.Pool, Store: store, Revisions: revisions, Ledger: s.ledger, Hub: s.hub, Clock: d.Clock}
 	s.catalog = &catalog.Server{Pool: d.Pool, Seeder: s.seeder}
 }

@@ -3,7 +3,6 @@ package deployment
 import (
 	"context"
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
 func TestADeploymentIsMadeInAProjectOfItsMaker(t *testing.T) {
@@ -117,8 +117,8 @@ func TestARevisionIsWhatItsMakerAskedFor(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, proto.Equal(got, read), "what is made is what is read")
 	plan := d.revision(1).Plan
-	require.Equal(t, Plan{
-		Model: File{Path: "m.gguf", URI: "u", Size: 9, SHA256: "ab"}, ModelDigest: "sha256:ab", ServedNames: []string{"default", "chat"},
+	require.Equal(t, revision.Plan{
+		Model: revision.File{Path: "m.gguf", URI: "u", Size: 9, SHA256: "ab"}, ModelDigest: "sha256:ab", ServedNames: []string{"default", "chat"},
 		Task: "chat", ProbeS: 120, OwnerID: "usr_1", ProjectID: "prj_1",
 	}, plan, "whose the deployment is, not who made the revision")
 	_, err = d.GetRevision(ctx, &registryv1.GetRevisionRequest{DeploymentId: d.d.ID, Number: 2})
@@ -137,7 +137,7 @@ func TestARevocationIsAnsweredWhenItIsInForce(t *testing.T) {
 	_, err := d.RevokeDeploymentToken(ctx, ask)
 	require.True(t, fault.HasCode(err, "replica_unreached") && fault.Is(err, fault.Dependency), "never 2xx early: %v", err)
 	dead := d.epoch()
-	live, err := d.Server.Store.LiveTokens(t.Context(), d.bench.Pool)
+	live, err := d.Server.Tokens.Live(t.Context(), d.bench.Pool)
 	require.NoError(t, err)
 	require.Len(t, live, 1, "it is dead all the same")
 	require.Equal(t, other.ID, live[0].ID)
@@ -172,7 +172,7 @@ func TestAGrantIsAnsweredWhenItCanBeUsed(t *testing.T) {
 	require.Equal(t, 2, d.replicas.settled)
 	hash, ok := secret.Parse(secret.KindDeployment, made.GetToken())
 	require.True(t, ok)
-	live, err := d.Server.Store.LiveTokens(t.Context(), d.bench.Pool)
+	live, err := d.Server.Tokens.Live(t.Context(), d.bench.Pool)
 	require.NoError(t, err)
 	require.Equal(t, hash, live[0].Hash, "what is shown is what inference compares")
 	_, err = d.PromoteRevision(ctx, &registryv1.PromoteRevisionRequest{DeploymentId: d.d.ID, Number: 9})
@@ -187,24 +187,5 @@ func TestAnInstallationWithAndWithoutASlashHasOneURL(t *testing.T) {
 	for _, public := range []string{"https://box.example", "https://box.example/"} {
 		s := &Server{PublicURL: func() string { return public }}
 		require.Equal(t, "https://box.example/inference/dep_1/v1", s.toProto(&Deployment{ID: "dep_1", CreatedAt: time.Unix(0, 0)}).GetUrl())
-	}
-}
-
-func TestEveryPlacementIsAnotherReplica(t *testing.T) {
-	t.Parallel()
-	seen := map[string]string{}
-	for work := range 3 {
-		for generation := range int64(3) {
-			for fence := range int64(3) {
-				r := &Revision{WorkID: fmt.Sprintf("wrk_%d", work), Generation: generation, Engine: Engine{Fence: fence, NodeID: "nod_1"}}
-				name := fmt.Sprint(work, generation, fence)
-				got := r.ReplicaID()
-				require.NoError(t, id.Check(id.Replica, got))
-				require.Empty(t, seen[got], "%s is like %s", name, seen[got])
-				seen[got] = name
-				r.Engine.PID, r.Engine.Address = 9, "http://127.0.0.1:9"
-				require.Equal(t, got, r.ReplicaID(), "the same execution is the same replica, whatever is reported of it")
-			}
-		}
 	}
 }

@@ -24,6 +24,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/epoch"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/model"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/token"
 )
 
 // orders notes which revisions were ordered; fail, where it is set, has the last word.
@@ -67,7 +69,7 @@ func open(t *testing.T) *bench {
 	b := &bench{t: t, base: base, clock: clk, ids: id.NewSource(clk, rand.Reader), orders: &orders{}}
 	b.ctx = authn.NewContext(t.Context(), &authn.Caller{Kind: authn.KindUser, Subject: "usr_1", Username: "ann", Role: authn.RoleOperator})
 	b.Book = &Book{
-		Pool: base.Pool("registry"), Store: &Store{Keys: keys}, Orders: b.orders, Clock: clk,
+		Pool: base.Pool("registry"), Store: &Store{}, Revisions: &revision.Store{Keys: keys}, Orders: b.orders, Clock: clk,
 		Events: event.NewLog(clk, b.ids, "registry"), Audit: audit.NewLog(clk, b.ids, "registry"),
 	}
 	b.d = &Deployment{
@@ -88,22 +90,22 @@ func ready() (*model.Model, *model.Version) {
 }
 
 // candidate keeps a new revision.
-func (b *bench) candidate() *Revision {
+func (b *bench) candidate() *revision.Revision {
 	b.t.Helper()
 	m, v := ready()
-	r, err := candidate(b.ids, b.Clock.Now(), time.Minute, b.d, m, v, Serving{})
+	r, err := candidate(b.ids, b.Clock.Now(), time.Minute, b.d, m, v, revision.Serving{})
 	require.NoError(b.t, err)
 	require.NoError(b.t, b.tx(func(ctx context.Context, tx pgx.Tx) error { return b.CreateRevision(ctx, tx, r) }))
 	return r
 }
 
 // see applies an observation of a revision's work and answers the revision as it is then.
-func (b *bench) see(r *Revision, generation, fence int64, o Observation) (*Revision, bool) {
+func (b *bench) see(r *revision.Revision, generation, fence int64, o revision.Observation) (*revision.Revision, bool) {
 	b.t.Helper()
 	o.WorkID, o.Generation, o.Fence = r.WorkID, generation, fence
 	wanted, err := b.Observe(b.ctx, o)
 	require.NoError(b.t, err)
-	now, err := b.Store.RevisionByID(b.ctx, b.Pool, r.ID)
+	now, err := b.Revisions.ByID(b.ctx, b.Pool, r.ID)
 	require.NoError(b.t, err)
 	return now, wanted
 }
@@ -115,14 +117,14 @@ func (b *bench) epoch() int64 {
 	return now
 }
 
-func serving() Observation {
-	return Observation{NodeID: "nod_1", Phase: PhaseRunning, Report: &Report{
-		Ready: true, Engine: Engine{PID: 7, Address: "127.0.0.1:9", Key: secret.New("engine-key")}, Probes: []byte(`{"n":1}`),
+func serving() revision.Observation {
+	return revision.Observation{NodeID: "nod_1", Phase: revision.PhaseRunning, Report: &revision.Report{
+		Ready: true, Engine: revision.Engine{PID: 7, Address: "127.0.0.1:9", Key: secret.New("engine-key")}, Probes: []byte(`{"n":1}`),
 	}}
 }
 
-func died() Observation {
-	return Observation{NodeID: "nod_1", Phase: PhaseExited, Exit: &Exit{Code: 1, Message: "it died"}}
+func died() revision.Observation {
+	return revision.Observation{NodeID: "nod_1", Phase: revision.PhaseExited, Exit: &revision.Exit{Code: 1, Message: "it died"}}
 }
 
 func TestACandidateBecomesReadyAndIsPromoted(t *testing.T) {
@@ -135,7 +137,7 @@ func TestACandidateBecomesReadyAndIsPromoted(t *testing.T) {
 	before := b.epoch()
 	r, wanted := b.see(r, 1, 1, serving())
 	require.True(t, wanted)
-	require.Equal(t, Ready, r.State)
+	require.Equal(t, revision.Ready, r.State)
 	require.Equal(t, "engine-key", r.Engine.Key.Reveal())
 	require.Equal(t, before, b.epoch(), "a candidate never touches traffic")
 	d, err := b.Promote(b.ctx, b.d.ID, 1)
@@ -162,21 +164,21 @@ func TestAPromotedEngineThatDiesIsAskedForAnew(t *testing.T) {
 	before, ordered := b.epoch(), len(b.orders.of)
 	r, wanted := b.see(r, 1, 1, died())
 	require.True(t, wanted)
-	require.Equal(t, NotReady, r.State)
+	require.Equal(t, revision.NotReady, r.State)
 	require.EqualValues(t, 2, r.Generation)
 	require.Empty(t, r.Engine.Address)
 	require.True(t, r.Engine.Key.IsZero())
 	require.Len(t, b.orders.of, ordered+1)
 	require.Equal(t, before+1, b.epoch())
 	same, _ := b.see(r, 1, 1, serving())
-	require.Equal(t, NotReady, same.State, "what is seen of an older generation says nothing")
+	require.Equal(t, revision.NotReady, same.State, "what is seen of an older generation says nothing")
 	r, _ = b.see(r, 2, 2, serving())
-	require.Equal(t, Ready, r.State)
+	require.Equal(t, revision.Ready, r.State)
 	require.Equal(t, before+2, b.epoch())
 	b.see(r, 2, 2, serving())
 	require.Equal(t, before+2, b.epoch(), "the same again is no change")
 	old, _ := b.see(r, 2, 1, died())
-	require.Equal(t, Ready, old.State, "an older execution has no say")
+	require.Equal(t, revision.Ready, old.State, "an older execution has no say")
 }
 
 func TestACandidateThatDiesHasFailed(t *testing.T) {
@@ -184,18 +186,18 @@ func TestACandidateThatDiesHasFailed(t *testing.T) {
 	b := open(t)
 	r := b.candidate()
 	r, _ = b.see(r, 1, 1, died())
-	require.Equal(t, Failed, r.State)
+	require.Equal(t, revision.Failed, r.State)
 	require.False(t, r.Wanted)
 	require.Equal(t, []string{r.ID, r.ID}, b.orders.of, "its place is for others")
 	again, wanted := b.see(r, 1, 2, serving())
 	require.False(t, wanted)
-	require.Equal(t, Failed, again.State)
-	wanted, err := b.Observe(b.ctx, Observation{WorkID: "wrk_unknown"})
+	require.Equal(t, revision.Failed, again.State)
+	wanted, err := b.Observe(b.ctx, revision.Observation{WorkID: "wrk_unknown"})
 	require.NoError(t, err)
 	require.False(t, wanted, "nobody wants a work that is not known")
 	r, err = b.Stop(b.ctx, b.d.ID, 1)
 	require.NoError(t, err)
-	require.Equal(t, Stopped, r.State)
+	require.Equal(t, revision.Stopped, r.State)
 	_, err = b.Stop(b.ctx, b.d.ID, 1)
 	require.True(t, fault.HasCode(err, "revision_stopped"), "%v", err)
 	events, err := event.List(b.ctx, b.Pool, SubjectKind, b.d.ID, page.Page{Limit: 50})
@@ -221,7 +223,7 @@ func TestTheEarlierRevisionIsKeptInMind(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Absent))
 	_, err = b.Stop(b.ctx, b.d.ID, 1)
 	require.NoError(t, err)
-	wanted, err := b.Store.Wanted(b.ctx, b.Pool)
+	wanted, err := b.Revisions.Wanted(b.ctx, b.Pool)
 	require.NoError(t, err)
 	require.Len(t, wanted, 1)
 	require.Equal(t, two.ID, wanted[0].ID)
@@ -230,7 +232,7 @@ func TestTheEarlierRevisionIsKeptInMind(t *testing.T) {
 func TestATokenIsDeadFromAnEpochOn(t *testing.T) {
 	t.Parallel()
 	b := open(t)
-	var token *Token
+	var token *token.Token
 	var text secret.String
 	require.NoError(t, b.tx(func(ctx context.Context, tx pgx.Tx) (err error) {
 		token, text, err = b.Mint(ctx, tx, b.ids, rand.Reader, b.d.ID, "caller")
@@ -238,7 +240,7 @@ func TestATokenIsDeadFromAnEpochOn(t *testing.T) {
 	}))
 	require.Equal(t, secret.Hash(text.Reveal()), token.Hash)
 	require.Equal(t, text.Reveal()[:prefixLength], token.Prefix)
-	live, err := b.Store.LiveTokens(b.ctx, b.Pool)
+	live, err := b.Tokens.Live(b.ctx, b.Pool)
 	require.NoError(t, err)
 	require.Len(t, live, 1)
 	from, err := b.Revoke(b.ctx, b.d.ID, token.ID)
@@ -248,55 +250,15 @@ func TestATokenIsDeadFromAnEpochOn(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, from, again)
 	require.Equal(t, from, b.epoch())
-	live, err = b.Store.LiveTokens(b.ctx, b.Pool)
+	live, err = b.Tokens.Live(b.ctx, b.Pool)
 	require.NoError(t, err)
 	require.Empty(t, live)
 	_, err = b.Revoke(b.ctx, "dep_other", token.ID)
 	require.True(t, fault.Is(err, fault.Absent), "a token is its deployment's")
 }
 
-func TestWhatAnEngineCanServe(t *testing.T) {
+func TestAnEngineKnowsItsModelByTwoNamesAtMost(t *testing.T) {
 	t.Parallel()
-	cases := map[string]struct {
-		change  func(*model.Version)
-		serving Serving
-		words   string
-	}{
-		"gguf":              {nil, Serving{}, ""},
-		"a command":         {func(v *model.Version) { v.Format = model.FormatSafetensors }, Serving{Engine: EngineCommand, Command: []string{"serve"}}, ""},
-		"rejected":          {func(v *model.Version) { v.Status, v.StatusReason = model.StatusRejected, "malformed" }, Serving{}, "malformed"},
-		"safetensors":       {func(v *model.Version) { v.Format = model.FormatSafetensors }, Serving{}, "register its gguf"},
-		"settings of other": {nil, Serving{Command: []string{"serve"}}, "belong to the engine command"},
-		"pins of other":     {nil, Serving{Requirements: "x"}, "belong to the engine command"},
-		"no command":        {nil, Serving{Engine: EngineCommand}, "needs serving.command"},
-		"empty command":     {nil, Serving{Engine: EngineCommand, Command: []string{""}}, "needs serving.command"},
-	}
-	for name, c := range cases {
-		_, v := ready()
-		if c.change != nil {
-			c.change(v)
-		}
-		err := c.serving.Fill().Check(v)
-		if c.words == "" {
-			require.NoError(t, err, name)
-			continue
-		}
-		require.True(t, fault.Is(err, fault.Refused), name)
-		require.Contains(t, fault.From(err).Text(), c.words, name)
-	}
-}
-
-func TestADigestNamesWhatIsServedAndHow(t *testing.T) {
-	t.Parallel()
-	of := func(model string, s Serving) string {
-		d, err := digest(Source{ModelID: "mdl_1", Version: 1}, model, s.Fill())
-		require.NoError(t, err)
-		return d
-	}
-	plain := of("sha256:a", Serving{})
-	require.Equal(t, plain, of("sha256:a", Serving{Engine: EngineLlamaCpp, Pool: "default", Args: []string{}}), "defaults are what they stand for")
-	require.NotEqual(t, plain, of("sha256:b", Serving{}))
-	require.NotEqual(t, plain, of("sha256:a", Serving{Args: []string{"-c"}}))
 	require.Equal(t, []string{"default", "chat"}, servedNames(&Deployment{Name: "chat"}))
 	require.Equal(t, []string{"default"}, servedNames(&Deployment{Name: "default"}))
 }

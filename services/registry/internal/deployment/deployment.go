@@ -1,6 +1,10 @@
-// Package deployment keeps what serves: deployments with their stable address, revisions as candidates
-// and as what is promoted, and the tokens of callers. A candidate never touches traffic; promotion moves
-// one row; every change that inference must see raises the snapshot epoch in its own transaction.
+// Package deployment keeps what serves: deployments with their stable address, and every change of them,
+// their revisions and the tokens of their callers, whole with its event and audit row. A candidate never
+// touches traffic; promotion moves one row; every change that inference must see raises the snapshot epoch
+// in its own transaction.
+//
+// The rows of candidates and of tokens are packages revision and token. book.go, observe.go, promote.go
+// and token.go are the deeds; server*.go answer calls; store.go alone speaks SQL.
 package deployment
 
 import (
@@ -8,14 +12,11 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
-// SubjectKind names deployments in events, audit and errors; the other two their parts.
-const (
-	SubjectKind  = "deployment"
-	RevisionKind = "revision"
-	TokenKind    = "deployment token"
-)
+// SubjectKind names deployments in events, audit and errors.
+const SubjectKind = "deployment"
 
 // StateServing and StateSuspended are the states of a deployment.
 const (
@@ -42,24 +43,8 @@ func (d *Deployment) promoted(revisionID string) bool {
 	return d.PromotedID != nil && *d.PromotedID == revisionID
 }
 
-// Token is one caller's credential, as far as it is stored.
-type Token struct {
-	ID           string
-	DeploymentID string
-	Name         string
-	Prefix       string
-	Hash         []byte
-	CreatedAt    time.Time
-	RevokedAt    *time.Time
-	// RevokedEpoch is from which snapshot on the token is dead.
-	RevokedEpoch *int64
-}
-
-// prefixLength is how much of a token is shown to recognise it by.
-const prefixLength = 8
-
 // notReady is the refusal to promote, with the reason in words.
-func notReady(r *Revision) error {
+func notReady(r *revision.Revision) error {
 	why := string(r.State)
 	if r.Reason != nil {
 		why = r.Reason.Text()

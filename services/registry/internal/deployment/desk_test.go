@@ -60,7 +60,7 @@ func openDesk(t *testing.T) *desk {
 	b := open(t)
 	d := &desk{bench: b, replicas: &replicas{}}
 	d.Server = &Server{
-		Pool: b.Pool, Book: b.Book, Store: b.Store, Projects: projects{}, Replicas: d.replicas,
+		Pool: b.Pool, Book: b.Book, Store: b.Store, Revisions: b.Revisions, Projects: projects{}, Replicas: d.replicas,
 		Once: &idem.Once{Pool: b.Pool, Keys: idem.New(b.clock)}, Clock: b.clock, IDs: b.ids, Rand: rand.Reader,
 		Probe: 2 * time.Minute, PublicURL: func() string { return "https://box.example/" },
 	}

@@ -11,11 +11,12 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
 // placed is an observation of a work on its node.
-func placed(phase Phase, report *Report) Observation {
-	return Observation{NodeID: "nod_1", Phase: phase, Report: report}
+func placed(phase revision.Phase, report *revision.Report) revision.Observation {
+	return revision.Observation{NodeID: "nod_1", Phase: phase, Report: report}
 }
 
 func TestARevisionGoesThroughItsStates(t *testing.T) {
@@ -23,19 +24,19 @@ func TestARevisionGoesThroughItsStates(t *testing.T) {
 	b := open(t)
 	r := b.candidate()
 	steps := []struct {
-		seen  Observation
-		state State
+		seen  revision.Observation
+		state revision.State
 		why   string
 	}{
-		{Observation{Waiting: "no_capacity"}, Pending, "pending/no_capacity"},
-		{placed(PhasePending, nil), Pending, "pending/placed"},
-		{placed(PhasePreparing, nil), Preparing, "preparing/preparing"},
-		{placed(PhaseRunning, nil), Starting, "starting/starting"},
-		{placed(PhaseRunning, &Report{Phase: "probing"}), Probing, "probing/probing"},
-		{serving(), Ready, ""},
-		{placed(PhaseRunning, &Report{Phase: "probing", Code: "engine_silent"}), NotReady, "probing/engine_silent"},
-		{serving(), Ready, ""},
-		{Observation{Waiting: "node_lost"}, NotReady, "pending/node_lost"},
+		{revision.Observation{Waiting: "no_capacity"}, revision.Pending, "pending/no_capacity"},
+		{placed(revision.PhasePending, nil), revision.Pending, "pending/placed"},
+		{placed(revision.PhasePreparing, nil), revision.Preparing, "preparing/preparing"},
+		{placed(revision.PhaseRunning, nil), revision.Starting, "starting/starting"},
+		{placed(revision.PhaseRunning, &revision.Report{Phase: "probing"}), revision.Probing, "probing/probing"},
+		{serving(), revision.Ready, ""},
+		{placed(revision.PhaseRunning, &revision.Report{Phase: "probing", Code: "engine_silent"}), revision.NotReady, "probing/engine_silent"},
+		{serving(), revision.Ready, ""},
+		{revision.Observation{Waiting: "node_lost"}, revision.NotReady, "pending/node_lost"},
 	}
 	for _, s := range steps {
 		r, _ = b.see(r, 1, 1, s.seen)
@@ -64,7 +65,7 @@ func TestReadyIsNeverSticky(t *testing.T) {
 	first := *r.ReadyAt
 	require.True(t, first.Equal(b.clock.Now()))
 	b.clock.Advance(time.Hour)
-	r, _ = b.see(r, 1, 1, placed(PhaseRunning, &Report{Phase: "probing"}))
+	r, _ = b.see(r, 1, 1, placed(revision.PhaseRunning, &revision.Report{Phase: "probing"}))
 	require.True(t, first.Equal(*r.ReadyAt))
 	_, err := b.Promote(b.ctx, b.d.ID, 1)
 	require.True(t, fault.HasCode(err, "revision_not_ready"), "%v", err)
@@ -81,22 +82,22 @@ func TestAFailingCandidateNeverChangesWhatServes(t *testing.T) {
 	b := open(t)
 	b.serves()
 	before, routed := b.epoch(), b.now()
-	for _, end := range []Observation{
-		died(), placed(PhaseRunning, &Report{Phase: "failed", Code: "generate_failed"}),
-		{NodeID: "nod_1", Phase: PhaseExited, Exit: &Exit{Reason: "env_build"}},
+	for _, end := range []revision.Observation{
+		died(), placed(revision.PhaseRunning, &revision.Report{Phase: "failed", Code: "generate_failed"}),
+		{NodeID: "nod_1", Phase: revision.PhaseExited, Exit: &revision.Exit{Reason: "env_build"}},
 	} {
 		r := b.candidate()
-		b.see(r, 1, 1, placed(PhaseRunning, nil))
+		b.see(r, 1, 1, placed(revision.PhaseRunning, nil))
 		r, _ = b.see(r, 1, 1, end)
-		require.Equal(t, Failed, r.State)
+		require.Equal(t, revision.Failed, r.State)
 		require.False(t, r.Wanted, "its place is for others")
-		require.Equal(t, Engine{Fence: 1}, r.Engine)
+		require.Equal(t, revision.Engine{Fence: 1}, r.Engine)
 		_, err := b.Promote(b.ctx, b.d.ID, r.Number)
 		require.True(t, fault.HasCode(err, "revision_not_ready"), "%v", err)
 	}
 	require.Equal(t, routed, b.now())
 	require.Equal(t, before, b.epoch())
-	require.Equal(t, Ready, b.revision(1).State)
+	require.Equal(t, revision.Ready, b.revision(1).State)
 }
 
 func TestOnlyThePresentExecutionHasASay(t *testing.T) {
@@ -110,11 +111,11 @@ func TestOnlyThePresentExecutionHasASay(t *testing.T) {
 		before := b.everything()
 		now, wanted := b.see(r, o[0], o[1], died())
 		require.True(t, wanted)
-		require.Equal(t, Ready, now.State, name)
+		require.Equal(t, revision.Ready, now.State, name)
 		require.Equal(t, before, b.everything(), name)
 	}
-	r, _ = b.see(r, 1, 6, placed(PhasePreparing, nil))
-	require.Equal(t, NotReady, r.State, "a newer execution has")
+	r, _ = b.see(r, 1, 6, placed(revision.PhasePreparing, nil))
+	require.Equal(t, revision.NotReady, r.State, "a newer execution has")
 	require.EqualValues(t, 6, r.Engine.Fence)
 }
 
@@ -131,10 +132,10 @@ func TestAnEngineThatEndsByItselfIsOrderedOnce(t *testing.T) {
 	for generation := int64(2); generation < 6; generation++ {
 		r, _ = b.see(r, generation, generation, died())
 		require.Equal(t, generation+1, r.Generation, "each end asks anew: what served is never failed")
-		require.Equal(t, NotReady, r.State)
+		require.Equal(t, revision.NotReady, r.State)
 	}
 	r, _ = b.see(r, 6, 6, serving())
-	require.Equal(t, Ready, r.State)
+	require.Equal(t, revision.Ready, r.State)
 	require.Equal(t, r.ID, *b.now().PromotedID)
 }
 
@@ -146,8 +147,8 @@ func TestNothingMovesARevisionThatIsOver(t *testing.T) {
 	require.NoError(t, err)
 	b.see(failed, 1, 1, died())
 	before := b.everything()
-	for _, r := range []*Revision{stopped, failed} {
-		for _, o := range []Observation{serving(), died(), {}, placed(PhaseGone, nil)} {
+	for _, r := range []*revision.Revision{stopped, failed} {
+		for _, o := range []revision.Observation{serving(), died(), {}, placed(revision.PhaseGone, nil)} {
 			_, wanted := b.see(r, 1, 9, o)
 			require.False(t, wanted, "nobody wants its engine")
 		}
@@ -160,7 +161,7 @@ func TestWhatAnEngineSaysIsStoredWhateverItSays(t *testing.T) {
 	b := open(t)
 	r := b.candidate()
 	nasty := "'; DROP TABLE revision; -- \u2028 \"\\" + strings.Repeat("ü", 5000)
-	r, _ = b.see(r, 1, 1, placed(PhaseRunning, &Report{Phase: "probing", Code: "x", Message: nasty, Log: nasty}))
+	r, _ = b.see(r, 1, 1, placed(revision.PhaseRunning, &revision.Report{Phase: "probing", Code: "x", Message: nasty, Log: nasty}))
 	require.Equal(t, nasty, r.Reason.Message)
 	require.Equal(t, nasty, r.Reason.Log)
 }
@@ -172,12 +173,12 @@ func TestAnEnginesKeyIsReadInItsOwnRowAlone(t *testing.T) {
 	require.Equal(t, "engine-key", b.revision(one.Number).Engine.Key.Reveal())
 	_, err := b.Pool.Exec(t.Context(), `UPDATE revision SET api_key = (SELECT api_key FROM revision WHERE id = $1) WHERE id = $2`, one.ID, two.ID)
 	require.NoError(t, err)
-	_, err = b.Store.RevisionByID(b.ctx, b.Pool, two.ID)
+	_, err = b.Revisions.ByID(b.ctx, b.Pool, two.ID)
 	require.ErrorContains(t, err, "open the engine's key of revision "+two.ID)
 	require.NotContains(t, err.Error(), "engine-key")
 	other, err := secret.NewKeyring(secret.Key{ID: "k1", Bytes: []byte("another key of 32 bytes, all of it"[:32])})
 	require.NoError(t, err)
-	_, err = (&Store{Keys: other}).RevisionByID(b.ctx, b.Pool, one.ID)
+	_, err = (&revision.Store{Keys: other}).ByID(b.ctx, b.Pool, one.ID)
 	require.Error(t, err, "without the key that sealed it nothing is read")
 }
 
@@ -186,18 +187,18 @@ func TestARevisionIsReadAsItWasSaved(t *testing.T) {
 	b := open(t)
 	r := b.candidate()
 	started, up := b.clock.Now().Add(time.Second), b.clock.Now().Add(time.Minute)
-	r.State, r.Reason, r.Generation = Probing, &Reason{Phase: "probing", Code: "c", Message: "m", Log: "l"}, 7
-	r.Engine = Engine{Fence: 9, NodeID: "nod_1", PID: 77, Address: "https://a:1", Key: secret.New("k"), StartedAt: &started, ReadyAt: &up}
+	r.State, r.Reason, r.Generation = revision.Probing, &revision.Reason{Phase: "probing", Code: "c", Message: "m", Log: "l"}, 7
+	r.Engine = revision.Engine{Fence: 9, NodeID: "nod_1", PID: 77, Address: "https://a:1", Key: secret.New("k"), StartedAt: &started, ReadyAt: &up}
 	r.Probes, r.ReadyAt = []byte(`{"n": 1}`), &up
-	require.NoError(t, b.tx(func(ctx context.Context, tx pgx.Tx) error { return b.Store.Save(ctx, tx, r, Pending) }))
+	require.NoError(t, b.tx(func(ctx context.Context, tx pgx.Tx) error { return b.Revisions.Save(ctx, tx, r, revision.Pending) }))
 	r.PromotedAt = []time.Time{}
 	require.Equal(t, r, b.revision(1))
-	r.Engine, r.Reason, r.Probes, r.ReadyAt, r.Wanted = Engine{}, nil, nil, nil, false
-	require.NoError(t, b.tx(func(ctx context.Context, tx pgx.Tx) error { return b.Store.Save(ctx, tx, r, Probing) }))
+	r.Engine, r.Reason, r.Probes, r.ReadyAt, r.Wanted = revision.Engine{}, nil, nil, nil, false
+	require.NoError(t, b.tx(func(ctx context.Context, tx pgx.Tx) error { return b.Revisions.Save(ctx, tx, r, revision.Probing) }))
 	require.Equal(t, r, b.revision(1), "and what is gone is gone")
-	for name, find := range map[string]func() (*Revision, error){
-		"by id":   func() (*Revision, error) { return b.Store.RevisionByID(b.ctx, b.Pool, r.ID) },
-		"by work": func() (*Revision, error) { return b.Store.RevisionByWork(b.ctx, b.Pool, r.WorkID) },
+	for name, find := range map[string]func() (*revision.Revision, error){
+		"by id":   func() (*revision.Revision, error) { return b.Revisions.ByID(b.ctx, b.Pool, r.ID) },
+		"by work": func() (*revision.Revision, error) { return b.Revisions.ByWork(b.ctx, b.Pool, r.WorkID) },
 	} {
 		got, err := find()
 		require.NoError(t, err, name)
@@ -211,8 +212,8 @@ func TestAnotherProcessGoesOnWhereOneWasKilled(t *testing.T) {
 	r := b.serves()
 	b.see(r, 1, 1, died())
 	next := *b.Book
-	next.Store = &Store{Keys: b.Store.Keys}
-	wanted, err := next.Store.Wanted(b.ctx, b.Pool)
+	next.Revisions = &revision.Store{Keys: b.Revisions.Keys}
+	wanted, err := next.Revisions.Wanted(b.ctx, b.Pool)
 	require.NoError(t, err)
 	require.Len(t, wanted, 1, "the rows alone say what shall run")
 	require.EqualValues(t, 2, wanted[0].Generation)
@@ -220,7 +221,7 @@ func TestAnotherProcessGoesOnWhereOneWasKilled(t *testing.T) {
 	o.WorkID, o.Generation, o.Fence = r.WorkID, 2, 2
 	_, err = next.Observe(b.ctx, o)
 	require.NoError(t, err)
-	require.Equal(t, Ready, b.revision(1).State)
+	require.Equal(t, revision.Ready, b.revision(1).State)
 	require.True(t, b.now().promoted(r.ID), "promoted it stays")
 }
 

@@ -1,146 +1,89 @@
 package deployment
 
 import (
-	"encoding/json"
-	"time"
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/signalbox-dev/signalbox/platform/event"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/epoch"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
-// Phase is how far a work has come on its node.
-type Phase string
-
-// The phases of works.
-const (
-	PhaseNone       Phase = ""
-	PhasePending    Phase = "pending"
-	PhasePreparing  Phase = "preparing"
-	PhaseRunning    Phase = "running"
-	PhaseCollecting Phase = "collecting"
-	PhaseExited     Phase = "exited"
-	PhaseGone       Phase = "gone"
-)
-
-// The ends of works that are nobody's fault: jobs places them anew.
-const (
-	exitStopped = "stopped"
-	exitLost    = "lost"
-)
-
-// Observation is what jobs knows of the engine of a revision.
-type Observation struct {
-	WorkID     string
-	Generation int64
-	Fence      int64
-	NodeID     string
-	Waiting    string
-	Phase      Phase
-	Detail     string
-	RunningAt  *time.Time
-	Exit       *Exit
-	Report     *Report
-}
-
-// Exit is how a work ended.
-type Exit struct {
-	Code, Signal    int32
-	Reason, Message string
-}
-
-// Report is what the agent says of the engine.
-type Report struct {
-	Phase, Code, Message, Log string
-	Ready                     bool
-	ReadyAt                   *time.Time
-	Engine                    Engine
-	Probes                    json.RawMessage
-}
-
-// Verdict is what a revision becomes by an observation.
-type Verdict struct {
-	State  State
-	Reason *Reason
-	// Again asks for the engine anew: it had served and ended by itself.
-	Again bool
-}
-
-// Judge maps an observation to the state of the revision. Whoever was ready once is not_ready while its
-// engine is away, and ready again when it is back.
-func Judge(r *Revision, o Observation) Verdict {
-	v := judge(r, o)
-	if r.served() && v.State != Ready {
-		v.State = NotReady
-	}
-	return v
-}
-
-func judge(r *Revision, o Observation) Verdict {
-	switch {
-	case o.Phase == PhaseExited || o.Phase == PhaseGone:
-		return ended(r, o)
-	case o.NodeID == "":
-		code := o.Waiting
-		if code == "" {
-			code = "waiting"
+// Observe applies what jobs knows of an engine. wanted is false for a work that nobody wants.
+func (b *Book) Observe(ctx context.Context, o revision.Observation) (wanted bool, err error) {
+	err = pg.InTx(ctx, b.Pool, func(ctx context.Context, tx pgx.Tx) error {
+		r, err := b.Revisions.LockWork(ctx, tx, o.WorkID)
+		if fault.Is(err, fault.Absent) {
+			wanted = false
+			return nil
 		}
-		return Verdict{State: Pending, Reason: &Reason{
-			Phase: string(Pending), Code: code, Message: "waits for a node of pool " + r.Serving.Pool + " with room for it",
-		}}
-	case o.Phase == PhasePreparing:
-		return Verdict{State: Preparing, Reason: reported(o, string(Preparing), "preparing", o.Detail)}
-	case o.Phase == PhaseRunning || o.Phase == PhaseCollecting:
-		return running(o)
-	}
-	return Verdict{State: Pending, Reason: &Reason{Phase: string(Pending), Code: "placed", Message: "its node has not begun yet"}}
+		if err != nil {
+			return err
+		}
+		wanted = r.Wanted
+		if r.Over() || o.Generation != r.Generation || o.Fence < r.Engine.Fence {
+			return nil
+		}
+		return b.apply(ctx, tx, r, o)
+	})
+	return wanted, err
 }
 
-// running reads the agent's report of a process that is there.
-func running(o Observation) Verdict {
-	if o.Report == nil {
-		return Verdict{State: Starting, Reason: &Reason{Phase: string(Starting), Code: "starting", Message: "the engine was started"}}
+func (b *Book) apply(ctx context.Context, tx pgx.Tx, r *revision.Revision, o revision.Observation) error {
+	before := *r
+	verdict := revision.Judge(r, o)
+	r.State, r.Reason = verdict.State, verdict.Reason
+	r.Note(o)
+	if r.State == revision.Ready && before.State != revision.Ready {
+		now := b.Clock.Now()
+		r.ReadyAt = &now
 	}
-	if o.Report.Ready {
-		return Verdict{State: Ready}
+	switch {
+	case verdict.Again:
+		r.Generation++
+	case r.State == revision.Failed:
+		// Its place is for others; what it said is kept.
+		r.Wanted, r.Engine = false, revision.Engine{Fence: o.Fence}
 	}
-	switch State(o.Report.Phase) {
-	case Probing:
-		return Verdict{State: Probing, Reason: reported(o, string(Probing), "probing", "the engine is being probed")}
-	case Failed:
-		return Verdict{State: Failed, Reason: reported(o, string(Probing), "failed", "the engine does not serve")}
-	default:
-		return Verdict{State: Starting, Reason: reported(o, string(Starting), "starting", "the engine was started")}
+	if revision.Same(&before, r) {
+		return nil
 	}
+	if err := b.Revisions.Save(ctx, tx, r, before.State); err != nil {
+		return err
+	}
+	if verdict.Again || !r.Wanted {
+		if err := b.Orders.Order(ctx, tx, r.ID); err != nil {
+			return err
+		}
+	}
+	if err := b.moved(ctx, tx, &before, r); err != nil {
+		return err
+	}
+	d, err := b.Store.Get(ctx, tx, own.Everything(), r.DeploymentID)
+	if err != nil {
+		return err
+	}
+	if !d.promoted(r.ID) {
+		return nil
+	}
+	_, err = epoch.Bump(ctx, tx)
+	return err
 }
 
-// ended reads the end of a work. What jobs places anew is waited for.
-func ended(r *Revision, o Observation) Verdict {
-	if o.Phase == PhaseGone || o.Exit == nil || o.Exit.Reason == exitStopped || o.Exit.Reason == exitLost {
-		return Verdict{State: Pending, Reason: &Reason{
-			Phase: string(Pending), Code: "engine_lost", Message: "its node or its agent went away; it is placed anew",
-		}}
+// moved writes the event of a change of state.
+func (b *Book) moved(ctx context.Context, tx pgx.Tx, before, r *revision.Revision) error {
+	if before.State == r.State {
+		return nil
 	}
-	code := o.Exit.Reason
-	phase := string(Preparing)
-	if code == "" || code == "start" {
-		code, phase = "engine_exited", string(Starting)
+	e := event.Event{Type: "revision_state", From: string(before.State), To: string(r.State), Message: fmt.Sprintf("revision %d", r.Number)}
+	if r.Reason != nil {
+		e.Reason = r.Reason.Short()
+		e.Message += ": " + r.Reason.Text()
 	}
-	if o.Report != nil && State(o.Report.Phase) == Failed {
-		// The agent gave up: its report names the probe.
-		phase = string(Probing)
-	}
-	return Verdict{State: Failed, Reason: reported(o, phase, code, o.Exit.Message), Again: r.served()}
-}
-
-// reported is a reason in the agent's words where it has any.
-func reported(o Observation, phase, code, message string) *Reason {
-	out := &Reason{Phase: phase, Code: code, Message: message}
-	if o.Report == nil {
-		return out
-	}
-	if o.Report.Code != "" {
-		out.Code = o.Report.Code
-	}
-	if o.Report.Message != "" {
-		out.Message = o.Report.Message
-	}
-	out.Log = o.Report.Log
-	return out
+	return b.event(ctx, tx, r.DeploymentID, e)
 }

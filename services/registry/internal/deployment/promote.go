@@ -10,6 +10,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/epoch"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
 // Promote makes a ready revision the one that answers, by one row. The promoted one again is no change.
@@ -18,11 +19,11 @@ func (b *Book) Promote(ctx context.Context, deploymentID string, number int32) (
 		if d, err = b.Store.Lock(ctx, tx, deploymentID); err != nil {
 			return err
 		}
-		r, err := b.Store.LockRevision(ctx, tx, d.ID, number)
+		r, err := b.Revisions.Lock(ctx, tx, d.ID, number)
 		if err != nil || d.promoted(r.ID) {
 			return err
 		}
-		if r.State != Ready {
+		if r.State != revision.Ready {
 			return notReady(r)
 		}
 		return b.promote(ctx, tx, d, r)
@@ -30,11 +31,11 @@ func (b *Book) Promote(ctx context.Context, deploymentID string, number int32) (
 	return d, err
 }
 
-func (b *Book) promote(ctx context.Context, tx pgx.Tx, d *Deployment, r *Revision) error {
+func (b *Book) promote(ctx context.Context, tx pgx.Tx, d *Deployment, r *revision.Revision) error {
 	if err := b.Store.Promote(ctx, tx, d, r.ID); err != nil {
 		return err
 	}
-	if err := b.Store.MarkPromoted(ctx, tx, r, b.Clock.Now()); err != nil {
+	if err := b.Revisions.MarkPromoted(ctx, tx, r, b.Clock.Now()); err != nil {
 		return err
 	}
 	e := event.Event{Type: "promoted", To: fmt.Sprintf("revision %d", r.Number)}
@@ -51,19 +52,19 @@ func (b *Book) promote(ctx context.Context, tx pgx.Tx, d *Deployment, r *Revisio
 }
 
 // Stop ends the engines of a revision that is not promoted.
-func (b *Book) Stop(ctx context.Context, deploymentID string, number int32) (r *Revision, err error) {
+func (b *Book) Stop(ctx context.Context, deploymentID string, number int32) (r *revision.Revision, err error) {
 	err = pg.InTx(ctx, b.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		d, err := b.Store.Lock(ctx, tx, deploymentID)
 		if err != nil {
 			return err
 		}
-		if r, err = b.Store.LockRevision(ctx, tx, d.ID, number); err != nil {
+		if r, err = b.Revisions.Lock(ctx, tx, d.ID, number); err != nil {
 			return err
 		}
 		switch {
 		case d.promoted(r.ID):
 			return fault.New(fault.Conflict, "revision_promoted", "revision %d is promoted; promote another one before it is stopped", r.Number)
-		case r.State == Stopped:
+		case r.State == revision.Stopped:
 			return fault.New(fault.Conflict, "revision_stopped", "revision %d is stopped already", r.Number)
 		}
 		return b.stop(ctx, tx, r)
@@ -71,11 +72,11 @@ func (b *Book) Stop(ctx context.Context, deploymentID string, number int32) (r *
 	return r, err
 }
 
-func (b *Book) stop(ctx context.Context, tx pgx.Tx, r *Revision) error {
+func (b *Book) stop(ctx context.Context, tx pgx.Tx, r *revision.Revision) error {
 	before := *r
-	r.State, r.Wanted, r.Engine = Stopped, false, Engine{Fence: r.Engine.Fence}
-	r.Reason = &Reason{Phase: string(Stopped), Code: "stopped", Message: "it was stopped"}
-	if err := b.Store.Save(ctx, tx, r, before.State); err != nil {
+	r.State, r.Wanted, r.Engine = revision.Stopped, false, revision.Engine{Fence: r.Engine.Fence}
+	r.Reason = &revision.Reason{Phase: string(revision.Stopped), Code: "stopped", Message: "it was stopped"}
+	if err := b.Revisions.Save(ctx, tx, r, before.State); err != nil {
 		return err
 	}
 	if err := b.Orders.Order(ctx, tx, r.ID); err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
 // rounds is how often two writers meet.
@@ -67,13 +68,13 @@ func TestARevisionIsStoppedOrPromotedAndNeverBoth(t *testing.T) {
 		if errs[0] == nil {
 			require.True(t, fault.HasCode(errs[1], "revision_promoted"), "%v", errs[1])
 			require.True(t, d.promoted(r.ID))
-			require.Equal(t, Ready, now.State)
+			require.Equal(t, revision.Ready, now.State)
 			continue
 		}
 		require.NoError(t, errs[1])
 		require.True(t, fault.HasCode(errs[0], "revision_not_ready"), "%v", errs[0])
 		require.False(t, d.promoted(r.ID))
-		require.Equal(t, Stopped, now.State)
+		require.Equal(t, revision.Stopped, now.State)
 		require.Empty(t, now.PromotedAt)
 	}
 }
@@ -94,7 +95,7 @@ func TestNothingIsPromotedThatWasNotReadyThen(t *testing.T) {
 			},
 		)
 		require.NoError(t, errs[1])
-		require.Equal(t, NotReady, b.revision(r.Number).State)
+		require.Equal(t, revision.NotReady, b.revision(r.Number).State)
 		if errs[0] != nil {
 			require.True(t, fault.HasCode(errs[0], "revision_not_ready"), "%v", errs[0])
 			require.False(t, b.now().promoted(r.ID))
@@ -109,7 +110,7 @@ func TestNothingIsPromotedThatWasNotReadyThen(t *testing.T) {
 			switch {
 			case e.Type == "promoted" && e.To == of:
 				promoted = e.Seq
-			case e.To == string(NotReady) && strings.HasPrefix(e.Message, of+":"):
+			case e.To == string(revision.NotReady) && strings.HasPrefix(e.Message, of+":"):
 				gone = e.Seq
 			}
 		}
@@ -167,7 +168,7 @@ func TestRevisionsMadeAtOnceAreNumberedWithoutGaps(t *testing.T) {
 	var all []func() error
 	for range rounds {
 		m, v := ready()
-		r, err := candidate(b.ids, b.Clock.Now(), 0, b.d, m, v, Serving{})
+		r, err := candidate(b.ids, b.Clock.Now(), 0, b.d, m, v, revision.Serving{})
 		require.NoError(t, err)
 		all = append(all, func() error {
 			return b.tx(func(ctx context.Context, tx pgx.Tx) error { return b.CreateRevision(ctx, tx, r) })
@@ -179,7 +180,7 @@ func TestRevisionsMadeAtOnceAreNumberedWithoutGaps(t *testing.T) {
 	for n := range rounds {
 		require.Equal(t, int32(n+1), b.revision(int32(n+1)).Number)
 	}
-	_, err := b.Store.Revision(b.ctx, b.Pool, b.d.ID, rounds+1)
+	_, err := b.Revisions.Get(b.ctx, b.Pool, b.d.ID, rounds+1)
 	require.True(t, fault.Is(err, fault.Absent))
 }
 
@@ -198,14 +199,14 @@ func TestAWriterWhoComesTooLateChangesNothing(t *testing.T) {
 		write func(ctx context.Context, tx pgx.Tx) error
 		code  string
 	}{
-		"a state that moved on": {func(ctx context.Context, tx pgx.Tx) error { return b.Store.Save(ctx, tx, r, Probing) }, "revision_changed"},
+		"a state that moved on": {func(ctx context.Context, tx pgx.Tx) error { return b.Revisions.Save(ctx, tx, r, revision.Probing) }, "revision_changed"},
 		"a revision that is not there": {func(ctx context.Context, tx pgx.Tx) error {
-			return b.Store.Save(ctx, tx, &Revision{ID: "rev_none"}, Ready)
+			return b.Revisions.Save(ctx, tx, &revision.Revision{ID: "rev_none"}, revision.Ready)
 		}, "revision_changed"},
 		"a first promotion, too late":  {func(ctx context.Context, tx pgx.Tx) error { return b.Store.Promote(ctx, tx, &stale, "rev_2") }, "promoted_meanwhile"},
 		"a promotion over another one": {func(ctx context.Context, tx pgx.Tx) error { return b.Store.Promote(ctx, tx, &wrong, "rev_2") }, "promoted_meanwhile"},
 		"a second revocation": {func(ctx context.Context, tx pgx.Tx) error {
-			return b.Store.Revoke(ctx, tx, token.ID, b.Clock.Now(), 99)
+			return b.Tokens.Revoke(ctx, tx, token.ID, b.Clock.Now(), 99)
 		}, "token_revoked"},
 	}
 	before := b.everything()

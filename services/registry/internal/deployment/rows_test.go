@@ -11,18 +11,20 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/token"
 )
 
 // serve makes a new revision that is ready.
-func (b *bench) serve() *Revision {
+func (b *bench) serve() *revision.Revision {
 	b.t.Helper()
 	r, _ := b.see(b.candidate(), 1, 1, serving())
-	require.Equal(b.t, Ready, r.State)
+	require.Equal(b.t, revision.Ready, r.State)
 	return r
 }
 
 // serves makes a new revision that is promoted.
-func (b *bench) serves() *Revision {
+func (b *bench) serves() *revision.Revision {
 	b.t.Helper()
 	r := b.serve()
 	_, err := b.Promote(b.ctx, b.d.ID, r.Number)
@@ -39,9 +41,9 @@ func (b *bench) now() *Deployment {
 }
 
 // revision is one as it stands.
-func (b *bench) revision(number int32) *Revision {
+func (b *bench) revision(number int32) *revision.Revision {
 	b.t.Helper()
-	r, err := b.Store.Revision(b.ctx, b.Pool, b.d.ID, number)
+	r, err := b.Revisions.Get(b.ctx, b.Pool, b.d.ID, number)
 	require.NoError(b.t, err)
 	return r
 }
@@ -66,7 +68,7 @@ func (b *bench) count(kind string) (n int) {
 }
 
 // mint makes a token.
-func (b *bench) mint(name string) (token *Token, text secret.String) {
+func (b *bench) mint(name string) (token *token.Token, text secret.String) {
 	b.t.Helper()
 	require.NoError(b.t, b.tx(func(ctx context.Context, tx pgx.Tx) (err error) {
 		token, text, err = b.Mint(ctx, tx, b.ids, rand.Reader, b.d.ID, name)

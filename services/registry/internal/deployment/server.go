@@ -18,6 +18,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/model"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/token"
 )
 
 // Replicas waits until the replicas of inference have a change in force.
@@ -30,16 +32,18 @@ type Replicas interface {
 type Server struct {
 	registryv1.UnimplementedDeploymentServiceServer
 
-	Pool     *pgxpool.Pool
-	Book     *Book
-	Store    *Store
-	Models   model.Store
-	Projects own.Projects
-	Replicas Replicas
-	Once     *idem.Once
-	Clock    clock.Clock
-	IDs      *id.Source
-	Rand     io.Reader
+	Pool      *pgxpool.Pool
+	Book      *Book
+	Store     *Store
+	Revisions *revision.Store
+	Tokens    token.Store
+	Models    model.Store
+	Projects  own.Projects
+	Replicas  Replicas
+	Once      *idem.Once
+	Clock     clock.Clock
+	IDs       *id.Source
+	Rand      io.Reader
 	// Probe is how long an engine may take to become ready.
 	Probe time.Duration
 	// PublicURL is the installation's address.

@@ -2,6 +2,8 @@ package deployment
 
 import (
 	"context"
+	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -13,6 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/model"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
 // CreateRevision prepares a candidate.
@@ -29,7 +32,7 @@ func (s *Server) CreateRevision(ctx context.Context, in *registryv1.CreateRevisi
 	if err != nil {
 		return nil, err
 	}
-	r, err := candidate(s.IDs, s.Clock.Now(), s.Probe, d, m, v, servingFromProto(in.GetServing()))
+	r, err := candidate(s.IDs, s.Clock.Now(), s.Probe, d, m, v, revision.ServingFromProto(in.GetServing()))
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +40,7 @@ func (s *Server) CreateRevision(ctx context.Context, in *registryv1.CreateRevisi
 		if err := s.Book.CreateRevision(ctx, tx, r); err != nil {
 			return err
 		}
-		idem.Set(out, revisionToProto(r))
+		idem.Set(out, revision.ToProto(r))
 		return nil
 	})
 	return out, err
@@ -59,6 +62,36 @@ func (s *Server) source(ctx context.Context, in *registryv1.RevisionSource) (*mo
 	return m, v, err
 }
 
+// candidate makes a revision of a deployment that serves a version of a model.
+func candidate(ids *id.Source, now time.Time, probe time.Duration, d *Deployment, m *model.Model, v *model.Version, s revision.Serving) (*revision.Revision, error) {
+	s = s.Fill()
+	if err := s.Check(v); err != nil {
+		return nil, err
+	}
+	object := model.ToObject(v)
+	r := &revision.Revision{
+		ID: ids.New(id.Revision), DeploymentID: d.ID, State: revision.Pending, Wanted: true, Generation: 1,
+		Reason: &revision.Reason{Phase: string(revision.Pending), Code: "waiting", Message: "waits for a node of pool " + s.Pool},
+		Source: revision.Source{ModelID: m.ID, Version: v.Number}, Serving: s, WorkID: ids.New(id.Work), CreatedAt: now,
+		Plan: revision.Plan{
+			Model:       revision.File{Path: object.GetPath(), URI: object.GetUri(), Size: object.GetSizeBytes(), SHA256: object.GetSha256(), Packed: object.GetUnpack()},
+			ModelDigest: v.Digest, ServedNames: servedNames(d), Task: m.Task, ProbeS: int32(probe.Seconds()),
+			OwnerID: d.UserID, ProjectID: d.ProjectID,
+		},
+	}
+	var err error
+	r.ServingDigest, err = revision.Digest(r.Source, v.Digest, s)
+	return r, err
+}
+
+// defaultName is what callers may call the model of any deployment.
+const defaultName = "default"
+
+// servedNames are the names under which a deployment's engine knows its model.
+func servedNames(d *Deployment) []string {
+	return slices.Compact([]string{defaultName, d.Name})
+}
+
 // ListRevisions lists the revisions of a deployment, newest first.
 func (s *Server) ListRevisions(ctx context.Context, in *registryv1.ListRevisionsRequest) (*registryv1.ListRevisionsResponse, error) {
 	p, err := request.Page(in.Limit, in.Offset)
@@ -69,14 +102,14 @@ func (s *Server) ListRevisions(ctx context.Context, in *registryv1.ListRevisions
 	if err != nil {
 		return nil, err
 	}
-	found, err := s.Store.Revisions(ctx, s.Pool, d.ID, p)
+	found, err := s.Revisions.List(ctx, s.Pool, d.ID, p)
 	if err != nil {
 		return nil, err
 	}
 	found, more := page.Cut(found, p)
 	out := &registryv1.ListRevisionsResponse{}
 	for _, r := range found {
-		out.Revisions = append(out.Revisions, revisionToProto(r))
+		out.Revisions = append(out.Revisions, revision.ToProto(r))
 	}
 	return out, request.SetMore(ctx, more)
 }
@@ -87,11 +120,11 @@ func (s *Server) GetRevision(ctx context.Context, in *registryv1.GetRevisionRequ
 	if err != nil {
 		return nil, err
 	}
-	r, err := s.Store.Revision(ctx, s.Pool, d.ID, in.GetNumber())
+	r, err := s.Revisions.Get(ctx, s.Pool, d.ID, in.GetNumber())
 	if err != nil {
 		return nil, err
 	}
-	return revisionToProto(r), nil
+	return revision.ToProto(r), nil
 }
 
 // PromoteRevision makes a ready revision the one that answers.
@@ -116,5 +149,5 @@ func (s *Server) StopRevision(ctx context.Context, in *registryv1.StopRevisionRe
 	if err != nil {
 		return nil, err
 	}
-	return revisionToProto(r), nil
+	return revision.ToProto(r), nil
 }

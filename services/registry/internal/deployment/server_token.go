@@ -12,6 +12,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/token"
 )
 
 // CreateDeploymentToken makes a token. Its secret is in this answer only: a repeat with the same
@@ -29,7 +30,7 @@ func (s *Server) CreateDeploymentToken(ctx context.Context, in *registryv1.Creat
 			return err
 		}
 		text = minted
-		idem.Set(out, tokenToProto(t))
+		idem.Set(out, token.ToProto(t))
 		return nil
 	})
 	if err != nil {
@@ -54,14 +55,14 @@ func (s *Server) ListDeploymentTokens(
 	if err != nil {
 		return nil, err
 	}
-	found, err := s.Store.Tokens(ctx, s.Pool, d.ID, p)
+	found, err := s.Tokens.List(ctx, s.Pool, d.ID, p)
 	if err != nil {
 		return nil, err
 	}
 	found, more := page.Cut(found, p)
 	out := &registryv1.ListDeploymentTokensResponse{}
 	for _, t := range found {
-		out.Tokens = append(out.Tokens, tokenToProto(t))
+		out.Tokens = append(out.Tokens, token.ToProto(t))
 	}
 	return out, request.SetMore(ctx, more)
 }

@@ -11,15 +11,11 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 )
 
 // Store reads and writes deployments.
-type Store struct {
-	// Keys seals the engines' keys.
-	Keys *secret.Keyring
-}
+type Store struct{}
 
 const columns = `d.id, d.name, d.owner_id, d.owner_name, d.project_id, d.project, d.visibility, d.state,
 	d.promoted_revision_id, d.previous_revision_id,

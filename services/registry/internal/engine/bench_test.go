@@ -28,6 +28,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/db"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/deployment"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
 // guard bounds what must happen; it is no part of any meaning.
@@ -132,11 +133,11 @@ func open(t *testing.T) *bench {
 		t: t, pool: pgtest.New(t, pgtest.Schema{Name: "registry", Migrations: files}).Pool("registry"), clock: clk,
 		jobs: &jobs{streams: make(chan *stream), orders: make(chan *jobspeerv1.PutWorkRequest, 100)}, ids: id.NewSource(clk, rand.Reader),
 	}
-	store := &deployment.Store{Keys: keys}
+	revisions := &revision.Store{Keys: keys}
 	b.Watcher = &Watcher{
-		Works: b.jobs, Clock: clk, Log: slog.New(slog.DiscardHandler), Orderer: &Orderer{Pool: b.pool, Store: store, Works: b.jobs},
+		Works: b.jobs, Clock: clk, Log: slog.New(slog.DiscardHandler), Orderer: &Orderer{Pool: b.pool, Revisions: revisions, Works: b.jobs},
 		Book: &deployment.Book{
-			Pool: b.pool, Store: store, Orders: quiet{}, Clock: clk, Events: event.NewLog(clk, b.ids, "registry"), Audit: audit.NewLog(clk, b.ids, "registry"),
+			Pool: b.pool, Store: &deployment.Store{}, Revisions: revisions, Orders: quiet{}, Clock: clk, Events: event.NewLog(clk, b.ids, "registry"), Audit: audit.NewLog(clk, b.ids, "registry"),
 		},
 	}
 	b.d = &deployment.Deployment{
@@ -152,18 +153,18 @@ func (b *bench) tx(fn func(ctx context.Context, tx pgx.Tx) error) error {
 }
 
 // revision keeps a new candidate.
-func (b *bench) revision() *deployment.Revision {
+func (b *bench) revision() *revision.Revision {
 	b.t.Helper()
-	r := revision()
+	r := ofGguf()
 	r.ID, r.DeploymentID, r.WorkID = b.ids.New(id.Revision), b.d.ID, b.ids.New(id.Work)
-	r.State, r.Generation, r.CreatedAt = deployment.Pending, 1, b.clock.Now()
+	r.State, r.Generation, r.CreatedAt = revision.Pending, 1, b.clock.Now()
 	require.NoError(b.t, b.tx(func(ctx context.Context, tx pgx.Tx) error { return b.Book.CreateRevision(ctx, tx, r) }))
 	return r
 }
 
-func (b *bench) state(r *deployment.Revision) deployment.State {
+func (b *bench) state(r *revision.Revision) revision.State {
 	b.t.Helper()
-	now, err := b.Orderer.Store.RevisionByID(b.t.Context(), b.pool, r.ID)
+	now, err := b.Orderer.Revisions.ByID(b.t.Context(), b.pool, r.ID)
 	require.NoError(b.t, err)
 	return now.State
 }
@@ -181,7 +182,7 @@ func (b *bench) ordered() *jobspeerv1.PutWorkRequest {
 }
 
 // seen is what jobs sees of a revision's engine.
-func seen(r *deployment.Revision, phase jobsv1.Phase, report *jobsv1.EngineReport) *jobspeerv1.WorkStatus {
+func seen(r *revision.Revision, phase jobsv1.Phase, report *jobsv1.EngineReport) *jobspeerv1.WorkStatus {
 	return &jobspeerv1.WorkStatus{
 		WorkId: r.WorkID, Generation: r.Generation, Fence: 1, NodeId: "nod_1",
 		Observed: &jobsv1.ObservedWork{Generation: r.Generation, Fence: 1, Phase: phase, Engine: report},

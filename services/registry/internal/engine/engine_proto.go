@@ -13,11 +13,11 @@ import (
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/secret"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/deployment"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
 // orderToProto is the order of a revision; the same revision always gives the same spec.
-func orderToProto(r *deployment.Revision) *jobspeerv1.PutWorkRequest {
+func orderToProto(r *revision.Revision) *jobspeerv1.PutWorkRequest {
 	desired := jobsv1.Desired_DESIRED_GONE
 	if r.Wanted {
 		desired = jobsv1.Desired_DESIRED_RUNNING
@@ -33,7 +33,7 @@ func goneToProto(workID string, generation int64) *jobspeerv1.PutWorkRequest {
 	return &jobspeerv1.PutWorkRequest{WorkId: workID, Generation: generation + 1, Desired: jobsv1.Desired_DESIRED_GONE}
 }
 
-func specToProto(r *deployment.Revision) *jobsv1.EngineSpec {
+func specToProto(r *revision.Revision) *jobsv1.EngineSpec {
 	p := r.Plan
 	spec := &jobsv1.EngineSpec{
 		DeploymentId: r.DeploymentID, RevisionId: r.ID, RevisionNumber: r.Number, Driver: r.Serving.Engine,
@@ -43,7 +43,7 @@ func specToProto(r *deployment.Revision) *jobsv1.EngineSpec {
 		ModelDigest: p.ModelDigest, ServedNames: p.ServedNames, Command: r.Serving.Command, Args: r.Serving.Args,
 		Task: p.Task, Limits: &jobsv1.ResourceLimits{Gpus: r.Serving.GPUs}, ProbeDeadlineS: p.ProbeS,
 	}
-	if r.Serving.Engine == deployment.EngineCommand {
+	if r.Serving.Engine == revision.EngineCommand {
 		sum := sha256.Sum256([]byte(r.Serving.Requirements))
 		spec.Environment = &jobsv1.EnvironmentSpec{
 			Requirements: r.Serving.Requirements, Digest: "sha256:" + hex.EncodeToString(sum[:]),
@@ -53,8 +53,8 @@ func specToProto(r *deployment.Revision) *jobsv1.EngineSpec {
 }
 
 // observationFromProto is what jobs says of a work.
-func observationFromProto(w *jobspeerv1.WorkStatus) deployment.Observation {
-	o := deployment.Observation{
+func observationFromProto(w *jobspeerv1.WorkStatus) revision.Observation {
+	o := revision.Observation{
 		WorkID: w.GetWorkId(), Generation: w.GetGeneration(), Fence: w.GetFence(), NodeID: w.GetNodeId(), Waiting: w.GetWaiting(),
 	}
 	seen := w.GetObserved()
@@ -64,13 +64,13 @@ func observationFromProto(w *jobspeerv1.WorkStatus) deployment.Observation {
 	}
 	o.Phase, o.Detail, o.RunningAt = phaseFromProto(seen.GetPhase()), words(seen.GetDetail()), timeFrom(seen.GetRunningAt())
 	if e := seen.GetExit(); e != nil {
-		o.Exit = &deployment.Exit{Code: e.GetCode(), Signal: e.GetSignal(), Reason: words(e.GetReason()), Message: words(e.GetMessage())}
+		o.Exit = &revision.Exit{Code: e.GetCode(), Signal: e.GetSignal(), Reason: words(e.GetReason()), Message: words(e.GetMessage())}
 	}
 	if r := seen.GetEngine(); r != nil {
-		o.Report = &deployment.Report{
+		o.Report = &revision.Report{
 			Phase: r.GetPhase(), Code: words(r.GetCode()), Message: words(r.GetMessage()), Log: words(r.GetLogExcerpt()), Ready: r.GetReady(),
 			ReadyAt: timeFrom(r.GetReadyAt()),
-			Engine:  deployment.Engine{PID: r.GetPid(), Address: words(r.GetAddress()), Key: secret.New(r.GetApiKey())},
+			Engine:  revision.Engine{PID: r.GetPid(), Address: words(r.GetAddress()), Key: secret.New(r.GetApiKey())},
 		}
 		if json.Valid(r.GetProbes()) && utf8.Valid(r.GetProbes()) {
 			o.Report.Probes = r.GetProbes()
@@ -83,23 +83,23 @@ func observationFromProto(w *jobspeerv1.WorkStatus) deployment.Observation {
 // again and again.
 func words(s string) string { return strings.ReplaceAll(s, "\x00", "") }
 
-func phaseFromProto(p jobsv1.Phase) deployment.Phase {
+func phaseFromProto(p jobsv1.Phase) revision.Phase {
 	switch p {
 	case jobsv1.Phase_PHASE_PENDING:
-		return deployment.PhasePending
+		return revision.PhasePending
 	case jobsv1.Phase_PHASE_PREPARING:
-		return deployment.PhasePreparing
+		return revision.PhasePreparing
 	case jobsv1.Phase_PHASE_RUNNING:
-		return deployment.PhaseRunning
+		return revision.PhaseRunning
 	case jobsv1.Phase_PHASE_COLLECTING:
-		return deployment.PhaseCollecting
+		return revision.PhaseCollecting
 	case jobsv1.Phase_PHASE_EXITED:
-		return deployment.PhaseExited
+		return revision.PhaseExited
 	case jobsv1.Phase_PHASE_GONE:
-		return deployment.PhaseGone
+		return revision.PhaseGone
 	case jobsv1.Phase_PHASE_UNSPECIFIED:
 	}
-	return deployment.PhaseNone
+	return revision.PhaseNone
 }
 
 // timeFrom cuts to what Postgres keeps, or a report would look new each time.

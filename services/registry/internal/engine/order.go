@@ -15,7 +15,7 @@ import (
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/queue"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/deployment"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
 // OrderTimeout bounds one try of an order.
@@ -45,14 +45,14 @@ func (o *Orders) Order(ctx context.Context, tx pgx.Tx, revisionID string) error 
 type Orderer struct {
 	river.WorkerDefaults[OrderArgs]
 
-	Pool  *pgxpool.Pool
-	Store *deployment.Store
-	Works jobspeerv1.WorkPeerServiceClient
+	Pool      *pgxpool.Pool
+	Revisions *revision.Store
+	Works     jobspeerv1.WorkPeerServiceClient
 }
 
 // Work implements river.Worker.
 func (o *Orderer) Work(ctx context.Context, job *river.Job[OrderArgs]) error {
-	r, err := o.Store.RevisionByID(ctx, o.Pool, job.Args.RevisionID)
+	r, err := o.Revisions.ByID(ctx, o.Pool, job.Args.RevisionID)
 	if fault.Is(err, fault.Absent) {
 		return river.JobCancel(fmt.Errorf("order an engine: %w", err))
 	}
@@ -63,7 +63,7 @@ func (o *Orderer) Work(ctx context.Context, job *river.Job[OrderArgs]) error {
 }
 
 // put tells jobs what a revision wants.
-func (o *Orderer) put(ctx context.Context, r *deployment.Revision) error {
+func (o *Orderer) put(ctx context.Context, r *revision.Revision) error {
 	ctx, cancel := context.WithTimeout(ctx, OrderTimeout)
 	defer cancel()
 	_, err := o.Works.PutWork(ctx, orderToProto(r))
@@ -80,7 +80,7 @@ func (o *Orderer) put(ctx context.Context, r *deployment.Revision) error {
 func (o *Orderer) drop(ctx context.Context, workID string, generation int64) error {
 	ctx, cancel := context.WithTimeout(ctx, OrderTimeout)
 	defer cancel()
-	r, err := o.Store.RevisionByWork(ctx, o.Pool, workID)
+	r, err := o.Revisions.ByWork(ctx, o.Pool, workID)
 	if err == nil {
 		return o.put(ctx, r)
 	}

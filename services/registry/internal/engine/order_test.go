@@ -10,20 +10,20 @@ import (
 
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/deployment"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
-func revision() *deployment.Revision {
-	return &deployment.Revision{
+func ofGguf() *revision.Revision {
+	return &revision.Revision{
 		ID: "rev_1", DeploymentID: "dep_1", Number: 2, WorkID: "wrk_1", Generation: 3, Wanted: true,
-		Serving: deployment.Serving{Engine: deployment.EngineLlamaCpp, Pool: "gpu", GPUs: 1, Args: []string{"-c", "4096"}},
-		Plan:    deployment.Plan{OwnerID: "usr_1", ProjectID: "prj_1", ProbeS: 60, ServedNames: []string{"default"}, Model: deployment.File{Path: "m.gguf", SHA256: "ab"}},
+		Serving: revision.Serving{Engine: revision.EngineLlamaCpp, Pool: "gpu", GPUs: 1, Args: []string{"-c", "4096"}},
+		Plan:    revision.Plan{OwnerID: "usr_1", ProjectID: "prj_1", ProbeS: 60, ServedNames: []string{"default"}, Model: revision.File{Path: "m.gguf", SHA256: "ab"}},
 	}
 }
 
 func TestAnOrderSaysWhatARevisionWants(t *testing.T) {
 	t.Parallel()
-	r := revision()
+	r := ofGguf()
 	in := orderToProto(r)
 	require.Equal(t, []any{"wrk_1", int64(3), "gpu", "usr_1", "prj_1"},
 		[]any{in.GetWorkId(), in.GetGeneration(), in.GetPool(), in.GetOwnerId(), in.GetProjectId()})
@@ -31,7 +31,7 @@ func TestAnOrderSaysWhatARevisionWants(t *testing.T) {
 	require.Equal(t, "m.gguf", in.GetEngine().GetModel()[0].GetPath())
 	require.EqualValues(t, 1, in.GetEngine().GetLimits().GetGpus())
 	require.Nil(t, in.GetEngine().GetEnvironment(), "llamacpp has no environment of its own")
-	require.True(t, proto.Equal(in, orderToProto(revision())), "the same revision gives the same order")
+	require.True(t, proto.Equal(in, orderToProto(ofGguf())), "the same revision gives the same order")
 	r.Wanted = false
 	require.Equal(t, jobsv1.Desired_DESIRED_GONE, orderToProto(r).GetDesired())
 	gone := goneToProto("wrk_1", 3)
@@ -41,8 +41,8 @@ func TestAnOrderSaysWhatARevisionWants(t *testing.T) {
 
 func TestACommandHasItsEnvironment(t *testing.T) {
 	t.Parallel()
-	r := revision()
-	r.Serving.Engine, r.Serving.Requirements = deployment.EngineCommand, "vllm==1\n"
+	r := ofGguf()
+	r.Serving.Engine, r.Serving.Requirements = revision.EngineCommand, "vllm==1\n"
 	first := orderToProto(r).GetEngine().GetEnvironment()
 	require.Equal(t, "vllm==1\n", first.GetRequirements())
 	require.Regexp(t, `^sha256:[0-9a-f]{64}$`, first.GetDigest())
@@ -65,12 +65,12 @@ func TestWhatIsSeenOfAnotherExecutionSaysNothing(t *testing.T) {
 	}
 	for _, other := range [][2]int64{{1, 5}, {2, 4}, {3, 5}, {2, 6}} {
 		o := observationFromProto(status(other[0], other[1]))
-		require.Equal(t, deployment.Observation{WorkID: "wrk_1", Generation: 2, Fence: 5, NodeID: "nod_1", Waiting: "no_capacity"}, o)
+		require.Equal(t, revision.Observation{WorkID: "wrk_1", Generation: 2, Fence: 5, NodeID: "nod_1", Waiting: "no_capacity"}, o)
 	}
 	o := observationFromProto(status(2, 5))
-	require.Equal(t, deployment.PhaseRunning, o.Phase)
+	require.Equal(t, revision.PhaseRunning, o.Phase)
 	require.Equal(t, at.Truncate(time.Microsecond), *o.RunningAt, "times are cut to what is stored")
-	require.Equal(t, &deployment.Exit{Code: 1, Reason: "start", Message: "m"}, o.Exit)
+	require.Equal(t, &revision.Exit{Code: 1, Reason: "start", Message: "m"}, o.Exit)
 	require.Equal(t, "k", o.Report.Engine.Key.Reveal())
 	require.JSONEq(t, `{"n":1}`, string(o.Report.Probes))
 	bad := status(2, 5)
@@ -82,11 +82,11 @@ func TestWhatIsSeenOfAnotherExecutionSaysNothing(t *testing.T) {
 
 func TestEveryPhaseHasItsName(t *testing.T) {
 	t.Parallel()
-	seen := map[deployment.Phase]bool{}
+	seen := map[revision.Phase]bool{}
 	for n := range jobsv1.Phase_name {
 		p := phaseFromProto(jobsv1.Phase(n))
 		require.False(t, seen[p], "%d is %q like another one", n, p)
 		seen[p] = true
 	}
-	require.Equal(t, deployment.PhaseNone, phaseFromProto(jobsv1.Phase(99)))
+	require.Equal(t, revision.PhaseNone, phaseFromProto(jobsv1.Phase(99)))
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/run"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/deployment"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
 // Watcher turns what jobs sees of engines into the states of revisions.
@@ -81,7 +82,7 @@ func (w *Watcher) observe(ctx context.Context, status *jobspeerv1.WorkStatus) er
 	if err != nil {
 		return fmt.Errorf("apply work %s: %w", o.WorkID, err)
 	}
-	if wanted || o.Phase == deployment.PhaseGone {
+	if wanted || o.Phase == revision.PhaseGone {
 		return nil
 	}
 	return w.Orderer.drop(ctx, o.WorkID, o.Generation)
@@ -89,7 +90,7 @@ func (w *Watcher) observe(ctx context.Context, status *jobspeerv1.WorkStatus) er
 
 // reconcile orders what jobs does not know of, or knows in an older form.
 func (w *Watcher) reconcile(ctx context.Context, known map[string]int64) error {
-	revisions, err := w.Book.Store.Wanted(ctx, w.Book.Pool)
+	revisions, err := w.Book.Revisions.Wanted(ctx, w.Book.Pool)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/deployment"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
 const (
@@ -31,8 +31,8 @@ func TestAWatchAppliesWhatItBrings(t *testing.T) {
 	whole, err := b.once(t.Context())
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 	require.True(t, whole)
-	require.Equal(t, deployment.Starting, b.state(one))
-	require.Equal(t, deployment.Ready, b.state(two))
+	require.Equal(t, revision.Starting, b.state(one))
+	require.Equal(t, revision.Ready, b.state(two))
 	require.Empty(t, b.jobs.orders, "jobs knows both")
 }
 
@@ -63,8 +63,8 @@ func TestWhatNobodyWantsIsEnded(t *testing.T) {
 	stopped := b.revision()
 	_, err := b.Book.Stop(t.Context(), b.d.ID, stopped.Number)
 	require.NoError(t, err)
-	stray := &deployment.Revision{WorkID: "wrk_stray", Generation: 4}
-	gone := &deployment.Revision{WorkID: "wrk_gone", Generation: 1}
+	stray := &revision.Revision{WorkID: "wrk_stray", Generation: 4}
+	gone := &revision.Revision{WorkID: "wrk_gone", Generation: 1}
 	go func() {
 		b.jobs.streams <- brings(seen(stopped, running, nil), seen(stray, running, nil), seen(gone, jobsv1.Phase_PHASE_GONE, nil), synced())
 	}()
@@ -94,7 +94,7 @@ func TestAStreamThatBreaksIsOpenedAgainAndBringsTheWhole(t *testing.T) {
 	}
 	again(&stream{refused: errAway})
 	again(brings(seen(r, preparing, nil)))
-	require.Equal(t, deployment.Preparing, b.state(r))
+	require.Equal(t, revision.Preparing, b.state(r))
 	again(brings(synced()))
 	require.Equal(t, r.WorkID, b.ordered().GetWorkId())
 	b.jobs.refuse(errAway)
@@ -123,14 +123,14 @@ func TestWhatAnEngineSaysBreaksNoWatch(t *testing.T) {
 	whole, err := b.once(t.Context())
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF, "the stream's own end and no other")
 	require.True(t, whole)
-	now, err := b.Orderer.Store.RevisionByID(t.Context(), b.pool, r.ID)
+	now, err := b.Orderer.Revisions.ByID(t.Context(), b.pool, r.ID)
 	require.NoError(t, err)
-	require.Equal(t, deployment.Probing, now.State)
-	require.Equal(t, &deployment.Reason{Phase: "probing", Code: "ab", Message: "ab", Log: "ab"}, now.Reason)
+	require.Equal(t, revision.Probing, now.State)
+	require.Equal(t, &revision.Reason{Phase: "probing", Code: "ab", Message: "ab", Log: "ab"}, now.Reason)
 	require.Equal(t, "ab", now.Engine.Address)
 	require.Equal(t, nasty, now.Engine.Key.Reveal(), "a key is bytes")
 	require.Nil(t, now.Probes)
-	require.Equal(t, deployment.Failed, b.state(other))
+	require.Equal(t, revision.Failed, b.state(other))
 }
 
 func TestAnOrderTellsWhatTheRowSaysByThen(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/wake"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/deployment"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/epoch"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/topic"
 )
 
@@ -28,11 +29,12 @@ const lookAgain = time.Second
 type Server struct {
 	registrypeerv1.UnimplementedSnapshotServiceServer
 
-	Pool   *pgxpool.Pool
-	Store  *deployment.Store
-	Ledger *epoch.Ledger
-	Hub    *wake.Hub
-	Clock  clock.Clock
+	Pool      *pgxpool.Pool
+	Store     *deployment.Store
+	Revisions *revision.Store
+	Ledger    *epoch.Ledger
+	Hub       *wake.Hub
+	Clock     clock.Clock
 }
 
 type watchStream = grpc.BidiStreamingServer[registrypeerv1.WatchRequest, registrypeerv1.WatchResponse]
@@ -61,7 +63,7 @@ func (s *Server) Watch(stream watchStream) error {
 	broken := make(chan error, 1)
 	// gRPC ends Recv when this handler returns; the goroutine outlives it by no more than that.
 	go func() { broken <- receive(ctx, stream, requests) }()
-	w := &watch{Server: s, reader: reader{pool: s.Pool, store: s.Store}, stream: stream}
+	w := &watch{Server: s, reader: reader{pool: s.Pool, store: s.Store, revisions: s.Revisions}, stream: stream}
 	for {
 		var err error
 		select {

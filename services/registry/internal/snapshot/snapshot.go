@@ -13,25 +13,29 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/deployment"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/epoch"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/token"
 )
 
 // whole is everything of one epoch.
 type whole struct {
 	epoch       int64
 	deployments []*deployment.Deployment
-	revisions   map[string]*deployment.Revision // by id
-	tokens      map[string][]*deployment.Token  // by deployment
+	revisions   map[string]*revision.Revision // by id
+	tokens      map[string][]*token.Token     // by deployment
 }
 
 // reader reads wholes.
 type reader struct {
-	pool  *pgxpool.Pool
-	store *deployment.Store
+	pool      *pgxpool.Pool
+	store     *deployment.Store
+	revisions *revision.Store
+	tokens    token.Store
 }
 
 // read takes the epoch and all rows from one state of the database.
 func (r *reader) read(ctx context.Context) (*whole, error) {
-	w := &whole{revisions: map[string]*deployment.Revision{}, tokens: map[string][]*deployment.Token{}}
+	w := &whole{revisions: map[string]*revision.Revision{}, tokens: map[string][]*token.Token{}}
 	opts := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	err := pg.InTxWith(ctx, r.pool, opts, func(ctx context.Context, tx pgx.Tx) error {
 		var err error
@@ -41,14 +45,14 @@ func (r *reader) read(ctx context.Context) (*whole, error) {
 		if w.deployments, err = r.store.All(ctx, tx); err != nil {
 			return err
 		}
-		revisions, err := r.store.Promoted(ctx, tx)
+		revisions, err := r.revisions.Promoted(ctx, tx)
 		if err != nil {
 			return err
 		}
 		for _, rev := range revisions {
 			w.revisions[rev.ID] = rev
 		}
-		tokens, err := r.store.LiveTokens(ctx, tx)
+		tokens, err := r.tokens.Live(ctx, tx)
 		for _, t := range tokens {
 			w.tokens[t.DeploymentID] = append(w.tokens[t.DeploymentID], t)
 		}

@@ -3,6 +3,7 @@ package snapshot
 import (
 	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/deployment"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
 func (w *whole) toProto() *registrypeerv1.Snapshot {
@@ -22,11 +23,11 @@ func (w *whole) toProto() *registrypeerv1.Snapshot {
 	return out
 }
 
-func revisionToProto(r *deployment.Revision) *registrypeerv1.ServedRevision {
+func revisionToProto(r *revision.Revision) *registrypeerv1.ServedRevision {
 	if r == nil {
 		return nil
 	}
-	out := &registrypeerv1.ServedRevision{Id: r.ID, Number: r.Number, Ready: r.State == deployment.Ready}
+	out := &registrypeerv1.ServedRevision{Id: r.ID, Number: r.Number, Ready: r.State == revision.Ready}
 	if r.Reason != nil {
 		out.Reason = r.Reason.Short()
 	}

@@ -8,22 +8,24 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/deployment"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/token"
 )
 
 func TestOnlyWhatIsReadyHasReplicas(t *testing.T) {
 	t.Parallel()
-	engine := deployment.Engine{Address: "127.0.0.1:9", Key: secret.New("k"), Fence: 2}
-	why := &deployment.Reason{Phase: "pending", Code: "engine_lost", Message: "gone"}
+	engine := revision.Engine{Address: "127.0.0.1:9", Key: secret.New("k"), Fence: 2}
+	why := &revision.Reason{Phase: "pending", Code: "engine_lost", Message: "gone"}
 	cases := map[string]struct {
-		revision *deployment.Revision
+		revision *revision.Revision
 		ready    bool
 		replicas int
 		reason   string
 	}{
-		"ready":           {&deployment.Revision{ID: "rev_1", State: deployment.Ready, Engine: engine}, true, 1, ""},
-		"without address": {&deployment.Revision{ID: "rev_1", State: deployment.Ready}, true, 0, ""},
-		"not ready":       {&deployment.Revision{ID: "rev_1", State: deployment.NotReady, Engine: engine, Reason: why}, false, 0, "pending/engine_lost"},
-		"stopped":         {&deployment.Revision{ID: "rev_1", State: deployment.Stopped, Engine: engine}, false, 0, ""},
+		"ready":           {&revision.Revision{ID: "rev_1", State: revision.Ready, Engine: engine}, true, 1, ""},
+		"without address": {&revision.Revision{ID: "rev_1", State: revision.Ready}, true, 0, ""},
+		"not ready":       {&revision.Revision{ID: "rev_1", State: revision.NotReady, Engine: engine, Reason: why}, false, 0, "pending/engine_lost"},
+		"stopped":         {&revision.Revision{ID: "rev_1", State: revision.Stopped, Engine: engine}, false, 0, ""},
 	}
 	for name, c := range cases {
 		got := revisionToProto(c.revision)
@@ -37,8 +39,8 @@ func TestOnlyWhatIsReadyHasReplicas(t *testing.T) {
 // A replica apart from inference is dialled as the node that it runs on, and as no other.
 func TestAReplicaSaysWhereAndAsWhomItAnswers(t *testing.T) {
 	t.Parallel()
-	engine := deployment.Engine{Address: "https://node-7:4433", NodeID: "nod_7", Key: secret.New("k"), Fence: 2}
-	r := revisionToProto(&deployment.Revision{ID: "rev_1", State: deployment.Ready, Engine: engine}).GetReplicas()[0]
+	engine := revision.Engine{Address: "https://node-7:4433", NodeID: "nod_7", Key: secret.New("k"), Fence: 2}
+	r := revisionToProto(&revision.Revision{ID: "rev_1", State: revision.Ready, Engine: engine}).GetReplicas()[0]
 	require.Equal(t, []string{"https://node-7:4433", "nod_7", "k"}, []string{r.GetAddress(), r.GetNodeId(), r.GetApiKey()})
 	require.NotEmpty(t, r.GetId())
 }
@@ -52,8 +54,8 @@ func TestASnapshotIsTheWhole(t *testing.T) {
 			{ID: "dep_1", State: deployment.StateServing, PromotedID: &promoted, Owner: own.Owner{UserID: "usr_1", ProjectID: "prj_1", Visibility: "all"}},
 			{ID: "dep_2", State: deployment.StateSuspended},
 		},
-		revisions: map[string]*deployment.Revision{"rev_1": {ID: "rev_1", Number: 4, State: deployment.Ready}},
-		tokens:    map[string][]*deployment.Token{"dep_1": {{ID: "tok_1", Name: "n", Hash: []byte{1}}, {ID: "tok_2", Hash: []byte{2}}}},
+		revisions: map[string]*revision.Revision{"rev_1": {ID: "rev_1", Number: 4, State: revision.Ready}},
+		tokens:    map[string][]*token.Token{"dep_1": {{ID: "tok_1", Name: "n", Hash: []byte{1}}, {ID: "tok_2", Hash: []byte{2}}}},
 	}
 	got := w.toProto().GetDeployments()
 	require.Len(t, got, 2)

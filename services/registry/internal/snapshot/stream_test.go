@@ -25,6 +25,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/deployment"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/epoch"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/token"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/topic"
 )
 
@@ -54,12 +56,12 @@ func open(t *testing.T) *bench {
 	clk := clock.NewFake(time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC))
 	base := pgtest.New(t, pgtest.Schema{Name: "registry", Migrations: files})
 	b := &bench{t: t, base: base, clock: clk, ids: id.NewSource(clk, rand.Reader)}
-	pool, hub, store := base.Pool("registry"), wake.NewHub(), &deployment.Store{Keys: keys}
+	pool, hub, store, revisions := base.Pool("registry"), wake.NewHub(), &deployment.Store{}, &revision.Store{Keys: keys}
 	b.Server = &Server{
-		Pool: pool, Store: store, Hub: hub, Clock: clk, Ledger: &epoch.Ledger{Pool: pool, Hub: hub, Clock: clk, Lease: time.Hour},
+		Pool: pool, Store: store, Revisions: revisions, Hub: hub, Clock: clk, Ledger: &epoch.Ledger{Pool: pool, Hub: hub, Clock: clk, Lease: time.Hour},
 	}
 	b.book = &deployment.Book{
-		Pool: pool, Store: store, Clock: clk, Events: event.NewLog(clk, b.ids, "registry"), Audit: audit.NewLog(clk, b.ids, "registry"),
+		Pool: pool, Store: store, Revisions: revisions, Clock: clk, Events: event.NewLog(clk, b.ids, "registry"), Audit: audit.NewLog(clk, b.ids, "registry"),
 	}
 	b.d = &deployment.Deployment{
 		Owner: own.Owner{UserID: "usr_1", ProjectID: "prj_1", Project: "team", Visibility: "team"},
@@ -74,7 +76,7 @@ func (b *bench) tx(fn func(ctx context.Context, tx pgx.Tx) error) error {
 }
 
 // mint makes a token: a change that inference must hear of. Nobody is woken.
-func (b *bench) mint() (token *deployment.Token, err error) {
+func (b *bench) mint() (token *token.Token, err error) {
 	err = b.tx(func(ctx context.Context, tx pgx.Tx) (err error) {
 		token, _, err = b.book.Mint(ctx, tx, b.ids, rand.Reader, b.d.ID, "ci")
 		return err
@@ -82,7 +84,7 @@ func (b *bench) mint() (token *deployment.Token, err error) {
 	return token, err
 }
 
-func (b *bench) change() *deployment.Token {
+func (b *bench) change() *token.Token {
 	b.t.Helper()
 	token, err := b.mint()
 	require.NoError(b.t, err)

@@ -156,7 +156,7 @@ func TestASnapshotIsOfOneMoment(t *testing.T) {
 			}
 		}
 	})
-	in := reader{pool: b.Pool, store: b.Store}
+	in := reader{pool: b.Pool, store: b.Store, revisions: b.Revisions}
 	for last := base; last < base+25 && !t.Failed(); {
 		whole, err := in.read(t.Context())
 		require.NoError(t, err)
@@ -175,7 +175,7 @@ func TestASnapshotHoldsWhatIsServedAndNothingElse(t *testing.T) {
 	require.NoError(t, err)
 	_, err = b.Pool.Exec(t.Context(), `UPDATE deployment SET state = 'suspended'`)
 	require.NoError(t, err)
-	whole, err := (&reader{pool: b.Pool, store: b.Store}).read(t.Context())
+	whole, err := (&reader{pool: b.Pool, store: b.Store, revisions: b.Revisions}).read(t.Context())
 	require.NoError(t, err)
 	got := whole.toProto().GetDeployments()
 	require.Len(t, got, 1)

@@ -1,9 +1,8 @@
-package deployment
+package revision
 
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	"github.com/signalbox-dev/signalbox/platform/canon"
 	"github.com/signalbox-dev/signalbox/platform/fault"
@@ -16,11 +15,8 @@ const (
 	EngineCommand  = "command"
 )
 
-// defaultName is what callers may call the model of any deployment; defaultPool is where engines run.
-const (
-	defaultName = "default"
-	defaultPool = "default"
-)
+// defaultPool is where engines run.
+const defaultPool = "default"
 
 // Plan is what the engine of a revision is asked to be, all that depends on rows that may change.
 type Plan struct {
@@ -79,8 +75,8 @@ func refused(format string, args ...any) error {
 	return fault.New(fault.Refused, "engine", format, args...)
 }
 
-// digest names what is served and how.
-func digest(source Source, modelDigest string, s Serving) (string, error) {
+// Digest names what is served and how.
+func Digest(source Source, modelDigest string, s Serving) (string, error) {
 	raw, err := json.Marshal(map[string]any{
 		"source":  map[string]any{"model_id": source.ModelID, "version": source.Version, "digest": modelDigest},
 		"serving": s,
@@ -89,9 +85,4 @@ func digest(source Source, modelDigest string, s Serving) (string, error) {
 		return "", fmt.Errorf("write what is served: %w", err)
 	}
 	return canon.Digest(raw)
-}
-
-// servedNames are the names under which a deployment's engine knows its model.
-func servedNames(d *Deployment) []string {
-	return slices.Compact([]string{defaultName, d.Name})
 }

@@ -1,4 +1,4 @@
-package deployment
+package revision
 
 import (
 	"context"
@@ -15,14 +15,20 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-const revisionColumns = `id, deployment_id, number, state, reason, model_id, model_version, serving, serving_digest, plan,
+// Store reads and writes revisions.
+type Store struct {
+	// Keys seals the engines' keys.
+	Keys *secret.Keyring
+}
+
+const columns = `id, deployment_id, number, state, reason, model_id, model_version, serving, serving_digest, plan,
 	work_id, work_generation, desired = 'running', fence, node_id, pid, address, api_key, started_at, engine_ready_at,
 	probe_report, created_at, ready_at, promoted_at`
 
 // keyPlace binds a sealed key to its row.
 func keyPlace(revisionID string) string { return "revision.api_key:" + revisionID }
 
-func (s *Store) scanRevision(row pgx.Row) (*Revision, error) {
+func (s *Store) scan(row pgx.Row) (*Revision, error) {
 	r := &Revision{}
 	var reason, serving, plan, sealed, probes []byte
 	err := row.Scan(&r.ID, &r.DeploymentID, &r.Number, &r.State, &reason, &r.Source.ModelID, &r.Source.Version, &serving,
@@ -49,8 +55,8 @@ func (s *Store) scanRevision(row pgx.Row) (*Revision, error) {
 	return r, nil
 }
 
-// InsertRevision keeps a new revision under its deployment's next number.
-func (s *Store) InsertRevision(ctx context.Context, tx pgx.Tx, r *Revision) error {
+// Insert keeps a new revision under its deployment's next number.
+func (s *Store) Insert(ctx context.Context, tx pgx.Tx, r *Revision) error {
 	err := tx.QueryRow(ctx, `UPDATE deployment SET next_revision = next_revision + 1 WHERE id = $1 RETURNING next_revision - 1`,
 		r.DeploymentID).Scan(&r.Number)
 	if err != nil {
@@ -73,35 +79,35 @@ func (s *Store) InsertRevision(ctx context.Context, tx pgx.Tx, r *Revision) erro
 	return nil
 }
 
-// Revision answers one revision by its number.
-func (s *Store) Revision(ctx context.Context, q pg.Querier, deploymentID string, number int32) (*Revision, error) {
-	return s.revision(ctx, q, strconv.Itoa(int(number)), `deployment_id = $1 AND number = $2`, deploymentID, number)
+// Get answers one revision by its number.
+func (s *Store) Get(ctx context.Context, q pg.Querier, deploymentID string, number int32) (*Revision, error) {
+	return s.one(ctx, q, strconv.Itoa(int(number)), `deployment_id = $1 AND number = $2`, deploymentID, number)
 }
 
-// LockRevision is Revision for a change.
-func (s *Store) LockRevision(ctx context.Context, tx pgx.Tx, deploymentID string, number int32) (*Revision, error) {
-	return s.revision(ctx, tx, strconv.Itoa(int(number)), `deployment_id = $1 AND number = $2 FOR UPDATE`, deploymentID, number)
+// Lock is Get for a change.
+func (s *Store) Lock(ctx context.Context, tx pgx.Tx, deploymentID string, number int32) (*Revision, error) {
+	return s.one(ctx, tx, strconv.Itoa(int(number)), `deployment_id = $1 AND number = $2 FOR UPDATE`, deploymentID, number)
 }
 
-// RevisionByID answers one revision.
-func (s *Store) RevisionByID(ctx context.Context, q pg.Querier, id string) (*Revision, error) {
-	return s.revision(ctx, q, id, `id = $1`, id)
+// ByID answers one revision.
+func (s *Store) ByID(ctx context.Context, q pg.Querier, id string) (*Revision, error) {
+	return s.one(ctx, q, id, `id = $1`, id)
 }
 
-// RevisionByWork answers the revision of a work.
-func (s *Store) RevisionByWork(ctx context.Context, q pg.Querier, workID string) (*Revision, error) {
-	return s.revision(ctx, q, workID, `work_id = $1`, workID)
+// ByWork answers the revision of a work.
+func (s *Store) ByWork(ctx context.Context, q pg.Querier, workID string) (*Revision, error) {
+	return s.one(ctx, q, workID, `work_id = $1`, workID)
 }
 
 // LockWork is the revision of a work, for a change.
 func (s *Store) LockWork(ctx context.Context, tx pgx.Tx, workID string) (*Revision, error) {
-	return s.revision(ctx, tx, workID, `work_id = $1 FOR UPDATE`, workID)
+	return s.one(ctx, tx, workID, `work_id = $1 FOR UPDATE`, workID)
 }
 
-func (s *Store) revision(ctx context.Context, q pg.Querier, named, where string, args ...any) (*Revision, error) {
-	r, err := s.scanRevision(q.QueryRow(ctx, `SELECT `+revisionColumns+` FROM revision WHERE `+where, args...))
+func (s *Store) one(ctx context.Context, q pg.Querier, named, where string, args ...any) (*Revision, error) {
+	r, err := s.scan(q.QueryRow(ctx, `SELECT `+columns+` FROM revision WHERE `+where, args...))
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, fault.Absentf(RevisionKind, named)
+		return nil, fault.Absentf(Kind, named)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("load a revision: %w", err)
@@ -109,27 +115,27 @@ func (s *Store) revision(ctx context.Context, q pg.Querier, named, where string,
 	return r, nil
 }
 
-// Revisions answers the revisions of a deployment, newest first.
-func (s *Store) Revisions(ctx context.Context, q pg.Querier, deploymentID string, p page.Page) ([]*Revision, error) {
-	return s.revisions(ctx, q, `deployment_id = $1 ORDER BY number DESC LIMIT $2 OFFSET $3`, deploymentID, p.Ask(), p.Offset)
+// List answers the revisions of a deployment, newest first.
+func (s *Store) List(ctx context.Context, q pg.Querier, deploymentID string, p page.Page) ([]*Revision, error) {
+	return s.many(ctx, q, `deployment_id = $1 ORDER BY number DESC LIMIT $2 OFFSET $3`, deploymentID, p.Ask(), p.Offset)
 }
 
 // Promoted answers the promoted revision of every deployment.
 func (s *Store) Promoted(ctx context.Context, q pg.Querier) ([]*Revision, error) {
-	return s.revisions(ctx, q, `id IN (SELECT promoted_revision_id FROM deployment)`)
+	return s.many(ctx, q, `id IN (SELECT promoted_revision_id FROM deployment)`)
 }
 
 // Wanted answers the revisions whose engines shall run.
 func (s *Store) Wanted(ctx context.Context, q pg.Querier) ([]*Revision, error) {
-	return s.revisions(ctx, q, `desired = 'running' ORDER BY id`)
+	return s.many(ctx, q, `desired = 'running' ORDER BY id`)
 }
 
-func (s *Store) revisions(ctx context.Context, q pg.Querier, where string, args ...any) ([]*Revision, error) {
-	rows, err := q.Query(ctx, `SELECT `+revisionColumns+` FROM revision WHERE `+where, args...)
+func (s *Store) many(ctx context.Context, q pg.Querier, where string, args ...any) ([]*Revision, error) {
+	rows, err := q.Query(ctx, `SELECT `+columns+` FROM revision WHERE `+where, args...)
 	if err != nil {
 		return nil, fmt.Errorf("read revisions: %w", err)
 	}
-	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*Revision, error) { return s.scanRevision(row) })
+	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*Revision, error) { return s.scan(row) })
 	if err != nil {
 		return nil, fmt.Errorf("read revisions: %w", err)
 	}

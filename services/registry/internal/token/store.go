@@ -1,4 +1,4 @@
-package deployment
+package token
 
 import (
 	"context"
@@ -13,16 +13,19 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-const tokenColumns = `id, deployment_id, name, prefix, hash, created_at, revoked_at, revoked_epoch`
+// Store reads and writes tokens.
+type Store struct{}
 
-func scanToken(row pgx.Row) (*Token, error) {
+const columns = `id, deployment_id, name, prefix, hash, created_at, revoked_at, revoked_epoch`
+
+func scan(row pgx.Row) (*Token, error) {
 	t := &Token{}
 	err := row.Scan(&t.ID, &t.DeploymentID, &t.Name, &t.Prefix, &t.Hash, &t.CreatedAt, &t.RevokedAt, &t.RevokedEpoch)
 	return t, err
 }
 
-// InsertToken keeps a new token.
-func (*Store) InsertToken(ctx context.Context, tx pgx.Tx, t *Token) error {
+// Insert keeps a new token.
+func (Store) Insert(ctx context.Context, tx pgx.Tx, t *Token) error {
 	_, err := tx.Exec(ctx, `INSERT INTO deployment_token (id, deployment_id, name, prefix, hash, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6)`, t.ID, t.DeploymentID, t.Name, t.Prefix, t.Hash, t.CreatedAt)
 	if err != nil {
@@ -31,34 +34,34 @@ func (*Store) InsertToken(ctx context.Context, tx pgx.Tx, t *Token) error {
 	return nil
 }
 
-// Tokens answers the tokens of a deployment, newest first.
-func (*Store) Tokens(ctx context.Context, q pg.Querier, deploymentID string, p page.Page) ([]*Token, error) {
-	return tokens(ctx, q, `deployment_id = $1 ORDER BY created_at DESC, id DESC LIMIT $2 OFFSET $3`, deploymentID, p.Ask(), p.Offset)
+// List answers the tokens of a deployment, newest first.
+func (Store) List(ctx context.Context, q pg.Querier, deploymentID string, p page.Page) ([]*Token, error) {
+	return many(ctx, q, `deployment_id = $1 ORDER BY created_at DESC, id DESC LIMIT $2 OFFSET $3`, deploymentID, p.Ask(), p.Offset)
 }
 
-// LiveTokens answers every token that is not revoked.
-func (*Store) LiveTokens(ctx context.Context, q pg.Querier) ([]*Token, error) {
-	return tokens(ctx, q, `revoked_at IS NULL ORDER BY id`)
+// Live answers every token that is not revoked.
+func (Store) Live(ctx context.Context, q pg.Querier) ([]*Token, error) {
+	return many(ctx, q, `revoked_at IS NULL ORDER BY id`)
 }
 
-func tokens(ctx context.Context, q pg.Querier, where string, args ...any) ([]*Token, error) {
-	rows, err := q.Query(ctx, `SELECT `+tokenColumns+` FROM deployment_token WHERE `+where, args...)
+func many(ctx context.Context, q pg.Querier, where string, args ...any) ([]*Token, error) {
+	rows, err := q.Query(ctx, `SELECT `+columns+` FROM deployment_token WHERE `+where, args...)
 	if err != nil {
 		return nil, fmt.Errorf("read deployment tokens: %w", err)
 	}
-	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*Token, error) { return scanToken(row) })
+	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*Token, error) { return scan(row) })
 	if err != nil {
 		return nil, fmt.Errorf("read deployment tokens: %w", err)
 	}
 	return found, nil
 }
 
-// LockToken loads a token of a deployment for its revocation.
-func (*Store) LockToken(ctx context.Context, tx pgx.Tx, deploymentID, tokenID string) (*Token, error) {
-	t, err := scanToken(tx.QueryRow(ctx, `SELECT `+tokenColumns+` FROM deployment_token
+// Lock loads a token of a deployment for its revocation.
+func (Store) Lock(ctx context.Context, tx pgx.Tx, deploymentID, tokenID string) (*Token, error) {
+	t, err := scan(tx.QueryRow(ctx, `SELECT `+columns+` FROM deployment_token
 		WHERE deployment_id = $1 AND id = $2 FOR UPDATE`, deploymentID, tokenID))
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, fault.Absentf(TokenKind, tokenID)
+		return nil, fault.Absentf(Kind, tokenID)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("load a deployment token: %w", err)
@@ -67,7 +70,7 @@ func (*Store) LockToken(ctx context.Context, tx pgx.Tx, deploymentID, tokenID st
 }
 
 // Revoke ends a token from an epoch on.
-func (*Store) Revoke(ctx context.Context, tx pgx.Tx, tokenID string, at time.Time, epoch int64) error {
+func (Store) Revoke(ctx context.Context, tx pgx.Tx, tokenID string, at time.Time, epoch int64) error {
 	tag, err := tx.Exec(ctx, `UPDATE deployment_token SET revoked_at = $2, revoked_epoch = $3
 		WHERE id = $1 AND revoked_at IS NULL`, tokenID, at, epoch)
 	if err != nil {

@@ -1,11 +1,28 @@
-package deployment
+// Package revision keeps the candidates of deployments and what is known of their engines: what a revision
+// serves and how (its plan, which never changes and has a digest), where it stands, and the one execution
+// of it that counts.
+//
+// It promises that the state of a revision follows from what jobs knows of its engine and from nothing
+// else; that whoever was ready once is never failed by a loss; and that a change which another one
+// overtook is refused in SQL. revision.go, plan.go and observe.go are pure; store*.go alone speak SQL,
+// revision_proto.go alone speaks proto. What a change means for traffic is package deployment's.
+package revision
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
+	"strings"
 	"time"
 
+	"github.com/oklog/ulid/v2"
+
+	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
+
+// Kind names revisions in errors.
+const Kind = "revision"
 
 // State is where a revision stands.
 type State string
@@ -98,5 +115,14 @@ type Engine struct {
 // served says whether the revision was ever ready: then a loss is not_ready, and never failed.
 func (r *Revision) served() bool { return r.ReadyAt != nil }
 
-// over says whether nothing can change the state any more but its owner.
-func (r *Revision) over() bool { return r.State == Stopped || r.State == Failed || !r.Wanted }
+// Over says whether nothing can change the state any more but its owner.
+func (r *Revision) Over() bool { return r.State == Stopped || r.State == Failed || !r.Wanted }
+
+// ReplicaID names the present execution: another placement is another replica.
+func (r *Revision) ReplicaID() string {
+	var number [16]byte
+	binary.BigEndian.PutUint64(number[:8], uint64(r.Generation))
+	binary.BigEndian.PutUint64(number[8:], uint64(r.Engine.Fence))
+	sum := sha256.Sum256(append([]byte(r.WorkID), number[:]...))
+	return string(id.Replica) + "_" + strings.ToLower(ulid.ULID(sum[:16]).String())
+}

@@ -1,4 +1,4 @@
-package deployment
+package revision
 
 import (
 	"context"

@@ -1,0 +1,175 @@
+package revision
+
+import (
+	"bytes"
+	"encoding/json"
+	"time"
+)
+
+// Phase is how far a work has come on its node.
+type Phase string
+
+// The phases of works.
+const (
+	PhaseNone       Phase = ""
+	PhasePending    Phase = "pending"
+	PhasePreparing  Phase = "preparing"
+	PhaseRunning    Phase = "running"
+	PhaseCollecting Phase = "collecting"
+	PhaseExited     Phase = "exited"
+	PhaseGone       Phase = "gone"
+)
+
+// The ends of works that are nobody's fault: jobs places them anew.
+const (
+	exitStopped = "stopped"
+	exitLost    = "lost"
+)
+
+// Observation is what jobs knows of the engine of a revision.
+type Observation struct {
+	WorkID     string
+	Generation int64
+	Fence      int64
+	NodeID     string
+	Waiting    string
+	Phase      Phase
+	Detail     string
+	RunningAt  *time.Time
+	Exit       *Exit
+	Report     *Report
+}
+
+// Exit is how a work ended.
+type Exit struct {
+	Code, Signal    int32
+	Reason, Message string
+}
+
+// Report is what the agent says of the engine.
+type Report struct {
+	Phase, Code, Message, Log string
+	Ready                     bool
+	ReadyAt                   *time.Time
+	Engine                    Engine
+	Probes                    json.RawMessage
+}
+
+// Verdict is what a revision becomes by an observation.
+type Verdict struct {
+	State  State
+	Reason *Reason
+	// Again asks for the engine anew: it had served and ended by itself.
+	Again bool
+}
+
+// Judge maps an observation to the state of the revision. Whoever was ready once is not_ready while its
+// engine is away, and ready again when it is back.
+func Judge(r *Revision, o Observation) Verdict {
+	v := judge(r, o)
+	if r.served() && v.State != Ready {
+		v.State = NotReady
+	}
+	return v
+}
+
+func judge(r *Revision, o Observation) Verdict {
+	switch {
+	case o.Phase == PhaseExited || o.Phase == PhaseGone:
+		return ended(r, o)
+	case o.NodeID == "":
+		code := o.Waiting
+		if code == "" {
+			code = "waiting"
+		}
+		return Verdict{State: Pending, Reason: &Reason{
+			Phase: string(Pending), Code: code, Message: "waits for a node of pool " + r.Serving.Pool + " with room for it",
+		}}
+	case o.Phase == PhasePreparing:
+		return Verdict{State: Preparing, Reason: reported(o, string(Preparing), "preparing", o.Detail)}
+	case o.Phase == PhaseRunning || o.Phase == PhaseCollecting:
+		return running(o)
+	}
+	return Verdict{State: Pending, Reason: &Reason{Phase: string(Pending), Code: "placed", Message: "its node has not begun yet"}}
+}
+
+// running reads the agent's report of a process that is there.
+func running(o Observation) Verdict {
+	if o.Report == nil {
+		return Verdict{State: Starting, Reason: &Reason{Phase: string(Starting), Code: "starting", Message: "the engine was started"}}
+	}
+	if o.Report.Ready {
+		return Verdict{State: Ready}
+	}
+	switch State(o.Report.Phase) {
+	case Probing:
+		return Verdict{State: Probing, Reason: reported(o, string(Probing), "probing", "the engine is being probed")}
+	case Failed:
+		return Verdict{State: Failed, Reason: reported(o, string(Probing), "failed", "the engine does not serve")}
+	default:
+		return Verdict{State: Starting, Reason: reported(o, string(Starting), "starting", "the engine was started")}
+	}
+}
+
+// ended reads the end of a work. What jobs places anew is waited for.
+func ended(r *Revision, o Observation) Verdict {
+	if o.Phase == PhaseGone || o.Exit == nil || o.Exit.Reason == exitStopped || o.Exit.Reason == exitLost {
+		return Verdict{State: Pending, Reason: &Reason{
+			Phase: string(Pending), Code: "engine_lost", Message: "its node or its agent went away; it is placed anew",
+		}}
+	}
+	code := o.Exit.Reason
+	phase := string(Preparing)
+	if code == "" || code == "start" {
+		code, phase = "engine_exited", string(Starting)
+	}
+	if o.Report != nil && State(o.Report.Phase) == Failed {
+		// The agent gave up: its report names the probe.
+		phase = string(Probing)
+	}
+	return Verdict{State: Failed, Reason: reported(o, phase, code, o.Exit.Message), Again: r.served()}
+}
+
+// reported is a reason in the agent's words where it has any.
+func reported(o Observation, phase, code, message string) *Reason {
+	out := &Reason{Phase: phase, Code: code, Message: message}
+	if o.Report == nil {
+		return out
+	}
+	if o.Report.Code != "" {
+		out.Code = o.Report.Code
+	}
+	if o.Report.Message != "" {
+		out.Message = o.Report.Message
+	}
+	out.Log = o.Report.Log
+	return out
+}
+
+// Note takes over what was reported of the execution.
+func (r *Revision) Note(o Observation) {
+	r.Engine.Fence, r.Engine.NodeID, r.Engine.StartedAt = o.Fence, o.NodeID, o.RunningAt
+	if o.Report == nil || o.NodeID == "" {
+		r.Engine = Engine{Fence: o.Fence, NodeID: o.NodeID}
+		return
+	}
+	r.Engine.PID, r.Engine.ReadyAt = o.Report.Engine.PID, o.Report.ReadyAt
+	r.Engine.Address, r.Engine.Key = o.Report.Engine.Address, o.Report.Engine.Key
+	// What the probes saw at the first readiness is a fact of the revision and stays.
+	if !r.served() && len(o.Report.Probes) > 0 {
+		r.Probes = o.Report.Probes
+	}
+}
+
+// Same says whether nothing is to be written.
+func Same(a, b *Revision) bool {
+	return a.State == b.State && a.Generation == b.Generation && sameReason(a.Reason, b.Reason) &&
+		a.Engine.Fence == b.Engine.Fence && a.Engine.NodeID == b.Engine.NodeID && a.Engine.PID == b.Engine.PID &&
+		a.Engine.Address == b.Engine.Address && a.Engine.Key.Equal(b.Engine.Key) &&
+		sameTime(a.Engine.StartedAt, b.Engine.StartedAt) && sameTime(a.Engine.ReadyAt, b.Engine.ReadyAt) &&
+		bytes.Equal(a.Probes, b.Probes)
+}
+
+func sameReason(a, b *Reason) bool { return (a == nil) == (b == nil) && (a == nil || *a == *b) }
+
+func sameTime(a, b *time.Time) bool { return (a == nil) == (b == nil) && (a == nil || a.Equal(*b)) }

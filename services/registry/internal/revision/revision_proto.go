@@ -1,0 +1,59 @@
+package revision
+
+import (
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
+)
+
+// ToProto is a revision as it is shown.
+func ToProto(r *Revision) *registryv1.Revision {
+	out := &registryv1.Revision{
+		Id: r.ID, DeploymentId: r.DeploymentID, Number: r.Number, State: string(r.State), Ready: r.State == Ready,
+		Source:  &registryv1.RevisionSource{ModelId: r.Source.ModelID, Version: r.Source.Version},
+		Serving: servingToProto(r.Serving), ServingDigest: r.ServingDigest, Replicas: replicasToProto(r),
+		ProbeReport: r.Probes, CreatedAt: timestamppb.New(r.CreatedAt), ReadyAt: timeTo(r.ReadyAt),
+	}
+	if r.Reason != nil {
+		out.Reason = &registryv1.RevisionReason{
+			Phase: r.Reason.Phase, Code: r.Reason.Code, Message: r.Reason.Message, LogExcerpt: r.Reason.Log,
+		}
+	}
+	for _, at := range r.PromotedAt {
+		out.PromotedAt = append(out.PromotedAt, timestamppb.New(at))
+	}
+	return out
+}
+
+func replicasToProto(r *Revision) []*registryv1.Replica {
+	if r.Engine.NodeID == "" {
+		return nil
+	}
+	return []*registryv1.Replica{{
+		Id: r.ReplicaID(), NodeId: r.Engine.NodeID, State: string(r.State), EnginePid: r.Engine.PID,
+		StartedAt: timeTo(r.Engine.StartedAt), ReadyAt: timeTo(r.Engine.ReadyAt),
+	}}
+}
+
+func servingToProto(s Serving) *registryv1.Serving {
+	return &registryv1.Serving{
+		Engine: s.Engine, Args: s.Args, Command: s.Command, Requirements: s.Requirements, Pool: s.Pool, Gpus: s.GPUs,
+	}
+}
+
+// ServingFromProto is what a caller asked for.
+func ServingFromProto(s *registryv1.Serving) Serving {
+	return Serving{
+		Engine: s.GetEngine(), Args: s.GetArgs(), Command: s.GetCommand(), Requirements: s.GetRequirements(),
+		Pool: s.GetPool(), GPUs: s.GetGpus(),
+	}
+}
+
+func timeTo(t *time.Time) *timestamppb.Timestamp {
+	if t == nil {
+		return nil
+	}
+	return timestamppb.New(*t)
+}
