@@ -14,9 +14,10 @@ VERSION = $(shell scripts/version.sh)
 help:
 	@echo "make demo    train, deploy and chat with a tiny model on this machine (DEMO=once ends by itself)"
 	@echo "make dev     run signalboxd with its data in .signalbox/dev"
-	@echo "make test    all tests that CI runs      make race   the same with the race detector"
+	@echo "make test    all tests that CI runs; test/layout among them holds imports and sizes to their rules"
+	@echo "make race    the same with the race detector"
 	@echo "make e2e     the whole loop, both shapes  make chaos  the whole kill matrix"
-	@echo "make gen     regenerate from the protos   make verify generated code, formats and sizes"
+	@echo "make gen     regenerate from the protos   make verify generated code and formats are up to date"
 	@echo "make lint    golangci-lint, buf           make fmt    format"
 	@echo "make bench   measured figures"
 

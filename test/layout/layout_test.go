@@ -1,6 +1,6 @@
 // Package layout holds the tree to its own rules: who may import whom, the words of packages, the sizes
-// of files and functions, and a comment on every package. depguard says the same at the line; this is
-// the whole.
+// of files, functions and packages, the share of tests, and a comment on every package. It runs with every
+// other test (`make test`). depguard says the same of imports at the line; this is the whole.
 package layout
 
 import (

@@ -2,10 +2,12 @@ package layout
 
 import (
 	"bytes"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,8 +23,10 @@ const (
 	fileMedian, fileP90, fileMax = 110, 350, 600
 	functionP90, functionMax     = 45, 100
 	mainMax                      = 45
-	// leastTests is the share of test lines to product lines that was reached; it only rises, up to 1.
-	leastTests = 0.65
+	// packageMax is how many files a package may have, its tests aside: a folder's names are read at a glance.
+	packageMax = 10
+	// leastTests is the share of test lines to product lines.
+	leastTests = 1.0
 )
 
 // source is one hand-written Go file.
@@ -114,6 +118,35 @@ func TestSizes(t *testing.T) {
 	require.LessOrEqual(t, quantile(files, .9), fileP90)
 	require.LessOrEqual(t, quantile(functions, .9), functionP90)
 	require.GreaterOrEqual(t, float64(test), leastTests*float64(product), "lines of tests against lines of product")
+}
+
+// crowded answers the packages with more product files than they may have, by how many those are. That a
+// package should have two at least is not demanded: a main is one file, and so is a small package whose one
+// deed it is (a clock, a list of topics); a second one would only be cut off to be counted.
+func crowded(all []source) map[string]int {
+	files := map[string]int{}
+	for _, s := range all {
+		if !strings.HasSuffix(s.path, "_test.go") {
+			files[filepath.Dir(s.path)]++
+		}
+	}
+	maps.DeleteFunc(files, func(_ string, n int) bool { return n <= packageMax })
+	return files
+}
+
+func TestNoPackageIsCrowded(t *testing.T) {
+	t.Parallel()
+	require.Empty(t, crowded(sources(t)), "packages of more than %d files", packageMax)
+}
+
+func TestCrowdedSeesTheFileTooMany(t *testing.T) {
+	t.Parallel()
+	var all []source
+	for i := range packageMax {
+		all = append(all, source{path: fmt.Sprintf("a/file%d.go", i)}, source{path: fmt.Sprintf("a/file%d_test.go", i)}, source{path: fmt.Sprintf("a/b/file%d.go", i)})
+	}
+	require.Empty(t, crowded(all), "tests and the folders within do not count")
+	require.Equal(t, map[string]int{"a": packageMax + 1}, crowded(append(all, source{path: "a/more.go"})))
 }
 
 func TestEveryPackageHasItsComment(t *testing.T) {
