@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/demo"
@@ -43,10 +44,20 @@ func realMain(ctx context.Context, args []string, out, errOut io.Writer) error {
 	o := demo.Options{Out: out, Clock: clock.Real()}
 	f := flag.NewFlagSet("demo", flag.ContinueOnError)
 	f.SetOutput(errOut)
+	// Who hands over nothing meant something that is not there, a variable that is not set most likely.
+	given := func(to *string, name, otherwise, usage string) {
+		*to = otherwise
+		f.Func(name, fmt.Sprintf("%s (default %q)", usage, otherwise), func(value string) error {
+			if *to = value; strings.TrimSpace(value) == "" {
+				return errors.New("got nothing")
+			}
+			return nil
+		})
+	}
 	f.BoolVar(&o.Once, "once", false, "end with the loop's status and leave no process behind")
-	f.StringVar(&o.Data, "data", ".signalbox/demo", "folder that keeps everything")
-	f.StringVar(&o.Listen, "listen", "127.0.0.1:8080", "address to serve on")
-	f.StringVar(&o.Server, "server", "bin/signalboxd", "path of signalboxd")
+	given(&o.Data, "data", ".signalbox/demo", "folder that keeps everything")
+	given(&o.Listen, "listen", "127.0.0.1:8080", "address to serve on")
+	given(&o.Server, "server", "bin/signalboxd", "path of signalboxd")
 	if err := f.Parse(args[1:]); err != nil {
 		return flag.ErrHelp
 	}

@@ -35,3 +35,15 @@ func TestAServerThatIsMissingIsNamed(t *testing.T) {
 	err := realMain(t.Context(), []string{"demo", "--once", "--data", filepath.Join(dir, "data"), "--server", server}, &bytes.Buffer{}, &bytes.Buffer{})
 	require.ErrorContains(t, err, server)
 }
+
+func TestAFlagThatSaysNothingStartsNothing(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"--data", "--listen", "--server"} {
+		var errOut bytes.Buffer
+		data := filepath.Join(t.TempDir(), "data")
+		err := realMain(t.Context(), []string{"demo", "--once", "--data", data, name, ""}, &bytes.Buffer{}, &errOut)
+		require.ErrorIs(t, err, flag.ErrHelp)
+		require.Contains(t, errOut.String(), `invalid value "" for flag -`+name[2:]+": got nothing")
+		require.NoDirExists(t, data)
+	}
+}

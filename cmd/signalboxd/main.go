@@ -12,6 +12,7 @@ import (
 	"github.com/signalbox-dev/signalbox/agent/host/shim"
 	"github.com/signalbox-dev/signalbox/cmd/signalboxd/internal/single"
 	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/run"
 )
 
 func main() {
@@ -25,6 +26,9 @@ func main() {
 func status(err error, errOut io.Writer) int {
 	if err == nil || errors.Is(err, flag.ErrHelp) {
 		return 0
+	}
+	if errors.Is(err, run.ErrKilled) {
+		return 1 // who killed it knows, and a log that nobody reads would hold it up
 	}
 	fmt.Fprintln(errOut, "signalboxd:", err)
 	return 1

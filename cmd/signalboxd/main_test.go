@@ -3,9 +3,12 @@ package main
 import (
 	"bytes"
 	"flag"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/platform/run"
 )
 
 func TestFlagsThatStartNothing(t *testing.T) {
@@ -31,4 +34,7 @@ func TestToBeAskedForHelpIsNoFault(t *testing.T) {
 	require.Empty(t, said.String(), "the usage is told already")
 	require.Equal(t, 1, status(realMain([]string{"serve"}), &said))
 	require.Contains(t, said.String(), `signalboxd: unknown argument "serve"`)
+	said.Reset()
+	require.Equal(t, 1, status(fmt.Errorf("%w: interrupt", run.ErrKilled), &said))
+	require.Empty(t, said.String(), "who kills waits for nothing, not for a terminal either")
 }

@@ -60,6 +60,8 @@ func Main(spec Spec) {
 	case err == nil:
 	case errors.Is(err, flag.ErrHelp):
 		os.Exit(2)
+	case errors.Is(err, run.ErrKilled):
+		os.Exit(1) // who killed it knows, and a log that nobody reads would hold it up
 	default:
 		fmt.Fprintf(os.Stderr, "%sd: %v\n", spec.Name, err)
 		os.Exit(1)

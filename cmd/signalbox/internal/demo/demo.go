@@ -37,9 +37,15 @@ const (
 	patience  = 5 * time.Minute
 )
 
-// Run walks the loop; without Once it then serves until ctx ends.
+// Run walks the loop; without Once it then serves until ctx ends. Of two on one folder the second ends at
+// once and changes nothing.
 func Run(ctx context.Context, o Options) (err error) {
 	d := &demo{Options: o, began: o.Clock.Now()}
+	held, err := occupy(o.Data)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, held.Close()) }()
 	password, err := keepPassword(o.Data)
 	if err != nil {
 		return err
@@ -49,6 +55,9 @@ func Run(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, server.stop()) }()
+	if err := held.Tell(server.Address); err != nil {
+		return err
+	}
 	d.say("server", "%s, data in %s", server.Address, o.Data)
 
 	name, err := freshName()

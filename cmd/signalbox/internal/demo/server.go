@@ -37,9 +37,6 @@ func (p password) note() string {
 
 // keepPassword draws the password at the first run; a later run on the same data uses it again.
 func keepPassword(data string) (password, error) {
-	if err := os.MkdirAll(data, 0o700); err != nil {
-		return password{}, fmt.Errorf("make the data folder: %w", err)
-	}
 	file, err := filepath.Abs(filepath.Join(data, "demo-password"))
 	if err != nil {
 		return password{}, fmt.Errorf("find the data folder: %w", err)
@@ -79,7 +76,7 @@ const (
 	readyEvery   = 50 * time.Millisecond
 )
 
-// start runs signalboxd and waits until it serves.
+// start runs signalboxd and waits until it serves. The folder is this demo's alone.
 func start(ctx context.Context, o Options, passwordFile string) (*server, error) {
 	ready := filepath.Join(o.Data, "ready.json")
 	if err := os.Remove(ready); err != nil && !errors.Is(err, os.ErrNotExist) {

@@ -79,7 +79,7 @@ func TestFoldersThatCannotBeUsed(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	_, err := keepPassword(filepath.Join(file, "data"))
+	_, err := occupy(filepath.Join(file, "data"))
 	require.ErrorContains(t, err, "make the data folder")
 	data := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(data, "demo-password"), 0o700))

@@ -1,9 +1,11 @@
 package single
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/signalbox-dev/signalbox/internal/version"
 )
@@ -13,12 +15,19 @@ func Parse(args []string, out, errOut io.Writer) (o Options, done bool, err erro
 	o = Options{Out: out, Log: errOut, Flags: map[string]string{}}
 	f := flag.NewFlagSet("signalboxd", flag.ContinueOnError)
 	f.SetOutput(errOut)
-	setting := func(name string) func(string) error {
-		return func(value string) error { o.Flags[name] = value; return nil }
+	// Who hands over nothing meant something that is not there, a variable that is not set most likely.
+	set := func(what string, to func(value string)) func(string) error {
+		return func(value string) error {
+			if strings.TrimSpace(value) == "" {
+				return errors.New("want " + what + ", got nothing")
+			}
+			to(value)
+			return nil
+		}
 	}
-	f.Func("data", "folder that keeps everything (SERVICE_DATA)", setting("SERVICE_DATA"))
-	f.Func("listen", "address to serve on (SERVICE_LISTEN)", setting("SERVICE_LISTEN"))
-	f.StringVar(&o.ReadyFile, "ready-file", "", "file to write once it serves")
+	f.Func("data", "folder that keeps everything (SERVICE_DATA)", set("a folder", func(v string) { o.Flags["SERVICE_DATA"] = v }))
+	f.Func("listen", "address to serve on (SERVICE_LISTEN)", set("host:port", func(v string) { o.Flags["SERVICE_LISTEN"] = v }))
+	f.Func("ready-file", "file to write once it serves", set("a file", func(v string) { o.ReadyFile = v }))
 	f.BoolVar(&o.PrintConfig, "print-config", false, "show every setting, redacted, and end")
 	showVersion := f.Bool("version", false, "show the version and end")
 	if err := f.Parse(args); err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"flag"
 	"io"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -46,4 +47,29 @@ func TestParseTakesNoArguments(t *testing.T) {
 	_, done, err := Parse([]string{"--data", "d", "serve"}, io.Discard, io.Discard)
 	require.ErrorContains(t, err, `unknown argument "serve"`)
 	require.True(t, done)
+}
+
+func TestAFlagThatSaysNothingIsRefused(t *testing.T) {
+	t.Parallel()
+	for flagged, want := range map[string]string{"data": "a folder", "listen": "host:port", "ready-file": "a file"} {
+		for _, empty := range []string{"", " ", "\t"} {
+			_, done, err := Parse([]string{"--" + flagged, empty}, io.Discard, io.Discard)
+			require.ErrorContains(t, err, `for flag -`+flagged+`: want `+want+`, got nothing`)
+			require.True(t, done)
+		}
+	}
+}
+
+func TestASettingThatSaysNothingStartsNothing(t *testing.T) {
+	t.Parallel()
+	data := filepath.Join(t.TempDir(), "data")
+	for name, settings := range map[string]map[string]string{
+		"SERVICE_DATA: must name a folder (--data)":                  {"SERVICE_DATA": "", "SERVICE_LISTEN": "127.0.0.1:0"},
+		"SERVICE_LISTEN: must be an address as host:port (--listen)": {"SERVICE_DATA": data, "SERVICE_LISTEN": ""},
+	} {
+		_, _, err := try(t, settings, Options{})
+		require.ErrorContains(t, err, name)
+	}
+	require.NoDirExists(t, data)
+	require.NoFileExists(t, "lock", "nor is anything written where one stands")
 }

@@ -9,9 +9,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
 
+	"github.com/signalbox-dev/signalbox/internal/boot/hold"
 	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
@@ -19,7 +19,7 @@ import (
 // folder is the data folder, held by one process at a time.
 type folder struct {
 	path string
-	lock *os.File
+	hold *hold.Hold
 }
 
 // openFolder makes the folder and takes it, or says who has it.
@@ -31,22 +31,19 @@ func openFolder(path string) (*folder, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, fmt.Errorf("make the data folder: %w", err)
 	}
-	lock, err := os.OpenFile(filepath.Join(path, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	held, err := hold.Take(filepath.Join(path, "lock"))
+	if taken, ok := errors.AsType[*hold.TakenError](err); ok {
+		return nil, fmt.Errorf("the data folder %s is in use by another signalboxd%s: use or stop that one, or choose another folder with --data",
+			path, taken.Holder)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("open the data folder's lock: %w", err)
+		return nil, fmt.Errorf("take the data folder: %w", err)
 	}
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		_ = lock.Close()
-		return nil, fmt.Errorf("the data folder %s is in use by another signalboxd", path)
-	}
-	return &folder{path: path, lock: lock}, nil
+	return &folder{path: path, hold: held}, nil
 }
 
-// close lets the folder go. The lock is released by name, because a child that was forked a moment ago
-// may still hold the file.
-func (f *folder) close() error {
-	return errors.Join(syscall.Flock(int(f.lock.Fd()), syscall.LOCK_UN), f.lock.Close())
-}
+// close lets the folder go.
+func (f *folder) close() error { return f.hold.Close() }
 
 func (f *folder) in(names ...string) string {
 	return filepath.Join(append([]string{f.path}, names...)...)

@@ -1,6 +1,7 @@
 package single
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -15,7 +16,8 @@ func TestOneProcessHoldsTheFolder(t *testing.T) {
 	f, err := openFolder(dir)
 	require.NoError(t, err)
 	_, err = openFolder(dir)
-	require.ErrorContains(t, err, "in use by another signalboxd")
+	require.EqualError(t, err, fmt.Sprintf(
+		"the data folder %s is in use by another signalboxd, process %d: use or stop that one, or choose another folder with --data", dir, os.Getpid()))
 	require.NoError(t, f.close())
 	again, err := openFolder(dir)
 	require.NoError(t, err)

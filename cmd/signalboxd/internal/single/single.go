@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/signalbox-dev/signalbox/agent"
 	"github.com/signalbox-dev/signalbox/gateway"
@@ -43,6 +44,19 @@ type Settings struct {
 	Inference inference.Config
 	Gateway   gateway.Config
 	Agent     agent.Config
+}
+
+// Validate names what nothing can be served from: the empty path would be the folder that one stands in,
+// and the empty address a free port on every network.
+func (s *Settings) Validate() error {
+	var errs []error
+	if strings.TrimSpace(s.Data) == "" {
+		errs = append(errs, conf.Faultf("SERVICE_DATA", "must name a folder (--data)"))
+	}
+	if s.Gateway.Listen.Addr == "" {
+		errs = append(errs, conf.Faultf("SERVICE_LISTEN", "must be an address as host:port (--listen)"))
+	}
+	return errors.Join(errs...)
 }
 
 // Postgres says which server is used.
@@ -149,9 +163,12 @@ func (h *house) forget() error {
 	return nil
 }
 
-// announce writes the ready file, whole or not at all.
+// announce tells where it serves, in the folder and in the ready file, which is there whole or not at all.
 func (h *house) announce(ctx context.Context) error {
 	h.obs.Log.InfoContext(ctx, "serving", "address", h.url(), "data", h.folder.path, "version", version.Server())
+	if err := h.folder.hold.Tell(h.url()); err != nil {
+		return err
+	}
 	if h.options.ReadyFile == "" {
 		return nil
 	}

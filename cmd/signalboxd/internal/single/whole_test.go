@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"os"
@@ -112,7 +113,7 @@ func TestAllOfSignalboxInOneProcess(t *testing.T) {
 		require.Equal(t, http.StatusUnauthorized, a.Status, path)
 	}
 	_, _, err := try(t, map[string]string{"SERVICE_DATA": first.ready.Data, "SERVICE_LISTEN": "127.0.0.1:0"}, Options{})
-	require.ErrorContains(t, err, "is in use by another signalboxd")
+	require.ErrorContains(t, err, fmt.Sprintf("is in use by another signalboxd, process %d, serving on %s", os.Getpid(), first.ready.Address))
 	require.NoError(t, first.stop(), first.log.String())
 
 	again := serve(t, dir, map[string]string{"SERVICE_BOOTSTRAP_ADMIN_PASSWORD": "is not taken twice"})

@@ -1,0 +1,98 @@
+package hold_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/internal/boot/hold"
+)
+
+func lock(t *testing.T) string {
+	t.Helper()
+	return filepath.Join(t.TempDir(), "lock")
+}
+
+// taken wants the lock to be another's, and answers who that is.
+func taken(t *testing.T, path string) hold.Holder {
+	t.Helper()
+	_, err := hold.Take(path)
+	var held *hold.TakenError
+	require.ErrorAs(t, err, &held)
+	return held.Holder
+}
+
+func TestWhoComesSecondIsToldWhoHoldsItAndChangesNothing(t *testing.T) {
+	t.Parallel()
+	path := lock(t)
+	first, err := hold.Take(path)
+	require.NoError(t, err)
+	me := os.Getpid()
+	require.Equal(t, hold.Holder{PID: me}, taken(t, path))
+	require.NoError(t, first.Tell("http://127.0.0.1:8080"))
+	before, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, hold.Holder{PID: me, Address: "http://127.0.0.1:8080"}, taken(t, path))
+	require.EqualError(t, hold.Free(path), fmt.Sprintf("held by another process, process %d, serving on http://127.0.0.1:8080", me))
+	after, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, before, after)
+	require.NoError(t, first.Tell("http://a"), "a shorter word leaves nothing of the longer one")
+	require.Equal(t, "http://a", taken(t, path).Address)
+	require.NoError(t, first.Close())
+	require.NoError(t, hold.Free(path))
+	second, err := hold.Take(path)
+	require.NoError(t, err, "to look is not to take")
+	require.NoError(t, second.Close())
+}
+
+func TestOfManyAtOnceOneHolds(t *testing.T) {
+	t.Parallel()
+	path := lock(t)
+	got := make(chan *hold.Hold, 20)
+	for range cap(got) {
+		go func() {
+			h, _ := hold.Take(path)
+			got <- h
+		}()
+	}
+	var held []*hold.Hold
+	for range cap(got) {
+		if h := <-got; h != nil {
+			held = append(held, h)
+		}
+	}
+	require.Len(t, held, 1)
+	require.NoError(t, held[0].Close())
+}
+
+func TestWordsOfAHolderThatCannotBeBelieved(t *testing.T) {
+	t.Parallel()
+	gone := exec.CommandContext(t.Context(), "true")
+	require.NoError(t, gone.Run())
+	for name, text := range map[string]string{
+		"not written yet": "", "rubbish": "{", "no process": `{"pid":0,"address":"http://a"}`,
+		"of one that was killed": fmt.Sprintf(`{"pid":%d,"address":"http://a"}`, gone.Process.Pid),
+	} {
+		path := lock(t)
+		h, err := hold.Take(path)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		who := taken(t, path)
+		require.Equal(t, hold.Holder{}, who, name)
+		require.Empty(t, who.String(), name)
+		require.NoError(t, h.Close())
+	}
+}
+
+func TestALockThatCannotBeOpenedIsNoHolder(t *testing.T) {
+	t.Parallel()
+	err := hold.Free(filepath.Join(lock(t), "x"))
+	require.ErrorIs(t, err, os.ErrNotExist)
+	var held *hold.TakenError
+	require.NotErrorAs(t, err, &held)
+}
