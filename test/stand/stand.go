@@ -1,5 +1,5 @@
 // Package stand starts whole installations for the suites, from the programs that users run: one process
-// (signalboxd), or every service and the agent as a process of its own, from exactly the units and
+// (signalboxd), or every service and the agent as a process of its own, from exactly the units, users and
 // environment files of deploy/. Whatever a stand started is gone when its test ends.
 package stand
 
