@@ -22,7 +22,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/conf"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/obs"
-	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/pg/migrate"
 	"github.com/signalbox-dev/signalbox/platform/rpc"
 	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
 	"github.com/signalbox-dev/signalbox/platform/run"
@@ -124,7 +124,7 @@ func (p *Process) migrate(ctx context.Context, spec Spec) error {
 	if err != nil {
 		return fmt.Errorf("open the migrations: %w", err)
 	}
-	return pg.Migrate(ctx, p.Own.Postgres.OwnerURL, spec.Name, files)
+	return migrate.Up(ctx, p.Own.Postgres.OwnerURL, spec.Name, files)
 }
 
 func (p *Process) serve(ctx context.Context, spec Spec, log io.Writer) (err error) {

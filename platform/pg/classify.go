@@ -15,20 +15,18 @@ import (
 
 // The SQLSTATEs that the product tells apart.
 const (
-	codeUnique          = "23505"
-	codeForeignKey      = "23503"
-	codeExclusion       = "23P01"
-	codeSerialization   = "40001"
-	codeDeadlock        = "40P01"
-	codeLockWait        = "55P03"
-	codeCanceled        = "57014"
-	codeIdleInTx        = "25P03"
-	codeTooLong         = "22001"
-	codeBadByte         = "22021"
-	codeBadUnicode      = "22P05"
-	codeBadJSONText     = "22030"
-	codeDuplicateObject = "42710"
-	codeUndefinedTable  = "42P01"
+	codeUnique        = "23505"
+	codeForeignKey    = "23503"
+	codeExclusion     = "23P01"
+	codeSerialization = "40001"
+	codeDeadlock      = "40P01"
+	codeLockWait      = "55P03"
+	codeCanceled      = "57014"
+	codeIdleInTx      = "25P03"
+	codeTooLong       = "22001"
+	codeBadByte       = "22021"
+	codeBadUnicode    = "22P05"
+	codeBadJSONText   = "22030"
 )
 
 // retryAfter is what a caller is told to wait when Postgres is out of reach.

@@ -6,6 +6,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/signalbox-dev/signalbox/platform/pg/internal/session"
 )
 
 // Apart takes a connection out of the pool for good: what belongs to its session, a lock or a
@@ -16,7 +18,7 @@ func Apart(ctx context.Context, pool *pgxpool.Pool) (conn *pgx.Conn, leave func(
 		return nil, nil, fmt.Errorf("a connection of its own: %w", err)
 	}
 	conn = held.Hijack()
-	return conn, func() { closeConn(ctx, conn) }, nil
+	return conn, func() { session.Close(ctx, conn) }, nil
 }
 
 // Listen calls each for every notification on the channel until ctx ends or the connection is lost,

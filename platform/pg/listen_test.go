@@ -66,7 +66,7 @@ func TestAChannelIsANameAndNoSQL(t *testing.T) {
 		notify(t, pool, channel, "x")
 		require.Equal(t, "x", <-l.heard, channel)
 		l.cancel()
-		<-l.ended
+		require.ErrorIs(t, <-l.ended, context.Canceled, channel)
 	}
 }
 
@@ -84,6 +84,12 @@ func TestALostConnectionEndsTheListener(t *testing.T) {
 	require.ErrorContains(t, <-l.ended, "wait for notifications on news")
 	pool.Close()
 	require.ErrorContains(t, pg.Listen(t.Context(), pool, "news", nil, nil), "a connection of its own")
+}
+
+func number(t *testing.T, pool *pgxpool.Pool, sql string) (n int) {
+	t.Helper()
+	require.NoError(t, pool.QueryRow(t.Context(), sql).Scan(&n))
+	return n
 }
 
 func TestAConnectionApartEndsWhenItIsLeft(t *testing.T) {

@@ -1,8 +1,8 @@
 // Package pg owns how the product talks to Postgres: one schema a service, a
 // role that owns it and migrates, and a role that only reads and writes rows.
-// Open gives a service its pool, InTx its transactions, Classify its errors;
-// Bootstrap and Migrate bring an installation to the version of this binary and
-// may be run again at any time, also after a crash in the middle.
+// Open gives a service its pool, InTx its transactions, Classify its errors.
+// What makes an installation is package role's, what brings a schema to the
+// version of this binary package migrate's.
 package pg
 
 import (

@@ -24,6 +24,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/pg/role"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
@@ -41,7 +42,7 @@ type DB struct {
 
 	tb    testing.TB
 	admin secret.String
-	creds map[string]pg.Credentials
+	creds map[string]role.Credentials
 }
 
 // rolePrefix keeps the test roles apart from those of a real installation that
@@ -100,7 +101,7 @@ func (db *DB) OwnerURL(schema string) secret.String { return db.credentials(sche
 // AdminURL is how the server's superuser reaches the database.
 func (db *DB) AdminURL() secret.String { return db.admin }
 
-func (db *DB) credentials(schema string) pg.Credentials {
+func (db *DB) credentials(schema string) role.Credentials {
 	db.tb.Helper()
 	c, ok := db.creds[schema]
 	require.True(db.tb, ok, "the database was made without the schema %q", schema)

@@ -15,7 +15,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
-	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/pg/migrate"
+	"github.com/signalbox-dev/signalbox/platform/pg/role"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
@@ -46,12 +47,12 @@ func clone(ctx context.Context, admin secret.String, schemas []Schema) (*DB, err
 	if db.admin, err = on(admin, db.Name); err != nil {
 		return nil, err
 	}
-	db.creds, err = pg.Grant(ctx, bootstrap(db.admin, db.Name, schemas))
+	db.creds, err = role.Grant(ctx, bootstrap(db.admin, db.Name, schemas))
 	return db, err
 }
 
-func bootstrap(admin secret.String, database string, schemas []Schema) pg.BootstrapConfig {
-	return pg.BootstrapConfig{AdminURL: admin, Database: database, Services: names(schemas), Seed: seed(admin), Prefix: rolePrefix}
+func bootstrap(admin secret.String, database string, schemas []Schema) role.Config {
+	return role.Config{AdminURL: admin, Database: database, Services: names(schemas), Seed: seed(admin), Prefix: rolePrefix}
 }
 
 // seed is the same for all tests of a server, because they share its roles.
@@ -67,7 +68,7 @@ func seed(admin secret.String) secret.String {
 func fingerprint(schemas []Schema) (string, error) {
 	h := sha256.New()
 	for _, s := range schemas {
-		f, err := pg.Fingerprint(s.Name, s.Migrations)
+		f, err := migrate.Fingerprint(s.Name, s.Migrations)
 		if err != nil {
 			return "", fmt.Errorf("read the migrations of %s: %w", s.Name, err)
 		}
@@ -97,12 +98,12 @@ func ensureTemplate(ctx context.Context, conn *pgx.Conn, admin secret.String, ke
 	if err := drop(ctx, admin, building); err != nil {
 		return "", err
 	}
-	creds, err := pg.Bootstrap(ctx, bootstrap(admin, building, schemas))
+	creds, err := role.Bootstrap(ctx, bootstrap(admin, building, schemas))
 	if err != nil {
 		return "", fmt.Errorf("make the template: %w", err)
 	}
 	for _, s := range schemas {
-		if err := pg.Migrate(ctx, creds[s.Name].OwnerURL, s.Name, s.Migrations); err != nil {
+		if err := migrate.Up(ctx, creds[s.Name].OwnerURL, s.Name, s.Migrations); err != nil {
 			return "", fmt.Errorf("make the template: %w", err)
 		}
 	}

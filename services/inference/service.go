@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/pg/migrate"
 	"github.com/signalbox-dev/signalbox/platform/run"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/db"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/lease"
@@ -154,5 +154,5 @@ func (s *Service) Ready(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("open the migrations: %w", err)
 	}
-	return pg.CheckVersion(ctx, s.deps.Pool, Name, files)
+	return migrate.Check(ctx, s.deps.Pool, Name, files)
 }

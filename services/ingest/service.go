@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/blob"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/pg/migrate"
 	"github.com/signalbox-dev/signalbox/platform/run"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/artifact"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/commit"
@@ -139,7 +139,7 @@ func (s *Service) Ready(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("open the migrations: %w", err)
 	}
-	return pg.CheckVersion(ctx, s.deps.Pool, Name, files)
+	return migrate.Check(ctx, s.deps.Pool, Name, files)
 }
 
 func (s *Service) artifacts() *artifact.Store { return &artifact.Store{Pool: s.deps.Pool} }

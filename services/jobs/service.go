@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/idem"
-	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/pg/migrate"
 	"github.com/signalbox-dev/signalbox/platform/queue"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/platform/wake"
@@ -120,5 +120,5 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 
 // Ready checks the database and its schema.
 func (s *Service) Ready(ctx context.Context) error {
-	return pg.CheckVersion(ctx, s.deps.Pool, Name, Migrations())
+	return migrate.Check(ctx, s.deps.Pool, Name, Migrations())
 }

@@ -125,7 +125,7 @@ func (s *Server) AdminURL() secret.String {
 }
 
 // Password is the superuser's, 256 random bits that stay the same for the life
-// of the folder: pg.Bootstrap may take it as its seed.
+// of the folder: role.Bootstrap may take it as its seed.
 func (s *Server) Password() secret.String { return s.password }
 
 // Port is where the server listens.

@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
-	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/pg/role"
 	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
@@ -162,7 +162,7 @@ func (s Setup) database(ctx context.Context, adminFile, name string) error {
 	if err != nil {
 		return fmt.Errorf("read the seed of the roles: %w", err)
 	}
-	access, err := pg.Bootstrap(ctx, pg.BootstrapConfig{
+	access, err := role.Bootstrap(ctx, role.Config{
 		AdminURL: secret.New(strings.TrimSpace(string(raw))), Database: name, Services: Schemas(), Seed: secret.New(string(seed)),
 	})
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/pg/local"
+	"github.com/signalbox-dev/signalbox/platform/pg/migrate"
 	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
@@ -168,6 +169,6 @@ func TestDatabase(t *testing.T) {
 		require.Error(t, err, "%s: the serving role makes no tables", service)
 		pool.Close()
 		owner := secret.New(first[filepath.Join(s.Dir, "secrets", service+".database-owner-url")])
-		require.NoError(t, pg.Migrate(t.Context(), owner, service, fstest.MapFS{}))
+		require.NoError(t, migrate.Up(t.Context(), owner, service, fstest.MapFS{}))
 	}
 }

@@ -18,8 +18,9 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/conf"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/obs"
-	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/pg/local"
+	"github.com/signalbox-dev/signalbox/platform/pg/migrate"
+	"github.com/signalbox-dev/signalbox/platform/pg/role"
 	"github.com/signalbox-dev/signalbox/platform/rpc"
 	"github.com/signalbox-dev/signalbox/platform/run"
 	"github.com/signalbox-dev/signalbox/platform/secret"
@@ -46,7 +47,7 @@ type house struct {
 	listener net.Listener
 	bus      *rpc.Bus
 	postgres *local.Server
-	access   map[string]pg.Credentials
+	access   map[string]role.Credentials
 	objects  driver.Opened
 	first    *auth.FirstLogin
 }
@@ -146,7 +147,7 @@ func (h *house) migrate(ctx context.Context, admin, seed secret.String) error {
 		return err
 	}
 	names := []string{auth.Name, jobs.Name, ingest.Name, registry.Name, inference.Name}
-	h.access, err = pg.Bootstrap(ctx, pg.BootstrapConfig{
+	h.access, err = role.Bootstrap(ctx, role.Config{
 		AdminURL: admin, Database: h.settings.Postgres.Database, Services: names, Seed: seed,
 	})
 	if err != nil {
@@ -155,7 +156,7 @@ func (h *house) migrate(ctx context.Context, admin, seed secret.String) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, name := range names {
 		group.Go(func() error {
-			if err := pg.Migrate(ctx, h.access[name].OwnerURL, name, all[name]); err != nil {
+			if err := migrate.Up(ctx, h.access[name].OwnerURL, name, all[name]); err != nil {
 				return fmt.Errorf("migrate %s: %w", name, err)
 			}
 			return nil

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/pg/migrate"
 	"github.com/signalbox-dev/signalbox/platform/pgtest"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/db"
 )
@@ -156,8 +156,8 @@ func TestTheDigestsAreAddedToWhatIsThere(t *testing.T) {
 		_, err := pool.Exec(t.Context(), sql)
 		require.NoError(t, err)
 	}
-	require.NoError(t, pg.Migrate(t.Context(), base.OwnerURL("ingest"), "ingest", files))
-	require.NoError(t, pg.CheckVersion(t.Context(), pool, "ingest", files))
+	require.NoError(t, migrate.Up(t.Context(), base.OwnerURL("ingest"), "ingest", files))
+	require.NoError(t, migrate.Check(t.Context(), pool, "ingest", files))
 	b := &bench{t: t, pool: pool, Committer: New(pool, nil, func([]string) {})}
 	b.clock = fixed{}
 	for _, seq := range []int64{1, 2, 4} {

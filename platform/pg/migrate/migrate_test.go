@@ -1,7 +1,8 @@
-package pg_test
+package migrate_test
 
 import (
 	"context"
+	"log/slog"
 	"os"
 	"os/exec"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/pg/migrate"
 	"github.com/signalbox-dev/signalbox/platform/pgtest"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
@@ -38,44 +40,40 @@ func number(t *testing.T, pool *pgxpool.Pool, sql string) (n int) {
 
 func TestMigrateFromEmptyAndAgain(t *testing.T) {
 	t.Parallel()
-	cfg := installation(t, "jobs")
-	creds, err := pg.Bootstrap(t.Context(), cfg)
-	require.NoError(t, err)
-	pool, err := pg.Open(t.Context(), pg.Config{URL: creds["jobs"].URL, AllowUnsafe: true}, "jobs", quiet())
+	creds := bare(t)
+	pool, err := pg.Open(t.Context(), pg.Config{URL: creds["jobs"].URL, AllowUnsafe: true}, "jobs", slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
 	one, two := files("00001_a.sql", first), files("00001_a.sql", first, "00002_b.sql", second)
-	check := func(f fstest.MapFS) error { return pg.CheckVersion(t.Context(), pool, "jobs", f) }
-	migrate := func(f fstest.MapFS) { require.NoError(t, pg.Migrate(t.Context(), creds["jobs"].OwnerURL, "jobs", f)) }
+	check := func(f fstest.MapFS) error { return migrate.Check(t.Context(), pool, "jobs", f) }
+	up := func(f fstest.MapFS) { require.NoError(t, migrate.Up(t.Context(), creds["jobs"].OwnerURL, "jobs", f)) }
 
-	require.ErrorIs(t, check(one), pg.ErrSchemaBehind, "an empty schema")
-	migrate(nil)
+	require.ErrorIs(t, check(one), migrate.ErrBehind, "an empty schema")
+	up(nil)
 	require.NoError(t, check(nil))
-	require.ErrorIs(t, check(one), pg.ErrSchemaBehind, "only the common tables")
-	migrate(one)
+	require.ErrorIs(t, check(one), migrate.ErrBehind, "only the common tables")
+	up(one)
 	require.NoError(t, check(one))
-	require.ErrorIs(t, check(two), pg.ErrSchemaBehind)
-	migrate(two)
-	migrate(two)
+	require.ErrorIs(t, check(two), migrate.ErrBehind)
+	up(two)
+	up(two)
 	require.NoError(t, check(two))
 	require.NoError(t, check(one), "old code runs on a newer schema")
 	require.Equal(t, 3, number(t, pool, `SELECT count(*) FROM goose_db_version`), "version 0 and two files")
 	for _, table := range []string{"event", "audit", "audit_seal", "audit_checkpoint", "idempotency", "river_job", "river_leader", "thing"} {
 		require.Equal(t, 1, number(t, pool, `SELECT count(*) FROM pg_tables WHERE schemaname = 'jobs' AND tablename = '`+table+`'`), table)
 	}
-	require.NoError(t, pg.Reindex(t.Context(), creds["jobs"].OwnerURL, "jobs"))
+	require.NoError(t, migrate.Reindex(t.Context(), creds["jobs"].OwnerURL, "jobs"))
 }
 
 func TestManyStartersMigrateOnce(t *testing.T) {
 	t.Parallel()
-	cfg := installation(t, "jobs")
-	creds, err := pg.Bootstrap(t.Context(), cfg)
-	require.NoError(t, err)
+	creds := bare(t)
 	set := files("00001_a.sql", first, "00002_b.sql", second,
 		"00003_c.sql", "-- +goose NO TRANSACTION\n-- +goose Up\nCREATE INDEX CONCURRENTLY thing_m ON thing (m);\n")
 	group, ctx := errgroup.WithContext(t.Context())
 	for range 5 {
-		group.Go(func() error { return pg.Migrate(ctx, creds["jobs"].OwnerURL, "jobs", set) })
+		group.Go(func() error { return migrate.Up(ctx, creds["jobs"].OwnerURL, "jobs", set) })
 	}
 	require.NoError(t, group.Wait())
 }
@@ -84,13 +82,13 @@ func TestAFailedFileLeavesItsVersionOpen(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t, pgtest.Schema{Name: "jobs"})
 	bad := files("00001_a.sql", first, "00002_b.sql", "-- +goose Up\nCREATE TABLE half (n int);\nSELECT 1/0;\n")
-	err := pg.Migrate(t.Context(), db.OwnerURL("jobs"), "jobs", bad)
+	err := migrate.Up(t.Context(), db.OwnerURL("jobs"), "jobs", bad)
 	require.ErrorContains(t, err, "version:2")
 	pool := db.Pool("jobs")
-	require.ErrorIs(t, pg.CheckVersion(t.Context(), pool, "jobs", bad), pg.ErrSchemaBehind)
+	require.ErrorIs(t, migrate.Check(t.Context(), pool, "jobs", bad), migrate.ErrBehind)
 	require.Equal(t, 0, number(t, pool, `SELECT count(*) FROM pg_tables WHERE tablename = 'half'`))
 	good := files("00001_a.sql", first, "00002_b.sql", second)
-	require.NoError(t, pg.Migrate(t.Context(), db.OwnerURL("jobs"), "jobs", good))
+	require.NoError(t, migrate.Up(t.Context(), db.OwnerURL("jobs"), "jobs", good))
 }
 
 // killable sleeps in the middle of both kinds of file.
@@ -104,7 +102,7 @@ func killable(seconds string) fstest.MapFS {
 // The child process is this test binary again.
 func TestMigrateAfterAKill(t *testing.T) {
 	if url := os.Getenv("PG_TEST_CHILD_URL"); url != "" {
-		_ = pg.Migrate(t.Context(), secret.New(url), "jobs", killable("60"))
+		_ = migrate.Up(t.Context(), secret.New(url), "jobs", killable("60"))
 		return
 	}
 	t.Parallel()
@@ -112,7 +110,7 @@ func TestMigrateAfterAKill(t *testing.T) {
 	cmd := exec.Command(os.Args[0], "-test.run=^TestMigrateAfterAKill$")
 	cmd.Env = append(os.Environ(), "PG_TEST_CHILD_URL="+db.OwnerURL("jobs").Reveal())
 	require.NoError(t, cmd.Start())
-	admin, err := pg.Open(t.Context(), pg.Config{URL: db.AdminURL(), AllowUnsafe: true}, "jobs", quiet())
+	admin, err := pg.Open(t.Context(), pg.Config{URL: db.AdminURL(), AllowUnsafe: true}, "jobs", slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	t.Cleanup(admin.Close)
 	const sleeping = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'`
@@ -124,7 +122,7 @@ func TestMigrateAfterAKill(t *testing.T) {
 		return number(t, admin, `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'`) >= 0 &&
 			number(t, admin, sleeping) == 0
 	}, time.Minute, 10*time.Millisecond)
-	require.NoError(t, pg.Migrate(t.Context(), db.OwnerURL("jobs"), "jobs", files(
+	require.NoError(t, migrate.Up(t.Context(), db.OwnerURL("jobs"), "jobs", files(
 		"00001_a.sql", first, "00002_b.sql", "-- +goose Up\nCREATE TABLE more (n int);\n")))
 }
 
@@ -136,12 +134,12 @@ func TestAHalfMadeIndexIsMadeAgain(t *testing.T) {
 	pool := db.Pool("jobs")
 	_, err := pool.Exec(t.Context(), `INSERT INTO thing VALUES (1, 7), (2, 7)`)
 	require.NoError(t, err)
-	require.Error(t, pg.Migrate(t.Context(), db.OwnerURL("jobs"), "jobs", set), "two equal values")
+	require.Error(t, migrate.Up(t.Context(), db.OwnerURL("jobs"), "jobs", set), "two equal values")
 	const valid = `SELECT count(*) FROM pg_index WHERE indexrelid = 'thing_unique'::regclass AND indisvalid`
 	require.Equal(t, 0, number(t, pool, valid), "left half-made")
 	_, err = pool.Exec(t.Context(), `DELETE FROM thing WHERE n = 2`)
 	require.NoError(t, err)
-	require.NoError(t, pg.Migrate(t.Context(), db.OwnerURL("jobs"), "jobs", set))
+	require.NoError(t, migrate.Up(t.Context(), db.OwnerURL("jobs"), "jobs", set))
 	require.Equal(t, 1, number(t, pool, valid))
 }
 
@@ -150,14 +148,14 @@ func TestMigrateGivesUpWithItsContext(t *testing.T) {
 	db := pgtest.New(t, pgtest.Schema{Name: "jobs"})
 	holder := make(chan error, 1)
 	ctx, cancel := context.WithCancel(t.Context())
-	go func() { holder <- pg.Migrate(ctx, db.OwnerURL("jobs"), "jobs", killable("60")) }()
+	go func() { holder <- migrate.Up(ctx, db.OwnerURL("jobs"), "jobs", killable("60")) }()
 	pool := db.OwnerPool("jobs")
 	require.Eventually(t, func() bool {
 		return number(t, pool, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'`) == 1
 	}, time.Minute, 10*time.Millisecond)
 	short, stop := context.WithCancel(t.Context())
 	waiter := make(chan error, 1)
-	go func() { waiter <- pg.Migrate(short, db.OwnerURL("jobs"), "jobs", nil) }()
+	go func() { waiter <- migrate.Up(short, db.OwnerURL("jobs"), "jobs", nil) }()
 	const asking = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE '%pg_try_advisory_lock%' AND pid <> pg_backend_pid()`
 	require.Eventually(t, func() bool { return number(t, pool, asking) == 1 }, time.Minute, 10*time.Millisecond, "the second one asks for the lock")
 	stop()
@@ -171,21 +169,21 @@ func TestWhereMigrationsMayLie(t *testing.T) {
 	flat, nested := files("00001_a.sql", first), files("migrations/00001_a.sql", first)
 	for _, set := range []fstest.MapFS{flat, nested} {
 		db := pgtest.New(t, pgtest.Schema{Name: "jobs", Migrations: set})
-		require.NoError(t, pg.CheckVersion(t.Context(), db.Pool("jobs"), "jobs", set))
+		require.NoError(t, migrate.Check(t.Context(), db.Pool("jobs"), "jobs", set))
 		require.Equal(t, 0, number(t, db.Pool("jobs"), `SELECT count(*) FROM thing`))
 	}
-	one, err := pg.Fingerprint("jobs", flat)
+	one, err := migrate.Fingerprint("jobs", flat)
 	require.NoError(t, err)
 	for name, set := range map[string]fstest.MapFS{
 		"another text": files("00001_a.sql", first+" "), "another name": files("00001_b.sql", first), "one more": files("00001_a.sql", first, "00002_b.sql", second), "none": nil,
 	} {
-		other, err := pg.Fingerprint("jobs", set)
+		other, err := migrate.Fingerprint("jobs", set)
 		require.NoError(t, err)
 		require.NotEqual(t, one, other, name)
 	}
-	same, err := pg.Fingerprint("jobs", nested)
+	same, err := migrate.Fingerprint("jobs", nested)
 	require.NoError(t, err)
 	require.Equal(t, one, same)
 	pool := pgtest.New(t, pgtest.Schema{Name: "jobs"}).Pool("jobs")
-	require.ErrorContains(t, pg.CheckVersion(t.Context(), pool, "jobs", files("nonumber.sql", first)), "nonumber.sql")
+	require.ErrorContains(t, migrate.Check(t.Context(), pool, "jobs", files("nonumber.sql", first)), "nonumber.sql")
 }

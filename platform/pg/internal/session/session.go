@@ -1,10 +1,11 @@
-package pg
+// Package session opens single connections to Postgres, which nothing pools, for what changes an
+// installation; Lock lets one at a time do so, and the server frees it when the connection ends.
+package session
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"maps"
 	"math/rand/v2"
 	"time"
@@ -14,8 +15,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// connect opens one connection that nothing pools.
-func connect(ctx context.Context, url string, params map[string]string) (*pgx.Conn, error) {
+// Connect opens one connection that nothing pools.
+func Connect(ctx context.Context, url string, params map[string]string) (*pgx.Conn, error) {
 	cfg, err := pgx.ParseConfig(url)
 	if err != nil {
 		// The parser's words may quote the password.
@@ -25,17 +26,18 @@ func connect(ctx context.Context, url string, params map[string]string) (*pgx.Co
 	return pgx.ConnectConfig(ctx, cfg)
 }
 
-func closeConn(ctx context.Context, conn *pgx.Conn) {
+// Close closes a connection, also when ctx has ended.
+func Close(ctx context.Context, conn *pgx.Conn) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
 	_ = conn.Close(ctx)
 }
 
-// sessionLock takes an advisory lock that the server frees when the connection
+// Lock takes an advisory lock that the server frees when the connection
 // ends, also by SIGKILL. It asks again and again instead of waiting in one
 // statement: a waiting statement holds a snapshot, and CREATE INDEX CONCURRENTLY
 // of the holder would wait for that one for ever.
-func sessionLock(ctx context.Context, conn *pgx.Conn, key int64) (unlock func(), err error) {
+func Lock(ctx context.Context, conn *pgx.Conn, key int64) (unlock func(), err error) {
 	for {
 		var got bool
 		if err := conn.QueryRow(ctx, `SELECT pg_try_advisory_lock($1)`, key).Scan(&got); err != nil {
@@ -53,10 +55,4 @@ func sessionLock(ctx context.Context, conn *pgx.Conn, key int64) (unlock func(),
 		defer cancel()
 		_, _ = conn.Exec(ctx, `SELECT pg_advisory_unlock($1)`, key)
 	}, nil
-}
-
-func lockKey(name string) int64 {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte("signalbox migrate " + name))
-	return int64(h.Sum64())
 }

@@ -1,4 +1,10 @@
-package pg
+// Package role makes what an installation needs of a Postgres server: its database, and for each service
+// a schema, the role that owns it and the role that only reads and writes its rows.
+//
+// It promises that it may be run again at any time, also by several at once and after a crash in the
+// middle; that equal seeds give equal passwords, of which the server is told no more than the verifier;
+// and that a role reaches its own schema and nothing else.
+package role
 
 import (
 	"context"
@@ -8,14 +14,16 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"regexp"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/signalbox-dev/signalbox/platform/pg/internal/session"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// BootstrapConfig names what Bootstrap makes.
-type BootstrapConfig struct {
+// Config names what Bootstrap makes.
+type Config struct {
 	AdminURL secret.String // a role that may create databases and roles
 	Database string
 	Services []string // one schema each
@@ -37,16 +45,16 @@ const bootstrapLock = 7306642091
 // Bootstrap makes the database, and for each service a schema, the role that
 // owns it and the role that reads and writes its rows. What exists is kept and
 // put right, so it may be run at every start.
-func Bootstrap(ctx context.Context, cfg BootstrapConfig) (map[string]Credentials, error) {
+func Bootstrap(ctx context.Context, cfg Config) (map[string]Credentials, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	admin, err := connect(ctx, cfg.AdminURL.Reveal(), nil)
+	admin, err := session.Connect(ctx, cfg.AdminURL.Reveal(), nil)
 	if err != nil {
 		return nil, fmt.Errorf("connect as the admin of Postgres: %w", err)
 	}
-	defer closeConn(ctx, admin)
-	unlock, err := sessionLock(ctx, admin, bootstrapLock)
+	defer session.Close(ctx, admin)
+	unlock, err := session.Lock(ctx, admin, bootstrapLock)
 	if err != nil {
 		return nil, err
 	}
@@ -58,11 +66,11 @@ func Bootstrap(ctx context.Context, cfg BootstrapConfig) (map[string]Credentials
 	if err != nil {
 		return nil, err
 	}
-	conn, err := connect(ctx, target.Reveal(), nil)
+	conn, err := session.Connect(ctx, target.Reveal(), nil)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the database %s: %w", cfg.Database, err)
 	}
-	defer closeConn(ctx, conn)
+	defer session.Close(ctx, conn)
 	out := make(map[string]Credentials, len(cfg.Services))
 	for _, service := range cfg.Services {
 		cred, err := cfg.ensureService(ctx, conn, service)
@@ -76,15 +84,15 @@ func Bootstrap(ctx context.Context, cfg BootstrapConfig) (map[string]Credentials
 
 // Grant puts right what Postgres keeps with a database and not in it (who may
 // connect), which a database cloned from a template therefore lacks.
-func Grant(ctx context.Context, cfg BootstrapConfig) (map[string]Credentials, error) {
+func Grant(ctx context.Context, cfg Config) (map[string]Credentials, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	conn, err := connect(ctx, cfg.AdminURL.Reveal(), nil)
+	conn, err := session.Connect(ctx, cfg.AdminURL.Reveal(), nil)
 	if err != nil {
 		return nil, fmt.Errorf("connect as the admin of Postgres: %w", err)
 	}
-	defer closeConn(ctx, conn)
+	defer session.Close(ctx, conn)
 	out := make(map[string]Credentials, len(cfg.Services))
 	for _, service := range cfg.Services {
 		if err := run(ctx, conn, databaseGrants(cfg.Database, cfg.role(service), cfg.owner(service), service)); err != nil {
@@ -97,7 +105,7 @@ func Grant(ctx context.Context, cfg BootstrapConfig) (map[string]Credentials, er
 	return out, nil
 }
 
-func (cfg *BootstrapConfig) check() error {
+func (cfg *Config) check() error {
 	if cfg.Prefix == "" {
 		cfg.Prefix = "signalbox_"
 	}
@@ -105,17 +113,17 @@ func (cfg *BootstrapConfig) check() error {
 		return errors.New("bootstrap: the seed of the roles' passwords needs at least 16 characters")
 	}
 	for _, name := range append([]string{cfg.Database, cfg.Prefix}, cfg.Services...) {
-		if !schemaName.MatchString(name) {
+		if !regexp.MustCompile(`^[a-z][a-z0-9_]{0,30}$`).MatchString(name) {
 			return fmt.Errorf("bootstrap: name %q: want lower-case letters, digits and _", name)
 		}
 	}
 	return nil
 }
 
-func (cfg *BootstrapConfig) role(service string) string  { return cfg.Prefix + service }
-func (cfg *BootstrapConfig) owner(service string) string { return cfg.Prefix + service + "_owner" }
+func (cfg *Config) role(service string) string  { return cfg.Prefix + service }
+func (cfg *Config) owner(service string) string { return cfg.Prefix + service + "_owner" }
 
-func (cfg *BootstrapConfig) ensureService(ctx context.Context, conn *pgx.Conn, service string) (Credentials, error) {
+func (cfg *Config) ensureService(ctx context.Context, conn *pgx.Conn, service string) (Credentials, error) {
 	for _, role := range []string{cfg.owner(service), cfg.role(service)} {
 		if err := ensureRole(ctx, conn, role, cfg.password(role), cfg.password(role+" salt")); err != nil {
 			return Credentials{}, err
@@ -125,7 +133,7 @@ func (cfg *BootstrapConfig) ensureService(ctx context.Context, conn *pgx.Conn, s
 		return Credentials{}, err
 	}
 	role, owner := cfg.role(service), cfg.owner(service)
-	if err := run(ctx, conn, schemaGrants(service, role, owner)); err != nil {
+	if err := run(ctx, conn, Grants(service, role, owner)); err != nil {
 		return Credentials{}, err
 	}
 	if err := run(ctx, conn, databaseGrants(cfg.Database, role, owner, service)); err != nil {
@@ -134,7 +142,7 @@ func (cfg *BootstrapConfig) ensureService(ctx context.Context, conn *pgx.Conn, s
 	return cfg.credentials(service)
 }
 
-func (cfg *BootstrapConfig) credentials(service string) (Credentials, error) {
+func (cfg *Config) credentials(service string) (Credentials, error) {
 	var c Credentials
 	for role, into := range map[string]*secret.String{cfg.owner(service): &c.OwnerURL, cfg.role(service): &c.URL} {
 		u, err := withDatabase(cfg.AdminURL, cfg.Database, url.UserPassword(role, cfg.password(role)))
@@ -146,7 +154,7 @@ func (cfg *BootstrapConfig) credentials(service string) (Credentials, error) {
 	return c, nil
 }
 
-func (cfg *BootstrapConfig) password(role string) string {
+func (cfg *Config) password(role string) string {
 	mac := hmac.New(sha256.New, []byte(cfg.Seed.Reveal()))
 	mac.Write([]byte("signalbox role v1\x00" + role))
 	return hex.EncodeToString(mac.Sum(nil))

@@ -1,4 +1,4 @@
-package pg_test
+package role_test
 
 import (
 	"context"
@@ -12,18 +12,19 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/pg/migrate"
+	"github.com/signalbox-dev/signalbox/platform/pg/role"
 	"github.com/signalbox-dev/signalbox/platform/pgtest"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
 // installation is a configuration with names of its own, and their removal: the
 // roles of a server are shared by all its databases.
-func installation(t *testing.T, services ...string) pg.BootstrapConfig {
+func installation(t *testing.T, services ...string) role.Config {
 	t.Helper()
 	admin := pgtest.Admin(t)
 	unique := "sbb_" + nameOf(t)
-	cfg := pg.BootstrapConfig{
+	cfg := role.Config{
 		AdminURL: admin, Database: unique, Prefix: unique + "_", Services: services, Seed: secret.New("0123456789abcdef"),
 	}
 	clean := func() {
@@ -33,8 +34,8 @@ func installation(t *testing.T, services ...string) pg.BootstrapConfig {
 		_, err = conn.Exec(context.Background(), `DROP DATABASE IF EXISTS `+unique+` WITH (FORCE)`)
 		require.NoError(t, err)
 		for _, s := range services {
-			for _, role := range []string{cfg.Prefix + s, cfg.Prefix + s + "_owner"} {
-				_, err = conn.Exec(context.Background(), `DROP ROLE IF EXISTS `+role)
+			for _, name := range []string{cfg.Prefix + s, cfg.Prefix + s + "_owner"} {
+				_, err = conn.Exec(context.Background(), `DROP ROLE IF EXISTS `+name)
 				require.NoError(t, err)
 			}
 		}
@@ -65,15 +66,15 @@ func do(t *testing.T, as secret.String, sql string) error {
 func TestBootstrapTwiceChangesNothing(t *testing.T) {
 	t.Parallel()
 	cfg := installation(t, "auth", "jobs")
-	first, err := pg.Bootstrap(t.Context(), cfg)
+	first, err := role.Bootstrap(t.Context(), cfg)
 	require.NoError(t, err)
-	require.NoError(t, pg.Migrate(t.Context(), first["jobs"].OwnerURL, "jobs", nil))
+	require.NoError(t, migrate.Up(t.Context(), first["jobs"].OwnerURL, "jobs", nil))
 	require.NoError(t, do(t, first["jobs"].URL, `INSERT INTO event (id, at, subject_kind, subject_id, type, actor_kind) VALUES ('e', now(), '', '', '', '')`))
 
 	group, ctx := errgroup.WithContext(t.Context())
 	for range 4 { // several starters at once
 		group.Go(func() error {
-			again, err := pg.Bootstrap(ctx, cfg)
+			again, err := role.Bootstrap(ctx, cfg)
 			if err == nil && again["jobs"].URL.Reveal() != first["jobs"].URL.Reveal() {
 				err = fmt.Errorf("the password changed")
 			}
@@ -87,10 +88,10 @@ func TestBootstrapTwiceChangesNothing(t *testing.T) {
 func TestAnotherSeedChangesThePasswords(t *testing.T) {
 	t.Parallel()
 	cfg := installation(t, "jobs")
-	first, err := pg.Bootstrap(t.Context(), cfg)
+	first, err := role.Bootstrap(t.Context(), cfg)
 	require.NoError(t, err)
 	cfg.Seed = secret.New("another seed of sixteen")
-	_, err = pg.Bootstrap(t.Context(), cfg)
+	_, err = role.Bootstrap(t.Context(), cfg)
 	require.NoError(t, err)
 	_, err = pgx.Connect(t.Context(), first["jobs"].URL.Reveal())
 	var pgErr *pgconn.PgError
@@ -102,10 +103,10 @@ func TestAnotherSeedChangesThePasswords(t *testing.T) {
 func TestRolesReachTheirSchemaOnly(t *testing.T) {
 	t.Parallel()
 	cfg := installation(t, "auth", "jobs")
-	creds, err := pg.Bootstrap(t.Context(), cfg)
+	creds, err := role.Bootstrap(t.Context(), cfg)
 	require.NoError(t, err)
 	for service, c := range creds {
-		require.NoError(t, pg.Migrate(t.Context(), c.OwnerURL, service, nil))
+		require.NoError(t, migrate.Up(t.Context(), c.OwnerURL, service, nil))
 	}
 	server, owner := creds["jobs"].URL, creds["jobs"].OwnerURL
 	for name, tc := range map[string]struct {
@@ -152,41 +153,41 @@ func TestRolesReachTheirSchemaOnly(t *testing.T) {
 func TestAnAdminThatIsNoSuperuser(t *testing.T) {
 	t.Parallel()
 	cfg := installation(t, "jobs")
-	role, super := cfg.Database+"_dba", cfg.AdminURL
-	require.NoError(t, do(t, cfg.AdminURL, `CREATE ROLE `+role+` LOGIN CREATEDB CREATEROLE PASSWORD 'weak'`))
+	dba, super := cfg.Database+"_dba", cfg.AdminURL
+	require.NoError(t, do(t, cfg.AdminURL, `CREATE ROLE `+dba+` LOGIN CREATEDB CREATEROLE PASSWORD 'weak'`))
 	t.Cleanup(func() {
 		conn, err := pgx.Connect(context.Background(), super.Reveal())
 		require.NoError(t, err)
 		defer func() { _ = conn.Close(context.Background()) }()
-		for _, sql := range []string{`DROP DATABASE IF EXISTS ` + cfg.Database + ` WITH (FORCE)`, `DROP OWNED BY ` + role, `DROP ROLE ` + role} {
+		for _, sql := range []string{`DROP DATABASE IF EXISTS ` + cfg.Database + ` WITH (FORCE)`, `DROP OWNED BY ` + dba, `DROP ROLE ` + dba} {
 			_, err := conn.Exec(context.Background(), sql)
 			require.NoError(t, err, sql)
 		}
 	})
 	u, err := url.Parse(cfg.AdminURL.Reveal())
 	require.NoError(t, err)
-	u.User = url.UserPassword(role, "weak")
+	u.User = url.UserPassword(dba, "weak")
 	cfg.AdminURL = secret.New(u.String())
 	for range 2 {
-		creds, err := pg.Bootstrap(t.Context(), cfg)
+		creds, err := role.Bootstrap(t.Context(), cfg)
 		require.NoError(t, err)
-		require.NoError(t, pg.Migrate(t.Context(), creds["jobs"].OwnerURL, "jobs", nil))
+		require.NoError(t, migrate.Up(t.Context(), creds["jobs"].OwnerURL, "jobs", nil))
 		require.NoError(t, do(t, creds["jobs"].URL, `SELECT id FROM event`))
 	}
 }
 
 func TestBootstrapRefusals(t *testing.T) {
 	t.Parallel()
-	good := pg.BootstrapConfig{AdminURL: secret.New("postgres://x"), Database: "d", Services: []string{"jobs"}, Seed: secret.New("0123456789abcdef")}
-	for want, change := range map[string]func(*pg.BootstrapConfig){
-		"seed":     func(c *pg.BootstrapConfig) { c.Seed = secret.New("short") },
-		`"d; x"`:   func(c *pg.BootstrapConfig) { c.Database = "d; x" },
-		`"a\"b"`:   func(c *pg.BootstrapConfig) { c.Services = []string{`a"b`} },
-		`"Prefix"`: func(c *pg.BootstrapConfig) { c.Prefix = "Prefix" },
+	good := role.Config{AdminURL: secret.New("postgres://x"), Database: "d", Services: []string{"jobs"}, Seed: secret.New("0123456789abcdef")}
+	for want, change := range map[string]func(*role.Config){
+		"seed":     func(c *role.Config) { c.Seed = secret.New("short") },
+		`"d; x"`:   func(c *role.Config) { c.Database = "d; x" },
+		`"a\"b"`:   func(c *role.Config) { c.Services = []string{`a"b`} },
+		`"Prefix"`: func(c *role.Config) { c.Prefix = "Prefix" },
 	} {
 		cfg := good
 		change(&cfg)
-		_, err := pg.Bootstrap(t.Context(), cfg)
+		_, err := role.Bootstrap(t.Context(), cfg)
 		require.ErrorContains(t, err, want)
 	}
 }

@@ -1,4 +1,4 @@
-package pg
+package role
 
 import (
 	"context"
@@ -13,6 +13,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 )
+
+// duplicateObject is the state of a statement that makes what is there.
+const duplicateObject = "42710"
 
 // ensureDatabase makes the database unless it is there.
 func ensureDatabase(ctx context.Context, admin *pgx.Conn, name string) error {
@@ -39,7 +42,7 @@ func ensureRole(ctx context.Context, conn *pgx.Conn, role, password, salt string
 	const plain = ` LOGIN NOCREATEDB NOCREATEROLE NOINHERIT PASSWORD `
 	_, err = conn.Exec(ctx, `CREATE ROLE `+ident(role)+plain+quote(verifier))
 	var pgErr *pgconn.PgError
-	if errors.As(err, &pgErr) && pgErr.Code == codeDuplicateObject {
+	if errors.As(err, &pgErr) && pgErr.Code == duplicateObject {
 		_, err = conn.Exec(ctx, `ALTER ROLE `+ident(role)+plain+quote(verifier))
 	}
 	if err != nil {
@@ -63,8 +66,8 @@ func adopt(ctx context.Context, conn *pgx.Conn, role string) error {
 	return nil
 }
 
-// schemaGrants are kept in the database: a clone of it has them too.
-func schemaGrants(schema, role, owner string) []string {
+// Grants are the statements that make a schema and let its roles in; they are kept in the database: a clone of it has them too.
+func Grants(schema, role, owner string) []string {
 	s, r, o := ident(schema), ident(role), ident(owner)
 	byOwner := `ALTER DEFAULT PRIVILEGES FOR ROLE ` + o
 	return []string{

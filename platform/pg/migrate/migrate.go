@@ -1,4 +1,10 @@
-package pg
+// Package migrate brings the schema of a service to the version of this binary: the tables that every
+// schema has (event, audit, idempotency, River's), then the service's own.
+//
+// It promises that it may be run again at any time, also by several at once and after a crash in the
+// middle, and that a server can tell, without a right to change anything, whether its schema has all that
+// it needs.
+package migrate
 
 import (
 	"context"
@@ -7,26 +13,30 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io/fs"
 	"log/slog"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivermigrate"
 
+	"github.com/signalbox-dev/signalbox/platform/pg/internal/session"
+	"github.com/signalbox-dev/signalbox/platform/pg/role"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
 //go:embed migrations/*.sql
 var commonFS embed.FS
 
-// ErrSchemaBehind is what CheckVersion answers for a schema that this binary's
+// ErrBehind is what Check answers for a schema that this binary's
 // migrations have not reached; a schema that is ahead is accepted.
-var ErrSchemaBehind = errors.New("the schema is older than this program: run the migrate command")
+var ErrBehind = errors.New("the schema is older than this program: run the migrate command")
 
 // set is one list of migrations with the table that counts them.
 type set struct {
@@ -58,7 +68,7 @@ func rooted(files fs.FS) (fs.FS, error) {
 	return files, nil
 }
 
-// Migrate brings one schema to the version of this binary, as the role that owns
+// Up brings one schema to the version of this binary, as the role that owns
 // it: the tables every schema has (event, audit, idempotency, River's), then the
 // service's own files. It waits for another one that does the same, does nothing
 // when there is nothing to do, and takes up where a killed one stopped.
@@ -66,17 +76,17 @@ func rooted(files fs.FS) (fs.FS, error) {
 // A file marked NO TRANSACTION may run twice after a kill: it drops what it makes
 // first, or makes it IF NOT EXISTS. Indexes that a killed CREATE INDEX
 // CONCURRENTLY left half-made are dropped beforehand.
-func Migrate(ctx context.Context, ownerURL secret.String, schema string, files fs.FS) error {
+func Up(ctx context.Context, ownerURL secret.String, schema string, files fs.FS) error {
 	all, err := sets(schema, files)
 	if err != nil {
 		return err
 	}
-	conn, err := connect(ctx, ownerURL.Reveal(), map[string]string{"search_path": schema})
+	conn, err := session.Connect(ctx, ownerURL.Reveal(), map[string]string{"search_path": schema})
 	if err != nil {
 		return fmt.Errorf("connect as the owner of %s: %w", schema, err)
 	}
-	defer closeConn(ctx, conn)
-	unlock, err := sessionLock(ctx, conn, lockKey(schema))
+	defer session.Close(ctx, conn)
+	unlock, err := session.Lock(ctx, conn, lockKey(schema))
 	if err != nil {
 		return err
 	}
@@ -84,19 +94,19 @@ func Migrate(ctx context.Context, ownerURL secret.String, schema string, files f
 	if err := dropInvalid(ctx, conn, schema); err != nil {
 		return err
 	}
-	if err := up(ctx, conn.Config(), all[0]); err != nil {
+	if err := apply(ctx, conn.Config(), all[0]); err != nil {
 		return fmt.Errorf("migrate the common tables of %s: %w", schema, err)
 	}
 	if err := riverUp(ctx, ownerURL, schema); err != nil {
 		return fmt.Errorf("migrate the queue of %s: %w", schema, err)
 	}
-	if err := up(ctx, conn.Config(), all[1]); err != nil {
+	if err := apply(ctx, conn.Config(), all[1]); err != nil {
 		return fmt.Errorf("migrate %s: %w", schema, err)
 	}
 	return nil
 }
 
-func up(ctx context.Context, cfg *pgx.ConnConfig, s set) (err error) {
+func apply(ctx context.Context, cfg *pgx.ConnConfig, s set) (err error) {
 	db := stdlib.OpenDB(*cfg)
 	defer func() { err = errors.Join(err, db.Close()) }()
 	provider, err := goose.NewProvider(goose.DialectPostgres, db, s.files,
@@ -155,9 +165,9 @@ func riverMigrator(pool *pgxpool.Pool, schema string) (*rivermigrate.Migrator[pg
 	return rivermigrate.New(riverpgxv5.New(pool), &rivermigrate.Config{Schema: schema, Logger: slog.New(slog.DiscardHandler)})
 }
 
-// CheckVersion tells a server whether its schema has all that it needs. It only
+// Check tells a server whether its schema has all that it needs. It only
 // reads, as the server's role.
-func CheckVersion(ctx context.Context, pool *pgxpool.Pool, schema string, files fs.FS) error {
+func Check(ctx context.Context, pool *pgxpool.Pool, schema string, files fs.FS) error {
 	all, err := sets(schema, files)
 	if err != nil {
 		return err
@@ -172,7 +182,7 @@ func CheckVersion(ctx context.Context, pool *pgxpool.Pool, schema string, files 
 			return fmt.Errorf("read the version of %s: %w", s.table, err)
 		}
 		if have < want {
-			return fmt.Errorf("%w (%s is at %d, wanted %d)", ErrSchemaBehind, s.table, have, want)
+			return fmt.Errorf("%w (%s is at %d, wanted %d)", ErrBehind, s.table, have, want)
 		}
 	}
 	migrator, err := riverMigrator(pool, schema)
@@ -181,24 +191,28 @@ func CheckVersion(ctx context.Context, pool *pgxpool.Pool, schema string, files 
 	}
 	versions := migrator.AllVersions()
 	want := int64(versions[len(versions)-1].Version)
-	have, err := reached(ctx, pool, `SELECT coalesce(max(version), 0) FROM `+ident(schema)+`.river_migration`, want)
+	have, err := reached(ctx, pool, `SELECT coalesce(max(version), 0) FROM `+pgx.Identifier{schema}.Sanitize()+`.river_migration`, want)
 	if err != nil {
 		return fmt.Errorf("read the version of the queue: %w", err)
 	}
 	if have < want {
-		return fmt.Errorf("%w (the queue is at %d, wanted %d)", ErrSchemaBehind, have, want)
+		return fmt.Errorf("%w (the queue is at %d, wanted %d)", ErrBehind, have, want)
 	}
 	return nil
 }
 
+// undefinedTable is the state of a statement that reads a table which is not there.
+const undefinedTable = "42P01"
+
 // reached reads a version; a table that is not there yet counts as version 0.
-func reached(ctx context.Context, q Querier, sql string, want int64) (int64, error) {
+func reached(ctx context.Context, pool *pgxpool.Pool, sql string, want int64) (int64, error) {
 	if want == 0 {
 		return 0, nil
 	}
 	var have int64
-	err := q.QueryRow(ctx, sql).Scan(&have)
-	if code(err) == codeUndefinedTable {
+	err := pool.QueryRow(ctx, sql).Scan(&have)
+	var pgErr *pgconn.PgError
+	if errors.As(err, &pgErr) && pgErr.Code == undefinedTable {
 		return 0, nil
 	}
 	return have, err
@@ -223,12 +237,12 @@ func newest(files fs.FS) (int64, error) {
 // Reindex rebuilds the queue's indexes, which bloat, without blocking writers.
 // The `migrate` command does it, because River's own reindexer would need DDL.
 func Reindex(ctx context.Context, ownerURL secret.String, schema string) error {
-	conn, err := connect(ctx, ownerURL.Reveal(), map[string]string{"search_path": schema})
+	conn, err := session.Connect(ctx, ownerURL.Reveal(), map[string]string{"search_path": schema})
 	if err != nil {
 		return fmt.Errorf("connect as the owner of %s: %w", schema, err)
 	}
-	defer closeConn(ctx, conn)
-	unlock, err := sessionLock(ctx, conn, lockKey(schema))
+	defer session.Close(ctx, conn)
+	unlock, err := session.Lock(ctx, conn, lockKey(schema))
 	if err != nil {
 		return err
 	}
@@ -242,7 +256,7 @@ func Reindex(ctx context.Context, ownerURL secret.String, schema string) error {
 	return nil
 }
 
-// Fingerprint names all that Migrate and Bootstrap would make of a schema: equal
+// Fingerprint names all that Up and role.Bootstrap would make of a schema: equal
 // fingerprints, equal schemas. pgtest keys its templates by it.
 func Fingerprint(schema string, files fs.FS) (string, error) {
 	all, err := sets(schema, files)
@@ -264,7 +278,7 @@ func Fingerprint(schema string, files fs.FS) (string, error) {
 			_, _ = fmt.Fprintf(h, "%s %s %d\n%s\n", s.table, name, len(text), text)
 		}
 	}
-	_, _ = fmt.Fprintln(h, schemaGrants(schema, "role", "owner"))
+	_, _ = fmt.Fprintln(h, role.Grants(schema, "role", "owner"))
 	migrator, err := riverMigrator(nil, schema)
 	if err != nil {
 		return "", err
@@ -273,4 +287,10 @@ func Fingerprint(schema string, files fs.FS) (string, error) {
 		_, _ = fmt.Fprintln(h, v.Version, v.SQLUp)
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+func lockKey(name string) int64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte("signalbox migrate " + name))
+	return int64(h.Sum64())
 }

@@ -1,0 +1,43 @@
+package migrate_test
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/platform/pg/role"
+	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+// bare is an installation of a test's own whose one schema, jobs, has never been migrated.
+func bare(t *testing.T) map[string]role.Credentials {
+	t.Helper()
+	admin := pgtest.Admin(t)
+	h := fnv.New32a()
+	_, err := h.Write([]byte(t.Name()))
+	require.NoError(t, err)
+	unique := fmt.Sprintf("sbm_%08x", h.Sum32())
+	clean := func() {
+		conn, err := pgx.Connect(context.Background(), admin.Reveal())
+		require.NoError(t, err)
+		defer func() { _ = conn.Close(context.Background()) }()
+		for _, sql := range []string{
+			`DROP DATABASE IF EXISTS ` + unique + ` WITH (FORCE)`, `DROP ROLE IF EXISTS ` + unique + `_jobs`, `DROP ROLE IF EXISTS ` + unique + `_jobs_owner`,
+		} {
+			_, err := conn.Exec(context.Background(), sql)
+			require.NoError(t, err, sql)
+		}
+	}
+	clean()
+	t.Cleanup(clean)
+	creds, err := role.Bootstrap(t.Context(), role.Config{
+		AdminURL: admin, Database: unique, Prefix: unique + "_", Services: []string{"jobs"}, Seed: secret.New("0123456789abcdef"),
+	})
+	require.NoError(t, err)
+	return creds
+}
