@@ -1,7 +1,8 @@
 // Package dataset keeps versioned datasets. A version is its manifest: the bytes lie in the object store
 // under their own digests, apart for each project, so that a project learns nothing of another one's. A
 // version becomes ready only when every object is there with the size and the digest that its manifest
-// names, and never changes then.
+// names, and never changes then. An upload that was left behind holds its version's name until its
+// addresses have expired; after that whoever asks for the name gets it.
 package dataset
 
 import (
@@ -76,6 +77,9 @@ type Version struct {
 	CreatorID   string
 	CreatedAt   time.Time
 	CommittedAt *time.Time
+	// UploadUntil is when the addresses of its upload, as they were last asked for, stop to work. It is
+	// written, and judged in SQL alone.
+	UploadUntil time.Time
 }
 
 // Ref is the reference of a version.

@@ -170,7 +170,8 @@ func TestAVersionIsResolvedOnceItIsReady(t *testing.T) {
 			return err
 		}
 		for _, want := range []bool{true, false} {
-			fresh, err := s.InsertVersion(t.Context(), tx, v)
+			how, err := s.InsertVersion(t.Context(), tx, v)
+			fresh := how == dataset.TakenFresh
 			require.NoError(t, err)
 			require.Equal(t, want, fresh, "a name is taken once")
 		}

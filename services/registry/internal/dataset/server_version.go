@@ -9,6 +9,7 @@ import (
 
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
 	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/blob"
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
@@ -17,7 +18,8 @@ import (
 )
 
 // CreateDatasetVersion takes a manifest and answers where its missing bytes go. Who asked for a version
-// that is still uploading may ask again with the same manifest, and gets new URLs.
+// that is still uploading may ask again with the same manifest, and gets new URLs; anyone else, and any other
+// manifest, gets the name once the last URLs have expired.
 func (s *Server) CreateDatasetVersion(
 	ctx context.Context, in *registryv1.CreateDatasetVersionRequest,
 ) (*registryv1.CreateDatasetVersionResponse, error) {
@@ -25,9 +27,10 @@ func (s *Server) CreateDatasetVersion(
 	if err != nil {
 		return nil, err
 	}
+	now := s.Clock.Now()
 	v := &Version{
 		ID: s.IDs.New(id.DatasetVersion), DatasetID: d.ID, Version: in.GetVersion(), State: StateUploading,
-		CreatorID: authn.Of(ctx).Subject, CreatedAt: s.Clock.Now(),
+		CreatorID: authn.Of(ctx).Subject, CreatedAt: now, UploadUntil: now.Add(blob.MaxExpires),
 	}
 	if v.Manifest, v.Digest, v.Bytes, err = Manifest(filesFromProto(in.GetFiles()), s.MaxBytes); err != nil {
 		return nil, s.existsFirst(ctx, d, v.Version, err)
@@ -36,18 +39,21 @@ func (s *Server) CreateDatasetVersion(
 	kept := &registryv1.DatasetVersion{}
 	again := false
 	err = s.Once.Do(ctx, registryv1.DatasetService_CreateDatasetVersion_FullMethodName, in, kept, func(ctx context.Context, tx pgx.Tx) error {
-		fresh, err := s.Store.InsertVersion(ctx, tx, v)
+		how, err := s.Store.InsertVersion(ctx, tx, v)
 		if err != nil {
 			return err
 		}
-		if again = !fresh; again {
+		if again = how == TakenNot; again {
 			v, err = s.resumable(ctx, tx, d, v)
 			idem.Set(kept, versionToProto(d, v))
 			return err
 		}
 		idem.Set(kept, versionToProto(d, v))
-		return s.record(ctx, tx, "dataset.version.create", d.ID, event.Event{Type: "version", To: string(v.State), Message: v.Version},
-			map[string]any{"version": v.Version, "digest": v.Digest, "bytes": v.Bytes})
+		e := event.Event{Type: "version", To: string(v.State), Message: v.Version}
+		if how == TakenFromLeft {
+			e.From, e.Reason = string(StateUploading), reasonLeft
+		}
+		return s.record(ctx, tx, "dataset.version.create", d.ID, e, map[string]any{"version": v.Version, "digest": v.Digest, "bytes": v.Bytes})
 	})
 	if err != nil {
 		return nil, err
@@ -81,16 +87,23 @@ func exists(d *Dataset, v *Version) error {
 	return fault.New(fault.Conflict, "dataset_version_exists", "version %s of dataset %s exists already", v.Version, d.Name)
 }
 
-// resumable is the version that is there, where want is a repeat of what made it.
+// reasonLeft is why an upload was replaced: its addresses had expired.
+const reasonLeft = "upload_expired"
+
+// resumable is the version that is there, where want is a repeat of what made it; its upload goes on.
 func (s *Server) resumable(ctx context.Context, tx pgx.Tx, d *Dataset, want *Version) (*Version, error) {
 	v, err := s.Store.Version(ctx, tx, d.ID, want.Version)
 	if err != nil {
 		return want, err
 	}
-	if v.State == StateUploading && v.CreatorID == want.CreatorID && v.Digest == want.Digest {
-		return v, nil
+	if v.State != StateUploading || v.CreatorID != want.CreatorID || v.Digest != want.Digest {
+		return v, exists(d, v)
 	}
-	return v, exists(d, v)
+	renewed, err := s.Store.RenewUpload(ctx, tx, v.ID, want.UploadUntil)
+	if err == nil && !renewed {
+		err = exists(d, v)
+	}
+	return v, err
 }
 
 // CommitDatasetVersion makes a version ready once its bytes are what its manifest says. A repeat answers
@@ -115,9 +128,13 @@ func (s *Server) CommitDatasetVersion(
 	if err := s.commit(ctx, d, v); err != nil {
 		return nil, err
 	}
-	v, err = s.Store.Version(ctx, s.Pool, d.ID, v.Version)
+	kept, err := s.Store.Version(ctx, s.Pool, d.ID, v.Version)
 	if err != nil {
 		return nil, err
 	}
-	return versionToProto(d, v), nil
+	if kept.ID != v.ID {
+		// The upload had been left for so long that another took its name, just now.
+		return nil, exists(d, kept)
+	}
+	return versionToProto(d, kept), nil
 }

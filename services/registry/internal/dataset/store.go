@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -100,17 +101,46 @@ func scanVersion(row pgx.Row, more ...any) (*Version, error) {
 	return v, err
 }
 
-// InsertVersion keeps a new version; false where its name is taken.
-func (Store) InsertVersion(ctx context.Context, tx pgx.Tx, v *Version) (bool, error) {
+// Taking is how a new version came by its name.
+type Taking string
+
+// A name is free, or that of an upload that was left behind, or another's.
+const (
+	TakenFresh    Taking = "fresh"
+	TakenFromLeft Taking = "left"
+	TakenNot      Taking = ""
+)
+
+// InsertVersion keeps a new version under its name. It takes the name of another upload whose addresses had
+// expired when this one was asked for, but not of the same one: who made that goes on with it. The row then
+// has another id, so that a commit of the former upload finds nothing.
+func (Store) InsertVersion(ctx context.Context, tx pgx.Tx, v *Version) (Taking, error) {
 	raw, err := json.Marshal(v.Manifest)
 	if err != nil {
-		return false, fmt.Errorf("write a manifest: %w", err)
+		return TakenNot, fmt.Errorf("write a manifest: %w", err)
 	}
-	tag, err := tx.Exec(ctx, `INSERT INTO dataset_version (`+versionColumns+`, manifest)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) ON CONFLICT ON CONSTRAINT dataset_version_key DO NOTHING`,
-		v.ID, v.DatasetID, v.Version, v.State, v.Digest, v.Count, v.Bytes, v.CreatorID, v.CreatedAt, v.CommittedAt, raw)
+	how := TakenNot
+	err = tx.QueryRow(ctx, `INSERT INTO dataset_version AS left_behind (`+versionColumns+`, manifest, upload_until)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+		ON CONFLICT ON CONSTRAINT dataset_version_key DO UPDATE SET id = $1, state = $4, digest = $5, files = $6, bytes = $7,
+			creator_id = $8, created_at = $9, committed_at = $10, manifest = $11, upload_until = $12
+		WHERE left_behind.state = 'uploading' AND left_behind.upload_until <= $9
+			AND (left_behind.creator_id, left_behind.digest) IS DISTINCT FROM ($8, $5)
+		RETURNING CASE WHEN xmax = 0 THEN 'fresh' ELSE 'left' END`,
+		v.ID, v.DatasetID, v.Version, v.State, v.Digest, v.Count, v.Bytes, v.CreatorID, v.CreatedAt, v.CommittedAt, raw, v.UploadUntil,
+	).Scan(&how)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return TakenNot, fmt.Errorf("keep a version of a dataset: %w", err)
+	}
+	return how, nil
+}
+
+// RenewUpload says until when the new addresses of an upload work; false where it is no upload any more.
+func (Store) RenewUpload(ctx context.Context, tx pgx.Tx, id string, until time.Time) (bool, error) {
+	tag, err := tx.Exec(ctx, `UPDATE dataset_version SET upload_until = greatest(upload_until, $2)
+		WHERE id = $1 AND state = 'uploading'`, id, until)
 	if err != nil {
-		return false, fmt.Errorf("keep a version of a dataset: %w", err)
+		return false, fmt.Errorf("renew an upload: %w", err)
 	}
 	return tag.RowsAffected() == 1, nil
 }
