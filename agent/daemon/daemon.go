@@ -17,6 +17,7 @@ import (
 	"strconv"
 
 	"github.com/signalbox-dev/signalbox/agent"
+	"github.com/signalbox-dev/signalbox/agent/host/shim"
 	"github.com/signalbox-dev/signalbox/agent/link"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/conf"
@@ -91,11 +92,11 @@ func (p Process) open(ctx context.Context, command string) (s settings, a *agent
 
 // agent completes the settings with what only the process knows.
 func (p Process) agent(cfg agent.Config, o *obs.Obs) (*agent.Agent, error) {
-	self, err := os.Executable()
+	self, err := shim.Self()
 	if err != nil {
-		return nil, fmt.Errorf("find the own program: %w", err)
+		return nil, err
 	}
-	cfg.Exec, cfg.Environ, cfg.Version = []string{self, "shim"}, p.Environ, p.Version
+	cfg.Exec, cfg.Environ, cfg.Version = self, p.Environ, p.Version
 	if cfg.Hostname == "" {
 		if cfg.Hostname, err = os.Hostname(); err != nil {
 			return nil, fmt.Errorf("find the machine's name: %w", err)

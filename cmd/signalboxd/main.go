@@ -27,10 +27,9 @@ func status(err error, errOut io.Writer) int {
 	if err == nil || errors.Is(err, flag.ErrHelp) {
 		return 0
 	}
-	if errors.Is(err, run.ErrKilled) {
-		return 1 // who killed it knows, and a log that nobody reads would hold it up
+	if !errors.Is(err, run.ErrKilled) { // who killed it knows, and a log that nobody reads would hold it up
+		fmt.Fprintln(errOut, "signalboxd:", err)
 	}
-	fmt.Fprintln(errOut, "signalboxd:", err)
 	return 1
 }
 
@@ -39,10 +38,8 @@ func realMain(args []string) error {
 	if err != nil || done {
 		return err
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("find the own program: %w", err)
+	if o.Exec, err = shim.Self(); err != nil {
+		return err
 	}
-	o.Exec = []string{self, "shim"}
 	return single.Run(context.Background(), o)
 }

@@ -19,6 +19,15 @@ const stageWord = "--stage"
 // lockFD is where Launch leaves the lock in the shim.
 const lockFD = 3
 
+// Self is the command that starts the shim of the running program, whose subcommand `shim` calls Main.
+func Self() ([]string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find the own program: %w", err)
+	}
+	return []string{self, "shim"}, nil
+}
+
 // Main is the subcommand: `FOLDER`, or `--stage FOLDER` as the shim itself calls
 // it. It returns the process's exit status.
 func Main(args []string, clk clock.Clock, words io.Writer) int {
