@@ -24,7 +24,7 @@ help:
 build:
 	@echo "building (a cold module cache takes some two minutes)"
 	@mkdir -p bin
-	@go build -o bin/ -ldflags '-X github.com/signalbox-dev/signalbox/internal/version.build=$(VERSION) -X main.version=$(VERSION)' $(BINARIES)
+	@go build -o bin/ -ldflags '-X github.com/signalbox-dev/signalbox/internal/version.build=$(VERSION)' $(BINARIES)
 
 demo: build
 	@scripts/tools/postgres.sh > /dev/null

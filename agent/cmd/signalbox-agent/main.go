@@ -12,16 +12,16 @@ import (
 
 	"github.com/signalbox-dev/signalbox/agent/daemon"
 	"github.com/signalbox-dev/signalbox/agent/host/shim"
+	"github.com/signalbox-dev/signalbox/internal/version"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/conf"
+	"github.com/signalbox-dev/signalbox/platform/run"
 )
-
-// version is set by the linker.
-var version = "dev"
 
 const usage = `usage: signalbox-agent join [flags]   make this host a node: SERVICE_AGENT_JOIN_TOKEN, or --join-token-file
        signalbox-agent run [flags]    run the work of the node
        signalbox-agent shim FOLDER    used by run
+       signalbox-agent --version      show the version
 `
 
 func main() { os.Exit(realMain(os.Args[1:], os.Stdout, os.Stderr)) }
@@ -32,7 +32,7 @@ func realMain(args []string, out, errOut io.Writer) int {
 	if len(args) > 0 {
 		command, args = args[0], args[1:]
 	}
-	p := daemon.Process{Args: args, Settings: conf.OS(), Environ: os.Environ(), Out: out, Err: errOut, Version: version}
+	p := daemon.Process{Args: args, Settings: conf.OS(), Environ: os.Environ(), Out: out, Err: errOut, Version: version.Server()}
 	var err error
 	switch command {
 	case "shim":
@@ -41,15 +41,19 @@ func realMain(args []string, out, errOut io.Writer) int {
 		err = p.Run()
 	case "join":
 		err = p.Join()
+	case "-version", "--version", "version":
+		_, err = fmt.Fprintln(out, p.Version)
 	case "-h", "-help", "--help", "help":
 		_, err = fmt.Fprint(out, usage)
 	default:
 		_, _ = fmt.Fprint(errOut, usage)
 		return 2
 	}
-	if err != nil && !errors.Is(err, flag.ErrHelp) {
-		_, _ = fmt.Fprintln(errOut, "signalbox-agent:", err)
-		return 1
+	if err == nil || errors.Is(err, flag.ErrHelp) {
+		return 0
 	}
-	return 0
+	if !errors.Is(err, run.ErrKilled) { // who killed it knows, and a log that nobody reads would hold it up
+		_, _ = fmt.Fprintln(errOut, "signalbox-agent:", err)
+	}
+	return 1
 }

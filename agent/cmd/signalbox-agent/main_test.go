@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/internal/version"
 )
 
 func TestExitStatusAndWhereTheWordsGo(t *testing.T) {
@@ -17,6 +19,7 @@ func TestExitStatusAndWhereTheWordsGo(t *testing.T) {
 		"help":             {[]string{"-h"}, 0, "usage: signalbox-agent join", ""},
 		"help of run":      {[]string{"run", "-h"}, 0, "", "-stop-works"},
 		"help of join":     {[]string{"join", "--help"}, 0, "", "-join-token-file"},
+		"version":          {[]string{"--version"}, 0, version.Server(), ""},
 		"nothing":          {nil, 2, "", "signalbox-agent join [flags]"},
 		"unknown command":  {[]string{"leave"}, 2, "", "usage:"},
 		"unknown flag":     {[]string{"join", "--token", "x"}, 1, "", "-token"},
