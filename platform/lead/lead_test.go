@@ -45,7 +45,7 @@ func turn[T any](t *testing.T, clk *clock.Fake, n int, c <-chan T) T {
 		select {
 		case got := <-c:
 			stop()
-			_ = <-settled
+			<-settled
 			return got
 		case err := <-settled:
 			stop()

@@ -172,6 +172,7 @@ func TestServer(t *testing.T) {
 }
 
 func tellsWhere(t *testing.T, d *signalboxd, dir string) {
+	t.Helper()
 	require.Equal(t, filepath.Join(dir, "data"), d.ready.Data)
 	require.NotEmpty(t, d.ready.Version)
 	require.Regexp(t, `^http://127\.0\.0\.1:[1-9][0-9]+$`, d.ready.Address, "a free port was taken for :0")
@@ -191,6 +192,7 @@ func tellsWhere(t *testing.T, d *signalboxd, dir string) {
 
 // shown is the password that the first start shows, and that signs in.
 func shown(t *testing.T, d *signalboxd) string {
+	t.Helper()
 	match := regexp.MustCompile(`First login \(shown once\): admin / (\S+)`).FindAllStringSubmatch(d.out.String(), -1)
 	require.Len(t, match, 1, d.out.String())
 	password := match[0][1]
@@ -209,6 +211,7 @@ func login(t *testing.T, d *signalboxd, password string) error {
 
 // secondSignal freezes the database, so that a proper end waits, and insists.
 func secondSignal(t *testing.T, d *signalboxd, dir string) {
+	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(dir, "data", "postgres", "data", "postmaster.pid"))
 	require.NoError(t, err)
 	first, _, _ := strings.Cut(string(raw), "\n")
