@@ -45,7 +45,9 @@ func turn[T any](t *testing.T, clk *clock.Fake, n int, c <-chan T) T {
 		select {
 		case got := <-c:
 			stop()
-			<-settled
+			if err := <-settled; err != nil {
+				require.ErrorIs(t, err, context.Canceled)
+			}
 			return got
 		case err := <-settled:
 			stop()

@@ -92,6 +92,7 @@ func (r *redisServer) signal(t *testing.T, sig os.Signal) {
 
 // info is what the server tells of the commands that it was sent.
 func (r *redisServer) info(t *testing.T) string {
+	t.Helper()
 	c := redis.NewClient(&redis.Options{Addr: r.addr, MaxRetries: -1})
 	defer func() { _ = c.Close() }()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
