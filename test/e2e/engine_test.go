@@ -15,6 +15,7 @@ import (
 // secondEngine serves the run's Hugging Face export by mlx-lm, which the platform knows only as a
 // command that speaks the OpenAI API.
 func secondEngine(ctx context.Context, t *testing.T, s *stand.Stand, l *loop.Loop) {
+	t.Helper()
 	lock, err := os.ReadFile(filepath.Join(stand.Root(t), "agent", "engine", "locks", "mlxlm.lock"))
 	require.NoError(t, err)
 	export, err := l.FindArtifact(ctx, "hf_export", "safetensors")

@@ -251,6 +251,7 @@ func secondPerson(ctx context.Context, t *testing.T, s *stand.Stand, conn *pgx.C
 
 // hiddenDataset binds a dataset that the caller may not know: he is told what an absent one tells.
 func hiddenDataset(ctx context.Context, t *testing.T, conn *pgx.Conn, olive *client.Client, good map[string]any) {
+	t.Helper()
 	seen := refused(ctx, t, olive, altered(t, good, func(set func(any, ...string)) { set("none", "spec", "project") }))
 	require.Equal(t, "project", seen.Code, "her submission gets as far as the projects while the dataset is seen")
 	_, err := conn.Exec(ctx, `UPDATE registry.dataset SET visibility = 'team', project_id = 'prj_00000000000000000000000000' WHERE name = 'refused'`)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -24,28 +25,42 @@ const stopBar = 3 * time.Second
 
 // TestRestarts ends an installation with a whole loop in it in both ways, and reads it again.
 func TestRestarts(t *testing.T) {
-	ctx := t.Context()
-	s := stand.Single(t, stand.Options{})
-	l := train(ctx, t, s)
-	q := serve(ctx, t, s, l)
-	_, err := l.AwaitTraffic(ctx, 1)
-	require.NoError(t, err)
-	for name, stop := range map[string]func(t *testing.T, s *stand.Stand){"Ctrl-C": interrupt, "kill": killed} {
-		t.Run(name, func(t *testing.T) {
-			paths := resources(t, l)
-			before := everything(ctx, t, l, paths)
-			stop(t, s)
-			s.StartSingle()
-			awaitSame(ctx, t, l, paths, before)
-			engineLives(ctx, t, l)
-			answer, err := l.Chat(ctx, q.Question)
-			require.NoError(t, err, s.Tail())
-			require.Equal(t, q.Expected, answer)
-			_, err = l.AwaitTraffic(ctx, 1+strings.Count(string(before[trafficPath(l)]), `"request_id"`))
+	type way struct {
+		stop  func(t *testing.T, s *stand.Stand)
+		again func(s *stand.Stand)
+	}
+	single := (*stand.Stand).StartSingle
+	for shape, ways := range map[string]map[string]way{
+		"single": {"Ctrl-C": {interrupt, single}, "kill": {killed, single}},
+		"split":  {"Ctrl-C": {interruptAll, startAll}, "kill": {killed, startAll}},
+	} {
+		t.Run(shape, func(t *testing.T) {
+			ctx := t.Context()
+			s := stand.Shapes()[shape](t, stand.Options{})
+			l := train(ctx, t, s)
+			q := serve(ctx, t, s, l)
+			_, err := l.AwaitTraffic(ctx, 1)
 			require.NoError(t, err)
+			for name, w := range ways {
+				t.Run(name, func(t *testing.T) {
+					paths := resources(t, l)
+					before := everything(ctx, t, l, paths)
+					w.stop(t, s)
+					w.again(s)
+					awaitSame(ctx, t, l, paths, before)
+					engineLives(ctx, t, l)
+					answer, err := l.Chat(ctx, q.Question)
+					require.NoError(t, err, s.Tail())
+					require.Equal(t, q.Expected, answer)
+					_, err = l.AwaitTraffic(ctx, 1+strings.Count(string(before[trafficPath(l)]), `"request_id"`))
+					require.NoError(t, err)
+				})
+			}
+			if shape == "single" {
+				t.Run("Ctrl-C with a job that runs", func(t *testing.T) { interruptedJob(ctx, t, s) })
+			}
 		})
 	}
-	t.Run("Ctrl-C with a job that runs", func(t *testing.T) { interruptedJob(ctx, t, s) })
 }
 
 // stall holds a connection that never sends anything, as browsers keep in reserve, and a request whose
@@ -76,9 +91,32 @@ func interrupt(t *testing.T, s *stand.Stand) {
 	}
 }
 
+// killed is the crash of every process.
 func killed(t *testing.T, s *stand.Stand) {
 	t.Helper()
-	s.Processes["signalboxd"].Kill()
+	for _, name := range s.Order {
+		s.Processes[name].Kill()
+	}
+}
+
+// interruptAll stops every process of its own, the last that was started first.
+func interruptAll(t *testing.T, s *stand.Stand) {
+	t.Helper()
+	for _, name := range slices.Backward(s.Order) {
+		p := s.Processes[name]
+		took, ok := p.Stop(stand.Patience)
+		require.True(t, ok, "%s had to be killed: %s", name, p.Tail())
+		require.NoError(t, p.Err(), "%s: %s", name, p.Tail())
+		t.Logf("%s stopped in %s", name, took)
+	}
+}
+
+// startAll starts every process again, as it was.
+func startAll(s *stand.Stand) {
+	for _, name := range s.Order {
+		s.Processes[name].Start()
+	}
+	s.AwaitServing()
 }
 
 func trafficPath(l *loop.Loop) string {
@@ -107,8 +145,7 @@ func resources(t *testing.T, l *loop.Loop) []string {
 	}
 	var out []string
 	for _, rt := range route.Table() {
-		// Nodes tell when they were last seen.
-		if rt.Kind != route.RPC || rt.Method != http.MethodGet || rt.Pattern == "/api/cluster/nodes" {
+		if rt.Kind != route.RPC || rt.Method != http.MethodGet {
 			continue
 		}
 		id, v := l.Job.RunID, "1"
@@ -145,22 +182,34 @@ func everything(ctx context.Context, t *testing.T, l *loop.Loop, paths []string)
 	return out
 }
 
-// steady takes a revision's replicas and readiness times out.
+// changing are the fields of a resource that a restart changes by its nature.
+func changing(path string) []string {
+	switch {
+	case strings.Contains(path, "/revisions"):
+		return []string{"replicas", "ready_at"}
+	case strings.HasPrefix(path, "/api/cluster/nodes"):
+		return []string{"last_seen_at"} // a living node is heard from all the time
+	}
+	return nil
+}
+
+// steady takes the fields out that a restart changes; each must be there before it.
 func steady(t *testing.T, path string, body []byte) []byte {
 	t.Helper()
-	if !strings.Contains(path, "/revisions") {
+	fields := changing(path)
+	if fields == nil {
 		return body
 	}
-	var list []map[string]any
-	one := bytes.HasPrefix(body, []byte("{"))
-	if one {
+	var list []map[string]json.RawMessage
+	if bytes.HasPrefix(body, []byte("{")) {
 		body = append(append([]byte("["), body...), ']')
 	}
 	require.NoError(t, json.Unmarshal(body, &list))
 	for _, r := range list {
-		require.Contains(t, r, "replicas")
-		delete(r, "replicas")
-		delete(r, "ready_at")
+		for _, field := range fields {
+			require.Contains(t, r, field)
+			delete(r, field)
+		}
 	}
 	raw, err := json.Marshal(list)
 	require.NoError(t, err)
@@ -228,6 +277,7 @@ func eventually(ctx context.Context, limit time.Duration, holds func() bool) boo
 
 // interruptedJob ends the process under a running attempt: the next process runs it again.
 func interruptedJob(ctx context.Context, t *testing.T, s *stand.Stand) {
+	t.Helper()
 	l := s.Loop(ctx)
 	// The first attempt stays, the second one ends.
 	submitCommand(ctx, t, l, "sh", "-c", `echo "attempt $SERVICE_JOB_ATTEMPT"; [ "$SERVICE_JOB_ATTEMPT" = 2 ] || exec sleep 612`)
