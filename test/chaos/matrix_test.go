@@ -1,29 +1,123 @@
 package chaos
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/gen/route"
 )
+
+// stage is a point of the loop at which a process is killed.
+type stage string
+
+const (
+	environment stage = "environment"
+	training    stage = "training"
+	upload      stage = "upload"
+	engineStart stage = "engine_start"
+	promoted    stage = "promoted"
+)
+
+func stages() []stage { return []stage{environment, training, upload, engineStart, promoted} }
+
+// victims are the processes of the split shape.
+func victims() []string {
+	return []string{"auth", "jobs", "ingest", "registry", "inference", "gateway", "agent"}
+}
+
+// row is one cell of the matrix.
+type row struct {
+	stage  stage
+	victim string
+	away   bool // it stays away until others have noticed; else it is back at once
+}
+
+func (r row) String() string {
+	how := "back_at_once"
+	if r.away {
+		how = "away"
+	}
+	return fmt.Sprintf("%s/%s/%s", r.stage, r.victim, how)
+}
+
+// matrix is every stage with every process of a shape; every other row is an absence.
+func matrix(victims []string) []row {
+	var rows []row
+	for i, s := range stages() {
+		for j, v := range victims {
+			rows = append(rows, row{s, v, (i+j)%2 == 0})
+		}
+	}
+	return rows
+}
+
+// some picks n rows so that every stage has its turn, with another process each.
+func some(rows []row, n int) []row {
+	per := len(rows) / len(stages())
+	var out []row
+	for i := range n {
+		out = append(out, rows[(i%len(stages()))*per+(i*3)%per])
+	}
+	return out
+}
 
 func TestTheMatrixIsWhole(t *testing.T) {
 	t.Parallel()
-	rows := matrix([]string{"a", "b", "c"})
-	require.Len(t, rows, 3*len(stages()))
-	seen := map[string]bool{}
+	rows := matrix(victims())
+	require.Len(t, rows, len(victims())*len(stages()))
+	seen, names := map[[2]string]bool{}, map[string]bool{}
+	away := map[string]int{}
 	for _, r := range rows {
-		seen[r.String()] = true
+		seen[[2]string{string(r.stage), r.victim}], names[r.String()] = true, true
+		if r.away {
+			away[string(r.stage)]++
+			away[r.victim]++
+		}
 	}
 	require.Len(t, seen, len(rows))
+	require.Len(t, names, len(rows))
+	for _, s := range stages() {
+		require.GreaterOrEqual(t, away[string(s)], 3, "every stage meets absences")
+	}
+	for _, v := range victims() {
+		require.GreaterOrEqual(t, away[v], 2, "every process is missed")
+		require.Less(t, away[v], len(stages()), "and also killed without being missed")
+	}
 }
 
 func TestSomeRowsAreSpread(t *testing.T) {
 	t.Parallel()
-	rows := some(matrix([]string{"auth", "jobs", "ingest", "registry", "inference", "gateway", "agent"}), 4)
-	stagesSeen, victims := map[stage]bool{}, map[string]bool{}
+	rows := some(matrix(victims()), 4)
+	stagesSeen, victimsSeen, ways := map[stage]bool{}, map[string]bool{}, map[bool]bool{}
 	for _, r := range rows {
-		stagesSeen[r.stage], victims[r.victim] = true, true
+		stagesSeen[r.stage], victimsSeen[r.victim], ways[r.away] = true, true, true
 	}
 	require.Len(t, stagesSeen, 4)
-	require.Len(t, victims, 4)
+	require.Len(t, victimsSeen, 4)
+	require.Len(t, ways, 2)
+}
+
+func TestEverySignIsTheVictimsOwn(t *testing.T) {
+	t.Parallel()
+	answers := map[string]string{}
+	for _, rt := range route.Table() {
+		if rt.Method == "GET" {
+			answers[rt.Pattern] = rt.Service
+		}
+	}
+	for _, v := range append(victims(), "signalboxd") {
+		s := signs()[v]
+		require.NotEqual(t, sign{}, s, v)
+		switch service, known := answers[s.route]; {
+		case s.route == "":
+			require.NotEmpty(t, s.line, v)
+		case service == "":
+			require.True(t, known)
+			require.Contains(t, []string{"gateway", "signalboxd"}, v, "who answers by itself")
+		default:
+			require.Equal(t, v, service)
+		}
+	}
 }

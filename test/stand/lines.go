@@ -3,6 +3,7 @@ package stand
 import (
 	"context"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"os"
@@ -38,10 +39,10 @@ func (s *Stand) AgentDir() string {
 	return filepath.Join(s.Dir, "agent")
 }
 
-// Find looks for a file of that name below the agent's folder, which need not be there.
+// Find looks for a file of that name in the agent's works, of which there need not be any.
 func (s *Stand) Find(name string, fits func(path string) bool) string {
 	found := ""
-	_ = filepath.WalkDir(s.AgentDir(), func(path string, d fs.DirEntry, err error) error {
+	_ = filepath.WalkDir(filepath.Join(s.AgentDir(), "works"), func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.Name() == name && fits(path) {
 			found = path
 			return fs.SkipAll
@@ -72,30 +73,52 @@ type Counter struct {
 }
 
 // counting prints a line at a time; a signal is looked at between lines, so that the last number is true.
-const counting = `stop=; trap 'stop=1' TERM; n=0
+// The shell would tell of the pause that the signal cuts short, on the other stream.
+const counting = `exec 2>/dev/null; stop=; trap 'stop=1' TERM; n=0
 until [ "$stop" ]; do n=$((n+1)); echo "$0 $n"; sleep 0.1; done
 echo "$0 ends at $n"`
 
-// Count starts a counter and waits for its first line on the host.
-func (s *Stand) Count(ctx context.Context) *Counter {
+// Count starts a counter beside a walk, signed in as it is.
+func (s *Stand) Count(ctx context.Context, beside *loop.Loop) *Counter {
 	s.T.Helper()
-	c := &Counter{s: s, l: s.Loop(ctx)}
+	c := &Counter{s: s, l: &loop.Loop{
+		Client: beside.Client, Clock: beside.Clock, Patience: beside.Patience, Name: beside.Name + "-counter",
+	}}
 	require.NoError(s.T, c.l.Submit(ctx, Command(ctx, s, c.l, "sh", "-c", counting, c.l.Name)))
-	s.Until(ctx, "the counter's first line", func() bool {
-		c.log = s.Find("log", func(path string) bool {
-			raw, err := os.ReadFile(path)
-			return err == nil && strings.HasPrefix(string(raw), c.l.Name+" 1\n")
-		})
-		return c.log != ""
-	})
 	return c
 }
 
 // AwaitMore waits until the process has written n more lines, whoever reads them.
 func (c *Counter) AwaitMore(ctx context.Context, n int) {
 	c.s.T.Helper()
+	c.s.Until(ctx, "the counter's first line", func() bool {
+		if c.log == "" {
+			c.log = c.find()
+		}
+		return c.log != ""
+	})
 	want := c.written() + n
 	c.s.Until(ctx, fmt.Sprint(want, " lines"), func() bool { return c.written() >= want })
+}
+
+// find looks for the log that begins with the counter's first line.
+func (c *Counter) find() string {
+	first := c.l.Name + " 1\n"
+	logs, err := filepath.Glob(filepath.Join(c.s.AgentDir(), "works", "*", "log"))
+	require.NoError(c.s.T, err)
+	for _, path := range logs {
+		f, err := os.Open(path)
+		if err != nil {
+			continue // its work is gone
+		}
+		head := make([]byte, len(first))
+		_, _ = io.ReadFull(f, head)
+		_ = f.Close()
+		if string(head) == first {
+			return path
+		}
+	}
+	return ""
 }
 
 func (c *Counter) written() int {
@@ -104,14 +127,20 @@ func (c *Counter) written() int {
 	return strings.Count(string(raw), "\n")
 }
 
-// End stops the counter and demands every line that it wrote, once and in order.
-func (c *Counter) End(ctx context.Context) {
-	t := c.s.T
-	t.Helper()
+// Stop tells the counter to stop.
+func (c *Counter) Stop(ctx context.Context) {
+	c.s.T.Helper()
 	c.s.Until(ctx, "the counter is told to stop", func() bool {
 		a, err := c.l.Client.Call(ctx, http.MethodPost, "/api/jobs/"+c.l.Job.ID+"/stop", nil)
 		return err == nil && a.Status < http.StatusBadRequest
 	})
+}
+
+// End awaits the end of a counter that was told to stop, and demands every line that it wrote, once and
+// in order.
+func (c *Counter) End(ctx context.Context) {
+	t := c.s.T
+	t.Helper()
 	require.NoError(t, c.l.AwaitState(ctx, "stopped"), c.s.Tail())
 	require.Equal(t, "stopped", c.l.Job.State)
 	require.Equal(t, 1, c.l.Job.Attempt, "the counter's attempt is the first one")

@@ -1,0 +1,122 @@
+package chaos
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/test/stand"
+)
+
+// freeze stops a process with its group and waits until it stands still; false where it had ended. The
+// answer lets it go on.
+func freeze(ctx context.Context, t *testing.T, s *stand.Stand, pid int) (thaw func(), ok bool) {
+	t.Helper()
+	group, err := syscall.Getpgid(pid)
+	if err != nil || syscall.Kill(-group, syscall.SIGSTOP) != nil {
+		return nil, false
+	}
+	require.NotEqual(t, syscall.Getpgrp(), group)
+	thaw = func() { _ = syscall.Kill(-group, syscall.SIGCONT) }
+	t.Cleanup(thaw) // whatever happens in between
+	state := byte(0)
+	s.Until(ctx, fmt.Sprint("process ", pid, " stands still"), func() bool {
+		state = stateOf(pid)
+		return state == 'T' || state == 'Z' || state == 0
+	})
+	if state != 'T' {
+		thaw()
+	}
+	return thaw, state == 'T'
+}
+
+// stateOf is the kernel's letter for what a process does, 0 where there is none.
+func stateOf(pid int) byte {
+	raw, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	at := bytes.LastIndexByte(raw, ')')
+	if err != nil || at < 0 || at+2 >= len(raw) {
+		return 0
+	}
+	return raw[at+2]
+}
+
+// commandLine is what a process was started with, its words each with a space behind.
+func commandLine(pid int) string {
+	raw, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
+	if err != nil {
+		return ""
+	}
+	return strings.ReplaceAll(string(raw), "\x00", " ")
+}
+
+// holdBuild stops the installer while it fills a half-made environment.
+func holdBuild(ctx context.Context, t *testing.T, s *stand.Stand) (thaw func()) {
+	t.Helper()
+	s.Until(ctx, "an environment is being filled", func() bool {
+		halves, err := filepath.Glob(filepath.Join(s.Environments, "*.build-*", "venv"))
+		require.NoError(t, err)
+		for _, half := range halves {
+			for _, pid := range stand.Left(half) {
+				if !strings.Contains(commandLine(pid), " install ") {
+					continue
+				}
+				if release, ok := freeze(ctx, t, s, pid); ok {
+					require.DirExists(t, half, "it is not finished")
+					t.Logf("the build stands still: %s", commandLine(pid))
+					thaw = release
+					return true
+				}
+			}
+		}
+		return false
+	})
+	return thaw
+}
+
+// work is the folder of the agent's work whose assignment holds the text, empty where there is none.
+func work(t *testing.T, s *stand.Stand, text string) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(s.AgentDir(), "works", "*", "assignment.json"))
+	require.NoError(t, err)
+	for _, file := range files {
+		if raw, err := os.ReadFile(file); err == nil && bytes.Contains(raw, []byte(text)) {
+			return filepath.Dir(file)
+		}
+	}
+	return ""
+}
+
+// holdWork stops the process of a work whose command line holds the program, and answers its id.
+func holdWork(ctx context.Context, t *testing.T, s *stand.Stand, text, run, program string) (pid int, thaw func()) {
+	t.Helper()
+	s.Until(ctx, program+" runs", func() bool {
+		dir := work(t, s, text)
+		raw, err := os.ReadFile(filepath.Join(dir, run, "run.json"))
+		var running struct {
+			Command struct {
+				PID int `json:"pid"`
+			} `json:"command"`
+		}
+		if dir == "" || err != nil || json.Unmarshal(raw, &running) != nil {
+			return false
+		}
+		pid = running.Command.PID
+		if !strings.Contains(commandLine(pid), program) {
+			return false // the shim has not yet become it
+		}
+		ok := false
+		thaw, ok = freeze(ctx, t, s, pid)
+		require.True(t, ok, "%s had ended", program)
+		return true
+	})
+	return pid, thaw
+}

@@ -1,0 +1,160 @@
+package chaos
+
+import (
+	"context"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/test/stand"
+)
+
+// wire stands between the training and the gateway, as any network does. It can hold an upload when half
+// of it has gone through.
+type wire struct {
+	server *httptest.Server
+	target atomic.Pointer[url.URL]
+
+	mu   sync.Mutex
+	next *stall
+}
+
+// stall is an upload that shall be held.
+type stall struct {
+	path  string // what its path holds
+	whole int64  // its length; read it after half
+	half  chan struct{}
+	free  chan struct{}
+	once  sync.Once
+}
+
+func (s *stall) release() { s.once.Do(func() { close(s.free) }) }
+
+// newWire makes a wire whose end is not yet connected.
+func newWire(t *testing.T) *wire {
+	t.Helper()
+	w := &wire{}
+	proxy := &httputil.ReverseProxy{
+		Rewrite:  func(r *httputil.ProxyRequest) { r.SetURL(w.target.Load()); r.Out.Host = r.In.Host },
+		ErrorLog: log.New(io.Discard, "", 0), FlushInterval: -1,
+		// A server that is away is one that hangs up.
+		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
+	}
+	w.server = httptest.NewUnstartedServer(http.HandlerFunc(func(out http.ResponseWriter, in *http.Request) {
+		if s := w.take(in); s != nil {
+			in.Body = &halved{from: in.Body, left: in.ContentLength / 2, stall: s}
+		}
+		proxy.ServeHTTP(out, in)
+	}))
+	w.server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	w.server.Start()
+	t.Cleanup(w.server.Close)
+	return w
+}
+
+// env is what makes an installation send its training over the wire.
+func (w *wire) env() map[string]string {
+	env := roomy()
+	env["SERVICE_PUBLIC_URL"] = w.server.URL
+	return env
+}
+
+// connect says where the wire ends: where the installation listens, which the one process does not tell
+// beside its public address.
+func (w *wire) connect(t *testing.T, s *stand.Stand) {
+	t.Helper()
+	address := s.URL
+	if p := s.Processes["signalboxd"]; p != nil {
+		words := strings.Fields(commandLine(p.PID()))
+		address = "http://" + words[slices.Index(words, "--listen")+1]
+	}
+	require.NotEqual(t, w.server.URL, address)
+	end, err := url.Parse(address)
+	require.NoError(t, err)
+	w.target.Store(end)
+}
+
+// arm holds the next upload whose path holds the text.
+func (w *wire) arm(t *testing.T, path string) *stall {
+	t.Helper()
+	s := &stall{path: path, half: make(chan struct{}), free: make(chan struct{})}
+	t.Cleanup(s.release)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.next = s
+	return s
+}
+
+func (w *wire) take(r *http.Request) *stall {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := w.next
+	if s == nil || r.Method != http.MethodPut || !strings.Contains(r.URL.Path, s.path) {
+		return nil
+	}
+	w.next, s.whole = nil, r.ContentLength
+	return s
+}
+
+// halved is a body that stands still in its middle.
+type halved struct {
+	from  io.ReadCloser
+	left  int64
+	stall *stall
+}
+
+func (h *halved) Read(p []byte) (int, error) {
+	if h.left > 0 {
+		n, err := h.from.Read(p[:min(int64(len(p)), h.left)])
+		if h.left -= int64(n); h.left == 0 {
+			close(h.stall.half)
+		}
+		return n, err
+	}
+	<-h.stall.free
+	return h.from.Read(p)
+}
+
+func (h *halved) Close() error { return h.from.Close() }
+
+// holdUpload waits until the platform itself has a part of the upload in its hands.
+func holdUpload(ctx context.Context, t *testing.T, s *stand.Stand, held *stall) (release func()) {
+	t.Helper()
+	select {
+	case <-held.half:
+	case <-ctx.Done():
+		require.FailNow(t, "no upload came", s.Tail())
+	}
+	s.Until(ctx, "the store holds a part of the upload", func() bool {
+		parts, err := filepath.Glob(filepath.Join(objects(s), ".aside", "*", "*"))
+		require.NoError(t, err)
+		for _, part := range parts {
+			if info, err := os.Stat(part); err == nil && info.Size() > 0 && info.Size() < held.whole {
+				t.Logf("the upload stands still at %d of %d bytes", info.Size(), held.whole)
+				return true
+			}
+		}
+		return false
+	})
+	return held.release
+}
+
+// objects is the folder of the stand's object store.
+func objects(s *stand.Stand) string {
+	if s.Processes["signalboxd"] != nil {
+		return filepath.Join(s.Dir, "data", "objects")
+	}
+	return filepath.Join(s.Dir, "lib", "objects")
+}
