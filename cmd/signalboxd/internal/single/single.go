@@ -139,7 +139,8 @@ func ownAgent(loaded *conf.Loaded) {
 	})
 }
 
-// ready is what the ready file says.
+// ready is what the ready file says. The address is the bound one, also where clients come by another: who
+// asked for a free port learns it here only.
 type ready struct {
 	Address string `json:"address"`
 	PID     int    `json:"pid"`
@@ -165,14 +166,14 @@ func (h *house) forget() error {
 
 // announce tells where it serves, in the folder and in the ready file, which is there whole or not at all.
 func (h *house) announce(ctx context.Context) error {
-	h.obs.Log.InfoContext(ctx, "serving", "address", h.url(), "data", h.folder.path, "version", version.Server())
+	h.obs.Log.InfoContext(ctx, "serving", "address", h.url(), "listen", h.listener.Addr().String(), "data", h.folder.path, "version", version.Server())
 	if err := h.folder.hold.Tell(h.url()); err != nil {
 		return err
 	}
 	if h.options.ReadyFile == "" {
 		return nil
 	}
-	raw, err := json.Marshal(ready{Address: h.url(), PID: os.Getpid(), Version: version.Server(), Data: h.folder.path})
+	raw, err := json.Marshal(ready{Address: h.bound(), PID: os.Getpid(), Version: version.Server(), Data: h.folder.path})
 	if err != nil {
 		return fmt.Errorf("encode the ready file: %w", err)
 	}
@@ -195,8 +196,10 @@ func (h *house) url() string {
 	if h.settings.Common.Public.URL != "" {
 		return h.settings.Common.Public.URL
 	}
-	return "http://" + dialable(h.listener.Addr())
+	return h.bound()
 }
+
+func (h *house) bound() string { return "http://" + dialable(h.listener.Addr()) }
 
 // dialable turns a bound address into one that a client can use.
 func dialable(addr net.Addr) string {

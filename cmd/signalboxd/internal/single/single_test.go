@@ -42,6 +42,7 @@ func TestTheReadyFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "run", "signalbox", "ready.json")
 	h, _ := half(t, path)
+	h.settings.Common.Public.URL = "https://signalbox.example"
 	require.NoError(t, h.announce(t.Context()))
 	raw, err := os.ReadFile(path)
 	require.NoError(t, err)
