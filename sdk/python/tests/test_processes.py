@@ -88,7 +88,9 @@ def test_forked_workers_report_under_their_own_writers(control: Control, env: En
     assert control.events() == ["succeeded"] and os.listdir(env["SERVICE_JOB_SPOOL_DIR"]) == []
 
 
-def test_captured_output_goes_both_ways(control: Control, env: Env) -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_captured_output_goes_both_ways(control: Control, env: Env, unbuffered: str) -> None:
+    env["PYTHONUNBUFFERED"] = unbuffered
     code, out, err = ended(spawn(env, "capture"))
     assert code == 0, err
     # Popen's text mode reads a CR as a line's end.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import io
 import os
 import sys
 import threading
@@ -19,8 +20,9 @@ class Capture:
         self._tees: List[_Tee] = []
 
     def start(self) -> None:
-        """Begin."""
+        """Begin. Python then hands over each line as it is printed, in its place among those of children."""
         _flush_streams()
+        _buffer_lines()
         self._tees = [_Tee(fd, self._emit) for fd in (1, 2)]
 
     def drain(self) -> None:
@@ -83,6 +85,13 @@ def _write_all(fd: int, data: bytes) -> None:
             data = data[os.write(fd, data) :]
     except OSError:
         return
+
+
+def _buffer_lines() -> None:
+    """A pipe is written by the block unless told otherwise, and a line would show minutes late."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and not stream.write_through:
+            stream.reconfigure(line_buffering=True)
 
 
 def _flush_streams() -> None:
