@@ -1,4 +1,4 @@
-package main
+package daemon_test
 
 import (
 	"bytes"
@@ -6,7 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-dev/signalbox/internal/version"
+	"github.com/signalbox-dev/signalbox/agent/daemon"
+	"github.com/signalbox-dev/signalbox/platform/conf"
 )
 
 func TestExitStatusAndWhereTheWordsGo(t *testing.T) {
@@ -19,17 +20,19 @@ func TestExitStatusAndWhereTheWordsGo(t *testing.T) {
 		"help":             {[]string{"-h"}, 0, "usage: signalbox-agent join", ""},
 		"help of run":      {[]string{"run", "-h"}, 0, "", "-stop-works"},
 		"help of join":     {[]string{"join", "--help"}, 0, "", "-join-token-file"},
-		"version":          {[]string{"--version"}, 0, version.Server(), ""},
+		"version":          {[]string{"--version"}, 0, "1.2.3-test", ""},
 		"nothing":          {nil, 2, "", "signalbox-agent join [flags]"},
 		"unknown command":  {[]string{"leave"}, 2, "", "usage:"},
 		"unknown flag":     {[]string{"join", "--token", "x"}, 1, "", "-token"},
 		"settings of join": {[]string{"join", "--print-config", "--data", "/d"}, 0, "SERVICE_AGENT_DATA=/d", ""},
-		"no server":        {[]string{"join", "--data", "/dev/null/x"}, 1, "", "--server"},
+		"shim of nothing":  {[]string{"shim"}, 1, "", "shim: usage: shim FOLDER"},
+		"no server":        {[]string{"join", "--data", "/dev/null/x"}, 1, "", "signalbox-agent: name the gateway with --server"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var out, errOut bytes.Buffer
-			require.Equal(t, row.status, realMain(row.args, &out, &errOut), "%s%s", &out, &errOut)
+			p := daemon.Process{Args: row.args, Settings: conf.Map(nil), Out: &out, Err: &errOut, Version: "1.2.3-test"}
+			require.Equal(t, row.status, p.Main(), "%s%s", &out, &errOut)
 			require.Contains(t, out.String(), row.out)
 			require.Contains(t, errOut.String(), row.errOut)
 		})

@@ -1,4 +1,4 @@
-package main
+package setup_test
 
 import (
 	"bytes"
@@ -8,12 +8,15 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/cmd/signalbox-setup/internal/setup"
+	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
 func setUp(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	var errOut bytes.Buffer
-	err := realMain(t.Context(), args, &errOut)
+	err := setup.Main(t.Context(), args, clock.Real(), &errOut)
 	return errOut.String(), err
 }
 

@@ -1,0 +1,80 @@
+package layout
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// mains measures every program of the tree, by its folder. Of one that is installed (`make build` builds what
+// lies in a folder cmd) the whole package counts, so that nothing is put beside a main to make it look short; of
+// a tool of this tree the file with its func main does.
+func mains(all []source) map[string]int {
+	main, whole := map[string]int{}, map[string]int{}
+	for _, s := range all {
+		if strings.HasSuffix(s.path, "_test.go") || s.ast.Name.Name != "main" {
+			continue
+		}
+		dir := filepath.ToSlash(filepath.Dir(s.path))
+		whole[dir] += s.lines
+		if declaresMain(s.ast) {
+			main[dir] = s.lines
+		}
+	}
+	for dir := range main {
+		if path.Base(path.Dir(dir)) == "cmd" {
+			main[dir] = whole[dir]
+		}
+	}
+	return main
+}
+
+func declaresMain(f *ast.File) bool {
+	return slices.ContainsFunc(f.Decls, func(d ast.Decl) bool {
+		fn, ok := d.(*ast.FuncDecl)
+		return ok && fn.Recv == nil && fn.Name.Name == "main"
+	})
+}
+
+func TestEveryMainIsShort(t *testing.T) {
+	t.Parallel()
+	measured := mains(sources(t))
+	long := maps.Clone(measured)
+	maps.DeleteFunc(long, func(_ string, lines int) bool { return lines <= mainMax })
+	require.Empty(t, long, "mains of more than %d lines", mainMax)
+	programs := slices.Collect(maps.Keys(binaries()))
+	programs = append(programs, "cmd/signalbox", "cmd/signalboxd", "cmd/signalbox-setup")
+	for _, p := range list(t, "./...") {
+		if p.Name == "main" {
+			programs = append(programs, strings.TrimPrefix(p.ImportPath, module+"/"))
+		}
+	}
+	for _, dir := range programs {
+		require.Contains(t, measured, dir, "a program that nobody measures")
+	}
+}
+
+func TestMainsCountsAllThatAProgramIs(t *testing.T) {
+	t.Parallel()
+	file := func(name string, lines int, text string) source {
+		fset := token.NewFileSet()
+		parsed, err := parser.ParseFile(fset, name, text, 0)
+		require.NoError(t, err)
+		return source{path: name, lines: lines, ast: parsed, fset: fset}
+	}
+	const program, beside = "package main\nfunc main() {}\n", "package main\nfunc (t) main() {}\ntype t struct{}\n"
+	require.Equal(t, map[string]int{"cmd/signalbox-x": 50, "services/a/cmd/ad": 45, "tools/x": 7}, mains([]source{
+		file("cmd/signalbox-x/main.go", 30, program), file("cmd/signalbox-x/more.go", 20, beside), file("cmd/signalbox-x/main_test.go", 99, program),
+		file("services/a/cmd/ad/start.go", 45, program),
+		file("tools/x/x.go", 7, program), file("tools/x/more.go", 80, beside),
+		file("services/a/a.go", 300, "package a\nfunc main() {}\n"),
+	}))
+}
