@@ -49,6 +49,7 @@ func (h *Host) want(ctx context.Context, d executor.Work) error {
 		}
 	}
 	if w, ok := h.works[d.Key]; ok {
+		w.reportTo(ctx, d.Attempt)
 		w.want(ctx, d.Desired)
 		return nil
 	}

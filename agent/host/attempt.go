@@ -67,7 +67,12 @@ func (w *work) attend(ctx context.Context, dir string) error {
 		return err
 	}
 	close(ended)
-	timeout := w.host.deps.Clock.NewTimer(w.host.cfg.CollectTimeout)
+	left, err := w.collectTime()
+	if err != nil {
+		join()
+		return err
+	}
+	timeout := w.host.deps.Clock.NewTimer(left)
 	defer timeout.Stop()
 	select {
 	case err := <-shipped:
@@ -90,7 +95,7 @@ func (w *work) log() ship.Log {
 	spec := w.assignment.Work.Attempt
 	return ship.Log{
 		Path: w.path("log"), Journal: w.path("ship.jsonl"),
-		Endpoint: spec.IngestEndpoint, Token: secret.New(w.assignment.Token), RunID: spec.RunID,
+		Endpoint: w.endpoint, Token: secret.New(w.assignment.Token), RunID: spec.RunID,
 		Writer: fmt.Sprintf("agent-%s-%d-%d", w.key.WorkID, w.key.Generation, w.key.Fence),
 	}
 }

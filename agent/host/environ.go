@@ -27,7 +27,7 @@ func (w *work) attemptEnv(spec executor.AttemptSpec, env environment.Environment
 		v["PYTHONPATH"] = sdk
 	}
 	for name, value := range map[string]string{
-		"ENABLED": "1", "ENDPOINT": spec.IngestEndpoint, "RUN_ID": spec.RunID, "TOKEN": w.assignment.Token,
+		"ENABLED": "1", "ENDPOINT": w.endpoint(), "ENDPOINT_FILE": w.endpointFile(), "RUN_ID": spec.RunID, "TOKEN": w.assignment.Token,
 		"ID": spec.JobID, "ATTEMPT": strconv.Itoa(spec.Attempt), "ROLE": "trainer", "NODE_RANK": "0", "NNODES": "1",
 		"GPUS_PER_NODE": strconv.Itoa(spec.Limits.GPUs), "WORKDIR": w.path("work"), "SPOOL_DIR": w.path("spool"),
 		"HPARAMS_FILE": w.hparamsFile(), "BINDINGS_FILE": w.bindingsFile(), "SEED": strconv.FormatInt(spec.Seed, 10),

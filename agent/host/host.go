@@ -38,7 +38,8 @@ type Config struct {
 	CacheBytes int64
 	// FetchTimeout is how long fetching may be tried again; 10 minutes where 0.
 	FetchTimeout time.Duration
-	// CollectTimeout is how long the rest of a log may be delivered; 15 minutes where 0.
+	// CollectTimeout is how long the rest of a log may be delivered, counted from the end of the
+	// work over restarts of the agent; 15 minutes where 0.
 	CollectTimeout time.Duration
 	// ProbeInterval is the time between two looks at a ready engine; 10 seconds where 0.
 	ProbeInterval time.Duration

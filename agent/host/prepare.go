@@ -116,7 +116,10 @@ func (w *work) layInputs(ctx context.Context, spec executor.AttemptSpec) error {
 	if len(hparams) == 0 {
 		hparams = []byte("{}")
 	}
-	return files.Write(w.hparamsFile(), hparams, files.Private)
+	if err := files.Write(w.hparamsFile(), hparams, files.Private); err != nil {
+		return err
+	}
+	return w.tellEndpoint()
 }
 
 // plain tells a name that is one folder's or file's from one that leads elsewhere.

@@ -38,6 +38,8 @@ type work struct {
 // assignment is what the work was given: its file is private.
 type assignment struct {
 	Work executor.Work `json:"work"`
+	// Ingest is where the ingest routes are now, where that is not as in the spec any more.
+	Ingest string `json:"ingest,omitempty"`
 	// Token is the attempt's ingest token, Key the engine's.
 	Token string `json:"token,omitempty"`
 	Key   string `json:"key,omitempty"`

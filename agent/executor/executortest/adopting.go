@@ -26,6 +26,20 @@ var adopting = map[string]func(*bench){ //nolint:gochecknoglobals // a table of 
 		require.NoError(b, os.WriteFile(goOn, nil, 0o600))
 		b.endsAs(w, 5, "begin\nend\n", starts)
 	},
+	"a control plane that comes back elsewhere is reported to there": func(b *bench) {
+		dir := b.TempDir()
+		goOn, starts := filepath.Join(dir, "go"), filepath.Join(dir, "starts")
+		w := b.shell("a", "echo begin; echo x >> "+starts+"; while [ ! -e "+goOn+" ]; do sleep 0.02; done; "+
+			"echo to $(cat \"$SERVICE_JOB_ENDPOINT_FILE\")")
+		b.apply(w)
+		b.until("the beginning is delivered", func() bool { text, _ := b.plane.Logs(w.Key); return text == "begin\n" })
+		b.reopen(b.plane.Move)
+		w.Attempt.IngestEndpoint = b.plane.Endpoint()
+		b.apply(w)
+		b.reopen(func() {}) // who was told has told the next one
+		require.NoError(b, os.WriteFile(goOn, nil, 0o600))
+		b.endsAs(w, 0, "begin\nto "+b.plane.Endpoint()+"\n", starts)
+	},
 	"what ended meanwhile is known": func(b *bench) {
 		dir := b.TempDir()
 		goOn, starts, over := filepath.Join(dir, "go"), filepath.Join(dir, "starts"), filepath.Join(dir, "over")

@@ -48,9 +48,19 @@ func NewPlane(t *testing.T) *Plane {
 		objects: map[string][]byte{}, failing: map[string]int{}, minted: map[executor.Key]int{},
 		fetched: map[string]int{}, logs: map[string]*delivered{},
 	}
-	p.server = httptest.NewServer(http.HandlerFunc(p.ingest))
-	t.Cleanup(p.server.Close)
+	p.listen()
+	t.Cleanup(func() { p.server.Close() })
 	return p
+}
+
+func (p *Plane) listen() { p.server = httptest.NewServer(http.HandlerFunc(p.ingest)) }
+
+// Move ends the server and goes on at another address, which nothing but the next list tells.
+func (p *Plane) Move() {
+	former := p.server
+	p.listen()
+	former.CloseClientConnections()
+	former.Close()
 }
 
 // Endpoint is the base of its ingest routes.

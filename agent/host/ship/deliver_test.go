@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -124,11 +125,13 @@ func (d *desk) log(text string) Log {
 	dir := d.TempDir()
 	l := Log{
 		Path: filepath.Join(dir, "log"), Journal: filepath.Join(dir, "ship.jsonl"),
-		Endpoint: d.url + "/api/ingest", Token: secret.New("tok"), RunID: "run_1", Writer: "w",
+		Endpoint: fixed(d.url + "/api/ingest"), Token: secret.New("tok"), RunID: "run_1", Writer: "w",
 	}
 	appendTo(d.T, l.Path, text)
 	return l
 }
+
+func fixed(address string) func() string { return func() string { return address } }
 
 func appendTo(t *testing.T, path, text string) {
 	t.Helper()
@@ -194,13 +197,31 @@ func TestABrokenConnectionIsAnotherTryOfTheSameBytes(t *testing.T) {
 	require.Equal(t, []int{0, 1}, tries, "the waits grow with the tries of one range")
 }
 
+func TestEachTryGoesToWhereTheRoutesAreThen(t *testing.T) {
+	t.Parallel()
+	former, now := newDesk(t), newDesk(t)
+	l := former.log("one\n")
+	var at atomic.Pointer[string]
+	at.Store(&former.url)
+	l.Endpoint = func() string { return *at.Load() }
+	done := former.ship(t.Context(), l, over(), func(int) time.Duration { return 0 })
+	first := former.next()
+	at.Store(&now.url)
+	first.answer <- reply{status: 503}
+	second := now.next()
+	require.Equal(t, first.key, second.key, "it is the same range")
+	require.Equal(t, first.body, second.body)
+	second.answer <- reply{status: 200}
+	require.NoError(t, <-done)
+}
+
 func TestNobodyListens(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	l := d.log("a\n")
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	l.Endpoint = "http://" + listener.Addr().String()
+	l.Endpoint = fixed("http://" + listener.Addr().String())
 	require.NoError(t, listener.Close())
 	ctx, cancel := context.WithCancel(t.Context())
 	done := d.ship(ctx, l, over(), at(time.Hour))

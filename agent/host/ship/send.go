@@ -34,7 +34,7 @@ const (
 func (r *run) send(ctx context.Context, seq int64, body []byte) answer {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
-	url := strings.TrimRight(r.log.Endpoint, "/") + "/logs"
+	url := strings.TrimRight(r.log.Endpoint(), "/") + "/logs"
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
 		return answer{err: fmt.Errorf("log request: %w", err)}

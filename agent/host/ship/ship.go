@@ -19,8 +19,9 @@ import (
 type Log struct {
 	Path    string
 	Journal string
-	// Endpoint is the base of the ingest routes, Token the run's.
-	Endpoint string
+	// Endpoint is the base of the ingest routes, asked anew for each try: the control plane
+	// may come back at another address. Token is the run's.
+	Endpoint func() string
 	Token    secret.String
 	RunID    string
 	// Writer names this execution to the server: `agent-<key>`.

@@ -80,7 +80,7 @@ func logOf(t *testing.T, s *ingest, text string) Log {
 	dir := t.TempDir()
 	l := Log{
 		Path: filepath.Join(dir, "log"), Journal: filepath.Join(dir, "ship.jsonl"),
-		Endpoint: s.URL + "/api/ingest/", Token: secret.New("tok"), RunID: "run_1", Writer: "w",
+		Endpoint: fixed(s.URL + "/api/ingest/"), Token: secret.New("tok"), RunID: "run_1", Writer: "w",
 	}
 	require.NoError(t, os.WriteFile(l.Path, []byte(text), 0o600))
 	return l

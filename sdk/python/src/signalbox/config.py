@@ -7,6 +7,8 @@ from urllib.parse import urlsplit
 
 from .errors import ConfigError
 
+MOST = 4096  # characters of an address
+
 
 class Config(NamedTuple):
     """What the platform injected into this process."""
@@ -18,9 +20,22 @@ class Config(NamedTuple):
     spool_dir: Optional[str]
     workdir: Optional[str]
     local_dir: Optional[str]
+    endpoint_file: Optional[str] = None
 
     def __repr__(self) -> str:
         return f"Config(enabled={self.enabled}, endpoint={self.endpoint!r}, run_id={self.run_id!r})"
+
+    def current(self) -> str:
+        """Where the ingest routes are now. A control plane that came back at another address is
+        told of in SERVICE_JOB_ENDPOINT_FILE; a file that tells nothing usable changes nothing."""
+        if self.endpoint_file is None:
+            return self.endpoint
+        try:
+            with open(self.endpoint_file, encoding="ascii") as file:
+                told = file.read(MOST).strip().rstrip("/")
+        except (OSError, ValueError):
+            return self.endpoint
+        return told if _usable(told) else self.endpoint
 
 
 def load(env: Mapping[str, str]) -> Config:
@@ -37,6 +52,7 @@ def load(env: Mapping[str, str]) -> Config:
         spool_dir=env.get("SERVICE_JOB_SPOOL_DIR") or None,
         workdir=env.get("SERVICE_JOB_WORKDIR") or None,
         local_dir=env.get("SERVICE_JOB_DIR") or None,
+        endpoint_file=env.get("SERVICE_JOB_ENDPOINT_FILE") or None,
     )
     if config.enabled:
         _check(config)
@@ -54,10 +70,14 @@ def _check(config: Config) -> None:
         raise ConfigError(f'SERVICE_JOB_ENABLED is "1" but {", ".join(missing)} is not set')
     if not all(33 <= ord(c) < 127 for c in config.token):
         raise ConfigError("SERVICE_JOB_TOKEN holds a character that no HTTP header can carry")
+    if not _usable(config.endpoint):
+        raise ConfigError(f"SERVICE_JOB_ENDPOINT is no http(s) address: {config.endpoint!r}")
+
+
+def _usable(endpoint: str) -> bool:
     try:
-        parts = urlsplit(config.endpoint)
+        parts = urlsplit(endpoint)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
-        usable = False
-    if not usable or not config.endpoint.isascii():
-        raise ConfigError(f"SERVICE_JOB_ENDPOINT is no http(s) address: {config.endpoint!r}")
+        return False
+    return usable and endpoint.isascii()

@@ -186,7 +186,7 @@ class Outbox:
     def _start(self) -> None:
         if self._thread is None:
             config = self.config
-            transport = Transport(config.endpoint, config.token, self.policy.request_timeout)
+            transport = Transport(config, self.policy.request_timeout)
             warm()
             sender = Sender(self, transport)
             self._thread = threading.Thread(target=sender.run, name="signalbox", daemon=True)

@@ -11,6 +11,8 @@ from .errors import Unreachable
 if TYPE_CHECKING:
     import http.client
 
+    from .config import Config
+
 AGENT = "signalbox-python/0.1.0"
 MAX_RETRY_AFTER = 300.0  # a longer wish is cut: the run would outlive the patience of its caller
 
@@ -34,23 +36,23 @@ class Reply(NamedTuple):
 
 
 class Transport:
-    """Requests under one base address, with the run's token."""
+    """Requests under the base address, wherever that is by then, with the run's token."""
 
-    def __init__(self, endpoint: str, token: str, timeout: float) -> None:
-        self.endpoint = endpoint
-        self._prefix = urlsplit(endpoint).path.rstrip("/")
-        self._token = token
+    def __init__(self, config: Config, timeout: float) -> None:
+        self._config = config
+        self.endpoint = ""
+        self._token = config.token
         self._timeout = timeout
         self._conn: Optional[http.client.HTTPConnection] = None
 
     def post(self, route: str, key: str, content: bytes) -> Reply:
         """POST a JSON body; Unreachable where no usable answer comes."""
         headers = {"Content-Type": "application/json", "Idempotency-Key": key}
-        return self._send("POST", f"{self._prefix}/{route}", content, headers)
+        return self._send("POST", route, content, headers)
 
     def get(self, route: str, query: Mapping[str, object]) -> Reply:
         """GET with a query; Unreachable where no usable answer comes."""
-        return self._send("GET", f"{self._prefix}/{route}?{urlencode(query)}", None, {})
+        return self._send("GET", f"{route}?{urlencode(query)}", None, {})
 
     def close(self) -> None:
         """Drop the connection; the next request opens another."""
@@ -59,10 +61,12 @@ class Transport:
             self._conn = None
 
     def _send(
-        self, method: str, target: str, content: Optional[bytes], extra: Dict[str, str]
+        self, method: str, route: str, content: Optional[bytes], extra: Dict[str, str]
     ) -> Reply:
         import http.client
 
+        self._follow()
+        target = f"{urlsplit(self.endpoint).path}/{route}"
         headers = {
             "Authorization": f"Bearer {self._token}",
             "Accept": "application/json",
@@ -82,6 +86,13 @@ class Transport:
         except (http.client.HTTPException, OSError) as err:
             self.close()
             raise Unreachable(words(err)) from err
+
+    def _follow(self) -> None:
+        """Leave an address that the control plane is not at any more."""
+        now = self._config.current()
+        if now != self.endpoint:
+            self.close()
+            self.endpoint = now
 
     def _exchange(
         self, method: str, target: str, content: Optional[bytes], headers: Dict[str, str]

@@ -27,7 +27,7 @@ class Upload:
     def __init__(self, config: Config, policy: Policy) -> None:
         self._config = config
         self._policy = policy
-        self._transport = Transport(config.endpoint, config.token, policy.request_timeout)
+        self._transport = Transport(config, policy.request_timeout)
 
     def send(self, file: str, kind: str) -> Dict[str, Any]:
         """Upload `file`; answers {"path": object URI, "size_bytes": int}."""
@@ -80,7 +80,7 @@ class Upload:
             time.sleep(pause)
 
     def _put(self, ticket: Dict[str, Any], file: str, size: int) -> Any:
-        url = urljoin(self._config.endpoint, str(ticket["url"]))
+        url = urljoin(self._config.current(), str(ticket["url"]))
         headers = {str(k): str(v) for k, v in (ticket.get("headers") or {}).items()}
         with open(file, "rb") as content:
             patience = self._policy.request_timeout + size / SLOWEST
