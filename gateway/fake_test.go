@@ -200,8 +200,15 @@ func (d *runData) FollowLogs(in *ingestv1.FollowLogsRequest, stream grpc.ServerS
 	if strings.HasSuffix(in.GetId(), "absent") {
 		return fault.Absentf("run", in.GetId())
 	}
+	behind := fault.InvalidFields(fault.At(fault.TypeLessThanEqual, "Input should be less than or equal to 3", "after"))
+	if strings.HasSuffix(in.GetId(), "short") {
+		return behind
+	}
 	if err := stream.Send(&ingestv1.FollowLogsResponse{Event: &ingestv1.FollowLogsResponse_Line{Line: &ingestv1.LogLine{Seq: in.GetAfter() + 1}}}); err != nil {
 		return err
+	}
+	if strings.HasSuffix(in.GetId(), "late") {
+		return behind
 	}
 	if strings.HasSuffix(in.GetId(), "live") {
 		<-stream.Context().Done()

@@ -7,6 +7,7 @@ import (
 	"github.com/signalbox-dev/signalbox/gateway/internal/bearer"
 	"github.com/signalbox-dev/signalbox/gateway/internal/edge"
 	"github.com/signalbox-dev/signalbox/gateway/internal/match"
+	"github.com/signalbox-dev/signalbox/gateway/internal/shape"
 	"github.com/signalbox-dev/signalbox/gateway/internal/wire"
 	"github.com/signalbox-dev/signalbox/gen/route"
 	"github.com/signalbox-dev/signalbox/platform/clock"
@@ -133,9 +134,10 @@ func (g *Gateway) serveStream(w http.ResponseWriter, r *http.Request, c *edge.Ca
 		return tooManyStreams()
 	}
 	defer release()
-	shape, stream := g.shapes[c.Route], g.streams[c.Route]
+	form, stream := g.shapes[c.Route], g.streams[c.Route]
 	in := stream.Request()
-	if f := shape.Fill(in, c.Match, r); f != nil {
+	c.Resumed = r.Header.Get(shape.HeaderResume) != ""
+	if f := form.Fill(in, c.Match, r); f != nil {
 		return f
 	}
 	again := func(ctx context.Context) error {

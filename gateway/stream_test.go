@@ -65,16 +65,28 @@ func TestStreamsThatAreRefused(t *testing.T) {
 		status  int
 		body    string
 	}{
-		"absent":        {"/api/runs/run_absent/logs/stream", as(userToken), 404, `{"detail":"no such run: run_absent"}`},
-		"no token":      {"/api/runs/run_1/logs/stream", nil, 401, `{"detail":"Not authenticated"}`},
-		"bad token":     {"/api/runs/run_1/logs/stream", as("a.b.c"), 401, `{"detail":"Could not validate credentials","code":"token_invalid"}`},
-		"bad resume":    {"/api/runs/run_1/logs/stream", as(userToken, "Last-Event-Id", "x"), 422, `{"detail":[{"type":"int_parsing","loc":["header","last-event-id"],"msg":"Input should be a valid integer"}]}`},
-		"unknown query": {"/api/runs/run_1/logs/stream?x=1", as(userToken), 422, `{"detail":[{"type":"extra_forbidden","loc":["query","x"],"msg":"Extra inputs are not permitted"}]}`},
+		"absent":         {"/api/runs/run_absent/logs/stream", as(userToken), 404, `{"detail":"no such run: run_absent"}`},
+		"no token":       {"/api/runs/run_1/logs/stream", nil, 401, `{"detail":"Not authenticated"}`},
+		"bad token":      {"/api/runs/run_1/logs/stream", as("a.b.c"), 401, `{"detail":"Could not validate credentials","code":"token_invalid"}`},
+		"bad resume":     {"/api/runs/run_1/logs/stream", as(userToken, "Last-Event-Id", "x"), 422, `{"detail":[{"type":"int_parsing","loc":["header","last-event-id"],"msg":"Input should be a valid integer"}]}`},
+		"behind, query":  {"/api/runs/run_short/logs/stream?after=9", as(userToken), 422, `{"detail":[{"type":"less_than_equal","loc":["query","after"],"msg":"Input should be less than or equal to 3"}]}`},
+		"behind, header": {"/api/runs/run_short/logs/stream?after=1", as(userToken, "Last-Event-Id", "9"), 422, `{"detail":[{"type":"less_than_equal","loc":["header","last-event-id"],"msg":"Input should be less than or equal to 3"}]}`},
+		"unknown query":  {"/api/runs/run_1/logs/stream?x=1", as(userToken), 422, `{"detail":[{"type":"extra_forbidden","loc":["query","x"],"msg":"Extra inputs are not permitted"}]}`},
 	} {
 		got := r.ask("GET", tc.path, "", tc.headers...)
 		require.Equal(t, tc.status, got.status, name)
 		require.JSONEq(t, tc.body, got.body, name)
 		require.Equal(t, "application/json", got.header.Get("Content-Type"), name)
+	}
+}
+
+func TestAFaultOnAnOpenStreamIsToldAsAPlainRequestWouldGetIt(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	for loc, headers := range map[string][]string{`["query","after"]`: as(userToken), `["header","last-event-id"]`: as(userToken, "Last-Event-Id", "4")} {
+		got := r.ask("GET", "/api/runs/run_late/logs/stream", "", headers...)
+		require.Equal(t, http.StatusOK, got.status, got.body)
+		require.Contains(t, got.body, "event: error\ndata: {\"detail\":[{\"type\":\"less_than_equal\",\"loc\":"+loc+",")
 	}
 }
 

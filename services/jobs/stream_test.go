@@ -2,6 +2,7 @@ package jobs_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -183,6 +184,33 @@ func TestAWatchIsResumedAnywhereWithoutAGap(t *testing.T) {
 		require.Equal(t, whole[after].String(), rest[0].String(), "the same change under the same number")
 	}
 	require.Empty(t, w.watch(j.GetId(), int64(len(whole))), "behind the end there is nothing to wait for")
+}
+
+// A cursor that the job has not come to is another stream's: to wait there would be to miss everything.
+func TestAPlaceBehindTheLastChangeIsRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.fleet("cpu")
+	j := w.submit()
+	behind := func(id string, after, last int64) {
+		ctx, cancel := context.WithTimeout(w.as(alice()), patience)
+		defer cancel()
+		stream, err := w.jobs().WatchJob(ctx, &jobsv1.WatchJobRequest{Id: id, After: after})
+		require.NoError(t, err)
+		_, err = stream.Recv()
+		f := fault.From(err)
+		require.Equal(t, fault.Invalid, f.Kind, "after %d: %v", after, err)
+		require.Equal(t, []any{"after"}, f.Fields[0].Loc)
+		require.Equal(t, fault.TypeLessThanEqual, f.Fields[0].Type)
+		require.Equal(t, fmt.Sprint(last), fmt.Sprint(f.Fields[0].Ctx["le"]))
+	}
+	behind(j.GetId(), 2, 1)
+	behind(j.GetRunId(), 1<<62, 1)
+	_, err := w.jobs().StopJob(w.as(alice()), &jobsv1.StopJobRequest{JobId: j.GetId()})
+	require.NoError(t, err)
+	last := int64(len(w.watch(j.GetId(), 0)))
+	behind(j.GetId(), last+1, last)
+	require.Empty(t, w.watch(j.GetRunId(), last), "the very end is none behind it")
 }
 
 // watch reads a watch to its end.

@@ -27,6 +27,8 @@ type Call struct {
 	Refused *fault.Error
 	// Body is the request's body, or nil; it keeps the fault that decoding found.
 	Body *restjson.Body
+	// Resumed says that the field `after` of a stream's request came from Last-Event-ID.
+	Resumed bool
 	// Metadata goes with the call.
 	Metadata metadata.MD
 }

@@ -51,10 +51,11 @@ func placed(c *Call, err error) *fault.Error {
 	if len(f.Fields) == 0 {
 		return f
 	}
-	return f.Relocate(func(loc []any) []any { return locate(c.Match, loc) })
+	return f.Relocate(func(loc []any) []any { return locate(c, loc) })
 }
 
-func locate(m *match.Match, loc []any) []any {
+func locate(c *Call, loc []any) []any {
+	m := c.Match
 	var first string
 	if len(loc) > 0 {
 		first, _ = loc[0].(string)
@@ -62,6 +63,8 @@ func locate(m *match.Match, loc []any) []any {
 	switch {
 	case first == "header":
 		return loc
+	case c.Resumed && first == "after":
+		return []any{"header", "last-event-id"}
 	case first != "" && slices.Contains(m.Vars, first):
 		return append([]any{"path"}, loc...)
 	case m.Body == "*":

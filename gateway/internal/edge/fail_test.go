@@ -38,6 +38,9 @@ func TestFieldsArePutWhereTheyCameFrom(t *testing.T) {
 		f := edge.Placed(&edge.Call{Match: tc.m}, fault.InvalidFields(fault.At(fault.TypeMissing, "Field required", tc.loc...)))
 		require.Equal(t, tc.want, f.Fields[0].Loc, name)
 	}
+	behind := fault.InvalidFields(fault.At(fault.TypeLessThanEqual, "Input should be less", "after"))
+	require.Equal(t, []any{"query", "after"}, edge.Placed(&edge.Call{Match: none}, behind).Fields[0].Loc)
+	require.Equal(t, []any{"header", "last-event-id"}, edge.Placed(&edge.Call{Match: none, Resumed: true}, behind).Fields[0].Loc)
 	require.Equal(t, fault.Absent, edge.Placed(&edge.Call{Match: none}, fault.Absentf("job", "x")).Kind)
 }
 

@@ -12,6 +12,9 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
+// HeaderResume is the header by which a client of a stream tells the last id that it has seen.
+const HeaderResume = "Last-Event-ID"
+
 // Fill puts path, query and Last-Event-ID into the request message of a stream, as the generated
 // handlers do for plain calls. The header, which a client sends when it comes back, wins over `after`.
 func (s *Shape) Fill(in proto.Message, m *match.Match, r *http.Request) *fault.Error {
@@ -22,7 +25,7 @@ func (s *Shape) Fill(in proto.Message, m *match.Match, r *http.Request) *fault.E
 	if f != nil {
 		return f
 	}
-	if last := r.Header.Get("Last-Event-ID"); last != "" {
+	if last := r.Header.Get(HeaderResume); last != "" {
 		if n, err := strconv.ParseInt(last, 10, 64); err != nil || n < 0 {
 			return fault.InvalidFields(fault.At(fault.TypeIntParsing, "Input should be a valid integer", "header", "last-event-id"))
 		}

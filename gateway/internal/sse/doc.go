@@ -3,7 +3,8 @@
 // The stream's response message either has a oneof `event`, whose set member names the event and
 // carries `seq`, or it is `seq` beside one message field, which names the event. A stream of the
 // first form ends for good with its member `eof`; one of the second form ends for good when the RPC
-// does. Only then the last event is `event: eof`; a stream that was cut otherwise just closes, and
+// does. Only then the last event is `event: eof`, whose id is the last that the stream has, also where
+// the client had seen them all; a stream that was cut otherwise just closes, and
 // the client comes back with Last-Event-ID. A failure is `event: error` with the body that a plain
 // request would have got.
 //

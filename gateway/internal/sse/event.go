@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/signalbox-dev/signalbox/gateway/internal/restjson"
@@ -79,6 +80,16 @@ func (f form) event(codec *restjson.Codec, m protoreflect.Message) (event, error
 	}
 	number := seq.Get(seq.Descriptor().Fields().ByName("seq")).Int()
 	return event{name: string(payload.Name()), seq: number, data: data}, nil
+}
+
+// cursor is the id that a stream's request resumes after.
+func cursor(in proto.Message) int64 {
+	m := in.ProtoReflect()
+	after := m.Descriptor().Fields().ByName("after")
+	if !isSeq(after) {
+		return 0
+	}
+	return max(0, m.Get(after).Int())
 }
 
 // closing is the last event of a stream whose messages know none.

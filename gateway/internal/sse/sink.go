@@ -14,12 +14,12 @@ type sink struct {
 	w    http.ResponseWriter
 	ctl  *http.ResponseController
 	buf  []byte
-	seq  int64 // of the last event
+	seq  int64 // of the last event, at first the one that the client resumes after
 	done bool  // the last event was the stream's last
 }
 
-func newSink(w http.ResponseWriter) *sink {
-	return &sink{w: w, ctl: http.NewResponseController(w)}
+func newSink(w http.ResponseWriter, seq int64) *sink {
+	return &sink{w: w, seq: seq, ctl: http.NewResponseController(w)}
 }
 
 // begin makes the head of the response and says how soon a client that lost it shall come back.

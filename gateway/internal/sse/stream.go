@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
+	"github.com/signalbox-dev/signalbox/gateway/internal/edge"
 	"github.com/signalbox-dev/signalbox/gateway/internal/restjson"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
@@ -81,13 +82,13 @@ func (s *Stream) Run(w http.ResponseWriter, r *http.Request, in proto.Message, s
 	if err != nil {
 		return err
 	}
-	out := newSink(w)
+	out := newSink(w, cursor(in))
 	defer out.release()
 	out.begin()
 	if first != nil {
 		out.add(*first)
 	}
-	s.relay(ctx, src, out, stop, watch{requestID: obs.RequestID(r.Context()), check: check})
+	s.relay(ctx, src, out, stop, watch{requestID: obs.RequestID(r.Context()), check: check, call: edge.CallOf(r.Context())})
 	return nil
 }
 
@@ -120,6 +121,15 @@ func (s *Stream) first(ctx context.Context, src *source, stop <-chan struct{}) (
 type watch struct {
 	requestID string
 	check     func(context.Context) error
+	call      *edge.Call // nil outside the gateway
+}
+
+// placed is an error as a plain request would have got it.
+func (w watch) placed(err error) *fault.Error {
+	if w.call == nil {
+		return fault.From(err)
+	}
+	return edge.Placed(w.call, err)
 }
 
 func (s *Stream) relay(ctx context.Context, src *source, out *sink, stop <-chan struct{}, beside watch) {
@@ -133,7 +143,7 @@ func (s *Stream) relay(ctx context.Context, src *source, out *sink, stop <-chan 
 		select {
 		case e, ok := <-src.events:
 			if !ok {
-				s.finish(ctx, src.err, out, beside.requestID)
+				s.finish(ctx, src.err, out, beside)
 				return
 			}
 			out.add(e)
@@ -169,8 +179,8 @@ func Revoked(ctx context.Context, check func(context.Context) error) error {
 
 // finish writes what the end of the RPC means. A service that stops, or a caller who went away, is
 // no end of the stream: the client comes back and goes on.
-func (s *Stream) finish(ctx context.Context, err error, out *sink, requestID string) {
-	f := fault.From(err)
+func (s *Stream) finish(ctx context.Context, err error, out *sink, beside watch) {
+	f := beside.placed(err)
 	switch {
 	case ctx.Err() != nil:
 		return
@@ -181,7 +191,7 @@ func (s *Stream) finish(ctx context.Context, err error, out *sink, requestID str
 	case f.Kind == fault.Unavailable:
 		return
 	default:
-		out.fail(f, requestID)
+		out.fail(f, beside.requestID)
 	}
 	_ = out.flush()
 }

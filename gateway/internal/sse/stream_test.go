@@ -61,6 +61,18 @@ func TestStreamWithoutEofMessageEndsWithOne(t *testing.T) {
 	got.end()
 }
 
+// A client stores the id of every event: one of 0 would have it read the whole stream again.
+func TestTheEofOfAStreamThatWasReadToItsEndKeepsItsPlace(t *testing.T) {
+	t.Parallel()
+	svc := &states{do: func(func(*jobsv1.WatchJobResponse) error, grpc.ServerStream) error { return nil }}
+	r := newRig(t, jobsv1.File_signalbox_jobs_v1_job_proto, "JobService", "WatchJob", &jobsv1.WatchJobRequest{Id: "job_1", After: 8},
+		func(s *grpc.Server) { jobsv1.RegisterJobServiceServer(s, svc) })
+	got := r.get(t)
+	require.Equal(t, "retry: 2000", got.next())
+	require.Equal(t, "id: 8\nevent: eof\ndata: {\"seq\":8}", got.next())
+	got.end()
+}
+
 func TestWhatFailsBeforeTheFirstEventIsAPlainError(t *testing.T) {
 	t.Parallel()
 	r := logsRig(t, func(func(*ingestv1.FollowLogsResponse) error, grpc.ServerStream) error {

@@ -88,8 +88,7 @@ func within(after, last int64) error {
 	if after <= last {
 		return nil
 	}
-	field := fault.At(fault.TypeLessThanEqual, fmt.Sprintf("Input (or Last-Event-ID) should be less than or equal to %d, the stream's last id", last),
-		"query", "after")
+	field := fault.At(fault.TypeLessThanEqual, fmt.Sprintf("Input should be less than or equal to %d, the stream's last id", last), "after")
 	field.Ctx = map[string]any{"le": last}
 	return fault.InvalidFields(field)
 }

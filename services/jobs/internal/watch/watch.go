@@ -1,11 +1,13 @@
 // Package watch follows a job: it sends the job as it was after each of its changes.
 //
 // It promises that a watch which is resumed anywhere sees the same changes under the same numbers, each
-// once and in order, up to the one that ended the job; a wake-up that is lost costs a delay and no change.
+// once and in order, up to the one that ended the job; a wake-up that is lost costs a delay and no change;
+// a place behind the last change is refused.
 package watch
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/platform/wake"
@@ -46,6 +49,9 @@ func (w *Watcher) Watch(req *jobsv1.WatchJobRequest, stream grpc.ServerStreaming
 	if err != nil {
 		return err
 	}
+	if err := within(req.GetAfter(), j.Seq); err != nil {
+		return err
+	}
 	changed := w.Hub.Wait(topic.Job(j.ID))
 	defer changed.Close()
 	again := w.Clock.NewTicker(lookAgain)
@@ -62,6 +68,17 @@ func (w *Watcher) Watch(req *jobsv1.WatchJobRequest, stream grpc.ServerStreaming
 		case <-again.C():
 		}
 	}
+}
+
+// within refuses a place that the job has not come to: it is one of another stream, and to wait there
+// would be to miss every change up to it.
+func within(after, last int64) error {
+	if after <= last {
+		return nil
+	}
+	field := fault.At(fault.TypeLessThanEqual, fmt.Sprintf("Input should be less than or equal to %d, the stream's last id", last), "after")
+	field.Ctx = map[string]any{"le": last}
+	return fault.InvalidFields(field)
 }
 
 // find answers the job of a job's or a run's id.
