@@ -167,6 +167,7 @@ func (h *Host) load() error {
 // Run works until ctx ends. What runs then goes on running under its shims and
 // is taken up by the next executor over the same folder.
 func (h *Host) Run(ctx context.Context) error {
+	h.holder.Clean(h.deps.Clock.Now())
 	h.mu.Lock()
 	h.ctx = ctx
 	for _, w := range h.works {

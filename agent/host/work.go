@@ -234,6 +234,8 @@ func (w *work) exited(exit executor.Exit) error {
 // remove makes the folder vanish: first its name, so that a half removed work
 // is not taken for one.
 func (w *work) remove() error {
+	// The shim does it unless the kernel refuses; where it refuses still, a later executor cleans up.
+	_ = w.host.holder.Plan(w.groupName(), executor.Limits{}).Remove()
 	trash := filepath.Join(filepath.Dir(w.dir), removing+filepath.Base(w.dir))
 	if err := os.RemoveAll(trash); err != nil {
 		return fmt.Errorf("clear the way: %w", err)

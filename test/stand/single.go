@@ -25,11 +25,14 @@ func Single(t testing.TB, o Options) *Stand {
 	s := &Stand{T: t, Password: pass, Dir: dir, Environments: environments(t, dir, o), Processes: map[string]*Process{}, Order: []string{"signalboxd"}}
 	env := append(os.Environ(), "SERVICE_BOOTSTRAP_ADMIN_PASSWORD_FILE="+passFile,
 		"SERVICE_AGENT_ENVIRONMENTS="+s.Environments, "SERVICE_POSTGRES_CACHE="+filepath.Join(Root(t), ".cache", "postgres"))
+	// The ports stay the same over restarts, so that what runs on finds the server again.
+	free := freePorts(t, 2)
+	listen := "127.0.0.1:" + free[0]
+	// As in the split shape, agents of other hosts may join.
+	env = append(env, "SERVICE_JOBS_AGENT_LISTEN=127.0.0.1:"+free[1])
 	for k, v := range o.Env {
 		env = append(env, k+"="+v)
 	}
-	// The port stays the same over restarts, so that what runs on finds the server again.
-	listen := "127.0.0.1:" + freePorts(t, 1)[0]
 	s.Processes["signalboxd"] = newProcess(t, dir, "signalboxd", env, Bin(t, "signalboxd"),
 		"--data", filepath.Join(dir, "data"), "--listen", listen, "--ready-file", s.readyFile())
 	t.Cleanup(func() { sweep(t, dir) })

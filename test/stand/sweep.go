@@ -2,11 +2,15 @@ package stand
 
 import (
 	"bytes"
+	"encoding/json"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // Left lists the processes that a folder's installation has left running: those whose arguments or
@@ -48,11 +52,51 @@ func names(raw []byte, dir string) bool {
 	}
 }
 
-// sweep ends what a killed agent's shims still run, which would otherwise outlive the test.
+// sweep ends what a killed agent's shims still run, which would otherwise outlive the test, with its cgroups.
 func sweep(t testing.TB, dir string) {
 	t.Helper()
 	for _, pid := range Left(dir) {
 		t.Logf("ending process %d, which outlived its agent", pid)
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
+	for _, group := range groups(dir) {
+		removeGroup(t, group)
+	}
+}
+
+// removeGroup waits until the kernel lets the group go: those who were in it die beside this.
+func removeGroup(t testing.TB, group string) {
+	t.Helper()
+	for deadline := time.Now().Add(stopTimeout); ; <-time.After(look) {
+		err := os.Remove(group)
+		if err == nil || errors.Is(err, fs.ErrNotExist) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Logf("a work's cgroup is left: %v", err)
+			return
+		}
+	}
+}
+
+// groups are the cgroups that the shims of a folder's works made, which nobody removes for a shim that was
+// killed.
+func groups(dir string) []string {
+	var all []string
+	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.Name() != "start.json" {
+			return nil
+		}
+		raw, err := os.ReadFile(path)
+		var start struct {
+			Limits struct {
+				Groups []string `json:"groups"`
+			} `json:"limits"`
+		}
+		if err == nil && json.Unmarshal(raw, &start) == nil {
+			all = append(all, start.Limits.Groups...)
+		}
+		return nil
+	})
+	return all
 }

@@ -19,6 +19,22 @@ func TestNames(t *testing.T) {
 	}
 }
 
+func TestSweepRemovesTheGroupsOfItsWorksOnly(t *testing.T) {
+	t.Parallel()
+	dir, kernel := Folder(t), t.TempDir()
+	mine, other := filepath.Join(kernel, "mine"), filepath.Join(kernel, "other")
+	for _, group := range []string{mine, other} {
+		require.NoError(t, os.Mkdir(group, 0o700))
+	}
+	run := filepath.Join(dir, "data", "agent", "works", "w.1.1", "starts", "0")
+	require.NoError(t, os.MkdirAll(run, 0o700))
+	start := `{"limits":{"groups":["` + filepath.Join(kernel, "gone") + `","` + mine + `"]}}`
+	require.NoError(t, os.WriteFile(filepath.Join(run, "start.json"), []byte(start), 0o600))
+	sweep(t, dir)
+	require.NoDirExists(t, mine)
+	require.DirExists(t, other)
+}
+
 func TestLeftFindsWhatNamesTheFolderAndSweepEndsIt(t *testing.T) {
 	t.Parallel()
 	dir := Folder(t)
