@@ -26,7 +26,7 @@ func Parse(args []string, out, errOut io.Writer) (o Options, done bool, err erro
 		}
 	}
 	f.Func("data", "folder that keeps everything (SERVICE_DATA)", set("a folder", func(v string) { o.Flags["SERVICE_DATA"] = v }))
-	f.Func("listen", "address to serve on (SERVICE_LISTEN)", set("host:port", func(v string) { o.Flags["SERVICE_LISTEN"] = v }))
+	f.Func("listen", "address to serve on (SERVICE_LISTEN); port 0 is a free one, the same again at each start over the data folder where it can be had", set("host:port", func(v string) { o.Flags["SERVICE_LISTEN"] = v }))
 	f.Func("ready-file", "file to write once it serves", set("a file", func(v string) { o.ReadyFile = v }))
 	f.BoolVar(&o.PrintConfig, "print-config", false, "show every setting, redacted, and end")
 	showVersion := f.Bool("version", false, "show the version and end")

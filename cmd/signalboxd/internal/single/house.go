@@ -72,7 +72,7 @@ func open(ctx context.Context, s *Settings, loaded *conf.Loaded, o Options, clos
 		return nil, err
 	}
 	closers.Add("data folder", func(context.Context) error { return h.folder.close() })
-	if h.listener, err = listen(s.Gateway.Listen.Addr); err != nil {
+	if h.listener, err = h.folder.listen(s.Gateway.Listen.Addr); err != nil {
 		return nil, err
 	}
 	closers.Add("listener", func(context.Context) error { return ignoreClosed(h.listener.Close()) })
