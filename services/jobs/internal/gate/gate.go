@@ -2,7 +2,7 @@
 // names itself. A gate writes nothing, and who could only tell something of a later gate is not asked.
 //
 // One file a gate, each pure over a Draft, which is what has been submitted and looked up so far
-// (recipe.go also holds the hyperparameters against the recipe, capacity.go is hardware and quota);
+// (recipe.go also holds the hyperparameters against the recipe, capacity.go is quota and hardware);
 // world.go is what the gates look at, and their order.
 package gate
 
@@ -26,8 +26,8 @@ const (
 	Project     = "project"
 	Bindings    = "bindings"
 	Image       = "image_registry"
-	Hardware    = "hardware"
 	Quota       = "quota"
+	Hardware    = "hardware"
 )
 
 // Draft is a submission on its way through the gates, with what was looked up for them.

@@ -147,10 +147,12 @@ func TestEveryGateRefusesInItsName(t *testing.T) {
 		"image elsewhere":    {func(d *Draft) { d.Spec.Image = &jobspec.Image{Ref: "docker.io/library/x:1"} }, fault.Refused, "image_registry", "image_registry: the registry docker.io is not on the allowlist of this deployment"},
 		"image allowed":      {func(d *Draft) { d.Spec.Image = &jobspec.Image{Ref: "GHCR.io/a/b@sha256:" + hex64()} }, "", "", ""},
 		"unknown pool":       {func(d *Draft) { d.Spec.Resources.Pools[0].Pool = "tpu" }, fault.Refused, "hardware", "hardware: there is no pool tpu"},
-		"too many GPUs":      {func(d *Draft) { d.Spec.Resources.Pools[0].GPUsPerNode = 16 }, fault.Refused, "hardware", ""},
-		"too many nodes":     {func(d *Draft) { d.Spec.Resources.Pools[0].Nodes = 2 }, fault.Refused, "hardware", "hardware: pool gpu has 1 of the 2 nodes that are asked for with 8 GPUs, 0 CPUs and 0 GB of memory each"},
+		"too many GPUs":      {func(d *Draft) { d.Spec.Resources.Pools[0].Pool = "cpu" }, fault.Refused, "hardware", ""},
+		"too many nodes": {func(d *Draft) {
+			d.Spec.Resources.Pools[0] = job.Pool{Pool: "gpu", Nodes: 3, GPUsPerNode: 2}
+		}, fault.Refused, "hardware", "hardware: pool gpu has 2 of the 3 nodes that are asked for with 2 GPUs, 0 CPUs and 0 GB of memory each"},
 		"nodes of two pools": {func(d *Draft) {
-			d.Spec.Resources.Pools = []job.Pool{{Pool: "gpu", Nodes: 1, GPUsPerNode: 8}, {Pool: "gpu", Nodes: 1, GPUsPerNode: 8}}
+			d.Spec.Resources.Pools = []job.Pool{{Pool: "gpu", Nodes: 1, GPUsPerNode: 5}, {Pool: "gpu", Nodes: 2, GPUsPerNode: 1}}
 		}, fault.Refused, "hardware", ""},
 		"over quota": {func(d *Draft) {
 			d.Spec.Resources.Pools = []job.Pool{{Pool: "empty", Nodes: 2, GPUsPerNode: 8}}
@@ -194,7 +196,7 @@ func TestGatesRunInTheirOrderAndStopAtTheFirst(t *testing.T) {
 	}
 	require.Equal(t, []string{
 		"dialect", "environment", "entrypoint_override", "recipe_handshake", "hparams", "project", "bindings",
-		"image_registry", "hardware", "quota",
+		"image_registry", "quota", "hardware",
 	}, names)
 	d := draft()
 	d.API, d.Spec.Source.Entrypoint, d.Spec.Resources.Pools[0].Pool = "x", "y", "z"

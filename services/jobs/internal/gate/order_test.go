@@ -32,11 +32,11 @@ func spoils() []struct {
 		{Project, func(d *Draft) { d.Spec.Project = "nope" }},
 		{Bindings, func(d *Draft) { d.Spec.Bindings.Datasets["train"] = "ds/default/absent@1" }},
 		{Image, func(d *Draft) { d.Spec.Image = &jobspec.Image{Ref: "quay.io/a/b"} }},
-		{Hardware, func(d *Draft) {
-			d.Spec.Resources.Pools = append(d.Spec.Resources.Pools, job.Pool{Pool: "tpu", Nodes: 1})
-		}},
 		{Quota, func(d *Draft) {
 			d.Spec.Resources.Pools = append(d.Spec.Resources.Pools, job.Pool{Pool: "empty", Nodes: 1, GPUsPerNode: 9})
+		}},
+		{Hardware, func(d *Draft) {
+			d.Spec.Resources.Pools = append(d.Spec.Resources.Pools, job.Pool{Pool: "tpu", Nodes: 1})
 		}},
 	}
 }
@@ -76,10 +76,10 @@ func (a *asked) Of(ctx context.Context, user string) (quota.Account, error) {
 // of a later gate is not asked.
 func TestTheEarlierOfTwoFaultsIsToldAndNobodyIsAskedInVain(t *testing.T) {
 	t.Parallel()
-	all := []string{"catalog", "project", "bindings", "pool gpu", "account"}
+	all := []string{"catalog", "project", "bindings", "account", "pool gpu"}
 	whom := map[string]int{ // of all, asked before the gate could refuse
 		Dialect: 0, Environment: 0, Entrypoint: 0, Recipe: 1, Hparams: 1, Project: 2, Bindings: 3,
-		Image: 3, Hardware: 4, Quota: 5,
+		Image: 3, Quota: 4, Hardware: 5,
 	}
 	for i, first := range spoils() {
 		for _, second := range spoils()[i:] {
@@ -96,11 +96,10 @@ func TestTheEarlierOfTwoFaultsIsToldAndNobodyIsAskedInVain(t *testing.T) {
 	}
 }
 
-// Hardware stands before quota in the order of the gates (areas-training 2.2), and the specification
-// gives the gates no order. So what no pool could ever hold is refused as hardware, also where it is
-// more than the account may hold, and what a pool could hold, or one without nodes yet might, is
-// refused as quota. Either way the gate is named.
-func TestMoreThanTheAccountMayHoldIsQuotaWhereThePoolCouldHoldIt(t *testing.T) {
+// A request over quota is the account's matter whatever the pools hold: an installation starts with
+// nodes that have no GPU at all. The specification gives the gates no order and says of this one only
+// that more is asked for than the account may hold.
+func TestMoreThanTheAccountMayHoldIsQuotaWhateverThePoolsHold(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		pools []job.Pool
@@ -115,9 +114,11 @@ func TestMoreThanTheAccountMayHoldIsQuotaWhereThePoolCouldHoldIt(t *testing.T) {
 		"more, summed over pools": {
 			[]job.Pool{{Pool: "gpu", Nodes: 1, GPUsPerNode: 4}, {Pool: "empty", Nodes: 5, GPUsPerNode: 1}}, Quota, "quota: requested 9 GPUs, 8 available",
 		},
-		"more, on nodes without GPUs":     {[]job.Pool{{Pool: "cpu", Nodes: 2, GPUsPerNode: 8}}, Hardware, ""},
-		"more than any node of the pool":  {[]job.Pool{{Pool: "gpu", Nodes: 1, GPUsPerNode: 9}}, Hardware, ""},
-		"more than the pool has of nodes": {[]job.Pool{{Pool: "gpu", Nodes: 3, GPUsPerNode: 4}}, Hardware, ""},
+		"more, on nodes without GPUs":     {[]job.Pool{{Pool: "cpu", Nodes: 2, GPUsPerNode: 8}}, Quota, "quota: requested 16 GPUs, 8 available"},
+		"more than any node of the pool":  {[]job.Pool{{Pool: "gpu", Nodes: 1, GPUsPerNode: 9}}, Quota, "quota: requested 9 GPUs, 8 available"},
+		"more than the pool has of nodes": {[]job.Pool{{Pool: "gpu", Nodes: 3, GPUsPerNode: 4}}, Quota, "quota: requested 12 GPUs, 8 available"},
+		"more, in a pool that is unknown": {[]job.Pool{{Pool: "tpu", Nodes: 2, GPUsPerNode: 8}}, Quota, "quota: requested 16 GPUs, 8 available"},
+		"no more, on nodes without GPUs":  {[]job.Pool{{Pool: "cpu", Nodes: 1, GPUsPerNode: 8}}, Hardware, ""},
 		"nodes without GPUs, as many":     {[]job.Pool{{Pool: "empty", Nodes: 1000}}, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

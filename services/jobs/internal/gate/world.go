@@ -57,7 +57,9 @@ type Accounts interface {
 	Of(ctx context.Context, userID string) (quota.Account, error)
 }
 
-// Gates are all gates in their order. A gate that needs facts looks them up itself, so that a
+// Gates are all gates in their order. Quota stands before hardware: what an account may hold is
+// independent of what the pools have, and who asks for more than that is told so by the gate that the
+// specification names. A gate that needs facts looks them up itself, so that a
 // submission which an earlier gate refuses asks nobody.
 func (w *World) Gates() []Gate {
 	return []Gate{
@@ -69,8 +71,8 @@ func (w *World) Gates() []Gate {
 		{Project, w.project},
 		{Bindings, w.bindings},
 		{Image, pure(func(d *Draft) error { return checkImage(d, w.Registries) })},
-		{Hardware, w.hardware},
 		{Quota, w.quota},
+		{Hardware, w.hardware},
 	}
 }
 
