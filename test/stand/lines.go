@@ -88,6 +88,9 @@ func (s *Stand) Count(ctx context.Context, beside *loop.Loop) *Counter {
 	return c
 }
 
+// Follow goes on as another walk, to where the stand is by then.
+func (c *Counter) Follow(beside *loop.Loop) { c.l.Client = beside.Client }
+
 // AwaitMore waits until the process has written n more lines, whoever reads them.
 func (c *Counter) AwaitMore(ctx context.Context, n int) {
 	c.s.T.Helper()

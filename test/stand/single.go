@@ -41,6 +41,19 @@ func Single(t testing.TB, o Options) *Stand {
 	return s
 }
 
+// Listen makes signalboxd serve on another address from its next start on.
+func (s *Stand) Listen(addr string) {
+	s.T.Helper()
+	argv := s.Processes["signalboxd"].argv
+	argv[slices.Index(argv, "--listen")+1] = addr
+}
+
+// Elsewhere is an address that nothing listens on.
+func (s *Stand) Elsewhere() string {
+	s.T.Helper()
+	return "127.0.0.1:" + freePorts(s.T, 1)[0]
+}
+
 func (s *Stand) readyFile() string { return filepath.Join(s.Dir, "ready.json") }
 
 // StartSingle starts signalboxd (again) and waits until it serves.

@@ -59,7 +59,7 @@ func sweep(t testing.TB, dir string) {
 		t.Logf("ending process %d, which outlived its agent", pid)
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
-	for _, group := range groups(dir) {
+	for _, group := range groups(t, dir) {
 		removeGroup(t, group)
 	}
 }
@@ -81,11 +81,12 @@ func removeGroup(t testing.TB, group string) {
 
 // groups are the cgroups that the shims of a folder's works made, which nobody removes for a shim that was
 // killed.
-func groups(dir string) []string {
+func groups(t testing.TB, dir string) []string {
+	t.Helper()
 	var all []string
 	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.Name() != "start.json" {
-			return nil
+			return nil //nolint:nilerr // what is gone meanwhile has no group
 		}
 		raw, err := os.ReadFile(path)
 		var start struct {
@@ -93,9 +94,13 @@ func groups(dir string) []string {
 				Groups []string `json:"groups"`
 			} `json:"limits"`
 		}
-		if err == nil && json.Unmarshal(raw, &start) == nil {
-			all = append(all, start.Limits.Groups...)
+		if err == nil {
+			err = json.Unmarshal(raw, &start)
 		}
+		if err != nil {
+			t.Logf("what a shim was to run: %v", err)
+		}
+		all = append(all, start.Limits.Groups...)
 		return nil
 	})
 	return all

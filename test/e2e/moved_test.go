@@ -1,0 +1,121 @@
+package e2e
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/internal/client"
+	"github.com/signalbox-dev/signalbox/internal/loop"
+	"github.com/signalbox-dev/signalbox/test/stand"
+)
+
+// held is a job whose process says that it is there, and goes on when it is told to.
+type held struct {
+	l   *loop.Loop
+	dir string // its work folder on the host
+}
+
+// hold starts one; its command writes the file named by the mark and waits for the file `go` beside it.
+func hold(ctx context.Context, t *testing.T, s *stand.Stand, mark string, command ...string) *held {
+	t.Helper()
+	h := &held{l: s.Loop(ctx)}
+	submitCommand(ctx, t, h.l, command...)
+	s.Until(ctx, mark, func() bool {
+		h.dir = filepath.Dir(s.Find(mark, func(string) bool { return true }))
+		return h.dir != "."
+	})
+	return h
+}
+
+func (h *held) release(t *testing.T) {
+	t.Helper()
+	require.NoError(t, os.WriteFile(filepath.Join(h.dir, "go"), nil, 0o600))
+}
+
+const reporting = `
+import os, signalbox, time
+with signalbox.init() as run:
+    run.starting()
+    run.running()
+    run.log({"mine/value": 1.5}, step=1)
+    run.flush()
+    work = os.environ["SERVICE_JOB_WORKDIR"]
+    open(os.path.join(work, "reporting"), "w").close()
+    while not os.path.exists(os.path.join(work, "go")):
+        time.sleep(0.02)
+    run.log({"mine/value": 2.5}, step=2)
+    print("the end")
+`
+
+const ending = `echo one; cd "$SERVICE_JOB_WORKDIR"; : > ending; until [ -e go ]; do sleep 0.02; done; echo two; : > over`
+
+// TestARestartAtAnotherAddress kills signalboxd and starts it on another port, while a command prints,
+// another one has ended before the start, and a third one reports: all end well with their first attempt,
+// nothing of a log or of the reports is lost. At any free port it comes back to where it was.
+func TestARestartAtAnotherAddress(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*stand.Patience)
+	defer cancel()
+	s := stand.Single(t, stand.Options{})
+	c := s.Count(ctx, s.Loop(ctx))
+	c.AwaitMore(ctx, 2)
+	reporter := hold(ctx, t, s, "reporting", "python", "-c", reporting)
+	ends := hold(ctx, t, s, "ending", "sh", "-c", ending)
+
+	former := s.URL
+	killed(t, s)
+	ends.release(t)
+	s.Until(ctx, "the command has ended", func() bool { return s.Find("over", func(string) bool { return true }) != "" })
+	s.Listen(s.Elsewhere())
+	s.StartSingle()
+	require.NotEqual(t, former, s.URL)
+
+	c.Follow(s.Loop(ctx))
+	c.AwaitMore(ctx, 3)
+	reporter.release(t)
+	for name, h := range map[string]struct {
+		*held
+		log string
+	}{"ended": {ends, "one\ntwo\n"}, "reporter": {reporter, "the end\n"}} {
+		h.l.Client = s.Loop(ctx).Client
+		e := end(ctx, t, s, h.l)
+		require.Equal(t, "succeeded", e.State, name+": "+e.Message)
+		require.Len(t, e.attempts, 1, name)
+		require.Equal(t, h.log, e.log, name)
+	}
+	requireReports(ctx, t, reporter.l)
+	c.Stop(ctx)
+	c.End(ctx)
+
+	last := s.URL
+	killed(t, s)
+	s.Listen("127.0.0.1:0")
+	s.StartSingle()
+	require.Equal(t, last, s.URL)
+	require.NoError(t, client.New(s.URL, nil).Get(ctx, "/api/version", nil, nil))
+}
+
+// requireReports demands what the reporter said before and after the restart, each once.
+func requireReports(ctx context.Context, t *testing.T, l *loop.Loop) {
+	t.Helper()
+	var series []struct {
+		Key    string `json:"key"`
+		Points []struct {
+			Step  int     `json:"step"`
+			Value float64 `json:"value"`
+		} `json:"points"`
+	}
+	require.NoError(t, l.Client.Get(ctx, "/api/runs/"+l.Job.RunID+"/metrics", nil, &series))
+	require.Len(t, series, 1)
+	require.Len(t, series[0].Points, 2)
+	require.InDelta(t, 1.5, series[0].Points[0].Value, 0)
+	require.InDelta(t, 2.5, series[0].Points[1].Value, 0)
+	var job struct {
+		Warnings []string `json:"warnings"`
+	}
+	require.NoError(t, l.Client.Get(ctx, "/api/jobs/"+l.Job.ID, nil, &job))
+	require.Empty(t, job.Warnings, "its end was reported too")
+}
