@@ -57,7 +57,8 @@ func (s *Sessions) Refresh(ctx context.Context, token, address string) (Tokens, 
 		}
 		// The revocation must be committed, so the refusal is told outside of the transaction.
 		refused = true
-		if _, err := revoke(ctx, tx, sessionID, revokedReuse, now); err != nil {
+		ended, err := revoke(ctx, tx, sessionID, revokedReuse, now)
+		if err != nil || !ended { // another one that came at the same time ended it, and told so
 			return err
 		}
 		return s.record(ctx, tx, l, "session.reuse", address)

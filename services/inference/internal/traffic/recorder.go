@@ -93,7 +93,8 @@ func (r *Recorder) Run(ctx context.Context) error {
 	}
 }
 
-// gather collects what comes within the batch interval.
+// gather collects what comes within the batch interval, all of it: what lies in the ring when the interval
+// ends goes along.
 func (r *Recorder) gather(ctx context.Context, first *Call) []*Call {
 	batch := []*Call{first}
 	timer := r.clock.NewTimer(batchEvery)
@@ -103,10 +104,18 @@ func (r *Recorder) gather(ctx context.Context, first *Call) []*Call {
 		case c := <-r.ring:
 			batch = append(batch, c)
 		case <-timer.C():
-			return batch
+			return r.take(batch)
 		case <-ctx.Done():
 			return batch
 		}
+	}
+	return batch
+}
+
+// take adds what lies in the ring, without waiting. Nobody else reads it.
+func (r *Recorder) take(batch []*Call) []*Call {
+	for len(batch) < batchMax && len(r.ring) > 0 {
+		batch = append(batch, <-r.ring)
 	}
 	return batch
 }
@@ -116,11 +125,7 @@ func (r *Recorder) drain(ctx context.Context) error {
 	r.closed = true
 	r.mu.Unlock()
 	for len(r.ring) > 0 {
-		batch := make([]*Call, 0, min(batchMax, len(r.ring)))
-		for len(batch) < batchMax && len(r.ring) > 0 {
-			batch = append(batch, <-r.ring)
-		}
-		r.put(ctx, batch)
+		r.put(ctx, r.take(make([]*Call, 0, min(batchMax, len(r.ring)))))
 	}
 	r.forget(ctx)
 	return r.spool.Close()
