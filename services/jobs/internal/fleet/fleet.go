@@ -69,6 +69,8 @@ type Node struct {
 	Inventory
 	SlotsTotal          int
 	GPUsFree, SlotsFree int
+	CPUsFree            int   // of what attempts asked for; who asked for none takes none
+	MemoryFree          int64 // as CPUsFree, in bytes
 	Drivers             []string
 	JoinedAt            time.Time
 	LastSeenAt          *time.Time

@@ -16,17 +16,21 @@ import (
 )
 
 const nodeSelect = `SELECT n.id, n.fleet_id, n.name, n.state, f.pools, n.cpus, n.memory_bytes, n.gpus, n.limits,
-		n.version, n.slots, n.drivers, n.joined_at, n.last_seen_at, coalesce(u.gpus, 0), coalesce(u.slots, 0)
+		n.version, n.slots, n.drivers, n.joined_at, n.last_seen_at, coalesce(u.gpus, 0), coalesce(u.slots, 0),
+		coalesce(u.cpus, 0), coalesce(u.memory, 0)::bigint
 	FROM node n JOIN fleet f ON f.id = n.fleet_id
-		LEFT JOIN LATERAL (SELECT sum(w.gpus) AS gpus, sum(w.slots) AS slots FROM work w
+		LEFT JOIN LATERAL (SELECT sum(w.gpus) AS gpus, sum(w.slots) AS slots, sum(w.cpus) AS cpus,
+			sum(w.memory_bytes) AS memory FROM work w
 			WHERE w.node_id = n.id AND w.released_at IS NULL) u ON true`
 
 func scanNode(row pgx.CollectableRow) (*Node, error) {
 	var n Node
-	var gpus, slots int
+	var gpus, slots, cpus int
+	var memory int64
 	err := row.Scan(&n.ID, &n.FleetID, &n.Name, &n.State, &n.Pools, &n.CPUs, &n.MemoryBytes, &n.GPUs, &n.Limits,
-		&n.Version, &n.SlotsTotal, &n.Drivers, &n.JoinedAt, &n.LastSeenAt, &gpus, &slots)
+		&n.Version, &n.SlotsTotal, &n.Drivers, &n.JoinedAt, &n.LastSeenAt, &gpus, &slots, &cpus, &memory)
 	n.GPUsFree, n.SlotsFree = max(0, n.GPUs-gpus), max(0, n.SlotsTotal-slots)
+	n.CPUsFree, n.MemoryFree = max(0, n.CPUs-cpus), max(0, n.MemoryBytes-memory)
 	return &n, err
 }
 

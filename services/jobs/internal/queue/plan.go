@@ -6,7 +6,11 @@
 //
 // The order is fixed: engines by id, then jobs by priority, time of submission and id. A gang is
 // placed whole or not at all. Nothing is placed on a pool past a job that could run there but has no
-// room yet, so no job waits for ever behind smaller ones.
+// room yet, so no job waits for ever behind smaller ones. One exception cannot delay it: past a job that
+// lacks CPUs or memory alone, work that asks for neither, nor for a GPU, takes a slot where another stays.
+//
+// What is asked of a node is taken from it: GPUs, CPUs, memory, and a slot where no GPU is asked. Who asks
+// for no CPU takes none, and is kept from no node whose CPUs are all taken.
 package queue
 
 import (
@@ -18,17 +22,6 @@ import (
 
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
-
-// Node is a place with what is free on it.
-type Node struct {
-	ID, Name            string
-	Pools               []string
-	GPUs, Slots         int // as a whole
-	GPUsFree, SlotsFree int
-	CPUs                int
-	MemoryBytes         int64
-	Drivers             []string // of engines; none known means any
-}
 
 // Engine is an engine's work that waits for a place.
 type Engine struct {
@@ -79,12 +72,23 @@ type plan struct {
 	now      time.Time
 	nodes    []*Node
 	accounts map[string]Account
-	behind   map[string]string // pool → the job that it is kept for
+	behind   map[string]kept // by pool
+}
+
+// kept is the job that a pool is kept for.
+type kept struct {
+	jobID string
+	// bulk says that it lacks CPUs or memory alone.
+	bulk bool
+}
+
+func (k kept) decision(pool string) Decision {
+	return Decision{Reason: job.WaitPriority, Detail: fmt.Sprintf("pool %s is kept for %s, which is ahead", pool, k.jobID)}
 }
 
 // Plan decides for everything that waits. It changes none of its arguments.
 func Plan(now time.Time, nodes []Node, engines []Engine, jobs []Waiting, accounts map[string]Account) []Decision {
-	p := &plan{now: now, accounts: map[string]Account{}, behind: map[string]string{}}
+	p := &plan{now: now, accounts: map[string]Account{}, behind: map[string]kept{}}
 	for i := range nodes {
 		n := nodes[i]
 		p.nodes = append(p.nodes, &n)
@@ -113,7 +117,7 @@ func (p *plan) engine(e Engine) Decision {
 		if !fits(n, want, e.Slots) || (len(n.Drivers) > 0 && !slices.Contains(n.Drivers, e.Driver)) {
 			continue
 		}
-		n.GPUsFree, n.SlotsFree = n.GPUsFree-e.GPUs, n.SlotsFree-e.Slots
+		n.take(want, e.Slots)
 		return Decision{WorkID: e.WorkID, Places: []Place{{NodeID: n.ID, Pool: want}}}
 	}
 	return Decision{WorkID: e.WorkID, Reason: job.WaitPoolCapacity}
@@ -130,18 +134,27 @@ func (p *plan) job(w Waiting) Decision {
 			Detail: fmt.Sprintf("asks for %d GPUs while %d of %d are held", demand, account.Held, account.Limit),
 		}
 	}
+	passed := "" // a pool that is kept for a job which this one cannot delay
 	for _, pool := range w.Pools {
-		if ahead := p.behind[pool.Pool]; ahead != "" {
-			return Decision{Reason: job.WaitPriority, Detail: fmt.Sprintf("pool %s is kept for %s, which is ahead", pool.Pool, ahead)}
+		if ahead, ok := p.behind[pool.Pool]; ok && !(ahead.bulk && light(w.Pools)) {
+			return ahead.decision(pool.Pool)
+		} else if ok {
+			passed = pool.Pool
 		}
 	}
-	places, short := p.gang(w.Pools, false)
-	if places == nil {
+	spare := 0
+	if passed != "" {
+		spare = 1
+	}
+	places, short := p.gang(w.Pools, asItIs, spare)
+	switch {
+	case places == nil && passed != "":
+		return p.behind[passed].decision(passed)
+	case places == nil:
 		return p.short(w, short)
 	}
 	for _, pl := range places {
-		n := p.node(pl.NodeID)
-		n.GPUsFree, n.SlotsFree = n.GPUsFree-pl.Pool.GPUsPerNode, n.SlotsFree-SlotsOf(pl.Pool.GPUsPerNode)
+		p.node(pl.NodeID).take(pl.Pool, SlotsOf(pl.Pool.GPUsPerNode))
 	}
 	account.Held += demand
 	p.accounts[w.OwnerID] = account
@@ -150,37 +163,33 @@ func (p *plan) job(w Waiting) Decision {
 
 // short tells why a gang has no room, and keeps its pools for it where it could ever have.
 func (p *plan) short(w Waiting, pool job.Pool) Decision {
-	if whole, lacking := p.gang(w.Pools, true); whole == nil {
+	if whole, lacking := p.gang(w.Pools, empty, 0); whole == nil {
 		return Decision{Reason: job.WaitPoolCapacity, Detail: "no ready nodes of pool " + lacking.Pool + " are enough: " + asks(lacking)}
 	}
-	for _, kept := range w.Pools {
-		p.behind[kept.Pool] = w.JobID
+	idle, _ := p.gang(w.Pools, bulkFree, 0)
+	for _, part := range w.Pools {
+		p.behind[part.Pool] = kept{jobID: w.JobID, bulk: idle != nil}
 	}
 	return Decision{Reason: job.WaitPoolCapacity, Detail: "pool " + pool.Pool + " is full: " + asks(pool)}
 }
 
-func asks(p job.Pool) string {
-	if p.GPUsPerNode == 0 {
-		return fmt.Sprintf("%d nodes are asked for", p.Nodes)
-	}
-	return fmt.Sprintf("%d nodes with %d GPUs are asked for", p.Nodes, p.GPUsPerNode)
+// light says that a gang takes nothing but slots.
+func light(pools []job.Pool) bool {
+	return !slices.ContainsFunc(pools, func(p job.Pool) bool { return p.GPUsPerNode > 0 || p.CPU > 0 || p.MemoryGB > 0 })
 }
 
-// gang finds a node of its own for every rank, or answers the pool that lacks one. empty judges
-// the nodes as if nothing ran on them.
-func (p *plan) gang(pools []job.Pool, empty bool) (places []Place, lacking job.Pool) {
+// gang finds a node of its own for every rank, or answers the pool that lacks one. On each of the nodes,
+// looked at by view, so many slots stay spare.
+func (p *plan) gang(pools []job.Pool, view func(Node) Node, spare int) (places []Place, lacking job.Pool) {
 	taken := map[string]bool{}
 	for _, pool := range pools {
 		left := pool.Nodes
 		for _, n := range p.candidates(pool) {
-			probe := *n
-			if empty {
-				probe.GPUsFree, probe.SlotsFree = n.GPUs, n.Slots
-			}
+			probe := view(*n)
 			if left == 0 {
 				break
 			}
-			if taken[n.ID] || !fits(&probe, pool, SlotsOf(pool.GPUsPerNode)) {
+			if taken[n.ID] || !fits(&probe, pool, SlotsOf(pool.GPUsPerNode)+spare) {
 				continue
 			}
 			taken[n.ID] = true
@@ -215,11 +224,4 @@ func (p *plan) candidates(want job.Pool) []*Node {
 func (p *plan) node(id string) *Node {
 	i, _ := slices.BinarySearchFunc(p.nodes, id, func(n *Node, id string) int { return cmp.Compare(n.ID, id) })
 	return p.nodes[i]
-}
-
-const gigabyte = 1 << 30
-
-func fits(n *Node, want job.Pool, slots int) bool {
-	return n.GPUsFree >= want.GPUsPerNode && n.SlotsFree >= slots && n.CPUs >= want.CPU &&
-		n.MemoryBytes >= int64(want.MemoryGB)*gigabyte
 }

@@ -17,7 +17,7 @@ import (
 func at() time.Time { return time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC) }
 
 func gpuNode(id string, gpus int) queue.Node {
-	return queue.Node{ID: id, Name: id, Pools: []string{"gpu"}, GPUs: gpus, GPUsFree: gpus, Slots: 4, SlotsFree: 4, CPUs: 64, MemoryBytes: 1 << 40}
+	return queue.Node{ID: id, Name: id, Pools: []string{"gpu"}, GPUs: gpus, GPUsFree: gpus, Slots: 4, SlotsFree: 4, CPUs: 64, CPUsFree: 64, MemoryBytes: 1 << 40, MemoryFree: 1 << 40}
 }
 
 func wants(id string, order int, pools ...job.Pool) queue.Waiting {
@@ -107,6 +107,8 @@ func world(r *rand.Rand) ([]queue.Node, []queue.Waiting, map[string]queue.Accoun
 		n.GPUsFree = r.IntN(n.GPUs + 1)
 		n.Slots = 1 + r.IntN(3)
 		n.SlotsFree = r.IntN(n.Slots + 1)
+		n.CPUs, n.MemoryBytes = r.IntN(5), int64(r.IntN(5))<<30
+		n.CPUsFree, n.MemoryFree = r.IntN(n.CPUs+1), int64(r.IntN(int(n.MemoryBytes>>30)+1))<<30
 		n.Pools = [][]string{{"gpu"}, {"cpu"}, {"gpu", "cpu"}}[r.IntN(3)]
 		nodes = append(nodes, n)
 	}
@@ -120,7 +122,7 @@ func world(r *rand.Rand) ([]queue.Node, []queue.Waiting, map[string]queue.Accoun
 		w := wants(fmt.Sprintf("job_%02d", i), r.IntN(5))
 		w.OwnerID, w.Priority = []string{"a", "b", "c"}[r.IntN(3)], 10*r.IntN(3)
 		for range 1 + r.IntN(2) {
-			w.Pools = append(w.Pools, job.Pool{Pool: []string{"gpu", "cpu"}[r.IntN(2)], Nodes: 1 + r.IntN(2), GPUsPerNode: r.IntN(5)})
+			w.Pools = append(w.Pools, job.Pool{Pool: []string{"gpu", "cpu"}[r.IntN(2)], Nodes: 1 + r.IntN(2), GPUsPerNode: r.IntN(5), CPU: max(0, r.IntN(6)-2), MemoryGB: max(0, r.IntN(6)-2)})
 		}
 		if r.IntN(6) == 0 {
 			later := at().Add(time.Minute)
@@ -180,6 +182,10 @@ func check(t *testing.T, seed uint64, nodes []queue.Node, jobs []queue.Waiting, 
 			n.SlotsFree -= queue.SlotsOf(p.Pool.GPUsPerNode)
 			require.GreaterOrEqual(t, n.GPUsFree, 0, "seed %d: oversubscribed", seed)
 			require.GreaterOrEqual(t, n.SlotsFree, 0, "seed %d: oversubscribed", seed)
+			n.CPUsFree -= p.Pool.CPU
+			n.MemoryFree -= int64(p.Pool.MemoryGB) << 30
+			require.GreaterOrEqual(t, n.CPUsFree, 0, "seed %d: oversubscribed", seed)
+			require.GreaterOrEqual(t, n.MemoryFree, int64(0), "seed %d: oversubscribed", seed)
 			free[p.NodeID] = n
 		}
 		held[w.OwnerID] += job.Demand(w.Pools)

@@ -91,7 +91,8 @@ func nodesOf(ready []*fleet.Node) []Node {
 	for i, n := range ready {
 		nodes[i] = Node{
 			ID: n.ID, Name: n.Name, Pools: n.Pools, GPUs: n.GPUs, Slots: n.SlotsTotal, GPUsFree: n.GPUsFree,
-			SlotsFree: n.SlotsFree, CPUs: n.CPUs, MemoryBytes: n.MemoryBytes, Drivers: n.Drivers,
+			SlotsFree: n.SlotsFree, CPUs: n.CPUs, CPUsFree: n.CPUsFree, MemoryBytes: n.MemoryBytes, MemoryFree: n.MemoryFree,
+			Drivers: n.Drivers,
 		}
 	}
 	return nodes
@@ -149,7 +150,8 @@ func (s *Scheduler) placeJob(ctx context.Context, tx pgx.Tx, d Decision) error {
 		w := &work.Work{
 			Seen: work.Seen{Key: work.Key{ID: s.IDs.New(id.Work), Generation: 1, Fence: 1}},
 			Kind: work.Attempt, Desired: work.WantRunning, DesiredAt: now, Spec: j.Template, Pool: p.Pool.Pool,
-			GPUs: p.Pool.GPUsPerNode, Slots: SlotsOf(p.Pool.GPUsPerNode), OwnerID: j.OwnerID, ProjectID: j.ProjectID,
+			GPUs: p.Pool.GPUsPerNode, Slots: SlotsOf(p.Pool.GPUsPerNode),
+			CPUs: p.Pool.CPU, Memory: int64(p.Pool.MemoryGB) * gigabyte, OwnerID: j.OwnerID, ProjectID: j.ProjectID,
 			NodeID: p.NodeID, JobID: j.ID, Number: attempt.Number, Rank: p.Rank, NNodes: len(d.Places),
 			Role: p.Pool.Role, Master: nodes[d.Places[0].NodeID].Name,
 		}
@@ -198,7 +200,7 @@ func (s *Scheduler) room(ctx context.Context, tx pgx.Tx, d Decision) (map[string
 	for _, p := range d.Places {
 		n := nodes[p.NodeID]
 		if n == nil || n.GPUsFree < p.Pool.GPUsPerNode || n.SlotsFree < SlotsOf(p.Pool.GPUsPerNode) ||
-			!slices.Contains(n.Pools, p.Pool.Pool) {
+			n.CPUsFree < p.Pool.CPU || n.MemoryFree < int64(p.Pool.MemoryGB)*gigabyte || !slices.Contains(n.Pools, p.Pool.Pool) {
 			return nil, errRaced
 		}
 	}

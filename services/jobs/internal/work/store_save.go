@@ -17,10 +17,11 @@ import (
 func (s *Store) Insert(ctx context.Context, tx pgx.Tx, w *Work) error {
 	_, err := tx.Exec(ctx, `INSERT INTO work (id, kind, generation, fence, desired, desired_at, spec, pool, gpus, slots,
 			job_id, attempt, rank, nnodes, role, master, owner_id, project_id, driver, node_id, waiting,
-			created_at, updated_at)
-		VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18,$19,$20,$21,$6,$6)`,
+			cpus, memory_bytes, created_at, updated_at)
+		VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18,$19,$20,$21,$22,$23,$6,$6)`,
 		w.ID, w.Kind, w.Generation, w.Fence, w.Desired, w.DesiredAt, w.Spec, w.Pool, w.GPUs, w.Slots,
-		w.JobID, w.Number, w.Rank, w.NNodes, w.Role, w.Master, w.OwnerID, w.ProjectID, w.Driver, w.NodeID, w.Waiting)
+		w.JobID, w.Number, w.Rank, w.NNodes, w.Role, w.Master, w.OwnerID, w.ProjectID, w.Driver, w.NodeID, w.Waiting,
+		w.CPUs, w.Memory)
 	if err != nil {
 		return fmt.Errorf("insert work: %w", err)
 	}

@@ -32,6 +32,7 @@ func TestAWorkComesBackAsItWasSavedAndItsKeyIsSealed(t *testing.T) {
 		ID: "wrk_1", Generation: 2, Desired: work.WantRunning, Pool: "gpu", Driver: "vllm", GPUs: 1, Slots: 2, Spec: []byte{7},
 		OwnerID: "usr_1", ProjectID: "prj_1",
 	}, now)
+	w.CPUs, w.Memory = 3, 5<<30
 	tx := func(fn func(ctx context.Context, tx pgx.Tx) error) error { return pg.InTx(t.Context(), pool, fn) }
 	require.NoError(t, tx(func(ctx context.Context, tx pgx.Tx) error { return store.Insert(ctx, tx, w) }))
 	before := w.Key

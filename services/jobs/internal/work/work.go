@@ -69,6 +69,8 @@ type Work struct {
 	Pool      string
 	GPUs      int
 	Slots     int
+	CPUs      int // of its node; engines ask for none
+	Memory    int64
 	OwnerID   string
 	ProjectID string
 	NodeID    string
