@@ -38,57 +38,79 @@ func (w *work) keepAttempt(ctx context.Context) error {
 // attend follows the running attempt: its log goes out while it runs, and the
 // rest of it afterwards.
 func (w *work) attend(ctx context.Context, dir string) error {
-	shipping, cancel := context.WithCancel(ctx)
-	defer cancel()
-	ended, shipped := make(chan struct{}), make(chan error, 1)
-	go func() { shipped <- w.host.shipper.Run(shipping, w.log(), ended) }()
+	s := w.ship(ctx)
 	// This function does not return before the shipper has.
-	join := func() {
-		cancel()
-		<-shipped //nolint:errcheck // it was cut short
-	}
+	defer s.join()
 	exit, err := w.await(ctx, dir, w.assignment.Work.Attempt.Grace)
 	if errors.Is(err, shim.ErrNever) {
 		// The shim was killed before it started anything.
-		join()
+		s.join()
 		return w.keepAttempt(ctx)
 	}
 	if err != nil {
-		join()
 		return err
 	}
-	w.hush()
 	err = w.see(func(o *executor.Observation) {
-		o.Phase, o.Exit, o.Detail = executor.PhaseCollecting, &exit, "delivering the log"
+		o.Phase, o.Exit, o.Detail = executor.PhaseCollecting, &exit, "delivering the log and the reports"
 		o.ExitedAt = w.endedAt(dir)
 	})
 	if err != nil {
-		join()
 		return err
 	}
-	close(ended)
+	return w.collect(ctx, exit, s)
+}
+
+// collect delivers what the attempt has left and ends the work, in time or without all of it.
+func (w *work) collect(ctx context.Context, exit executor.Exit, s *shipment) error {
+	if err := w.deliverSpool(ctx); err != nil && ctx.Err() == nil {
+		w.host.deps.Log.WarnContext(ctx, "reports not delivered", "work", w.key.String(), "error", err.Error())
+	}
+	w.hush()
+	close(s.ended)
 	left, err := w.collectTime()
 	if err != nil {
-		join()
 		return err
 	}
 	timeout := w.host.deps.Clock.NewTimer(left)
 	defer timeout.Stop()
 	select {
-	case err := <-shipped:
+	case <-s.done:
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if err != nil {
-			w.host.deps.Log.WarnContext(ctx, "log not delivered", "work", w.key.String(), "error", err.Error())
+		if s.err != nil {
+			w.host.deps.Log.WarnContext(ctx, "log not delivered", "work", w.key.String(), "error", s.err.Error())
 		}
-		return w.exited(exit)
 	case <-timeout.C():
 		w.host.deps.Log.WarnContext(ctx, "log not delivered in time", "work", w.key.String())
 	case <-w.leaving:
 	}
-	join()
+	s.join()
 	return w.exited(exit)
+}
+
+// shipment is a shipper at work.
+type shipment struct {
+	// ended is closed when the log grows no more, done when the shipper has returned err.
+	ended, done chan struct{}
+	err         error
+	cancel      context.CancelFunc
+}
+
+func (w *work) ship(ctx context.Context) *shipment {
+	ctx, cancel := context.WithCancel(ctx)
+	s := &shipment{ended: make(chan struct{}), done: make(chan struct{}), cancel: cancel}
+	go func() {
+		defer close(s.done)
+		s.err = w.host.shipper.Run(ctx, w.log(), s.ended)
+	}()
+	return s
+}
+
+// join cuts the shipper short where it still works, and waits for it.
+func (s *shipment) join() {
+	s.cancel()
+	<-s.done
 }
 
 func (w *work) log() ship.Log {

@@ -252,7 +252,7 @@ func (w *work) remove() error {
 // runDirs are the folders in which shims of this work may be.
 func (w *work) runDirs() []string {
 	starts, _ := filepath.Glob(w.path("starts", "*"))
-	return append(starts, w.path("run"))
+	return append(starts, w.path("run"), w.path("flush"))
 }
 
 // shutdownGrace is what processes get when the whole agent stops, goneGrace when

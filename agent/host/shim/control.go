@@ -203,5 +203,11 @@ func exists(path string) bool {
 	return err == nil
 }
 
+// ReadStart reads what the folder's shim was to run.
+func ReadStart(dir string) (s Start, err error) {
+	err = files.ReadJSON(startFile(dir), &s)
+	return s, err
+}
+
 // ReadExit reads how it ended; fs.ErrNotExist where it has not.
 func ReadExit(dir string, into *Exit) error { return files.ReadJSON(exitFile(dir), into) }
