@@ -165,6 +165,11 @@ func (f *fleets) CreateFleet(ctx context.Context, in *jobsv1.CreateFleetRequest)
 	return &jobsv1.Fleet{Id: "flt_1", Kind: in.GetKind()}, nil
 }
 
+func (f *fleets) CreateJoinToken(ctx context.Context, in *jobsv1.CreateJoinTokenRequest) (*jobsv1.JoinToken, error) {
+	f.note(ctx, "CreateJoinToken", in)
+	return &jobsv1.JoinToken{Id: "fjt_1"}, nil
+}
+
 type deployments struct {
 	registryv1.UnimplementedDeploymentServiceServer
 	*tape

@@ -63,6 +63,8 @@ func TestFaultsOfShapeNameTheirPlace(t *testing.T) {
 		"path bound":             {"GET", "/api/model-deployments/d/revisions/0", ``, []string{"[path number] greater_than_equal"}},
 		"rule of the body":       {"POST", "/api/auth/login", `{"username":"a"}`, []string{"[body password] string_too_short"}},
 		"rule of an empty body":  {"POST", "/api/auth/login", ``, []string{"[body username] string_too_short", "[body password] string_too_short"}},
+		"blanks are no JSON":     {"POST", "/api/fleets/flt_1/join-tokens", " \n", []string{"[body 2] json_invalid"}},
+		"null is no object":      {"POST", "/api/fleets/flt_1/join-tokens", "null", []string{"[body] dict_type"}},
 		"rule deep in the body":  {"POST", "/api/jobs", strings.Replace(job, `[{"pool":"default"}]`, `[]`, 1), []string{"[body spec resources pools] too_short"}},
 		"required in the body":   {"POST", "/api/jobs", `{"api":"x"}`, []string{"[body spec] missing"}},
 		"path beside the body":   {"POST", "/api/models/m/versions", `{}`, []string{"[body source] missing"}},

@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"bufio"
 	"net/http"
 	"strings"
 	"testing"
@@ -15,6 +16,36 @@ import (
 
 const job = `{"api":"service/v1","spec":{"name":"n","recipe":{"name":"demo/x","version":"1","lock":{"name":"demo/x","version":"1","digest":"d",` +
 	`"framework":{"runtime_id":"r"}}},"resources":{"pools":[{"pool":"default"}]},"hparams":{"lr": 1e-3,"n":9007199254740993}}}`
+
+// A request without a body is none that is not JSON: `curl -X POST` sends a message with nothing set, and
+// what must be set is named (the row "rule of an empty body").
+func TestARequestWithoutABodyIsAMessageWithNothingSet(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	const head = "POST /api/fleets/flt_1/join-tokens HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + adminToken + "\r\nConnection: close\r\n"
+	for name, rest := range map[string]string{
+		"no length":          "\r\n",
+		"no bytes":           "Content-Length: 0\r\n\r\n",
+		"no bytes of a type": "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 0\r\n\r\n",
+		"no chunk":           "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+		"an empty object":    "Content-Length: 2\r\n\r\n{}",
+	} {
+		conn := r.dial()
+		_, err := conn.Write([]byte(head + rest))
+		require.NoError(t, err)
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, http.StatusCreated, resp.StatusCode, name)
+	}
+	for _, s := range r.all() {
+		if in, ok := s.in.(*jobsv1.CreateJoinTokenRequest); ok {
+			require.Equal(t, "flt_1", in.GetFleetId())
+			require.Nil(t, in.TtlS)
+			require.Nil(t, in.MaxUses)
+		}
+	}
+}
 
 func TestCallReachesItsServiceWithTheSignedCaller(t *testing.T) {
 	t.Parallel()
