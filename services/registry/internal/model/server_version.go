@@ -1,10 +1,12 @@
 package model
 
 import (
+	"bytes"
 	"context"
 	"net/http"
 
 	"github.com/jackc/pgx/v5"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
 	"github.com/signalbox-dev/signalbox/platform/authn"
@@ -17,8 +19,10 @@ import (
 // CreateModelVersion makes a version of an artifact; the same bytes again are the version that exists.
 func (s *Server) CreateModelVersion(ctx context.Context, in *registryv1.CreateModelVersionRequest) (*registryv1.ModelVersion, error) {
 	out := &registryv1.ModelVersion{}
-	if done, err := s.Once.Replay(ctx, registryv1.ModelService_CreateModelVersion_FullMethodName, in, out); done || err != nil {
-		return out, err
+	if done, err := s.Once.Replay(ctx, registryv1.ModelService_CreateModelVersion_FullMethodName, in, out); err != nil {
+		return nil, err
+	} else if done {
+		return out, answered(ctx, out)
 	}
 	m, err := s.get(ctx, in.GetModelId())
 	if err != nil {
@@ -38,24 +42,41 @@ func (s *Server) CreateModelVersion(ctx context.Context, in *registryv1.CreateMo
 	if err != nil {
 		return nil, err
 	}
-	fresh := false
 	err = s.Once.Do(ctx, registryv1.ModelService_CreateModelVersion_FullMethodName, in, out, func(ctx context.Context, tx pgx.Tx) error {
-		var kept *Version
-		var err error
-		if kept, fresh, err = s.Store.InsertVersion(ctx, tx, v); err != nil {
+		kept, fresh, err := s.Store.InsertVersion(ctx, tx, v)
+		if err != nil {
 			return err
 		}
 		idem.Set(out, versionToProto(m, kept))
 		if !fresh {
+			out.ProtoReflect().SetUnknown(existed())
 			return nil
 		}
 		return s.record(ctx, tx, "model.version.create", m.ID,
 			event.Event{Type: "version", To: string(kept.Status), Message: kept.StatusReason}, out)
 	})
-	if err != nil || fresh {
-		return out, err
+	if err != nil {
+		return nil, err
 	}
-	return out, request.SetStatus(ctx, http.StatusOK)
+	return out, answered(ctx, out)
+}
+
+// existedField is a field that the message will never have. An answer is kept with it where the version
+// was there before, so that a repeat is answered with the status of the first answer, whatever that was.
+const existedField = 1000
+
+func existed() []byte {
+	return protowire.AppendVarint(protowire.AppendTag(nil, existedField, protowire.VarintType), 1)
+}
+
+// answered takes the mark off an answer and tells its status where it is not the usual one.
+func answered(ctx context.Context, out *registryv1.ModelVersion) error {
+	marked := bytes.Equal(out.ProtoReflect().GetUnknown(), existed())
+	out.ProtoReflect().SetUnknown(nil)
+	if !marked {
+		return nil
+	}
+	return request.SetStatus(ctx, http.StatusOK)
 }
 
 // ListModelVersions lists the versions of a model, newest first.
