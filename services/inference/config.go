@@ -11,7 +11,7 @@ type Config struct {
 	FirstByte time.Duration `env:"SERVICE_INFERENCE_FIRST_BYTE_TIMEOUT, default=2m" doc:"how long an engine may take to begin its answer"`
 	Idle      time.Duration `env:"SERVICE_INFERENCE_IDLE_TIMEOUT, default=2m" doc:"how long an answer may pause"`
 	MaxBodyMB int64         `env:"SERVICE_INFERENCE_MAX_BODY_MB, default=32" doc:"largest request body in MiB"`
-	Spool     string        `env:"SERVICE_INFERENCE_SPOOL" doc:"folder for the record of calls while the database is away"`
+	Spool     string        `env:"SERVICE_INFERENCE_SPOOL" doc:"folder of this process alone: the record of calls while the database is away, and the name under which it serves"`
 }
 
 // Validate names every setting that cannot be used.

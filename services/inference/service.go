@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/http"
+	"path/filepath"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -79,7 +80,8 @@ func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
 	s := &Service{deps: d, lease: lease.New(d.Mono), store: &traffic.Store{Pool: d.Pool}}
 	s.recorder = traffic.NewRecorder(s.store, spool, d.Clock, d.Log, counters)
 	s.watcher = &lease.Watcher{
-		Lease: s.lease, Snapshots: d.Snapshots, ReplicaID: d.IDs.New(id.Replica), Clock: d.Clock, Log: d.Log,
+		Lease: s.lease, Snapshots: d.Snapshots, Name: func() string { return d.IDs.New(id.Replica) },
+		Roll: &lease.Roll{Path: filepath.Join(cfg.Spool, "replicas")}, Clock: d.Clock, Log: d.Log,
 	}
 	s.relay = &relay.Client{
 		Timeouts: relay.Timeouts{Connect: cfg.Connect, FirstByte: cfg.FirstByte, Idle: cfg.Idle}, Clock: d.Clock, TLS: d.EngineTLS,

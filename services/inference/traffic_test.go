@@ -134,7 +134,7 @@ func TestEveryCallIsRecordedOnceWithTheDatabaseHanging(t *testing.T) {
 
 // segments are the names of what is spooled.
 func (r *rig) segments() []string {
-	found, err := filepath.Glob(filepath.Join(r.cfg.Spool, "*"))
+	found, err := filepath.Glob(filepath.Join(r.cfg.Spool, "*.jsonl"))
 	require.NoError(r.t, err)
 	return found
 }

@@ -141,6 +141,14 @@ func (l *Lease) cutAll(why error, dead func(tokenID string) bool) []*call {
 	return gone
 }
 
+// lapse ends the lease at once and cuts all open calls; it answers those, for they take a moment to end.
+func (l *Lease) lapse() []*call {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.until.Store(0)
+	return l.cutAll(ErrOver, func(string) bool { return true })
+}
+
 // extend lets the lease run for span from when its renewal was asked for.
 func (l *Lease) extend(asked, span time.Duration) {
 	l.until.Store(int64(asked + span))

@@ -1,7 +1,8 @@
 // Package lease holds what this replica may serve: the registry's snapshot, in force only while its
 // lease runs. A lookup takes no lock and asks no database. A token that a snapshot no longer has is dead
 // here before the snapshot is acknowledged, its open calls cut; a replica that has lost the registry
-// serves until its lease is over and then refuses.
+// serves until its lease is over and then refuses. A replica that stops gives its lease back as its last
+// deed, and that of a process which was killed on its folder before it.
 package lease
 
 import (

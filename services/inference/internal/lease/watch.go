@@ -9,6 +9,7 @@ import (
 
 	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
 	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/run"
 )
 
@@ -30,14 +31,23 @@ var (
 type Watcher struct {
 	Lease     *Lease
 	Snapshots registrypeerv1.SnapshotServiceClient
-	// ReplicaID is random per start.
-	ReplicaID string
-	Clock     clock.Clock
-	Log       *slog.Logger
+	// Name makes the replica's id: random per start, so that nobody's acknowledgement is taken for another's.
+	Name  func() string
+	Roll  *Roll
+	Clock clock.Clock
+	Log   *slog.Logger
+
+	replica string
+	entered bool     // in the roll
+	gone    []string // predecessors whose leases were not given back yet
+	told    bool     // that they could not be given back
 }
 
-// Run watches until ctx ends. A stream that breaks is opened again; meanwhile the lease runs on.
+// Run watches until ctx ends, and then gives the lease back. A stream that breaks is opened again;
+// meanwhile the lease runs on.
 func (w *Watcher) Run(ctx context.Context) error {
+	w.enter(ctx)
+	defer w.leave(ctx)
 	backoff := run.Backoff{Min: 100 * time.Millisecond, Max: 5 * time.Second, Jitter: 0.5}
 	for attempt := 0; ; attempt++ {
 		served, err := w.once(ctx)
@@ -47,10 +57,14 @@ func (w *Watcher) Run(ctx context.Context) error {
 		if served {
 			attempt = 0
 		}
+		if fault.HasCode(err, codeReleased) {
+			w.expelled(ctx)
+		}
 		w.Log.WarnContext(ctx, "the registry's stream broke", "error", err, "lease_valid", w.Lease.Valid())
 		if err := backoff.Wait(ctx, w.Clock, attempt); err != nil {
 			return nil //nolint:nilerr // asked to stop.
 		}
+		w.rejoin(ctx)
 	}
 }
 
@@ -82,11 +96,13 @@ func (w *Watcher) once(ctx context.Context) (served bool, err error) {
 	if err := s.renew(); err != nil {
 		return false, err
 	}
+	w.clear(ctx)
 	tick := w.Clock.NewTicker(renewEvery)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C():
+			w.clear(ctx)
 			err = s.renew()
 		case in := <-received:
 			served = true
@@ -125,7 +141,7 @@ func (s *watch) renew() error {
 }
 
 func (s *watch) tell(renewal int64) error {
-	err := s.stream.Send(&registrypeerv1.WatchRequest{ReplicaId: s.ReplicaID, AckedEpoch: s.Lease.Epoch(), Renewal: renewal})
+	err := s.stream.Send(&registrypeerv1.WatchRequest{ReplicaId: s.replica, AckedEpoch: s.Lease.Epoch(), Renewal: renewal})
 	if err != nil {
 		return fmt.Errorf("send: %w", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"path/filepath"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -26,6 +27,7 @@ type wire struct {
 	sent    chan *registrypeerv1.WatchRequest
 	replies chan *registrypeerv1.WatchResponse
 	dead    chan struct{} // closed: the stream is broken
+	broken  chan error    // why it is
 }
 
 func (s *wire) Send(in *registrypeerv1.WatchRequest) error {
@@ -43,6 +45,8 @@ func (s *wire) Recv() (*registrypeerv1.WatchResponse, error) {
 	select {
 	case out := <-s.replies:
 		return out, nil
+	case err := <-s.broken:
+		return nil, err
 	case <-s.dead:
 		return nil, io.EOF
 	case <-s.ctx.Done():
@@ -53,8 +57,11 @@ func (s *wire) Recv() (*registrypeerv1.WatchResponse, error) {
 // source opens the streams.
 type source struct {
 	streams chan *wire
-	refuse  atomic.Bool
-	refused atomic.Int32
+	// released are the leases that are given back; an answer of release is the registry's.
+	released chan []string
+	release  chan error
+	refuse   atomic.Bool
+	refused  atomic.Int32
 }
 
 func (s *source) Watch(ctx context.Context, _ ...grpc.CallOption) (registrypeerv1.SnapshotService_WatchClient, error) {
@@ -63,12 +70,26 @@ func (s *source) Watch(ctx context.Context, _ ...grpc.CallOption) (registrypeerv
 		return nil, errors.New("refused")
 	}
 	w := &wire{
-		ctx: ctx, dead: make(chan struct{}),
+		ctx: ctx, dead: make(chan struct{}), broken: make(chan error, 1),
 		sent: make(chan *registrypeerv1.WatchRequest), replies: make(chan *registrypeerv1.WatchResponse),
 	}
 	select {
 	case s.streams <- w:
 		return w, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Release answers as the test says, or well when nobody looks.
+func (s *source) Release(ctx context.Context, in *registrypeerv1.ReleaseRequest, _ ...grpc.CallOption) (*registrypeerv1.ReleaseResponse, error) {
+	if s.released == nil {
+		return &registrypeerv1.ReleaseResponse{}, nil
+	}
+	s.released <- in.GetReplicaIds()
+	select {
+	case err := <-s.release:
+		return &registrypeerv1.ReleaseResponse{}, err
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -86,12 +107,21 @@ func watched(t *testing.T) *scene {
 	t.Helper()
 	s := &scene{t: t, clock: clock.NewFake(time.Unix(0, 0)), source: &source{streams: make(chan *wire)}}
 	s.lease = New(s.time.now)
-	w := &Watcher{Lease: s.lease, Snapshots: s.source, ReplicaID: "rep_me", Clock: s.clock, Log: slog.New(slog.DiscardHandler)}
+	w := s.watcher(filepath.Join(t.TempDir(), "replicas"), "rep_me")
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 1)
 	go func() { done <- w.Run(ctx) }()
 	t.Cleanup(func() { cancel(); require.NoError(t, <-done) })
 	return s
+}
+
+// watcher is one on that roll, with these names in order.
+func (s *scene) watcher(roll string, names ...string) *Watcher {
+	next := 0
+	return &Watcher{
+		Lease: s.lease, Snapshots: s.source, Roll: &Roll{Path: roll}, Clock: s.clock, Log: slog.New(slog.DiscardHandler),
+		Name: func() string { next++; return names[next-1] },
+	}
 }
 
 // tick moves both clocks.

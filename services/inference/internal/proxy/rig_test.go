@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -64,6 +65,10 @@ func (s snapshots) Watch(ctx context.Context, _ ...grpc.CallOption) (grpc.BidiSt
 	r := &registry{ctx: ctx, out: make(chan *registrypeerv1.WatchResponse, 16)}
 	r.out <- &registrypeerv1.WatchResponse{Epoch: 1, Snapshot: &registrypeerv1.Snapshot{Deployments: s}}
 	return r, nil
+}
+
+func (snapshots) Release(context.Context, *registrypeerv1.ReleaseRequest, ...grpc.CallOption) (*registrypeerv1.ReleaseResponse, error) {
+	return &registrypeerv1.ReleaseResponse{}, nil
 }
 
 // ledger keeps what was recorded and counted.
@@ -127,7 +132,10 @@ func newRig(t *testing.T, deployments ...*registrypeerv1.ServedDeployment) *rig 
 		Lease: held, Relay: client, Recorder: l, Tally: l, Clock: clk, IDs: id.NewSource(clk, rand.Reader),
 		Log: slog.New(slog.DiscardHandler), MaxBody: maxBody, Idle: patience,
 	}
-	w := &lease.Watcher{Lease: held, Snapshots: snapshots(deployments), ReplicaID: "irp_1", Clock: clk, Log: r.proxy.Log}
+	w := &lease.Watcher{
+		Lease: held, Snapshots: snapshots(deployments), Name: func() string { return "irp_1" },
+		Roll: &lease.Roll{Path: filepath.Join(t.TempDir(), "replicas")}, Clock: clk, Log: r.proxy.Log,
+	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 1)
 	go func() { done <- w.Run(ctx) }()

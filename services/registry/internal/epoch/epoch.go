@@ -1,7 +1,8 @@
 // Package epoch orders all changes that inference serves by, and knows which replicas have them in force.
 // A change raises the epoch in its own transaction; the lock on the one row makes epochs rise in the order
 // of the commits. A replica may serve only under a lease, counted by Postgres' clock, so that a change is
-// in force everywhere once every live lease has acknowledged it or has run out.
+// in force everywhere once every live lease has acknowledged it, has run out or was given back. Nothing
+// shorter is safe for a replica that went silent: it may be cut off, or frozen, and serve when it is back.
 package epoch
 
 import (
@@ -122,10 +123,16 @@ func unreached(behind []Replica) error {
 		len(behind), last.UTC().Format("2006-01-02T15:04:05.000000-07:00"))
 }
 
+// drift is the part of a lease by which the clocks of a replica and of Postgres may run apart: NTP slews a
+// clock by no more than 500 ppm, and either may be slewed.
+const drift = 1000
+
 // Granted is what a replica was told about itself.
 type Granted struct {
 	// Epoch is the present one, read after the lease was stored.
 	Epoch int64
+	// Lease is a little shorter than what is waited for, so that a replica whose clock runs slow has
+	// stopped serving by then.
 	Lease time.Duration
 }
 
@@ -136,7 +143,7 @@ func (l *Ledger) Renew(ctx context.Context, replicaID string, acked int64) (Gran
 		return Granted{}, err
 	}
 	now, err := Current(ctx, l.Pool)
-	return Granted{Epoch: now, Lease: l.Lease}, err
+	return Granted{Epoch: now, Lease: l.Lease - l.Lease/drift}, err
 }
 
 // Ack stores what a replica has in force.
@@ -147,6 +154,14 @@ func (l *Ledger) Ack(ctx context.Context, replicaID string, acked int64) error {
 // noLease is the answer to an acknowledgement of a replica that never had a lease.
 func noLease() error {
 	return fault.New(fault.Refused, "replica", "a replica acknowledges only after it has asked for a lease")
+}
+
+// CodeReleased is the code of what is refused to a replica whose lease was given back.
+const CodeReleased = "replica_released"
+
+// errReleased tells a replica that nobody waits for it any more: it must not serve under that id.
+func errReleased() error {
+	return fault.New(fault.Refused, CodeReleased, "the lease of this replica was given back; it must stop serving and come back under another id")
 }
 
 func noRow(err error) bool { return errors.Is(err, pgx.ErrNoRows) }

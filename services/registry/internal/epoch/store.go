@@ -37,7 +37,7 @@ func (l *Ledger) Behind(ctx context.Context, epoch int64) ([]Replica, time.Time,
 		return nil, now, err
 	}
 	rows, err := l.Pool.Query(ctx, `SELECT replica_id, lease_until FROM inference_replica
-		WHERE lease_until > $1 AND acked_epoch < $2 ORDER BY lease_until, replica_id`, now, epoch)
+		WHERE lease_until > $1 AND acked_epoch < $2 AND released_at IS NULL ORDER BY lease_until, replica_id`, now, epoch)
 	if err != nil {
 		return nil, now, wrap("look for replicas that are behind", err)
 	}
@@ -54,31 +54,68 @@ func (l *Ledger) Behind(ctx context.Context, epoch int64) ([]Replica, time.Time,
 func (l *Ledger) touch(ctx context.Context, replicaID string, acked int64, renew bool) error {
 	return pg.InTx(ctx, l.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		var before int64
-		err := tx.QueryRow(ctx, `SELECT acked_epoch FROM inference_replica WHERE replica_id = $1 FOR UPDATE`, replicaID).Scan(&before)
+		var released bool
+		err := tx.QueryRow(ctx, `SELECT acked_epoch, released_at IS NOT NULL FROM inference_replica WHERE replica_id = $1 FOR UPDATE`,
+			replicaID).Scan(&before, &released)
 		switch {
+		case released:
+			return errReleased()
 		case noRow(err) && !renew:
 			return noLease()
 		case err != nil && !noRow(err):
 			return wrap("look for a replica", err)
 		}
 		if renew {
-			// The clock is read after any wait for the row, never before.
-			now, err := pg.Now(ctx, tx)
-			if err != nil {
-				return err
-			}
-			_, err = tx.Exec(ctx, `INSERT INTO inference_replica AS r (replica_id, acked_epoch, lease_until) VALUES ($1, $2, $3)
-				ON CONFLICT (replica_id) DO UPDATE SET acked_epoch = GREATEST(r.acked_epoch, excluded.acked_epoch),
-					lease_until = GREATEST(r.lease_until, excluded.lease_until)`, replicaID, acked, now.Add(l.Lease))
-			if err != nil {
-				return wrap("renew a lease", err)
-			}
+			err = l.grant(ctx, tx, replicaID, acked)
 		} else if acked > before {
-			if _, err := tx.Exec(ctx, `UPDATE inference_replica SET acked_epoch = $2 WHERE replica_id = $1`, replicaID, acked); err != nil {
-				return wrap("store an acknowledgement", err)
+			_, err = tx.Exec(ctx, `UPDATE inference_replica SET acked_epoch = $2 WHERE replica_id = $1`, replicaID, acked)
+			if err != nil {
+				err = wrap("store an acknowledgement", err)
 			}
 		}
-		if acked <= before {
+		if err != nil || acked <= before {
+			return err
+		}
+		return wake.Notify(ctx, tx, topic.Acks)
+	})
+}
+
+// grant lets a lease run anew, but never one that was given back: also where that was stored after the
+// row was looked for in vain.
+func (l *Ledger) grant(ctx context.Context, tx pgx.Tx, replicaID string, acked int64) error {
+	// The clock is read after any wait for the row, never before.
+	now, err := pg.Now(ctx, tx)
+	if err != nil {
+		return err
+	}
+	tag, err := tx.Exec(ctx, `INSERT INTO inference_replica AS r (replica_id, acked_epoch, lease_until) VALUES ($1, $2, $3)
+		ON CONFLICT (replica_id) DO UPDATE SET acked_epoch = GREATEST(r.acked_epoch, excluded.acked_epoch),
+			lease_until = GREATEST(r.lease_until, excluded.lease_until) WHERE r.released_at IS NULL`, replicaID, acked, now.Add(l.Lease))
+	if err != nil {
+		return wrap("renew a lease", err)
+	}
+	if tag.RowsAffected() == 0 {
+		return errReleased()
+	}
+	return nil
+}
+
+// Release gives the leases of replicas back that serve no more: nobody waits for them from here on. A
+// replica that has no row yet gets one, so that a renewal that is still under way is refused.
+func (l *Ledger) Release(ctx context.Context, replicaIDs []string) error {
+	return pg.InTx(ctx, l.Pool, func(ctx context.Context, tx pgx.Tx) error {
+		now, err := pg.Now(ctx, tx)
+		if err != nil {
+			return err
+		}
+		// In one order, so that two that release the same do not wait for each other.
+		tag, err := tx.Exec(ctx, `INSERT INTO inference_replica AS r (replica_id, acked_epoch, lease_until, released_at)
+			SELECT DISTINCT id, 0, $2::timestamptz, $2::timestamptz FROM unnest($1::text[]) AS id ORDER BY id
+			ON CONFLICT (replica_id) DO UPDATE SET released_at = excluded.released_at WHERE r.released_at IS NULL`, replicaIDs, now)
+		if err != nil {
+			return wrap("give leases back", err)
+		}
+		if tag.RowsAffected() == 0 {
 			return nil
 		}
 		return wake.Notify(ctx, tx, topic.Acks)

@@ -87,6 +87,19 @@ func (s *Server) Watch(stream watchStream) error {
 	}
 }
 
+// Release gives leases back. A wake-up that is lost delays who waits by no more than its next look.
+func (s *Server) Release(ctx context.Context, in *registrypeerv1.ReleaseRequest) (*registrypeerv1.ReleaseResponse, error) {
+	for _, replica := range in.GetReplicaIds() {
+		if id.Check(id.Replica, replica) != nil {
+			return nil, fault.New(fault.Refused, "replica", "a replica is named by an id")
+		}
+	}
+	if err := s.Ledger.Release(ctx, in.GetReplicaIds()); err != nil {
+		return nil, err
+	}
+	return &registrypeerv1.ReleaseResponse{}, nil
+}
+
 func receive(ctx context.Context, stream watchStream, out chan<- *registrypeerv1.WatchRequest) error {
 	for {
 		in, err := stream.Recv()

@@ -7,6 +7,7 @@
 package registrypeerv1
 
 import (
+	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	_ "github.com/signalbox-dev/signalbox/gen/signalbox/options/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
@@ -23,6 +24,86 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type ReleaseRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ReplicaIds    []string               `protobuf:"bytes,1,rep,name=replica_ids,json=replicaIds,proto3" json:"replica_ids,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReleaseRequest) Reset() {
+	*x = ReleaseRequest{}
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReleaseRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReleaseRequest) ProtoMessage() {}
+
+func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
+func (*ReleaseRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_peer_v1_snapshot_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *ReleaseRequest) GetReplicaIds() []string {
+	if x != nil {
+		return x.ReplicaIds
+	}
+	return nil
+}
+
+type ReleaseResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReleaseResponse) Reset() {
+	*x = ReleaseResponse{}
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReleaseResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReleaseResponse) ProtoMessage() {}
+
+func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReleaseResponse.ProtoReflect.Descriptor instead.
+func (*ReleaseResponse) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_peer_v1_snapshot_proto_rawDescGZIP(), []int{1}
+}
+
 type WatchRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Random per start of the replica.
@@ -37,7 +118,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[0]
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -49,7 +130,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[0]
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -62,7 +143,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_snapshot_proto_rawDescGZIP(), []int{0}
+	return file_signalbox_registry_peer_v1_snapshot_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *WatchRequest) GetReplicaId() string {
@@ -101,7 +182,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[1]
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -113,7 +194,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[1]
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -126,7 +207,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_snapshot_proto_rawDescGZIP(), []int{1}
+	return file_signalbox_registry_peer_v1_snapshot_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *WatchResponse) GetEpoch() int64 {
@@ -166,7 +247,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[2]
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -178,7 +259,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[2]
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -191,7 +272,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_snapshot_proto_rawDescGZIP(), []int{2}
+	return file_signalbox_registry_peer_v1_snapshot_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Snapshot) GetDeployments() []*ServedDeployment {
@@ -217,7 +298,7 @@ type ServedDeployment struct {
 
 func (x *ServedDeployment) Reset() {
 	*x = ServedDeployment{}
-	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[3]
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -229,7 +310,7 @@ func (x *ServedDeployment) String() string {
 func (*ServedDeployment) ProtoMessage() {}
 
 func (x *ServedDeployment) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[3]
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -242,7 +323,7 @@ func (x *ServedDeployment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServedDeployment.ProtoReflect.Descriptor instead.
 func (*ServedDeployment) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_snapshot_proto_rawDescGZIP(), []int{3}
+	return file_signalbox_registry_peer_v1_snapshot_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ServedDeployment) GetId() string {
@@ -308,7 +389,7 @@ type ServedRevision struct {
 
 func (x *ServedRevision) Reset() {
 	*x = ServedRevision{}
-	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[4]
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -320,7 +401,7 @@ func (x *ServedRevision) String() string {
 func (*ServedRevision) ProtoMessage() {}
 
 func (x *ServedRevision) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[4]
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -333,7 +414,7 @@ func (x *ServedRevision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServedRevision.ProtoReflect.Descriptor instead.
 func (*ServedRevision) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_snapshot_proto_rawDescGZIP(), []int{4}
+	return file_signalbox_registry_peer_v1_snapshot_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ServedRevision) GetId() string {
@@ -385,7 +466,7 @@ type ServedReplica struct {
 
 func (x *ServedReplica) Reset() {
 	*x = ServedReplica{}
-	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[5]
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -397,7 +478,7 @@ func (x *ServedReplica) String() string {
 func (*ServedReplica) ProtoMessage() {}
 
 func (x *ServedReplica) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[5]
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -410,7 +491,7 @@ func (x *ServedReplica) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServedReplica.ProtoReflect.Descriptor instead.
 func (*ServedReplica) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_snapshot_proto_rawDescGZIP(), []int{5}
+	return file_signalbox_registry_peer_v1_snapshot_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ServedReplica) GetId() string {
@@ -453,7 +534,7 @@ type ServedToken struct {
 
 func (x *ServedToken) Reset() {
 	*x = ServedToken{}
-	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[6]
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -465,7 +546,7 @@ func (x *ServedToken) String() string {
 func (*ServedToken) ProtoMessage() {}
 
 func (x *ServedToken) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[6]
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -478,7 +559,7 @@ func (x *ServedToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServedToken.ProtoReflect.Descriptor instead.
 func (*ServedToken) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_snapshot_proto_rawDescGZIP(), []int{6}
+	return file_signalbox_registry_peer_v1_snapshot_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ServedToken) GetId() string {
@@ -506,7 +587,12 @@ var File_signalbox_registry_peer_v1_snapshot_proto protoreflect.FileDescriptor
 
 const file_signalbox_registry_peer_v1_snapshot_proto_rawDesc = "" +
 	"\n" +
-	")signalbox/registry/peer/v1/snapshot.proto\x12\x1asignalbox.registry.peer.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\"signalbox/options/v1/options.proto\"h\n" +
+	")signalbox/registry/peer/v1/snapshot.proto\x12\x1asignalbox.registry.peer.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\"signalbox/options/v1/options.proto\"=\n" +
+	"\x0eReleaseRequest\x12+\n" +
+	"\vreplica_ids\x18\x01 \x03(\tB\n" +
+	"\xbaH\a\x92\x01\x04\b\x01\x10dR\n" +
+	"replicaIds\"\x11\n" +
+	"\x0fReleaseResponse\"h\n" +
 	"\fWatchRequest\x12\x1d\n" +
 	"\n" +
 	"replica_id\x18\x01 \x01(\tR\treplicaId\x12\x1f\n" +
@@ -545,9 +631,10 @@ const file_signalbox_registry_peer_v1_snapshot_proto_rawDesc = "" +
 	"\vServedToken\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
-	"\x04hash\x18\x03 \x01(\fR\x04hash2\x84\x01\n" +
+	"\x04hash\x18\x03 \x01(\fR\x04hash2\xf9\x01\n" +
 	"\x0fSnapshotService\x12q\n" +
-	"\x05Watch\x12(.signalbox.registry.peer.v1.WatchRequest\x1a).signalbox.registry.peer.v1.WatchResponse\"\x0f\xea\xc7\x18\v\x1a\tinference(\x010\x01BRZPgithub.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1;registrypeerv1b\x06proto3"
+	"\x05Watch\x12(.signalbox.registry.peer.v1.WatchRequest\x1a).signalbox.registry.peer.v1.WatchResponse\"\x0f\xea\xc7\x18\v\x1a\tinference(\x010\x01\x12s\n" +
+	"\aRelease\x12*.signalbox.registry.peer.v1.ReleaseRequest\x1a+.signalbox.registry.peer.v1.ReleaseResponse\"\x0f\xea\xc7\x18\v\x1a\tinferenceBRZPgithub.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1;registrypeerv1b\x06proto3"
 
 var (
 	file_signalbox_registry_peer_v1_snapshot_proto_rawDescOnce sync.Once
@@ -561,28 +648,32 @@ func file_signalbox_registry_peer_v1_snapshot_proto_rawDescGZIP() []byte {
 	return file_signalbox_registry_peer_v1_snapshot_proto_rawDescData
 }
 
-var file_signalbox_registry_peer_v1_snapshot_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_signalbox_registry_peer_v1_snapshot_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_signalbox_registry_peer_v1_snapshot_proto_goTypes = []any{
-	(*WatchRequest)(nil),        // 0: signalbox.registry.peer.v1.WatchRequest
-	(*WatchResponse)(nil),       // 1: signalbox.registry.peer.v1.WatchResponse
-	(*Snapshot)(nil),            // 2: signalbox.registry.peer.v1.Snapshot
-	(*ServedDeployment)(nil),    // 3: signalbox.registry.peer.v1.ServedDeployment
-	(*ServedRevision)(nil),      // 4: signalbox.registry.peer.v1.ServedRevision
-	(*ServedReplica)(nil),       // 5: signalbox.registry.peer.v1.ServedReplica
-	(*ServedToken)(nil),         // 6: signalbox.registry.peer.v1.ServedToken
-	(*durationpb.Duration)(nil), // 7: google.protobuf.Duration
+	(*ReleaseRequest)(nil),      // 0: signalbox.registry.peer.v1.ReleaseRequest
+	(*ReleaseResponse)(nil),     // 1: signalbox.registry.peer.v1.ReleaseResponse
+	(*WatchRequest)(nil),        // 2: signalbox.registry.peer.v1.WatchRequest
+	(*WatchResponse)(nil),       // 3: signalbox.registry.peer.v1.WatchResponse
+	(*Snapshot)(nil),            // 4: signalbox.registry.peer.v1.Snapshot
+	(*ServedDeployment)(nil),    // 5: signalbox.registry.peer.v1.ServedDeployment
+	(*ServedRevision)(nil),      // 6: signalbox.registry.peer.v1.ServedRevision
+	(*ServedReplica)(nil),       // 7: signalbox.registry.peer.v1.ServedReplica
+	(*ServedToken)(nil),         // 8: signalbox.registry.peer.v1.ServedToken
+	(*durationpb.Duration)(nil), // 9: google.protobuf.Duration
 }
 var file_signalbox_registry_peer_v1_snapshot_proto_depIdxs = []int32{
-	2, // 0: signalbox.registry.peer.v1.WatchResponse.snapshot:type_name -> signalbox.registry.peer.v1.Snapshot
-	7, // 1: signalbox.registry.peer.v1.WatchResponse.lease:type_name -> google.protobuf.Duration
-	3, // 2: signalbox.registry.peer.v1.Snapshot.deployments:type_name -> signalbox.registry.peer.v1.ServedDeployment
-	4, // 3: signalbox.registry.peer.v1.ServedDeployment.promoted:type_name -> signalbox.registry.peer.v1.ServedRevision
-	6, // 4: signalbox.registry.peer.v1.ServedDeployment.tokens:type_name -> signalbox.registry.peer.v1.ServedToken
-	5, // 5: signalbox.registry.peer.v1.ServedRevision.replicas:type_name -> signalbox.registry.peer.v1.ServedReplica
-	0, // 6: signalbox.registry.peer.v1.SnapshotService.Watch:input_type -> signalbox.registry.peer.v1.WatchRequest
-	1, // 7: signalbox.registry.peer.v1.SnapshotService.Watch:output_type -> signalbox.registry.peer.v1.WatchResponse
-	7, // [7:8] is the sub-list for method output_type
-	6, // [6:7] is the sub-list for method input_type
+	4, // 0: signalbox.registry.peer.v1.WatchResponse.snapshot:type_name -> signalbox.registry.peer.v1.Snapshot
+	9, // 1: signalbox.registry.peer.v1.WatchResponse.lease:type_name -> google.protobuf.Duration
+	5, // 2: signalbox.registry.peer.v1.Snapshot.deployments:type_name -> signalbox.registry.peer.v1.ServedDeployment
+	6, // 3: signalbox.registry.peer.v1.ServedDeployment.promoted:type_name -> signalbox.registry.peer.v1.ServedRevision
+	8, // 4: signalbox.registry.peer.v1.ServedDeployment.tokens:type_name -> signalbox.registry.peer.v1.ServedToken
+	7, // 5: signalbox.registry.peer.v1.ServedRevision.replicas:type_name -> signalbox.registry.peer.v1.ServedReplica
+	2, // 6: signalbox.registry.peer.v1.SnapshotService.Watch:input_type -> signalbox.registry.peer.v1.WatchRequest
+	0, // 7: signalbox.registry.peer.v1.SnapshotService.Release:input_type -> signalbox.registry.peer.v1.ReleaseRequest
+	3, // 8: signalbox.registry.peer.v1.SnapshotService.Watch:output_type -> signalbox.registry.peer.v1.WatchResponse
+	1, // 9: signalbox.registry.peer.v1.SnapshotService.Release:output_type -> signalbox.registry.peer.v1.ReleaseResponse
+	8, // [8:10] is the sub-list for method output_type
+	6, // [6:8] is the sub-list for method input_type
 	6, // [6:6] is the sub-list for extension type_name
 	6, // [6:6] is the sub-list for extension extendee
 	0, // [0:6] is the sub-list for field type_name
@@ -599,7 +690,7 @@ func file_signalbox_registry_peer_v1_snapshot_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_signalbox_registry_peer_v1_snapshot_proto_rawDesc), len(file_signalbox_registry_peer_v1_snapshot_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   7,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

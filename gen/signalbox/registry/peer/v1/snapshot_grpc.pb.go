@@ -19,7 +19,8 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	SnapshotService_Watch_FullMethodName = "/signalbox.registry.peer.v1.SnapshotService/Watch"
+	SnapshotService_Watch_FullMethodName   = "/signalbox.registry.peer.v1.SnapshotService/Watch"
+	SnapshotService_Release_FullMethodName = "/signalbox.registry.peer.v1.SnapshotService/Release"
 )
 
 // SnapshotServiceClient is the client API for SnapshotService service.
@@ -32,6 +33,10 @@ type SnapshotServiceClient interface {
 	// renews the lease. A revocation is answered to its caller when every replica with a live lease
 	// has acknowledged the epoch that carries it.
 	Watch(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[WatchRequest, WatchResponse], error)
+	// Release gives the leases of replicas back that serve no more and never will: nobody waits for them
+	// from then on, and they are granted no lease again. A replica names itself as its last deed, or its
+	// predecessors whose processes it knows to have ended. Repeating it changes nothing.
+	Release(ctx context.Context, in *ReleaseRequest, opts ...grpc.CallOption) (*ReleaseResponse, error)
 }
 
 type snapshotServiceClient struct {
@@ -55,6 +60,16 @@ func (c *snapshotServiceClient) Watch(ctx context.Context, opts ...grpc.CallOpti
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type SnapshotService_WatchClient = grpc.BidiStreamingClient[WatchRequest, WatchResponse]
 
+func (c *snapshotServiceClient) Release(ctx context.Context, in *ReleaseRequest, opts ...grpc.CallOption) (*ReleaseResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReleaseResponse)
+	err := c.cc.Invoke(ctx, SnapshotService_Release_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // SnapshotServiceServer is the server API for SnapshotService service.
 // All implementations must embed UnimplementedSnapshotServiceServer
 // for forward compatibility.
@@ -65,6 +80,10 @@ type SnapshotServiceServer interface {
 	// renews the lease. A revocation is answered to its caller when every replica with a live lease
 	// has acknowledged the epoch that carries it.
 	Watch(grpc.BidiStreamingServer[WatchRequest, WatchResponse]) error
+	// Release gives the leases of replicas back that serve no more and never will: nobody waits for them
+	// from then on, and they are granted no lease again. A replica names itself as its last deed, or its
+	// predecessors whose processes it knows to have ended. Repeating it changes nothing.
+	Release(context.Context, *ReleaseRequest) (*ReleaseResponse, error)
 	mustEmbedUnimplementedSnapshotServiceServer()
 }
 
@@ -77,6 +96,9 @@ type UnimplementedSnapshotServiceServer struct{}
 
 func (UnimplementedSnapshotServiceServer) Watch(grpc.BidiStreamingServer[WatchRequest, WatchResponse]) error {
 	return status.Error(codes.Unimplemented, "method Watch not implemented")
+}
+func (UnimplementedSnapshotServiceServer) Release(context.Context, *ReleaseRequest) (*ReleaseResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Release not implemented")
 }
 func (UnimplementedSnapshotServiceServer) mustEmbedUnimplementedSnapshotServiceServer() {}
 func (UnimplementedSnapshotServiceServer) testEmbeddedByValue()                         {}
@@ -106,13 +128,36 @@ func _SnapshotService_Watch_Handler(srv interface{}, stream grpc.ServerStream) e
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type SnapshotService_WatchServer = grpc.BidiStreamingServer[WatchRequest, WatchResponse]
 
+func _SnapshotService_Release_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReleaseRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SnapshotServiceServer).Release(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SnapshotService_Release_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SnapshotServiceServer).Release(ctx, req.(*ReleaseRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // SnapshotService_ServiceDesc is the grpc.ServiceDesc for SnapshotService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
 var SnapshotService_ServiceDesc = grpc.ServiceDesc{
 	ServiceName: "signalbox.registry.peer.v1.SnapshotService",
 	HandlerType: (*SnapshotServiceServer)(nil),
-	Methods:     []grpc.MethodDesc{},
+	Methods: []grpc.MethodDesc{
+		{
+			MethodName: "Release",
+			Handler:    _SnapshotService_Release_Handler,
+		},
+	},
 	Streams: []grpc.StreamDesc{
 		{
 			StreamName:    "Watch",

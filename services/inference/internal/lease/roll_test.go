@@ -1,0 +1,107 @@
+package lease
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// replicaID is a well-formed one that ends in c.
+func replicaID(c string) string { return "rep_" + strings.Repeat("0", 26-len(c)) + c }
+
+func rollOf(t *testing.T) (*Roll, string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "replicas")
+	r := &Roll{Path: path}
+	t.Cleanup(func() { require.NoError(t, r.Close()) })
+	return r, path
+}
+
+func TestTheNextProcessLearnsWhoDiedBeforeIt(t *testing.T) {
+	t.Parallel()
+	first, path := rollOf(t)
+	gone, err := first.Enter(replicaID("1"))
+	require.NoError(t, err)
+	require.Empty(t, gone)
+	require.NoError(t, first.Close()) // as the kernel does when the process is dead
+
+	second := &Roll{Path: path}
+	gone, err = second.Enter(replicaID("2"))
+	require.NoError(t, err)
+	require.Equal(t, []string{replicaID("1")}, gone)
+	require.NoError(t, second.Close()) // dead before it told anyone
+
+	third := &Roll{Path: path}
+	gone, err = third.Enter(replicaID("3"))
+	require.NoError(t, err)
+	require.Equal(t, []string{replicaID("1"), replicaID("2")}, gone, "none is forgotten")
+	require.NoError(t, third.Keep(replicaID("3")))
+	require.NoError(t, third.Close())
+
+	fourth := &Roll{Path: path}
+	gone, err = fourth.Enter(replicaID("4"))
+	require.NoError(t, err)
+	require.Equal(t, []string{replicaID("3")}, gone)
+	require.NoError(t, fourth.Keep())
+	require.NoError(t, fourth.Close())
+	gone, err = first.Enter(replicaID("5"))
+	require.NoError(t, err)
+	require.Empty(t, gone, "who gave its lease back left nothing")
+}
+
+// A frozen process holds its lock: it may serve when it goes on, so nobody may take it for dead.
+func TestALivingProcessIsNobodysPredecessor(t *testing.T) {
+	t.Parallel()
+	living, path := rollOf(t)
+	_, err := living.Enter(replicaID("1"))
+	require.NoError(t, err)
+	other := &Roll{Path: path}
+	gone, err := other.Enter(replicaID("2"))
+	require.ErrorIs(t, err, errTaken)
+	require.Empty(t, gone)
+	require.NoError(t, other.Close())
+	again, err := living.Enter(replicaID("3"))
+	require.NoError(t, err)
+	require.Equal(t, []string{replicaID("1")}, again, "the other wrote nothing")
+}
+
+func TestWhatACrashOfTheMachineLeftInARollIsLeftOut(t *testing.T) {
+	t.Parallel()
+	many := ""
+	for c := range 150 {
+		many += replicaID(string(rune('a'+c/25))+string("0123456789abcdefghjkmnpqr"[c%25])) + "\n"
+	}
+	for name, c := range map[string]struct {
+		text string
+		want int
+	}{
+		"empty":          {"", 0},
+		"zeroes":         {strings.Repeat("\x00", 93), 0},
+		"a torn line":    {replicaID("1") + "\nrep_0000", 1},
+		"something else": {"../../etc\n" + replicaID("1"), 1},
+		"far too many":   {many, maxGone},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, path := rollOf(t)
+			require.NoError(t, os.WriteFile(path, []byte(c.text), 0o600))
+			gone, err := r.Enter(replicaID("z"))
+			require.NoError(t, err)
+			require.Len(t, gone, c.want)
+			raw, err := os.ReadFile(path)
+			require.NoError(t, err)
+			require.Equal(t, append(gone, replicaID("z")), strings.Fields(string(raw)))
+		})
+	}
+}
+
+func TestARollThatCannotBeOpenedIsAnError(t *testing.T) {
+	t.Parallel()
+	r := &Roll{Path: filepath.Join(t.TempDir(), "missing", "replicas")}
+	_, err := r.Enter(replicaID("1"))
+	require.ErrorIs(t, err, os.ErrNotExist)
+	require.NoError(t, r.Close())
+}

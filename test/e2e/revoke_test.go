@@ -1,0 +1,109 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/internal/loop"
+	"github.com/signalbox-dev/signalbox/test/stand"
+)
+
+// minted is a deployment of that name with a token that a replica of inference knows; nothing is promoted.
+func minted(ctx context.Context, t *testing.T, s *stand.Stand, l *loop.Loop, name string) {
+	t.Helper()
+	require.NoError(t, l.Client.Post(ctx, "/api/model-deployments", map[string]string{"name": l.Name + "-" + name}, &l.Deployment))
+	require.NoError(t, l.MakeToken(ctx, "ci"))
+	s.Until(ctx, "the token is known", func() bool { return called(ctx, t, l) == "no_ready_revision" })
+}
+
+// called is the code of the answer to an application's call, for none is answered here.
+func called(ctx context.Context, t *testing.T, l *loop.Loop) string {
+	t.Helper()
+	a, err := l.Client.With(l.Token).Call(ctx, http.MethodGet, "/inference/"+l.Deployment.ID+"/v1/models", nil)
+	require.NoError(t, err)
+	var body struct {
+		Error struct {
+			Code string `json:"code"`
+		} `json:"error"`
+	}
+	require.NoError(t, json.Unmarshal(a.Body, &body), "%s", a.Body)
+	return body.Error.Code
+}
+
+// unmade deletes the walk's token.
+func unmade(ctx context.Context, t *testing.T, l *loop.Loop) (status int, body string) {
+	t.Helper()
+	a, err := l.Client.Call(ctx, http.MethodDelete, "/api/model-deployments/"+l.Deployment.ID+"/tokens/"+l.TokenID, nil)
+	require.NoError(t, err)
+	return a.Status, string(a.Body)
+}
+
+// TestARevocationCountsNoDeadReplica ends a replica of inference in every way and starts it again, under the
+// lease of an installation, which is far longer than a revocation may take: the first answer is 204.
+func TestARevocationCountsNoDeadReplica(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 3*stand.Patience)
+	defer cancel()
+	one := func(end func(p *stand.Process)) func(*stand.Stand) {
+		return func(s *stand.Stand) {
+			p := s.Processes["inference"]
+			end(p)
+			p.Start()
+			s.AwaitServing()
+		}
+	}
+	for shape, ways := range map[string]map[string]func(s *stand.Stand){
+		"single": {
+			"ctrl-c": func(s *stand.Stand) { interrupt(t, s); s.StartSingle() },
+			"kill":   func(s *stand.Stand) { killed(t, s); s.StartSingle() },
+		},
+		"split": {
+			"ctrl-c": one(func(p *stand.Process) { _, ok := p.Stop(stand.Patience); require.True(t, ok, p.Tail()) }),
+			"kill":   one((*stand.Process).Kill),
+		},
+	} {
+		t.Run(shape, func(t *testing.T) {
+			s := stand.Shapes()[shape](t, stand.Options{})
+			l := s.Loop(ctx)
+			for name, restart := range ways {
+				t.Run(name, func(t *testing.T) {
+					minted(ctx, t, s, l, name)
+					restart(s)
+					s.Until(ctx, "the token is known again", func() bool { return called(ctx, t, l) == "no_ready_revision" })
+					status, body := unmade(ctx, t, l)
+					require.Equal(t, http.StatusNoContent, status, "%s\n%s", body, s.Tail())
+					require.Equal(t, "token_invalid", called(ctx, t, l))
+				})
+			}
+		})
+	}
+}
+
+// TestAFrozenReplicaIsWaitedForUntilItsLeaseIsOver freezes the one replica: nobody can know whether it will
+// serve again, so nothing shorter than its lease ends the wait, and it serves nothing by a revoked token when
+// it goes on.
+func TestAFrozenReplicaIsWaitedForUntilItsLeaseIsOver(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*stand.Patience)
+	defer cancel()
+	s := stand.Split(t, stand.Options{Env: map[string]string{"SERVICE_AUTH_LEASE": "5s"}})
+	l := s.Loop(ctx)
+	minted(ctx, t, s, l, "frozen")
+	p := s.Processes["inference"]
+	p.Signal(syscall.SIGSTOP)
+	t.Cleanup(func() { p.Signal(syscall.SIGCONT) })
+	s.Until(ctx, "the revocation is in force", func() bool {
+		status, body := unmade(ctx, t, l)
+		if status != http.StatusNoContent {
+			require.Equal(t, http.StatusBadGateway, status, body)
+			require.Contains(t, body, "replica_unreached")
+		}
+		return status == http.StatusNoContent
+	})
+	p.Signal(syscall.SIGCONT)
+	require.Contains(t, []string{"lease_over", "token_invalid"}, called(ctx, t, l))
+	s.Until(ctx, "it is back", func() bool { return called(ctx, t, l) == "token_invalid" })
+}
