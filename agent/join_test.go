@@ -85,6 +85,8 @@ func TestAnotherJoinSpendsNoTokenAndKeepsTheNode(t *testing.T) {
 func TestAJoinThatFailsSaysWhyAndKeepsNothing(t *testing.T) {
 	t.Parallel()
 	c := newControl(t)
+	closed := newControl(t)
+	require.Empty(t, closed.address, "it opens nothing that an agent could dial")
 	away := newControl(t)
 	away.http.Close()
 	for name, row := range map[string]struct {
@@ -95,6 +97,7 @@ func TestAJoinThatFailsSaysWhyAndKeepsNothing(t *testing.T) {
 		"no token":             {"", "SERVICE_AGENT_JOIN_TOKEN", []string{"--server", c.http.URL}},
 		"no server":            {joinToken, "--server", nil},
 		"a server that's away": {joinToken, "connection refused", []string{"--server", away.http.URL}},
+		"no way in":            {joinToken, "SERVICE_JOBS_AGENT_LISTEN", []string{"--server", closed.http.URL}},
 		"a flag of run":        {joinToken, "stop-works", []string{"--server", c.http.URL, "--stop-works"}},
 		"a token as argument":  {"", "unexpected argument", []string{"--server", c.http.URL, joinToken}},
 	} {

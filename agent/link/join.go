@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 
@@ -92,6 +93,10 @@ func (j OverHTTP) Join(ctx context.Context, req *jobsv1.JoinFleetRequest) (*jobs
 	var a joinResponse
 	if err := json.Unmarshal(raw, &a); err != nil || a.NodeID == "" {
 		return nil, errors.New("the answer to the join names no node")
+	}
+	if _, _, err := net.SplitHostPort(a.AgentAddress); err != nil {
+		return nil, errors.Join(ErrRefused, fmt.Errorf("the server tells no address that an agent could dial (it says %q): "+
+			"SERVICE_JOBS_AGENT_LISTEN and SERVICE_JOBS_AGENT_ADDRESS are to be set there", a.AgentAddress))
 	}
 	return &jobsv1.JoinFleetResponse{
 		NodeId: a.NodeID, Certificate: a.Certificate, CaCertificate: a.CACertificate,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -272,4 +273,31 @@ func TestJoinOverHTTP(t *testing.T) {
 	status, answer = 200, "<html>"
 	_, err = j.Join(t.Context(), &jobsv1.JoinFleetRequest{})
 	require.ErrorContains(t, err, "no node")
+}
+
+func TestAJoinWithoutAnAddressToDialIsNone(t *testing.T) {
+	t.Parallel()
+	for name, address := range map[string]string{"nothing": "", "no port": "signalbox.example"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				_, _ = fmt.Fprintf(w, `{"node_id":"nod_1","certificate":"c","ca_certificate":"ca","agent_address":%q,"heartbeat_s":5}`, address)
+			}))
+			defer server.Close()
+			m := membership(t, OverHTTP{Server: server.URL, Client: &http.Client{}})
+			for _, join := range []func(context.Context) (Node, error){m.Join, m.Enter} {
+				_, err := join(t.Context())
+				require.ErrorIs(t, err, ErrRefused, "it is not asked again and again")
+				require.ErrorContains(t, err, fmt.Sprintf("no address that an agent could dial (it says %q)", address))
+				require.ErrorContains(t, err, "SERVICE_JOBS_AGENT_LISTEN")
+				require.NoDirExists(t, m.Dir, "nor is it remembered")
+			}
+		})
+	}
+}
+
+func TestANodeThatWasToldNoAddressSaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	_, err := DialTLS(clock.Real())(Node{ID: "nod_1", dir: "/data/node"})
+	require.ErrorContains(t, err, "node nod_1 was told no address to dial when it joined: remove /data/node and join again")
 }

@@ -47,6 +47,9 @@ func (n Node) Source() (pki.Source, error) {
 // nobody would take that any more.
 func DialTLS(clk clock.Clock) func(Node) (*grpc.ClientConn, error) {
 	return func(n Node) (*grpc.ClientConn, error) {
+		if n.Address == "" {
+			return nil, fmt.Errorf("node %s was told no address to dial when it joined: remove %s and join again", n.ID, n.dir)
+		}
 		identity, err := n.Source()
 		if err != nil {
 			return nil, fmt.Errorf("read the node's certificate: %w", err)

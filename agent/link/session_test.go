@@ -205,7 +205,7 @@ func TestTheJoinSendsEveryFieldAndTheRequestOnly(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path, kind = r.Method+" "+r.URL.Path, r.Header.Get("Content-Type")
 		_ = json.NewDecoder(r.Body).Decode(&got)
-		_, _ = io.WriteString(w, `{"node_id":"n"}`)
+		_, _ = io.WriteString(w, `{"node_id":"n","agent_address":"h:1"}`)
 	}))
 	defer server.Close()
 	_, err := OverHTTP{Server: server.URL, Client: server.Client()}.Join(t.Context(), &jobsv1.JoinFleetRequest{

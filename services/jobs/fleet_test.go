@@ -106,6 +106,39 @@ func TestTheEmbeddedAgentGetsIn(t *testing.T) {
 	require.Equal(t, 2, w.count("node"))
 }
 
+func TestNoTokenIsGivenToAHostThatCouldNotConnect(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	fleet := w.fleet("cpu")
+	address := ""
+	w.stop()
+	w.deps.AgentAddress = func() string { return address }
+	w.start()
+	ctx := keyed(w.as(admin()), "mint")
+	_, err := w.fleets().CreateJoinToken(ctx, &jobsv1.CreateJoinTokenRequest{FleetId: fleet.GetId()})
+	require.True(t, fault.Is(err, fault.Unconfigured), "%v", err)
+	for _, name := range []string{"SERVICE_JOBS_AGENT_LISTEN", "SERVICE_JOBS_AGENT_ADDRESS"} {
+		require.Contains(t, fault.From(err).Text(), name)
+	}
+	require.Zero(t, w.count("join_token"))
+	_, err = w.fleets().CreateJoinToken(w.as(alice()), &jobsv1.CreateJoinTokenRequest{FleetId: fleet.GetId()})
+	require.True(t, fault.Is(err, fault.Forbidden), "it is an admin's business what is set: %v", err)
+
+	// The agent of the same process needs none of this.
+	tok, err := w.svc.JoinLocal(t.Context(), "local", []string{"local"})
+	require.NoError(t, err)
+	joined, err := w.fleets().JoinFleet(w.as(nobody()), &jobsv1.JoinFleetRequest{
+		Token: tok.Reveal(), Hostname: "here", CertificateRequest: "good", Inventory: cpuNode(),
+	})
+	require.NoError(t, err)
+	require.Empty(t, joined.GetAgentAddress())
+
+	address = "127.0.0.1:7443"
+	given, err := w.fleets().CreateJoinToken(ctx, &jobsv1.CreateJoinTokenRequest{FleetId: fleet.GetId()})
+	require.NoError(t, err, "what was refused is not repeated")
+	require.NotEmpty(t, given.GetToken())
+}
+
 func TestANodeRenewsItsOwnCertificateOnly(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

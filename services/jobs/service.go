@@ -56,7 +56,7 @@ type Deps struct {
 	Rand    io.Reader
 	Log     *slog.Logger
 	// PublicURL is the address that people and training reach, AgentAddress host:port of the agents'
-	// listener. Both are known once something listens.
+	// listener, empty where only an agent of this process can come in. Both are known once something listens.
 	PublicURL    func() string
 	AgentAddress func() string
 }

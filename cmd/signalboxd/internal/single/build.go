@@ -2,6 +2,7 @@ package single
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net/http"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/signalbox-dev/signalbox/internal/boot"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/rpc"
+	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
 	"github.com/signalbox-dev/signalbox/platform/run"
 	"github.com/signalbox-dev/signalbox/recipes"
 	"github.com/signalbox-dev/signalbox/services/auth"
@@ -105,6 +107,9 @@ func (h *house) prepare(ctx context.Context, p *parts, name string) error {
 			return fmt.Errorf("listen for agents: %w", err)
 		}
 		one.listeners = append(one.listeners, agents)
+		if h.agents != nil {
+			one.listeners = append(one.listeners, h.agents)
+		}
 	}
 	p.byName[name] = one
 	return nil
@@ -147,7 +152,7 @@ func (h *house) jobs(ctx context.Context, p *parts) error {
 		Catalog: registrypeerv1.NewCatalogPeerServiceClient(c[registry.Name]),
 		RunData: ingestpeerv1.NewRunDataPeerServiceClient(c[ingest.Name]), Blobs: e.Blobs,
 		CA: boot.NodeCA{CA: h.keys.ca, Clock: h.clock}, Keyring: e.Keyring, Clock: e.Clock, IDs: e.IDs, Rand: e.Rand,
-		Log: e.Log, PublicURL: h.url, AgentAddress: func() string { return "" },
+		Log: e.Log, PublicURL: h.url, AgentAddress: h.agentAddress,
 	})
 	if err != nil {
 		return fmt.Errorf("jobs: %w", err)
@@ -198,9 +203,14 @@ func (h *house) inference(ctx context.Context, p *parts) error {
 	if cfg.Spool == "" {
 		cfg.Spool = h.folder.in("spool")
 	}
+	identity, err := issue(h.keys.ca, inference.Name, h.clock)
+	if err != nil {
+		return err
+	}
 	svc, err := inference.New(ctx, cfg, inference.Deps{
 		Pool: e.Pool, Snapshots: registrypeerv1.NewSnapshotServiceClient(c[registry.Name]), Clock: e.Clock,
 		Mono: clock.Monotonic(), IDs: e.IDs, Log: e.Log, Meter: e.Obs.Meter,
+		EngineTLS: func(node string) *tls.Config { return pki.ClientTLS(identity, node) },
 	})
 	if err != nil {
 		return fmt.Errorf("inference: %w", err)

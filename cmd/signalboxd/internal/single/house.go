@@ -45,6 +45,7 @@ type house struct {
 	keys     keys
 	sealing  boot.Sealing
 	listener net.Listener
+	agents   *rpc.Listener // for agents of other hosts, nil where there are none
 	bus      *rpc.Bus
 	postgres *local.Server
 	access   map[string]role.Credentials
@@ -78,6 +79,12 @@ func open(ctx context.Context, s *Settings, loaded *conf.Loaded, o Options, clos
 	closers.Add("listener", func(context.Context) error { return ignoreClosed(h.listener.Close()) })
 	if h.keys, err = h.folder.keys(h.clock.Now()); err != nil {
 		return nil, err
+	}
+	if err := h.listenForAgents(); err != nil {
+		return nil, err
+	}
+	if h.agents != nil {
+		closers.Add("listener for agents", func(context.Context) error { return ignoreClosed(h.agents.Close()) })
 	}
 	if h.sealing, err = boot.OpenSealing(boot.Audit{Key: h.keys.audit, Dir: h.folder.in("audit")}); err != nil {
 		return nil, err

@@ -44,6 +44,7 @@ type Settings struct {
 	Inference inference.Config
 	Gateway   gateway.Config
 	Agent     agent.Config
+	Agents    Agents `env:", prefix=SERVICE_JOBS_AGENT_"`
 }
 
 // Validate names what nothing can be served from: the empty path would be the folder that one stands in,
@@ -55,6 +56,9 @@ func (s *Settings) Validate() error {
 	}
 	if s.Gateway.Listen.Addr == "" {
 		errs = append(errs, conf.Faultf("SERVICE_LISTEN", "must be an address as host:port (--listen)"))
+	}
+	if listen := s.Gateway.Listen.Addr; s.Agents.remote() && s.Common.Public.URL == "" && (unspecified(listen) || loopback(listen)) {
+		errs = append(errs, conf.Faultf("SERVICE_PUBLIC_URL", "must be set: agents of other hosts join, fetch and report there, and cannot by %q", listen))
 	}
 	return errors.Join(errs...)
 }
@@ -166,7 +170,7 @@ func (h *house) forget() error {
 
 // announce tells where it serves, in the folder and in the ready file, which is there whole or not at all.
 func (h *house) announce(ctx context.Context) error {
-	h.obs.Log.InfoContext(ctx, "serving", "address", h.url(), "listen", h.listener.Addr().String(), "data", h.folder.path, "version", version.Server())
+	h.obs.Log.InfoContext(ctx, "serving", "address", h.url(), "listen", h.listener.Addr().String(), "agents", h.agentAddress(), "data", h.folder.path, "version", version.Server())
 	if err := h.folder.hold.Tell(h.url()); err != nil {
 		return err
 	}

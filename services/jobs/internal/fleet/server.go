@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
+	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/idem"
 	"github.com/signalbox-dev/signalbox/platform/page"
@@ -19,7 +20,7 @@ type Server struct {
 	jobsv1.UnimplementedFleetServiceServer
 	Registrar *Registrar
 	Once      *idem.Once
-	// PublicURL and AgentAddress are told to those who join.
+	// PublicURL and AgentAddress are told to those who join. Where AgentAddress is empty no other host can.
 	PublicURL    func() string
 	AgentAddress func() string
 	Heartbeat    time.Duration
@@ -69,10 +70,15 @@ func (s *Server) CreateFleet(ctx context.Context, req *jobsv1.CreateFleetRequest
 	return resp, err
 }
 
-// CreateJoinToken mints a join token. A repeat under the same key shows the row without the token.
+// CreateJoinToken mints a join token. A repeat under the same key shows the row without the token. No token is
+// given to a host that could not connect once it has joined.
 func (s *Server) CreateJoinToken(ctx context.Context, req *jobsv1.CreateJoinTokenRequest) (*jobsv1.JoinToken, error) {
 	if err := request.ID(id.Fleet, "fleet_id", req.GetFleetId()); err != nil {
 		return nil, err
+	}
+	if s.AgentAddress() == "" {
+		return nil, fault.New(fault.Unconfigured, "agent_listener",
+			"agents of other hosts have no way in: set SERVICE_JOBS_AGENT_LISTEN and SERVICE_JOBS_AGENT_ADDRESS")
 	}
 	ttl, uses := DefaultTTL, DefaultUses
 	if req.TtlS != nil {

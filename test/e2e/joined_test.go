@@ -1,0 +1,150 @@
+package e2e
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/internal/client"
+	"github.com/signalbox-dev/signalbox/internal/loop"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/test/stand"
+)
+
+// joinToken is what an admin gets for a host that is to join.
+type joinToken struct {
+	Token   string `json:"token"`
+	Command string `json:"command"`
+}
+
+// mintToken makes a fleet of this name, with the pool of the same name, and a join token of it.
+func mintToken(ctx context.Context, c *client.Client, name string) (fleet string, token joinToken, err error) {
+	var made struct {
+		ID string `json:"id"`
+	}
+	if err = c.Post(ctx, "/api/fleets", map[string]any{"name": name, "kind": "agent", "pools": []string{name}}, &made); err != nil {
+		return "", token, err
+	}
+	return made.ID, token, c.Post(ctx, "/api/fleets/"+made.ID+"/join-tokens", map[string]any{}, &token)
+}
+
+// nodesOf are the states of a fleet's nodes, by id.
+func nodesOf(ctx context.Context, c *client.Client, fleet string) map[string]string {
+	var nodes []struct {
+		ID, State string
+		Fleet     string `json:"fleet_id"`
+	}
+	states := map[string]string{}
+	if c.Get(ctx, "/api/cluster/nodes", nil, &nodes) == nil {
+		for _, n := range nodes {
+			if n.Fleet == fleet {
+				states[n.ID] = n.State
+			}
+		}
+	}
+	return states
+}
+
+// TestAnotherHostJoinsTheOneProcess brings a host to signalboxd as an operator would: by the command that the
+// join token shows, and then by its agent, a process of its own over TCP with mutual TLS.
+func TestAnotherHostJoinsTheOneProcess(t *testing.T) {
+	ctx := t.Context()
+	s := stand.Single(t, stand.Options{})
+	l := s.Loop(ctx)
+	fleet, token, err := mintToken(ctx, l.Client, "far")
+	require.NoError(t, err)
+	require.Contains(t, token.Command, " --server "+s.URL)
+
+	host := stand.Folder(t)
+	env := []string{
+		"SERVICE_AGENT_DATA=" + filepath.Join(host, "agent"), "SERVICE_AGENT_ENVIRONMENTS=" + s.Environments, "SERVICE_AGENT_HOSTNAME=far",
+		"PATH=" + filepath.Dir(stand.Bin(t, "signalbox-agent")) + string(filepath.ListSeparator) + os.Getenv("PATH"),
+	}
+	join := exec.CommandContext(ctx, "sh", "-c", token.Command)
+	join.Env, join.Dir = append(os.Environ(), env...), host
+	said, err := join.CombinedOutput()
+	require.NoError(t, err, "%s%s", said, s.Tail())
+	require.Contains(t, string(said), "joined as nod_")
+	a := start(t, host, env, stand.Bin(t, "signalbox-agent"), "run")
+	node := awaitNode(t, l.Client, fleet, a)
+
+	farAway(ctx, t, s, node)
+	t.Run("and goes on where the one process ends and starts", func(t *testing.T) {
+		interrupt(t, s)
+		s.StartSingle()
+		require.Equal(t, node, awaitNode(t, s.Loop(ctx).Client, fleet, a), "it is who it was")
+		farAway(ctx, t, s, node)
+	})
+	a.interrupt(t)
+	a.ends(t, 30*time.Second)
+	require.NoError(t, a.err, a.log.String())
+}
+
+// awaitNode waits for the one node of a fleet to be ready.
+func awaitNode(t *testing.T, c *client.Client, fleet string, a *signalboxd) (id string) {
+	t.Helper()
+	require.True(t, eventually(t.Context(), stand.Patience, func() bool {
+		select {
+		case <-a.done:
+			require.FailNow(t, "the agent ended", a.log.String())
+		default:
+		}
+		for node, state := range nodesOf(t.Context(), c, fleet) {
+			if state == "ready" {
+				id = node
+			}
+		}
+		return id != ""
+	}), "it is not ready: %v\n%s", nodesOf(t.Context(), c, fleet), a.log)
+	return id
+}
+
+// farAway runs a command that reports, on the pool of the joined host.
+func farAway(ctx context.Context, t *testing.T, s *stand.Stand, node string) {
+	t.Helper()
+	l := s.Loop(ctx)
+	spec := commandSpec(ctx, t, l, "python", "-c", `
+import signalbox
+with signalbox.init() as run:
+    run.starting()
+    run.running()
+    print("from far away")
+`)
+	spec["spec"].(map[string]any)["resources"] = map[string]any{"pools": []any{map[string]any{"pool": "far"}}}
+	require.NoError(t, l.Submit(ctx, spec))
+	e := end(ctx, t, s, l)
+	require.Equal(t, "succeeded", e.State, "%s\n%s%s", e.Message, e.log, s.Tail())
+	require.Empty(t, e.Warnings, "its reports came in")
+	require.NotNil(t, e.RunningAt)
+	require.Contains(t, e.log, "from far away")
+	var attempts []struct {
+		Node string `json:"node_id"`
+	}
+	require.NoError(t, l.Client.Get(ctx, "/api/jobs/"+l.Job.ID+"/attempts", nil, &attempts))
+	require.Len(t, attempts, 1)
+	require.Equal(t, node, attempts[0].Node)
+}
+
+// TestNoTokenWhereNoHostCouldConnect is signalboxd as it starts where nothing is set.
+func TestNoTokenWhereNoHostCouldConnect(t *testing.T) {
+	dir := stand.Folder(t)
+	const password = "given to the test"
+	d := start(t, dir, []string{"SERVICE_BOOTSTRAP_ADMIN_PASSWORD=" + password})
+	d.awaitReady(t, dir)
+	l := &loop.Loop{Client: client.New(d.ready.Address, nil), Clock: clock.Real(), Patience: stand.Patience}
+	require.NoError(t, l.Login(t.Context(), "admin", secret.New(password)))
+	_, token, err := mintToken(t.Context(), l.Client, "far")
+	var refused *client.Error
+	require.ErrorAs(t, err, &refused)
+	require.Equal(t, http.StatusNotImplemented, refused.Status)
+	require.Contains(t, refused.Detail, "SERVICE_JOBS_AGENT_LISTEN")
+	require.Empty(t, strings.TrimSpace(token.Token+token.Command))
+}
