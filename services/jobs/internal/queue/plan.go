@@ -136,11 +136,14 @@ func (p *plan) job(w Waiting) Decision {
 	}
 	passed := "" // a pool that is kept for a job which this one cannot delay
 	for _, pool := range w.Pools {
-		if ahead, ok := p.behind[pool.Pool]; ok && !(ahead.bulk && light(w.Pools)) {
-			return ahead.decision(pool.Pool)
-		} else if ok {
-			passed = pool.Pool
+		ahead, ok := p.behind[pool.Pool]
+		if !ok {
+			continue
 		}
+		if !ahead.bulk || !light(w.Pools) {
+			return ahead.decision(pool.Pool)
+		}
+		passed = pool.Pool
 	}
 	spare := 0
 	if passed != "" {
