@@ -199,6 +199,14 @@ func TestABrokenConnectionIsAnotherTryOfTheSameBytes(t *testing.T) {
 
 func TestEachTryGoesToWhereTheRoutesAreThen(t *testing.T) {
 	t.Parallel()
+	for name, status := range map[string]int{"which were away": 503, "where somebody else is now": 404} {
+		t.Run(name, func(t *testing.T) { t.Parallel(); moves(t, status) })
+	}
+}
+
+// moves has a range answered by where the routes were, after they have moved.
+func moves(t *testing.T, status int) {
+	t.Helper()
 	former, now := newDesk(t), newDesk(t)
 	l := former.log("one\n")
 	var at atomic.Pointer[string]
@@ -207,7 +215,7 @@ func TestEachTryGoesToWhereTheRoutesAreThen(t *testing.T) {
 	done := former.ship(t.Context(), l, over(), func(int) time.Duration { return 0 })
 	first := former.next()
 	at.Store(&now.url)
-	first.answer <- reply{status: 503}
+	first.answer <- reply{status: status}
 	second := now.next()
 	require.Equal(t, first.key, second.key, "it is the same range")
 	require.Equal(t, first.body, second.body)

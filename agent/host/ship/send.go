@@ -31,10 +31,10 @@ const (
 	maxRetryAfter = time.Minute
 )
 
-func (r *run) send(ctx context.Context, seq int64, body []byte) answer {
+func (r *run) send(ctx context.Context, endpoint string, seq int64, body []byte) answer {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
-	url := strings.TrimRight(r.log.Endpoint(), "/") + "/logs"
+	url := strings.TrimRight(endpoint, "/") + "/logs"
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
 		return answer{err: fmt.Errorf("log request: %w", err)}

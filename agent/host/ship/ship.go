@@ -122,7 +122,11 @@ func (r *run) deliver(ctx context.Context, s span) error {
 	}
 	body := encode(r.log.RunID, data)
 	for try := 0; ; try++ {
-		a := r.send(ctx, s.Seq, body)
+		to := r.log.Endpoint()
+		a := r.send(ctx, to, s.Seq, body)
+		if a.refused() && to != r.log.Endpoint() {
+			continue // whoever has the former address now has no say in it
+		}
 		if a.final() {
 			if a.refused() {
 				r.Shipper.log.WarnContext(ctx, "log range given up", "writer", r.log.Writer, "seq", s.Seq, "status", a.status)
