@@ -150,16 +150,21 @@ func (e *engineStart) probe(ctx context.Context) error {
 // probingStarted reports the process that is about to be probed, once the shim
 // has written it down.
 func (e *engineStart) probingStarted(ctx context.Context) error {
-	pid := e.host.control.Identity(e.dir).PID
-	for pid == 0 {
+	runs, err := e.host.control.Running(e.dir)
+	for err != nil || runs.Command.PID == 0 {
 		if err := clock.Sleep(ctx, e.host.deps.Clock, startInterval); err != nil {
 			return err
 		}
-		pid = e.host.control.Identity(e.dir).PID
+		runs, err = e.host.control.Running(e.dir)
 	}
-	return e.report(func(r *executor.EngineReport) {
-		r.Address, r.PID, r.Ready, r.Phase = e.target.Address, pid, false, executor.EngineProbing
+	err = e.report(func(r *executor.EngineReport) {
+		r.Address, r.PID, r.Ready, r.Phase = e.target.Address, runs.Command.PID, false, executor.EngineProbing
 	})
+	if err != nil {
+		return err
+	}
+	// What runs is this start's process, not the work's first one.
+	return e.see(func(o *executor.Observation) { o.RunningAt = runs.StartedAt })
 }
 
 const startInterval = 10 * time.Millisecond
