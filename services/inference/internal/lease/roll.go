@@ -74,10 +74,7 @@ func (r *Roll) read() ([]string, error) {
 
 // Keep makes these the replicas of the roll, which must be entered.
 func (r *Roll) Keep(replicaIDs ...string) error {
-	text := ""
-	for _, one := range replicaIDs {
-		text += one + "\n"
-	}
+	text := strings.Join(append(replicaIDs, ""), "\n")
 	if _, err := r.file.WriteAt([]byte(text), 0); err != nil {
 		return fmt.Errorf("write the roll of replicas: %w", err)
 	}

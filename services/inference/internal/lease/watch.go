@@ -52,7 +52,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 	for attempt := 0; ; attempt++ {
 		served, err := w.once(ctx)
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // asked to stop.
+			return nil // asked to stop
 		}
 		if served {
 			attempt = 0
@@ -62,7 +62,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 		}
 		w.Log.WarnContext(ctx, "the registry's stream broke", "error", err, "lease_valid", w.Lease.Valid())
 		if err := backoff.Wait(ctx, w.Clock, attempt); err != nil {
-			return nil //nolint:nilerr // asked to stop.
+			return nil // asked to stop
 		}
 		w.rejoin(ctx)
 	}
