@@ -172,11 +172,11 @@ def test_the_watermark_spares_what_was_stored(
 ) -> None:
     control.watermarks = True
     run = start(on_error="warn")
-    control.script = deque(["lose"])
+    assert run.flush(10)
+    control.script = deque(["lose"] + ["drop"] * 10_000)
     run.log({"a": 1}, step=0)
-    while not control.stored:  # stored, and its answer lost: the spool cannot know
+    while not control.points():  # stored, and its answer lost: the spool cannot know
         run.flush(0.001)
-        control.script = deque(["drop"] * 50)
     control.stop()
     run.finish(timeout=0.05)
     control.start()
