@@ -7,10 +7,10 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/flock"
 )
 
 // ErrInUse tells that another agent works over the data folder.
@@ -25,7 +25,7 @@ const (
 
 // folder is the data folder, held by one agent at a time: two would end each
 // other's works, for each takes the other's node for its own.
-type folder struct{ lock *os.File }
+type folder struct{ lock *flock.File }
 
 // openFolder makes the folder and takes it, or names the process that has it.
 // Nothing else in it is touched.
@@ -33,17 +33,18 @@ func openFolder(path string, clk clock.Clock) (*folder, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, fmt.Errorf("make the data folder: %w", err)
 	}
-	lock, err := os.OpenFile(filepath.Join(path, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("open the data folder's lock: %w", err)
-	}
-	for try := 0; syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil; try++ {
+	name := filepath.Join(path, "lock")
+	lock, err := flock.Try(name)
+	for try := 0; errors.Is(err, flock.ErrTaken); try++ {
 		if try == lockTries {
-			holder, _ := os.ReadFile(lock.Name())
-			held := fmt.Errorf("%w: %s is held by the agent of process %s", ErrInUse, path, strings.TrimSpace(string(holder)))
-			return nil, errors.Join(held, lock.Close())
+			holder, _ := os.ReadFile(name)
+			return nil, fmt.Errorf("%w: %s is held by the agent of process %s", ErrInUse, path, strings.TrimSpace(string(holder)))
 		}
 		<-clk.NewTimer(lockWait).C()
+		lock, err = flock.Try(name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("take the data folder: %w", err)
 	}
 	f := &folder{lock: lock}
 	err = lock.Truncate(0)
@@ -56,10 +57,9 @@ func openFolder(path string, clk clock.Clock) (*folder, error) {
 	return f, nil
 }
 
-// close lets the folder go. The lock is released by name, because a child that was
-// forked a moment ago may still hold the file.
+// close lets the folder go.
 func (f *folder) close() error {
-	if err := errors.Join(syscall.Flock(int(f.lock.Fd()), syscall.LOCK_UN), f.lock.Close()); err != nil {
+	if err := f.lock.Close(); err != nil {
 		return fmt.Errorf("let the data folder go: %w", err)
 	}
 	return nil

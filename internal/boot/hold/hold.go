@@ -11,6 +11,8 @@ import (
 	"os"
 	"strings"
 	"syscall"
+
+	"github.com/signalbox-dev/signalbox/platform/flock"
 )
 
 // Holder is the process that has a lock.
@@ -39,20 +41,16 @@ type TakenError struct{ Holder Holder }
 func (e *TakenError) Error() string { return "held by another process" + e.Holder.String() }
 
 // Hold is a lock that this process has.
-type Hold struct{ file *os.File }
+type Hold struct{ file *flock.File }
 
 // Take takes the lock of that path, or answers a TakenError at once.
 func Take(path string) (*Hold, error) {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("open a lock: %w", err)
+	file, err := flock.Try(path)
+	if errors.Is(err, flock.ErrTaken) {
+		return nil, &TakenError{Holder: read(path)}
 	}
-	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		defer func() { _ = file.Close() }()
-		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, &TakenError{Holder: read(file)}
-		}
-		return nil, fmt.Errorf("lock %s: %w", path, err)
+	if err != nil {
+		return nil, err
 	}
 	h := &Hold{file: file}
 	if err := h.write(Holder{PID: os.Getpid()}); err != nil {
@@ -73,11 +71,8 @@ func Free(path string) error {
 // Tell says where this process serves.
 func (h *Hold) Tell(address string) error { return h.write(Holder{PID: os.Getpid(), Address: address}) }
 
-// Close lets the lock go. It is released by name, because a child that was forked a moment ago may still
-// hold the file.
-func (h *Hold) Close() error {
-	return errors.Join(h.file.Truncate(0), syscall.Flock(int(h.file.Fd()), syscall.LOCK_UN), h.file.Close())
-}
+// Close lets the lock go.
+func (h *Hold) Close() error { return errors.Join(h.file.Truncate(0), h.file.Close()) }
 
 func (h *Hold) write(who Holder) error {
 	raw, err := json.Marshal(who)
@@ -98,8 +93,13 @@ const maxHolder = 4096
 
 // read answers who has the file. What is there of a holder that was killed is not believed, and what the
 // present one has not written yet is not known.
-func read(file *os.File) Holder {
+func read(path string) Holder {
 	var who Holder
+	file, err := os.Open(path)
+	if err != nil {
+		return who
+	}
+	defer func() { _ = file.Close() }()
 	raw, err := io.ReadAll(io.NewSectionReader(file, 0, maxHolder))
 	if err != nil || json.Unmarshal(raw, &who) != nil || who.PID <= 0 {
 		return Holder{}

@@ -4,11 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
-	"syscall"
 
+	"github.com/signalbox-dev/signalbox/platform/flock"
 	"github.com/signalbox-dev/signalbox/platform/id"
 )
 
@@ -19,7 +18,7 @@ type Roll struct {
 	// Path is the file; the folder must be there.
 	Path string
 
-	file *os.File
+	file *flock.File
 }
 
 // errTaken is a roll that another living process holds.
@@ -46,16 +45,12 @@ func (r *Roll) take() error {
 	if r.file != nil {
 		return nil
 	}
-	file, err := os.OpenFile(r.Path, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return fmt.Errorf("open the roll of replicas: %w", err)
+	file, err := flock.Try(r.Path)
+	if errors.Is(err, flock.ErrTaken) {
+		return errTaken
 	}
-	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		_ = file.Close()
-		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return errTaken
-		}
-		return fmt.Errorf("lock the roll of replicas: %w", err)
+	if err != nil {
+		return fmt.Errorf("take the roll of replicas: %w", err)
 	}
 	r.file = file
 	return nil
@@ -84,12 +79,12 @@ func (r *Roll) Keep(replicaIDs ...string) error {
 	return nil
 }
 
-// Close lets the lock go, by name, because a child that was forked a moment ago may still hold the file.
+// Close lets the lock go.
 func (r *Roll) Close() error {
 	if r.file == nil {
 		return nil
 	}
 	file := r.file
 	r.file = nil
-	return errors.Join(syscall.Flock(int(file.Fd()), syscall.LOCK_UN), file.Close())
+	return file.Close()
 }

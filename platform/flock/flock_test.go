@@ -1,0 +1,51 @@
+package flock_test
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/platform/flock"
+)
+
+func TestOneHasTheLockUntilItIsClosed(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "lock")
+	first, err := flock.Try(path)
+	require.NoError(t, err)
+	_, err = first.WriteAt([]byte("mine"), 0)
+	require.NoError(t, err)
+	_, err = flock.Try(path)
+	require.ErrorIs(t, err, flock.ErrTaken)
+	require.NoError(t, first.Close())
+	second, err := flock.Try(path)
+	require.NoError(t, err)
+	raw, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, "mine", string(raw), "to lock is not to write")
+	require.NoError(t, second.Close())
+}
+
+func TestACopyOfTheFileKeepsNoLock(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "lock")
+	held, err := flock.Try(path)
+	require.NoError(t, err)
+	child, err := syscall.Dup(int(held.Fd())) // as a child has it between fork and exec
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, syscall.Close(child)) })
+	require.NoError(t, held.Close())
+	again, err := flock.Try(path)
+	require.NoError(t, err)
+	require.NoError(t, again.Close())
+}
+
+func TestAFileThatCannotBeIsNotTaken(t *testing.T) {
+	t.Parallel()
+	_, err := flock.Try(filepath.Join(t.TempDir(), "absent", "lock"))
+	require.ErrorIs(t, err, os.ErrNotExist)
+	require.NotErrorIs(t, err, flock.ErrTaken)
+}
