@@ -81,6 +81,22 @@ func Up(ctx context.Context, ownerURL secret.String, schema string, files fs.FS)
 	if err != nil {
 		return err
 	}
+	return asOwner(ctx, ownerURL, schema, func(conn *pgx.Conn) error {
+		if err := apply(ctx, conn.Config(), all[0]); err != nil {
+			return fmt.Errorf("migrate the common tables of %s: %w", schema, err)
+		}
+		if err := riverUp(ctx, ownerURL, schema); err != nil {
+			return fmt.Errorf("migrate the queue of %s: %w", schema, err)
+		}
+		if err := apply(ctx, conn.Config(), all[1]); err != nil {
+			return fmt.Errorf("migrate %s: %w", schema, err)
+		}
+		return nil
+	})
+}
+
+// asOwner lets do have the schema as its owner, alone, and without what a killed one left half-made.
+func asOwner(ctx context.Context, ownerURL secret.String, schema string, do func(*pgx.Conn) error) error {
 	conn, err := session.Connect(ctx, ownerURL.Reveal(), map[string]string{"search_path": schema})
 	if err != nil {
 		return fmt.Errorf("connect as the owner of %s: %w", schema, err)
@@ -94,16 +110,7 @@ func Up(ctx context.Context, ownerURL secret.String, schema string, files fs.FS)
 	if err := dropInvalid(ctx, conn, schema); err != nil {
 		return err
 	}
-	if err := apply(ctx, conn.Config(), all[0]); err != nil {
-		return fmt.Errorf("migrate the common tables of %s: %w", schema, err)
-	}
-	if err := riverUp(ctx, ownerURL, schema); err != nil {
-		return fmt.Errorf("migrate the queue of %s: %w", schema, err)
-	}
-	if err := apply(ctx, conn.Config(), all[1]); err != nil {
-		return fmt.Errorf("migrate %s: %w", schema, err)
-	}
-	return nil
+	return do(conn)
 }
 
 func apply(ctx context.Context, cfg *pgx.ConnConfig, s set) (err error) {
@@ -237,23 +244,12 @@ func newest(files fs.FS) (int64, error) {
 // Reindex rebuilds the queue's indexes, which bloat, without blocking writers.
 // The `migrate` command does it, because River's own reindexer would need DDL.
 func Reindex(ctx context.Context, ownerURL secret.String, schema string) error {
-	conn, err := session.Connect(ctx, ownerURL.Reveal(), map[string]string{"search_path": schema})
-	if err != nil {
-		return fmt.Errorf("connect as the owner of %s: %w", schema, err)
-	}
-	defer session.Close(ctx, conn)
-	unlock, err := session.Lock(ctx, conn, lockKey(schema))
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	if err := dropInvalid(ctx, conn, schema); err != nil {
-		return err
-	}
-	if _, err := conn.Exec(ctx, `REINDEX TABLE CONCURRENTLY `+pgx.Identifier{schema, "river_job"}.Sanitize()); err != nil {
-		return fmt.Errorf("reindex the queue of %s: %w", schema, err)
-	}
-	return nil
+	return asOwner(ctx, ownerURL, schema, func(conn *pgx.Conn) error {
+		if _, err := conn.Exec(ctx, `REINDEX TABLE CONCURRENTLY `+pgx.Identifier{schema, "river_job"}.Sanitize()); err != nil {
+			return fmt.Errorf("reindex the queue of %s: %w", schema, err)
+		}
+		return nil
+	})
 }
 
 // Fingerprint names all that Up and role.Bootstrap would make of a schema: equal
