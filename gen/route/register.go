@@ -18,8 +18,32 @@ import (
 
 // Register binds every RPC route of the table to mux; conn gives the connection of a service.
 func Register(ctx context.Context, mux *runtime.ServeMux, conn func(service string) grpc.ClientConnInterface) error {
+	if err := authv1.RegisterAuditServiceHandlerClient(ctx, mux, authv1.NewAuditServiceClient(conn("auth"))); err != nil {
+		return fmt.Errorf("register signalbox.auth.v1.AuditService: %w", err)
+	}
 	if err := authv1.RegisterAuthServiceHandlerClient(ctx, mux, authv1.NewAuthServiceClient(conn("auth"))); err != nil {
 		return fmt.Errorf("register signalbox.auth.v1.AuthService: %w", err)
+	}
+	if err := authv1.RegisterDeviceServiceHandlerClient(ctx, mux, authv1.NewDeviceServiceClient(conn("auth"))); err != nil {
+		return fmt.Errorf("register signalbox.auth.v1.DeviceService: %w", err)
+	}
+	if err := authv1.RegisterOAuthServiceHandlerClient(ctx, mux, authv1.NewOAuthServiceClient(conn("auth"))); err != nil {
+		return fmt.Errorf("register signalbox.auth.v1.OAuthService: %w", err)
+	}
+	if err := authv1.RegisterProfileServiceHandlerClient(ctx, mux, authv1.NewProfileServiceClient(conn("auth"))); err != nil {
+		return fmt.Errorf("register signalbox.auth.v1.ProfileService: %w", err)
+	}
+	if err := authv1.RegisterProjectServiceHandlerClient(ctx, mux, authv1.NewProjectServiceClient(conn("auth"))); err != nil {
+		return fmt.Errorf("register signalbox.auth.v1.ProjectService: %w", err)
+	}
+	if err := authv1.RegisterSettingServiceHandlerClient(ctx, mux, authv1.NewSettingServiceClient(conn("auth"))); err != nil {
+		return fmt.Errorf("register signalbox.auth.v1.SettingService: %w", err)
+	}
+	if err := authv1.RegisterTeamServiceHandlerClient(ctx, mux, authv1.NewTeamServiceClient(conn("auth"))); err != nil {
+		return fmt.Errorf("register signalbox.auth.v1.TeamService: %w", err)
+	}
+	if err := authv1.RegisterUserServiceHandlerClient(ctx, mux, authv1.NewUserServiceClient(conn("auth"))); err != nil {
+		return fmt.Errorf("register signalbox.auth.v1.UserService: %w", err)
 	}
 	if err := inferencev1.RegisterTrafficServiceHandlerClient(ctx, mux, inferencev1.NewTrafficServiceClient(conn("inference"))); err != nil {
 		return fmt.Errorf("register signalbox.inference.v1.TrafficService: %w", err)
@@ -32,6 +56,9 @@ func Register(ctx context.Context, mux *runtime.ServeMux, conn func(service stri
 	}
 	if err := jobsv1.RegisterJobServiceHandlerClient(ctx, mux, jobsv1.NewJobServiceClient(conn("jobs"))); err != nil {
 		return fmt.Errorf("register signalbox.jobs.v1.JobService: %w", err)
+	}
+	if err := jobsv1.RegisterQuotaServiceHandlerClient(ctx, mux, jobsv1.NewQuotaServiceClient(conn("jobs"))); err != nil {
+		return fmt.Errorf("register signalbox.jobs.v1.QuotaService: %w", err)
 	}
 	if err := jobsv1.RegisterRunServiceHandlerClient(ctx, mux, jobsv1.NewRunServiceClient(conn("jobs"))); err != nil {
 		return fmt.Errorf("register signalbox.jobs.v1.RunService: %w", err)

@@ -122,32 +122,37 @@ func (c *Caller) owns(ownerID string) bool {
 	return c.IsUser() && ownerID != "" && ownerID == c.Subject
 }
 
-// Scope is what a list's SQL filters on: everything for Admin, else rows of UserID or of Projects.
-// The scope of a caller who is no person matches no owned row: UserID is empty, which no row has,
-// and Projects is empty and never nil, so that `project_id = ANY($1)` is false and not NULL.
+// Scope is what SQL filters on: everything for Admin, else rows of UserID or of Projects. The scope of a
+// caller who is no person matches no owned row: UserID is empty, which no row has, and Projects is empty
+// and never nil, so that `project_id = ANY($1)` is false and not NULL.
 type Scope struct {
 	Admin    bool
 	UserID   string
 	Projects []string
-	// Editable are those of Projects that the caller may change.
-	Editable []string
+	// Granted are those of Projects in which the need of the method is met.
+	Granted []string
+
+	need Need
 }
 
-// Scope is the ownership filter of the caller; a nil caller owns nothing.
-func (c *Caller) Scope() Scope {
-	s := Scope{Projects: []string{}, Editable: []string{}}
-	if !c.IsUser() {
+// Reads is the scope of what the caller may read: for what a service does on his behalf for another one.
+// Public methods take ScopeOf, which their access option decides.
+func (c *Caller) Reads() Scope { return c.scope(NeedRead) }
+
+func (c *Caller) scope(need Need) Scope {
+	s := Scope{Projects: []string{}, Granted: []string{}, need: need}
+	if !c.IsUser() || need == NeedNone {
 		return s
 	}
 	s.Admin, s.UserID = c.IsAdmin(), c.Subject
 	for _, p := range c.Projects {
 		s.Projects = append(s.Projects, p.Project)
-		if c.CanEditProject(p.Project) {
-			s.Editable = append(s.Editable, p.Project)
+		if need.met(p.Role) {
+			s.Granted = append(s.Granted, p.Project)
 		}
 	}
 	slices.Sort(s.Projects)
-	slices.Sort(s.Editable)
+	slices.Sort(s.Granted)
 	return s
 }
 

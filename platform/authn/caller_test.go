@@ -60,19 +60,19 @@ func TestOwnership(t *testing.T) {
 func TestScope(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, authn.Scope{
-		UserID: "usr_1", Projects: []string{"prj_a", "prj_e", "prj_w"}, Editable: []string{"prj_a", "prj_e"},
-	}, operator().Scope())
+		UserID: "usr_1", Projects: []string{"prj_a", "prj_e", "prj_w"}, Granted: []string{"prj_a", "prj_e", "prj_w"},
+	}.Needing(authn.NeedRead), operator().Reads())
 	admin := &authn.Caller{Kind: authn.KindUser, Subject: "usr_2", Role: authn.RoleAdmin}
-	require.True(t, admin.Scope().Admin)
+	require.True(t, admin.Reads().Admin)
 
-	nothing := authn.Scope{Projects: []string{}, Editable: []string{}}
+	nothing := authn.Scope{Projects: []string{}, Granted: []string{}}.Needing(authn.NeedRead)
 	for _, c := range []*authn.Caller{
 		nil,
 		{Kind: authn.KindNone},
 		{Kind: authn.KindIngest, Subject: "run_1", RunID: "run_1"},
 		{Kind: authn.KindService, Subject: "jobs", Role: authn.RoleAdmin},
 	} {
-		require.Equal(t, nothing, c.Scope())
+		require.Equal(t, nothing, c.Reads())
 	}
 }
 

@@ -36,6 +36,7 @@ type rule struct {
 	admin      bool
 	peers      map[string]bool
 	open       bool // any service: health
+	need       authn.Need
 }
 
 // rulesOf reads the access option of every registered method. All faults are reported at once.
@@ -88,7 +89,11 @@ func ruleFrom(a *optionsv1.Access) (rule, error) {
 	case a.GetRole() != optionsv1.Role_ROLE_UNSPECIFIED && a.GetCredential() != optionsv1.Credential_CREDENTIAL_USER:
 		return rule{}, errors.New("access names a role for what is no person")
 	}
-	r := rule{peers: map[string]bool{}}
+	need, err := needOf(a)
+	if err != nil {
+		return rule{}, err
+	}
+	r := rule{peers: map[string]bool{}, need: need}
 	for _, p := range a.GetPeers() {
 		if _, err := pki.ServiceName(p); err != nil || r.peers[p] {
 			return rule{}, fmt.Errorf("access names the peer %q, which is no service or named twice", p)
@@ -110,6 +115,26 @@ func ruleFrom(a *optionsv1.Access) (rule, error) {
 		return rule{}, errors.New("access names an unknown credential")
 	}
 	return r, nil
+}
+
+// needOf is the relation that the method asks for: a method for people without one is a fault.
+func needOf(a *optionsv1.Access) (authn.Need, error) {
+	user := a.GetCredential() == optionsv1.Credential_CREDENTIAL_USER
+	needs := map[optionsv1.Need]authn.Need{
+		optionsv1.Need_NEED_NONE: authn.NeedNone, optionsv1.Need_NEED_READ: authn.NeedRead,
+		optionsv1.Need_NEED_EDIT: authn.NeedEdit, optionsv1.Need_NEED_MANAGE: authn.NeedManage,
+	}
+	need, known := needs[a.GetNeed()]
+	switch given := a.GetNeed() != optionsv1.Need_NEED_UNSPECIFIED; {
+	case user && !given:
+		return 0, errors.New("access names no need for a person's call")
+	case given && !user:
+		return 0, errors.New("access names a need for what is no person")
+	case given && !known:
+		return 0, errors.New("access names an unknown need")
+	default:
+		return need, nil
+	}
 }
 
 func kindOf(c optionsv1.Credential) (authn.Kind, bool) {
@@ -158,7 +183,7 @@ func (s *Server) admit(ctx context.Context, method string) (context.Context, err
 		}
 		return ctx, nil
 	}
-	return ctx, r.judge(caller)
+	return authn.WithNeed(ctx, r.need), r.judge(caller)
 }
 
 // caller checks the token of the call, if it carries one.

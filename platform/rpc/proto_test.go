@@ -39,7 +39,11 @@ func TestMain(m *testing.M) {
 }
 
 func access(credential optionsv1.Credential, role optionsv1.Role, peers ...string) *optionsv1.Access {
-	return &optionsv1.Access{Credential: credential, Role: role, Peers: peers}
+	a := &optionsv1.Access{Credential: credential, Role: role, Peers: peers}
+	if credential == user {
+		a.Need = optionsv1.Need_NEED_READ
+	}
+	return a
 }
 
 func method(name string, a *optionsv1.Access, stream bool, level descriptorpb.MethodOptions_IdempotencyLevel) *descriptorpb.MethodDescriptorProto {
@@ -96,6 +100,10 @@ func badMethods() map[string]*optionsv1.Access {
 		"PeerEmpty":     access(unset, anyRole, ""),
 		"NewCredential": access(99, anyRole),
 		"NewRole":       access(user, 99),
+		"NoNeed":        {Credential: user},
+		"NeedOfNobody":  {Credential: none, Need: optionsv1.Need_NEED_READ},
+		"NeedOfPeers":   {Peers: []string{"jobs"}, Need: optionsv1.Need_NEED_NONE},
+		"NewNeed":       {Credential: user, Need: 99},
 	}
 }
 

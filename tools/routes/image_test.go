@@ -17,7 +17,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-const user = `[signalbox.options.v1.access] { credential: CREDENTIAL_USER role: ROLE_OPERATOR }`
+const user = `[signalbox.options.v1.access] { credential: CREDENTIAL_USER role: ROLE_OPERATOR need: NEED_READ }`
 
 // image is a buf image of a small product whose package pkg has one service JobService with methods,
 // each in protobuf's text form of a MethodDescriptorProto.

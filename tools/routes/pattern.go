@@ -11,7 +11,7 @@ import (
 // parsePattern checks a path template against the little that the edge matches: literal segments and
 // {name}, and for routes that are not RPCs a last {name...}. It answers the variables' names.
 func parsePattern(pattern string, rest bool) ([]string, error) {
-	literal := regexp.MustCompile(`^[a-z0-9][a-z0-9_.-]*$`)
+	literal := regexp.MustCompile(`^\.?[a-z0-9][a-z0-9_.-]*$`)
 	variable := regexp.MustCompile(`^\{([a-z][a-z0-9_]*)\}$`)
 	tail := regexp.MustCompile(`^\{([a-z][a-z0-9_]*)\.\.\.\}$`)
 	if !strings.HasPrefix(pattern, "/") {

@@ -95,6 +95,8 @@ func (s *schema) accessOf(md protoreflect.MethodDescriptor) (access, error) {
 		return access{}, fmt.Errorf("%s: exactly one of credential and peers must be set", md.FullName())
 	case (a.role != "") != (a.credential == "user"):
 		return access{}, fmt.Errorf("%s: a role belongs to CREDENTIAL_USER, and only there", md.FullName())
+	case (word(m, "need") != "") != (a.credential == "user"):
+		return access{}, fmt.Errorf("%s: CREDENTIAL_USER needs a need, and nothing else does", md.FullName())
 	}
 	return a, nil
 }

@@ -1080,15 +1080,15 @@ const file_signalbox_jobs_v1_fleet_proto_rawDesc = "" +
 	"\x16FLEET_KIND_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10FLEET_KIND_AGENT\x10\x01\x12\x19\n" +
 	"\x15FLEET_KIND_KUBERNETES\x10\x02\x12\x14\n" +
-	"\x10FLEET_KIND_SLURM\x10\x032\x8d\x06\n" +
-	"\fFleetService\x12\x81\x01\n" +
+	"\x10FLEET_KIND_SLURM\x10\x032\x97\x06\n" +
+	"\fFleetService\x12\x83\x01\n" +
 	"\n" +
-	"ListFleets\x12$.signalbox.jobs.v1.ListFleetsRequest\x1a%.signalbox.jobs.v1.ListFleetsResponse\"&\xea\xc7\x18\x04\b\x02\x10\x01\x82\xd3\xe4\x93\x02\x15b\x06fleets\x12\v/api/fleets\x90\x02\x01\x12s\n" +
-	"\bGetFleet\x12\".signalbox.jobs.v1.GetFleetRequest\x1a\x18.signalbox.jobs.v1.Fleet\")\xea\xc7\x18\x04\b\x02\x10\x01\x82\xd3\xe4\x93\x02\x18\x12\x16/api/fleets/{fleet_id}\x90\x02\x01\x12n\n" +
-	"\vCreateFleet\x12%.signalbox.jobs.v1.CreateFleetRequest\x1a\x18.signalbox.jobs.v1.Fleet\"\x1e\xea\xc7\x18\x04\b\x02\x10\x02\x82\xd3\xe4\x93\x02\x10:\x01*\"\v/api/fleets\x12\x91\x01\n" +
-	"\x0fCreateJoinToken\x12).signalbox.jobs.v1.CreateJoinTokenRequest\x1a\x1c.signalbox.jobs.v1.JoinToken\"5\xea\xc7\x18\x04\b\x02\x10\x02\x82\xd3\xe4\x93\x02':\x01*\"\"/api/fleets/{fleet_id}/join-tokens\x12y\n" +
-	"\tJoinFleet\x12#.signalbox.jobs.v1.JoinFleetRequest\x1a$.signalbox.jobs.v1.JoinFleetResponse\"!\xea\xc7\x18\x02\b\x01\x82\xd3\xe4\x93\x02\x15:\x01*\"\x10/api/fleets/join\x12\x84\x01\n" +
-	"\tListNodes\x12#.signalbox.jobs.v1.ListNodesRequest\x1a$.signalbox.jobs.v1.ListNodesResponse\",\xea\xc7\x18\x04\b\x02\x10\x01\x82\xd3\xe4\x93\x02\x1bb\x05nodes\x12\x12/api/cluster/nodes\x90\x02\x01BAZ?github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1;jobsv1b\x06proto3"
+	"ListFleets\x12$.signalbox.jobs.v1.ListFleetsRequest\x1a%.signalbox.jobs.v1.ListFleetsResponse\"(\xea\xc7\x18\x06\b\x02\x10\x01 \x01\x82\xd3\xe4\x93\x02\x15b\x06fleets\x12\v/api/fleets\x90\x02\x01\x12u\n" +
+	"\bGetFleet\x12\".signalbox.jobs.v1.GetFleetRequest\x1a\x18.signalbox.jobs.v1.Fleet\"+\xea\xc7\x18\x06\b\x02\x10\x01 \x01\x82\xd3\xe4\x93\x02\x18\x12\x16/api/fleets/{fleet_id}\x90\x02\x01\x12p\n" +
+	"\vCreateFleet\x12%.signalbox.jobs.v1.CreateFleetRequest\x1a\x18.signalbox.jobs.v1.Fleet\" \xea\xc7\x18\x06\b\x02\x10\x02 \x01\x82\xd3\xe4\x93\x02\x10:\x01*\"\v/api/fleets\x12\x93\x01\n" +
+	"\x0fCreateJoinToken\x12).signalbox.jobs.v1.CreateJoinTokenRequest\x1a\x1c.signalbox.jobs.v1.JoinToken\"7\xea\xc7\x18\x06\b\x02\x10\x02 \x01\x82\xd3\xe4\x93\x02':\x01*\"\"/api/fleets/{fleet_id}/join-tokens\x12y\n" +
+	"\tJoinFleet\x12#.signalbox.jobs.v1.JoinFleetRequest\x1a$.signalbox.jobs.v1.JoinFleetResponse\"!\xea\xc7\x18\x02\b\x01\x82\xd3\xe4\x93\x02\x15:\x01*\"\x10/api/fleets/join\x12\x86\x01\n" +
+	"\tListNodes\x12#.signalbox.jobs.v1.ListNodesRequest\x1a$.signalbox.jobs.v1.ListNodesResponse\".\xea\xc7\x18\x06\b\x02\x10\x01 \x01\x82\xd3\xe4\x93\x02\x1bb\x05nodes\x12\x12/api/cluster/nodes\x90\x02\x01BAZ?github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1;jobsv1b\x06proto3"
 
 var (
 	file_signalbox_jobs_v1_fleet_proto_rawDescOnce sync.Once

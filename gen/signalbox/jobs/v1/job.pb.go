@@ -1179,16 +1179,17 @@ const file_signalbox_jobs_v1_job_proto_rawDesc = "" +
 	"\x12JOB_STATE_STOPPING\x10\x05\x12\x17\n" +
 	"\x13JOB_STATE_SUCCEEDED\x10\x06\x12\x14\n" +
 	"\x10JOB_STATE_FAILED\x10\a\x12\x15\n" +
-	"\x11JOB_STATE_STOPPED\x10\b2\xdf\x06\n" +
+	"\x11JOB_STATE_STOPPED\x10\b2\xed\x06\n" +
 	"\n" +
-	"JobService\x12f\n" +
-	"\tSubmitJob\x12#.signalbox.jobs.v1.SubmitJobRequest\x1a\x16.signalbox.jobs.v1.Job\"\x1c\xea\xc7\x18\x04\b\x02\x10\x01\x82\xd3\xe4\x93\x02\x0e:\x01*\"\t/api/jobs\x12w\n" +
-	"\bListJobs\x12\".signalbox.jobs.v1.ListJobsRequest\x1a#.signalbox.jobs.v1.ListJobsResponse\"\"\xea\xc7\x18\x04\b\x02\x10\x01\x82\xd3\xe4\x93\x02\x11b\x04jobs\x12\t/api/jobs\x90\x02\x01\x12i\n" +
-	"\x06GetJob\x12 .signalbox.jobs.v1.GetJobRequest\x1a\x16.signalbox.jobs.v1.Job\"%\xea\xc7\x18\x04\b\x02\x10\x01\x82\xd3\xe4\x93\x02\x14\x12\x12/api/jobs/{job_id}\x90\x02\x01\x12m\n" +
-	"\aStopJob\x12!.signalbox.jobs.v1.StopJobRequest\x1a\x16.signalbox.jobs.v1.Job\"'\xea\xc7\x18\x04\b\x02\x10\x01\x82\xd3\xe4\x93\x02\x19\"\x17/api/jobs/{job_id}/stop\x12\x98\x01\n" +
-	"\rListJobEvents\x12'.signalbox.jobs.v1.ListJobEventsRequest\x1a(.signalbox.jobs.v1.ListJobEventsResponse\"4\xea\xc7\x18\x04\b\x02\x10\x01\x82\xd3\xe4\x93\x02#b\x06events\x12\x19/api/jobs/{job_id}/events\x90\x02\x01\x12\x99\x01\n" +
-	"\fListAttempts\x12&.signalbox.jobs.v1.ListAttemptsRequest\x1a'.signalbox.jobs.v1.ListAttemptsResponse\"8\xea\xc7\x18\x04\b\x02\x10\x01\x82\xd3\xe4\x93\x02'b\battempts\x12\x1b/api/jobs/{job_id}/attempts\x90\x02\x01\x12_\n" +
-	"\bWatchJob\x12\".signalbox.jobs.v1.WatchJobRequest\x1a#.signalbox.jobs.v1.WatchJobResponse\"\b\xea\xc7\x18\x04\b\x02\x10\x010\x01BAZ?github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1;jobsv1b\x06proto3"
+	"JobService\x12h\n" +
+	"\tSubmitJob\x12#.signalbox.jobs.v1.SubmitJobRequest\x1a\x16.signalbox.jobs.v1.Job\"\x1e\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02\x0e:\x01*\"\t/api/jobs\x12y\n" +
+	"\bListJobs\x12\".signalbox.jobs.v1.ListJobsRequest\x1a#.signalbox.jobs.v1.ListJobsResponse\"$\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02\x11b\x04jobs\x12\t/api/jobs\x90\x02\x01\x12k\n" +
+	"\x06GetJob\x12 .signalbox.jobs.v1.GetJobRequest\x1a\x16.signalbox.jobs.v1.Job\"'\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02\x14\x12\x12/api/jobs/{job_id}\x90\x02\x01\x12o\n" +
+	"\aStopJob\x12!.signalbox.jobs.v1.StopJobRequest\x1a\x16.signalbox.jobs.v1.Job\")\xea\xc7\x18\x06\b\x02\x10\x01 \x03\x82\xd3\xe4\x93\x02\x19\"\x17/api/jobs/{job_id}/stop\x12\x9a\x01\n" +
+	"\rListJobEvents\x12'.signalbox.jobs.v1.ListJobEventsRequest\x1a(.signalbox.jobs.v1.ListJobEventsResponse\"6\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02#b\x06events\x12\x19/api/jobs/{job_id}/events\x90\x02\x01\x12\x9b\x01\n" +
+	"\fListAttempts\x12&.signalbox.jobs.v1.ListAttemptsRequest\x1a'.signalbox.jobs.v1.ListAttemptsResponse\":\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02'b\battempts\x12\x1b/api/jobs/{job_id}/attempts\x90\x02\x01\x12a\n" +
+	"\bWatchJob\x12\".signalbox.jobs.v1.WatchJobRequest\x1a#.signalbox.jobs.v1.WatchJobResponse\"\n" +
+	"\xea\xc7\x18\x06\b\x02\x10\x01 \x020\x01BAZ?github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1;jobsv1b\x06proto3"
 
 var (
 	file_signalbox_jobs_v1_job_proto_rawDescOnce sync.Once

@@ -139,6 +139,69 @@ func (Role) EnumDescriptor() ([]byte, []int) {
 	return file_signalbox_options_v1_options_proto_rawDescGZIP(), []int{1}
 }
 
+// Need is the least relation that a person needs to the objects a method touches. platform/rpc hands it
+// to the method in its context, and the services' SQL filters by it (authn.ScopeOf): what the caller may
+// not read is absent (404), what he reads and may not change is forbidden (403). An admin has all of them.
+type Need int32
+
+const (
+	Need_NEED_UNSPECIFIED Need = 0
+	// Nothing that belongs to anybody is touched, or only what is the caller's own by construction, such as
+	// his profile and his sessions.
+	Need_NEED_NONE Need = 1
+	// Objects of the caller, of his projects and teams, and those that are visible to all.
+	Need_NEED_READ Need = 2
+	// Objects of the caller and of projects that he may edit.
+	Need_NEED_EDIT Need = 3
+	// Objects of the caller, projects that he owns and teams that he leads.
+	Need_NEED_MANAGE Need = 4
+)
+
+// Enum value maps for Need.
+var (
+	Need_name = map[int32]string{
+		0: "NEED_UNSPECIFIED",
+		1: "NEED_NONE",
+		2: "NEED_READ",
+		3: "NEED_EDIT",
+		4: "NEED_MANAGE",
+	}
+	Need_value = map[string]int32{
+		"NEED_UNSPECIFIED": 0,
+		"NEED_NONE":        1,
+		"NEED_READ":        2,
+		"NEED_EDIT":        3,
+		"NEED_MANAGE":      4,
+	}
+)
+
+func (x Need) Enum() *Need {
+	p := new(Need)
+	*p = x
+	return p
+}
+
+func (x Need) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Need) Descriptor() protoreflect.EnumDescriptor {
+	return file_signalbox_options_v1_options_proto_enumTypes[2].Descriptor()
+}
+
+func (Need) Type() protoreflect.EnumType {
+	return &file_signalbox_options_v1_options_proto_enumTypes[2]
+}
+
+func (x Need) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Need.Descriptor instead.
+func (Need) EnumDescriptor() ([]byte, []int) {
+	return file_signalbox_options_v1_options_proto_rawDescGZIP(), []int{2}
+}
+
 // Access says who may call a method. Exactly one of `credential` and `peers` is set.
 type Access struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -147,7 +210,9 @@ type Access struct {
 	// The least role, for CREDENTIAL_USER.
 	Role Role `protobuf:"varint,2,opt,name=role,proto3,enum=signalbox.options.v1.Role" json:"role,omitempty"`
 	// For methods between services: the calling services that are let in.
-	Peers         []string `protobuf:"bytes,3,rep,name=peers,proto3" json:"peers,omitempty"`
+	Peers []string `protobuf:"bytes,3,rep,name=peers,proto3" json:"peers,omitempty"`
+	// The relation to the objects that the method touches; set for CREDENTIAL_USER, and for nothing else.
+	Need          Need `protobuf:"varint,4,opt,name=need,proto3,enum=signalbox.options.v1.Need" json:"need,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -203,6 +268,13 @@ func (x *Access) GetPeers() []string {
 	return nil
 }
 
+func (x *Access) GetNeed() Need {
+	if x != nil {
+		return x.Need
+	}
+	return Need_NEED_UNSPECIFIED
+}
+
 var file_signalbox_options_v1_options_proto_extTypes = []protoimpl.ExtensionInfo{
 	{
 		ExtendedType:  (*descriptorpb.MethodOptions)(nil),
@@ -240,13 +312,14 @@ var File_signalbox_options_v1_options_proto protoreflect.FileDescriptor
 
 const file_signalbox_options_v1_options_proto_rawDesc = "" +
 	"\n" +
-	"\"signalbox/options/v1/options.proto\x12\x14signalbox.options.v1\x1a google/protobuf/descriptor.proto\"\x90\x01\n" +
+	"\"signalbox/options/v1/options.proto\x12\x14signalbox.options.v1\x1a google/protobuf/descriptor.proto\"\xc0\x01\n" +
 	"\x06Access\x12@\n" +
 	"\n" +
 	"credential\x18\x01 \x01(\x0e2 .signalbox.options.v1.CredentialR\n" +
 	"credential\x12.\n" +
 	"\x04role\x18\x02 \x01(\x0e2\x1a.signalbox.options.v1.RoleR\x04role\x12\x14\n" +
-	"\x05peers\x18\x03 \x03(\tR\x05peers*\x9a\x01\n" +
+	"\x05peers\x18\x03 \x03(\tR\x05peers\x12.\n" +
+	"\x04need\x18\x04 \x01(\x0e2\x1a.signalbox.options.v1.NeedR\x04need*\x9a\x01\n" +
 	"\n" +
 	"Credential\x12\x1a\n" +
 	"\x16CREDENTIAL_UNSPECIFIED\x10\x00\x12\x13\n" +
@@ -259,7 +332,13 @@ const file_signalbox_options_v1_options_proto_rawDesc = "" +
 	"\x10ROLE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rROLE_OPERATOR\x10\x01\x12\x0e\n" +
 	"\n" +
-	"ROLE_ADMIN\x10\x02:V\n" +
+	"ROLE_ADMIN\x10\x02*Z\n" +
+	"\x04Need\x12\x14\n" +
+	"\x10NEED_UNSPECIFIED\x10\x00\x12\r\n" +
+	"\tNEED_NONE\x10\x01\x12\r\n" +
+	"\tNEED_READ\x10\x02\x12\r\n" +
+	"\tNEED_EDIT\x10\x03\x12\x0f\n" +
+	"\vNEED_MANAGE\x10\x04:V\n" +
 	"\x06access\x12\x1e.google.protobuf.MethodOptions\x18\xfd\x88\x03 \x01(\v2\x1c.signalbox.options.v1.AccessR\x06access::\n" +
 	"\braw_json\x12\x1d.google.protobuf.FieldOptions\x18\xfe\x88\x03 \x01(\bR\arawJsonBGZEgithub.com/signalbox-dev/signalbox/gen/signalbox/options/v1;optionsv1b\x06proto3"
 
@@ -275,26 +354,28 @@ func file_signalbox_options_v1_options_proto_rawDescGZIP() []byte {
 	return file_signalbox_options_v1_options_proto_rawDescData
 }
 
-var file_signalbox_options_v1_options_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_signalbox_options_v1_options_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
 var file_signalbox_options_v1_options_proto_msgTypes = make([]protoimpl.MessageInfo, 1)
 var file_signalbox_options_v1_options_proto_goTypes = []any{
 	(Credential)(0),                    // 0: signalbox.options.v1.Credential
 	(Role)(0),                          // 1: signalbox.options.v1.Role
-	(*Access)(nil),                     // 2: signalbox.options.v1.Access
-	(*descriptorpb.MethodOptions)(nil), // 3: google.protobuf.MethodOptions
-	(*descriptorpb.FieldOptions)(nil),  // 4: google.protobuf.FieldOptions
+	(Need)(0),                          // 2: signalbox.options.v1.Need
+	(*Access)(nil),                     // 3: signalbox.options.v1.Access
+	(*descriptorpb.MethodOptions)(nil), // 4: google.protobuf.MethodOptions
+	(*descriptorpb.FieldOptions)(nil),  // 5: google.protobuf.FieldOptions
 }
 var file_signalbox_options_v1_options_proto_depIdxs = []int32{
 	0, // 0: signalbox.options.v1.Access.credential:type_name -> signalbox.options.v1.Credential
 	1, // 1: signalbox.options.v1.Access.role:type_name -> signalbox.options.v1.Role
-	3, // 2: signalbox.options.v1.access:extendee -> google.protobuf.MethodOptions
-	4, // 3: signalbox.options.v1.raw_json:extendee -> google.protobuf.FieldOptions
-	2, // 4: signalbox.options.v1.access:type_name -> signalbox.options.v1.Access
-	5, // [5:5] is the sub-list for method output_type
-	5, // [5:5] is the sub-list for method input_type
-	4, // [4:5] is the sub-list for extension type_name
-	2, // [2:4] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	2, // 2: signalbox.options.v1.Access.need:type_name -> signalbox.options.v1.Need
+	4, // 3: signalbox.options.v1.access:extendee -> google.protobuf.MethodOptions
+	5, // 4: signalbox.options.v1.raw_json:extendee -> google.protobuf.FieldOptions
+	3, // 5: signalbox.options.v1.access:type_name -> signalbox.options.v1.Access
+	6, // [6:6] is the sub-list for method output_type
+	6, // [6:6] is the sub-list for method input_type
+	5, // [5:6] is the sub-list for extension type_name
+	3, // [3:5] is the sub-list for extension extendee
+	0, // [0:3] is the sub-list for field type_name
 }
 
 func init() { file_signalbox_options_v1_options_proto_init() }
@@ -307,7 +388,7 @@ func file_signalbox_options_v1_options_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_signalbox_options_v1_options_proto_rawDesc), len(file_signalbox_options_v1_options_proto_rawDesc)),
-			NumEnums:      2,
+			NumEnums:      3,
 			NumMessages:   1,
 			NumExtensions: 2,
 			NumServices:   0,

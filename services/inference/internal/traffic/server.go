@@ -35,12 +35,11 @@ func (s *Server) ListTraffic(ctx context.Context, in *inferencev1.ListTrafficReq
 	if err != nil {
 		return nil, err
 	}
-	c := authn.Of(ctx)
 	o, err := s.Owner(in.GetDeploymentId())
 	if err != nil {
 		return nil, err
 	}
-	if o.Visibility != "all" && !c.CanRead(o.UserID, o.ProjectID) {
+	if !authn.ScopeOf(ctx).Sees(o.UserID, o.ProjectID, o.Visibility) {
 		return nil, fault.Absentf("deployment", in.GetDeploymentId())
 	}
 	rows, err := s.Store.List(ctx, in.GetDeploymentId(), in.GetToken(), p)

@@ -20,13 +20,6 @@ type Owner struct {
 	Visibility         string
 }
 
-// visibleToAll is the visibility that every operator may read.
-const visibleToAll = "all"
-
-func (o *Owner) readable(c *authn.Caller) bool {
-	return o.Visibility == visibleToAll || c.CanRead(o.OwnerID, o.ProjectID)
-}
-
 // Progress is how far a run has come.
 type Progress struct {
 	LineSeq, BatchSeq int64
@@ -64,7 +57,7 @@ func (r *Runs) Readable(ctx context.Context, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if !o.readable(authn.Of(ctx)) {
+	if !authn.ScopeOf(ctx).Sees(o.OwnerID, o.ProjectID, o.Visibility) {
 		return "", fault.Absentf(thing, name)
 	}
 	return o.RunID, nil

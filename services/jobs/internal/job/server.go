@@ -71,7 +71,7 @@ func (s *Server) get(ctx context.Context, jobID string) (*Job, error) {
 	if err := request.ID(id.Job, "job_id", jobID); err != nil {
 		return nil, err
 	}
-	return s.Jobs.Get(ctx, s.Pool, authn.Of(ctx).Scope(), jobID)
+	return s.Jobs.Get(ctx, s.Pool, authn.ScopeOf(ctx), jobID)
 }
 
 // ListJobs lists the jobs that the caller sees, newest first.
@@ -84,7 +84,7 @@ func (s *Server) ListJobs(ctx context.Context, req *jobsv1.ListJobsRequest) (*jo
 	if state != "" && !slices.Contains(States(), state) {
 		return nil, fault.InvalidFields(fault.At(fault.TypeEnum, "Input should be a state of jobs", "state"))
 	}
-	jobs, err := s.Jobs.List(ctx, s.Pool, authn.Of(ctx).Scope(), state, p)
+	jobs, err := s.Jobs.List(ctx, s.Pool, authn.ScopeOf(ctx), state, p)
 	if err != nil {
 		return nil, err
 	}
@@ -102,10 +102,10 @@ func (s *Server) StopJob(ctx context.Context, req *jobsv1.StopJobRequest) (*jobs
 	if err != nil {
 		return nil, err
 	}
-	caller := authn.Of(ctx)
-	if !caller.CanEdit(j.OwnerID, j.ProjectID) {
-		return nil, fault.New(fault.Forbidden, "not_owner", "only its owner, an editor of its project or an admin may stop job %s", j.ID)
+	if err := authn.ScopeOf(ctx).Require(j.OwnerID, j.ProjectID, SubjectKind, j.ID); err != nil {
+		return nil, err
 	}
+	caller := authn.Of(ctx)
 	reason := ReasonUserStop
 	if caller.IsAdmin() && caller.Subject != j.OwnerID {
 		reason = ReasonAdminStop

@@ -50,7 +50,7 @@ func scanJob(row pgx.Row) (*Job, error) {
 }
 
 // visible is the ownership filter of every read; its arguments are Scope's three.
-const visible = `($1 OR owner_id = $2 OR visibility = 'all' OR project_id = ANY($3))`
+const visible = `($1 OR owner_id = $2 OR (visibility = 'all' AND $2 <> '') OR project_id = ANY($3))`
 
 // Get answers a job that the scope sees; one that it does not see is as absent as one that is not.
 func (s *Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id string) (*Job, error) {

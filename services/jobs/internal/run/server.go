@@ -28,7 +28,7 @@ func (s *Server) ListRuns(ctx context.Context, req *jobsv1.ListRunsRequest) (*jo
 	if err != nil {
 		return nil, err
 	}
-	runs, err := s.Runs.List(ctx, s.Pool, authn.Of(ctx).Scope(), req.GetState() == "all", p)
+	runs, err := s.Runs.List(ctx, s.Pool, authn.ScopeOf(ctx), req.GetState() == "all", p)
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +45,7 @@ func (s *Server) GetRun(ctx context.Context, req *jobsv1.GetRunRequest) (*jobsv1
 	if err := request.ID(id.Run, "run_id", req.GetRunId()); err != nil {
 		return nil, err
 	}
-	r, err := s.Runs.Get(ctx, s.Pool, authn.Of(ctx).Scope(), req.GetRunId())
+	r, err := s.Runs.Get(ctx, s.Pool, authn.ScopeOf(ctx), req.GetRunId())
 	if err != nil {
 		return nil, err
 	}

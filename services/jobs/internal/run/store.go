@@ -19,7 +19,7 @@ type Store struct{}
 const runSelect = `SELECT id, job_id, name, owner_id, owner_name, project_id, project, visibility, state, attempts,
 	recipe_lock, bindings, recipe_digest, spec_digest, end_reason, created_at, started_at, ended_at FROM run`
 
-const visible = ` WHERE ($1 OR owner_id = $2 OR visibility = 'all' OR project_id = ANY($3))`
+const visible = ` WHERE ($1 OR owner_id = $2 OR (visibility = 'all' AND $2 <> '') OR project_id = ANY($3))`
 
 func scan(row pgx.CollectableRow) (*Run, error) {
 	var r Run

@@ -87,12 +87,12 @@ func (w *Watcher) find(ctx context.Context, name string) (*job.Job, error) {
 		if err := request.ID(id.Job, "id", name); err != nil {
 			return nil, err
 		}
-		return w.Jobs.Get(ctx, w.Pool, authn.Of(ctx).Scope(), name)
+		return w.Jobs.Get(ctx, w.Pool, authn.ScopeOf(ctx), name)
 	}
 	if err := request.ID(id.Run, "id", name); err != nil {
 		return nil, err
 	}
-	return w.Jobs.OfRun(ctx, w.Pool, authn.Of(ctx).Scope(), name)
+	return w.Jobs.OfRun(ctx, w.Pool, authn.ScopeOf(ctx), name)
 }
 
 func (w *Watcher) sendChanges(

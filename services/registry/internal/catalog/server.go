@@ -78,7 +78,7 @@ func (s *Server) bindDataset(ctx context.Context, name, text string, out *regist
 		out.Unknown = append(out.Unknown, text)
 		return nil
 	}
-	d, v, err := s.Datasets.Resolve(ctx, s.Pool, caller.Scope(), r)
+	d, v, err := s.Datasets.Resolve(ctx, s.Pool, caller.Reads(), r)
 	switch {
 	case err != nil:
 		return err
@@ -98,7 +98,7 @@ func (s *Server) bindModel(ctx context.Context, text string, out *registrypeerv1
 		out.Unknown = append(out.Unknown, text)
 		return nil
 	}
-	m, v, err := s.Models.Resolve(ctx, s.Pool, authn.Of(ctx).Scope(), r)
+	m, v, err := s.Models.Resolve(ctx, s.Pool, authn.Of(ctx).Reads(), r)
 	switch {
 	case err != nil:
 		return err

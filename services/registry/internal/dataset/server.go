@@ -78,7 +78,7 @@ func (s *Server) ListDatasets(ctx context.Context, in *registryv1.ListDatasetsRe
 	if err != nil {
 		return nil, err
 	}
-	found, err := s.Store.List(ctx, s.Pool, authn.Of(ctx).Scope(), in.GetName(), p)
+	found, err := s.Store.List(ctx, s.Pool, authn.ScopeOf(ctx), in.GetName(), p)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +103,7 @@ func (s *Server) get(ctx context.Context, datasetID string) (*Dataset, error) {
 	if err := request.ID(id.Dataset, "dataset_id", datasetID); err != nil {
 		return nil, err
 	}
-	return s.Store.Get(ctx, s.Pool, authn.Of(ctx).Scope(), datasetID)
+	return s.Store.Get(ctx, s.Pool, authn.ScopeOf(ctx), datasetID)
 }
 
 // editable is a dataset that the caller may change.
@@ -112,7 +112,7 @@ func (s *Server) editable(ctx context.Context, datasetID string) (*Dataset, erro
 	if err != nil {
 		return nil, err
 	}
-	return d, d.CheckEdit(authn.Of(ctx), SubjectKind, d.ID)
+	return d, d.Require(authn.ScopeOf(ctx), SubjectKind, d.ID)
 }
 
 // ListDatasetVersions lists the versions of a dataset without their manifests, newest first.

@@ -77,7 +77,7 @@ func (s *Server) ListDeployments(ctx context.Context, in *registryv1.ListDeploym
 	if err != nil {
 		return nil, err
 	}
-	found, err := s.Store.List(ctx, s.Pool, authn.Of(ctx).Scope(), p)
+	found, err := s.Store.List(ctx, s.Pool, authn.ScopeOf(ctx), p)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +102,7 @@ func (s *Server) get(ctx context.Context, deploymentID string) (*Deployment, err
 	if err := request.ID(id.Deployment, "deployment_id", deploymentID); err != nil {
 		return nil, err
 	}
-	return s.Store.Get(ctx, s.Pool, authn.Of(ctx).Scope(), deploymentID)
+	return s.Store.Get(ctx, s.Pool, authn.ScopeOf(ctx), deploymentID)
 }
 
 // editable is a deployment that the caller may change.
@@ -111,7 +111,7 @@ func (s *Server) editable(ctx context.Context, deploymentID string) (*Deployment
 	if err != nil {
 		return nil, err
 	}
-	return d, d.CheckEdit(authn.Of(ctx), SubjectKind, d.ID)
+	return d, d.Require(authn.ScopeOf(ctx), SubjectKind, d.ID)
 }
 
 // ListDeploymentEvents lists what happened to a deployment and its revisions, oldest first.

@@ -51,7 +51,7 @@ func (s *Server) source(ctx context.Context, in *registryv1.RevisionSource) (*mo
 	if err := request.ID(id.Model, "model_id", in.GetModelId()); err != nil {
 		return nil, nil, fault.From(err).Under("source")
 	}
-	m, err := s.Models.Get(ctx, s.Pool, authn.Of(ctx).Scope(), in.GetModelId())
+	m, err := s.Models.Get(ctx, s.Pool, authn.ScopeOf(ctx), in.GetModelId())
 	var v *model.Version
 	if err == nil {
 		v, err = s.Models.Version(ctx, s.Pool, m.ID, in.GetVersion())

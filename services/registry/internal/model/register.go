@@ -27,7 +27,7 @@ func (s *Server) artifact(ctx context.Context, runID, artifactID string) (*Artif
 	if err != nil {
 		return nil, err
 	}
-	if !owner.Seen(authn.Of(ctx)) {
+	if !owner.Seen(authn.Of(ctx).Reads()) {
 		return nil, fault.Absentf("run", runID)
 	}
 	a, err := s.Artifacts.Artifact(ctx, runID, artifactID)

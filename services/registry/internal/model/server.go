@@ -77,7 +77,7 @@ func (s *Server) ListModels(ctx context.Context, in *registryv1.ListModelsReques
 	if err != nil {
 		return nil, err
 	}
-	found, err := s.Store.List(ctx, s.Pool, authn.Of(ctx).Scope(), in.GetName(), p)
+	found, err := s.Store.List(ctx, s.Pool, authn.ScopeOf(ctx), in.GetName(), p)
 	if err != nil {
 		return nil, err
 	}
@@ -102,5 +102,5 @@ func (s *Server) get(ctx context.Context, modelID string) (*Model, error) {
 	if err := request.ID(id.Model, "model_id", modelID); err != nil {
 		return nil, err
 	}
-	return s.Store.Get(ctx, s.Pool, authn.Of(ctx).Scope(), modelID)
+	return s.Store.Get(ctx, s.Pool, authn.ScopeOf(ctx), modelID)
 }

@@ -28,7 +28,7 @@ func (s *Server) CreateModelVersion(ctx context.Context, in *registryv1.CreateMo
 	if err != nil {
 		return nil, err
 	}
-	if err := m.CheckEdit(authn.Of(ctx), SubjectKind, m.ID); err != nil {
+	if err := m.Require(authn.ScopeOf(ctx), SubjectKind, m.ID); err != nil {
 		return nil, err
 	}
 	a, err := s.artifact(ctx, in.GetSource().GetRunId(), in.GetSource().GetArtifactId())

@@ -17,7 +17,7 @@ const DefaultProject = "default"
 const visibleToAll = "all"
 
 // Visible is the ownership filter of every read; its arguments are Args.
-const Visible = `($1 OR owner_id = $2 OR visibility = 'all' OR project_id = ANY($3))`
+const Visible = `($1 OR owner_id = $2 OR (visibility = 'all' AND $2 <> '') OR project_id = ANY($3))`
 
 // Args are the arguments of Visible, and then more.
 func Args(scope authn.Scope, more ...any) []any {
@@ -36,17 +36,12 @@ type Owner struct {
 	Visibility string
 }
 
-// Seen says whether the caller sees what has this owner.
-func (o Owner) Seen(c *authn.Caller) bool {
-	return o.Visibility == visibleToAll || c.CanRead(o.UserID, o.ProjectID)
-}
+// Seen says whether the scope reads what has this owner.
+func (o Owner) Seen(s authn.Scope) bool { return s.Sees(o.UserID, o.ProjectID, o.Visibility) }
 
-// CheckEdit refuses a change by a caller who only sees the thing.
-func (o Owner) CheckEdit(c *authn.Caller, kind, id string) error {
-	if c.CanEdit(o.UserID, o.ProjectID) {
-		return nil
-	}
-	return fault.New(fault.Forbidden, "not_owner", "only its owner, an editor of its project or an admin may change %s %s", kind, id)
+// Require refuses a caller who only sees the thing, where the called method needs more.
+func (o Owner) Require(s authn.Scope, kind, id string) error {
+	return s.Require(o.UserID, o.ProjectID, kind, id)
 }
 
 // Project is where a row belongs.

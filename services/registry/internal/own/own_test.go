@@ -1,6 +1,7 @@
 package own_test
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -31,11 +32,16 @@ func TestWhoSeesAndWhoChanges(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			row := own.Owner{UserID: "usr_1", ProjectID: "prj_1", Visibility: "team"}
-			require.Equal(t, c.team, row.Seen(c.who))
-			require.Equal(t, c.edits, row.CheckEdit(c.who, "dataset", "ds_1") == nil)
-			require.True(t, c.edits || fault.Is(row.CheckEdit(c.who, "dataset", "ds_1"), fault.Forbidden))
+			require.Equal(t, c.team, row.Seen(c.who.Reads()))
+			require.Equal(t, c.edits, row.Require(edits(c.who), "dataset", "ds_1") == nil)
+			require.True(t, c.edits || fault.Is(row.Require(edits(c.who), "dataset", "ds_1"), fault.Forbidden))
 			row.Visibility = "all"
-			require.Equal(t, c.all, row.Seen(c.who))
+			require.Equal(t, c.all, row.Seen(c.who.Reads()))
 		})
 	}
+}
+
+// edits is the scope that a method of NEED_EDIT has.
+func edits(c *authn.Caller) authn.Scope {
+	return authn.ScopeOf(authn.WithNeed(authn.NewContext(context.Background(), c), authn.NeedEdit))
 }
