@@ -90,6 +90,15 @@ func (e *Env) DialAll(closers *run.Closers, names ...string) (map[string]*grpc.C
 	return out, nil
 }
 
+// Peers are dialled connections as what services make their clients from.
+func Peers(dialled map[string]*grpc.ClientConn) map[string]grpc.ClientConnInterface {
+	out := make(map[string]grpc.ClientConnInterface, len(dialled))
+	for name, c := range dialled {
+		out[name] = c
+	}
+	return out
+}
+
 // OpenPool opens the service's schema.
 func (e *Env) OpenPool(ctx context.Context, closers *run.Closers, c conf.Postgres, unsafe bool) error {
 	pool, err := pg.Open(ctx, pg.Config{

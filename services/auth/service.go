@@ -34,11 +34,16 @@ import (
 // Name is the service's name: its schema, its identity and its place in settings.
 const Name = "auth"
 
+// PeerNames are the services that auth calls.
+func PeerNames() []string { return []string{"jobs", "ingest", "registry", "inference"} }
+
 // Deps are what auth stands on.
 type Deps struct {
 	Pool    *pgxpool.Pool
 	Keyring *secret.Keyring
 	Quota   jobspeerv1.QuotaPeerServiceClient
+	// Peers are the connections to the services whose rows have owners and whose audit is merged, by name.
+	Peers   map[string]grpc.ClientConnInterface
 	Clock   clock.Clock
 	IDs     *id.Source
 	Rand    io.Reader

@@ -123,12 +123,12 @@ func (h *house) clients(p *parts, of string, peers ...string) (map[string]*grpc.
 }
 
 func (h *house) auth(ctx context.Context, p *parts) error {
-	c, e, err := h.clients(p, auth.Name, jobs.Name)
+	c, e, err := h.clients(p, auth.Name, auth.PeerNames()...)
 	if err != nil {
 		return err
 	}
 	svc, err := auth.New(ctx, h.settings.Auth, auth.Deps{
-		Pool: e.Pool, Keyring: e.Keyring, Quota: jobspeerv1.NewQuotaPeerServiceClient(c[jobs.Name]), Clock: e.Clock,
+		Pool: e.Pool, Keyring: e.Keyring, Quota: jobspeerv1.NewQuotaPeerServiceClient(c[jobs.Name]), Peers: boot.Peers(c), Clock: e.Clock,
 		IDs: e.IDs, Rand: e.Rand, Log: e.Log, PublicURL: h.url,
 	})
 	if err != nil {

@@ -15,12 +15,12 @@ import (
 func main() {
 	cfg := &auth.Config{}
 	boot.Main(boot.Spec{Name: auth.Name, Config: cfg, Migrations: auth.Migrations, Build: func(ctx context.Context, p *boot.Process) ([]run.Worker, error) {
-		jobs, err := p.Dial(p.Closers, "jobs")
+		peers, err := p.DialAll(p.Closers, auth.PeerNames()...)
 		if err != nil {
 			return nil, err
 		}
 		svc, err := auth.New(ctx, *cfg, auth.Deps{
-			Pool: p.Pool, Keyring: p.Keyring, Quota: jobspeerv1.NewQuotaPeerServiceClient(jobs), Clock: p.Clock,
+			Pool: p.Pool, Keyring: p.Keyring, Quota: jobspeerv1.NewQuotaPeerServiceClient(peers["jobs"]), Peers: boot.Peers(peers), Clock: p.Clock,
 			IDs: p.IDs, Rand: p.Rand, Log: p.Log, PublicURL: p.PublicURL,
 		})
 		if err != nil {
