@@ -43,11 +43,11 @@ type Deps struct {
 	Keyring *secret.Keyring
 	Quota   jobspeerv1.QuotaPeerServiceClient
 	// Peers are the connections to the services whose rows have owners and whose audit is merged, by name.
-	Peers   map[string]grpc.ClientConnInterface
-	Clock   clock.Clock
-	IDs     *id.Source
-	Rand    io.Reader
-	Log     *slog.Logger
+	Peers map[string]grpc.ClientConnInterface
+	Clock clock.Clock
+	IDs   *id.Source
+	Rand  io.Reader
+	Log   *slog.Logger
 	// PublicURL is the address that browsers reach; it is known once the gateway listens.
 	PublicURL func() string
 }
