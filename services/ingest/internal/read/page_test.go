@@ -199,8 +199,8 @@ func TestEveryListIsForThoseWhoMayReadTheRun(t *testing.T) {
 			return err
 		},
 	}
-	owner := authn.NewContext(t.Context(), &authn.Caller{Kind: authn.KindUser, Subject: "usr_1", Role: authn.RoleOperator})
-	stranger := authn.NewContext(t.Context(), &authn.Caller{Kind: authn.KindUser, Subject: "usr_2", Role: authn.RoleOperator})
+	owner := authn.NewContext(authn.WithNeed(t.Context(), authn.NeedRead), &authn.Caller{Kind: authn.KindUser, Subject: "usr_1", Role: authn.RoleOperator})
+	stranger := authn.NewContext(authn.WithNeed(t.Context(), authn.NeedRead), &authn.Caller{Kind: authn.KindUser, Subject: "usr_2", Role: authn.RoleOperator})
 	absent := runID[:len(runID)-1] + "2"
 	for name, list := range lists {
 		require.NoError(t, list(owner, runID, nil), name)
@@ -225,7 +225,7 @@ func TestLinesAreReadOverManyRowsToTheLimit(t *testing.T) {
 	for i := range 40 {
 		b.put(logs.Write(commit.Key{}, nil, []string{fmt.Sprintf("%d a\n%d b\n", i, i)}))
 	}
-	owner := authn.NewContext(t.Context(), &authn.Caller{Kind: authn.KindUser, Subject: "usr_1", Role: authn.RoleOperator})
+	owner := authn.NewContext(authn.WithNeed(t.Context(), authn.NeedRead), &authn.Caller{Kind: authn.KindUser, Subject: "usr_1", Role: authn.RoleOperator})
 	for _, c := range []struct{ limit, offset, first, lines int32 }{
 		{500, 0, 1, 80}, {79, 1, 2, 79}, {500, 79, 80, 1}, {500, 80, 0, 0}, {500, 100_000, 0, 0}, {80, 0, 1, 80},
 	} {

@@ -125,7 +125,7 @@ func TestWhoMayReadARun(t *testing.T) {
 				asked++
 				return o, nil
 			}}
-			ctx := authn.NewContext(t.Context(), c.who)
+			ctx := authn.NewContext(authn.WithNeed(t.Context(), authn.NeedRead), c.who)
 			for _, id := range []string{jobID, runID} {
 				got, err := runs.Readable(ctx, id)
 				if c.reads {

@@ -198,7 +198,7 @@ func TestABindingStandsForWhatItsSubmitterMayRead(t *testing.T) {
 		"a rejected model":   {as(t, "usr_1"), "mdl/team/bad@1", []string{"a", "b", "c"}, []string{ref("uploading"), ref("none"), "no reference", "mdl/team/bad@1"}, nil},
 		"a hidden model":     {as(t, "usr_9"), "mdl/team/good@1", []string{"b"}, []string{ref("hidden"), ref("uploading"), ref("none"), "no reference", "mdl/team/good@1"}, []string{ref("guarded")}},
 		"a dataset as model": {as(t, "usr_1"), ref("shown"), []string{"a", "b", "c"}, []string{ref("uploading"), ref("none"), "no reference", ref("shown")}, nil},
-		"nobody":             {t.Context(), "", []string{"b"}, []string{ref("hidden"), ref("uploading"), ref("none"), "no reference"}, []string{ref("guarded")}},
+		"nobody":             {t.Context(), "", nil, []string{ref("hidden"), ref("shown"), ref("guarded"), ref("uploading"), ref("none"), "no reference"}, nil},
 	} {
 		out, err := d.ResolveBindings(c.ctx, &registrypeerv1.ResolveBindingsRequest{Datasets: asked, Model: c.model})
 		require.NoError(t, err, name)

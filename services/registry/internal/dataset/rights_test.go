@@ -20,6 +20,7 @@ import (
 func who(t *testing.T, subject, role string, in ...authn.ProjectRole) context.Context {
 	t.Helper()
 	ctx := authn.NewContext(t.Context(), &authn.Caller{Kind: authn.KindUser, Subject: subject, Username: subject, Role: role, Projects: in})
+	ctx = authn.WithNeed(ctx, authn.NeedEdit)
 	return grpc.NewContextWithServerTransportStream(ctx, &headers{})
 }
 

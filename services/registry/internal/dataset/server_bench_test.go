@@ -88,7 +88,7 @@ func as(t *testing.T, subject, key string) (context.Context, *headers) {
 		{Project: "prj_team", Role: authn.ProjectEditor}, {Project: "prj_other", Role: authn.ProjectEditor},
 	}}
 	h := &headers{}
-	ctx := grpc.NewContextWithServerTransportStream(authn.NewContext(t.Context(), c), h)
+	ctx := grpc.NewContextWithServerTransportStream(authn.WithNeed(authn.NewContext(t.Context(), c), authn.NeedEdit), h)
 	if key != "" {
 		ctx = metadata.NewIncomingContext(ctx, metadata.Pairs("idempotency-key", key))
 	}

@@ -109,7 +109,7 @@ func (h *headers) SetHeader(md metadata.MD) error {
 func as(t *testing.T, c *authn.Caller, key string) (context.Context, *headers) {
 	t.Helper()
 	h := &headers{}
-	ctx := grpc.NewContextWithServerTransportStream(authn.NewContext(t.Context(), c), h)
+	ctx := grpc.NewContextWithServerTransportStream(authn.WithNeed(authn.NewContext(t.Context(), c), authn.NeedEdit), h)
 	if key != "" {
 		ctx = metadata.NewIncomingContext(ctx, metadata.Pairs("idempotency-key", key))
 	}

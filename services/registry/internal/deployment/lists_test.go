@@ -161,7 +161,7 @@ func TestAListShowsWhatItsReaderMaySee(t *testing.T) {
 		"a member":   {viewer(), []string{shown, team}},
 		"an owner":   {stranger(), []string{shown, mine}},
 		"an admin":   {admin(), []string{hidden, shown, mine, team}},
-		"nobody":     {&authn.Caller{}, []string{shown}},
+		"nobody":     {&authn.Caller{}, nil},
 		"a stranger": {person("usr_7", authn.RoleOperator), []string{shown}},
 	} {
 		ctx, _ := as(t, c.who, "")

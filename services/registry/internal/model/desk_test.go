@@ -105,7 +105,7 @@ func as(t *testing.T, subject, role, key string) (context.Context, *headers) {
 		c.Projects = []authn.ProjectRole{{Project: "prj_1", Role: role}}
 	}
 	h := &headers{}
-	ctx := grpc.NewContextWithServerTransportStream(authn.NewContext(t.Context(), c), h)
+	ctx := grpc.NewContextWithServerTransportStream(authn.WithNeed(authn.NewContext(t.Context(), c), authn.NeedEdit), h)
 	if key != "" {
 		ctx = metadata.NewIncomingContext(ctx, metadata.Pairs("idempotency-key", key))
 	}
