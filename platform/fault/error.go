@@ -18,6 +18,9 @@ type Error struct {
 	Kind Kind
 	// Code is the machine's word for the reason (quota, token_revoked, ...); it may be empty.
 	Code string
+	// OAuth is the word of an OAuth RFC for the reason (authorization_pending, invalid_grant, ...), which its
+	// clients look for in `error` beside `detail`; empty on all other routes.
+	OAuth string
 	// Msg is a sentence for the user. For Internal it is only logged.
 	Msg string
 	// Fields are the entries of a 422.
@@ -98,6 +101,13 @@ func (e *Error) Wrap(cause error) *Error {
 func (e *Error) WithCode(code string) *Error {
 	c := *e
 	c.Code = code
+	return &c
+}
+
+// WithOAuth sets the word that OAuth's clients read.
+func (e *Error) WithOAuth(word string) *Error {
+	c := *e
+	c.OAuth = word
 	return &c
 }
 

@@ -24,6 +24,7 @@ func anyError(r *rand.Rand) *fault.Error {
 	kinds := fault.Kinds()
 	e := fault.New(kinds[r.IntN(len(kinds))], pick("", "quota", "schema", "token_revoked").(string), "%s",
 		pick("", "a sentence", "ein Wort: über", `"quoted" <b>`, "two\nlines").(string))
+	e.OAuth = pick("", "", "authorization_pending", "slow_down").(string)
 	e.RetryAfter = pick(time.Duration(0), time.Duration(-1), time.Second, 90*time.Second, 1500*time.Millisecond).(time.Duration)
 	for range r.IntN(4) {
 		f := fault.Field{
@@ -51,10 +52,12 @@ func TestTheAnswerIsTheSameAfterAnyNumberOfHops(t *testing.T) {
 		for range 1 + n%3 {
 			hopped = fmt.Errorf("call a peer: %w", overWire(t, fault.From(hopped)))
 		}
-		near, far := fault.RenderOpenAI(e, "req_1"), fault.RenderOpenAI(hopped, "req_1")
-		require.Equal(t, near.Status, far.Status)
-		require.Equal(t, near.Header, far.Header, "%+v", e)
-		require.Equal(t, string(near.Body), string(far.Body), "%+v", e)
+		for _, render := range []func(error, string) fault.Rendered{fault.Render, fault.RenderOpenAI} {
+			near, far := render(e, "req_1"), render(hopped, "req_1")
+			require.Equal(t, near.Status, far.Status)
+			require.Equal(t, near.Header, far.Header, "%+v", e)
+			require.Equal(t, string(near.Body), string(far.Body), "%+v", e)
+		}
 	}
 }
 

@@ -30,9 +30,10 @@ type openAIError struct {
 }
 
 type document struct {
-	Detail any          `json:"detail"`
-	Code   string       `json:"code,omitempty"`
-	Error  *openAIError `json:"error,omitempty"`
+	Detail any    `json:"detail"`
+	Code   string `json:"code,omitempty"`
+	// Error is the object of OpenAI's clients or the word of OAuth's, whichever the route has.
+	Error any `json:"error,omitempty"`
 }
 
 // Rendered is an answer ready to be written.
@@ -68,8 +69,11 @@ func render(e *Error, requestID string, openAI bool) Rendered {
 		e = &Error{Kind: Internal}
 	}
 	doc := document{Detail: e.detail(), Code: e.Code}
-	if openAI {
+	switch {
+	case openAI:
 		doc.Error = e.openAI()
+	case e.OAuth != "":
+		doc.Error = clean(e.OAuth, maxText)
 	}
 	body, err := json.Marshal(doc)
 	if err != nil {

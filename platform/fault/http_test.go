@@ -84,6 +84,17 @@ func TestOpenAIForm(t *testing.T) {
 		"error":{"message":"Field required","type":"invalid_request_error","code":null,"param":"body.model"}}`, string(got.Body))
 }
 
+func TestOAuthForm(t *testing.T) {
+	t.Parallel()
+	e := fault.New(fault.Refused, "", "authorization_pending").WithOAuth("authorization_pending")
+	got := fault.Render(fault.From(overWire(t, e)), "")
+	require.Equal(t, 400, got.Status)
+	require.Equal(t, `{"detail":"authorization_pending","error":"authorization_pending"}`, string(got.Body))
+	got = fault.RenderOpenAI(e, "")
+	require.Contains(t, string(got.Body), `"error":{"message":"authorization_pending"`, "a route has one of the two")
+	require.NotContains(t, string(fault.Render(fault.New(fault.Refused, "", "x"), "").Body), "error")
+}
+
 func TestOpenAITypes(t *testing.T) {
 	t.Parallel()
 	types := map[int]string{

@@ -21,6 +21,7 @@ const (
 	domain     = "signalbox"
 	metaKind   = "kind"
 	metaFields = "fields"
+	metaOAuth  = "oauth"
 
 	// The status travels in one header of the answer, which proxies cap at 8 to 16 KiB.
 	maxText       = 2048
@@ -35,6 +36,9 @@ func (e *Error) GRPCStatus() *status.Status {
 	info := &errdetails.ErrorInfo{
 		Reason: clean(e.Code, maxText), Domain: domain,
 		Metadata: map[string]string{metaKind: string(e.Kind)},
+	}
+	if e.OAuth != "" {
+		info.Metadata[metaOAuth] = clean(e.OAuth, maxText)
 	}
 	details := []protoadapt.MessageV1{info}
 	if fields, raw := sendable(e.Fields); len(fields) > 0 {
@@ -110,6 +114,7 @@ func fromStatus(st *status.Status, err error) *Error {
 		case *errdetails.ErrorInfo:
 			if d.GetDomain() == domain {
 				e.Kind, e.Code = Kind(d.GetMetadata()[metaKind]), d.GetReason()
+				e.OAuth = d.GetMetadata()[metaOAuth]
 				e.Fields = parseFields(d.GetMetadata()[metaFields])
 			}
 		case *errdetails.RetryInfo:

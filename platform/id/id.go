@@ -53,6 +53,8 @@ const (
 	Task           Prefix = "tsk"
 	Volume         Prefix = "vol"
 	Environment    Prefix = "env"
+	DeviceRequest  Prefix = "dvr"
+	Grant          Prefix = "grt"
 )
 
 // Prefixes lists the whole table.
@@ -61,6 +63,7 @@ func Prefixes() []Prefix {
 		User, Session, Project, Team, Job, Attempt, Run, Dataset, DatasetVersion, Artifact, Model,
 		ModelVersion, Deployment, Revision, Replica, TokenRow, Fleet, Node, JoinToken, Work, Upload, Event,
 		Audit, Request, Call, Package, Share, Playground, Rubric, Task, Volume, Environment,
+		DeviceRequest, Grant,
 	}
 }
 

@@ -26,7 +26,7 @@ func TestPrefixesAreDistinctAndLowerCase(t *testing.T) {
 		require.Regexp(t, `^[a-z]{2,4}$`, string(p))
 		seen[p] = true
 	}
-	require.Len(t, seen, 32)
+	require.Len(t, seen, 34)
 }
 
 func TestNewPassesCheckForItsOwnKindOnly(t *testing.T) {

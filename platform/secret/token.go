@@ -17,6 +17,7 @@ const (
 	KindFleetJoin  = "fjt" // an agent's first contact
 	KindShare      = "shr" // a public link
 	KindDevice     = "dvc" // the device flow's poll
+	KindCode       = "acd" // an authorization code, for the minute until it is exchanged
 )
 
 const (

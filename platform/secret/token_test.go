@@ -19,6 +19,7 @@ func TestMintShape(t *testing.T) {
 	seen := map[string]bool{}
 	for _, kind := range []string{
 		secret.KindIngest, secret.KindDeployment, secret.KindRefresh, secret.KindFleetJoin, secret.KindShare, secret.KindDevice,
+		secret.KindCode,
 	} {
 		token, err := secret.Mint(rand.Reader, kind)
 		require.NoError(t, err)
@@ -30,7 +31,7 @@ func TestMintShape(t *testing.T) {
 		require.Equal(t, want[:], hash)
 		seen[token.Reveal()[4:]] = true
 	}
-	require.Len(t, seen, 6)
+	require.Len(t, seen, 7)
 }
 
 func TestMintKnownTokens(t *testing.T) {
@@ -100,6 +101,7 @@ func TestAnOpaqueTokenHasOneTextAndOneKind(t *testing.T) {
 	t.Parallel()
 	kinds := []string{
 		secret.KindIngest, secret.KindDeployment, secret.KindRefresh, secret.KindFleetJoin, secret.KindShare, secret.KindDevice,
+		secret.KindCode,
 	}
 	for _, kind := range kinds {
 		minted, err := secret.Mint(rand.Reader, kind)
