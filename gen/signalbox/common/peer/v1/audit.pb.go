@@ -27,16 +27,19 @@ const (
 )
 
 type ListAuditRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Limit         int32                  `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"`
-	BeforeAt      *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=before_at,json=beforeAt,proto3" json:"before_at,omitempty"`
-	BeforeId      string                 `protobuf:"bytes,3,opt,name=before_id,json=beforeId,proto3" json:"before_id,omitempty"`
-	Actor         string                 `protobuf:"bytes,4,opt,name=actor,proto3" json:"actor,omitempty"`
-	Action        string                 `protobuf:"bytes,5,opt,name=action,proto3" json:"action,omitempty"`
-	TargetKind    string                 `protobuf:"bytes,6,opt,name=target_kind,json=targetKind,proto3" json:"target_kind,omitempty"`
-	TargetId      string                 `protobuf:"bytes,7,opt,name=target_id,json=targetId,proto3" json:"target_id,omitempty"`
-	Since         *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=since,proto3" json:"since,omitempty"`
-	Until         *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=until,proto3" json:"until,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At most 1000 where whole rows are asked for.
+	Limit      int32                  `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"`
+	BeforeAt   *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=before_at,json=beforeAt,proto3" json:"before_at,omitempty"`
+	BeforeId   string                 `protobuf:"bytes,3,opt,name=before_id,json=beforeId,proto3" json:"before_id,omitempty"`
+	Actor      string                 `protobuf:"bytes,4,opt,name=actor,proto3" json:"actor,omitempty"`
+	Action     string                 `protobuf:"bytes,5,opt,name=action,proto3" json:"action,omitempty"`
+	TargetKind string                 `protobuf:"bytes,6,opt,name=target_kind,json=targetKind,proto3" json:"target_kind,omitempty"`
+	TargetId   string                 `protobuf:"bytes,7,opt,name=target_id,json=targetId,proto3" json:"target_id,omitempty"`
+	Since      *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=since,proto3" json:"since,omitempty"`
+	Until      *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=until,proto3" json:"until,omitempty"`
+	// Only the id and the time of the rows are asked for.
+	Keys          bool `protobuf:"varint,10,opt,name=keys,proto3" json:"keys,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -132,6 +135,13 @@ func (x *ListAuditRequest) GetUntil() *timestamppb.Timestamp {
 		return x.Until
 	}
 	return nil
+}
+
+func (x *ListAuditRequest) GetKeys() bool {
+	if x != nil {
+		return x.Keys
+	}
+	return false
 }
 
 type ListAuditResponse struct {
@@ -428,10 +438,10 @@ var File_signalbox_common_peer_v1_audit_proto protoreflect.FileDescriptor
 
 const file_signalbox_common_peer_v1_audit_proto_rawDesc = "" +
 	"\n" +
-	"$signalbox/common/peer/v1/audit.proto\x12\x18signalbox.common.peer.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"signalbox/options/v1/options.proto\"\xda\x02\n" +
+	"$signalbox/common/peer/v1/audit.proto\x12\x18signalbox.common.peer.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"signalbox/options/v1/options.proto\"\xee\x02\n" +
 	"\x10ListAuditRequest\x12 \n" +
 	"\x05limit\x18\x01 \x01(\x05B\n" +
-	"\xbaH\a\x1a\x05\x18\xe8\a(\x01R\x05limit\x127\n" +
+	"\xbaH\a\x1a\x05\x18\x90N(\x01R\x05limit\x127\n" +
 	"\tbefore_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\bbeforeAt\x12\x1b\n" +
 	"\tbefore_id\x18\x03 \x01(\tR\bbeforeId\x12\x14\n" +
 	"\x05actor\x18\x04 \x01(\tR\x05actor\x12\x16\n" +
@@ -440,7 +450,9 @@ const file_signalbox_common_peer_v1_audit_proto_rawDesc = "" +
 	"targetKind\x12\x1b\n" +
 	"\ttarget_id\x18\a \x01(\tR\btargetId\x120\n" +
 	"\x05since\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x120\n" +
-	"\x05until\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"K\n" +
+	"\x05until\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x12\n" +
+	"\x04keys\x18\n" +
+	" \x01(\bR\x04keys\"K\n" +
 	"\x11ListAuditResponse\x126\n" +
 	"\x04rows\x18\x01 \x03(\v2\".signalbox.common.peer.v1.AuditRowR\x04rows\"\xee\x03\n" +
 	"\bAuditRow\x12\x0e\n" +

@@ -31,7 +31,8 @@ const (
 //
 // AuditPeerService is served by each service from its own schema.
 type AuditPeerServiceClient interface {
-	// ListAudit answers the newest rows first, from before a point in the order (at, id).
+	// ListAudit answers the newest rows first, from before a point in the order (at, id). A state that does not
+	// fit into the answer is told by its length and its digest.
 	ListAudit(ctx context.Context, in *ListAuditRequest, opts ...grpc.CallOption) (*ListAuditResponse, error)
 	// VerifyAudit walks the service's chain against its signed checkpoints.
 	VerifyAudit(ctx context.Context, in *VerifyAuditRequest, opts ...grpc.CallOption) (*AuditChain, error)
@@ -71,7 +72,8 @@ func (c *auditPeerServiceClient) VerifyAudit(ctx context.Context, in *VerifyAudi
 //
 // AuditPeerService is served by each service from its own schema.
 type AuditPeerServiceServer interface {
-	// ListAudit answers the newest rows first, from before a point in the order (at, id).
+	// ListAudit answers the newest rows first, from before a point in the order (at, id). A state that does not
+	// fit into the answer is told by its length and its digest.
 	ListAudit(context.Context, *ListAuditRequest) (*ListAuditResponse, error)
 	// VerifyAudit walks the service's chain against its signed checkpoints.
 	VerifyAudit(context.Context, *VerifyAuditRequest) (*AuditChain, error)
