@@ -882,7 +882,7 @@ const file_signalbox_auth_v1_project_proto_rawDesc = "" +
 	"\x13PROJECT_ROLE_EDITOR\x10\x02\x12\x16\n" +
 	"\x12PROJECT_ROLE_OWNER\x10\x032\xa0\b\n" +
 	"\x0eProjectService\x12x\n" +
-	"\rCreateProject\x12'.signalbox.auth.v1.CreateProjectRequest\x1a\x1a.signalbox.auth.v1.Project\"\"\xea\xc7\x18\x06\b\x02\x10\x01 \x01\x82\xd3\xe4\x93\x02\x12:\x01*\"\r/api/projects\x12\x8d\x01\n" +
+	"\rCreateProject\x12'.signalbox.auth.v1.CreateProjectRequest\x1a\x1a.signalbox.auth.v1.Project\"\"\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02\x12:\x01*\"\r/api/projects\x12\x8d\x01\n" +
 	"\fListProjects\x12&.signalbox.auth.v1.ListProjectsRequest\x1a'.signalbox.auth.v1.ListProjectsResponse\",\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02\x19b\bprojects\x12\r/api/projects\x90\x02\x01\x12\x7f\n" +
 	"\n" +
 	"GetProject\x12$.signalbox.auth.v1.GetProjectRequest\x1a\x1a.signalbox.auth.v1.Project\"/\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02\x1c\x12\x1a/api/projects/{project_id}\x90\x02\x01\x12\x85\x01\n" +

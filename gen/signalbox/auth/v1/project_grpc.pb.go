@@ -36,7 +36,7 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
 // ProjectService makes projects and says who belongs to them. Whoever makes a project owns it; a project
-// keeps at least one owner (409).
+// keeps at least one owner (409). Members are those that were put in; those of its team are editors besides.
 type ProjectServiceClient interface {
 	CreateProject(ctx context.Context, in *CreateProjectRequest, opts ...grpc.CallOption) (*Project, error)
 	ListProjects(ctx context.Context, in *ListProjectsRequest, opts ...grpc.CallOption) (*ListProjectsResponse, error)
@@ -130,7 +130,7 @@ func (c *projectServiceClient) RemoveProjectMember(ctx context.Context, in *Remo
 // for forward compatibility.
 //
 // ProjectService makes projects and says who belongs to them. Whoever makes a project owns it; a project
-// keeps at least one owner (409).
+// keeps at least one owner (409). Members are those that were put in; those of its team are editors besides.
 type ProjectServiceServer interface {
 	CreateProject(context.Context, *CreateProjectRequest) (*Project, error)
 	ListProjects(context.Context, *ListProjectsRequest) (*ListProjectsResponse, error)

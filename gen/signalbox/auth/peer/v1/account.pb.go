@@ -233,6 +233,340 @@ func (x *Team) GetKey() string {
 	return ""
 }
 
+type ListAccountsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Limit         int32                  `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"`
+	Offset        int32                  `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListAccountsRequest) Reset() {
+	*x = ListAccountsRequest{}
+	mi := &file_signalbox_auth_peer_v1_account_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListAccountsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListAccountsRequest) ProtoMessage() {}
+
+func (x *ListAccountsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_auth_peer_v1_account_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListAccountsRequest.ProtoReflect.Descriptor instead.
+func (*ListAccountsRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_auth_peer_v1_account_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ListAccountsRequest) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *ListAccountsRequest) GetOffset() int32 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+type ListAccountsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Without their teams.
+	Accounts      []*Account `protobuf:"bytes,1,rep,name=accounts,proto3" json:"accounts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListAccountsResponse) Reset() {
+	*x = ListAccountsResponse{}
+	mi := &file_signalbox_auth_peer_v1_account_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListAccountsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListAccountsResponse) ProtoMessage() {}
+
+func (x *ListAccountsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_auth_peer_v1_account_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListAccountsResponse.ProtoReflect.Descriptor instead.
+func (*ListAccountsResponse) Descriptor() ([]byte, []int) {
+	return file_signalbox_auth_peer_v1_account_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ListAccountsResponse) GetAccounts() []*Account {
+	if x != nil {
+		return x.Accounts
+	}
+	return nil
+}
+
+type ListTeamsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Limit         int32                  `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"`
+	Offset        int32                  `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListTeamsRequest) Reset() {
+	*x = ListTeamsRequest{}
+	mi := &file_signalbox_auth_peer_v1_account_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListTeamsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListTeamsRequest) ProtoMessage() {}
+
+func (x *ListTeamsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_auth_peer_v1_account_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListTeamsRequest.ProtoReflect.Descriptor instead.
+func (*ListTeamsRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_auth_peer_v1_account_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ListTeamsRequest) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *ListTeamsRequest) GetOffset() int32 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+type ListTeamsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Teams         []*Team                `protobuf:"bytes,1,rep,name=teams,proto3" json:"teams,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListTeamsResponse) Reset() {
+	*x = ListTeamsResponse{}
+	mi := &file_signalbox_auth_peer_v1_account_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListTeamsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListTeamsResponse) ProtoMessage() {}
+
+func (x *ListTeamsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_auth_peer_v1_account_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListTeamsResponse.ProtoReflect.Descriptor instead.
+func (*ListTeamsResponse) Descriptor() ([]byte, []int) {
+	return file_signalbox_auth_peer_v1_account_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ListTeamsResponse) GetTeams() []*Team {
+	if x != nil {
+		return x.Teams
+	}
+	return nil
+}
+
+type ListProjectRolesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	AccountId     string                 `protobuf:"bytes,1,opt,name=account_id,json=accountId,proto3" json:"account_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListProjectRolesRequest) Reset() {
+	*x = ListProjectRolesRequest{}
+	mi := &file_signalbox_auth_peer_v1_account_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListProjectRolesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListProjectRolesRequest) ProtoMessage() {}
+
+func (x *ListProjectRolesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_auth_peer_v1_account_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListProjectRolesRequest.ProtoReflect.Descriptor instead.
+func (*ListProjectRolesRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_auth_peer_v1_account_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ListProjectRolesRequest) GetAccountId() string {
+	if x != nil {
+		return x.AccountId
+	}
+	return ""
+}
+
+type ListProjectRolesResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Roles         []*ProjectRole         `protobuf:"bytes,1,rep,name=roles,proto3" json:"roles,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListProjectRolesResponse) Reset() {
+	*x = ListProjectRolesResponse{}
+	mi := &file_signalbox_auth_peer_v1_account_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListProjectRolesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListProjectRolesResponse) ProtoMessage() {}
+
+func (x *ListProjectRolesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_auth_peer_v1_account_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListProjectRolesResponse.ProtoReflect.Descriptor instead.
+func (*ListProjectRolesResponse) Descriptor() ([]byte, []int) {
+	return file_signalbox_auth_peer_v1_account_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ListProjectRolesResponse) GetRoles() []*ProjectRole {
+	if x != nil {
+		return x.Roles
+	}
+	return nil
+}
+
+type ProjectRole struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	ProjectId string                 `protobuf:"bytes,1,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
+	// `viewer`, `editor` or `owner`.
+	Role          string `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProjectRole) Reset() {
+	*x = ProjectRole{}
+	mi := &file_signalbox_auth_peer_v1_account_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProjectRole) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProjectRole) ProtoMessage() {}
+
+func (x *ProjectRole) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_auth_peer_v1_account_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProjectRole.ProtoReflect.Descriptor instead.
+func (*ProjectRole) Descriptor() ([]byte, []int) {
+	return file_signalbox_auth_peer_v1_account_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ProjectRole) GetProjectId() string {
+	if x != nil {
+		return x.ProjectId
+	}
+	return ""
+}
+
+func (x *ProjectRole) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
 var File_signalbox_auth_peer_v1_account_proto protoreflect.FileDescriptor
 
 const file_signalbox_auth_peer_v1_account_proto_rawDesc = "" +
@@ -250,11 +584,35 @@ const file_signalbox_auth_peer_v1_account_proto_rawDesc = "" +
 	"\x04team\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x04team\"(\n" +
 	"\x04Team\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x10\n" +
-	"\x03key\x18\x02 \x01(\tR\x03key2\xe7\x01\n" +
+	"\x03key\x18\x02 \x01(\tR\x03key\"\\\n" +
+	"\x13ListAccountsRequest\x12 \n" +
+	"\x05limit\x18\x01 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xf5\x03(\x01R\x05limit\x12#\n" +
+	"\x06offset\x18\x02 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00R\x06offset\"S\n" +
+	"\x14ListAccountsResponse\x12;\n" +
+	"\baccounts\x18\x01 \x03(\v2\x1f.signalbox.auth.peer.v1.AccountR\baccounts\"Y\n" +
+	"\x10ListTeamsRequest\x12 \n" +
+	"\x05limit\x18\x01 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xf5\x03(\x01R\x05limit\x12#\n" +
+	"\x06offset\x18\x02 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00R\x06offset\"G\n" +
+	"\x11ListTeamsResponse\x122\n" +
+	"\x05teams\x18\x01 \x03(\v2\x1c.signalbox.auth.peer.v1.TeamR\x05teams\"C\n" +
+	"\x17ListProjectRolesRequest\x12(\n" +
+	"\n" +
+	"account_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\taccountId\"U\n" +
+	"\x18ListProjectRolesResponse\x129\n" +
+	"\x05roles\x18\x01 \x03(\v2#.signalbox.auth.peer.v1.ProjectRoleR\x05roles\"@\n" +
+	"\vProjectRole\x12\x1d\n" +
+	"\n" +
+	"project_id\x18\x01 \x01(\tR\tprojectId\x12\x12\n" +
+	"\x04role\x18\x02 \x01(\tR\x04role2\xfc\x04\n" +
 	"\x12AccountPeerService\x12q\n" +
 	"\n" +
 	"GetAccount\x12).signalbox.auth.peer.v1.GetAccountRequest\x1a\x1f.signalbox.auth.peer.v1.Account\"\x17\xea\xc7\x18\x10\x1a\x04jobs\x1a\bregistry\x90\x02\x01\x12^\n" +
-	"\aGetTeam\x12&.signalbox.auth.peer.v1.GetTeamRequest\x1a\x1c.signalbox.auth.peer.v1.Team\"\r\xea\xc7\x18\x06\x1a\x04jobs\x90\x02\x01BJZHgithub.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1;authpeerv1b\x06proto3"
+	"\aGetTeam\x12&.signalbox.auth.peer.v1.GetTeamRequest\x1a\x1c.signalbox.auth.peer.v1.Team\"\r\xea\xc7\x18\x06\x1a\x04jobs\x90\x02\x01\x12x\n" +
+	"\fListAccounts\x12+.signalbox.auth.peer.v1.ListAccountsRequest\x1a,.signalbox.auth.peer.v1.ListAccountsResponse\"\r\xea\xc7\x18\x06\x1a\x04jobs\x90\x02\x01\x12o\n" +
+	"\tListTeams\x12(.signalbox.auth.peer.v1.ListTeamsRequest\x1a).signalbox.auth.peer.v1.ListTeamsResponse\"\r\xea\xc7\x18\x06\x1a\x04jobs\x90\x02\x01\x12\xa7\x01\n" +
+	"\x10ListProjectRoles\x12/.signalbox.auth.peer.v1.ListProjectRolesRequest\x1a0.signalbox.auth.peer.v1.ListProjectRolesResponse\"0\xea\xc7\x18)\x1a\x04auth\x1a\x04jobs\x1a\x06ingest\x1a\bregistry\x1a\tinference\x90\x02\x01BJZHgithub.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1;authpeerv1b\x06proto3"
 
 var (
 	file_signalbox_auth_peer_v1_account_proto_rawDescOnce sync.Once
@@ -268,23 +626,39 @@ func file_signalbox_auth_peer_v1_account_proto_rawDescGZIP() []byte {
 	return file_signalbox_auth_peer_v1_account_proto_rawDescData
 }
 
-var file_signalbox_auth_peer_v1_account_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_signalbox_auth_peer_v1_account_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_signalbox_auth_peer_v1_account_proto_goTypes = []any{
-	(*GetAccountRequest)(nil), // 0: signalbox.auth.peer.v1.GetAccountRequest
-	(*Account)(nil),           // 1: signalbox.auth.peer.v1.Account
-	(*GetTeamRequest)(nil),    // 2: signalbox.auth.peer.v1.GetTeamRequest
-	(*Team)(nil),              // 3: signalbox.auth.peer.v1.Team
+	(*GetAccountRequest)(nil),        // 0: signalbox.auth.peer.v1.GetAccountRequest
+	(*Account)(nil),                  // 1: signalbox.auth.peer.v1.Account
+	(*GetTeamRequest)(nil),           // 2: signalbox.auth.peer.v1.GetTeamRequest
+	(*Team)(nil),                     // 3: signalbox.auth.peer.v1.Team
+	(*ListAccountsRequest)(nil),      // 4: signalbox.auth.peer.v1.ListAccountsRequest
+	(*ListAccountsResponse)(nil),     // 5: signalbox.auth.peer.v1.ListAccountsResponse
+	(*ListTeamsRequest)(nil),         // 6: signalbox.auth.peer.v1.ListTeamsRequest
+	(*ListTeamsResponse)(nil),        // 7: signalbox.auth.peer.v1.ListTeamsResponse
+	(*ListProjectRolesRequest)(nil),  // 8: signalbox.auth.peer.v1.ListProjectRolesRequest
+	(*ListProjectRolesResponse)(nil), // 9: signalbox.auth.peer.v1.ListProjectRolesResponse
+	(*ProjectRole)(nil),              // 10: signalbox.auth.peer.v1.ProjectRole
 }
 var file_signalbox_auth_peer_v1_account_proto_depIdxs = []int32{
-	0, // 0: signalbox.auth.peer.v1.AccountPeerService.GetAccount:input_type -> signalbox.auth.peer.v1.GetAccountRequest
-	2, // 1: signalbox.auth.peer.v1.AccountPeerService.GetTeam:input_type -> signalbox.auth.peer.v1.GetTeamRequest
-	1, // 2: signalbox.auth.peer.v1.AccountPeerService.GetAccount:output_type -> signalbox.auth.peer.v1.Account
-	3, // 3: signalbox.auth.peer.v1.AccountPeerService.GetTeam:output_type -> signalbox.auth.peer.v1.Team
-	2, // [2:4] is the sub-list for method output_type
-	0, // [0:2] is the sub-list for method input_type
-	0, // [0:0] is the sub-list for extension type_name
-	0, // [0:0] is the sub-list for extension extendee
-	0, // [0:0] is the sub-list for field type_name
+	1,  // 0: signalbox.auth.peer.v1.ListAccountsResponse.accounts:type_name -> signalbox.auth.peer.v1.Account
+	3,  // 1: signalbox.auth.peer.v1.ListTeamsResponse.teams:type_name -> signalbox.auth.peer.v1.Team
+	10, // 2: signalbox.auth.peer.v1.ListProjectRolesResponse.roles:type_name -> signalbox.auth.peer.v1.ProjectRole
+	0,  // 3: signalbox.auth.peer.v1.AccountPeerService.GetAccount:input_type -> signalbox.auth.peer.v1.GetAccountRequest
+	2,  // 4: signalbox.auth.peer.v1.AccountPeerService.GetTeam:input_type -> signalbox.auth.peer.v1.GetTeamRequest
+	4,  // 5: signalbox.auth.peer.v1.AccountPeerService.ListAccounts:input_type -> signalbox.auth.peer.v1.ListAccountsRequest
+	6,  // 6: signalbox.auth.peer.v1.AccountPeerService.ListTeams:input_type -> signalbox.auth.peer.v1.ListTeamsRequest
+	8,  // 7: signalbox.auth.peer.v1.AccountPeerService.ListProjectRoles:input_type -> signalbox.auth.peer.v1.ListProjectRolesRequest
+	1,  // 8: signalbox.auth.peer.v1.AccountPeerService.GetAccount:output_type -> signalbox.auth.peer.v1.Account
+	3,  // 9: signalbox.auth.peer.v1.AccountPeerService.GetTeam:output_type -> signalbox.auth.peer.v1.Team
+	5,  // 10: signalbox.auth.peer.v1.AccountPeerService.ListAccounts:output_type -> signalbox.auth.peer.v1.ListAccountsResponse
+	7,  // 11: signalbox.auth.peer.v1.AccountPeerService.ListTeams:output_type -> signalbox.auth.peer.v1.ListTeamsResponse
+	9,  // 12: signalbox.auth.peer.v1.AccountPeerService.ListProjectRoles:output_type -> signalbox.auth.peer.v1.ListProjectRolesResponse
+	8,  // [8:13] is the sub-list for method output_type
+	3,  // [3:8] is the sub-list for method input_type
+	3,  // [3:3] is the sub-list for extension type_name
+	3,  // [3:3] is the sub-list for extension extendee
+	0,  // [0:3] is the sub-list for field type_name
 }
 
 func init() { file_signalbox_auth_peer_v1_account_proto_init() }
@@ -298,7 +672,7 @@ func file_signalbox_auth_peer_v1_account_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_signalbox_auth_peer_v1_account_proto_rawDesc), len(file_signalbox_auth_peer_v1_account_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   4,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

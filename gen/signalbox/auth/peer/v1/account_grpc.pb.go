@@ -21,8 +21,11 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	AccountPeerService_GetAccount_FullMethodName = "/signalbox.auth.peer.v1.AccountPeerService/GetAccount"
-	AccountPeerService_GetTeam_FullMethodName    = "/signalbox.auth.peer.v1.AccountPeerService/GetTeam"
+	AccountPeerService_GetAccount_FullMethodName       = "/signalbox.auth.peer.v1.AccountPeerService/GetAccount"
+	AccountPeerService_GetTeam_FullMethodName          = "/signalbox.auth.peer.v1.AccountPeerService/GetTeam"
+	AccountPeerService_ListAccounts_FullMethodName     = "/signalbox.auth.peer.v1.AccountPeerService/ListAccounts"
+	AccountPeerService_ListTeams_FullMethodName        = "/signalbox.auth.peer.v1.AccountPeerService/ListTeams"
+	AccountPeerService_ListProjectRoles_FullMethodName = "/signalbox.auth.peer.v1.AccountPeerService/ListProjectRoles"
 )
 
 // AccountPeerServiceClient is the client API for AccountPeerService service.
@@ -35,6 +38,13 @@ type AccountPeerServiceClient interface {
 	GetAccount(ctx context.Context, in *GetAccountRequest, opts ...grpc.CallOption) (*Account, error)
 	// GetTeam finds a team by id or key.
 	GetTeam(ctx context.Context, in *GetTeamRequest, opts ...grpc.CallOption) (*Team, error)
+	// ListAccounts lists all accounts by username.
+	ListAccounts(ctx context.Context, in *ListAccountsRequest, opts ...grpc.CallOption) (*ListAccountsResponse, error)
+	// ListTeams lists all teams by key.
+	ListTeams(ctx context.Context, in *ListTeamsRequest, opts ...grpc.CallOption) (*ListTeamsResponse, error)
+	// ListProjectRoles answers every role of an account in projects: for callers whose identity could not
+	// carry them all.
+	ListProjectRoles(ctx context.Context, in *ListProjectRolesRequest, opts ...grpc.CallOption) (*ListProjectRolesResponse, error)
 }
 
 type accountPeerServiceClient struct {
@@ -65,6 +75,36 @@ func (c *accountPeerServiceClient) GetTeam(ctx context.Context, in *GetTeamReque
 	return out, nil
 }
 
+func (c *accountPeerServiceClient) ListAccounts(ctx context.Context, in *ListAccountsRequest, opts ...grpc.CallOption) (*ListAccountsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListAccountsResponse)
+	err := c.cc.Invoke(ctx, AccountPeerService_ListAccounts_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *accountPeerServiceClient) ListTeams(ctx context.Context, in *ListTeamsRequest, opts ...grpc.CallOption) (*ListTeamsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListTeamsResponse)
+	err := c.cc.Invoke(ctx, AccountPeerService_ListTeams_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *accountPeerServiceClient) ListProjectRoles(ctx context.Context, in *ListProjectRolesRequest, opts ...grpc.CallOption) (*ListProjectRolesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListProjectRolesResponse)
+	err := c.cc.Invoke(ctx, AccountPeerService_ListProjectRoles_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // AccountPeerServiceServer is the server API for AccountPeerService service.
 // All implementations must embed UnimplementedAccountPeerServiceServer
 // for forward compatibility.
@@ -75,6 +115,13 @@ type AccountPeerServiceServer interface {
 	GetAccount(context.Context, *GetAccountRequest) (*Account, error)
 	// GetTeam finds a team by id or key.
 	GetTeam(context.Context, *GetTeamRequest) (*Team, error)
+	// ListAccounts lists all accounts by username.
+	ListAccounts(context.Context, *ListAccountsRequest) (*ListAccountsResponse, error)
+	// ListTeams lists all teams by key.
+	ListTeams(context.Context, *ListTeamsRequest) (*ListTeamsResponse, error)
+	// ListProjectRoles answers every role of an account in projects: for callers whose identity could not
+	// carry them all.
+	ListProjectRoles(context.Context, *ListProjectRolesRequest) (*ListProjectRolesResponse, error)
 	mustEmbedUnimplementedAccountPeerServiceServer()
 }
 
@@ -90,6 +137,15 @@ func (UnimplementedAccountPeerServiceServer) GetAccount(context.Context, *GetAcc
 }
 func (UnimplementedAccountPeerServiceServer) GetTeam(context.Context, *GetTeamRequest) (*Team, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetTeam not implemented")
+}
+func (UnimplementedAccountPeerServiceServer) ListAccounts(context.Context, *ListAccountsRequest) (*ListAccountsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListAccounts not implemented")
+}
+func (UnimplementedAccountPeerServiceServer) ListTeams(context.Context, *ListTeamsRequest) (*ListTeamsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListTeams not implemented")
+}
+func (UnimplementedAccountPeerServiceServer) ListProjectRoles(context.Context, *ListProjectRolesRequest) (*ListProjectRolesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListProjectRoles not implemented")
 }
 func (UnimplementedAccountPeerServiceServer) mustEmbedUnimplementedAccountPeerServiceServer() {}
 func (UnimplementedAccountPeerServiceServer) testEmbeddedByValue()                            {}
@@ -148,6 +204,60 @@ func _AccountPeerService_GetTeam_Handler(srv interface{}, ctx context.Context, d
 	return interceptor(ctx, in, info, handler)
 }
 
+func _AccountPeerService_ListAccounts_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListAccountsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AccountPeerServiceServer).ListAccounts(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AccountPeerService_ListAccounts_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AccountPeerServiceServer).ListAccounts(ctx, req.(*ListAccountsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AccountPeerService_ListTeams_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListTeamsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AccountPeerServiceServer).ListTeams(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AccountPeerService_ListTeams_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AccountPeerServiceServer).ListTeams(ctx, req.(*ListTeamsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AccountPeerService_ListProjectRoles_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListProjectRolesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AccountPeerServiceServer).ListProjectRoles(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AccountPeerService_ListProjectRoles_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AccountPeerServiceServer).ListProjectRoles(ctx, req.(*ListProjectRolesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // AccountPeerService_ServiceDesc is the grpc.ServiceDesc for AccountPeerService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -162,6 +272,18 @@ var AccountPeerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetTeam",
 			Handler:    _AccountPeerService_GetTeam_Handler,
+		},
+		{
+			MethodName: "ListAccounts",
+			Handler:    _AccountPeerService_ListAccounts_Handler,
+		},
+		{
+			MethodName: "ListTeams",
+			Handler:    _AccountPeerService_ListTeams_Handler,
+		},
+		{
+			MethodName: "ListProjectRoles",
+			Handler:    _AccountPeerService_ListProjectRoles_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -306,7 +306,11 @@ type Project struct {
 	Key   string                 `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
 	Name  string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
 	// `team` or `all`: who besides the members may read what belongs to it.
-	Visibility    string `protobuf:"bytes,4,opt,name=visibility,proto3" json:"visibility,omitempty"`
+	Visibility string `protobuf:"bytes,4,opt,name=visibility,proto3" json:"visibility,omitempty"`
+	// Its team, empty where it has none.
+	TeamId string `protobuf:"bytes,5,opt,name=team_id,json=teamId,proto3" json:"team_id,omitempty"`
+	// Nothing new is made in an archived project.
+	Archived      bool `protobuf:"varint,6,opt,name=archived,proto3" json:"archived,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -369,6 +373,20 @@ func (x *Project) GetVisibility() string {
 	return ""
 }
 
+func (x *Project) GetTeamId() string {
+	if x != nil {
+		return x.TeamId
+	}
+	return ""
+}
+
+func (x *Project) GetArchived() bool {
+	if x != nil {
+		return x.Archived
+	}
+	return false
+}
+
 var File_signalbox_auth_peer_v1_credential_proto protoreflect.FileDescriptor
 
 const file_signalbox_auth_peer_v1_credential_proto_rawDesc = "" +
@@ -390,14 +408,16 @@ const file_signalbox_auth_peer_v1_credential_proto_rawDesc = "" +
 	"\n" +
 	"public_key\x18\x02 \x01(\fR\tpublicKey\"8\n" +
 	"\x11GetProjectRequest\x12#\n" +
-	"\aproject\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aproject\"_\n" +
+	"\aproject\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aproject\"\x94\x01\n" +
 	"\aProject\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x12\n" +
 	"\x04name\x18\x03 \x01(\tR\x04name\x12\x1e\n" +
 	"\n" +
 	"visibility\x18\x04 \x01(\tR\n" +
-	"visibility2\xaf\x02\n" +
+	"visibility\x12\x17\n" +
+	"\ateam_id\x18\x05 \x01(\tR\x06teamId\x12\x1a\n" +
+	"\barchived\x18\x06 \x01(\bR\barchived2\xaf\x02\n" +
 	"\x11CredentialService\x12{\n" +
 	"\fAuthenticate\x12+.signalbox.auth.peer.v1.AuthenticateRequest\x1a,.signalbox.auth.peer.v1.AuthenticateResponse\"\x10\xea\xc7\x18\t\x1a\agateway\x90\x02\x01\x12\x9c\x01\n" +
 	"\rGetCallerKeys\x12,.signalbox.auth.peer.v1.GetCallerKeysRequest\x1a\".signalbox.auth.peer.v1.CallerKeys\"9\xea\xc7\x182\x1a\agateway\x1a\x04auth\x1a\x04jobs\x1a\x06ingest\x1a\bregistry\x1a\tinference\x90\x02\x012\x83\x01\n" +
