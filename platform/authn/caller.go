@@ -48,6 +48,9 @@ const (
 // services ask auth.
 const MaxProjects = 500
 
+// MaxTeams is how many teams a token carries, and so how many a person may be in.
+const MaxTeams = 100
+
 // ProjectRole is one membership.
 type ProjectRole struct {
 	Project string `json:"p"`
@@ -64,8 +67,10 @@ type Caller struct {
 	// ClientAddr is the address the request came from, as the edge judged it.
 	ClientAddr string `json:"addr,omitempty"`
 	// Epoch is the credential epoch of the user; a higher one in the database outdates the token.
-	Epoch        int64         `json:"epoch,omitempty"`
-	Teams        []string      `json:"teams,omitempty"`
+	Epoch int64    `json:"epoch,omitempty"`
+	Teams []string `json:"teams,omitempty"`
+	// LeadOf are those of Teams that the user leads.
+	LeadOf       []string      `json:"leads,omitempty"`
 	Projects     []ProjectRole `json:"projects,omitempty"`
 	ProjectsCut  bool          `json:"projects_cut,omitempty"`
 	RunID        string        `json:"run,omitempty"`
@@ -107,6 +112,16 @@ func (c *Caller) CanManageProject(project string) bool {
 	return c.IsAdmin() || c.ProjectRole(project) == ProjectOwner
 }
 
+// InTeam says whether the caller is a member of the team.
+func (c *Caller) InTeam(team string) bool {
+	return c.IsUser() && team != "" && slices.Contains(c.Teams, team)
+}
+
+// LeadsTeam says whether the caller is a lead of the team.
+func (c *Caller) LeadsTeam(team string) bool {
+	return c.InTeam(team) && slices.Contains(c.LeadOf, team)
+}
+
 // CanRead says whether the caller sees a row of this owner and project. A row's visibility to all is
 // the row's own matter.
 func (c *Caller) CanRead(ownerID, project string) bool {
@@ -131,6 +146,10 @@ type Scope struct {
 	Projects []string
 	// Granted are those of Projects in which the need of the method is met.
 	Granted []string
+	// TeamsRead are the teams that the caller is in, TeamsLed those of them in which the need of the method
+	// is met: what is changed of a team needs its lead. Neither is nil.
+	TeamsRead []string
+	TeamsLed  []string
 
 	need Need
 }
@@ -140,7 +159,7 @@ type Scope struct {
 func (c *Caller) Reads() Scope { return c.scope(NeedRead) }
 
 func (c *Caller) scope(need Need) Scope {
-	s := Scope{Projects: []string{}, Granted: []string{}, need: need}
+	s := Scope{Projects: []string{}, Granted: []string{}, TeamsRead: []string{}, TeamsLed: []string{}, need: need}
 	if !c.IsUser() || need == NeedNone {
 		return s
 	}
@@ -151,8 +170,15 @@ func (c *Caller) scope(need Need) Scope {
 			s.Granted = append(s.Granted, p.Project)
 		}
 	}
-	slices.Sort(s.Projects)
-	slices.Sort(s.Granted)
+	for _, team := range c.Teams {
+		s.TeamsRead = append(s.TeamsRead, team)
+		if need == NeedRead || c.LeadsTeam(team) {
+			s.TeamsLed = append(s.TeamsLed, team)
+		}
+	}
+	for _, list := range [][]string{s.Projects, s.Granted, s.TeamsRead, s.TeamsLed} {
+		slices.Sort(list)
+	}
 	return s
 }
 

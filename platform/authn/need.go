@@ -78,6 +78,23 @@ func (s Scope) Require(ownerID, project, kind, id string) error {
 	return fault.New(fault.Forbidden, CodeNotOwner, "only its owner, those who may edit its project and admins may do this to %s %s", kind, id)
 }
 
+// SeesTeam says whether the scope reads a team: what SQL says of its rows, for what is held in memory.
+func (s Scope) SeesTeam(team string) bool {
+	return s.need != NeedNone && (s.Admin || slices.Contains(s.TeamsRead, team))
+}
+
+// RequireTeam is nil where the scope's need is met in a team that the scope reads, and 403 where the caller
+// is in it and does not lead it.
+func (s Scope) RequireTeam(team string) error {
+	if s.need != NeedNone && (s.Admin || slices.Contains(s.TeamsLed, team)) {
+		return nil
+	}
+	return fault.New(fault.Forbidden, CodeNotLead, "only leads of team %s and admins may do this to it", team)
+}
+
+// CodeNotLead marks the refusal of a member of a team who does not lead it.
+const CodeNotLead = "not_lead"
+
 // CodeNotOwner marks the refusal of a caller who reads an object and may not change it.
 const CodeNotOwner = "not_owner"
 

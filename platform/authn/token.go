@@ -40,10 +40,14 @@ func NewSigner(clk clock.Clock, newID func() string, key func() SigningKey) *Sig
 }
 
 // Sign makes the token of a caller, and when it stops to hold. Memberships past MaxProjects are cut
-// and marked.
+// and marked; a caller in more than MaxTeams teams is a fault of who made it.
 func (s *Signer) Sign(c *Caller) (token string, expires time.Time, err error) {
 	if err := c.check(); err != nil {
 		return "", time.Time{}, fmt.Errorf("sign a caller: %w", err)
+	}
+	if len(c.Teams) > MaxTeams || len(c.LeadOf) > len(c.Teams) {
+		return "", time.Time{}, fmt.Errorf("sign a caller: %d teams, %d led: want %d at most, and the led ones among them",
+			len(c.Teams), len(c.LeadOf), MaxTeams)
 	}
 	claims := *c
 	if len(claims.Projects) > MaxProjects {
@@ -88,7 +92,7 @@ func (v *Verifier) Verify(ctx context.Context, token string) (*Caller, time.Time
 func (c *Caller) check() error {
 	switch c.Kind {
 	case KindNone:
-		if c.Subject != "" || c.Role != "" || len(c.Projects) > 0 {
+		if c.Subject != "" || c.Role != "" || len(c.Projects)+len(c.Teams)+len(c.LeadOf) > 0 {
 			return errors.New("a caller without a credential has no identity")
 		}
 		return nil
