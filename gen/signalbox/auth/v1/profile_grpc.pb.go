@@ -38,7 +38,8 @@ const (
 type ProfileServiceClient interface {
 	GetProfile(ctx context.Context, in *GetProfileRequest, opts ...grpc.CallOption) (*Profile, error)
 	UpdateProfile(ctx context.Context, in *UpdateProfileRequest, opts ...grpc.CallOption) (*Profile, error)
-	// ChangePassword takes the present password too, counts as a login attempt, and ends every other session.
+	// ChangePassword takes the present password too, counts as a login attempt, and ends every other session
+	// and every access token. The calling session lives on: its refresh gives the next access token.
 	ChangePassword(ctx context.Context, in *ChangePasswordRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
 	ListSessions(ctx context.Context, in *ListSessionsRequest, opts ...grpc.CallOption) (*ListSessionsResponse, error)
 	// RevokeSession ends one session of the caller: its refresh tokens and its access tokens, at once.
@@ -123,7 +124,8 @@ func (c *profileServiceClient) RevokeOtherSessions(ctx context.Context, in *Revo
 type ProfileServiceServer interface {
 	GetProfile(context.Context, *GetProfileRequest) (*Profile, error)
 	UpdateProfile(context.Context, *UpdateProfileRequest) (*Profile, error)
-	// ChangePassword takes the present password too, counts as a login attempt, and ends every other session.
+	// ChangePassword takes the present password too, counts as a login attempt, and ends every other session
+	// and every access token. The calling session lives on: its refresh gives the next access token.
 	ChangePassword(context.Context, *ChangePasswordRequest) (*emptypb.Empty, error)
 	ListSessions(context.Context, *ListSessionsRequest) (*ListSessionsResponse, error)
 	// RevokeSession ends one session of the caller: its refresh tokens and its access tokens, at once.

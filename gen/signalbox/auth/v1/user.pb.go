@@ -266,7 +266,8 @@ func (x *CreateUserRequest) GetPassword() string {
 type CreateUserResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	User  *User                  `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
-	// The drawn password, once; null where the request gave one.
+	// The drawn password, once; null where the request gave one, and in the answer to a repeat under the same
+	// Idempotency-Key.
 	Password      *string `protobuf:"bytes,2,opt,name=password,proto3,oneof" json:"password,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -586,8 +587,9 @@ func (x *ResetPasswordRequest) GetUserId() string {
 }
 
 type ResetPasswordResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Password      string                 `protobuf:"bytes,1,opt,name=password,proto3" json:"password,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Null in the answer to a repeat under the same Idempotency-Key.
+	Password      *string `protobuf:"bytes,1,opt,name=password,proto3,oneof" json:"password,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -623,8 +625,8 @@ func (*ResetPasswordResponse) Descriptor() ([]byte, []int) {
 }
 
 func (x *ResetPasswordResponse) GetPassword() string {
-	if x != nil {
-		return x.Password
+	if x != nil && x.Password != nil {
+		return *x.Password
 	}
 	return ""
 }
@@ -882,9 +884,10 @@ const file_signalbox_auth_v1_user_proto_rawDesc = "" +
 	"\r_display_nameB\v\n" +
 	"\t_disabled\"/\n" +
 	"\x14ResetPasswordRequest\x12\x17\n" +
-	"\auser_id\x18\x01 \x01(\tR\x06userId\"8\n" +
-	"\x15ResetPasswordResponse\x12\x1f\n" +
-	"\bpassword\x18\x01 \x01(\tB\x03\x80\x01\x01R\bpassword\"+\n" +
+	"\auser_id\x18\x01 \x01(\tR\x06userId\"J\n" +
+	"\x15ResetPasswordResponse\x12$\n" +
+	"\bpassword\x18\x01 \x01(\tB\x03\x80\x01\x01H\x00R\bpassword\x88\x01\x01B\v\n" +
+	"\t_password\"+\n" +
 	"\x10ListOwnedRequest\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\"C\n" +
 	"\x11ListOwnedResponse\x12.\n" +
@@ -982,6 +985,7 @@ func file_signalbox_auth_v1_user_proto_init() {
 	file_signalbox_auth_v1_user_proto_msgTypes[2].OneofWrappers = []any{}
 	file_signalbox_auth_v1_user_proto_msgTypes[3].OneofWrappers = []any{}
 	file_signalbox_auth_v1_user_proto_msgTypes[6].OneofWrappers = []any{}
+	file_signalbox_auth_v1_user_proto_msgTypes[8].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

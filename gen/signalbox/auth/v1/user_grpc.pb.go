@@ -40,15 +40,17 @@ type UserServiceClient interface {
 	CreateUser(ctx context.Context, in *CreateUserRequest, opts ...grpc.CallOption) (*CreateUserResponse, error)
 	ListUsers(ctx context.Context, in *ListUsersRequest, opts ...grpc.CallOption) (*ListUsersResponse, error)
 	GetUser(ctx context.Context, in *GetUserRequest, opts ...grpc.CallOption) (*User, error)
-	// UpdateUser changes role, names and whether the account is disabled. A demotion and a disabling end
-	// every access token at its next call; a disabling ends the sessions too.
+	// UpdateUser changes role, names and whether the account is disabled. The role is read at each call: after
+	// a demotion the next call that needs the admin role is 403. A disabling ends the sessions, and every
+	// access token at its next call.
 	UpdateUser(ctx context.Context, in *UpdateUserRequest, opts ...grpc.CallOption) (*User, error)
 	// ResetPassword draws a new password, shown once, and ends every session of the user.
 	ResetPassword(ctx context.Context, in *ResetPasswordRequest, opts ...grpc.CallOption) (*ResetPasswordResponse, error)
 	// ListOwned counts what a user owns, by kind.
 	ListOwned(ctx context.Context, in *ListOwnedRequest, opts ...grpc.CallOption) (*ListOwnedResponse, error)
-	// TransferOwned gives everything a user owns to another enabled user, in every service; it answers once
-	// all of it has moved, and a repeat goes on where an interrupted one stopped.
+	// TransferOwned gives everything a disabled user owns to an enabled one, in every service; it answers once
+	// all of it has moved, and a repeat goes on where an interrupted one stopped. An enabled user could make
+	// new things meanwhile: 409.
 	TransferOwned(ctx context.Context, in *TransferOwnedRequest, opts ...grpc.CallOption) (*ListOwnedResponse, error)
 }
 
@@ -140,15 +142,17 @@ type UserServiceServer interface {
 	CreateUser(context.Context, *CreateUserRequest) (*CreateUserResponse, error)
 	ListUsers(context.Context, *ListUsersRequest) (*ListUsersResponse, error)
 	GetUser(context.Context, *GetUserRequest) (*User, error)
-	// UpdateUser changes role, names and whether the account is disabled. A demotion and a disabling end
-	// every access token at its next call; a disabling ends the sessions too.
+	// UpdateUser changes role, names and whether the account is disabled. The role is read at each call: after
+	// a demotion the next call that needs the admin role is 403. A disabling ends the sessions, and every
+	// access token at its next call.
 	UpdateUser(context.Context, *UpdateUserRequest) (*User, error)
 	// ResetPassword draws a new password, shown once, and ends every session of the user.
 	ResetPassword(context.Context, *ResetPasswordRequest) (*ResetPasswordResponse, error)
 	// ListOwned counts what a user owns, by kind.
 	ListOwned(context.Context, *ListOwnedRequest) (*ListOwnedResponse, error)
-	// TransferOwned gives everything a user owns to another enabled user, in every service; it answers once
-	// all of it has moved, and a repeat goes on where an interrupted one stopped.
+	// TransferOwned gives everything a disabled user owns to an enabled one, in every service; it answers once
+	// all of it has moved, and a repeat goes on where an interrupted one stopped. An enabled user could make
+	// new things meanwhile: 409.
 	TransferOwned(context.Context, *TransferOwnedRequest) (*ListOwnedResponse, error)
 	mustEmbedUnimplementedUserServiceServer()
 }

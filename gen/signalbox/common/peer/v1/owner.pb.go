@@ -70,9 +70,11 @@ func (x *CountOwnedRequest) GetUserId() string {
 }
 
 type TransferOwnedRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	UserId        string                 `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	ToUserId      string                 `protobuf:"bytes,2,opt,name=to_user_id,json=toUserId,proto3" json:"to_user_id,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	UserId   string                 `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	ToUserId string                 `protobuf:"bytes,2,opt,name=to_user_id,json=toUserId,proto3" json:"to_user_id,omitempty"`
+	// What rows show beside the new owner's id.
+	ToUsername    string `protobuf:"bytes,3,opt,name=to_username,json=toUsername,proto3" json:"to_username,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -117,6 +119,13 @@ func (x *TransferOwnedRequest) GetUserId() string {
 func (x *TransferOwnedRequest) GetToUserId() string {
 	if x != nil {
 		return x.ToUserId
+	}
+	return ""
+}
+
+func (x *TransferOwnedRequest) GetToUsername() string {
+	if x != nil {
+		return x.ToUsername
 	}
 	return ""
 }
@@ -225,11 +234,13 @@ const file_signalbox_common_peer_v1_owner_proto_rawDesc = "" +
 	"\n" +
 	"$signalbox/common/peer/v1/owner.proto\x12\x18signalbox.common.peer.v1\x1a\x1bbuf/validate/validate.proto\x1a\"signalbox/options/v1/options.proto\"5\n" +
 	"\x11CountOwnedRequest\x12 \n" +
-	"\auser_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x06userId\"_\n" +
+	"\auser_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x06userId\"\x89\x01\n" +
 	"\x14TransferOwnedRequest\x12 \n" +
 	"\auser_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x06userId\x12%\n" +
 	"\n" +
-	"to_user_id\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\btoUserId\"K\n" +
+	"to_user_id\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\btoUserId\x12(\n" +
+	"\vto_username\x18\x03 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\n" +
+	"toUsername\"K\n" +
 	"\vOwnedCounts\x12<\n" +
 	"\x06counts\x18\x01 \x03(\v2$.signalbox.common.peer.v1.OwnedCountR\x06counts\"6\n" +
 	"\n" +
