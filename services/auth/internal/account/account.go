@@ -21,9 +21,3 @@ type Account struct {
 	Epoch      int64
 	DisabledAt *time.Time
 }
-
-// Membership is a role of the account in a project.
-type Membership struct {
-	ProjectID string
-	Role      string
-}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
@@ -42,21 +41,6 @@ func one(row pgx.Row) (Account, error) {
 		return Account{}, fmt.Errorf("load the account: %w", err)
 	}
 	return a, nil
-}
-
-// Memberships lists the account's roles in projects, by project: one more than a caller identity carries
-// at most, so that its signer sees that there are more and marks it as cut.
-func Memberships(ctx context.Context, q pg.Querier, accountID string) ([]Membership, error) {
-	rows, err := q.Query(ctx, `
-		SELECT project_id, role FROM membership WHERE account_id = $1 ORDER BY project_id LIMIT $2`, accountID, authn.MaxProjects+1)
-	if err != nil {
-		return nil, fmt.Errorf("list memberships: %w", err)
-	}
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Membership])
-	if err != nil {
-		return nil, fmt.Errorf("list memberships: %w", err)
-	}
-	return list, nil
 }
 
 // Rehash replaces a stored hash by one with today's costs, unless the password was changed meanwhile. It

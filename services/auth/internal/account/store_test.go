@@ -4,8 +4,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/signalbox-dev/signalbox/platform/authn"
 )
 
 func TestUnknownAccounts(t *testing.T) {
@@ -31,24 +29,6 @@ func TestNamesAreExact(t *testing.T) {
 	same, err := ByID(t.Context(), d.Pool("auth"), a.ID)
 	require.NoError(t, err)
 	require.Equal(t, a, same)
-}
-
-func TestMoreMembershipsThanAnIdentityCarriesAreSeen(t *testing.T) {
-	t.Parallel()
-	d := database(t)
-	_, err := starter(t, d, "").Run(t.Context())
-	require.NoError(t, err)
-	pool := d.Pool("auth")
-	a, err := ByUsername(t.Context(), pool, "admin")
-	require.NoError(t, err)
-	_, err = pool.Exec(t.Context(), `
-		WITH made AS (INSERT INTO project (id, key, name, visibility, created_at)
-			SELECT 'prj_' || lpad(n::text, 26, '0'), 'key-' || n, 'x', 'team', now() FROM generate_series(1, 600) n RETURNING id)
-		INSERT INTO membership (project_id, account_id, role) SELECT id, $1, 'viewer' FROM made`, a.ID)
-	require.NoError(t, err)
-	members, err := Memberships(t.Context(), pool, a.ID)
-	require.NoError(t, err)
-	require.Len(t, members, authn.MaxProjects+1, "the signer must see that there are more than it carries")
 }
 
 func TestAHashIsRenewedOnlyWhereItIsStillTheOne(t *testing.T) {
