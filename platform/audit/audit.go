@@ -1,8 +1,8 @@
 // Package audit owns the record of who changed what. A row is written in the
 // transaction of the change, so there is no change without its row. A sealer
 // chains the committed rows by hash and signs the head of the chain, at most some
-// seconds behind; Verify then names the first row that was edited, deleted, moved
-// or cut off. Signed heads are kept outside the database too, because a database
+// seconds behind; Verify then names each row that was edited, deleted, moved,
+// put in or cut off. Signed heads are kept outside the database too, because a database
 // alone cannot prove that its end was not cut.
 //
 // The server's role may add rows and read them; it can edit or delete none.
@@ -23,8 +23,6 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/obs"
-	"github.com/signalbox-dev/signalbox/platform/page"
-	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
 // MaxState is the most bytes of a Before or an After that are kept; of a larger
@@ -134,50 +132,11 @@ func state(v any) (json.RawMessage, error) {
 	if len(raw) <= MaxState {
 		return raw, nil
 	}
+	return digest(raw), nil
+}
+
+// digest stands for a state that is too long: what was cut can still be proven.
+func digest(raw []byte) json.RawMessage {
 	sum := sha256.Sum256(raw)
-	return json.Marshal(map[string]any{"truncated": true, "bytes": len(raw), "sha256": hex.EncodeToString(sum[:])})
-}
-
-// Filter narrows a list; zero fields do not.
-type Filter struct {
-	ActorID, Action, TargetKind, TargetID string
-	From, To                              time.Time // From included, To not
-}
-
-// json read as text, so that not a space of it is lost.
-const columns = `a.id, a.seq, a.at, a.actor_kind, a.actor_id, a.actor_name, a.session_id, a.client_addr,
-	a.action, a.target_kind, a.target_id, a.before::text, a.after::text, a.request_id`
-
-// List answers the rows that match, newest first.
-func List(ctx context.Context, q pg.Querier, f Filter, p page.Page) ([]Row, error) {
-	rows, err := q.Query(ctx, `SELECT `+columns+` FROM audit a
-		WHERE ($1 = '' OR a.actor_id = $1) AND ($2 = '' OR a.action = $2) AND ($3 = '' OR a.target_kind = $3)
-		  AND ($4 = '' OR a.target_id = $4) AND ($5::timestamptz IS NULL OR a.at >= $5) AND ($6::timestamptz IS NULL OR a.at < $6)
-		ORDER BY a.at DESC, a.id DESC LIMIT $7 OFFSET $8`,
-		f.ActorID, f.Action, f.TargetKind, f.TargetID, bound(f.From), bound(f.To), p.Limit, p.Offset)
-	if err != nil {
-		return nil, fmt.Errorf("list the audit: %w", err)
-	}
-	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Row, error) {
-		var r Row
-		return r, row.Scan(r.into()...)
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list the audit: %w", err)
-	}
-	return list, nil
-}
-
-func (r *Row) into() []any {
-	return []any{
-		&r.ID, &r.Seq, &r.At, &r.Actor.Kind, &r.Actor.ID, &r.Actor.Name, &r.Actor.SessionID, &r.Actor.ClientAddr,
-		&r.Action, &r.TargetKind, &r.TargetID, &r.Before, &r.After, &r.Actor.RequestID,
-	}
-}
-
-func bound(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	return &t
+	return fmt.Appendf(nil, `{"bytes":%d,"sha256":"%s","truncated":true}`, len(raw), hex.EncodeToString(sum[:]))
 }

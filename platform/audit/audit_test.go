@@ -142,7 +142,7 @@ func TestARowTellsWhoDidWhat(t *testing.T) {
 	}
 	require.Empty(t, cmp.Diff(want, all))
 	for name, f := range map[string]audit.Filter{
-		"by actor":  {ActorID: "jobs"},
+		"by actor":  {Actor: "jobs"},
 		"by action": {Action: "job.reap"},
 		"by target": {TargetKind: "job", TargetID: "job_1"},
 		"by time":   {From: start.Add(time.Second), To: start.Add(2 * time.Second)},

@@ -10,12 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/signalbox-dev/signalbox/platform/audit"
-	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
 func TestTheSealerFollowsCommits(t *testing.T) {
@@ -72,7 +70,7 @@ func TestManySealersMakeOneChain(t *testing.T) {
 	require.NoError(t, err)
 	report, err := audit.Verify(t.Context(), b.pool, b.trust(t))
 	require.NoError(t, err)
-	require.Nil(t, report.Broken)
+	require.Nil(t, report.Broken())
 	require.EqualValues(t, 40, report.Sealed)
 }
 
@@ -90,7 +88,7 @@ func TestMoreThanABatch(t *testing.T) {
 	require.Eventually(t, func() bool {
 		report, err := audit.Verify(t.Context(), b.pool, b.trust(t))
 		require.NoError(t, err)
-		require.Nil(t, report.Broken, "sealed rows and waiting rows are both well")
+		require.Nil(t, report.Broken(), "sealed rows and waiting rows are both well")
 		return report.Sealed == 1203 && report.Pending == 0
 	}, time.Minute, 20*time.Millisecond)
 	cancel()
@@ -149,21 +147,5 @@ func TestASealerNeedsItsParts(t *testing.T) {
 	} {
 		_, err := audit.NewSealer(cfg)
 		require.Error(t, err)
-	}
-}
-
-// The sealer runs as the server's role, which may not edit what it sealed.
-func TestTheServersRoleCannotTamper(t *testing.T) {
-	t.Parallel()
-	b := filled(t, 1)
-	for _, sql := range []string{
-		`UPDATE audit SET action = 'x'`, `DELETE FROM audit`, `UPDATE audit_seal SET audit_id = 'x'`, `DELETE FROM audit_seal`,
-		`UPDATE audit_checkpoint SET key_id = 'x'`, `DELETE FROM audit_checkpoint`, `TRUNCATE audit`,
-	} {
-		err := pg.InTx(t.Context(), b.pool, func(ctx context.Context, tx pgx.Tx) error {
-			_, err := tx.Exec(ctx, sql)
-			return err
-		})
-		require.ErrorContains(t, err, "permission denied", sql)
 	}
 }

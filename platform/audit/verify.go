@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/ed25519"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -26,19 +25,47 @@ type Trust struct {
 // Report is what a verification found.
 type Report struct {
 	Service string
-	Sealed  int64  // rows in the chain
-	Pending int64  // rows that wait for the sealer
-	Heads   int    // signed heads that were checked
-	Broken  *Break // nil: all is as it was written
+	Sealed  int64   // rows in the chain
+	Pending int64   // rows that wait for the sealer
+	Heads   int     // signed heads that were checked
+	Breaks  []Break // none: all is as it was written
+	// More counts the breaks beyond MaxBreaks.
+	More int
 }
 
-// Break is the first place where the log is not what was written.
+// MaxBreaks is how many breaks a report names one by one.
+const MaxBreaks = 100
+
+// Broken is the first break, nil where there is none.
+func (r Report) Broken() *Break {
+	if len(r.Breaks) == 0 {
+		return nil
+	}
+	return &r.Breaks[0]
+}
+
+// Break is a place where the log is not what was written.
 type Break struct {
 	// Position is where in the chain, and Through where the doubt ends: the same,
 	// unless hashes were rewritten between two signed heads. 0: not in the chain.
 	Position, Through int64
 	AuditID           string // the row, where one can be named
 	Reason            string // a sentence
+}
+
+// String names the place and tells what is wrong with it.
+func (b Break) String() string {
+	place := "a row beside the chain"
+	switch {
+	case b.Position > 0 && b.Through > b.Position:
+		place = fmt.Sprintf("rows %d to %d", b.Position, b.Through)
+	case b.Position > 0:
+		place = fmt.Sprintf("row %d", b.Position)
+	}
+	if b.AuditID != "" {
+		place += " (" + b.AuditID + ")"
+	}
+	return place + ": " + b.Reason
 }
 
 // Verify checks the whole log of the schema in one snapshot.
@@ -52,23 +79,20 @@ func Verify(ctx context.Context, db pg.Beginner, trust Trust) (Report, error) {
 	return report, err
 }
 
-// VerifyTx checks what tx sees.
+// VerifyTx checks what tx sees. It goes on after a break: what was not touched still proves itself.
 func VerifyTx(ctx context.Context, tx pgx.Tx, trust Trust) (Report, error) {
 	heads, err := allHeads(ctx, tx, trust)
 	if err != nil {
 		return Report{}, err
 	}
-	v := &verifier{trust: trust, heads: heads, hash: genesis(), report: Report{Service: trust.Service}}
+	v := &verifier{trust: trust, heads: heads, follows: [][]byte{genesis()}, report: Report{Service: trust.Service}}
 	if err := v.chain(ctx, tx); err != nil {
 		return Report{}, err
 	}
-	if v.report.Broken == nil {
-		v.tail()
-	}
+	v.tail()
 	if err := v.loose(ctx, tx); err != nil {
 		return Report{}, err
 	}
-	v.report.Sealed = v.position
 	return v.report, nil
 }
 
@@ -98,17 +122,21 @@ func allHeads(ctx context.Context, q pg.Querier, trust Trust) ([]Checkpoint, err
 type verifier struct {
 	trust    Trust
 	heads    []Checkpoint // those still ahead
-	position int64        // the last good one
-	hash     []byte
-	signed   int64 // the last position that a head vouches for
-	report   Report
+	position int64        // the last link that was looked at
+	// follows are the hashes that the next link may follow: after a break the one that is stored and the one
+	// that should be, so that only what was touched is named; none where the link before is gone.
+	follows [][]byte
+	signed  int64 // the last position that a head vouches for
+	report  Report
 }
 
 func (v *verifier) fail(b Break) {
-	if v.report.Broken == nil {
-		b.Through = max(b.Through, b.Position)
-		v.report.Broken = &b
+	if len(v.report.Breaks) == MaxBreaks {
+		v.report.More++
+		return
 	}
+	b.Through = max(b.Through, b.Position)
+	v.report.Breaks = append(v.report.Breaks, b)
 }
 
 // seal is a link as it is stored; row is nil if the row is gone.
@@ -126,9 +154,8 @@ func (v *verifier) chain(ctx context.Context, q pg.Querier) error {
 			return err
 		}
 		for _, s := range seals {
-			if v.step(s); v.report.Broken != nil {
-				return nil
-			}
+			v.step(s)
+			v.vouched(s)
 		}
 		if len(seals) < batch {
 			return nil
@@ -136,22 +163,40 @@ func (v *verifier) chain(ctx context.Context, q pg.Querier) error {
 	}
 }
 
-// step takes one link; it leaves position at the last good one.
+// step takes one link.
 func (v *verifier) step(s seal) {
-	want := v.position + 1
-	switch {
-	case s.position != want:
+	if want := v.position + 1; s.position != want {
 		v.fail(Break{Position: want, Through: s.position - 1, Reason: "the seal of this row was deleted"})
-	case s.row == nil:
-		v.fail(Break{Position: want, AuditID: s.auditID, Reason: "the row was deleted"})
-	case !bytes.Equal(link(v.trust.Service, want, v.hash, s.auditID, s.row), s.hash):
-		v.fail(Break{Position: want, AuditID: s.auditID, Reason: "the row or its seal was edited or moved"})
-	default:
-		v.vouched(s)
+		v.follows = nil
 	}
+	should, fits := v.should(s)
+	switch {
+	case s.row == nil:
+		v.fail(Break{Position: s.position, AuditID: s.auditID, Reason: "the row was deleted"})
+	case !fits:
+		v.fail(Break{Position: s.position, AuditID: s.auditID, Reason: "the row or its seal was edited or moved"})
+	}
+	v.position, v.follows = s.position, [][]byte{s.hash}
+	if !fits {
+		v.follows = append(v.follows, should...)
+	}
+	v.report.Sealed++
 }
 
-// vouched compares a good link with the heads at its position.
+// should are the hashes that the link would have if nothing was touched; it fits where its own is among
+// them, or where the link before is gone and only a head can tell.
+func (v *verifier) should(s seal) (all [][]byte, fits bool) {
+	for _, previous := range v.follows {
+		hash := link(v.trust.Service, s.position, previous, s.auditID, s.row)
+		if bytes.Equal(hash, s.hash) {
+			return nil, true
+		}
+		all = append(all, hash)
+	}
+	return all, len(v.follows) == 0
+}
+
+// vouched compares a link with the heads up to its position.
 func (v *verifier) vouched(s seal) {
 	for len(v.heads) > 0 && v.heads[0].Position <= s.position {
 		head := v.heads[0]
@@ -160,17 +205,14 @@ func (v *verifier) vouched(s seal) {
 		switch {
 		case !head.Valid(v.trust.Keys):
 			v.fail(Break{Position: head.Position, Reason: "the signature of the head is not of a known key, or the head was edited"})
-			return
+		case head.Position < s.position: // its row's seal is gone, which is told
 		case !bytes.Equal(head.Hash, s.hash):
 			v.fail(Break{Position: v.signed + 1, Through: s.position, Reason: "rows and seals were rewritten: the signed head differs"})
-			return
 		case head.Position != v.signed && head.Previous != v.signed:
 			v.fail(Break{Position: head.Previous, Reason: "the signed head of this row was deleted"})
-			return
 		}
-		v.signed = head.Position
+		v.signed = max(v.signed, head.Position)
 	}
-	v.position, v.hash = s.position, s.hash
 }
 
 // tail looks at what lies beyond the last link.
@@ -178,14 +220,16 @@ func (v *verifier) tail() {
 	last := v.position
 	for _, head := range v.heads {
 		v.report.Heads++
-		if head.Valid(v.trust.Keys) {
+		switch {
+		case !head.Valid(v.trust.Keys):
+			v.fail(Break{Position: head.Position, Reason: "the signature of the head is not of a known key, or the head was edited"})
+		case head.Position > last:
 			v.fail(Break{Position: last + 1, Through: head.Position, Reason: "the end of the log was cut off"})
-			return
+			last = head.Position
 		}
-		v.fail(Break{Position: head.Position, Reason: "the signature of the head is not of a known key, or the head was edited"})
 	}
-	if v.signed < last {
-		v.fail(Break{Position: v.signed + 1, Through: last, Reason: "these rows are sealed under no signed head"})
+	if v.signed < v.position {
+		v.fail(Break{Position: v.signed + 1, Through: v.position, Reason: "these rows are sealed under no signed head"})
 	}
 }
 
@@ -197,24 +241,27 @@ func (v *verifier) loose(ctx context.Context, q pg.Querier) error {
 	}
 	for _, look := range []struct{ sql, reason string }{
 		{
-			`SELECT p.audit_id FROM audit_pending p LEFT JOIN audit a ON a.id = p.audit_id WHERE a.id IS NULL ORDER BY p.seq LIMIT 1`,
+			`SELECT p.audit_id FROM audit_pending p LEFT JOIN audit a ON a.id = p.audit_id WHERE a.id IS NULL ORDER BY p.seq LIMIT 100`,
 			"the row was deleted before it was sealed",
 		},
 		{
 			`SELECT a.id FROM audit a WHERE NOT EXISTS (SELECT 1 FROM audit_seal s WHERE s.audit_id = a.id)
-			AND NOT EXISTS (SELECT 1 FROM audit_pending p WHERE p.audit_id = a.id) ORDER BY a.seq LIMIT 1`,
+			AND NOT EXISTS (SELECT 1 FROM audit_pending p WHERE p.audit_id = a.id) ORDER BY a.seq LIMIT 100`,
 			"the row stands outside the chain",
 		},
 	} {
-		var auditID string
-		err := q.QueryRow(ctx, look.sql).Scan(&auditID)
-		if errors.Is(err, pgx.ErrNoRows) {
-			continue
-		}
+		found, err := q.Query(ctx, look.sql)
 		if err != nil {
 			return fmt.Errorf("look for rows beside the chain: %w", err)
 		}
-		v.fail(Break{AuditID: auditID, Reason: look.reason})
+		var auditID string
+		_, err = pgx.ForEachRow(found, []any{&auditID}, func() error {
+			v.fail(Break{AuditID: auditID, Reason: look.reason})
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("look for rows beside the chain: %w", err)
+		}
 	}
 	return nil
 }

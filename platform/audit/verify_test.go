@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/platform/audit"
@@ -20,6 +22,11 @@ var errUndo = errors.New("undo")
 // tampered runs the statements as the owner, verifies what they left, and takes
 // them back.
 func (b *bench) tampered(t *testing.T, trust audit.Trust, statements ...string) *audit.Break {
+	t.Helper()
+	return b.tamperedReport(t, trust, statements...).Broken()
+}
+
+func (b *bench) tamperedReport(t *testing.T, trust audit.Trust, statements ...string) audit.Report {
 	t.Helper()
 	var report audit.Report
 	err := pg.InTx(t.Context(), b.owner, func(ctx context.Context, tx pgx.Tx) error {
@@ -35,8 +42,11 @@ func (b *bench) tampered(t *testing.T, trust audit.Trust, statements ...string) 
 		return errUndo
 	})
 	require.ErrorIs(t, err, errUndo)
-	return report.Broken
+	return report
 }
+
+// others are the columns of a row but its id and its number.
+const others = `at, actor_kind, actor_id, actor_name, session_id, client_addr, action, target_kind, target_id, before, after, request_id`
 
 const rowAt = ` WHERE id = (SELECT audit_id FROM audit_seal WHERE position = 7)`
 
@@ -103,14 +113,13 @@ func TestADeletedOrMovedRowIsNamed(t *testing.T) {
 
 func TestAForgedChainIsNamed(t *testing.T) {
 	t.Parallel()
-	const copied = `'aud_x', 900, at, actor_kind, actor_id, actor_name, session_id, client_addr, action, target_kind, target_id, before, after, request_id`
 	named(t, map[string]tampering{
 		"edited hash":            {[]string{`UPDATE audit_seal SET hash = decode(repeat('00', 32), 'hex') WHERE position = 7`}, 7, 7, "edited"},
 		"edited head":            {[]string{`UPDATE audit_checkpoint SET at = at + interval '1 hour' WHERE position = 10`}, 10, 10, "signature"},
 		"moved head":             {[]string{`UPDATE audit_checkpoint SET position = 9 WHERE position = 10`}, 9, 9, "signature"},
 		"head of an unknown key": {[]string{`UPDATE audit_checkpoint SET key_id = 'k2' WHERE position = 10`}, 10, 10, "signature"},
 		"a row beside the chain": {[]string{
-			`INSERT INTO audit OVERRIDING SYSTEM VALUE SELECT ` + copied + ` FROM audit WHERE seq = 1`,
+			`INSERT INTO audit OVERRIDING SYSTEM VALUE SELECT 'aud_x', 900, ` + others + ` FROM audit WHERE seq = 1`,
 		}, 0, 0, "outside the chain"},
 		"a row gone before its seal": {[]string{`INSERT INTO audit_pending VALUES (901, 'aud_gone')`}, 0, 0, "before it was sealed"},
 		"a seal of no row":           {[]string{`INSERT INTO audit_seal SELECT 16, 'aud_x', hash FROM audit_seal WHERE position = 15`}, 16, 16, "the row was deleted"},
@@ -170,16 +179,16 @@ func TestARewrittenChainDoesNotMatchItsHeads(t *testing.T) {
 
 	report, err := audit.Verify(t.Context(), forger.pool, trust)
 	require.NoError(t, err)
-	require.NotNil(t, report.Broken)
-	require.EqualValues(t, 6, report.Broken.Position, "rows 1 to 5 are as they were signed")
-	require.EqualValues(t, 10, report.Broken.Through)
-	require.Contains(t, report.Broken.Reason, "rewritten")
+	require.NotNil(t, report.Broken())
+	require.EqualValues(t, 6, report.Broken().Position, "rows 1 to 5 are as they were signed")
+	require.EqualValues(t, 10, report.Broken().Through)
+	require.Contains(t, report.Broken().Reason, "rewritten")
 
 	trust.Keys = map[string]ed25519.PublicKey{keyID: forger.public}
 	trust.Outside = nil
 	report, err = audit.Verify(t.Context(), forger.pool, trust)
 	require.NoError(t, err)
-	require.Nil(t, report.Broken, "the forger's chain is whole in itself: only the key tells")
+	require.Nil(t, report.Broken(), "the forger's chain is whole in itself: only the key tells")
 }
 
 // copyRows puts the rows of one log into another, the seventh one changed, to be
@@ -200,8 +209,8 @@ func copyRows(t *testing.T, from, to *bench) {
 	}
 }
 
-// A thousand random edits, deletions and cuts: each is found, and the row named
-// is the first one that was touched, or lies before it within the same head.
+// A thousand random edits, deletions, moves, insertions and cuts: each is found, and the row named first is
+// the first one that was touched.
 func TestAThousandRandomTamperings(t *testing.T) {
 	t.Parallel()
 	const rounds = 6
@@ -210,18 +219,111 @@ func TestAThousandRandomTamperings(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for i := range 1000 {
 		at := 1 + random.IntN(rounds*5)
-		row := fmt.Sprintf(` WHERE id = (SELECT audit_id FROM audit_seal WHERE position = %d)`, at)
-		statements := [][]string{
-			{`UPDATE audit SET action = action || 'x'` + row},
-			{`UPDATE audit SET after = '{}'` + row},
-			{`UPDATE audit SET at = at - interval '1 second'` + row},
-			{`DELETE FROM audit` + row},
-			{fmt.Sprintf(`DELETE FROM audit_seal WHERE position = %d`, at)},
-			{`DELETE FROM audit` + row, fmt.Sprintf(`DELETE FROM audit_seal WHERE position = %d`, at)},
-			cut(at - 1),
-		}[random.IntN(7)]
+		statements, first := tamper(random, at, rounds*5)
 		broken := b.tampered(t, trust, statements...)
 		require.NotNil(t, broken, "%d: %v", i, statements)
-		require.EqualValues(t, at, broken.Position, "%d: %v", i, statements)
+		require.EqualValues(t, first, broken.Position, "%d: %v", i, statements)
 	}
+}
+
+// tamper is something that is done to the row at a position, and the position that must be named.
+func tamper(random *rand.Rand, at, last int) (statements []string, first int) {
+	row := fmt.Sprintf(` WHERE id = (SELECT audit_id FROM audit_seal WHERE position = %d)`, at)
+	seal := fmt.Sprintf(` WHERE position = %d`, at)
+	other := 1 + (at+random.IntN(last-1))%last
+	switch random.IntN(10) {
+	case 0:
+		return []string{`UPDATE audit SET action = action || 'x'` + row}, at
+	case 1:
+		return []string{`UPDATE audit SET after = '{}'` + row}, at
+	case 2:
+		return []string{`UPDATE audit SET at = at - interval '1 second'` + row}, at
+	case 3:
+		return []string{`DELETE FROM audit` + row}, at
+	case 4:
+		return []string{`DELETE FROM audit_seal` + seal}, at
+	case 5:
+		return []string{`DELETE FROM audit` + row, `DELETE FROM audit_seal` + seal}, at
+	case 6:
+		return swapSeals(at, other), min(at, other)
+	case 7:
+		return swapRows(at, other), min(at, other)
+	case 8: // a row put in between, the later ones moved up
+		return []string{
+			`INSERT INTO audit OVERRIDING SYSTEM VALUE SELECT 'aud_x', 900, ` + others + ` FROM audit` + row,
+			fmt.Sprintf(`UPDATE audit_seal SET position = position + 1000 WHERE position >= %d`, at),
+			`UPDATE audit_seal SET position = position - 999 WHERE position >= 1000`,
+			fmt.Sprintf(`INSERT INTO audit_seal SELECT %d, 'aud_x', hash FROM audit_seal WHERE position = %d`, at, at+1),
+		}, at
+	default:
+		return cut(at - 1), at
+	}
+}
+
+// Several places at once: each is named, and what was not touched is not.
+func TestEachBreakIsNamed(t *testing.T) {
+	t.Parallel()
+	b := filled(t, 4)
+	trust := b.trust(t)
+	at := func(n int) string {
+		return fmt.Sprintf(` WHERE id = (SELECT audit_id FROM audit_seal WHERE position = %d)`, n)
+	}
+	for name, c := range map[string]struct {
+		statements []string
+		want       []string
+	}{
+		"two edits": {[]string{`UPDATE audit SET actor_name = 'eve'` + at(3), `UPDATE audit SET actor_name = 'eve'` + at(17)}, []string{
+			"row 3 (%s): the row or its seal was edited or moved", "row 17 (%s): the row or its seal was edited or moved",
+		}},
+		"a seal rewritten": {[]string{`UPDATE audit_seal SET hash = decode(repeat('00', 32), 'hex') WHERE position = 7`}, []string{
+			"row 7 (%s): the row or its seal was edited or moved",
+		}},
+		"an edit, a deletion, a cut": {append([]string{`UPDATE audit SET action = 'x'` + at(2), `DELETE FROM audit` + at(9)}, cut(12)...), []string{
+			"row 2 (%s): the row or its seal was edited or moved", "row 9 (%s): the row was deleted",
+			"rows 13 to 15: the end of the log was cut off", "rows 16 to 20: the end of the log was cut off",
+			"rows 11 to 12: these rows are sealed under no signed head",
+		}},
+		"seals and their head": {[]string{`DELETE FROM audit_seal WHERE position BETWEEN 9 AND 11`, `DELETE FROM audit_checkpoint WHERE position = 10`}, []string{
+			"rows 9 to 11: the seal of this row was deleted", "a row beside the chain (%s): the row stands outside the chain",
+			"a row beside the chain (%s): the row stands outside the chain", "a row beside the chain (%s): the row stands outside the chain",
+		}},
+	} {
+		report := b.tamperedReport(t, trust, c.statements...)
+		var got []string
+		for _, one := range report.Breaks {
+			text := one.String()
+			if one.AuditID != "" {
+				text = strings.Replace(text, one.AuditID, "%s", 1)
+			}
+			got = append(got, text)
+		}
+		require.Equal(t, c.want, got, name)
+		require.Zero(t, report.More)
+	}
+}
+
+// What is broken everywhere is told in a bounded report.
+func TestAReportIsBounded(t *testing.T) {
+	t.Parallel()
+	b := filled(t, 30)
+	report := b.tamperedReport(t, b.trust(t), `UPDATE audit SET actor_id = 'usr_innocent'`)
+	require.Len(t, report.Breaks, audit.MaxBreaks)
+	require.Equal(t, 150-audit.MaxBreaks, report.More)
+}
+
+// The role that the services have can add rows and take nothing back.
+func TestTheServersRoleCannotTamper(t *testing.T) {
+	t.Parallel()
+	b := filled(t, 1)
+	for _, sql := range []string{
+		`UPDATE audit SET action = 'x'`, `DELETE FROM audit`, `TRUNCATE audit`, `UPDATE audit_seal SET hash = hash`, `DELETE FROM audit_seal`,
+		`TRUNCATE audit_seal`, `UPDATE audit_checkpoint SET at = now()`, `DELETE FROM audit_checkpoint`, `DROP TABLE audit`,
+		`ALTER TABLE audit ADD COLUMN x int`, `ALTER TABLE audit DISABLE TRIGGER ALL`,
+	} {
+		_, err := b.pool.Exec(t.Context(), sql)
+		var refused *pgconn.PgError
+		require.ErrorAs(t, err, &refused, sql)
+		require.Equal(t, "42501", refused.Code, "%s: %v", sql, err)
+	}
+	require.Nil(t, b.tampered(t, b.trust(t)))
 }

@@ -1,0 +1,158 @@
+package audit
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+)
+
+// Filter narrows a list; zero fields do not.
+type Filter struct {
+	Actor                        string // an id or a name
+	Action, TargetKind, TargetID string
+	From, To                     time.Time // From included, To not
+}
+
+// Point is a place in the order of lists, which is by time and then by id, newest first.
+type Point struct {
+	At time.Time
+	ID string
+}
+
+// IsZero reports whether it is the place before the newest row.
+func (p Point) IsZero() bool { return p.ID == "" && p.At.IsZero() }
+
+// Compare is negative where p stands before o in a list.
+func (p Point) Compare(o Point) int {
+	if n := o.At.Compare(p.At); n != 0 {
+		return n
+	}
+	return strings.Compare(o.ID, p.ID)
+}
+
+// json read as text, so that not a space of it is lost.
+const columns = `a.id, a.seq, a.at, a.actor_kind, a.actor_id, a.actor_name, a.session_id, a.client_addr,
+	a.action, a.target_kind, a.target_id, a.before::text, a.after::text, a.request_id`
+
+// query is a list being asked for. Only what narrows is written, so that each list has a plan for itself.
+type query struct {
+	where []string
+	args  []any
+}
+
+// arg is the name of a value in the statement.
+func (q *query) arg(value any) string {
+	q.args = append(q.args, value)
+	return fmt.Sprintf("$%d", len(q.args))
+}
+
+func (q *query) equal(column, value string) {
+	if value != "" {
+		q.where = append(q.where, column+" = "+q.arg(value))
+	}
+}
+
+func (q *query) bound(condition string, t time.Time) {
+	if !t.IsZero() {
+		q.where = append(q.where, condition+" "+q.arg(t))
+	}
+}
+
+// newest begins a list after a place.
+func newest(f Filter, after Point) *query {
+	q := &query{}
+	if f.Actor != "" {
+		actor := q.arg(f.Actor)
+		q.where = append(q.where, "(a.actor_id = "+actor+" OR a.actor_name = "+actor+")")
+	}
+	q.equal("a.action", f.Action)
+	q.equal("a.target_kind", f.TargetKind)
+	q.equal("a.target_id", f.TargetID)
+	q.bound("a.at >=", f.From)
+	q.bound("a.at <", f.To)
+	if !after.IsZero() {
+		q.where = append(q.where, "(a.at, a.id) < ("+q.arg(after.At)+", "+q.arg(after.ID)+")")
+	}
+	return q
+}
+
+// sql is the whole statement.
+func (q *query) sql(columns string, limit, offset int) string {
+	where := ""
+	if len(q.where) > 0 {
+		where = " WHERE " + strings.Join(q.where, " AND ")
+	}
+	return "SELECT " + columns + " FROM audit a" + where + " ORDER BY a.at DESC, a.id DESC LIMIT " + q.arg(limit) + " OFFSET " + q.arg(offset)
+}
+
+// List answers a page of the rows that match, newest first.
+func List(ctx context.Context, db pg.Querier, f Filter, p page.Page) ([]Row, error) {
+	return rows(ctx, db, newest(f, Point{}), p.Limit, p.Offset)
+}
+
+// After answers the rows that match and follow a place, newest first.
+func After(ctx context.Context, db pg.Querier, f Filter, after Point, limit int) ([]Row, error) {
+	return rows(ctx, db, newest(f, after), limit, 0)
+}
+
+func rows(ctx context.Context, db pg.Querier, q *query, limit, offset int) ([]Row, error) {
+	sql := q.sql(columns, limit, offset)
+	found, err := db.Query(ctx, sql, q.args...)
+	if err != nil {
+		return nil, fmt.Errorf("list the audit: %w", err)
+	}
+	list, err := pgx.CollectRows(found, func(row pgx.CollectableRow) (Row, error) {
+		var r Row
+		return r, row.Scan(r.into()...)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the audit: %w", err)
+	}
+	return list, nil
+}
+
+// Points answers where the rows stand that match and follow a place: what is skipped is not read whole.
+func Points(ctx context.Context, db pg.Querier, f Filter, after Point, limit int) ([]Point, error) {
+	q := newest(f, after)
+	sql := q.sql("a.at, a.id", limit, 0)
+	found, err := db.Query(ctx, sql, q.args...)
+	if err != nil {
+		return nil, fmt.Errorf("list the places of the audit: %w", err)
+	}
+	list, err := pgx.CollectRows(found, pgx.RowToStructByPos[Point])
+	if err != nil {
+		return nil, fmt.Errorf("list the places of the audit: %w", err)
+	}
+	return list, nil
+}
+
+// Point is where the row stands.
+func (r *Row) Point() Point { return Point{At: r.At, ID: r.ID} }
+
+// Shorten puts the length and the digest of a state in the place of those that are beyond the budget,
+// counted from the first row: an answer that does not fit is told so, state by state.
+func Shorten(list []Row, budget int) {
+	for i := range list {
+		for _, state := range []*[]byte{(*[]byte)(&list[i].Before), (*[]byte)(&list[i].After)} {
+			if budget -= len(*state); budget < 0 && len(*state) > shortest {
+				*state = digest(*state)
+			}
+		}
+	}
+}
+
+// shortest is the length of a digest; what is no longer is never replaced.
+const shortest = 128
+
+func (r *Row) into() []any {
+	return []any{
+		&r.ID, &r.Seq, &r.At, &r.Actor.Kind, &r.Actor.ID, &r.Actor.Name, &r.Actor.SessionID, &r.Actor.ClientAddr,
+		&r.Action, &r.TargetKind, &r.TargetID, &r.Before, &r.After, &r.Actor.RequestID,
+	}
+}
