@@ -1,0 +1,192 @@
+package device
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/signalbox-dev/signalbox/platform/audit"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/services/auth/internal/limit"
+)
+
+// Opening is the session that an approval gives its device.
+type Opening struct {
+	AccountID           string
+	Epoch               int64
+	ClientName, Address string
+}
+
+// sessions opens a session in the transaction that uses the code, and signs its access token.
+type sessions interface {
+	OpenDevice(ctx context.Context, tx pgx.Tx, o Opening) (Token, error)
+}
+
+// Flow keeps device codes.
+type Flow struct {
+	Pool     *pgxpool.Pool
+	Sessions sessions
+	Audit    *audit.Log
+	Clock    clock.Clock
+	IDs      *id.Source
+	Rand     io.Reader
+}
+
+// draws is how often codes are drawn until one is nobody's; a second time is needed once in a million flows.
+const draws = 5
+
+// Begin makes the codes of a new flow.
+func (f *Flow) Begin(ctx context.Context, s Start) (Codes, error) {
+	key := limit.Key(s.Address)
+	if _, err := f.take(ctx, beginnings(), key, wordBusy); err != nil {
+		return Codes{}, err
+	}
+	for range draws {
+		c, stored, err := f.begin(ctx, s, key)
+		if err != nil || stored {
+			return c, err
+		}
+	}
+	return Codes{}, errors.New("draw a device code: every one is taken")
+}
+
+func (f *Flow) begin(ctx context.Context, s Start, key string) (c Codes, stored bool, err error) {
+	device, err := secret.Mint(f.Rand, secret.KindDevice)
+	if err != nil {
+		return Codes{}, false, fmt.Errorf("mint a device code: %w", err)
+	}
+	user, err := drawUser(f.Rand)
+	if err != nil {
+		return Codes{}, false, err
+	}
+	row := beginning{id: f.IDs.New(id.DeviceRequest), hash: secret.Hash(device.Reveal()), userHash: userHash(user), start: s, addressKey: key}
+	err = pg.InTx(ctx, f.Pool, func(ctx context.Context, tx pgx.Tx) error {
+		if err := lockBeginnings(ctx, tx); err != nil {
+			return err
+		}
+		row.createdAt = f.Clock.Now()
+		row.expiresAt = row.createdAt.Add(TTL)
+		ofAddress, inAll, err := countOpen(ctx, tx, key, row.createdAt)
+		switch {
+		case err != nil:
+			return err
+		case ofAddress >= openOfAddress:
+			return fault.New(fault.Limited, "device_open", "Too many device codes of this address wait for approval").
+				WithOAuth(wordBusy).WithRetryAfter(time.Minute)
+		case inAll >= openInAll:
+			return fault.New(fault.Unavailable, "device_open", "Too many device codes wait for approval").
+				WithOAuth(wordBusy).WithRetryAfter(time.Minute)
+		}
+		stored, err = insertCode(ctx, tx, row)
+		return err
+	})
+	if err != nil || !stored {
+		return Codes{}, false, err
+	}
+	return Codes{Device: device, User: shown(user), TTL: TTL, Interval: Interval}, true, nil
+}
+
+// Poll answers the token of an approved flow, once, and otherwise the RFC's word for where the flow is.
+//
+// A code that comes from another address or client than began the flow is answered as one that is unknown,
+// and it changes nothing: whoever stole it learns nothing from it, and can neither end the flow of the device
+// that waits nor slow it down.
+func (f *Flow) Poll(ctx context.Context, p Poll) (Token, error) {
+	key := limit.Key(p.Address)
+	if _, err := f.take(ctx, polls(), key, wordSlow); err != nil {
+		return Token{}, err
+	}
+	hash, ok := secret.Parse(secret.KindDevice, p.Code.Reveal())
+	if !ok {
+		return Token{}, refused(wordGrant)
+	}
+	var t Token
+	word := ""
+	err := pg.InTx(ctx, f.Pool, func(ctx context.Context, tx pgx.Tx) (err error) {
+		t, word, err = f.poll(ctx, tx, bound{hash: hash, clientID: p.ClientID, addressKey: key})
+		return err
+	})
+	switch {
+	case err != nil:
+		return Token{}, err
+	case word != "":
+		// Told outside of the transaction, which must commit the pace or the refusal.
+		return Token{}, refused(word)
+	}
+	return t, nil
+}
+
+func (f *Flow) poll(ctx context.Context, tx pgx.Tx, b bound) (Token, string, error) {
+	now := f.Clock.Now()
+	a, approved, err := use(ctx, tx, b, now)
+	if err != nil {
+		return Token{}, "", err
+	}
+	if approved {
+		return f.open(ctx, tx, a)
+	}
+	fast, waits, err := pace(ctx, tx, b, now)
+	switch {
+	case err != nil:
+		return Token{}, "", err
+	case fast:
+		return Token{}, wordSlow, nil
+	case waits:
+		return Token{}, wordPending, nil
+	}
+	state, expires, err := stateOf(ctx, tx, b)
+	return Token{}, ended(state, now.Before(expires)), err
+}
+
+// ended is the word for a flow that gives no token and does not wait.
+func ended(state string, holds bool) string {
+	switch {
+	case state == "" || state == stateUsed:
+		return wordGrant
+	case !holds:
+		return wordExpired
+	case state == StateDenied:
+		return wordDenied
+	default:
+		// Decided between two looks of this poll: the next one tells.
+		return wordPending
+	}
+}
+
+// open gives the token, unless the person who approved was disabled or changed his password since then.
+func (f *Flow) open(ctx context.Context, tx pgx.Tx, a approval) (Token, string, error) {
+	if may, err := mayApprove(ctx, tx, a); err != nil || !may {
+		if err == nil {
+			err = void(ctx, tx, a.id)
+		}
+		return Token{}, wordDenied, err
+	}
+	t, err := f.Sessions.OpenDevice(ctx, tx, Opening{
+		AccountID: a.accountID, Epoch: a.epoch, ClientName: a.clientName, Address: a.clientAddress,
+	})
+	if err != nil {
+		return Token{}, "", fmt.Errorf("open the device's session: %w", err)
+	}
+	return t, "", nil
+}
+
+// Sweep forgets flows that ended and attempts that no window holds any more.
+func (f *Flow) Sweep(ctx context.Context) error {
+	if err := sweepCodes(ctx, f.Pool, f.Clock.Now().Add(-kept)); err != nil {
+		return err
+	}
+	now, err := pg.Now(ctx, f.Pool)
+	if err != nil {
+		return err
+	}
+	return forget(ctx, f.Pool, now.Add(-2*longestWindow()))
+}

@@ -1,0 +1,136 @@
+package device
+
+import (
+	"context"
+	"crypto/rand"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/platform/audit"
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/services/auth/internal/db"
+)
+
+const (
+	here      = "192.0.2.7"
+	elsewhere = "192.0.2.8"
+)
+
+// opener remembers which sessions were opened.
+type opener struct {
+	mu     sync.Mutex
+	opened []Opening
+	err    error
+}
+
+func (o *opener) OpenDevice(_ context.Context, _ pgx.Tx, in Opening) (Token, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.err != nil {
+		return Token{}, o.err
+	}
+	o.opened = append(o.opened, in)
+	return Token{Access: secret.New("access"), Expires: 8 * time.Hour}, nil
+}
+
+// house is a flow on a database of its own, with two people.
+type house struct {
+	*Flow
+
+	t      *testing.T
+	clock  *clock.Fake
+	opener *opener
+}
+
+func newHouse(t *testing.T) *house {
+	t.Helper()
+	files, err := db.Migrations()
+	require.NoError(t, err)
+	d := pgtest.New(t, pgtest.Schema{Name: "auth", Migrations: files})
+	h := &house{t: t, clock: clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)), opener: &opener{}}
+	ids := id.NewSource(h.clock, rand.Reader)
+	h.Flow = &Flow{
+		Pool: d.Pool("auth"), Sessions: h.opener, Audit: audit.NewLog(h.clock, ids, "auth"), Clock: h.clock, IDs: ids, Rand: rand.Reader,
+	}
+	h.exec(`INSERT INTO account (id, username, role, password_hash, created_at) VALUES
+		('usr_1', 'ann', 'operator', 'x', now()), ('usr_2', 'bob', 'admin', 'x', now())`)
+	return h
+}
+
+func (h *house) exec(sql string, args ...any) {
+	h.t.Helper()
+	_, err := h.Pool.Exec(h.t.Context(), sql, args...)
+	require.NoError(h.t, err)
+}
+
+// rows is the whole table as text.
+func (h *house) rows() (text string) {
+	h.t.Helper()
+	row := h.Pool.QueryRow(h.t.Context(), `SELECT COALESCE(string_agg(d::text, E'\n' ORDER BY id), '') FROM device_code d`)
+	require.NoError(h.t, row.Scan(&text))
+	return text
+}
+
+// audits lists what was recorded, in order.
+func (h *house) audits() (actions []string) {
+	h.t.Helper()
+	rows, err := h.Pool.Query(h.t.Context(), `SELECT action || ' ' || actor_id || ' ' || target_id FROM audit ORDER BY seq`)
+	require.NoError(h.t, err)
+	actions, err = pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(h.t, err)
+	return actions
+}
+
+func person(account string) *authn.Caller {
+	return &authn.Caller{Kind: authn.KindUser, Subject: account, Username: account, Role: "operator", Epoch: 1, ClientAddr: "198.51.100.1"}
+}
+
+// as is the context of a person's request.
+func (h *house) as(account string) context.Context {
+	return authn.NewContext(h.t.Context(), person(account))
+}
+
+func (h *house) begin() Codes {
+	h.t.Helper()
+	c, err := h.Begin(h.t.Context(), Start{ClientID: ClientID, ClientName: "laptop", Address: here})
+	require.NoError(h.t, err)
+	return c
+}
+
+func (h *house) poll(c Codes) (Token, error) {
+	return h.Poll(h.t.Context(), Poll{Code: c.Device, ClientID: ClientID, Address: here})
+}
+
+// told is the word of the next poll, which comes in time; empty for a token.
+func (h *house) told(c Codes) string {
+	h.t.Helper()
+	_, err := h.poll(c)
+	if err == nil {
+		return ""
+	}
+	return word(h.t, err)
+}
+
+// word is how a refusal reads to a client: `detail` and `error` are the same, and there is no code.
+func word(t *testing.T, err error) string {
+	t.Helper()
+	require.True(t, fault.Is(err, fault.Refused), "%v", err)
+	e := fault.From(err)
+	require.Equal(t, e.OAuth, e.Msg)
+	require.Empty(t, e.Code)
+	return e.OAuth
+}
+
+func (h *house) decide(account string, c Codes, approve bool) error {
+	_, err := h.Decide(h.as(account), person(account), c.User, approve)
+	return err
+}

@@ -1,0 +1,87 @@
+package device
+
+import (
+	"context"
+	"net/url"
+	"strings"
+	"unicode"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+// Server answers DeviceService, the JSON face of the flow.
+type Server struct {
+	authv1.UnimplementedDeviceServiceServer
+
+	Flow *Flow
+	// PublicURL is the installation's address.
+	PublicURL func() string
+}
+
+// Page is where a person approves, and the same with the code filled in. A GET of either changes nothing.
+func Page(publicURL, userCode string) (plain, complete string) {
+	plain = strings.TrimSuffix(publicURL, "/") + "/device"
+	return plain, plain + "?" + url.Values{"user_code": {userCode}}.Encode()
+}
+
+// CreateDeviceCode implements DeviceService.
+func (s *Server) CreateDeviceCode(ctx context.Context, in *authv1.CreateDeviceCodeRequest) (*authv1.DeviceCode, error) {
+	name := ClientName
+	if in.ClientName != nil {
+		// The name is read by the person who decides: it holds nothing that he does not see.
+		if name = strings.TrimSpace(in.GetClientName()); name == "" || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			return nil, fault.InvalidFields(fault.At(fault.TypeValue, "Value error, a name consists of visible characters", "client_name"))
+		}
+	}
+	c, err := s.Flow.Begin(ctx, Start{ClientID: ClientID, ClientName: name, Address: authn.Of(ctx).ClientAddr})
+	if err != nil {
+		return nil, err
+	}
+	page, complete := Page(s.PublicURL(), c.User)
+	return &authv1.DeviceCode{
+		DeviceCode: c.Device.Reveal(), UserCode: c.User, VerificationUri: page, VerificationUriComplete: complete,
+		ExpiresIn: int32(c.TTL.Seconds()), Interval: int32(c.Interval.Seconds()),
+	}, nil
+}
+
+// PollDeviceToken implements DeviceService.
+func (s *Server) PollDeviceToken(ctx context.Context, in *authv1.PollDeviceTokenRequest) (*authv1.DeviceToken, error) {
+	t, err := s.Flow.Poll(ctx, Poll{Code: secret.New(in.GetDeviceCode()), ClientID: ClientID, Address: authn.Of(ctx).ClientAddr})
+	if err != nil {
+		return nil, err
+	}
+	return &authv1.DeviceToken{AccessToken: t.Access.Reveal(), TokenType: "Bearer", ExpiresIn: int32(t.Expires.Seconds())}, nil
+}
+
+// GetDeviceRequest implements DeviceService.
+func (s *Server) GetDeviceRequest(ctx context.Context, in *authv1.GetDeviceRequestRequest) (*authv1.DeviceRequest, error) {
+	c, err := authn.Of(ctx).RequireUser()
+	if err != nil {
+		return nil, err
+	}
+	return told(s.Flow.Look(ctx, c, in.GetUserCode()))
+}
+
+// DecideDeviceRequest implements DeviceService.
+func (s *Server) DecideDeviceRequest(ctx context.Context, in *authv1.DecideDeviceRequestRequest) (*authv1.DeviceRequest, error) {
+	c, err := authn.Of(ctx).RequireUser()
+	if err != nil {
+		return nil, err
+	}
+	return told(s.Flow.Decide(ctx, c, in.GetUserCode(), in.GetDecision() == authv1.DeviceDecision_DEVICE_DECISION_APPROVE))
+}
+
+func told(r Request, err error) (*authv1.DeviceRequest, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &authv1.DeviceRequest{
+		UserCode: r.UserCode, ClientName: r.ClientName, ClientAddress: r.ClientAddress, State: r.State,
+		CreatedAt: timestamppb.New(r.CreatedAt), ExpiresAt: timestamppb.New(r.ExpiresAt),
+	}, nil
+}

@@ -1,0 +1,168 @@
+package device
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/signalbox-dev/signalbox/platform/pg"
+)
+
+// lockBeginnings lets one flow at a time begin, so that the counts of open ones are exact.
+func lockBeginnings(ctx context.Context, tx pgx.Tx) error {
+	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('device:begin', 0))`); err != nil {
+		return fmt.Errorf("lock the open device codes: %w", err)
+	}
+	return nil
+}
+
+// countOpen counts flows that wait for a person: of the address and of all.
+func countOpen(ctx context.Context, tx pgx.Tx, addressKey string, at time.Time) (ofAddress, inAll int, err error) {
+	err = tx.QueryRow(ctx, `
+		SELECT count(*) FILTER (WHERE address_key = $1), count(*) FROM device_code WHERE state = 'pending' AND expires_at > $2`,
+		addressKey, at).Scan(&ofAddress, &inAll)
+	if err != nil {
+		return 0, 0, fmt.Errorf("count the open device codes: %w", err)
+	}
+	return ofAddress, inAll, nil
+}
+
+// beginning is a new row.
+type beginning struct {
+	id                   string
+	hash, userHash       []byte
+	start                Start
+	addressKey           string
+	createdAt, expiresAt time.Time
+}
+
+// insertCode is false where another flow has one of the codes.
+func insertCode(ctx context.Context, tx pgx.Tx, b beginning) (bool, error) {
+	tag, err := tx.Exec(ctx, `
+		INSERT INTO device_code (id, hash, user_code_hash, client_id, client_name, client_address, address_key, created_at, expires_at, interval_seconds)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT DO NOTHING`,
+		b.id, b.hash, b.userHash, b.start.ClientID, b.start.ClientName, b.start.Address, b.addressKey, b.createdAt, b.expiresAt,
+		int(Interval.Seconds()))
+	if err != nil {
+		return false, fmt.Errorf("store the device code: %w", err)
+	}
+	return tag.RowsAffected() == 1, nil
+}
+
+// bound is a code with what it is bound to. Every statement of a poll matches all three, so a code in other
+// hands is an unknown one.
+type bound struct {
+	hash                 []byte
+	clientID, addressKey string
+}
+
+// approval is a flow whose one token is being given.
+type approval struct {
+	id, clientName, clientAddress, accountID string
+	epoch                                    int64
+}
+
+// use takes an approval, once: of polls that race, one gets ok.
+func use(ctx context.Context, tx pgx.Tx, b bound, at time.Time) (a approval, ok bool, err error) {
+	err = tx.QueryRow(ctx, `
+		UPDATE device_code SET state = 'used', polled_at = $4
+		WHERE hash = $1 AND client_id = $2 AND address_key = $3 AND state = 'approved' AND expires_at > $4
+		RETURNING id, client_name, client_address, account_id, account_epoch`, b.hash, b.clientID, b.addressKey, at).
+		Scan(&a.id, &a.clientName, &a.clientAddress, &a.accountID, &a.epoch)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return approval{}, false, nil
+	}
+	if err != nil {
+		return approval{}, false, fmt.Errorf("use the device code: %w", err)
+	}
+	return a, true, nil
+}
+
+// mayApprove says whether the account is still as it was at the approval, until the transaction ends.
+func mayApprove(ctx context.Context, tx pgx.Tx, a approval) (bool, error) {
+	rows, err := tx.Exec(ctx, `SELECT FROM account WHERE id = $1 AND epoch = $2 AND disabled_at IS NULL FOR SHARE`, a.accountID, a.epoch)
+	if err != nil {
+		return false, fmt.Errorf("look at who approved: %w", err)
+	}
+	return rows.RowsAffected() == 1, nil
+}
+
+// void turns a used approval into a refusal.
+func void(ctx context.Context, tx pgx.Tx, id string) error {
+	if _, err := tx.Exec(ctx, `UPDATE device_code SET state = 'denied' WHERE id = $1 AND state = 'used'`, id); err != nil {
+		return fmt.Errorf("void the approval: %w", err)
+	}
+	return nil
+}
+
+// pace records a poll of a flow that still waits; fast says that it came within the interval, which it
+// makes longer. ok is false where the flow does not wait.
+func pace(ctx context.Context, tx pgx.Tx, b bound, at time.Time) (fast, ok bool, err error) {
+	err = tx.QueryRow(ctx, `
+		WITH waiting AS (
+			SELECT id, COALESCE(polled_at + make_interval(secs => interval_seconds) - $5::interval > $4, false) AS fast
+			FROM device_code
+			WHERE hash = $1 AND client_id = $2 AND address_key = $3 AND state = 'pending' AND expires_at > $4
+			FOR UPDATE)
+		UPDATE device_code d SET polled_at = $4, interval_seconds = d.interval_seconds + CASE WHEN w.fast THEN $6 ELSE 0 END
+		FROM waiting w WHERE d.id = w.id RETURNING w.fast`,
+		b.hash, b.clientID, b.addressKey, at, leeway, int(Slower.Seconds())).Scan(&fast)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return false, false, nil
+	}
+	if err != nil {
+		return false, false, fmt.Errorf("record the poll: %w", err)
+	}
+	return fast, true, nil
+}
+
+// stateOf is empty for a code that is unknown.
+func stateOf(ctx context.Context, tx pgx.Tx, b bound) (state string, expires time.Time, err error) {
+	err = tx.QueryRow(ctx, `SELECT state, expires_at FROM device_code WHERE hash = $1 AND client_id = $2 AND address_key = $3`,
+		b.hash, b.clientID, b.addressKey).Scan(&state, &expires)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return "", time.Time{}, nil
+	}
+	if err != nil {
+		return "", time.Time{}, fmt.Errorf("load the device code: %w", err)
+	}
+	return state, expires, nil
+}
+
+const requestColumns = `id, client_name, client_address, created_at, expires_at, CASE state WHEN 'used' THEN 'approved' ELSE state END`
+
+// loadRequest finds what a person may see: a flow that waits, or one that he decided.
+func loadRequest(ctx context.Context, q pg.Querier, userHash []byte, accountID string, at time.Time) (Request, bool, error) {
+	return request(q.QueryRow(ctx, `
+		SELECT `+requestColumns+` FROM device_code
+		WHERE user_code_hash = $1 AND expires_at > $3 AND (state = 'pending' OR account_id = $2)`, userHash, accountID, at))
+}
+
+// decide takes a person's decision, once: of two that race, one gets ok.
+func decide(ctx context.Context, tx pgx.Tx, userHash []byte, state, accountID string, epoch int64, at time.Time) (Request, bool, error) {
+	return request(tx.QueryRow(ctx, `
+		UPDATE device_code SET state = $2, account_id = $3, account_epoch = $4, decided_at = $5
+		WHERE user_code_hash = $1 AND state = 'pending' AND expires_at > $5 RETURNING `+requestColumns,
+		userHash, state, accountID, epoch, at))
+}
+
+func request(row pgx.Row) (r Request, ok bool, err error) {
+	err = row.Scan(&r.ID, &r.ClientName, &r.ClientAddress, &r.CreatedAt, &r.ExpiresAt, &r.State)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Request{}, false, nil
+	}
+	if err != nil {
+		return Request{}, false, fmt.Errorf("load the device request: %w", err)
+	}
+	return r, true, nil
+}
+
+func sweepCodes(ctx context.Context, q pg.Querier, before time.Time) error {
+	if _, err := q.Exec(ctx, `DELETE FROM device_code WHERE expires_at < $1`, before); err != nil {
+		return fmt.Errorf("forget ended device codes: %w", err)
+	}
+	return nil
+}
