@@ -71,8 +71,9 @@ type Gateway struct {
 	guard   *edge.Guard
 	proxies edge.Proxies
 	answer  edge.Answer
-	raw     map[string]http.Handler
-	rest    http.Handler // every route that is not raw, behind log, trace and recovery
+	raw     map[string]http.Handler // bytes, handed on untouched
+	own     map[string]http.Handler // the gateway's own, behind everything that rest is
+	rest    http.Handler            // every route that is not raw, behind log, trace and recovery
 	shapes  map[*match.Route]*shape.Shape
 	streams map[*match.Route]*sse.Stream
 	limit   sse.Limit
@@ -93,7 +94,7 @@ func New(ctx context.Context, cfg Config, d Deps) (*Gateway, error) {
 		shapes:  make(map[*match.Route]*shape.Shape), streams: make(map[*match.Route]*sse.Stream),
 	}
 	g.endStop = sync.OnceFunc(func() { close(g.stop) })
-	for _, step := range []func(context.Context) error{g.edges, g.handlers, g.calls} {
+	for _, step := range []func(context.Context) error{g.edges, g.handlers, g.fronts, g.calls} {
 		if err := step(ctx); err != nil {
 			return nil, fmt.Errorf("gateway: %w", err)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
@@ -76,7 +77,7 @@ func foreign(err error) bool {
 }
 
 // observed wraps the calls' handler in traces and metrics. What a client says of its own trace is
-// linked, not continued.
+// linked, not continued. Paths and queries may hold codes; a trace sees the route's pattern instead.
 func (g *Gateway) observed(next http.Handler) http.Handler {
 	if g.deps.Tracer == nil && g.deps.Meter == nil {
 		return next
@@ -92,5 +93,15 @@ func (g *Gateway) observed(next http.Handler) http.Handler {
 	if g.deps.Meter != nil {
 		options = append(options, otelhttp.WithMeterProvider(g.deps.Meter))
 	}
-	return otelhttp.NewHandler(next, "gateway", options...)
+	whole := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r = r.WithContext(r.Context())
+		r.URL = edge.CallOf(r.Context()).URL
+		next.ServeHTTP(w, r)
+	})
+	traced := otelhttp.NewHandler(whole, "gateway", options...)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r = r.WithContext(r.Context())
+		r.URL = &url.URL{Path: r.Pattern}
+		traced.ServeHTTP(w, r)
+	})
 }

@@ -26,7 +26,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	m, refused := g.router.Find(r)
-	if refused == nil && m.Kind == route.Raw {
+	if refused == nil && m.Kind == route.Raw && g.own[m.Handler] == nil {
 		g.serveRaw(w, r, m)
 		return
 	}
@@ -51,6 +51,11 @@ func (g *Gateway) serveREST(w http.ResponseWriter, r *http.Request) {
 		return
 	case c.Refused != nil:
 		g.fail(w, r, c.Refused)
+		return
+	}
+	if own := g.own[c.Handler]; own != nil {
+		g.serveOwn(w, r, own)
+		edge.Linger(r)
 		return
 	}
 	if c.Kind == route.Stream {

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/gateway"
 	"github.com/signalbox-dev/signalbox/gen/route"
 	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
+	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
@@ -57,6 +59,27 @@ func (r *rig) inline(req *http.Request) *httptest.ResponseRecorder {
 	return rec
 }
 
+// frontCalls is the call of auth that a row of the forms and the pages ends in, with nothing said.
+func frontCalls(row route.Route) string {
+	const oauth, oidc = "/signalbox.auth.peer.v1.OAuthPeerService/", "/signalbox.auth.peer.v1.OidcPeerService/"
+	switch {
+	case row.Method == http.MethodOptions:
+		return ""
+	case row.Pattern == "/login" || row.Pattern == "/.well-known/openid-configuration":
+		return authv1.AuthService_GetConfig_FullMethodName
+	case row.Handler == "wellknown":
+		return oauth + "GetMetadata"
+	case row.Pattern == "/api/auth/oidc/start":
+		return oidc + "BeginOidc"
+	case row.Handler == "oauth":
+		return map[string]string{
+			"/api/oauth/token": oauth + "IssueToken", "/api/oauth/revoke": oauth + "RevokeToken", "/api/oauth/device_authorization": oauth + "AuthorizeDevice",
+		}[row.Pattern]
+	default:
+		return ""
+	}
+}
+
 func TestEveryRowReachesItsCall(t *testing.T) {
 	t.Parallel()
 	r, conn := tabled(t)
@@ -69,6 +92,9 @@ func TestEveryRowReachesItsCall(t *testing.T) {
 		}
 		req := httptest.NewRequest(method, example(row.Pattern), strings.NewReader(body))
 		req.Header.Set("Authorization", "Bearer "+userToken)
+		if row.Handler == "oauth" {
+			req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		}
 		rec := r.inline(req)
 		name := row.Method + " " + row.Pattern
 		switch {
@@ -77,6 +103,9 @@ func TestEveryRowReachesItsCall(t *testing.T) {
 			require.Equal(t, http.StatusConflict, rec.Code, "%s: %s", name, rec.Body)
 		case row.Handler == "health" || row.Handler == "version":
 			require.Equal(t, http.StatusOK, rec.Code, name)
+		case slices.Contains([]string{"oauth", "wellknown", "page"}, row.Handler):
+			require.NotEmpty(t, rec.Header().Get("X-Request-Id"), "%s: behind everything that calls are", name)
+			require.Equal(t, frontCalls(row), conn.method, name)
 		default:
 			require.Equal(t, row.Handler, rec.Header().Get("X-Handler"), name)
 			require.Contains(t, rec.Body.String(), "Bearer "+userToken, "the bearer passes unread")

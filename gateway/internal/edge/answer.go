@@ -59,9 +59,13 @@ func (a Answer) Headers(h http.Header, c *Call, md metadata.MD) {
 			h.Set(name, values[len(values)-1])
 		}
 	}
-	if c.Service != "auth" {
-		return
+	if c.Service == "auth" {
+		a.Session(h, md)
 	}
+}
+
+// Session sets the one cookie that auth's metadata may carry.
+func (a Answer) Session(h http.Header, md metadata.MD) {
 	for _, line := range md.Get(metadataSetCookie) {
 		if cookie, err := http.ParseSetCookie(line); err == nil && cookie.Name == a.Cookie {
 			h.Add("Set-Cookie", line)

@@ -1,0 +1,198 @@
+// Package page serves the few permanent pages that stand before and beside the console: signing in,
+// deciding on a command line that asks to be let in, and the way to an OpenID provider and back.
+//
+// It promises: a page holds no secret and answers a GET with no change of anything; what a person does
+// on it is a request of the API, with the access token that the page's script keeps in memory. Scripts
+// and styles are files of this binary and nothing else runs or loads, by the page's own content security
+// policy. `next` leads to a path of this installation or nowhere. Who cannot be shown a page (no browser)
+// gets the API's JSON.
+package page
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"html/template"
+	"net/http"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+
+	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
+	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/obs"
+)
+
+// policy is the pages' content security policy. With Trusted Types on and none made, not even a script of
+// ours can turn text into markup.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; " +
+	"frame-ancestors 'none'; base-uri 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+
+// The paths of the pages.
+const (
+	PathLogin    = "/login"
+	PathDevice   = "/device"
+	PathCallback = "/auth/callback"
+	PathStart    = "/api/auth/oidc/start"
+	PathAssets   = "/pages/"
+)
+
+// OIDC is the part of auth that signs people in by a provider.
+type OIDC interface {
+	BeginOidc(ctx context.Context, in *authpeerv1.BeginOidcRequest, opts ...grpc.CallOption) (*authpeerv1.BeginOidcResponse, error)
+	FinishOidc(ctx context.Context, in *authpeerv1.FinishOidcRequest, opts ...grpc.CallOption) (*authpeerv1.FinishOidcResponse, error)
+}
+
+// Deps are what the pages stand on.
+type Deps struct {
+	// Config is auth's word on how people sign in here.
+	Config func(*http.Request) (*authv1.AuthConfig, error)
+	OIDC   OIDC
+	// Client is the address that a request came from.
+	Client func(*http.Request) string
+	// Session sets the cookie that auth's metadata carries.
+	Session func(http.Header, metadata.MD)
+	// Secure says that browsers come by https.
+	Secure bool
+	// Fail answers with an error as the API does.
+	Fail func(http.ResponseWriter, *http.Request, error)
+}
+
+// Pages serves the pages and their files.
+type Pages struct {
+	deps   Deps
+	assets assets
+	html   *template.Template
+}
+
+// New reads the pages out of the binary.
+func New(d Deps) (*Pages, error) {
+	files, err := load()
+	if err != nil {
+		return nil, err
+	}
+	html, err := template.New("").Funcs(template.FuncMap{"asset": files.path}).ParseFS(content, "html/*.html")
+	if err != nil {
+		return nil, fmt.Errorf("parse pages: %w", err)
+	}
+	return &Pages{deps: d, assets: files, html: html}, nil
+}
+
+// ServeHTTP implements http.Handler.
+func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var err error
+	switch r.URL.Path {
+	case PathLogin:
+		err = p.login(w, r)
+	case PathDevice:
+		err = p.device(w, r)
+	case PathStart:
+		err = p.start(w, r)
+	case PathCallback:
+		err = p.callback(w, r)
+	default:
+		err = p.asset(w, r)
+	}
+	if err != nil {
+		p.fail(w, r, err)
+	}
+}
+
+// view is what a page is filled with.
+type view struct {
+	Title  string
+	Script string
+	// Next is where to go on, or empty.
+	Next     string
+	Password bool
+	Provider string
+	// UserCode is the code that the address named, as it was written.
+	UserCode string
+	Failed   *failure
+}
+
+type failure struct {
+	Title, Text, RequestID string
+	Again                  bool
+}
+
+func (p *Pages) login(w http.ResponseWriter, r *http.Request) error {
+	cfg, err := p.deps.Config(r)
+	if err != nil {
+		return err
+	}
+	v := view{Title: "Sign in", Script: "login.js", Next: local(r.URL.Query().Get("next"))}
+	for _, method := range cfg.GetMethods() {
+		switch method {
+		case "password":
+			v.Password = true
+		case "oidc":
+			v.Provider = cfg.GetOidc().GetName()
+			if v.Provider == "" {
+				v.Provider = cfg.GetOidc().GetIssuer()
+			}
+		}
+	}
+	return p.show(w, "login", http.StatusOK, v)
+}
+
+func (p *Pages) device(w http.ResponseWriter, r *http.Request) error {
+	return p.show(w, "device", http.StatusOK, view{
+		Title: "Connect a device", Script: "device.js", UserCode: userCode(r.URL.Query().Get("user_code")),
+	})
+}
+
+// fail tells a person what went wrong, and a program in the API's form.
+func (p *Pages) fail(w http.ResponseWriter, r *http.Request, err error) {
+	if !strings.Contains(r.Header.Get("Accept"), "text/html") {
+		p.deps.Fail(w, r, err)
+		return
+	}
+	requestID := obs.RequestID(r.Context())
+	f, rendered := fault.From(err), fault.Render(err, requestID)
+	for _, name := range []string{"Retry-After", "Connection"} {
+		if value := rendered.Header.Get(name); value != "" {
+			w.Header().Set(name, value)
+		}
+	}
+	told := &failure{Title: "This did not work", Text: sentence(f.Text()), RequestID: requestID, Again: true}
+	switch {
+	case r.URL.Path == PathCallback || r.URL.Path == PathStart:
+		told.Title = "Sign-in did not work"
+	case f.Kind == fault.Absent:
+		told.Title, told.Again = "There is no such page", false
+	}
+	if shown := p.show(w, "failed", rendered.Status, view{Title: told.Title, Failed: told}); shown != nil {
+		p.deps.Fail(w, r, err)
+	}
+}
+
+// sentence makes one of a fault's text.
+func sentence(text string) string {
+	first, size := utf8.DecodeRuneInString(text)
+	return string(unicode.ToUpper(first)) + strings.TrimSuffix(text[size:], ".") + "."
+}
+
+// show writes a page, whole or not at all.
+func (p *Pages) show(w http.ResponseWriter, name string, status int, v view) error {
+	var b bytes.Buffer
+	if err := p.html.ExecuteTemplate(&b, name, v); err != nil {
+		return fmt.Errorf("fill page %s: %w", name, err)
+	}
+	h := w.Header()
+	h.Set("Content-Security-Policy", policy)
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
+	h.Set("X-Robots-Tag", "noindex")
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Length", strconv.Itoa(b.Len()))
+	w.WriteHeader(status)
+	_, _ = w.Write(b.Bytes()) // a client that is gone needs no answer
+	return nil
+}
