@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 
 	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
+	commonpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/common/peer/v1"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/blob"
 	"github.com/signalbox-dev/signalbox/platform/clock"
@@ -139,6 +140,7 @@ func (e *Env) Serve(svc Service, keys authn.FetchKeys, listeners ...*rpc.Listene
 		StopTimeout:  e.Stop.StopTimeout,
 	})
 	svc.Register(server)
+	commonpeerv1.RegisterAuditPeerServiceServer(server, e.AuditPeer())
 	if err := server.Check(); err != nil {
 		return nil, fmt.Errorf("%s: %w", svc.Name(), err)
 	}

@@ -7,15 +7,20 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
+	"github.com/signalbox-dev/signalbox/internal/auditpeer"
 	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
 // Sealing is how the audit of a process's schemas is sealed.
 type Sealing struct {
 	Key authn.SigningKey
+	// Keys vouch for the heads: those of Key and of its predecessors, by id.
+	Keys map[string]ed25519.PublicKey
 	// Dir keeps the signed heads, a file a service.
 	Dir string
 }
@@ -26,25 +31,52 @@ func OpenSealing(a Audit) (Sealing, error) {
 	if a.Key.IsZero() || a.Dir == "" {
 		return Sealing{}, errors.New("SERVICE_AUDIT_KEY and SERVICE_AUDIT_DIR must be set")
 	}
-	seed, err := base64.StdEncoding.DecodeString(a.Key.Reveal())
-	if err != nil || len(seed) != ed25519.SeedSize {
-		return Sealing{}, fmt.Errorf("SERVICE_AUDIT_KEY: want base64 of %d bytes", ed25519.SeedSize)
-	}
-	key, err := authn.SigningKeyFromSeed(seed)
-	if err != nil {
-		return Sealing{}, fmt.Errorf("SERVICE_AUDIT_KEY: %w", err)
+	s := Sealing{Keys: map[string]ed25519.PublicKey{}, Dir: a.Dir}
+	for n, text := range strings.Fields(a.Key.Reveal()) {
+		key, err := sealingKey(text)
+		if err != nil {
+			return Sealing{}, err
+		}
+		if n == 0 {
+			s.Key = key
+		}
+		s.Keys[key.ID] = key.Public().Key
 	}
 	if err := os.MkdirAll(a.Dir, 0o700); err != nil {
 		return Sealing{}, fmt.Errorf("make SERVICE_AUDIT_DIR: %w", err)
 	}
-	return Sealing{Key: key, Dir: a.Dir}, nil
+	return s, nil
 }
+
+// sealingKey reads one seed; an example is as open as none.
+func sealingKey(text string) (authn.SigningKey, error) {
+	seed, err := base64.StdEncoding.DecodeString(text)
+	if err != nil || len(seed) != ed25519.SeedSize {
+		return authn.SigningKey{}, fmt.Errorf("SERVICE_AUDIT_KEY: want base64 of %d bytes", ed25519.SeedSize)
+	}
+	if !secret.LooksRandom(seed) {
+		return authn.SigningKey{}, errors.New("SERVICE_AUDIT_KEY is not random: an example key?")
+	}
+	key, err := authn.SigningKeyFromSeed(seed)
+	if err != nil {
+		return authn.SigningKey{}, fmt.Errorf("SERVICE_AUDIT_KEY: %w", err)
+	}
+	return key, nil
+}
+
+// AuditPeer serves the audit of the Env's schema.
+func (e *Env) AuditPeer() *auditpeer.Server {
+	return &auditpeer.Server{Service: e.Name, Pool: e.Pool, Keys: e.Sealing.Keys, Kept: e.kept()}
+}
+
+// kept are the heads outside the database.
+func (e *Env) kept() *audit.File { return audit.NewFile(filepath.Join(e.Sealing.Dir, e.Name+".jsonl")) }
 
 // sealer is the worker that seals the audit of the Env's schema.
 func (e *Env) sealer() (run.Worker, error) {
 	s, err := audit.NewSealer(audit.SealerConfig{
 		Service: e.Name, Pool: e.Pool, Clock: e.Clock, Log: e.Log, Key: e.Sealing.Key.Private, KeyID: e.Sealing.Key.ID,
-		Keep: audit.NewFile(filepath.Join(e.Sealing.Dir, e.Name+".jsonl")),
+		Keep: e.kept(),
 	})
 	if err != nil {
 		return run.Worker{}, fmt.Errorf("make the %s sealer: %w", e.Name, err)

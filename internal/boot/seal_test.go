@@ -1,6 +1,7 @@
 package boot
 
 import (
+	"crypto/sha256"
 	"encoding/base64"
 	"os"
 	"path/filepath"
@@ -12,9 +13,10 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// seed is 32 bytes as settings write them.
+// seed is 32 bytes that look drawn, as settings write them.
 func seed(b byte) secret.String {
-	return secret.New(base64.StdEncoding.EncodeToString([]byte(strings.Repeat(string(b), 32))))
+	sum := sha256.Sum256([]byte{b})
+	return secret.New(base64.StdEncoding.EncodeToString(sum[:]))
 }
 
 func TestOpenSealing(t *testing.T) {
@@ -32,6 +34,11 @@ func TestOpenSealing(t *testing.T) {
 	other, err := OpenSealing(Audit{Key: seed('b'), Dir: dir})
 	require.NoError(t, err)
 	require.NotEqual(t, s.Key.ID, other.Key.ID)
+	both, err := OpenSealing(Audit{Key: secret.New(seed('b').Reveal() + "\n" + seed('a').Reveal() + "\n"), Dir: dir})
+	require.NoError(t, err)
+	require.Equal(t, other.Key.ID, both.Key.ID, "the first one signs")
+	require.Len(t, both.Keys, 2, "the others still vouch")
+	require.Equal(t, s.Key.Public().Key, both.Keys[s.Key.ID])
 }
 
 func TestSealingThatProvesNothingIsRefused(t *testing.T) {
@@ -47,6 +54,8 @@ func TestSealingThatProvesNothingIsRefused(t *testing.T) {
 		"no folder":  {Audit{Key: seed('a')}, "must be set"},
 		"not base64": {Audit{Key: secret.New("!!!"), Dir: dir}, "want base64 of 32 bytes"},
 		"too short":  {Audit{Key: secret.New(base64.StdEncoding.EncodeToString([]byte("short-secret"))), Dir: dir}, "want base64 of 32 bytes"},
+		"an example": {Audit{Key: secret.New(base64.StdEncoding.EncodeToString([]byte(strings.Repeat("s", 32)))), Dir: dir}, "an example key?"},
+		"an old one": {Audit{Key: secret.New(seed('a').Reveal() + "\nshort-secret"), Dir: dir}, "want base64 of 32 bytes"},
 		"a file":     {Audit{Key: seed('a'), Dir: filepath.Join(file, "audit")}, "make SERVICE_AUDIT_DIR"},
 	} {
 		_, err := OpenSealing(tc.a)

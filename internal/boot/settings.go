@@ -23,7 +23,7 @@ type Settings struct {
 
 // Audit is how the record of changes is sealed.
 type Audit struct {
-	Key secret.String `env:"AUDIT_KEY" doc:"seed of the Ed25519 key that signs the audit's heads, base64 of 32 bytes"`
+	Key secret.String `env:"AUDIT_KEY" doc:"seeds of the Ed25519 keys of the audit's heads, base64 of 32 bytes each, the signing one first, then those whose signatures still count"`
 	Dir string        `env:"AUDIT_DIR" doc:"folder outside the database that keeps the signed heads"`
 }
 

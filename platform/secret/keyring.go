@@ -59,8 +59,6 @@ func NewKeyring(keys ...Key) (*Keyring, error) {
 	return ring, nil
 }
 
-// checkKey counts distinct bytes: 32 random ones have fewer than 12 once in far
-// more than 10^15 draws, while zeros and typed words have them always.
 func checkKey(k Key) error {
 	if !keyName.MatchString(k.ID) {
 		return fmt.Errorf("%q is no key id: 1 to 64 letters, digits, dots, dashes", k.ID)
@@ -68,14 +66,22 @@ func checkKey(k Key) error {
 	if len(k.Bytes) != keySize {
 		return fmt.Errorf("key %q has %d bytes, want %d", k.ID, len(k.Bytes), keySize)
 	}
-	distinct := map[byte]bool{}
-	for _, b := range k.Bytes {
-		distinct[b] = true
-	}
-	if len(distinct) < 12 {
+	if !LooksRandom(k.Bytes) {
 		return fmt.Errorf("key %q is not random: an example key?", k.ID)
 	}
 	return nil
+}
+
+// LooksRandom tells a key of 32 bytes or their text from what a person types or an example shows. It counts
+// distinct bytes: 32 random ones have fewer than 12 once in far more than 10^15 draws, while zeros and typed
+// words have them always.
+func LooksRandom(key []byte) bool {
+	const least = 12
+	distinct := map[byte]bool{}
+	for _, b := range key {
+		distinct[b] = true
+	}
+	return len(distinct) >= least
 }
 
 // Seal encrypts plain for the place that aad names, "table.column:id".

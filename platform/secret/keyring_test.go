@@ -176,3 +176,13 @@ func TestLoadOrCreateKeyring(t *testing.T) {
 	_, err = secret.LoadOrCreateKeyring(filepath.Join(path, "not-a-folder"))
 	require.Error(t, err)
 }
+
+func TestLooksRandom(t *testing.T) {
+	t.Parallel()
+	for range 1000 {
+		require.True(t, secret.LooksRandom(key(t, "k").Bytes))
+	}
+	for _, typed := range []string{"", "changemechangemechangemechangeme", "00000000000000000000000000000000", "secretsecretsecretsecretsecretsecret", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"} {
+		require.False(t, secret.LooksRandom([]byte(typed)), typed)
+	}
+}

@@ -1,0 +1,129 @@
+// Package auditpeer serves a service's own part of the audit to auth, which merges all parts: its rows in
+// the order of lists, and what a walk over its chain finds. It promises that every service says this in the
+// same words, and that an answer is never larger than a message may be.
+package auditpeer
+
+import (
+	"context"
+	"crypto/ed25519"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	commonpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/common/peer/v1"
+	"github.com/signalbox-dev/signalbox/platform/audit"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+)
+
+// Server answers AuditPeerService from one schema.
+type Server struct {
+	commonpeerv1.UnimplementedAuditPeerServiceServer
+
+	Service string
+	Pool    *pgxpool.Pool
+	// Keys vouch for signed heads, by id: the one in use and its predecessors.
+	Keys map[string]ed25519.PublicKey
+	// Kept are the heads outside the database.
+	Kept *audit.File
+}
+
+// maxRows is the most whole rows of an answer, maxStates the bytes of their states: with all else they stay
+// well below the largest message.
+const (
+	maxRows   = 1000
+	maxStates = 2 << 20
+)
+
+// ListAudit implements AuditPeerService.
+func (s *Server) ListAudit(ctx context.Context, in *commonpeerv1.ListAuditRequest) (*commonpeerv1.ListAuditResponse, error) {
+	f := audit.Filter{
+		Actor: in.GetActor(), Action: in.GetAction(), TargetKind: in.GetTargetKind(), TargetID: in.GetTargetId(),
+		From: moment(in.GetSince()), To: moment(in.GetUntil()),
+	}
+	after := audit.Point{At: moment(in.GetBeforeAt()), ID: in.GetBeforeId()}
+	if in.GetKeys() {
+		return s.points(ctx, f, after, int(in.GetLimit()))
+	}
+	if in.GetLimit() > maxRows {
+		return nil, fault.InvalidFields(fault.At(fault.TypeLessThanEqual, fmt.Sprintf("Input should be at most %d for whole rows", maxRows), "limit"))
+	}
+	rows, err := audit.After(ctx, s.Pool, f, after, int(in.GetLimit()))
+	if err != nil {
+		return nil, err
+	}
+	audit.Shorten(rows, maxStates)
+	out := &commonpeerv1.ListAuditResponse{}
+	for i := range rows {
+		out.Rows = append(out.Rows, toProto(&rows[i]))
+	}
+	return out, nil
+}
+
+func (s *Server) points(ctx context.Context, f audit.Filter, after audit.Point, limit int) (*commonpeerv1.ListAuditResponse, error) {
+	points, err := audit.Points(ctx, s.Pool, f, after, limit)
+	if err != nil {
+		return nil, err
+	}
+	out := &commonpeerv1.ListAuditResponse{}
+	for _, p := range points {
+		out.Rows = append(out.Rows, &commonpeerv1.AuditRow{Id: p.ID, At: timestamppb.New(p.At)})
+	}
+	return out, nil
+}
+
+// namedBreaks is how many breaks are told one by one.
+const namedBreaks = 20
+
+// VerifyAudit implements AuditPeerService.
+func (s *Server) VerifyAudit(ctx context.Context, _ *commonpeerv1.VerifyAuditRequest) (*commonpeerv1.AuditChain, error) {
+	// Read before the database is: a head that is kept while the walk begins would look like a cut.
+	outside, err := s.Kept.Checkpoints()
+	if err != nil {
+		return nil, fmt.Errorf("read the heads of the audit of %s: %w", s.Service, err)
+	}
+	report, err := audit.Verify(ctx, s.Pool, audit.Trust{Service: s.Service, Keys: s.Keys, Outside: outside})
+	if err != nil {
+		return nil, fmt.Errorf("verify the audit of %s: %w", s.Service, err)
+	}
+	return &commonpeerv1.AuditChain{
+		Ok: report.Broken() == nil, Rows: report.Sealed, Checkpoints: int64(report.Heads), Fault: words(report),
+	}, nil
+}
+
+// words tells all breaks in one text, empty where there are none.
+func words(r audit.Report) string {
+	named := r.Breaks[:min(len(r.Breaks), namedBreaks)]
+	all := make([]string, 0, len(named)+1)
+	for _, b := range named {
+		all = append(all, b.String())
+	}
+	if more := len(r.Breaks) + r.More - len(named); more > 0 {
+		all = append(all, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(all, "; ")
+}
+
+func moment(t *timestamppb.Timestamp) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return t.AsTime()
+}
+
+func toProto(r *audit.Row) *commonpeerv1.AuditRow {
+	return &commonpeerv1.AuditRow{
+		Id: r.ID, At: timestamppb.New(r.At), ActorKind: r.Actor.Kind, ActorId: given(r.Actor.ID), ActorName: given(r.Actor.Name),
+		SessionId: given(r.Actor.SessionID), ClientAddress: given(r.Actor.ClientAddr), Action: r.Action, TargetKind: r.TargetKind,
+		TargetId: r.TargetID, Before: r.Before, After: r.After, RequestId: given(r.Actor.RequestID),
+	}
+}
+
+func given(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
