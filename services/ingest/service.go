@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"google.golang.org/grpc"
 
+	commonpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/common/peer/v1"
 	ingestpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/peer/v1"
 	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
@@ -25,6 +26,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/follow"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/intake"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/live"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/owner"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/read"
 	ingestrun "github.com/signalbox-dev/signalbox/services/ingest/internal/run"
 )
@@ -52,6 +54,7 @@ type Service struct {
 	handler *intake.Handler
 	public  *read.Server
 	peer    *read.PeerServer
+	owners  *owner.Server
 }
 
 // Migrations are the goose files of the ingest schema.
@@ -87,6 +90,7 @@ func (s *Service) Name() string { return Name }
 func (s *Service) Register(r grpc.ServiceRegistrar) {
 	ingestv1.RegisterRunDataServiceServer(r, s.public)
 	ingestpeerv1.RegisterRunDataPeerServiceServer(r, s.peer)
+	commonpeerv1.RegisterOwnerPeerServiceServer(r, s.owners)
 }
 
 // Handler answers /api/ingest.

@@ -7,6 +7,7 @@ import (
 
 	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
+	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/artifact"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/commit"
@@ -16,6 +17,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/intake"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/logs"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/metric"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/owner"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/read"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
 	ingestrun "github.com/signalbox-dev/signalbox/services/ingest/internal/run"
@@ -34,6 +36,7 @@ func (s *Service) wire() {
 		Batches:    follow.NewStreams[*ingestv1.FollowMetricsResponse](s.hub, read.MetricPages(s.rows.Progress, metrics)),
 	}
 	s.peer = &read.PeerServer{Runs: runs, Store: s.commit, Artifacts: s.artifacts()}
+	s.owners = &owner.Server{Pool: d.Pool, Audit: audit.NewLog(d.Clock, d.IDs, Name)}
 	s.handler = &intake.Handler{
 		Grants: grant.NewChecker(d.Clock, s.grant), Store: s.commit, Marks: marks{d.Pool}, Keys: metric.NewKeys(),
 		Registrar: &artifact.Registrar{Blobs: d.Blobs}, Artifacts: s.artifacts(), Lifecycle: s.lifecycle,

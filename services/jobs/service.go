@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 
 	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
+	commonpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/common/peer/v1"
 	ingestpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/peer/v1"
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
@@ -26,6 +27,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/drive"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/owner"
 	jobqueue "github.com/signalbox-dev/signalbox/services/jobs/internal/queue"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/quota"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/reconcile"
@@ -82,6 +84,7 @@ type Service struct {
 	runPeer   *jobrun.PeerServer
 	quotaPeer *quota.Server
 	workPeer  *work.PeerServer
+	ownerPeer *owner.Server
 }
 
 // Migrations are the goose files of the jobs schema.
@@ -116,6 +119,7 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	jobspeerv1.RegisterRunPeerServiceServer(r, s.runPeer)
 	jobspeerv1.RegisterQuotaPeerServiceServer(r, s.quotaPeer)
 	jobspeerv1.RegisterWorkPeerServiceServer(r, s.workPeer)
+	commonpeerv1.RegisterOwnerPeerServiceServer(r, s.ownerPeer)
 }
 
 // Ready checks the database and its schema.

@@ -9,6 +9,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/gate"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/owner"
 	jobqueue "github.com/signalbox-dev/signalbox/services/jobs/internal/queue"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/quota"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/reconcile"
@@ -74,6 +75,7 @@ func (s *Service) serve(
 	}
 	s.runPeer = &jobrun.PeerServer{Pool: d.Pool, Tokens: tokens, Reporter: s.driver}
 	s.quotaPeer = &quota.Server{Pool: d.Pool, Ledger: ledger}
+	s.ownerPeer = &owner.Server{Owners: &owner.Owners{Pool: d.Pool, Jobs: jobs, Ledger: ledger, Trail: tracks}}
 	s.workPeer = &work.PeerServer{Pool: d.Pool, Works: works, Hub: s.hub, Clock: d.Clock}
 }
 

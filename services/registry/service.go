@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 
 	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
+	commonpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/common/peer/v1"
 	ingestpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/peer/v1"
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
 	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
@@ -31,6 +32,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/engine"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/epoch"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/model"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/owner"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/recipe"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/snapshot"
@@ -76,6 +78,7 @@ type Service struct {
 	deployments *deployment.Server
 	snapshots   *snapshot.Server
 	catalog     *catalog.Server
+	owners      *owner.Server
 }
 
 // Migrations are the goose files of the registry schema.
@@ -110,6 +113,7 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	registryv1.RegisterDeploymentServiceServer(r, s.deployments)
 	registrypeerv1.RegisterSnapshotServiceServer(r, s.snapshots)
 	registrypeerv1.RegisterCatalogPeerServiceServer(r, s.catalog)
+	commonpeerv1.RegisterOwnerPeerServiceServer(r, s.owners)
 }
 
 // Ready checks the database and its schema.

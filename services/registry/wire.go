@@ -12,6 +12,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/engine"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/epoch"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/model"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/owner"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/peer"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/recipe"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
@@ -49,5 +50,6 @@ func (s *Service) wire(revisions *revision.Store, orderer *engine.Orderer) {
 	}
 	s.watcher = &engine.Watcher{Works: d.Works, Book: book, Orderer: orderer, Clock: d.Clock, Log: d.Log}
 	s.snapshots = &snapshot.Server{Pool: d.Pool, Store: store, Revisions: revisions, Ledger: s.ledger, Hub: s.hub, Clock: d.Clock}
+	s.owners = &owner.Server{Owners: &owner.Owners{Pool: d.Pool, Events: events, Audit: trail}, Replicas: s.ledger}
 	s.catalog = &catalog.Server{Pool: d.Pool, Seeder: s.seeder}
 }

@@ -35,11 +35,13 @@ func (s *Store) Find(ctx context.Context, id string) (*Owner, error) {
 	return &o, nil
 }
 
-// Keep implements Rows: it makes the row, or puts right whose it is.
+// Keep implements Rows: it makes the row, or puts right whose it is. The one who owned the run before it was
+// given away does not get it back: jobs said so before.
 func (s *Store) Keep(ctx context.Context, o *Owner) error {
 	_, err := s.Pool.Exec(ctx, `INSERT INTO run AS r (id, job_id, owner_id, project_id, project, visibility, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7)
-		ON CONFLICT (id) DO UPDATE SET job_id = $2, owner_id = $3, project_id = $4, project = $5, visibility = $6
+		ON CONFLICT (id) DO UPDATE SET job_id = $2, project_id = $4, project = $5, visibility = $6,
+			owner_id = CASE WHEN r.former_owner_id = $3 THEN r.owner_id ELSE $3 END
 		WHERE (r.job_id, r.owner_id, r.project_id, r.project, r.visibility) IS DISTINCT FROM ($2, $3, $4, $5, $6)`,
 		o.RunID, o.JobID, o.OwnerID, o.ProjectID, o.Project, o.Visibility, s.Clock.Now())
 	if err != nil {

@@ -1,0 +1,46 @@
+package quota
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+)
+
+// accountLimit is the check of the table that an account never holds more than its limit.
+const accountLimit = "account_limit"
+
+// Move gives what one account holds for jobs to the account that the jobs now belong to; it ends nothing.
+// An account with the default limit may come over it so, and then gets nothing new until it is under it
+// again; one with a limit of its own may not.
+func (l Ledger) Move(ctx context.Context, tx pgx.Tx, from, to string, gpus int) error {
+	if gpus == 0 {
+		return nil
+	}
+	_, err := tx.Exec(ctx, `INSERT INTO account (user_id, gpu_limit) VALUES ($1, $2) ON CONFLICT (user_id) DO NOTHING`, to, l.Default)
+	if err != nil {
+		return fmt.Errorf("open the account: %w", err)
+	}
+	// In one order, so that two moves never wait for each other.
+	if _, err := tx.Exec(ctx, `SELECT FROM account WHERE user_id IN ($1, $2) ORDER BY user_id FOR UPDATE`, from, to); err != nil {
+		return fmt.Errorf("lock the accounts: %w", err)
+	}
+	if err := l.Release(ctx, tx, from, gpus); err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, `UPDATE account SET held = held + $2,
+			gpu_limit = CASE WHEN own_limit THEN gpu_limit ELSE greatest(gpu_limit, held + $2) END
+		WHERE user_id = $1`, to, gpus)
+	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.ConstraintName == accountLimit {
+		return fault.New(fault.Conflict, "quota",
+			"quota: the new owner would hold %d more GPUs than may be; raise the limit, or stop the jobs that hold them", gpus).Wrap(err)
+	}
+	if err != nil {
+		return fmt.Errorf("move what is held: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,64 @@
+package owner
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/signalbox-dev/signalbox/platform/pg"
+)
+
+// kind is a table of things that have owners.
+type kind struct{ name, count, move string }
+
+func kinds() []kind {
+	return []kind{
+		{
+			"dataset", `SELECT count(*) FROM dataset WHERE owner_id = $1`,
+			`UPDATE dataset SET owner_id = $2, owner_name = $3 WHERE owner_id = $1 RETURNING id`,
+		},
+		{
+			"model", `SELECT count(*) FROM model WHERE owner_id = $1`,
+			`UPDATE model SET owner_id = $2, owner_name = $3 WHERE owner_id = $1 RETURNING id`,
+		},
+		{
+			"deployment", `SELECT count(*) FROM deployment WHERE owner_id = $1`,
+			`UPDATE deployment SET owner_id = $2, owner_name = $3 WHERE owner_id = $1 RETURNING id`,
+		},
+	}
+}
+
+func (k kind) give(ctx context.Context, tx pgx.Tx, from string, to Person) ([]string, error) {
+	rows, err := tx.Query(ctx, k.move, from, to.ID, to.Name)
+	if err != nil {
+		return nil, fmt.Errorf("give every %s away: %w", k.name, err)
+	}
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("give every %s away: %w", k.name, err)
+	}
+	return ids, nil
+}
+
+// givePlans makes the engines that are ordered from now on the new owner's.
+func givePlans(ctx context.Context, tx pgx.Tx, from, to string) error {
+	_, err := tx.Exec(ctx, `UPDATE revision SET plan = jsonb_set(plan::jsonb, '{owner_id}', to_jsonb($2::text))::json
+		WHERE plan->>'owner_id' = $1`, from, to)
+	if err != nil {
+		return fmt.Errorf("give the plans of engines away: %w", err)
+	}
+	return nil
+}
+
+func count(ctx context.Context, q pg.Querier, userID string) ([]Count, error) {
+	var counts []Count
+	for _, k := range kinds() {
+		c := Count{Kind: k.name}
+		if err := q.QueryRow(ctx, k.count, userID).Scan(&c.Count); err != nil {
+			return nil, fmt.Errorf("count every %s of a person: %w", k.name, err)
+		}
+		counts = append(counts, c)
+	}
+	return counts, nil
+}
