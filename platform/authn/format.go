@@ -41,8 +41,9 @@ type Format struct {
 	MaxBytes int
 }
 
-// Registered are the standard claims of a verified token.
+// Registered are the standard claims of a verified token, and the id of the key that signed it.
 type Registered struct {
+	KeyID   string
 	Subject string
 	ID      string
 	Issued  time.Time
@@ -98,13 +99,13 @@ func (f Format) Sign(key SigningKey, now time.Time, subject, jti string, claims 
 }
 
 // Verify checks a token and reads its own claims into the struct that claims points to.
-func (f Format) Verify(ctx context.Context, keys *Keys, now time.Time, token string, claims any) (Registered, error) {
+func (f Format) Verify(ctx context.Context, keys KeySource, now time.Time, token string, claims any) (Registered, error) {
 	var none Registered
 	payload, kid, err := f.open(token)
 	if err != nil {
 		return none, refuse(err)
 	}
-	key, err := keys.find(ctx, kid)
+	key, err := keys.Find(ctx, kid)
 	if err != nil {
 		return none, err
 	}
@@ -130,7 +131,7 @@ func (f Format) Verify(ctx context.Context, keys *Keys, now time.Time, token str
 	if err := json.Unmarshal(payload, claims); err != nil {
 		return none, refuse(fmt.Errorf("read the claims: %w", err))
 	}
-	return Registered{Subject: std.Subject, ID: std.ID, Issued: std.IssuedAt.UTC(), Expires: std.ExpiresAt.UTC()}, nil
+	return Registered{KeyID: kid, Subject: std.Subject, ID: std.ID, Issued: std.IssuedAt.UTC(), Expires: std.ExpiresAt.UTC()}, nil
 }
 
 // open judges all that can be judged before a key is looked up.

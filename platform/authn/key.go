@@ -63,20 +63,29 @@ func (k SigningKey) String() string { return "signing key " + k.ID }
 // GoString keeps the private half out of %#v.
 func (k SigningKey) GoString() string { return k.String() }
 
+// The ages bound what a key may still do after it was revoked: KeysMaxAge while the keys can be fetched,
+// and while they cannot no longer than what it signed could live anyway.
 const (
-	keysMaxAge     = time.Minute
-	keysMaxStale   = 15 * time.Minute
-	keysPause      = 10 * time.Second
+	// KeysMaxAge is how long a set of keys is used without a look whether it still holds.
+	KeysMaxAge     = 5 * time.Second
+	keysMaxStale   = callerLifetime + callerLeeway
 	keysRetryPause = time.Second
 	keysTimeout    = 5 * time.Second
 )
 
+// KeySource finds the live public key of an id: a fault of kind unauthenticated for an id that is not live,
+// and unavailable where that cannot be known.
+type KeySource interface {
+	Find(ctx context.Context, id string) (ed25519.PublicKey, error)
+}
+
 // FetchKeys asks for the keys that are live now.
 type FetchKeys func(ctx context.Context) ([]PublicKey, error)
 
-// Keys is the cached set of live keys. Lookups of known keys never wait; an unknown id causes one
-// fetch, at most one per 10 s however many ids are tried. Keys are refreshed each minute, and live
-// on for 15 minutes when they cannot be fetched. It is safe for concurrent use.
+// Keys is the cached set of live keys. A known key is looked up again every few seconds, by one of those
+// that use it; an unknown id is fetched before it is refused, one fetch at a time for all that wait, so that
+// a key that signs from one moment to the next is known everywhere. When keys cannot be fetched, those that
+// are known live on for as long as a token that they signed. It is safe for concurrent use.
 type Keys struct {
 	fetch FetchKeys
 	clk   clock.Clock
@@ -86,6 +95,7 @@ type Keys struct {
 	keys    map[string]ed25519.PublicKey
 	fetched time.Time // the last success
 	tried   time.Time // the last try
+	begun   uint64    // how many fetches have begun
 	lastErr error
 }
 
@@ -106,12 +116,11 @@ func (k *Keys) Forget() {
 	k.keys, k.fetched, k.tried, k.lastErr = nil, time.Time{}, time.Time{}, nil
 }
 
-// find gives the key of an id, or a fault: unauthenticated for an id that is not live, unavailable
-// when that cannot be known.
-func (k *Keys) find(ctx context.Context, id string) (ed25519.PublicKey, error) {
-	key, age := k.cached(id)
+// Find implements KeySource.
+func (k *Keys) Find(ctx context.Context, id string) (ed25519.PublicKey, error) {
+	key, age, came := k.cached(id)
 	switch {
-	case key != nil && age < keysMaxAge:
+	case key != nil && age < KeysMaxAge:
 		return key, nil
 	case key != nil && age < keysMaxStale:
 		// The one that gets the gate refreshes; all others go on with what they have.
@@ -125,7 +134,8 @@ func (k *Keys) find(ctx context.Context, id string) (ed25519.PublicKey, error) {
 	default:
 		select {
 		case k.gate <- struct{}{}:
-			if fresh, age := k.cached(id); fresh == nil || age >= keysMaxAge {
+			// A fetch that began since this lookup came saw all that was live then.
+			if known, age, begun := k.cached(id); begun == came && (known == nil || age >= KeysMaxAge) {
 				k.refresh(ctx)
 			}
 			<-k.gate
@@ -136,10 +146,10 @@ func (k *Keys) find(ctx context.Context, id string) (ed25519.PublicKey, error) {
 	return k.settled(id)
 }
 
-func (k *Keys) cached(id string) (ed25519.PublicKey, time.Duration) {
+func (k *Keys) cached(id string) (key ed25519.PublicKey, age time.Duration, begun uint64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.keys[id], clock.Since(k.clk, k.fetched)
+	return k.keys[id], clock.Since(k.clk, k.fetched), k.begun
 }
 
 func (k *Keys) settled(id string) (ed25519.PublicKey, error) {
@@ -154,14 +164,13 @@ func (k *Keys) settled(id string) (ed25519.PublicKey, error) {
 	return nil, refuse(errors.New("key id is not live"))
 }
 
-// refresh fetches unless it did so a moment ago. The caller holds the gate.
+// refresh fetches, but not again right after a fetch that failed. The caller holds the gate.
 func (k *Keys) refresh(ctx context.Context) {
 	k.mu.Lock()
-	pause := keysPause
-	if k.lastErr != nil {
-		pause = keysRetryPause
+	wait := k.lastErr != nil && clock.Since(k.clk, k.tried) < keysRetryPause
+	if !wait {
+		k.begun++
 	}
-	wait := !k.tried.IsZero() && clock.Since(k.clk, k.tried) < pause
 	k.mu.Unlock()
 	if wait {
 		return

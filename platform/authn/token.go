@@ -34,7 +34,8 @@ type Signer struct {
 	key    func() SigningKey
 }
 
-// NewSigner makes a signer. key gives the newest key at each call, newID a unique jti.
+// NewSigner makes a signer. key gives the newest key at each call (nil for one that only does SignWith), newID
+// a unique jti.
 func NewSigner(clk clock.Clock, newID func() string, key func() SigningKey) *Signer {
 	return &Signer{format: CallerFormat(), clk: clk, newID: newID, key: key}
 }
@@ -42,6 +43,11 @@ func NewSigner(clk clock.Clock, newID func() string, key func() SigningKey) *Sig
 // Sign makes the token of a caller, and when it stops to hold. Memberships past MaxProjects are cut
 // and marked; a caller in more than MaxTeams teams is a fault of who made it.
 func (s *Signer) Sign(c *Caller) (token string, expires time.Time, err error) {
+	return s.SignWith(s.key(), c)
+}
+
+// SignWith is Sign with a key that the caller has fetched himself.
+func (s *Signer) SignWith(key SigningKey, c *Caller) (token string, expires time.Time, err error) {
 	if err := c.check(); err != nil {
 		return "", time.Time{}, fmt.Errorf("sign a caller: %w", err)
 	}
@@ -54,7 +60,7 @@ func (s *Signer) Sign(c *Caller) (token string, expires time.Time, err error) {
 		claims.Projects, claims.ProjectsCut = claims.Projects[:MaxProjects], true
 	}
 	now := s.clk.Now().Truncate(time.Second)
-	token, err = s.format.Sign(s.key(), now, c.Subject, s.newID(), claims)
+	token, err = s.format.Sign(key, now, c.Subject, s.newID(), claims)
 	if err != nil {
 		return "", time.Time{}, err
 	}

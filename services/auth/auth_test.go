@@ -59,7 +59,7 @@ func service(t *testing.T, db *pgtest.DB, clk clock.Clock) *auth.Service {
 	ring, err := secret.NewKeyring(secret.Key{ID: "k1", Bytes: []byte("0123456789abcdefFEDCBA9876543210")})
 	require.NoError(t, err)
 	svc, err := auth.New(t.Context(), auth.Config{
-		JWTHours: 8, AdminPassword: secret.New(password), HashParallel: 2, HashMemoryKiB: 64, HashIterations: 1,
+		JWTHours: 8, KeyDays: 30, AdminPassword: secret.New(password), HashParallel: 2, HashMemoryKiB: 64, HashIterations: 1,
 	}, auth.Deps{
 		Pool: db.Pool(auth.Name), Keyring: ring, Quota: quota{}, Clock: clk, IDs: id.NewSource(clk, rand.Reader),
 		Rand: rand.Reader, Log: slog.New(slog.DiscardHandler), PublicURL: func() string { return "http://127.0.0.1" },

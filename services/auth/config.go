@@ -3,6 +3,7 @@ package auth
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/password"
@@ -11,6 +12,7 @@ import (
 // Config are auth's own settings.
 type Config struct {
 	JWTHours       int           `env:"SERVICE_JWT_HOURS, default=8" doc:"How long an access token lives, in hours."`
+	KeyDays        int           `env:"SERVICE_AUTH_KEY_DAYS, default=30" doc:"How old a signing key gets before it has a successor, in days."`
 	AdminPassword  secret.String `env:"SERVICE_BOOTSTRAP_ADMIN_PASSWORD" doc:"Password of the first admin; drawn at random and shown once where empty."`
 	HashParallel   int           `env:"SERVICE_AUTH_HASH_PARALLEL, default=2" doc:"How many passwords are hashed at once."`
 	HashMemoryKiB  int           `env:"SERVICE_AUTH_HASH_MEMORY_KIB, default=19456" doc:"argon2id memory of new hashes, in KiB."`
@@ -20,6 +22,12 @@ type Config struct {
 // maxJWTHours keeps an access token from outliving its refresh token.
 const maxJWTHours = 30 * 24
 
+// maxKeyDays is the oldest that a key may get.
+const maxKeyDays = 366
+
+// accessLife is how long an access token for the API lives.
+func (c *Config) accessLife() time.Duration { return time.Duration(c.JWTHours) * time.Hour }
+
 // minPassword is the shortest password that the settings may give the first admin.
 const minPassword = 8
 
@@ -28,6 +36,8 @@ func (c *Config) Validate() error {
 	switch {
 	case c.JWTHours < 1 || c.JWTHours > maxJWTHours:
 		return fmt.Errorf("SERVICE_JWT_HOURS is %d: want 1 to %d", c.JWTHours, maxJWTHours)
+	case c.KeyDays < 1 || c.KeyDays > maxKeyDays:
+		return fmt.Errorf("SERVICE_AUTH_KEY_DAYS is %d: want 1 to %d", c.KeyDays, maxKeyDays)
 	case c.HashParallel < 1 || c.HashMemoryKiB < 64 || c.HashIterations < 1:
 		return errors.New("SERVICE_AUTH_HASH_*: want at least 1 at once, 64 KiB and 1 pass")
 	case !c.AdminPassword.IsZero() && len(c.AdminPassword.Reveal()) < minPassword:

@@ -56,6 +56,8 @@ type Deps struct {
 type Service struct {
 	deps      Deps
 	limit     *limit.Login
+	keys      *key.Rotation
+	sessions  *session.Sessions
 	bootstrap *account.Bootstrap
 	public    *session.Server
 	peer      *session.PeerServer
@@ -75,29 +77,23 @@ func New(ctx context.Context, cfg Config, d Deps) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	keys := &key.Store{Pool: d.Pool, Keyring: d.Keyring, Clock: d.Clock, Rand: d.Rand}
-	accessKey, err := keys.Live(ctx, key.Access)
-	if err != nil {
-		return nil, err
-	}
-	callerKey, err := keys.Live(ctx, key.Caller)
-	if err != nil {
-		return nil, err
-	}
 	counter, trail := &limit.Login{Pool: d.Pool}, audit.NewLog(d.Clock, d.IDs, Name)
+	keys, err := openKeys(ctx, cfg, d, trail)
+	if err != nil {
+		return nil, err
+	}
 	sessions := &session.Sessions{
 		Pool: d.Pool, Limit: counter, Password: hasher, Audit: trail, Clock: d.Clock, IDs: d.IDs, Rand: d.Rand,
-		Access: session.NewAccess(accessKey, time.Duration(cfg.JWTHours)*time.Hour, d.Clock),
+		Access: session.NewAccess(keys.Ring.Of(key.Access), cfg.accessLife(), d.Clock),
 	}
-	signer := authn.NewSigner(d.Clock, func() string { return d.IDs.New(id.TokenRow) },
-		func() authn.SigningKey { return callerKey })
+	signer := authn.NewSigner(d.Clock, func() string { return d.IDs.New(id.TokenRow) }, nil)
 	return &Service{
-		deps: d, limit: counter,
+		deps: d, limit: counter, keys: keys, sessions: sessions,
 		bootstrap: &account.Bootstrap{
 			Pool: d.Pool, Hasher: hasher, Audit: trail, Clock: d.Clock, IDs: d.IDs, Rand: d.Rand, Password: cfg.AdminPassword,
 		},
 		public:   &session.Server{Sessions: sessions, Quota: d.Quota, PublicURL: d.PublicURL},
-		peer:     &session.PeerServer{Sessions: sessions, Signer: signer, Keys: []authn.PublicKey{callerKey.Public()}},
+		peer:     &session.PeerServer{Sessions: sessions, Signer: signer, Keys: keys.Ring.Of(key.Caller)},
 		projects: &project.Server{Pool: d.Pool},
 	}, nil
 }
@@ -111,9 +107,6 @@ type FirstLogin = account.First
 // Bootstrap makes the first admin and the default project where they are missing, and answers the login
 // where this call made it. The caller shows it once.
 func (s *Service) Bootstrap(ctx context.Context) (*FirstLogin, error) { return s.bootstrap.Run(ctx) }
-
-// Keys answers the caller keys without a hop, for auth's own server.
-func (s *Service) Keys(context.Context) ([]authn.PublicKey, error) { return s.peer.Keys, nil }
 
 // Register puts auth's services on a server.
 func (s *Service) Register(r grpc.ServiceRegistrar) {
@@ -130,9 +123,13 @@ const (
 
 // Workers are auth's loops.
 func (s *Service) Workers() []run.Worker {
-	return []run.Worker{{Name: "auth.login-sweep", Run: func(ctx context.Context) error {
+	sweep := run.Worker{Name: "auth.login-sweep", Run: func(ctx context.Context) error {
 		return run.Loop(ctx, s.deps.Clock, sweepEvery, sweepJitter, run.Logged(s.deps.Log, "auth.login-sweep", s.limit.Sweep))
-	}}}
+	}}
+	return []run.Worker{
+		sweep,
+		s.rotating(),
+	}
 }
 
 // Ready checks the database and its schema.

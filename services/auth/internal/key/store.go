@@ -2,15 +2,17 @@ package key
 
 import (
 	"context"
-	"errors"
+	"crypto/ed25519"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
@@ -22,51 +24,116 @@ type Store struct {
 	Rand    io.Reader
 }
 
-// Live answers the purpose's live key and makes it where there is none yet.
-func (s *Store) Live(ctx context.Context, purpose Purpose) (authn.SigningKey, error) {
-	k, err := s.load(ctx, purpose)
-	if !errors.Is(err, pgx.ErrNoRows) {
-		return k, err
+const columns = `kid, purpose, public_key, generation, created_at, signs_at, verifies_until, retired_at, revoked_at, sealed`
+
+// maxShown bounds the list of keys: the newest are shown.
+const maxShown = 200
+
+// all lists keys, the newest first; live leaves out those that are retired or revoked.
+func (s *Store) all(ctx context.Context, q pg.Querier, live bool) ([]Key, error) {
+	rows, err := q.Query(ctx, `
+		SELECT `+columns+` FROM signing_key WHERE NOT $1 OR (retired_at IS NULL AND revoked_at IS NULL)
+		ORDER BY purpose, generation DESC LIMIT $2`, live, maxShown)
+	if err != nil {
+		return nil, fmt.Errorf("list signing keys: %w", err)
 	}
-	if err := s.create(ctx, purpose); err != nil {
-		return authn.SigningKey{}, err
+	list, err := pgx.CollectRows(rows, scan)
+	if err != nil {
+		return nil, fmt.Errorf("list signing keys: %w", err)
 	}
-	return s.load(ctx, purpose)
+	return list, nil
 }
 
-func (s *Store) load(ctx context.Context, purpose Purpose) (authn.SigningKey, error) {
-	var kid string
-	var sealed []byte
-	row := s.Pool.QueryRow(ctx, `SELECT kid, sealed FROM signing_key WHERE purpose = $1 AND retired_at IS NULL`, purpose)
-	if err := row.Scan(&kid, &sealed); err != nil {
-		return authn.SigningKey{}, fmt.Errorf("load the %s key: %w", purpose, err)
-	}
-	seed, err := s.Keyring.Open(sealed, aad(kid))
-	if err != nil {
-		return authn.SigningKey{}, fmt.Errorf("open the %s key %s: %w", purpose, kid, err)
-	}
-	k, err := authn.SigningKeyFromSeed(seed)
-	if err != nil {
-		return authn.SigningKey{}, fmt.Errorf("read the %s key %s: %w", purpose, kid, err)
-	}
-	return k, nil
+func scan(row pgx.CollectableRow) (Key, error) {
+	var k Key
+	var public []byte
+	err := row.Scan(&k.ID, &k.Purpose, &public, &k.Generation, &k.CreatedAt, &k.SignsAt, &k.VerifiesUntil, &k.RetiredAt, &k.RevokedAt, &k.sealed)
+	k.Public = authn.PublicKey{ID: k.ID, Key: ed25519.PublicKey(public)}
+	return k, err
 }
 
-func (s *Store) create(ctx context.Context, purpose Purpose) error {
+// First makes the purpose's first key where it has none. Starters that race make one.
+func (s *Store) First(ctx context.Context, purpose Purpose) error {
+	return pg.InTx(ctx, s.Pool, func(ctx context.Context, tx pgx.Tx) error {
+		newest, err := s.lock(ctx, tx, purpose)
+		if err != nil || newest.verifies(s.Clock.Now()) && newest.ID != "" {
+			return err
+		}
+		_, err = s.insert(ctx, tx, purpose, newest.Generation+1, s.Clock.Now())
+		return err
+	})
+}
+
+// lock lets one replica at a time change the keys of a purpose, and answers the newest; without an id where
+// there is none.
+func (s *Store) lock(ctx context.Context, tx pgx.Tx, purpose Purpose) (Key, error) {
+	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('signing_key:' || $1, 0))`, string(purpose)); err != nil {
+		return Key{}, fmt.Errorf("lock the %s keys: %w", purpose, err)
+	}
+	rows, err := tx.Query(ctx, `SELECT `+columns+` FROM signing_key WHERE purpose = $1 ORDER BY generation DESC LIMIT 1`, purpose)
+	if err != nil {
+		return Key{}, fmt.Errorf("load the newest %s key: %w", purpose, err)
+	}
+	list, err := pgx.CollectRows(rows, scan)
+	if err != nil || len(list) == 0 {
+		return Key{}, err
+	}
+	return list[0], nil
+}
+
+func (s *Store) insert(ctx context.Context, tx pgx.Tx, purpose Purpose, generation int64, signsAt time.Time) (Key, error) {
 	k, err := authn.NewSigningKey(s.Rand)
 	if err != nil {
-		return fmt.Errorf("make the %s key: %w", purpose, err)
+		return Key{}, fmt.Errorf("make the %s key: %w", purpose, err)
 	}
 	sealed, err := s.Keyring.Seal(k.Private.Seed(), aad(k.ID))
 	if err != nil {
-		return fmt.Errorf("seal the %s key: %w", purpose, err)
+		return Key{}, fmt.Errorf("seal the %s key: %w", purpose, err)
 	}
-	_, err = s.Pool.Exec(ctx, `
-		INSERT INTO signing_key (kid, purpose, sealed, public_key, created_at) VALUES ($1, $2, $3, $4, $5)
-		ON CONFLICT (purpose) WHERE retired_at IS NULL DO NOTHING`,
-		k.ID, purpose, sealed, []byte(k.Public().Key), s.Clock.Now())
+	made := Key{ID: k.ID, Purpose: purpose, Public: k.Public(), Generation: generation, CreatedAt: s.Clock.Now(), SignsAt: signsAt, sealed: sealed}
+	_, err = tx.Exec(ctx, `
+		INSERT INTO signing_key (kid, purpose, generation, sealed, public_key, created_at, signs_at) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+		made.ID, purpose, generation, sealed, []byte(made.Public.Key), made.CreatedAt, made.SignsAt)
 	if err != nil {
-		return fmt.Errorf("store the %s key: %w", purpose, err)
+		return Key{}, fmt.Errorf("store the %s key: %w", purpose, err)
+	}
+	return made, nil
+}
+
+// succeed says how long what the keys before this generation signed holds.
+func (s *Store) succeed(ctx context.Context, tx pgx.Tx, purpose Purpose, generation int64, until time.Time) error {
+	_, err := tx.Exec(ctx, `
+		UPDATE signing_key SET verifies_until = $3
+		WHERE purpose = $1 AND generation < $2 AND verifies_until IS NULL AND retired_at IS NULL AND revoked_at IS NULL`,
+		purpose, generation, until)
+	if err != nil {
+		return fmt.Errorf("date the former %s key: %w", purpose, err)
+	}
+	return nil
+}
+
+// revoke takes every live key of the purpose out of use and deletes its private half.
+func (s *Store) revoke(ctx context.Context, tx pgx.Tx, purpose Purpose) ([]string, error) {
+	rows, err := tx.Query(ctx, `
+		UPDATE signing_key SET revoked_at = $2, sealed = NULL
+		WHERE purpose = $1 AND retired_at IS NULL AND revoked_at IS NULL RETURNING kid`, purpose, s.Clock.Now())
+	if err != nil {
+		return nil, fmt.Errorf("revoke the %s keys: %w", purpose, err)
+	}
+	kids, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("revoke the %s keys: %w", purpose, err)
+	}
+	return kids, nil
+}
+
+// Retire ends keys whose last token is past its time, and deletes their private halves.
+func (s *Store) Retire(ctx context.Context) error {
+	_, err := s.Pool.Exec(ctx, `
+		UPDATE signing_key SET retired_at = $1, sealed = NULL
+		WHERE verifies_until <= $1 AND retired_at IS NULL AND revoked_at IS NULL`, s.Clock.Now())
+	if err != nil {
+		return fmt.Errorf("retire signing keys: %w", err)
 	}
 	return nil
 }

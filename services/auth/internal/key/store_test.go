@@ -1,6 +1,7 @@
 package key
 
 import (
+	"context"
 	"crypto/ed25519"
 	"crypto/rand"
 	"io"
@@ -12,8 +13,10 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/pgtest"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/db"
@@ -26,114 +29,134 @@ func ring(t *testing.T, id, bytes string) *secret.Keyring {
 	return r
 }
 
-func pool(t *testing.T) *pgxpool.Pool {
+// bench is a database with replicas of one clock.
+type bench struct {
+	t     *testing.T
+	pool  *pgxpool.Pool
+	clock *clock.Fake
+}
+
+func newBench(t *testing.T) *bench {
 	t.Helper()
 	files, err := db.Migrations()
 	require.NoError(t, err)
-	return pgtest.New(t, pgtest.Schema{Name: "auth", Migrations: files}).Pool("auth")
+	return &bench{
+		t: t, pool: pgtest.New(t, pgtest.Schema{Name: "auth", Migrations: files}).Pool("auth"),
+		clock: clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)),
+	}
 }
 
-func store(t *testing.T, p *pgxpool.Pool) *Store {
-	t.Helper()
-	return &Store{
-		Pool: p, Keyring: ring(t, "k1", "0123456789abcdefFEDCBA9876543210"), Rand: rand.Reader,
-		Clock: clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)),
+func (b *bench) store() *Store {
+	b.t.Helper()
+	return &Store{Pool: b.pool, Keyring: ring(b.t, "k1", "0123456789abcdefFEDCBA9876543210"), Clock: b.clock, Rand: rand.Reader}
+}
+
+// replica is another process on the database.
+func (b *bench) replica() *Rotation {
+	b.t.Helper()
+	r, err := NewRing(b.t.Context(), b.store())
+	require.NoError(b.t, err)
+	ids := id.NewSource(b.clock, rand.Reader)
+	return &Rotation{
+		Ring: r, Audit: audit.NewLog(b.clock, ids, "auth"), Every: 30 * 24 * time.Hour,
+		Lives: map[Purpose]time.Duration{Access: 8 * time.Hour, Caller: time.Minute},
 	}
+}
+
+func (b *bench) exec(sql string, args ...any) {
+	b.t.Helper()
+	_, err := b.pool.Exec(b.t.Context(), sql, args...)
+	require.NoError(b.t, err)
+}
+
+func (b *bench) count(where string) (n int) {
+	b.t.Helper()
+	require.NoError(b.t, b.pool.QueryRow(b.t.Context(), `SELECT count(*) FROM signing_key WHERE `+where).Scan(&n))
+	return n
+}
+
+// signing is the id of the key that the replica signs with.
+func signing(t *testing.T, r *Rotation, p Purpose) authn.SigningKey {
+	t.Helper()
+	k, err := r.Ring.Of(p).Signing(t.Context())
+	require.NoError(t, err)
+	return k
+}
+
+func finds(ctx context.Context, r *Rotation, p Purpose, kid string) bool {
+	_, err := r.Ring.Of(p).Find(ctx, kid)
+	return err == nil
 }
 
 func TestAKeyIsMadeOnce(t *testing.T) {
 	t.Parallel()
-	p := pool(t)
-	first, err := store(t, p).Live(t.Context(), Access)
-	require.NoError(t, err)
-	again, err := store(t, p).Live(t.Context(), Access)
-	require.NoError(t, err)
-	require.Equal(t, first.ID, again.ID)
-	require.True(t, first.Private.Equal(again.Private))
-	other, err := store(t, p).Live(t.Context(), Caller)
-	require.NoError(t, err)
-	require.NotEqual(t, first.ID, other.ID, "a key has one purpose")
+	b := newBench(t)
+	first, again := b.replica(), b.replica()
+	require.Equal(t, signing(t, first, Access), signing(t, again, Access))
+	require.NotEqual(t, signing(t, first, Access).ID, signing(t, first, Caller).ID, "a key has one purpose")
+	require.False(t, finds(t.Context(), first, Caller, signing(t, first, Access).ID))
+	require.Equal(t, 2, b.count("true"))
 }
 
 func TestStartersThatRaceAgree(t *testing.T) {
 	t.Parallel()
-	p := pool(t)
-	keys := make([]authn.SigningKey, 5)
+	b := newBench(t)
+	replicas := make([]*Rotation, 5)
 	var wg sync.WaitGroup
-	for n := range keys {
-		s := store(t, p)
-		wg.Go(func() {
-			k, err := s.Live(t.Context(), Access)
-			if err == nil {
-				keys[n] = k
-			}
-		})
+	for n := range replicas {
+		wg.Go(func() { replicas[n] = b.replica() })
 	}
 	wg.Wait()
-	for _, k := range keys {
-		require.NotEmpty(t, k.ID)
-		require.Equal(t, keys[0].ID, k.ID)
+	for _, r := range replicas {
+		require.Equal(t, signing(t, replicas[0], Access), signing(t, r, Access))
 	}
-	var rows int
-	require.NoError(t, p.QueryRow(t.Context(), `SELECT count(*) FROM signing_key`).Scan(&rows))
-	require.Equal(t, 1, rows)
+	require.Equal(t, 2, b.count("true"))
 }
 
 func TestNoPrivateHalfIsInTheDatabase(t *testing.T) {
 	t.Parallel()
-	p := pool(t)
-	k, err := store(t, p).Live(t.Context(), Access)
-	require.NoError(t, err)
+	b := newBench(t)
+	k := signing(t, b.replica(), Access)
 	var sealed, public []byte
-	require.NoError(t, p.QueryRow(t.Context(), `SELECT sealed, public_key FROM signing_key`).Scan(&sealed, &public))
+	row := b.pool.QueryRow(t.Context(), `SELECT sealed, public_key FROM signing_key WHERE purpose = 'access'`)
+	require.NoError(t, row.Scan(&sealed, &public))
 	require.NotContains(t, string(sealed), string(k.Private.Seed()))
 	require.Equal(t, k.Public().Key, ed25519.PublicKey(public))
 }
 
 func TestTheRingOpensItOrNobody(t *testing.T) {
 	t.Parallel()
-	p := pool(t)
-	_, err := store(t, p).Live(t.Context(), Access)
-	require.NoError(t, err)
-	stranger := store(t, p)
+	b := newBench(t)
+	b.replica()
+	stranger := b.store()
 	stranger.Keyring = ring(t, "k1", "ANOTHER-6789abcdefFEDCBA98765432")
-	_, err = stranger.Live(t.Context(), Access)
+	_, err := NewRing(t.Context(), stranger)
 	require.ErrorContains(t, err, "open the access key")
-	var rows int
-	require.NoError(t, p.QueryRow(t.Context(), `SELECT count(*) FROM signing_key`).Scan(&rows))
-	require.Equal(t, 1, rows, "a key that cannot be opened is not replaced behind anyone's back")
+	require.Equal(t, 2, b.count("true"), "a key that cannot be opened is not replaced behind anyone's back")
 }
 
 func TestASealedKeyHoldsForItsRowOnly(t *testing.T) {
 	t.Parallel()
-	p := pool(t)
-	s := store(t, p)
-	_, err := s.Live(t.Context(), Access)
-	require.NoError(t, err)
-	_, err = s.Live(t.Context(), Caller)
-	require.NoError(t, err)
-	_, err = p.Exec(t.Context(), `UPDATE signing_key a SET sealed = c.sealed FROM signing_key c WHERE a.purpose = 'access' AND c.purpose = 'caller'`)
-	require.NoError(t, err)
-	_, err = s.Live(t.Context(), Access)
-	require.Error(t, err)
-}
-
-func TestARetiredKeyHasASuccessor(t *testing.T) {
-	t.Parallel()
-	p := pool(t)
-	old, err := store(t, p).Live(t.Context(), Access)
-	require.NoError(t, err)
-	_, err = p.Exec(t.Context(), `UPDATE signing_key SET retired_at = now()`)
-	require.NoError(t, err)
-	fresh, err := store(t, p).Live(t.Context(), Access)
-	require.NoError(t, err)
-	require.NotEqual(t, old.ID, fresh.ID)
+	b := newBench(t)
+	b.replica()
+	b.exec(`UPDATE signing_key a SET sealed = c.sealed FROM signing_key c WHERE a.purpose = 'access' AND c.purpose = 'caller'`)
+	_, err := NewRing(t.Context(), b.store())
+	require.ErrorContains(t, err, "open the access key")
 }
 
 func TestNoEntropyNoKey(t *testing.T) {
 	t.Parallel()
-	s := store(t, pool(t))
+	s := newBench(t).store()
 	s.Rand = iotest.ErrReader(io.ErrUnexpectedEOF)
-	_, err := s.Live(t.Context(), Access)
+	_, err := NewRing(t.Context(), s)
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+}
+
+func TestAnInstallationWithoutALiveKeyGetsOne(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	old := signing(t, b.replica(), Access)
+	b.exec(`UPDATE signing_key SET retired_at = now()`)
+	require.NotEqual(t, old.ID, signing(t, b.replica(), Access).ID)
+	require.Equal(t, 4, b.count("true"))
 }

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"context"
 	"crypto/ed25519"
 	"crypto/hmac"
 	"crypto/rand"
@@ -36,12 +37,24 @@ func newMint(t *testing.T) *mint {
 	key, err := authn.NewSigningKey(rand.Reader)
 	require.NoError(t, err)
 	clk := clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC))
-	return &mint{Access: NewAccess(key, 8*time.Hour, clk), clock: clk, key: key}
+	return &mint{Access: NewAccess(one{key}, 8*time.Hour, clk), clock: clk, key: key}
 }
+
+// one is a set of one key.
+type one struct{ key authn.SigningKey }
+
+func (o one) Find(_ context.Context, kid string) (ed25519.PublicKey, error) {
+	if kid != o.key.ID {
+		return nil, badToken(errToken)
+	}
+	return o.key.Public().Key, nil
+}
+
+func (o one) Latest(context.Context) (authn.SigningKey, error) { return o.key, nil }
 
 func (m *mint) good(t *testing.T) string {
 	t.Helper()
-	token, err := m.issue(live{sessionID: "ses_1", accountID: "usr_1", role: "operator", epoch: 3}, "tok_1")
+	token, err := m.issue(t.Context(), live{sessionID: "ses_1", accountID: "usr_1", role: "operator", epoch: 3}, nil, "tok_1")
 	require.NoError(t, err)
 	return token.Reveal()
 }
@@ -84,7 +97,7 @@ func with(o object, changes object) object {
 
 func (m *mint) accepts(t *testing.T, token string) bool {
 	t.Helper()
-	_, _, err := m.verify(t.Context(), token)
+	_, _, err := m.verify(t.Context(), token, nil)
 	if err != nil {
 		require.True(t, fault.Is(err, fault.Unauthenticated), "%v", err)
 	}
@@ -94,9 +107,10 @@ func (m *mint) accepts(t *testing.T, token string) bool {
 func TestItsOwnTokensHold(t *testing.T) {
 	t.Parallel()
 	m := newMint(t)
-	account, c, err := m.verify(t.Context(), m.good(t))
+	registered, c, err := m.verify(t.Context(), m.good(t), nil)
 	require.NoError(t, err)
-	require.Equal(t, "usr_1", account)
+	require.Equal(t, "usr_1", registered.Subject)
+	require.Equal(t, m.key.ID, registered.KeyID)
 	require.Equal(t, claims{SessionID: "ses_1", Role: "operator", Epoch: 3}, c)
 	require.True(t, m.accepts(t, m.signed(m.header(), m.claims())), "what the traps below change one thing of")
 }

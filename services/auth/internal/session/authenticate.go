@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/signalbox-dev/signalbox/platform/authn"
-	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/account"
 )
 
@@ -15,34 +14,50 @@ func (s *Sessions) Authenticate(ctx context.Context, token, address string) (*au
 	if token == "" {
 		return &authn.Caller{Kind: authn.KindNone, ClientAddr: address}, nil
 	}
-	accountID, claims, err := s.Access.verify(ctx, token)
+	c, _, err := s.authenticate(ctx, token, address, nil)
+	return c, err
+}
+
+// AuthenticateFor is Authenticate for a resource other than the API: it takes the tokens of that issuer and
+// audience alone, and answers their grant.
+func (s *Sessions) AuthenticateFor(ctx context.Context, token, address, issuer, audience string) (*authn.Caller, Grant, error) {
+	g := Grant{Issuer: issuer, Audience: audience}
+	if issuer == "" || audience == "" {
+		return nil, Grant{}, badToken(errToken)
+	}
+	c, says, err := s.authenticate(ctx, token, address, &g)
+	g.Scope, g.ClientID = says.Scope, says.ClientID
+	return c, g, err
+}
+
+func (s *Sessions) authenticate(ctx context.Context, token, address string, g *Grant) (*authn.Caller, claims, error) {
+	registered, says, err := s.Access.verify(ctx, token, g)
 	if err != nil {
-		return nil, err
+		return nil, says, err
 	}
-	l, err := loadLive(ctx, s.Pool, claims.SessionID)
-	if errors.Is(err, errToken) {
-		return nil, badToken(err)
+	l, err := check(ctx, s.Pool, says.SessionID, registered.KeyID)
+	switch {
+	case errors.Is(err, errToken):
+		return nil, says, badToken(err)
+	case err != nil:
+		return nil, says, err
+	case l.accountID != registered.Subject || l.epoch != says.Epoch || (l.method == MethodOAuth) != (g != nil):
+		return nil, says, badToken(errToken)
 	}
-	if err != nil {
-		return nil, err
+	if now := s.Clock.Now(); now.Sub(l.lastUsedAt) >= useEvery {
+		if err := used(ctx, s.Pool, l.sessionID, now, now.Add(-useEvery)); err != nil {
+			return nil, says, err
+		}
 	}
-	if l.accountID != accountID || l.epoch != claims.Epoch {
-		return nil, badToken(errToken)
-	}
-	members, err := account.Memberships(ctx, s.Pool, l.accountID)
-	if err != nil {
-		return nil, err
-	}
+	c, err := s.caller(ctx, l, address)
+	return c, says, err
+}
+
+// caller is the person of a session with what is his now.
+func (s *Sessions) caller(ctx context.Context, l live, address string) (*authn.Caller, error) {
 	c := &authn.Caller{
 		Kind: authn.KindUser, Subject: l.accountID, Username: l.username, SessionID: l.sessionID,
 		Role: l.role, Epoch: l.epoch, ClientAddr: address,
 	}
-	for _, m := range members {
-		c.Projects = append(c.Projects, authn.ProjectRole{Project: m.ProjectID, Role: m.Role})
-	}
-	return c, nil
-}
-
-func badToken(cause error) error {
-	return fault.New(fault.Unauthenticated, authn.CodeTokenInvalid, "The access token is missing, malformed or expired").Wrap(cause)
+	return c, account.Belong(ctx, s.Pool, c)
 }

@@ -1,22 +1,17 @@
 package session
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/signalbox-dev/signalbox/platform/audit"
-	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/account"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/password"
@@ -71,7 +66,12 @@ func (s *Sessions) Login(ctx context.Context, username string, pass secret.Strin
 	if !ok || a.DisabledAt != nil {
 		return Tokens{}, badLogin()
 	}
-	tokens, err := s.open(ctx, a, address)
+	tokens, err := s.Open(ctx, OpenRequest{
+		AccountID: a.ID, Method: MethodPassword, ClientAddress: address, WithRefresh: true, epoch: a.Epoch,
+	})
+	if errors.Is(err, ErrNoAccount) {
+		return Tokens{}, badLogin()
+	}
 	if err != nil || !s.Password.Outdated(a.PasswordHash) {
 		return tokens, err
 	}
@@ -89,43 +89,4 @@ func (s *Sessions) rehash(ctx context.Context, a account.Account, pass secret.St
 		return err
 	}
 	return account.Rehash(ctx, s.Pool, a.ID, a.PasswordHash, hash)
-}
-
-func (s *Sessions) open(ctx context.Context, a account.Account, address string) (Tokens, error) {
-	refresh, err := secret.Mint(s.Rand, secret.KindRefresh)
-	if err != nil {
-		return Tokens{}, fmt.Errorf("mint a refresh token: %w", err)
-	}
-	l := live{sessionID: s.IDs.New(id.Session), accountID: a.ID, username: a.Username, role: a.Role, epoch: a.Epoch}
-	err = pg.InTx(ctx, s.Pool, func(ctx context.Context, tx pgx.Tx) error {
-		now := s.Clock.Now()
-		if opened, err := insertSession(ctx, tx, l, address, now); err != nil || !opened {
-			return cmp.Or(err, badLogin())
-		}
-		if err := insertRefresh(ctx, tx, secret.Hash(refresh.Reveal()), l.sessionID, now); err != nil {
-			return err
-		}
-		return s.record(ctx, tx, l, "session.open", address)
-	})
-	if err != nil {
-		return Tokens{}, err
-	}
-	return s.tokens(l, refresh)
-}
-
-// tokens signs a new access token of the session.
-func (s *Sessions) tokens(l live, refresh secret.String) (Tokens, error) {
-	access, err := s.Access.issue(l, s.IDs.New(id.TokenRow))
-	if err != nil {
-		return Tokens{}, err
-	}
-	return Tokens{Access: access, Refresh: refresh, Username: l.username, Role: l.role}, nil
-}
-
-// record writes what happened to the session as its person's own doing: before a login nobody is the caller.
-func (s *Sessions) record(ctx context.Context, tx pgx.Tx, l live, action, address string) error {
-	actor := s.Audit.Actor(ctx)
-	actor.Kind, actor.ID, actor.Name = string(authn.KindUser), l.accountID, l.username
-	actor.SessionID, actor.ClientAddr = l.sessionID, address
-	return s.Audit.Record(ctx, tx, audit.Entry{Action: action, TargetKind: "session", TargetID: l.sessionID, Actor: &actor})
 }

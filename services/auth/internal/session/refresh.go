@@ -7,7 +7,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/secret"
@@ -41,7 +40,7 @@ func (s *Sessions) Refresh(ctx context.Context, token, address string) (Tokens, 
 			return err
 		}
 		if first {
-			if l, err = loadLive(ctx, tx, sessionID); err != nil {
+			if l, err = extend(ctx, tx, sessionID, now.Add(RefreshTTL)); err != nil {
 				return err
 			}
 			kept = next
@@ -57,29 +56,17 @@ func (s *Sessions) Refresh(ctx context.Context, token, address string) (Tokens, 
 		}
 		// The revocation must be committed, so the refusal is told outside of the transaction.
 		refused = true
-		ended, err := revoke(ctx, tx, sessionID, revokedReuse, now)
+		ended, err := revoke(ctx, tx, sessionID, RevokedReuse, now)
 		if err != nil || !ended { // another one that came at the same time ended it, and told so
 			return err
 		}
 		return s.record(ctx, tx, l, "session.reuse", address)
 	})
 	switch {
-	case errors.Is(err, errRefresh), errors.Is(err, errToken), refused:
+	case errors.Is(err, errRefresh), errors.Is(err, errToken), errors.Is(err, ErrNoAccount), refused:
 		return Tokens{}, badRefresh()
 	case err != nil:
 		return Tokens{}, err
 	}
-	return s.tokens(l, kept)
-}
-
-// Logout ends the caller's session: its access tokens fail at the next call and its refresh tokens at once.
-func (s *Sessions) Logout(ctx context.Context, c *authn.Caller) error {
-	return pg.InTx(ctx, s.Pool, func(ctx context.Context, tx pgx.Tx) error {
-		ended, err := revoke(ctx, tx, c.SessionID, revokedLogout, s.Clock.Now())
-		if err != nil || !ended {
-			return err
-		}
-		l := live{sessionID: c.SessionID, accountID: c.Subject, username: c.Username, role: c.Role}
-		return s.record(ctx, tx, l, "session.logout", c.ClientAddr)
-	})
+	return s.tokens(ctx, l, kept, nil)
 }

@@ -88,7 +88,7 @@ func TestReuseEndsThisFamilyOnly(t *testing.T) {
 	require.NoError(t, err)
 	var reason string
 	require.NoError(t, h.Pool.QueryRow(t.Context(), `SELECT revoked_reason FROM session WHERE revoked_at IS NOT NULL`).Scan(&reason))
-	require.Equal(t, revokedReuse, reason)
+	require.Equal(t, string(RevokedReuse), reason)
 }
 
 func TestReuseIsRecordedOnce(t *testing.T) {

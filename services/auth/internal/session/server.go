@@ -15,6 +15,7 @@ import (
 	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
 	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/account"
 )
@@ -34,10 +35,34 @@ type Server struct {
 	Quota    jobspeerv1.QuotaPeerServiceClient
 	// PublicURL is the installation's address: over https the cookie is a __Host- one.
 	PublicURL func() string
+	Methods   Methods
+}
+
+// Methods are the ways in that this installation offers.
+type Methods struct {
+	// OIDC is the provider by which people sign in; nil where they do by password. It is one or the other.
+	OIDC *Provider
+	// DeviceFlow says that command lines may ask a person's browser.
+	DeviceFlow bool
+}
+
+// Provider is an OpenID provider as it is shown.
+type Provider struct{ Issuer, Name string }
+
+// password is nil where people sign in by password. It is not a matter of rights: the installation does
+// not have it.
+func (m Methods) password() error {
+	if m.OIDC == nil {
+		return nil
+	}
+	return fault.New(fault.Unconfigured, "password_login_off", "Sign-in by password is off on this deployment: sign in by %s", m.OIDC.Name)
 }
 
 // Login implements AuthService.
 func (s *Server) Login(ctx context.Context, in *authv1.LoginRequest) (*authv1.LoginResponse, error) {
+	if err := s.Methods.password(); err != nil {
+		return nil, err
+	}
 	t, err := s.Sessions.Login(ctx, in.GetUsername(), secret.New(in.GetPassword()), authn.Of(ctx).ClientAddr)
 	if err != nil {
 		return nil, err
@@ -122,7 +147,12 @@ func (s *Server) GetMe(ctx context.Context, _ *authv1.GetMeRequest) (*authv1.Me,
 
 // GetConfig implements AuthService.
 func (s *Server) GetConfig(context.Context, *authv1.GetConfigRequest) (*authv1.AuthConfig, error) {
-	return &authv1.AuthConfig{Methods: []string{"password"}}, nil
+	if p := s.Methods.OIDC; p != nil {
+		return &authv1.AuthConfig{
+			Methods: []string{"oidc"}, Oidc: &authv1.OidcConfig{Issuer: p.Issuer, Name: p.Name}, DeviceFlow: s.Methods.DeviceFlow,
+		}, nil
+	}
+	return &authv1.AuthConfig{Methods: []string{"password"}, DeviceFlow: s.Methods.DeviceFlow}, nil
 }
 
 // PeerServer answers CredentialService.
@@ -131,7 +161,13 @@ type PeerServer struct {
 
 	Sessions *Sessions
 	Signer   *authn.Signer
-	Keys     []authn.PublicKey
+	Keys     CallerKeys
+}
+
+// CallerKeys are the keys of caller identities: key.Set.
+type CallerKeys interface {
+	Signing(ctx context.Context) (authn.SigningKey, error)
+	Public(ctx context.Context) ([]authn.PublicKey, error)
 }
 
 // Authenticate implements CredentialService.
@@ -140,7 +176,11 @@ func (s *PeerServer) Authenticate(ctx context.Context, in *authpeerv1.Authentica
 	if err != nil {
 		return nil, err
 	}
-	token, _, err := s.Signer.Sign(c)
+	key, err := s.Keys.Signing(ctx)
+	if err != nil {
+		return nil, err
+	}
+	token, _, err := s.Signer.SignWith(key, c)
 	if err != nil {
 		return nil, err
 	}
@@ -148,9 +188,13 @@ func (s *PeerServer) Authenticate(ctx context.Context, in *authpeerv1.Authentica
 }
 
 // GetCallerKeys implements CredentialService.
-func (s *PeerServer) GetCallerKeys(context.Context, *authpeerv1.GetCallerKeysRequest) (*authpeerv1.CallerKeys, error) {
+func (s *PeerServer) GetCallerKeys(ctx context.Context, _ *authpeerv1.GetCallerKeysRequest) (*authpeerv1.CallerKeys, error) {
+	keys, err := s.Keys.Public(ctx)
+	if err != nil {
+		return nil, err
+	}
 	out := &authpeerv1.CallerKeys{}
-	for _, k := range s.Keys {
+	for _, k := range keys {
 		out.Keys = append(out.Keys, &authpeerv1.CallerKey{Kid: k.ID, PublicKey: k.Key})
 	}
 	return out, nil

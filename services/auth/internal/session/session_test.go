@@ -71,6 +71,8 @@ func newHouse(t *testing.T) *house {
 		Pool: d.Pool("auth"), Access: m.Access, Limit: openDoor{}, Password: h.hashes,
 		Audit: audit.NewLog(m.clock, ids, "auth"), Clock: m.clock, IDs: ids, Rand: rand.Reader,
 	}
+	h.exec(`INSERT INTO signing_key (kid, purpose, generation, sealed, public_key, created_at, signs_at) VALUES ($1, 'access', 1, '', $2, now(), now())`,
+		m.key.ID, []byte(m.key.Public().Key))
 	h.exec(`INSERT INTO account (id, username, role, password_hash, created_at) VALUES ('usr_1', 'ann', 'operator', 'right', now())`)
 	return h
 }
@@ -264,7 +266,7 @@ func TestATokenOfAnotherAccountsSessionIsRefused(t *testing.T) {
 		"older epoch": {sessionID: session, accountID: userID, role: "operator", epoch: 0},
 		"later epoch": {sessionID: session, accountID: userID, role: "operator", epoch: 2},
 	} {
-		token, err := h.Access.issue(l, "tok_1")
+		token, err := h.Access.issue(t.Context(), l, nil, "tok_1")
 		require.NoError(t, err)
 		_, err = h.authenticate(token)
 		require.True(t, fault.Is(err, fault.Unauthenticated), name)

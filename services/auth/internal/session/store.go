@@ -8,26 +8,26 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
 // live is a session with the account that it belongs to, as one read.
 type live struct {
-	sessionID string
-	accountID string
-	username  string
-	role      string
-	epoch     int64
+	sessionID  string
+	accountID  string
+	username   string
+	role       string
+	epoch      int64
+	method     Method
+	lastUsedAt time.Time
 }
 
-// loadLive answers a session that still counts: not revoked, its account not disabled.
-func loadLive(ctx context.Context, q pg.Querier, sessionID string) (live, error) {
-	l := live{sessionID: sessionID}
-	err := q.QueryRow(ctx, `
-		SELECT a.id, a.username, a.role, a.epoch
-		FROM session s JOIN account a ON a.id = s.account_id
-		WHERE s.id = $1 AND s.revoked_at IS NULL AND a.disabled_at IS NULL`, sessionID).
-		Scan(&l.accountID, &l.username, &l.role, &l.epoch)
+const liveColumns = `s.id, a.id, a.username, a.role, a.epoch, s.method, s.last_used_at`
+
+func scanLive(row pgx.Row) (live, error) {
+	var l live
+	err := row.Scan(&l.sessionID, &l.accountID, &l.username, &l.role, &l.epoch, &l.method, &l.lastUsedAt)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return live{}, errToken
 	}
@@ -37,17 +37,76 @@ func loadLive(ctx context.Context, q pg.Querier, sessionID string) (live, error)
 	return l, nil
 }
 
-// insertSession opens a session of the account as the password check found it: false where the account
-// was disabled or its epoch raised (a new password) since then.
-func insertSession(ctx context.Context, tx pgx.Tx, l live, address string, at time.Time) (bool, error) {
-	tag, err := tx.Exec(ctx, `
-		INSERT INTO session (id, account_id, client_address, created_at)
-		SELECT $1, a.id, $4, $5 FROM account a WHERE a.id = $2 AND a.epoch = $3 AND a.disabled_at IS NULL
-		FOR SHARE OF a`, l.sessionID, l.accountID, l.epoch, address, at)
+// loadLive answers a session that still counts: not revoked, its account not disabled.
+func loadLive(ctx context.Context, q pg.Querier, sessionID string) (live, error) {
+	return scanLive(q.QueryRow(ctx, `
+		SELECT `+liveColumns+` FROM session s JOIN account a ON a.id = s.account_id
+		WHERE s.id = $1 AND s.revoked_at IS NULL AND a.disabled_at IS NULL`, sessionID))
+}
+
+// check is loadLive for a token: the key that signed it must count too, so that all that may end a token is
+// one read, and nothing of it is remembered from one call to the next.
+func check(ctx context.Context, q pg.Querier, sessionID, kid string) (live, error) {
+	return scanLive(q.QueryRow(ctx, `
+		SELECT `+liveColumns+`
+		FROM session s JOIN account a ON a.id = s.account_id
+		JOIN signing_key k ON k.kid = $2 AND k.purpose = 'access' AND k.revoked_at IS NULL AND k.retired_at IS NULL
+		WHERE s.id = $1 AND s.revoked_at IS NULL AND a.disabled_at IS NULL`, sessionID, kid))
+}
+
+// used writes down that the session is in use, for one of those that use it at the same time; nobody waits
+// for another's lock to do so.
+func used(ctx context.Context, q pg.Querier, sessionID string, at, before time.Time) error {
+	_, err := q.Exec(ctx, `
+		UPDATE session SET last_used_at = $2
+		WHERE id = (SELECT id FROM session WHERE id = $1 AND revoked_at IS NULL AND last_used_at <= $3 FOR UPDATE SKIP LOCKED)`,
+		sessionID, at, before)
 	if err != nil {
-		return false, fmt.Errorf("open the session: %w", err)
+		return fmt.Errorf("write down the session's use: %w", err)
 	}
-	return tag.RowsAffected() == 1, nil
+	return nil
+}
+
+// lockAccount answers the account that a session is to be opened for and keeps it as it is until the
+// transaction ends: ErrNoAccount where it is unknown or disabled, or where its epoch is not the wanted one
+// (a new password since it was checked); 0 wants none.
+func lockAccount(ctx context.Context, tx pgx.Tx, accountID string, epoch int64) (live, error) {
+	l := live{accountID: accountID}
+	err := tx.QueryRow(ctx, `
+		SELECT username, role, epoch FROM account
+		WHERE id = $1 AND disabled_at IS NULL AND ($2 = 0 OR epoch = $2) FOR SHARE`, accountID, epoch).
+		Scan(&l.username, &l.role, &l.epoch)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return live{}, ErrNoAccount
+	}
+	if err != nil {
+		return live{}, fmt.Errorf("look at the account: %w", err)
+	}
+	return l, nil
+}
+
+func insertSession(ctx context.Context, tx pgx.Tx, l live, r OpenRequest, at, ends time.Time) error {
+	_, err := tx.Exec(ctx, `
+		INSERT INTO session (id, account_id, method, client_address, client_name, created_at, last_used_at, expires_at)
+		VALUES ($1, $2, $3, $4, NULLIF($5, ''), $6, $6, $7)`,
+		l.sessionID, l.accountID, r.Method, r.ClientAddress, r.ClientName, at, ends)
+	if err != nil {
+		return fmt.Errorf("open the session: %w", err)
+	}
+	return nil
+}
+
+// extend puts off the time from which on nothing of the session holds, and answers it; ErrNoAccount where
+// it has ended.
+func extend(ctx context.Context, q pg.Querier, sessionID string, ends time.Time) (live, error) {
+	l, err := scanLive(q.QueryRow(ctx, `
+		UPDATE session s SET expires_at = greatest(s.expires_at, $2) FROM account a
+		WHERE s.id = $1 AND a.id = s.account_id AND s.revoked_at IS NULL AND a.disabled_at IS NULL
+		RETURNING `+liveColumns, sessionID, ends))
+	if errors.Is(err, errToken) {
+		return live{}, ErrNoAccount
+	}
+	return l, err
 }
 
 func insertRefresh(ctx context.Context, tx pgx.Tx, hash []byte, sessionID string, at time.Time) error {
@@ -87,11 +146,48 @@ func usedRefresh(ctx context.Context, tx pgx.Tx, hash []byte) (sessionID string,
 }
 
 // revoke ends a session; false where it had ended before.
-func revoke(ctx context.Context, tx pgx.Tx, sessionID, reason string, at time.Time) (bool, error) {
+func revoke(ctx context.Context, tx pgx.Tx, sessionID string, why Reason, at time.Time) (bool, error) {
 	tag, err := tx.Exec(ctx, `UPDATE session SET revoked_at = $2, revoked_reason = $3 WHERE id = $1 AND revoked_at IS NULL`,
-		sessionID, at, reason)
+		sessionID, at, why)
 	if err != nil {
 		return false, fmt.Errorf("revoke the session: %w", err)
 	}
 	return tag.RowsAffected() == 1, nil
+}
+
+// revokeOwn ends a session of the account; false where there is none that lives.
+func revokeOwn(ctx context.Context, tx pgx.Tx, accountID, sessionID string, at time.Time) (bool, error) {
+	tag, err := tx.Exec(ctx, `
+		UPDATE session SET revoked_at = $3, revoked_reason = 'user'
+		WHERE id = $1 AND account_id = $2 AND revoked_at IS NULL AND expires_at > $3`, sessionID, accountID, at)
+	if err != nil {
+		return false, fmt.Errorf("revoke the session: %w", err)
+	}
+	return tag.RowsAffected() == 1, nil
+}
+
+func revokeAll(ctx context.Context, tx pgx.Tx, accountID string, why Reason, except string, at time.Time) (int, error) {
+	tag, err := tx.Exec(ctx, `
+		UPDATE session SET revoked_at = $4, revoked_reason = $3
+		WHERE account_id = $1 AND id <> $2 AND revoked_at IS NULL`, accountID, except, why, at)
+	if err != nil {
+		return 0, fmt.Errorf("revoke the account's sessions: %w", err)
+	}
+	return int(tag.RowsAffected()), nil
+}
+
+// listLive lists the sessions of an account of which anything still holds.
+func listLive(ctx context.Context, q pg.Querier, accountID string, at time.Time, p page.Page) ([]Info, error) {
+	rows, err := q.Query(ctx, `
+		SELECT id, method, client_address, client_name, created_at, last_used_at FROM session
+		WHERE account_id = $1 AND revoked_at IS NULL AND expires_at > $2
+		ORDER BY last_used_at DESC, id DESC LIMIT $3 OFFSET $4`, accountID, at, p.Ask(), p.Offset)
+	if err != nil {
+		return nil, fmt.Errorf("list sessions: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Info])
+	if err != nil {
+		return nil, fmt.Errorf("list sessions: %w", err)
+	}
+	return list, nil
 }

@@ -1,0 +1,130 @@
+package key
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/signalbox-dev/signalbox/platform/audit"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+)
+
+// Rotation makes new keys, by schedule and by hand.
+type Rotation struct {
+	Ring  *Ring
+	Audit *audit.Log
+	// Every is the age at which a key gets a successor.
+	Every time.Duration
+	// Lives is how long the longest token of a purpose lives.
+	Lives map[Purpose]time.Duration
+}
+
+// Run retires what is past its time and gives keys of age their successors; replicas that race make one.
+func (r *Rotation) Run(ctx context.Context) error {
+	store := r.Ring.store
+	if err := store.Retire(ctx); err != nil {
+		return err
+	}
+	for _, purpose := range Purposes() {
+		err := pg.InTx(ctx, store.Pool, func(ctx context.Context, tx pgx.Tx) error {
+			newest, err := store.lock(ctx, tx, purpose)
+			if err != nil || newest.verifies(store.Clock.Now()) && store.Clock.Now().Before(newest.SignsAt.Add(r.Every)) {
+				return err
+			}
+			return r.next(ctx, tx, newest, purpose)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// errPending refuses a second successor: the one that is published signs in a moment.
+func errPending(k Key) error {
+	return fault.New(fault.Conflict, "rotation_pending", "the %s key %s is published and signs from %s on", k.Purpose, k.ID, k.SignsAt.UTC().Format(time.RFC3339))
+}
+
+// Rotate gives the purpose's key a successor now. With revoke, nothing holds any more that a key of the
+// purpose signed, and the successor signs at once.
+func (r *Rotation) Rotate(ctx context.Context, purpose Purpose, revoke bool) error {
+	store := r.Ring.store
+	err := pg.InTx(ctx, store.Pool, func(ctx context.Context, tx pgx.Tx) error {
+		newest, err := store.lock(ctx, tx, purpose)
+		switch {
+		case err != nil:
+			return err
+		case revoke:
+			return r.replace(ctx, tx, newest, purpose)
+		case newest.verifies(store.Clock.Now()) && newest.SignsAt.After(store.Clock.Now()):
+			return errPending(newest)
+		default:
+			return r.next(ctx, tx, newest, purpose)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return r.Ring.Reload(ctx)
+}
+
+// next publishes a successor that signs after the lead.
+func (r *Rotation) next(ctx context.Context, tx pgx.Tx, newest Key, purpose Purpose) error {
+	store := r.Ring.store
+	signsAt := store.Clock.Now()
+	if newest.verifies(signsAt) {
+		signsAt = signsAt.Add(lead)
+	}
+	made, err := store.insert(ctx, tx, purpose, newest.Generation+1, signsAt)
+	if err != nil {
+		return err
+	}
+	if err := store.succeed(ctx, tx, purpose, made.Generation, signsAt.Add(r.Lives[purpose]+slack)); err != nil {
+		return err
+	}
+	return r.record(ctx, tx, "key.rotate", made, []string{newest.ID})
+}
+
+// replace revokes all keys of the purpose, those that will sign too: who read one could read them all.
+func (r *Rotation) replace(ctx context.Context, tx pgx.Tx, newest Key, purpose Purpose) error {
+	store := r.Ring.store
+	revoked, err := store.revoke(ctx, tx, purpose)
+	if err != nil {
+		return err
+	}
+	made, err := store.insert(ctx, tx, purpose, newest.Generation+1, store.Clock.Now())
+	if err != nil {
+		return err
+	}
+	return r.record(ctx, tx, "key.revoke", made, revoked)
+}
+
+func (r *Rotation) record(ctx context.Context, tx pgx.Tx, action string, made Key, former []string) error {
+	return r.Audit.Record(ctx, tx, audit.Entry{
+		Action: action, TargetKind: "signing_key", TargetID: made.ID,
+		Before: map[string]any{"keys": former}, After: map[string]any{"purpose": made.Purpose, "signs_at": made.SignsAt},
+	})
+}
+
+// List shows the keys, the newest first, and what each is good for.
+func (r *Rotation) List(ctx context.Context) ([]Key, []State, error) {
+	store := r.Ring.store
+	keys, err := store.all(ctx, store.Pool, false)
+	if err != nil {
+		return nil, nil, err
+	}
+	now := store.Clock.Now()
+	signing := map[Purpose]string{}
+	for _, k := range keys {
+		if k.verifies(now) && !k.SignsAt.After(now) && signing[k.Purpose] == "" {
+			signing[k.Purpose] = k.ID
+		}
+	}
+	states := make([]State, len(keys))
+	for i := range keys {
+		states[i] = keys[i].state(now, signing[keys[i].Purpose])
+	}
+	return keys, states, nil
+}

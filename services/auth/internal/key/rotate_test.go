@@ -1,0 +1,256 @@
+package key
+
+import (
+	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/json"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+)
+
+// TestTheLifeOfAKey walks a key from its publication to its retirement, as two replicas see it.
+func TestTheLifeOfAKey(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	mine, theirs := b.replica(), b.replica()
+	old := signing(t, mine, Access).ID
+	require.NoError(t, mine.Rotate(t.Context(), Access, false))
+	b.clock.Advance(maxAge)
+	public, err := theirs.Ring.Of(Access).Public(t.Context())
+	require.NoError(t, err)
+	require.Len(t, public, 2, "published")
+	fresh := public[0].ID
+	for _, r := range []*Rotation{mine, theirs} {
+		require.Equal(t, old, signing(t, r, Access).ID, "before it signs")
+		require.True(t, finds(t.Context(), r, Access, fresh))
+	}
+	b.clock.Advance(lead)
+	for _, r := range []*Rotation{mine, theirs} {
+		require.Equal(t, fresh, signing(t, r, Access).ID)
+		require.True(t, finds(t.Context(), r, Access, old))
+	}
+	b.clock.Advance(8 * time.Hour)
+	require.True(t, finds(t.Context(), theirs, Access, old), "as long as a token of it may live")
+	require.NoError(t, mine.Run(t.Context()))
+	require.Zero(t, b.count("retired_at IS NOT NULL"))
+	b.clock.Advance(slack)
+	require.False(t, finds(t.Context(), theirs, Access, old))
+	require.NoError(t, mine.Run(t.Context()))
+	require.Equal(t, 1, b.count("retired_at IS NOT NULL AND sealed IS NULL"), "its private half is gone")
+	require.True(t, finds(t.Context(), theirs, Access, fresh))
+}
+
+func TestAKeyOfAgeGetsASuccessorFromOneOfTheReplicas(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	replicas := []*Rotation{b.replica(), b.replica(), b.replica()}
+	run := func() {
+		var wg sync.WaitGroup
+		for _, r := range replicas {
+			for range 3 {
+				wg.Go(func() { _ = r.Run(t.Context()) })
+			}
+		}
+		wg.Wait()
+	}
+	b.clock.Advance(30*24*time.Hour - time.Second)
+	run()
+	require.Equal(t, 2, b.count("true"))
+	b.clock.Advance(time.Second)
+	run()
+	require.Equal(t, 4, b.count("true"), "one a purpose")
+	b.clock.Advance(lead)
+	first := signing(t, replicas[0], Access).ID
+	for _, r := range replicas {
+		require.Equal(t, first, signing(t, r, Access).ID)
+	}
+	run()
+	require.Equal(t, 4, b.count("true"))
+	var kind string
+	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT DISTINCT actor_kind FROM audit WHERE action = 'key.rotate'`).Scan(&kind))
+	require.Equal(t, "service", kind)
+}
+
+func TestARevokedKeyIsGoneAtOnce(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	mine, theirs := b.replica(), b.replica()
+	require.NoError(t, mine.Rotate(t.Context(), Access, false))
+	b.clock.Advance(lead)
+	old, caller := signing(t, theirs, Access).ID, signing(t, theirs, Caller).ID
+	require.NoError(t, mine.Rotate(t.Context(), Access, true))
+	require.Equal(t, 2, b.count("revoked_at IS NOT NULL AND sealed IS NULL"), "the former one too, and no private half is left")
+	fresh := signing(t, mine, Access).ID
+	require.NotEqual(t, old, fresh)
+	require.False(t, finds(t.Context(), mine, Access, old))
+	require.True(t, finds(t.Context(), theirs, Access, fresh), "another replica finds what it does not know yet")
+	require.False(t, finds(t.Context(), theirs, Access, old))
+	latest, err := theirs.Ring.Of(Access).Latest(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, fresh, latest.ID)
+	require.Equal(t, caller, signing(t, theirs, Caller).ID, "keys of other purposes stay")
+}
+
+func TestLatestAsksEachTime(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	mine, theirs := b.replica(), b.replica()
+	old := signing(t, theirs, Access).ID
+	require.NoError(t, mine.Rotate(t.Context(), Access, true))
+	require.Equal(t, old, signing(t, theirs, Access).ID, "what it read a moment ago")
+	latest, err := theirs.Ring.Of(Access).Latest(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, signing(t, mine, Access).ID, latest.ID)
+}
+
+func TestOneSuccessorAtATime(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	r := b.replica()
+	require.NoError(t, r.Rotate(t.Context(), Caller, false))
+	err := r.Rotate(t.Context(), Caller, false)
+	require.True(t, fault.Is(err, fault.Conflict), "%v", err)
+	require.NoError(t, r.Rotate(t.Context(), Access, false), "another purpose")
+	b.clock.Advance(lead)
+	require.NoError(t, r.Rotate(t.Context(), Caller, false))
+	require.Equal(t, 3, b.count("purpose = 'caller'"))
+}
+
+func TestTheListSaysWhatAKeyIsGoodFor(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	r := b.replica()
+	states := func() (access []State) {
+		keys, all, err := r.List(t.Context())
+		require.NoError(t, err)
+		for i, k := range keys {
+			if k.Purpose == Access {
+				access = append(access, all[i])
+			}
+		}
+		return access
+	}
+	require.Equal(t, []State{Signing}, states())
+	require.NoError(t, r.Rotate(t.Context(), Access, false))
+	require.Equal(t, []State{Published, Signing}, states())
+	b.clock.Advance(lead)
+	require.Equal(t, []State{Signing, Verifying}, states())
+	b.clock.Advance(9 * time.Hour)
+	require.Equal(t, []State{Signing, Retired}, states())
+	require.NoError(t, r.Rotate(t.Context(), Access, true))
+	require.Equal(t, []State{Signing, Revoked, Revoked}, states())
+}
+
+func TestJWKS(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	r := b.replica()
+	require.NoError(t, r.Rotate(t.Context(), Access, false))
+	raw, err := r.Ring.JWKS(t.Context())
+	require.NoError(t, err)
+	var set struct {
+		Keys []map[string]string `json:"keys"`
+	}
+	require.NoError(t, json.Unmarshal(raw, &set))
+	require.Len(t, set.Keys, 2, "the successor is published")
+	public, err := r.Ring.Of(Access).Public(t.Context())
+	require.NoError(t, err)
+	for i, k := range set.Keys {
+		x := base64.RawURLEncoding.EncodeToString(public[i].Key)
+		require.Equal(t, map[string]string{"kty": "OKP", "crv": "Ed25519", "alg": "EdDSA", "use": "sig", "kid": public[i].ID, "x": x}, k)
+	}
+	require.NotContains(t, string(raw), signing(t, r, Caller).ID, "keys between services are nobody's business")
+	require.NoError(t, r.Rotate(t.Context(), Access, true))
+	raw, err = r.Ring.JWKS(t.Context())
+	require.NoError(t, err)
+	require.NotContains(t, string(raw), public[0].ID)
+}
+
+func TestManyLookupsOfUnknownKeysShareReads(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	r := b.replica()
+	r.Ring.mu.Lock()
+	before := r.Ring.begun
+	r.Ring.mu.Unlock()
+	r.Ring.gate <- struct{}{} // a read that goes on while they come
+	const n = 200
+	var wg sync.WaitGroup
+	var came sync.WaitGroup
+	came.Add(n)
+	for range n {
+		wg.Go(func() {
+			came.Done()
+			_, err := r.Ring.Of(Access).Find(t.Context(), "AAAAAAAAAAAAAAAA")
+			if !fault.Is(err, fault.Unauthenticated) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+	came.Wait()
+	<-r.Ring.gate
+	wg.Wait()
+	require.Less(t, r.Ring.begun-before, uint64(n/2))
+}
+
+func TestNothingIsFoundWithoutADatabase(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	r := b.replica()
+	known := signing(t, r, Access)
+	b.pool.Close()
+	_, err := r.Ring.Of(Access).Find(t.Context(), "AAAAAAAAAAAAAAAA")
+	require.True(t, fault.Is(err, fault.Unavailable), "not knowing is not the caller's fault: %v", err)
+	key, err := r.Ring.Of(Access).Find(t.Context(), known.ID)
+	require.NoError(t, err)
+	require.Equal(t, known.Public().Key, key)
+	b.clock.Advance(maxAge)
+	_, err = r.Ring.Of(Access).Signing(t.Context())
+	require.Error(t, err, "who cannot know whether a key was revoked does not sign with it")
+}
+
+// TestRotationUnderLoad signs and checks on three replicas while one of them rotates: no token of its time
+// is refused.
+func TestRotationUnderLoad(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	replicas := []*Rotation{b.replica(), b.replica(), b.replica()}
+	type token struct {
+		kid       string
+		text, sig []byte
+	}
+	sign := func(r *Rotation) token {
+		k := signing(t, r, Access)
+		return token{k.ID, []byte("text"), ed25519.Sign(k.Private, []byte("text"))}
+	}
+	var live []token
+	for step := range 120 {
+		live = append(live, sign(replicas[step%3]))
+		b.clock.Advance(10 * time.Second)
+		if step%40 == 20 {
+			require.NoError(t, replicas[step%3].Rotate(t.Context(), Access, false))
+		}
+		var wg sync.WaitGroup
+		for _, r := range replicas {
+			for _, tok := range live {
+				wg.Go(func() {
+					key, err := r.Ring.Of(Access).Find(t.Context(), tok.kid)
+					if err != nil || !ed25519.Verify(key, tok.text, tok.sig) {
+						t.Errorf("step %d: a token of %s is refused: %v", step, tok.kid, err)
+					}
+				})
+			}
+		}
+		wg.Wait()
+	}
+	kids := map[string]bool{}
+	for _, tok := range live {
+		kids[tok.kid] = true
+	}
+	require.Len(t, kids, 4)
+}

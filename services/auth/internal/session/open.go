@@ -1,0 +1,91 @@
+package session
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/signalbox-dev/signalbox/platform/audit"
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+// Open opens a session of an account whose person was authenticated, and answers its tokens. It is
+// ErrNoAccount where the account is unknown or disabled.
+func (s *Sessions) Open(ctx context.Context, r OpenRequest) (Tokens, error) {
+	var t Tokens
+	err := pg.InTx(ctx, s.Pool, func(ctx context.Context, tx pgx.Tx) error {
+		var err error
+		t, err = s.OpenTx(ctx, tx, r)
+		return err
+	})
+	if err != nil {
+		return Tokens{}, err
+	}
+	return t, nil
+}
+
+// OpenTx is Open in a transaction of the caller, whose tokens hold once it is committed. Changes of the
+// account come before it: it keeps the account from being changed until the transaction ends.
+func (s *Sessions) OpenTx(ctx context.Context, tx pgx.Tx, r OpenRequest) (Tokens, error) {
+	l, err := lockAccount(ctx, tx, r.AccountID, r.epoch)
+	if err != nil {
+		return Tokens{}, err
+	}
+	l.sessionID = s.IDs.New(id.Session)
+	now := s.Clock.Now()
+	ends := now.Add(s.Access.format(r.Grant).Lifetime)
+	var refresh secret.String
+	if r.WithRefresh {
+		ends = now.Add(RefreshTTL)
+		if refresh, err = secret.Mint(s.Rand, secret.KindRefresh); err != nil {
+			return Tokens{}, fmt.Errorf("mint a refresh token: %w", err)
+		}
+	}
+	if err := insertSession(ctx, tx, l, r, now, ends); err != nil {
+		return Tokens{}, err
+	}
+	if r.WithRefresh {
+		if err := insertRefresh(ctx, tx, secret.Hash(refresh.Reveal()), l.sessionID, now); err != nil {
+			return Tokens{}, err
+		}
+	}
+	if err := s.record(ctx, tx, l, "session.open", r.ClientAddress); err != nil {
+		return Tokens{}, err
+	}
+	return s.tokens(ctx, l, refresh, r.Grant)
+}
+
+// IssueFor signs another access token of a session that lives, for a grant: what an authorization server
+// does at a refresh. It is ErrNoAccount where the session has ended, and keeps it in the list of its person.
+func (s *Sessions) IssueFor(ctx context.Context, q pg.Querier, sessionID string, g Grant) (Tokens, error) {
+	now := s.Clock.Now()
+	l, err := extend(ctx, q, sessionID, now.Add(s.Access.format(&g).Lifetime))
+	if err != nil {
+		return Tokens{}, err
+	}
+	return s.tokens(ctx, l, secret.String{}, &g)
+}
+
+// tokens signs a new access token of the session.
+func (s *Sessions) tokens(ctx context.Context, l live, refresh secret.String, g *Grant) (Tokens, error) {
+	access, err := s.Access.issue(ctx, l, g, s.IDs.New(id.TokenRow))
+	if err != nil {
+		return Tokens{}, err
+	}
+	return Tokens{
+		Access: access, ExpiresIn: s.Access.format(g).Lifetime, Refresh: refresh,
+		SessionID: l.sessionID, AccountID: l.accountID, Username: l.username, Role: l.role,
+	}, nil
+}
+
+// record writes what happened to the session as its person's own doing: before a login nobody is the caller.
+func (s *Sessions) record(ctx context.Context, tx pgx.Tx, l live, action, address string) error {
+	actor := s.Audit.Actor(ctx)
+	actor.Kind, actor.ID, actor.Name = string(authn.KindUser), l.accountID, l.username
+	actor.SessionID, actor.ClientAddr = l.sessionID, address
+	return s.Audit.Record(ctx, tx, audit.Entry{Action: action, TargetKind: "session", TargetID: l.sessionID, Actor: &actor})
+}
