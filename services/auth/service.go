@@ -15,6 +15,7 @@ import (
 	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
 	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
+	"github.com/signalbox-dev/signalbox/internal/auditpeer"
 	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
@@ -44,6 +45,8 @@ type Deps struct {
 	Quota   jobspeerv1.QuotaPeerServiceClient
 	// Peers are the connections to the services whose rows have owners and whose audit is merged, by name.
 	Peers map[string]grpc.ClientConnInterface
+	// Audit is auth's own part of the audit.
+	Audit *auditpeer.Server
 	Clock clock.Clock
 	IDs   *id.Source
 	Rand  io.Reader
@@ -113,6 +116,7 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	authv1.RegisterAuthServiceServer(r, s.public)
 	authpeerv1.RegisterCredentialServiceServer(r, s.peer)
 	authpeerv1.RegisterProjectServiceServer(r, s.projects)
+	s.registerTrail(r)
 }
 
 // sweepEvery is how often forgotten login attempts are swept.

@@ -128,7 +128,7 @@ func (h *house) auth(ctx context.Context, p *parts) error {
 		return err
 	}
 	svc, err := auth.New(ctx, h.settings.Auth, auth.Deps{
-		Pool: e.Pool, Keyring: e.Keyring, Quota: jobspeerv1.NewQuotaPeerServiceClient(c[jobs.Name]), Peers: boot.Peers(c), Clock: e.Clock,
+		Pool: e.Pool, Keyring: e.Keyring, Quota: jobspeerv1.NewQuotaPeerServiceClient(c[jobs.Name]), Peers: boot.Peers(c), Audit: e.AuditPeer(), Clock: e.Clock,
 		IDs: e.IDs, Rand: e.Rand, Log: e.Log, PublicURL: h.url,
 	})
 	if err != nil {

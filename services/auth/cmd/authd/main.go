@@ -20,7 +20,7 @@ func main() {
 			return nil, err
 		}
 		svc, err := auth.New(ctx, *cfg, auth.Deps{
-			Pool: p.Pool, Keyring: p.Keyring, Quota: jobspeerv1.NewQuotaPeerServiceClient(peers["jobs"]), Peers: boot.Peers(peers), Clock: p.Clock,
+			Pool: p.Pool, Keyring: p.Keyring, Quota: jobspeerv1.NewQuotaPeerServiceClient(peers["jobs"]), Peers: boot.Peers(peers), Audit: p.AuditPeer(), Clock: p.Clock,
 			IDs: p.IDs, Rand: p.Rand, Log: p.Log, PublicURL: p.PublicURL,
 		})
 		if err != nil {
