@@ -1,0 +1,89 @@
+package form_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/signalbox-dev/signalbox/gateway/internal/form"
+	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
+)
+
+// auth remembers what it was asked and answers what it was told to.
+type auth struct {
+	asked  []proto.Message
+	answer *authpeerv1.OAuthAnswer
+	body   string
+	err    error
+}
+
+func (a *auth) note(in proto.Message) (*authpeerv1.OAuthAnswer, error) {
+	a.asked = append(a.asked, in)
+	return a.answer, a.err
+}
+
+func (a *auth) IssueToken(_ context.Context, in *authpeerv1.IssueTokenRequest, _ ...grpc.CallOption) (*authpeerv1.OAuthAnswer, error) {
+	return a.note(in)
+}
+
+func (a *auth) RevokeToken(_ context.Context, in *authpeerv1.RevokeTokenRequest, _ ...grpc.CallOption) (*authpeerv1.OAuthAnswer, error) {
+	return a.note(in)
+}
+
+func (a *auth) AuthorizeDevice(_ context.Context, in *authpeerv1.AuthorizeDeviceRequest, _ ...grpc.CallOption) (*authpeerv1.OAuthAnswer, error) {
+	return a.note(in)
+}
+
+func (a *auth) GetMetadata(_ context.Context, in *authpeerv1.GetMetadataRequest, _ ...grpc.CallOption) (*authpeerv1.Metadata, error) {
+	a.asked = append(a.asked, in)
+	return &authpeerv1.Metadata{Body: []byte(a.body)}, a.err
+}
+
+// fine is an auth that answers an empty object.
+func fine() *auth {
+	return &auth{answer: &authpeerv1.OAuthAnswer{Status: 200, Body: []byte(`{}`)}, body: `{"issuer":"https://box.example"}`}
+}
+
+const client = "203.0.113.9"
+
+// post sends a form; headers are pairs, and an empty value takes a header away.
+func (a *auth) post(path, body string, headers ...string) *httptest.ResponseRecorder {
+	return a.send(httptest.NewRequest(http.MethodPost, path, strings.NewReader(body)), headers...)
+}
+
+func (a *auth) send(req *http.Request, headers ...string) *httptest.ResponseRecorder {
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	for i := 0; i < len(headers); i += 2 {
+		if req.Header.Add(headers[i], headers[i+1]); headers[i] == "Content-Type" {
+			req.Header.Set(headers[i], headers[i+1])
+		}
+		if headers[i+1] == "" {
+			req.Header.Del(headers[i])
+		}
+	}
+	w := httptest.NewRecorder()
+	served := &form.OAuth{Auth: a, Client: func(*http.Request) string { return client }, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	served.ServeHTTP(w, req)
+	return w
+}
+
+// problem is an error in the form of RFC 6749 with `detail` beside it.
+func problem(t *testing.T, w *httptest.ResponseRecorder) (word, text string) {
+	t.Helper()
+	require.Equal(t, "application/json", w.Header().Get("Content-Type"), w.Body)
+	var body map[string]string
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &body), w.Body)
+	require.Len(t, body, 3, w.Body)
+	require.NotEmpty(t, body["detail"])
+	require.Regexp(t, `^[\x20-\x21\x23-\x5B\x5D-\x7E]+$`, body["error_description"], "the characters that the RFC allows")
+	return body["error"], body["error_description"]
+}
