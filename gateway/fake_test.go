@@ -84,6 +84,12 @@ type auth struct {
 	authv1.UnimplementedAuthServiceServer
 	*tape
 	cookies []string
+	methods []string
+}
+
+func (a *auth) GetConfig(ctx context.Context, in *authv1.GetConfigRequest) (*authv1.AuthConfig, error) {
+	a.note(ctx, "GetConfig", in)
+	return &authv1.AuthConfig{Methods: a.methods}, nil
 }
 
 func (a *auth) Login(ctx context.Context, in *authv1.LoginRequest) (*authv1.LoginResponse, error) {
@@ -227,6 +233,7 @@ func (r *rig) register(service string, s grpc.ServiceRegistrar) {
 	case "auth":
 		authpeerv1.RegisterCredentialServiceServer(s, r.credentials)
 		authv1.RegisterAuthServiceServer(s, r.auth)
+		(&fronts{tape: &r.tape}).register(s)
 	case "jobs":
 		jobsv1.RegisterJobServiceServer(s, &jobs{tape: &r.tape})
 		jobsv1.RegisterFleetServiceServer(s, &fleets{tape: &r.tape})
