@@ -28,7 +28,6 @@ import (
 	"github.com/signalbox-dev/signalbox/services/auth/internal/key"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/limit"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/password"
-	"github.com/signalbox-dev/signalbox/services/auth/internal/project"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/session"
 )
 
@@ -64,7 +63,8 @@ type Service struct {
 	bootstrap *account.Bootstrap
 	public    *session.Server
 	peer      *session.PeerServer
-	projects  *project.Server
+	teams     teams
+	projects  projects
 }
 
 // Migrations are the goose files of the auth schema.
@@ -97,7 +97,8 @@ func New(ctx context.Context, cfg Config, d Deps) (*Service, error) {
 		},
 		public:   &session.Server{Sessions: sessions, Quota: d.Quota, PublicURL: d.PublicURL},
 		peer:     &session.PeerServer{Sessions: sessions, Signer: signer, Keys: keys.Ring.Of(key.Caller)},
-		projects: &project.Server{Pool: d.Pool},
+		teams:    wireTeam(d, trail),
+		projects: wireProject(d, trail),
 	}, nil
 }
 
@@ -115,7 +116,8 @@ func (s *Service) Bootstrap(ctx context.Context) (*FirstLogin, error) { return s
 func (s *Service) Register(r grpc.ServiceRegistrar) {
 	authv1.RegisterAuthServiceServer(r, s.public)
 	authpeerv1.RegisterCredentialServiceServer(r, s.peer)
-	authpeerv1.RegisterProjectServiceServer(r, s.projects)
+	s.teams.register(r)
+	s.projects.register(r)
 	s.registerTrail(r)
 }
 

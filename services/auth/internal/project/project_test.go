@@ -27,7 +27,7 @@ func pool(t *testing.T) *pgxpool.Pool {
 
 func TestGetProject(t *testing.T) {
 	t.Parallel()
-	s := &Server{Pool: pool(t)}
+	s := &PeerServer{Pool: pool(t)}
 	for _, name := range []string{"speech", prj} {
 		p, err := s.GetProject(t.Context(), &authpeerv1.GetProjectRequest{Project: name})
 		require.NoError(t, err, name)

@@ -3,22 +3,162 @@ package project
 import (
 	"context"
 
-	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
+	"github.com/signalbox-dev/signalbox/platform/audit"
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/idem"
+	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// Server answers ProjectService.
+// Server answers the ProjectService of people.
 type Server struct {
-	authpeerv1.UnimplementedProjectServiceServer
+	authv1.UnimplementedProjectServiceServer
 
-	Pool pg.Querier
+	Pool  *pgxpool.Pool
+	Once  *idem.Once
+	Audit *audit.Log
+	IDs   *id.Source
+	Clock clock.Clock
 }
 
-// GetProject implements ProjectService.
-func (s *Server) GetProject(ctx context.Context, in *authpeerv1.GetProjectRequest) (*authpeerv1.Project, error) {
-	p, err := Find(ctx, s.Pool, in.GetProject())
+// CreateProject implements ProjectService. Its maker owns it.
+func (s *Server) CreateProject(ctx context.Context, in *authv1.CreateProjectRequest) (*authv1.Project, error) {
+	c, err := authn.Of(ctx).RequireUser()
 	if err != nil {
 		return nil, err
 	}
-	return &authpeerv1.Project{Id: p.ID, Key: p.Key, Name: p.Name, Visibility: p.Visibility}, nil
+	team := text(in.TeamId)
+	if team != nil && !authn.ScopeOf(ctx).SeesTeam(*team) {
+		return nil, noTeam(*team)
+	}
+	out := &authv1.Project{}
+	err = s.Once.Do(ctx, authv1.ProjectService_CreateProject_FullMethodName, in, out, func(ctx context.Context, tx pgx.Tx) error {
+		p := Project{
+			ID: s.IDs.New(id.Project), Key: in.GetKey(), Name: in.GetName(), Description: text(in.Description), TeamID: team,
+			Visibility: visibility(in.GetVisibility(), visibleToTeam), CreatedAt: s.Clock.Now(),
+		}
+		if err := insert(ctx, tx, p); err != nil {
+			return err
+		}
+		if _, err := put(ctx, tx, p.ID, c.Subject, roleOwner); err != nil {
+			return err
+		}
+		idem.Set(out, toProto(p))
+		return s.record(ctx, tx, "project.create", p.ID, nil, audited(p))
+	})
+	return out, err
+}
+
+// ListProjects implements ProjectService.
+func (s *Server) ListProjects(ctx context.Context, in *authv1.ListProjectsRequest) (*authv1.ListProjectsResponse, error) {
+	p, err := request.Page(in.Limit, in.Offset)
+	if err != nil {
+		return nil, err
+	}
+	projects, err := list(ctx, s.Pool, authn.ScopeOf(ctx), p)
+	if err != nil {
+		return nil, err
+	}
+	projects, more := page.Cut(projects, p)
+	out := &authv1.ListProjectsResponse{}
+	for _, one := range projects {
+		out.Projects = append(out.Projects, toProto(one))
+	}
+	return out, request.SetMore(ctx, more)
+}
+
+// GetProject implements ProjectService.
+func (s *Server) GetProject(ctx context.Context, in *authv1.GetProjectRequest) (*authv1.Project, error) {
+	p, err := s.seen(ctx, in.GetProjectId())
+	if err != nil {
+		return nil, err
+	}
+	return toProto(p), nil
+}
+
+// seen answers a project that the caller may read.
+func (s *Server) seen(ctx context.Context, projectID string) (Project, error) {
+	if err := request.ID(id.Project, "project_id", projectID); err != nil {
+		return Project{}, err
+	}
+	return get(ctx, s.Pool, authn.ScopeOf(ctx), projectID)
+}
+
+// UpdateProject implements ProjectService.
+func (s *Server) UpdateProject(ctx context.Context, in *authv1.UpdateProjectRequest) (*authv1.Project, error) {
+	var after Project
+	err := s.change(ctx, in.GetProjectId(), func(ctx context.Context, tx pgx.Tx, p Project) error {
+		before := audited(p)
+		if in.Name != nil {
+			p.Name = in.GetName()
+		}
+		if in.Description != nil {
+			p.Description = text(in.Description)
+		}
+		p.Visibility = visibility(in.GetVisibility(), p.Visibility)
+		if in.Archived != nil && in.GetArchived() != (p.ArchivedAt != nil) {
+			if err := s.archive(&p, in.GetArchived()); err != nil {
+				return err
+			}
+		}
+		if err := save(ctx, tx, p); err != nil {
+			return err
+		}
+		after = p
+		return s.record(ctx, tx, "project.update", p.ID, before, audited(p))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return toProto(after), nil
+}
+
+func (s *Server) archive(p *Project, archived bool) error {
+	p.ArchivedAt = nil
+	if !archived {
+		return nil
+	}
+	if p.Key == defaultKey {
+		return neverArchived()
+	}
+	now := s.Clock.Now()
+	p.ArchivedAt = &now
+	return nil
+}
+
+// change runs fn on a project that the caller may change, under its lock.
+func (s *Server) change(ctx context.Context, projectID string, fn func(ctx context.Context, tx pgx.Tx, p Project) error) error {
+	if err := request.ID(id.Project, "project_id", projectID); err != nil {
+		return err
+	}
+	scope := authn.ScopeOf(ctx)
+	return pg.InTx(ctx, s.Pool, func(ctx context.Context, tx pgx.Tx) error {
+		p, err := lock(ctx, tx, scope, projectID)
+		if err != nil {
+			return err
+		}
+		if err := scope.Require("", p.ID, kind, p.ID); err != nil {
+			return err
+		}
+		return fn(ctx, tx, p)
+	})
+}
+
+func (s *Server) record(ctx context.Context, tx pgx.Tx, action, projectID string, before, after any) error {
+	return s.Audit.Record(ctx, tx, audit.Entry{Action: action, TargetKind: kind, TargetID: projectID, Before: before, After: after})
+}
+
+// audited is a project as the audit keeps it.
+func audited(p Project) map[string]any {
+	return map[string]any{
+		"key": p.Key, "name": p.Name, "description": p.Description, "team_id": p.TeamID, "visibility": p.Visibility,
+		"archived_at": p.ArchivedAt,
+	}
 }

@@ -6,18 +6,25 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// load finds a project by its id or by its key.
-func load(ctx context.Context, q pg.Querier, byID bool, name string) (Project, error) {
-	where := `key = $1`
-	if byID {
-		where = `id = $1`
-	}
-	var p Project
-	err := q.QueryRow(ctx, `SELECT id, key, name, visibility FROM project WHERE `+where, name).Scan(&p.ID, &p.Key, &p.Name, &p.Visibility)
+const columns = `id, key, name, description, team_id, visibility, created_at, archived_at`
+
+// visible is the filter of every read by people; its arguments are those of seen.
+const visible = `($1 OR (visibility = 'all' AND $2 <> '') OR id = ANY($3))`
+
+func seen(s authn.Scope, more ...any) []any {
+	return append([]any{s.Admin, s.UserID, s.Projects}, more...)
+}
+
+func scan(row pgx.Row) (p Project, err error) {
+	err = row.Scan(&p.ID, &p.Key, &p.Name, &p.Description, &p.TeamID, &p.Visibility, &p.CreatedAt, &p.ArchivedAt)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Project{}, errUnknown
 	}
@@ -25,4 +32,72 @@ func load(ctx context.Context, q pg.Querier, byID bool, name string) (Project, e
 		return Project{}, fmt.Errorf("load the project: %w", err)
 	}
 	return p, nil
+}
+
+// load finds a project by its id or by its key.
+func load(ctx context.Context, q pg.Querier, byID bool, name string) (Project, error) {
+	where := `key = $1`
+	if byID {
+		where = `id = $1`
+	}
+	return scan(q.QueryRow(ctx, `SELECT `+columns+` FROM project WHERE `+where, name))
+}
+
+// get answers a project that the scope sees; one that it does not see is as absent as one that is not.
+func get(ctx context.Context, q pg.Querier, s authn.Scope, projectID string) (Project, error) {
+	return shown(projectID)(scan(q.QueryRow(ctx, `SELECT `+columns+` FROM project WHERE `+visible+` AND id = $4`, seen(s, projectID)...)))
+}
+
+// lock loads a project that the scope sees and keeps other changes out until the transaction ends.
+func lock(ctx context.Context, tx pgx.Tx, s authn.Scope, projectID string) (Project, error) {
+	return shown(projectID)(scan(tx.QueryRow(ctx,
+		`SELECT `+columns+` FROM project WHERE `+visible+` AND id = $4 FOR NO KEY UPDATE`, seen(s, projectID)...)))
+}
+
+func shown(projectID string) func(Project, error) (Project, error) {
+	return func(p Project, err error) (Project, error) {
+		if errors.Is(err, errUnknown) {
+			return Project{}, fault.Absentf(kind, projectID)
+		}
+		return p, err
+	}
+}
+
+// list answers the projects that the scope sees, by key.
+func list(ctx context.Context, q pg.Querier, s authn.Scope, p page.Page) ([]Project, error) {
+	rows, err := q.Query(ctx, `SELECT `+columns+` FROM project WHERE `+visible+` ORDER BY key LIMIT $4 OFFSET $5`, seen(s, p.Ask(), p.Offset)...)
+	if err != nil {
+		return nil, fmt.Errorf("list projects: %w", err)
+	}
+	projects, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Project, error) { return scan(row) })
+	if err != nil {
+		return nil, fmt.Errorf("list projects: %w", err)
+	}
+	return projects, nil
+}
+
+// insert makes a project; a key that is taken is a conflict, a team that is gone none.
+func insert(ctx context.Context, tx pgx.Tx, p Project) error {
+	_, err := tx.Exec(ctx, `INSERT INTO project (id, key, name, description, team_id, visibility, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+		p.ID, p.Key, p.Name, p.Description, p.TeamID, p.Visibility, p.CreatedAt)
+	switch pgErr, _ := errors.AsType[*pgconn.PgError](err); {
+	case err == nil:
+		return nil
+	case pgErr != nil && pgErr.ConstraintName == "project_key_key":
+		return keyTaken(p.Key)
+	case pgErr != nil && pgErr.ConstraintName == "project_team_id_fkey":
+		return noTeam(*p.TeamID)
+	default:
+		return fmt.Errorf("make the project: %w", err)
+	}
+}
+
+// save writes what may be changed of a locked project.
+func save(ctx context.Context, tx pgx.Tx, p Project) error {
+	_, err := tx.Exec(ctx, `UPDATE project SET name = $2, description = $3, visibility = $4, archived_at = $5 WHERE id = $1`,
+		p.ID, p.Name, p.Description, p.Visibility, p.ArchivedAt)
+	if err != nil {
+		return fmt.Errorf("save the project: %w", err)
+	}
+	return nil
 }

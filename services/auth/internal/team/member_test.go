@@ -1,0 +1,122 @@
+package team
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
+	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+)
+
+func TestALeadOfALeadCountsAtTheNextCall(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	team, name := b.make("speech"), "New"
+	rename := func(who string) fault.Kind {
+		_, err := b.UpdateTeam(b.as(who, authn.NeedManage), &authv1.UpdateTeamRequest{TeamId: team.GetId(), Name: &name})
+		return kindOf(err)
+	}
+	require.Equal(t, fault.Forbidden, rename(maxi))
+	_, err := b.PutTeamMember(b.as(lea, authn.NeedManage), &authv1.PutTeamMemberRequest{
+		TeamId: team.GetId(), Username: "max", Role: authv1.TeamRole_TEAM_ROLE_LEAD,
+	})
+	require.NoError(t, err)
+	require.Empty(t, rename(maxi))
+	_, err = b.RemoveTeamMember(b.as(maxi, authn.NeedManage), &authv1.RemoveTeamMemberRequest{TeamId: team.GetId(), Username: "lea"})
+	require.NoError(t, err)
+	require.Equal(t, fault.Absent, rename(lea), "who was taken out sees nothing of it")
+	require.Len(t, b.audits("team.update"), 1, "the same name again changes nothing")
+	require.Contains(t, string(b.audits("team.update")[0].Before), "Team speech")
+}
+
+func TestMembersArePutAndRemovedOnTheRecord(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	team := b.make("speech")
+	b.do(`INSERT INTO team_member (team_id, account_id, role, source) VALUES ($1, $2, 'member', 'oidc')`, team.GetId(), eve)
+	b.put(team, "eve", authv1.TeamRole_TEAM_ROLE_MEMBER)
+	var source string
+	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT source FROM team_member WHERE account_id = $1`, eve).Scan(&source))
+	require.Equal(t, "hand", source, "a hand has made the member its own")
+
+	manage := b.as(lea, authn.NeedManage)
+	_, err := b.RemoveTeamMember(manage, &authv1.RemoveTeamMemberRequest{TeamId: team.GetId(), Username: "max"})
+	require.NoError(t, err)
+	removed := b.audits("team.member.remove")
+	require.Len(t, removed, 1)
+	require.Equal(t, []string{lea, team.GetId()}, []string{removed[0].Actor.ID, removed[0].TargetID})
+	require.JSONEq(t, fmt.Sprintf(`{"user_id": %q, "username": "max", "role": "member"}`, maxi), string(removed[0].Before))
+	require.Nil(t, removed[0].After)
+	for _, name := range []string{"max", "nobody", "a\x00b"} {
+		_, err := b.RemoveTeamMember(manage, &authv1.RemoveTeamMemberRequest{TeamId: team.GetId(), Username: name})
+		require.Equal(t, fault.Absent, kindOf(err), name)
+	}
+	_, err = b.PutTeamMember(manage, &authv1.PutTeamMemberRequest{TeamId: team.GetId(), Username: "nobody", Role: authv1.TeamRole_TEAM_ROLE_LEAD})
+	require.Equal(t, fault.Absent, kindOf(err))
+	require.Len(t, b.audits("team.member.put"), 3)
+}
+
+func TestTeamsHaveAnEnd(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	team := b.make("speech")
+	b.do(`INSERT INTO account (id, username, role, password_hash, created_at) SELECT 'usr_' || n, 'n' || n, 'operator', 'x', now() FROM generate_series(1, 500) n`)
+	b.do(`INSERT INTO team_member (team_id, account_id, role) SELECT $1, 'usr_' || n, 'member' FROM generate_series(1, 498) n`, team.GetId())
+	in := &authv1.PutTeamMemberRequest{TeamId: team.GetId(), Username: "eve", Role: authv1.TeamRole_TEAM_ROLE_MEMBER}
+	_, err := b.PutTeamMember(b.as(lea, authn.NeedManage), in)
+	require.Equal(t, "team_full", fault.From(err).Code)
+	in.Username, in.Role = "max", authv1.TeamRole_TEAM_ROLE_LEAD
+	_, err = b.PutTeamMember(b.as(lea, authn.NeedManage), in)
+	require.NoError(t, err, "who is in it may change his role")
+
+	other := b.make("other")
+	b.do(`INSERT INTO team (id, key, name, created_at) SELECT 'team_' || n, 'k-' || n, 'x', now() FROM generate_series(1, 100) n`)
+	b.do(`INSERT INTO team_member (team_id, account_id, role) SELECT 'team_' || n, $1, 'member' FROM generate_series(1, 100) n`, eve)
+	_, err = b.PutTeamMember(b.as(lea, authn.NeedManage), &authv1.PutTeamMemberRequest{
+		TeamId: other.GetId(), Username: "eve", Role: authv1.TeamRole_TEAM_ROLE_MEMBER,
+	})
+	require.Equal(t, "teams_limit", fault.From(err).Code)
+}
+
+func TestServicesAskWhoIsWho(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	team := b.make("speech")
+	// One who took the id of another as his name.
+	b.do(`INSERT INTO account (id, username, role, password_hash, created_at, disabled_at) VALUES ('usr_00000000000000000000000009', $1, 'operator', 'x', now(), now())`, eve)
+	b.do(`INSERT INTO project (id, key, name, visibility, created_at, team_id) VALUES ('prj_1', 'asr', 'ASR', 'team', now(), $1)`, team.GetId())
+	peer := &PeerServer{Pool: b.pool}
+	for _, name := range []string{"max", maxi} {
+		got, err := peer.GetAccount(t.Context(), &authpeerv1.GetAccountRequest{Account: name})
+		require.NoError(t, err)
+		require.Equal(t, []string{maxi, "max", team.GetId()}, []string{got.GetId(), got.GetUsername(), got.GetTeamIds()[0]})
+		require.False(t, got.GetDisabled())
+	}
+	got, err := peer.GetAccount(t.Context(), &authpeerv1.GetAccountRequest{Account: eve})
+	require.NoError(t, err)
+	require.Equal(t, "eve", got.GetUsername(), "an id is an id")
+	for _, name := range []string{"speech", team.GetId()} {
+		got, err := peer.GetTeam(t.Context(), &authpeerv1.GetTeamRequest{Team: name})
+		require.NoError(t, err)
+		require.Equal(t, []string{team.GetId(), "speech"}, []string{got.GetId(), got.GetKey()})
+	}
+	_, err = peer.GetAccount(t.Context(), &authpeerv1.GetAccountRequest{Account: "nobody"})
+	require.Equal(t, fault.Absent, kindOf(err))
+	_, err = peer.GetTeam(t.Context(), &authpeerv1.GetTeamRequest{Team: "none"})
+	require.Equal(t, fault.Absent, kindOf(err))
+
+	people, err := peer.ListAccounts(t.Context(), &authpeerv1.ListAccountsRequest{Limit: 2, Offset: 2})
+	require.NoError(t, err)
+	require.Equal(t, "max", people.GetAccounts()[0].GetUsername(), "by name: eve, lea, max, root")
+	require.Len(t, people.GetAccounts(), 2)
+	teams, err := peer.ListTeams(t.Context(), &authpeerv1.ListTeamsRequest{Limit: 9})
+	require.NoError(t, err)
+	require.Equal(t, "speech", teams.GetTeams()[0].GetKey())
+	roles, err := peer.ListProjectRoles(t.Context(), &authpeerv1.ListProjectRolesRequest{AccountId: maxi})
+	require.NoError(t, err)
+	require.Equal(t, []string{"prj_1", "editor"}, []string{roles.GetRoles()[0].GetProjectId(), roles.GetRoles()[0].GetRole()})
+}

@@ -1,0 +1,142 @@
+package team
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+)
+
+// visible is the filter of every read; its arguments are those of seen.
+const visible = `($1 OR t.id = ANY($2))`
+
+func seen(s authn.Scope, more ...any) []any {
+	return append([]any{s.Admin, s.TeamsRead}, more...)
+}
+
+// columns of a team with its members, leads first.
+const columns = `t.id, t.key, t.name, t.created_at, coalesce((
+	SELECT jsonb_agg(jsonb_build_object('username', a.username, 'role', m.role) ORDER BY m.role, a.username, a.id)
+	FROM team_member m JOIN account a ON a.id = m.account_id WHERE m.team_id = t.id), '[]')`
+
+func scan(row pgx.CollectableRow) (t Team, err error) {
+	return t, row.Scan(&t.ID, &t.Key, &t.Name, &t.CreatedAt, &t.Members)
+}
+
+// get answers a team that the scope sees; one that it does not see is as absent as one that is not.
+func get(ctx context.Context, q pg.Querier, s authn.Scope, id string) (Team, error) {
+	return one(ctx, q, id, `SELECT `+columns+` FROM team t WHERE `+visible+` AND t.id = $3`, seen(s, id)...)
+}
+
+// lock loads a team that the scope sees and keeps other changes out until the transaction ends.
+func lock(ctx context.Context, tx pgx.Tx, s authn.Scope, id string) (Team, error) {
+	return one(ctx, tx, id, `SELECT `+columns+` FROM team t WHERE `+visible+` AND t.id = $3 FOR NO KEY UPDATE OF t`, seen(s, id)...)
+}
+
+// find answers a team by its key or id, without its members.
+func find(ctx context.Context, q pg.Querier, name string) (Team, error) {
+	return one(ctx, q, name, `SELECT id, key, name, created_at, '[]'::jsonb FROM team WHERE id = $1 OR key = $1`, name)
+}
+
+func one(ctx context.Context, q pg.Querier, name, sql string, args ...any) (Team, error) {
+	rows, err := q.Query(ctx, sql, args...)
+	if err != nil {
+		return Team{}, fmt.Errorf("load the team: %w", err)
+	}
+	t, err := pgx.CollectExactlyOneRow(rows, scan)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Team{}, fault.Absentf(kind, name)
+	}
+	if err != nil {
+		return Team{}, fmt.Errorf("load the team: %w", err)
+	}
+	return t, nil
+}
+
+// list answers the teams that the scope sees, by key.
+func list(ctx context.Context, q pg.Querier, s authn.Scope, p page.Page) ([]Team, error) {
+	return many(q.Query(ctx, `SELECT `+columns+` FROM team t WHERE `+visible+` ORDER BY t.key LIMIT $3 OFFSET $4`, seen(s, p.Ask(), p.Offset)...))
+}
+
+// all answers every team by key, without the members.
+func all(ctx context.Context, q pg.Querier, limit, offset int32) ([]Team, error) {
+	return many(q.Query(ctx, `SELECT id, key, name, created_at, '[]'::jsonb FROM team ORDER BY key LIMIT $1 OFFSET $2`, limit, offset))
+}
+
+func many(rows pgx.Rows, err error) ([]Team, error) {
+	if err != nil {
+		return nil, fmt.Errorf("list teams: %w", err)
+	}
+	teams, err := pgx.CollectRows(rows, scan)
+	if err != nil {
+		return nil, fmt.Errorf("list teams: %w", err)
+	}
+	return teams, nil
+}
+
+// insert makes a team; a key that is taken is a conflict.
+func insert(ctx context.Context, tx pgx.Tx, t Team) error {
+	_, err := tx.Exec(ctx, `INSERT INTO team (id, key, name, created_at) VALUES ($1, $2, $3, $4)`, t.ID, t.Key, t.Name, t.CreatedAt)
+	if violates(err, "team_key_key") {
+		return keyTaken(t.Key)
+	}
+	if err != nil {
+		return fmt.Errorf("make the team: %w", err)
+	}
+	return nil
+}
+
+func rename(ctx context.Context, tx pgx.Tx, id, name string) error {
+	if _, err := tx.Exec(ctx, `UPDATE team SET name = $2 WHERE id = $1`, id, name); err != nil {
+		return fmt.Errorf("rename the team: %w", err)
+	}
+	return nil
+}
+
+// remove takes a team away with its memberships, unless it has a project.
+func remove(ctx context.Context, tx pgx.Tx, id string) error {
+	tag, err := tx.Exec(ctx, `DELETE FROM team WHERE id = $1`, id)
+	switch {
+	case violates(err, "project_team_id_fkey"):
+		return hasProjects(id)
+	case err != nil:
+		return fmt.Errorf("remove the team: %w", err)
+	case tag.RowsAffected() == 0:
+		return fault.Absentf(kind, id)
+	}
+	return nil
+}
+
+// leave takes a person out of a team and answers the role that he had, empty where he was not in it.
+func leave(ctx context.Context, tx pgx.Tx, teamID, accountID string) (role string, err error) {
+	err = tx.QueryRow(ctx, `DELETE FROM team_member WHERE team_id = $1 AND account_id = $2 RETURNING role`, teamID, accountID).Scan(&role)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return "", fmt.Errorf("leave the team: %w", err)
+	}
+	return role, nil
+}
+
+// accounts answers every account by name.
+func accounts(ctx context.Context, q pg.Querier, limit, offset int32) ([]person, error) {
+	rows, err := q.Query(ctx, `SELECT id, username, disabled_at IS NOT NULL FROM account ORDER BY username, id LIMIT $1 OFFSET $2`, limit, offset)
+	if err != nil {
+		return nil, fmt.Errorf("list accounts: %w", err)
+	}
+	people, err := pgx.CollectRows(rows, pgx.RowToStructByPos[person])
+	if err != nil {
+		return nil, fmt.Errorf("list accounts: %w", err)
+	}
+	return people, nil
+}
+
+func violates(err error, constraint string) bool {
+	pgErr, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && pgErr.ConstraintName == constraint
+}

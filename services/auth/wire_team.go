@@ -1,0 +1,29 @@
+package auth
+
+import (
+	"google.golang.org/grpc"
+
+	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
+	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
+	"github.com/signalbox-dev/signalbox/platform/audit"
+	"github.com/signalbox-dev/signalbox/platform/idem"
+	"github.com/signalbox-dev/signalbox/services/auth/internal/team"
+)
+
+// teams are the servers of teams and of who is who.
+type teams struct {
+	public *team.Server
+	peer   *team.PeerServer
+}
+
+func wireTeam(d Deps, trail *audit.Log) teams {
+	return teams{
+		public: &team.Server{Pool: d.Pool, Once: &idem.Once{Pool: d.Pool, Keys: idem.New(d.Clock)}, Audit: trail, IDs: d.IDs, Clock: d.Clock},
+		peer:   &team.PeerServer{Pool: d.Pool},
+	}
+}
+
+func (t teams) register(r grpc.ServiceRegistrar) {
+	authv1.RegisterTeamServiceServer(r, t.public)
+	authpeerv1.RegisterAccountPeerServiceServer(r, t.peer)
+}
