@@ -27,6 +27,9 @@ func Register(ctx context.Context, mux *runtime.ServeMux, conn func(service stri
 	if err := authv1.RegisterDeviceServiceHandlerClient(ctx, mux, authv1.NewDeviceServiceClient(conn("auth"))); err != nil {
 		return fmt.Errorf("register signalbox.auth.v1.DeviceService: %w", err)
 	}
+	if err := authv1.RegisterKeyServiceHandlerClient(ctx, mux, authv1.NewKeyServiceClient(conn("auth"))); err != nil {
+		return fmt.Errorf("register signalbox.auth.v1.KeyService: %w", err)
+	}
 	if err := authv1.RegisterOAuthServiceHandlerClient(ctx, mux, authv1.NewOAuthServiceClient(conn("auth"))); err != nil {
 		return fmt.Errorf("register signalbox.auth.v1.OAuthService: %w", err)
 	}

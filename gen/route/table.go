@@ -62,6 +62,8 @@ func Table() []Route {
 		{Method: "OPTIONS", Pattern: "/.well-known/openid-configuration", Kind: Raw, Handler: "wellknown", Credential: "none"},
 		{Method: "GET", Pattern: "/api/admin/audit", Kind: RPC, RPC: "signalbox.auth.v1.AuditService/ListAudit", Service: "auth", Credential: "user", Role: "admin", Status: 200},
 		{Method: "POST", Pattern: "/api/admin/audit/verify", Kind: RPC, RPC: "signalbox.auth.v1.AuditService/VerifyAudit", Service: "auth", Credential: "user", Role: "admin", Body: "*", Status: 200},
+		{Method: "GET", Pattern: "/api/admin/keys", Kind: RPC, RPC: "signalbox.auth.v1.KeyService/ListKeys", Service: "auth", Credential: "user", Role: "admin", Status: 200},
+		{Method: "POST", Pattern: "/api/admin/keys/rotate", Kind: RPC, RPC: "signalbox.auth.v1.KeyService/RotateKey", Service: "auth", Credential: "user", Role: "admin", Body: "*", Status: 200},
 		{Method: "GET", Pattern: "/api/admin/settings", Kind: RPC, RPC: "signalbox.auth.v1.SettingService/ListSettings", Service: "auth", Credential: "user", Role: "admin", Status: 200},
 		{Method: "GET", Pattern: "/api/admin/settings/{key}", Kind: RPC, RPC: "signalbox.auth.v1.SettingService/GetSetting", Service: "auth", Credential: "user", Role: "admin", Status: 200},
 		{Method: "PUT", Pattern: "/api/admin/settings/{key}", Kind: RPC, RPC: "signalbox.auth.v1.SettingService/PutSetting", Service: "auth", Credential: "user", Role: "admin", Body: "*", Status: 200},

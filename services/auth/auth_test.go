@@ -44,6 +44,7 @@ type house struct {
 	bus    *rpc.Bus
 	public authv1.AuthServiceClient
 	peer   authpeerv1.CredentialServiceClient
+	keys   authv1.KeyServiceClient
 }
 
 func newDB(t *testing.T) *pgtest.DB {
@@ -70,7 +71,13 @@ func service(t *testing.T, db *pgtest.DB, clk clock.Clock) *auth.Service {
 
 func open(t *testing.T) *house {
 	t.Helper()
-	h := &house{t: t, db: newDB(t), clock: clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC))}
+	return replica(t, newDB(t), clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)))
+}
+
+// replica serves on the database beside those that already do.
+func replica(t *testing.T, db *pgtest.DB, clk *clock.Fake) *house {
+	t.Helper()
+	h := &house{t: t, db: db, clock: clk}
 	svc := service(t, h.db, h.clock)
 	_, err := svc.Bootstrap(t.Context())
 	require.NoError(t, err)
@@ -91,7 +98,7 @@ func open(t *testing.T) *house {
 	conn, err := h.bus.As("gateway").Dial(auth.Name)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
-	h.public, h.peer = authv1.NewAuthServiceClient(conn), authpeerv1.NewCredentialServiceClient(conn)
+	h.public, h.peer, h.keys = authv1.NewAuthServiceClient(conn), authpeerv1.NewCredentialServiceClient(conn), authv1.NewKeyServiceClient(conn)
 	return h
 }
 
@@ -102,6 +109,14 @@ func (h *house) as(credential string) (context.Context, error) {
 		return nil, fault.From(err)
 	}
 	return authn.WithToken(h.t.Context(), out.GetCallerToken(), h.clock.Now().Add(time.Minute)), nil
+}
+
+// mustAs is as for a credential that holds.
+func mustAs(h *house, credential string) context.Context {
+	h.t.Helper()
+	ctx, err := h.as(credential)
+	require.NoError(h.t, err)
+	return ctx
 }
 
 // login answers the access token and the refresh cookie's value.

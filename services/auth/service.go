@@ -116,6 +116,7 @@ func (s *Service) Bootstrap(ctx context.Context) (*FirstLogin, error) { return s
 func (s *Service) Register(r grpc.ServiceRegistrar) {
 	authv1.RegisterAuthServiceServer(r, s.public)
 	authpeerv1.RegisterCredentialServiceServer(r, s.peer)
+	s.registerKeys(r)
 	s.teams.register(r)
 	s.projects.register(r)
 	s.registerTrail(r)

@@ -4,6 +4,9 @@ import (
 	"context"
 	"time"
 
+	"google.golang.org/grpc"
+
+	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
 	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/run"
@@ -36,6 +39,10 @@ func openKeys(ctx context.Context, cfg Config, d Deps, trail *audit.Log) (*key.R
 // Keys answers the caller keys without a hop, for auth's own server.
 func (s *Service) Keys(ctx context.Context) ([]authn.PublicKey, error) {
 	return s.keys.Ring.Of(key.Caller).Public(ctx)
+}
+
+func (s *Service) registerKeys(r grpc.ServiceRegistrar) {
+	authv1.RegisterKeyServiceServer(r, &key.Server{Rotation: s.keys})
 }
 
 // rotating is the loop that gives keys of age their successors.

@@ -64,7 +64,7 @@ func (r *Ring) Reload(ctx context.Context) error {
 	mine, opened := r.begun, r.opened
 	r.mu.Unlock()
 	at := r.store.Clock.Now()
-	keys, err := r.store.all(ctx, r.store.Pool, true)
+	keys, err := r.store.live(ctx)
 	if err != nil {
 		return err
 	}

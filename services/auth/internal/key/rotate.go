@@ -8,6 +8,7 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
@@ -108,23 +109,35 @@ func (r *Rotation) record(ctx context.Context, tx pgx.Tx, action string, made Ke
 	})
 }
 
-// List shows the keys, the newest first, and what each is good for.
-func (r *Rotation) List(ctx context.Context) ([]Key, []State, error) {
+// Shown is a key and what it is good for.
+type Shown struct {
+	Key
+
+	State State
+}
+
+// List shows the keys of a purpose (of all where it is empty), the newest first, and whether there are more.
+func (r *Rotation) List(ctx context.Context, purpose Purpose, p page.Page) ([]Shown, bool, error) {
 	store := r.Ring.store
-	keys, err := store.all(ctx, store.Pool, false)
+	live, err := store.live(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, false, err
 	}
 	now := store.Clock.Now()
 	signing := map[Purpose]string{}
-	for _, k := range keys {
+	for _, k := range live {
 		if k.verifies(now) && !k.SignsAt.After(now) && signing[k.Purpose] == "" {
 			signing[k.Purpose] = k.ID
 		}
 	}
-	states := make([]State, len(keys))
-	for i := range keys {
-		states[i] = keys[i].state(now, signing[keys[i].Purpose])
+	keys, err := store.list(ctx, purpose, p)
+	if err != nil {
+		return nil, false, err
 	}
-	return keys, states, nil
+	keys, more := page.Cut(keys, p)
+	shown := make([]Shown, 0, len(keys))
+	for _, k := range keys {
+		shown = append(shown, Shown{k, k.state(now, signing[k.Purpose])})
+	}
+	return shown, more, nil
 }

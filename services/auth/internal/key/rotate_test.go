@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/page"
 )
 
 // TestTheLifeOfAKey walks a key from its publication to its retirement, as two replicas see it.
@@ -126,12 +127,11 @@ func TestTheListSaysWhatAKeyIsGoodFor(t *testing.T) {
 	b := newBench(t)
 	r := b.replica()
 	states := func() (access []State) {
-		keys, all, err := r.List(t.Context())
+		keys, more, err := r.List(t.Context(), Access, page.Page{Limit: 10})
 		require.NoError(t, err)
-		for i, k := range keys {
-			if k.Purpose == Access {
-				access = append(access, all[i])
-			}
+		require.False(t, more)
+		for _, k := range keys {
+			access = append(access, k.State)
 		}
 		return access
 	}
@@ -144,6 +144,11 @@ func TestTheListSaysWhatAKeyIsGoodFor(t *testing.T) {
 	require.Equal(t, []State{Signing, Retired}, states())
 	require.NoError(t, r.Rotate(t.Context(), Access, true))
 	require.Equal(t, []State{Signing, Revoked, Revoked}, states())
+	all, more, err := r.List(t.Context(), "", page.Page{Limit: 2, Offset: 1})
+	require.NoError(t, err)
+	require.True(t, more, "of four")
+	require.Equal(t, []State{Revoked, Revoked}, []State{all[0].State, all[1].State})
+	require.True(t, all[0].Generation > all[1].Generation)
 }
 
 func TestJWKS(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
@@ -26,14 +27,24 @@ type Store struct {
 
 const columns = `kid, purpose, public_key, generation, created_at, signs_at, verifies_until, retired_at, revoked_at, sealed`
 
-// maxShown bounds the list of keys: the newest are shown.
-const maxShown = 200
+// maxLive bounds the keys of the installation that are neither retired nor revoked.
+const maxLive = 200
 
-// all lists keys, the newest first; live leaves out those that are retired or revoked.
-func (s *Store) all(ctx context.Context, q pg.Querier, live bool) ([]Key, error) {
-	rows, err := q.Query(ctx, `
-		SELECT `+columns+` FROM signing_key WHERE NOT $1 OR (retired_at IS NULL AND revoked_at IS NULL)
-		ORDER BY purpose, generation DESC LIMIT $2`, live, maxShown)
+// live lists the keys that are neither retired nor revoked, the newest of a purpose first.
+func (s *Store) live(ctx context.Context) ([]Key, error) {
+	return collect(s.Pool.Query(ctx, `
+		SELECT `+columns+` FROM signing_key WHERE retired_at IS NULL AND revoked_at IS NULL
+		ORDER BY purpose, generation DESC LIMIT $1`, maxLive))
+}
+
+// list lists the keys of a purpose (of all where it is empty), the newest of a purpose first.
+func (s *Store) list(ctx context.Context, purpose Purpose, p page.Page) ([]Key, error) {
+	return collect(s.Pool.Query(ctx, `
+		SELECT `+columns+` FROM signing_key WHERE $1 = '' OR purpose = $1
+		ORDER BY purpose, generation DESC LIMIT $2 OFFSET $3`, purpose, p.Ask(), p.Offset))
+}
+
+func collect(rows pgx.Rows, err error) ([]Key, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list signing keys: %w", err)
 	}
@@ -70,11 +81,7 @@ func (s *Store) lock(ctx context.Context, tx pgx.Tx, purpose Purpose) (Key, erro
 	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('signing_key:' || $1, 0))`, string(purpose)); err != nil {
 		return Key{}, fmt.Errorf("lock the %s keys: %w", purpose, err)
 	}
-	rows, err := tx.Query(ctx, `SELECT `+columns+` FROM signing_key WHERE purpose = $1 ORDER BY generation DESC LIMIT 1`, purpose)
-	if err != nil {
-		return Key{}, fmt.Errorf("load the newest %s key: %w", purpose, err)
-	}
-	list, err := pgx.CollectRows(rows, scan)
+	list, err := collect(tx.Query(ctx, `SELECT `+columns+` FROM signing_key WHERE purpose = $1 ORDER BY generation DESC LIMIT 1`, purpose))
 	if err != nil || len(list) == 0 {
 		return Key{}, err
 	}
