@@ -55,6 +55,14 @@ func SetMore(ctx context.Context, more bool) error {
 	return nil
 }
 
+// SetTotal tells the edge how many rows a list has in all, where counting them is cheap.
+func SetTotal(ctx context.Context, total int) error {
+	if err := grpc.SetHeader(ctx, metadata.Pairs("x-service-total", strconv.Itoa(total))); err != nil {
+		return fmt.Errorf("tell the number of rows: %w", err)
+	}
+	return nil
+}
+
 // SetStatus tells the edge which status an answer has, where it is not the route's own.
 func SetStatus(ctx context.Context, status int) error {
 	if err := grpc.SetHeader(ctx, metadata.Pairs("x-service-status", strconv.Itoa(status))); err != nil {

@@ -92,6 +92,13 @@ func TestOnlyFurtherRowsAreToldOf(t *testing.T) {
 	require.Equal(t, []string{"true"}, h.md.Get("x-service-more"))
 }
 
+func TestTheNumberOfRowsIsTold(t *testing.T) {
+	t.Parallel()
+	h := &header{}
+	require.NoError(t, request.SetTotal(grpc.NewContextWithServerTransportStream(t.Context(), h), 0))
+	require.Equal(t, []string{"0"}, h.md.Get("x-service-total"), "none is a number, too")
+}
+
 func TestAStatusOtherThanTheRoutesIsTold(t *testing.T) {
 	t.Parallel()
 	h := &header{}
@@ -104,4 +111,5 @@ func TestTellingWithoutACallIsAnError(t *testing.T) {
 	require.NoError(t, request.SetMore(t.Context(), false), "there is nothing to tell")
 	require.ErrorContains(t, request.SetMore(t.Context(), true), "tell of further rows")
 	require.ErrorContains(t, request.SetStatus(t.Context(), 200), "tell the status")
+	require.ErrorContains(t, request.SetTotal(t.Context(), 1), "tell the number of rows")
 }
