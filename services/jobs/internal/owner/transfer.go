@@ -1,0 +1,80 @@
+package owner
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/quota"
+)
+
+// Trail writes audit rows.
+type Trail interface {
+	Record(ctx context.Context, tx pgx.Tx, action, kind, target string, after any) error
+}
+
+// Owners moves what people own.
+type Owners struct {
+	Pool   *pgxpool.Pool
+	Jobs   *job.Store
+	Ledger quota.Ledger
+	Trail  Trail
+}
+
+// Transfer gives all that from owns to another person and answers what moved. Rows are locked in the order
+// of package drive: jobs, accounts, works.
+func (o *Owners) Transfer(ctx context.Context, from string, to Person) (Counts, error) {
+	var moved Counts
+	err := pg.InTx(ctx, o.Pool, func(ctx context.Context, tx pgx.Tx) error {
+		jobs, err := lockJobs(ctx, tx, from)
+		if err != nil {
+			return err
+		}
+		held, err := heldBy(ctx, tx, from)
+		if err != nil {
+			return err
+		}
+		runs, err := moveRows(ctx, tx, from, to)
+		if err != nil {
+			return err
+		}
+		if err := o.Ledger.Move(ctx, tx, from, to.ID, held); err != nil {
+			return err
+		}
+		if err := moveWorks(ctx, tx, from, to.ID); err != nil {
+			return err
+		}
+		moved = Counts{Jobs: len(jobs), Runs: len(runs)}
+		return o.tell(ctx, tx, jobs, runs, from, to)
+	})
+	return moved, err
+}
+
+// tell writes the events of live jobs, for a job that has ended has had its last one, and the audit.
+func (o *Owners) tell(ctx context.Context, tx pgx.Tx, jobs []owned, runs []string, from string, to Person) error {
+	after := map[string]string{"owner_id": to.ID, "former_owner_id": from}
+	for _, j := range jobs {
+		if err := o.Trail.Record(ctx, tx, "job.transfer", kindJob, j.ID, after); err != nil {
+			return err
+		}
+		if j.Ended {
+			continue
+		}
+		live, err := o.Jobs.Lock(ctx, tx, j.ID)
+		if err != nil {
+			return err
+		}
+		if err := o.Jobs.Save(ctx, tx, live, live.State, job.Cause{Type: EventTransferred, Message: "given to " + to.Name}); err != nil {
+			return err
+		}
+	}
+	for _, id := range runs {
+		if err := o.Trail.Record(ctx, tx, "run.transfer", kindRun, id, after); err != nil {
+			return err
+		}
+	}
+	return nil
+}

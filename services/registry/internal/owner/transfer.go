@@ -1,0 +1,57 @@
+package owner
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/signalbox-dev/signalbox/platform/audit"
+	"github.com/signalbox-dev/signalbox/platform/event"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/epoch"
+)
+
+// Owners moves what people own.
+type Owners struct {
+	Pool   *pgxpool.Pool
+	Events *event.Log
+	Audit  *audit.Log
+}
+
+// Transfer gives all that from owns to another person and answers what moved.
+func (o *Owners) Transfer(ctx context.Context, from string, to Person) ([]Count, error) {
+	var moved []Count
+	err := pg.InTx(ctx, o.Pool, func(ctx context.Context, tx pgx.Tx) error {
+		moved = nil
+		for _, k := range kinds() {
+			ids, err := k.give(ctx, tx, from, to)
+			if err != nil {
+				return err
+			}
+			for _, id := range ids {
+				if err := o.tell(ctx, tx, k.name, id, from, to); err != nil {
+					return err
+				}
+			}
+			moved = append(moved, Count{k.name, len(ids)})
+		}
+		if err := givePlans(ctx, tx, from, to.ID); err != nil {
+			return err
+		}
+		_, err := epoch.Bump(ctx, tx)
+		return err
+	})
+	return moved, err
+}
+
+func (o *Owners) tell(ctx context.Context, tx pgx.Tx, kind, id, from string, to Person) error {
+	_, err := o.Events.Append(ctx, tx, event.Event{SubjectKind: kind, SubjectID: id, Type: EventTransferred, Message: "given to " + to.Name})
+	if err != nil {
+		return err
+	}
+	return o.Audit.Record(ctx, tx, audit.Entry{
+		Action: kind + ".transfer", TargetKind: kind, TargetID: id,
+		After: map[string]string{"owner_id": to.ID, "former_owner_id": from},
+	})
+}
