@@ -1,0 +1,24 @@
+-- +goose Up
+-- Every value that a setting ever had; the newest version is in force.
+CREATE TABLE setting_version (
+    key             text        NOT NULL,
+    version         integer     NOT NULL CHECK (version > 0),
+    -- false: the default was put back.
+    is_set          boolean     NOT NULL,
+    value           json,
+    -- A secret, sealed for this row; taken away when the next version comes.
+    sealed          bytea,
+    changed_at      timestamptz NOT NULL,
+    changed_by      text        NOT NULL,
+    changed_by_name text        NOT NULL,
+    PRIMARY KEY (key, version),
+    CHECK (value IS NULL OR sealed IS NULL),
+    CHECK (is_set OR (value IS NULL AND sealed IS NULL))
+);
+
+-- Counts the changes of all settings: who keeps values compares it before each use.
+CREATE TABLE setting_revision (
+    one      boolean PRIMARY KEY DEFAULT true CHECK (one),
+    revision bigint  NOT NULL
+);
+INSERT INTO setting_revision (revision) VALUES (0);
