@@ -476,9 +476,12 @@ func (x *Quota) GetGpuAvailable() int32 {
 type AuthConfig struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// `password`, `oidc`.
-	Methods       []string    `protobuf:"bytes,1,rep,name=methods,proto3" json:"methods,omitempty"`
-	Oidc          *OidcConfig `protobuf:"bytes,2,opt,name=oidc,proto3" json:"oidc,omitempty"`
-	DeviceFlow    bool        `protobuf:"varint,3,opt,name=device_flow,json=deviceFlow,proto3" json:"device_flow,omitempty"`
+	Methods    []string    `protobuf:"bytes,1,rep,name=methods,proto3" json:"methods,omitempty"`
+	Oidc       *OidcConfig `protobuf:"bytes,2,opt,name=oidc,proto3" json:"oidc,omitempty"`
+	DeviceFlow bool        `protobuf:"varint,3,opt,name=device_flow,json=deviceFlow,proto3" json:"device_flow,omitempty"`
+	// The installation's name, and what its admins tell everybody; both are settings.
+	Installation  string  `protobuf:"bytes,4,opt,name=installation,proto3" json:"installation,omitempty"`
+	Announcement  *string `protobuf:"bytes,5,opt,name=announcement,proto3,oneof" json:"announcement,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -532,6 +535,20 @@ func (x *AuthConfig) GetDeviceFlow() bool {
 		return x.DeviceFlow
 	}
 	return false
+}
+
+func (x *AuthConfig) GetInstallation() string {
+	if x != nil {
+		return x.Installation
+	}
+	return ""
+}
+
+func (x *AuthConfig) GetAnnouncement() string {
+	if x != nil && x.Announcement != nil {
+		return *x.Announcement
+	}
+	return ""
 }
 
 type OidcConfig struct {
@@ -618,22 +635,25 @@ const file_signalbox_auth_v1_auth_proto_rawDesc = "" +
 	"\bgpu_held\x18\x02 \x01(\x05R\agpuHeld\x12\x1d\n" +
 	"\n" +
 	"gpu_queued\x18\x03 \x01(\x05R\tgpuQueued\x12#\n" +
-	"\rgpu_available\x18\x04 \x01(\x05R\fgpuAvailable\"z\n" +
+	"\rgpu_available\x18\x04 \x01(\x05R\fgpuAvailable\"\xd8\x01\n" +
 	"\n" +
 	"AuthConfig\x12\x18\n" +
 	"\amethods\x18\x01 \x03(\tR\amethods\x121\n" +
 	"\x04oidc\x18\x02 \x01(\v2\x1d.signalbox.auth.v1.OidcConfigR\x04oidc\x12\x1f\n" +
 	"\vdevice_flow\x18\x03 \x01(\bR\n" +
-	"deviceFlow\"8\n" +
+	"deviceFlow\x12\"\n" +
+	"\finstallation\x18\x04 \x01(\tR\finstallation\x12'\n" +
+	"\fannouncement\x18\x05 \x01(\tH\x00R\fannouncement\x88\x01\x01B\x0f\n" +
+	"\r_announcement\"8\n" +
 	"\n" +
 	"OidcConfig\x12\x16\n" +
 	"\x06issuer\x18\x01 \x01(\tR\x06issuer\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name2\xac\x04\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name2\xb0\x04\n" +
 	"\vAuthService\x12l\n" +
 	"\x05Login\x12\x1f.signalbox.auth.v1.LoginRequest\x1a .signalbox.auth.v1.LoginResponse\" \xea\xc7\x18\x02\b\x01\x82\xd3\xe4\x93\x02\x14:\x01*\"\x0f/api/auth/login\x12o\n" +
-	"\aRefresh\x12!.signalbox.auth.v1.RefreshRequest\x1a .signalbox.auth.v1.LoginResponse\"\x1f\xea\xc7\x18\x02\b\x01\x82\xd3\xe4\x93\x02\x13\"\x11/api/auth/refresh\x12f\n" +
-	"\x06Logout\x12 .signalbox.auth.v1.LogoutRequest\x1a\x16.google.protobuf.Empty\"\"\xea\xc7\x18\x06\b\x02\x10\x01 \x01\x82\xd3\xe4\x93\x02\x12\"\x10/api/auth/logout\x12b\n" +
-	"\x05GetMe\x12\x1f.signalbox.auth.v1.GetMeRequest\x1a\x15.signalbox.auth.v1.Me\"!\xea\xc7\x18\x06\b\x02\x10\x01 \x01\x82\xd3\xe4\x93\x02\x0e\x12\f/api/auth/me\x90\x02\x01\x12r\n" +
+	"\aRefresh\x12!.signalbox.auth.v1.RefreshRequest\x1a .signalbox.auth.v1.LoginResponse\"\x1f\xea\xc7\x18\x02\b\x01\x82\xd3\xe4\x93\x02\x13\"\x11/api/auth/refresh\x12h\n" +
+	"\x06Logout\x12 .signalbox.auth.v1.LogoutRequest\x1a\x16.google.protobuf.Empty\"$\xea\xc7\x18\b\b\x02\x10\x01 \x01(\x01\x82\xd3\xe4\x93\x02\x12\"\x10/api/auth/logout\x12d\n" +
+	"\x05GetMe\x12\x1f.signalbox.auth.v1.GetMeRequest\x1a\x15.signalbox.auth.v1.Me\"#\xea\xc7\x18\b\b\x02\x10\x01 \x01(\x01\x82\xd3\xe4\x93\x02\x0e\x12\f/api/auth/me\x90\x02\x01\x12r\n" +
 	"\tGetConfig\x12#.signalbox.auth.v1.GetConfigRequest\x1a\x1d.signalbox.auth.v1.AuthConfig\"!\xea\xc7\x18\x02\b\x01\x82\xd3\xe4\x93\x02\x12\x12\x10/api/auth/config\x90\x02\x01BAZ?github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1;authv1b\x06proto3"
 
 var (
@@ -690,6 +710,7 @@ func file_signalbox_auth_v1_auth_proto_init() {
 		return
 	}
 	file_signalbox_auth_v1_auth_proto_msgTypes[7].OneofWrappers = []any{}
+	file_signalbox_auth_v1_auth_proto_msgTypes[9].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -692,12 +692,12 @@ const file_signalbox_auth_v1_profile_proto_rawDesc = "" +
 	"\vTHEME_LIGHT\x10\x01\x12\x0e\n" +
 	"\n" +
 	"THEME_DARK\x10\x02\x12\x10\n" +
-	"\fTHEME_SYSTEM\x10\x032\xa5\x06\n" +
+	"\fTHEME_SYSTEM\x10\x032\xa8\x06\n" +
 	"\x0eProfileService\x12q\n" +
 	"\n" +
 	"GetProfile\x12$.signalbox.auth.v1.GetProfileRequest\x1a\x1a.signalbox.auth.v1.Profile\"!\xea\xc7\x18\x06\b\x02\x10\x01 \x01\x82\xd3\xe4\x93\x02\x0e\x12\f/api/profile\x90\x02\x01\x12w\n" +
-	"\rUpdateProfile\x12'.signalbox.auth.v1.UpdateProfileRequest\x1a\x1a.signalbox.auth.v1.Profile\"!\xea\xc7\x18\x06\b\x02\x10\x01 \x01\x82\xd3\xe4\x93\x02\x11:\x01*2\f/api/profile\x12~\n" +
-	"\x0eChangePassword\x12(.signalbox.auth.v1.ChangePasswordRequest\x1a\x16.google.protobuf.Empty\"*\xea\xc7\x18\x06\b\x02\x10\x01 \x01\x82\xd3\xe4\x93\x02\x1a:\x01*\"\x15/api/profile/password\x12\x95\x01\n" +
+	"\rUpdateProfile\x12'.signalbox.auth.v1.UpdateProfileRequest\x1a\x1a.signalbox.auth.v1.Profile\"!\xea\xc7\x18\x06\b\x02\x10\x01 \x01\x82\xd3\xe4\x93\x02\x11:\x01*2\f/api/profile\x12\x80\x01\n" +
+	"\x0eChangePassword\x12(.signalbox.auth.v1.ChangePasswordRequest\x1a\x16.google.protobuf.Empty\",\xea\xc7\x18\b\b\x02\x10\x01 \x01(\x01\x82\xd3\xe4\x93\x02\x1a:\x01*\"\x15/api/profile/password\x12\x95\x01\n" +
 	"\fListSessions\x12&.signalbox.auth.v1.ListSessionsRequest\x1a'.signalbox.auth.v1.ListSessionsResponse\"4\xea\xc7\x18\x06\b\x02\x10\x01 \x01\x82\xd3\xe4\x93\x02!b\bsessions\x12\x15/api/profile/sessions\x90\x02\x01\x12\x86\x01\n" +
 	"\rRevokeSession\x12'.signalbox.auth.v1.RevokeSessionRequest\x1a\x16.google.protobuf.Empty\"4\xea\xc7\x18\x06\b\x02\x10\x01 \x01\x82\xd3\xe4\x93\x02$*\"/api/profile/sessions/{session_id}\x12\x85\x01\n" +
 	"\x13RevokeOtherSessions\x12-.signalbox.auth.v1.RevokeOtherSessionsRequest\x1a\x16.google.protobuf.Empty\"'\xea\xc7\x18\x06\b\x02\x10\x01 \x01\x82\xd3\xe4\x93\x02\x17*\x15/api/profile/sessionsBAZ?github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1;authv1b\x06proto3"

@@ -212,7 +212,10 @@ type Access struct {
 	// For methods between services: the calling services that are let in.
 	Peers []string `protobuf:"bytes,3,rep,name=peers,proto3" json:"peers,omitempty"`
 	// The relation to the objects that the method touches; set for CREDENTIAL_USER, and for nothing else.
-	Need          Need `protobuf:"varint,4,opt,name=need,proto3,enum=signalbox.options.v1.Need" json:"need,omitempty"`
+	Need Need `protobuf:"varint,4,opt,name=need,proto3,enum=signalbox.options.v1.Need" json:"need,omitempty"`
+	// Whether a person may call it before he has changed a password that was drawn for him; for
+	// CREDENTIAL_USER. Every other method refuses him.
+	DrawnPassword bool `protobuf:"varint,5,opt,name=drawn_password,json=drawnPassword,proto3" json:"drawn_password,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -275,6 +278,13 @@ func (x *Access) GetNeed() Need {
 	return Need_NEED_UNSPECIFIED
 }
 
+func (x *Access) GetDrawnPassword() bool {
+	if x != nil {
+		return x.DrawnPassword
+	}
+	return false
+}
+
 var file_signalbox_options_v1_options_proto_extTypes = []protoimpl.ExtensionInfo{
 	{
 		ExtendedType:  (*descriptorpb.MethodOptions)(nil),
@@ -312,14 +322,15 @@ var File_signalbox_options_v1_options_proto protoreflect.FileDescriptor
 
 const file_signalbox_options_v1_options_proto_rawDesc = "" +
 	"\n" +
-	"\"signalbox/options/v1/options.proto\x12\x14signalbox.options.v1\x1a google/protobuf/descriptor.proto\"\xc0\x01\n" +
+	"\"signalbox/options/v1/options.proto\x12\x14signalbox.options.v1\x1a google/protobuf/descriptor.proto\"\xe7\x01\n" +
 	"\x06Access\x12@\n" +
 	"\n" +
 	"credential\x18\x01 \x01(\x0e2 .signalbox.options.v1.CredentialR\n" +
 	"credential\x12.\n" +
 	"\x04role\x18\x02 \x01(\x0e2\x1a.signalbox.options.v1.RoleR\x04role\x12\x14\n" +
 	"\x05peers\x18\x03 \x03(\tR\x05peers\x12.\n" +
-	"\x04need\x18\x04 \x01(\x0e2\x1a.signalbox.options.v1.NeedR\x04need*\x9a\x01\n" +
+	"\x04need\x18\x04 \x01(\x0e2\x1a.signalbox.options.v1.NeedR\x04need\x12%\n" +
+	"\x0edrawn_password\x18\x05 \x01(\bR\rdrawnPassword*\x9a\x01\n" +
 	"\n" +
 	"Credential\x12\x1a\n" +
 	"\x16CREDENTIAL_UNSPECIFIED\x10\x00\x12\x13\n" +
