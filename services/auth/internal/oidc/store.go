@@ -1,0 +1,136 @@
+package oidc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/services/auth/internal/account"
+)
+
+func insertSignIn(ctx context.Context, q pg.Querier, t ticket, sealedNext []byte, expires time.Time) error {
+	_, err := q.Exec(ctx, `INSERT INTO oidc_sign_in (state_hash, binding_hash, sealed_next, expires_at) VALUES ($1, $2, $3, $4)`,
+		secret.Hash(t.state.Reveal()), secret.Hash(t.binding.Reveal()), sealedNext, expires)
+	if err != nil {
+		return fmt.Errorf("store the sign-in: %w", err)
+	}
+	return nil
+}
+
+// useSignIn marks a sign-in used and answers its sealed next: of two that race, one gets it. Another browser's
+// binding uses nothing up.
+func useSignIn(ctx context.Context, q pg.Querier, t ticket, at time.Time) (sealedNext []byte, err error) {
+	err = q.QueryRow(ctx, `
+		UPDATE oidc_sign_in SET used_at = $3
+		WHERE state_hash = $1 AND binding_hash = $2 AND used_at IS NULL AND expires_at > $3
+		RETURNING sealed_next`, secret.Hash(t.state.Reveal()), secret.Hash(t.binding.Reveal()), at).Scan(&sealedNext)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, badSignIn()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("use the sign-in: %w", err)
+	}
+	return sealedNext, nil
+}
+
+// sweepAtOnce is how many rows one statement deletes.
+const sweepAtOnce = 10_000
+
+func sweepSignIns(ctx context.Context, q pg.Querier, at time.Time) error {
+	for {
+		tag, err := q.Exec(ctx, `DELETE FROM oidc_sign_in WHERE state_hash IN (
+			SELECT state_hash FROM oidc_sign_in WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2)`, at, sweepAtOnce)
+		if err != nil {
+			return fmt.Errorf("forget sign-ins: %w", err)
+		}
+		if tag.RowsAffected() < sweepAtOnce {
+			return nil
+		}
+	}
+}
+
+// lockIdentity lets one sign-in of an identity at a time go on, also one that has no account yet.
+func lockIdentity(ctx context.Context, tx pgx.Tx, who Identity) error {
+	_, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('oidc:' || $1 || ' ' || $2, 0))`, who.Issuer, who.Subject)
+	if err != nil {
+		return fmt.Errorf("lock the identity: %w", err)
+	}
+	return nil
+}
+
+func accountOf(ctx context.Context, tx pgx.Tx, who Identity) (account.Account, error) {
+	var accountID string
+	err := tx.QueryRow(ctx, `SELECT account_id FROM oidc_identity WHERE issuer = $1 AND subject = $2`, who.Issuer, who.Subject).Scan(&accountID)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return account.Account{}, account.ErrUnknown
+	}
+	if err != nil {
+		return account.Account{}, fmt.Errorf("load the identity: %w", err)
+	}
+	return account.ByID(ctx, tx, accountID)
+}
+
+// insertAccount is false where the username is taken, in any case of its letters.
+func insertAccount(ctx context.Context, tx pgx.Tx, a account.Account, at time.Time) (bool, error) {
+	tag, err := tx.Exec(ctx, `
+		INSERT INTO account (id, username, role, email, password_hash, created_at)
+		SELECT $1, $2, $3, $4, '', $5 WHERE NOT EXISTS (SELECT FROM account WHERE lower(username) = lower($2))
+		ON CONFLICT (username) DO NOTHING`, a.ID, a.Username, a.Role, a.Email, at)
+	if err != nil {
+		return false, fmt.Errorf("make the account: %w", err)
+	}
+	return tag.RowsAffected() == 1, nil
+}
+
+func insertIdentity(ctx context.Context, tx pgx.Tx, who Identity, accountID string, at time.Time) error {
+	_, err := tx.Exec(ctx, `INSERT INTO oidc_identity (issuer, subject, account_id, created_at, last_sign_in_at) VALUES ($1, $2, $3, $4, $4)`,
+		who.Issuer, who.Subject, accountID, at)
+	if err != nil {
+		return fmt.Errorf("store the identity: %w", err)
+	}
+	return nil
+}
+
+func touchIdentity(ctx context.Context, tx pgx.Tx, who Identity, at time.Time) error {
+	_, err := tx.Exec(ctx, `UPDATE oidc_identity SET last_sign_in_at = $3 WHERE issuer = $1 AND subject = $2`, who.Issuer, who.Subject, at)
+	if err != nil {
+		return fmt.Errorf("write down the sign-in: %w", err)
+	}
+	return nil
+}
+
+func promote(ctx context.Context, tx pgx.Tx, accountID string) error {
+	if _, err := tx.Exec(ctx, `UPDATE account SET role = 'admin' WHERE id = $1`, accountID); err != nil {
+		return fmt.Errorf("promote the account: %w", err)
+	}
+	return nil
+}
+
+// demote is false where the account is the last admin that signs in by the issuer. All admins are locked in
+// one order, so that two who are demoted at once do not both rely on the other.
+func demote(ctx context.Context, tx pgx.Tx, accountID, issuer string) (bool, error) {
+	if _, err := tx.Exec(ctx, `SELECT FROM account WHERE role = 'admin' ORDER BY id FOR NO KEY UPDATE`); err != nil {
+		return false, fmt.Errorf("lock the admins: %w", err)
+	}
+	tag, err := tx.Exec(ctx, `
+		UPDATE account SET role = 'operator'
+		WHERE id = $1 AND EXISTS (
+			SELECT FROM account o JOIN oidc_identity i ON i.account_id = o.id
+			WHERE o.id <> $1 AND o.role = 'admin' AND o.disabled_at IS NULL AND i.issuer = $2)`, accountID, issuer)
+	if err != nil {
+		return false, fmt.Errorf("demote the account: %w", err)
+	}
+	return tag.RowsAffected() == 1, nil
+}
+
+func updateEmail(ctx context.Context, tx pgx.Tx, accountID, email string) error {
+	if _, err := tx.Exec(ctx, `UPDATE account SET email = $2 WHERE id = $1`, accountID, email); err != nil {
+		return fmt.Errorf("change the e-mail address: %w", err)
+	}
+	return nil
+}
