@@ -13,7 +13,6 @@ import (
 	"google.golang.org/grpc"
 
 	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
-	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
 	"github.com/signalbox-dev/signalbox/internal/auditpeer"
 	"github.com/signalbox-dev/signalbox/platform/audit"
@@ -29,6 +28,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/auth/internal/limit"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/password"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/session"
+	"github.com/signalbox-dev/signalbox/services/auth/internal/setting"
 )
 
 // Name is the service's name: its schema, its identity and its place in settings.
@@ -65,6 +65,7 @@ type Service struct {
 	peer      *session.PeerServer
 	teams     teams
 	projects  projects
+	settings  *setting.Settings
 }
 
 // Migrations are the goose files of the auth schema.
@@ -99,6 +100,7 @@ func New(ctx context.Context, cfg Config, d Deps) (*Service, error) {
 		peer:     &session.PeerServer{Sessions: sessions, Signer: signer, Keys: keys.Ring.Of(key.Caller)},
 		teams:    wireTeam(d, trail),
 		projects: wireProject(d, trail),
+		settings: wireSettings(d, trail),
 	}, nil
 }
 
@@ -114,7 +116,7 @@ func (s *Service) Bootstrap(ctx context.Context) (*FirstLogin, error) { return s
 
 // Register puts auth's services on a server.
 func (s *Service) Register(r grpc.ServiceRegistrar) {
-	authv1.RegisterAuthServiceServer(r, s.public)
+	s.registerSettings(r, s.public)
 	authpeerv1.RegisterCredentialServiceServer(r, s.peer)
 	s.registerKeys(r)
 	s.teams.register(r)

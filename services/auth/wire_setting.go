@@ -1,0 +1,26 @@
+package auth
+
+import (
+	"google.golang.org/grpc"
+
+	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
+	"github.com/signalbox-dev/signalbox/internal/rewrap"
+	"github.com/signalbox-dev/signalbox/platform/audit"
+	"github.com/signalbox-dev/signalbox/services/auth/internal/setting"
+)
+
+// wireSettings makes the settings that change without a restart.
+func wireSettings(d Deps, trail *audit.Log) *setting.Settings {
+	return &setting.Settings{Pool: d.Pool, Keyring: d.Keyring, Audit: trail, Clock: d.Clock, Known: setting.Known()}
+}
+
+// registerSettings puts the settings on a server, and AuthService with what they tell everybody.
+func (s *Service) registerSettings(r grpc.ServiceRegistrar, public authv1.AuthServiceServer) {
+	authv1.RegisterSettingServiceServer(r, &setting.Server{Settings: s.settings})
+	authv1.RegisterAuthServiceServer(r, setting.ConfigServer{AuthServiceServer: public, Settings: s.settings})
+}
+
+// Sealed are the columns whose values are under the keyring.
+func (s *Service) Sealed() []rewrap.Column {
+	return []rewrap.Column{{Table: "signing_key", Name: "sealed", Key: "kid"}, setting.Sealed()}
+}
