@@ -64,6 +64,8 @@ type Caller struct {
 	Username  string `json:"name,omitempty"`
 	SessionID string `json:"sid,omitempty"`
 	Role      string `json:"role,omitempty"`
+	// PasswordDrawn marks a person who has yet to change a password that was drawn for him.
+	PasswordDrawn bool `json:"drawn,omitempty"`
 	// ClientAddr is the address the request came from, as the edge judged it.
 	ClientAddr string `json:"addr,omitempty"`
 	// Epoch is the credential epoch of the user; a higher one in the database outdates the token.

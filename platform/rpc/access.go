@@ -24,6 +24,8 @@ const (
 	CodePeerRefused = "peer_refused"
 	// CodeAdminRequired marks a call of a person who is no admin.
 	CodeAdminRequired = "admin_required"
+	// CodePasswordChange marks a call of a person who has yet to change the password that was drawn for him.
+	CodePasswordChange = "password_change_required"
 )
 
 const healthService = "grpc.health.v1.Health"
@@ -37,6 +39,7 @@ type rule struct {
 	peers      map[string]bool
 	open       bool // any service: health
 	need       authn.Need
+	drawn      bool // open before a drawn password is changed
 }
 
 // rulesOf reads the access option of every registered method. All faults are reported at once.
@@ -88,12 +91,14 @@ func ruleFrom(a *optionsv1.Access) (rule, error) {
 		return rule{}, errors.New("access names neither a credential nor peers")
 	case a.GetRole() != optionsv1.Role_ROLE_UNSPECIFIED && a.GetCredential() != optionsv1.Credential_CREDENTIAL_USER:
 		return rule{}, errors.New("access names a role for what is no person")
+	case a.GetDrawnPassword() && a.GetCredential() != optionsv1.Credential_CREDENTIAL_USER:
+		return rule{}, errors.New("access speaks of the password of what is no person")
 	}
 	need, err := needOf(a)
 	if err != nil {
 		return rule{}, err
 	}
-	r := rule{peers: map[string]bool{}, need: need}
+	r := rule{peers: map[string]bool{}, need: need, drawn: a.GetDrawnPassword()}
 	for _, p := range a.GetPeers() {
 		if _, err := pki.ServiceName(p); err != nil || r.peers[p] {
 			return rule{}, fmt.Errorf("access names the peer %q, which is no service or named twice", p)
@@ -215,6 +220,8 @@ func (r rule) judge(caller *authn.Caller) error {
 		return nil
 	case caller.Kind != r.credential:
 		return fault.New(fault.Unauthenticated, "", "Not authenticated")
+	case caller.PasswordDrawn && !r.drawn:
+		return fault.New(fault.Forbidden, CodePasswordChange, "the password was drawn for you: change it first, by POST /api/profile/password")
 	case r.admin && !caller.IsAdmin():
 		return fault.New(fault.Forbidden, CodeAdminRequired, "this needs the admin role")
 	default:

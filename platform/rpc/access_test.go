@@ -50,20 +50,23 @@ func TestWhoMayCallWhat(t *testing.T) {
 	ingest := &authn.Caller{Kind: authn.KindIngest, Subject: "run_1", RunID: "run_1"}
 	deployment := &authn.Caller{Kind: authn.KindDeployment, Subject: "dep_1", DeploymentID: "dep_1"}
 	nobody := &authn.Caller{Kind: authn.KindNone}
-	callers := []*authn.Caller{nil, nobody, person("operator"), person("admin"), ingest, deployment}
+	drawn := person("admin")
+	drawn.PasswordDrawn = true
+	callers := []*authn.Caller{nil, nobody, person("operator"), person("admin"), ingest, deployment, drawn}
 	u, f := fault.Unauthenticated, fault.Forbidden
 	// For each method: what a listed service gets with each caller above.
-	want := map[string][6]fault.Kind{
-		"Open":       {u, yes, yes, yes, yes, yes},
-		"User":       {u, u, yes, yes, u, u},
-		"UserStream": {u, u, yes, yes, u, u},
-		"Admin":      {u, u, f, yes, u, u},
-		"Ingest":     {u, u, u, u, yes, u},
-		"Deployment": {u, u, u, u, u, yes},
-		"Peer":       {yes, yes, yes, yes, yes, yes},
-		"PeerOnce":   {yes, yes, yes, yes, yes, yes},
-		"PeerStream": {yes, yes, yes, yes, yes, yes},
-		"Agent":      {f, f, f, f, f, f},
+	want := map[string][7]fault.Kind{
+		"Open":       {u, yes, yes, yes, yes, yes, yes},
+		"User":       {u, u, yes, yes, u, u, f},
+		"UserStream": {u, u, yes, yes, u, u, f},
+		"Admin":      {u, u, f, yes, u, u, f},
+		"First":      {u, u, yes, yes, u, u, yes},
+		"Ingest":     {u, u, u, u, yes, u, u},
+		"Deployment": {u, u, u, u, u, yes, u},
+		"Peer":       {yes, yes, yes, yes, yes, yes, yes},
+		"PeerOnce":   {yes, yes, yes, yes, yes, yes, yes},
+		"PeerStream": {yes, yes, yes, yes, yes, yes, yes},
+		"Agent":      {f, f, f, f, f, f, f},
 	}
 	want["AgentStream"] = want["Agent"]
 	require.Len(t, want, len(methods()))

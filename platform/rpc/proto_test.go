@@ -76,6 +76,7 @@ func methods() []*descriptorpb.MethodDescriptorProto {
 		method("Open", access(none, anyRole), false, repeatable),
 		method("User", access(user, anyRole), false, repeatable),
 		method("Admin", access(user, admin), false, once),
+		method("First", &optionsv1.Access{Credential: user, Need: optionsv1.Need_NEED_NONE, DrawnPassword: true}, false, once),
 		method("Ingest", access(optionsv1.Credential_CREDENTIAL_INGEST, anyRole), false, once),
 		method("Deployment", access(optionsv1.Credential_CREDENTIAL_DEPLOYMENT, anyRole), false, once),
 		method("Peer", access(unset, anyRole, "jobs", "gateway"), false, repeatable),
@@ -104,6 +105,7 @@ func badMethods() map[string]*optionsv1.Access {
 		"NeedOfNobody":  {Credential: none, Need: optionsv1.Need_NEED_READ},
 		"NeedOfPeers":   {Peers: []string{"jobs"}, Need: optionsv1.Need_NEED_NONE},
 		"NewNeed":       {Credential: user, Need: 99},
+		"DrawnOfNobody": {Credential: none, DrawnPassword: true},
 	}
 }
 

@@ -81,7 +81,7 @@ func (b *Bootstrap) make(ctx context.Context, tx pgx.Tx, first *First) (bool, er
 		return false, fmt.Errorf("hash the first password: %w", err)
 	}
 	accountID := b.IDs.New(id.User)
-	if err := insertFirst(ctx, tx, accountID, b.IDs.New(id.Project), first.Username, hash, b.Clock.Now()); err != nil {
+	if err := insertFirst(ctx, tx, accountID, b.IDs.New(id.Project), first.Username, hash, !first.Given, b.Clock.Now()); err != nil {
 		return false, err
 	}
 	return true, b.Audit.Record(ctx, tx, audit.Entry{Action: "account.bootstrap", TargetKind: "account", TargetID: accountID})

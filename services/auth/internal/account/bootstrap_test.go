@@ -15,6 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/pgtest"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/db"
@@ -54,6 +55,13 @@ func count(t *testing.T, d *pgtest.DB) (c counts) {
 	return c
 }
 
+// mustChange says whether the first admin has yet to change the password.
+func mustChange(t *testing.T, q pg.Querier) (must bool) {
+	t.Helper()
+	require.NoError(t, q.QueryRow(t.Context(), `SELECT must_change_password FROM account`).Scan(&must))
+	return must
+}
+
 func TestTheFirstStartMakesAnAdmin(t *testing.T) {
 	t.Parallel()
 	d := database(t)
@@ -68,6 +76,7 @@ func TestTheFirstStartMakesAnAdmin(t *testing.T) {
 	require.Equal(t, RoleAdmin, a.Role)
 	require.Equal(t, "hash of "+first.Password.Reveal(), a.PasswordHash)
 	require.Nil(t, a.DisabledAt)
+	require.True(t, mustChange(t, b.Pool), "who was shown it changes it")
 	require.Equal(t, counts{1, 1, 1, 1}, count(t, d))
 	members, err := Memberships(t.Context(), b.Pool, a.ID)
 	require.NoError(t, err)
@@ -90,9 +99,11 @@ func TestTwoInstallationsHaveDifferentPasswords(t *testing.T) {
 
 func TestAGivenPasswordIsTaken(t *testing.T) {
 	t.Parallel()
-	first, err := starter(t, database(t), "from the settings").Run(t.Context())
+	b := starter(t, database(t), "from the settings")
+	first, err := b.Run(t.Context())
 	require.NoError(t, err)
 	require.True(t, first.Given)
+	require.False(t, mustChange(t, b.Pool), "who chose it keeps it")
 	require.Equal(t, "from the settings", first.Password.Reveal())
 }
 

@@ -69,9 +69,10 @@ func anyAccount(ctx context.Context, q pg.Querier) (bool, error) {
 }
 
 // insertFirst writes the first admin, the default project and the membership between them.
-func insertFirst(ctx context.Context, tx pgx.Tx, accountID, projectID, username, hash string, at time.Time) error {
-	_, err := tx.Exec(ctx, `INSERT INTO account (id, username, role, password_hash, created_at) VALUES ($1, $2, $3, $4, $5)`,
-		accountID, username, RoleAdmin, hash, at)
+func insertFirst(ctx context.Context, tx pgx.Tx, accountID, projectID, username, hash string, drawn bool, at time.Time) error {
+	_, err := tx.Exec(ctx, `
+		INSERT INTO account (id, username, role, password_hash, must_change_password, created_at) VALUES ($1, $2, $3, $4, $5, $6)`,
+		accountID, username, RoleAdmin, hash, drawn, at)
 	if err != nil {
 		return fmt.Errorf("make the first admin: %w", err)
 	}

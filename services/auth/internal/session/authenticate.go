@@ -57,7 +57,7 @@ func (s *Sessions) authenticate(ctx context.Context, token, address string, g *G
 func (s *Sessions) caller(ctx context.Context, l live, address string) (*authn.Caller, error) {
 	c := &authn.Caller{
 		Kind: authn.KindUser, Subject: l.accountID, Username: l.username, SessionID: l.sessionID,
-		Role: l.role, Epoch: l.epoch, ClientAddr: address,
+		Role: l.role, PasswordDrawn: l.drawn, Epoch: l.epoch, ClientAddr: address,
 	}
 	return c, account.Belong(ctx, s.Pool, c)
 }

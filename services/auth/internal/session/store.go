@@ -21,13 +21,15 @@ type live struct {
 	epoch      int64
 	method     Method
 	lastUsedAt time.Time
+	// drawn says that the session came by a password that its person has yet to change.
+	drawn bool
 }
 
-const liveColumns = `s.id, a.id, a.username, a.role, a.epoch, s.method, s.last_used_at`
+const liveColumns = `s.id, a.id, a.username, a.role, a.epoch, s.method, s.last_used_at, a.must_change_password AND s.method <> 'oidc'`
 
 func scanLive(row pgx.Row) (live, error) {
 	var l live
-	err := row.Scan(&l.sessionID, &l.accountID, &l.username, &l.role, &l.epoch, &l.method, &l.lastUsedAt)
+	err := row.Scan(&l.sessionID, &l.accountID, &l.username, &l.role, &l.epoch, &l.method, &l.lastUsedAt, &l.drawn)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return live{}, errToken
 	}
