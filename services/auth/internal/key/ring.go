@@ -14,6 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
 // maxAge is how long a replica goes by what it has read: that late it learns of a key made elsewhere when
@@ -64,7 +65,7 @@ func (r *Ring) Reload(ctx context.Context) error {
 	mine, opened := r.begun, r.opened
 	r.mu.Unlock()
 	at := r.store.Clock.Now()
-	keys, err := r.store.live(ctx)
+	keys, err := r.store.live(ctx, r.store.Pool)
 	if err != nil {
 		return err
 	}
@@ -104,14 +105,18 @@ func (r *Ring) fresh(ctx context.Context) error {
 	return r.Reload(ctx)
 }
 
-// signing is the newest key of the purpose that may sign.
+// signing is the newest key of the purpose that may sign, as the ring knows.
 func (r *Ring) signing(purpose Purpose) (authn.SigningKey, error) {
-	now := r.store.Clock.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, k := range r.keys {
+	return newest(r.keys, r.opened, purpose, r.store.Clock.Now())
+}
+
+// newest is the newest key of the purpose that may sign.
+func newest(keys []Key, opened map[string]authn.SigningKey, purpose Purpose, now time.Time) (authn.SigningKey, error) {
+	for _, k := range keys {
 		if k.Purpose == purpose && !k.SignsAt.After(now) && k.verifies(now) {
-			return r.opened[k.ID], nil
+			return opened[k.ID], nil
 		}
 	}
 	return authn.SigningKey{}, fmt.Errorf("there is no %s key that may sign", purpose)
@@ -146,12 +151,21 @@ func (s Set) Signing(ctx context.Context) (authn.SigningKey, error) {
 }
 
 // Latest is Signing after a read of its own, for what lives so long that it should not be signed with a key
-// that was just revoked elsewhere.
-func (s Set) Latest(ctx context.Context) (authn.SigningKey, error) {
-	if err := s.ring.Reload(ctx); err != nil {
+// that was just revoked elsewhere. It reads by q, the transaction of whoever has one: it waits for no other
+// read and takes no second connection, for which transactions that fill the pool would wait for ever.
+func (s Set) Latest(ctx context.Context, q pg.Querier) (authn.SigningKey, error) {
+	keys, err := s.ring.store.live(ctx, q)
+	if err != nil {
 		return authn.SigningKey{}, err
 	}
-	return s.ring.signing(s.purpose)
+	s.ring.mu.Lock()
+	known := s.ring.opened
+	s.ring.mu.Unlock()
+	opened, err := s.ring.open(keys, known)
+	if err != nil {
+		return authn.SigningKey{}, err
+	}
+	return newest(keys, opened, s.purpose, s.ring.store.Clock.Now())
 }
 
 // Find answers the key of an id, looking again for one that is not known: another replica may have made it.

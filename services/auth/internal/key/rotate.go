@@ -119,7 +119,7 @@ type Shown struct {
 // List shows the keys of a purpose (of all where it is empty), the newest first, and whether there are more.
 func (r *Rotation) List(ctx context.Context, purpose Purpose, p page.Page) ([]Shown, bool, error) {
 	store := r.Ring.store
-	live, err := store.live(ctx)
+	live, err := store.live(ctx, store.Pool)
 	if err != nil {
 		return nil, false, err
 	}

@@ -91,7 +91,7 @@ func TestARevokedKeyIsGoneAtOnce(t *testing.T) {
 	require.False(t, finds(t.Context(), mine, Access, old))
 	require.True(t, finds(t.Context(), theirs, Access, fresh), "another replica finds what it does not know yet")
 	require.False(t, finds(t.Context(), theirs, Access, old))
-	latest, err := theirs.Ring.Of(Access).Latest(t.Context())
+	latest, err := theirs.Ring.Of(Access).Latest(t.Context(), theirs.Ring.store.Pool)
 	require.NoError(t, err)
 	require.Equal(t, fresh, latest.ID)
 	require.Equal(t, caller, signing(t, theirs, Caller).ID, "keys of other purposes stay")
@@ -104,7 +104,7 @@ func TestLatestAsksEachTime(t *testing.T) {
 	old := signing(t, theirs, Access).ID
 	require.NoError(t, mine.Rotate(t.Context(), Access, true))
 	require.Equal(t, old, signing(t, theirs, Access).ID, "what it read a moment ago")
-	latest, err := theirs.Ring.Of(Access).Latest(t.Context())
+	latest, err := theirs.Ring.Of(Access).Latest(t.Context(), theirs.Ring.store.Pool)
 	require.NoError(t, err)
 	require.Equal(t, signing(t, mine, Access).ID, latest.ID)
 }

@@ -31,8 +31,8 @@ const columns = `kid, purpose, public_key, generation, created_at, signs_at, ver
 const maxLive = 200
 
 // live lists the keys that are neither retired nor revoked, the newest of a purpose first.
-func (s *Store) live(ctx context.Context) ([]Key, error) {
-	return collect(s.Pool.Query(ctx, `
+func (s *Store) live(ctx context.Context, q pg.Querier) ([]Key, error) {
+	return collect(q.Query(ctx, `
 		SELECT `+columns+` FROM signing_key WHERE retired_at IS NULL AND revoked_at IS NULL
 		ORDER BY purpose, generation DESC LIMIT $1`, maxLive))
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
@@ -49,8 +50,8 @@ type claims struct {
 // keys sign access tokens and find the keys of those that come back: key.Set.
 type keys interface {
 	authn.KeySource
-	// Latest is the key to sign with as the database says now.
-	Latest(ctx context.Context) (authn.SigningKey, error)
+	// Latest is the key to sign with as the database says now, read by q.
+	Latest(ctx context.Context, q pg.Querier) (authn.SigningKey, error)
 }
 
 // Access issues and checks access tokens: one algorithm, keys that change.
@@ -77,11 +78,11 @@ func (a *Access) format(g *Grant) authn.Format {
 }
 
 // issue signs a token of the session.
-func (a *Access) issue(ctx context.Context, l live, g *Grant, jti string) (secret.String, error) {
+func (a *Access) issue(ctx context.Context, q pg.Querier, l live, g *Grant, jti string) (secret.String, error) {
 	if g != nil && (g.Issuer == "" || g.Audience == "" || g.Audience == apiAudience || g.Issuer == apiIssuer) {
 		return secret.String{}, fmt.Errorf("issue a token by %q for %q: it would be no token of a resource", g.Issuer, g.Audience)
 	}
-	key, err := a.keys.Latest(ctx)
+	key, err := a.keys.Latest(ctx, q)
 	if err != nil {
 		return secret.String{}, err
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
 type object = map[string]any
@@ -50,11 +51,11 @@ func (o one) Find(_ context.Context, kid string) (ed25519.PublicKey, error) {
 	return o.key.Public().Key, nil
 }
 
-func (o one) Latest(context.Context) (authn.SigningKey, error) { return o.key, nil }
+func (o one) Latest(context.Context, pg.Querier) (authn.SigningKey, error) { return o.key, nil }
 
 func (m *mint) good(t *testing.T) string {
 	t.Helper()
-	token, err := m.issue(t.Context(), live{sessionID: "ses_1", accountID: "usr_1", role: "operator", epoch: 3}, nil, "tok_1")
+	token, err := m.issue(t.Context(), nil, live{sessionID: "ses_1", accountID: "usr_1", role: "operator", epoch: 3}, nil, "tok_1")
 	require.NoError(t, err)
 	return token.Reveal()
 }

@@ -56,7 +56,7 @@ func (s *Sessions) OpenTx(ctx context.Context, tx pgx.Tx, r OpenRequest) (Tokens
 	if err := s.record(ctx, tx, l, "session.open", r.ClientAddress); err != nil {
 		return Tokens{}, err
 	}
-	return s.tokens(ctx, l, refresh, r.Grant)
+	return s.tokens(ctx, tx, l, refresh, r.Grant)
 }
 
 // IssueFor signs another access token of a session that lives, for a grant: what an authorization server
@@ -67,12 +67,12 @@ func (s *Sessions) IssueFor(ctx context.Context, q pg.Querier, sessionID string,
 	if err != nil {
 		return Tokens{}, err
 	}
-	return s.tokens(ctx, l, secret.String{}, &g)
+	return s.tokens(ctx, q, l, secret.String{}, &g)
 }
 
-// tokens signs a new access token of the session.
-func (s *Sessions) tokens(ctx context.Context, l live, refresh secret.String, g *Grant) (Tokens, error) {
-	access, err := s.Access.issue(ctx, l, g, s.IDs.New(id.TokenRow))
+// tokens signs a new access token of the session; q is the transaction of a caller who has one.
+func (s *Sessions) tokens(ctx context.Context, q pg.Querier, l live, refresh secret.String, g *Grant) (Tokens, error) {
+	access, err := s.Access.issue(ctx, q, l, g, s.IDs.New(id.TokenRow))
 	if err != nil {
 		return Tokens{}, err
 	}

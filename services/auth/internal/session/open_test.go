@@ -125,7 +125,7 @@ func TestATokenOfTheAPIForAGrantsSessionIsRefused(t *testing.T) {
 	granted := h.open(MethodOAuth)
 	l, err := loadLive(t.Context(), h.Pool, granted.SessionID)
 	require.NoError(t, err)
-	token, err := h.Access.issue(t.Context(), l, nil, "tok_1")
+	token, err := h.Access.issue(t.Context(), nil, l, nil, "tok_1")
 	require.NoError(t, err)
 	_, err = h.authenticate(token)
 	h.refused(err)

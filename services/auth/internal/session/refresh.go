@@ -68,5 +68,5 @@ func (s *Sessions) Refresh(ctx context.Context, token, address string) (Tokens, 
 	case err != nil:
 		return Tokens{}, err
 	}
-	return s.tokens(ctx, l, kept, nil)
+	return s.tokens(ctx, s.Pool, l, kept, nil)
 }

@@ -266,7 +266,7 @@ func TestATokenOfAnotherAccountsSessionIsRefused(t *testing.T) {
 		"older epoch": {sessionID: session, accountID: userID, role: "operator", epoch: 0},
 		"later epoch": {sessionID: session, accountID: userID, role: "operator", epoch: 2},
 	} {
-		token, err := h.Access.issue(t.Context(), l, nil, "tok_1")
+		token, err := h.Access.issue(t.Context(), nil, l, nil, "tok_1")
 		require.NoError(t, err)
 		_, err = h.authenticate(token)
 		require.True(t, fault.Is(err, fault.Unauthenticated), name)
