@@ -1,0 +1,145 @@
+package oauth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/signalbox-dev/signalbox/platform/audit"
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/services/auth/internal/session"
+)
+
+// Authority makes codes and tokens.
+type Authority struct {
+	Pool     *pgxpool.Pool
+	Clients  *Clients
+	Devices  devices
+	Sessions *session.Sessions
+	Audit    *audit.Log
+	Clock    clock.Clock
+	IDs      *id.Source
+	Rand     io.Reader
+	// PublicURL is the installation's address.
+	PublicURL func() string
+}
+
+func (a *Authority) issuer() string   { return Base(a.PublicURL()) }
+func (a *Authority) resource() string { return Resource(a.PublicURL()) }
+
+// Ask is an authorization request (RFC 6749 4.1.1) with the person's decision.
+type Ask struct {
+	ResponseType, ClientID, Redirect, Challenge, Method, Resource, Scope string
+	// State is told back; nil where there is none.
+	State   *string
+	Approve bool
+}
+
+// Decide answers where the browser goes on: to the client, with a code or with an error. Where the client or
+// its redirect address cannot be trusted it goes nowhere, and the person is told.
+func (a *Authority) Decide(ctx context.Context, c *authn.Caller, in Ask) (string, error) {
+	client, err := a.Clients.find(ctx, in.ClientID)
+	if errors.Is(err, errNoClient) {
+		return "", refused(wordClient, "client_id names no client")
+	}
+	if err != nil {
+		return "", err
+	}
+	if !redirects(client.Redirects, in.Redirect) {
+		return "", refused(wordRequest, "redirect_uri is none of the client's")
+	}
+	fields := url.Values{"iss": {a.issuer()}}
+	if in.State != nil {
+		fields.Set("state", *in.State)
+	}
+	code, err := a.allow(ctx, c, client, in)
+	if f := fault.From(err); err != nil && f.OAuth != "" {
+		fields.Set("error", f.OAuth)
+		fields.Set("error_description", f.Text())
+		return answered(in.Redirect, fields), nil
+	}
+	if err != nil {
+		return "", err
+	}
+	fields.Set("code", code.Reveal())
+	return answered(in.Redirect, fields), nil
+}
+
+// allow makes the code of a request that the person approves.
+func (a *Authority) allow(ctx context.Context, c *authn.Caller, client Client, in Ask) (secret.String, error) {
+	scope, err := a.acceptable(in)
+	if err != nil {
+		return secret.String{}, err
+	}
+	if !in.Approve {
+		return secret.String{}, a.denied(ctx, client)
+	}
+	code, err := secret.Mint(a.Rand, secret.KindCode)
+	if err != nil {
+		return secret.String{}, fmt.Errorf("mint an authorization code: %w", err)
+	}
+	now := a.Clock.Now()
+	g := grant{
+		id: a.IDs.New(id.Grant), clientID: client.ID, accountID: c.Subject, epoch: c.Epoch, resource: in.Resource, scope: scope,
+		redirect: in.Redirect, challenge: in.Challenge, createdAt: now, codeExpires: now.Add(CodeTTL),
+	}
+	return code, pg.InTx(ctx, a.Pool, func(ctx context.Context, tx pgx.Tx) error {
+		if err := insertGrant(ctx, tx, g, secret.Hash(code.Reveal())); err != nil {
+			return err
+		}
+		return a.Audit.Record(ctx, tx, audit.Entry{
+			Action: "oauth.approve", TargetKind: "oauth_grant", TargetID: g.id,
+			After: map[string]string{"client_id": client.ID, "resource": g.resource, "scope": g.scope},
+		})
+	})
+}
+
+// acceptable is the scope of a request that may be approved.
+func (a *Authority) acceptable(in Ask) (string, error) {
+	switch {
+	case in.ResponseType != "code":
+		return "", refused(wordResponseType, "response_type must be code")
+	case in.Method != "S256" || !isChallenge(in.Challenge):
+		return "", refused(wordRequest, "code_challenge of the method S256 is required")
+	case in.Resource != a.resource():
+		return "", refused(wordTarget, "resource must be "+a.resource())
+	}
+	return scopes(in.Scope, Scopes())
+}
+
+// scopes is what is asked for in the order of the table; `read` where nothing is.
+func scopes(asked string, allowed []string) (string, error) {
+	words := strings.Fields(asked)
+	if len(words) == 0 {
+		words = []string{scopeRead}
+	}
+	for _, w := range words {
+		if !slices.Contains(allowed, w) {
+			return "", refused(wordScope, "scope may be of "+strings.Join(allowed, " "))
+		}
+	}
+	return strings.Join(slices.DeleteFunc(slices.Clone(allowed), func(s string) bool { return !slices.Contains(words, s) }), " "), nil
+}
+
+// denied records that the person refused.
+func (a *Authority) denied(ctx context.Context, client Client) error {
+	err := pg.InTx(ctx, a.Pool, func(ctx context.Context, tx pgx.Tx) error {
+		return a.Audit.Record(ctx, tx, audit.Entry{Action: "oauth.deny", TargetKind: "oauth_client", TargetID: client.ID})
+	})
+	if err != nil {
+		return err
+	}
+	return refused(wordDenied, "the person refused")
+}

@@ -1,0 +1,162 @@
+package oauth
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+func TestAnApprovalGivesACode(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	said := h.decide(ask())
+	require.Equal(t, "s t&te", said.Get("state"))
+	require.Equal(t, secret.KindCode, secret.Kind(said.Get("code")))
+	require.Empty(t, said.Get("error"))
+	var stored []byte
+	require.NoError(t, h.Pool.QueryRow(t.Context(), `SELECT code_hash FROM oauth_grant`).Scan(&stored))
+	require.Equal(t, secret.Hash(said.Get("code")), stored)
+	require.NotContains(t, h.text(`SELECT g::text FROM oauth_grant g`), said.Get("code"))
+	require.Equal(t, []string{"oauth.approve usr_1"}, h.audits())
+	require.Equal(t, "0", h.text(`SELECT count(*)::text FROM session`), "an approval opens nothing by itself")
+}
+
+func TestWhatTheClientIsToldOfABadRequest(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	for name, c := range map[string]struct {
+		change func(*Ask)
+		want   string
+	}{
+		"denied":             {func(a *Ask) { a.Approve = false }, wordDenied},
+		"response_type":      {func(a *Ask) { a.ResponseType = "token" }, wordResponseType},
+		"code and token":     {func(a *Ask) { a.ResponseType = "code token" }, wordResponseType},
+		"no PKCE":            {func(a *Ask) { a.Challenge, a.Method = "", "" }, wordRequest},
+		"plain":              {func(a *Ask) { a.Challenge, a.Method = verifier[:43], "plain" }, wordRequest},
+		"no method":          {func(a *Ask) { a.Method = "" }, wordRequest},
+		"another method":     {func(a *Ask) { a.Method = "s256" }, wordRequest},
+		"a short challenge":  {func(a *Ask) { a.Challenge = a.Challenge[1:] }, wordRequest},
+		"a padded challenge": {func(a *Ask) { a.Challenge = a.Challenge[1:] + "=" }, wordRequest},
+		"no resource":        {func(a *Ask) { a.Resource = "" }, wordTarget},
+		"the API":            {func(a *Ask) { a.Resource = public + "/api" }, wordTarget},
+		"a slash more":       {func(a *Ask) { a.Resource += "/" }, wordTarget},
+		"another host":       {func(a *Ask) { a.Resource = "https://evil.example/api/mcp" }, wordTarget},
+		"an unknown scope":   {func(a *Ask) { a.Scope = "read admin" }, wordScope},
+	} {
+		said := h.decide(ask(c.change))
+		require.Equal(t, c.want, said.Get("error"), name)
+		require.NotEmpty(t, said.Get("error_description"), name)
+		require.Equal(t, "s t&te", said.Get("state"), name)
+		require.Empty(t, said.Get("code"), name)
+	}
+	require.Equal(t, "0", h.text(`SELECT count(*)::text FROM oauth_grant`))
+	require.Equal(t, []string{"oauth.deny usr_1"}, h.audits())
+}
+
+func TestABadClientOrAddressGoesNowhere(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	ctx, c := h.person()
+	for name, change := range map[string]func(*Ask){
+		"unknown client":  func(a *Ask) { a.ClientID = "https://evil.example/metadata" },
+		"zero byte":       func(a *Ask) { a.ClientID = "a\x00b" },
+		"no client":       func(a *Ask) { a.ClientID = "" },
+		"the device flow": func(a *Ask) { a.ClientID = "signalbox-cli" },
+		"another host":    func(a *Ask) { a.Redirect = "https://evil.example/cb" },
+		"a longer path":   func(a *Ask) { a.Redirect += "/x" },
+		"a query":         func(a *Ask) { a.Redirect += "?x=1" },
+		"no address":      func(a *Ask) { a.Redirect = "" },
+		"of another":      func(a *Ask) { a.ClientID, a.Redirect = otherID, local },
+	} {
+		in := ask(change)
+		in.Approve = false
+		_, err := h.Decide(ctx, c, in)
+		require.True(t, fault.Is(err, fault.Refused), "%s: %v", name, err)
+		require.NotEmpty(t, fault.From(err).OAuth, name)
+	}
+	require.Empty(t, h.audits())
+}
+
+func TestRedirectAddresses(t *testing.T) {
+	t.Parallel()
+	registered := []string{"https://client.example/cb?a=1", "http://127.0.0.1/cb", "http://[::1]:7000/cb", "http://localhost:1/cb?x"}
+	for given, want := range map[string]bool{
+		"https://client.example/cb?a=1":       true,
+		"https://client.example/cb":           false,
+		"https://client.example:443/cb?a=1":   false,
+		"https://client.example:8443/cb?a=1":  false,
+		"HTTPS://client.example/cb?a=1":       false,
+		"https://CLIENT.example/cb?a=1":       false,
+		"https://client.example/cb?a=1#x":     false,
+		"https://client.example/x/../cb?a=1":  false,
+		"http://127.0.0.1/cb":                 true,
+		"http://127.0.0.1:51000/cb":           true,
+		"http://127.0.0.1:51000/cb/":          false,
+		"http://127.0.0.1:51000/cb?x=1":       false,
+		"http://127.0.0.1:51000/cb#x":         false,
+		"http://127.0.0.1:/cb":                false,
+		"http://127.0.0.1:x/cb":               false,
+		"https://127.0.0.1:51000/cb":          false,
+		"http://127.0.0.2:51000/cb":           false,
+		"http://127.1:51000/cb":               false,
+		"http://u@127.0.0.1:51000/cb":         false,
+		"http://127.0.0.1:80@evil.example/cb": false,
+		"http://127.0.0.1.evil.example/cb":    false,
+		"http://[::1]/cb":                     true,
+		"http://[::1]:9/cb":                   true,
+		"http://localhost:51000/cb?x":         true,
+		"http://localhost:51000/cb":           false,
+		"http://localhost.evil.example/cb?x":  false,
+		"javascript:alert(1)":                 false,
+		"":                                    false,
+	} {
+		require.Equal(t, want, redirects(registered, given), given)
+	}
+}
+
+func TestTheAnswerKeepsTheClientsQuery(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	require.NoError(t, h.Clients.Register(t.Context(), Client{ID: "q", Name: "Q", Redirects: []string{"https://q.example/cb?z=%20&a=b+c"}}))
+	ctx, c := h.person()
+	to, err := h.Decide(ctx, c, ask(func(a *Ask) { a.ClientID, a.Redirect, a.State = "q", "https://q.example/cb?z=%20&a=b+c", nil }))
+	require.NoError(t, err)
+	require.Regexp(t, `^https://q\.example/cb\?z=%20&a=b\+c&code=acd_[0-9A-Za-z]{49}&iss=https%3A%2F%2Fsignalbox\.example$`, to)
+}
+
+func TestWhichClientsMayBeRegistered(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	for name, c := range map[string]Client{
+		"nothing": {}, "no name": {ID: "a", Redirects: []string{redirect}}, "no address": {ID: "a", Name: "A"},
+		"the built-in one": {ID: "signalbox-cli", Name: "A", Redirects: []string{redirect}},
+		"the device flow":  {ID: "a", Name: "A", Redirects: []string{redirect}, Device: true},
+		"plain http":       {ID: "a", Name: "A", Redirects: []string{"http://client.example/cb"}},
+		"a fragment":       {ID: "a", Name: "A", Redirects: []string{redirect + "#"}},
+		"a user":           {ID: "a", Name: "A", Redirects: []string{"https://u:p@client.example/cb"}},
+		"a script":         {ID: "a", Name: "A", Redirects: []string{"javascript:alert(1)"}},
+		"a scheme":         {ID: "a", Name: "A", Redirects: []string{"com.example:/cb"}},
+		"no host":          {ID: "a", Name: "A", Redirects: []string{"https:///cb"}},
+		"one bad of two":   {ID: "a", Name: "A", Redirects: []string{redirect, "%"}},
+	} {
+		require.Error(t, h.Clients.Register(t.Context(), c), name)
+	}
+	require.NoError(t, h.Clients.Register(t.Context(), Client{ID: clientID, Name: "Renamed", Redirects: []string{local}}))
+	c, err := h.Clients.find(t.Context(), clientID)
+	require.NoError(t, err)
+	require.Equal(t, Client{ID: clientID, Name: "Renamed", Redirects: []string{local}}, c)
+}
+
+func TestScopesAreInOneOrder(t *testing.T) {
+	t.Parallel()
+	for asked, want := range map[string]string{
+		"": "read", " ": "read", "read": "read", "jobs:control read jobs:plan read": "read jobs:plan jobs:control",
+	} {
+		got, err := scopes(asked, Scopes())
+		require.NoError(t, err)
+		require.Equal(t, want, got, asked)
+	}
+}

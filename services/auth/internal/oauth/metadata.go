@@ -1,0 +1,84 @@
+package oauth
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+)
+
+// The documents.
+const (
+	documentServer   = "authorization-server"
+	documentResource = "protected-resource"
+	documentKeys     = "jwks"
+)
+
+// keySet publishes the keys that access tokens are signed with.
+type keySet interface {
+	JWKS(ctx context.Context) ([]byte, error)
+}
+
+// serverMetadata is RFC 8414's document. Registration and client metadata documents are not in it until
+// they are served.
+type serverMetadata struct {
+	Issuer                 string   `json:"issuer"`
+	AuthorizationEndpoint  string   `json:"authorization_endpoint"`
+	TokenEndpoint          string   `json:"token_endpoint"`
+	DeviceEndpoint         string   `json:"device_authorization_endpoint"`
+	RevocationEndpoint     string   `json:"revocation_endpoint"`
+	KeysURI                string   `json:"jwks_uri"`
+	Scopes                 []string `json:"scopes_supported"`
+	ResponseTypes          []string `json:"response_types_supported"`
+	ResponseModes          []string `json:"response_modes_supported"`
+	GrantTypes             []string `json:"grant_types_supported"`
+	Challenges             []string `json:"code_challenge_methods_supported"`
+	TokenAuthentication    []string `json:"token_endpoint_auth_methods_supported"`
+	RevokingAuthentication []string `json:"revocation_endpoint_auth_methods_supported"`
+	IssuerInResponse       bool     `json:"authorization_response_iss_parameter_supported"`
+	Resources              []string `json:"protected_resources"`
+}
+
+// resourceMetadata is RFC 9728's.
+type resourceMetadata struct {
+	Resource string   `json:"resource"`
+	Servers  []string `json:"authorization_servers"`
+	Scopes   []string `json:"scopes_supported"`
+	Bearer   []string `json:"bearer_methods_supported"`
+	Name     string   `json:"resource_name"`
+}
+
+func metadataOf(publicURL string) serverMetadata {
+	base := Base(publicURL)
+	return serverMetadata{
+		Issuer: base, AuthorizationEndpoint: base + "/api/oauth/authorize", TokenEndpoint: base + "/api/oauth/token",
+		DeviceEndpoint: base + "/api/oauth/device_authorization", RevocationEndpoint: base + "/api/oauth/revoke",
+		KeysURI: base + "/.well-known/jwks.json", Scopes: Scopes(),
+		ResponseTypes: []string{"code"}, ResponseModes: []string{"query"}, GrantTypes: []string{grantCode, grantRefresh, grantDevice},
+		Challenges: []string{"S256"}, TokenAuthentication: []string{"none"}, RevokingAuthentication: []string{"none"},
+		IssuerInResponse: true, Resources: []string{Resource(publicURL)},
+	}
+}
+
+// document is one of the three, as JSON.
+func document(ctx context.Context, name, publicURL string, keys keySet) ([]byte, error) {
+	var doc any
+	switch name {
+	case documentServer:
+		doc = metadataOf(publicURL)
+	case documentResource:
+		doc = resourceMetadata{
+			Resource: Resource(publicURL), Servers: []string{Base(publicURL)}, Scopes: Scopes(), Bearer: []string{"header"}, Name: "Signalbox",
+		}
+	case documentKeys:
+		return keys.JWKS(ctx)
+	default:
+		return nil, fault.Absentf("document", name)
+	}
+	body, err := json.Marshal(doc)
+	if err != nil {
+		return nil, fmt.Errorf("write the metadata: %w", err)
+	}
+	return body, nil
+}

@@ -1,0 +1,156 @@
+package oauth
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+func TestARefreshTokenIsUsedOnceAndOneThatComesAgainEndsItsFamily(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	first := h.tokens(exchanging(h.code()))
+	second := h.tokens(refreshing(first.refresh))
+	require.NotEqual(t, first.refresh, second.refresh)
+	require.True(t, h.holds(second.access))
+	third := h.tokens(refreshing(second.refresh))
+	require.Equal(t, wordGrant, h.refused(refreshing(first.refresh)), "at once, without a time of grace")
+	for _, p := range []pair{first, second, third} {
+		require.False(t, h.holds(p.access))
+		require.Equal(t, wordGrant, h.refused(refreshing(p.refresh)))
+	}
+	require.Equal(t, []string{"oauth.approve usr_1", "oauth.revoke usr_1"}, h.audits())
+	require.Equal(t, "reuse", h.text(`SELECT revoked_reason FROM oauth_grant`))
+}
+
+func TestOfRefreshesThatRaceOneHasASuccessorAndTheFamilyEnds(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	for range 5 {
+		p := h.tokens(exchanging(h.code()))
+		var given atomic.Int32
+		var wg sync.WaitGroup
+		for range 6 {
+			wg.Go(func() {
+				if _, err := h.Issue(t.Context(), refreshing(p.refresh), here); err == nil {
+					given.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		require.EqualValues(t, 1, given.Load())
+		require.False(t, h.holds(p.access))
+	}
+}
+
+func TestManyClientsAtOnceDoNotWaitForEachOther(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	codes := make([]string, 40)
+	for i := range codes {
+		codes[i] = h.code()
+	}
+	var given atomic.Int32
+	var wg sync.WaitGroup
+	for _, code := range codes {
+		wg.Go(func() {
+			first, err := h.Issue(t.Context(), exchanging(code), here)
+			if err != nil {
+				return
+			}
+			if _, err := h.Issue(t.Context(), refreshing(first.Refresh.Reveal()), here); err == nil {
+				given.Add(1)
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() { wg.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(30 * time.Second):
+		require.Fail(t, "they wait for each other")
+	}
+	require.EqualValues(t, len(codes), given.Load())
+}
+
+func TestARefreshTokenHoldsThirtyDays(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	last, late := h.tokens(exchanging(h.code())), h.tokens(exchanging(h.code()))
+	h.clock.Advance(RefreshTTL - time.Microsecond)
+	h.tokens(refreshing(last.refresh))
+	h.clock.Advance(time.Microsecond)
+	require.Equal(t, wordGrant, h.refused(refreshing(late.refresh)))
+	require.Empty(t, h.audits()[2:], "an expired token is no reuse")
+}
+
+func TestWhatARefreshTokenIsNotExchangedFor(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	p := h.tokens(exchanging(h.code()))
+	other, err := secret.Mint(h.Rand, secret.KindRefresh)
+	require.NoError(t, err)
+	for name, c := range map[string]struct {
+		change form
+		want   string
+	}{
+		"no token":         {form{"refresh_token": ""}, wordRequest},
+		"another token":    {form{"refresh_token": other.Reveal()}, wordGrant},
+		"the access token": {form{"refresh_token": p.access}, wordGrant},
+		"no client":        {form{"client_id": ""}, wordClient},
+		"another client":   {form{"client_id": otherID}, wordGrant},
+		"the command line": {form{"client_id": "signalbox-cli"}, wordUnauthorized},
+		"another resource": {form{"resource": public}, wordTarget},
+		"more scope":       {form{"scope": "read jobs:control"}, wordScope},
+		"scope of nothing": {form{"scope": "admin"}, wordScope},
+	} {
+		require.Equal(t, c.want, h.refused(with(refreshing(p.refresh), c.change)), name)
+	}
+	require.True(t, h.holds(p.access), "and none of it counts as reuse")
+	h.tokens(with(refreshing(p.refresh), form{"resource": resource}))
+}
+
+func TestLessScopeIsForOneTokenOnly(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	p := h.tokens(exchanging(h.code()))
+	status, body := h.issue(with(refreshing(p.refresh), form{"scope": "jobs:plan"}))
+	require.Equal(t, 200, status)
+	require.Equal(t, "jobs:plan", body["scope"])
+	_, grant, err := h.Sessions.AuthenticateFor(t.Context(), body["access_token"].(string), here, public, resource)
+	require.NoError(t, err)
+	require.Equal(t, "jobs:plan", grant.Scope)
+	_, body = h.issue(refreshing(body["refresh_token"].(string)))
+	require.Equal(t, "read jobs:plan", body["scope"])
+}
+
+func TestAPersonEndsAClientsSession(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	p := h.tokens(exchanging(h.code()))
+	h.clock.Advance(20 * 24 * time.Hour)
+	ctx, c := h.person()
+	require.NoError(t, h.Sessions.Revoke(ctx, c, h.text(`SELECT id FROM session`)), "it is listed as long as its refresh token holds")
+	require.Equal(t, wordGrant, h.refused(refreshing(p.refresh)))
+}
+
+func TestSweepKeepsWhatHolds(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.code()
+	p := h.tokens(exchanging(h.code()))
+	h.clock.Advance(CodeTTL + kept + time.Microsecond)
+	require.NoError(t, h.Sweep(t.Context()))
+	require.Equal(t, "1", h.text(`SELECT count(*)::text FROM oauth_grant`))
+	h.clock.Advance(RefreshTTL - time.Hour - kept - CodeTTL)
+	h.tokens(refreshing(p.refresh))
+	h.clock.Advance(RefreshTTL + kept + time.Microsecond)
+	require.NoError(t, h.Sweep(t.Context()))
+	require.Equal(t, "0", h.text(`SELECT count(*)::text FROM oauth_grant`))
+	require.Equal(t, "0", h.text(`SELECT count(*)::text FROM oauth_refresh_token`))
+}

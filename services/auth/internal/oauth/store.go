@@ -1,0 +1,177 @@
+package oauth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/signalbox-dev/signalbox/platform/pg"
+)
+
+// errUsed says that what a transaction locked unused is used: whatever did that, nothing is given.
+var errUsed = errors.New("it is used already")
+
+func upsertClient(ctx context.Context, q pg.Querier, c Client, at time.Time) error {
+	_, err := q.Exec(ctx, `
+		INSERT INTO oauth_client (id, name, redirect_uris, created_at) VALUES ($1, $2, $3, $4)
+		ON CONFLICT (id) DO UPDATE SET name = EXCLUDED.name, redirect_uris = EXCLUDED.redirect_uris`, c.ID, c.Name, c.Redirects, at)
+	if err != nil {
+		return fmt.Errorf("register client %s: %w", c.ID, err)
+	}
+	return nil
+}
+
+func loadClient(ctx context.Context, q pg.Querier, id string) (Client, error) {
+	c := Client{ID: id}
+	err := q.QueryRow(ctx, `SELECT name, redirect_uris FROM oauth_client WHERE id = $1`, id).Scan(&c.Name, &c.Redirects)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Client{}, errNoClient
+	}
+	if err != nil {
+		return Client{}, fmt.Errorf("load the client: %w", err)
+	}
+	return c, nil
+}
+
+// grant is what a person let a client do.
+type grant struct {
+	id, clientID, accountID string
+	epoch                   int64
+	resource, scope         string
+	redirect, challenge     string
+	createdAt, codeExpires  time.Time
+	codeUsedAt              *time.Time
+	// sessionID is empty until the code was exchanged.
+	sessionID string
+	revokedAt *time.Time
+}
+
+const grantColumns = `g.id, g.client_id, g.account_id, g.account_epoch, g.resource, g.scope, g.redirect_uri, g.code_challenge,
+	g.created_at, g.code_expires_at, g.code_used_at, COALESCE(g.session_id, ''), g.revoked_at`
+
+func (g *grant) into() []any {
+	return []any{
+		&g.id, &g.clientID, &g.accountID, &g.epoch, &g.resource, &g.scope, &g.redirect, &g.challenge,
+		&g.createdAt, &g.codeExpires, &g.codeUsedAt, &g.sessionID, &g.revokedAt,
+	}
+}
+
+func insertGrant(ctx context.Context, tx pgx.Tx, g grant, codeHash []byte) error {
+	_, err := tx.Exec(ctx, `
+		INSERT INTO oauth_grant (id, client_id, account_id, account_epoch, resource, scope, redirect_uri, code_hash, code_challenge, created_at, code_expires_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
+		g.id, g.clientID, g.accountID, g.epoch, g.resource, g.scope, g.redirect, codeHash, g.challenge, g.createdAt, g.codeExpires)
+	if err != nil {
+		return fmt.Errorf("store the grant: %w", err)
+	}
+	return nil
+}
+
+// lockCode finds the grant of a code; those that exchange it go one after another.
+func lockCode(ctx context.Context, tx pgx.Tx, hash []byte) (grant, bool, error) {
+	return one(tx.QueryRow(ctx, `SELECT `+grantColumns+` FROM oauth_grant g WHERE code_hash = $1 FOR UPDATE`, hash))
+}
+
+// ofSession finds the grant of a session.
+func ofSession(ctx context.Context, tx pgx.Tx, sessionID string) (grant, bool, error) {
+	return one(tx.QueryRow(ctx, `SELECT `+grantColumns+` FROM oauth_grant g WHERE session_id = $1 FOR UPDATE`, sessionID))
+}
+
+func one(row pgx.Row) (g grant, ok bool, err error) {
+	err = row.Scan(g.into()...)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return grant{}, false, nil
+	}
+	if err != nil {
+		return grant{}, false, fmt.Errorf("load the grant: %w", err)
+	}
+	return g, true, nil
+}
+
+// useCode marks a locked code exchanged for the session.
+func useCode(ctx context.Context, tx pgx.Tx, grantID, sessionID string, at time.Time) error {
+	tag, err := tx.Exec(ctx, `UPDATE oauth_grant SET code_used_at = $3, session_id = $2 WHERE id = $1 AND code_used_at IS NULL`,
+		grantID, sessionID, at)
+	if err == nil && tag.RowsAffected() != 1 {
+		err = errUsed
+	}
+	if err != nil {
+		return fmt.Errorf("use the code: %w", err)
+	}
+	return nil
+}
+
+// allows says whether the account is still as it was when it allowed the grant, until the transaction ends.
+func allows(ctx context.Context, tx pgx.Tx, g grant) (bool, error) {
+	tag, err := tx.Exec(ctx, `SELECT FROM account WHERE id = $1 AND epoch = $2 AND disabled_at IS NULL FOR SHARE`, g.accountID, g.epoch)
+	if err != nil {
+		return false, fmt.Errorf("look at who allowed the grant: %w", err)
+	}
+	return tag.RowsAffected() == 1, nil
+}
+
+// revokeGrant is false where the grant had ended before.
+func revokeGrant(ctx context.Context, tx pgx.Tx, grantID, why string, at time.Time) (bool, error) {
+	tag, err := tx.Exec(ctx, `UPDATE oauth_grant SET revoked_at = $2, revoked_reason = $3 WHERE id = $1 AND revoked_at IS NULL`, grantID, at, why)
+	if err != nil {
+		return false, fmt.Errorf("revoke the grant: %w", err)
+	}
+	return tag.RowsAffected() == 1, nil
+}
+
+// refreshToken is one of a grant's family.
+type refreshToken struct {
+	grant
+
+	expiresAt time.Time
+	usedAt    *time.Time
+}
+
+// lockRefresh finds a refresh token; whoever uses one of a family waits for the others of it.
+func lockRefresh(ctx context.Context, tx pgx.Tx, hash []byte) (r refreshToken, ok bool, err error) {
+	err = tx.QueryRow(ctx, `
+		SELECT r.expires_at, r.used_at, `+grantColumns+` FROM oauth_refresh_token r JOIN oauth_grant g ON g.id = r.grant_id
+		WHERE r.hash = $1 FOR UPDATE`, hash).Scan(append([]any{&r.expiresAt, &r.usedAt}, r.into()...)...)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return refreshToken{}, false, nil
+	}
+	if err != nil {
+		return refreshToken{}, false, fmt.Errorf("load the refresh token: %w", err)
+	}
+	return r, true, nil
+}
+
+// useRefresh marks a locked refresh token used.
+func useRefresh(ctx context.Context, tx pgx.Tx, hash []byte, at time.Time) error {
+	tag, err := tx.Exec(ctx, `UPDATE oauth_refresh_token SET used_at = $2 WHERE hash = $1 AND used_at IS NULL`, hash, at)
+	if err == nil && tag.RowsAffected() != 1 {
+		err = errUsed
+	}
+	if err != nil {
+		return fmt.Errorf("use the refresh token: %w", err)
+	}
+	return nil
+}
+
+func insertRefresh(ctx context.Context, tx pgx.Tx, hash []byte, grantID string, at time.Time) error {
+	_, err := tx.Exec(ctx, `INSERT INTO oauth_refresh_token (hash, grant_id, issued_at, expires_at) VALUES ($1, $2, $3, $4)`,
+		hash, grantID, at, at.Add(RefreshTTL))
+	if err != nil {
+		return fmt.Errorf("store the refresh token: %w", err)
+	}
+	return nil
+}
+
+// sweepGrants forgets codes that nobody exchanged, and grants whose last refresh token has ended.
+func sweepGrants(ctx context.Context, q pg.Querier, before time.Time) error {
+	_, err := q.Exec(ctx, `
+		DELETE FROM oauth_grant g WHERE g.code_expires_at < $1
+		AND NOT EXISTS (SELECT FROM oauth_refresh_token r WHERE r.grant_id = g.id AND r.expires_at >= $1)`, before)
+	if err != nil {
+		return fmt.Errorf("forget ended grants: %w", err)
+	}
+	return nil
+}

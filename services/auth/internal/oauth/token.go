@@ -1,0 +1,208 @@
+package oauth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/services/auth/internal/session"
+)
+
+// Issue answers the token endpoint.
+func (a *Authority) Issue(ctx context.Context, form map[string]string, address string) (Tokens, error) {
+	grantType := form["grant_type"]
+	switch grantType {
+	case "":
+		return Tokens{}, refused(wordRequest, "grant_type is missing")
+	case grantCode, grantRefresh, grantDevice:
+	default:
+		return Tokens{}, refused(wordGrantType, "grant_type is none of this server's")
+	}
+	client, err := a.Clients.identified(ctx, form)
+	if err != nil {
+		return Tokens{}, err
+	}
+	if client.Device != (grantType == grantDevice) {
+		return Tokens{}, refused(wordUnauthorized, "this client may not use this grant_type")
+	}
+	switch grantType {
+	case grantCode:
+		return a.exchange(ctx, client, form, address)
+	case grantRefresh:
+		return a.refresh(ctx, client, form, address)
+	default:
+		return a.poll(ctx, client, form, address)
+	}
+}
+
+// verdict is what a transaction commits that gives no tokens: it is told after the commit.
+type verdict = *fault.Error
+
+// exchange gives tokens for a code.
+func (a *Authority) exchange(ctx context.Context, client Client, form map[string]string, address string) (Tokens, error) {
+	if missing := absent(form, "code", "code_verifier"); missing != "" {
+		return Tokens{}, refused(wordRequest, missing+" is missing")
+	}
+	if form["resource"] == "" {
+		return Tokens{}, refused(wordTarget, "resource is missing")
+	}
+	hash, ok := secret.Parse(secret.KindCode, form["code"])
+	if !ok {
+		return Tokens{}, badGrant()
+	}
+	return a.inTx(ctx, func(ctx context.Context, tx pgx.Tx) (Tokens, verdict, error) {
+		now := a.Clock.Now()
+		g, ok, err := lockCode(ctx, tx, hash)
+		switch {
+		case err != nil:
+			return Tokens{}, nil, err
+		case ok && g.codeUsedAt != nil:
+			// Somebody else had it before, or has it now: nothing that it gave holds (OAuth 2.1, 4.1.3).
+			return Tokens{}, badGrant(), a.end(ctx, tx, g, "replay", address)
+		case !ok || g.clientID != client.ID || !now.Before(g.codeExpires) || !proves(form["code_verifier"], g.challenge):
+			// Nothing is changed, so whoever stole a code without its verifier cannot spend it either.
+			return Tokens{}, badGrant(), nil
+		case form["redirect_uri"] != "" && form["redirect_uri"] != g.redirect:
+			return Tokens{}, badGrant(), nil
+		case form["resource"] != g.resource:
+			return Tokens{}, refused(wordTarget, "resource is not the one that was allowed"), nil
+		}
+		return a.open(ctx, tx, client, g, address)
+	})
+}
+
+// open makes the session of a grant and the first tokens.
+func (a *Authority) open(ctx context.Context, tx pgx.Tx, client Client, g grant, address string) (Tokens, verdict, error) {
+	if ok, err := allows(ctx, tx, g); err != nil || !ok {
+		return Tokens{}, badGrant(), err
+	}
+	opened, err := a.Sessions.OpenTx(ctx, tx, session.OpenRequest{
+		AccountID: g.accountID, Method: session.MethodOAuth, ClientAddress: address, ClientName: client.Name, Grant: a.granted(g, g.scope),
+	})
+	if err != nil {
+		return Tokens{}, nil, fmt.Errorf("open the client's session: %w", err)
+	}
+	if err := useCode(ctx, tx, g.id, opened.SessionID, a.Clock.Now()); err != nil {
+		return Tokens{}, nil, err
+	}
+	g.sessionID = opened.SessionID
+	return a.tokens(ctx, tx, g, opened, g.scope)
+}
+
+// granted is what access tokens of a grant say.
+func (a *Authority) granted(g grant, scope string) *session.Grant {
+	return &session.Grant{Issuer: a.issuer(), Audience: g.resource, Scope: scope, ClientID: g.clientID}
+}
+
+// tokens puts the grant's next refresh token beside an access token of its session.
+func (a *Authority) tokens(ctx context.Context, tx pgx.Tx, g grant, access session.Tokens, scope string) (Tokens, verdict, error) {
+	next, err := secret.Mint(a.Rand, secret.KindRefresh)
+	if err != nil {
+		return Tokens{}, nil, fmt.Errorf("mint a refresh token: %w", err)
+	}
+	now := a.Clock.Now()
+	if err := insertRefresh(ctx, tx, secret.Hash(next.Reveal()), g.id, now); err != nil {
+		return Tokens{}, nil, err
+	}
+	if err := a.Sessions.KeepTx(ctx, tx, g.sessionID, now.Add(RefreshTTL)); err != nil {
+		return Tokens{}, nil, err
+	}
+	return Tokens{Access: access.Access, Expires: access.ExpiresIn, Refresh: next, Scope: scope}, nil, nil
+}
+
+// refresh exchanges a refresh token for its successor. Other than a browser, whose windows share one cookie,
+// a program has no second copy of itself that would repeat a token: who repeats one is a thief or was robbed,
+// so there is no time of grace.
+func (a *Authority) refresh(ctx context.Context, client Client, form map[string]string, address string) (Tokens, error) {
+	if form["refresh_token"] == "" {
+		return Tokens{}, refused(wordRequest, "refresh_token is missing")
+	}
+	hash, ok := secret.Parse(secret.KindRefresh, form["refresh_token"])
+	if !ok {
+		return Tokens{}, badGrant()
+	}
+	return a.inTx(ctx, func(ctx context.Context, tx pgx.Tx) (Tokens, verdict, error) {
+		now := a.Clock.Now()
+		r, ok, err := lockRefresh(ctx, tx, hash)
+		switch {
+		case err != nil:
+			return Tokens{}, nil, err
+		case !ok || r.clientID != client.ID:
+			return Tokens{}, badGrant(), nil
+		case r.usedAt != nil:
+			return Tokens{}, badGrant(), a.end(ctx, tx, r.grant, "reuse", address)
+		case r.revokedAt != nil || !now.Before(r.expiresAt):
+			return Tokens{}, badGrant(), nil
+		case form["resource"] != "" && form["resource"] != r.resource:
+			return Tokens{}, refused(wordTarget, "resource is not the one that was allowed"), nil
+		}
+		return a.renew(ctx, tx, r, hash, form["scope"])
+	})
+}
+
+// renew makes the next tokens of a grant; a scope that is asked for may be less than what was allowed.
+func (a *Authority) renew(ctx context.Context, tx pgx.Tx, r refreshToken, hash []byte, asked string) (Tokens, verdict, error) {
+	scope := r.scope
+	if asked != "" {
+		var err error
+		if scope, err = scopes(asked, strings.Fields(r.scope)); err != nil {
+			return Tokens{}, fault.From(err), nil
+		}
+	}
+	if ok, err := allows(ctx, tx, r.grant); err != nil || !ok {
+		return Tokens{}, badGrant(), err
+	}
+	if err := useRefresh(ctx, tx, hash, a.Clock.Now()); err != nil {
+		return Tokens{}, nil, err
+	}
+	access, err := a.Sessions.IssueFor(ctx, tx, r.sessionID, *a.granted(r.grant, scope))
+	if errors.Is(err, session.ErrNoAccount) { // its person ended the session
+		return Tokens{}, badGrant(), nil
+	}
+	if err != nil {
+		return Tokens{}, nil, fmt.Errorf("renew the client's session: %w", err)
+	}
+	return a.tokens(ctx, tx, r.grant, access, scope)
+}
+
+// inTx runs fn in a transaction and tells its verdict after the commit.
+func (a *Authority) inTx(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx) (Tokens, verdict, error)) (Tokens, error) {
+	var t Tokens
+	var v verdict
+	err := pg.InTx(ctx, a.Pool, func(ctx context.Context, tx pgx.Tx) (err error) {
+		t, v, err = fn(ctx, tx)
+		return err
+	})
+	if err != nil {
+		return Tokens{}, err
+	}
+	if v != nil {
+		return Tokens{}, v
+	}
+	return t, nil
+}
+
+// absent is the first of the fields that the form lacks.
+func absent(form map[string]string, names ...string) string {
+	for _, name := range names {
+		if form[name] == "" {
+			return name
+		}
+	}
+	return ""
+}
+
+// Sweep forgets grants that ended.
+func (a *Authority) Sweep(ctx context.Context) error {
+	return sweepGrants(ctx, a.Pool, a.Clock.Now().Add(-kept))
+}
+
+// seconds is a time as the RFCs write it.
+func seconds(d time.Duration) int64 { return int64(d / time.Second) }
