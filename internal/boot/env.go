@@ -162,6 +162,9 @@ func (e *Env) Serve(svc Service, keys authn.FetchKeys, listeners ...*rpc.Listene
 			Run:  func(ctx context.Context) error { return run.Group(ctx, loops...) },
 		})
 	}
+	if keeper, ok := svc.(SecretKeeper); ok && e.Keyring != nil {
+		workers = append(workers, e.rewrapper(keeper))
+	}
 	sealer, err := e.sealer()
 	if err != nil {
 		return nil, err

@@ -1,0 +1,43 @@
+package boot
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/internal/rewrap"
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+// keeping is a service with a column under the keyring; the audit's requests stand in for it.
+type keeping struct{ *keys }
+
+func (keeping) Sealed() []rewrap.Column {
+	return []rewrap.Column{{Table: "audit_seal", Name: "hash", Key: "audit_id"}}
+}
+
+// A process moves what is under a former key when it starts, and says of what does not open.
+func TestAProcessLooksForValuesUnderAFormerKey(t *testing.T) {
+	t.Parallel()
+	e, _, _ := env(t)
+	var err error
+	e.Keyring, err = secret.NewKeyring(secret.Key{ID: "k1", Bytes: []byte("0123456789abcdefFEDCBA9876543210")})
+	require.NoError(t, err)
+	out := &output{}
+	e.Log = telemetry(t, out).Logger("auth")
+	_, err = e.Pool.Exec(t.Context(), `INSERT INTO audit_seal VALUES (1, 'aud_x', decode(repeat('00', 32), 'hex'))`)
+	require.NoError(t, err)
+	l, err := e.Net.Listen("auth")
+	require.NoError(t, err)
+	svc := keeping{newKeys(t)}
+	own := func(context.Context) ([]authn.PublicKey, error) { return []authn.PublicKey{svc.key.Public()}, nil }
+	workers, err := e.Serve(svc, own, l)
+	require.NoError(t, err)
+	stop := hosted(t, workers, patience)
+	require.Eventually(t, func() bool { return strings.Contains(out.String(), "audit_seal.hash:aud_x") }, patience, time.Millisecond)
+	require.NoError(t, stop())
+}

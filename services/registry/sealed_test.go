@@ -1,0 +1,25 @@
+package registry_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/internal/rewrap"
+	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/services/registry"
+)
+
+// The columns are there, as the role that moves their values may read and write them.
+func TestSealedColumnsAreThere(t *testing.T) {
+	t.Parallel()
+	files, err := registry.Migrations()
+	require.NoError(t, err)
+	ring, err := secret.NewKeyring(secret.Key{ID: "k1", Bytes: []byte("0123456789abcdefFEDCBA9876543210")})
+	require.NoError(t, err)
+	pool := pgtest.New(t, pgtest.Schema{Name: registry.Name, Migrations: files}).Pool(registry.Name)
+	moved, err := rewrap.Run(t.Context(), pool, ring, (&registry.Service{}).Sealed()...)
+	require.NoError(t, err)
+	require.Zero(t, moved)
+}
