@@ -18,6 +18,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/egress"
 	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/pgtest"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/db"
@@ -45,7 +46,7 @@ func (o oneKey) Find(_ context.Context, kid string) (ed25519.PublicKey, error) {
 	return o.key.Public().Key, nil
 }
 
-func (o oneKey) Latest(context.Context) (authn.SigningKey, error) { return o.key, nil }
+func (o oneKey) Latest(context.Context, pg.Querier) (authn.SigningKey, error) { return o.key, nil }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
