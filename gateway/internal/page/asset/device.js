@@ -37,6 +37,12 @@
     };
   };
 
+  const signIn = () => {
+    const code = at("code").value || at("ask").dataset.code;
+    const back = "/device" + (code ? "?user_code=" + encodeURIComponent(code) : "");
+    location.replace("/login?next=" + encodeURIComponent(back));
+  };
+
   // enter takes up the session that the cookie stands for, or leads to the sign-in and back here.
   const enter = async () => {
     session = null;
@@ -46,9 +52,7 @@
       return true;
     }
     if (answer.status !== 401) throw new Error("refresh: " + answer.status);
-    const code = at("code").value || at("ask").dataset.code;
-    const back = "/device" + (code ? "?user_code=" + encodeURIComponent(code) : "");
-    location.replace("/login?next=" + encodeURIComponent(back));
+    signIn();
     return false;
   };
 
@@ -90,7 +94,7 @@
 
   const tick = () => {
     const [created, expires] = [Date.parse(request.created_at), Date.parse(request.expires_at)];
-    at("asked").textContent = since(created) + ", " + new Date(created).toLocaleTimeString();
+    at("asked").textContent = since(created) + ", " + new Date(created).toLocaleTimeString([], { timeStyle: "short" });
     at("expires").textContent = left(expires);
     if (now() < expires) return;
     clearInterval(clock);
@@ -144,6 +148,13 @@
     show("done");
   };
 
+  // own leads to where a password that was drawn for the person is changed, and back here.
+  const own = (answer) => {
+    if (answer.body.code !== "password_change_required") return false;
+    signIn();
+    return true;
+  };
+
   const refusal = (answer) => {
     if (answer.status === 404 || answer.status === 422) return "No request waits with this code. Check it against your terminal; codes end after a few minutes.";
     if (answer.status === 429) return "Too many attempts. Try again in " + Math.max(answer.retry, 1) + " s.";
@@ -155,6 +166,7 @@
   const look = async (code) => {
     try {
       const answer = await call("GET", path(code));
+      if (own(answer)) return;
       const text = answer.ok ? "" : refusal(answer);
       if (!answer.ok && !text) throw new Error("look: " + answer.status);
       if (!answer.ok) {

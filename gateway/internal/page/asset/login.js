@@ -7,14 +7,15 @@
   // A path of this installation, which the server has checked.
   const next = at("sign-in").dataset.next;
   let token = "";
+  let username = "";
   let waiting = 0;
 
-  const call = async (path, body, bearer) => {
+  const call = async (path, body, method = "POST") => {
     const headers = {};
     if (body) headers["Content-Type"] = "application/json";
-    if (bearer) headers.Authorization = "Bearer " + bearer;
+    if (token) headers.Authorization = "Bearer " + token;
     const response = await fetch(path, {
-      method: "POST", headers, body: body ? JSON.stringify(body) : undefined,
+      method, headers, body: body ? JSON.stringify(body) : undefined,
       cache: "no-store", credentials: "same-origin", redirect: "error",
     });
     return {
@@ -24,27 +25,32 @@
   };
 
   const show = (id) => {
-    for (const other of ["sign-in", "signed-in", "checking"]) at(other).hidden = other !== id;
+    for (const other of ["sign-in", "change", "signed-in", "checking"]) {
+      if (at(other)) at(other).hidden = other !== id;
+    }
   };
 
-  const problem = (text) => {
-    at("problem").textContent = text;
-    at("problem").hidden = !text;
+  const tell = (id, text) => {
+    at(id).textContent = text;
+    at(id).hidden = !text;
   };
+
+  const problem = (text) => tell("problem", text);
+
+  const unreachable = "Signalbox cannot be reached. Check your connection and try again.";
 
   const seconds = (n) => (n === 1 ? "1 second" : n + " seconds");
 
   // what a refused sign-in tells the person.
-  const sentence = (answer) => {
-    if (answer.status === 401) return "Wrong username or password.";
+  const sentence = (answer, wrong) => {
+    if (answer.status === 401) return wrong;
     if (answer.status === 429) return "Too many attempts. Try again in " + seconds(Math.max(answer.retry, 1)) + ".";
-    const detail = answer.body.detail;
+    const detail = Array.isArray(answer.body.detail) && answer.body.detail.length > 0 ? answer.body.detail[0].msg : answer.body.detail;
     if (answer.status < 500 && typeof detail === "string") return detail.charAt(0).toUpperCase() + detail.slice(1) + ".";
-    return "Signalbox cannot sign anybody in at the moment. Try again in a little while.";
+    return "Signalbox cannot do this at the moment. Try again in a little while.";
   };
 
-  const greet = (answer) => {
-    token = answer.body.token;
+  const goOn = () => {
     if (next) {
       const to = new URL(next, location.origin);
       if (to.origin === location.origin) {
@@ -53,9 +59,66 @@
         return;
       }
     }
-    at("who").textContent = answer.body.user.username;
+    at("who").textContent = username;
     show("signed-in");
     at("signed-in-title").focus();
+  };
+
+  // greet goes on with who is signed in, once his password is his own.
+  const greet = async (answer, password) => {
+    token = answer.body.token;
+    username = answer.body.user.username;
+    const profile = form && await call("/api/profile", null, "GET").catch(() => null);
+    if (!profile || profile.body.code !== "password_change_required") {
+      goOn();
+      return;
+    }
+    at("change-username").value = username;
+    at("present").value = password || "";
+    at("present-field").hidden = Boolean(password);
+    show("change");
+    at("change-title").focus();
+  };
+
+  const flaw = () => {
+    if (!at("present").value) return "Enter your present password.";
+    if ([...at("fresh").value].length < 12) return "The new password needs at least 12 characters.";
+    if (at("fresh").value === at("present").value) return "The new password must be another one.";
+    return at("fresh").value === at("repeat").value ? "" : "The new password was not the same both times.";
+  };
+
+  const change = async (event) => {
+    event.preventDefault();
+    const button = at("change-submit");
+    if (button.getAttribute("aria-disabled") === "true") return;
+    const text = flaw();
+    tell("change-problem", text);
+    if (text) {
+      at(at("present").value ? "fresh" : "present").focus();
+      return;
+    }
+    button.setAttribute("aria-disabled", "true");
+    try {
+      const answer = await call("/api/profile/password", { current_password: at("present").value, new_password: at("fresh").value });
+      if (answer.ok) {
+        // Every access token has ended with the old password; the session gives the next one.
+        token = "";
+        const fresh = await call("/api/auth/refresh");
+        at("change-form").reset();
+        if (fresh.ok) {
+          token = fresh.body.token;
+          goOn();
+        } else {
+          offer();
+        }
+      } else {
+        at("present-field").hidden = false;
+        tell("change-problem", sentence(answer, "The present password is wrong."));
+      }
+    } catch {
+      tell("change-problem", unreachable);
+    }
+    button.setAttribute("aria-disabled", "false");
   };
 
   const offer = () => {
@@ -70,7 +133,7 @@
   };
 
   const refused = (answer) => {
-    problem(sentence(answer));
+    problem(sentence(answer, "Wrong username or password."));
     const field = at("password");
     field.setAttribute("aria-invalid", String(answer.status === 401));
     field.select();
@@ -108,11 +171,12 @@
         refused(answer);
         return;
       }
+      const typed = password.value;
       password.value = "";
-      greet(answer);
+      await greet(answer, typed);
     } catch {
       busy(false);
-      problem("Signalbox cannot be reached. Check your connection and try again.");
+      problem(unreachable);
     }
   };
 
@@ -124,7 +188,7 @@
   };
 
   const leave = async () => {
-    const answer = await call("/api/auth/logout", null, token).catch(() => null);
+    const answer = await call("/api/auth/logout").catch(() => null);
     if (!answer || (!answer.ok && answer.status !== 401)) {
       at("who").textContent += " (signing out did not work, try again)";
       return;
@@ -137,6 +201,7 @@
   if (form) {
     form.addEventListener("submit", submit);
     at("reveal").addEventListener("click", reveal);
+    at("change-form").addEventListener("submit", change);
   }
   at("sign-out").addEventListener("click", leave);
   call("/api/auth/refresh").then((answer) => (answer.ok ? greet(answer) : offer()), offer);
