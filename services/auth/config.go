@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/signalbox-dev/signalbox/platform/egress"
 	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/services/auth/internal/oidc"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/password"
 )
 
@@ -17,6 +19,8 @@ type Config struct {
 	HashParallel   int           `env:"SERVICE_AUTH_HASH_PARALLEL, default=2" doc:"How many passwords are hashed at once."`
 	HashMemoryKiB  int           `env:"SERVICE_AUTH_HASH_MEMORY_KIB, default=19456" doc:"argon2id memory of new hashes, in KiB."`
 	HashIterations int           `env:"SERVICE_AUTH_HASH_ITERATIONS, default=2" doc:"argon2id passes of new hashes."`
+	OIDC           oidc.Settings
+	Egress         egress.Config
 }
 
 // maxJWTHours keeps an access token from outliving its refresh token.

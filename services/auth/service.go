@@ -63,6 +63,7 @@ type Service struct {
 	bootstrap *account.Bootstrap
 	public    *session.Server
 	peer      *session.PeerServer
+	provider  provided
 	teams     teams
 	projects  projects
 	settings  *setting.Settings
@@ -91,13 +92,19 @@ func New(ctx context.Context, cfg Config, d Deps) (*Service, error) {
 		Access: session.NewAccess(keys.Ring.Of(key.Access), cfg.accessLife(), d.Clock),
 	}
 	signer := authn.NewSigner(d.Clock, func() string { return d.IDs.New(id.TokenRow) }, nil)
+	public := &session.Server{Sessions: sessions, Quota: d.Quota, PublicURL: d.PublicURL}
+	provider, err := wireOIDC(cfg, d, sessions, public, trail)
+	if err != nil {
+		return nil, err
+	}
 	return &Service{
 		deps: d, limit: counter, keys: keys, sessions: sessions,
 		bootstrap: &account.Bootstrap{
 			Pool: d.Pool, Hasher: hasher, Audit: trail, Clock: d.Clock, IDs: d.IDs, Rand: d.Rand, Password: cfg.AdminPassword,
 		},
-		public:   &session.Server{Sessions: sessions, Quota: d.Quota, PublicURL: d.PublicURL},
+		public:   public,
 		peer:     &session.PeerServer{Sessions: sessions, Signer: signer, Keys: keys.Ring.Of(key.Caller)},
+		provider: provider,
 		teams:    wireTeam(d, trail),
 		projects: wireProject(d, trail),
 		settings: wireSettings(d, trail),
@@ -119,6 +126,7 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	s.registerSettings(r, s.public)
 	authpeerv1.RegisterCredentialServiceServer(r, s.peer)
 	s.registerKeys(r)
+	s.provider.register(r)
 	s.teams.register(r)
 	s.projects.register(r)
 	s.registerTrail(r)
@@ -135,10 +143,10 @@ func (s *Service) Workers() []run.Worker {
 	sweep := run.Worker{Name: "auth.login-sweep", Run: func(ctx context.Context) error {
 		return run.Loop(ctx, s.deps.Clock, sweepEvery, sweepJitter, run.Logged(s.deps.Log, "auth.login-sweep", s.limit.Sweep))
 	}}
-	return []run.Worker{
+	return append([]run.Worker{
 		sweep,
 		s.rotating(),
-	}
+	}, s.provider.workers()...)
 }
 
 // Ready checks the database and its schema.
