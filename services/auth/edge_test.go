@@ -79,7 +79,7 @@ func TestNobodyIsNoPerson(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"password"}, cfg.GetMethods())
 	require.Nil(t, cfg.GetOidc())
-	require.False(t, cfg.GetDeviceFlow())
+	require.True(t, cfg.GetDeviceFlow())
 }
 
 func TestOneRefreshCookieOrNone(t *testing.T) {

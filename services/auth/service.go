@@ -130,6 +130,8 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	s.teams.register(r)
 	s.projects.register(r)
 	s.registerTrail(r)
+	s.registerDevice(r)
+	s.registerOAuth(r)
 }
 
 // sweepEvery is how often forgotten login attempts are swept.
@@ -146,6 +148,8 @@ func (s *Service) Workers() []run.Worker {
 	return append([]run.Worker{
 		sweep,
 		s.rotating(),
+		s.sweeping("auth.device-sweep", s.devices().Sweep),
+		s.sweeping("auth.grant-sweep", s.authority().Sweep),
 	}, s.provider.workers()...)
 }
 
