@@ -132,6 +132,8 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	s.registerTrail(r)
 	s.registerDevice(r)
 	s.registerOAuth(r)
+	s.registerAccount(r)
+	s.registerProfile(r)
 }
 
 // sweepEvery is how often forgotten login attempts are swept.

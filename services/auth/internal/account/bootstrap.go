@@ -2,7 +2,6 @@ package account
 
 import (
 	"context"
-	"encoding/base64"
 	"fmt"
 	"io"
 
@@ -18,9 +17,6 @@ import (
 
 // FirstUsername is the name of the account that the first start makes.
 const FirstUsername = "admin"
-
-// passwordBytes is 144 bits of randomness, 24 characters to type.
-const passwordBytes = 18
 
 // hasher makes stored password hashes.
 type hasher interface {
@@ -51,11 +47,10 @@ type First struct {
 func (b *Bootstrap) Run(ctx context.Context) (*First, error) {
 	first := &First{Username: FirstUsername, Password: b.Password, Given: !b.Password.IsZero()}
 	if !first.Given {
-		raw := make([]byte, passwordBytes)
-		if _, err := io.ReadFull(b.Rand, raw); err != nil {
-			return nil, fmt.Errorf("draw the first password: %w", err)
+		var err error
+		if first.Password, err = draw(b.Rand); err != nil {
+			return nil, err
 		}
-		first.Password = secret.New(base64.RawURLEncoding.EncodeToString(raw))
 	}
 	made := false
 	err := pg.InTx(ctx, b.Pool, func(ctx context.Context, tx pgx.Tx) error {

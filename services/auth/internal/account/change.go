@@ -1,0 +1,148 @@
+package account
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/signalbox-dev/signalbox/platform/audit"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+)
+
+// Create makes an account in tx. A username that differs from another one's in case alone is taken.
+func (s *Users) Create(ctx context.Context, tx pgx.Tx, u User, hash string, drawn bool) (User, error) {
+	u.ID, u.Login, u.CreatedAt = s.IDs.New(id.User), LoginPassword, s.Clock.Now()
+	if u.DisplayName != nil {
+		if err := CheckName("display_name", *u.DisplayName); err != nil {
+			return User{}, err
+		}
+	}
+	made, err := insertUser(ctx, tx, u, hash, drawn)
+	if err != nil {
+		return User{}, err
+	}
+	if !made {
+		return User{}, fault.New(fault.Conflict, "user_exists", "there is a user %s already", u.Username)
+	}
+	return u, s.Audit.Record(ctx, tx, audit.Entry{
+		Action: "account.create", TargetKind: SubjectKind, TargetID: u.ID,
+		After: map[string]any{"username": u.Username, "role": u.Role, "email": u.Email, "display_name": u.DisplayName, "password_drawn": drawn},
+	})
+}
+
+// Change is what an admin changes of an account; nil is left as it is.
+type Change struct {
+	Role, Email, DisplayName *string
+	Disabled                 *bool
+}
+
+// Update changes an account. The last enabled admin who can sign in stays one: all admins are locked in one
+// order, so that two who take the role from each other at once do not both rely on the other.
+func (s *Users) Update(ctx context.Context, userID string, c Change) (User, error) {
+	var after User
+	err := pg.InTx(ctx, s.Pool, func(ctx context.Context, tx pgx.Tx) error {
+		others, err := lockAdmins(ctx, tx, userID, s.Passwords)
+		if err != nil {
+			return err
+		}
+		before, err := lockUser(ctx, tx, userID)
+		if err != nil {
+			return err
+		}
+		if after, err = s.apply(before, c); err != nil {
+			return err
+		}
+		if before.admin() && !after.admin() && others == 0 {
+			return fault.New(fault.Conflict, "last_admin", "%s is the last enabled admin: make another one first", before.Username)
+		}
+		return s.save(ctx, tx, before, after)
+	})
+	return after, err
+}
+
+// apply is the account as the change makes it.
+func (s *Users) apply(u User, c Change) (User, error) {
+	if c.Role != nil {
+		u.Role = *c.Role
+	}
+	if c.Email != nil && (u.Email == nil || *u.Email != *c.Email) {
+		if u.Login == LoginOIDC {
+			return u, EmailOfProvider()
+		}
+		u.Email = c.Email
+	}
+	if c.DisplayName != nil {
+		if err := CheckName("display_name", *c.DisplayName); err != nil {
+			return u, err
+		}
+		u.DisplayName = c.DisplayName
+	}
+	switch {
+	case c.Disabled == nil || *c.Disabled == (u.DisabledAt != nil):
+	case *c.Disabled:
+		now := s.Clock.Now()
+		u.DisabledAt = &now
+	default:
+		u.DisabledAt = nil
+	}
+	return u, nil
+}
+
+// save writes what changed, with its audit row; a disabling ends tokens and sessions. The role is read at each
+// call, so that a demotion need end nothing.
+func (s *Users) save(ctx context.Context, tx pgx.Tx, before, after User) error {
+	was, is := differences(before, after)
+	if len(is) == 0 {
+		return nil
+	}
+	disabling := before.DisabledAt == nil && after.DisabledAt != nil
+	if err := updateUser(ctx, tx, after, disabling); err != nil {
+		return err
+	}
+	if disabling {
+		if err := s.Sessions.EndAll(ctx, tx, after.ID, EndedByDisabled, ""); err != nil {
+			return err
+		}
+	}
+	return s.Audit.Record(ctx, tx, audit.Entry{Action: "account.update", TargetKind: SubjectKind, TargetID: after.ID, Before: was, After: is})
+}
+
+// differences are the fields that changed, before and after.
+func differences(before, after User) (was, is map[string]any) {
+	was, is = map[string]any{}, map[string]any{}
+	note := func(field string, a, b any) {
+		if a != b {
+			was[field], is[field] = a, b
+		}
+	}
+	note("role", before.Role, after.Role)
+	note("email", text(before.Email), text(after.Email))
+	note("display_name", text(before.DisplayName), text(after.DisplayName))
+	note("disabled", before.DisabledAt != nil, after.DisabledAt != nil)
+	return was, is
+}
+
+// text is what a pointer points to, or nil.
+func text(s *string) any {
+	if s == nil {
+		return nil
+	}
+	return *s
+}
+
+// Reset gives an account another password, which its person shall change, and ends its tokens and sessions.
+func (s *Users) Reset(ctx context.Context, tx pgx.Tx, userID, hash string) error {
+	u, err := lockUser(ctx, tx, userID)
+	if err != nil {
+		return err
+	}
+	if err := setPassword(ctx, tx, u.ID, hash, true); err != nil {
+		return err
+	}
+	if err := s.Sessions.EndAll(ctx, tx, u.ID, EndedByReset, ""); err != nil {
+		return err
+	}
+	return s.Audit.Record(ctx, tx, audit.Entry{Action: "account.reset_password", TargetKind: SubjectKind, TargetID: u.ID})
+}

@@ -1,0 +1,173 @@
+package account
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/id"
+)
+
+func TestAnAdminChangesAUser(t *testing.T) {
+	t.Parallel()
+	d := openDesk(t)
+	bob := d.add("bob", operator)
+	before := d.account(bob)
+	out, err := d.UpdateUser(d.ctx(), &authv1.UpdateUserRequest{UserId: bob, Role: admin, Email: new("b@example.com"), DisplayName: new("Bob")})
+	require.NoError(t, err)
+	require.Equal(t, []string{"admin", "b@example.com", "Bob"}, []string{out.GetRole(), out.GetEmail(), out.GetDisplayName()})
+	require.Equal(t, before.Epoch, d.account(bob).Epoch, "tokens go on")
+	require.Empty(t, d.ends.calls)
+	require.Equal(t, 1, d.count(`audit WHERE action = 'account.update' AND target_id = $1 AND before->>'role' = 'operator'
+		AND after->>'role' = 'admin' AND after->>'email' = 'b@example.com' AND NOT after::jsonb ? 'disabled'`, bob))
+	require.NoError(t, d.update(&authv1.UpdateUserRequest{UserId: bob, Role: admin, Email: new("b@example.com")}))
+	require.NoError(t, d.update(&authv1.UpdateUserRequest{UserId: bob}))
+	require.Equal(t, 1, d.count(`audit WHERE action = 'account.update'`), "what changes nothing leaves no row")
+	require.True(t, fault.Is(d.update(&authv1.UpdateUserRequest{UserId: bob, DisplayName: new("a\u202eb")}), fault.Invalid))
+}
+
+func TestADemotionEndsNoTokenAndADisablingAll(t *testing.T) {
+	t.Parallel()
+	d := openDesk(t)
+	d.add("root", admin)
+	bob := d.add("bob", admin)
+	before := d.account(bob)
+	require.NoError(t, d.update(&authv1.UpdateUserRequest{UserId: bob, Role: operator}))
+	require.Equal(t, before.Epoch, d.account(bob).Epoch)
+	require.Empty(t, d.ends.calls)
+	d.disable(bob)
+	require.Equal(t, before.Epoch+1, d.account(bob).Epoch)
+	require.Equal(t, []string{bob + " disabled"}, d.ends.calls)
+	require.True(t, d.clock.Now().Equal(*d.account(bob).DisabledAt))
+	d.disable(bob)
+	require.Equal(t, before.Epoch+1, d.account(bob).Epoch, "he is disabled already")
+	require.NoError(t, d.update(&authv1.UpdateUserRequest{UserId: bob, Disabled: new(false)}))
+	require.Nil(t, d.account(bob).DisabledAt)
+	require.Equal(t, before.Epoch+1, d.account(bob).Epoch, "what was ended stays so")
+}
+
+func TestTheLastAdminStaysOne(t *testing.T) {
+	t.Parallel()
+	d := openDesk(t)
+	root, bob := d.add("root", admin), d.add("bob", admin)
+	take := map[string]*authv1.UpdateUserRequest{
+		"demote": {UserId: root, Role: operator}, "disable": {UserId: root, Disabled: new(true)},
+		"both": {UserId: root, Role: operator, Disabled: new(true)},
+	}
+	d.disable(bob)
+	for name, in := range take {
+		err := d.update(in)
+		require.True(t, fault.Is(err, fault.Conflict) && fault.HasCode(err, "last_admin"), "%s while the other is disabled: %v", name, err)
+	}
+	require.NoError(t, d.update(&authv1.UpdateUserRequest{UserId: bob, Role: operator, Disabled: new(false)}))
+	for name, in := range take {
+		require.True(t, fault.HasCode(d.update(in), "last_admin"), "%s while there is no other", name)
+	}
+	require.NoError(t, d.update(&authv1.UpdateUserRequest{UserId: root, DisplayName: new("Root")}), "all else of him may change")
+	require.NoError(t, d.update(&authv1.UpdateUserRequest{UserId: bob, Role: admin}))
+	require.NoError(t, d.update(take["both"]), "now there is another one")
+	require.NoError(t, d.update(&authv1.UpdateUserRequest{UserId: root, Role: admin}), "a disabled one may get the role")
+	require.True(t, fault.HasCode(d.update(&authv1.UpdateUserRequest{UserId: bob, Role: operator}), "last_admin"), "and does not count")
+}
+
+// Under a provider, those with a password cannot come in.
+func TestAnAdminWhoCannotSignInDoesNotCount(t *testing.T) {
+	t.Parallel()
+	d := openDesk(t)
+	d.add("root", admin)
+	bob, eve := d.add("bob", admin), d.add("eve", admin)
+	d.exec(`UPDATE account SET password_hash = '' WHERE username IN ('bob', 'eve')`)
+	d.Users.Passwords = false
+	d.disable(eve)
+	require.True(t, fault.HasCode(d.update(&authv1.UpdateUserRequest{UserId: bob, Disabled: new(true)}), "last_admin"))
+	d.Users.Passwords = true
+	d.disable(bob)
+}
+
+func TestAdminsWhoTakeTheRoleFromEachOtherAtOnceLeaveOne(t *testing.T) {
+	t.Parallel()
+	d := openDesk(t)
+	for range 10 {
+		one, two, three := d.Users.IDs.New(id.User), d.Users.IDs.New(id.User), d.Users.IDs.New(id.User)
+		d.exec(`DELETE FROM account`)
+		d.exec(`INSERT INTO account (id, username, role, password_hash, created_at) SELECT u, u, 'admin', 'x', now() FROM unnest($1::text[]) u`,
+			[]string{one, two, three})
+		var wg sync.WaitGroup
+		errs := make([]error, 3)
+		for i, in := range []*authv1.UpdateUserRequest{
+			{UserId: one, Role: operator}, {UserId: two, Disabled: new(true)}, {UserId: three, Role: operator},
+		} {
+			wg.Go(func() { _, errs[i] = d.Users.Update(t.Context(), in.GetUserId(), changeOf(in)) })
+		}
+		wg.Wait()
+		refused := 0
+		for _, err := range errs {
+			if err != nil {
+				require.True(t, fault.HasCode(err, "last_admin"), "%v", err)
+				refused++
+			}
+		}
+		require.Equal(t, 1, refused)
+		require.Equal(t, 1, d.count(`account WHERE role = 'admin' AND disabled_at IS NULL`))
+	}
+}
+
+func changeOf(in *authv1.UpdateUserRequest) Change {
+	c := Change{Disabled: in.Disabled}
+	if role, ok := roles()[in.GetRole()]; ok {
+		c.Role = &role
+	}
+	return c
+}
+
+func TestAResetDrawsAnotherPasswordAndEndsEverything(t *testing.T) {
+	t.Parallel()
+	d := openDesk(t)
+	bob := d.add("bob", operator)
+	before := d.account(bob)
+	ctx, _ := d.as("k1")
+	out, err := d.ResetPassword(ctx, &authv1.ResetPasswordRequest{UserId: bob})
+	require.NoError(t, err)
+	after := d.account(bob)
+	require.Equal(t, "hash of "+out.GetPassword(), after.PasswordHash)
+	require.NotEqual(t, before.PasswordHash, after.PasswordHash)
+	require.Equal(t, before.Epoch+1, after.Epoch)
+	require.Equal(t, []string{bob + " admin"}, d.ends.calls)
+	require.Equal(t, 1, d.count(`account WHERE must_change_password AND id = $1`, bob))
+	again, err := d.ResetPassword(ctx, &authv1.ResetPasswordRequest{UserId: bob})
+	require.NoError(t, err)
+	require.Nil(t, again.Password, "a repeat shows nothing")
+	require.Equal(t, after, d.account(bob), "and resets nothing")
+	require.Equal(t, 1, d.count(`audit WHERE action = 'account.reset_password' AND target_id = $1`, bob))
+	d.Users.Passwords = false
+	_, err = d.ResetPassword(d.ctx(), &authv1.ResetPasswordRequest{UserId: bob})
+	require.True(t, fault.HasCode(err, "password_login_off"), "%v", err)
+}
+
+func TestTheAddressOfWhoSignsInByAProviderIsTheProviders(t *testing.T) {
+	t.Parallel()
+	d := openDesk(t)
+	bob := d.add("bob", operator)
+	d.exec(`UPDATE account SET password_hash = '', email = 'b@example.com'`)
+	u, err := d.GetUser(d.ctx(), &authv1.GetUserRequest{UserId: bob})
+	require.NoError(t, err)
+	require.Equal(t, "oidc", u.GetLogin())
+	err = d.update(&authv1.UpdateUserRequest{UserId: bob, Email: new("other@example.com")})
+	require.True(t, fault.Is(err, fault.Conflict) && fault.HasCode(err, "email_of_provider"), "%v", err)
+	require.NoError(t, d.update(&authv1.UpdateUserRequest{UserId: bob, Email: new("b@example.com"), DisplayName: new("B")}))
+}
+
+func TestTheLastSignInIsSeen(t *testing.T) {
+	t.Parallel()
+	d := openDesk(t)
+	bob := d.add("bob", operator)
+	at := d.clock.Now()
+	d.exec(`INSERT INTO session (id, account_id, client_address, created_at, revoked_at, revoked_reason) VALUES
+		('ses_1', $1, '', $2, NULL, NULL), ('ses_2', $1, '', $2 + interval '1 hour', now(), 'logout')`, bob, at)
+	u, err := d.GetUser(d.ctx(), &authv1.GetUserRequest{UserId: bob})
+	require.NoError(t, err)
+	require.EqualValues(t, 3600, u.GetLastLoginAt().AsTime().Sub(at).Seconds())
+}

@@ -1,0 +1,130 @@
+package account
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+)
+
+// An account without a password is one that a provider's sign-in made.
+const userColumns = `a.id, a.username, a.role, a.email, a.display_name, CASE WHEN a.password_hash = '' THEN 'oidc' ELSE 'password' END,
+	a.created_at, a.disabled_at, (SELECT max(s.created_at) FROM session s WHERE s.account_id = a.id)`
+
+func scanUser(row pgx.Row) (u User, err error) {
+	err = row.Scan(&u.ID, &u.Username, &u.Role, &u.Email, &u.DisplayName, &u.Login, &u.CreatedAt, &u.DisabledAt, &u.LastLoginAt)
+	return u, err
+}
+
+func one404(u User, err error, userID string) (User, error) {
+	if errors.Is(err, pgx.ErrNoRows) {
+		return User{}, Absent(userID)
+	}
+	if err != nil {
+		return User{}, fmt.Errorf("load the user: %w", err)
+	}
+	return u, nil
+}
+
+func getUser(ctx context.Context, q pg.Querier, userID string) (User, error) {
+	u, err := scanUser(q.QueryRow(ctx, `SELECT `+userColumns+` FROM account a WHERE a.id = $1`, userID))
+	return one404(u, err, userID)
+}
+
+// lockUser loads an account and keeps other changes of it out until the transaction ends.
+func lockUser(ctx context.Context, tx pgx.Tx, userID string) (User, error) {
+	u, err := scanUser(tx.QueryRow(ctx, `SELECT `+userColumns+` FROM account a WHERE a.id = $1 FOR NO KEY UPDATE OF a`, userID))
+	return one404(u, err, userID)
+}
+
+// lockAdmins keeps who is an admin as it is until the transaction ends, and counts the enabled ones besides
+// the account who can sign in.
+func lockAdmins(ctx context.Context, tx pgx.Tx, except string, passwords bool) (others int, err error) {
+	rows, err := tx.Query(ctx, `SELECT id, disabled_at IS NULL AND ($1 OR password_hash = '') FROM account
+		WHERE role = 'admin' ORDER BY id FOR NO KEY UPDATE`, passwords)
+	if err != nil {
+		return 0, fmt.Errorf("lock the admins: %w", err)
+	}
+	var id string
+	var enters bool
+	_, err = pgx.ForEachRow(rows, []any{&id, &enters}, func() error {
+		if enters && id != except {
+			others++
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("lock the admins: %w", err)
+	}
+	return others, nil
+}
+
+// matching is the filter of lists: part of a username, an address or a name, in any case.
+const matching = `($1 = '' OR strpos(lower(a.username), lower($1)) > 0 OR strpos(lower(a.email), lower($1)) > 0
+	OR strpos(lower(a.display_name), lower($1)) > 0)`
+
+func listUsers(ctx context.Context, q pg.Querier, part string, p page.Page) (users []User, total int, err error) {
+	if err := q.QueryRow(ctx, `SELECT count(*) FROM account a WHERE `+matching, part).Scan(&total); err != nil {
+		return nil, 0, fmt.Errorf("count users: %w", err)
+	}
+	rows, err := q.Query(ctx, `SELECT `+userColumns+` FROM account a WHERE `+matching+`
+		ORDER BY lower(a.username), a.id LIMIT $2 OFFSET $3`, part, p.Ask(), p.Offset)
+	if err != nil {
+		return nil, 0, fmt.Errorf("list users: %w", err)
+	}
+	users, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (User, error) { return scanUser(row) })
+	if err != nil {
+		return nil, 0, fmt.Errorf("list users: %w", err)
+	}
+	return users, total, nil
+}
+
+// insertUser is false where the username is taken.
+func insertUser(ctx context.Context, tx pgx.Tx, u User, hash string, drawn bool) (bool, error) {
+	tag, err := tx.Exec(ctx, `
+		INSERT INTO account (id, username, role, email, display_name, password_hash, must_change_password, created_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING`,
+		u.ID, u.Username, u.Role, u.Email, u.DisplayName, hash, drawn, u.CreatedAt)
+	if err != nil {
+		return false, fmt.Errorf("make the account: %w", err)
+	}
+	return tag.RowsAffected() == 1, nil
+}
+
+func updateUser(ctx context.Context, tx pgx.Tx, u User, endTokens bool) error {
+	_, err := tx.Exec(ctx, `UPDATE account SET role = $2, email = $3, display_name = $4, disabled_at = $5,
+		epoch = epoch + CASE WHEN $6 THEN 1 ELSE 0 END WHERE id = $1`, u.ID, u.Role, u.Email, u.DisplayName, u.DisabledAt, endTokens)
+	if err != nil {
+		return fmt.Errorf("change the account: %w", err)
+	}
+	return nil
+}
+
+// setPassword changes the password of a locked account and ends its tokens. shown tells that somebody else
+// knows it.
+func setPassword(ctx context.Context, tx pgx.Tx, userID, hash string, shown bool) error {
+	_, err := tx.Exec(ctx, `UPDATE account SET password_hash = $2, must_change_password = $3, epoch = epoch + 1 WHERE id = $1`, userID, hash, shown)
+	if err != nil {
+		return fmt.Errorf("set the password: %w", err)
+	}
+	return nil
+}
+
+// ChangePassword is setPassword by the account's own person, who proved himself at this epoch; it is a
+// conflict where something has ended his tokens since then.
+func ChangePassword(ctx context.Context, tx pgx.Tx, a Account, hash string) error {
+	tag, err := tx.Exec(ctx, `UPDATE account SET password_hash = $3, must_change_password = false, epoch = epoch + 1
+		WHERE id = $1 AND epoch = $2 AND disabled_at IS NULL`, a.ID, a.Epoch, hash)
+	if err != nil {
+		return fmt.Errorf("change the password: %w", err)
+	}
+	if tag.RowsAffected() == 0 {
+		return fault.New(fault.Conflict, "password_changed", "the account was changed meanwhile; sign in again")
+	}
+	return nil
+}

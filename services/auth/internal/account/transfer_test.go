@@ -1,0 +1,237 @@
+package account
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+
+	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
+	commonpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/common/peer/v1"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+)
+
+// holder is a service in memory: how many of its kind everybody owns.
+type holder struct {
+	mu    sync.Mutex
+	kind  string
+	owns  map[string]int32
+	named []string
+	err   error
+	// order notes who was asked to move something.
+	order *[]string
+}
+
+func (h *holder) CountOwned(ctx context.Context, in *commonpeerv1.CountOwnedRequest, _ ...grpc.CallOption) (*commonpeerv1.OwnedCounts, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, bounded := ctx.Deadline(); !bounded {
+		return nil, fault.New(fault.Internal, "", "no deadline")
+	}
+	return h.told(h.owns[in.GetUserId()]), h.err
+}
+
+func (h *holder) TransferOwned(ctx context.Context, in *commonpeerv1.TransferOwnedRequest, _ ...grpc.CallOption) (*commonpeerv1.OwnedCounts, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, bounded := ctx.Deadline(); !bounded || h.err != nil {
+		return nil, h.err
+	}
+	n := h.owns[in.GetUserId()]
+	h.owns[in.GetUserId()] = 0
+	h.owns[in.GetToUserId()] += n
+	h.named = append(h.named, in.GetToUsername())
+	*h.order = append(*h.order, h.kind)
+	return h.told(n), nil
+}
+
+func (h *holder) told(n int32) *commonpeerv1.OwnedCounts {
+	return &commonpeerv1.OwnedCounts{Counts: []*commonpeerv1.OwnedCount{{Kind: h.kind, Count: n}}}
+}
+
+// house is a desk with two services, and a disabled user who owns something in each.
+type house struct {
+	*desk
+
+	jobs, models *holder
+	order        []string
+	bob, eve     string
+}
+
+func openHouse(t *testing.T) *house {
+	t.Helper()
+	h := &house{desk: openDesk(t)}
+	h.add("root", admin)
+	h.bob, h.eve = h.add("bob", operator), h.add("eve", operator)
+	h.jobs = &holder{kind: "job", owns: map[string]int32{h.bob: 3, h.eve: 1}, order: &h.order}
+	h.models = &holder{kind: "model", owns: map[string]int32{h.bob: 2}, order: &h.order}
+	h.Transfers.Holders = []Holder{{"jobs", h.jobs}, {"registry", h.models}}
+	h.disable(h.bob)
+	return h
+}
+
+// project makes one with these members, each as `username role`.
+func (h *house) project(key string, members ...string) {
+	h.t.Helper()
+	h.exec(`INSERT INTO project (id, key, name, visibility, created_at) VALUES ('prj_' || $1, $1, $1, 'team', now())`, key)
+	for _, m := range members {
+		name, role, _ := strings.Cut(m, " ")
+		h.exec(`INSERT INTO membership (project_id, account_id, role) SELECT 'prj_' || $1, id, $3 FROM account WHERE username = $2`, key, name, role)
+	}
+}
+
+func told(out *authv1.ListOwnedResponse) string {
+	text := ""
+	for _, o := range out.GetOwned() {
+		text += fmt.Sprintf("%s %d ", o.GetKind(), o.GetCount())
+	}
+	return text
+}
+
+func (h *house) owned(userID string) string {
+	h.t.Helper()
+	out, err := h.ListOwned(h.ctx(), &authv1.ListOwnedRequest{UserId: userID})
+	require.NoError(h.t, err)
+	return told(out)
+}
+
+func (h *house) transfer(from, to string) (string, error) {
+	out, err := h.TransferOwned(h.ctx(), &authv1.TransferOwnedRequest{UserId: from, ToUserId: to})
+	return told(out), err
+}
+
+func TestAllThatAUserOwnsIsGivenAway(t *testing.T) {
+	t.Parallel()
+	h := openHouse(t)
+	h.project("sole", "bob owner", "eve viewer")
+	h.project("shared", "bob owner", "root owner")
+	h.project("other", "root owner", "bob editor")
+	require.Equal(t, "job 3 model 2 project 1 ", h.owned(h.bob))
+	moved, err := h.transfer(h.bob, h.eve)
+	require.NoError(t, err)
+	require.Equal(t, "job 3 model 2 project 1 ", moved)
+	require.Equal(t, []string{"", "job 4 model 2 project 1 "}, []string{h.owned(h.bob), h.owned(h.eve)})
+	require.Equal(t, []string{"job", "model"}, h.order)
+	require.Equal(t, []string{"eve"}, h.jobs.named, "with the name that rows show")
+	require.Equal(t, 1, h.count(`membership WHERE project_id = 'prj_sole'`))
+	require.Equal(t, 2, h.count(`membership WHERE account_id = $1`, h.bob), "what he shares with others stays")
+	require.Equal(t, 1, h.count(`audit WHERE action = 'project.transfer' AND target_id = 'prj_sole' AND actor_id = 'usr_root'`))
+	require.Equal(t, 1, h.count(`audit WHERE action = 'account.transfer' AND target_id = $1 AND after->>'to_user_id' = $2
+		AND after->'moved'->>'job' = '3' AND after->'moved'->>'project' = '1'`, h.bob, h.eve))
+	again, err := h.transfer(h.bob, h.eve)
+	require.NoError(t, err)
+	require.Empty(t, again)
+}
+
+// An owner who is disabled administers nothing.
+func TestAProjectWhoseOtherOwnerIsDisabledIsGivenAway(t *testing.T) {
+	t.Parallel()
+	h := openHouse(t)
+	ann := h.add("ann", operator)
+	h.project("two", "bob owner", "ann owner")
+	require.Equal(t, "job 3 model 2 ", h.owned(h.bob))
+	h.disable(ann)
+	_, err := h.transfer(h.bob, h.eve)
+	require.NoError(t, err)
+	require.Equal(t, 1, h.count(`membership m JOIN account a ON a.id = m.account_id WHERE m.role = 'owner' AND a.username = 'eve'`))
+}
+
+func TestAnInterruptedTransferGoesOnWhereItStopped(t *testing.T) {
+	t.Parallel()
+	h := openHouse(t)
+	h.project("sole", "bob owner")
+	away := fault.New(fault.Unavailable, "", "registry is away").WithRetryAfter(time.Second)
+	h.models.err = away
+	_, err := h.transfer(h.bob, h.eve)
+	require.True(t, fault.Is(err, fault.Unavailable), "%v", err)
+	require.EqualValues(t, 4, h.jobs.owns[h.eve], "what has moved stays moved")
+	require.Equal(t, 1, h.count(`membership WHERE account_id = $1`, h.bob))
+	_, err = h.ListOwned(h.ctx(), &authv1.ListOwnedRequest{UserId: h.bob})
+	require.True(t, fault.Is(err, fault.Unavailable), "no count is better than a wrong one: %v", err)
+	h.models.err = nil
+
+	ann := h.add("ann", operator)
+	_, err = h.transfer(h.bob, ann)
+	require.True(t, fault.Is(err, fault.Conflict) && fault.HasCode(err, "transfer_pending"), "the rest goes to nobody else: %v", err)
+	h.disable(h.eve)
+	moved, err := h.transfer(h.bob, h.eve)
+	require.NoError(t, err, "what was begun is finished, whatever became of the new owner")
+	require.Equal(t, "model 2 project 1 ", moved)
+	moved, err = h.transfer(h.eve, ann)
+	require.NoError(t, err)
+	require.Equal(t, "job 4 model 2 project 1 ", moved, "and given on")
+	require.Equal(t, 1, h.count(`audit WHERE action = 'account.transfer_begin' AND target_id = $1`, h.bob))
+	require.Zero(t, h.count(`account WHERE transfer_to_id IS NOT NULL`))
+}
+
+func TestARefusalThatMovedNothingBindsNobody(t *testing.T) {
+	t.Parallel()
+	h := openHouse(t)
+	ann := h.add("ann", operator)
+	h.jobs.err = fault.New(fault.Conflict, "quota", "quota: too much")
+	_, err := h.transfer(h.bob, h.eve)
+	require.True(t, fault.HasCode(err, "quota"), "%v", err)
+	h.jobs.err = nil
+	_, err = h.transfer(h.bob, ann)
+	require.NoError(t, err)
+
+	h = openHouse(t)
+	h.models.err = fault.New(fault.Conflict, "quota", "later")
+	_, err = h.transfer(h.bob, h.eve)
+	require.True(t, fault.HasCode(err, "quota"), "%v", err)
+	h.jobs.err = h.models.err
+	_, err = h.transfer(h.bob, h.eve)
+	require.True(t, fault.HasCode(err, "quota"), "%v", err)
+	h.jobs.err, h.models.err = nil, nil
+	_, err = h.transfer(h.bob, h.add("ann", operator))
+	require.True(t, fault.HasCode(err, "transfer_pending"), "the first one had moved something: %v", err)
+}
+
+func TestWhoGivesAndWhoGets(t *testing.T) {
+	t.Parallel()
+	h := openHouse(t)
+	off := h.add("off", operator)
+	h.disable(off)
+	for name, c := range map[string]struct {
+		from, to, code string
+		kind           fault.Kind
+	}{
+		"an enabled user":  {h.eve, h.bob, "user_enabled", fault.Conflict},
+		"to a disabled":    {h.bob, off, "user_disabled", fault.Conflict},
+		"to himself":       {h.bob, h.bob, "transfer", fault.Refused},
+		"to nobody":        {h.bob, nobody, "transfer", fault.Refused},
+		"to what is no id": {h.bob, "eve", "", fault.Invalid},
+	} {
+		_, err := h.transfer(c.from, c.to)
+		require.True(t, fault.Is(err, c.kind), "%s: %v", name, err)
+		require.Equal(t, c.code, fault.From(err).Code, name)
+	}
+	require.Empty(t, h.order)
+	require.Zero(t, h.count(`account WHERE transfer_to_id IS NOT NULL`))
+	require.Zero(t, h.count(`audit WHERE action LIKE 'account.transfer%'`))
+}
+
+func TestTwoAdminsWhoGiveItToTwoAtOnceGiveItToOne(t *testing.T) {
+	t.Parallel()
+	h := openHouse(t)
+	ann := h.add("ann", operator)
+	h.project("sole", "bob owner")
+	var wg sync.WaitGroup
+	for _, to := range []string{h.eve, ann, h.eve, ann} {
+		wg.Go(func() {
+			if _, err := h.Transfers.Transfer(t.Context(), h.bob, to); err != nil && !fault.HasCode(err, "transfer_pending") {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	jobs, models := h.jobs.owns[ann] > 0, h.models.owns[ann] > 0
+	require.Equal(t, jobs, models, "all went one way")
+	require.EqualValues(t, 4, h.jobs.owns[ann]+h.jobs.owns[h.eve])
+	require.Equal(t, 1, h.count(`membership`))
+}

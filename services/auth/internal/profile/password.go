@@ -1,0 +1,82 @@
+package profile
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/signalbox-dev/signalbox/platform/audit"
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/services/auth/internal/account"
+	"github.com/signalbox-dev/signalbox/services/auth/internal/password"
+	"github.com/signalbox-dev/signalbox/services/auth/internal/session"
+)
+
+// limiter refuses an address that tries too often: the one of the sign-in.
+type limiter interface {
+	Take(ctx context.Context, address string) error
+}
+
+// hasher compares a password with a stored hash, and makes new ones.
+type hasher interface {
+	Check(ctx context.Context, stored string, password secret.String) (bool, error)
+	Hash(ctx context.Context, password secret.String) (string, error)
+}
+
+// Passwords changes passwords.
+type Passwords struct {
+	Pool     *pgxpool.Pool
+	Limit    limiter
+	Hasher   hasher
+	Sessions sessions
+	Audit    *audit.Log
+	// On says that passwords open something here.
+	On bool
+}
+
+// Change gives the caller another password, for his present one.
+func (s *Passwords) Change(ctx context.Context, c *authn.Caller, present, next secret.String) error {
+	if !s.On {
+		return account.PasswordsOff()
+	}
+	if err := s.Limit.Take(ctx, c.ClientAddr); err != nil {
+		return err
+	}
+	a, err := account.ByID(ctx, s.Pool, c.Subject)
+	if err != nil {
+		return err
+	}
+	ok, err := s.Hasher.Check(ctx, a.PasswordHash, present)
+	switch {
+	case errors.Is(err, password.ErrBusy):
+		return account.Busy(err)
+	case err != nil:
+		return err
+	case !ok:
+		// Not 401: the caller's credential is a good one.
+		return fault.New(fault.Refused, "bad_password", "The present password is another one")
+	case present.Equal(next):
+		return fault.New(fault.Refused, "same_password", "The new password is the present one")
+	}
+	hash, err := account.Hash(ctx, s.Hasher, next)
+	if err != nil {
+		return err
+	}
+	return pg.InTx(ctx, s.Pool, func(ctx context.Context, tx pgx.Tx) error {
+		if err := account.ChangePassword(ctx, tx, a, hash); err != nil {
+			return err
+		}
+		ended, err := s.Sessions.EndAll(ctx, tx, a.ID, session.RevokedPassword, c.SessionID)
+		if err != nil {
+			return err
+		}
+		return s.Audit.Record(ctx, tx, audit.Entry{
+			Action: "account.password", TargetKind: account.SubjectKind, TargetID: a.ID, After: map[string]any{"sessions_ended": ended},
+		})
+	})
+}

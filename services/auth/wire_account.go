@@ -1,0 +1,51 @@
+package auth
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+	"google.golang.org/grpc"
+
+	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
+	commonpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/common/peer/v1"
+	"github.com/signalbox-dev/signalbox/platform/idem"
+	"github.com/signalbox-dev/signalbox/services/auth/internal/account"
+	"github.com/signalbox-dev/signalbox/services/auth/internal/session"
+)
+
+// holders are the services whose rows have owners, in the order in which they are asked to give them away:
+// ingest repeats whose a run is, as jobs says it. Inference keeps none of its own.
+func holders(peers map[string]grpc.ClientConnInterface) []account.Holder {
+	var out []account.Holder
+	for _, name := range []string{"jobs", "ingest", "registry"} {
+		if conn := peers[name]; conn != nil {
+			out = append(out, account.Holder{Name: name, Client: commonpeerv1.NewOwnerPeerServiceClient(conn)})
+		}
+	}
+	return out
+}
+
+// endings lets accounts end sessions, which stand on them.
+type endings struct{ sessions *session.Sessions }
+
+// EndAll ends every session of an account but one.
+func (e endings) EndAll(ctx context.Context, tx pgx.Tx, accountID, why, except string) error {
+	_, err := e.sessions.EndAll(ctx, tx, accountID, session.Reason(why), except)
+	return err
+}
+
+// registerAccount puts the server of users on a server.
+func (s *Service) registerAccount(r grpc.ServiceRegistrar) {
+	d := s.deps
+	authv1.RegisterUserServiceServer(r, &account.Server{
+		Users: &account.Users{
+			Pool: d.Pool, Hasher: s.sessions.Password, Sessions: endings{s.sessions}, Audit: s.sessions.Audit, Clock: d.Clock, IDs: d.IDs,
+			Rand: d.Rand, Passwords: s.passwords(),
+		},
+		Transfers: &account.Transfers{Pool: d.Pool, Audit: s.sessions.Audit, Holders: holders(d.Peers)},
+		Once:      &idem.Once{Pool: d.Pool, Keys: idem.New(d.Clock)},
+	})
+}
+
+// passwords says that people sign in by passwords, and not by a provider.
+func (s *Service) passwords() bool { return s.public.Methods.OIDC == nil }
