@@ -162,7 +162,10 @@ func (e *Env) Serve(svc Service, keys authn.FetchKeys, listeners ...*rpc.Listene
 			Run:  func(ctx context.Context) error { return run.Group(ctx, loops...) },
 		})
 	}
-	if keeper, ok := svc.(SecretKeeper); ok && e.Keyring != nil {
+	if keeper, ok := svc.(SecretKeeper); ok {
+		if e.Keyring == nil {
+			return nil, fmt.Errorf("SERVICE_KEYRING must be set: %s seals secrets with it", svc.Name())
+		}
 		workers = append(workers, e.rewrapper(keeper))
 	}
 	sealer, err := e.sealer()

@@ -212,6 +212,9 @@ func (l *loader) read(
 	if required && value.IsZero() && holdsText(field.Type) {
 		return Faultf(name, "must be set")
 	}
+	if given, ok := reflect.TypeAssert[secret.String](value); ok && placeholder(given.Reveal()) {
+		return Faultf(name, "is an example, not a secret: draw one at random")
+	}
 	v.Set(value)
 	return nil
 }

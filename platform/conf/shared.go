@@ -144,6 +144,8 @@ func (c Blob) Validate() error {
 	case BlobFS:
 		if n := len(c.SigningKey.Reveal()); n > 0 && n < 32 {
 			errs = append(errs, Faultf("BLOB_SIGNING_KEY", "must have at least 32 characters, got %d", n))
+		} else if n > 0 && !secret.LooksRandom([]byte(c.SigningKey.Reveal())) {
+			errs = append(errs, Faultf("BLOB_SIGNING_KEY", "is not random: an example key?"))
 		}
 	case BlobS3:
 		for _, set := range [][2]string{

@@ -31,7 +31,7 @@ func TestSettings(t *testing.T) {
 		"nothing at once":     {map[string]string{"SERVICE_AUTH_HASH_PARALLEL": "0"}, "SERVICE_AUTH_HASH_"},
 		"no memory":           {map[string]string{"SERVICE_AUTH_HASH_MEMORY_KIB": "63"}, "SERVICE_AUTH_HASH_"},
 		"no passes":           {map[string]string{"SERVICE_AUTH_HASH_ITERATIONS": "0"}, "SERVICE_AUTH_HASH_"},
-		"a password":          {map[string]string{"SERVICE_BOOTSTRAP_ADMIN_PASSWORD": "12345678"}, ""},
+		"a password":          {map[string]string{"SERVICE_BOOTSTRAP_ADMIN_PASSWORD": "a1b2c3d4"}, ""},
 		"a short password":    {map[string]string{"SERVICE_BOOTSTRAP_ADMIN_PASSWORD": "1234567"}, "shorter than 8"},
 		"the longest one":     {map[string]string{"SERVICE_BOOTSTRAP_ADMIN_PASSWORD": strings.Repeat("x", 1024)}, ""},
 		"one no login takes":  {map[string]string{"SERVICE_BOOTSTRAP_ADMIN_PASSWORD": strings.Repeat("x", 1025)}, "longer than 1024"},

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/signalbox-dev/signalbox/internal/boot"
 	"github.com/signalbox-dev/signalbox/internal/boot/hold"
 	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
 	"github.com/signalbox-dev/signalbox/platform/secret"
@@ -97,6 +98,21 @@ func (f *folder) keys(now time.Time) (keys, error) {
 		return keys{}, err
 	}
 	return keys{ring: ring, audit: audit, blobs: blobs, ca: ca}, nil
+}
+
+// given takes the keys that the settings name, in the place of those in the folder.
+func (k *keys) given(s boot.Settings) error {
+	if !s.Keyring.IsZero() {
+		ring, err := secret.ParseKeyring(s.Keyring)
+		if err != nil {
+			return fmt.Errorf("SERVICE_KEYRING: %w", err)
+		}
+		k.ring = ring
+	}
+	if !s.Audit.Key.IsZero() {
+		k.audit = s.Audit.Key
+	}
+	return nil
 }
 
 // authority is the internal CA, which signs the certificates of nodes that join from outside.

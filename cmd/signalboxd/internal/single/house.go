@@ -1,6 +1,7 @@
 package single
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -80,13 +81,16 @@ func open(ctx context.Context, s *Settings, loaded *conf.Loaded, o Options, clos
 	if h.keys, err = h.folder.keys(h.clock.Now()); err != nil {
 		return nil, err
 	}
+	if err := h.keys.given(s.Common); err != nil {
+		return nil, err
+	}
 	if err := h.listenForAgents(); err != nil {
 		return nil, err
 	}
 	if h.agents != nil {
 		closers.Add("listener for agents", func(context.Context) error { return ignoreClosed(h.agents.Close()) })
 	}
-	if h.sealing, err = boot.OpenSealing(boot.Audit{Key: h.keys.audit, Dir: h.folder.in("audit")}); err != nil {
+	if h.sealing, err = boot.OpenSealing(boot.Audit{Key: h.keys.audit, Dir: cmp.Or(s.Common.Audit.Dir, h.folder.in("audit"))}); err != nil {
 		return nil, err
 	}
 	h.bus = rpc.Memory(rpc.ClientOptions{Clock: h.clock, Telemetry: rpc.Telemetry{Tracer: h.obs.Tracer, Meter: h.obs.Meter}})
