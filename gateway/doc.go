@@ -7,6 +7,13 @@
 // header that is not on the list below; every failure has a JSON body; nothing is buffered on the
 // byte routes (/api/ingest, /inference, /api/blobs), whose handlers check their own credentials.
 //
+// # Forms and pages
+//
+// The endpoints whose form the OAuth RFCs fix (package form) and the pages before and beside the console
+// (package page) are the gateway's own handlers of raw routes. They stand behind what every REST request
+// meets: request id, log line, trace, browser headers, time limit, drain. A log or a trace names the
+// route, never a path, a query or a body: codes travel there.
+//
 // # What a service can rely on
 //
 // Metadata of every call that comes from a REST request:

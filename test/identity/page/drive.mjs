@@ -1,0 +1,211 @@
+// Drives Chromium through the gateway's pages and reports what was seen as one JSON object. What is right
+// is page_test.go's to say. The task comes on standard input, so that no password is in arguments.
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { text } from "node:stream/consumers";
+
+const packages = createRequire(process.env.NODE_MODULES + "/");
+const { chromium } = packages("playwright-core");
+const axe = readFileSync(packages.resolve("axe-core/axe.min.js"), "utf8");
+
+const task = JSON.parse(await text(process.stdin));
+const seen = { reports: [], console: [], requests: [], faults: {}, kept: [], wide: [], shown: {} };
+const patience = 30_000;
+
+const browser = await chromium.launch({ executablePath: task.chromium, args: ["--no-sandbox"], timeout: 60_000 });
+
+// visit opens a browser profile of its own and watches everything that its pages do.
+const visit = async (scheme, width) => {
+  const context = await browser.newContext({ colorScheme: scheme, viewport: { width, height: 860 }, reducedMotion: "reduce" });
+  context.setDefaultTimeout(patience);
+  await context.exposeBinding("told", (_, what) => { seen.reports.push(what); });
+  await context.addInitScript(() => {
+    addEventListener("securitypolicyviolation", (e) => globalThis.told(e.effectiveDirective + " " + e.blockedURI + " " + e.sourceFile));
+  });
+  context.on("console", (m) => { if (m.type() === "error" || m.type() === "warning") seen.console.push(m.text()); });
+  context.on("weberror", (e) => { seen.console.push(String(e.error())); });
+  context.on("dialog", (d) => { seen.console.push("dialog: " + d.message()); d.dismiss(); });
+  context.on("request", (r) => { seen.requests.push(r.method() + " " + r.url()); });
+  const page = await context.newPage();
+  return { context, page, scheme, width };
+};
+
+// look keeps a picture of a state, and what a checker of accessibility says of it.
+const look = async ({ context, page, scheme, width }, name) => {
+  await page.screenshot({ path: `${task.out}/${name}-${scheme}-${width}.png`, fullPage: true });
+  const protocol = await context.newCDPSession(page);
+  await protocol.send("Runtime.evaluate", { expression: axe, allowUnsafeEvalBlockedByCSP: true });
+  const { result } = await protocol.send("Runtime.evaluate", {
+    expression: "axe.run().then((r) => JSON.stringify(r.violations.map((v) => v.id + ': ' + v.nodes.map((n) => n.html).join(' | '))))",
+    awaitPromise: true, returnByValue: true,
+  });
+  const faults = JSON.parse(result.value);
+  if (faults.length > 0) seen.faults[`${name}-${scheme}-${width}`] = faults;
+  const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+  if (wide > 0) seen.wide.push(`${name}-${scheme}-${width}: ${wide}px`);
+  await protocol.detach();
+};
+
+// kept is everything that a page could have left behind it.
+const kept = async ({ context, page }) => {
+  const stored = await page.evaluate(async () => ({
+    local: { ...localStorage }, session: { ...sessionStorage }, cookie: document.cookie,
+    databases: (await indexedDB.databases()).length, caches: globalThis.caches ? await caches.keys() : [],
+    workers: navigator.serviceWorker ? (await navigator.serviceWorker.getRegistrations()).length : 0,
+    name: globalThis.name, state: history.state, html: document.documentElement.outerHTML,
+  }));
+  const cookies = (await context.cookies()).map((c) => ({ name: c.name, httpOnly: c.httpOnly, sameSite: c.sameSite, path: c.path }));
+  seen.kept.push({ ...stored, cookies });
+};
+
+const at = (page) => new URL(page.url()).pathname + new URL(page.url()).search;
+
+const signIn = async (page, password, username = task.username) => {
+  await page.getByLabel("Username").fill(username);
+  await page.getByLabel("Password", { exact: true }).fill(password);
+  await page.keyboard.press("Enter");
+};
+
+// login signs in by the form: first wrongly, then rightly, with an address that would lead elsewhere.
+const login = async (v) => {
+  const { page } = v;
+  await page.goto(task.url + "/login?next=//evil.example/", { waitUntil: "networkidle" });
+  await page.getByRole("heading", { name: "Sign in" }).waitFor();
+  await look(v, "login");
+  await page.getByRole("button", { name: "Sign in" }).click();
+  seen.shown.empty = await page.getByRole("alert").innerText();
+  await signIn(page, "wrong " + task.password);
+  await page.getByText("Wrong username").waitFor();
+  seen.shown.wrong = await page.getByRole("alert").innerText();
+  seen.shown.wrongFocus = await page.evaluate(() => document.activeElement.id);
+  await look(v, "login-wrong");
+  await signIn(page, task.password);
+  await page.getByRole("heading", { name: "You are signed in" }).waitFor();
+  seen.shown.afterLogin = at(page);
+  await look(v, "signed-in");
+  await kept(v);
+};
+
+// redirects tries to be led away, signed in as he is.
+const redirects = async ({ page }) => {
+  seen.shown.elsewhere = [];
+  for (const next of task.elsewhere) {
+    await page.goto(task.url + "/login?next=" + encodeURIComponent(next));
+    await page.getByRole("heading", { name: "You are signed in" }).waitFor();
+    if (new URL(page.url()).host !== new URL(task.url).host) seen.shown.elsewhere.push(page.url());
+  }
+  await page.goto(task.url + "/login?next=" + encodeURIComponent("/device"));
+  await page.getByLabel("Code").waitFor();
+  seen.shown.followed = at(page);
+};
+
+// tab presses Tab until an element has the focus: what the keyboard reaches.
+const tab = async (page, id) => {
+  for (let n = 0; n < 20; n++) {
+    if (await page.evaluate(() => document.activeElement.id) === id) return;
+    await page.keyboard.press("Tab");
+  }
+  throw new Error("the keyboard does not reach " + id);
+};
+
+// approve lets a device in, whose code came with the address, by keyboard alone.
+const approve = async (v) => {
+  const { page } = v;
+  await page.goto(task.url + "/device?user_code=" + task.approve);
+  await page.getByRole("heading", { name: "Let this device in?" }).waitFor();
+  seen.shown.request = await page.locator("#decide").innerText();
+  seen.shown.spoken = await page.locator("#spoken-code").textContent();
+  seen.shown.decideFocus = await page.evaluate(() => document.activeElement.id);
+  await look(v, "device");
+  await tab(page, "approve");
+  await look(v, "device-focus");
+  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { name: "Device connected" }).waitFor();
+  seen.shown.approved = await page.locator("#done").innerText();
+  await look(v, "device-approved");
+  await kept(v);
+  await page.goto(task.url + "/device?user_code=" + task.approve);
+  await page.getByRole("alert").filter({ visible: true }).waitFor();
+  seen.shown.again = await page.getByRole("alert").filter({ visible: true }).innerText();
+  await look(v, "device-again");
+};
+
+// deny comes signed out, is led to the sign-in and back, types nothing again, and denies.
+const deny = async (v) => {
+  const { page } = v;
+  await page.goto(task.url + "/device?user_code=" + task.deny.toLowerCase().replace("-", ""));
+  await page.getByRole("heading", { name: "Sign in" }).waitFor();
+  seen.shown.ledTo = at(page);
+  await look(v, "login");
+  await signIn(page, task.password);
+  await page.getByRole("heading", { name: "Let this device in?" }).waitFor();
+  seen.shown.ledBack = at(page);
+  await look(v, "device");
+  await page.getByRole("button", { name: "Deny" }).click();
+  await page.getByRole("heading", { name: "Request denied" }).waitFor();
+  await look(v, "device-denied");
+  await kept(v);
+};
+
+// typed enters a code by hand, first one that nobody has, and only looks at the other.
+const typed = async (v) => {
+  const { page } = v;
+  await page.goto(task.url + "/device");
+  await page.getByLabel("Code").fill("bbbb bbbb");
+  await page.keyboard.press("Enter");
+  await page.getByRole("alert").filter({ visible: true }).waitFor();
+  seen.shown.unknown = await page.getByRole("alert").filter({ visible: true }).innerText();
+  await look(v, "device-unknown");
+  await page.getByLabel("Code").fill(task.look.toLowerCase().replace("-", ""));
+  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { name: "Let this device in?" }).waitFor();
+  await page.reload();
+};
+
+// change signs in with a password that was drawn for him, and has to choose his own before he goes on.
+const change = async (v) => {
+  const { page } = v;
+  await page.goto(task.url + "/device");
+  await page.getByRole("heading", { name: "Sign in" }).waitFor();
+  await signIn(page, task.drawn, task.newcomer);
+  await page.getByRole("heading", { name: "Choose your own password" }).waitFor();
+  await page.getByLabel("New password", { exact: true }).fill("short");
+  await page.keyboard.press("Enter");
+  await page.getByRole("alert").filter({ visible: true }).waitFor();
+  seen.shown.tooShort = await page.getByRole("alert").filter({ visible: true }).innerText();
+  await look(v, "change");
+  await page.getByLabel("New password", { exact: true }).fill(task.fresh);
+  await page.getByLabel("New password again").fill(task.fresh);
+  await page.keyboard.press("Enter");
+  await page.getByLabel("Code").waitFor();
+  seen.shown.changed = at(page);
+  await kept(v);
+};
+
+const leave = async (v) => {
+  const { page, context } = v;
+  await page.goto(task.url + "/login");
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await page.getByRole("heading", { name: "Sign in" }).waitFor();
+  seen.shown.cookiesAfterSignOut = (await context.cookies()).map((c) => c.name);
+  await page.goto(task.url + "/auth/callback?code=a&state=b");
+  await look(v, "failed");
+  seen.shown.failed = await page.locator("main").innerText();
+};
+
+try {
+  const light = await visit("light", 1100);
+  await login(light);
+  await redirects(light);
+  await approve(light);
+  await typed(light);
+  await leave(light);
+  const dark = await visit("dark", 390);
+  await deny(dark);
+  await leave(dark);
+  const other = await visit("light", 390);
+  await change(other);
+  console.log(JSON.stringify(seen));
+} finally {
+  await browser.close();
+}

@@ -1,0 +1,286 @@
+package identity_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/test/stand"
+)
+
+// task is what the driver of the browser is told, visit what it saw.
+type task struct {
+	URL      string   `json:"url"`
+	Chromium string   `json:"chromium"`
+	Out      string   `json:"out"`
+	Username string   `json:"username"`
+	Password string   `json:"password"`
+	Drawn    string   `json:"drawn"`
+	Fresh    string   `json:"fresh"`
+	Newcomer string   `json:"newcomer"`
+	Approve  string   `json:"approve"`
+	Deny     string   `json:"deny"`
+	Look     string   `json:"look"`
+	Else     []string `json:"elsewhere"`
+}
+
+type visit struct {
+	Reports  []string            `json:"reports"`
+	Console  []string            `json:"console"`
+	Requests []string            `json:"requests"`
+	Faults   map[string][]string `json:"faults"`
+	Wide     []string            `json:"wide"`
+	Kept     []leftover          `json:"kept"`
+	Shown    shown               `json:"shown"`
+}
+
+type leftover struct {
+	Local     map[string]string `json:"local"`
+	Session   map[string]string `json:"session"`
+	Cookie    string            `json:"cookie"`
+	Databases int               `json:"databases"`
+	Caches    []string          `json:"caches"`
+	Workers   int               `json:"workers"`
+	Name      string            `json:"name"`
+	State     any               `json:"state"`
+	HTML      string            `json:"html"`
+	Cookies   []struct {
+		Name     string `json:"name"`
+		HTTPOnly bool   `json:"httpOnly"`
+		SameSite string `json:"sameSite"`
+		Path     string `json:"path"`
+	} `json:"cookies"`
+}
+
+type shown struct {
+	Empty, Wrong, WrongFocus, AfterLogin, Followed, Request, Spoken, DecideFocus, Approved, Again string
+	LedTo, LedBack, Unknown, Failed, Changed, TooShort                                            string
+	Elsewhere, CookiesAfterSignOut                                                                []string
+}
+
+const browsing = 4 * time.Minute
+
+// TestPagesInABrowser signs in, decides on devices and signs out as people do, in Chromium.
+func TestPagesInABrowser(t *testing.T) {
+	s := stand.Single(t, stand.Options{Env: map[string]string{"SERVICE_AUTH_HASH_MEMORY_KIB": "64", "SERVICE_AUTH_HASH_ITERATIONS": "1"}})
+	w := &web{t: t, url: s.URL}
+	in := task{
+		URL: s.URL, Chromium: w.tool("chromium.sh"), Out: pictures(t), Username: "admin", Password: s.Password.Reveal(), Else: elsewhere(),
+		Newcomer: "newcomer", Drawn: w.newcomer("newcomer", s.Password.Reveal()), Fresh: "a password of my own",
+	}
+	codes := map[string]code{}
+	for _, name := range []string{"approve", "deny", "look"} {
+		codes[name] = w.device("terminal of " + name)
+	}
+	in.Approve, in.Deny, in.Look = codes["approve"].User, codes["deny"].User, codes["look"].User
+	saw := w.drive(in)
+	t.Run("sign-in", func(t *testing.T) { saw.signIn(t) })
+	t.Run("devices", func(t *testing.T) { saw.devices(t, in, w, codes) })
+	t.Run("nothing is left behind", func(t *testing.T) { saw.nothingKept(t, in) })
+	t.Run("nothing of another origin", func(t *testing.T) { saw.nothingElse(t, in) })
+	t.Run("readable", func(t *testing.T) {
+		require.Empty(t, saw.Faults, "axe")
+		require.Empty(t, saw.Wide, "pages that scroll sideways")
+	})
+	t.Run("nothing in the log", func(t *testing.T) {
+		log, err := os.ReadFile(filepath.Join(s.Dir, "signalboxd.log"))
+		require.NoError(t, err)
+		require.Contains(t, string(log), `/api/cli/device/requests/{user_code}`, "what was asked is told")
+		for _, secret := range []string{in.Approve, in.Deny, in.Look, strings.ReplaceAll(in.Deny, "-", ""), codes["approve"].Device, in.Drawn, in.Fresh, "user_code="} {
+			require.NotContains(t, string(log), secret)
+		}
+	})
+}
+
+// elsewhere are addresses that a sign-in must not lead to.
+func elsewhere() []string {
+	return []string{
+		"//evil.example/", `/\evil.example`, `\\evil.example`, "https://evil.example/", "/\t/evil.example", "javascript:alert(1)", "/x/..//evil.example",
+		"//evil.example\\@127.0.0.1/", "data:text/html,x", "/%2e%2e//evil.example",
+	}
+}
+
+func (v *visit) signIn(t *testing.T) {
+	t.Helper()
+	require.Equal(t, "Enter your username and your password.", v.Shown.Empty)
+	require.Equal(t, "Wrong username or password.", v.Shown.Wrong)
+	require.Equal(t, "password", v.Shown.WrongFocus, "where the next try is typed")
+	require.Equal(t, "/login?next=//evil.example/", v.Shown.AfterLogin, "nowhere else")
+	require.Empty(t, v.Shown.Elsewhere)
+	require.Equal(t, "/device", v.Shown.Followed, "a path of this installation is gone to")
+	require.Empty(t, v.Shown.CookiesAfterSignOut)
+	require.Contains(t, v.Shown.Failed, "Sign-in did not work")
+	require.Contains(t, v.Shown.TooShort, "at least 12 characters")
+	require.Equal(t, "/device", v.Shown.Changed, "a drawn password is changed, and the way goes on")
+}
+
+func (v *visit) devices(t *testing.T, in task, w *web, codes map[string]code) {
+	t.Helper()
+	for _, fact := range []string{"terminal of approve", "127.0.0.1", "admin", "Approve only what you started yourself"} {
+		require.Contains(t, v.Shown.Request, fact, "the page says who asks")
+	}
+	require.Equal(t, "Code: "+strings.Join(strings.Split(in.Approve, ""), " "), v.Shown.Spoken, "letter by letter")
+	require.Equal(t, "decide-title", v.Shown.DecideFocus, "a key that was on its way approves nothing")
+	require.Contains(t, v.Shown.Approved, "terminal of approve is signed in as admin")
+	require.NotEmpty(t, v.Shown.Again)
+	require.Contains(t, v.Shown.Unknown, "No request waits with this code")
+	require.Equal(t, "/login?next="+url.QueryEscape("/device?user_code="+grouped(in.Deny)), v.Shown.LedTo)
+	require.Equal(t, "/device?user_code="+grouped(in.Deny), v.Shown.LedBack)
+
+	status, token := w.poll(codes["approve"])
+	require.Equal(t, http.StatusOK, status, token)
+	me, _ := w.ask(http.MethodGet, "/api/auth/me", nil, token["access_token"].(string))
+	require.Equal(t, http.StatusOK, me, "what was approved acts")
+	status, refused := w.poll(codes["deny"])
+	require.Equal(t, http.StatusBadRequest, status)
+	require.Equal(t, "access_denied", refused["error"])
+	status, waiting := w.poll(codes["look"])
+	require.Equal(t, http.StatusBadRequest, status)
+	require.Equal(t, "authorization_pending", waiting["error"], "looking and loading again decide nothing")
+}
+
+// grouped is a code as the page writes it into an address.
+func grouped(code string) string { return strings.ToUpper(strings.ReplaceAll(code, "-", "")) }
+
+func (v *visit) nothingKept(t *testing.T, in task) {
+	t.Helper()
+	require.NotEmpty(t, v.Kept)
+	for _, k := range v.Kept {
+		require.Empty(t, k.Local)
+		require.Empty(t, k.Session)
+		require.Empty(t, k.Cookie, "no script reads the session")
+		require.Empty(t, k.Caches)
+		require.Empty(t, k.Name)
+		require.Nil(t, k.State)
+		require.Zero(t, k.Databases+k.Workers)
+		require.NotContains(t, k.HTML, "eyJ", "a token begins so")
+		require.NotContains(t, k.HTML, in.Password)
+		require.Len(t, k.Cookies, 1)
+		require.True(t, k.Cookies[0].HTTPOnly)
+		require.Equal(t, "Strict", k.Cookies[0].SameSite)
+	}
+}
+
+func (v *visit) nothingElse(t *testing.T, in task) {
+	t.Helper()
+	require.Empty(t, v.Reports, "the pages break no rule of their policy")
+	for _, line := range v.Console {
+		// Refusals that pages meet and tell; the provider's way back is 501 where there is none.
+		require.Regexp(t, `^Failed to load resource: the server responded with a status of (4\d\d|501) `, line, "scripts complain of nothing")
+	}
+	require.Greater(t, len(v.Requests), 40)
+	for _, r := range v.Requests {
+		_, at, _ := strings.Cut(r, " ")
+		require.True(t, strings.HasPrefix(at, in.URL+"/"), r)
+		require.NotContains(t, at, "eyJ")
+		require.NotContains(t, at, in.Password)
+		require.NotContains(t, at, url.QueryEscape(in.Fresh))
+	}
+}
+
+// web asks the installation as programs do, and drives the browser.
+type web struct {
+	t   *testing.T
+	url string
+}
+
+// ask sends JSON and answers the status and the answer's members.
+func (w *web) ask(method, path string, body any, token string) (int, map[string]any) {
+	w.t.Helper()
+	var sent io.Reader
+	if body != nil {
+		raw, err := json.Marshal(body)
+		require.NoError(w.t, err)
+		sent = bytes.NewReader(raw)
+	}
+	req, err := http.NewRequestWithContext(w.t.Context(), method, w.url+path, sent)
+	require.NoError(w.t, err)
+	req.Header.Set("Content-Type", "application/json")
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	require.NoError(w.t, err)
+	defer func() { _ = resp.Body.Close() }()
+	var out map[string]any
+	require.NoError(w.t, json.NewDecoder(resp.Body).Decode(&out), path)
+	return resp.StatusCode, out
+}
+
+// newcomer has the admin make an account whose password is drawn, and answers the password.
+func (w *web) newcomer(name, admin string) string {
+	w.t.Helper()
+	status, in := w.ask(http.MethodPost, "/api/auth/login", map[string]any{"username": "admin", "password": admin}, "")
+	require.Equal(w.t, http.StatusOK, status, in)
+	status, made := w.ask(http.MethodPost, "/api/admin/users", map[string]any{"username": name, "role": "operator"}, in["token"].(string))
+	require.Equal(w.t, http.StatusCreated, status, made)
+	return made["password"].(string)
+}
+
+type code struct{ Device, User string }
+
+// device begins a flow as a command line does.
+func (w *web) device(client string) code {
+	w.t.Helper()
+	status, got := w.ask(http.MethodPost, "/api/cli/device/code", map[string]any{"client_name": client}, "")
+	require.Less(w.t, status, 300, got)
+	return code{got["device_code"].(string), got["user_code"].(string)}
+}
+
+func (w *web) poll(c code) (int, map[string]any) {
+	w.t.Helper()
+	return w.ask(http.MethodPost, "/api/cli/device/token", map[string]any{"device_code": c.Device}, "")
+}
+
+// tool runs one of scripts/tools and answers the path that it prints.
+func (w *web) tool(name string, args ...string) string {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), browsing)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, filepath.Join(stand.Root(w.t), "scripts", "tools", name), args...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	require.NoError(w.t, err, name)
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	return lines[len(lines)-1]
+}
+
+// drive runs the browser and answers what was seen. The task goes by standard input: arguments are read by all.
+func (w *web) drive(in task) *visit {
+	w.t.Helper()
+	folder := filepath.Join(stand.Root(w.t), "test", "identity", "page")
+	ctx, cancel := context.WithTimeout(w.t.Context(), browsing)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, w.tool("node.sh"), filepath.Join(folder, "drive.mjs"))
+	cmd.Env = append(os.Environ(), "NODE_MODULES="+w.tool("npm.sh", folder))
+	told, err := json.Marshal(in)
+	require.NoError(w.t, err)
+	cmd.Stdin = bytes.NewReader(told)
+	var failed bytes.Buffer
+	cmd.Stderr = &failed
+	out, err := cmd.Output()
+	require.NoError(w.t, err, failed.String())
+	saw := &visit{}
+	require.NoError(w.t, json.Unmarshal(out, saw), string(out))
+	return saw
+}
+
+// pictures is where screenshots are kept for a look: PICTURES, or nowhere for longer than the test.
+func pictures(t *testing.T) string {
+	t.Helper()
+	if dir := os.Getenv("PICTURES"); dir != "" {
+		return dir
+	}
+	return t.TempDir()
+}
