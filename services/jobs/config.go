@@ -14,6 +14,8 @@ type Config struct {
 	ImageRegistries []string `env:"SERVICE_JOBS_IMAGE_REGISTRIES" doc:"registries that job images may come from, as host or host:port, separated by commas; none by default"`
 	// DefaultGPULimit is what an account without a limit of its own may hold.
 	DefaultGPULimit int `env:"SERVICE_JOBS_DEFAULT_GPU_LIMIT, default=8" doc:"GPUs that an account may hold at once unless it has a limit of its own"`
+	// DefaultTeamGPULimit is what a team without a limit of its own may hold.
+	DefaultTeamGPULimit int `env:"SERVICE_JOBS_DEFAULT_TEAM_GPU_LIMIT, default=64" doc:"GPUs that the jobs in a team's projects may hold at once unless the team has a limit of its own"`
 	// NodeSlots is how many works without a GPU a node takes.
 	NodeSlots int `env:"SERVICE_JOBS_NODE_SLOTS, default=0" doc:"works without a GPU that a node takes at once; 0 is eight a CPU, and at least sixteen"`
 	// NodeLease is how long a silent node counts as ready.
@@ -31,6 +33,9 @@ func (c *Config) Validate() error {
 	var errs []error
 	if c.DefaultGPULimit < 0 {
 		errs = append(errs, conf.Faultf("SERVICE_JOBS_DEFAULT_GPU_LIMIT", "want 0 or more"))
+	}
+	if c.DefaultTeamGPULimit < 0 {
+		errs = append(errs, conf.Faultf("SERVICE_JOBS_DEFAULT_TEAM_GPU_LIMIT", "want 0 or more"))
 	}
 	if c.NodeSlots < 0 {
 		errs = append(errs, conf.Faultf("SERVICE_JOBS_NODE_SLOTS", "want 0 or more"))

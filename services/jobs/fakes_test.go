@@ -28,8 +28,29 @@ func (fakeProjects) GetProject(
 		return &authpeerv1.Project{Id: "prj_default", Key: "default", Visibility: "all"}, nil
 	case "search":
 		return &authpeerv1.Project{Id: "prj_search", Key: "search", Visibility: "team"}, nil
+	case "crew":
+		return &authpeerv1.Project{Id: "prj_crew", Key: "crew", Visibility: "team", TeamId: "team_crew"}, nil
+	case "old":
+		return &authpeerv1.Project{Id: "prj_old", Key: "old", Visibility: "team", Archived: true}, nil
 	}
 	return nil, fault.Absentf("project", req.GetProject())
+}
+
+// fakeAccounts knows everybody: the id of ann is usr_ann, that of the team crew team_crew.
+type fakeAccounts struct {
+	authpeerv1.AccountPeerServiceClient
+}
+
+func (fakeAccounts) GetAccount(_ context.Context, req *authpeerv1.GetAccountRequest, _ ...grpc.CallOption) (*authpeerv1.Account, error) {
+	return &authpeerv1.Account{Id: "usr_" + req.GetAccount(), Username: req.GetAccount()}, nil
+}
+
+func (fakeAccounts) GetTeam(_ context.Context, req *authpeerv1.GetTeamRequest, _ ...grpc.CallOption) (*authpeerv1.Team, error) {
+	return &authpeerv1.Team{Id: "team_" + req.GetTeam(), Key: req.GetTeam()}, nil
+}
+
+func (fakeAccounts) ListTeams(context.Context, *authpeerv1.ListTeamsRequest, ...grpc.CallOption) (*authpeerv1.ListTeamsResponse, error) {
+	return &authpeerv1.ListTeamsResponse{Teams: []*authpeerv1.Team{{Id: "team_crew", Key: "crew"}}}, nil
 }
 
 type fakeCatalog struct {

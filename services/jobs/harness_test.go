@@ -38,6 +38,7 @@ type world struct {
 	bus    *rpc.Bus
 	signer *authn.Signer
 	keys   *authn.Keys
+	db     *pgtest.DB
 	pool   *pgxpool.Pool
 	ids    *id.Source
 	cfg    jobs.Config
@@ -64,19 +65,20 @@ func newWorld(t *testing.T, change ...func(*jobs.Config)) *world {
 	w := &world{
 		t: t, bus: rpc.Memory(rpc.ClientOptions{Clock: clk}), ids: ids, keys: authn.StaticKeys(clk, key.Public()),
 		signer:  authn.NewSigner(clk, func() string { return ids.New(id.TokenRow) }, func() authn.SigningKey { return key }),
-		pool:    pgtest.New(t, pgtest.Schema{Name: jobs.Name, Migrations: jobs.Migrations()}).Pool(jobs.Name),
+		db:      pgtest.New(t, pgtest.Schema{Name: jobs.Name, Migrations: jobs.Migrations()}),
 		catalog: newCatalog(), ingest: &fakeIngest{closed: make(chan *ingestpeerv1.CloseRunRequest, 100)},
 		cfg: jobs.Config{
-			DefaultGPULimit: 8, NodeLease: time.Second, FenceTimeout: 90 * time.Second, SchedulerInterval: 200 * time.Millisecond,
+			DefaultGPULimit: 8, DefaultTeamGPULimit: 64, NodeLease: time.Second, FenceTimeout: 90 * time.Second, SchedulerInterval: 200 * time.Millisecond,
 			ImageRegistries: []string{"registry.example:5000", "ghcr.io"},
 		},
 	}
+	w.pool = w.db.Pool(jobs.Name)
 	for _, c := range change {
 		c(&w.cfg)
 	}
 	require.NoError(t, w.cfg.Validate())
 	w.deps = jobs.Deps{
-		Pool: w.pool, Projects: fakeProjects{}, Catalog: w.catalog, RunData: w.ingest, Blobs: fakeBlobs{}, CA: fakeCA{},
+		Pool: w.pool, Projects: fakeProjects{}, Accounts: fakeAccounts{}, Catalog: w.catalog, RunData: w.ingest, Blobs: fakeBlobs{}, CA: fakeCA{},
 		Keyring: ring, Clock: clk, IDs: ids, Rand: rand.Reader, Log: quiet(),
 		PublicURL:    func() string { return "http://signalbox.example" },
 		AgentAddress: func() string { return "127.0.0.1:7443" },

@@ -47,6 +47,7 @@ type NodeCA interface {
 type Deps struct {
 	Pool     *pgxpool.Pool
 	Projects authpeerv1.ProjectServiceClient
+	Accounts authpeerv1.AccountPeerServiceClient
 	Catalog  registrypeerv1.CatalogPeerServiceClient
 	RunData  ingestpeerv1.RunDataPeerServiceClient
 	Blobs    work.Signer // a blob.Store
@@ -80,9 +81,10 @@ type Service struct {
 	runs   *jobrun.Server
 	fleets *fleet.Server
 	agents *work.AgentServer
+	quotas *quota.Server
 
 	runPeer   *jobrun.PeerServer
-	quotaPeer *quota.Server
+	quotaPeer *quota.PeerServer
 	workPeer  *work.PeerServer
 	ownerPeer *owner.Server
 }
@@ -116,6 +118,7 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	jobsv1.RegisterRunServiceServer(r, s.runs)
 	jobsv1.RegisterFleetServiceServer(r, s.fleets)
 	jobsv1.RegisterAgentServiceServer(r, s.agents)
+	jobsv1.RegisterQuotaServiceServer(r, s.quotas)
 	jobspeerv1.RegisterRunPeerServiceServer(r, s.runPeer)
 	jobspeerv1.RegisterQuotaPeerServiceServer(r, s.quotaPeer)
 	jobspeerv1.RegisterWorkPeerServiceServer(r, s.workPeer)

@@ -27,7 +27,7 @@ func (s *Service) wire() {
 	events := event.NewLog(d.Clock, d.IDs, Name)
 	tracks := &trail.Trail{Log: audit.NewLog(d.Clock, d.IDs, Name)}
 	repeats := &idem.Once{Pool: d.Pool, Keys: s.keys}
-	ledger := quota.Ledger{Default: s.cfg.DefaultGPULimit}
+	ledger := quota.Ledger{Default: s.cfg.DefaultGPULimit, TeamDefault: s.cfg.DefaultTeamGPULimit}
 	tokens := &token.Store{Rand: d.Rand}
 	jobs := &job.Store{Events: events, Closer: &jobrun.Closing{Queue: s.queue}}
 	works := &work.Store{Keys: d.Keyring}
@@ -74,7 +74,8 @@ func (s *Service) serve(
 		Tokens: tokens, Blobs: d.Blobs, Trail: tracks, Nodes: s.registrar,
 	}
 	s.runPeer = &jobrun.PeerServer{Pool: d.Pool, Tokens: tokens, Reporter: s.driver}
-	s.quotaPeer = &quota.Server{Pool: d.Pool, Ledger: ledger}
+	s.quotas = &quota.Server{Pool: d.Pool, Ledger: ledger, People: &quota.AuthPeople{Client: d.Accounts}, Audit: tracks.Log}
+	s.quotaPeer = &quota.PeerServer{Pool: d.Pool, Ledger: ledger}
 	s.ownerPeer = &owner.Server{Owners: &owner.Owners{Pool: d.Pool, Jobs: jobs, Ledger: ledger, Trail: tracks}}
 	s.workPeer = &work.PeerServer{Pool: d.Pool, Works: works, Hub: s.hub, Clock: d.Clock}
 }

@@ -149,8 +149,9 @@ func (h *house) jobs(ctx context.Context, p *parts) error {
 	}
 	p.jobs, err = jobs.New(ctx, h.settings.Jobs, jobs.Deps{
 		Pool: e.Pool, Projects: authpeerv1.NewProjectServiceClient(c[auth.Name]),
-		Catalog: registrypeerv1.NewCatalogPeerServiceClient(c[registry.Name]),
-		RunData: ingestpeerv1.NewRunDataPeerServiceClient(c[ingest.Name]), Blobs: e.Blobs,
+		Accounts: authpeerv1.NewAccountPeerServiceClient(c[auth.Name]),
+		Catalog:  registrypeerv1.NewCatalogPeerServiceClient(c[registry.Name]),
+		RunData:  ingestpeerv1.NewRunDataPeerServiceClient(c[ingest.Name]), Blobs: e.Blobs,
 		CA: boot.NodeCA{CA: h.keys.ca, Clock: h.clock}, Keyring: e.Keyring, Clock: e.Clock, IDs: e.IDs, Rand: e.Rand,
 		Log: e.Log, PublicURL: h.url, AgentAddress: h.agentAddress,
 	})

@@ -27,8 +27,9 @@ func main() {
 		}
 		svc, err := jobs.New(ctx, *cfg, jobs.Deps{
 			Pool: p.Pool, Projects: authpeerv1.NewProjectServiceClient(c["auth"]),
-			Catalog: registrypeerv1.NewCatalogPeerServiceClient(c["registry"]),
-			RunData: ingestpeerv1.NewRunDataPeerServiceClient(c["ingest"]), Blobs: p.Blobs, CA: ca, Keyring: p.Keyring,
+			Accounts: authpeerv1.NewAccountPeerServiceClient(c["auth"]),
+			Catalog:  registrypeerv1.NewCatalogPeerServiceClient(c["registry"]),
+			RunData:  ingestpeerv1.NewRunDataPeerServiceClient(c["ingest"]), Blobs: p.Blobs, CA: ca, Keyring: p.Keyring,
 			Clock: p.Clock, IDs: p.IDs, Rand: p.Rand, Log: p.Log, PublicURL: p.PublicURL,
 			AgentAddress: func() string { return p.Own.AgentAddress },
 		})

@@ -1,7 +1,7 @@
 // Package drive moves jobs by what happens to their works: it joins the pure rules of job and work
 // with their rows, the ledger and the close of the run, one transaction a step.
 //
-// Rows are locked in one order everywhere: job, account, nodes by id, works.
+// Rows are locked in one order everywhere: job, account, team, nodes by id, works.
 package drive
 
 import (
@@ -99,11 +99,7 @@ func (d *Driver) advance(ctx context.Context, tx pgx.Tx, s *scene, cause job.Cau
 
 // clear gives back what an ended attempt held: quota, places, and the nodes' memory of it.
 func (d *Driver) clear(ctx context.Context, tx pgx.Tx, s *scene) error {
-	held, err := d.Jobs.Release(ctx, tx, s.attempt.ID)
-	if err != nil {
-		return err
-	}
-	if err := d.Ledger.Release(ctx, tx, s.job.OwnerID, held); err != nil {
+	if err := d.release(ctx, tx, s); err != nil {
 		return err
 	}
 	for _, w := range s.works {
@@ -113,6 +109,15 @@ func (d *Driver) clear(ctx context.Context, tx pgx.Tx, s *scene) error {
 		}
 	}
 	return nil
+}
+
+// release gives back what the attempt held, to the owner and the team of its job.
+func (d *Driver) release(ctx context.Context, tx pgx.Tx, s *scene) error {
+	held, err := d.Jobs.Release(ctx, tx, s.attempt.ID)
+	if err != nil {
+		return err
+	}
+	return d.Ledger.Release(ctx, tx, quota.Holder{UserID: s.job.OwnerID, TeamID: s.job.TeamID}, held)
 }
 
 // desire tells the works of an attempt that have not ended what shall become of them.

@@ -55,11 +55,7 @@ func (d *Driver) withdraw(ctx context.Context, w *work.Work) (done bool, err err
 				return nil
 			}
 		}
-		held, err := d.Jobs.Release(ctx, tx, s.attempt.ID)
-		if err != nil {
-			return err
-		}
-		if err := d.Ledger.Release(ctx, tx, s.job.OwnerID, held); err != nil {
+		if err := d.release(ctx, tx, s); err != nil {
 			return err
 		}
 		if err := d.Works.Delete(ctx, tx, s.works); err != nil {

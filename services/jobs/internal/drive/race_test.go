@@ -18,6 +18,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/gang"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/queue"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/quota"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/work"
 )
 
@@ -25,7 +26,7 @@ import (
 func (b *bench) balance() {
 	b.t.Helper()
 	require.Zero(b.t, b.count(`account a WHERE held <> (SELECT coalesce(sum(t.held), 0) FROM attempt t JOIN job j ON j.id = t.job_id
-		WHERE j.owner_id = a.user_id)`), "an account holds what its attempts hold")
+		WHERE CASE a.kind WHEN 'team' THEN j.team_id ELSE j.owner_id END = a.user_id)`), "an account and a team hold what their attempts hold")
 	require.Zero(b.t, b.count(`attempt WHERE held > 0 AND ended_at IS NOT NULL`), "an attempt that has ended holds nothing")
 	require.Zero(b.t, b.count(`job WHERE ended_at IS NOT NULL AND EXISTS (SELECT FROM work w WHERE w.job_id = job.id AND w.released_at IS NULL)`),
 		"a job that has ended takes no place")
@@ -83,10 +84,13 @@ var errCrash = errors.New("the process died")
 func TestTheLedgerBalancesWhateverHappensAtOnce(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 2)
-	b.driver.Ledger.Default = 3
+	b.driver.Ledger.Default, b.driver.Ledger.TeamDefault = 3, 2
 	var jobs []*job.Job
-	for range 12 {
+	for i := range 12 {
 		jobs = append(jobs, b.submit(1, 1))
+		if i%3 > 0 {
+			b.exec(`UPDATE job SET team_id = 'team_1' WHERE id = $1`, jobs[i].ID)
+		}
 	}
 	schedulers := func() error {
 		s := &queue.Scheduler{Pool: b.pool, IDs: b.ids, Jobs: b.driver.Jobs, Works: b.driver.Works, Fleets: fleet.Store{}, Ledger: b.driver.Ledger}
@@ -113,8 +117,8 @@ func TestTheLedgerBalancesWhateverHappensAtOnce(t *testing.T) {
 				return
 			default:
 			}
-			if n := b.count(`account WHERE held > 3 OR held < 0`); n > 0 {
-				t.Error("the account holds more than its limit")
+			if n := b.count(`account WHERE held > CASE kind WHEN 'team' THEN 2 ELSE 3 END OR held < 0`); n > 0 {
+				t.Error("the account or the team holds more than its limit")
 			}
 			if n := b.count(`(SELECT node_id FROM work WHERE released_at IS NULL GROUP BY node_id HAVING sum(gpus) > 2) over`); n > 0 {
 				t.Error("a node has more work than room")
@@ -132,12 +136,26 @@ func TestTheLedgerBalancesWhateverHappensAtOnce(t *testing.T) {
 		GROUP BY subject_id HAVING count(*) = 1) ended`), "each job has ended once")
 }
 
+// limit gives the owner a lower limit of his own, or the default again.
+func (b *bench) limit(gpus int) error {
+	limit := &gpus
+	if gpus == 0 {
+		limit = nil
+	}
+	return pg.InTx(b.t.Context(), b.pool, func(ctx context.Context, tx pgx.Tx) error {
+		_, err := b.driver.Ledger.Set(ctx, tx, quota.User, "usr_1", limit, "usr_root")
+		return err
+	})
+}
+
 // somethingHappens does one random thing to the cluster.
 func (b *bench) somethingHappens(r *rand.Rand, jobs []*job.Job, schedule func() error) error {
 	ctx, j, node := b.t.Context(), jobs[r.IntN(len(jobs))], fmt.Sprintf("nod_%d", 1+r.IntN(2))
-	switch r.IntN(7) {
+	switch r.IntN(8) {
 	case 0, 1:
 		return schedule()
+	case 7:
+		return b.limit(r.IntN(3))
 	case 2:
 		if r.IntN(3) > 0 {
 			return nil

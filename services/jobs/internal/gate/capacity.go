@@ -37,12 +37,15 @@ func large(n NodeFacts, p job.Pool) bool {
 	return n.GPUs >= p.GPUsPerNode && n.CPUs >= p.CPU && n.MemoryGB >= p.MemoryGB
 }
 
-// checkQuota refuses only what the account could never hold. What it could hold once others end is
-// admitted and waits.
+// checkQuota refuses only what the account, or the team of its project, could never hold. What they could
+// hold once others end is admitted and waits.
 func checkQuota(d *Draft) error {
-	asked := job.Demand(d.Spec.Resources.Pools)
-	if !d.Account.Admits(asked) {
-		return refuseAs(fault.Forbidden, Quota, "requested %d GPUs, %d available", asked, d.Account.Limit)
+	asked, least := job.Demand(d.Spec.Resources.Pools), d.Account
+	if d.Team != nil && d.Team.Limit < least.Limit {
+		least = *d.Team
+	}
+	if !least.Admits(asked) {
+		return refuseAs(fault.Forbidden, Quota, "requested %d GPUs, %d available", asked, least.Limit)
 	}
 	return nil
 }

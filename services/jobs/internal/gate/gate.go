@@ -41,6 +41,7 @@ type Draft struct {
 	Inputs  *catalog.Inputs // what the bindings are
 	Pools   map[string]PoolFacts
 	Account quota.Account
+	Team    *quota.Account // of the project, nil where it has none
 }
 
 // Gate judges a draft. It may look something up before; a refusal is a fault with its name.

@@ -58,6 +58,10 @@ func (fixed) Project(_ context.Context, key string) (*ProjectFacts, error) {
 		return &ProjectFacts{ID: "prj_" + key, Key: key, Visibility: "all"}, nil
 	case "team":
 		return &ProjectFacts{ID: "prj_team", Key: key, Visibility: "team"}, nil
+	case "crew":
+		return &ProjectFacts{ID: "prj_crew", Key: key, Visibility: "all", TeamID: "team_crew"}, nil
+	case "old":
+		return &ProjectFacts{ID: "prj_old", Key: key, Visibility: "all", Archived: true}, nil
 	}
 	return nil, nil
 }
@@ -76,6 +80,15 @@ func (fixed) Pool(_ context.Context, name string) (PoolFacts, error) {
 
 func (fixed) Of(context.Context, string) (quota.Account, error) {
 	return quota.Account{Limit: 8, Held: 8}, nil
+}
+
+func (fixed) OfTeam(context.Context, string) (quota.Account, error) {
+	return quota.Account{Limit: 4, Held: 4}, nil
+}
+
+// edits makes the caller an editor of a project and submits to it.
+func edits(d *Draft, project string) {
+	d.Spec.Project, d.Caller.Projects = project, []authn.ProjectRole{{Project: "prj_" + project, Role: authn.ProjectEditor}}
 }
 
 func world() *World {
@@ -154,6 +167,11 @@ func TestEveryGateRefusesInItsName(t *testing.T) {
 		"nodes of two pools": {func(d *Draft) {
 			d.Spec.Resources.Pools = []job.Pool{{Pool: "gpu", Nodes: 1, GPUsPerNode: 5}, {Pool: "gpu", Nodes: 2, GPUsPerNode: 1}}
 		}, fault.Refused, "hardware", ""},
+		"archived project":            {func(d *Draft) { edits(d, "old") }, fault.Conflict, "project", "project: project old is archived"},
+		"archived, and he is none's":  {func(d *Draft) { d.Spec.Project = "old" }, fault.Forbidden, "project", ""},
+		"over the team's quota":       {func(d *Draft) { edits(d, "crew") }, fault.Forbidden, "quota", "quota: requested 8 GPUs, 4 available"},
+		"quota held by a team waits":  {func(d *Draft) { edits(d, "crew"); d.Spec.Resources.Pools[0].GPUsPerNode = 4 }, "", "", ""},
+		"another project has no team": {func(d *Draft) { edits(d, "team") }, "", "", ""},
 		"over quota": {func(d *Draft) {
 			d.Spec.Resources.Pools = []job.Pool{{Pool: "empty", Nodes: 2, GPUsPerNode: 8}}
 		}, fault.Forbidden, "quota", "quota: requested 16 GPUs, 8 available"},

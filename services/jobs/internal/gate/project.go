@@ -5,7 +5,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/jobspec"
 )
 
-// checkProject lets the caller submit where he may edit, and everyone into the default project.
+// checkProject lets the caller submit where he may edit, and everyone into the default project; nobody into
+// one that is archived.
 func checkProject(d *Draft) error {
 	p := d.Project
 	switch {
@@ -14,6 +15,8 @@ func checkProject(d *Draft) error {
 		return Refuse(Project, "no such project: %s", d.Spec.Project)
 	case p.Key != jobspec.DefaultProject && !d.Caller.CanEditProject(p.ID):
 		return refuseAs(fault.Forbidden, Project, "only editors of project %s may submit to it", p.Key)
+	case p.Archived:
+		return refuseAs(fault.Conflict, Project, "project %s is archived", p.Key)
 	}
 	return nil
 }

@@ -20,7 +20,11 @@ type World struct {
 }
 
 // ProjectFacts is where a job belongs.
-type ProjectFacts struct{ ID, Key, Visibility string }
+type ProjectFacts struct {
+	ID, Key, Visibility string
+	TeamID              string // empty for none
+	Archived            bool
+}
 
 // PoolFacts is what is known of a pool.
 type PoolFacts struct {
@@ -52,9 +56,10 @@ type Pools interface {
 	Pool(ctx context.Context, name string) (PoolFacts, error)
 }
 
-// Accounts tells what the caller may hold.
+// Accounts tells what the caller and the team of his project may hold.
 type Accounts interface {
 	Of(ctx context.Context, userID string) (quota.Account, error)
+	OfTeam(ctx context.Context, teamID string) (quota.Account, error)
 }
 
 // Gates are all gates in their order. Quota stands before hardware: what an account may hold is
@@ -126,6 +131,13 @@ func (w *World) hardware(ctx context.Context, d *Draft) error {
 func (w *World) quota(ctx context.Context, d *Draft) (err error) {
 	if d.Account, err = w.Accounts.Of(ctx, d.Caller.Subject); err != nil {
 		return fmt.Errorf("look up the account: %w", err)
+	}
+	if d.Project.TeamID != "" {
+		team, err := w.Accounts.OfTeam(ctx, d.Project.TeamID)
+		if err != nil {
+			return fmt.Errorf("look up the team: %w", err)
+		}
+		d.Team = &team
 	}
 	return checkQuota(d)
 }

@@ -13,7 +13,7 @@ type Attempt struct {
 	Number   int
 	State    State
 	NodeID   string // of rank 0
-	Held     int    // GPUs of the account, given back once
+	Held     int    // GPUs of the job's owner and team, given back once
 	Phase    string // what the executor is doing
 	ExitCode *int
 

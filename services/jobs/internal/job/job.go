@@ -86,6 +86,7 @@ const (
 const (
 	WaitNew          = "new"
 	WaitAccountQuota = "account_quota"
+	WaitTeamQuota    = "team_quota"
 	WaitPoolCapacity = "pool_capacity"
 	WaitPriority     = "priority"
 	WaitBackoff      = "backoff"
@@ -132,6 +133,7 @@ type Job struct {
 	ID, RunID, Name             string
 	OwnerID, OwnerName          string
 	ProjectID, Project          string
+	TeamID                      string // of the project when it was admitted, empty where it has none
 	Visibility                  string
 	Labels                      map[string]string
 	Priority                    int

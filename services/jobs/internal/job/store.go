@@ -29,7 +29,7 @@ type Closer interface {
 	CloseRun(ctx context.Context, tx pgx.Tx, runID string) error
 }
 
-const jobColumns = `id, run_id, name, owner_id, owner_name, project_id, project, visibility, labels, priority,
+const jobColumns = `id, run_id, name, owner_id, owner_name, project_id, project, team_id, visibility, labels, priority,
 	spec, spec_digest, template, pools, gpus, retry_max, running_s, starting_s, queued_s, own_command, created_at, seq,
 	state, end_reason, message, warnings, attempt, stop_reason,
 	queue_position, queue_reason, queue_detail, queued_at, not_before,
@@ -37,7 +37,7 @@ const jobColumns = `id, run_id, name, owner_id, owner_name, project_id, project,
 
 func scanJob(row pgx.Row) (*Job, error) {
 	var j Job
-	err := row.Scan(&j.ID, &j.RunID, &j.Name, &j.OwnerID, &j.OwnerName, &j.ProjectID, &j.Project, &j.Visibility,
+	err := row.Scan(&j.ID, &j.RunID, &j.Name, &j.OwnerID, &j.OwnerName, &j.ProjectID, &j.Project, &j.TeamID, &j.Visibility,
 		&j.Labels, &j.Priority, &j.Spec, &j.SpecDigest, &j.Template, &j.Pools, &j.GPUs, &j.RetryMax,
 		&j.RunningS, &j.StartingS, &j.QueueS, &j.OwnCommand, &j.CreatedAt, &j.Seq,
 		&j.State, &j.EndReason, &j.Message, &j.Warnings, &j.Attempt, &j.StopReason,

@@ -84,7 +84,7 @@ func TestAQuotaThatRefusesMovesNothing(t *testing.T) {
 	b := newBench(t, 8)
 	b.submit("usr_1", 3)
 	b.schedule()
-	b.exec(`INSERT INTO account (user_id, gpu_limit, own_limit) VALUES ('usr_2', 2, true)`)
+	b.exec(`INSERT INTO account (user_id, gpu_limit, set_limit) VALUES ('usr_2', 2, 2)`)
 	_, err := b.transfer("usr_1", "usr_2")
 	require.True(t, fault.Is(err, fault.Conflict), "%v", err)
 	require.Equal(t, "job 1 run 1 ", b.owned("usr_1"))

@@ -32,6 +32,7 @@ type Engine struct {
 // Waiting is a queued job.
 type Waiting struct {
 	JobID, OwnerID string
+	TeamID         string // empty for none
 	Priority       int
 	SubmittedAt    time.Time
 	NotBefore      *time.Time
@@ -41,7 +42,7 @@ type Waiting struct {
 	Position       int
 }
 
-// Account is what an owner may hold and holds.
+// Account is what an owner or a team may hold and holds.
 type Account struct{ Limit, Held int }
 
 // Place is one rank of a gang and its node.
@@ -71,8 +72,8 @@ func SlotsOf(gpus int) int {
 type plan struct {
 	now      time.Time
 	nodes    []*Node
-	accounts map[string]Account
-	behind   map[string]kept // by pool
+	accounts map[string]Account // by the id of owner or team
+	behind   map[string]kept    // by pool
 }
 
 // kept is the job that a pool is kept for.
@@ -127,12 +128,9 @@ func (p *plan) job(w Waiting) Decision {
 	if w.NotBefore != nil && p.now.Before(*w.NotBefore) {
 		return Decision{Reason: job.WaitBackoff, Detail: w.Detail}
 	}
-	demand, account := job.Demand(w.Pools), p.accounts[w.OwnerID]
-	if demand > 0 && account.Held+demand > account.Limit {
-		return Decision{
-			Reason: job.WaitAccountQuota,
-			Detail: fmt.Sprintf("asks for %d GPUs while %d of %d are held", demand, account.Held, account.Limit),
-		}
+	demand := job.Demand(w.Pools)
+	if d := p.quota(w, demand); d.Reason != "" {
+		return d
 	}
 	passed := "" // a pool that is kept for a job which this one cannot delay
 	for _, pool := range w.Pools {
@@ -159,9 +157,39 @@ func (p *plan) job(w Waiting) Decision {
 	for _, pl := range places {
 		p.node(pl.NodeID).take(pl.Pool, SlotsOf(pl.Pool.GPUsPerNode))
 	}
-	account.Held += demand
-	p.accounts[w.OwnerID] = account
+	for _, id := range w.holders() {
+		account := p.accounts[id]
+		account.Held += demand
+		p.accounts[id] = account
+	}
 	return Decision{Places: places}
+}
+
+// holders are the ids of whom a job counts against.
+func (w *Waiting) holders() []string {
+	if w.TeamID == "" {
+		return []string{w.OwnerID}
+	}
+	return []string{w.OwnerID, w.TeamID}
+}
+
+// quota tells whose limit leaves no room for a job now, if one does.
+func (p *plan) quota(w Waiting, demand int) Decision {
+	for i, id := range w.holders() {
+		account := p.accounts[id]
+		if demand == 0 || account.Held+demand <= account.Limit {
+			continue
+		}
+		d := Decision{
+			Reason: job.WaitAccountQuota,
+			Detail: fmt.Sprintf("asks for %d GPUs while %d of %d are held", demand, account.Held, account.Limit),
+		}
+		if i > 0 {
+			d.Reason, d.Detail = job.WaitTeamQuota, d.Detail+" by the team"
+		}
+		return d
+	}
+	return Decision{}
 }
 
 // short tells why a gang has no room, and keeps its pools for it where it could ever have.

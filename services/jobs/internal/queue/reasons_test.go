@@ -34,7 +34,7 @@ func (b *bench) pass() {
 func TestEveryWaitingJobIsToldItsPlaceAndTheReason(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 2, 1)
-	b.exec(`INSERT INTO account (user_id, gpu_limit, own_limit) VALUES ('usr_poor', 1, true)`)
+	b.exec(`INSERT INTO account (user_id, gpu_limit, set_limit) VALUES ('usr_poor', 1, 1)`)
 	runs := b.submit(job.Pool{Pool: "gpu", GPUsPerNode: 1})
 	wide := b.submit(job.Pool{Pool: "gpu", GPUsPerNode: 2})
 	behind := b.submit(job.Pool{Pool: "gpu", GPUsPerNode: 1})
@@ -103,7 +103,7 @@ func TestTheOrderIsPriorityThenTimeThenID(t *testing.T) {
 func TestAnAccountAtItsLimitStandsInNobodysWay(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 4, 1)
-	b.exec(`INSERT INTO account (user_id, gpu_limit, own_limit) VALUES ('usr_1', 1, true)`)
+	b.exec(`INSERT INTO account (user_id, gpu_limit, set_limit) VALUES ('usr_1', 1, 1)`)
 	for range 20 {
 		b.submit(job.Pool{Pool: "gpu", GPUsPerNode: 1})
 	}

@@ -64,14 +64,12 @@ func (s *Scheduler) decide(ctx context.Context) (decisions []Decision, next time
 	if err != nil {
 		return nil, next, err
 	}
-	owners := make([]string, len(jobs))
-	for i, w := range jobs {
-		owners[i] = w.OwnerID
+	for _, w := range jobs {
 		if w.NotBefore != nil && (next.IsZero() || w.NotBefore.Before(next)) {
 			next = *w.NotBefore
 		}
 	}
-	held, err := s.Ledger.Accounts(ctx, s.Pool, owners)
+	accounts, err := s.accounts(ctx, jobs)
 	if err != nil {
 		return nil, next, err
 	}
@@ -79,11 +77,29 @@ func (s *Scheduler) decide(ctx context.Context) (decisions []Decision, next time
 	if err != nil {
 		return nil, next, err
 	}
-	accounts := make(map[string]Account, len(held))
-	for owner, a := range held {
-		accounts[owner] = Account{Limit: a.Limit, Held: a.Held}
-	}
 	return Plan(now, nodesOf(ready), engines, jobs, accounts), next, nil
+}
+
+// accounts answers what the owners and teams of the jobs may hold and hold, by id.
+func (s *Scheduler) accounts(ctx context.Context, jobs []Waiting) (map[string]Account, error) {
+	owners, teams := make([]string, len(jobs)), []string{}
+	for i, w := range jobs {
+		owners[i] = w.OwnerID
+		if w.TeamID != "" {
+			teams = append(teams, w.TeamID)
+		}
+	}
+	accounts := make(map[string]Account, len(jobs))
+	for kind, ids := range map[quota.Kind][]string{quota.User: owners, quota.Team: teams} {
+		held, err := s.Ledger.Holding(ctx, s.Pool, kind, ids)
+		if err != nil {
+			return nil, err
+		}
+		for id, a := range held {
+			accounts[id] = Account{Limit: a.Limit, Held: a.Held}
+		}
+	}
+	return accounts, nil
 }
 
 func nodesOf(ready []*fleet.Node) []Node {
@@ -127,7 +143,7 @@ func (s *Scheduler) placeJob(ctx context.Context, tx pgx.Tx, d Decision) error {
 	if j.State != job.Queued || (j.NotBefore != nil && now.Before(*j.NotBefore)) {
 		return errRaced
 	}
-	ok, err := s.Ledger.Reserve(ctx, tx, j.OwnerID, j.GPUs)
+	ok, err := s.Ledger.Reserve(ctx, tx, quota.Holder{UserID: j.OwnerID, TeamID: j.TeamID}, j.GPUs)
 	if err != nil {
 		return err
 	}

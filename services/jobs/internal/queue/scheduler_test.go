@@ -92,7 +92,7 @@ func TestADecisionWhosePremisesAreGoneIsNotCarriedOut(t *testing.T) {
 		"the pool moved":          {1, `UPDATE fleet SET pools = '{other}'`},
 		"the job was stopped":     {1, `UPDATE job SET state = 'stopped', ended_at = now(), end_reason = 'user_stop'`},
 		"the job pauses":          {1, `UPDATE job SET not_before = now() + interval '1 hour'`},
-		"the account is full now": {1, `INSERT INTO account (user_id, gpu_limit, own_limit) VALUES ('usr_1', 0, true)`},
+		"the account is full now": {1, `INSERT INTO account (user_id, gpu_limit, set_limit) VALUES ('usr_1', 0, 0)`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -13,13 +13,13 @@ import (
 const lookahead = 1000
 
 func waitingJobs(ctx context.Context, q pg.Querier) ([]Waiting, error) {
-	rows, err := q.Query(ctx, `SELECT id, owner_id, priority, created_at, not_before, pools, queue_reason, queue_detail, queue_position
+	rows, err := q.Query(ctx, `SELECT id, owner_id, team_id, priority, created_at, not_before, pools, queue_reason, queue_detail, queue_position
 		FROM job WHERE state = 'queued' ORDER BY priority DESC, created_at, id LIMIT $1`, lookahead)
 	if err != nil {
 		return nil, fmt.Errorf("list waiting jobs: %w", err)
 	}
 	jobs, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (w Waiting, err error) {
-		err = row.Scan(&w.JobID, &w.OwnerID, &w.Priority, &w.SubmittedAt, &w.NotBefore, &w.Pools, &w.Reason, &w.Detail, &w.Position)
+		err = row.Scan(&w.JobID, &w.OwnerID, &w.TeamID, &w.Priority, &w.SubmittedAt, &w.NotBefore, &w.Pools, &w.Reason, &w.Detail, &w.Position)
 		return w, err
 	})
 	if err != nil {

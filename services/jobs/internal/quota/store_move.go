@@ -29,11 +29,11 @@ func (l Ledger) Move(ctx context.Context, tx pgx.Tx, from, to string, gpus int) 
 	if _, err := tx.Exec(ctx, `SELECT FROM account WHERE user_id IN ($1, $2) ORDER BY user_id FOR UPDATE`, from, to); err != nil {
 		return fmt.Errorf("lock the accounts: %w", err)
 	}
-	if err := l.Release(ctx, tx, from, gpus); err != nil {
+	if err := l.Release(ctx, tx, Holder{UserID: from}, gpus); err != nil {
 		return err
 	}
 	_, err = tx.Exec(ctx, `UPDATE account SET held = held + $2,
-			gpu_limit = CASE WHEN own_limit THEN gpu_limit ELSE greatest(gpu_limit, held + $2) END
+			gpu_limit = CASE WHEN set_limit IS NULL THEN greatest(gpu_limit, held + $2) ELSE set_limit END
 		WHERE user_id = $1`, to, gpus)
 	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.ConstraintName == accountLimit {
 		return fault.New(fault.Conflict, "quota",

@@ -48,7 +48,7 @@ func TestALimitOfItsOwnIsNotOverrun(t *testing.T) {
 	pool, ledger := newPool(t), quota.Ledger{Default: 8}
 	_, err := reserve(t.Context(), pool, ledger, "usr_1", 6)
 	require.NoError(t, err)
-	_, err = pool.Exec(t.Context(), `INSERT INTO account (user_id, gpu_limit, own_limit, held) VALUES ('usr_2', 4, true, 1)`)
+	_, err = pool.Exec(t.Context(), `INSERT INTO account (user_id, gpu_limit, set_limit, held) VALUES ('usr_2', 4, 4, 1)`)
 	require.NoError(t, err)
 	err = move(t.Context(), pool, ledger, "usr_1", "usr_2", 6)
 	require.True(t, fault.Is(err, fault.Conflict) && fault.HasCode(err, "quota"), "%v", err)

@@ -23,11 +23,28 @@ func newPool(t *testing.T) *pgxpool.Pool {
 }
 
 func reserve(ctx context.Context, pool *pgxpool.Pool, l quota.Ledger, user string, gpus int) (ok bool, err error) {
-	err = pg.InTx(ctx, pool, func(ctx context.Context, tx pgx.Tx) error {
-		ok, err = l.Reserve(ctx, tx, user, gpus)
+	return hold(ctx, pool, l, quota.Holder{UserID: user}, gpus)
+}
+
+var errFull = errors.New("full")
+
+// hold reserves, and gives the transaction up where it may not.
+func hold(ctx context.Context, pool *pgxpool.Pool, l quota.Ledger, h quota.Holder, gpus int) (bool, error) {
+	err := pg.InTx(ctx, pool, func(ctx context.Context, tx pgx.Tx) error {
+		ok, err := l.Reserve(ctx, tx, h, gpus)
+		if err == nil && !ok {
+			return errFull
+		}
 		return err
 	})
-	return ok, err
+	if errors.Is(err, errFull) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func release(ctx context.Context, pool *pgxpool.Pool, l quota.Ledger, h quota.Holder, gpus int) error {
+	return pg.InTx(ctx, pool, func(ctx context.Context, tx pgx.Tx) error { return l.Release(ctx, tx, h, gpus) })
 }
 
 func TestAnAccountNeverHoldsMoreThanItsLimit(t *testing.T) {
@@ -82,9 +99,7 @@ func TestALoweredLimitLetsNothingNewInAndEndsNothing(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, quota.Account{Limit: 4, Held: 6}, a)
 	require.Zero(t, a.Available())
-	require.NoError(t, pg.InTx(t.Context(), pool, func(ctx context.Context, tx pgx.Tx) error {
-		return lower.Release(ctx, tx, "usr_1", 6)
-	}))
+	require.NoError(t, release(t.Context(), pool, lower, quota.Holder{UserID: "usr_1"}, 6))
 	ok, err = reserve(t.Context(), pool, lower, "usr_1", 4)
 	require.NoError(t, err)
 	require.True(t, ok)
@@ -93,12 +108,12 @@ func TestALoweredLimitLetsNothingNewInAndEndsNothing(t *testing.T) {
 func TestALimitOfItsOwnWins(t *testing.T) {
 	t.Parallel()
 	pool, ledger := newPool(t), quota.Ledger{Default: 8}
-	_, err := pool.Exec(t.Context(), `INSERT INTO account (user_id, gpu_limit, own_limit) VALUES ('usr_1', 1, true)`)
+	_, err := pool.Exec(t.Context(), `INSERT INTO account (user_id, gpu_limit, set_limit) VALUES ('usr_1', 1, 1)`)
 	require.NoError(t, err)
 	ok, err := reserve(t.Context(), pool, ledger, "usr_1", 2)
 	require.NoError(t, err)
 	require.False(t, ok)
-	accounts, err := ledger.Accounts(t.Context(), pool, []string{"usr_1", "usr_2"})
+	accounts, err := ledger.Accounts(t.Context(), pool, quota.User, []string{"usr_1", "usr_2"})
 	require.NoError(t, err)
 	require.Equal(t, map[string]quota.Account{"usr_1": {Limit: 1}, "usr_2": {Limit: 8}}, accounts)
 }
@@ -108,7 +123,7 @@ func TestARolledBackReservationHoldsNothing(t *testing.T) {
 	pool, ledger := newPool(t), quota.Ledger{Default: 8}
 	boom := errors.New("boom")
 	err := pg.InTx(t.Context(), pool, func(ctx context.Context, tx pgx.Tx) error {
-		ok, err := ledger.Reserve(ctx, tx, "usr_1", 8)
+		ok, err := ledger.Reserve(ctx, tx, quota.Holder{UserID: "usr_1"}, 8)
 		if err != nil || !ok {
 			return errors.Join(errors.New("not reserved"), err)
 		}

@@ -58,6 +58,10 @@ func (open) Of(context.Context, string) (quota.Account, error) {
 	return quota.Account{Limit: 8, Held: 8}, nil
 }
 
+func (open) OfTeam(context.Context, string) (quota.Account, error) {
+	return quota.Account{Limit: 8, Held: 8}, nil
+}
+
 func newAdmission(t *testing.T) (*Admission, *pgxpool.Pool) {
 	t.Helper()
 	ids := id.NewSource(clock.Real(), rand.Reader)

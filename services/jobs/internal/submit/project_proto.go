@@ -22,5 +22,7 @@ func (p *AuthProjects) Project(ctx context.Context, key string) (*gate.ProjectFa
 	if err != nil {
 		return nil, err
 	}
-	return &gate.ProjectFacts{ID: resp.GetId(), Key: resp.GetKey(), Visibility: resp.GetVisibility()}, nil
+	return &gate.ProjectFacts{
+		ID: resp.GetId(), Key: resp.GetKey(), Visibility: resp.GetVisibility(), TeamID: resp.GetTeamId(), Archived: resp.GetArchived(),
+	}, nil
 }

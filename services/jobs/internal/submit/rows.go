@@ -31,6 +31,11 @@ func (r *Rows) Pool(ctx context.Context, name string) (gate.PoolFacts, error) {
 	return facts, nil
 }
 
+// OfTeam tells what a team may hold.
+func (r *Rows) OfTeam(ctx context.Context, teamID string) (quota.Account, error) {
+	return r.Ledger.Team(ctx, r.DB, teamID)
+}
+
 // Of tells what an account may hold.
 func (r *Rows) Of(ctx context.Context, userID string) (quota.Account, error) {
 	return r.Ledger.Account(ctx, r.DB, userID)

@@ -33,6 +33,7 @@ func TestWhoAddsToAProject(t *testing.T) {
 		"default": {ID: "prj_0", Key: "default", Visibility: "all"},
 		"team":    {ID: "prj_1", Key: "team", Visibility: "team"},
 		"shown":   {ID: "prj_2", Key: "shown", Visibility: "all"},
+		"old":     {ID: "prj_1", Key: "old", Visibility: "team", Archived: true},
 	}
 	user := func(role string, in ...authn.ProjectRole) *authn.Caller {
 		return &authn.Caller{Kind: authn.KindUser, Subject: "usr_1", Username: "ann", Role: role, Projects: in}
@@ -52,6 +53,8 @@ func TestWhoAddsToAProject(t *testing.T) {
 		"a viewer":         {user(authn.RoleOperator, team(authn.ProjectViewer)), "team", "", fault.Forbidden},
 		"a stranger":       {operator, "team", "", fault.Refused},
 		"who only sees it": {operator, "shown", "", fault.Forbidden},
+		"of an archived":   {user(authn.RoleOperator, team(authn.ProjectOwner)), "old", "", fault.Conflict},
+		"hidden, archived": {operator, "old", "", fault.Refused},
 		"no such project":  {user(authn.RoleAdmin), "none", "", fault.Refused},
 		"nobody":           {&authn.Caller{}, "default", "", fault.Unauthenticated},
 	}

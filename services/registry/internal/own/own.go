@@ -45,14 +45,18 @@ func (o Owner) Require(s authn.Scope, kind, id string) error {
 }
 
 // Project is where a row belongs.
-type Project struct{ ID, Key, Visibility string }
+type Project struct {
+	ID, Key, Visibility string
+	Archived            bool
+}
 
 // Projects finds projects by key; nil for an unknown one.
 type Projects interface {
 	Project(ctx context.Context, key string) (*Project, error)
 }
 
-// For is the owner of what the caller makes in the project: he must be its editor, but for the default.
+// For is the owner of what the caller makes in the project: he must be its editor, but for the default, and it
+// must not be archived.
 func For(ctx context.Context, projects Projects, key string) (Owner, error) {
 	c, err := authn.Of(ctx).RequireUser()
 	if err != nil {
@@ -70,6 +74,9 @@ func For(ctx context.Context, projects Projects, key string) (Owner, error) {
 	}
 	if p.Key != DefaultProject && !c.CanEditProject(p.ID) {
 		return Owner{}, fault.New(fault.Forbidden, "not_editor", "only editors of project %s may add to it", p.Key)
+	}
+	if p.Archived {
+		return Owner{}, fault.New(fault.Conflict, "project_archived", "project %s is archived", p.Key)
 	}
 	return Owner{UserID: c.Subject, UserName: c.Username, ProjectID: p.ID, Project: p.Key, Visibility: p.Visibility}, nil
 }

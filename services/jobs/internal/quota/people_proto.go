@@ -1,0 +1,56 @@
+package quota
+
+import (
+	"context"
+
+	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/page"
+)
+
+// subject is a holder by the name that people know it by: a username or a team's key.
+type subject struct{ id, name string }
+
+// AuthPeople are the accounts and teams that auth has.
+type AuthPeople struct {
+	Client authpeerv1.AccountPeerServiceClient
+}
+
+// named finds a holder by its name. What the name is not of is absent, also where it is an id.
+func (p *AuthPeople) named(ctx context.Context, k Kind, name string) (subject, error) {
+	var s subject
+	if k == Team {
+		t, err := p.Client.GetTeam(ctx, &authpeerv1.GetTeamRequest{Team: name})
+		if err != nil {
+			return s, err
+		}
+		s = subject{id: t.GetId(), name: t.GetKey()}
+	} else {
+		a, err := p.Client.GetAccount(ctx, &authpeerv1.GetAccountRequest{Account: name})
+		if err != nil {
+			return s, err
+		}
+		s = subject{id: a.GetId(), name: a.GetUsername()}
+	}
+	if s.name != name {
+		return s, fault.Absentf(string(k), name)
+	}
+	return s, nil
+}
+
+// list lists the holders of a kind by name.
+func (p *AuthPeople) list(ctx context.Context, k Kind, pg page.Page) ([]subject, error) {
+	var list []subject
+	if k == Team {
+		out, err := p.Client.ListTeams(ctx, &authpeerv1.ListTeamsRequest{Limit: int32(pg.Ask()), Offset: int32(pg.Offset)})
+		for _, t := range out.GetTeams() {
+			list = append(list, subject{id: t.GetId(), name: t.GetKey()})
+		}
+		return list, err
+	}
+	out, err := p.Client.ListAccounts(ctx, &authpeerv1.ListAccountsRequest{Limit: int32(pg.Ask()), Offset: int32(pg.Offset)})
+	for _, a := range out.GetAccounts() {
+		list = append(list, subject{id: a.GetId(), name: a.GetUsername()})
+	}
+	return list, err
+}
