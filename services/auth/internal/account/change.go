@@ -2,6 +2,7 @@ package account
 
 import (
 	"context"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -13,6 +14,9 @@ import (
 
 // Create makes an account in tx. A username that differs from another one's in case alone is taken.
 func (s *Users) Create(ctx context.Context, tx pgx.Tx, u User, hash string, drawn bool) (User, error) {
+	if id.Check(id.User, strings.ToLower(u.Username)) == nil {
+		return User{}, fault.InvalidFields(fault.At(fault.TypeValue, "Value error, should not look like an id", "username"))
+	}
 	u.ID, u.Login, u.CreatedAt = s.IDs.New(id.User), LoginPassword, s.Clock.Now()
 	if u.DisplayName != nil {
 		if err := CheckName("display_name", *u.DisplayName); err != nil {

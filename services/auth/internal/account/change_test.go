@@ -93,7 +93,7 @@ func TestAdminsWhoTakeTheRoleFromEachOtherAtOnceLeaveOne(t *testing.T) {
 	for range 10 {
 		one, two, three := d.Users.IDs.New(id.User), d.Users.IDs.New(id.User), d.Users.IDs.New(id.User)
 		d.exec(`DELETE FROM account`)
-		d.exec(`INSERT INTO account (id, username, role, password_hash, created_at) SELECT u, u, 'admin', 'x', now() FROM unnest($1::text[]) u`,
+		d.exec(`INSERT INTO account (id, username, role, password_hash, created_at) SELECT u, 'u' || u, 'admin', 'x', now() FROM unnest($1::text[]) u`,
 			[]string{one, two, three})
 		var wg sync.WaitGroup
 		errs := make([]error, 3)
