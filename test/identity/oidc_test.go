@@ -1,0 +1,117 @@
+package identity
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/test/stand"
+)
+
+// oidcAgain is how often a person tries again.
+const oidcAgain = 200 * time.Millisecond
+
+func oidcGroups(groups ...string) map[string]any {
+	return map[string]any{"groups": groups}
+}
+
+// oidcStand is an installation whose people sign in at the provider.
+func oidcStand(t *testing.T) (*oidcProvider, *stand.Stand) {
+	t.Helper()
+	p := newOIDCProvider(t)
+	ann := oidcGroups("admins")
+	ann["preferred_username"], ann["email"], ann["email_verified"] = "ann", "ann@example.com", true
+	bob := oidcGroups("staff", "vision-people")
+	bob["preferred_username"], bob["email"], bob["email_verified"] = "admin", "bob@example.com", false
+	p.knows(oidcPeople{"ann": ann, "bob": bob, "guest": oidcGroups("guests")})
+	return p, stand.Single(t, stand.Options{Env: p.settings()})
+}
+
+// TestPeopleSignInAtACertifiedProvider is the whole way over the running product.
+func TestPeopleSignInAtACertifiedProvider(t *testing.T) {
+	t.Parallel()
+	p, s := oidcStand(t)
+	ann, bob := newOIDCBrowser(t, s.URL), newOIDCBrowser(t, s.URL)
+	t.Run("passwords are off and the configuration says so", func(t *testing.T) {
+		a := ann.do(http.MethodGet, "/api/auth/config", "")
+		require.Contains(t, a.body, `"methods":["oidc"]`)
+		require.Contains(t, a.body, `"issuer":"`+p.issuer+`"`)
+		require.Contains(t, a.body, `"name":"Company login"`)
+		a = ann.do(http.MethodPost, "/api/auth/login", `{"username":"admin","password":"`+s.Password.Reveal()+`"}`)
+		require.NotEqual(t, http.StatusOK, a.status)
+		require.Contains(t, a.body, "password_login_off")
+	})
+	t.Run("roles, names and teams come from the provider", func(t *testing.T) {
+		me := ann.signIn("ann")
+		require.Equal(t, []string{"ann", "admin"}, []string{me.Username, me.Role})
+		require.Equal(t, "ann@example.com", *me.Email)
+		require.Equal(t, http.StatusOK, ann.do(http.MethodGet, "/api/admin/settings", "").status)
+		a := ann.do(http.MethodPost, "/api/teams", `{"key":"vision","name":"Vision"}`)
+		require.Less(t, a.status, 300, a.body)
+		me = bob.signIn("bob")
+		require.Equal(t, "operator", me.Role)
+		require.Regexp(t, `^admin-[0-9a-f]{6}$`, me.Username, "whoever calls himself admin at the provider is not ours")
+		require.Nil(t, me.Email, "an unverified address counts for nothing")
+		require.Len(t, me.Teams, 1)
+		require.Equal(t, http.StatusForbidden, bob.do(http.MethodGet, "/api/admin/settings", "").status)
+	})
+	t.Run("they follow the groups at the next sign-in", func(t *testing.T) {
+		before := bob.me().Username
+		p.knows(oidcPeople{"ann": oidcGroups("staff"), "bob": oidcGroups("admins")})
+		me := bob.signIn("bob")
+		require.Equal(t, []string{before, "admin"}, []string{me.Username, me.Role})
+		require.Empty(t, me.Teams)
+		require.Equal(t, "operator", ann.signIn("ann").Role)
+		p.knows(oidcPeople{"bob": oidcGroups("staff"), "guest": oidcGroups("guests")})
+		require.Equal(t, "admin", bob.signIn("bob").Role, "the last admin who can sign in stays one")
+	})
+	t.Run("some stay out", func(t *testing.T) {
+		guest := newOIDCBrowser(t, s.URL)
+		require.Equal(t, http.StatusForbidden, guest.visit("guest").status)
+		require.Equal(t, http.StatusUnauthorized, guest.visit("deny").status)
+		require.Equal(t, http.StatusUnauthorized, guest.do(http.MethodPost, "/api/auth/refresh", "").status)
+	})
+	t.Run("signing out ends the session", func(t *testing.T) {
+		a := bob.do(http.MethodPost, "/api/auth/logout", "")
+		require.Less(t, a.status, 300, a.body)
+		require.Equal(t, http.StatusUnauthorized, bob.do(http.MethodGet, "/api/auth/me", "").status)
+		bob.token = ""
+		require.Equal(t, http.StatusUnauthorized, bob.do(http.MethodPost, "/api/auth/refresh", "").status)
+	})
+}
+
+// TestAProvidersAnswerIsForOneBrowserOnce brings a good answer where it does not belong.
+func TestAProvidersAnswerIsForOneBrowserOnce(t *testing.T) {
+	t.Parallel()
+	_, s := oidcStand(t)
+	ann, eve := newOIDCBrowser(t, s.URL), newOIDCBrowser(t, s.URL)
+	ann.signIn("ann")
+	require.Equal(t, http.StatusUnauthorized, ann.do(http.MethodGet, ann.callback, "").status, "a second time")
+	eve.visit("deny")
+	require.Equal(t, http.StatusUnauthorized, eve.do(http.MethodGet, ann.callback, "").status, "in another browser")
+	require.Equal(t, http.StatusUnauthorized, eve.do(http.MethodPost, "/api/auth/refresh", "").status)
+}
+
+// TestAProviderThatIsDownIsABadGateway and nothing else: what does not need it goes on.
+func TestAProviderThatIsDownIsABadGateway(t *testing.T) {
+	t.Parallel()
+	p := newOIDCProvider(t)
+	p.stop()
+	s := stand.Single(t, stand.Options{Env: p.settings()})
+	ann := newOIDCBrowser(t, s.URL)
+	a := ann.do(http.MethodGet, "/api/auth/oidc/start", "")
+	require.Equal(t, http.StatusBadGateway, a.status, "the installation starts without its provider")
+	require.Contains(t, a.body, "sign-in provider cannot be reached")
+	require.NotContains(t, a.body, "127.0.0.1", "nor does it tell where that is")
+	require.Equal(t, http.StatusOK, ann.do(http.MethodGet, "/healthz", "").status)
+	p.again()
+	p.knows(oidcPeople{"ann": oidcGroups("admins")})
+	require.Eventually(t, func() bool { return ann.visit("ann").status == http.StatusSeeOther }, stand.Patience, oidcAgain)
+	p.stop()
+	require.Equal(t, http.StatusOK, ann.do(http.MethodPost, "/api/auth/refresh", "").status, "a session needs no provider")
+	p.again()
+	p.knows(oidcPeople{"ann": oidcGroups("admins")})
+	require.Equal(t, "admin", ann.signIn("ann").Role, "its keys are others now")
+}
