@@ -2,6 +2,7 @@ package device
 
 import (
 	"context"
+	"net/http"
 	"net/url"
 	"strings"
 	"unicode"
@@ -11,6 +12,7 @@ import (
 	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
@@ -40,6 +42,9 @@ func (s *Server) CreateDeviceCode(ctx context.Context, in *authv1.CreateDeviceCo
 	}
 	c, err := s.Flow.Begin(ctx, Start{ClientID: ClientID, ClientName: name, Address: authn.Of(ctx).ClientAddr})
 	if err != nil {
+		return nil, err
+	}
+	if err := request.SetStatus(ctx, http.StatusOK); err != nil { // RFC 8628 3.2 wants 200, not 201
 		return nil, err
 	}
 	page, complete := Page(s.PublicURL(), c.User)

@@ -1,14 +1,36 @@
 package device
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
 
 	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
+
+// headers take what a handler says beside its answer.
+type headers struct {
+	grpc.ServerTransportStream
+
+	said metadata.MD
+}
+
+func (h *headers) SetHeader(md metadata.MD) error {
+	h.said = metadata.Join(h.said, md)
+	return nil
+}
+
+// device is the context of a device's request.
+func (h *house) device() (context.Context, *headers) {
+	said := &headers{}
+	ctx := authn.NewContext(h.t.Context(), &authn.Caller{Kind: authn.KindNone, ClientAddr: here})
+	return grpc.NewContextWithServerTransportStream(ctx, said), said
+}
 
 func (h *house) server() *Server {
 	return &Server{Flow: h.Flow, PublicURL: func() string { return "https://signalbox.example" }}
@@ -18,9 +40,10 @@ func TestTheJSONRoutes(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	s := h.server()
-	ctx := authn.NewContext(t.Context(), &authn.Caller{Kind: authn.KindNone, ClientAddr: here})
+	ctx, said := h.device()
 	code, err := s.CreateDeviceCode(ctx, &authv1.CreateDeviceCodeRequest{})
 	require.NoError(t, err)
+	require.Equal(t, []string{"200"}, said.said.Get("x-service-status"))
 	require.Regexp(t, `^dvc_[0-9A-Za-z]{49}$`, code.GetDeviceCode())
 	require.Regexp(t, `^[B-Z]{4}-[B-Z]{4}$`, code.GetUserCode())
 	require.Equal(t, "https://signalbox.example/device", code.GetVerificationUri())
@@ -79,7 +102,8 @@ func TestNamesAreWhatAPersonCanRead(t *testing.T) {
 		"Anna's laptop": true, " notebook ": true, "ноутбук": true,
 		"": false, "   ": false, "a\nb": false, "a\x00b": false, "safe\u202egnp.exe": false, "zero\u200bwidth": false, "\u2028": false,
 	} {
-		_, err := h.server().CreateDeviceCode(authn.NewContext(t.Context(), &authn.Caller{ClientAddr: here}), &authv1.CreateDeviceCodeRequest{ClientName: &name})
+		ctx, _ := h.device()
+		_, err := h.server().CreateDeviceCode(ctx, &authv1.CreateDeviceCodeRequest{ClientName: &name})
 		require.Equal(t, ok, err == nil, "%q: %v", name, err)
 		require.Equal(t, !ok, fault.Is(err, fault.Invalid), "%q", name)
 	}

@@ -136,20 +136,20 @@ const requestColumns = `id, client_name, client_address, created_at, expires_at,
 
 // loadRequest finds what a person may see: a flow that waits, or one that he decided.
 func loadRequest(ctx context.Context, q pg.Querier, userHash []byte, accountID string, at time.Time) (Request, bool, error) {
-	return request(q.QueryRow(ctx, `
+	return asked(q.QueryRow(ctx, `
 		SELECT `+requestColumns+` FROM device_code
 		WHERE user_code_hash = $1 AND expires_at > $3 AND (state = 'pending' OR account_id = $2)`, userHash, accountID, at))
 }
 
 // decide takes a person's decision, once: of two that race, one gets ok.
 func decide(ctx context.Context, tx pgx.Tx, userHash []byte, state, accountID string, epoch int64, at time.Time) (Request, bool, error) {
-	return request(tx.QueryRow(ctx, `
+	return asked(tx.QueryRow(ctx, `
 		UPDATE device_code SET state = $2, account_id = $3, account_epoch = $4, decided_at = $5
 		WHERE user_code_hash = $1 AND state = 'pending' AND expires_at > $5 RETURNING `+requestColumns,
 		userHash, state, accountID, epoch, at))
 }
 
-func request(row pgx.Row) (r Request, ok bool, err error) {
+func asked(row pgx.Row) (r Request, ok bool, err error) {
 	err = row.Scan(&r.ID, &r.ClientName, &r.ClientAddress, &r.CreatedAt, &r.ExpiresAt, &r.State)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Request{}, false, nil
