@@ -48,6 +48,15 @@ func Memberships(ctx context.Context, q pg.Querier, accountID string) ([]Members
 	return collect(q.Query(ctx, memberships+` LIMIT $2`, accountID, authn.MaxProjects+1))
 }
 
+// Roles are memberships as identities carry them.
+func Roles(members []Membership) []authn.ProjectRole {
+	roles := make([]authn.ProjectRole, 0, len(members))
+	for _, m := range members {
+		roles = append(roles, authn.ProjectRole{Project: m.ProjectID, Role: m.Role})
+	}
+	return roles
+}
+
 // maxAll bounds what AllMemberships answers: nobody has more.
 const maxAll = 100_000
 
@@ -106,10 +115,7 @@ func Belong(ctx context.Context, q pg.Querier, c *authn.Caller) error {
 	if err != nil {
 		return err
 	}
-	c.Projects = nil
-	for _, m := range members {
-		c.Projects = append(c.Projects, authn.ProjectRole{Project: m.ProjectID, Role: m.Role})
-	}
+	c.Projects = Roles(members)
 	c.Teams, c.LeadOf, err = Teams(ctx, q, c.Subject)
 	return err
 }

@@ -6,9 +6,7 @@ ALTER TABLE account
     ADD COLUMN theme              text CHECK (theme IN ('light', 'dark', 'system')),
     ADD COLUMN default_project_id text REFERENCES project (id) ON DELETE SET NULL,
     -- Whom all that the account owns is being given to; null when that is done or was never begun.
-    ADD COLUMN transfer_to_id     text REFERENCES account (id),
-    -- Whoever finds an account by its id or its name finds one.
-    ADD CONSTRAINT account_username_no_id CHECK (lower(username) !~ '^usr_[0-9a-z]{26}$');
+    ADD COLUMN transfer_to_id     text REFERENCES account (id);
 
 -- Nobody is taken for somebody else because of a capital letter. Signing in stays exact.
 CREATE UNIQUE INDEX account_username_lower_key ON account (lower(username));
