@@ -78,7 +78,7 @@ func (s *Server) password(ctx context.Context, given secret.String) (hash string
 func withoutPassword(in *authv1.CreateUserRequest) *authv1.CreateUserRequest {
 	body, _ := proto.Clone(in).(*authv1.CreateUserRequest)
 	if body.Password != nil {
-		body.Password = proto.String("")
+		body.Password = new("")
 	}
 	return body
 }
@@ -196,7 +196,7 @@ func ownedToProto(owned []Owned) *authv1.ListOwnedResponse {
 }
 
 func ownedFromProto(in *commonpeerv1.OwnedCounts) []Owned {
-	var owned []Owned
+	owned := make([]Owned, 0, len(in.GetCounts()))
 	for _, c := range in.GetCounts() {
 		owned = append(owned, Owned{Kind: c.GetKind(), Count: int(c.GetCount())})
 	}

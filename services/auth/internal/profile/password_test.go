@@ -49,8 +49,10 @@ func TestAWrongPresentPasswordChangesNothing(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	for _, c := range []struct{ present, next, code string }{
-		{"not it", "staple staple staple", "bad_password"}, {"", "staple staple staple", "bad_password"},
-		{pass, pass, "same_password"}, {"not it", "not it", "bad_password"},
+		{"not it", "staple staple staple", "bad_password"},
+		{"", "staple staple staple", "bad_password"},
+		{pass, pass, "same_password"},
+		{"not it", "not it", "bad_password"},
 	} {
 		err := d.change(c.present, c.next)
 		require.True(t, fault.Is(err, fault.Refused) && fault.HasCode(err, c.code), "%v", err)
