@@ -24,9 +24,10 @@ const (
 const (
 	// TTL is how long both codes hold.
 	TTL = 15 * time.Minute
-	// Interval is the least time between two polls, and Slower what each poll that comes too early adds to it.
+	// Interval is the least time between two polls.
 	Interval = 5 * time.Second
-	Slower   = 5 * time.Second
+	// Slower is what each poll that comes too early adds to it.
+	Slower = 5 * time.Second
 	// leeway is how much too early a poll may be: timers of clients and clocks of replicas are not exact.
 	leeway = 500 * time.Millisecond
 	// kept is how long a flow that ended can still be told apart from one that never was.

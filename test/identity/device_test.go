@@ -1,0 +1,99 @@
+package identity_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/test/stand"
+)
+
+// told is an answer as it came.
+type told struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// fields are the names of a JSON object's members with their values.
+func (a told) fields(t *testing.T) (out map[string]any) {
+	t.Helper()
+	require.NoError(t, json.Unmarshal([]byte(a.body), &out), a.body)
+	return out
+}
+
+// say sends a request; the bearer may be empty.
+func say(ctx context.Context, t *testing.T, s *stand.Stand, method, path, body, bearer string) told {
+	t.Helper()
+	req, err := http.NewRequestWithContext(ctx, method, s.URL+path, strings.NewReader(body))
+	require.NoError(t, err)
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if bearer != "" {
+		req.Header.Set("Authorization", "Bearer "+bearer)
+	}
+	res, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	defer func() { _ = res.Body.Close() }()
+	raw, err := io.ReadAll(res.Body)
+	require.NoError(t, err)
+	return told{status: res.StatusCode, header: res.Header, body: string(raw)}
+}
+
+// jsonFace walks through the device flow by the routes of the specification, whose bodies are its own.
+func jsonFace(ctx context.Context, t *testing.T, s *stand.Stand, person string) {
+	t.Helper()
+	begun := say(ctx, t, s, http.MethodPost, "/api/cli/device/code", `{"client_name":"laptop"}`, "")
+	require.Equal(t, http.StatusOK, begun.status, begun.body)
+	codes := begun.fields(t)
+	for _, name := range []string{"device_code", "user_code", "verification_uri", "verification_uri_complete"} {
+		require.IsType(t, "", codes[name], name)
+	}
+	require.Equal(t, []any{900.0, 5.0}, []any{codes["expires_in"], codes["interval"]})
+	require.Len(t, codes, 6)
+	poll := func() told {
+		return say(ctx, t, s, http.MethodPost, "/api/cli/device/token", `{"device_code":"`+codes["device_code"].(string)+`"}`, "")
+	}
+	first := poll()
+	require.Equal(t, http.StatusBadRequest, first.status)
+	require.Equal(t, `{"detail":"authorization_pending","error":"authorization_pending"}`, strings.TrimSpace(first.body), "to the letter")
+
+	request := "/api/cli/device/requests/" + codes["user_code"].(string)
+	require.Equal(t, http.StatusUnauthorized, say(ctx, t, s, http.MethodGet, request, "", "").status, "a person must be signed in")
+	for range 2 { // a page that is loaded twice, or ahead of its person
+		asked := say(ctx, t, s, http.MethodGet, request, "", person)
+		require.Equal(t, http.StatusOK, asked.status, asked.body)
+		require.Equal(t, []any{"laptop", "pending"}, []any{asked.fields(t)["client_name"], asked.fields(t)["state"]})
+	}
+	decided := say(ctx, t, s, http.MethodPost, request, `{"decision":"approve"}`, person)
+	require.Equal(t, http.StatusOK, decided.status, decided.body)
+	require.Equal(t, http.StatusConflict, say(ctx, t, s, http.MethodPost, request, `{"decision":"deny"}`, person).status)
+	token := poll()
+	require.Equal(t, http.StatusOK, token.status, token.body)
+	given := token.fields(t)
+	require.Len(t, given, 3)
+	require.Equal(t, []any{"Bearer", 8 * 3600.0}, []any{given["token_type"], given["expires_in"]})
+	require.Equal(t, http.StatusOK, say(ctx, t, s, http.MethodGet, "/api/auth/me", "", given["access_token"].(string)).status)
+	require.Equal(t, "invalid_grant", poll().fields(t)["error"])
+	require.Empty(t, token.header.Values("Set-Cookie"), "a device has no refresh token")
+
+	// The twenty-first poll of this minute at the latest.
+	for n := 0; ; n++ {
+		require.Less(t, n, 20)
+		if a := poll(); a.status != http.StatusBadRequest {
+			require.Equal(t, http.StatusTooManyRequests, a.status, a.body)
+			wait, err := strconv.Atoi(a.header.Get("Retry-After"))
+			require.NoError(t, err)
+			require.Positive(t, wait)
+			require.LessOrEqual(t, wait, 60)
+			return
+		}
+	}
+}
