@@ -129,12 +129,42 @@ func AuthKeys(conn grpc.ClientConnInterface) authn.FetchKeys {
 	}
 }
 
+// RoleKeeper is the service that knows every role of a person in projects: auth.
+type RoleKeeper interface {
+	ProjectRoles(ctx context.Context, accountID string) ([]authn.ProjectRole, error)
+}
+
+// roles is whom a service asks for the roles of a person who has more than an identity carries: itself, or
+// auth over the connection that it has.
+func (e *Env) roles(svc Service) authn.FetchRoles {
+	if keeper, ok := svc.(RoleKeeper); ok {
+		return keeper.ProjectRoles
+	}
+	conn, ok := e.conns["auth"]
+	if !ok {
+		return nil
+	}
+	client := authpeerv1.NewAccountPeerServiceClient(conn)
+	return func(ctx context.Context, accountID string) ([]authn.ProjectRole, error) {
+		out, err := client.ListProjectRoles(ctx, &authpeerv1.ListProjectRolesRequest{AccountId: accountID})
+		if err != nil {
+			return nil, err
+		}
+		roles := make([]authn.ProjectRole, 0, len(out.GetRoles()))
+		for _, r := range out.GetRoles() {
+			roles = append(roles, authn.ProjectRole{Project: r.GetProjectId(), Role: r.GetRole()})
+		}
+		return roles, nil
+	}
+}
+
 // Serve turns a service into the workers of its process: its gRPC server on the listeners, and its loops.
 func (e *Env) Serve(svc Service, keys authn.FetchKeys, listeners ...*rpc.Listener) ([]run.Worker, error) {
 	server := rpc.NewServer(rpc.ServerOptions{
 		Service: svc.Name(), Log: e.Log, Clock: e.Clock,
 		NewRequestID: e.newRequestID,
 		Verifier:     authn.NewVerifier(e.Clock, authn.NewKeys(e.Clock, keys)),
+		Roles:        e.roles(svc),
 		Classify:     pg.Classify,
 		Telemetry:    e.telemetry(),
 		StopTimeout:  e.Stop.StopTimeout,

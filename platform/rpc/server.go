@@ -34,6 +34,8 @@ type ServerOptions struct {
 	NewRequestID func() string
 	// Verifier checks callers; a server whose methods are all between services needs none.
 	Verifier *authn.Verifier
+	// Roles answers all roles of a caller whose token could not carry them. Without it he has those that it carries.
+	Roles authn.FetchRoles
 	// Classify gives an error of a library its kind; it returns the error unchanged when it has none.
 	Classify  func(error) error
 	Telemetry Telemetry

@@ -1,12 +1,16 @@
 package auth
 
 import (
+	"context"
+
 	"google.golang.org/grpc"
 
 	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
 	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
 	"github.com/signalbox-dev/signalbox/platform/audit"
+	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/idem"
+	"github.com/signalbox-dev/signalbox/services/auth/internal/account"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/team"
 )
 
@@ -21,6 +25,15 @@ func wireTeam(d Deps, trail *audit.Log) teams {
 		public: &team.Server{Pool: d.Pool, Once: &idem.Once{Pool: d.Pool, Keys: idem.New(d.Clock)}, Audit: trail, IDs: d.IDs, Clock: d.Clock},
 		peer:   &team.PeerServer{Pool: d.Pool},
 	}
+}
+
+// ProjectRoles answers every role of an account in projects, for auth's own server.
+func (s *Service) ProjectRoles(ctx context.Context, accountID string) ([]authn.ProjectRole, error) {
+	members, err := account.AllMemberships(ctx, s.deps.Pool, accountID)
+	if err != nil {
+		return nil, err
+	}
+	return account.Roles(members), nil
 }
 
 func (t teams) register(r grpc.ServiceRegistrar) {

@@ -58,7 +58,7 @@ func Roles(members []Membership) []authn.ProjectRole {
 }
 
 // maxAll bounds what AllMemberships answers: nobody has more.
-const maxAll = 100_000
+const maxAll = 50_000
 
 // AllMemberships lists all of the account's roles in projects, for those who were told that they are cut.
 func AllMemberships(ctx context.Context, q pg.Querier, accountID string) ([]Membership, error) {

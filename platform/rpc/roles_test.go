@@ -1,0 +1,56 @@
+package rpc_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/types/dynamicpb"
+
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/rpc"
+)
+
+// A caller with more roles than a token carries is asked for; the handler sees all of them.
+func TestTheHandlerSeesEveryRoleOfItsCaller(t *testing.T) {
+	t.Parallel()
+	many := person("operator")
+	for i := range authn.MaxProjects + 1 {
+		many.Projects = append(many.Projects, authn.ProjectRole{Project: fmt.Sprintf("prj_%d", i), Role: authn.ProjectViewer})
+	}
+	for kind, open := range worlds() {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			w := open(t)
+			handler := &handlers{unary: func(ctx context.Context, _ string, _ *dynamicpb.Message) (*dynamicpb.Message, error) {
+				return pingText(fmt.Sprint(authn.Of(ctx).Projects)), nil
+			}}
+			w.serve(t, setup{service: "registry", handlers: handler, change: func(o *rpc.ServerOptions) {
+				o.Roles = func(ctx context.Context, userID string) ([]authn.ProjectRole, error) {
+					if authn.Token(ctx, w.clk.Now()) != "" {
+						t.Error("the question must not ask for itself again")
+					}
+					if userID == "usr_down" {
+						return nil, fault.New(fault.Unavailable, "", "auth is away")
+					}
+					return []authn.ProjectRole{{Project: "prj_far", Role: authn.ProjectOwner}}, nil
+				}
+			}})
+			jobs := w.dial(t, "jobs", "registry")
+			for _, name := range []string{"User", "Peer"} {
+				got, err := try(w.calledBy(t, many), jobs, name)
+				require.NoError(t, err)
+				require.Equal(t, "[{prj_far owner}]", got, name)
+			}
+			got, err := try(w.calledBy(t, person("operator")), jobs, "User")
+			require.NoError(t, err)
+			require.Equal(t, "[]", got, "whose token is whole is not asked for")
+			down := *many
+			down.Subject = "usr_down"
+			_, err = try(w.calledBy(t, &down), jobs, "User")
+			require.True(t, fault.Is(err, fault.Unavailable), "%v", err)
+		})
+	}
+}
