@@ -9,7 +9,7 @@ BINARIES = ./cmd/... ./services/.../cmd/... ./gateway/cmd/... ./agent/cmd/...
 # What /api/version and --version say: the same for everyone who builds the same commit.
 VERSION = $(shell scripts/version.sh)
 
-.PHONY: help demo dev test gen fmt lint race e2e bench chaos verify build python-test
+.PHONY: help demo dev test gen fmt lint race e2e identity bench chaos verify build python-test
 
 help:
 	@echo "make demo    train, deploy and chat with a tiny model on this machine (DEMO=once ends by itself)"
@@ -17,6 +17,7 @@ help:
 	@echo "make test    all tests that CI runs; test/layout among them holds imports and sizes to their rules"
 	@echo "make race    the same with the race detector"
 	@echo "make e2e     the whole loop, both shapes  make chaos  the whole kill matrix"
+	@echo "make identity  sign-in and access, every figure at full length"
 	@echo "make gen     regenerate from the protos   make verify generated code and formats are up to date"
 	@echo "make lint    golangci-lint, buf           make fmt    format"
 	@echo "make bench   measured figures"
@@ -48,12 +49,16 @@ chaos: build
 	@scripts/tools/postgres.sh > /dev/null
 	@CHAOS=all go test -count=1 -timeout 60m -v ./test/chaos/...
 
+identity: build
+	@scripts/tools/postgres.sh > /dev/null
+	@IDENTITY=all go test -count=1 -timeout 60m -v ./test/identity/...
+
 python-test:
 	@scripts/python-test.sh
 
 bench: build
 	@scripts/tools/postgres.sh > /dev/null
-	@go test -run '^$$' -bench . -benchtime 1x -timeout 30m ./test/load/...
+	@go test -run '^$$' -bench . -benchtime 1x -timeout 60m ./test/load/... ./test/identity/...
 
 gen:
 	@scripts/gen.sh

@@ -1,0 +1,160 @@
+package identity_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/test/stand"
+)
+
+const (
+	forgeries = 10_000
+	// headerCap is what the server reads of a request's head; beyond it there is no credential to judge.
+	headerCap = 60 << 10
+)
+
+// TestForgedTokensOpenNothing sends generated forgeries of an access token to a running installation.
+func TestForgedTokensOpenNothing(t *testing.T) {
+	t.Parallel()
+	s := stand.Single(t, stand.Options{Env: cheap()})
+	c := from(t, s.URL, "")
+	good := c.signIn(t, s, "").token()
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	f := newForger(t, c, good, seed)
+	tokens := make([]string, forgeries)
+	for n := range tokens {
+		tokens[n] = f.next(n)
+	}
+	require.Greater(t, len(slices.Compact(slices.Sorted(slices.Values(tokens)))), forgeries/2, "they are different ones")
+	statuses := present(t, c, good, tokens)
+	t.Logf("%d forgeries of %d kinds: %v", forgeries, len(f.kinds), statuses)
+	require.Zero(t, statuses[http.StatusOK])
+	for status := range statuses {
+		require.Contains(t, []int{http.StatusUnauthorized, http.StatusRequestHeaderFieldsTooLarge}, status)
+	}
+	a, err := c.ask(t.Context(), http.MethodGet, "/api/auth/me", "", "Authorization", "Bearer "+good)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, a.status, "the one that they were made from still holds")
+}
+
+// present shows each token on a route that it would open, and counts the answers by status.
+func present(t *testing.T, c *caller, good string, tokens []string) map[int]int {
+	t.Helper()
+	paths := []string{"/api/auth/me", "/api/admin/keys", "/api/jobs", "/api/projects"}
+	for _, path := range paths {
+		a, err := c.ask(t.Context(), http.MethodGet, path, "", "Authorization", "Bearer "+good)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusOK, a.status, "%s: %s", path, a.body)
+	}
+	var mu sync.Mutex
+	statuses := map[int]int{}
+	work := make(chan int)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for n := range work {
+				token := tokens[n]
+				a, err := c.ask(t.Context(), http.MethodGet, paths[n%len(paths)], "", "Authorization", "Bearer "+token)
+				if err != nil && len(token) > headerCap {
+					continue // the server hung up on the head
+				}
+				if err != nil || len(token) <= headerCap && a.status != http.StatusUnauthorized {
+					t.Errorf("%v %d %s for %.300s", err, a.status, a.body, token)
+				}
+				mu.Lock()
+				statuses[a.status]++
+				mu.Unlock()
+			}
+		})
+	}
+	for n := range tokens {
+		work <- n
+	}
+	close(work)
+	wg.Wait()
+	return statuses
+}
+
+type object = map[string]any
+
+// forger makes tokens that look like a good one and are not.
+type forger struct {
+	draw           *rand.Rand
+	good           string
+	header, claims object
+	kid            string
+	public         []byte // of the key that the good one was signed with, as published
+	jwks           string
+	kinds          []func() string
+}
+
+func newForger(t *testing.T, c *caller, good string, seed uint64) *forger {
+	t.Helper()
+	a, err := c.ask(t.Context(), http.MethodGet, "/.well-known/jwks.json", "")
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, a.status)
+	var set struct {
+		Keys []map[string]string `json:"keys"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(a.body), &set))
+	f := &forger{draw: rand.New(rand.NewPCG(seed, 4)), good: good, jwks: a.body, header: object{}, claims: object{}}
+	parts := strings.Split(good, ".")
+	for i, into := range []*object{&f.header, &f.claims} {
+		raw, err := base64.RawURLEncoding.DecodeString(parts[i])
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal(raw, into))
+	}
+	f.kid, _ = f.header["kid"].(string)
+	at := slices.IndexFunc(set.Keys, func(k map[string]string) bool { return k["kid"] == f.kid })
+	require.GreaterOrEqual(t, at, 0, "the key is published")
+	f.public, err = base64.RawURLEncoding.DecodeString(set.Keys[at]["x"])
+	require.NoError(t, err)
+	f.kinds = []func() string{
+		f.unsigned, f.hmac, f.strangersKey, f.otherAlgorithm, f.pointers, f.kids, f.twice, f.encrypted, f.dots,
+		f.otherClaims, f.flipped, f.cut, f.respelled, f.nobodysSignature, f.opaque, f.mixed,
+	}
+	return f
+}
+
+// next is the nth forgery.
+func (f *forger) next(n int) string {
+	for {
+		if token := f.kinds[n%len(f.kinds)](); token != f.good {
+			return token
+		}
+	}
+}
+
+// with is the object with some names changed; nil takes a name away.
+func with(o, changes object) object {
+	out := maps.Clone(o)
+	for k, v := range changes {
+		if out[k] = v; v == nil {
+			delete(out, k)
+		}
+	}
+	return out
+}
+
+// pick draws one.
+func pick[T any](f *forger, list ...T) T { return list[f.draw.IntN(len(list))] }
+
+func segment(v any) string {
+	raw, ok := v.(string)
+	if !ok {
+		b, _ := json.Marshal(v)
+		raw = string(b)
+	}
+	return base64.RawURLEncoding.EncodeToString([]byte(raw))
+}

@@ -1,0 +1,128 @@
+package identity_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/test/stand"
+)
+
+// attempts is the specification's limit of logins by address and minute.
+const attempts = 10
+
+// replicas starts two more of auth, and as many gateways as there are then replicas, each before one of
+// them. The gateways take no proxy's word. It answers their addresses.
+func replicas(t *testing.T, s *stand.Stand) []string {
+	t.Helper()
+	peers := s.Processes["gateway"].Setting("SERVICE_PEERS")
+	auths := []string{addressOf(t, peers, "auth")}
+	for n := range 2 {
+		addr := s.Elsewhere()
+		s.Twin("auth", fmt.Sprint("auth", n+2), map[string]string{"SERVICE_AUTH_LISTEN": addr})
+		auths = append(auths, addr)
+	}
+	var urls []string
+	for n, auth := range auths {
+		addr := s.Elsewhere()
+		s.Twin("gateway", fmt.Sprint("gateway", n+2), map[string]string{
+			"SERVICE_LISTEN": addr, "SERVICE_PEERS": strings.Replace(peers, "auth="+auths[0], "auth="+auth, 1), "SERVICE_GATEWAY_TRUSTED_PROXIES": "",
+		})
+		urls = append(urls, "http://"+addr)
+	}
+	for _, url := range urls {
+		at := &stand.Stand{T: t, URL: url}
+		at.AwaitServing()
+	}
+	return urls
+}
+
+// addressOf is a service's in SERVICE_PEERS.
+func addressOf(t *testing.T, peers, name string) string {
+	t.Helper()
+	for pair := range strings.SplitSeq(peers, ",") {
+		if addr, ok := strings.CutPrefix(pair, name+"="); ok {
+			_, _, err := net.SplitHostPort(addr)
+			require.NoError(t, err)
+			return addr
+		}
+	}
+	require.FailNow(t, "no address of "+name, peers)
+	return ""
+}
+
+// limited demands that the answer is the limit's own.
+func limited(t *testing.T, a answer, what string) {
+	t.Helper()
+	require.Equal(t, http.StatusTooManyRequests, a.status, "%s: %s", what, a.body)
+	wait, err := strconv.Atoi(a.header.Get("Retry-After"))
+	require.NoError(t, err, what)
+	require.True(t, wait >= 1 && wait <= 60, "%s: Retry-After %d", what, wait)
+	require.Contains(t, a.body, `"detail"`)
+}
+
+// theLimitIsOneOverReplicas takes one address after the other through ten attempts, spread over the
+// replicas and each under another lie about where it comes from: the eleventh is refused on all of them.
+func theLimitIsOneOverReplicas(t *testing.T, s *stand.Stand, urls []string) {
+	refused := 0
+	addresses := sized(6, 100)
+	for n := range addresses {
+		address := fmt.Sprintf("127.1.%d.%d", n/200, 1+n%200)
+		var callers []*caller
+		for _, url := range urls {
+			callers = append(callers, from(t, url, address))
+		}
+		for i := range attempts {
+			a, err := callers[i%len(callers)].login(t.Context(), "admin", password, lie())
+			require.NoError(t, err)
+			require.Equal(t, http.StatusUnauthorized, a.status, "attempt %d from %s: %s", i+1, address, a.body)
+		}
+		for i, c := range callers {
+			a, err := c.login(t.Context(), "admin", s.Password.Reveal(), lie())
+			require.NoError(t, err)
+			limited(t, a, fmt.Sprintf("%s on replica %d", address, i))
+		}
+		refused++
+	}
+	t.Logf("the 11th attempt was refused for %d of %d addresses, on each of %d replicas", refused, addresses, len(urls))
+	a, err := from(t, urls[0], "127.2.0.1").login(t.Context(), "admin", s.Password.Reveal(), "")
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, a.status, "another address is not concerned: %s", a.body)
+}
+
+// lie is what somebody says of where he comes from who is no proxy.
+func lie() string {
+	octet := func() int { return rand.IntN(256) }
+	v4 := fmt.Sprintf("%d.%d.%d.%d", 1+rand.IntN(223), octet(), octet(), octet())
+	lies := []string{v4, v4 + ", 127.0.0.1", "127.0.0.1", fmt.Sprintf("2001:db8::%x", octet()), `for="` + v4 + `"`, "", "unknown", v4 + "," + v4}
+	return lies[rand.IntN(len(lies))]
+}
+
+// aProxysWordCountsFromTheRight has a trusted proxy in front, and clients that forge what stands left of its
+// word; clients of one IPv6 network are one.
+func aProxysWordCountsFromTheRight(t *testing.T, s *stand.Stand) {
+	c := from(t, s.URL, "")
+	fill := func(name string, address func(i int) string) {
+		for i := range attempts {
+			a, err := c.login(t.Context(), "admin", password, address(i))
+			require.NoError(t, err)
+			require.Equal(t, http.StatusUnauthorized, a.status, "%s, attempt %d: %s", name, i+1, a.body)
+		}
+		a, err := c.login(t.Context(), "admin", s.Password.Reveal(), address(attempts))
+		require.NoError(t, err)
+		limited(t, a, name)
+	}
+	fill("forged on the left", func(i int) string { return fmt.Sprintf("10.9.8.%d, 203.0.113.77", i) })
+	fill("a network of IPv6", func(i int) string { return fmt.Sprintf("2001:db8:7:7:%x::%x", i*77, i) })
+	for name, address := range map[string]string{"another network": "2001:db8:7:8::1", "another client": "203.0.113.78"} {
+		a, err := c.login(t.Context(), "admin", s.Password.Reveal(), address)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusOK, a.status, "%s: %s", name, a.body)
+	}
+}

@@ -1,0 +1,160 @@
+package identity_test
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/test/stand"
+)
+
+const (
+	// unlikely is the p below which two samples are taken for different; a second pair must say so too.
+	unlikely = 0.001
+	// farApart is the ratio of medians that nobody needs statistics for.
+	farApart = 1.25
+)
+
+// noticeable are settings whose password check costs some milliseconds: little, and far more than what is
+// around it.
+func noticeable() map[string]string {
+	env := cheap()
+	env["SERVICE_AUTH_HASH_MEMORY_KIB"] = "4096"
+	return env
+}
+
+// samples are the durations of failed logins, for a user that is and for users that are not, taken in turns.
+type samples struct{ wrong, unknown []time.Duration }
+
+// told says whether they can be told apart.
+func (s samples) told() bool {
+	ratio := float64(median(s.wrong)) / float64(median(s.unknown))
+	return rankSum(s.wrong, s.unknown) < unlikely || ratio > farApart || ratio < 1/farApart
+}
+
+func (s samples) String() string {
+	return fmt.Sprintf("2 x %d: wrong password %s, unknown user %s, p %.4f", len(s.wrong), median(s.wrong), median(s.unknown), rankSum(s.wrong, s.unknown))
+}
+
+// measure fails n logins of either kind, every one from an address that has tried nothing yet, and holds
+// their answers to be the same.
+func measure(t testing.TB, c *caller, n, firstAddress int) samples {
+	t.Helper()
+	var s samples
+	var like *answer
+	try := func(user string, into *[]time.Duration) {
+		a, err := c.login(t.Context(), user, password, client(firstAddress))
+		firstAddress++
+		require.NoError(t, err)
+		require.Equal(t, http.StatusUnauthorized, a.status, a.body)
+		*into = append(*into, a.took)
+		if like == nil {
+			like = &a
+		}
+		same(t, *like, a)
+	}
+	for range n {
+		unknown := "u" + fmt.Sprint(1000+rand.IntN(9000)) // as long as `admin`
+		if rand.IntN(2) == 0 {
+			try("admin", &s.wrong)
+			try(unknown, &s.unknown)
+			continue
+		}
+		try(unknown, &s.unknown)
+		try("admin", &s.wrong)
+	}
+	return s
+}
+
+// same demands answers that differ in nothing but what differs between any two.
+func same(t testing.TB, a, b answer) {
+	t.Helper()
+	require.Equal(t, a.body, b.body)
+	strip := func(h http.Header) http.Header {
+		h = maps.Clone(h)
+		for _, name := range []string{"Date", "X-Request-Id"} {
+			require.Len(t, h.Get(name), len(a.header.Get(name)), name)
+			h.Del(name)
+		}
+		return h
+	}
+	require.Equal(t, strip(a.header), strip(b.header))
+}
+
+// TestAnUnknownUserLooksLikeAWrongPassword measures both, interleaved.
+func TestAnUnknownUserLooksLikeAWrongPassword(t *testing.T) {
+	s := stand.Single(t, stand.Options{Env: noticeable()})
+	c := from(t, s.URL, "")
+	const n = 200
+	measure(t, c, 20, 40_000) // connections and caches
+	first := measure(t, c, n, 0)
+	t.Log(first)
+	if !first.told() {
+		return
+	}
+	// One pair in a thousand is that far apart by chance, and a busy machine adds to it.
+	second := measure(t, c, n, 2*n)
+	require.False(t, second.told(), "they are told apart twice: %s; %s", first, second)
+}
+
+// TestWithoutTheDummyHashTheyAreToldApart builds the server without the check that an unknown user costs:
+// the measurement above notices.
+func TestWithoutTheDummyHashTheyAreToldApart(t *testing.T) {
+	if !whole() {
+		t.Log("a build of its own: part of make identity")
+		return
+	}
+	s := stand.Single(t, stand.Options{Env: noticeable()})
+	s.Processes["signalboxd"].Stop(askTimeout)
+	s.Processes["signalboxd"].Run(withoutDummy(t))
+	s.StartSingle()
+	c := from(t, s.URL, "")
+	measure(t, c, 20, 40_000)
+	got := measure(t, c, 200, 0)
+	require.True(t, got.told(), "%s", got)
+	t.Log(got)
+}
+
+// withoutDummy is signalboxd with the dummy hash taken out.
+func withoutDummy(t *testing.T) string {
+	t.Helper()
+	root, dir := stand.Root(t), t.TempDir()
+	file := filepath.Join(root, "services", "auth", "internal", "password", "password.go")
+	raw, err := os.ReadFile(file)
+	require.NoError(t, err)
+	const with, without = "\t\tstored = h.dummy\n", "\t\treturn false, nil\n"
+	require.Equal(t, 1, strings.Count(string(raw), with))
+	changed := filepath.Join(dir, "password.go")
+	require.NoError(t, os.WriteFile(changed, []byte(strings.Replace(string(raw), with, without, 1)), 0o600))
+	overlay := filepath.Join(dir, "overlay.json")
+	require.NoError(t, os.WriteFile(overlay, fmt.Appendf(nil, `{"Replace":{%q:%q}}`, file, changed), 0o600))
+	program := filepath.Join(dir, "signalboxd")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-overlay", overlay, "-o", program, "./cmd/signalboxd")
+	cmd.Dir = root
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return program
+}
+
+// BenchmarkUnknownUserAgainstWrongPassword is the measurement at length, with the default costs of a hash.
+func BenchmarkUnknownUserAgainstWrongPassword(b *testing.B) {
+	s := stand.Single(b, stand.Options{Env: map[string]string{"SERVICE_GATEWAY_TRUSTED_PROXIES": trustLoopback}})
+	c := from(b, s.URL, "")
+	measure(b, c, 5, 40_000)
+	for b.Loop() {
+		got := measure(b, c, 2000, 0)
+		b.Log(got)
+		b.ReportMetric(rankSum(got.wrong, got.unknown), "p")
+		b.ReportMetric(float64(slices.Min([]time.Duration{median(got.wrong), median(got.unknown)}).Microseconds())/1000, "ms/login")
+	}
+}
