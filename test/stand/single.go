@@ -48,6 +48,12 @@ func (s *Stand) Listen(addr string) {
 	argv[slices.Index(argv, "--listen")+1] = addr
 }
 
+// Program makes signalboxd another program from its next start on.
+func (s *Stand) Program(path string) {
+	s.T.Helper()
+	s.Processes["signalboxd"].argv[0] = path
+}
+
 // Elsewhere is an address that nothing listens on.
 func (s *Stand) Elsewhere() string {
 	s.T.Helper()

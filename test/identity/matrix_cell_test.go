@@ -1,0 +1,247 @@
+package identity
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+// cell is one question of the matrix: this route, asked by this relation.
+type cell struct {
+	row
+	relation string
+	want     string
+}
+
+// variable finds the variables of a path.
+var variable = regexp.MustCompile(`\{([a-z_]+)(\.\.\.)?\}`)
+
+// object is the variable of a path that names what the rule speaks of; empty where there is none.
+func (r row) object() string {
+	for _, m := range variable.FindAllStringSubmatch(r.path, -1) {
+		if m[1] != "subject_kind" && m[2] == "" {
+			return m[1]
+		}
+	}
+	return ""
+}
+
+// cells are the questions that the table has about a route.
+func (b table) cells(r row) []cell {
+	var out []cell
+	for _, relation := range relations() {
+		want := b.rules[r.rule][relation]
+		none := (relation == "absent" || relation == "gone") && r.object() == "" && !strings.Contains(r.body, "<project>") && !strings.Contains(r.body, "<team>")
+		if want != "-" && !none {
+			out = append(out, cell{row: r, relation: relation, want: want})
+		}
+	}
+	return out
+}
+
+// caller is who stands in the relation.
+func (w *world) caller(relation string) *person {
+	switch relation {
+	case "seen", "hidden", "absent":
+		return w.people["stranger"]
+	case "gone":
+		return w.people["admin"]
+	default:
+		return w.people[relation]
+	}
+}
+
+// set is what the relation is asked about.
+func (w *world) set(relation string) objects {
+	if relation == "seen" {
+		return w.open
+	}
+	return w.hidden
+}
+
+// absent is a value of the same form that nothing has.
+func absent(name, value string) string {
+	prefix, _, id := strings.Cut(value, "_")
+	switch {
+	case id && strings.HasSuffix(name, "id"):
+		return prefix + "_01" + strings.Repeat("0", 24)
+	case name == "user_code":
+		return "BCDF-GHJK"
+	default:
+		return "no-such-" + strings.ReplaceAll(name, "_", "-")
+	}
+}
+
+// ask puts the question of a cell and answers the answer, and what stood for the object.
+func (w *world) ask(ctx context.Context, t *testing.T, c cell) (answer, string) {
+	t.Helper()
+	o := w.prepared(ctx, t, c)
+	of := c.object()
+	object, project := o[of], o["project"]
+	if c.relation == "absent" || c.relation == "gone" {
+		object, project = absent(of, object), "nothing"
+		if of == "" {
+			o["team_id"] = absent("team_id", o["team_id"])
+		}
+	}
+	path := variable.ReplaceAllStringFunc(c.path, func(v string) string {
+		name := strings.Trim(v, "{.}")
+		if name == of {
+			return object
+		}
+		require.NotEmpty(t, o[name], "%s: %s", c.name(), name)
+		return o[name]
+	})
+	if c.path == "/api/runs" {
+		path += "?state=all"
+	}
+	p := w.caller(c.relation)
+	a := p.call(ctx, t, w.Stand, c.method, path, w.body(c, p, o, project))
+	if a.status < 300 && p.name != "" {
+		w.afterwards(ctx, t, c, p)
+	}
+	switch {
+	case strings.Contains(c.body, "<team>"):
+		object = o["team_id"]
+	case of == "":
+		object = project
+	}
+	return a, object
+}
+
+// body is what is sent along with a question.
+func (w *world) body(c cell, p *person, o objects, project string) string {
+	unique := w.unique()
+	job := strings.NewReplacer("<command>", "true", "<unique>", unique, "<project>", project).Replace(w.job)
+	return strings.NewReplacer(
+		"<unique>", unique, "<project>", project, "<run>", o["run_id"], "<artifact>", o["artifact"], "<model>", o["model_id"],
+		"<name>", w.heir.name, "<password>", w.heir.password, "<own-password>", p.password, "<new-password>", p.password+"!",
+		"<heir>", w.heir.id, "<setting-version>", o["setting version"], "<setting-value>", o["setting value"],
+		"<team>", o["team_id"], "<job>", job,
+		"<join-token>", forged("fjt"), "<device-code>", forged("dvc"),
+	).Replace(c.body)
+}
+
+// afterwards signs a person in again whose session a question has ended.
+func (w *world) afterwards(ctx context.Context, t *testing.T, c cell, p *person) {
+	t.Helper()
+	switch c.path {
+	case "/api/profile/password":
+		p.password += "!"
+		p.login(ctx, t, w.Stand)
+	case "/api/auth/logout":
+		p.login(ctx, t, w.Stand)
+	}
+}
+
+// unique is a name that nothing has yet.
+func (w *world) unique() string {
+	w.made++
+	return fmt.Sprintf("made-%d", w.made)
+}
+
+// forged is a token of a kind with the right checksum, which nobody was given.
+func forged(kind string) string {
+	token, err := secret.Mint(rand.Reader, kind)
+	if err != nil {
+		panic(err)
+	}
+	return token.Reveal()
+}
+
+// fault says what is wrong with an answer, or nothing.
+func (w *world) fault(c cell, a answer) string {
+	bad := ""
+	switch c.want {
+	case "ok", "both", "open", "none":
+		if !slices.Contains(c.success, a.status) {
+			bad = fmt.Sprintf("want %v", c.success)
+		} else if c.want != "ok" {
+			bad = w.listed(c, a)
+		}
+	case "refused":
+		if a.status != http.StatusUnauthorized && a.status != http.StatusForbidden {
+			bad = "want 401 or 403"
+		}
+	default:
+		if strconv.Itoa(a.status) != c.want {
+			bad = "want " + c.want
+		}
+	}
+	if bad == "" && a.status >= 400 && c.method != http.MethodHead && !detailed(a) {
+		bad = "want a detail"
+	}
+	if bad == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s as %s: %s, is %d %.300s", c.name(), c.relation, bad, a.status, a.body)
+}
+
+func detailed(a answer) bool {
+	var fault struct {
+		Detail json.RawMessage `json:"detail"`
+	}
+	return json.Unmarshal(a.body, &fault) == nil && len(fault.Detail) > 2
+}
+
+// listed holds a list, and the count of it, against who may see what.
+func (w *world) listed(c cell, a answer) string {
+	var rows []struct {
+		ID string `json:"id"`
+	}
+	if json.Unmarshal(a.body, &rows) != nil {
+		return "want a list"
+	}
+	if total := a.header.Get("X-Total-Count"); total != "" && total != strconv.Itoa(len(rows)) {
+		return fmt.Sprintf("%d rows and a count of %s", len(rows), total)
+	}
+	kind := map[string]string{
+		"/api/jobs": "job_id", "/api/runs": "run_id", "/api/datasets": "dataset_id", "/api/models": "model_id",
+		"/api/model-deployments": "deployment_id", "/api/projects": "project_id", "/api/teams": "team_id",
+	}[c.path]
+	has := func(id string) bool {
+		return slices.ContainsFunc(rows, func(r struct {
+			ID string `json:"id"`
+		},
+		) bool {
+			return r.ID == id
+		})
+	}
+	hidden, open := has(w.hidden[kind]), w.open[kind] == "" || has(w.open[kind])
+	for _, id := range w.hidden {
+		if c.want != "both" && strings.Contains(id, "_") && bytes.Contains(a.body, []byte(id)) {
+			return "shows " + id
+		}
+	}
+	if hidden != (c.want == "both") || open == (c.want == "none" && w.open[kind] != "") {
+		return fmt.Sprintf("hidden: %v, open: %v, want %s", hidden, open, c.want)
+	}
+	return ""
+}
+
+// plain is an answer without what differs from call to call, and with the object's name taken out.
+func plain(a answer, object string) string {
+	var out strings.Builder
+	fmt.Fprintln(&out, a.status)
+	for _, name := range []string{"Date", "X-Request-Id", "Content-Length"} {
+		a.header.Del(name)
+	}
+	_ = a.header.Write(&out)
+	text := string(a.body)
+	if object != "" {
+		text = strings.ReplaceAll(text, object, "<it>")
+	}
+	return out.String() + text
+}

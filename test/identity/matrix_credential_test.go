@@ -1,0 +1,211 @@
+package identity
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+// credentialTable is the hand-written table of what opens what.
+//
+//go:embed testdata/credentials.txt
+var credentialTable string
+
+// places are where a credential can be put, in the order of the table's columns.
+func places() []string {
+	return []string{"bearer", "token", "both", "other", "twice", "basic", "query", "cookie", "key"}
+}
+
+// opens tells which credential opens a class of routes, and from where.
+func opens(t *testing.T) map[string]map[string]bool {
+	t.Helper()
+	out := map[string]map[string]bool{}
+	for line := range strings.Lines(credentialTable) {
+		fields := strings.Fields(line)
+		if len(fields) == 0 || strings.HasPrefix(line, "#") {
+			continue
+		}
+		require.Len(t, fields, len(places())+2, line)
+		for i, place := range places() {
+			key := fields[0] + " " + fields[1]
+			if out[key] == nil {
+				out[key] = map[string]bool{}
+			}
+			require.Contains(t, []string{"yes", "no"}, fields[i+2])
+			out[key][place] = fields[i+2] == "yes"
+		}
+	}
+	return out
+}
+
+// class is whom a route is for.
+func (r row) class() string {
+	if slices.Contains([]string{"public", "run-token", "deployment-token", "cookie", "join-token", "signature"}, r.rule) {
+		return r.rule
+	}
+	return "person"
+}
+
+// reads tells whether a route that no bearer opens reads what lies there as something else: a query that it
+// does not know, or the name of an OAuth client.
+func (r row) reads(place string) bool {
+	switch r.class() {
+	case "public":
+		return place == "query" || place == "basic" && strings.HasPrefix(r.path, "/api/oauth/")
+	case "cookie", "join-token":
+		return place == "query"
+	default:
+		return false
+	}
+}
+
+// lay puts a credential where the place says.
+func lay(r *http.Request, place, credential, another, cookie string) {
+	switch place {
+	case "bearer":
+		r.Header.Set("Authorization", "Bearer "+credential)
+	case "token":
+		r.Header.Set("X-Service-Token", credential)
+	case "both":
+		r.Header.Set("Authorization", "Bearer "+credential)
+		r.Header.Set("X-Service-Token", credential)
+	case "other":
+		r.Header.Set("Authorization", "Bearer "+credential)
+		r.Header.Set("X-Service-Token", another)
+	case "twice":
+		r.Header["Authorization"] = []string{"Bearer " + credential, "Bearer " + credential}
+	case "basic":
+		r.SetBasicAuth(credential, credential)
+	case "query":
+		q := url.Values{}
+		for _, name := range []string{"token", "access_token", "authorization", "api_key", "x-service-token"} {
+			q.Set(name, credential)
+		}
+		r.URL.RawQuery = q.Encode()
+	case "cookie":
+		for _, name := range []string{cookie, "token", "access_token", "Authorization", "X-Service-Token", "session"} {
+			r.AddCookie(&http.Cookie{Name: name, Value: credential})
+		}
+	default:
+		r.Header.Set("X-Api-Key", credential)
+	}
+}
+
+// presented are the credentials of the matrix by kind; a good one of each, and those that nobody was given.
+type presented struct {
+	kinds  map[string]string
+	cookie string // the name of the refresh cookie
+	admin  *person
+}
+
+// swapped asks every route with every credential in every place.
+func (w *world) swapped(ctx context.Context, t *testing.T) {
+	t.Helper()
+	p := w.present(ctx, t)
+	var asked atomic.Int64
+	t.Run("routes", func(t *testing.T) {
+		for _, r := range rules(t).rows {
+			t.Run(r.name(), func(t *testing.T) {
+				t.Parallel()
+				asked.Add(w.shown(ctx, t, p, r))
+			})
+		}
+	})
+	require.Greater(t, asked.Load(), int64(20000))
+	t.Logf("%d questions", asked.Load())
+}
+
+// shown asks a route with every credential in every place, and answers how often.
+func (w *world) shown(ctx context.Context, t *testing.T, p presented, r row) (asked int64) {
+	t.Helper()
+	table, plainly := opens(t), w.show(ctx, t, r, func(*http.Request) {}).status
+	for kind, credential := range p.kinds {
+		for _, place := range places() {
+			if r.reads(place) {
+				continue
+			}
+			open := table[r.class()+" "+kind][place]
+			if open && r.path == "/api/auth/logout" {
+				credential = p.admin.again(ctx, t, w.Stand, 7).token
+			}
+			a := w.show(ctx, t, r, func(req *http.Request) { lay(req, place, credential, p.other(kind), p.cookie) })
+			assert.Empty(t, verdict(r, a, plainly, open), "%s %s with %s as %s", r.method, r.path, kind, place)
+			asked++
+		}
+	}
+	return asked
+}
+
+// other is a good credential of another kind, such as the other header would carry.
+func (p presented) other(kind string) string {
+	if kind == "deployment" {
+		return p.kinds["access"]
+	}
+	return p.kinds["deployment"]
+}
+
+// verdict says what is wrong with an answer.
+func verdict(r row, a answer, plainly int, open bool) string {
+	refused := a.status == http.StatusUnauthorized || r.class() == "signature" && a.status == http.StatusForbidden
+	switch {
+	case a.status >= 500 && a.status != http.StatusNotImplemented && a.status != http.StatusServiceUnavailable:
+		return fmt.Sprintf("is %d %.200s", a.status, a.body)
+	case open && (refused || a.status == http.StatusForbidden):
+		return fmt.Sprintf("is refused: %d %.200s", a.status, a.body)
+	case open:
+		return ""
+	case r.class() == "public" && a.status != plainly:
+		return fmt.Sprintf("is %d, without a credential %d: %.200s", a.status, plainly, a.body)
+	case r.class() != "public" && !refused:
+		return fmt.Sprintf("is let in: %d %.200s", a.status, a.body)
+	}
+	return ""
+}
+
+// show sends a request about nothing in particular to a route: its ids are well formed and nobody's.
+func (w *world) show(ctx context.Context, t *testing.T, r row, change func(*http.Request)) answer {
+	t.Helper()
+	path := variable.ReplaceAllStringFunc(r.path, func(v string) string {
+		name := strings.Trim(v, "{.}")
+		switch {
+		case name == "deployment_id" && r.class() == "deployment-token":
+			return w.hidden["deployment_id"]
+		case name == "id" && strings.HasPrefix(r.path, "/api/jobs/"):
+			return absent(name, w.hidden["job_id"])
+		case name == "id":
+			return absent(name, w.hidden["run_id"])
+		case w.hidden[name] != "" && strings.HasSuffix(name, "_id"):
+			return absent(name, w.hidden[name])
+		case name == "user_id" || name == "session_id":
+			return absent(name, map[string]string{"user_id": "usr_", "session_id": "ses_"}[name])
+		case name == "version" || name == "number":
+			return "1"
+		case name == "subject_kind":
+			return "users"
+		default:
+			return absent(name, "")
+		}
+	})
+	body := ""
+	if r.body != "" {
+		body = "{}"
+	}
+	if r.class() == "join-token" {
+		body = strings.Replace(r.body, "<join-token>", forged(secret.KindFleetJoin), 1)
+	}
+	if r.path == "/api/ingest/watermark" {
+		path += "?run_id=" + w.hidden["run_id"]
+	}
+	return w.people["presenter"].send(ctx, t, w.Stand, r.method, path, body, change)
+}

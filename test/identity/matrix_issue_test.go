@@ -1,0 +1,130 @@
+package identity
+
+import (
+	"context"
+	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+// present makes a credential of every kind.
+func (w *world) present(ctx context.Context, t *testing.T) presented {
+	t.Helper()
+	admin := w.hire(ctx, t, "second-admin", "admin", 4)
+	w.people["presenter"] = at(5)
+	p := presented{admin: admin, kinds: map[string]string{
+		"access": admin.token, "expired": w.expired(ctx, t, w.people["admin"].token), "ingest": w.hidden["ingest token"],
+		"deployment": w.hidden["deployment token"], "nonsense": "nonsense", "empty": "", "altered": admin.token[:len(admin.token)-4] + "AAAA",
+		"unsigned": unsigned(t, admin.token),
+	}}
+	for _, kind := range []string{
+		secret.KindIngest, secret.KindDeployment, secret.KindRefresh, secret.KindFleetJoin, secret.KindShare, secret.KindDevice, secret.KindCode,
+	} {
+		p.kinds["forged "+kind] = forged(kind)
+	}
+	a := w.people["admin"].again(ctx, t, w.Stand, 6).login(ctx, t, w.Stand)
+	for _, c := range (&http.Response{Header: a.header}).Cookies() {
+		if strings.HasPrefix(c.Value, secret.KindRefresh+"_") {
+			p.cookie, p.kinds["refresh"] = c.Name, c.Value
+		}
+	}
+	require.NotEmpty(t, p.kinds["refresh"])
+	o := objects{}
+	w.fleet(ctx, t, o)
+	var join struct {
+		Token string `json:"token"`
+	}
+	w.people["admin"].do(ctx, t, w.Stand, http.MethodPost, "/api/fleets/"+o["fleet_id"]+"/join-tokens", map[string]any{}, &join)
+	var device struct {
+		Code string `json:"device_code"`
+	}
+	w.people["nobody"].do(ctx, t, w.Stand, http.MethodPost, "/api/cli/device/code", map[string]any{}, &device)
+	p.kinds["join"], p.kinds["device"] = join.Token, device.Code
+	return p
+}
+
+// parts are the header and the claims of a token.
+func parts(t *testing.T, token string) (header, claims map[string]any) {
+	t.Helper()
+	segments := strings.Split(token, ".")
+	require.Len(t, segments, 3)
+	for i, into := range []*map[string]any{&header, &claims} {
+		raw, err := base64.RawURLEncoding.DecodeString(segments[i])
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal(raw, into))
+	}
+	return header, claims
+}
+
+func joined(t *testing.T, header, claims map[string]any) string {
+	t.Helper()
+	var segments []string
+	for _, part := range []map[string]any{header, claims} {
+		raw, err := json.Marshal(part)
+		require.NoError(t, err)
+		segments = append(segments, base64.RawURLEncoding.EncodeToString(raw))
+	}
+	return strings.Join(segments, ".")
+}
+
+// unsigned is the token with the algorithm `none`.
+func unsigned(t *testing.T, token string) string {
+	t.Helper()
+	header, claims := parts(t, token)
+	header["alg"] = "none"
+	return joined(t, header, claims) + "." + base64.RawURLEncoding.EncodeToString([]byte("-"))
+}
+
+// expired is the token as it was issued a day before, signed by the installation's own key.
+func (w *world) expired(ctx context.Context, t *testing.T, token string) string {
+	t.Helper()
+	header, claims := parts(t, token)
+	for _, name := range []string{"iat", "nbf", "exp"} {
+		if at, ok := claims[name].(float64); ok {
+			claims[name] = int64(at) - 24*60*60
+		}
+	}
+	var sealed []byte
+	kid := fmt.Sprint(header["kid"])
+	require.NoError(t, w.database(ctx, t).QueryRow(ctx, `SELECT sealed FROM auth.signing_key WHERE kid = $1`, kid).Scan(&sealed))
+	ring, err := secret.LoadKeyring(filepath.Join(w.Dir, "data", "keys", "keyring"))
+	require.NoError(t, err)
+	seed, err := ring.Open(sealed, "signing_key.sealed:"+kid)
+	require.NoError(t, err)
+	key, err := authn.SigningKeyFromSeed(seed)
+	require.NoError(t, err)
+	text := joined(t, header, claims)
+	return text + "." + base64.RawURLEncoding.EncodeToString(ed25519.Sign(key.Private, []byte(text)))
+}
+
+// database opens the installation's Postgres, for what no route gives away.
+func (w *world) database(ctx context.Context, t *testing.T) *pgx.Conn {
+	t.Helper()
+	dir := filepath.Join(w.Dir, "data", "postgres")
+	password, err := os.ReadFile(filepath.Join(dir, "password"))
+	require.NoError(t, err)
+	pid, err := os.ReadFile(filepath.Join(dir, "data", "postmaster.pid"))
+	require.NoError(t, err)
+	// The port is the file's fourth line.
+	u := url.URL{
+		Scheme: "postgres", User: url.UserPassword("postgres", strings.TrimSpace(string(password))),
+		Host: "127.0.0.1:" + strings.Split(string(pid), "\n")[3], Path: "/signalbox",
+	}
+	conn, err := pgx.Connect(ctx, u.String())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(ctx)) })
+	return conn
+}

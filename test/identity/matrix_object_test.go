@@ -1,0 +1,168 @@
+package identity
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// fill makes an object of every kind in a project, as its owner.
+func (w *world) fill(ctx context.Context, t *testing.T, p *person, o objects) {
+	t.Helper()
+	make := func(path string, body any, out any) { p.do(ctx, t, w.Stand, http.MethodPost, path, body, out) }
+	var made struct {
+		ID    string `json:"id"`
+		RunID string `json:"run_id"`
+	}
+	token := w.submit(ctx, t, p, o)
+	o["artifact"] = w.export(ctx, t, o["run_id"], token)
+	named := func(path string) string {
+		make(path, map[string]any{"name": "of-" + o["project"], "project": o["project"]}, &made)
+		return made.ID
+	}
+	o["dataset_id"] = named("/api/datasets")
+	w.push(ctx, t, p, o["dataset_id"], "v1")
+	o["model_id"] = named("/api/models")
+	make("/api/models/"+o["model_id"]+"/versions", map[string]any{"source": map[string]string{"run_id": o["run_id"], "artifact_id": o["artifact"]}}, nil)
+	o["deployment_id"] = named("/api/model-deployments")
+	make("/api/model-deployments/"+o["deployment_id"]+"/revisions", map[string]any{
+		"source":  map[string]any{"model_id": o["model_id"], "version": 1},
+		"serving": map[string]any{"engine": "command", "command": []string{"sleep", "1"}, "pool": "nowhere"},
+	}, nil)
+	var secret struct{ ID, Token string }
+	make("/api/model-deployments/"+o["deployment_id"]+"/tokens", map[string]any{"name": "first"}, &secret)
+	o["token_id"], o["deployment token"] = secret.ID, secret.Token
+}
+
+// submit starts a job that gives its token away, and answers the token.
+func (w *world) submit(ctx context.Context, t *testing.T, p *person, o objects) string {
+	t.Helper()
+	name := "given-away-" + o["project"]
+	command := fmt.Sprintf(`printf %%s \"$SERVICE_JOB_TOKEN\" > \"$SERVICE_JOB_WORKDIR/%[1]s.new\" && mv \"$SERVICE_JOB_WORKDIR/%[1]s.new\" \"$SERVICE_JOB_WORKDIR/%[1]s\"; exec sleep 3600`, name)
+	body := strings.NewReplacer("<project>", o["project"], "<command>", command, "<unique>", name).Replace(w.job)
+	a := p.call(ctx, t, w.Stand, http.MethodPost, "/api/jobs", body)
+	require.Equal(t, http.StatusCreated, a.status, "%s", a.body)
+	var made struct {
+		ID    string `json:"id"`
+		RunID string `json:"run_id"`
+	}
+	require.NoError(t, json.Unmarshal(a.body, &made))
+	o["job_id"], o["run_id"] = made.ID, made.RunID
+	root := filepath.Join(w.Dir, "agent")
+	if w.Processes["signalboxd"] != nil {
+		root = filepath.Join(w.Dir, "data", "agent")
+	}
+	var token string
+	require.Eventually(t, func() bool {
+		_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && d.Name() == name {
+				raw, err := os.ReadFile(path)
+				require.NoError(t, err)
+				token = string(raw)
+			}
+			return nil
+		})
+		return token != ""
+	}, time.Minute, 50*time.Millisecond, "the command does not run")
+	o["ingest token"] = token
+	return token
+}
+
+// upload is a signed request.
+type upload struct {
+	URL     string            `json:"url"`
+	Method  string            `json:"method"`
+	Headers map[string]string `json:"headers"`
+}
+
+func put(ctx context.Context, t *testing.T, u upload, data []byte) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(ctx, u.Method, u.URL, bytes.NewReader(data))
+	require.NoError(t, err)
+	for k, v := range u.Headers {
+		req.Header.Set(k, v)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Less(t, resp.StatusCode, 300)
+}
+
+// push uploads the one file of a version, which is not committed.
+func (w *world) push(ctx context.Context, t *testing.T, p *person, dataset, version string) {
+	t.Helper()
+	data := []byte(`{"text": "` + version + `"}` + "\n")
+	sum := sha256.Sum256(data)
+	var made struct {
+		Uploads []upload `json:"uploads"`
+	}
+	p.do(ctx, t, w.Stand, http.MethodPost, "/api/datasets/"+dataset+"/versions", map[string]any{
+		"version": version,
+		"files":   []any{map[string]any{"path": "a.jsonl", "size_bytes": len(data), "sha256": hex.EncodeToString(sum[:])}},
+	}, &made)
+	for _, u := range made.Uploads {
+		put(ctx, t, u, data)
+	}
+}
+
+// export uploads a model as the run would, and answers the artifact.
+func (w *world) export(ctx context.Context, t *testing.T, run, token string) string {
+	t.Helper()
+	job := at(3)
+	job.token = token
+	data := gguf(run)
+	sum := sha256.Sum256(data)
+	var ticket struct {
+		upload
+		ObjectURI string `json:"object_uri"`
+	}
+	job.do(ctx, t, w.Stand, http.MethodGet, fmt.Sprintf("/api/ingest/artifact/upload-url?run_id=%s&kind=merged_model&path=m.gguf&size_bytes=%d&sha256=%s",
+		run, len(data), hex.EncodeToString(sum[:])), nil, &ticket)
+	put(ctx, t, ticket.upload, data)
+	job.do(ctx, t, w.Stand, http.MethodPost, "/api/ingest/artifact", map[string]any{
+		"run_id": run, "kind": "merged_model", "path": ticket.ObjectURI, "format": "gguf", "step": 1, "size_bytes": len(data),
+	}, nil)
+	var list []struct {
+		ID string `json:"id"`
+	}
+	w.people["owner"].do(ctx, t, w.Stand, http.MethodGet, "/api/runs/"+run+"/artifacts", nil, &list)
+	require.Len(t, list, 1)
+	return list[0].ID
+}
+
+// gguf is a small model file of a run.
+func gguf(run string) []byte {
+	var b bytes.Buffer
+	le := func(v any) { _ = binary.Write(&b, binary.LittleEndian, v) }
+	text := func(s string) { le(uint64(len(s))); b.WriteString(s) }
+	b.WriteString("GGUF")
+	le([]uint32{3})
+	le([]uint64{1, 3})
+	for _, pair := range [][2]string{{"general.architecture", "llama"}, {"general.name", run}} {
+		text(pair[0])
+		le(uint32(8))
+		text(pair[1])
+	}
+	text("llama.context_length")
+	le([]uint32{4, 128})
+	text("output.weight")
+	le(uint32(2))
+	le([]uint64{4, 3})
+	le(uint32(0))
+	le(uint64(0))
+	b.Write(make([]byte, 64))
+	return b.Bytes()
+}

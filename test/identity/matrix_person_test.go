@@ -1,0 +1,122 @@
+package identity
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/test/stand"
+)
+
+// person is someone at an address of his own, so that nobody's logins count against another's.
+type person struct {
+	name, id, password, token string
+
+	http *http.Client
+}
+
+// answer is a response; an open stream has no body.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// at is a caller at the last byte of 127.0.1.x, without a credential.
+func at(last byte) *person {
+	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, last)}, Timeout: 10 * time.Second}
+	return &person{http: &http.Client{
+		Transport:     &http.Transport{DialContext: dialer.DialContext},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// call sends a request with the person's access token.
+func (p *person) call(ctx context.Context, t *testing.T, s *stand.Stand, method, path, body string) answer {
+	t.Helper()
+	return p.send(ctx, t, s, method, path, body, func(r *http.Request) {
+		if p.token != "" {
+			r.Header.Set("Authorization", "Bearer "+p.token)
+		}
+	})
+}
+
+// send sends a request as change leaves it.
+func (p *person) send(ctx context.Context, t *testing.T, s *stand.Stand, method, path, body string, change func(*http.Request)) answer {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	var reader io.Reader
+	if body != "" {
+		reader = strings.NewReader(body)
+	}
+	if method == "*" {
+		method = http.MethodGet
+	}
+	req, err := http.NewRequestWithContext(ctx, method, s.URL+path, reader)
+	require.NoError(t, err)
+	switch {
+	case strings.HasPrefix(body, "{"):
+		req.Header.Set("Content-Type", "application/json")
+	case body != "":
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	change(req)
+	resp, err := p.http.Do(req)
+	require.NoError(t, err)
+	defer func() { _ = resp.Body.Close() }()
+	out := answer{status: resp.StatusCode, header: resp.Header}
+	if strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
+		return out // it lasts as long as the job
+	}
+	out.body, err = io.ReadAll(io.LimitReader(resp.Body, 8<<20))
+	require.NoError(t, err)
+	return out
+}
+
+// do is a call that must succeed.
+func (p *person) do(ctx context.Context, t *testing.T, s *stand.Stand, method, path string, body, out any) {
+	t.Helper()
+	text := ""
+	if body != nil {
+		raw, err := json.Marshal(body)
+		require.NoError(t, err)
+		text = string(raw)
+	}
+	a := p.call(ctx, t, s, method, path, text)
+	require.Less(t, a.status, 300, "%s %s: %s", method, path, a.body)
+	if out != nil {
+		require.NoError(t, json.Unmarshal(a.body, out), "%s %s: %s", method, path, a.body)
+	}
+}
+
+// login signs the person in.
+func (p *person) login(ctx context.Context, t *testing.T, s *stand.Stand) answer {
+	t.Helper()
+	body, err := json.Marshal(map[string]string{"username": p.name, "password": p.password})
+	require.NoError(t, err)
+	a := p.send(ctx, t, s, http.MethodPost, "/api/auth/login", string(body), func(*http.Request) {})
+	require.Equal(t, http.StatusOK, a.status, "%s: %s", p.name, a.body)
+	var in struct {
+		Token string `json:"token"`
+	}
+	require.NoError(t, json.Unmarshal(a.body, &in))
+	p.token = in.Token
+	return a
+}
+
+// again is the same person at another address, in a session of its own.
+func (p *person) again(ctx context.Context, t *testing.T, s *stand.Stand, last byte) *person {
+	t.Helper()
+	q := at(last)
+	q.name, q.id, q.password = p.name, p.id, p.password
+	q.login(ctx, t, s)
+	return q
+}

@@ -1,0 +1,151 @@
+package identity
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// prepared are the values of a cell's path: the set's, and for what a call uses up something of its own.
+func (w *world) prepared(ctx context.Context, t *testing.T, c cell) objects {
+	t.Helper()
+	o := objects{}
+	maps.Copy(o, w.hidden)
+	maps.Copy(o, w.set(c.relation))
+	o["version"], o["number"], o["key"], o["rest"], o["subject_kind"], o["setting version"], o["setting value"] = "1", "1", "projects/x", "models", "users", "0", "null"
+	o["user_id"], o["username"], o["subject"] = w.tess.id, w.tess.name, w.tess.name
+	switch {
+	case strings.HasPrefix(c.path, "/api/jobs/"):
+		o["id"] = o["job_id"]
+	case strings.HasPrefix(c.path, "/api/runs/"):
+		o["id"] = o["run_id"]
+	case strings.HasPrefix(c.path, "/api/datasets/"):
+		o["version"] = "v1"
+	case strings.HasPrefix(c.path, "/api/recipes/"):
+		o["version"] = o["recipe"]
+	}
+	if need := w.needs()[c.name()]; need != nil {
+		need(ctx, t, o)
+	}
+	return o
+}
+
+// preparation makes what a question needs, as an admin would, and puts its ids among the values.
+type preparation func(ctx context.Context, t *testing.T, o objects)
+
+// needs are the routes whose questions use up what they are about, or ask about what is made for them.
+func (w *world) needs() map[string]preparation {
+	token := w.creates("token_id", http.MethodPost, "/api/model-deployments/{deployment_id}/tokens", map[string]any{"name": "short-lived"})
+	inTeam := w.creates("", http.MethodPut, "/api/teams/{team_id}/members/{username}", map[string]any{"role": "member"})
+	inProject := w.creates("", http.MethodPut, "/api/projects/{project_id}/members/{username}", map[string]any{"role": "viewer"})
+	return map[string]preparation{
+		"DELETE /api/model-deployments/{deployment_id}/tokens/{token_id}": token,
+		"DELETE /api/teams/{team_id}/members/{username}":                  inTeam,
+		"DELETE /api/projects/{project_id}/members/{username}":            inProject,
+		"GET /pages/{asset}":                                        w.asset,
+		"HEAD /pages/{asset}":                                       w.asset,
+		"DELETE /api/teams/{team_id}":                               w.anotherTeam,
+		"DELETE /api/profile/sessions/{session_id}":                 w.anotherSession,
+		"GET /api/cli/device/requests/{user_code}":                  w.userCode,
+		"POST /api/cli/device/requests/{user_code}":                 w.userCode,
+		"GET /api/admin/settings/{key}":                             w.setting,
+		"PUT /api/admin/settings/{key}":                             w.setting,
+		"GET /api/admin/settings/{key}/versions":                    w.setting,
+		"GET /api/fleets/{fleet_id}":                                w.fleet,
+		"POST /api/fleets/{fleet_id}/join-tokens":                   w.fleet,
+		"POST /api/datasets/{dataset_id}/versions/{version}/commit": w.upload,
+	}
+}
+
+// creates is one call of an admin's, whose answer's id is kept under a name.
+func (w *world) creates(name, method, path string, body map[string]any) preparation {
+	return func(ctx context.Context, t *testing.T, o objects) {
+		t.Helper()
+		var made struct {
+			ID string `json:"id"`
+		}
+		path := variable.ReplaceAllStringFunc(path, func(v string) string { return o[strings.Trim(v, "{}")] })
+		w.people["admin"].do(ctx, t, w.Stand, method, path, body, &made)
+		if name != "" {
+			o[name] = made.ID
+		}
+	}
+}
+
+func (w *world) anotherTeam(ctx context.Context, t *testing.T, o objects) {
+	t.Helper()
+	w.creates("team_id", http.MethodPost, "/api/teams", map[string]any{"key": w.unique(), "name": "Short-lived"})(ctx, t, o)
+}
+
+func (w *world) fleet(ctx context.Context, t *testing.T, o objects) {
+	t.Helper()
+	name := w.unique()
+	w.creates("fleet_id", http.MethodPost, "/api/fleets", map[string]any{"name": name, "kind": "agent", "pools": []string{name}})(ctx, t, o)
+}
+
+// upload is a version whose bytes are there and wait for the commit.
+func (w *world) upload(ctx context.Context, t *testing.T, o objects) {
+	t.Helper()
+	o["version"] = w.unique()
+	w.push(ctx, t, w.people["admin"], o["dataset_id"], o["version"])
+}
+
+// anotherSession is one of the owner's.
+func (w *world) anotherSession(ctx context.Context, t *testing.T, o objects) {
+	t.Helper()
+	var sessions []struct {
+		ID      string `json:"id"`
+		Current bool   `json:"current"`
+	}
+	w.made++
+	w.people["owner"].again(ctx, t, w.Stand, byte(50+w.made%200)).do(ctx, t, w.Stand, http.MethodGet, "/api/profile/sessions", nil, &sessions)
+	for _, s := range sessions {
+		if s.Current {
+			o["session_id"] = s.ID
+		}
+	}
+	require.NotEmpty(t, o["session_id"])
+}
+
+func (w *world) userCode(ctx context.Context, t *testing.T, o objects) {
+	t.Helper()
+	var flow struct {
+		UserCode string `json:"user_code"`
+	}
+	w.people["nobody"].do(ctx, t, w.Stand, http.MethodPost, "/api/cli/device/code", map[string]any{}, &flow)
+	o["user_code"] = flow.UserCode
+}
+
+// asset is a file of the sign-in page.
+func (w *world) asset(ctx context.Context, t *testing.T, o objects) {
+	t.Helper()
+	page := w.people["nobody"].call(ctx, t, w.Stand, http.MethodGet, "/login", "")
+	_, name, found := strings.Cut(string(page.body), `"/pages/`)
+	require.True(t, found, "%s", page.body)
+	o["asset"], _, _ = strings.Cut(name, `"`)
+}
+
+// setting is the first that is no secret.
+func (w *world) setting(ctx context.Context, t *testing.T, o objects) {
+	t.Helper()
+	var settings []struct {
+		Key     string          `json:"key"`
+		Type    string          `json:"type"`
+		Value   json.RawMessage `json:"value"`
+		Version int             `json:"version"`
+	}
+	w.people["admin"].do(ctx, t, w.Stand, http.MethodGet, "/api/admin/settings", nil, &settings)
+	for _, s := range settings {
+		if s.Type != "secret" {
+			o["key"], o["setting version"], o["setting value"] = s.Key, strconv.Itoa(s.Version), string(s.Value)
+			return
+		}
+	}
+	require.FailNow(t, "there is no setting")
+}

@@ -1,0 +1,154 @@
+// Package identity holds a whole installation against what the specification says of credentials, of who may do
+// what, and of which service may call which: by hand-written tables, asked over the wire.
+package identity
+
+import (
+	_ "embed"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/gen/route"
+)
+
+// authorization is the hand-written table of who may do what.
+//
+//go:embed testdata/authorization.txt
+var authorization string
+
+// relations are the columns of the table, in its order.
+func relations() []string {
+	return []string{"nobody", "admin", "owner", "viewer", "editor", "manager", "member", "lead", "seen", "hidden", "absent", "gone"}
+}
+
+// rule is what each relation is answered.
+type rule map[string]string
+
+// row is a route of the table.
+type row struct {
+	method, path string
+	variant      string // what is special where a route has several rows
+	rule         string
+	success      []int
+	body         string
+}
+
+func (r row) name() string {
+	if r.variant != "" {
+		return r.method + " " + r.path + "#" + r.variant
+	}
+	return r.method + " " + r.path
+}
+
+// table is the hand-written table, read.
+type table struct {
+	rules map[string]rule
+	rows  []row
+}
+
+// rules reads the table.
+func rules(t *testing.T) table {
+	t.Helper()
+	out := table{rules: map[string]rule{}}
+	bodies := map[string]string{}
+	section := ""
+	for line := range strings.Lines(authorization) {
+		line = strings.TrimSpace(line)
+		fields := strings.Fields(line)
+		switch {
+		case line == "" || strings.HasPrefix(line, "#"):
+		case strings.HasPrefix(line, "["):
+			section = line
+		case section == "[rules]":
+			require.Len(t, fields, len(relations())+1, line)
+			r := rule{}
+			for i, relation := range relations() {
+				r[relation] = fields[i+1]
+			}
+			out.rules[fields[0]] = r
+		case section == "[routes]":
+			require.Len(t, fields, 4, line)
+			path, variant, _ := strings.Cut(fields[1], "#")
+			out.rows = append(out.rows, row{method: fields[0], path: path, variant: variant, rule: fields[2], success: statuses(t, fields[3])})
+		default:
+			require.Equal(t, "[bodies]", section, line)
+			_, body, _ := strings.Cut(line, fields[1])
+			bodies[fields[0]+" "+fields[1]] = strings.TrimSpace(body)
+		}
+	}
+	for i := range out.rows {
+		r := &out.rows[i]
+		require.Contains(t, out.rules, r.rule, r.name())
+		r.body = bodies[r.name()]
+		delete(bodies, r.name())
+	}
+	require.Empty(t, bodies, "bodies of no route")
+	return out
+}
+
+func statuses(t *testing.T, text string) []int {
+	t.Helper()
+	if text == "-" {
+		return nil
+	}
+	var out []int
+	for part := range strings.SplitSeq(text, ",") {
+		n, err := strconv.Atoi(part)
+		require.NoError(t, err)
+		out = append(out, n)
+	}
+	return out
+}
+
+// served is the row of the generated table that a row speaks of.
+func served(t *testing.T, r row) route.Route {
+	t.Helper()
+	for _, rt := range route.Table() {
+		if rt.Method == r.method && rt.Pattern == r.path {
+			return rt
+		}
+	}
+	require.FailNow(t, "the gateway has no route "+r.name())
+	return route.Route{}
+}
+
+// TestEveryRouteHasItsRule holds the two tables against each other: the one that is served, and the one that
+// was written by hand.
+func TestEveryRouteHasItsRule(t *testing.T) {
+	t.Parallel()
+	var written, found []string
+	for _, r := range rules(t).rows {
+		if r.variant == "" {
+			written = append(written, r.name())
+		}
+	}
+	for _, rt := range route.Table() {
+		found = append(found, rt.Method+" "+rt.Pattern)
+	}
+	slices.Sort(written)
+	slices.Sort(found)
+	require.Equal(t, found, written)
+}
+
+// TestARuleHasOneAnswerForEveryone reads the words of the rules.
+func TestARuleHasOneAnswerForEveryone(t *testing.T) {
+	t.Parallel()
+	words := []string{"ok", "both", "open", "none", "refused", "-", "400", "401", "403", "404"}
+	used := map[string]bool{}
+	book := rules(t)
+	for name, r := range book.rules {
+		for relation, want := range r {
+			require.Contains(t, words, want, "%s of %s", relation, name)
+		}
+		require.True(t, r["nobody"] == "401" || r["nobody"] == "refused" || name == "public", name)
+	}
+	for _, r := range book.rows {
+		used[r.rule] = true
+		opens := slices.Contains([]string{"ok", "both"}, book.rules[r.rule]["admin"]) || book.rules[r.rule]["owner"] == "ok"
+		require.Equal(t, opens, len(r.success) > 0, "%s has a status for those it is open to", r.name())
+	}
+	require.Len(t, used, len(book.rules), "every rule is some route's")
+}

@@ -1,0 +1,51 @@
+package identity
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/test/stand"
+)
+
+// cheap makes passwords cheap to hash: what is looked at here is not how.
+func cheap() map[string]string {
+	return map[string]string{"SERVICE_AUTH_HASH_MEMORY_KIB": "64", "SERVICE_AUTH_HASH_ITERATIONS": "1"}
+}
+
+// TestAuthorization asks every question of the table of an installation.
+func TestAuthorization(t *testing.T) {
+	changed := filepath.Join(t.TempDir(), "changed.json")
+	env := cheap()
+	env["WIDEN"] = changed // the product reads nothing of it
+	s := stand.Single(t, stand.Options{Env: env})
+	w := build(t.Context(), t, s)
+	t.Run("credentials", func(t *testing.T) { w.swapped(t.Context(), t) })
+	t.Run("routes", func(t *testing.T) { w.routes(t.Context(), t) })
+	t.Run("options got wrong", func(t *testing.T) { w.widened(t.Context(), t, changed) })
+}
+
+func (w *world) routes(ctx context.Context, t *testing.T) {
+	t.Helper()
+	book := rules(t)
+	asked := 0
+	for _, r := range book.rows {
+		t.Run(r.name(), func(t *testing.T) {
+			said := map[string]string{}
+			for _, c := range book.cells(r) {
+				a, object := w.ask(ctx, t, c)
+				assert.Empty(t, w.fault(c, a))
+				said[c.relation] = plain(a, object)
+				asked++
+			}
+			if want := book.rules[r.rule]["hidden"]; want == book.rules[r.rule]["absent"] && said["absent"] != "" {
+				assert.Equal(t, said["absent"], said["hidden"], "what is hidden is as absent as what is not there")
+			}
+		})
+	}
+	require.Greater(t, asked, 1000)
+	t.Logf("%d questions", asked)
+}

@@ -1,0 +1,213 @@
+package identity
+
+import (
+	"context"
+	"encoding/json"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	"github.com/signalbox-dev/signalbox/gen/route"
+	optionsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/options/v1"
+	"github.com/signalbox-dev/signalbox/test/stand"
+)
+
+// change is one way to get an access option wrong.
+type change struct {
+	name string
+	make func(a *optionsv1.Access) bool // false where the option is not of the kind
+}
+
+func changes() []change {
+	role := func(from, to optionsv1.Role) func(*optionsv1.Access) bool {
+		return func(a *optionsv1.Access) bool { is := a.GetRole() == from; a.Role = to; return is }
+	}
+	need := func(from, to optionsv1.Need) func(*optionsv1.Access) bool {
+		return func(a *optionsv1.Access) bool { is := a.GetNeed() == from; a.Need = to; return is }
+	}
+	return []change{
+		{"an admin's is an operator's", role(optionsv1.Role_ROLE_ADMIN, optionsv1.Role_ROLE_OPERATOR)},
+		{"to edit is to read", need(optionsv1.Need_NEED_EDIT, optionsv1.Need_NEED_READ)},
+		{"to manage is to edit", need(optionsv1.Need_NEED_MANAGE, optionsv1.Need_NEED_EDIT)},
+		{"to manage is to read", need(optionsv1.Need_NEED_MANAGE, optionsv1.Need_NEED_READ)},
+		{"to read is nothing", need(optionsv1.Need_NEED_READ, optionsv1.Need_NEED_NONE)},
+		{"a person's is everyone's", func(a *optionsv1.Access) bool {
+			is := a.GetCredential() == optionsv1.Credential_CREDENTIAL_USER
+			proto.Reset(a)
+			a.Credential = optionsv1.Credential_CREDENTIAL_NONE
+			return is
+		}},
+	}
+}
+
+// same are the changes that change nothing, and why.
+func same() map[string]string {
+	const team = "who may change a team leads it: to edit it and to manage it is one"
+	return map[string]string{
+		"to manage is to edit: signalbox.auth.v1.TeamService/UpdateTeam":       team,
+		"to manage is to edit: signalbox.auth.v1.TeamService/PutTeamMember":    team,
+		"to manage is to edit: signalbox.auth.v1.TeamService/RemoveTeamMember": team,
+	}
+}
+
+// helpers are the methods by which questions are prepared; they are changed in a round of their own.
+func helpers() []string {
+	return []string{
+		"signalbox.registry.v1.DeploymentService/CreateDeploymentToken", "signalbox.registry.v1.DatasetService/CreateDatasetVersion",
+		"signalbox.auth.v1.TeamService/CreateTeam", "signalbox.auth.v1.TeamService/PutTeamMember", "signalbox.auth.v1.ProjectService/PutProjectMember",
+		"signalbox.auth.v1.ProfileService/ListSessions", "signalbox.auth.v1.SettingService/ListSettings", "signalbox.jobs.v1.FleetService/CreateFleet",
+	}
+}
+
+// optionOf is a copy of the access option of an RPC of the route table.
+func optionOf(t *testing.T, rpc string) *optionsv1.Access {
+	t.Helper()
+	found, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(strings.Replace(rpc, "/", ".", 1)))
+	require.NoError(t, err)
+	access, ok := proto.GetExtension(found.Options(), optionsv1.E_Access).(*optionsv1.Access)
+	require.True(t, ok)
+	return proto.CloneOf(access)
+}
+
+// round are the methods that a change concerns, with their options as the change leaves them.
+func round(t *testing.T, c change, helping bool) map[string]*optionsv1.Access {
+	t.Helper()
+	out := map[string]*optionsv1.Access{}
+	for _, rt := range route.Table() {
+		if rt.RPC == "" || slices.Contains(helpers(), rt.RPC) != helping {
+			continue
+		}
+		if a := optionOf(t, rt.RPC); c.make(a) {
+			out[rt.RPC] = a
+		}
+	}
+	return out
+}
+
+// widened starts the installation again as a program whose options can be changed, changes every option that
+// can be got wrong in one way, and demands of each method by itself that its own questions tell.
+func (w *world) widened(ctx context.Context, t *testing.T, file string) {
+	t.Helper()
+	w.Program(changeable(t))
+	killed := 0
+	for _, c := range changes() {
+		for _, helping := range []bool{false, true} {
+			options := round(t, c, helping)
+			if len(options) == 0 {
+				continue
+			}
+			w.startWith(t, file, options)
+			t.Run(c.name, func(t *testing.T) {
+				for _, rpc := range slices.Sorted(maps.Keys(options)) {
+					if same()[c.name+": "+rpc] == "" {
+						assert.True(t, w.red(ctx, t, rpc), "%s: nobody would notice that %s", rpc, c.name)
+					} else {
+						assert.False(t, w.red(ctx, t, rpc), "%s: it is told that %s", rpc, c.name)
+					}
+					killed++
+				}
+			})
+		}
+	}
+	w.startWith(t, file, nil)
+	t.Logf("%d changed options", killed)
+}
+
+// red tells whether the questions about a method are answered as the table does not want it.
+func (w *world) red(ctx context.Context, t *testing.T, rpc string) bool {
+	t.Helper()
+	book := rules(t)
+	for _, r := range book.rows {
+		if served(t, r).RPC != rpc {
+			continue
+		}
+		for _, c := range book.cells(r) {
+			if a, _ := w.ask(ctx, t, c); w.fault(c, a) != "" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// startWith starts the installation again with these options changed.
+func (w *world) startWith(t *testing.T, file string, options map[string]*optionsv1.Access) {
+	t.Helper()
+	out := map[string]json.RawMessage{}
+	for rpc, a := range options {
+		raw, err := protojson.Marshal(a)
+		require.NoError(t, err)
+		out[rpc] = raw
+	}
+	raw, err := json.Marshal(out)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(file, raw, 0o600))
+	_, ended := w.Processes["signalboxd"].Stop(time.Minute)
+	require.True(t, ended)
+	w.StartSingle()
+}
+
+// changeable builds signalboxd with two files laid over it that change options; no file of the product does.
+func changeable(t *testing.T) string {
+	t.Helper()
+	root, dir := stand.Root(t), t.TempDir()
+	here := filepath.Join(root, "test", "identity", "testdata", "widen")
+	table := filepath.Join(root, "gen", "route", "table.go")
+	source, err := os.ReadFile(table)
+	require.NoError(t, err)
+	const declaration = "func Table() []Route {"
+	require.Equal(t, 1, strings.Count(string(source), declaration))
+	renamed := filepath.Join(dir, "table.go")
+	require.NoError(t, os.WriteFile(renamed, []byte(strings.Replace(string(source), declaration, "func table() []Route {", 1)), 0o600))
+	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{
+		table: renamed,
+		filepath.Join(root, "gen", "route", "changed.go"):      filepath.Join(here, "route.go"),
+		filepath.Join(root, "cmd", "signalboxd", "changed.go"): filepath.Join(here, "main.go"),
+	}})
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o600))
+	program := filepath.Join(dir, "signalboxd")
+	build := exec.CommandContext(t.Context(), "go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "-o", program, "./cmd/signalboxd")
+	build.Dir = root
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return program
+}
+
+// TestNothingOfTheProductChangesAnOption reads the product: options are read in one place, and changed in none.
+func TestNothingOfTheProductChangesAnOption(t *testing.T) {
+	t.Parallel()
+	root := stand.Root(t)
+	readers := map[string]bool{}
+	for _, top := range []string{"agent", "cmd", "gateway", "internal", "platform", "services"} {
+		err := filepath.WalkDir(filepath.Join(root, top), func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			raw, err := os.ReadFile(path)
+			for _, word := range []string{"SetExtension(", "ClearExtension(", "RangeExtensions(", "RegisterExtension(", "//go:linkname", "WIDEN"} {
+				assert.NotContains(t, string(raw), word, path)
+			}
+			if strings.Contains(string(raw), "E_Access") {
+				rel, _ := filepath.Rel(root, path)
+				readers[rel] = true
+			}
+			return err
+		})
+		require.NoError(t, err)
+	}
+	require.Equal(t, map[string]bool{"platform/rpc/access.go": true}, readers)
+}

@@ -1,0 +1,130 @@
+package identity
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/test/stand"
+)
+
+// objects are the ids of one object of every kind, by the name of the path's variable.
+type objects map[string]string
+
+// world is an installation with people of every relation, and objects that one of them made.
+type world struct {
+	*stand.Stand
+
+	people map[string]*person // by relation
+	tess   *person            // who is added, removed and administered
+	heir   *person
+	hidden objects // of a project that its team sees
+	open   objects // of a project that all see
+	job    string  // a submission, with <project> in it
+	made   int
+}
+
+// build makes people, projects and objects, all through the API.
+func build(ctx context.Context, t *testing.T, s *stand.Stand) *world {
+	t.Helper()
+	w := &world{Stand: s, people: map[string]*person{}}
+	admin := at(1)
+	admin.name, admin.password = "admin", s.Password.Reveal()
+	admin.login(ctx, t, s)
+	w.people["admin"], w.people["nobody"] = admin, at(2)
+	for i, name := range []string{"owner", "viewer", "editor", "manager", "member", "lead", "stranger", "tess", "heir"} {
+		w.people[name] = w.hire(ctx, t, name, "operator", byte(10+i))
+	}
+	w.tess, w.heir = w.people["tess"], w.people["heir"]
+	w.hidden, w.open = objects{}, objects{}
+	w.projects(ctx, t)
+	w.prepareJob(ctx, t)
+	owner := w.people["owner"]
+	for _, o := range []objects{w.hidden, w.open} {
+		w.fill(ctx, t, owner, o)
+	}
+	// From here on the owner is no member of what he worked in.
+	for _, o := range []objects{w.hidden, w.open} {
+		w.people["manager"].do(ctx, t, s, http.MethodDelete, "/api/projects/"+o["project_id"]+"/members/"+owner.name, nil, nil)
+	}
+	return w
+}
+
+// hire makes a user and signs him in.
+func (w *world) hire(ctx context.Context, t *testing.T, name, role string, last byte) *person {
+	t.Helper()
+	p := at(last)
+	p.name, p.password = name, "a good password of "+name
+	var made struct {
+		User struct {
+			ID string `json:"id"`
+		} `json:"user"`
+	}
+	w.people["admin"].do(ctx, t, w.Stand, http.MethodPost, "/api/admin/users",
+		map[string]any{"username": name, "role": role, "password": p.password}, &made)
+	p.id = made.User.ID
+	p.login(ctx, t, w.Stand)
+	return p
+}
+
+// projects makes a team and two projects, and gives everyone his place.
+func (w *world) projects(ctx context.Context, t *testing.T) {
+	t.Helper()
+	admin, manager := w.people["admin"], w.people["manager"]
+	type made struct {
+		ID string `json:"id"`
+	}
+	var team made
+	admin.do(ctx, t, w.Stand, http.MethodPost, "/api/teams", map[string]any{"key": "crew", "name": "Crew"}, &team)
+	for name, role := range map[string]string{"lead": "lead", "member": "member", "manager": "member"} {
+		admin.do(ctx, t, w.Stand, http.MethodPut, "/api/teams/"+team.ID+"/members/"+name, map[string]any{"role": role}, nil)
+	}
+	w.hidden["team_id"] = team.ID
+	for _, p := range []struct {
+		into            objects
+		key, visibility string
+		body            map[string]any
+	}{
+		{w.hidden, "closed", "team", map[string]any{"team_id": team.ID}},
+		{w.open, "open", "all", map[string]any{}},
+	} {
+		p.body["key"], p.body["name"], p.body["visibility"] = p.key, "The "+p.key, p.visibility
+		var project made
+		manager.do(ctx, t, w.Stand, http.MethodPost, "/api/projects", p.body, &project)
+		p.into["project_id"], p.into["project"] = project.ID, p.key
+		for name, role := range map[string]string{"owner": "editor", "viewer": "viewer", "editor": "editor"} {
+			manager.do(ctx, t, w.Stand, http.MethodPut, "/api/projects/"+project.ID+"/members/"+name, map[string]any{"role": role}, nil)
+		}
+	}
+	// He owns the project, and is not of the team.
+	admin.do(ctx, t, w.Stand, http.MethodDelete, "/api/teams/"+team.ID+"/members/manager", nil, nil)
+}
+
+const recipe = "custom/custom"
+
+// prepareJob makes the submission of a command that gives its token away and waits.
+func (w *world) prepareJob(ctx context.Context, t *testing.T) {
+	t.Helper()
+	admin := w.people["admin"]
+	var newest struct {
+		Version string `json:"version"`
+	}
+	admin.do(ctx, t, w.Stand, http.MethodGet, "/api/recipes/"+recipe, nil, &newest)
+	var lock map[string]any
+	admin.do(ctx, t, w.Stand, http.MethodGet, "/api/recipes/"+recipe+"/versions/"+newest.Version+"/lock", nil, &lock)
+	raw, err := json.Marshal(map[string]any{"api": "service/v1", "spec": map[string]any{
+		"name": "<unique>", "project": "<project>",
+		"source":    map[string]any{"command": []string{"sh", "-c", "<command>"}},
+		"recipe":    map[string]any{"name": recipe, "version": newest.Version, "lock": lock},
+		"resources": map[string]any{"pools": []any{map[string]any{"pool": "default"}}},
+	}})
+	require.NoError(t, err)
+	w.job = strings.NewReplacer(`\u003c`, "<", `\u003e`, ">").Replace(string(raw))
+	w.hidden["namespace"], w.hidden["name"], _ = strings.Cut(recipe, "/")
+	w.open["namespace"], w.open["name"] = w.hidden["namespace"], w.hidden["name"]
+	w.hidden["recipe"], w.open["recipe"] = newest.Version, newest.Version
+}

@@ -1,0 +1,152 @@
+package identity
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/test/stand"
+)
+
+// withCaller puts callers beside a call, as the edge puts one.
+func withCaller(ctx context.Context, tokens []string) context.Context {
+	for _, token := range tokens {
+		ctx = metadata.AppendToOutgoingContext(ctx, authn.MetadataCaller, token)
+	}
+	return ctx
+}
+
+// access is an access token of the admin's.
+func (w *wire) access(ctx context.Context, t *testing.T) string {
+	t.Helper()
+	admin := at(1)
+	admin.name, admin.password = "admin", w.Password.Reveal()
+	admin.login(ctx, t, w.Stand)
+	return admin.token
+}
+
+// listening are the addresses on which a process listens.
+func listening(t *testing.T, pid int) []string {
+	t.Helper()
+	sockets := map[string]bool{}
+	fds, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	require.NoError(t, err)
+	for _, fd := range fds {
+		if to, err := os.Readlink(fd); err == nil && strings.HasPrefix(to, "socket:[") {
+			sockets[strings.Trim(to, "socket:[]")] = true
+		}
+	}
+	var out []string
+	for _, table := range []string{"tcp", "tcp6"} {
+		raw, err := os.ReadFile("/proc/net/" + table)
+		require.NoError(t, err)
+		for line := range strings.Lines(string(raw)) {
+			// sl local_address rem_address st ... inode; 0A is LISTEN.
+			if f := strings.Fields(line); len(f) > 9 && f[3] == "0A" && sockets[f[9]] {
+				out = append(out, address(t, f[1]))
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// address reads an address of /proc/net/tcp: the words of it are little-endian.
+func address(t *testing.T, text string) string {
+	t.Helper()
+	host, port, _ := strings.Cut(text, ":")
+	ip, err := hex.DecodeString(host)
+	require.NoError(t, err)
+	for i := 0; i < len(ip); i += 4 {
+		slices.Reverse(ip[i : i+4])
+	}
+	n, err := strconv.ParseUint(port, 16, 16)
+	require.NoError(t, err)
+	return net.JoinHostPort(net.IP(ip).String(), strconv.FormatUint(n, 10))
+}
+
+// plainly asks over plain HTTP, and answers the status: 0 where no HTTP is spoken.
+func plainly(t *testing.T, addr, path string) (status int, body string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+path, nil)
+	require.NoError(t, err)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, ""
+	}
+	defer func() { _ = resp.Body.Close() }()
+	raw, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<16))
+	return resp.StatusCode, string(raw)
+}
+
+// insides are what only the admin listener tells.
+func insides() []string {
+	return []string{"/debug/pprof/", "/debug/pprof/cmdline", "/debug/pprof/goroutine?debug=1", "/metrics", "/statusz", "/readyz", "/debug/vars"}
+}
+
+// listeners asks every port of every process for what no port but an admin's tells.
+func (w *wire) listeners(t *testing.T) {
+	t.Helper()
+	public := strings.TrimPrefix(w.URL, "http://")
+	for _, name := range w.Order {
+		addrs := listening(t, w.Processes[name].PID())
+		if name != "agent" {
+			require.NotEmpty(t, addrs, name)
+		}
+		for _, addr := range addrs {
+			for _, path := range append(insides(), "/", "/healthz") {
+				status, body := plainly(t, addr, path)
+				switch {
+				case addr == public && path == "/healthz":
+					require.Equal(t, http.StatusOK, status)
+				case addr == public:
+					require.Equal(t, http.StatusNotFound, status, "%s%s of %s: %s", addr, path, name, body)
+					require.True(t, json.Valid([]byte(body)))
+				default:
+					// A TLS listener says 400 to who speaks no TLS, if anything.
+					require.Contains(t, []int{0, http.StatusBadRequest}, status, "%s%s of %s: %s", addr, path, name, body)
+				}
+			}
+		}
+	}
+}
+
+// TestTheAdminListenerAloneTellsOfTheInside has the one process tell of itself where it was told to.
+func TestTheAdminListenerAloneTellsOfTheInside(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	admin := l.Addr().String()
+	require.NoError(t, l.Close())
+	env := cheap()
+	env["SERVICE_ADMIN_LISTEN"] = admin
+	s := stand.Single(t, stand.Options{Env: env})
+	addrs := listening(t, s.Processes["signalboxd"].PID())
+	require.Contains(t, addrs, admin)
+	for _, addr := range addrs {
+		for _, path := range insides() {
+			status, body := plainly(t, addr, path)
+			if addr == admin && path != "/debug/vars" {
+				require.Equal(t, http.StatusOK, status, "%s: %s", path, body)
+				continue
+			}
+			require.Contains(t, []int{0, http.StatusBadRequest, http.StatusNotFound}, status, "%s%s: %s", addr, path, body)
+		}
+	}
+}

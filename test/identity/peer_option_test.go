@@ -1,0 +1,115 @@
+package identity
+
+import (
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	optionsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/options/v1"
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/rpc"
+)
+
+// changed puts another access option on a method until undo; nil takes it away. Nothing else runs meanwhile.
+func changed(m protoreflect.MethodDescriptor, a *optionsv1.Access) (undo func()) {
+	options := m.Options()
+	was := proto.GetExtension(options, optionsv1.E_Access)
+	if a == nil {
+		proto.ClearExtension(options, optionsv1.E_Access)
+	} else {
+		proto.SetExtension(options, optionsv1.E_Access, a)
+	}
+	return func() { proto.SetExtension(options, optionsv1.E_Access, was) }
+}
+
+// bare is a server of one method of the product, whose handler says yes.
+func bare(t *testing.T, m protoreflect.MethodDescriptor) *rpc.Server {
+	t.Helper()
+	key, err := authn.NewSigningKey(rand.Reader)
+	require.NoError(t, err)
+	clk := clock.Real()
+	s := rpc.NewServer(rpc.ServerOptions{
+		Service: "registry", Log: slog.New(slog.DiscardHandler), Clock: clk, NewRequestID: func() string { return "r" },
+		Verifier: authn.NewVerifier(clk, authn.StaticKeys(clk, key.Public())),
+	})
+	handler := func(_ any, ctx context.Context, _ func(any) error, intercept grpc.UnaryServerInterceptor) (any, error) {
+		yes := func(context.Context, any) (any, error) { return &emptypb.Empty{}, nil }
+		return intercept(ctx, &emptypb.Empty{}, &grpc.UnaryServerInfo{FullMethod: "/" + nameOf(m)}, yes)
+	}
+	s.RegisterService(&grpc.ServiceDesc{
+		ServiceName: string(m.Parent().FullName()), HandlerType: (*any)(nil),
+		Methods: []grpc.MethodDesc{{MethodName: string(m.Name()), Handler: handler}},
+	}, s)
+	return s
+}
+
+// letIn tells whether a method lets a service in that brings no caller.
+func letIn(t *testing.T, m protoreflect.MethodDescriptor, service string) bool {
+	t.Helper()
+	bus := rpc.Memory(rpc.ClientOptions{Clock: clock.Real()})
+	l, err := bus.As("registry").Listen("registry")
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- bare(t, m).Serve(ctx, l) }()
+	defer func() { stop(); require.NoError(t, <-ended) }()
+	conn, err := bus.As(service).Dial("registry")
+	require.NoError(t, err)
+	defer func() { _ = conn.Close() }()
+	err = conn.Invoke(ctx, "/"+nameOf(m), &emptypb.Empty{}, &emptypb.Empty{})
+	require.True(t, err == nil || fault.Is(err, fault.Forbidden) || fault.Is(err, fault.Unauthenticated), "%v", err)
+	return err == nil
+}
+
+// TestAMethodWithoutItsOptionDoesNotStart takes the option away from each method there is, one at a time.
+func TestAMethodWithoutItsOptionDoesNotStart(t *testing.T) { //nolint:paralleltest // it changes what all read.
+	for _, m := range methods() {
+		require.NoError(t, bare(t, m).Check(), nameOf(m))
+		undo := changed(m, nil)
+		err := bare(t, m).Check()
+		undo()
+		require.ErrorContains(t, err, "/"+nameOf(m)+": has no access option")
+	}
+}
+
+// TestOneServiceMoreIsNoticed opens each method between services to each service that it is not for, and closes
+// it to each that it is for: what is let in is then no longer what the table says.
+func TestOneServiceMoreIsNoticed(t *testing.T) { //nolint:paralleltest // it changes what all read.
+	of := map[string]protoreflect.MethodDescriptor{}
+	for _, m := range methods() {
+		of[nameOf(m)] = m
+	}
+	for _, in := range inners(t) {
+		m := of[in.name]
+		if in.callers[0] == "node" || m.IsStreamingClient() || m.IsStreamingServer() {
+			continue // streams are asked over the wire; the option is read by one function for all
+		}
+		for _, service := range services() {
+			listed := slices.Contains(in.callers, service)
+			require.Equal(t, listed, letIn(t, m, service), "%s of %s", in.name, service)
+			a := proto.CloneOf(accessOf(t, m))
+			if listed {
+				a.Peers = slices.DeleteFunc(a.GetPeers(), func(s string) bool { return s == service })
+			} else {
+				a.Peers = append(a.GetPeers(), service)
+			}
+			if len(a.GetPeers()) == 0 {
+				a.Peers = []string{"nobody"}
+			}
+			undo := changed(m, a)
+			got := letIn(t, m, service)
+			undo()
+			require.NotEqual(t, listed, got, "%s of %s", in.name, service)
+		}
+	}
+}

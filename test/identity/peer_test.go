@@ -1,0 +1,208 @@
+package identity
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/signalbox-dev/signalbox/gen/route"
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
+	"github.com/signalbox-dev/signalbox/test/stand"
+)
+
+// TestServicesOnTheWire is somebody who reaches the ports of the services themselves: as each service, as a node,
+// and as nobody that the installation's CA knows.
+func TestServicesOnTheWire(t *testing.T) {
+	w := tap(t, stand.Split(t, stand.Options{Env: cheap()}))
+	ctx := t.Context()
+	t.Run("methods between services", func(t *testing.T) { w.between(ctx, t) })
+	t.Run("methods for people", func(t *testing.T) { w.forPeople(ctx, t) })
+	t.Run("strangers", func(t *testing.T) { w.strangers(t) })
+	t.Run("reflection", func(t *testing.T) { w.reflection(ctx, t) })
+	t.Run("listeners", func(t *testing.T) { w.listeners(t) })
+	t.Run("another CA", func(t *testing.T) { w.anotherCA(ctx, t) })
+}
+
+// streaming tells which methods are streams.
+func streaming() map[string]bool {
+	out := map[string]bool{}
+	for _, m := range methods() {
+		out[nameOf(m)] = m.IsStreamingClient() || m.IsStreamingServer()
+	}
+	return out
+}
+
+// between calls every method of peers.txt as everyone, everywhere that it is served.
+func (w *wire) between(ctx context.Context, t *testing.T) {
+	t.Helper()
+	streams := streaming()
+	now := clock.Real().Now()
+	callers := append(services(), "billing", "node/nod_0")
+	for _, at := range []string{"auth", "jobs", "ingest", "registry", "inference", "node"} {
+		for _, who := range callers {
+			conn := w.dial(t, identity(t, w.ca, who, now), at)
+			if node := who == "node/nod_0"; node != (at == "node") {
+				require.Equal(t, "no connection", judged(call(ctx, conn, health, false)), "%s at %s: each listener is for one kind", who, at)
+				continue
+			}
+			for _, m := range inners(t) {
+				if !slices.Contains(m.on, server(at)) {
+					continue
+				}
+				want := "refused"
+				if agents := m.callers[0] == "node"; at == "node" && agents || at != "node" && slices.Contains(m.callers, who) {
+					want = "in"
+				}
+				got := judged(call(ctx, conn, m.name, streams[m.name]))
+				assert.Equal(t, want, got, "%s at %s as %s", m.name, at, who)
+			}
+		}
+	}
+}
+
+// forPeople calls the methods of the route table where they are served, as every service: without a caller, with
+// one that nobody signed, with tokens for something else.
+func (w *wire) forPeople(ctx context.Context, t *testing.T) {
+	t.Helper()
+	now := clock.Real().Now()
+	access := w.access(ctx, t)
+	bad := map[string][]string{
+		"no caller": nil, "an access token": {access}, "one of another key": {foreign(t)}, "two": {foreign(t), foreign(t)}, "none": {""},
+		"an unsigned one": {unsigned(t, foreign(t))},
+	}
+	for _, who := range services() {
+		for _, rt := range route.Table() {
+			if rt.RPC == "" {
+				continue
+			}
+			conn := w.conn(t, who, rt.Service, now)
+			for name, values := range bad {
+				got := judged(call(withCaller(ctx, values), conn, rt.RPC, rt.Kind == route.Stream))
+				assert.Equal(t, "nobody", got, "%s as %s with %s", rt.RPC, who, name)
+			}
+		}
+	}
+}
+
+// foreign is a caller that another key than auth's has signed.
+func foreign(t *testing.T) string {
+	t.Helper()
+	key, err := authn.NewSigningKey(rand.Reader)
+	require.NoError(t, err)
+	signer := authn.NewSigner(clock.Real(), func() string { return "jti" }, func() authn.SigningKey { return key })
+	token, _, err := signer.Sign(&authn.Caller{Kind: authn.KindUser, Subject: "usr_01" + "000000000000000000000000", Role: authn.RoleAdmin, Username: "admin", SessionID: "ses_1", Epoch: 1})
+	require.NoError(t, err)
+	return token
+}
+
+// strangers are those whose certificate proves nothing, if they have one: there is no connection.
+func (w *wire) strangers(t *testing.T) {
+	t.Helper()
+	now := clock.Real().Now()
+	other, err := pki.NewCA(now, time.Hour)
+	require.NoError(t, err)
+	for _, at := range []string{"auth", "jobs", "ingest", "registry", "inference", "node"} {
+		who := "gateway"
+		if at == "node" {
+			who = "node/nod_0"
+		}
+		good := pki.ClientTLS(identity(t, w.ca, who, now), server(at))
+		require.NotEqual(t, "no connection", w.handshake(t, at, good), "a good one connects to %s", at)
+		old, none, wrong, late := good.Clone(), good.Clone(), good.Clone(), good.Clone()
+		old.MinVersion, old.MaxVersion = tls.VersionTLS12, tls.VersionTLS12
+		none.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &tls.Certificate{}, nil }
+		wrong.GetClientCertificate = pki.ClientTLS(identity(t, other, who, now), server(at)).GetClientCertificate
+		late.GetClientCertificate = pki.ClientTLS(identity(t, w.ca, who, now.Add(-2*time.Hour)), server(at)).GetClientCertificate
+		for name, cfg := range map[string]*tls.Config{"TLS 1.2": old, "no certificate": none, "another CA's": wrong, "an expired one": late} {
+			require.Equal(t, "no connection", w.handshake(t, at, cfg), "%s at %s", name, at)
+		}
+	}
+}
+
+// handshake is what comes of a connection of somebody's own.
+func (w *wire) handshake(t *testing.T, at string, cfg *tls.Config) string {
+	t.Helper()
+	return judged(call(t.Context(), w.connect(t, at, cfg), health, false))
+}
+
+// reflection is off, and so is everything else that is not Signalbox's.
+func (w *wire) reflection(ctx context.Context, t *testing.T) {
+	t.Helper()
+	for _, at := range []string{"auth", "jobs", "ingest", "registry", "inference"} {
+		conn := w.conn(t, "gateway", at, clock.Real().Now())
+		for _, name := range []protoreflect.FullName{"grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection"} {
+			require.Equal(t, "not served", judged(call(ctx, conn, string(name)+"/ServerReflectionInfo", true)), "%s at %s", name, at)
+		}
+		require.Equal(t, "not served", judged(call(ctx, conn, "grpc.channelz.v1.Channelz/GetServers", false)), at)
+	}
+}
+
+// anotherCA puts the certificates of a cluster's own CA in the place of the installation's, under the running
+// services: first both are trusted, then the certificates are renewed, then the first one is no more.
+func (w *wire) anotherCA(ctx context.Context, t *testing.T) {
+	t.Helper()
+	now := clock.Real().Now()
+	other, err := pki.NewCA(now, time.Hour)
+	require.NoError(t, err)
+	dir := filepath.Join(w.Dir, "etc", "signalbox", "tls")
+	replace(t, filepath.Join(dir, "ca.pem"), append(append([]byte{}, w.ca.CertPEM()...), other.CertPEM()...))
+	for _, who := range services() {
+		cert, key, err := certificate(other, who, now)
+		require.NoError(t, err)
+		// The two do not fit together for a moment, in which the former ones are used.
+		replace(t, filepath.Join(dir, who+"-key.pem"), key)
+		replace(t, filepath.Join(dir, who+".pem"), cert)
+	}
+	replace(t, filepath.Join(dir, "ca.pem"), other.CertPEM())
+	for _, at := range []string{"auth", "jobs", "ingest", "registry", "inference"} {
+		old := identity(t, w.ca, "gateway", now)
+		require.Equal(t, "no connection", judged(call(ctx, w.dial(t, old, at), health, false)), at)
+		require.NotEqual(t, "no connection", judged(call(ctx, w.dial(t, identity(t, other, "gateway", now), at), health, false)), at)
+	}
+	// What is started anew finds its peers, and whoever was there goes on.
+	for _, name := range []string{"registry", "gateway"} {
+		p := w.Processes[name]
+		_, ended := p.Stop(time.Minute)
+		require.True(t, ended)
+		p.Start()
+	}
+	w.AwaitServing()
+	l := w.Loop(ctx)
+	require.NoError(t, l.Client.Get(ctx, "/api/models", nil, nil))
+	require.NoError(t, l.Client.Get(ctx, "/api/jobs", nil, nil))
+	require.NoError(t, l.Client.Do(ctx, http.MethodPost, "/api/models", map[string]any{"name": l.Name}, nil), "the registry asks auth for the project")
+}
+
+// replace renews a file as its owner would, keeping whose it is and who may read it.
+func replace(t *testing.T, path string, data []byte) {
+	t.Helper()
+	require.NoError(t, os.WriteFile(path, data, 0o600))
+	later := time.Now().Add(time.Second)
+	require.NoError(t, os.Chtimes(path, later, later))
+}
+
+// conn reaches a service as another one; the connections of a test are shared.
+func (w *wire) conn(t *testing.T, who, at string, now time.Time) *grpc.ClientConn {
+	t.Helper()
+	if w.conns == nil {
+		w.conns = map[string]*grpc.ClientConn{}
+	}
+	key := t.Name() + who + at
+	if w.conns[key] == nil {
+		w.conns[key] = w.dial(t, identity(t, w.ca, who, now), at)
+	}
+	return w.conns[key]
+}

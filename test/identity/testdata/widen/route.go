@@ -1,0 +1,26 @@
+package route
+
+import (
+	"encoding/json"
+	"os"
+)
+
+// Table is the table as the generator would make it of the options that the file of WIDEN names.
+func Table() []Route {
+	raw, err := os.ReadFile(os.Getenv("WIDEN"))
+	if err != nil {
+		panic(err)
+	}
+	changed := map[string]struct{ Credential, Role string }{}
+	if err := json.Unmarshal(raw, &changed); err != nil {
+		panic(err)
+	}
+	rows := table()
+	for i, r := range rows {
+		if option, ok := changed[r.RPC]; ok && r.RPC != "" {
+			rows[i].Credential = map[string]string{"CREDENTIAL_NONE": "none", "CREDENTIAL_USER": "user"}[option.Credential]
+			rows[i].Role = map[string]string{"ROLE_OPERATOR": "operator", "ROLE_ADMIN": "admin"}[option.Role]
+		}
+	}
+	return rows
+}
