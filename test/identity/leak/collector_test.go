@@ -1,0 +1,66 @@
+package leak
+
+import (
+	"context"
+	"net"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	collectorv1 "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/encoding/prototext"
+	"google.golang.org/protobuf/proto"
+)
+
+// collector takes the spans of an installation, as an OTLP collector does.
+type collector struct {
+	collectorv1.UnimplementedTraceServiceServer
+
+	URL string
+
+	mu    sync.Mutex
+	spans int
+	text  []byte // all that was sent, as bytes and as text
+}
+
+func collect(t *testing.T) *collector {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	c := &collector{URL: "http://" + l.Addr().String()}
+	server := grpc.NewServer()
+	collectorv1.RegisterTraceServiceServer(server, c)
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(l) }()
+	t.Cleanup(func() { server.Stop(); require.NoError(t, <-done) })
+	return c
+}
+
+// Export implements TraceServiceServer.
+func (c *collector) Export(_ context.Context, in *collectorv1.ExportTraceServiceRequest) (*collectorv1.ExportTraceServiceResponse, error) {
+	raw, err := proto.Marshal(in)
+	if err != nil {
+		return nil, err
+	}
+	text, err := prototext.Marshal(in)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range in.GetResourceSpans() {
+		for _, s := range r.GetScopeSpans() {
+			c.spans += len(s.GetSpans())
+		}
+	}
+	c.text = append(append(append(c.text, raw...), text...), '\n')
+	return &collectorv1.ExportTraceServiceResponse{}, nil
+}
+
+// held is what was sent so far, and of how many spans.
+func (c *collector) held() ([]byte, int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.text, c.spans
+}

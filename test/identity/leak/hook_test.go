@@ -1,0 +1,113 @@
+package leak
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// hook is a transport that keeps every credential which goes by, and what was changed.
+type hook struct {
+	hoard *hoard
+
+	mu    sync.Mutex
+	calls []call
+}
+
+// call is a request that was answered.
+type call struct {
+	method, path string
+	status       int
+	requestID    string
+}
+
+// RoundTrip implements http.RoundTripper.
+func (k *hook) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Body != nil && strings.HasPrefix(r.Header.Get("Content-Type"), "application/json") {
+		raw, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		r.Body = io.NopCloser(bytes.NewReader(raw))
+		k.body(raw)
+	}
+	k.headers(r.Header)
+	k.address(r.URL)
+	resp, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range resp.Cookies() {
+		k.hoard.add("cookie "+c.Name, c.Value)
+	}
+	if strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json") {
+		raw, err := io.ReadAll(resp.Body)
+		if err != nil {
+			return nil, err
+		}
+		resp.Body = io.NopCloser(bytes.NewReader(raw))
+		k.body(raw)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.calls = append(k.calls, call{r.Method, r.URL.Path, resp.StatusCode, resp.Header.Get("X-Request-Id")})
+	return resp, nil
+}
+
+func (k *hook) headers(h http.Header) {
+	if token, ok := strings.CutPrefix(h.Get("Authorization"), "Bearer "); ok {
+		k.hoard.add("bearer", token)
+		// A token is as good without its signature's neighbours: the signature alone is looked for too.
+		if at := strings.LastIndexByte(token, '.'); at > 0 {
+			k.hoard.add("signature of a bearer", token[at+1:])
+		}
+	}
+	k.hoard.add("service token", h.Get("X-Service-Token"))
+}
+
+// address keeps the signature of a signed URL.
+func (k *hook) address(u *url.URL) {
+	if u != nil {
+		k.hoard.add("signature of a URL", u.Query().Get("signature"))
+	}
+}
+
+// body keeps what JSON says under the name of a credential.
+func (k *hook) body(raw []byte) {
+	var value any
+	if json.Unmarshal(raw, &value) == nil {
+		k.value("", value)
+	}
+}
+
+func (k *hook) value(name string, value any) {
+	switch v := value.(type) {
+	case map[string]any:
+		for name, inner := range v {
+			k.value(name, inner)
+		}
+	case []any:
+		for _, inner := range v {
+			k.value(name, inner)
+		}
+	case string:
+		if slices.Contains([]string{"token", "access_token", "refresh_token", "device_code", "password", "current_password", "new_password", "client_secret"}, name) {
+			k.hoard.add("JSON's "+name, v)
+		}
+		if u, err := url.Parse(v); err == nil && strings.Contains(v, "signature=") {
+			k.address(u)
+		}
+	}
+}
+
+// all are the calls so far.
+func (k *hook) all() []call {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Clone(k.calls)
+}

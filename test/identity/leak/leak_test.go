@@ -1,0 +1,134 @@
+package leak
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	collectorv1 "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	commonv1 "go.opentelemetry.io/proto/otlp/common/v1"
+	tracev1 "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/signalbox-dev/signalbox/test/stand"
+)
+
+// leastSpans is how many spans a whole walk sends at the least.
+const leastSpans = 200
+
+func TestNoCredentialLeaks(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	traces := collect(t)
+	s := stand.Single(t, stand.Options{Env: map[string]string{"SERVICE_OTLP_ENDPOINT": traces.URL, "SERVICE_LOG_LEVEL": "debug"}})
+	arguments := watchArguments(t, s.Dir)
+	h := open(ctx, t, s)
+	h.identities(ctx, t)
+	h.ingest(ctx, t)
+	h.serve(ctx, t)
+	conn := connect(ctx, t, s)
+	h.keys(ctx, t, conn)
+	for _, kind := range []string{
+		"first password", "bearer", "cookie service_refresh", "JSON's token", "JSON's access_token", "JSON's device_code", "JSON's password",
+		"ingest token", "service token", "deployment token", "signature of a URL", "key in keys/keyring", "key in keys/audit",
+		"key in keys/blobs", "key in postgres/password", "signing_key.sealed", "work.engine_key",
+	} {
+		require.Contains(t, h.hoard.names(), kind, "the search is for every kind")
+	}
+	t.Run("a planted row is found", func(t *testing.T) { plantRow(ctx, t, h) })
+	require.Empty(t, h.hoard.search("the database", dump(ctx, t, s, conn)))
+	plantArgument(ctx, t, h)
+	seen := arguments.arguments()
+	require.Contains(t, string(seen), "--data", "signalboxd's own")
+	require.Greater(t, strings.Count(string(seen), "\n"), 5, "those of training and of the engine")
+	require.Empty(t, h.hoard.search("the arguments", seen))
+	_, ended := s.Processes["signalboxd"].Stop(stand.Patience) // what it has not sent yet goes now
+	require.True(t, ended)
+	spans, n := traces.held()
+	require.Greater(t, n, leastSpans)
+	require.Empty(t, h.hoard.search("the traces", spans))
+	t.Run("a planted attribute is found", func(t *testing.T) { plantAttribute(ctx, t, h, traces) })
+	logged := logs(t, s)
+	require.Greater(t, strings.Count(string(logged), "\n"), 50)
+	require.Empty(t, h.hoard.search("the logs", logged))
+	t.Run("a planted line is found", func(t *testing.T) { plantLine(t, h, logged) })
+}
+
+// plantRow puts a token into a row as a careless change would, looks, and takes it back.
+func plantRow(ctx context.Context, t *testing.T, h *house) {
+	t.Helper()
+	conn := connect(ctx, t, h.Stand)
+	token := h.loop.Token.Reveal()
+	for name, planted := range map[string]string{
+		"plain": token, "base64": base64.StdEncoding.EncodeToString([]byte("Bearer " + token)), "hex": hex.EncodeToString([]byte(token)),
+	} {
+		_, err := conn.Exec(ctx, `BEGIN`)
+		require.NoError(t, err)
+		_, err = conn.Exec(ctx, `UPDATE auth.project SET name = $1`, planted)
+		require.NoError(t, err)
+		require.Contains(t, strings.Join(h.hoard.search("a dump", copied(ctx, t, conn, "auth.project")), "\n"), "the deployment token", name)
+		_, err = conn.Exec(ctx, `ROLLBACK`)
+		require.NoError(t, err)
+	}
+	_, err := conn.Exec(ctx, `BEGIN`)
+	require.NoError(t, err)
+	_, err = conn.Exec(ctx, `CREATE TABLE auth.careless AS SELECT convert_to($1, 'UTF8') AS bytes`, token)
+	require.NoError(t, err)
+	require.NotEmpty(t, h.hoard.search("a dump", copied(ctx, t, conn, "auth.careless")), "bytes")
+	_, err = conn.Exec(ctx, `ROLLBACK`)
+	require.NoError(t, err)
+}
+
+// plantArgument starts a program with a token among its arguments and demands that a watch sees it.
+func plantArgument(ctx context.Context, t *testing.T, h *house) {
+	t.Helper()
+	dir := "/planted/" + draw(t)
+	w := watchArguments(t, dir)
+	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", "read wait", h.loop.Token.Reveal())
+	cmd.Env = []string{"FOLDER=" + dir}
+	in, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	w.look()
+	require.Contains(t, strings.Join(h.hoard.search("the arguments", w.arguments()), "\n"), "the deployment token")
+	require.NoError(t, in.Close())
+	_ = cmd.Wait() // read fails at the end of its input, as it should
+}
+
+// plantAttribute sends a span with a token, as a careless program would.
+func plantAttribute(ctx context.Context, t *testing.T, h *house, c *collector) {
+	t.Helper()
+	conn, err := grpc.NewClient(strings.TrimPrefix(c.URL, "http://"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	value := &commonv1.AnyValue{Value: &commonv1.AnyValue_StringValue{StringValue: "Bearer " + h.loop.Token.Reveal()}}
+	_, err = collectorv1.NewTraceServiceClient(conn).Export(ctx, &collectorv1.ExportTraceServiceRequest{ResourceSpans: []*tracev1.ResourceSpans{{
+		ScopeSpans: []*tracev1.ScopeSpans{{Spans: []*tracev1.Span{{
+			Name: "GET", Attributes: []*commonv1.KeyValue{{Key: "http.request.header.authorization", Value: value}},
+		}}}},
+	}}})
+	require.NoError(t, err)
+	spans, _ := c.held()
+	require.Contains(t, strings.Join(h.hoard.search("the traces", spans), "\n"), "the deployment token")
+}
+
+// plantLine puts a token into a line of the log, each way that it may be written.
+func plantLine(t *testing.T, h *house, logged []byte) {
+	t.Helper()
+	token := h.loop.Token.Reveal()
+	for shift := range 3 {
+		header := strings.Repeat("x", shift) + token + "yz"
+		for name, text := range map[string]string{
+			"plain": header, "base64": base64.StdEncoding.EncodeToString([]byte(header)), "url": base64.RawURLEncoding.EncodeToString([]byte(header)),
+			"hex": hex.EncodeToString([]byte(header)), "HEX": strings.ToUpper(hex.EncodeToString([]byte(header))),
+		} {
+			line := append(append([]byte{}, logged...), `{"level":"INFO","msg":"request","header":"`+text+`"}`...)
+			require.NotEmpty(t, h.hoard.search("the log", line), "%s %d", name, shift)
+		}
+	}
+}

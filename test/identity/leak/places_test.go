@@ -1,0 +1,185 @@
+package leak
+
+import (
+	"bytes"
+	"context"
+	"io/fs"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/platform/pg/local"
+	"github.com/signalbox-dev/signalbox/test/stand"
+)
+
+// admin is how the superuser reaches the database of the one process.
+func admin(t *testing.T, s *stand.Stand) string {
+	t.Helper()
+	dir := filepath.Join(s.Dir, "data", "postgres")
+	password, err := os.ReadFile(filepath.Join(dir, "password"))
+	require.NoError(t, err)
+	pid, err := os.ReadFile(filepath.Join(dir, "data", "postmaster.pid"))
+	require.NoError(t, err)
+	lines := strings.Split(string(pid), "\n")
+	require.Greater(t, len(lines), 4)
+	// The port is the file's fourth line.
+	u := url.URL{
+		Scheme: "postgres", User: url.UserPassword("postgres", strings.TrimSpace(string(password))),
+		Host: "127.0.0.1:" + lines[3], Path: "/signalbox",
+	}
+	return u.String()
+}
+
+// connect opens the database as its superuser.
+func connect(ctx context.Context, t *testing.T, s *stand.Stand) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(ctx, admin(t, s))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(ctx)) })
+	return conn
+}
+
+// dump is what a dump of the database holds: every row of every table of every schema, as text, and bytes
+// besides as they are. Where pg_dump is to be had, its own output follows.
+func dump(ctx context.Context, t *testing.T, s *stand.Stand, conn *pgx.Conn) []byte {
+	t.Helper()
+	rows, err := conn.Query(ctx, `SELECT nspname, relname FROM pg_class JOIN pg_namespace n ON n.oid = relnamespace
+		WHERE relkind = 'r' AND nspname NOT IN ('pg_catalog', 'information_schema')`)
+	require.NoError(t, err)
+	tables, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (pgx.Identifier, error) {
+		var schema, name string
+		err := row.Scan(&schema, &name)
+		return pgx.Identifier{schema, name}, err
+	})
+	require.NoError(t, err)
+	require.Greater(t, len(tables), 30, "five schemas with their tables")
+	var out bytes.Buffer
+	for _, table := range tables {
+		for _, form := range []string{"text", "binary"} {
+			_, err := conn.PgConn().CopyTo(ctx, &out, "COPY "+table.Sanitize()+" TO STDOUT (FORMAT "+form+")")
+			require.NoError(t, err, table)
+			out.WriteByte('\n')
+		}
+	}
+	out.Write(pgDump(ctx, t, s))
+	return out.Bytes()
+}
+
+// pgDump is the output of pg_dump, which lies beside the server where a whole Postgres is installed.
+func pgDump(ctx context.Context, t *testing.T, s *stand.Stand) []byte {
+	t.Helper()
+	bin, err := local.Find("", filepath.Join(stand.Root(t), ".cache", "postgres"))
+	require.NoError(t, err)
+	program := filepath.Join(bin, "pg_dump")
+	if _, err := os.Stat(program); err != nil {
+		t.Logf("no pg_dump beside the server: the tables alone are searched")
+		return nil
+	}
+	cmd := exec.CommandContext(ctx, program, "--no-owner")
+	u, err := url.Parse(admin(t, s))
+	require.NoError(t, err)
+	password, _ := u.User.Password()
+	cmd.Env = []string{"PGHOST=" + u.Hostname(), "PGPORT=" + u.Port(), "PGUSER=postgres", "PGPASSWORD=" + password, "PGDATABASE=signalbox"}
+	var fault bytes.Buffer
+	cmd.Stderr = &fault
+	out, err := cmd.Output()
+	require.NoError(t, err, fault.String())
+	require.Contains(t, string(out), "COPY auth.refresh_token")
+	return out
+}
+
+// logs are all that the processes of the installation have logged, the database's server among them.
+func logs(t *testing.T, s *stand.Stand) []byte {
+	t.Helper()
+	var all bytes.Buffer
+	for _, p := range s.Processes {
+		all.WriteString(p.Log())
+	}
+	err := filepath.WalkDir(s.Dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() || !strings.Contains(filepath.Base(path), "log") || strings.Contains(path, "/pg_") {
+			return nil //nolint:nilerr // what is gone meanwhile has no log
+		}
+		raw, err := os.ReadFile(path)
+		if err == nil {
+			all.Write(raw)
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	return all.Bytes()
+}
+
+// watch looks at the arguments of the installation's processes until it is stopped.
+type watch struct {
+	dir  string
+	stop chan struct{}
+	done sync.WaitGroup
+
+	mu   sync.Mutex
+	seen map[string]bool // what a process was started with
+}
+
+// between is the pause between two looks at the processes.
+const between = 50 * time.Millisecond
+
+// watchArguments looks at the processes whose arguments or environment name a folder.
+func watchArguments(t *testing.T, dir string) *watch {
+	t.Helper()
+	w := &watch{dir: dir, stop: make(chan struct{}), seen: map[string]bool{}}
+	w.done.Go(func() {
+		look := time.NewTicker(between)
+		defer look.Stop()
+		for {
+			w.look()
+			select {
+			case <-look.C:
+			case <-w.stop:
+				return
+			}
+		}
+	})
+	return w
+}
+
+// look keeps the arguments of every process that belongs to the installation.
+func (w *watch) look() {
+	for _, pid := range stand.Left(w.dir) {
+		raw, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
+		if err != nil || len(raw) == 0 {
+			continue // it has ended
+		}
+		w.mu.Lock()
+		w.seen[string(raw)] = true
+		w.mu.Unlock()
+	}
+}
+
+// arguments are all that were seen; it stops the watch.
+func (w *watch) arguments() []byte {
+	close(w.stop)
+	w.done.Wait()
+	var all bytes.Buffer
+	for text := range w.seen {
+		all.WriteString(strings.ReplaceAll(text, "\x00", " "))
+		all.WriteByte('\n')
+	}
+	return all.Bytes()
+}
+
+// copied is one table as a dump holds it.
+func copied(ctx context.Context, t *testing.T, conn *pgx.Conn, table string) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	_, err := conn.PgConn().CopyTo(ctx, &out, "COPY "+table+" TO STDOUT")
+	require.NoError(t, err)
+	return out.Bytes()
+}

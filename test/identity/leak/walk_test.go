@@ -1,0 +1,202 @@
+package leak
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/internal/client"
+	"github.com/signalbox-dev/signalbox/internal/loop"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/test/stand"
+)
+
+// house is an installation that is used through a hook.
+type house struct {
+	*stand.Stand
+
+	hoard *hoard
+	hook  *hook
+	admin *client.Client
+	loop  *loop.Loop
+}
+
+func open(ctx context.Context, t *testing.T, s *stand.Stand) *house {
+	t.Helper()
+	h := &house{Stand: s, hoard: &hoard{}}
+	h.hook = &hook{hoard: h.hoard}
+	h.hoard.add("first password", s.Password.Reveal())
+	h.loop = &loop.Loop{Client: client.New(s.URL, h.hook), Clock: clock.Real(), Name: "walk-" + draw(t), Patience: stand.Patience}
+	require.NoError(t, h.loop.Login(ctx, "admin", s.Password), s.Tail())
+	h.admin = h.loop.Client
+	return h
+}
+
+func draw(t *testing.T) string {
+	t.Helper()
+	var raw [6]byte
+	_, err := rand.Read(raw[:])
+	require.NoError(t, err)
+	return hex.EncodeToString(raw[:])
+}
+
+// serve walks from a dataset to an answer of a deployed model.
+func (h *house) serve(ctx context.Context, t *testing.T) {
+	t.Helper()
+	l, lesson := h.loop, loop.OneDigit()
+	rows, err := lesson.Rows(1)
+	require.NoError(t, err)
+	dataset, err := l.PushDataset(ctx, "v1", "additions.jsonl", rows)
+	require.NoError(t, err)
+	spec, err := l.Spec(ctx, dataset, lesson.Hparams, 1)
+	require.NoError(t, err)
+	require.NoError(t, l.Submit(ctx, spec))
+	require.NoError(t, l.AwaitEnd(ctx), h.Tail())
+	artifact, err := l.FindArtifact(ctx, "merged_model", "gguf")
+	require.NoError(t, err)
+	version, err := l.Register(ctx, artifact)
+	require.NoError(t, err)
+	require.NoError(t, l.Deploy(ctx, l.Name, version, nil))
+	require.NoError(t, l.AwaitReady(ctx), h.Tail())
+	require.NoError(t, l.Promote(ctx))
+	require.NoError(t, l.MakeToken(ctx, "application"))
+	h.hoard.add("deployment token", l.Token.Reveal())
+	_, err = l.Chat(ctx, "1+1=")
+	require.NoError(t, err, h.Tail())
+}
+
+// identities makes a credential of every other kind.
+func (h *house) identities(ctx context.Context, t *testing.T) {
+	t.Helper()
+	var login bytes.Buffer
+	require.NoError(t, json.NewEncoder(&login).Encode(map[string]string{"username": "admin", "password": h.Password.Reveal()}))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.URL+"/api/auth/login", &login)
+	require.NoError(t, err)
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := h.hook.RoundTrip(req)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Len(t, resp.Cookies(), 1)
+	again, err := http.NewRequestWithContext(ctx, http.MethodPost, h.URL+"/api/auth/refresh", nil)
+	require.NoError(t, err)
+	again.AddCookie(resp.Cookies()[0])
+	resp, err = h.hook.RoundTrip(again)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+
+	var fleet struct{ ID string }
+	require.NoError(t, h.admin.Post(ctx, "/api/fleets", map[string]any{"name": h.loop.Name, "kind": "agent", "pools": []string{h.loop.Name}}, &fleet))
+	require.NoError(t, h.admin.Post(ctx, "/api/fleets/"+fleet.ID+"/join-tokens", map[string]any{}, nil))
+	h.device(ctx, t)
+	var made struct{ User struct{ ID string } }
+	require.NoError(t, h.admin.Post(ctx, "/api/admin/users", map[string]any{"username": "ada-" + draw(t), "role": "operator"}, &made))
+	require.NoError(t, h.admin.Post(ctx, "/api/admin/users/"+made.User.ID+"/reset-password", map[string]any{}, nil))
+	// What is wrong is a secret too: it may be the right one of another account.
+	err = client.New(h.URL, h.hook).Post(ctx, "/api/auth/login", map[string]string{"username": "admin", "password": "wrong-" + draw(t)}, nil)
+	require.Error(t, err)
+	_, err = client.New(h.URL, h.hook).With(secret.New("rft_"+draw(t)+draw(t)+draw(t)+draw(t))).Call(ctx, http.MethodGet, "/api/jobs", nil)
+	require.NoError(t, err)
+}
+
+// device signs a command line in.
+func (h *house) device(ctx context.Context, t *testing.T) {
+	t.Helper()
+	anyone := client.New(h.URL, h.hook)
+	var flow struct {
+		Device string `json:"device_code"`
+		User   string `json:"user_code"`
+	}
+	require.NoError(t, anyone.Post(ctx, "/api/cli/device/code", map[string]any{}, &flow))
+	require.NoError(t, h.admin.Post(ctx, "/api/cli/device/requests/"+flow.User, map[string]any{"decision": "approve"}, nil))
+	var granted struct {
+		Token string `json:"access_token"`
+	}
+	require.NoError(t, anyone.Post(ctx, "/api/cli/device/token", map[string]any{"device_code": flow.Device}, &granted))
+	require.NotEmpty(t, granted.Token)
+}
+
+// ingest runs a command that gives the token of its run away.
+func (h *house) ingest(ctx context.Context, t *testing.T) {
+	t.Helper()
+	l := &loop.Loop{Client: h.admin, Clock: clock.Real(), Patience: stand.Patience, Name: h.loop.Name + "-own"}
+	const name = "given-away"
+	spec := stand.Command(ctx, h.Stand, l, "sh", "-c", `printf %s "$SERVICE_JOB_TOKEN" > "$SERVICE_JOB_WORKDIR/`+name+`.new" &&
+		mv "$SERVICE_JOB_WORKDIR/`+name+`.new" "$SERVICE_JOB_WORKDIR/`+name+`"; exec sleep 600`)
+	require.NoError(t, l.Submit(ctx, spec))
+	token := ""
+	h.Until(ctx, "the command gives its token away", func() bool {
+		path := h.Find(name, func(string) bool { return true })
+		raw, err := os.ReadFile(path)
+		token = string(raw)
+		return err == nil
+	})
+	h.hoard.add("ingest token", token)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, h.URL+"/api/ingest/watermark", nil)
+	require.NoError(t, err)
+	req.Header.Set("X-Service-Token", token)
+	resp, err := h.hook.RoundTrip(req)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.NoError(t, h.admin.Post(ctx, "/api/jobs/"+l.Job.ID+"/stop", nil, nil))
+	require.NoError(t, l.AwaitState(ctx, "stopped"), h.Tail())
+}
+
+// keys keeps what the installation keeps in its folder, and what it keeps sealed in its database.
+func (h *house) keys(ctx context.Context, t *testing.T, conn *pgx.Conn) {
+	t.Helper()
+	err := filepath.WalkDir(h.Dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() || d.Name() == "lock" {
+			return nil //nolint:nilerr // what is gone meanwhile is no key
+		}
+		in := filepath.Base(filepath.Dir(path))
+		if in != "keys" && in != "ca" && in != "node" && d.Name() != "password" {
+			return nil
+		}
+		raw, err := os.ReadFile(path)
+		require.NoError(t, err)
+		for line := range strings.FieldsSeq(string(raw)) {
+			if !strings.Contains(string(raw), "CERTIFICATE") && !strings.HasPrefix(line, "-----") && len(line) >= 24 {
+				h.hoard.add("key in "+filepath.Join(in, d.Name()), line)
+			}
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	ring, err := secret.LoadKeyring(filepath.Join(h.Dir, "data", "keys", "keyring"))
+	require.NoError(t, err)
+	for name, sealed := range map[string]string{
+		"signing_key.sealed": `SELECT kid, sealed FROM auth.signing_key`, "work.engine_key": `SELECT id, engine_key FROM jobs.work WHERE engine_key IS NOT NULL`,
+		"revision.api_key": `SELECT id, api_key FROM registry.revision WHERE api_key IS NOT NULL`,
+	} {
+		rows, err := conn.Query(ctx, sealed)
+		require.NoError(t, err)
+		var id string
+		var value []byte
+		n := 0
+		_, err = pgx.ForEachRow(rows, []any{&id, &value}, func() error {
+			plain, err := ring.Open(value, name+":"+id)
+			h.hoard.add(name, string(plain))
+			n++
+			return err
+		})
+		require.NoError(t, err, name)
+		require.Positive(t, n, name)
+	}
+}
+
+// patience bounds a test of this package.
+const patience = 8 * time.Minute
