@@ -93,15 +93,16 @@ func (g *Gateway) observed(next http.Handler) http.Handler {
 	if g.deps.Meter != nil {
 		options = append(options, otelhttp.WithMeterProvider(g.deps.Meter))
 	}
-	whole := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r = r.WithContext(r.Context())
-		r.URL = edge.CallOf(r.Context()).URL
-		next.ServeHTTP(w, r)
-	})
-	traced := otelhttp.NewHandler(whole, "gateway", options...)
+	traced := otelhttp.NewHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(w, readdressed(r, edge.CallOf(r.Context()).URL))
+	}), "gateway", options...)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r = r.WithContext(r.Context())
-		r.URL = &url.URL{Path: r.Pattern}
-		traced.ServeHTTP(w, r)
+		traced.ServeHTTP(w, readdressed(r, &url.URL{Path: r.Pattern}))
 	})
+}
+
+func readdressed(r *http.Request, at *url.URL) *http.Request {
+	out := r.WithContext(r.Context())
+	out.URL = at
+	return out
 }

@@ -133,5 +133,5 @@ func write(w http.ResponseWriter, status int, body []byte) {
 	}
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // a client that is gone needs no answer
+	_, _ = w.Write(body) //nolint:gosec // JSON of auth or of this package; a client that is gone needs no answer
 }

@@ -3,7 +3,6 @@ package form_test
 import (
 	"context"
 	"encoding/json"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -71,7 +70,7 @@ func (a *auth) send(req *http.Request, headers ...string) *httptest.ResponseReco
 		}
 	}
 	w := httptest.NewRecorder()
-	served := &form.OAuth{Auth: a, Client: func(*http.Request) string { return client }, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	served := &form.OAuth{Auth: a, Client: func(*http.Request) string { return client }, Log: slog.New(slog.DiscardHandler)}
 	served.ServeHTTP(w, req)
 	return w
 }

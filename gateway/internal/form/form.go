@@ -29,7 +29,7 @@ type Auth interface {
 
 // The paths of OAuth.
 const (
-	PathToken  = "/api/oauth/token"
+	PathToken  = "/api/oauth/token" //nolint:gosec // a path
 	PathRevoke = "/api/oauth/revoke"
 	PathDevice = "/api/oauth/device_authorization"
 )

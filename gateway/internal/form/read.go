@@ -11,8 +11,9 @@ import (
 )
 
 const (
-	// MaxBody is the largest form, MaxFields how many fields one has.
-	MaxBody   = 16 << 10
+	// MaxBody is the largest form.
+	MaxBody = 16 << 10
+	// MaxFields is how many fields a form has at most.
 	MaxFields = 32
 
 	contentType = "application/x-www-form-urlencoded"

@@ -2,7 +2,6 @@ package form_test
 
 import (
 	"errors"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -18,7 +17,7 @@ import (
 func (a *auth) get(method, path string, oidc bool, failed error) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	(&form.WellKnown{
-		Documents: a, OIDC: func(*http.Request) (bool, error) { return oidc, failed }, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Documents: a, OIDC: func(*http.Request) (bool, error) { return oidc, failed }, Log: slog.New(slog.DiscardHandler),
 		Fail: func(w http.ResponseWriter, _ *http.Request, err error) { fault.Write(w, err, "") },
 	}).ServeHTTP(w, httptest.NewRequest(method, path, nil))
 	return w

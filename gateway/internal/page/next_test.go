@@ -17,7 +17,7 @@ func TestNextStaysHere(t *testing.T) {
 		require.Equal(t, next, local(next))
 	}
 	for _, next := range []string{
-		"", "device", "https://evil.example", "//evil.example", "///evil.example", `/\evil.example`, `\\evil.example`, `/\/evil.example`, "/\t/evil.example", "/\n/evil.example",
+		"", "//", "//?x", "device", "https://evil.example", "//evil.example", "///evil.example", `/\evil.example`, `\\evil.example`, `/\/evil.example`, "/\t/evil.example", "/\n/evil.example",
 		"\t//evil.example", " //evil.example", "/ /evil.example", "http:evil.example", "javascript:alert(1)", "data:text/html,x", "/..//evil.example", "/x/..//evil.example",
 		"/x/%2e%2e//evil.example", "/./x", "/a//b", "/%2f/evil.example", "/\x00", "/%zz", "/\xff", "/\x7f", "/" + strings.Repeat("x", maxNext),
 		"?next=x", "#x", ".", "..", "@evil.example", ":80",

@@ -18,7 +18,7 @@ const bindingLife = 10 * time.Minute
 // binding is the cookie that ties a provider's answer to the browser that asked; it grants nothing. Over
 // https its name keeps sibling hosts from setting it, which wants the whole host as its path.
 func (p *Pages) binding(value string, life time.Duration) *http.Cookie {
-	c := &http.Cookie{
+	c := &http.Cookie{ //nolint:gosec // Secure wherever browsers come by https; Lax, for the provider sends the browser here
 		Name: "service_oidc", Value: value, Path: PathCallback, MaxAge: int(life.Seconds()),
 		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: p.deps.Secure,
 	}
