@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -14,9 +15,20 @@ import (
 // hook is a transport that keeps every credential which goes by, and what was changed.
 type hook struct {
 	hoard *hoard
+	calls *calls
+	next  http.RoundTripper
+}
 
-	mu    sync.Mutex
-	calls []call
+// newHook begins at an address of its own, 127.0.2.last: logins are counted by address.
+func newHook(h *hoard, c *calls, last byte) *hook {
+	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 2, last)}}
+	return &hook{hoard: h, calls: c, next: &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true}}
+}
+
+// calls are what was called so far.
+type calls struct {
+	mu   sync.Mutex
+	list []call
 }
 
 // call is a request that was answered.
@@ -24,6 +36,7 @@ type call struct {
 	method, path string
 	status       int
 	requestID    string
+	subject      string // whose bearer it carried
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -38,7 +51,7 @@ func (k *hook) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	k.headers(r.Header)
 	k.address(r.URL)
-	resp, err := http.DefaultTransport.RoundTrip(r)
+	resp, err := k.next.RoundTrip(r)
 	if err != nil {
 		return nil, err
 	}
@@ -53,9 +66,12 @@ func (k *hook) RoundTrip(r *http.Request) (*http.Response, error) {
 		resp.Body = io.NopCloser(bytes.NewReader(raw))
 		k.body(raw)
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.calls = append(k.calls, call{r.Method, r.URL.Path, resp.StatusCode, resp.Header.Get("X-Request-Id")})
+	k.calls.mu.Lock()
+	defer k.calls.mu.Unlock()
+	k.calls.list = append(k.calls.list, call{
+		method: r.Method, path: r.URL.Path, status: resp.StatusCode, requestID: resp.Header.Get("X-Request-Id"),
+		subject: claimed(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")),
+	})
 	return resp, nil
 }
 
@@ -106,8 +122,8 @@ func (k *hook) value(name string, value any) {
 }
 
 // all are the calls so far.
-func (k *hook) all() []call {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return slices.Clone(k.calls)
+func (c *calls) all() []call {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.list)
 }

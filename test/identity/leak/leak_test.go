@@ -21,7 +21,7 @@ import (
 // leastSpans is how many spans a whole walk sends at the least.
 const leastSpans = 200
 
-func TestNoCredentialLeaks(t *testing.T) {
+func TestAUsedInstallation(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	traces := collect(t)
@@ -32,6 +32,8 @@ func TestNoCredentialLeaks(t *testing.T) {
 	h.ingest(ctx, t)
 	h.serve(ctx, t)
 	conn := connect(ctx, t, s)
+	h.change(ctx, t, conn)
+	t.Run("every change is in the audit", func(t *testing.T) { h.everyChangeLeftARow(ctx, t) })
 	h.keys(ctx, t, conn)
 	for _, kind := range []string{
 		"first password", "bearer", "cookie service_refresh", "JSON's token", "JSON's access_token", "JSON's device_code", "JSON's password",

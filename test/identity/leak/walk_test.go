@@ -28,16 +28,20 @@ import (
 type house struct {
 	*stand.Stand
 
-	hoard *hoard
-	hook  *hook
-	admin *client.Client
-	loop  *loop.Loop
+	hoard  *hoard
+	calls  *calls
+	hook   *hook
+	admin  *client.Client
+	loop   *loop.Loop
+	people byte
+	// version is that of the model which the walk made.
+	version loop.ModelVersion
 }
 
 func open(ctx context.Context, t *testing.T, s *stand.Stand) *house {
 	t.Helper()
-	h := &house{Stand: s, hoard: &hoard{}}
-	h.hook = &hook{hoard: h.hoard}
+	h := &house{Stand: s, hoard: &hoard{}, calls: &calls{}}
+	h.hook = newHook(h.hoard, h.calls, 1)
 	h.hoard.add("first password", s.Password.Reveal())
 	h.loop = &loop.Loop{Client: client.New(s.URL, h.hook), Clock: clock.Real(), Name: "walk-" + draw(t), Patience: stand.Patience}
 	require.NoError(t, h.loop.Login(ctx, "admin", s.Password), s.Tail())
@@ -67,9 +71,9 @@ func (h *house) serve(ctx context.Context, t *testing.T) {
 	require.NoError(t, l.AwaitEnd(ctx), h.Tail())
 	artifact, err := l.FindArtifact(ctx, "merged_model", "gguf")
 	require.NoError(t, err)
-	version, err := l.Register(ctx, artifact)
+	h.version, err = l.Register(ctx, artifact)
 	require.NoError(t, err)
-	require.NoError(t, l.Deploy(ctx, l.Name, version, nil))
+	require.NoError(t, l.Deploy(ctx, l.Name, h.version, nil))
 	require.NoError(t, l.AwaitReady(ctx), h.Tail())
 	require.NoError(t, l.Promote(ctx))
 	require.NoError(t, l.MakeToken(ctx, "application"))

@@ -1,0 +1,287 @@
+package leak
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/gen/route"
+	"github.com/signalbox-dev/signalbox/internal/client"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+// unaudited are the routes of people that change something and leave no row, or change nothing, and why.
+func unaudited() map[string]string {
+	return map[string]string{
+		"POST /api/admin/audit/verify": "it reads",
+	}
+}
+
+// changing are the routes by which people change something.
+func changing() []route.Route {
+	var all []route.Route
+	for _, rt := range route.Table() {
+		if rt.Kind == route.RPC && rt.Credential == "user" && rt.Method != http.MethodGet && rt.Method != http.MethodHead {
+			all = append(all, rt)
+		}
+	}
+	return all
+}
+
+// matches tells whether a path is of a pattern, and by how many of its own words.
+func matches(pattern, path string) (literal int, ok bool) {
+	want, have := strings.Split(pattern, "/"), strings.Split(path, "/")
+	if len(want) != len(have) {
+		return 0, false
+	}
+	for i, word := range want {
+		switch {
+		case strings.HasPrefix(word, "{"):
+		case word == have[i]:
+			literal++
+		default:
+			return 0, false
+		}
+	}
+	return literal, true
+}
+
+// routeOf is the changing route that a call was of; empty for all others.
+func routeOf(c call) string {
+	best, most := "", -1
+	for _, rt := range changing() {
+		if n, ok := matches(rt.Pattern, c.path); ok && rt.Method == c.method && n > most {
+			best, most = rt.Method+" "+rt.Pattern, n
+		}
+	}
+	return best
+}
+
+// auditRow is a row as the API shows it.
+type auditRow struct {
+	ID        string  `json:"id"`
+	At        string  `json:"at"`
+	Service   string  `json:"service"`
+	ActorKind string  `json:"actor_kind"`
+	ActorID   *string `json:"actor_id"`
+	Action    string  `json:"action"`
+	RequestID *string `json:"request_id"`
+}
+
+// auditRows are all rows, page by page.
+func (h *house) auditRows(ctx context.Context, t *testing.T) []auditRow {
+	t.Helper()
+	var all []auditRow
+	for {
+		var page []auditRow
+		require.NoError(t, h.admin.Get(ctx, fmt.Sprintf("/api/admin/audit?limit=40&offset=%d", len(all)), nil, &page))
+		if all = append(all, page...); len(page) < 40 {
+			return all
+		}
+	}
+}
+
+// everyChangeLeftARow holds each call that changed something to a row that names the request and the caller,
+// and demands that every route by which people change something was called.
+func (h *house) everyChangeLeftARow(ctx context.Context, t *testing.T) {
+	t.Helper()
+	byRequest := map[string][]auditRow{}
+	rows := h.auditRows(ctx, t)
+	seen := map[string]bool{}
+	for i, r := range rows {
+		require.False(t, seen[r.ID], "no row is shown twice")
+		seen[r.ID] = true
+		if i > 0 {
+			require.True(t, rows[i-1].At >= r.At, "newest first")
+		}
+		if r.RequestID != nil {
+			byRequest[*r.RequestID] = append(byRequest[*r.RequestID], r)
+		}
+	}
+	called := map[string]bool{}
+	for _, c := range h.calls.all() {
+		name := routeOf(c)
+		if name == "" || c.status >= 300 {
+			continue
+		}
+		called[name] = true
+		if unaudited()[name] != "" {
+			continue
+		}
+		require.True(t, slices.ContainsFunc(byRequest[c.requestID], func(r auditRow) bool {
+			return r.ActorKind == "user" && r.ActorID != nil && *r.ActorID == c.subject
+		}), "%s of %s left %v", name, c.subject, byRequest[c.requestID])
+	}
+	var missing []string
+	for _, rt := range changing() {
+		if name := rt.Method + " " + rt.Pattern; !called[name] {
+			missing = append(missing, name)
+		}
+	}
+	require.Empty(t, missing, "each is called once with success; these were: %v", slices.Sorted(maps.Keys(called)))
+	services := map[string]bool{}
+	for _, r := range rows {
+		services[r.Service] = true
+	}
+	require.Subset(t, slices.Collect(maps.Keys(services)), []string{"auth", "jobs", "registry"})
+}
+
+// change calls what the walk does not: everything else by which people change something.
+func (h *house) change(ctx context.Context, t *testing.T, conn *pgx.Conn) {
+	t.Helper()
+	ada := h.newcomer(ctx, t)
+	do := func(c *client.Client, method, path string, body any) {
+		t.Helper()
+		require.NoError(t, c.Do(ctx, method, path, body, nil), "%s %s", method, path)
+	}
+	h.groups(ctx, t, ada.name)
+	h.grant(ctx, t, conn)
+	gone := h.newcomer(ctx, t)
+	do(h.admin, http.MethodPatch, "/api/admin/users/"+gone.id, map[string]any{"disabled": true})
+	do(h.admin, http.MethodPost, "/api/admin/users/"+gone.id+"/transfer", map[string]any{"to_user_id": h.adminID(ctx, t)})
+	do(h.admin, http.MethodPut, "/api/admin/settings/installation.announcement", map[string]any{"value": "Closed on Sunday", "version": 0})
+	do(h.admin, http.MethodPost, "/api/admin/keys/rotate", map[string]any{"purpose": "access"})
+	do(h.admin, http.MethodPut, "/api/quota/users/"+ada.name, map[string]any{"gpu_limit": 2})
+	do(h.admin, http.MethodPost, "/api/admin/audit/verify", map[string]any{})
+	do(ada.client, http.MethodPatch, "/api/profile", map[string]any{"tz": "Europe/Berlin"})
+	do(ada.again(ctx, t, h), http.MethodDelete, "/api/profile/sessions", nil)
+	last := ada.again(ctx, t, h)
+	var sessions []struct {
+		ID      string
+		Current bool
+	}
+	require.NoError(t, last.Get(ctx, "/api/profile/sessions", nil, &sessions))
+	for _, s := range sessions {
+		if !s.Current {
+			do(last, http.MethodDelete, "/api/profile/sessions/"+s.ID, nil)
+		}
+	}
+	do(last, http.MethodPost, "/api/auth/logout", nil)
+	do(h.admin, http.MethodDelete, "/api/model-deployments/"+h.loop.Deployment.ID+"/tokens/"+h.loop.TokenID, nil)
+	require.NoError(t, h.loop.Revise(ctx, h.version, nil))
+	require.NoError(t, h.loop.StopRevision(ctx, h.loop.Revision))
+}
+
+func (h *house) adminID(ctx context.Context, t *testing.T) string {
+	t.Helper()
+	var users []struct{ ID, Username string }
+	require.NoError(t, h.admin.Get(ctx, "/api/admin/users", nil, &users))
+	for _, u := range users {
+		if u.Username == "admin" {
+			return u.ID
+		}
+	}
+	require.FailNow(t, "there is no admin")
+	return ""
+}
+
+// groups makes a team and a project, changes them and their members, and takes a team away.
+func (h *house) groups(ctx context.Context, t *testing.T, member string) {
+	t.Helper()
+	for kind, role := range map[string]string{"teams": "member", "projects": "viewer"} {
+		key := "k" + draw(t)
+		var made struct{ ID string }
+		require.NoError(t, h.admin.Post(ctx, "/api/"+kind, map[string]any{"key": key, "name": "Speech"}, &made))
+		at := "/api/" + kind + "/" + made.ID
+		require.NoError(t, h.admin.Do(ctx, http.MethodPatch, at, map[string]any{"name": "Speech and sound"}, nil))
+		require.NoError(t, h.admin.Do(ctx, http.MethodPut, at+"/members/"+member, map[string]any{"role": role}, nil))
+		require.NoError(t, h.admin.Do(ctx, http.MethodDelete, at+"/members/"+member, nil, nil))
+		if kind == "teams" {
+			require.NoError(t, h.admin.Do(ctx, http.MethodDelete, at, nil, nil))
+		}
+	}
+}
+
+// newcomer is a user whom an admin made, with a password of his own.
+type newcomer struct {
+	id, name, password string
+	hook               *hook
+	client             *client.Client
+}
+
+func (h *house) newcomer(ctx context.Context, t *testing.T) *newcomer {
+	t.Helper()
+	h.people++
+	n := &newcomer{name: "eve-" + draw(t), password: "own-" + draw(t), hook: newHook(h.hoard, h.calls, 1+h.people)}
+	var made struct {
+		User     struct{ ID string }
+		Password string
+	}
+	require.NoError(t, h.admin.Post(ctx, "/api/admin/users", map[string]any{"username": n.name, "role": "operator"}, &made))
+	n.id = made.User.ID
+	drawn := &newcomer{name: n.name, password: made.Password, hook: n.hook}
+	change := map[string]string{"current_password": made.Password, "new_password": n.password}
+	require.NoError(t, drawn.again(ctx, t, h).Post(ctx, "/api/profile/password", change, nil))
+	n.client = n.again(ctx, t, h)
+	return n
+}
+
+// again signs in once more.
+func (n *newcomer) again(ctx context.Context, t *testing.T, h *house) *client.Client {
+	t.Helper()
+	var in struct{ Token string }
+	c := client.New(h.URL, n.hook)
+	require.NoError(t, c.Post(ctx, "/api/auth/login", map[string]string{"username": n.name, "password": n.password}, &in))
+	return c.With(secret.New(in.Token))
+}
+
+// claimed is whom an access token is of.
+func claimed(token string) string {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return ""
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(parts[1])
+	var claims struct {
+		Subject string `json:"sub"`
+	}
+	if err != nil || json.Unmarshal(raw, &claims) != nil {
+		return ""
+	}
+	return claims.Subject
+}
+
+// grant lets a client in and takes its tokens, as the client would.
+func (h *house) grant(ctx context.Context, t *testing.T, conn *pgx.Conn) {
+	t.Helper()
+	const id, redirect = "https://program.example/client", "http://127.0.0.1:1/back"
+	_, err := conn.Exec(ctx, `INSERT INTO auth.oauth_client (id, name, redirect_uris, created_at) VALUES ($1, 'Program', $2, now())`, id, []string{redirect})
+	require.NoError(t, err)
+	verifier := draw(t) + draw(t) + draw(t) + draw(t)
+	digest := sha256.Sum256([]byte(verifier))
+	h.hoard.add("code verifier", verifier)
+	var decided struct {
+		To string `json:"redirect_to"`
+	}
+	require.NoError(t, h.admin.Post(ctx, "/api/oauth/authorize", map[string]any{
+		"response_type": "code", "client_id": id, "redirect_uri": redirect, "code_challenge": base64.RawURLEncoding.EncodeToString(digest[:]),
+		"code_challenge_method": "S256", "resource": h.URL + "/api/mcp", "state": "s", "approve": true,
+	}, &decided))
+	to, err := url.Parse(decided.To)
+	require.NoError(t, err)
+	code := to.Query().Get("code")
+	require.NotEmpty(t, code, decided.To)
+	h.hoard.add("authorization code", code)
+	form := url.Values{
+		"grant_type": {"authorization_code"}, "code": {code}, "client_id": {id}, "redirect_uri": {redirect}, "code_verifier": {verifier},
+		"resource": {h.URL + "/api/mcp"},
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.URL+"/api/oauth/token", strings.NewReader(form.Encode()))
+	require.NoError(t, err)
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	resp, err := h.hook.RoundTrip(req)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+}
