@@ -10,6 +10,7 @@ package page
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"html/template"
@@ -132,10 +133,7 @@ func (p *Pages) login(w http.ResponseWriter, r *http.Request) error {
 		case "password":
 			v.Password = true
 		case "oidc":
-			v.Provider = cfg.GetOidc().GetName()
-			if v.Provider == "" {
-				v.Provider = cfg.GetOidc().GetIssuer()
-			}
+			v.Provider = cmp.Or(cfg.GetOidc().GetName(), cfg.GetOidc().GetIssuer(), "your provider")
 		}
 	}
 	return p.show(w, "login", http.StatusOK, v)

@@ -27,6 +27,7 @@ func TestTheLoginPageShowsWhatAuthOffers(t *testing.T) {
 			`href="/api/auth/oidc/start?next=%2fjobs%3fa%3db%26c">Sign in with Acme &lt;b&gt;`, `type="password"`,
 		},
 		"nameless": {&authv1.AuthConfig{Methods: []string{"oidc"}, Oidc: &authv1.OidcConfig{Issuer: "https://i.example"}}, false, true, `Sign in with https://i.example`, "No way"},
+		"untold":   {&authv1.AuthConfig{Methods: []string{"oidc"}}, false, true, `Sign in with your provider`, "No way"},
 		"both":     {&authv1.AuthConfig{Methods: []string{"password", "oidc"}, Oidc: &authv1.OidcConfig{Name: "Acme"}}, true, true, `class="or"`, "No way"},
 		"none":     {&authv1.AuthConfig{}, false, false, "No way to sign in is set up here", form},
 		"unknown":  {&authv1.AuthConfig{Methods: []string{"passkey"}}, false, false, "No way to sign in is set up here", form},
