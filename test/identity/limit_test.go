@@ -70,6 +70,7 @@ func limited(t *testing.T, a answer, what string) {
 // theLimitIsOneOverReplicas takes one address after the other through ten attempts, spread over the
 // replicas and each under another lie about where it comes from: the eleventh is refused on all of them.
 func theLimitIsOneOverReplicas(t *testing.T, s *stand.Stand, urls []string) {
+	t.Helper()
 	refused := 0
 	addresses := sized(6, 100)
 	for n := range addresses {
@@ -107,6 +108,7 @@ func lie() string {
 // aProxysWordCountsFromTheRight has a trusted proxy in front, and clients that forge what stands left of its
 // word; clients of one IPv6 network are one.
 func aProxysWordCountsFromTheRight(t *testing.T, s *stand.Stand) {
+	t.Helper()
 	c := from(t, s.URL, "")
 	fill := func(name string, address func(i int) string) {
 		for i := range attempts {

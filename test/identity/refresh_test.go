@@ -86,6 +86,7 @@ func signInMany(t *testing.T, s *stand.Stand, c *caller, n int) []*browser {
 // oneSuccessor refreshes many sessions by twenty tabs each while auth is killed in the midst of them, and
 // then replays what was used.
 func oneSuccessor(t *testing.T, s *stand.Stand) {
+	t.Helper()
 	c := from(t, s.URL, "")
 	db := database(t, s)
 	n, kills := sized(40, 1000), sized(1, 5)

@@ -1,0 +1,38 @@
+package session
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+)
+
+func TestSignInByAProviderTurnsThePasswordOff(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	s := &Server{Sessions: h.Sessions, Methods: Methods{OIDC: &Provider{Issuer: "https://id.example", Name: "Example"}, DeviceFlow: true}}
+	ctx := authn.NewContext(t.Context(), &authn.Caller{Kind: authn.KindNone, ClientAddr: "192.0.2.7"})
+	_, err := s.Login(ctx, &authv1.LoginRequest{Username: "ann", Password: "right"})
+	require.True(t, fault.Is(err, fault.Unconfigured), "%v", err)
+	require.Contains(t, fault.From(err).Text(), "Example")
+	require.Empty(t, h.hashes.checked, "nothing is tried")
+	require.Zero(t, h.count("session"))
+	cfg, err := s.GetConfig(ctx, &authv1.GetConfigRequest{})
+	require.NoError(t, err)
+	require.Equal(t, []string{"oidc"}, cfg.GetMethods())
+	require.Equal(t, []string{"https://id.example", "Example"}, []string{cfg.GetOidc().GetIssuer(), cfg.GetOidc().GetName()})
+	require.True(t, cfg.GetDeviceFlow())
+}
+
+func TestAnInstallationWithoutAProviderTakesPasswords(t *testing.T) {
+	t.Parallel()
+	s := &Server{Sessions: newHouse(t).Sessions}
+	cfg, err := s.GetConfig(t.Context(), &authv1.GetConfigRequest{})
+	require.NoError(t, err)
+	require.Equal(t, []string{"password"}, cfg.GetMethods())
+	require.Nil(t, cfg.GetOidc())
+	require.False(t, cfg.GetDeviceFlow())
+}
