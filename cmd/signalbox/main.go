@@ -1,5 +1,5 @@
 // Command signalbox is the client of an installation. For now it holds the demo, which walks the whole
-// loop; the other commands come with the areas that they steer.
+// loop, and the verification of the audit; the other commands come with the areas that they steer.
 package main
 
 import (
@@ -12,12 +12,13 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/audit"
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/demo"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := realMain(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	err := realMain(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	switch {
 	case errors.Is(err, flag.ErrHelp):
@@ -28,14 +29,26 @@ func main() {
 	}
 }
 
-func realMain(ctx context.Context, args []string, out, errOut io.Writer) error {
-	if len(args) == 0 || args[0] != "demo" {
-		fmt.Fprint(errOut, demo.Usage)
+func realMain(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) error {
+	command := ""
+	if len(args) > 0 {
+		command = args[0]
+	}
+	switch command {
+	case "demo":
+		o, err := demo.Parse(args[1:], out, errOut)
+		if err != nil {
+			return err
+		}
+		return demo.Run(ctx, o)
+	case "audit":
+		o, err := audit.Parse(args[1:], in, out, errOut)
+		if err != nil {
+			return err
+		}
+		return audit.Verify(ctx, o)
+	default:
+		fmt.Fprint(errOut, demo.Usage, "\n", audit.Usage)
 		return flag.ErrHelp
 	}
-	o, err := demo.Parse(args[1:], out, errOut)
-	if err != nil {
-		return err
-	}
-	return demo.Run(ctx, o)
 }

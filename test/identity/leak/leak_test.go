@@ -42,6 +42,7 @@ func TestAUsedInstallation(t *testing.T) {
 	} {
 		require.Contains(t, h.hoard.names(), kind, "the search is for every kind")
 	}
+	t.Run("what is done to the audit is named", func(t *testing.T) { h.tampering(ctx, t, conn) })
 	t.Run("a planted row is found", func(t *testing.T) { plantRow(ctx, t, h) })
 	require.Empty(t, h.hoard.search("the database", dump(ctx, t, s, conn)))
 	plantArgument(ctx, t, h)

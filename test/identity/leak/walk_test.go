@@ -31,6 +31,7 @@ type house struct {
 	hoard  *hoard
 	calls  *calls
 	hook   *hook
+	token  string // of the admin
 	admin  *client.Client
 	loop   *loop.Loop
 	people byte
@@ -44,8 +45,10 @@ func open(ctx context.Context, t *testing.T, s *stand.Stand) *house {
 	h.hook = newHook(h.hoard, h.calls, 1)
 	h.hoard.add("first password", s.Password.Reveal())
 	h.loop = &loop.Loop{Client: client.New(s.URL, h.hook), Clock: clock.Real(), Name: "walk-" + draw(t), Patience: stand.Patience}
-	require.NoError(t, h.loop.Login(ctx, "admin", s.Password), s.Tail())
-	h.admin = h.loop.Client
+	var in struct{ Token string }
+	require.NoError(t, h.loop.Client.Post(ctx, "/api/auth/login", map[string]string{"username": "admin", "password": s.Password.Reveal()}, &in), s.Tail())
+	h.token, h.admin = in.Token, h.loop.Client.With(secret.New(in.Token))
+	h.loop.Client = h.admin
 	return h
 }
 

@@ -1,0 +1,57 @@
+package leak
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/test/stand"
+)
+
+// verified has the command verify the audit, as an admin's program would.
+func (h *house) verified(ctx context.Context, t *testing.T) (out string, code int) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "token")
+	require.NoError(t, os.WriteFile(file, []byte(h.token), 0o600))
+	raw, err := exec.CommandContext(ctx, stand.Bin(t, "signalbox"), "audit", "verify", "--server", h.URL, "--token-file", file).CombinedOutput()
+	if ended, ok := errors.AsType[*exec.ExitError](err); ok {
+		return string(raw), ended.ExitCode()
+	}
+	require.NoError(t, err, "%s", raw)
+	return string(raw), 0
+}
+
+// tampering holds the command to what the database's master does to the audit, each thing taken back.
+func (h *house) tampering(ctx context.Context, t *testing.T, conn *pgx.Conn) {
+	t.Helper()
+	h.Until(ctx, "the audit is whole", func() bool { _, code := h.verified(ctx, t); return code == 0 })
+	out, _ := h.verified(ctx, t)
+	for _, service := range []string{"auth", "jobs", "ingest", "registry", "inference"} {
+		require.Contains(t, out, service+" ")
+	}
+	const row = ` WHERE id = (SELECT audit_id FROM jobs.audit_seal WHERE position = 2)`
+	for name, c := range map[string]struct{ do, undo, want string }{
+		"edited":  {`UPDATE jobs.audit SET actor_name = actor_name || 'x'` + row, `UPDATE jobs.audit SET actor_name = left(actor_name, -1)` + row, "row 2 (aud_"},
+		"put in":  {`INSERT INTO jobs.audit OVERRIDING SYSTEM VALUE SELECT 'aud_x', 9000, at, actor_kind, actor_id, actor_name, session_id, client_addr, action, target_kind, target_id, before, after, request_id FROM jobs.audit` + row, `DELETE FROM jobs.audit WHERE id = 'aud_x'`, "the row stands outside the chain"},
+		"cut":     {`CREATE TABLE jobs.kept AS SELECT * FROM jobs.audit_checkpoint; CREATE TABLE jobs.seals AS SELECT * FROM jobs.audit_seal; DELETE FROM jobs.audit_checkpoint; DELETE FROM jobs.audit_seal`, `INSERT INTO jobs.audit_checkpoint SELECT * FROM jobs.kept; INSERT INTO jobs.audit_seal SELECT * FROM jobs.seals; DROP TABLE jobs.kept, jobs.seals`, "the end of the log was cut off"},
+		"deleted": {`CREATE TABLE jobs.kept AS SELECT * FROM jobs.audit` + row + `; DELETE FROM jobs.audit` + row, `INSERT INTO jobs.audit OVERRIDING SYSTEM VALUE SELECT * FROM jobs.kept; DROP TABLE jobs.kept`, "the row was deleted"},
+	} {
+		_, err := conn.Exec(ctx, c.do)
+		require.NoError(t, err, name)
+		out, code := h.verified(ctx, t)
+		require.Equal(t, 1, code, "%s: %s", name, out)
+		require.Contains(t, out, "jobs       BROKEN: ", name)
+		require.Contains(t, out, c.want, name)
+		require.Contains(t, out, "registry   ok", name)
+		_, err = conn.Exec(ctx, c.undo)
+		require.NoError(t, err, name)
+		out, code = h.verified(ctx, t)
+		require.Zero(t, code, "%s: %s", name, out)
+	}
+}
