@@ -1,6 +1,7 @@
 package account
 
 import (
+	"context"
 	"sync"
 	"testing"
 
@@ -170,4 +171,49 @@ func TestTheLastSignInIsSeen(t *testing.T) {
 	u, err := d.GetUser(d.ctx(), &authv1.GetUserRequest{UserId: bob})
 	require.NoError(t, err)
 	require.EqualValues(t, 3600, u.GetLastLoginAt().AsTime().Sub(at).Seconds())
+}
+
+// Whoever comes second while the first one is at work is a repeat, too.
+func TestOfManyRepeatsAtOnceOneIsShownThePasswordThatHolds(t *testing.T) {
+	t.Parallel()
+	d := openDesk(t)
+	bob := d.add("bob", operator)
+	for name, call := range map[string]func(ctx context.Context) (userID string, shown *string, err error){
+		"reset": func(ctx context.Context) (string, *string, error) {
+			out, err := d.ResetPassword(ctx, &authv1.ResetPasswordRequest{UserId: bob})
+			if err != nil {
+				return "", nil, err
+			}
+			return bob, out.Password, nil
+		},
+		"create": func(ctx context.Context) (string, *string, error) {
+			out, err := d.CreateUser(ctx, &authv1.CreateUserRequest{Username: "eve", Role: operator})
+			if err != nil {
+				return "", nil, err
+			}
+			return out.GetUser().GetId(), out.Password, nil
+		},
+	} {
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		shown := map[string]string{}
+		for range 8 {
+			wg.Go(func() {
+				ctx, _ := d.as("key-of-" + name)
+				userID, text, err := call(ctx)
+				mu.Lock()
+				defer mu.Unlock()
+				if err != nil {
+					t.Error(err)
+				} else if text != nil {
+					shown[*text] = userID
+				}
+			})
+		}
+		wg.Wait()
+		require.Len(t, shown, 1, name)
+		for text, userID := range shown {
+			require.Equal(t, "hash of "+text, d.account(userID).PasswordHash, name)
+		}
+	}
 }

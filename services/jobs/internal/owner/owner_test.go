@@ -1,8 +1,10 @@
 package owner_test
 
 import (
+	"context"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -114,4 +116,35 @@ func TestTheLedgerBalancesWhileJobsComeAndGo(t *testing.T) {
 	require.Equal(t, []int{0, 2}, []int{b.held("usr_1"), b.held("usr_2")})
 	require.Zero(t, b.count(`account c WHERE held <> (SELECT coalesce(sum(a.held), 0) FROM attempt a JOIN job j ON j.id = a.job_id
 		WHERE j.owner_id = c.user_id)`))
+}
+
+// What an attempt gives back while the transfer waits for its job is not moved as well.
+func TestWhatIsHeldIsCountedOnceItsJobsStandStill(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 100)
+	j := b.submit("usr_1", 3)
+	b.submit("usr_1", 2)
+	b.schedule()
+	require.Equal(t, 5, b.held("usr_1"))
+	tx, err := b.pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+	do := func(sql string) {
+		_, err := tx.Exec(t.Context(), sql, j.ID)
+		require.NoError(t, err)
+	}
+	do(`SELECT FROM job WHERE id = $1 FOR UPDATE`)
+	moved := make(chan error, 1)
+	go func() {
+		_, err := b.transfer("usr_1", "usr_2")
+		moved <- err
+	}()
+	require.Eventually(t, func() bool {
+		return b.count(`pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) > 0
+	}, time.Minute, time.Millisecond, "it waits for the job")
+	do(`UPDATE attempt SET held = 0 WHERE job_id = $1`)
+	do(`UPDATE account SET held = held - 3 WHERE user_id = (SELECT owner_id FROM job WHERE id = $1)`)
+	require.NoError(t, tx.Commit(t.Context()))
+	require.NoError(t, <-moved)
+	require.Equal(t, []int{0, 2}, []int{b.held("usr_1"), b.held("usr_2")})
 }
