@@ -152,6 +152,7 @@ func (s *Service) Workers() []run.Worker {
 		s.rotating(),
 		s.sweeping("auth.device-sweep", s.devices().Sweep),
 		s.sweeping("auth.grant-sweep", s.authority().Sweep),
+		s.sweeping("auth.answer-sweep", s.forgetAnswers),
 	}, s.provider.workers()...)
 }
 

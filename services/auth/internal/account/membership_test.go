@@ -2,11 +2,13 @@ package account
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
@@ -112,6 +114,32 @@ func TestTheProviderTakesOutOnlyWhomItPutIn(t *testing.T) {
 	join(t, pool, "team_c", "usr_1", TeamMember)
 	require.Empty(t, sync1(t, pool))
 	require.Equal(t, []string{"team_b", "team_c"}, belongs(t, pool, "usr_1").Teams, "a hand has made c its own")
+}
+
+// Two changes of what one person belongs to wait for each other: each counts what the other one made.
+func TestAPersonBelongsToOneMoreAtATime(t *testing.T) {
+	t.Parallel()
+	pool := members(t)
+	held := errors.New("held")
+	for name, change := range map[string]func(ctx context.Context, tx pgx.Tx) error{
+		"join": func(ctx context.Context, tx pgx.Tx) error {
+			_, err := JoinTeam(ctx, tx, "team_a", "usr_1", TeamMember)
+			return err
+		},
+		"sync": func(ctx context.Context, tx pgx.Tx) error { _, err := SyncTeams(ctx, tx, "usr_1", nil); return err },
+	} {
+		err := pg.InTx(t.Context(), pool, func(ctx context.Context, tx pgx.Tx) error {
+			if err := change(ctx, tx); err != nil {
+				return err
+			}
+			_, err := pool.Exec(ctx, `SELECT FROM account WHERE id = 'usr_1' FOR NO KEY UPDATE NOWAIT`)
+			if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code == "55P03" {
+				return held
+			}
+			return err
+		})
+		require.ErrorIs(t, err, held, name)
+	}
 }
 
 func TestNobodyIsInMoreTeamsThanAnIdentityCarries(t *testing.T) {

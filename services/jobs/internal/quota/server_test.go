@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
@@ -18,7 +19,9 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/wake"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/quota"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/topic"
 )
 
 // people stands in for auth: ann is usr_1, bob is usr_2, crew is team_1.
@@ -119,6 +122,34 @@ func TestALimitIsPutOnTheRecord(t *testing.T) {
 	var n int
 	require.NoError(t, pool.QueryRow(t.Context(), `SELECT count(*) FROM account`).Scan(&n))
 	require.Equal(t, 2, n, "who is not there has no row")
+}
+
+// What waits for a limit is looked at as soon as the limit is another one.
+func TestANewLimitWakesTheScheduler(t *testing.T) {
+	t.Parallel()
+	s, pool := newServer(t)
+	hub := wake.NewHub()
+	woken := hub.Wait(topic.Queue)
+	defer woken.Close()
+	listening, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = hub.Listen(listening, pool) }()
+	guard, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	await := func() {
+		select {
+		case <-woken.C:
+		case <-guard.Done():
+			t.Error("nobody was woken")
+		}
+	}
+	await() // the listener wakes everyone when it begins
+	limit := int32(9)
+	_, err := s.PutQuota(as(t.Context(), "usr_9", "root"), &jobsv1.PutQuotaRequest{SubjectKind: "users", Subject: "ann", GpuLimit: &limit})
+	require.NoError(t, err)
+	await()
+	stop()
+	<-ended
 }
 
 func TestAllQuotasAreListedByName(t *testing.T) {
