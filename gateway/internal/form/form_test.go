@@ -81,14 +81,17 @@ func TestFormsThatAreRead(t *testing.T) {
 	}
 }
 
-func TestFormsThatAreRefused(t *testing.T) {
-	t.Parallel()
-	secret := "grant_type=x&code=s3cret"
-	for name, tc := range map[string]struct {
-		path, body string
-		headers    []string
-		want       int
-	}{
+// refusal is a request with a form that auth must not hear of.
+type refusal struct {
+	path, body string
+	headers    []string
+	want       int
+}
+
+const secret = "grant_type=x&code=s3cret"
+
+func refusals() map[string]refusal {
+	return map[string]refusal{
 		"a field twice":         {"", "code=s3cret&code=s3cret", nil, 400},
 		"twice by escape":       {"", "code=s3cret&%63ode=other", nil, 400},
 		"twice, one empty":      {"", "code=&code=s3cret", nil, 400},
@@ -118,7 +121,12 @@ func TestFormsThatAreRefused(t *testing.T) {
 		"compressed":            {"", secret, []string{"Content-Encoding", "gzip"}, 415},
 		"the type given twice":  {"", secret, []string{"Content-Type", "application/x-www-form-urlencoded", "content-type", "application/json"}, 415},
 		"a client with secrets": {"", secret, []string{"Authorization", "Basic YTpi"}, 401},
-	} {
+	}
+}
+
+func TestFormsThatAreRefused(t *testing.T) {
+	t.Parallel()
+	for name, tc := range refusals() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a := fine()
