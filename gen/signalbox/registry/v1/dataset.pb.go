@@ -1021,7 +1021,7 @@ const file_signalbox_registry_v1_dataset_proto_rawDesc = "" +
 	"dataset_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\tdatasetId\x12#\n" +
 	"\aversion\x18\x02 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aversion2\xa2\t\n" +
 	"\x0eDatasetService\x12\x80\x01\n" +
-	"\rCreateDataset\x12+.signalbox.registry.v1.CreateDatasetRequest\x1a\x1e.signalbox.registry.v1.Dataset\"\"\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02\x12:\x01*\"\r/api/datasets\x12\x95\x01\n" +
+	"\rCreateDataset\x12+.signalbox.registry.v1.CreateDatasetRequest\x1a\x1e.signalbox.registry.v1.Dataset\"\"\xea\xc7\x18\x06\b\x02\x10\x01 \x03\x82\xd3\xe4\x93\x02\x12:\x01*\"\r/api/datasets\x12\x95\x01\n" +
 	"\fListDatasets\x12*.signalbox.registry.v1.ListDatasetsRequest\x1a+.signalbox.registry.v1.ListDatasetsResponse\",\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02\x19b\bdatasets\x12\r/api/datasets\x90\x02\x01\x12\x87\x01\n" +
 	"\n" +
 	"GetDataset\x12(.signalbox.registry.v1.GetDatasetRequest\x1a\x1e.signalbox.registry.v1.Dataset\"/\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02\x1c\x12\x1a/api/datasets/{dataset_id}\x90\x02\x01\x12\xb9\x01\n" +

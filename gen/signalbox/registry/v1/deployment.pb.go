@@ -1645,7 +1645,7 @@ const file_signalbox_registry_v1_deployment_proto_rawDesc = "" +
 	"\rdeployment_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\fdeploymentId\x12\"\n" +
 	"\btoken_id\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\atokenId2\xfd\x10\n" +
 	"\x11DeploymentService\x12\x92\x01\n" +
-	"\x10CreateDeployment\x12..signalbox.registry.v1.CreateDeploymentRequest\x1a!.signalbox.registry.v1.Deployment\"+\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02\x1b:\x01*\"\x16/api/model-deployments\x12\xaa\x01\n" +
+	"\x10CreateDeployment\x12..signalbox.registry.v1.CreateDeploymentRequest\x1a!.signalbox.registry.v1.Deployment\"+\xea\xc7\x18\x06\b\x02\x10\x01 \x03\x82\xd3\xe4\x93\x02\x1b:\x01*\"\x16/api/model-deployments\x12\xaa\x01\n" +
 	"\x0fListDeployments\x12-.signalbox.registry.v1.ListDeploymentsRequest\x1a..signalbox.registry.v1.ListDeploymentsResponse\"8\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02%b\vdeployments\x12\x16/api/model-deployments\x90\x02\x01\x12\x9c\x01\n" +
 	"\rGetDeployment\x12+.signalbox.registry.v1.GetDeploymentRequest\x1a!.signalbox.registry.v1.Deployment\";\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02(\x12&/api/model-deployments/{deployment_id}\x90\x02\x01\x12\xcb\x01\n" +
 	"\x14ListDeploymentEvents\x122.signalbox.registry.v1.ListDeploymentEventsRequest\x1a3.signalbox.registry.v1.ListDeploymentEventsResponse\"J\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x027b\x06events\x12-/api/model-deployments/{deployment_id}/events\x90\x02\x01\x12\xa6\x01\n" +

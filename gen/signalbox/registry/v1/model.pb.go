@@ -821,7 +821,7 @@ const file_signalbox_registry_v1_model_proto_rawDesc = "" +
 	"\bmodel_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\amodelId\x12!\n" +
 	"\aversion\x18\x02 \x01(\x05B\a\xbaH\x04\x1a\x02(\x01R\aversion2\x9a\a\n" +
 	"\fModelService\x12x\n" +
-	"\vCreateModel\x12).signalbox.registry.v1.CreateModelRequest\x1a\x1c.signalbox.registry.v1.Model\" \xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02\x10:\x01*\"\v/api/models\x12\x8b\x01\n" +
+	"\vCreateModel\x12).signalbox.registry.v1.CreateModelRequest\x1a\x1c.signalbox.registry.v1.Model\" \xea\xc7\x18\x06\b\x02\x10\x01 \x03\x82\xd3\xe4\x93\x02\x10:\x01*\"\v/api/models\x12\x8b\x01\n" +
 	"\n" +
 	"ListModels\x12(.signalbox.registry.v1.ListModelsRequest\x1a).signalbox.registry.v1.ListModelsResponse\"(\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02\x15b\x06models\x12\v/api/models\x90\x02\x01\x12}\n" +
 	"\bGetModel\x12&.signalbox.registry.v1.GetModelRequest\x1a\x1c.signalbox.registry.v1.Model\"+\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02\x18\x12\x16/api/models/{model_id}\x90\x02\x01\x12\xa1\x01\n" +

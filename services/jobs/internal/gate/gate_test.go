@@ -95,6 +95,12 @@ func world() *World {
 	return &World{Catalog: fixed{}, Projects: fixed{}, Pools: fixed{}, Accounts: fixed{}, Registries: []string{"ghcr.io", "registry.example:5000"}}
 }
 
+// submitting is the call that brings a draft.
+func submitting(t *testing.T, d *Draft) context.Context {
+	t.Helper()
+	return authn.WithNeed(authn.NewContext(t.Context(), d.Caller), authn.NeedEdit)
+}
+
 func draft() *Draft {
 	return &Draft{
 		API: jobspec.Dialect, Caller: &authn.Caller{Kind: authn.KindUser, Subject: "usr_1", Role: authn.RoleOperator},
@@ -183,7 +189,7 @@ func TestEveryGateRefusesInItsName(t *testing.T) {
 			t.Parallel()
 			d := draft()
 			c.change(d)
-			err := Run(t.Context(), world().Gates(), d)
+			err := Run(submitting(t, d), world().Gates(), d)
 			if c.kind == "" {
 				require.NoError(t, err)
 				return
@@ -218,7 +224,7 @@ func TestGatesRunInTheirOrderAndStopAtTheFirst(t *testing.T) {
 	}, names)
 	d := draft()
 	d.API, d.Spec.Source.Entrypoint, d.Spec.Resources.Pools[0].Pool = "x", "y", "z"
-	require.Equal(t, "dialect", fault.From(Run(t.Context(), world().Gates(), d)).Code)
+	require.Equal(t, "dialect", fault.From(Run(submitting(t, d), world().Gates(), d)).Code)
 	require.Nil(t, d.Recipe, "nobody was asked")
 }
 

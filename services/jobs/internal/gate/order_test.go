@@ -87,7 +87,7 @@ func TestTheEarlierOfTwoFaultsIsToldAndNobodyIsAskedInVain(t *testing.T) {
 			d := draft()
 			second.spoil(d)
 			first.spoil(d)
-			err := Run(t.Context(), (&World{Catalog: w, Projects: w, Pools: w, Accounts: w, Registries: []string{"ghcr.io"}}).Gates(), d)
+			err := Run(submitting(t, d), (&World{Catalog: w, Projects: w, Pools: w, Accounts: w, Registries: []string{"ghcr.io"}}).Gates(), d)
 			require.Equal(t, first.gate, fault.From(err).Code, "%s before %s: %v", first.gate, second.gate, err)
 			require.Contains(t, fault.From(err).Text(), first.gate+": ", "the detail names the gate")
 			asked := slices.DeleteFunc(w.names, func(n string) bool { return n == "pool tpu" || n == "pool empty" })
@@ -125,7 +125,7 @@ func TestMoreThanTheAccountMayHoldIsQuotaWhateverThePoolsHold(t *testing.T) {
 			t.Parallel()
 			d := draft()
 			d.Spec.Resources.Pools = c.pools
-			err := Run(t.Context(), world().Gates(), d)
+			err := Run(submitting(t, d), world().Gates(), d)
 			if c.gate == "" {
 				require.NoError(t, err)
 				return

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/catalog"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/jobspec"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/quota"
@@ -97,7 +98,7 @@ func (w *World) project(ctx context.Context, d *Draft) (err error) {
 	if d.Project, err = w.Projects.Project(ctx, d.Spec.Project); err != nil {
 		return fmt.Errorf("look up the project: %w", err)
 	}
-	return checkProject(d)
+	return checkProject(authn.ScopeOf(ctx), d)
 }
 
 func (w *World) bindings(ctx context.Context, d *Draft) (err error) {

@@ -88,7 +88,8 @@ func submission(change ...func(*jobsv1.SubmitJobRequest)) *jobsv1.SubmitJobReque
 }
 
 func as(ctx context.Context) context.Context {
-	return authn.NewContext(ctx, &authn.Caller{Kind: authn.KindUser, Subject: "usr_1", Username: "alice", Role: authn.RoleOperator})
+	who := &authn.Caller{Kind: authn.KindUser, Subject: "usr_1", Username: "alice", Role: authn.RoleOperator}
+	return authn.WithNeed(authn.NewContext(ctx, who), authn.NeedEdit)
 }
 
 func rows(t *testing.T, pool *pgxpool.Pool) (n int) {

@@ -61,7 +61,7 @@ func TestWhoAddsToAProject(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := own.For(authn.NewContext(t.Context(), c.who), there, c.key)
+			got, err := own.For(adding(t, c.who), there, c.key)
 			if c.kind != "" {
 				require.True(t, fault.Is(err, c.kind), "%v", err)
 				return
@@ -70,15 +70,38 @@ func TestWhoAddsToAProject(t *testing.T) {
 			require.Equal(t, []string{c.want, "usr_1", "ann"}, []string{got.ProjectID, got.UserID, got.UserName})
 		})
 	}
-	_, err := own.For(authn.NewContext(t.Context(), operator), there, "down")
+	_, err := own.For(adding(t, operator), there, "down")
 	require.ErrorContains(t, err, "find the project")
 	hidden, absent := fault.From(mustFail(t, operator, there, "team")), fault.From(mustFail(t, operator, there, "none"))
 	require.Equal(t, hidden.Code, absent.Code, "a hidden project looks like none")
 }
 
+// adding is a call of a method that needs to edit what it touches.
+func adding(t *testing.T, who *authn.Caller) context.Context {
+	t.Helper()
+	return authn.WithNeed(authn.NewContext(t.Context(), who), authn.NeedEdit)
+}
+
+// TestTheNeedOfTheMethodSaysWhoAdds: a method that asks for less lets more people add, one that asks for nothing nobody.
+func TestTheNeedOfTheMethodSaysWhoAdds(t *testing.T) {
+	t.Parallel()
+	there := projects{"team": {ID: "prj_1", Key: "team", Visibility: "team"}}
+	viewer := &authn.Caller{
+		Kind: authn.KindUser, Subject: "usr_1", Role: authn.RoleOperator,
+		Projects: []authn.ProjectRole{{Project: "prj_1", Role: authn.ProjectViewer}},
+	}
+	ctx := authn.NewContext(t.Context(), viewer)
+	_, err := own.For(authn.WithNeed(ctx, authn.NeedRead), there, "team")
+	require.NoError(t, err)
+	_, err = own.For(authn.WithNeed(ctx, authn.NeedEdit), there, "team")
+	require.True(t, fault.Is(err, fault.Forbidden), "%v", err)
+	_, err = own.For(authn.WithNeed(ctx, authn.NeedNone), there, "team")
+	require.True(t, fault.Is(err, fault.Refused), "%v", err)
+}
+
 func mustFail(t *testing.T, who *authn.Caller, there projects, key string) error {
 	t.Helper()
-	_, err := own.For(authn.NewContext(t.Context(), who), there, key)
+	_, err := own.For(adding(t, who), there, key)
 	require.Error(t, err)
 	return err
 }

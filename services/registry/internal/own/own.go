@@ -55,8 +55,8 @@ type Projects interface {
 	Project(ctx context.Context, key string) (*Project, error)
 }
 
-// For is the owner of what the caller makes in the project: he must be its editor, but for the default, and it
-// must not be archived.
+// For is the owner of what the caller makes in the project: he must have there what the called method needs, but
+// for the default, and it must not be archived.
 func For(ctx context.Context, projects Projects, key string) (Owner, error) {
 	c, err := authn.Of(ctx).RequireUser()
 	if err != nil {
@@ -69,10 +69,11 @@ func For(ctx context.Context, projects Projects, key string) (Owner, error) {
 	if err != nil {
 		return Owner{}, fmt.Errorf("find the project: %w", err)
 	}
-	if p == nil || (p.Visibility != visibleToAll && !c.CanReadProject(p.ID)) {
+	scope := authn.ScopeOf(ctx)
+	if p == nil || !scope.Sees("", p.ID, p.Visibility) {
 		return Owner{}, fault.New(fault.Refused, "project", "no such project: %s", key)
 	}
-	if p.Key != DefaultProject && !c.CanEditProject(p.ID) {
+	if p.Key != DefaultProject && !scope.Grants("", p.ID) {
 		return Owner{}, fault.New(fault.Forbidden, "not_editor", "only editors of project %s may add to it", p.Key)
 	}
 	if p.Archived {
