@@ -207,5 +207,9 @@ func (w *world) show(ctx context.Context, t *testing.T, r row, change func(*http
 	if r.path == "/api/ingest/watermark" {
 		path += "?run_id=" + w.hidden["run_id"]
 	}
-	return w.people["presenter"].send(ctx, t, w.Stand, r.method, path, body, change)
+	who := w.people["presenter"]
+	if strings.Contains(r.path, "/device") {
+		who = at(int(5000 + w.devices.Add(1))) // an address may ask ever so often
+	}
+	return who.send(ctx, t, w.Stand, r.method, path, body, change)
 }

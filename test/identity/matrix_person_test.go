@@ -29,9 +29,9 @@ type answer struct {
 	body   []byte
 }
 
-// at is a caller at the last byte of 127.0.1.x, without a credential.
-func at(last byte) *person {
-	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, last)}, Timeout: 10 * time.Second}
+// at is a caller at an address of his own in 127.0.0.0/8, without a credential.
+func at(n int) *person {
+	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, byte(1+n/250), byte(1+n%250))}, Timeout: 10 * time.Second}
 	return &person{http: &http.Client{
 		Transport:     &http.Transport{DialContext: dialer.DialContext},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -113,9 +113,9 @@ func (p *person) login(ctx context.Context, t *testing.T, s *stand.Stand) answer
 }
 
 // again is the same person at another address, in a session of its own.
-func (p *person) again(ctx context.Context, t *testing.T, s *stand.Stand, last byte) *person {
+func (p *person) again(ctx context.Context, t *testing.T, s *stand.Stand, n int) *person {
 	t.Helper()
-	q := at(last)
+	q := at(n)
 	q.name, q.id, q.password = p.name, p.id, p.password
 	q.login(ctx, t, s)
 	return q

@@ -48,6 +48,7 @@ func (w *world) needs() map[string]preparation {
 		"DELETE /api/model-deployments/{deployment_id}/tokens/{token_id}": token,
 		"DELETE /api/teams/{team_id}/members/{username}":                  inTeam,
 		"DELETE /api/projects/{project_id}/members/{username}":            inProject,
+		"POST /api/admin/users/{user_id}/transfer":                        w.leaver,
 		"GET /pages/{asset}":                                        w.asset,
 		"HEAD /pages/{asset}":                                       w.asset,
 		"DELETE /api/teams/{team_id}":                               w.anotherTeam,
@@ -83,6 +84,20 @@ func (w *world) anotherTeam(ctx context.Context, t *testing.T, o objects) {
 	w.creates("team_id", http.MethodPost, "/api/teams", map[string]any{"key": w.unique(), "name": "Short-lived"})(ctx, t, o)
 }
 
+// leaver is a user who works here no more: only what such a one owns is given to another.
+func (w *world) leaver(ctx context.Context, t *testing.T, o objects) {
+	t.Helper()
+	var made struct {
+		User struct {
+			ID string `json:"id"`
+		} `json:"user"`
+	}
+	admin := w.people["admin"]
+	admin.do(ctx, t, w.Stand, http.MethodPost, "/api/admin/users", map[string]any{"username": w.unique(), "role": "operator"}, &made)
+	admin.do(ctx, t, w.Stand, http.MethodPatch, "/api/admin/users/"+made.User.ID, map[string]any{"disabled": true}, nil)
+	o["user_id"] = made.User.ID
+}
+
 func (w *world) fleet(ctx context.Context, t *testing.T, o objects) {
 	t.Helper()
 	name := w.unique()
@@ -104,7 +119,7 @@ func (w *world) anotherSession(ctx context.Context, t *testing.T, o objects) {
 		Current bool   `json:"current"`
 	}
 	w.made++
-	w.people["owner"].again(ctx, t, w.Stand, byte(50+w.made%200)).do(ctx, t, w.Stand, http.MethodGet, "/api/profile/sessions", nil, &sessions)
+	w.people["owner"].again(ctx, t, w.Stand, 1000+w.made).do(ctx, t, w.Stand, http.MethodGet, "/api/profile/sessions", nil, &sessions)
 	for _, s := range sessions {
 		if s.Current {
 			o["session_id"] = s.ID

@@ -69,6 +69,7 @@ func helpers() []string {
 		"signalbox.registry.v1.DeploymentService/CreateDeploymentToken", "signalbox.registry.v1.DatasetService/CreateDatasetVersion",
 		"signalbox.auth.v1.TeamService/CreateTeam", "signalbox.auth.v1.TeamService/PutTeamMember", "signalbox.auth.v1.ProjectService/PutProjectMember",
 		"signalbox.auth.v1.ProfileService/ListSessions", "signalbox.auth.v1.SettingService/ListSettings", "signalbox.jobs.v1.FleetService/CreateFleet",
+		"signalbox.auth.v1.UserService/CreateUser", "signalbox.auth.v1.UserService/UpdateUser",
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -26,6 +27,8 @@ type world struct {
 	open   objects // of a project that all see
 	job    string  // a submission, with <project> in it
 	made   int
+	// devices counts the addresses that began device flows.
+	devices atomic.Int64
 }
 
 // build makes people, projects and objects, all through the API.
@@ -37,7 +40,7 @@ func build(ctx context.Context, t *testing.T, s *stand.Stand) *world {
 	admin.login(ctx, t, s)
 	w.people["admin"], w.people["nobody"] = admin, at(2)
 	for i, name := range []string{"owner", "viewer", "editor", "manager", "member", "lead", "stranger", "tess", "heir"} {
-		w.people[name] = w.hire(ctx, t, name, "operator", byte(10+i))
+		w.people[name] = w.hire(ctx, t, name, "operator", 10+i)
 	}
 	w.tess, w.heir = w.people["tess"], w.people["heir"]
 	w.hidden, w.open = objects{}, objects{}
@@ -55,9 +58,9 @@ func build(ctx context.Context, t *testing.T, s *stand.Stand) *world {
 }
 
 // hire makes a user and signs him in.
-func (w *world) hire(ctx context.Context, t *testing.T, name, role string, last byte) *person {
+func (w *world) hire(ctx context.Context, t *testing.T, name, role string, n int) *person {
 	t.Helper()
-	p := at(last)
+	p := at(n)
 	p.name, p.password = name, "a good password of "+name
 	var made struct {
 		User struct {
