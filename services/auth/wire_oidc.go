@@ -35,6 +35,7 @@ func wireOIDC(cfg Config, d Deps, sessions *session.Sessions, public *session.Se
 		Settings: cfg.OIDC, Provider: oidc.NewProvider(cfg.OIDC, egress.New(egress.Options{Networks: networks}), d.Clock),
 		Sessions: sessions, Pool: d.Pool, Audit: trail, Clock: d.Clock, IDs: d.IDs, Rand: d.Rand, PublicURL: d.PublicURL,
 	}
+	p.server.SignIn.Provider.ClientSecret = clientSecret(wireSettings(d, trail))
 	return p, nil
 }
 

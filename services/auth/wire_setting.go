@@ -1,17 +1,25 @@
 package auth
 
 import (
+	"context"
+
 	"google.golang.org/grpc"
 
 	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
 	"github.com/signalbox-dev/signalbox/internal/rewrap"
 	"github.com/signalbox-dev/signalbox/platform/audit"
+	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/setting"
 )
 
 // wireSettings makes the settings that change without a restart.
 func wireSettings(d Deps, trail *audit.Log) *setting.Settings {
 	return &setting.Settings{Pool: d.Pool, Keyring: d.Keyring, Audit: trail, Clock: d.Clock, Known: setting.Known()}
+}
+
+// clientSecret reads the secret of this installation at its OpenID provider.
+func clientSecret(s *setting.Settings) func(context.Context) (secret.String, error) {
+	return func(ctx context.Context) (secret.String, error) { return s.Reveal(ctx, setting.OIDCClientSecret) }
 }
 
 // registerSettings puts the settings on a server, and AuthService with what they tell everybody.

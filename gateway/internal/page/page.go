@@ -115,6 +115,9 @@ type view struct {
 	// UserCode is the code that the address named, as it was written.
 	UserCode string
 	Failed   *failure
+	// Installation is the name that admins gave it, and Announcement what they tell everybody; empty where
+	// the page asks nobody.
+	Installation, Announcement string
 }
 
 type failure struct {
@@ -127,7 +130,10 @@ func (p *Pages) login(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	v := view{Title: "Sign in", Script: "login.js", Next: local(r.URL.Query().Get("next"))}
+	v := view{
+		Title: "Sign in", Script: "login.js", Next: local(r.URL.Query().Get("next")),
+		Installation: cfg.GetInstallation(), Announcement: cfg.GetAnnouncement(),
+	}
 	for _, method := range cfg.GetMethods() {
 		switch method {
 		case "password":

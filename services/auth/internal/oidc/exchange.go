@@ -45,8 +45,12 @@ func (p *Provider) exchange(ctx context.Context, t ticket, code, redirect string
 	if err != nil {
 		return Identity{}, err
 	}
+	config, err := p.withSecret(ctx, m, redirect)
+	if err != nil {
+		return Identity{}, err
+	}
 	ctx = oidc.ClientContext(ctx, p.client)
-	token, err := p.config(m, redirect).Exchange(ctx, code, oauth2.VerifierOption(t.verifier()))
+	token, err := config.Exchange(ctx, code, oauth2.VerifierOption(t.verifier()))
 	if err != nil {
 		return Identity{}, tokenFault(err)
 	}

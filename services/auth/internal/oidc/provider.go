@@ -16,6 +16,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/egress"
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
 const (
@@ -28,6 +29,10 @@ const (
 // Provider knows the OpenID provider. It reads the provider's metadata when somebody signs in, so a provider
 // that is down keeps nothing from starting, and it tries again at the next sign-in.
 type Provider struct {
+	// ClientSecret answers the secret that an admin set in the place of the settings', zero where there is
+	// none; it may be nil.
+	ClientSecret func(ctx context.Context) (secret.String, error)
+
 	settings Settings
 	client   *http.Client
 	clock    clock.Clock
@@ -158,6 +163,20 @@ func (p *Provider) config(m *metadata, redirect string) *oauth2.Config {
 		ClientID: p.settings.ClientID, ClientSecret: p.settings.ClientSecret.Reveal(), Endpoint: m.endpoint,
 		RedirectURL: redirect, Scopes: p.settings.scopes(),
 	}
+}
+
+// withSecret is config with the secret in force: one that changed at the provider is changed here without a
+// restart.
+func (p *Provider) withSecret(ctx context.Context, m *metadata, redirect string) (*oauth2.Config, error) {
+	c := p.config(m, redirect)
+	if p.ClientSecret == nil {
+		return c, nil
+	}
+	own, err := p.ClientSecret(ctx)
+	if err == nil && !own.IsZero() {
+		c.ClientSecret = own.Reveal()
+	}
+	return c, err
 }
 
 // authorizationURL is where the browser goes.

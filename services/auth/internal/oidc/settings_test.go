@@ -38,6 +38,9 @@ func TestSettings(t *testing.T) {
 	require.Equal(t, []string{"openid", "groups"}, s.scopes(), "without openid there is no identity")
 	require.Equal(t, []string{"all-of-us", "language"}, s.teams([]string{"nlp", "other"}))
 	require.Empty(t, s.teams(nil))
+	s.AdminGroups = []string{"admins", ""}
+	require.False(t, s.isAdmin([]string{"", "Admins"}), "an empty name is no group")
+	require.True(t, s.isAdmin([]string{"admins"}))
 	require.NoError(t, (&Settings{}).Validate(), "off")
 }
 

@@ -1,6 +1,7 @@
 package oidc
 
 import (
+	"context"
 	"crypto/ed25519"
 	"crypto/rand"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
 func TestAnAnswerCountsOnceAlsoWhenManyBringIt(t *testing.T) {
@@ -193,6 +195,26 @@ func TestTheClientsSecretGoesWhereTheProviderWantsIt(t *testing.T) {
 	got := <-form
 	require.Equal(t, clientSecret, got.Get("client_secret"))
 	require.Len(t, got.Get("code_verifier"), 43)
+}
+
+// An admin's secret stands in for the settings' from the next sign-in on; one that cannot be read refuses.
+func TestTheClientsSecretChangesWithoutARestart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var now secret.String
+	var broken error
+	w.Provider.ClientSecret = func(context.Context) (secret.String, error) { return now, broken }
+	_, err := w.signIn(ann())
+	require.NoError(t, err, "none is set")
+	now = secret.New("a wrong one")
+	_, err = w.signIn(ann())
+	require.True(t, fault.Is(err, fault.Dependency), "%v", err)
+	now = secret.New(clientSecret)
+	_, err = w.signIn(ann())
+	require.NoError(t, err)
+	broken = secret.ErrOpen
+	_, err = w.signIn(ann())
+	require.ErrorIs(t, err, secret.ErrOpen)
 }
 
 func TestAFailureTellsNothingThatIsSecret(t *testing.T) {

@@ -75,12 +75,11 @@ func accountOf(ctx context.Context, tx pgx.Tx, who Identity) (account.Account, e
 	return account.ByID(ctx, tx, accountID)
 }
 
-// insertAccount is false where the username is taken, in any case of its letters.
+// insertAccount is false where the username is taken, in any case of its letters (account_username_lower_key).
 func insertAccount(ctx context.Context, tx pgx.Tx, a account.Account, at time.Time) (bool, error) {
 	tag, err := tx.Exec(ctx, `
-		INSERT INTO account (id, username, role, email, password_hash, created_at)
-		SELECT $1, $2, $3, $4, '', $5 WHERE NOT EXISTS (SELECT FROM account WHERE lower(username) = lower($2))
-		ON CONFLICT (username) DO NOTHING`, a.ID, a.Username, a.Role, a.Email, at)
+		INSERT INTO account (id, username, role, email, password_hash, created_at) VALUES ($1, $2, $3, $4, '', $5)
+		ON CONFLICT DO NOTHING`, a.ID, a.Username, a.Role, a.Email, at)
 	if err != nil {
 		return false, fmt.Errorf("make the account: %w", err)
 	}

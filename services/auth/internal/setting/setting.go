@@ -38,6 +38,8 @@ const (
 	// InstallationName and Announcement are read by GET /api/auth/config, for the pages before the console.
 	InstallationName = "installation.name"
 	Announcement     = "installation.announcement"
+	// OIDCClientSecret is read by the sign-in at the provider.
+	OIDCClientSecret = "oidc.client_secret"
 )
 
 // Known are all settings. Each has a reader.
@@ -50,6 +52,10 @@ func Known() []Definition {
 		{
 			Key: InstallationName, Type: String, Default: json.RawMessage(`"Signalbox"`), Min: 1, Max: 64,
 			Description: "The installation's name on the pages where people sign in.",
+		},
+		{
+			Key: OIDCClientSecret, Type: Secret, Min: 8, Max: 1024,
+			Description: "The installation's secret at its OpenID provider, in the place of SERVICE_OIDC_CLIENT_SECRET.",
 		},
 	}
 }
