@@ -49,7 +49,9 @@ func TestATeamsQuotaMakesItsProjectsJobsWait(t *testing.T) {
 		j, err := w.jobs().GetJob(w.as(crew("bob")), &jobsv1.GetJobRequest{JobId: waits.GetId()})
 		return err == nil && j.GetQueue().GetReason() == "team_quota"
 	}, patience, 20*time.Millisecond)
-	works := func(n int) func([]*jobsv1.Work) bool { return func(works []*jobsv1.Work) bool { return len(works) == n } }
+	works := func(n int) func([]*jobsv1.Work) bool {
+		return func(works []*jobsv1.Work) bool { return len(works) == n }
+	}
 	submit(crew("bob"))
 	a.wait("a job of the default project, which the team does not count", works(2))
 	list, err := w.quotas().ListQuotas(w.as(admin()), &jobsv1.ListQuotasRequest{SubjectKind: "teams"})

@@ -52,9 +52,9 @@ func memberToProto(m Member) *authv1.ProjectMember {
 }
 
 // text is nil where nothing is said: an empty description is none.
-func text(s *string) *string {
-	if s != nil && *s == "" {
+func text(s string) *string {
+	if s == "" {
 		return nil
 	}
-	return s
+	return &s
 }

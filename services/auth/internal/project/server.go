@@ -34,14 +34,14 @@ func (s *Server) CreateProject(ctx context.Context, in *authv1.CreateProjectRequ
 	if err != nil {
 		return nil, err
 	}
-	team := text(in.TeamId)
+	team := text(in.GetTeamId())
 	if team != nil && !authn.ScopeOf(ctx).SeesTeam(*team) {
 		return nil, noTeam(*team)
 	}
 	out := &authv1.Project{}
 	err = s.Once.Do(ctx, authv1.ProjectService_CreateProject_FullMethodName, in, out, func(ctx context.Context, tx pgx.Tx) error {
 		p := Project{
-			ID: s.IDs.New(id.Project), Key: in.GetKey(), Name: in.GetName(), Description: text(in.Description), TeamID: team,
+			ID: s.IDs.New(id.Project), Key: in.GetKey(), Name: in.GetName(), Description: text(in.GetDescription()), TeamID: team,
 			Visibility: visibility(in.GetVisibility(), visibleToTeam), CreatedAt: s.Clock.Now(),
 		}
 		if err := insert(ctx, tx, p); err != nil {
@@ -100,7 +100,7 @@ func (s *Server) UpdateProject(ctx context.Context, in *authv1.UpdateProjectRequ
 			p.Name = in.GetName()
 		}
 		if in.Description != nil {
-			p.Description = text(in.Description)
+			p.Description = text(in.GetDescription())
 		}
 		p.Visibility = visibility(in.GetVisibility(), p.Visibility)
 		if in.Archived != nil && in.GetArchived() != (p.ArchivedAt != nil) {
