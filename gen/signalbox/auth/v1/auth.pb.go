@@ -330,12 +330,13 @@ func (*GetConfigRequest) Descriptor() ([]byte, []int) {
 }
 
 type Me struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Username      string                 `protobuf:"bytes,1,opt,name=username,proto3" json:"username,omitempty"`
-	Role          string                 `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
-	Email         *string                `protobuf:"bytes,3,opt,name=email,proto3,oneof" json:"email,omitempty"`
-	Teams         []string               `protobuf:"bytes,4,rep,name=teams,proto3" json:"teams,omitempty"`
-	Quota         *Quota                 `protobuf:"bytes,5,opt,name=quota,proto3" json:"quota,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Username string                 `protobuf:"bytes,1,opt,name=username,proto3" json:"username,omitempty"`
+	Role     string                 `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
+	Email    *string                `protobuf:"bytes,3,opt,name=email,proto3,oneof" json:"email,omitempty"`
+	// The keys of the teams that the caller is in.
+	Teams         []string `protobuf:"bytes,4,rep,name=teams,proto3" json:"teams,omitempty"`
+	Quota         *Quota   `protobuf:"bytes,5,opt,name=quota,proto3" json:"quota,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
