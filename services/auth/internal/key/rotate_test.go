@@ -54,7 +54,11 @@ func TestAKeyOfAgeGetsASuccessorFromOneOfTheReplicas(t *testing.T) {
 		var wg sync.WaitGroup
 		for _, r := range replicas {
 			for range 3 {
-				wg.Go(func() { _ = r.Run(t.Context()) })
+				wg.Go(func() {
+					if err := r.Run(t.Context()); err != nil {
+						t.Errorf("who comes second finds it made: %v", err)
+					}
+				})
 			}
 		}
 		wg.Wait()
