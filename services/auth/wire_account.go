@@ -10,6 +10,7 @@ import (
 	commonpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/common/peer/v1"
 	"github.com/signalbox-dev/signalbox/platform/idem"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/account"
+	"github.com/signalbox-dev/signalbox/services/auth/internal/profile"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/session"
 )
 
@@ -49,3 +50,14 @@ func (s *Service) registerAccount(r grpc.ServiceRegistrar) {
 
 // passwords says that people sign in by passwords, and not by a provider.
 func (s *Service) passwords() bool { return s.public.Methods.OIDC == nil }
+
+// registerProfile puts the server of what people change of themselves on a server.
+func (s *Service) registerProfile(r grpc.ServiceRegistrar) {
+	d, trail := s.deps, s.sessions.Audit
+	authv1.RegisterProfileServiceServer(r, &profile.Server{
+		Pool: d.Pool, Sessions: s.sessions, Audit: trail,
+		Passwords: &profile.Passwords{
+			Pool: d.Pool, Limit: s.limit, Hasher: s.sessions.Password, Sessions: s.sessions, Audit: trail, On: s.passwords(),
+		},
+	})
+}
