@@ -100,7 +100,7 @@ func (w *world) expired(ctx context.Context, t *testing.T, token string) string 
 	var sealed []byte
 	kid := fmt.Sprint(header["kid"])
 	require.NoError(t, w.database(ctx, t).QueryRow(ctx, `SELECT sealed FROM auth.signing_key WHERE kid = $1`, kid).Scan(&sealed))
-	ring, err := secret.LoadKeyring(filepath.Join(w.Dir, "data", "keys", "keyring"))
+	ring, err := secret.LoadKeyring(w.inside("keys/keyring", "etc/signalbox/secrets/keyring"))
 	require.NoError(t, err)
 	seed, err := ring.Open(sealed, "signing_key.sealed:"+kid)
 	require.NoError(t, err)
@@ -110,10 +110,19 @@ func (w *world) expired(ctx context.Context, t *testing.T, token string) string 
 	return text + "." + base64.RawURLEncoding.EncodeToString(ed25519.Sign(key.Private, []byte(text)))
 }
 
+// inside is where a part of the installation lies: below the data folder of the one process, or where the units
+// of deploy/ put it.
+func (w *world) inside(single, split string) string {
+	if w.Processes["signalboxd"] != nil {
+		return filepath.Join(w.Dir, "data", single)
+	}
+	return filepath.Join(w.Dir, split)
+}
+
 // database opens the installation's Postgres, for what no route gives away.
 func (w *world) database(ctx context.Context, t *testing.T) *pgx.Conn {
 	t.Helper()
-	dir := filepath.Join(w.Dir, "data", "postgres")
+	dir := w.inside("postgres", "postgres")
 	password, err := os.ReadFile(filepath.Join(dir, "password"))
 	require.NoError(t, err)
 	pid, err := os.ReadFile(filepath.Join(dir, "data", "postmaster.pid"))

@@ -61,10 +61,7 @@ func (w *world) submit(ctx context.Context, t *testing.T, p *person, o objects) 
 	}
 	require.NoError(t, json.Unmarshal(a.body, &made))
 	o["job_id"], o["run_id"] = made.ID, made.RunID
-	root := filepath.Join(w.Dir, "agent")
-	if w.Processes["signalboxd"] != nil {
-		root = filepath.Join(w.Dir, "data", "agent")
-	}
+	root := w.inside("agent", "agent")
 	var token string
 	require.Eventually(t, func() bool {
 		_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {

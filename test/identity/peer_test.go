@@ -33,6 +33,12 @@ func TestServicesOnTheWire(t *testing.T) {
 	t.Run("strangers", func(t *testing.T) { w.strangers(t) })
 	t.Run("reflection", func(t *testing.T) { w.reflection(ctx, t) })
 	t.Run("listeners", func(t *testing.T) { w.listeners(t) })
+	t.Run("people", func(t *testing.T) {
+		// The matrices of the one process hold for the services apart.
+		people := build(ctx, t, w.Stand)
+		t.Run("credentials", func(t *testing.T) { people.swapped(ctx, t) })
+		t.Run("routes", func(t *testing.T) { people.routes(ctx, t) })
+	})
 	t.Run("another CA", func(t *testing.T) { w.anotherCA(ctx, t) })
 }
 
