@@ -3,5 +3,6 @@
 // services. It promises that a session that was ended, an account that was disabled and a credential
 // that was raised in epoch count at the next call, on every replica and without a cache store.
 //
-// Inside: account and project own rows; password, limit and key serve session; session imports all.
+// Inside: account, team, project, profile and setting own rows; password, limit and key serve session;
+// device, oidc and oauth open sessions by it; trail merges the audit of all services.
 package auth

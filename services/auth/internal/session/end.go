@@ -68,3 +68,10 @@ func (s *Sessions) RevokeOthers(ctx context.Context, c *authn.Caller) error {
 func (s *Sessions) EndAll(ctx context.Context, tx pgx.Tx, accountID string, why Reason, except string) (int, error) {
 	return revokeAll(ctx, tx, accountID, why, except, s.Clock.Now())
 }
+
+// EndTx ends one session in the transaction of what ends it; one that had ended stays as it is. Its audit row
+// is the caller's.
+func (s *Sessions) EndTx(ctx context.Context, tx pgx.Tx, sessionID string, why Reason) error {
+	_, err := revoke(ctx, tx, sessionID, why, s.Clock.Now())
+	return err
+}

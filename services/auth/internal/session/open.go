@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -68,6 +69,13 @@ func (s *Sessions) IssueFor(ctx context.Context, q pg.Querier, sessionID string,
 		return Tokens{}, err
 	}
 	return s.tokens(ctx, q, l, secret.String{}, &g)
+}
+
+// KeepTx keeps a session in the list of its person until then: what an authorization server does for the
+// refresh tokens that it gives beside a grant's access token. It is ErrNoAccount where the session has ended.
+func (s *Sessions) KeepTx(ctx context.Context, tx pgx.Tx, sessionID string, until time.Time) error {
+	_, err := extend(ctx, tx, sessionID, until)
+	return err
 }
 
 // tokens signs a new access token of the session; q is the transaction of a caller who has one.
