@@ -65,7 +65,7 @@ func frontCalls(row route.Route) string {
 	switch {
 	case row.Method == http.MethodOptions:
 		return ""
-	case row.Pattern == "/login" || row.Pattern == "/.well-known/openid-configuration":
+	case row.Pattern == "/login" || row.Pattern == "/device" || row.Pattern == "/.well-known/openid-configuration":
 		return authv1.AuthService_GetConfig_FullMethodName
 	case row.Handler == "wellknown":
 		return oauth + "GetMetadata"

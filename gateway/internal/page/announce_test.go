@@ -20,5 +20,6 @@ func TestTheLoginPageTellsTheInstallationsNameAndAnnouncement(t *testing.T) {
 	body = h.get("/login").Body.String()
 	require.Contains(t, body, "<title>Sign in · A&lt;script&gt;</title>")
 	require.Contains(t, body, "<span>A&lt;script&gt;</span>")
+	require.Contains(t, h.get("/device").Body.String(), "<title>Connect a device · A&lt;script&gt;</title>")
 	require.Contains(t, body, `<p id="announcement" class="note">Closed &lt;b&gt;on&lt;/b&gt; Sunday</p>`)
 }

@@ -115,7 +115,7 @@ type view struct {
 	// UserCode is the code that the address named, as it was written.
 	UserCode string
 	Failed   *failure
-	// Installation is the name that admins gave it, and Announcement what they tell everybody; empty where
+	// Installation is the name that admins gave it, and Announcement what they tell who signs in; empty where
 	// the page asks nobody.
 	Installation, Announcement string
 }
@@ -146,8 +146,12 @@ func (p *Pages) login(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (p *Pages) device(w http.ResponseWriter, r *http.Request) error {
+	cfg, err := p.deps.Config(r)
+	if err != nil {
+		return err
+	}
 	return p.show(w, "device", http.StatusOK, view{
-		Title: "Connect a device", Script: "device.js", UserCode: userCode(r.URL.Query().Get("user_code")),
+		Title: "Connect a device", Script: "device.js", UserCode: userCode(r.URL.Query().Get("user_code")), Installation: cfg.GetInstallation(),
 	})
 }
 
