@@ -17,10 +17,10 @@ import (
 // holders are the services whose rows have owners, in the order in which they are asked to give them away:
 // ingest repeats whose a run is, as jobs says it. Inference keeps none of its own.
 func holders(peers map[string]grpc.ClientConnInterface) []account.Holder {
-	var out []account.Holder
-	for _, name := range []string{"jobs", "ingest", "registry"} {
-		if conn := peers[name]; conn != nil {
-			out = append(out, account.Holder{Name: name, Client: commonpeerv1.NewOwnerPeerServiceClient(conn)})
+	out := []account.Holder{{Name: "jobs"}, {Name: "ingest"}, {Name: "registry"}}
+	for i := range out {
+		if conn := peers[out[i].Name]; conn != nil {
+			out[i].Client = commonpeerv1.NewOwnerPeerServiceClient(conn)
 		}
 	}
 	return out

@@ -26,7 +26,8 @@ type Owned struct {
 
 // Holder is a service whose rows have owners.
 type Holder struct {
-	Name   string
+	Name string
+	// Client is nil where the service is not connected: nothing is counted or given away without it.
 	Client commonpeerv1.OwnerPeerServiceClient
 }
 
@@ -58,6 +59,9 @@ func (t *Transfers) Count(ctx context.Context, userID string) ([]Owned, error) {
 		all.Go(func() error {
 			cctx, cancel := context.WithTimeout(gctx, countWithin)
 			defer cancel()
+			if h.Client == nil {
+				return h.away()
+			}
 			out, err := h.Client.CountOwned(cctx, &commonpeerv1.CountOwnedRequest{UserId: userID})
 			if err != nil {
 				return fmt.Errorf("count what the user owns in %s: %w", h.Name, err)
@@ -105,7 +109,15 @@ func (t *Transfers) Transfer(ctx context.Context, fromID, toID string) ([]Owned,
 	return some(append(moved, Owned{kindProject, projects})), nil
 }
 
+// away is the answer without the service.
+func (h Holder) away() error {
+	return fault.New(fault.Unavailable, "peer_missing", "the service %s is not connected", h.Name)
+}
+
 func (h Holder) give(ctx context.Context, fromID string, to User) ([]Owned, error) {
+	if h.Client == nil {
+		return nil, h.away()
+	}
 	ctx, cancel := context.WithTimeout(ctx, moveWithin)
 	defer cancel()
 	out, err := h.Client.TransferOwned(ctx, &commonpeerv1.TransferOwnedRequest{UserId: fromID, ToUserId: to.ID, ToUsername: to.Username})

@@ -216,6 +216,17 @@ func TestWhoGivesAndWhoGets(t *testing.T) {
 	require.Zero(t, h.count(`audit WHERE action LIKE 'account.transfer%'`))
 }
 
+func TestWithoutAServiceNothingIsCountedAndNothingIsDone(t *testing.T) {
+	t.Parallel()
+	h := openHouse(t)
+	h.Transfers.Holders[1].Client = nil
+	_, err := h.ListOwned(h.ctx(), &authv1.ListOwnedRequest{UserId: h.bob})
+	require.True(t, fault.Is(err, fault.Unavailable), "%v", err)
+	_, err = h.transfer(h.bob, h.eve)
+	require.True(t, fault.Is(err, fault.Unavailable), "%v", err)
+	require.Equal(t, 1, h.count(`account WHERE transfer_to_id = $1`, h.eve), "a repeat goes on")
+}
+
 func TestTwoAdminsWhoGiveItToTwoAtOnceGiveItToOne(t *testing.T) {
 	t.Parallel()
 	h := openHouse(t)
