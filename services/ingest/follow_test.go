@@ -112,6 +112,9 @@ func TestARunThatNeverReportedEndsToo(t *testing.T) {
 	run := r.train()
 	stream, err := r.public.FollowLogs(t.Context(), &ingestv1.FollowLogsRequest{Id: run.run})
 	require.NoError(t, err)
+	header, err := stream.Header()
+	require.NoError(t, err)
+	require.NotNil(t, header, "the stream stands before there is anything to read")
 	run.close()
 	e, err := stream.Recv()
 	require.NoError(t, err)
@@ -132,6 +135,8 @@ func TestWhatACallerMayNotSeeIsNotThere(t *testing.T) {
 	require.Equal(t, "no such job: "+run.job, fault.From(err).Msg)
 	stream, err := r.public.FollowLogs(stranger, &ingestv1.FollowLogsRequest{Id: run.run})
 	require.NoError(t, err)
+	header, _ := stream.Header()
+	require.Nil(t, header, "no stream stands on what is hidden")
 	_, err = stream.Recv()
 	require.True(t, fault.Is(err, fault.Absent))
 	other := "0"

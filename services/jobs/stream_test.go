@@ -213,6 +213,24 @@ func TestAPlaceBehindTheLastChangeIsRefused(t *testing.T) {
 	require.Empty(t, w.watch(j.GetRunId(), last), "the very end is none behind it")
 }
 
+// Before there is anything to tell, whoever may read is told that he may.
+func TestAWatchStandsBeforeAnythingChanges(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.fleet("cpu")
+	j := w.submit()
+	opened := func(job string) bool {
+		ctx, cancel := context.WithTimeout(w.as(alice()), patience)
+		defer cancel()
+		stream, err := w.jobs().WatchJob(ctx, &jobsv1.WatchJobRequest{Id: job, After: 1})
+		require.NoError(t, err)
+		header, _ := stream.Header() // neither a header nor an error: the stream has ended
+		return header != nil
+	}
+	require.True(t, opened(j.GetId()))
+	require.False(t, opened("job_00000000000000000000000000"))
+}
+
 // watch reads a watch to its end.
 func (w *world) watch(id string, after int64) []*jobsv1.WatchJobResponse {
 	w.t.Helper()

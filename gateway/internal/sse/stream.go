@@ -27,9 +27,9 @@ const (
 	WriteTimeout = 15 * time.Second
 	Backlog      = 16
 
-	// opening is how long a service may take to say anything before the client is told that the
-	// stream is open; from then on a failure can only be an event.
-	opening   = time.Second
+	// opening is how long a service may take to say that the caller may read. Until it does, nothing is
+	// told to stand: who may not know of a stream would see it open.
+	opening   = 10 * time.Second
 	batchSize = 32 << 10
 	checkTime = 3 * time.Second
 )
@@ -92,8 +92,7 @@ func (s *Stream) Run(w http.ResponseWriter, r *http.Request, in proto.Message, s
 	return nil
 }
 
-// first waits until it is known that the stream stands: its first event, its header, or a while
-// without a failure.
+// first waits until it is known that the stream stands: its first event, or its header.
 func (s *Stream) first(ctx context.Context, src *source, stop <-chan struct{}) (*event, error) {
 	timer := s.clk.NewTimer(opening)
 	defer timer.Stop()
@@ -109,7 +108,7 @@ func (s *Stream) first(ctx context.Context, src *source, stop <-chan struct{}) (
 	case <-src.opened:
 		return nil, nil
 	case <-timer.C():
-		return nil, nil
+		return nil, fault.New(fault.Unavailable, fault.CodeDeadline, "the stream was not opened in time")
 	case <-stop:
 		return nil, fault.New(fault.Unavailable, "draining", "the server is shutting down")
 	case <-ctx.Done():

@@ -154,7 +154,7 @@ func TestSilenceIsFilledWithComments(t *testing.T) {
 	got.end()
 }
 
-func TestServiceThatSaysNothingIsOpenAfterAWhile(t *testing.T) {
+func TestAServiceThatSaysNothingOpensNoStream(t *testing.T) {
 	t.Parallel()
 	r := logsRig(t, func(_ func(*ingestv1.FollowLogsResponse) error, stream grpc.ServerStream) error {
 		<-stream.Context().Done()
@@ -165,10 +165,15 @@ func TestServiceThatSaysNothingIsOpenAfterAWhile(t *testing.T) {
 	<-r.asked
 	require.NoError(t, r.clk.Await(t.Context(), 1))
 	r.clk.Advance(sse.Recheck)
+	select {
+	case <-opened:
+		require.FailNow(t, "nobody said that the caller may read")
+	default:
+	}
+	r.clk.Advance(sse.Heartbeat)
 	got := <-opened
-	require.Equal(t, "retry: 2000", got.next())
-	r.stop()
-	got.end()
+	require.Equal(t, http.StatusServiceUnavailable, got.resp.StatusCode)
+	require.Equal(t, "application/json", got.resp.Header.Get("Content-Type"))
 }
 
 func TestCallerIsCheckedAgain(t *testing.T) {

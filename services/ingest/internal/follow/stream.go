@@ -46,22 +46,25 @@ func NewStreams[E any](hub *Hub, read Read[E]) *Streams[E] {
 	return &Streams[E]{hub: hub, read: read, reads: map[place]*shared[E]{}}
 }
 
-// Follow hands on every page behind a place until the end of the stream or of ctx. send may take its time.
+// Follow hands on every page behind a place until the end of the stream or of ctx. The first one comes at once,
+// empty where there is nothing yet: it tells that the place can be followed. send may take its time.
 func (s *Streams[E]) Follow(ctx context.Context, runID string, after int64, send func(Page[E]) error) error {
 	s.hub.join(runID)
 	defer s.hub.leave(runID)
-	for {
+	for opened := false; ; opened = true {
 		round, next := s.hub.round(runID)
 		page, err := s.page(ctx, place{runID, after}, round)
 		if err != nil {
 			return err
 		}
-		if len(page.Events) > 0 || page.End {
+		if !opened || len(page.Events) > 0 || page.End {
 			if err := send(page); err != nil || page.End {
 				return err
 			}
-			after = page.Last
-			continue
+			if len(page.Events) > 0 {
+				after = page.Last
+				continue
+			}
 		}
 		select {
 		case <-ctx.Done():

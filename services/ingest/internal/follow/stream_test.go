@@ -169,5 +169,9 @@ func TestFailures(t *testing.T) {
 	require.ErrorIs(t, s.Follow(t.Context(), "run", 0, func(Page[int64]) error { return broken }), broken)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.ErrorIs(t, s.Follow(ctx, "run", 1, nil), context.Canceled)
+	var pages []Page[int64]
+	send := func(p Page[int64]) error { pages = append(pages, p); return nil }
+	require.ErrorIs(t, s.Follow(ctx, "run", 1, send), context.Canceled)
+	require.Len(t, pages, 1, "that the place can be followed is told at once")
+	require.Empty(t, pages[0].Events)
 }

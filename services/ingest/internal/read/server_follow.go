@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
 
 	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
 	"github.com/signalbox-dev/signalbox/platform/fault"
@@ -112,7 +113,15 @@ func (s *Server) FollowMetrics(in *ingestv1.FollowMetricsRequest, stream grpc.Se
 }
 
 func sender[M any](stream grpc.ServerStreamingServer[M]) func(follow.Page[*M]) error {
+	opened := false
 	return func(page follow.Page[*M]) error {
+		if !opened {
+			// The header tells that the caller may read, before there is anything to read.
+			if err := stream.SendHeader(metadata.MD{}); err != nil {
+				return err
+			}
+			opened = true
+		}
 		for _, event := range page.Events {
 			if err := stream.Send(event); err != nil {
 				return err

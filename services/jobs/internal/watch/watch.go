@@ -13,6 +13,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
 
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/authn"
@@ -50,6 +51,10 @@ func (w *Watcher) Watch(req *jobsv1.WatchJobRequest, stream grpc.ServerStreaming
 		return err
 	}
 	if err := within(req.GetAfter(), j.Seq); err != nil {
+		return err
+	}
+	// The header tells that the caller may read, before there is anything to read.
+	if err := stream.SendHeader(metadata.MD{}); err != nil {
 		return err
 	}
 	changed := w.Hub.Wait(topic.Job(j.ID))
