@@ -33,7 +33,7 @@ type value struct {
 
 // Run moves all values of the columns and says how many it moved.
 func Run(ctx context.Context, db pg.Querier, ring *secret.Keyring, columns ...Column) (moved int, err error) {
-	var faults []error
+	faults := make([]error, 0, len(columns))
 	for _, c := range columns {
 		n, err := c.run(ctx, db, ring)
 		moved += n

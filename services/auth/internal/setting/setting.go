@@ -39,7 +39,7 @@ const (
 	InstallationName = "installation.name"
 	Announcement     = "installation.announcement"
 	// OIDCClientSecret is read by the sign-in at the provider.
-	OIDCClientSecret = "oidc.client_secret"
+	OIDCClientSecret = "oidc.client_secret" //nolint:gosec // the name of one.
 )
 
 // Known are all settings. Each has a reader.

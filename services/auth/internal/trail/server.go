@@ -2,6 +2,7 @@ package trail
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -45,9 +46,9 @@ func (s *Server) VerifyAudit(ctx context.Context, _ *authv1.VerifyAuditRequest) 
 	if err != nil {
 		return nil, err
 	}
-	out := &authv1.AuditReport{Ok: true}
+	broken := slices.ContainsFunc(chains, func(c Chain) bool { return !c.OK })
+	out := &authv1.AuditReport{Ok: !broken}
 	for _, c := range chains {
-		out.Ok = out.Ok && c.OK
 		out.Chains = append(out.Chains, &authv1.AuditChain{
 			Service: c.Service, Ok: c.OK, Rows: c.Rows, Checkpoints: c.Checkpoints, Fault: given(c.Fault),
 		})
