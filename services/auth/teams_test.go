@@ -85,6 +85,9 @@ func TestWhatATeamGivesCountsAtTheNextCall(t *testing.T) {
 	}
 	put(authv1.TeamRole_TEAM_ROLE_MEMBER)
 	expect("a member of the team", none, fault.Forbidden, fault.Conflict, fault.Forbidden)
+	me, err := c.public.GetMe(mustAs(c.house, c.olga), &authv1.GetMeRequest{})
+	require.NoError(t, err)
+	require.Equal(t, []string{"speech"}, me.GetTeams(), "by their keys")
 	put(authv1.TeamRole_TEAM_ROLE_LEAD)
 	expect("its lead", none, fault.Forbidden, fault.Conflict, none)
 	_, err = c.projects.PutProjectMember(mustAs(c.house, c.root), &authv1.PutProjectMemberRequest{

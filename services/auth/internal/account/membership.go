@@ -109,6 +109,20 @@ func Teams(ctx context.Context, q pg.Querier, accountID string) (in, led []strin
 	return in, led, nil
 }
 
+// TeamKeys lists the keys of the teams that the account is in.
+func TeamKeys(ctx context.Context, q pg.Querier, accountID string) ([]string, error) {
+	rows, err := q.Query(ctx, `SELECT key FROM team JOIN team_member ON team_id = id WHERE account_id = $1 ORDER BY key LIMIT $2`,
+		accountID, authn.MaxTeams)
+	if err != nil {
+		return nil, fmt.Errorf("list teams: %w", err)
+	}
+	keys, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("list teams: %w", err)
+	}
+	return keys, nil
+}
+
 // Belong fills in what the caller belongs to as it is now: his teams, and his roles in projects.
 func Belong(ctx context.Context, q pg.Querier, c *authn.Caller) error {
 	members, err := Memberships(ctx, q, c.Subject)
@@ -141,13 +155,9 @@ func SyncTeams(ctx context.Context, tx pgx.Tx, accountID string, keys []string) 
 	if err != nil {
 		return nil, fmt.Errorf("join teams: %w", err)
 	}
-	rows, err := tx.Query(ctx, `SELECT key FROM team JOIN team_member ON team_id = id WHERE account_id = $1 LIMIT $2`, accountID, authn.MaxTeams)
+	in, err := TeamKeys(ctx, tx, accountID)
 	if err != nil {
-		return nil, fmt.Errorf("list teams: %w", err)
-	}
-	in, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		return nil, fmt.Errorf("list teams: %w", err)
+		return nil, err
 	}
 	for _, key := range keys {
 		if !slices.Contains(in, key) {

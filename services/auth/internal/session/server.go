@@ -107,12 +107,6 @@ func (s *Server) Logout(ctx context.Context, _ *authv1.LogoutRequest) (*emptypb.
 	return &emptypb.Empty{}, s.setCookie(ctx, "", -time.Second)
 }
 
-// SetRefreshCookie gives the caller's browser the refresh token of a session that was opened otherwise than
-// by this server's own methods.
-func (s *Server) SetRefreshCookie(ctx context.Context, refresh secret.String) error {
-	return s.setCookie(ctx, refresh.Reveal(), RefreshTTL)
-}
-
 // setCookie sets the refresh cookie; a negative age takes it away. The __Host- prefix ties it to this
 // very host, and needs https.
 func (s *Server) setCookie(ctx context.Context, value string, age time.Duration) error {
@@ -139,12 +133,16 @@ func (s *Server) GetMe(ctx context.Context, _ *authv1.GetMeRequest) (*authv1.Me,
 	if err != nil {
 		return nil, err
 	}
+	teams, err := account.TeamKeys(ctx, s.Sessions.Pool, c.Subject)
+	if err != nil {
+		return nil, err
+	}
 	q, err := s.Quota.GetAccountQuota(ctx, &jobspeerv1.GetAccountQuotaRequest{UserId: c.Subject})
 	if err != nil {
 		return nil, fmt.Errorf("ask jobs for the quota: %w", err)
 	}
 	return &authv1.Me{
-		Username: a.Username, Role: a.Role, Email: a.Email, Teams: c.Teams,
+		Username: a.Username, Role: a.Role, Email: a.Email, Teams: teams,
 		Quota: &authv1.Quota{
 			GpuLimit: q.GetGpuLimit(), GpuHeld: q.GetGpuHeld(), GpuQueued: q.GetGpuQueued(), GpuAvailable: q.GetGpuAvailable(),
 		},
