@@ -107,6 +107,12 @@ func (s *Server) Logout(ctx context.Context, _ *authv1.LogoutRequest) (*emptypb.
 	return &emptypb.Empty{}, s.setCookie(ctx, "", -time.Second)
 }
 
+// SetRefreshCookie gives the caller's browser the refresh token of a session that was opened otherwise than
+// by this server's own methods.
+func (s *Server) SetRefreshCookie(ctx context.Context, refresh secret.String) error {
+	return s.setCookie(ctx, refresh.Reveal(), RefreshTTL)
+}
+
 // setCookie sets the refresh cookie; a negative age takes it away. The __Host- prefix ties it to this
 // very host, and needs https.
 func (s *Server) setCookie(ctx context.Context, value string, age time.Duration) error {
