@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ func TestWhatIsNoCommandIsToldHow(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{nil, {"dmeo"}, {"demo", "--frobnicate"}, {"demo", "--help"}} {
 		var out, errOut bytes.Buffer
-		err := realMain(t.Context(), args, nil, &out, &errOut)
+		err := Run(t.Context(), args, nil, &out, &errOut)
 		require.ErrorIs(t, err, flag.ErrHelp, "%v", args)
 		require.Contains(t, errOut.String(), "once", "%v", args)
 		require.Empty(t, out.String())
@@ -23,7 +23,7 @@ func TestWhatIsNoCommandIsToldHow(t *testing.T) {
 func TestAnArgumentTooMuchStartsNothing(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
-	err := realMain(t.Context(), []string{"demo", "--data", data, "once"}, nil, &bytes.Buffer{}, &bytes.Buffer{})
+	err := Run(t.Context(), []string{"demo", "--data", data, "once"}, nil, &bytes.Buffer{}, &bytes.Buffer{})
 	require.ErrorContains(t, err, `unknown argument "once"`)
 	require.NoDirExists(t, data)
 }
@@ -32,7 +32,7 @@ func TestAServerThatIsMissingIsNamed(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	server := filepath.Join(dir, "no-signalboxd")
-	err := realMain(t.Context(), []string{"demo", "--once", "--data", filepath.Join(dir, "data"), "--server", server}, nil, &bytes.Buffer{}, &bytes.Buffer{})
+	err := Run(t.Context(), []string{"demo", "--once", "--data", filepath.Join(dir, "data"), "--server", server}, nil, &bytes.Buffer{}, &bytes.Buffer{})
 	require.ErrorContains(t, err, server)
 }
 
@@ -41,7 +41,7 @@ func TestAFlagThatSaysNothingStartsNothing(t *testing.T) {
 	for _, name := range []string{"--data", "--listen", "--server"} {
 		var errOut bytes.Buffer
 		data := filepath.Join(t.TempDir(), "data")
-		err := realMain(t.Context(), []string{"demo", "--once", "--data", data, name, ""}, nil, &bytes.Buffer{}, &errOut)
+		err := Run(t.Context(), []string{"demo", "--once", "--data", data, name, ""}, nil, &bytes.Buffer{}, &errOut)
 		require.ErrorIs(t, err, flag.ErrHelp)
 		require.Contains(t, errOut.String(), `invalid value "" for flag -`+name[2:]+": got nothing")
 		require.NoDirExists(t, data)
