@@ -19,7 +19,7 @@ const planted = "hunter2-planted"
 func (b *bench) dump(t *testing.T) string {
 	t.Helper()
 	var out string
-	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT coalesce(string_agg(convert_from(coalesce(sealed, ''), 'LATIN1') || v::text, ' '), '')
+	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT coalesce(string_agg(encode(coalesce(sealed, ''), 'escape') || v::text, ' '), '')
 		|| (SELECT coalesce(string_agg(a::text, ' '), '') FROM audit a) FROM setting_version v`).Scan(&out))
 	return out
 }
