@@ -1,0 +1,46 @@
+package leak
+
+import (
+	"context"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/test/stand"
+)
+
+// Services in processes of their own tell auth their part of the audit; where one is away there is no list
+// and no report, and the answer names it.
+func TestTheAuditOfServicesApart(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	s := stand.Split(t, stand.Options{})
+	h := open(ctx, t, s)
+	rows := h.auditRows(ctx, t)
+	services := map[string]bool{}
+	for _, r := range rows {
+		services[r.Service] = true
+	}
+	require.True(t, services["auth"] && services["jobs"], "a login, and a fleet: %v", services)
+	out := ""
+	h.Until(ctx, "the audit is whole", func() bool { text, code := h.verified(ctx, t); out = text; return code == 0 })
+	for _, service := range []string{"auth", "jobs", "ingest", "registry", "inference"} {
+		require.Contains(t, out, service+" ")
+	}
+	s.Processes["registry"].Kill()
+	for path, method := range map[string]string{"/api/admin/audit": http.MethodGet, "/api/admin/audit/verify": http.MethodPost} {
+		var body any
+		if method == http.MethodPost {
+			body = map[string]any{}
+		}
+		a, err := h.admin.Call(ctx, method, path, body)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusServiceUnavailable, a.Status, "%s: %s", path, a.Body)
+		require.Contains(t, string(a.Body), "registry does not answer")
+		require.Contains(t, string(a.Body), "audit_incomplete")
+	}
+	text, code := h.verified(ctx, t)
+	require.Equal(t, 1, code)
+	require.Contains(t, text, "registry does not answer")
+}
