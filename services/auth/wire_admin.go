@@ -6,10 +6,12 @@ import (
 	"google.golang.org/grpc"
 
 	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
+	commonpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/common/peer/v1"
 	"github.com/signalbox-dev/signalbox/internal/rewrap"
 	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/setting"
+	"github.com/signalbox-dev/signalbox/services/auth/internal/trail"
 )
 
 // wireSettings makes the settings that change without a restart.
@@ -31,4 +33,15 @@ func (s *Service) registerSettings(r grpc.ServiceRegistrar, public authv1.AuthSe
 // Sealed are the columns whose values are under the keyring.
 func (s *Service) Sealed() []rewrap.Column {
 	return []rewrap.Column{{Table: "signing_key", Name: "sealed", Key: "kid"}, setting.Sealed()}
+}
+
+// registerTrail puts the merged audit on a server: auth's own part without a hop, the others' by their peers.
+func (s *Service) registerTrail(r grpc.ServiceRegistrar) {
+	t := &trail.Trail{Names: append([]string{Name}, PeerNames()...), Sources: map[string]trail.Source{
+		Name: trail.Peer{Client: s.deps.Audit.Client()},
+	}}
+	for _, name := range PeerNames() {
+		t.Sources[name] = trail.Peer{Client: commonpeerv1.NewAuditPeerServiceClient(s.deps.Peers[name])}
+	}
+	authv1.RegisterAuditServiceServer(r, &trail.Server{Trail: t})
 }
