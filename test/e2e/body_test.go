@@ -110,6 +110,15 @@ func goodBodies() map[string]string {
 		"/api/datasets/{dataset_id}/versions": `{"version": "v1", "files": [{"path": "a", "size_bytes": 0,
 			"sha256": "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"}]}`,
 		"/api/fleets/{fleet_id}/join-tokens":               `{}`,
+		"/api/admin/users/{user_id}":                       `{"display_name": "x"}`,
+		"/api/admin/users/{user_id}/reset-password":        `{}`,
+		"/api/admin/users/{user_id}/transfer":              `{"to_user_id": "usr_00000000000000000000000001"}`,
+		"/api/admin/settings/{key}":                        `{"value": 1, "version": 0}`,
+		"/api/teams/{team_id}":                             `{"name": "x"}`,
+		"/api/teams/{team_id}/members/{username}":          `{"role": "member"}`,
+		"/api/projects/{project_id}":                       `{"name": "x"}`,
+		"/api/projects/{project_id}/members/{username}":    `{"role": "viewer"}`,
+		"/api/cli/device/requests/{user_code}":             `{"decision": "deny"}`,
 		"/api/model-deployments/{deployment_id}/revisions": `{"source": {"model_id": "` + none("mdl") + `", "version": 1}}`,
 		"/api/model-deployments/{deployment_id}/tokens":    `{"name": "x"}`,
 		"/api/models/{model_id}/versions":                  `{"source": {"run_id": "` + none("run") + `", "artifact_id": "` + none("art") + `"}}`,
@@ -132,11 +141,11 @@ func malformedIDs(ctx context.Context, t *testing.T, s *stand.Stand, c issued) {
 		if rt.Body != "" {
 			body = goodBodies()[rt.Pattern]
 		}
-		for _, name := range []string{"dataset_id", "fleet_id", "deployment_id", "token_id", "model_id", "job_id", "run_id", "id", "number"} {
+		for _, name := range []string{"dataset_id", "fleet_id", "deployment_id", "token_id", "model_id", "job_id", "run_id", "id", "number", "user_id", "team_id", "project_id", "session_id"} {
 			if !strings.Contains(rt.Pattern, "{"+name+"}") {
 				continue
 			}
-			for _, bad := range []string{"nonsense", "ds_short", "%00", "%2e%2e", "usr_00000000000000000000000000", "-1"} {
+			for _, bad := range []string{"nonsense", "ds_short", "%00", "%2e%2e", "art_00000000000000000000000000", "-1"} {
 				one := rt
 				one.Pattern = strings.Replace(rt.Pattern, "{"+name+"}", bad, 1)
 				r := ask(ctx, t, s, token, method, fill(one, ""), body)

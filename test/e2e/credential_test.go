@@ -91,6 +91,8 @@ func fill(rt route.Route, deployment string) string {
 		"{key...}", "projects/x", "{rest...}", "models", "{dataset_id}", none("ds"), "{fleet_id}", none("flt"),
 		"{deployment_id}", none("dep"), "{token_id}", none("tok"), "{model_id}", none("mdl"), "{job_id}", none("job"),
 		"{run_id}", none("run"), "{id}", none(id), "{version}", "1", "{number}", "1", "{namespace}", "none", "{name}", "none",
+		"{user_id}", none("usr"), "{team_id}", none("team"), "{project_id}", none("prj"), "{session_id}", none("ses"), "{username}", "nobody",
+		"{subject_kind}", "users", "{subject}", "nobody", "{key}", "no.such.setting", "{user_code}", "BCDF-GHJK", "{asset}", "none",
 	).Replace(path)
 }
 
