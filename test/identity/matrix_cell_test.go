@@ -140,6 +140,9 @@ func (w *world) afterwards(ctx context.Context, t *testing.T, c cell, p *person)
 	switch c.path {
 	case "/api/profile/password":
 		p.password += "!"
+		if p.name == "admin" {
+			w.Password = secret.New(p.password)
+		}
 		p.login(ctx, t, w.Stand)
 	case "/api/auth/logout":
 		p.login(ctx, t, w.Stand)

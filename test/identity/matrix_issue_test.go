@@ -100,7 +100,9 @@ func (w *world) expired(ctx context.Context, t *testing.T, token string) string 
 	var sealed []byte
 	kid := fmt.Sprint(header["kid"])
 	require.NoError(t, w.database(ctx, t).QueryRow(ctx, `SELECT sealed FROM auth.signing_key WHERE kid = $1`, kid).Scan(&sealed))
-	ring, err := secret.LoadKeyring(w.inside("keys/keyring", "etc/signalbox/secrets/keyring"))
+	kept, err := os.ReadFile(w.inside("keys/keyring", "etc/signalbox/secrets/keyring"))
+	require.NoError(t, err)
+	ring, err := secret.ParseKeyring(secret.New(string(kept)))
 	require.NoError(t, err)
 	seed, err := ring.Open(sealed, "signing_key.sealed:"+kid)
 	require.NoError(t, err)
