@@ -52,11 +52,17 @@ func TestVerify(t *testing.T) {
 		out    []string
 		err    string
 	}{
-		"whole": {200, `{"ok": true, "chains": [{"service": "auth", "ok": true, "rows": 7, "checkpoints": 4, "fault": null}]}`,
-			[]string{"auth       ok: 7 rows, 4 signed heads"}, ""},
-		"broken": {200, `{"ok": false, "chains": [{"service": "auth", "ok": true, "rows": 7, "checkpoints": 4, "fault": null},
+		"whole": {
+			200, `{"ok": true, "chains": [{"service": "auth", "ok": true, "rows": 7, "checkpoints": 4, "fault": null}]}`,
+			[]string{"auth       ok: 7 rows, 4 signed heads"},
+			"",
+		},
+		"broken": {
+			200, `{"ok": false, "chains": [{"service": "auth", "ok": true, "rows": 7, "checkpoints": 4, "fault": null},
 			{"service": "jobs", "ok": false, "rows": 9, "checkpoints": 2, "fault": "row 3 (aud_x): the row was deleted; and 5 more"}]}`,
-			[]string{"auth       ok", "jobs       BROKEN: row 3 (aud_x): the row was deleted", "and 5 more"}, "the audit is broken"},
+			[]string{"auth       ok", "jobs       BROKEN: row 3 (aud_x): the row was deleted", "and 5 more"},
+			"the audit is broken",
+		},
 		"away":        {503, `{"detail": "the audit is incomplete: jobs does not answer", "code": "audit_incomplete"}`, nil, "jobs does not answer"},
 		"no admin":    {403, `{"detail": "admins only"}`, nil, "403: admins only"},
 		"not a word":  {200, `{"ok": true, "chains": []}`, nil, "names no service"},
