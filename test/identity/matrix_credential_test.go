@@ -123,7 +123,27 @@ func (w *world) swapped(ctx context.Context, t *testing.T) {
 		}
 	})
 	require.Greater(t, asked.Load(), int64(20000))
+	t.Run("a deployment's token on another one", func(t *testing.T) { w.crossed(ctx, t) })
 	t.Logf("%d questions", asked.Load())
+}
+
+// crossed presents good deployment tokens where they do not belong.
+func (w *world) crossed(ctx context.Context, t *testing.T) {
+	t.Helper()
+	for _, c := range []struct {
+		of, on string
+		want   int
+	}{
+		{w.hidden["deployment token"], w.hidden["deployment_id"], http.StatusServiceUnavailable}, // nothing is promoted
+		{w.open["deployment token"], w.hidden["deployment_id"], http.StatusForbidden},
+		{w.hidden["deployment token"], w.open["deployment_id"], http.StatusForbidden},
+		{w.open["deployment token"], absent("deployment_id", w.open["deployment_id"]), http.StatusNotFound},
+	} {
+		a := w.people["presenter"].send(ctx, t, w.Stand, http.MethodGet, "/inference/"+c.on+"/v1/models", "", func(r *http.Request) {
+			r.Header.Set("Authorization", "Bearer "+c.of)
+		})
+		require.Equal(t, c.want, a.status, "%s: %s", c.on, a.body)
+	}
 }
 
 // shown asks a route with every credential in every place, and answers how often.

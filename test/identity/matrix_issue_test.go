@@ -3,6 +3,7 @@ package identity
 import (
 	"context"
 	"crypto/ed25519"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -42,6 +43,7 @@ func (w *world) present(ctx context.Context, t *testing.T) presented {
 		}
 	}
 	require.NotEmpty(t, p.kinds["refresh"])
+	p.kinds["of another audience"] = w.otherAudience(ctx, t, admin)
 	o := objects{}
 	w.fleet(ctx, t, o)
 	var join struct {
@@ -54,6 +56,41 @@ func (w *world) present(ctx context.Context, t *testing.T) presented {
 	w.people["nobody"].do(ctx, t, w.Stand, http.MethodPost, "/api/cli/device/code", map[string]any{}, &device)
 	p.kinds["join"], p.kinds["device"] = join.Token, device.Code
 	return p
+}
+
+// otherAudience is an access token that the person let a program have for the MCP resource.
+func (w *world) otherAudience(ctx context.Context, t *testing.T, p *person) string {
+	t.Helper()
+	const redirect, verifier = "http://127.0.0.1/back", "a-verifier-of-forty-three-characters-or-more"
+	_, err := w.database(ctx, t).Exec(ctx, `INSERT INTO auth.oauth_client (id, name, redirect_uris, created_at)
+		VALUES ('program', 'Program', $1, now())`, []string{redirect})
+	require.NoError(t, err) // there is no route that registers one yet
+	challenge := sha256.Sum256([]byte(verifier))
+	resource := w.URL + "/api/mcp"
+	if public := w.Processes["gateway"]; public != nil {
+		resource = public.Setting("SERVICE_PUBLIC_URL") + "/api/mcp"
+	}
+	var decided struct {
+		To string `json:"redirect_to"`
+	}
+	p.do(ctx, t, w.Stand, http.MethodPost, "/api/oauth/authorize", map[string]any{
+		"response_type": "code", "client_id": "program", "redirect_uri": redirect, "resource": resource, "approve": true,
+		"code_challenge": base64.RawURLEncoding.EncodeToString(challenge[:]), "code_challenge_method": "S256",
+	}, &decided)
+	to, err := url.Parse(decided.To)
+	require.NoError(t, err)
+	form := url.Values{
+		"grant_type": {"authorization_code"}, "code": {to.Query().Get("code")}, "redirect_uri": {redirect}, "client_id": {"program"},
+		"code_verifier": {verifier}, "resource": {resource},
+	}
+	a := w.people["nobody"].call(ctx, t, w.Stand, http.MethodPost, "/api/oauth/token", form.Encode())
+	var issued struct {
+		Token string `json:"access_token"`
+	}
+	require.NoError(t, json.Unmarshal(a.body, &issued), "%s", a.body)
+	_, claims := parts(t, issued.Token)
+	require.Contains(t, fmt.Sprint(claims["aud"]), "/api/mcp")
+	return issued.Token
 }
 
 // parts are the header and the claims of a token.

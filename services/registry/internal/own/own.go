@@ -13,9 +13,6 @@ import (
 // DefaultProject is where things belong whose maker names no project; everyone may add to it.
 const DefaultProject = "default"
 
-// visibleToAll is the visibility of rows that every person reads.
-const visibleToAll = "all"
-
 // Visible is the ownership filter of every read; its arguments are Args.
 const Visible = `($1 OR owner_id = $2 OR (visibility = 'all' AND $2 <> '') OR project_id = ANY($3))`
 
