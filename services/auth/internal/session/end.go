@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -74,4 +75,26 @@ func (s *Sessions) EndAll(ctx context.Context, tx pgx.Tx, accountID string, why 
 func (s *Sessions) EndTx(ctx context.Context, tx pgx.Tx, sessionID string, why Reason) error {
 	_, err := revoke(ctx, tx, sessionID, why, s.Clock.Now())
 	return err
+}
+
+// How long after their end sessions and refresh tokens are kept, and how many are forgotten by one statement.
+const (
+	keptAfterEnd = 24 * time.Hour
+	forgetAtOnce = 1000
+)
+
+// Sweep forgets sessions and refresh tokens that ended by time a day ago or earlier. What was revoked stays
+// until then, so that a stolen token that comes back is known for what it is; the audit keeps the rest.
+func (s *Sessions) Sweep(ctx context.Context) error {
+	before := s.Clock.Now().Add(-keptAfterEnd)
+	for _, forget := range []func(context.Context, pg.Querier, time.Time, int) (int, error){forgetTokens, forgetSessions} {
+		for full := true; full; {
+			n, err := forget(ctx, s.Pool, before, forgetAtOnce)
+			if err != nil {
+				return err
+			}
+			full = n == forgetAtOnce
+		}
+	}
+	return nil
 }

@@ -193,3 +193,29 @@ func listLive(ctx context.Context, q pg.Querier, accountID string, at time.Time,
 	}
 	return list, nil
 }
+
+// forgetTokens deletes up to limit refresh tokens that expired before a time and answers how many. It and
+// forgetSessions are statements of their own: in one transaction two replicas could wait for each other.
+func forgetTokens(ctx context.Context, q pg.Querier, before time.Time, limit int) (int, error) {
+	tag, err := q.Exec(ctx, `
+		DELETE FROM refresh_token WHERE hash IN (
+			SELECT hash FROM refresh_token WHERE expires_at < $1 ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED)`, before, limit)
+	if err != nil {
+		return 0, fmt.Errorf("forget refresh tokens: %w", err)
+	}
+	return int(tag.RowsAffected()), nil
+}
+
+// forgetSessions deletes up to limit sessions of which nothing held any more at a time, with what is left of
+// their tokens, and answers how many.
+func forgetSessions(ctx context.Context, q pg.Querier, before time.Time, limit int) (int, error) {
+	tag, err := q.Exec(ctx, `
+		WITH ended AS MATERIALIZED (
+			SELECT id FROM session WHERE expires_at < $1 ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED),
+		tokens AS (DELETE FROM refresh_token r USING ended e WHERE r.session_id = e.id)
+		DELETE FROM session s USING ended e WHERE s.id = e.id`, before, limit)
+	if err != nil {
+		return 0, fmt.Errorf("forget sessions: %w", err)
+	}
+	return int(tag.RowsAffected()), nil
+}

@@ -1,0 +1,89 @@
+package session
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/platform/pg"
+)
+
+func TestWhatEndedADayAgoIsForgotten(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	left := h.login()
+	device := h.open(MethodDevice)
+	require.NoError(t, h.Sweep(t.Context()))
+	require.Equal(t, 2, h.count("session"), "what holds is kept")
+
+	h.clock.Advance(8*time.Hour + keptAfterEnd - time.Second)
+	require.NoError(t, h.Sweep(t.Context()))
+	require.Equal(t, 2, h.count("session"), "what ended is known for a day")
+	h.clock.Advance(2 * time.Second)
+	require.NoError(t, h.Sweep(t.Context()))
+	require.Equal(t, 1, h.count("session"), "the device's access token ended a day ago")
+	_, err := h.authenticate(device.Access)
+	h.refused(err)
+
+	h.clock.Advance(RefreshTTL - 8*time.Hour)
+	require.NoError(t, h.Sweep(t.Context()))
+	require.Zero(t, h.count("session"))
+	require.Zero(t, h.count("refresh_token"))
+	_, err = h.renew(left.Refresh)
+	h.refused(err)
+}
+
+func TestAUsedRefreshTokenIsKnownUntilItsEndAndADay(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	stolen := h.login().Refresh
+	h.clock.Advance(RefreshTTL - time.Hour)
+	renewed, err := h.renew(stolen)
+	require.NoError(t, err)
+	h.clock.Advance(time.Hour + keptAfterEnd/2)
+	require.NoError(t, h.Sweep(t.Context()))
+	require.Equal(t, 2, h.count("refresh_token"))
+	h.clock.Advance(keptAfterEnd)
+	require.NoError(t, h.Sweep(t.Context()))
+	require.Equal(t, 1, h.count("refresh_token"), "the session lives on by the newer one")
+	_, err = h.renew(renewed.Refresh)
+	require.NoError(t, err)
+}
+
+// A grant that a program keeps by its own refresh tokens is a session that lives.
+func TestASessionThatIsKeptIsNotForgotten(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	kept := h.open(MethodOAuth)
+	require.NoError(t, pg.InTx(t.Context(), h.Pool, func(ctx context.Context, tx pgx.Tx) error {
+		return h.KeepTx(ctx, tx, kept.SessionID, h.clock.Now().Add(RefreshTTL))
+	}))
+	h.clock.Advance(RefreshTTL)
+	require.NoError(t, h.Sweep(t.Context()))
+	require.Equal(t, 1, h.count("session"))
+}
+
+func TestManyAreForgottenByReplicasAtOnce(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.exec(`INSERT INTO session (id, account_id, client_address, created_at, expires_at)
+		SELECT 'ses_' || n, 'usr_1', '192.0.2.7', $1, $1 FROM generate_series(1, 2500) n`, h.clock.Now().Add(-2*keptAfterEnd))
+	h.exec(`INSERT INTO refresh_token (hash, session_id, issued_at, expires_at)
+		SELECT sha256(n::text::bytea), 'ses_' || n, $1, $1 FROM generate_series(1, 2500) n`, h.clock.Now().Add(-2*keptAfterEnd))
+	errs := make([]error, 3)
+	var wg sync.WaitGroup
+	for n := range errs {
+		wg.Go(func() { errs[n] = h.Sweep(t.Context()) })
+	}
+	wg.Wait()
+	for _, err := range errs {
+		require.NoError(t, err)
+	}
+	require.NoError(t, h.Sweep(t.Context()), "what another one held at that moment")
+	require.Zero(t, h.count("session"))
+	require.Zero(t, h.count("refresh_token"))
+}
