@@ -49,7 +49,7 @@ func (p *Pages) start(w http.ResponseWriter, r *http.Request) error {
 	if next == "" {
 		next = PathLogin // which greets who is signed in
 	}
-	out, err := p.deps.OIDC.BeginOidc(r.Context(), &authpeerv1.BeginOidcRequest{Next: next})
+	out, err := p.deps.OIDC.BeginOidc(r.Context(), &authpeerv1.BeginOidcRequest{Next: next, ClientAddress: p.deps.Client(r)})
 	if err != nil {
 		return err //nolint:wrapcheck // the fault is the person's
 	}

@@ -26,6 +26,7 @@ func TestTheWayToTheProvider(t *testing.T) {
 		require.Equal(t, []string{want}, got.Header().Values("Set-Cookie"))
 		require.Empty(t, got.Body.String(), "the state is in no body")
 		require.Equal(t, "/jobs", h.begun[0].GetNext())
+		require.Equal(t, "203.0.113.9", h.begun[0].GetClientAddress(), "whom it is counted by")
 	}
 	h := newHouse(t, true)
 	for _, next := range []string{"", "?next=//evil.example", "?next=https://evil.example"} {

@@ -8,6 +8,7 @@
 //     name there would take the account here. A name that is taken gets a suffix;
 //   - role and teams follow the provider's groups at each sign-in, except that the last admin who can sign in
 //     stays one;
+//   - sign-ins that begin are counted by address, over all replicas, and those that wait are bounded in all;
 //   - nothing of a sign-in is stored but hashes, and nothing that the provider answers is repeated in an error.
 package oidc
 
@@ -29,6 +30,14 @@ import (
 
 // pendingTTL is how long a person may stay at the provider.
 const pendingTTL = 10 * time.Minute
+
+// What a caller without a credential may make of rows: how many sign-ins of an address may begin in a window
+// (an office may stand behind one), and how many of all may wait for the provider.
+const (
+	beginMost   = 60
+	beginWindow = time.Minute
+	waitingMost = 20_000
+)
 
 // CallbackPath is where the provider sends the browser back to, under the public URL.
 const CallbackPath = "/auth/callback"

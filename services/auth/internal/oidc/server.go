@@ -34,7 +34,7 @@ func (s *Server) BeginOidc(ctx context.Context, in *authpeerv1.BeginOidcRequest)
 	if err := s.configured(); err != nil {
 		return nil, err
 	}
-	begun, err := s.SignIn.Begin(ctx, in.GetNext())
+	begun, err := s.SignIn.Begin(ctx, in.GetNext(), in.GetClientAddress())
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -15,6 +16,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/services/auth/internal/limit"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/session"
 )
 
@@ -60,8 +62,9 @@ func badSignIn() error {
 
 func (s *SignIn) redirect() string { return s.PublicURL() + CallbackPath }
 
-// Begin makes a sign-in that goes on at next, a path of this installation.
-func (s *SignIn) Begin(ctx context.Context, next string) (Begun, error) {
+// Begin makes a sign-in that goes on at next, a path of this installation. Whoever asks is nobody yet, so the
+// sign-ins of an address and those that wait are bounded.
+func (s *SignIn) Begin(ctx context.Context, next, address string) (Begun, error) {
 	t, err := newTicket(s.Rand)
 	if err != nil {
 		return Begun{}, err
@@ -74,10 +77,41 @@ func (s *SignIn) Begin(ctx context.Context, next string) (Begun, error) {
 	if err != nil {
 		return Begun{}, err
 	}
-	if err := insertSignIn(ctx, s.Pool, t, sealed, s.Clock.Now().Add(pendingTTL)); err != nil {
+	if err := s.store(ctx, pending{ticket: t, sealedNext: sealed, addressKey: limit.Key(address)}); err != nil {
 		return Begun{}, err
 	}
 	return Begun{URL: to, Binding: t.binding}, nil
+}
+
+// store keeps a sign-in, unless its address begins too many or too many wait in all.
+func (s *SignIn) store(ctx context.Context, p pending) error {
+	return pg.InTx(ctx, s.Pool, func(ctx context.Context, tx pgx.Tx) error {
+		if err := lockAddress(ctx, tx, p.addressKey); err != nil {
+			return err
+		}
+		p.begunAt = s.Clock.Now()
+		p.expiresAt = p.begunAt.Add(pendingTTL)
+		begun, oldest, err := countBegun(ctx, tx, p.addressKey, p.begunAt.Add(-beginWindow))
+		if err != nil {
+			return err
+		}
+		if begun >= beginMost {
+			return fault.New(fault.Limited, "oidc_rate", "Too many sign-ins begin at this address").
+				WithRetryAfter(max(oldest.Add(beginWindow).Sub(p.begunAt), time.Second))
+		}
+		switch full, err := s.full(ctx, tx, p.begunAt); {
+		case err != nil:
+			return err
+		case full:
+			return fault.New(fault.Unavailable, "oidc_waiting", "Too many sign-ins wait for the provider").WithRetryAfter(time.Minute)
+		}
+		return insertSignIn(ctx, tx, p)
+	})
+}
+
+func (s *SignIn) full(ctx context.Context, tx pgx.Tx, at time.Time) (bool, error) {
+	waiting, err := countWaiting(ctx, tx, at, waitingMost)
+	return waiting >= waitingMost, err
 }
 
 // Finish takes the provider's answer, once, and opens a session of the person's account.

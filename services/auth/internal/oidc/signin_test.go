@@ -77,7 +77,7 @@ func TestASignInEndsAfterTenMinutesAndIsForgotten(t *testing.T) {
 func TestNothingOfASignInIsStoredInPlain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	begun, err := w.Begin(t.Context(), "/device?user_code=WDJB-MJHT")
+	begun, err := w.Begin(t.Context(), "/device?user_code=WDJB-MJHT", "192.0.2.7")
 	require.NoError(t, err)
 	u, err := url.Parse(begun.URL)
 	require.NoError(t, err)
@@ -90,7 +90,7 @@ func TestNothingOfASignInIsStoredInPlain(t *testing.T) {
 	}
 	values := map[string]bool{}
 	for range 50 {
-		again, err := w.Begin(t.Context(), "/")
+		again, err := w.Begin(t.Context(), "/", "192.0.2.7")
 		require.NoError(t, err)
 		q, err := url.Parse(again.URL)
 		require.NoError(t, err)
@@ -124,14 +124,14 @@ func TestAProviderThatIsAwayIsTriedAgain(t *testing.T) {
 	const path = "/.well-known/openid-configuration"
 	w.liar.lies = lies{at: map[string]http.HandlerFunc{path: away}}
 	for range 3 {
-		_, err := w.Begin(t.Context(), "/")
+		_, err := w.Begin(t.Context(), "/", "192.0.2.7")
 		require.True(t, fault.HasCode(err, "oidc_provider"), "%v", err)
 		require.True(t, fault.Is(err, fault.Dependency))
 	}
 	require.EqualValues(t, 1, asked.Load(), "those who come at once share the failure")
 	require.Zero(t, w.count("oidc_sign_in"))
 	w.clock.Advance(failurePause)
-	_, err := w.Begin(t.Context(), "/")
+	_, err := w.Begin(t.Context(), "/", "192.0.2.7")
 	require.Error(t, err)
 	require.EqualValues(t, 2, asked.Load())
 	w.clock.Advance(failurePause)

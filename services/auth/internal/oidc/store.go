@@ -13,9 +13,47 @@ import (
 	"github.com/signalbox-dev/signalbox/services/auth/internal/account"
 )
 
-func insertSignIn(ctx context.Context, q pg.Querier, t ticket, sealedNext []byte, expires time.Time) error {
-	_, err := q.Exec(ctx, `INSERT INTO oidc_sign_in (state_hash, binding_hash, sealed_next, expires_at) VALUES ($1, $2, $3, $4)`,
-		secret.Hash(t.state.Reveal()), secret.Hash(t.binding.Reveal()), sealedNext, expires)
+// pending is a sign-in that is at the provider.
+type pending struct {
+	ticket ticket
+	// sealedNext is where the person goes afterwards.
+	sealedNext         []byte
+	addressKey         string
+	begunAt, expiresAt time.Time
+}
+
+// lockAddress lets one sign-in of an address at a time begin, so that they are counted exactly.
+func lockAddress(ctx context.Context, tx pgx.Tx, addressKey string) error {
+	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('oidc-begin:' || $1, 0))`, addressKey); err != nil {
+		return fmt.Errorf("lock the sign-ins of an address: %w", err)
+	}
+	return nil
+}
+
+// countBegun counts what an address began since then.
+func countBegun(ctx context.Context, tx pgx.Tx, addressKey string, since time.Time) (n int, oldest time.Time, err error) {
+	err = tx.QueryRow(ctx, `SELECT count(*), COALESCE(min(begun_at), $2) FROM oidc_sign_in WHERE address_key = $1 AND begun_at > $2`,
+		addressKey, since).Scan(&n, &oldest)
+	if err != nil {
+		return 0, time.Time{}, fmt.Errorf("count the sign-ins of an address: %w", err)
+	}
+	return n, oldest, nil
+}
+
+// countWaiting counts sign-ins that nobody finished yet, up to most.
+func countWaiting(ctx context.Context, tx pgx.Tx, at time.Time, most int) (n int, err error) {
+	err = tx.QueryRow(ctx, `SELECT count(*) FROM (SELECT FROM oidc_sign_in WHERE expires_at > $1 AND used_at IS NULL LIMIT $2) waiting`,
+		at, most).Scan(&n)
+	if err != nil {
+		return 0, fmt.Errorf("count the sign-ins that wait: %w", err)
+	}
+	return n, nil
+}
+
+func insertSignIn(ctx context.Context, tx pgx.Tx, p pending) error {
+	_, err := tx.Exec(ctx, `
+		INSERT INTO oidc_sign_in (state_hash, binding_hash, sealed_next, address_key, begun_at, expires_at) VALUES ($1, $2, $3, $4, $5, $6)`,
+		secret.Hash(p.ticket.state.Reveal()), secret.Hash(p.ticket.binding.Reveal()), p.sealedNext, p.addressKey, p.begunAt, p.expiresAt)
 	if err != nil {
 		return fmt.Errorf("store the sign-in: %w", err)
 	}

@@ -28,7 +28,9 @@ const (
 type BeginOidcRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The path of this installation that the person wanted; `/` where empty.
-	Next          string `protobuf:"bytes,1,opt,name=next,proto3" json:"next,omitempty"`
+	Next string `protobuf:"bytes,1,opt,name=next,proto3" json:"next,omitempty"`
+	// The browser's address, which its sign-ins are counted by.
+	ClientAddress string `protobuf:"bytes,2,opt,name=client_address,json=clientAddress,proto3" json:"client_address,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -66,6 +68,13 @@ func (*BeginOidcRequest) Descriptor() ([]byte, []int) {
 func (x *BeginOidcRequest) GetNext() string {
 	if x != nil {
 		return x.Next
+	}
+	return ""
+}
+
+func (x *BeginOidcRequest) GetClientAddress() string {
+	if x != nil {
+		return x.ClientAddress
 	}
 	return ""
 }
@@ -553,9 +562,10 @@ var File_signalbox_auth_peer_v1_sign_in_proto protoreflect.FileDescriptor
 
 const file_signalbox_auth_peer_v1_sign_in_proto_rawDesc = "" +
 	"\n" +
-	"$signalbox/auth/peer/v1/sign_in.proto\x12\x16signalbox.auth.peer.v1\x1a\x1bbuf/validate/validate.proto\x1a\"signalbox/options/v1/options.proto\"0\n" +
+	"$signalbox/auth/peer/v1/sign_in.proto\x12\x16signalbox.auth.peer.v1\x1a\x1bbuf/validate/validate.proto\x1a\"signalbox/options/v1/options.proto\"W\n" +
 	"\x10BeginOidcRequest\x12\x1c\n" +
-	"\x04next\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x10R\x04next\"d\n" +
+	"\x04next\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x10R\x04next\x12%\n" +
+	"\x0eclient_address\x18\x02 \x01(\tR\rclientAddress\"d\n" +
 	"\x11BeginOidcResponse\x120\n" +
 	"\x11authorization_url\x18\x01 \x01(\tB\x03\x80\x01\x01R\x10authorizationUrl\x12\x1d\n" +
 	"\abinding\x18\x02 \x01(\tB\x03\x80\x01\x01R\abinding\"\xe1\x01\n" +
