@@ -105,3 +105,36 @@ func TestBrowsersAreToldWhatTheyGot(t *testing.T) {
 	}
 	require.Empty(t, start(t, nil).ask("GET", "/healthz", "").header.Get("Strict-Transport-Security"))
 }
+
+// A page whose name was made to resolve to this listener is of its origin to the browser, which then lets it
+// send and read whatever it likes.
+func TestNamesOfOthers(t *testing.T) {
+	t.Parallel()
+	r := start(t, func(c *gateway.Config, _ *gateway.Deps) {
+		c.Public.URL, c.AllowedHosts = "https://box.example", []string{"infer.example"}
+	})
+	ask := func(method, path, host string) int {
+		req, err := http.NewRequestWithContext(t.Context(), method, r.url+path, http.NoBody)
+		require.NoError(t, err)
+		req.Host = host
+		req.Header.Set("Origin", "http://"+host)
+		req.Header.Set("Authorization", "Bearer "+userToken)
+		res, err := http.DefaultClient.Do(req)
+		require.NoError(t, err)
+		require.NoError(t, res.Body.Close())
+		return res.StatusCode
+	}
+	for _, way := range [][2]string{
+		{"GET", "/api/jobs"}, {"POST", "/api/auth/refresh"}, {"GET", "/login"}, {"GET", "/api/version"}, {"GET", "/.well-known/jwks.json"},
+		{"POST", "/api/oauth/token"}, {"POST", "/api/ingest/lifecycle"}, {"GET", "/inference/dep_1/v1/models"}, {"GET", "/api/blobs/x"},
+		{"OPTIONS", "/api/oauth/token"},
+	} {
+		seen := len(r.all())
+		require.Equal(t, http.StatusForbidden, ask(way[0], way[1], "evil.example:8080"), way)
+		require.Len(t, r.all(), seen, "no service hears of it")
+		for _, host := range []string{"box.example", "infer.example", "127.0.0.1:8080", "gpu-box"} {
+			require.NotEqual(t, http.StatusForbidden, ask(way[0], way[1], host), "%s %s", way, host)
+		}
+	}
+	require.Equal(t, http.StatusOK, ask("GET", "/healthz", "evil.example"), "probes come by any name")
+}

@@ -15,7 +15,9 @@ type Config struct {
 	Listen conf.Listen `env:", prefix=SERVICE_"`
 	Public conf.Public `env:", prefix=SERVICE_"`
 	// TrustedProxies are the proxies in front whose X-Forwarded-For counts.
-	TrustedProxies []string      `env:"SERVICE_GATEWAY_TRUSTED_PROXIES" doc:"addresses or CIDRs of the proxies in front, whose X-Forwarded-For counts"`
+	TrustedProxies []string `env:"SERVICE_GATEWAY_TRUSTED_PROXIES" doc:"addresses or CIDRs of the proxies in front, whose X-Forwarded-For counts"`
+	// AllowedHosts are names of the installation beside that of the public URL.
+	AllowedHosts   []string      `env:"SERVICE_GATEWAY_ALLOWED_HOSTS" doc:"host names that clients use beside the one of SERVICE_PUBLIC_URL; addresses, localhost and names without a dot need not be named"`
 	RequestTimeout time.Duration `env:"SERVICE_GATEWAY_REQUEST_TIMEOUT, default=30s" doc:"how long a plain request may take, its body included"`
 	IngestAddr     string        `env:"SERVICE_GATEWAY_INGEST_ADDR" doc:"host:port of ingest's HTTP listener, where ingest runs in a process of its own"`
 	InferenceAddr  string        `env:"SERVICE_GATEWAY_INFERENCE_ADDR" doc:"host:port of inference's HTTP listener, where inference runs in a process of its own"`
@@ -26,6 +28,9 @@ func (c *Config) Validate() error {
 	var errs []error
 	if _, err := edge.ParseProxies(c.TrustedProxies); err != nil {
 		errs = append(errs, conf.Faultf("SERVICE_GATEWAY_TRUSTED_PROXIES", "%v", err))
+	}
+	if _, err := edge.ParseHosts(c.Public.URL, c.AllowedHosts); err != nil {
+		errs = append(errs, conf.Faultf("SERVICE_GATEWAY_ALLOWED_HOSTS", "%v", err))
 	}
 	if c.RequestTimeout <= 0 {
 		errs = append(errs, conf.Faultf("SERVICE_GATEWAY_REQUEST_TIMEOUT", "must be positive, got %v", c.RequestTimeout))

@@ -69,6 +69,7 @@ type Gateway struct {
 	codec   *restjson.Codec
 	checker *bearer.Checker
 	guard   *edge.Guard
+	hosts   edge.Hosts
 	proxies edge.Proxies
 	answer  edge.Answer
 	raw     map[string]http.Handler // bytes, handed on untouched
@@ -108,6 +109,9 @@ func (g *Gateway) edges(context.Context) (err error) {
 		return err
 	}
 	if g.proxies, err = edge.ParseProxies(g.cfg.TrustedProxies); err != nil {
+		return err
+	}
+	if g.hosts, err = edge.ParseHosts(g.cfg.Public.URL, g.cfg.AllowedHosts); err != nil {
 		return err
 	}
 	if g.guard, err = edge.NewGuard(g.cfg.origin(), g.cfg.secure()); err != nil {

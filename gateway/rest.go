@@ -26,6 +26,10 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	m, refused := g.router.Find(r)
+	// Probes of health come by any name, and learn nothing.
+	if refused == nil && m.Handler != "health" {
+		refused = g.hosts.Check(r)
+	}
 	if refused == nil && m.Kind == route.Raw && g.own[m.Handler] == nil {
 		g.serveRaw(w, r, m)
 		return

@@ -91,6 +91,7 @@ func TestEveryRowReachesItsCall(t *testing.T) {
 			body = `{}`
 		}
 		req := httptest.NewRequest(method, example(row.Pattern), strings.NewReader(body))
+		req.Host = "localhost"
 		req.Header.Set("Authorization", "Bearer "+userToken)
 		if row.Handler == "oauth" {
 			req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
@@ -150,6 +151,7 @@ func TestEveryRouteOfAPersonWantsAnAccessToken(t *testing.T) {
 		rows++
 		for name, values := range wrongCredentials() {
 			req := httptest.NewRequest(row.Method, example(row.Pattern)+"?unknown=1", strings.NewReader("{"))
+			req.Host = "localhost"
 			req.Header["Authorization"] = values
 			req.Header.Set("X-Service-Token", userToken)
 			req.Header.Set("Cookie", "service_refresh="+userToken)
