@@ -133,7 +133,8 @@ func (w *world) userCode(ctx context.Context, t *testing.T, o objects) {
 	var flow struct {
 		UserCode string `json:"user_code"`
 	}
-	w.people["nobody"].do(ctx, t, w.Stand, http.MethodPost, "/api/cli/device/code", map[string]any{}, &flow)
+	w.made++
+	at(20000+w.made).do(ctx, t, w.Stand, http.MethodPost, "/api/cli/device/code", map[string]any{}, &flow)
 	o["user_code"] = flow.UserCode
 }
 
