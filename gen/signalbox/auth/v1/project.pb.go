@@ -453,8 +453,9 @@ type UpdateProjectRequest struct {
 	ProjectId   string                 `protobuf:"bytes,1,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
 	Name        *string                `protobuf:"bytes,2,opt,name=name,proto3,oneof" json:"name,omitempty"`
 	Description *string                `protobuf:"bytes,3,opt,name=description,proto3,oneof" json:"description,omitempty"`
-	// Counts for the project itself at once, and for what is made in it from then on: what is there keeps the
-	// visibility that it was made with.
+	// Counts for the project itself and for all that is in it: jobs, runs, datasets, models and deployments. It is
+	// answered once all of it has the new one; where a service could not be asked, that is 503, the project is
+	// changed, and the rest follows by itself or when the request is repeated.
 	Visibility    ProjectVisibility `protobuf:"varint,4,opt,name=visibility,proto3,enum=signalbox.auth.v1.ProjectVisibility" json:"visibility,omitempty"`
 	Archived      *bool             `protobuf:"varint,5,opt,name=archived,proto3,oneof" json:"archived,omitempty"`
 	unknownFields protoimpl.UnknownFields

@@ -310,9 +310,11 @@ type Project struct {
 	// Its team, empty where it has none.
 	TeamId string `protobuf:"bytes,5,opt,name=team_id,json=teamId,proto3" json:"team_id,omitempty"`
 	// Nothing new is made in an archived project.
-	Archived      bool `protobuf:"varint,6,opt,name=archived,proto3" json:"archived,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Archived bool `protobuf:"varint,6,opt,name=archived,proto3" json:"archived,omitempty"`
+	// Counts the changes of visibility: whoever keeps a copy keeps the newest.
+	VisibilityVersion int64 `protobuf:"varint,7,opt,name=visibility_version,json=visibilityVersion,proto3" json:"visibility_version,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *Project) Reset() {
@@ -387,6 +389,13 @@ func (x *Project) GetArchived() bool {
 	return false
 }
 
+func (x *Project) GetVisibilityVersion() int64 {
+	if x != nil {
+		return x.VisibilityVersion
+	}
+	return 0
+}
+
 var File_signalbox_auth_peer_v1_credential_proto protoreflect.FileDescriptor
 
 const file_signalbox_auth_peer_v1_credential_proto_rawDesc = "" +
@@ -408,7 +417,7 @@ const file_signalbox_auth_peer_v1_credential_proto_rawDesc = "" +
 	"\n" +
 	"public_key\x18\x02 \x01(\fR\tpublicKey\"8\n" +
 	"\x11GetProjectRequest\x12#\n" +
-	"\aproject\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aproject\"\x94\x01\n" +
+	"\aproject\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aproject\"\xc3\x01\n" +
 	"\aProject\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x12\n" +
@@ -417,7 +426,8 @@ const file_signalbox_auth_peer_v1_credential_proto_rawDesc = "" +
 	"visibility\x18\x04 \x01(\tR\n" +
 	"visibility\x12\x17\n" +
 	"\ateam_id\x18\x05 \x01(\tR\x06teamId\x12\x1a\n" +
-	"\barchived\x18\x06 \x01(\bR\barchived2\xaf\x02\n" +
+	"\barchived\x18\x06 \x01(\bR\barchived\x12-\n" +
+	"\x12visibility_version\x18\a \x01(\x03R\x11visibilityVersion2\xaf\x02\n" +
 	"\x11CredentialService\x12{\n" +
 	"\fAuthenticate\x12+.signalbox.auth.peer.v1.AuthenticateRequest\x1a,.signalbox.auth.peer.v1.AuthenticateResponse\"\x10\xea\xc7\x18\t\x1a\agateway\x90\x02\x01\x12\x9c\x01\n" +
 	"\rGetCallerKeys\x12,.signalbox.auth.peer.v1.GetCallerKeysRequest\x1a\".signalbox.auth.peer.v1.CallerKeys\"9\xea\xc7\x182\x1a\agateway\x1a\x04auth\x1a\x04jobs\x1a\x06ingest\x1a\bregistry\x1a\tinference\x90\x02\x012\x83\x01\n" +

@@ -228,6 +228,112 @@ func (x *OwnedCount) GetCount() int32 {
 	return 0
 }
 
+type SetProjectVisibilityRequest struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	ProjectId  string                 `protobuf:"bytes,1,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
+	Visibility string                 `protobuf:"bytes,2,opt,name=visibility,proto3" json:"visibility,omitempty"`
+	// Counts the changes of the project's visibility.
+	Version       int64 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetProjectVisibilityRequest) Reset() {
+	*x = SetProjectVisibilityRequest{}
+	mi := &file_signalbox_common_peer_v1_owner_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetProjectVisibilityRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetProjectVisibilityRequest) ProtoMessage() {}
+
+func (x *SetProjectVisibilityRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_common_peer_v1_owner_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetProjectVisibilityRequest.ProtoReflect.Descriptor instead.
+func (*SetProjectVisibilityRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_common_peer_v1_owner_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *SetProjectVisibilityRequest) GetProjectId() string {
+	if x != nil {
+		return x.ProjectId
+	}
+	return ""
+}
+
+func (x *SetProjectVisibilityRequest) GetVisibility() string {
+	if x != nil {
+		return x.Visibility
+	}
+	return ""
+}
+
+func (x *SetProjectVisibilityRequest) GetVersion() int64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+type SetProjectVisibilityResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What everything in the project has now: the version that was asked for, or a newer one.
+	Version       int64 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetProjectVisibilityResponse) Reset() {
+	*x = SetProjectVisibilityResponse{}
+	mi := &file_signalbox_common_peer_v1_owner_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetProjectVisibilityResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetProjectVisibilityResponse) ProtoMessage() {}
+
+func (x *SetProjectVisibilityResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_common_peer_v1_owner_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetProjectVisibilityResponse.ProtoReflect.Descriptor instead.
+func (*SetProjectVisibilityResponse) Descriptor() ([]byte, []int) {
+	return file_signalbox_common_peer_v1_owner_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *SetProjectVisibilityResponse) GetVersion() int64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
 var File_signalbox_common_peer_v1_owner_proto protoreflect.FileDescriptor
 
 const file_signalbox_common_peer_v1_owner_proto_rawDesc = "" +
@@ -246,11 +352,21 @@ const file_signalbox_common_peer_v1_owner_proto_rawDesc = "" +
 	"\n" +
 	"OwnedCount\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x14\n" +
-	"\x05count\x18\x02 \x01(\x05R\x05count2\xfa\x01\n" +
+	"\x05count\x18\x02 \x01(\x05R\x05count\"\x9a\x01\n" +
+	"\x1bSetProjectVisibilityRequest\x12&\n" +
+	"\n" +
+	"project_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\tprojectId\x120\n" +
+	"\n" +
+	"visibility\x18\x02 \x01(\tB\x10\xbaH\rr\vR\x04teamR\x03allR\n" +
+	"visibility\x12!\n" +
+	"\aversion\x18\x03 \x01(\x03B\a\xbaH\x04\"\x02 \x00R\aversion\"8\n" +
+	"\x1cSetProjectVisibilityResponse\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\x03R\aversion2\x91\x03\n" +
 	"\x10OwnerPeerService\x12o\n" +
 	"\n" +
 	"CountOwned\x12+.signalbox.common.peer.v1.CountOwnedRequest\x1a%.signalbox.common.peer.v1.OwnedCounts\"\r\xea\xc7\x18\x06\x1a\x04auth\x90\x02\x01\x12u\n" +
-	"\rTransferOwned\x12..signalbox.common.peer.v1.TransferOwnedRequest\x1a%.signalbox.common.peer.v1.OwnedCounts\"\r\xea\xc7\x18\x06\x1a\x04auth\x90\x02\x02BNZLgithub.com/signalbox-dev/signalbox/gen/signalbox/common/peer/v1;commonpeerv1b\x06proto3"
+	"\rTransferOwned\x12..signalbox.common.peer.v1.TransferOwnedRequest\x1a%.signalbox.common.peer.v1.OwnedCounts\"\r\xea\xc7\x18\x06\x1a\x04auth\x90\x02\x02\x12\x94\x01\n" +
+	"\x14SetProjectVisibility\x125.signalbox.common.peer.v1.SetProjectVisibilityRequest\x1a6.signalbox.common.peer.v1.SetProjectVisibilityResponse\"\r\xea\xc7\x18\x06\x1a\x04auth\x90\x02\x02BNZLgithub.com/signalbox-dev/signalbox/gen/signalbox/common/peer/v1;commonpeerv1b\x06proto3"
 
 var (
 	file_signalbox_common_peer_v1_owner_proto_rawDescOnce sync.Once
@@ -264,21 +380,25 @@ func file_signalbox_common_peer_v1_owner_proto_rawDescGZIP() []byte {
 	return file_signalbox_common_peer_v1_owner_proto_rawDescData
 }
 
-var file_signalbox_common_peer_v1_owner_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_signalbox_common_peer_v1_owner_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_signalbox_common_peer_v1_owner_proto_goTypes = []any{
-	(*CountOwnedRequest)(nil),    // 0: signalbox.common.peer.v1.CountOwnedRequest
-	(*TransferOwnedRequest)(nil), // 1: signalbox.common.peer.v1.TransferOwnedRequest
-	(*OwnedCounts)(nil),          // 2: signalbox.common.peer.v1.OwnedCounts
-	(*OwnedCount)(nil),           // 3: signalbox.common.peer.v1.OwnedCount
+	(*CountOwnedRequest)(nil),            // 0: signalbox.common.peer.v1.CountOwnedRequest
+	(*TransferOwnedRequest)(nil),         // 1: signalbox.common.peer.v1.TransferOwnedRequest
+	(*OwnedCounts)(nil),                  // 2: signalbox.common.peer.v1.OwnedCounts
+	(*OwnedCount)(nil),                   // 3: signalbox.common.peer.v1.OwnedCount
+	(*SetProjectVisibilityRequest)(nil),  // 4: signalbox.common.peer.v1.SetProjectVisibilityRequest
+	(*SetProjectVisibilityResponse)(nil), // 5: signalbox.common.peer.v1.SetProjectVisibilityResponse
 }
 var file_signalbox_common_peer_v1_owner_proto_depIdxs = []int32{
 	3, // 0: signalbox.common.peer.v1.OwnedCounts.counts:type_name -> signalbox.common.peer.v1.OwnedCount
 	0, // 1: signalbox.common.peer.v1.OwnerPeerService.CountOwned:input_type -> signalbox.common.peer.v1.CountOwnedRequest
 	1, // 2: signalbox.common.peer.v1.OwnerPeerService.TransferOwned:input_type -> signalbox.common.peer.v1.TransferOwnedRequest
-	2, // 3: signalbox.common.peer.v1.OwnerPeerService.CountOwned:output_type -> signalbox.common.peer.v1.OwnedCounts
-	2, // 4: signalbox.common.peer.v1.OwnerPeerService.TransferOwned:output_type -> signalbox.common.peer.v1.OwnedCounts
-	3, // [3:5] is the sub-list for method output_type
-	1, // [1:3] is the sub-list for method input_type
+	4, // 3: signalbox.common.peer.v1.OwnerPeerService.SetProjectVisibility:input_type -> signalbox.common.peer.v1.SetProjectVisibilityRequest
+	2, // 4: signalbox.common.peer.v1.OwnerPeerService.CountOwned:output_type -> signalbox.common.peer.v1.OwnedCounts
+	2, // 5: signalbox.common.peer.v1.OwnerPeerService.TransferOwned:output_type -> signalbox.common.peer.v1.OwnedCounts
+	5, // 6: signalbox.common.peer.v1.OwnerPeerService.SetProjectVisibility:output_type -> signalbox.common.peer.v1.SetProjectVisibilityResponse
+	4, // [4:7] is the sub-list for method output_type
+	1, // [1:4] is the sub-list for method input_type
 	1, // [1:1] is the sub-list for extension type_name
 	1, // [1:1] is the sub-list for extension extendee
 	0, // [0:1] is the sub-list for field type_name
@@ -295,7 +415,7 @@ func file_signalbox_common_peer_v1_owner_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_signalbox_common_peer_v1_owner_proto_rawDesc), len(file_signalbox_common_peer_v1_owner_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   4,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -21,8 +21,9 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	OwnerPeerService_CountOwned_FullMethodName    = "/signalbox.common.peer.v1.OwnerPeerService/CountOwned"
-	OwnerPeerService_TransferOwned_FullMethodName = "/signalbox.common.peer.v1.OwnerPeerService/TransferOwned"
+	OwnerPeerService_CountOwned_FullMethodName           = "/signalbox.common.peer.v1.OwnerPeerService/CountOwned"
+	OwnerPeerService_TransferOwned_FullMethodName        = "/signalbox.common.peer.v1.OwnerPeerService/TransferOwned"
+	OwnerPeerService_SetProjectVisibility_FullMethodName = "/signalbox.common.peer.v1.OwnerPeerService/SetProjectVisibility"
 )
 
 // OwnerPeerServiceClient is the client API for OwnerPeerService service.
@@ -36,6 +37,9 @@ type OwnerPeerServiceClient interface {
 	// TransferOwned gives them all to another user in one transaction and answers what moved; a repeat
 	// moves what is left.
 	TransferOwned(ctx context.Context, in *TransferOwnedRequest, opts ...grpc.CallOption) (*OwnedCounts, error)
+	// SetProjectVisibility makes all that was made in a project, and all that will be, as visible as its project
+	// is. Of two changes that overtake each other the newer one counts, whichever comes last.
+	SetProjectVisibility(ctx context.Context, in *SetProjectVisibilityRequest, opts ...grpc.CallOption) (*SetProjectVisibilityResponse, error)
 }
 
 type ownerPeerServiceClient struct {
@@ -66,6 +70,16 @@ func (c *ownerPeerServiceClient) TransferOwned(ctx context.Context, in *Transfer
 	return out, nil
 }
 
+func (c *ownerPeerServiceClient) SetProjectVisibility(ctx context.Context, in *SetProjectVisibilityRequest, opts ...grpc.CallOption) (*SetProjectVisibilityResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SetProjectVisibilityResponse)
+	err := c.cc.Invoke(ctx, OwnerPeerService_SetProjectVisibility_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // OwnerPeerServiceServer is the server API for OwnerPeerService service.
 // All implementations must embed UnimplementedOwnerPeerServiceServer
 // for forward compatibility.
@@ -77,6 +91,9 @@ type OwnerPeerServiceServer interface {
 	// TransferOwned gives them all to another user in one transaction and answers what moved; a repeat
 	// moves what is left.
 	TransferOwned(context.Context, *TransferOwnedRequest) (*OwnedCounts, error)
+	// SetProjectVisibility makes all that was made in a project, and all that will be, as visible as its project
+	// is. Of two changes that overtake each other the newer one counts, whichever comes last.
+	SetProjectVisibility(context.Context, *SetProjectVisibilityRequest) (*SetProjectVisibilityResponse, error)
 	mustEmbedUnimplementedOwnerPeerServiceServer()
 }
 
@@ -92,6 +109,9 @@ func (UnimplementedOwnerPeerServiceServer) CountOwned(context.Context, *CountOwn
 }
 func (UnimplementedOwnerPeerServiceServer) TransferOwned(context.Context, *TransferOwnedRequest) (*OwnedCounts, error) {
 	return nil, status.Error(codes.Unimplemented, "method TransferOwned not implemented")
+}
+func (UnimplementedOwnerPeerServiceServer) SetProjectVisibility(context.Context, *SetProjectVisibilityRequest) (*SetProjectVisibilityResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SetProjectVisibility not implemented")
 }
 func (UnimplementedOwnerPeerServiceServer) mustEmbedUnimplementedOwnerPeerServiceServer() {}
 func (UnimplementedOwnerPeerServiceServer) testEmbeddedByValue()                          {}
@@ -150,6 +170,24 @@ func _OwnerPeerService_TransferOwned_Handler(srv interface{}, ctx context.Contex
 	return interceptor(ctx, in, info, handler)
 }
 
+func _OwnerPeerService_SetProjectVisibility_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SetProjectVisibilityRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OwnerPeerServiceServer).SetProjectVisibility(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OwnerPeerService_SetProjectVisibility_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OwnerPeerServiceServer).SetProjectVisibility(ctx, req.(*SetProjectVisibilityRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // OwnerPeerService_ServiceDesc is the grpc.ServiceDesc for OwnerPeerService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -164,6 +202,10 @@ var OwnerPeerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "TransferOwned",
 			Handler:    _OwnerPeerService_TransferOwned_Handler,
+		},
+		{
+			MethodName: "SetProjectVisibility",
+			Handler:    _OwnerPeerService_SetProjectVisibility_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -350,9 +350,11 @@ type RunOwner struct {
 	ProjectId string                 `protobuf:"bytes,4,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
 	Project   string                 `protobuf:"bytes,5,opt,name=project,proto3" json:"project,omitempty"`
 	// `private`, `team` or `all`.
-	Visibility    string `protobuf:"bytes,6,opt,name=visibility,proto3" json:"visibility,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Visibility string `protobuf:"bytes,6,opt,name=visibility,proto3" json:"visibility,omitempty"`
+	// The version of the project's visibility that this is: whoever keeps a copy keeps the newest.
+	VisibilityVersion int64 `protobuf:"varint,7,opt,name=visibility_version,json=visibilityVersion,proto3" json:"visibility_version,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *RunOwner) Reset() {
@@ -425,6 +427,13 @@ func (x *RunOwner) GetVisibility() string {
 		return x.Visibility
 	}
 	return ""
+}
+
+func (x *RunOwner) GetVisibilityVersion() int64 {
+	if x != nil {
+		return x.VisibilityVersion
+	}
+	return 0
 }
 
 type GetAccountQuotaRequest struct {
@@ -566,7 +575,7 @@ const file_signalbox_jobs_peer_v1_run_proto_rawDesc = "" +
 	"\x17ReportLifecycleResponse\x12\x18\n" +
 	"\aapplied\x18\x01 \x01(\bR\aapplied\"-\n" +
 	"\x12GetRunOwnerRequest\x12\x17\n" +
-	"\x02id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x02id\"\xac\x01\n" +
+	"\x02id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x02id\"\xdb\x01\n" +
 	"\bRunOwner\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x15\n" +
 	"\x06job_id\x18\x02 \x01(\tR\x05jobId\x12\x19\n" +
@@ -576,7 +585,8 @@ const file_signalbox_jobs_peer_v1_run_proto_rawDesc = "" +
 	"\aproject\x18\x05 \x01(\tR\aproject\x12\x1e\n" +
 	"\n" +
 	"visibility\x18\x06 \x01(\tR\n" +
-	"visibility\":\n" +
+	"visibility\x12-\n" +
+	"\x12visibility_version\x18\a \x01(\x03R\x11visibilityVersion\":\n" +
 	"\x16GetAccountQuotaRequest\x12 \n" +
 	"\auser_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x06userId\"\x8a\x01\n" +
 	"\fAccountQuota\x12\x1b\n" +
