@@ -4,8 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/pprof"
+	"net/netip"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,7 +28,8 @@ type Check struct {
 }
 
 // Admin answers the admin listener: /healthz, /readyz, /metrics, /statusz and
-// /debug/pprof. It is for operators only, so its answers may say why.
+// /debug/pprof, the last one to callers of the same host only. It is for operators only, so its answers
+// may say why.
 type Admin struct {
 	obs      *Obs
 	clock    clock.Clock
@@ -52,12 +56,35 @@ func (a *Admin) Handler() http.Handler {
 	mux.HandleFunc("GET /readyz", a.ready)
 	mux.HandleFunc("GET /statusz", a.status)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(a.obs.Registry, promhttp.HandlerOpts{EnableOpenMetrics: true}))
-	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
-	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
-	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
-	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	mux.HandleFunc("GET /debug/pprof/", local(pprof.Index))
+	mux.HandleFunc("GET /debug/pprof/cmdline", local(pprof.Cmdline))
+	mux.HandleFunc("GET /debug/pprof/profile", local(pprof.Profile))
+	mux.HandleFunc("GET /debug/pprof/symbol", local(pprof.Symbol))
+	mux.HandleFunc("GET /debug/pprof/trace", local(pprof.Trace))
 	return mux
+}
+
+// local lets in callers of this very host only, under a name that no page of another origin can borrow: a
+// profile holds pieces of memory, and a listener that is open to scrapers and probes shows none.
+func local(h http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		peer, err := netip.ParseAddrPort(r.RemoteAddr)
+		if err != nil || !peer.Addr().Unmap().IsLoopback() || !loopbackName(r.Host) {
+			answer(w, http.StatusForbidden, map[string]string{"detail": "profiles are shown on the host itself only, at a loopback address"})
+			return
+		}
+		h(w, r)
+	}
+}
+
+// loopbackName says whether a Host header names this host as localhost or by a loopback address.
+func loopbackName(host string) bool {
+	name := host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		name = h
+	}
+	addr, err := netip.ParseAddr(strings.Trim(name, "[]"))
+	return name == "localhost" || err == nil && addr.Unmap().IsLoopback()
 }
 
 // Readiness is whether a process serves, and what each of its checks says.

@@ -20,7 +20,9 @@ import (
 func get(t *testing.T, a *obs.Admin, path string) *httptest.ResponseRecorder {
 	t.Helper()
 	w := httptest.NewRecorder()
-	a.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
+	r.RemoteAddr, r.Host = "127.0.0.1:40000", "127.0.0.1:9090"
+	a.Handler().ServeHTTP(w, r)
 	return w
 }
 
@@ -115,4 +117,37 @@ func TestAdminServesPprofAndNothingElse(t *testing.T) {
 	w := httptest.NewRecorder()
 	a.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/readyz", nil))
 	require.Equal(t, http.StatusMethodNotAllowed, w.Code)
+}
+
+func TestProfilesAreShownOnTheHostItselfOnly(t *testing.T) {
+	t.Parallel()
+	o, _ := setup(t, obs.Config{Service: "jobs"})
+	h := obs.NewAdmin(o, clock.Real(), nil).Handler()
+	for name, c := range map[string]struct {
+		peer, host string
+		want       int
+	}{
+		"this host":             {"127.0.0.1:4", "localhost:9090", http.StatusOK},
+		"this host, IPv6":       {"[::1]:4", "[::1]:9090", http.StatusOK},
+		"mapped":                {"[::ffff:127.0.0.1]:4", "127.0.0.2", http.StatusOK},
+		"IPv6 without a port":   {"[::1]:4", "[::1]", http.StatusOK},
+		"another host":          {"192.0.2.7:4", "127.0.0.1:9090", http.StatusForbidden},
+		"a rebound name":        {"127.0.0.1:4", "evil.example:9090", http.StatusForbidden},
+		"a name that looks so":  {"127.0.0.1:4", "127.0.0.1.evil.example", http.StatusForbidden},
+		"the host's own name":   {"192.0.2.1:4", "192.0.2.1:9090", http.StatusForbidden},
+		"an address of nothing": {"@", "localhost", http.StatusForbidden},
+	} {
+		for _, path := range []string{"/debug/pprof/", "/debug/pprof/cmdline", "/debug/pprof/heap"} {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
+			r.RemoteAddr, r.Host = c.peer, c.host
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			require.Equal(t, c.want, w.Code, "%s %s", name, path)
+		}
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil)
+		r.RemoteAddr, r.Host = c.peer, c.host
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		require.Equal(t, http.StatusOK, w.Code, "scrapers come from elsewhere")
+	}
 }
