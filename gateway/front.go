@@ -25,7 +25,7 @@ func (g *Gateway) fronts(context.Context) error {
 		return err
 	}
 	g.own = map[string]http.Handler{
-		"oauth": &form.OAuth{Auth: oauth, Client: g.proxies.Client, Log: g.deps.Log},
+		"oauth": &form.OAuth{Auth: oauth, Client: g.proxies.Client, Foreign: g.guard.Check, Log: g.deps.Log},
 		"wellknown": &form.WellKnown{Documents: oauth, Fail: g.fail, Log: g.deps.Log, OIDC: func(r *http.Request) (bool, error) {
 			cfg, err := g.signIn(r)
 			return slices.Contains(cfg.GetMethods(), "oidc"), err

@@ -15,6 +15,7 @@ import (
 
 	"github.com/signalbox-dev/signalbox/gateway/internal/form"
 	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
+	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
 // auth remembers what it was asked and answers what it was told to.
@@ -71,6 +72,12 @@ func (a *auth) send(req *http.Request, headers ...string) *httptest.ResponseReco
 	}
 	w := httptest.NewRecorder()
 	served := &form.OAuth{Auth: a, Client: func(*http.Request) string { return client }, Log: slog.New(slog.DiscardHandler)}
+	served.Foreign = func(r *http.Request) *fault.Error {
+		if r.Header.Get("Origin") != "" {
+			return fault.New(fault.Forbidden, "cross_origin", "cross-origin requests are not allowed")
+		}
+		return nil
+	}
 	served.ServeHTTP(w, req)
 	return w
 }

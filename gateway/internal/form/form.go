@@ -4,8 +4,10 @@
 //
 // It promises: a form is application/x-www-form-urlencoded of at most 16 KiB and 32 fields, in UTF-8,
 // each field given once, and nothing in the query; what else comes is refused before auth hears of it.
-// Errors are RFC 6749's with `detail` beside them. Answers to forms are never stored, all answers may be
-// read by pages of any origin, and no cookie is read or set: what a caller shows is in the form.
+// Errors are RFC 6749's with `detail` beside them. Answers to forms are never stored and no cookie is read
+// or set: what a caller shows is in the form, so pages of any origin may ask and read. The device flow alone
+// is not for them: its codes are bound to the address of whoever asks, and a page that could make its
+// visitor's browser ask would begin a flow that tells the visitor his own address when he decides.
 package form
 
 import (
@@ -18,6 +20,7 @@ import (
 	"google.golang.org/grpc"
 
 	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
+	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
 // Auth is the part of auth that the forms speak to.
@@ -39,12 +42,24 @@ type OAuth struct {
 	Auth Auth
 	// Client is the address that a request came from.
 	Client func(*http.Request) string
-	Log    *slog.Logger
+	// Foreign is why a request that a page of another origin sent is refused, or nil.
+	Foreign func(*http.Request) *fault.Error
+	Log     *slog.Logger
 }
+
+// grantDevice is the grant type of the device flow.
+const grantDevice = "urn:ietf:params:oauth:grant-type:device_code"
 
 // ServeHTTP implements http.Handler.
 func (o *OAuth) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if shared(w, r, "POST") {
+	switch {
+	case r.URL.Path != PathDevice:
+		if shared(w, r, "POST") {
+			return
+		}
+	case r.Method == http.MethodOptions:
+		w.Header().Set("Allow", "OPTIONS, POST") // and no word of other origins, which is a no to their pages
+		w.WriteHeader(http.StatusNoContent)
 		return
 	}
 	w.Header().Set("Pragma", "no-cache")
@@ -61,6 +76,12 @@ func (o *OAuth) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if p != nil {
 		refuse(w, p)
 		return
+	}
+	if r.URL.Path == PathDevice || form["grant_type"] == grantDevice {
+		if f := o.Foreign(r); f != nil {
+			refuse(w, failed(f))
+			return
+		}
 	}
 	out, err := o.call(r, form)
 	if err != nil {

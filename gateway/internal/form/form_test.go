@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -236,4 +237,27 @@ func TestPagesOfAnyOriginMayAsk(t *testing.T) {
 		require.Empty(t, got.Header().Values("Set-Cookie"))
 	}
 	require.Equal(t, "no-cache", a.post(form.PathToken, "a=b").Header().Get("Pragma"))
+}
+
+// A page that made its visitor's browser begin a device flow would have it asked for at the visitor's own
+// address, which is what he looks at when he decides, and could poll for his token from there.
+func TestTheDeviceFlowIsNotForPages(t *testing.T) {
+	t.Parallel()
+	const origin = "https://evil.example"
+	poll := url.Values{"grant_type": {"urn:ietf:params:oauth:grant-type:device_code"}, "device_code": {"dvc_x"}}.Encode()
+	for path, body := range map[string]string{form.PathDevice: "client_id=signalbox-cli", form.PathToken: poll} {
+		a := fine()
+		got := a.post(path, body, "Origin", origin)
+		require.Equal(t, http.StatusForbidden, got.Code, path)
+		word, _ := problem(t, got)
+		require.Equal(t, "access_denied", word)
+		require.Empty(t, a.asked, "%s: no code is made, and no poll is counted against the visitor", path)
+		require.Equal(t, http.StatusOK, a.post(path, body).Code, path)
+	}
+	a := fine()
+	asked := a.send(httptest.NewRequest(http.MethodOptions, form.PathDevice, nil), "Origin", origin, "Access-Control-Request-Method", "POST")
+	require.Equal(t, http.StatusNoContent, asked.Code)
+	for _, got := range []*httptest.ResponseRecorder{asked, a.post(form.PathDevice, "client_id=x", "Origin", origin), a.post(form.PathDevice, "client_id=x")} {
+		require.Empty(t, got.Header().Get("Access-Control-Allow-Origin"), "nor may a page read what it could not ask")
+	}
 }
