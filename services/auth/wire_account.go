@@ -41,15 +41,20 @@ func (s *Service) registerAccount(r grpc.ServiceRegistrar) {
 	authv1.RegisterUserServiceServer(r, &account.Server{
 		Users: &account.Users{
 			Pool: d.Pool, Hasher: s.sessions.Password, Sessions: endings{s.sessions}, Audit: s.sessions.Audit, Clock: d.Clock, IDs: d.IDs,
-			Rand: d.Rand, Passwords: s.passwords(),
+			Rand: d.Rand, Issuer: s.issuer(),
 		},
 		Transfers: &account.Transfers{Pool: d.Pool, Audit: s.sessions.Audit, Holders: holders(d.Peers)},
 		Once:      &idem.Once{Pool: d.Pool, Keys: idem.New(d.Clock)},
 	})
 }
 
-// passwords says that people sign in by passwords, and not by a provider.
-func (s *Service) passwords() bool { return s.public.Methods.OIDC == nil }
+// issuer is the provider that people sign in by, empty where they do by passwords.
+func (s *Service) issuer() string {
+	if p := s.public.Methods.OIDC; p != nil {
+		return p.Issuer
+	}
+	return ""
+}
 
 // registerProfile puts the server of what people change of themselves on a server.
 func (s *Service) registerProfile(r grpc.ServiceRegistrar) {
@@ -57,7 +62,7 @@ func (s *Service) registerProfile(r grpc.ServiceRegistrar) {
 	authv1.RegisterProfileServiceServer(r, &profile.Server{
 		Pool: d.Pool, Sessions: s.sessions, Audit: trail,
 		Passwords: &profile.Passwords{
-			Pool: d.Pool, Limit: s.limit, Hasher: s.sessions.Password, Sessions: s.sessions, Audit: trail, On: s.passwords(),
+			Pool: d.Pool, Limit: s.limit, Hasher: s.sessions.Password, Sessions: s.sessions, Audit: trail, On: s.issuer() == "",
 		},
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/signalbox-dev/signalbox/platform/audit"
+	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/pg"
@@ -47,7 +48,7 @@ type Change struct {
 func (s *Users) Update(ctx context.Context, userID string, c Change) (User, error) {
 	var after User
 	err := pg.InTx(ctx, s.Pool, func(ctx context.Context, tx pgx.Tx) error {
-		others, err := lockAdmins(ctx, tx, userID, s.Passwords)
+		others, err := lockAdmins(ctx, tx, userID, s.Issuer)
 		if err != nil {
 			return err
 		}
@@ -137,7 +138,12 @@ func text(s *string) any {
 }
 
 // Reset gives an account another password, which its person shall change, and ends its tokens and sessions.
+// Nobody does it to himself: who loses the answer would be locked out, and who stole a token would need no
+// present password.
 func (s *Users) Reset(ctx context.Context, tx pgx.Tx, userID, hash string) error {
+	if authn.Of(ctx).Subject == userID {
+		return fault.New(fault.Conflict, "own_password", "change your own password by POST /api/profile/password")
+	}
 	u, err := lockUser(ctx, tx, userID)
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
+	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/secret"
@@ -75,17 +76,23 @@ func TestTheLastAdminStaysOne(t *testing.T) {
 	require.True(t, fault.HasCode(d.update(&authv1.UpdateUserRequest{UserId: bob, Role: operator}), "last_admin"), "and does not count")
 }
 
-// Under a provider, those with a password cannot come in.
+const issuer = "https://id.example.org"
+
+// Under a provider, those with a password cannot come in, nor those of another provider; without one, those
+// without a password cannot.
 func TestAnAdminWhoCannotSignInDoesNotCount(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
-	d.add("root", admin)
-	bob, eve := d.add("bob", admin), d.add("eve", admin)
-	d.exec(`UPDATE account SET password_hash = '' WHERE username IN ('bob', 'eve')`)
-	d.Users.Passwords = false
+	root, bob, eve, old := d.add("root", admin), d.add("bob", admin), d.add("eve", admin), d.add("old", admin)
+	d.exec(`UPDATE account SET password_hash = '' WHERE username <> 'root'`)
+	for who, by := range map[string]string{bob: issuer, eve: issuer, old: "https://old.example.org"} {
+		d.exec(`INSERT INTO oidc_identity (issuer, subject, account_id, created_at, last_sign_in_at) VALUES ($1, $2, $2, now(), now())`, by, who)
+	}
+	require.True(t, fault.HasCode(d.update(&authv1.UpdateUserRequest{UserId: root, Role: operator}), "last_admin"))
+	d.Users.Issuer = issuer
 	d.disable(eve)
 	require.True(t, fault.HasCode(d.update(&authv1.UpdateUserRequest{UserId: bob, Disabled: new(true)}), "last_admin"))
-	d.Users.Passwords = true
+	d.Users.Issuer = ""
 	d.disable(bob)
 }
 
@@ -125,6 +132,19 @@ func changeOf(in *authv1.UpdateUserRequest) Change {
 	return c
 }
 
+// A lost answer would lock the last admin out, and a stolen token would do without the present password.
+func TestNobodyResetsHisOwnPassword(t *testing.T) {
+	t.Parallel()
+	d := openDesk(t)
+	bob := d.add("bob", admin)
+	before := d.account(bob)
+	c := &authn.Caller{Kind: authn.KindUser, Subject: bob, Username: "bob", Role: authn.RoleAdmin}
+	_, err := d.ResetPassword(authn.NewContext(d.ctx(), c), &authv1.ResetPasswordRequest{UserId: bob})
+	require.True(t, fault.Is(err, fault.Conflict) && fault.HasCode(err, "own_password"), "%v", err)
+	require.Equal(t, before, d.account(bob))
+	require.Empty(t, d.ends.calls)
+}
+
 func TestAResetDrawsAnotherPasswordAndEndsEverything(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
@@ -144,7 +164,7 @@ func TestAResetDrawsAnotherPasswordAndEndsEverything(t *testing.T) {
 	require.Nil(t, again.Password, "a repeat shows nothing")
 	require.Equal(t, after, d.account(bob), "and resets nothing")
 	require.Equal(t, 1, d.count(`audit WHERE action = 'account.reset_password' AND target_id = $1`, bob))
-	d.Users.Passwords = false
+	d.Users.Issuer = issuer
 	_, err = d.ResetPassword(d.ctx(), &authv1.ResetPasswordRequest{UserId: bob})
 	require.True(t, fault.HasCode(err, "password_login_off"), "%v", err)
 }

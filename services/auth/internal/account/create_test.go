@@ -135,7 +135,7 @@ func TestAFullHasherAndAProviderMakeNoUsers(t *testing.T) {
 	d.Users.Hasher = plain{err: password.ErrBusy}
 	_, err := d.CreateUser(d.ctx(), in)
 	require.True(t, fault.Is(err, fault.Unavailable) && fault.From(err).RetryAfter > 0, "%v", err)
-	d.Users.Hasher, d.Users.Passwords = plain{}, false
+	d.Users.Hasher, d.Users.Issuer = plain{}, issuer
 	_, err = d.CreateUser(d.ctx(), in)
 	require.True(t, fault.HasCode(err, "password_login_off"), "%v", err)
 	require.Zero(t, d.count(`account`))

@@ -54,7 +54,7 @@ func openDesk(t *testing.T) *desk {
 	trail := audit.NewLog(clk, ids, "auth")
 	d.Server = &Server{
 		Users: &Users{
-			Pool: d.pool, Hasher: plain{}, Sessions: d.ends, Audit: trail, Clock: clk, IDs: ids, Rand: rand.Reader, Passwords: true,
+			Pool: d.pool, Hasher: plain{}, Sessions: d.ends, Audit: trail, Clock: clk, IDs: ids, Rand: rand.Reader,
 		},
 		Transfers: &Transfers{Pool: d.pool, Audit: trail},
 		Once:      &idem.Once{Pool: d.pool, Keys: idem.New(clk)},

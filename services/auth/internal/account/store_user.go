@@ -43,10 +43,11 @@ func lockUser(ctx context.Context, tx pgx.Tx, userID string) (User, error) {
 }
 
 // lockAdmins keeps who is an admin as it is until the transaction ends, and counts the enabled ones besides
-// the account who can sign in.
-func lockAdmins(ctx context.Context, tx pgx.Tx, except string, passwords bool) (others int, err error) {
-	rows, err := tx.Query(ctx, `SELECT id, disabled_at IS NULL AND ($1 OR password_hash = '') FROM account
-		WHERE role = 'admin' ORDER BY id FOR NO KEY UPDATE`, passwords)
+// the account who can sign in: by passwords, or by the issuer where there is one.
+func lockAdmins(ctx context.Context, tx pgx.Tx, except, issuer string) (others int, err error) {
+	rows, err := tx.Query(ctx, `SELECT id, disabled_at IS NULL AND CASE WHEN $1 = '' THEN password_hash <> ''
+			ELSE EXISTS (SELECT FROM oidc_identity i WHERE i.account_id = a.id AND i.issuer = $1) END
+		FROM account a WHERE role = 'admin' ORDER BY id FOR NO KEY UPDATE OF a`, issuer)
 	if err != nil {
 		return 0, fmt.Errorf("lock the admins: %w", err)
 	}

@@ -18,6 +18,8 @@ import (
 
 // holder is a service in memory: how many of its kind everybody owns.
 type holder struct {
+	commonpeerv1.OwnerPeerServiceClient // what transfers ask no service for
+
 	mu    sync.Mutex
 	kind  string
 	owns  map[string]int32

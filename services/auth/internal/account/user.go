@@ -67,8 +67,8 @@ type Users struct {
 	Clock    clock.Clock
 	IDs      *id.Source
 	Rand     io.Reader
-	// Passwords says that people sign in by passwords, and not by a provider alone.
-	Passwords bool
+	// Issuer is the provider that people sign in by; empty where they do by passwords.
+	Issuer string
 }
 
 // passwordBytes is 144 bits of randomness, 24 characters to type.

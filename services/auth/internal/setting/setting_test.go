@@ -134,7 +134,7 @@ func TestAValueIsOfItsType(t *testing.T) {
 	b := open(t)
 	s := b.replica(every())
 	for key, c := range map[string]struct{ good, bad []string }{
-		"a.text":   {[]string{`"12345678"`, `"ü€𝄞"`}, []string{``, `""`, `"123456789"`, `1`, `true`, `[]`, `{}`, `"a\u0000b"`, `"a\nb"`, `"\u202e"`, `x`}},
+		"a.text":   {[]string{`"12345678"`, `"ü€𝄞"`}, []string{`""`, `" "`, `" a"`, `"a "`, `"123456789"`, `1`, `true`, `[]`, `{}`, `"a\u0000b"`, `"a\nb"`, `"\u202e"`, `x`}},
 		"b.count":  {[]string{`-1`, `10`, `0`}, []string{`-2`, `11`, `1.5`, `"3"`, `1e3`, `9223372036854775808`, `true`}},
 		"c.switch": {[]string{`true`, `false`}, []string{`0`, `"true"`, `[]`}},
 		"d.list":   {[]string{`[]`, `["a","b"]`}, []string{`["a","b","c"]`, `[1]`, `"a"`, `[""]`, `["a\u0000"]`, `{"a":1}`}},
@@ -159,6 +159,26 @@ func TestAValueIsOfItsType(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Absent), "%v", err)
 	_, err = s.ListSettingVersions(t.Context(), &authv1.ListSettingVersionsRequest{Key: "no.such"})
 	require.True(t, fault.Is(err, fault.Absent), "%v", err)
+}
+
+// A null of JSON comes through the gateway as nothing.
+func TestNothingPutsTheDefaultBack(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	s := b.replica(every())
+	for _, key := range []string{"a.text", "e.secret"} {
+		_, err := put(t, s, key, `"12345678"`, 0)
+		require.NoError(t, err)
+		out, err := put(t, s, key, ``, 1)
+		require.NoError(t, err)
+		require.False(t, out.GetSet(), key)
+		require.Equal(t, out.GetDefault(), out.GetValue(), key)
+		_, err = put(t, s, key, ``, 1)
+		require.True(t, fault.Is(err, fault.Conflict), "%v", err)
+	}
+	plain, err := s.Settings.Reveal(t.Context(), "e.secret")
+	require.NoError(t, err)
+	require.True(t, plain.IsZero())
 }
 
 // Of many who saw the same version one changes it; the others are told where it is.

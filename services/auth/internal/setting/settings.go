@@ -37,7 +37,7 @@ type Settings struct {
 // CodeVersion marks a change that was meant for another version.
 const CodeVersion = "version_changed"
 
-// Put stores a value, meant for the version that the caller saw; raw null puts the default back.
+// Put stores a value, meant for the version that the caller saw; raw null, or nothing, puts the default back.
 func (s *Settings) Put(ctx context.Context, key string, raw []byte, seen int) (Current, error) {
 	d, err := s.definition(key)
 	if err != nil {

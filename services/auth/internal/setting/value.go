@@ -19,13 +19,11 @@ type input struct {
 
 func (v input) set() bool { return v.value != nil || !v.secret.IsZero() }
 
-// parse reads what was sent as a value of the setting.
+// parse reads what was sent as a value of the setting. A null is nothing once it is through the gateway.
 func (d Definition) parse(raw []byte) (input, error) {
 	text := strings.TrimSpace(string(raw))
 	switch {
-	case text == "":
-		return input{}, wrong(fault.TypeMissing, "Field required")
-	case text == "null":
+	case text == "" || text == "null":
 		return input{}, nil
 	case d.Type == Integer:
 		return d.integer(text)
@@ -95,6 +93,9 @@ func (d Definition) text(text string) (string, error) {
 	}
 	if !visible(s) {
 		return "", wrong(fault.TypeValue, "String should have visible characters only")
+	}
+	if s != strings.TrimSpace(s) {
+		return "", wrong(fault.TypeValue, "String should not begin or end with a space")
 	}
 	return s, nil
 }

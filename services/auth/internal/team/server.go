@@ -34,6 +34,9 @@ type Server struct {
 
 // CreateTeam implements TeamService. A new team is empty.
 func (s *Server) CreateTeam(ctx context.Context, in *authv1.CreateTeamRequest) (*authv1.Team, error) {
+	if err := account.CheckName("name", in.GetName()); err != nil {
+		return nil, err
+	}
 	out := &authv1.Team{}
 	err := s.Once.Do(ctx, authv1.TeamService_CreateTeam_FullMethodName, in, out, func(ctx context.Context, tx pgx.Tx) error {
 		t := Team{ID: s.IDs.New(id.Team), Key: in.GetKey(), Name: in.GetName(), CreatedAt: s.Clock.Now()}
@@ -81,6 +84,9 @@ func (s *Server) UpdateTeam(ctx context.Context, in *authv1.UpdateTeamRequest) (
 	return s.change(ctx, in.GetTeamId(), func(ctx context.Context, tx pgx.Tx, t Team) error {
 		if in.Name == nil || in.GetName() == t.Name {
 			return nil
+		}
+		if err := account.CheckName("name", in.GetName()); err != nil {
+			return err
 		}
 		if err := rename(ctx, tx, t.ID, in.GetName()); err != nil {
 			return err

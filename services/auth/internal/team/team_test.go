@@ -109,6 +109,20 @@ func TestAKeyIsOneTeams(t *testing.T) {
 	require.Len(t, b.audits("team.create"), 1)
 }
 
+// A name that cannot be seen, or that turns the text around, would look like another team's.
+func TestATeamIsNotCalledWhatCannotBeSeen(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	team := b.make("speech")
+	for _, name := range []string{" ", "a\u202egnp", " a", "a\n", "\u200b"} {
+		_, err := b.CreateTeam(b.as(root, authn.NeedNone), &authv1.CreateTeamRequest{Key: "other", Name: name})
+		require.Equal(t, fault.Invalid, kindOf(err), "%q", name)
+		_, err = b.UpdateTeam(b.as(lea, authn.NeedManage), &authv1.UpdateTeamRequest{TeamId: team.GetId(), Name: &name})
+		require.Equal(t, fault.Invalid, kindOf(err), "%q", name)
+	}
+	require.Len(t, b.audits("team.create"), 1)
+}
+
 func TestATeamWithProjectsStays(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
