@@ -4,8 +4,9 @@
 //
 // It promises: a path and method that the table does not name is never answered by a service; a
 // service sees a caller identity that auth signed for this request, never the bearer itself, and no
-// header that is not on the list below; every failure has a JSON body; nothing is buffered on the
-// byte routes (/api/ingest, /inference, /api/blobs), whose handlers check their own credentials.
+// header that is not on the list below; every failure has a JSON body; but for health nothing answers a
+// request that is addressed to a name which is not the installation's (against names that are made to
+// resolve to this listener); nothing is buffered on the byte routes (/api/ingest, /inference, /api/blobs), whose handlers check their own credentials.
 //
 // # Forms and pages
 //

@@ -47,6 +47,30 @@ func say(ctx context.Context, t *testing.T, s *stand.Stand, method, path, body, 
 	return told{status: res.StatusCode, header: res.Header, body: string(raw)}
 }
 
+// othersPages is what a page of somebody else can have its visitor's browser do: nothing, whether it names
+// itself or has its name resolve to the installation. A flow that it began would show the visitor's own address.
+func othersPages(ctx context.Context, t *testing.T, s *stand.Stand) {
+	t.Helper()
+	poll := "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Adevice_code&client_id=signalbox-cli&device_code=x"
+	const form, object = "application/x-www-form-urlencoded", "application/json"
+	for _, way := range []struct{ path, typ, body string }{
+		{"/api/oauth/device_authorization", form, "client_id=signalbox-cli"}, {"/api/oauth/token", form, poll},
+		{"/api/cli/device/code", object, "{}"}, {"/api/cli/device/token", object, `{"device_code":"x"}`},
+	} {
+		for _, host := range []string{"", "evil.example:8080"} {
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL+way.path, strings.NewReader(way.body))
+			require.NoError(t, err)
+			req.Host = host
+			req.Header.Set("Content-Type", way.typ)
+			req.Header.Set("Origin", "http://evil.example:8080") // the same origin, once the name is rebound
+			res, err := http.DefaultClient.Do(req)
+			require.NoError(t, err)
+			require.NoError(t, res.Body.Close())
+			require.Equal(t, http.StatusForbidden, res.StatusCode, "%s by %q", way.path, host)
+		}
+	}
+}
+
 // jsonFace walks through the device flow by the routes of the specification, whose bodies are its own.
 func jsonFace(ctx context.Context, t *testing.T, s *stand.Stand, person string) {
 	t.Helper()

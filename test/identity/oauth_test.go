@@ -127,6 +127,7 @@ func TestAuthorizationServer(t *testing.T) {
 	registered(ctx, t, s)
 	person := signedIn(ctx, t, s)
 	t.Run("strict client", func(t *testing.T) { strictClient(ctx, t, s, person) })
+	t.Run("pages of others", func(t *testing.T) { othersPages(ctx, t, s) })
 	t.Run("JSON routes", func(t *testing.T) { jsonFace(ctx, t, s, person) })
 }
 

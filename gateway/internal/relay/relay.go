@@ -17,6 +17,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 
@@ -30,6 +31,8 @@ const (
 	// smallBody is read into memory before the request is sent: net/http's server and transport
 	// otherwise race for it when the answer starts early (golang/go#40747).
 	smallBody = 1 << 20
+	// smallTime is how long a small body may take: until then it is held for somebody whom nobody has checked.
+	smallTime = 30 * time.Second
 	chunk     = 32 << 10
 )
 
@@ -144,8 +147,8 @@ func body(w http.ResponseWriter, in, out *http.Request) error {
 		out.Body, out.ContentLength = nil, 0
 	case in.ContentLength > 0 && in.ContentLength <= smallBody:
 		data := make([]byte, in.ContentLength)
-		if _, err := io.ReadFull(in.Body, data); err != nil {
-			return fault.New(fault.Refused, "body_cut", "the request body ended before its length").Wrap(err)
+		if err := whole(w, in.Body, data); err != nil {
+			return err
 		}
 		out.Header.Del("Expect")
 		out.Body = io.NopCloser(strings.NewReader(string(data)))
@@ -155,6 +158,23 @@ func body(w http.ResponseWriter, in, out *http.Request) error {
 			return fmt.Errorf("relay body: %w", err)
 		}
 	}
+	return nil
+}
+
+// whole reads a small body, in its time. What comes after it has the time of whoever reads that.
+func whole(w http.ResponseWriter, from io.Reader, data []byte) error {
+	ctl := http.NewResponseController(w)
+	if err := ctl.SetReadDeadline(clock.Real().Now().Add(smallTime)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return fmt.Errorf("relay body: %w", err)
+	}
+	_, err := io.ReadFull(from, data)
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return fault.New(fault.Refused, "body_timeout", "the request body did not arrive in time").Wrap(err)
+	case err != nil:
+		return fault.New(fault.Refused, "body_cut", "the request body ended before its length").Wrap(err)
+	}
+	_ = ctl.SetReadDeadline(time.Time{}) // a connection that is gone shows at the answer
 	return nil
 }
 
