@@ -90,6 +90,19 @@ func TestPagesOfOtherOrigins(t *testing.T) {
 	}
 }
 
+// A proxy in front may rewrite Host; the browser's Origin is then all that says where the page is from.
+func TestThePublicOriginAsBrowsersWriteIt(t *testing.T) {
+	t.Parallel()
+	for public, origin := range map[string]string{
+		"https://Box.Example": "https://box.example", "https://box.example:443": "https://box.example", "https://box.example:8443": "https://box.example:8443",
+		"http://BOX.example:80": "http://box.example", "http://box.example:443": "http://box.example:443", "https://[2001:DB8::1]:443": "https://[2001:db8::1]",
+	} {
+		r := start(t, func(c *gateway.Config, _ *gateway.Deps) { c.Public.URL = public })
+		got := r.ask("POST", "/api/auth/login", `{"username":"a","password":"b"}`, "Origin", origin)
+		require.Equal(t, http.StatusOK, got.status, public)
+	}
+}
+
 func TestBrowsersAreToldWhatTheyGot(t *testing.T) {
 	t.Parallel()
 	r := start(t, func(c *gateway.Config, _ *gateway.Deps) { c.Public.URL = "https://box.example" })

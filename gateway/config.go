@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/signalbox-dev/signalbox/gateway/internal/edge"
@@ -56,13 +57,17 @@ func (c *Config) secure() bool {
 	return err == nil && u.Scheme == "https"
 }
 
-// origin is the public URL as browsers name it in Origin.
+// origin is the public URL as browsers name it in Origin: in lower case, and without the scheme's own port.
 func (c *Config) origin() string {
 	u, err := url.Parse(c.Public.URL)
 	if err != nil || u.Host == "" {
 		return ""
 	}
-	return u.Scheme + "://" + u.Host
+	host := strings.ToLower(u.Host)
+	if port := u.Port(); u.Scheme == "https" && port == "443" || u.Scheme == "http" && port == "80" {
+		host = strings.TrimSuffix(host, ":"+port)
+	}
+	return u.Scheme + "://" + host
 }
 
 // cookie is the name of the refresh cookie that fits the public URL.

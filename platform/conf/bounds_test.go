@@ -55,6 +55,7 @@ func TestEachBoundIsWhereItIsSaidToBe(t *testing.T) {
 		"PUBLIC_URL=https://[2001:db8::1]":  "",
 		"PUBLIC_URL=https://":               "must be a URL like",
 		"PUBLIC_URL=//h":                    "must be a URL like",
+		"PUBLIC_URL=HTTPS://h":              "must have its scheme in lower case",
 		"PUBLIC_URL=https://h#top":          "must be a URL like",
 		"PUBLIC_URL=javascript:alert(1)":    "must be a URL like",
 		"PUBLIC_URL=https://h:notaport":     "must be a URL like",

@@ -199,6 +199,10 @@ func checkURL(name, text string) error {
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
 		return Faultf(name, "must be a URL like https://host:port, got %q", withoutPassword(text))
 	}
+	// Others read the scheme off the text: what is secure is decided by it.
+	if !strings.HasPrefix(text, u.Scheme+"://") {
+		return Faultf(name, "must have its scheme in lower case")
+	}
 	if strings.HasSuffix(u.Path, "/") {
 		return Faultf(name, "must not end in a slash")
 	}
