@@ -92,6 +92,28 @@ func TestAProvidersAnswerIsForOneBrowserOnce(t *testing.T) {
 	eve.visit("deny")
 	require.Equal(t, http.StatusUnauthorized, eve.do(http.MethodGet, ann.callback, "").status, "in another browser")
 	require.Equal(t, http.StatusUnauthorized, eve.do(http.MethodPost, "/api/auth/refresh", "").status)
+	oidcBegins(t, s)
+	require.Equal(t, http.StatusOK, ann.do(http.MethodPost, "/api/auth/refresh", "").status, "who is signed in does not care")
+}
+
+// oidcBegins begins sign-ins that nobody finishes until the address has begun too many: 60 a minute.
+func oidcBegins(t *testing.T, s *stand.Stand) {
+	t.Helper()
+	stranger := newOIDCBrowser(t, s.URL)
+	for n := 0; ; n++ {
+		require.LessOrEqual(t, n, 60)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/api/auth/oidc/start", nil)
+		require.NoError(t, err)
+		got, err := stranger.http.Do(r)
+		require.NoError(t, err)
+		require.NoError(t, got.Body.Close())
+		if got.StatusCode == http.StatusFound {
+			continue
+		}
+		require.Equal(t, http.StatusTooManyRequests, got.StatusCode)
+		require.Regexp(t, `^([1-9]|[1-5][0-9]|60)$`, got.Header.Get("Retry-After"))
+		return
+	}
 }
 
 // TestAProviderThatIsDownIsABadGateway and nothing else: what does not need it goes on.
