@@ -15,6 +15,7 @@ import (
 
 	commonpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/common/peer/v1"
 	"github.com/signalbox-dev/signalbox/platform/audit"
+	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
@@ -27,8 +28,13 @@ type Server struct {
 	// Keys vouch for signed heads, by id: the one in use and its predecessors.
 	Keys map[string]ed25519.PublicKey
 	// Kept are the heads outside the database.
-	Kept *audit.File
+	Kept  *audit.File
+	Clock clock.Clock
 }
+
+// sealedWithin is how long a row may wait for its seal and its head to be kept: the sealer's few seconds, and
+// the longest transaction that a row was written in.
+const sealedWithin = 2 * time.Minute
 
 // maxRows is the most whole rows of an answer, maxStates the bytes of their states: with all else they stay
 // well below the largest message.
@@ -79,12 +85,15 @@ const namedBreaks = 20
 
 // VerifyAudit implements AuditPeerService.
 func (s *Server) VerifyAudit(ctx context.Context, _ *commonpeerv1.VerifyAuditRequest) (*commonpeerv1.AuditChain, error) {
-	// Read before the database is: a head that is kept while the walk begins would look like a cut.
+	// Both before the database is read: a head that is kept while the walk begins would look like a cut.
+	due := s.Clock.Now().Add(-sealedWithin)
 	outside, err := s.Kept.Checkpoints()
 	if err != nil {
 		return nil, fmt.Errorf("read the heads of the audit of %s: %w", s.Service, err)
 	}
-	report, err := audit.Verify(ctx, s.Pool, audit.Trust{Service: s.Service, Keys: s.Keys, Outside: outside})
+	report, err := audit.Verify(ctx, s.Pool, audit.Trust{
+		Service: s.Service, Keys: s.Keys, Outside: outside, Due: due,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("verify the audit of %s: %w", s.Service, err)
 	}

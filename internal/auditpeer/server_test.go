@@ -46,7 +46,7 @@ func open(t *testing.T) *part {
 	p := &part{
 		server: &auditpeer.Server{
 			Service: "jobs", Pool: db.Pool("jobs"), Keys: map[string]ed25519.PublicKey{"k1": public},
-			Kept: audit.NewFile(filepath.Join(t.TempDir(), "jobs.jsonl")),
+			Kept: audit.NewFile(filepath.Join(t.TempDir(), "jobs.jsonl")), Clock: clk,
 		},
 		owner: db.OwnerPool("jobs"), clock: clk, key: key, log: audit.NewLog(clk, id.NewSource(clk, rand.Reader), "jobs"),
 	}
@@ -186,4 +186,19 @@ func TestAnUnreadableHeadFileIsNoCleanChain(t *testing.T) {
 	p.server.Kept = audit.NewFile(t.TempDir())
 	_, err := p.client.VerifyAudit(t.Context(), &commonpeerv1.VerifyAuditRequest{})
 	require.ErrorContains(t, err, "read the heads")
+}
+
+func TestASealerThatStandsStillIsNoCleanChain(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	p.record(t, audit.Entry{Action: "a", TargetKind: "k", TargetID: "i"})
+	for _, step := range []struct {
+		after time.Duration
+		ok    bool
+	}{{0, true}, {90 * time.Second, true}, {time.Minute, false}} {
+		p.clock.Advance(step.after)
+		chain, err := p.client.VerifyAudit(t.Context(), &commonpeerv1.VerifyAuditRequest{})
+		require.NoError(t, err)
+		require.Equal(t, step.ok, chain.GetOk(), "%s: %s", step.after, chain.GetFault())
+	}
 }

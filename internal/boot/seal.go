@@ -66,7 +66,7 @@ func sealingKey(text string) (authn.SigningKey, error) {
 
 // AuditPeer serves the audit of the Env's schema.
 func (e *Env) AuditPeer() *auditpeer.Server {
-	return &auditpeer.Server{Service: e.Name, Pool: e.Pool, Keys: e.Sealing.Keys, Kept: e.kept()}
+	return &auditpeer.Server{Service: e.Name, Pool: e.Pool, Keys: e.Sealing.Keys, Kept: e.kept(), Clock: e.Clock}
 }
 
 // kept are the heads outside the database.

@@ -22,13 +22,18 @@ type File struct {
 // NewFile names the file; it is made with the first head.
 func NewFile(path string) *File { return &File{path: path} }
 
-// Put implements Keeper: the head is on disk when it answers.
-func (f *File) Put(_ context.Context, c Checkpoint) error {
+// Put implements Keeper: the heads are on disk when it answers.
+func (f *File) Put(_ context.Context, heads ...Checkpoint) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	line, err := json.Marshal(c)
-	if err != nil {
-		return fmt.Errorf("write a head: %w", err)
+	var lines []byte
+	for i := range heads {
+		line, err := json.Marshal(heads[i])
+		if err != nil {
+			return fmt.Errorf("write a head: %w", err)
+		}
+		// The line break comes first, so that a line cut short by a crash ends here.
+		lines = append(append(lines, '\n'), line...)
 	}
 	if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
 		return fmt.Errorf("make the folder of the heads: %w", err)
@@ -37,12 +42,20 @@ func (f *File) Put(_ context.Context, c Checkpoint) error {
 	if err != nil {
 		return fmt.Errorf("open the file of the heads: %w", err)
 	}
-	// The line break comes first, so that a line cut short by a crash ends here.
-	_, err = out.Write(append([]byte("\n"), line...))
+	_, err = out.Write(lines)
 	if err := errors.Join(err, out.Sync(), out.Close()); err != nil {
 		return fmt.Errorf("keep a head: %w", err)
 	}
 	return nil
+}
+
+// Last implements Keeper.
+func (f *File) Last(context.Context) (last int64, err error) {
+	heads, err := f.Checkpoints()
+	for i := range heads {
+		last = max(last, heads[i].Position)
+	}
+	return last, err
 }
 
 // Checkpoints reads all that was kept. A line that a crash cut short is left out.

@@ -25,7 +25,9 @@ const (
 
 // Keeper takes signed heads to where the database's masters cannot follow.
 type Keeper interface {
-	Put(ctx context.Context, c Checkpoint) error
+	Put(ctx context.Context, heads ...Checkpoint) error
+	// Last is the highest position that it has a head of, 0 for none.
+	Last(ctx context.Context) (int64, error)
 }
 
 // SealerConfig is what a sealer works with.
@@ -43,7 +45,7 @@ type SealerConfig struct {
 // of replicas may run one; a lock lets one at a time work.
 type Sealer struct {
 	cfg  SealerConfig
-	kept int64 // the position of the newest head handed to Keep
+	kept int64 // the position of the newest head handed to Keep, below 0 before Keep was asked
 }
 
 // NewSealer makes a sealer.
@@ -51,7 +53,7 @@ func NewSealer(cfg SealerConfig) (*Sealer, error) {
 	if len(cfg.Key) != ed25519.PrivateKeySize || cfg.KeyID == "" || cfg.Service == "" || cfg.Keep == nil {
 		return nil, errors.New("audit: a sealer needs a service, an Ed25519 key with its id, and a place to keep heads")
 	}
-	return &Sealer{cfg: cfg}, nil
+	return &Sealer{cfg: cfg, kept: -1}, nil
 }
 
 // Run seals until ctx is over. A round that fails is logged and tried again: the
@@ -70,17 +72,16 @@ func (s *Sealer) Run(ctx context.Context) error {
 // RunOnce seals one batch of what is committed and says how many rows it sealed.
 func (s *Sealer) RunOnce(ctx context.Context) (int, error) {
 	var sealed int
-	var head *Checkpoint
+	if err := s.resume(ctx); err != nil {
+		return 0, err
+	}
 	err := pg.InTx(ctx, s.cfg.Pool, func(ctx context.Context, tx pgx.Tx) (err error) {
-		sealed, head = 0, nil
+		sealed = 0
 		mine, err := lockSealing(ctx, tx)
 		if err != nil || !mine {
 			return err
 		}
-		if sealed, err = s.seal(ctx, tx); err != nil {
-			return err
-		}
-		head, err = newestCheckpoint(ctx, tx, s.cfg.Service)
+		sealed, err = s.seal(ctx, tx)
 		return err
 	})
 	if err != nil {
@@ -88,13 +89,39 @@ func (s *Sealer) RunOnce(ctx context.Context) (int, error) {
 	}
 	// After the commit: a head outside that the database does not have would look
 	// like a cut. A crash in between is made good by the next round.
-	if head != nil && head.Position > s.kept {
-		if err := s.cfg.Keep.Put(ctx, *head); err != nil {
-			return sealed, fmt.Errorf("keep the head of the audit of %s: %w", s.cfg.Service, err)
+	return sealed, s.keep(ctx)
+}
+
+// keep hands on what is committed, also by the sealers beside this one, so that each place that keeps heads has
+// them from the first one on.
+func (s *Sealer) keep(ctx context.Context) error {
+	for {
+		heads, err := checkpointsAfter(ctx, s.cfg.Pool, s.cfg.Service, s.kept)
+		if err != nil || len(heads) == 0 {
+			return err
 		}
-		s.kept = head.Position
+		if err := s.cfg.Keep.Put(ctx, heads...); err != nil {
+			return fmt.Errorf("keep the heads of the audit of %s: %w", s.cfg.Service, err)
+		}
+		s.kept = heads[len(heads)-1].Position
+		if len(heads) < batch {
+			return nil
+		}
 	}
-	return sealed, nil
+}
+
+// resume asks once how far heads are kept. While this sealer lives it does not ask again: what is taken away
+// meanwhile is not put back in silence.
+func (s *Sealer) resume(ctx context.Context) error {
+	if s.kept >= 0 {
+		return nil
+	}
+	last, err := s.cfg.Keep.Last(ctx)
+	if err != nil {
+		return fmt.Errorf("look how far the heads of the audit of %s are kept: %w", s.cfg.Service, err)
+	}
+	s.kept = last
+	return nil
 }
 
 // lockSealing holds until the end of the transaction.
@@ -140,7 +167,12 @@ func (s *Sealer) seal(ctx context.Context, tx pgx.Tx) (int, error) {
 	return len(waiting), nil
 }
 
+// takePending takes out of the queue what is sealed already, which only the server's role can have put there:
+// a second seal of one row would hold up all behind it.
 func takePending(ctx context.Context, tx pgx.Tx) ([]pending, error) {
+	if _, err := tx.Exec(ctx, `DELETE FROM audit_pending p USING audit_seal s WHERE s.audit_id = p.audit_id`); err != nil {
+		return nil, fmt.Errorf("look for rows that are sealed already: %w", err)
+	}
 	rows, err := tx.Query(ctx, `SELECT p.seq, p.audit_id, a.id IS NOT NULL FROM audit_pending p LEFT JOIN audit a ON a.id = p.audit_id
 		ORDER BY p.seq LIMIT $1`, batch)
 	if err != nil {
@@ -196,15 +228,25 @@ func lastSeal(ctx context.Context, q pg.Querier) (position int64, hash []byte, e
 	return position, hash, nil
 }
 
-func newestCheckpoint(ctx context.Context, q pg.Querier, service string) (*Checkpoint, error) {
-	c := Checkpoint{Service: service}
-	err := q.QueryRow(ctx, `SELECT position, previous, hash, at, key_id, signature FROM audit_checkpoint ORDER BY position DESC LIMIT 1`).
-		Scan(&c.Position, &c.Previous, &c.Hash, &c.At, &c.KeyID, &c.Signature)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, nil
-	}
+// checkpointsAfter are the next heads after a position, a batch at most. One that no seal stands under is not a
+// head of this chain: the server's role may write such rows, and they are not to be kept as if they were.
+func checkpointsAfter(ctx context.Context, q pg.Querier, service string, position int64) ([]Checkpoint, error) {
+	rows, err := q.Query(ctx, `SELECT c.position, c.previous, c.hash, c.at, c.key_id, c.signature
+		FROM audit_checkpoint c JOIN audit_seal s ON s.position = c.position AND s.hash = c.hash
+		WHERE c.position > $1 ORDER BY c.position LIMIT $2`, position, batch)
 	if err != nil {
-		return nil, fmt.Errorf("read the newest head: %w", err)
+		return nil, fmt.Errorf("read the heads to keep: %w", err)
 	}
-	return &c, nil
+	heads, err := pgx.CollectRows(rows, scanHead(service))
+	if err != nil {
+		return nil, fmt.Errorf("read the heads to keep: %w", err)
+	}
+	return heads, nil
+}
+
+func scanHead(service string) pgx.RowToFunc[Checkpoint] {
+	return func(r pgx.CollectableRow) (Checkpoint, error) {
+		c := Checkpoint{Service: service}
+		return c, r.Scan(&c.Position, &c.Previous, &c.Hash, &c.At, &c.KeyID, &c.Signature)
+	}
 }

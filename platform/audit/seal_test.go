@@ -97,7 +97,9 @@ func TestMoreThanABatch(t *testing.T) {
 
 type failing struct{ err error }
 
-func (f *failing) Put(context.Context, audit.Checkpoint) error { return f.err }
+func (f *failing) Put(context.Context, ...audit.Checkpoint) error { return f.err }
+
+func (*failing) Last(context.Context) (int64, error) { return 0, nil }
 
 func TestAHeadThatCouldNotBeKeptIsKeptLater(t *testing.T) {
 	t.Parallel()
@@ -148,4 +150,54 @@ func TestASealerNeedsItsParts(t *testing.T) {
 		_, err := audit.NewSealer(cfg)
 		require.Error(t, err)
 	}
+}
+
+// What the server's role may write holds up no sealing and takes no place among the kept heads.
+func TestWhatTheServersRoleWritesHoldsUpNothing(t *testing.T) {
+	t.Parallel()
+	b := filled(t, 1)
+	for _, sql := range []string{
+		`INSERT INTO audit_pending SELECT 0, audit_id FROM audit_seal WHERE position = 3`,
+		`INSERT INTO audit_checkpoint SELECT 9000, 8999, hash, at, key_id, signature FROM audit_checkpoint`,
+	} {
+		_, err := b.pool.Exec(t.Context(), sql)
+		require.NoError(t, err)
+	}
+	s := b.sealer(t)
+	for range 2 {
+		b.record(t.Context(), t, audit.Entry{Action: "a", TargetKind: "k", TargetID: "i"})
+		n, err := s.RunOnce(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+	}
+	var kept []int64
+	for _, c := range b.trust(t).Outside {
+		kept = append(kept, c.Position)
+	}
+	require.Equal(t, []int64{5, 6, 7}, kept)
+	require.NotNil(t, b.tampered(t, b.trust(t)), "the false head is told")
+}
+
+// A place that begins to keep heads later gets those that were before it, and those that others sealed.
+func TestEveryPlaceThatKeepsHeadsHasThemAll(t *testing.T) {
+	t.Parallel()
+	b := filled(t, 3)
+	first := b.file
+	b.file = audit.NewFile(filepath.Join(t.TempDir(), "second.jsonl"))
+	second := b.sealer(t)
+	_, err := second.RunOnce(t.Context())
+	require.NoError(t, err)
+	later := b.file
+	b.file = first
+	b.record(t.Context(), t, audit.Entry{Action: "a", TargetKind: "k", TargetID: "i"})
+	_, err = b.sealer(t).RunOnce(t.Context())
+	require.NoError(t, err)
+	_, err = second.RunOnce(t.Context())
+	require.NoError(t, err)
+	want, err := first.Checkpoints()
+	require.NoError(t, err)
+	have, err := later.Checkpoints()
+	require.NoError(t, err)
+	require.Len(t, have, 4)
+	require.Equal(t, want, have)
 }

@@ -7,6 +7,7 @@ import (
 	"crypto/ed25519"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -20,6 +21,9 @@ type Trust struct {
 	// Outside are the heads kept outside the database. Without them a cut end
 	// cannot be told from rows that never were.
 	Outside []Checkpoint
+	// Due asks that what was written before it is sealed, and that its head is kept outside, from the first
+	// head on: else the sealer stands still, or what was kept was taken away. Zero asks for neither.
+	Due time.Time
 }
 
 // Report is what a verification found.
@@ -81,11 +85,12 @@ func Verify(ctx context.Context, db pg.Beginner, trust Trust) (Report, error) {
 
 // VerifyTx checks what tx sees. It goes on after a break: what was not touched still proves itself.
 func VerifyTx(ctx context.Context, tx pgx.Tx, trust Trust) (Report, error) {
-	heads, err := allHeads(ctx, tx, trust)
+	heads, err := ownHeads(ctx, tx, trust.Service)
 	if err != nil {
 		return Report{}, err
 	}
-	v := &verifier{trust: trust, heads: heads, follows: [][]byte{genesis()}, report: Report{Service: trust.Service}}
+	v := &verifier{trust: trust, heads: allHeads(heads, trust), follows: [][]byte{genesis()}, report: Report{Service: trust.Service}}
+	v.kept(heads)
 	if err := v.chain(ctx, tx); err != nil {
 		return Report{}, err
 	}
@@ -96,26 +101,29 @@ func VerifyTx(ctx context.Context, tx pgx.Tx, trust Trust) (Report, error) {
 	return v.report, nil
 }
 
-// allHeads are those of the database and those from outside, in chain order.
-func allHeads(ctx context.Context, q pg.Querier, trust Trust) ([]Checkpoint, error) {
+// ownHeads are those of the database, in chain order.
+func ownHeads(ctx context.Context, q pg.Querier, service string) ([]Checkpoint, error) {
 	rows, err := q.Query(ctx, `SELECT position, previous, hash, at, key_id, signature FROM audit_checkpoint ORDER BY position`)
 	if err != nil {
 		return nil, fmt.Errorf("read the heads: %w", err)
 	}
-	heads, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (Checkpoint, error) {
-		c := Checkpoint{Service: trust.Service}
-		return c, r.Scan(&c.Position, &c.Previous, &c.Hash, &c.At, &c.KeyID, &c.Signature)
-	})
+	heads, err := pgx.CollectRows(rows, scanHead(service))
 	if err != nil {
 		return nil, fmt.Errorf("read the heads: %w", err)
 	}
+	return heads, nil
+}
+
+// allHeads are those of the database and those from outside, in chain order.
+func allHeads(own []Checkpoint, trust Trust) []Checkpoint {
+	heads := slices.Clone(own)
 	for _, c := range trust.Outside {
 		if c.Service == trust.Service {
 			heads = append(heads, c)
 		}
 	}
 	slices.SortStableFunc(heads, func(a, b Checkpoint) int { return cmp.Compare(a.Position, b.Position) })
-	return heads, nil
+	return heads
 }
 
 // verifier walks the chain from its first row.
@@ -233,24 +241,55 @@ func (v *verifier) tail() {
 	}
 }
 
+// kept looks whether what is kept outside begins where the database's heads do and reaches as far as those
+// that are due: a cut cannot be told by what was taken away.
+func (v *verifier) kept(own []Checkpoint) {
+	var first, last int64
+	for _, c := range v.trust.Outside {
+		if c.Service == v.trust.Service {
+			first, last = cmp.Or(min(first, c.Position), c.Position), max(last, c.Position)
+		}
+	}
+	own = slices.DeleteFunc(slices.Clone(own), func(c Checkpoint) bool { return !c.At.Before(v.trust.Due) })
+	if len(own) == 0 {
+		return
+	}
+	oldest, newest := own[0].Position, own[len(own)-1].Position
+	const reason = "the signed heads up to this row are not kept outside the database"
+	switch {
+	case last < newest:
+		v.fail(Break{Position: last + 1, Through: newest, Reason: reason})
+	case first > oldest:
+		v.fail(Break{Position: own[0].Previous + 1, Through: first - 1, Reason: reason})
+	}
+}
+
 // loose looks for rows beside the chain: written around it, or deleted before
 // they were sealed.
 func (v *verifier) loose(ctx context.Context, q pg.Querier) error {
 	if err := q.QueryRow(ctx, `SELECT count(*) FROM audit_pending`).Scan(&v.report.Pending); err != nil {
 		return fmt.Errorf("count the rows that wait: %w", err)
 	}
-	for _, look := range []struct{ sql, reason string }{
+	for _, look := range []struct {
+		sql, reason string
+		args        []any
+	}{
 		{
-			`SELECT p.audit_id FROM audit_pending p LEFT JOIN audit a ON a.id = p.audit_id WHERE a.id IS NULL ORDER BY p.seq LIMIT 100`,
-			"the row was deleted before it was sealed",
+			sql:    `SELECT p.audit_id FROM audit_pending p LEFT JOIN audit a ON a.id = p.audit_id WHERE a.id IS NULL ORDER BY p.seq LIMIT 100`,
+			reason: "the row was deleted before it was sealed",
 		},
 		{
-			`SELECT a.id FROM audit a WHERE NOT EXISTS (SELECT 1 FROM audit_seal s WHERE s.audit_id = a.id)
+			sql:    `SELECT p.audit_id FROM audit_pending p JOIN audit a ON a.id = p.audit_id WHERE a.at < $1 ORDER BY p.seq LIMIT 100`,
+			reason: "the row has not been sealed in time",
+			args:   []any{v.trust.Due},
+		},
+		{
+			sql: `SELECT a.id FROM audit a WHERE NOT EXISTS (SELECT 1 FROM audit_seal s WHERE s.audit_id = a.id)
 			AND NOT EXISTS (SELECT 1 FROM audit_pending p WHERE p.audit_id = a.id) ORDER BY a.seq LIMIT 100`,
-			"the row stands outside the chain",
+			reason: "the row stands outside the chain",
 		},
 	} {
-		found, err := q.Query(ctx, look.sql)
+		found, err := q.Query(ctx, look.sql, look.args...)
 		if err != nil {
 			return fmt.Errorf("look for rows beside the chain: %w", err)
 		}

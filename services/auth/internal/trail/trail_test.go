@@ -55,6 +55,7 @@ func open(t *testing.T) *house {
 		h.pools[name], h.logs[name] = db.Pool(name), audit.NewLog(clk, ids, name)
 		h.Sources[name] = Peer{Client: (&auditpeer.Server{
 			Service: name, Pool: h.pools[name], Keys: map[string]ed25519.PublicKey{}, Kept: audit.NewFile(filepath.Join(t.TempDir(), name)),
+			Clock: clk,
 		}).Client()}
 	}
 	return h
