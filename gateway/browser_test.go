@@ -138,8 +138,15 @@ func TestNamesOfOthers(t *testing.T) {
 		return res.StatusCode
 	}
 	for _, way := range [][2]string{
-		{"GET", "/api/jobs"}, {"POST", "/api/auth/refresh"}, {"GET", "/login"}, {"GET", "/api/version"}, {"GET", "/.well-known/jwks.json"},
-		{"POST", "/api/oauth/token"}, {"POST", "/api/ingest/lifecycle"}, {"GET", "/inference/dep_1/v1/models"}, {"GET", "/api/blobs/x"},
+		{"GET", "/api/jobs"},
+		{"POST", "/api/auth/refresh"},
+		{"GET", "/login"},
+		{"GET", "/api/version"},
+		{"GET", "/.well-known/jwks.json"},
+		{"POST", "/api/oauth/token"},
+		{"POST", "/api/ingest/lifecycle"},
+		{"GET", "/inference/dep_1/v1/models"},
+		{"GET", "/api/blobs/x"},
 		{"OPTIONS", "/api/oauth/token"},
 	} {
 		seen := len(r.all())

@@ -54,8 +54,10 @@ func othersPages(ctx context.Context, t *testing.T, s *stand.Stand) {
 	poll := "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Adevice_code&client_id=signalbox-cli&device_code=x"
 	const form, object = "application/x-www-form-urlencoded", "application/json"
 	for _, way := range []struct{ path, typ, body string }{
-		{"/api/oauth/device_authorization", form, "client_id=signalbox-cli"}, {"/api/oauth/token", form, poll},
-		{"/api/cli/device/code", object, "{}"}, {"/api/cli/device/token", object, `{"device_code":"x"}`},
+		{"/api/oauth/device_authorization", form, "client_id=signalbox-cli"},
+		{"/api/oauth/token", form, poll},
+		{"/api/cli/device/code", object, "{}"},
+		{"/api/cli/device/token", object, `{"device_code":"x"}`},
 	} {
 		for _, host := range []string{"", "evil.example:8080"} {
 			req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL+way.path, strings.NewReader(way.body))
