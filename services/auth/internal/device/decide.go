@@ -63,7 +63,8 @@ func (f *Flow) guess(ctx context.Context, c *authn.Caller, typed string, ask fun
 	if err != nil {
 		return Request{}, err
 	}
-	absent := fault.Absentf("device request", typed)
+	// Without what was typed: errors are logged, and a code that is mistyped by a letter tells one that waits.
+	absent := fault.Absentf("device request", "")
 	code, ok := plain(typed)
 	if !ok {
 		return Request{}, absent
