@@ -23,6 +23,13 @@ func ParseProxies(list []string) (Proxies, error) {
 		if err != nil {
 			return nil, fmt.Errorf("trusted proxy %q: %w", text, err)
 		}
+		switch {
+		case prefix.Bits() == 0:
+			// Then the left end of the header would count, which anybody writes.
+			return nil, fmt.Errorf("trusted proxy %q: everybody is no proxy", text)
+		case prefix.Addr().Is4In6():
+			return nil, fmt.Errorf("trusted proxy %q: an IPv4 network is written as IPv4", text)
+		}
 		p = append(p, prefix.Masked())
 	}
 	return p, nil

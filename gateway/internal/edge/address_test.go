@@ -44,6 +44,8 @@ func TestClientAddress(t *testing.T) {
 			require.Equal(t, tc.want, p.Client(&http.Request{RemoteAddr: tc.peer, Header: http.Header{"X-Forwarded-For": tc.forward}}))
 		})
 	}
-	_, err := edge.ParseProxies([]string{"10.0.0.0/33"})
-	require.ErrorContains(t, err, "10.0.0.0/33")
+	for _, none := range []string{"10.0.0.0/33", "0.0.0.0/0", "::/0", "::ffff:10.0.0.0/104", "everyone"} {
+		_, err := edge.ParseProxies([]string{"192.0.2.1", none})
+		require.ErrorContains(t, err, none)
+	}
 }
