@@ -150,6 +150,7 @@ func (s *Service) Workers() []run.Worker {
 	return append([]run.Worker{
 		sweep,
 		s.rotating(),
+		s.finishing(),
 		s.sweeping("auth.session-sweep", s.sessions.Sweep),
 		s.sweeping("auth.device-sweep", s.devices().Sweep),
 		s.sweeping("auth.grant-sweep", s.authority().Sweep),

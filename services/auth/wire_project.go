@@ -1,12 +1,17 @@
 package auth
 
 import (
+	"context"
+	"time"
+
 	"google.golang.org/grpc"
 
 	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
 	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
+	commonpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/common/peer/v1"
 	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/idem"
+	"github.com/signalbox-dev/signalbox/platform/run"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/project"
 )
 
@@ -14,13 +19,44 @@ import (
 type projects struct {
 	public *project.Server
 	peer   *project.PeerServer
+	copies *project.Copies
+}
+
+// copyHolders are the services whose rows repeat the visibility of their projects; inference has it from the
+// registry.
+func copyHolders(peers map[string]grpc.ClientConnInterface) []project.Holder {
+	out := []project.Holder{{Name: "jobs"}, {Name: "ingest"}, {Name: "registry"}}
+	for i := range out {
+		if conn := peers[out[i].Name]; conn != nil {
+			out[i].Client = commonpeerv1.NewOwnerPeerServiceClient(conn)
+		}
+	}
+	return out
 }
 
 func wireProject(d Deps, trail *audit.Log) projects {
+	copies := &project.Copies{Pool: d.Pool, Clock: d.Clock, Holders: copyHolders(d.Peers)}
 	return projects{
-		public: &project.Server{Pool: d.Pool, Once: &idem.Once{Pool: d.Pool, Keys: idem.New(d.Clock)}, Audit: trail, IDs: d.IDs, Clock: d.Clock},
+		public: &project.Server{
+			Pool: d.Pool, Once: &idem.Once{Pool: d.Pool, Keys: idem.New(d.Clock)}, Audit: trail, IDs: d.IDs, Clock: d.Clock, Copies: copies,
+		},
 		peer:   &project.PeerServer{Pool: d.Pool},
+		copies: copies,
 	}
+}
+
+// finishEvery is how often visibilities that a service has not confirmed are brought to it again.
+const (
+	finishEvery  = 10 * time.Second
+	finishJitter = 5 * time.Second
+)
+
+// finishing brings to the services what they have not confirmed.
+func (s *Service) finishing() run.Worker {
+	const name = "auth.project-visibility"
+	return run.Worker{Name: name, Run: func(ctx context.Context) error {
+		return run.Loop(ctx, s.deps.Clock, finishEvery, finishJitter, run.Logged(s.deps.Log, name, s.projects.copies.Sweep))
+	}}
 }
 
 func (p projects) register(r grpc.ServiceRegistrar) {

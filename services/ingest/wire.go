@@ -56,7 +56,7 @@ func (s *Service) owner(ctx context.Context, id string) (*ingestrun.Owner, error
 func ownerOf(o *jobspeerv1.RunOwner) *ingestrun.Owner {
 	return &ingestrun.Owner{
 		RunID: o.GetRunId(), JobID: o.GetJobId(), OwnerID: o.GetOwnerId(), ProjectID: o.GetProjectId(),
-		Project: o.GetProject(), Visibility: o.GetVisibility(),
+		Project: o.GetProject(), Visibility: o.GetVisibility(), VisibilityVersion: o.GetVisibilityVersion(),
 	}
 }
 

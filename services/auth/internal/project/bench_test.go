@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
+	commonpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/common/peer/v1"
 	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
@@ -37,6 +38,8 @@ type bench struct {
 	t     *testing.T
 	pool  *pgxpool.Pool
 	clock *clock.Fake
+	// holders are the services that repeat visibilities, by name.
+	holders map[string]*holder
 }
 
 func newBench(t *testing.T) *bench {
@@ -44,9 +47,14 @@ func newBench(t *testing.T) *bench {
 	p := pool(t)
 	clk := clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC))
 	ids := id.NewSource(clk, rand.Reader)
-	b := &bench{t: t, pool: p, clock: clk, Server: &Server{
+	b := &bench{t: t, pool: p, clock: clk, holders: map[string]*holder{}, Server: &Server{
 		Pool: p, Once: &idem.Once{Pool: p, Keys: idem.New(clk)}, Audit: audit.NewLog(clk, ids, "auth"), IDs: ids, Clock: clk,
+		Copies: &Copies{Pool: p, Clock: clk},
 	}}
+	for _, name := range []string{"jobs", "ingest", "registry"} {
+		b.holders[name] = &holder{told: map[string]*commonpeerv1.SetProjectVisibilityRequest{}}
+		b.Copies.Holders = append(b.Copies.Holders, Holder{Name: name, Client: b.holders[name]})
+	}
 	b.do(`INSERT INTO account (id, username, role, password_hash, created_at) VALUES ($1, 'root', 'admin', 'x', now()),
 		($2, 'ann', 'operator', 'x', now()), ($3, 'bob', 'operator', 'x', now()), ($4, 'tom', 'operator', 'x', now()),
 		($5, 'eve', 'operator', 'x', now())`, root, ann, bob, tom, eve)

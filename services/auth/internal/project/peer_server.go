@@ -20,7 +20,7 @@ func (s *PeerServer) GetProject(ctx context.Context, in *authpeerv1.GetProjectRe
 	if err != nil {
 		return nil, err
 	}
-	out := &authpeerv1.Project{Id: p.ID, Key: p.Key, Name: p.Name, Visibility: p.Visibility, Archived: p.ArchivedAt != nil}
+	out := &authpeerv1.Project{Id: p.ID, Key: p.Key, Name: p.Name, Visibility: p.Visibility, VisibilityVersion: p.VisibilityVersion, Archived: p.ArchivedAt != nil}
 	if p.TeamID != nil {
 		out.TeamId = *p.TeamID
 	}

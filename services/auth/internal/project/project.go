@@ -2,7 +2,8 @@
 // services name a project and ask here which one that is.
 //
 // It promises: who may not read a project sees nothing of it; a project keeps an owner; what a person may do
-// in projects counts at his next call (account.Memberships).
+// in projects counts at his next call (account.Memberships). The rows of other services repeat the visibility of
+// their project: whoever changes it is answered once they all do, and a change that was interrupted is finished.
 package project
 
 import (
@@ -40,7 +41,9 @@ type Project struct {
 	TeamID      *string
 	// Visibility says who besides the members may read what belongs to it: `team` or `all`.
 	Visibility string
-	CreatedAt  time.Time
+	// VisibilityVersion counts the changes of visibility.
+	VisibilityVersion int64
+	CreatedAt         time.Time
 	// ArchivedAt is set where nothing new is made in it any more.
 	ArchivedAt *time.Time
 }

@@ -26,6 +26,8 @@ type Server struct {
 	Audit *audit.Log
 	IDs   *id.Source
 	Clock clock.Clock
+	// Copies are the visibilities that other services repeat.
+	Copies *Copies
 }
 
 // CreateProject implements ProjectService. Its maker owns it.
@@ -91,7 +93,8 @@ func (s *Server) seen(ctx context.Context, projectID string) (Project, error) {
 	return get(ctx, s.Pool, authn.ScopeOf(ctx), projectID)
 }
 
-// UpdateProject implements ProjectService.
+// UpdateProject implements ProjectService. A visibility that is named is in force everywhere when it is answered,
+// also where an earlier call changed it and did not get to the end.
 func (s *Server) UpdateProject(ctx context.Context, in *authv1.UpdateProjectRequest) (*authv1.Project, error) {
 	var after Project
 	err := s.change(ctx, in.GetProjectId(), func(ctx context.Context, tx pgx.Tx, p Project) error {
@@ -102,7 +105,9 @@ func (s *Server) UpdateProject(ctx context.Context, in *authv1.UpdateProjectRequ
 		if in.Description != nil {
 			p.Description = text(in.GetDescription())
 		}
-		p.Visibility = visibility(in.GetVisibility(), p.Visibility)
+		if err := s.show(ctx, tx, &p, visibility(in.GetVisibility(), p.Visibility)); err != nil {
+			return err
+		}
 		if in.Archived != nil && in.GetArchived() != (p.ArchivedAt != nil) {
 			if err := s.archive(&p, in.GetArchived()); err != nil {
 				return err
@@ -117,7 +122,22 @@ func (s *Server) UpdateProject(ctx context.Context, in *authv1.UpdateProjectRequ
 	if err != nil {
 		return nil, err
 	}
+	if in.GetVisibility() != authv1.ProjectVisibility_PROJECT_VISIBILITY_UNSPECIFIED {
+		if err := s.Copies.Finish(ctx, after.ID); err != nil {
+			return nil, err
+		}
+	}
 	return toProto(after), nil
+}
+
+// show changes who may read a locked project, and notes that the copies must follow.
+func (s *Server) show(ctx context.Context, tx pgx.Tx, p *Project, visibility string) error {
+	if p.Visibility == visibility {
+		return nil
+	}
+	p.Visibility = visibility
+	p.VisibilityVersion++
+	return s.Copies.begin(ctx, tx, *p)
 }
 
 func (s *Server) archive(p *Project, archived bool) error {

@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-const columns = `id, key, name, description, team_id, visibility, created_at, archived_at`
+const columns = `id, key, name, description, team_id, visibility, visibility_version, created_at, archived_at`
 
 // visible is the filter of every read by people; its arguments are those of seen.
 const visible = `($1 OR (visibility = 'all' AND $2 <> '') OR id = ANY($3))`
@@ -24,7 +24,7 @@ func seen(s authn.Scope, more ...any) []any {
 }
 
 func scan(row pgx.Row) (p Project, err error) {
-	err = row.Scan(&p.ID, &p.Key, &p.Name, &p.Description, &p.TeamID, &p.Visibility, &p.CreatedAt, &p.ArchivedAt)
+	err = row.Scan(&p.ID, &p.Key, &p.Name, &p.Description, &p.TeamID, &p.Visibility, &p.VisibilityVersion, &p.CreatedAt, &p.ArchivedAt)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Project{}, errUnknown
 	}
@@ -94,8 +94,8 @@ func insert(ctx context.Context, tx pgx.Tx, p Project) error {
 
 // save writes what may be changed of a locked project.
 func save(ctx context.Context, tx pgx.Tx, p Project) error {
-	_, err := tx.Exec(ctx, `UPDATE project SET name = $2, description = $3, visibility = $4, archived_at = $5 WHERE id = $1`,
-		p.ID, p.Name, p.Description, p.Visibility, p.ArchivedAt)
+	_, err := tx.Exec(ctx, `UPDATE project SET name = $2, description = $3, visibility = $4, archived_at = $5, visibility_version = $6 WHERE id = $1`,
+		p.ID, p.Name, p.Description, p.Visibility, p.ArchivedAt, p.VisibilityVersion)
 	if err != nil {
 		return fmt.Errorf("save the project: %w", err)
 	}

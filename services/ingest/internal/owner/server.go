@@ -1,6 +1,8 @@
 // Package owner gives ingest's rows of a person's runs to another person. Jobs owns the runs; ingest only
 // repeats whose they are, so that it need not ask at each read. It promises that no answer of jobs from
 // before the transfer, which was still on its way, takes a run back.
+//
+// It also makes what was reported to a project as visible as the project is.
 package owner
 
 import (

@@ -18,6 +18,7 @@ type Owner struct {
 	OwnerID            string
 	ProjectID, Project string
 	Visibility         string
+	VisibilityVersion  int64 // of its project
 }
 
 // Progress is how far a run has come.

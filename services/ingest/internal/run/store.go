@@ -36,14 +36,20 @@ func (s *Store) Find(ctx context.Context, id string) (*Owner, error) {
 }
 
 // Keep implements Rows: it makes the row, or puts right whose it is. The one who owned the run before it was
-// given away does not get it back: jobs said so before.
+// given away does not get it back, and a visibility that the project had before does not come back: jobs said
+// so before.
 func (s *Store) Keep(ctx context.Context, o *Owner) error {
-	_, err := s.Pool.Exec(ctx, `INSERT INTO run AS r (id, job_id, owner_id, project_id, project, visibility, created_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7)
-		ON CONFLICT (id) DO UPDATE SET job_id = $2, project_id = $4, project = $5, visibility = $6,
+	_, err := s.Pool.Exec(ctx, `INSERT INTO run AS r (id, job_id, owner_id, project_id, project, visibility, visibility_version, created_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+		ON CONFLICT (id) DO UPDATE SET job_id = $2, project_id = $4, project = $5,
+			visibility = CASE WHEN r.project_id = $4 AND r.visibility_version > excluded.visibility_version
+				THEN r.visibility ELSE excluded.visibility END,
+			visibility_version = CASE WHEN r.project_id = $4 AND r.visibility_version > excluded.visibility_version
+				THEN r.visibility_version ELSE excluded.visibility_version END,
 			owner_id = CASE WHEN r.former_owner_id = $3 THEN r.owner_id ELSE $3 END
-		WHERE (r.job_id, r.owner_id, r.project_id, r.project, r.visibility) IS DISTINCT FROM ($2, $3, $4, $5, $6)`,
-		o.RunID, o.JobID, o.OwnerID, o.ProjectID, o.Project, o.Visibility, s.Clock.Now())
+		WHERE (r.job_id, r.owner_id, r.project_id, r.project, r.visibility, r.visibility_version)
+			IS DISTINCT FROM ($2, $3, $4, $5, excluded.visibility, excluded.visibility_version)`,
+		o.RunID, o.JobID, o.OwnerID, o.ProjectID, o.Project, o.Visibility, o.VisibilityVersion, s.Clock.Now())
 	if err != nil {
 		return fmt.Errorf("keep run: %w", err)
 	}

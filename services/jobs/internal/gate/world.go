@@ -23,8 +23,10 @@ type World struct {
 // ProjectFacts is where a job belongs.
 type ProjectFacts struct {
 	ID, Key, Visibility string
-	TeamID              string // empty for none
-	Archived            bool
+	// VisibilityVersion is the version of the visibility, for the rows that repeat it.
+	VisibilityVersion int64
+	TeamID            string // empty for none
+	Archived          bool
 }
 
 // PoolFacts is what is known of a pool.

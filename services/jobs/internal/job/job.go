@@ -135,6 +135,7 @@ type Job struct {
 	ProjectID, Project          string
 	TeamID                      string // of the project when it was admitted, empty where it has none
 	Visibility                  string
+	VisibilityVersion           int64 // of its project, when it is inserted
 	Labels                      map[string]string
 	Priority                    int
 	Spec                        []byte // canonical JSON of the resolved spec

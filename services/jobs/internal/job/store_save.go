@@ -28,19 +28,21 @@ func (s *Store) Insert(ctx context.Context, tx pgx.Tx, j *Job, run RunFacts, cau
 	j.Seq = 1
 	_, err := tx.Exec(ctx, `INSERT INTO job (id, run_id, name, owner_id, owner_name, project_id, project, visibility,
 			labels, priority, spec, spec_digest, template, pools, gpus, retry_max, running_s, starting_s, queued_s,
-			created_at, state, queue_reason, queued_at, seq, own_command, team_id)
-		VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18,$19,$20,$21,$22,$23,$24,$25,$26)`,
+			created_at, state, queue_reason, queued_at, seq, own_command, team_id,
+			visibility_version)
+		VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18,$19,$20,$21,$22,$23,$24,$25,$26,$27)`,
 		j.ID, j.RunID, j.Name, j.OwnerID, j.OwnerName, j.ProjectID, j.Project, j.Visibility,
 		j.Labels, j.Priority, j.Spec, j.SpecDigest, j.Template, j.Pools, j.GPUs, j.RetryMax,
-		j.RunningS, j.StartingS, j.QueueS, j.CreatedAt, j.State, j.Queue.Reason, j.Queue.Since, j.Seq, j.OwnCommand, j.TeamID)
+		j.RunningS, j.StartingS, j.QueueS, j.CreatedAt, j.State, j.Queue.Reason, j.Queue.Since, j.Seq, j.OwnCommand, j.TeamID,
+		j.VisibilityVersion)
 	if err != nil {
 		return fmt.Errorf("insert job: %w", err)
 	}
 	_, err = tx.Exec(ctx, `INSERT INTO run (id, job_id, name, owner_id, owner_name, project_id, project, visibility,
-			state, recipe_lock, bindings, recipe_digest, spec_digest, created_at)
-		VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14)`,
+			state, recipe_lock, bindings, recipe_digest, spec_digest, created_at, visibility_version)
+		VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15)`,
 		j.RunID, j.ID, j.Name, j.OwnerID, j.OwnerName, j.ProjectID, j.Project, j.Visibility,
-		j.State, run.RecipeLock, run.Bindings, run.RecipeDigest, j.SpecDigest, j.CreatedAt)
+		j.State, run.RecipeLock, run.Bindings, run.RecipeDigest, j.SpecDigest, j.CreatedAt, j.VisibilityVersion)
 	if err != nil {
 		return fmt.Errorf("insert run: %w", err)
 	}

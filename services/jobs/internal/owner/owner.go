@@ -2,6 +2,8 @@
 // they hold and the works that carry them out. It promises that all of it moves in one transaction, each
 // thing with its audit row and each live job with its event; nothing that runs is ended. What waits is
 // judged by the new owner's quota from then on.
+//
+// It also makes what belongs to a project as visible as the project is.
 package owner
 
 // The kinds of things that have owners here.

@@ -44,6 +44,7 @@ func (s *PeerServer) ResolveIngestToken(
 		EndedAt: timeTo(g.EndedAt), ExpiresAt: timestamppb.New(g.ExpiresAt),
 		Owner: &jobspeerv1.RunOwner{
 			RunId: g.RunID, JobId: g.JobID, OwnerId: g.OwnerID, ProjectId: g.ProjectID, Project: g.Project, Visibility: g.Visibility,
+			VisibilityVersion: g.VisibilityVersion,
 		},
 	}, nil
 }
@@ -67,6 +68,7 @@ func (s *PeerServer) GetRunOwner(ctx context.Context, req *jobspeerv1.GetRunOwne
 	}
 	m := &jobspeerv1.RunOwner{
 		RunId: r.ID, OwnerId: r.OwnerID, ProjectId: r.ProjectID, Project: r.Project, Visibility: r.Visibility,
+		VisibilityVersion: r.VisibilityVersion,
 	}
 	if r.JobID != nil {
 		m.JobId = *r.JobID

@@ -10,6 +10,7 @@ type Run struct {
 	JobID                          *string
 	Name, OwnerID, OwnerName       string
 	ProjectID, Project, Visibility string
+	VisibilityVersion              int64 // of its project
 	State                          string
 	Attempts                       int
 	RecipeLock, Bindings           []byte

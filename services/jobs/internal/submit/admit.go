@@ -89,7 +89,7 @@ func (a *Admission) job(d *gate.Draft) (*job.Job, job.RunFacts, error) {
 	j := &job.Job{
 		ID: a.IDs.New(id.Job), RunID: a.IDs.New(id.Run), Name: d.Spec.Name, OwnerID: d.Caller.Subject,
 		OwnerName: d.Caller.Username, ProjectID: d.Project.ID, Project: d.Project.Key, TeamID: d.Project.TeamID,
-		Visibility: d.Project.Visibility, Labels: d.Spec.Labels, Priority: d.Spec.Priority, Spec: spec, SpecDigest: digest, Pools: d.Spec.Resources.Pools,
+		Visibility: d.Project.Visibility, VisibilityVersion: d.Project.VisibilityVersion, Labels: d.Spec.Labels, Priority: d.Spec.Priority, Spec: spec, SpecDigest: digest, Pools: d.Spec.Resources.Pools,
 		GPUs: job.Demand(d.Spec.Resources.Pools), RetryMax: d.Spec.Retry.Max, RunningS: d.Spec.Limits.RunningS,
 		StartingS: d.Spec.Limits.StartingS, QueueS: d.Spec.Limits.QueuedS, OwnCommand: len(d.Spec.Source.Command) > 0,
 	}

@@ -23,6 +23,7 @@ func (p *AuthProjects) Project(ctx context.Context, key string) (*gate.ProjectFa
 		return nil, err
 	}
 	return &gate.ProjectFacts{
-		ID: resp.GetId(), Key: resp.GetKey(), Visibility: resp.GetVisibility(), TeamID: resp.GetTeamId(), Archived: resp.GetArchived(),
+		ID: resp.GetId(), Key: resp.GetKey(), Visibility: resp.GetVisibility(), VisibilityVersion: resp.GetVisibilityVersion(),
+		TeamID: resp.GetTeamId(), Archived: resp.GetArchived(),
 	}, nil
 }

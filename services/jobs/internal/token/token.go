@@ -18,4 +18,5 @@ type Grant struct {
 	ExpiresAt time.Time
 	// Whose the run is.
 	OwnerID, ProjectID, Project, Visibility string
+	VisibilityVersion                       int64
 }

@@ -43,9 +43,10 @@ func newBench(t *testing.T) *bench {
 	b.exec(`INSERT INTO node (id, fleet_id, name, state, cpus, memory_bytes, gpus, slots, limits, version, joined_at)
 		VALUES ('nod_1', 'flt_1', 'n', 'ready', 8, 0, 0, 8, '', '', now())`)
 	b.exec(`INSERT INTO job (id, run_id, name, owner_id, owner_name, project_id, project, visibility, labels, priority, spec,
-			spec_digest, template, pools, gpus, retry_max, running_s, starting_s, queued_s, created_at, state, attempt, queued_at, seq)
+			spec_digest, template, pools, gpus, retry_max, running_s, starting_s, queued_s, created_at, state, attempt, queued_at, seq,
+			visibility_version)
 		VALUES ('job_1', 'run_1', 'n', 'usr_1', 'alice', 'prj_1', 'default', 'all', '{}', 50, '{}', '', '', '[]', 0, 0, 1, 1, 1,
-			now(), 'running', 1, now(), 1)`)
+			now(), 'running', 1, now(), 1, 7)`)
 	b.exec(`INSERT INTO work (id, kind, generation, fence, desired, desired_at, spec, pool, gpus, slots, job_id, attempt, owner_id,
 			project_id, node_id, created_at, updated_at)
 		VALUES ('wrk_1', 'attempt', 1, 1, 'running', now(), '', 'cpu', 0, 1, 'job_1', 1, 'usr_1', 'prj_1', 'nod_1', now(), now())`)
@@ -82,7 +83,7 @@ func TestATokenOpensItsRunForThirtyDays(t *testing.T) {
 	got.ExpiresAt = got.ExpiresAt.UTC()
 	require.Equal(t, &token.Grant{
 		JobID: "job_1", RunID: "run_1", Attempt: 1, Current: true, ExpiresAt: expires,
-		OwnerID: "usr_1", ProjectID: "prj_1", Project: "default", Visibility: "all",
+		OwnerID: "usr_1", ProjectID: "prj_1", Project: "default", Visibility: "all", VisibilityVersion: 7,
 	}, got)
 	var kept int
 	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT count(*) FROM ingest_token WHERE position($1 in ingest_token::text) > 0

@@ -32,9 +32,10 @@ func scan(row pgx.Row) (*Dataset, error) {
 
 // Insert keeps a new dataset; a name that the project has is a conflict.
 func (Store) Insert(ctx context.Context, tx pgx.Tx, d *Dataset) error {
-	_, err := tx.Exec(ctx, `INSERT INTO dataset (`+columns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
+	_, err := tx.Exec(ctx, `INSERT INTO dataset (`+columns+`, visibility_version)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
 		d.ID, d.Name, d.UserID, d.UserName, d.ProjectID, d.Project, d.Visibility, d.Description, d.Format, d.Protected,
-		d.Latest, d.CreatedAt)
+		d.Latest, d.CreatedAt, d.VisibilityVersion)
 	if pg.IsUnique(err, "dataset_name_key") {
 		return fault.New(fault.Conflict, "dataset_exists", "project %s has a dataset %s already", d.Project, d.Name)
 	}

@@ -30,9 +30,11 @@ func scan(row pgx.Row) (*Deployment, error) {
 
 // Insert keeps a new deployment; a name that the project has is a conflict.
 func (*Store) Insert(ctx context.Context, tx pgx.Tx, d *Deployment) error {
-	_, err := tx.Exec(ctx, `INSERT INTO deployment (id, name, owner_id, owner_name, project_id, project, visibility, state, created_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
-		d.ID, d.Name, d.UserID, d.UserName, d.ProjectID, d.Project, d.Visibility, d.State, d.CreatedAt)
+	_, err := tx.Exec(ctx, `INSERT INTO deployment (id, name, owner_id, owner_name, project_id, project, visibility, state, created_at,
+			visibility_version)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
+		d.ID, d.Name, d.UserID, d.UserName, d.ProjectID, d.Project, d.Visibility, d.State, d.CreatedAt,
+		d.VisibilityVersion)
 	if pg.IsUnique(err, "deployment_name_key") {
 		return fault.New(fault.Conflict, "deployment_exists", "project %s has a deployment %s already", d.Project, d.Name)
 	}

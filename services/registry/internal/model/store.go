@@ -30,8 +30,10 @@ func scan(row pgx.Row) (*Model, error) {
 
 // Insert keeps a new model; a name that the project has is a conflict.
 func (Store) Insert(ctx context.Context, tx pgx.Tx, m *Model) error {
-	_, err := tx.Exec(ctx, `INSERT INTO model (`+columns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
-		m.ID, m.Name, m.UserID, m.UserName, m.ProjectID, m.Project, m.Visibility, m.Description, m.Task, m.Latest, m.CreatedAt)
+	_, err := tx.Exec(ctx, `INSERT INTO model (`+columns+`, visibility_version)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
+		m.ID, m.Name, m.UserID, m.UserName, m.ProjectID, m.Project, m.Visibility, m.Description, m.Task, m.Latest, m.CreatedAt,
+		m.VisibilityVersion)
 	if pg.IsUnique(err, "model_name_key") {
 		return fault.New(fault.Conflict, "model_exists", "project %s has a model %s already", m.Project, m.Name)
 	}

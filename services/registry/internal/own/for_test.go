@@ -30,8 +30,8 @@ func (p projects) Project(_ context.Context, key string) (*own.Project, error) {
 func TestWhoAddsToAProject(t *testing.T) {
 	t.Parallel()
 	there := projects{
-		"default": {ID: "prj_0", Key: "default", Visibility: "all"},
-		"team":    {ID: "prj_1", Key: "team", Visibility: "team"},
+		"default": {ID: "prj_0", Key: "default", Visibility: "all", VisibilityVersion: 4},
+		"team":    {ID: "prj_1", Key: "team", Visibility: "team", VisibilityVersion: 4},
 		"shown":   {ID: "prj_2", Key: "shown", Visibility: "all"},
 		"old":     {ID: "prj_1", Key: "old", Visibility: "team", Archived: true},
 	}
@@ -68,6 +68,7 @@ func TestWhoAddsToAProject(t *testing.T) {
 			}
 			require.NoError(t, err)
 			require.Equal(t, []string{c.want, "usr_1", "ann"}, []string{got.ProjectID, got.UserID, got.UserName})
+			require.EqualValues(t, 4, got.VisibilityVersion, "the row says of which version its visibility is")
 		})
 	}
 	_, err := own.For(adding(t, operator), there, "down")

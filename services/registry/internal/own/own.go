@@ -31,6 +31,8 @@ type Owner struct {
 	ProjectID  string
 	Project    string // its key
 	Visibility string
+	// VisibilityVersion is the version of the project's visibility, when the row is inserted.
+	VisibilityVersion int64
 }
 
 // Seen says whether the scope reads what has this owner.
@@ -44,6 +46,7 @@ func (o Owner) Require(s authn.Scope, kind, id string) error {
 // Project is where a row belongs.
 type Project struct {
 	ID, Key, Visibility string
+	VisibilityVersion   int64
 	Archived            bool
 }
 
@@ -76,5 +79,7 @@ func For(ctx context.Context, projects Projects, key string) (Owner, error) {
 	if p.Archived {
 		return Owner{}, fault.New(fault.Conflict, "project_archived", "project %s is archived", p.Key)
 	}
-	return Owner{UserID: c.Subject, UserName: c.Username, ProjectID: p.ID, Project: p.Key, Visibility: p.Visibility}, nil
+	return Owner{
+		UserID: c.Subject, UserName: c.Username, ProjectID: p.ID, Project: p.Key, Visibility: p.Visibility, VisibilityVersion: p.VisibilityVersion,
+	}, nil
 }

@@ -26,11 +26,17 @@ import (
 
 // replicas counts how often it was waited for them.
 type replicas struct {
-	waited int
-	err    error
+	waited  int
+	awaited []int64 // the epochs
+	err     error
 }
 
 func (r *replicas) Settle(context.Context) error { r.waited++; return r.err }
+
+func (r *replicas) Await(_ context.Context, epoch int64) error {
+	r.awaited = append(r.awaited, epoch)
+	return r.err
+}
 
 type bench struct {
 	t        *testing.T

@@ -6,9 +6,11 @@ import (
 	commonpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/common/peer/v1"
 )
 
-// Replicas waits a moment until the replicas of inference know what was granted.
+// Replicas are those of inference: Settle waits a moment until they know what was granted, Await until all have
+// what was changed in force.
 type Replicas interface {
 	Settle(ctx context.Context) error
+	Await(ctx context.Context, epoch int64) error
 }
 
 // Server answers OwnerPeerService.

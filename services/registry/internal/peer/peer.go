@@ -26,7 +26,9 @@ func (p *Projects) Project(ctx context.Context, key string) (*own.Project, error
 	if err != nil {
 		return nil, err
 	}
-	return &own.Project{ID: out.GetId(), Key: out.GetKey(), Visibility: out.GetVisibility(), Archived: out.GetArchived()}, nil
+	return &own.Project{
+		ID: out.GetId(), Key: out.GetKey(), Visibility: out.GetVisibility(), VisibilityVersion: out.GetVisibilityVersion(), Archived: out.GetArchived(),
+	}, nil
 }
 
 // Artifacts are what runs made: whose they are is told by jobs, where they lie by ingest.

@@ -30,7 +30,7 @@ type others struct {
 
 func (o *others) GetProject(_ context.Context, in *authpeerv1.GetProjectRequest, _ ...grpc.CallOption) (*authpeerv1.Project, error) {
 	o.asked = append(o.asked, in.GetProject())
-	return &authpeerv1.Project{Id: "prj_1", Key: "team", Visibility: "team", Archived: true}, o.err
+	return &authpeerv1.Project{Id: "prj_1", Key: "team", Visibility: "team", VisibilityVersion: 3, Archived: true}, o.err
 }
 
 func (o *others) GetRunOwner(_ context.Context, in *jobspeerv1.GetRunOwnerRequest, _ ...grpc.CallOption) (*jobspeerv1.RunOwner, error) {
@@ -53,7 +53,7 @@ func TestWhatTheOtherServicesSayIsTakenOverWhole(t *testing.T) {
 	o := &others{}
 	project, err := (&peer.Projects{Client: o}).Project(t.Context(), "team")
 	require.NoError(t, err)
-	require.Empty(t, cmp.Diff(&own.Project{ID: "prj_1", Key: "team", Visibility: "team", Archived: true}, project))
+	require.Empty(t, cmp.Diff(&own.Project{ID: "prj_1", Key: "team", Visibility: "team", VisibilityVersion: 3, Archived: true}, project))
 	artifacts := &peer.Artifacts{Runs: o, Data: o}
 	owner, err := artifacts.RunOwner(t.Context(), "run_1")
 	require.NoError(t, err)

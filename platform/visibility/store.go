@@ -1,0 +1,47 @@
+package visibility
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// lock waits for the transactions that are making rows in the project, and keeps others out: they hold the
+// same lock shared, by their trigger. A statement after it sees all that they made.
+func lock(ctx context.Context, tx pgx.Tx, projectID string) error {
+	_, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || ' project visibility ' || $1, 0))`, projectID)
+	if err != nil {
+		return fmt.Errorf("keep new rows out of the project: %w", err)
+	}
+	return nil
+}
+
+// note keeps the change for rows to come, and answers the newest that is known.
+func note(ctx context.Context, tx pgx.Tx, c Change) (Change, error) {
+	_, err := tx.Exec(ctx, `INSERT INTO project_visibility AS p (project_id, visibility, version) VALUES ($1, $2, $3)
+		ON CONFLICT (project_id) DO UPDATE SET visibility = excluded.visibility, version = excluded.version
+		WHERE p.version < excluded.version`, c.ProjectID, c.Visibility, c.Version)
+	if err != nil {
+		return Change{}, fmt.Errorf("note the visibility of the project: %w", err)
+	}
+	newest := Change{ProjectID: c.ProjectID}
+	err = tx.QueryRow(ctx, `SELECT visibility, version FROM project_visibility WHERE project_id = $1`, c.ProjectID).
+		Scan(&newest.Visibility, &newest.Version)
+	if err != nil {
+		return Change{}, fmt.Errorf("read the visibility of the project: %w", err)
+	}
+	return newest, nil
+}
+
+// follow changes the rows of a table that have an older version, as many as a batch has.
+func follow(ctx context.Context, tx pgx.Tx, table string, c Change, batch int) (int, error) {
+	name := pgx.Identifier{table}.Sanitize()
+	tag, err := tx.Exec(ctx, `UPDATE `+name+` SET visibility = $2, visibility_version = $3 WHERE id IN (
+		SELECT id FROM `+name+` WHERE project_id = $1 AND visibility_version < $3 ORDER BY id LIMIT $4 FOR NO KEY UPDATE)`,
+		c.ProjectID, c.Visibility, c.Version, batch)
+	if err != nil {
+		return 0, fmt.Errorf("set the visibility of every %s of the project: %w", table, err)
+	}
+	return int(tag.RowsAffected()), nil
+}

@@ -1,0 +1,280 @@
+package project
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+
+	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
+	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
+	commonpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/common/peer/v1"
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/services/auth/internal/db"
+)
+
+// holder is a service that keeps the newest that it is told.
+type holder struct {
+	commonpeerv1.OwnerPeerServiceClient
+
+	mu     sync.Mutex
+	told   map[string]*commonpeerv1.SetProjectVisibilityRequest // by project
+	calls  int
+	away   error
+	before func(ctx context.Context)
+}
+
+func (h *holder) SetProjectVisibility(
+	ctx context.Context, in *commonpeerv1.SetProjectVisibilityRequest, _ ...grpc.CallOption,
+) (*commonpeerv1.SetProjectVisibilityResponse, error) {
+	if h.before != nil {
+		h.before(ctx)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.calls++
+	if h.away != nil {
+		return nil, h.away
+	}
+	if h.told[in.GetProjectId()].GetVersion() < in.GetVersion() {
+		h.told[in.GetProjectId()] = in
+	}
+	return &commonpeerv1.SetProjectVisibilityResponse{Version: h.told[in.GetProjectId()].GetVersion()}, nil
+}
+
+// asked is how often services were told something.
+func (b *bench) asked() (n int) {
+	for _, h := range b.holders {
+		n += h.calls
+	}
+	return n
+}
+
+// show asks for a visibility as ann.
+func (b *bench) show(p *authv1.Project, all bool) error {
+	b.t.Helper()
+	to := authv1.ProjectVisibility_PROJECT_VISIBILITY_TEAM
+	if all {
+		to = authv1.ProjectVisibility_PROJECT_VISIBILITY_ALL
+	}
+	_, err := b.UpdateProject(b.as(ann, authn.NeedManage), &authv1.UpdateProjectRequest{ProjectId: p.GetId(), Visibility: to})
+	return err
+}
+
+// pending names the services that have not confirmed a project.
+func (b *bench) pending() (services []string) {
+	b.t.Helper()
+	require.NoError(b.t, b.pool.QueryRow(b.t.Context(),
+		`SELECT coalesce(array_agg(service ORDER BY service), '{}') FROM project_visibility_change`).Scan(&services))
+	return services
+}
+
+func TestAVisibilityIsAnsweredOnceEveryServiceHasIt(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	p := b.make(ann, "asr", forAll)
+	name := "New"
+	_, err := b.UpdateProject(b.as(ann, authn.NeedManage), &authv1.UpdateProjectRequest{ProjectId: p.GetId(), Name: &name})
+	require.NoError(t, err)
+	require.NoError(t, b.show(p, true))
+	require.Zero(t, b.asked(), "nothing changed")
+	for _, h := range b.holders {
+		h.before = func(ctx context.Context) {
+			got, err := (&PeerServer{Pool: b.pool}).GetProject(ctx, &authpeerv1.GetProjectRequest{Project: "asr"})
+			if err != nil || got.GetVisibility() != visibleToTeam || got.GetVisibilityVersion() != 1 {
+				b.t.Errorf("what is made meanwhile is hidden already: %v, %v", got, err)
+			}
+		}
+	}
+	require.NoError(t, b.show(p, false))
+	require.Equal(t, 3, b.asked())
+	for name, h := range b.holders {
+		require.Equal(t, visibleToTeam, h.told[p.GetId()].GetVisibility(), name)
+		require.EqualValues(t, 1, h.told[p.GetId()].GetVersion(), name)
+	}
+	require.Empty(t, b.pending())
+	require.NoError(t, b.show(p, false))
+	require.Equal(t, 3, b.asked(), "a repeat has nothing to do")
+	require.Len(t, b.audits("project.update"), 4)
+}
+
+func TestAServiceThatIsAwayIsNamedAndToldLater(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	p := b.make(ann, "asr", forAll)
+	b.holders["ingest"].away = errors.New("connection refused at 10.0.0.7")
+	err := b.show(p, false)
+	require.Equal(t, fault.Unavailable, kindOf(err))
+	require.Contains(t, fault.From(err).Text(), "ingest did not confirm it")
+	require.NotContains(t, fault.From(err).Text(), "10.0.0.7")
+	require.ErrorIs(t, err, b.holders["ingest"].away, "the log tells why")
+	require.Equal(t, []string{"ingest"}, b.pending())
+	got, err := b.GetProject(b.as(ann, authn.NeedRead), &authv1.GetProjectRequest{ProjectId: p.GetId()})
+	require.NoError(t, err)
+	require.Equal(t, authv1.ProjectVisibility_PROJECT_VISIBILITY_TEAM, got.GetVisibility(), "it stays changed")
+	require.Len(t, b.audits("project.update"), 1)
+
+	require.Equal(t, fault.Unavailable, kindOf(b.show(p, false)))
+	require.Equal(t, 1, b.holders["jobs"].calls, "who has it is not asked again")
+	b.holders["ingest"].away = nil
+	require.NoError(t, b.show(p, false))
+	require.Empty(t, b.pending())
+	require.EqualValues(t, 1, b.holders["ingest"].told[p.GetId()].GetVersion(), "a repeat is no change")
+}
+
+func TestTheWorkerFinishesWhatACallDidNot(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	first, second := b.make(ann, "one", forAll), b.make(ann, "two", forAll)
+	for _, name := range []string{"ingest", "registry"} {
+		b.holders[name].away = errors.New("down")
+	}
+	err := b.show(first, false)
+	require.Contains(t, fault.From(err).Text(), "ingest and registry did not confirm it")
+	require.Error(t, b.show(second, false))
+	b.holders["registry"].away = nil
+	calls := b.holders["ingest"].calls
+	require.ErrorIs(t, b.Copies.Sweep(t.Context()), b.holders["ingest"].away)
+	require.Equal(t, calls+1, b.holders["ingest"].calls, "who is away is asked once a round")
+	require.Equal(t, []string{"ingest", "ingest"}, b.pending(), "who is back is not held up")
+	b.holders["ingest"].away = nil
+	require.NoError(t, b.Copies.Sweep(t.Context()))
+	require.Empty(t, b.pending())
+	for _, p := range []*authv1.Project{first, second} {
+		require.Equal(t, visibleToTeam, b.holders["ingest"].told[p.GetId()].GetVisibility())
+	}
+	calls = b.asked()
+	require.NoError(t, b.Copies.Sweep(t.Context()))
+	require.Equal(t, calls, b.asked())
+}
+
+// A project that a service does not take does not keep the others waiting.
+func TestWhatFailsComesLastInTheNextRound(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	var made []*authv1.Project
+	h := b.holders["jobs"]
+	h.away = errors.New("down")
+	for _, key := range []string{"one", "two", "three"} {
+		p := b.make(ann, key, forAll)
+		made = append(made, p)
+		require.Error(t, b.show(p, false))
+		b.clock.Advance(time.Minute)
+	}
+	tried := map[string]int{}
+	h.before = func(context.Context) {
+		var id string
+		if err := b.pool.QueryRow(t.Context(), `SELECT project_id FROM project_visibility_change ORDER BY tried_at DESC LIMIT 1`).Scan(&id); err != nil {
+			t.Error(err)
+		}
+		tried[id]++
+	}
+	for range made {
+		require.Error(t, b.Copies.Sweep(t.Context()))
+		b.clock.Advance(time.Minute)
+	}
+	require.Equal(t, map[string]int{made[0].GetId(): 1, made[1].GetId(): 1, made[2].GetId(): 1}, tried)
+}
+
+func TestAServiceThatIsNotConnectedIsNotTakenForDone(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	p := b.make(ann, "asr", forAll)
+	b.Copies.Holders[2].Client = nil
+	err := b.show(p, false)
+	require.Contains(t, fault.From(err).Text(), "registry did not confirm it")
+	require.Equal(t, []string{"registry"}, b.pending())
+}
+
+// A change that comes while another one is brought to a service is not taken for confirmed with it.
+func TestTwoChangesThatOvertakeEachOther(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	p := b.make(ann, "asr", forAll)
+	h := b.holders["jobs"]
+	within, leave := make(chan struct{}, 1), make(chan struct{})
+	h.before = func(context.Context) {
+		within <- struct{}{}
+		<-leave
+	}
+	done := make(chan error, 1)
+	go func() { done <- b.show(p, false) }()
+	<-within
+	b.do(`UPDATE project SET visibility = 'all', visibility_version = 2 WHERE id = $1`, p.GetId())
+	b.do(`UPDATE project_visibility_change SET version = 2 WHERE project_id = $1 AND service = 'jobs'`, p.GetId())
+	close(leave)
+	require.NoError(t, <-done)
+	require.EqualValues(t, 1, h.told[p.GetId()].GetVersion())
+	require.Equal(t, []string{"jobs"}, b.pending())
+	h.before = nil
+	require.NoError(t, b.Copies.Sweep(t.Context()))
+	require.EqualValues(t, 2, h.told[p.GetId()].GetVersion())
+	require.Equal(t, visibleToAll, h.told[p.GetId()].GetVisibility())
+}
+
+func TestThereIsTimeToSayWhoDidNotConfirm(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	p := b.make(ann, "asr", forAll)
+	deadline := time.Now().Add(time.Hour)
+	b.holders["registry"].before = func(ctx context.Context) {
+		if at, ok := ctx.Deadline(); !ok || deadline.Sub(at) < confirmAhead {
+			t.Errorf("the deadline is %v", at)
+		}
+	}
+	ctx, cancel := context.WithDeadline(b.as(ann, authn.NeedManage), deadline)
+	defer cancel()
+	_, err := b.UpdateProject(ctx, &authv1.UpdateProjectRequest{
+		ProjectId: p.GetId(), Visibility: authv1.ProjectVisibility_PROJECT_VISIBILITY_TEAM,
+	})
+	require.NoError(t, err)
+	waiting, stop := ahead(ctx)
+	defer stop()
+	at, ok := waiting.Deadline()
+	require.True(t, ok)
+	require.Equal(t, confirmAhead, deadline.Sub(at))
+}
+
+// What was changed before services were told is made right: every project is brought everywhere once.
+func TestProjectsOfTheVersionBeforeAreBroughtEverywhere(t *testing.T) {
+	t.Parallel()
+	const last = "00021_visibility.sql"
+	files, err := db.Migrations()
+	require.NoError(t, err)
+	older := fstest.MapFS{}
+	paths, err := fs.Glob(files, "*.sql")
+	require.NoError(t, err)
+	require.Contains(t, paths, last)
+	for _, name := range paths {
+		raw, err := fs.ReadFile(files, name)
+		require.NoError(t, err)
+		if name < last {
+			older[name] = &fstest.MapFile{Data: raw}
+		}
+	}
+	base := pgtest.New(t, pgtest.Schema{Name: "auth", Migrations: older})
+	_, err = base.Pool("auth").Exec(t.Context(), `INSERT INTO project (id, key, name, visibility, created_at) VALUES ('prj_1', 'asr', 'ASR', 'team', now())`)
+	require.NoError(t, err)
+	raw, err := fs.ReadFile(files, last)
+	require.NoError(t, err)
+	_, err = base.OwnerPool("auth").Exec(t.Context(), strings.TrimPrefix(string(raw), "-- +goose Up"))
+	require.NoError(t, err)
+	h := &holder{told: map[string]*commonpeerv1.SetProjectVisibilityRequest{}}
+	copies := &Copies{Pool: base.Pool("auth"), Clock: clock.NewFake(time.Unix(0, 0))}
+	for _, name := range []string{"jobs", "ingest", "registry"} {
+		copies.Holders = append(copies.Holders, Holder{Name: name, Client: h})
+	}
+	require.NoError(t, copies.Sweep(t.Context()))
+	require.Equal(t, 3, h.calls)
+	require.Equal(t, visibleToTeam, h.told["prj_1"].GetVisibility())
+}

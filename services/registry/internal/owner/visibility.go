@@ -1,0 +1,40 @@
+package owner
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	commonpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/common/peer/v1"
+	"github.com/signalbox-dev/signalbox/platform/visibility"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/epoch"
+)
+
+// SetProjectVisibility makes the datasets, models and deployments of a project as visible as it is. It answers
+// once inference has it in force: what is hidden must not be seen there any longer, as with a revocation. A
+// repeat, which has nothing left to change, waits again.
+func (s *Server) SetProjectVisibility(
+	ctx context.Context, in *commonpeerv1.SetProjectVisibilityRequest,
+) (*commonpeerv1.SetProjectVisibilityResponse, error) {
+	rows := &visibility.Rows{Pool: s.Owners.Pool, Changed: func(ctx context.Context, tx pgx.Tx) error {
+		_, err := epoch.Bump(ctx, tx)
+		return err
+	}}
+	for _, k := range kinds() {
+		rows.Tables = append(rows.Tables, k.name)
+	}
+	version, err := rows.Set(ctx, visibility.Change{
+		ProjectID: in.GetProjectId(), Visibility: in.GetVisibility(), Version: in.GetVersion(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	changed, err := epoch.Current(ctx, s.Owners.Pool)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Replicas.Await(ctx, changed); err != nil {
+		return nil, err
+	}
+	return &commonpeerv1.SetProjectVisibilityResponse{Version: version}, nil
+}
