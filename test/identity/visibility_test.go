@@ -1,0 +1,135 @@
+package identity
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/test/stand"
+)
+
+// TestAProjectsVisibilityCountsForWhatIsInIt changes who may read a project in which there is something of every kind.
+func TestAProjectsVisibilityCountsForWhatIsInIt(t *testing.T) {
+	w := build(t.Context(), t, stand.Single(t, stand.Options{Env: cheap()}))
+	ctx := t.Context()
+	w.seenByAll(ctx, t)
+	made := w.whileItIsHidden(ctx, t)
+	w.seenByItsMembers(ctx, t)
+	for _, id := range made {
+		require.Equal(t, http.StatusNotFound, w.people["stranger"].call(ctx, t, w.Stand, http.MethodGet, "/api/datasets/"+id, "").status)
+	}
+	w.opens(ctx, t, "all")
+	w.seenByAll(ctx, t)
+	for _, id := range made {
+		require.Equal(t, http.StatusOK, w.people["stranger"].call(ctx, t, w.Stand, http.MethodGet, "/api/datasets/"+id, "").status)
+	}
+}
+
+// single are the routes that show one thing, and the name of its id; every service answers some.
+func single() map[string]string {
+	return map[string]string{
+		"/api/projects/<it>": "project_id", "/api/jobs/<it>": "job_id", "/api/runs/<it>": "run_id", "/api/runs/<it>/artifacts": "run_id",
+		"/api/runs/<it>/metrics": "run_id", "/api/datasets/<it>": "dataset_id", "/api/models/<it>": "model_id",
+		"/api/model-deployments/<it>": "deployment_id", "/api/model-deployments/<it>/traffic": "deployment_id",
+	}
+}
+
+// lists are the routes that show many things, and the name of the id of what they may show.
+func lists() map[string]string {
+	return map[string]string{
+		"/api/projects": "project_id", "/api/jobs": "job_id", "/api/runs?state=all": "run_id", "/api/datasets": "dataset_id",
+		"/api/models": "model_id", "/api/model-deployments": "deployment_id",
+	}
+}
+
+func (w *world) opens(ctx context.Context, t *testing.T, visibility string) {
+	t.Helper()
+	var p struct {
+		Visibility string `json:"visibility"`
+	}
+	w.people["manager"].do(ctx, t, w.Stand, http.MethodPatch, "/api/projects/"+w.open["project_id"], map[string]any{"visibility": visibility}, &p)
+	require.Equal(t, visibility, p.Visibility)
+}
+
+func (w *world) seenByAll(ctx context.Context, t *testing.T) {
+	t.Helper()
+	for _, who := range []string{"stranger", "viewer"} {
+		w.sees(ctx, t, who)
+	}
+}
+
+func (w *world) sees(ctx context.Context, t *testing.T, who string) {
+	t.Helper()
+	for path, name := range single() {
+		a := w.people[who].call(ctx, t, w.Stand, http.MethodGet, strings.ReplaceAll(path, "<it>", w.open[name]), "")
+		assert.Equal(t, http.StatusOK, a.status, "%s: %s: %s", who, path, a.body)
+	}
+	for path, name := range lists() {
+		a := w.people[who].call(ctx, t, w.Stand, http.MethodGet, path, "")
+		assert.Equal(t, http.StatusOK, a.status, "%s: %s", who, path)
+		assert.Contains(t, string(a.body), w.open[name], "%s: %s", who, path)
+	}
+}
+
+// seenByItsMembers: to another operator what is in the project is as absent as what is not there.
+func (w *world) seenByItsMembers(ctx context.Context, t *testing.T) {
+	t.Helper()
+	w.sees(ctx, t, "viewer")
+	stranger := w.people["stranger"]
+	for path, name := range single() {
+		hidden := stranger.call(ctx, t, w.Stand, http.MethodGet, strings.ReplaceAll(path, "<it>", w.open[name]), "")
+		assert.Equal(t, http.StatusNotFound, hidden.status, path)
+		none := absent(name, w.open[name])
+		nothing := stranger.call(ctx, t, w.Stand, http.MethodGet, strings.ReplaceAll(path, "<it>", none), "")
+		assert.Equal(t, plain(nothing, none), plain(hidden, w.open[name]), path)
+	}
+	for path, name := range lists() {
+		a := stranger.call(ctx, t, w.Stand, http.MethodGet, path, "")
+		assert.Equal(t, http.StatusOK, a.status, path)
+		assert.NotContains(t, string(a.body), w.open[name], path)
+	}
+}
+
+// whileItIsHidden hides the project while people make things in it, and answers what they made.
+func (w *world) whileItIsHidden(ctx context.Context, t *testing.T) (ids []string) {
+	t.Helper()
+	const makers, each = 4, 3
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	began := make(chan struct{}, makers*each)
+	editor := w.people["editor"]
+	for m := range makers {
+		wg.Go(func() {
+			for n := range each {
+				body := fmt.Sprintf(`{"name": "meanwhile-%d-%d", "project": %q}`, m, n, w.open["project"])
+				began <- struct{}{}
+				a := editor.call(ctx, t, w.Stand, http.MethodPost, "/api/datasets", body)
+				var made struct {
+					ID string `json:"id"`
+				}
+				if err := json.Unmarshal(a.body, &made); err != nil || made.ID == "" {
+					t.Errorf("%d %s", a.status, a.body)
+					return
+				}
+				mu.Lock()
+				ids = append(ids, made.ID)
+				mu.Unlock()
+			}
+		})
+	}
+	<-began
+	w.opens(ctx, t, "team")
+	// Also what is still under way is hidden from here on.
+	stranger := w.people["stranger"].call(ctx, t, w.Stand, http.MethodGet, "/api/datasets", "")
+	require.NotContains(t, string(stranger.body), "meanwhile-")
+	wg.Wait()
+	require.Len(t, ids, makers*each)
+	return ids
+}
