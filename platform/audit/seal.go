@@ -138,6 +138,9 @@ type pending struct {
 	seq     int64
 	auditID string
 	row     *Row
+	// sealed is true where a seal stands already. Only the server's role can have asked for a second one, which
+	// would hold up all behind it.
+	sealed bool
 }
 
 func (s *Sealer) seal(ctx context.Context, tx pgx.Tx) (int, error) {
@@ -152,35 +155,40 @@ func (s *Sealer) seal(ctx context.Context, tx pgx.Tx) (int, error) {
 	previous := position
 	todo := &pgx.Batch{}
 	for _, p := range waiting {
+		todo.Queue(`DELETE FROM audit_pending WHERE seq = $1`, p.seq)
+		if p.sealed {
+			continue
+		}
 		position++
 		hash = link(s.cfg.Service, position, hash, p.auditID, p.row)
 		todo.Queue(`INSERT INTO audit_seal (position, audit_id, hash) VALUES ($1, $2, $3)`, position, p.auditID, hash)
-		todo.Queue(`DELETE FROM audit_pending WHERE seq = $1`, p.seq)
 	}
-	c := Checkpoint{Service: s.cfg.Service, Position: position, Previous: previous, Hash: hash, At: s.cfg.Clock.Now(), KeyID: s.cfg.KeyID}
-	c.Signature = ed25519.Sign(s.cfg.Key, c.signed())
-	todo.Queue(`INSERT INTO audit_checkpoint (position, previous, hash, at, key_id, signature) VALUES ($1, $2, $3, $4, $5, $6)`,
-		c.Position, c.Previous, c.Hash, c.At, c.KeyID, c.Signature)
+	if position > previous {
+		s.head(todo, previous, position, hash)
+	}
 	if err := tx.SendBatch(ctx, todo).Close(); err != nil {
 		return 0, fmt.Errorf("write the seals: %w", err)
 	}
 	return len(waiting), nil
 }
 
-// takePending takes out of the queue what is sealed already, which only the server's role can have put there:
-// a second seal of one row would hold up all behind it.
+// head signs the end of the chain.
+func (s *Sealer) head(todo *pgx.Batch, previous, position int64, hash []byte) {
+	c := Checkpoint{Service: s.cfg.Service, Position: position, Previous: previous, Hash: hash, At: s.cfg.Clock.Now(), KeyID: s.cfg.KeyID}
+	c.Signature = ed25519.Sign(s.cfg.Key, c.signed())
+	todo.Queue(`INSERT INTO audit_checkpoint (position, previous, hash, at, key_id, signature) VALUES ($1, $2, $3, $4, $5, $6)`,
+		c.Position, c.Previous, c.Hash, c.At, c.KeyID, c.Signature)
+}
+
 func takePending(ctx context.Context, tx pgx.Tx) ([]pending, error) {
-	if _, err := tx.Exec(ctx, `DELETE FROM audit_pending p USING audit_seal s WHERE s.audit_id = p.audit_id`); err != nil {
-		return nil, fmt.Errorf("look for rows that are sealed already: %w", err)
-	}
-	rows, err := tx.Query(ctx, `SELECT p.seq, p.audit_id, a.id IS NOT NULL FROM audit_pending p LEFT JOIN audit a ON a.id = p.audit_id
-		ORDER BY p.seq LIMIT $1`, batch)
+	rows, err := tx.Query(ctx, `SELECT p.seq, p.audit_id, EXISTS (SELECT FROM audit_seal s WHERE s.audit_id = p.audit_id), a.id IS NOT NULL
+		FROM audit_pending p LEFT JOIN audit a ON a.id = p.audit_id ORDER BY p.seq LIMIT $1`, batch)
 	if err != nil {
 		return nil, fmt.Errorf("look for rows to seal: %w", err)
 	}
 	waiting, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (p pending, err error) {
 		var there bool
-		if err = r.Scan(&p.seq, &p.auditID, &there); there {
+		if err = r.Scan(&p.seq, &p.auditID, &p.sealed, &there); there {
 			p.row = &Row{}
 		}
 		return p, err

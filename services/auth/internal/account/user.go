@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 	"unicode"
 
@@ -115,7 +116,7 @@ func CheckName(field, name string) error {
 			return fault.InvalidFields(fault.At(fault.TypeValue, "Value error, should hold visible characters only", field))
 		}
 	}
-	if unicode.IsSpace(rune(name[0])) || unicode.IsSpace(rune(name[len(name)-1])) {
+	if name == "" || strings.TrimSpace(name) != name {
 		return fault.InvalidFields(fault.At(fault.TypeValue, "Value error, should not begin or end with a space", field))
 	}
 	return nil
