@@ -119,7 +119,7 @@ func (v *visit) signIn(t *testing.T) {
 	require.Equal(t, "/login?next=//evil.example/", v.Shown.AfterLogin, "nowhere else")
 	require.Empty(t, v.Shown.Elsewhere)
 	require.Equal(t, "/device", v.Shown.Followed, "a path of this installation is gone to")
-	require.Empty(t, v.Shown.CookiesAfterSignOut)
+	require.Empty(t, v.Shown.CookiesAfterSignOut, "who signed out is out, also where the page's access token had ended before")
 	require.Contains(t, v.Shown.Failed, "Sign-in did not work")
 	require.Contains(t, v.Shown.TooShort, "at least 12 characters")
 	require.Equal(t, "/device", v.Shown.Changed, "a drawn password is changed, and the way goes on")

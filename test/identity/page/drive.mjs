@@ -9,7 +9,7 @@ const { chromium } = packages("playwright-core");
 const axe = readFileSync(packages.resolve("axe-core/axe.min.js"), "utf8");
 
 const task = JSON.parse(await text(process.stdin));
-const seen = { reports: [], console: [], requests: [], faults: {}, kept: [], wide: [], shown: {} };
+const seen = { reports: [], console: [], requests: [], faults: {}, kept: [], wide: [], shown: { cookiesAfterSignOut: [] } };
 const patience = 30_000;
 
 const browser = await chromium.launch({ executablePath: task.chromium, args: ["--no-sandbox"], timeout: 60_000 });
@@ -182,12 +182,17 @@ const change = async (v) => {
   await kept(v);
 };
 
-const leave = async (v) => {
+// leave signs out; late, with an access token that holds no more, as on a page that stayed open for a day.
+const leave = async (v, late) => {
   const { page, context } = v;
   await page.goto(task.url + "/login");
+  await page.getByRole("button", { name: "Sign out" }).waitFor();
+  if (late) {
+    await page.route("**/api/auth/logout", (route) => route.continue({ headers: { ...route.request().headers(), authorization: "Bearer a.b.c" } }), { times: 1 });
+  }
   await page.getByRole("button", { name: "Sign out" }).click();
   await page.getByRole("heading", { name: "Sign in" }).waitFor();
-  seen.shown.cookiesAfterSignOut = (await context.cookies()).map((c) => c.name);
+  seen.shown.cookiesAfterSignOut.push(...(await context.cookies()).map((c) => c.name));
   await page.goto(task.url + "/auth/callback?code=a&state=b");
   await look(v, "failed");
   seen.shown.failed = await page.locator("main").innerText();
@@ -202,7 +207,7 @@ try {
   await leave(light);
   const dark = await visit("dark", 390);
   await deny(dark);
-  await leave(dark);
+  await leave(dark, true);
   const other = await visit("light", 390);
   await change(other);
   console.log(JSON.stringify(seen));

@@ -187,8 +187,20 @@
     at("reveal").setAttribute("aria-pressed", String(hidden));
   };
 
+  // end logs out. An access token ends before its session does, which then goes on in the cookie: only a new
+  // token can end it.
+  const end = async () => {
+    const answer = await call("/api/auth/logout");
+    if (answer.status !== 401) return answer;
+    token = "";
+    const fresh = await call("/api/auth/refresh");
+    if (!fresh.ok) return fresh;
+    token = fresh.body.token;
+    return call("/api/auth/logout");
+  };
+
   const leave = async () => {
-    const answer = await call("/api/auth/logout").catch(() => null);
+    const answer = await end().catch(() => null);
     if (!answer || (!answer.ok && answer.status !== 401)) {
       at("who").textContent += " (signing out did not work, try again)";
       return;
