@@ -92,6 +92,7 @@ func wireOIDC(cfg Config, d Deps, sessions *session.Sessions, public *session.Se
 	if err != nil {
 		return provided{}, err
 	}
+	sessions.ByProvider = true
 	public.Methods.OIDC = &session.Provider{Issuer: cfg.OIDC.Issuer, Name: cfg.OIDC.Name}
 	p.server.SignIn = &oidc.SignIn{
 		Settings: cfg.OIDC, Provider: oidc.NewProvider(cfg.OIDC, egress.New(egress.Options{Networks: networks}), d.Clock),

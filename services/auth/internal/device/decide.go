@@ -27,6 +27,9 @@ func (f *Flow) Decide(ctx context.Context, c *authn.Caller, typed string, approv
 	}
 	return f.guess(ctx, c, typed, func(code string) (r Request, ok bool, err error) {
 		err = pg.InTx(ctx, f.Pool, func(ctx context.Context, tx pgx.Tx) error {
+			if err := maySignIn(ctx, tx, c, approve); err != nil {
+				return err
+			}
 			now := f.Clock.Now()
 			if r, ok, err = decide(ctx, tx, userHash(code), state, c.Subject, c.Epoch, now); err != nil {
 				return err
@@ -41,6 +44,19 @@ func (f *Flow) Decide(ctx context.Context, c *authn.Caller, typed string, approv
 		})
 		return r, ok, err
 	})
+}
+
+// maySignIn refuses approval by a session that a device holds: its token would let in another device each time
+// before it ends, and so a stolen one would never end. To deny is open to all.
+func maySignIn(ctx context.Context, tx pgx.Tx, c *authn.Caller, approve bool) error {
+	if !approve {
+		return nil
+	}
+	device, err := byDevice(ctx, tx, c.SessionID)
+	if err != nil || !device {
+		return err
+	}
+	return fault.New(fault.Forbidden, "device_session", "A session of a device lets in no other device: sign in in a browser")
 }
 
 // decided is the conflict of a person who decides for the second time; nil where he sees no such request.

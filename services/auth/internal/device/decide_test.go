@@ -98,3 +98,18 @@ func TestCodesAreReadAsPeopleTypeThem(t *testing.T) {
 		require.Equal(t, "no such device request", err.Error(), "an error is logged, and no log holds a code")
 	}
 }
+
+func TestADeviceLetsInNoOtherDevice(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	for _, method := range []string{"device", "oauth"} {
+		h.exec(`UPDATE session SET method = $1 WHERE id = 'ses_usr_1'`, method)
+		c := h.begin()
+		before := h.rows()
+		_, err := h.Decide(h.as("usr_1"), person("usr_1"), c.User, true)
+		require.True(t, fault.Is(err, fault.Forbidden), "%s: %v", method, err)
+		require.Equal(t, before, h.rows())
+		_, err = h.Decide(h.as("usr_1"), person("usr_1"), c.User, false)
+		require.NoError(t, err, "to deny does no harm")
+	}
+}

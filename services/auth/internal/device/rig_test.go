@@ -63,6 +63,8 @@ func newHouse(t *testing.T) *house {
 	}
 	h.exec(`INSERT INTO account (id, username, role, password_hash, created_at) VALUES
 		('usr_1', 'ann', 'operator', 'x', now()), ('usr_2', 'bob', 'admin', 'x', now())`)
+	h.exec(`INSERT INTO session (id, account_id, method, client_address, created_at) VALUES
+		('ses_usr_1', 'usr_1', 'password', '198.51.100.1', now()), ('ses_usr_2', 'usr_2', 'oidc', '198.51.100.1', now())`)
 	return h
 }
 
@@ -91,7 +93,7 @@ func (h *house) audits() (actions []string) {
 }
 
 func person(account string) *authn.Caller {
-	return &authn.Caller{Kind: authn.KindUser, Subject: account, Username: account, Role: "operator", Epoch: 1, ClientAddr: "198.51.100.1"}
+	return &authn.Caller{Kind: authn.KindUser, Subject: account, Username: account, SessionID: "ses_" + account, Role: "operator", Epoch: 1, ClientAddr: "198.51.100.1"}
 }
 
 // as is the context of a person's request.

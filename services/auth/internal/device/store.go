@@ -149,6 +149,16 @@ func decide(ctx context.Context, tx pgx.Tx, userHash []byte, state, accountID st
 		userHash, state, accountID, epoch, at))
 }
 
+// byDevice says whether a session was itself opened by a device, or is none.
+func byDevice(ctx context.Context, q pg.Querier, sessionID string) (bool, error) {
+	var person bool
+	err := q.QueryRow(ctx, `SELECT EXISTS (SELECT FROM session WHERE id = $1 AND method IN ('password', 'oidc'))`, sessionID).Scan(&person)
+	if err != nil {
+		return false, fmt.Errorf("look at the session that decides: %w", err)
+	}
+	return !person, nil
+}
+
 func asked(row pgx.Row) (r Request, ok bool, err error) {
 	err = row.Scan(&r.ID, &r.ClientName, &r.ClientAddress, &r.CreatedAt, &r.ExpiresAt, &r.State)
 	if errors.Is(err, pgx.ErrNoRows) {

@@ -41,7 +41,7 @@ func (s *Sessions) authenticate(ctx context.Context, token, address string, g *G
 		return nil, says, badToken(err)
 	case err != nil:
 		return nil, says, err
-	case l.accountID != registered.Subject || l.epoch != says.Epoch || (l.method == MethodOAuth) != (g != nil):
+	case l.accountID != registered.Subject || l.epoch != says.Epoch || (l.method == MethodOAuth) != (g != nil), s.over(l):
 		return nil, says, badToken(errToken)
 	}
 	if now := s.Clock.Now(); now.Sub(l.lastUsedAt) >= useEvery {
@@ -52,6 +52,9 @@ func (s *Sessions) authenticate(ctx context.Context, token, address string, g *G
 	c, err := s.caller(ctx, l, address)
 	return c, says, err
 }
+
+// over says whether the way by which the session came is closed: passwords, once a provider signs people in.
+func (s *Sessions) over(l live) bool { return s.ByProvider && l.method == MethodPassword }
 
 // caller is the person of a session with what is his now.
 func (s *Sessions) caller(ctx context.Context, l live, address string) (*authn.Caller, error) {

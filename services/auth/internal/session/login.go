@@ -40,6 +40,8 @@ type Sessions struct {
 	Clock    clock.Clock
 	IDs      *id.Source
 	Rand     io.Reader
+	// ByProvider is set where a provider signs people in: sessions of passwords hold no more.
+	ByProvider bool
 }
 
 // badLogin is the one answer to every failed login, whoever it was for.

@@ -50,7 +50,7 @@ func (s *Sessions) OpenTx(ctx context.Context, tx pgx.Tx, r OpenRequest) (Tokens
 		return Tokens{}, err
 	}
 	if r.WithRefresh {
-		if err := insertRefresh(ctx, tx, secret.Hash(refresh.Reveal()), l.sessionID, now); err != nil {
+		if err := insertRefresh(ctx, tx, secret.Hash(refresh.Reveal()), l.sessionID, now, ends); err != nil {
 			return Tokens{}, err
 		}
 	}

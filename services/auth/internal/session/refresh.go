@@ -43,14 +43,20 @@ func (s *Sessions) Refresh(ctx context.Context, token, address string) (Tokens, 
 			if l, err = extend(ctx, tx, sessionID, now.Add(RefreshTTL)); err != nil {
 				return err
 			}
+			if s.over(l) {
+				return errToken
+			}
 			kept = next
-			return insertRefresh(ctx, tx, secret.Hash(next.Reveal()), sessionID, now)
+			return insertRefresh(ctx, tx, secret.Hash(next.Reveal()), sessionID, now, l.endsAt)
 		}
 		sessionID, usedAt, err := usedRefresh(ctx, tx, hash)
 		if err != nil {
 			return err
 		}
 		l, err = loadLive(ctx, tx, sessionID)
+		if err == nil && s.over(l) {
+			err = errToken
+		}
 		if err != nil || now.Sub(usedAt) <= reuseGrace {
 			return err
 		}

@@ -21,15 +21,17 @@ type live struct {
 	epoch      int64
 	method     Method
 	lastUsedAt time.Time
+	// endsAt is when nothing holds any more that was issued for the session so far.
+	endsAt time.Time
 	// drawn says that the session came by a password that its person has yet to change.
 	drawn bool
 }
 
-const liveColumns = `s.id, a.id, a.username, a.role, a.epoch, s.method, s.last_used_at, a.must_change_password AND s.method <> 'oidc'`
+const liveColumns = `s.id, a.id, a.username, a.role, a.epoch, s.method, s.last_used_at, s.expires_at, a.must_change_password AND s.method <> 'oidc'`
 
 func scanLive(row pgx.Row) (live, error) {
 	var l live
-	err := row.Scan(&l.sessionID, &l.accountID, &l.username, &l.role, &l.epoch, &l.method, &l.lastUsedAt, &l.drawn)
+	err := row.Scan(&l.sessionID, &l.accountID, &l.username, &l.role, &l.epoch, &l.method, &l.lastUsedAt, &l.endsAt, &l.drawn)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return live{}, errToken
 	}
@@ -99,10 +101,10 @@ func insertSession(ctx context.Context, tx pgx.Tx, l live, r OpenRequest, at, en
 }
 
 // extend puts off the time from which on nothing of the session holds, and answers it; ErrNoAccount where
-// it has ended.
+// it has ended. A sign-in by the provider is not put off: who left there must come by again after RefreshTTL.
 func extend(ctx context.Context, q pg.Querier, sessionID string, ends time.Time) (live, error) {
 	l, err := scanLive(q.QueryRow(ctx, `
-		UPDATE session s SET expires_at = greatest(s.expires_at, $2) FROM account a
+		UPDATE session s SET expires_at = CASE s.method WHEN 'oidc' THEN s.expires_at ELSE greatest(s.expires_at, $2) END FROM account a
 		WHERE s.id = $1 AND a.id = s.account_id AND s.revoked_at IS NULL AND a.disabled_at IS NULL
 		RETURNING `+liveColumns, sessionID, ends))
 	if errors.Is(err, errToken) {
@@ -111,9 +113,9 @@ func extend(ctx context.Context, q pg.Querier, sessionID string, ends time.Time)
 	return l, err
 }
 
-func insertRefresh(ctx context.Context, tx pgx.Tx, hash []byte, sessionID string, at time.Time) error {
+func insertRefresh(ctx context.Context, tx pgx.Tx, hash []byte, sessionID string, at, ends time.Time) error {
 	_, err := tx.Exec(ctx, `INSERT INTO refresh_token (hash, session_id, issued_at, expires_at) VALUES ($1, $2, $3, $4)`,
-		hash, sessionID, at, at.Add(RefreshTTL))
+		hash, sessionID, at, ends)
 	if err != nil {
 		return fmt.Errorf("store the refresh token: %w", err)
 	}

@@ -1,0 +1,50 @@
+package session
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestSessionsOfPasswordsEndWhereAProviderSignsPeopleIn(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	byPassword, byProvider, device := h.login(), h.open(MethodOIDC), h.open(MethodDevice)
+	h.ByProvider = true
+	_, err := h.authenticate(byPassword.Access)
+	h.refused(err)
+	_, err = h.renew(byPassword.Refresh)
+	h.refused(err)
+	for _, tokens := range []Tokens{byProvider, device} {
+		_, err = h.authenticate(tokens.Access)
+		require.NoError(t, err)
+	}
+	_, err = h.renew(byProvider.Refresh)
+	require.NoError(t, err)
+	h.ByProvider = false
+	_, err = h.renew(byPassword.Refresh)
+	require.NoError(t, err, "a refused refresh used nothing up")
+}
+
+// Who left the organisation is told by the provider alone, and it is asked at a sign-in only.
+func TestASignInByTheProviderIsRenewedForThirtyDaysAndNoLonger(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	tokens, byPassword := h.open(MethodOIDC), h.login()
+	refresh, other := tokens.Refresh, byPassword.Refresh
+	for range 3 {
+		h.clock.Advance(RefreshTTL/3 - time.Second)
+		next, err := h.renew(refresh)
+		require.NoError(t, err)
+		refresh = next.Refresh
+		next, err = h.renew(other)
+		require.NoError(t, err)
+		other = next.Refresh
+	}
+	h.clock.Advance(3 * time.Second)
+	_, err := h.renew(refresh)
+	h.refused(err)
+	_, err = h.renew(other)
+	require.NoError(t, err, "a password's session lives on by its use")
+}
