@@ -5,11 +5,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
 
 	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
 	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/rpc"
 )
 
 func TestALeadOfALeadCountsAtTheNextCall(t *testing.T) {
@@ -80,6 +82,30 @@ func TestTeamsHaveAnEnd(t *testing.T) {
 		TeamId: other.GetId(), Username: "eve", Role: authv1.TeamRole_TEAM_ROLE_MEMBER,
 	})
 	require.Equal(t, "teams_limit", fault.From(err).Code)
+}
+
+// The largest page that may be asked for, of the fullest teams of people with the longest names, fits.
+func TestTheLargestListFitsIntoAnAnswer(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.do(`INSERT INTO account (id, username, role, password_hash, created_at)
+		SELECT 'usr_' || n, rpad('n' || n || '-', 128, 'x'), 'operator', 'x', now() FROM generate_series(1, 100) n`)
+	b.do(`INSERT INTO team (id, key, name, created_at) SELECT 'team_' || lpad(n::text, 26, '0'), rpad('k-' || n, 40, '-'), rpad('x', 128, 'x'), now()
+		FROM generate_series(1, 500) n`)
+	b.do(`INSERT INTO team_member (team_id, account_id, role) SELECT t.id, 'usr_' || n, CASE n WHEN 99 THEN 'lead' ELSE 'member' END
+		FROM team t, generate_series(1, 100) n`)
+	out, err := b.ListTeams(b.as(root, authn.NeedRead), &authv1.ListTeamsRequest{Limit: new(int32(500))})
+	require.NoError(t, err)
+	require.Len(t, out.GetTeams(), 500)
+	require.Less(t, proto.Size(out), rpc.MaxMessage)
+	first := out.GetTeams()[0]
+	require.Len(t, first.GetMembers(), 40)
+	require.EqualValues(t, 100, first.GetMemberCount())
+	require.Equal(t, authv1.TeamRole_TEAM_ROLE_LEAD, first.GetMembers()[0].GetRole())
+	one, err := b.GetTeam(b.as(root, authn.NeedRead), &authv1.GetTeamRequest{TeamId: first.GetId()})
+	require.NoError(t, err)
+	require.Len(t, one.GetMembers(), 100)
+	require.EqualValues(t, 100, one.GetMemberCount())
 }
 
 func TestServicesAskWhoIsWho(t *testing.T) {

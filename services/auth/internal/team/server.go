@@ -207,7 +207,7 @@ func roles() map[authv1.TeamRole]string {
 }
 
 func toProto(t Team) *authv1.Team {
-	out := &authv1.Team{Id: t.ID, Key: t.Key, Name: t.Name, CreatedAt: timestamppb.New(t.CreatedAt)}
+	out := &authv1.Team{Id: t.ID, Key: t.Key, Name: t.Name, CreatedAt: timestamppb.New(t.CreatedAt), MemberCount: int32(t.MemberCount)}
 	for _, m := range t.Members {
 		role := authv1.TeamRole_TEAM_ROLE_MEMBER
 		if m.Role == account.TeamLead {

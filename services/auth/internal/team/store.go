@@ -21,13 +21,20 @@ func seen(s authn.Scope, more ...any) []any {
 	return append([]any{s.Admin, s.TeamsRead}, more...)
 }
 
-// columns of a team with its members, leads first.
-const columns = `t.id, t.key, t.name, t.created_at, coalesce((
-	SELECT jsonb_agg(jsonb_build_object('username', a.username, 'role', m.role) ORDER BY m.role, a.username, a.id)
-	FROM team_member m JOIN account a ON a.id = m.account_id WHERE m.team_id = t.id), '[]')`
+// columns of a team with its members, leads first; a list shows some of them.
+const (
+	columns = begin + end
+	listed  = begin + ` ORDER BY 2, 1, 3 LIMIT $5` + end
+	begin   = `t.id, t.key, t.name, t.created_at, (SELECT count(*) FROM team_member m WHERE m.team_id = t.id), coalesce((
+	SELECT jsonb_agg(jsonb_build_object('username', m.username, 'role', m.role) ORDER BY m.role, m.username, m.id)
+	FROM (SELECT a.username, m.role, a.id FROM team_member m JOIN account a ON a.id = m.account_id WHERE m.team_id = t.id`
+	end = `) m), '[]')`
+	// bare are those of a team without its members.
+	bare = `id, key, name, created_at, 0, '[]'::jsonb`
+)
 
 func scan(row pgx.CollectableRow) (t Team, err error) {
-	return t, row.Scan(&t.ID, &t.Key, &t.Name, &t.CreatedAt, &t.Members)
+	return t, row.Scan(&t.ID, &t.Key, &t.Name, &t.CreatedAt, &t.MemberCount, &t.Members)
 }
 
 // get answers a team that the scope sees; one that it does not see is as absent as one that is not.
@@ -42,7 +49,7 @@ func lock(ctx context.Context, tx pgx.Tx, s authn.Scope, id string) (Team, error
 
 // find answers a team by its key or id, without its members.
 func find(ctx context.Context, q pg.Querier, name string) (Team, error) {
-	return one(ctx, q, name, `SELECT id, key, name, created_at, '[]'::jsonb FROM team WHERE id = $1 OR key = $1`, name)
+	return one(ctx, q, name, `SELECT `+bare+` FROM team WHERE id = $1 OR key = $1`, name)
 }
 
 func one(ctx context.Context, q pg.Querier, name, sql string, args ...any) (Team, error) {
@@ -60,14 +67,15 @@ func one(ctx context.Context, q pg.Querier, name, sql string, args ...any) (Team
 	return t, nil
 }
 
-// list answers the teams that the scope sees, by key.
+// list answers the teams that the scope sees, by key, with some of their members.
 func list(ctx context.Context, q pg.Querier, s authn.Scope, p page.Page) ([]Team, error) {
-	return many(q.Query(ctx, `SELECT `+columns+` FROM team t WHERE `+visible+` ORDER BY t.key LIMIT $3 OFFSET $4`, seen(s, p.Ask(), p.Offset)...))
+	return many(q.Query(ctx, `SELECT `+listed+` FROM team t WHERE `+visible+` ORDER BY t.key LIMIT $3 OFFSET $4`,
+		seen(s, p.Ask(), p.Offset, listedMembers)...))
 }
 
 // all answers every team by key, without the members.
 func all(ctx context.Context, q pg.Querier, limit, offset int32) ([]Team, error) {
-	return many(q.Query(ctx, `SELECT id, key, name, created_at, '[]'::jsonb FROM team ORDER BY key LIMIT $1 OFFSET $2`, limit, offset))
+	return many(q.Query(ctx, `SELECT `+bare+` FROM team ORDER BY key LIMIT $1 OFFSET $2`, limit, offset))
 }
 
 func many(rows pgx.Rows, err error) ([]Team, error) {

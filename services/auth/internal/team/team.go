@@ -17,6 +17,10 @@ const kind = "team"
 // MaxMembers is how many people a team may have: a team is shown with all of them.
 const MaxMembers = 500
 
+// listedMembers is how many of them a list shows: the largest page, of teams with the longest names, fits into
+// an answer.
+const listedMembers = 40
+
 // Team is one team.
 type Team struct {
 	ID        string
@@ -24,6 +28,8 @@ type Team struct {
 	Name      string
 	CreatedAt time.Time
 	Members   []Member
+	// MemberCount counts them, also those that a list does not show.
+	MemberCount int
 }
 
 // Member is a person in a team.
