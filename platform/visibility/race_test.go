@@ -55,10 +55,12 @@ func TestARowThatComesMeanwhileFollowsToo(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	b.store(nil, "there", "prj_1", "all", 0)
-	within, leave := make(chan struct{}), make(chan struct{})
+	within, left := make(chan struct{}), make(chan struct{})
+	leave := sync.OnceFunc(func() { close(left) })
+	defer leave()
 	b.Changed = func(context.Context, pgx.Tx) error {
 		close(within)
-		<-leave
+		<-left
 		return nil
 	}
 	done := make(chan error, 2)
@@ -72,7 +74,7 @@ func TestARowThatComesMeanwhileFollowsToo(t *testing.T) {
 		done <- err
 	}()
 	require.Eventually(t, b.waiting, time.Minute, time.Millisecond, "the row waits for the change")
-	close(leave)
+	leave()
 	require.NoError(t, <-done)
 	require.NoError(t, <-done)
 	require.Equal(t, 3, b.have("prj_1", "team", 1))

@@ -104,6 +104,7 @@ func (w *world) whileItIsHidden(ctx context.Context, t *testing.T) (ids []string
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	began := make(chan struct{}, makers*each)
+	defer wg.Wait()
 	editor := w.people["editor"]
 	for m := range makers {
 		wg.Go(func() {

@@ -91,7 +91,7 @@ func (c *Copies) Finish(ctx context.Context, projectID string) error {
 // Sweep brings what is pending to its services, the longest untried first. A service that fails is left alone
 // for this round.
 func (c *Copies) Sweep(ctx context.Context) error {
-	var failed []error
+	failed := make([]error, 0, len(c.Holders))
 	for _, h := range c.Holders {
 		open, err := openCopies(ctx, c.Pool, h.Name, sweepLimit)
 		for _, p := range open {
