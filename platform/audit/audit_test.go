@@ -1,6 +1,7 @@
 package audit_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
@@ -11,6 +12,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -32,6 +34,24 @@ import (
 
 const keyID = "k1"
 
+// locked lets sealers that run at once write to one place.
+type locked struct {
+	mu sync.Mutex
+	w  bytes.Buffer
+}
+
+func (l *locked) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(p)
+}
+
+func (l *locked) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.String()
+}
+
 type bench struct {
 	pool   *pgxpool.Pool // the server's role
 	owner  *pgxpool.Pool // for tampering
@@ -40,6 +60,7 @@ type bench struct {
 	public ed25519.PublicKey
 	key    ed25519.PrivateKey
 	file   *audit.File
+	said   *locked // what one sealer after the other logged
 }
 
 func setup(t *testing.T) *bench {
@@ -52,13 +73,14 @@ func setup(t *testing.T) *bench {
 		pool: db.Pool("jobs"), owner: db.OwnerPool("jobs"), clock: clk, public: public, key: key,
 		log:  audit.NewLog(clk, id.NewSource(clk, rand.Reader), "jobs"),
 		file: audit.NewFile(filepath.Join(t.TempDir(), "heads", "jobs.jsonl")),
+		said: &locked{},
 	}
 }
 
 func (b *bench) sealer(t *testing.T) *audit.Sealer {
 	t.Helper()
 	s, err := audit.NewSealer(audit.SealerConfig{
-		Service: "jobs", Pool: b.pool, Clock: b.clock, Log: slog.New(slog.DiscardHandler), Key: b.key, KeyID: keyID, Keep: b.file,
+		Service: "jobs", Pool: b.pool, Clock: b.clock, Log: slog.New(slog.NewTextHandler(b.said, nil)), Key: b.key, KeyID: keyID, Keep: b.file,
 	})
 	require.NoError(t, err)
 	return s

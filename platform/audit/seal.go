@@ -111,7 +111,8 @@ func (s *Sealer) keep(ctx context.Context) error {
 }
 
 // resume asks once how far heads are kept. While this sealer lives it does not ask again: what is taken away
-// meanwhile is not put back in silence.
+// meanwhile is not put back in silence. A place that has none takes the database's word for what was before,
+// which is told: a log that was cut before that cannot be told from a whole one here.
 func (s *Sealer) resume(ctx context.Context) error {
 	if s.kept >= 0 {
 		return nil
@@ -119,6 +120,16 @@ func (s *Sealer) resume(ctx context.Context) error {
 	last, err := s.cfg.Keep.Last(ctx)
 	if err != nil {
 		return fmt.Errorf("look how far the heads of the audit of %s are kept: %w", s.cfg.Service, err)
+	}
+	if last == 0 {
+		heads, err := checkpointsAfter(ctx, s.cfg.Pool, s.cfg.Service, 0)
+		if err != nil {
+			return err
+		}
+		if len(heads) > 0 {
+			s.cfg.Log.WarnContext(ctx, "no heads of the audit were kept outside the database: they are taken from it",
+				"service", s.cfg.Service, "first_signed_at", heads[0].At)
+		}
 	}
 	s.kept = last
 	return nil

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -190,6 +191,7 @@ func TestEveryPlaceThatKeepsHeadsHasThemAll(t *testing.T) {
 	first := b.file
 	b.file = audit.NewFile(filepath.Join(t.TempDir(), "second.jsonl"))
 	second := b.sealer(t)
+	require.Zero(t, strings.Count(b.said.String(), "taken from it"), "the first place was there from the beginning")
 	_, err := second.RunOnce(t.Context())
 	require.NoError(t, err)
 	later := b.file
@@ -199,6 +201,7 @@ func TestEveryPlaceThatKeepsHeadsHasThemAll(t *testing.T) {
 	require.NoError(t, err)
 	_, err = second.RunOnce(t.Context())
 	require.NoError(t, err)
+	require.Equal(t, 1, strings.Count(b.said.String(), "taken from it"), b.said.String())
 	want, err := first.Checkpoints()
 	require.NoError(t, err)
 	have, err := later.Checkpoints()
