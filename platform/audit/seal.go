@@ -128,7 +128,7 @@ func (s *Sealer) resume(ctx context.Context) error {
 		}
 		if len(heads) > 0 {
 			s.cfg.Log.WarnContext(ctx, "no heads of the audit were kept outside the database: they are taken from it",
-				"service", s.cfg.Service, "first_signed_at", heads[0].At)
+				"first_signed_at", heads[0].At)
 		}
 	}
 	s.kept = last
