@@ -143,14 +143,18 @@ func (r *reporter) Report(_ context.Context, _ string, attempt int, _, message s
 func TestThePeersAskWhoseARunIsAndReport(t *testing.T) {
 	t.Parallel()
 	r := &reporter{}
-	s := &run.PeerServer{Pool: newPool(t), Reporter: r}
+	pool := newPool(t)
+	s := &run.PeerServer{Pool: pool, Reporter: r}
+	_, err := pool.Exec(t.Context(), `UPDATE run SET visibility_version = 6`)
+	require.NoError(t, err)
 	for _, id := range []string{second, "job_" + second} {
 		got, err := s.GetRunOwner(t.Context(), &jobspeerv1.GetRunOwnerRequest{Id: id})
 		require.NoError(t, err)
 		require.Equal(t, []string{second, "job_" + second, "usr_b", "prj_2", "prj_2-name", "project"},
 			[]string{got.GetRunId(), got.GetJobId(), got.GetOwnerId(), got.GetProjectId(), got.GetProject(), got.GetVisibility()})
+		require.EqualValues(t, 6, got.GetVisibilityVersion())
 	}
-	_, err := s.GetRunOwner(t.Context(), &jobspeerv1.GetRunOwnerRequest{Id: "run_none"})
+	_, err = s.GetRunOwner(t.Context(), &jobspeerv1.GetRunOwnerRequest{Id: "run_none"})
 	require.True(t, fault.Is(err, fault.Absent))
 
 	long := make([]byte, 10_000)
