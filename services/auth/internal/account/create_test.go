@@ -112,7 +112,7 @@ func TestNoPlainHashOfAGivenPasswordIsKept(t *testing.T) {
 func TestWhatNobodyIsCalled(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
-	for _, name := range []string{"a\u202eb", "a\u200bb", "a\nb", "\x00", " a", "a ", "a\u0007", "a\u00a0b", ""} {
+	for _, name := range []string{"a\u202eb", "a\u200bb", "a\nb", "\x00", " a", "a ", "a\u0007", "a\u00a0b", "a\u3164", "\u2800", "a\ufe0fb", "a\u034fb", ""} {
 		_, err := d.CreateUser(d.ctx(), &authv1.CreateUserRequest{Username: "bob", Role: operator, DisplayName: &name})
 		require.True(t, fault.Is(err, fault.Invalid), "%q: %v", name, err)
 		require.Equal(t, []any{"display_name"}, fault.From(err).Fields[0].Loc)

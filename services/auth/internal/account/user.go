@@ -112,7 +112,7 @@ func EmailOfProvider() error {
 // one would look like somebody else's.
 func CheckName(field, name string) error {
 	for _, r := range name {
-		if !unicode.IsPrint(r) && r != ' ' {
+		if !visible(r) {
 			return fault.InvalidFields(fault.At(fault.TypeValue, "Value error, should hold visible characters only", field))
 		}
 	}
@@ -120,4 +120,29 @@ func CheckName(field, name string) error {
 		return fault.InvalidFields(fault.At(fault.TypeValue, "Value error, should not begin or end with a space", field))
 	}
 	return nil
+}
+
+// CheckText refuses what CheckName does in text of several lines, but what joins and parts the letters of a word:
+// without those, some languages cannot be written.
+func CheckText(field, text string) error {
+	for _, r := range text {
+		if !visible(r) && !strings.ContainsRune("\n\r\t\u200c\u200d", r) && !unicode.Is(unicode.Variation_Selector, r) {
+			return fault.InvalidFields(fault.At(fault.TypeValue, "Value error, should hold visible characters only", field))
+		}
+	}
+	return nil
+}
+
+// brailleBlank is a symbol to Unicode, and shows nothing.
+const brailleBlank = '\u2800'
+
+// visible says whether a character shows, or is the plain space. Unicode counts some letters and marks among
+// what is printed that show nothing.
+func visible(r rune) bool {
+	switch {
+	case unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector), r == brailleBlank:
+		return false
+	default:
+		return r == ' ' || unicode.IsPrint(r)
+	}
 }

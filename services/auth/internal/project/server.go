@@ -15,6 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/request"
+	"github.com/signalbox-dev/signalbox/services/auth/internal/account"
 )
 
 // Server answers the ProjectService of people.
@@ -34,6 +35,12 @@ type Server struct {
 func (s *Server) CreateProject(ctx context.Context, in *authv1.CreateProjectRequest) (*authv1.Project, error) {
 	c, err := authn.Of(ctx).RequireUser()
 	if err != nil {
+		return nil, err
+	}
+	if err := account.CheckName("name", in.GetName()); err != nil {
+		return nil, err
+	}
+	if err := account.CheckText("description", in.GetDescription()); err != nil {
 		return nil, err
 	}
 	team := text(in.GetTeamId())
@@ -99,11 +106,8 @@ func (s *Server) UpdateProject(ctx context.Context, in *authv1.UpdateProjectRequ
 	var after Project
 	err := s.change(ctx, in.GetProjectId(), func(ctx context.Context, tx pgx.Tx, p Project) error {
 		before := audited(p)
-		if in.Name != nil {
-			p.Name = in.GetName()
-		}
-		if in.Description != nil {
-			p.Description = text(in.GetDescription())
+		if err := describe(&p, in); err != nil {
+			return err
 		}
 		if err := s.show(ctx, tx, &p, visibility(in.GetVisibility(), p.Visibility)); err != nil {
 			return err
@@ -128,6 +132,20 @@ func (s *Server) UpdateProject(ctx context.Context, in *authv1.UpdateProjectRequ
 		}
 	}
 	return toProto(after), nil
+}
+
+// describe changes what a project is called and what is said of it, each where it is named.
+func describe(p *Project, in *authv1.UpdateProjectRequest) error {
+	if in.Name != nil {
+		p.Name = in.GetName()
+		if err := account.CheckName("name", p.Name); err != nil {
+			return err
+		}
+	}
+	if in.Description != nil {
+		p.Description = text(in.GetDescription())
+	}
+	return account.CheckText("description", in.GetDescription())
 }
 
 // show changes who may read a locked project, and notes that the copies must follow.
