@@ -58,6 +58,7 @@ type credentials struct {
 	*tape
 	signer  *authn.Signer
 	revoked sync.Map
+	demoted sync.Map
 }
 
 func (c *credentials) Authenticate(ctx context.Context, in *authpeerv1.AuthenticateRequest) (*authpeerv1.AuthenticateResponse, error) {
@@ -72,6 +73,9 @@ func (c *credentials) Authenticate(ctx context.Context, in *authpeerv1.Authentic
 		who.Kind, who.Subject, who.Username, who.Role = authn.KindUser, "usr_1", "ada", authn.RoleOperator
 		if in.GetCredential() == adminToken {
 			who.Role = authn.RoleAdmin
+		}
+		if _, less := c.demoted.Load(in.GetCredential()); less {
+			who.Role = authn.RoleOperator
 		}
 	default:
 		return nil, fault.New(fault.Unauthenticated, "token_invalid", "Could not validate credentials")

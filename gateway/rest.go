@@ -149,10 +149,7 @@ func (g *Gateway) serveStream(w http.ResponseWriter, r *http.Request, c *edge.Ca
 	if f := form.Fill(in, c.Match, r); f != nil {
 		return f
 	}
-	again := func(ctx context.Context) error {
-		_, err := g.checker.Caller(ctx, credential, g.proxies.Client(r))
-		return err
-	}
+	again := g.checker.Again(ctx, credential, g.proxies.Client(r))
 	if err := stream.Run(w, r.WithContext(ctx), in, g.stop, again); err != nil {
 		return edge.Placed(c, err)
 	}

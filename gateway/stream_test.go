@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"bufio"
 	"context"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -130,6 +131,26 @@ func TestStreamOfARevokedCallerIsCut(t *testing.T) {
 	line, err := read.ReadString('\n')
 	require.NoError(t, err)
 	require.JSONEq(t, `{"detail":"Could not validate credentials","code":"token_revoked"}`, strings.TrimPrefix(line, "data: "))
+}
+
+// Who may reach other things comes back: the stream closes as one that was cut, without an end and without an error.
+func TestStreamOfADemotedCallerIsCutForHimToComeBack(t *testing.T) {
+	t.Parallel()
+	clk := clock.NewFake(clock.Real().Now())
+	r := start(t, func(_ *gateway.Config, d *gateway.Deps) { d.Clock = clk })
+	_, read := r.follow(t.Context(), adminToken)
+	require.NoError(t, clk.Await(t.Context(), 2))
+	clk.Advance(sse.Recheck)
+	require.Eventually(t, func() bool { return len(r.all()) == 3 }, time.Minute, time.Millisecond, "asked again, nothing has changed")
+	r.credentials.demoted.Store(adminToken, true)
+	clk.Advance(sse.Recheck)
+	rest, err := io.ReadAll(read)
+	require.NoError(t, err)
+	require.Empty(t, strings.TrimSpace(string(rest)), "neither eof nor error: it is opened again after the last event")
+	status, _ := r.follow(t.Context(), adminToken)
+	require.Equal(t, http.StatusOK, status)
+	last := r.all()
+	require.Equal(t, authn.RoleOperator, last[len(last)-1].caller.Role, "the service decides about whom he is now")
 }
 
 func TestStreamsOfOneCallerAreBounded(t *testing.T) {

@@ -36,18 +36,16 @@ func (w gate) Admit(ctx context.Context, rt route.Route, header http.Header, pee
 		return ctx, nil, tooManyStreams()
 	}
 	ctx, cut := context.WithCancelCause(ctx)
+	again := w.g.checker.Again(ctx, credential, w.g.proxies.Client(r))
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
-		w.watch(ctx, cut, func(ctx context.Context) error {
-			_, err := w.g.checker.Caller(ctx, credential, w.g.proxies.Client(r))
-			return err
-		})
+		w.watch(ctx, cut, again)
 	}()
 	return ctx, func() { cut(nil); <-watched; release() }, nil
 }
 
-// watch cuts a stream when the gateway stops or the caller may no longer read.
+// watch cuts a stream when the gateway stops or the caller is no longer the one that it was opened for.
 func (w gate) watch(ctx context.Context, cut context.CancelCauseFunc, check func(context.Context) error) {
 	recheck := w.g.deps.Clock.NewTicker(sse.Recheck)
 	defer recheck.Stop()

@@ -151,6 +151,14 @@ func TestGRPCStreamsAreCut(t *testing.T) {
 	_, err := revoked.Recv()
 	require.Equal(t, "token_revoked", fault.From(err).Code)
 
+	demoted := follow(adminToken)
+	r.credentials.demoted.Store(adminToken, true)
+	require.NoError(t, clk.Await(t.Context(), 1))
+	clk.Advance(sse.Recheck)
+	_, err = demoted.Recv()
+	require.Equal(t, "reach_changed", fault.From(err).Code)
+	require.Equal(t, fault.Unavailable, fault.From(err).Kind, "a client tries again")
+
 	stopped := follow(adminToken)
 	r.gw.Drain()
 	_, err = jobsv1.NewJobServiceClient(r.client()).ListJobs(carrying(t.Context(), "authorization", "Bearer "+adminToken), &jobsv1.ListJobsRequest{})

@@ -1,6 +1,7 @@
 // Package bearer turns the credential of a request into the caller identity that services trust. It
 // looks at the one Authorization header only, refuses what cannot be an access token before anybody
-// is asked, and asks auth once; the credential goes no further.
+// is asked, and asks auth once; the credential goes no further. Of a stream that stays open it tells when
+// its caller is no longer the one that it was opened for.
 package bearer
 
 import (
@@ -22,6 +23,10 @@ const (
 	// callerLife is how long auth signs an identity for.
 	callerLife = time.Minute
 )
+
+// CodeReach marks the end of a stream whose caller may reach other things than at its opening: it is to be
+// opened again, so that the service decides anew.
+const CodeReach = "reach_changed"
 
 // Vouch is auth's word for a credential.
 type Vouch interface {
@@ -74,4 +79,25 @@ func (c *Checker) Caller(ctx context.Context, credential, client string) (contex
 		return ctx, err
 	}
 	return authn.WithToken(ctx, out.GetCallerToken(), asked.Add(callerLife)), nil
+}
+
+// Again answers the check of a stream that was opened with ctx, which Caller answered for this credential: it
+// fails where auth refuses the credential, and with CodeReach where the caller may reach other things by now.
+func (c *Checker) Again(ctx context.Context, credential, client string) func(context.Context) error {
+	opened, read := c.reach(ctx)
+	return func(ctx context.Context) error {
+		ctx, err := c.Caller(ctx, credential, client)
+		if err != nil {
+			return err
+		}
+		if now, ok := c.reach(ctx); !ok || !read || now != opened {
+			return fault.New(fault.Unavailable, CodeReach, "what the caller may reach has changed: open the stream again")
+		}
+		return nil
+	}
+}
+
+func (c *Checker) reach(ctx context.Context) (authn.Reach, bool) {
+	r, err := authn.ReachOf(authn.Token(ctx, c.clk.Now()))
+	return r, err == nil
 }

@@ -2,6 +2,7 @@ package bearer_test
 
 import (
 	"context"
+	"crypto/rand"
 	"net/http"
 	"strings"
 	"testing"
@@ -76,4 +77,34 @@ func TestRefusalOfAuthIsPassedOn(t *testing.T) {
 	ctx, err := bearer.NewChecker(&word{err: refusal}, clock.Real()).Caller(t.Context(), "a.b.c", "")
 	require.ErrorIs(t, err, refusal)
 	require.Empty(t, authn.Token(ctx, clock.Real().Now()))
+}
+
+func TestACheckTellsThatTheCallerHasChanged(t *testing.T) {
+	t.Parallel()
+	clk := clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC))
+	key, err := authn.NewSigningKey(rand.Reader)
+	require.NoError(t, err)
+	signer := authn.NewSigner(clk, clk.Now().String, func() authn.SigningKey { return key })
+	sign := func(role string, projects ...authn.ProjectRole) string {
+		token, _, err := signer.Sign(&authn.Caller{Kind: authn.KindUser, Subject: "usr_1", Role: role, Projects: projects})
+		require.NoError(t, err)
+		return token
+	}
+	member := authn.ProjectRole{Project: "prj_1", Role: authn.ProjectViewer}
+	said := &word{token: sign(authn.RoleOperator, member)}
+	checker := bearer.NewChecker(said, clk)
+	opened, err := checker.Caller(t.Context(), "a.b.c", "")
+	require.NoError(t, err)
+	again := checker.Again(opened, "a.b.c", "203.0.113.7")
+	clk.Advance(time.Hour)
+	said.token = sign(authn.RoleOperator, member)
+	require.NoError(t, again(t.Context()))
+	require.Equal(t, "203.0.113.7", said.asked.GetClientAddress())
+	for _, token := range []string{sign(authn.RoleOperator), sign(authn.RoleAdmin, member), "unreadable"} {
+		said.token = token
+		err := again(t.Context())
+		require.True(t, fault.Is(err, fault.Unavailable) && fault.HasCode(err, bearer.CodeReach), "%v", err)
+	}
+	said.err = fault.New(fault.Unauthenticated, "token_revoked", "Could not validate credentials")
+	require.ErrorIs(t, again(t.Context()), said.err)
 }

@@ -10,6 +10,7 @@
 //
 // It promises: what fails before the first event is a plain HTTP error; at most Backlog messages wait
 // for a slow client, beyond that the service's stream waits by flow control; a write that takes longer
-// than WriteTimeout ends the stream; the caller's credential is checked again every Recheck; when Run's
+// than WriteTimeout ends the stream; the caller is checked again every Recheck, and where what he may reach
+// has changed the stream just closes, so that the service decides anew about who comes back; when Run's
 // context ends no goroutine of the stream is left.
 package sse

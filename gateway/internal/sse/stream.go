@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
+	"github.com/signalbox-dev/signalbox/gateway/internal/bearer"
 	"github.com/signalbox-dev/signalbox/gateway/internal/edge"
 	"github.com/signalbox-dev/signalbox/gateway/internal/restjson"
 	"github.com/signalbox-dev/signalbox/platform/clock"
@@ -151,8 +152,7 @@ func (s *Stream) relay(ctx context.Context, src *source, out *sink, stop <-chan 
 			out.comment()
 		case <-recheck.C():
 			if err := Revoked(ctx, beside.check); err != nil {
-				out.fail(err, beside.requestID)
-				_ = out.flush()
+				s.finish(ctx, err, out, beside)
 				return
 			}
 		case <-stop:
@@ -164,20 +164,20 @@ func (s *Stream) relay(ctx context.Context, src *source, out *sink, stop <-chan 
 	_ = out.flush()
 }
 
-// Revoked answers the fault of a caller who may no longer read. That nobody can be asked is none: the
-// next check comes soon.
+// Revoked answers why a stream does not go on for its caller: the credential is refused, or what the caller may
+// reach has changed. That nobody can be asked is none: the next check comes soon.
 func Revoked(ctx context.Context, check func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
 	err := check(ctx)
-	if fault.Is(err, fault.Unauthenticated) || fault.Is(err, fault.Forbidden) {
+	if fault.Is(err, fault.Unauthenticated) || fault.Is(err, fault.Forbidden) || fault.HasCode(err, bearer.CodeReach) {
 		return err
 	}
 	return nil
 }
 
-// finish writes what the end of the RPC means. A service that stops, or a caller who went away, is
-// no end of the stream: the client comes back and goes on.
+// finish writes what the end of the RPC means. A service that stops, a caller who went away or one who may
+// reach other things by now is no end of the stream: the client comes back, and goes on where it still may.
 func (s *Stream) finish(ctx context.Context, err error, out *sink, beside watch) {
 	f := beside.placed(err)
 	switch {

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 
+	"github.com/signalbox-dev/signalbox/gateway/internal/bearer"
 	"github.com/signalbox-dev/signalbox/gateway/internal/restjson"
 	"github.com/signalbox-dev/signalbox/gateway/internal/sse"
 	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
@@ -194,6 +195,18 @@ func TestCallerIsCheckedAgain(t *testing.T) {
 	for got.scan.Scan() && got.scan.Text() == ":" { // the third check falls together with a heartbeat
 	}
 	require.Equal(t, "event: error\ndata: {\"detail\":\"Could not validate credentials\",\"code\":\"token_revoked\"}", got.scan.Text())
+	got.end()
+	<-r.ended
+}
+
+func TestAStreamOfOneWhoReachesOtherThingsJustCloses(t *testing.T) {
+	t.Parallel()
+	r := logsRig(t, waiting(nil))
+	r.check = func(context.Context) error { return fault.New(fault.Unavailable, bearer.CodeReach, "changed") }
+	got := r.get(t)
+	require.Equal(t, "retry: 2000", got.next())
+	require.NoError(t, r.clk.Await(t.Context(), 2))
+	r.clk.Advance(sse.Recheck)
 	got.end()
 	<-r.ended
 }
