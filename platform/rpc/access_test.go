@@ -54,7 +54,7 @@ func TestWhoMayCallWhat(t *testing.T) {
 	drawn.PasswordDrawn = true
 	callers := []*authn.Caller{nil, nobody, person("operator"), person("admin"), ingest, deployment, drawn}
 	u, f := fault.Unauthenticated, fault.Forbidden
-	// For each method: what a listed service gets with each caller above.
+	// For each method: what the gateway, which each is for, gets with each caller above.
 	want := map[string][7]fault.Kind{
 		"Open":       {u, yes, yes, yes, yes, yes, yes},
 		"User":       {u, u, yes, yes, u, u, f},
@@ -75,14 +75,14 @@ func TestWhoMayCallWhat(t *testing.T) {
 			t.Parallel()
 			w := open(t)
 			w.serve(t, setup{service: "registry", handlers: echo()})
-			jobs := w.dial(t, "jobs", "registry")
+			gateway := w.dial(t, "gateway", "registry")
 			for name, kinds := range want {
 				for i, caller := range callers {
 					ctx := t.Context()
 					if caller != nil {
 						ctx = w.calledBy(t, caller)
 					}
-					_, err := try(ctx, jobs, name)
+					_, err := try(ctx, gateway, name)
 					if kinds[i] == yes {
 						require.NoError(t, err, "%s as %v", name, caller)
 						continue
@@ -102,10 +102,34 @@ func TestAServiceThatIsNotListedIsRefused(t *testing.T) {
 			w := open(t)
 			w.serve(t, setup{service: "registry", handlers: echo()})
 			ingest := w.dial(t, "ingest", "registry")
-			for _, name := range []string{"Peer", "PeerOnce", "PeerStream"} {
+			for _, m := range methods() {
+				name := m.GetName()
 				_, err := try(w.calledBy(t, person("admin")), ingest, name)
 				require.Equal(t, codes.PermissionDenied, status.Code(err), name)
 				require.True(t, fault.HasCode(err, rpc.CodePeerRefused), name)
+			}
+		})
+	}
+}
+
+// A caller's token passes through the services that the call needs, for a minute each. None of them may turn
+// round with it and call what people call: that comes from the gateway alone.
+func TestACallersTokenOpensNothingToAServiceThatItPasses(t *testing.T) {
+	t.Parallel()
+	for kind, open := range worlds() {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			w := open(t)
+			w.serve(t, setup{service: "registry", handlers: echo()})
+			for _, service := range []string{"jobs", "auth", "ingest", "registry"} {
+				conn := w.dial(t, service, "registry")
+				for _, name := range []string{"Open", "User", "UserStream", "Admin", "First", "Ingest", "Deployment"} {
+					for _, ctx := range []context.Context{t.Context(), w.calledBy(t, person("admin"))} {
+						_, err := try(ctx, conn, name)
+						require.Equal(t, codes.PermissionDenied, status.Code(err), "%s as %s", name, service)
+						require.True(t, fault.HasCode(err, rpc.CodePeerRefused), "%s as %s: %v", name, service, err)
+					}
+				}
 			}
 		})
 	}
@@ -118,17 +142,16 @@ func TestCallerReachesTheHandler(t *testing.T) {
 			t.Parallel()
 			w := open(t)
 			w.serve(t, setup{service: "registry", handlers: echo()})
-			jobs := w.dial(t, "jobs", "registry")
 			for _, c := range []struct {
-				ctx        context.Context
-				name, want string
+				ctx              context.Context
+				from, name, want string
 			}{
-				{w.calledBy(t, person("operator")), "User", "jobs|user|usr_1"},
-				{w.calledBy(t, person("operator")), "Peer", "jobs|user|usr_1"},
-				{t.Context(), "Peer", "jobs|service|jobs"},
-				{w.calledBy(t, &authn.Caller{Kind: authn.KindNone}), "Open", "jobs|none|"},
+				{w.calledBy(t, person("operator")), "gateway", "User", "gateway|user|usr_1"},
+				{w.calledBy(t, person("operator")), "jobs", "Peer", "jobs|user|usr_1"},
+				{t.Context(), "jobs", "Peer", "jobs|service|jobs"},
+				{w.calledBy(t, &authn.Caller{Kind: authn.KindNone}), "gateway", "Open", "gateway|none|"},
 			} {
-				got, err := try(c.ctx, jobs, c.name)
+				got, err := try(c.ctx, w.dial(t, c.from, "registry"), c.name)
 				require.NoError(t, err)
 				require.Equal(t, c.want, got)
 			}
@@ -183,18 +206,18 @@ func TestMetadataCannotBringACaller(t *testing.T) {
 			t.Parallel()
 			w := open(t)
 			w.serve(t, setup{service: "registry", handlers: echo()})
-			jobs := w.dial(t, "jobs", "registry")
+			gateway := w.dial(t, "gateway", "registry")
 			token, _, err := w.signer.Sign(person("admin"))
 			require.NoError(t, err)
 
 			passed := metadata.AppendToOutgoingContext(t.Context(), authn.MetadataCaller, token)
-			_, err = try(passed, jobs, "Admin")
+			_, err = try(passed, gateway, "Admin")
 			require.True(t, fault.Is(err, fault.Unauthenticated), "only the checked caller of the context is forwarded")
 
 			both := metadata.AppendToOutgoingContext(w.calledBy(t, person("operator")), authn.MetadataCaller, token)
-			got, err := try(both, jobs, "User")
+			got, err := try(both, gateway, "User")
 			require.NoError(t, err)
-			require.Equal(t, "jobs|user|usr_1", got)
+			require.Equal(t, "gateway|user|usr_1", got)
 		})
 	}
 }
@@ -206,10 +229,10 @@ func TestBadTokensAreRefusedAlsoBetweenServices(t *testing.T) {
 			t.Parallel()
 			w := open(t)
 			w.serve(t, setup{service: "registry", handlers: echo()})
-			jobs := w.dial(t, "jobs", "registry")
+			gateway := w.dial(t, "gateway", "registry")
 			for _, name := range []string{"Open", "User", "Peer", "PeerStream"} {
 				ctx := authn.WithToken(t.Context(), "not.a.token", w.clk.Now().AddDate(1, 0, 0))
-				_, err := try(ctx, jobs, name)
+				_, err := try(ctx, gateway, name)
 				require.True(t, fault.HasCode(err, authn.CodeTokenInvalid), name)
 			}
 		})

@@ -30,7 +30,7 @@ func bareClient(t *testing.T, h *handlers) (*world, *grpc.ClientConn) {
 	at := &addresses{services: map[string]string{}, agents: map[string]string{}}
 	w := newWorld(t, func(*testing.T, string) rpc.Network { return recording{wire, at} })
 	w.serve(t, setup{service: "registry", handlers: h})
-	creds := credentials.NewTLS(pki.ClientTLS(identity(t, ca, "jobs"), "registry"))
+	creds := credentials.NewTLS(pki.ClientTLS(identity(t, ca, "gateway"), "registry"))
 	cc, err := grpc.NewClient("passthrough:///"+at.services["registry"], grpc.WithTransportCredentials(creds))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, cc.Close()) })
@@ -71,5 +71,5 @@ func TestTwoRequestIDsAreNone(t *testing.T) {
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "x-request-id", "a", "x-request-id", "b")
 	got, err := try(ctx, cc, "PeerStream")
 	require.NoError(t, err)
-	require.Equal(t, "jobs|req_made", got)
+	require.Equal(t, "gateway|req_made", got)
 }

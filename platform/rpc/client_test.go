@@ -36,7 +36,7 @@ func TestTheCallerIsForwardedOverAHop(t *testing.T) {
 					return invoke(ctx, onward, "Peer", in)
 				},
 				stream: func(_ string, s grpc.ServerStream) error {
-					out, err := invoke(s.Context(), onward, "User", ping())
+					out, err := invoke(s.Context(), onward, "Peer", ping())
 					if err != nil {
 						return err
 					}
@@ -113,9 +113,9 @@ func TestALargeCallerTokenPasses(t *testing.T) {
 			w.serve(t, setup{service: "registry", handlers: echo()})
 			c := person("operator")
 			c.Username = strings.Repeat("x", 40<<10)
-			got, err := try(w.calledBy(t, c), w.dial(t, "jobs", "registry"), "User")
+			got, err := try(w.calledBy(t, c), w.dial(t, "gateway", "registry"), "User")
 			require.NoError(t, err)
-			require.Equal(t, "jobs|user|usr_1", got)
+			require.Equal(t, "gateway|user|usr_1", got)
 		})
 	}
 }

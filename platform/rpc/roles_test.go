@@ -38,18 +38,18 @@ func TestTheHandlerSeesEveryRoleOfItsCaller(t *testing.T) {
 					return []authn.ProjectRole{{Project: "prj_far", Role: authn.ProjectOwner}}, nil
 				}
 			}})
-			jobs := w.dial(t, "jobs", "registry")
+			gateway := w.dial(t, "gateway", "registry")
 			for _, name := range []string{"User", "Peer"} {
-				got, err := try(w.calledBy(t, many), jobs, name)
+				got, err := try(w.calledBy(t, many), gateway, name)
 				require.NoError(t, err)
 				require.Equal(t, "[{prj_far owner}]", got, name)
 			}
-			got, err := try(w.calledBy(t, person("operator")), jobs, "User")
+			got, err := try(w.calledBy(t, person("operator")), gateway, "User")
 			require.NoError(t, err)
 			require.Equal(t, "[]", got, "whose token is whole is not asked for")
 			down := *many
 			down.Subject = "usr_down"
-			_, err = try(w.calledBy(t, &down), jobs, "User")
+			_, err = try(w.calledBy(t, &down), gateway, "User")
 			require.True(t, fault.Is(err, fault.Unavailable), "%v", err)
 		})
 	}

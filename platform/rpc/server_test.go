@@ -162,7 +162,7 @@ func TestAServerWithoutAVerifierRefusesCallers(t *testing.T) {
 			t.Parallel()
 			w := open(t)
 			w.serve(t, setup{service: "registry", handlers: echo(), change: func(o *rpc.ServerOptions) { o.Verifier = nil }})
-			cc := w.dial(t, "jobs", "registry")
+			cc := w.dial(t, "gateway", "registry")
 			_, err := try(w.calledBy(t, person("admin")), cc, "Admin")
 			require.True(t, fault.Is(err, fault.Internal))
 			_, err = try(t.Context(), cc, "Peer")

@@ -87,7 +87,7 @@ func TestBadMessagesNeverReachAHandler(t *testing.T) {
 			require.NotEqual(t, io.EOF, err)
 			require.Equal(t, []any{"size"}, fieldsOf(t, err)[0].Loc)
 
-			_, err = invoke(t.Context(), cc, "User", pingSize("size", -1))
+			_, err = invoke(t.Context(), w.dial(t, "gateway", "registry"), "User", pingSize("size", -1))
 			require.True(t, fault.Is(err, fault.Unauthenticated), "who may not call learns nothing of the rules")
 		})
 	}

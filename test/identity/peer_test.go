@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/tls"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/signalbox-dev/signalbox/gen/route"
+	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
@@ -80,7 +82,8 @@ func (w *wire) between(ctx context.Context, t *testing.T) {
 }
 
 // forPeople calls the methods of the route table where they are served, as every service: without a caller, with
-// one that nobody signed, with tokens for something else.
+// one that nobody signed, with tokens for something else. Only the gateway may bring one at all: a good token of
+// an admin opens nothing to a service that it passes.
 func (w *wire) forPeople(ctx context.Context, t *testing.T) {
 	t.Helper()
 	now := clock.Real().Now()
@@ -89,18 +92,36 @@ func (w *wire) forPeople(ctx context.Context, t *testing.T) {
 		"no caller": nil, "an access token": {access}, "one of another key": {foreign(t)}, "two": {foreign(t), foreign(t)}, "none": {""},
 		"an unsigned one": {unsigned(t, foreign(t))},
 	}
+	good := w.caller(ctx, t, access)
 	for _, who := range services() {
+		want, shown := "refused", maps.Clone(bad)
+		if who == "gateway" {
+			want = "nobody"
+		} else {
+			shown["a good one"] = []string{good}
+		}
 		for _, rt := range route.Table() {
 			if rt.RPC == "" {
 				continue
 			}
 			conn := w.conn(t, who, rt.Service, now)
-			for name, values := range bad {
+			for name, values := range shown {
 				got := judged(call(withCaller(ctx, values), conn, rt.RPC, rt.Kind == route.Stream))
-				assert.Equal(t, "nobody", got, "%s as %s with %s", rt.RPC, who, name)
+				assert.Equal(t, want, got, "%s as %s with %s", rt.RPC, who, name)
 			}
 		}
 	}
+	me := "signalbox.auth.v1.AuthService/GetMe"
+	assert.Equal(t, "in", judged(call(withCaller(ctx, []string{w.caller(ctx, t, access)}), w.conn(t, "gateway", "auth", now), me, false)), "the good one is good")
+}
+
+// caller is the signed caller that the gateway gets for an access token.
+func (w *wire) caller(ctx context.Context, t *testing.T, access string) string {
+	t.Helper()
+	conn := w.conn(t, "gateway", "auth", clock.Real().Now())
+	out, err := authpeerv1.NewCredentialServiceClient(conn).Authenticate(ctx, &authpeerv1.AuthenticateRequest{Credential: access, ClientAddress: "127.0.0.1"})
+	require.NoError(t, err)
+	return out.GetCallerToken()
 }
 
 // foreign is a caller that another key than auth's has signed.
