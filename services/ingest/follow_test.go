@@ -152,6 +152,52 @@ func TestWhatACallerMayNotSeeIsNotThere(t *testing.T) {
 	}
 }
 
+// A run is given away and its project hidden while its streams are open: nothing that is reported later is told to
+// whom it is hidden from, and the streams end as they would not have been opened.
+func TestAFollowerWhoLosesTheRunHearsNothingMore(t *testing.T) {
+	t.Parallel()
+	h := open(t)
+	r := h.replica(ingest.Config{})
+	exec := func(sql, runID string) {
+		_, err := h.db.Pool(ingest.Name).Exec(t.Context(), sql, runID)
+		require.NoError(t, err)
+	}
+	const give = `UPDATE run SET owner_id = 'usr_heir', former_owner_id = 'usr_owner'`
+	for name, c := range map[string]struct{ before, change string }{
+		"given away": {`UPDATE run SET project = project WHERE id = $1`, give + ` WHERE id = $1`},
+		"hidden": {
+			give + `, visibility = 'all', visibility_version = 8 WHERE id = $1`,
+			`UPDATE run SET visibility = 'team', visibility_version = 9 WHERE id = $1`,
+		},
+	} {
+		run := r.train()
+		run.post("logs", "", `"chunks":["one\n"]`)
+		run.post("metrics", "", points(point("a", 1, 1)))
+		exec(c.before, run.run)
+		lines, err := r.public.FollowLogs(t.Context(), &ingestv1.FollowLogsRequest{Id: run.run})
+		require.NoError(t, err)
+		batches, err := r.public.FollowMetrics(t.Context(), &ingestv1.FollowMetricsRequest{Id: run.job})
+		require.NoError(t, err)
+		_, err = lines.Recv()
+		require.NoError(t, err)
+		_, err = batches.Recv()
+		require.NoError(t, err)
+		exec(c.change, run.run)
+		run.post("logs", "", `"chunks":["secret\n"]`)
+		run.post("metrics", "", points(point("secret", 1, 1)))
+		_, err = lines.Recv()
+		require.Equal(t, "no such run: "+run.run, fault.From(err).Msg, name)
+		_, err = batches.Recv()
+		require.Equal(t, "no such job: "+run.job, fault.From(err).Msg, name)
+		require.True(t, fault.Is(err, fault.Absent), name)
+		heir, err := r.public.FollowLogs(as(t.Context(), "usr_heir"), &ingestv1.FollowLogsRequest{Id: run.run, After: 1})
+		require.NoError(t, err)
+		e, err := heir.Recv()
+		require.NoError(t, err)
+		require.Equal(t, "secret", e.GetLine().GetText())
+	}
+}
+
 func TestPagesOfLines(t *testing.T) {
 	t.Parallel()
 	r := open(t).replica(ingest.Config{})

@@ -1,7 +1,8 @@
 // Package follow owns live reading: followers of a run's stream read it from the store and wait where it
 // ends for now. It promises that a follower sees every event once and in order whatever wakes it, that
-// all followers of a stream at the same place share one read a wake-up, and that a slow follower holds
-// nothing but its own place: it reads on from the store.
+// all followers of a stream at the same place share one read a wake-up, that a follower hears with each read,
+// so at least every pollEvery, whose the run is by then, and that a slow follower holds nothing but its own
+// place: it reads on from the store.
 package follow
 
 import (

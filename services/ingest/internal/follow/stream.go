@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"sync"
+
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/run"
 )
 
-// Page is some of a stream's events behind a place, in their order. Last is the place behind them; End
-// says that nothing will ever follow, and how the run ended.
+// Page is some of a stream's events behind a place, in their order. Owner is whose the run was before they were
+// read. Last is the place behind them; End says that nothing will ever follow, and how the run ended.
 type Page[E any] struct {
+	Owner  run.Owner
 	Events []E
 	Last   int64
 	End    bool
@@ -46,25 +49,24 @@ func NewStreams[E any](hub *Hub, read Read[E]) *Streams[E] {
 	return &Streams[E]{hub: hub, read: read, reads: map[place]*shared[E]{}}
 }
 
-// Follow hands on every page behind a place until the end of the stream or of ctx. The first one comes at once,
-// empty where there is nothing yet: it tells that the place can be followed. send may take its time.
+// Follow hands on every page behind a place until the end of the stream or of ctx, or until send fails. The first
+// one comes at once and one at every wake-up, empty where there is nothing yet: it tells that the place can be
+// followed, and whose the run is by now. send may take its time.
 func (s *Streams[E]) Follow(ctx context.Context, runID string, after int64, send func(Page[E]) error) error {
 	s.hub.join(runID)
 	defer s.hub.leave(runID)
-	for opened := false; ; opened = true {
+	for {
 		round, next := s.hub.round(runID)
 		page, err := s.page(ctx, place{runID, after}, round)
 		if err != nil {
 			return err
 		}
-		if !opened || len(page.Events) > 0 || page.End {
-			if err := send(page); err != nil || page.End {
-				return err
-			}
-			if len(page.Events) > 0 {
-				after = page.Last
-				continue
-			}
+		if err := send(page); err != nil || page.End {
+			return err
+		}
+		if len(page.Events) > 0 {
+			after = page.Last
+			continue
 		}
 		select {
 		case <-ctx.Done():

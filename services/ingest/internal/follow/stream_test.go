@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/run"
 )
 
 // book is a stream that tests write to; an event is its own place.
@@ -174,4 +175,40 @@ func TestFailures(t *testing.T) {
 	require.ErrorIs(t, s.Follow(ctx, "run", 1, send), context.Canceled)
 	require.Len(t, pages, 1, "that the place can be followed is told at once")
 	require.Empty(t, pages[0].Events)
+}
+
+// A page tells with every wake-up whose the run is, also where nothing else is new.
+func TestAFollowerHearsWhoseTheRunIsWithEveryPoll(t *testing.T) {
+	t.Parallel()
+	clk := clock.NewFake(time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC))
+	hub := NewHub(clk)
+	var owner atomic.Value
+	owner.Store("usr_1")
+	s := NewStreams[int64](hub, func(_ context.Context, _ string, after int64) (Page[int64], error) {
+		return Page[int64]{Owner: run.Owner{OwnerID: owner.Load().(string)}, Last: after}, nil
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	polled, followed, heard := make(chan error, 1), make(chan error, 1), make(chan string)
+	go func() { polled <- hub.Run(ctx) }()
+	lost := errors.New("no longer his")
+	go func() {
+		followed <- s.Follow(ctx, "run", 0, func(p Page[int64]) error {
+			heard <- p.Owner.OwnerID
+			if p.Owner.OwnerID != "usr_1" {
+				return lost
+			}
+			return nil
+		})
+	}()
+	require.Equal(t, "usr_1", <-heard)
+	require.NoError(t, clk.Await(ctx, 1))
+	clk.Advance(pollEvery)
+	require.Equal(t, "usr_1", <-heard)
+	owner.Store("usr_2")
+	clk.Advance(pollEvery)
+	require.Equal(t, "usr_2", <-heard)
+	require.ErrorIs(t, <-followed, lost)
+	cancel()
+	require.ErrorIs(t, <-polled, context.Canceled)
 }

@@ -28,7 +28,7 @@ func LogPages(progress Progress, store *logs.Store) follow.Read[*ingestv1.Follow
 		// Read before the lines: what is closed by then has all its lines.
 		p, err := progress(ctx, runID)
 		if err == nil {
-			err = within(after, p.LineSeq)
+			page.Owner, err = p.Owner, within(after, p.LineSeq)
 		}
 		if err != nil || (p.LineSeq <= after && p.ClosedAt == nil) {
 			return page, err
@@ -59,7 +59,7 @@ func MetricPages(progress Progress, store *metric.Store) follow.Read[*ingestv1.F
 		page := follow.Page[*ingestv1.FollowMetricsResponse]{Last: after}
 		p, err := progress(ctx, runID)
 		if err == nil {
-			err = within(after, p.BatchSeq)
+			page.Owner, err = p.Owner, within(after, p.BatchSeq)
 		}
 		if err != nil || (p.BatchSeq <= after && p.ClosedAt == nil) {
 			return page, err
@@ -100,7 +100,7 @@ func (s *Server) FollowLogs(in *ingestv1.FollowLogsRequest, stream grpc.ServerSt
 	if err != nil {
 		return err
 	}
-	return s.LogStreams.Follow(stream.Context(), id, max(0, in.GetAfter()), sender(stream))
+	return s.LogStreams.Follow(stream.Context(), id, max(0, in.GetAfter()), sender(stream, in.GetId()))
 }
 
 // FollowMetrics implements RunDataService.
@@ -109,12 +109,17 @@ func (s *Server) FollowMetrics(in *ingestv1.FollowMetricsRequest, stream grpc.Se
 	if err != nil {
 		return err
 	}
-	return s.Batches.Follow(stream.Context(), id, max(0, in.GetAfter()), sender(stream))
+	return s.Batches.Follow(stream.Context(), id, max(0, in.GetAfter()), sender(stream, in.GetId()))
 }
 
-func sender[M any](stream grpc.ServerStreamingServer[M]) func(follow.Page[*M]) error {
+// sender sends the pages of the run that the caller named, as long as the caller may read it: it may be given
+// away and its project hidden while it is followed.
+func sender[M any](stream grpc.ServerStreamingServer[M], name string) func(follow.Page[*M]) error {
 	opened := false
 	return func(page follow.Page[*M]) error {
+		if err := page.Owner.Readable(stream.Context(), name); err != nil {
+			return err
+		}
 		if !opened {
 			// The header tells that the caller may read, before there is anything to read.
 			if err := stream.SendHeader(metadata.MD{}); err != nil {

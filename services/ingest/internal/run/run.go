@@ -21,8 +21,9 @@ type Owner struct {
 	VisibilityVersion  int64 // of its project
 }
 
-// Progress is how far a run has come.
+// Progress is how far a run has come, and whose it is by then.
 type Progress struct {
+	Owner             Owner
 	LineSeq, BatchSeq int64
 	ClosedAt          *time.Time
 	State             string
@@ -44,10 +45,7 @@ type Runs struct {
 
 // Readable answers the run that an id names, if the caller may read it. Hidden and absent runs look alike.
 func (r *Runs) Readable(ctx context.Context, name string) (string, error) {
-	thing, prefix := "run", id.Run
-	if strings.HasPrefix(name, string(id.Job)+"_") {
-		thing, prefix = "job", id.Job
-	}
+	thing, prefix := kind(name)
 	if err := id.Check(prefix, name); err != nil {
 		return "", fault.InvalidFields(fault.At(fault.TypeStringPattern, "Input should be the id of a run or a job", "id"))
 	}
@@ -58,10 +56,28 @@ func (r *Runs) Readable(ctx context.Context, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if !authn.ScopeOf(ctx).Sees(o.OwnerID, o.ProjectID, o.Visibility) {
-		return "", fault.Absentf(thing, name)
+	if err := o.Readable(ctx, name); err != nil {
+		return "", err
 	}
 	return o.RunID, nil
+}
+
+// Readable is nil where the caller may read the run, and otherwise the fault of an absent thing by the name that
+// the caller used for it.
+func (o *Owner) Readable(ctx context.Context, name string) error {
+	if authn.ScopeOf(ctx).Sees(o.OwnerID, o.ProjectID, o.Visibility) {
+		return nil
+	}
+	thing, _ := kind(name)
+	return fault.Absentf(thing, name)
+}
+
+// kind tells what a name is of, by its prefix: a run, or a run's job.
+func kind(name string) (thing string, prefix id.Prefix) {
+	if strings.HasPrefix(name, string(id.Job)+"_") {
+		return "job", id.Job
+	}
+	return "run", id.Run
 }
 
 // Find answers the owner of a run's or a job's id, from ingest's own row or, the first time, from jobs.

@@ -67,7 +67,7 @@ func TestARunIsClosedOnce(t *testing.T) {
 	require.NoError(t, s.Keep(t.Context(), owner()))
 	p, err := s.Progress(t.Context(), runID)
 	require.NoError(t, err)
-	require.Empty(t, cmp.Diff(run.Progress{}, p))
+	require.Empty(t, cmp.Diff(run.Progress{Owner: *owner()}, p))
 	shut := func(state string, now time.Time) bool {
 		var first bool
 		require.NoError(t, pg.InTx(t.Context(), s.Pool.(pg.Beginner), func(ctx context.Context, tx pgx.Tx) error {

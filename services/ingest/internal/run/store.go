@@ -56,12 +56,14 @@ func (s *Store) Keep(ctx context.Context, o *Owner) error {
 	return nil
 }
 
-// Progress answers how far a run has come.
+// Progress answers how far a run has come, and whose it is by then.
 func (s *Store) Progress(ctx context.Context, runID string) (Progress, error) {
 	var p Progress
 	var state *string
-	err := s.Pool.QueryRow(ctx, `SELECT line_seq, batch_seq, closed_at, state FROM run WHERE id = $1`, runID).
-		Scan(&p.LineSeq, &p.BatchSeq, &p.ClosedAt, &state)
+	err := s.Pool.QueryRow(ctx, `SELECT id, job_id, owner_id, project_id, project, visibility, line_seq, batch_seq, closed_at, state
+		FROM run WHERE id = $1`, runID).
+		Scan(&p.Owner.RunID, &p.Owner.JobID, &p.Owner.OwnerID, &p.Owner.ProjectID, &p.Owner.Project, &p.Owner.Visibility,
+			&p.LineSeq, &p.BatchSeq, &p.ClosedAt, &state)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return p, fault.Absentf("run", runID)
 	}

@@ -2,7 +2,9 @@
 //
 // It promises that a watch which is resumed anywhere sees the same changes under the same numbers, each
 // once and in order, up to the one that ended the job; a wake-up that is lost costs a delay and no change;
-// a place behind the last change is refused.
+// a place behind the last change is refused; a job that the watcher no longer sees, because it was given away
+// or its project hidden, is as absent as at the opening: before a later change is told, and at the latest
+// lookAgain after.
 package watch
 
 import (
@@ -62,15 +64,21 @@ func (w *Watcher) Watch(req *jobsv1.WatchJobRequest, stream grpc.ServerStreaming
 	again := w.Clock.NewTicker(lookAgain)
 	defer again.Stop()
 	for seq := max(0, req.GetAfter()); ; {
-		var ended bool
-		if seq, ended, err = w.sendChanges(ctx, stream, j, seq); err != nil || ended {
+		sent, ended, err := w.sendChanges(ctx, stream, j, seq)
+		if seq += sent; err != nil || ended || j.State.Terminal() && seq >= j.Seq {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-changed.C:
-		case <-again.C():
+		if sent < watchBatch {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-changed.C:
+			case <-again.C():
+			}
+		}
+		// Who is told what comes next may still read it; and what has ended by now has all its changes.
+		if j, err = w.find(ctx, req.GetId()); err != nil {
+			return err
 		}
 	}
 }
@@ -100,36 +108,25 @@ func (w *Watcher) find(ctx context.Context, name string) (*job.Job, error) {
 	return w.Jobs.OfRun(ctx, w.Pool, authn.ScopeOf(ctx), name)
 }
 
+// sendChanges sends the next changes after a number, watchBatch at most. It answers how many, and whether the
+// last one ended the job.
 func (w *Watcher) sendChanges(
 	ctx context.Context, stream grpc.ServerStreamingServer[jobsv1.WatchJobResponse], j *job.Job, seq int64,
-) (int64, bool, error) {
-	for {
-		statuses, err := w.Jobs.Statuses(ctx, w.Pool, j.ID, seq, watchBatch)
-		if err != nil {
-			return seq, false, err
-		}
-		for _, status := range statuses {
-			seq++
-			then := *j
-			then.Status = status
-			if err := stream.Send(&jobsv1.WatchJobResponse{Seq: seq, Job: job.ToProto(&then)}); err != nil {
-				return seq, false, err
-			}
-			if status.State.Terminal() {
-				return seq, true, nil
-			}
-		}
-		if len(statuses) < watchBatch {
-			return w.ended(ctx, j.ID, seq)
-		}
-	}
-}
-
-// ended says whether a watch that starts behind the last change has nothing to wait for.
-func (w *Watcher) ended(ctx context.Context, jobID string, seq int64) (int64, bool, error) {
-	j, err := w.Jobs.Get(ctx, w.Pool, authn.Scope{Admin: true, Projects: []string{}}, jobID)
+) (sent int64, ended bool, err error) {
+	statuses, err := w.Jobs.Statuses(ctx, w.Pool, j.ID, seq, watchBatch)
 	if err != nil {
-		return seq, false, err
+		return 0, false, err
 	}
-	return seq, j.State.Terminal() && seq >= j.Seq, nil
+	for _, status := range statuses {
+		sent++
+		then := *j
+		then.Status = status
+		if err := stream.Send(&jobsv1.WatchJobResponse{Seq: seq + sent, Job: job.ToProto(&then)}); err != nil {
+			return sent, false, err
+		}
+		if status.State.Terminal() {
+			return sent, true, nil
+		}
+	}
+	return sent, false, nil
 }
