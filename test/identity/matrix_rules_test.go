@@ -21,7 +21,7 @@ var authorization string
 
 // relations are the columns of the table, in its order.
 func relations() []string {
-	return []string{"nobody", "admin", "owner", "viewer", "editor", "manager", "member", "lead", "seen", "hidden", "absent", "gone"}
+	return []string{"nobody", "newcomer", "admin", "owner", "viewer", "editor", "manager", "member", "lead", "seen", "hidden", "absent", "gone"}
 }
 
 // rule is what each relation is answered.

@@ -44,6 +44,12 @@ func changes() []change {
 		{"to manage is to edit", need(optionsv1.Need_NEED_MANAGE, optionsv1.Need_NEED_EDIT)},
 		{"to manage is to read", need(optionsv1.Need_NEED_MANAGE, optionsv1.Need_NEED_READ)},
 		{"to read is nothing", need(optionsv1.Need_NEED_READ, optionsv1.Need_NEED_NONE)},
+		{"a drawn password is enough", func(a *optionsv1.Access) bool {
+			is := a.GetCredential() == optionsv1.Credential_CREDENTIAL_USER && !a.GetDrawnPassword()
+			a.DrawnPassword = true
+			return is
+		}},
+		{"a drawn password is in the way", func(a *optionsv1.Access) bool { is := a.GetDrawnPassword(); a.DrawnPassword = false; return is }},
 		{"a person's is everyone's", func(a *optionsv1.Access) bool {
 			is := a.GetCredential() == optionsv1.Credential_CREDENTIAL_USER
 			proto.Reset(a)
@@ -103,7 +109,7 @@ func round(t *testing.T, c change, helping bool) map[string]*optionsv1.Access {
 func (w *world) widened(ctx context.Context, t *testing.T, file string) {
 	t.Helper()
 	w.Program(changeable(t))
-	killed := 0
+	killed, asked := 0, map[string]bool{}
 	for _, c := range changes() {
 		for _, helping := range []bool{false, true} {
 			options := round(t, c, helping)
@@ -119,11 +125,16 @@ func (w *world) widened(ctx context.Context, t *testing.T, file string) {
 						assert.False(t, w.red(ctx, t, rpc), "%s: it is told that %s", rpc, c.name)
 					}
 					killed++
+					asked[rpc] = true
 				}
 			})
 		}
 	}
+	// As they are, no question tells: what was told above was told of the change.
 	w.startWith(t, file, nil)
+	for rpc := range asked {
+		assert.False(t, w.red(ctx, t, rpc), "%s: something is told of an option that nobody changed", rpc)
+	}
 	t.Logf("%d changed options", killed)
 }
 

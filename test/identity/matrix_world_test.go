@@ -43,6 +43,7 @@ func build(ctx context.Context, t *testing.T, s *stand.Stand) *world {
 		w.people[name] = w.hire(ctx, t, name, "operator", 10+i)
 	}
 	w.tess, w.heir = w.people["tess"], w.people["heir"]
+	w.newcomer(ctx, t)
 	w.hidden, w.open = objects{}, objects{}
 	w.projects(ctx, t)
 	w.prepareJob(ctx, t)
@@ -72,6 +73,33 @@ func (w *world) hire(ctx context.Context, t *testing.T, name, role string, n int
 	p.id = made.User.ID
 	p.login(ctx, t, w.Stand)
 	return p
+}
+
+// newcomer makes an admin whose password was drawn, and signs him in.
+func (w *world) newcomer(ctx context.Context, t *testing.T) {
+	t.Helper()
+	p := at(8)
+	p.name = "newcomer"
+	var made struct {
+		User struct {
+			ID string `json:"id"`
+		} `json:"user"`
+		Password string `json:"password"`
+	}
+	w.people["admin"].do(ctx, t, w.Stand, http.MethodPost, "/api/admin/users", map[string]any{"username": p.name, "role": "admin"}, &made)
+	p.id, p.password, w.people[p.name] = made.User.ID, made.Password, p
+	p.login(ctx, t, w.Stand)
+}
+
+// drawn has the person's password drawn anew.
+func (w *world) drawn(ctx context.Context, t *testing.T, p *person) {
+	t.Helper()
+	var made struct {
+		Password string `json:"password"`
+	}
+	w.people["admin"].do(ctx, t, w.Stand, http.MethodPost, "/api/admin/users/"+p.id+"/reset-password", map[string]any{}, &made)
+	require.NotEmpty(t, made.Password)
+	p.password = made.Password
 }
 
 // projects makes a team and two projects, and gives everyone his place.

@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -20,10 +22,21 @@ func TestAProjectsVisibilityCountsForWhatIsInIt(t *testing.T) {
 	w := build(t.Context(), t, stand.Single(t, stand.Options{Env: cheap()}))
 	ctx := t.Context()
 	w.seenByAll(ctx, t)
+	ends := w.followed(ctx, t, "stranger")
 	made := w.whileItIsHidden(ctx, t)
+	for path, end := range ends {
+		assert.Contains(t, <-end, "event: error\ndata: {\"detail\":\"no such ", path)
+	}
 	w.seenByItsMembers(ctx, t)
 	for _, id := range made {
 		require.Equal(t, http.StatusNotFound, w.people["stranger"].call(ctx, t, w.Stand, http.MethodGet, "/api/datasets/"+id, "").status)
+	}
+	ends = w.followed(ctx, t, "viewer")
+	w.people["manager"].do(ctx, t, w.Stand, http.MethodDelete, "/api/projects/"+w.open["project_id"]+"/members/viewer", nil, nil)
+	for path, end := range ends {
+		// It closes as one that was cut, and is not there for who comes back.
+		assert.NotContains(t, <-end, "event: e", path)
+		assert.Equal(t, http.StatusNotFound, w.people["viewer"].call(ctx, t, w.Stand, http.MethodGet, path, "").status, path)
 	}
 	w.opens(ctx, t, "all")
 	w.seenByAll(ctx, t)
@@ -95,6 +108,34 @@ func (w *world) seenByItsMembers(ctx context.Context, t *testing.T) {
 		assert.Equal(t, http.StatusOK, a.status, path)
 		assert.NotContains(t, string(a.body), w.open[name], path)
 	}
+}
+
+// followed opens every stream on the open project's job, and answers what each has told when it ends.
+func (w *world) followed(ctx context.Context, t *testing.T, who string) map[string]<-chan string {
+	t.Helper()
+	ends := map[string]<-chan string{}
+	for _, path := range []string{"/api/jobs/<it>/stream", "/api/jobs/<it>/logs/stream", "/api/jobs/<it>/metrics/stream"} {
+		path = strings.ReplaceAll(path, "<it>", w.open["job_id"])
+		ctx, cancel := context.WithTimeout(ctx, time.Minute)
+		t.Cleanup(cancel)
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, w.URL+path, nil)
+		require.NoError(t, err)
+		req.Header.Set("Authorization", "Bearer "+w.people[who].token)
+		resp, err := w.people[who].http.Do(req)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusOK, resp.StatusCode, path)
+		end := make(chan string, 1)
+		go func() {
+			defer func() { _ = resp.Body.Close() }()
+			told, err := io.ReadAll(resp.Body)
+			if err != nil {
+				told = fmt.Appendf(told, "event: e, %v", err)
+			}
+			end <- string(told)
+		}()
+		ends[path] = end
+	}
+	return ends
 }
 
 // whileItIsHidden hides the project while people make things in it, and answers what they made.
