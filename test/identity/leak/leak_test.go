@@ -35,11 +35,12 @@ func TestAUsedInstallation(t *testing.T) {
 	h.change(ctx, t, conn)
 	t.Run("every change is in the audit", func(t *testing.T) { h.everyChangeLeftARow(ctx, t) })
 	h.keys(ctx, t, conn)
+	h.starts(ctx, t, conn)
 	for _, kind := range []string{
 		"first password", "bearer", "cookie service_refresh", "JSON's token", "JSON's access_token", "JSON's device_code", "JSON's password",
 		"ingest token", "service token", "deployment token", "signature of a URL", "key in keys/keyring", "key in keys/audit",
 		"key in keys/blobs", "key in postgres/password", "signing_key.sealed", "work.engine_key",
-		"secret of a setting", "authorization code", "code verifier", "JSON's refresh_token",
+		"secret of a setting", "authorization code", "code verifier", "JSON's refresh_token", "start of an svc-caller+jwt",
 	} {
 		require.Contains(t, h.hoard.names(), kind, "the search is for every kind")
 	}

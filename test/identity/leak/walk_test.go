@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"io/fs"
@@ -203,6 +204,25 @@ func (h *house) keys(ctx context.Context, t *testing.T, conn *pgx.Conn) {
 		require.NoError(t, err, name)
 		require.Positive(t, n, name)
 	}
+}
+
+// starts keeps how every token begins that a key of the installation signed: those that travel between the services
+// alone are seen by no client, and nothing that may be kept begins like one.
+func (h *house) starts(ctx context.Context, t *testing.T, conn *pgx.Conn) {
+	t.Helper()
+	rows, err := conn.Query(ctx, `SELECT kid FROM auth.signing_key`)
+	require.NoError(t, err)
+	kids, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	own := false
+	for _, kid := range kids {
+		for _, typ := range []string{"at+jwt", "svc-caller+jwt"} {
+			start := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"EdDSA","kid":"` + kid + `","typ":"` + typ + `"}`))
+			h.hoard.add("start of an "+typ, start)
+			own = own || strings.HasPrefix(h.token, start+".")
+		}
+	}
+	require.True(t, own, "tokens begin so")
 }
 
 // patience bounds a test of this package.

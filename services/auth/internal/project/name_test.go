@@ -33,7 +33,7 @@ func TestWhatNoProjectIsCalled(t *testing.T) {
 	}
 	require.Len(t, b.audits("project.create"), 1)
 	require.Empty(t, b.audits("project.update"))
-	name, text := "Zoë's 李 à la", "Two lines,\r\n\tone of them indented: ❤️ 👩‍🚀 می‌خواهم"
+	name, text := "Zoë's 李 à la", "Two lines,\r\n\tone of them indented: \u2764\ufe0f \U0001f469\u200d\U0001f680 می\u200cخواهم"
 	got, err := b.UpdateProject(manage, &authv1.UpdateProjectRequest{ProjectId: p.GetId(), Name: &name, Description: &text})
 	require.NoError(t, err)
 	require.Equal(t, []string{name, text}, []string{got.GetName(), got.GetDescription()})
