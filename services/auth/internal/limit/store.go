@@ -17,32 +17,45 @@ type Login struct{ Pool *pgxpool.Pool }
 
 // Take counts one attempt of the address, and refuses it with Limited and the time to wait when the
 // window is full. A refused attempt is counted by the row that fills the window, not by one of its own,
-// so that the table stays small under attack.
+// so that the table stays small under attack; it waits for nobody, so that an address that goes on trying
+// does not hold the connections that everybody's calls need.
 func (l *Login) Take(ctx context.Context, address string) error {
 	key := Key(address)
+	if _, err := room(ctx, l.Pool, key); err != nil {
+		return err
+	}
 	return pg.InTx(ctx, l.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('login:' || $1, 0))`, key); err != nil {
 			return fmt.Errorf("lock the login window: %w", err)
 		}
-		now, err := pg.Now(ctx, tx)
+		now, err := room(ctx, tx, key)
 		if err != nil {
 			return err
-		}
-		var n int
-		var oldest *time.Time
-		row := tx.QueryRow(ctx, `SELECT count(*), min(at) FROM login_attempt WHERE address = $1 AND at > $2`, key, now.Add(-Window))
-		if err := row.Scan(&n, &oldest); err != nil {
-			return fmt.Errorf("count login attempts: %w", err)
-		}
-		if n >= Attempts {
-			wait := max(oldest.Add(Window).Sub(now), time.Second)
-			return fault.New(fault.Limited, "login_rate", "Too many login attempts from this address").WithRetryAfter(wait)
 		}
 		if _, err := tx.Exec(ctx, `INSERT INTO login_attempt (address, at) VALUES ($1, $2)`, key, now); err != nil {
 			return fmt.Errorf("count the login attempt: %w", err)
 		}
 		return nil
 	})
+}
+
+// room answers what time it is where the address may try once more, and Limited where its window is full.
+func room(ctx context.Context, q pg.Querier, key string) (time.Time, error) {
+	now, err := pg.Now(ctx, q)
+	if err != nil {
+		return now, err
+	}
+	var n int
+	var oldest *time.Time
+	row := q.QueryRow(ctx, `SELECT count(*), min(at) FROM login_attempt WHERE address = $1 AND at > $2`, key, now.Add(-Window))
+	if err := row.Scan(&n, &oldest); err != nil {
+		return now, fmt.Errorf("count login attempts: %w", err)
+	}
+	if n >= Attempts {
+		wait := max(oldest.Add(Window).Sub(now), time.Second)
+		return now, fault.New(fault.Limited, "login_rate", "Too many login attempts from this address").WithRetryAfter(wait)
+	}
+	return now, nil
 }
 
 // Sweep forgets attempts that no window holds any more.

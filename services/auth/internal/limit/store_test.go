@@ -56,6 +56,20 @@ func TestTheEleventhIsRefused(t *testing.T) {
 	require.NoError(t, l.Take(t.Context(), "192.0.2.8"), "others are not limited")
 }
 
+func TestARefusedAttemptWaitsForNobody(t *testing.T) {
+	t.Parallel()
+	l := login(t)
+	fill(t.Context(), t, l, "192.0.2.7")
+	tx, err := l.Pool.Begin(t.Context())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) })
+	_, err = tx.Exec(t.Context(), `SELECT pg_advisory_xact_lock(hashtextextended('login:192.0.2.7', 0))`)
+	require.NoError(t, err) // another attempt of the address is being counted
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	limited(t, l.Take(ctx, "192.0.2.7"))
+}
+
 func TestAddressesOfOneHostShareTheWindow(t *testing.T) {
 	t.Parallel()
 	l := login(t)
