@@ -123,10 +123,10 @@ func (w *world) followed(ctx context.Context, t *testing.T, who string) map[stri
 		req.Header.Set("Authorization", "Bearer "+w.people[who].token)
 		resp, err := w.people[who].http.Do(req)
 		require.NoError(t, err)
+		t.Cleanup(func() { _ = resp.Body.Close() })
 		require.Equal(t, http.StatusOK, resp.StatusCode, path)
 		end := make(chan string, 1)
 		go func() {
-			defer func() { _ = resp.Body.Close() }()
 			told, err := io.ReadAll(resp.Body)
 			if err != nil {
 				told = fmt.Appendf(told, "event: e, %v", err)
