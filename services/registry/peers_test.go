@@ -94,6 +94,10 @@ func (p *worksPeer) PutWork(_ context.Context, in *jobspeerv1.PutWorkRequest) (*
 		if old.GetGeneration() == in.GetGeneration() && !proto.Equal(old.GetEngine(), in.GetEngine()) {
 			return nil, fault.New(fault.Conflict, "work_generation", "another spec")
 		}
+		if old.GetGeneration() == in.GetGeneration() && old.GetDesired() == in.GetDesired() && p.seen[in.GetWorkId()] != nil {
+			// A repeat, as jobs takes it: a queue that was stopped in the middle brings an order twice.
+			return &jobspeerv1.PutWorkResponse{}, nil
+		}
 	}
 	p.orders[in.GetWorkId()] = in
 	if in.GetDesired() == jobsv1.Desired_DESIRED_RUNNING {
