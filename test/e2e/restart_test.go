@@ -3,9 +3,7 @@ package e2e
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"net"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,7 +13,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-dev/signalbox/gen/route"
 	"github.com/signalbox-dev/signalbox/internal/loop"
 	"github.com/signalbox-dev/signalbox/test/stand"
 )
@@ -41,9 +38,10 @@ func TestRestarts(t *testing.T) {
 			q := serve(ctx, t, s, l)
 			_, err := l.AwaitTraffic(ctx, 1)
 			require.NoError(t, err)
+			places := staffed(t, l)
 			for name, w := range ways {
 				t.Run(name, func(t *testing.T) {
-					paths := resources(t, l)
+					paths := resources(t, l, places)
 					before := everything(ctx, t, l, paths)
 					w.stop(t, s)
 					w.again(s)
@@ -121,99 +119,6 @@ func startAll(s *stand.Stand) {
 
 func trafficPath(l *loop.Loop) string {
 	return "/api/model-deployments/" + l.Deployment.ID + "/traffic"
-}
-
-// resources are the paths of every GET of the route table, with the loop's own ids. A route that cannot
-// be filled, or is left out by name, is one that shows something else than the loop.
-func resources(t *testing.T, l *loop.Loop) []string {
-	t.Helper()
-	var models []struct {
-		ID string `json:"id"`
-	}
-	require.NoError(t, l.Client.Get(t.Context(), "/api/models?name="+l.Name, nil, &models))
-	var datasets, fleets []struct {
-		ID string `json:"id"`
-	}
-	require.NoError(t, l.Client.Get(t.Context(), "/api/datasets?name="+l.Name, nil, &datasets))
-	require.NoError(t, l.Client.Get(t.Context(), "/api/fleets", nil, &fleets))
-	_, version, err := l.Lock(t.Context(), loop.Recipe)
-	require.NoError(t, err)
-	common := []string{
-		"{job_id}", l.Job.ID, "{run_id}", l.Job.RunID, "{dataset_id}", datasets[0].ID, "{model_id}", models[0].ID,
-		"{deployment_id}", l.Deployment.ID, "{number}", strconv.Itoa(l.Revision.Number), "{fleet_id}", fleets[0].ID,
-		"{namespace}/{name}", loop.Recipe,
-	}
-	var out []string
-	for _, rt := range route.Table() {
-		if rt.Kind != route.RPC || rt.Method != http.MethodGet {
-			continue
-		}
-		id, v := l.Job.RunID, "1"
-		switch {
-		case strings.HasPrefix(rt.Pattern, "/api/jobs/"):
-			id = l.Job.ID
-		case strings.HasPrefix(rt.Pattern, "/api/recipes/"):
-			v = version
-		case strings.HasPrefix(rt.Pattern, "/api/datasets/"):
-			v = "v1"
-		}
-		path := strings.NewReplacer(append(common, "{id}", id, "{version}", v)...).Replace(rt.Pattern)
-		require.NotContains(t, path, "{", "a place that this test does not know")
-		if inputOf(t, rt).Fields().ByName("limit") != nil {
-			path += "?limit=500"
-		}
-		out = append(out, path)
-	}
-	require.Greater(t, len(out), 35)
-	return append(out, "/api/runs?state=all", "/api/version")
-}
-
-// everything is what the paths answer, with what a restart may change taken out.
-func everything(ctx context.Context, t *testing.T, l *loop.Loop, paths []string) map[string][]byte {
-	t.Helper()
-	out := map[string][]byte{}
-	for _, path := range paths {
-		a, err := l.Client.Call(ctx, http.MethodGet, path, nil)
-		require.NoError(t, err)
-		require.Equal(t, http.StatusOK, a.Status, "%s: %s", path, a.Body)
-		require.NotEmpty(t, bytes.Trim(a.Body, "[]{}\n"), "%s has nothing to compare", path)
-		out[strings.TrimSuffix(path, "?limit=500")] = steady(t, path, a.Body)
-	}
-	return out
-}
-
-// changing are the fields of a resource that a restart changes by its nature.
-func changing(path string) []string {
-	switch {
-	case strings.Contains(path, "/revisions"):
-		return []string{"replicas", "ready_at"}
-	case strings.HasPrefix(path, "/api/cluster/nodes"):
-		return []string{"last_seen_at"} // a living node is heard from all the time
-	}
-	return nil
-}
-
-// steady takes the fields out that a restart changes; each must be there before it.
-func steady(t *testing.T, path string, body []byte) []byte {
-	t.Helper()
-	fields := changing(path)
-	if fields == nil {
-		return body
-	}
-	var list []map[string]json.RawMessage
-	if bytes.HasPrefix(body, []byte("{")) {
-		body = append(append([]byte("["), body...), ']')
-	}
-	require.NoError(t, json.Unmarshal(body, &list))
-	for _, r := range list {
-		for _, field := range fields {
-			require.Contains(t, r, field)
-			delete(r, field)
-		}
-	}
-	raw, err := json.Marshal(list)
-	require.NoError(t, err)
-	return raw
 }
 
 // awaitSame waits until the revision is ready again and everything answers as before; events may have

@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"bytes"
+	"crypto/rand"
+	"encoding/base64"
 	"encoding/json"
 	"net"
 	"net/http"
@@ -232,15 +234,17 @@ func secondSignal(t *testing.T, d *signalboxd, dir string) {
 func TestPrintConfig(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	key := "a2V5a2V5a2V5a2V5a2V5a2V5a2V5a2V5a2V5a2V5a2U="
+	random := make([]byte, 64)
+	_, _ = rand.Read(random)
+	keyring, signing := base64.StdEncoding.EncodeToString(random[:32]), base64.StdEncoding.EncodeToString(random)
 	d := start(t, dir, []string{
 		"SERVICE_BOOTSTRAP_ADMIN_PASSWORD=hunter2hunter2", "SERVICE_DATABASE_ADMIN_URL=postgres://u:sesame@db/x",
-		"SERVICE_BLOB_S3_SECRET_KEY=opensesame", "SERVICE_BLOB_SIGNING_KEY=" + key + key, "SERVICE_KEYRING=k1 " + key,
+		"SERVICE_BLOB_S3_SECRET_KEY=opensesame", "SERVICE_BLOB_SIGNING_KEY=" + signing, "SERVICE_KEYRING=k1 " + keyring,
 	}, stand.Bin(t, "signalboxd"), "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:7", "--print-config")
 	d.ends(t, 20*time.Second)
 	require.NoError(t, d.err, d.log.String())
 	text := d.out.String()
-	for _, word := range []string{"hunter2", "sesame", key[:12]} {
+	for _, word := range []string{"hunter2", "sesame", keyring[:12], signing[:12]} {
 		require.NotContains(t, text+d.log.String(), word)
 	}
 	for _, want := range []string{

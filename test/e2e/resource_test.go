@@ -1,0 +1,154 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/gen/route"
+	"github.com/signalbox-dev/signalbox/internal/loop"
+)
+
+// auditPath lists the audit, which grows with what is done.
+const auditPath = "/api/admin/audit"
+
+// staffed gives the installation what the loop has no need of, so that a restart has it to keep: a team, a
+// project, a stored setting and a device that waits for its approval. It answers what stands for the places of paths.
+func staffed(t *testing.T, l *loop.Loop) []string {
+	t.Helper()
+	ctx := t.Context()
+	var me struct {
+		Username string `json:"username"`
+	}
+	require.NoError(t, l.Client.Get(ctx, "/api/auth/me", nil, &me))
+	type person struct {
+		ID       string `json:"id"`
+		Username string `json:"username"`
+	}
+	var users []person
+	require.NoError(t, l.Client.Get(ctx, "/api/admin/users", nil, &users))
+	i := slices.IndexFunc(users, func(u person) bool { return u.Username == me.Username })
+	require.GreaterOrEqual(t, i, 0)
+	var team, project struct {
+		ID string `json:"id"`
+	}
+	require.NoError(t, l.Client.Post(ctx, "/api/teams", map[string]string{"key": "night-shift", "name": "Night shift"}, &team))
+	require.NoError(t, l.Client.Post(ctx, "/api/projects", map[string]string{"key": "yard", "name": "Yard", "team_id": team.ID}, &project))
+	setting := "/api/admin/settings/installation.name"
+	require.NoError(t, l.Client.Do(ctx, http.MethodPut, setting, map[string]any{"value": "box of the yard", "version": 0}, nil))
+	var code struct {
+		UserCode string `json:"user_code"`
+	}
+	require.NoError(t, l.Client.Post(ctx, "/api/cli/device/code", struct{}{}, &code))
+	return []string{
+		"{user_id}", users[i].ID, "{team_id}", team.ID, "{project_id}", project.ID, "{key}", "installation.name",
+		"{user_code}", code.UserCode, "{subject_kind}", "users",
+	}
+}
+
+// resources are the paths of every GET of the route table, with the loop's own ids and what stands for the
+// other places.
+func resources(t *testing.T, l *loop.Loop, places []string) []string {
+	t.Helper()
+	var models []struct {
+		ID string `json:"id"`
+	}
+	require.NoError(t, l.Client.Get(t.Context(), "/api/models?name="+l.Name, nil, &models))
+	var datasets, fleets []struct {
+		ID string `json:"id"`
+	}
+	require.NoError(t, l.Client.Get(t.Context(), "/api/datasets?name="+l.Name, nil, &datasets))
+	require.NoError(t, l.Client.Get(t.Context(), "/api/fleets", nil, &fleets))
+	_, version, err := l.Lock(t.Context(), loop.Recipe)
+	require.NoError(t, err)
+	common := append([]string{
+		"{job_id}", l.Job.ID, "{run_id}", l.Job.RunID, "{dataset_id}", datasets[0].ID, "{model_id}", models[0].ID,
+		"{deployment_id}", l.Deployment.ID, "{number}", strconv.Itoa(l.Revision.Number), "{fleet_id}", fleets[0].ID,
+		"{namespace}/{name}", loop.Recipe,
+	}, places...)
+	var out []string
+	for _, rt := range route.Table() {
+		if rt.Kind != route.RPC || rt.Method != http.MethodGet {
+			continue
+		}
+		id, v := l.Job.RunID, "1"
+		switch {
+		case strings.HasPrefix(rt.Pattern, "/api/jobs/"):
+			id = l.Job.ID
+		case strings.HasPrefix(rt.Pattern, "/api/recipes/"):
+			v = version
+		case strings.HasPrefix(rt.Pattern, "/api/datasets/"):
+			v = "v1"
+		}
+		path := strings.NewReplacer(append(common, "{id}", id, "{version}", v)...).Replace(rt.Pattern)
+		require.NotContains(t, path, "{", "a place that this test does not know")
+		if inputOf(t, rt).Fields().ByName("limit") != nil {
+			path += "?limit=500"
+		}
+		if rt.Pattern == auditPath {
+			// What comes after is the restart's own.
+			path += "&until=" + time.Now().UTC().Format(time.RFC3339Nano)
+		}
+		out = append(out, path)
+	}
+	require.Greater(t, len(out), 35)
+	return append(out, "/api/runs?state=all", "/api/version")
+}
+
+// everything is what the paths answer, with what a restart may change taken out.
+func everything(ctx context.Context, t *testing.T, l *loop.Loop, paths []string) map[string][]byte {
+	t.Helper()
+	out := map[string][]byte{}
+	for _, path := range paths {
+		a, err := l.Client.Call(ctx, http.MethodGet, path, nil)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusOK, a.Status, "%s: %s", path, a.Body)
+		require.NotEmpty(t, bytes.Trim(a.Body, "[]{}\n"), "%s has nothing to compare", path)
+		out[strings.TrimSuffix(path, "?limit=500")] = steady(t, path, a.Body)
+	}
+	return out
+}
+
+// changing are the fields of a resource that a restart changes by its nature.
+func changing(path string) []string {
+	switch {
+	case strings.Contains(path, "/revisions"):
+		return []string{"replicas", "ready_at"}
+	case strings.HasPrefix(path, "/api/cluster/nodes"):
+		return []string{"last_seen_at"} // a living node is heard from all the time
+	case path == "/api/profile/sessions?limit=500":
+		return []string{"last_used_at"}
+	}
+	return nil
+}
+
+// steady takes the fields out that a restart changes; each must be there before it.
+func steady(t *testing.T, path string, body []byte) []byte {
+	t.Helper()
+	fields := changing(path)
+	if fields == nil {
+		return body
+	}
+	var list []map[string]json.RawMessage
+	if bytes.HasPrefix(body, []byte("{")) {
+		body = append(append([]byte("["), body...), ']')
+	}
+	require.NoError(t, json.Unmarshal(body, &list))
+	for _, r := range list {
+		for _, field := range fields {
+			require.Contains(t, r, field)
+			delete(r, field)
+		}
+	}
+	raw, err := json.Marshal(list)
+	require.NoError(t, err)
+	return raw
+}
