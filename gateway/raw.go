@@ -34,6 +34,7 @@ func (g *Gateway) handlers(context.Context) error {
 	g.raw = map[string]http.Handler{
 		"health": g.document(map[string]string{"status": "ok"}), "ingest": ingest, "inference": inference, "blobs": blobs,
 		"version": g.document(map[string]string{"server": g.deps.Version.Server, "core": g.deps.Version.Core, "api": Dialect}),
+		"openapi": g.description(),
 	}
 	return nil
 }

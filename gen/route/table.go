@@ -153,6 +153,8 @@ func Table() []Route {
 		{Method: "POST", Pattern: "/api/oauth/revoke", Kind: Raw, Handler: "oauth", Credential: "none"},
 		{Method: "OPTIONS", Pattern: "/api/oauth/token", Kind: Raw, Handler: "oauth", Credential: "none"},
 		{Method: "POST", Pattern: "/api/oauth/token", Kind: Raw, Handler: "oauth", Credential: "none"},
+		{Method: "GET", Pattern: "/api/openapi.json", Kind: Raw, Handler: "openapi", Credential: "none"},
+		{Method: "HEAD", Pattern: "/api/openapi.json", Kind: Raw, Handler: "openapi", Credential: "none"},
 		{Method: "GET", Pattern: "/api/profile", Kind: RPC, RPC: "signalbox.auth.v1.ProfileService/GetProfile", Service: "auth", Credential: "user", Role: "operator", Status: 200},
 		{Method: "PATCH", Pattern: "/api/profile", Kind: RPC, RPC: "signalbox.auth.v1.ProfileService/UpdateProfile", Service: "auth", Credential: "user", Role: "operator", Body: "*", Status: 200},
 		{Method: "POST", Pattern: "/api/profile/password", Kind: RPC, RPC: "signalbox.auth.v1.ProfileService/ChangePassword", Service: "auth", Credential: "user", Role: "operator", Body: "*", Status: 200},

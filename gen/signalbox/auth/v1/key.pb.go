@@ -398,11 +398,12 @@ const file_signalbox_auth_v1_key_proto_rawDesc = "" +
 	"KeyPurpose\x12\x1b\n" +
 	"\x17KEY_PURPOSE_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12KEY_PURPOSE_ACCESS\x10\x01\x12\x16\n" +
-	"\x12KEY_PURPOSE_CALLER\x10\x022\x99\x02\n" +
+	"\x12KEY_PURPOSE_CALLER\x10\x022\xa1\x02\n" +
 	"\n" +
 	"KeyService\x12\x7f\n" +
-	"\bListKeys\x12\".signalbox.auth.v1.ListKeysRequest\x1a#.signalbox.auth.v1.ListKeysResponse\"*\xea\xc7\x18\x06\b\x02\x10\x02 \x01\x82\xd3\xe4\x93\x02\x17b\x04keys\x12\x0f/api/admin/keys\x90\x02\x01\x12\x89\x01\n" +
-	"\tRotateKey\x12#.signalbox.auth.v1.RotateKeyRequest\x1a$.signalbox.auth.v1.RotateKeyResponse\"1\xea\xc7\x18\x06\b\x02\x10\x02 \x01\x82\xd3\xe4\x93\x02!:\x01*b\x04keys\"\x16/api/admin/keys/rotateBAZ?github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1;authv1b\x06proto3"
+	"\bListKeys\x12\".signalbox.auth.v1.ListKeysRequest\x1a#.signalbox.auth.v1.ListKeysResponse\"*\xea\xc7\x18\x06\b\x02\x10\x02 \x01\x82\xd3\xe4\x93\x02\x17b\x04keys\x12\x0f/api/admin/keys\x90\x02\x01\x12\x91\x01\n" +
+	"\tRotateKey\x12#.signalbox.auth.v1.RotateKeyRequest\x1a$.signalbox.auth.v1.RotateKeyResponse\"9\xea\xc7\x18\x06\b\x02\x10\x02 \x01\xfa\xc7\x18\x04\n" +
+	"\x02\x99\x03\x82\xd3\xe4\x93\x02!:\x01*b\x04keys\"\x16/api/admin/keys/rotateBAZ?github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1;authv1b\x06proto3"
 
 var (
 	file_signalbox_auth_v1_key_proto_rawDescOnce sync.Once

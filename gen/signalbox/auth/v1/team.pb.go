@@ -665,20 +665,26 @@ const file_signalbox_auth_v1_team_proto_rawDesc = "" +
 	"\bTeamRole\x12\x19\n" +
 	"\x15TEAM_ROLE_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10TEAM_ROLE_MEMBER\x10\x01\x12\x12\n" +
-	"\x0eTEAM_ROLE_LEAD\x10\x022\xff\x06\n" +
-	"\vTeamService\x12l\n" +
+	"\x0eTEAM_ROLE_LEAD\x10\x022\xb3\a\n" +
+	"\vTeamService\x12t\n" +
 	"\n" +
-	"CreateTeam\x12$.signalbox.auth.v1.CreateTeamRequest\x1a\x17.signalbox.auth.v1.Team\"\x1f\xea\xc7\x18\x06\b\x02\x10\x02 \x01\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
+	"CreateTeam\x12$.signalbox.auth.v1.CreateTeamRequest\x1a\x17.signalbox.auth.v1.Team\"'\xea\xc7\x18\x06\b\x02\x10\x02 \x01\xfa\xc7\x18\x04\n" +
+	"\x02\x99\x03\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
 	"/api/teams\x12~\n" +
 	"\tListTeams\x12#.signalbox.auth.v1.ListTeamsRequest\x1a$.signalbox.auth.v1.ListTeamsResponse\"&\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02\x13b\x05teams\x12\n" +
-	"/api/teams\x90\x02\x01\x12p\n" +
-	"\aGetTeam\x12!.signalbox.auth.v1.GetTeamRequest\x1a\x17.signalbox.auth.v1.Team\")\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02\x16\x12\x14/api/teams/{team_id}\x90\x02\x01\x12v\n" +
+	"/api/teams\x90\x02\x01\x12x\n" +
+	"\aGetTeam\x12!.signalbox.auth.v1.GetTeamRequest\x1a\x17.signalbox.auth.v1.Team\"1\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02\x16\x12\x14/api/teams/{team_id}\x90\x02\x01\x12~\n" +
 	"\n" +
-	"UpdateTeam\x12$.signalbox.auth.v1.UpdateTeamRequest\x1a\x17.signalbox.auth.v1.Team\")\xea\xc7\x18\x06\b\x02\x10\x01 \x04\x82\xd3\xe4\x93\x02\x19:\x01*2\x14/api/teams/{team_id}\x12r\n" +
+	"UpdateTeam\x12$.signalbox.auth.v1.UpdateTeamRequest\x1a\x17.signalbox.auth.v1.Team\"1\xea\xc7\x18\x06\b\x02\x10\x01 \x04\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02\x19:\x01*2\x14/api/teams/{team_id}\x12|\n" +
 	"\n" +
-	"DeleteTeam\x12$.signalbox.auth.v1.DeleteTeamRequest\x1a\x16.google.protobuf.Empty\"&\xea\xc7\x18\x06\b\x02\x10\x02 \x01\x82\xd3\xe4\x93\x02\x16*\x14/api/teams/{team_id}\x12\x8f\x01\n" +
-	"\rPutTeamMember\x12'.signalbox.auth.v1.PutTeamMemberRequest\x1a\x17.signalbox.auth.v1.Team\"<\xea\xc7\x18\x06\b\x02\x10\x01 \x04\x82\xd3\xe4\x93\x02,:\x01*\x1a'/api/teams/{team_id}/members/{username}\x12\x91\x01\n" +
-	"\x10RemoveTeamMember\x12*.signalbox.auth.v1.RemoveTeamMemberRequest\x1a\x16.google.protobuf.Empty\"9\xea\xc7\x18\x06\b\x02\x10\x01 \x04\x82\xd3\xe4\x93\x02)*'/api/teams/{team_id}/members/{username}BAZ?github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1;authv1b\x06proto3"
+	"DeleteTeam\x12$.signalbox.auth.v1.DeleteTeamRequest\x1a\x16.google.protobuf.Empty\"0\xea\xc7\x18\x06\b\x02\x10\x02 \x01\xfa\xc7\x18\x06\n" +
+	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02\x16*\x14/api/teams/{team_id}\x12\x99\x01\n" +
+	"\rPutTeamMember\x12'.signalbox.auth.v1.PutTeamMemberRequest\x1a\x17.signalbox.auth.v1.Team\"F\xea\xc7\x18\x06\b\x02\x10\x01 \x04\xfa\xc7\x18\x06\n" +
+	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02,:\x01*\x1a'/api/teams/{team_id}/members/{username}\x12\x99\x01\n" +
+	"\x10RemoveTeamMember\x12*.signalbox.auth.v1.RemoveTeamMemberRequest\x1a\x16.google.protobuf.Empty\"A\xea\xc7\x18\x06\b\x02\x10\x01 \x04\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02)*'/api/teams/{team_id}/members/{username}BAZ?github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1;authv1b\x06proto3"
 
 var (
 	file_signalbox_auth_v1_team_proto_rawDescOnce sync.Once

@@ -902,17 +902,23 @@ const file_signalbox_auth_v1_user_proto_rawDesc = "" +
 	"\bUserRole\x12\x19\n" +
 	"\x15USER_ROLE_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12USER_ROLE_OPERATOR\x10\x01\x12\x13\n" +
-	"\x0fUSER_ROLE_ADMIN\x10\x022\xeb\a\n" +
-	"\vUserService\x12\x80\x01\n" +
+	"\x0fUSER_ROLE_ADMIN\x10\x022\xa8\b\n" +
+	"\vUserService\x12\x8a\x01\n" +
 	"\n" +
-	"CreateUser\x12$.signalbox.auth.v1.CreateUserRequest\x1a%.signalbox.auth.v1.CreateUserResponse\"%\xea\xc7\x18\x06\b\x02\x10\x02 \x01\x82\xd3\xe4\x93\x02\x15:\x01*\"\x10/api/admin/users\x12\x84\x01\n" +
-	"\tListUsers\x12#.signalbox.auth.v1.ListUsersRequest\x1a$.signalbox.auth.v1.ListUsersResponse\",\xea\xc7\x18\x06\b\x02\x10\x02 \x01\x82\xd3\xe4\x93\x02\x19b\x05users\x12\x10/api/admin/users\x90\x02\x01\x12v\n" +
-	"\aGetUser\x12!.signalbox.auth.v1.GetUserRequest\x1a\x17.signalbox.auth.v1.User\"/\xea\xc7\x18\x06\b\x02\x10\x02 \x01\x82\xd3\xe4\x93\x02\x1c\x12\x1a/api/admin/users/{user_id}\x90\x02\x01\x12|\n" +
+	"CreateUser\x12$.signalbox.auth.v1.CreateUserRequest\x1a%.signalbox.auth.v1.CreateUserResponse\"/\xea\xc7\x18\x06\b\x02\x10\x02 \x01\xfa\xc7\x18\x06\n" +
+	"\x04\x99\x03\xf5\x03\x82\xd3\xe4\x93\x02\x15:\x01*\"\x10/api/admin/users\x12\x84\x01\n" +
+	"\tListUsers\x12#.signalbox.auth.v1.ListUsersRequest\x1a$.signalbox.auth.v1.ListUsersResponse\",\xea\xc7\x18\x06\b\x02\x10\x02 \x01\x82\xd3\xe4\x93\x02\x19b\x05users\x12\x10/api/admin/users\x90\x02\x01\x12~\n" +
+	"\aGetUser\x12!.signalbox.auth.v1.GetUserRequest\x1a\x17.signalbox.auth.v1.User\"7\xea\xc7\x18\x06\b\x02\x10\x02 \x01\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02\x1c\x12\x1a/api/admin/users/{user_id}\x90\x02\x01\x12\x86\x01\n" +
 	"\n" +
-	"UpdateUser\x12$.signalbox.auth.v1.UpdateUserRequest\x1a\x17.signalbox.auth.v1.User\"/\xea\xc7\x18\x06\b\x02\x10\x02 \x01\x82\xd3\xe4\x93\x02\x1f:\x01*2\x1a/api/admin/users/{user_id}\x12\xa2\x01\n" +
-	"\rResetPassword\x12'.signalbox.auth.v1.ResetPasswordRequest\x1a(.signalbox.auth.v1.ResetPasswordResponse\">\xea\xc7\x18\x06\b\x02\x10\x02 \x01\x82\xd3\xe4\x93\x02.:\x01*\")/api/admin/users/{user_id}/reset-password\x12\x94\x01\n" +
-	"\tListOwned\x12#.signalbox.auth.v1.ListOwnedRequest\x1a$.signalbox.auth.v1.ListOwnedResponse\"<\xea\xc7\x18\x06\b\x02\x10\x02 \x01\x82\xd3\xe4\x93\x02)b\x05owned\x12 /api/admin/users/{user_id}/owned\x90\x02\x01\x12\x9f\x01\n" +
-	"\rTransferOwned\x12'.signalbox.auth.v1.TransferOwnedRequest\x1a$.signalbox.auth.v1.ListOwnedResponse\"?\xea\xc7\x18\x06\b\x02\x10\x02 \x01\x82\xd3\xe4\x93\x02/:\x01*b\x05owned\"#/api/admin/users/{user_id}/transferBAZ?github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1;authv1b\x06proto3"
+	"UpdateUser\x12$.signalbox.auth.v1.UpdateUserRequest\x1a\x17.signalbox.auth.v1.User\"9\xea\xc7\x18\x06\b\x02\x10\x02 \x01\xfa\xc7\x18\x06\n" +
+	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02\x1f:\x01*2\x1a/api/admin/users/{user_id}\x12\xae\x01\n" +
+	"\rResetPassword\x12'.signalbox.auth.v1.ResetPasswordRequest\x1a(.signalbox.auth.v1.ResetPasswordResponse\"J\xea\xc7\x18\x06\b\x02\x10\x02 \x01\xfa\xc7\x18\b\n" +
+	"\x06\x94\x03\x99\x03\xf5\x03\x82\xd3\xe4\x93\x02.:\x01*\")/api/admin/users/{user_id}/reset-password\x12\x9c\x01\n" +
+	"\tListOwned\x12#.signalbox.auth.v1.ListOwnedRequest\x1a$.signalbox.auth.v1.ListOwnedResponse\"D\xea\xc7\x18\x06\b\x02\x10\x02 \x01\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02)b\x05owned\x12 /api/admin/users/{user_id}/owned\x90\x02\x01\x12\xab\x01\n" +
+	"\rTransferOwned\x12'.signalbox.auth.v1.TransferOwnedRequest\x1a$.signalbox.auth.v1.ListOwnedResponse\"K\xea\xc7\x18\x06\b\x02\x10\x02 \x01\xfa\xc7\x18\b\n" +
+	"\x06\x90\x03\x94\x03\x99\x03\x82\xd3\xe4\x93\x02/:\x01*b\x05owned\"#/api/admin/users/{user_id}/transferBAZ?github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1;authv1b\x06proto3"
 
 var (
 	file_signalbox_auth_v1_user_proto_rawDescOnce sync.Once

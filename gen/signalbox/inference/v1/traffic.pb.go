@@ -416,9 +416,10 @@ const file_signalbox_inference_v1_traffic_proto_rawDesc = "" +
 	"\a_offsetB\b\n" +
 	"\x06_token\"I\n" +
 	"\x13ListTrafficResponse\x122\n" +
-	"\x05calls\x18\x01 \x03(\v2\x1c.signalbox.inference.v1.CallR\x05calls2\xc5\x01\n" +
-	"\x0eTrafficService\x12\xb2\x01\n" +
-	"\vListTraffic\x12*.signalbox.inference.v1.ListTrafficRequest\x1a+.signalbox.inference.v1.ListTrafficResponse\"J\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x027b\x05calls\x12./api/model-deployments/{deployment_id}/traffic\x90\x02\x01BKZIgithub.com/signalbox-dev/signalbox/gen/signalbox/inference/v1;inferencev1b\x06proto3"
+	"\x05calls\x18\x01 \x03(\v2\x1c.signalbox.inference.v1.CallR\x05calls2\xcd\x01\n" +
+	"\x0eTrafficService\x12\xba\x01\n" +
+	"\vListTraffic\x12*.signalbox.inference.v1.ListTrafficRequest\x1a+.signalbox.inference.v1.ListTrafficResponse\"R\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x027b\x05calls\x12./api/model-deployments/{deployment_id}/traffic\x90\x02\x01BKZIgithub.com/signalbox-dev/signalbox/gen/signalbox/inference/v1;inferencev1b\x06proto3"
 
 var (
 	file_signalbox_inference_v1_traffic_proto_rawDescOnce sync.Once

@@ -1750,21 +1750,26 @@ const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"\x02ts\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x02ts\"-\n" +
 	"\x03Eof\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x03R\x03seq\x12\x14\n" +
-	"\x05state\x18\x02 \x01(\tR\x05state2\xc6\n" +
+	"\x05state\x18\x02 \x01(\tR\x05state2\x8a\v\n" +
+	"\x0eRunDataService\x12\xae\x01\n" +
+	"\bListLogs\x12$.signalbox.ingest.v1.ListLogsRequest\x1a%.signalbox.ingest.v1.ListLogsResponse\"U\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02:Z\x1cb\x05lines\x12\x13/api/jobs/{id}/logsb\x05lines\x12\x13/api/runs/{id}/logs\x90\x02\x01\x12\xbf\x01\n" +
+	"\vListMetrics\x12'.signalbox.ingest.v1.ListMetricsRequest\x1a(.signalbox.ingest.v1.ListMetricsResponse\"]\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02BZ b\x06series\x12\x16/api/jobs/{id}/metricsb\x06series\x12\x16/api/runs/{id}/metrics\x90\x02\x01\x12\xa1\x01\n" +
 	"\n" +
-	"\x0eRunDataService\x12\xa6\x01\n" +
-	"\bListLogs\x12$.signalbox.ingest.v1.ListLogsRequest\x1a%.signalbox.ingest.v1.ListLogsResponse\"M\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02:Z\x1cb\x05lines\x12\x13/api/jobs/{id}/logsb\x05lines\x12\x13/api/runs/{id}/logs\x90\x02\x01\x12\xb7\x01\n" +
-	"\vListMetrics\x12'.signalbox.ingest.v1.ListMetricsRequest\x1a(.signalbox.ingest.v1.ListMetricsResponse\"U\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02BZ b\x06series\x12\x16/api/jobs/{id}/metricsb\x06series\x12\x16/api/runs/{id}/metrics\x90\x02\x01\x12\x99\x01\n" +
+	"GetHparams\x12&.signalbox.ingest.v1.GetHparamsRequest\x1a\x1c.signalbox.ingest.v1.Hparams\"M\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x022Z\x18\x12\x16/api/jobs/{id}/hparams\x12\x16/api/runs/{id}/hparams\x90\x02\x01\x12\xd3\x01\n" +
+	"\x0fListValidations\x12+.signalbox.ingest.v1.ListValidationsRequest\x1a,.signalbox.ingest.v1.ListValidationsResponse\"e\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02JZ$b\x06rounds\x12\x1a/api/jobs/{id}/validationsb\x06rounds\x12\x1a/api/runs/{id}/validations\x90\x02\x01\x12\xc1\x01\n" +
+	"\vListSamples\x12'.signalbox.ingest.v1.ListSamplesRequest\x1a(.signalbox.ingest.v1.ListSamplesResponse\"_\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02DZ!b\asamples\x12\x16/api/jobs/{id}/samplesb\asamples\x12\x16/api/runs/{id}/samples\x90\x02\x01\x12\xcf\x01\n" +
+	"\rListArtifacts\x12).signalbox.ingest.v1.ListArtifactsRequest\x1a*.signalbox.ingest.v1.ListArtifactsResponse\"g\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02LZ%b\tartifacts\x12\x18/api/jobs/{id}/artifactsb\tartifacts\x12\x18/api/runs/{id}/artifacts\x90\x02\x01\x12u\n" +
 	"\n" +
-	"GetHparams\x12&.signalbox.ingest.v1.GetHparamsRequest\x1a\x1c.signalbox.ingest.v1.Hparams\"E\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x022Z\x18\x12\x16/api/jobs/{id}/hparams\x12\x16/api/runs/{id}/hparams\x90\x02\x01\x12\xcb\x01\n" +
-	"\x0fListValidations\x12+.signalbox.ingest.v1.ListValidationsRequest\x1a,.signalbox.ingest.v1.ListValidationsResponse\"]\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02JZ$b\x06rounds\x12\x1a/api/jobs/{id}/validationsb\x06rounds\x12\x1a/api/runs/{id}/validations\x90\x02\x01\x12\xb9\x01\n" +
-	"\vListSamples\x12'.signalbox.ingest.v1.ListSamplesRequest\x1a(.signalbox.ingest.v1.ListSamplesResponse\"W\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02DZ!b\asamples\x12\x16/api/jobs/{id}/samplesb\asamples\x12\x16/api/runs/{id}/samples\x90\x02\x01\x12\xc7\x01\n" +
-	"\rListArtifacts\x12).signalbox.ingest.v1.ListArtifactsRequest\x1a*.signalbox.ingest.v1.ListArtifactsResponse\"_\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02LZ%b\tartifacts\x12\x18/api/jobs/{id}/artifactsb\tartifacts\x12\x18/api/runs/{id}/artifacts\x90\x02\x01\x12k\n" +
-	"\n" +
-	"FollowLogs\x12&.signalbox.ingest.v1.FollowLogsRequest\x1a'.signalbox.ingest.v1.FollowLogsResponse\"\n" +
-	"\xea\xc7\x18\x06\b\x02\x10\x01 \x020\x01\x12t\n" +
-	"\rFollowMetrics\x12).signalbox.ingest.v1.FollowMetricsRequest\x1a*.signalbox.ingest.v1.FollowMetricsResponse\"\n" +
-	"\xea\xc7\x18\x06\b\x02\x10\x01 \x020\x01BEZCgithub.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1;ingestv1b\x06proto3"
+	"FollowLogs\x12&.signalbox.ingest.v1.FollowLogsRequest\x1a'.signalbox.ingest.v1.FollowLogsResponse\"\x14\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x06\n" +
+	"\x04\x94\x03\xad\x030\x01\x12~\n" +
+	"\rFollowMetrics\x12).signalbox.ingest.v1.FollowMetricsRequest\x1a*.signalbox.ingest.v1.FollowMetricsResponse\"\x14\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x06\n" +
+	"\x04\x94\x03\xad\x030\x01BEZCgithub.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1;ingestv1b\x06proto3"
 
 var (
 	file_signalbox_ingest_v1_read_proto_rawDescOnce sync.Once

@@ -341,13 +341,14 @@ const file_signalbox_jobs_v1_quota_proto_rawDesc = "" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\asubject\x12-\n" +
 	"\tgpu_limit\x18\x03 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xc0\x84=(\x00H\x00R\bgpuLimit\x88\x01\x01B\f\n" +
 	"\n" +
-	"_gpu_limit2\x92\x03\n" +
+	"_gpu_limit2\x9a\x03\n" +
 	"\fQuotaService\x12i\n" +
 	"\bGetQuota\x12\".signalbox.jobs.v1.GetQuotaRequest\x1a\x18.signalbox.jobs.v1.Quota\"\x1f\xea\xc7\x18\x06\b\x02\x10\x01 \x01\x82\xd3\xe4\x93\x02\f\x12\n" +
 	"/api/quota\x90\x02\x01\x12\x91\x01\n" +
 	"\n" +
-	"ListQuotas\x12$.signalbox.jobs.v1.ListQuotasRequest\x1a%.signalbox.jobs.v1.ListQuotasResponse\"6\xea\xc7\x18\x06\b\x02\x10\x02 \x01\x82\xd3\xe4\x93\x02#b\x06quotas\x12\x19/api/quota/{subject_kind}\x90\x02\x01\x12\x82\x01\n" +
-	"\bPutQuota\x12\".signalbox.jobs.v1.PutQuotaRequest\x1a\x18.signalbox.jobs.v1.Quota\"8\xea\xc7\x18\x06\b\x02\x10\x02 \x01\x82\xd3\xe4\x93\x02(:\x01*\x1a#/api/quota/{subject_kind}/{subject}BAZ?github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1;jobsv1b\x06proto3"
+	"ListQuotas\x12$.signalbox.jobs.v1.ListQuotasRequest\x1a%.signalbox.jobs.v1.ListQuotasResponse\"6\xea\xc7\x18\x06\b\x02\x10\x02 \x01\x82\xd3\xe4\x93\x02#b\x06quotas\x12\x19/api/quota/{subject_kind}\x90\x02\x01\x12\x8a\x01\n" +
+	"\bPutQuota\x12\".signalbox.jobs.v1.PutQuotaRequest\x1a\x18.signalbox.jobs.v1.Quota\"@\xea\xc7\x18\x06\b\x02\x10\x02 \x01\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02(:\x01*\x1a#/api/quota/{subject_kind}/{subject}BAZ?github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1;jobsv1b\x06proto3"
 
 var (
 	file_signalbox_jobs_v1_quota_proto_rawDescOnce sync.Once

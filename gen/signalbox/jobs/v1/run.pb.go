@@ -372,11 +372,12 @@ const file_signalbox_jobs_v1_run_proto_rawDesc = "" +
 	"\x10ListRunsResponse\x12*\n" +
 	"\x04runs\x18\x01 \x03(\v2\x16.signalbox.jobs.v1.RunR\x04runs\"/\n" +
 	"\rGetRunRequest\x12\x1e\n" +
-	"\x06run_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05runId2\xf4\x01\n" +
+	"\x06run_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05runId2\xfc\x01\n" +
 	"\n" +
 	"RunService\x12y\n" +
-	"\bListRuns\x12\".signalbox.jobs.v1.ListRunsRequest\x1a#.signalbox.jobs.v1.ListRunsResponse\"$\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02\x11b\x04runs\x12\t/api/runs\x90\x02\x01\x12k\n" +
-	"\x06GetRun\x12 .signalbox.jobs.v1.GetRunRequest\x1a\x16.signalbox.jobs.v1.Run\"'\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02\x14\x12\x12/api/runs/{run_id}\x90\x02\x01BAZ?github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1;jobsv1b\x06proto3"
+	"\bListRuns\x12\".signalbox.jobs.v1.ListRunsRequest\x1a#.signalbox.jobs.v1.ListRunsResponse\"$\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02\x11b\x04runs\x12\t/api/runs\x90\x02\x01\x12s\n" +
+	"\x06GetRun\x12 .signalbox.jobs.v1.GetRunRequest\x1a\x16.signalbox.jobs.v1.Run\"/\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02\x14\x12\x12/api/runs/{run_id}\x90\x02\x01BAZ?github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1;jobsv1b\x06proto3"
 
 var (
 	file_signalbox_jobs_v1_run_proto_rawDescOnce sync.Once

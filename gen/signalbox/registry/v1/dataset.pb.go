@@ -1019,16 +1019,24 @@ const file_signalbox_registry_v1_dataset_proto_rawDesc = "" +
 	"\x1bCommitDatasetVersionRequest\x12&\n" +
 	"\n" +
 	"dataset_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\tdatasetId\x12#\n" +
-	"\aversion\x18\x02 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aversion2\xa2\t\n" +
-	"\x0eDatasetService\x12\x80\x01\n" +
-	"\rCreateDataset\x12+.signalbox.registry.v1.CreateDatasetRequest\x1a\x1e.signalbox.registry.v1.Dataset\"\"\xea\xc7\x18\x06\b\x02\x10\x01 \x03\x82\xd3\xe4\x93\x02\x12:\x01*\"\r/api/datasets\x12\x95\x01\n" +
-	"\fListDatasets\x12*.signalbox.registry.v1.ListDatasetsRequest\x1a+.signalbox.registry.v1.ListDatasetsResponse\",\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02\x19b\bdatasets\x12\r/api/datasets\x90\x02\x01\x12\x87\x01\n" +
+	"\aversion\x18\x02 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aversion2\xe6\t\n" +
+	"\x0eDatasetService\x12\x8a\x01\n" +
+	"\rCreateDataset\x12+.signalbox.registry.v1.CreateDatasetRequest\x1a\x1e.signalbox.registry.v1.Dataset\",\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
+	"\x04\x90\x03\x99\x03\x82\xd3\xe4\x93\x02\x12:\x01*\"\r/api/datasets\x12\x95\x01\n" +
+	"\fListDatasets\x12*.signalbox.registry.v1.ListDatasetsRequest\x1a+.signalbox.registry.v1.ListDatasetsResponse\",\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02\x19b\bdatasets\x12\r/api/datasets\x90\x02\x01\x12\x8f\x01\n" +
 	"\n" +
-	"GetDataset\x12(.signalbox.registry.v1.GetDatasetRequest\x1a\x1e.signalbox.registry.v1.Dataset\"/\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02\x1c\x12\x1a/api/datasets/{dataset_id}\x90\x02\x01\x12\xb9\x01\n" +
-	"\x14CreateDatasetVersion\x122.signalbox.registry.v1.CreateDatasetVersionRequest\x1a3.signalbox.registry.v1.CreateDatasetVersionResponse\"8\xea\xc7\x18\x06\b\x02\x10\x01 \x03\x82\xd3\xe4\x93\x02(:\x01*\"#/api/datasets/{dataset_id}/versions\x12\xc0\x01\n" +
-	"\x13ListDatasetVersions\x121.signalbox.registry.v1.ListDatasetVersionsRequest\x1a2.signalbox.registry.v1.ListDatasetVersionsResponse\"B\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02/b\bversions\x12#/api/datasets/{dataset_id}/versions\x90\x02\x01\x12\xaf\x01\n" +
-	"\x11GetDatasetVersion\x12/.signalbox.registry.v1.GetDatasetVersionRequest\x1a%.signalbox.registry.v1.DatasetVersion\"B\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02/\x12-/api/datasets/{dataset_id}/versions/{version}\x90\x02\x01\x12\xb9\x01\n" +
-	"\x14CommitDatasetVersion\x122.signalbox.registry.v1.CommitDatasetVersionRequest\x1a%.signalbox.registry.v1.DatasetVersion\"F\xea\xc7\x18\x06\b\x02\x10\x01 \x03\x82\xd3\xe4\x93\x026\"4/api/datasets/{dataset_id}/versions/{version}/commitBIZGgithub.com/signalbox-dev/signalbox/gen/signalbox/registry/v1;registryv1b\x06proto3"
+	"GetDataset\x12(.signalbox.registry.v1.GetDatasetRequest\x1a\x1e.signalbox.registry.v1.Dataset\"7\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02\x1c\x12\x1a/api/datasets/{dataset_id}\x90\x02\x01\x12\xcd\x01\n" +
+	"\x14CreateDatasetVersion\x122.signalbox.registry.v1.CreateDatasetVersionRequest\x1a3.signalbox.registry.v1.CreateDatasetVersionResponse\"L\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\b\n" +
+	"\x06\x90\x03\x94\x03\x99\x03\x82\xc8\x18\x04\n" +
+	"\x02\xc8\x01\x82\xd3\xe4\x93\x02(:\x01*\"#/api/datasets/{dataset_id}/versions\x12\xc8\x01\n" +
+	"\x13ListDatasetVersions\x121.signalbox.registry.v1.ListDatasetVersionsRequest\x1a2.signalbox.registry.v1.ListDatasetVersionsResponse\"J\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02/b\bversions\x12#/api/datasets/{dataset_id}/versions\x90\x02\x01\x12\xb7\x01\n" +
+	"\x11GetDatasetVersion\x12/.signalbox.registry.v1.GetDatasetVersionRequest\x1a%.signalbox.registry.v1.DatasetVersion\"J\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02/\x12-/api/datasets/{dataset_id}/versions/{version}\x90\x02\x01\x12\xc7\x01\n" +
+	"\x14CommitDatasetVersion\x122.signalbox.registry.v1.CommitDatasetVersionRequest\x1a%.signalbox.registry.v1.DatasetVersion\"T\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\n" +
+	"\n" +
+	"\b\x90\x03\x94\x03\x99\x03\xf6\x03\x82\xd3\xe4\x93\x026\"4/api/datasets/{dataset_id}/versions/{version}/commitBIZGgithub.com/signalbox-dev/signalbox/gen/signalbox/registry/v1;registryv1b\x06proto3"
 
 var (
 	file_signalbox_registry_v1_dataset_proto_rawDescOnce sync.Once

@@ -819,15 +819,22 @@ const file_signalbox_registry_v1_model_proto_rawDesc = "" +
 	"\bversions\x18\x01 \x03(\v2#.signalbox.registry.v1.ModelVersionR\bversions\"_\n" +
 	"\x16GetModelVersionRequest\x12\"\n" +
 	"\bmodel_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\amodelId\x12!\n" +
-	"\aversion\x18\x02 \x01(\x05B\a\xbaH\x04\x1a\x02(\x01R\aversion2\x9a\a\n" +
-	"\fModelService\x12x\n" +
-	"\vCreateModel\x12).signalbox.registry.v1.CreateModelRequest\x1a\x1c.signalbox.registry.v1.Model\" \xea\xc7\x18\x06\b\x02\x10\x01 \x03\x82\xd3\xe4\x93\x02\x10:\x01*\"\v/api/models\x12\x8b\x01\n" +
+	"\aversion\x18\x02 \x01(\x05B\a\xbaH\x04\x1a\x02(\x01R\aversion2\xd4\a\n" +
+	"\fModelService\x12\x82\x01\n" +
+	"\vCreateModel\x12).signalbox.registry.v1.CreateModelRequest\x1a\x1c.signalbox.registry.v1.Model\"*\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
+	"\x04\x90\x03\x99\x03\x82\xd3\xe4\x93\x02\x10:\x01*\"\v/api/models\x12\x8b\x01\n" +
 	"\n" +
-	"ListModels\x12(.signalbox.registry.v1.ListModelsRequest\x1a).signalbox.registry.v1.ListModelsResponse\"(\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02\x15b\x06models\x12\v/api/models\x90\x02\x01\x12}\n" +
-	"\bGetModel\x12&.signalbox.registry.v1.GetModelRequest\x1a\x1c.signalbox.registry.v1.Model\"+\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02\x18\x12\x16/api/models/{model_id}\x90\x02\x01\x12\xa1\x01\n" +
-	"\x12CreateModelVersion\x120.signalbox.registry.v1.CreateModelVersionRequest\x1a#.signalbox.registry.v1.ModelVersion\"4\xea\xc7\x18\x06\b\x02\x10\x01 \x03\x82\xd3\xe4\x93\x02$:\x01*\"\x1f/api/models/{model_id}/versions\x12\xb6\x01\n" +
-	"\x11ListModelVersions\x12/.signalbox.registry.v1.ListModelVersionsRequest\x1a0.signalbox.registry.v1.ListModelVersionsResponse\">\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02+b\bversions\x12\x1f/api/models/{model_id}/versions\x90\x02\x01\x12\xa5\x01\n" +
-	"\x0fGetModelVersion\x12-.signalbox.registry.v1.GetModelVersionRequest\x1a#.signalbox.registry.v1.ModelVersion\">\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02+\x12)/api/models/{model_id}/versions/{version}\x90\x02\x01BIZGgithub.com/signalbox-dev/signalbox/gen/signalbox/registry/v1;registryv1b\x06proto3"
+	"ListModels\x12(.signalbox.registry.v1.ListModelsRequest\x1a).signalbox.registry.v1.ListModelsResponse\"(\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02\x15b\x06models\x12\v/api/models\x90\x02\x01\x12\x85\x01\n" +
+	"\bGetModel\x12&.signalbox.registry.v1.GetModelRequest\x1a\x1c.signalbox.registry.v1.Model\"3\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02\x18\x12\x16/api/models/{model_id}\x90\x02\x01\x12\xb7\x01\n" +
+	"\x12CreateModelVersion\x120.signalbox.registry.v1.CreateModelVersionRequest\x1a#.signalbox.registry.v1.ModelVersion\"J\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\n" +
+	"\n" +
+	"\b\x90\x03\x94\x03\x99\x03\xf6\x03\x82\xc8\x18\x04\n" +
+	"\x02\xc8\x01\x82\xd3\xe4\x93\x02$:\x01*\"\x1f/api/models/{model_id}/versions\x12\xbe\x01\n" +
+	"\x11ListModelVersions\x12/.signalbox.registry.v1.ListModelVersionsRequest\x1a0.signalbox.registry.v1.ListModelVersionsResponse\"F\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02+b\bversions\x12\x1f/api/models/{model_id}/versions\x90\x02\x01\x12\xad\x01\n" +
+	"\x0fGetModelVersion\x12-.signalbox.registry.v1.GetModelVersionRequest\x1a#.signalbox.registry.v1.ModelVersion\"F\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02+\x12)/api/models/{model_id}/versions/{version}\x90\x02\x01BIZGgithub.com/signalbox-dev/signalbox/gen/signalbox/registry/v1;registryv1b\x06proto3"
 
 var (
 	file_signalbox_registry_v1_model_proto_rawDescOnce sync.Once

@@ -1,4 +1,4 @@
-package main
+package surface
 
 import (
 	"errors"
@@ -10,22 +10,10 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// route is one row of the table.
-type route struct {
-	method, pattern  string
-	kind             string
-	handler          string
-	rpc              string
-	service          string
-	credential, role string
-	body             string
-	status           int
-}
-
 // routes makes the rows of every HTTP binding and lists the gRPC services that have one. It looks at
 // every RPC of the product, so that one without the access option fails here already.
-func (s *schema) routes() ([]route, []protoreflect.ServiceDescriptor, error) {
-	var rows []route
+func (s *schema) routes() ([]*Route, []protoreflect.ServiceDescriptor, error) {
+	var rows []*Route
 	var bound []protoreflect.ServiceDescriptor
 	for _, sd := range s.services() {
 		before := len(rows)
@@ -43,8 +31,12 @@ func (s *schema) routes() ([]route, []protoreflect.ServiceDescriptor, error) {
 	return rows, bound, nil
 }
 
-func (s *schema) bindings(md protoreflect.MethodDescriptor) ([]route, error) {
+func (s *schema) bindings(md protoreflect.MethodDescriptor) ([]*Route, error) {
 	who, err := s.accessOf(md)
+	if err != nil {
+		return nil, err
+	}
+	fails, succeeds, err := s.statusesOf(md)
 	if err != nil {
 		return nil, err
 	}
@@ -63,49 +55,53 @@ func (s *schema) bindings(md protoreflect.MethodDescriptor) ([]route, error) {
 	if err := checkShapes(md); err != nil {
 		return nil, err
 	}
-	var rows []route
-	for _, rule := range bindings {
+	var rows []*Route
+	for i, rule := range bindings {
 		row, err := bind(md, rule)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", md.FullName(), err)
 		}
-		row.credential, row.role = who.credential, who.role
+		row.allow(who)
+		row.Fails, row.Succeeds, row.Additional = fails, succeeds, i > 0
 		rows = append(rows, row)
 	}
 	return rows, nil
 }
 
-func bind(md protoreflect.MethodDescriptor, rule *annotations.HttpRule) (route, error) {
-	row := route{kind: "RPC", rpc: string(md.Parent().FullName()) + "/" + string(md.Name()), service: serviceOf(md), body: rule.GetBody()}
+func bind(md protoreflect.MethodDescriptor, rule *annotations.HttpRule) (*Route, error) {
+	row := &Route{
+		Kind: RPC, RPC: fullMethod(md), Service: ServiceOf(md), Body: rule.GetBody(), ResponseBody: rule.GetResponseBody(), Descriptor: md,
+	}
 	switch p := rule.GetPattern().(type) {
 	case *annotations.HttpRule_Get:
-		row.method, row.pattern = http.MethodGet, p.Get
+		row.Method, row.Pattern = http.MethodGet, p.Get
 	case *annotations.HttpRule_Put:
-		row.method, row.pattern = http.MethodPut, p.Put
+		row.Method, row.Pattern = http.MethodPut, p.Put
 	case *annotations.HttpRule_Post:
-		row.method, row.pattern = http.MethodPost, p.Post
+		row.Method, row.Pattern = http.MethodPost, p.Post
 	case *annotations.HttpRule_Delete:
-		row.method, row.pattern = http.MethodDelete, p.Delete
+		row.Method, row.Pattern = http.MethodDelete, p.Delete
 	case *annotations.HttpRule_Patch:
-		row.method, row.pattern = http.MethodPatch, p.Patch
+		row.Method, row.Pattern = http.MethodPatch, p.Patch
 	default:
-		return route{}, errors.New("binding of an unknown kind")
+		return nil, errors.New("binding of an unknown kind")
 	}
-	row.status = statusOf(md, row.method)
-	vars, err := parsePattern(row.pattern, false)
+	row.Status = statusOf(md, row.Method)
+	vars, err := parsePattern(row.Pattern, false)
 	if err != nil {
-		return route{}, err
+		return nil, err
 	}
+	row.Vars = vars
 	if err := checkVars(md.Input(), vars); err != nil {
-		return route{}, err
+		return nil, err
 	}
-	if (row.method == http.MethodGet || row.method == http.MethodDelete) && row.body != "" {
-		return route{}, fmt.Errorf("%s %s: a %s takes no body", row.method, row.pattern, row.method)
+	if (row.Method == http.MethodGet || row.Method == http.MethodDelete) && row.Body != "" {
+		return nil, fmt.Errorf("%s %s: a %s takes no body", row.Method, row.Pattern, row.Method)
 	}
-	if err := checkBody(md, row.body, rule.GetResponseBody()); err != nil {
-		return route{}, err
+	if err := checkBody(md, row.Body, rule.GetResponseBody()); err != nil {
+		return nil, err
 	}
-	return row, checkQuery(md.Input(), vars, row.body)
+	return row, checkQuery(md.Input(), vars, row.Body)
 }
 
 // statusOf is the answer's status where the service says nothing else.

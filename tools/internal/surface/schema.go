@@ -1,4 +1,4 @@
-package main
+package surface
 
 import (
 	"errors"
@@ -23,9 +23,8 @@ const (
 // schema is the product's protos with the options that this generator reads. The options are read
 // from the image itself, because tools never import the product.
 type schema struct {
-	files  *protoregistry.Files
-	types  *dynamicpb.Types
-	access protoreflect.ExtensionType
+	files *protoregistry.Files
+	types *dynamicpb.Types
 }
 
 // access is the access option of one RPC.
@@ -33,6 +32,7 @@ type access struct {
 	credential string
 	role       string
 	peers      []string
+	drawn      bool
 }
 
 func loadSchema(image []byte) (*schema, error) {
@@ -45,8 +45,7 @@ func loadSchema(image []byte) (*schema, error) {
 		return nil, fmt.Errorf("link image: %w", err)
 	}
 	s := &schema{files: files, types: dynamicpb.NewTypes(files)}
-	s.access, err = s.types.FindExtensionByName(accessName)
-	if err != nil {
+	if _, err := s.types.FindExtensionByName(accessName); err != nil {
 		return nil, fmt.Errorf("find option %s: %w", accessName, err)
 	}
 	return s, nil
@@ -71,21 +70,18 @@ func (s *schema) services() []protoreflect.ServiceDescriptor {
 
 // accessOf reads the access option of md and checks that it says one thing.
 func (s *schema) accessOf(md protoreflect.MethodDescriptor) (access, error) {
-	raw, err := proto.Marshal(md.Options())
-	if err != nil {
-		return access{}, fmt.Errorf("%s: read options: %w", md.FullName(), err)
-	}
-	opts := &descriptorpb.MethodOptions{}
-	if err := (proto.UnmarshalOptions{Resolver: s.types}).Unmarshal(raw, opts); err != nil {
-		return access{}, fmt.Errorf("%s: read options: %w", md.FullName(), err)
-	}
-	// Not proto.HasExtension: it wants the image's own MethodOptions, which is another descriptor.
-	option := s.access.TypeDescriptor()
-	if !opts.ProtoReflect().Has(option) {
+	option, ok, err := s.Option(md, accessName)
+	switch {
+	case err != nil:
+		return access{}, err
+	case !ok:
 		return access{}, fmt.Errorf("%s: no option %s: nobody may call it", md.FullName(), accessName)
 	}
-	m := opts.ProtoReflect().Get(option).Message()
+	m := option.Message()
 	a := access{credential: word(m, "credential"), role: word(m, "role")}
+	if fd := m.Descriptor().Fields().ByName("drawn_password"); fd != nil {
+		a.drawn = m.Get(fd).Bool()
+	}
 	peers := m.Get(m.Descriptor().Fields().ByName("peers")).List()
 	for i := range peers.Len() {
 		a.peers = append(a.peers, peers.Get(i).String())
@@ -99,6 +95,11 @@ func (s *schema) accessOf(md protoreflect.MethodDescriptor) (access, error) {
 		return access{}, fmt.Errorf("%s: CREDENTIAL_USER needs a need, and nothing else does", md.FullName())
 	}
 	return a, nil
+}
+
+// fullMethod is the name of a call, signalbox.jobs.v1.JobService/GetJob.
+func fullMethod(md protoreflect.MethodDescriptor) string {
+	return string(md.Parent().FullName()) + "/" + string(md.Name())
 }
 
 // word spells an enum field as the contract does; "" when unspecified.
@@ -135,8 +136,8 @@ func (s *schema) methodOf(name string) (protoreflect.MethodDescriptor, error) {
 	return md, nil
 }
 
-// serviceOf is the product's service that owns a package: jobs for signalbox.jobs.v1.
-func serviceOf(d protoreflect.Descriptor) string {
+// ServiceOf is the product's service that owns a package: jobs for signalbox.jobs.v1.
+func ServiceOf(d protoreflect.Descriptor) string {
 	rest := strings.TrimPrefix(string(d.ParentFile().Package()), product)
 	name, _, _ := strings.Cut(rest, ".")
 	return name

@@ -1,4 +1,4 @@
-package main
+package surface
 
 import (
 	"bytes"
@@ -29,33 +29,35 @@ type list struct {
 func credentials() []string { return []string{"none", "ingest", "deployment", "signature"} }
 
 // listed makes the rows of http_routes.yaml.
-func (s *schema) listed(data []byte) ([]route, error) {
+func (s *schema) listed(data []byte) ([]*Route, error) {
 	var l list
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	dec.KnownFields(true)
 	if err := dec.Decode(&l); err != nil {
 		return nil, fmt.Errorf("parse http_routes.yaml: %w", err)
 	}
-	var rows []route
+	var rows []*Route
 	for _, h := range l.Handlers {
 		if h.Handler == "" || len(h.Methods) == 0 || len(h.Paths) == 0 || !slices.Contains(credentials(), h.Credential) {
 			return nil, fmt.Errorf("http_routes.yaml: handler %q needs methods, paths and a credential of %v", h.Handler, credentials())
 		}
 		for _, path := range h.Paths {
-			if _, err := parsePattern(path, true); err != nil {
+			vars, err := parsePattern(path, true)
+			if err != nil {
 				return nil, fmt.Errorf("http_routes.yaml: handler %s: %w", h.Handler, err)
 			}
 			for _, method := range h.Methods {
-				rows = append(rows, route{method: method, pattern: path, kind: "Raw", handler: h.Handler, credential: h.Credential})
+				rows = append(rows, &Route{Method: method, Pattern: path, Kind: Raw, Handler: h.Handler, Credential: h.Credential, Vars: vars})
 			}
 		}
 	}
 	for _, st := range l.Streams {
-		for _, path := range st.Paths {
+		for i, path := range st.Paths {
 			row, err := s.stream(st.RPC, path)
 			if err != nil {
 				return nil, fmt.Errorf("http_routes.yaml: stream %s: %w", st.RPC, err)
 			}
+			row.Additional = i > 0
 			rows = append(rows, row)
 		}
 	}
@@ -63,36 +65,42 @@ func (s *schema) listed(data []byte) ([]route, error) {
 }
 
 // stream binds a server-streaming RPC to a GET: the path's variables and Last-Event-ID fill its request.
-func (s *schema) stream(rpc, path string) (route, error) {
+func (s *schema) stream(rpc, path string) (*Route, error) {
 	md, err := s.methodOf(rpc)
 	if err != nil {
-		return route{}, err
+		return nil, err
 	}
 	who, err := s.accessOf(md)
 	if err != nil {
-		return route{}, err
+		return nil, err
+	}
+	fails, succeeds, err := s.statusesOf(md)
+	if err != nil {
+		return nil, err
 	}
 	switch {
 	case md.IsStreamingClient() || !md.IsStreamingServer():
-		return route{}, errors.New("not a server stream")
+		return nil, errors.New("not a server stream")
 	case !public(md) || who.credential != "user":
-		return route{}, errors.New("a stream is opened with an access token")
+		return nil, errors.New("a stream is opened with an access token")
 	}
 	vars, err := parsePattern(path, false)
 	if err != nil {
-		return route{}, err
+		return nil, err
 	}
 	if err := checkVars(md.Input(), vars); err != nil {
-		return route{}, err
+		return nil, err
 	}
 	if fd := md.Input().Fields().ByName("after"); fd == nil || fd.Kind() != protoreflect.Int64Kind {
-		return route{}, fmt.Errorf("%s needs `int64 after` to resume", md.Input().FullName())
+		return nil, fmt.Errorf("%s needs `int64 after` to resume", md.Input().FullName())
 	}
 	if err := checkShapes(md); err != nil {
-		return route{}, err
+		return nil, err
 	}
-	return route{
-		method: http.MethodGet, pattern: path, kind: "Stream", service: serviceOf(md), status: http.StatusOK,
-		rpc: string(md.Parent().FullName()) + "/" + string(md.Name()), credential: who.credential, role: who.role,
-	}, nil
+	row := &Route{
+		Method: http.MethodGet, Pattern: path, Kind: Stream, Service: ServiceOf(md), Status: http.StatusOK, RPC: fullMethod(md),
+		Vars: vars, Descriptor: md, Fails: fails, Succeeds: succeeds,
+	}
+	row.allow(who)
+	return row, nil
 }

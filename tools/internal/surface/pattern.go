@@ -1,4 +1,4 @@
-package main
+package surface
 
 import (
 	"cmp"
@@ -50,16 +50,16 @@ func shape(pattern string) string {
 }
 
 // arrange sorts the rows and refuses two that match the same requests.
-func arrange(rows []route) ([]route, error) {
-	slices.SortFunc(rows, func(a, b route) int {
-		return cmp.Or(cmp.Compare(a.pattern, b.pattern), cmp.Compare(a.method, b.method))
+func arrange(rows []*Route) ([]*Route, error) {
+	slices.SortFunc(rows, func(a, b *Route) int {
+		return cmp.Or(cmp.Compare(a.Pattern, b.Pattern), cmp.Compare(a.Method, b.Method))
 	})
 	seen := make(map[string]string)
 	for _, row := range rows {
-		key := row.method + " " + shape(row.pattern)
-		name := row.rpc + row.handler
+		key := row.Method + " " + shape(row.Pattern)
+		name := row.RPC + row.Handler
 		if other, ok := seen[key]; ok {
-			return nil, fmt.Errorf("%s %s is bound twice: by %s and by %s", row.method, row.pattern, other, name)
+			return nil, fmt.Errorf("%s %s is bound twice: by %s and by %s", row.Method, row.Pattern, other, name)
 		}
 		seen[key] = name
 	}
