@@ -80,6 +80,7 @@ type Gateway struct {
 	limit   sse.Limit
 	wire    *wire.Server
 
+	held     held
 	draining atomic.Bool
 	stop     chan struct{} // closed when streams shall end
 	endStop  func()

@@ -71,6 +71,8 @@ func (g *Gateway) serveRaw(w http.ResponseWriter, r *http.Request, m *match.Matc
 		r = r.WithContext(r.Context())
 		r.RemoteAddr = net.JoinHostPort(g.proxies.Client(r), "0")
 	}
+	g.held.enter()
+	defer g.held.leave()
 	g.raw[m.Handler].ServeHTTP(w, r)
 }
 

@@ -29,7 +29,10 @@ func (g *Gateway) Listen(ctx context.Context) (net.Listener, error) {
 }
 
 // Drain makes every route but health and version refuse from now on with 503. What runs goes on.
-func (g *Gateway) Drain() { g.draining.Store(true) }
+func (g *Gateway) Drain() {
+	g.draining.Store(true)
+	drain(g.deps.Ingest, g.deps.Inference)
+}
 
 // Worker serves the API on l. Its Stop drains, ends the event streams, and lets the rest finish until
 // its context ends; then connections are cut.
@@ -89,6 +92,7 @@ func (g *Gateway) shutdown(ctx context.Context, server *http.Server) error {
 	if err != nil {
 		err = errors.Join(fmt.Errorf("finish requests: %w", err), server.Close())
 	}
+	g.held.wait(ctx)
 	for _, let := range g.idle {
 		let()
 	}

@@ -47,7 +47,7 @@ type rig struct {
 func defaults(t *testing.T) inference.Config {
 	t.Helper()
 	return inference.Config{
-		Connect: limit, FirstByte: limit, Idle: limit, MaxBodyMB: 2, Spool: t.TempDir(),
+		Connect: limit, FirstByte: limit, Idle: limit, MaxBodyMB: 2, Spool: t.TempDir(), SocketIdle: limit, SocketMessageMB: 1,
 	}
 }
 

@@ -89,8 +89,9 @@ func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
 	s.proxy = &proxy.Proxy{
 		Lease: s.lease, Relay: s.relay, Recorder: s.recorder, Clock: d.Clock, IDs: d.IDs, Log: d.Log,
 		Tally: counters, MaxBody: cfg.MaxBodyMB << 20, Idle: cfg.Idle,
+		Sockets: proxy.Sockets{Idle: cfg.SocketIdle, MaxMessage: cfg.SocketMessageMB << 20},
 	}
-	s.traffic = &traffic.Server{Store: s.store, Owner: s.owner}
+	s.traffic = &traffic.Server{Store: s.store, Owner: s.owner, Clock: d.Clock}
 	return s, nil
 }
 

@@ -37,6 +37,7 @@ func (s *Service) wire(revisions *revision.Store, orderer *engine.Orderer) {
 	}
 	s.models = &model.Server{
 		Pool: d.Pool, Projects: projects, Artifacts: &peer.Artifacts{Runs: d.Runs, Data: d.RunData}, Blobs: d.Blobs,
+		Jobs: &peer.Jobs{Runs: d.Runs},
 		Once: repeats, Events: events, Audit: trail, Clock: d.Clock, IDs: d.IDs,
 	}
 	s.ledger = &epoch.Ledger{Pool: d.Pool, Hub: s.hub, Clock: d.Clock, Lease: s.cfg.AuthLease}

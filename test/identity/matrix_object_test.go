@@ -19,6 +19,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// spares are enough objects of a kind for every cell to delete one.
+const spares = 16
+
 // fill makes an object of every kind in a project, as its owner.
 func (w *world) fill(ctx context.Context, t *testing.T, p *person, o objects) {
 	t.Helper()
@@ -37,11 +40,22 @@ func (w *world) fill(ctx context.Context, t *testing.T, p *person, o objects) {
 	w.push(ctx, t, p, o["dataset_id"], "v1")
 	o["model_id"] = named("/api/models")
 	make("/api/models/"+o["model_id"]+"/versions", map[string]any{"source": map[string]string{"run_id": o["run_id"], "artifact_id": o["artifact"]}}, nil)
+	p.do(ctx, t, w.Stand, http.MethodPut, "/api/models/"+o["model_id"]+"/versions/1/card", map[string]any{"content": "# what it is"}, nil)
 	o["deployment_id"] = named("/api/model-deployments")
-	make("/api/model-deployments/"+o["deployment_id"]+"/revisions", map[string]any{
-		"source":  map[string]any{"model_id": o["model_id"], "version": 1},
-		"serving": map[string]any{"engine": "command", "command": []string{"sleep", "1"}, "pool": "nowhere"},
-	}, nil)
+	for range 2 { // the second one is never stopped: the model's version is in use
+		make("/api/model-deployments/"+o["deployment_id"]+"/revisions", map[string]any{
+			"source":  map[string]any{"model_id": o["model_id"], "version": 1},
+			"serving": map[string]any{"engine": "command", "command": []string{"sleep", "1"}, "pool": "nowhere"},
+		}, nil)
+	}
+	// What is deleted must be the owner's own, and he is no member any more when it is asked for.
+	for i := range spares {
+		for _, kind := range []string{"deployment", "model"} {
+			path := map[string]string{"deployment": "/api/model-deployments", "model": "/api/models"}[kind]
+			make(path, map[string]any{"name": fmt.Sprintf("spare-%d-of-%s", i, o["project"]), "project": o["project"]}, &made)
+			o[fmt.Sprintf("spare %s %d", kind, i)] = made.ID
+		}
+	}
 	var secret struct{ ID, Token string }
 	make("/api/model-deployments/"+o["deployment_id"]+"/tokens", map[string]any{"name": "first"}, &secret)
 	o["token_id"], o["deployment token"] = secret.ID, secret.Token

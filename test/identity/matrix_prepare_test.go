@@ -3,6 +3,7 @@ package identity
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"strconv"
@@ -19,6 +20,7 @@ func (w *world) prepared(ctx context.Context, t *testing.T, c cell) objects {
 	maps.Copy(o, w.hidden)
 	maps.Copy(o, w.set(c.relation))
 	o["version"], o["number"], o["key"], o["rest"], o["subject_kind"], o["setting version"], o["setting value"] = "1", "1", "projects/x", "models", "users", "0", "null"
+	o["alias"], o["request_id"] = "champion", "req_01"+strings.Repeat("0", 24)
 	o["user_id"], o["username"], o["subject"] = w.tess.id, w.tess.name, w.tess.name
 	switch {
 	case strings.HasPrefix(c.path, "/api/jobs/"):
@@ -44,23 +46,27 @@ func (w *world) needs() map[string]preparation {
 	token := w.creates("token_id", http.MethodPost, "/api/model-deployments/{deployment_id}/tokens", map[string]any{"name": "short-lived"})
 	inTeam := w.creates("", http.MethodPut, "/api/teams/{team_id}/members/{username}", map[string]any{"role": "member"})
 	inProject := w.creates("", http.MethodPut, "/api/projects/{project_id}/members/{username}", map[string]any{"role": "viewer"})
+	alias := w.creates("", http.MethodPut, "/api/models/{model_id}/aliases/{alias}", map[string]any{"version": 1})
 	return map[string]preparation{
+		"DELETE /api/models/{model_id}":                                   w.spare("model"),
+		"DELETE /api/models/{model_id}/aliases/{alias}":                   alias,
+		"DELETE /api/model-deployments/{deployment_id}":                   w.spare("deployment"),
 		"DELETE /api/model-deployments/{deployment_id}/tokens/{token_id}": token,
 		"DELETE /api/teams/{team_id}/members/{username}":                  inTeam,
 		"DELETE /api/projects/{project_id}/members/{username}":            inProject,
 		"POST /api/admin/users/{user_id}/transfer":                        w.leaver,
-		"GET /pages/{asset}":                                        w.asset,
-		"HEAD /pages/{asset}":                                       w.asset,
-		"DELETE /api/teams/{team_id}":                               w.anotherTeam,
-		"DELETE /api/profile/sessions/{session_id}":                 w.anotherSession,
-		"GET /api/cli/device/requests/{user_code}":                  w.userCode,
-		"POST /api/cli/device/requests/{user_code}":                 w.userCode,
-		"GET /api/admin/settings/{key}":                             w.setting,
-		"PUT /api/admin/settings/{key}":                             w.setting,
-		"GET /api/admin/settings/{key}/versions":                    w.setting,
-		"GET /api/fleets/{fleet_id}":                                w.fleet,
-		"POST /api/fleets/{fleet_id}/join-tokens":                   w.fleet,
-		"POST /api/datasets/{dataset_id}/versions/{version}/commit": w.upload,
+		"GET /pages/{asset}":                                              w.asset,
+		"HEAD /pages/{asset}":                                             w.asset,
+		"DELETE /api/teams/{team_id}":                                     w.anotherTeam,
+		"DELETE /api/profile/sessions/{session_id}":                       w.anotherSession,
+		"GET /api/cli/device/requests/{user_code}":                        w.userCode,
+		"POST /api/cli/device/requests/{user_code}":                       w.userCode,
+		"GET /api/admin/settings/{key}":                                   w.setting,
+		"PUT /api/admin/settings/{key}":                                   w.setting,
+		"GET /api/admin/settings/{key}/versions":                          w.setting,
+		"GET /api/fleets/{fleet_id}":                                      w.fleet,
+		"POST /api/fleets/{fleet_id}/join-tokens":                         w.fleet,
+		"POST /api/datasets/{dataset_id}/versions/{version}/commit":       w.upload,
 	}
 }
 
@@ -76,6 +82,18 @@ func (w *world) creates(name, method, path string, body map[string]any) preparat
 		if name != "" {
 			o[name] = made.ID
 		}
+	}
+}
+
+// spare is the next object of a kind that nothing has deleted.
+func (w *world) spare(kind string) preparation {
+	return func(_ context.Context, t *testing.T, o objects) {
+		t.Helper()
+		key := kind + " of " + o["project"]
+		next := fmt.Sprintf("spare %s %d", kind, w.spent[key])
+		require.NotEmpty(t, o[next], "there are not enough spares: %s", next)
+		w.spent[key]++
+		o[kind+"_id"] = o[next]
 	}
 }
 

@@ -85,7 +85,9 @@ func (r *Relay) ServeHTTP(w http.ResponseWriter, in *http.Request) {
 		r.fail(w, in, err)
 		return
 	}
-	resp, err := r.transport.RoundTrip(out)
+	told := &informer{w: w}
+	resp, err := r.transport.RoundTrip(told.watch(out))
+	told.end()
 	if err != nil {
 		r.refused(w, in, err)
 		return
@@ -124,11 +126,12 @@ func (r *Relay) outgoing(w http.ResponseWriter, in *http.Request) (*http.Request
 	out.RequestURI = ""
 	out.URL = &url.URL{Scheme: r.scheme, Host: r.up.Address, Path: in.URL.Path, RawPath: in.URL.RawPath, RawQuery: in.URL.RawQuery}
 	out.Close = false
-	upgrade := websocket(in)
+	wanted := in.Header.Values("Upgrade")
 	oneHop(out.Header)
-	if upgrade {
+	if len(wanted) > 0 {
+		// The service judges what may follow, and refuses what may not; nothing but a WebSocket is let through.
 		out.Header.Set("Connection", "Upgrade")
-		out.Header.Set("Upgrade", "websocket")
+		out.Header["Upgrade"] = wanted
 	}
 	for _, name := range []string{"Forwarded", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip", "Cookie"} {
 		out.Header.Del(name)

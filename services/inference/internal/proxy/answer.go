@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
+	"strings"
 
 	"github.com/signalbox-dev/signalbox/services/inference/internal/lease"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/relay"
@@ -39,6 +41,24 @@ func (e *exchange) answer(ctx context.Context, a *relay.Answer) {
 	}
 	plain := resp.Header.Get("Content-Encoding") == ""
 	e.cut(ctx, err, sent, copied, plain)
+}
+
+// informational passes on what an engine says before it answers, with the headers that an answer may have. The
+// server keeps none of them for the answer.
+func (e *exchange) informational(status int, header http.Header) {
+	if e.upload != nil {
+		return // another goroutine may be in the body, and with it in the server's own 100.
+	}
+	h := e.caller.w.Header()
+	kept := maps.Clone(h)
+	for name, values := range header {
+		if fromEngine(name) && !strings.HasPrefix(name, "Content-") {
+			h[name] = values
+		}
+	}
+	e.caller.w.WriteHeader(status)
+	clear(h)
+	maps.Copy(h, kept)
 }
 
 // pump copies until the end, flushing after each read.
@@ -84,6 +104,8 @@ func (e *exchange) cut(ctx context.Context, err, sent error, copied *tee, plain 
 		e.rec.Outcome = traffic.Revoked
 	case errors.Is(cause, lease.ErrOver):
 		e.rec.Outcome = traffic.LeaseOver
+	case errors.Is(cause, lease.ErrSuspended):
+		e.rec.Outcome = traffic.Suspended
 	case ctx.Err() != nil || errors.Is(err, errCaller) || errors.Is(sent, relay.ErrSource):
 		e.rec.Outcome = traffic.ClientClosed
 	default:

@@ -40,19 +40,13 @@ type exchange struct {
 
 // call relays one admitted call and records it.
 func (p *Proxy) call(ctx context.Context, w http.ResponseWriter, r *http.Request, a *admitted) {
-	e := &exchange{Proxy: p, a: a, began: p.Clock.Now(), caller: newCaller(ctx, w, p.Idle)}
-	rev := a.deployment.Promoted
-	e.rec = &traffic.Call{
-		RequestID: a.requestID, At: e.began, DeploymentID: a.deployment.ID, RevisionID: rev.ID, RevisionNumber: rev.Number,
-		TokenID: a.token.ID, TokenName: a.token.Name, Method: r.Method, Path: cut(a.target.Path, 512),
-		UsageSource: traffic.UsageNone, RequestBytes: max(r.ContentLength, 0),
-	}
+	e := p.exchange(ctx, w, r, a)
 	defer context.AfterFunc(ctx, e.caller.interrupt)()
 	if err := e.prepare(r); err != nil {
 		e.fail(ctx, w, err)
 		return
 	}
-	answer, err := e.dial(ctx, r, rev)
+	answer, err := e.dial(ctx, r)
 	if e.upload != nil && err != nil {
 		e.rec.RequestBytes = e.upload.read
 	}
@@ -64,9 +58,21 @@ func (p *Proxy) call(ctx context.Context, w http.ResponseWriter, r *http.Request
 	e.answer(ctx, answer)
 }
 
+// exchange begins the record of a call.
+func (p *Proxy) exchange(ctx context.Context, w http.ResponseWriter, r *http.Request, a *admitted) *exchange {
+	e := &exchange{Proxy: p, a: a, began: p.Clock.Now(), caller: newCaller(ctx, w, p.Idle)}
+	rev := a.deployment.Promoted
+	e.rec = &traffic.Call{
+		RequestID: a.requestID, At: e.began, DeploymentID: a.deployment.ID, RevisionID: rev.ID, RevisionNumber: rev.Number,
+		TokenID: a.token.ID, TokenName: a.token.Name, Method: r.Method, Path: cut(a.target.Path, 512),
+		UsageSource: traffic.UsageNone, RequestBytes: max(r.ContentLength, 0),
+	}
+	return e
+}
+
 // prepare reads a small body whole; a large or endless one is streamed.
 func (e *exchange) prepare(r *http.Request) error {
-	e.in = relay.Request{Method: r.Method, Target: e.a.target, Length: r.ContentLength}
+	e.in = relay.Request{Method: r.Method, Target: e.a.target, Length: r.ContentLength, Informational: e.informational}
 	if r.ContentLength == 0 {
 		return nil
 	}
@@ -95,9 +101,9 @@ func (e *exchange) prepare(r *http.Request) error {
 }
 
 // dial tries the replicas until one takes the call. Another one is tried only where nothing was sent.
-func (e *exchange) dial(ctx context.Context, r *http.Request, rev *lease.Revision) (*relay.Answer, error) {
+func (e *exchange) dial(ctx context.Context, r *http.Request) (*relay.Answer, error) {
 	var last error
-	for _, replica := range e.busy.choose(rev.Replicas) {
+	for _, replica := range e.busy.choose(e.a.deployment.Promoted.Replicas) {
 		e.rec.ReplicaID = replica.ID
 		to, err := engineOf(replica)
 		if err != nil {
@@ -105,6 +111,9 @@ func (e *exchange) dial(ctx context.Context, r *http.Request, rev *lease.Revisio
 			continue
 		}
 		e.in.Header = engineHeader(ctx, r.Header, replica.APIKey.Reveal(), e.a.requestID)
+		if e.a.socket {
+			socketHeader(e.in.Header, r.Header)
+		}
 		e.busy.enter(replica.ID)
 		answer, err := e.Relay.Do(ctx, to, e.in)
 		if err == nil {
@@ -151,6 +160,8 @@ func (e *exchange) explain(ctx context.Context, err error) (outcome string, answ
 		return traffic.Revoked, badToken()
 	case errors.Is(cause, lease.ErrOver):
 		return traffic.LeaseOver, LeaseOver()
+	case errors.Is(cause, lease.ErrSuspended):
+		return traffic.Suspended, suspended()
 	case ctx.Err() != nil && !errors.Is(err, os.ErrDeadlineExceeded):
 		// A caller who was too slow is still there, though the server has given up the connection.
 		return traffic.ClientClosed, nil

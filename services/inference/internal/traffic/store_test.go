@@ -41,7 +41,7 @@ func testCalls(n int, at time.Time) []*Call {
 
 func stored(t *testing.T, s *Store) []*Call {
 	t.Helper()
-	calls, err := s.List(t.Context(), "dep_a", "", page.Page{Limit: page.MaxLimit})
+	calls, err := s.List(t.Context(), "dep_a", Filter{}, page.Page{Limit: page.MaxLimit})
 	require.NoError(t, err)
 	return calls
 }
@@ -62,6 +62,8 @@ func TestEveryFieldComesBack(t *testing.T) {
 	want.RequestedModel, want.ResponseModel, want.FinishReason = &name, &model, &reason
 	want.PromptTokens, want.CompletionTokens, want.UsageSource = &tokens, &tokens, UsageEngine
 	want.TTFT, want.Duration, want.RequestBytes, want.ResponseBytes = &ms, 2.5, 1<<40, 1<<41
+	in, out := int64(7), int64(9)
+	want.RequestFrames, want.ResponseFrames = &in, &out
 	refused, err := s.Put(t.Context(), "b1", []*Call{want})
 	require.NoError(t, err)
 	require.Zero(t, refused)
@@ -173,6 +175,6 @@ func TestADatabaseThatIsAwayIsNoRefusal(t *testing.T) {
 	require.Error(t, err)
 	require.Error(t, (&Store{Pool: closed}).Forget(t.Context(), "b1"))
 	require.Error(t, (&Store{Pool: closed}).EnsurePartitions(t.Context()))
-	_, err = (&Store{Pool: closed}).List(t.Context(), "dep_a", "", page.Page{Limit: 1})
+	_, err = (&Store{Pool: closed}).List(t.Context(), "dep_a", Filter{}, page.Page{Limit: 1})
 	require.Error(t, err)
 }

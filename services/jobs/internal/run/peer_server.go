@@ -2,11 +2,15 @@ package run
 
 import (
 	"context"
+	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
+	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
@@ -74,6 +78,33 @@ func (s *PeerServer) GetRunOwner(ctx context.Context, req *jobspeerv1.GetRunOwne
 		m.JobId = *r.JobID
 	}
 	return m, nil
+}
+
+// maxUsers bounds how many users of a model are named.
+const maxUsers = 20
+
+// ListModelUsers names the jobs that are not over and start from a version of a model. What was resolved at the
+// submission counts, whatever word was asked for.
+func (s *PeerServer) ListModelUsers(ctx context.Context, req *jobspeerv1.ListModelUsersRequest) (*jobspeerv1.ListModelUsersResponse, error) {
+	model, _, one := strings.Cut(req.GetRef(), "@")
+	found, err := s.Runs.StartingFrom(ctx, s.Pool, model)
+	if err != nil {
+		return nil, err
+	}
+	out := &jobspeerv1.ListModelUsersResponse{}
+	for _, t := range found {
+		spec := &jobsv1.AttemptSpec{}
+		if err := proto.Unmarshal(t.Spec, spec); err != nil {
+			return nil, fmt.Errorf("read the template of job %s: %w", t.JobID, err)
+		}
+		if one && spec.GetModel().GetRef() != req.GetRef() {
+			continue
+		}
+		if out.JobIds = append(out.JobIds, t.JobID); len(out.GetJobIds()) == maxUsers {
+			break
+		}
+	}
+	return out, nil
 }
 
 // maxMessage bounds the words of a failure, in bytes.

@@ -59,3 +59,23 @@ func (s Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, live b
 	}
 	return runs, nil
 }
+
+// Template is what every attempt of a job is told, opaque here.
+type Template struct {
+	JobID string
+	Spec  []byte
+}
+
+// StartingFrom answers the jobs that are not over and were asked to start from any version of a model, oldest first.
+func (Store) StartingFrom(ctx context.Context, q pg.Querier, model string) ([]Template, error) {
+	rows, err := q.Query(ctx, `SELECT id, template FROM job WHERE ended_at IS NULL AND starts_with(spec->'bindings'->>'model', $1 || '@')
+		ORDER BY created_at, id`, model)
+	if err != nil {
+		return nil, fmt.Errorf("look for the users of a model: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (t Template, err error) { return t, row.Scan(&t.JobID, &t.Spec) })
+	if err != nil {
+		return nil, fmt.Errorf("look for the users of a model: %w", err)
+	}
+	return found, nil
+}

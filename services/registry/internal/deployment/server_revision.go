@@ -136,10 +136,23 @@ func (s *Server) PromoteRevision(ctx context.Context, in *registryv1.PromoteRevi
 	if d, err = s.Book.Promote(ctx, d.ID, in.GetNumber()); err != nil {
 		return nil, err
 	}
-	return s.toProto(d), s.Replicas.Settle(ctx)
+	return s.switched(ctx, d)
 }
 
-// StopRevision ends the engines of a revision that is not promoted.
+// StartRevision asks anew for the engine of a revision that was stopped or has failed.
+func (s *Server) StartRevision(ctx context.Context, in *registryv1.StartRevisionRequest) (*registryv1.Revision, error) {
+	d, err := s.editable(ctx, in.GetDeploymentId())
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.Book.Start(ctx, d.ID, in.GetNumber())
+	if err != nil {
+		return nil, err
+	}
+	return revision.ToProto(r), nil
+}
+
+// StopRevision ends the engines of a revision that is not promoted, or of a suspended deployment.
 func (s *Server) StopRevision(ctx context.Context, in *registryv1.StopRevisionRequest) (*registryv1.Revision, error) {
 	d, err := s.editable(ctx, in.GetDeploymentId())
 	if err != nil {

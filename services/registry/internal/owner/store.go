@@ -19,12 +19,12 @@ func kinds() []kind {
 			`UPDATE dataset SET owner_id = $2, owner_name = $3 WHERE owner_id = $1 RETURNING id`,
 		},
 		{
-			"model", `SELECT count(*) FROM model WHERE owner_id = $1`,
-			`UPDATE model SET owner_id = $2, owner_name = $3 WHERE owner_id = $1 RETURNING id`,
+			"model", `SELECT count(*) FROM model WHERE owner_id = $1 AND deleted_at IS NULL`,
+			`UPDATE model SET owner_id = $2, owner_name = $3 WHERE owner_id = $1 AND deleted_at IS NULL RETURNING id`,
 		},
 		{
-			"deployment", `SELECT count(*) FROM deployment WHERE owner_id = $1`,
-			`UPDATE deployment SET owner_id = $2, owner_name = $3 WHERE owner_id = $1 RETURNING id`,
+			"deployment", `SELECT count(*) FROM deployment WHERE owner_id = $1 AND deleted_at IS NULL`,
+			`UPDATE deployment SET owner_id = $2, owner_name = $3 WHERE owner_id = $1 AND deleted_at IS NULL RETURNING id`,
 		},
 	}
 }

@@ -23,8 +23,11 @@ type Ref struct {
 	Version string
 }
 
-// String writes the reference.
+// String writes the reference; one without a version stands for all of them.
 func (r Ref) String() string {
+	if r.Version == "" {
+		return string(r.Kind) + "/" + r.Project + "/" + r.Name
+	}
 	return string(r.Kind) + "/" + r.Project + "/" + r.Name + "@" + r.Version
 }
 

@@ -94,6 +94,11 @@ func (s *Store) ByID(ctx context.Context, q pg.Querier, id string) (*Revision, e
 	return s.one(ctx, q, id, `id = $1`, id)
 }
 
+// LockID is ByID for a change.
+func (s *Store) LockID(ctx context.Context, tx pgx.Tx, id string) (*Revision, error) {
+	return s.one(ctx, tx, id, `id = $1 FOR UPDATE`, id)
+}
+
 // ByWork answers the revision of a work.
 func (s *Store) ByWork(ctx context.Context, q pg.Querier, workID string) (*Revision, error) {
 	return s.one(ctx, q, workID, `work_id = $1`, workID)
@@ -123,6 +128,11 @@ func (s *Store) List(ctx context.Context, q pg.Querier, deploymentID string, p p
 // Promoted answers the promoted revision of every deployment.
 func (s *Store) Promoted(ctx context.Context, q pg.Querier) ([]*Revision, error) {
 	return s.many(ctx, q, `id IN (SELECT promoted_revision_id FROM deployment)`)
+}
+
+// LockWanted answers the revisions of a deployment whose engines shall run, for a change.
+func (s *Store) LockWanted(ctx context.Context, tx pgx.Tx, deploymentID string) ([]*Revision, error) {
+	return s.many(ctx, tx, `deployment_id = $1 AND desired = 'running' ORDER BY number FOR UPDATE`, deploymentID)
 }
 
 // Wanted answers the revisions whose engines shall run.

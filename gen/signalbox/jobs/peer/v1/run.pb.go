@@ -548,6 +548,96 @@ func (x *AccountQuota) GetGpuAvailable() int32 {
 	return 0
 }
 
+type ListModelUsersRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// mdl/<project>/<name>@<version>; without @<version> any version of the model.
+	Ref           string `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListModelUsersRequest) Reset() {
+	*x = ListModelUsersRequest{}
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListModelUsersRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListModelUsersRequest) ProtoMessage() {}
+
+func (x *ListModelUsersRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListModelUsersRequest.ProtoReflect.Descriptor instead.
+func (*ListModelUsersRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ListModelUsersRequest) GetRef() string {
+	if x != nil {
+		return x.Ref
+	}
+	return ""
+}
+
+type ListModelUsersResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At most 20.
+	JobIds        []string `protobuf:"bytes,1,rep,name=job_ids,json=jobIds,proto3" json:"job_ids,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListModelUsersResponse) Reset() {
+	*x = ListModelUsersResponse{}
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListModelUsersResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListModelUsersResponse) ProtoMessage() {}
+
+func (x *ListModelUsersResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListModelUsersResponse.ProtoReflect.Descriptor instead.
+func (*ListModelUsersResponse) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ListModelUsersResponse) GetJobIds() []string {
+	if x != nil {
+		return x.JobIds
+	}
+	return nil
+}
+
 var File_signalbox_jobs_peer_v1_run_proto protoreflect.FileDescriptor
 
 const file_signalbox_jobs_peer_v1_run_proto_rawDesc = "" +
@@ -594,10 +684,17 @@ const file_signalbox_jobs_peer_v1_run_proto_rawDesc = "" +
 	"\bgpu_held\x18\x02 \x01(\x05R\agpuHeld\x12\x1d\n" +
 	"\n" +
 	"gpu_queued\x18\x03 \x01(\x05R\tgpuQueued\x12#\n" +
-	"\rgpu_available\x18\x04 \x01(\x05R\fgpuAvailable2\x8d\x03\n" +
+	"\rgpu_available\x18\x04 \x01(\x05R\fgpuAvailable\"5\n" +
+	"\x15ListModelUsersRequest\x12\x1c\n" +
+	"\x03ref\x18\x01 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\x04R\x03ref\"1\n" +
+	"\x16ListModelUsersResponse\x12\x17\n" +
+	"\ajob_ids\x18\x01 \x03(\tR\x06jobIds2\x92\x04\n" +
 	"\x0eRunPeerService\x12}\n" +
 	"\x12ResolveIngestToken\x121.signalbox.jobs.peer.v1.ResolveIngestTokenRequest\x1a#.signalbox.jobs.peer.v1.IngestGrant\"\x0f\xea\xc7\x18\b\x1a\x06ingest\x90\x02\x01\x12\x83\x01\n" +
-	"\x0fReportLifecycle\x12..signalbox.jobs.peer.v1.ReportLifecycleRequest\x1a/.signalbox.jobs.peer.v1.ReportLifecycleResponse\"\x0f\xea\xc7\x18\b\x1a\x06ingest\x90\x02\x02\x12v\n" +
+	"\x0fReportLifecycle\x12..signalbox.jobs.peer.v1.ReportLifecycleRequest\x1a/.signalbox.jobs.peer.v1.ReportLifecycleResponse\"\x0f\xea\xc7\x18\b\x1a\x06ingest\x90\x02\x02\x12\x82\x01\n" +
+	"\x0eListModelUsers\x12-.signalbox.jobs.peer.v1.ListModelUsersRequest\x1a..signalbox.jobs.peer.v1.ListModelUsersResponse\"\x11\xea\xc7\x18\n" +
+	"\x1a\bregistry\x90\x02\x01\x12v\n" +
 	"\vGetRunOwner\x12*.signalbox.jobs.peer.v1.GetRunOwnerRequest\x1a .signalbox.jobs.peer.v1.RunOwner\"\x19\xea\xc7\x18\x12\x1a\x06ingest\x1a\bregistry\x90\x02\x012\x8a\x01\n" +
 	"\x10QuotaPeerService\x12v\n" +
 	"\x0fGetAccountQuota\x12..signalbox.jobs.peer.v1.GetAccountQuotaRequest\x1a$.signalbox.jobs.peer.v1.AccountQuota\"\r\xea\xc7\x18\x06\x1a\x04auth\x90\x02\x01BJZHgithub.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1;jobspeerv1b\x06proto3"
@@ -614,7 +711,7 @@ func file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP() []byte {
 	return file_signalbox_jobs_peer_v1_run_proto_rawDescData
 }
 
-var file_signalbox_jobs_peer_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_signalbox_jobs_peer_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_signalbox_jobs_peer_v1_run_proto_goTypes = []any{
 	(*ResolveIngestTokenRequest)(nil), // 0: signalbox.jobs.peer.v1.ResolveIngestTokenRequest
 	(*IngestGrant)(nil),               // 1: signalbox.jobs.peer.v1.IngestGrant
@@ -624,26 +721,30 @@ var file_signalbox_jobs_peer_v1_run_proto_goTypes = []any{
 	(*RunOwner)(nil),                  // 5: signalbox.jobs.peer.v1.RunOwner
 	(*GetAccountQuotaRequest)(nil),    // 6: signalbox.jobs.peer.v1.GetAccountQuotaRequest
 	(*AccountQuota)(nil),              // 7: signalbox.jobs.peer.v1.AccountQuota
-	(*timestamppb.Timestamp)(nil),     // 8: google.protobuf.Timestamp
+	(*ListModelUsersRequest)(nil),     // 8: signalbox.jobs.peer.v1.ListModelUsersRequest
+	(*ListModelUsersResponse)(nil),    // 9: signalbox.jobs.peer.v1.ListModelUsersResponse
+	(*timestamppb.Timestamp)(nil),     // 10: google.protobuf.Timestamp
 }
 var file_signalbox_jobs_peer_v1_run_proto_depIdxs = []int32{
-	8, // 0: signalbox.jobs.peer.v1.IngestGrant.ended_at:type_name -> google.protobuf.Timestamp
-	8, // 1: signalbox.jobs.peer.v1.IngestGrant.expires_at:type_name -> google.protobuf.Timestamp
-	5, // 2: signalbox.jobs.peer.v1.IngestGrant.owner:type_name -> signalbox.jobs.peer.v1.RunOwner
-	8, // 3: signalbox.jobs.peer.v1.ReportLifecycleRequest.ts:type_name -> google.protobuf.Timestamp
-	0, // 4: signalbox.jobs.peer.v1.RunPeerService.ResolveIngestToken:input_type -> signalbox.jobs.peer.v1.ResolveIngestTokenRequest
-	2, // 5: signalbox.jobs.peer.v1.RunPeerService.ReportLifecycle:input_type -> signalbox.jobs.peer.v1.ReportLifecycleRequest
-	4, // 6: signalbox.jobs.peer.v1.RunPeerService.GetRunOwner:input_type -> signalbox.jobs.peer.v1.GetRunOwnerRequest
-	6, // 7: signalbox.jobs.peer.v1.QuotaPeerService.GetAccountQuota:input_type -> signalbox.jobs.peer.v1.GetAccountQuotaRequest
-	1, // 8: signalbox.jobs.peer.v1.RunPeerService.ResolveIngestToken:output_type -> signalbox.jobs.peer.v1.IngestGrant
-	3, // 9: signalbox.jobs.peer.v1.RunPeerService.ReportLifecycle:output_type -> signalbox.jobs.peer.v1.ReportLifecycleResponse
-	5, // 10: signalbox.jobs.peer.v1.RunPeerService.GetRunOwner:output_type -> signalbox.jobs.peer.v1.RunOwner
-	7, // 11: signalbox.jobs.peer.v1.QuotaPeerService.GetAccountQuota:output_type -> signalbox.jobs.peer.v1.AccountQuota
-	8, // [8:12] is the sub-list for method output_type
-	4, // [4:8] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	10, // 0: signalbox.jobs.peer.v1.IngestGrant.ended_at:type_name -> google.protobuf.Timestamp
+	10, // 1: signalbox.jobs.peer.v1.IngestGrant.expires_at:type_name -> google.protobuf.Timestamp
+	5,  // 2: signalbox.jobs.peer.v1.IngestGrant.owner:type_name -> signalbox.jobs.peer.v1.RunOwner
+	10, // 3: signalbox.jobs.peer.v1.ReportLifecycleRequest.ts:type_name -> google.protobuf.Timestamp
+	0,  // 4: signalbox.jobs.peer.v1.RunPeerService.ResolveIngestToken:input_type -> signalbox.jobs.peer.v1.ResolveIngestTokenRequest
+	2,  // 5: signalbox.jobs.peer.v1.RunPeerService.ReportLifecycle:input_type -> signalbox.jobs.peer.v1.ReportLifecycleRequest
+	8,  // 6: signalbox.jobs.peer.v1.RunPeerService.ListModelUsers:input_type -> signalbox.jobs.peer.v1.ListModelUsersRequest
+	4,  // 7: signalbox.jobs.peer.v1.RunPeerService.GetRunOwner:input_type -> signalbox.jobs.peer.v1.GetRunOwnerRequest
+	6,  // 8: signalbox.jobs.peer.v1.QuotaPeerService.GetAccountQuota:input_type -> signalbox.jobs.peer.v1.GetAccountQuotaRequest
+	1,  // 9: signalbox.jobs.peer.v1.RunPeerService.ResolveIngestToken:output_type -> signalbox.jobs.peer.v1.IngestGrant
+	3,  // 10: signalbox.jobs.peer.v1.RunPeerService.ReportLifecycle:output_type -> signalbox.jobs.peer.v1.ReportLifecycleResponse
+	9,  // 11: signalbox.jobs.peer.v1.RunPeerService.ListModelUsers:output_type -> signalbox.jobs.peer.v1.ListModelUsersResponse
+	5,  // 12: signalbox.jobs.peer.v1.RunPeerService.GetRunOwner:output_type -> signalbox.jobs.peer.v1.RunOwner
+	7,  // 13: signalbox.jobs.peer.v1.QuotaPeerService.GetAccountQuota:output_type -> signalbox.jobs.peer.v1.AccountQuota
+	9,  // [9:14] is the sub-list for method output_type
+	4,  // [4:9] is the sub-list for method input_type
+	4,  // [4:4] is the sub-list for extension type_name
+	4,  // [4:4] is the sub-list for extension extendee
+	0,  // [0:4] is the sub-list for field type_name
 }
 
 func init() { file_signalbox_jobs_peer_v1_run_proto_init() }
@@ -657,7 +758,7 @@ func file_signalbox_jobs_peer_v1_run_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_signalbox_jobs_peer_v1_run_proto_rawDesc), len(file_signalbox_jobs_peer_v1_run_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   8,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

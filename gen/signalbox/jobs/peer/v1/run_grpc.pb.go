@@ -23,6 +23,7 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	RunPeerService_ResolveIngestToken_FullMethodName = "/signalbox.jobs.peer.v1.RunPeerService/ResolveIngestToken"
 	RunPeerService_ReportLifecycle_FullMethodName    = "/signalbox.jobs.peer.v1.RunPeerService/ReportLifecycle"
+	RunPeerService_ListModelUsers_FullMethodName     = "/signalbox.jobs.peer.v1.RunPeerService/ListModelUsers"
 	RunPeerService_GetRunOwner_FullMethodName        = "/signalbox.jobs.peer.v1.RunPeerService/GetRunOwner"
 )
 
@@ -37,6 +38,8 @@ type RunPeerServiceClient interface {
 	ResolveIngestToken(ctx context.Context, in *ResolveIngestTokenRequest, opts ...grpc.CallOption) (*IngestGrant, error)
 	// ReportLifecycle applies a reported lifecycle event to its attempt, once.
 	ReportLifecycle(ctx context.Context, in *ReportLifecycleRequest, opts ...grpc.CallOption) (*ReportLifecycleResponse, error)
+	// ListModelUsers names the jobs that are not over and start from a version of a model.
+	ListModelUsers(ctx context.Context, in *ListModelUsersRequest, opts ...grpc.CallOption) (*ListModelUsersResponse, error)
 	// GetRunOwner tells whose a run or a job is, for the reads of other services.
 	GetRunOwner(ctx context.Context, in *GetRunOwnerRequest, opts ...grpc.CallOption) (*RunOwner, error)
 }
@@ -69,6 +72,16 @@ func (c *runPeerServiceClient) ReportLifecycle(ctx context.Context, in *ReportLi
 	return out, nil
 }
 
+func (c *runPeerServiceClient) ListModelUsers(ctx context.Context, in *ListModelUsersRequest, opts ...grpc.CallOption) (*ListModelUsersResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListModelUsersResponse)
+	err := c.cc.Invoke(ctx, RunPeerService_ListModelUsers_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *runPeerServiceClient) GetRunOwner(ctx context.Context, in *GetRunOwnerRequest, opts ...grpc.CallOption) (*RunOwner, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(RunOwner)
@@ -90,6 +103,8 @@ type RunPeerServiceServer interface {
 	ResolveIngestToken(context.Context, *ResolveIngestTokenRequest) (*IngestGrant, error)
 	// ReportLifecycle applies a reported lifecycle event to its attempt, once.
 	ReportLifecycle(context.Context, *ReportLifecycleRequest) (*ReportLifecycleResponse, error)
+	// ListModelUsers names the jobs that are not over and start from a version of a model.
+	ListModelUsers(context.Context, *ListModelUsersRequest) (*ListModelUsersResponse, error)
 	// GetRunOwner tells whose a run or a job is, for the reads of other services.
 	GetRunOwner(context.Context, *GetRunOwnerRequest) (*RunOwner, error)
 	mustEmbedUnimplementedRunPeerServiceServer()
@@ -107,6 +122,9 @@ func (UnimplementedRunPeerServiceServer) ResolveIngestToken(context.Context, *Re
 }
 func (UnimplementedRunPeerServiceServer) ReportLifecycle(context.Context, *ReportLifecycleRequest) (*ReportLifecycleResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ReportLifecycle not implemented")
+}
+func (UnimplementedRunPeerServiceServer) ListModelUsers(context.Context, *ListModelUsersRequest) (*ListModelUsersResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListModelUsers not implemented")
 }
 func (UnimplementedRunPeerServiceServer) GetRunOwner(context.Context, *GetRunOwnerRequest) (*RunOwner, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetRunOwner not implemented")
@@ -168,6 +186,24 @@ func _RunPeerService_ReportLifecycle_Handler(srv interface{}, ctx context.Contex
 	return interceptor(ctx, in, info, handler)
 }
 
+func _RunPeerService_ListModelUsers_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListModelUsersRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunPeerServiceServer).ListModelUsers(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunPeerService_ListModelUsers_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunPeerServiceServer).ListModelUsers(ctx, req.(*ListModelUsersRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _RunPeerService_GetRunOwner_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetRunOwnerRequest)
 	if err := dec(in); err != nil {
@@ -200,6 +236,10 @@ var RunPeerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ReportLifecycle",
 			Handler:    _RunPeerService_ReportLifecycle_Handler,
+		},
+		{
+			MethodName: "ListModelUsers",
+			Handler:    _RunPeerService_ListModelUsers_Handler,
 		},
 		{
 			MethodName: "GetRunOwner",
