@@ -61,24 +61,26 @@ func (g *Gateway) mounted(service string, own http.Handler, addr string) (http.H
 
 // serveRaw hands a request to its handler untouched: nothing is added to the path of a byte. Health
 // and version answer as long as the listener does.
-func (g *Gateway) serveRaw(w http.ResponseWriter, r *http.Request, m *match.Match) {
+func (g *Gateway) serveRaw(w http.ResponseWriter, r *http.Request, m *match.Match, late bool) {
 	open := m.Handler == "health" || m.Handler == "version"
-	if g.draining.Load() && !open {
+	if late && !open {
 		g.refuseDraining(w, r)
+		return
+	}
+	if err := g.serving(r.Context(), r, m.Route.Route); err != nil {
+		g.fail(w, r, err)
 		return
 	}
 	if len(g.proxies) > 0 {
 		r = r.WithContext(r.Context())
 		r.RemoteAddr = net.JoinHostPort(g.proxies.Client(r), "0")
 	}
-	g.held.enter()
-	defer g.held.leave()
 	g.raw[m.Handler].ServeHTTP(w, r)
 }
 
 func (g *Gateway) refuseDraining(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Connection", "close")
-	g.fail(w, r, fault.New(fault.Unavailable, "draining", "the server is shutting down"))
+	g.fail(w, r, draining())
 }
 
 // fail answers with an error, giving the request an id where it has none yet.

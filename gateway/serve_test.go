@@ -37,10 +37,10 @@ func TestDrainingRefusesWhatIsNew(t *testing.T) {
 
 func TestStopEndsStreamsAndFinishesCalls(t *testing.T) {
 	t.Parallel()
-	release, entered := make(chan struct{}), make(chan struct{})
+	release, entered := make(chan struct{}), make(chan struct{}, 1)
 	r := start(t, func(_ *gateway.Config, d *gateway.Deps) {
 		d.Ingest = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			close(entered)
+			entered <- struct{}{}
 			<-release
 			_, _ = io.WriteString(w, "finished")
 		})
@@ -55,6 +55,13 @@ func TestStopEndsStreamsAndFinishesCalls(t *testing.T) {
 	rest, err := io.ReadAll(read)
 	require.NoError(t, err, "the stream is closed, not cut")
 	require.NotContains(t, string(rest), "eof")
+	// Over a connection of its own each: the listener is open as long as anything is held.
+	require.Equal(t, http.StatusOK, r.ask("GET", "/healthz", "").status)
+	require.Equal(t, http.StatusOK, r.ask("GET", "/api/version", "").status)
+	late := r.ask("POST", "/inference/dep_1/v1/chat/completions", "{}")
+	require.Equal(t, http.StatusServiceUnavailable, late.status)
+	require.Equal(t, "draining", late.json(t)["code"])
+	require.Equal(t, "draining", r.ask("GET", "/api/jobs", "", as(userToken)...).json(t)["code"])
 	select {
 	case err := <-stopped:
 		require.Fail(t, "stopped before the call was finished", "%v", err)

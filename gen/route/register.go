@@ -18,6 +18,9 @@ import (
 
 // Register binds every RPC route of the table to mux; conn gives the connection of a service.
 func Register(ctx context.Context, mux *runtime.ServeMux, conn func(service string) grpc.ClientConnInterface) error {
+	if err := authv1.RegisterAgentServiceHandlerClient(ctx, mux, authv1.NewAgentServiceClient(conn("auth"))); err != nil {
+		return fmt.Errorf("register signalbox.auth.v1.AgentService: %w", err)
+	}
 	if err := authv1.RegisterAuditServiceHandlerClient(ctx, mux, authv1.NewAuditServiceClient(conn("auth"))); err != nil {
 		return fmt.Errorf("register signalbox.auth.v1.AuditService: %w", err)
 	}
@@ -29,6 +32,9 @@ func Register(ctx context.Context, mux *runtime.ServeMux, conn func(service stri
 	}
 	if err := authv1.RegisterKeyServiceHandlerClient(ctx, mux, authv1.NewKeyServiceClient(conn("auth"))); err != nil {
 		return fmt.Errorf("register signalbox.auth.v1.KeyService: %w", err)
+	}
+	if err := authv1.RegisterMaintenanceServiceHandlerClient(ctx, mux, authv1.NewMaintenanceServiceClient(conn("auth"))); err != nil {
+		return fmt.Errorf("register signalbox.auth.v1.MaintenanceService: %w", err)
 	}
 	if err := authv1.RegisterOAuthServiceHandlerClient(ctx, mux, authv1.NewOAuthServiceClient(conn("auth"))); err != nil {
 		return fmt.Errorf("register signalbox.auth.v1.OAuthService: %w", err)

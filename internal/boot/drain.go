@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/listen"
 	"github.com/signalbox-dev/signalbox/platform/run"
 )
 
@@ -30,10 +31,11 @@ type holding struct {
 	open     int
 	draining bool
 	empty    chan struct{} // closed when nothing is held any more
+	newID    func() string
 }
 
 func (e *Env) holding(svc Service, handler http.Handler) *holding {
-	h := &holding{next: handler, refuse: http.HandlerFunc(e.refuseDraining), empty: make(chan struct{})}
+	h := &holding{next: handler, refuse: http.HandlerFunc(e.refuseDraining), empty: make(chan struct{}), newID: e.newRequestID}
 	if own, ok := svc.(Drainer); ok {
 		h.refuse, h.told = handler, own.Drain
 	}
@@ -46,7 +48,7 @@ func (e *Env) refuseDraining(w http.ResponseWriter, _ *http.Request) {
 
 // worker serves on a listener. The first of several to stop drains them all.
 func (h *holding) worker(name string, listener net.Listener) run.Worker {
-	w := HTTPWorker(name, listener, h)
+	w := HTTPWorker(name, listen.Told(listener, h.newID), h)
 	shutdown := w.Stop
 	w.Stop = func(ctx context.Context) error {
 		h.drain()

@@ -126,7 +126,7 @@ func (g *generator) fails(r *surface.Route) []int {
 	add(http.StatusUnprocessableEntity, true)
 	add(http.StatusRequestEntityTooLarge, r.Body != "")
 	// Maintenance.
-	add(http.StatusServiceUnavailable, !g.overlay.staysOpen(r))
+	add(http.StatusServiceUnavailable, !r.InMaintenance)
 	slices.Sort(out)
 	return out
 }

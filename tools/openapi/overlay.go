@@ -17,8 +17,6 @@ type overlay struct {
 	head *object
 	// areas are the document's tags with the paths that belong to each.
 	areas []area
-	// open are the RPC routes that answer in maintenance too.
-	open []any
 	// operations are those of the routes that are no RPC; patches go over generated ones, components over all.
 	operations, patches, components *object
 }
@@ -44,14 +42,13 @@ func readOverlay(data []byte) (*overlay, error) {
 	if !ok {
 		return nil, errors.New("parse overlay: no mapping")
 	}
-	known := []string{"document", "areas", "open_in_maintenance", "operations", "patches", "components"}
+	known := []string{"document", "areas", "operations", "patches", "components"}
 	for _, name := range doc.names {
 		if !slices.Contains(known, name) {
 			return nil, fmt.Errorf("parse overlay: %q is none of %v", name, known)
 		}
 	}
 	o := &overlay{head: doc.in("document"), operations: doc.in("operations"), patches: doc.in("patches"), components: doc.in("components")}
-	o.open, _ = doc.get("open_in_maintenance").([]any)
 	areas, _ := doc.get("areas").([]any)
 	for _, a := range areas {
 		tag, ok := a.(*object)
@@ -63,10 +60,6 @@ func readOverlay(data []byte) (*overlay, error) {
 		o.areas = append(o.areas, area{tag, paths})
 	}
 	return o, nil
-}
-
-func (o *overlay) staysOpen(r *surface.Route) bool {
-	return slices.Contains(o.open, any(r.Method+" "+r.Pattern)) || slices.Contains(o.open, any("* "+r.Pattern))
 }
 
 // tag is the area that a path belongs to: the one with the longest of the paths that it begins with, else what stands

@@ -52,6 +52,10 @@ type Route struct {
 	Body string
 	// Status is the status of an answer where the service says nothing else.
 	Status int
+	// InMaintenance routes answer while the installation is in maintenance.
+	InMaintenance bool
+	// Limit is how many seconds a call may take, where that is not the gateway's own limit.
+	Limit int
 }
 
 // Table lists the routes by pattern and method.
@@ -78,6 +82,12 @@ func renderTable(rows []*surface.Route) ([]byte, error) {
 		}
 		if r.Status != 0 {
 			fmt.Fprintf(&b, ", Status: %d", r.Status)
+		}
+		if r.InMaintenance {
+			b.WriteString(", InMaintenance: true")
+		}
+		if r.Limit != 0 {
+			fmt.Fprintf(&b, ", Limit: %d", r.Limit)
 		}
 		b.WriteString("},\n")
 	}

@@ -32,6 +32,7 @@ import (
 type gate struct {
 	conn  grpc.ClientConnInterface
 	admit func(ctx context.Context, rt route.Route) (context.Context, error)
+	limit time.Duration
 
 	mu         sync.Mutex
 	over, seen int
@@ -49,6 +50,8 @@ func (g *gate) Admit(ctx context.Context, rt route.Route, _ http.Header, _ strin
 	}
 	return ctx, func() { g.mu.Lock(); g.over++; g.mu.Unlock() }, nil
 }
+
+func (g *gate) Limit(route.Route) time.Duration { return g.limit }
 
 // counts are the calls that were judged, and those that were given back.
 func (g *gate) counts() [2]int {
@@ -88,7 +91,7 @@ type rig struct {
 
 func newRig(t *testing.T, limit time.Duration) *rig {
 	t.Helper()
-	r := &rig{gate: &gate{}, jobs: &jobs{got: make(chan metadata.MD, 16)}}
+	r := &rig{gate: &gate{limit: limit}, jobs: &jobs{got: make(chan metadata.MD, 16)}}
 	back, pipe := grpc.NewServer(grpc.MaxRecvMsgSize(16<<20)), bufconn.Listen(1<<16)
 	jobsv1.RegisterJobServiceServer(back, r.jobs)
 	ingestv1.RegisterRunDataServiceServer(back, r.jobs)
@@ -103,7 +106,7 @@ func newRig(t *testing.T, limit time.Duration) *rig {
 		{Kind: route.Stream, RPC: "signalbox.ingest.v1.RunDataService/FollowLogs", Service: "ingest"},
 		{Kind: route.Raw, RPC: "signalbox.jobs.v1.JobService/StopJob", Handler: "x"},
 	}
-	front := &http.Server{Handler: wire.New(table, r.gate, clock.Real(), slog.New(slog.DiscardHandler), limit), ReadHeaderTimeout: time.Minute}
+	front := &http.Server{Handler: wire.New(table, r.gate, clock.Real(), slog.New(slog.DiscardHandler)), ReadHeaderTimeout: time.Minute}
 	front.Protocols = new(http.Protocols)
 	front.Protocols.SetUnencryptedHTTP2(true)
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -14,10 +14,11 @@ import (
 // list is proto/http_routes.yaml.
 type list struct {
 	Handlers []struct {
-		Handler    string   `yaml:"handler"`
-		Credential string   `yaml:"credential"`
-		Methods    []string `yaml:"methods"`
-		Paths      []string `yaml:"paths"`
+		Handler       string   `yaml:"handler"`
+		Credential    string   `yaml:"credential"`
+		InMaintenance bool     `yaml:"in_maintenance"`
+		Methods       []string `yaml:"methods"`
+		Paths         []string `yaml:"paths"`
 	} `yaml:"handlers"`
 	Streams []struct {
 		RPC   string   `yaml:"rpc"`
@@ -47,7 +48,9 @@ func (s *schema) listed(data []byte) ([]*Route, error) {
 				return nil, fmt.Errorf("http_routes.yaml: handler %s: %w", h.Handler, err)
 			}
 			for _, method := range h.Methods {
-				rows = append(rows, &Route{Method: method, Pattern: path, Kind: Raw, Handler: h.Handler, Credential: h.Credential, Vars: vars})
+				rows = append(rows, &Route{
+					Method: method, Pattern: path, Kind: Raw, Handler: h.Handler, Credential: h.Credential, InMaintenance: h.InMaintenance, Vars: vars,
+				})
 			}
 		}
 	}
@@ -83,6 +86,8 @@ func (s *schema) stream(rpc, path string) (*Route, error) {
 		return nil, errors.New("not a server stream")
 	case !public(md) || who.credential != "user":
 		return nil, errors.New("a stream is opened with an access token")
+	case who.inMaintenance || who.limit != 0:
+		return nil, errors.New("a stream neither answers in maintenance nor has a limit")
 	}
 	vars, err := parsePattern(path, false)
 	if err != nil {

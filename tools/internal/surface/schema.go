@@ -18,6 +18,9 @@ import (
 const (
 	product    = "signalbox."
 	accessName = protoreflect.FullName("signalbox.options.v1.access")
+	limitName  = protoreflect.FullName("signalbox.options.v1.limit_s")
+	// maxLimit is the longest that a call may take, in seconds.
+	maxLimit = 600
 )
 
 // schema is the product's protos with the options that this generator reads. The options are read
@@ -27,12 +30,14 @@ type schema struct {
 	types *dynamicpb.Types
 }
 
-// access is the access option of one RPC.
+// access are the options of one RPC.
 type access struct {
-	credential string
-	role       string
-	peers      []string
-	drawn      bool
+	credential    string
+	role          string
+	peers         []string
+	drawn         bool
+	inMaintenance bool
+	limit         int
 }
 
 func loadSchema(image []byte) (*schema, error) {
@@ -79,12 +84,17 @@ func (s *schema) accessOf(md protoreflect.MethodDescriptor) (access, error) {
 	}
 	m := option.Message()
 	a := access{credential: word(m, "credential"), role: word(m, "role")}
-	if fd := m.Descriptor().Fields().ByName("drawn_password"); fd != nil {
-		a.drawn = m.Get(fd).Bool()
-	}
+	a.drawn, a.inMaintenance = truth(m, "drawn_password"), truth(m, "in_maintenance")
 	peers := m.Get(m.Descriptor().Fields().ByName("peers")).List()
 	for i := range peers.Len() {
 		a.peers = append(a.peers, peers.Get(i).String())
+	}
+	limit, ok, err := s.Option(md, limitName)
+	if err != nil {
+		return access{}, err
+	}
+	if ok {
+		a.limit = int(limit.Int())
 	}
 	switch {
 	case (a.credential == "") == (len(a.peers) == 0):
@@ -93,8 +103,18 @@ func (s *schema) accessOf(md protoreflect.MethodDescriptor) (access, error) {
 		return access{}, fmt.Errorf("%s: a role belongs to CREDENTIAL_USER, and only there", md.FullName())
 	case (word(m, "need") != "") != (a.credential == "user"):
 		return access{}, fmt.Errorf("%s: CREDENTIAL_USER needs a need, and nothing else does", md.FullName())
+	case len(a.peers) > 0 && (a.inMaintenance || a.limit != 0):
+		return access{}, fmt.Errorf("%s: only what the gateway shows has a limit or answers in maintenance", md.FullName())
+	case a.limit < 0 || a.limit > maxLimit:
+		return access{}, fmt.Errorf("%s: a limit of %d s; want 1 to %d", md.FullName(), a.limit, maxLimit)
 	}
 	return a, nil
+}
+
+// truth reads a switch of an option; an image that does not know it has it off.
+func truth(m protoreflect.Message, name protoreflect.Name) bool {
+	fd := m.Descriptor().Fields().ByName(name)
+	return fd != nil && m.Get(fd).Bool()
 }
 
 // fullMethod is the name of a call, signalbox.jobs.v1.JobService/GetJob.

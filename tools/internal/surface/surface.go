@@ -32,8 +32,11 @@ type Route struct {
 	Descriptor   protoreflect.MethodDescriptor
 	// Credential is none, user, ingest, deployment or signature, Role the least role of a user.
 	Credential, Role string
-	// Drawn says that a person may call it before changing a drawn password.
-	Drawn bool
+	// Drawn says that a person may call it before changing a drawn password, InMaintenance that it answers in
+	// maintenance too.
+	Drawn, InMaintenance bool
+	// Limit is how many seconds a call may take; 0 is the gateway's own limit.
+	Limit int
 	// Body is "*" where the whole request is the body, a field's name, or empty; ResponseBody a field's name or empty.
 	Body, ResponseBody string
 	// Vars are the names of the path's variables.
@@ -79,4 +82,5 @@ func Read(image, list []byte) (*Surface, error) {
 
 func (r *Route) allow(who access) {
 	r.Credential, r.Role, r.Drawn = who.credential, who.role, who.drawn
+	r.InMaintenance, r.Limit = who.inMaintenance, who.limit
 }

@@ -216,6 +216,8 @@ type Access struct {
 	// Whether a person may call it before he has changed a password that was drawn for him; for
 	// CREDENTIAL_USER. Every other method refuses him.
 	DrawnPassword bool `protobuf:"varint,5,opt,name=drawn_password,json=drawnPassword,proto3" json:"drawn_password,omitempty"`
+	// Whether it answers while the installation is in maintenance; every other public method refuses then.
+	InMaintenance bool `protobuf:"varint,6,opt,name=in_maintenance,json=inMaintenance,proto3" json:"in_maintenance,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -281,6 +283,13 @@ func (x *Access) GetNeed() Need {
 func (x *Access) GetDrawnPassword() bool {
 	if x != nil {
 		return x.DrawnPassword
+	}
+	return false
+}
+
+func (x *Access) GetInMaintenance() bool {
+	if x != nil {
+		return x.InMaintenance
 	}
 	return false
 }
@@ -357,6 +366,14 @@ var file_signalbox_options_v1_options_proto_extTypes = []protoimpl.ExtensionInfo
 		Filename:      "signalbox/options/v1/options.proto",
 	},
 	{
+		ExtendedType:  (*descriptorpb.MethodOptions)(nil),
+		ExtensionType: (*int32)(nil),
+		Field:         50310,
+		Name:          "signalbox.options.v1.limit_s",
+		Tag:           "varint,50310,opt,name=limit_s",
+		Filename:      "signalbox/options/v1/options.proto",
+	},
+	{
 		ExtendedType:  (*descriptorpb.FieldOptions)(nil),
 		ExtensionType: (*bool)(nil),
 		Field:         50302,
@@ -379,6 +396,10 @@ var (
 	//
 	// optional signalbox.options.v1.Statuses succeeds = 50304;
 	E_Succeeds = &file_signalbox_options_v1_options_proto_extTypes[2]
+	// How many seconds a call may take, where the gateway's own limit is too short for it.
+	//
+	// optional int32 limit_s = 50310;
+	E_LimitS = &file_signalbox_options_v1_options_proto_extTypes[3]
 )
 
 // Extension fields to descriptorpb.FieldOptions.
@@ -386,14 +407,14 @@ var (
 	// The bytes of this field are a JSON value and appear as such in JSON.
 	//
 	// optional bool raw_json = 50302;
-	E_RawJson = &file_signalbox_options_v1_options_proto_extTypes[3]
+	E_RawJson = &file_signalbox_options_v1_options_proto_extTypes[4]
 )
 
 var File_signalbox_options_v1_options_proto protoreflect.FileDescriptor
 
 const file_signalbox_options_v1_options_proto_rawDesc = "" +
 	"\n" +
-	"\"signalbox/options/v1/options.proto\x12\x14signalbox.options.v1\x1a google/protobuf/descriptor.proto\"\xe7\x01\n" +
+	"\"signalbox/options/v1/options.proto\x12\x14signalbox.options.v1\x1a google/protobuf/descriptor.proto\"\x8e\x02\n" +
 	"\x06Access\x12@\n" +
 	"\n" +
 	"credential\x18\x01 \x01(\x0e2 .signalbox.options.v1.CredentialR\n" +
@@ -401,7 +422,8 @@ const file_signalbox_options_v1_options_proto_rawDesc = "" +
 	"\x04role\x18\x02 \x01(\x0e2\x1a.signalbox.options.v1.RoleR\x04role\x12\x14\n" +
 	"\x05peers\x18\x03 \x03(\tR\x05peers\x12.\n" +
 	"\x04need\x18\x04 \x01(\x0e2\x1a.signalbox.options.v1.NeedR\x04need\x12%\n" +
-	"\x0edrawn_password\x18\x05 \x01(\bR\rdrawnPassword\"\"\n" +
+	"\x0edrawn_password\x18\x05 \x01(\bR\rdrawnPassword\x12%\n" +
+	"\x0ein_maintenance\x18\x06 \x01(\bR\rinMaintenance\"\"\n" +
 	"\bStatuses\x12\x16\n" +
 	"\x06status\x18\x01 \x03(\x05R\x06status*\x9a\x01\n" +
 	"\n" +
@@ -425,7 +447,8 @@ const file_signalbox_options_v1_options_proto_rawDesc = "" +
 	"\vNEED_MANAGE\x10\x04:V\n" +
 	"\x06access\x12\x1e.google.protobuf.MethodOptions\x18\xfd\x88\x03 \x01(\v2\x1c.signalbox.options.v1.AccessR\x06access:V\n" +
 	"\x05fails\x12\x1e.google.protobuf.MethodOptions\x18\xff\x88\x03 \x01(\v2\x1e.signalbox.options.v1.StatusesR\x05fails:\\\n" +
-	"\bsucceeds\x12\x1e.google.protobuf.MethodOptions\x18\x80\x89\x03 \x01(\v2\x1e.signalbox.options.v1.StatusesR\bsucceeds::\n" +
+	"\bsucceeds\x12\x1e.google.protobuf.MethodOptions\x18\x80\x89\x03 \x01(\v2\x1e.signalbox.options.v1.StatusesR\bsucceeds:9\n" +
+	"\alimit_s\x12\x1e.google.protobuf.MethodOptions\x18\x86\x89\x03 \x01(\x05R\x06limitS::\n" +
 	"\braw_json\x12\x1d.google.protobuf.FieldOptions\x18\xfe\x88\x03 \x01(\bR\arawJsonBGZEgithub.com/signalbox-dev/signalbox/gen/signalbox/options/v1;optionsv1b\x06proto3"
 
 var (
@@ -458,14 +481,15 @@ var file_signalbox_options_v1_options_proto_depIdxs = []int32{
 	5,  // 3: signalbox.options.v1.access:extendee -> google.protobuf.MethodOptions
 	5,  // 4: signalbox.options.v1.fails:extendee -> google.protobuf.MethodOptions
 	5,  // 5: signalbox.options.v1.succeeds:extendee -> google.protobuf.MethodOptions
-	6,  // 6: signalbox.options.v1.raw_json:extendee -> google.protobuf.FieldOptions
-	3,  // 7: signalbox.options.v1.access:type_name -> signalbox.options.v1.Access
-	4,  // 8: signalbox.options.v1.fails:type_name -> signalbox.options.v1.Statuses
-	4,  // 9: signalbox.options.v1.succeeds:type_name -> signalbox.options.v1.Statuses
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	7,  // [7:10] is the sub-list for extension type_name
-	3,  // [3:7] is the sub-list for extension extendee
+	5,  // 6: signalbox.options.v1.limit_s:extendee -> google.protobuf.MethodOptions
+	6,  // 7: signalbox.options.v1.raw_json:extendee -> google.protobuf.FieldOptions
+	3,  // 8: signalbox.options.v1.access:type_name -> signalbox.options.v1.Access
+	4,  // 9: signalbox.options.v1.fails:type_name -> signalbox.options.v1.Statuses
+	4,  // 10: signalbox.options.v1.succeeds:type_name -> signalbox.options.v1.Statuses
+	11, // [11:11] is the sub-list for method output_type
+	11, // [11:11] is the sub-list for method input_type
+	8,  // [8:11] is the sub-list for extension type_name
+	3,  // [3:8] is the sub-list for extension extendee
 	0,  // [0:3] is the sub-list for field type_name
 }
 
@@ -481,7 +505,7 @@ func file_signalbox_options_v1_options_proto_init() {
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_signalbox_options_v1_options_proto_rawDesc), len(file_signalbox_options_v1_options_proto_rawDesc)),
 			NumEnums:      3,
 			NumMessages:   2,
-			NumExtensions: 4,
+			NumExtensions: 5,
 			NumServices:   0,
 		},
 		GoTypes:           file_signalbox_options_v1_options_proto_goTypes,
