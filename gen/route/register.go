@@ -78,11 +78,23 @@ func Register(ctx context.Context, mux *runtime.ServeMux, conn func(service stri
 	if err := registryv1.RegisterDeploymentServiceHandlerClient(ctx, mux, registryv1.NewDeploymentServiceClient(conn("registry"))); err != nil {
 		return fmt.Errorf("register signalbox.registry.v1.DeploymentService: %w", err)
 	}
+	if err := registryv1.RegisterEnvironmentServiceHandlerClient(ctx, mux, registryv1.NewEnvironmentServiceClient(conn("registry"))); err != nil {
+		return fmt.Errorf("register signalbox.registry.v1.EnvironmentService: %w", err)
+	}
 	if err := registryv1.RegisterModelServiceHandlerClient(ctx, mux, registryv1.NewModelServiceClient(conn("registry"))); err != nil {
 		return fmt.Errorf("register signalbox.registry.v1.ModelService: %w", err)
 	}
 	if err := registryv1.RegisterRecipeServiceHandlerClient(ctx, mux, registryv1.NewRecipeServiceClient(conn("registry"))); err != nil {
 		return fmt.Errorf("register signalbox.registry.v1.RecipeService: %w", err)
+	}
+	if err := registryv1.RegisterRubricServiceHandlerClient(ctx, mux, registryv1.NewRubricServiceClient(conn("registry"))); err != nil {
+		return fmt.Errorf("register signalbox.registry.v1.RubricService: %w", err)
+	}
+	if err := registryv1.RegisterSolutionApplicationServiceHandlerClient(ctx, mux, registryv1.NewSolutionApplicationServiceClient(conn("registry"))); err != nil {
+		return fmt.Errorf("register signalbox.registry.v1.SolutionApplicationService: %w", err)
+	}
+	if err := registryv1.RegisterSolutionServiceHandlerClient(ctx, mux, registryv1.NewSolutionServiceClient(conn("registry"))); err != nil {
+		return fmt.Errorf("register signalbox.registry.v1.SolutionService: %w", err)
 	}
 	return nil
 }

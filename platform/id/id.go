@@ -55,6 +55,11 @@ const (
 	Environment    Prefix = "env"
 	DeviceRequest  Prefix = "dvr"
 	Grant          Prefix = "grt"
+
+	EnvironmentVersion  Prefix = "envv"
+	RubricVersion       Prefix = "rubv"
+	Solution            Prefix = "sol"
+	SolutionApplication Prefix = "sap"
 )
 
 // Prefixes lists the whole table.
@@ -63,7 +68,7 @@ func Prefixes() []Prefix {
 		User, Session, Project, Team, Job, Attempt, Run, Dataset, DatasetVersion, Artifact, Model,
 		ModelVersion, Deployment, Revision, Replica, TokenRow, Fleet, Node, JoinToken, Work, Upload, Event,
 		Audit, Request, Call, Package, Share, Playground, Rubric, Task, Volume, Environment,
-		DeviceRequest, Grant,
+		DeviceRequest, Grant, EnvironmentVersion, RubricVersion, Solution, SolutionApplication,
 	}
 }
 

@@ -52,5 +52,6 @@ func (s *Service) wire(revisions *revision.Store, orderer *engine.Orderer) {
 	s.watcher = &engine.Watcher{Works: d.Works, Book: book, Orderer: orderer, Clock: d.Clock, Log: d.Log}
 	s.snapshots = &snapshot.Server{Pool: d.Pool, Store: store, Revisions: revisions, Ledger: s.ledger, Hub: s.hub, Clock: d.Clock}
 	s.owners = &owner.Server{Owners: &owner.Owners{Pool: d.Pool, Events: events, Audit: trail}, Replicas: s.ledger}
-	s.catalog = &catalog.Server{Pool: d.Pool, Seeder: s.seeder}
+	s.catalog = &catalog.Server{Pool: d.Pool, Seeder: s.seeder, Audit: trail}
+	s.wireCatalog(repeats, events, trail, projects)
 }

@@ -109,6 +109,14 @@ func goodBodies() map[string]string {
 	return map[string]string{
 		"/api/datasets/{dataset_id}/versions": `{"version": "v1", "files": [{"path": "a", "size_bytes": 0,
 			"sha256": "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"}]}`,
+		"/api/datasets/{dataset_id}":                                 `{"description": "x"}`,
+		"/api/datasets/{dataset_id}/versions/{version}/download-url": `{"path": "a"}`,
+		"/api/environments/{environment_id}":                         `{"description": "x"}`,
+		"/api/environments/{environment_id}/upload-url": `{"kind": "taskset", "size_bytes": 1,
+			"sha256": "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"}`,
+		"/api/environments/{environment_id}/versions": `{"version": "v1", "manifest": {"api": "env/v1", "entry": "x", "taskset": {"count": 1,
+			"digest": "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"}}}`,
+		"/api/rubrics/{rubric_id}/versions":                `{"content": {"criteria": [{"key": "x", "kind": "exact"}]}}`,
 		"/api/fleets/{fleet_id}/join-tokens":               `{}`,
 		"/api/admin/users/{user_id}":                       `{"display_name": "x"}`,
 		"/api/admin/users/{user_id}/reset-password":        `{}`,
@@ -143,7 +151,7 @@ func malformedIDs(ctx context.Context, t *testing.T, s *stand.Stand, c issued) {
 		if rt.Body != "" {
 			body = goodBodies()[rt.Pattern]
 		}
-		for _, name := range []string{"dataset_id", "fleet_id", "deployment_id", "token_id", "model_id", "job_id", "run_id", "id", "number", "user_id", "team_id", "project_id", "session_id", "request_id"} {
+		for _, name := range []string{"dataset_id", "fleet_id", "deployment_id", "token_id", "model_id", "job_id", "run_id", "id", "number", "user_id", "team_id", "project_id", "session_id", "environment_id", "rubric_id", "solution_id", "application_id", "request_id"} {
 			if !strings.Contains(rt.Pattern, "{"+name+"}") {
 				continue
 			}

@@ -129,7 +129,7 @@ func (w *world) body(c cell, p *person, o objects, project string) string {
 		"<unique>", unique, "<project>", project, "<run>", o["run_id"], "<artifact>", o["artifact"], "<model>", o["model_id"],
 		"<name>", w.heir.name, "<password>", w.heir.password, "<own-password>", p.password, "<new-password>", p.password+"!",
 		"<heir>", w.heir.id, "<setting-version>", o["setting version"], "<setting-value>", o["setting value"],
-		"<team>", o["team_id"], "<job>", job,
+		"<team>", o["team_id"], "<job>", job, "<recipe>", o["recipe"],
 		"<join-token>", forged("fjt"), "<device-code>", forged("dvc"),
 	).Replace(c.body)
 }
@@ -215,7 +215,7 @@ func (w *world) listed(c cell, a answer) string {
 	var rows []struct {
 		ID string `json:"id"`
 	}
-	if json.Unmarshal(a.body, &rows) != nil {
+	if json.Unmarshal(items(a.body), &rows) != nil {
 		return "want a list"
 	}
 	if total := a.header.Get("X-Total-Count"); total != "" && total != strconv.Itoa(len(rows)) {
@@ -224,6 +224,8 @@ func (w *world) listed(c cell, a answer) string {
 	kind := map[string]string{
 		"/api/jobs": "job_id", "/api/runs": "run_id", "/api/datasets": "dataset_id", "/api/models": "model_id",
 		"/api/model-deployments": "deployment_id", "/api/projects": "project_id", "/api/teams": "team_id",
+		"/api/environments": "environment_id", "/api/rubrics": "rubric_id", "/api/solutions": "solution_id",
+		"/api/solution-applications": "application_id",
 	}[c.path]
 	has := func(id string) bool {
 		return slices.ContainsFunc(rows, func(r struct {
@@ -243,6 +245,17 @@ func (w *world) listed(c cell, a answer) string {
 		return fmt.Sprintf("hidden: %v, open: %v, want %s", hidden, open, c.want)
 	}
 	return ""
+}
+
+// items are the rows of a list: of the one that wraps them, too.
+func items(body []byte) []byte {
+	var wrapped struct {
+		Items json.RawMessage `json:"items"`
+	}
+	if json.Unmarshal(body, &wrapped) == nil {
+		return wrapped.Items
+	}
+	return body
 }
 
 // plain is an answer without what differs from call to call, and with the object's name taken out.

@@ -41,6 +41,7 @@ func (w *world) fill(ctx context.Context, t *testing.T, p *person, o objects) {
 	o["model_id"] = named("/api/models")
 	make("/api/models/"+o["model_id"]+"/versions", map[string]any{"source": map[string]string{"run_id": o["run_id"], "artifact_id": o["artifact"]}}, nil)
 	p.do(ctx, t, w.Stand, http.MethodPut, "/api/models/"+o["model_id"]+"/versions/1/card", map[string]any{"content": "# what it is"}, nil)
+	w.catalog(ctx, t, p, o)
 	o["deployment_id"] = named("/api/model-deployments")
 	for range 2 { // the second one is never stopped: the model's version is in use
 		make("/api/model-deployments/"+o["deployment_id"]+"/revisions", map[string]any{
@@ -50,8 +51,7 @@ func (w *world) fill(ctx context.Context, t *testing.T, p *person, o objects) {
 	}
 	// What is deleted must be the owner's own, and he is no member any more when it is asked for.
 	for i := range spares {
-		for _, kind := range []string{"deployment", "model"} {
-			path := map[string]string{"deployment": "/api/model-deployments", "model": "/api/models"}[kind]
+		for kind, path := range map[string]string{"deployment": "/api/model-deployments", "model": "/api/models", "environment": "/api/environments"} {
 			make(path, map[string]any{"name": fmt.Sprintf("spare-%d-of-%s", i, o["project"]), "project": o["project"]}, &made)
 			o[fmt.Sprintf("spare %s %d", kind, i)] = made.ID
 		}
@@ -115,7 +115,12 @@ func put(ctx context.Context, t *testing.T, u upload, data []byte) {
 // push uploads the one file of a version, which is not committed.
 func (w *world) push(ctx context.Context, t *testing.T, p *person, dataset, version string) {
 	t.Helper()
-	data := []byte(`{"text": "` + version + `"}` + "\n")
+	w.pushed(ctx, t, p, dataset, version, []byte(`{"text": "`+version+`"}`+"\n"))
+}
+
+// pushed uploads these bytes as the one file of a version.
+func (w *world) pushed(ctx context.Context, t *testing.T, p *person, dataset, version string, data []byte) {
+	t.Helper()
 	sum := sha256.Sum256(data)
 	var made struct {
 		Uploads []upload `json:"uploads"`

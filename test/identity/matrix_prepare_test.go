@@ -27,7 +27,7 @@ func (w *world) prepared(ctx context.Context, t *testing.T, c cell) objects {
 		o["id"] = o["job_id"]
 	case strings.HasPrefix(c.path, "/api/runs/"):
 		o["id"] = o["run_id"]
-	case strings.HasPrefix(c.path, "/api/datasets/"):
+	case strings.HasPrefix(c.path, "/api/datasets/"), strings.HasPrefix(c.path, "/api/environments/"):
 		o["version"] = "v1"
 	case strings.HasPrefix(c.path, "/api/recipes/"):
 		o["version"] = o["recipe"]
@@ -67,6 +67,9 @@ func (w *world) needs() map[string]preparation {
 		"GET /api/fleets/{fleet_id}":                                      w.fleet,
 		"POST /api/fleets/{fleet_id}/join-tokens":                         w.fleet,
 		"POST /api/datasets/{dataset_id}/versions/{version}/commit":       w.upload,
+		"DELETE /api/environments/{environment_id}":                       w.spare("environment"),
+
+		"POST /api/environments/{environment_id}/versions/{version}/deprecate": w.waitingVersion,
 	}
 }
 

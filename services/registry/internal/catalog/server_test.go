@@ -3,6 +3,7 @@ package catalog_test
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
@@ -18,10 +19,12 @@ import (
 
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
+	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/blob"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/pgtest"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/catalog"
@@ -70,7 +73,10 @@ func open(t *testing.T) *desk {
 	require.NoError(t, err)
 	pool := pgtest.New(t, pgtest.Schema{Name: "registry", Migrations: files}).Pool("registry")
 	d := &desk{t: t, kept: map[string][]byte{}}
-	d.Server = &catalog.Server{Pool: pool, Seeder: d.seeder(pool, recipes("1.0", "active"))}
+	clk := clock.NewFake(at())
+	d.Server = &catalog.Server{
+		Pool: pool, Seeder: d.seeder(pool, recipes("1.0", "active")), Audit: audit.NewLog(clk, id.NewSource(clk, rand.Reader), "registry"),
+	}
 	return d
 }
 
@@ -211,6 +217,9 @@ func TestABindingStandsForWhatItsSubmitterMayRead(t *testing.T) {
 		require.Equal(t, c.unreadable, out.GetUnreadable(), name)
 		require.Equal(t, name == "an editor" || name == "its owner", out.GetModel() != nil, name)
 	}
+	var noted int
+	require.NoError(t, d.Pool.QueryRow(t.Context(), `SELECT count(*) FROM audit WHERE action = 'dataset.bind' AND target_id = 'ds_guarded'`).Scan(&noted))
+	require.Equal(t, 4, noted, "each time that a protected one was bound")
 }
 
 func TestAResolvedBindingIsExact(t *testing.T) {

@@ -36,6 +36,9 @@ func (s *Server) CreateDatasetVersion(
 		return nil, s.existsFirst(ctx, d, v.Version, err)
 	}
 	v.Count = len(v.Manifest)
+	if v.Schema, v.SchemaSource, err = declared(in.GetSchema()); err != nil {
+		return nil, err
+	}
 	kept := &registryv1.DatasetVersion{}
 	again := false
 	err = s.Once.Do(ctx, registryv1.DatasetService_CreateDatasetVersion_FullMethodName, in, kept, func(ctx context.Context, tx pgx.Tx) error {
@@ -77,7 +80,7 @@ func (s *Server) CreateDatasetVersion(
 // existsFirst answers the conflict of a version that exists rather than what is wrong with its manifest.
 func (s *Server) existsFirst(ctx context.Context, d *Dataset, version string, wrong error) error {
 	v, err := s.Store.Version(ctx, s.Pool, d.ID, version)
-	if err == nil && v.State == StateReady {
+	if err == nil && v.State != StateUploading {
 		return exists(d, v)
 	}
 	return wrong
@@ -119,10 +122,13 @@ func (s *Server) CommitDatasetVersion(
 	if err != nil {
 		return nil, err
 	}
-	if v.State == StateReady {
+	if v.State != StateUploading {
 		return versionToProto(d, v), nil
 	}
 	if err := s.verify(ctx, d, v); err != nil {
+		return nil, err
+	}
+	if err := s.learn(ctx, d, v); err != nil {
 		return nil, err
 	}
 	if err := s.commit(ctx, d, v); err != nil {

@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -73,6 +74,16 @@ func (Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, name str
 
 // Resolve finds a ready version by its reference; nils where there is none that the scope sees.
 func (s Store) Resolve(ctx context.Context, q pg.Querier, scope authn.Scope, r ref.Ref) (*Dataset, *Version, error) {
+	d, v, err := s.Find(ctx, q, scope, r)
+	if err != nil || v == nil || v.State != StateReady {
+		return nil, nil, err
+	}
+	return d, v, nil
+}
+
+// Find finds a version that was ready once by its reference, also one that is archived now; nils where there is
+// none that the scope sees.
+func (s Store) Find(ctx context.Context, q pg.Querier, scope authn.Scope, r ref.Ref) (*Dataset, *Version, error) {
 	d, err := scan(q.QueryRow(ctx, `SELECT `+columns+` FROM dataset WHERE `+own.Visible+` AND project = $4 AND name = $5`,
 		own.Args(scope, r.Project, r.Name)...))
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -85,20 +96,23 @@ func (s Store) Resolve(ctx context.Context, q pg.Querier, scope authn.Scope, r r
 	if fault.Is(err, fault.Absent) && r.Version == ref.Latest && d.Latest != nil {
 		v, err = s.Version(ctx, q, d.ID, *d.Latest)
 	}
-	if fault.Is(err, fault.Absent) || (err == nil && v.State != StateReady) {
+	if fault.Is(err, fault.Absent) || (err == nil && v.State != StateReady && v.State != StateArchived) {
 		return nil, nil, nil
 	}
 	return d, v, err
 }
 
-const versionColumns = `id, dataset_id, version, state, digest, files, bytes, creator_id, created_at, committed_at`
+const versionColumns = `id, dataset_id, version, state, digest, files, bytes, creator_id, created_at, committed_at, archived_at,
+	row_schema, schema_source, sampled_rows`
 
 func scanVersion(row pgx.Row, more ...any) (*Version, error) {
 	v := &Version{}
+	var schema []byte
 	err := row.Scan(append([]any{
 		&v.ID, &v.DatasetID, &v.Version, &v.State, &v.Digest, &v.Count, &v.Bytes, &v.CreatorID,
-		&v.CreatedAt, &v.CommittedAt,
+		&v.CreatedAt, &v.CommittedAt, &v.ArchivedAt, &schema, &v.SchemaSource, &v.SampledRows,
 	}, more...)...)
+	v.Schema = schema
 	return v, err
 }
 
@@ -122,13 +136,15 @@ func (Store) InsertVersion(ctx context.Context, tx pgx.Tx, v *Version) (Taking, 
 	}
 	how := TakenNot
 	err = tx.QueryRow(ctx, `INSERT INTO dataset_version AS left_behind (`+versionColumns+`, manifest, upload_until)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
 		ON CONFLICT ON CONSTRAINT dataset_version_key DO UPDATE SET id = $1, state = $4, digest = $5, files = $6, bytes = $7,
-			creator_id = $8, created_at = $9, committed_at = $10, manifest = $11, upload_until = $12
+			creator_id = $8, created_at = $9, committed_at = $10, row_schema = $12, schema_source = $13, sampled_rows = $14,
+			manifest = $15, upload_until = $16
 		WHERE left_behind.state = 'uploading' AND left_behind.upload_until <= $9
 			AND (left_behind.creator_id, left_behind.digest) IS DISTINCT FROM ($8, $5)
 		RETURNING CASE WHEN xmax = 0 THEN 'fresh' ELSE 'left' END`,
-		v.ID, v.DatasetID, v.Version, v.State, v.Digest, v.Count, v.Bytes, v.CreatorID, v.CreatedAt, v.CommittedAt, raw, v.UploadUntil,
+		v.ID, v.DatasetID, v.Version, v.State, v.Digest, v.Count, v.Bytes, v.CreatorID, v.CreatedAt, v.CommittedAt, v.ArchivedAt,
+		orNull(v.Schema), cmp.Or(v.SchemaSource, SchemaNone), v.SampledRows, raw, v.UploadUntil,
 	).Scan(&how)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return TakenNot, fmt.Errorf("keep a version of a dataset: %w", err)
@@ -179,8 +195,8 @@ func (Store) Versions(ctx context.Context, q pg.Querier, datasetID string, p pag
 
 // Commit makes a version ready, and the dataset's newest; false where it is not uploading any more.
 func (Store) Commit(ctx context.Context, tx pgx.Tx, v *Version) (bool, error) {
-	tag, err := tx.Exec(ctx, `UPDATE dataset_version SET state = 'ready', committed_at = $2
-		WHERE id = $1 AND state = 'uploading'`, v.ID, v.CommittedAt)
+	tag, err := tx.Exec(ctx, `UPDATE dataset_version SET state = 'ready', committed_at = $2, row_schema = $3, schema_source = $4, sampled_rows = $5
+		WHERE id = $1 AND state = 'uploading'`, v.ID, v.CommittedAt, orNull(v.Schema), cmp.Or(v.SchemaSource, SchemaNone), v.SampledRows)
 	if err != nil {
 		return false, fmt.Errorf("make a version ready: %w", err)
 	}
@@ -191,4 +207,11 @@ func (Store) Commit(ctx context.Context, tx pgx.Tx, v *Version) (bool, error) {
 		return false, fmt.Errorf("make a version the newest: %w", err)
 	}
 	return true, nil
+}
+
+func orNull(raw json.RawMessage) []byte {
+	if len(raw) == 0 {
+		return nil
+	}
+	return raw
 }

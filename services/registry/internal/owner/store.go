@@ -12,6 +12,7 @@ import (
 // kind is a table of things that have owners.
 type kind struct{ name, count, move string }
 
+// kinds are in the order in which their rows are locked.
 func kinds() []kind {
 	return []kind{
 		{
@@ -21,6 +22,22 @@ func kinds() []kind {
 		{
 			"model", `SELECT count(*) FROM model WHERE owner_id = $1 AND deleted_at IS NULL`,
 			`UPDATE model SET owner_id = $2, owner_name = $3 WHERE owner_id = $1 AND deleted_at IS NULL RETURNING id`,
+		},
+		{
+			"environment", `SELECT count(*) FROM environment WHERE owner_id = $1 AND deleted_at IS NULL`,
+			`UPDATE environment SET owner_id = $2, owner_name = $3 WHERE owner_id = $1 AND deleted_at IS NULL RETURNING id`,
+		},
+		{
+			"rubric", `SELECT count(*) FROM rubric WHERE owner_id = $1`,
+			`UPDATE rubric SET owner_id = $2, owner_name = $3 WHERE owner_id = $1 RETURNING id`,
+		},
+		{
+			"solution", `SELECT count(*) FROM solution WHERE owner_id = $1`,
+			`UPDATE solution SET owner_id = $2, owner_name = $3 WHERE owner_id = $1 RETURNING id`,
+		},
+		{
+			"solution_application", `SELECT count(*) FROM solution_application WHERE owner_id = $1`,
+			`UPDATE solution_application SET owner_id = $2, owner_name = $3 WHERE owner_id = $1 RETURNING id`,
 		},
 		{
 			"deployment", `SELECT count(*) FROM deployment WHERE owner_id = $1 AND deleted_at IS NULL`,

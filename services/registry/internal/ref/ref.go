@@ -1,15 +1,20 @@
 // Package ref writes and reads references: <kind>/<project-key>/<name>@<version>.
 package ref
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 // Kind is what a reference refers to.
 type Kind string
 
 // The kinds that the registry resolves.
 const (
-	Dataset Kind = "ds"
-	Model   Kind = "mdl"
+	Dataset     Kind = "ds"
+	Model       Kind = "mdl"
+	Environment Kind = "env"
+	Rubric      Kind = "rub"
 )
 
 // Latest stands for the newest version in a reference that is to be resolved.
@@ -29,6 +34,12 @@ func (r Ref) String() string {
 		return string(r.Kind) + "/" + r.Project + "/" + r.Name
 	}
 	return string(r.Kind) + "/" + r.Project + "/" + r.Name + "@" + r.Version
+}
+
+// Number is the version of a kind whose versions are integers; ok is false for what is none in its one spelling.
+func (r Ref) Number() (n int32, ok bool) {
+	wide, err := strconv.ParseInt(r.Version, 10, 32)
+	return int32(wide), err == nil && wide > 0 && strconv.FormatInt(wide, 10) == r.Version
 }
 
 // Parse reads a reference of one kind; ok is false for anything else.
