@@ -75,6 +75,8 @@ func (g *Gateway) serveRaw(w http.ResponseWriter, r *http.Request, m *match.Matc
 		r = r.WithContext(r.Context())
 		r.RemoteAddr = net.JoinHostPort(g.proxies.Client(r), "0")
 	}
+	r, over := g.untilStop(r, m)
+	defer over()
 	g.raw[m.Handler].ServeHTTP(w, r)
 }
 

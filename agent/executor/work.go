@@ -64,6 +64,8 @@ type Work struct {
 	Key
 	Kind    Kind         `json:"kind"`
 	Desired Desired      `json:"desired"`
+	// Force ends what is to be stopped at once, without grace.
+	Force   bool         `json:"force,omitempty"`
 	Attempt *AttemptSpec `json:"attempt,omitempty"`
 	Engine  *EngineSpec  `json:"engine,omitempty"`
 }
@@ -111,6 +113,14 @@ type AttemptSpec struct {
 	IngestEndpoint string            `json:"ingest_endpoint"`
 	Limits         Limits            `json:"limits"`
 	Grace          time.Duration     `json:"grace"`
+	Resume         *ResumePoint      `json:"resume,omitempty"`
+}
+
+// ResumePoint is a checkpoint that a training goes on from.
+type ResumePoint struct {
+	ArtifactID string    `json:"artifact_id"`
+	Step       *int64    `json:"step,omitempty"`
+	File       ObjectRef `json:"file"`
 }
 
 // DatasetInput is a dataset bound under a name of the recipe.

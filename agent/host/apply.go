@@ -35,7 +35,7 @@ func (h *Host) Apply(ctx context.Context, desired []executor.Work) error {
 	for key, w := range h.works {
 		// A list that names an older execution than the one here is itself old.
 		if newest, ok := named[key.WorkID]; !ok || key.Before(newest) {
-			w.want(ctx, executor.DesiredGone)
+			w.want(ctx, executor.DesiredGone, false)
 		}
 	}
 	return errors.Join(errs...)
@@ -50,7 +50,7 @@ func (h *Host) want(ctx context.Context, d executor.Work) error {
 	}
 	if w, ok := h.works[d.Key]; ok {
 		w.reportTo(ctx, d.Attempt)
-		w.want(ctx, d.Desired)
+		w.want(ctx, d.Desired, d.Force)
 		return nil
 	}
 	if d.Desired != executor.DesiredRunning {
@@ -64,7 +64,7 @@ func (h *Host) want(ctx context.Context, d executor.Work) error {
 	}
 	for key, older := range h.works {
 		if key.WorkID == d.WorkID {
-			older.want(ctx, executor.DesiredGone)
+			older.want(ctx, executor.DesiredGone, false)
 			w.before = append(w.before, older.removed)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 // an error, never a guess.
 func fromWork(p *jobsv1.Work) (executor.Work, error) {
 	w := executor.Work{Key: executor.Key{WorkID: p.GetWorkId(), Generation: p.GetGeneration(), Fence: p.GetFence()}}
+	w.Force = p.GetForce()
 	switch p.GetDesired() {
 	case jobsv1.Desired_DESIRED_RUNNING:
 		w.Desired = executor.DesiredRunning
@@ -61,6 +62,9 @@ func fromAttempt(p *jobsv1.AttemptSpec) *executor.AttemptSpec {
 	}
 	if m := p.GetModel(); m != nil {
 		a.Model = &executor.ModelInput{Ref: m.GetRef(), Digest: m.GetDigest(), Files: fromObjects(m.GetFiles())}
+	}
+	if r := p.GetResume(); r != nil {
+		a.Resume = &executor.ResumePoint{ArtifactID: r.GetArtifactId(), Step: r.Step, File: fromObject(r.GetFile())}
 	}
 	return a
 }

@@ -14,6 +14,9 @@ import (
 // Drainer is a service that words its own refusals: from Drain on it refuses what is new.
 type Drainer interface{ Drain() }
 
+// Waiter is a service some of whose requests wait for something to happen: from EndWaits on none does.
+type Waiter interface{ EndWaits() }
+
 // codeDraining is the code of a refusal by a process that stops.
 const codeDraining = "draining"
 
@@ -38,6 +41,9 @@ func (e *Env) holding(svc Service, handler http.Handler) *holding {
 	h := &holding{next: handler, refuse: http.HandlerFunc(e.refuseDraining), empty: make(chan struct{}), newID: e.newRequestID}
 	if own, ok := svc.(Drainer); ok {
 		h.refuse, h.told = handler, own.Drain
+	}
+	if own, ok := svc.(Waiter); ok {
+		h.told = own.EndWaits
 	}
 	return h
 }

@@ -60,6 +60,7 @@ const (
 	RubricVersion       Prefix = "rubv"
 	Solution            Prefix = "sol"
 	SolutionApplication Prefix = "sap"
+	Signal              Prefix = "sig"
 )
 
 // Prefixes lists the whole table.
@@ -68,7 +69,7 @@ func Prefixes() []Prefix {
 		User, Session, Project, Team, Job, Attempt, Run, Dataset, DatasetVersion, Artifact, Model,
 		ModelVersion, Deployment, Revision, Replica, TokenRow, Fleet, Node, JoinToken, Work, Upload, Event,
 		Audit, Request, Call, Package, Share, Playground, Rubric, Task, Volume, Environment,
-		DeviceRequest, Grant, EnvironmentVersion, RubricVersion, Solution, SolutionApplication,
+		DeviceRequest, Grant, EnvironmentVersion, RubricVersion, Solution, SolutionApplication, Signal,
 	}
 }
 

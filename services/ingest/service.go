@@ -29,6 +29,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/owner"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/read"
 	ingestrun "github.com/signalbox-dev/signalbox/services/ingest/internal/run"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/signal"
 )
 
 // Name is the service's name: its schema, its identity and its place in settings.
@@ -51,6 +52,7 @@ type Service struct {
 	commit  *commit.Committer
 	hub     *follow.Hub
 	live    *live.Live // nil without Redis
+	signals *signal.Board
 	handler *intake.Handler
 	public  *read.Server
 	peer    *read.PeerServer
@@ -71,6 +73,7 @@ func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
 		s.live = l
 	}
 	s.commit = commit.New(d.Pool, d.Clock, s.changed)
+	s.signals = signal.NewBoard(d.Clock, s.nextSignal)
 	s.wire()
 	return s, nil
 }
@@ -108,6 +111,7 @@ func (s *Service) Workers() []run.Worker {
 		{Name: "ingest.commit", Run: s.commit.Run},
 		{Name: "ingest.poll", Run: s.hub.Run},
 		{Name: "ingest.listen", Run: s.listen},
+		{Name: "ingest.signals", Run: s.watchSignals},
 	}
 	if s.live != nil {
 		workers = append(workers, run.Worker{Name: "ingest.live", Run: func(ctx context.Context) error {

@@ -36,7 +36,7 @@ func (s *Service) wire() {
 	s.registrar = &fleet.Registrar{
 		Pool: d.Pool, Clock: d.Clock, IDs: d.IDs, Rand: d.Rand, CA: d.CA, Events: events, Trail: tracks, Slots: s.cfg.NodeSlots,
 	}
-	s.driver = &drive.Driver{Pool: d.Pool, Jobs: jobs, Works: works, Ledger: ledger}
+	s.driver = &drive.Driver{Pool: d.Pool, Jobs: jobs, Works: works, Ledger: ledger, IDs: d.IDs}
 	s.scheduler = &jobqueue.Scheduler{Pool: d.Pool, IDs: d.IDs, Jobs: jobs, Works: works, Ledger: ledger}
 	s.reconcile = &reconcile.Reconciler{
 		Pool: d.Pool, Driver: s.driver, Nodes: s.keeper, Works: works, Clock: d.Clock,
@@ -59,7 +59,7 @@ func (s *Service) serve(
 		Jobs: jobs, Once: repeats, IDs: d.IDs, Rand: d.Rand, Trail: tracks,
 	}
 	s.jobs = &job.Server{
-		Pool: d.Pool, Jobs: jobs, Submitter: admission, Stopper: s.driver, Trail: tracks,
+		Pool: d.Pool, Jobs: jobs, Submitter: admission, Mover: s.driver, Trail: tracks,
 		Watcher: &watch.Watcher{Pool: d.Pool, Jobs: jobs, Hub: s.hub, Clock: d.Clock},
 	}
 	s.runs = &jobrun.Server{Pool: d.Pool}
@@ -73,7 +73,7 @@ func (s *Service) serve(
 		},
 		Tokens: tokens, Blobs: d.Blobs, Trail: tracks, Nodes: s.registrar,
 	}
-	s.runPeer = &jobrun.PeerServer{Pool: d.Pool, Tokens: tokens, Reporter: s.driver}
+	s.runPeer = &jobrun.PeerServer{Pool: d.Pool, Tokens: tokens, Reporter: s.driver, Jobs: jobs, Hub: s.hub, Clock: d.Clock}
 	s.quotas = &quota.Server{Pool: d.Pool, Ledger: ledger, People: &quota.AuthPeople{Client: d.Accounts}, Audit: tracks.Log}
 	s.quotaPeer = &quota.PeerServer{Pool: d.Pool, Ledger: ledger}
 	s.ownerPeer = &owner.Server{Owners: &owner.Owners{Pool: d.Pool, Jobs: jobs, Ledger: ledger, Trail: tracks}}

@@ -38,20 +38,26 @@ const (
 	JobState_JOB_STATE_SUCCEEDED   JobState = 6
 	JobState_JOB_STATE_FAILED      JobState = 7
 	JobState_JOB_STATE_STOPPED     JobState = 8
+	// A checkpoint was asked for; what runs is ended once it is registered.
+	JobState_JOB_STATE_PAUSING JobState = 9
+	// Nothing runs and nothing is held, until somebody resumes or stops it.
+	JobState_JOB_STATE_PAUSED JobState = 10
 )
 
 // Enum value maps for JobState.
 var (
 	JobState_name = map[int32]string{
-		0: "JOB_STATE_UNSPECIFIED",
-		1: "JOB_STATE_QUEUED",
-		2: "JOB_STATE_SCHEDULED",
-		3: "JOB_STATE_STARTING",
-		4: "JOB_STATE_RUNNING",
-		5: "JOB_STATE_STOPPING",
-		6: "JOB_STATE_SUCCEEDED",
-		7: "JOB_STATE_FAILED",
-		8: "JOB_STATE_STOPPED",
+		0:  "JOB_STATE_UNSPECIFIED",
+		1:  "JOB_STATE_QUEUED",
+		2:  "JOB_STATE_SCHEDULED",
+		3:  "JOB_STATE_STARTING",
+		4:  "JOB_STATE_RUNNING",
+		5:  "JOB_STATE_STOPPING",
+		6:  "JOB_STATE_SUCCEEDED",
+		7:  "JOB_STATE_FAILED",
+		8:  "JOB_STATE_STOPPED",
+		9:  "JOB_STATE_PAUSING",
+		10: "JOB_STATE_PAUSED",
 	}
 	JobState_value = map[string]int32{
 		"JOB_STATE_UNSPECIFIED": 0,
@@ -63,6 +69,8 @@ var (
 		"JOB_STATE_SUCCEEDED":   6,
 		"JOB_STATE_FAILED":      7,
 		"JOB_STATE_STOPPED":     8,
+		"JOB_STATE_PAUSING":     9,
+		"JOB_STATE_PAUSED":      10,
 	}
 )
 
@@ -173,8 +181,17 @@ type Job struct {
 	// The executor's own mark: the attempt's process has started.
 	ExecutorRunningAt *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=executor_running_at,json=executorRunningAt,proto3" json:"executor_running_at,omitempty"`
 	// The reported `running`: the billing start.
-	RunningAt     *timestamppb.Timestamp `protobuf:"bytes,19,opt,name=running_at,json=runningAt,proto3" json:"running_at,omitempty"`
-	EndedAt       *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
+	RunningAt *timestamppb.Timestamp `protobuf:"bytes,19,opt,name=running_at,json=runningAt,proto3" json:"running_at,omitempty"`
+	EndedAt   *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
+	PausedAt  *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=paused_at,json=pausedAt,proto3" json:"paused_at,omitempty"`
+	// 0 to 100: the higher goes first.
+	Priority int32 `protobuf:"varint,22,opt,name=priority,proto3" json:"priority,omitempty"`
+	// The limits that count now; an owner may have raised those of the spec.
+	Limits *Limits `protobuf:"bytes,23,opt,name=limits,proto3" json:"limits,omitempty"`
+	// Where the next attempt begins; null while no checkpoint that holds a training's state is registered.
+	Checkpoint *Checkpoint `protobuf:"bytes,24,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
+	// Raised by each change; what If-Match compares.
+	Version       int64 `protobuf:"varint,25,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -349,6 +366,127 @@ func (x *Job) GetEndedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Job) GetPausedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.PausedAt
+	}
+	return nil
+}
+
+func (x *Job) GetPriority() int32 {
+	if x != nil {
+		return x.Priority
+	}
+	return 0
+}
+
+func (x *Job) GetLimits() *Limits {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
+func (x *Job) GetCheckpoint() *Checkpoint {
+	if x != nil {
+		return x.Checkpoint
+	}
+	return nil
+}
+
+func (x *Job) GetVersion() int64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+// Checkpoint is a registered artifact from which training can go on.
+type Checkpoint struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	ArtifactId string                 `protobuf:"bytes,1,opt,name=artifact_id,json=artifactId,proto3" json:"artifact_id,omitempty"`
+	// The attempt that registered it.
+	Attempt       int32                  `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Step          *int64                 `protobuf:"varint,3,opt,name=step,proto3,oneof" json:"step,omitempty"`
+	Format        string                 `protobuf:"bytes,4,opt,name=format,proto3" json:"format,omitempty"`
+	SizeBytes     int64                  `protobuf:"varint,5,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
+	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Checkpoint) Reset() {
+	*x = Checkpoint{}
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Checkpoint) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Checkpoint) ProtoMessage() {}
+
+func (x *Checkpoint) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Checkpoint.ProtoReflect.Descriptor instead.
+func (*Checkpoint) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Checkpoint) GetArtifactId() string {
+	if x != nil {
+		return x.ArtifactId
+	}
+	return ""
+}
+
+func (x *Checkpoint) GetAttempt() int32 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *Checkpoint) GetStep() int64 {
+	if x != nil && x.Step != nil {
+		return *x.Step
+	}
+	return 0
+}
+
+func (x *Checkpoint) GetFormat() string {
+	if x != nil {
+		return x.Format
+	}
+	return ""
+}
+
+func (x *Checkpoint) GetSizeBytes() int64 {
+	if x != nil {
+		return x.SizeBytes
+	}
+	return 0
+}
+
+func (x *Checkpoint) GetCreatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return nil
+}
+
 type QueueStatus struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Position int32                  `protobuf:"varint,1,opt,name=position,proto3" json:"position,omitempty"`
@@ -362,7 +500,7 @@ type QueueStatus struct {
 
 func (x *QueueStatus) Reset() {
 	*x = QueueStatus{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[2]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -374,7 +512,7 @@ func (x *QueueStatus) String() string {
 func (*QueueStatus) ProtoMessage() {}
 
 func (x *QueueStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[2]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -387,7 +525,7 @@ func (x *QueueStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueStatus.ProtoReflect.Descriptor instead.
 func (*QueueStatus) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{2}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *QueueStatus) GetPosition() int32 {
@@ -433,14 +571,16 @@ type Attempt struct {
 	RunningAt         *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=running_at,json=runningAt,proto3" json:"running_at,omitempty"`
 	EndedAt           *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
 	// What the executor is doing: `preparing`, `running`, `collecting`, `exited`.
-	Phase         *string `protobuf:"bytes,12,opt,name=phase,proto3,oneof" json:"phase,omitempty"`
+	Phase *string `protobuf:"bytes,12,opt,name=phase,proto3,oneof" json:"phase,omitempty"`
+	// The artifact that it began from; null where it began at the beginning.
+	ResumedFrom   *string `protobuf:"bytes,13,opt,name=resumed_from,json=resumedFrom,proto3,oneof" json:"resumed_from,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Attempt) Reset() {
 	*x = Attempt{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[3]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -452,7 +592,7 @@ func (x *Attempt) String() string {
 func (*Attempt) ProtoMessage() {}
 
 func (x *Attempt) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[3]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -465,7 +605,7 @@ func (x *Attempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attempt.ProtoReflect.Descriptor instead.
 func (*Attempt) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{3}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Attempt) GetNumber() int32 {
@@ -552,6 +692,13 @@ func (x *Attempt) GetPhase() string {
 	return ""
 }
 
+func (x *Attempt) GetResumedFrom() string {
+	if x != nil && x.ResumedFrom != nil {
+		return *x.ResumedFrom
+	}
+	return ""
+}
+
 type ListJobsRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Limit  *int32                 `protobuf:"varint,1,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
@@ -564,7 +711,7 @@ type ListJobsRequest struct {
 
 func (x *ListJobsRequest) Reset() {
 	*x = ListJobsRequest{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[4]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -576,7 +723,7 @@ func (x *ListJobsRequest) String() string {
 func (*ListJobsRequest) ProtoMessage() {}
 
 func (x *ListJobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[4]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -589,7 +736,7 @@ func (x *ListJobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsRequest.ProtoReflect.Descriptor instead.
 func (*ListJobsRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{4}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ListJobsRequest) GetLimit() int32 {
@@ -622,7 +769,7 @@ type ListJobsResponse struct {
 
 func (x *ListJobsResponse) Reset() {
 	*x = ListJobsResponse{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[5]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -634,7 +781,7 @@ func (x *ListJobsResponse) String() string {
 func (*ListJobsResponse) ProtoMessage() {}
 
 func (x *ListJobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[5]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -647,7 +794,7 @@ func (x *ListJobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsResponse.ProtoReflect.Descriptor instead.
 func (*ListJobsResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{5}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ListJobsResponse) GetJobs() []*Job {
@@ -666,7 +813,7 @@ type GetJobRequest struct {
 
 func (x *GetJobRequest) Reset() {
 	*x = GetJobRequest{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[6]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -678,7 +825,7 @@ func (x *GetJobRequest) String() string {
 func (*GetJobRequest) ProtoMessage() {}
 
 func (x *GetJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[6]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -691,7 +838,7 @@ func (x *GetJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJobRequest.ProtoReflect.Descriptor instead.
 func (*GetJobRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{6}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *GetJobRequest) GetJobId() string {
@@ -702,15 +849,17 @@ func (x *GetJobRequest) GetJobId() string {
 }
 
 type StopJobRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	JobId         string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	JobId string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	// The processes are killed at once, without the time to end by themselves.
+	Force         *bool `protobuf:"varint,2,opt,name=force,proto3,oneof" json:"force,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StopJobRequest) Reset() {
 	*x = StopJobRequest{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[7]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -722,7 +871,7 @@ func (x *StopJobRequest) String() string {
 func (*StopJobRequest) ProtoMessage() {}
 
 func (x *StopJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[7]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -735,10 +884,105 @@ func (x *StopJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopJobRequest.ProtoReflect.Descriptor instead.
 func (*StopJobRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{7}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *StopJobRequest) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+func (x *StopJobRequest) GetForce() bool {
+	if x != nil && x.Force != nil {
+		return *x.Force
+	}
+	return false
+}
+
+type PauseJobRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	JobId         string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PauseJobRequest) Reset() {
+	*x = PauseJobRequest{}
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PauseJobRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PauseJobRequest) ProtoMessage() {}
+
+func (x *PauseJobRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PauseJobRequest.ProtoReflect.Descriptor instead.
+func (*PauseJobRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *PauseJobRequest) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+type ResumeJobRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	JobId         string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResumeJobRequest) Reset() {
+	*x = ResumeJobRequest{}
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResumeJobRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResumeJobRequest) ProtoMessage() {}
+
+func (x *ResumeJobRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResumeJobRequest.ProtoReflect.Descriptor instead.
+func (*ResumeJobRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ResumeJobRequest) GetJobId() string {
 	if x != nil {
 		return x.JobId
 	}
@@ -756,7 +1000,7 @@ type ListJobEventsRequest struct {
 
 func (x *ListJobEventsRequest) Reset() {
 	*x = ListJobEventsRequest{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[8]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -768,7 +1012,7 @@ func (x *ListJobEventsRequest) String() string {
 func (*ListJobEventsRequest) ProtoMessage() {}
 
 func (x *ListJobEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[8]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -781,7 +1025,7 @@ func (x *ListJobEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobEventsRequest.ProtoReflect.Descriptor instead.
 func (*ListJobEventsRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{8}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ListJobEventsRequest) GetJobId() string {
@@ -814,7 +1058,7 @@ type ListJobEventsResponse struct {
 
 func (x *ListJobEventsResponse) Reset() {
 	*x = ListJobEventsResponse{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[9]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -826,7 +1070,7 @@ func (x *ListJobEventsResponse) String() string {
 func (*ListJobEventsResponse) ProtoMessage() {}
 
 func (x *ListJobEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[9]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -839,7 +1083,7 @@ func (x *ListJobEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobEventsResponse.ProtoReflect.Descriptor instead.
 func (*ListJobEventsResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{9}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListJobEventsResponse) GetEvents() []*v1.Event {
@@ -860,7 +1104,7 @@ type ListAttemptsRequest struct {
 
 func (x *ListAttemptsRequest) Reset() {
 	*x = ListAttemptsRequest{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[10]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -872,7 +1116,7 @@ func (x *ListAttemptsRequest) String() string {
 func (*ListAttemptsRequest) ProtoMessage() {}
 
 func (x *ListAttemptsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[10]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -885,7 +1129,7 @@ func (x *ListAttemptsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAttemptsRequest.ProtoReflect.Descriptor instead.
 func (*ListAttemptsRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{10}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListAttemptsRequest) GetJobId() string {
@@ -918,7 +1162,7 @@ type ListAttemptsResponse struct {
 
 func (x *ListAttemptsResponse) Reset() {
 	*x = ListAttemptsResponse{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[11]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -930,7 +1174,7 @@ func (x *ListAttemptsResponse) String() string {
 func (*ListAttemptsResponse) ProtoMessage() {}
 
 func (x *ListAttemptsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[11]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -943,7 +1187,7 @@ func (x *ListAttemptsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAttemptsResponse.ProtoReflect.Descriptor instead.
 func (*ListAttemptsResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{11}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListAttemptsResponse) GetAttempts() []*Attempt {
@@ -965,7 +1209,7 @@ type WatchJobRequest struct {
 
 func (x *WatchJobRequest) Reset() {
 	*x = WatchJobRequest{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[12]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -977,7 +1221,7 @@ func (x *WatchJobRequest) String() string {
 func (*WatchJobRequest) ProtoMessage() {}
 
 func (x *WatchJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[12]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -990,7 +1234,7 @@ func (x *WatchJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchJobRequest.ProtoReflect.Descriptor instead.
 func (*WatchJobRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{12}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *WatchJobRequest) GetId() string {
@@ -1018,7 +1262,7 @@ type WatchJobResponse struct {
 
 func (x *WatchJobResponse) Reset() {
 	*x = WatchJobResponse{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[13]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1030,7 +1274,7 @@ func (x *WatchJobResponse) String() string {
 func (*WatchJobResponse) ProtoMessage() {}
 
 func (x *WatchJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[13]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1043,7 +1287,7 @@ func (x *WatchJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchJobResponse.ProtoReflect.Descriptor instead.
 func (*WatchJobResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{13}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *WatchJobResponse) GetSeq() int64 {
@@ -1067,7 +1311,7 @@ const file_signalbox_jobs_v1_job_proto_rawDesc = "" +
 	"\x1bsignalbox/jobs/v1/job.proto\x12\x11signalbox.jobs.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fsignalbox/common/v1/event.proto\x1a\x1csignalbox/jobs/v1/spec.proto\x1a\"signalbox/options/v1/options.proto\"g\n" +
 	"\x10SubmitJobRequest\x12\x1b\n" +
 	"\x03api\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x03api\x126\n" +
-	"\x04spec\x18\x02 \x01(\v2\x1a.signalbox.jobs.v1.JobSpecB\x06\xbaH\x03\xc8\x01\x01R\x04spec\"\x94\a\n" +
+	"\x04spec\x18\x02 \x01(\v2\x1a.signalbox.jobs.v1.JobSpecB\x06\xbaH\x03\xc8\x01\x01R\x04spec\"\xf5\b\n" +
 	"\x03Job\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12\x12\n" +
@@ -1094,18 +1338,37 @@ const file_signalbox_jobs_v1_job_proto_rawDesc = "" +
 	"\x13executor_running_at\x18\x12 \x01(\v2\x1a.google.protobuf.TimestampR\x11executorRunningAt\x129\n" +
 	"\n" +
 	"running_at\x18\x13 \x01(\v2\x1a.google.protobuf.TimestampR\trunningAt\x125\n" +
-	"\bended_at\x18\x14 \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\x1a9\n" +
+	"\bended_at\x18\x14 \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\x127\n" +
+	"\tpaused_at\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\bpausedAt\x12\x1a\n" +
+	"\bpriority\x18\x16 \x01(\x05R\bpriority\x121\n" +
+	"\x06limits\x18\x17 \x01(\v2\x19.signalbox.jobs.v1.LimitsR\x06limits\x12=\n" +
+	"\n" +
+	"checkpoint\x18\x18 \x01(\v2\x1d.signalbox.jobs.v1.CheckpointR\n" +
+	"checkpoint\x12\x18\n" +
+	"\aversion\x18\x19 \x01(\x03R\aversion\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\r\n" +
 	"\v_end_reasonB\n" +
 	"\n" +
-	"\b_message\"\x98\x01\n" +
+	"\b_message\"\xdb\x01\n" +
+	"\n" +
+	"Checkpoint\x12\x1f\n" +
+	"\vartifact_id\x18\x01 \x01(\tR\n" +
+	"artifactId\x12\x18\n" +
+	"\aattempt\x18\x02 \x01(\x05R\aattempt\x12\x17\n" +
+	"\x04step\x18\x03 \x01(\x03H\x00R\x04step\x88\x01\x01\x12\x16\n" +
+	"\x06format\x18\x04 \x01(\tR\x06format\x12\x1d\n" +
+	"\n" +
+	"size_bytes\x18\x05 \x01(\x03R\tsizeBytes\x129\n" +
+	"\n" +
+	"created_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAtB\a\n" +
+	"\x05_step\"\x98\x01\n" +
 	"\vQueueStatus\x12\x1a\n" +
 	"\bposition\x18\x01 \x01(\x05R\bposition\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12#\n" +
 	"\rreason_detail\x18\x03 \x01(\tR\freasonDetail\x120\n" +
-	"\x05since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\xca\x04\n" +
+	"\x05since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\x83\x05\n" +
 	"\aAttempt\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x05R\x06number\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12\x1c\n" +
@@ -1123,7 +1386,8 @@ const file_signalbox_jobs_v1_job_proto_rawDesc = "" +
 	"running_at\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\trunningAt\x125\n" +
 	"\bended_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\x12\x19\n" +
-	"\x05phase\x18\f \x01(\tH\x04R\x05phase\x88\x01\x01B\n" +
+	"\x05phase\x18\f \x01(\tH\x04R\x05phase\x88\x01\x01\x12&\n" +
+	"\fresumed_from\x18\r \x01(\tH\x05R\vresumedFrom\x88\x01\x01B\n" +
 	"\n" +
 	"\b_node_idB\r\n" +
 	"\v_end_reasonB\n" +
@@ -1131,7 +1395,8 @@ const file_signalbox_jobs_v1_job_proto_rawDesc = "" +
 	"\b_messageB\f\n" +
 	"\n" +
 	"_exit_codeB\b\n" +
-	"\x06_phase\"\xa5\x01\n" +
+	"\x06_phaseB\x0f\n" +
+	"\r_resumed_from\"\xa5\x01\n" +
 	"\x0fListJobsRequest\x12%\n" +
 	"\x05limit\x18\x01 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x00R\x05limit\x88\x01\x01\x12(\n" +
@@ -1143,8 +1408,14 @@ const file_signalbox_jobs_v1_job_proto_rawDesc = "" +
 	"\x10ListJobsResponse\x12*\n" +
 	"\x04jobs\x18\x01 \x03(\v2\x16.signalbox.jobs.v1.JobR\x04jobs\"/\n" +
 	"\rGetJobRequest\x12\x1e\n" +
-	"\x06job_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05jobId\"0\n" +
+	"\x06job_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05jobId\"U\n" +
 	"\x0eStopJobRequest\x12\x1e\n" +
+	"\x06job_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05jobId\x12\x19\n" +
+	"\x05force\x18\x02 \x01(\bH\x00R\x05force\x88\x01\x01B\b\n" +
+	"\x06_force\"1\n" +
+	"\x0fPauseJobRequest\x12\x1e\n" +
+	"\x06job_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05jobId\"2\n" +
+	"\x10ResumeJobRequest\x12\x1e\n" +
 	"\x06job_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05jobId\"\x9c\x01\n" +
 	"\x14ListJobEventsRequest\x12\x1e\n" +
 	"\x06job_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05jobId\x12%\n" +
@@ -1169,7 +1440,7 @@ const file_signalbox_jobs_v1_job_proto_rawDesc = "" +
 	"\x05after\x18\x02 \x01(\x03R\x05after\"N\n" +
 	"\x10WatchJobResponse\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x03R\x03seq\x12(\n" +
-	"\x03job\x18\x02 \x01(\v2\x16.signalbox.jobs.v1.JobR\x03job*\xe1\x01\n" +
+	"\x03job\x18\x02 \x01(\v2\x16.signalbox.jobs.v1.JobR\x03job*\x8e\x02\n" +
 	"\bJobState\x12\x19\n" +
 	"\x15JOB_STATE_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10JOB_STATE_QUEUED\x10\x01\x12\x17\n" +
@@ -1179,7 +1450,10 @@ const file_signalbox_jobs_v1_job_proto_rawDesc = "" +
 	"\x12JOB_STATE_STOPPING\x10\x05\x12\x17\n" +
 	"\x13JOB_STATE_SUCCEEDED\x10\x06\x12\x14\n" +
 	"\x10JOB_STATE_FAILED\x10\a\x12\x15\n" +
-	"\x11JOB_STATE_STOPPED\x10\b2\xa3\a\n" +
+	"\x11JOB_STATE_STOPPED\x10\b\x12\x15\n" +
+	"\x11JOB_STATE_PAUSING\x10\t\x12\x14\n" +
+	"\x10JOB_STATE_PAUSED\x10\n" +
+	"2\x8e\t\n" +
 	"\n" +
 	"JobService\x12r\n" +
 	"\tSubmitJob\x12#.signalbox.jobs.v1.SubmitJobRequest\x1a\x16.signalbox.jobs.v1.Job\"(\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
@@ -1188,7 +1462,9 @@ const file_signalbox_jobs_v1_job_proto_rawDesc = "" +
 	"\x06GetJob\x12 .signalbox.jobs.v1.GetJobRequest\x1a\x16.signalbox.jobs.v1.Job\"/\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
 	"\x02\x94\x03\x82\xd3\xe4\x93\x02\x14\x12\x12/api/jobs/{job_id}\x90\x02\x01\x12y\n" +
 	"\aStopJob\x12!.signalbox.jobs.v1.StopJobRequest\x1a\x16.signalbox.jobs.v1.Job\"3\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
-	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02\x19\"\x17/api/jobs/{job_id}/stop\x12\xa2\x01\n" +
+	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02\x19\"\x17/api/jobs/{job_id}/stop\x12r\n" +
+	"\bPauseJob\x12\".signalbox.jobs.v1.PauseJobRequest\x1a\x16.signalbox.jobs.v1.Job\"*\xea\xc7\x18\x06\b\x02\x10\x01 \x03\x82\xd3\xe4\x93\x02\x1a\"\x18/api/jobs/{job_id}/pause\x12u\n" +
+	"\tResumeJob\x12#.signalbox.jobs.v1.ResumeJobRequest\x1a\x16.signalbox.jobs.v1.Job\"+\xea\xc7\x18\x06\b\x02\x10\x01 \x03\x82\xd3\xe4\x93\x02\x1b\"\x19/api/jobs/{job_id}/resume\x12\xa2\x01\n" +
 	"\rListJobEvents\x12'.signalbox.jobs.v1.ListJobEventsRequest\x1a(.signalbox.jobs.v1.ListJobEventsResponse\">\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
 	"\x02\x94\x03\x82\xd3\xe4\x93\x02#b\x06events\x12\x19/api/jobs/{job_id}/events\x90\x02\x01\x12\xa3\x01\n" +
 	"\fListAttempts\x12&.signalbox.jobs.v1.ListAttemptsRequest\x1a'.signalbox.jobs.v1.ListAttemptsResponse\"B\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
@@ -1209,68 +1485,80 @@ func file_signalbox_jobs_v1_job_proto_rawDescGZIP() []byte {
 }
 
 var file_signalbox_jobs_v1_job_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_signalbox_jobs_v1_job_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_signalbox_jobs_v1_job_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_signalbox_jobs_v1_job_proto_goTypes = []any{
 	(JobState)(0),                 // 0: signalbox.jobs.v1.JobState
 	(*SubmitJobRequest)(nil),      // 1: signalbox.jobs.v1.SubmitJobRequest
 	(*Job)(nil),                   // 2: signalbox.jobs.v1.Job
-	(*QueueStatus)(nil),           // 3: signalbox.jobs.v1.QueueStatus
-	(*Attempt)(nil),               // 4: signalbox.jobs.v1.Attempt
-	(*ListJobsRequest)(nil),       // 5: signalbox.jobs.v1.ListJobsRequest
-	(*ListJobsResponse)(nil),      // 6: signalbox.jobs.v1.ListJobsResponse
-	(*GetJobRequest)(nil),         // 7: signalbox.jobs.v1.GetJobRequest
-	(*StopJobRequest)(nil),        // 8: signalbox.jobs.v1.StopJobRequest
-	(*ListJobEventsRequest)(nil),  // 9: signalbox.jobs.v1.ListJobEventsRequest
-	(*ListJobEventsResponse)(nil), // 10: signalbox.jobs.v1.ListJobEventsResponse
-	(*ListAttemptsRequest)(nil),   // 11: signalbox.jobs.v1.ListAttemptsRequest
-	(*ListAttemptsResponse)(nil),  // 12: signalbox.jobs.v1.ListAttemptsResponse
-	(*WatchJobRequest)(nil),       // 13: signalbox.jobs.v1.WatchJobRequest
-	(*WatchJobResponse)(nil),      // 14: signalbox.jobs.v1.WatchJobResponse
-	nil,                           // 15: signalbox.jobs.v1.Job.LabelsEntry
-	(*JobSpec)(nil),               // 16: signalbox.jobs.v1.JobSpec
-	(*timestamppb.Timestamp)(nil), // 17: google.protobuf.Timestamp
-	(*v1.Event)(nil),              // 18: signalbox.common.v1.Event
+	(*Checkpoint)(nil),            // 3: signalbox.jobs.v1.Checkpoint
+	(*QueueStatus)(nil),           // 4: signalbox.jobs.v1.QueueStatus
+	(*Attempt)(nil),               // 5: signalbox.jobs.v1.Attempt
+	(*ListJobsRequest)(nil),       // 6: signalbox.jobs.v1.ListJobsRequest
+	(*ListJobsResponse)(nil),      // 7: signalbox.jobs.v1.ListJobsResponse
+	(*GetJobRequest)(nil),         // 8: signalbox.jobs.v1.GetJobRequest
+	(*StopJobRequest)(nil),        // 9: signalbox.jobs.v1.StopJobRequest
+	(*PauseJobRequest)(nil),       // 10: signalbox.jobs.v1.PauseJobRequest
+	(*ResumeJobRequest)(nil),      // 11: signalbox.jobs.v1.ResumeJobRequest
+	(*ListJobEventsRequest)(nil),  // 12: signalbox.jobs.v1.ListJobEventsRequest
+	(*ListJobEventsResponse)(nil), // 13: signalbox.jobs.v1.ListJobEventsResponse
+	(*ListAttemptsRequest)(nil),   // 14: signalbox.jobs.v1.ListAttemptsRequest
+	(*ListAttemptsResponse)(nil),  // 15: signalbox.jobs.v1.ListAttemptsResponse
+	(*WatchJobRequest)(nil),       // 16: signalbox.jobs.v1.WatchJobRequest
+	(*WatchJobResponse)(nil),      // 17: signalbox.jobs.v1.WatchJobResponse
+	nil,                           // 18: signalbox.jobs.v1.Job.LabelsEntry
+	(*JobSpec)(nil),               // 19: signalbox.jobs.v1.JobSpec
+	(*timestamppb.Timestamp)(nil), // 20: google.protobuf.Timestamp
+	(*Limits)(nil),                // 21: signalbox.jobs.v1.Limits
+	(*v1.Event)(nil),              // 22: signalbox.common.v1.Event
 }
 var file_signalbox_jobs_v1_job_proto_depIdxs = []int32{
-	16, // 0: signalbox.jobs.v1.SubmitJobRequest.spec:type_name -> signalbox.jobs.v1.JobSpec
+	19, // 0: signalbox.jobs.v1.SubmitJobRequest.spec:type_name -> signalbox.jobs.v1.JobSpec
 	0,  // 1: signalbox.jobs.v1.Job.state:type_name -> signalbox.jobs.v1.JobState
-	15, // 2: signalbox.jobs.v1.Job.labels:type_name -> signalbox.jobs.v1.Job.LabelsEntry
-	3,  // 3: signalbox.jobs.v1.Job.queue:type_name -> signalbox.jobs.v1.QueueStatus
-	17, // 4: signalbox.jobs.v1.Job.created_at:type_name -> google.protobuf.Timestamp
-	17, // 5: signalbox.jobs.v1.Job.scheduled_at:type_name -> google.protobuf.Timestamp
-	17, // 6: signalbox.jobs.v1.Job.starting_at:type_name -> google.protobuf.Timestamp
-	17, // 7: signalbox.jobs.v1.Job.executor_running_at:type_name -> google.protobuf.Timestamp
-	17, // 8: signalbox.jobs.v1.Job.running_at:type_name -> google.protobuf.Timestamp
-	17, // 9: signalbox.jobs.v1.Job.ended_at:type_name -> google.protobuf.Timestamp
-	17, // 10: signalbox.jobs.v1.QueueStatus.since:type_name -> google.protobuf.Timestamp
-	17, // 11: signalbox.jobs.v1.Attempt.created_at:type_name -> google.protobuf.Timestamp
-	17, // 12: signalbox.jobs.v1.Attempt.starting_at:type_name -> google.protobuf.Timestamp
-	17, // 13: signalbox.jobs.v1.Attempt.executor_running_at:type_name -> google.protobuf.Timestamp
-	17, // 14: signalbox.jobs.v1.Attempt.running_at:type_name -> google.protobuf.Timestamp
-	17, // 15: signalbox.jobs.v1.Attempt.ended_at:type_name -> google.protobuf.Timestamp
-	2,  // 16: signalbox.jobs.v1.ListJobsResponse.jobs:type_name -> signalbox.jobs.v1.Job
-	18, // 17: signalbox.jobs.v1.ListJobEventsResponse.events:type_name -> signalbox.common.v1.Event
-	4,  // 18: signalbox.jobs.v1.ListAttemptsResponse.attempts:type_name -> signalbox.jobs.v1.Attempt
-	2,  // 19: signalbox.jobs.v1.WatchJobResponse.job:type_name -> signalbox.jobs.v1.Job
-	1,  // 20: signalbox.jobs.v1.JobService.SubmitJob:input_type -> signalbox.jobs.v1.SubmitJobRequest
-	5,  // 21: signalbox.jobs.v1.JobService.ListJobs:input_type -> signalbox.jobs.v1.ListJobsRequest
-	7,  // 22: signalbox.jobs.v1.JobService.GetJob:input_type -> signalbox.jobs.v1.GetJobRequest
-	8,  // 23: signalbox.jobs.v1.JobService.StopJob:input_type -> signalbox.jobs.v1.StopJobRequest
-	9,  // 24: signalbox.jobs.v1.JobService.ListJobEvents:input_type -> signalbox.jobs.v1.ListJobEventsRequest
-	11, // 25: signalbox.jobs.v1.JobService.ListAttempts:input_type -> signalbox.jobs.v1.ListAttemptsRequest
-	13, // 26: signalbox.jobs.v1.JobService.WatchJob:input_type -> signalbox.jobs.v1.WatchJobRequest
-	2,  // 27: signalbox.jobs.v1.JobService.SubmitJob:output_type -> signalbox.jobs.v1.Job
-	6,  // 28: signalbox.jobs.v1.JobService.ListJobs:output_type -> signalbox.jobs.v1.ListJobsResponse
-	2,  // 29: signalbox.jobs.v1.JobService.GetJob:output_type -> signalbox.jobs.v1.Job
-	2,  // 30: signalbox.jobs.v1.JobService.StopJob:output_type -> signalbox.jobs.v1.Job
-	10, // 31: signalbox.jobs.v1.JobService.ListJobEvents:output_type -> signalbox.jobs.v1.ListJobEventsResponse
-	12, // 32: signalbox.jobs.v1.JobService.ListAttempts:output_type -> signalbox.jobs.v1.ListAttemptsResponse
-	14, // 33: signalbox.jobs.v1.JobService.WatchJob:output_type -> signalbox.jobs.v1.WatchJobResponse
-	27, // [27:34] is the sub-list for method output_type
-	20, // [20:27] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	18, // 2: signalbox.jobs.v1.Job.labels:type_name -> signalbox.jobs.v1.Job.LabelsEntry
+	4,  // 3: signalbox.jobs.v1.Job.queue:type_name -> signalbox.jobs.v1.QueueStatus
+	20, // 4: signalbox.jobs.v1.Job.created_at:type_name -> google.protobuf.Timestamp
+	20, // 5: signalbox.jobs.v1.Job.scheduled_at:type_name -> google.protobuf.Timestamp
+	20, // 6: signalbox.jobs.v1.Job.starting_at:type_name -> google.protobuf.Timestamp
+	20, // 7: signalbox.jobs.v1.Job.executor_running_at:type_name -> google.protobuf.Timestamp
+	20, // 8: signalbox.jobs.v1.Job.running_at:type_name -> google.protobuf.Timestamp
+	20, // 9: signalbox.jobs.v1.Job.ended_at:type_name -> google.protobuf.Timestamp
+	20, // 10: signalbox.jobs.v1.Job.paused_at:type_name -> google.protobuf.Timestamp
+	21, // 11: signalbox.jobs.v1.Job.limits:type_name -> signalbox.jobs.v1.Limits
+	3,  // 12: signalbox.jobs.v1.Job.checkpoint:type_name -> signalbox.jobs.v1.Checkpoint
+	20, // 13: signalbox.jobs.v1.Checkpoint.created_at:type_name -> google.protobuf.Timestamp
+	20, // 14: signalbox.jobs.v1.QueueStatus.since:type_name -> google.protobuf.Timestamp
+	20, // 15: signalbox.jobs.v1.Attempt.created_at:type_name -> google.protobuf.Timestamp
+	20, // 16: signalbox.jobs.v1.Attempt.starting_at:type_name -> google.protobuf.Timestamp
+	20, // 17: signalbox.jobs.v1.Attempt.executor_running_at:type_name -> google.protobuf.Timestamp
+	20, // 18: signalbox.jobs.v1.Attempt.running_at:type_name -> google.protobuf.Timestamp
+	20, // 19: signalbox.jobs.v1.Attempt.ended_at:type_name -> google.protobuf.Timestamp
+	2,  // 20: signalbox.jobs.v1.ListJobsResponse.jobs:type_name -> signalbox.jobs.v1.Job
+	22, // 21: signalbox.jobs.v1.ListJobEventsResponse.events:type_name -> signalbox.common.v1.Event
+	5,  // 22: signalbox.jobs.v1.ListAttemptsResponse.attempts:type_name -> signalbox.jobs.v1.Attempt
+	2,  // 23: signalbox.jobs.v1.WatchJobResponse.job:type_name -> signalbox.jobs.v1.Job
+	1,  // 24: signalbox.jobs.v1.JobService.SubmitJob:input_type -> signalbox.jobs.v1.SubmitJobRequest
+	6,  // 25: signalbox.jobs.v1.JobService.ListJobs:input_type -> signalbox.jobs.v1.ListJobsRequest
+	8,  // 26: signalbox.jobs.v1.JobService.GetJob:input_type -> signalbox.jobs.v1.GetJobRequest
+	9,  // 27: signalbox.jobs.v1.JobService.StopJob:input_type -> signalbox.jobs.v1.StopJobRequest
+	10, // 28: signalbox.jobs.v1.JobService.PauseJob:input_type -> signalbox.jobs.v1.PauseJobRequest
+	11, // 29: signalbox.jobs.v1.JobService.ResumeJob:input_type -> signalbox.jobs.v1.ResumeJobRequest
+	12, // 30: signalbox.jobs.v1.JobService.ListJobEvents:input_type -> signalbox.jobs.v1.ListJobEventsRequest
+	14, // 31: signalbox.jobs.v1.JobService.ListAttempts:input_type -> signalbox.jobs.v1.ListAttemptsRequest
+	16, // 32: signalbox.jobs.v1.JobService.WatchJob:input_type -> signalbox.jobs.v1.WatchJobRequest
+	2,  // 33: signalbox.jobs.v1.JobService.SubmitJob:output_type -> signalbox.jobs.v1.Job
+	7,  // 34: signalbox.jobs.v1.JobService.ListJobs:output_type -> signalbox.jobs.v1.ListJobsResponse
+	2,  // 35: signalbox.jobs.v1.JobService.GetJob:output_type -> signalbox.jobs.v1.Job
+	2,  // 36: signalbox.jobs.v1.JobService.StopJob:output_type -> signalbox.jobs.v1.Job
+	2,  // 37: signalbox.jobs.v1.JobService.PauseJob:output_type -> signalbox.jobs.v1.Job
+	2,  // 38: signalbox.jobs.v1.JobService.ResumeJob:output_type -> signalbox.jobs.v1.Job
+	13, // 39: signalbox.jobs.v1.JobService.ListJobEvents:output_type -> signalbox.jobs.v1.ListJobEventsResponse
+	15, // 40: signalbox.jobs.v1.JobService.ListAttempts:output_type -> signalbox.jobs.v1.ListAttemptsResponse
+	17, // 41: signalbox.jobs.v1.JobService.WatchJob:output_type -> signalbox.jobs.v1.WatchJobResponse
+	33, // [33:42] is the sub-list for method output_type
+	24, // [24:33] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_signalbox_jobs_v1_job_proto_init() }
@@ -1280,17 +1568,19 @@ func file_signalbox_jobs_v1_job_proto_init() {
 	}
 	file_signalbox_jobs_v1_spec_proto_init()
 	file_signalbox_jobs_v1_job_proto_msgTypes[1].OneofWrappers = []any{}
-	file_signalbox_jobs_v1_job_proto_msgTypes[3].OneofWrappers = []any{}
+	file_signalbox_jobs_v1_job_proto_msgTypes[2].OneofWrappers = []any{}
 	file_signalbox_jobs_v1_job_proto_msgTypes[4].OneofWrappers = []any{}
+	file_signalbox_jobs_v1_job_proto_msgTypes[5].OneofWrappers = []any{}
 	file_signalbox_jobs_v1_job_proto_msgTypes[8].OneofWrappers = []any{}
-	file_signalbox_jobs_v1_job_proto_msgTypes[10].OneofWrappers = []any{}
+	file_signalbox_jobs_v1_job_proto_msgTypes[11].OneofWrappers = []any{}
+	file_signalbox_jobs_v1_job_proto_msgTypes[13].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_signalbox_jobs_v1_job_proto_rawDesc), len(file_signalbox_jobs_v1_job_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   15,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -23,6 +23,8 @@ const (
 	JobService_ListJobs_FullMethodName      = "/signalbox.jobs.v1.JobService/ListJobs"
 	JobService_GetJob_FullMethodName        = "/signalbox.jobs.v1.JobService/GetJob"
 	JobService_StopJob_FullMethodName       = "/signalbox.jobs.v1.JobService/StopJob"
+	JobService_PauseJob_FullMethodName      = "/signalbox.jobs.v1.JobService/PauseJob"
+	JobService_ResumeJob_FullMethodName     = "/signalbox.jobs.v1.JobService/ResumeJob"
 	JobService_ListJobEvents_FullMethodName = "/signalbox.jobs.v1.JobService/ListJobEvents"
 	JobService_ListAttempts_FullMethodName  = "/signalbox.jobs.v1.JobService/ListAttempts"
 	JobService_WatchJob_FullMethodName      = "/signalbox.jobs.v1.JobService/WatchJob"
@@ -41,6 +43,11 @@ type JobServiceClient interface {
 	GetJob(ctx context.Context, in *GetJobRequest, opts ...grpc.CallOption) (*Job, error)
 	// StopJob ends a job; a job that has ended already is a conflict.
 	StopJob(ctx context.Context, in *StopJobRequest, opts ...grpc.CallOption) (*Job, error)
+	// PauseJob has a running job save a checkpoint and give back what it holds. The job is pausing until
+	// the checkpoint is registered and the executor has confirmed that no process is left.
+	PauseJob(ctx context.Context, in *PauseJobRequest, opts ...grpc.CallOption) (*Job, error)
+	// ResumeJob puts a paused job back into the queue; its next attempt begins at the last checkpoint.
+	ResumeJob(ctx context.Context, in *ResumeJobRequest, opts ...grpc.CallOption) (*Job, error)
 	ListJobEvents(ctx context.Context, in *ListJobEventsRequest, opts ...grpc.CallOption) (*ListJobEventsResponse, error)
 	ListAttempts(ctx context.Context, in *ListAttemptsRequest, opts ...grpc.CallOption) (*ListAttemptsResponse, error)
 	// WatchJob sends the job now and at every change of its state, and ends after the last one.
@@ -90,6 +97,26 @@ func (c *jobServiceClient) StopJob(ctx context.Context, in *StopJobRequest, opts
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(Job)
 	err := c.cc.Invoke(ctx, JobService_StopJob_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *jobServiceClient) PauseJob(ctx context.Context, in *PauseJobRequest, opts ...grpc.CallOption) (*Job, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Job)
+	err := c.cc.Invoke(ctx, JobService_PauseJob_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *jobServiceClient) ResumeJob(ctx context.Context, in *ResumeJobRequest, opts ...grpc.CallOption) (*Job, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Job)
+	err := c.cc.Invoke(ctx, JobService_ResumeJob_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -148,6 +175,11 @@ type JobServiceServer interface {
 	GetJob(context.Context, *GetJobRequest) (*Job, error)
 	// StopJob ends a job; a job that has ended already is a conflict.
 	StopJob(context.Context, *StopJobRequest) (*Job, error)
+	// PauseJob has a running job save a checkpoint and give back what it holds. The job is pausing until
+	// the checkpoint is registered and the executor has confirmed that no process is left.
+	PauseJob(context.Context, *PauseJobRequest) (*Job, error)
+	// ResumeJob puts a paused job back into the queue; its next attempt begins at the last checkpoint.
+	ResumeJob(context.Context, *ResumeJobRequest) (*Job, error)
 	ListJobEvents(context.Context, *ListJobEventsRequest) (*ListJobEventsResponse, error)
 	ListAttempts(context.Context, *ListAttemptsRequest) (*ListAttemptsResponse, error)
 	// WatchJob sends the job now and at every change of its state, and ends after the last one.
@@ -174,6 +206,12 @@ func (UnimplementedJobServiceServer) GetJob(context.Context, *GetJobRequest) (*J
 }
 func (UnimplementedJobServiceServer) StopJob(context.Context, *StopJobRequest) (*Job, error) {
 	return nil, status.Error(codes.Unimplemented, "method StopJob not implemented")
+}
+func (UnimplementedJobServiceServer) PauseJob(context.Context, *PauseJobRequest) (*Job, error) {
+	return nil, status.Error(codes.Unimplemented, "method PauseJob not implemented")
+}
+func (UnimplementedJobServiceServer) ResumeJob(context.Context, *ResumeJobRequest) (*Job, error) {
+	return nil, status.Error(codes.Unimplemented, "method ResumeJob not implemented")
 }
 func (UnimplementedJobServiceServer) ListJobEvents(context.Context, *ListJobEventsRequest) (*ListJobEventsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListJobEvents not implemented")
@@ -277,6 +315,42 @@ func _JobService_StopJob_Handler(srv interface{}, ctx context.Context, dec func(
 	return interceptor(ctx, in, info, handler)
 }
 
+func _JobService_PauseJob_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PauseJobRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(JobServiceServer).PauseJob(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: JobService_PauseJob_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(JobServiceServer).PauseJob(ctx, req.(*PauseJobRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _JobService_ResumeJob_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ResumeJobRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(JobServiceServer).ResumeJob(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: JobService_ResumeJob_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(JobServiceServer).ResumeJob(ctx, req.(*ResumeJobRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _JobService_ListJobEvents_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListJobEventsRequest)
 	if err := dec(in); err != nil {
@@ -346,6 +420,14 @@ var JobService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "StopJob",
 			Handler:    _JobService_StopJob_Handler,
+		},
+		{
+			MethodName: "PauseJob",
+			Handler:    _JobService_PauseJob_Handler,
+		},
+		{
+			MethodName: "ResumeJob",
+			Handler:    _JobService_ResumeJob_Handler,
 		},
 		{
 			MethodName: "ListJobEvents",

@@ -8,8 +8,12 @@
         run.running()                       # training begins: the billing start
         for step in range(steps):
             run.log({"train/loss": loss}, step=step)
+            if run.should_checkpoint():     # somebody pauses the run
+                save("out/state")
+                run.checkpoint("out/state", format="npz", step=step)
         run.artifact("out/model", kind="hf_export", format="safetensors", step=steps)
 
+`run.resume_from` is the checkpoint that an earlier attempt saved, or None.
 What `init` needs stands in the SERVICE_JOB_* environment that the platform injects.
 """
 
@@ -18,6 +22,7 @@ from __future__ import annotations
 import os
 from typing import Mapping, Optional
 
+from .asked import Paused, Signal
 from .config import load
 from .errors import ConfigError, IngestError, SignalboxError, SpoolError, UndeliveredError
 from .policy import Policy
@@ -29,8 +34,10 @@ __version__ = "0.1.0"
 __all__ = [
     "ConfigError",
     "IngestError",
+    "Paused",
     "Policy",
     "Run",
+    "Signal",
     "SignalboxError",
     "SpoolError",
     "UndeliveredError",
@@ -53,7 +60,7 @@ def init(
     config = load(os.environ if env is None else env)
     steer = policy or Policy()
     sink: Sink = Online(config, steer) if config.enabled else Offline(config)
-    run = Run(sink, steer, on_error)
+    run = Run(sink, steer, on_error, config.resume_from)
     if config.enabled:
         at_exit(run.finish, steer)
         if handle_sigterm:

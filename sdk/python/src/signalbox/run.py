@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any, Iterable, List, Mapping, Optional, Sequence, Tuple, Type
 
 from . import flatten
+from .asked import CHECKPOINT, PAUSE, STOP, Callback, Paused
 from .capture import Capture
 from .errors import SignalboxError
 from .policy import Policy
@@ -25,7 +26,9 @@ class Run:
     call. With on_error="warn" that goes to stderr instead, and wrong arguments alone still raise.
     """
 
-    def __init__(self, sink: Sink, policy: Policy, on_error: str) -> None:
+    def __init__(
+        self, sink: Sink, policy: Policy, on_error: str, resume_from: Optional[str] = None
+    ) -> None:
         if on_error not in ("raise", "warn"):
             raise ValueError('on_error is "raise" or "warn"')
         self._sink = sink
@@ -35,6 +38,8 @@ class Run:
         self._ended: Optional[str] = None
         self._finished = False
         self._lock = threading.Lock()
+        #: The checkpoint to go on from, a file or a folder; None to begin at the beginning.
+        self.resume_from = resume_from
 
     def starting(self) -> None:
         """Code is there, preparation begins. Returns once the control plane has stored it."""
@@ -129,6 +134,30 @@ class Run:
         self._sink.check()
         return str(stored["path"])
 
+    def should_checkpoint(self) -> bool:
+        """The control plane asks for a checkpoint: save the training's state and hand it to
+        `checkpoint`. Cheap: look at every step. A run that looks can be paused."""
+        return self._sink.asked().now().signal == CHECKPOINT
+
+    def should_stop(self) -> bool:
+        """The run is being stopped or paused: leave the loop soon."""
+        return self._sink.asked().now().signal in (STOP, PAUSE)
+
+    def on_signal(self, callback: Callback) -> None:
+        """Call `callback(signal)` with every new signal, on a thread of its own."""
+        self._sink.asked().call(callback)
+
+    def checkpoint(self, path: "str | os.PathLike[str]", format: str, step: int) -> str:
+        """Upload and register a checkpoint that training can go on from; its object URI. Where one
+        was asked for, that is answered; if it was for a pause, `Paused` then ends the process."""
+        asked = self._sink.asked().now()
+        uri = self.artifact(path, kind="checkpoint", format=format, step=step)
+        if asked.signal == CHECKPOINT and uri:
+            then = self._sink.asked().answer(asked)
+            if then.signal == PAUSE:
+                raise Paused
+        return uri
+
     def environment(self) -> None:
         """The static picture, once: interpreter, packages, CUDA, GPUs, git, system."""
         from . import machine
@@ -177,6 +206,9 @@ class Run:
         error: Optional[BaseException],
         trace: Optional[TracebackType],
     ) -> None:
+        if isinstance(error, Paused):
+            self.finish()
+            return
         clean = error is None or (isinstance(error, SystemExit) and error.code in (None, 0))
         if clean:
             try:
@@ -195,6 +227,8 @@ class Run:
     def _lifecycle(self, event: str) -> None:
         if event in EVENTS[2:]:
             self._ended = event
+            if self._sink.asked().leaving():
+                return  # paused is no end: the next attempt goes on
         if self._capture is not None:
             self._capture.drain()
         self._report("lifecycle", [(encode({"event": event, "ts": now()}), 1)], settle=True)

@@ -24,6 +24,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/grant"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/metric"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/signal"
 )
 
 // Prefix is where Handler is mounted.
@@ -59,6 +60,11 @@ type Handler struct {
 	Artifacts Registered
 	// Lifecycle hands a reported event to jobs.
 	Lifecycle func(ctx context.Context, g *grant.Grant, event *report.Lifecycle) error
+	// Checkpoint tells jobs of a registered checkpoint, from which the next attempt can go on.
+	Checkpoint func(ctx context.Context, g *grant.Grant, a *artifact.Artifact) error
+	Signals    Signals
+	// Ack hands the acknowledgement of a signal to jobs and answers what is asked next.
+	Ack func(ctx context.Context, g *grant.Grant, signalID string) (signal.Signal, error)
 	// Classify gives an error of a library its kind.
 	Classify func(error) error
 	Clock    clock.Clock
@@ -81,8 +87,9 @@ func (h *Handler) route(path, method string) (route, error) {
 		"environment":       h.record("environment", report.ReadEnvironment),
 		"environment/nodes": h.record("environment_nodes", report.ReadNodes),
 		"benchmark":         h.record("benchmark", report.ReadBenchmark),
+		"signals/ack":       h.ack,
 	}
-	gets := map[string]route{"artifact/upload-url": h.uploadURL, "watermark": h.watermark}
+	gets := map[string]route{"artifact/upload-url": h.uploadURL, "watermark": h.watermark, signals: h.signals}
 	post, get := posts[path], gets[path]
 	switch {
 	case post != nil && method == http.MethodPost:
@@ -98,7 +105,11 @@ func (h *Handler) route(path, method string) (route, error) {
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	requestID := h.requestID(r)
-	ctx, cancel := context.WithTimeout(obs.WithRequestID(r.Context(), requestID), timeout)
+	limit := timeout
+	if r.URL.Path == Prefix+signals {
+		limit += maxWait
+	}
+	ctx, cancel := context.WithTimeout(obs.WithRequestID(r.Context(), requestID), limit)
 	defer cancel()
 	defer func() {
 		if p := recover(); p != nil {

@@ -107,8 +107,11 @@ type Artifact struct {
 	Size   *int64
 }
 
+// KindCheckpoint is the kind of artifacts that training goes on from.
+const KindCheckpoint = "checkpoint"
+
 // Kinds of artifacts.
-func Kinds() []string { return []string{"checkpoint", "hf_export", "eval_report", "merged_model"} }
+func Kinds() []string { return []string{KindCheckpoint, "hf_export", "eval_report", "merged_model"} }
 
 // ReadArtifact reads an artifact payload.
 func ReadArtifact(data []byte) (*Artifact, error) {

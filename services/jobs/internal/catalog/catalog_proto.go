@@ -30,7 +30,7 @@ func (c *Registry) Recipe(ctx context.Context, name string) ([]Recipe, error) {
 		recipe := Recipe{
 			Name: r.GetName(), Version: r.GetVersion(), Digest: r.GetDigest(), State: r.GetState(),
 			Framework:    jobspec.Framework{Name: r.GetFramework().GetName(), RuntimeID: r.GetFramework().GetRuntimeId(), Image: r.GetFramework().GetImage()},
-			ParamsSchema: r.GetParamsSchema(), RequiredDatasets: v.GetRequiredDatasets(), Entrypoint: v.GetEntrypoint(),
+			ParamsSchema: r.GetParamsSchema(), RequiredDatasets: v.GetRequiredDatasets(), Entrypoint: v.GetEntrypoint(), Resumable: r.GetResumable(),
 			Package: objectFromProto(v.GetPackage()), Environment: environmentFromProto(v.GetEnvironment()),
 		}
 		if len(r.GetInputs()) > 0 {

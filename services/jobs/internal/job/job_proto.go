@@ -18,6 +18,8 @@ func ToProto(j *Job) *jobsv1.Job {
 		Attempt: int32(j.Attempt), Spec: j.Spec, SpecDigest: j.SpecDigest, Warnings: j.Warnings,
 		CreatedAt: timestamppb.New(j.CreatedAt), ScheduledAt: timeTo(j.ScheduledAt), StartingAt: timeTo(j.StartingAt),
 		ExecutorRunningAt: timeTo(j.ExecutorRunningAt), RunningAt: timeTo(j.RunningAt), EndedAt: timeTo(j.EndedAt),
+		PausedAt: timeTo(j.PausedAt), Priority: int32(j.Priority), Checkpoint: checkpointToProto(j.Checkpoint), Version: j.Seq,
+		Limits: limitsToProto(j),
 	}
 	if j.State == Queued {
 		m.Queue = &jobsv1.QueueStatus{
@@ -28,12 +30,27 @@ func ToProto(j *Job) *jobsv1.Job {
 	return m
 }
 
+func limitsToProto(j *Job) *jobsv1.Limits {
+	running, starting, queued := int32(j.RunningS), int32(j.StartingS), int32(j.QueueS)
+	return &jobsv1.Limits{RunningS: &running, StartingS: &starting, QueuedS: &queued}
+}
+
+func checkpointToProto(c *Checkpoint) *jobsv1.Checkpoint {
+	if c == nil {
+		return nil
+	}
+	return &jobsv1.Checkpoint{
+		ArtifactId: c.ArtifactID, Attempt: int32(c.Attempt), Step: c.Step, Format: c.Format, SizeBytes: c.Size,
+		CreatedAt: timestamppb.New(c.CreatedAt),
+	}
+}
+
 func attemptToProto(a *Attempt) *jobsv1.Attempt {
 	m := &jobsv1.Attempt{
 		Number: int32(a.Number), State: string(a.State), NodeId: text(a.NodeID), EndReason: text(a.EndReason),
 		Message: text(a.Message), CreatedAt: timestamppb.New(a.CreatedAt), StartingAt: timeTo(a.StartingAt),
 		ExecutorRunningAt: timeTo(a.ExecutorRunningAt), RunningAt: timeTo(a.RunningAt), EndedAt: timeTo(a.EndedAt),
-		Phase: text(a.Phase),
+		Phase: text(a.Phase), ResumedFrom: text(a.ResumedFrom),
 	}
 	if a.ExitCode != nil {
 		code := int32(*a.ExitCode)
@@ -60,6 +77,10 @@ func StateToProto(s State) jobsv1.JobState {
 		return jobsv1.JobState_JOB_STATE_STARTING
 	case Running:
 		return jobsv1.JobState_JOB_STATE_RUNNING
+	case Pausing:
+		return jobsv1.JobState_JOB_STATE_PAUSING
+	case Paused:
+		return jobsv1.JobState_JOB_STATE_PAUSED
 	case Stopping:
 		return jobsv1.JobState_JOB_STATE_STOPPING
 	case Succeeded:

@@ -17,9 +17,11 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// Stopper ends jobs.
-type Stopper interface {
-	Stop(ctx context.Context, jobID, reason string, cause Cause, also func(ctx context.Context, tx pgx.Tx) error) (*Job, error)
+// Mover moves jobs.
+type Mover interface {
+	Stop(ctx context.Context, jobID, reason string, force bool, cause Cause, also func(ctx context.Context, tx pgx.Tx) error) (*Job, error)
+	Pause(ctx context.Context, jobID string, also func(ctx context.Context, tx pgx.Tx) error) (*Job, error)
+	Resume(ctx context.Context, jobID string, also func(ctx context.Context, tx pgx.Tx) error) (*Job, error)
 }
 
 // Submitter admits jobs.
@@ -43,7 +45,7 @@ type Server struct {
 	Pool      *pgxpool.Pool
 	Jobs      *Store
 	Submitter Submitter
-	Stopper   Stopper
+	Mover     Mover
 	Watcher   Watcher
 	Trail     Trail
 }
@@ -94,29 +96,6 @@ func (s *Server) ListJobs(ctx context.Context, req *jobsv1.ListJobsRequest) (*jo
 		resp.Jobs = append(resp.Jobs, ToProto(j))
 	}
 	return resp, request.SetMore(ctx, more)
-}
-
-// StopJob ends a job.
-func (s *Server) StopJob(ctx context.Context, req *jobsv1.StopJobRequest) (*jobsv1.Job, error) {
-	j, err := s.get(ctx, req.GetJobId())
-	if err != nil {
-		return nil, err
-	}
-	if err := authn.ScopeOf(ctx).Require(j.OwnerID, j.ProjectID, SubjectKind, j.ID); err != nil {
-		return nil, err
-	}
-	caller := authn.Of(ctx)
-	reason := ReasonUserStop
-	if caller.IsAdmin() && caller.Subject != j.OwnerID {
-		reason = ReasonAdminStop
-	}
-	j, err = s.Stopper.Stop(ctx, j.ID, reason, Cause{}, func(ctx context.Context, tx pgx.Tx) error {
-		return s.Trail.Record(ctx, tx, "job.stop", SubjectKind, j.ID, map[string]any{"reason": reason})
-	})
-	if err != nil {
-		return nil, err
-	}
-	return ToProto(j), nil
 }
 
 // ListJobEvents lists what happened to a job, oldest first.

@@ -33,7 +33,9 @@ const jobColumns = `id, run_id, name, owner_id, owner_name, project_id, project,
 	spec, spec_digest, template, pools, gpus, retry_max, running_s, starting_s, queued_s, own_command, created_at, seq,
 	state, end_reason, message, warnings, attempt, stop_reason,
 	queue_position, queue_reason, queue_detail, queued_at, not_before,
-	scheduled_at, starting_at, executor_running_at, running_at, ended_at`
+	scheduled_at, starting_at, executor_running_at, running_at, ended_at,
+	retries, retry_on, retry_codes, retry_backoff_s, retry_resume, resumable, checkpoint_grace_s, checkpoint_needed,
+	checkpoint, signal_id, signal_deadline, signal_acked_at, paused_at`
 
 func scanJob(row pgx.Row) (*Job, error) {
 	var j Job
@@ -42,7 +44,9 @@ func scanJob(row pgx.Row) (*Job, error) {
 		&j.RunningS, &j.StartingS, &j.QueueS, &j.OwnCommand, &j.CreatedAt, &j.Seq,
 		&j.State, &j.EndReason, &j.Message, &j.Warnings, &j.Attempt, &j.StopReason,
 		&j.Queue.Position, &j.Queue.Reason, &j.Queue.Detail, &j.Queue.Since, &j.NotBefore,
-		&j.ScheduledAt, &j.StartingAt, &j.ExecutorRunningAt, &j.RunningAt, &j.EndedAt)
+		&j.ScheduledAt, &j.StartingAt, &j.ExecutorRunningAt, &j.RunningAt, &j.EndedAt,
+		&j.Retries, &j.RetryOn, &j.RetryCodes, &j.BackoffS, &j.RetryFrom, &j.Resumable, &j.CheckpointGraceS, &j.CheckpointNeeded,
+		&j.Checkpoint, &j.Signal.ID, &j.Signal.Deadline, &j.Signal.AckedAt, &j.PausedAt)
 	if err != nil {
 		return nil, err
 	}
@@ -109,6 +113,31 @@ func collectJobs(rows pgx.Rows) ([]*Job, error) {
 	}
 	return jobs, nil
 }
+
+// Look answers a job for the service itself.
+func (s *Store) Look(ctx context.Context, q pg.Querier, id string) (*Job, error) {
+	return s.Get(ctx, q, authn.Scope{Admin: true, Projects: []string{}}, id)
+}
+
+// Signalled answers what runs are asked for something, by the run's id with the id of the asking.
+func (s *Store) Signalled(ctx context.Context, q pg.Querier) (map[string]string, error) {
+	rows, err := q.Query(ctx, `SELECT `+jobColumns+` FROM job WHERE state IN ('pausing', 'stopping') ORDER BY run_id LIMIT $1`, maxSignalled)
+	if err != nil {
+		return nil, fmt.Errorf("list what runs are asked: %w", err)
+	}
+	jobs, err := collectJobs(rows)
+	if err != nil {
+		return nil, err
+	}
+	asked := make(map[string]string, len(jobs))
+	for _, j := range jobs {
+		asked[j.RunID] = j.Asks().ID
+	}
+	return asked, nil
+}
+
+// maxSignalled bounds what is told at once; who is left out asks by itself in time.
+const maxSignalled = 10_000
 
 // Lock loads a job for a change and keeps other changes out until the transaction ends.
 func (s *Store) Lock(ctx context.Context, tx pgx.Tx, id string) (*Job, error) {

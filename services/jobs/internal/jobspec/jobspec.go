@@ -38,6 +38,8 @@ type Spec struct {
 	Limits    Limits            `json:"limits"`
 	Retry     Retry             `json:"retry"`
 	Seed      *int64            `json:"seed"`
+	// Checkpoint is how the job is paused.
+	Checkpoint Checkpoint `json:"checkpoint"`
 }
 
 // Source is what runs.
@@ -95,9 +97,19 @@ type Limits struct {
 	QueuedS   int `json:"queued_s"`
 }
 
-// Retry is how often an attempt that the infrastructure ended is repeated.
+// Retry is how an attempt that the infrastructure ended is repeated.
 type Retry struct {
-	Max int `json:"max"`
+	Max       int      `json:"max"`
+	On        []string `json:"on"`
+	ExitCodes []int32  `json:"exit_codes"`
+	BackoffS  int      `json:"backoff_s"`
+	Resume    string   `json:"resume"`
+}
+
+// Checkpoint is how a job is paused.
+type Checkpoint struct {
+	GraceS           int  `json:"grace_s"`
+	RequiredForPause bool `json:"required_for_pause"`
 }
 
 // What holds where a spec says nothing.
@@ -108,6 +120,8 @@ const (
 	defaultStartS   = 3_600
 	defaultQueuedS  = 604_800
 	defaultRetries  = 3
+	defaultBackoffS = 1
+	defaultGraceS   = 300
 )
 
 // maxSeed keeps a seed exact in JSON, whose numbers are doubles.

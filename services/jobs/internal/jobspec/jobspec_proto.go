@@ -1,6 +1,8 @@
 package jobspec
 
 import (
+	"slices"
+
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
@@ -17,7 +19,8 @@ func FromProto(m *jobsv1.JobSpec) (Spec, error) {
 		Bindings: Bindings{Datasets: notNil(m.GetBindings().GetDatasets()), Model: m.GetBindings().GetModel()},
 		Env:      notNil(m.GetEnv()), Priority: defaultPriority, Seed: m.Seed,
 		Limits: Limits{RunningS: defaultRunningS, StartingS: defaultStartS, QueuedS: defaultQueuedS},
-		Retry:  Retry{Max: defaultRetries},
+		Retry:      retryFromProto(m.GetRetry()),
+		Checkpoint: Checkpoint{GraceS: defaultGraceS, RequiredForPause: true},
 	}
 	if m.GetImage() != nil {
 		s.Image = &Image{Ref: m.GetImage().GetRef()}
@@ -33,8 +36,9 @@ func FromProto(m *jobsv1.JobSpec) (Spec, error) {
 		fill(&s.Limits.StartingS, l.StartingS)
 		fill(&s.Limits.QueuedS, l.QueuedS)
 	}
-	if r := m.GetRetry(); r != nil {
-		fill(&s.Retry.Max, r.Max)
+	if c := m.GetCheckpoint(); c != nil {
+		fill(&s.Checkpoint.GraceS, c.GraceS)
+		s.Checkpoint.RequiredForPause = c.RequiredForPause == nil || c.GetRequiredForPause()
 	}
 	for _, p := range m.GetResources().GetPools() {
 		s.Resources.Pools = append(s.Resources.Pools, poolFromProto(p))
@@ -46,6 +50,21 @@ func FromProto(m *jobsv1.JobSpec) (Spec, error) {
 		})
 	}
 	return s, nil
+}
+
+func retryFromProto(m *jobsv1.Retry) Retry {
+	r := Retry{
+		Max: defaultRetries, On: slices.Sorted(slices.Values(m.GetOn())), ExitCodes: append([]int32{}, m.GetExitCodes()...),
+		BackoffS: defaultBackoffS, Resume: or(m.GetResume(), job.ResumeLatest),
+	}
+	if len(r.On) == 0 {
+		r.On = []string{job.RetryInfra, job.RetryPreempted}
+	}
+	if m != nil {
+		fill(&r.Max, m.Max)
+		fill(&r.BackoffS, m.BackoffS)
+	}
+	return r
 }
 
 func poolFromProto(m *jobsv1.PoolRequest) job.Pool {

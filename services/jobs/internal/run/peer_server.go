@@ -12,14 +12,19 @@ import (
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/wake"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/token"
 )
 
-// Reporter applies what a training reports of its lifecycle.
+// Reporter applies what a training reports, and tells it what it is asked.
 type Reporter interface {
 	Report(ctx context.Context, runID string, attempt int, event, message string) (applied bool, err error)
+	Register(ctx context.Context, runID string, c job.Checkpoint) error
+	Next(ctx context.Context, runID string, attempt int) (job.Asked, error)
+	Ack(ctx context.Context, runID string, attempt int, signalID string) (job.Asked, error)
 }
 
 // PeerServer answers RunPeerService.
@@ -29,6 +34,9 @@ type PeerServer struct {
 	Runs     Store
 	Tokens   *token.Store
 	Reporter Reporter
+	Jobs     *job.Store
+	Hub      *wake.Hub
+	Clock    clock.Clock
 }
 
 // ResolveIngestToken finds the attempt that a token belongs to.

@@ -92,6 +92,8 @@ func (a *Admission) job(d *gate.Draft) (*job.Job, job.RunFacts, error) {
 		Visibility: d.Project.Visibility, VisibilityVersion: d.Project.VisibilityVersion, Labels: d.Spec.Labels, Priority: d.Spec.Priority, Spec: spec, SpecDigest: digest, Pools: d.Spec.Resources.Pools,
 		GPUs: job.Demand(d.Spec.Resources.Pools), RetryMax: d.Spec.Retry.Max, RunningS: d.Spec.Limits.RunningS,
 		StartingS: d.Spec.Limits.StartingS, QueueS: d.Spec.Limits.QueuedS, OwnCommand: len(d.Spec.Source.Command) > 0,
+		RetryOn: d.Spec.Retry.On, RetryCodes: d.Spec.Retry.ExitCodes, BackoffS: d.Spec.Retry.BackoffS, RetryFrom: d.Spec.Retry.Resume,
+		Resumable: d.Recipe.Resumable, CheckpointGraceS: d.Spec.Checkpoint.GraceS, CheckpointNeeded: d.Spec.Checkpoint.RequiredForPause,
 	}
 	if j.Template, err = template(d, j.ID, j.RunID); err != nil {
 		return nil, job.RunFacts{}, err

@@ -2,6 +2,7 @@ package submit
 
 import (
 	"fmt"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -12,7 +13,7 @@ import (
 )
 
 const (
-	graceS    = 30
+	graceS    = int32(job.StopGrace / time.Second)
 	maxPids   = 4096
 	gigabytes = 1 << 30
 )

@@ -9,6 +9,8 @@ const (
 	Queue wake.Topic = "queue"
 	// Engines: what is known of engine works has changed.
 	Engines wake.Topic = "engines"
+	// Signals: what some run's training is asked has changed.
+	Signals wake.Topic = "signals"
 )
 
 // Job is the topic of one job.

@@ -46,12 +46,13 @@ func (s *Store) Save(ctx context.Context, tx pgx.Tx, w *Work, before Key, before
 	tag, err := tx.Exec(ctx, `UPDATE work SET generation = $4, fence = $5, phase = $6, detail = $7, preparing_at = $8,
 			running_at = $9, exited_at = $10, exit_code = $11, exit_signal = $12, exit_reason = $13, exit_message = $14,
 			engine = $15, engine_key = $16, desired = $17, desired_at = $18, spec = $19, pool = $20, gpus = $21,
-			slots = $22, driver = $23, node_id = $24, waiting = $25, released_at = $26, updated_at = $27
+			slots = $22, driver = $23, node_id = $24, waiting = $25, released_at = $26, updated_at = $27,
+			force = $28
 		WHERE id = $1 AND generation = $2 AND fence = $3`,
 		w.ID, before.Generation, before.Fence, w.Generation, w.Fence, w.Phase, w.Detail, w.PreparingAt,
 		w.RunningAt, w.ExitedAt, code, signal, reason, message,
 		w.Engine, sealed, w.Desired, w.DesiredAt, w.Spec, w.Pool, w.GPUs,
-		w.Slots, w.Driver, w.NodeID, w.Waiting, w.ReleasedAt, now)
+		w.Slots, w.Driver, w.NodeID, w.Waiting, w.ReleasedAt, now, w.Force)
 	if err != nil {
 		return fmt.Errorf("save work: %w", err)
 	}
