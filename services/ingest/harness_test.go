@@ -47,6 +47,7 @@ type jobs struct {
 	reported  []string
 	lifecycle error
 	away      error
+	asking    asking
 }
 
 func (j *jobs) ResolveIngestToken(_ context.Context, in *jobspeerv1.ResolveIngestTokenRequest, _ ...grpc.CallOption) (*jobspeerv1.IngestGrant, error) {

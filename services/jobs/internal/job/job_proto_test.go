@@ -27,21 +27,26 @@ func unset(m proto.Message) []string {
 func TestNoFieldOfTheContractIsForgotten(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
-	code := 3
+	code, step := 3, int64(7)
 	j := &Job{
 		ID: "job_1", RunID: "run_1", Name: "n", OwnerName: "alice", Project: "default", Labels: map[string]string{"a": "b"},
 		Spec: []byte("{}"), SpecDigest: "sha256:1", CreatedAt: now, Status: Status{
 			State: Queued, EndReason: "r", Message: "m", Warnings: []string{"w"}, Attempt: 1,
 			Queue:       Queue{Position: 1, Reason: "r", Detail: "d", Since: now},
-			ScheduledAt: &now, StartingAt: &now, ExecutorRunningAt: &now, RunningAt: &now, EndedAt: &now,
+			ScheduledAt: &now, StartingAt: &now, ExecutorRunningAt: &now, RunningAt: &now, EndedAt: &now, PausedAt: &now,
+			Checkpoint: &Checkpoint{ArtifactID: "art_1", Attempt: 1, Step: &step, Format: "npz", Size: 1, CreatedAt: now},
 		},
+		Priority: 50, Seq: 3, RunningS: 1, StartingS: 2, QueueS: 3,
 	}
 	m := ToProto(j)
 	require.Empty(t, unset(m))
+	require.Empty(t, unset(m.GetLimits()))
+	require.Empty(t, unset(m.GetCheckpoint()))
 	require.Empty(t, unset(m.GetQueue()))
 	a := &Attempt{
 		Number: 1, State: Failed, NodeID: "nod_1", EndReason: "r", Message: "m", ExitCode: &code, Phase: gang.PhaseExited,
 		CreatedAt: now, StartingAt: &now, ExecutorRunningAt: &now, RunningAt: &now, EndedAt: &now,
+		ResumedFrom: "art_1",
 	}
 	require.Empty(t, unset(attemptToProto(a)))
 	e := event.Event{ID: "evt_1", At: now, Type: "t", ActorKind: "user", ActorID: "usr_1", From: "a", To: "b", Reason: "r", Message: "m"}

@@ -69,7 +69,7 @@ func TestTheTemplateHoldsWhatAnAttemptNeeds(t *testing.T) {
 	for _, path := range unset(want.ProtoReflect(), "") {
 		require.Contains(t, []string{
 			"attempt", "ingest_endpoint", "limits.gpus", "datasets.0.files.0.unpack", "model.files.0.size_bytes",
-			"model.files.0.sha256", "model.files.0.unpack",
+			"model.files.0.sha256", "model.files.0.unpack", "resume",
 		}, path, "a field of the agent's spec that nobody fills")
 	}
 
