@@ -19,6 +19,7 @@ QUICK = Policy(
     settle_timeout=10.0,
     log_timeout=0.3,
     exit_timeout=0.1,
+    signal_wait=1.0,
 )
 
 Env = Dict[str, str]

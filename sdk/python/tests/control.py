@@ -14,7 +14,7 @@ import random
 import socket
 import threading
 import time
-from collections import deque
+from collections import defaultdict, deque
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Deque, Dict, List, Optional, Tuple
 from urllib.parse import parse_qs, urlsplit
@@ -38,12 +38,18 @@ class Control:
         self.tickets: List[Dict[str, List[str]]] = []
         self.headers: List[Dict[str, str]] = []
         self.script: Deque[str] = deque()  # faults for the next ingest requests, in order
-        self.script_for: Dict[str, Deque[str]] = {}  # the same for one route
+        self.script_for: Dict[str, Deque[str]] = defaultdict(deque)  # the same for one route
         self.chaos: Optional[random.Random] = None
         self.refuse: Dict[str, Tuple[int, Any]] = {}  # route: status, detail
         self.watermarks = False
         self.asked = 0  # times the watermark was read
         self.retry_after = "0"  # of a 503
+        self.waits: List[Dict[str, List[str]]] = []  # questions for a signal
+        self.acks: List[Any] = []
+        self.acked_after = 0  # artifacts that were stored before the first answer to a signal
+        self._signal = {"signal": "none", "id": None, "deadline": None}
+        self._then = self._signal
+        self._asked = threading.Condition()
         self.port = 0
         self._server: Optional[_Server] = None
 
@@ -63,6 +69,31 @@ class Control:
             server.shutdown()
             server.server_close()
             server.cut()
+
+    def ask(self, signal: str, id: str, then: Tuple[str, str] = ("none", "")) -> None:
+        """Ask the run for something; `then` is what its answer is answered."""
+        with self._asked:
+            self._signal = {"signal": signal, "id": id, "deadline": None}
+            self._then = {"signal": then[0], "id": then[1] or None, "deadline": None}
+            self._asked.notify_all()
+
+    def signal(self, query: Dict[str, List[str]]) -> Any:
+        """What is asked, at once where it is new, else after a moment."""
+        with self._asked:
+            self.waits.append(query)
+            after = query.get("after", [None])[0]
+            if self._signal["id"] in (None, after):
+                self._asked.wait(0.2)
+            return self._signal
+
+    def ack(self, body: Any) -> Any:
+        """Take an answer."""
+        with self._asked:
+            if not self.acks:
+                self.acked_after = len(self.bodies("artifact"))
+            self.acks.append(body)
+            self._signal = self._then
+            return {"ok": True, **self._then}
 
     def bodies(self, stream: str) -> List[Any]:
         """What is stored of a stream, in the order of arrival."""
@@ -171,6 +202,10 @@ class _Handler(BaseHTTPRequestHandler):
             return self._drop()
         if fault.isdigit():
             return self._answer(int(fault), {"detail": "fault on demand"}, retry=fault == "503")
+        if route == "ack":
+            if fault == "html":
+                return self._answer(200, "<html>", kind="text/html")
+            return self._answer(200, control.ack(json.loads(body)))
         status, answer = control.store(route, self.headers["Idempotency-Key"], body)
         if fault == "double":
             control.store(route, self.headers["Idempotency-Key"], body)
@@ -186,6 +221,8 @@ class _Handler(BaseHTTPRequestHandler):
         control, parts = self.server.control, urlsplit(self.path)
         if parts.path.endswith("/watermark"):
             return self._watermark(control)
+        if parts.path.endswith("/signals"):
+            return self._signals(control, parse_qs(parts.query))
         fault = control.fault("upload-url")
         if fault.isdigit():
             return self._answer(int(fault), {"detail": "fault on demand"})
@@ -215,6 +252,16 @@ class _Handler(BaseHTTPRequestHandler):
         if fault == "lose":
             return self._drop()
         self._answer(200, {})
+
+    def _signals(self, control: Control, query: Dict[str, List[str]]) -> None:
+        fault = control.fault("signals")
+        if fault == "drop":
+            return self._drop()
+        if fault.isdigit():
+            return self._answer(int(fault), {"detail": "fault on demand"}, retry=fault == "503")
+        if fault == "html":
+            return self._answer(200, "<html>", kind="text/html")
+        self._answer(200, control.signal(query))
 
     def _watermark(self, control: Control) -> None:
         if not control.watermarks:
