@@ -9,7 +9,7 @@ BINARIES = ./cmd/... ./services/.../cmd/... ./gateway/cmd/... ./agent/cmd/...
 # What /api/version and --version say: the same for everyone who builds the same commit.
 VERSION = $(shell scripts/version.sh)
 
-.PHONY: help demo dev test gen fmt lint race e2e identity bench chaos verify build python-test
+.PHONY: help demo dev test gen fmt lint race e2e identity bench chaos verify build python-test accept-api
 
 help:
 	@echo "make demo    train, deploy and chat with a tiny model on this machine (DEMO=once ends by itself)"
@@ -19,7 +19,8 @@ help:
 	@echo "make e2e     the whole loop, both shapes  make chaos  the whole kill matrix"
 	@echo "make identity  sign-in and access, every figure at full length"
 	@echo "make gen     regenerate from the protos   make verify generated code and formats are up to date"
-	@echo "make lint    golangci-lint, buf           make fmt    format"
+	@echo "make lint    golangci-lint, buf, the OpenAPI document  make fmt    format"
+	@echo "make accept-api  what breaks clients is meant: the baseline of make verify is what is there now"
 	@echo "make bench   measured figures"
 
 build:
@@ -72,6 +73,10 @@ lint:
 	@"$$(scripts/tools/golangci-lint.sh)" run $(GO_PACKAGES)
 	@scripts/tools/protos.sh
 	@"$$(scripts/tools/buf.sh)" lint proto
+	@scripts/openapi-lint.sh
 
 verify:
 	@scripts/verify.sh
+
+accept-api:
+	@scripts/api-gate.sh accept

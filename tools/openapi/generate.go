@@ -98,6 +98,9 @@ func generate(image, list, over []byte) ([]byte, error) {
 	document.set("tags", g.areas())
 	document.set("paths", paths)
 	document.set("components", components)
+	if err := prune(document); err != nil {
+		return nil, err
+	}
 	text, err := plain(document)
 	if err != nil {
 		return nil, err
@@ -220,4 +223,30 @@ func (g *generator) areas() []any {
 		out = append(out, obj("name", name))
 	}
 	return out
+}
+
+// prune takes out components that nothing refers to, and then those that only they referred to. Security schemes
+// are referred to by name and stay.
+func prune(document *object) error {
+	components := document.in("components")
+	for gone := true; gone; {
+		text, err := plain(document)
+		if err != nil {
+			return err
+		}
+		gone = false
+		for _, kind := range components.names {
+			if kind == "securitySchemes" {
+				continue
+			}
+			part := components.in(kind)
+			for _, name := range slices.Clone(part.names) {
+				if !bytes.Contains(text, []byte(`"#/components/`+kind+"/"+name+`"`)) {
+					part.drop(name)
+					gone = true
+				}
+			}
+		}
+	}
+	return nil
 }
