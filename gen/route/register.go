@@ -57,6 +57,9 @@ func Register(ctx context.Context, mux *runtime.ServeMux, conn func(service stri
 	if err := inferencev1.RegisterTrafficServiceHandlerClient(ctx, mux, inferencev1.NewTrafficServiceClient(conn("inference"))); err != nil {
 		return fmt.Errorf("register signalbox.inference.v1.TrafficService: %w", err)
 	}
+	if err := ingestv1.RegisterAgentEvaluationServiceHandlerClient(ctx, mux, ingestv1.NewAgentEvaluationServiceClient(conn("ingest"))); err != nil {
+		return fmt.Errorf("register signalbox.ingest.v1.AgentEvaluationService: %w", err)
+	}
 	if err := ingestv1.RegisterRunDataServiceHandlerClient(ctx, mux, ingestv1.NewRunDataServiceClient(conn("ingest"))); err != nil {
 		return fmt.Errorf("register signalbox.ingest.v1.RunDataService: %w", err)
 	}

@@ -210,7 +210,7 @@ func TestSizesAndRoutes(t *testing.T) {
 	t.Parallel()
 	r := open(t).replica(ingest.Config{})
 	run := r.train()
-	big := run.body(`"chunks":["` + strings.Repeat("x", 8<<20) + `"]`)
+	big := run.body(`"chunks":["` + strings.Repeat("x", 1<<20) + `"]`)
 	require.Equal(t, http.StatusRequestEntityTooLarge, run.call(http.MethodPost, "logs", "", big).status)
 	unsized := httptest.NewRequest(http.MethodPost, "/api/ingest/logs", strings.NewReader(big))
 	unsized.ContentLength = -1

@@ -23,6 +23,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/artifact"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/commit"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/db"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/evaluation"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/follow"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/intake"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/live"
@@ -47,16 +48,17 @@ type Deps struct {
 
 // Service is ingest, wired.
 type Service struct {
-	deps    Deps
-	rows    *ingestrun.Store
-	commit  *commit.Committer
-	hub     *follow.Hub
-	live    *live.Live // nil without Redis
-	signals *signal.Board
-	handler *intake.Handler
-	public  *read.Server
-	peer    *read.PeerServer
-	owners  *owner.Server
+	deps        Deps
+	rows        *ingestrun.Store
+	commit      *commit.Committer
+	hub         *follow.Hub
+	live        *live.Live // nil without Redis
+	signals     *signal.Board
+	handler     *intake.Handler
+	public      *read.Server
+	peer        *read.PeerServer
+	owners      *owner.Server
+	evaluations *evaluation.Server
 }
 
 // Migrations are the goose files of the ingest schema.
@@ -92,6 +94,7 @@ func (s *Service) Name() string { return Name }
 // Register puts ingest's services on a server.
 func (s *Service) Register(r grpc.ServiceRegistrar) {
 	ingestv1.RegisterRunDataServiceServer(r, s.public)
+	ingestv1.RegisterAgentEvaluationServiceServer(r, s.evaluations)
 	ingestpeerv1.RegisterRunDataPeerServiceServer(r, s.peer)
 	commonpeerv1.RegisterOwnerPeerServiceServer(r, s.owners)
 }

@@ -11,16 +11,20 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/artifact"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/commit"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/evaluation"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/follow"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/grant"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/hardware"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/hparam"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/intake"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/logs"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/metric"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/owner"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/read"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/record"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
 	ingestrun "github.com/signalbox-dev/signalbox/services/ingest/internal/run"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/score"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/validation"
 )
 
@@ -28,12 +32,16 @@ import (
 func (s *Service) wire() {
 	d := s.deps
 	runs := &ingestrun.Runs{Rows: s.rows, Ask: s.owner}
-	lines, metrics := &logs.Store{Pool: d.Pool}, &metric.Store{Pool: d.Pool}
+	lines, metrics, scores := &logs.Store{Pool: d.Pool}, &metric.Store{Pool: d.Pool}, &score.Store{Pool: d.Pool}
 	s.public = &read.Server{
 		Runs: runs, Logs: lines, Metrics: metrics, Hparams: &hparam.Store{Pool: d.Pool},
-		Validations: &validation.Store{Pool: d.Pool}, Artifacts: s.artifacts(),
+		Validations: &validation.Store{Pool: d.Pool}, Artifacts: s.artifacts(), Records: &record.Store{Pool: d.Pool},
+		Hardware: &hardware.Store{Pool: d.Pool}, Scores: scores,
 		LogStreams: follow.NewStreams[*ingestv1.FollowLogsResponse](s.hub, read.LogPages(s.rows.Progress, lines)),
 		Batches:    follow.NewStreams[*ingestv1.FollowMetricsResponse](s.hub, read.MetricPages(s.rows.Progress, metrics)),
+	}
+	s.evaluations = &evaluation.Server{
+		Runs: runs, Store: &evaluation.Store{Pool: d.Pool}, Progress: s.rows.Progress, Scores: read.EvaluationScores(scores),
 	}
 	s.peer = &read.PeerServer{Runs: runs, Store: s.commit, Artifacts: s.artifacts()}
 	s.owners = &owner.Server{Pool: d.Pool, Audit: audit.NewLog(d.Clock, d.IDs, Name)}

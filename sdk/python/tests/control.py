@@ -37,6 +37,7 @@ class Control:
         self.blobs: Dict[str, bytes] = {}
         self.tickets: List[Dict[str, List[str]]] = []
         self.headers: List[Dict[str, str]] = []
+        self.paths: List[str] = []  # of the POSTs
         self.script: Deque[str] = deque()  # faults for the next ingest requests, in order
         self.script_for: Dict[str, Deque[str]] = defaultdict(deque)  # the same for one route
         self.chaos: Optional[random.Random] = None
@@ -190,7 +191,9 @@ class _Handler(BaseHTTPRequestHandler):
         return
 
     def do_POST(self) -> None:
-        control, route = self.server.control, urlsplit(self.path).path.rpartition("/")[2]
+        control, path = self.server.control, urlsplit(self.path).path
+        route = path.rpartition("/api/ingest/")[2].replace("/", "_")
+        control.paths.append(path)
         body = self.rfile.read(int(self.headers["Content-Length"]))
         if len(body) < int(self.headers["Content-Length"]):
             return self._drop()  # the client was killed while it sent

@@ -25,6 +25,7 @@ from typing import Mapping, Optional
 from .asked import Paused, Signal
 from .config import load
 from .errors import ConfigError, IngestError, SignalboxError, SpoolError, UndeliveredError
+from .evaluation import task_key
 from .policy import Policy
 from .run import Run
 from .signals import at_exit, on_term
@@ -42,6 +43,7 @@ __all__ = [
     "SpoolError",
     "UndeliveredError",
     "init",
+    "task_key",
 ]
 
 
@@ -51,11 +53,13 @@ def init(
     policy: Optional[Policy] = None,
     env: Optional[Mapping[str, str]] = None,
     handle_sigterm: bool = True,
+    hardware: float = 10.0,
 ) -> Run:
     """The run that SERVICE_JOB_* names; ConfigError unless SERVICE_JOB_ENABLED is "0" or "1".
 
     No request is made here. Reports that an earlier process of the run left in the spool folder
-    are sent before this process's own.
+    are sent before this process's own. Every `hardware` seconds each node's first process reports
+    what its machine does; 0 turns that off.
     """
     config = load(os.environ if env is None else env)
     steer = policy or Policy()
@@ -63,6 +67,8 @@ def init(
     run = Run(sink, steer, on_error, config.resume_from)
     if config.enabled:
         at_exit(run.finish, steer)
+        if hardware > 0:
+            run.monitor(hardware)
         if handle_sigterm:
             on_term(run.flush, steer)
     return run

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
 from types import TracebackType
-from typing import Any, Iterable, List, Mapping, Optional, Sequence, Tuple, Type
+from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Type
 
 from . import flatten
 from .asked import CHECKPOINT, PAUSE, STOP, Callback, Paused
@@ -15,6 +16,9 @@ from .errors import SignalboxError
 from .policy import Policy
 from .sinks import Sink, undelivered
 from .wire import EVENTS, KINDS, encode, finite, now, number, point
+
+if TYPE_CHECKING:
+    from .sampler import Sampler
 
 LOG_PIECE = 64 * 1024  # characters of one log chunk
 
@@ -35,6 +39,7 @@ class Run:
         self._policy = policy
         self._warns = on_error == "warn"
         self._capture: Optional[Capture] = None
+        self._sampler: Optional["Sampler"] = None
         self._ended: Optional[str] = None
         self._finished = False
         self._lock = threading.Lock()
@@ -159,10 +164,20 @@ class Run:
         return uri
 
     def environment(self) -> None:
-        """The static picture, once: interpreter, packages, CUDA, GPUs, git, system."""
+        """The static picture, once: interpreter, packages, CUDA, GPUs, git, system. Of a run on several
+        nodes each node's first process tells its hardware too, and the first of all the picture."""
         from . import machine
 
-        self._report("environment", [(encode(machine.picture()), 1)])
+        if machine.first(os.environ, "RANK"):
+            self._report("environment", [(encode(machine.picture()), 1)])
+        if machine.several(os.environ) and machine.first(os.environ, "LOCAL_RANK"):
+            self.nodes([machine.node(os.environ)])
+
+    def nodes(self, nodes: Iterable[Mapping[str, Any]]) -> None:
+        """Hardware of nodes of a run on several: {rank, host, gpus, ib, cpu, mem_gb} of each."""
+        told = [dict(node) for node in nodes]
+        if told:
+            self._report("environment_nodes", [(encode(finite({"nodes": told})), 1)])
 
     def benchmark(self, name: str, metric: str, value: float, **fields: Any) -> None:
         """A score produced elsewhere; fields: version, n, stderr, config_digest, samples_uri."""
@@ -176,6 +191,36 @@ class Run:
         shaped = [{"ts": ts, **p, "value": number(flatten.scalar(p["key"], p["value"]))} for p in points]
         self._points("hardware", [encode(finite(p)) for p in shaped])
 
+    def monitor(self, interval: float = 10.0) -> None:
+        """From now on the machine is sampled every so many seconds, by each node's first process."""
+        from . import machine
+        from .sampler import Sampler
+
+        if interval <= 0:
+            raise ValueError("interval is a number of seconds above 0")
+        with self._lock:
+            if self._sampler is None and not self._finished and machine.first(os.environ, "LOCAL_RANK"):
+                self._sampler = Sampler(self._sampled, interval)
+                self._sampler.start()
+
+    def _sampled(self, points: List[Dict[str, Any]]) -> None:
+        """Kept without a word: what was refused before is for the training code to hear, not for a thread."""
+        with contextlib.suppress(SignalboxError, OSError):
+            self._sink.put("hardware", [(b",".join(encode(finite(p)) for p in points), len(points))])
+
+    def rollouts(
+        self,
+        name: str,
+        rollouts: Iterable[Mapping[str, Any]],
+        version: Optional[str] = None,
+        evaluation: Optional[Mapping[str, Any]] = None,
+    ) -> None:
+        """Rollouts of an agent's evaluation on the benchmark `name`, and what is said of it as a whole
+        (model, environment, taskset_digest, ...). Tasks go by `signalbox.task_key`."""
+        from . import evaluation as shapes
+
+        self._report("benchmark", shapes.requests(name, rollouts, version, evaluation, self._policy.chunk_bytes))
+
     def flush(self, timeout: float = 60.0) -> bool:
         """Wait until all reports so far are answered; False when time runs out."""
         return self._sink.flush(timeout)
@@ -187,6 +232,8 @@ class Run:
             if self._finished:
                 return 0
             self._finished = True
+        if self._sampler is not None:
+            self._sampler.stop()
         if self._capture is not None:
             self._capture.stop()
         failure = self._sink.close(timeout)

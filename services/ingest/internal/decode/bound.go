@@ -142,3 +142,6 @@ func (r *Reader) Quoted() bool { return r.peek() == '"' }
 
 // Nested tells that an object stands next.
 func (r *Reader) Nested() bool { return r.peek() == '{' }
+
+// Listed tells that a list stands next.
+func (r *Reader) Listed() bool { return r.peek() == '[' }

@@ -58,6 +58,9 @@ func (r *Reader) Wrong(typ, msg string, below ...any) {
 	}
 }
 
+// Faults counts what was found wrong so far.
+func (r *Reader) Faults() int { return len(r.faults) }
+
 // syntax ends the reading: what follows cannot be understood.
 func (r *Reader) syntax(msg string) {
 	if !r.broken {

@@ -159,7 +159,7 @@ func TestNothingIsReadOfABodyBeforeTheTokenIsFoundGood(t *testing.T) {
 		"a bad key":     {"logs", header("Idempotency-Key", "w"), 422},
 		"a bad path":    {"nothing", func(*http.Request) {}, 404},
 		"a bad method":  {"watermark", func(*http.Request) {}, 405},
-		"too large":     {"logs", func(r *http.Request) { r.ContentLength = maxBody + 1 }, 413},
+		"too large":     {"logs", func(r *http.Request) { r.ContentLength = usual + 1 }, 413},
 		"it is encoded": {"logs", header("Content-Encoding", "br"), 400},
 	} {
 		rec := p.ask(http.MethodPost, c.path, "{}", never, c.change)

@@ -23,6 +23,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/commit"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/grant"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/metric"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/record"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/signal"
 )
@@ -83,10 +84,10 @@ func (h *Handler) route(path, method string) (route, error) {
 	posts := map[string]route{
 		"lifecycle": h.lifecycle, "metrics": h.metrics, "hparams": h.hparams, "validation": h.validation, "logs": h.logs,
 		"artifact":          h.artifact,
-		"hardware":          h.record("hardware", report.ReadHardware),
-		"environment":       h.record("environment", report.ReadEnvironment),
-		"environment/nodes": h.record("environment_nodes", report.ReadNodes),
-		"benchmark":         h.record("benchmark", report.ReadBenchmark),
+		"hardware":          h.hardware,
+		"environment":       h.record(record.Environment, report.ReadEnvironment),
+		"environment/nodes": h.record(record.Nodes, report.ReadNodes),
+		"benchmark":         h.benchmark,
 		"signals/ack":       h.ack,
 	}
 	gets := map[string]route{"artifact/upload-url": h.uploadURL, "watermark": h.watermark, signals: h.signals}
@@ -100,6 +101,14 @@ func (h *Handler) route(path, method string) (route, error) {
 		return nil, fault.New(fault.MethodNotAllowed, "", "Method Not Allowed")
 	}
 	return nil, fault.New(fault.Absent, "", "Not Found")
+}
+
+// allowed is the one method of a path.
+func (h *Handler) allowed(path string) string {
+	if serve, _ := h.route(path, http.MethodGet); serve != nil {
+		return http.MethodGet
+	}
+	return http.MethodPost
 }
 
 // ServeHTTP implements http.Handler.
@@ -148,6 +157,9 @@ func (h *Handler) answer(ctx context.Context, w http.ResponseWriter, r *http.Req
 		return nil, fault.New(fault.Absent, "", "Not Found")
 	}
 	serve, err := h.route(path, r.Method)
+	if fault.Is(err, fault.MethodNotAllowed) {
+		w.Header().Set("Allow", h.allowed(path))
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +172,7 @@ func (h *Handler) answer(ctx context.Context, w http.ResponseWriter, r *http.Req
 		return nil, err
 	}
 	if r.Method == http.MethodPost {
-		release, err := h.read(w, r, req)
+		release, err := h.read(w, r, req, maxBody(path))
 		if err != nil {
 			return nil, err
 		}

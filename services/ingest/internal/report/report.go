@@ -21,8 +21,16 @@ const (
 	maxMessage    = 4096
 	maxHardware   = 10_000
 	maxNodes      = 10_000
+	maxNode       = 7 << 10 // bytes of JSON: a page of nodes fits an answer
+	maxDevices    = 1024
 	maxDescribed  = 2048
 	maxPackages   = 100_000
+	maxURI        = 1024
+	maxRollouts   = 10_000
+	maxNumber     = 9_999 // of a rollout
+	maxParts      = 32
+	maxSettings   = 64
+	maxHead       = 8 << 10
 	largestFigure = 1 << 53
 )
 
