@@ -132,7 +132,7 @@ func TestTheEnvironmentIsTheNewestAttemptsAndAsItWasReported(t *testing.T) {
 	run.attempt(2)
 	run.post("environment", "v:1", `"os":null,"packages":{"torch":"2.6"},"gpus":[{"bytes":12345678901234567890}]`)
 	first, second := read(new(int32(1))), read(nil)
-	require.Equal(t, []any{"3.12", (*string)(nil)}, []any{first.GetPython(), first.Cuda}, "the picture is taken once: the last one counts, whole")
+	require.Equal(t, []string{"3.12", ""}, []string{first.GetPython(), first.GetCuda()}, "the picture is taken once: the last one counts, whole")
 	require.EqualValues(t, 2, second.GetAttempt())
 	require.Nil(t, second.Os)
 	require.Nil(t, second.Python)

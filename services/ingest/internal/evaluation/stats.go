@@ -31,7 +31,7 @@ func meanOf(values []float64) *Mean {
 	m := &Mean{Value: mean(values), Tasks: n}
 	if n > 1 {
 		m.Stderr = new(deviation(values) / math.Sqrt(float64(n)))
-		half := studentT(confidence, float64(n-1)) * *m.Stderr
+		half := studentT(float64(n-1)) * *m.Stderr
 		m.CI = &Interval{Low: m.Value - half, High: m.Value + half}
 	}
 	return m
@@ -120,16 +120,16 @@ func histogram(sorted []float64) []Bin {
 	return out
 }
 
-// studentT is the quantile p > 0.5 of Student's t distribution.
-func studentT(p, freedom float64) float64 {
+// studentT is the quantile of Student's t distribution at confidence.
+func studentT(freedom float64) float64 {
 	high := 2.0
-	for tCDF(high, freedom) < p {
+	for tCDF(high, freedom) < confidence {
 		high *= 2
 	}
 	low := 0.0
 	const halvings = 80
 	for range halvings {
-		if middle := (low + high) / 2; tCDF(middle, freedom) < p {
+		if middle := (low + high) / 2; tCDF(middle, freedom) < confidence {
 			low = middle
 		} else {
 			high = middle

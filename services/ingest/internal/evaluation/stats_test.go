@@ -16,9 +16,9 @@ func TestStudentsTIsThatOfTheTables(t *testing.T) {
 	for freedom, want := range map[float64]float64{
 		1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 9: 2.262, 10: 2.228, 29: 2.045, 30: 2.042, 60: 2.000, 120: 1.980, 99_999: 1.960,
 	} {
-		require.InDelta(t, want, studentT(confidence, freedom), 0.0005, freedom)
+		require.InDelta(t, want, studentT(freedom), 0.0005, freedom)
 	}
-	require.InDelta(t, math.Tan(math.Pi*0.475), studentT(confidence, 1), 1e-9, "with one degree of freedom it is Cauchy's")
+	require.InDelta(t, math.Tan(math.Pi*0.475), studentT(1), 1e-9, "with one degree of freedom it is Cauchy's")
 }
 
 func TestAMeanWorkedByHand(t *testing.T) {
@@ -137,13 +137,19 @@ func TestTheNumbersAreThoseOfTheReference(t *testing.T) {
 	for freedom, want := range r.Quantiles {
 		n, err := strconv.ParseFloat(freedom, 64)
 		require.NoError(t, err)
-		require.InEpsilon(t, want, studentT(confidence, n), 1e-6, freedom)
+		require.InEpsilon(t, want, studentT(n), 1e-6, freedom)
 	}
 	for _, c := range r.Cases {
 		m, d := meanOf(c.Values), distribution(c.Values)
 		for i, pair := range [][2]float64{
-			{c.Mean, m.Value}, {c.Stderr, *m.Stderr}, {c.Low, m.CI.Low}, {c.High, m.CI.High}, {c.Std, *d.Std}, {c.P10, d.P10},
-			{c.P50, d.P50}, {c.P90, d.P90},
+			{c.Mean, m.Value},
+			{c.Stderr, *m.Stderr},
+			{c.Low, m.CI.Low},
+			{c.High, m.CI.High},
+			{c.Std, *d.Std},
+			{c.P10, d.P10},
+			{c.P50, d.P50},
+			{c.P90, d.P90},
 		} {
 			require.InDelta(t, pair[0], pair[1], 1e-5*(1+math.Abs(pair[0])), "%d of %v", i, c.Values)
 		}

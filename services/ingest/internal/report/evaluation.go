@@ -57,12 +57,15 @@ const (
 func opaque() shape {
 	return made(16, 64, hexDigits, "an opaque key of 16 to 64 lower-case hex digits")
 }
+
 func short64() shape {
 	return made(1, 64, letters+"_.:/-", "1 to 64 letters, digits and _ . : / -")
 }
+
 func address() shape {
 	return made(1, maxURI, letters+"_.:/-"+others, "1 to 1024 visible ASCII characters")
 }
+
 func digestShape() shape {
 	return shape{func(s string) bool {
 		rest, found := strings.CutPrefix(s, "sha256:")
