@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/signalbox-dev/signalbox/gateway/internal/bearer"
@@ -45,6 +46,9 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	requestID := g.deps.IDs.New(id.Request)
 	w.Header().Set(fault.HeaderRequestID, requestID)
 	g.guard.Headers(w.Header())
+	if strings.HasPrefix(m.Pattern, edge.SharePrefix) {
+		g.guard.Shared(w.Header())
+	}
 	ctx := edge.WithCall(obs.WithRequestID(r.Context(), requestID), &edge.Call{Match: m, URL: r.URL, Refused: refused, Late: !held})
 	r = r.WithContext(ctx)
 	r.Pattern = m.Pattern

@@ -63,8 +63,14 @@ func Register(ctx context.Context, mux *runtime.ServeMux, conn func(service stri
 	if err := ingestv1.RegisterRunDataServiceHandlerClient(ctx, mux, ingestv1.NewRunDataServiceClient(conn("ingest"))); err != nil {
 		return fmt.Errorf("register signalbox.ingest.v1.RunDataService: %w", err)
 	}
+	if err := jobsv1.RegisterClusterServiceHandlerClient(ctx, mux, jobsv1.NewClusterServiceClient(conn("jobs"))); err != nil {
+		return fmt.Errorf("register signalbox.jobs.v1.ClusterService: %w", err)
+	}
 	if err := jobsv1.RegisterFleetServiceHandlerClient(ctx, mux, jobsv1.NewFleetServiceClient(conn("jobs"))); err != nil {
 		return fmt.Errorf("register signalbox.jobs.v1.FleetService: %w", err)
+	}
+	if err := jobsv1.RegisterHardwareServiceHandlerClient(ctx, mux, jobsv1.NewHardwareServiceClient(conn("jobs"))); err != nil {
+		return fmt.Errorf("register signalbox.jobs.v1.HardwareService: %w", err)
 	}
 	if err := jobsv1.RegisterJobServiceHandlerClient(ctx, mux, jobsv1.NewJobServiceClient(conn("jobs"))); err != nil {
 		return fmt.Errorf("register signalbox.jobs.v1.JobService: %w", err)
@@ -74,6 +80,12 @@ func Register(ctx context.Context, mux *runtime.ServeMux, conn func(service stri
 	}
 	if err := jobsv1.RegisterRunServiceHandlerClient(ctx, mux, jobsv1.NewRunServiceClient(conn("jobs"))); err != nil {
 		return fmt.Errorf("register signalbox.jobs.v1.RunService: %w", err)
+	}
+	if err := jobsv1.RegisterShareServiceHandlerClient(ctx, mux, jobsv1.NewShareServiceClient(conn("jobs"))); err != nil {
+		return fmt.Errorf("register signalbox.jobs.v1.ShareService: %w", err)
+	}
+	if err := jobsv1.RegisterSharedServiceHandlerClient(ctx, mux, jobsv1.NewSharedServiceClient(conn("jobs"))); err != nil {
+		return fmt.Errorf("register signalbox.jobs.v1.SharedService: %w", err)
 	}
 	if err := registryv1.RegisterDatasetServiceHandlerClient(ctx, mux, registryv1.NewDatasetServiceClient(conn("registry"))); err != nil {
 		return fmt.Errorf("register signalbox.registry.v1.DatasetService: %w", err)

@@ -43,7 +43,10 @@ func (s *Service) wire() {
 	s.evaluations = &evaluation.Server{
 		Runs: runs, Store: &evaluation.Store{Pool: d.Pool}, Progress: s.rows.Progress, Scores: read.EvaluationScores(scores),
 	}
-	s.peer = &read.PeerServer{Runs: runs, Store: s.commit, Artifacts: s.artifacts()}
+	s.peer = &read.PeerServer{
+		Runs: runs, Store: s.commit, Artifacts: s.artifacts(),
+		Metrics: metrics, Hparams: s.public.Hparams, Validations: s.public.Validations,
+	}
 	s.owners = &owner.Server{Pool: d.Pool, Audit: audit.NewLog(d.Clock, d.IDs, Name)}
 	s.handler = &intake.Handler{
 		Grants: grant.NewChecker(d.Clock, s.grant), Store: s.commit, Marks: marks{d.Pool}, Keys: metric.NewKeys(),

@@ -54,6 +54,8 @@ func (fakeAccounts) ListTeams(context.Context, *authpeerv1.ListTeamsRequest, ...
 }
 
 type fakeCatalog struct {
+	registrypeerv1.CatalogPeerServiceClient
+
 	mu                  sync.Mutex
 	versions            map[string][]*registrypeerv1.CatalogRecipe
 	unknown, unreadable map[string]bool
@@ -120,6 +122,8 @@ func (c *fakeCatalog) ResolveBindings(
 }
 
 type fakeIngest struct {
+	ingestpeerv1.RunDataPeerServiceClient
+
 	mu     sync.Mutex
 	fails  int
 	closed chan *ingestpeerv1.CloseRunRequest

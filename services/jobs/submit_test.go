@@ -84,7 +84,7 @@ func TestAnAdmittedJobTellsItsResolvedSpec(t *testing.T) {
 	digest, err := canon.Digest(j.GetSpec())
 	require.NoError(t, err)
 	require.Equal(t, digest, j.GetSpecDigest())
-	require.Contains(t, string(j.GetSpec()), `"pools":[{"cpu":0,"gpus_per_node":0,"memory_gb":0,"nodes":1,"pool":"cpu","role":"trainer"}]`)
+	require.Contains(t, string(j.GetSpec()), `"pools":[{"cpu":0,"gpus_per_node":0,"memory_gb":0,"nodes":1,"pool":"cpu","profile":"","role":"trainer"}]`)
 	require.Contains(t, string(j.GetSpec()), `"limits":{"queued_s":604800,"running_s":86400,"starting_s":3600}`)
 	require.NotContains(t, string(j.GetSpec()), `"seed":null`, "a seed was drawn")
 	require.Equal(t, "alice", j.GetOwner())

@@ -20,7 +20,10 @@ const MaxBody = 4 << 20
 // all that may come.
 func Body(w http.ResponseWriter, r *http.Request, m *match.Match, codec *restjson.Codec) (*restjson.Body, *fault.Error) {
 	if r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0 {
-		return nil, nil
+		if m.Route.Body == "" {
+			return nil, nil
+		}
+		return restjson.NewBody(http.NoBody, m.Vars...), nil
 	}
 	if f := checkContent(r.Header); f != nil {
 		return nil, f

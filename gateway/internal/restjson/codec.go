@@ -19,6 +19,7 @@ import (
 	"sync"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
@@ -59,6 +60,7 @@ func (c *Codec) Unmarshal(data []byte, v any) error {
 
 // NewDecoder returns a decoder of the one value in r. An empty body gives io.EOF, which the
 // generated handlers read as "every field unset"; validation then says what is missing.
+// Where a request must name a list, an empty body is an empty object: it names none.
 // When r is a *Body, faults are kept there too, because the generated handlers flatten them to text.
 func (c *Codec) NewDecoder(r io.Reader) runtime.Decoder {
 	return runtime.DecoderFunc(func(v any) error {
@@ -67,8 +69,10 @@ func (c *Codec) NewDecoder(r io.Reader) runtime.Decoder {
 		switch {
 		case err != nil:
 			err = fmt.Errorf("read request body: %w", err)
-		case len(data) == 0:
+		case len(data) == 0 && !c.named(v):
 			return io.EOF
+		case len(data) == 0:
+			err = c.decode([]byte("{}"), v, body.sealed())
 		default:
 			err = c.decode(data, v, body.sealed())
 		}
@@ -125,6 +129,12 @@ func (b *Body) fail(err error) {
 	if b != nil {
 		b.err = err
 	}
+}
+
+// named says whether v is a request that must name a list.
+func (c *Codec) named(v any) bool {
+	m, ok := v.(proto.Message)
+	return ok && len(c.planOf(m.ProtoReflect().Descriptor()).named) > 0
 }
 
 func (c *Codec) planOf(md protoreflect.MessageDescriptor) *plan {

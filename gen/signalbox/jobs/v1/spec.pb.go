@@ -619,10 +619,13 @@ type PoolRequest struct {
 	// Part that these nodes play, `trainer` where empty.
 	Role string `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
 	// 1 where unset.
-	Nodes         *int32 `protobuf:"varint,3,opt,name=nodes,proto3,oneof" json:"nodes,omitempty"`
-	GpusPerNode   *int32 `protobuf:"varint,4,opt,name=gpus_per_node,json=gpusPerNode,proto3,oneof" json:"gpus_per_node,omitempty"`
-	Cpu           *int32 `protobuf:"varint,5,opt,name=cpu,proto3,oneof" json:"cpu,omitempty"`
-	MemoryGb      *int32 `protobuf:"varint,6,opt,name=memory_gb,json=memoryGb,proto3,oneof" json:"memory_gb,omitempty"`
+	Nodes       *int32 `protobuf:"varint,3,opt,name=nodes,proto3,oneof" json:"nodes,omitempty"`
+	GpusPerNode *int32 `protobuf:"varint,4,opt,name=gpus_per_node,json=gpusPerNode,proto3,oneof" json:"gpus_per_node,omitempty"`
+	Cpu         *int32 `protobuf:"varint,5,opt,name=cpu,proto3,oneof" json:"cpu,omitempty"`
+	MemoryGb    *int32 `protobuf:"varint,6,opt,name=memory_gb,json=memoryGb,proto3,oneof" json:"memory_gb,omitempty"`
+	// Key of a hardware profile; its size holds where this request names none (or 0), and bounds it. Empty asks
+	// for the pool alone.
+	Profile       string `protobuf:"bytes,7,opt,name=profile,proto3" json:"profile,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -697,6 +700,13 @@ func (x *PoolRequest) GetMemoryGb() int32 {
 		return *x.MemoryGb
 	}
 	return 0
+}
+
+func (x *PoolRequest) GetProfile() string {
+	if x != nil {
+		return x.Profile
+	}
+	return ""
 }
 
 type Limits struct {
@@ -971,7 +981,7 @@ const file_signalbox_jobs_v1_spec_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"M\n" +
 	"\tResources\x12@\n" +
 	"\x05pools\x18\x01 \x03(\v2\x1e.signalbox.jobs.v1.PoolRequestB\n" +
-	"\xbaH\a\x92\x01\x04\b\x01\x10\x10R\x05pools\"\xa8\x02\n" +
+	"\xbaH\a\x92\x01\x04\b\x01\x10\x10R\x05pools\"\xcb\x02\n" +
 	"\vPoolRequest\x12\x1d\n" +
 	"\x04pool\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x04pool\x12\x1b\n" +
 	"\x04role\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x18@R\x04role\x12%\n" +
@@ -980,7 +990,8 @@ const file_signalbox_jobs_v1_spec_proto_rawDesc = "" +
 	"\rgpus_per_node\x18\x04 \x01(\x05B\t\xbaH\x06\x1a\x04\x18@(\x00H\x01R\vgpusPerNode\x88\x01\x01\x12!\n" +
 	"\x03cpu\x18\x05 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\x80 (\x00H\x02R\x03cpu\x88\x01\x01\x12-\n" +
-	"\tmemory_gb\x18\x06 \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80\x04(\x00H\x03R\bmemoryGb\x88\x01\x01B\b\n" +
+	"\tmemory_gb\x18\x06 \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80\x04(\x00H\x03R\bmemoryGb\x88\x01\x01\x12!\n" +
+	"\aprofile\x18\a \x01(\tB\a\xbaH\x04r\x02\x18@R\aprofileB\b\n" +
 	"\x06_nodesB\x10\n" +
 	"\x0e_gpus_per_nodeB\x06\n" +
 	"\x04_cpuB\f\n" +

@@ -381,6 +381,14 @@ var file_signalbox_options_v1_options_proto_extTypes = []protoimpl.ExtensionInfo
 		Tag:           "varint,50302,opt,name=raw_json",
 		Filename:      "signalbox/options/v1/options.proto",
 	},
+	{
+		ExtendedType:  (*descriptorpb.FieldOptions)(nil),
+		ExtensionType: (*bool)(nil),
+		Field:         50310,
+		Name:          "signalbox.options.v1.named",
+		Tag:           "varint,50310,opt,name=named",
+		Filename:      "signalbox/options/v1/options.proto",
+	},
 }
 
 // Extension fields to descriptorpb.MethodOptions.
@@ -408,6 +416,11 @@ var (
 	//
 	// optional bool raw_json = 50302;
 	E_RawJson = &file_signalbox_options_v1_options_proto_extTypes[4]
+	// A request must name this list, though it may be empty: what is replaced as a whole is never emptied by
+	// leaving it out. The edge refuses what does not; a gRPC message cannot tell the one from the other.
+	//
+	// optional bool named = 50310;
+	E_Named = &file_signalbox_options_v1_options_proto_extTypes[5]
 )
 
 var File_signalbox_options_v1_options_proto protoreflect.FileDescriptor
@@ -449,7 +462,8 @@ const file_signalbox_options_v1_options_proto_rawDesc = "" +
 	"\x05fails\x12\x1e.google.protobuf.MethodOptions\x18\xff\x88\x03 \x01(\v2\x1e.signalbox.options.v1.StatusesR\x05fails:\\\n" +
 	"\bsucceeds\x12\x1e.google.protobuf.MethodOptions\x18\x80\x89\x03 \x01(\v2\x1e.signalbox.options.v1.StatusesR\bsucceeds:9\n" +
 	"\alimit_s\x12\x1e.google.protobuf.MethodOptions\x18\x86\x89\x03 \x01(\x05R\x06limitS::\n" +
-	"\braw_json\x12\x1d.google.protobuf.FieldOptions\x18\xfe\x88\x03 \x01(\bR\arawJsonBGZEgithub.com/signalbox-dev/signalbox/gen/signalbox/options/v1;optionsv1b\x06proto3"
+	"\braw_json\x12\x1d.google.protobuf.FieldOptions\x18\xfe\x88\x03 \x01(\bR\arawJson:5\n" +
+	"\x05named\x12\x1d.google.protobuf.FieldOptions\x18\x86\x89\x03 \x01(\bR\x05namedBGZEgithub.com/signalbox-dev/signalbox/gen/signalbox/options/v1;optionsv1b\x06proto3"
 
 var (
 	file_signalbox_options_v1_options_proto_rawDescOnce sync.Once
@@ -483,13 +497,14 @@ var file_signalbox_options_v1_options_proto_depIdxs = []int32{
 	5,  // 5: signalbox.options.v1.succeeds:extendee -> google.protobuf.MethodOptions
 	5,  // 6: signalbox.options.v1.limit_s:extendee -> google.protobuf.MethodOptions
 	6,  // 7: signalbox.options.v1.raw_json:extendee -> google.protobuf.FieldOptions
-	3,  // 8: signalbox.options.v1.access:type_name -> signalbox.options.v1.Access
-	4,  // 9: signalbox.options.v1.fails:type_name -> signalbox.options.v1.Statuses
-	4,  // 10: signalbox.options.v1.succeeds:type_name -> signalbox.options.v1.Statuses
-	11, // [11:11] is the sub-list for method output_type
-	11, // [11:11] is the sub-list for method input_type
-	8,  // [8:11] is the sub-list for extension type_name
-	3,  // [3:8] is the sub-list for extension extendee
+	6,  // 8: signalbox.options.v1.named:extendee -> google.protobuf.FieldOptions
+	3,  // 9: signalbox.options.v1.access:type_name -> signalbox.options.v1.Access
+	4,  // 10: signalbox.options.v1.fails:type_name -> signalbox.options.v1.Statuses
+	4,  // 11: signalbox.options.v1.succeeds:type_name -> signalbox.options.v1.Statuses
+	12, // [12:12] is the sub-list for method output_type
+	12, // [12:12] is the sub-list for method input_type
+	9,  // [9:12] is the sub-list for extension type_name
+	3,  // [3:9] is the sub-list for extension extendee
 	0,  // [0:3] is the sub-list for field type_name
 }
 
@@ -505,7 +520,7 @@ func file_signalbox_options_v1_options_proto_init() {
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_signalbox_options_v1_options_proto_rawDesc), len(file_signalbox_options_v1_options_proto_rawDesc)),
 			NumEnums:      3,
 			NumMessages:   2,
-			NumExtensions: 5,
+			NumExtensions: 6,
 			NumServices:   0,
 		},
 		GoTypes:           file_signalbox_options_v1_options_proto_goTypes,

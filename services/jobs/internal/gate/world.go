@@ -6,6 +6,7 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/catalog"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/hardware"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/jobspec"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/quota"
 )
@@ -16,6 +17,7 @@ type World struct {
 	Projects Projects
 	Pools    Pools
 	Accounts Accounts
+	Hardware Profiles
 	// Registries are the hosts, with port where there is one, that images may come from.
 	Registries []string
 }
@@ -63,6 +65,11 @@ type Pools interface {
 type Accounts interface {
 	Of(ctx context.Context, userID string) (quota.Account, error)
 	OfTeam(ctx context.Context, teamID string) (quota.Account, error)
+}
+
+// Profiles tells the hardware configuration in force.
+type Profiles interface {
+	Current(ctx context.Context) (*hardware.Version, error)
 }
 
 // Gates are all gates in their order. Quota stands before hardware: what an account may hold is
@@ -131,7 +138,11 @@ func (w *World) hardware(ctx context.Context, d *Draft) error {
 	return checkHardware(d)
 }
 
+// quota resolves the hardware profiles first: they say how many GPUs are asked for.
 func (w *World) quota(ctx context.Context, d *Draft) (err error) {
+	if err := w.profiles(ctx, d); err != nil {
+		return err
+	}
 	if d.Account, err = w.Accounts.Of(ctx, d.Caller.Subject); err != nil {
 		return fmt.Errorf("look up the account: %w", err)
 	}

@@ -91,6 +91,7 @@ type Pool struct {
 	GPUsPerNode int    `json:"gpus_per_node"`
 	CPU         int    `json:"cpu"`
 	MemoryGB    int    `json:"memory_gb"`
+	Profile     string `json:"profile"` // of the hardware configuration, empty for none
 }
 
 // Queue tells why and since when a job waits.

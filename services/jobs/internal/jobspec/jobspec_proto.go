@@ -68,7 +68,7 @@ func retryFromProto(m *jobsv1.Retry) Retry {
 }
 
 func poolFromProto(m *jobsv1.PoolRequest) job.Pool {
-	p := job.Pool{Pool: m.GetPool(), Role: or(m.GetRole(), defaultRole), Nodes: 1}
+	p := job.Pool{Pool: m.GetPool(), Role: or(m.GetRole(), defaultRole), Nodes: 1, Profile: m.GetProfile()}
 	fill(&p.Nodes, m.Nodes)
 	fill(&p.GPUsPerNode, m.GpusPerNode)
 	fill(&p.CPU, m.Cpu)

@@ -24,7 +24,7 @@ func fullSpec() *jobsv1.JobSpec {
 		}},
 		Image: &jobsv1.Image{Ref: "ghcr.io/a"}, Hparams: []byte(`{"b":2,"a":1}`),
 		Bindings:  &jobsv1.Bindings{Datasets: map[string]string{"train": "ds/p/n@1"}, Model: "mdl/p/n@1"},
-		Resources: &jobsv1.Resources{Pools: []*jobsv1.PoolRequest{{Pool: "gpu", Role: "r", Nodes: new(int32(2)), GpusPerNode: new(int32(4)), Cpu: new(int32(8)), MemoryGb: new(int32(16))}}},
+		Resources: &jobsv1.Resources{Pools: []*jobsv1.PoolRequest{{Pool: "gpu", Role: "r", Nodes: new(int32(2)), GpusPerNode: new(int32(4)), Cpu: new(int32(8)), MemoryGb: new(int32(16)), Profile: "big"}}},
 		Env:       map[string]string{"K": "V"}, Priority: new(int32(0)), Seed: &seed,
 		Retry: &jobsv1.Retry{Max: new(int32(0)), On: []string{"infra"}, ExitCodes: []int32{33}, BackoffS: new(int32(5)), Resume: "none"},
 		Checkpoint: &jobsv1.CheckpointPolicy{GraceS: new(int32(9)), RequiredForPause: new(false)},
@@ -92,7 +92,7 @@ func TestNoFieldOfTheSpecIsForgotten(t *testing.T) {
 	require.Equal(t, 0, spec.Priority)
 	require.Equal(t, Retry{Max: 0, On: []string{"infra"}, ExitCodes: []int32{33}, BackoffS: 5, Resume: "none"}, spec.Retry)
 	require.Equal(t, Checkpoint{GraceS: 9, RequiredForPause: false}, spec.Checkpoint)
-	require.Equal(t, job.Pool{Pool: "gpu", Role: "r", Nodes: 2, GPUsPerNode: 4, CPU: 8, MemoryGB: 16}, spec.Resources.Pools[0])
+	require.Equal(t, job.Pool{Pool: "gpu", Role: "r", Nodes: 2, GPUsPerNode: 4, CPU: 8, MemoryGB: 16, Profile: "big"}, spec.Resources.Pools[0])
 }
 
 // intersect keeps the test above honest: every field of the contract is filled in, zero or not.

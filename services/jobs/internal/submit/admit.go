@@ -24,6 +24,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/idem"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/gate"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/hardware"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/jobspec"
 )
@@ -41,6 +42,8 @@ type Admission struct {
 	IDs   *id.Source
 	Rand  io.Reader
 	Trail Trail
+	// Hardware is what the profiles of an accepted draft are held by.
+	Hardware hardware.Store
 }
 
 // Submit passes a submission through the gates and admits it. A repeat under the same
@@ -115,11 +118,27 @@ func (a *Admission) admit(ctx context.Context, tx pgx.Tx, j *job.Job, facts job.
 	}
 	j.CreatedAt = now
 	j.Status = job.Status{State: job.Queued, Queue: job.Queue{Reason: job.WaitNew, Since: now}}
+	if err := a.holdProfiles(ctx, tx, j); err != nil {
+		return err
+	}
 	if err := a.Jobs.Insert(ctx, tx, j, facts, job.Cause{}); err != nil {
 		return err
 	}
 	return a.Trail.Record(ctx, tx, "job.submit", job.SubjectKind, j.ID,
 		map[string]any{"run_id": j.RunID, "spec_digest": j.SpecDigest, "project": j.Project})
+}
+
+// holdProfiles looks again at the profiles that a job names, and lets no other configuration take the place of
+// that one until the job is stored: what a change does to live jobs is then told of this one too.
+func (a *Admission) holdProfiles(ctx context.Context, tx pgx.Tx, j *job.Job) error {
+	if !gate.Profiled(j.Pools) {
+		return nil
+	}
+	v, err := a.Hardware.Share(ctx, tx)
+	if err != nil {
+		return err
+	}
+	return gate.CheckProfiles(&v.Config, j.Pools, j.TeamID, j.RunningS)
 }
 
 // seeds is how many different seeds are drawn: training code often keeps them in 31 bits.

@@ -11,6 +11,10 @@ const (
 	Engines wake.Topic = "engines"
 	// Signals: what some run's training is asked has changed.
 	Signals wake.Topic = "signals"
+	// Hardware: another hardware configuration is in force.
+	Hardware wake.Topic = "hardware"
+	// HardwareTaken: an instance has taken it over, or all have.
+	HardwareTaken wake.Topic = "hardware:taken"
 )
 
 // Job is the topic of one job.

@@ -27,6 +27,94 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type FindProtectedRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Refs          []string               `protobuf:"bytes,1,rep,name=refs,proto3" json:"refs,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FindProtectedRequest) Reset() {
+	*x = FindProtectedRequest{}
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FindProtectedRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FindProtectedRequest) ProtoMessage() {}
+
+func (x *FindProtectedRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FindProtectedRequest.ProtoReflect.Descriptor instead.
+func (*FindProtectedRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *FindProtectedRequest) GetRefs() []string {
+	if x != nil {
+		return x.Refs
+	}
+	return nil
+}
+
+type FindProtectedResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Refs          []string               `protobuf:"bytes,1,rep,name=refs,proto3" json:"refs,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FindProtectedResponse) Reset() {
+	*x = FindProtectedResponse{}
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FindProtectedResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FindProtectedResponse) ProtoMessage() {}
+
+func (x *FindProtectedResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FindProtectedResponse.ProtoReflect.Descriptor instead.
+func (*FindProtectedResponse) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *FindProtectedResponse) GetRefs() []string {
+	if x != nil {
+		return x.Refs
+	}
+	return nil
+}
+
 type GetCatalogRecipeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -36,7 +124,7 @@ type GetCatalogRecipeRequest struct {
 
 func (x *GetCatalogRecipeRequest) Reset() {
 	*x = GetCatalogRecipeRequest{}
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[0]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -48,7 +136,7 @@ func (x *GetCatalogRecipeRequest) String() string {
 func (*GetCatalogRecipeRequest) ProtoMessage() {}
 
 func (x *GetCatalogRecipeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[0]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -61,7 +149,7 @@ func (x *GetCatalogRecipeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCatalogRecipeRequest.ProtoReflect.Descriptor instead.
 func (*GetCatalogRecipeRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{0}
+	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *GetCatalogRecipeRequest) GetName() string {
@@ -80,7 +168,7 @@ type GetCatalogRecipeResponse struct {
 
 func (x *GetCatalogRecipeResponse) Reset() {
 	*x = GetCatalogRecipeResponse{}
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[1]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -92,7 +180,7 @@ func (x *GetCatalogRecipeResponse) String() string {
 func (*GetCatalogRecipeResponse) ProtoMessage() {}
 
 func (x *GetCatalogRecipeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[1]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -105,7 +193,7 @@ func (x *GetCatalogRecipeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCatalogRecipeResponse.ProtoReflect.Descriptor instead.
 func (*GetCatalogRecipeResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{1}
+	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *GetCatalogRecipeResponse) GetVersions() []*CatalogRecipe {
@@ -130,7 +218,7 @@ type CatalogRecipe struct {
 
 func (x *CatalogRecipe) Reset() {
 	*x = CatalogRecipe{}
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[2]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -142,7 +230,7 @@ func (x *CatalogRecipe) String() string {
 func (*CatalogRecipe) ProtoMessage() {}
 
 func (x *CatalogRecipe) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[2]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -155,7 +243,7 @@ func (x *CatalogRecipe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CatalogRecipe.ProtoReflect.Descriptor instead.
 func (*CatalogRecipe) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{2}
+	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *CatalogRecipe) GetRecipe() *v1.Recipe {
@@ -204,7 +292,7 @@ type ResolveBindingsRequest struct {
 
 func (x *ResolveBindingsRequest) Reset() {
 	*x = ResolveBindingsRequest{}
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[3]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -216,7 +304,7 @@ func (x *ResolveBindingsRequest) String() string {
 func (*ResolveBindingsRequest) ProtoMessage() {}
 
 func (x *ResolveBindingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[3]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -229,7 +317,7 @@ func (x *ResolveBindingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveBindingsRequest.ProtoReflect.Descriptor instead.
 func (*ResolveBindingsRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{3}
+	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ResolveBindingsRequest) GetDatasets() map[string]string {
@@ -260,7 +348,7 @@ type ResolveBindingsResponse struct {
 
 func (x *ResolveBindingsResponse) Reset() {
 	*x = ResolveBindingsResponse{}
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[4]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -272,7 +360,7 @@ func (x *ResolveBindingsResponse) String() string {
 func (*ResolveBindingsResponse) ProtoMessage() {}
 
 func (x *ResolveBindingsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[4]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -285,7 +373,7 @@ func (x *ResolveBindingsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveBindingsResponse.ProtoReflect.Descriptor instead.
 func (*ResolveBindingsResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{4}
+	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ResolveBindingsResponse) GetDatasets() []*v11.DatasetInput {
@@ -320,7 +408,11 @@ var File_signalbox_registry_peer_v1_catalog_proto protoreflect.FileDescriptor
 
 const file_signalbox_registry_peer_v1_catalog_proto_rawDesc = "" +
 	"\n" +
-	"(signalbox/registry/peer/v1/catalog.proto\x12\x1asignalbox.registry.peer.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1dsignalbox/jobs/v1/agent.proto\x1a\"signalbox/options/v1/options.proto\x1a\"signalbox/registry/v1/recipe.proto\"6\n" +
+	"(signalbox/registry/peer/v1/catalog.proto\x12\x1asignalbox.registry.peer.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1dsignalbox/jobs/v1/agent.proto\x1a\"signalbox/options/v1/options.proto\x1a\"signalbox/registry/v1/recipe.proto\">\n" +
+	"\x14FindProtectedRequest\x12&\n" +
+	"\x04refs\x18\x01 \x03(\tB\x12\xbaH\x0f\x92\x01\f\x10\x90\x03\"\ar\x05\x10\x01\x18\x80\x02R\x04refs\"+\n" +
+	"\x15FindProtectedResponse\x12\x12\n" +
+	"\x04refs\x18\x01 \x03(\tR\x04refs\"6\n" +
 	"\x17GetCatalogRecipeRequest\x12\x1b\n" +
 	"\x04name\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x04name\"a\n" +
 	"\x18GetCatalogRecipeResponse\x12E\n" +
@@ -345,10 +437,11 @@ const file_signalbox_registry_peer_v1_catalog_proto_rawDesc = "" +
 	"\aunknown\x18\x03 \x03(\tR\aunknown\x12\x1e\n" +
 	"\n" +
 	"unreadable\x18\x04 \x03(\tR\n" +
-	"unreadable2\xaf\x02\n" +
+	"unreadable2\xb5\x03\n" +
 	"\x12CatalogPeerService\x12\x8c\x01\n" +
 	"\x10GetCatalogRecipe\x123.signalbox.registry.peer.v1.GetCatalogRecipeRequest\x1a4.signalbox.registry.peer.v1.GetCatalogRecipeResponse\"\r\xea\xc7\x18\x06\x1a\x04jobs\x90\x02\x01\x12\x89\x01\n" +
-	"\x0fResolveBindings\x122.signalbox.registry.peer.v1.ResolveBindingsRequest\x1a3.signalbox.registry.peer.v1.ResolveBindingsResponse\"\r\xea\xc7\x18\x06\x1a\x04jobs\x90\x02\x01BRZPgithub.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1;registrypeerv1b\x06proto3"
+	"\x0fResolveBindings\x122.signalbox.registry.peer.v1.ResolveBindingsRequest\x1a3.signalbox.registry.peer.v1.ResolveBindingsResponse\"\r\xea\xc7\x18\x06\x1a\x04jobs\x90\x02\x01\x12\x83\x01\n" +
+	"\rFindProtected\x120.signalbox.registry.peer.v1.FindProtectedRequest\x1a1.signalbox.registry.peer.v1.FindProtectedResponse\"\r\xea\xc7\x18\x06\x1a\x04jobs\x90\x02\x01BRZPgithub.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1;registrypeerv1b\x06proto3"
 
 var (
 	file_signalbox_registry_peer_v1_catalog_proto_rawDescOnce sync.Once
@@ -362,34 +455,38 @@ func file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP() []byte {
 	return file_signalbox_registry_peer_v1_catalog_proto_rawDescData
 }
 
-var file_signalbox_registry_peer_v1_catalog_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_signalbox_registry_peer_v1_catalog_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_signalbox_registry_peer_v1_catalog_proto_goTypes = []any{
-	(*GetCatalogRecipeRequest)(nil),  // 0: signalbox.registry.peer.v1.GetCatalogRecipeRequest
-	(*GetCatalogRecipeResponse)(nil), // 1: signalbox.registry.peer.v1.GetCatalogRecipeResponse
-	(*CatalogRecipe)(nil),            // 2: signalbox.registry.peer.v1.CatalogRecipe
-	(*ResolveBindingsRequest)(nil),   // 3: signalbox.registry.peer.v1.ResolveBindingsRequest
-	(*ResolveBindingsResponse)(nil),  // 4: signalbox.registry.peer.v1.ResolveBindingsResponse
-	nil,                              // 5: signalbox.registry.peer.v1.ResolveBindingsRequest.DatasetsEntry
-	(*v1.Recipe)(nil),                // 6: signalbox.registry.v1.Recipe
-	(*v11.ObjectRef)(nil),            // 7: signalbox.jobs.v1.ObjectRef
-	(*v11.EnvironmentSpec)(nil),      // 8: signalbox.jobs.v1.EnvironmentSpec
-	(*v11.DatasetInput)(nil),         // 9: signalbox.jobs.v1.DatasetInput
-	(*v11.ModelInput)(nil),           // 10: signalbox.jobs.v1.ModelInput
+	(*FindProtectedRequest)(nil),     // 0: signalbox.registry.peer.v1.FindProtectedRequest
+	(*FindProtectedResponse)(nil),    // 1: signalbox.registry.peer.v1.FindProtectedResponse
+	(*GetCatalogRecipeRequest)(nil),  // 2: signalbox.registry.peer.v1.GetCatalogRecipeRequest
+	(*GetCatalogRecipeResponse)(nil), // 3: signalbox.registry.peer.v1.GetCatalogRecipeResponse
+	(*CatalogRecipe)(nil),            // 4: signalbox.registry.peer.v1.CatalogRecipe
+	(*ResolveBindingsRequest)(nil),   // 5: signalbox.registry.peer.v1.ResolveBindingsRequest
+	(*ResolveBindingsResponse)(nil),  // 6: signalbox.registry.peer.v1.ResolveBindingsResponse
+	nil,                              // 7: signalbox.registry.peer.v1.ResolveBindingsRequest.DatasetsEntry
+	(*v1.Recipe)(nil),                // 8: signalbox.registry.v1.Recipe
+	(*v11.ObjectRef)(nil),            // 9: signalbox.jobs.v1.ObjectRef
+	(*v11.EnvironmentSpec)(nil),      // 10: signalbox.jobs.v1.EnvironmentSpec
+	(*v11.DatasetInput)(nil),         // 11: signalbox.jobs.v1.DatasetInput
+	(*v11.ModelInput)(nil),           // 12: signalbox.jobs.v1.ModelInput
 }
 var file_signalbox_registry_peer_v1_catalog_proto_depIdxs = []int32{
-	2,  // 0: signalbox.registry.peer.v1.GetCatalogRecipeResponse.versions:type_name -> signalbox.registry.peer.v1.CatalogRecipe
-	6,  // 1: signalbox.registry.peer.v1.CatalogRecipe.recipe:type_name -> signalbox.registry.v1.Recipe
-	7,  // 2: signalbox.registry.peer.v1.CatalogRecipe.package:type_name -> signalbox.jobs.v1.ObjectRef
-	8,  // 3: signalbox.registry.peer.v1.CatalogRecipe.environment:type_name -> signalbox.jobs.v1.EnvironmentSpec
-	5,  // 4: signalbox.registry.peer.v1.ResolveBindingsRequest.datasets:type_name -> signalbox.registry.peer.v1.ResolveBindingsRequest.DatasetsEntry
-	9,  // 5: signalbox.registry.peer.v1.ResolveBindingsResponse.datasets:type_name -> signalbox.jobs.v1.DatasetInput
-	10, // 6: signalbox.registry.peer.v1.ResolveBindingsResponse.model:type_name -> signalbox.jobs.v1.ModelInput
-	0,  // 7: signalbox.registry.peer.v1.CatalogPeerService.GetCatalogRecipe:input_type -> signalbox.registry.peer.v1.GetCatalogRecipeRequest
-	3,  // 8: signalbox.registry.peer.v1.CatalogPeerService.ResolveBindings:input_type -> signalbox.registry.peer.v1.ResolveBindingsRequest
-	1,  // 9: signalbox.registry.peer.v1.CatalogPeerService.GetCatalogRecipe:output_type -> signalbox.registry.peer.v1.GetCatalogRecipeResponse
-	4,  // 10: signalbox.registry.peer.v1.CatalogPeerService.ResolveBindings:output_type -> signalbox.registry.peer.v1.ResolveBindingsResponse
-	9,  // [9:11] is the sub-list for method output_type
-	7,  // [7:9] is the sub-list for method input_type
+	4,  // 0: signalbox.registry.peer.v1.GetCatalogRecipeResponse.versions:type_name -> signalbox.registry.peer.v1.CatalogRecipe
+	8,  // 1: signalbox.registry.peer.v1.CatalogRecipe.recipe:type_name -> signalbox.registry.v1.Recipe
+	9,  // 2: signalbox.registry.peer.v1.CatalogRecipe.package:type_name -> signalbox.jobs.v1.ObjectRef
+	10, // 3: signalbox.registry.peer.v1.CatalogRecipe.environment:type_name -> signalbox.jobs.v1.EnvironmentSpec
+	7,  // 4: signalbox.registry.peer.v1.ResolveBindingsRequest.datasets:type_name -> signalbox.registry.peer.v1.ResolveBindingsRequest.DatasetsEntry
+	11, // 5: signalbox.registry.peer.v1.ResolveBindingsResponse.datasets:type_name -> signalbox.jobs.v1.DatasetInput
+	12, // 6: signalbox.registry.peer.v1.ResolveBindingsResponse.model:type_name -> signalbox.jobs.v1.ModelInput
+	2,  // 7: signalbox.registry.peer.v1.CatalogPeerService.GetCatalogRecipe:input_type -> signalbox.registry.peer.v1.GetCatalogRecipeRequest
+	5,  // 8: signalbox.registry.peer.v1.CatalogPeerService.ResolveBindings:input_type -> signalbox.registry.peer.v1.ResolveBindingsRequest
+	0,  // 9: signalbox.registry.peer.v1.CatalogPeerService.FindProtected:input_type -> signalbox.registry.peer.v1.FindProtectedRequest
+	3,  // 10: signalbox.registry.peer.v1.CatalogPeerService.GetCatalogRecipe:output_type -> signalbox.registry.peer.v1.GetCatalogRecipeResponse
+	6,  // 11: signalbox.registry.peer.v1.CatalogPeerService.ResolveBindings:output_type -> signalbox.registry.peer.v1.ResolveBindingsResponse
+	1,  // 12: signalbox.registry.peer.v1.CatalogPeerService.FindProtected:output_type -> signalbox.registry.peer.v1.FindProtectedResponse
+	10, // [10:13] is the sub-list for method output_type
+	7,  // [7:10] is the sub-list for method input_type
 	7,  // [7:7] is the sub-list for extension type_name
 	7,  // [7:7] is the sub-list for extension extendee
 	0,  // [0:7] is the sub-list for field type_name
@@ -406,7 +503,7 @@ func file_signalbox_registry_peer_v1_catalog_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_signalbox_registry_peer_v1_catalog_proto_rawDesc), len(file_signalbox_registry_peer_v1_catalog_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   6,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
