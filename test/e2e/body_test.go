@@ -117,7 +117,10 @@ func goodBodies() map[string]string {
 		"/api/environments/{environment_id}/versions": `{"version": "v1", "manifest": {"api": "env/v1", "entry": "x", "taskset": {"count": 1,
 			"digest": "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"}}}`,
 		"/api/rubrics/{rubric_id}/versions":                `{"content": {"criteria": [{"key": "x", "kind": "exact"}]}}`,
+		"/api/fleets/{fleet_id}":                           `{"state": "active"}`,
 		"/api/fleets/{fleet_id}/join-tokens":               `{}`,
+		"/api/cluster/nodes/{node_id}/drain":               `{"mode": "wait"}`,
+		"/api/cluster/nodes/{node_id}/cordon":              `{}`,
 		"/api/admin/users/{user_id}":                       `{"display_name": "x"}`,
 		"/api/admin/users/{user_id}/reset-password":        `{}`,
 		"/api/admin/users/{user_id}/transfer":              `{"to_user_id": "usr_00000000000000000000000001"}`,
@@ -151,7 +154,7 @@ func malformedIDs(ctx context.Context, t *testing.T, s *stand.Stand, c issued) {
 		if rt.Body != "" {
 			body = goodBodies()[rt.Pattern]
 		}
-		for _, name := range []string{"dataset_id", "fleet_id", "deployment_id", "token_id", "model_id", "job_id", "run_id", "id", "number", "user_id", "team_id", "project_id", "session_id", "environment_id", "rubric_id", "solution_id", "application_id", "request_id"} {
+		for _, name := range []string{"dataset_id", "fleet_id", "deployment_id", "token_id", "model_id", "job_id", "run_id", "id", "number", "user_id", "team_id", "project_id", "session_id", "environment_id", "rubric_id", "solution_id", "application_id", "request_id", "node_id", "join_token_id", "share_id"} {
 			if !strings.Contains(rt.Pattern, "{"+name+"}") {
 				continue
 			}

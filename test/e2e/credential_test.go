@@ -89,6 +89,7 @@ func fill(rt route.Route, deployment string) string {
 	}
 	return strings.NewReplacer(
 		"{key...}", "projects/x", "{rest...}", "models", "{dataset_id}", none("ds"), "{fleet_id}", none("flt"),
+		"{node_id}", none("nod"), "{join_token_id}", none("jtk"), "{share_id}", none("shr"), "{token}", "none",
 		"{deployment_id}", none("dep"), "{token_id}", none("tok"), "{model_id}", none("mdl"), "{job_id}", none("job"),
 		"{run_id}", none("run"), "{id}", none(id), "{version}", "1", "{number}", "1", "{namespace}", "none", "{name}", "none",
 		"{user_id}", none("usr"), "{team_id}", none("team"), "{project_id}", none("prj"), "{session_id}", none("ses"), "{username}", "nobody",

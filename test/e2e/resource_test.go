@@ -44,13 +44,24 @@ func staffed(t *testing.T, l *loop.Loop) []string {
 	require.NoError(t, l.Client.Post(ctx, "/api/projects", map[string]string{"key": "yard", "name": "Yard", "team_id": team.ID}, &project))
 	setting := "/api/admin/settings/installation.name"
 	require.NoError(t, l.Client.Do(ctx, http.MethodPut, setting, map[string]any{"value": "box of the yard", "version": 0}, nil))
+	hardware := map[string]any{"series": []any{map[string]any{"key": "cpu", "model": "any", "vram_gb": 0}}, "profiles": []any{}}
+	require.NoError(t, l.Client.Do(ctx, http.MethodPut, "/api/admin/hardware/config", hardware, nil))
+	var share struct {
+		Token string `json:"token"`
+	}
+	asked := map[string]any{"kind": "job", "target_ids": []string{l.Job.ID}, "fields": []string{"metrics", "config", "samples"}}
+	require.NoError(t, l.Client.Post(ctx, "/api/shares", asked, &share))
+	var nodes []struct {
+		ID string `json:"id"`
+	}
+	require.NoError(t, l.Client.Get(ctx, "/api/cluster/nodes", nil, &nodes))
 	var code struct {
 		UserCode string `json:"user_code"`
 	}
 	require.NoError(t, l.Client.Post(ctx, "/api/cli/device/code", struct{}{}, &code))
 	return []string{
 		"{user_id}", users[i].ID, "{team_id}", team.ID, "{project_id}", project.ID, "{key}", "installation.name",
-		"{user_code}", code.UserCode, "{subject_kind}", "users",
+		"{user_code}", code.UserCode, "{subject_kind}", "users", "{node_id}", nodes[0].ID, "{token}", share.Token,
 	}
 }
 
@@ -76,7 +87,8 @@ func resources(t *testing.T, l *loop.Loop, places []string) []string {
 	}, places...)
 	var out []string
 	for _, rt := range route.Table() {
-		if rt.Kind != route.RPC || rt.Method != http.MethodGet {
+		// Nothing waits here.
+		if rt.Kind != route.RPC || rt.Method != http.MethodGet || rt.Pattern == "/api/cluster/queue" {
 			continue
 		}
 		id, v := l.Job.RunID, "1"
@@ -124,6 +136,10 @@ func changing(path string) []string {
 		return []string{"replicas", "ready_at"}
 	case strings.HasPrefix(path, "/api/cluster/nodes"):
 		return []string{"last_seen_at"} // a living node is heard from all the time
+	case strings.HasPrefix(path, "/api/fleets") && !strings.Contains(path, "/join-tokens"):
+		return []string{"last_seen_at"}
+	case path == "/api/shares?limit=500":
+		return []string{"views", "last_viewed_at"} // this test views it
 	case path == "/api/profile/sessions?limit=500":
 		return []string{"last_used_at"}
 	}

@@ -32,7 +32,11 @@ func (w *world) prepared(ctx context.Context, t *testing.T, c cell) objects {
 	case strings.HasPrefix(c.path, "/api/recipes/"):
 		o["version"] = o["recipe"]
 	}
-	if need := w.needs()[c.name()]; need != nil {
+	need := w.needs()[c.name()]
+	if need == nil {
+		need = w.fleetNeeds()[c.name()]
+	}
+	if need != nil {
 		need(ctx, t, o)
 	}
 	return o

@@ -21,6 +21,8 @@ const (
 	empty      = protoreflect.FullName("google.protobuf.Empty")
 	ruleOption = protoreflect.FullName("buf.validate.field")
 	rawOption  = protoreflect.FullName("signalbox.options.v1.raw_json")
+	// namedOption is of lists that a request must name.
+	namedOption = protoreflect.FullName("signalbox.options.v1.named")
 	// timePattern is the contract's form of a time in answers: UTC, six digits, the offset written out.
 	timePattern = `^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}\+00:00$`
 )
@@ -47,7 +49,11 @@ func (g *generator) message(md protoreflect.MessageDescriptor, w way, leave []st
 			return nil, err
 		}
 		properties.set(string(fd.Name()), property)
-		if w == got || needed(fd, r) {
+		named, err := g.named(fd)
+		if err != nil {
+			return nil, err
+		}
+		if w == got || named || needed(fd, r) {
 			required = append(required, string(fd.Name()))
 		}
 	}
@@ -137,6 +143,12 @@ func (g *generator) field(fd protoreflect.FieldDescriptor, r rules, w way) (*obj
 	default:
 		return g.value(fd, r, w)
 	}
+}
+
+// named says whether a request must name a list, though it may be empty.
+func (g *generator) named(fd protoreflect.FieldDescriptor) (bool, error) {
+	v, ok, err := g.surface.Option(fd, namedOption)
+	return ok && err == nil && v.Bool(), err
 }
 
 // value is the schema of one value: a field's own, a list's item, a map's value.

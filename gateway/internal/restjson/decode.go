@@ -134,7 +134,7 @@ func (r *reader) message(m protoreflect.Message, sealed map[string]bool) error {
 	}
 	err := r.object(func(name string) error {
 		f, ok := p.byName[name]
-		if slices.Contains(p.named, name) && r.peek() != 'n' {
+		if slices.Contains(p.named, name) {
 			given[name] = true
 		}
 		if !ok || sealed[name] {
@@ -145,7 +145,8 @@ func (r *reader) message(m protoreflect.Message, sealed map[string]bool) error {
 		}
 		return r.field(m, f)
 	})
-	for i := 0; err == nil && i < len(p.named); i++ {
+	// Whoever has other faults to mend hears of those first.
+	for i, told := 0, len(r.faults); err == nil && told == 0 && i < len(p.named); i++ {
 		if name := p.named[i]; !given[name] {
 			err = r.at(name, func() error { return r.fault(fault.TypeMissing, "Field required") })
 		}

@@ -774,16 +774,20 @@ const file_signalbox_jobs_v1_cluster_proto_rawDesc = "" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x02H\x00R\x06reason\x88\x01\x01B\t\n" +
 	"\a_reason\"7\n" +
 	"\x13UncordonNodeRequest\x12 \n" +
-	"\anode_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x06nodeId2\xa0\x06\n" +
+	"\anode_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x06nodeId2\xc5\x06\n" +
 	"\x0eClusterService\x12q\n" +
 	"\n" +
 	"GetCluster\x12$.signalbox.jobs.v1.GetClusterRequest\x1a\x1a.signalbox.jobs.v1.Cluster\"!\xea\xc7\x18\x06\b\x02\x10\x01 \x01\x82\xd3\xe4\x93\x02\x0e\x12\f/api/cluster\x90\x02\x01\x12\x88\x01\n" +
-	"\tListQueue\x12#.signalbox.jobs.v1.ListQueueRequest\x1a$.signalbox.jobs.v1.ListQueueResponse\"0\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02\x1db\aentries\x12\x12/api/cluster/queue\x90\x02\x01\x12x\n" +
-	"\aGetNode\x12!.signalbox.jobs.v1.GetNodeRequest\x1a\x17.signalbox.jobs.v1.Node\"1\xea\xc7\x18\x06\b\x02\x10\x01 \x01\x82\xd3\xe4\x93\x02\x1e\x12\x1c/api/cluster/nodes/{node_id}\x90\x02\x01\x12\x82\x01\n" +
-	"\tDrainNode\x12#.signalbox.jobs.v1.DrainNodeRequest\x1a\x17.signalbox.jobs.v1.Node\"7\xea\xc7\x18\x06\b\x02\x10\x02 \x01\x82\xd3\xe4\x93\x02':\x01*\"\"/api/cluster/nodes/{node_id}/drain\x12\x85\x01\n" +
+	"\tListQueue\x12#.signalbox.jobs.v1.ListQueueRequest\x1a$.signalbox.jobs.v1.ListQueueResponse\"0\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02\x1db\aentries\x12\x12/api/cluster/queue\x90\x02\x01\x12\x80\x01\n" +
+	"\aGetNode\x12!.signalbox.jobs.v1.GetNodeRequest\x1a\x17.signalbox.jobs.v1.Node\"9\xea\xc7\x18\x06\b\x02\x10\x01 \x01\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02\x1e\x12\x1c/api/cluster/nodes/{node_id}\x90\x02\x01\x12\x8c\x01\n" +
+	"\tDrainNode\x12#.signalbox.jobs.v1.DrainNodeRequest\x1a\x17.signalbox.jobs.v1.Node\"A\xea\xc7\x18\x06\b\x02\x10\x02 \x01\xfa\xc7\x18\x06\n" +
+	"\x04\x94\x03\xf5\x03\x82\xd3\xe4\x93\x02':\x01*\"\"/api/cluster/nodes/{node_id}/drain\x12\x8f\x01\n" +
 	"\n" +
-	"CordonNode\x12$.signalbox.jobs.v1.CordonNodeRequest\x1a\x17.signalbox.jobs.v1.Node\"8\xea\xc7\x18\x06\b\x02\x10\x02 \x01\x82\xd3\xe4\x93\x02(:\x01*\"#/api/cluster/nodes/{node_id}/cordon\x12\x88\x01\n" +
-	"\fUncordonNode\x12&.signalbox.jobs.v1.UncordonNodeRequest\x1a\x17.signalbox.jobs.v1.Node\"7\xea\xc7\x18\x06\b\x02\x10\x02 \x01\x82\xd3\xe4\x93\x02'\"%/api/cluster/nodes/{node_id}/uncordonBAZ?github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1;jobsv1b\x06proto3"
+	"CordonNode\x12$.signalbox.jobs.v1.CordonNodeRequest\x1a\x17.signalbox.jobs.v1.Node\"B\xea\xc7\x18\x06\b\x02\x10\x02 \x01\xfa\xc7\x18\x06\n" +
+	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02(:\x01*\"#/api/cluster/nodes/{node_id}/cordon\x12\x90\x01\n" +
+	"\fUncordonNode\x12&.signalbox.jobs.v1.UncordonNodeRequest\x1a\x17.signalbox.jobs.v1.Node\"?\xea\xc7\x18\x06\b\x02\x10\x02 \x01\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02'\"%/api/cluster/nodes/{node_id}/uncordonBAZ?github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1;jobsv1b\x06proto3"
 
 var (
 	file_signalbox_jobs_v1_cluster_proto_rawDescOnce sync.Once

@@ -509,11 +509,12 @@ const file_signalbox_jobs_v1_hardware_proto_rawDesc = "" +
 	"\x0e_gpus_per_nodeB\f\n" +
 	"\n" +
 	"_max_nodesB\x10\n" +
-	"\x0e_max_running_s2\xbf\x03\n" +
+	"\x0e_max_running_s2\xc9\x03\n" +
 	"\x0fHardwareService\x12{\n" +
 	"\vGetHardware\x12%.signalbox.jobs.v1.GetHardwareRequest\x1a!.signalbox.jobs.v1.HardwareConfig\"\"\xea\xc7\x18\x06\b\x02\x10\x01 \x01\x82\xd3\xe4\x93\x02\x0f\x12\r/api/hardware\x90\x02\x01\x12\x94\x01\n" +
-	"\x11GetHardwareConfig\x12+.signalbox.jobs.v1.GetHardwareConfigRequest\x1a!.signalbox.jobs.v1.HardwareConfig\"/\xea\xc7\x18\x06\b\x02\x10\x02 \x01\x82\xd3\xe4\x93\x02\x1c\x12\x1a/api/admin/hardware/config\x90\x02\x01\x12\x97\x01\n" +
-	"\x11PutHardwareConfig\x12+.signalbox.jobs.v1.PutHardwareConfigRequest\x1a!.signalbox.jobs.v1.HardwareConfig\"2\xea\xc7\x18\x06\b\x02\x10\x02 \x01\x82\xd3\xe4\x93\x02\x1f:\x01*\x1a\x1a/api/admin/hardware/config\x90\x02\x02BAZ?github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1;jobsv1b\x06proto3"
+	"\x11GetHardwareConfig\x12+.signalbox.jobs.v1.GetHardwareConfigRequest\x1a!.signalbox.jobs.v1.HardwareConfig\"/\xea\xc7\x18\x06\b\x02\x10\x02 \x01\x82\xd3\xe4\x93\x02\x1c\x12\x1a/api/admin/hardware/config\x90\x02\x01\x12\xa1\x01\n" +
+	"\x11PutHardwareConfig\x12+.signalbox.jobs.v1.PutHardwareConfigRequest\x1a!.signalbox.jobs.v1.HardwareConfig\"<\xea\xc7\x18\x06\b\x02\x10\x02 \x01\xfa\xc7\x18\x06\n" +
+	"\x04\x99\x03\xf6\x03\x82\xd3\xe4\x93\x02\x1f:\x01*\x1a\x1a/api/admin/hardware/config\x90\x02\x02BAZ?github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1;jobsv1b\x06proto3"
 
 var (
 	file_signalbox_jobs_v1_hardware_proto_rawDescOnce sync.Once

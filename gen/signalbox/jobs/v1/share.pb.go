@@ -1380,17 +1380,23 @@ const file_signalbox_jobs_v1_share_proto_rawDesc = "" +
 	"\tShareKind\x12\x1a\n" +
 	"\x16SHARE_KIND_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eSHARE_KIND_JOB\x10\x01\x12\x19\n" +
-	"\x15SHARE_KIND_COMPARISON\x10\x022\xfe\x02\n" +
-	"\fShareService\x12p\n" +
-	"\vCreateShare\x12%.signalbox.jobs.v1.CreateShareRequest\x1a\x18.signalbox.jobs.v1.Share\" \xea\xc7\x18\x06\b\x02\x10\x01 \x03\x82\xd3\xe4\x93\x02\x10:\x01*\"\v/api/shares\x12\x83\x01\n" +
+	"\x15SHARE_KIND_COMPARISON\x10\x022\x92\x03\n" +
+	"\fShareService\x12|\n" +
+	"\vCreateShare\x12%.signalbox.jobs.v1.CreateShareRequest\x1a\x18.signalbox.jobs.v1.Share\",\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\b\n" +
+	"\x06\x90\x03\x94\x03\x99\x03\x82\xd3\xe4\x93\x02\x10:\x01*\"\v/api/shares\x12\x83\x01\n" +
 	"\n" +
-	"ListShares\x12$.signalbox.jobs.v1.ListSharesRequest\x1a%.signalbox.jobs.v1.ListSharesResponse\"(\xea\xc7\x18\x06\b\x02\x10\x01 \x01\x82\xd3\xe4\x93\x02\x15b\x06shares\x12\v/api/shares\x90\x02\x01\x12v\n" +
-	"\vRevokeShare\x12%.signalbox.jobs.v1.RevokeShareRequest\x1a\x16.google.protobuf.Empty\"(\xea\xc7\x18\x06\b\x02\x10\x01 \x01\x82\xd3\xe4\x93\x02\x18*\x16/api/shares/{share_id}2\xda\x04\n" +
-	"\rSharedService\x12p\n" +
-	"\tGetShared\x12#.signalbox.jobs.v1.GetSharedRequest\x1a\x19.signalbox.jobs.v1.Shared\"#\xea\xc7\x18\x02\b\x01\x82\xd3\xe4\x93\x02\x14\x12\x12/api/share/{token}\x90\x02\x01\x12\xa3\x01\n" +
-	"\x11ListSharedMetrics\x12+.signalbox.jobs.v1.ListSharedMetricsRequest\x1a,.signalbox.jobs.v1.ListSharedMetricsResponse\"3\xea\xc7\x18\x02\b\x01\x82\xd3\xe4\x93\x02$b\x06series\x12\x1a/api/share/{token}/metrics\x90\x02\x01\x12\x89\x01\n" +
-	"\x0fGetSharedConfig\x12).signalbox.jobs.v1.GetSharedConfigRequest\x1a\x1f.signalbox.jobs.v1.SharedConfig\"*\xea\xc7\x18\x02\b\x01\x82\xd3\xe4\x93\x02\x1b\x12\x19/api/share/{token}/config\x90\x02\x01\x12\xa4\x01\n" +
-	"\x11ListSharedSamples\x12+.signalbox.jobs.v1.ListSharedSamplesRequest\x1a,.signalbox.jobs.v1.ListSharedSamplesResponse\"4\xea\xc7\x18\x02\b\x01\x82\xd3\xe4\x93\x02%b\asamples\x12\x1a/api/share/{token}/samples\x90\x02\x01BAZ?github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1;jobsv1b\x06proto3"
+	"ListShares\x12$.signalbox.jobs.v1.ListSharesRequest\x1a%.signalbox.jobs.v1.ListSharesResponse\"(\xea\xc7\x18\x06\b\x02\x10\x01 \x01\x82\xd3\xe4\x93\x02\x15b\x06shares\x12\v/api/shares\x90\x02\x01\x12~\n" +
+	"\vRevokeShare\x12%.signalbox.jobs.v1.RevokeShareRequest\x1a\x16.google.protobuf.Empty\"0\xea\xc7\x18\x06\b\x02\x10\x01 \x01\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02\x18*\x16/api/shares/{share_id}2\xfa\x04\n" +
+	"\rSharedService\x12x\n" +
+	"\tGetShared\x12#.signalbox.jobs.v1.GetSharedRequest\x1a\x19.signalbox.jobs.v1.Shared\"+\xea\xc7\x18\x02\b\x01\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02\x14\x12\x12/api/share/{token}\x90\x02\x01\x12\xab\x01\n" +
+	"\x11ListSharedMetrics\x12+.signalbox.jobs.v1.ListSharedMetricsRequest\x1a,.signalbox.jobs.v1.ListSharedMetricsResponse\";\xea\xc7\x18\x02\b\x01\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02$b\x06series\x12\x1a/api/share/{token}/metrics\x90\x02\x01\x12\x91\x01\n" +
+	"\x0fGetSharedConfig\x12).signalbox.jobs.v1.GetSharedConfigRequest\x1a\x1f.signalbox.jobs.v1.SharedConfig\"2\xea\xc7\x18\x02\b\x01\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02\x1b\x12\x19/api/share/{token}/config\x90\x02\x01\x12\xac\x01\n" +
+	"\x11ListSharedSamples\x12+.signalbox.jobs.v1.ListSharedSamplesRequest\x1a,.signalbox.jobs.v1.ListSharedSamplesResponse\"<\xea\xc7\x18\x02\b\x01\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02%b\asamples\x12\x1a/api/share/{token}/samples\x90\x02\x01BAZ?github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1;jobsv1b\x06proto3"
 
 var (
 	file_signalbox_jobs_v1_share_proto_rawDescOnce sync.Once

@@ -165,7 +165,9 @@ func (p *Profile) Refusal(a Ask) string {
 }
 
 // OpenTo says whether it can be asked for in the projects of a team.
-func (p *Profile) OpenTo(teamID string) bool { return len(p.TeamIDs) == 0 || slices.Contains(p.TeamIDs, teamID) }
+func (p *Profile) OpenTo(teamID string) bool {
+	return len(p.TeamIDs) == 0 || slices.Contains(p.TeamIDs, teamID)
+}
 
 // Fill puts the profile's size where a request names none.
 func (p *Profile) Fill(want *job.Pool) {

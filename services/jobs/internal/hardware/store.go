@@ -31,10 +31,14 @@ func (s Store) Head(ctx context.Context, q pg.Querier) (*Version, error) {
 }
 
 // Lock answers the configuration in force and lets no other take its place until the transaction ends.
-func (s Store) Lock(ctx context.Context, tx pgx.Tx) (*Version, error) { return s.held(ctx, tx, "UPDATE") }
+func (s Store) Lock(ctx context.Context, tx pgx.Tx) (*Version, error) {
+	return s.held(ctx, tx, "UPDATE")
+}
 
 // Share is Lock for those who only rely on it: many may at once.
-func (s Store) Share(ctx context.Context, tx pgx.Tx) (*Version, error) { return s.held(ctx, tx, "SHARE") }
+func (s Store) Share(ctx context.Context, tx pgx.Tx) (*Version, error) {
+	return s.held(ctx, tx, "SHARE")
+}
 
 func (s Store) held(ctx context.Context, tx pgx.Tx, how string) (*Version, error) {
 	var number int64
