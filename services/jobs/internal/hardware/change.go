@@ -53,8 +53,13 @@ type ImpactError struct {
 // Error implements error.
 func (e *ImpactError) Error() string { return Words(e.Effects) }
 
-// answerBefore is how long before the caller's deadline a change that is stored and not settled is told to be.
-const answerBefore = time.Second
+// settleWithin is how long a change that is stored is waited for: an instance that hangs holds it up for its lease
+// at most, and what takes longer is not a matter of instances. answerBefore is how long before the caller's
+// deadline it is told.
+const (
+	settleWithin = Lease + 2*time.Second
+	answerBefore = time.Second
+)
 
 // Replace confirms the impact, stores and waits until the change is settled. The same configuration again
 // changes nothing, and waits for the change that brought it.
@@ -128,10 +133,10 @@ func (c *Changes) store(ctx context.Context, tx pgx.Tx, r Request, document []by
 
 // settled waits for what the queued job does, up to shortly before the caller's deadline.
 func (c *Changes) settled(ctx context.Context, number int64) error {
-	waiting := ctx
+	waiting, cancel := context.WithTimeout(ctx, settleWithin)
+	defer cancel()
 	if deadline, ok := ctx.Deadline(); ok {
-		var cancel context.CancelFunc
-		waiting, cancel = context.WithDeadline(ctx, deadline.Add(-answerBefore))
+		waiting, cancel = context.WithDeadline(waiting, deadline.Add(-answerBefore))
 		defer cancel()
 	}
 	err := await(waiting, c.Hub, c.Clock, func(ctx context.Context) (bool, error) { return c.Store.Settled(ctx, c.Pool, number) })
