@@ -182,24 +182,24 @@ func TestQuestionsForSignalsThatAreRefused(t *testing.T) {
 		status int
 		loc    string
 	}{
-		"no run":           {"signals", http.StatusUnprocessableEntity, `"loc":["query","run_id"]`},
-		"another's run":    {"signals?run_id=" + other.run, http.StatusForbidden, "the token is for another run"},
-		"too long a wait":  {"signals?run_id=" + one.run + "&wait=61", http.StatusUnprocessableEntity, `"loc":["query","wait"]`},
-		"less than none":   {"signals?run_id=" + one.run + "&wait=-1", http.StatusUnprocessableEntity, `"loc":["query","wait"]`},
-		"no whole number":  {"signals?run_id=" + one.run + "&wait=1.5", http.StatusUnprocessableEntity, `"loc":["query","wait"]`},
-		"twice":            {"signals?run_id=" + one.run + "&wait=1&wait=2", http.StatusUnprocessableEntity, `"loc":["query","wait"]`},
-		"an unknown name":  {"signals?run_id=" + one.run + "&till=1", http.StatusUnprocessableEntity, `"loc":["query","till"]`},
-		"a wrong method":   {"signals/ack", http.StatusMethodNotAllowed, "Method Not Allowed"},
+		"no run":          {"signals", http.StatusUnprocessableEntity, `"loc":["query","run_id"]`},
+		"another's run":   {"signals?run_id=" + other.run, http.StatusForbidden, "the token is for another run"},
+		"too long a wait": {"signals?run_id=" + one.run + "&wait=61", http.StatusUnprocessableEntity, `"loc":["query","wait"]`},
+		"less than none":  {"signals?run_id=" + one.run + "&wait=-1", http.StatusUnprocessableEntity, `"loc":["query","wait"]`},
+		"no whole number": {"signals?run_id=" + one.run + "&wait=1.5", http.StatusUnprocessableEntity, `"loc":["query","wait"]`},
+		"twice":           {"signals?run_id=" + one.run + "&wait=1&wait=2", http.StatusUnprocessableEntity, `"loc":["query","wait"]`},
+		"an unknown name": {"signals?run_id=" + one.run + "&till=1", http.StatusUnprocessableEntity, `"loc":["query","till"]`},
+		"a wrong method":  {"signals/ack", http.StatusMethodNotAllowed, "Method Not Allowed"},
 	} {
 		a := one.call(http.MethodGet, c.query, "", "")
 		require.Equal(t, c.status, a.status, "%s: %s", name, a.body)
 		require.Contains(t, string(a.body), c.loc, name)
 	}
 	for body, loc := range map[string]string{
-		`{"run_id":"` + one.run + `"}`:                         `"loc":["body","id"]`,
-		`{"run_id":"` + one.run + `","id":""}`:                 `"loc":["body","id"]`,
-		`{"run_id":"` + one.run + `","id":"sig_1","more":1}`:   `"loc":["body","more"]`,
-		`{"id":"sig_1"}`:                                       `"loc":["body","run_id"]`,
+		`{"run_id":"` + one.run + `"}`:                       `"loc":["body","id"]`,
+		`{"run_id":"` + one.run + `","id":""}`:               `"loc":["body","id"]`,
+		`{"run_id":"` + one.run + `","id":"sig_1","more":1}`: `"loc":["body","more"]`,
+		`{"id":"sig_1"}`:                                     `"loc":["body","run_id"]`,
 	} {
 		a := one.call(http.MethodPost, "signals/ack", "", body)
 		require.Equal(t, http.StatusUnprocessableEntity, a.status, "%s: %s", body, a.body)

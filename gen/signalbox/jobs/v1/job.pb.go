@@ -704,7 +704,15 @@ type ListJobsRequest struct {
 	Limit  *int32                 `protobuf:"varint,1,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	Offset *int32                 `protobuf:"varint,2,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
 	// Only jobs in this state.
-	State         *string `protobuf:"bytes,3,opt,name=state,proto3,oneof" json:"state,omitempty"`
+	State *string `protobuf:"bytes,3,opt,name=state,proto3,oneof" json:"state,omitempty"`
+	// Only jobs of this project, by its key or id.
+	Project *string `protobuf:"bytes,4,opt,name=project,proto3,oneof" json:"project,omitempty"`
+	// Only jobs of this person, by the user name.
+	Owner *string `protobuf:"bytes,5,opt,name=owner,proto3,oneof" json:"owner,omitempty"`
+	// Only jobs with each of these labels: `name`, or `name=value`.
+	Label []string `protobuf:"bytes,6,rep,name=label,proto3" json:"label,omitempty"`
+	// Only jobs whose name has this in it, in any case, or whose id or run this is.
+	Q             *string `protobuf:"bytes,7,opt,name=q,proto3,oneof" json:"q,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -756,6 +764,34 @@ func (x *ListJobsRequest) GetOffset() int32 {
 func (x *ListJobsRequest) GetState() string {
 	if x != nil && x.State != nil {
 		return *x.State
+	}
+	return ""
+}
+
+func (x *ListJobsRequest) GetProject() string {
+	if x != nil && x.Project != nil {
+		return *x.Project
+	}
+	return ""
+}
+
+func (x *ListJobsRequest) GetOwner() string {
+	if x != nil && x.Owner != nil {
+		return *x.Owner
+	}
+	return ""
+}
+
+func (x *ListJobsRequest) GetLabel() []string {
+	if x != nil {
+		return x.Label
+	}
+	return nil
+}
+
+func (x *ListJobsRequest) GetQ() string {
+	if x != nil && x.Q != nil {
+		return *x.Q
 	}
 	return ""
 }
@@ -989,6 +1025,340 @@ func (x *ResumeJobRequest) GetJobId() string {
 	return ""
 }
 
+type UpdateJobRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	JobId string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	Name  *string                `protobuf:"bytes,2,opt,name=name,proto3,oneof" json:"name,omitempty"`
+	// Labels to set; one with an empty value is taken away. Others stay.
+	Labels        map[string]string `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Priority      *int32            `protobuf:"varint,4,opt,name=priority,proto3,oneof" json:"priority,omitempty"`
+	Limits        *Limits           `protobuf:"bytes,5,opt,name=limits,proto3" json:"limits,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateJobRequest) Reset() {
+	*x = UpdateJobRequest{}
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateJobRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateJobRequest) ProtoMessage() {}
+
+func (x *UpdateJobRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateJobRequest.ProtoReflect.Descriptor instead.
+func (*UpdateJobRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *UpdateJobRequest) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+func (x *UpdateJobRequest) GetName() string {
+	if x != nil && x.Name != nil {
+		return *x.Name
+	}
+	return ""
+}
+
+func (x *UpdateJobRequest) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *UpdateJobRequest) GetPriority() int32 {
+	if x != nil && x.Priority != nil {
+		return *x.Priority
+	}
+	return 0
+}
+
+func (x *UpdateJobRequest) GetLimits() *Limits {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
+type RetryJobRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	JobId         string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RetryJobRequest) Reset() {
+	*x = RetryJobRequest{}
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RetryJobRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RetryJobRequest) ProtoMessage() {}
+
+func (x *RetryJobRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RetryJobRequest.ProtoReflect.Descriptor instead.
+func (*RetryJobRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *RetryJobRequest) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+type CloneJobRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	JobId string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	Name  *string                `protobuf:"bytes,2,opt,name=name,proto3,oneof" json:"name,omitempty"`
+	// A project's key.
+	Project *string `protobuf:"bytes,3,opt,name=project,proto3,oneof" json:"project,omitempty"`
+	// In place of all hyperparameters.
+	Hparams       []byte `protobuf:"bytes,4,opt,name=hparams,proto3" json:"hparams,omitempty"`
+	Priority      *int32 `protobuf:"varint,5,opt,name=priority,proto3,oneof" json:"priority,omitempty"`
+	Seed          *int64 `protobuf:"varint,6,opt,name=seed,proto3,oneof" json:"seed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CloneJobRequest) Reset() {
+	*x = CloneJobRequest{}
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CloneJobRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CloneJobRequest) ProtoMessage() {}
+
+func (x *CloneJobRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CloneJobRequest.ProtoReflect.Descriptor instead.
+func (*CloneJobRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *CloneJobRequest) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+func (x *CloneJobRequest) GetName() string {
+	if x != nil && x.Name != nil {
+		return *x.Name
+	}
+	return ""
+}
+
+func (x *CloneJobRequest) GetProject() string {
+	if x != nil && x.Project != nil {
+		return *x.Project
+	}
+	return ""
+}
+
+func (x *CloneJobRequest) GetHparams() []byte {
+	if x != nil {
+		return x.Hparams
+	}
+	return nil
+}
+
+func (x *CloneJobRequest) GetPriority() int32 {
+	if x != nil && x.Priority != nil {
+		return *x.Priority
+	}
+	return 0
+}
+
+func (x *CloneJobRequest) GetSeed() int64 {
+	if x != nil && x.Seed != nil {
+		return *x.Seed
+	}
+	return 0
+}
+
+// PreflightReport is what the gates say to a submission.
+type PreflightReport struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whether it would be admitted.
+	Ok bool `protobuf:"varint,1,opt,name=ok,proto3" json:"ok,omitempty"`
+	// Every gate, in the order in which POST /api/jobs asks them.
+	Gates         []*GateVerdict `protobuf:"bytes,2,rep,name=gates,proto3" json:"gates,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PreflightReport) Reset() {
+	*x = PreflightReport{}
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PreflightReport) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PreflightReport) ProtoMessage() {}
+
+func (x *PreflightReport) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PreflightReport.ProtoReflect.Descriptor instead.
+func (*PreflightReport) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *PreflightReport) GetOk() bool {
+	if x != nil {
+		return x.Ok
+	}
+	return false
+}
+
+func (x *PreflightReport) GetGates() []*GateVerdict {
+	if x != nil {
+		return x.Gates
+	}
+	return nil
+}
+
+type GateVerdict struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The gate's name: the `code` of its refusals.
+	Gate string `protobuf:"bytes,1,opt,name=gate,proto3" json:"gate,omitempty"`
+	// `pass`, `fail`, or `skip` where an earlier gate found nothing to hold it against.
+	Status string `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
+	// The words of the refusal; null where there is none.
+	Detail *string `protobuf:"bytes,3,opt,name=detail,proto3,oneof" json:"detail,omitempty"`
+	// The status that POST /api/jobs would answer; null where it would not refuse.
+	Refusal       *int32 `protobuf:"varint,4,opt,name=refusal,proto3,oneof" json:"refusal,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GateVerdict) Reset() {
+	*x = GateVerdict{}
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GateVerdict) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GateVerdict) ProtoMessage() {}
+
+func (x *GateVerdict) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GateVerdict.ProtoReflect.Descriptor instead.
+func (*GateVerdict) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *GateVerdict) GetGate() string {
+	if x != nil {
+		return x.Gate
+	}
+	return ""
+}
+
+func (x *GateVerdict) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *GateVerdict) GetDetail() string {
+	if x != nil && x.Detail != nil {
+		return *x.Detail
+	}
+	return ""
+}
+
+func (x *GateVerdict) GetRefusal() int32 {
+	if x != nil && x.Refusal != nil {
+		return *x.Refusal
+	}
+	return 0
+}
+
 type ListJobEventsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	JobId         string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
@@ -1000,7 +1370,7 @@ type ListJobEventsRequest struct {
 
 func (x *ListJobEventsRequest) Reset() {
 	*x = ListJobEventsRequest{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[11]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1012,7 +1382,7 @@ func (x *ListJobEventsRequest) String() string {
 func (*ListJobEventsRequest) ProtoMessage() {}
 
 func (x *ListJobEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[11]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1025,7 +1395,7 @@ func (x *ListJobEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobEventsRequest.ProtoReflect.Descriptor instead.
 func (*ListJobEventsRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{11}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListJobEventsRequest) GetJobId() string {
@@ -1058,7 +1428,7 @@ type ListJobEventsResponse struct {
 
 func (x *ListJobEventsResponse) Reset() {
 	*x = ListJobEventsResponse{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[12]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1070,7 +1440,7 @@ func (x *ListJobEventsResponse) String() string {
 func (*ListJobEventsResponse) ProtoMessage() {}
 
 func (x *ListJobEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[12]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1083,7 +1453,7 @@ func (x *ListJobEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobEventsResponse.ProtoReflect.Descriptor instead.
 func (*ListJobEventsResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{12}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListJobEventsResponse) GetEvents() []*v1.Event {
@@ -1104,7 +1474,7 @@ type ListAttemptsRequest struct {
 
 func (x *ListAttemptsRequest) Reset() {
 	*x = ListAttemptsRequest{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[13]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1116,7 +1486,7 @@ func (x *ListAttemptsRequest) String() string {
 func (*ListAttemptsRequest) ProtoMessage() {}
 
 func (x *ListAttemptsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[13]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1129,7 +1499,7 @@ func (x *ListAttemptsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAttemptsRequest.ProtoReflect.Descriptor instead.
 func (*ListAttemptsRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{13}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListAttemptsRequest) GetJobId() string {
@@ -1162,7 +1532,7 @@ type ListAttemptsResponse struct {
 
 func (x *ListAttemptsResponse) Reset() {
 	*x = ListAttemptsResponse{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[14]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1174,7 +1544,7 @@ func (x *ListAttemptsResponse) String() string {
 func (*ListAttemptsResponse) ProtoMessage() {}
 
 func (x *ListAttemptsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[14]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1187,7 +1557,7 @@ func (x *ListAttemptsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAttemptsResponse.ProtoReflect.Descriptor instead.
 func (*ListAttemptsResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{14}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListAttemptsResponse) GetAttempts() []*Attempt {
@@ -1209,7 +1579,7 @@ type WatchJobRequest struct {
 
 func (x *WatchJobRequest) Reset() {
 	*x = WatchJobRequest{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[15]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1221,7 +1591,7 @@ func (x *WatchJobRequest) String() string {
 func (*WatchJobRequest) ProtoMessage() {}
 
 func (x *WatchJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[15]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1234,7 +1604,7 @@ func (x *WatchJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchJobRequest.ProtoReflect.Descriptor instead.
 func (*WatchJobRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{15}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *WatchJobRequest) GetId() string {
@@ -1262,7 +1632,7 @@ type WatchJobResponse struct {
 
 func (x *WatchJobResponse) Reset() {
 	*x = WatchJobResponse{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[16]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1274,7 +1644,7 @@ func (x *WatchJobResponse) String() string {
 func (*WatchJobResponse) ProtoMessage() {}
 
 func (x *WatchJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[16]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1287,7 +1657,7 @@ func (x *WatchJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchJobResponse.ProtoReflect.Descriptor instead.
 func (*WatchJobResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{16}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *WatchJobResponse) GetSeq() int64 {
@@ -1396,15 +1766,25 @@ const file_signalbox_jobs_v1_job_proto_rawDesc = "" +
 	"\n" +
 	"_exit_codeB\b\n" +
 	"\x06_phaseB\x0f\n" +
-	"\r_resumed_from\"\xa5\x01\n" +
+	"\r_resumed_from\"\xda\x02\n" +
 	"\x0fListJobsRequest\x12%\n" +
 	"\x05limit\x18\x01 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x00R\x05limit\x88\x01\x01\x12(\n" +
 	"\x06offset\x18\x02 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00H\x01R\x06offset\x88\x01\x01\x12\"\n" +
-	"\x05state\x18\x03 \x01(\tB\a\xbaH\x04r\x02\x18 H\x02R\x05state\x88\x01\x01B\b\n" +
+	"\x05state\x18\x03 \x01(\tB\a\xbaH\x04r\x02\x18 H\x02R\x05state\x88\x01\x01\x12(\n" +
+	"\aproject\x18\x04 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@H\x03R\aproject\x88\x01\x01\x12%\n" +
+	"\x05owner\x18\x05 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\x01H\x04R\x05owner\x88\x01\x01\x12'\n" +
+	"\x05label\x18\x06 \x03(\tB\x11\xbaH\x0e\x92\x01\v\x10\x10\"\ar\x05\x10\x01\x18\x80\x02R\x05label\x12\x1d\n" +
+	"\x01q\x18\a \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x05R\x01q\x88\x01\x01B\b\n" +
 	"\x06_limitB\t\n" +
 	"\a_offsetB\b\n" +
-	"\x06_state\">\n" +
+	"\x06_stateB\n" +
+	"\n" +
+	"\b_projectB\b\n" +
+	"\x06_ownerB\x04\n" +
+	"\x02_q\">\n" +
 	"\x10ListJobsResponse\x12*\n" +
 	"\x04jobs\x18\x01 \x03(\v2\x16.signalbox.jobs.v1.JobR\x04jobs\"/\n" +
 	"\rGetJobRequest\x12\x1e\n" +
@@ -1416,7 +1796,45 @@ const file_signalbox_jobs_v1_job_proto_rawDesc = "" +
 	"\x0fPauseJobRequest\x12\x1e\n" +
 	"\x06job_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05jobId\"2\n" +
 	"\x10ResumeJobRequest\x12\x1e\n" +
-	"\x06job_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05jobId\"\x9c\x01\n" +
+	"\x06job_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05jobId\"\xea\x02\n" +
+	"\x10UpdateJobRequest\x12\x1e\n" +
+	"\x06job_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05jobId\x12#\n" +
+	"\x04name\x18\x02 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\x01H\x00R\x04name\x88\x01\x01\x12a\n" +
+	"\x06labels\x18\x03 \x03(\v2/.signalbox.jobs.v1.UpdateJobRequest.LabelsEntryB\x18\xbaH\x15\x9a\x01\x12\x10@\"\ar\x05\x10\x01\x18\x80\x01*\x05r\x03\x18\x80\x02R\x06labels\x12*\n" +
+	"\bpriority\x18\x04 \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x00H\x01R\bpriority\x88\x01\x01\x121\n" +
+	"\x06limits\x18\x05 \x01(\v2\x19.signalbox.jobs.v1.LimitsR\x06limits\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\a\n" +
+	"\x05_nameB\v\n" +
+	"\t_priority\"1\n" +
+	"\x0fRetryJobRequest\x12\x1e\n" +
+	"\x06job_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05jobId\"\xa2\x02\n" +
+	"\x0fCloneJobRequest\x12\x1e\n" +
+	"\x06job_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05jobId\x12#\n" +
+	"\x04name\x18\x02 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\x01H\x00R\x04name\x88\x01\x01\x12(\n" +
+	"\aproject\x18\x03 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@H\x01R\aproject\x88\x01\x01\x12'\n" +
+	"\ahparams\x18\x04 \x01(\fB\r\xbaH\x06z\x04\x18\x80\x80\x04\xf0\xc7\x18\x01R\ahparams\x12*\n" +
+	"\bpriority\x18\x05 \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x00H\x02R\bpriority\x88\x01\x01\x12 \n" +
+	"\x04seed\x18\x06 \x01(\x03B\a\xbaH\x04\"\x02(\x00H\x03R\x04seed\x88\x01\x01B\a\n" +
+	"\x05_nameB\n" +
+	"\n" +
+	"\b_projectB\v\n" +
+	"\t_priorityB\a\n" +
+	"\x05_seed\"W\n" +
+	"\x0fPreflightReport\x12\x0e\n" +
+	"\x02ok\x18\x01 \x01(\bR\x02ok\x124\n" +
+	"\x05gates\x18\x02 \x03(\v2\x1e.signalbox.jobs.v1.GateVerdictR\x05gates\"\x8c\x01\n" +
+	"\vGateVerdict\x12\x12\n" +
+	"\x04gate\x18\x01 \x01(\tR\x04gate\x12\x16\n" +
+	"\x06status\x18\x02 \x01(\tR\x06status\x12\x1b\n" +
+	"\x06detail\x18\x03 \x01(\tH\x00R\x06detail\x88\x01\x01\x12\x1d\n" +
+	"\arefusal\x18\x04 \x01(\x05H\x01R\arefusal\x88\x01\x01B\t\n" +
+	"\a_detailB\n" +
+	"\n" +
+	"\b_refusal\"\x9c\x01\n" +
 	"\x14ListJobEventsRequest\x12\x1e\n" +
 	"\x06job_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05jobId\x12%\n" +
 	"\x05limit\x18\x02 \x01(\x05B\n" +
@@ -1453,7 +1871,7 @@ const file_signalbox_jobs_v1_job_proto_rawDesc = "" +
 	"\x11JOB_STATE_STOPPED\x10\b\x12\x15\n" +
 	"\x11JOB_STATE_PAUSING\x10\t\x12\x14\n" +
 	"\x10JOB_STATE_PAUSED\x10\n" +
-	"2\xb4\t\n" +
+	"2\xcf\r\n" +
 	"\n" +
 	"JobService\x12r\n" +
 	"\tSubmitJob\x12#.signalbox.jobs.v1.SubmitJobRequest\x1a\x16.signalbox.jobs.v1.Job\"(\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
@@ -1468,7 +1886,16 @@ const file_signalbox_jobs_v1_job_proto_rawDesc = "" +
 	"\x04\x94\x03\x99\x03\x82\xc8\x18\x04\n" +
 	"\x02\xca\x01\x82\xd3\xe4\x93\x02\x1a\"\x18/api/jobs/{job_id}/pause\x12\x7f\n" +
 	"\tResumeJob\x12#.signalbox.jobs.v1.ResumeJobRequest\x1a\x16.signalbox.jobs.v1.Job\"5\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
-	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02\x1b\"\x19/api/jobs/{job_id}/resume\x12\xa2\x01\n" +
+	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02\x1b\"\x19/api/jobs/{job_id}/resume\x12{\n" +
+	"\tUpdateJob\x12#.signalbox.jobs.v1.UpdateJobRequest\x1a\x16.signalbox.jobs.v1.Job\"1\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
+	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02\x17:\x01*2\x12/api/jobs/{job_id}\x12\x86\x01\n" +
+	"\bRetryJob\x12\".signalbox.jobs.v1.RetryJobRequest\x1a\x16.signalbox.jobs.v1.Job\">\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\b\n" +
+	"\x06\x90\x03\x94\x03\x99\x03\x82\xc8\x18\x04\n" +
+	"\x02\xc9\x01\x82\xd3\xe4\x93\x02\x1a\"\x18/api/jobs/{job_id}/retry\x12\x89\x01\n" +
+	"\bCloneJob\x12\".signalbox.jobs.v1.CloneJobRequest\x1a\x16.signalbox.jobs.v1.Job\"A\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\b\n" +
+	"\x06\x90\x03\x94\x03\x99\x03\x82\xc8\x18\x04\n" +
+	"\x02\xc9\x01\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/api/jobs/{job_id}/clone\x12\x86\x01\n" +
+	"\fPreflightJob\x12#.signalbox.jobs.v1.SubmitJobRequest\x1a\".signalbox.jobs.v1.PreflightReport\"-\xea\xc7\x18\x06\b\x02\x10\x01 \x03\x82\xd3\xe4\x93\x02\x1a:\x01*\"\x15/api/submit/preflight\x90\x02\x01\x12\xa2\x01\n" +
 	"\rListJobEvents\x12'.signalbox.jobs.v1.ListJobEventsRequest\x1a(.signalbox.jobs.v1.ListJobEventsResponse\">\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
 	"\x02\x94\x03\x82\xd3\xe4\x93\x02#b\x06events\x12\x19/api/jobs/{job_id}/events\x90\x02\x01\x12\xa3\x01\n" +
 	"\fListAttempts\x12&.signalbox.jobs.v1.ListAttemptsRequest\x1a'.signalbox.jobs.v1.ListAttemptsResponse\"B\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
@@ -1489,7 +1916,7 @@ func file_signalbox_jobs_v1_job_proto_rawDescGZIP() []byte {
 }
 
 var file_signalbox_jobs_v1_job_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_signalbox_jobs_v1_job_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_signalbox_jobs_v1_job_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_signalbox_jobs_v1_job_proto_goTypes = []any{
 	(JobState)(0),                 // 0: signalbox.jobs.v1.JobState
 	(*SubmitJobRequest)(nil),      // 1: signalbox.jobs.v1.SubmitJobRequest
@@ -1503,66 +1930,83 @@ var file_signalbox_jobs_v1_job_proto_goTypes = []any{
 	(*StopJobRequest)(nil),        // 9: signalbox.jobs.v1.StopJobRequest
 	(*PauseJobRequest)(nil),       // 10: signalbox.jobs.v1.PauseJobRequest
 	(*ResumeJobRequest)(nil),      // 11: signalbox.jobs.v1.ResumeJobRequest
-	(*ListJobEventsRequest)(nil),  // 12: signalbox.jobs.v1.ListJobEventsRequest
-	(*ListJobEventsResponse)(nil), // 13: signalbox.jobs.v1.ListJobEventsResponse
-	(*ListAttemptsRequest)(nil),   // 14: signalbox.jobs.v1.ListAttemptsRequest
-	(*ListAttemptsResponse)(nil),  // 15: signalbox.jobs.v1.ListAttemptsResponse
-	(*WatchJobRequest)(nil),       // 16: signalbox.jobs.v1.WatchJobRequest
-	(*WatchJobResponse)(nil),      // 17: signalbox.jobs.v1.WatchJobResponse
-	nil,                           // 18: signalbox.jobs.v1.Job.LabelsEntry
-	(*JobSpec)(nil),               // 19: signalbox.jobs.v1.JobSpec
-	(*timestamppb.Timestamp)(nil), // 20: google.protobuf.Timestamp
-	(*Limits)(nil),                // 21: signalbox.jobs.v1.Limits
-	(*v1.Event)(nil),              // 22: signalbox.common.v1.Event
+	(*UpdateJobRequest)(nil),      // 12: signalbox.jobs.v1.UpdateJobRequest
+	(*RetryJobRequest)(nil),       // 13: signalbox.jobs.v1.RetryJobRequest
+	(*CloneJobRequest)(nil),       // 14: signalbox.jobs.v1.CloneJobRequest
+	(*PreflightReport)(nil),       // 15: signalbox.jobs.v1.PreflightReport
+	(*GateVerdict)(nil),           // 16: signalbox.jobs.v1.GateVerdict
+	(*ListJobEventsRequest)(nil),  // 17: signalbox.jobs.v1.ListJobEventsRequest
+	(*ListJobEventsResponse)(nil), // 18: signalbox.jobs.v1.ListJobEventsResponse
+	(*ListAttemptsRequest)(nil),   // 19: signalbox.jobs.v1.ListAttemptsRequest
+	(*ListAttemptsResponse)(nil),  // 20: signalbox.jobs.v1.ListAttemptsResponse
+	(*WatchJobRequest)(nil),       // 21: signalbox.jobs.v1.WatchJobRequest
+	(*WatchJobResponse)(nil),      // 22: signalbox.jobs.v1.WatchJobResponse
+	nil,                           // 23: signalbox.jobs.v1.Job.LabelsEntry
+	nil,                           // 24: signalbox.jobs.v1.UpdateJobRequest.LabelsEntry
+	(*JobSpec)(nil),               // 25: signalbox.jobs.v1.JobSpec
+	(*timestamppb.Timestamp)(nil), // 26: google.protobuf.Timestamp
+	(*Limits)(nil),                // 27: signalbox.jobs.v1.Limits
+	(*v1.Event)(nil),              // 28: signalbox.common.v1.Event
 }
 var file_signalbox_jobs_v1_job_proto_depIdxs = []int32{
-	19, // 0: signalbox.jobs.v1.SubmitJobRequest.spec:type_name -> signalbox.jobs.v1.JobSpec
+	25, // 0: signalbox.jobs.v1.SubmitJobRequest.spec:type_name -> signalbox.jobs.v1.JobSpec
 	0,  // 1: signalbox.jobs.v1.Job.state:type_name -> signalbox.jobs.v1.JobState
-	18, // 2: signalbox.jobs.v1.Job.labels:type_name -> signalbox.jobs.v1.Job.LabelsEntry
+	23, // 2: signalbox.jobs.v1.Job.labels:type_name -> signalbox.jobs.v1.Job.LabelsEntry
 	4,  // 3: signalbox.jobs.v1.Job.queue:type_name -> signalbox.jobs.v1.QueueStatus
-	20, // 4: signalbox.jobs.v1.Job.created_at:type_name -> google.protobuf.Timestamp
-	20, // 5: signalbox.jobs.v1.Job.scheduled_at:type_name -> google.protobuf.Timestamp
-	20, // 6: signalbox.jobs.v1.Job.starting_at:type_name -> google.protobuf.Timestamp
-	20, // 7: signalbox.jobs.v1.Job.executor_running_at:type_name -> google.protobuf.Timestamp
-	20, // 8: signalbox.jobs.v1.Job.running_at:type_name -> google.protobuf.Timestamp
-	20, // 9: signalbox.jobs.v1.Job.ended_at:type_name -> google.protobuf.Timestamp
-	20, // 10: signalbox.jobs.v1.Job.paused_at:type_name -> google.protobuf.Timestamp
-	21, // 11: signalbox.jobs.v1.Job.limits:type_name -> signalbox.jobs.v1.Limits
+	26, // 4: signalbox.jobs.v1.Job.created_at:type_name -> google.protobuf.Timestamp
+	26, // 5: signalbox.jobs.v1.Job.scheduled_at:type_name -> google.protobuf.Timestamp
+	26, // 6: signalbox.jobs.v1.Job.starting_at:type_name -> google.protobuf.Timestamp
+	26, // 7: signalbox.jobs.v1.Job.executor_running_at:type_name -> google.protobuf.Timestamp
+	26, // 8: signalbox.jobs.v1.Job.running_at:type_name -> google.protobuf.Timestamp
+	26, // 9: signalbox.jobs.v1.Job.ended_at:type_name -> google.protobuf.Timestamp
+	26, // 10: signalbox.jobs.v1.Job.paused_at:type_name -> google.protobuf.Timestamp
+	27, // 11: signalbox.jobs.v1.Job.limits:type_name -> signalbox.jobs.v1.Limits
 	3,  // 12: signalbox.jobs.v1.Job.checkpoint:type_name -> signalbox.jobs.v1.Checkpoint
-	20, // 13: signalbox.jobs.v1.Checkpoint.created_at:type_name -> google.protobuf.Timestamp
-	20, // 14: signalbox.jobs.v1.QueueStatus.since:type_name -> google.protobuf.Timestamp
-	20, // 15: signalbox.jobs.v1.Attempt.created_at:type_name -> google.protobuf.Timestamp
-	20, // 16: signalbox.jobs.v1.Attempt.starting_at:type_name -> google.protobuf.Timestamp
-	20, // 17: signalbox.jobs.v1.Attempt.executor_running_at:type_name -> google.protobuf.Timestamp
-	20, // 18: signalbox.jobs.v1.Attempt.running_at:type_name -> google.protobuf.Timestamp
-	20, // 19: signalbox.jobs.v1.Attempt.ended_at:type_name -> google.protobuf.Timestamp
+	26, // 13: signalbox.jobs.v1.Checkpoint.created_at:type_name -> google.protobuf.Timestamp
+	26, // 14: signalbox.jobs.v1.QueueStatus.since:type_name -> google.protobuf.Timestamp
+	26, // 15: signalbox.jobs.v1.Attempt.created_at:type_name -> google.protobuf.Timestamp
+	26, // 16: signalbox.jobs.v1.Attempt.starting_at:type_name -> google.protobuf.Timestamp
+	26, // 17: signalbox.jobs.v1.Attempt.executor_running_at:type_name -> google.protobuf.Timestamp
+	26, // 18: signalbox.jobs.v1.Attempt.running_at:type_name -> google.protobuf.Timestamp
+	26, // 19: signalbox.jobs.v1.Attempt.ended_at:type_name -> google.protobuf.Timestamp
 	2,  // 20: signalbox.jobs.v1.ListJobsResponse.jobs:type_name -> signalbox.jobs.v1.Job
-	22, // 21: signalbox.jobs.v1.ListJobEventsResponse.events:type_name -> signalbox.common.v1.Event
-	5,  // 22: signalbox.jobs.v1.ListAttemptsResponse.attempts:type_name -> signalbox.jobs.v1.Attempt
-	2,  // 23: signalbox.jobs.v1.WatchJobResponse.job:type_name -> signalbox.jobs.v1.Job
-	1,  // 24: signalbox.jobs.v1.JobService.SubmitJob:input_type -> signalbox.jobs.v1.SubmitJobRequest
-	6,  // 25: signalbox.jobs.v1.JobService.ListJobs:input_type -> signalbox.jobs.v1.ListJobsRequest
-	8,  // 26: signalbox.jobs.v1.JobService.GetJob:input_type -> signalbox.jobs.v1.GetJobRequest
-	9,  // 27: signalbox.jobs.v1.JobService.StopJob:input_type -> signalbox.jobs.v1.StopJobRequest
-	10, // 28: signalbox.jobs.v1.JobService.PauseJob:input_type -> signalbox.jobs.v1.PauseJobRequest
-	11, // 29: signalbox.jobs.v1.JobService.ResumeJob:input_type -> signalbox.jobs.v1.ResumeJobRequest
-	12, // 30: signalbox.jobs.v1.JobService.ListJobEvents:input_type -> signalbox.jobs.v1.ListJobEventsRequest
-	14, // 31: signalbox.jobs.v1.JobService.ListAttempts:input_type -> signalbox.jobs.v1.ListAttemptsRequest
-	16, // 32: signalbox.jobs.v1.JobService.WatchJob:input_type -> signalbox.jobs.v1.WatchJobRequest
-	2,  // 33: signalbox.jobs.v1.JobService.SubmitJob:output_type -> signalbox.jobs.v1.Job
-	7,  // 34: signalbox.jobs.v1.JobService.ListJobs:output_type -> signalbox.jobs.v1.ListJobsResponse
-	2,  // 35: signalbox.jobs.v1.JobService.GetJob:output_type -> signalbox.jobs.v1.Job
-	2,  // 36: signalbox.jobs.v1.JobService.StopJob:output_type -> signalbox.jobs.v1.Job
-	2,  // 37: signalbox.jobs.v1.JobService.PauseJob:output_type -> signalbox.jobs.v1.Job
-	2,  // 38: signalbox.jobs.v1.JobService.ResumeJob:output_type -> signalbox.jobs.v1.Job
-	13, // 39: signalbox.jobs.v1.JobService.ListJobEvents:output_type -> signalbox.jobs.v1.ListJobEventsResponse
-	15, // 40: signalbox.jobs.v1.JobService.ListAttempts:output_type -> signalbox.jobs.v1.ListAttemptsResponse
-	17, // 41: signalbox.jobs.v1.JobService.WatchJob:output_type -> signalbox.jobs.v1.WatchJobResponse
-	33, // [33:42] is the sub-list for method output_type
-	24, // [24:33] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	24, // 21: signalbox.jobs.v1.UpdateJobRequest.labels:type_name -> signalbox.jobs.v1.UpdateJobRequest.LabelsEntry
+	27, // 22: signalbox.jobs.v1.UpdateJobRequest.limits:type_name -> signalbox.jobs.v1.Limits
+	16, // 23: signalbox.jobs.v1.PreflightReport.gates:type_name -> signalbox.jobs.v1.GateVerdict
+	28, // 24: signalbox.jobs.v1.ListJobEventsResponse.events:type_name -> signalbox.common.v1.Event
+	5,  // 25: signalbox.jobs.v1.ListAttemptsResponse.attempts:type_name -> signalbox.jobs.v1.Attempt
+	2,  // 26: signalbox.jobs.v1.WatchJobResponse.job:type_name -> signalbox.jobs.v1.Job
+	1,  // 27: signalbox.jobs.v1.JobService.SubmitJob:input_type -> signalbox.jobs.v1.SubmitJobRequest
+	6,  // 28: signalbox.jobs.v1.JobService.ListJobs:input_type -> signalbox.jobs.v1.ListJobsRequest
+	8,  // 29: signalbox.jobs.v1.JobService.GetJob:input_type -> signalbox.jobs.v1.GetJobRequest
+	9,  // 30: signalbox.jobs.v1.JobService.StopJob:input_type -> signalbox.jobs.v1.StopJobRequest
+	10, // 31: signalbox.jobs.v1.JobService.PauseJob:input_type -> signalbox.jobs.v1.PauseJobRequest
+	11, // 32: signalbox.jobs.v1.JobService.ResumeJob:input_type -> signalbox.jobs.v1.ResumeJobRequest
+	12, // 33: signalbox.jobs.v1.JobService.UpdateJob:input_type -> signalbox.jobs.v1.UpdateJobRequest
+	13, // 34: signalbox.jobs.v1.JobService.RetryJob:input_type -> signalbox.jobs.v1.RetryJobRequest
+	14, // 35: signalbox.jobs.v1.JobService.CloneJob:input_type -> signalbox.jobs.v1.CloneJobRequest
+	1,  // 36: signalbox.jobs.v1.JobService.PreflightJob:input_type -> signalbox.jobs.v1.SubmitJobRequest
+	17, // 37: signalbox.jobs.v1.JobService.ListJobEvents:input_type -> signalbox.jobs.v1.ListJobEventsRequest
+	19, // 38: signalbox.jobs.v1.JobService.ListAttempts:input_type -> signalbox.jobs.v1.ListAttemptsRequest
+	21, // 39: signalbox.jobs.v1.JobService.WatchJob:input_type -> signalbox.jobs.v1.WatchJobRequest
+	2,  // 40: signalbox.jobs.v1.JobService.SubmitJob:output_type -> signalbox.jobs.v1.Job
+	7,  // 41: signalbox.jobs.v1.JobService.ListJobs:output_type -> signalbox.jobs.v1.ListJobsResponse
+	2,  // 42: signalbox.jobs.v1.JobService.GetJob:output_type -> signalbox.jobs.v1.Job
+	2,  // 43: signalbox.jobs.v1.JobService.StopJob:output_type -> signalbox.jobs.v1.Job
+	2,  // 44: signalbox.jobs.v1.JobService.PauseJob:output_type -> signalbox.jobs.v1.Job
+	2,  // 45: signalbox.jobs.v1.JobService.ResumeJob:output_type -> signalbox.jobs.v1.Job
+	2,  // 46: signalbox.jobs.v1.JobService.UpdateJob:output_type -> signalbox.jobs.v1.Job
+	2,  // 47: signalbox.jobs.v1.JobService.RetryJob:output_type -> signalbox.jobs.v1.Job
+	2,  // 48: signalbox.jobs.v1.JobService.CloneJob:output_type -> signalbox.jobs.v1.Job
+	15, // 49: signalbox.jobs.v1.JobService.PreflightJob:output_type -> signalbox.jobs.v1.PreflightReport
+	18, // 50: signalbox.jobs.v1.JobService.ListJobEvents:output_type -> signalbox.jobs.v1.ListJobEventsResponse
+	20, // 51: signalbox.jobs.v1.JobService.ListAttempts:output_type -> signalbox.jobs.v1.ListAttemptsResponse
+	22, // 52: signalbox.jobs.v1.JobService.WatchJob:output_type -> signalbox.jobs.v1.WatchJobResponse
+	40, // [40:53] is the sub-list for method output_type
+	27, // [27:40] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_signalbox_jobs_v1_job_proto_init() }
@@ -1578,13 +2022,16 @@ func file_signalbox_jobs_v1_job_proto_init() {
 	file_signalbox_jobs_v1_job_proto_msgTypes[8].OneofWrappers = []any{}
 	file_signalbox_jobs_v1_job_proto_msgTypes[11].OneofWrappers = []any{}
 	file_signalbox_jobs_v1_job_proto_msgTypes[13].OneofWrappers = []any{}
+	file_signalbox_jobs_v1_job_proto_msgTypes[15].OneofWrappers = []any{}
+	file_signalbox_jobs_v1_job_proto_msgTypes[16].OneofWrappers = []any{}
+	file_signalbox_jobs_v1_job_proto_msgTypes[18].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_signalbox_jobs_v1_job_proto_rawDesc), len(file_signalbox_jobs_v1_job_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   18,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -25,6 +25,10 @@ const (
 	JobService_StopJob_FullMethodName       = "/signalbox.jobs.v1.JobService/StopJob"
 	JobService_PauseJob_FullMethodName      = "/signalbox.jobs.v1.JobService/PauseJob"
 	JobService_ResumeJob_FullMethodName     = "/signalbox.jobs.v1.JobService/ResumeJob"
+	JobService_UpdateJob_FullMethodName     = "/signalbox.jobs.v1.JobService/UpdateJob"
+	JobService_RetryJob_FullMethodName      = "/signalbox.jobs.v1.JobService/RetryJob"
+	JobService_CloneJob_FullMethodName      = "/signalbox.jobs.v1.JobService/CloneJob"
+	JobService_PreflightJob_FullMethodName  = "/signalbox.jobs.v1.JobService/PreflightJob"
 	JobService_ListJobEvents_FullMethodName = "/signalbox.jobs.v1.JobService/ListJobEvents"
 	JobService_ListAttempts_FullMethodName  = "/signalbox.jobs.v1.JobService/ListAttempts"
 	JobService_WatchJob_FullMethodName      = "/signalbox.jobs.v1.JobService/WatchJob"
@@ -48,6 +52,17 @@ type JobServiceClient interface {
 	PauseJob(ctx context.Context, in *PauseJobRequest, opts ...grpc.CallOption) (*Job, error)
 	// ResumeJob puts a paused job back into the queue; its next attempt begins at the last checkpoint.
 	ResumeJob(ctx context.Context, in *ResumeJobRequest, opts ...grpc.CallOption) (*Job, error)
+	// UpdateJob changes what may be changed of a job: its name and labels at any time, its priority and limits
+	// while it lives. An owner raises limits, an admin sets them.
+	UpdateJob(ctx context.Context, in *UpdateJobRequest, opts ...grpc.CallOption) (*Job, error)
+	// RetryJob submits an ended job again through every gate: the same spec under a new id, from the last
+	// checkpoint where its recipe takes one up.
+	RetryJob(ctx context.Context, in *RetryJobRequest, opts ...grpc.CallOption) (*Job, error)
+	// CloneJob submits a job's spec as a new job through every gate, from the beginning, with what is given here
+	// in place of its own.
+	CloneJob(ctx context.Context, in *CloneJobRequest, opts ...grpc.CallOption) (*Job, error)
+	// PreflightJob holds a submission against every gate and tells what each says. It leaves nothing behind.
+	PreflightJob(ctx context.Context, in *SubmitJobRequest, opts ...grpc.CallOption) (*PreflightReport, error)
 	ListJobEvents(ctx context.Context, in *ListJobEventsRequest, opts ...grpc.CallOption) (*ListJobEventsResponse, error)
 	ListAttempts(ctx context.Context, in *ListAttemptsRequest, opts ...grpc.CallOption) (*ListAttemptsResponse, error)
 	// WatchJob sends the job now and at every change of its state, and ends after the last one.
@@ -123,6 +138,46 @@ func (c *jobServiceClient) ResumeJob(ctx context.Context, in *ResumeJobRequest, 
 	return out, nil
 }
 
+func (c *jobServiceClient) UpdateJob(ctx context.Context, in *UpdateJobRequest, opts ...grpc.CallOption) (*Job, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Job)
+	err := c.cc.Invoke(ctx, JobService_UpdateJob_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *jobServiceClient) RetryJob(ctx context.Context, in *RetryJobRequest, opts ...grpc.CallOption) (*Job, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Job)
+	err := c.cc.Invoke(ctx, JobService_RetryJob_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *jobServiceClient) CloneJob(ctx context.Context, in *CloneJobRequest, opts ...grpc.CallOption) (*Job, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Job)
+	err := c.cc.Invoke(ctx, JobService_CloneJob_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *jobServiceClient) PreflightJob(ctx context.Context, in *SubmitJobRequest, opts ...grpc.CallOption) (*PreflightReport, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PreflightReport)
+	err := c.cc.Invoke(ctx, JobService_PreflightJob_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *jobServiceClient) ListJobEvents(ctx context.Context, in *ListJobEventsRequest, opts ...grpc.CallOption) (*ListJobEventsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListJobEventsResponse)
@@ -180,6 +235,17 @@ type JobServiceServer interface {
 	PauseJob(context.Context, *PauseJobRequest) (*Job, error)
 	// ResumeJob puts a paused job back into the queue; its next attempt begins at the last checkpoint.
 	ResumeJob(context.Context, *ResumeJobRequest) (*Job, error)
+	// UpdateJob changes what may be changed of a job: its name and labels at any time, its priority and limits
+	// while it lives. An owner raises limits, an admin sets them.
+	UpdateJob(context.Context, *UpdateJobRequest) (*Job, error)
+	// RetryJob submits an ended job again through every gate: the same spec under a new id, from the last
+	// checkpoint where its recipe takes one up.
+	RetryJob(context.Context, *RetryJobRequest) (*Job, error)
+	// CloneJob submits a job's spec as a new job through every gate, from the beginning, with what is given here
+	// in place of its own.
+	CloneJob(context.Context, *CloneJobRequest) (*Job, error)
+	// PreflightJob holds a submission against every gate and tells what each says. It leaves nothing behind.
+	PreflightJob(context.Context, *SubmitJobRequest) (*PreflightReport, error)
 	ListJobEvents(context.Context, *ListJobEventsRequest) (*ListJobEventsResponse, error)
 	ListAttempts(context.Context, *ListAttemptsRequest) (*ListAttemptsResponse, error)
 	// WatchJob sends the job now and at every change of its state, and ends after the last one.
@@ -212,6 +278,18 @@ func (UnimplementedJobServiceServer) PauseJob(context.Context, *PauseJobRequest)
 }
 func (UnimplementedJobServiceServer) ResumeJob(context.Context, *ResumeJobRequest) (*Job, error) {
 	return nil, status.Error(codes.Unimplemented, "method ResumeJob not implemented")
+}
+func (UnimplementedJobServiceServer) UpdateJob(context.Context, *UpdateJobRequest) (*Job, error) {
+	return nil, status.Error(codes.Unimplemented, "method UpdateJob not implemented")
+}
+func (UnimplementedJobServiceServer) RetryJob(context.Context, *RetryJobRequest) (*Job, error) {
+	return nil, status.Error(codes.Unimplemented, "method RetryJob not implemented")
+}
+func (UnimplementedJobServiceServer) CloneJob(context.Context, *CloneJobRequest) (*Job, error) {
+	return nil, status.Error(codes.Unimplemented, "method CloneJob not implemented")
+}
+func (UnimplementedJobServiceServer) PreflightJob(context.Context, *SubmitJobRequest) (*PreflightReport, error) {
+	return nil, status.Error(codes.Unimplemented, "method PreflightJob not implemented")
 }
 func (UnimplementedJobServiceServer) ListJobEvents(context.Context, *ListJobEventsRequest) (*ListJobEventsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListJobEvents not implemented")
@@ -351,6 +429,78 @@ func _JobService_ResumeJob_Handler(srv interface{}, ctx context.Context, dec fun
 	return interceptor(ctx, in, info, handler)
 }
 
+func _JobService_UpdateJob_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UpdateJobRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(JobServiceServer).UpdateJob(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: JobService_UpdateJob_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(JobServiceServer).UpdateJob(ctx, req.(*UpdateJobRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _JobService_RetryJob_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RetryJobRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(JobServiceServer).RetryJob(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: JobService_RetryJob_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(JobServiceServer).RetryJob(ctx, req.(*RetryJobRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _JobService_CloneJob_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CloneJobRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(JobServiceServer).CloneJob(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: JobService_CloneJob_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(JobServiceServer).CloneJob(ctx, req.(*CloneJobRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _JobService_PreflightJob_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SubmitJobRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(JobServiceServer).PreflightJob(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: JobService_PreflightJob_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(JobServiceServer).PreflightJob(ctx, req.(*SubmitJobRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _JobService_ListJobEvents_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListJobEventsRequest)
 	if err := dec(in); err != nil {
@@ -428,6 +578,22 @@ var JobService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ResumeJob",
 			Handler:    _JobService_ResumeJob_Handler,
+		},
+		{
+			MethodName: "UpdateJob",
+			Handler:    _JobService_UpdateJob_Handler,
+		},
+		{
+			MethodName: "RetryJob",
+			Handler:    _JobService_RetryJob_Handler,
+		},
+		{
+			MethodName: "CloneJob",
+			Handler:    _JobService_CloneJob_Handler,
+		},
+		{
+			MethodName: "PreflightJob",
+			Handler:    _JobService_PreflightJob_Handler,
 		},
 		{
 			MethodName: "ListJobEvents",

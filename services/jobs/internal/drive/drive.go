@@ -86,7 +86,7 @@ func (d *Driver) advance(ctx context.Context, tx pgx.Tx, s *scene, cause job.Cau
 		}
 	}
 	if gang.Broke {
-		if err := d.desire(ctx, tx, s, work.WantStopped, false); err != nil {
+		if err := d.halt(ctx, tx, s, false); err != nil {
 			return err
 		}
 	}
@@ -122,9 +122,9 @@ func (d *Driver) release(ctx context.Context, tx pgx.Tx, s *scene) error {
 	return d.Ledger.Release(ctx, tx, quota.Holder{UserID: s.job.OwnerID, TeamID: s.job.TeamID}, held)
 }
 
-// desire tells the works of an attempt that have not ended what shall become of them, and with force that
-// it shall be at once.
-func (d *Driver) desire(ctx context.Context, tx pgx.Tx, s *scene, want work.Desired, force bool) error {
+// halt tells the works of an attempt that have not ended to end, and with force to end at once.
+func (d *Driver) halt(ctx context.Context, tx pgx.Tx, s *scene, force bool) error {
+	const want = work.WantStopped
 	for _, w := range s.works {
 		if w.Released() || w.Exit != nil || w.Desired == want && (w.Force || !force) {
 			continue

@@ -8,7 +8,6 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/work"
 )
 
 // Pause asks a running job for a checkpoint, after which what runs is ended.
@@ -59,7 +58,7 @@ func (d *Driver) endGrace(ctx context.Context, tx pgx.Tx, s *scene, end job.Grac
 			job.Cause{Type: "job.pause_given_up", Reason: "no_checkpoint", Message: s.job.NoCheckpointWords()})
 	}
 	s.job.Signal.Deadline = nil
-	if err := d.desire(ctx, tx, s, work.WantStopped, false); err != nil {
+	if err := d.halt(ctx, tx, s, false); err != nil {
 		return err
 	}
 	return d.Jobs.Save(ctx, tx, s.job, s.before, job.Cause{Type: "job.pause_forced", Reason: "grace_over"})
@@ -104,7 +103,7 @@ func (d *Driver) Ack(ctx context.Context, runID string, attempt int, signalID st
 			return err
 		}
 		if s.job.State == job.Pausing {
-			if err := d.desire(ctx, tx, s, work.WantStopped, false); err != nil {
+			if err := d.halt(ctx, tx, s, false); err != nil {
 				return err
 			}
 		}

@@ -27,7 +27,7 @@ func (d *Driver) Stop(
 			return nil
 		}
 		if s.job.State == job.Stopping {
-			if err := d.desire(ctx, tx, s, work.WantStopped, force); err != nil {
+			if err := d.halt(ctx, tx, s, force); err != nil {
 				return err
 			}
 		}
@@ -63,7 +63,7 @@ func (d *Driver) Enforce(ctx context.Context, jobID string) error {
 		if _, err := s.job.Stop(reason, s.now); err != nil {
 			return err
 		}
-		if err := d.desire(ctx, tx, s, work.WantStopped, false); err != nil {
+		if err := d.halt(ctx, tx, s, false); err != nil {
 			return err
 		}
 		return d.Jobs.Save(ctx, tx, s.job, s.before, job.Cause{Reason: reason})

@@ -8,6 +8,7 @@ package gate
 
 import (
 	"context"
+	"errors"
 
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
@@ -48,6 +49,8 @@ type Draft struct {
 type Gate struct {
 	Name  string
 	Check func(ctx context.Context, d *Draft) error
+	// Needs says whether earlier gates found what this one looks at; nil where it looks at the submission alone.
+	Needs func(d *Draft) bool
 }
 
 // Run passes a draft through the gates up to the first refusal.
@@ -58,6 +61,45 @@ func Run(ctx context.Context, gates []Gate, d *Draft) error {
 		}
 	}
 	return nil
+}
+
+// Status is what a gate says.
+type Status string
+
+// What gates say. Skip: an earlier gate found nothing to hold this one against.
+const (
+	Pass Status = "pass"
+	Fail Status = "fail"
+	Skip Status = "skip"
+)
+
+// Verdict is what one gate says to a draft.
+type Verdict struct {
+	Gate    string
+	Status  Status
+	Refusal *fault.Error
+}
+
+// RunAll passes a draft through every gate, also past those that refuse. An error is one of a lookup.
+func RunAll(ctx context.Context, gates []Gate, d *Draft) ([]Verdict, error) {
+	verdicts := make([]Verdict, 0, len(gates))
+	for _, g := range gates {
+		v := Verdict{Gate: g.Name, Status: Pass}
+		if g.Needs != nil && !g.Needs(d) {
+			v.Status = Skip
+			verdicts = append(verdicts, v)
+			continue
+		}
+		if err := g.Check(ctx, d); err != nil {
+			refusal, ok := errors.AsType[*fault.Error](err)
+			if !ok || refusal.Code != g.Name {
+				return nil, err
+			}
+			v.Status, v.Refusal = Fail, refusal
+		}
+		verdicts = append(verdicts, v)
+	}
+	return verdicts, nil
 }
 
 // Refuse is a 400 that names its gate.

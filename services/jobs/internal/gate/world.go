@@ -77,17 +77,19 @@ type Profiles interface {
 // specification names. A gate that needs facts looks them up itself, so that a
 // submission which an earlier gate refuses asks nobody.
 func (w *World) Gates() []Gate {
+	recipe := func(d *Draft) bool { return d.Recipe != nil }
+	project := func(d *Draft) bool { return d.Project != nil }
 	return []Gate{
-		{Dialect, pure(checkDialect)},
-		{Environment, pure(checkEnvironment)},
-		{Entrypoint, pure(checkEntrypoint)},
-		{Recipe, w.recipe},
-		{Hparams, pure(checkHparams)},
-		{Project, w.project},
-		{Bindings, w.bindings},
-		{Image, pure(func(d *Draft) error { return checkImage(d, w.Registries) })},
-		{Quota, w.quota},
-		{Hardware, w.hardware},
+		{Name: Dialect, Check: pure(checkDialect)},
+		{Name: Environment, Check: pure(checkEnvironment)},
+		{Name: Entrypoint, Check: pure(checkEntrypoint)},
+		{Name: Recipe, Check: w.recipe},
+		{Name: Hparams, Check: pure(checkHparams), Needs: recipe},
+		{Name: Project, Check: w.project},
+		{Name: Bindings, Check: w.bindings, Needs: recipe},
+		{Name: Image, Check: pure(func(d *Draft) error { return checkImage(d, w.Registries) })},
+		{Name: Quota, Check: w.quota, Needs: project},
+		{Name: Hardware, Check: w.hardware},
 	}
 }
 

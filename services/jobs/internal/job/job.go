@@ -112,51 +112,64 @@ type Signal struct {
 // Status is what changes of a job. Every event carries the one it led to, so that a watch can show
 // each change as it was.
 type Status struct {
-	State             State      `json:"state"`
-	EndReason         string     `json:"end_reason"`
-	Message           string     `json:"message"`
-	Warnings          []string   `json:"warnings"`
-	Attempt           int        `json:"attempt"`
-	StopReason        string     `json:"stop_reason"`
-	Queue             Queue      `json:"queue"`
-	NotBefore         *time.Time `json:"not_before"`
-	Retries           int        `json:"retries"`
-	Signal            Signal     `json:"signal"`
-	PausedAt          *time.Time `json:"paused_at"`
+	State      State      `json:"state"`
+	EndReason  string     `json:"end_reason"`
+	Message    string     `json:"message"`
+	Warnings   []string   `json:"warnings"`
+	Attempt    int        `json:"attempt"`
+	StopReason string     `json:"stop_reason"`
+	Queue      Queue      `json:"queue"`
+	NotBefore  *time.Time `json:"not_before"`
+	Retries    int        `json:"retries"`
+	Signal     Signal     `json:"signal"`
+	PausedAt   *time.Time `json:"paused_at"`
 	// Checkpoint is the newest one that training can go on from.
 	Checkpoint        *Checkpoint `json:"checkpoint"`
-	ScheduledAt       *time.Time `json:"scheduled_at"`
-	StartingAt        *time.Time `json:"starting_at"`
-	ExecutorRunningAt *time.Time `json:"executor_running_at"`
-	RunningAt         *time.Time `json:"running_at"`
-	EndedAt           *time.Time `json:"ended_at"`
+	ScheduledAt       *time.Time  `json:"scheduled_at"`
+	StartingAt        *time.Time  `json:"starting_at"`
+	ExecutorRunningAt *time.Time  `json:"executor_running_at"`
+	RunningAt         *time.Time  `json:"running_at"`
+	EndedAt           *time.Time  `json:"ended_at"`
 }
+
+// Parent is a run that another came from.
+type Parent struct {
+	Kind  string `json:"kind"`
+	RunID string `json:"run_id"`
+	Step  *int64 `json:"step"`
+}
+
+// The kinds of parents.
+const (
+	ParentRetry = "retry"
+	ParentClone = "clone"
+)
 
 // Job is one admitted submission.
 type Job struct {
-	ID, RunID, Name             string
-	OwnerID, OwnerName          string
-	ProjectID, Project          string
-	TeamID                      string // of the project when it was admitted, empty where it has none
-	Visibility                  string
-	VisibilityVersion           int64 // of its project, when it is inserted
-	Labels                      map[string]string
-	Priority                    int
-	Spec                        []byte // canonical JSON of the resolved spec
-	SpecDigest                  string
-	Template                    []byte // the agent's spec without what each attempt adds
-	Pools                       []Pool
-	GPUs                        int
-	RetryMax                    int
+	ID, RunID, Name    string
+	OwnerID, OwnerName string
+	ProjectID, Project string
+	TeamID             string // of the project when it was admitted, empty where it has none
+	Visibility         string
+	VisibilityVersion  int64 // of its project, when it is inserted
+	Labels             map[string]string
+	Priority           int
+	Spec               []byte // canonical JSON of the resolved spec
+	SpecDigest         string
+	Template           []byte // the agent's spec without what each attempt adds
+	Pools              []Pool
+	GPUs               int
+	RetryMax           int
 	// RetryOn are the classes of ends that are tried again, nil for all; RetryCodes exit codes that are, too.
 	RetryOn    []string
 	RetryCodes []int32
 	BackoffS   int    // before the first further attempt, 0 for a second
 	RetryFrom  string // ResumeLatest or ResumeNone; empty is latest
 	// Resumable says that the recipe saves and takes up its state.
-	Resumable        bool
-	CheckpointGraceS int
-	CheckpointNeeded bool // for a pause
+	Resumable                   bool
+	CheckpointGraceS            int
+	CheckpointNeeded            bool // for a pause
 	RunningS, StartingS, QueueS int
 	// OwnCommand is a command of the user's own, which need not report its lifecycle.
 	OwnCommand bool

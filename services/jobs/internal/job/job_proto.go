@@ -30,6 +30,22 @@ func ToProto(j *Job) *jobsv1.Job {
 	return m
 }
 
+func changesFromProto(req *jobsv1.UpdateJobRequest) *Changes {
+	c := &Changes{Name: req.Name, Labels: req.GetLabels(), Priority: whole(req.Priority)}
+	if l := req.GetLimits(); l != nil {
+		c.RunningS, c.StartingS, c.QueueS = whole(l.RunningS), whole(l.StartingS), whole(l.QueuedS)
+	}
+	return c
+}
+
+func whole(n *int32) *int {
+	if n == nil {
+		return nil
+	}
+	i := int(*n)
+	return &i
+}
+
 func limitsToProto(j *Job) *jobsv1.Limits {
 	running, starting, queued := int32(j.RunningS), int32(j.StartingS), int32(j.QueueS)
 	return &jobsv1.Limits{RunningS: &running, StartingS: &starting, QueuedS: &queued}

@@ -67,10 +67,12 @@ said_failed_exit_stopped -          queued     queued     queued     paused     
 // in makes a job in a state by the events that lead there, with its attempt.
 func in(t *testing.T, state job.State, retryMax int) (*job.Job, *job.Attempt) {
 	t.Helper()
-	j := &job.Job{ID: "job_1", RetryMax: retryMax, RunningS: 100, StartingS: 100, QueueS: 100, Resumable: true,
+	j := &job.Job{
+		ID: "job_1", RetryMax: retryMax, RunningS: 100, StartingS: 100, QueueS: 100, Resumable: true,
 		CheckpointGraceS: 60, CheckpointNeeded: true, Status: job.Status{
-		State: job.Queued, Queue: job.Queue{Since: at(), Reason: job.WaitNew},
-	}}
+			State: job.Queued, Queue: job.Queue{Since: at(), Reason: job.WaitNew},
+		},
+	}
 	if state == job.Queued {
 		return j, nil
 	}

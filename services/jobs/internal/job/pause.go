@@ -75,9 +75,9 @@ type GraceEnd int
 
 // The ends.
 const (
-	GraceHolds  GraceEnd = iota
-	GraceKills           // what runs is ended; the job goes on from the last checkpoint
-	GraceGivenUp         // there is none, and one is needed: the job runs on
+	GraceHolds   GraceEnd = iota
+	GraceKills            // what runs is ended; the job goes on from the last checkpoint
+	GraceGivenUp          // there is none, and one is needed: the job runs on
 )
 
 // GraceOver judges a pause whose checkpoint has not come in time.

@@ -18,11 +18,11 @@ func TestWhatCanBePaused(t *testing.T) {
 		change func(j *job.Job, a *job.Attempt)
 		code   string
 	}{
-		"nothing can save it":         {func(*job.Job, *job.Attempt) {}, "checkpoint"},
-		"its recipe saves":            {func(j *job.Job, _ *job.Attempt) { j.Resumable = true }, ""},
-		"it asks for signals":         {func(_ *job.Job, a *job.Attempt) { now := at(); a.ListensAt = &now }, ""},
-		"it has saved":                {func(j *job.Job, _ *job.Attempt) { j.Register(saved(1, at())) }, ""},
-		"its owner needs nothing":     {func(j *job.Job, _ *job.Attempt) { j.CheckpointNeeded = false }, ""},
+		"nothing can save it":     {func(*job.Job, *job.Attempt) {}, "checkpoint"},
+		"its recipe saves":        {func(j *job.Job, _ *job.Attempt) { j.Resumable = true }, ""},
+		"it asks for signals":     {func(_ *job.Job, a *job.Attempt) { now := at(); a.ListensAt = &now }, ""},
+		"it has saved":            {func(j *job.Job, _ *job.Attempt) { j.Register(saved(1, at())) }, ""},
+		"its owner needs nothing": {func(j *job.Job, _ *job.Attempt) { j.CheckpointNeeded = false }, ""},
 		"weights to serve are no state": {func(j *job.Job, _ *job.Attempt) {
 			c := saved(1, at())
 			c.Format = "gguf"
@@ -42,7 +42,7 @@ func TestWhatCanBePaused(t *testing.T) {
 			}
 			require.NoError(t, err)
 			require.True(t, changed)
-			require.Equal(t, job.Asked{Signal: job.SignalCheckpoint, ID: "sig_1", Deadline: ptr(at().Add(time.Minute))}, j.Asks())
+			require.Equal(t, job.Asked{Signal: job.SignalCheckpoint, ID: "sig_1", Deadline: new(at().Add(time.Minute))}, j.Asks())
 			changed, err = j.Pause(a, "sig_2", at())
 			require.NoError(t, err)
 			require.False(t, changed, "asking again changes nothing")
@@ -50,8 +50,6 @@ func TestWhatCanBePaused(t *testing.T) {
 		})
 	}
 }
-
-func ptr[T any](v T) *T { return &v }
 
 func TestOnlyANewerCheckpointIsGoneOnFrom(t *testing.T) {
 	t.Parallel()
@@ -104,7 +102,7 @@ func TestAStopIsASignalToo(t *testing.T) {
 	j, a := in(t, job.Pausing, 0)
 	_, err := j.Stop(job.ReasonUserStop, at())
 	require.NoError(t, err)
-	require.Equal(t, job.Asked{Signal: job.SignalStop, ID: "stop.1", Deadline: ptr(at().Add(job.StopGrace))}, j.Asks())
+	require.Equal(t, job.Asked{Signal: job.SignalStop, ID: "stop.1", Deadline: new(at().Add(job.StopGrace))}, j.Asks())
 	_, err = j.Ack("sig_1", at())
 	require.True(t, fault.HasCode(err, "signal"), "the pause is over: %v", err)
 	_, err = j.Ack("stop.1", at())

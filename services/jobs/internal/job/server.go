@@ -22,11 +22,15 @@ type Mover interface {
 	Stop(ctx context.Context, jobID, reason string, force bool, cause Cause, also func(ctx context.Context, tx pgx.Tx) error) (*Job, error)
 	Pause(ctx context.Context, jobID string, also func(ctx context.Context, tx pgx.Tx) error) (*Job, error)
 	Resume(ctx context.Context, jobID string, also func(ctx context.Context, tx pgx.Tx) error) (*Job, error)
+	Update(ctx context.Context, jobID string, change func(j *Job) error, also func(ctx context.Context, tx pgx.Tx) error) (*Job, error)
 }
 
 // Submitter admits jobs.
 type Submitter interface {
 	Submit(ctx context.Context, req *jobsv1.SubmitJobRequest) (*jobsv1.Job, error)
+	Retry(ctx context.Context, req *jobsv1.RetryJobRequest, from *Job) (*jobsv1.Job, error)
+	Clone(ctx context.Context, req *jobsv1.CloneJobRequest, from *Job) (*jobsv1.Job, error)
+	Preflight(ctx context.Context, req *jobsv1.SubmitJobRequest) (*jobsv1.PreflightReport, error)
 }
 
 // Watcher follows jobs.
@@ -66,7 +70,12 @@ func (s *Server) GetJob(ctx context.Context, req *jobsv1.GetJobRequest) (*jobsv1
 	if err != nil {
 		return nil, err
 	}
-	return ToProto(j), nil
+	return shown(ctx, j)
+}
+
+// shown is a job with its version, which If-Match names.
+func shown(ctx context.Context, j *Job) (*jobsv1.Job, error) {
+	return ToProto(j), request.SetETag(ctx, j.Seq)
 }
 
 func (s *Server) get(ctx context.Context, jobID string) (*Job, error) {
@@ -86,7 +95,8 @@ func (s *Server) ListJobs(ctx context.Context, req *jobsv1.ListJobsRequest) (*jo
 	if state != "" && !slices.Contains(States(), state) {
 		return nil, fault.InvalidFields(fault.At(fault.TypeEnum, "Input should be a state of jobs", "state"))
 	}
-	jobs, err := s.Jobs.List(ctx, s.Pool, authn.ScopeOf(ctx), state, p)
+	filter := Filter{State: state, Project: req.GetProject(), Owner: req.GetOwner(), Labels: req.GetLabel(), Text: req.GetQ()}
+	jobs, err := s.Jobs.List(ctx, s.Pool, authn.ScopeOf(ctx), filter, p)
 	if err != nil {
 		return nil, err
 	}

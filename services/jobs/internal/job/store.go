@@ -11,7 +11,6 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
@@ -93,25 +92,6 @@ func (s *Store) IDOfRun(ctx context.Context, q pg.Querier, runID string) (string
 		return "", fmt.Errorf("find the job of a run: %w", err)
 	}
 	return id, nil
-}
-
-// List answers the jobs that the scope sees, newest first; state "" is every state.
-func (s *Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, state State, p page.Page) ([]*Job, error) {
-	rows, err := q.Query(ctx, `SELECT `+jobColumns+` FROM job WHERE `+visible+` AND ($4 = '' OR state = $4)
-		ORDER BY created_at DESC, id DESC LIMIT $5 OFFSET $6`,
-		scope.Admin, scope.UserID, scope.Projects, state, p.Ask(), p.Offset)
-	if err != nil {
-		return nil, fmt.Errorf("list jobs: %w", err)
-	}
-	return collectJobs(rows)
-}
-
-func collectJobs(rows pgx.Rows) ([]*Job, error) {
-	jobs, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*Job, error) { return scanJob(row) })
-	if err != nil {
-		return nil, fmt.Errorf("read jobs: %w", err)
-	}
-	return jobs, nil
 }
 
 // Look answers a job for the service itself.

@@ -30,22 +30,27 @@ func (s *Store) Insert(ctx context.Context, tx pgx.Tx, j *Job, run RunFacts, cau
 	_, err := tx.Exec(ctx, `INSERT INTO job (id, run_id, name, owner_id, owner_name, project_id, project, visibility,
 			labels, priority, spec, spec_digest, template, pools, gpus, retry_max, running_s, starting_s, queued_s,
 			created_at, state, queue_reason, queued_at, seq, own_command, team_id,
-			visibility_version, retry_on, retry_codes, retry_backoff_s, retry_resume, resumable, checkpoint_grace_s, checkpoint_needed)
+			visibility_version, retry_on, retry_codes, retry_backoff_s, retry_resume, resumable, checkpoint_grace_s, checkpoint_needed,
+			checkpoint)
 		VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18,$19,$20,$21,$22,$23,$24,$25,$26,$27,
-			coalesce($28, '{infra,preempted}'::text[]),coalesce($29, '{}'::integer[]),$30,$31,$32,$33,$34)`,
+			coalesce($28, '{infra,preempted}'::text[]),coalesce($29, '{}'::integer[]),$30,$31,$32,$33,$34,$35)`,
 		j.ID, j.RunID, j.Name, j.OwnerID, j.OwnerName, j.ProjectID, j.Project, j.Visibility,
 		j.Labels, j.Priority, j.Spec, j.SpecDigest, j.Template, j.Pools, j.GPUs, j.RetryMax,
 		j.RunningS, j.StartingS, j.QueueS, j.CreatedAt, j.State, j.Queue.Reason, j.Queue.Since, j.Seq, j.OwnCommand, j.TeamID,
 		j.VisibilityVersion, j.RetryOn, j.RetryCodes, max(1, j.BackoffS), cmp.Or(j.RetryFrom, ResumeLatest), j.Resumable,
-		max(1, j.CheckpointGraceS), j.CheckpointNeeded)
+		max(1, j.CheckpointGraceS), j.CheckpointNeeded, j.Checkpoint)
 	if err != nil {
 		return fmt.Errorf("insert job: %w", err)
 	}
+	var parents any // null where there are none
+	if len(run.Parents) > 0 {
+		parents = run.Parents
+	}
 	_, err = tx.Exec(ctx, `INSERT INTO run (id, job_id, name, owner_id, owner_name, project_id, project, visibility,
-			state, recipe_lock, bindings, recipe_digest, spec_digest, created_at, visibility_version)
-		VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15)`,
+			state, recipe_lock, bindings, recipe_digest, spec_digest, created_at, visibility_version, parents)
+		VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,coalesce($16, '[]'::jsonb))`,
 		j.RunID, j.ID, j.Name, j.OwnerID, j.OwnerName, j.ProjectID, j.Project, j.Visibility,
-		j.State, run.RecipeLock, run.Bindings, run.RecipeDigest, j.SpecDigest, j.CreatedAt, j.VisibilityVersion)
+		j.State, run.RecipeLock, run.Bindings, run.RecipeDigest, j.SpecDigest, j.CreatedAt, j.VisibilityVersion, parents)
 	if err != nil {
 		return fmt.Errorf("insert run: %w", err)
 	}
@@ -57,6 +62,7 @@ type RunFacts struct {
 	RecipeLock   []byte
 	Bindings     []byte
 	RecipeDigest string
+	Parents      []Parent
 }
 
 // Save writes a changed job, its run and its event. It refuses, in SQL, a move that is no edge and
@@ -94,6 +100,19 @@ func (s *Store) Save(ctx context.Context, tx pgx.Tx, j *Job, before State, cause
 		}
 	}
 	return s.tell(ctx, tx, j, before, cause)
+}
+
+// SaveFacts writes what may be changed of a locked job besides its status, in its run too. Save follows it.
+func (s *Store) SaveFacts(ctx context.Context, tx pgx.Tx, j *Job) error {
+	_, err := tx.Exec(ctx, `UPDATE job SET name = $2, labels = $3, priority = $4, running_s = $5, starting_s = $6, queued_s = $7
+		WHERE id = $1`, j.ID, j.Name, j.Labels, j.Priority, j.RunningS, j.StartingS, j.QueueS)
+	if err != nil {
+		return fmt.Errorf("save what was changed of a job: %w", err)
+	}
+	if _, err := tx.Exec(ctx, `UPDATE run SET name = $2 WHERE id = $1`, j.RunID, j.Name); err != nil {
+		return fmt.Errorf("save what was changed of a run: %w", err)
+	}
+	return nil
 }
 
 // tell appends the event of a change and wakes who waits for it.

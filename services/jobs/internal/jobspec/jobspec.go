@@ -127,6 +127,23 @@ const (
 // maxSeed keeps a seed exact in JSON, whose numbers are doubles.
 const maxSeed = 1<<53 - 1
 
+// Complete fills in what a spec that was stored by an earlier release lacks.
+func (s *Spec) Complete() {
+	if s.Checkpoint == (Checkpoint{}) {
+		s.Checkpoint = Checkpoint{GraceS: defaultGraceS, RequiredForPause: true}
+	}
+	if len(s.Retry.On) == 0 {
+		s.Retry.On = []string{job.RetryInfra, job.RetryPreempted}
+	}
+	if s.Retry.ExitCodes == nil {
+		s.Retry.ExitCodes = []int32{}
+	}
+	s.Retry.BackoffS = max(s.Retry.BackoffS, defaultBackoffS)
+	if s.Retry.Resume == "" {
+		s.Retry.Resume = job.ResumeLatest
+	}
+}
+
 // Canonical is the stored form of a resolved spec and its digest.
 func (s *Spec) Canonical() (form []byte, digest string, err error) {
 	raw, err := json.Marshal(s)

@@ -18,7 +18,7 @@ func FromProto(m *jobsv1.JobSpec) (Spec, error) {
 		Hparams:  m.GetHparams(),
 		Bindings: Bindings{Datasets: notNil(m.GetBindings().GetDatasets()), Model: m.GetBindings().GetModel()},
 		Env:      notNil(m.GetEnv()), Priority: defaultPriority, Seed: m.Seed,
-		Limits: Limits{RunningS: defaultRunningS, StartingS: defaultStartS, QueuedS: defaultQueuedS},
+		Limits:     Limits{RunningS: defaultRunningS, StartingS: defaultStartS, QueuedS: defaultQueuedS},
 		Retry:      retryFromProto(m.GetRetry()),
 		Checkpoint: Checkpoint{GraceS: defaultGraceS, RequiredForPause: true},
 	}
@@ -43,13 +43,30 @@ func FromProto(m *jobsv1.JobSpec) (Spec, error) {
 	for _, p := range m.GetResources().GetPools() {
 		s.Resources.Pools = append(s.Resources.Pools, poolFromProto(p))
 	}
-	if s.Seed != nil && *s.Seed > maxSeed {
-		return s, fault.InvalidFields(fault.Field{
-			Loc: []any{"spec", "seed"}, Type: fault.TypeLessThanEqual, Input: *s.Seed,
-			Msg: "Input should be less than or equal to 9007199254740991", Ctx: map[string]any{"le": maxSeed},
-		})
+	return s, checkSeed(&s)
+}
+
+// Override puts what a clone is given in place of the spec's own.
+func Override(s *Spec, m *jobsv1.CloneJobRequest) error {
+	s.Name, s.Project = or(m.GetName(), s.Name), or(m.GetProject(), s.Project)
+	if len(m.GetHparams()) > 0 {
+		s.Hparams = m.GetHparams()
 	}
-	return s, nil
+	fill(&s.Priority, m.Priority)
+	if m.Seed != nil {
+		s.Seed = m.Seed
+	}
+	return checkSeed(s)
+}
+
+func checkSeed(s *Spec) error {
+	if s.Seed == nil || *s.Seed <= maxSeed {
+		return nil
+	}
+	return fault.InvalidFields(fault.Field{
+		Loc: []any{"spec", "seed"}, Type: fault.TypeLessThanEqual, Input: *s.Seed,
+		Msg: "Input should be less than or equal to 9007199254740991", Ctx: map[string]any{"le": maxSeed},
+	})
 }
 
 func retryFromProto(m *jobsv1.Retry) Retry {

@@ -26,9 +26,9 @@ func fullSpec() *jobsv1.JobSpec {
 		Bindings:  &jobsv1.Bindings{Datasets: map[string]string{"train": "ds/p/n@1"}, Model: "mdl/p/n@1"},
 		Resources: &jobsv1.Resources{Pools: []*jobsv1.PoolRequest{{Pool: "gpu", Role: "r", Nodes: new(int32(2)), GpusPerNode: new(int32(4)), Cpu: new(int32(8)), MemoryGb: new(int32(16)), Profile: "big"}}},
 		Env:       map[string]string{"K": "V"}, Priority: new(int32(0)), Seed: &seed,
-		Retry: &jobsv1.Retry{Max: new(int32(0)), On: []string{"infra"}, ExitCodes: []int32{33}, BackoffS: new(int32(5)), Resume: "none"},
+		Retry:      &jobsv1.Retry{Max: new(int32(0)), On: []string{"infra"}, ExitCodes: []int32{33}, BackoffS: new(int32(5)), Resume: "none"},
 		Checkpoint: &jobsv1.CheckpointPolicy{GraceS: new(int32(9)), RequiredForPause: new(false)},
-		Limits: &jobsv1.Limits{RunningS: new(int32(1)), StartingS: new(int32(2)), QueuedS: new(int32(3))},
+		Limits:     &jobsv1.Limits{RunningS: new(int32(1)), StartingS: new(int32(2)), QueuedS: new(int32(3))},
 	}
 }
 

@@ -2,7 +2,11 @@
 // that it outlives its job.
 package run
 
-import "time"
+import (
+	"time"
+
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+)
 
 // Run is what a job produced, or is producing.
 type Run struct {
@@ -18,4 +22,5 @@ type Run struct {
 	EndReason                      string
 	CreatedAt                      time.Time
 	StartedAt, EndedAt             *time.Time
+	Parents                        []job.Parent
 }

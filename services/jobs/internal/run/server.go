@@ -59,6 +59,9 @@ func toProto(r *Run) *jobsv1.Run {
 		Bindings: r.Bindings, RecipeDigest: r.RecipeDigest, SpecDigest: r.SpecDigest,
 		CreatedAt: timestamppb.New(r.CreatedAt), StartedAt: timeTo(r.StartedAt), EndedAt: timeTo(r.EndedAt),
 	}
+	for _, p := range r.Parents {
+		m.Parents = append(m.Parents, &jobsv1.RunParent{Kind: p.Kind, RunId: p.RunID, Step: p.Step})
+	}
 	if r.EndReason != "" {
 		m.EndReason = &r.EndReason
 	}

@@ -17,7 +17,7 @@ import (
 type Store struct{}
 
 const runSelect = `SELECT id, job_id, name, owner_id, owner_name, project_id, project, visibility, visibility_version, state, attempts,
-	recipe_lock, bindings, recipe_digest, spec_digest, end_reason, created_at, started_at, ended_at FROM run`
+	recipe_lock, bindings, recipe_digest, spec_digest, end_reason, created_at, started_at, ended_at, parents FROM run`
 
 const visible = ` WHERE ($1 OR owner_id = $2 OR (visibility = 'all' AND $2 <> '') OR project_id = ANY($3))`
 
@@ -25,7 +25,7 @@ func scan(row pgx.CollectableRow) (*Run, error) {
 	var r Run
 	err := row.Scan(&r.ID, &r.JobID, &r.Name, &r.OwnerID, &r.OwnerName, &r.ProjectID, &r.Project, &r.Visibility, &r.VisibilityVersion, &r.State,
 		&r.Attempts, &r.RecipeLock, &r.Bindings, &r.RecipeDigest, &r.SpecDigest, &r.EndReason, &r.CreatedAt,
-		&r.StartedAt, &r.EndedAt)
+		&r.StartedAt, &r.EndedAt, &r.Parents)
 	return &r, err
 }
 

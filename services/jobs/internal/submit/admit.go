@@ -3,8 +3,7 @@
 // Idempotency-Key is answered as the first was.
 //
 // admit.go is the deed and writes; rows.go answers the gates from this service's own rows;
-// template_proto.go writes what every attempt of the job is told, and it and project_proto.go alone
-// speak proto.
+// again.go submits what was submitted before; template_proto.go writes what every attempt of the job is told.
 package submit
 
 import (
@@ -16,6 +15,7 @@ import (
 	"math/big"
 
 	"github.com/jackc/pgx/v5"
+	"google.golang.org/protobuf/proto"
 
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/authn"
@@ -49,22 +49,39 @@ type Admission struct {
 // Submit passes a submission through the gates and admits it. A repeat under the same
 // Idempotency-Key gets the first answer, whatever the gates would say by now.
 func (a *Admission) Submit(ctx context.Context, req *jobsv1.SubmitJobRequest) (*jobsv1.Job, error) {
-	const method = jobsv1.JobService_SubmitJob_FullMethodName
+	return a.submit(ctx, jobsv1.JobService_SubmitJob_FullMethodName, req, func() (*gate.Draft, origin, error) {
+		spec, err := jobspec.FromProto(req.GetSpec())
+		return &gate.Draft{API: req.GetApi(), Spec: spec, Caller: authn.Of(ctx)}, origin{}, err
+	})
+}
+
+// origin is what a job comes from besides its spec.
+type origin struct {
+	parents    []job.Parent
+	checkpoint *job.Checkpoint
+}
+
+// submit passes what a request asks for through the gates and admits it.
+func (a *Admission) submit(
+	ctx context.Context, method string, req proto.Message, draft func() (*gate.Draft, origin, error),
+) (*jobsv1.Job, error) {
 	resp := &jobsv1.Job{}
 	if replayed, err := a.Once.Replay(ctx, method, req, resp); err != nil || replayed {
 		return resp, err
 	}
-	spec, err := jobspec.FromProto(req.GetSpec())
+	d, from, err := draft()
 	if err != nil {
 		return nil, err
 	}
-	d := &gate.Draft{API: req.GetApi(), Spec: spec, Caller: authn.Of(ctx)}
 	if err := gate.Run(ctx, a.World.Gates(), d); err != nil {
 		return nil, err
 	}
 	j, facts, err := a.job(d)
 	if err != nil {
 		return nil, err
+	}
+	if facts.Parents = from.parents; d.Recipe.Resumable {
+		j.Checkpoint = from.checkpoint
 	}
 	err = a.Once.Do(ctx, method, req, resp, func(ctx context.Context, tx pgx.Tx) error {
 		if err := a.admit(ctx, tx, j, facts); err != nil {
@@ -117,7 +134,7 @@ func (a *Admission) admit(ctx context.Context, tx pgx.Tx, j *job.Job, facts job.
 		return err
 	}
 	j.CreatedAt = now
-	j.Status = job.Status{State: job.Queued, Queue: job.Queue{Reason: job.WaitNew, Since: now}}
+	j.Status = job.Status{State: job.Queued, Checkpoint: j.Checkpoint, Queue: job.Queue{Reason: job.WaitNew, Since: now}}
 	if err := a.holdProfiles(ctx, tx, j); err != nil {
 		return err
 	}

@@ -65,7 +65,7 @@ type Work struct {
 	Kind      Kind
 	Desired   Desired
 	DesiredAt time.Time
-	Force     bool // what is to be stopped is killed at once
+	Force     bool   // what is to be stopped is killed at once
 	Spec      []byte // opaque
 	Pool      string
 	GPUs      int
