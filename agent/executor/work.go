@@ -62,8 +62,8 @@ const nameRunes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345678
 // kind is set.
 type Work struct {
 	Key
-	Kind    Kind         `json:"kind"`
-	Desired Desired      `json:"desired"`
+	Kind    Kind    `json:"kind"`
+	Desired Desired `json:"desired"`
 	// Force ends what is to be stopped at once, without grace.
 	Force   bool         `json:"force,omitempty"`
 	Attempt *AttemptSpec `json:"attempt,omitempty"`
