@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 )
 
@@ -72,7 +73,11 @@ func (m mask) refused(a answer) string {
 		hint = ": the key's limit is reached"
 	}
 	if a.status >= 300 && a.status <= 399 {
-		hint = ": a redirect to " + m.text(a.location, 512) + ", which is not followed"
+		to := a.location
+		if plain, err := url.PathUnescape(to); err == nil {
+			to = plain
+		}
+		hint = ": a redirect to " + m.text(to, 512) + ", which is not followed"
 	}
 	words := m.words(a.body)
 	if words == "" {

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"net/url"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -51,7 +52,7 @@ func newMask(key secret.String) mask {
 
 // text is a text of the upstream's, fit to be told: without the key, without control characters, and short.
 func (m mask) text(s string, limit int) string {
-	s = strings.ToValidUTF8(s[:min(len(s), maxRead)], "\uFFFD")
+	s = unescaped(strings.ToValidUTF8(s[:min(len(s), maxRead)], "\uFFFD"))
 	s = strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' || r == '\r' {
 			return ' '
@@ -70,6 +71,26 @@ func (m mask) text(s string, limit int) string {
 		s = s[:cut]
 	}
 	return s
+}
+
+// unescaped spells \u0041 as A: a text that is no JSON may hold the key so.
+func unescaped(s string) string {
+	before, rest, found := strings.Cut(s, `\u`)
+	if !found {
+		return s
+	}
+	var b strings.Builder
+	for b.WriteString(before); found; b.WriteString(before) {
+		n, err := strconv.ParseUint(rest[:min(4, len(rest))], 16, 8)
+		if err == nil && len(rest) >= 4 && n < utf8.RuneSelf {
+			b.WriteByte(byte(n))
+			rest = rest[4:]
+		} else {
+			b.WriteString(`\u`)
+		}
+		before, rest, found = strings.Cut(rest, `\u`)
+	}
+	return b.String()
 }
 
 // words are the upstream's words in a body: JSON is spelled anew, so that no escape hides the key.
