@@ -25,7 +25,7 @@ func (g *Gateway) serving(ctx context.Context, r *http.Request, rt route.Route) 
 // unserved is what a request is told that is refused before anybody was asked: in maintenance that, and
 // otherwise why it is refused. What the table does not name is not judged: it is never served.
 func (g *Gateway) unserved(ctx context.Context, r *http.Request, rt route.Route, refused *fault.Error) error {
-	if err := g.serving(ctx, r, rt); fault.HasCode(err, bearer.CodeMaintenance) {
+	if err := g.serving(ctx, r, rt); fault.HasCode(err, fault.CodeMaintenance) {
 		return err
 	}
 	return refused
@@ -36,11 +36,11 @@ const submitRPC = "signalbox.jobs.v1.JobService/SubmitJob"
 
 // named is a refusal in the words of its route.
 func named(rt route.Route, err error) error {
-	if rt.RPC != submitRPC || !fault.HasCode(err, bearer.CodeMaintenance) {
+	if rt.RPC != submitRPC || !fault.HasCode(err, fault.CodeMaintenance) {
 		return err
 	}
 	f := *fault.From(err)
-	f.Msg = bearer.CodeMaintenance + ": " + f.Msg
+	f.Msg = fault.CodeMaintenance + ": " + f.Msg
 	return &f
 }
 

@@ -54,6 +54,8 @@ const (
 const (
 	// CodeCanceled marks an Unavailable error whose caller went away.
 	CodeCanceled = "canceled"
+	// CodeMaintenance marks an Unavailable error of an installation that serves nobody for now.
+	CodeMaintenance = "maintenance"
 	// CodeDeadline marks an Unavailable error whose deadline passed.
 	CodeDeadline = "deadline_exceeded"
 )

@@ -31,8 +31,16 @@ func serve(t *testing.T, handler http.HandlerFunc) (addr string) {
 	return l.Addr().String()
 }
 
+// answer is a response, read.
+type answer struct {
+	status int
+	header http.Header
+	closes bool
+	body   string
+}
+
 // send writes raw bytes and reads the answer to them.
-func send(t *testing.T, addr, raw string) (*http.Response, string) {
+func send(t *testing.T, addr, raw string) answer {
 	t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", addr)
 	require.NoError(t, err)
@@ -44,7 +52,7 @@ func send(t *testing.T, addr, raw string) (*http.Response, string) {
 	defer func() { _ = resp.Body.Close() }()
 	body, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
-	return resp, string(body)
+	return answer{resp.StatusCode, resp.Header, resp.Close, string(body)}
 }
 
 func TestTheServersOwnRefusalsAreJSON(t *testing.T) {
@@ -64,13 +72,13 @@ func TestTheServersOwnRefusalsAreJSON(t *testing.T) {
 		"another encoding":        {"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\n", 501, "transfer_encoding"},
 		"two lengths":             {"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 400, "malformed_request"},
 	} {
-		resp, body := send(t, addr, tc.raw)
-		require.Equal(t, tc.status, resp.StatusCode, name)
-		require.Equal(t, "application/json", resp.Header.Get("Content-Type"), name)
-		require.Equal(t, "req_1", resp.Header.Get("X-Request-Id"), name)
-		require.True(t, resp.Close, name)
+		got := send(t, addr, tc.raw)
+		require.Equal(t, tc.status, got.status, name)
+		require.Equal(t, "application/json", got.header.Get("Content-Type"), name)
+		require.Equal(t, "req_1", got.header.Get("X-Request-Id"), name)
+		require.True(t, got.closes, name)
 		var said struct{ Detail, Code string }
-		require.NoError(t, json.Unmarshal([]byte(body), &said), "%s: %s", name, body)
+		require.NoError(t, json.Unmarshal([]byte(got.body), &said), "%s: %s", name, got.body)
 		require.NotEmpty(t, said.Detail, name)
 		require.Equal(t, tc.code, said.Code, name)
 	}
@@ -97,19 +105,17 @@ func TestNothingElseIsTouched(t *testing.T) {
 			require.NoError(t, err)
 		}
 	})
-	ask := func(path string) (*http.Response, string) {
+	ask := func(path string) answer {
 		return send(t, addr, "GET "+path+" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
 	}
-	resp, body := ask("/plain")
-	require.Equal(t, "mine\n", body)
-	require.Equal(t, "text/plain; charset=utf-8", resp.Header.Get("Content-Type"))
-	_, body = ask("/lie")
-	require.Equal(t, lie, body)
-	resp, body = ask("/upgraded")
-	require.Equal(t, "400 Bad Request", body)
-	require.Empty(t, resp.Header.Get("X-Request-Id"))
-	_, body = ask("/file")
-	require.Len(t, body, 100_000)
+	mine := ask("/plain")
+	require.Equal(t, "mine\n", mine.body)
+	require.Equal(t, "text/plain; charset=utf-8", mine.header.Get("Content-Type"))
+	require.Equal(t, lie, ask("/lie").body)
+	upgraded := ask("/upgraded")
+	require.Equal(t, "400 Bad Request", upgraded.body)
+	require.Empty(t, upgraded.header.Get("X-Request-Id"))
+	require.Len(t, ask("/file").body, 100_000)
 }
 
 func TestAClosedListenerSaysSo(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 )
 
 // selected are the routes that a selector takes: all of its words must hold. A word is `credential=user`,
-// `role=admin`, `kind=rpc`, `service=auth`, `method=POST`, `path-id`, `variable`, `list`, `body`, or one of them behind `not:`.
+// `role=admin`, `kind=rpc`, `service=auth`, `method=POST`, `path-id`, `variable`, `list`, `body`, `in-maintenance`, or one of them behind `not:`.
 func selected(t testing.TB, selector string) []route.Route {
 	t.Helper()
 	var out []route.Route
@@ -56,6 +56,8 @@ func takes(t testing.TB, rt route.Route, word string) bool {
 		return strings.Contains(rt.Pattern, "{")
 	case "body":
 		return rt.Body != ""
+	case "in-maintenance":
+		return rt.InMaintenance
 	case "list":
 		return rt.Kind == route.RPC && rt.Method == http.MethodGet && inputOf(t, rt).Fields().ByName("limit") != nil
 	default:

@@ -53,6 +53,7 @@ func parts() []*piece {
 		{vars: []string{"model", "model_version"}, build: (*builder).addModel},
 		{vars: []string{"deployment", "revision", "deployment_token"}, build: (*builder).addDeployment},
 		{vars: []string{"fleet", "node"}, build: (*builder).addFleet},
+		{vars: []string{"llm"}, build: (*builder).addModelServer},
 	}
 }
 

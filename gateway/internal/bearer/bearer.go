@@ -77,12 +77,9 @@ type Claim struct {
 	// Client is the address that the request came from.
 	Client string
 	// InMaintenance says that the route answers in maintenance too. On every other one auth refuses everybody
-	// then, with CodeMaintenance.
+	// then, with fault.CodeMaintenance.
 	InMaintenance bool
 }
-
-// CodeMaintenance marks auth's refusal of everybody.
-const CodeMaintenance = "maintenance"
 
 // Caller has auth vouch for a caller and answers a context whose calls carry the signed identity.
 func (c *Checker) Caller(ctx context.Context, claim Claim) (context.Context, error) {

@@ -171,7 +171,7 @@ func Revoked(ctx context.Context, check func(context.Context) error) error {
 	defer cancel()
 	err := check(ctx)
 	if fault.Is(err, fault.Unauthenticated) || fault.Is(err, fault.Forbidden) || fault.HasCode(err, bearer.CodeReach) ||
-		fault.HasCode(err, bearer.CodeMaintenance) {
+		fault.HasCode(err, fault.CodeMaintenance) {
 		return err
 	}
 	return nil

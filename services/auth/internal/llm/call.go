@@ -67,9 +67,11 @@ func (s *stage) trace(ctx context.Context) context.Context {
 
 // failed words an error with the stage at which it came.
 func (s *stage) failed(err error) error {
-	var at *url.Error
-	if errors.As(err, &at) {
+	if at, ok := errors.AsType[*url.Error](err); ok {
 		err = at.Err // without the method and the address, which the result tells already
+	}
+	if dial, ok := errors.AsType[*net.OpError](err); ok && errors.Is(err, egress.ErrRefused) {
+		err = dial.Err // the address is in the words of the refusal
 	}
 	var slow net.Error
 	switch {

@@ -84,9 +84,8 @@ func TestOneTestAtATime(t *testing.T) {
 	u := newUpstream(t)
 	counted := func(last bool, s step) step {
 		return func(w http.ResponseWriter, r *http.Request, in request) {
-			if now := inside.Load(); !last && len(in.Tools) == 0 {
-				now = inside.Add(1)
-				most.Store(max(most.Load(), now))
+			if !last && len(in.Tools) == 0 {
+				most.Store(max(most.Load(), inside.Add(1)))
 			}
 			s(w, r, in)
 			if last {

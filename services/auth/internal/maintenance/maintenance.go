@@ -27,9 +27,6 @@ const (
 	On  Mode = "maintenance"
 )
 
-// Code marks a refusal because of maintenance.
-const Code = "maintenance"
-
 // plain is what refusals say where nobody gave words.
 const plain = "The installation is in maintenance"
 
@@ -65,7 +62,7 @@ func (s State) Refusal(now time.Time) error {
 	if s.Until != nil && s.Until.After(now) {
 		wait = min(max(s.Until.Sub(now), minRetry), maxRetry)
 	}
-	return fault.New(fault.Unavailable, Code, "%s", s.Message).WithRetryAfter(wait)
+	return fault.New(fault.Unavailable, fault.CodeMaintenance, "%s", s.Message).WithRetryAfter(wait)
 }
 
 // shown is what the audit tells of a state.

@@ -41,7 +41,7 @@ const (
 	// AgentBaseURL, AgentModel and AgentKey are read by the self-check of the diagnosis agent's language model.
 	AgentBaseURL = "agent.base_url"
 	AgentModel   = "agent.model"
-	AgentKey     = "agent.api_key" //nolint:gosec // the name of one.
+	AgentKey     = "agent.api_key"
 	// OIDCClientSecret is read by the sign-in at the provider.
 	OIDCClientSecret = "oidc.client_secret" //nolint:gosec // the name of one.
 )
