@@ -75,8 +75,11 @@ func (g *Gateway) serveRaw(w http.ResponseWriter, r *http.Request, m *match.Matc
 		r = r.WithContext(r.Context())
 		r.RemoteAddr = net.JoinHostPort(g.proxies.Client(r), "0")
 	}
-	r, over := g.untilStop(r, m)
-	defer over()
+	if r.Method == http.MethodGet && m.Handler == "ingest" { // a training may wait in it for a signal
+		waits, over := relay.Until(r, g.stop)
+		defer over()
+		r = waits
+	}
 	g.raw[m.Handler].ServeHTTP(w, r)
 }
 

@@ -27,10 +27,10 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/wake"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/cluster"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/desk"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/drive"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/hardware"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/owner"
 	jobqueue "github.com/signalbox-dev/signalbox/services/jobs/internal/queue"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/quota"
@@ -84,7 +84,7 @@ type Service struct {
 	orders    *cluster.Orders
 	hardware  *hardware.Copy
 
-	jobs   *job.Server
+	jobs   *desk.Server
 	runs   *jobrun.Server
 	fleets *fleet.Server
 	nodes  *cluster.Server

@@ -8,6 +8,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/idem"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/catalog"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/cluster"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/desk"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/drive"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/gate"
@@ -78,7 +79,7 @@ func (s *Service) serve(
 		},
 		Jobs: jobs, Once: repeats, IDs: d.IDs, Rand: d.Rand, Trail: tracks,
 	}
-	s.jobs = &job.Server{
+	s.jobs = &desk.Server{
 		Pool: d.Pool, Jobs: jobs, Submitter: admission, Mover: s.driver, Trail: tracks,
 		Watcher: &watch.Watcher{Pool: d.Pool, Jobs: jobs, Hub: s.hub, Clock: d.Clock},
 	}

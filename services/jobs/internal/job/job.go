@@ -3,7 +3,7 @@
 //
 // The files of the domain (job.go, attempt.go, outcome.go, lifecycle.go, stop.go) are pure: they change
 // values and know no time, row or message but those handed in. store*.go alone speak SQL and guard every
-// change of state in it; server.go and job_proto.go alone speak proto.
+// change of state in it. Who asks and how a job is shown is package desk's.
 //
 // It promises: a state moves only along Edges; each change is one transaction with its event; the
 // events of a job are numbered from 1 without a gap; what an attempt holds is given back once.

@@ -23,6 +23,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/idem"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/desk"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/gate"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/hardware"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
@@ -87,7 +88,7 @@ func (a *Admission) submit(
 		if err := a.admit(ctx, tx, j, facts); err != nil {
 			return err
 		}
-		idem.Set(resp, job.ToProto(j))
+		idem.Set(resp, desk.ToProto(j))
 		return nil
 	})
 	return resp, err

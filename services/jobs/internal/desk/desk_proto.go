@@ -1,4 +1,4 @@
-package job
+package desk
 
 import (
 	"time"
@@ -8,10 +8,11 @@ import (
 	commonv1 "github.com/signalbox-dev/signalbox/gen/signalbox/common/v1"
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/event"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
 // ToProto shows a job.
-func ToProto(j *Job) *jobsv1.Job {
+func ToProto(j *job.Job) *jobsv1.Job {
 	m := &jobsv1.Job{
 		Id: j.ID, RunId: j.RunID, Name: j.Name, State: StateToProto(j.State), EndReason: text(j.EndReason),
 		Message: text(j.Message), Project: j.Project, Owner: j.OwnerName, Labels: j.Labels,
@@ -21,7 +22,7 @@ func ToProto(j *Job) *jobsv1.Job {
 		PausedAt: timeTo(j.PausedAt), Priority: int32(j.Priority), Checkpoint: checkpointToProto(j.Checkpoint), Version: j.Seq,
 		Limits: limitsToProto(j),
 	}
-	if j.State == Queued {
+	if j.State == job.Queued {
 		m.Queue = &jobsv1.QueueStatus{
 			Position: int32(j.Queue.Position), Reason: j.Queue.Reason, ReasonDetail: j.Queue.Detail,
 			Since: timestamppb.New(j.Queue.Since),
@@ -46,12 +47,12 @@ func whole(n *int32) *int {
 	return &i
 }
 
-func limitsToProto(j *Job) *jobsv1.Limits {
+func limitsToProto(j *job.Job) *jobsv1.Limits {
 	running, starting, queued := int32(j.RunningS), int32(j.StartingS), int32(j.QueueS)
 	return &jobsv1.Limits{RunningS: &running, StartingS: &starting, QueuedS: &queued}
 }
 
-func checkpointToProto(c *Checkpoint) *jobsv1.Checkpoint {
+func checkpointToProto(c *job.Checkpoint) *jobsv1.Checkpoint {
 	if c == nil {
 		return nil
 	}
@@ -61,7 +62,7 @@ func checkpointToProto(c *Checkpoint) *jobsv1.Checkpoint {
 	}
 }
 
-func attemptToProto(a *Attempt) *jobsv1.Attempt {
+func attemptToProto(a *job.Attempt) *jobsv1.Attempt {
 	m := &jobsv1.Attempt{
 		Number: int32(a.Number), State: string(a.State), NodeId: text(a.NodeID), EndReason: text(a.EndReason),
 		Message: text(a.Message), CreatedAt: timestamppb.New(a.CreatedAt), StartingAt: timeTo(a.StartingAt),
@@ -83,27 +84,27 @@ func eventToProto(e event.Event) *commonv1.Event {
 }
 
 // StateToProto shows a state.
-func StateToProto(s State) jobsv1.JobState {
+func StateToProto(s job.State) jobsv1.JobState {
 	switch s {
-	case Queued:
+	case job.Queued:
 		return jobsv1.JobState_JOB_STATE_QUEUED
-	case Scheduled:
+	case job.Scheduled:
 		return jobsv1.JobState_JOB_STATE_SCHEDULED
-	case Starting:
+	case job.Starting:
 		return jobsv1.JobState_JOB_STATE_STARTING
-	case Running:
+	case job.Running:
 		return jobsv1.JobState_JOB_STATE_RUNNING
-	case Pausing:
+	case job.Pausing:
 		return jobsv1.JobState_JOB_STATE_PAUSING
-	case Paused:
+	case job.Paused:
 		return jobsv1.JobState_JOB_STATE_PAUSED
-	case Stopping:
+	case job.Stopping:
 		return jobsv1.JobState_JOB_STATE_STOPPING
-	case Succeeded:
+	case job.Succeeded:
 		return jobsv1.JobState_JOB_STATE_SUCCEEDED
-	case Failed:
+	case job.Failed:
 		return jobsv1.JobState_JOB_STATE_FAILED
-	case Stopped:
+	case job.Stopped:
 		return jobsv1.JobState_JOB_STATE_STOPPED
 	}
 	return jobsv1.JobState_JOB_STATE_UNSPECIFIED

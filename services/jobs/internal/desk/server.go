@@ -1,4 +1,4 @@
-package job
+package desk
 
 import (
 	"context"
@@ -15,21 +15,22 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/request"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
 // Mover moves jobs.
 type Mover interface {
-	Stop(ctx context.Context, jobID, reason string, force bool, cause Cause, also func(ctx context.Context, tx pgx.Tx) error) (*Job, error)
-	Pause(ctx context.Context, jobID string, also func(ctx context.Context, tx pgx.Tx) error) (*Job, error)
-	Resume(ctx context.Context, jobID string, also func(ctx context.Context, tx pgx.Tx) error) (*Job, error)
-	Update(ctx context.Context, jobID string, change func(j *Job) error, also func(ctx context.Context, tx pgx.Tx) error) (*Job, error)
+	Stop(ctx context.Context, jobID, reason string, force bool, cause job.Cause, also func(ctx context.Context, tx pgx.Tx) error) (*job.Job, error)
+	Pause(ctx context.Context, jobID string, also func(ctx context.Context, tx pgx.Tx) error) (*job.Job, error)
+	Resume(ctx context.Context, jobID string, also func(ctx context.Context, tx pgx.Tx) error) (*job.Job, error)
+	Update(ctx context.Context, jobID string, change func(j *job.Job) error, also func(ctx context.Context, tx pgx.Tx) error) (*job.Job, error)
 }
 
 // Submitter admits jobs.
 type Submitter interface {
 	Submit(ctx context.Context, req *jobsv1.SubmitJobRequest) (*jobsv1.Job, error)
-	Retry(ctx context.Context, req *jobsv1.RetryJobRequest, from *Job) (*jobsv1.Job, error)
-	Clone(ctx context.Context, req *jobsv1.CloneJobRequest, from *Job) (*jobsv1.Job, error)
+	Retry(ctx context.Context, req *jobsv1.RetryJobRequest, from *job.Job) (*jobsv1.Job, error)
+	Clone(ctx context.Context, req *jobsv1.CloneJobRequest, from *job.Job) (*jobsv1.Job, error)
 	Preflight(ctx context.Context, req *jobsv1.SubmitJobRequest) (*jobsv1.PreflightReport, error)
 }
 
@@ -47,7 +48,7 @@ type Trail interface {
 type Server struct {
 	jobsv1.UnimplementedJobServiceServer
 	Pool      *pgxpool.Pool
-	Jobs      *Store
+	Jobs      *job.Store
 	Submitter Submitter
 	Mover     Mover
 	Watcher   Watcher
@@ -74,11 +75,11 @@ func (s *Server) GetJob(ctx context.Context, req *jobsv1.GetJobRequest) (*jobsv1
 }
 
 // shown is a job with its version, which If-Match names.
-func shown(ctx context.Context, j *Job) (*jobsv1.Job, error) {
+func shown(ctx context.Context, j *job.Job) (*jobsv1.Job, error) {
 	return ToProto(j), request.SetETag(ctx, j.Seq)
 }
 
-func (s *Server) get(ctx context.Context, jobID string) (*Job, error) {
+func (s *Server) get(ctx context.Context, jobID string) (*job.Job, error) {
 	if err := request.ID(id.Job, "job_id", jobID); err != nil {
 		return nil, err
 	}
@@ -91,11 +92,11 @@ func (s *Server) ListJobs(ctx context.Context, req *jobsv1.ListJobsRequest) (*jo
 	if err != nil {
 		return nil, err
 	}
-	state := State(req.GetState())
-	if state != "" && !slices.Contains(States(), state) {
+	state := job.State(req.GetState())
+	if state != "" && !slices.Contains(job.States(), state) {
 		return nil, fault.InvalidFields(fault.At(fault.TypeEnum, "Input should be a state of jobs", "state"))
 	}
-	filter := Filter{State: state, Project: req.GetProject(), Owner: req.GetOwner(), Labels: req.GetLabel(), Text: req.GetQ()}
+	filter := job.Filter{State: state, Project: req.GetProject(), Owner: req.GetOwner(), Labels: req.GetLabel(), Text: req.GetQ()}
 	jobs, err := s.Jobs.List(ctx, s.Pool, authn.ScopeOf(ctx), filter, p)
 	if err != nil {
 		return nil, err
@@ -119,7 +120,7 @@ func (s *Server) ListJobEvents(ctx context.Context, req *jobsv1.ListJobEventsReq
 		return nil, err
 	}
 	ask := page.Page{Limit: p.Ask(), Offset: p.Offset}
-	events, err := event.List(ctx, s.Pool, SubjectKind, j.ID, ask)
+	events, err := event.List(ctx, s.Pool, job.SubjectKind, j.ID, ask)
 	if err != nil {
 		return nil, err
 	}

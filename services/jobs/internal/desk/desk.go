@@ -1,9 +1,16 @@
-package job
+// Package desk is where people ask for jobs: it answers JobService, judging the caller, handing what is asked
+// to who does it, and showing jobs as the contract has them.
+//
+// It promises that who may not see a job is told what is told of one that is not there, that who sees it and may
+// not change it is refused, and that no field of the contract is forgotten. desk.go is pure and says what may be
+// changed of a job; server*.go and desk_proto.go alone speak proto.
+package desk
 
 import (
 	"maps"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
 // Changes are what may be changed of a job; what is nil stays.
@@ -19,7 +26,7 @@ type Changes struct {
 const maxLabels = 64
 
 // Apply changes the job. What moves it in the queue or through its limits is a conflict once it has ended.
-func (c *Changes) Apply(j *Job) error {
+func (c *Changes) Apply(j *job.Job) error {
 	if j.State.Terminal() && (c.Priority != nil || c.limits()) {
 		return fault.New(fault.Conflict, "job_ended", "job %s has ended already: it is %s", j.ID, j.State)
 	}
@@ -47,7 +54,7 @@ func (c *Changes) Apply(j *Job) error {
 
 func (c *Changes) limits() bool { return c.RunningS != nil || c.StartingS != nil || c.QueueS != nil }
 
-func (c *Changes) label(j *Job) error {
+func (c *Changes) label(j *job.Job) error {
 	labels := maps.Clone(j.Labels)
 	if labels == nil {
 		labels = map[string]string{}

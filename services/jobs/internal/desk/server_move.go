@@ -1,4 +1,4 @@
-package job
+package desk
 
 import (
 	"context"
@@ -9,21 +9,22 @@ import (
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/request"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
 // mine loads a job that the caller may change.
-func (s *Server) mine(ctx context.Context, jobID string) (*Job, error) {
+func (s *Server) mine(ctx context.Context, jobID string) (*job.Job, error) {
 	j, err := s.get(ctx, jobID)
 	if err != nil {
 		return nil, err
 	}
-	return j, authn.ScopeOf(ctx).Require(j.OwnerID, j.ProjectID, SubjectKind, j.ID)
+	return j, authn.ScopeOf(ctx).Require(j.OwnerID, j.ProjectID, job.SubjectKind, j.ID)
 }
 
 // moved shows a job after a move: 202 while the move is under way, 200 once it is made.
-func moved(ctx context.Context, j *Job) (*jobsv1.Job, error) {
+func moved(ctx context.Context, j *job.Job) (*jobsv1.Job, error) {
 	status := http.StatusOK
-	if j.State == Stopping || j.State == Pausing {
+	if j.State == job.Stopping || j.State == job.Pausing {
 		status = http.StatusAccepted
 	}
 	return ToProto(j), request.SetStatus(ctx, status)
@@ -36,12 +37,12 @@ func (s *Server) StopJob(ctx context.Context, req *jobsv1.StopJobRequest) (*jobs
 		return nil, err
 	}
 	caller := authn.Of(ctx)
-	reason := ReasonUserStop
+	reason := job.ReasonUserStop
 	if caller.IsAdmin() && caller.Subject != j.OwnerID {
-		reason = ReasonAdminStop
+		reason = job.ReasonAdminStop
 	}
-	j, err = s.Mover.Stop(ctx, j.ID, reason, req.GetForce(), Cause{}, func(ctx context.Context, tx pgx.Tx) error {
-		return s.Trail.Record(ctx, tx, "job.stop", SubjectKind, j.ID, map[string]any{"reason": reason, "force": req.GetForce()})
+	j, err = s.Mover.Stop(ctx, j.ID, reason, req.GetForce(), job.Cause{}, func(ctx context.Context, tx pgx.Tx) error {
+		return s.Trail.Record(ctx, tx, "job.stop", job.SubjectKind, j.ID, map[string]any{"reason": reason, "force": req.GetForce()})
 	})
 	if err != nil {
 		return nil, err
@@ -56,7 +57,7 @@ func (s *Server) PauseJob(ctx context.Context, req *jobsv1.PauseJobRequest) (*jo
 		return nil, err
 	}
 	j, err = s.Mover.Pause(ctx, j.ID, func(ctx context.Context, tx pgx.Tx) error {
-		return s.Trail.Record(ctx, tx, "job.pause", SubjectKind, j.ID, map[string]any{"attempt": j.Attempt})
+		return s.Trail.Record(ctx, tx, "job.pause", job.SubjectKind, j.ID, map[string]any{"attempt": j.Attempt})
 	})
 	if err != nil {
 		return nil, err
@@ -71,7 +72,7 @@ func (s *Server) ResumeJob(ctx context.Context, req *jobsv1.ResumeJobRequest) (*
 		return nil, err
 	}
 	j, err = s.Mover.Resume(ctx, j.ID, func(ctx context.Context, tx pgx.Tx) error {
-		return s.Trail.Record(ctx, tx, "job.resume", SubjectKind, j.ID, map[string]any{"attempt": j.Attempt})
+		return s.Trail.Record(ctx, tx, "job.resume", job.SubjectKind, j.ID, map[string]any{"attempt": j.Attempt})
 	})
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package job
+package desk
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/request"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
 // UpdateJob changes what may be changed of a job.
@@ -19,14 +20,14 @@ func (s *Server) UpdateJob(ctx context.Context, req *jobsv1.UpdateJobRequest) (*
 	}
 	c := changesFromProto(req)
 	c.Lowers = authn.Of(ctx).IsAdmin()
-	change := func(j *Job) error {
+	change := func(j *job.Job) error {
 		if err := request.Match(ctx, j.Seq); err != nil {
 			return err
 		}
 		return c.Apply(j)
 	}
 	j, err = s.Mover.Update(ctx, j.ID, change, func(ctx context.Context, tx pgx.Tx) error {
-		return s.Trail.Record(ctx, tx, "job.update", SubjectKind, j.ID, map[string]any{
+		return s.Trail.Record(ctx, tx, "job.update", job.SubjectKind, j.ID, map[string]any{
 			"name": req.GetName(), "labels": req.GetLabels(), "priority": req.GetPriority(), "limits": req.GetLimits(),
 		})
 	})

@@ -1,4 +1,4 @@
-package job
+package desk
 
 import (
 	"testing"
@@ -10,6 +10,7 @@ import (
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/gang"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
 // unset names the fields that a conversion left empty.
@@ -28,13 +29,13 @@ func TestNoFieldOfTheContractIsForgotten(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
 	code, step := 3, int64(7)
-	j := &Job{
+	j := &job.Job{
 		ID: "job_1", RunID: "run_1", Name: "n", OwnerName: "alice", Project: "default", Labels: map[string]string{"a": "b"},
-		Spec: []byte("{}"), SpecDigest: "sha256:1", CreatedAt: now, Status: Status{
-			State: Queued, EndReason: "r", Message: "m", Warnings: []string{"w"}, Attempt: 1,
-			Queue:       Queue{Position: 1, Reason: "r", Detail: "d", Since: now},
+		Spec: []byte("{}"), SpecDigest: "sha256:1", CreatedAt: now, Status: job.Status{
+			State: job.Queued, EndReason: "r", Message: "m", Warnings: []string{"w"}, Attempt: 1,
+			Queue:       job.Queue{Position: 1, Reason: "r", Detail: "d", Since: now},
 			ScheduledAt: &now, StartingAt: &now, ExecutorRunningAt: &now, RunningAt: &now, EndedAt: &now, PausedAt: &now,
-			Checkpoint: &Checkpoint{ArtifactID: "art_1", Attempt: 1, Step: &step, Format: "npz", Size: 1, CreatedAt: now},
+			Checkpoint: &job.Checkpoint{ArtifactID: "art_1", Attempt: 1, Step: &step, Format: "npz", Size: 1, CreatedAt: now},
 		},
 		Priority: 50, Seq: 3, RunningS: 1, StartingS: 2, QueueS: 3,
 	}
@@ -43,8 +44,8 @@ func TestNoFieldOfTheContractIsForgotten(t *testing.T) {
 	require.Empty(t, unset(m.GetLimits()))
 	require.Empty(t, unset(m.GetCheckpoint()))
 	require.Empty(t, unset(m.GetQueue()))
-	a := &Attempt{
-		Number: 1, State: Failed, NodeID: "nod_1", EndReason: "r", Message: "m", ExitCode: &code, Phase: gang.PhaseExited,
+	a := &job.Attempt{
+		Number: 1, State: job.Failed, NodeID: "nod_1", EndReason: "r", Message: "m", ExitCode: &code, Phase: gang.PhaseExited,
 		CreatedAt: now, StartingAt: &now, ExecutorRunningAt: &now, RunningAt: &now, EndedAt: &now,
 		ResumedFrom: "art_1",
 	}
@@ -55,18 +56,18 @@ func TestNoFieldOfTheContractIsForgotten(t *testing.T) {
 
 func TestWhatIsNotThereIsNull(t *testing.T) {
 	t.Parallel()
-	m := ToProto(&Job{Status: Status{State: Running}})
+	m := ToProto(&job.Job{Status: job.Status{State: job.Running}})
 	require.Nil(t, m.GetQueue(), "a placed job does not wait")
 	require.Nil(t, m.EndReason)
 	require.Nil(t, m.Message)
 	require.Nil(t, m.GetRunningAt())
-	require.Nil(t, attemptToProto(&Attempt{}).ExitCode)
+	require.Nil(t, attemptToProto(&job.Attempt{}).ExitCode)
 }
 
 func TestEveryStateHasItsName(t *testing.T) {
 	t.Parallel()
 	seen := map[jobsv1.JobState]bool{}
-	for _, s := range States() {
+	for _, s := range job.States() {
 		m := StateToProto(s)
 		require.Equal(t, "JOB_STATE_"+upper(string(s)), m.String())
 		seen[m] = true
