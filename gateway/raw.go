@@ -7,9 +7,11 @@ import (
 	"net"
 	"net/http"
 
+	"github.com/signalbox-dev/signalbox/gateway/internal/describe"
 	"github.com/signalbox-dev/signalbox/gateway/internal/edge"
 	"github.com/signalbox-dev/signalbox/gateway/internal/match"
 	"github.com/signalbox-dev/signalbox/gateway/internal/relay"
+	"github.com/signalbox-dev/signalbox/gen/route"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/obs"
@@ -31,10 +33,15 @@ func (g *Gateway) handlers(context.Context) error {
 			g.fail(w, r, fault.New(fault.Absent, "", "Not Found"))
 		})
 	}
+	described := describe.Frame{Headers: g.guard.Headers, NewID: func() string { return g.deps.IDs.New(id.Request) }}
+	calls, err := described.Protoset(route.Table())
+	if err != nil {
+		return err
+	}
 	g.raw = map[string]http.Handler{
 		"health": g.document(map[string]string{"status": "ok"}), "ingest": ingest, "inference": inference, "blobs": blobs,
 		"version": g.document(map[string]string{"server": g.deps.Version.Server, "core": g.deps.Version.Core, "api": Dialect}),
-		"openapi": g.description(),
+		"openapi": described.OpenAPI(), "protoset": calls,
 	}
 	return nil
 }
@@ -81,6 +88,23 @@ func (g *Gateway) serveRaw(w http.ResponseWriter, r *http.Request, m *match.Matc
 		r = waits
 	}
 	g.raw[m.Handler].ServeHTTP(w, r)
+}
+
+// untilStop is a request whose context ends with the event streams, where a training may wait in it for a
+// signal; every other is left as it is.
+func (g *Gateway) untilStop(r *http.Request, m *match.Match) (*http.Request, context.CancelFunc) {
+	if r.Method != http.MethodGet || m.Handler != "ingest" {
+		return r, func() {}
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	go func() {
+		select {
+		case <-g.stop:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return r.WithContext(ctx), cancel
 }
 
 func (g *Gateway) refuseDraining(w http.ResponseWriter, r *http.Request) {

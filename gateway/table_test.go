@@ -105,7 +105,7 @@ func TestEveryRowReachesItsCall(t *testing.T) {
 		case row.Kind != route.Raw:
 			require.Equal(t, "/"+row.RPC, conn.method, name)
 			require.Equal(t, http.StatusConflict, rec.Code, "%s: %s", name, rec.Body)
-		case slices.Contains([]string{"health", "version", "openapi"}, row.Handler):
+		case slices.Contains([]string{"health", "version", "openapi", "protoset"}, row.Handler):
 			require.Equal(t, http.StatusOK, rec.Code, name)
 		case slices.Contains([]string{"oauth", "wellknown", "page"}, row.Handler):
 			require.NotEmpty(t, rec.Header().Get("X-Request-Id"), "%s: behind everything that calls are", name)

@@ -237,6 +237,8 @@ func Table() []Route {
 		{Method: "GET", Pattern: "/api/projects/{project_id}/members", Kind: RPC, RPC: "signalbox.auth.v1.ProjectService/ListProjectMembers", Service: "auth", Credential: "user", Role: "operator", Status: 200},
 		{Method: "DELETE", Pattern: "/api/projects/{project_id}/members/{username}", Kind: RPC, RPC: "signalbox.auth.v1.ProjectService/RemoveProjectMember", Service: "auth", Credential: "user", Role: "operator", Status: 204},
 		{Method: "PUT", Pattern: "/api/projects/{project_id}/members/{username}", Kind: RPC, RPC: "signalbox.auth.v1.ProjectService/PutProjectMember", Service: "auth", Credential: "user", Role: "operator", Body: "*", Status: 200},
+		{Method: "GET", Pattern: "/api/protoset", Kind: Raw, Handler: "protoset", Credential: "none"},
+		{Method: "HEAD", Pattern: "/api/protoset", Kind: Raw, Handler: "protoset", Credential: "none"},
 		{Method: "GET", Pattern: "/api/quota", Kind: RPC, RPC: "signalbox.jobs.v1.QuotaService/GetQuota", Service: "jobs", Credential: "user", Role: "operator", Status: 200},
 		{Method: "GET", Pattern: "/api/quota/{subject_kind}", Kind: RPC, RPC: "signalbox.jobs.v1.QuotaService/ListQuotas", Service: "jobs", Credential: "user", Role: "admin", Status: 200},
 		{Method: "PUT", Pattern: "/api/quota/{subject_kind}/{subject}", Kind: RPC, RPC: "signalbox.jobs.v1.QuotaService/PutQuota", Service: "jobs", Credential: "user", Role: "admin", Body: "*", Status: 200},
