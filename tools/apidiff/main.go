@@ -8,15 +8,10 @@
 package main
 
 import (
-	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 )
-
-var errBroken = errors.New("clients of the baseline would break; where that is meant, make accept-api moves it")
 
 func main() {
 	base := flag.String("base", "", "the document that clients know")
@@ -26,27 +21,4 @@ func main() {
 		fmt.Fprintln(os.Stderr, "apidiff:", err)
 		os.Exit(1)
 	}
-}
-
-func run(base, head string, out io.Writer) error {
-	var docs [2]map[string]any
-	for i, path := range []string{base, head} {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return fmt.Errorf("read document: %w", err)
-		}
-		if err := json.Unmarshal(text, &docs[i]); err != nil {
-			return fmt.Errorf("read %s: %w", path, err)
-		}
-	}
-	found := compare(docs[0], docs[1])
-	for _, f := range found {
-		if _, err := fmt.Fprintln(out, f); err != nil {
-			return fmt.Errorf("write findings: %w", err)
-		}
-	}
-	if len(found) > 0 {
-		return errBroken
-	}
-	return nil
 }

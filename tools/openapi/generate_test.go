@@ -22,7 +22,7 @@ import (
 const (
 	list = `
 handlers:
-  - {handler: health, credential: none, methods: [GET, HEAD], paths: [/healthz]}
+  - {handler: health, credential: none, in_maintenance: true, methods: [GET, HEAD], paths: [/healthz]}
   - {handler: ingest, credential: ingest, methods: [POST], paths: [/api/ingest/logs]}
   - {handler: inference, credential: deployment, methods: ["*"], paths: ["/inference/{deployment_id}/v1/{rest...}"]}
 streams:
@@ -34,7 +34,6 @@ areas:
   - {name: health, description: Up., paths: [/healthz]}
   - {name: projects}
   - {name: jobs, paths: ["/api/projects/{project}/jobs", /api/jobs]}
-open_in_maintenance: [GET /api/jobs]
 operations:
   GET /healthz: {operationId: getHealth, summary: Up, responses: {"200": {description: Yes.}}, fails: [503]}
   POST /api/ingest/logs: {operationId: reportLogs, responses: {"200": {description: Stored.}}, fails: [401]}
@@ -190,7 +189,7 @@ func TestStatusesAreDerivedAndNamed(t *testing.T) {
 		"get /api/jobs/{id}/stream":        {"200", "400", "401", "403", "422", "503"},
 		"get /healthz":                     {"200", "503"},
 		"head /healthz":                    {"200", "503"},
-		"post /api/ingest/logs":            {"200", "401"},
+		"post /api/ingest/logs":            {"200", "401", "503"},
 	} {
 		method, path, _ := strings.Cut(target, " ")
 		require.ElementsMatch(t, want, statuses(t, at(t, paths, path, method)), target)

@@ -3,7 +3,9 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -88,11 +90,11 @@ func inside(pattern, prefix string) bool {
 }
 
 // raw is the operation of a route that is no RPC, from the overlay: a HEAD is its GET without bodies. `fails` lists
-// statuses; what every route has is added.
+// statuses; what every route has, and 503 of maintenance, are added.
 func (g *generator) raw(r *surface.Route) (*object, error) {
 	key := r.Method + " " + r.Pattern
 	v, ok := g.overlay.operations.get(key).(*object)
-	if !ok && r.Method == "HEAD" {
+	if !ok && r.Method == http.MethodHead {
 		get, found := g.overlay.operations.get("GET " + r.Pattern).(*object)
 		if v, ok = get, found; found {
 			v = v.copy()
@@ -120,7 +122,12 @@ func (g *generator) raw(r *surface.Route) (*object, error) {
 	if err := answers(op); err != nil {
 		return nil, fmt.Errorf("%s: %w", key, err)
 	}
-	if r.Method == "HEAD" {
+	responses := op.in("responses")
+	if unavailable := strconv.Itoa(http.StatusServiceUnavailable); !r.InMaintenance && responses.get(unavailable) == nil {
+		responses.set(unavailable, failure(http.StatusServiceUnavailable))
+		responses.sort()
+	}
+	if r.Method == http.MethodHead {
 		bare(op)
 	}
 	return op, nil
