@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
@@ -126,6 +127,49 @@ func TestADrainThatKillsSendsTheWorkElsewhere(t *testing.T) {
 	}
 }
 
+// What runs saves itself and goes on elsewhere; what cannot runs on.
+func TestADrainByCheckpointsPausesAndResumes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	fleet := w.fleet("cpu")
+	a := w.join(fleet, cpuNode())
+	saves := w.submit()
+	saving := w.running(a, saves)
+	cannot := w.submit()
+	plain := w.running(a, cannot)
+	signal := func() *jobspeerv1.Signal {
+		s, err := w.runPeer().NextSignal(t.Context(), &jobspeerv1.NextSignalRequest{RunId: saves.GetRunId(), Attempt: 1})
+		require.NoError(t, err)
+		return s
+	}
+	signal() // the one asks what it is asked, the other never does
+	n := w.drain(a.nodeID, jobsv1.DrainMode_DRAIN_MODE_CHECKPOINT, nil)
+	require.Equal(t, jobsv1.DrainMode_DRAIN_MODE_CHECKPOINT, n.GetDrain().GetMode())
+	w.await(saves.GetId(), jobsv1.JobState_JOB_STATE_PAUSING)
+	require.Equal(t, jobsv1.JobState_JOB_STATE_RUNNING, w.get(cannot.GetId()).GetState())
+	require.NoError(t, w.checkpoint(saves, 1, "art_state", "npz"))
+	_, err := w.runPeer().AckSignal(t.Context(), &jobspeerv1.AckSignalRequest{RunId: saves.GetRunId(), Attempt: 1, SignalId: signal().GetId()})
+	require.NoError(t, err)
+	a.wait("to stop what was saved", func(told []*jobsv1.Work) bool {
+		for _, one := range told {
+			if one.GetWorkId() == saving.GetWorkId() {
+				return one.GetDesired() == jobsv1.Desired_DESIRED_STOPPED
+			}
+		}
+		return false
+	})
+	b := w.join(fleet, cpuNode())
+	a.exit(saving, -1, "stopped", "")
+	next := b.attempt()
+	require.Equal(t, saves.GetId(), next.GetAttempt().GetJobId(), "it goes on elsewhere by itself")
+	require.EqualValues(t, 2, w.get(saves.GetId()).GetAttempt())
+	require.Equal(t, "draining", w.awaitNode(a.nodeID, "draining").GetState(), "the other runs there still")
+	require.Equal(t, 1, w.count(`event WHERE from_state = 'running' AND to_state = 'pausing'`), "it was asked once")
+	a.exit(plain, 0, "", "")
+	w.await(cannot.GetId(), jobsv1.JobState_JOB_STATE_SUCCEEDED)
+	w.awaitNode(a.nodeID, "drained")
+}
+
 func TestOrdersThatCannotBeGiven(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -136,12 +180,11 @@ func TestOrdersThatCannotBeGiven(t *testing.T) {
 		mode jobsv1.DrainMode
 		kind fault.Kind
 	}{
-		"an operator":    {alice(), a.nodeID, jobsv1.DrainMode_DRAIN_MODE_WAIT, fault.Forbidden},
-		"no such node":   {admin(), w.ids.New(id.Node), jobsv1.DrainMode_DRAIN_MODE_WAIT, fault.Absent},
-		"no id":          {admin(), "x", jobsv1.DrainMode_DRAIN_MODE_WAIT, fault.Invalid},
-		"no mode":        {admin(), a.nodeID, jobsv1.DrainMode_DRAIN_MODE_UNSPECIFIED, fault.Invalid},
-		"unknown mode":   {admin(), a.nodeID, jobsv1.DrainMode(9), fault.Invalid},
-		"by checkpoints": {admin(), a.nodeID, jobsv1.DrainMode_DRAIN_MODE_CHECKPOINT, fault.Unconfigured},
+		"an operator":  {alice(), a.nodeID, jobsv1.DrainMode_DRAIN_MODE_WAIT, fault.Forbidden},
+		"no such node": {admin(), w.ids.New(id.Node), jobsv1.DrainMode_DRAIN_MODE_WAIT, fault.Absent},
+		"no id":        {admin(), "x", jobsv1.DrainMode_DRAIN_MODE_WAIT, fault.Invalid},
+		"no mode":      {admin(), a.nodeID, jobsv1.DrainMode_DRAIN_MODE_UNSPECIFIED, fault.Invalid},
+		"unknown mode": {admin(), a.nodeID, jobsv1.DrainMode(9), fault.Invalid},
 	} {
 		_, err := w.cluster().DrainNode(w.as(c.as), &jobsv1.DrainNodeRequest{NodeId: c.node, Mode: c.mode})
 		require.True(t, fault.Is(err, c.kind), "%s: %v", name, err)

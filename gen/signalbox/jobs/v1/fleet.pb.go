@@ -85,7 +85,8 @@ const (
 	DrainMode_DRAIN_MODE_UNSPECIFIED DrainMode = 0
 	// It runs to its end, or to the deadline, and is ended then as by `kill`.
 	DrainMode_DRAIN_MODE_WAIT DrainMode = 1
-	// Attempts save a checkpoint and go on elsewhere.
+	// Running attempts are paused through a checkpoint and go on elsewhere; one that can save none runs on, as
+	// under `wait`. Engines and what has not begun yet go elsewhere at once.
 	DrainMode_DRAIN_MODE_CHECKPOINT DrainMode = 2
 	// It is ended at once: attempts wait in the queue for their next try, engines for another place.
 	DrainMode_DRAIN_MODE_KILL DrainMode = 3

@@ -36,8 +36,12 @@ func waitingToProto(w *Waiting) *jobsv1.QueueEntry {
 }
 
 func modeFromProto(mode jobsv1.DrainMode) string {
-	if mode == jobsv1.DrainMode_DRAIN_MODE_KILL {
+	switch mode {
+	case jobsv1.DrainMode_DRAIN_MODE_KILL:
 		return ModeKill
+	case jobsv1.DrainMode_DRAIN_MODE_CHECKPOINT:
+		return ModeCheckpoint
+	case jobsv1.DrainMode_DRAIN_MODE_WAIT, jobsv1.DrainMode_DRAIN_MODE_UNSPECIFIED:
 	}
 	return ModeWait
 }

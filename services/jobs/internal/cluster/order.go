@@ -10,9 +10,11 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/signalbox-dev/signalbox/platform/event"
+	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/wake"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/topic"
 )
 
@@ -21,9 +23,12 @@ type Trail interface {
 	Record(ctx context.Context, tx pgx.Tx, action, kind, target string, after any) error
 }
 
-// Evictor ends what runs on a node, so that it goes on elsewhere.
+// Evictor ends what runs on a node, so that it goes on elsewhere, and pauses and resumes jobs: a *drive.Driver.
 type Evictor interface {
 	Evict(ctx context.Context, nodeID string) error
+	EvictIdle(ctx context.Context, nodeID string) error
+	Pause(ctx context.Context, jobID string, also func(ctx context.Context, tx pgx.Tx) error) (*job.Job, error)
+	Resume(ctx context.Context, jobID string, also func(ctx context.Context, tx pgx.Tx) error) (*job.Job, error)
 }
 
 // Orders takes the orders of admins and carries them out.
@@ -94,6 +99,9 @@ func (o *Orders) move(ctx context.Context, tx pgx.Tx, n *fleet.Node, to Order) e
 // RunOnce goes on with every drain: it ends what is to be ended, and says of nodes on which nothing is left
 // that they are drained. Whatever a crash left undone, the next look does.
 func (o *Orders) RunOnce(ctx context.Context) error {
+	if err := o.resume(ctx); err != nil {
+		return err
+	}
 	nodes, err := o.Store.Draining(ctx, o.Pool)
 	if err != nil || len(nodes) == 0 {
 		return err
@@ -104,14 +112,51 @@ func (o *Orders) RunOnce(ctx context.Context) error {
 	}
 	var errs []error
 	for _, n := range nodes {
-		if n.Works > 0 && of(n).Evicts(now) {
-			if err := o.Evictor.Evict(ctx, n.ID); err != nil {
+		if n.Works > 0 {
+			if err := o.empty(ctx, n, now); err != nil {
 				errs = append(errs, fmt.Errorf("empty node %s: %w", n.ID, err))
 			}
 		}
 		errs = append(errs, o.settle(ctx, n.ID))
 	}
 	return errors.Join(errs...)
+}
+
+// empty ends what is to be ended of a node's works, and asks what can save itself to do so.
+func (o *Orders) empty(ctx context.Context, n *fleet.Node, now time.Time) error {
+	switch {
+	case of(n).Evicts(now):
+		return o.Evictor.Evict(ctx, n.ID)
+	case n.DrainMode != ModeCheckpoint:
+		return nil
+	}
+	errs := []error{o.Evictor.EvictIdle(ctx, n.ID)}
+	running, err := o.Store.Unasked(ctx, o.Pool, n.ID)
+	errs = append(errs, err)
+	for _, id := range running {
+		_, err := o.Evictor.Pause(ctx, id, func(ctx context.Context, tx pgx.Tx) error { return o.Store.Asked(ctx, tx, id) })
+		if fault.Is(err, fault.Conflict) {
+			err = o.Store.Asked(ctx, o.Pool, id) // it cannot save itself, and runs on to its end or to the deadline
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// resume puts the jobs that a drain has paused back into the queue.
+func (o *Orders) resume(ctx context.Context) error {
+	saved, err := o.Store.Saved(ctx, o.Pool)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, id := range saved {
+		_, err := o.Evictor.Resume(ctx, id, func(ctx context.Context, tx pgx.Tx) error { return o.Store.Forget(ctx, tx, id) })
+		if !fault.Is(err, fault.Conflict) { // its owner was faster
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(append(errs, o.Store.Forget(ctx, o.Pool, ""))...)
 }
 
 // settle looks at a draining node under its lock: nothing can be placed there meanwhile.

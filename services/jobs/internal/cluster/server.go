@@ -6,7 +6,6 @@ import (
 
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/authn"
-	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/request"
@@ -60,10 +59,6 @@ func (s *Server) GetNode(ctx context.Context, req *jobsv1.GetNodeRequest) (*jobs
 
 // DrainNode empties a node.
 func (s *Server) DrainNode(ctx context.Context, req *jobsv1.DrainNodeRequest) (*jobsv1.Node, error) {
-	if req.GetMode() == jobsv1.DrainMode_DRAIN_MODE_CHECKPOINT {
-		return nil, fault.New(fault.Unconfigured, "drain_checkpoint",
-			"this control plane cannot drain by checkpoints: pause the jobs of the node, or drain it by wait or kill")
-	}
 	mode := modeFromProto(req.GetMode())
 	return s.give(ctx, req.GetNodeId(), "node.drain", func(was Order, now time.Time) (Order, error) {
 		var deadline *time.Time

@@ -73,6 +73,50 @@ func (s Store) Draining(ctx context.Context, q pg.Querier) ([]*fleet.Node, error
 	return nodes, nil
 }
 
+// Unasked answers the jobs that run on a node and were not asked for a checkpoint since their attempt began.
+func (s Store) Unasked(ctx context.Context, q pg.Querier, nodeID string) ([]string, error) {
+	return jobIDs(q.Query(ctx, `SELECT DISTINCT j.id FROM work w JOIN job j ON j.id = w.job_id AND j.attempt = w.attempt
+		WHERE w.node_id = $1 AND w.released_at IS NULL AND w.kind = 'attempt' AND j.state = 'running'
+			AND NOT EXISTS (SELECT FROM drain_pause d WHERE d.job_id = j.id AND d.attempt = j.attempt) ORDER BY j.id`, nodeID))
+}
+
+// Asked keeps in mind that an attempt was asked for a checkpoint.
+func (s Store) Asked(ctx context.Context, q pg.Querier, jobID string) error {
+	_, err := q.Exec(ctx, `INSERT INTO drain_pause (job_id, attempt, asked_at) SELECT id, attempt, clock_timestamp() FROM job WHERE id = $1
+		ON CONFLICT DO NOTHING`, jobID)
+	if err != nil {
+		return fmt.Errorf("keep in mind that a job was asked: %w", err)
+	}
+	return nil
+}
+
+// Saved answers the jobs that a drain has paused and that nobody has resumed.
+func (s Store) Saved(ctx context.Context, q pg.Querier) ([]string, error) {
+	return jobIDs(q.Query(ctx, `SELECT j.id FROM drain_pause d JOIN job j ON j.id = d.job_id AND j.attempt = d.attempt
+		WHERE j.state = 'paused' ORDER BY j.id LIMIT $1`, batch))
+}
+
+// Forget drops what was asked of attempts that are over, and of one job where it is named.
+func (s Store) Forget(ctx context.Context, q pg.Querier, jobID string) error {
+	_, err := q.Exec(ctx, `DELETE FROM drain_pause d USING job j WHERE j.id = d.job_id
+		AND (j.id = $1 OR j.ended_at IS NOT NULL OR j.attempt > d.attempt)`, jobID)
+	if err != nil {
+		return fmt.Errorf("forget whom a drain asked: %w", err)
+	}
+	return nil
+}
+
+func jobIDs(rows pgx.Rows, err error) ([]string, error) {
+	if err != nil {
+		return nil, fmt.Errorf("list the jobs of a drain: %w", err)
+	}
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("list the jobs of a drain: %w", err)
+	}
+	return ids, nil
+}
+
 // nodeRows is one row a node: its pools, and how it shows. A node that is not well has no GPUs to give.
 const nodeRows = `SELECT f.pools, CASE WHEN n.state = 'ready' AND n.hold <> '' THEN n.hold ELSE n.state END,
 		n.state = 'ready' AND n.hold = '' AND f.state = 'active', n.state IN ('lost', 'unhealthy'), n.gpus,

@@ -25,6 +25,25 @@ func (d *Driver) Evict(ctx context.Context, nodeID string) error {
 	return errors.Join(errs...)
 }
 
+// EvictIdle ends what has nothing to save: engines, and placements that nobody acknowledged.
+func (d *Driver) EvictIdle(ctx context.Context, nodeID string) error {
+	works, err := d.Works.OnNode(ctx, d.Pool, nodeID)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, w := range works {
+		switch {
+		case w.Kind == work.Engine:
+			errs = append(errs, d.apply(ctx, w, nodeID, lose))
+		case w.Phase == gang.PhaseNone:
+			_, err := d.withdraw(ctx, w)
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
 func (d *Driver) evict(ctx context.Context, w *work.Work, nodeID string) error {
 	if w.Kind == work.Engine {
 		return d.apply(ctx, w, nodeID, lose)
