@@ -52,7 +52,7 @@ func (l *Live) gather(ctx context.Context, s *Share, runs []*run.Run) ([]pin, er
 }
 
 func tooMuch() error {
-	return fault.New(fault.Refused, "pin_too_large", "there is too much to pin: share fewer runs or fields, or do not pin")
+	return fault.New(fault.TooLarge, "pin_too_large", "there is too much to pin: share fewer runs or fields, or do not pin")
 }
 
 func (l *Live) parts(ctx context.Context, s *Share, r *run.Run) (parts map[string]proto.Message, err error) {
