@@ -5,10 +5,12 @@ package contract
 
 import (
 	"flag"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -18,6 +20,9 @@ import (
 
 // besides is how many goldens are played at once: they mostly wait.
 const besides = "6"
+
+// patience is how long a request may take, and what is asked for until it is so.
+const patience = time.Minute
 
 // drafting fills in expected bodies that are still a question mark with what was answered, for their writer to judge.
 var drafting = flag.Bool("draft", false, "fill in the bodies of goldens that are a question mark")
@@ -95,7 +100,7 @@ func (w *world) area(t *testing.T, shape string, goldens []*exchange.Golden) {
 
 func (w *world) play(t *testing.T, g *exchange.Golden) {
 	t.Helper()
-	stage := exchange.Stage{URL: w.URL, From: w.address(), Patience: stand.Patience, World: w.variables(t), Document: document(t)}
+	stage := exchange.Stage{URL: w.URL, From: w.address(), Patience: patience, World: w.variables(t), Document: document(t)}
 	for _, name := range g.World {
 		_, err := stage.World(name)
 		require.NoError(t, err)
@@ -110,10 +115,17 @@ func (w *world) play(t *testing.T, g *exchange.Golden) {
 		require.NoError(t, err)
 		return
 	}
+	once, each, finally := g.Parts()
+	stage.Vars = map[string]string{}
+	require.NoError(t, once.Play(t.Context(), stage))
+	kept := stage.Vars
 	for _, rt := range selected(t, g.Each) {
 		t.Run(rt.Method+" "+strings.TrimPrefix(rt.Pattern, "/"), func(t *testing.T) {
-			stage.Vars = asked(t, rt)
-			require.NoError(t, g.Play(t.Context(), stage))
+			stage.Vars = maps.Clone(kept)
+			maps.Copy(stage.Vars, asked(t, rt))
+			require.NoError(t, each.Play(t.Context(), stage))
 		})
 	}
+	stage.Vars = kept
+	require.NoError(t, finally.Play(t.Context(), stage))
 }

@@ -40,13 +40,7 @@ func TestEveryRouteAndStatusHasAGolden(t *testing.T) {
 	missing, excess := compared(wanted(t), shown)
 	list := slices.DeleteFunc(owed(t, "testdata/owed.txt"), func(line string) bool { return strings.HasPrefix(line, "rule ") })
 	settled(t, missing, list, "statuses of routes that no golden shows")
-	if described {
-		require.Empty(t, excess, "goldens show what is not declared")
-	}
-	for c, by := range shown {
-		require.True(t, slices.ContainsFunc(route.Table(), func(rt route.Route) bool { return rt.Method+" "+rt.Pattern == c.Route }),
-			"%v name %s, which is not there", by, c.Route)
-	}
+	require.Empty(t, excess, "goldens show what is not declared")
 }
 
 // wanted is every status that a route declares.

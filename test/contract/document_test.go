@@ -1,28 +1,65 @@
 package contract
 
 import (
+	"net/http"
+	"strings"
+	"sync"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/gen/route"
 	"github.com/signalbox-dev/signalbox/test/contract/exchange"
+	"github.com/signalbox-dev/signalbox/test/contract/openapi"
 )
 
-// described says that there is a description of the API that declares every status.
-const described = false
+var described = sync.OnceValues(openapi.Load)
 
-// document is the API's description, against which every answer is checked.
-func document(testing.TB) exchange.Document { return nil }
+// description is the API's own, from the document that the product serves.
+func description(t testing.TB) *openapi.Document {
+	t.Helper()
+	d, err := described()
+	require.NoError(t, err)
+	return d
+}
+
+// document holds every answer against the description.
+func document(t testing.TB) exchange.Document {
+	t.Helper()
+	return checker{description(t)}
+}
+
+type checker struct{ *openapi.Document }
+
+// CheckResponse implements exchange.Document. What the router refuses belongs to no operation.
+func (c checker) CheckResponse(method, target string, status int, header http.Header, body []byte) error {
+	path, _, _ := strings.Cut(target, "?")
+	op, found := c.Operation(method, path)
+	if !found || status == http.StatusMethodNotAllowed {
+		return nil
+	}
+	return op.CheckResponse(status, header, body)
+}
 
 // example is a minimal body that a route takes.
-func example(testing.TB, route.Route) string { return "{}" }
+func example(t testing.TB, rt route.Route) string {
+	t.Helper()
+	op, found := description(t).Operation(rt.Method, rt.Pattern)
+	require.True(t, found, "%s %s is not described", rt.Method, rt.Pattern)
+	body, err := op.Example(nil)
+	require.NoError(t, err)
+	return string(body)
+}
 
-// declared are the statuses that the description declares for a route.
-func declared(_ testing.TB, rt route.Route) []int {
-	if rt.Kind == route.Stream {
-		return []int{200}
+// declared are the statuses that the description declares for a route. What passes an engine's answers through
+// declares its own refusals alone; what it passes on is a success of the same route.
+func declared(t testing.TB, rt route.Route) []int {
+	t.Helper()
+	op, found := description(t).Operation(rt.Method, rt.Pattern)
+	require.True(t, found, "%s %s is not described", rt.Method, rt.Pattern)
+	statuses := op.Statuses()
+	if op.Passthrough {
+		statuses = append(statuses, http.StatusOK)
 	}
-	if rt.Kind == route.RPC {
-		return []int{rt.Status}
-	}
-	return nil
+	return statuses
 }

@@ -2,6 +2,7 @@ package contract
 
 import (
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -55,7 +56,7 @@ func takes(t testing.TB, rt route.Route, word string) bool {
 	case "variable":
 		return strings.Contains(rt.Pattern, "{")
 	case "body":
-		return rt.Body != ""
+		return example(t, rt) != ""
 	case "in-maintenance":
 		return rt.InMaintenance
 	case "list":
@@ -84,17 +85,17 @@ func asked(t testing.TB, rt route.Route) map[string]string {
 	if method == "*" {
 		method = http.MethodGet
 	}
-	body := ""
-	if rt.Body != "" {
-		body = example(t, rt)
-	}
 	return map[string]string{
-		"method": method, "path": filled(rt.Pattern, unknown), "malformed_path": filled(rt.Pattern, malformed), "body": body,
+		"method": method, "path": filled(rt.Pattern, unknown), "malformed_path": filled(rt.Pattern, malformed),
+		"odd_path": placed.ReplaceAllString(rt.Pattern, "a%5cb"), "body": example(t, rt),
 	}
 }
 
 // malformed is what no id looks like.
 func malformed(prefix string) string { return prefix + "-nonsense" }
+
+// placed are the places of a pattern.
+var placed = regexp.MustCompile(`\{[^}]*\}`)
 
 // filled puts ids that an idea of them makes, and names that nothing has, into a pattern.
 func filled(pattern string, of func(prefix string) string) string {
@@ -139,7 +140,8 @@ func covered(t testing.TB, all []*exchange.Golden) map[exchange.Covered][]string
 		covers, err := g.Covers()
 		require.NoError(t, err)
 		if g.Each != "" {
-			status := g.Steps[len(g.Steps)-1].Response.Status
+			_, each, _ := g.Parts()
+			status := each.Steps[len(each.Steps)-1].Response.Status
 			for _, rt := range selected(t, g.Each) {
 				covers = append(covers, exchange.Covered{Route: rt.Method + " " + rt.Pattern, Status: status})
 			}

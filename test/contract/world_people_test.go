@@ -63,6 +63,16 @@ func (b *builder) addPeople() {
 	b.set("team_id", team.ID)
 }
 
+// addNewcomer is an admin who has yet to change the password that was drawn.
+func (b *builder) addNewcomer() {
+	b.Helper()
+	var made struct {
+		Password string `json:"password"`
+	}
+	b.do(b.as("admin"), http.MethodPost, "/api/admin/users", map[string]any{"username": "newcomer", "role": "admin"}, &made)
+	b.set("newcomer", b.signIn("newcomer", made.Password))
+}
+
 // addFleet names the fleet and the node that the installation runs on.
 func (b *builder) addFleet() {
 	b.Helper()

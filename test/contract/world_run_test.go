@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -80,9 +81,7 @@ func (b *builder) await(what string, holds func() bool) {
 func (r *training) report(name string, fields map[string]any) {
 	r.b.Helper()
 	body := map[string]any{"run_id": r.run}
-	for k, v := range fields {
-		body[k] = v
-	}
+	maps.Copy(body, fields)
 	r.b.do(r.reports, http.MethodPost, "/api/ingest/"+name, body, nil)
 }
 

@@ -45,6 +45,7 @@ func parts() []*piece {
 	return []*piece{
 		{vars: []string{"admin", "admin_password"}, build: (*builder).addAdmin},
 		{vars: []string{"operator", "viewer", "stranger", "project", "project_id", "team", "team_id"}, build: (*builder).addPeople},
+		{vars: []string{"newcomer"}, build: (*builder).addNewcomer},
 		{vars: []string{"recipe_version", "recipe_lock"}, build: (*builder).addRecipe},
 		{vars: []string{"job", "run", "artifact", "ended_ingest"}, build: (*builder).addFinished},
 		{vars: []string{"live_job", "live_run", "ingest"}, build: (*builder).addLive},
@@ -88,6 +89,7 @@ var errNotBuilt = errors.New("its piece of the world could not be built")
 
 // variables answers the world's variables to one golden.
 func (w *world) variables(t testing.TB) func(name string) (string, error) {
+	t.Helper()
 	own := map[string]string{}
 	var get func(name string) (string, error)
 	get = func(name string) (string, error) {

@@ -45,6 +45,8 @@ type Step struct {
 	Until bool
 	// Covers says that this step's status counts, beside the last one's.
 	Covers bool
+	// Once is played before all routes, and Finally after them, where a golden is played for each of several.
+	Once, Finally bool
 	// Times is how often it is sent; each answer must be the expected one.
 	Times int
 }
@@ -125,6 +127,10 @@ func (g *Golden) section(name string, data []byte) error {
 				step.Until = true
 			case "covers":
 				step.Covers = true
+			case "once":
+				step.Once = true
+			case "finally":
+				step.Finally = true
 			default:
 				return fmt.Errorf("the word %q is not known", w)
 			}
@@ -159,6 +165,9 @@ func (g *Golden) complete() error {
 		if s.Response.Status == 0 {
 			faults = append(faults, fmt.Errorf("request %d has no response", i+1))
 		}
+		if g.Each == "" && (s.Once || s.Finally) {
+			faults = append(faults, fmt.Errorf("request %d is for before or after many routes, and there is one", i+1))
+		}
 		if s.Until && s.Times > 1 {
 			faults = append(faults, fmt.Errorf("request %d is sent until and several times", i+1))
 		}
@@ -167,6 +176,16 @@ func (g *Golden) complete() error {
 		return fmt.Errorf("%s: %w", g.Name, err)
 	}
 	return nil
+}
+
+// Parts are what is played before all routes, for each, and after all of them.
+func (g *Golden) Parts() (once, each, finally *Golden) {
+	part := func(takes func(Step) bool) *Golden {
+		out := *g
+		out.Steps = slices.DeleteFunc(slices.Clone(g.Steps), func(s Step) bool { return !takes(s) })
+		return &out
+	}
+	return part(func(s Step) bool { return s.Once }), part(func(s Step) bool { return !s.Once && !s.Finally }), part(func(s Step) bool { return s.Finally })
 }
 
 // counts tells whether a step's status counts for the routes.

@@ -37,10 +37,9 @@ GET /api/jobs/{{mine}}
 
 func TestAGoldenIsReadAsItIsWritten(t *testing.T) {
 	t.Parallel()
-	g, err := Parse("jobs/whole", []byte(whole))
-	require.Error(t, err, "a key that nobody knows is a slip of the pen")
+	_, err := Parse("jobs/whole", []byte(whole))
 	require.ErrorContains(t, err, `"rule" is not known`)
-	g, err = Parse("jobs/whole", []byte(`Two requests.
+	g, err := Parse("jobs/whole", []byte(`Two requests.
 route: POST /api/jobs
 route: GET  /api/jobs/{job_id}
 rules: a.b c.d
@@ -96,6 +95,21 @@ func TestWhatIsNoGoldenIsToldSo(t *testing.T) {
 		require.ErrorContains(t, err, words, text)
 		require.ErrorContains(t, err, "x/y")
 	}
+}
+
+func TestWhatIsPlayedBeforeAndAfterManyRoutes(t *testing.T) {
+	t.Parallel()
+	text := "-- request once --\nGET /a\n-- response --\n200\n-- request --\nGET /b\n-- response --\n200\n-- request finally --\nGET /c\n-- response --\n200\n"
+	_, err := Parse("x", []byte("About.\n"+text))
+	require.ErrorContains(t, err, "request 1 is for before or after many routes")
+	g, err := Parse("x", []byte("About.\nroutes: list\n"+text))
+	require.NoError(t, err)
+	once, each, finally := g.Parts()
+	for part, target := range map[*Golden]string{once: "/a", each: "/b", finally: "/c"} {
+		require.Len(t, part.Steps, 1)
+		require.Equal(t, target, part.Steps[0].Request.Target)
+	}
+	require.Len(t, g.Steps, 3)
 }
 
 func TestACoveredRouteIsAskedByAStepThatCounts(t *testing.T) {

@@ -77,12 +77,12 @@ func (m *matching) text(path, want string, got any) {
 		return
 	}
 	fault, kept := matcher.takes(got)
-	switch {
-	case fault == "":
+	switch fault {
+	case "":
 		if matcher.as != "" {
 			m.keep(matcher.as, kept)
 		}
-	case fault == mismatch:
+	case mismatch:
 		m.fault(path, want, show(got))
 	default:
 		m.fault(path, want+" ("+fault+")", show(got))

@@ -36,7 +36,7 @@ type Stage struct {
 	Patience time.Duration
 	// World answers the variables that the installation's world has.
 	World func(name string) (string, error)
-	// Vars are the golden's own before it begins.
+	// Vars are the golden's own before it begins; what it keeps is added to them where there are any.
 	Vars     map[string]string
 	Document Document
 	// Draft is told the answer to a step whose expected body is still a question mark; nil where that is a fault.
@@ -60,6 +60,11 @@ const unwritten = "?"
 func (g *Golden) Play(ctx context.Context, s Stage) error {
 	p := &player{Golden: g, stage: s, vars: map[string]string{"base_url": s.URL, "address": s.From, "unique": word(5), "random": word(16)}}
 	maps.Copy(p.vars, s.Vars)
+	defer func() {
+		if s.Vars != nil {
+			maps.Copy(s.Vars, p.vars)
+		}
+	}()
 	for i, step := range g.Steps {
 		play := p.times
 		if step.Until {

@@ -126,15 +126,17 @@ func read(conn io.Reader, method string, enough func([]byte) bool) (Answer, erro
 		if err != nil {
 			return Answer{}, fmt.Errorf("read the response: %w", err)
 		}
-		if resp.StatusCode < 200 && resp.StatusCode != http.StatusSwitchingProtocols {
-			continue
-		}
 		a := Answer{Status: resp.StatusCode, Header: resp.Header}
-		if strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
+		switch interim := resp.StatusCode < 200; {
+		case interim && resp.StatusCode != http.StatusSwitchingProtocols:
+			_ = resp.Body.Close()
+			continue
+		case strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream"):
 			a.Body, err = prefix(resp.Body, enough)
-		} else if resp.StatusCode != http.StatusSwitchingProtocols {
+		case !interim:
 			a.Body, err = io.ReadAll(io.LimitReader(resp.Body, maxBody))
 		}
+		// Not before the connection: closing a body reads what is left of it.
 		if err != nil {
 			return a, fmt.Errorf("read the body: %w", err)
 		}

@@ -380,10 +380,11 @@ const file_signalbox_auth_v1_key_proto_rawDesc = "" +
 	"\bsigns_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\asignsAt\x12A\n" +
 	"\x0everifies_until\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\rverifiesUntil\x129\n" +
 	"\n" +
-	"revoked_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\trevokedAt\"^\n" +
-	"\x0fListKeysRequest\x12\x19\n" +
-	"\x05limit\x18\x01 \x01(\x05H\x00R\x05limit\x88\x01\x01\x12\x1b\n" +
-	"\x06offset\x18\x02 \x01(\x05H\x01R\x06offset\x88\x01\x01B\b\n" +
+	"revoked_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\trevokedAt\"w\n" +
+	"\x0fListKeysRequest\x12%\n" +
+	"\x05limit\x18\x01 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x00R\x05limit\x88\x01\x01\x12(\n" +
+	"\x06offset\x18\x02 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00H\x01R\x06offset\x88\x01\x01B\b\n" +
 	"\x06_limitB\t\n" +
 	"\a_offset\"E\n" +
 	"\x10ListKeysResponse\x121\n" +

@@ -827,10 +827,11 @@ const file_signalbox_auth_v1_project_proto_rawDesc = "" +
 	"visibilityB\x0e\n" +
 	"\f_descriptionB\n" +
 	"\n" +
-	"\b_team_id\"b\n" +
-	"\x13ListProjectsRequest\x12\x19\n" +
-	"\x05limit\x18\x01 \x01(\x05H\x00R\x05limit\x88\x01\x01\x12\x1b\n" +
-	"\x06offset\x18\x02 \x01(\x05H\x01R\x06offset\x88\x01\x01B\b\n" +
+	"\b_team_id\"{\n" +
+	"\x13ListProjectsRequest\x12%\n" +
+	"\x05limit\x18\x01 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x00R\x05limit\x88\x01\x01\x12(\n" +
+	"\x06offset\x18\x02 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00H\x01R\x06offset\x88\x01\x01B\b\n" +
 	"\x06_limitB\t\n" +
 	"\a_offset\"N\n" +
 	"\x14ListProjectsResponse\x126\n" +
@@ -853,12 +854,13 @@ const file_signalbox_auth_v1_project_proto_rawDesc = "" +
 	"\t_archived\"_\n" +
 	"\rProjectMember\x12\x1a\n" +
 	"\busername\x18\x01 \x01(\tR\busername\x122\n" +
-	"\x04role\x18\x02 \x01(\x0e2\x1e.signalbox.auth.v1.ProjectRoleR\x04role\"\x87\x01\n" +
+	"\x04role\x18\x02 \x01(\x0e2\x1e.signalbox.auth.v1.ProjectRoleR\x04role\"\xa0\x01\n" +
 	"\x19ListProjectMembersRequest\x12\x1d\n" +
 	"\n" +
-	"project_id\x18\x01 \x01(\tR\tprojectId\x12\x19\n" +
-	"\x05limit\x18\x02 \x01(\x05H\x00R\x05limit\x88\x01\x01\x12\x1b\n" +
-	"\x06offset\x18\x03 \x01(\x05H\x01R\x06offset\x88\x01\x01B\b\n" +
+	"project_id\x18\x01 \x01(\tR\tprojectId\x12%\n" +
+	"\x05limit\x18\x02 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x00R\x05limit\x88\x01\x01\x12(\n" +
+	"\x06offset\x18\x03 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00H\x01R\x06offset\x88\x01\x01B\b\n" +
 	"\x06_limitB\t\n" +
 	"\a_offset\"X\n" +
 	"\x1aListProjectMembersResponse\x12:\n" +
