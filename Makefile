@@ -9,7 +9,7 @@ BINARIES = ./cmd/... ./services/.../cmd/... ./gateway/cmd/... ./agent/cmd/...
 # What /api/version and --version say: the same for everyone who builds the same commit.
 VERSION = $(shell scripts/version.sh)
 
-.PHONY: help demo dev test gen fmt lint race e2e identity bench chaos verify build python-test accept-api
+.PHONY: breaks help demo dev test gen fmt lint race e2e identity bench chaos verify build python-test accept-api
 
 help:
 	@echo "make demo    train, deploy and chat with a tiny model on this machine (DEMO=once ends by itself)"
@@ -21,6 +21,7 @@ help:
 	@echo "make gen     regenerate from the protos   make verify generated code and formats are up to date"
 	@echo "make lint    golangci-lint, buf, the OpenAPI document  make fmt    format"
 	@echo "make accept-api  what breaks clients is meant: the baseline of make verify is what is there now"
+	@echo "make breaks  plants each break of test/contract/breaks and sees its goldens turn red"
 	@echo "make bench   measured figures"
 
 build:
@@ -56,6 +57,10 @@ identity: build
 
 python-test:
 	@scripts/python-test.sh
+
+breaks:
+	@scripts/tools/postgres.sh > /dev/null
+	@scripts/breaks.sh
 
 bench: build
 	@scripts/tools/postgres.sh > /dev/null

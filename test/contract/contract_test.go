@@ -77,6 +77,7 @@ func TestContract(t *testing.T) {
 				}
 				t.Run(area, func(t *testing.T) { w.area(t, shape, all[start:end]) })
 			}
+			t.Run("lists are stable", w.stable)
 		})
 	}
 }

@@ -32,7 +32,8 @@ func GGUF(name string) []byte {
 }
 
 // Engine is the command of an engine that speaks the OpenAI API in a few lines of Python: it answers `x` to
-// everything, streams where it is asked to, and tells of any other path how it was asked.
+// everything, streams where it is asked to, and tells of any other path how it was asked. It sets a cookie wherever
+// it may.
 func Engine() []string {
 	return []string{"python", "-c", engine, "{host}", "{port}", "{api_key_file}"}
 }
@@ -46,7 +47,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def answer(self, status, body, kind="application/json"):
         raw = body.encode()
         self.send_response(status); self.send_header("Content-Type", kind); self.send_header("Content-Length", str(len(raw)))
-        self.send_header("X-Engine", "scripted"); self.end_headers(); self.wfile.write(raw)
+        self.send_header("Set-Cookie", "engine=1"); self.end_headers(); self.wfile.write(raw)
     def asked(self):
         if self.headers["Transfer-Encoding"]:
             raw = b""
@@ -60,7 +61,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         path = self.path.split("?")[0]
         if path == "/v1/models": return self.answer(200, json.dumps({"object": "list", "data": [{"id": "default", "object": "model"}]}))
         if path not in ("/v1/chat/completions", "/v1/completions", "/v1/embeddings"):
-            return self.answer(418, json.dumps({"method": self.command, "path": self.path, "body": raw.decode("latin-1")}))
+            return self.answer(418, json.dumps({"method": self.command, "path": self.path, "body": raw.decode("latin-1"), "headers": sorted(self.headers.keys())}))
         ask = json.loads(raw)
         usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
         if path == "/v1/embeddings": return self.answer(200, json.dumps({"data": [{"embedding": [0.5]}], "usage": usage}))

@@ -95,7 +95,7 @@ func (g *Golden) comment(text string) error {
 		key, value, found := strings.Cut(line, ":")
 		value = strings.TrimSpace(value)
 		switch {
-		case !found || strings.Contains(key, " "):
+		case !found || strings.Contains(key, " ") || key != strings.ToLower(key):
 			g.About = strings.TrimSpace(g.About + " " + line)
 		case key == "route":
 			g.Routes = append(g.Routes, strings.Join(strings.Fields(value), " "))

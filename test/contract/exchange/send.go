@@ -24,7 +24,7 @@ type Request struct {
 	Method, Target string
 	Header         []Field
 	Body           string
-	// Made are the words of a body that is made rather than written: zeros N, file NAME, hex DIGITS.
+	// Made are the words of a body that is made rather than written: zeros N, nested N, file NAME, hex DIGITS.
 	Made []string
 	// Length is `none` for a body of unknown length, a number for a claimed one, else empty.
 	Length string
@@ -184,6 +184,12 @@ func (g *Golden) made(words []string, fill func(string) (string, error)) ([]byte
 		}
 		text, err := fill(strings.TrimRight(string(data), "\n"))
 		return []byte(text), err
+	case "nested":
+		n, err := strconv.Atoi(words[1])
+		if err != nil || n < 0 || n > maxBody/2 {
+			return nil, fmt.Errorf("%q is no depth", words[1])
+		}
+		return append(bytes.Repeat([]byte("["), n), bytes.Repeat([]byte("]"), n)...), nil
 	case "hex":
 		raw, err := hex.DecodeString(words[1])
 		if err != nil {
