@@ -205,7 +205,7 @@ class _Handler(BaseHTTPRequestHandler):
             return self._drop()
         if fault.isdigit():
             return self._answer(int(fault), {"detail": "fault on demand"}, retry=fault == "503")
-        if route == "ack":
+        if route == "signals_ack":
             if fault == "html":
                 return self._answer(200, "<html>", kind="text/html")
             return self._answer(200, control.ack(json.loads(body)))

@@ -110,7 +110,7 @@ def test_a_callback_hears_each_signal_once(control: Control, start: Start) -> No
 @pytest.mark.parametrize("fault", ["drop", "503", "html"])
 def test_faults_of_the_network_lose_no_signal(control: Control, start: Start, tmp_path: Path, fault: str) -> None:
     control.script_for["signals"].extend([fault] * 3)
-    control.script_for["ack"].extend([fault] * 3)
+    control.script_for["signals_ack"].extend([fault] * 3)
     control.ask("checkpoint", "sig_1", then=("pause", "sig_1.saved"))
     with pytest.raises(Paused):
         with start() as run:
@@ -133,7 +133,7 @@ def test_a_refused_answer_is_loud(control: Control, start: Start, tmp_path: Path
     control.ask("checkpoint", "sig_1")
     run = start()
     until(run.should_checkpoint)
-    control.script_for["ack"].append("409")
+    control.script_for["signals_ack"].append("409")
     with pytest.raises(IngestError, match="signals/ack: HTTP 409"):
         run.checkpoint(saved(tmp_path), format="npz", step=7)
     run.finish()

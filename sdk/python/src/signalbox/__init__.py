@@ -24,7 +24,7 @@ from typing import Mapping, Optional
 
 from .asked import Paused, Signal
 from .config import load
-from .errors import ConfigError, IngestError, SignalboxError, SpoolError, UndeliveredError
+from .errors import ConfigError, IngestError, SensitiveFileError, SignalboxError, SpoolError, UndeliveredError
 from .evaluation import task_key
 from .policy import Policy
 from .run import Run
@@ -38,6 +38,7 @@ __all__ = [
     "Paused",
     "Policy",
     "Run",
+    "SensitiveFileError",
     "Signal",
     "SignalboxError",
     "SpoolError",

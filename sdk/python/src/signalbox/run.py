@@ -116,8 +116,9 @@ class Run:
         if not format:
             raise ValueError("format is empty: name the layout, such as safetensors or gguf")
         at, local = flatten.step_of(step), os.fspath(path)
-        from .pack import pack
+        from .pack import pack, refuse_sensitive
 
+        refuse_sensitive(os.path.basename(os.path.normpath(local)))
         packed = pack(local) if os.path.isdir(local) else None
         try:
             return self._store(packed or local, kind, format, at)
