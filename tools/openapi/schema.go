@@ -81,7 +81,9 @@ func (g *generator) property(fd protoreflect.FieldDescriptor, r rules, w way) (*
 	if err != nil {
 		return nil, err
 	}
-	if fd.HasPresence() && !r.truth("required") && !fd.IsList() && !fd.IsMap() {
+	// What was made has always a time of it.
+	always := r.truth("required") || w == got && fd.Name() == "created_at"
+	if fd.HasPresence() && !always && !fd.IsList() && !fd.IsMap() {
 		schema = nullable(schema)
 	}
 	if text := g.comment(fd, ""); text != "" {

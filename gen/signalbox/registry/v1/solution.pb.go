@@ -1074,7 +1074,7 @@ const file_signalbox_registry_v1_solution_proto_rawDesc = "" +
 	"\tsolutions\x18\x01 \x03(\v2\x1f.signalbox.registry.v1.SolutionR\tsolutions\">\n" +
 	"\x12GetSolutionRequest\x12(\n" +
 	"\vsolution_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\n" +
-	"solutionId\"\x97\x02\n" +
+	"solutionId\"\x9f\x02\n" +
 	"\x16SolutionApplicationOut\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aproject\x18\x02 \x01(\tR\aproject\x12\x1f\n" +
@@ -1083,11 +1083,11 @@ const file_signalbox_registry_v1_solution_proto_rawDesc = "" +
 	"\bsolution\x18\x04 \x01(\tR\bsolution\x12\x16\n" +
 	"\x06digest\x18\x05 \x01(\tR\x06digest\x129\n" +
 	"\n" +
-	"created_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12C\n" +
-	"\bsnapshot\x18\a \x01(\v2'.signalbox.registry.v1.SolutionSnapshotR\bsnapshot\"\xec\x03\n" +
+	"created_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12K\n" +
+	"\bsnapshot\x18\a \x01(\v2'.signalbox.registry.v1.SolutionSnapshotB\x06\xbaH\x03\xc8\x01\x01R\bsnapshot\"\xf4\x03\n" +
 	"\x10SolutionSnapshot\x12 \n" +
-	"\bmanifest\x18\x01 \x01(\fB\x04\xf0\xc7\x18\x01R\bmanifest\x12C\n" +
-	"\bbindings\x18\x02 \x01(\v2'.signalbox.registry.v1.SolutionBindingsR\bbindings\x12%\n" +
+	"\bmanifest\x18\x01 \x01(\fB\x04\xf0\xc7\x18\x01R\bmanifest\x12K\n" +
+	"\bbindings\x18\x02 \x01(\v2'.signalbox.registry.v1.SolutionBindingsB\x06\xbaH\x03\xc8\x01\x01R\bbindings\x12%\n" +
 	"\x0etaskset_digest\x18\x03 \x01(\tR\rtasksetDigest\x12)\n" +
 	"\x10evaluation_tasks\x18\x04 \x01(\x05R\x0fevaluationTasks\x12%\n" +
 	"\x0erubric_version\x18\x05 \x01(\x05R\rrubricVersion\x12#\n" +
