@@ -127,6 +127,9 @@ func wrongFor(fd protoreflect.FieldDescriptor) (value, typ string) {
 	case protoreflect.EnumKind:
 		return `"no such word"`, "enum"
 	case protoreflect.MessageKind:
+		if fd.Message().FullName() == "google.protobuf.Timestamp" {
+			return `[]`, "datetime_parsing"
+		}
 		return `[]`, "dict_type"
 	case protoreflect.DoubleKind, protoreflect.FloatKind:
 		return `"much"`, "float_type"
@@ -197,6 +200,7 @@ func ingestBodies(run string) map[string]ingestBody {
 		"environment":       {map[string]string{"run_id": id}, []string{"run_id"}},
 		"environment/nodes": {map[string]string{"run_id": id}, []string{"run_id"}},
 		"benchmark":         {map[string]string{"run_id": id}, []string{"run_id"}},
+		"signals/ack":       {map[string]string{"run_id": id, "id": `"` + none("sig") + `"`}, []string{"run_id", "id"}},
 	}
 }
 
