@@ -16,7 +16,7 @@ func (s *Server) FindProtected(
 		r, ok := ref.Parse(ref.Dataset, text)
 		if ok {
 			var err error
-			if ok, err = s.Datasets.Open(ctx, s.Pool, r); err != nil {
+			if ok, err = open(ctx, s.Pool, r); err != nil {
 				return nil, err
 			}
 		}

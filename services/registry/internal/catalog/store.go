@@ -1,4 +1,4 @@
-package dataset
+package catalog
 
 import (
 	"context"
@@ -11,8 +11,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
 )
 
-// Open says whether a reference is to a dataset that is there and is not protected, whoever asks.
-func (Store) Open(ctx context.Context, q pg.Querier, r ref.Ref) (bool, error) {
+// open says whether a reference is to a dataset that is there and is not protected, whoever asks.
+func open(ctx context.Context, q pg.Querier, r ref.Ref) (bool, error) {
 	var protected bool
 	err := q.QueryRow(ctx, `SELECT protected FROM dataset WHERE project = $1 AND name = $2`, r.Project, r.Name).Scan(&protected)
 	if errors.Is(err, pgx.ErrNoRows) {
