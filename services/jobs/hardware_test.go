@@ -144,7 +144,7 @@ func TestFaultsOfTheConfigurationAreToldAtTheirPlaces(t *testing.T) {
 		"several faults": {func(r *jobsv1.PutHardwareConfigRequest) { r.Series[0].Key, r.Profiles[0].Key = nil, nil }, []string{"series[0].key missing", "profiles[0].key missing"}},
 		"more series than 200": {func(r *jobsv1.PutHardwareConfigRequest) {
 			for range 200 {
-				r.Series = append(r.Series, r.Series[0])
+				r.Series = append(r.Series, r.GetSeries()[0])
 			}
 		}, []string{"series too_long"}},
 	} {

@@ -2,15 +2,12 @@ package identity
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"encoding/pem"
 	"net/http"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/test/sample"
 )
 
 // fleetNeeds are the needs of the routes of fleets, of the cluster and of public links.
@@ -45,16 +42,14 @@ func (w *world) node(ctx context.Context, t *testing.T, o objects) {
 	w.fleet(ctx, t, o)
 	var join struct{ Token string }
 	w.people["admin"].do(ctx, t, w.Stand, http.MethodPost, "/api/fleets/"+o["fleet_id"]+"/join-tokens", map[string]any{}, &join)
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
+	request, err := sample.CertificateRequest()
 	require.NoError(t, err)
 	var node struct {
 		ID string `json:"node_id"`
 	}
 	w.people["nobody"].do(ctx, t, w.Stand, http.MethodPost, "/api/fleets/join", map[string]any{
 		"token": join.Token, "hostname": "ghost", "inventory": map[string]any{},
-		"certificate_request": string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})),
+		"certificate_request": request,
 	}, &node)
 	o["node_id"] = node.ID
 }

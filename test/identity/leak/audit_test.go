@@ -147,6 +147,7 @@ func (h *house) change(ctx context.Context, t *testing.T, conn *pgx.Conn) {
 	}
 	h.groups(ctx, t, ada.name)
 	h.grant(ctx, t, conn)
+	h.orders(ctx, t)
 	gone := h.newcomer(ctx, t)
 	do(h.admin, http.MethodPatch, "/api/admin/users/"+gone.id, map[string]any{"disabled": true})
 	do(h.admin, http.MethodPost, "/api/admin/users/"+gone.id+"/transfer", map[string]any{"to_user_id": h.adminID(ctx, t)})

@@ -147,7 +147,7 @@ func (s Store) InsertToken(ctx context.Context, tx pgx.Tx, t *JoinToken, hash []
 	return nil
 }
 
-const tokenSelect = `SELECT id, fleet_id, max_uses, uses, expires_at, created_at, revoked_at FROM join_token`
+const joinSelect = `SELECT id, fleet_id, max_uses, uses, expires_at, created_at, revoked_at FROM join_token`
 
 func scanToken(row pgx.CollectableRow) (*JoinToken, error) {
 	var t JoinToken
@@ -157,7 +157,7 @@ func scanToken(row pgx.CollectableRow) (*JoinToken, error) {
 
 // Tokens answers the join tokens of a fleet, newest first.
 func (s Store) Tokens(ctx context.Context, q pg.Querier, fleetID string, p page.Page) ([]*JoinToken, error) {
-	rows, err := q.Query(ctx, tokenSelect+` WHERE fleet_id = $1 ORDER BY created_at DESC, id DESC LIMIT $2 OFFSET $3`,
+	rows, err := q.Query(ctx, joinSelect+` WHERE fleet_id = $1 ORDER BY created_at DESC, id DESC LIMIT $2 OFFSET $3`,
 		fleetID, p.Ask(), p.Offset)
 	if err != nil {
 		return nil, fmt.Errorf("list join tokens: %w", err)

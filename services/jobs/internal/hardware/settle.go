@@ -3,6 +3,7 @@ package hardware
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -66,13 +67,14 @@ func (s *Settler) settle(ctx context.Context, tx pgx.Tx, number int64) error {
 	if err != nil || !first {
 		return err
 	}
+	name := strconv.FormatInt(number, 10)
 	if err := s.Audit.Record(ctx, tx, audit.Entry{
-		Action: "hardware.replace", TargetKind: SubjectConfig, TargetID: fmt.Sprint(number), Before: before, After: after, Actor: &by,
+		Action: "hardware.replace", TargetKind: SubjectConfig, TargetID: name, Before: before, After: after, Actor: &by,
 	}); err != nil {
 		return err
 	}
 	_, err = s.Events.Append(ctx, tx, event.Event{
-		SubjectKind: SubjectConfig, SubjectID: fmt.Sprint(number), Type: "hardware.replaced", ActorKind: by.Kind, ActorID: by.ID,
+		SubjectKind: SubjectConfig, SubjectID: name, Type: "hardware.replaced", ActorKind: by.Kind, ActorID: by.ID,
 	})
 	if err != nil {
 		return err

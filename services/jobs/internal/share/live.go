@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
 	"google.golang.org/grpc"
@@ -83,12 +84,8 @@ func (l *Live) Protected(ctx context.Context, r *run.Run) (bool, error) {
 	if len(bound.Datasets) == 0 {
 		return false, nil
 	}
-	in := &registrypeerv1.FindProtectedRequest{}
-	for _, ref := range bound.Datasets {
-		in.Refs = append(in.Refs, ref)
-	}
-	slices.Sort(in.Refs)
-	found, err := l.Catalog.FindProtected(ctx, in)
+	refs := slices.Sorted(maps.Values(bound.Datasets))
+	found, err := l.Catalog.FindProtected(ctx, &registrypeerv1.FindProtectedRequest{Refs: refs})
 	if err != nil {
 		return false, fmt.Errorf("look up the datasets of run %s: %w", r.ID, err)
 	}
