@@ -90,13 +90,13 @@ func (r *training) lifecycle(event string) {
 	r.report("lifecycle", map[string]any{"event": event, "ts": "2026-11-21T03:00:00+00:00"})
 }
 
-// upload brings a model in as the run would and answers the artifact.
-func (r *training) upload() string {
+// bring uploads a model of this name as the run would, and answers where it lies and how many bytes it has.
+func (r *training) bring(name string) (uri string, size int) {
 	r.b.Helper()
 	data := sample.GGUF(r.run)
 	sum := sha256.Sum256(data)
 	query := url.Values{
-		"run_id": {r.run}, "kind": {"merged_model"}, "path": {"model.gguf"}, "size_bytes": {fmt.Sprint(len(data))},
+		"run_id": {r.run}, "kind": {"merged_model"}, "path": {name}, "size_bytes": {fmt.Sprint(len(data))},
 		"sha256": {hex.EncodeToString(sum[:])},
 	}
 	var ticket struct {
@@ -105,11 +105,18 @@ func (r *training) upload() string {
 	}
 	require.NoError(r.b, r.reports.Get(r.b.Context(), "/api/ingest/artifact/upload-url", query, &ticket))
 	ticket.put(r.b, data)
+	return ticket.ObjectURI, len(data)
+}
+
+// upload brings a model in as the run would and answers the artifact.
+func (r *training) upload() string {
+	r.b.Helper()
+	uri, size := r.bring("model.gguf")
 	var made struct {
 		ID string `json:"id"`
 	}
 	r.b.do(r.reports, http.MethodPost, "/api/ingest/artifact", map[string]any{
-		"run_id": r.run, "kind": "merged_model", "path": ticket.ObjectURI, "format": "gguf", "step": 3, "size_bytes": len(data),
+		"run_id": r.run, "kind": "merged_model", "path": uri, "format": "gguf", "step": 3, "size_bytes": size,
 	}, &made)
 	return made.ID
 }

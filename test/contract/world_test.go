@@ -49,6 +49,7 @@ func parts() []*piece {
 		{vars: []string{"recipe_version", "recipe_lock"}, build: (*builder).addRecipe},
 		{vars: []string{"job", "run", "artifact", "ended_ingest"}, build: (*builder).addFinished},
 		{vars: []string{"live_job", "live_run", "ingest"}, build: (*builder).addLive},
+		{vars: []string{"broken_run", "broken_ingest", "broken_object"}, build: (*builder).addBroken},
 		{vars: []string{"own_job", "own_run", "own_ingest"}, build: (*builder).addOwn, own: true},
 		{vars: []string{"dataset", "dataset_version"}, build: (*builder).addDataset},
 		{vars: []string{"model", "model_version"}, build: (*builder).addModel},
