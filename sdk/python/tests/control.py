@@ -157,6 +157,10 @@ class Control:
 FAULTS = ["drop", "lose", "500", "502", "503", "double", "slow", "html"]
 
 
+# Routes whose last word is not what their reports are kept under.
+ROUTES = {"/api/ingest/environment/nodes": "environment_nodes"}
+
+
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     allow_reuse_address = True
@@ -192,7 +196,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         control, path = self.server.control, urlsplit(self.path).path
-        route = path.rpartition("/api/ingest/")[2].replace("/", "_")
+        route = ROUTES.get(path, path.rpartition("/")[2])
         control.paths.append(path)
         body = self.rfile.read(int(self.headers["Content-Length"]))
         if len(body) < int(self.headers["Content-Length"]):
