@@ -161,7 +161,7 @@ class Sampler:
         self._thread = threading.Thread(target=self._loop, name="signalbox-sampler", daemon=True)
 
     def start(self) -> None:
-        """Begin; the first samples come after one interval."""
+        """Begin; the first samples come after one interval, and rates after two."""
         self._thread.start()
 
     def stop(self, timeout: float = 2.0) -> None:
@@ -171,7 +171,6 @@ class Sampler:
             self._thread.join(timeout)
 
     def _loop(self) -> None:
-        self._sample()  # what rates count from
         while not self._over.wait(self._interval):
             points = self._sample()
             if points and not self._over.is_set():
