@@ -3,13 +3,10 @@ package contract
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"net/http"
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/signalbox-dev/signalbox/test/sample"
 )
 
 const pollEvery = 50 * time.Millisecond
@@ -64,38 +61,4 @@ func (b *builder) addModel() {
 		map[string]any{"source": map[string]string{"run_id": run, "artifact_id": b.at("artifact")}}, nil)
 	b.set("model", model.ID)
 	b.set("model_version", "1")
-}
-
-// addDeployment serves the model by the scripted engine and promotes it.
-func (b *builder) addDeployment() {
-	b.Helper()
-	model := b.at("model")
-	ada := b.as("operator")
-	var deployment made
-	b.do(ada, http.MethodPost, "/api/model-deployments", map[string]any{"name": "answers", "project": projectKey}, &deployment)
-	path := "/api/model-deployments/" + deployment.ID
-	var revision struct {
-		Number int    `json:"number"`
-		Ready  bool   `json:"ready"`
-		State  string `json:"state"`
-		Reason any    `json:"reason"`
-	}
-	b.do(ada, http.MethodPost, path+"/revisions", map[string]any{
-		"source":  map[string]any{"model_id": model, "version": 1},
-		"serving": map[string]any{"engine": "command", "command": sample.Engine()},
-	}, &revision)
-	number := fmt.Sprint(revision.Number)
-	b.await("the revision is ready", func() bool {
-		b.do(ada, http.MethodGet, path+"/revisions/"+number, nil, &revision)
-		require.NotEqual(b, "failed", revision.State, "%v", revision.Reason)
-		return revision.Ready
-	})
-	b.do(ada, http.MethodPost, path+"/revisions/"+number+"/promote", nil, nil)
-	var token struct {
-		Token string `json:"token"`
-	}
-	b.do(ada, http.MethodPost, path+"/tokens", map[string]any{"name": "application"}, &token)
-	b.set("deployment", deployment.ID)
-	b.set("revision", number)
-	b.set("deployment_token", token.Token)
 }

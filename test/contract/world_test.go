@@ -54,6 +54,9 @@ func parts() []*piece {
 		{vars: []string{"dataset", "dataset_version"}, build: (*builder).addDataset},
 		{vars: []string{"model", "model_version"}, build: (*builder).addModel},
 		{vars: []string{"deployment", "revision", "deployment_token"}, build: (*builder).addDeployment},
+		{vars: []string{"own_deployment", "own_token", "own_token_id"}, build: (*builder).addOwnDeployment, own: true},
+		{vars: []string{"second_revision"}, build: (*builder).addSecond, own: true},
+		{vars: []string{"own_model"}, build: (*builder).addOwnModel, own: true},
 		{vars: []string{"fleet", "node"}, build: (*builder).addFleet},
 		{vars: []string{"llm"}, build: (*builder).addModelServer},
 	}

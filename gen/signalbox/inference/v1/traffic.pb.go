@@ -902,13 +902,15 @@ const file_signalbox_inference_v1_traffic_proto_rawDesc = "" +
 	"\f_ttft_p50_msB\x0e\n" +
 	"\f_ttft_p95_msB\x12\n" +
 	"\x10_duration_p50_msB\x12\n" +
-	"\x10_duration_p95_ms2\x9b\x04\n" +
+	"\x10_duration_p95_ms2\xab\x04\n" +
 	"\x0eTrafficService\x12\xba\x01\n" +
 	"\vListTraffic\x12*.signalbox.inference.v1.ListTrafficRequest\x1a+.signalbox.inference.v1.ListTrafficResponse\"R\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
-	"\x02\x94\x03\x82\xd3\xe4\x93\x027b\x05calls\x12./api/model-deployments/{deployment_id}/traffic\x90\x02\x01\x12\xa1\x01\n" +
-	"\aGetCall\x12&.signalbox.inference.v1.GetCallRequest\x1a\x1c.signalbox.inference.v1.Call\"P\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02=\x12;/api/model-deployments/{deployment_id}/traffic/{request_id}\x90\x02\x01\x12\xa7\x01\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x027b\x05calls\x12./api/model-deployments/{deployment_id}/traffic\x90\x02\x01\x12\xa9\x01\n" +
+	"\aGetCall\x12&.signalbox.inference.v1.GetCallRequest\x1a\x1c.signalbox.inference.v1.Call\"X\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02=\x12;/api/model-deployments/{deployment_id}/traffic/{request_id}\x90\x02\x01\x12\xaf\x01\n" +
 	"\n" +
-	"GetMetrics\x12).signalbox.inference.v1.GetMetricsRequest\x1a).signalbox.inference.v1.DeploymentMetrics\"C\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x020\x12./api/model-deployments/{deployment_id}/metrics\x90\x02\x01BKZIgithub.com/signalbox-dev/signalbox/gen/signalbox/inference/v1;inferencev1b\x06proto3"
+	"GetMetrics\x12).signalbox.inference.v1.GetMetricsRequest\x1a).signalbox.inference.v1.DeploymentMetrics\"K\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x020\x12./api/model-deployments/{deployment_id}/metrics\x90\x02\x01BKZIgithub.com/signalbox-dev/signalbox/gen/signalbox/inference/v1;inferencev1b\x06proto3"
 
 var (
 	file_signalbox_inference_v1_traffic_proto_rawDescOnce sync.Once

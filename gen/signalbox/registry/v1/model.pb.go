@@ -1972,33 +1972,43 @@ const file_signalbox_registry_v1_model_proto_rawDesc = "" +
 	"\x13PutModelCardRequest\x12\"\n" +
 	"\bmodel_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\amodelId\x12!\n" +
 	"\aversion\x18\x02 \x01(\x05B\a\xbaH\x04\x1a\x02(\x01R\aversion\x12%\n" +
-	"\acontent\x18\x03 \x01(\tB\v\xbaH\br\x06\x10\x01(\x80\x80\x10R\acontent2\xeb\x15\n" +
+	"\acontent\x18\x03 \x01(\tB\v\xbaH\br\x06\x10\x01(\x80\x80\x10R\acontent2\xd2\x16\n" +
 	"\fModelService\x12\x82\x01\n" +
 	"\vCreateModel\x12).signalbox.registry.v1.CreateModelRequest\x1a\x1c.signalbox.registry.v1.Model\"*\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
 	"\x04\x90\x03\x99\x03\x82\xd3\xe4\x93\x02\x10:\x01*\"\v/api/models\x12\x8b\x01\n" +
 	"\n" +
 	"ListModels\x12(.signalbox.registry.v1.ListModelsRequest\x1a).signalbox.registry.v1.ListModelsResponse\"(\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02\x15b\x06models\x12\v/api/models\x90\x02\x01\x12\x85\x01\n" +
 	"\bGetModel\x12&.signalbox.registry.v1.GetModelRequest\x1a\x1c.signalbox.registry.v1.Model\"3\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
-	"\x02\x94\x03\x82\xd3\xe4\x93\x02\x18\x12\x16/api/models/{model_id}\x90\x02\x01\x12\xb7\x01\n" +
-	"\x12CreateModelVersion\x120.signalbox.registry.v1.CreateModelVersionRequest\x1a#.signalbox.registry.v1.ModelVersion\"J\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\n" +
-	"\n" +
-	"\b\x90\x03\x94\x03\x99\x03\xf6\x03\x82\xc8\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02\x18\x12\x16/api/models/{model_id}\x90\x02\x01\x12\xb5\x01\n" +
+	"\x12CreateModelVersion\x120.signalbox.registry.v1.CreateModelVersionRequest\x1a#.signalbox.registry.v1.ModelVersion\"H\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\b\n" +
+	"\x06\x90\x03\x94\x03\x99\x03\x82\xc8\x18\x04\n" +
 	"\x02\xc8\x01\x82\xd3\xe4\x93\x02$:\x01*\"\x1f/api/models/{model_id}/versions\x12\xbe\x01\n" +
 	"\x11ListModelVersions\x12/.signalbox.registry.v1.ListModelVersionsRequest\x1a0.signalbox.registry.v1.ListModelVersionsResponse\"F\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
 	"\x02\x94\x03\x82\xd3\xe4\x93\x02+b\bversions\x12\x1f/api/models/{model_id}/versions\x90\x02\x01\x12\xad\x01\n" +
 	"\x0fGetModelVersion\x12-.signalbox.registry.v1.GetModelVersionRequest\x1a#.signalbox.registry.v1.ModelVersion\"F\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
-	"\x02\x94\x03\x82\xd3\xe4\x93\x02+\x12)/api/models/{model_id}/versions/{version}\x90\x02\x01\x12\x83\x01\n" +
-	"\vUpdateModel\x12).signalbox.registry.v1.UpdateModelRequest\x1a\x1c.signalbox.registry.v1.Model\"+\xea\xc7\x18\x06\b\x02\x10\x01 \x03\x82\xd3\xe4\x93\x02\x1b:\x01*2\x16/api/models/{model_id}\x12z\n" +
-	"\vDeleteModel\x12).signalbox.registry.v1.DeleteModelRequest\x1a\x16.google.protobuf.Empty\"(\xea\xc7\x18\x06\b\x02\x10\x01 \x03\x82\xd3\xe4\x93\x02\x18*\x16/api/models/{model_id}\x12\xb1\x01\n" +
-	"\x10ListModelHistory\x12..signalbox.registry.v1.ListModelHistoryRequest\x1a/.signalbox.registry.v1.ListModelHistoryResponse\"<\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02)b\aentries\x12\x1e/api/models/{model_id}/history\x90\x02\x01\x12\x97\x01\n" +
-	"\rSetModelAlias\x12+.signalbox.registry.v1.SetModelAliasRequest\x1a\x1c.signalbox.registry.v1.Model\";\xea\xc7\x18\x06\b\x02\x10\x01 \x03\x82\xd3\xe4\x93\x02+:\x01*\x1a&/api/models/{model_id}/aliases/{alias}\x12\x94\x01\n" +
-	"\x10DeleteModelAlias\x12..signalbox.registry.v1.DeleteModelAliasRequest\x1a\x16.google.protobuf.Empty\"8\xea\xc7\x18\x06\b\x02\x10\x01 \x03\x82\xd3\xe4\x93\x02(*&/api/models/{model_id}/aliases/{alias}\x12\xb5\x01\n" +
-	"\x13PromoteModelVersion\x121.signalbox.registry.v1.PromoteModelVersionRequest\x1a#.signalbox.registry.v1.ModelVersion\"F\xea\xc7\x18\x06\b\x02\x10\x01 \x03\x82\xd3\xe4\x93\x026:\x01*\"1/api/models/{model_id}/versions/{version}/promote\x12\xb5\x01\n" +
-	"\x13ArchiveModelVersion\x121.signalbox.registry.v1.ArchiveModelVersionRequest\x1a#.signalbox.registry.v1.ModelVersion\"F\xea\xc7\x18\x06\b\x02\x10\x01 \x03\x82\xd3\xe4\x93\x026:\x01*\"1/api/models/{model_id}/versions/{version}/archive\x12\xb8\x01\n" +
-	"\x15UnarchiveModelVersion\x123.signalbox.registry.v1.UnarchiveModelVersionRequest\x1a#.signalbox.registry.v1.ModelVersion\"E\xea\xc7\x18\x06\b\x02\x10\x01 \x03\x82\xd3\xe4\x93\x025\"3/api/models/{model_id}/versions/{version}/unarchive\x12\xba\x01\n" +
-	"\x0eListModelFiles\x12,.signalbox.registry.v1.ListModelFilesRequest\x1a-.signalbox.registry.v1.ListModelFilesResponse\"K\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x028b\x05files\x12//api/models/{model_id}/versions/{version}/files\x90\x02\x01\x12\xa1\x01\n" +
-	"\fGetModelCard\x12*.signalbox.registry.v1.GetModelCardRequest\x1a .signalbox.registry.v1.ModelCard\"C\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x020\x12./api/models/{model_id}/versions/{version}/card\x90\x02\x01\x12\xa1\x01\n" +
-	"\fPutModelCard\x12*.signalbox.registry.v1.PutModelCardRequest\x1a .signalbox.registry.v1.ModelCard\"C\xea\xc7\x18\x06\b\x02\x10\x01 \x03\x82\xd3\xe4\x93\x023:\x01*\x1a./api/models/{model_id}/versions/{version}/cardBIZGgithub.com/signalbox-dev/signalbox/gen/signalbox/registry/v1;registryv1b\x06proto3"
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02+\x12)/api/models/{model_id}/versions/{version}\x90\x02\x01\x12\x8d\x01\n" +
+	"\vUpdateModel\x12).signalbox.registry.v1.UpdateModelRequest\x1a\x1c.signalbox.registry.v1.Model\"5\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
+	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02\x1b:\x01*2\x16/api/models/{model_id}\x12\x84\x01\n" +
+	"\vDeleteModel\x12).signalbox.registry.v1.DeleteModelRequest\x1a\x16.google.protobuf.Empty\"2\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
+	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02\x18*\x16/api/models/{model_id}\x12\xb9\x01\n" +
+	"\x10ListModelHistory\x12..signalbox.registry.v1.ListModelHistoryRequest\x1a/.signalbox.registry.v1.ListModelHistoryResponse\"D\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02)b\aentries\x12\x1e/api/models/{model_id}/history\x90\x02\x01\x12\xa1\x01\n" +
+	"\rSetModelAlias\x12+.signalbox.registry.v1.SetModelAliasRequest\x1a\x1c.signalbox.registry.v1.Model\"E\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
+	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02+:\x01*\x1a&/api/models/{model_id}/aliases/{alias}\x12\x9e\x01\n" +
+	"\x10DeleteModelAlias\x12..signalbox.registry.v1.DeleteModelAliasRequest\x1a\x16.google.protobuf.Empty\"B\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
+	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02(*&/api/models/{model_id}/aliases/{alias}\x12\xbf\x01\n" +
+	"\x13PromoteModelVersion\x121.signalbox.registry.v1.PromoteModelVersionRequest\x1a#.signalbox.registry.v1.ModelVersion\"P\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
+	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x026:\x01*\"1/api/models/{model_id}/versions/{version}/promote\x12\xbf\x01\n" +
+	"\x13ArchiveModelVersion\x121.signalbox.registry.v1.ArchiveModelVersionRequest\x1a#.signalbox.registry.v1.ModelVersion\"P\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
+	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x026:\x01*\"1/api/models/{model_id}/versions/{version}/archive\x12\xc2\x01\n" +
+	"\x15UnarchiveModelVersion\x123.signalbox.registry.v1.UnarchiveModelVersionRequest\x1a#.signalbox.registry.v1.ModelVersion\"O\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
+	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x025\"3/api/models/{model_id}/versions/{version}/unarchive\x12\xc2\x01\n" +
+	"\x0eListModelFiles\x12,.signalbox.registry.v1.ListModelFilesRequest\x1a-.signalbox.registry.v1.ListModelFilesResponse\"S\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x028b\x05files\x12//api/models/{model_id}/versions/{version}/files\x90\x02\x01\x12\xa9\x01\n" +
+	"\fGetModelCard\x12*.signalbox.registry.v1.GetModelCardRequest\x1a .signalbox.registry.v1.ModelCard\"K\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x020\x12./api/models/{model_id}/versions/{version}/card\x90\x02\x01\x12\xab\x01\n" +
+	"\fPutModelCard\x12*.signalbox.registry.v1.PutModelCardRequest\x1a .signalbox.registry.v1.ModelCard\"M\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
+	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x023:\x01*\x1a./api/models/{model_id}/versions/{version}/cardBIZGgithub.com/signalbox-dev/signalbox/gen/signalbox/registry/v1;registryv1b\x06proto3"
 
 var (
 	file_signalbox_registry_v1_model_proto_rawDescOnce sync.Once

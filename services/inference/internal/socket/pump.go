@@ -27,6 +27,9 @@ type pump struct {
 	// stopped is set when the session shall end; deadlines are not set anew then.
 	stopped *atomic.Bool
 
+	// closing says that a close frame is passed on, or was.
+	closing atomic.Bool
+
 	count Count
 	// within says that a part of a frame was passed on, so that nothing else may be written.
 	within bool
@@ -55,6 +58,7 @@ func (p *pump) run() error {
 		if err := p.frame(h); err != nil {
 			return err
 		}
+		p.rule.over = h.op == opClose
 		p.count.Frames++
 		p.count.Bytes += int64(len(h.raw)) + h.length
 	}
@@ -73,6 +77,7 @@ func (p *pump) frame(h *head) error {
 			if err := p.rule.closing(h.unmask(payload)); err != nil {
 				return err
 			}
+			p.closing.Store(true)
 		}
 		return p.write(whole)
 	}

@@ -46,8 +46,6 @@ type rule struct {
 // head judges the head of a frame.
 func (r *rule) head(h *head) error {
 	switch {
-	case r.over:
-		return wrong("a frame came after the close frame")
 	case h.masked != r.masked:
 		return wrong("the mask of a frame is not as its direction demands")
 	case h.rsv != 0 && !r.extended:
@@ -78,7 +76,6 @@ func (r *rule) control(h *head) error {
 	case h.op == opClose && h.length == 1:
 		return wrong("the code of a close frame is cut")
 	}
-	r.over = h.op == opClose
 	return nil
 }
 

@@ -180,15 +180,12 @@ func (s *Session) ended(up, down *way) (End, word, bool) {
 	}
 	for _, w := range []*way{up, down} {
 		if w.over && w.err != nil {
-			end, tell := fate(w, w == up, up.closed() || down.closed())
+			end, tell := fate(w, w == up, up.pump.closing.Load() || down.pump.closing.Load())
 			return end, tell, true
 		}
 	}
 	return "", word{}, false
 }
-
-// closed says that a close frame has passed.
-func (w *way) closed() bool { return w.over && w.err == nil }
 
 // fate is how a session ends by an error of one way.
 func fate(w *way, fromCaller, closing bool) (End, word) {

@@ -76,9 +76,13 @@ func (Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, name str
 	return found, nil
 }
 
-// Lock loads a model for a change and keeps other changes out until the transaction ends.
+// Lock loads a model for a change and keeps other changes out until the transaction ends. It is read after the
+// wait for the lock: one statement would see the aliases as they were before it.
 func (Store) Lock(ctx context.Context, tx pgx.Tx, id string) (*Model, error) {
-	m, err := scan(tx.QueryRow(ctx, `SELECT `+shown+` FROM model WHERE id = $1`+kept+` FOR UPDATE`, id))
+	if _, err := tx.Exec(ctx, `SELECT FROM model WHERE id = $1 FOR UPDATE`, id); err != nil {
+		return nil, fmt.Errorf("lock a model: %w", err)
+	}
+	m, err := scan(tx.QueryRow(ctx, `SELECT `+shown+` FROM model WHERE id = $1`+kept, id))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fault.Absentf(SubjectKind, id)
 	}
