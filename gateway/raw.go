@@ -12,6 +12,7 @@ import (
 	"github.com/signalbox-dev/signalbox/gateway/internal/match"
 	"github.com/signalbox-dev/signalbox/gateway/internal/relay"
 	"github.com/signalbox-dev/signalbox/gen/route"
+	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/obs"
@@ -39,7 +40,7 @@ func (g *Gateway) handlers(context.Context) error {
 		return err
 	}
 	g.raw = map[string]http.Handler{
-		"health": g.document(map[string]string{"status": "ok"}), "ingest": ingest, "inference": inference, "blobs": blobs,
+		"health": g.document(map[string]string{"status": "ok"}), "ingest": ingest, "inference": inference, "playground": g.vouching(inference), "blobs": blobs,
 		"version": g.document(map[string]string{"server": g.deps.Version.Server, "core": g.deps.Version.Core, "api": Dialect}),
 		"openapi": described.OpenAPI(), "protoset": calls,
 	}
@@ -134,3 +135,27 @@ func (g *Gateway) document(members map[string]string) http.Handler {
 		_, _ = w.Write(body) // a client that is gone needs no answer
 	})
 }
+
+// vouching hands requests of people on to a service that speaks HTTP: with the identity that auth signed for them in
+// place of their credential.
+func (g *Gateway) vouching(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if f := g.guard.Check(r); f != nil {
+			g.fail(w, r, f)
+			return
+		}
+		ctx, _, err := g.vouched(r.Context(), r, "user")
+		if err != nil {
+			g.fail(w, r, err)
+			return
+		}
+		in := r.WithContext(r.Context())
+		in.Header = r.Header.Clone()
+		in.Header.Del("Authorization")
+		in.Header.Set(headerCaller, authn.Token(ctx, g.deps.Clock.Now()))
+		next.ServeHTTP(w, in)
+	})
+}
+
+// headerCaller carries the signed identity between the gateway and a service that speaks HTTP.
+const headerCaller = "X-Service-Caller"

@@ -65,9 +65,11 @@ type Work struct {
 	Kind    Kind    `json:"kind"`
 	Desired Desired `json:"desired"`
 	// Force ends what is to be stopped at once, without grace.
-	Force   bool         `json:"force,omitempty"`
-	Attempt *AttemptSpec `json:"attempt,omitempty"`
-	Engine  *EngineSpec  `json:"engine,omitempty"`
+	Force bool `json:"force,omitempty"`
+	// Deadline is when the work must have ended by this node's clock; zero without end. It may move.
+	Deadline time.Time    `json:"deadline,omitzero"`
+	Attempt  *AttemptSpec `json:"attempt,omitempty"`
+	Engine   *EngineSpec  `json:"engine,omitempty"`
 }
 
 // ObjectRef is an object that must be fetched and verified.

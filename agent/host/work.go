@@ -28,7 +28,9 @@ type work struct {
 	// stopping closes when the work shall end, killing when it shall end at once, leaving when it shall be
 	// forgotten, quiet when none of its processes is left, removed when its folder is gone.
 	stopping, killing, leaving, quiet, removed chan struct{}
-	quieted                                    sync.Once
+	// moved is told of a deadline that moved.
+	moved   chan struct{}
+	quieted sync.Once
 
 	mu         sync.Mutex
 	assignment assignment
@@ -54,7 +56,7 @@ func bareWork(h *Host, key executor.Key, dir string) *work {
 	return &work{
 		host: h, key: key, dir: dir,
 		stopping: make(chan struct{}), killing: make(chan struct{}), leaving: make(chan struct{}),
-		quiet: make(chan struct{}), removed: make(chan struct{}),
+		quiet: make(chan struct{}), removed: make(chan struct{}), moved: make(chan struct{}, 1),
 	}
 }
 
@@ -228,6 +230,7 @@ func (w *work) abandon(ctx context.Context, cause error) {
 
 // exited is the last phase before gone.
 func (w *work) exited(exit executor.Exit) error {
+	exit = w.judged(exit)
 	return w.see(func(o *executor.Observation) {
 		o.Phase, o.Detail = executor.PhaseExited, ""
 		if o.Exit == nil {

@@ -25,6 +25,9 @@ func fromWork(p *jobsv1.Work) (executor.Work, error) {
 	default:
 		return w, fmt.Errorf("work %s: unknown desire %d", w.Key, p.GetDesired())
 	}
+	if p.GetDeadline().IsValid() {
+		w.Deadline = p.GetDeadline().AsTime()
+	}
 	switch p.GetKind() {
 	case jobsv1.WorkKind_WORK_KIND_ATTEMPT:
 		w.Kind = executor.KindAttempt

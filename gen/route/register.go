@@ -57,6 +57,9 @@ func Register(ctx context.Context, mux *runtime.ServeMux, conn func(service stri
 	if err := inferencev1.RegisterTrafficServiceHandlerClient(ctx, mux, inferencev1.NewTrafficServiceClient(conn("inference"))); err != nil {
 		return fmt.Errorf("register signalbox.inference.v1.TrafficService: %w", err)
 	}
+	if err := inferencev1.RegisterTranscriptServiceHandlerClient(ctx, mux, inferencev1.NewTranscriptServiceClient(conn("inference"))); err != nil {
+		return fmt.Errorf("register signalbox.inference.v1.TranscriptService: %w", err)
+	}
 	if err := ingestv1.RegisterAgentEvaluationServiceHandlerClient(ctx, mux, ingestv1.NewAgentEvaluationServiceClient(conn("ingest"))); err != nil {
 		return fmt.Errorf("register signalbox.ingest.v1.AgentEvaluationService: %w", err)
 	}
@@ -98,6 +101,9 @@ func Register(ctx context.Context, mux *runtime.ServeMux, conn func(service stri
 	}
 	if err := registryv1.RegisterModelServiceHandlerClient(ctx, mux, registryv1.NewModelServiceClient(conn("registry"))); err != nil {
 		return fmt.Errorf("register signalbox.registry.v1.ModelService: %w", err)
+	}
+	if err := registryv1.RegisterPlaygroundServiceHandlerClient(ctx, mux, registryv1.NewPlaygroundServiceClient(conn("registry"))); err != nil {
+		return fmt.Errorf("register signalbox.registry.v1.PlaygroundService: %w", err)
 	}
 	if err := registryv1.RegisterRecipeServiceHandlerClient(ctx, mux, registryv1.NewRecipeServiceClient(conn("registry"))); err != nil {
 		return fmt.Errorf("register signalbox.registry.v1.RecipeService: %w", err)

@@ -34,6 +34,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/epoch"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/model"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/owner"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/playground"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/recipe"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/rubric"
@@ -84,6 +85,8 @@ type Service struct {
 
 	models      *model.Server
 	deployments *deployment.Server
+	playgrounds *playground.Server
+	tries       *playground.Book
 	snapshots   *snapshot.Server
 	catalog     *catalog.Server
 	owners      *owner.Server
@@ -126,6 +129,8 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	registryv1.RegisterSolutionApplicationServiceServer(r, s.applications)
 	registryv1.RegisterModelServiceServer(r, s.models)
 	registryv1.RegisterDeploymentServiceServer(r, s.deployments)
+	registryv1.RegisterPlaygroundServiceServer(r, s.playgrounds)
+	registrypeerv1.RegisterPlaygroundPeerServiceServer(r, &playground.PeerServer{Server: s.playgrounds})
 	registrypeerv1.RegisterSnapshotServiceServer(r, s.snapshots)
 	registrypeerv1.RegisterCatalogPeerServiceServer(r, s.catalog)
 	commonpeerv1.RegisterOwnerPeerServiceServer(r, s.owners)

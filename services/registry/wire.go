@@ -14,6 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/model"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/owner"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/peer"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/playground"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/recipe"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/snapshot"
@@ -44,6 +45,13 @@ func (s *Service) wire(revisions *revision.Store, orderer *engine.Orderer) {
 	store := &deployment.Store{}
 	book := &deployment.Book{
 		Pool: d.Pool, Store: store, Revisions: revisions, Orders: &engine.Orders{Queue: s.queue}, Events: events, Audit: trail, Clock: d.Clock,
+	}
+	tries := &playground.Book{
+		Pool: d.Pool, Revisions: revisions, Orders: book.Orders, Events: events, Audit: trail, Clock: d.Clock,
+	}
+	book.Sessions, s.tries = tries, tries
+	s.playgrounds = &playground.Server{
+		Pool: d.Pool, Book: tries, Revisions: revisions, Projects: projects, Once: repeats, Clock: d.Clock, IDs: d.IDs, Probe: s.cfg.ProbeDeadline,
 	}
 	s.deployments = &deployment.Server{
 		Pool: d.Pool, Book: book, Store: store, Revisions: revisions, Projects: projects, Replicas: s.ledger, Once: repeats, Clock: d.Clock,

@@ -80,6 +80,28 @@ func (b *builder) addSecond() {
 	b.set("second_revision", b.ready("/api/model-deployments/"+b.at("own_deployment")))
 }
 
+// addSession is a playground session with a target that is ready.
+func (b *builder) addSession() {
+	b.Helper()
+	ada := b.as("operator")
+	var session struct {
+		ID    string `json:"id"`
+		State string `json:"state"`
+	}
+	b.do(ada, http.MethodPost, "/api/playground/sessions", map[string]any{
+		"project": projectKey, "ttl_s": 14400, "idle_timeout_s": 14400, "targets": []any{map[string]any{
+			"source":  map[string]any{"model_id": b.at("model"), "version": 1},
+			"serving": map[string]any{"engine": "command", "command": sample.Engine()},
+		}},
+	}, &session)
+	b.await("the session is ready", func() bool {
+		b.do(ada, http.MethodGet, "/api/playground/sessions/"+session.ID, nil, &session)
+		require.NotEqual(b, "failed", session.State)
+		return session.State == "ready"
+	})
+	b.set("session", session.ID)
+}
+
 // addOwnModel is a model of one version that the golden may change.
 func (b *builder) addOwnModel() {
 	b.Helper()

@@ -56,6 +56,7 @@ func parts() []*piece {
 		{vars: []string{"deployment", "revision", "deployment_token"}, build: (*builder).addDeployment},
 		{vars: []string{"own_deployment", "own_token", "own_token_id"}, build: (*builder).addOwnDeployment, own: true},
 		{vars: []string{"second_revision"}, build: (*builder).addSecond, own: true},
+		{vars: []string{"session"}, build: (*builder).addSession},
 		{vars: []string{"own_model"}, build: (*builder).addOwnModel, own: true},
 		{vars: []string{"fleet", "node"}, build: (*builder).addFleet},
 		{vars: []string{"llm"}, build: (*builder).addModelServer},

@@ -132,6 +132,7 @@ func goodBodies() map[string]string {
 		"/api/cli/device/requests/{user_code}":             `{"decision": "deny"}`,
 		"/api/model-deployments/{deployment_id}/revisions": `{"source": {"model_id": "` + none("mdl") + `", "version": 1}}`,
 		"/api/model-deployments/{deployment_id}/tokens":    `{"name": "x"}`,
+		"/api/playground/sessions/{playground_id}/extend":  `{"seconds": 1}`,
 		"/api/models/{model_id}/aliases/{alias}":           `{"version": 1}`,
 		"/api/models/{model_id}/versions/{version}/card":   `{"content": "x"}`,
 		"/api/models/{model_id}/versions":                  `{"source": {"run_id": "` + none("run") + `", "artifact_id": "` + none("art") + `"}}`,
@@ -154,7 +155,7 @@ func malformedIDs(ctx context.Context, t *testing.T, s *stand.Stand, c issued) {
 		if rt.Body != "" {
 			body = goodBodies()[rt.Pattern]
 		}
-		for _, name := range []string{"dataset_id", "fleet_id", "deployment_id", "token_id", "model_id", "job_id", "run_id", "id", "number", "user_id", "team_id", "project_id", "session_id", "environment_id", "rubric_id", "solution_id", "application_id", "request_id", "node_id", "join_token_id", "share_id"} {
+		for _, name := range []string{"dataset_id", "fleet_id", "deployment_id", "token_id", "model_id", "job_id", "run_id", "id", "number", "user_id", "team_id", "project_id", "session_id", "environment_id", "rubric_id", "solution_id", "application_id", "request_id", "node_id", "join_token_id", "share_id", "playground_id"} {
 			if !strings.Contains(rt.Pattern, "{"+name+"}") {
 				continue
 			}

@@ -96,6 +96,7 @@ func fill(rt route.Route, deployment string) string {
 		"{subject_kind}", "users", "{subject}", "nobody", "{key}", "no.such.setting", "{user_code}", "BCDF-GHJK", "{asset}", "none",
 		"{alias}", "none", "{request_id}", none("req"), "{environment_id}", none("env"), "{rubric_id}", none("rub"),
 		"{solution_id}", none("sol"), "{application_id}", none("sap"),
+		"{playground_id}", none("pg"), "{target}", "1",
 	).Replace(path)
 }
 

@@ -49,6 +49,11 @@ func (w *world) fill(ctx context.Context, t *testing.T, p *person, o objects) {
 			"serving": map[string]any{"engine": "command", "command": []string{"sleep", "1"}, "pool": "nowhere"},
 		}, nil)
 	}
+	make("/api/playground/sessions", map[string]any{"project": o["project"], "ttl_s": 14400, "idle_timeout_s": 14400, "targets": []any{map[string]any{
+		"source":  map[string]any{"model_id": o["model_id"], "version": 1},
+		"serving": map[string]any{"engine": "command", "command": []string{"sleep", "1"}, "pool": "nowhere"},
+	}}}, &made)
+	o["playground_id"] = made.ID
 	// What is deleted must be the owner's own, and he is no member any more when it is asked for.
 	for i := range spares {
 		for kind, path := range map[string]string{"deployment": "/api/model-deployments", "model": "/api/models", "environment": "/api/environments"} {

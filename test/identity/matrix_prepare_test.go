@@ -20,6 +20,7 @@ func (w *world) prepared(ctx context.Context, t *testing.T, c cell) objects {
 	maps.Copy(o, w.hidden)
 	maps.Copy(o, w.set(c.relation))
 	o["version"], o["number"], o["key"], o["rest"], o["subject_kind"], o["setting version"], o["setting value"] = "1", "1", "projects/x", "models", "users", "0", "null"
+	o["target"] = "1"
 	o["alias"], o["request_id"] = "champion", "req_01"+strings.Repeat("0", 24)
 	o["user_id"], o["username"], o["subject"] = w.tess.id, w.tess.name, w.tess.name
 	switch {

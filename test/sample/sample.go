@@ -37,8 +37,8 @@ func GGUF(name string) []byte {
 }
 
 // Engine is the command of an engine that speaks the OpenAI API in a few lines of Python: it answers `x` to
-// everything, streams where it is asked to, and tells of any other path how it was asked. It sets a cookie wherever
-// it may.
+// everything, streams where it is asked to, hangs up at /v1/hang-up, and tells of any other path how it was asked. It
+// sets a cookie wherever it may.
 func Engine() []string {
 	return []string{"python", "-c", engine, "{host}", "{port}", "{api_key_file}"}
 }
@@ -64,6 +64,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         raw = self.asked()
         if self.headers["Authorization"] != "Bearer " + key: return self.answer(401, '{"error": "wrong key"}')
         path = self.path.split("?")[0]
+        if path == "/v1/hang-up":
+            self.close_connection = True; return self.connection.shutdown(2)
         if path == "/v1/models": return self.answer(200, json.dumps({"object": "list", "data": [{"id": "default", "object": "model"}]}))
         if path not in ("/v1/chat/completions", "/v1/completions", "/v1/embeddings"):
             return self.answer(418, json.dumps({"method": self.command, "path": self.path, "body": raw.decode("latin-1"), "headers": sorted(self.headers.keys())}))

@@ -27,7 +27,7 @@ type list struct {
 }
 
 // credentials are the kinds that a listed handler can check itself.
-func credentials() []string { return []string{"none", "ingest", "deployment", "signature"} }
+func credentials() []string { return []string{"none", "user", "ingest", "deployment", "signature"} }
 
 // listed makes the rows of http_routes.yaml.
 func (s *schema) listed(data []byte) ([]*Route, error) {

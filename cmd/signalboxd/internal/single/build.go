@@ -209,7 +209,7 @@ func (h *house) inference(ctx context.Context, p *parts) error {
 		return err
 	}
 	svc, err := inference.New(ctx, cfg, inference.Deps{
-		Pool: e.Pool, Snapshots: registrypeerv1.NewSnapshotServiceClient(c[registry.Name]), Clock: e.Clock,
+		Pool: e.Pool, Snapshots: registrypeerv1.NewSnapshotServiceClient(c[registry.Name]), Sessions: registrypeerv1.NewPlaygroundPeerServiceClient(c[registry.Name]), Clock: e.Clock,
 		Mono: clock.Monotonic(), IDs: e.IDs, Log: e.Log, Meter: e.Obs.Meter,
 		EngineTLS: func(node string) *tls.Config { return pki.ClientTLS(identity, node) },
 	})

@@ -211,7 +211,9 @@ type Work struct {
 	//	*Work_Engine
 	Spec isWork_Spec `protobuf_oneof:"spec"`
 	// With DESIRED_STOPPED: the processes are killed at once, without grace.
-	Force         bool `protobuf:"varint,8,opt,name=force,proto3" json:"force,omitempty"`
+	Force bool `protobuf:"varint,8,opt,name=force,proto3" json:"force,omitempty"`
+	// When the work must have ended, by the node's clock; it may move without a new generation.
+	Deadline      *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=deadline,proto3" json:"deadline,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -311,6 +313,13 @@ func (x *Work) GetForce() bool {
 		return x.Force
 	}
 	return false
+}
+
+func (x *Work) GetDeadline() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Deadline
+	}
+	return nil
 }
 
 type isWork_Spec interface {
@@ -1439,7 +1448,7 @@ type Exit struct {
 	Code int32 `protobuf:"varint,1,opt,name=code,proto3" json:"code,omitempty"`
 	// Number of the signal, 0 for none.
 	Signal int32 `protobuf:"varint,2,opt,name=signal,proto3" json:"signal,omitempty"`
-	// Closed list: “, `env_build`, `fetch`, `oom_host`, `lost`, `stopped`, `start`.
+	// Closed list: “, `env_build`, `fetch`, `oom_host`, `lost`, `stopped`, `start`, `deadline`.
 	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
 	// The reason's own words (a package installer's last lines), at most 4 KiB.
 	Message       string `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
@@ -2140,7 +2149,7 @@ var File_signalbox_jobs_v1_agent_proto protoreflect.FileDescriptor
 
 const file_signalbox_jobs_v1_agent_proto_rawDesc = "" +
 	"\n" +
-	"\x1dsignalbox/jobs/v1/agent.proto\x12\x11signalbox.jobs.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dsignalbox/jobs/v1/fleet.proto\x1a\"signalbox/options/v1/options.proto\"\xcf\x02\n" +
+	"\x1dsignalbox/jobs/v1/agent.proto\x12\x11signalbox.jobs.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dsignalbox/jobs/v1/fleet.proto\x1a\"signalbox/options/v1/options.proto\"\x87\x03\n" +
 	"\x04Work\x12\x17\n" +
 	"\awork_id\x18\x01 \x01(\tR\x06workId\x12/\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x1b.signalbox.jobs.v1.WorkKindR\x04kind\x12\x1e\n" +
@@ -2151,7 +2160,8 @@ const file_signalbox_jobs_v1_agent_proto_rawDesc = "" +
 	"\adesired\x18\x05 \x01(\x0e2\x1a.signalbox.jobs.v1.DesiredR\adesired\x12:\n" +
 	"\aattempt\x18\x06 \x01(\v2\x1e.signalbox.jobs.v1.AttemptSpecH\x00R\aattempt\x127\n" +
 	"\x06engine\x18\a \x01(\v2\x1d.signalbox.jobs.v1.EngineSpecH\x00R\x06engine\x12\x14\n" +
-	"\x05force\x18\b \x01(\bR\x05forceB\x06\n" +
+	"\x05force\x18\b \x01(\bR\x05force\x126\n" +
+	"\bdeadline\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\bdeadlineB\x06\n" +
 	"\x04spec\"\x80\x01\n" +
 	"\tObjectRef\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x10\n" +
@@ -2376,57 +2386,58 @@ var file_signalbox_jobs_v1_agent_proto_goTypes = []any{
 	(*RenewCertificateRequest)(nil),  // 26: signalbox.jobs.v1.RenewCertificateRequest
 	(*RenewCertificateResponse)(nil), // 27: signalbox.jobs.v1.RenewCertificateResponse
 	nil,                              // 28: signalbox.jobs.v1.AttemptSpec.EnvEntry
-	(*Inventory)(nil),                // 29: signalbox.jobs.v1.Inventory
-	(*timestamppb.Timestamp)(nil),    // 30: google.protobuf.Timestamp
+	(*timestamppb.Timestamp)(nil),    // 29: google.protobuf.Timestamp
+	(*Inventory)(nil),                // 30: signalbox.jobs.v1.Inventory
 }
 var file_signalbox_jobs_v1_agent_proto_depIdxs = []int32{
 	0,  // 0: signalbox.jobs.v1.Work.kind:type_name -> signalbox.jobs.v1.WorkKind
 	1,  // 1: signalbox.jobs.v1.Work.desired:type_name -> signalbox.jobs.v1.Desired
 	6,  // 2: signalbox.jobs.v1.Work.attempt:type_name -> signalbox.jobs.v1.AttemptSpec
 	11, // 3: signalbox.jobs.v1.Work.engine:type_name -> signalbox.jobs.v1.EngineSpec
-	4,  // 4: signalbox.jobs.v1.AttemptSpec.package:type_name -> signalbox.jobs.v1.ObjectRef
-	5,  // 5: signalbox.jobs.v1.AttemptSpec.environment:type_name -> signalbox.jobs.v1.EnvironmentSpec
-	8,  // 6: signalbox.jobs.v1.AttemptSpec.datasets:type_name -> signalbox.jobs.v1.DatasetInput
-	9,  // 7: signalbox.jobs.v1.AttemptSpec.model:type_name -> signalbox.jobs.v1.ModelInput
-	28, // 8: signalbox.jobs.v1.AttemptSpec.env:type_name -> signalbox.jobs.v1.AttemptSpec.EnvEntry
-	10, // 9: signalbox.jobs.v1.AttemptSpec.limits:type_name -> signalbox.jobs.v1.ResourceLimits
-	7,  // 10: signalbox.jobs.v1.AttemptSpec.resume:type_name -> signalbox.jobs.v1.ResumePoint
-	4,  // 11: signalbox.jobs.v1.ResumePoint.file:type_name -> signalbox.jobs.v1.ObjectRef
-	4,  // 12: signalbox.jobs.v1.DatasetInput.files:type_name -> signalbox.jobs.v1.ObjectRef
-	4,  // 13: signalbox.jobs.v1.ModelInput.files:type_name -> signalbox.jobs.v1.ObjectRef
-	4,  // 14: signalbox.jobs.v1.EngineSpec.model:type_name -> signalbox.jobs.v1.ObjectRef
-	5,  // 15: signalbox.jobs.v1.EngineSpec.environment:type_name -> signalbox.jobs.v1.EnvironmentSpec
-	10, // 16: signalbox.jobs.v1.EngineSpec.limits:type_name -> signalbox.jobs.v1.ResourceLimits
-	13, // 17: signalbox.jobs.v1.ConnectRequest.hello:type_name -> signalbox.jobs.v1.AgentHello
-	15, // 18: signalbox.jobs.v1.ConnectRequest.observed:type_name -> signalbox.jobs.v1.ObservedWorks
-	14, // 19: signalbox.jobs.v1.ConnectRequest.heartbeat:type_name -> signalbox.jobs.v1.Heartbeat
-	29, // 20: signalbox.jobs.v1.AgentHello.inventory:type_name -> signalbox.jobs.v1.Inventory
-	16, // 21: signalbox.jobs.v1.ObservedWorks.works:type_name -> signalbox.jobs.v1.ObservedWork
-	2,  // 22: signalbox.jobs.v1.ObservedWork.phase:type_name -> signalbox.jobs.v1.Phase
-	30, // 23: signalbox.jobs.v1.ObservedWork.preparing_at:type_name -> google.protobuf.Timestamp
-	30, // 24: signalbox.jobs.v1.ObservedWork.running_at:type_name -> google.protobuf.Timestamp
-	30, // 25: signalbox.jobs.v1.ObservedWork.exited_at:type_name -> google.protobuf.Timestamp
-	17, // 26: signalbox.jobs.v1.ObservedWork.exit:type_name -> signalbox.jobs.v1.Exit
-	18, // 27: signalbox.jobs.v1.ObservedWork.engine:type_name -> signalbox.jobs.v1.EngineReport
-	30, // 28: signalbox.jobs.v1.EngineReport.ready_at:type_name -> google.protobuf.Timestamp
-	20, // 29: signalbox.jobs.v1.ConnectResponse.welcome:type_name -> signalbox.jobs.v1.Welcome
-	21, // 30: signalbox.jobs.v1.ConnectResponse.desired:type_name -> signalbox.jobs.v1.DesiredWorks
-	3,  // 31: signalbox.jobs.v1.DesiredWorks.works:type_name -> signalbox.jobs.v1.Work
-	30, // 32: signalbox.jobs.v1.IngestToken.expires_at:type_name -> google.protobuf.Timestamp
-	30, // 33: signalbox.jobs.v1.SignedDownload.expires_at:type_name -> google.protobuf.Timestamp
-	12, // 34: signalbox.jobs.v1.AgentService.Connect:input_type -> signalbox.jobs.v1.ConnectRequest
-	22, // 35: signalbox.jobs.v1.AgentService.MintIngestToken:input_type -> signalbox.jobs.v1.MintIngestTokenRequest
-	24, // 36: signalbox.jobs.v1.AgentService.SignDownload:input_type -> signalbox.jobs.v1.SignDownloadRequest
-	26, // 37: signalbox.jobs.v1.AgentService.RenewCertificate:input_type -> signalbox.jobs.v1.RenewCertificateRequest
-	19, // 38: signalbox.jobs.v1.AgentService.Connect:output_type -> signalbox.jobs.v1.ConnectResponse
-	23, // 39: signalbox.jobs.v1.AgentService.MintIngestToken:output_type -> signalbox.jobs.v1.IngestToken
-	25, // 40: signalbox.jobs.v1.AgentService.SignDownload:output_type -> signalbox.jobs.v1.SignedDownload
-	27, // 41: signalbox.jobs.v1.AgentService.RenewCertificate:output_type -> signalbox.jobs.v1.RenewCertificateResponse
-	38, // [38:42] is the sub-list for method output_type
-	34, // [34:38] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	29, // 4: signalbox.jobs.v1.Work.deadline:type_name -> google.protobuf.Timestamp
+	4,  // 5: signalbox.jobs.v1.AttemptSpec.package:type_name -> signalbox.jobs.v1.ObjectRef
+	5,  // 6: signalbox.jobs.v1.AttemptSpec.environment:type_name -> signalbox.jobs.v1.EnvironmentSpec
+	8,  // 7: signalbox.jobs.v1.AttemptSpec.datasets:type_name -> signalbox.jobs.v1.DatasetInput
+	9,  // 8: signalbox.jobs.v1.AttemptSpec.model:type_name -> signalbox.jobs.v1.ModelInput
+	28, // 9: signalbox.jobs.v1.AttemptSpec.env:type_name -> signalbox.jobs.v1.AttemptSpec.EnvEntry
+	10, // 10: signalbox.jobs.v1.AttemptSpec.limits:type_name -> signalbox.jobs.v1.ResourceLimits
+	7,  // 11: signalbox.jobs.v1.AttemptSpec.resume:type_name -> signalbox.jobs.v1.ResumePoint
+	4,  // 12: signalbox.jobs.v1.ResumePoint.file:type_name -> signalbox.jobs.v1.ObjectRef
+	4,  // 13: signalbox.jobs.v1.DatasetInput.files:type_name -> signalbox.jobs.v1.ObjectRef
+	4,  // 14: signalbox.jobs.v1.ModelInput.files:type_name -> signalbox.jobs.v1.ObjectRef
+	4,  // 15: signalbox.jobs.v1.EngineSpec.model:type_name -> signalbox.jobs.v1.ObjectRef
+	5,  // 16: signalbox.jobs.v1.EngineSpec.environment:type_name -> signalbox.jobs.v1.EnvironmentSpec
+	10, // 17: signalbox.jobs.v1.EngineSpec.limits:type_name -> signalbox.jobs.v1.ResourceLimits
+	13, // 18: signalbox.jobs.v1.ConnectRequest.hello:type_name -> signalbox.jobs.v1.AgentHello
+	15, // 19: signalbox.jobs.v1.ConnectRequest.observed:type_name -> signalbox.jobs.v1.ObservedWorks
+	14, // 20: signalbox.jobs.v1.ConnectRequest.heartbeat:type_name -> signalbox.jobs.v1.Heartbeat
+	30, // 21: signalbox.jobs.v1.AgentHello.inventory:type_name -> signalbox.jobs.v1.Inventory
+	16, // 22: signalbox.jobs.v1.ObservedWorks.works:type_name -> signalbox.jobs.v1.ObservedWork
+	2,  // 23: signalbox.jobs.v1.ObservedWork.phase:type_name -> signalbox.jobs.v1.Phase
+	29, // 24: signalbox.jobs.v1.ObservedWork.preparing_at:type_name -> google.protobuf.Timestamp
+	29, // 25: signalbox.jobs.v1.ObservedWork.running_at:type_name -> google.protobuf.Timestamp
+	29, // 26: signalbox.jobs.v1.ObservedWork.exited_at:type_name -> google.protobuf.Timestamp
+	17, // 27: signalbox.jobs.v1.ObservedWork.exit:type_name -> signalbox.jobs.v1.Exit
+	18, // 28: signalbox.jobs.v1.ObservedWork.engine:type_name -> signalbox.jobs.v1.EngineReport
+	29, // 29: signalbox.jobs.v1.EngineReport.ready_at:type_name -> google.protobuf.Timestamp
+	20, // 30: signalbox.jobs.v1.ConnectResponse.welcome:type_name -> signalbox.jobs.v1.Welcome
+	21, // 31: signalbox.jobs.v1.ConnectResponse.desired:type_name -> signalbox.jobs.v1.DesiredWorks
+	3,  // 32: signalbox.jobs.v1.DesiredWorks.works:type_name -> signalbox.jobs.v1.Work
+	29, // 33: signalbox.jobs.v1.IngestToken.expires_at:type_name -> google.protobuf.Timestamp
+	29, // 34: signalbox.jobs.v1.SignedDownload.expires_at:type_name -> google.protobuf.Timestamp
+	12, // 35: signalbox.jobs.v1.AgentService.Connect:input_type -> signalbox.jobs.v1.ConnectRequest
+	22, // 36: signalbox.jobs.v1.AgentService.MintIngestToken:input_type -> signalbox.jobs.v1.MintIngestTokenRequest
+	24, // 37: signalbox.jobs.v1.AgentService.SignDownload:input_type -> signalbox.jobs.v1.SignDownloadRequest
+	26, // 38: signalbox.jobs.v1.AgentService.RenewCertificate:input_type -> signalbox.jobs.v1.RenewCertificateRequest
+	19, // 39: signalbox.jobs.v1.AgentService.Connect:output_type -> signalbox.jobs.v1.ConnectResponse
+	23, // 40: signalbox.jobs.v1.AgentService.MintIngestToken:output_type -> signalbox.jobs.v1.IngestToken
+	25, // 41: signalbox.jobs.v1.AgentService.SignDownload:output_type -> signalbox.jobs.v1.SignedDownload
+	27, // 42: signalbox.jobs.v1.AgentService.RenewCertificate:output_type -> signalbox.jobs.v1.RenewCertificateResponse
+	39, // [39:43] is the sub-list for method output_type
+	35, // [35:39] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_signalbox_jobs_v1_agent_proto_init() }

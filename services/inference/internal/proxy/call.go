@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"time"
 
@@ -83,6 +84,9 @@ func (e *exchange) prepare(r *http.Request) error {
 			return fmt.Errorf("relay the body: %w", err)
 		}
 		e.upload, e.in.Body, e.in.Interrupt = body, body, e.caller.interrupt
+		if e.a.capture != nil {
+			e.a.capture.Request(nil, false)
+		}
 		return nil
 	}
 	whole := make([]byte, r.ContentLength)
@@ -92,6 +96,9 @@ func (e *exchange) prepare(r *http.Request) error {
 	// The end is read too: what watches the connection for the caller's leaving starts there.
 	if _, err := body.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		return fmt.Errorf("%w: it does not end", relay.ErrSource)
+	}
+	if e.a.capture != nil {
+		e.a.capture.Request(whole, true)
 	}
 	asked := readRequest(r.Header.Get("Content-Type"), whole)
 	e.rec.RequestedModel, e.rec.Stream = asked.Model, asked.Stream
@@ -155,6 +162,9 @@ func (e *exchange) fail(ctx context.Context, w http.ResponseWriter, err error) {
 // explain is what a failure counts as and what is said of it; nothing where no one listens.
 func (e *exchange) explain(ctx context.Context, err error) (outcome string, answer *fault.Error) {
 	cause := context.Cause(ctx)
+	if said, ok := errors.AsType[*fault.Error](cause); ok {
+		return traffic.SessionOver, said
+	}
 	switch {
 	case errors.Is(cause, lease.ErrRevoked):
 		return traffic.Revoked, badToken()
@@ -174,6 +184,49 @@ func (e *exchange) explain(ctx context.Context, err error) (outcome string, answ
 	default:
 		return traffic.EngineError, fault.New(fault.Dependency, "engine_lost", "The engine gave no answer that can be passed on")
 	}
+}
+
+// Capture takes copies of the bodies of a call; Call of the Guest's recorder comes after the last of them.
+type Capture interface {
+	Request(b []byte, whole bool)
+	Response(b []byte)
+}
+
+// Guest is a call that was admitted elsewhere: with a login, to a target of a playground session.
+type Guest struct {
+	RequestID string
+	// Target is the engine's path with the query.
+	Target *url.URL
+	// Session and Number name what is called in the record.
+	Session string
+	Number  int32
+	Replica *lease.Replica
+	Capture Capture
+}
+
+// Target is the engine's path of what follows /v1 or is it, as a path escapes it; ok is false for one that must
+// not be passed on.
+func Target(escaped string) (path string, ok bool) {
+	_, path, _, ok = route(prefix + "x" + escaped)
+	return path, ok
+}
+
+// Guest relays one call that was admitted elsewhere. What is refused of it is refused as to a caller of a
+// deployment; a fault as the context's cause is what the caller is told of its end.
+func (p *Proxy) Guest(ctx context.Context, w http.ResponseWriter, r *http.Request, g Guest) {
+	a := &admitted{
+		token: &lease.Token{}, target: g.Target, requestID: g.RequestID, socket: upgrades(r), capture: g.Capture,
+		deployment: &lease.Deployment{ID: g.Session, Promoted: &lease.Revision{Number: g.Number, Replicas: []*lease.Replica{g.Replica}}},
+	}
+	if err := p.fits(r, true); err != nil {
+		p.refuse(ctx, w, err, g.RequestID)
+		return
+	}
+	if a.socket {
+		p.socket(ctx, w, r, a)
+		return
+	}
+	p.call(ctx, w, r, a)
 }
 
 func (e *exchange) elapsed() float64 {

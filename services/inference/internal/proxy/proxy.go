@@ -63,6 +63,21 @@ func (p *Proxy) Drain() {
 	p.drain.Do(func() { close(p.stopping()) })
 }
 
+// With is the same proxy for guests, whose calls another recorder gets.
+func (p *Proxy) With(r interface {
+	Record(ctx context.Context, c *traffic.Call)
+}) *Proxy {
+	q := &Proxy{
+		Lease: p.Lease, Relay: p.Relay, Recorder: r, Clock: p.Clock, IDs: p.IDs, Log: p.Log, Tally: p.Tally, MaxBody: p.MaxBody, Idle: p.Idle,
+		Sockets: p.Sockets, drained: p.stopping(),
+	}
+	q.making.Do(func() {}) // it has been made
+	return q
+}
+
+// Draining reports whether new calls are refused.
+func (p *Proxy) Draining() bool { return p.draining.Load() }
+
 // stopping is closed when draining begins.
 func (p *Proxy) stopping() chan struct{} {
 	p.making.Do(func() { p.drained = make(chan struct{}) })
@@ -76,7 +91,8 @@ type admitted struct {
 	deployment *lease.Deployment
 	target     *url.URL
 	requestID  string
-	socket     bool // it wants to become a WebSocket
+	socket     bool    // it wants to become a WebSocket
+	capture    Capture // of a guest's call, nil of others
 }
 
 // ServeHTTP implements http.Handler, in the order that decisions.md fixes.

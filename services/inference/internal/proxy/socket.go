@@ -152,6 +152,9 @@ func crlf(out *bufio.Writer) error {
 
 // lastWord is what both sides are told when the call was cut.
 func lastWord(cause error) (code uint16, why string) {
+	if said, ok := errors.AsType[*fault.Error](cause); ok {
+		return 1001, said.Text()
+	}
 	switch {
 	case errors.Is(cause, lease.ErrRevoked):
 		return 1008, "the deployment token was revoked"
@@ -188,6 +191,9 @@ func outcomeOf(end socket.End, cause error) string {
 	case socket.Drained:
 		return traffic.Draining
 	case socket.Cut:
+	}
+	if _, ok := errors.AsType[*fault.Error](cause); ok {
+		return traffic.SessionOver
 	}
 	switch {
 	case errors.Is(cause, lease.ErrRevoked):

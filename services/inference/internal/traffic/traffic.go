@@ -23,6 +23,8 @@ const (
 	ClientError = "client_error"
 	IdleOver    = "idle"
 	Draining    = "draining"
+	// SessionOver is a call of a playground session that ended meanwhile; such calls are in its transcript alone.
+	SessionOver = "session_over"
 )
 
 // Where token counts come from.

@@ -76,6 +76,8 @@ type Work struct {
 	ProjectID string
 	NodeID    string
 	Waiting   string // why it has no node
+	// Deadline is until when an engine may run, nil without end.
+	Deadline *time.Time
 
 	// Of attempts.
 	JobID  string

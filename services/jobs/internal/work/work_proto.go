@@ -23,6 +23,9 @@ func toProto(w *Work, ingestEndpoint string) (*jobsv1.Work, error) {
 	m := &jobsv1.Work{
 		WorkId: w.ID, Generation: w.Generation, Fence: w.Fence, Kind: kindToProto(w.Kind), Desired: desiredToProto(w.Desired), Force: w.Force,
 	}
+	if w.Deadline != nil {
+		m.Deadline = timestamppb.New(*w.Deadline)
+	}
 	if w.Kind == Engine {
 		spec := &jobsv1.EngineSpec{}
 		if err := proto.Unmarshal(w.Spec, spec); err != nil {

@@ -25,6 +25,11 @@ type Orders interface {
 	Order(ctx context.Context, tx pgx.Tx, revisionID string) error
 }
 
+// Holder is what holds revisions besides deployments: it is told of each change of theirs.
+type Holder interface {
+	Moved(ctx context.Context, tx pgx.Tx, before, after *revision.Revision) error
+}
+
 // Book changes deployments: each change with its event, and with its order to jobs where it has one.
 type Book struct {
 	Pool      *pgxpool.Pool
@@ -33,9 +38,11 @@ type Book struct {
 	Tokens    token.Store
 	Models    model.Store
 	Orders    Orders
-	Events    *event.Log
-	Audit     *audit.Log
-	Clock     clock.Clock
+	// Sessions hold the engines of playgrounds.
+	Sessions Holder
+	Events   *event.Log
+	Audit    *audit.Log
+	Clock    clock.Clock
 }
 
 // Create keeps a new deployment in tx.

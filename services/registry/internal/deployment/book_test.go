@@ -103,7 +103,7 @@ func ready() (*model.Model, *model.Version) {
 func (b *bench) candidate() *revision.Revision {
 	b.t.Helper()
 	m, v := ready()
-	r, err := candidate(b.ids, b.Clock.Now(), time.Minute, b.d, m, v, revision.Serving{})
+	r, err := Candidate(b.ids, b.Clock.Now(), time.Minute, b.d, m, v, revision.Serving{})
 	require.NoError(b.t, err)
 	require.NoError(b.t, b.tx(func(ctx context.Context, tx pgx.Tx) error { return b.CreateRevision(ctx, tx, r) }))
 	return r

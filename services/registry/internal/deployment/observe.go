@@ -6,6 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
@@ -67,6 +68,9 @@ func (b *Book) apply(ctx context.Context, tx pgx.Tx, r *revision.Revision, o rev
 		if err := b.Orders.Order(ctx, tx, r.ID); err != nil {
 			return err
 		}
+	}
+	if id.Check(id.Playground, r.DeploymentID) == nil {
+		return b.Sessions.Moved(ctx, tx, &before, r)
 	}
 	if err := b.moved(ctx, tx, &before, r); err != nil {
 		return err

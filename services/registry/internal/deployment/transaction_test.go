@@ -56,7 +56,7 @@ func changes() map[string]change {
 		}, append([]string{"deployment"}, every...), "deployment.create", true, 0},
 		"create a revision": {func(b *bench) func() error {
 			m, v := ready()
-			r, err := candidate(b.ids, b.Clock.Now(), time.Minute, b.d, m, v, revision.Serving{})
+			r, err := Candidate(b.ids, b.Clock.Now(), time.Minute, b.d, m, v, revision.Serving{})
 			require.NoError(b.t, err)
 			return func() error {
 				return b.tx(func(ctx context.Context, tx pgx.Tx) error { return b.CreateRevision(ctx, tx, r) })

@@ -99,6 +99,8 @@ type Revision struct {
 	CreatedAt  time.Time
 	ReadyAt    *time.Time
 	PromotedAt []time.Time
+	// Deadline is until when the engine may run; nil without end.
+	Deadline *time.Time
 }
 
 // Engine is the one execution of a revision that is known.
