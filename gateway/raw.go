@@ -40,7 +40,7 @@ func (g *Gateway) handlers(context.Context) error {
 		return err
 	}
 	g.raw = map[string]http.Handler{
-		"health": g.document(map[string]string{"status": "ok"}), "ingest": ingest, "inference": inference, "playground": g.vouching(inference), "blobs": blobs,
+		"health": g.document(map[string]string{"status": "ok"}), "ingest": ingest, "inference": inference, "playground": inference, "blobs": blobs,
 		"version": g.document(map[string]string{"server": g.deps.Version.Server, "core": g.deps.Version.Core, "api": Dialect}),
 		"openapi": described.OpenAPI(), "protoset": calls,
 	}
@@ -82,6 +82,14 @@ func (g *Gateway) serveRaw(w http.ResponseWriter, r *http.Request, m *match.Matc
 	if len(g.proxies) > 0 {
 		r = r.WithContext(r.Context())
 		r.RemoteAddr = net.JoinHostPort(g.proxies.Client(r), "0")
+	}
+	if m.Credential == "user" {
+		known, err := g.identified(r, m.Route.Route)
+		if err != nil {
+			g.fail(w, r, err)
+			return
+		}
+		r = known
 	}
 	if r.Method == http.MethodGet && m.Handler == "ingest" { // a training may wait in it for a signal
 		waits, over := relay.Until(r, g.stop)
@@ -136,25 +144,21 @@ func (g *Gateway) document(members map[string]string) http.Handler {
 	})
 }
 
-// vouching hands requests of people on to a service that speaks HTTP: with the identity that auth signed for them in
-// place of their credential.
-func (g *Gateway) vouching(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if f := g.guard.Check(r); f != nil {
-			g.fail(w, r, f)
-			return
-		}
-		ctx, _, err := g.vouched(r.Context(), r, "user")
-		if err != nil {
-			g.fail(w, r, err)
-			return
-		}
-		in := r.WithContext(r.Context())
-		in.Header = r.Header.Clone()
-		in.Header.Del("Authorization")
-		in.Header.Set(headerCaller, authn.Token(ctx, g.deps.Clock.Now()))
-		next.ServeHTTP(w, in)
-	})
+// identified is a request of a person for a service that speaks HTTP: with the identity that auth signed for him in
+// place of his credential.
+func (g *Gateway) identified(r *http.Request, rt route.Route) (*http.Request, error) {
+	if f := g.guard.Check(r); f != nil {
+		return r, f
+	}
+	ctx, _, err := g.vouched(r.Context(), r, rt)
+	if err != nil {
+		return r, err
+	}
+	in := r.WithContext(r.Context())
+	in.Header = r.Header.Clone()
+	in.Header.Del("Authorization")
+	in.Header.Set(headerCaller, authn.Token(ctx, g.deps.Clock.Now()))
+	return in, nil
 }
 
 // headerCaller carries the signed identity between the gateway and a service that speaks HTTP.
