@@ -1,0 +1,90 @@
+//go:build schemathesis
+
+package contract
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/test/contract/openapi"
+	"github.com/signalbox-dev/signalbox/test/sample"
+	"github.com/signalbox-dev/signalbox/test/stand"
+)
+
+const (
+	// fewExamples are those of an operation where SCHEMATHESIS says no other number.
+	fewExamples = 3
+	// fuzzed keeps the table of operations by statuses, below the top of the checkout.
+	fuzzed = ".cache/schemathesis.txt"
+)
+
+// TestSchemathesis asks every operation for what it takes and for what it does not, with every kind of credential,
+// and holds each answer against the description: test/schemathesis. It has an installation of its own, which is not
+// worth much afterwards. ONLY is part of the ids of the operations to ask.
+func TestSchemathesis(t *testing.T) {
+	w := newWorld(t, stand.Single(t, stand.Options{Env: settings()}))
+	examples := fewExamples
+	if given := os.Getenv("SCHEMATHESIS"); given != "" {
+		n, err := strconv.Atoi(given)
+		require.NoError(t, err, "SCHEMATHESIS is a number of examples")
+		examples = n
+	}
+	root := stand.Root(t)
+	python, err := exec.CommandContext(t.Context(), filepath.Join(root, "scripts/tools/schemathesis.sh")).Output()
+	require.NoError(t, err, "scripts/tools/schemathesis.sh installs schemathesis")
+	told, err := json.Marshal(map[string]any{"values": w.told(t), "examples": bodies(t)})
+	require.NoError(t, err)
+	world := filepath.Join(t.TempDir(), "world.json")
+	require.NoError(t, os.WriteFile(world, told, 0o600))
+
+	cmd := exec.CommandContext(t.Context(), strings.TrimSpace(string(python)), "fuzz.py", "--url", w.URL, "--world", world,
+		"--document", filepath.Join(root, "gen/openapi/openapi.json"), "--report", filepath.Join(root, fuzzed),
+		"--examples", strconv.Itoa(examples), "--only", os.Getenv("ONLY"))
+	cmd.Dir = filepath.Join(root, "test/schemathesis")
+	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONUTF8=1")
+	out, err := cmd.CombinedOutput()
+	t.Logf("%s\n%s", out, w.Tail())
+	require.NoError(t, err, "the table is in %s", fuzzed)
+}
+
+// told are the world's variables, all but those that each golden has for itself.
+func (w *world) told(t *testing.T) map[string]string {
+	t.Helper()
+	engine, err := json.Marshal(sample.Engine())
+	require.NoError(t, err)
+	out := map[string]string{"engine": string(engine)}
+	get := w.variables(t)
+	for _, p := range w.pieces {
+		for _, name := range p.vars {
+			if p.own {
+				continue
+			}
+			out[name], err = get(name)
+			require.NoError(t, err)
+		}
+	}
+	return out
+}
+
+// bodies are the smallest ones, by operation.
+func bodies(t *testing.T) map[string]json.RawMessage {
+	t.Helper()
+	out := map[string]json.RawMessage{}
+	document, err := openapi.Load()
+	require.NoError(t, err)
+	for _, op := range document.Operations() {
+		body, err := op.Example(nil)
+		require.NoError(t, err)
+		if body != nil {
+			out[op.ID] = body
+		}
+	}
+	return out
+}

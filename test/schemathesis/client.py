@@ -1,0 +1,93 @@
+"""Requests of every credential kind, each from an address of its own, and what is told apart in the answers."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import secrets
+from dataclasses import dataclass, field
+from typing import Any
+
+import requests
+from requests.adapters import HTTPAdapter
+
+TIMEOUT = 30
+
+#: The kinds of credentials; a request of each is made to every operation.
+KINDS = ("none", "operator", "admin", "ingest", "deployment")
+
+
+class From(HTTPAdapter):
+    """Sends from one address: the product counts attempts by it."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        super().__init__(pool_connections=1, pool_maxsize=1)
+
+    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
+        super().init_poolmanager(*args, source_address=(self.address, 0), **kwargs)
+
+
+@dataclass
+class World:
+    """The objects of the running installation, and the credentials."""
+
+    url: str
+    values: dict[str, str]
+    examples: dict[str, Any]
+    sessions: list[requests.Session] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        for i in range(100):
+            session = requests.Session()
+            session.trust_env = False
+            session.mount("http://", From(f"127.77.{1 + i // 50}.{1 + i % 50}"))
+            self.sessions.append(session)
+        self.turn = itertools.cycle(self.sessions)
+
+    def __getitem__(self, name: str) -> str:
+        return self.values[name]
+
+    @staticmethod
+    def unique(prefix: str = "x") -> str:
+        return prefix + secrets.token_hex(5)
+
+    def credentials(self, kind: str) -> dict[str, str]:
+        """The headers of a kind."""
+        if kind == "none":
+            return {}
+        if kind == "ingest":
+            return {"X-Service-Token": self["ingest"]}
+        name = {"operator": "operator", "admin": "admin", "deployment": "deployment_token"}[kind]
+        return {"Authorization": "Bearer " + self[name]}
+
+    def ask(
+        self, method: str, path: str, kind: str = "operator", body: Any = None, headers: dict[str, str] | None = None, **more: Any
+    ) -> requests.Response:
+        """One request; body is JSON where it is no bytes."""
+        sent = self.credentials(kind) | (headers or {})
+        if body is not None and not isinstance(body, bytes):
+            body = json.dumps(body).encode()
+            sent.setdefault("Content-Type", "application/json")
+        return next(self.turn).request(
+            method, self.url + path, data=body, headers=sent, timeout=TIMEOUT, allow_redirects=False, **more
+        )
+
+    def get(self, path: str, kind: str = "operator", **query: str) -> Any:
+        """The JSON of a GET that must succeed."""
+        answer = self.ask("GET", path, kind, params=query)
+        answer.raise_for_status()
+        return answer.json()
+
+    def post(self, path: str, body: Any = None, kind: str = "operator") -> Any:
+        """The JSON of a POST that must succeed."""
+        answer = self.ask("POST", path, kind, body)
+        if not answer.ok:
+            raise RuntimeError(f"POST {path}: {answer.status_code} {answer.text[:300]}")
+        return answer.json() if answer.content else None
+
+    def sign_in(self, kind: str) -> None:
+        """A new access token, after something ended the former one."""
+        name, password = {"admin": ("admin", self["admin_password"]), "operator": ("ada", "a good password of ada")}[kind]
+        answer = self.post("/api/auth/login", {"username": name, "password": password}, "none")
+        self.values[kind] = answer["token"]
