@@ -125,7 +125,7 @@ func values(of func(prefix string) string) map[string]string {
 	}
 	for name, prefix := range map[string]string{
 		"dataset": "ds", "fleet": "flt", "deployment": "dep", "token": "tok", "model": "mdl", "job": "job", "run": "run", "user": "usr",
-		"team": "team", "project": "prj", "session": "ses", "node": "nod", "share": "shr", "environment": "env", "rubric": "rub",
+		"team": "team", "project": "prj", "session": "ses", "node": "nod", "share": "shr", "join_token": "jtk", "environment": "env", "rubric": "rub",
 		"request": "req", "playground": "pg",
 	} {
 		v[name+"_id"] = of(prefix)

@@ -60,6 +60,9 @@ func parts() []*piece {
 		{vars: []string{"own_model"}, build: (*builder).addOwnModel, own: true},
 		{vars: []string{"fleet", "node"}, build: (*builder).addFleet},
 		{vars: []string{"llm"}, build: (*builder).addModelServer},
+		{vars: []string{"certificate_request"}, build: (*builder).addCertificateRequest},
+		{vars: []string{"ghost_node"}, build: (*builder).addGhost, own: true},
+		{vars: []string{"stuck_instance"}, build: (*builder).addStuckInstance, own: true},
 	}
 }
 
