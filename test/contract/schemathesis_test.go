@@ -3,6 +3,7 @@
 package contract
 
 import (
+	"cmp"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -27,7 +28,8 @@ const (
 
 // TestSchemathesis asks every operation for what it takes and for what it does not, with every kind of credential,
 // and holds each answer against the description: test/schemathesis. It has an installation of its own, which is not
-// worth much afterwards. ONLY is part of the ids of the operations to ask.
+// worth much afterwards. ONLY is part of the ids of the operations to ask,
+// SECONDS_LEFT when no more random requests begin.
 func TestSchemathesis(t *testing.T) {
 	w := newWorld(t, stand.Single(t, stand.Options{Env: settings()}))
 	examples := fewExamples
@@ -46,7 +48,7 @@ func TestSchemathesis(t *testing.T) {
 
 	cmd := exec.CommandContext(t.Context(), strings.TrimSpace(string(python)), "fuzz.py", "--url", w.URL, "--world", world,
 		"--document", filepath.Join(root, "gen/openapi/openapi.json"), "--report", filepath.Join(root, fuzzed),
-		"--examples", strconv.Itoa(examples), "--only", os.Getenv("ONLY"))
+		"--examples", strconv.Itoa(examples), "--seconds", cmp.Or(os.Getenv("SECONDS_LEFT"), "3600"), "--only", os.Getenv("ONLY"))
 	cmd.Dir = filepath.Join(root, "test/schemathesis")
 	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONUTF8=1")
 	out, err := cmd.CombinedOutput()

@@ -30,6 +30,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+import kept  # noqa: F401 - what it makes is known by good
 import paths
 from client import KINDS, TIMEOUT, World
 from good import GOOD, Good
@@ -67,6 +68,8 @@ class Run:
         self.failures: Counter[str] = Counter()
         self.shown: dict[str, str] = {}
         self.real: dict[str, dict[str, str]] = {}
+        #: Operations that time was not enough for.
+        self.cut = 0
 
     @staticmethod
     def id(operation: Operation) -> str:
@@ -181,19 +184,23 @@ class Run:
             if type(error).__name__ not in ("Unsatisfiable", "SkipTest", "InvalidArgument"):
                 self.fail(operation, "nothing could be generated", "".join(traceback.format_exception(error))[-1500:])
 
-    def all(self) -> None:
+    def all(self, seconds: float) -> None:
+        """Every operation is reached first; random requests follow as long as there is time."""
+        end = time.monotonic() + seconds
         for operation in self.operations:
             self.reach(operation)
-            if not self.examples:
+        for operation in self.operations if self.examples else []:
+            if time.monotonic() > end:
+                self.cut += 1
                 continue
             own = self.own(operation)
-            others = [k for k in KINDS if k not in own]
             for kind in own:
                 share = max(2, self.examples // len(own))
                 self.fuzz(operation, kind, GenerationMode.POSITIVE, -(-share * 2 // 3))
                 self.fuzz(operation, kind, GenerationMode.NEGATIVE, -(-share // 3))
-            for kind in others:
-                self.fuzz(operation, kind, GenerationMode.POSITIVE, max(1, self.examples // 10))
+            for kind in KINDS:
+                if kind not in own:
+                    self.fuzz(operation, kind, GenerationMode.POSITIVE, max(1, self.examples // 10))
 
     def report(self) -> tuple[str, bool]:
         """The table of operations by statuses, and whether all is well."""
@@ -212,7 +219,7 @@ class Run:
         lines += ["answers by credential: " + ", ".join(f"{k} {kinds[k]}" for k in KINDS)]
         fewest = min((sum(c.values()) for c in self.statuses.values()), default=0)
         lines += [f"fewest answers of an operation {fewest}, answers of 500: {sum(c[500] for c in self.statuses.values())}"]
-        lines += [f"findings {len(self.failures)}"]
+        lines += [f"findings {len(self.failures)}, operations without random requests for want of time {self.cut}"]
         for key, n in sorted(self.failures.items()):
             lines += ["", f"FOUND {n}× {key}", *("    " + line for line in self.shown[key].splitlines())]
         for label in missed:
@@ -226,13 +233,14 @@ def main() -> int:
     parser.add_argument("--url", required=True)
     parser.add_argument("--world", type=Path, required=True)
     parser.add_argument("--examples", type=int, required=True)
+    parser.add_argument("--seconds", type=float, default=3600, help="when no more random requests begin")
     parser.add_argument("--only", help="part of the ids of the operations to ask")
     parser.add_argument("--report", type=Path, required=True)
     args = parser.parse_args()
     told = json.loads(args.world.read_text())
     run = Run(args.document, World(args.url, told["values"], told["examples"]), args.examples, args.only)
     start = time.monotonic()
-    run.all()
+    run.all(args.seconds)
     text, well = run.report()
     args.report.write_text(text + f"\n{time.monotonic() - start:.0f} s\n")
     print(text)

@@ -295,7 +295,7 @@ body("createModel", lambda w: {"name": w.unique("m"), "project": w["project"]})
 GOOD["createModelVersion"] = lambda w: Good(path={"model_id": model(w)}, body={"source": {"run_id": w["run"], "artifact_id": w["artifact"]}})
 for _name in ("promoteModelVersion", "archiveModelVersion"):
     GOOD[_name] = lambda w: Good(path={"model_id": version(w), "version": "1"})
-GOOD["putModelCard"] = lambda w: Good(path={"model_id": version(w), "version": "1"}, body={"markdown": "# Card\n"})
+GOOD["putModelCard"] = lambda w: Good(path={"model_id": version(w), "version": "1"}, body={"content": "# Card\n"})
 GOOD["deleteModel"] = lambda w: Good(path={"model_id": model(w)})
 GOOD["updateModel"] = lambda w: Good(path={"model_id": model(w)}, body={"description": "d"})
 GOOD["setModelAlias"] = lambda w: Good(path={"model_id": version(w), "alias": "best"}, body={"version": 1})
@@ -311,7 +311,7 @@ def _unalias(w: World) -> Good:
 @good("getModelCard")
 def _card(w: World) -> Good:
     made = version(w)
-    w.ask("PUT", f"/api/models/{made}/versions/1/card", "operator", {"markdown": "# Card\n"}).raise_for_status()
+    w.ask("PUT", f"/api/models/{made}/versions/1/card", "operator", {"content": "# Card\n"}).raise_for_status()
     return Good(path={"model_id": made, "version": "1"})
 
 

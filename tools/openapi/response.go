@@ -51,7 +51,7 @@ func (g *generator) stream(r *surface.Route, response *object) (*object, error) 
 	events.set("error", ref("schemas", "Error"))
 	response.set("description", "Server-Sent Events. Each has an `id`, an `event` and one JSON document as its `data`, "+
 		"whose schema stands in x-service-events under the event's name. A comment comes every 15 seconds; `eof` is the last event.")
-	response.set("content", obj("text/event-stream", obj("schema", obj("type", "string"), "x-service-events", events)))
+	response.set("content", obj("text/event-stream", obj("x-service-events", events)))
 	return response, nil
 }
 
