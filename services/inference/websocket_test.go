@@ -60,18 +60,19 @@ func talker(t *testing.T, options *websocket.AcceptOptions) *engine {
 }
 
 // dial makes a WebSocket of a caller.
-func (r *rig) dial(bearer, path string, protocols ...string) (*websocket.Conn, *http.Response, error) {
+func (r *rig) dial(bearer, path string, protocols ...string) (*websocket.Conn, reply, error) {
 	ctx, cancel := context.WithTimeout(r.t.Context(), limit)
 	defer cancel()
-	c, resp, err := websocket.Dial(ctx, r.server.URL+"/inference/"+deploymentA+path, &websocket.DialOptions{
-		HTTPHeader: http.Header{"Authorization": {"Bearer " + bearer}, "Cookie": {"a=b"}}, Subprotocols: protocols,
-		CompressionMode: websocket.CompressionContextTakeover,
-	})
+	c, resp, err := websocket.Dial( //nolint:bodyclose // the library does, or the test.
+		ctx, r.server.URL+"/inference/"+deploymentA+path, &websocket.DialOptions{
+			HTTPHeader: http.Header{"Authorization": {"Bearer " + bearer}, "Cookie": {"a=b"}}, Subprotocols: protocols,
+			CompressionMode: websocket.CompressionContextTakeover,
+		})
 	if c != nil {
 		r.t.Cleanup(func() { _ = c.CloseNow() })
 		c.SetReadLimit(-1)
 	}
-	return c, resp, err
+	return c, reply{resp}, err
 }
 
 func (r *rig) says(c *websocket.Conn, kind websocket.MessageType, data string) {
@@ -87,8 +88,7 @@ func (r *rig) says(c *websocket.Conn, kind websocket.MessageType, data string) {
 func closed(t *testing.T, c *websocket.Conn) (websocket.StatusCode, string) {
 	t.Helper()
 	_, _, err := c.Read(t.Context())
-	var end websocket.CloseError
-	if errors.As(err, &end) {
+	if end, ok := errors.AsType[websocket.CloseError](err); ok {
 		return end.Code, end.Reason
 	}
 	require.Error(t, err)

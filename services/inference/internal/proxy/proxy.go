@@ -64,9 +64,7 @@ func (p *Proxy) Drain() {
 }
 
 // With is the same proxy for guests, whose calls another recorder gets.
-func (p *Proxy) With(r interface {
-	Record(ctx context.Context, c *traffic.Call)
-}) *Proxy {
+func (p *Proxy) With(r recorder) *Proxy {
 	q := &Proxy{
 		Lease: p.Lease, Relay: p.Relay, Recorder: r, Clock: p.Clock, IDs: p.IDs, Log: p.Log, Tally: p.Tally, MaxBody: p.MaxBody, Idle: p.Idle,
 		Sockets: p.Sockets, drained: p.stopping(),

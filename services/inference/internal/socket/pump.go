@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -68,7 +69,7 @@ func (p *pump) run() error {
 // frame passes one frame on as it comes; a control frame only whole, for its payload is judged.
 func (p *pump) frame(h *head) error {
 	if h.control() {
-		whole := append(h.raw, make([]byte, h.length)...)
+		whole := slices.Concat(h.raw, make([]byte, h.length))
 		payload := whole[len(h.raw):]
 		if _, err := io.ReadFull(p.in, payload); err != nil {
 			return cut(err)
@@ -82,13 +83,13 @@ func (p *pump) frame(h *head) error {
 		return p.write(whole)
 	}
 	// The head goes out with the first bytes of the payload, which mostly are there.
-	first := append(p.buf[:0], h.raw...)
-	n, err := p.some(first[len(first):min(cap(first), len(first)+int(min(h.length, chunk)))], h.length)
+	first := copy(p.buf, h.raw)
+	n, err := p.some(p.buf[first:], h.length)
 	if err != nil {
 		return err
 	}
 	p.within = true
-	if err := p.write(first[:len(first)+n]); err != nil {
+	if err := p.write(p.buf[:first+n]); err != nil {
 		return err
 	}
 	for left := h.length - int64(n); left > 0; left -= int64(n) {

@@ -2,6 +2,7 @@ package model
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -88,9 +89,9 @@ func (s *shelf) history(at *time.Time) (all []string) {
 	found, err := s.ListModelHistory(ann(s.t), in)
 	require.NoError(s.t, err)
 	for _, c := range found.GetEntries() {
-		words := []string{c.GetAction(), string(rune('0' + c.GetVersion()))}
+		words := []string{c.GetAction(), fmt.Sprint(c.GetVersion())}
 		if c.PreviousVersion != nil {
-			words = append(words, "was", string(rune('0'+c.GetPreviousVersion())))
+			words = append(words, "was", fmt.Sprint(c.GetPreviousVersion()))
 		}
 		if c.Alias != nil {
 			words = append(words, c.GetAlias())
@@ -160,7 +161,7 @@ func TestPromotionsAtOnceLeaveOneInProduction(t *testing.T) {
 	}
 	require.Equal(t, 1, strings.Count(s.lifecycles(), "production"))
 	last := s.history(nil)[0]
-	require.Contains(t, last, "promoted "+string(rune('0'+s.now().GetAliases()["production"])), "the history ends with it")
+	require.Contains(t, last, "promoted "+fmt.Sprint(s.now().GetAliases()["production"]), "the history ends with it")
 }
 
 func TestWhatIsInUseIsNotPutAwayAndTheUsersAreNamed(t *testing.T) {
