@@ -102,6 +102,9 @@ func Register(ctx context.Context, mux *runtime.ServeMux, conn func(service stri
 	if err := registryv1.RegisterModelServiceHandlerClient(ctx, mux, registryv1.NewModelServiceClient(conn("registry"))); err != nil {
 		return fmt.Errorf("register signalbox.registry.v1.ModelService: %w", err)
 	}
+	if err := registryv1.RegisterPackageServiceHandlerClient(ctx, mux, registryv1.NewPackageServiceClient(conn("registry"))); err != nil {
+		return fmt.Errorf("register signalbox.registry.v1.PackageService: %w", err)
+	}
 	if err := registryv1.RegisterPlaygroundServiceHandlerClient(ctx, mux, registryv1.NewPlaygroundServiceClient(conn("registry"))); err != nil {
 		return fmt.Errorf("register signalbox.registry.v1.PlaygroundService: %w", err)
 	}

@@ -4,7 +4,7 @@
 // by one row, and that a revoked token is dead on every live replica of inference before the caller of
 // the revocation hears so.
 //
-// Inside, from the lowest: own, ref and topic; recipe, dataset, environment, rubric, header and model; solution;
+// Inside, from the lowest: own, ref and topic; recipe, bundle, dataset, environment, rubric, header and model; solution;
 // epoch (the order of all that inference serves by); revision and token; deployment; engine and snapshot,
 // which carry deployments to jobs and to inference; catalog, which answers jobs.
 package registry

@@ -25,6 +25,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/queue"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/platform/wake"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/bundle"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/catalog"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/dataset"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/db"
@@ -78,6 +79,7 @@ type Service struct {
 
 	recipes      *recipe.Server
 	datasets     *dataset.Server
+	packages     *bundle.Server
 	environments *environment.Server
 	rubrics      *rubric.Server
 	solutions    *solution.Server
@@ -123,6 +125,7 @@ func (s *Service) Name() string { return Name }
 func (s *Service) Register(r grpc.ServiceRegistrar) {
 	registryv1.RegisterRecipeServiceServer(r, s.recipes)
 	registryv1.RegisterDatasetServiceServer(r, s.datasets)
+	registryv1.RegisterPackageServiceServer(r, s.packages)
 	registryv1.RegisterEnvironmentServiceServer(r, s.environments)
 	registryv1.RegisterRubricServiceServer(r, s.rubrics)
 	registryv1.RegisterSolutionServiceServer(r, s.solutions)

@@ -9,6 +9,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/blob"
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/idem"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/bundle"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/environment"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/peer"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/rubric"
@@ -27,12 +28,16 @@ func (s *Service) validator(workers *river.Workers) error {
 	return nil
 }
 
-// wireCatalog joins the areas that solution applications bind, and the applications.
+// wireCatalog joins packages, the areas that solution applications bind, and the applications.
 func (s *Service) wireCatalog(repeats *idem.Once, events *event.Log, trail *audit.Log, projects *peer.Projects) {
 	d := s.deps
 	s.environments = &environment.Server{
 		Pool: d.Pool, Projects: projects, Blobs: d.Blobs, Queue: &environment.Validations{Queue: s.queue}, Once: repeats, Events: events, Audit: trail,
 		Clock: d.Clock, IDs: d.IDs, MaxBytes: blob.Limit(s.cfg.MaxUploadMB),
+	}
+	s.packages = &bundle.Server{
+		Pool: d.Pool, Projects: projects, Blobs: d.Blobs, Once: repeats, Events: events, Audit: trail, Clock: d.Clock, IDs: d.IDs,
+		MaxBytes: blob.Limit(s.cfg.MaxUploadMB),
 	}
 	s.rubrics = &rubric.Server{Pool: d.Pool, Projects: projects, Once: repeats, Events: events, Audit: trail, Clock: d.Clock, IDs: d.IDs}
 	desk := &solution.Desk{Pool: d.Pool, Projects: projects, Once: repeats, Events: events, Audit: trail, Clock: d.Clock, IDs: d.IDs}

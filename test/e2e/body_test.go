@@ -155,7 +155,7 @@ func malformedIDs(ctx context.Context, t *testing.T, s *stand.Stand, c issued) {
 		if rt.Body != "" {
 			body = goodBodies()[rt.Pattern]
 		}
-		for _, name := range []string{"dataset_id", "fleet_id", "deployment_id", "token_id", "model_id", "job_id", "run_id", "id", "number", "user_id", "team_id", "project_id", "session_id", "environment_id", "rubric_id", "solution_id", "application_id", "request_id", "node_id", "join_token_id", "share_id", "playground_id"} {
+		for _, name := range ids(rt.Pattern) {
 			if !strings.Contains(rt.Pattern, "{"+name+"}") {
 				continue
 			}

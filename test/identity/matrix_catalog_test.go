@@ -1,6 +1,8 @@
 package identity
 
 import (
+	"archive/tar"
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -28,6 +30,7 @@ func (w *world) catalog(ctx context.Context, t *testing.T, p *person, o objects)
 		w.pushed(ctx, t, p, id, "v1", []byte(`{"text": "`+of(name)+`"}`+"\n"))
 		p.do(ctx, t, w.Stand, http.MethodPost, "/api/datasets/"+id+"/versions/v1/commit", nil, nil)
 	}
+	o["package_id"] = w.packed(ctx, t, p, o["project"])
 	o["environment_id"] = create("/api/environments", map[string]any{"name": of("of"), "project": o["project"]})
 	w.environment(ctx, t, p, o["environment_id"])
 	o["rubric_id"] = create("/api/rubrics", map[string]any{"name": of("of"), "project": o["project"]})
@@ -44,6 +47,25 @@ func (w *world) catalog(ctx context.Context, t *testing.T, p *person, o objects)
 			"rubric": "rub/" + o["project"] + "/" + of("of") + "@1",
 		},
 	})
+}
+
+// packed uploads a package of one file and commits it.
+func (w *world) packed(ctx context.Context, t *testing.T, p *person, project string) string {
+	t.Helper()
+	var b bytes.Buffer
+	out := tar.NewWriter(&b)
+	require.NoError(t, out.WriteHeader(&tar.Header{Name: "of-" + project, Typeflag: tar.TypeReg, Mode: 0o644}))
+	require.NoError(t, out.Close())
+	sum := sha256.Sum256(b.Bytes())
+	var made struct {
+		ID     string `json:"id"`
+		Upload upload `json:"upload"`
+	}
+	p.do(ctx, t, w.Stand, http.MethodPost, "/api/submit/packages",
+		map[string]any{"project": project, "size_bytes": b.Len(), "sha256": hex.EncodeToString(sum[:])}, &made)
+	put(ctx, t, made.Upload, b.Bytes())
+	p.do(ctx, t, w.Stand, http.MethodPost, "/api/submit/packages/"+made.ID+"/commit", nil, nil)
+	return made.ID
 }
 
 // environment makes the version v1 of an environment, and waits until it is ready.

@@ -52,7 +52,7 @@ func single() map[string]string {
 		"/api/runs/<it>/metrics": "run_id", "/api/datasets/<it>": "dataset_id", "/api/models/<it>": "model_id",
 		"/api/model-deployments/<it>": "deployment_id", "/api/model-deployments/<it>/traffic": "deployment_id",
 		"/api/environments/<it>": "environment_id", "/api/rubrics/<it>": "rubric_id", "/api/solutions/<it>": "solution_id",
-		"/api/solution-applications/<it>": "application_id",
+		"/api/solution-applications/<it>": "application_id", "/api/submit/packages/<it>": "package_id",
 	}
 }
 

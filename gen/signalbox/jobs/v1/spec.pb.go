@@ -198,7 +198,9 @@ type Source struct {
 	// Must be empty: the recipe owns the entrypoint.
 	Entrypoint string `protobuf:"bytes,1,opt,name=entrypoint,proto3" json:"entrypoint,omitempty"`
 	// The user's command; only with the recipe custom/custom.
-	Command       []string `protobuf:"bytes,2,rep,name=command,proto3" json:"command,omitempty"`
+	Command []string `protobuf:"bytes,2,rep,name=command,proto3" json:"command,omitempty"`
+	// The committed package that the command runs in; only with the recipe custom/custom. Empty for none.
+	Package       string `protobuf:"bytes,3,opt,name=package,proto3" json:"package,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -245,6 +247,13 @@ func (x *Source) GetCommand() []string {
 		return x.Command
 	}
 	return nil
+}
+
+func (x *Source) GetPackage() string {
+	if x != nil {
+		return x.Package
+	}
+	return ""
 }
 
 type RecipeRef struct {
@@ -941,12 +950,13 @@ const file_signalbox_jobs_v1_spec_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\v\n" +
 	"\t_priorityB\a\n" +
-	"\x05_seed\"_\n" +
+	"\x05_seed\"\x83\x01\n" +
 	"\x06Source\x12(\n" +
 	"\n" +
 	"entrypoint\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\n" +
 	"entrypoint\x12+\n" +
-	"\acommand\x18\x02 \x03(\tB\x11\xbaH\x0e\x92\x01\v\x10\x80\x02\"\x06r\x04\x18\x80\x80\x02R\acommand\"\x8b\x01\n" +
+	"\acommand\x18\x02 \x03(\tB\x11\xbaH\x0e\x92\x01\v\x10\x80\x02\"\x06r\x04\x18\x80\x80\x02R\acommand\x12\"\n" +
+	"\apackage\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01R\apackage\"\x8b\x01\n" +
 	"\tRecipeRef\x12\x1e\n" +
 	"\x04name\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x03\x18\x80\x01R\x04name\x12#\n" +

@@ -43,6 +43,15 @@ func (c *Registry) Recipe(ctx context.Context, name string) ([]Recipe, error) {
 	return versions, nil
 }
 
+// Package answers an accepted package with the rights of the caller that travels in the context.
+func (c *Registry) Package(ctx context.Context, id string) (*Object, error) {
+	resp, err := c.Client.ResolvePackage(ctx, &registrypeerv1.ResolvePackageRequest{PackageId: id})
+	if err != nil {
+		return nil, err
+	}
+	return objectFromProto(resp.GetObject()), nil
+}
+
 // Resolve resolves bindings with the rights of the caller that travels in the context.
 func (c *Registry) Resolve(ctx context.Context, b jobspec.Bindings) (*Inputs, error) {
 	resp, err := c.Client.ResolveBindings(ctx, &registrypeerv1.ResolveBindingsRequest{Datasets: b.Datasets, Model: b.Model})

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/signalbox-dev/signalbox/platform/archive"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/catalog"
@@ -21,6 +22,7 @@ import (
 const (
 	Dialect     = "dialect"
 	Environment = "environment"
+	Package     = archive.GatePackage // and archive.GateSensitive, which looks at the same bytes
 	Entrypoint  = "entrypoint_override"
 	Recipe      = "recipe_handshake"
 	Hparams     = "hparams"
@@ -37,6 +39,7 @@ type Draft struct {
 	Spec   jobspec.Spec
 	Caller *authn.Caller
 
+	Package *catalog.Object // what the command runs in, nil for none
 	Recipe  *catalog.Recipe // the catalog's version that the spec names
 	Project *ProjectFacts   // where it goes
 	Inputs  *catalog.Inputs // what the bindings are

@@ -49,6 +49,8 @@ type Catalog interface {
 	// Recipe answers every version of a recipe, none for an unknown one.
 	Recipe(ctx context.Context, name string) ([]catalog.Recipe, error)
 	Resolve(ctx context.Context, b jobspec.Bindings) (*catalog.Inputs, error)
+	// Package answers an accepted package; any other is refused by its gate.
+	Package(ctx context.Context, id string) (*catalog.Object, error)
 }
 
 // Projects resolves a project; nil for an unknown one.
@@ -82,6 +84,7 @@ func (w *World) Gates() []Gate {
 	return []Gate{
 		{Name: Dialect, Check: pure(checkDialect)},
 		{Name: Environment, Check: pure(checkEnvironment)},
+		{Name: Package, Check: w.pack},
 		{Name: Entrypoint, Check: pure(checkEntrypoint)},
 		{Name: Recipe, Check: w.recipe},
 		{Name: Hparams, Check: pure(checkHparams), Needs: recipe},

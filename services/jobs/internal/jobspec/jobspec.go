@@ -46,6 +46,7 @@ type Spec struct {
 type Source struct {
 	Entrypoint string   `json:"entrypoint"`
 	Command    []string `json:"command"`
+	Package    string   `json:"package"`
 }
 
 // RecipeRef names a recipe's version and its lock.

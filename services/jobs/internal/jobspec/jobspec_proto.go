@@ -13,7 +13,9 @@ import (
 func FromProto(m *jobsv1.JobSpec) (Spec, error) {
 	s := Spec{
 		Name: m.GetName(), Project: or(m.GetProject(), DefaultProject), Labels: notNil(m.GetLabels()), Notes: m.GetNotes(),
-		Source:   Source{Entrypoint: m.GetSource().GetEntrypoint(), Command: append([]string{}, m.GetSource().GetCommand()...)},
+		Source: Source{
+			Entrypoint: m.GetSource().GetEntrypoint(), Command: append([]string{}, m.GetSource().GetCommand()...), Package: m.GetSource().GetPackage(),
+		},
 		Recipe:   RecipeRef{Name: m.GetRecipe().GetName(), Version: m.GetRecipe().GetVersion(), Lock: lockFromProto(m.GetRecipe().GetLock())},
 		Hparams:  m.GetHparams(),
 		Bindings: Bindings{Datasets: notNil(m.GetBindings().GetDatasets()), Model: m.GetBindings().GetModel()},

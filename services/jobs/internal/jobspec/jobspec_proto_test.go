@@ -17,7 +17,7 @@ func fullSpec() *jobsv1.JobSpec {
 	seed := int64(7)
 	return &jobsv1.JobSpec{
 		Name: "n", Project: "p", Labels: map[string]string{"a": "b"}, Notes: "x",
-		Source: &jobsv1.Source{Entrypoint: "e", Command: []string{"c"}},
+		Source: &jobsv1.Source{Package: "pkg_1", Entrypoint: "e", Command: []string{"c"}},
 		Recipe: &jobsv1.RecipeRef{Name: "r/n", Version: "1", Lock: &jobsv1.RecipeLock{
 			Api: "service/v1", Name: "r/n", Version: "1", Digest: "sha256:d", ParamsSchemaDigest: "ps", CatalogDigest: "cd", LockedAt: "t",
 			Framework: &jobsv1.RecipeLockFramework{Name: "f", RuntimeId: "rt", Image: "i"},

@@ -1,6 +1,7 @@
 package submit
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -27,7 +28,7 @@ func template(d *gate.Draft, jobID, runID string) ([]byte, error) {
 	}
 	m := &jobsv1.AttemptSpec{
 		JobId: jobID, RunId: runID, Recipe: d.Recipe.Name, RecipeVersion: d.Recipe.Version, RecipeDigest: d.Recipe.Digest,
-		Package: catalog.ObjectToProto(d.Recipe.Package), Environment: catalog.EnvironmentToProto(d.Recipe.Environment),
+		Package: catalog.ObjectToProto(cmp.Or(d.Package, d.Recipe.Package)), Environment: catalog.EnvironmentToProto(d.Recipe.Environment),
 		Command: command, Hparams: d.Spec.Hparams, Env: d.Spec.Env, Seed: *d.Spec.Seed,
 		Limits: limitsToProto(d.Spec.Resources.Pools), GraceS: graceS,
 	}

@@ -79,3 +79,17 @@ func TestTheTemplateHoldsWhatAnAttemptNeeds(t *testing.T) {
 	require.NoError(t, proto.Unmarshal(raw, got))
 	require.Equal(t, []string{"c"}, got.GetCommand(), "the custom recipe runs its user's command")
 }
+
+func TestAPackageStandsInThePlaceOfTheRecipesOwn(t *testing.T) {
+	t.Parallel()
+	d := &gate.Draft{
+		Spec:    jobspec.Spec{Hparams: []byte(`{}`), Seed: new(int64(7)), Resources: jobspec.Resources{Pools: []job.Pool{{Pool: "gpu", Nodes: 1}}}},
+		Recipe:  &catalog.Recipe{Name: "custom/custom", Package: &catalog.Object{URI: "blob://recipe"}},
+		Package: &catalog.Object{URI: "blob://mine", Unpack: true}, Inputs: &catalog.Inputs{},
+	}
+	raw, err := template(d, "job_1", "run_1")
+	require.NoError(t, err)
+	got := &jobsv1.AttemptSpec{}
+	require.NoError(t, proto.Unmarshal(raw, got))
+	require.Equal(t, "blob://mine", got.GetPackage().GetUri())
+}

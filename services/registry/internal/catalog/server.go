@@ -15,6 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/bundle"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/dataset"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/model"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/recipe"
@@ -30,6 +31,7 @@ type Server struct {
 	Seeder   *recipe.Seeder
 	Datasets dataset.Store
 	Models   model.Store
+	Bundles  bundle.Store
 	Audit    *audit.Log
 }
 
@@ -106,6 +108,23 @@ func (s *Server) bound(ctx context.Context, d *dataset.Dataset, v *dataset.Versi
 			Action: "dataset.bind", TargetKind: dataset.SubjectKind, TargetID: d.ID, After: map[string]any{"version": v.Version, "digest": v.Digest},
 		})
 	})
+}
+
+// ResolvePackage answers an accepted package, or the refusal of its gate.
+func (s *Server) ResolvePackage(
+	ctx context.Context, in *registrypeerv1.ResolvePackageRequest,
+) (*registrypeerv1.ResolvePackageResponse, error) {
+	b, err := s.Bundles.Get(ctx, s.Pool, authn.Of(ctx).Reads(), in.GetPackageId())
+	if fault.Is(err, fault.Absent) {
+		return nil, bundle.Refuse("no such package: %s", in.GetPackageId())
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := b.Refusal(); err != nil {
+		return nil, err
+	}
+	return &registrypeerv1.ResolvePackageResponse{Object: bundle.ToObject(b)}, nil
 }
 
 func (s *Server) bindModel(ctx context.Context, text string, out *registrypeerv1.ResolveBindingsResponse) error {

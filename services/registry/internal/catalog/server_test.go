@@ -27,6 +27,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/bundle"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/catalog"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/dataset"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/db"
@@ -251,4 +252,34 @@ func TestWithoutADatabaseNothingIsCalledUnknown(t *testing.T) {
 		_, err = d.ResolveBindings(as(t, "usr_1"), in)
 		require.Error(t, err)
 	}
+}
+
+func TestAPackageIsGivenToWhoSeesItAndOnlyOnceItIsAccepted(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	keep := func(name string, state bundle.State, gate, text string) string {
+		b := &bundle.Bundle{
+			Owner: own.Owner{UserID: "usr_1", ProjectID: "prj_1", Project: "team", Visibility: "team"}, ID: "pkg_" + name, SHA256: "ab", Size: 3,
+			State: state, Gate: gate, Text: text, CreatedAt: at(),
+		}
+		d.tx(func(ctx context.Context, tx pgx.Tx) error { return d.Bundles.Insert(ctx, tx, b) })
+		return b.ID
+	}
+	good, bad := keep("good", bundle.StateAccepted, "", ""), keep("bad", bundle.StateRefused, "sensitive_file", "sensitive_file: a key")
+	waiting := keep("waiting", bundle.StateUploading, "", "")
+	resolve := func(subject, id string) (*jobsv1.ObjectRef, error) {
+		out, err := d.ResolvePackage(as(t, subject), &registrypeerv1.ResolvePackageRequest{PackageId: id})
+		return out.GetObject(), err
+	}
+	got, err := resolve("usr_1", good)
+	require.NoError(t, err)
+	require.Equal(t, []any{"blob://projects/prj_1/packages/ab", int64(3), true}, []any{got.GetUri(), got.GetSizeBytes(), got.GetUnpack()})
+	_, err = resolve("usr_1", bad)
+	require.True(t, fault.Is(err, fault.Refused) && fault.HasCode(err, "sensitive_file"), "%v", err)
+	_, err = resolve("usr_1", waiting)
+	require.True(t, fault.HasCode(err, "package"), "%v", err)
+	_, hidden := resolve("usr_9", good)
+	_, absent := resolve("usr_9", "pkg_none")
+	require.Equal(t, "package: no such package: pkg_good", fault.From(hidden).Text())
+	require.Equal(t, "package: no such package: pkg_none", fault.From(absent).Text())
 }

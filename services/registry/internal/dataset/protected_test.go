@@ -251,6 +251,8 @@ func TestAnArchivedVersionIsFoundByNoBindingAndKeepsItsName(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, bound, v != nil, version)
 	}
+	_, err = d.commit("usr_1", s, "v2")
+	require.True(t, fault.Is(err, fault.Conflict), "nor is it committed again: %v", err)
 	_, err = d.begin("usr_1", s, "v2", of("a", "other"))
 	require.True(t, fault.HasCode(err, "dataset_version_exists"), "%v", err)
 	files, err := d.ListDatasetFiles(ctx, &registryv1.ListDatasetFilesRequest{DatasetId: s.GetId(), Version: "v2"})

@@ -122,8 +122,12 @@ func (s *Server) CommitDatasetVersion(
 	if err != nil {
 		return nil, err
 	}
-	if v.State != StateUploading {
+	switch v.State {
+	case StateReady:
 		return versionToProto(d, v), nil
+	case StateArchived:
+		return nil, notReady(d, v)
+	case StateUploading:
 	}
 	if err := s.verify(ctx, d, v); err != nil {
 		return nil, err

@@ -83,6 +83,8 @@ func (b *bench) fill(user string) {
 		SELECT 'dep_' || $1, `+owned+`, 'serving'`, user)
 	b.exec(`INSERT INTO environment (id, name, owner_id, owner_name, project_id, project, visibility, created_at, description)
 		SELECT 'env_' || $1, `+owned+`, ''`, user)
+	b.exec(`INSERT INTO package (id, sha256, owner_id, owner_name, project_id, project, visibility, created_at, size_bytes, state)
+		SELECT 'pkg_' || $1, `+owned+`, 1, 'accepted'`, user)
 	b.exec(`INSERT INTO rubric (id, name, owner_id, owner_name, project_id, project, visibility, created_at, description)
 		SELECT 'rub_' || $1, `+owned+`, ''`, user)
 	b.exec(`INSERT INTO solution (id, name, owner_id, owner_name, project_id, project, visibility, created_at, version, digest, manifest)
@@ -125,8 +127,8 @@ func (b *bench) transfer(from, to string) (string, error) {
 }
 
 const (
-	all  = "dataset 1 model 2 environment 1 rubric 1 solution 1 solution_application 1 deployment 1 "
-	none = "dataset 0 model 0 environment 0 rubric 0 solution 0 solution_application 0 deployment 0 "
+	all  = "dataset 1 model 2 package 1 environment 1 rubric 1 solution 1 solution_application 1 deployment 1 "
+	none = "dataset 0 model 0 package 0 environment 0 rubric 0 solution 0 solution_application 0 deployment 0 "
 )
 
 func TestAllThatAPersonOwnsMovesAndNothingElse(t *testing.T) {
@@ -140,7 +142,7 @@ func TestAllThatAPersonOwnsMovesAndNothingElse(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, all, moved)
 	require.Equal(t, []string{none, all, all}, []string{b.owned("usr_1"), b.owned("usr_2"), b.owned("usr_3")})
-	for _, table := range []string{"dataset", "deployment", "environment", "rubric", "solution", "solution_application"} {
+	for _, table := range []string{"dataset", "deployment", "environment", "rubric", "solution", "solution_application", "package"} {
 		require.Equal(t, 1, b.count(table+` WHERE owner_id = 'usr_2' AND owner_name = 'name of usr_2'`), table)
 	}
 	require.Equal(t, 1, b.count(`dataset_version WHERE creator_id = 'usr_1'`), "who made it stays who made it")
@@ -158,7 +160,7 @@ func TestEachThingTellsIt(t *testing.T) {
 	_, err := b.transfer("usr_1", "usr_2")
 	require.NoError(t, err)
 	for kind, n := range map[string]int{
-		"dataset": 1, "model": 2, "deployment": 1, "environment": 1, "rubric": 1, "solution": 1, "solution_application": 1,
+		"dataset": 1, "model": 2, "deployment": 1, "environment": 1, "rubric": 1, "solution": 1, "package": 1, "solution_application": 1,
 	} {
 		require.Equal(t, n, b.count(`event WHERE subject_kind = $1 AND type = $2 AND actor_id = 'usr_admin'`, kind, owner.EventTransferred), kind)
 		require.Equal(t, n, b.count(`audit WHERE action = $1 || '.transfer' AND target_kind = $1 AND actor_id = 'usr_admin'
@@ -167,7 +169,7 @@ func TestEachThingTellsIt(t *testing.T) {
 	again, err := b.transfer("usr_1", "usr_2")
 	require.NoError(t, err)
 	require.Equal(t, none, again)
-	require.Equal(t, 8, b.count(`audit`), "a repeat moves what is left")
+	require.Equal(t, 9, b.count(`audit`), "a repeat moves what is left")
 }
 
 func TestAnEngineThatIsOrderedLaterIsTheNewOwners(t *testing.T) {

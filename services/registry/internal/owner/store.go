@@ -24,6 +24,10 @@ func kinds() []kind {
 			`UPDATE model SET owner_id = $2, owner_name = $3 WHERE owner_id = $1 AND deleted_at IS NULL RETURNING id`,
 		},
 		{
+			"package", `SELECT count(*) FROM package WHERE owner_id = $1`,
+			`UPDATE package SET owner_id = $2, owner_name = $3 WHERE owner_id = $1 RETURNING id`,
+		},
+		{
 			"environment", `SELECT count(*) FROM environment WHERE owner_id = $1 AND deleted_at IS NULL`,
 			`UPDATE environment SET owner_id = $2, owner_name = $3 WHERE owner_id = $1 AND deleted_at IS NULL RETURNING id`,
 		},
