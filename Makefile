@@ -9,7 +9,7 @@ BINARIES = ./cmd/... ./services/.../cmd/... ./gateway/cmd/... ./agent/cmd/...
 # What /api/version and --version say: the same for everyone who builds the same commit.
 VERSION = $(shell scripts/version.sh)
 
-.PHONY: breaks help demo dev test gen fmt lint race e2e identity bench chaos verify build python-test accept-api schemathesis
+.PHONY: fuzz breaks help demo dev test gen fmt lint race e2e identity bench chaos verify build python-test accept-api schemathesis
 
 help:
 	@echo "make demo    train, deploy and chat with a tiny model on this machine (DEMO=once ends by itself)"
@@ -23,6 +23,7 @@ help:
 	@echo "make lint    golangci-lint, buf, the OpenAPI document  make fmt    format"
 	@echo "make accept-api  what breaks clients is meant: the baseline of make verify is what is there now"
 	@echo "make breaks  plants each break of test/contract/breaks and sees its goldens turn red"
+	@echo "make fuzz    every fuzz target for FUZZTIME (10m) each"
 	@echo "make bench   measured figures"
 
 build:
@@ -70,6 +71,9 @@ breaks:
 bench: build
 	@scripts/tools/postgres.sh > /dev/null
 	@go test -run '^$$' -bench . -benchtime 1x -timeout 60m ./test/load/... ./test/identity/...
+
+fuzz:
+	@scripts/fuzz.sh
 
 gen:
 	@scripts/gen.sh
