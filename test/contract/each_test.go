@@ -60,7 +60,7 @@ func takes(t testing.TB, rt route.Route, word string) bool {
 	case "in-maintenance":
 		return rt.InMaintenance
 	case "list":
-		return rt.Kind == route.RPC && rt.Method == http.MethodGet && inputOf(t, rt).Fields().ByName("limit") != nil
+		return rt.Kind == route.RPC && rt.Method == http.MethodGet && inputOf(t, rt).Fields().ByName("offset") != nil
 	default:
 		require.FailNow(t, "no selector is "+word)
 		return false
@@ -126,7 +126,7 @@ func values(of func(prefix string) string) map[string]string {
 	for name, prefix := range map[string]string{
 		"dataset": "ds", "fleet": "flt", "deployment": "dep", "token": "tok", "model": "mdl", "job": "job", "run": "run", "user": "usr",
 		"team": "team", "project": "prj", "session": "ses", "node": "nod", "share": "shr", "join_token": "jtk", "environment": "env", "rubric": "rub",
-		"request": "req", "playground": "pg",
+		"request": "req", "playground": "pg", "application": "sap", "solution": "sol", "package": "pkg",
 	} {
 		v[name+"_id"] = of(prefix)
 	}

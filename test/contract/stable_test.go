@@ -71,7 +71,7 @@ func (w *world) stable(t *testing.T) {
 // walk reads a list page by page, with something done between the pages.
 func walk(t *testing.T, c *client.Client, path string, limit int, between func()) []string {
 	t.Helper()
-	var all []string
+	all := []string{}
 	for offset := 0; ; offset += limit {
 		page := rows(t, c, path, limit, offset)
 		all = append(all, page...)

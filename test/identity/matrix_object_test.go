@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -17,6 +16,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/test/sample"
 )
 
 // spares are enough objects of a kind for every cell to delete one.
@@ -144,7 +145,7 @@ func (w *world) export(ctx context.Context, t *testing.T, run, token string) str
 	t.Helper()
 	job := at(3)
 	job.token = token
-	data := gguf(run)
+	data := sample.GGUF(run)
 	sum := sha256.Sum256(data)
 	var ticket struct {
 		upload
@@ -162,28 +163,4 @@ func (w *world) export(ctx context.Context, t *testing.T, run, token string) str
 	w.people["owner"].do(ctx, t, w.Stand, http.MethodGet, "/api/runs/"+run+"/artifacts", nil, &list)
 	require.Len(t, list, 1)
 	return list[0].ID
-}
-
-// gguf is a small model file of a run.
-func gguf(run string) []byte {
-	var b bytes.Buffer
-	le := func(v any) { _ = binary.Write(&b, binary.LittleEndian, v) }
-	text := func(s string) { le(uint64(len(s))); b.WriteString(s) }
-	b.WriteString("GGUF")
-	le([]uint32{3})
-	le([]uint64{1, 3})
-	for _, pair := range [][2]string{{"general.architecture", "llama"}, {"general.name", run}} {
-		text(pair[0])
-		le(uint32(8))
-		text(pair[1])
-	}
-	text("llama.context_length")
-	le([]uint32{4, 128})
-	text("output.weight")
-	le(uint32(2))
-	le([]uint64{4, 3})
-	le(uint32(0))
-	le(uint64(0))
-	b.Write(make([]byte, 64))
-	return b.Bytes()
 }

@@ -198,7 +198,9 @@ func (p *player) fill(text string) (string, error) {
 		v, err := p.stage.World(name)
 		if err != nil {
 			faults = append(faults, fmt.Errorf("%s: %w", sign, err))
+			return sign
 		}
+		p.vars[name] = v
 		return v
 	})
 	return out, errors.Join(faults...)
