@@ -125,7 +125,7 @@ func TestListsThatAreRefused(t *testing.T) {
 	cases := map[string]struct{ yaml, method, want string }{
 		"unknown key":         {`handler: []`, watch, "not found in type"},
 		"no credential":       {`handlers: [{handler: x, methods: [GET], paths: [/x]}]`, watch, "a credential of"},
-		"a person's":          {`handlers: [{handler: x, credential: user, methods: [GET], paths: [/x]}]`, watch, "a credential of"},
+		"a node's":            {`handlers: [{handler: x, credential: agent, methods: [GET], paths: [/x]}]`, watch, "a credential of"},
 		"no path":             {`handlers: [{handler: x, credential: none, methods: [GET]}]`, watch, "needs methods"},
 		"bad path":            {`handlers: [{handler: x, credential: none, methods: [GET], paths: [x]}]`, watch, "does not start with /"},
 		"unknown RPC":         {`streams: [{rpc: signalbox.jobs.v1.JobService.Nope, paths: [/x]}]`, watch, "not found"},
