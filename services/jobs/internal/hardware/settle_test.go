@@ -160,7 +160,7 @@ func TestAChangeThatIsNotSettledInTimeSaysSo(t *testing.T) {
 	one := y.run(y.instance(), true)
 	_, err := y.pool.Exec(t.Context(), `INSERT INTO hardware_replica (id, version, until) VALUES ('rep_far', 0, now() + interval '1 day')`)
 	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	_, err = one.Replace(ctx, hardware.Request{Config: with(1)})
 	require.True(t, fault.HasCode(err, "unsettled"), "%v", err)
@@ -187,7 +187,7 @@ func TestACrashBetweenTheStepsIsMadeGoodOnce(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)
 	first := y.instance() // nothing of it runs: it stores, and dies
-	ctx, cancel := context.WithTimeout(t.Context(), 1200*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	_, err := first.Replace(ctx, hardware.Request{Config: with(1)})
 	require.True(t, fault.HasCode(err, "unsettled"), "after the store: %v", err)
