@@ -7,6 +7,7 @@ scripts/tools/redis.sh > /dev/null
 scripts/tools/versitygw.sh > /dev/null
 scripts/tools/uv.sh > /dev/null
 scripts/tools/chromium.sh > /dev/null
+scripts/tools/grpcurl.sh > /dev/null
 for lock in test/*/*/package-lock.json; do scripts/tools/npm.sh "$(dirname "$lock")" > /dev/null; done
 flags=(-timeout 25m)
 if [ -n "${RACE:-}" ]; then flags+=(-race); fi

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -42,6 +43,7 @@ func protoset(table []route.Route) ([]byte, error) {
 		}
 		c.add(d.ParentFile())
 	}
+	c.add(errdetails.File_google_rpc_error_details_proto) // what the details of failures are
 	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(&c.set)
 	if err != nil {
 		return nil, fmt.Errorf("write the descriptors: %w", err)
