@@ -39,13 +39,13 @@ type heard struct {
 	out strings.Builder
 }
 
-func (h *heard) add(m proto.Message, err error) {
-	h.t.Helper()
+func (s *heard) add(m proto.Message, err error) {
+	s.t.Helper()
 	if err != nil {
-		fmt.Fprintln(&h.out, fault.From(err).Text(), err)
+		fmt.Fprintln(&s.out, fault.From(err).Text(), err)
 		return
 	}
-	fmt.Fprintln(&h.out, m)
+	fmt.Fprintln(&s.out, m)
 }
 
 // send is a signed request with any method, and the body that comes back.

@@ -14,6 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/idem"
+	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
@@ -147,4 +148,19 @@ func (s *Server) CommitDatasetVersion(
 		return nil, exists(d, kept)
 	}
 	return versionToProto(d, kept), nil
+}
+
+// commit makes a verified version ready; one that another call has just made ready stays as it is.
+func (s *Server) commit(ctx context.Context, d *Dataset, v *Version) error {
+	return pg.InTx(ctx, s.Pool, func(ctx context.Context, tx pgx.Tx) error {
+		now := s.Clock.Now()
+		v.CommittedAt = &now
+		done, err := s.Store.Commit(ctx, tx, v)
+		if err != nil || !done {
+			return err
+		}
+		return s.record(ctx, tx, "dataset.version.commit", d.ID,
+			event.Event{Type: "version", From: string(StateUploading), To: string(StateReady), Message: v.Version},
+			map[string]any{"version": v.Version, "digest": v.Digest, "bytes": v.Bytes})
+	})
 }

@@ -8,12 +8,9 @@
 package environment
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/signalbox-dev/signalbox/platform/canon"
 	"github.com/signalbox-dev/signalbox/platform/fault"
@@ -87,11 +84,6 @@ type Taskset struct {
 	Count    int32            `json:"count"`
 	Splits   map[string]int32 `json:"splits"`
 	Infinite bool             `json:"infinite"`
-}
-
-// Queue puts the validation of a version into the transaction that wants it.
-type Queue interface {
-	Validate(ctx context.Context, tx pgx.Tx, versionID string) error
 }
 
 // Ref is the reference of a version.

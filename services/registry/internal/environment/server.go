@@ -21,6 +21,11 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 )
 
+// Queue puts the validation of a version into the transaction that wants it.
+type Queue interface {
+	Validate(ctx context.Context, tx pgx.Tx, versionID string) error
+}
+
 // Server answers EnvironmentService.
 type Server struct {
 	registryv1.UnimplementedEnvironmentServiceServer

@@ -193,7 +193,7 @@ func TestAManifestThatContradictsItselfIsRefused(t *testing.T) {
 		"endless and counted": func(m *registryv1.EnvironmentManifest) { m.Taskset.Infinite = true },
 		"splits of another":   func(m *registryv1.EnvironmentManifest) { m.Taskset.Splits = map[string]int32{"train": 2} },
 		"a reward twice": func(m *registryv1.EnvironmentManifest) {
-			m.RewardComponents = append(m.RewardComponents, m.RewardComponents[0])
+			m.RewardComponents = append(m.GetRewardComponents(), m.GetRewardComponents()[0])
 		},
 		"half a range":   func(m *registryv1.EnvironmentManifest) { m.RewardComponents[0].Range = []float64{1} },
 		"an empty range": func(m *registryv1.EnvironmentManifest) { m.RewardComponents[0].Range = []float64{1, 1} },
