@@ -60,7 +60,11 @@ func takes(t testing.TB, rt route.Route, word string) bool {
 	case "in-maintenance":
 		return rt.InMaintenance
 	case "list":
-		return rt.Kind == route.RPC && rt.Method == http.MethodGet && inputOf(t, rt).Fields().ByName("offset") != nil
+		if rt.Kind != route.RPC || rt.Method != http.MethodGet {
+			return false
+		}
+		fields := inputOf(t, rt).Fields()
+		return fields.ByName("limit") != nil && fields.ByName("offset") != nil
 	default:
 		require.FailNow(t, "no selector is "+word)
 		return false
