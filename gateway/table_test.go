@@ -110,6 +110,9 @@ func TestEveryRowReachesItsCall(t *testing.T) {
 		case slices.Contains([]string{"oauth", "wellknown", "page"}, row.Handler):
 			require.NotEmpty(t, rec.Header().Get("X-Request-Id"), "%s: behind everything that calls are", name)
 			require.Equal(t, frontCalls(row), conn.method, name)
+		case row.Handler == "playground":
+			require.Equal(t, "inference", rec.Header().Get("X-Handler"), name)
+			require.NotContains(t, rec.Body.String(), userToken, "a person's bearer ends at the edge")
 		default:
 			require.Equal(t, row.Handler, rec.Header().Get("X-Handler"), name)
 			require.Contains(t, rec.Body.String(), "Bearer "+userToken, "the bearer passes unread")

@@ -68,7 +68,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.close_connection = True; return self.connection.shutdown(2)
         if path == "/v1/models": return self.answer(200, json.dumps({"object": "list", "data": [{"id": "default", "object": "model"}]}))
         if path not in ("/v1/chat/completions", "/v1/completions", "/v1/embeddings"):
-            return self.answer(418, json.dumps({"method": self.command, "path": self.path, "body": raw.decode("latin-1"), "headers": sorted(self.headers.keys())}))
+            told = {"method": self.command, "path": self.path, "body": raw.decode("latin-1")}
+            if path == "/v1/seen": told["headers"] = sorted(self.headers.keys())
+            return self.answer(418, json.dumps(told))
         ask = json.loads(raw)
         usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
         if path == "/v1/embeddings": return self.answer(200, json.dumps({"data": [{"embedding": [0.5]}], "usage": usage}))
