@@ -218,7 +218,7 @@ func TestAPreflightTellsOfEveryGateAndLeavesNothing(t *testing.T) {
 			ok = ok && g.GetStatus() == "pass"
 		}
 		require.Equal(t, ok, got.GetOk())
-		require.Len(t, said, 10)
+		require.Len(t, said, 11)
 		return said
 	}
 	for gate, status := range ask() {
@@ -229,7 +229,7 @@ func TestAPreflightTellsOfEveryGateAndLeavesNothing(t *testing.T) {
 		r.Spec.Resources.Pools[0] = &jobsv1.PoolRequest{Pool: "tpu", Nodes: new(int32(4)), GpusPerNode: new(int32(8))}
 	})
 	require.Equal(t, map[string]string{
-		"dialect": "fail", "environment": "fail", "entrypoint_override": "pass", "recipe_handshake": "fail", "hparams": "skip",
+		"dialect": "fail", "environment": "fail", "package": "pass", "entrypoint_override": "pass", "recipe_handshake": "fail", "hparams": "skip",
 		"project": "pass", "bindings": "skip", "image_registry": "pass", "quota": "fail", "hardware": "fail",
 	}, said)
 	said = ask(func(r *jobsv1.SubmitJobRequest) { r.Spec.Project = "nowhere" })

@@ -376,6 +376,7 @@ func TestAnOrderOutlivesTheNodesAbsence(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.join(w.fleet("cpu"), cpuNode())
+	w.awaitNode(a.nodeID, "ready")
 	_, err := w.cluster().CordonNode(w.as(admin()), &jobsv1.CordonNodeRequest{NodeId: a.nodeID})
 	require.NoError(t, err)
 	a.cancel()

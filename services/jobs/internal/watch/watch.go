@@ -121,7 +121,7 @@ func (w *Watcher) sendChanges(
 	for _, status := range statuses {
 		sent++
 		then := *j
-		then.Status = status
+		then.Status, then.Seq = status, seq+sent
 		if err := stream.Send(&jobsv1.WatchJobResponse{Seq: seq + sent, Job: desk.ToProto(&then)}); err != nil {
 			return sent, false, err
 		}
