@@ -99,23 +99,6 @@ func (g *Gateway) serveRaw(w http.ResponseWriter, r *http.Request, m *match.Matc
 	g.raw[m.Handler].ServeHTTP(w, r)
 }
 
-// untilStop is a request whose context ends with the event streams, where a training may wait in it for a
-// signal; every other is left as it is.
-func (g *Gateway) untilStop(r *http.Request, m *match.Match) (*http.Request, context.CancelFunc) {
-	if r.Method != http.MethodGet || m.Handler != "ingest" {
-		return r, func() {}
-	}
-	ctx, cancel := context.WithCancel(r.Context())
-	go func() {
-		select {
-		case <-g.stop:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	return r.WithContext(ctx), cancel
-}
-
 func (g *Gateway) refuseDraining(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Connection", "close")
 	g.fail(w, r, draining())

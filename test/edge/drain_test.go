@@ -67,6 +67,7 @@ func (h held) finish(t *testing.T) answer {
 
 // draining ends the instance that serves the API as a service manager does, while it holds a request and a stream.
 func draining(t *testing.T, s *stand.Stand, shape, _ string) {
+	t.Helper()
 	admin := signIn(t, s)
 	job := waitingJob(t, s, admin)
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/api/jobs/"+job+"/stream", nil)

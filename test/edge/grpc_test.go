@@ -165,6 +165,7 @@ func ruled() []string { return []string{"signalbox.jobs.v1.HardwareService/PutHa
 // everyCall asks each call of the table without a token, with one that may not, with ids that are none and with ids
 // that nothing has, by REST and by gRPC: the two agree in status, words and fields.
 func everyCall(t *testing.T, s *stand.Stand, admin, operator string) {
+	t.Helper()
 	conn, err := grpc.NewClient(strings.TrimPrefix(s.URL, "http://"), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })

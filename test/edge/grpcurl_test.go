@@ -48,6 +48,7 @@ func TestExamplesAreFound(t *testing.T) {
 
 // examples runs every command of docs/reference/grpc.md with the real grpcurl.
 func examples(t *testing.T, s *stand.Stand, admin string) {
+	t.Helper()
 	root := stand.Root(t)
 	built, err := exec.CommandContext(t.Context(), filepath.Join(root, "scripts", "tools", "grpcurl.sh")).Output()
 	require.NoError(t, err, "scripts/tools/grpcurl.sh")

@@ -63,6 +63,7 @@ func closed(t testing.TB, base, token, path string) {
 }
 
 func maintenance(t *testing.T, s *stand.Stand, shape, admin string) {
+	t.Helper()
 	bases := edges(t, s, shape)
 	for i := range 20 {
 		by := bases[i%len(bases)]
