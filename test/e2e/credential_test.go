@@ -94,7 +94,7 @@ func fill(rt route.Route, deployment string) string {
 		"{run_id}", none("run"), "{id}", none(id), "{version}", "1", "{number}", "1", "{namespace}", "none", "{name}", "none",
 		"{user_id}", none("usr"), "{team_id}", none("team"), "{project_id}", none("prj"), "{session_id}", none("ses"), "{username}", "nobody",
 		"{subject_kind}", "users", "{subject}", "nobody", "{key}", "no.such.setting", "{user_code}", "BCDF-GHJK", "{asset}", "none",
-		"{alias}", "none", "{request_id}", none("req"), "{environment_id}", none("env"), "{rubric_id}", none("rub"),
+		"{alias}", "none", "{package_id}", none("pkg"), "{request_id}", none("req"), "{environment_id}", none("env"), "{rubric_id}", none("rub"),
 		"{solution_id}", none("sol"), "{application_id}", none("sap"),
 		"{playground_id}", none("pg"), "{target}", "1",
 	).Replace(path)

@@ -92,6 +92,8 @@ func empty() []string {
 		"/api/jobs/{id}/environment/nodes", "/api/runs/{id}/environment/nodes",
 		"/api/environments/{environment_id}/versions", "/api/environments/{environment_id}/versions/{version}",
 		"/api/solution-applications/{application_id}", "/api/solution-applications/{application_id}/status",
+		"/api/playground/sessions", "/api/playground/sessions/{playground_id}", "/api/playground/sessions/{playground_id}/transcript",
+		"/api/submit/packages/{package_id}",
 	}
 }
 

@@ -92,9 +92,18 @@ func (Store) Lock(ctx context.Context, tx pgx.Tx, id string) (*Model, error) {
 	return m, nil
 }
 
-// Resolve finds a ready version by its reference, which may name an alias instead of a number; nils where there is
-// none that the scope sees, or where it is archived.
+// Resolve finds a version that something may come to stand on: one that Find finds and that is not archived.
 func (s Store) Resolve(ctx context.Context, q pg.Querier, scope authn.Scope, r ref.Ref) (*Model, *Version, error) {
+	m, v, err := s.Find(ctx, q, scope, r)
+	if err != nil || v == nil || v.Lifecycle == lifecycleArchived {
+		return nil, nil, err
+	}
+	return m, v, nil
+}
+
+// Find finds a ready version by its reference, which may name an alias instead of a number; nils where there is none
+// that the scope sees.
+func (s Store) Find(ctx context.Context, q pg.Querier, scope authn.Scope, r ref.Ref) (*Model, *Version, error) {
 	m, err := scan(q.QueryRow(ctx, `SELECT `+shown+` FROM model WHERE `+own.Visible+` AND project = $4 AND name = $5`+kept,
 		own.Args(scope, r.Project, r.Name)...))
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -108,7 +117,7 @@ func (s Store) Resolve(ctx context.Context, q pg.Querier, scope authn.Scope, r r
 		return nil, nil, err
 	}
 	v, err := s.Version(ctx, q, m.ID, number)
-	if fault.Is(err, fault.Absent) || (err == nil && (v.Status != StatusReady || v.Lifecycle == lifecycleArchived)) {
+	if fault.Is(err, fault.Absent) || (err == nil && v.Status != StatusReady) {
 		return nil, nil, nil
 	}
 	return m, v, err

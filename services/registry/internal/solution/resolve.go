@@ -130,7 +130,7 @@ func (c *Catalog) find(ctx context.Context, name, text string) (*found, error) {
 }
 
 func (c *Catalog) model(ctx context.Context, r ref.Ref) (*found, error) {
-	m, v, err := c.Models.Resolve(ctx, c.Pool, authn.Of(ctx).Reads(), r)
+	m, v, err := c.Models.Find(ctx, c.Pool, authn.Of(ctx).Reads(), r)
 	if err != nil || v == nil {
 		return nil, err
 	}
