@@ -72,6 +72,7 @@ func staffed(t *testing.T, l *loop.Loop) []string {
 	require.NoError(t, l.Client.Post(ctx, "/api/solutions", map[string]any{"manifest": manifest}, &solution))
 	model := modelOf(t, l)
 	require.NoError(t, l.Client.Do(ctx, http.MethodPut, "/api/models/"+model+"/versions/1/card", map[string]string{"content": "# Additions"}, nil))
+	require.NoError(t, l.Client.Do(ctx, http.MethodPut, "/api/models/"+model+"/aliases/steady", map[string]int{"version": 1}, nil))
 	var traffic []struct {
 		RequestID string `json:"request_id"`
 	}
@@ -83,13 +84,13 @@ func staffed(t *testing.T, l *loop.Loop) []string {
 	}
 }
 
-// empty are the routes that have nothing to show of a loop: nothing waits, nothing was scored elsewhere, no parameter
+// empty are the routes that have nothing to show of a loop: nothing waits, no sample of hardware was due, nothing was scored elsewhere, no parameter
 // was corrected, no taskset was pushed. The services' own tests read them again after a restart.
 func empty() []string {
 	return []string{
 		"/api/cluster/queue", "/api/agent-evaluations/{run_id}", "/api/agent-evaluations/{run_id}/items",
 		"/api/jobs/{id}/benchmarks", "/api/runs/{id}/benchmarks", "/api/jobs/{id}/hparams/history", "/api/runs/{id}/hparams/history",
-		"/api/jobs/{id}/environment/nodes", "/api/runs/{id}/environment/nodes",
+		"/api/jobs/{id}/environment/nodes", "/api/runs/{id}/environment/nodes", "/api/jobs/{id}/hardware", "/api/runs/{id}/hardware",
 		"/api/environments/{environment_id}/versions", "/api/environments/{environment_id}/versions/{version}",
 		"/api/solution-applications/{application_id}", "/api/solution-applications/{application_id}/status",
 		"/api/playground/sessions", "/api/playground/sessions/{playground_id}", "/api/playground/sessions/{playground_id}/transcript",
@@ -139,7 +140,7 @@ func resources(t *testing.T, l *loop.Loop, places []string) []string {
 		}
 		path := strings.NewReplacer(append(common, "{id}", id, "{version}", v)...).Replace(rt.Pattern)
 		require.NotContains(t, path, "{", "a place that this test does not know")
-		if inputOf(t, rt).Fields().ByName("limit") != nil {
+		if fields := inputOf(t, rt).Fields(); fields.ByName("limit") != nil && fields.ByName("offset") != nil {
 			path += "?limit=500"
 		}
 		if rt.Pattern == auditPath {
