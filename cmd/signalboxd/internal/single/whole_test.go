@@ -78,6 +78,7 @@ func serve(t *testing.T, dir string, flags map[string]string) *whole {
 	}, 90*time.Second, 20*time.Millisecond, "it does not serve")
 	select {
 	case err := <-done:
+		done <- err // For stop, which waits for it.
 		require.FailNow(t, "it ended while it started", "%v\n%s", err, w.log.String())
 	default:
 	}
