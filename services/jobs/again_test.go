@@ -209,7 +209,8 @@ func TestAPreflightTellsOfEveryGateAndLeavesNothing(t *testing.T) {
 	w.fleet("cpu")
 	before := w.rows()
 	ask := func(change ...func(*jobsv1.SubmitJobRequest)) map[string]string {
-		got, err := w.jobs().PreflightJob(w.as(alice()), w.request(change...))
+		asked := w.request(change...)
+		got, err := w.jobs().PreflightJob(w.as(alice()), &jobsv1.PreflightJobRequest{Api: asked.GetApi(), Spec: asked.GetSpec()})
 		require.NoError(t, err)
 		said, ok := map[string]string{}, true
 		for _, g := range got.GetGates() {

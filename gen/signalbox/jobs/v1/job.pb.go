@@ -154,6 +154,60 @@ func (x *SubmitJobRequest) GetSpec() *JobSpec {
 	return nil
 }
 
+// PreflightJobRequest is what SubmitJobRequest is, member by member.
+type PreflightJobRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The dialect the client speaks, `service/v1`.
+	Api           string   `protobuf:"bytes,1,opt,name=api,proto3" json:"api,omitempty"`
+	Spec          *JobSpec `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PreflightJobRequest) Reset() {
+	*x = PreflightJobRequest{}
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PreflightJobRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PreflightJobRequest) ProtoMessage() {}
+
+func (x *PreflightJobRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PreflightJobRequest.ProtoReflect.Descriptor instead.
+func (*PreflightJobRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *PreflightJobRequest) GetApi() string {
+	if x != nil {
+		return x.Api
+	}
+	return ""
+}
+
+func (x *PreflightJobRequest) GetSpec() *JobSpec {
+	if x != nil {
+		return x.Spec
+	}
+	return nil
+}
+
 type Job struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -198,7 +252,7 @@ type Job struct {
 
 func (x *Job) Reset() {
 	*x = Job{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[1]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -210,7 +264,7 @@ func (x *Job) String() string {
 func (*Job) ProtoMessage() {}
 
 func (x *Job) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[1]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -223,7 +277,7 @@ func (x *Job) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Job.ProtoReflect.Descriptor instead.
 func (*Job) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{1}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Job) GetId() string {
@@ -417,7 +471,7 @@ type Checkpoint struct {
 
 func (x *Checkpoint) Reset() {
 	*x = Checkpoint{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[2]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -429,7 +483,7 @@ func (x *Checkpoint) String() string {
 func (*Checkpoint) ProtoMessage() {}
 
 func (x *Checkpoint) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[2]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -442,7 +496,7 @@ func (x *Checkpoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Checkpoint.ProtoReflect.Descriptor instead.
 func (*Checkpoint) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{2}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Checkpoint) GetArtifactId() string {
@@ -500,7 +554,7 @@ type QueueStatus struct {
 
 func (x *QueueStatus) Reset() {
 	*x = QueueStatus{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[3]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -512,7 +566,7 @@ func (x *QueueStatus) String() string {
 func (*QueueStatus) ProtoMessage() {}
 
 func (x *QueueStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[3]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -525,7 +579,7 @@ func (x *QueueStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueStatus.ProtoReflect.Descriptor instead.
 func (*QueueStatus) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{3}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *QueueStatus) GetPosition() int32 {
@@ -580,7 +634,7 @@ type Attempt struct {
 
 func (x *Attempt) Reset() {
 	*x = Attempt{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[4]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -592,7 +646,7 @@ func (x *Attempt) String() string {
 func (*Attempt) ProtoMessage() {}
 
 func (x *Attempt) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[4]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -605,7 +659,7 @@ func (x *Attempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attempt.ProtoReflect.Descriptor instead.
 func (*Attempt) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{4}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Attempt) GetNumber() int32 {
@@ -719,7 +773,7 @@ type ListJobsRequest struct {
 
 func (x *ListJobsRequest) Reset() {
 	*x = ListJobsRequest{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[5]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -731,7 +785,7 @@ func (x *ListJobsRequest) String() string {
 func (*ListJobsRequest) ProtoMessage() {}
 
 func (x *ListJobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[5]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -744,7 +798,7 @@ func (x *ListJobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsRequest.ProtoReflect.Descriptor instead.
 func (*ListJobsRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{5}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ListJobsRequest) GetLimit() int32 {
@@ -805,7 +859,7 @@ type ListJobsResponse struct {
 
 func (x *ListJobsResponse) Reset() {
 	*x = ListJobsResponse{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[6]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -817,7 +871,7 @@ func (x *ListJobsResponse) String() string {
 func (*ListJobsResponse) ProtoMessage() {}
 
 func (x *ListJobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[6]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -830,7 +884,7 @@ func (x *ListJobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsResponse.ProtoReflect.Descriptor instead.
 func (*ListJobsResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{6}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ListJobsResponse) GetJobs() []*Job {
@@ -849,7 +903,7 @@ type GetJobRequest struct {
 
 func (x *GetJobRequest) Reset() {
 	*x = GetJobRequest{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[7]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -861,7 +915,7 @@ func (x *GetJobRequest) String() string {
 func (*GetJobRequest) ProtoMessage() {}
 
 func (x *GetJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[7]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -874,7 +928,7 @@ func (x *GetJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJobRequest.ProtoReflect.Descriptor instead.
 func (*GetJobRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{7}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *GetJobRequest) GetJobId() string {
@@ -895,7 +949,7 @@ type StopJobRequest struct {
 
 func (x *StopJobRequest) Reset() {
 	*x = StopJobRequest{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[8]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -907,7 +961,7 @@ func (x *StopJobRequest) String() string {
 func (*StopJobRequest) ProtoMessage() {}
 
 func (x *StopJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[8]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -920,7 +974,7 @@ func (x *StopJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopJobRequest.ProtoReflect.Descriptor instead.
 func (*StopJobRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{8}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *StopJobRequest) GetJobId() string {
@@ -946,7 +1000,7 @@ type PauseJobRequest struct {
 
 func (x *PauseJobRequest) Reset() {
 	*x = PauseJobRequest{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[9]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -958,7 +1012,7 @@ func (x *PauseJobRequest) String() string {
 func (*PauseJobRequest) ProtoMessage() {}
 
 func (x *PauseJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[9]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -971,7 +1025,7 @@ func (x *PauseJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseJobRequest.ProtoReflect.Descriptor instead.
 func (*PauseJobRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{9}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *PauseJobRequest) GetJobId() string {
@@ -990,7 +1044,7 @@ type ResumeJobRequest struct {
 
 func (x *ResumeJobRequest) Reset() {
 	*x = ResumeJobRequest{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[10]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1002,7 +1056,7 @@ func (x *ResumeJobRequest) String() string {
 func (*ResumeJobRequest) ProtoMessage() {}
 
 func (x *ResumeJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[10]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1015,7 +1069,7 @@ func (x *ResumeJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeJobRequest.ProtoReflect.Descriptor instead.
 func (*ResumeJobRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{10}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ResumeJobRequest) GetJobId() string {
@@ -1039,7 +1093,7 @@ type UpdateJobRequest struct {
 
 func (x *UpdateJobRequest) Reset() {
 	*x = UpdateJobRequest{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[11]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1051,7 +1105,7 @@ func (x *UpdateJobRequest) String() string {
 func (*UpdateJobRequest) ProtoMessage() {}
 
 func (x *UpdateJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[11]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1064,7 +1118,7 @@ func (x *UpdateJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateJobRequest.ProtoReflect.Descriptor instead.
 func (*UpdateJobRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{11}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *UpdateJobRequest) GetJobId() string {
@@ -1111,7 +1165,7 @@ type RetryJobRequest struct {
 
 func (x *RetryJobRequest) Reset() {
 	*x = RetryJobRequest{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[12]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1123,7 +1177,7 @@ func (x *RetryJobRequest) String() string {
 func (*RetryJobRequest) ProtoMessage() {}
 
 func (x *RetryJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[12]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1136,7 +1190,7 @@ func (x *RetryJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryJobRequest.ProtoReflect.Descriptor instead.
 func (*RetryJobRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{12}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *RetryJobRequest) GetJobId() string {
@@ -1162,7 +1216,7 @@ type CloneJobRequest struct {
 
 func (x *CloneJobRequest) Reset() {
 	*x = CloneJobRequest{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[13]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1174,7 +1228,7 @@ func (x *CloneJobRequest) String() string {
 func (*CloneJobRequest) ProtoMessage() {}
 
 func (x *CloneJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[13]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1187,7 +1241,7 @@ func (x *CloneJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloneJobRequest.ProtoReflect.Descriptor instead.
 func (*CloneJobRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{13}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *CloneJobRequest) GetJobId() string {
@@ -1245,7 +1299,7 @@ type PreflightReport struct {
 
 func (x *PreflightReport) Reset() {
 	*x = PreflightReport{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[14]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1257,7 +1311,7 @@ func (x *PreflightReport) String() string {
 func (*PreflightReport) ProtoMessage() {}
 
 func (x *PreflightReport) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[14]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1270,7 +1324,7 @@ func (x *PreflightReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreflightReport.ProtoReflect.Descriptor instead.
 func (*PreflightReport) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{14}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *PreflightReport) GetOk() bool {
@@ -1303,7 +1357,7 @@ type GateVerdict struct {
 
 func (x *GateVerdict) Reset() {
 	*x = GateVerdict{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[15]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1315,7 +1369,7 @@ func (x *GateVerdict) String() string {
 func (*GateVerdict) ProtoMessage() {}
 
 func (x *GateVerdict) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[15]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1328,7 +1382,7 @@ func (x *GateVerdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GateVerdict.ProtoReflect.Descriptor instead.
 func (*GateVerdict) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{15}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *GateVerdict) GetGate() string {
@@ -1370,7 +1424,7 @@ type ListJobEventsRequest struct {
 
 func (x *ListJobEventsRequest) Reset() {
 	*x = ListJobEventsRequest{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[16]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1382,7 +1436,7 @@ func (x *ListJobEventsRequest) String() string {
 func (*ListJobEventsRequest) ProtoMessage() {}
 
 func (x *ListJobEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[16]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1395,7 +1449,7 @@ func (x *ListJobEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobEventsRequest.ProtoReflect.Descriptor instead.
 func (*ListJobEventsRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{16}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListJobEventsRequest) GetJobId() string {
@@ -1428,7 +1482,7 @@ type ListJobEventsResponse struct {
 
 func (x *ListJobEventsResponse) Reset() {
 	*x = ListJobEventsResponse{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[17]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1440,7 +1494,7 @@ func (x *ListJobEventsResponse) String() string {
 func (*ListJobEventsResponse) ProtoMessage() {}
 
 func (x *ListJobEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[17]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1453,7 +1507,7 @@ func (x *ListJobEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobEventsResponse.ProtoReflect.Descriptor instead.
 func (*ListJobEventsResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{17}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListJobEventsResponse) GetEvents() []*v1.Event {
@@ -1474,7 +1528,7 @@ type ListAttemptsRequest struct {
 
 func (x *ListAttemptsRequest) Reset() {
 	*x = ListAttemptsRequest{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[18]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1486,7 +1540,7 @@ func (x *ListAttemptsRequest) String() string {
 func (*ListAttemptsRequest) ProtoMessage() {}
 
 func (x *ListAttemptsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[18]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1499,7 +1553,7 @@ func (x *ListAttemptsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAttemptsRequest.ProtoReflect.Descriptor instead.
 func (*ListAttemptsRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{18}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListAttemptsRequest) GetJobId() string {
@@ -1532,7 +1586,7 @@ type ListAttemptsResponse struct {
 
 func (x *ListAttemptsResponse) Reset() {
 	*x = ListAttemptsResponse{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[19]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1544,7 +1598,7 @@ func (x *ListAttemptsResponse) String() string {
 func (*ListAttemptsResponse) ProtoMessage() {}
 
 func (x *ListAttemptsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[19]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1557,7 +1611,7 @@ func (x *ListAttemptsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAttemptsResponse.ProtoReflect.Descriptor instead.
 func (*ListAttemptsResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{19}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListAttemptsResponse) GetAttempts() []*Attempt {
@@ -1579,7 +1633,7 @@ type WatchJobRequest struct {
 
 func (x *WatchJobRequest) Reset() {
 	*x = WatchJobRequest{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[20]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1591,7 +1645,7 @@ func (x *WatchJobRequest) String() string {
 func (*WatchJobRequest) ProtoMessage() {}
 
 func (x *WatchJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[20]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1604,7 +1658,7 @@ func (x *WatchJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchJobRequest.ProtoReflect.Descriptor instead.
 func (*WatchJobRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{20}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *WatchJobRequest) GetId() string {
@@ -1632,7 +1686,7 @@ type WatchJobResponse struct {
 
 func (x *WatchJobResponse) Reset() {
 	*x = WatchJobResponse{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[21]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1644,7 +1698,7 @@ func (x *WatchJobResponse) String() string {
 func (*WatchJobResponse) ProtoMessage() {}
 
 func (x *WatchJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[21]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1657,7 +1711,7 @@ func (x *WatchJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchJobResponse.ProtoReflect.Descriptor instead.
 func (*WatchJobResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{21}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *WatchJobResponse) GetSeq() int64 {
@@ -1680,6 +1734,9 @@ const file_signalbox_jobs_v1_job_proto_rawDesc = "" +
 	"\n" +
 	"\x1bsignalbox/jobs/v1/job.proto\x12\x11signalbox.jobs.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fsignalbox/common/v1/event.proto\x1a\x1csignalbox/jobs/v1/spec.proto\x1a\"signalbox/options/v1/options.proto\"g\n" +
 	"\x10SubmitJobRequest\x12\x1b\n" +
+	"\x03api\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x03api\x126\n" +
+	"\x04spec\x18\x02 \x01(\v2\x1a.signalbox.jobs.v1.JobSpecB\x06\xbaH\x03\xc8\x01\x01R\x04spec\"j\n" +
+	"\x13PreflightJobRequest\x12\x1b\n" +
 	"\x03api\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x03api\x126\n" +
 	"\x04spec\x18\x02 \x01(\v2\x1a.signalbox.jobs.v1.JobSpecB\x06\xbaH\x03\xc8\x01\x01R\x04spec\"\xf5\b\n" +
 	"\x03Job\x12\x0e\n" +
@@ -1871,7 +1928,7 @@ const file_signalbox_jobs_v1_job_proto_rawDesc = "" +
 	"\x11JOB_STATE_STOPPED\x10\b\x12\x15\n" +
 	"\x11JOB_STATE_PAUSING\x10\t\x12\x14\n" +
 	"\x10JOB_STATE_PAUSED\x10\n" +
-	"2\xcf\r\n" +
+	"2\xd2\r\n" +
 	"\n" +
 	"JobService\x12r\n" +
 	"\tSubmitJob\x12#.signalbox.jobs.v1.SubmitJobRequest\x1a\x16.signalbox.jobs.v1.Job\"(\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
@@ -1894,8 +1951,8 @@ const file_signalbox_jobs_v1_job_proto_rawDesc = "" +
 	"\x02\xc9\x01\x82\xd3\xe4\x93\x02\x1a\"\x18/api/jobs/{job_id}/retry\x12\x89\x01\n" +
 	"\bCloneJob\x12\".signalbox.jobs.v1.CloneJobRequest\x1a\x16.signalbox.jobs.v1.Job\"A\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\b\n" +
 	"\x06\x90\x03\x94\x03\x99\x03\x82\xc8\x18\x04\n" +
-	"\x02\xc9\x01\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/api/jobs/{job_id}/clone\x12\x86\x01\n" +
-	"\fPreflightJob\x12#.signalbox.jobs.v1.SubmitJobRequest\x1a\".signalbox.jobs.v1.PreflightReport\"-\xea\xc7\x18\x06\b\x02\x10\x01 \x03\x82\xd3\xe4\x93\x02\x1a:\x01*\"\x15/api/submit/preflight\x90\x02\x01\x12\xa2\x01\n" +
+	"\x02\xc9\x01\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/api/jobs/{job_id}/clone\x12\x89\x01\n" +
+	"\fPreflightJob\x12&.signalbox.jobs.v1.PreflightJobRequest\x1a\".signalbox.jobs.v1.PreflightReport\"-\xea\xc7\x18\x06\b\x02\x10\x01 \x03\x82\xd3\xe4\x93\x02\x1a:\x01*\"\x15/api/submit/preflight\x90\x02\x01\x12\xa2\x01\n" +
 	"\rListJobEvents\x12'.signalbox.jobs.v1.ListJobEventsRequest\x1a(.signalbox.jobs.v1.ListJobEventsResponse\">\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
 	"\x02\x94\x03\x82\xd3\xe4\x93\x02#b\x06events\x12\x19/api/jobs/{job_id}/events\x90\x02\x01\x12\xa3\x01\n" +
 	"\fListAttempts\x12&.signalbox.jobs.v1.ListAttemptsRequest\x1a'.signalbox.jobs.v1.ListAttemptsResponse\"B\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
@@ -1916,97 +1973,99 @@ func file_signalbox_jobs_v1_job_proto_rawDescGZIP() []byte {
 }
 
 var file_signalbox_jobs_v1_job_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_signalbox_jobs_v1_job_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_signalbox_jobs_v1_job_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_signalbox_jobs_v1_job_proto_goTypes = []any{
 	(JobState)(0),                 // 0: signalbox.jobs.v1.JobState
 	(*SubmitJobRequest)(nil),      // 1: signalbox.jobs.v1.SubmitJobRequest
-	(*Job)(nil),                   // 2: signalbox.jobs.v1.Job
-	(*Checkpoint)(nil),            // 3: signalbox.jobs.v1.Checkpoint
-	(*QueueStatus)(nil),           // 4: signalbox.jobs.v1.QueueStatus
-	(*Attempt)(nil),               // 5: signalbox.jobs.v1.Attempt
-	(*ListJobsRequest)(nil),       // 6: signalbox.jobs.v1.ListJobsRequest
-	(*ListJobsResponse)(nil),      // 7: signalbox.jobs.v1.ListJobsResponse
-	(*GetJobRequest)(nil),         // 8: signalbox.jobs.v1.GetJobRequest
-	(*StopJobRequest)(nil),        // 9: signalbox.jobs.v1.StopJobRequest
-	(*PauseJobRequest)(nil),       // 10: signalbox.jobs.v1.PauseJobRequest
-	(*ResumeJobRequest)(nil),      // 11: signalbox.jobs.v1.ResumeJobRequest
-	(*UpdateJobRequest)(nil),      // 12: signalbox.jobs.v1.UpdateJobRequest
-	(*RetryJobRequest)(nil),       // 13: signalbox.jobs.v1.RetryJobRequest
-	(*CloneJobRequest)(nil),       // 14: signalbox.jobs.v1.CloneJobRequest
-	(*PreflightReport)(nil),       // 15: signalbox.jobs.v1.PreflightReport
-	(*GateVerdict)(nil),           // 16: signalbox.jobs.v1.GateVerdict
-	(*ListJobEventsRequest)(nil),  // 17: signalbox.jobs.v1.ListJobEventsRequest
-	(*ListJobEventsResponse)(nil), // 18: signalbox.jobs.v1.ListJobEventsResponse
-	(*ListAttemptsRequest)(nil),   // 19: signalbox.jobs.v1.ListAttemptsRequest
-	(*ListAttemptsResponse)(nil),  // 20: signalbox.jobs.v1.ListAttemptsResponse
-	(*WatchJobRequest)(nil),       // 21: signalbox.jobs.v1.WatchJobRequest
-	(*WatchJobResponse)(nil),      // 22: signalbox.jobs.v1.WatchJobResponse
-	nil,                           // 23: signalbox.jobs.v1.Job.LabelsEntry
-	nil,                           // 24: signalbox.jobs.v1.UpdateJobRequest.LabelsEntry
-	(*JobSpec)(nil),               // 25: signalbox.jobs.v1.JobSpec
-	(*timestamppb.Timestamp)(nil), // 26: google.protobuf.Timestamp
-	(*Limits)(nil),                // 27: signalbox.jobs.v1.Limits
-	(*v1.Event)(nil),              // 28: signalbox.common.v1.Event
+	(*PreflightJobRequest)(nil),   // 2: signalbox.jobs.v1.PreflightJobRequest
+	(*Job)(nil),                   // 3: signalbox.jobs.v1.Job
+	(*Checkpoint)(nil),            // 4: signalbox.jobs.v1.Checkpoint
+	(*QueueStatus)(nil),           // 5: signalbox.jobs.v1.QueueStatus
+	(*Attempt)(nil),               // 6: signalbox.jobs.v1.Attempt
+	(*ListJobsRequest)(nil),       // 7: signalbox.jobs.v1.ListJobsRequest
+	(*ListJobsResponse)(nil),      // 8: signalbox.jobs.v1.ListJobsResponse
+	(*GetJobRequest)(nil),         // 9: signalbox.jobs.v1.GetJobRequest
+	(*StopJobRequest)(nil),        // 10: signalbox.jobs.v1.StopJobRequest
+	(*PauseJobRequest)(nil),       // 11: signalbox.jobs.v1.PauseJobRequest
+	(*ResumeJobRequest)(nil),      // 12: signalbox.jobs.v1.ResumeJobRequest
+	(*UpdateJobRequest)(nil),      // 13: signalbox.jobs.v1.UpdateJobRequest
+	(*RetryJobRequest)(nil),       // 14: signalbox.jobs.v1.RetryJobRequest
+	(*CloneJobRequest)(nil),       // 15: signalbox.jobs.v1.CloneJobRequest
+	(*PreflightReport)(nil),       // 16: signalbox.jobs.v1.PreflightReport
+	(*GateVerdict)(nil),           // 17: signalbox.jobs.v1.GateVerdict
+	(*ListJobEventsRequest)(nil),  // 18: signalbox.jobs.v1.ListJobEventsRequest
+	(*ListJobEventsResponse)(nil), // 19: signalbox.jobs.v1.ListJobEventsResponse
+	(*ListAttemptsRequest)(nil),   // 20: signalbox.jobs.v1.ListAttemptsRequest
+	(*ListAttemptsResponse)(nil),  // 21: signalbox.jobs.v1.ListAttemptsResponse
+	(*WatchJobRequest)(nil),       // 22: signalbox.jobs.v1.WatchJobRequest
+	(*WatchJobResponse)(nil),      // 23: signalbox.jobs.v1.WatchJobResponse
+	nil,                           // 24: signalbox.jobs.v1.Job.LabelsEntry
+	nil,                           // 25: signalbox.jobs.v1.UpdateJobRequest.LabelsEntry
+	(*JobSpec)(nil),               // 26: signalbox.jobs.v1.JobSpec
+	(*timestamppb.Timestamp)(nil), // 27: google.protobuf.Timestamp
+	(*Limits)(nil),                // 28: signalbox.jobs.v1.Limits
+	(*v1.Event)(nil),              // 29: signalbox.common.v1.Event
 }
 var file_signalbox_jobs_v1_job_proto_depIdxs = []int32{
-	25, // 0: signalbox.jobs.v1.SubmitJobRequest.spec:type_name -> signalbox.jobs.v1.JobSpec
-	0,  // 1: signalbox.jobs.v1.Job.state:type_name -> signalbox.jobs.v1.JobState
-	23, // 2: signalbox.jobs.v1.Job.labels:type_name -> signalbox.jobs.v1.Job.LabelsEntry
-	4,  // 3: signalbox.jobs.v1.Job.queue:type_name -> signalbox.jobs.v1.QueueStatus
-	26, // 4: signalbox.jobs.v1.Job.created_at:type_name -> google.protobuf.Timestamp
-	26, // 5: signalbox.jobs.v1.Job.scheduled_at:type_name -> google.protobuf.Timestamp
-	26, // 6: signalbox.jobs.v1.Job.starting_at:type_name -> google.protobuf.Timestamp
-	26, // 7: signalbox.jobs.v1.Job.executor_running_at:type_name -> google.protobuf.Timestamp
-	26, // 8: signalbox.jobs.v1.Job.running_at:type_name -> google.protobuf.Timestamp
-	26, // 9: signalbox.jobs.v1.Job.ended_at:type_name -> google.protobuf.Timestamp
-	26, // 10: signalbox.jobs.v1.Job.paused_at:type_name -> google.protobuf.Timestamp
-	27, // 11: signalbox.jobs.v1.Job.limits:type_name -> signalbox.jobs.v1.Limits
-	3,  // 12: signalbox.jobs.v1.Job.checkpoint:type_name -> signalbox.jobs.v1.Checkpoint
-	26, // 13: signalbox.jobs.v1.Checkpoint.created_at:type_name -> google.protobuf.Timestamp
-	26, // 14: signalbox.jobs.v1.QueueStatus.since:type_name -> google.protobuf.Timestamp
-	26, // 15: signalbox.jobs.v1.Attempt.created_at:type_name -> google.protobuf.Timestamp
-	26, // 16: signalbox.jobs.v1.Attempt.starting_at:type_name -> google.protobuf.Timestamp
-	26, // 17: signalbox.jobs.v1.Attempt.executor_running_at:type_name -> google.protobuf.Timestamp
-	26, // 18: signalbox.jobs.v1.Attempt.running_at:type_name -> google.protobuf.Timestamp
-	26, // 19: signalbox.jobs.v1.Attempt.ended_at:type_name -> google.protobuf.Timestamp
-	2,  // 20: signalbox.jobs.v1.ListJobsResponse.jobs:type_name -> signalbox.jobs.v1.Job
-	24, // 21: signalbox.jobs.v1.UpdateJobRequest.labels:type_name -> signalbox.jobs.v1.UpdateJobRequest.LabelsEntry
-	27, // 22: signalbox.jobs.v1.UpdateJobRequest.limits:type_name -> signalbox.jobs.v1.Limits
-	16, // 23: signalbox.jobs.v1.PreflightReport.gates:type_name -> signalbox.jobs.v1.GateVerdict
-	28, // 24: signalbox.jobs.v1.ListJobEventsResponse.events:type_name -> signalbox.common.v1.Event
-	5,  // 25: signalbox.jobs.v1.ListAttemptsResponse.attempts:type_name -> signalbox.jobs.v1.Attempt
-	2,  // 26: signalbox.jobs.v1.WatchJobResponse.job:type_name -> signalbox.jobs.v1.Job
-	1,  // 27: signalbox.jobs.v1.JobService.SubmitJob:input_type -> signalbox.jobs.v1.SubmitJobRequest
-	6,  // 28: signalbox.jobs.v1.JobService.ListJobs:input_type -> signalbox.jobs.v1.ListJobsRequest
-	8,  // 29: signalbox.jobs.v1.JobService.GetJob:input_type -> signalbox.jobs.v1.GetJobRequest
-	9,  // 30: signalbox.jobs.v1.JobService.StopJob:input_type -> signalbox.jobs.v1.StopJobRequest
-	10, // 31: signalbox.jobs.v1.JobService.PauseJob:input_type -> signalbox.jobs.v1.PauseJobRequest
-	11, // 32: signalbox.jobs.v1.JobService.ResumeJob:input_type -> signalbox.jobs.v1.ResumeJobRequest
-	12, // 33: signalbox.jobs.v1.JobService.UpdateJob:input_type -> signalbox.jobs.v1.UpdateJobRequest
-	13, // 34: signalbox.jobs.v1.JobService.RetryJob:input_type -> signalbox.jobs.v1.RetryJobRequest
-	14, // 35: signalbox.jobs.v1.JobService.CloneJob:input_type -> signalbox.jobs.v1.CloneJobRequest
-	1,  // 36: signalbox.jobs.v1.JobService.PreflightJob:input_type -> signalbox.jobs.v1.SubmitJobRequest
-	17, // 37: signalbox.jobs.v1.JobService.ListJobEvents:input_type -> signalbox.jobs.v1.ListJobEventsRequest
-	19, // 38: signalbox.jobs.v1.JobService.ListAttempts:input_type -> signalbox.jobs.v1.ListAttemptsRequest
-	21, // 39: signalbox.jobs.v1.JobService.WatchJob:input_type -> signalbox.jobs.v1.WatchJobRequest
-	2,  // 40: signalbox.jobs.v1.JobService.SubmitJob:output_type -> signalbox.jobs.v1.Job
-	7,  // 41: signalbox.jobs.v1.JobService.ListJobs:output_type -> signalbox.jobs.v1.ListJobsResponse
-	2,  // 42: signalbox.jobs.v1.JobService.GetJob:output_type -> signalbox.jobs.v1.Job
-	2,  // 43: signalbox.jobs.v1.JobService.StopJob:output_type -> signalbox.jobs.v1.Job
-	2,  // 44: signalbox.jobs.v1.JobService.PauseJob:output_type -> signalbox.jobs.v1.Job
-	2,  // 45: signalbox.jobs.v1.JobService.ResumeJob:output_type -> signalbox.jobs.v1.Job
-	2,  // 46: signalbox.jobs.v1.JobService.UpdateJob:output_type -> signalbox.jobs.v1.Job
-	2,  // 47: signalbox.jobs.v1.JobService.RetryJob:output_type -> signalbox.jobs.v1.Job
-	2,  // 48: signalbox.jobs.v1.JobService.CloneJob:output_type -> signalbox.jobs.v1.Job
-	15, // 49: signalbox.jobs.v1.JobService.PreflightJob:output_type -> signalbox.jobs.v1.PreflightReport
-	18, // 50: signalbox.jobs.v1.JobService.ListJobEvents:output_type -> signalbox.jobs.v1.ListJobEventsResponse
-	20, // 51: signalbox.jobs.v1.JobService.ListAttempts:output_type -> signalbox.jobs.v1.ListAttemptsResponse
-	22, // 52: signalbox.jobs.v1.JobService.WatchJob:output_type -> signalbox.jobs.v1.WatchJobResponse
-	40, // [40:53] is the sub-list for method output_type
-	27, // [27:40] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	26, // 0: signalbox.jobs.v1.SubmitJobRequest.spec:type_name -> signalbox.jobs.v1.JobSpec
+	26, // 1: signalbox.jobs.v1.PreflightJobRequest.spec:type_name -> signalbox.jobs.v1.JobSpec
+	0,  // 2: signalbox.jobs.v1.Job.state:type_name -> signalbox.jobs.v1.JobState
+	24, // 3: signalbox.jobs.v1.Job.labels:type_name -> signalbox.jobs.v1.Job.LabelsEntry
+	5,  // 4: signalbox.jobs.v1.Job.queue:type_name -> signalbox.jobs.v1.QueueStatus
+	27, // 5: signalbox.jobs.v1.Job.created_at:type_name -> google.protobuf.Timestamp
+	27, // 6: signalbox.jobs.v1.Job.scheduled_at:type_name -> google.protobuf.Timestamp
+	27, // 7: signalbox.jobs.v1.Job.starting_at:type_name -> google.protobuf.Timestamp
+	27, // 8: signalbox.jobs.v1.Job.executor_running_at:type_name -> google.protobuf.Timestamp
+	27, // 9: signalbox.jobs.v1.Job.running_at:type_name -> google.protobuf.Timestamp
+	27, // 10: signalbox.jobs.v1.Job.ended_at:type_name -> google.protobuf.Timestamp
+	27, // 11: signalbox.jobs.v1.Job.paused_at:type_name -> google.protobuf.Timestamp
+	28, // 12: signalbox.jobs.v1.Job.limits:type_name -> signalbox.jobs.v1.Limits
+	4,  // 13: signalbox.jobs.v1.Job.checkpoint:type_name -> signalbox.jobs.v1.Checkpoint
+	27, // 14: signalbox.jobs.v1.Checkpoint.created_at:type_name -> google.protobuf.Timestamp
+	27, // 15: signalbox.jobs.v1.QueueStatus.since:type_name -> google.protobuf.Timestamp
+	27, // 16: signalbox.jobs.v1.Attempt.created_at:type_name -> google.protobuf.Timestamp
+	27, // 17: signalbox.jobs.v1.Attempt.starting_at:type_name -> google.protobuf.Timestamp
+	27, // 18: signalbox.jobs.v1.Attempt.executor_running_at:type_name -> google.protobuf.Timestamp
+	27, // 19: signalbox.jobs.v1.Attempt.running_at:type_name -> google.protobuf.Timestamp
+	27, // 20: signalbox.jobs.v1.Attempt.ended_at:type_name -> google.protobuf.Timestamp
+	3,  // 21: signalbox.jobs.v1.ListJobsResponse.jobs:type_name -> signalbox.jobs.v1.Job
+	25, // 22: signalbox.jobs.v1.UpdateJobRequest.labels:type_name -> signalbox.jobs.v1.UpdateJobRequest.LabelsEntry
+	28, // 23: signalbox.jobs.v1.UpdateJobRequest.limits:type_name -> signalbox.jobs.v1.Limits
+	17, // 24: signalbox.jobs.v1.PreflightReport.gates:type_name -> signalbox.jobs.v1.GateVerdict
+	29, // 25: signalbox.jobs.v1.ListJobEventsResponse.events:type_name -> signalbox.common.v1.Event
+	6,  // 26: signalbox.jobs.v1.ListAttemptsResponse.attempts:type_name -> signalbox.jobs.v1.Attempt
+	3,  // 27: signalbox.jobs.v1.WatchJobResponse.job:type_name -> signalbox.jobs.v1.Job
+	1,  // 28: signalbox.jobs.v1.JobService.SubmitJob:input_type -> signalbox.jobs.v1.SubmitJobRequest
+	7,  // 29: signalbox.jobs.v1.JobService.ListJobs:input_type -> signalbox.jobs.v1.ListJobsRequest
+	9,  // 30: signalbox.jobs.v1.JobService.GetJob:input_type -> signalbox.jobs.v1.GetJobRequest
+	10, // 31: signalbox.jobs.v1.JobService.StopJob:input_type -> signalbox.jobs.v1.StopJobRequest
+	11, // 32: signalbox.jobs.v1.JobService.PauseJob:input_type -> signalbox.jobs.v1.PauseJobRequest
+	12, // 33: signalbox.jobs.v1.JobService.ResumeJob:input_type -> signalbox.jobs.v1.ResumeJobRequest
+	13, // 34: signalbox.jobs.v1.JobService.UpdateJob:input_type -> signalbox.jobs.v1.UpdateJobRequest
+	14, // 35: signalbox.jobs.v1.JobService.RetryJob:input_type -> signalbox.jobs.v1.RetryJobRequest
+	15, // 36: signalbox.jobs.v1.JobService.CloneJob:input_type -> signalbox.jobs.v1.CloneJobRequest
+	2,  // 37: signalbox.jobs.v1.JobService.PreflightJob:input_type -> signalbox.jobs.v1.PreflightJobRequest
+	18, // 38: signalbox.jobs.v1.JobService.ListJobEvents:input_type -> signalbox.jobs.v1.ListJobEventsRequest
+	20, // 39: signalbox.jobs.v1.JobService.ListAttempts:input_type -> signalbox.jobs.v1.ListAttemptsRequest
+	22, // 40: signalbox.jobs.v1.JobService.WatchJob:input_type -> signalbox.jobs.v1.WatchJobRequest
+	3,  // 41: signalbox.jobs.v1.JobService.SubmitJob:output_type -> signalbox.jobs.v1.Job
+	8,  // 42: signalbox.jobs.v1.JobService.ListJobs:output_type -> signalbox.jobs.v1.ListJobsResponse
+	3,  // 43: signalbox.jobs.v1.JobService.GetJob:output_type -> signalbox.jobs.v1.Job
+	3,  // 44: signalbox.jobs.v1.JobService.StopJob:output_type -> signalbox.jobs.v1.Job
+	3,  // 45: signalbox.jobs.v1.JobService.PauseJob:output_type -> signalbox.jobs.v1.Job
+	3,  // 46: signalbox.jobs.v1.JobService.ResumeJob:output_type -> signalbox.jobs.v1.Job
+	3,  // 47: signalbox.jobs.v1.JobService.UpdateJob:output_type -> signalbox.jobs.v1.Job
+	3,  // 48: signalbox.jobs.v1.JobService.RetryJob:output_type -> signalbox.jobs.v1.Job
+	3,  // 49: signalbox.jobs.v1.JobService.CloneJob:output_type -> signalbox.jobs.v1.Job
+	16, // 50: signalbox.jobs.v1.JobService.PreflightJob:output_type -> signalbox.jobs.v1.PreflightReport
+	19, // 51: signalbox.jobs.v1.JobService.ListJobEvents:output_type -> signalbox.jobs.v1.ListJobEventsResponse
+	21, // 52: signalbox.jobs.v1.JobService.ListAttempts:output_type -> signalbox.jobs.v1.ListAttemptsResponse
+	23, // 53: signalbox.jobs.v1.JobService.WatchJob:output_type -> signalbox.jobs.v1.WatchJobResponse
+	41, // [41:54] is the sub-list for method output_type
+	28, // [28:41] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_signalbox_jobs_v1_job_proto_init() }
@@ -2015,23 +2074,23 @@ func file_signalbox_jobs_v1_job_proto_init() {
 		return
 	}
 	file_signalbox_jobs_v1_spec_proto_init()
-	file_signalbox_jobs_v1_job_proto_msgTypes[1].OneofWrappers = []any{}
 	file_signalbox_jobs_v1_job_proto_msgTypes[2].OneofWrappers = []any{}
-	file_signalbox_jobs_v1_job_proto_msgTypes[4].OneofWrappers = []any{}
+	file_signalbox_jobs_v1_job_proto_msgTypes[3].OneofWrappers = []any{}
 	file_signalbox_jobs_v1_job_proto_msgTypes[5].OneofWrappers = []any{}
-	file_signalbox_jobs_v1_job_proto_msgTypes[8].OneofWrappers = []any{}
-	file_signalbox_jobs_v1_job_proto_msgTypes[11].OneofWrappers = []any{}
-	file_signalbox_jobs_v1_job_proto_msgTypes[13].OneofWrappers = []any{}
-	file_signalbox_jobs_v1_job_proto_msgTypes[15].OneofWrappers = []any{}
+	file_signalbox_jobs_v1_job_proto_msgTypes[6].OneofWrappers = []any{}
+	file_signalbox_jobs_v1_job_proto_msgTypes[9].OneofWrappers = []any{}
+	file_signalbox_jobs_v1_job_proto_msgTypes[12].OneofWrappers = []any{}
+	file_signalbox_jobs_v1_job_proto_msgTypes[14].OneofWrappers = []any{}
 	file_signalbox_jobs_v1_job_proto_msgTypes[16].OneofWrappers = []any{}
-	file_signalbox_jobs_v1_job_proto_msgTypes[18].OneofWrappers = []any{}
+	file_signalbox_jobs_v1_job_proto_msgTypes[17].OneofWrappers = []any{}
+	file_signalbox_jobs_v1_job_proto_msgTypes[19].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_signalbox_jobs_v1_job_proto_rawDesc), len(file_signalbox_jobs_v1_job_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   24,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -398,7 +398,7 @@ func local_request_JobService_CloneJob_0(ctx context.Context, marshaler runtime.
 
 func request_JobService_PreflightJob_0(ctx context.Context, marshaler runtime.Marshaler, client JobServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq SubmitJobRequest
+		protoReq PreflightJobRequest
 		metadata runtime.ServerMetadata
 	)
 	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
@@ -413,7 +413,7 @@ func request_JobService_PreflightJob_0(ctx context.Context, marshaler runtime.Ma
 
 func local_request_JobService_PreflightJob_0(ctx context.Context, marshaler runtime.Marshaler, server JobServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq SubmitJobRequest
+		protoReq PreflightJobRequest
 		metadata runtime.ServerMetadata
 	)
 	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {

@@ -62,7 +62,7 @@ type JobServiceClient interface {
 	// in place of its own.
 	CloneJob(ctx context.Context, in *CloneJobRequest, opts ...grpc.CallOption) (*Job, error)
 	// PreflightJob holds a submission against every gate and tells what each says. It leaves nothing behind.
-	PreflightJob(ctx context.Context, in *SubmitJobRequest, opts ...grpc.CallOption) (*PreflightReport, error)
+	PreflightJob(ctx context.Context, in *PreflightJobRequest, opts ...grpc.CallOption) (*PreflightReport, error)
 	ListJobEvents(ctx context.Context, in *ListJobEventsRequest, opts ...grpc.CallOption) (*ListJobEventsResponse, error)
 	ListAttempts(ctx context.Context, in *ListAttemptsRequest, opts ...grpc.CallOption) (*ListAttemptsResponse, error)
 	// WatchJob sends the job now and at every change of its state, and ends after the last one.
@@ -168,7 +168,7 @@ func (c *jobServiceClient) CloneJob(ctx context.Context, in *CloneJobRequest, op
 	return out, nil
 }
 
-func (c *jobServiceClient) PreflightJob(ctx context.Context, in *SubmitJobRequest, opts ...grpc.CallOption) (*PreflightReport, error) {
+func (c *jobServiceClient) PreflightJob(ctx context.Context, in *PreflightJobRequest, opts ...grpc.CallOption) (*PreflightReport, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(PreflightReport)
 	err := c.cc.Invoke(ctx, JobService_PreflightJob_FullMethodName, in, out, cOpts...)
@@ -245,7 +245,7 @@ type JobServiceServer interface {
 	// in place of its own.
 	CloneJob(context.Context, *CloneJobRequest) (*Job, error)
 	// PreflightJob holds a submission against every gate and tells what each says. It leaves nothing behind.
-	PreflightJob(context.Context, *SubmitJobRequest) (*PreflightReport, error)
+	PreflightJob(context.Context, *PreflightJobRequest) (*PreflightReport, error)
 	ListJobEvents(context.Context, *ListJobEventsRequest) (*ListJobEventsResponse, error)
 	ListAttempts(context.Context, *ListAttemptsRequest) (*ListAttemptsResponse, error)
 	// WatchJob sends the job now and at every change of its state, and ends after the last one.
@@ -288,7 +288,7 @@ func (UnimplementedJobServiceServer) RetryJob(context.Context, *RetryJobRequest)
 func (UnimplementedJobServiceServer) CloneJob(context.Context, *CloneJobRequest) (*Job, error) {
 	return nil, status.Error(codes.Unimplemented, "method CloneJob not implemented")
 }
-func (UnimplementedJobServiceServer) PreflightJob(context.Context, *SubmitJobRequest) (*PreflightReport, error) {
+func (UnimplementedJobServiceServer) PreflightJob(context.Context, *PreflightJobRequest) (*PreflightReport, error) {
 	return nil, status.Error(codes.Unimplemented, "method PreflightJob not implemented")
 }
 func (UnimplementedJobServiceServer) ListJobEvents(context.Context, *ListJobEventsRequest) (*ListJobEventsResponse, error) {
@@ -484,7 +484,7 @@ func _JobService_CloneJob_Handler(srv interface{}, ctx context.Context, dec func
 }
 
 func _JobService_PreflightJob_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(SubmitJobRequest)
+	in := new(PreflightJobRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
@@ -496,7 +496,7 @@ func _JobService_PreflightJob_Handler(srv interface{}, ctx context.Context, dec 
 		FullMethod: JobService_PreflightJob_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(JobServiceServer).PreflightJob(ctx, req.(*SubmitJobRequest))
+		return srv.(JobServiceServer).PreflightJob(ctx, req.(*PreflightJobRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }

@@ -59,6 +59,6 @@ func (s *Server) CloneJob(ctx context.Context, req *jobsv1.CloneJobRequest) (*jo
 }
 
 // PreflightJob holds a submission against every gate.
-func (s *Server) PreflightJob(ctx context.Context, req *jobsv1.SubmitJobRequest) (*jobsv1.PreflightReport, error) {
-	return s.Submitter.Preflight(ctx, req)
+func (s *Server) PreflightJob(ctx context.Context, req *jobsv1.PreflightJobRequest) (*jobsv1.PreflightReport, error) {
+	return s.Submitter.Preflight(ctx, &jobsv1.SubmitJobRequest{Api: req.GetApi(), Spec: req.GetSpec()})
 }
