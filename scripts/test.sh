@@ -10,7 +10,7 @@ scripts/tools/chromium.sh > /dev/null
 scripts/tools/grpcurl.sh > /dev/null
 for lock in test/*/*/package-lock.json; do scripts/tools/npm.sh "$(dirname "$lock")" > /dev/null; done
 flags=(-timeout 15m)
-if [ -n "${RACE:-}" ]; then flags+=(-race); fi
+if [ -n "${RACE:-}" ]; then flags=(-timeout 30m -race); fi
 # What is red in one part does not keep the others from telling: a run says all that it finds.
 failed=()
 part() { echo "-- $1"; shift; "$@" || failed+=("$*"); }
