@@ -143,9 +143,12 @@ func resources(t *testing.T, l *loop.Loop, places []string) []string {
 		if fields := inputOf(t, rt).Fields(); fields.ByName("limit") != nil && fields.ByName("offset") != nil {
 			path += "?limit=500"
 		}
-		if rt.Pattern == auditPath {
-			// What comes after is the restart's own.
-			path += "&until=" + time.Now().UTC().Format(time.RFC3339Nano)
+		// What comes after is the restart's own.
+		switch now := time.Now().UTC(); rt.Pattern {
+		case auditPath:
+			path += "&until=" + now.Format(time.RFC3339Nano)
+		case "/api/model-deployments/{deployment_id}/metrics":
+			path += "?from=" + now.Add(-time.Hour).Format(time.RFC3339Nano) + "&to=" + now.Format(time.RFC3339Nano)
 		}
 		out = append(out, path)
 	}
