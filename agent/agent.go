@@ -60,7 +60,8 @@ type Agent struct {
 }
 
 // New makes an agent over its data folder and reads what an earlier one left. It
-// holds the folder until Run ends; ErrInUse where another agent does.
+// holds the folder until Run ends, or Close where it is never run; ErrInUse where
+// another agent does.
 func New(cfg Config, d Deps) (*Agent, error) {
 	if len(cfg.Exec) == 0 {
 		return nil, errors.New("agent: Exec must name the program of the shim")
@@ -176,6 +177,9 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 	workers = append(workers, run.Worker{Name: "link", Run: func(ctx context.Context) error { return a.link.Run(ctx, told) }})
 	return run.Group(ctx, workers...)
 }
+
+// Close lets the folder of an agent go that is not run; after Run or Join it does nothing.
+func (a *Agent) Close() error { return a.folder.close() }
 
 // flushTime is how long the last observations may take on their way.
 const flushTime = 300 * time.Millisecond

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
@@ -25,7 +26,10 @@ const (
 
 // folder is the data folder, held by one agent at a time: two would end each
 // other's works, for each takes the other's node for its own.
-type folder struct{ lock *flock.File }
+type folder struct {
+	lock *flock.File
+	once sync.Once
+}
 
 // openFolder makes the folder and takes it, or names the process that has it.
 // Nothing else in it is touched.
@@ -57,10 +61,12 @@ func openFolder(path string, clk clock.Clock) (*folder, error) {
 	return f, nil
 }
 
-// close lets the folder go.
-func (f *folder) close() error {
-	if err := f.lock.Close(); err != nil {
-		return fmt.Errorf("let the data folder go: %w", err)
-	}
-	return nil
+// close lets the folder go; a second call does nothing.
+func (f *folder) close() (err error) {
+	f.once.Do(func() {
+		if err = f.lock.Close(); err != nil {
+			err = fmt.Errorf("let the data folder go: %w", err)
+		}
+	})
+	return err
 }

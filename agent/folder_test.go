@@ -98,6 +98,11 @@ func TestAnAgentThatCannotBeMadeLeavesTheFolderFree(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.NoError(t, a.Run(ctx))
-	_, err = make()
+	require.NoError(t, a.Close(), "which has nothing left to do")
+	b, err := make()
 	require.NoError(t, err, "the end of Run lets it go")
+	require.NoError(t, b.Close())
+	c, err := make()
+	require.NoError(t, err, "and so does Close of one that was not run")
+	require.NoError(t, c.Close())
 }

@@ -65,6 +65,7 @@ func (h *house) agent(p *parts) (run.Worker, error) {
 	if err != nil {
 		return run.Worker{}, err
 	}
+	h.closers.Add("agent", func(context.Context) error { return a.Close() })
 	return a.Worker(true), nil
 }
 
