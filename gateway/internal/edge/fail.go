@@ -51,7 +51,35 @@ func placed(c *Call, err error) *fault.Error {
 	if len(f.Fields) == 0 {
 		return f
 	}
-	return f.Relocate(func(loc []any) []any { return locate(c, loc) })
+	return missing(c, f.Relocate(func(loc []any) []any { return locate(c, loc) }))
+}
+
+// missing tells of members that the body leaves out as such: what they may not be is of no use to who did not give
+// them, and a message has no difference between them and empty ones.
+func missing(c *Call, f *fault.Error) *fault.Error {
+	told := make([]fault.Field, 0, len(f.Fields))
+	for _, field := range f.Fields {
+		if unset(field.Type) && len(field.Loc) > 1 && field.Loc[0] == "body" && c.Body.Lacks(field.Loc[1:]) {
+			field = fault.At(fault.TypeMissing, "Field required", field.Loc...)
+		}
+		same := func(other fault.Field) bool { return other.Type == field.Type && slices.Equal(other.Loc, field.Loc) }
+		if field.Type != fault.TypeMissing || !slices.ContainsFunc(told, same) {
+			told = append(told, field)
+		}
+	}
+	with := *f
+	with.Fields = told
+	return &with
+}
+
+// unset says whether an empty value breaks a rule of this type by being empty.
+func unset(typ string) bool {
+	switch typ {
+	case fault.TypeStringShort, fault.TypeStringPattern, fault.TypeEnum, fault.TypeShort, fault.TypeBytesShort,
+		fault.TypeURL, fault.TypeUUID, fault.TypeGreaterThan, fault.TypeGreaterThanEqual:
+		return true
+	}
+	return false
 }
 
 func locate(c *Call, loc []any) []any {

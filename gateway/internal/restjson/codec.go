@@ -79,7 +79,7 @@ func (c *Codec) NewDecoder(r io.Reader) runtime.Decoder {
 		if err != nil && errors.Is(err, io.EOF) {
 			err = fmt.Errorf("read request body: %w", io.ErrUnexpectedEOF)
 		}
-		body.fail(err)
+		body.keep(data, err)
 		return err
 	})
 }
@@ -98,11 +98,12 @@ func (c *Codec) NewEncoder(w io.Writer) runtime.Encoder {
 	})
 }
 
-// Body is a request body that remembers why it could not be decoded and which fields it may not set,
-// because the path sets them.
+// Body is a request body that remembers what it left out, why it could not be decoded and which fields it
+// may not set, because the path sets them.
 type Body struct {
 	io.ReadCloser
 	bound map[string]bool
+	data  []byte
 	err   error
 }
 
@@ -125,9 +126,9 @@ func (b *Body) sealed() map[string]bool {
 	return b.bound
 }
 
-func (b *Body) fail(err error) {
+func (b *Body) keep(data []byte, err error) {
 	if b != nil {
-		b.err = err
+		b.data, b.err = data, err
 	}
 }
 

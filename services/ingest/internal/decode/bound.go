@@ -61,8 +61,7 @@ func (r *Reader) Enum(words ...string) string {
 	if slices.Contains(words, s) {
 		return s
 	}
-	last := len(words) - 1
-	r.Wrong(fault.TypeEnum, fmt.Sprintf("Input should be '%s' or '%s'", strings.Join(words[:last], "', '"), words[last]))
+	r.Wrong(fault.TypeEnum, fault.OneOf(words))
 	return ""
 }
 
