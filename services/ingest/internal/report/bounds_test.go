@@ -114,7 +114,7 @@ func TestCapsHoldAtTheBoundAndOneBeyond(t *testing.T) {
 		{"hparams", "body.params too_long", 10_000, func(n int) string { return `"params":{` + names(n, `1`) + `}` }},
 		{"hparams", "", 1024, func(n int) string { return `"params":{"` + strings.Repeat("k", n) + `":1}` }},
 		{"validation", "body.samples too_long", 10_000, func(n int) string { return `"step":1,"samples":[` + repeat(n, `{}`) + `]` }},
-		{"validation", "body.total_chunks less_than_equal", 100_000, func(n int) string { return fmt.Sprintf(`"step":1,"samples":[],"total_chunks":%d`, n) }},
+		{"validation", "body.total_chunks less_than_equal", 100_000, func(n int) string { return fmt.Sprintf(`"step":1,"samples":[],"chunk_index":0,"total_chunks":%d`, n) }},
 		{"hardware", "body.points too_long", 10_000, func(n int) string { return `"points":[` + repeat(n, point) + `]` }},
 		{"nodes", "body.nodes too_long", 10_000, func(n int) string {
 			var b strings.Builder

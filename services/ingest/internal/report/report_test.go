@@ -79,6 +79,9 @@ func TestEveryFaultOfAPayloadIsToldWithItsPath(t *testing.T) {
 		{"validation", `{"run_id":"r","step":1,"samples":[]}`, nil},
 		{"validation", `{"run_id":"r","step":1,"samples":[],"chunk_index":0}`, []string{"body.total_chunks missing"}},
 		{"validation", `{"run_id":"r","step":1,"samples":[],"chunk_index":2,"total_chunks":2}`, []string{"body.chunk_index value_error"}},
+		{"validation", `{"run_id":"r","step":1,"samples":[],"total_chunks":1}`, nil},
+		{"validation", `{"run_id":"r","step":1,"samples":[],"total_chunks":2}`, []string{"body.chunk_index missing"}},
+		{"validation", `{"run_id":"r","step":1,"samples":[],"chunk_index":null,"total_chunks":2}`, []string{"body.chunk_index missing"}},
 		{"validation", `{"run_id":"r","step":1,"samples":[],"total_chunks":0}`, []string{"body.total_chunks greater_than_equal", "body.chunk_index value_error"}},
 		{
 			"validation", `{"run_id":"r","step":1,"samples":[{"reward":"1"},{"extra":[]},{"who":1}]}`,
