@@ -259,6 +259,11 @@ func TestWhoMayShareWhat(t *testing.T) {
 			require.Equal(t, c.at, fault.Path(fault.From(err).Fields[0].Loc), name)
 		}
 	}
+	for _, name := range []string{"job " + hidden.GetId(), "run " + hidden.GetRunId()} {
+		thing, target, _ := strings.Cut(name, " ")
+		_, err := w.share(alice(), []string{target})
+		require.Equal(t, "no such "+thing+": "+target, fault.From(err).Msg)
+	}
 	require.Zero(t, w.count(`share`))
 	for name, as := range map[string]authn.Caller{"an editor": member, "an admin": admin()} {
 		_, err := w.share(as, []string{hidden.GetRunId()})

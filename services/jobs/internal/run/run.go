@@ -5,6 +5,7 @@ package run
 import (
 	"time"
 
+	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
@@ -23,4 +24,12 @@ type Run struct {
 	CreatedAt                      time.Time
 	StartedAt, EndedAt             *time.Time
 	Parents                        []job.Parent
+}
+
+// Thing is what an id names that a run is asked for by: the run, or its job.
+func Thing(name string) string {
+	if id.Check(id.Job, name) == nil {
+		return "job"
+	}
+	return "run"
 }

@@ -37,7 +37,7 @@ func (s Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id stri
 	}
 	r, err := pgx.CollectExactlyOneRow(rows, scan)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, fault.Absentf("run", id)
+		return nil, fault.Absentf(Thing(id), id)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("load run: %w", err)

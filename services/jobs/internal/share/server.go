@@ -125,7 +125,7 @@ func (s *Server) target(ctx context.Context, target string, samples bool) (*run.
 	if err != nil {
 		return nil, err
 	}
-	if err := scope.Require(r.OwnerID, r.ProjectID, "run", target); err != nil {
+	if err := scope.Require(r.OwnerID, r.ProjectID, run.Thing(target), target); err != nil {
 		return nil, err
 	}
 	if !samples {
