@@ -634,6 +634,8 @@ func (x *ResetPasswordResponse) GetPassword() string {
 type ListOwnedRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	UserId        string                 `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	Limit         *int32                 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	Offset        *int32                 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -673,6 +675,20 @@ func (x *ListOwnedRequest) GetUserId() string {
 		return x.UserId
 	}
 	return ""
+}
+
+func (x *ListOwnedRequest) GetLimit() int32 {
+	if x != nil && x.Limit != nil {
+		return *x.Limit
+	}
+	return 0
+}
+
+func (x *ListOwnedRequest) GetOffset() int32 {
+	if x != nil && x.Offset != nil {
+		return *x.Offset
+	}
+	return 0
 }
 
 type ListOwnedResponse struct {
@@ -888,9 +904,14 @@ const file_signalbox_auth_v1_user_proto_rawDesc = "" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\"J\n" +
 	"\x15ResetPasswordResponse\x12$\n" +
 	"\bpassword\x18\x01 \x01(\tB\x03\x80\x01\x01H\x00R\bpassword\x88\x01\x01B\v\n" +
-	"\t_password\"+\n" +
+	"\t_password\"\x91\x01\n" +
 	"\x10ListOwnedRequest\x12\x17\n" +
-	"\auser_id\x18\x01 \x01(\tR\x06userId\"C\n" +
+	"\auser_id\x18\x01 \x01(\tR\x06userId\x12%\n" +
+	"\x05limit\x18\x02 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x00R\x05limit\x88\x01\x01\x12(\n" +
+	"\x06offset\x18\x03 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00H\x01R\x06offset\x88\x01\x01B\b\n" +
+	"\x06_limitB\t\n" +
+	"\a_offset\"C\n" +
 	"\x11ListOwnedResponse\x12.\n" +
 	"\x05owned\x18\x01 \x03(\v2\x18.signalbox.auth.v1.OwnedR\x05owned\"1\n" +
 	"\x05Owned\x12\x12\n" +
@@ -993,6 +1014,7 @@ func file_signalbox_auth_v1_user_proto_init() {
 	file_signalbox_auth_v1_user_proto_msgTypes[3].OneofWrappers = []any{}
 	file_signalbox_auth_v1_user_proto_msgTypes[6].OneofWrappers = []any{}
 	file_signalbox_auth_v1_user_proto_msgTypes[8].OneofWrappers = []any{}
+	file_signalbox_auth_v1_user_proto_msgTypes[9].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -2019,7 +2019,7 @@ const file_signalbox_registry_v1_deployment_proto_rawDesc = "" +
 	"\x06tokens\x18\x01 \x03(\v2&.signalbox.registry.v1.DeploymentTokenR\x06tokens\"p\n" +
 	"\x1cRevokeDeploymentTokenRequest\x12,\n" +
 	"\rdeployment_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\fdeploymentId\x12\"\n" +
-	"\btoken_id\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\atokenId2\x9e\x1a\n" +
+	"\btoken_id\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\atokenId2\xa4\x1a\n" +
 	"\x11DeploymentService\x12\x9c\x01\n" +
 	"\x10CreateDeployment\x12..signalbox.registry.v1.CreateDeploymentRequest\x1a!.signalbox.registry.v1.Deployment\"5\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
 	"\x04\x90\x03\x99\x03\x82\xd3\xe4\x93\x02\x1b:\x01*\"\x16/api/model-deployments\x12\xaa\x01\n" +
@@ -2027,11 +2027,11 @@ const file_signalbox_registry_v1_deployment_proto_rawDesc = "" +
 	"\rGetDeployment\x12+.signalbox.registry.v1.GetDeploymentRequest\x1a!.signalbox.registry.v1.Deployment\"C\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
 	"\x02\x94\x03\x82\xd3\xe4\x93\x02(\x12&/api/model-deployments/{deployment_id}\x90\x02\x01\x12\xac\x01\n" +
 	"\x10UpdateDeployment\x12..signalbox.registry.v1.UpdateDeploymentRequest\x1a!.signalbox.registry.v1.Deployment\"E\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
-	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02+:\x01*2&/api/model-deployments/{deployment_id}\x12\x9e\x01\n" +
-	"\x10DeleteDeployment\x12..signalbox.registry.v1.DeleteDeploymentRequest\x1a\x16.google.protobuf.Empty\"B\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
-	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02(*&/api/model-deployments/{deployment_id}\x12\xb6\x01\n" +
-	"\x11SuspendDeployment\x12/.signalbox.registry.v1.SuspendDeploymentRequest\x1a!.signalbox.registry.v1.Deployment\"M\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
-	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x023:\x01*\"./api/model-deployments/{deployment_id}/suspend\x12\xb0\x01\n" +
+	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02+:\x01*2&/api/model-deployments/{deployment_id}\x12\xa0\x01\n" +
+	"\x10DeleteDeployment\x12..signalbox.registry.v1.DeleteDeploymentRequest\x1a\x16.google.protobuf.Empty\"D\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\b\n" +
+	"\x06\x94\x03\x99\x03\xf6\x03\x82\xd3\xe4\x93\x02(*&/api/model-deployments/{deployment_id}\x12\xb8\x01\n" +
+	"\x11SuspendDeployment\x12/.signalbox.registry.v1.SuspendDeploymentRequest\x1a!.signalbox.registry.v1.Deployment\"O\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\b\n" +
+	"\x06\x94\x03\x99\x03\xf6\x03\x82\xd3\xe4\x93\x023:\x01*\"./api/model-deployments/{deployment_id}/suspend\x12\xb0\x01\n" +
 	"\x10ResumeDeployment\x12..signalbox.registry.v1.ResumeDeploymentRequest\x1a!.signalbox.registry.v1.Deployment\"I\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
 	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02/\"-/api/model-deployments/{deployment_id}/resume\x12\xc1\x01\n" +
 	"\x12RollbackDeployment\x120.signalbox.registry.v1.RollbackDeploymentRequest\x1a!.signalbox.registry.v1.Deployment\"V\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
@@ -2054,9 +2054,9 @@ const file_signalbox_registry_v1_deployment_proto_rawDesc = "" +
 	"\x15CreateDeploymentToken\x123.signalbox.registry.v1.CreateDeploymentTokenRequest\x1a&.signalbox.registry.v1.DeploymentToken\"L\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
 	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x022:\x01*\"-/api/model-deployments/{deployment_id}/tokens\x12\xd3\x01\n" +
 	"\x14ListDeploymentTokens\x122.signalbox.registry.v1.ListDeploymentTokensRequest\x1a3.signalbox.registry.v1.ListDeploymentTokensResponse\"R\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
-	"\x02\x94\x03\x82\xd3\xe4\x93\x027b\x06tokens\x12-/api/model-deployments/{deployment_id}/tokens\x90\x02\x01\x12\xb8\x01\n" +
-	"\x15RevokeDeploymentToken\x123.signalbox.registry.v1.RevokeDeploymentTokenRequest\x1a\x16.google.protobuf.Empty\"R\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x04\n" +
-	"\x02\x94\x03\x82\xd3\xe4\x93\x02:*8/api/model-deployments/{deployment_id}/tokens/{token_id}BIZGgithub.com/signalbox-dev/signalbox/gen/signalbox/registry/v1;registryv1b\x06proto3"
+	"\x02\x94\x03\x82\xd3\xe4\x93\x027b\x06tokens\x12-/api/model-deployments/{deployment_id}/tokens\x90\x02\x01\x12\xba\x01\n" +
+	"\x15RevokeDeploymentToken\x123.signalbox.registry.v1.RevokeDeploymentTokenRequest\x1a\x16.google.protobuf.Empty\"T\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
+	"\x04\x94\x03\xf6\x03\x82\xd3\xe4\x93\x02:*8/api/model-deployments/{deployment_id}/tokens/{token_id}BIZGgithub.com/signalbox-dev/signalbox/gen/signalbox/registry/v1;registryv1b\x06proto3"
 
 var (
 	file_signalbox_registry_v1_deployment_proto_rawDescOnce sync.Once

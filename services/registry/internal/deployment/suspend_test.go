@@ -163,6 +163,11 @@ func TestADeploymentEndsWithAllThatIsItsOwn(t *testing.T) {
 	require.NotEqual(t, d.d.ID, again.GetId())
 	_, err = d.DeleteDeployment(ctx, &registryv1.DeleteDeploymentRequest{DeploymentId: again.GetId()})
 	require.NoError(t, err, "what never served needs no suspension")
+	third, err := d.CreateDeployment(ctx, &registryv1.CreateDeploymentRequest{Name: "third", Project: d.d.Project})
+	require.NoError(t, err)
+	d.replicas.err = fault.New(fault.Dependency, "replica_unreached", "one is away")
+	_, err = d.DeleteDeployment(ctx, &registryv1.DeleteDeploymentRequest{DeploymentId: third.GetId()})
+	require.True(t, fault.HasCode(err, "replica_unreached") && fault.Is(err, fault.Dependency), "never 2xx early: %v", err)
 	// A late word of an engine that was its own changes nothing.
 	o := serving()
 	o.WorkID, o.Generation, o.Fence = one.WorkID, 1, 1
