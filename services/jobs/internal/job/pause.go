@@ -56,9 +56,12 @@ func (j *Job) Pause(a *Attempt, signalID string, now time.Time) (changed bool, e
 	return true, nil
 }
 
-// Ack takes the training's word that it has done what a signal asked. It answers whether that is news.
+// Ack takes the training's word that it has done what a signal asked. It answers whether that is news: of the
+// second half of a pause and of an end it is none.
 func (j *Job) Ack(signalID string, now time.Time) (changed bool, err error) {
-	switch {
+	switch asked := j.Asks(); {
+	case signalID != "" && signalID == asked.ID && asked.ID != j.Signal.ID:
+		return false, nil
 	case signalID != j.Signal.ID || signalID == "" || (j.State != Pausing && j.State != Stopping):
 		return false, fault.New(fault.Conflict, "signal", "signal: %s is not what the run is asked now", signalID)
 	case j.Signal.AckedAt != nil:

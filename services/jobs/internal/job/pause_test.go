@@ -82,6 +82,11 @@ func TestAPauseAsksForACheckpointAndThenForTheEnd(t *testing.T) {
 	require.False(t, changed)
 	require.Equal(t, job.SignalPause, j.Asks().Signal)
 	require.NotEqual(t, "sig_1", j.Asks().ID, "who knows the first half is told of the second")
+	acked := *j.Signal.AckedAt
+	changed, err = j.Ack(j.Asks().ID, later())
+	require.NoError(t, err, "what is asked can be answered")
+	require.False(t, changed)
+	require.Equal(t, acked, *j.Signal.AckedAt)
 	require.Equal(t, job.GraceHolds, j.GraceOver(later()), "it was answered")
 	exit := gang.Exit{Code: -1, Signal: 15, Reason: gang.ExitStopped}
 	j.End(a, exit, job.Judge(j, a, exit), at())
@@ -110,6 +115,9 @@ func TestAStopIsASignalToo(t *testing.T) {
 	exit := gang.Exit{}
 	j.End(a, exit, job.Judge(j, a, exit), at())
 	require.Equal(t, job.SignalStop, j.Asks().Signal, "what has ended is asked to be gone")
+	changed, err := j.Ack(j.Asks().ID, later())
+	require.NoError(t, err)
+	require.False(t, changed)
 }
 
 // Where the spec says that further attempts begin at the beginning, those after a pause do not.
