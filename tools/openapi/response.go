@@ -111,6 +111,7 @@ func failures() *object {
 		{http.StatusConflict, "In conflict with the present state.", ""},
 		{http.StatusLengthRequired, "The upload came without Content-Length.", ""},
 		{http.StatusRequestEntityTooLarge, "The request is larger than the limit.", ""},
+		{http.StatusRequestedRangeNotSatisfiable, "The object has nothing of that range.", "Content-Range"},
 		{http.StatusUnprocessableEntity, "The request does not fit its schema.", ""},
 		{http.StatusTooManyRequests, "Too many requests.", "Retry-After"},
 		{http.StatusNotImplemented, "Not configured on this deployment.", ""},
