@@ -76,6 +76,7 @@ func TestInMaintenanceEverythingElseIsRefused(t *testing.T) {
 					detail = "maintenance: Back at nine" // it names its gate
 				}
 				require.Equal(t, detail, got.json(t)["detail"])
+				require.Equal(t, rt.Handler == "oauth", got.json(t)["error"] == "temporarily_unavailable", "forms have the word of their RFC")
 			}
 			asked++
 		}

@@ -23,7 +23,22 @@ func Fail(w http.ResponseWriter, r *http.Request, err error) {
 		fault.WriteOpenAI(w, err, id)
 		return
 	}
+	if c := CallOf(r.Context()); c != nil && c.Match != nil && c.Handler == handlerOAuth {
+		err = worded(err)
+	}
 	fault.Write(w, err, id)
+}
+
+// handlerOAuth serves the forms of the OAuth RFCs, whose clients look for `error`.
+const handlerOAuth = "oauth"
+
+// worded is a failure before the form was read, with the word that the RFCs have for it.
+func worded(err error) error {
+	f := *fault.From(err)
+	if f.OAuth == "" && f.Kind == fault.Unavailable {
+		f.OAuth = "temporarily_unavailable"
+	}
+	return &f
 }
 
 // Placed is the error of a call with every field's path put where the HTTP rule took it from. What
