@@ -52,7 +52,7 @@ func TestMain(m *testing.M) {
 func settings() map[string]string {
 	return map[string]string{
 		"SERVICE_AUTH_HASH_MEMORY_KIB": "64", "SERVICE_AUTH_HASH_ITERATIONS": "1", "SERVICE_JOBS_NODE_SLOTS": "64",
-		"SERVICE_EGRESS_ALLOW": "127.0.0.0/8",
+		"SERVICE_EGRESS_ALLOW": "127.0.0.0/8", "SERVICE_MAX_UPLOAD_MB": "2048",
 	}
 }
 

@@ -1,14 +1,9 @@
 package contract
 
 import (
-	"context"
 	"net/http"
-	"net/url"
-	"os"
-	"path/filepath"
 	"strings"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/test/sample"
@@ -43,42 +38,4 @@ func (b *builder) addGhost() {
 	b.do(b.caller(), http.MethodPost, "/api/fleets/join",
 		map[string]any{"token": join.Token, "hostname": name, "certificate_request": b.certificateRequest()}, &node)
 	b.set("ghost_node", node.ID)
-}
-
-// addStuckInstance is an instance of jobs that hangs for as long as the golden lasts: it has the first hardware
-// configuration, and takes over no other.
-func (b *builder) addStuckInstance() {
-	b.Helper()
-	ctx := b.Context()
-	conn, err := pgx.Connect(ctx, b.database())
-	require.NoError(b, err)
-	_, err = conn.Exec(ctx, `INSERT INTO jobs.hardware_replica (id, version, until) VALUES ('rep_stuck', 0, now() + interval '1 hour')`)
-	require.NoError(b, err)
-	b.TB.Cleanup(func() {
-		ctx := context.WithoutCancel(ctx)
-		_, err := conn.Exec(ctx, `DELETE FROM jobs.hardware_replica WHERE id = 'rep_stuck'`)
-		require.NoError(b, err)
-		require.NoError(b, conn.Close(ctx))
-	})
-	b.set("stuck_instance", "rep_stuck")
-}
-
-// database is where the installation keeps its rows, for its superuser.
-func (b *builder) database() string {
-	b.Helper()
-	dir := filepath.Join(b.Dir, "postgres")
-	if b.Processes["signalboxd"] != nil {
-		dir = filepath.Join(b.Dir, "data", "postgres")
-	}
-	password, err := os.ReadFile(filepath.Join(dir, "password"))
-	require.NoError(b, err)
-	pid, err := os.ReadFile(filepath.Join(dir, "data", "postmaster.pid"))
-	require.NoError(b, err)
-	lines := strings.Split(string(pid), "\n") // the port is the fourth
-	require.Greater(b, len(lines), 4)
-	u := url.URL{
-		Scheme: "postgres", User: url.UserPassword("postgres", strings.TrimSpace(string(password))),
-		Host: "127.0.0.1:" + lines[3], Path: "/signalbox",
-	}
-	return u.String()
 }

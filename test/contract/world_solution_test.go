@@ -90,6 +90,21 @@ func (b *builder) addBrokenDataset() {
 	b.set("broken_dataset", dataset.ID)
 }
 
+// addGoneLink is the signed address of an object that is no more.
+func (b *builder) addGoneLink() {
+	b.Helper()
+	ada := b.as("operator")
+	var dataset made
+	b.do(ada, http.MethodPost, "/api/datasets", map[string]any{"name": "gone", "project": projectKey}, &dataset)
+	digest := b.uploaded(dataset.ID, "v1", `{"question": "of the world, gone"}`)
+	path := "/api/datasets/" + dataset.ID + "/versions/v1"
+	b.do(ada, http.MethodPost, path+"/commit", nil, nil)
+	var link uploadTarget
+	b.do(ada, http.MethodPost, path+"/download-url", map[string]any{"path": "a.jsonl"}, &link)
+	require.NoError(b, os.RemoveAll(b.object(digest)))
+	b.set("gone_link", link.URL)
+}
+
 // addEnvironment is a ready version of an environment with two tasks.
 func (b *builder) addEnvironment() {
 	b.Helper()

@@ -68,6 +68,10 @@ func parts() []*piece {
 		{vars: []string{"certificate_request"}, build: (*builder).addCertificateRequest},
 		{vars: []string{"ghost_node"}, build: (*builder).addGhost, own: true},
 		{vars: []string{"stuck_instance"}, build: (*builder).addStuckInstance, own: true},
+		{vars: []string{"program"}, build: (*builder).addProgram},
+		{vars: []string{"provided"}, build: (*builder).addProvided},
+		{vars: []string{"joiner"}, build: (*builder).addJoiner, own: true},
+		{vars: []string{"gone_link"}, build: (*builder).addGoneLink},
 	}
 }
 

@@ -57,6 +57,21 @@ func TestPeopleSignInAtACertifiedProvider(t *testing.T) {
 		require.Len(t, me.Teams, 1)
 		require.Equal(t, http.StatusForbidden, bob.do(http.MethodGet, "/api/admin/settings", "").status)
 	})
+	t.Run("nobody is given a password", func(t *testing.T) {
+		for path, body := range map[string]string{
+			"/api/admin/users": `{"username":"carol","role":"operator"}`, "/api/admin/users/usr_00000000000000000000000000/reset-password": "{}",
+		} {
+			a := ann.do(http.MethodPost, path, body)
+			require.Equal(t, http.StatusNotImplemented, a.status, a.body)
+			require.Contains(t, a.body, `"code":"password_login_off"`)
+		}
+	})
+	t.Run("clients find the server where OpenID has it", func(t *testing.T) {
+		a := ann.do(http.MethodGet, "/.well-known/openid-configuration", "")
+		require.Equal(t, http.StatusOK, a.status, a.body)
+		require.JSONEq(t, ann.do(http.MethodGet, "/.well-known/oauth-authorization-server", "").body, a.body)
+		require.Equal(t, http.StatusOK, ann.do(http.MethodHead, "/.well-known/openid-configuration", "").status)
+	})
 	t.Run("they follow the groups at the next sign-in", func(t *testing.T) {
 		before := bob.me().Username
 		p.knows(oidcPeople{"ann": oidcGroups("staff"), "bob": oidcGroups("admins")})
