@@ -3,6 +3,7 @@ package identity
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -17,11 +18,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/test/sample"
 )
 
-// spares are enough objects of a kind for every cell to delete one.
-const spares = 16
+// spares are enough objects of a kind for every question that may delete one.
+const spares = 24
 
 // fill makes an object of every kind in a project, as its owner.
 func (w *world) fill(ctx context.Context, t *testing.T, p *person, o objects) {
@@ -62,9 +65,21 @@ func (w *world) fill(ctx context.Context, t *testing.T, p *person, o objects) {
 			o[fmt.Sprintf("spare %s %d", kind, i)] = made.ID
 		}
 	}
+	w.called(ctx, t, o)
 	var secret struct{ ID, Token string }
 	make("/api/model-deployments/"+o["deployment_id"]+"/tokens", map[string]any{"name": "first"}, &secret)
 	o["token_id"], o["deployment token"] = secret.ID, secret.Token
+}
+
+// called has a call in the deployment's traffic. No engine of this world answers one, so the row is put there.
+func (w *world) called(ctx context.Context, t *testing.T, o objects) {
+	t.Helper()
+	o["request_id"] = id.NewSource(clock.Real(), rand.Reader).New(id.Request)
+	_, err := w.database(ctx, t).Exec(ctx, `INSERT INTO inference.call (at, request_id, deployment_id, revision_id, revision_number,
+			token_id, token_name, replica_id, method, path, status, outcome, stream, usage_source, duration_ms, request_bytes, response_bytes)
+		VALUES (now(), $1, $2, 'rev', 1, 'dtk', 'first', 'rep', 'GET', '/v1/models', 200, 'ok', false, 'none', 1, 0, 0)`,
+		o["request_id"], o["deployment_id"])
+	require.NoError(t, err)
 }
 
 // submit starts a job that gives its token away, and answers the token.

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -21,7 +22,7 @@ func (w *world) prepared(ctx context.Context, t *testing.T, c cell) objects {
 	maps.Copy(o, w.set(c.relation))
 	o["version"], o["number"], o["key"], o["rest"], o["subject_kind"], o["setting version"], o["setting value"] = "1", "1", "projects/x", "models", "users", "0", "null"
 	o["target"] = "1"
-	o["alias"], o["request_id"] = "champion", "req_01"+strings.Repeat("0", 24)
+	o["alias"] = "champion"
 	o["user_id"], o["username"], o["subject"] = w.tess.id, w.tess.name, w.tess.name
 	switch {
 	case strings.HasPrefix(c.path, "/api/jobs/"):
@@ -69,6 +70,7 @@ func (w *world) needs() map[string]preparation {
 		"GET /api/admin/settings/{key}":                                   w.setting,
 		"PUT /api/admin/settings/{key}":                                   w.setting,
 		"GET /api/admin/settings/{key}/versions":                          w.setting,
+		"POST /api/jobs/{job_id}/retry":                                   w.ended,
 		"GET /api/fleets/{fleet_id}":                                      w.fleet,
 		"POST /api/fleets/{fleet_id}/join-tokens":                         w.fleet,
 		"POST /api/datasets/{dataset_id}/versions/{version}/commit":       w.upload,
@@ -100,8 +102,7 @@ func (w *world) spare(kind string) preparation {
 		key := kind + " of " + o["project"]
 		next := fmt.Sprintf("spare %s %d", kind, w.spent[key])
 		require.NotEmpty(t, o[next], "there are not enough spares: %s", next)
-		w.spent[key]++
-		o[kind+"_id"] = o[next]
+		o[kind+"_id"], o["spare of"] = o[next], key
 	}
 }
 
@@ -122,6 +123,21 @@ func (w *world) leaver(ctx context.Context, t *testing.T, o objects) {
 	admin.do(ctx, t, w.Stand, http.MethodPost, "/api/admin/users", map[string]any{"username": w.unique(), "role": "operator"}, &made)
 	admin.do(ctx, t, w.Stand, http.MethodPatch, "/api/admin/users/"+made.User.ID, map[string]any{"disabled": true}, nil)
 	o["user_id"] = made.User.ID
+}
+
+// ended stops the job and waits for its end: only such a one is tried again.
+func (w *world) ended(ctx context.Context, t *testing.T, o objects) {
+	t.Helper()
+	admin := w.people["admin"]
+	a := admin.call(ctx, t, w.Stand, http.MethodPost, "/api/jobs/"+o["job_id"]+"/stop?force=true", "")
+	require.Contains(t, []int{http.StatusOK, http.StatusAccepted, http.StatusConflict}, a.status, "%s", a.body)
+	var job struct {
+		State string `json:"state"`
+	}
+	require.Eventually(t, func() bool {
+		admin.do(ctx, t, w.Stand, http.MethodGet, "/api/jobs/"+o["job_id"], nil, &job)
+		return job.State == "stopped"
+	}, time.Minute, 50*time.Millisecond, "the job does not end: %+v", &job)
 }
 
 func (w *world) fleet(ctx context.Context, t *testing.T, o objects) {

@@ -185,6 +185,8 @@ func TestWhoMayDoWhatWithASession(t *testing.T) {
 	drawn := authn.NewContext(t.Context(), &authn.Caller{Kind: authn.KindUser, Subject: "usr_1", Role: authn.RoleOperator, PasswordDrawn: true})
 	_, err := b.admit(drawn, hidden, 1)
 	require.True(t, fault.Is(err, fault.Forbidden), "%v", err)
+	_, err = b.peer.SeeSession(drawn, &registrypeerv1.SeeSessionRequest{PlaygroundId: hidden.GetId()})
+	require.True(t, fault.Is(err, fault.Forbidden), "%v", err)
 	token := authn.NewContext(t.Context(), &authn.Caller{Kind: authn.KindDeployment, Subject: "usr_1", Role: authn.RoleAdmin})
 	_, err = b.admit(token, hidden, 1)
 	require.True(t, fault.Is(err, fault.Unauthenticated), "a deployment's token is no login: %v", err)
