@@ -16,6 +16,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/idem"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/request"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
 )
 
 // CreateDatasetVersion takes a manifest and answers where its missing bytes go. Who asked for a version
@@ -26,6 +27,9 @@ func (s *Server) CreateDatasetVersion(
 ) (*registryv1.CreateDatasetVersionResponse, error) {
 	d, err := s.editable(ctx, in.GetDatasetId())
 	if err != nil {
+		return nil, err
+	}
+	if err := ref.Free(in.GetVersion()); err != nil {
 		return nil, err
 	}
 	now := s.Clock.Now()

@@ -14,6 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
 )
 
 // SignEnvironmentUpload answers where the bytes of a package or of a taskset go.
@@ -42,6 +43,9 @@ func (s *Server) SignEnvironmentUpload(
 
 // wanted is the version that a request asks for, in the state that its bytes allow.
 func (s *Server) wanted(ctx context.Context, e *Environment, in *registryv1.CreateEnvironmentVersionRequest) (*Version, error) {
+	if err := ref.Free(in.GetVersion()); err != nil {
+		return nil, err
+	}
 	manifest, err := manifestFromProto(in.GetManifest())
 	if err != nil {
 		return nil, err

@@ -4,6 +4,8 @@ package ref
 import (
 	"strconv"
 	"strings"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
 // Kind is what a reference refers to.
@@ -19,6 +21,15 @@ const (
 
 // Latest stands for the newest version in a reference that is to be resolved.
 const Latest = "latest"
+
+// Free refuses the version that stands for another one: whoever asks for the newest must not get what is merely
+// called so.
+func Free(version string) error {
+	if version != Latest {
+		return nil
+	}
+	return fault.InvalidFields(fault.At(fault.TypeValue, "latest stands for the newest version: choose another name", "version"))
+}
 
 // Ref is a reference in parts.
 type Ref struct {
