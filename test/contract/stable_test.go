@@ -13,8 +13,8 @@ import (
 	"github.com/signalbox-dev/signalbox/internal/client"
 )
 
-// growing are the lists that this test adds to, and what to.
-func growing(deployment string) map[string]func(name string) map[string]any {
+// growing are the lists that this test adds to, and what it adds.
+func growing(at func(string) string) map[string]func(name string) map[string]any {
 	inProject := func(name string) map[string]any { return map[string]any{"name": name, "project": projectKey} }
 	return map[string]func(name string) map[string]any{
 		"/api/teams":             func(name string) map[string]any { return map[string]any{"key": name, "name": name} },
@@ -26,7 +26,19 @@ func growing(deployment string) map[string]func(name string) map[string]any {
 		"/api/fleets": func(name string) map[string]any {
 			return map[string]any{"name": name, "kind": "agent", "pools": []string{name}}
 		},
-		"/api/model-deployments/" + deployment + "/tokens": func(name string) map[string]any { return map[string]any{"name": name} },
+		"/api/environments": inProject,
+		"/api/rubrics":      inProject,
+		"/api/shares": func(string) map[string]any {
+			return map[string]any{"kind": "job", "target_ids": []string{at("job")}}
+		},
+		"/api/solutions": func(name string) map[string]any {
+			return map[string]any{"project": projectKey, "manifest": map[string]any{"name": name, "version": "1", "recipe": recipe + "@" + at("recipe_version"), "purpose": map[string]any{}}}
+		},
+		"/api/datasets/" + at("dataset") + "/versions": func(name string) map[string]any {
+			return map[string]any{"version": name, "files": []any{map[string]any{"path": "a", "size_bytes": 1, "sha256": strings.Repeat("a", 64)}}}
+		},
+		"/api/fleets/" + at("fleet") + "/join-tokens":            func(string) map[string]any { return map[string]any{} },
+		"/api/model-deployments/" + at("deployment") + "/tokens": func(name string) map[string]any { return map[string]any{"name": name} },
 	}
 }
 
@@ -36,9 +48,11 @@ func (w *world) stable(t *testing.T) {
 	t.Helper()
 	get := w.variables(t)
 	admin := (&builder{TB: t, world: w, get: get}).as("admin")
-	deployment, err := get("deployment")
-	require.NoError(t, err)
-	lists := growing(deployment)
+	lists := growing(func(name string) string {
+		v, err := get(name)
+		require.NoError(t, err)
+		return v
+	})
 	for path, body := range lists {
 		t.Run(strings.TrimPrefix(path, "/"), func(t *testing.T) {
 			added := 0
