@@ -85,7 +85,7 @@ func (w *walker) message(rt route.Route, m protoreflect.MessageDescriptor, at []
 			add("twin", twin, `{`+quoted(twin)+`: "x"}`, "extra_forbidden")
 		}
 		if required(fd) {
-			add("missing", name, `{}`, "")
+			add("missing", name, `{}`, "missing")
 		}
 		if raw, _ := proto.GetExtension(fd.Options(), optionsv1.E_RawJson).(bool); raw {
 			add("twice", name, `{`+quoted(name)+`: {}, `+quoted(name)+`: {}}`, "duplicate_key")
@@ -144,7 +144,7 @@ func required(fd protoreflect.FieldDescriptor) bool {
 	if rules == nil || fd.HasOptionalKeyword() {
 		return false
 	}
-	return rules.GetRequired() || rules.GetString().GetMinLen() > 0 || rules.GetRepeated().GetMinItems() > 0
+	return rules.GetRequired() || rules.GetString().GetMinLen() > 0 || rules.GetRepeated().GetMinItems() > 0 || len(rules.GetEnum().GetNotIn()) > 0
 }
 
 func camel(name string) string {
