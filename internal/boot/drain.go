@@ -2,6 +2,7 @@ package boot
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"sync"
@@ -57,14 +58,31 @@ func (h *holding) worker(name string, listener net.Listener) run.Worker {
 	w := HTTPWorker(name, listen.Told(listener, h.newID), h)
 	shutdown := w.Stop
 	w.Stop = func(ctx context.Context) error {
-		h.drain()
-		select {
-		case <-h.empty:
-		case <-ctx.Done():
-		}
+		_ = h.finish(ctx) // shutdown says so too
 		return shutdown(ctx)
 	}
 	return w
+}
+
+// finish drains and waits until nothing is held.
+func (h *holding) finish(ctx context.Context) error {
+	h.drain()
+	select {
+	case <-h.empty:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("finish what is held: %w", ctx.Err())
+	}
+}
+
+// Hold is a service's own HTTP for a process in which the edge serves it. The worker's stop ends it as that of a
+// process of its own would: what is new is refused, and what runs is finished.
+func (e *Env) Hold(svc Service, name string, handler http.Handler) (http.Handler, run.Worker) {
+	h := e.holding(svc, handler)
+	return h, run.Worker{Name: name, Stop: h.finish, Run: func(ctx context.Context) error {
+		<-ctx.Done()
+		return ctx.Err()
+	}}
 }
 
 // ServeHTTP implements http.Handler.
