@@ -78,6 +78,9 @@ func TestContract(t *testing.T) {
 				t.Run(area, func(t *testing.T) { w.area(t, shape, all[start:end]) })
 			}
 			t.Run("lists are stable", w.stable)
+			if shape == "single" {
+				t.Run("its end", w.stops) // the last of all
+			}
 		})
 	}
 }
