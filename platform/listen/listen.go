@@ -95,7 +95,7 @@ func (t *teller) refusal(p []byte) ([]byte, bool) {
 	if err != nil {
 		return nil, false
 	}
-	detail, word := words(status, string(bytes.TrimSpace(line[len(code):])))
+	status, detail, word := words(status, string(bytes.TrimSpace(line[len(code):])))
 	body, err := json.Marshal(struct {
 		Detail string `json:"detail"`
 		Code   string `json:"code"`
@@ -107,14 +107,15 @@ func (t *teller) refusal(p []byte) ([]byte, bool) {
 		"X-Request-Id: %s\r\nConnection: close\r\n\r\n%s", protocol, status, http.StatusText(status), len(body)+1, t.newID(), append(body, '\n')), true
 }
 
-// words are what a client is told: net/http's own, which name no cause of ours.
-func words(status int, said string) (detail, code string) {
+// words are what a client is told: net/http's own, which name no cause of ours. The contract's table of statuses has
+// no 431: what is understood and refused is 400.
+func words(status int, said string) (_ int, detail, code string) {
 	switch status {
 	case http.StatusRequestHeaderFieldsTooLarge:
-		return "the headers of the request are too large", "headers_too_large"
+		return http.StatusBadRequest, "the headers of the request are too large", "headers_too_large"
 	case http.StatusNotImplemented:
-		return "Unsupported transfer encoding", "transfer_encoding"
+		return status, "Unsupported transfer encoding", "transfer_encoding"
 	default:
-		return said, "malformed_request"
+		return status, said, "malformed_request"
 	}
 }

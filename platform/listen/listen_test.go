@@ -63,7 +63,7 @@ func TestTheServersOwnRefusalsAreJSON(t *testing.T) {
 		status int
 		code   string
 	}{
-		"headers too long":        {"GET / HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("a", 16<<10) + "\r\n\r\n", 431, "headers_too_large"},
+		"headers too long":        {"GET / HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("a", 16<<10) + "\r\n\r\n", 400, "headers_too_large"},
 		"no host":                 {"GET / HTTP/1.1\r\n\r\n", 400, "malformed_request"},
 		"two hosts":               {"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400, "malformed_request"},
 		"no request":              {"nonsense\r\n\r\n", 400, "malformed_request"},

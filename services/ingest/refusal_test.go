@@ -222,7 +222,7 @@ func TestSizesAndRoutes(t *testing.T) {
 	packed := httptest.NewRequest(http.MethodPost, "/api/ingest/logs", strings.NewReader(run.body(`"chunks":[]`)))
 	packed.Header.Set("Authorization", "Bearer "+run.token)
 	packed.Header.Set("Content-Encoding", "gzip")
-	require.Equal(t, http.StatusBadRequest, r.serve(packed).status)
+	require.Equal(t, http.StatusUnprocessableEntity, r.serve(packed).status)
 	require.Zero(t, count(t, r.h, "log_chunk"))
 }
 

@@ -26,7 +26,8 @@ type Request struct {
 	Body           string
 	// Made are the words of a body that is made rather than written: zeros N, nested N, file NAME, hex DIGITS.
 	Made []string
-	// Length is `none` for a body of unknown length, a number for a claimed one, else empty.
+	// Length is `none` for a body of unknown length, `spelled` for one that spells its own chunks, a number for a
+	// claimed one, else empty.
 	Length string
 }
 
@@ -65,6 +66,9 @@ func (w wire) bytes(host string) []byte {
 			fmt.Fprintf(&b, "%x\r\n%s\r\n", len(w.body), w.body)
 		}
 		b.WriteString("0\r\n\r\n")
+		return b.Bytes()
+	case w.length == "spelled":
+		fmt.Fprintf(&b, "Transfer-Encoding: chunked\r\n\r\n%s", w.body)
 		return b.Bytes()
 	case w.length != "":
 		fmt.Fprintf(&b, "Content-Length: %s\r\n", w.length)

@@ -160,7 +160,8 @@ func TestNothingIsReadOfABodyBeforeTheTokenIsFoundGood(t *testing.T) {
 		"a bad path":    {"nothing", func(*http.Request) {}, 404},
 		"a bad method":  {"watermark", func(*http.Request) {}, 405},
 		"too large":     {"logs", func(r *http.Request) { r.ContentLength = usual + 1 }, 413},
-		"it is encoded": {"logs", header("Content-Encoding", "br"), 400},
+		"it is encoded": {"logs", header("Content-Encoding", "br"), 422},
+		"it is a form":  {"logs", header("Content-Type", "application/x-www-form-urlencoded"), 422},
 	} {
 		rec := p.ask(http.MethodPost, c.path, "{}", never, c.change)
 		require.Equal(t, c.want, rec.Code, "%s: %s", name, rec.Body)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	incoming "github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/commit"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/grant"
 )
@@ -78,16 +79,16 @@ func printable(s string) bool {
 }
 
 func badKey() error {
-	return fault.InvalidFields(fault.At(fault.TypeStringPattern, "want <writer>:<seq>, seq counted from 1", "header", "Idempotency-Key"))
+	return fault.InvalidFields(fault.At(fault.TypeStringPattern, "want <writer>:<seq>, seq counted from 1", "header", "idempotency-key"))
 }
 
 // read reads the body within the bounds; release lets its memory go.
 func (h *Handler) read(w http.ResponseWriter, r *http.Request, req *request, most int64) (release func(), err error) {
+	if f := incoming.PlainJSON(r.Header); f != nil {
+		return nil, f
+	}
 	if r.ContentLength > most {
 		return nil, tooLarge(most)
-	}
-	if e := r.Header.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
-		return nil, fault.New(fault.Refused, "content_encoding", "a body is sent as it is, not encoded as %q", e)
 	}
 	reserve := r.ContentLength
 	if reserve < 0 {
