@@ -153,7 +153,7 @@ func TestWhoIsNoPersonCallsNoTarget(t *testing.T) {
 		require.Less(t, resp.StatusCode, 500, "%s: %s", name, body)
 	}
 	for rest, want := range map[string]int{
-		"0/v1/models": 404, "01/v1/models": 404, "x/v1/models": 404, "1/v2/models": 404, "1": 404, "1/v1/%2e%2e/metrics": 400, "1/v1/a%5cb": 400, "99999999999/v1/x": 404,
+		"0/v1/models": 422, "01/v1/models": 422, "x/v1/models": 422, "1/v2/models": 404, "/v1/models": 404, "1": 404, "1/v1/%2e%2e/metrics": 400, "1/v1/a%5cb": 400, "99999999999/v1/x": 422,
 	} {
 		resp := r.tries(caller, http.MethodGet, rest, "")
 		_ = text(t, resp)

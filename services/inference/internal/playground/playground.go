@@ -69,6 +69,8 @@ type where struct {
 	target  int32
 	path    string
 	clean   bool
+	// wrong is why the target is no number of one.
+	wrong *fault.Error
 }
 
 // place reads the path of a request; ok is false for what is no target's.
@@ -79,12 +81,24 @@ func place(u *url.URL) (where, bool) {
 	}
 	session, rest, _ := strings.Cut(rest, "/targets/")
 	number, rest, _ := strings.Cut(rest, "/")
-	target, err := strconv.ParseInt(number, 10, 32)
-	if err != nil || target < 1 || strconv.FormatInt(target, 10) != number || rest != "v1" && !strings.HasPrefix(rest, "v1/") {
+	if number == "" || rest != "v1" && !strings.HasPrefix(rest, "v1/") {
 		return where{}, false
 	}
+	target, wrong := counted(number)
 	path, clean := proxy.Target("/" + rest)
-	return where{session, int32(target), path, clean}, true
+	return where{session, target, path, clean, wrong}, true
+}
+
+// counted reads the number of a target, which is counted from 1.
+func counted(number string) (int32, *fault.Error) {
+	n, err := strconv.ParseInt(number, 10, 32)
+	switch {
+	case err != nil || strconv.FormatInt(n, 10) != number:
+		return 0, fault.InvalidFields(fault.At(fault.TypeIntParsing, "Input should be a valid integer", "path", "target"))
+	case n < 1:
+		return 0, fault.InvalidFields(fault.At(fault.TypeGreaterThanEqual, "Input should be greater than or equal to 1", "path", "target"))
+	}
+	return int32(n), nil
 }
 
 // ServeHTTP implements http.Handler.
@@ -103,6 +117,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	token := r.Header.Get(HeaderCaller)
 	if token == "" {
 		fault.WriteOpenAI(w, fault.New(fault.Unauthenticated, "", "Not authenticated"), requestID)
+		return
+	}
+	if at.wrong != nil {
+		fault.WriteOpenAI(w, at.wrong, requestID)
 		return
 	}
 	asked := authn.WithToken(r.Context(), token, h.Clock.Now().Add(callerLife))
