@@ -184,7 +184,7 @@ func TestStatusesAreDerivedAndNamed(t *testing.T) {
 		"put /api/projects/{project}/jobs": {"200", "201", "400", "401", "403", "404", "409", "413", "422", "503"},
 		"post /api/jobs":                   {"201", "401", "403", "413", "422", "503"},
 		"get /api/jobs/{job_id}":           {"200", "400", "401", "422", "503"},
-		"get /api/jobs":                    {"200", "422"},
+		"get /api/jobs":                    {"200", "422", "503"},
 		"delete /api/jobs/{job_id}":        {"204", "400", "401", "404", "422", "503"},
 		"get /api/jobs/{id}/stream":        {"200", "400", "401", "403", "422", "503"},
 		"get /healthz":                     {"200", "503"},

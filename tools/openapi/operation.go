@@ -125,8 +125,8 @@ func (g *generator) fails(r *surface.Route) []int {
 	// Every request has a query, and a name in it that is not the route's is refused.
 	add(http.StatusUnprocessableEntity, true)
 	add(http.StatusRequestEntityTooLarge, r.Body != "")
-	// Maintenance.
-	add(http.StatusServiceUnavailable, !r.InMaintenance)
+	// Maintenance, or an instance that stops: that one refuses whatever is new.
+	add(http.StatusServiceUnavailable, true)
 	slices.Sort(out)
 	return out
 }

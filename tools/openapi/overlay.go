@@ -90,7 +90,7 @@ func inside(pattern, prefix string) bool {
 }
 
 // raw is the operation of a route that is no RPC, from the overlay: a HEAD is its GET without bodies. `fails` lists
-// statuses; what every route has, and 503 of maintenance, are added.
+// statuses; what every route has is added, and 503 to all but the two that answer as long as the process does.
 func (g *generator) raw(r *surface.Route) (*object, error) {
 	key := r.Method + " " + r.Pattern
 	v, ok := g.overlay.operations.get(key).(*object)
@@ -123,7 +123,8 @@ func (g *generator) raw(r *surface.Route) (*object, error) {
 		return nil, fmt.Errorf("%s: %w", key, err)
 	}
 	responses := op.in("responses")
-	if unavailable := strconv.Itoa(http.StatusServiceUnavailable); !r.InMaintenance && responses.get(unavailable) == nil {
+	always := r.Handler == "health" || r.Handler == "version"
+	if unavailable := strconv.Itoa(http.StatusServiceUnavailable); !always && responses.get(unavailable) == nil {
 		responses.set(unavailable, failure(http.StatusServiceUnavailable))
 		responses.sort()
 	}
