@@ -59,7 +59,7 @@ identity: build
 
 schemathesis: build
 	@scripts/tools/postgres.sh > /dev/null
-	@SCHEMATHESIS=$${SCHEMATHESIS:-50} go test -tags schemathesis -count=1 -timeout 90m -v -run TestSchemathesis ./test/contract
+	@SCHEMATHESIS=$${SCHEMATHESIS:-50} go test -count=1 -timeout 90m -v -run TestSchemathesis ./test/contract
 
 python-test:
 	@scripts/python-test.sh

@@ -1,5 +1,3 @@
-//go:build schemathesis
-
 package contract
 
 import (
@@ -15,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/test/contract/openapi"
+	"github.com/signalbox-dev/signalbox/test/provider"
 	"github.com/signalbox-dev/signalbox/test/sample"
 	"github.com/signalbox-dev/signalbox/test/stand"
 )
@@ -22,16 +21,21 @@ import (
 const (
 	// fewExamples are those of an operation where SCHEMATHESIS says no other number.
 	fewExamples = 3
+	// person is whom the provider knows.
+	person = "ann"
 	// fuzzed keeps the table of operations by statuses, below the top of the checkout.
 	fuzzed = ".cache/schemathesis.txt"
 )
 
 // TestSchemathesis asks every operation for what it takes and for what it does not, with every kind of credential,
 // and holds each answer against the description: test/schemathesis. It has an installation of its own, which is not
-// worth much afterwards. ONLY is part of the ids of the operations to ask,
-// SECONDS_LEFT when no more random requests begin.
+// worth much afterwards, and one whose people sign in by a provider. SCHEMATHESIS is the number of examples, ONLY part of
+// the ids of the operations to ask, SECONDS_LEFT when no more random requests begin.
 func TestSchemathesis(t *testing.T) {
 	w := newWorld(t, stand.Single(t, stand.Options{Env: settings()}))
+	idp := provider.New(t)
+	idp.Knows(provider.People{person: {"groups": []string{"staff"}}})
+	provided := stand.Single(t, stand.Options{Env: idp.Settings()})
 	examples := fewExamples
 	if given := os.Getenv("SCHEMATHESIS"); given != "" {
 		n, err := strconv.Atoi(given)
@@ -41,7 +45,9 @@ func TestSchemathesis(t *testing.T) {
 	root := stand.Root(t)
 	python, err := exec.CommandContext(t.Context(), filepath.Join(root, "scripts/tools/schemathesis.sh")).Output()
 	require.NoError(t, err, "scripts/tools/schemathesis.sh installs schemathesis")
-	told, err := json.Marshal(map[string]any{"values": w.told(t), "examples": bodies(t)})
+	values := w.told(t)
+	values["oidc_url"], values["oidc_person"] = provided.URL, person
+	told, err := json.Marshal(map[string]any{"values": values, "examples": bodies(t)})
 	require.NoError(t, err)
 	world := filepath.Join(t.TempDir(), "world.json")
 	require.NoError(t, os.WriteFile(world, told, 0o600))
@@ -52,8 +58,8 @@ func TestSchemathesis(t *testing.T) {
 	cmd.Dir = filepath.Join(root, "test/schemathesis")
 	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONUTF8=1")
 	out, err := cmd.CombinedOutput()
-	t.Logf("%s\n%s", out, w.Tail())
-	require.NoError(t, err, "the table is in %s", fuzzed)
+	t.Logf("%s", out)
+	require.NoError(t, err, "the table is in %s\n%s", fuzzed, w.Tail())
 }
 
 // told are the world's variables, all but those that each golden has for itself.

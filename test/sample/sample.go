@@ -52,7 +52,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def answer(self, status, body, kind="application/json"):
         raw = body.encode()
         self.send_response(status); self.send_header("Content-Type", kind); self.send_header("Content-Length", str(len(raw)))
-        self.send_header("Set-Cookie", "engine=1"); self.end_headers(); self.wfile.write(raw)
+        self.send_header("Set-Cookie", "engine=1"); self.end_headers()
+        if self.command != "HEAD": self.wfile.write(raw)
     def asked(self):
         if self.headers["Transfer-Encoding"]:
             raw = b""
@@ -64,6 +65,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         raw = self.asked()
         if self.headers["Authorization"] != "Bearer " + key: return self.answer(401, '{"error": "wrong key"}')
         path = self.path.split("?")[0]
+        if self.command == "OPTIONS": return self.answer(200, "")
         if path == "/v1/hang-up":
             self.close_connection = True; return self.connection.shutdown(2)
         if path == "/v1/models": return self.answer(200, json.dumps({"object": "list", "data": [{"id": "default", "object": "model"}]}))
@@ -80,7 +82,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         choice = {"index": 0, "message": {"role": "assistant", "content": "x"}, "finish_reason": "stop"}
         if path == "/v1/completions": choice = {"index": 0, "text": "x", "finish_reason": "stop"}
         self.answer(200, json.dumps({"model": ask.get("model"), "choices": [choice], "usage": usage}))
-    do_GET = do_POST = do_PUT = do_DELETE = do_PATCH = any
+    do_GET = do_HEAD = do_OPTIONS = do_POST = do_PUT = do_DELETE = do_PATCH = any
 http.server.ThreadingHTTPServer((host, port), Handler).serve_forever()
 `
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 import json
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from http.cookiejar import DefaultCookiePolicy
 from typing import Any
 
 import requests
@@ -14,7 +16,10 @@ from requests.adapters import HTTPAdapter
 TIMEOUT = 30
 
 #: The kinds of credentials; a request of each is made to every operation.
-KINDS = ("none", "operator", "admin", "ingest", "deployment")
+KINDS = ("none", "operator", "admin", "refresh", "ingest", "deployment")
+
+#: Operations of an installation whose people sign in by a provider: the other one has nothing to answer them with.
+PROVIDED = ("getOpenIDConfiguration", "getOpenIDConfigurationHead", "preflightOpenIDConfiguration", "startSignIn", "finishSignIn")
 
 
 class From(HTTPAdapter):
@@ -36,14 +41,21 @@ class World:
     values: dict[str, str]
     examples: dict[str, Any]
     sessions: list[requests.Session] = field(default_factory=list)
+    #: The refresh token that was given last.
+    cookie: str = ""
 
     def __post_init__(self) -> None:
         for i in range(100):
             session = requests.Session()
             session.trust_env = False
+            session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
             session.mount("http://", From(f"127.77.{1 + i // 50}.{1 + i % 50}"))
             self.sessions.append(session)
         self.turn = itertools.cycle(self.sessions)
+
+    def base(self, operation: str) -> str:
+        """Where an operation is asked."""
+        return self["oidc_url"] if operation in PROVIDED else self.url
 
     def __getitem__(self, name: str) -> str:
         return self.values[name]
@@ -58,19 +70,25 @@ class World:
             return {}
         if kind == "ingest":
             return {"X-Service-Token": self["ingest"]}
+        if kind == "refresh":
+            if not self.cookie:
+                self.sign_in(kind)
+            return {"Cookie": self.cookie}
         name = {"operator": "operator", "admin": "admin", "deployment": "deployment_token"}[kind]
         return {"Authorization": "Bearer " + self[name]}
 
     def ask(
-        self, method: str, path: str, kind: str = "operator", body: Any = None, headers: dict[str, str] | None = None, **more: Any
+        self, method: str, path: str, kind: str = "operator", body: Any = None, headers: dict[str, str] | None = None,
+        session: requests.Session | None = None, **more: Any,
     ) -> requests.Response:
-        """One request; body is JSON where it is no bytes."""
+        """One request; body is JSON where it is no bytes, and path may be a whole address."""
         sent = self.credentials(kind) | (headers or {})
         if body is not None and not isinstance(body, bytes):
             body = json.dumps(body).encode()
             sent.setdefault("Content-Type", "application/json")
-        return next(self.turn).request(
-            method, self.url + path, data=body, headers=sent, timeout=TIMEOUT, allow_redirects=False, **more
+        address = path if path.startswith("http:") else self.url + path
+        return (session or next(self.turn)).request(
+            method, address, data=body, headers=sent, timeout=TIMEOUT, allow_redirects=False, **more
         )
 
     def get(self, path: str, kind: str = "operator", **query: str) -> Any:
@@ -87,7 +105,18 @@ class World:
         return answer.json() if answer.content else None
 
     def sign_in(self, kind: str) -> None:
-        """A new access token, after something ended the former one."""
-        name, password = {"admin": ("admin", self["admin_password"]), "operator": ("ada", "a good password of ada")}[kind]
-        answer = self.post("/api/auth/login", {"username": name, "password": password}, "none")
-        self.values[kind] = answer["token"]
+        """A new credential, after something ended the former one."""
+        name, password = {
+            "admin": ("admin", self["admin_password"]), "operator": ("ada", "a good password of ada"), "refresh": ("stan", "a good password of stan"),
+        }[kind]
+        answer = self.ask("POST", "/api/auth/login", "none", {"username": name, "password": password})
+        answer.raise_for_status()
+        if kind == "refresh":
+            self.renew(answer.headers)
+        else:
+            self.values[kind] = answer.json()["token"]
+
+    def renew(self, headers: Mapping[str, str]) -> None:
+        """Keeps the refresh token that an answer gave, in the place of the one that was used up."""
+        if "Set-Cookie" in headers:
+            self.cookie = headers["Set-Cookie"].split(";")[0]

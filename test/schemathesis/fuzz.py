@@ -15,6 +15,7 @@ import time
 import traceback
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,10 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from schemathesis import APIOperation, GenerationMode
 from schemathesis.checks import load_all_checks
 from schemathesis.core.failures import FailureGroup
+from schemathesis.core.parameters import ParameterLocation
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
+    negative_data_rejection,
     response_headers_conformance,
     response_schema_conformance,
     status_code_conformance,
@@ -32,6 +35,8 @@ from schemathesis.specs.openapi.checks import (
 
 import kept  # noqa: F401 - what it makes is known by good
 import paths
+import people  # noqa: F401
+import serving  # noqa: F401
 from client import KINDS, TIMEOUT, World
 from good import GOOD, Good
 
@@ -40,11 +45,17 @@ Request = Any  # a case of schemathesis
 
 CHECKS = [status_code_conformance, content_type_conformance, response_headers_conformance, response_schema_conformance]
 
+#: What credentials and whose objects are asked for is decided here; the rest of a request stays as it was made.
+KEPT = (ParameterLocation.BODY, ParameterLocation.QUERY, ParameterLocation.PATH)
+
 #: Operations that end sessions, change what everything stands on or refuse all others: asked last, in this order.
 LAST = (
     "setHardwareConfig", "putHardwareConfig", "putSetting", "cordonNode", "drainNode", "uncordonNode", "logout", "revokeSession",
     "revokeOtherSessions", "changePassword", "rotateKey", "setMaintenance",
 )
+
+#: From how many examples on the bounds of each field are asked too.
+MANY = 20
 
 #: The share of random requests whose path names things that are there.
 REAL = 0.7
@@ -59,6 +70,8 @@ class Run:
         self.examples = examples
         self.random = random.Random(5)
         self.schema = schemathesis.openapi.from_path(document)
+        # A size that no upload may have is refused as such.
+        self.schema.config.checks.negative_data_rejection.expected_statuses = ["4XX", "5XX"]
         self.operations = [r.ok() for r in self.schema.get_all_operations()]  # type: ignore[union-attr]
         if chosen:
             self.operations = [o for o in self.operations if chosen in self.id(o)]
@@ -67,6 +80,8 @@ class Run:
         self.kinds: dict[str, Counter[str]] = defaultdict(Counter)
         self.failures: Counter[str] = Counter()
         self.shown: dict[str, str] = {}
+        #: The variables of paths that were asked, and of those that may be asked again for what it does.
+        self.asked: dict[str, dict[str, str]] = {}
         self.real: dict[str, dict[str, str]] = {}
         #: Operations that time was not enough for.
         self.cut = 0
@@ -91,6 +106,8 @@ class Run:
         schemes = [name for way in raw.get("security", []) for name in way]
         if "accessToken" in schemes:
             return ("admin",) if raw.get("x-service-role") == "admin" else ("operator", "admin")
+        if "refreshCookie" in schemes:
+            return ("refresh",)
         if "ingestToken" in schemes:
             return ("ingest",)
         return ("deployment",) if "deploymentToken" in schemes else ("none",)
@@ -100,15 +117,15 @@ class Run:
         self.failures[key] += 1
         self.shown.setdefault(key, detail)
 
-    def judge(self, case: Request, response: Any, kind: str) -> None:
-        """Counts an answer and holds it against the description."""
+    def judge(self, case: Request, response: Any, kind: str, bad: bool = False) -> None:
+        """Counts an answer and holds it against the description, which a request that is bad does not fit."""
         operation = case.operation
         self.statuses[operation.label][response.status_code] += 1
         self.kinds[operation.label][kind] += 1
         if response.status_code == 500:
             self.fail(operation, "500", f"{case.as_curl_command()}\n{response.text[:500]}")
         try:
-            case.validate_response(response, checks=CHECKS)
+            case.validate_response(response, checks=[*CHECKS, negative_data_rejection] if bad else CHECKS)
         except FailureGroup as group:
             for failure in group.exceptions:
                 text = str(failure)
@@ -123,9 +140,12 @@ class Run:
         for again in (False, True):
             headers = dict(case.headers) | self.world.credentials(kind)
             response = case.call(
-                base_url=self.world.url, session=next(self.world.turn), headers=headers, timeout=TIMEOUT, allow_redirects=False
+                base_url=self.world.base(self.id(case.operation)), session=next(self.world.turn), headers=headers, timeout=TIMEOUT,
+                allow_redirects=False,
             )
-            if response.status_code != 401 or again or kind not in ("operator", "admin") or kind not in self.own(case.operation):
+            if kind == "refresh" and self.id(case.operation) == "refresh":
+                self.world.renew({"Set-Cookie": given[0] for given in [response.headers.get("set-cookie")] if given})
+            if response.status_code != 401 or again or kind not in ("operator", "admin", "refresh") or kind not in self.own(case.operation):
                 return response
             self.world.sign_in(kind)
         return None
@@ -137,11 +157,15 @@ class Run:
             made = GOOD[name](self.world) if name in GOOD else Good()
             kind = made.kind or kind
             variables = paths.fill(self.world, kind, operation.path) | made.path if "{" in operation.path else {}
-            if not made.path and "{" in operation.path:
+            self.asked[operation.label] = variables
+            if "{" in operation.path and operation.method.upper() != "DELETE" and (made.path or operation.method.upper() != "PATCH"):
                 self.real[operation.label] = variables
             body = made.body if made.body is not None else self.world.examples.get(name)
             path = made.url or operation.path.format(**variables)
-            response = self.world.ask(operation.method.upper(), path, kind, body, made.headers, params=made.query or None)
+            address = self.world.base(name) + path
+            response = self.world.ask(operation.method.upper(), address, kind, body, made.headers, made.session, params=made.query or None)
+            if name == "refresh":
+                self.world.renew(response.headers)
         except Exception as error:  # noqa: BLE001 - whatever went wrong is told with the operation
             self.fail(operation, "no good request could be made", "".join(traceback.format_exception_only(error)))
             return
@@ -156,25 +180,35 @@ class Run:
         if name == "setMaintenance":
             self.world.ask("POST", "/api/admin/maintenance", "admin", {"mode": "off"})
 
-    def fuzz(self, operation: Operation, kind: str, mode: GenerationMode, count: int) -> None:
-        """Random requests with one kind of credential."""
+    def ask(self, case: Request, kind: str) -> None:
+        """One random request; what no client could send is none."""
+        operation = case.operation
+        made = case.meta.components if case.meta else {}
+        bad = {place for place in KEPT if place in made and made[place].mode.is_negative}
+        real = self.real.get(operation.label)
+        if real and ParameterLocation.PATH not in bad and self.random.random() < REAL:
+            case.path_parameters = dict(real)
+        try:
+            response = self.send(case, kind)
+        except Exception as error:  # noqa: BLE001
+            if "Invalid" not in type(error).__name__ and "UnicodeEncode" not in type(error).__name__:
+                self.fail(operation, f"no answer: {type(error).__name__}", f"{case.as_curl_command()[:500]}\n{error}")
+            return
+        self.judge(case, response, kind, bool(bad))
+        if self.id(operation) == "setMaintenance":
+            self.world.ask("POST", "/api/admin/maintenance", "admin", {"mode": "off"})
+
+    def fuzz(self, operation: Operation, mode: GenerationMode, kinds: list[str]) -> list[str]:
+        """A random request with each of the kinds; answers those for which there was no other request to make."""
+        left = list(kinds)
 
         def one(case: Request) -> None:
-            real = self.real.get(operation.label)
-            if real and self.random.random() < REAL and operation.method.upper() not in ("DELETE", "PATCH"):
-                case.path_parameters = dict(real)
-            try:
-                response = self.send(case, kind)
-            except Exception as error:  # noqa: BLE001
-                if "Invalid" not in type(error).__name__ and "UnicodeEncode" not in type(error).__name__:
-                    self.fail(operation, f"no answer: {type(error).__name__}", f"{case.as_curl_command()[:500]}\n{error}")
-                return
-            self.judge(case, response, kind)
-            if self.id(operation) == "setMaintenance":
-                self.world.ask("POST", "/api/admin/maintenance", "admin", {"mode": "off"})
+            if left:
+                self.ask(case, left.pop(0))
 
         quiet = settings(
-            max_examples=count, deadline=None, database=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate, Phase.explicit]
+            max_examples=len(kinds), deadline=None, database=None, suppress_health_check=list(HealthCheck),
+            phases=[Phase.generate, Phase.explicit],
         )
         run: Callable[[], None] = seed(5)(quiet(given(case=operation.as_strategy(generation_mode=mode))(one)))
         try:
@@ -183,6 +217,15 @@ class Run:
             # Nothing can be generated that is refused by a schema that takes everything.
             if type(error).__name__ not in ("Unsatisfiable", "SkipTest", "InvalidArgument"):
                 self.fail(operation, "nothing could be generated", "".join(traceback.format_exception(error))[-1500:])
+        return left
+
+    def cover(self, operation: Operation) -> None:
+        """Each bound of each field, on both of its sides."""
+        modes = [GenerationMode.POSITIVE, GenerationMode.NEGATIVE]
+        config = self.schema.config.generation_for(operation=operation)
+        kind = self.own(operation)[0]
+        for case in self.schema.iter_coverage_cases(operation, generation_modes=modes, generation_config=config):
+            self.ask(case, kind)
 
     def all(self, seconds: float) -> None:
         """Every operation is reached first; random requests follow as long as there is time."""
@@ -193,14 +236,15 @@ class Run:
             if time.monotonic() > end:
                 self.cut += 1
                 continue
-            own = self.own(operation)
-            for kind in own:
-                share = max(2, self.examples // len(own))
-                self.fuzz(operation, kind, GenerationMode.POSITIVE, -(-share * 2 // 3))
-                self.fuzz(operation, kind, GenerationMode.NEGATIVE, -(-share // 3))
-            for kind in KINDS:
-                if kind not in own:
-                    self.fuzz(operation, kind, GenerationMode.POSITIVE, max(1, self.examples // 10))
+            if self.examples >= MANY:
+                self.cover(operation)
+            own, few = self.own(operation), max(1, self.examples // 10)
+            good, bad = -(-self.examples * 2 // 3), -(-self.examples // 3)
+            others = [kind for kind in KINDS if kind not in own for _ in range(few)]
+            left = self.fuzz(operation, GenerationMode.POSITIVE, [*islice(cycle(own), max(good, len(own))), *others])
+            left += self.fuzz(operation, GenerationMode.NEGATIVE, list(islice(cycle(own), bad)))
+            for kind in left:
+                self.ask(operation.Case(path_parameters=dict(self.asked.get(operation.label, {}))), kind)
 
     def report(self) -> tuple[str, bool]:
         """The table of operations by statuses, and whether all is well."""
