@@ -235,5 +235,7 @@ func TestAPreflightTellsOfEveryGateAndLeavesNothing(t *testing.T) {
 	}, said)
 	said = ask(func(r *jobsv1.SubmitJobRequest) { r.Spec.Project = "nowhere" })
 	require.Equal(t, []string{"fail", "skip"}, []string{said["project"], said["quota"]})
+	said = ask(func(r *jobsv1.SubmitJobRequest) { r.Spec.Resources.Pools[0].Profile = "none" })
+	require.Equal(t, []string{"skip", "fail"}, []string{said["quota"], said["hardware"]}, "how much is asked for is not known")
 	require.Equal(t, before, w.rows())
 }

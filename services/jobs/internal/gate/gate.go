@@ -8,7 +8,8 @@ package gate
 
 import (
 	"context"
-	"errors"
+	"slices"
+	"strings"
 
 	"github.com/signalbox-dev/signalbox/platform/archive"
 	"github.com/signalbox-dev/signalbox/platform/authn"
@@ -85,24 +86,41 @@ type Verdict struct {
 
 // RunAll passes a draft through every gate, also past those that refuse. An error is one of a lookup.
 func RunAll(ctx context.Context, gates []Gate, d *Draft) ([]Verdict, error) {
-	verdicts := make([]Verdict, 0, len(gates))
-	for _, g := range gates {
+	verdicts, early := make([]Verdict, 0, len(gates)), map[string]*fault.Error{}
+	for i, g := range gates {
 		v := Verdict{Gate: g.Name, Status: Pass}
-		if g.Needs != nil && !g.Needs(d) {
-			v.Status = Skip
-			verdicts = append(verdicts, v)
-			continue
-		}
-		if err := g.Check(ctx, d); err != nil {
-			refusal, ok := errors.AsType[*fault.Error](err)
-			if !ok || refusal.Code != g.Name {
-				return nil, err
-			}
+		switch refusal := early[g.Name]; {
+		case refusal != nil:
 			v.Status, v.Refusal = Fail, refusal
+		case g.Needs != nil && !g.Needs(d):
+			v.Status = Skip
+		default:
+			refusal, err := refused(g.Check(ctx, d))
+			switch {
+			case err != nil:
+				return nil, err
+			case refusal != nil && slices.ContainsFunc(gates[i+1:], func(g Gate) bool { return g.Name == refusal.Code }):
+				// What this gate looks at first is a later one's to refuse.
+				v.Status, early[refusal.Code] = Skip, refusal
+			case refusal != nil:
+				v.Status, v.Refusal = Fail, refusal
+			}
 		}
 		verdicts = append(verdicts, v)
 	}
 	return verdicts, nil
+}
+
+// refused tells a refusal, which has the name of its gate in front, from the error of a lookup.
+func refused(err error) (*fault.Error, error) {
+	if err == nil {
+		return nil, nil //nolint:nilnil // a gate that lets pass has neither
+	}
+	f := fault.From(err)
+	if f.Code == "" || !strings.HasPrefix(f.Text(), f.Code+": ") {
+		return nil, err
+	}
+	return f, nil
 }
 
 // Refuse is a 400 that names its gate.

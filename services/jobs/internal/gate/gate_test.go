@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-dev/signalbox/platform/archive"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/catalog"
@@ -282,4 +283,28 @@ func TestLookupsThatFailAreNoRefusals(t *testing.T) {
 	require.Error(t, err)
 	var f *fault.Error
 	require.False(t, errors.As(err, &f), "a broken schema is not the user's fault")
+}
+
+func TestEachRefusalIsToldAtTheGateThatItNames(t *testing.T) {
+	t.Parallel()
+	refuse := func(name string) func(context.Context, *Draft) error {
+		return func(context.Context, *Draft) error { return Refuse(name, "no") }
+	}
+	never := func(context.Context, *Draft) error { panic("it was refused before") }
+	got, err := RunAll(t.Context(), []Gate{
+		{Name: Package, Check: refuse(archive.GateSensitive)}, {Name: Quota, Check: refuse(Hardware)}, {Name: Hardware, Check: never},
+	}, &Draft{})
+	require.NoError(t, err)
+	told := make([]string, 0, len(got))
+	for _, v := range got {
+		line := v.Gate + " " + string(v.Status)
+		if v.Refusal != nil {
+			line += " " + v.Refusal.Text()
+		}
+		told = append(told, line)
+	}
+	require.Equal(t, []string{"package fail sensitive_file: no", "quota skip", "hardware fail hardware: no"}, told)
+	down := fault.New(fault.Unavailable, "registry", "it is away")
+	_, err = RunAll(t.Context(), []Gate{{Name: Quota, Check: func(context.Context, *Draft) error { return down }}}, &Draft{})
+	require.ErrorIs(t, err, down, "what cannot be looked up is no refusal")
 }
