@@ -8,6 +8,7 @@ scripts/tools/versitygw.sh > /dev/null
 scripts/tools/uv.sh > /dev/null
 scripts/tools/chromium.sh > /dev/null
 scripts/tools/grpcurl.sh > /dev/null
+scripts/tools/schemathesis.sh > /dev/null
 for lock in test/*/*/package-lock.json; do scripts/tools/npm.sh "$(dirname "$lock")" > /dev/null; done
 flags=(-timeout 15m)
 if [ -n "${RACE:-}" ]; then flags=(-timeout 30m -race); fi
