@@ -68,7 +68,7 @@ func (w wire) bytes(host string) []byte {
 		b.WriteString("0\r\n\r\n")
 		return b.Bytes()
 	case w.length == "spelled":
-		fmt.Fprintf(&b, "Transfer-Encoding: chunked\r\n\r\n%s", w.body)
+		fmt.Fprintf(&b, "Transfer-Encoding: chunked\r\n\r\n%s\r\n", w.body)
 		return b.Bytes()
 	case w.length != "":
 		fmt.Fprintf(&b, "Content-Length: %s\r\n", w.length)
