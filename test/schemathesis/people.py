@@ -122,6 +122,7 @@ body("rotateKey", lambda w: {"purpose": "caller", "revoke": False})
 
 # Programs that act for people.
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+BACK = "http://127.0.0.1:9/back"
 VERIFIER = "v" * 43
 
 
@@ -133,7 +134,7 @@ def asked(w: World) -> dict[str, Any]:
     """What a program's page asks a person to allow."""
     challenge = base64.urlsafe_b64encode(hashlib.sha256(VERIFIER.encode()).digest()).decode().rstrip("=")
     return {
-        "response_type": "code", "client_id": w["program"], "redirect_uri": w["program_redirect"], "code_challenge": challenge,
+        "response_type": "code", "client_id": w["program"], "redirect_uri": BACK, "code_challenge": challenge,
         "code_challenge_method": "S256", "resource": w.url + "/api/mcp", "scope": "read", "state": w.unique(), "approve": True,
     }
 
@@ -142,7 +143,7 @@ def tokens(w: World) -> dict[str, str]:
     """The form that exchanges what a person allowed."""
     given = parse_qs(urlsplit(w.post("/api/oauth/authorize", asked(w))["redirect_to"]).query)
     return {
-        "grant_type": "authorization_code", "code": given["code"][0], "redirect_uri": w["program_redirect"], "client_id": w["program"],
+        "grant_type": "authorization_code", "code": given["code"][0], "redirect_uri": BACK, "client_id": w["program"],
         "code_verifier": VERIFIER, "resource": w.url + "/api/mcp",
     }
 
