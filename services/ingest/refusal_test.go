@@ -164,7 +164,7 @@ func TestBadQueriesAreToldWithTheirNames(t *testing.T) {
 	}
 	for _, key := range []string{"w", ":1", "w:", "w:0", "w:01", "w:-1", "w:1.0", "w :1", "wé:1", strings.Repeat("w", 254) + ":1", "w:99999999999999999999"} {
 		a := run.call(http.MethodPost, "logs", key, run.body(`"chunks":[]`))
-		require.Equal(t, []string{"header.Idempotency-Key string_pattern_mismatch"}, problems(t, a), key)
+		require.Equal(t, []string{"header.idempotency-key string_pattern_mismatch"}, problems(t, a), key)
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 
 const (
 	// fewExamples are those of an operation where SCHEMATHESIS says no other number.
-	fewExamples = 3
+	fewExamples = 1
 	// person is whom the provider knows.
 	person = "ann"
 	// fuzzed keeps the table of operations by statuses, below the top of the checkout.

@@ -109,11 +109,14 @@ func (r *Relay) ServeHTTP(w http.ResponseWriter, in *http.Request) {
 // refused tells the client that the service cannot be reached, unless it is the client who left.
 func (r *Relay) refused(w http.ResponseWriter, in *http.Request, err error) {
 	var tooLarge *http.MaxBytesError
+	var cut *cutError
 	switch {
 	case in.Context().Err() != nil:
 		r.fail(w, in, fault.FromContext(in.Context().Err()))
 	case errors.As(err, &tooLarge):
 		r.fail(w, in, fault.New(fault.TooLarge, "", "the request body is larger than %d bytes", tooLarge.Limit))
+	case errors.As(err, &cut):
+		r.fail(w, in, fault.New(fault.Refused, "body_cut", "the request body ended early").Wrap(err))
 	default:
 		r.log.WarnContext(in.Context(), "service cannot be reached", slog.String("to", r.up.Service), slog.Any("error", err))
 		r.fail(w, in, fault.New(fault.Unavailable, "", "%s is not available", r.up.Service).Wrap(err))
@@ -160,9 +163,28 @@ func body(w http.ResponseWriter, in, out *http.Request) error {
 		if err := http.NewResponseController(w).EnableFullDuplex(); err != nil && !errors.Is(err, http.ErrNotSupported) {
 			return fmt.Errorf("relay body: %w", err)
 		}
+		out.Body = flowing{in.Body}
 	}
 	return nil
 }
+
+// flowing is a client's body on its way: what is wrong with it is the client's fault, not the service's.
+type flowing struct{ io.ReadCloser }
+
+// Read implements io.Reader.
+func (f flowing) Read(p []byte) (int, error) {
+	n, err := f.ReadCloser.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = &cutError{err}
+	}
+	return n, err //nolint:wrapcheck // io.EOF must stay what it is
+}
+
+// cutError is why a client's body could not be read to its end.
+type cutError struct{ error }
+
+// Unwrap tells what happened.
+func (e *cutError) Unwrap() error { return e.error }
 
 // whole reads a small body, in its time. What comes after it has the time of whoever reads that.
 func whole(w http.ResponseWriter, from io.Reader, data []byte) error {

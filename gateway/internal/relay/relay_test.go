@@ -219,6 +219,24 @@ func TestBodyThatIsCut(t *testing.T) {
 	require.NoError(t, conn.Close())
 }
 
+func TestBodyWhoseChunksAreNone(t *testing.T) {
+	t.Parallel()
+	r := over(t, func(w http.ResponseWriter, req *http.Request) { _, _ = io.Copy(w, req.Body) })
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", r.front.Listener.Addr().String())
+	require.NoError(t, err)
+	defer func() { _ = conn.Close() }()
+	_, err = io.WriteString(conn, "POST /api/ingest/logs HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nno chunk\r\n")
+	require.NoError(t, err)
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	require.NoError(t, err)
+	defer func() { _ = resp.Body.Close() }()
+	require.Equal(t, http.StatusBadRequest, resp.StatusCode)
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.Contains(t, string(body), `"code":"body_cut"`)
+	require.Empty(t, r.log.String(), "the service is not to blame")
+}
+
 func TestClientThatLeavesEndsTheCall(t *testing.T) {
 	t.Parallel()
 	ended := make(chan struct{})
