@@ -158,7 +158,7 @@ FAULTS = ["drop", "lose", "500", "502", "503", "double", "slow", "html"]
 
 
 # Routes whose last word is not what their reports are kept under.
-ROUTES = {"/api/ingest/environment/nodes": "environment_nodes"}
+ROUTES = {"/api/ingest/environment/nodes": "environment_nodes", "/api/ingest/signals/ack": "signals_ack"}
 
 
 class _Server(ThreadingHTTPServer):
