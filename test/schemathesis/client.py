@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from http.cookiejar import DefaultCookiePolicy
 from typing import Any
@@ -41,17 +41,22 @@ class World:
     values: dict[str, str]
     examples: dict[str, Any]
     sessions: list[requests.Session] = field(default_factory=list)
+    addresses: Iterator[int] = field(default_factory=itertools.count)
     #: The refresh token that was given last.
     cookie: str = ""
 
     def __post_init__(self) -> None:
-        for i in range(100):
-            session = requests.Session()
-            session.trust_env = False
-            session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
-            session.mount("http://", From(f"127.77.{1 + i // 50}.{1 + i % 50}"))
-            self.sessions.append(session)
+        self.sessions = [self.visitor() for _ in range(100)]
         self.turn = itertools.cycle(self.sessions)
+
+    def visitor(self) -> requests.Session:
+        """Somebody at an address that nobody had before."""
+        n = next(self.addresses)
+        session = requests.Session()
+        session.trust_env = False
+        session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
+        session.mount("http://", From(f"127.{77 + n // 62500}.{1 + n // 250 % 250}.{1 + n % 250}"))
+        return session
 
     def base(self, operation: str) -> str:
         """Where an operation is asked."""
@@ -109,7 +114,7 @@ class World:
         name, password = {
             "admin": ("admin", self["admin_password"]), "operator": ("ada", "a good password of ada"), "refresh": ("stan", "a good password of stan"),
         }[kind]
-        answer = self.ask("POST", "/api/auth/login", "none", {"username": name, "password": password})
+        answer = self.ask("POST", "/api/auth/login", "none", {"username": name, "password": password}, session=self.visitor())
         answer.raise_for_status()
         if kind == "refresh":
             self.renew(answer.headers)
