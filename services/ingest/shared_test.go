@@ -10,6 +10,23 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest"
 )
 
+// What a run that reads a protected dataset reports may be the dataset's records: nothing of it is kept.
+func TestSamplesOfAProtectedDatasetAreLengthsAndRewards(t *testing.T) {
+	t.Parallel()
+	r := open(t).replica(ingest.Config{})
+	run := r.train()
+	run.grant.Withhold = true
+	run.post("validation", "", `"step":3,"samples":[{"user":"sécret","assistant":["secret"],"env":null,"reward":1,"extra":{"x":"secret"}}]`)
+	got, err := r.peer.GetRunSamples(t.Context(), &ingestpeerv1.GetRunSamplesRequest{RunId: run.run, Limit: 1})
+	require.NoError(t, err)
+	s := got.GetSamples()[0]
+	require.Empty(t, s.GetUser())
+	require.Empty(t, s.GetAssistant())
+	require.Empty(t, s.GetEnv())
+	require.InDelta(t, 1, s.GetReward(), 0)
+	require.JSONEq(t, `{"withheld":{"user":6,"assistant":10,"env":null}}`, string(s.GetExtra()))
+}
+
 // Jobs reads what it shows of a run to the public; nobody else does so without a reader of his own.
 func TestJobsReadsWhatALinkShows(t *testing.T) {
 	t.Parallel()

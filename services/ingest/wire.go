@@ -77,7 +77,9 @@ func (s *Service) grant(ctx context.Context, hash []byte) (*grant.Grant, error) 
 	if err != nil {
 		return nil, err
 	}
-	out := &grant.Grant{Owner: *ownerOf(g.GetOwner()), Attempt: g.GetAttempt(), Container: g.GetContainer(), Current: g.GetCurrent()}
+	out := &grant.Grant{
+		Owner: *ownerOf(g.GetOwner()), Attempt: g.GetAttempt(), Container: g.GetContainer(), Current: g.GetCurrent(), Withhold: g.GetWithhold(),
+	}
 	out.Owner.RunID, out.Owner.JobID = g.GetRunId(), g.GetJobId()
 	if g.GetEndedAt() != nil {
 		t := g.GetEndedAt().AsTime()

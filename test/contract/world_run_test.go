@@ -42,9 +42,14 @@ type training struct {
 	reports    *client.Client
 }
 
-// train submits a command that gives its token away, prints what it is told to and waits to be told to end.
-func (b *builder) train() *training {
+// train submits a command that gives its token away, prints what it is told to and waits to be told to end. Bound
+// are the datasets that it reads.
+func (b *builder) train(bound ...string) *training {
 	b.Helper()
+	datasets := map[string]any{}
+	for i, ref := range bound {
+		datasets[fmt.Sprintf("train%d", i)] = ref
+	}
 	raw := sha256.Sum256([]byte(b.address()))
 	name := "given-" + hex.EncodeToString(raw[:8])
 	command := `echo "training begins"; printf %s "$SERVICE_JOB_TOKEN" > "$SERVICE_JOB_WORKDIR/$0.new" && mv "$SERVICE_JOB_WORKDIR/$0.new" "$SERVICE_JOB_WORKDIR/$0"
@@ -57,6 +62,7 @@ func (b *builder) train() *training {
 		"name": name, "project": projectKey, "source": map[string]any{"command": []string{"sh", "-c", command, name}},
 		"recipe":    map[string]any{"name": recipe, "version": b.at("recipe_version"), "lock": json.RawMessage(b.at("recipe_lock"))},
 		"resources": map[string]any{"pools": []any{map[string]any{"pool": "default"}}},
+		"bindings":  map[string]any{"datasets": datasets},
 	}}, &made)
 	path := ""
 	b.await("the command runs", func() bool {
@@ -183,4 +189,14 @@ func (b *builder) addOwn() {
 	b.set("own_job", r.job)
 	b.set("own_run", r.run)
 	b.set("own_ingest", r.token)
+}
+
+// addSealed is a run that reads a protected dataset and goes on as long as the world.
+func (b *builder) addSealed() {
+	b.Helper()
+	r := b.train(b.at("protected_ref"))
+	r.lifecycle("running")
+	b.set("sealed_job", r.job)
+	b.set("sealed_run", r.run)
+	b.set("sealed_ingest", r.token)
 }

@@ -51,6 +51,7 @@ func parts() []*piece {
 		{vars: []string{"live_job", "live_run", "ingest"}, build: (*builder).addLive},
 		{vars: []string{"broken_run", "broken_ingest", "broken_object"}, build: (*builder).addBroken},
 		{vars: []string{"own_job", "own_run", "own_ingest"}, build: (*builder).addOwn, own: true},
+		{vars: []string{"sealed_job", "sealed_run", "sealed_ingest"}, build: (*builder).addSealed},
 		{vars: []string{"dataset", "dataset_version"}, build: (*builder).addDataset},
 		{vars: []string{"train_ref", "held_ref", "protected_ref"}, build: (*builder).addSplits},
 		{vars: []string{"broken_dataset"}, build: (*builder).addBrokenDataset},

@@ -57,7 +57,8 @@ type RunDataServiceClient interface {
 	ListBenchmarks(ctx context.Context, in *ListBenchmarksRequest, opts ...grpc.CallOption) (*ListBenchmarksResponse, error)
 	// ListValidations lists validation rounds by step.
 	ListValidations(ctx context.Context, in *ListValidationsRequest, opts ...grpc.CallOption) (*ListValidationsResponse, error)
-	// ListSamples lists the samples of one validation round, the last one where no step is given.
+	// ListSamples lists the samples of one validation round, the last one where no step is given. Of a run that reads a
+	// protected dataset a sample has its reward, and in `extra.withheld` how many characters its parts had.
 	ListSamples(ctx context.Context, in *ListSamplesRequest, opts ...grpc.CallOption) (*ListSamplesResponse, error)
 	ListArtifacts(ctx context.Context, in *ListArtifactsRequest, opts ...grpc.CallOption) (*ListArtifactsResponse, error)
 	// FollowLogs sends stored lines after `after`, then new ones, and ends with eof. The gateway
@@ -244,7 +245,8 @@ type RunDataServiceServer interface {
 	ListBenchmarks(context.Context, *ListBenchmarksRequest) (*ListBenchmarksResponse, error)
 	// ListValidations lists validation rounds by step.
 	ListValidations(context.Context, *ListValidationsRequest) (*ListValidationsResponse, error)
-	// ListSamples lists the samples of one validation round, the last one where no step is given.
+	// ListSamples lists the samples of one validation round, the last one where no step is given. Of a run that reads a
+	// protected dataset a sample has its reward, and in `extra.withheld` how many characters its parts had.
 	ListSamples(context.Context, *ListSamplesRequest) (*ListSamplesResponse, error)
 	ListArtifacts(context.Context, *ListArtifactsRequest) (*ListArtifactsResponse, error)
 	// FollowLogs sends stored lines after `after`, then new ones, and ends with eof. The gateway

@@ -105,6 +105,9 @@ func (h *Handler) validation(ctx context.Context, r *request) (any, error) {
 	if err := h.may(r, p.RunID); err != nil {
 		return nil, err
 	}
+	if r.grant.Withhold {
+		p.Withhold()
+	}
 	_, err = h.Store.Store(ctx, r.item("validation", validation.Write(p)))
 	return stored{true}, err
 }

@@ -51,4 +51,5 @@ type Inputs struct {
 	Datasets            []Bound
 	Model               *Bound
 	Unknown, Unreadable []string
+	Protected           bool // one of the datasets is
 }

@@ -58,7 +58,7 @@ func (c *Registry) Resolve(ctx context.Context, b jobspec.Bindings) (*Inputs, er
 	if err != nil {
 		return nil, err
 	}
-	in := &Inputs{Unknown: resp.GetUnknown(), Unreadable: resp.GetUnreadable()}
+	in := &Inputs{Unknown: resp.GetUnknown(), Unreadable: resp.GetUnreadable(), Protected: resp.GetProtected()}
 	for _, d := range resp.GetDatasets() {
 		in.Datasets = append(in.Datasets, Bound{
 			Name: d.GetName(), Ref: d.GetRef(), Digest: d.GetDigest(), Files: objectsFromProto(d.GetFiles()),

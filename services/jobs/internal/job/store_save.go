@@ -47,10 +47,10 @@ func (s *Store) Insert(ctx context.Context, tx pgx.Tx, j *Job, run RunFacts, cau
 		parents = run.Parents
 	}
 	_, err = tx.Exec(ctx, `INSERT INTO run (id, job_id, name, owner_id, owner_name, project_id, project, visibility,
-			state, recipe_lock, bindings, recipe_digest, spec_digest, created_at, visibility_version, parents)
-		VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,coalesce($16, '[]'::jsonb))`,
+			state, recipe_lock, bindings, recipe_digest, spec_digest, created_at, visibility_version, parents, protected)
+		VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,coalesce($16, '[]'::jsonb),$17)`,
 		j.RunID, j.ID, j.Name, j.OwnerID, j.OwnerName, j.ProjectID, j.Project, j.Visibility,
-		j.State, run.RecipeLock, run.Bindings, run.RecipeDigest, j.SpecDigest, j.CreatedAt, j.VisibilityVersion, parents)
+		j.State, run.RecipeLock, run.Bindings, run.RecipeDigest, j.SpecDigest, j.CreatedAt, j.VisibilityVersion, parents, run.Protected)
 	if err != nil {
 		return fmt.Errorf("insert run: %w", err)
 	}
@@ -63,6 +63,7 @@ type RunFacts struct {
 	Bindings     []byte
 	RecipeDigest string
 	Parents      []Parent
+	Protected    bool // it reads a protected dataset
 }
 
 // Save writes a changed job, its run and its event. It refuses, in SQL, a move that is no edge and

@@ -119,7 +119,7 @@ func (a *Admission) job(d *gate.Draft) (*job.Job, job.RunFacts, error) {
 	if j.Template, err = template(d, j.ID, j.RunID); err != nil {
 		return nil, job.RunFacts{}, err
 	}
-	facts := job.RunFacts{RecipeDigest: d.Recipe.Digest}
+	facts := job.RunFacts{RecipeDigest: d.Recipe.Digest, Protected: d.Inputs.Protected}
 	if facts.RecipeLock, err = canonicalOf(d.Spec.Recipe.Lock); err != nil {
 		return nil, facts, fmt.Errorf("write the recipe's lock: %w", err)
 	}

@@ -95,6 +95,7 @@ func (s *Server) bindDataset(ctx context.Context, name, text string, out *regist
 	default:
 		out.Datasets = append(out.Datasets, dataset.ToInput(name, d, v))
 		if d.Protected {
+			out.Protected = true
 			return s.bound(ctx, d, v)
 		}
 	}

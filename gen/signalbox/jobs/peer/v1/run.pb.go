@@ -80,9 +80,11 @@ type IngestGrant struct {
 	// The attempt is the run's present one.
 	Current bool `protobuf:"varint,5,opt,name=current,proto3" json:"current,omitempty"`
 	// When the run ended, null while it lives.
-	EndedAt       *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
-	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
-	Owner         *RunOwner              `protobuf:"bytes,8,opt,name=owner,proto3" json:"owner,omitempty"`
+	EndedAt   *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
+	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	Owner     *RunOwner              `protobuf:"bytes,8,opt,name=owner,proto3" json:"owner,omitempty"`
+	// The run reads a protected dataset: of its samples lengths and rewards alone are kept.
+	Withhold      bool `protobuf:"varint,9,opt,name=withhold,proto3" json:"withhold,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -171,6 +173,13 @@ func (x *IngestGrant) GetOwner() *RunOwner {
 		return x.Owner
 	}
 	return nil
+}
+
+func (x *IngestGrant) GetWithhold() bool {
+	if x != nil {
+		return x.Withhold
+	}
+	return false
 }
 
 type ReportLifecycleRequest struct {
@@ -1056,7 +1065,7 @@ const file_signalbox_jobs_peer_v1_run_proto_rawDesc = "" +
 	" signalbox/jobs/peer/v1/run.proto\x12\x16signalbox.jobs.peer.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"signalbox/options/v1/options.proto\"C\n" +
 	"\x19ResolveIngestTokenRequest\x12&\n" +
 	"\n" +
-	"token_hash\x18\x01 \x01(\fB\a\xbaH\x04z\x02h R\ttokenHash\"\xb7\x02\n" +
+	"token_hash\x18\x01 \x01(\fB\a\xbaH\x04z\x02h R\ttokenHash\"\xd3\x02\n" +
 	"\vIngestGrant\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x15\n" +
 	"\x06job_id\x18\x02 \x01(\tR\x05jobId\x12\x18\n" +
@@ -1066,7 +1075,8 @@ const file_signalbox_jobs_peer_v1_run_proto_rawDesc = "" +
 	"\bended_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\x129\n" +
 	"\n" +
 	"expires_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x126\n" +
-	"\x05owner\x18\b \x01(\v2 .signalbox.jobs.peer.v1.RunOwnerR\x05owner\"\xb7\x01\n" +
+	"\x05owner\x18\b \x01(\v2 .signalbox.jobs.peer.v1.RunOwnerR\x05owner\x12\x1a\n" +
+	"\bwithhold\x18\t \x01(\bR\bwithhold\"\xb7\x01\n" +
 	"\x16ReportLifecycleRequest\x12\x1e\n" +
 	"\x06run_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05runId\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x05R\aattempt\x12\x1d\n" +

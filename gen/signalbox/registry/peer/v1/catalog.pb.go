@@ -429,7 +429,9 @@ type ResolveBindingsResponse struct {
 	// References that are unknown or hidden from the caller, as given.
 	Unknown []string `protobuf:"bytes,3,rep,name=unknown,proto3" json:"unknown,omitempty"`
 	// References that the caller sees but may not read.
-	Unreadable    []string `protobuf:"bytes,4,rep,name=unreadable,proto3" json:"unreadable,omitempty"`
+	Unreadable []string `protobuf:"bytes,4,rep,name=unreadable,proto3" json:"unreadable,omitempty"`
+	// One of the datasets is protected.
+	Protected     bool `protobuf:"varint,5,opt,name=protected,proto3" json:"protected,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -492,6 +494,13 @@ func (x *ResolveBindingsResponse) GetUnreadable() []string {
 	return nil
 }
 
+func (x *ResolveBindingsResponse) GetProtected() bool {
+	if x != nil {
+		return x.Protected
+	}
+	return false
+}
+
 var File_signalbox_registry_peer_v1_catalog_proto protoreflect.FileDescriptor
 
 const file_signalbox_registry_peer_v1_catalog_proto_rawDesc = "" +
@@ -524,14 +533,15 @@ const file_signalbox_registry_peer_v1_catalog_proto_rawDesc = "" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x1a;\n" +
 	"\rDatasetsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc5\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xe3\x01\n" +
 	"\x17ResolveBindingsResponse\x12;\n" +
 	"\bdatasets\x18\x01 \x03(\v2\x1f.signalbox.jobs.v1.DatasetInputR\bdatasets\x123\n" +
 	"\x05model\x18\x02 \x01(\v2\x1d.signalbox.jobs.v1.ModelInputR\x05model\x12\x18\n" +
 	"\aunknown\x18\x03 \x03(\tR\aunknown\x12\x1e\n" +
 	"\n" +
 	"unreadable\x18\x04 \x03(\tR\n" +
-	"unreadable2\xbe\x04\n" +
+	"unreadable\x12\x1c\n" +
+	"\tprotected\x18\x05 \x01(\bR\tprotected2\xbe\x04\n" +
 	"\x12CatalogPeerService\x12\x8c\x01\n" +
 	"\x10GetCatalogRecipe\x123.signalbox.registry.peer.v1.GetCatalogRecipeRequest\x1a4.signalbox.registry.peer.v1.GetCatalogRecipeResponse\"\r\xea\xc7\x18\x06\x1a\x04jobs\x90\x02\x01\x12\x89\x01\n" +
 	"\x0fResolveBindings\x122.signalbox.registry.peer.v1.ResolveBindingsRequest\x1a3.signalbox.registry.peer.v1.ResolveBindingsResponse\"\r\xea\xc7\x18\x06\x1a\x04jobs\x90\x02\x01\x12\x83\x01\n" +
