@@ -70,6 +70,11 @@ func (h *holding) finish(ctx context.Context) error {
 	select {
 	case <-h.empty:
 		return nil
+	default: // where both have come, what was finished counts
+	}
+	select {
+	case <-h.empty:
+		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("finish what is held: %w", ctx.Err())
 	}
