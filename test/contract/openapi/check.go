@@ -103,9 +103,15 @@ func media(content map[string]any, contentType string) (string, bool) {
 	return typ, ok
 }
 
+func (d *Document) schema(pointer string) (*jsonschema.Schema, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.compiler.Compile(location + "#" + pointer)
+}
+
 // fits holds a value against the schema at a pointer.
 func (d *Document) fits(pointer string, value any) error {
-	schema, err := d.compiler.Compile(location + "#" + pointer)
+	schema, err := d.schema(pointer)
 	if err != nil {
 		return fmt.Errorf("compile the schema at %s: %w", pointer, err)
 	}

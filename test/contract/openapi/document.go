@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
@@ -23,8 +24,10 @@ const location = "openapi.json"
 // Document is the whole description.
 type Document struct {
 	root     map[string]any
-	compiler *jsonschema.Compiler
 	all      []*Operation
+
+	mu       sync.Mutex // the compiler takes one caller at a time
+	compiler *jsonschema.Compiler
 }
 
 // Operation is one method of one path.
