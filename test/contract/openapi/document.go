@@ -23,8 +23,8 @@ const location = "openapi.json"
 
 // Document is the whole description.
 type Document struct {
-	root     map[string]any
-	all      []*Operation
+	root map[string]any
+	all  []*Operation
 
 	mu       sync.Mutex // the compiler takes one caller at a time
 	compiler *jsonschema.Compiler
