@@ -2,6 +2,7 @@ package contract
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -62,4 +63,33 @@ func declared(t testing.TB, rt route.Route) []int {
 		statuses = append(statuses, http.StatusOK)
 	}
 	return statuses
+}
+
+// TestHeadersOfRulesAreDescribed demands of each header by which a caller makes a request conditional or repeatable,
+// and of what it is told for that, that it is described wherever a golden shows it at work.
+func TestHeadersOfRulesAreDescribed(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for _, g := range loaded(t) {
+		for _, s := range g.Steps {
+			path, _, _ := strings.Cut(s.Request.Target, "?")
+			op, found := description(t).Operation(s.Request.Method, path)
+			if !found || s.Response.Status >= http.StatusBadRequest && s.Response.Status != http.StatusConflict {
+				continue
+			}
+			for _, f := range s.Request.Header {
+				if slices.Contains([]string{"If-Match", "X-Service-Confirm", "Idempotency-Key"}, f.Name) {
+					seen[f.Name] = true
+					require.True(t, op.Takes(f.Name), "%s sends %s to %s", g.Name, f.Name, op.ID)
+				}
+			}
+			for _, f := range s.Response.Header {
+				if slices.Contains([]string{"ETag", "X-Service-Impact"}, f.Name) && f.Value != "<<absent>>" {
+					seen[f.Name] = true
+					require.True(t, op.Tells(s.Response.Status, f.Name), "%s is told %s by %s", g.Name, f.Name, op.ID)
+				}
+			}
+		}
+	}
+	require.Len(t, seen, 5, "no golden shows one of them")
 }

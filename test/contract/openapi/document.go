@@ -135,6 +135,22 @@ func (op *Operation) Statuses() []int {
 	return out
 }
 
+// Takes says whether requests are described with a header.
+func (op *Operation) Takes(name string) bool {
+	list, _ := op.node["parameters"].([]any)
+	return slices.ContainsFunc(list, func(one any) bool {
+		node, _ := one.(map[string]any)
+		node, _ = op.doc.resolve(node, "")
+		return node["in"] == "header" && node["name"] == name
+	})
+}
+
+// Tells says whether answers of a status are described with a header.
+func (op *Operation) Tells(status int, name string) bool {
+	node, _ := op.doc.resolve(object(object(op.node, "responses"), strconv.Itoa(status)), "")
+	return object(object(node, "headers"), name) != nil
+}
+
 // object is a member that is an object, or nil.
 func object(in map[string]any, name string) map[string]any {
 	out, _ := in[name].(map[string]any)
