@@ -42,7 +42,9 @@ const (
 //
 // RunDataService reads what a run reported. Every id is a run's (`run_...`) or a job's (`job_...`).
 type RunDataServiceClient interface {
+	// ListLogs lists lines in the order in which they came.
 	ListLogs(ctx context.Context, in *ListLogsRequest, opts ...grpc.CallOption) (*ListLogsResponse, error)
+	// ListMetrics lists series by key.
 	ListMetrics(ctx context.Context, in *ListMetricsRequest, opts ...grpc.CallOption) (*ListMetricsResponse, error)
 	GetHparams(ctx context.Context, in *GetHparamsRequest, opts ...grpc.CallOption) (*Hparams, error)
 	// ListHparamChanges lists the values that later reports corrected, the newest correction first.
@@ -57,9 +59,10 @@ type RunDataServiceClient interface {
 	ListBenchmarks(ctx context.Context, in *ListBenchmarksRequest, opts ...grpc.CallOption) (*ListBenchmarksResponse, error)
 	// ListValidations lists validation rounds by step.
 	ListValidations(ctx context.Context, in *ListValidationsRequest, opts ...grpc.CallOption) (*ListValidationsResponse, error)
-	// ListSamples lists the samples of one validation round, the last one where no step is given. Of a run that reads a
-	// protected dataset a sample has its reward, and in `extra.withheld` how many characters its parts had.
+	// ListSamples lists the samples of one validation round in its order; of the last round where no step is given. Of a
+	// run that reads a protected dataset a sample has its reward, and in `extra.withheld` how many characters its parts had.
 	ListSamples(ctx context.Context, in *ListSamplesRequest, opts ...grpc.CallOption) (*ListSamplesResponse, error)
+	// ListArtifacts lists artifacts in the order in which they were registered.
 	ListArtifacts(ctx context.Context, in *ListArtifactsRequest, opts ...grpc.CallOption) (*ListArtifactsResponse, error)
 	// FollowLogs sends stored lines after `after`, then new ones, and ends with eof. The gateway
 	// shows it as Server-Sent Events.
@@ -230,7 +233,9 @@ type RunDataService_FollowMetricsClient = grpc.ServerStreamingClient[FollowMetri
 //
 // RunDataService reads what a run reported. Every id is a run's (`run_...`) or a job's (`job_...`).
 type RunDataServiceServer interface {
+	// ListLogs lists lines in the order in which they came.
 	ListLogs(context.Context, *ListLogsRequest) (*ListLogsResponse, error)
+	// ListMetrics lists series by key.
 	ListMetrics(context.Context, *ListMetricsRequest) (*ListMetricsResponse, error)
 	GetHparams(context.Context, *GetHparamsRequest) (*Hparams, error)
 	// ListHparamChanges lists the values that later reports corrected, the newest correction first.
@@ -245,9 +250,10 @@ type RunDataServiceServer interface {
 	ListBenchmarks(context.Context, *ListBenchmarksRequest) (*ListBenchmarksResponse, error)
 	// ListValidations lists validation rounds by step.
 	ListValidations(context.Context, *ListValidationsRequest) (*ListValidationsResponse, error)
-	// ListSamples lists the samples of one validation round, the last one where no step is given. Of a run that reads a
-	// protected dataset a sample has its reward, and in `extra.withheld` how many characters its parts had.
+	// ListSamples lists the samples of one validation round in its order; of the last round where no step is given. Of a
+	// run that reads a protected dataset a sample has its reward, and in `extra.withheld` how many characters its parts had.
 	ListSamples(context.Context, *ListSamplesRequest) (*ListSamplesResponse, error)
+	// ListArtifacts lists artifacts in the order in which they were registered.
 	ListArtifacts(context.Context, *ListArtifactsRequest) (*ListArtifactsResponse, error)
 	// FollowLogs sends stored lines after `after`, then new ones, and ends with eof. The gateway
 	// shows it as Server-Sent Events.

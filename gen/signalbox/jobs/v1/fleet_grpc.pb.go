@@ -38,6 +38,7 @@ const (
 //
 // FleetService registers execution backends and their nodes.
 type FleetServiceClient interface {
+	// ListFleets lists fleets by name.
 	ListFleets(ctx context.Context, in *ListFleetsRequest, opts ...grpc.CallOption) (*ListFleetsResponse, error)
 	GetFleet(ctx context.Context, in *GetFleetRequest, opts ...grpc.CallOption) (*Fleet, error)
 	CreateFleet(ctx context.Context, in *CreateFleetRequest, opts ...grpc.CallOption) (*Fleet, error)
@@ -53,6 +54,7 @@ type FleetServiceClient interface {
 	RevokeJoinToken(ctx context.Context, in *RevokeJoinTokenRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
 	// JoinFleet exchanges a join token and a certificate request for a node certificate.
 	JoinFleet(ctx context.Context, in *JoinFleetRequest, opts ...grpc.CallOption) (*JoinFleetResponse, error)
+	// ListNodes lists nodes by name.
 	ListNodes(ctx context.Context, in *ListNodesRequest, opts ...grpc.CallOption) (*ListNodesResponse, error)
 }
 
@@ -170,6 +172,7 @@ func (c *fleetServiceClient) ListNodes(ctx context.Context, in *ListNodesRequest
 //
 // FleetService registers execution backends and their nodes.
 type FleetServiceServer interface {
+	// ListFleets lists fleets by name.
 	ListFleets(context.Context, *ListFleetsRequest) (*ListFleetsResponse, error)
 	GetFleet(context.Context, *GetFleetRequest) (*Fleet, error)
 	CreateFleet(context.Context, *CreateFleetRequest) (*Fleet, error)
@@ -185,6 +188,7 @@ type FleetServiceServer interface {
 	RevokeJoinToken(context.Context, *RevokeJoinTokenRequest) (*emptypb.Empty, error)
 	// JoinFleet exchanges a join token and a certificate request for a node certificate.
 	JoinFleet(context.Context, *JoinFleetRequest) (*JoinFleetResponse, error)
+	// ListNodes lists nodes by name.
 	ListNodes(context.Context, *ListNodesRequest) (*ListNodesResponse, error)
 	mustEmbedUnimplementedFleetServiceServer()
 }

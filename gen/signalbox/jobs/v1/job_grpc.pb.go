@@ -63,7 +63,9 @@ type JobServiceClient interface {
 	CloneJob(ctx context.Context, in *CloneJobRequest, opts ...grpc.CallOption) (*Job, error)
 	// PreflightJob holds a submission against every gate and tells what each says. It leaves nothing behind.
 	PreflightJob(ctx context.Context, in *PreflightJobRequest, opts ...grpc.CallOption) (*PreflightReport, error)
+	// ListJobEvents lists what happened to a job, oldest first.
 	ListJobEvents(ctx context.Context, in *ListJobEventsRequest, opts ...grpc.CallOption) (*ListJobEventsResponse, error)
+	// ListAttempts lists the attempts of a job, oldest first.
 	ListAttempts(ctx context.Context, in *ListAttemptsRequest, opts ...grpc.CallOption) (*ListAttemptsResponse, error)
 	// WatchJob sends the job now and at every change of its state, and ends after the last one.
 	// The gateway shows it as Server-Sent Events.
@@ -246,7 +248,9 @@ type JobServiceServer interface {
 	CloneJob(context.Context, *CloneJobRequest) (*Job, error)
 	// PreflightJob holds a submission against every gate and tells what each says. It leaves nothing behind.
 	PreflightJob(context.Context, *PreflightJobRequest) (*PreflightReport, error)
+	// ListJobEvents lists what happened to a job, oldest first.
 	ListJobEvents(context.Context, *ListJobEventsRequest) (*ListJobEventsResponse, error)
+	// ListAttempts lists the attempts of a job, oldest first.
 	ListAttempts(context.Context, *ListAttemptsRequest) (*ListAttemptsResponse, error)
 	// WatchJob sends the job now and at every change of its state, and ends after the last one.
 	// The gateway shows it as Server-Sent Events.

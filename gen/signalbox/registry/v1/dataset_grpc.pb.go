@@ -41,11 +41,13 @@ const (
 // DatasetService keeps versioned datasets. Bytes go to the object store by signed URLs.
 type DatasetServiceClient interface {
 	CreateDataset(ctx context.Context, in *CreateDatasetRequest, opts ...grpc.CallOption) (*Dataset, error)
+	// ListDatasets lists datasets, newest first.
 	ListDatasets(ctx context.Context, in *ListDatasetsRequest, opts ...grpc.CallOption) (*ListDatasetsResponse, error)
 	GetDataset(ctx context.Context, in *GetDatasetRequest, opts ...grpc.CallOption) (*Dataset, error)
 	// CreateDatasetVersion takes the manifest and answers a signed URL for each object that is not
 	// there yet. A version that exists is a conflict, before any byte moves.
 	CreateDatasetVersion(ctx context.Context, in *CreateDatasetVersionRequest, opts ...grpc.CallOption) (*CreateDatasetVersionResponse, error)
+	// ListDatasetVersions lists the versions of a dataset, newest first.
 	ListDatasetVersions(ctx context.Context, in *ListDatasetVersionsRequest, opts ...grpc.CallOption) (*ListDatasetVersionsResponse, error)
 	GetDatasetVersion(ctx context.Context, in *GetDatasetVersionRequest, opts ...grpc.CallOption) (*DatasetVersion, error)
 	// CommitDatasetVersion verifies size and SHA-256 of every object and makes the version ready.
@@ -210,11 +212,13 @@ func (c *datasetServiceClient) GetDatasetSchema(ctx context.Context, in *GetData
 // DatasetService keeps versioned datasets. Bytes go to the object store by signed URLs.
 type DatasetServiceServer interface {
 	CreateDataset(context.Context, *CreateDatasetRequest) (*Dataset, error)
+	// ListDatasets lists datasets, newest first.
 	ListDatasets(context.Context, *ListDatasetsRequest) (*ListDatasetsResponse, error)
 	GetDataset(context.Context, *GetDatasetRequest) (*Dataset, error)
 	// CreateDatasetVersion takes the manifest and answers a signed URL for each object that is not
 	// there yet. A version that exists is a conflict, before any byte moves.
 	CreateDatasetVersion(context.Context, *CreateDatasetVersionRequest) (*CreateDatasetVersionResponse, error)
+	// ListDatasetVersions lists the versions of a dataset, newest first.
 	ListDatasetVersions(context.Context, *ListDatasetVersionsRequest) (*ListDatasetVersionsResponse, error)
 	GetDatasetVersion(context.Context, *GetDatasetVersionRequest) (*DatasetVersion, error)
 	// CommitDatasetVersion verifies size and SHA-256 of every object and makes the version ready.

@@ -47,6 +47,7 @@ const (
 // DeploymentService owns deployments, their revisions, the promoted pointer and their tokens.
 type DeploymentServiceClient interface {
 	CreateDeployment(ctx context.Context, in *CreateDeploymentRequest, opts ...grpc.CallOption) (*Deployment, error)
+	// ListDeployments lists deployments, newest first.
 	ListDeployments(ctx context.Context, in *ListDeploymentsRequest, opts ...grpc.CallOption) (*ListDeploymentsResponse, error)
 	GetDeployment(ctx context.Context, in *GetDeploymentRequest, opts ...grpc.CallOption) (*Deployment, error)
 	// UpdateDeployment changes what is said of a deployment; what serves is not touched.
@@ -62,9 +63,11 @@ type DeploymentServiceClient interface {
 	// RollbackDeployment promotes the revision that answered before, or another one that did. One that is not
 	// ready is a conflict, unless it shall be started: then it takes over when it is ready (202).
 	RollbackDeployment(ctx context.Context, in *RollbackDeploymentRequest, opts ...grpc.CallOption) (*Deployment, error)
+	// ListDeploymentEvents lists what happened to a deployment, oldest first.
 	ListDeploymentEvents(ctx context.Context, in *ListDeploymentEventsRequest, opts ...grpc.CallOption) (*ListDeploymentEventsResponse, error)
 	// CreateRevision prepares a candidate; it never touches traffic.
 	CreateRevision(ctx context.Context, in *CreateRevisionRequest, opts ...grpc.CallOption) (*Revision, error)
+	// ListRevisions lists the revisions of a deployment, newest first.
 	ListRevisions(ctx context.Context, in *ListRevisionsRequest, opts ...grpc.CallOption) (*ListRevisionsResponse, error)
 	GetRevision(ctx context.Context, in *GetRevisionRequest, opts ...grpc.CallOption) (*Revision, error)
 	// PromoteRevision makes a ready revision the one that answers; one that is not ready is a conflict.
@@ -75,6 +78,7 @@ type DeploymentServiceClient interface {
 	StopRevision(ctx context.Context, in *StopRevisionRequest, opts ...grpc.CallOption) (*Revision, error)
 	// CreateDeploymentToken makes a token; its secret is in this answer only.
 	CreateDeploymentToken(ctx context.Context, in *CreateDeploymentTokenRequest, opts ...grpc.CallOption) (*DeploymentToken, error)
+	// ListDeploymentTokens lists the tokens of a deployment, newest first, also those that were revoked.
 	ListDeploymentTokens(ctx context.Context, in *ListDeploymentTokensRequest, opts ...grpc.CallOption) (*ListDeploymentTokensResponse, error)
 	// RevokeDeploymentToken answers only when no live replica accepts the token any more.
 	RevokeDeploymentToken(ctx context.Context, in *RevokeDeploymentTokenRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
@@ -275,6 +279,7 @@ func (c *deploymentServiceClient) RevokeDeploymentToken(ctx context.Context, in 
 // DeploymentService owns deployments, their revisions, the promoted pointer and their tokens.
 type DeploymentServiceServer interface {
 	CreateDeployment(context.Context, *CreateDeploymentRequest) (*Deployment, error)
+	// ListDeployments lists deployments, newest first.
 	ListDeployments(context.Context, *ListDeploymentsRequest) (*ListDeploymentsResponse, error)
 	GetDeployment(context.Context, *GetDeploymentRequest) (*Deployment, error)
 	// UpdateDeployment changes what is said of a deployment; what serves is not touched.
@@ -290,9 +295,11 @@ type DeploymentServiceServer interface {
 	// RollbackDeployment promotes the revision that answered before, or another one that did. One that is not
 	// ready is a conflict, unless it shall be started: then it takes over when it is ready (202).
 	RollbackDeployment(context.Context, *RollbackDeploymentRequest) (*Deployment, error)
+	// ListDeploymentEvents lists what happened to a deployment, oldest first.
 	ListDeploymentEvents(context.Context, *ListDeploymentEventsRequest) (*ListDeploymentEventsResponse, error)
 	// CreateRevision prepares a candidate; it never touches traffic.
 	CreateRevision(context.Context, *CreateRevisionRequest) (*Revision, error)
+	// ListRevisions lists the revisions of a deployment, newest first.
 	ListRevisions(context.Context, *ListRevisionsRequest) (*ListRevisionsResponse, error)
 	GetRevision(context.Context, *GetRevisionRequest) (*Revision, error)
 	// PromoteRevision makes a ready revision the one that answers; one that is not ready is a conflict.
@@ -303,6 +310,7 @@ type DeploymentServiceServer interface {
 	StopRevision(context.Context, *StopRevisionRequest) (*Revision, error)
 	// CreateDeploymentToken makes a token; its secret is in this answer only.
 	CreateDeploymentToken(context.Context, *CreateDeploymentTokenRequest) (*DeploymentToken, error)
+	// ListDeploymentTokens lists the tokens of a deployment, newest first, also those that were revoked.
 	ListDeploymentTokens(context.Context, *ListDeploymentTokensRequest) (*ListDeploymentTokensResponse, error)
 	// RevokeDeploymentToken answers only when no live replica accepts the token any more.
 	RevokeDeploymentToken(context.Context, *RevokeDeploymentTokenRequest) (*emptypb.Empty, error)

@@ -40,6 +40,7 @@ const (
 // and their taskset. A taskset goes in and never comes out: its digest and its count are all that is told.
 type EnvironmentServiceClient interface {
 	CreateEnvironment(ctx context.Context, in *CreateEnvironmentRequest, opts ...grpc.CallOption) (*Environment, error)
+	// ListEnvironments lists environments, newest first.
 	ListEnvironments(ctx context.Context, in *ListEnvironmentsRequest, opts ...grpc.CallOption) (*ListEnvironmentsResponse, error)
 	GetEnvironment(ctx context.Context, in *GetEnvironmentRequest, opts ...grpc.CallOption) (*Environment, error)
 	UpdateEnvironment(ctx context.Context, in *UpdateEnvironmentRequest, opts ...grpc.CallOption) (*Environment, error)
@@ -52,6 +53,7 @@ type EnvironmentServiceClient interface {
 	// version that exists; other content under its name is a conflict. While bytes are missing the version is
 	// `uploading`, and a repeat goes on once they are there.
 	CreateEnvironmentVersion(ctx context.Context, in *CreateEnvironmentVersionRequest, opts ...grpc.CallOption) (*EnvironmentVersion, error)
+	// ListEnvironmentVersions lists the versions of an environment, newest first.
 	ListEnvironmentVersions(ctx context.Context, in *ListEnvironmentVersionsRequest, opts ...grpc.CallOption) (*ListEnvironmentVersionsResponse, error)
 	GetEnvironmentVersion(ctx context.Context, in *GetEnvironmentVersionRequest, opts ...grpc.CallOption) (*EnvironmentVersion, error)
 	// DeprecateEnvironmentVersion takes a ready version out of use: no new binding finds it. A repeat changes nothing.
@@ -174,6 +176,7 @@ func (c *environmentServiceClient) DeprecateEnvironmentVersion(ctx context.Conte
 // and their taskset. A taskset goes in and never comes out: its digest and its count are all that is told.
 type EnvironmentServiceServer interface {
 	CreateEnvironment(context.Context, *CreateEnvironmentRequest) (*Environment, error)
+	// ListEnvironments lists environments, newest first.
 	ListEnvironments(context.Context, *ListEnvironmentsRequest) (*ListEnvironmentsResponse, error)
 	GetEnvironment(context.Context, *GetEnvironmentRequest) (*Environment, error)
 	UpdateEnvironment(context.Context, *UpdateEnvironmentRequest) (*Environment, error)
@@ -186,6 +189,7 @@ type EnvironmentServiceServer interface {
 	// version that exists; other content under its name is a conflict. While bytes are missing the version is
 	// `uploading`, and a repeat goes on once they are there.
 	CreateEnvironmentVersion(context.Context, *CreateEnvironmentVersionRequest) (*EnvironmentVersion, error)
+	// ListEnvironmentVersions lists the versions of an environment, newest first.
 	ListEnvironmentVersions(context.Context, *ListEnvironmentVersionsRequest) (*ListEnvironmentVersionsResponse, error)
 	GetEnvironmentVersion(context.Context, *GetEnvironmentVersionRequest) (*EnvironmentVersion, error)
 	// DeprecateEnvironmentVersion takes a ready version out of use: no new binding finds it. A repeat changes nothing.

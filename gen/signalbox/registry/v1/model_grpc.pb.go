@@ -46,11 +46,13 @@ const (
 // ModelService registers what runs produced.
 type ModelServiceClient interface {
 	CreateModel(ctx context.Context, in *CreateModelRequest, opts ...grpc.CallOption) (*Model, error)
+	// ListModels lists models, newest first.
 	ListModels(ctx context.Context, in *ListModelsRequest, opts ...grpc.CallOption) (*ListModelsResponse, error)
 	GetModel(ctx context.Context, in *GetModelRequest, opts ...grpc.CallOption) (*Model, error)
 	// CreateModelVersion makes a version of an artifact of a run. The same artifact registered again
 	// answers the version that exists, with 200.
 	CreateModelVersion(ctx context.Context, in *CreateModelVersionRequest, opts ...grpc.CallOption) (*ModelVersion, error)
+	// ListModelVersions lists the versions of a model, newest first.
 	ListModelVersions(ctx context.Context, in *ListModelVersionsRequest, opts ...grpc.CallOption) (*ListModelVersionsResponse, error)
 	GetModelVersion(ctx context.Context, in *GetModelVersionRequest, opts ...grpc.CallOption) (*ModelVersion, error)
 	// UpdateModel changes what is said of a model.
@@ -267,11 +269,13 @@ func (c *modelServiceClient) PutModelCard(ctx context.Context, in *PutModelCardR
 // ModelService registers what runs produced.
 type ModelServiceServer interface {
 	CreateModel(context.Context, *CreateModelRequest) (*Model, error)
+	// ListModels lists models, newest first.
 	ListModels(context.Context, *ListModelsRequest) (*ListModelsResponse, error)
 	GetModel(context.Context, *GetModelRequest) (*Model, error)
 	// CreateModelVersion makes a version of an artifact of a run. The same artifact registered again
 	// answers the version that exists, with 200.
 	CreateModelVersion(context.Context, *CreateModelVersionRequest) (*ModelVersion, error)
+	// ListModelVersions lists the versions of a model, newest first.
 	ListModelVersions(context.Context, *ListModelVersionsRequest) (*ListModelVersionsResponse, error)
 	GetModelVersion(context.Context, *GetModelVersionRequest) (*ModelVersion, error)
 	// UpdateModel changes what is said of a model.

@@ -37,6 +37,7 @@ const (
 type PlaygroundServiceClient interface {
 	// CreatePlaygroundSession starts an engine for each target.
 	CreatePlaygroundSession(ctx context.Context, in *CreatePlaygroundSessionRequest, opts ...grpc.CallOption) (*PlaygroundSession, error)
+	// ListPlaygroundSessions lists sessions, newest first, also those that are over.
 	ListPlaygroundSessions(ctx context.Context, in *ListPlaygroundSessionsRequest, opts ...grpc.CallOption) (*ListPlaygroundSessionsResponse, error)
 	GetPlaygroundSession(ctx context.Context, in *GetPlaygroundSessionRequest, opts ...grpc.CallOption) (*PlaygroundSession, error)
 	// ExtendPlaygroundSession moves the expiry, at most to four hours after the start.
@@ -113,6 +114,7 @@ func (c *playgroundServiceClient) StopPlaygroundSession(ctx context.Context, in 
 type PlaygroundServiceServer interface {
 	// CreatePlaygroundSession starts an engine for each target.
 	CreatePlaygroundSession(context.Context, *CreatePlaygroundSessionRequest) (*PlaygroundSession, error)
+	// ListPlaygroundSessions lists sessions, newest first, also those that are over.
 	ListPlaygroundSessions(context.Context, *ListPlaygroundSessionsRequest) (*ListPlaygroundSessionsResponse, error)
 	GetPlaygroundSession(context.Context, *GetPlaygroundSessionRequest) (*PlaygroundSession, error)
 	// ExtendPlaygroundSession moves the expiry, at most to four hours after the start.

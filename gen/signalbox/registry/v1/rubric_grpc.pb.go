@@ -36,10 +36,12 @@ const (
 // solution applications pin.
 type RubricServiceClient interface {
 	CreateRubric(ctx context.Context, in *CreateRubricRequest, opts ...grpc.CallOption) (*Rubric, error)
+	// ListRubrics lists rubrics, newest first.
 	ListRubrics(ctx context.Context, in *ListRubricsRequest, opts ...grpc.CallOption) (*ListRubricsResponse, error)
 	GetRubric(ctx context.Context, in *GetRubricRequest, opts ...grpc.CallOption) (*Rubric, error)
 	// CreateRubricVersion makes a draft; the same content again is the version that exists.
 	CreateRubricVersion(ctx context.Context, in *CreateRubricVersionRequest, opts ...grpc.CallOption) (*RubricVersion, error)
+	// ListRubricVersions lists the versions of a rubric, newest first.
 	ListRubricVersions(ctx context.Context, in *ListRubricVersionsRequest, opts ...grpc.CallOption) (*ListRubricVersionsResponse, error)
 	GetRubricVersion(ctx context.Context, in *GetRubricVersionRequest, opts ...grpc.CallOption) (*RubricVersion, error)
 	// PublishRubricVersion opens a draft for bindings. A repeat changes nothing.
@@ -132,10 +134,12 @@ func (c *rubricServiceClient) PublishRubricVersion(ctx context.Context, in *Publ
 // solution applications pin.
 type RubricServiceServer interface {
 	CreateRubric(context.Context, *CreateRubricRequest) (*Rubric, error)
+	// ListRubrics lists rubrics, newest first.
 	ListRubrics(context.Context, *ListRubricsRequest) (*ListRubricsResponse, error)
 	GetRubric(context.Context, *GetRubricRequest) (*Rubric, error)
 	// CreateRubricVersion makes a draft; the same content again is the version that exists.
 	CreateRubricVersion(context.Context, *CreateRubricVersionRequest) (*RubricVersion, error)
+	// ListRubricVersions lists the versions of a rubric, newest first.
 	ListRubricVersions(context.Context, *ListRubricVersionsRequest) (*ListRubricVersionsResponse, error)
 	GetRubricVersion(context.Context, *GetRubricVersionRequest) (*RubricVersion, error)
 	// PublishRubricVersion opens a draft for bindings. A repeat changes nothing.

@@ -33,6 +33,7 @@ type SolutionServiceClient interface {
 	// CreateSolution keeps a manifest under the name and version that it gives itself. The same manifest again is
 	// the solution that exists; another one under its name and version is a conflict.
 	CreateSolution(ctx context.Context, in *CreateSolutionRequest, opts ...grpc.CallOption) (*Solution, error)
+	// ListSolutions lists solutions, newest first.
 	ListSolutions(ctx context.Context, in *ListSolutionsRequest, opts ...grpc.CallOption) (*ListSolutionsResponse, error)
 	GetSolution(ctx context.Context, in *GetSolutionRequest, opts ...grpc.CallOption) (*Solution, error)
 }
@@ -84,6 +85,7 @@ type SolutionServiceServer interface {
 	// CreateSolution keeps a manifest under the name and version that it gives itself. The same manifest again is
 	// the solution that exists; another one under its name and version is a conflict.
 	CreateSolution(context.Context, *CreateSolutionRequest) (*Solution, error)
+	// ListSolutions lists solutions, newest first.
 	ListSolutions(context.Context, *ListSolutionsRequest) (*ListSolutionsResponse, error)
 	GetSolution(context.Context, *GetSolutionRequest) (*Solution, error)
 	mustEmbedUnimplementedSolutionServiceServer()
