@@ -1,10 +1,11 @@
 package contract
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -13,113 +14,141 @@ import (
 	"github.com/signalbox-dev/signalbox/internal/client"
 )
 
-// growing are the lists that this test adds to, and what it adds.
-func growing(at func(string) string) map[string]func(name string) map[string]any {
-	inProject := func(name string) map[string]any { return map[string]any{"name": name, "project": projectKey} }
-	return map[string]func(name string) map[string]any{
-		"/api/teams":             func(name string) map[string]any { return map[string]any{"key": name, "name": name} },
-		"/api/projects":          func(name string) map[string]any { return map[string]any{"key": name, "name": name} },
-		"/api/admin/users":       func(name string) map[string]any { return map[string]any{"username": name, "role": "operator"} },
-		"/api/datasets":          inProject,
-		"/api/models":            inProject,
-		"/api/model-deployments": inProject,
-		"/api/fleets": func(name string) map[string]any {
-			return map[string]any{"name": name, "kind": "agent", "pools": []string{name}}
-		},
-		"/api/environments": inProject,
-		"/api/rubrics":      inProject,
-		"/api/shares": func(string) map[string]any {
-			return map[string]any{"kind": "job", "target_ids": []string{at("job")}}
-		},
-		"/api/solutions": func(name string) map[string]any {
-			return map[string]any{"project": projectKey, "manifest": map[string]any{"name": name, "version": "1", "recipe": recipe + "@" + at("recipe_version"), "purpose": map[string]any{}}}
-		},
-		"/api/datasets/" + at("dataset") + "/versions": func(name string) map[string]any {
-			return map[string]any{"version": name, "files": []any{map[string]any{"path": "a", "size_bytes": 1, "sha256": strings.Repeat("a", 64)}}}
-		},
-		"/api/fleets/" + at("fleet") + "/join-tokens":            func(string) map[string]any { return map[string]any{} },
-		"/api/model-deployments/" + at("deployment") + "/tokens": func(name string) map[string]any { return map[string]any{"name": name} },
-	}
+// growth is a list and what adds a row to it.
+type growth struct {
+	// path has its ids filled in, and a query where it takes one to read the list.
+	path string
+	// by names what tells its rows apart; `id` where it is empty.
+	by string
+	// add adds the row that has this number of all that are added.
+	add func(n int)
+	// last says that what is added comes behind all that is there: nothing is shown twice.
+	last bool
+	// late says that what is added is listed a little after it was added.
+	late bool
+	// size is that of a page where the list takes no limit.
+	size int
+	// reader reads it; an admin where it is nil.
+	reader *client.Client
 }
 
-// stable walks every list page by page: rows keep their order, with or without others that are added meanwhile, and
-// none of those that were there is passed over.
+// atFirst is how many rows a list gets before it is walked.
+const atFirst = 4
+
+// stable walks every list page by page, with others that are added meanwhile and without: rows keep their order, none
+// of those that were there is passed over, and none is shown twice where new ones come last.
 func (w *world) stable(t *testing.T) {
 	t.Helper()
-	get := w.variables(t)
-	admin := (&builder{TB: t, world: w, get: get}).as("admin")
-	lists := growing(func(name string) string {
-		v, err := get(name)
-		require.NoError(t, err)
-		return v
-	})
-	for path, body := range lists {
-		t.Run(strings.TrimPrefix(path, "/"), func(t *testing.T) {
-			added := 0
+	g, added := w.grower(t), 0
+	lists := growing()
+	for _, pattern := range slices.Sorted(keys(lists)) {
+		t.Run(strings.TrimPrefix(pattern, "/"), func(t *testing.T) {
+			g := g.in(t)
+			list := lists[pattern](g)
 			add := func() {
+				was := 0
+				if list.late {
+					was = len(g.all(list))
+				}
 				added++
-				name := fmt.Sprintf("row-%d-%s", added, strconv.Itoa(len(path)))
-				require.NoError(t, admin.Post(t.Context(), path, body(name), nil))
+				list.add(added)
+				if list.late {
+					g.await("what was added is listed", func() bool { return len(g.all(list)) > was })
+				}
 			}
-			for range 4 {
+			for range max(atFirst, list.size+1) {
 				add()
 			}
-			before := rows(t, admin, path, 500, 0)
-			require.GreaterOrEqual(t, len(before), 4)
-			require.Equal(t, before, walk(t, admin, path, 3, func() {}), "page by page it is the same list")
-			seen := walk(t, admin, path, 3, add)
+			before, begun := g.all(list), added
+			require.GreaterOrEqual(t, len(before), atFirst)
+			size := max(2, len(before)/4)
+			require.Equal(t, before, g.walk(list, size, func() {}), "page by page it is the same list")
+			seen := g.walk(list, size, add)
 			require.Equal(t, before, first(seen, before), "what was added moved or hid what was there")
-			require.Equal(t, before, first(rows(t, admin, path, 500, 0), before))
-			require.Len(t, rows(t, admin, path, 500, 0), len(before)+added-4)
+			after := g.all(list)
+			require.Equal(t, before, first(after, before))
+			require.Greater(t, added, begun, "nothing was added while it was walked")
+			require.Len(t, after, len(before)+added-begun)
+			if list.last {
+				require.Equal(t, after, seen, "what was added comes last")
+			}
 		})
 	}
-	for _, rt := range selected(t, "list not:variable") {
-		if lists[rt.Pattern] == nil && !strings.Contains(rt.Pattern, "audit") {
-			t.Run(strings.TrimPrefix(rt.Pattern, "/"), func(t *testing.T) {
-				require.Equal(t, rows(t, admin, rt.Pattern, 500, 0), walk(t, admin, rt.Pattern, 2, func() {}))
-			})
-		}
+	for pattern, list := range fixed() {
+		t.Run(strings.TrimPrefix(pattern, "/"), func(t *testing.T) {
+			g := g.in(t)
+			list := list.of(g)
+			all := g.all(list)
+			require.NotEmpty(t, all)
+			require.Equal(t, all, g.walk(list, 2, func() {}), "page by page it is the same list")
+		})
 	}
 }
 
 // walk reads a list page by page, with something done between the pages.
-func walk(t *testing.T, c *client.Client, path string, limit int, between func()) []string {
-	t.Helper()
+func (g *grower) walk(l growth, size int, between func()) []string {
+	g.Helper()
+	if l.size > 0 {
+		size = l.size
+	}
 	all := []string{}
-	for offset := 0; ; offset += limit {
-		page := rows(t, c, path, limit, offset)
+	for offset := 0; ; offset += size {
+		page := g.page(l, size, offset)
 		all = append(all, page...)
-		if len(page) < limit {
+		if len(page) < size {
 			return all
 		}
-		if len(all) < 60 {
-			between()
-		}
+		between()
 	}
 }
 
-// rows are what tells the rows of a page apart.
-func rows(t *testing.T, c *client.Client, path string, limit, offset int) []string {
-	t.Helper()
-	var page []map[string]any
-	require.NoError(t, c.Do(t.Context(), http.MethodGet, fmt.Sprintf("%s?limit=%d&offset=%d", path, limit, offset), nil, &page), path)
-	require.LessOrEqual(t, len(page), limit)
-	out := []string{}
-	for _, row := range page {
-		for _, name := range []string{"id", "kid", "key", "name", "subject"} {
-			if v, ok := row[name].(string); ok {
-				out = append(out, v)
-				break
-			}
-		}
+// all reads the whole list.
+func (g *grower) all(l growth) []string {
+	g.Helper()
+	return g.walk(l, 500, func() {})
+}
+
+// page answers what tells the rows of a page apart.
+func (g *grower) page(l growth, limit, offset int) []string {
+	g.Helper()
+	at, err := url.Parse(l.path)
+	require.NoError(g, err)
+	query := at.Query()
+	query.Set("offset", fmt.Sprint(offset))
+	if l.size == 0 {
+		query.Set("limit", fmt.Sprint(limit))
 	}
-	require.Len(t, out, len(page), "rows of %s have no name", path)
+	at.RawQuery = query.Encode()
+	reader := g.admin
+	if l.reader != nil {
+		reader = l.reader
+	}
+	var raw json.RawMessage
+	g.do(reader, http.MethodGet, at.String(), nil, &raw)
+	var shown []map[string]any
+	if err := json.Unmarshal(raw, &shown); err != nil {
+		var wrapped struct {
+			Items []map[string]any `json:"items"`
+		}
+		require.NoError(g, json.Unmarshal(raw, &wrapped))
+		shown = wrapped.Items
+	}
+	require.LessOrEqual(g, len(shown), limit)
+	out := make([]string, len(shown))
+	for i, row := range shown {
+		by := l.by
+		if by == "" {
+			by = "id"
+		}
+		require.NotNil(g, row[by], "a row of %s has no %s", l.path, by)
+		out[i] = fmt.Sprint(row[by])
+	}
 	return out
 }
 
 // first keeps of seen the first sight of each that was there before.
 func first(seen, before []string) []string {
-	var out []string
+	out := []string{}
 	for _, s := range seen {
 		if slices.Contains(before, s) && !slices.Contains(out, s) {
 			out = append(out, s)

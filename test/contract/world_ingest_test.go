@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/test/sample"
 )
 
 // addBroken is a run that brought an object which its store cannot read any more.
@@ -15,7 +17,7 @@ func (b *builder) addBroken() {
 	r := b.train()
 	r.lifecycle("running")
 	const name = "broken.gguf"
-	uri, _ := r.bring(name)
+	uri := r.bring(name, sample.GGUF(r.run))
 	folders := 0
 	require.NoError(b, filepath.WalkDir(b.Dir, func(path string, d fs.DirEntry, err error) error {
 		// The store keeps an object as a folder of one file: two are a fault of the disk.

@@ -96,10 +96,9 @@ func (r *training) lifecycle(event string) {
 	r.report("lifecycle", map[string]any{"event": event, "ts": "2026-11-21T03:00:00+00:00"})
 }
 
-// bring uploads a model of this name as the run would, and answers where it lies and how many bytes it has.
-func (r *training) bring(name string) (uri string, size int) {
+// bring uploads a model of this name as the run would, and answers where it lies.
+func (r *training) bring(name string, data []byte) (uri string) {
 	r.b.Helper()
-	data := sample.GGUF(r.run)
 	sum := sha256.Sum256(data)
 	query := url.Values{
 		"run_id": {r.run}, "kind": {"merged_model"}, "path": {name}, "size_bytes": {fmt.Sprint(len(data))},
@@ -111,18 +110,18 @@ func (r *training) bring(name string) (uri string, size int) {
 	}
 	require.NoError(r.b, r.reports.Get(r.b.Context(), "/api/ingest/artifact/upload-url", query, &ticket))
 	ticket.put(r.b, data)
-	return ticket.ObjectURI, len(data)
+	return ticket.ObjectURI
 }
 
 // upload brings a model in as the run would and answers the artifact.
-func (r *training) upload() string {
+func (r *training) upload(name string, data []byte) string {
 	r.b.Helper()
-	uri, size := r.bring("model.gguf")
+	uri := r.bring(name, data)
 	var made struct {
 		ID string `json:"id"`
 	}
 	r.b.do(r.reports, http.MethodPost, "/api/ingest/artifact", map[string]any{
-		"run_id": r.run, "kind": "merged_model", "path": uri, "format": "gguf", "step": 3, "size_bytes": size,
+		"run_id": r.run, "kind": "merged_model", "path": uri, "format": "gguf", "step": 3, "size_bytes": len(data),
 	}, &made)
 	return made.ID
 }
@@ -164,7 +163,7 @@ func (b *builder) addFinished() {
 	r.report("environment/nodes", map[string]any{"nodes": []any{map[string]any{"rank": 0, "host": "a"}}})
 	r.report("hardware", map[string]any{"points": []any{map[string]any{"ts": ts, "key": "gpu_util", "value": 0.5}}})
 	r.report("benchmark", map[string]any{"name": "arithmetic", "metric": "exact_match", "value": 0.5})
-	b.set("artifact", r.upload())
+	b.set("artifact", r.upload("model.gguf", sample.GGUF(r.run)))
 	r.lifecycle("succeeded")
 	r.finish()
 	b.set("job", r.job)
