@@ -45,8 +45,12 @@ func worded(err error) error {
 // the decoder of the body found is placed already, and so is what a service says of a header (no
 // request message has a field of that name; tools/routes sees to it).
 func Placed(c *Call, err error) *fault.Error {
-	f := placed(c, err)
-	if c.RPC == submitRPC && f.Kind == fault.Invalid && f.Code == "" {
+	return Gated(c.RPC, placed(c, err))
+}
+
+// Gated is the fault of a call with the code of the gate that refused it, where the service had no say yet.
+func Gated(rpc string, f *fault.Error) *fault.Error {
+	if rpc == submitRPC && f.Kind == fault.Invalid && f.Code == "" {
 		return f.WithCode(codeSchema)
 	}
 	return f
@@ -69,32 +73,9 @@ func placed(c *Call, err error) *fault.Error {
 	return missing(c, f.Relocate(func(loc []any) []any { return locate(c, loc) }))
 }
 
-// missing tells of members that the body leaves out as such: what they may not be is of no use to who did not give
-// them, and a message has no difference between them and empty ones.
+// missing tells of members that the body leaves out as such.
 func missing(c *Call, f *fault.Error) *fault.Error {
-	told := make([]fault.Field, 0, len(f.Fields))
-	for _, field := range f.Fields {
-		if unset(field.Type) && len(field.Loc) > 1 && field.Loc[0] == "body" && c.Body.Lacks(field.Loc[1:]) {
-			field = fault.At(fault.TypeMissing, "Field required", field.Loc...)
-		}
-		same := func(other fault.Field) bool { return other.Type == field.Type && slices.Equal(other.Loc, field.Loc) }
-		if field.Type != fault.TypeMissing || !slices.ContainsFunc(told, same) {
-			told = append(told, field)
-		}
-	}
-	with := *f
-	with.Fields = told
-	return &with
-}
-
-// unset says whether an empty value breaks a rule of this type by being empty.
-func unset(typ string) bool {
-	switch typ {
-	case fault.TypeStringShort, fault.TypeStringPattern, fault.TypeEnum, fault.TypeShort, fault.TypeBytesShort,
-		fault.TypeURL, fault.TypeUUID, fault.TypeGreaterThan, fault.TypeGreaterThanEqual:
-		return true
-	}
-	return false
+	return f.Missing(func(loc []any) bool { return len(loc) > 1 && loc[0] == "body" && c.Body.Lacks(loc[1:]) })
 }
 
 func locate(c *Call, loc []any) []any {

@@ -191,7 +191,30 @@ func TestMessagesAtTheCap(t *testing.T) {
 	require.NoError(t, err)
 	_, err = client.GetJob(t.Context(), &jobsv1.GetJobRequest{JobId: strings.Repeat("x", limit-overhead+1)})
 	require.Equal(t, codes.ResourceExhausted, status.Code(err))
+	require.True(t, fault.Is(err, fault.TooLarge))
 	require.Len(t, r.jobs.got, 1)
+}
+
+// A message has no difference between what is empty and what was not given; REST tells of the latter.
+func TestWhatAMessageDoesNotSetIsMissing(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, time.Minute)
+	short := func(loc ...any) fault.Field { return fault.At(fault.TypeStringShort, "too short", loc...) }
+	r.jobs.get = func(context.Context) (*jobsv1.Job, error) {
+		return nil, fault.InvalidFields(short("job_id"), fault.At(fault.TypeStringPattern, "no match", "job_id"), short("other"),
+			fault.At(fault.TypeStringLong, "too long", "job_id"), short("job_id", "x"), short())
+	}
+	ask := func(job string) []string {
+		_, err := jobsv1.NewJobServiceClient(r.client).GetJob(t.Context(), &jobsv1.GetJobRequest{JobId: job})
+		var got []string
+		for _, f := range fault.From(err).Fields {
+			got = append(got, f.Type+" "+fault.Path(f.Loc))
+		}
+		return got
+	}
+	rest := []string{"string_too_short other", "string_too_long job_id", "string_too_short job_id.x", "string_too_short "}
+	require.Equal(t, append([]string{"missing job_id"}, rest...), ask(""))
+	require.Equal(t, append([]string{"string_too_short job_id", "string_pattern_mismatch job_id"}, rest...), ask("x"))
 }
 
 func TestAClientWhoLeavesEndsTheServicesCall(t *testing.T) {

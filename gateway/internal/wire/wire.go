@@ -116,6 +116,8 @@ func (s *Server) pass(ctx context.Context, rt route.Route, header http.Header, d
 	if err := down.RecvMsg(&msg); err != nil {
 		return receiveFault(err)
 	}
+	request := msg.kept()
+	defer request.free()
 	up, err := s.gate.Conn(rt.Service).NewStream(metadata.NewOutgoingContext(ctx, md), &grpc.StreamDesc{ServerStreams: true},
 		"/"+rt.RPC, grpc.ForceCodecV2(codec{}))
 	if err != nil {
@@ -128,7 +130,7 @@ func (s *Server) pass(ctx context.Context, rt route.Route, header http.Header, d
 	if err := up.CloseSend(); err != nil {
 		return fmt.Errorf("pass request of %s: %w", rt.RPC, err)
 	}
-	return answer(up, down)
+	return told(rt.RPC, request, answer(up, down))
 }
 
 func answer(up grpc.ClientStream, down grpc.ServerStream) error {
