@@ -40,14 +40,14 @@ func ofCatalog() map[string]func(g *grower) growth {
 		},
 		"/api/models/{model_id}/versions": func(g *grower) growth {
 			path := g.inProject("/api/models", "of-versions") + "/versions"
-			return growth{path: path, add: func(n int) {
+			return growth{path: path, comes: inFront, add: func(n int) {
 				artifact := g.run.upload(rowName(n)+".gguf", sample.GGUF(rowName(n)))
 				g.do(g.admin, http.MethodPost, path, map[string]any{"source": map[string]string{"run_id": g.run.run, "artifact_id": artifact}}, nil)
 			}}
 		},
 		"/api/models/{model_id}/history": func(g *grower) growth {
 			path := "/api/models/" + g.at("own_model")
-			return growth{path: path + "/history", add: func(n int) {
+			return growth{path: path + "/history", comes: inFront, add: func(n int) {
 				g.do(g.admin, http.MethodPut, path+"/aliases/"+rowName(n), map[string]any{"version": 1}, nil)
 			}}
 		},
@@ -89,18 +89,18 @@ func ofServing() map[string]func(g *grower) growth {
 		},
 		deployments + "/{deployment_id}/events": func(g *grower) growth {
 			path := g.inProject(deployments, "of-events")
-			return growth{path: path + "/events", last: true, add: func(n int) {
+			return growth{path: path + "/events", comes: behind, add: func(n int) {
 				g.do(g.admin, http.MethodPatch, path, map[string]any{"description": rowName(n)}, nil)
 			}}
 		},
 		deployments + "/{deployment_id}/traffic": func(g *grower) growth {
 			id := g.at("deployment")
-			return growth{path: deployments + "/" + id + "/traffic", by: "request_id", late: true, add: func(n int) {
+			return growth{path: deployments + "/" + id + "/traffic", by: "request_id", comes: inFront, late: true, add: func(n int) {
 				g.say(g.at("deployment_token"), "/inference/"+id, n)
 			}}
 		},
 		sessions: func(g *grower) growth {
-			return growth{path: sessions, add: func(n int) {
+			return growth{path: sessions, comes: inFront, add: func(n int) {
 				var session made
 				body := map[string]any{"project": projectKey, "title": rowName(n), "targets": []any{target(g)}}
 				g.do(g.admin, http.MethodPost, sessions, body, &session)
@@ -109,7 +109,7 @@ func ofServing() map[string]func(g *grower) growth {
 		},
 		sessions + "/{playground_id}/transcript": func(g *grower) growth {
 			path := sessions + "/" + g.at("session")
-			return growth{path: path + "/transcript", last: true, late: true, add: func(n int) {
+			return growth{path: path + "/transcript", comes: behind, late: true, add: func(n int) {
 				g.say(g.at("operator"), path+"/targets/1", n)
 			}}
 		},

@@ -9,12 +9,12 @@ import (
 // ofPeople are the lists of who may do what.
 func ofPeople() map[string]func(g *grower) growth {
 	keyed := func(_ *grower, name string) map[string]any { return map[string]any{"key": name, "name": name} }
-	users := posts("/api/admin/users", func(_ *grower, name string) map[string]any {
+	users := sorted("/api/admin/users", func(_ *grower, name string) map[string]any {
 		return map[string]any{"username": name, "role": "operator"}
 	})
 	return map[string]func(g *grower) growth{
-		"/api/teams":       posts("/api/teams", keyed),
-		"/api/projects":    posts("/api/projects", keyed),
+		"/api/teams":       sorted("/api/teams", keyed),
+		"/api/projects":    sorted("/api/projects", keyed),
 		"/api/admin/users": users,
 		"/api/quota/{subject_kind}": func(g *grower) growth {
 			return growth{path: "/api/quota/users", by: "subject", add: users(g).add}
@@ -23,7 +23,7 @@ func ofPeople() map[string]func(g *grower) growth {
 			var project made
 			g.do(g.admin, http.MethodPost, "/api/projects", map[string]any{"key": "of-many", "name": "Of many"}, &project)
 			path := "/api/projects/" + project.ID + "/members"
-			return growth{path: path, by: "username", last: true, add: func(n int) {
+			return growth{path: path, by: "username", comes: behind, add: func(n int) {
 				users(g).add(n)
 				g.do(g.admin, http.MethodPut, path+"/"+rowName(n), map[string]any{"role": "viewer"}, nil)
 			}}
@@ -32,13 +32,13 @@ func ofPeople() map[string]func(g *grower) growth {
 			const name, password = "sessional", "a good password of sessional"
 			g.do(g.admin, http.MethodPost, "/api/admin/users", map[string]any{"username": name, "role": "operator", "password": password}, nil)
 			return growth{
-				path: "/api/profile/sessions", add: func(int) { g.signIn(name, password) },
+				path: "/api/profile/sessions", comes: inFront, add: func(int) { g.signIn(name, password) },
 				reader: g.caller().With(secret.New(g.signIn(name, password))),
 			}
 		},
 		"/api/admin/settings/{key}/versions": func(g *grower) growth {
 			const path = "/api/admin/settings/installation.announcement"
-			return growth{path: path + "/versions", by: "version", add: func(n int) {
+			return growth{path: path + "/versions", by: "version", comes: inFront, add: func(n int) {
 				var now struct {
 					Version int `json:"version"`
 				}
@@ -47,7 +47,7 @@ func ofPeople() map[string]func(g *grower) growth {
 			}}
 		},
 		"/api/admin/audit": func(g *grower) growth {
-			return growth{path: "/api/admin/audit?action=team.create", late: true, add: posts("/api/teams", keyed)(g).add}
+			return growth{path: "/api/admin/audit?action=team.create", comes: inFront, late: true, add: posts("/api/teams", keyed)(g).add}
 		},
 	}
 }

@@ -9,7 +9,7 @@ const round = 1
 func ofReports() map[string]func(g *grower) growth {
 	out := map[string]func(g *grower) growth{
 		"/api/agent-evaluations/{run_id}/items": func(g *grower) growth {
-			return growth{path: "/api/agent-evaluations/" + g.run.run + "/items", by: "task", last: true, add: func(n int) {
+			return growth{path: "/api/agent-evaluations/" + g.run.run + "/items", by: "task", comes: behind, add: func(n int) {
 				rollout := map[string]any{"task": fmt.Sprintf("%032d", n), "rollout": 0, "reward": 1}
 				g.run.report("benchmark", map[string]any{"name": "growing", "rollouts": []any{rollout}})
 			}}
@@ -36,25 +36,25 @@ func ofReports() map[string]func(g *grower) growth {
 const reportedAt = "2026-11-21T03:00:00+00:00"
 
 func artifacts(g *grower) growth {
-	return growth{last: true, add: func(n int) {
+	return growth{comes: behind, add: func(n int) {
 		g.run.report("artifact", map[string]any{"kind": "eval_report", "path": "/data/" + rowName(n), "format": "json"})
 	}}
 }
 
 func benchmarks(g *grower) growth {
-	return growth{last: true, add: func(n int) {
+	return growth{comes: behind, add: func(n int) {
 		g.run.report("benchmark", map[string]any{"name": rowName(n), "metric": "exact_match", "value": 0.5})
 	}}
 }
 
 func nodes(g *grower) growth {
-	return growth{by: "rank", last: true, add: func(n int) {
+	return growth{by: "rank", comes: behind, add: func(n int) {
 		g.run.report("environment/nodes", map[string]any{"nodes": []any{map[string]any{"rank": n, "host": rowName(n)}}})
 	}}
 }
 
 func hardware(g *grower) growth {
-	return growth{by: "key", last: true, add: func(n int) {
+	return growth{by: "key", comes: behind, add: func(n int) {
 		g.run.report("hardware", map[string]any{"points": []any{map[string]any{"ts": reportedAt, "node": "n0", "key": rowName(n), "value": 1}}})
 	}}
 }
@@ -63,21 +63,21 @@ func hardware(g *grower) growth {
 func corrections(g *grower) growth {
 	report := func(value any) { g.run.report("hparams", map[string]any{"params": map[string]any{"corrected": value}}) }
 	report("at first, of " + g.Name())
-	return growth{by: "value", add: func(n int) { report(n) }}
+	return growth{by: "value", comes: inFront, add: func(n int) { report(n) }}
 }
 
 func lines(g *grower) growth {
-	return growth{by: "text", last: true, add: func(n int) { g.run.report("logs", map[string]any{"chunks": []string{rowName(n) + "\n"}}) }}
+	return growth{by: "text", comes: behind, add: func(n int) { g.run.report("logs", map[string]any{"chunks": []string{rowName(n) + "\n"}}) }}
 }
 
 func metrics(g *grower) growth {
-	return growth{by: "key", last: true, add: func(n int) {
+	return growth{by: "key", comes: behind, add: func(n int) {
 		g.run.report("metrics", map[string]any{"points": []any{map[string]any{"key": rowName(n), "step": 1, "value": 1, "ts": reportedAt}}})
 	}}
 }
 
 func samples(g *grower) growth {
-	return growth{path: fmt.Sprint("?step=", round), by: "user", last: true, add: func(n int) {
+	return growth{path: fmt.Sprint("?step=", round), by: "user", comes: behind, add: func(n int) {
 		g.run.report("validation", map[string]any{
 			"step": round, "chunk_index": n, "total_chunks": 1000, "samples": []any{map[string]any{"user": rowName(n), "assistant": "x", "reward": 1}},
 		})
@@ -85,7 +85,7 @@ func samples(g *grower) growth {
 }
 
 func validations(g *grower) growth {
-	return growth{by: "step", last: true, add: func(n int) {
+	return growth{by: "step", comes: behind, add: func(n int) {
 		g.run.report("validation", map[string]any{"step": round + n, "chunk_index": 0, "total_chunks": 1, "samples": []any{}})
 	}}
 }

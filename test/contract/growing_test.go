@@ -138,10 +138,19 @@ func growing() map[string]func(g *grower) growth {
 // rowName is the name of an added row; they sort in the order in which they are added.
 func rowName(n int) string { return fmt.Sprintf("row-%05d", n) }
 
-// posts is a list to which each request adds one.
+// posts is a list, newest first, to which each request adds one.
 func posts(path string, body func(g *grower, name string) map[string]any) func(g *grower) growth {
 	return func(g *grower) growth {
-		return growth{path: path, add: func(n int) { g.do(g.admin, http.MethodPost, path, body(g, rowName(n)), nil) }}
+		return growth{path: path, comes: inFront, add: func(n int) { g.do(g.admin, http.MethodPost, path, body(g, rowName(n)), nil) }}
+	}
+}
+
+// sorted is such a list that goes by name.
+func sorted(path string, body func(g *grower, name string) map[string]any) func(g *grower) growth {
+	return func(g *grower) growth {
+		list := posts(path, body)(g)
+		list.comes = byName
+		return list
 	}
 }
 

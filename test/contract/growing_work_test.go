@@ -33,24 +33,24 @@ func ofWork() map[string]func(g *grower) growth {
 		}
 	}
 	return map[string]func(g *grower) growth{
-		"/api/jobs":          submitted(growth{path: "/api/jobs"}),
-		"/api/runs":          submitted(growth{path: "/api/runs?state=all"}),
-		"/api/cluster/queue": submitted(growth{path: "/api/cluster/queue", by: "job_id", last: true}),
+		"/api/jobs":          submitted(growth{path: "/api/jobs", comes: inFront}),
+		"/api/runs":          submitted(growth{path: "/api/runs?state=all", comes: inFront}),
+		"/api/cluster/queue": submitted(growth{path: "/api/cluster/queue", by: "job_id", comes: behind}),
 		"/api/jobs/{job_id}/events": func(g *grower) growth {
 			path := "/api/jobs/" + g.waiting("of-events")
-			return growth{path: path + "/events", last: true, add: func(n int) {
+			return growth{path: path + "/events", comes: behind, add: func(n int) {
 				g.do(g.as("operator"), http.MethodPatch, path, map[string]any{"name": rowName(n)}, nil)
 			}}
 		},
 		"/api/jobs/{job_id}/attempts": func(g *grower) growth {
 			job := g.waiting("of-attempts")
 			// A job waits seconds for its next attempt: these rows come from no request.
-			return growth{path: "/api/jobs/" + job + "/attempts", by: "number", last: true, add: func(n int) {
+			return growth{path: "/api/jobs/" + job + "/attempts", by: "number", comes: behind, add: func(n int) {
 				g.rows(g.Context(), `INSERT INTO jobs.attempt (id, job_id, number, state, created_at)
 					SELECT $1, $2, 1 + count(*), 'failed', now() FROM jobs.attempt WHERE job_id = $2`, fmt.Sprintf("att_%026d", n), job)
 			}}
 		},
-		"/api/fleets": posts("/api/fleets", func(_ *grower, name string) map[string]any {
+		"/api/fleets": sorted("/api/fleets", func(_ *grower, name string) map[string]any {
 			return map[string]any{"name": name, "kind": "agent", "pools": []string{name}}
 		}),
 		"/api/fleets/{fleet_id}/join-tokens": func(g *grower) growth {

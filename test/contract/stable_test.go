@@ -22,8 +22,8 @@ type growth struct {
 	by string
 	// add adds the row that has this number of all that are added.
 	add func(n int)
-	// last says that what is added comes behind all that is there: nothing is shown twice.
-	last bool
+	// comes is where what is added stands.
+	comes place
 	// late says that what is added is listed a little after it was added.
 	late bool
 	// size is that of a page where the list takes no limit.
@@ -32,11 +32,20 @@ type growth struct {
 	reader *client.Client
 }
 
+// place is where a list shows what is added to it.
+type place int
+
+const (
+	byName  place = iota // among the others
+	inFront              // newest first
+	behind               // oldest first: nothing is shown twice
+)
+
 // atFirst is how many rows a list gets before it is walked.
 const atFirst = 4
 
 // stable walks every list page by page, with others that are added meanwhile and without: rows keep their order, none
-// of those that were there is passed over, and none is shown twice where new ones come last.
+// of those that were there is passed over, and none is shown twice where new ones come behind them.
 func (w *world) stable(t *testing.T) {
 	t.Helper()
 	g, added := w.grower(t), 0
@@ -69,8 +78,12 @@ func (w *world) stable(t *testing.T) {
 			require.Equal(t, before, first(after, before))
 			require.Greater(t, added, begun, "nothing was added while it was walked")
 			require.Len(t, after, len(before)+added-begun)
-			if list.last {
-				require.Equal(t, after, seen, "what was added comes last")
+			switch list.comes {
+			case inFront:
+				require.Equal(t, before, after[added-begun:], "the newest is the first")
+			case behind:
+				require.Equal(t, after, seen, "the newest is the last")
+			case byName:
 			}
 		})
 	}
