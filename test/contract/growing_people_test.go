@@ -9,12 +9,12 @@ import (
 // ofPeople are the lists of who may do what.
 func ofPeople() map[string]func(g *grower) growth {
 	keyed := func(_ *grower, name string) map[string]any { return map[string]any{"key": name, "name": name} }
-	users := sorted("/api/admin/users", func(_ *grower, name string) map[string]any {
+	users := sorted("/api/admin/users", "username", func(_ *grower, name string) map[string]any {
 		return map[string]any{"username": name, "role": "operator"}
 	})
 	return map[string]func(g *grower) growth{
-		"/api/teams":       sorted("/api/teams", keyed),
-		"/api/projects":    sorted("/api/projects", keyed),
+		"/api/teams":       sorted("/api/teams", "key", keyed),
+		"/api/projects":    sorted("/api/projects", "key", keyed),
 		"/api/admin/users": users,
 		"/api/quota/{subject_kind}": func(g *grower) growth {
 			return growth{path: "/api/quota/users", by: "subject", add: users(g).add}

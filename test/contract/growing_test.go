@@ -135,8 +135,10 @@ func growing() map[string]func(g *grower) growth {
 	return all
 }
 
+const rowPrefix = "row-"
+
 // rowName is the name of an added row; they sort in the order in which they are added.
-func rowName(n int) string { return fmt.Sprintf("row-%05d", n) }
+func rowName(n int) string { return fmt.Sprintf(rowPrefix+"%05d", n) }
 
 // posts is a list, newest first, to which each request adds one.
 func posts(path string, body func(g *grower, name string) map[string]any) func(g *grower) growth {
@@ -145,11 +147,11 @@ func posts(path string, body func(g *grower, name string) map[string]any) func(g
 	}
 }
 
-// sorted is such a list that goes by name.
-func sorted(path string, body func(g *grower, name string) map[string]any) func(g *grower) growth {
+// sorted is such a list that goes by a name of its rows.
+func sorted(path, by string, body func(g *grower, name string) map[string]any) func(g *grower) growth {
 	return func(g *grower) growth {
 		list := posts(path, body)(g)
-		list.comes = byName
+		list.by, list.comes = by, byName
 		return list
 	}
 }

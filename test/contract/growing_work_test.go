@@ -50,7 +50,7 @@ func ofWork() map[string]func(g *grower) growth {
 					SELECT $1, $2, 1 + count(*), 'failed', now() FROM jobs.attempt WHERE job_id = $2`, fmt.Sprintf("att_%026d", n), job)
 			}}
 		},
-		"/api/fleets": sorted("/api/fleets", func(_ *grower, name string) map[string]any {
+		"/api/fleets": sorted("/api/fleets", "name", func(_ *grower, name string) map[string]any {
 			return map[string]any{"name": name, "kind": "agent", "pools": []string{name}}
 		}),
 		"/api/fleets/{fleet_id}/join-tokens": func(g *grower) growth {
@@ -61,7 +61,7 @@ func ofWork() map[string]func(g *grower) growth {
 				Token string `json:"token"`
 			}
 			g.do(g.admin, http.MethodPost, g.fleet("of-nodes")+"/join-tokens", map[string]any{"max_uses": 100}, &join)
-			return growth{path: "/api/cluster/nodes", add: func(n int) {
+			return growth{path: "/api/cluster/nodes", by: "name", add: func(n int) {
 				body := map[string]any{"token": join.Token, "hostname": rowName(n), "certificate_request": g.certificateRequest()}
 				g.do(g.caller(), http.MethodPost, "/api/fleets/join", body, nil)
 			}}

@@ -36,7 +36,7 @@ type growth struct {
 type place int
 
 const (
-	byName  place = iota // among the others
+	byName  place = iota // among the others; by names the name
 	inFront              // newest first
 	behind               // oldest first: nothing is shown twice
 )
@@ -84,6 +84,9 @@ func (w *world) stable(t *testing.T) {
 			case behind:
 				require.Equal(t, after, seen, "the newest is the last")
 			case byName:
+				ours := slices.DeleteFunc(after, func(name string) bool { return !strings.HasPrefix(name, rowPrefix) })
+				require.GreaterOrEqual(t, len(ours), atFirst)
+				require.IsIncreasing(t, ours, "it goes by name")
 			}
 		})
 	}
