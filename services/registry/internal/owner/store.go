@@ -7,10 +7,21 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/playground"
 )
 
 // kind is a table of things that have owners.
 type kind struct{ name, count, move string }
+
+const kindPlayground = "playground_session"
+
+// subject is what events and audit call them.
+func (k kind) subject() string {
+	if k.name == kindPlayground {
+		return playground.SubjectKind
+	}
+	return k.name
+}
 
 // kinds are in the order in which their rows are locked.
 func kinds() []kind {
@@ -46,6 +57,10 @@ func kinds() []kind {
 		{
 			"deployment", `SELECT count(*) FROM deployment WHERE owner_id = $1 AND deleted_at IS NULL`,
 			`UPDATE deployment SET owner_id = $2, owner_name = $3 WHERE owner_id = $1 AND deleted_at IS NULL RETURNING id`,
+		},
+		{
+			kindPlayground, `SELECT count(*) FROM playground_session WHERE owner_id = $1`,
+			`UPDATE playground_session SET owner_id = $2, owner_name = $3 WHERE owner_id = $1 RETURNING id`,
 		},
 	}
 }

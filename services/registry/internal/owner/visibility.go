@@ -23,7 +23,6 @@ func (s *Server) SetProjectVisibility(
 	for _, k := range kinds() {
 		rows.Tables = append(rows.Tables, k.name)
 	}
-	rows.Tables = append(rows.Tables, "playground_session")
 	version, err := rows.Set(ctx, visibility.Change{
 		ProjectID: in.GetProjectId(), Visibility: in.GetVisibility(), Version: in.GetVersion(),
 	})
