@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"context"
 	"net/http"
 	"sync"
 	"testing"
@@ -9,7 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/gateway"
+	"github.com/signalbox-dev/signalbox/gateway/internal/sse"
 	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
 // passed keeps what reached a service that speaks HTTP.
@@ -72,4 +76,35 @@ func TestAPersonsCallOfAServiceThatSpeaksHTTPCarriesWhoHeIsAndNotHisToken(t *tes
 		service.take()
 		return got.status == http.StatusUnauthorized
 	}, 30*time.Second, 10*time.Millisecond, "a token that was revoked opens nothing")
+}
+
+// A call that goes on for hours ends with who made it, and not with maintenance.
+func TestACallOfAServiceThatSpeaksHTTPEndsWithItsCaller(t *testing.T) {
+	t.Parallel()
+	clk := clock.NewFake(clock.Real().Now())
+	begun := make(chan struct{}, 1)
+	service := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		begun <- struct{}{}
+		<-r.Context().Done()
+		fault.WriteOpenAI(w, context.Cause(r.Context()), "")
+	})
+	r := start(t, func(_ *gateway.Config, d *gateway.Deps) { d.Inference, d.Clock = service, clk })
+	answered := make(chan answer, 1)
+	go func() {
+		answered <- r.ask("POST", "/api/playground/sessions/pg_01arz3ndektsv4rrffq69g5fav/targets/1/v1/chat/completions", `{}`, as(userToken)...)
+	}()
+	<-begun
+	r.credentials.mode.Store(fault.New(fault.Unavailable, fault.CodeMaintenance, "maintenance"))
+	for range 2 { // the second question tells that the first one ended nothing
+		asked := len(r.all())
+		require.NoError(t, clk.Await(t.Context(), 1))
+		clk.Advance(sse.Recheck)
+		require.Eventually(t, func() bool { return len(r.all()) > asked }, time.Minute, time.Millisecond)
+	}
+	r.credentials.mode.Store(nil)
+	r.credentials.revoked.Store(userToken, true)
+	require.Eventually(t, func() bool { clk.Advance(sse.Recheck); return len(answered) == 1 }, time.Minute, 10*time.Millisecond)
+	got := <-answered
+	require.Equal(t, http.StatusUnauthorized, got.status, got.body)
+	require.Equal(t, "token_revoked", got.json(t)["code"])
 }

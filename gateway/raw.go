@@ -11,6 +11,7 @@ import (
 	"github.com/signalbox-dev/signalbox/gateway/internal/edge"
 	"github.com/signalbox-dev/signalbox/gateway/internal/match"
 	"github.com/signalbox-dev/signalbox/gateway/internal/relay"
+	"github.com/signalbox-dev/signalbox/gateway/internal/sse"
 	"github.com/signalbox-dev/signalbox/gen/route"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
@@ -84,11 +85,12 @@ func (g *Gateway) serveRaw(w http.ResponseWriter, r *http.Request, m *match.Matc
 		r.RemoteAddr = net.JoinHostPort(g.proxies.Client(r), "0")
 	}
 	if m.Credential == "user" {
-		known, err := g.identified(r, m.Route.Route)
+		known, over, err := g.identified(r, m.Route.Route)
 		if err != nil {
 			g.fail(w, r, err)
 			return
 		}
+		defer over()
 		r = known
 	}
 	if r.Method == http.MethodGet && m.Handler == "ingest" { // a training may wait in it for a signal
@@ -128,20 +130,42 @@ func (g *Gateway) document(members map[string]string) http.Handler {
 }
 
 // identified is a request of a person for a service that speaks HTTP: with the identity that auth signed for him in
-// place of his credential.
-func (g *Gateway) identified(r *http.Request, rt route.Route) (*http.Request, error) {
+// place of his credential, and for as long as he may ask. The caller calls over.
+func (g *Gateway) identified(r *http.Request, rt route.Route) (_ *http.Request, over func(), _ error) {
 	if f := g.guard.Check(r); f != nil {
-		return r, f
+		return r, nil, f
 	}
-	ctx, _, err := g.vouched(r.Context(), r, rt)
+	ctx, claim, err := g.vouched(r.Context(), r, rt)
 	if err != nil {
-		return r, err
+		return r, nil, err
 	}
-	in := r.WithContext(r.Context())
+	lasting, over := g.lasting(r.Context(), g.checker.Again(ctx, claim))
+	in := r.WithContext(lasting)
 	in.Header = r.Header.Clone()
 	in.Header.Del("Authorization")
 	in.Header.Set(headerCaller, authn.Token(ctx, g.deps.Clock.Now()))
-	return in, nil
+	return in, over, nil
+}
+
+// lasting is a context that ends, with the fault as its cause, once check says that the caller is no longer the
+// one that it was opened for: an answer or a WebSocket may go on for hours. Maintenance ends none that is under way.
+func (g *Gateway) lasting(ctx context.Context, check func(context.Context) error) (_ context.Context, over func()) {
+	ctx, cut := context.WithCancelCause(ctx)
+	recheck, done := g.deps.Clock.NewTicker(sse.Recheck), make(chan struct{})
+	go func() {
+		defer close(done)
+		defer recheck.Stop()
+		for ctx.Err() == nil {
+			select {
+			case <-recheck.C():
+				if err := sse.Revoked(ctx, check); err != nil && !fault.HasCode(err, fault.CodeMaintenance) {
+					cut(fault.From(err))
+				}
+			case <-ctx.Done():
+			}
+		}
+	}()
+	return ctx, func() { cut(nil); <-done }
 }
 
 // headerCaller carries the signed identity between the gateway and a service that speaks HTTP.

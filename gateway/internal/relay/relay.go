@@ -8,6 +8,7 @@
 package relay
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -112,7 +113,7 @@ func (r *Relay) refused(w http.ResponseWriter, in *http.Request, err error) {
 	var cut *cutError
 	switch {
 	case in.Context().Err() != nil:
-		r.fail(w, in, fault.FromContext(in.Context().Err()))
+		r.fail(w, in, fault.From(context.Cause(in.Context()))) // the gateway's word where it ended the call
 	case errors.As(err, &tooLarge):
 		r.fail(w, in, fault.New(fault.TooLarge, "", "the request body is larger than %d bytes", tooLarge.Limit))
 	case errors.As(err, &cut):

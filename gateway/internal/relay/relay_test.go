@@ -261,6 +261,28 @@ func TestClientThatLeavesEndsTheCall(t *testing.T) {
 	<-gone
 }
 
+func TestACallThatIsEndedIsToldWhy(t *testing.T) {
+	t.Parallel()
+	begun := make(chan struct{})
+	back := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
+		close(begun)
+		<-req.Context().Done()
+	}))
+	t.Cleanup(back.Close)
+	r := relay.New(relay.Upstream{Service: "ingest", Address: back.Listener.Addr().String()}, slog.New(slog.DiscardHandler),
+		func(*http.Request) string { return "203.0.113.7" },
+		func(w http.ResponseWriter, _ *http.Request, err error) { fault.Write(w, err, "req_1") })
+	t.Cleanup(r.Close)
+	ctx, cut := context.WithCancelCause(t.Context())
+	go func() {
+		<-begun
+		cut(fault.New(fault.Unauthenticated, "token_revoked", "Could not validate credentials"))
+	}()
+	w := httptest.NewRecorder()
+	r.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil))
+	require.Equal(t, http.StatusUnauthorized, w.Code, w.Body)
+}
+
 func TestBothEndsProveThemselves(t *testing.T) {
 	t.Parallel()
 	back := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
