@@ -105,6 +105,9 @@ type Version struct {
 	// UploadUntil is when the addresses of its upload, as they were last asked for, stop to work. It is
 	// written, and judged in SQL alone.
 	UploadUntil time.Time
+	// Apart says that its bytes lie where no other dataset's are looked for: those of one that was protected when they
+	// were asked for. Who merely knows their digest must not be given them as his own.
+	Apart bool
 }
 
 // Ref is the reference of a version.
@@ -114,6 +117,14 @@ func (d *Dataset) Ref(version string) string {
 
 // Key is where an object of a project's datasets lies.
 func Key(projectID, sha256 string) string { return "projects/" + projectID + "/blobs/" + sha256 }
+
+// key is where an object of the version lies.
+func (v *Version) key(d *Dataset, sha256 string) string {
+	if v.Apart {
+		return "projects/" + d.ProjectID + "/protected/" + d.ID + "/" + sha256
+	}
+	return Key(d.ProjectID, sha256)
+}
 
 // Manifest sorts the files, refuses what no folder can hold, and gives the digest and the size of all.
 // limit is the most bytes that a version may have.

@@ -53,7 +53,7 @@ func ToInput(name string, d *Dataset, v *Version) *jobsv1.DatasetInput {
 	in := &jobsv1.DatasetInput{Name: name, Ref: d.Ref(v.Version), Digest: v.Digest}
 	for _, f := range v.Manifest {
 		in.Files = append(in.Files, &jobsv1.ObjectRef{
-			Path: f.Path, Uri: blob.URI(Key(d.ProjectID, f.SHA256)), SizeBytes: f.Size, Sha256: f.SHA256,
+			Path: f.Path, Uri: blob.URI(v.key(d, f.SHA256)), SizeBytes: f.Size, Sha256: f.SHA256,
 		})
 	}
 	return in

@@ -297,3 +297,24 @@ func wide(n int) string {
 	raw, _ := json.Marshal(row)
 	return string(raw)
 }
+
+// TestADigestOpensNoProtectedBytes: a digest may be found out, by a job that reads the records for one. Who has it
+// cannot make them another dataset's, of whatever kind, without having the bytes.
+func TestADigestOpensNoProtectedBytes(t *testing.T) {
+	t.Parallel()
+	d := openDesk(t)
+	secret := d.protect("secret")
+	d.push(secret, "v1", planted)
+	for _, other := range []*registryv1.Dataset{d.make("plain", "team"), d.protect("secret-too")} {
+		made, err := d.begin("usr_1", other, "v1", of("a", planted))
+		require.NoError(t, err)
+		require.Len(t, made.GetUploads(), 1, "it is not even told that the bytes are there")
+		_, err = d.commit("usr_1", other, "v1")
+		require.True(t, fault.HasCode(err, "object_missing"), "%v", err)
+	}
+	again, err := d.begin("usr_1", secret, "v2", of("b", planted))
+	require.NoError(t, err)
+	require.Empty(t, again.GetUploads(), "its own are there")
+	_, err = d.commit("usr_1", secret, "v2")
+	require.NoError(t, err)
+}

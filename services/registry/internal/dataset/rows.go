@@ -28,8 +28,8 @@ type row struct {
 }
 
 // rows are the first rows of a file; more says that there are further ones.
-func (s *Server) rows(ctx context.Context, d *Dataset, f File, limit int) (rows []row, more bool, err error) {
-	body, _, err := s.Blobs.Get(ctx, Key(d.ProjectID, f.SHA256))
+func (s *Server) rows(ctx context.Context, d *Dataset, v *Version, f File, limit int) (rows []row, more bool, err error) {
+	body, _, err := s.Blobs.Get(ctx, v.key(d, f.SHA256))
 	if fault.Is(err, fault.Absent) {
 		return nil, false, fault.New(fault.Dependency, "object_missing", "the bytes of %s are gone from the object store", f.Path)
 	}

@@ -35,7 +35,7 @@ func (s *Server) learn(ctx context.Context, d *Dataset, v *Version) error {
 	if v.SchemaSource == SchemaDeclared || d.Format != DefaultFormat {
 		return nil
 	}
-	rows, _, err := s.rows(ctx, d, v.Manifest[0], sampleRows)
+	rows, _, err := s.rows(ctx, d, v, v.Manifest[0], sampleRows)
 	if err != nil {
 		return err
 	}

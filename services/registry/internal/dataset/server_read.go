@@ -72,7 +72,7 @@ func (s *Server) SignDatasetDownload(ctx context.Context, in *registryv1.SignDat
 	if !ok {
 		return nil, fault.Absentf("dataset file", in.GetPath())
 	}
-	signed, err := s.Blobs.SignGet(ctx, Key(d.ProjectID, f.SHA256), 0)
+	signed, err := s.Blobs.SignGet(ctx, v.key(d, f.SHA256), 0)
 	if err != nil {
 		return nil, fmt.Errorf("sign a download: %w", err)
 	}
@@ -106,7 +106,7 @@ func (s *Server) PreviewDatasetVersion(ctx context.Context, in *registryv1.Previ
 	if in.Limit != nil {
 		limit = int(in.GetLimit())
 	}
-	rows, more, err := s.rows(ctx, d, v.Manifest[0], limit)
+	rows, more, err := s.rows(ctx, d, v, v.Manifest[0], limit)
 	if err != nil {
 		return nil, err
 	}

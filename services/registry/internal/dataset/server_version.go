@@ -36,6 +36,7 @@ func (s *Server) CreateDatasetVersion(
 	v := &Version{
 		ID: s.IDs.New(id.DatasetVersion), DatasetID: d.ID, Version: in.GetVersion(), State: StateUploading,
 		CreatorID: authn.Of(ctx).Subject, CreatedAt: now, UploadUntil: now.Add(blob.MaxExpires),
+		Apart: d.Protected,
 	}
 	if v.Manifest, v.Digest, v.Bytes, err = Manifest(filesFromProto(in.GetFiles()), s.MaxBytes); err != nil {
 		return nil, s.existsFirst(ctx, d, v.Version, err)

@@ -103,14 +103,14 @@ func (s Store) Find(ctx context.Context, q pg.Querier, scope authn.Scope, r ref.
 }
 
 const versionColumns = `id, dataset_id, version, state, digest, files, bytes, creator_id, created_at, committed_at, archived_at,
-	row_schema, schema_source, sampled_rows`
+	row_schema, schema_source, sampled_rows, apart`
 
 func scanVersion(row pgx.Row, more ...any) (*Version, error) {
 	v := &Version{}
 	var schema []byte
 	err := row.Scan(append([]any{
 		&v.ID, &v.DatasetID, &v.Version, &v.State, &v.Digest, &v.Count, &v.Bytes, &v.CreatorID,
-		&v.CreatedAt, &v.CommittedAt, &v.ArchivedAt, &schema, &v.SchemaSource, &v.SampledRows,
+		&v.CreatedAt, &v.CommittedAt, &v.ArchivedAt, &schema, &v.SchemaSource, &v.SampledRows, &v.Apart,
 	}, more...)...)
 	v.Schema = schema
 	return v, err
@@ -136,15 +136,15 @@ func (Store) InsertVersion(ctx context.Context, tx pgx.Tx, v *Version) (Taking, 
 	}
 	how := TakenNot
 	err = tx.QueryRow(ctx, `INSERT INTO dataset_version AS left_behind (`+versionColumns+`, manifest, upload_until)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
 		ON CONFLICT ON CONSTRAINT dataset_version_key DO UPDATE SET id = $1, state = $4, digest = $5, files = $6, bytes = $7,
 			creator_id = $8, created_at = $9, committed_at = $10, row_schema = $12, schema_source = $13, sampled_rows = $14,
-			manifest = $15, upload_until = $16
+			apart = $15, manifest = $16, upload_until = $17
 		WHERE left_behind.state = 'uploading' AND left_behind.upload_until <= $9
 			AND (left_behind.creator_id, left_behind.digest) IS DISTINCT FROM ($8, $5)
 		RETURNING CASE WHEN xmax = 0 THEN 'fresh' ELSE 'left' END`,
 		v.ID, v.DatasetID, v.Version, v.State, v.Digest, v.Count, v.Bytes, v.CreatorID, v.CreatedAt, v.CommittedAt, v.ArchivedAt,
-		orNull(v.Schema), cmp.Or(v.SchemaSource, SchemaNone), v.SampledRows, raw, v.UploadUntil,
+		orNull(v.Schema), cmp.Or(v.SchemaSource, SchemaNone), v.SampledRows, v.Apart, raw, v.UploadUntil,
 	).Scan(&how)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return TakenNot, fmt.Errorf("keep a version of a dataset: %w", err)
