@@ -144,6 +144,13 @@ func (r *training) finish() {
 func (b *builder) addFinished() {
 	b.Helper()
 	r := b.train()
+	// What the agent says of the command comes before what the command reports of itself.
+	b.await("the agent says that the command runs, and what it wrote", func() bool {
+		var attempts, lines []map[string]any
+		b.do(b.as("operator"), http.MethodGet, "/api/jobs/"+r.job+"/attempts", nil, &attempts)
+		b.do(b.as("operator"), http.MethodGet, "/api/jobs/"+r.job+"/logs", nil, &lines)
+		return attempts[0]["executor_running_at"] != nil && len(lines) > 0
+	})
 	const ts = "2026-11-21T03:00:00+00:00"
 	r.lifecycle("running")
 	r.report("hparams", map[string]any{"params": map[string]any{"optim.lr": 0.002, "train.steps": 3}})
