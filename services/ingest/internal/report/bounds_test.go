@@ -177,7 +177,7 @@ func TestHyperparametersAreFlat(t *testing.T) {
 	t.Parallel()
 	for value, kept := range map[string]string{
 		`1`: `1`, `null`: `null`, `"a"`: `"a"`, `false`: `false`, `[]`: `[]`, `[0.9, 0.95]`: `[0.9, 0.95]`, `[[{"a":1}]]`: `[[{"a":1}]]`, `NaN`: `"NaN"`, `[-Infinity]`: `["-Infinity"]`,
-		`1e999`: `1e999`, `{}`: "", `{"a":1}`: "", `{"a":{"b":[]}}`: "",
+		`1e308`: `1e308`, `1E-999`: `1E-999`, `{}`: "", `{"a":1}`: "", `{"a":{"b":[]}}`: "",
 	} {
 		p, err := report.ReadHparams([]byte(`{"run_id":"r","params":{"optim.lr":` + value + `}}`))
 		if kept == "" {
@@ -187,6 +187,17 @@ func TestHyperparametersAreFlat(t *testing.T) {
 		require.NoError(t, err, value)
 		require.Equal(t, []report.Param{{Key: "optim.lr", Value: []byte(kept)}}, p.Params, value)
 	}
+}
+
+func TestNoHyperparameterIsANumberThatNoDoubleHolds(t *testing.T) {
+	t.Parallel()
+	for _, odd := range []string{`1e999`, `-1E+400`, `[0.5, [1e999]]`, `1` + strings.Repeat("0", 400)} {
+		_, err := report.ReadHparams([]byte(`{"run_id":"r","params":{"optim.lr":` + odd + `}}`))
+		require.Len(t, wrong(t, err), 1, odd)
+		require.Contains(t, wrong(t, err)[0], " finite_number", odd)
+	}
+	_, err := report.ReadValidation([]byte(`{"run_id":"r","step":1,"samples":[{"extra":{"odd":1e999}}]}`))
+	require.NoError(t, err, "what is displayed without interpretation is not judged")
 }
 
 func TestOnlyThePlatformEndsALog(t *testing.T) {

@@ -82,7 +82,7 @@ func leaf(r *decode.Reader) []byte {
 	if r.Nested() {
 		r.Wrong(fault.TypeValue, "Nested names should be joined by dots: params is flat")
 	}
-	return r.Raw()
+	return r.Finite()
 }
 
 // Logs are pieces of output, in their order.
