@@ -77,6 +77,7 @@ func TestInMaintenanceEverythingElseIsRefused(t *testing.T) {
 				}
 				require.Equal(t, detail, got.json(t)["detail"])
 				require.Equal(t, rt.Handler == "oauth", got.json(t)["error"] == "temporarily_unavailable", "forms have the word of their RFC")
+				require.Equal(t, rt.Handler == "playground", strings.Contains(got.body, `"type":"service_unavailable"`), "engines' clients have theirs")
 			}
 			asked++
 		}

@@ -19,7 +19,7 @@ func Fail(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("Allow", wrong.Allow())
 	}
 	id := obs.RequestID(r.Context())
-	if strings.HasPrefix(r.URL.Path, "/inference/") {
+	if strings.HasPrefix(r.URL.Path, "/inference/") || insteadOfEngine(r.URL.Path, err) {
 		fault.WriteOpenAI(w, err, id)
 		return
 	}
@@ -27,6 +27,16 @@ func Fail(w http.ResponseWriter, r *http.Request, err error) {
 		err = worded(err)
 	}
 	fault.Write(w, err, id)
+}
+
+// insteadOfEngine says whether an engine of a playground session would have answered, were it not closed or out of
+// reach: its clients look for `error`, whoever answers in its place.
+func insteadOfEngine(path string, err error) bool {
+	if !strings.HasPrefix(path, "/api/playground/sessions/") || !strings.Contains(path, "/targets/") {
+		return false
+	}
+	kind := fault.From(err).Kind
+	return kind == fault.Unavailable || kind == fault.Dependency
 }
 
 // handlerOAuth serves the forms of the OAuth RFCs, whose clients look for `error`.
