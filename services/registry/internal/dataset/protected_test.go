@@ -134,6 +134,30 @@ func TestProtectionIsSetAndNeverLifted(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Forbidden), "%v", err)
 }
 
+// What had been pushed before it was protected lies where all of the project's objects do.
+func TestWhoKnowsTheDigestOfWhatWasProtectedLaterBringsItsBytes(t *testing.T) {
+	t.Parallel()
+	d := openDesk(t)
+	s, other := d.make("sums", "team"), d.make("other", "team")
+	d.push(s, "v1", planted)
+	same, err := d.begin("usr_1", other, "v1", of("a", planted))
+	require.NoError(t, err)
+	require.Empty(t, same.GetUploads(), "the project has these bytes")
+	ctx, _ := as(t, "usr_1", "")
+	_, err = d.UpdateDataset(ctx, &registryv1.UpdateDatasetRequest{DatasetId: s.GetId(), Protected: new(true)})
+	require.NoError(t, err)
+	asked, err := d.begin("usr_1", other, "v2", of("a", planted, "b", "more"))
+	require.NoError(t, err)
+	require.Len(t, asked.GetUploads(), 2, "the project has them still, but they are protected")
+	_, err = d.commit("usr_1", other, "v2")
+	require.Error(t, err)
+	for i, data := range []string{planted, "more"} {
+		require.Less(t, d.put(asked.GetUploads()[i], data), 300)
+	}
+	_, err = d.commit("usr_1", other, "v2")
+	require.NoError(t, err, "who has them may bring them")
+}
+
 func TestWhatIsShownOfADataset(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)

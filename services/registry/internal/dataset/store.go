@@ -128,24 +128,32 @@ const (
 
 // InsertVersion keeps a new version under its name. It takes the name of another upload whose addresses had
 // expired when this one was asked for, but not of the same one: who made that goes on with it. The row then
-// has another id, so that a commit of the former upload finds nothing.
+// has another id, so that a commit of the former upload finds nothing. Its bytes lie apart also where a dataset of the
+// project that was protected since has some of the same.
 func (Store) InsertVersion(ctx context.Context, tx pgx.Tx, v *Version) (Taking, error) {
 	raw, err := json.Marshal(v.Manifest)
 	if err != nil {
 		return TakenNot, fmt.Errorf("write a manifest: %w", err)
 	}
 	how := TakenNot
+	sums := make([]string, len(v.Manifest))
+	for i, f := range v.Manifest {
+		sums[i] = f.SHA256
+	}
 	err = tx.QueryRow(ctx, `INSERT INTO dataset_version AS left_behind (`+versionColumns+`, manifest, upload_until)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15 OR EXISTS (
+			SELECT FROM dataset mine JOIN dataset d ON d.project_id = mine.project_id AND d.protected AND d.id <> mine.id
+				JOIN dataset_version o ON o.dataset_id = d.id AND NOT o.apart CROSS JOIN json_array_elements(o.manifest) f
+			WHERE mine.id = $2 AND f->>'sha256' = ANY($18)), $16, $17)
 		ON CONFLICT ON CONSTRAINT dataset_version_key DO UPDATE SET id = $1, state = $4, digest = $5, files = $6, bytes = $7,
 			creator_id = $8, created_at = $9, committed_at = $10, row_schema = $12, schema_source = $13, sampled_rows = $14,
-			apart = $15, manifest = $16, upload_until = $17
+			apart = excluded.apart, manifest = $16, upload_until = $17
 		WHERE left_behind.state = 'uploading' AND left_behind.upload_until <= $9
 			AND (left_behind.creator_id, left_behind.digest) IS DISTINCT FROM ($8, $5)
-		RETURNING CASE WHEN xmax = 0 THEN 'fresh' ELSE 'left' END`,
+		RETURNING CASE WHEN xmax = 0 THEN 'fresh' ELSE 'left' END, apart`,
 		v.ID, v.DatasetID, v.Version, v.State, v.Digest, v.Count, v.Bytes, v.CreatorID, v.CreatedAt, v.CommittedAt, v.ArchivedAt,
-		orNull(v.Schema), cmp.Or(v.SchemaSource, SchemaNone), v.SampledRows, v.Apart, raw, v.UploadUntil,
-	).Scan(&how)
+		orNull(v.Schema), cmp.Or(v.SchemaSource, SchemaNone), v.SampledRows, v.Apart, raw, v.UploadUntil, sums,
+	).Scan(&how, &v.Apart)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return TakenNot, fmt.Errorf("keep a version of a dataset: %w", err)
 	}
