@@ -57,6 +57,21 @@ func TestARequestIsStoredOnceHoweverOftenItComes(t *testing.T) {
 	require.Equal(t, 2, count(t, h, "metric_key"))
 }
 
+func TestAnAttemptThatReportsItsStartEndsTheReportsOfTheOneBefore(t *testing.T) {
+	t.Parallel()
+	h := open(t)
+	run := h.replica(ingest.Config{}).train()
+	one := run.body(points(point("a", 1, 1)))
+	require.Equal(t, http.StatusOK, run.call(http.MethodPost, "metrics", "", one).status)
+	old := *run // what is known of its token is remembered for a while
+	run.attempt(2)
+	run.post("lifecycle", "", `"event":"running","ts":`+ts)
+	a := old.call(http.MethodPost, "metrics", "", one)
+	require.Equal(t, http.StatusConflict, a.status, "%s", a.body)
+	require.Equal(t, "attempt_replaced", a.json(t)["code"])
+	require.Equal(t, 1, count(t, h, "metric_batch"))
+}
+
 func TestWatermarkStopsBeforeGaps(t *testing.T) {
 	t.Parallel()
 	r := open(t).replica(ingest.Config{})

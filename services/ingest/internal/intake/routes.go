@@ -53,12 +53,12 @@ func (h *Handler) lifecycle(ctx context.Context, r *request) (any, error) {
 	if err := h.Lifecycle(ctx, r.grant, event); err != nil {
 		return nil, err
 	}
-	if r.key.Seq > 0 {
-		item := r.item("lifecycle", nil)
-		item.Unfenced = true
-		if _, err := h.Store.Store(ctx, item); err != nil {
-			return nil, err
-		}
+	// With it the run is this attempt's: what an older one still sends is refused by the run's row from now on,
+	// whatever is remembered of its token.
+	item := r.item("lifecycle", nil)
+	item.Unfenced = true
+	if _, err := h.Store.Store(ctx, item); err != nil {
+		return nil, err
 	}
 	return stored{true}, nil
 }
