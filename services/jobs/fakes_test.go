@@ -190,7 +190,7 @@ func (c *fakeCatalog) ResolveBindings(
 		case c.unreadable[ref]:
 			resp.Unreadable = append(resp.Unreadable, ref)
 		default:
-			resp.Protected = resp.Protected || c.shielded[ref]
+			resp.Protected = resp.GetProtected() || c.shielded[ref]
 			resp.Datasets = append(resp.Datasets, &jobsv1.DatasetInput{
 				Name: name, Ref: ref, Digest: "sha256:x", Files: []*jobsv1.ObjectRef{{Path: "a.jsonl", Uri: "blob://projects/p/blobs/aa", SizeBytes: 5, Sha256: "aa"}},
 			})
