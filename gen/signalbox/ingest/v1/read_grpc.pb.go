@@ -60,7 +60,8 @@ type RunDataServiceClient interface {
 	// ListValidations lists validation rounds by step.
 	ListValidations(ctx context.Context, in *ListValidationsRequest, opts ...grpc.CallOption) (*ListValidationsResponse, error)
 	// ListSamples lists the samples of one validation round in its order; of the last round where no step is given. Of a
-	// run that reads a protected dataset a sample has its reward, and in `extra.withheld` how many characters its parts had.
+	// run that reads a protected dataset a sample has its reward, and in `extra.withheld` how many characters its parts had. Of
+	// a page of more than 3 MiB long texts are shown by their beginnings, which end in `…`; a smaller page shows them whole.
 	ListSamples(ctx context.Context, in *ListSamplesRequest, opts ...grpc.CallOption) (*ListSamplesResponse, error)
 	// ListArtifacts lists artifacts in the order in which they were registered.
 	ListArtifacts(ctx context.Context, in *ListArtifactsRequest, opts ...grpc.CallOption) (*ListArtifactsResponse, error)
@@ -251,7 +252,8 @@ type RunDataServiceServer interface {
 	// ListValidations lists validation rounds by step.
 	ListValidations(context.Context, *ListValidationsRequest) (*ListValidationsResponse, error)
 	// ListSamples lists the samples of one validation round in its order; of the last round where no step is given. Of a
-	// run that reads a protected dataset a sample has its reward, and in `extra.withheld` how many characters its parts had.
+	// run that reads a protected dataset a sample has its reward, and in `extra.withheld` how many characters its parts had. Of
+	// a page of more than 3 MiB long texts are shown by their beginnings, which end in `…`; a smaller page shows them whole.
 	ListSamples(context.Context, *ListSamplesRequest) (*ListSamplesResponse, error)
 	// ListArtifacts lists artifacts in the order in which they were registered.
 	ListArtifacts(context.Context, *ListArtifactsRequest) (*ListArtifactsResponse, error)
