@@ -9,7 +9,7 @@ BINARIES = ./cmd/... ./services/.../cmd/... ./gateway/cmd/... ./agent/cmd/...
 # What /api/version and --version say: the same for everyone who builds the same commit.
 VERSION = $(shell scripts/version.sh)
 
-.PHONY: help demo dev test gen fmt lint race e2e identity bench chaos verify build python-test
+.PHONY: fuzz breaks help demo dev test gen fmt lint race e2e identity bench chaos verify build python-test accept-api schemathesis
 
 help:
 	@echo "make demo    train, deploy and chat with a tiny model on this machine (DEMO=once ends by itself)"
@@ -17,9 +17,13 @@ help:
 	@echo "make test    all tests that CI runs; test/layout among them holds imports and sizes to their rules"
 	@echo "make race    the same with the race detector"
 	@echo "make e2e     the whole loop, both shapes  make chaos  the whole kill matrix"
+	@echo "make schemathesis  every operation asked for what it takes and what it does not, 50 examples each"
 	@echo "make identity  sign-in and access, every figure at full length"
 	@echo "make gen     regenerate from the protos   make verify generated code and formats are up to date"
-	@echo "make lint    golangci-lint, buf           make fmt    format"
+	@echo "make lint    golangci-lint, buf, the OpenAPI document  make fmt    format"
+	@echo "make accept-api  what breaks clients is meant: the baseline of make verify is what is there now"
+	@echo "make breaks  plants each break of test/contract/breaks and sees its goldens turn red"
+	@echo "make fuzz    every fuzz target for FUZZTIME (10m) each"
 	@echo "make bench   measured figures"
 
 build:
@@ -53,12 +57,23 @@ identity: build
 	@scripts/tools/postgres.sh > /dev/null
 	@IDENTITY=all go test -count=1 -timeout 60m -v ./test/identity/...
 
+schemathesis: build
+	@scripts/tools/postgres.sh > /dev/null
+	@SCHEMATHESIS=$${SCHEMATHESIS:-50} go test -count=1 -timeout 90m -v -run TestSchemathesis ./test/contract
+
 python-test:
 	@scripts/python-test.sh
+
+breaks:
+	@scripts/tools/postgres.sh > /dev/null
+	@scripts/breaks.sh
 
 bench: build
 	@scripts/tools/postgres.sh > /dev/null
 	@go test -run '^$$' -bench . -benchtime 1x -timeout 60m ./test/load/... ./test/identity/...
+
+fuzz:
+	@scripts/fuzz.sh
 
 gen:
 	@scripts/gen.sh
@@ -72,6 +87,10 @@ lint:
 	@"$$(scripts/tools/golangci-lint.sh)" run $(GO_PACKAGES)
 	@scripts/tools/protos.sh
 	@"$$(scripts/tools/buf.sh)" lint proto
+	@scripts/openapi-lint.sh
 
 verify:
 	@scripts/verify.sh
+
+accept-api:
+	@scripts/api-gate.sh accept

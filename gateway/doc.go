@@ -48,6 +48,15 @@
 // where the public URL is https, and service_refresh (HttpOnly, SameSite=Strict, Path=/) where it is
 // plain http. Only the name that fits the public URL is read.
 //
+// # Maintenance and draining
+//
+// Maintenance is a mode of the installation that auth keeps. Every check of a caller is judged by it, and auth
+// refuses everybody then but on the routes that the table marks (InMaintenance): no replica of the gateway has
+// to know, and where auth cannot be asked nothing is served that maintenance would refuse. Streams that are open
+// end within the time of their repeated check. A person's call that passes through to a service as bytes ends in
+// that time too where his login does; maintenance lets it come to its end. Draining is this instance's own: what is
+// new is refused with 503, health and version answer, what is held is finished, and only then the listener closes.
+//
 // # Faults
 //
 // A service returns platform/fault values. The Loc of a field is the path inside the request message;

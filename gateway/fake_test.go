@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
@@ -46,6 +47,17 @@ func (t *tape) note(ctx context.Context, method string, in any) {
 	t.calls = append(t.calls, seen{method: method, caller: *authn.Of(ctx), md: md, in: in})
 }
 
+// reached is all but the questions about nobody in particular, which every route may ask: auth judges the
+// mode of the installation by them.
+func (t *tape) reached() (out []seen) {
+	for _, s := range t.all() {
+		if in, ok := s.in.(*authpeerv1.AuthenticateRequest); !ok || in.GetCredential() != "" {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
 func (t *tape) all() []seen {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -59,10 +71,14 @@ type credentials struct {
 	signer  *authn.Signer
 	revoked sync.Map
 	demoted sync.Map
+	mode    atomic.Pointer[fault.Error] // maintenance
 }
 
 func (c *credentials) Authenticate(ctx context.Context, in *authpeerv1.AuthenticateRequest) (*authpeerv1.AuthenticateResponse, error) {
 	c.note(ctx, "Authenticate", in)
+	if off := c.mode.Load(); off != nil && !in.GetInMaintenance() {
+		return nil, off
+	}
 	who := &authn.Caller{Kind: authn.KindNone, ClientAddr: in.GetClientAddress()}
 	if _, gone := c.revoked.Load(in.GetCredential()); gone {
 		return nil, fault.New(fault.Unauthenticated, "token_revoked", "Could not validate credentials")

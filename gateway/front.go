@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/signalbox-dev/signalbox/gateway/internal/bearer"
+	"github.com/signalbox-dev/signalbox/gateway/internal/edge"
 	"github.com/signalbox-dev/signalbox/gateway/internal/form"
 	"github.com/signalbox-dev/signalbox/gateway/internal/page"
 	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
@@ -42,7 +44,7 @@ func (g *Gateway) fronts(context.Context) error {
 
 // signIn asks auth how people sign in, on behalf of nobody in particular.
 func (g *Gateway) signIn(r *http.Request) (*authv1.AuthConfig, error) {
-	ctx, err := g.checker.Caller(r.Context(), "", g.proxies.Client(r))
+	ctx, err := g.checker.Caller(r.Context(), bearer.Claim{Client: g.proxies.Client(r), InMaintenance: true})
 	if err != nil {
 		return nil, err
 	}
@@ -50,9 +52,13 @@ func (g *Gateway) signIn(r *http.Request) (*authv1.AuthConfig, error) {
 }
 
 // serveOwn runs one of the gateway's own handlers, for as long as a call may take.
-func (g *Gateway) serveOwn(w http.ResponseWriter, r *http.Request, own http.Handler) {
+func (g *Gateway) serveOwn(w http.ResponseWriter, r *http.Request, c *edge.Call, own http.Handler) {
 	ctx, cancel := context.WithTimeout(r.Context(), g.cfg.RequestTimeout)
 	defer cancel()
+	if err := g.serving(ctx, r, c.Route.Route); err != nil {
+		g.fail(w, r, err)
+		return
+	}
 	// As for calls: a body that trickles holds the connection no longer than that.
 	_ = http.NewResponseController(w).SetReadDeadline(clock.Real().Now().Add(g.cfg.RequestTimeout))
 	own.ServeHTTP(w, r.WithContext(ctx))

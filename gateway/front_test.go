@@ -100,19 +100,19 @@ func TestFormsReachAuthAndAnswerInItsWords(t *testing.T) {
 	require.Equal(t, "no-cache", got.header.Get("Pragma"))
 	require.Equal(t, "*", got.header.Get("Access-Control-Allow-Origin"), "a form carries all that it shows: any page may send it")
 	edged(t, got)
-	in := r.all()[0].in.(*authpeerv1.IssueTokenRequest)
+	in := r.reached()[0].in.(*authpeerv1.IssueTokenRequest)
 	require.Equal(t, "203.0.113.9", in.GetClientAddress())
 	require.Equal(t, map[string]string{"grant_type": "g", "device_code": "dvc_x"}, in.GetForm())
-	require.Equal(t, []string{got.header.Get("X-Request-Id")}, r.all()[0].md.Get("x-request-id"))
+	require.Equal(t, []string{got.header.Get("X-Request-Id")}, r.reached()[0].md.Get("x-request-id"))
 
 	got = r.ask("POST", "/api/oauth/token", "a=b", "Content-Type", formType)
 	require.Equal(t, http.StatusServiceUnavailable, got.status)
 	require.Equal(t, "temporarily_unavailable", got.json(t)["error"])
 	edged(t, got)
-	seen := len(r.all())
+	seen := len(r.reached())
 	got = r.ask("POST", "/api/oauth/device_authorization", "client_id=x", "Content-Type", formType, "Origin", "https://app.example", "Sec-Fetch-Site", "cross-site")
 	require.Equal(t, http.StatusForbidden, got.status, "the device flow is not for pages of others")
-	require.Len(t, r.all(), seen)
+	require.Len(t, r.reached(), seen)
 	edged(t, got)
 	got = r.ask("GET", "/api/oauth/token", "")
 	require.Equal(t, http.StatusMethodNotAllowed, got.status)
@@ -146,7 +146,7 @@ func TestPagesAreBehindTheEdge(t *testing.T) {
 		require.Equal(t, http.StatusMethodNotAllowed, r.ask("POST", path, "a=b", "Content-Type", formType).status)
 	}
 	require.Equal(t, http.StatusNotFound, r.ask("GET", "/pages/other.js", "").status)
-	for _, call := range r.all() {
+	for _, call := range r.reached() {
 		require.Contains(t, []string{"Authenticate", "GetConfig"}, call.method, "a look at a page changes nothing")
 	}
 }
@@ -163,7 +163,7 @@ func TestSigningInByAProvider(t *testing.T) {
 	require.Equal(t, []string{
 		"service_oidc=; Path=/auth/callback; Max-Age=0; HttpOnly; SameSite=Lax", "service_refresh=rft_x; Path=/; HttpOnly",
 	}, got.header.Values("Set-Cookie"), "auth's one cookie, and nothing else that it says")
-	require.Equal(t, "b1nding", r.all()[1].in.(*authpeerv1.FinishOidcRequest).GetBinding())
+	require.Equal(t, "b1nding", r.reached()[1].in.(*authpeerv1.FinishOidcRequest).GetBinding())
 	refused := r.ask("GET", "/auth/callback?error=access_denied&state=st4te", "", "Accept", htmlType)
 	require.Equal(t, http.StatusForbidden, refused.status)
 	require.Contains(t, refused.body, "The provider refused.")

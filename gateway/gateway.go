@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
-	"sync/atomic"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"go.opentelemetry.io/otel/metric"
@@ -80,10 +79,10 @@ type Gateway struct {
 	limit   sse.Limit
 	wire    *wire.Server
 
-	draining atomic.Bool
-	stop     chan struct{} // closed when streams shall end
-	endStop  func()
-	idle     []func() // lets idle connections of relays go
+	hold    *edge.Hold
+	stop    chan struct{} // closed when streams shall end
+	endStop func()
+	idle    []func() // lets idle connections of relays go
 }
 
 // New wires the gateway; it starts nothing and dials nothing.
@@ -91,8 +90,8 @@ func New(ctx context.Context, cfg Config, d Deps) (*Gateway, error) {
 	g := &Gateway{
 		cfg: cfg, deps: d, codec: restjson.New(), answer: edge.Answer{Cookie: cfg.cookie()},
 		checker: bearer.NewChecker(authpeerv1.NewCredentialServiceClient(d.Conns.Auth), d.Clock),
-		stop:    make(chan struct{}),
-		shapes:  make(map[*match.Route]*shape.Shape), streams: make(map[*match.Route]*sse.Stream),
+		hold:    edge.NewHold(), stop: make(chan struct{}),
+		shapes: make(map[*match.Route]*shape.Shape), streams: make(map[*match.Route]*sse.Stream),
 	}
 	g.endStop = sync.OnceFunc(func() { close(g.stop) })
 	for _, step := range []func(context.Context) error{g.edges, g.handlers, g.fronts, g.calls} {
@@ -124,7 +123,7 @@ func (g *Gateway) edges(context.Context) (err error) {
 // calls binds the RPC and stream rows of the table to the services' connections.
 func (g *Gateway) calls(ctx context.Context) error {
 	g.mux = g.newMux()
-	g.wire = wire.New(route.Table(), gate{g}, g.deps.Clock, g.deps.Log, g.cfg.RequestTimeout)
+	g.wire = wire.New(route.Table(), gate{g}, g.deps.Clock, g.deps.Log)
 	if err := route.Register(ctx, g.mux, g.conn); err != nil {
 		return err
 	}

@@ -108,7 +108,7 @@ func TestOpenRoutesHaveACallerOfNoKind(t *testing.T) {
 	require.Equal(t, "127.0.0.1", calls[1].caller.ClientAddr)
 }
 
-func TestRolesAreTheServicesToJudge(t *testing.T) {
+func TestRolesAreJudgedBeforeWhatIsSent(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
 	body := `{"name":"f","kind":"agent","pools":["default"]}`
@@ -116,6 +116,14 @@ func TestRolesAreTheServicesToJudge(t *testing.T) {
 	got := r.ask("POST", "/api/fleets", body, as(adminToken)...)
 	require.Equal(t, http.StatusCreated, got.status, got.body)
 	require.Contains(t, got.body, `"kind":"agent"`)
+	well := r.ask("POST", "/api/fleets", body, as(userToken)...)
+	for _, wrong := range []string{`{`, `{"x":1}`, `{"name":5}`, strings.Repeat(" ", 5<<20)} {
+		got := r.ask("POST", "/api/fleets", wrong, as(userToken)...)
+		require.Equal(t, []any{well.status, well.body}, []any{got.status, got.body}, "it is not his to hear what is wrong with %.9s", wrong)
+		require.NotEqual(t, http.StatusForbidden, r.ask("POST", "/api/fleets", wrong, as(adminToken)...).status)
+	}
+	require.Equal(t, http.StatusForbidden, r.ask("GET", "/api/admin/users?limit=x", "", as(userToken)...).status)
+	require.Equal(t, http.StatusUnauthorized, r.ask("POST", "/api/fleets", `{`).status)
 }
 
 func TestAnswersBesideTheMessage(t *testing.T) {

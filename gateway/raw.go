@@ -7,9 +7,13 @@ import (
 	"net"
 	"net/http"
 
+	"github.com/signalbox-dev/signalbox/gateway/internal/describe"
 	"github.com/signalbox-dev/signalbox/gateway/internal/edge"
 	"github.com/signalbox-dev/signalbox/gateway/internal/match"
 	"github.com/signalbox-dev/signalbox/gateway/internal/relay"
+	"github.com/signalbox-dev/signalbox/gateway/internal/sse"
+	"github.com/signalbox-dev/signalbox/gen/route"
+	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/obs"
@@ -31,9 +35,15 @@ func (g *Gateway) handlers(context.Context) error {
 			g.fail(w, r, fault.New(fault.Absent, "", "Not Found"))
 		})
 	}
+	described := describe.Frame{Headers: g.guard.Headers, NewID: func() string { return g.deps.IDs.New(id.Request) }}
+	calls, err := described.Protoset(route.Table())
+	if err != nil {
+		return err
+	}
 	g.raw = map[string]http.Handler{
-		"health": g.document(map[string]string{"status": "ok"}), "ingest": ingest, "inference": inference, "blobs": blobs,
+		"health": g.document(map[string]string{"status": "ok"}), "ingest": ingest, "inference": inference, "playground": inference, "blobs": blobs,
 		"version": g.document(map[string]string{"server": g.deps.Version.Server, "core": g.deps.Version.Core, "api": Dialect}),
+		"openapi": described.OpenAPI(), "protoset": calls,
 	}
 	return nil
 }
@@ -60,22 +70,40 @@ func (g *Gateway) mounted(service string, own http.Handler, addr string) (http.H
 
 // serveRaw hands a request to its handler untouched: nothing is added to the path of a byte. Health
 // and version answer as long as the listener does.
-func (g *Gateway) serveRaw(w http.ResponseWriter, r *http.Request, m *match.Match) {
+func (g *Gateway) serveRaw(w http.ResponseWriter, r *http.Request, m *match.Match, late bool) {
 	open := m.Handler == "health" || m.Handler == "version"
-	if g.draining.Load() && !open {
+	if late && !open {
 		g.refuseDraining(w, r)
+		return
+	}
+	if err := g.serving(r.Context(), r, m.Route.Route); err != nil {
+		g.fail(w, r, err)
 		return
 	}
 	if len(g.proxies) > 0 {
 		r = r.WithContext(r.Context())
 		r.RemoteAddr = net.JoinHostPort(g.proxies.Client(r), "0")
 	}
+	if m.Credential == "user" {
+		known, over, err := g.identified(r, m.Route.Route)
+		if err != nil {
+			g.fail(w, r, err)
+			return
+		}
+		defer over()
+		r = known
+	}
+	if r.Method == http.MethodGet && m.Handler == "ingest" { // a training may wait in it for a signal
+		waits, over := relay.Until(r, g.stop)
+		defer over()
+		r = waits
+	}
 	g.raw[m.Handler].ServeHTTP(w, r)
 }
 
 func (g *Gateway) refuseDraining(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Connection", "close")
-	g.fail(w, r, fault.New(fault.Unavailable, "draining", "the server is shutting down"))
+	g.fail(w, r, draining())
 }
 
 // fail answers with an error, giving the request an id where it has none yet.
@@ -100,3 +128,45 @@ func (g *Gateway) document(members map[string]string) http.Handler {
 		_, _ = w.Write(body) // a client that is gone needs no answer
 	})
 }
+
+// identified is a request of a person for a service that speaks HTTP: with the identity that auth signed for him in
+// place of his credential, and for as long as he may ask. The caller calls over.
+func (g *Gateway) identified(r *http.Request, rt route.Route) (_ *http.Request, over func(), _ error) {
+	if f := g.guard.Check(r); f != nil {
+		return r, nil, f
+	}
+	ctx, claim, err := g.vouched(r.Context(), r, rt)
+	if err != nil {
+		return r, nil, err
+	}
+	lasting, over := g.lasting(r.Context(), g.checker.Again(ctx, claim))
+	in := r.WithContext(lasting)
+	in.Header = r.Header.Clone()
+	in.Header.Del("Authorization")
+	in.Header.Set(headerCaller, authn.Token(ctx, g.deps.Clock.Now()))
+	return in, over, nil
+}
+
+// lasting is a context that ends, with the fault as its cause, once check says that the caller is no longer the
+// one that it was opened for: an answer or a WebSocket may go on for hours. Maintenance ends none that is under way.
+func (g *Gateway) lasting(ctx context.Context, check func(context.Context) error) (_ context.Context, over func()) {
+	ctx, cut := context.WithCancelCause(ctx)
+	recheck, done := g.deps.Clock.NewTicker(sse.Recheck), make(chan struct{})
+	go func() {
+		defer close(done)
+		defer recheck.Stop()
+		for ctx.Err() == nil {
+			select {
+			case <-recheck.C():
+				if err := sse.Revoked(ctx, check); err != nil && !fault.HasCode(err, fault.CodeMaintenance) {
+					cut(fault.From(err))
+				}
+			case <-ctx.Done():
+			}
+		}
+	}()
+	return ctx, func() { cut(nil); <-done }
+}
+
+// headerCaller carries the signed identity between the gateway and a service that speaks HTTP.
+const headerCaller = "X-Service-Caller"

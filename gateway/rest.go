@@ -3,6 +3,8 @@ package gateway
 import (
 	"context"
 	"net/http"
+	"strings"
+	"time"
 
 	"github.com/signalbox-dev/signalbox/gateway/internal/bearer"
 	"github.com/signalbox-dev/signalbox/gateway/internal/edge"
@@ -10,6 +12,7 @@ import (
 	"github.com/signalbox-dev/signalbox/gateway/internal/shape"
 	"github.com/signalbox-dev/signalbox/gateway/internal/wire"
 	"github.com/signalbox-dev/signalbox/gen/route"
+	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
@@ -21,8 +24,12 @@ const refreshRPC = "signalbox.auth.v1.AuthService/Refresh"
 
 // ServeHTTP implements http.Handler: the public API, and its calls for gRPC clients.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	held := g.hold.Enter()
+	if held {
+		defer g.hold.Leave()
+	}
 	if wire.Wants(r) {
-		g.wire.ServeHTTP(w, r)
+		g.wire.ServeHTTP(w, r.WithContext(withLate(r.Context(), !held)))
 		return
 	}
 	m, refused := g.router.Find(r)
@@ -31,7 +38,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refused = g.hosts.Check(r)
 	}
 	if refused == nil && m.Kind == route.Raw && g.own[m.Handler] == nil {
-		g.serveRaw(w, r, m)
+		g.serveRaw(w, r, m, !held)
 		return
 	}
 	if refused != nil {
@@ -40,7 +47,10 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	requestID := g.deps.IDs.New(id.Request)
 	w.Header().Set(fault.HeaderRequestID, requestID)
 	g.guard.Headers(w.Header())
-	ctx := edge.WithCall(obs.WithRequestID(r.Context(), requestID), &edge.Call{Match: m, URL: r.URL, Refused: refused})
+	if strings.HasPrefix(m.Pattern, edge.SharePrefix) {
+		g.guard.Shared(w.Header())
+	}
+	ctx := edge.WithCall(obs.WithRequestID(r.Context(), requestID), &edge.Call{Match: m, URL: r.URL, Refused: refused, Late: !held})
 	r = r.WithContext(ctx)
 	r.Pattern = m.Pattern
 	g.rest.ServeHTTP(w, r)
@@ -50,7 +60,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (g *Gateway) serveREST(w http.ResponseWriter, r *http.Request) {
 	c := edge.CallOf(r.Context())
 	switch {
-	case g.draining.Load():
+	case c.Late:
 		g.refuseDraining(w, r)
 		return
 	case c.Refused != nil:
@@ -58,7 +68,7 @@ func (g *Gateway) serveREST(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if own := g.own[c.Handler]; own != nil {
-		g.serveOwn(w, r, own)
+		g.serveOwn(w, r, c, own)
 		edge.Linger(r)
 		return
 	}
@@ -75,34 +85,60 @@ func (g *Gateway) serveREST(w http.ResponseWriter, r *http.Request) {
 }
 
 // admit checks the request's origin and credential and answers the context of its calls.
-func (g *Gateway) admit(ctx context.Context, r *http.Request, c *edge.Call) (_ context.Context, credential string, _ error) {
+func (g *Gateway) admit(ctx context.Context, r *http.Request, c *edge.Call) (context.Context, bearer.Claim, error) {
 	if f := g.guard.Check(r); f != nil {
-		return ctx, "", f
+		return ctx, bearer.Claim{}, g.unserved(ctx, r, c.Route.Route, f)
 	}
-	return g.vouched(ctx, r, c.Credential)
+	return g.vouched(ctx, r, c.Route.Route)
 }
 
-// vouched has auth vouch for the caller of a route that wants kind.
-func (g *Gateway) vouched(ctx context.Context, r *http.Request, kind string) (_ context.Context, credential string, _ error) {
-	if kind != "none" {
+// vouched has auth vouch for the caller of a route.
+func (g *Gateway) vouched(ctx context.Context, r *http.Request, rt route.Route) (context.Context, bearer.Claim, error) {
+	claim := bearer.Claim{Client: g.proxies.Client(r), InMaintenance: rt.InMaintenance}
+	if rt.Credential != "none" {
 		token, f := bearer.User(r.Header)
 		if f != nil {
-			return ctx, "", f
+			return ctx, claim, g.unserved(ctx, r, rt, f)
 		}
-		credential = token
+		claim.Credential = token
 	}
-	ctx, err := g.checker.Caller(ctx, credential, g.proxies.Client(r))
-	return ctx, credential, err
+	ctx, err := g.checker.Caller(ctx, claim)
+	return ctx, claim, named(rt, err)
+}
+
+// forAdmins refuses everybody else on a route for admins before what he sends is looked at: it is 403 to him whatever
+// that is. The service judges him again, and it alone who has yet to change his password.
+func (g *Gateway) forAdmins(ctx context.Context, rt route.Route) error {
+	if rt.Role != authn.RoleAdmin {
+		return nil
+	}
+	c, err := authn.Claimed(authn.Token(ctx, g.deps.Clock.Now()))
+	if err != nil || c.PasswordDrawn {
+		return nil //nolint:nilerr // the service finds a token wrong, too
+	}
+	return c.RequireAdmin()
+}
+
+// limitOf is how long a call of the route may take.
+func (g *Gateway) limitOf(rt route.Route) time.Duration {
+	if rt.Limit > 0 {
+		return time.Duration(rt.Limit) * time.Second
+	}
+	return g.cfg.RequestTimeout
 }
 
 // serveCall checks what the generated handlers would let through and hands the request to them.
 func (g *Gateway) serveCall(w http.ResponseWriter, r *http.Request, c *edge.Call) error {
-	ctx, cancel := context.WithTimeout(r.Context(), g.cfg.RequestTimeout)
+	limit := g.limitOf(c.Route.Route)
+	ctx, cancel := context.WithTimeout(r.Context(), limit)
 	defer cancel()
 	// A body that trickles holds the connection no longer than the call; the connection's deadline is
 	// the machine's time.
-	_ = http.NewResponseController(w).SetReadDeadline(clock.Real().Now().Add(g.cfg.RequestTimeout))
+	_ = http.NewResponseController(w).SetReadDeadline(clock.Real().Now().Add(limit))
 	ctx, _, err := g.admit(ctx, r, c)
+	if err == nil {
+		err = g.forAdmins(ctx, c.Route.Route)
+	}
 	if err != nil {
 		return err
 	}
@@ -134,11 +170,11 @@ func tooManyStreams() error {
 
 // serveStream opens a stream and shows it until it ends.
 func (g *Gateway) serveStream(w http.ResponseWriter, r *http.Request, c *edge.Call) error {
-	ctx, credential, err := g.admit(r.Context(), r, c)
+	ctx, claim, err := g.admit(r.Context(), r, c)
 	if err != nil {
 		return err
 	}
-	release, ok := g.limit.Take(credential)
+	release, ok := g.limit.Take(claim.Credential)
 	if !ok {
 		return tooManyStreams()
 	}
@@ -149,8 +185,7 @@ func (g *Gateway) serveStream(w http.ResponseWriter, r *http.Request, c *edge.Ca
 	if f := form.Fill(in, c.Match, r); f != nil {
 		return f
 	}
-	again := g.checker.Again(ctx, credential, g.proxies.Client(r))
-	if err := stream.Run(w, r.WithContext(ctx), in, g.stop, again); err != nil {
+	if err := stream.Run(w, r.WithContext(ctx), in, g.stop, g.checker.Again(ctx, claim)); err != nil {
 		return edge.Placed(c, err)
 	}
 	return nil

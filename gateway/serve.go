@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/listen"
 	"github.com/signalbox-dev/signalbox/platform/run"
 )
 
@@ -29,10 +31,21 @@ func (g *Gateway) Listen(ctx context.Context) (net.Listener, error) {
 }
 
 // Drain makes every route but health and version refuse from now on with 503. What runs goes on.
-func (g *Gateway) Drain() { g.draining.Store(true) }
+func (g *Gateway) Drain() {
+	g.hold.Drain()
+	for _, handler := range []http.Handler{g.deps.Ingest, g.deps.Inference} {
+		if d, ok := handler.(drainer); ok {
+			d.Drain()
+		}
+	}
+}
 
-// Worker serves the API on l. Its Stop drains, ends the event streams, and lets the rest finish until
-// its context ends; then connections are cut.
+// drainer is a handler of this process that ends of its own what would not end for long.
+type drainer interface{ Drain() }
+
+// Worker serves the API on l. Its Stop drains, ends the event streams, and lets the rest finish until its
+// context ends; then connections are cut. The listener stays open until all is finished, so that whoever comes
+// meanwhile is told that this instance stops instead of meeting a closed port.
 func (g *Gateway) Worker(l net.Listener) run.Worker {
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
@@ -46,7 +59,9 @@ func (g *Gateway) Worker(l net.Listener) run.Worker {
 		MaxHeaderBytes:               maxHeaderBytes,
 		DisableGeneralOptionsHandler: true,
 		ErrorLog:                     slog.NewLogLogger(g.deps.Log.Handler(), slog.LevelDebug),
+		ConnState:                    listen.State,
 	}
+	l = listen.Told(l, func() string { return g.deps.IDs.New(id.Request) })
 	return run.Worker{
 		Name: Name,
 		Run:  func(ctx context.Context) error { return g.serve(ctx, server, l) },
@@ -85,6 +100,10 @@ func (g *Gateway) serve(ctx context.Context, server *http.Server, l net.Listener
 func (g *Gateway) shutdown(ctx context.Context, server *http.Server) error {
 	g.Drain()
 	g.endStop()
+	select {
+	case <-g.hold.Empty():
+	case <-ctx.Done():
+	}
 	err := server.Shutdown(ctx)
 	if err != nil {
 		err = errors.Join(fmt.Errorf("finish requests: %w", err), server.Close())

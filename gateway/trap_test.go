@@ -45,11 +45,11 @@ func TestNoHeaderOfAClientBecomesAnIdentity(t *testing.T) {
 	r := start(t, nil)
 	two := r.ask("GET", "/api/jobs/job_1", "", append(as(userToken), "Authorization", "Bearer "+adminToken)...)
 	require.Equal(t, http.StatusUnauthorized, two.status, "which of two is meant is nobody's to guess")
-	require.Empty(t, r.all())
+	require.Empty(t, r.reached())
 	r.ask("GET", "/api/jobs/job_1", "", as(userToken,
 		"Grpc-Metadata-Authorization", "Bearer "+adminToken, "grpc-metadata-x-service-caller", "forged", "X-Service-Caller", "forged",
 		"X_Service_Caller", "forged", "X-User-Id", "admin", "Grpc-Metadata-X-User-Id", "admin", "X-Forwarded-For", "10.0.0.1")...)
-	call := r.all()[1]
+	call := r.reached()[1]
 	require.Equal(t, "GetJob", call.method)
 	require.Equal(t, "operator", call.caller.Role, "the identity is auth's word for the one bearer")
 	require.Equal(t, "127.0.0.1", call.caller.ClientAddr)

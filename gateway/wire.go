@@ -3,18 +3,21 @@ package gateway
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"google.golang.org/grpc"
 
 	"github.com/signalbox-dev/signalbox/gateway/internal/sse"
 	"github.com/signalbox-dev/signalbox/gen/route"
-	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/obs"
 )
 
 // gate holds gRPC clients to what REST clients are held to.
 type gate struct{ g *Gateway }
+
+// Limit implements wire.Gate.
+func (w gate) Limit(rt route.Route) time.Duration { return w.g.limitOf(rt) }
 
 // Conn implements wire.Gate.
 func (w gate) Conn(service string) grpc.ClientConnInterface { return w.g.conn(service) }
@@ -23,20 +26,20 @@ func (w gate) Conn(service string) grpc.ClientConnInterface { return w.g.conn(se
 // same repeated check and the same end when the gateway stops.
 func (w gate) Admit(ctx context.Context, rt route.Route, header http.Header, peer string) (context.Context, func(), error) {
 	ctx = obs.WithRequestID(ctx, w.g.deps.IDs.New(id.Request))
-	if w.g.draining.Load() {
-		return ctx, nil, fault.New(fault.Unavailable, "draining", "the server is shutting down")
+	if isLate(ctx) {
+		return ctx, nil, draining()
 	}
 	r := &http.Request{Header: header, RemoteAddr: peer}
-	ctx, credential, err := w.g.vouched(ctx, r, rt.Credential)
+	ctx, claim, err := w.g.vouched(ctx, r, rt)
 	if err != nil || rt.Kind != route.Stream {
 		return ctx, func() {}, err
 	}
-	release, ok := w.g.limit.Take(credential)
+	release, ok := w.g.limit.Take(claim.Credential)
 	if !ok {
 		return ctx, nil, tooManyStreams()
 	}
 	ctx, cut := context.WithCancelCause(ctx)
-	again := w.g.checker.Again(ctx, credential, w.g.proxies.Client(r))
+	again := w.g.checker.Again(ctx, claim)
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
@@ -57,7 +60,7 @@ func (w gate) watch(ctx context.Context, cut context.CancelCauseFunc, check func
 				return
 			}
 		case <-w.g.stop:
-			cut(fault.New(fault.Unavailable, "draining", "the server is shutting down"))
+			cut(draining())
 			return
 		case <-ctx.Done():
 			return

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Regenerates everything under gen/ from proto/: Go messages, gRPC, gateway and the route table.
+# Regenerates everything under gen/ from proto/: Go messages, gRPC, gateway, the route table and the OpenAPI document.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 buf=$(scripts/tools/buf.sh)
@@ -14,3 +14,6 @@ PATH="$PWD/.cache/bin:$PATH" "$buf" generate
 # The route table: the bindings of the RPCs and the HTTP-only routes of proto/http_routes.yaml.
 "$buf" build -o .cache/image.binpb
 GOWORK=off go -C tools run ./routes -image ../.cache/image.binpb -http ../proto/http_routes.yaml -out ../gen/route
+# The OpenAPI document, with what proto/openapi_overlay.yaml says that the protos cannot.
+GOWORK=off go -C tools run ./openapi -image ../.cache/image.binpb -http ../proto/http_routes.yaml \
+  -overlay ../proto/openapi_overlay.yaml -out ../gen/openapi

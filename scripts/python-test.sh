@@ -19,3 +19,5 @@ sdk=$(environment sdk sdk/python/requirements-dev.lock)
 (cd sdk/python && PYTHONPATH=src "$sdk" -m pytest -q -p no:cacheprovider tests && "$sdk" -m mypy --no-incremental --strict src)
 recipe=$(environment chat-tiny recipes/demo/chat-tiny/requirements.lock recipes/demo/chat-tiny/tests/requirements-test.lock)
 (cd recipes/demo/chat-tiny && PYTHONPATH="$OLDPWD/sdk/python/src" "$recipe" -m pytest -q -p no:cacheprovider)
+# What the numbers of agent evaluations are held against is computed anew.
+"$recipe" services/ingest/internal/evaluation/testdata/reference.py --check

@@ -31,6 +31,7 @@ const (
 	ReasonLost     Reason = "lost"
 	ReasonStopped  Reason = "stopped"
 	ReasonStart    Reason = "start"
+	ReasonDeadline Reason = "deadline"
 )
 
 // MaxMessage bounds Exit.Message, in bytes.

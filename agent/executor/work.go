@@ -62,10 +62,14 @@ const nameRunes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345678
 // kind is set.
 type Work struct {
 	Key
-	Kind    Kind         `json:"kind"`
-	Desired Desired      `json:"desired"`
-	Attempt *AttemptSpec `json:"attempt,omitempty"`
-	Engine  *EngineSpec  `json:"engine,omitempty"`
+	Kind    Kind    `json:"kind"`
+	Desired Desired `json:"desired"`
+	// Force ends what is to be stopped at once, without grace.
+	Force bool `json:"force,omitempty"`
+	// Deadline is when the work must have ended by this node's clock; zero without end. It may move.
+	Deadline time.Time    `json:"deadline,omitzero"`
+	Attempt  *AttemptSpec `json:"attempt,omitempty"`
+	Engine   *EngineSpec  `json:"engine,omitempty"`
 }
 
 // ObjectRef is an object that must be fetched and verified.
@@ -111,6 +115,14 @@ type AttemptSpec struct {
 	IngestEndpoint string            `json:"ingest_endpoint"`
 	Limits         Limits            `json:"limits"`
 	Grace          time.Duration     `json:"grace"`
+	Resume         *ResumePoint      `json:"resume,omitempty"`
+}
+
+// ResumePoint is a checkpoint that a training goes on from.
+type ResumePoint struct {
+	ArtifactID string    `json:"artifact_id"`
+	Step       *int64    `json:"step,omitempty"`
+	File       ObjectRef `json:"file"`
 }
 
 // DatasetInput is a dataset bound under a name of the recipe.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/signalbox-dev/signalbox/agent/executor"
 )
@@ -35,7 +36,7 @@ func (h *Host) Apply(ctx context.Context, desired []executor.Work) error {
 	for key, w := range h.works {
 		// A list that names an older execution than the one here is itself old.
 		if newest, ok := named[key.WorkID]; !ok || key.Before(newest) {
-			w.want(ctx, executor.DesiredGone)
+			w.want(ctx, executor.DesiredGone, false)
 		}
 	}
 	return errors.Join(errs...)
@@ -50,7 +51,8 @@ func (h *Host) want(ctx context.Context, d executor.Work) error {
 	}
 	if w, ok := h.works[d.Key]; ok {
 		w.reportTo(ctx, d.Attempt)
-		w.want(ctx, d.Desired)
+		w.until(ctx, d.Deadline)
+		w.want(ctx, d.Desired, d.Force)
 		return nil
 	}
 	if d.Desired != executor.DesiredRunning {
@@ -64,7 +66,7 @@ func (h *Host) want(ctx context.Context, d executor.Work) error {
 	}
 	for key, older := range h.works {
 		if key.WorkID == d.WorkID {
-			older.want(ctx, executor.DesiredGone)
+			older.want(ctx, executor.DesiredGone, false)
 			w.before = append(w.before, older.removed)
 		}
 	}
@@ -97,4 +99,72 @@ func (h *Host) forget(w *work) {
 	}
 	h.mu.Unlock()
 	h.changed()
+}
+
+// until takes a deadline, which may move as long as it is not over.
+func (w *work) until(ctx context.Context, at time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if at.Equal(w.assignment.Work.Deadline) {
+		return
+	}
+	w.assignment.Work.Deadline = at
+	if err := w.saveAssignment(); err != nil {
+		// It is told again with the next list, and meanwhile it is known here.
+		w.host.deps.Log.WarnContext(ctx, "deadline not saved", "work", w.key.String(), "error", err.Error())
+	}
+	select {
+	case w.moved <- struct{}{}:
+	default:
+	}
+}
+
+// deadline is when the work must have ended; zero without end.
+func (w *work) deadline() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.assignment.Work.Deadline
+}
+
+// late reports whether the time of the work is over, by this host's clock.
+func (w *work) late() bool {
+	at := w.deadline()
+	return !at.IsZero() && !w.host.deps.Clock.Now().Before(at)
+}
+
+// judged tells what was stopped at its deadline from what somebody stopped: it is not to be placed anew.
+func (w *work) judged(exit executor.Exit) executor.Exit {
+	if exit.Reason == executor.ReasonStopped && w.late() {
+		exit.Reason, exit.Message = executor.ReasonDeadline, "its time was over"
+	}
+	return exit
+}
+
+// expire ends the work at its deadline, whoever can be reached then.
+func (w *work) expire(ctx context.Context) {
+	for !w.late() {
+		if !w.wait(ctx) {
+			return
+		}
+	}
+	w.want(ctx, executor.DesiredStopped, false)
+}
+
+// wait waits for the deadline, or for another one; it answers false where the work has ended before.
+func (w *work) wait(ctx context.Context) bool {
+	var over <-chan time.Time
+	if at := w.deadline(); !at.IsZero() {
+		timer := w.host.deps.Clock.NewTimer(at.Sub(w.host.deps.Clock.Now()))
+		defer timer.Stop()
+		over = timer.C()
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-w.quiet:
+		return false
+	case <-w.moved:
+	case <-over:
+	}
+	return true
 }

@@ -50,6 +50,7 @@ func (w *work) attend(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
+	exit = w.judged(exit)
 	err = w.see(func(o *executor.Observation) {
 		o.Phase, o.Exit, o.Detail = executor.PhaseCollecting, &exit, "delivering the log and the reports"
 		o.ExitedAt = w.endedAt(dir)

@@ -36,6 +36,9 @@ func (w *work) attemptEnv(spec executor.AttemptSpec, env environment.Environment
 	} {
 		v["SERVICE_JOB_"+name] = value
 	}
+	if spec.Resume != nil {
+		v["SERVICE_JOB_RESUME_FROM"] = w.resumeFrom(spec.Resume)
+	}
 	if spec.Limits.CPUs > 0 {
 		v["OMP_NUM_THREADS"] = strconv.Itoa(spec.Limits.CPUs)
 	}

@@ -195,6 +195,7 @@ func (h *Host) start(w *work) {
 	}
 	w.started = true
 	h.keepers.Go(func() { w.keep(h.ctx) })
+	h.keepers.Go(func() { w.expire(h.ctx) })
 }
 
 // Changes carries a value after a change of Observed.

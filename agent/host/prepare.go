@@ -109,6 +109,11 @@ func (w *work) layInputs(ctx context.Context, spec executor.AttemptSpec) error {
 			return err
 		}
 	}
+	if r := spec.Resume; r != nil {
+		if err := w.lay(ctx, []executor.ObjectRef{r.File}, w.resumeDir(), w.host.objects.Lay); err != nil {
+			return err
+		}
+	}
 	if err := files.WriteJSON(w.bindingsFile(), bound, files.Private); err != nil {
 		return err
 	}
@@ -137,6 +142,17 @@ type binding struct {
 	Ref    string `json:"ref"`
 	Digest string `json:"digest"`
 	Path   string `json:"path"`
+}
+
+// resumeDir is where the checkpoint lies that the training goes on from.
+func (w *work) resumeDir() string { return w.path("inputs", "resume") }
+
+// resumeFrom is what SERVICE_JOB_RESUME_FROM says: the folder of a checkpoint that was a folder, else its file.
+func (w *work) resumeFrom(r *executor.ResumePoint) string {
+	if r.File.Unpack {
+		return w.resumeDir()
+	}
+	return filepath.Join(w.resumeDir(), filepath.FromSlash(r.File.Path))
 }
 
 func (w *work) bindingsFile() string { return w.path("inputs", "bindings.json") }

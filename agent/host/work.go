@@ -25,10 +25,12 @@ type work struct {
 	started bool
 	// before are the older executions that must be removed first.
 	before []<-chan struct{}
-	// stopping closes when the work shall end, leaving when it shall be forgotten,
-	// quiet when none of its processes is left, removed when its folder is gone.
-	stopping, leaving, quiet, removed chan struct{}
-	quieted                           sync.Once
+	// stopping closes when the work shall end, killing when it shall end at once, leaving when it shall be
+	// forgotten, quiet when none of its processes is left, removed when its folder is gone.
+	stopping, killing, leaving, quiet, removed chan struct{}
+	// moved is told of a deadline that moved.
+	moved   chan struct{}
+	quieted sync.Once
 
 	mu         sync.Mutex
 	assignment assignment
@@ -53,8 +55,8 @@ func (w *work) path(name ...string) string {
 func bareWork(h *Host, key executor.Key, dir string) *work {
 	return &work{
 		host: h, key: key, dir: dir,
-		stopping: make(chan struct{}), leaving: make(chan struct{}),
-		quiet: make(chan struct{}), removed: make(chan struct{}),
+		stopping: make(chan struct{}), killing: make(chan struct{}), leaving: make(chan struct{}),
+		quiet: make(chan struct{}), removed: make(chan struct{}), moved: make(chan struct{}, 1),
 	}
 }
 
@@ -100,15 +102,20 @@ func (w *work) saveAssignment() error {
 	return files.WriteJSON(w.path("assignment.json"), w.assignment, files.Private)
 }
 
-// want takes a desire. It only ever goes from running to stopped to gone.
-func (w *work) want(ctx context.Context, d executor.Desired) {
+// want takes a desire. It only ever goes from running to stopped to gone, and from grace to none.
+func (w *work) want(ctx context.Context, d executor.Desired, force bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	rank := map[executor.Desired]int{executor.DesiredRunning: 0, executor.DesiredStopped: 1, executor.DesiredGone: 2}
-	if rank[d] <= rank[w.assignment.Work.Desired] {
+	now := &w.assignment.Work
+	force = force && d != executor.DesiredRunning && !now.Force
+	if rank[d] <= rank[now.Desired] && !force {
 		return
 	}
-	w.assignment.Work.Desired = d
+	if rank[d] > rank[now.Desired] {
+		now.Desired = d
+	}
+	now.Force = now.Force || force
 	if err := w.saveAssignment(); err != nil {
 		// It is told again with the next list; what counts now is that it ends.
 		w.host.deps.Log.WarnContext(ctx, "desire not saved", "work", w.key.String(), "error", err.Error())
@@ -121,6 +128,9 @@ func (w *work) signalDesire() {
 	d := w.assignment.Work.Desired
 	if d != executor.DesiredRunning && !closed(w.stopping) {
 		close(w.stopping)
+	}
+	if w.assignment.Work.Force && !closed(w.killing) {
+		close(w.killing)
 	}
 	if d == executor.DesiredGone && !closed(w.leaving) {
 		close(w.leaving)
@@ -220,6 +230,7 @@ func (w *work) abandon(ctx context.Context, cause error) {
 
 // exited is the last phase before gone.
 func (w *work) exited(exit executor.Exit) error {
+	exit = w.judged(exit)
 	return w.see(func(o *executor.Observation) {
 		o.Phase, o.Detail = executor.PhaseExited, ""
 		if o.Exit == nil {
@@ -279,7 +290,7 @@ func (w *work) await(ctx context.Context, dir string, grace time.Duration) (exec
 
 // stopWhenTold passes on each reason to stop, the gentlest first.
 func (w *work) stopWhenTold(ctx context.Context, dir string, grace time.Duration) {
-	stopping, leaving, shutdown := w.stopping, w.leaving, w.host.shutdown
+	stopping, killing, leaving, shutdown := w.stopping, w.killing, w.leaving, w.host.shutdown
 	for {
 		var within time.Duration
 		select {
@@ -287,6 +298,8 @@ func (w *work) stopWhenTold(ctx context.Context, dir string, grace time.Duration
 			return
 		case <-stopping:
 			stopping, within = nil, grace
+		case <-killing:
+			killing, within = nil, 0
 		case <-leaving:
 			leaving, within = nil, min(grace, goneGrace)
 		case <-shutdown:
@@ -295,7 +308,7 @@ func (w *work) stopWhenTold(ctx context.Context, dir string, grace time.Duration
 		if err := w.host.control.Stop(dir, within); err != nil {
 			w.host.deps.Log.WarnContext(ctx, "stop not passed on", "work", w.key.String(), "error", err.Error())
 			_ = clock.Sleep(ctx, w.host.deps.Clock, w.host.retry.Wait(0))
-			stopping, leaving, shutdown = w.stopping, w.leaving, w.host.shutdown
+			stopping, killing, leaving, shutdown = w.stopping, w.killing, w.leaving, w.host.shutdown
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 // an error, never a guess.
 func fromWork(p *jobsv1.Work) (executor.Work, error) {
 	w := executor.Work{Key: executor.Key{WorkID: p.GetWorkId(), Generation: p.GetGeneration(), Fence: p.GetFence()}}
+	w.Force = p.GetForce()
 	switch p.GetDesired() {
 	case jobsv1.Desired_DESIRED_RUNNING:
 		w.Desired = executor.DesiredRunning
@@ -23,6 +24,9 @@ func fromWork(p *jobsv1.Work) (executor.Work, error) {
 		w.Desired = executor.DesiredGone
 	default:
 		return w, fmt.Errorf("work %s: unknown desire %d", w.Key, p.GetDesired())
+	}
+	if p.GetDeadline().IsValid() {
+		w.Deadline = p.GetDeadline().AsTime()
 	}
 	switch p.GetKind() {
 	case jobsv1.WorkKind_WORK_KIND_ATTEMPT:
@@ -61,6 +65,9 @@ func fromAttempt(p *jobsv1.AttemptSpec) *executor.AttemptSpec {
 	}
 	if m := p.GetModel(); m != nil {
 		a.Model = &executor.ModelInput{Ref: m.GetRef(), Digest: m.GetDigest(), Files: fromObjects(m.GetFiles())}
+	}
+	if r := p.GetResume(); r != nil {
+		a.Resume = &executor.ResumePoint{ArtifactID: r.GetArtifactId(), Step: r.Step, File: fromObject(r.GetFile())}
 	}
 	return a
 }

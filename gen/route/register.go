@@ -18,6 +18,9 @@ import (
 
 // Register binds every RPC route of the table to mux; conn gives the connection of a service.
 func Register(ctx context.Context, mux *runtime.ServeMux, conn func(service string) grpc.ClientConnInterface) error {
+	if err := authv1.RegisterAgentServiceHandlerClient(ctx, mux, authv1.NewAgentServiceClient(conn("auth"))); err != nil {
+		return fmt.Errorf("register signalbox.auth.v1.AgentService: %w", err)
+	}
 	if err := authv1.RegisterAuditServiceHandlerClient(ctx, mux, authv1.NewAuditServiceClient(conn("auth"))); err != nil {
 		return fmt.Errorf("register signalbox.auth.v1.AuditService: %w", err)
 	}
@@ -29,6 +32,9 @@ func Register(ctx context.Context, mux *runtime.ServeMux, conn func(service stri
 	}
 	if err := authv1.RegisterKeyServiceHandlerClient(ctx, mux, authv1.NewKeyServiceClient(conn("auth"))); err != nil {
 		return fmt.Errorf("register signalbox.auth.v1.KeyService: %w", err)
+	}
+	if err := authv1.RegisterMaintenanceServiceHandlerClient(ctx, mux, authv1.NewMaintenanceServiceClient(conn("auth"))); err != nil {
+		return fmt.Errorf("register signalbox.auth.v1.MaintenanceService: %w", err)
 	}
 	if err := authv1.RegisterOAuthServiceHandlerClient(ctx, mux, authv1.NewOAuthServiceClient(conn("auth"))); err != nil {
 		return fmt.Errorf("register signalbox.auth.v1.OAuthService: %w", err)
@@ -51,11 +57,23 @@ func Register(ctx context.Context, mux *runtime.ServeMux, conn func(service stri
 	if err := inferencev1.RegisterTrafficServiceHandlerClient(ctx, mux, inferencev1.NewTrafficServiceClient(conn("inference"))); err != nil {
 		return fmt.Errorf("register signalbox.inference.v1.TrafficService: %w", err)
 	}
+	if err := inferencev1.RegisterTranscriptServiceHandlerClient(ctx, mux, inferencev1.NewTranscriptServiceClient(conn("inference"))); err != nil {
+		return fmt.Errorf("register signalbox.inference.v1.TranscriptService: %w", err)
+	}
+	if err := ingestv1.RegisterAgentEvaluationServiceHandlerClient(ctx, mux, ingestv1.NewAgentEvaluationServiceClient(conn("ingest"))); err != nil {
+		return fmt.Errorf("register signalbox.ingest.v1.AgentEvaluationService: %w", err)
+	}
 	if err := ingestv1.RegisterRunDataServiceHandlerClient(ctx, mux, ingestv1.NewRunDataServiceClient(conn("ingest"))); err != nil {
 		return fmt.Errorf("register signalbox.ingest.v1.RunDataService: %w", err)
 	}
+	if err := jobsv1.RegisterClusterServiceHandlerClient(ctx, mux, jobsv1.NewClusterServiceClient(conn("jobs"))); err != nil {
+		return fmt.Errorf("register signalbox.jobs.v1.ClusterService: %w", err)
+	}
 	if err := jobsv1.RegisterFleetServiceHandlerClient(ctx, mux, jobsv1.NewFleetServiceClient(conn("jobs"))); err != nil {
 		return fmt.Errorf("register signalbox.jobs.v1.FleetService: %w", err)
+	}
+	if err := jobsv1.RegisterHardwareServiceHandlerClient(ctx, mux, jobsv1.NewHardwareServiceClient(conn("jobs"))); err != nil {
+		return fmt.Errorf("register signalbox.jobs.v1.HardwareService: %w", err)
 	}
 	if err := jobsv1.RegisterJobServiceHandlerClient(ctx, mux, jobsv1.NewJobServiceClient(conn("jobs"))); err != nil {
 		return fmt.Errorf("register signalbox.jobs.v1.JobService: %w", err)
@@ -66,17 +84,41 @@ func Register(ctx context.Context, mux *runtime.ServeMux, conn func(service stri
 	if err := jobsv1.RegisterRunServiceHandlerClient(ctx, mux, jobsv1.NewRunServiceClient(conn("jobs"))); err != nil {
 		return fmt.Errorf("register signalbox.jobs.v1.RunService: %w", err)
 	}
+	if err := jobsv1.RegisterShareServiceHandlerClient(ctx, mux, jobsv1.NewShareServiceClient(conn("jobs"))); err != nil {
+		return fmt.Errorf("register signalbox.jobs.v1.ShareService: %w", err)
+	}
+	if err := jobsv1.RegisterSharedServiceHandlerClient(ctx, mux, jobsv1.NewSharedServiceClient(conn("jobs"))); err != nil {
+		return fmt.Errorf("register signalbox.jobs.v1.SharedService: %w", err)
+	}
 	if err := registryv1.RegisterDatasetServiceHandlerClient(ctx, mux, registryv1.NewDatasetServiceClient(conn("registry"))); err != nil {
 		return fmt.Errorf("register signalbox.registry.v1.DatasetService: %w", err)
 	}
 	if err := registryv1.RegisterDeploymentServiceHandlerClient(ctx, mux, registryv1.NewDeploymentServiceClient(conn("registry"))); err != nil {
 		return fmt.Errorf("register signalbox.registry.v1.DeploymentService: %w", err)
 	}
+	if err := registryv1.RegisterEnvironmentServiceHandlerClient(ctx, mux, registryv1.NewEnvironmentServiceClient(conn("registry"))); err != nil {
+		return fmt.Errorf("register signalbox.registry.v1.EnvironmentService: %w", err)
+	}
 	if err := registryv1.RegisterModelServiceHandlerClient(ctx, mux, registryv1.NewModelServiceClient(conn("registry"))); err != nil {
 		return fmt.Errorf("register signalbox.registry.v1.ModelService: %w", err)
 	}
+	if err := registryv1.RegisterPackageServiceHandlerClient(ctx, mux, registryv1.NewPackageServiceClient(conn("registry"))); err != nil {
+		return fmt.Errorf("register signalbox.registry.v1.PackageService: %w", err)
+	}
+	if err := registryv1.RegisterPlaygroundServiceHandlerClient(ctx, mux, registryv1.NewPlaygroundServiceClient(conn("registry"))); err != nil {
+		return fmt.Errorf("register signalbox.registry.v1.PlaygroundService: %w", err)
+	}
 	if err := registryv1.RegisterRecipeServiceHandlerClient(ctx, mux, registryv1.NewRecipeServiceClient(conn("registry"))); err != nil {
 		return fmt.Errorf("register signalbox.registry.v1.RecipeService: %w", err)
+	}
+	if err := registryv1.RegisterRubricServiceHandlerClient(ctx, mux, registryv1.NewRubricServiceClient(conn("registry"))); err != nil {
+		return fmt.Errorf("register signalbox.registry.v1.RubricService: %w", err)
+	}
+	if err := registryv1.RegisterSolutionApplicationServiceHandlerClient(ctx, mux, registryv1.NewSolutionApplicationServiceClient(conn("registry"))); err != nil {
+		return fmt.Errorf("register signalbox.registry.v1.SolutionApplicationService: %w", err)
+	}
+	if err := registryv1.RegisterSolutionServiceHandlerClient(ctx, mux, registryv1.NewSolutionServiceClient(conn("registry"))); err != nil {
+		return fmt.Errorf("register signalbox.registry.v1.SolutionService: %w", err)
 	}
 	return nil
 }

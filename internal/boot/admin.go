@@ -10,6 +10,7 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/conf"
+	"github.com/signalbox-dev/signalbox/platform/listen"
 	"github.com/signalbox-dev/signalbox/platform/obs"
 	"github.com/signalbox-dev/signalbox/platform/run"
 )
@@ -25,7 +26,7 @@ const (
 func HTTPWorker(name string, listener net.Listener, handler http.Handler) run.Worker {
 	server := &http.Server{
 		Handler: handler, ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
-		DisableGeneralOptionsHandler: true,
+		DisableGeneralOptionsHandler: true, ConnState: listen.State,
 	}
 	return run.Worker{
 		Name: name,

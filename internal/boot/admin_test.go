@@ -50,10 +50,15 @@ func get(ctx context.Context, url string) (int, string, error) {
 // started runs a worker as a host does; stop ends it.
 func started(t *testing.T, w run.Worker, stopTimeout time.Duration) (stop func() error) {
 	t.Helper()
-	host := &run.Host{Log: slog.New(slog.DiscardHandler), Workers: []run.Worker{w}, StopTimeout: stopTimeout}
+	ready := make(chan struct{}) // a host that is stopped before it has begun stops no worker
+	host := &run.Host{
+		Log: slog.New(slog.DiscardHandler), Workers: []run.Worker{w}, StopTimeout: stopTimeout,
+		Ready: func(context.Context) error { close(ready); return nil },
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- host.Run(ctx) }()
+	<-ready
 	return func() error { cancel(); return <-done }
 }
 

@@ -2,16 +2,21 @@ package boot
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"sync"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/listen"
 	"github.com/signalbox-dev/signalbox/platform/run"
 )
 
 // Drainer is a service that words its own refusals: from Drain on it refuses what is new.
 type Drainer interface{ Drain() }
+
+// Waiter is a service some of whose requests wait for something to happen: from EndWaits on none does.
+type Waiter interface{ EndWaits() }
 
 // codeDraining is the code of a refusal by a process that stops.
 const codeDraining = "draining"
@@ -30,12 +35,16 @@ type holding struct {
 	open     int
 	draining bool
 	empty    chan struct{} // closed when nothing is held any more
+	newID    func() string
 }
 
 func (e *Env) holding(svc Service, handler http.Handler) *holding {
-	h := &holding{next: handler, refuse: http.HandlerFunc(e.refuseDraining), empty: make(chan struct{})}
+	h := &holding{next: handler, refuse: http.HandlerFunc(e.refuseDraining), empty: make(chan struct{}), newID: e.newRequestID}
 	if own, ok := svc.(Drainer); ok {
 		h.refuse, h.told = handler, own.Drain
+	}
+	if own, ok := svc.(Waiter); ok {
+		h.told = own.EndWaits
 	}
 	return h
 }
@@ -46,17 +55,39 @@ func (e *Env) refuseDraining(w http.ResponseWriter, _ *http.Request) {
 
 // worker serves on a listener. The first of several to stop drains them all.
 func (h *holding) worker(name string, listener net.Listener) run.Worker {
-	w := HTTPWorker(name, listener, h)
+	w := HTTPWorker(name, listen.Told(listener, h.newID), h)
 	shutdown := w.Stop
 	w.Stop = func(ctx context.Context) error {
-		h.drain()
-		select {
-		case <-h.empty:
-		case <-ctx.Done():
-		}
+		_ = h.finish(ctx) // shutdown says so too
 		return shutdown(ctx)
 	}
 	return w
+}
+
+// finish drains and waits until nothing is held.
+func (h *holding) finish(ctx context.Context) error {
+	h.drain()
+	select {
+	case <-h.empty:
+		return nil
+	default: // where both have come, what was finished counts
+	}
+	select {
+	case <-h.empty:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("finish what is held: %w", ctx.Err())
+	}
+}
+
+// Hold is a service's own HTTP for a process in which the edge serves it. The worker's stop ends it as that of a
+// process of its own would: what is new is refused, and what runs is finished.
+func (e *Env) Hold(svc Service, name string, handler http.Handler) (http.Handler, run.Worker) {
+	h := e.holding(svc, handler)
+	return h, run.Worker{Name: name, Stop: h.finish, Run: func(ctx context.Context) error {
+		<-ctx.Done()
+		return ctx.Err()
+	}}
 }
 
 // ServeHTTP implements http.Handler.

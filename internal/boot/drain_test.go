@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -257,4 +258,41 @@ func gatewayOf(t *testing.T, ca *pki.CA) *http.Client {
 	require.NoError(t, err)
 	transport := &http.Transport{TLSClientConfig: pki.ClientTLS(files, "auth"), DisableKeepAlives: true}
 	return &http.Client{Transport: transport}
+}
+
+// A process in which the edge serves a service's HTTP has no listener to close for it.
+func TestHTTPThatTheEdgeServesDrainsBeforeWhatItNeeds(t *testing.T) {
+	t.Parallel()
+	e := bare(t)
+	svc := &worded{keys: newKeys(t), gate: newGate(), told: make(chan struct{})}
+	handler, w := e.Hold(svc, "calls", svc)
+	l := listener(t)
+	url := "http://" + l.Addr().String()
+	edge := started(t, HTTPWorker("edge", l, handler), patience)
+	stop := started(t, w, patience)
+	held := asked(t, url)
+	<-svc.entered
+	stopped := make(chan error, 1)
+	go func() { stopped <- stop() }()
+	<-svc.told
+	require.Equal(t, "in its own words", refusedSoon(t, url))
+	select {
+	case err := <-stopped:
+		require.Fail(t, "it stopped over a call that runs", err)
+	default:
+	}
+	svc.release <- "finished"
+	require.Equal(t, "finished", <-held)
+	require.NoError(t, <-stopped)
+	require.Equal(t, "in its own words", refusedSoon(t, url), "the edge serves still")
+	require.NoError(t, edge())
+
+	_, w = e.Hold(&plain{newKeys(t)}, "calls", http.NotFoundHandler())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.NoError(t, w.Stop(ctx), "nobody is there")
+	handler, w = e.Hold(&plain{newKeys(t)}, "calls", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		require.ErrorIs(t, w.Stop(ctx), context.Canceled, "who does not end is told of")
+	}))
+	handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", http.NoBody))
 }

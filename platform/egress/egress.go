@@ -46,10 +46,12 @@ const maxRedirects = 3
 type Options struct {
 	// Networks are what may be called beside public addresses.
 	Networks Networks
-	// Body and Header cap the answer in bytes, Timeout the whole call.
+	// Body and Header cap the answer in bytes, Timeout the whole call. Dial caps what comes before the request
+	// is sent, the way to the address and the TLS handshake each; it is Timeout where zero.
 	Body    int64
 	Header  int64
 	Timeout time.Duration
+	Dial    time.Duration
 	// Resolver is the machine's where nil.
 	Resolver *net.Resolver
 }
@@ -58,6 +60,7 @@ type Options struct {
 func New(o Options) *http.Client {
 	o.Body, o.Header = cmp.Or(o.Body, DefaultBody), cmp.Or(o.Header, DefaultHeader)
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
+	o.Dial = cmp.Or(o.Dial, o.Timeout)
 	return &http.Client{
 		Transport: &door{
 			body:  o.Body,
@@ -71,12 +74,12 @@ func New(o Options) *http.Client {
 
 // transport dials what check lets through.
 func (o Options) transport(check func(netip.Addr) error) *http.Transport {
-	dialer := &net.Dialer{Timeout: o.Timeout, Resolver: o.Resolver, Control: control(check)}
+	dialer := &net.Dialer{Timeout: o.Dial, Resolver: o.Resolver, Control: control(check)}
 	return &http.Transport{
 		Proxy:                  nil,
 		DialContext:            dialer.DialContext,
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: o.Networks.roots},
-		TLSHandshakeTimeout:    o.Timeout,
+		TLSHandshakeTimeout:    o.Dial,
 		ResponseHeaderTimeout:  o.Timeout,
 		MaxResponseHeaderBytes: o.Header,
 		DisableCompression:     true,

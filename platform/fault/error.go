@@ -209,6 +209,8 @@ func neutral(k Kind) string {
 		return "Content-Length is required"
 	case TooLarge:
 		return "the request is too large"
+	case Range:
+		return "the range cannot be satisfied"
 	case Limited:
 		return "too many requests"
 	case Unconfigured:

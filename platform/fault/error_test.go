@@ -18,7 +18,7 @@ func TestEveryKindHasItsStatus(t *testing.T) {
 	want := map[fault.Kind]int{
 		fault.Invalid: 422, fault.Refused: 400, fault.Unauthenticated: 401, fault.Forbidden: 403,
 		fault.Absent: 404, fault.MethodNotAllowed: 405, fault.Conflict: 409, fault.Length: 411,
-		fault.TooLarge: 413, fault.Limited: 429, fault.Internal: 500, fault.Unconfigured: 501,
+		fault.TooLarge: 413, fault.Range: 416, fault.Limited: 429, fault.Internal: 500, fault.Unconfigured: 501,
 		fault.Dependency: 502, fault.Unavailable: 503,
 	}
 	require.Len(t, fault.Kinds(), len(want))

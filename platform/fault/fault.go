@@ -38,6 +38,8 @@ const (
 	Length Kind = "length"
 	// TooLarge is a body or archive over its limit: 413.
 	TooLarge Kind = "too_large"
+	// Range is a part of an object that it does not have: 416.
+	Range Kind = "range"
 	// Limited is a rate limit: 429.
 	Limited Kind = "limited"
 	// Internal is a defect of ours: 500. Its message is never shown.
@@ -54,6 +56,8 @@ const (
 const (
 	// CodeCanceled marks an Unavailable error whose caller went away.
 	CodeCanceled = "canceled"
+	// CodeMaintenance marks an Unavailable error of an installation that serves nobody for now.
+	CodeMaintenance = "maintenance"
 	// CodeDeadline marks an Unavailable error whose deadline passed.
 	CodeDeadline = "deadline_exceeded"
 )
@@ -61,7 +65,7 @@ const (
 // Kinds lists every kind, for tables and tests.
 func Kinds() []Kind {
 	return []Kind{
-		Invalid, Refused, Unauthenticated, Forbidden, Absent, MethodNotAllowed, Conflict, Length, TooLarge,
+		Invalid, Refused, Unauthenticated, Forbidden, Absent, MethodNotAllowed, Conflict, Length, TooLarge, Range,
 		Limited, Internal, Unconfigured, Dependency, Unavailable,
 	}
 }
@@ -87,6 +91,8 @@ func HTTPStatus(k Kind) int {
 		return http.StatusLengthRequired
 	case TooLarge:
 		return http.StatusRequestEntityTooLarge
+	case Range:
+		return http.StatusRequestedRangeNotSatisfiable
 	case Limited:
 		return http.StatusTooManyRequests
 	case Unconfigured:

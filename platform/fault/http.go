@@ -168,7 +168,7 @@ func openAIType(k Kind) string {
 		return "service_unavailable"
 	case Internal, Unconfigured, Dependency:
 		return "server_error"
-	case Invalid, Refused, MethodNotAllowed, Conflict, Length, TooLarge:
+	case Invalid, Refused, MethodNotAllowed, Conflict, Length, TooLarge, Range:
 		return "invalid_request_error"
 	default:
 		return "server_error"

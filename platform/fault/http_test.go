@@ -101,7 +101,7 @@ func TestOpenAITypes(t *testing.T) {
 		401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error",
 		500: "server_error", 501: "server_error", 502: "server_error", 503: "service_unavailable",
 		400: "invalid_request_error", 405: "invalid_request_error", 409: "invalid_request_error",
-		411: "invalid_request_error", 413: "invalid_request_error", 422: "invalid_request_error",
+		411: "invalid_request_error", 413: "invalid_request_error", 416: "invalid_request_error", 422: "invalid_request_error",
 	}
 	for _, kind := range fault.Kinds() {
 		var doc struct{ Error struct{ Type string } }

@@ -58,7 +58,9 @@ func ruleOf(id string) rule {
 		return rule{TypeStringLong, "max_length", "String should have at most %v characters"}
 	case "string.pattern", "bytes.pattern":
 		return rule{TypeStringPattern, "pattern", "String should match pattern '%v'"}
-	case "string.in", "string.const", "bool.const", "bytes.in", "bytes.const":
+	case "string.in":
+		return rule{typ: TypeEnum}
+	case "string.const", "bool.const", "bytes.in", "bytes.const":
 		return rule{typ: TypeLiteral}
 	case "string.uri", "string.uri_ref", "string.uri_empty":
 		return rule{typ: TypeURL}
@@ -120,7 +122,10 @@ func FromViolation(v *validate.Violation, limit, input any) Field {
 	if f.Msg == "" {
 		f.Msg = "Input is not valid"
 	}
+	names, listed := limit.([]string)
 	switch {
+	case listed:
+		f.Msg = OneOf(names)
 	case r.text == "":
 	case r.limit == "":
 		f.Msg = r.text
@@ -129,6 +134,21 @@ func FromViolation(v *validate.Violation, limit, input any) Field {
 		f.Ctx = map[string]any{r.limit: limit}
 	}
 	return f
+}
+
+// OneOf tells which words may be given: Input should be 'queued', 'running' or 'done'. An empty word goes without
+// saying: it is what is left out.
+func OneOf(words []string) string {
+	quoted := make([]string, 0, len(words))
+	for _, w := range words {
+		if w != "" {
+			quoted = append(quoted, "'"+w+"'")
+		}
+	}
+	if last := len(quoted) - 1; last > 0 {
+		return "Input should be " + strings.Join(quoted[:last], ", ") + " or " + quoted[last]
+	}
+	return "Input should be " + strings.Join(quoted, "")
 }
 
 // Loc is the path of a violation.

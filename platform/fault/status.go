@@ -58,6 +58,8 @@ func (e *Error) grpcCode() codes.Code {
 	switch e.Kind {
 	case Invalid, Refused, Length:
 		return codes.InvalidArgument
+	case Range:
+		return codes.OutOfRange
 	case Unauthenticated:
 		return codes.Unauthenticated
 	case Forbidden:

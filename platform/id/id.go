@@ -55,6 +55,13 @@ const (
 	Environment    Prefix = "env"
 	DeviceRequest  Prefix = "dvr"
 	Grant          Prefix = "grt"
+
+	EnvironmentVersion  Prefix = "envv"
+	RubricVersion       Prefix = "rubv"
+	Solution            Prefix = "sol"
+	SolutionApplication Prefix = "sap"
+	Signal              Prefix = "sig"
+	Score               Prefix = "scr"
 )
 
 // Prefixes lists the whole table.
@@ -63,7 +70,7 @@ func Prefixes() []Prefix {
 		User, Session, Project, Team, Job, Attempt, Run, Dataset, DatasetVersion, Artifact, Model,
 		ModelVersion, Deployment, Revision, Replica, TokenRow, Fleet, Node, JoinToken, Work, Upload, Event,
 		Audit, Request, Call, Package, Share, Playground, Rubric, Task, Volume, Environment,
-		DeviceRequest, Grant,
+		DeviceRequest, Grant, EnvironmentVersion, RubricVersion, Solution, SolutionApplication, Signal, Score,
 	}
 }
 

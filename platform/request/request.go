@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
@@ -70,3 +71,32 @@ func SetStatus(ctx context.Context, status int) error {
 	}
 	return nil
 }
+
+// Match refuses a change of a row that is another one than the caller read: where If-Match was sent and
+// names no version that the row has. Without the header, or with *, every version will do.
+func Match(ctx context.Context, version int64) error {
+	md, _ := metadata.FromIncomingContext(ctx)
+	given := md.Get("if-match")
+	if len(given) == 0 {
+		return nil
+	}
+	for tag := range strings.SplitSeq(strings.Join(given, ","), ",") {
+		if tag = strings.TrimSpace(tag); tag == "*" || tag == etag(version) {
+			return nil
+		}
+	}
+	return fault.New(fault.Conflict, CodeStale, "If-Match does not name the present version, which is %s: read it again", etag(version))
+}
+
+// CodeStale is the code of a change that was made to an older version than the present one.
+const CodeStale = "stale"
+
+// SetETag tells the version of the row that is answered, for a later If-Match.
+func SetETag(ctx context.Context, version int64) error {
+	if err := grpc.SetHeader(ctx, metadata.Pairs("etag", etag(version))); err != nil {
+		return fmt.Errorf("tell the version: %w", err)
+	}
+	return nil
+}
+
+func etag(version int64) string { return `"` + strconv.FormatInt(version, 10) + `"` }

@@ -106,6 +106,30 @@ func TestAStatusOtherThanTheRoutesIsTold(t *testing.T) {
 	require.Equal(t, []string{"202"}, h.md.Get("x-service-status"))
 }
 
+func TestAChangeNamesTheVersionThatWasRead(t *testing.T) {
+	t.Parallel()
+	with := func(tags ...string) context.Context {
+		md := metadata.MD{}
+		for _, tag := range tags {
+			md.Append("if-match", tag)
+		}
+		return metadata.NewIncomingContext(t.Context(), md)
+	}
+	require.NoError(t, request.Match(t.Context(), 3), "without the header every version will do")
+	for _, good := range []string{`"3"`, `*`, `"1", "3"`, ` "3" `} {
+		require.NoError(t, request.Match(with(good), 3), good)
+	}
+	for _, bad := range []string{`"2"`, `3`, `W/"3"`, `"3`, ``, `"33"`, `""`} {
+		err := request.Match(with(bad), 3)
+		require.True(t, fault.Is(err, fault.Conflict) && fault.HasCode(err, request.CodeStale), "%q: %v", bad, err)
+	}
+	require.NoError(t, request.Match(with(`"1"`, `"3"`), 3), "given twice it is one list")
+	h := &header{}
+	require.NoError(t, request.SetETag(grpc.NewContextWithServerTransportStream(t.Context(), h), 7))
+	require.Equal(t, []string{`"7"`}, h.md.Get("etag"))
+	require.ErrorContains(t, request.SetETag(t.Context(), 7), "tell the version")
+}
+
 func TestTellingWithoutACallIsAnError(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, request.SetMore(t.Context(), false), "there is nothing to tell")

@@ -183,7 +183,7 @@ func level(f *fault.Error) slog.Level {
 	case fault.Dependency, fault.Unconfigured:
 		return slog.LevelWarn
 	case fault.Unavailable:
-		if f.Code == fault.CodeCanceled || f.Code == CodeDraining {
+		if f.Code == fault.CodeCanceled || f.Code == fault.CodeMaintenance || f.Code == CodeDraining {
 			return slog.LevelInfo
 		}
 		return slog.LevelWarn

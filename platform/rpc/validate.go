@@ -58,6 +58,8 @@ func plain(v protoreflect.Value) any {
 	switch x := v.Interface().(type) {
 	case bool, int32, int64, uint32, uint64, string:
 		return x
+	case protoreflect.List:
+		return words(x)
 	case protoreflect.EnumNumber:
 		return int32(x)
 	case float32:
@@ -67,6 +69,19 @@ func plain(v protoreflect.Value) any {
 	default:
 		return nil
 	}
+}
+
+// words are the strings of a list, or nil where it is of something else.
+func words(list protoreflect.List) any {
+	out := make([]string, list.Len())
+	for i := range out {
+		word, ok := list.Get(i).Interface().(string)
+		if !ok {
+			return nil
+		}
+		out[i] = word
+	}
+	return out
 }
 
 func finite(f float64, as any) any {

@@ -27,6 +27,14 @@ type asked struct{ signal os.Signal }
 
 func (a asked) Error() string { return "asked to stop by " + a.signal.String() }
 
+type askedKey struct{}
+
+// AskedBy is the signal that asked for the stop that ctx is about, nil where none did.
+func AskedBy(ctx context.Context) os.Signal {
+	s, _ := ctx.Value(askedKey{}).(os.Signal)
+	return s
+}
+
 // Times of a Host that leaves them zero.
 const (
 	DefaultReadyTimeout = time.Minute
@@ -118,6 +126,7 @@ func (h *Host) serve(base, halted context.Context, halt context.CancelCauseFunc)
 		<-halted.Done()
 	}
 	if by, ok := errors.AsType[asked](context.Cause(halted)); ok {
+		base = context.WithValue(base, askedKey{}, by.signal)
 		h.Log.InfoContext(base, "stopping", "signal", by.signal.String())
 	}
 	if inService && h.Drain != nil {

@@ -21,6 +21,33 @@ func TestSignalsHandsOnTheProcessSignals(t *testing.T) {
 	require.Equal(t, syscall.SIGTERM, <-c)
 }
 
+// A stop knows which signal asked for it, and that none did.
+func TestAStopKnowsWhatAskedForIt(t *testing.T) {
+	t.Parallel()
+	for _, want := range []os.Signal{os.Interrupt, syscall.SIGTERM, nil} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig("a")
+			var by os.Signal = syscall.SIGUSR1
+			stop := r.host.Workers[0].Stop
+			r.host.Workers[0].Stop = func(ctx context.Context) error {
+				by = run.AskedBy(ctx)
+				return stop(ctx)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			r.start(ctx)
+			synctest.Wait()
+			if want == nil {
+				cancel()
+			} else {
+				r.signals <- want
+			}
+			require.NoError(t, <-r.result)
+			require.Equal(t, want, by)
+		})
+	}
+}
+
 func TestTwoSignalsAreKeptForAReaderThatIsBusy(t *testing.T) {
 	// With nobody reading, as while a host is being made.
 	for name, second := range map[string]syscall.Signal{"the same again": syscall.SIGINT, "another": syscall.SIGTERM} {

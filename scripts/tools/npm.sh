@@ -13,10 +13,11 @@ if grep -q '"resolved"' "$folder/package-lock.json"; then
   exit 1
 fi
 sum=$(cat "$folder/package.json" "$folder/package-lock.json" | sha256sum | cut -c1-16)
-dir=$PWD/.cache/node/npm-$(basename "$folder")-$sum
+mkdir -p .cache/node
+cache=$(cd .cache/node && pwd -P) # npm refuses a prefix behind a link
+dir=$cache/npm-$(basename "$folder")-$sum
 if [ ! -d "$dir/node_modules" ]; then
-  mkdir -p .cache/node
-  build=$(mktemp -d "$PWD/.cache/node/.npm-XXXXXX")
+  build=$(mktemp -d "$cache/.npm-XXXXXX")
   trap 'rm -rf "$build"' EXIT
   cp "$folder/package.json" "$folder/package-lock.json" "$build/"
   npm ci --silent --no-audit --no-fund --ignore-scripts --prefix "$build" >&2

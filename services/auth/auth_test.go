@@ -142,3 +142,9 @@ func (h *house) refresh(value string) (token, next string, err error) {
 	}
 	return out.GetToken(), cookie(h.t, header), nil
 }
+
+// withCaller is the context of calls with an identity that auth signed.
+func withCaller(t *testing.T, h *house, token string) context.Context {
+	t.Helper()
+	return authn.WithToken(t.Context(), token, h.clock.Now().Add(time.Minute))
+}

@@ -26,6 +26,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/auth/internal/db"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/key"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/limit"
+	"github.com/signalbox-dev/signalbox/services/auth/internal/llm"
+	"github.com/signalbox-dev/signalbox/services/auth/internal/maintenance"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/password"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/session"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/setting"
@@ -67,6 +69,8 @@ type Service struct {
 	teams     teams
 	projects  projects
 	settings  *setting.Settings
+	mode      *maintenance.Desk
+	agent     *llm.Desk
 }
 
 // Migrations are the goose files of the auth schema.
@@ -97,17 +101,25 @@ func New(ctx context.Context, cfg Config, d Deps) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
+	mode := wireMaintenance(d, trail)
+	settings := wireSettings(d, trail)
+	agent, err := wireAgent(cfg, d, settings, trail)
+	if err != nil {
+		return nil, err
+	}
 	return &Service{
 		deps: d, limit: counter, keys: keys, sessions: sessions,
 		bootstrap: &account.Bootstrap{
 			Pool: d.Pool, Hasher: hasher, Audit: trail, Clock: d.Clock, IDs: d.IDs, Rand: d.Rand, Password: cfg.AdminPassword,
 		},
 		public:   public,
-		peer:     &session.PeerServer{Sessions: sessions, Signer: signer, Keys: keys.Ring.Of(key.Caller)},
+		peer:     &session.PeerServer{Sessions: sessions, Signer: signer, Keys: keys.Ring.Of(key.Caller), Serving: mode.Serving},
 		provider: provider,
 		teams:    wireTeam(d, trail),
 		projects: wireProject(d, trail),
-		settings: wireSettings(d, trail),
+		settings: settings,
+		mode:     mode,
+		agent:    agent,
 	}, nil
 }
 

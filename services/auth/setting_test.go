@@ -61,5 +61,6 @@ func TestAListOfSettingsSaysThatThereIsMore(t *testing.T) {
 	out, err := authv1.NewSettingServiceClient(conn).ListSettings(admin, &authv1.ListSettingsRequest{Limit: new(int32(1))})
 	require.NoError(t, err)
 	require.Len(t, out.GetSettings(), 1)
-	require.Equal(t, "installation.announcement", out.GetSettings()[0].GetKey())
+	require.Equal(t, "agent.api_key", out.GetSettings()[0].GetKey())
+	require.Empty(t, out.GetSettings()[0].GetValue())
 }

@@ -11,16 +11,22 @@ type Config struct {
 	FirstByte time.Duration `env:"SERVICE_INFERENCE_FIRST_BYTE_TIMEOUT, default=2m" doc:"how long an engine may take to begin its answer"`
 	Idle      time.Duration `env:"SERVICE_INFERENCE_IDLE_TIMEOUT, default=2m" doc:"how long an answer may pause"`
 	MaxBodyMB int64         `env:"SERVICE_INFERENCE_MAX_BODY_MB, default=32" doc:"largest request body in MiB"`
-	Spool     string        `env:"SERVICE_INFERENCE_SPOOL" doc:"folder of this process alone: the record of calls while the database is away, and the name under which it serves"`
+	// WebSockets.
+	SocketIdle      time.Duration `env:"SERVICE_INFERENCE_WEBSOCKET_IDLE_TIMEOUT, default=5m" doc:"how long both sides of a WebSocket may be silent"`
+	SocketMessageMB int64         `env:"SERVICE_INFERENCE_WEBSOCKET_MAX_MESSAGE_MB, default=16" doc:"largest message of a WebSocket in MiB"`
+	Spool           string        `env:"SERVICE_INFERENCE_SPOOL" doc:"folder of this process alone: the record of calls while the database is away, and the name under which it serves"`
 }
 
 // Validate names every setting that cannot be used.
 func (c *Config) Validate() error {
-	if c.Connect <= 0 || c.FirstByte <= 0 || c.Idle <= 0 {
+	if c.Connect <= 0 || c.FirstByte <= 0 || c.Idle <= 0 || c.SocketIdle <= 0 {
 		return errors.New("SERVICE_INFERENCE_*_TIMEOUT must be positive")
 	}
 	if c.MaxBodyMB < 1 || c.MaxBodyMB > 1024 {
 		return errors.New("SERVICE_INFERENCE_MAX_BODY_MB must be from 1 to 1024")
+	}
+	if c.SocketMessageMB < 1 || c.SocketMessageMB > 1024 {
+		return errors.New("SERVICE_INFERENCE_WEBSOCKET_MAX_MESSAGE_MB must be from 1 to 1024")
 	}
 	return nil
 }

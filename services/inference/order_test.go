@@ -200,7 +200,7 @@ func TestWithoutASnapshotNothingIsServed(t *testing.T) {
 	refused(t, resp, 503, "lease_over")
 }
 
-func TestUpgradesAreRefused(t *testing.T) {
+func TestUpgradesThatAreNoHandshakeAreRefused(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t, always("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"))
 	r, w := open(t), newWorld(t, e)
@@ -209,7 +209,7 @@ func TestUpgradesAreRefused(t *testing.T) {
 		status int
 		code   string
 	}{
-		"websocket": {501, "websocket"}, "WebSocket": {501, "websocket"}, "h2c": {400, "bad_upgrade"}, "TLS/1.0": {400, "bad_upgrade"},
+		"websocket": {400, "bad_upgrade"}, "WebSocket": {400, "bad_upgrade"}, "h2c": {400, "bad_upgrade"}, "TLS/1.0": {400, "bad_upgrade"},
 	} {
 		req := r.request(http.MethodGet, "/inference/"+deploymentA+"/v1/realtime", w.good.text, "")
 		req.Header.Set("Connection", "Upgrade")

@@ -37,6 +37,7 @@ type rig struct {
 	db       *pgtest.DB
 	pool     *pgxpool.Pool
 	registry *registry
+	sessions *sessions
 	bus      *rpc.Bus
 	svc      *inference.Service
 	server   *httptest.Server
@@ -47,7 +48,7 @@ type rig struct {
 func defaults(t *testing.T) inference.Config {
 	t.Helper()
 	return inference.Config{
-		Connect: limit, FirstByte: limit, Idle: limit, MaxBodyMB: 2, Spool: t.TempDir(),
+		Connect: limit, FirstByte: limit, Idle: limit, MaxBodyMB: 2, Spool: t.TempDir(), SocketIdle: limit, SocketMessageMB: 1,
 	}
 }
 
@@ -62,7 +63,7 @@ func openWith(t *testing.T, own func(node string) *tls.Config, change ...func(*i
 	t.Helper()
 	files, err := inference.Migrations()
 	require.NoError(t, err)
-	r := &rig{t: t, cfg: defaults(t), registry: newRegistry(), tls: own}
+	r := &rig{t: t, cfg: defaults(t), registry: newRegistry(), sessions: &sessions{}, tls: own}
 	for _, f := range change {
 		f(&r.cfg)
 	}
@@ -70,7 +71,10 @@ func openWith(t *testing.T, own func(node string) *tls.Config, change ...func(*i
 	r.pool = r.db.Pool(inference.Name)
 	clk := clock.Real()
 	r.bus = rpc.Memory(rpc.ClientOptions{Clock: clk})
-	r.serve("registry", func(s *rpc.Server) { registrypeerv1.RegisterSnapshotServiceServer(s, r.registry) })
+	r.serve("registry", func(s *rpc.Server) {
+		registrypeerv1.RegisterSnapshotServiceServer(s, r.registry)
+		registrypeerv1.RegisterPlaygroundPeerServiceServer(s, r.sessions)
+	}, r.sessions.key(t).Public())
 	r.start(r.pool)
 	return r
 }
@@ -101,7 +105,7 @@ func (r *rig) start(pool *pgxpool.Pool) {
 	conn, err := r.bus.As(inference.Name).Dial("registry")
 	require.NoError(r.t, err)
 	r.svc, err = inference.New(r.t.Context(), r.cfg, inference.Deps{
-		Pool: pool, Snapshots: registrypeerv1.NewSnapshotServiceClient(conn), Clock: clk, Mono: clock.Monotonic(),
+		Pool: pool, Snapshots: registrypeerv1.NewSnapshotServiceClient(conn), Sessions: registrypeerv1.NewPlaygroundPeerServiceClient(conn), Clock: clk, Mono: clock.Monotonic(),
 		IDs: id.NewSource(clk, rand.Reader), Log: slog.New(slog.DiscardHandler), EngineTLS: r.tls,
 	})
 	require.NoError(r.t, err)

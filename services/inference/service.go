@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -24,6 +25,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/run"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/db"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/lease"
+	"github.com/signalbox-dev/signalbox/services/inference/internal/playground"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/proxy"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/relay"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/tally"
@@ -37,6 +39,7 @@ const Name = "inference"
 type Deps struct {
 	Pool      *pgxpool.Pool
 	Snapshots registrypeerv1.SnapshotServiceClient
+	Sessions  registrypeerv1.PlaygroundPeerServiceClient
 	Clock     clock.Clock
 	// Mono is a clock that cannot be set, for leases.
 	Mono func() time.Duration
@@ -59,6 +62,9 @@ type Service struct {
 	store    *traffic.Store
 	recorder *traffic.Recorder
 	traffic  *traffic.Server
+	turns    *playground.Store
+	sessions *playground.Server
+	front    *front
 }
 
 // Migrations are the goose files of the inference schema.
@@ -89,8 +95,15 @@ func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
 	s.proxy = &proxy.Proxy{
 		Lease: s.lease, Relay: s.relay, Recorder: s.recorder, Clock: d.Clock, IDs: d.IDs, Log: d.Log,
 		Tally: counters, MaxBody: cfg.MaxBodyMB << 20, Idle: cfg.Idle,
+		Sockets: proxy.Sockets{Idle: cfg.SocketIdle, MaxMessage: cfg.SocketMessageMB << 20},
 	}
-	s.traffic = &traffic.Server{Store: s.store, Owner: s.owner}
+	asked := &playground.Registry{Client: d.Sessions}
+	s.turns = &playground.Store{Pool: d.Pool}
+	s.sessions = &playground.Server{Sessions: asked, Store: s.turns}
+	s.front = &front{Proxy: s.proxy, playground: &playground.Handler{
+		Sessions: asked, Proxy: s.proxy, Store: s.turns, Clock: d.Clock, IDs: d.IDs, Log: d.Log,
+	}}
+	s.traffic = &traffic.Server{Store: s.store, Owner: s.owner, Clock: d.Clock}
 	return s, nil
 }
 
@@ -113,10 +126,27 @@ func (s *Service) Name() string { return Name }
 // Register puts inference's services on a server.
 func (s *Service) Register(r grpc.ServiceRegistrar) {
 	inferencev1.RegisterTrafficServiceServer(r, s.traffic)
+	inferencev1.RegisterTranscriptServiceServer(r, s.sessions)
 }
 
-// Handler answers /inference/{deployment_id}/v1/....
-func (s *Service) Handler() http.Handler { return s.proxy }
+// front is what answers HTTP: the calls of applications, and those of playground sessions.
+type front struct {
+	*proxy.Proxy
+
+	playground http.Handler
+}
+
+// ServeHTTP implements http.Handler.
+func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if strings.HasPrefix(r.URL.Path, playground.Prefix) {
+		f.playground.ServeHTTP(w, r)
+		return
+	}
+	f.Proxy.ServeHTTP(w, r)
+}
+
+// Handler answers /inference/{deployment_id}/v1/... and the targets of playground sessions.
+func (s *Service) Handler() http.Handler { return s.front }
 
 // Drain makes the handler refuse new calls from now on; those that run go on.
 func (s *Service) Drain() { s.proxy.Drain() }
@@ -136,7 +166,7 @@ func (s *Service) Workers() []run.Worker {
 		{Name: "inference.recorder", Run: s.recorder.Run},
 		{Name: "inference.partitions", Run: func(ctx context.Context) error {
 			tend := run.Logged(s.deps.Log, "inference.partitions", func(ctx context.Context) error {
-				return errors.Join(s.store.EnsurePartitions(ctx), s.store.ForgetOld(ctx))
+				return errors.Join(s.store.EnsurePartitions(ctx), s.store.ForgetOld(ctx), s.turns.Forget(ctx, s.deps.Clock.Now()))
 			})
 			return run.Loop(ctx, s.deps.Clock, partitionsEvery, partitionsJitter, tend)
 		}},

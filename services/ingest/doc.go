@@ -5,5 +5,6 @@
 // not a row a point.
 //
 // Inside: intake answers HTTP with grant, decode and report; commit stores what metric, logs, validation,
-// hparam, artifact and record write; read shows it, live by follow, whose wait live shortens through Redis.
+// hparam, artifact, hardware, score, evaluation and record write; read shows it, live by follow, whose wait
+// live shortens through Redis, and evaluation what follows from an agent's rollouts.
 package ingest

@@ -47,6 +47,7 @@ type jobs struct {
 	reported  []string
 	lifecycle error
 	away      error
+	asking    asking
 }
 
 func (j *jobs) ResolveIngestToken(_ context.Context, in *jobspeerv1.ResolveIngestTokenRequest, _ ...grpc.CallOption) (*jobspeerv1.IngestGrant, error) {
@@ -96,13 +97,14 @@ type house struct {
 
 // replica is one ingest, with its workers running.
 type replica struct {
-	h        *house
-	service  *ingest.Service
-	handler  http.Handler
-	public   ingestv1.RunDataServiceClient
-	peer     ingestpeerv1.RunDataPeerServiceClient // as jobs
-	registry ingestpeerv1.RunDataPeerServiceClient // as the registry
-	stop     func()
+	h           *house
+	service     *ingest.Service
+	handler     http.Handler
+	public      ingestv1.RunDataServiceClient
+	evaluations ingestv1.AgentEvaluationServiceClient
+	peer        ingestpeerv1.RunDataPeerServiceClient // as jobs
+	registry    ingestpeerv1.RunDataPeerServiceClient // as the registry
+	stop        func()
 }
 
 func open(t *testing.T) *house {
@@ -166,6 +168,7 @@ func (h *house) replica(cfg ingest.Config) *replica {
 	h.t.Cleanup(stop)
 	r := &replica{h: h, service: svc, handler: svc.Handler(), stop: stop}
 	r.public = ingestv1.NewRunDataServiceClient(signed{gateway, h, key})
+	r.evaluations = ingestv1.NewAgentEvaluationServiceClient(signed{gateway, h, key})
 	r.peer, r.registry = ingestpeerv1.NewRunDataPeerServiceClient(jobs), ingestpeerv1.NewRunDataPeerServiceClient(registry)
 	return r
 }

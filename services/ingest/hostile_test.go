@@ -94,7 +94,7 @@ func TestRequestsOfAllKindsAtOnceAreEachWholeOrNotThere(t *testing.T) {
 		}
 	})
 	require.Equal(t, map[int]int{200: 90 * 5, 422: 90}, statuses)
-	for table, want := range map[string]int{"metric_batch": 90, "hparam": 90, "validation_round": 90, "sample": 180, "record": 90, "mark": 450, "request_digest": 450} {
+	for table, want := range map[string]int{"metric_batch": 90, "hparam": 90, "validation_round": 90, "sample": 180, "benchmark_score": 90, "mark": 450, "request_digest": 450} {
 		require.Equal(t, want, count(t, h, table), table)
 	}
 	for _, run := range runs {

@@ -57,24 +57,39 @@ func TestARequestIsStoredOnceHoweverOftenItComes(t *testing.T) {
 	require.Equal(t, 2, count(t, h, "metric_key"))
 }
 
+func TestAnAttemptThatReportsItsStartEndsTheReportsOfTheOneBefore(t *testing.T) {
+	t.Parallel()
+	h := open(t)
+	run := h.replica(ingest.Config{}).train()
+	one := run.body(points(point("a", 1, 1)))
+	require.Equal(t, http.StatusOK, run.call(http.MethodPost, "metrics", "", one).status)
+	old := *run // what is known of its token is remembered for a while
+	run.attempt(2)
+	run.post("lifecycle", "", `"event":"running","ts":`+ts)
+	a := old.call(http.MethodPost, "metrics", "", one)
+	require.Equal(t, http.StatusConflict, a.status, "%s", a.body)
+	require.Equal(t, "attempt_replaced", a.json(t)["code"])
+	require.Equal(t, 1, count(t, h, "metric_batch"))
+}
+
 func TestWatermarkStopsBeforeGaps(t *testing.T) {
 	t.Parallel()
 	r := open(t).replica(ingest.Config{})
 	run := r.train()
-	post := func(seq int) { run.post("hardware", fmt.Sprintf("w:%d", seq), `"points":[]`) }
+	post := func(seq int) { run.post("benchmark", fmt.Sprintf("w:%d", seq), `"name":"n","metric":"m","value":1`) }
 	for _, step := range []struct{ seq, mark int }{{1, 1}, {3, 1}, {5, 1}, {3, 1}, {2, 3}, {7, 3}, {6, 3}, {4, 7}, {8, 8}} {
 		post(step.seq)
-		require.EqualValues(t, step.mark, run.watermark()["hardware"]["w"], "after %d", step.seq)
+		require.EqualValues(t, step.mark, run.watermark()["benchmark"]["w"], "after %d", step.seq)
 	}
-	require.Equal(t, 8, count(t, r.h, "record"))
+	require.Equal(t, 8, count(t, r.h, "benchmark_score"))
 	require.Zero(t, count(t, r.h, "ahead"))
 	post(4)
-	require.Equal(t, 8, count(t, r.h, "record"), "what lies behind the mark is stored")
+	require.Equal(t, 8, count(t, r.h, "benchmark_score"), "what lies behind the mark is stored")
 
-	run.post("hardware", "other:2", `"points":[]`)
-	require.NotContains(t, run.watermark()["hardware"], "other")
-	run.post("hardware", "w:1:1", `"points":[]`)
-	require.EqualValues(t, 1, run.watermark()["hardware"]["w:1"])
+	run.post("benchmark", "other:2", `"name":"n","metric":"m","value":1`)
+	require.NotContains(t, run.watermark()["benchmark"], "other")
+	run.post("benchmark", "w:1:1", `"name":"n","metric":"m","value":1`)
+	require.EqualValues(t, 1, run.watermark()["benchmark"]["w:1"])
 }
 
 // severed answers nobody: the client is gone when the answer comes.

@@ -38,7 +38,7 @@ func (h *house) stored() string {
 	var all strings.Builder
 	for _, table := range []string{
 		"run", "mark", "ahead", "request_digest", "metric_key", "metric_batch", "log_chunk", "log_tail", "hparam", "hparam_history",
-		"validation_round", "validation_chunk", "sample", "artifact", "record",
+		"validation_round", "validation_chunk", "sample", "artifact", "record", "hardware_series", "hardware_batch", "benchmark_score", "evaluation", "rollout",
 	} {
 		var rows string
 		err := h.db.Pool(ingest.Name).QueryRow(h.t.Context(), `SELECT coalesce(string_agg(t::text, E'\n' ORDER BY t::text), '') FROM `+table+` t`).Scan(&rows)
@@ -172,7 +172,7 @@ func TestOfBodiesThatRaceOnOneKeyOneIsStored(t *testing.T) {
 	}
 	require.Equal(t, rounds, count(t, h, "metric_batch"))
 	require.Len(t, run.lines(), rounds)
-	require.Equal(t, rounds, count(t, h, "record"))
+	require.Equal(t, rounds, count(t, h, "benchmark_score"))
 	require.Equal(t, len(bodies)*rounds, count(t, h, "request_digest"))
 	// Jobs may hear one event twice, of the two who sent it, but never another under its number.
 	h.jobs.mu.Lock()

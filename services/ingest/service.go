@@ -23,12 +23,14 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/artifact"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/commit"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/db"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/evaluation"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/follow"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/intake"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/live"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/owner"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/read"
 	ingestrun "github.com/signalbox-dev/signalbox/services/ingest/internal/run"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/signal"
 )
 
 // Name is the service's name: its schema, its identity and its place in settings.
@@ -46,15 +48,17 @@ type Deps struct {
 
 // Service is ingest, wired.
 type Service struct {
-	deps    Deps
-	rows    *ingestrun.Store
-	commit  *commit.Committer
-	hub     *follow.Hub
-	live    *live.Live // nil without Redis
-	handler *intake.Handler
-	public  *read.Server
-	peer    *read.PeerServer
-	owners  *owner.Server
+	deps        Deps
+	rows        *ingestrun.Store
+	commit      *commit.Committer
+	hub         *follow.Hub
+	live        *live.Live // nil without Redis
+	signals     *signal.Board
+	handler     *intake.Handler
+	public      *read.Server
+	peer        *read.PeerServer
+	owners      *owner.Server
+	evaluations *evaluation.Server
 }
 
 // Migrations are the goose files of the ingest schema.
@@ -71,6 +75,7 @@ func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
 		s.live = l
 	}
 	s.commit = commit.New(d.Pool, d.Clock, s.changed)
+	s.signals = signal.NewBoard(d.Clock, s.nextSignal)
 	s.wire()
 	return s, nil
 }
@@ -89,6 +94,7 @@ func (s *Service) Name() string { return Name }
 // Register puts ingest's services on a server.
 func (s *Service) Register(r grpc.ServiceRegistrar) {
 	ingestv1.RegisterRunDataServiceServer(r, s.public)
+	ingestv1.RegisterAgentEvaluationServiceServer(r, s.evaluations)
 	ingestpeerv1.RegisterRunDataPeerServiceServer(r, s.peer)
 	commonpeerv1.RegisterOwnerPeerServiceServer(r, s.owners)
 }
@@ -108,6 +114,7 @@ func (s *Service) Workers() []run.Worker {
 		{Name: "ingest.commit", Run: s.commit.Run},
 		{Name: "ingest.poll", Run: s.hub.Run},
 		{Name: "ingest.listen", Run: s.listen},
+		{Name: "ingest.signals", Run: s.watchSignals},
 	}
 	if s.live != nil {
 		workers = append(workers, run.Worker{Name: "ingest.live", Run: func(ctx context.Context) error {

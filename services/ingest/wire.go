@@ -11,16 +11,20 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/artifact"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/commit"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/evaluation"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/follow"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/grant"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/hardware"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/hparam"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/intake"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/logs"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/metric"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/owner"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/read"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/record"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
 	ingestrun "github.com/signalbox-dev/signalbox/services/ingest/internal/run"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/score"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/validation"
 )
 
@@ -28,18 +32,25 @@ import (
 func (s *Service) wire() {
 	d := s.deps
 	runs := &ingestrun.Runs{Rows: s.rows, Ask: s.owner}
-	lines, metrics := &logs.Store{Pool: d.Pool}, &metric.Store{Pool: d.Pool}
+	lines, metrics, scores := &logs.Store{Pool: d.Pool}, &metric.Store{Pool: d.Pool}, &score.Store{Pool: d.Pool}
 	s.public = &read.Server{
 		Runs: runs, Logs: lines, Metrics: metrics, Hparams: &hparam.Store{Pool: d.Pool},
-		Validations: &validation.Store{Pool: d.Pool}, Artifacts: s.artifacts(),
+		Validations: &validation.Store{Pool: d.Pool}, Artifacts: s.artifacts(), Records: &record.Store{Pool: d.Pool},
+		Hardware: &hardware.Store{Pool: d.Pool}, Scores: scores,
 		LogStreams: follow.NewStreams[*ingestv1.FollowLogsResponse](s.hub, read.LogPages(s.rows.Progress, lines)),
 		Batches:    follow.NewStreams[*ingestv1.FollowMetricsResponse](s.hub, read.MetricPages(s.rows.Progress, metrics)),
 	}
-	s.peer = &read.PeerServer{Runs: runs, Store: s.commit, Artifacts: s.artifacts()}
+	s.evaluations = &evaluation.Server{
+		Runs: runs, Store: &evaluation.Store{Pool: d.Pool}, Progress: s.rows.Progress, Scores: read.EvaluationScores(scores),
+	}
+	s.peer = &read.PeerServer{
+		Runs: runs, Store: s.commit, Artifacts: s.artifacts(),
+		Metrics: metrics, Hparams: s.public.Hparams, Validations: s.public.Validations,
+	}
 	s.owners = &owner.Server{Pool: d.Pool, Audit: audit.NewLog(d.Clock, d.IDs, Name)}
 	s.handler = &intake.Handler{
 		Grants: grant.NewChecker(d.Clock, s.grant), Store: s.commit, Marks: marks{d.Pool}, Keys: metric.NewKeys(),
-		Registrar: &artifact.Registrar{Blobs: d.Blobs}, Artifacts: s.artifacts(), Lifecycle: s.lifecycle,
+		Registrar: &artifact.Registrar{Blobs: d.Blobs}, Artifacts: s.artifacts(), Lifecycle: s.lifecycle, Checkpoint: s.checkpoint, Signals: s.signals, Ack: s.ack,
 		Classify: pg.Classify, Clock: d.Clock, IDs: d.IDs, Log: d.Log,
 	}
 }
@@ -66,7 +77,9 @@ func (s *Service) grant(ctx context.Context, hash []byte) (*grant.Grant, error) 
 	if err != nil {
 		return nil, err
 	}
-	out := &grant.Grant{Owner: *ownerOf(g.GetOwner()), Attempt: g.GetAttempt(), Container: g.GetContainer(), Current: g.GetCurrent()}
+	out := &grant.Grant{
+		Owner: *ownerOf(g.GetOwner()), Attempt: g.GetAttempt(), Container: g.GetContainer(), Current: g.GetCurrent(), Withhold: g.GetWithhold(),
+	}
 	out.Owner.RunID, out.Owner.JobID = g.GetRunId(), g.GetJobId()
 	if g.GetEndedAt() != nil {
 		t := g.GetEndedAt().AsTime()

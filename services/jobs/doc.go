@@ -8,6 +8,6 @@
 // state.
 //
 // The areas, each importing only those before it: topic, trail; quota; token; gang;
-// job; watch; fleet; work; drive; queue; reconcile; run; jobspec, catalog, gate and submit. This package
-// wires them.
+// job; desk; watch; hardware; fleet; work; drive; cluster; queue; reconcile; run; share; jobspec, catalog, gate and submit.
+// This package wires them.
 package jobs

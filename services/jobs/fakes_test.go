@@ -3,6 +3,7 @@ package jobs_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -39,29 +40,107 @@ func (fakeProjects) GetProject(
 // fakeAccounts knows everybody: the id of ann is usr_ann, that of the team crew team_crew.
 type fakeAccounts struct {
 	authpeerv1.AccountPeerServiceClient
+
+	mu       sync.Mutex
+	roles    map[string]map[string]string // user → project → role
+	admins   map[string]bool
+	disabled map[string]bool
+	removed  map[string]bool
 }
 
-func (fakeAccounts) GetAccount(_ context.Context, req *authpeerv1.GetAccountRequest, _ ...grpc.CallOption) (*authpeerv1.Account, error) {
-	return &authpeerv1.Account{Id: "usr_" + req.GetAccount(), Username: req.GetAccount()}, nil
+func newAccounts() *fakeAccounts {
+	return &fakeAccounts{
+		roles: map[string]map[string]string{}, admins: map[string]bool{}, disabled: map[string]bool{}, removed: map[string]bool{},
+	}
 }
 
-func (fakeAccounts) GetTeam(_ context.Context, req *authpeerv1.GetTeamRequest, _ ...grpc.CallOption) (*authpeerv1.Team, error) {
+// change changes what is known of people.
+func (f *fakeAccounts) change(fn func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	fn()
+}
+
+func (f *fakeAccounts) grant(user, project, role string) {
+	f.change(func() { f.roles[user] = map[string]string{project: role} })
+}
+func (f *fakeAccounts) promote(user string) { f.change(func() { f.admins[user] = true }) }
+func (f *fakeAccounts) disable(user string) { f.change(func() { f.disabled[user] = true }) }
+func (f *fakeAccounts) remove(user string)  { f.change(func() { f.removed[user] = true }) }
+
+func (f *fakeAccounts) GetAccount(_ context.Context, req *authpeerv1.GetAccountRequest, _ ...grpc.CallOption) (*authpeerv1.Account, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	name := strings.TrimPrefix(req.GetAccount(), "usr_")
+	user := "usr_" + name
+	if f.removed[user] {
+		return nil, fault.Absentf("user", req.GetAccount())
+	}
+	a := &authpeerv1.Account{Id: user, Username: name, Role: "operator", Disabled: f.disabled[user]}
+	if f.admins[user] {
+		a.Role = "admin"
+	}
+	return a, nil
+}
+
+func (f *fakeAccounts) ListProjectRoles(
+	_ context.Context, req *authpeerv1.ListProjectRolesRequest, _ ...grpc.CallOption,
+) (*authpeerv1.ListProjectRolesResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	resp := &authpeerv1.ListProjectRolesResponse{}
+	for project, role := range f.roles[req.GetAccountId()] {
+		if role != "" {
+			resp.Roles = append(resp.Roles, &authpeerv1.ProjectRole{ProjectId: project, Role: role})
+		}
+	}
+	return resp, nil
+}
+
+func (*fakeAccounts) GetTeam(_ context.Context, req *authpeerv1.GetTeamRequest, _ ...grpc.CallOption) (*authpeerv1.Team, error) {
+	if req.GetTeam() == "nobody" {
+		return nil, fault.Absentf("team", "nobody")
+	}
 	return &authpeerv1.Team{Id: "team_" + req.GetTeam(), Key: req.GetTeam()}, nil
 }
 
-func (fakeAccounts) ListTeams(context.Context, *authpeerv1.ListTeamsRequest, ...grpc.CallOption) (*authpeerv1.ListTeamsResponse, error) {
+func (*fakeAccounts) ListTeams(context.Context, *authpeerv1.ListTeamsRequest, ...grpc.CallOption) (*authpeerv1.ListTeamsResponse, error) {
 	return &authpeerv1.ListTeamsResponse{Teams: []*authpeerv1.Team{{Id: "team_crew", Key: "crew"}}}, nil
 }
 
 type fakeCatalog struct {
+	registrypeerv1.CatalogPeerServiceClient
+
 	mu                  sync.Mutex
 	versions            map[string][]*registrypeerv1.CatalogRecipe
 	unknown, unreadable map[string]bool
+	shielded            map[string]bool // protected, whoever asks
+}
+
+func (c *fakeCatalog) protect(ref string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.shielded[ref] = true
+}
+
+func (c *fakeCatalog) FindProtected(
+	_ context.Context, req *registrypeerv1.FindProtectedRequest, _ ...grpc.CallOption,
+) (*registrypeerv1.FindProtectedResponse, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	resp := &registrypeerv1.FindProtectedResponse{}
+	for _, ref := range req.GetRefs() {
+		if c.shielded[ref] {
+			resp.Refs = append(resp.Refs, ref)
+		}
+	}
+	return resp, nil
 }
 
 func newCatalog() *fakeCatalog {
 	return &fakeCatalog{
-		unknown: map[string]bool{"ds/default/nope@1": true}, unreadable: map[string]bool{"ds/other/secret@1": true},
+		shielded: map[string]bool{"ds/default/protected@1": true},
+		unknown:  map[string]bool{"ds/default/nope@1": true}, unreadable: map[string]bool{"ds/other/secret@1": true},
 		versions: map[string][]*registrypeerv1.CatalogRecipe{
 			"demo/chat-tiny": {catalogRecipe("1.0.0", "sha256:d1"), catalogRecipe("0.9.0", "sha256:d0")},
 			"custom/custom": {{
@@ -111,6 +190,7 @@ func (c *fakeCatalog) ResolveBindings(
 		case c.unreadable[ref]:
 			resp.Unreadable = append(resp.Unreadable, ref)
 		default:
+			resp.Protected = resp.GetProtected() || c.shielded[ref]
 			resp.Datasets = append(resp.Datasets, &jobsv1.DatasetInput{
 				Name: name, Ref: ref, Digest: "sha256:x", Files: []*jobsv1.ObjectRef{{Path: "a.jsonl", Uri: "blob://projects/p/blobs/aa", SizeBytes: 5, Sha256: "aa"}},
 			})
@@ -120,8 +200,11 @@ func (c *fakeCatalog) ResolveBindings(
 }
 
 type fakeIngest struct {
+	ingestpeerv1.RunDataPeerServiceClient
+
 	mu     sync.Mutex
 	fails  int
+	loss   float64 // what every run reported of it, 0.5 where 0
 	closed chan *ingestpeerv1.CloseRunRequest
 }
 

@@ -38,7 +38,7 @@ func TestJoinTokensAreUsedUpAndExpire(t *testing.T) {
 	for name, token := range map[string]string{"used up": tok.GetToken(), "no token": "x", "unknown": tok.GetToken()[:52] + "x"} {
 		_, err := join(token, "good")
 		require.True(t, fault.Is(err, fault.Unauthenticated), "%s: %v", name, err)
-		require.Equal(t, "the join token is unknown, expired or used up", fault.From(err).Text())
+		require.Equal(t, "the join token is unknown, expired, revoked or used up", fault.From(err).Text())
 	}
 	tok, err = w.fleets().CreateJoinToken(w.as(admin()), &jobsv1.CreateJoinTokenRequest{FleetId: fleet.GetId()})
 	require.NoError(t, err)

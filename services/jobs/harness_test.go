@@ -46,6 +46,7 @@ type world struct {
 
 	catalog *fakeCatalog
 	ingest  *fakeIngest
+	people  *fakeAccounts
 
 	svc  *jobs.Service
 	stop func()
@@ -64,9 +65,9 @@ func newWorld(t *testing.T, change ...func(*jobs.Config)) *world {
 	require.NoError(t, err)
 	w := &world{
 		t: t, bus: rpc.Memory(rpc.ClientOptions{Clock: clk}), ids: ids, keys: authn.StaticKeys(clk, key.Public()),
-		signer:  authn.NewSigner(clk, func() string { return ids.New(id.TokenRow) }, func() authn.SigningKey { return key }),
-		db:      pgtest.New(t, pgtest.Schema{Name: jobs.Name, Migrations: jobs.Migrations()}),
-		catalog: newCatalog(), ingest: &fakeIngest{closed: make(chan *ingestpeerv1.CloseRunRequest, 100)},
+		signer: authn.NewSigner(clk, func() string { return ids.New(id.TokenRow) }, func() authn.SigningKey { return key }),
+		db:     pgtest.New(t, pgtest.Schema{Name: jobs.Name, Migrations: jobs.Migrations()}),
+		people: newAccounts(), catalog: newCatalog(), ingest: &fakeIngest{closed: make(chan *ingestpeerv1.CloseRunRequest, 100)},
 		cfg: jobs.Config{
 			DefaultGPULimit: 8, DefaultTeamGPULimit: 64, NodeLease: time.Second, FenceTimeout: 90 * time.Second, SchedulerInterval: 200 * time.Millisecond,
 			ImageRegistries: []string{"registry.example:5000", "ghcr.io"},
@@ -78,7 +79,7 @@ func newWorld(t *testing.T, change ...func(*jobs.Config)) *world {
 	}
 	require.NoError(t, w.cfg.Validate())
 	w.deps = jobs.Deps{
-		Pool: w.pool, Projects: fakeProjects{}, Accounts: fakeAccounts{}, Catalog: w.catalog, RunData: w.ingest, Blobs: fakeBlobs{}, CA: fakeCA{},
+		Pool: w.pool, Projects: fakeProjects{}, Accounts: w.people, Catalog: w.catalog, RunData: w.ingest, Blobs: fakeBlobs{}, CA: fakeCA{},
 		Keyring: ring, Clock: clk, IDs: ids, Rand: rand.Reader, Log: quiet(),
 		PublicURL:    func() string { return "http://signalbox.example" },
 		AgentAddress: func() string { return "127.0.0.1:7443" },

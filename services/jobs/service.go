@@ -16,22 +16,27 @@ import (
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
+	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/idem"
 	"github.com/signalbox-dev/signalbox/platform/pg/migrate"
 	"github.com/signalbox-dev/signalbox/platform/queue"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/platform/wake"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/cluster"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/desk"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/drive"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/hardware"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/owner"
 	jobqueue "github.com/signalbox-dev/signalbox/services/jobs/internal/queue"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/quota"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/reconcile"
 	jobrun "github.com/signalbox-dev/signalbox/services/jobs/internal/run"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/share"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/work"
 )
 
@@ -76,12 +81,18 @@ type Service struct {
 	scheduler *jobqueue.Scheduler
 	reconcile *reconcile.Reconciler
 	driver    *drive.Driver
+	orders    *cluster.Orders
+	hardware  *hardware.Copy
 
-	jobs   *job.Server
+	jobs   *desk.Server
 	runs   *jobrun.Server
 	fleets *fleet.Server
+	nodes  *cluster.Server
+	series *hardware.Server
 	agents *work.AgentServer
 	quotas *quota.Server
+	shares *share.Server
+	shared *share.PublicServer
 
 	runPeer   *jobrun.PeerServer
 	quotaPeer *quota.PeerServer
@@ -98,6 +109,12 @@ func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
 	workers := river.NewWorkers()
 	closer := &jobrun.Closer{Pool: d.Pool, Ingest: d.RunData, Clock: d.Clock}
 	if err := river.AddWorkerSafely(workers, closer); err != nil {
+		return nil, err
+	}
+	settler := &hardware.Settler{
+		Pool: d.Pool, Hub: s.hub, Clock: d.Clock, Audit: audit.NewLog(d.Clock, d.IDs, Name), Events: event.NewLog(d.Clock, d.IDs, Name),
+	}
+	if err := river.AddWorkerSafely(workers, settler); err != nil {
 		return nil, err
 	}
 	client, err := queue.New(d.Pool, queue.Config{Schema: Name, Workers: workers, JobTimeout: jobrun.CloseTimeout, Log: d.Log})
@@ -117,8 +134,12 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	jobsv1.RegisterJobServiceServer(r, s.jobs)
 	jobsv1.RegisterRunServiceServer(r, s.runs)
 	jobsv1.RegisterFleetServiceServer(r, s.fleets)
+	jobsv1.RegisterClusterServiceServer(r, s.nodes)
+	jobsv1.RegisterHardwareServiceServer(r, s.series)
 	jobsv1.RegisterAgentServiceServer(r, s.agents)
 	jobsv1.RegisterQuotaServiceServer(r, s.quotas)
+	jobsv1.RegisterShareServiceServer(r, s.shares)
+	jobsv1.RegisterSharedServiceServer(r, s.shared)
 	jobspeerv1.RegisterRunPeerServiceServer(r, s.runPeer)
 	jobspeerv1.RegisterQuotaPeerServiceServer(r, s.quotaPeer)
 	jobspeerv1.RegisterWorkPeerServiceServer(r, s.workPeer)

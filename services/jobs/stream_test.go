@@ -95,6 +95,27 @@ func TestReportsOfAnotherFenceCountForNothing(t *testing.T) {
 	require.EqualValues(t, 1, got.GetAttempt())
 }
 
+func TestTheTokenOfARunThatReadsAProtectedDatasetWithholdsItsSamples(t *testing.T) {
+	t.Parallel()
+	for _, protected := range []bool{false, true} {
+		w := newWorld(t)
+		a := w.join(w.fleet("cpu"), cpuNode())
+		if protected {
+			w.protected()
+		} else {
+			w.submit()
+		}
+		work := a.attempt()
+		tok, err := a.client.MintIngestToken(t.Context(), &jobsv1.MintIngestTokenRequest{
+			WorkId: work.GetWorkId(), Generation: work.GetGeneration(), Fence: work.GetFence(),
+		})
+		require.NoError(t, err)
+		grant, err := w.runPeer().ResolveIngestToken(t.Context(), &jobspeerv1.ResolveIngestTokenRequest{TokenHash: secret.Hash(tok.GetToken())})
+		require.NoError(t, err)
+		require.Equal(t, protected, grant.GetWithhold())
+	}
+}
+
 func TestIngestTokensOfAnAttempt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
@@ -35,6 +36,7 @@ func (s *Service) Workers() []run.Worker {
 		loop("jobs.wake", listenAgain, func(ctx context.Context) error { return s.hub.Listen(ctx, d.Pool) }),
 		loop("jobs.heartbeats", beatEvery, s.keeper.Flush),
 		loop("jobs.leader", listenAgain, func(ctx context.Context) error { return elector.Run(ctx, s.lead) }),
+		{Name: "jobs.hardware", Run: s.hardware.Run},
 		{Name: "jobs.queue", Run: s.queue.Run},
 		{Name: "jobs.idempotency", Run: func(ctx context.Context) error { return s.keys.Run(ctx, d.Pool, d.Log) }},
 	}
@@ -46,7 +48,9 @@ func (s *Service) lead(ctx context.Context) error {
 	since := s.deps.Clock.Now()
 	changed := s.hub.Wait(topic.Queue)
 	defer changed.Close()
-	reconciled := run.Logged(s.deps.Log, "jobs.reconciler", func(ctx context.Context) error { return s.reconcile.RunOnce(ctx, since) })
+	reconciled := run.Logged(s.deps.Log, "jobs.reconciler", func(ctx context.Context) error {
+		return errors.Join(s.reconcile.RunOnce(ctx, since), s.orders.RunOnce(ctx))
+	})
 	for {
 		if err := reconciled(ctx); err != nil {
 			return err

@@ -42,6 +42,7 @@ type runsPeer struct {
 	mu        sync.Mutex
 	owners    map[string]*jobspeerv1.RunOwner
 	artifacts map[string]*ingestpeerv1.GetArtifactResponse
+	users     map[string][]string // jobs by the reference of a model
 }
 
 func (p *runsPeer) GetRunOwner(_ context.Context, in *jobspeerv1.GetRunOwnerRequest) (*jobspeerv1.RunOwner, error) {
@@ -51,6 +52,12 @@ func (p *runsPeer) GetRunOwner(_ context.Context, in *jobspeerv1.GetRunOwnerRequ
 		return o, nil
 	}
 	return nil, fault.Absentf("run", in.GetId())
+}
+
+func (p *runsPeer) ListModelUsers(_ context.Context, in *jobspeerv1.ListModelUsersRequest) (*jobspeerv1.ListModelUsersResponse, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return &jobspeerv1.ListModelUsersResponse{JobIds: p.users[in.GetRef()]}, nil
 }
 
 func (p *runsPeer) GetArtifact(_ context.Context, in *ingestpeerv1.GetArtifactRequest) (*ingestpeerv1.GetArtifactResponse, error) {

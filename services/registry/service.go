@@ -25,17 +25,22 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/queue"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/platform/wake"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/bundle"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/catalog"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/dataset"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/db"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/deployment"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/engine"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/environment"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/epoch"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/model"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/owner"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/playground"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/recipe"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/rubric"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/snapshot"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/solution"
 )
 
 // Name is the service's name: its schema, its identity and its place in settings.
@@ -72,10 +77,18 @@ type Service struct {
 	ledger  *epoch.Ledger
 	watcher *engine.Watcher
 
-	recipes     *recipe.Server
-	datasets    *dataset.Server
+	recipes      *recipe.Server
+	datasets     *dataset.Server
+	packages     *bundle.Server
+	environments *environment.Server
+	rubrics      *rubric.Server
+	solutions    *solution.Server
+	applications *solution.Applications
+
 	models      *model.Server
 	deployments *deployment.Server
+	playgrounds *playground.Server
+	tries       *playground.Book
 	snapshots   *snapshot.Server
 	catalog     *catalog.Server
 	owners      *owner.Server
@@ -93,6 +106,9 @@ func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
 	if err := river.AddWorkerSafely(workers, orderer); err != nil {
 		return nil, fmt.Errorf("wire the queue: %w", err)
 	}
+	if err := s.validator(workers); err != nil {
+		return nil, err
+	}
 	client, err := queue.New(d.Pool, queue.Config{Schema: Name, Workers: workers, Log: d.Log})
 	if err != nil {
 		return nil, err
@@ -109,8 +125,15 @@ func (s *Service) Name() string { return Name }
 func (s *Service) Register(r grpc.ServiceRegistrar) {
 	registryv1.RegisterRecipeServiceServer(r, s.recipes)
 	registryv1.RegisterDatasetServiceServer(r, s.datasets)
+	registryv1.RegisterPackageServiceServer(r, s.packages)
+	registryv1.RegisterEnvironmentServiceServer(r, s.environments)
+	registryv1.RegisterRubricServiceServer(r, s.rubrics)
+	registryv1.RegisterSolutionServiceServer(r, s.solutions)
+	registryv1.RegisterSolutionApplicationServiceServer(r, s.applications)
 	registryv1.RegisterModelServiceServer(r, s.models)
 	registryv1.RegisterDeploymentServiceServer(r, s.deployments)
+	registryv1.RegisterPlaygroundServiceServer(r, s.playgrounds)
+	registrypeerv1.RegisterPlaygroundPeerServiceServer(r, &playground.PeerServer{Server: s.playgrounds})
 	registrypeerv1.RegisterSnapshotServiceServer(r, s.snapshots)
 	registrypeerv1.RegisterCatalogPeerServiceServer(r, s.catalog)
 	commonpeerv1.RegisterOwnerPeerServiceServer(r, s.owners)

@@ -14,6 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/model"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/owner"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/peer"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/playground"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/recipe"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/snapshot"
@@ -37,12 +38,20 @@ func (s *Service) wire(revisions *revision.Store, orderer *engine.Orderer) {
 	}
 	s.models = &model.Server{
 		Pool: d.Pool, Projects: projects, Artifacts: &peer.Artifacts{Runs: d.Runs, Data: d.RunData}, Blobs: d.Blobs,
+		Jobs: &peer.Jobs{Runs: d.Runs},
 		Once: repeats, Events: events, Audit: trail, Clock: d.Clock, IDs: d.IDs,
 	}
 	s.ledger = &epoch.Ledger{Pool: d.Pool, Hub: s.hub, Clock: d.Clock, Lease: s.cfg.AuthLease}
 	store := &deployment.Store{}
 	book := &deployment.Book{
 		Pool: d.Pool, Store: store, Revisions: revisions, Orders: &engine.Orders{Queue: s.queue}, Events: events, Audit: trail, Clock: d.Clock,
+	}
+	tries := &playground.Book{
+		Pool: d.Pool, Revisions: revisions, Orders: book.Orders, Events: events, Audit: trail, Clock: d.Clock,
+	}
+	book.Sessions, s.tries = tries, tries
+	s.playgrounds = &playground.Server{
+		Pool: d.Pool, Book: tries, Revisions: revisions, Projects: projects, Once: repeats, Clock: d.Clock, IDs: d.IDs, Probe: s.cfg.ProbeDeadline,
 	}
 	s.deployments = &deployment.Server{
 		Pool: d.Pool, Book: book, Store: store, Revisions: revisions, Projects: projects, Replicas: s.ledger, Once: repeats, Clock: d.Clock,
@@ -51,5 +60,6 @@ func (s *Service) wire(revisions *revision.Store, orderer *engine.Orderer) {
 	s.watcher = &engine.Watcher{Works: d.Works, Book: book, Orderer: orderer, Clock: d.Clock, Log: d.Log}
 	s.snapshots = &snapshot.Server{Pool: d.Pool, Store: store, Revisions: revisions, Ledger: s.ledger, Hub: s.hub, Clock: d.Clock}
 	s.owners = &owner.Server{Owners: &owner.Owners{Pool: d.Pool, Events: events, Audit: trail}, Replicas: s.ledger}
-	s.catalog = &catalog.Server{Pool: d.Pool, Seeder: s.seeder}
+	s.catalog = &catalog.Server{Pool: d.Pool, Seeder: s.seeder, Audit: trail}
+	s.wireCatalog(repeats, events, trail, projects)
 }

@@ -30,6 +30,8 @@ func (s *Service) Workers() []run.Worker {
 		{Name: "registry.catalog", Run: s.seeder.Run},
 		loop("registry.wake", tryAgain, func(ctx context.Context) error { return s.hub.Listen(ctx, d.Pool) }),
 		loop("registry.engines", tryAgain, func(ctx context.Context) error { return elector.Run(ctx, s.watcher.Run) }),
+		loop("registry.playground", tryAgain, s.tries.Expire),
+		loop("registry.playground.old", sweepEvery, s.tries.Forget),
 		loop("registry.replicas", sweepEvery, s.ledger.Sweep),
 		{Name: "registry.queue", Run: s.queue.Run},
 		{Name: "registry.idempotency", Run: func(ctx context.Context) error { return s.keys.Run(ctx, d.Pool, d.Log) }},

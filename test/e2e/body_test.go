@@ -109,7 +109,18 @@ func goodBodies() map[string]string {
 	return map[string]string{
 		"/api/datasets/{dataset_id}/versions": `{"version": "v1", "files": [{"path": "a", "size_bytes": 0,
 			"sha256": "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"}]}`,
+		"/api/datasets/{dataset_id}":                                 `{"description": "x"}`,
+		"/api/datasets/{dataset_id}/versions/{version}/download-url": `{"path": "a"}`,
+		"/api/environments/{environment_id}":                         `{"description": "x"}`,
+		"/api/environments/{environment_id}/upload-url": `{"kind": "taskset", "size_bytes": 1,
+			"sha256": "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"}`,
+		"/api/environments/{environment_id}/versions": `{"version": "v1", "manifest": {"api": "env/v1", "entry": "x", "taskset": {"count": 1,
+			"digest": "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"}}}`,
+		"/api/rubrics/{rubric_id}/versions":                `{"content": {"criteria": [{"key": "x", "kind": "exact"}]}}`,
+		"/api/fleets/{fleet_id}":                           `{"state": "active"}`,
 		"/api/fleets/{fleet_id}/join-tokens":               `{}`,
+		"/api/cluster/nodes/{node_id}/drain":               `{"mode": "wait"}`,
+		"/api/cluster/nodes/{node_id}/cordon":              `{}`,
 		"/api/admin/users/{user_id}":                       `{"display_name": "x"}`,
 		"/api/admin/users/{user_id}/reset-password":        `{}`,
 		"/api/admin/users/{user_id}/transfer":              `{"to_user_id": "usr_00000000000000000000000001"}`,
@@ -121,6 +132,9 @@ func goodBodies() map[string]string {
 		"/api/cli/device/requests/{user_code}":             `{"decision": "deny"}`,
 		"/api/model-deployments/{deployment_id}/revisions": `{"source": {"model_id": "` + none("mdl") + `", "version": 1}}`,
 		"/api/model-deployments/{deployment_id}/tokens":    `{"name": "x"}`,
+		"/api/playground/sessions/{playground_id}/extend":  `{"seconds": 1}`,
+		"/api/models/{model_id}/aliases/{alias}":           `{"version": 1}`,
+		"/api/models/{model_id}/versions/{version}/card":   `{"content": "x"}`,
 		"/api/models/{model_id}/versions":                  `{"source": {"run_id": "` + none("run") + `", "artifact_id": "` + none("art") + `"}}`,
 	}
 }
@@ -141,7 +155,7 @@ func malformedIDs(ctx context.Context, t *testing.T, s *stand.Stand, c issued) {
 		if rt.Body != "" {
 			body = goodBodies()[rt.Pattern]
 		}
-		for _, name := range []string{"dataset_id", "fleet_id", "deployment_id", "token_id", "model_id", "job_id", "run_id", "id", "number", "user_id", "team_id", "project_id", "session_id"} {
+		for _, name := range ids(rt.Pattern) {
 			if !strings.Contains(rt.Pattern, "{"+name+"}") {
 				continue
 			}

@@ -89,10 +89,14 @@ func fill(rt route.Route, deployment string) string {
 	}
 	return strings.NewReplacer(
 		"{key...}", "projects/x", "{rest...}", "models", "{dataset_id}", none("ds"), "{fleet_id}", none("flt"),
+		"{node_id}", none("nod"), "{join_token_id}", none("jtk"), "{share_id}", none("shr"), "{token}", "none",
 		"{deployment_id}", none("dep"), "{token_id}", none("tok"), "{model_id}", none("mdl"), "{job_id}", none("job"),
 		"{run_id}", none("run"), "{id}", none(id), "{version}", "1", "{number}", "1", "{namespace}", "none", "{name}", "none",
 		"{user_id}", none("usr"), "{team_id}", none("team"), "{project_id}", none("prj"), "{session_id}", none("ses"), "{username}", "nobody",
 		"{subject_kind}", "users", "{subject}", "nobody", "{key}", "no.such.setting", "{user_code}", "BCDF-GHJK", "{asset}", "none",
+		"{alias}", "none", "{package_id}", none("pkg"), "{request_id}", none("req"), "{environment_id}", none("env"), "{rubric_id}", none("rub"),
+		"{solution_id}", none("sol"), "{application_id}", none("sap"),
+		"{playground_id}", none("pg"), "{target}", "1",
 	).Replace(path)
 }
 

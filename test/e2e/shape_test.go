@@ -85,7 +85,7 @@ func (w *walker) message(rt route.Route, m protoreflect.MessageDescriptor, at []
 			add("twin", twin, `{`+quoted(twin)+`: "x"}`, "extra_forbidden")
 		}
 		if required(fd) {
-			add("missing", name, `{}`, "")
+			add("missing", name, `{}`, "missing")
 		}
 		if raw, _ := proto.GetExtension(fd.Options(), optionsv1.E_RawJson).(bool); raw {
 			add("twice", name, `{`+quoted(name)+`: {}, `+quoted(name)+`: {}}`, "duplicate_key")
@@ -127,6 +127,9 @@ func wrongFor(fd protoreflect.FieldDescriptor) (value, typ string) {
 	case protoreflect.EnumKind:
 		return `"no such word"`, "enum"
 	case protoreflect.MessageKind:
+		if fd.Message().FullName() == "google.protobuf.Timestamp" {
+			return `[]`, "datetime_parsing"
+		}
 		return `[]`, "dict_type"
 	case protoreflect.DoubleKind, protoreflect.FloatKind:
 		return `"much"`, "float_type"
@@ -141,7 +144,7 @@ func required(fd protoreflect.FieldDescriptor) bool {
 	if rules == nil || fd.HasOptionalKeyword() {
 		return false
 	}
-	return rules.GetRequired() || rules.GetString().GetMinLen() > 0 || rules.GetRepeated().GetMinItems() > 0
+	return rules.GetRequired() || rules.GetString().GetMinLen() > 0 || rules.GetRepeated().GetMinItems() > 0 || len(rules.GetEnum().GetNotIn()) > 0
 }
 
 func camel(name string) string {
@@ -197,6 +200,7 @@ func ingestBodies(run string) map[string]ingestBody {
 		"environment":       {map[string]string{"run_id": id}, []string{"run_id"}},
 		"environment/nodes": {map[string]string{"run_id": id}, []string{"run_id"}},
 		"benchmark":         {map[string]string{"run_id": id}, []string{"run_id"}},
+		"signals/ack":       {map[string]string{"run_id": id, "id": `"` + none("sig") + `"`}, []string{"run_id", "id"}},
 	}
 }
 

@@ -28,6 +28,9 @@ type cell struct {
 // variable finds the variables of a path.
 var variable = regexp.MustCompile(`\{([a-z_]+)(\.\.\.)?\}`)
 
+// named finds what a body names: the object of a route whose path has none.
+var named = regexp.MustCompile(`<(project|team|job)>`)
+
 // object is the variable of a path that names what the rule speaks of; empty where there is none.
 func (r row) object() string {
 	for _, m := range variable.FindAllStringSubmatch(r.path, -1) {
@@ -43,7 +46,7 @@ func (b table) cells(r row) []cell {
 	var out []cell
 	for _, relation := range relations() {
 		want := b.rules[r.rule][relation]
-		none := (relation == "absent" || relation == "gone") && r.object() == "" && !strings.Contains(r.body, "<project>") && !strings.Contains(r.body, "<team>")
+		none := (relation == "absent" || relation == "gone") && r.object() == "" && !named.MatchString(r.body)
 		if want != "-" && !none {
 			out = append(out, cell{row: r, relation: relation, want: want})
 		}
@@ -104,13 +107,19 @@ func (w *world) ask(ctx context.Context, t *testing.T, c cell) (answer, string) 
 		require.NotEmpty(t, o[name], "%s: %s", c.name(), name)
 		return o[name]
 	})
-	if c.path == "/api/runs" {
-		path += "?state=all"
+	switch {
+	case c.path == "/api/runs":
+		path += "?state=all&limit=500"
+	case strings.HasSuffix(c.rule, "list") && c.path != "/api/solution-applications": // that one has pages of one length
+		path += "?limit=500" // what others made meanwhile must not hide what is looked for
 	}
 	p := w.caller(c.relation)
 	a := p.call(ctx, t, w.Stand, c.method, path, w.body(c, p, o, project))
 	if a.status < 300 && p.name != "" {
 		w.afterwards(ctx, t, c, p)
+	}
+	if a.status < 300 && o["spare of"] != "" {
+		w.spent[o["spare of"]]++
 	}
 	switch {
 	case strings.Contains(c.body, "<team>"):
@@ -129,7 +138,7 @@ func (w *world) body(c cell, p *person, o objects, project string) string {
 		"<unique>", unique, "<project>", project, "<run>", o["run_id"], "<artifact>", o["artifact"], "<model>", o["model_id"],
 		"<name>", w.heir.name, "<password>", w.heir.password, "<own-password>", p.password, "<new-password>", p.password+"!",
 		"<heir>", w.heir.id, "<setting-version>", o["setting version"], "<setting-value>", o["setting value"],
-		"<team>", o["team_id"], "<job>", job,
+		"<team>", o["team_id"], "<job>", job, "<recipe>", o["recipe"],
 		"<join-token>", forged("fjt"), "<device-code>", forged("dvc"),
 	).Replace(c.body)
 }
@@ -178,6 +187,9 @@ func forged(kind string) string {
 // fault says what is wrong with an answer, or nothing.
 func (w *world) fault(c cell, a answer) string {
 	bad := ""
+	if c.path == "/api/submit/preflight" && a.status == http.StatusOK {
+		a.status = foretold(a.body)
+	}
 	switch c.want {
 	case "ok", "both", "open", "none":
 		if !slices.Contains(c.success, a.status) {
@@ -206,8 +218,31 @@ func (w *world) fault(c cell, a answer) string {
 func detailed(a answer) bool {
 	var fault struct {
 		Detail json.RawMessage `json:"detail"`
+		Gates  []foresight     `json:"gates"`
 	}
-	return json.Unmarshal(a.body, &fault) == nil && len(fault.Detail) > 2
+	return json.Unmarshal(a.body, &fault) == nil && (len(fault.Detail) > 2 || len(fault.Gates) > 0)
+}
+
+// foresight is what a preflight says of one gate.
+type foresight struct {
+	Gate    string `json:"gate"`
+	Refusal int    `json:"refusal"`
+}
+
+// foretold is the status that the project's gate would refuse a submission with, and 200 where it would not.
+func foretold(body []byte) int {
+	var report struct {
+		Gates []foresight `json:"gates"`
+	}
+	if json.Unmarshal(body, &report) != nil {
+		return 0
+	}
+	for _, v := range report.Gates {
+		if v.Gate == "project" && v.Refusal != 0 {
+			return v.Refusal
+		}
+	}
+	return http.StatusOK
 }
 
 // listed holds a list, and the count of it, against who may see what.
@@ -215,7 +250,7 @@ func (w *world) listed(c cell, a answer) string {
 	var rows []struct {
 		ID string `json:"id"`
 	}
-	if json.Unmarshal(a.body, &rows) != nil {
+	if json.Unmarshal(items(a.body), &rows) != nil {
 		return "want a list"
 	}
 	if total := a.header.Get("X-Total-Count"); total != "" && total != strconv.Itoa(len(rows)) {
@@ -224,6 +259,8 @@ func (w *world) listed(c cell, a answer) string {
 	kind := map[string]string{
 		"/api/jobs": "job_id", "/api/runs": "run_id", "/api/datasets": "dataset_id", "/api/models": "model_id",
 		"/api/model-deployments": "deployment_id", "/api/projects": "project_id", "/api/teams": "team_id",
+		"/api/environments": "environment_id", "/api/rubrics": "rubric_id", "/api/solutions": "solution_id",
+		"/api/solution-applications": "application_id", "/api/playground/sessions": "playground_id",
 	}[c.path]
 	has := func(id string) bool {
 		return slices.ContainsFunc(rows, func(r struct {
@@ -243,6 +280,17 @@ func (w *world) listed(c cell, a answer) string {
 		return fmt.Sprintf("hidden: %v, open: %v, want %s", hidden, open, c.want)
 	}
 	return ""
+}
+
+// items are the rows of a list: of the one that wraps them, too.
+func items(body []byte) []byte {
+	var wrapped struct {
+		Items json.RawMessage `json:"items"`
+	}
+	if json.Unmarshal(body, &wrapped) == nil {
+		return wrapped.Items
+	}
+	return body
 }
 
 // plain is an answer without what differs from call to call, and with the object's name taken out.

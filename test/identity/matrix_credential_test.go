@@ -207,8 +207,8 @@ func (w *world) show(ctx context.Context, t *testing.T, r row, change func(*http
 			return absent(name, w.hidden["run_id"])
 		case w.hidden[name] != "" && strings.HasSuffix(name, "_id"):
 			return absent(name, w.hidden[name])
-		case name == "user_id" || name == "session_id":
-			return absent(name, map[string]string{"user_id": "usr_", "session_id": "ses_"}[name])
+		case name == "user_id" || name == "session_id" || name == "request_id" || name == "playground_id":
+			return absent(name, map[string]string{"user_id": "usr_", "session_id": "ses_", "request_id": "req_", "playground_id": "pg_"}[name])
 		case name == "version" || name == "number":
 			return "1"
 		case name == "subject_kind":

@@ -3,8 +3,8 @@ package identity
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -17,7 +17,14 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/test/sample"
 )
+
+// spares are enough objects of a kind for every question that may delete one.
+const spares = 24
 
 // fill makes an object of every kind in a project, as its owner.
 func (w *world) fill(ctx context.Context, t *testing.T, p *person, o objects) {
@@ -37,14 +44,42 @@ func (w *world) fill(ctx context.Context, t *testing.T, p *person, o objects) {
 	w.push(ctx, t, p, o["dataset_id"], "v1")
 	o["model_id"] = named("/api/models")
 	make("/api/models/"+o["model_id"]+"/versions", map[string]any{"source": map[string]string{"run_id": o["run_id"], "artifact_id": o["artifact"]}}, nil)
+	p.do(ctx, t, w.Stand, http.MethodPut, "/api/models/"+o["model_id"]+"/versions/1/card", map[string]any{"content": "# what it is"}, nil)
+	w.catalog(ctx, t, p, o)
 	o["deployment_id"] = named("/api/model-deployments")
-	make("/api/model-deployments/"+o["deployment_id"]+"/revisions", map[string]any{
+	for range 2 { // the second one is never stopped: the model's version is in use
+		make("/api/model-deployments/"+o["deployment_id"]+"/revisions", map[string]any{
+			"source":  map[string]any{"model_id": o["model_id"], "version": 1},
+			"serving": map[string]any{"engine": "command", "command": []string{"sleep", "1"}, "pool": "nowhere"},
+		}, nil)
+	}
+	make("/api/playground/sessions", map[string]any{"project": o["project"], "ttl_s": 14400, "idle_timeout_s": 14400, "targets": []any{map[string]any{
 		"source":  map[string]any{"model_id": o["model_id"], "version": 1},
 		"serving": map[string]any{"engine": "command", "command": []string{"sleep", "1"}, "pool": "nowhere"},
-	}, nil)
+	}}}, &made)
+	o["playground_id"] = made.ID
+	// What is deleted must be the owner's own, and he is no member any more when it is asked for.
+	for i := range spares {
+		for kind, path := range map[string]string{"deployment": "/api/model-deployments", "model": "/api/models", "environment": "/api/environments"} {
+			make(path, map[string]any{"name": fmt.Sprintf("spare-%d-of-%s", i, o["project"]), "project": o["project"]}, &made)
+			o[fmt.Sprintf("spare %s %d", kind, i)] = made.ID
+		}
+	}
+	w.called(ctx, t, o)
 	var secret struct{ ID, Token string }
 	make("/api/model-deployments/"+o["deployment_id"]+"/tokens", map[string]any{"name": "first"}, &secret)
 	o["token_id"], o["deployment token"] = secret.ID, secret.Token
+}
+
+// called has a call in the deployment's traffic. No engine of this world answers one, so the row is put there.
+func (w *world) called(ctx context.Context, t *testing.T, o objects) {
+	t.Helper()
+	o["request_id"] = id.NewSource(clock.Real(), rand.Reader).New(id.Request)
+	_, err := w.database(ctx, t).Exec(ctx, `INSERT INTO inference.call (at, request_id, deployment_id, revision_id, revision_number,
+			token_id, token_name, replica_id, method, path, status, outcome, stream, usage_source, duration_ms, request_bytes, response_bytes)
+		VALUES (now(), $1, $2, 'rev', 1, 'dtk', 'first', 'rep', 'GET', '/v1/models', 200, 'ok', false, 'none', 1, 0, 0)`,
+		o["request_id"], o["deployment_id"])
+	require.NoError(t, err)
 }
 
 // submit starts a job that gives its token away, and answers the token.
@@ -101,7 +136,12 @@ func put(ctx context.Context, t *testing.T, u upload, data []byte) {
 // push uploads the one file of a version, which is not committed.
 func (w *world) push(ctx context.Context, t *testing.T, p *person, dataset, version string) {
 	t.Helper()
-	data := []byte(`{"text": "` + version + `"}` + "\n")
+	w.pushed(ctx, t, p, dataset, version, []byte(`{"text": "`+version+`"}`+"\n"))
+}
+
+// pushed uploads these bytes as the one file of a version.
+func (w *world) pushed(ctx context.Context, t *testing.T, p *person, dataset, version string, data []byte) {
+	t.Helper()
 	sum := sha256.Sum256(data)
 	var made struct {
 		Uploads []upload `json:"uploads"`
@@ -120,7 +160,7 @@ func (w *world) export(ctx context.Context, t *testing.T, run, token string) str
 	t.Helper()
 	job := at(3)
 	job.token = token
-	data := gguf(run)
+	data := sample.GGUF(run)
 	sum := sha256.Sum256(data)
 	var ticket struct {
 		upload
@@ -138,28 +178,4 @@ func (w *world) export(ctx context.Context, t *testing.T, run, token string) str
 	w.people["owner"].do(ctx, t, w.Stand, http.MethodGet, "/api/runs/"+run+"/artifacts", nil, &list)
 	require.Len(t, list, 1)
 	return list[0].ID
-}
-
-// gguf is a small model file of a run.
-func gguf(run string) []byte {
-	var b bytes.Buffer
-	le := func(v any) { _ = binary.Write(&b, binary.LittleEndian, v) }
-	text := func(s string) { le(uint64(len(s))); b.WriteString(s) }
-	b.WriteString("GGUF")
-	le([]uint32{3})
-	le([]uint64{1, 3})
-	for _, pair := range [][2]string{{"general.architecture", "llama"}, {"general.name", run}} {
-		text(pair[0])
-		le(uint32(8))
-		text(pair[1])
-	}
-	text("llama.context_length")
-	le([]uint32{4, 128})
-	text("output.weight")
-	le(uint32(2))
-	le([]uint64{4, 3})
-	le(uint32(0))
-	le(uint64(0))
-	b.Write(make([]byte, 64))
-	return b.Bytes()
 }

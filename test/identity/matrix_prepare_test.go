@@ -3,11 +3,14 @@ package identity
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -19,18 +22,24 @@ func (w *world) prepared(ctx context.Context, t *testing.T, c cell) objects {
 	maps.Copy(o, w.hidden)
 	maps.Copy(o, w.set(c.relation))
 	o["version"], o["number"], o["key"], o["rest"], o["subject_kind"], o["setting version"], o["setting value"] = "1", "1", "projects/x", "models", "users", "0", "null"
+	o["target"] = "1"
+	o["alias"] = "champion"
 	o["user_id"], o["username"], o["subject"] = w.tess.id, w.tess.name, w.tess.name
 	switch {
 	case strings.HasPrefix(c.path, "/api/jobs/"):
 		o["id"] = o["job_id"]
 	case strings.HasPrefix(c.path, "/api/runs/"):
 		o["id"] = o["run_id"]
-	case strings.HasPrefix(c.path, "/api/datasets/"):
+	case strings.HasPrefix(c.path, "/api/datasets/"), strings.HasPrefix(c.path, "/api/environments/"):
 		o["version"] = "v1"
 	case strings.HasPrefix(c.path, "/api/recipes/"):
 		o["version"] = o["recipe"]
 	}
-	if need := w.needs()[c.name()]; need != nil {
+	need := w.needs()[c.name()]
+	if need == nil {
+		need = w.fleetNeeds()[c.name()]
+	}
+	if need != nil {
 		need(ctx, t, o)
 	}
 	return o
@@ -44,23 +53,31 @@ func (w *world) needs() map[string]preparation {
 	token := w.creates("token_id", http.MethodPost, "/api/model-deployments/{deployment_id}/tokens", map[string]any{"name": "short-lived"})
 	inTeam := w.creates("", http.MethodPut, "/api/teams/{team_id}/members/{username}", map[string]any{"role": "member"})
 	inProject := w.creates("", http.MethodPut, "/api/projects/{project_id}/members/{username}", map[string]any{"role": "viewer"})
+	alias := w.creates("", http.MethodPut, "/api/models/{model_id}/aliases/{alias}", map[string]any{"version": 1})
 	return map[string]preparation{
+		"DELETE /api/models/{model_id}":                                   w.spare("model"),
+		"DELETE /api/models/{model_id}/aliases/{alias}":                   alias,
+		"DELETE /api/model-deployments/{deployment_id}":                   w.spare("deployment"),
 		"DELETE /api/model-deployments/{deployment_id}/tokens/{token_id}": token,
 		"DELETE /api/teams/{team_id}/members/{username}":                  inTeam,
 		"DELETE /api/projects/{project_id}/members/{username}":            inProject,
 		"POST /api/admin/users/{user_id}/transfer":                        w.leaver,
-		"GET /pages/{asset}":                                        w.asset,
-		"HEAD /pages/{asset}":                                       w.asset,
-		"DELETE /api/teams/{team_id}":                               w.anotherTeam,
-		"DELETE /api/profile/sessions/{session_id}":                 w.anotherSession,
-		"GET /api/cli/device/requests/{user_code}":                  w.userCode,
-		"POST /api/cli/device/requests/{user_code}":                 w.userCode,
-		"GET /api/admin/settings/{key}":                             w.setting,
-		"PUT /api/admin/settings/{key}":                             w.setting,
-		"GET /api/admin/settings/{key}/versions":                    w.setting,
-		"GET /api/fleets/{fleet_id}":                                w.fleet,
-		"POST /api/fleets/{fleet_id}/join-tokens":                   w.fleet,
-		"POST /api/datasets/{dataset_id}/versions/{version}/commit": w.upload,
+		"GET /pages/{asset}":                                              w.asset,
+		"HEAD /pages/{asset}":                                             w.asset,
+		"DELETE /api/teams/{team_id}":                                     w.anotherTeam,
+		"DELETE /api/profile/sessions/{session_id}":                       w.anotherSession,
+		"GET /api/cli/device/requests/{user_code}":                        w.userCode,
+		"POST /api/cli/device/requests/{user_code}":                       w.userCode,
+		"GET /api/admin/settings/{key}":                                   w.setting,
+		"PUT /api/admin/settings/{key}":                                   w.setting,
+		"GET /api/admin/settings/{key}/versions":                          w.setting,
+		"POST /api/jobs/{job_id}/retry":                                   w.ended,
+		"GET /api/fleets/{fleet_id}":                                      w.fleet,
+		"POST /api/fleets/{fleet_id}/join-tokens":                         w.fleet,
+		"POST /api/datasets/{dataset_id}/versions/{version}/commit":       w.upload,
+		"DELETE /api/environments/{environment_id}":                       w.spare("environment"),
+
+		"POST /api/environments/{environment_id}/versions/{version}/deprecate": w.waitingVersion,
 	}
 }
 
@@ -76,6 +93,17 @@ func (w *world) creates(name, method, path string, body map[string]any) preparat
 		if name != "" {
 			o[name] = made.ID
 		}
+	}
+}
+
+// spare is the next object of a kind that nothing has deleted.
+func (w *world) spare(kind string) preparation {
+	return func(_ context.Context, t *testing.T, o objects) {
+		t.Helper()
+		key := kind + " of " + o["project"]
+		next := fmt.Sprintf("spare %s %d", kind, w.spent[key])
+		require.NotEmpty(t, o[next], "there are not enough spares: %s", next)
+		o[kind+"_id"], o["spare of"] = o[next], key
 	}
 }
 
@@ -96,6 +124,21 @@ func (w *world) leaver(ctx context.Context, t *testing.T, o objects) {
 	admin.do(ctx, t, w.Stand, http.MethodPost, "/api/admin/users", map[string]any{"username": w.unique(), "role": "operator"}, &made)
 	admin.do(ctx, t, w.Stand, http.MethodPatch, "/api/admin/users/"+made.User.ID, map[string]any{"disabled": true}, nil)
 	o["user_id"] = made.User.ID
+}
+
+// ended stops the job and waits for its end: only such a one is tried again.
+func (w *world) ended(ctx context.Context, t *testing.T, o objects) {
+	t.Helper()
+	admin := w.people["admin"]
+	a := admin.call(ctx, t, w.Stand, http.MethodPost, "/api/jobs/"+o["job_id"]+"/stop?force=true", "")
+	require.Contains(t, []int{http.StatusOK, http.StatusAccepted, http.StatusConflict}, a.status, "%s", a.body)
+	var job struct {
+		State string `json:"state"`
+	}
+	require.Eventually(t, func() bool {
+		admin.do(ctx, t, w.Stand, http.MethodGet, "/api/jobs/"+o["job_id"], nil, &job)
+		return slices.Contains([]string{"stopped", "failed"}, job.State) // one that was restarted too often has failed
+	}, time.Minute, 50*time.Millisecond, "the job does not end: %+v", &job)
 }
 
 func (w *world) fleet(ctx context.Context, t *testing.T, o objects) {

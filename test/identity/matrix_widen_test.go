@@ -62,10 +62,14 @@ func changes() []change {
 // same are the changes that change nothing, and why.
 func same() map[string]string {
 	const team = "who may change a team leads it: to edit it and to manage it is one"
+	const turns = "the registry judges the caller of a transcript itself, by what he may read and by his password; that it does is held by its own tests"
 	return map[string]string{
-		"to manage is to edit: signalbox.auth.v1.TeamService/UpdateTeam":       team,
-		"to manage is to edit: signalbox.auth.v1.TeamService/PutTeamMember":    team,
-		"to manage is to edit: signalbox.auth.v1.TeamService/RemoveTeamMember": team,
+		"to manage is to edit: signalbox.auth.v1.TeamService/UpdateTeam":                 team,
+		"to manage is to edit: signalbox.auth.v1.TeamService/PutTeamMember":              team,
+		"to manage is to edit: signalbox.auth.v1.TeamService/RemoveTeamMember":           team,
+		"to read is nothing: signalbox.jobs.v1.ClusterService/ListQueue":                 "everyone sees that something waits; what it is called is held by a test of the service",
+		"to read is nothing: signalbox.inference.v1.TranscriptService/ListTurns":         turns,
+		"a drawn password is enough: signalbox.inference.v1.TranscriptService/ListTurns": turns,
 	}
 }
 
@@ -76,6 +80,8 @@ func helpers() []string {
 		"signalbox.auth.v1.TeamService/CreateTeam", "signalbox.auth.v1.TeamService/PutTeamMember", "signalbox.auth.v1.ProjectService/PutProjectMember",
 		"signalbox.auth.v1.ProfileService/ListSessions", "signalbox.auth.v1.SettingService/ListSettings", "signalbox.jobs.v1.FleetService/CreateFleet",
 		"signalbox.auth.v1.UserService/CreateUser", "signalbox.auth.v1.UserService/UpdateUser",
+		"signalbox.jobs.v1.ShareService/CreateShare", "signalbox.jobs.v1.JobService/StopJob", "signalbox.jobs.v1.JobService/GetJob",
+		"signalbox.registry.v1.EnvironmentService/CreateEnvironmentVersion", "signalbox.registry.v1.ModelService/SetModelAlias",
 	}
 }
 

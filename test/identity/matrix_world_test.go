@@ -27,6 +27,8 @@ type world struct {
 	open   objects // of a project that all see
 	job    string  // a submission, with <project> in it
 	made   int
+	// spent counts the spare objects of a kind and project that were asked for.
+	spent map[string]int
 	// devices counts the addresses that began device flows.
 	devices atomic.Int64
 }
@@ -34,7 +36,7 @@ type world struct {
 // build makes people, projects and objects, all through the API.
 func build(ctx context.Context, t *testing.T, s *stand.Stand) *world {
 	t.Helper()
-	w := &world{Stand: s, people: map[string]*person{}}
+	w := &world{Stand: s, people: map[string]*person{}, spent: map[string]int{}}
 	admin := at(1)
 	admin.name, admin.password = "admin", s.Password.Reveal()
 	admin.login(ctx, t, s)

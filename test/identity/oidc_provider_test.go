@@ -1,117 +1,16 @@
 package identity
 
 import (
-	"bufio"
-	"bytes"
 	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
-	"net/url"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/signalbox-dev/signalbox/test/stand"
 )
-
-const (
-	oidcClient = "signalbox-of-the-tests"
-	oidcSecret = "a secret that only provider and installation know"
-)
-
-// oidcPeople are whom the provider knows, with their claims.
-type oidcPeople map[string]map[string]any
-
-// oidcProvider is the certified provider oidc-provider, running under the pinned Node.
-type oidcProvider struct {
-	t      *testing.T
-	issuer string
-	stop   func()
-}
-
-// oidcTool runs a script of scripts/tools, which prints a path.
-func oidcTool(t *testing.T, argv ...string) string {
-	t.Helper()
-	argv[0] = filepath.Join(stand.Root(t), "scripts", "tools", argv[0])
-	cmd := exec.CommandContext(t.Context(), argv[0], argv[1:]...)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
-	require.NoError(t, err, argv[0])
-	return strings.TrimSpace(string(out))
-}
-
-func newOIDCProvider(t *testing.T) *oidcProvider {
-	t.Helper()
-	p := &oidcProvider{t: t}
-	p.start("0")
-	return p
-}
-
-// start runs the provider with keys of its own, and nobody whom it knows.
-func (p *oidcProvider) start(port string) {
-	p.t.Helper()
-	folder := filepath.Join(stand.Root(p.t), "test", "identity", "oidc-provider")
-	cmd := exec.CommandContext(p.t.Context(), oidcTool(p.t, "node.sh"), filepath.Join(folder, "server.mjs"))
-	cmd.Env = []string{
-		"NODE_MODULES=" + oidcTool(p.t, "npm.sh", folder), "CLIENT_ID=" + oidcClient, "CLIENT_SECRET=" + oidcSecret, "PORT=" + port,
-	}
-	cmd.WaitDelay = 30 * time.Second
-	in, err := cmd.StdinPipe()
-	require.NoError(p.t, err)
-	out, err := cmd.StdoutPipe()
-	require.NoError(p.t, err)
-	var said bytes.Buffer
-	cmd.Stderr = &said
-	require.NoError(p.t, cmd.Start())
-	p.stop = func() {
-		_ = in.Close()
-		_ = cmd.Wait()
-		p.stop = func() {}
-	}
-	p.t.Cleanup(func() { p.stop() })
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		p.stop()
-		require.NoError(p.t, err, said.String())
-	}
-	p.issuer = strings.TrimSpace(line)
-}
-
-// again starts the provider at its old address with new keys.
-func (p *oidcProvider) again() {
-	p.t.Helper()
-	u, err := url.Parse(p.issuer)
-	require.NoError(p.t, err)
-	p.start(u.Port())
-}
-
-// knows replaces the people of the provider.
-func (p *oidcProvider) knows(people oidcPeople) {
-	p.t.Helper()
-	body, err := json.Marshal(people)
-	require.NoError(p.t, err)
-	r, err := http.NewRequestWithContext(p.t.Context(), http.MethodPut, p.issuer+"/people", bytes.NewReader(body))
-	require.NoError(p.t, err)
-	answer, err := http.DefaultClient.Do(r)
-	require.NoError(p.t, err)
-	require.NoError(p.t, answer.Body.Close())
-	require.Equal(p.t, http.StatusNoContent, answer.StatusCode)
-}
-
-// settings are those of an installation whose people sign in here.
-func (p *oidcProvider) settings() map[string]string {
-	return map[string]string{
-		"SERVICE_OIDC_ISSUER": p.issuer, "SERVICE_OIDC_CLIENT_ID": oidcClient, "SERVICE_OIDC_CLIENT_SECRET": oidcSecret,
-		"SERVICE_OIDC_NAME": "Company login", "SERVICE_OIDC_SCOPES": "openid,profile,email,groups", "SERVICE_OIDC_ADMIN_GROUPS": "admins",
-		"SERVICE_OIDC_OPERATOR_GROUPS": "staff", "SERVICE_OIDC_TEAM_GROUPS": "vision-people=vision", "SERVICE_EGRESS_ALLOW": "127.0.0.1",
-	}
-}
 
 // oidcBrowser is a person's browser: cookies, redirects, and the access token that its pages hold.
 type oidcBrowser struct {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-dev/signalbox/test/provider"
 	"github.com/signalbox-dev/signalbox/test/stand"
 )
 
@@ -18,15 +19,15 @@ func oidcGroups(groups ...string) map[string]any {
 }
 
 // oidcStand is an installation whose people sign in at the provider.
-func oidcStand(t *testing.T) (*oidcProvider, *stand.Stand) {
+func oidcStand(t *testing.T) (*provider.Provider, *stand.Stand) {
 	t.Helper()
-	p := newOIDCProvider(t)
+	p := provider.New(t)
 	ann := oidcGroups("admins")
 	ann["preferred_username"], ann["email"], ann["email_verified"] = "ann", "ann@example.com", true
 	bob := oidcGroups("staff", "vision-people")
 	bob["preferred_username"], bob["email"], bob["email_verified"] = "admin", "bob@example.com", false
-	p.knows(oidcPeople{"ann": ann, "bob": bob, "guest": oidcGroups("guests")})
-	return p, stand.Single(t, stand.Options{Env: p.settings()})
+	p.Knows(provider.People{"ann": ann, "bob": bob, "guest": oidcGroups("guests")})
+	return p, stand.Single(t, stand.Options{Env: p.Settings()})
 }
 
 // TestPeopleSignInAtACertifiedProvider is the whole way over the running product.
@@ -37,7 +38,7 @@ func TestPeopleSignInAtACertifiedProvider(t *testing.T) {
 	t.Run("passwords are off and the configuration says so", func(t *testing.T) {
 		a := ann.do(http.MethodGet, "/api/auth/config", "")
 		require.Contains(t, a.body, `"methods":["oidc"]`)
-		require.Contains(t, a.body, `"issuer":"`+p.issuer+`"`)
+		require.Contains(t, a.body, `"issuer":"`+p.Issuer+`"`)
 		require.Contains(t, a.body, `"name":"Company login"`)
 		a = ann.do(http.MethodPost, "/api/auth/login", `{"username":"admin","password":"`+s.Password.Reveal()+`"}`)
 		require.NotEqual(t, http.StatusOK, a.status)
@@ -57,14 +58,29 @@ func TestPeopleSignInAtACertifiedProvider(t *testing.T) {
 		require.Len(t, me.Teams, 1)
 		require.Equal(t, http.StatusForbidden, bob.do(http.MethodGet, "/api/admin/settings", "").status)
 	})
+	t.Run("nobody is given a password", func(t *testing.T) {
+		for path, body := range map[string]string{
+			"/api/admin/users": `{"username":"carol","role":"operator"}`, "/api/admin/users/usr_00000000000000000000000000/reset-password": "{}",
+		} {
+			a := ann.do(http.MethodPost, path, body)
+			require.Equal(t, http.StatusNotImplemented, a.status, a.body)
+			require.Contains(t, a.body, `"code":"password_login_off"`)
+		}
+	})
+	t.Run("clients find the server where OpenID has it", func(t *testing.T) {
+		a := ann.do(http.MethodGet, "/.well-known/openid-configuration", "")
+		require.Equal(t, http.StatusOK, a.status, a.body)
+		require.JSONEq(t, ann.do(http.MethodGet, "/.well-known/oauth-authorization-server", "").body, a.body)
+		require.Equal(t, http.StatusOK, ann.do(http.MethodHead, "/.well-known/openid-configuration", "").status)
+	})
 	t.Run("they follow the groups at the next sign-in", func(t *testing.T) {
 		before := bob.me().Username
-		p.knows(oidcPeople{"ann": oidcGroups("staff"), "bob": oidcGroups("admins")})
+		p.Knows(provider.People{"ann": oidcGroups("staff"), "bob": oidcGroups("admins")})
 		me := bob.signIn("bob")
 		require.Equal(t, []string{before, "admin"}, []string{me.Username, me.Role})
 		require.Empty(t, me.Teams)
 		require.Equal(t, "operator", ann.signIn("ann").Role)
-		p.knows(oidcPeople{"bob": oidcGroups("staff"), "guest": oidcGroups("guests")})
+		p.Knows(provider.People{"bob": oidcGroups("staff"), "guest": oidcGroups("guests")})
 		require.Equal(t, "admin", bob.signIn("bob").Role, "the last admin who can sign in stays one")
 	})
 	t.Run("some stay out", func(t *testing.T) {
@@ -119,21 +135,21 @@ func oidcBegins(t *testing.T, s *stand.Stand) {
 // TestAProviderThatIsDownIsABadGateway and nothing else: what does not need it goes on.
 func TestAProviderThatIsDownIsABadGateway(t *testing.T) {
 	t.Parallel()
-	p := newOIDCProvider(t)
-	p.stop()
-	s := stand.Single(t, stand.Options{Env: p.settings()})
+	p := provider.New(t)
+	p.Stop()
+	s := stand.Single(t, stand.Options{Env: p.Settings()})
 	ann := newOIDCBrowser(t, s.URL)
 	a := ann.do(http.MethodGet, "/api/auth/oidc/start", "")
 	require.Equal(t, http.StatusBadGateway, a.status, "the installation starts without its provider")
 	require.Contains(t, a.body, "sign-in provider cannot be reached")
 	require.NotContains(t, a.body, "127.0.0.1", "nor does it tell where that is")
 	require.Equal(t, http.StatusOK, ann.do(http.MethodGet, "/healthz", "").status)
-	p.again()
-	p.knows(oidcPeople{"ann": oidcGroups("admins")})
+	p.Again()
+	p.Knows(provider.People{"ann": oidcGroups("admins")})
 	require.Eventually(t, func() bool { return ann.visit("ann").status == http.StatusSeeOther }, stand.Patience, oidcAgain)
-	p.stop()
+	p.Stop()
 	require.Equal(t, http.StatusOK, ann.do(http.MethodPost, "/api/auth/refresh", "").status, "a session needs no provider")
-	p.again()
-	p.knows(oidcPeople{"ann": oidcGroups("admins")})
+	p.Again()
+	p.Knows(provider.People{"ann": oidcGroups("admins")})
 	require.Equal(t, "admin", ann.signIn("ann").Role, "its keys are others now")
 }

@@ -51,6 +51,8 @@ func single() map[string]string {
 		"/api/projects/<it>": "project_id", "/api/jobs/<it>": "job_id", "/api/runs/<it>": "run_id", "/api/runs/<it>/artifacts": "run_id",
 		"/api/runs/<it>/metrics": "run_id", "/api/datasets/<it>": "dataset_id", "/api/models/<it>": "model_id",
 		"/api/model-deployments/<it>": "deployment_id", "/api/model-deployments/<it>/traffic": "deployment_id",
+		"/api/environments/<it>": "environment_id", "/api/rubrics/<it>": "rubric_id", "/api/solutions/<it>": "solution_id",
+		"/api/solution-applications/<it>": "application_id", "/api/submit/packages/<it>": "package_id",
 	}
 }
 
@@ -58,7 +60,8 @@ func single() map[string]string {
 func lists() map[string]string {
 	return map[string]string{
 		"/api/projects": "project_id", "/api/jobs": "job_id", "/api/runs?state=all": "run_id", "/api/datasets": "dataset_id",
-		"/api/models": "model_id", "/api/model-deployments": "deployment_id",
+		"/api/models": "model_id", "/api/model-deployments": "deployment_id", "/api/environments": "environment_id",
+		"/api/rubrics": "rubric_id", "/api/solutions": "solution_id", "/api/solution-applications": "application_id",
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/signalbox-dev/signalbox/tools/internal/surface"
 )
 
 func run(image, extra, out string) error {
@@ -36,27 +38,15 @@ func run(image, extra, out string) error {
 
 // generate answers the files of gen/route by name.
 func generate(image, list []byte) (map[string][]byte, error) {
-	s, err := loadSchema(image)
+	s, err := surface.Read(image, list)
 	if err != nil {
 		return nil, err
 	}
-	routes, services, err := s.routes()
+	table, err := renderTable(s.Routes)
 	if err != nil {
 		return nil, err
 	}
-	others, err := s.listed(list)
-	if err != nil {
-		return nil, err
-	}
-	routes, err = arrange(append(routes, others...))
-	if err != nil {
-		return nil, err
-	}
-	table, err := renderTable(routes)
-	if err != nil {
-		return nil, err
-	}
-	register, err := renderRegister(services)
+	register, err := renderRegister(s.Services)
 	if err != nil {
 		return nil, err
 	}

@@ -58,6 +58,18 @@ streams:
 	require.Contains(t, got, `{Method: "GET", Pattern: "/api/jobs/{id}/stream", Kind: Stream, RPC: "signalbox.jobs.v1.JobService/WatchJob", Service: "jobs", Credential: "user", Role: "operator", Status: 200},`)
 }
 
+func TestRoutesSayWhetherTheyAnswerInMaintenanceAndHowLongTheyTake(t *testing.T) {
+	t.Parallel()
+	got := table(t, `
+handlers:
+  - {handler: health, credential: none, in_maintenance: true, methods: [GET], paths: [/healthz]}
+`, method("A", "Get", job, `[google.api.http] { get: "/api/a" } [signalbox.options.v1.access] { credential: CREDENTIAL_NONE in_maintenance: true }`),
+		method("B", "Get", job, get("/api/b")+` [signalbox.options.v1.limit_s]: 200`))
+	require.Contains(t, got, `Handler: "health", Credential: "none", InMaintenance: true},`)
+	require.Contains(t, got, `Pattern: "/api/a", Kind: RPC, RPC: "signalbox.jobs.v1.JobService/A", Service: "jobs", Credential: "none", Status: 200, InMaintenance: true},`)
+	require.Contains(t, got, `Role: "operator", Status: 200, Limit: 200},`)
+}
+
 func TestSchemasThatTheEdgeCannotServe(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
@@ -76,6 +88,10 @@ func TestSchemasThatTheEdgeCannotServe(t *testing.T) {
 		"ingest credential":     {jobs, method("X", "Get", job, `[google.api.http] { get: "/api/x" } [signalbox.options.v1.access] { credential: CREDENTIAL_INGEST }`), "cannot take credential"},
 		"stream with a binding": {jobs, method("X", "Get", job, get("/api/x")) + ` server_streaming: true`, "a stream has no HTTP binding"},
 		"custom verb":           {jobs, method("X", "Get", job, get("/api/x:go")), "not something the edge matches"},
+		"peer in maintenance":   {jobs, method("X", "Get", job, `[signalbox.options.v1.access] { peers: "auth" in_maintenance: true }`), "answers in maintenance"},
+		"peer with a limit":     {jobs, method("X", "Get", job, `[signalbox.options.v1.access] { peers: "auth" } [signalbox.options.v1.limit_s]: 60`), "has a limit"},
+		"an endless limit":      {jobs, method("X", "Get", job, get("/api/x")+` [signalbox.options.v1.limit_s]: 601`), "a limit of 601 s"},
+		"a negative limit":      {jobs, method("X", "Get", job, get("/api/x")+` [signalbox.options.v1.limit_s]: -1`), "a limit of -1 s"},
 		"wildcard":              {jobs, method("X", "Get", job, get("/api/{job_id=**}")), "not something the edge matches"},
 		"rest":                  {jobs, method("X", "Get", job, get("/api/{job_id...}")), "not something the edge matches"},
 		"trailing slash":        {jobs, method("X", "Get", job, get("/api/x/")), "not something the edge matches"},
@@ -109,13 +125,14 @@ func TestListsThatAreRefused(t *testing.T) {
 	cases := map[string]struct{ yaml, method, want string }{
 		"unknown key":         {`handler: []`, watch, "not found in type"},
 		"no credential":       {`handlers: [{handler: x, methods: [GET], paths: [/x]}]`, watch, "a credential of"},
-		"a person's":          {`handlers: [{handler: x, credential: user, methods: [GET], paths: [/x]}]`, watch, "a credential of"},
+		"a node's":            {`handlers: [{handler: x, credential: agent, methods: [GET], paths: [/x]}]`, watch, "a credential of"},
 		"no path":             {`handlers: [{handler: x, credential: none, methods: [GET]}]`, watch, "needs methods"},
 		"bad path":            {`handlers: [{handler: x, credential: none, methods: [GET], paths: [x]}]`, watch, "does not start with /"},
 		"unknown RPC":         {`streams: [{rpc: signalbox.jobs.v1.JobService.Nope, paths: [/x]}]`, watch, "not found"},
 		"no RPC":              {`streams: [{rpc: signalbox.jobs.v1.Job, paths: [/x]}]`, watch, "not an RPC"},
 		"unary":               {`streams: [{rpc: signalbox.jobs.v1.JobService.WatchJob, paths: [/x]}]`, method("WatchJob", "Watch", job, user), "not a server stream"},
 		"cannot resume":       {`streams: [{rpc: signalbox.jobs.v1.JobService.WatchJob, paths: [/x]}]`, method("WatchJob", "Get", job, user) + ` server_streaming: true`, "to resume"},
+		"open in maintenance": {`streams: [{rpc: signalbox.jobs.v1.JobService.WatchJob, paths: [/x]}]`, method("WatchJob", "Watch", job, `[signalbox.options.v1.access] { credential: CREDENTIAL_USER role: ROLE_OPERATOR need: NEED_READ in_maintenance: true }`) + ` server_streaming: true`, "answers in maintenance"},
 		"open to all":         {`streams: [{rpc: signalbox.jobs.v1.JobService.WatchJob, paths: [/x]}]`, method("WatchJob", "Watch", job, `[signalbox.options.v1.access] { credential: CREDENTIAL_NONE }`) + ` server_streaming: true`, "access token"},
 		"variable of a path":  {`streams: [{rpc: signalbox.jobs.v1.JobService.WatchJob, paths: ["/{job_id}"]}]`, watch, "is no field of"},
 		"same path as an RPC": {`handlers: [{handler: x, credential: none, methods: [GET], paths: ["/api/{other}"]}]`, method("Get", "Get", job, get("/api/{job_id}")), "bound twice"},

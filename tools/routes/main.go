@@ -1,9 +1,7 @@
 // Command routes generates gen/route from a buf image and proto/http_routes.yaml: the one table of
 // everything that the gateway answers, and the registration of every service that the table names.
 //
-// It refuses a schema that the edge could not serve safely: an RPC without the access option, a
-// binding whose credential no HTTP request can carry, a path template the edge does not match, two
-// bindings of one method and path, a field whose type has no form in the contract.
+// Package surface reads it, and refuses a schema that the edge could not serve safely.
 package main
 
 import (

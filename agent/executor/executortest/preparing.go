@@ -37,6 +37,27 @@ var preparing = map[string]func(*bench){ //nolint:gochecknoglobals // a table of
 		require.Equal(b, "weights", read(b, filepath.Join(bindings.Model.Path, "model.safetensors")))
 		require.Equal(b, 2, b.plane.Fetched(data), "one broken download and one whole")
 	},
+	"a checkpoint is laid out to go on from": func(b *bench) {
+		for name, packed := range map[string]bool{"state.npz": false, "state.tar": true} {
+			content := []byte("the state")
+			if packed {
+				content = Tar(b.T, map[string]string{"shard-0": "the state"})
+			}
+			ref := b.plane.Put(name, content)
+			ref.Unpack = packed
+			w := b.shell(strings.ReplaceAll(name, ".", "-"), `cat "$SERVICE_JOB_RESUME_FROM" || cat "$SERVICE_JOB_RESUME_FROM/shard-0"`)
+			w.Attempt.Resume = &executor.ResumePoint{ArtifactID: "art_1", File: ref}
+			b.apply(w)
+			require.Equal(b, executor.Exit{}, b.exit(w.Key))
+			text, _ := b.plane.Logs(w.Key)
+			require.Contains(b, text, "the state")
+		}
+		w := b.shell("fresh", `echo "from ${SERVICE_JOB_RESUME_FROM-nothing}"`)
+		b.apply(w)
+		require.Equal(b, executor.Exit{}, b.exit(w.Key))
+		text, _ := b.plane.Logs(w.Key)
+		require.Equal(b, "from nothing\n", text)
+	},
 	"the environment is what the contract says": func(b *bench) {
 		w := b.shell("a", "env; cat $SERVICE_JOB_HPARAMS_FILE; test -w $SERVICE_JOB_WORKDIR && test -w $SERVICE_JOB_SPOOL_DIR && test -w $HOME && test -w $TMPDIR")
 		w.Attempt.Env = map[string]string{"MINE": "yes"}

@@ -32,6 +32,30 @@ var stopping = map[string]func(*bench){ //nolint:gochecknoglobals // a table of 
 		exit := b.exit(w.Key)
 		require.Equal(b, executor.Exit{Code: -1, Signal: int(syscall.SIGKILL), Reason: executor.ReasonStopped}, exit)
 	},
+	"a forced stop waits for no grace": func(b *bench) {
+		ready := filepath.Join(b.TempDir(), "ready")
+		w := b.shell("a", "trap '' TERM; touch "+ready+"; while :; do sleep 0.05; done")
+		w.Attempt.Grace = time.Hour
+		b.apply(w)
+		b.until("the trap is set", func() bool { return exists(ready) })
+		w = wanted(w, executor.DesiredStopped)
+		b.apply(w)
+		w.Force = true
+		b.apply(w)
+		require.Equal(b, executor.Exit{Code: -1, Signal: int(syscall.SIGKILL), Reason: executor.ReasonStopped}, b.exit(w.Key))
+	},
+	"a stop that is forced from the first": func(b *bench) {
+		ready := filepath.Join(b.TempDir(), "ready")
+		w := b.shell("a", "trap '' TERM; touch "+ready+"; while :; do sleep 0.05; done")
+		w.Attempt.Grace = time.Hour
+		b.apply(w)
+		b.until("the trap is set", func() bool { return exists(ready) })
+		w = wanted(w, executor.DesiredStopped)
+		w.Force = true
+		b.reopen(func() {}) // what was not told to the former executor is told to the next
+		b.apply(w)
+		require.Equal(b, executor.ReasonStopped, b.exit(w.Key).Reason)
+	},
 	"a stop ends the whole group": func(b *bench) {
 		pids := filepath.Join(b.TempDir(), "pids")
 		w := b.shell("a", "sleep 300 & echo $! > "+pids+"; setsid sleep 300 & echo $! >> "+pids+"; wait")

@@ -3,6 +3,7 @@ package objects_test
 import (
 	"archive/tar"
 	"bytes"
+	"compress/gzip"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -259,5 +260,30 @@ func TestAnArchiveIsLaidBesideItsPath(t *testing.T) {
 		require.NoError(t, s.Lay(t.Context(), key(), ref, dir))
 		require.FileExists(t, filepath.Join(dir, want), "path %q", path)
 		require.NoError(t, s.Link(t.Context(), key(), ref, dir), "a link of an archive unpacks it too")
+	}
+}
+
+func TestAnArchiveInGzipIsUnpackedUpToItsRatio(t *testing.T) {
+	t.Parallel()
+	packed := func(data []byte) []byte {
+		var b bytes.Buffer
+		w := gzip.NewWriter(&b)
+		_, err := w.Write(data)
+		require.NoError(t, err)
+		require.NoError(t, w.Close())
+		return b.Bytes()
+	}
+	data := packed(pack(t, folder("a"), regular("a/b", "words")))
+	in, err := unpack(t, data, int64(len(data)))
+	require.NoError(t, err)
+	got, err := os.ReadFile(filepath.Join(in, "a", "b"))
+	require.NoError(t, err)
+	require.Equal(t, "words", string(got))
+	bomb := packed(pack(t, regular("zeros", strings.Repeat("0", 16<<20))))
+	_, err = unpack(t, bomb, int64(len(bomb)))
+	require.ErrorIs(t, err, objects.ErrArchive, "more than 200 times its %d bytes", len(bomb))
+	for _, broken := range [][]byte{[]byte("\x1f\x8b"), data[:len(data)/2]} {
+		_, err = unpack(t, broken, 1<<20)
+		require.ErrorIs(t, err, objects.ErrArchive)
 	}
 }

@@ -2,6 +2,8 @@ package objects
 
 import (
 	"archive/tar"
+	"bufio"
+	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
@@ -13,10 +15,13 @@ import (
 )
 
 // Bounds of an archive. Its bytes are bounded by the object's size: a tar file
-// is not compressed, and one that claims more holds a trick.
+// that is not compressed and claims more holds a trick.
 const (
 	maxEntries = 100_000
 	maxDepth   = 32
+	// maxRatio and packedBytes bound what comes out of gzip (platform/archive).
+	maxRatio    = 200
+	packedBytes = 8 << 20
 )
 
 // ErrArchive tells that an archive is not one that may be unpacked.
@@ -53,7 +58,11 @@ func Unpack(r io.Reader, dir string, maxBytes int64) error {
 	}
 	defer func() { _ = root.Close() }()
 	u := unpacking{root: root, left: maxBytes}
-	archive := tar.NewReader(r)
+	plain, err := opened(r, &u)
+	if err != nil {
+		return errors.Join(ErrArchive, err)
+	}
+	archive := tar.NewReader(plain)
 	for {
 		header, err := archive.Next()
 		if errors.Is(err, io.EOF) {
@@ -66,6 +75,17 @@ func Unpack(r io.Reader, dir string, maxBytes int64) error {
 			return err
 		}
 	}
+}
+
+// opened takes the gzip off, where there is one. What is packed may become as much larger as the control plane lets
+// pass; there it was judged in full.
+func opened(r io.Reader, u *unpacking) (io.Reader, error) {
+	in := bufio.NewReader(r)
+	if magic, err := in.Peek(2); err != nil || string(magic) != "\x1f\x8b" {
+		return in, nil //nolint:nilerr // the reader of the archive tells what is wrong with it
+	}
+	u.left = packedBytes + maxRatio*u.left
+	return gzip.NewReader(in)
 }
 
 type unpacking struct {

@@ -198,7 +198,7 @@ func FuzzCutLosesNothing(f *testing.F) {
 	f.Add([]byte("a\nb"), true)
 	f.Add([]byte("\xff\xfe\n\xe2\x82\xac"), false)
 	f.Fuzz(func(t *testing.T, data []byte, patient bool) {
-		var sent []byte
+		sent := []byte{}
 		for rest := data; len(rest) > 0; {
 			n := cut(rest, true, patient)
 			if n <= 0 || n > len(rest) {

@@ -70,23 +70,35 @@ func notBase64URL(r rune) bool {
 	return r != '-' && r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
 }
 
-// Caller has auth vouch for a credential (empty: nobody in particular) and answers a context whose
-// calls carry the signed identity.
-func (c *Checker) Caller(ctx context.Context, credential, client string) (context.Context, error) {
+// Claim is what a request says of its caller.
+type Claim struct {
+	// Credential is empty for nobody in particular.
+	Credential string
+	// Client is the address that the request came from.
+	Client string
+	// InMaintenance says that the route answers in maintenance too. On every other one auth refuses everybody
+	// then, with fault.CodeMaintenance.
+	InMaintenance bool
+}
+
+// Caller has auth vouch for a caller and answers a context whose calls carry the signed identity.
+func (c *Checker) Caller(ctx context.Context, claim Claim) (context.Context, error) {
 	asked := c.clk.Now()
-	out, err := c.auth.Authenticate(ctx, &authpeerv1.AuthenticateRequest{Credential: credential, ClientAddress: client})
+	out, err := c.auth.Authenticate(ctx, &authpeerv1.AuthenticateRequest{
+		Credential: claim.Credential, ClientAddress: claim.Client, InMaintenance: claim.InMaintenance,
+	})
 	if err != nil {
 		return ctx, err
 	}
 	return authn.WithToken(ctx, out.GetCallerToken(), asked.Add(callerLife)), nil
 }
 
-// Again answers the check of a stream that was opened with ctx, which Caller answered for this credential: it
-// fails where auth refuses the credential, and with CodeReach where the caller may reach other things by now.
-func (c *Checker) Again(ctx context.Context, credential, client string) func(context.Context) error {
+// Again answers the check of a stream that was opened with ctx, which Caller answered for this claim: it fails
+// where auth refuses the caller, and with CodeReach where he may reach other things by now.
+func (c *Checker) Again(ctx context.Context, claim Claim) func(context.Context) error {
 	opened, read := c.reach(ctx)
 	return func(ctx context.Context) error {
-		ctx, err := c.Caller(ctx, credential, client)
+		ctx, err := c.Caller(ctx, claim)
 		if err != nil {
 			return err
 		}

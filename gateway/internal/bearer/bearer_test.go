@@ -62,10 +62,11 @@ func TestCallerIsAuthsWord(t *testing.T) {
 	t.Parallel()
 	clk := clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC))
 	said := &word{token: "signed"}
-	ctx, err := bearer.NewChecker(said, clk).Caller(t.Context(), "a.b.c", "203.0.113.7")
+	ctx, err := bearer.NewChecker(said, clk).Caller(t.Context(), bearer.Claim{Credential: "a.b.c", Client: "203.0.113.7", InMaintenance: true})
 	require.NoError(t, err)
 	require.Equal(t, "a.b.c", said.asked.GetCredential())
 	require.Equal(t, "203.0.113.7", said.asked.GetClientAddress())
+	require.True(t, said.asked.GetInMaintenance())
 	require.Equal(t, "signed", authn.Token(ctx, clk.Now()))
 	clk.Advance(time.Minute)
 	require.Empty(t, authn.Token(ctx, clk.Now()), "an identity is used no longer than auth signed it for")
@@ -74,7 +75,7 @@ func TestCallerIsAuthsWord(t *testing.T) {
 func TestRefusalOfAuthIsPassedOn(t *testing.T) {
 	t.Parallel()
 	refusal := fault.New(fault.Unauthenticated, "token_revoked", "Could not validate credentials")
-	ctx, err := bearer.NewChecker(&word{err: refusal}, clock.Real()).Caller(t.Context(), "a.b.c", "")
+	ctx, err := bearer.NewChecker(&word{err: refusal}, clock.Real()).Caller(t.Context(), bearer.Claim{Credential: "a.b.c"})
 	require.ErrorIs(t, err, refusal)
 	require.Empty(t, authn.Token(ctx, clock.Real().Now()))
 }
@@ -93,9 +94,9 @@ func TestACheckTellsThatTheCallerHasChanged(t *testing.T) {
 	member := authn.ProjectRole{Project: "prj_1", Role: authn.ProjectViewer}
 	said := &word{token: sign(authn.RoleOperator, member)}
 	checker := bearer.NewChecker(said, clk)
-	opened, err := checker.Caller(t.Context(), "a.b.c", "")
+	opened, err := checker.Caller(t.Context(), bearer.Claim{Credential: "a.b.c"})
 	require.NoError(t, err)
-	again := checker.Again(opened, "a.b.c", "203.0.113.7")
+	again := checker.Again(opened, bearer.Claim{Credential: "a.b.c", Client: "203.0.113.7"})
 	clk.Advance(time.Hour)
 	said.token = sign(authn.RoleOperator, member)
 	require.NoError(t, again(t.Context()))

@@ -2,15 +2,14 @@ package edge
 
 import (
 	"io"
-	"mime"
 	"net/http"
-	"strings"
 
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/signalbox-dev/signalbox/gateway/internal/match"
 	"github.com/signalbox-dev/signalbox/gateway/internal/restjson"
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 // MaxBody is the largest body of a REST request. Bytes travel by signed URLs and by the raw routes.
@@ -20,9 +19,12 @@ const MaxBody = 4 << 20
 // all that may come.
 func Body(w http.ResponseWriter, r *http.Request, m *match.Match, codec *restjson.Codec) (*restjson.Body, *fault.Error) {
 	if r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0 {
-		return nil, nil
+		if m.Route.Body == "" {
+			return nil, nil
+		}
+		return restjson.NewBody(http.NoBody, m.Vars...), nil
 	}
-	if f := checkContent(r.Header); f != nil {
+	if f := request.PlainJSON(r.Header); f != nil {
 		return nil, f
 	}
 	if r.ContentLength > MaxBody {
@@ -48,22 +50,4 @@ func Linger(r *http.Request) {
 	if r.Body != nil && r.Header.Get("Expect") == "" {
 		_, _ = io.CopyN(io.Discard, r.Body, maxLinger) // whatever ends it, the answer is made
 	}
-}
-
-// checkContent refuses what is not plain JSON: a form would be parsed into the query by the generated
-// handlers, and a compressed body may grow past every limit.
-func checkContent(h http.Header) *fault.Error {
-	if enc := h.Get("Content-Encoding"); enc != "" && !strings.EqualFold(enc, "identity") {
-		return fault.InvalidFields(fault.At(fault.TypeLiteral, "Input should be 'identity'", "header", "content-encoding"))
-	}
-	given := h.Values("Content-Type")
-	if len(given) == 0 {
-		return nil
-	}
-	typ, params, err := mime.ParseMediaType(given[0])
-	charset, named := params["charset"]
-	if err != nil || len(given) > 1 || typ != restjson.ContentType || named && !strings.EqualFold(charset, "utf-8") {
-		return fault.InvalidFields(fault.At(fault.TypeLiteral, "Input should be 'application/json'", "header", "content-type"))
-	}
-	return nil
 }

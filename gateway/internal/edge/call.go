@@ -25,6 +25,8 @@ type Call struct {
 	URL *url.URL
 	// Refused is why the request has no route, or nil.
 	Refused *fault.Error
+	// Late says that the request came when the gateway drained already.
+	Late bool
 	// Body is the request's body, or nil; it keeps the fault that decoding found.
 	Body *restjson.Body
 	// Resumed says that the field `after` of a stream's request came from Last-Event-ID.

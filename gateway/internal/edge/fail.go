@@ -19,19 +19,48 @@ func Fail(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("Allow", wrong.Allow())
 	}
 	id := obs.RequestID(r.Context())
-	if strings.HasPrefix(r.URL.Path, "/inference/") {
+	if strings.HasPrefix(r.URL.Path, "/inference/") || insteadOfEngine(r.URL.Path, err) {
 		fault.WriteOpenAI(w, err, id)
 		return
 	}
+	if c := CallOf(r.Context()); c != nil && c.Match != nil && c.Handler == handlerOAuth {
+		err = worded(err)
+	}
 	fault.Write(w, err, id)
+}
+
+// insteadOfEngine says whether an engine of a playground session would have answered, were it not closed or out of
+// reach: its clients look for `error`, whoever answers in its place.
+func insteadOfEngine(path string, err error) bool {
+	if !strings.HasPrefix(path, "/api/playground/sessions/") || !strings.Contains(path, "/targets/") {
+		return false
+	}
+	kind := fault.From(err).Kind
+	return kind == fault.Unavailable || kind == fault.Dependency
+}
+
+// handlerOAuth serves the forms of the OAuth RFCs, whose clients look for `error`.
+const handlerOAuth = "oauth"
+
+// worded is a failure before the form was read, with the word that the RFCs have for it.
+func worded(err error) error {
+	f := *fault.From(err)
+	if f.OAuth == "" && f.Kind == fault.Unavailable {
+		f.OAuth = "temporarily_unavailable"
+	}
+	return &f
 }
 
 // Placed is the error of a call with every field's path put where the HTTP rule took it from. What
 // the decoder of the body found is placed already, and so is what a service says of a header (no
 // request message has a field of that name; tools/routes sees to it).
 func Placed(c *Call, err error) *fault.Error {
-	f := placed(c, err)
-	if c.RPC == submitRPC && f.Kind == fault.Invalid && f.Code == "" {
+	return Gated(c.RPC, placed(c, err))
+}
+
+// Gated is the fault of a call with the code of the gate that refused it, where the service had no say yet.
+func Gated(rpc string, f *fault.Error) *fault.Error {
+	if rpc == submitRPC && f.Kind == fault.Invalid && f.Code == "" {
 		return f.WithCode(codeSchema)
 	}
 	return f
@@ -51,7 +80,12 @@ func placed(c *Call, err error) *fault.Error {
 	if len(f.Fields) == 0 {
 		return f
 	}
-	return f.Relocate(func(loc []any) []any { return locate(c, loc) })
+	return missing(c, f.Relocate(func(loc []any) []any { return locate(c, loc) }))
+}
+
+// missing tells of members that the body leaves out as such.
+func missing(c *Call, f *fault.Error) *fault.Error {
+	return f.Missing(func(loc []any) bool { return len(loc) > 1 && loc[0] == "body" && c.Body.Lacks(loc[1:]) })
 }
 
 func locate(c *Call, loc []any) []any {

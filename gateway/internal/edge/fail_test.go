@@ -1,13 +1,17 @@
 package edge_test
 
 import (
+	"io"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/gateway/internal/edge"
 	"github.com/signalbox-dev/signalbox/gateway/internal/match"
+	"github.com/signalbox-dev/signalbox/gateway/internal/restjson"
 	"github.com/signalbox-dev/signalbox/gen/route"
+	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
@@ -52,4 +56,28 @@ func TestTheShapeOfASubmissionIsAGate(t *testing.T) {
 	require.Equal(t, "quota", edge.Placed(submit, fault.New(fault.Forbidden, "quota", "quota: too much")).Code)
 	other := &edge.Call{Match: &match.Match{Route: routeOf("", "/x", "*")}}
 	require.Empty(t, edge.Placed(other, bad).Code)
+}
+
+func TestWhatABodyLeavesOutIsToldAsMissing(t *testing.T) {
+	t.Parallel()
+	m := &match.Match{Route: routeOf("", "/x/{id}", "*", "id")}
+	body := restjson.NewBody(io.NopCloser(strings.NewReader(`{"resources": {"pools": [{"pool": ""}]}}`)), "id")
+	require.NoError(t, restjson.New().NewDecoder(body).Decode(&jobsv1.JobSpec{}))
+	long := fault.At(fault.TypeStringLong, "String should have at most 3 characters", "name")
+	f := edge.Placed(&edge.Call{Match: m, Body: body}, fault.InvalidFields(
+		fault.Field{Loc: []any{"name"}, Type: fault.TypeStringShort, Msg: "String should have at least 1 characters", Ctx: map[string]any{"min_length": 1}},
+		fault.At(fault.TypeStringPattern, "String should match", "name"),
+		fault.Field{Loc: []any{"priority"}, Type: fault.TypeEnum, Msg: "must not be in list [0]", Input: 0},
+		fault.At(fault.TypeStringShort, "String should have at least 1 characters", "resources", "pools", 0, "pool"),
+		fault.At(fault.TypeStringPattern, "String should be an id", "id"), long,
+	))
+	absent := func(name string) fault.Field { return fault.At(fault.TypeMissing, "Field required", "body", name) }
+	require.Equal(t, []fault.Field{
+		absent("name"), absent("priority"),
+		fault.At(fault.TypeStringShort, "String should have at least 1 characters", "body", "resources", "pools", 0, "pool"),
+		fault.At(fault.TypeStringPattern, "String should be an id", "path", "id"),
+		fault.At(fault.TypeStringLong, "String should have at most 3 characters", "body", "name"),
+	}, f.Fields)
+	none := edge.Placed(&edge.Call{Match: m}, fault.InvalidFields(fault.At(fault.TypeStringShort, "short", "name")))
+	require.Equal(t, fault.TypeStringShort, none.Fields[0].Type, "a call without a body left nothing out")
 }

@@ -43,3 +43,12 @@ func (g *Guard) Headers(h http.Header) {
 		h.Set("Strict-Transport-Security", "max-age=31536000")
 	}
 }
+
+// SharePrefix is where every route of public links begins.
+const SharePrefix = "/api/share/"
+
+// Shared sets what an answer of a public link tells besides: it is for no index, and not even data of this page.
+func (g *Guard) Shared(h http.Header) {
+	h.Set("X-Robots-Tag", "noindex, nofollow")
+	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; sandbox")
+}

@@ -8,6 +8,7 @@
 package relay
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -85,7 +86,9 @@ func (r *Relay) ServeHTTP(w http.ResponseWriter, in *http.Request) {
 		r.fail(w, in, err)
 		return
 	}
-	resp, err := r.transport.RoundTrip(out)
+	told := &informer{w: w}
+	resp, err := r.transport.RoundTrip(told.watch(out))
+	told.end()
 	if err != nil {
 		r.refused(w, in, err)
 		return
@@ -107,11 +110,14 @@ func (r *Relay) ServeHTTP(w http.ResponseWriter, in *http.Request) {
 // refused tells the client that the service cannot be reached, unless it is the client who left.
 func (r *Relay) refused(w http.ResponseWriter, in *http.Request, err error) {
 	var tooLarge *http.MaxBytesError
+	var cut *cutError
 	switch {
 	case in.Context().Err() != nil:
-		r.fail(w, in, fault.FromContext(in.Context().Err()))
+		r.fail(w, in, fault.From(context.Cause(in.Context()))) // the gateway's word where it ended the call
 	case errors.As(err, &tooLarge):
 		r.fail(w, in, fault.New(fault.TooLarge, "", "the request body is larger than %d bytes", tooLarge.Limit))
+	case errors.As(err, &cut):
+		r.fail(w, in, fault.New(fault.Refused, "body_cut", "the request body ended early").Wrap(err))
 	default:
 		r.log.WarnContext(in.Context(), "service cannot be reached", slog.String("to", r.up.Service), slog.Any("error", err))
 		r.fail(w, in, fault.New(fault.Unavailable, "", "%s is not available", r.up.Service).Wrap(err))
@@ -124,11 +130,12 @@ func (r *Relay) outgoing(w http.ResponseWriter, in *http.Request) (*http.Request
 	out.RequestURI = ""
 	out.URL = &url.URL{Scheme: r.scheme, Host: r.up.Address, Path: in.URL.Path, RawPath: in.URL.RawPath, RawQuery: in.URL.RawQuery}
 	out.Close = false
-	upgrade := websocket(in)
+	wanted := in.Header.Values("Upgrade")
 	oneHop(out.Header)
-	if upgrade {
+	if len(wanted) > 0 {
+		// The service judges what may follow, and refuses what may not; nothing but a WebSocket is let through.
 		out.Header.Set("Connection", "Upgrade")
-		out.Header.Set("Upgrade", "websocket")
+		out.Header["Upgrade"] = wanted
 	}
 	for _, name := range []string{"Forwarded", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip", "Cookie"} {
 		out.Header.Del(name)
@@ -157,9 +164,28 @@ func body(w http.ResponseWriter, in, out *http.Request) error {
 		if err := http.NewResponseController(w).EnableFullDuplex(); err != nil && !errors.Is(err, http.ErrNotSupported) {
 			return fmt.Errorf("relay body: %w", err)
 		}
+		out.Body = flowing{in.Body}
 	}
 	return nil
 }
+
+// flowing is a client's body on its way: what is wrong with it is the client's fault, not the service's.
+type flowing struct{ io.ReadCloser }
+
+// Read implements io.Reader.
+func (f flowing) Read(p []byte) (int, error) {
+	n, err := f.ReadCloser.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = &cutError{err}
+	}
+	return n, err //nolint:wrapcheck // io.EOF must stay what it is
+}
+
+// cutError is why a client's body could not be read to its end.
+type cutError struct{ error }
+
+// Unwrap tells what happened.
+func (e *cutError) Unwrap() error { return e.error }
 
 // whole reads a small body, in its time. What comes after it has the time of whoever reads that.
 func whole(w http.ResponseWriter, from io.Reader, data []byte) error {

@@ -219,6 +219,24 @@ func TestBodyThatIsCut(t *testing.T) {
 	require.NoError(t, conn.Close())
 }
 
+func TestBodyWhoseChunksAreNone(t *testing.T) {
+	t.Parallel()
+	r := over(t, func(w http.ResponseWriter, req *http.Request) { _, _ = io.Copy(w, req.Body) })
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", r.front.Listener.Addr().String())
+	require.NoError(t, err)
+	defer func() { _ = conn.Close() }()
+	_, err = io.WriteString(conn, "POST /api/ingest/logs HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nno chunk\r\n")
+	require.NoError(t, err)
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	require.NoError(t, err)
+	defer func() { _ = resp.Body.Close() }()
+	require.Equal(t, http.StatusBadRequest, resp.StatusCode)
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.Contains(t, string(body), `"code":"body_cut"`)
+	require.Empty(t, r.log.String(), "the service is not to blame")
+}
+
 func TestClientThatLeavesEndsTheCall(t *testing.T) {
 	t.Parallel()
 	ended := make(chan struct{})
@@ -241,6 +259,28 @@ func TestClientThatLeavesEndsTheCall(t *testing.T) {
 	leave()
 	<-ended
 	<-gone
+}
+
+func TestACallThatIsEndedIsToldWhy(t *testing.T) {
+	t.Parallel()
+	begun := make(chan struct{})
+	back := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
+		close(begun)
+		<-req.Context().Done()
+	}))
+	t.Cleanup(back.Close)
+	r := relay.New(relay.Upstream{Service: "ingest", Address: back.Listener.Addr().String()}, slog.New(slog.DiscardHandler),
+		func(*http.Request) string { return "203.0.113.7" },
+		func(w http.ResponseWriter, _ *http.Request, err error) { fault.Write(w, err, "req_1") })
+	t.Cleanup(r.Close)
+	ctx, cut := context.WithCancelCause(t.Context())
+	go func() {
+		<-begun
+		cut(fault.New(fault.Unauthenticated, "token_revoked", "Could not validate credentials"))
+	}()
+	w := httptest.NewRecorder()
+	r.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil))
+	require.Equal(t, http.StatusUnauthorized, w.Code, w.Body)
 }
 
 func TestBothEndsProveThemselves(t *testing.T) {
@@ -310,11 +350,16 @@ func TestWebSocketIsPassedThroughBothWays(t *testing.T) {
 
 func TestOtherProtocolsAreNotPassedOn(t *testing.T) {
 	t.Parallel()
-	for name, head := range map[string]string{
-		"h2c":             "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQCAAAAAAIAAAAA\r\n\r\n",
-		"POST":            "POST / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nContent-Length: 0\r\n\r\n",
-		"without the hop": "GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\n\r\n",
-		"two protocols":   "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nUpgrade: h2c\r\n\r\n",
+	for name, c := range map[string]struct {
+		head string
+		want int
+	}{
+		// The service is told what was asked for, and refuses it.
+		"h2c": {"GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQCAAAAAAIAAAAA\r\n\r\n", 426},
+		// This one grants all, but the edge does not.
+		"POST":            {"POST / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nContent-Length: 0\r\n\r\n", 502},
+		"without the hop": {"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\n\r\n", 502},
+		"two protocols":   {"GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nUpgrade: h2c\r\n\r\n", 502},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -322,11 +367,11 @@ func TestOtherProtocolsAreNotPassedOn(t *testing.T) {
 			conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", r.front.Listener.Addr().String())
 			require.NoError(t, err)
 			defer func() { _ = conn.Close() }()
-			_, err = io.WriteString(conn, head)
+			_, err = io.WriteString(conn, c.head)
 			require.NoError(t, err)
 			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 			require.NoError(t, err)
-			require.Equal(t, http.StatusUpgradeRequired, resp.StatusCode)
+			require.Equal(t, c.want, resp.StatusCode)
 			require.NoError(t, resp.Body.Close())
 		})
 	}
@@ -345,4 +390,27 @@ func TestServiceThatChangesTheProtocolUnasked(t *testing.T) {
 	})
 	resp, _ := do(t, request(t, http.MethodGet, r.front.URL, nil))
 	require.Equal(t, http.StatusBadGateway, resp.StatusCode)
+}
+
+func TestWhatIsSaidBeforeTheAnswerIsPassedOn(t *testing.T) {
+	t.Parallel()
+	r := over(t, func(w http.ResponseWriter, _ *http.Request) {
+		for range 12 {
+			w.Header().Set("X-Hint", "early")
+			w.WriteHeader(http.StatusEarlyHints)
+		}
+		w.Header().Del("X-Hint")
+		_, _ = io.WriteString(w, "answer")
+	})
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", r.front.Listener.Addr().String())
+	require.NoError(t, err)
+	defer func() { _ = conn.Close() }()
+	_, err = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}")
+	require.NoError(t, err)
+	all, err := io.ReadAll(conn)
+	require.NoError(t, err)
+	require.Equal(t, 8, strings.Count(string(all), "HTTP/1.1 103 Early Hints\r\nX-Hint: early\r\n\r\n"), "a flood is cut: %s", all)
+	_, last, _ := strings.Cut(string(all), "HTTP/1.1 200 OK\r\n")
+	require.NotContains(t, last, "X-Hint", "and is no part of the answer")
+	require.True(t, strings.HasSuffix(last, "answer"))
 }

@@ -19,6 +19,7 @@ import (
 	"sync"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
@@ -59,6 +60,7 @@ func (c *Codec) Unmarshal(data []byte, v any) error {
 
 // NewDecoder returns a decoder of the one value in r. An empty body gives io.EOF, which the
 // generated handlers read as "every field unset"; validation then says what is missing.
+// Where a request must name a list, an empty body is an empty object: it names none.
 // When r is a *Body, faults are kept there too, because the generated handlers flatten them to text.
 func (c *Codec) NewDecoder(r io.Reader) runtime.Decoder {
 	return runtime.DecoderFunc(func(v any) error {
@@ -67,15 +69,17 @@ func (c *Codec) NewDecoder(r io.Reader) runtime.Decoder {
 		switch {
 		case err != nil:
 			err = fmt.Errorf("read request body: %w", err)
-		case len(data) == 0:
+		case len(data) == 0 && !c.named(v):
 			return io.EOF
+		case len(data) == 0:
+			err = c.decode([]byte("{}"), v, body.sealed())
 		default:
 			err = c.decode(data, v, body.sealed())
 		}
 		if err != nil && errors.Is(err, io.EOF) {
 			err = fmt.Errorf("read request body: %w", io.ErrUnexpectedEOF)
 		}
-		body.fail(err)
+		body.keep(data, err)
 		return err
 	})
 }
@@ -94,11 +98,12 @@ func (c *Codec) NewEncoder(w io.Writer) runtime.Encoder {
 	})
 }
 
-// Body is a request body that remembers why it could not be decoded and which fields it may not set,
-// because the path sets them.
+// Body is a request body that remembers what it left out, why it could not be decoded and which fields it
+// may not set, because the path sets them.
 type Body struct {
 	io.ReadCloser
 	bound map[string]bool
+	data  []byte
 	err   error
 }
 
@@ -121,10 +126,16 @@ func (b *Body) sealed() map[string]bool {
 	return b.bound
 }
 
-func (b *Body) fail(err error) {
+func (b *Body) keep(data []byte, err error) {
 	if b != nil {
-		b.err = err
+		b.data, b.err = data, err
 	}
+}
+
+// named says whether v is a request that must name a list.
+func (c *Codec) named(v any) bool {
+	m, ok := v.(proto.Message)
+	return ok && len(c.planOf(m.ProtoReflect().Descriptor()).named) > 0
 }
 
 func (c *Codec) planOf(md protoreflect.MessageDescriptor) *plan {

@@ -128,8 +128,15 @@ func (r *reader) message(m protoreflect.Message, sealed map[string]bool) error {
 		return r.wrong(fault.TypeDictType, "Input should be a valid dictionary")
 	}
 	p := r.codec.planOf(m.Descriptor())
-	return r.object(func(name string) error {
+	var given map[string]bool
+	if len(p.named) > 0 {
+		given = make(map[string]bool, len(p.named))
+	}
+	err := r.object(func(name string) error {
 		f, ok := p.byName[name]
+		if slices.Contains(p.named, name) {
+			given[name] = true
+		}
 		if !ok || sealed[name] {
 			return r.wrong(fault.TypeExtra, "Extra inputs are not permitted")
 		}
@@ -138,6 +145,13 @@ func (r *reader) message(m protoreflect.Message, sealed map[string]bool) error {
 		}
 		return r.field(m, f)
 	})
+	// Whoever has other faults to mend hears of those first.
+	for i, told := 0, len(r.faults); err == nil && told == 0 && i < len(p.named); i++ {
+		if name := p.named[i]; !given[name] {
+			err = r.at(name, func() error { return r.fault(fault.TypeMissing, "Field required") })
+		}
+	}
+	return err
 }
 
 // taken names the field that already holds fd's oneof.

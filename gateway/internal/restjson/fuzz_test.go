@@ -37,6 +37,17 @@ func same(t *testing.T, want, got proto.Message, note string) {
 	require.Empty(t, cmp.Diff(want, got, protocmp.Transform(), cmpopts.EquateNaNs()), note)
 }
 
+// readable reads a message from the wire. protobuf's slow path, which dynamic messages alone take, panics on some
+// entries of maps that have no key; that is no finding about restjson.
+func readable(wire []byte, into proto.Message) (ok bool) {
+	defer func() {
+		if recover() != nil {
+			ok = false
+		}
+	}()
+	return proto.Unmarshal(wire, into) == nil
+}
+
 // FuzzEncode: what restjson writes, protojson reads as the same message.
 func FuzzEncode(f *testing.F) {
 	md := sampleType(f)
@@ -52,7 +63,7 @@ func FuzzEncode(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, wire []byte) {
 		want := dynamicpb.NewMessage(md)
-		if proto.Unmarshal(wire, want) != nil {
+		if !readable(wire, want) {
 			return
 		}
 		clearOurs(want)

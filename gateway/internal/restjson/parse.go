@@ -56,7 +56,7 @@ func (r *reader) boolean() (protoreflect.Value, bool, error) {
 
 func (r *reader) enum(e *scalar.Enum) (protoreflect.Value, bool, error) {
 	if r.peek() != '"' {
-		return none(r.wrong(fault.TypeEnum, "Input should be "+e.Expected()))
+		return none(r.wrong(fault.TypeEnum, e.Expected()))
 	}
 	word, err := r.text()
 	if err != nil {
@@ -64,7 +64,7 @@ func (r *reader) enum(e *scalar.Enum) (protoreflect.Value, bool, error) {
 	}
 	n, ok := e.Number(word)
 	if !ok {
-		return none(r.fault(fault.TypeEnum, "Input should be "+e.Expected()))
+		return none(r.fault(fault.TypeEnum, e.Expected()))
 	}
 	return protoreflect.ValueOfEnum(n), true, nil
 }

@@ -17,6 +17,7 @@ type plan struct {
 	time   bool
 	fields []*field
 	byName map[string]*field
+	named  []string // what a request must name, though it may be empty
 }
 
 // field is one field of a plan.
@@ -48,6 +49,9 @@ func newPlan(md protoreflect.MessageDescriptor) *plan {
 		f := newField(fields.Get(i), i)
 		p.fields[i] = f
 		p.byName[f.name] = f
+		if isNamed(fields.Get(i)) {
+			p.named = append(p.named, f.name)
+		}
 	}
 	return p
 }
@@ -75,4 +79,9 @@ func newValue(fd protoreflect.FieldDescriptor, raw bool) *value {
 func isRaw(fd protoreflect.FieldDescriptor) bool {
 	opts, ok := fd.Options().(*descriptorpb.FieldOptions)
 	return ok && proto.GetExtension(opts, optionsv1.E_RawJson).(bool)
+}
+
+func isNamed(fd protoreflect.FieldDescriptor) bool {
+	opts, ok := fd.Options().(*descriptorpb.FieldOptions)
+	return ok && proto.GetExtension(opts, optionsv1.E_Named).(bool)
 }

@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
 // Enum spells the values of one proto enum as the contract does: JOB_STATE_QUEUED is "queued". The
@@ -49,15 +51,5 @@ func (e *Enum) Number(word string) (protoreflect.EnumNumber, bool) {
 	return n, ok
 }
 
-// Expected lists the spellings for a message to a person: 'queued', 'running' or 'done'.
-func (e *Enum) Expected() string {
-	quoted := make([]string, len(e.words))
-	for i, w := range e.words {
-		quoted[i] = "'" + w + "'"
-	}
-	if len(quoted) < 2 {
-		return strings.Join(quoted, "")
-	}
-	last := len(quoted) - 1
-	return strings.Join(quoted[:last], ", ") + " or " + quoted[last]
-}
+// Expected tells a person the spellings: Input should be 'queued', 'running' or 'done'.
+func (e *Enum) Expected() string { return fault.OneOf(e.words) }

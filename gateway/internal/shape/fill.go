@@ -26,10 +26,11 @@ func (s *Shape) Fill(in proto.Message, m *match.Match, r *http.Request) *fault.E
 		return f
 	}
 	if last := r.Header.Get(HeaderResume); last != "" {
-		if n, err := strconv.ParseInt(last, 10, 64); err != nil || n < 0 {
+		n, err := strconv.ParseInt(last, 10, 64)
+		if err != nil || n < 0 {
 			return fault.InvalidFields(fault.At(fault.TypeIntParsing, "Input should be a valid integer", "header", "last-event-id"))
 		}
-		query.Set("after", last)
+		query.Set("after", strconv.FormatInt(n, 10)) // zeros in front would be read as octal
 	}
 	if err := runtime.PopulateQueryParameters(in, query, utilities.NewDoubleArray(nil)); err != nil {
 		return fault.New(fault.Internal, "", "fill %s from its query", s.Method.FullName()).Wrap(err)

@@ -1,6 +1,9 @@
 package shape_test
 
 import (
+	"net/http"
+	"net/url"
+	"strconv"
 	"testing"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
@@ -9,9 +12,12 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/signalbox-dev/signalbox/gateway/internal/match"
 	"github.com/signalbox-dev/signalbox/gateway/internal/shape"
+	"github.com/signalbox-dev/signalbox/gen/route"
 	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
+	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
 // FuzzQuery: what the strict reading lets through, the generated handlers read without a fault, and it
@@ -39,6 +45,35 @@ func FuzzQuery(f *testing.F) {
 				require.Contains(t, values, string(fd.Name()))
 				return true
 			})
+		}
+	})
+}
+
+// FuzzResume: whatever a client says it has seen last, the stream's request is filled or the header is at fault.
+func FuzzResume(f *testing.F) {
+	for _, last := range []string{"", "0", "7", "-1", "+1", "007", "010", "1.0", "1e3", "0x1", " 1", "9223372036854775807", "9223372036854775808", "\u0661", "1\x00", "null"} {
+		f.Add(last, "after=3")
+	}
+	rt := &match.Route{
+		Route: route.Route{Method: "GET", Pattern: "/api/runs/{id}/logs/stream", RPC: "signalbox.ingest.v1.RunDataService/FollowLogs"}, Vars: []string{"id"},
+	}
+	form, err := shape.New(rt)
+	require.NoError(f, err)
+	f.Fuzz(func(t *testing.T, last, query string) {
+		in := &ingestv1.FollowLogsRequest{}
+		r := &http.Request{URL: &url.URL{RawQuery: query}, Header: http.Header{}}
+		r.Header.Set(shape.HeaderResume, last)
+		refused := form.Fill(in, &match.Match{Route: rt, Values: []string{"run_1"}}, r)
+		if refused != nil {
+			require.Equal(t, fault.Invalid, refused.Kind)
+			require.Contains(t, []any{"query", "header"}, refused.Fields[0].Loc[0])
+			return
+		}
+		require.Equal(t, "run_1", in.GetId())
+		require.GreaterOrEqual(t, in.GetAfter(), int64(0))
+		if n, err := strconv.ParseInt(last, 10, 64); last != "" {
+			require.NoError(t, err)
+			require.Equal(t, n, in.GetAfter(), "the header wins")
 		}
 	})
 }

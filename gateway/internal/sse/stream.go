@@ -164,13 +164,14 @@ func (s *Stream) relay(ctx context.Context, src *source, out *sink, stop <-chan 
 	_ = out.flush()
 }
 
-// Revoked answers why a stream does not go on for its caller: the credential is refused, or what the caller may
-// reach has changed. That nobody can be asked is none: the next check comes soon.
+// Revoked answers why a stream does not go on for its caller: the credential is refused, what the caller may
+// reach has changed, or maintenance has begun. That nobody can be asked is none: the next check comes soon.
 func Revoked(ctx context.Context, check func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
 	err := check(ctx)
-	if fault.Is(err, fault.Unauthenticated) || fault.Is(err, fault.Forbidden) || fault.HasCode(err, bearer.CodeReach) {
+	if fault.Is(err, fault.Unauthenticated) || fault.Is(err, fault.Forbidden) || fault.HasCode(err, bearer.CodeReach) ||
+		fault.HasCode(err, fault.CodeMaintenance) {
 		return err
 	}
 	return nil

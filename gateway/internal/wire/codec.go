@@ -9,6 +9,12 @@ import (
 // frame is one message, unread. It holds a reference to its buffers until it is sent on or freed.
 type frame struct{ data mem.BufferSlice }
 
+// kept is the message with a reference of its own.
+func (f *frame) kept() frame {
+	f.data.Ref()
+	return frame{f.data}
+}
+
 func (f *frame) free() { f.data.Free() }
 
 // codec passes messages on as the bytes they came as.

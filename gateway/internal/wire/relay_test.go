@@ -32,6 +32,7 @@ import (
 type gate struct {
 	conn  grpc.ClientConnInterface
 	admit func(ctx context.Context, rt route.Route) (context.Context, error)
+	limit time.Duration
 
 	mu         sync.Mutex
 	over, seen int
@@ -49,6 +50,8 @@ func (g *gate) Admit(ctx context.Context, rt route.Route, _ http.Header, _ strin
 	}
 	return ctx, func() { g.mu.Lock(); g.over++; g.mu.Unlock() }, nil
 }
+
+func (g *gate) Limit(route.Route) time.Duration { return g.limit }
 
 // counts are the calls that were judged, and those that were given back.
 func (g *gate) counts() [2]int {
@@ -88,7 +91,7 @@ type rig struct {
 
 func newRig(t *testing.T, limit time.Duration) *rig {
 	t.Helper()
-	r := &rig{gate: &gate{}, jobs: &jobs{got: make(chan metadata.MD, 16)}}
+	r := &rig{gate: &gate{limit: limit}, jobs: &jobs{got: make(chan metadata.MD, 16)}}
 	back, pipe := grpc.NewServer(grpc.MaxRecvMsgSize(16<<20)), bufconn.Listen(1<<16)
 	jobsv1.RegisterJobServiceServer(back, r.jobs)
 	ingestv1.RegisterRunDataServiceServer(back, r.jobs)
@@ -103,7 +106,7 @@ func newRig(t *testing.T, limit time.Duration) *rig {
 		{Kind: route.Stream, RPC: "signalbox.ingest.v1.RunDataService/FollowLogs", Service: "ingest"},
 		{Kind: route.Raw, RPC: "signalbox.jobs.v1.JobService/StopJob", Handler: "x"},
 	}
-	front := &http.Server{Handler: wire.New(table, r.gate, clock.Real(), slog.New(slog.DiscardHandler), limit), ReadHeaderTimeout: time.Minute}
+	front := &http.Server{Handler: wire.New(table, r.gate, clock.Real(), slog.New(slog.DiscardHandler)), ReadHeaderTimeout: time.Minute}
 	front.Protocols = new(http.Protocols)
 	front.Protocols.SetUnencryptedHTTP2(true)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -188,7 +191,30 @@ func TestMessagesAtTheCap(t *testing.T) {
 	require.NoError(t, err)
 	_, err = client.GetJob(t.Context(), &jobsv1.GetJobRequest{JobId: strings.Repeat("x", limit-overhead+1)})
 	require.Equal(t, codes.ResourceExhausted, status.Code(err))
+	require.True(t, fault.Is(err, fault.TooLarge))
 	require.Len(t, r.jobs.got, 1)
+}
+
+// A message has no difference between what is empty and what was not given; REST tells of the latter.
+func TestWhatAMessageDoesNotSetIsMissing(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, time.Minute)
+	short := func(loc ...any) fault.Field { return fault.At(fault.TypeStringShort, "too short", loc...) }
+	r.jobs.get = func(context.Context) (*jobsv1.Job, error) {
+		return nil, fault.InvalidFields(short("job_id"), fault.At(fault.TypeStringPattern, "no match", "job_id"), short("other"),
+			fault.At(fault.TypeStringLong, "too long", "job_id"), short("job_id", "x"), short())
+	}
+	ask := func(job string) []string {
+		_, err := jobsv1.NewJobServiceClient(r.client).GetJob(t.Context(), &jobsv1.GetJobRequest{JobId: job})
+		var got []string
+		for _, f := range fault.From(err).Fields {
+			got = append(got, f.Type+" "+fault.Path(f.Loc))
+		}
+		return got
+	}
+	rest := []string{"string_too_short other", "string_too_long job_id", "string_too_short job_id.x", "string_too_short "}
+	require.Equal(t, append([]string{"missing job_id"}, rest...), ask(""))
+	require.Equal(t, append([]string{"string_too_short job_id", "string_pattern_mismatch job_id"}, rest...), ask("x"))
 }
 
 func TestAClientWhoLeavesEndsTheServicesCall(t *testing.T) {

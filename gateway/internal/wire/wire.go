@@ -32,6 +32,8 @@ type Gate interface {
 	// Admit names the request and answers the context of its calls, or why it may not go on. What ends
 	// the call early closes over.
 	Admit(ctx context.Context, rt route.Route, header http.Header, peer string) (_ context.Context, over func(), _ error)
+	// Limit is how long a call that is no stream may take.
+	Limit(rt route.Route) time.Duration
 	// Conn is the connection to a service.
 	Conn(service string) grpc.ClientConnInterface
 }
@@ -43,12 +45,11 @@ type Server struct {
 	gate  Gate
 	clk   clock.Clock
 	log   *slog.Logger
-	limit time.Duration
 }
 
-// New makes a server of the calls in table; a call that is no stream takes limit at most.
-func New(table []route.Route, gate Gate, clk clock.Clock, log *slog.Logger, limit time.Duration) *Server {
-	s := &Server{table: make(map[string]route.Route), gate: gate, clk: clk, log: log, limit: limit}
+// New makes a server of the calls in table.
+func New(table []route.Route, gate Gate, clk clock.Clock, log *slog.Logger) *Server {
+	s := &Server{table: make(map[string]route.Route), gate: gate, clk: clk, log: log}
 	for _, rt := range table {
 		if rt.Kind != route.Raw {
 			s.table["/"+rt.RPC] = rt
@@ -108,13 +109,15 @@ func (s *Server) pass(ctx context.Context, rt route.Route, header http.Header, d
 	defer cancel()
 	if rt.Kind == route.RPC {
 		var end context.CancelFunc
-		ctx, end = context.WithTimeout(ctx, s.limit)
+		ctx, end = context.WithTimeout(ctx, s.gate.Limit(rt))
 		defer end()
 	}
 	var msg frame
 	if err := down.RecvMsg(&msg); err != nil {
 		return receiveFault(err)
 	}
+	request := msg.kept()
+	defer request.free()
 	up, err := s.gate.Conn(rt.Service).NewStream(metadata.NewOutgoingContext(ctx, md), &grpc.StreamDesc{ServerStreams: true},
 		"/"+rt.RPC, grpc.ForceCodecV2(codec{}))
 	if err != nil {
@@ -127,7 +130,7 @@ func (s *Server) pass(ctx context.Context, rt route.Route, header http.Header, d
 	if err := up.CloseSend(); err != nil {
 		return fmt.Errorf("pass request of %s: %w", rt.RPC, err)
 	}
-	return answer(up, down)
+	return told(rt.RPC, request, answer(up, down))
 }
 
 func answer(up grpc.ClientStream, down grpc.ServerStream) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"path"
 
@@ -12,6 +13,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/obs"
 )
+
+const cacheControl = "private, no-store"
 
 // CodeIncomplete is the code of an upload whose bytes stopped coming.
 const CodeIncomplete = "body_incomplete"
@@ -29,7 +32,7 @@ func (s *Store) Handler() http.Handler {
 		h.Set(fault.HeaderRequestID, requestID)
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Content-Security-Policy", "sandbox; default-src 'none'")
-		h.Set("Cache-Control", "private, no-store")
+		h.Set("Cache-Control", cacheControl)
 		if err := s.serve(w, r.WithContext(ctx)); err != nil {
 			s.refuse(ctx, w, err, requestID)
 		}
@@ -72,9 +75,40 @@ func (s *Store) download(w http.ResponseWriter, r *http.Request) error {
 	h.Set("Content-Type", "application/octet-stream")
 	h.Set("Content-Disposition", `attachment; filename="`+path.Base(g.key)+`"`)
 	h.Set("ETag", `"`+info.SHA256+`"`)
-	http.ServeContent(w, r, "", info.Modified, f)
+	part := &ranged{ResponseWriter: w}
+	http.ServeContent(part, r, "", info.Modified, f)
+	if part.outside {
+		h.Del("Content-Disposition")
+		h.Set("Cache-Control", cacheControl)
+		return fault.New(fault.Range, "range", "the object has %d bytes: none of them is in the range", info.Size)
+	}
 	return nil
 }
+
+// ranged keeps back the words that net/http has for a range which cannot be satisfied: a failure is JSON here too.
+type ranged struct {
+	http.ResponseWriter
+
+	outside bool
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (r *ranged) WriteHeader(status int) {
+	if r.outside = status == http.StatusRequestedRangeNotSatisfiable; !r.outside {
+		r.ResponseWriter.WriteHeader(status)
+	}
+}
+
+// Write implements http.ResponseWriter.
+func (r *ranged) Write(p []byte) (int, error) {
+	if r.outside {
+		return len(p), nil
+	}
+	return r.ResponseWriter.Write(p)
+}
+
+// ReadFrom implements io.ReaderFrom: files are sent without a copy in between.
+func (r *ranged) ReadFrom(from io.Reader) (int64, error) { return io.Copy(r.ResponseWriter, from) }
 
 // upload insists on the header Content-Length: net/http reads a request with a
 // transfer encoding as one of unknown length, also if it names a length too, and

@@ -101,6 +101,30 @@ func TestUploadAnswers(t *testing.T) {
 	require.Empty(t, r.log.String(), "what a client gets wrong is not the log's matter")
 }
 
+func TestARangeThatIsNotThereIsAFailureLikeAnyOther(t *testing.T) {
+	t.Parallel()
+	r := open(t, nil)
+	const text = "ten bytes!"
+	require.NoError(t, r.Put(t.Context(), "down/a", strings.NewReader(text), int64(len(text)), sum(text)))
+	signed, err := r.SignGet(t.Context(), "down/a", time.Minute)
+	require.NoError(t, err)
+	for _, asked := range []string{"bytes=10-", "bytes=7-3", "bytes=x"} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, signed.URL, nil)
+		require.NoError(t, err)
+		req.Header.Set("Range", asked)
+		answer, err := http.DefaultClient.Do(req)
+		require.NoError(t, err)
+		raw, err := io.ReadAll(answer.Body)
+		require.NoError(t, err)
+		require.NoError(t, answer.Body.Close())
+		require.Equal(t, http.StatusRequestedRangeNotSatisfiable, answer.StatusCode, asked)
+		require.JSONEq(t, `{"detail":"the object has 10 bytes: none of them is in the range","code":"range"}`, string(raw), asked)
+		require.Equal(t, []string{"application/json"}, answer.Header.Values("Content-Type"))
+		require.Equal(t, []string{"private, no-store"}, answer.Header.Values("Cache-Control"))
+		require.Empty(t, answer.Header.Values("Content-Disposition"))
+	}
+}
+
 func TestADigestMismatchNamesTheBody(t *testing.T) {
 	t.Parallel()
 	r := open(t, nil)

@@ -14,7 +14,7 @@ import random
 import socket
 import threading
 import time
-from collections import deque
+from collections import defaultdict, deque
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Deque, Dict, List, Optional, Tuple
 from urllib.parse import parse_qs, urlsplit
@@ -37,13 +37,20 @@ class Control:
         self.blobs: Dict[str, bytes] = {}
         self.tickets: List[Dict[str, List[str]]] = []
         self.headers: List[Dict[str, str]] = []
+        self.paths: List[str] = []  # of the POSTs
         self.script: Deque[str] = deque()  # faults for the next ingest requests, in order
-        self.script_for: Dict[str, Deque[str]] = {}  # the same for one route
+        self.script_for: Dict[str, Deque[str]] = defaultdict(deque)  # the same for one route
         self.chaos: Optional[random.Random] = None
         self.refuse: Dict[str, Tuple[int, Any]] = {}  # route: status, detail
         self.watermarks = False
         self.asked = 0  # times the watermark was read
         self.retry_after = "0"  # of a 503
+        self.waits: List[Dict[str, List[str]]] = []  # questions for a signal
+        self.acks: List[Any] = []
+        self.acked_after = 0  # artifacts that were stored before the first answer to a signal
+        self._signal = {"signal": "none", "id": None, "deadline": None}
+        self._then = self._signal
+        self._asked = threading.Condition()
         self.port = 0
         self._server: Optional[_Server] = None
 
@@ -63,6 +70,31 @@ class Control:
             server.shutdown()
             server.server_close()
             server.cut()
+
+    def ask(self, signal: str, id: str, then: Tuple[str, str] = ("none", "")) -> None:
+        """Ask the run for something; `then` is what its answer is answered."""
+        with self._asked:
+            self._signal = {"signal": signal, "id": id, "deadline": None}
+            self._then = {"signal": then[0], "id": then[1] or None, "deadline": None}
+            self._asked.notify_all()
+
+    def signal(self, query: Dict[str, List[str]]) -> Any:
+        """What is asked, at once where it is new, else after a moment."""
+        with self._asked:
+            self.waits.append(query)
+            after = query.get("after", [None])[0]
+            if self._signal["id"] in (None, after):
+                self._asked.wait(0.2)
+            return self._signal
+
+    def ack(self, body: Any) -> Any:
+        """Take an answer."""
+        with self._asked:
+            if not self.acks:
+                self.acked_after = len(self.bodies("artifact"))
+            self.acks.append(body)
+            self._signal = self._then
+            return {"ok": True, **self._then}
 
     def bodies(self, stream: str) -> List[Any]:
         """What is stored of a stream, in the order of arrival."""
@@ -125,6 +157,10 @@ class Control:
 FAULTS = ["drop", "lose", "500", "502", "503", "double", "slow", "html"]
 
 
+# Routes whose last word is not what their reports are kept under.
+ROUTES = {"/api/ingest/environment/nodes": "environment_nodes", "/api/ingest/signals/ack": "signals_ack"}
+
+
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     allow_reuse_address = True
@@ -159,7 +195,9 @@ class _Handler(BaseHTTPRequestHandler):
         return
 
     def do_POST(self) -> None:
-        control, route = self.server.control, urlsplit(self.path).path.rpartition("/")[2]
+        control, path = self.server.control, urlsplit(self.path).path
+        route = ROUTES.get(path, path.rpartition("/")[2])
+        control.paths.append(path)
         body = self.rfile.read(int(self.headers["Content-Length"]))
         if len(body) < int(self.headers["Content-Length"]):
             return self._drop()  # the client was killed while it sent
@@ -171,6 +209,10 @@ class _Handler(BaseHTTPRequestHandler):
             return self._drop()
         if fault.isdigit():
             return self._answer(int(fault), {"detail": "fault on demand"}, retry=fault == "503")
+        if route == "signals_ack":
+            if fault == "html":
+                return self._answer(200, "<html>", kind="text/html")
+            return self._answer(200, control.ack(json.loads(body)))
         status, answer = control.store(route, self.headers["Idempotency-Key"], body)
         if fault == "double":
             control.store(route, self.headers["Idempotency-Key"], body)
@@ -186,6 +228,8 @@ class _Handler(BaseHTTPRequestHandler):
         control, parts = self.server.control, urlsplit(self.path)
         if parts.path.endswith("/watermark"):
             return self._watermark(control)
+        if parts.path.endswith("/signals"):
+            return self._signals(control, parse_qs(parts.query))
         fault = control.fault("upload-url")
         if fault.isdigit():
             return self._answer(int(fault), {"detail": "fault on demand"})
@@ -215,6 +259,16 @@ class _Handler(BaseHTTPRequestHandler):
         if fault == "lose":
             return self._drop()
         self._answer(200, {})
+
+    def _signals(self, control: Control, query: Dict[str, List[str]]) -> None:
+        fault = control.fault("signals")
+        if fault == "drop":
+            return self._drop()
+        if fault.isdigit():
+            return self._answer(int(fault), {"detail": "fault on demand"}, retry=fault == "503")
+        if fault == "html":
+            return self._answer(200, "<html>", kind="text/html")
+        self._answer(200, control.signal(query))
 
     def _watermark(self, control: Control) -> None:
         if not control.watermarks:

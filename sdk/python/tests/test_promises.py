@@ -22,6 +22,7 @@ CALLS: Dict[str, Call] = {
     "validation": lambda run: run.validation(step=1, samples=[{"user": "u"}]),
     "hardware": lambda run: run.hardware([{"node": "n", "key": "util", "value": 1}]),
     "environment": lambda run: run.environment(),
+    "environment_nodes": lambda run: run.nodes([{"rank": 0, "host": "a"}]),
     "benchmark": lambda run: run.benchmark("sums", "accuracy", 0.5),
 }
 ALL: Dict[str, Call] = {**CALLS, "logs": lambda run: run.text("line")}

@@ -94,11 +94,15 @@ func plantArgument(ctx context.Context, t *testing.T, h *house) {
 	t.Helper()
 	dir := "/planted/" + draw(t)
 	w := watchArguments(t, dir)
-	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", "read wait", h.loop.Token.Reveal())
+	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", "echo there; read wait", h.loop.Token.Reveal())
 	cmd.Env = []string{"FOLDER=" + dir}
 	in, err := cmd.StdinPipe()
 	require.NoError(t, err)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
+	_, err = out.Read(make([]byte, 1)) // a process that has only begun may have no arguments yet
+	require.NoError(t, err)
 	w.look()
 	require.Contains(t, strings.Join(h.hoard.search("the arguments", w.arguments()), "\n"), "the deployment token")
 	require.NoError(t, in.Close())

@@ -36,8 +36,9 @@ type house struct {
 	admin  *client.Client
 	loop   *loop.Loop
 	people byte
-	// version is that of the model which the walk made.
-	version loop.ModelVersion
+	// version is that of the model which the walk made, of this artifact.
+	version  loop.ModelVersion
+	artifact string
 }
 
 func open(ctx context.Context, t *testing.T, s *stand.Stand) *house {
@@ -71,10 +72,12 @@ func (h *house) serve(ctx context.Context, t *testing.T) {
 	require.NoError(t, err)
 	spec, err := l.Spec(ctx, dataset, lesson.Hparams, 1)
 	require.NoError(t, err)
+	h.do(ctx, t, http.MethodPost, "/api/submit/preflight", spec, nil)
 	require.NoError(t, l.Submit(ctx, spec))
 	require.NoError(t, l.AwaitEnd(ctx), h.Tail())
 	artifact, err := l.FindArtifact(ctx, "merged_model", "gguf")
 	require.NoError(t, err)
+	h.artifact = artifact.ID
 	h.version, err = l.Register(ctx, artifact)
 	require.NoError(t, err)
 	require.NoError(t, l.Deploy(ctx, l.Name, h.version, nil))
@@ -144,6 +147,9 @@ func (h *house) ingest(ctx context.Context, t *testing.T) {
 	const name = "given-away"
 	spec := stand.Command(ctx, h.Stand, l, "sh", "-c", `printf %s "$SERVICE_JOB_TOKEN" > "$SERVICE_JOB_WORKDIR/`+name+`.new" &&
 		mv "$SERVICE_JOB_WORKDIR/`+name+`.new" "$SERVICE_JOB_WORKDIR/`+name+`"; exec sleep 600`)
+	within, ok := spec["spec"].(map[string]any)
+	require.True(t, ok)
+	within["checkpoint"] = map[string]any{"grace_s": 1, "required_for_pause": false}
 	require.NoError(t, l.Submit(ctx, spec))
 	token := ""
 	h.Until(ctx, "the command gives its token away", func() bool {
@@ -153,14 +159,45 @@ func (h *house) ingest(ctx context.Context, t *testing.T) {
 		return err == nil
 	})
 	h.hoard.add("ingest token", token)
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, h.URL+"/api/ingest/watermark", nil)
+	h.report(ctx, t, token, http.MethodGet, "/api/ingest/watermark?run_id="+l.Job.RunID, "")
+	h.report(ctx, t, token, http.MethodPost, "/api/ingest/lifecycle", `{"run_id": "`+l.Job.RunID+`", "event": "running", "ts": "2026-11-21T03:00:00+00:00"}`)
+	require.NoError(t, l.AwaitState(ctx, "running"), h.Tail())
+	h.moved(ctx, t, l)
+}
+
+// report is a call of a run's.
+func (h *house) report(ctx context.Context, t *testing.T, token, method, path, body string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(ctx, method, h.URL+path, strings.NewReader(body))
 	require.NoError(t, err)
 	req.Header.Set("X-Service-Token", token)
+	req.Header.Set("Content-Type", "application/json")
 	resp, err := h.hook.RoundTrip(req)
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
-	require.NoError(t, h.admin.Post(ctx, "/api/jobs/"+l.Job.ID+"/stop", nil, nil))
+	require.Equal(t, http.StatusOK, resp.StatusCode, path)
+}
+
+// moved pauses a job that runs, lets it go on, stops it, and has it twice more.
+func (h *house) moved(ctx context.Context, t *testing.T, l *loop.Loop) {
+	t.Helper()
+	at := "/api/jobs/" + l.Job.ID
+	h.do(ctx, t, http.MethodPatch, at, map[string]any{"name": "renamed"}, nil)
+	h.do(ctx, t, http.MethodPost, at+"/pause", nil, nil)
+	require.NoError(t, l.AwaitState(ctx, "paused"), h.Tail())
+	h.do(ctx, t, http.MethodPost, at+"/resume", nil, nil)
+	h.do(ctx, t, http.MethodPost, at+"/stop", nil, nil)
 	require.NoError(t, l.AwaitState(ctx, "stopped"), h.Tail())
+	for _, way := range []string{"/retry", "/clone"} {
+		var body any
+		if way == "/clone" {
+			body = map[string]any{}
+		}
+		again := &loop.Loop{Client: l.Client, Clock: l.Clock, Patience: l.Patience}
+		h.do(ctx, t, http.MethodPost, at+way, body, &again.Job)
+		h.do(ctx, t, http.MethodPost, "/api/jobs/"+again.Job.ID+"/stop?force=true", nil, nil)
+		require.NoError(t, again.AwaitState(ctx, "stopped"), h.Tail())
+	}
 }
 
 // keys keeps what the installation keeps in its folder, and what it keeps sealed in its database.

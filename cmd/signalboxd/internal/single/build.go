@@ -45,6 +45,7 @@ type parts struct {
 	jobs      *jobs.Service
 	ingest    http.Handler
 	inference http.Handler
+	calls     run.Worker // those that inference answers
 }
 
 // build makes all services and answers the workers of the process, in the order in which they start.
@@ -87,7 +88,8 @@ func (h *house) build(ctx context.Context) ([]run.Worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return append(append(workers, edge...), agent), nil
+	// Calls end before the agent ends the engines that answer them, and the edge last: trainings report until they end.
+	return append(append(workers, edge...), agent, hurried(p.calls, p.byName[inference.Name].env.Log)), nil
 }
 
 // prepare opens the listeners of a service before any client is made.
@@ -209,13 +211,14 @@ func (h *house) inference(ctx context.Context, p *parts) error {
 		return err
 	}
 	svc, err := inference.New(ctx, cfg, inference.Deps{
-		Pool: e.Pool, Snapshots: registrypeerv1.NewSnapshotServiceClient(c[registry.Name]), Clock: e.Clock,
+		Pool: e.Pool, Snapshots: registrypeerv1.NewSnapshotServiceClient(c[registry.Name]), Sessions: registrypeerv1.NewPlaygroundPeerServiceClient(c[registry.Name]), Clock: e.Clock,
 		Mono: clock.Monotonic(), IDs: e.IDs, Log: e.Log, Meter: e.Obs.Meter,
 		EngineTLS: func(node string) *tls.Config { return pki.ClientTLS(identity, node) },
 	})
 	if err != nil {
 		return fmt.Errorf("inference: %w", err)
 	}
-	p.byName[inference.Name].service, p.inference = svc, svc.Handler()
+	p.byName[inference.Name].service = svc
+	p.inference, p.calls = e.Hold(svc, "calls of inference", svc.Handler())
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"syscall"
 	"time"
 
 	"github.com/signalbox-dev/signalbox/gateway"
@@ -41,18 +42,26 @@ func (h *house) gateway(ctx context.Context, p *parts) ([]run.Worker, error) {
 }
 
 // edgeGrace is how long callers may hold the stop of this process up: Ctrl-C has 3 s for everything, and
-// a browser's spare connection or a half-sent request would use up any time that it is given.
-const edgeGrace = time.Second
+// a browser's spare connection or a half-sent request would use up any time that it is given. A service
+// manager's SIGTERM waits for what is held.
+const (
+	edgeGrace    = time.Second
+	managedGrace = 8 * time.Second
+)
 
-// hurried ends the edge after edgeGrace at the latest. That callers were cut then is no failure.
+// hurried ends the edge after its grace at the latest. That callers were cut then is no failure.
 func hurried(w run.Worker, log *slog.Logger) run.Worker {
 	stop := w.Stop
 	w.Stop = func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, edgeGrace)
+		grace := edgeGrace
+		if run.AskedBy(ctx) == syscall.SIGTERM {
+			grace = managedGrace
+		}
+		ctx, cancel := context.WithTimeout(ctx, grace)
 		defer cancel()
 		err := stop(ctx)
 		if errors.Is(err, context.DeadlineExceeded) {
-			log.InfoContext(ctx, "open requests were cut", "grace_s", edgeGrace.Seconds())
+			log.InfoContext(ctx, "open requests were cut", "grace_s", grace.Seconds())
 			return nil
 		}
 		return err

@@ -33,11 +33,12 @@ const (
 //
 // SettingService holds the settings that change without a restart: typed, versioned, secrets write-only.
 type SettingServiceClient interface {
+	// ListSettings lists the settings in the order in which the program knows them.
 	ListSettings(ctx context.Context, in *ListSettingsRequest, opts ...grpc.CallOption) (*ListSettingsResponse, error)
 	GetSetting(ctx context.Context, in *GetSettingRequest, opts ...grpc.CallOption) (*Setting, error)
 	// PutSetting stores a value of the setting's type. A `version` that is not the stored one is 409.
 	PutSetting(ctx context.Context, in *PutSettingRequest, opts ...grpc.CallOption) (*Setting, error)
-	// ListSettingVersions shows how a setting changed; values of secrets are not shown.
+	// ListSettingVersions shows how a setting changed, newest first; values of secrets are not shown.
 	ListSettingVersions(ctx context.Context, in *ListSettingVersionsRequest, opts ...grpc.CallOption) (*ListSettingVersionsResponse, error)
 }
 
@@ -95,11 +96,12 @@ func (c *settingServiceClient) ListSettingVersions(ctx context.Context, in *List
 //
 // SettingService holds the settings that change without a restart: typed, versioned, secrets write-only.
 type SettingServiceServer interface {
+	// ListSettings lists the settings in the order in which the program knows them.
 	ListSettings(context.Context, *ListSettingsRequest) (*ListSettingsResponse, error)
 	GetSetting(context.Context, *GetSettingRequest) (*Setting, error)
 	// PutSetting stores a value of the setting's type. A `version` that is not the stored one is 409.
 	PutSetting(context.Context, *PutSettingRequest) (*Setting, error)
-	// ListSettingVersions shows how a setting changed; values of secrets are not shown.
+	// ListSettingVersions shows how a setting changed, newest first; values of secrets are not shown.
 	ListSettingVersions(context.Context, *ListSettingVersionsRequest) (*ListSettingVersionsResponse, error)
 	mustEmbedUnimplementedSettingServiceServer()
 }

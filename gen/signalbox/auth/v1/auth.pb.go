@@ -15,6 +15,7 @@ import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	emptypb "google.golang.org/protobuf/types/known/emptypb"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -481,8 +482,10 @@ type AuthConfig struct {
 	Oidc       *OidcConfig `protobuf:"bytes,2,opt,name=oidc,proto3" json:"oidc,omitempty"`
 	DeviceFlow bool        `protobuf:"varint,3,opt,name=device_flow,json=deviceFlow,proto3" json:"device_flow,omitempty"`
 	// The installation's name, and what its admins tell everybody; both are settings.
-	Installation  string  `protobuf:"bytes,4,opt,name=installation,proto3" json:"installation,omitempty"`
-	Announcement  *string `protobuf:"bytes,5,opt,name=announcement,proto3,oneof" json:"announcement,omitempty"`
+	Installation string  `protobuf:"bytes,4,opt,name=installation,proto3" json:"installation,omitempty"`
+	Announcement *string `protobuf:"bytes,5,opt,name=announcement,proto3,oneof" json:"announcement,omitempty"`
+	// What people are told while the installation is in maintenance; null while it is not.
+	Maintenance   *MaintenanceNotice `protobuf:"bytes,6,opt,name=maintenance,proto3" json:"maintenance,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -552,6 +555,66 @@ func (x *AuthConfig) GetAnnouncement() string {
 	return ""
 }
 
+func (x *AuthConfig) GetMaintenance() *MaintenanceNotice {
+	if x != nil {
+		return x.Maintenance
+	}
+	return nil
+}
+
+type MaintenanceNotice struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Message string                 `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
+	// When it is expected to be over; null where nobody can tell.
+	Until         *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=until,proto3" json:"until,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MaintenanceNotice) Reset() {
+	*x = MaintenanceNotice{}
+	mi := &file_signalbox_auth_v1_auth_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MaintenanceNotice) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MaintenanceNotice) ProtoMessage() {}
+
+func (x *MaintenanceNotice) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_auth_v1_auth_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MaintenanceNotice.ProtoReflect.Descriptor instead.
+func (*MaintenanceNotice) Descriptor() ([]byte, []int) {
+	return file_signalbox_auth_v1_auth_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *MaintenanceNotice) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *MaintenanceNotice) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
 type OidcConfig struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Issuer        string                 `protobuf:"bytes,1,opt,name=issuer,proto3" json:"issuer,omitempty"`
@@ -562,7 +625,7 @@ type OidcConfig struct {
 
 func (x *OidcConfig) Reset() {
 	*x = OidcConfig{}
-	mi := &file_signalbox_auth_v1_auth_proto_msgTypes[10]
+	mi := &file_signalbox_auth_v1_auth_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -574,7 +637,7 @@ func (x *OidcConfig) String() string {
 func (*OidcConfig) ProtoMessage() {}
 
 func (x *OidcConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_auth_v1_auth_proto_msgTypes[10]
+	mi := &file_signalbox_auth_v1_auth_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -587,7 +650,7 @@ func (x *OidcConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OidcConfig.ProtoReflect.Descriptor instead.
 func (*OidcConfig) Descriptor() ([]byte, []int) {
-	return file_signalbox_auth_v1_auth_proto_rawDescGZIP(), []int{10}
+	return file_signalbox_auth_v1_auth_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *OidcConfig) GetIssuer() string {
@@ -608,7 +671,7 @@ var File_signalbox_auth_v1_auth_proto protoreflect.FileDescriptor
 
 const file_signalbox_auth_v1_auth_proto_rawDesc = "" +
 	"\n" +
-	"\x1csignalbox/auth/v1/auth.proto\x12\x11signalbox.auth.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a\"signalbox/options/v1/options.proto\"^\n" +
+	"\x1csignalbox/auth/v1/auth.proto\x12\x11signalbox.auth.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"signalbox/options/v1/options.proto\"^\n" +
 	"\fLoginRequest\x12&\n" +
 	"\busername\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\busername\x12&\n" +
@@ -636,7 +699,7 @@ const file_signalbox_auth_v1_auth_proto_rawDesc = "" +
 	"\bgpu_held\x18\x02 \x01(\x05R\agpuHeld\x12\x1d\n" +
 	"\n" +
 	"gpu_queued\x18\x03 \x01(\x05R\tgpuQueued\x12#\n" +
-	"\rgpu_available\x18\x04 \x01(\x05R\fgpuAvailable\"\xd8\x01\n" +
+	"\rgpu_available\x18\x04 \x01(\x05R\fgpuAvailable\"\xa0\x02\n" +
 	"\n" +
 	"AuthConfig\x12\x18\n" +
 	"\amethods\x18\x01 \x03(\tR\amethods\x121\n" +
@@ -644,18 +707,25 @@ const file_signalbox_auth_v1_auth_proto_rawDesc = "" +
 	"\vdevice_flow\x18\x03 \x01(\bR\n" +
 	"deviceFlow\x12\"\n" +
 	"\finstallation\x18\x04 \x01(\tR\finstallation\x12'\n" +
-	"\fannouncement\x18\x05 \x01(\tH\x00R\fannouncement\x88\x01\x01B\x0f\n" +
-	"\r_announcement\"8\n" +
+	"\fannouncement\x18\x05 \x01(\tH\x00R\fannouncement\x88\x01\x01\x12F\n" +
+	"\vmaintenance\x18\x06 \x01(\v2$.signalbox.auth.v1.MaintenanceNoticeR\vmaintenanceB\x0f\n" +
+	"\r_announcement\"_\n" +
+	"\x11MaintenanceNotice\x12\x18\n" +
+	"\amessage\x18\x01 \x01(\tR\amessage\x120\n" +
+	"\x05until\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"8\n" +
 	"\n" +
 	"OidcConfig\x12\x16\n" +
 	"\x06issuer\x18\x01 \x01(\tR\x06issuer\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name2\xb0\x04\n" +
-	"\vAuthService\x12l\n" +
-	"\x05Login\x12\x1f.signalbox.auth.v1.LoginRequest\x1a .signalbox.auth.v1.LoginResponse\" \xea\xc7\x18\x02\b\x01\x82\xd3\xe4\x93\x02\x14:\x01*\"\x0f/api/auth/login\x12o\n" +
-	"\aRefresh\x12!.signalbox.auth.v1.RefreshRequest\x1a .signalbox.auth.v1.LoginResponse\"\x1f\xea\xc7\x18\x02\b\x01\x82\xd3\xe4\x93\x02\x13\"\x11/api/auth/refresh\x12h\n" +
-	"\x06Logout\x12 .signalbox.auth.v1.LogoutRequest\x1a\x16.google.protobuf.Empty\"$\xea\xc7\x18\b\b\x02\x10\x01 \x01(\x01\x82\xd3\xe4\x93\x02\x12\"\x10/api/auth/logout\x12d\n" +
-	"\x05GetMe\x12\x1f.signalbox.auth.v1.GetMeRequest\x1a\x15.signalbox.auth.v1.Me\"#\xea\xc7\x18\b\b\x02\x10\x01 \x01(\x01\x82\xd3\xe4\x93\x02\x0e\x12\f/api/auth/me\x90\x02\x01\x12r\n" +
-	"\tGetConfig\x12#.signalbox.auth.v1.GetConfigRequest\x1a\x1d.signalbox.auth.v1.AuthConfig\"!\xea\xc7\x18\x02\b\x01\x82\xd3\xe4\x93\x02\x12\x12\x10/api/auth/config\x90\x02\x01BAZ?github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1;authv1b\x06proto3"
+	"\x04name\x18\x02 \x01(\tR\x04name2\xcc\x04\n" +
+	"\vAuthService\x12z\n" +
+	"\x05Login\x12\x1f.signalbox.auth.v1.LoginRequest\x1a .signalbox.auth.v1.LoginResponse\".\xea\xc7\x18\x04\b\x010\x01\xfa\xc7\x18\b\n" +
+	"\x06\x91\x03\xad\x03\xf5\x03\x82\xd3\xe4\x93\x02\x14:\x01*\"\x0f/api/auth/login\x12y\n" +
+	"\aRefresh\x12!.signalbox.auth.v1.RefreshRequest\x1a .signalbox.auth.v1.LoginResponse\")\xea\xc7\x18\x04\b\x010\x01\xfa\xc7\x18\x04\n" +
+	"\x02\x91\x03\x82\xd3\xe4\x93\x02\x13\"\x11/api/auth/refresh\x12j\n" +
+	"\x06Logout\x12 .signalbox.auth.v1.LogoutRequest\x1a\x16.google.protobuf.Empty\"&\xea\xc7\x18\n" +
+	"\b\x02\x10\x01 \x01(\x010\x01\x82\xd3\xe4\x93\x02\x12\"\x10/api/auth/logout\x12d\n" +
+	"\x05GetMe\x12\x1f.signalbox.auth.v1.GetMeRequest\x1a\x15.signalbox.auth.v1.Me\"#\xea\xc7\x18\b\b\x02\x10\x01 \x01(\x01\x82\xd3\xe4\x93\x02\x0e\x12\f/api/auth/me\x90\x02\x01\x12t\n" +
+	"\tGetConfig\x12#.signalbox.auth.v1.GetConfigRequest\x1a\x1d.signalbox.auth.v1.AuthConfig\"#\xea\xc7\x18\x04\b\x010\x01\x82\xd3\xe4\x93\x02\x12\x12\x10/api/auth/config\x90\x02\x01BAZ?github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1;authv1b\x06proto3"
 
 var (
 	file_signalbox_auth_v1_auth_proto_rawDescOnce sync.Once
@@ -669,40 +739,44 @@ func file_signalbox_auth_v1_auth_proto_rawDescGZIP() []byte {
 	return file_signalbox_auth_v1_auth_proto_rawDescData
 }
 
-var file_signalbox_auth_v1_auth_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_signalbox_auth_v1_auth_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_signalbox_auth_v1_auth_proto_goTypes = []any{
-	(*LoginRequest)(nil),     // 0: signalbox.auth.v1.LoginRequest
-	(*LoginResponse)(nil),    // 1: signalbox.auth.v1.LoginResponse
-	(*LoginUser)(nil),        // 2: signalbox.auth.v1.LoginUser
-	(*RefreshRequest)(nil),   // 3: signalbox.auth.v1.RefreshRequest
-	(*LogoutRequest)(nil),    // 4: signalbox.auth.v1.LogoutRequest
-	(*GetMeRequest)(nil),     // 5: signalbox.auth.v1.GetMeRequest
-	(*GetConfigRequest)(nil), // 6: signalbox.auth.v1.GetConfigRequest
-	(*Me)(nil),               // 7: signalbox.auth.v1.Me
-	(*Quota)(nil),            // 8: signalbox.auth.v1.Quota
-	(*AuthConfig)(nil),       // 9: signalbox.auth.v1.AuthConfig
-	(*OidcConfig)(nil),       // 10: signalbox.auth.v1.OidcConfig
-	(*emptypb.Empty)(nil),    // 11: google.protobuf.Empty
+	(*LoginRequest)(nil),          // 0: signalbox.auth.v1.LoginRequest
+	(*LoginResponse)(nil),         // 1: signalbox.auth.v1.LoginResponse
+	(*LoginUser)(nil),             // 2: signalbox.auth.v1.LoginUser
+	(*RefreshRequest)(nil),        // 3: signalbox.auth.v1.RefreshRequest
+	(*LogoutRequest)(nil),         // 4: signalbox.auth.v1.LogoutRequest
+	(*GetMeRequest)(nil),          // 5: signalbox.auth.v1.GetMeRequest
+	(*GetConfigRequest)(nil),      // 6: signalbox.auth.v1.GetConfigRequest
+	(*Me)(nil),                    // 7: signalbox.auth.v1.Me
+	(*Quota)(nil),                 // 8: signalbox.auth.v1.Quota
+	(*AuthConfig)(nil),            // 9: signalbox.auth.v1.AuthConfig
+	(*MaintenanceNotice)(nil),     // 10: signalbox.auth.v1.MaintenanceNotice
+	(*OidcConfig)(nil),            // 11: signalbox.auth.v1.OidcConfig
+	(*timestamppb.Timestamp)(nil), // 12: google.protobuf.Timestamp
+	(*emptypb.Empty)(nil),         // 13: google.protobuf.Empty
 }
 var file_signalbox_auth_v1_auth_proto_depIdxs = []int32{
 	2,  // 0: signalbox.auth.v1.LoginResponse.user:type_name -> signalbox.auth.v1.LoginUser
 	8,  // 1: signalbox.auth.v1.Me.quota:type_name -> signalbox.auth.v1.Quota
-	10, // 2: signalbox.auth.v1.AuthConfig.oidc:type_name -> signalbox.auth.v1.OidcConfig
-	0,  // 3: signalbox.auth.v1.AuthService.Login:input_type -> signalbox.auth.v1.LoginRequest
-	3,  // 4: signalbox.auth.v1.AuthService.Refresh:input_type -> signalbox.auth.v1.RefreshRequest
-	4,  // 5: signalbox.auth.v1.AuthService.Logout:input_type -> signalbox.auth.v1.LogoutRequest
-	5,  // 6: signalbox.auth.v1.AuthService.GetMe:input_type -> signalbox.auth.v1.GetMeRequest
-	6,  // 7: signalbox.auth.v1.AuthService.GetConfig:input_type -> signalbox.auth.v1.GetConfigRequest
-	1,  // 8: signalbox.auth.v1.AuthService.Login:output_type -> signalbox.auth.v1.LoginResponse
-	1,  // 9: signalbox.auth.v1.AuthService.Refresh:output_type -> signalbox.auth.v1.LoginResponse
-	11, // 10: signalbox.auth.v1.AuthService.Logout:output_type -> google.protobuf.Empty
-	7,  // 11: signalbox.auth.v1.AuthService.GetMe:output_type -> signalbox.auth.v1.Me
-	9,  // 12: signalbox.auth.v1.AuthService.GetConfig:output_type -> signalbox.auth.v1.AuthConfig
-	8,  // [8:13] is the sub-list for method output_type
-	3,  // [3:8] is the sub-list for method input_type
-	3,  // [3:3] is the sub-list for extension type_name
-	3,  // [3:3] is the sub-list for extension extendee
-	0,  // [0:3] is the sub-list for field type_name
+	11, // 2: signalbox.auth.v1.AuthConfig.oidc:type_name -> signalbox.auth.v1.OidcConfig
+	10, // 3: signalbox.auth.v1.AuthConfig.maintenance:type_name -> signalbox.auth.v1.MaintenanceNotice
+	12, // 4: signalbox.auth.v1.MaintenanceNotice.until:type_name -> google.protobuf.Timestamp
+	0,  // 5: signalbox.auth.v1.AuthService.Login:input_type -> signalbox.auth.v1.LoginRequest
+	3,  // 6: signalbox.auth.v1.AuthService.Refresh:input_type -> signalbox.auth.v1.RefreshRequest
+	4,  // 7: signalbox.auth.v1.AuthService.Logout:input_type -> signalbox.auth.v1.LogoutRequest
+	5,  // 8: signalbox.auth.v1.AuthService.GetMe:input_type -> signalbox.auth.v1.GetMeRequest
+	6,  // 9: signalbox.auth.v1.AuthService.GetConfig:input_type -> signalbox.auth.v1.GetConfigRequest
+	1,  // 10: signalbox.auth.v1.AuthService.Login:output_type -> signalbox.auth.v1.LoginResponse
+	1,  // 11: signalbox.auth.v1.AuthService.Refresh:output_type -> signalbox.auth.v1.LoginResponse
+	13, // 12: signalbox.auth.v1.AuthService.Logout:output_type -> google.protobuf.Empty
+	7,  // 13: signalbox.auth.v1.AuthService.GetMe:output_type -> signalbox.auth.v1.Me
+	9,  // 14: signalbox.auth.v1.AuthService.GetConfig:output_type -> signalbox.auth.v1.AuthConfig
+	10, // [10:15] is the sub-list for method output_type
+	5,  // [5:10] is the sub-list for method input_type
+	5,  // [5:5] is the sub-list for extension type_name
+	5,  // [5:5] is the sub-list for extension extendee
+	0,  // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_signalbox_auth_v1_auth_proto_init() }
@@ -718,7 +792,7 @@ func file_signalbox_auth_v1_auth_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_signalbox_auth_v1_auth_proto_rawDesc), len(file_signalbox_auth_v1_auth_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   11,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -544,12 +544,16 @@ const file_signalbox_auth_v1_device_proto_rawDesc = "" +
 	"\x0eDeviceDecision\x12\x1f\n" +
 	"\x1bDEVICE_DECISION_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17DEVICE_DECISION_APPROVE\x10\x01\x12\x18\n" +
-	"\x14DEVICE_DECISION_DENY\x10\x022\xdf\x04\n" +
-	"\rDeviceService\x12\x84\x01\n" +
-	"\x10CreateDeviceCode\x12*.signalbox.auth.v1.CreateDeviceCodeRequest\x1a\x1d.signalbox.auth.v1.DeviceCode\"%\xea\xc7\x18\x02\b\x01\x82\xd3\xe4\x93\x02\x19:\x01*\"\x14/api/cli/device/code\x12\x84\x01\n" +
-	"\x0fPollDeviceToken\x12).signalbox.auth.v1.PollDeviceTokenRequest\x1a\x1e.signalbox.auth.v1.DeviceToken\"&\xea\xc7\x18\x02\b\x01\x82\xd3\xe4\x93\x02\x1a:\x01*\"\x15/api/cli/device/token\x12\x9b\x01\n" +
-	"\x10GetDeviceRequest\x12*.signalbox.auth.v1.GetDeviceRequestRequest\x1a .signalbox.auth.v1.DeviceRequest\"9\xea\xc7\x18\x06\b\x02\x10\x01 \x01\x82\xd3\xe4\x93\x02&\x12$/api/cli/device/requests/{user_code}\x90\x02\x01\x12\xa1\x01\n" +
-	"\x13DecideDeviceRequest\x12-.signalbox.auth.v1.DecideDeviceRequestRequest\x1a .signalbox.auth.v1.DeviceRequest\"9\xea\xc7\x18\x06\b\x02\x10\x01 \x01\x82\xd3\xe4\x93\x02):\x01*\"$/api/cli/device/requests/{user_code}BAZ?github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1;authv1b\x06proto3"
+	"\x14DEVICE_DECISION_DENY\x10\x022\x87\x05\n" +
+	"\rDeviceService\x12\x8c\x01\n" +
+	"\x10CreateDeviceCode\x12*.signalbox.auth.v1.CreateDeviceCodeRequest\x1a\x1d.signalbox.auth.v1.DeviceCode\"-\xea\xc7\x18\x02\b\x01\xfa\xc7\x18\x04\n" +
+	"\x02\xad\x03\x82\xd3\xe4\x93\x02\x19:\x01*\"\x14/api/cli/device/code\x12\x8e\x01\n" +
+	"\x0fPollDeviceToken\x12).signalbox.auth.v1.PollDeviceTokenRequest\x1a\x1e.signalbox.auth.v1.DeviceToken\"0\xea\xc7\x18\x02\b\x01\xfa\xc7\x18\x06\n" +
+	"\x04\x90\x03\xad\x03\x82\xd3\xe4\x93\x02\x1a:\x01*\"\x15/api/cli/device/token\x12\xa5\x01\n" +
+	"\x10GetDeviceRequest\x12*.signalbox.auth.v1.GetDeviceRequestRequest\x1a .signalbox.auth.v1.DeviceRequest\"C\xea\xc7\x18\x06\b\x02\x10\x01 \x01\xfa\xc7\x18\x06\n" +
+	"\x04\x94\x03\xad\x03\x82\xd3\xe4\x93\x02&\x12$/api/cli/device/requests/{user_code}\x90\x02\x01\x12\xad\x01\n" +
+	"\x13DecideDeviceRequest\x12-.signalbox.auth.v1.DecideDeviceRequestRequest\x1a .signalbox.auth.v1.DeviceRequest\"E\xea\xc7\x18\x06\b\x02\x10\x01 \x01\xfa\xc7\x18\b\n" +
+	"\x06\x94\x03\x99\x03\xad\x03\x82\xd3\xe4\x93\x02):\x01*\"$/api/cli/device/requests/{user_code}BAZ?github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1;authv1b\x06proto3"
 
 var (
 	file_signalbox_auth_v1_device_proto_rawDescOnce sync.Once

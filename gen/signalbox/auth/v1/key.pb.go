@@ -380,10 +380,11 @@ const file_signalbox_auth_v1_key_proto_rawDesc = "" +
 	"\bsigns_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\asignsAt\x12A\n" +
 	"\x0everifies_until\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\rverifiesUntil\x129\n" +
 	"\n" +
-	"revoked_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\trevokedAt\"^\n" +
-	"\x0fListKeysRequest\x12\x19\n" +
-	"\x05limit\x18\x01 \x01(\x05H\x00R\x05limit\x88\x01\x01\x12\x1b\n" +
-	"\x06offset\x18\x02 \x01(\x05H\x01R\x06offset\x88\x01\x01B\b\n" +
+	"revoked_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\trevokedAt\"w\n" +
+	"\x0fListKeysRequest\x12%\n" +
+	"\x05limit\x18\x01 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x00R\x05limit\x88\x01\x01\x12(\n" +
+	"\x06offset\x18\x02 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00H\x01R\x06offset\x88\x01\x01B\b\n" +
 	"\x06_limitB\t\n" +
 	"\a_offset\"E\n" +
 	"\x10ListKeysResponse\x121\n" +
@@ -398,11 +399,12 @@ const file_signalbox_auth_v1_key_proto_rawDesc = "" +
 	"KeyPurpose\x12\x1b\n" +
 	"\x17KEY_PURPOSE_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12KEY_PURPOSE_ACCESS\x10\x01\x12\x16\n" +
-	"\x12KEY_PURPOSE_CALLER\x10\x022\x99\x02\n" +
+	"\x12KEY_PURPOSE_CALLER\x10\x022\xa1\x02\n" +
 	"\n" +
 	"KeyService\x12\x7f\n" +
-	"\bListKeys\x12\".signalbox.auth.v1.ListKeysRequest\x1a#.signalbox.auth.v1.ListKeysResponse\"*\xea\xc7\x18\x06\b\x02\x10\x02 \x01\x82\xd3\xe4\x93\x02\x17b\x04keys\x12\x0f/api/admin/keys\x90\x02\x01\x12\x89\x01\n" +
-	"\tRotateKey\x12#.signalbox.auth.v1.RotateKeyRequest\x1a$.signalbox.auth.v1.RotateKeyResponse\"1\xea\xc7\x18\x06\b\x02\x10\x02 \x01\x82\xd3\xe4\x93\x02!:\x01*b\x04keys\"\x16/api/admin/keys/rotateBAZ?github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1;authv1b\x06proto3"
+	"\bListKeys\x12\".signalbox.auth.v1.ListKeysRequest\x1a#.signalbox.auth.v1.ListKeysResponse\"*\xea\xc7\x18\x06\b\x02\x10\x02 \x01\x82\xd3\xe4\x93\x02\x17b\x04keys\x12\x0f/api/admin/keys\x90\x02\x01\x12\x91\x01\n" +
+	"\tRotateKey\x12#.signalbox.auth.v1.RotateKeyRequest\x1a$.signalbox.auth.v1.RotateKeyResponse\"9\xea\xc7\x18\x06\b\x02\x10\x02 \x01\xfa\xc7\x18\x04\n" +
+	"\x02\x99\x03\x82\xd3\xe4\x93\x02!:\x01*b\x04keys\"\x16/api/admin/keys/rotateBAZ?github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1;authv1b\x06proto3"
 
 var (
 	file_signalbox_auth_v1_key_proto_rawDescOnce sync.Once

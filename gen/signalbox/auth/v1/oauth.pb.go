@@ -202,9 +202,10 @@ const file_signalbox_auth_v1_oauth_proto_rawDesc = "" +
 	"\x06_state\"=\n" +
 	"\x15AuthorizationDecision\x12$\n" +
 	"\vredirect_to\x18\x01 \x01(\tB\x03\x80\x01\x01R\n" +
-	"redirectTo2\xaa\x01\n" +
-	"\fOAuthService\x12\x99\x01\n" +
-	"\x13DecideAuthorization\x12-.signalbox.auth.v1.DecideAuthorizationRequest\x1a(.signalbox.auth.v1.AuthorizationDecision\")\xea\xc7\x18\x06\b\x02\x10\x01 \x01\x82\xd3\xe4\x93\x02\x19:\x01*\"\x14/api/oauth/authorizeBAZ?github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1;authv1b\x06proto3"
+	"redirectTo2\xb2\x01\n" +
+	"\fOAuthService\x12\xa1\x01\n" +
+	"\x13DecideAuthorization\x12-.signalbox.auth.v1.DecideAuthorizationRequest\x1a(.signalbox.auth.v1.AuthorizationDecision\"1\xea\xc7\x18\x06\b\x02\x10\x01 \x01\xfa\xc7\x18\x04\n" +
+	"\x02\x90\x03\x82\xd3\xe4\x93\x02\x19:\x01*\"\x14/api/oauth/authorizeBAZ?github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1;authv1b\x06proto3"
 
 var (
 	file_signalbox_auth_v1_oauth_proto_rawDescOnce sync.Once

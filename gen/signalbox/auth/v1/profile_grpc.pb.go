@@ -41,6 +41,7 @@ type ProfileServiceClient interface {
 	// ChangePassword takes the present password too, counts as a login attempt, and ends every other session
 	// and every access token. The calling session lives on: its refresh gives the next access token.
 	ChangePassword(ctx context.Context, in *ChangePasswordRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
+	// ListSessions lists the caller's sessions that still hold, newest first.
 	ListSessions(ctx context.Context, in *ListSessionsRequest, opts ...grpc.CallOption) (*ListSessionsResponse, error)
 	// RevokeSession ends one session of the caller: its refresh tokens and its access tokens, at once.
 	RevokeSession(ctx context.Context, in *RevokeSessionRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
@@ -127,6 +128,7 @@ type ProfileServiceServer interface {
 	// ChangePassword takes the present password too, counts as a login attempt, and ends every other session
 	// and every access token. The calling session lives on: its refresh gives the next access token.
 	ChangePassword(context.Context, *ChangePasswordRequest) (*emptypb.Empty, error)
+	// ListSessions lists the caller's sessions that still hold, newest first.
 	ListSessions(context.Context, *ListSessionsRequest) (*ListSessionsResponse, error)
 	// RevokeSession ends one session of the caller: its refresh tokens and its access tokens, at once.
 	RevokeSession(context.Context, *RevokeSessionRequest) (*emptypb.Empty, error)

@@ -827,10 +827,11 @@ const file_signalbox_auth_v1_project_proto_rawDesc = "" +
 	"visibilityB\x0e\n" +
 	"\f_descriptionB\n" +
 	"\n" +
-	"\b_team_id\"b\n" +
-	"\x13ListProjectsRequest\x12\x19\n" +
-	"\x05limit\x18\x01 \x01(\x05H\x00R\x05limit\x88\x01\x01\x12\x1b\n" +
-	"\x06offset\x18\x02 \x01(\x05H\x01R\x06offset\x88\x01\x01B\b\n" +
+	"\b_team_id\"{\n" +
+	"\x13ListProjectsRequest\x12%\n" +
+	"\x05limit\x18\x01 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x00R\x05limit\x88\x01\x01\x12(\n" +
+	"\x06offset\x18\x02 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00H\x01R\x06offset\x88\x01\x01B\b\n" +
 	"\x06_limitB\t\n" +
 	"\a_offset\"N\n" +
 	"\x14ListProjectsResponse\x126\n" +
@@ -853,12 +854,13 @@ const file_signalbox_auth_v1_project_proto_rawDesc = "" +
 	"\t_archived\"_\n" +
 	"\rProjectMember\x12\x1a\n" +
 	"\busername\x18\x01 \x01(\tR\busername\x122\n" +
-	"\x04role\x18\x02 \x01(\x0e2\x1e.signalbox.auth.v1.ProjectRoleR\x04role\"\x87\x01\n" +
+	"\x04role\x18\x02 \x01(\x0e2\x1e.signalbox.auth.v1.ProjectRoleR\x04role\"\xa0\x01\n" +
 	"\x19ListProjectMembersRequest\x12\x1d\n" +
 	"\n" +
-	"project_id\x18\x01 \x01(\tR\tprojectId\x12\x19\n" +
-	"\x05limit\x18\x02 \x01(\x05H\x00R\x05limit\x88\x01\x01\x12\x1b\n" +
-	"\x06offset\x18\x03 \x01(\x05H\x01R\x06offset\x88\x01\x01B\b\n" +
+	"project_id\x18\x01 \x01(\tR\tprojectId\x12%\n" +
+	"\x05limit\x18\x02 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x00R\x05limit\x88\x01\x01\x12(\n" +
+	"\x06offset\x18\x03 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00H\x01R\x06offset\x88\x01\x01B\b\n" +
 	"\x06_limitB\t\n" +
 	"\a_offset\"X\n" +
 	"\x1aListProjectMembersResponse\x12:\n" +
@@ -883,16 +885,22 @@ const file_signalbox_auth_v1_project_proto_rawDesc = "" +
 	"\x18PROJECT_ROLE_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13PROJECT_ROLE_VIEWER\x10\x01\x12\x17\n" +
 	"\x13PROJECT_ROLE_EDITOR\x10\x02\x12\x16\n" +
-	"\x12PROJECT_ROLE_OWNER\x10\x032\xa0\b\n" +
-	"\x0eProjectService\x12x\n" +
-	"\rCreateProject\x12'.signalbox.auth.v1.CreateProjectRequest\x1a\x1a.signalbox.auth.v1.Project\"\"\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02\x12:\x01*\"\r/api/projects\x12\x8d\x01\n" +
-	"\fListProjects\x12&.signalbox.auth.v1.ListProjectsRequest\x1a'.signalbox.auth.v1.ListProjectsResponse\",\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02\x19b\bprojects\x12\r/api/projects\x90\x02\x01\x12\x7f\n" +
+	"\x12PROJECT_ROLE_OWNER\x10\x032\xda\b\n" +
+	"\x0eProjectService\x12\x82\x01\n" +
+	"\rCreateProject\x12'.signalbox.auth.v1.CreateProjectRequest\x1a\x1a.signalbox.auth.v1.Project\",\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x06\n" +
+	"\x04\x90\x03\x99\x03\x82\xd3\xe4\x93\x02\x12:\x01*\"\r/api/projects\x12\x8d\x01\n" +
+	"\fListProjects\x12&.signalbox.auth.v1.ListProjectsRequest\x1a'.signalbox.auth.v1.ListProjectsResponse\",\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02\x19b\bprojects\x12\r/api/projects\x90\x02\x01\x12\x87\x01\n" +
 	"\n" +
-	"GetProject\x12$.signalbox.auth.v1.GetProjectRequest\x1a\x1a.signalbox.auth.v1.Project\"/\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02\x1c\x12\x1a/api/projects/{project_id}\x90\x02\x01\x12\x85\x01\n" +
-	"\rUpdateProject\x12'.signalbox.auth.v1.UpdateProjectRequest\x1a\x1a.signalbox.auth.v1.Project\"/\xea\xc7\x18\x06\b\x02\x10\x01 \x04\x82\xd3\xe4\x93\x02\x1f:\x01*2\x1a/api/projects/{project_id}\x12\xb3\x01\n" +
-	"\x12ListProjectMembers\x12,.signalbox.auth.v1.ListProjectMembersRequest\x1a-.signalbox.auth.v1.ListProjectMembersResponse\"@\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02-b\amembers\x12\"/api/projects/{project_id}/members\x90\x02\x01\x12\xa4\x01\n" +
-	"\x10PutProjectMember\x12*.signalbox.auth.v1.PutProjectMemberRequest\x1a .signalbox.auth.v1.ProjectMember\"B\xea\xc7\x18\x06\b\x02\x10\x01 \x04\x82\xd3\xe4\x93\x022:\x01*\x1a-/api/projects/{project_id}/members/{username}\x12\x9d\x01\n" +
-	"\x13RemoveProjectMember\x12-.signalbox.auth.v1.RemoveProjectMemberRequest\x1a\x16.google.protobuf.Empty\"?\xea\xc7\x18\x06\b\x02\x10\x01 \x04\x82\xd3\xe4\x93\x02/*-/api/projects/{project_id}/members/{username}BAZ?github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1;authv1b\x06proto3"
+	"GetProject\x12$.signalbox.auth.v1.GetProjectRequest\x1a\x1a.signalbox.auth.v1.Project\"7\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02\x1c\x12\x1a/api/projects/{project_id}\x90\x02\x01\x12\x8f\x01\n" +
+	"\rUpdateProject\x12'.signalbox.auth.v1.UpdateProjectRequest\x1a\x1a.signalbox.auth.v1.Project\"9\xea\xc7\x18\x06\b\x02\x10\x01 \x04\xfa\xc7\x18\x06\n" +
+	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02\x1f:\x01*2\x1a/api/projects/{project_id}\x12\xbb\x01\n" +
+	"\x12ListProjectMembers\x12,.signalbox.auth.v1.ListProjectMembersRequest\x1a-.signalbox.auth.v1.ListProjectMembersResponse\"H\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02-b\amembers\x12\"/api/projects/{project_id}/members\x90\x02\x01\x12\xae\x01\n" +
+	"\x10PutProjectMember\x12*.signalbox.auth.v1.PutProjectMemberRequest\x1a .signalbox.auth.v1.ProjectMember\"L\xea\xc7\x18\x06\b\x02\x10\x01 \x04\xfa\xc7\x18\x06\n" +
+	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x022:\x01*\x1a-/api/projects/{project_id}/members/{username}\x12\xa7\x01\n" +
+	"\x13RemoveProjectMember\x12-.signalbox.auth.v1.RemoveProjectMemberRequest\x1a\x16.google.protobuf.Empty\"I\xea\xc7\x18\x06\b\x02\x10\x01 \x04\xfa\xc7\x18\x06\n" +
+	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02/*-/api/projects/{project_id}/members/{username}BAZ?github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1;authv1b\x06proto3"
 
 var (
 	file_signalbox_auth_v1_project_proto_rawDescOnce sync.Once

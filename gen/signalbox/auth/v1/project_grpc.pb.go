@@ -39,9 +39,11 @@ const (
 // keeps at least one owner (409). Members are those that were put in; those of its team are editors besides.
 type ProjectServiceClient interface {
 	CreateProject(ctx context.Context, in *CreateProjectRequest, opts ...grpc.CallOption) (*Project, error)
+	// ListProjects lists the projects that the caller sees, by key.
 	ListProjects(ctx context.Context, in *ListProjectsRequest, opts ...grpc.CallOption) (*ListProjectsResponse, error)
 	GetProject(ctx context.Context, in *GetProjectRequest, opts ...grpc.CallOption) (*Project, error)
 	UpdateProject(ctx context.Context, in *UpdateProjectRequest, opts ...grpc.CallOption) (*Project, error)
+	// ListProjectMembers lists the members of a project by username.
 	ListProjectMembers(ctx context.Context, in *ListProjectMembersRequest, opts ...grpc.CallOption) (*ListProjectMembersResponse, error)
 	PutProjectMember(ctx context.Context, in *PutProjectMemberRequest, opts ...grpc.CallOption) (*ProjectMember, error)
 	RemoveProjectMember(ctx context.Context, in *RemoveProjectMemberRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
@@ -133,9 +135,11 @@ func (c *projectServiceClient) RemoveProjectMember(ctx context.Context, in *Remo
 // keeps at least one owner (409). Members are those that were put in; those of its team are editors besides.
 type ProjectServiceServer interface {
 	CreateProject(context.Context, *CreateProjectRequest) (*Project, error)
+	// ListProjects lists the projects that the caller sees, by key.
 	ListProjects(context.Context, *ListProjectsRequest) (*ListProjectsResponse, error)
 	GetProject(context.Context, *GetProjectRequest) (*Project, error)
 	UpdateProject(context.Context, *UpdateProjectRequest) (*Project, error)
+	// ListProjectMembers lists the members of a project by username.
 	ListProjectMembers(context.Context, *ListProjectMembersRequest) (*ListProjectMembersResponse, error)
 	PutProjectMember(context.Context, *PutProjectMemberRequest) (*ProjectMember, error)
 	RemoveProjectMember(context.Context, *RemoveProjectMemberRequest) (*emptypb.Empty, error)

@@ -39,6 +39,7 @@ const (
 // makes and removes teams, an admin or a lead of the team changes it and its members.
 type TeamServiceClient interface {
 	CreateTeam(ctx context.Context, in *CreateTeamRequest, opts ...grpc.CallOption) (*Team, error)
+	// ListTeams lists the teams that the caller sees, by key.
 	ListTeams(ctx context.Context, in *ListTeamsRequest, opts ...grpc.CallOption) (*ListTeamsResponse, error)
 	GetTeam(ctx context.Context, in *GetTeamRequest, opts ...grpc.CallOption) (*Team, error)
 	UpdateTeam(ctx context.Context, in *UpdateTeamRequest, opts ...grpc.CallOption) (*Team, error)
@@ -134,6 +135,7 @@ func (c *teamServiceClient) RemoveTeamMember(ctx context.Context, in *RemoveTeam
 // makes and removes teams, an admin or a lead of the team changes it and its members.
 type TeamServiceServer interface {
 	CreateTeam(context.Context, *CreateTeamRequest) (*Team, error)
+	// ListTeams lists the teams that the caller sees, by key.
 	ListTeams(context.Context, *ListTeamsRequest) (*ListTeamsResponse, error)
 	GetTeam(context.Context, *GetTeamRequest) (*Team, error)
 	UpdateTeam(context.Context, *UpdateTeamRequest) (*Team, error)

@@ -634,6 +634,8 @@ func (x *ResetPasswordResponse) GetPassword() string {
 type ListOwnedRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	UserId        string                 `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	Limit         *int32                 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	Offset        *int32                 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -673,6 +675,20 @@ func (x *ListOwnedRequest) GetUserId() string {
 		return x.UserId
 	}
 	return ""
+}
+
+func (x *ListOwnedRequest) GetLimit() int32 {
+	if x != nil && x.Limit != nil {
+		return *x.Limit
+	}
+	return 0
+}
+
+func (x *ListOwnedRequest) GetOffset() int32 {
+	if x != nil && x.Offset != nil {
+		return *x.Offset
+	}
+	return 0
 }
 
 type ListOwnedResponse struct {
@@ -860,10 +876,11 @@ const file_signalbox_auth_v1_user_proto_rawDesc = "" +
 	"\x12CreateUserResponse\x12+\n" +
 	"\x04user\x18\x01 \x01(\v2\x17.signalbox.auth.v1.UserR\x04user\x12$\n" +
 	"\bpassword\x18\x02 \x01(\tB\x03\x80\x01\x01H\x00R\bpassword\x88\x01\x01B\v\n" +
-	"\t_password\"\x82\x01\n" +
-	"\x10ListUsersRequest\x12\x19\n" +
-	"\x05limit\x18\x01 \x01(\x05H\x00R\x05limit\x88\x01\x01\x12\x1b\n" +
-	"\x06offset\x18\x02 \x01(\x05H\x01R\x06offset\x88\x01\x01\x12\x1b\n" +
+	"\t_password\"\x9b\x01\n" +
+	"\x10ListUsersRequest\x12%\n" +
+	"\x05limit\x18\x01 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x00R\x05limit\x88\x01\x01\x12(\n" +
+	"\x06offset\x18\x02 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00H\x01R\x06offset\x88\x01\x01\x12\x1b\n" +
 	"\x01q\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01H\x02R\x01q\x88\x01\x01B\b\n" +
 	"\x06_limitB\t\n" +
 	"\a_offsetB\x04\n" +
@@ -887,9 +904,14 @@ const file_signalbox_auth_v1_user_proto_rawDesc = "" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\"J\n" +
 	"\x15ResetPasswordResponse\x12$\n" +
 	"\bpassword\x18\x01 \x01(\tB\x03\x80\x01\x01H\x00R\bpassword\x88\x01\x01B\v\n" +
-	"\t_password\"+\n" +
+	"\t_password\"\x91\x01\n" +
 	"\x10ListOwnedRequest\x12\x17\n" +
-	"\auser_id\x18\x01 \x01(\tR\x06userId\"C\n" +
+	"\auser_id\x18\x01 \x01(\tR\x06userId\x12%\n" +
+	"\x05limit\x18\x02 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x00R\x05limit\x88\x01\x01\x12(\n" +
+	"\x06offset\x18\x03 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00H\x01R\x06offset\x88\x01\x01B\b\n" +
+	"\x06_limitB\t\n" +
+	"\a_offset\"C\n" +
 	"\x11ListOwnedResponse\x12.\n" +
 	"\x05owned\x18\x01 \x03(\v2\x18.signalbox.auth.v1.OwnedR\x05owned\"1\n" +
 	"\x05Owned\x12\x12\n" +
@@ -902,17 +924,23 @@ const file_signalbox_auth_v1_user_proto_rawDesc = "" +
 	"\bUserRole\x12\x19\n" +
 	"\x15USER_ROLE_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12USER_ROLE_OPERATOR\x10\x01\x12\x13\n" +
-	"\x0fUSER_ROLE_ADMIN\x10\x022\xeb\a\n" +
-	"\vUserService\x12\x80\x01\n" +
+	"\x0fUSER_ROLE_ADMIN\x10\x022\xa8\b\n" +
+	"\vUserService\x12\x8a\x01\n" +
 	"\n" +
-	"CreateUser\x12$.signalbox.auth.v1.CreateUserRequest\x1a%.signalbox.auth.v1.CreateUserResponse\"%\xea\xc7\x18\x06\b\x02\x10\x02 \x01\x82\xd3\xe4\x93\x02\x15:\x01*\"\x10/api/admin/users\x12\x84\x01\n" +
-	"\tListUsers\x12#.signalbox.auth.v1.ListUsersRequest\x1a$.signalbox.auth.v1.ListUsersResponse\",\xea\xc7\x18\x06\b\x02\x10\x02 \x01\x82\xd3\xe4\x93\x02\x19b\x05users\x12\x10/api/admin/users\x90\x02\x01\x12v\n" +
-	"\aGetUser\x12!.signalbox.auth.v1.GetUserRequest\x1a\x17.signalbox.auth.v1.User\"/\xea\xc7\x18\x06\b\x02\x10\x02 \x01\x82\xd3\xe4\x93\x02\x1c\x12\x1a/api/admin/users/{user_id}\x90\x02\x01\x12|\n" +
+	"CreateUser\x12$.signalbox.auth.v1.CreateUserRequest\x1a%.signalbox.auth.v1.CreateUserResponse\"/\xea\xc7\x18\x06\b\x02\x10\x02 \x01\xfa\xc7\x18\x06\n" +
+	"\x04\x99\x03\xf5\x03\x82\xd3\xe4\x93\x02\x15:\x01*\"\x10/api/admin/users\x12\x84\x01\n" +
+	"\tListUsers\x12#.signalbox.auth.v1.ListUsersRequest\x1a$.signalbox.auth.v1.ListUsersResponse\",\xea\xc7\x18\x06\b\x02\x10\x02 \x01\x82\xd3\xe4\x93\x02\x19b\x05users\x12\x10/api/admin/users\x90\x02\x01\x12~\n" +
+	"\aGetUser\x12!.signalbox.auth.v1.GetUserRequest\x1a\x17.signalbox.auth.v1.User\"7\xea\xc7\x18\x06\b\x02\x10\x02 \x01\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02\x1c\x12\x1a/api/admin/users/{user_id}\x90\x02\x01\x12\x86\x01\n" +
 	"\n" +
-	"UpdateUser\x12$.signalbox.auth.v1.UpdateUserRequest\x1a\x17.signalbox.auth.v1.User\"/\xea\xc7\x18\x06\b\x02\x10\x02 \x01\x82\xd3\xe4\x93\x02\x1f:\x01*2\x1a/api/admin/users/{user_id}\x12\xa2\x01\n" +
-	"\rResetPassword\x12'.signalbox.auth.v1.ResetPasswordRequest\x1a(.signalbox.auth.v1.ResetPasswordResponse\">\xea\xc7\x18\x06\b\x02\x10\x02 \x01\x82\xd3\xe4\x93\x02.:\x01*\")/api/admin/users/{user_id}/reset-password\x12\x94\x01\n" +
-	"\tListOwned\x12#.signalbox.auth.v1.ListOwnedRequest\x1a$.signalbox.auth.v1.ListOwnedResponse\"<\xea\xc7\x18\x06\b\x02\x10\x02 \x01\x82\xd3\xe4\x93\x02)b\x05owned\x12 /api/admin/users/{user_id}/owned\x90\x02\x01\x12\x9f\x01\n" +
-	"\rTransferOwned\x12'.signalbox.auth.v1.TransferOwnedRequest\x1a$.signalbox.auth.v1.ListOwnedResponse\"?\xea\xc7\x18\x06\b\x02\x10\x02 \x01\x82\xd3\xe4\x93\x02/:\x01*b\x05owned\"#/api/admin/users/{user_id}/transferBAZ?github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1;authv1b\x06proto3"
+	"UpdateUser\x12$.signalbox.auth.v1.UpdateUserRequest\x1a\x17.signalbox.auth.v1.User\"9\xea\xc7\x18\x06\b\x02\x10\x02 \x01\xfa\xc7\x18\x06\n" +
+	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02\x1f:\x01*2\x1a/api/admin/users/{user_id}\x12\xae\x01\n" +
+	"\rResetPassword\x12'.signalbox.auth.v1.ResetPasswordRequest\x1a(.signalbox.auth.v1.ResetPasswordResponse\"J\xea\xc7\x18\x06\b\x02\x10\x02 \x01\xfa\xc7\x18\b\n" +
+	"\x06\x94\x03\x99\x03\xf5\x03\x82\xd3\xe4\x93\x02.:\x01*\")/api/admin/users/{user_id}/reset-password\x12\x9c\x01\n" +
+	"\tListOwned\x12#.signalbox.auth.v1.ListOwnedRequest\x1a$.signalbox.auth.v1.ListOwnedResponse\"D\xea\xc7\x18\x06\b\x02\x10\x02 \x01\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02)b\x05owned\x12 /api/admin/users/{user_id}/owned\x90\x02\x01\x12\xab\x01\n" +
+	"\rTransferOwned\x12'.signalbox.auth.v1.TransferOwnedRequest\x1a$.signalbox.auth.v1.ListOwnedResponse\"K\xea\xc7\x18\x06\b\x02\x10\x02 \x01\xfa\xc7\x18\b\n" +
+	"\x06\x90\x03\x94\x03\x99\x03\x82\xd3\xe4\x93\x02/:\x01*b\x05owned\"#/api/admin/users/{user_id}/transferBAZ?github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1;authv1b\x06proto3"
 
 var (
 	file_signalbox_auth_v1_user_proto_rawDescOnce sync.Once
@@ -986,6 +1014,7 @@ func file_signalbox_auth_v1_user_proto_init() {
 	file_signalbox_auth_v1_user_proto_msgTypes[3].OneofWrappers = []any{}
 	file_signalbox_auth_v1_user_proto_msgTypes[6].OneofWrappers = []any{}
 	file_signalbox_auth_v1_user_proto_msgTypes[8].OneofWrappers = []any{}
+	file_signalbox_auth_v1_user_proto_msgTypes[9].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -38,6 +38,7 @@ const (
 // disabled (409).
 type UserServiceClient interface {
 	CreateUser(ctx context.Context, in *CreateUserRequest, opts ...grpc.CallOption) (*CreateUserResponse, error)
+	// ListUsers lists users by username, upper and lower case alike.
 	ListUsers(ctx context.Context, in *ListUsersRequest, opts ...grpc.CallOption) (*ListUsersResponse, error)
 	GetUser(ctx context.Context, in *GetUserRequest, opts ...grpc.CallOption) (*User, error)
 	// UpdateUser changes role, names and whether the account is disabled. The role is read at each call: after
@@ -140,6 +141,7 @@ func (c *userServiceClient) TransferOwned(ctx context.Context, in *TransferOwned
 // disabled (409).
 type UserServiceServer interface {
 	CreateUser(context.Context, *CreateUserRequest) (*CreateUserResponse, error)
+	// ListUsers lists users by username, upper and lower case alike.
 	ListUsers(context.Context, *ListUsersRequest) (*ListUsersResponse, error)
 	GetUser(context.Context, *GetUserRequest) (*User, error)
 	// UpdateUser changes role, names and whether the account is disabled. The role is read at each call: after

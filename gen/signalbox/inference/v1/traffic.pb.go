@@ -41,7 +41,7 @@ type Call struct {
 	Path           string                 `protobuf:"bytes,10,opt,name=path,proto3" json:"path,omitempty"`
 	Status         int32                  `protobuf:"varint,11,opt,name=status,proto3" json:"status,omitempty"`
 	// `ok`, `client_closed`, `engine_error`, `engine_unreachable`, `engine_timeout`,
-	// `upstream_truncated`, `revoked`, `lease_over`.
+	// `upstream_truncated`, `revoked`, `lease_over`, `suspended`; of WebSockets also `client_error`, `idle`, `draining`.
 	Outcome          string  `protobuf:"bytes,12,opt,name=outcome,proto3" json:"outcome,omitempty"`
 	Stream           bool    `protobuf:"varint,13,opt,name=stream,proto3" json:"stream,omitempty"`
 	RequestedModel   *string `protobuf:"bytes,14,opt,name=requested_model,json=requestedModel,proto3,oneof" json:"requested_model,omitempty"`
@@ -56,8 +56,11 @@ type Call struct {
 	DurationMs    float64  `protobuf:"fixed64,21,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
 	RequestBytes  int64    `protobuf:"varint,22,opt,name=request_bytes,json=requestBytes,proto3" json:"request_bytes,omitempty"`
 	ResponseBytes int64    `protobuf:"varint,23,opt,name=response_bytes,json=responseBytes,proto3" json:"response_bytes,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// Frames of a WebSocket each way; null for other calls.
+	RequestFrames  *int64 `protobuf:"varint,24,opt,name=request_frames,json=requestFrames,proto3,oneof" json:"request_frames,omitempty"`
+	ResponseFrames *int64 `protobuf:"varint,25,opt,name=response_frames,json=responseFrames,proto3,oneof" json:"response_frames,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Call) Reset() {
@@ -251,13 +254,38 @@ func (x *Call) GetResponseBytes() int64 {
 	return 0
 }
 
+func (x *Call) GetRequestFrames() int64 {
+	if x != nil && x.RequestFrames != nil {
+		return *x.RequestFrames
+	}
+	return 0
+}
+
+func (x *Call) GetResponseFrames() int64 {
+	if x != nil && x.ResponseFrames != nil {
+		return *x.ResponseFrames
+	}
+	return 0
+}
+
 type ListTrafficRequest struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
 	DeploymentId string                 `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
 	Limit        *int32                 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	Offset       *int32                 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
 	// Only calls of this token.
-	Token         *string `protobuf:"bytes,4,opt,name=token,proto3,oneof" json:"token,omitempty"`
+	Token *string `protobuf:"bytes,4,opt,name=token,proto3,oneof" json:"token,omitempty"`
+	// Only calls of this status, such as `200`, or of this class, such as `5xx`.
+	Status *string `protobuf:"bytes,5,opt,name=status,proto3,oneof" json:"status,omitempty"`
+	// Only calls that began at this time or later, and before that one.
+	From *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=from,proto3" json:"from,omitempty"`
+	To   *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=to,proto3" json:"to,omitempty"`
+	// Only calls that ended so.
+	Outcome *string `protobuf:"bytes,8,opt,name=outcome,proto3,oneof" json:"outcome,omitempty"`
+	// Only calls that this revision answered.
+	Revision *int32 `protobuf:"varint,9,opt,name=revision,proto3,oneof" json:"revision,omitempty"`
+	// Only calls that took so long, in milliseconds.
+	MinLatencyMs  *float64 `protobuf:"fixed64,10,opt,name=min_latency_ms,json=minLatencyMs,proto3,oneof" json:"min_latency_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -320,6 +348,48 @@ func (x *ListTrafficRequest) GetToken() string {
 	return ""
 }
 
+func (x *ListTrafficRequest) GetStatus() string {
+	if x != nil && x.Status != nil {
+		return *x.Status
+	}
+	return ""
+}
+
+func (x *ListTrafficRequest) GetFrom() *timestamppb.Timestamp {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *ListTrafficRequest) GetTo() *timestamppb.Timestamp {
+	if x != nil {
+		return x.To
+	}
+	return nil
+}
+
+func (x *ListTrafficRequest) GetOutcome() string {
+	if x != nil && x.Outcome != nil {
+		return *x.Outcome
+	}
+	return ""
+}
+
+func (x *ListTrafficRequest) GetRevision() int32 {
+	if x != nil && x.Revision != nil {
+		return *x.Revision
+	}
+	return 0
+}
+
+func (x *ListTrafficRequest) GetMinLatencyMs() float64 {
+	if x != nil && x.MinLatencyMs != nil {
+		return *x.MinLatencyMs
+	}
+	return 0
+}
+
 type ListTrafficResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Calls         []*Call                `protobuf:"bytes,1,rep,name=calls,proto3" json:"calls,omitempty"`
@@ -364,11 +434,371 @@ func (x *ListTrafficResponse) GetCalls() []*Call {
 	return nil
 }
 
+type GetCallRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	DeploymentId  string                 `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
+	RequestId     string                 `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetCallRequest) Reset() {
+	*x = GetCallRequest{}
+	mi := &file_signalbox_inference_v1_traffic_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetCallRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetCallRequest) ProtoMessage() {}
+
+func (x *GetCallRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_inference_v1_traffic_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetCallRequest.ProtoReflect.Descriptor instead.
+func (*GetCallRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_inference_v1_traffic_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *GetCallRequest) GetDeploymentId() string {
+	if x != nil {
+		return x.DeploymentId
+	}
+	return ""
+}
+
+func (x *GetCallRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+type GetMetricsRequest struct {
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	DeploymentId string                 `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
+	// The last hour where absent; at most 31 days, and at most 1000 steps of it.
+	From *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=from,proto3" json:"from,omitempty"`
+	To   *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=to,proto3" json:"to,omitempty"`
+	// Length of a step in seconds; 60 where absent.
+	StepS *int32 `protobuf:"varint,4,opt,name=step_s,json=stepS,proto3,oneof" json:"step_s,omitempty"`
+	// Only calls of this token.
+	Token *string `protobuf:"bytes,5,opt,name=token,proto3,oneof" json:"token,omitempty"`
+	// Only calls that this revision answered.
+	Revision      *int32 `protobuf:"varint,6,opt,name=revision,proto3,oneof" json:"revision,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetMetricsRequest) Reset() {
+	*x = GetMetricsRequest{}
+	mi := &file_signalbox_inference_v1_traffic_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetMetricsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetMetricsRequest) ProtoMessage() {}
+
+func (x *GetMetricsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_inference_v1_traffic_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetMetricsRequest.ProtoReflect.Descriptor instead.
+func (*GetMetricsRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_inference_v1_traffic_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *GetMetricsRequest) GetDeploymentId() string {
+	if x != nil {
+		return x.DeploymentId
+	}
+	return ""
+}
+
+func (x *GetMetricsRequest) GetFrom() *timestamppb.Timestamp {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *GetMetricsRequest) GetTo() *timestamppb.Timestamp {
+	if x != nil {
+		return x.To
+	}
+	return nil
+}
+
+func (x *GetMetricsRequest) GetStepS() int32 {
+	if x != nil && x.StepS != nil {
+		return *x.StepS
+	}
+	return 0
+}
+
+func (x *GetMetricsRequest) GetToken() string {
+	if x != nil && x.Token != nil {
+		return *x.Token
+	}
+	return ""
+}
+
+func (x *GetMetricsRequest) GetRevision() int32 {
+	if x != nil && x.Revision != nil {
+		return *x.Revision
+	}
+	return 0
+}
+
+type DeploymentMetrics struct {
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	DeploymentId string                 `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
+	From         *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=from,proto3" json:"from,omitempty"`
+	To           *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=to,proto3" json:"to,omitempty"`
+	StepS        int32                  `protobuf:"varint,4,opt,name=step_s,json=stepS,proto3" json:"step_s,omitempty"`
+	// Steps with calls, oldest first; one without any is left out.
+	Points        []*MetricsPoint `protobuf:"bytes,5,rep,name=points,proto3" json:"points,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeploymentMetrics) Reset() {
+	*x = DeploymentMetrics{}
+	mi := &file_signalbox_inference_v1_traffic_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeploymentMetrics) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeploymentMetrics) ProtoMessage() {}
+
+func (x *DeploymentMetrics) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_inference_v1_traffic_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeploymentMetrics.ProtoReflect.Descriptor instead.
+func (*DeploymentMetrics) Descriptor() ([]byte, []int) {
+	return file_signalbox_inference_v1_traffic_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *DeploymentMetrics) GetDeploymentId() string {
+	if x != nil {
+		return x.DeploymentId
+	}
+	return ""
+}
+
+func (x *DeploymentMetrics) GetFrom() *timestamppb.Timestamp {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *DeploymentMetrics) GetTo() *timestamppb.Timestamp {
+	if x != nil {
+		return x.To
+	}
+	return nil
+}
+
+func (x *DeploymentMetrics) GetStepS() int32 {
+	if x != nil {
+		return x.StepS
+	}
+	return 0
+}
+
+func (x *DeploymentMetrics) GetPoints() []*MetricsPoint {
+	if x != nil {
+		return x.Points
+	}
+	return nil
+}
+
+type MetricsPoint struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// When the step begins.
+	At    *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
+	Calls int64                  `protobuf:"varint,2,opt,name=calls,proto3" json:"calls,omitempty"`
+	// Calls by how they ended, all together `calls`.
+	Ok               int64 `protobuf:"varint,3,opt,name=ok,proto3" json:"ok,omitempty"`
+	ClientClosed     int64 `protobuf:"varint,4,opt,name=client_closed,json=clientClosed,proto3" json:"client_closed,omitempty"`
+	Failed           int64 `protobuf:"varint,5,opt,name=failed,proto3" json:"failed,omitempty"`
+	PromptTokens     int64 `protobuf:"varint,6,opt,name=prompt_tokens,json=promptTokens,proto3" json:"prompt_tokens,omitempty"`
+	CompletionTokens int64 `protobuf:"varint,7,opt,name=completion_tokens,json=completionTokens,proto3" json:"completion_tokens,omitempty"`
+	RequestBytes     int64 `protobuf:"varint,8,opt,name=request_bytes,json=requestBytes,proto3" json:"request_bytes,omitempty"`
+	ResponseBytes    int64 `protobuf:"varint,9,opt,name=response_bytes,json=responseBytes,proto3" json:"response_bytes,omitempty"`
+	// Milliseconds; null where no call of the step has any.
+	TtftP50Ms     *float64 `protobuf:"fixed64,10,opt,name=ttft_p50_ms,json=ttftP50Ms,proto3,oneof" json:"ttft_p50_ms,omitempty"`
+	TtftP95Ms     *float64 `protobuf:"fixed64,11,opt,name=ttft_p95_ms,json=ttftP95Ms,proto3,oneof" json:"ttft_p95_ms,omitempty"`
+	DurationP50Ms *float64 `protobuf:"fixed64,12,opt,name=duration_p50_ms,json=durationP50Ms,proto3,oneof" json:"duration_p50_ms,omitempty"`
+	DurationP95Ms *float64 `protobuf:"fixed64,13,opt,name=duration_p95_ms,json=durationP95Ms,proto3,oneof" json:"duration_p95_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MetricsPoint) Reset() {
+	*x = MetricsPoint{}
+	mi := &file_signalbox_inference_v1_traffic_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MetricsPoint) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MetricsPoint) ProtoMessage() {}
+
+func (x *MetricsPoint) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_inference_v1_traffic_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MetricsPoint.ProtoReflect.Descriptor instead.
+func (*MetricsPoint) Descriptor() ([]byte, []int) {
+	return file_signalbox_inference_v1_traffic_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *MetricsPoint) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *MetricsPoint) GetCalls() int64 {
+	if x != nil {
+		return x.Calls
+	}
+	return 0
+}
+
+func (x *MetricsPoint) GetOk() int64 {
+	if x != nil {
+		return x.Ok
+	}
+	return 0
+}
+
+func (x *MetricsPoint) GetClientClosed() int64 {
+	if x != nil {
+		return x.ClientClosed
+	}
+	return 0
+}
+
+func (x *MetricsPoint) GetFailed() int64 {
+	if x != nil {
+		return x.Failed
+	}
+	return 0
+}
+
+func (x *MetricsPoint) GetPromptTokens() int64 {
+	if x != nil {
+		return x.PromptTokens
+	}
+	return 0
+}
+
+func (x *MetricsPoint) GetCompletionTokens() int64 {
+	if x != nil {
+		return x.CompletionTokens
+	}
+	return 0
+}
+
+func (x *MetricsPoint) GetRequestBytes() int64 {
+	if x != nil {
+		return x.RequestBytes
+	}
+	return 0
+}
+
+func (x *MetricsPoint) GetResponseBytes() int64 {
+	if x != nil {
+		return x.ResponseBytes
+	}
+	return 0
+}
+
+func (x *MetricsPoint) GetTtftP50Ms() float64 {
+	if x != nil && x.TtftP50Ms != nil {
+		return *x.TtftP50Ms
+	}
+	return 0
+}
+
+func (x *MetricsPoint) GetTtftP95Ms() float64 {
+	if x != nil && x.TtftP95Ms != nil {
+		return *x.TtftP95Ms
+	}
+	return 0
+}
+
+func (x *MetricsPoint) GetDurationP50Ms() float64 {
+	if x != nil && x.DurationP50Ms != nil {
+		return *x.DurationP50Ms
+	}
+	return 0
+}
+
+func (x *MetricsPoint) GetDurationP95Ms() float64 {
+	if x != nil && x.DurationP95Ms != nil {
+		return *x.DurationP95Ms
+	}
+	return 0
+}
+
 var File_signalbox_inference_v1_traffic_proto protoreflect.FileDescriptor
 
 const file_signalbox_inference_v1_traffic_proto_rawDesc = "" +
 	"\n" +
-	"$signalbox/inference/v1/traffic.proto\x12\x16signalbox.inference.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"signalbox/options/v1/options.proto\"\x8a\a\n" +
+	"$signalbox/inference/v1/traffic.proto\x12\x16signalbox.inference.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"signalbox/options/v1/options.proto\"\x8b\b\n" +
 	"\x04Call\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12*\n" +
@@ -398,27 +828,89 @@ const file_signalbox_inference_v1_traffic_proto_rawDesc = "" +
 	"\vduration_ms\x18\x15 \x01(\x01R\n" +
 	"durationMs\x12#\n" +
 	"\rrequest_bytes\x18\x16 \x01(\x03R\frequestBytes\x12%\n" +
-	"\x0eresponse_bytes\x18\x17 \x01(\x03R\rresponseBytesB\x12\n" +
+	"\x0eresponse_bytes\x18\x17 \x01(\x03R\rresponseBytes\x12*\n" +
+	"\x0erequest_frames\x18\x18 \x01(\x03H\x06R\rrequestFrames\x88\x01\x01\x12,\n" +
+	"\x0fresponse_frames\x18\x19 \x01(\x03H\aR\x0eresponseFrames\x88\x01\x01B\x12\n" +
 	"\x10_requested_modelB\x11\n" +
 	"\x0f_response_modelB\x10\n" +
 	"\x0e_prompt_tokensB\x14\n" +
 	"\x12_completion_tokensB\x10\n" +
 	"\x0e_finish_reasonB\n" +
 	"\n" +
-	"\b_ttft_ms\"\xd6\x01\n" +
+	"\b_ttft_msB\x11\n" +
+	"\x0f_request_framesB\x12\n" +
+	"\x10_response_frames\"\xd4\x05\n" +
 	"\x12ListTrafficRequest\x12,\n" +
 	"\rdeployment_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\fdeploymentId\x12%\n" +
 	"\x05limit\x18\x02 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x00R\x05limit\x88\x01\x01\x12(\n" +
 	"\x06offset\x18\x03 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00H\x01R\x06offset\x88\x01\x01\x12\"\n" +
-	"\x05token\x18\x04 \x01(\tB\a\xbaH\x04r\x02\x18@H\x02R\x05token\x88\x01\x01B\b\n" +
+	"\x05token\x18\x04 \x01(\tB\a\xbaH\x04r\x02\x18@H\x02R\x05token\x88\x01\x01\x12:\n" +
+	"\x06status\x18\x05 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[1-5]([0-9][0-9]|xx)$H\x03R\x06status\x88\x01\x01\x12.\n" +
+	"\x04from\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x12*\n" +
+	"\x02to\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x02to\x12\xbe\x01\n" +
+	"\aoutcome\x18\b \x01(\tB\x9e\x01\xbaH\x9a\x01r\x97\x01R\x02okR\rclient_closedR\fengine_errorR\x12engine_unreachableR\x0eengine_timeoutR\x12upstream_truncatedR\arevokedR\n" +
+	"lease_overR\tsuspendedR\fclient_errorR\x04idleR\bdrainingH\x04R\aoutcome\x88\x01\x01\x12(\n" +
+	"\brevision\x18\t \x01(\x05B\a\xbaH\x04\x1a\x02(\x01H\x05R\brevision\x88\x01\x01\x12B\n" +
+	"\x0emin_latency_ms\x18\n" +
+	" \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00p\x99\x94A)\x00\x00\x00\x00\x00\x00\x00\x00H\x06R\fminLatencyMs\x88\x01\x01B\b\n" +
 	"\x06_limitB\t\n" +
 	"\a_offsetB\b\n" +
-	"\x06_token\"I\n" +
+	"\x06_tokenB\t\n" +
+	"\a_statusB\n" +
+	"\n" +
+	"\b_outcomeB\v\n" +
+	"\t_revisionB\x11\n" +
+	"\x0f_min_latency_ms\"I\n" +
 	"\x13ListTrafficResponse\x122\n" +
-	"\x05calls\x18\x01 \x03(\v2\x1c.signalbox.inference.v1.CallR\x05calls2\xc5\x01\n" +
-	"\x0eTrafficService\x12\xb2\x01\n" +
-	"\vListTraffic\x12*.signalbox.inference.v1.ListTrafficRequest\x1a+.signalbox.inference.v1.ListTrafficResponse\"J\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x027b\x05calls\x12./api/model-deployments/{deployment_id}/traffic\x90\x02\x01BKZIgithub.com/signalbox-dev/signalbox/gen/signalbox/inference/v1;inferencev1b\x06proto3"
+	"\x05calls\x18\x01 \x03(\v2\x1c.signalbox.inference.v1.CallR\x05calls\"f\n" +
+	"\x0eGetCallRequest\x12,\n" +
+	"\rdeployment_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\fdeploymentId\x12&\n" +
+	"\n" +
+	"request_id\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\trequestId\"\xb6\x02\n" +
+	"\x11GetMetricsRequest\x12,\n" +
+	"\rdeployment_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\fdeploymentId\x12.\n" +
+	"\x04from\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x12*\n" +
+	"\x02to\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02to\x12'\n" +
+	"\x06step_s\x18\x04 \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\xa3\x05(\x01H\x00R\x05stepS\x88\x01\x01\x12\"\n" +
+	"\x05token\x18\x05 \x01(\tB\a\xbaH\x04r\x02\x18@H\x01R\x05token\x88\x01\x01\x12(\n" +
+	"\brevision\x18\x06 \x01(\x05B\a\xbaH\x04\x1a\x02(\x01H\x02R\brevision\x88\x01\x01B\t\n" +
+	"\a_step_sB\b\n" +
+	"\x06_tokenB\v\n" +
+	"\t_revision\"\xe9\x01\n" +
+	"\x11DeploymentMetrics\x12#\n" +
+	"\rdeployment_id\x18\x01 \x01(\tR\fdeploymentId\x12.\n" +
+	"\x04from\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x12*\n" +
+	"\x02to\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02to\x12\x15\n" +
+	"\x06step_s\x18\x04 \x01(\x05R\x05stepS\x12<\n" +
+	"\x06points\x18\x05 \x03(\v2$.signalbox.inference.v1.MetricsPointR\x06points\"\xa7\x04\n" +
+	"\fMetricsPoint\x12*\n" +
+	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x14\n" +
+	"\x05calls\x18\x02 \x01(\x03R\x05calls\x12\x0e\n" +
+	"\x02ok\x18\x03 \x01(\x03R\x02ok\x12#\n" +
+	"\rclient_closed\x18\x04 \x01(\x03R\fclientClosed\x12\x16\n" +
+	"\x06failed\x18\x05 \x01(\x03R\x06failed\x12#\n" +
+	"\rprompt_tokens\x18\x06 \x01(\x03R\fpromptTokens\x12+\n" +
+	"\x11completion_tokens\x18\a \x01(\x03R\x10completionTokens\x12#\n" +
+	"\rrequest_bytes\x18\b \x01(\x03R\frequestBytes\x12%\n" +
+	"\x0eresponse_bytes\x18\t \x01(\x03R\rresponseBytes\x12#\n" +
+	"\vttft_p50_ms\x18\n" +
+	" \x01(\x01H\x00R\tttftP50Ms\x88\x01\x01\x12#\n" +
+	"\vttft_p95_ms\x18\v \x01(\x01H\x01R\tttftP95Ms\x88\x01\x01\x12+\n" +
+	"\x0fduration_p50_ms\x18\f \x01(\x01H\x02R\rdurationP50Ms\x88\x01\x01\x12+\n" +
+	"\x0fduration_p95_ms\x18\r \x01(\x01H\x03R\rdurationP95Ms\x88\x01\x01B\x0e\n" +
+	"\f_ttft_p50_msB\x0e\n" +
+	"\f_ttft_p95_msB\x12\n" +
+	"\x10_duration_p50_msB\x12\n" +
+	"\x10_duration_p95_ms2\xab\x04\n" +
+	"\x0eTrafficService\x12\xba\x01\n" +
+	"\vListTraffic\x12*.signalbox.inference.v1.ListTrafficRequest\x1a+.signalbox.inference.v1.ListTrafficResponse\"R\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x027b\x05calls\x12./api/model-deployments/{deployment_id}/traffic\x90\x02\x01\x12\xa9\x01\n" +
+	"\aGetCall\x12&.signalbox.inference.v1.GetCallRequest\x1a\x1c.signalbox.inference.v1.Call\"X\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02=\x12;/api/model-deployments/{deployment_id}/traffic/{request_id}\x90\x02\x01\x12\xaf\x01\n" +
+	"\n" +
+	"GetMetrics\x12).signalbox.inference.v1.GetMetricsRequest\x1a).signalbox.inference.v1.DeploymentMetrics\"K\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x020\x12./api/model-deployments/{deployment_id}/metrics\x90\x02\x01BKZIgithub.com/signalbox-dev/signalbox/gen/signalbox/inference/v1;inferencev1b\x06proto3"
 
 var (
 	file_signalbox_inference_v1_traffic_proto_rawDescOnce sync.Once
@@ -432,23 +924,39 @@ func file_signalbox_inference_v1_traffic_proto_rawDescGZIP() []byte {
 	return file_signalbox_inference_v1_traffic_proto_rawDescData
 }
 
-var file_signalbox_inference_v1_traffic_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_signalbox_inference_v1_traffic_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_signalbox_inference_v1_traffic_proto_goTypes = []any{
 	(*Call)(nil),                  // 0: signalbox.inference.v1.Call
 	(*ListTrafficRequest)(nil),    // 1: signalbox.inference.v1.ListTrafficRequest
 	(*ListTrafficResponse)(nil),   // 2: signalbox.inference.v1.ListTrafficResponse
-	(*timestamppb.Timestamp)(nil), // 3: google.protobuf.Timestamp
+	(*GetCallRequest)(nil),        // 3: signalbox.inference.v1.GetCallRequest
+	(*GetMetricsRequest)(nil),     // 4: signalbox.inference.v1.GetMetricsRequest
+	(*DeploymentMetrics)(nil),     // 5: signalbox.inference.v1.DeploymentMetrics
+	(*MetricsPoint)(nil),          // 6: signalbox.inference.v1.MetricsPoint
+	(*timestamppb.Timestamp)(nil), // 7: google.protobuf.Timestamp
 }
 var file_signalbox_inference_v1_traffic_proto_depIdxs = []int32{
-	3, // 0: signalbox.inference.v1.Call.at:type_name -> google.protobuf.Timestamp
-	0, // 1: signalbox.inference.v1.ListTrafficResponse.calls:type_name -> signalbox.inference.v1.Call
-	1, // 2: signalbox.inference.v1.TrafficService.ListTraffic:input_type -> signalbox.inference.v1.ListTrafficRequest
-	2, // 3: signalbox.inference.v1.TrafficService.ListTraffic:output_type -> signalbox.inference.v1.ListTrafficResponse
-	3, // [3:4] is the sub-list for method output_type
-	2, // [2:3] is the sub-list for method input_type
-	2, // [2:2] is the sub-list for extension type_name
-	2, // [2:2] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	7,  // 0: signalbox.inference.v1.Call.at:type_name -> google.protobuf.Timestamp
+	7,  // 1: signalbox.inference.v1.ListTrafficRequest.from:type_name -> google.protobuf.Timestamp
+	7,  // 2: signalbox.inference.v1.ListTrafficRequest.to:type_name -> google.protobuf.Timestamp
+	0,  // 3: signalbox.inference.v1.ListTrafficResponse.calls:type_name -> signalbox.inference.v1.Call
+	7,  // 4: signalbox.inference.v1.GetMetricsRequest.from:type_name -> google.protobuf.Timestamp
+	7,  // 5: signalbox.inference.v1.GetMetricsRequest.to:type_name -> google.protobuf.Timestamp
+	7,  // 6: signalbox.inference.v1.DeploymentMetrics.from:type_name -> google.protobuf.Timestamp
+	7,  // 7: signalbox.inference.v1.DeploymentMetrics.to:type_name -> google.protobuf.Timestamp
+	6,  // 8: signalbox.inference.v1.DeploymentMetrics.points:type_name -> signalbox.inference.v1.MetricsPoint
+	7,  // 9: signalbox.inference.v1.MetricsPoint.at:type_name -> google.protobuf.Timestamp
+	1,  // 10: signalbox.inference.v1.TrafficService.ListTraffic:input_type -> signalbox.inference.v1.ListTrafficRequest
+	3,  // 11: signalbox.inference.v1.TrafficService.GetCall:input_type -> signalbox.inference.v1.GetCallRequest
+	4,  // 12: signalbox.inference.v1.TrafficService.GetMetrics:input_type -> signalbox.inference.v1.GetMetricsRequest
+	2,  // 13: signalbox.inference.v1.TrafficService.ListTraffic:output_type -> signalbox.inference.v1.ListTrafficResponse
+	0,  // 14: signalbox.inference.v1.TrafficService.GetCall:output_type -> signalbox.inference.v1.Call
+	5,  // 15: signalbox.inference.v1.TrafficService.GetMetrics:output_type -> signalbox.inference.v1.DeploymentMetrics
+	13, // [13:16] is the sub-list for method output_type
+	10, // [10:13] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_signalbox_inference_v1_traffic_proto_init() }
@@ -458,13 +966,15 @@ func file_signalbox_inference_v1_traffic_proto_init() {
 	}
 	file_signalbox_inference_v1_traffic_proto_msgTypes[0].OneofWrappers = []any{}
 	file_signalbox_inference_v1_traffic_proto_msgTypes[1].OneofWrappers = []any{}
+	file_signalbox_inference_v1_traffic_proto_msgTypes[4].OneofWrappers = []any{}
+	file_signalbox_inference_v1_traffic_proto_msgTypes[6].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_signalbox_inference_v1_traffic_proto_rawDesc), len(file_signalbox_inference_v1_traffic_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   3,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -22,6 +22,8 @@ const _ = grpc.SupportPackageIsVersion9
 
 const (
 	TrafficService_ListTraffic_FullMethodName = "/signalbox.inference.v1.TrafficService/ListTraffic"
+	TrafficService_GetCall_FullMethodName     = "/signalbox.inference.v1.TrafficService/GetCall"
+	TrafficService_GetMetrics_FullMethodName  = "/signalbox.inference.v1.TrafficService/GetMetrics"
 )
 
 // TrafficServiceClient is the client API for TrafficService service.
@@ -32,6 +34,10 @@ const (
 type TrafficServiceClient interface {
 	// ListTraffic lists the calls of a deployment, newest first.
 	ListTraffic(ctx context.Context, in *ListTrafficRequest, opts ...grpc.CallOption) (*ListTrafficResponse, error)
+	// GetCall answers one call by its request id.
+	GetCall(ctx context.Context, in *GetCallRequest, opts ...grpc.CallOption) (*Call, error)
+	// GetMetrics answers series over the calls of a deployment.
+	GetMetrics(ctx context.Context, in *GetMetricsRequest, opts ...grpc.CallOption) (*DeploymentMetrics, error)
 }
 
 type trafficServiceClient struct {
@@ -52,6 +58,26 @@ func (c *trafficServiceClient) ListTraffic(ctx context.Context, in *ListTrafficR
 	return out, nil
 }
 
+func (c *trafficServiceClient) GetCall(ctx context.Context, in *GetCallRequest, opts ...grpc.CallOption) (*Call, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Call)
+	err := c.cc.Invoke(ctx, TrafficService_GetCall_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *trafficServiceClient) GetMetrics(ctx context.Context, in *GetMetricsRequest, opts ...grpc.CallOption) (*DeploymentMetrics, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DeploymentMetrics)
+	err := c.cc.Invoke(ctx, TrafficService_GetMetrics_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // TrafficServiceServer is the server API for TrafficService service.
 // All implementations must embed UnimplementedTrafficServiceServer
 // for forward compatibility.
@@ -60,6 +86,10 @@ func (c *trafficServiceClient) ListTraffic(ctx context.Context, in *ListTrafficR
 type TrafficServiceServer interface {
 	// ListTraffic lists the calls of a deployment, newest first.
 	ListTraffic(context.Context, *ListTrafficRequest) (*ListTrafficResponse, error)
+	// GetCall answers one call by its request id.
+	GetCall(context.Context, *GetCallRequest) (*Call, error)
+	// GetMetrics answers series over the calls of a deployment.
+	GetMetrics(context.Context, *GetMetricsRequest) (*DeploymentMetrics, error)
 	mustEmbedUnimplementedTrafficServiceServer()
 }
 
@@ -72,6 +102,12 @@ type UnimplementedTrafficServiceServer struct{}
 
 func (UnimplementedTrafficServiceServer) ListTraffic(context.Context, *ListTrafficRequest) (*ListTrafficResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListTraffic not implemented")
+}
+func (UnimplementedTrafficServiceServer) GetCall(context.Context, *GetCallRequest) (*Call, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetCall not implemented")
+}
+func (UnimplementedTrafficServiceServer) GetMetrics(context.Context, *GetMetricsRequest) (*DeploymentMetrics, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetMetrics not implemented")
 }
 func (UnimplementedTrafficServiceServer) mustEmbedUnimplementedTrafficServiceServer() {}
 func (UnimplementedTrafficServiceServer) testEmbeddedByValue()                        {}
@@ -112,6 +148,42 @@ func _TrafficService_ListTraffic_Handler(srv interface{}, ctx context.Context, d
 	return interceptor(ctx, in, info, handler)
 }
 
+func _TrafficService_GetCall_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetCallRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(TrafficServiceServer).GetCall(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: TrafficService_GetCall_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(TrafficServiceServer).GetCall(ctx, req.(*GetCallRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _TrafficService_GetMetrics_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetMetricsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(TrafficServiceServer).GetMetrics(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: TrafficService_GetMetrics_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(TrafficServiceServer).GetMetrics(ctx, req.(*GetMetricsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // TrafficService_ServiceDesc is the grpc.ServiceDesc for TrafficService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -122,6 +194,14 @@ var TrafficService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListTraffic",
 			Handler:    _TrafficService_ListTraffic_Handler,
+		},
+		{
+			MethodName: "GetCall",
+			Handler:    _TrafficService_GetCall_Handler,
+		},
+		{
+			MethodName: "GetMetrics",
+			Handler:    _TrafficService_GetMetrics_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -1620,9 +1620,9 @@ var File_signalbox_ingest_v1_read_proto protoreflect.FileDescriptor
 
 const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"\n" +
-	"\x1esignalbox/ingest/v1/read.proto\x12\x13signalbox.ingest.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"signalbox/options/v1/options.proto\"\x90\x01\n" +
-	"\x0fListLogsRequest\x12\x17\n" +
-	"\x02id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x02id\x12%\n" +
+	"\x1esignalbox/ingest/v1/read.proto\x12\x13signalbox.ingest.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a!signalbox/ingest/v1/machine.proto\x1a\x1fsignalbox/ingest/v1/score.proto\x1a\"signalbox/options/v1/options.proto\"\x92\x01\n" +
+	"\x0fListLogsRequest\x12\x19\n" +
+	"\x02id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x02id\x12%\n" +
 	"\x05limit\x18\x02 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x00R\x05limit\x88\x01\x01\x12(\n" +
 	"\x06offset\x18\x03 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00H\x01R\x06offset\x88\x01\x01B\b\n" +
@@ -1634,10 +1634,10 @@ const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"\x03seq\x18\x01 \x01(\x03R\x03seq\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x05R\aattempt\x12*\n" +
 	"\x02ts\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02ts\x12\x12\n" +
-	"\x04text\x18\x04 \x01(\tR\x04text\"\xb1\x01\n" +
-	"\x12ListMetricsRequest\x12\x17\n" +
-	"\x02id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x02id\x12\x1c\n" +
-	"\x04keys\x18\x02 \x03(\tB\b\xbaH\x05\x92\x01\x02\x10dR\x04keys\x12%\n" +
+	"\x04text\x18\x04 \x01(\tR\x04text\"\xba\x01\n" +
+	"\x12ListMetricsRequest\x12\x19\n" +
+	"\x02id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x02id\x12#\n" +
+	"\x04keys\x18\x02 \x03(\tB\x0f\xbaH\f\x92\x01\t\x10d\"\x05r\x03\x18\x80\bR\x04keys\x12%\n" +
 	"\x05limit\x18\x03 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x00R\x05limit\x88\x01\x01\x12(\n" +
 	"\x06offset\x18\x04 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00H\x01R\x06offset\x88\x01\x01B\b\n" +
@@ -1652,14 +1652,14 @@ const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"\x04step\x18\x01 \x01(\x03R\x04step\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x01R\x05value\x12*\n" +
 	"\x02ts\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02ts\x12\x18\n" +
-	"\aattempt\x18\x04 \x01(\x05R\aattempt\",\n" +
-	"\x11GetHparamsRequest\x12\x17\n" +
-	"\x02id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x02id\">\n" +
+	"\aattempt\x18\x04 \x01(\x05R\aattempt\".\n" +
+	"\x11GetHparamsRequest\x12\x19\n" +
+	"\x02id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x02id\">\n" +
 	"\aHparams\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1c\n" +
-	"\x06params\x18\x02 \x01(\fB\x04\xf0\xc7\x18\x01R\x06params\"\x97\x01\n" +
-	"\x16ListValidationsRequest\x12\x17\n" +
-	"\x02id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x02id\x12%\n" +
+	"\x06params\x18\x02 \x01(\fB\x04\xf0\xc7\x18\x01R\x06params\"\x99\x01\n" +
+	"\x16ListValidationsRequest\x12\x19\n" +
+	"\x02id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x02id\x12%\n" +
 	"\x05limit\x18\x02 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x00R\x05limit\x88\x01\x01\x12(\n" +
 	"\x06offset\x18\x03 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00H\x01R\x06offset\x88\x01\x01B\b\n" +
@@ -1679,10 +1679,10 @@ const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"\bcomplete\x18\b \x01(\bR\bcomplete\x12*\n" +
 	"\x02ts\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x02tsB\r\n" +
 	"\v_avg_rewardB\v\n" +
-	"\t_accuracy\"\xbe\x01\n" +
-	"\x12ListSamplesRequest\x12\x17\n" +
-	"\x02id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x02id\x12 \n" +
-	"\x04step\x18\x02 \x01(\x03B\a\xbaH\x04\"\x02(\x00H\x00R\x04step\x88\x01\x01\x12%\n" +
+	"\t_accuracy\"\xb7\x01\n" +
+	"\x12ListSamplesRequest\x12\x19\n" +
+	"\x02id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x02id\x12\x17\n" +
+	"\x04step\x18\x02 \x01(\x03H\x00R\x04step\x88\x01\x01\x12%\n" +
 	"\x05limit\x18\x03 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x01R\x05limit\x88\x01\x01\x12(\n" +
 	"\x06offset\x18\x04 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00H\x02R\x06offset\x88\x01\x01B\a\n" +
@@ -1699,9 +1699,9 @@ const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"\x03env\x18\x05 \x01(\fB\x04\xf0\xc7\x18\x01R\x03env\x12\x1b\n" +
 	"\x06reward\x18\x06 \x01(\x01H\x00R\x06reward\x88\x01\x01\x12\x1a\n" +
 	"\x05extra\x18\a \x01(\fB\x04\xf0\xc7\x18\x01R\x05extraB\t\n" +
-	"\a_reward\"\x95\x01\n" +
-	"\x14ListArtifactsRequest\x12\x17\n" +
-	"\x02id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x02id\x12%\n" +
+	"\a_reward\"\x97\x01\n" +
+	"\x14ListArtifactsRequest\x12\x19\n" +
+	"\x02id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x02id\x12%\n" +
 	"\x05limit\x18\x02 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x00R\x05limit\x88\x01\x01\x12(\n" +
 	"\x06offset\x18\x03 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00H\x01R\x06offset\x88\x01\x01B\b\n" +
@@ -1724,16 +1724,16 @@ const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"created_at\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAtB\a\n" +
 	"\x05_stepB\t\n" +
-	"\a_sha256\"B\n" +
-	"\x11FollowLogsRequest\x12\x17\n" +
-	"\x02id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x02id\x12\x14\n" +
+	"\a_sha256\"D\n" +
+	"\x11FollowLogsRequest\x12\x19\n" +
+	"\x02id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x02id\x12\x14\n" +
 	"\x05after\x18\x02 \x01(\x03R\x05after\"\x7f\n" +
 	"\x12FollowLogsResponse\x122\n" +
 	"\x04line\x18\x01 \x01(\v2\x1c.signalbox.ingest.v1.LogLineH\x00R\x04line\x12,\n" +
 	"\x03eof\x18\x02 \x01(\v2\x18.signalbox.ingest.v1.EofH\x00R\x03eofB\a\n" +
-	"\x05event\"E\n" +
-	"\x14FollowMetricsRequest\x12\x17\n" +
-	"\x02id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x02id\x12\x14\n" +
+	"\x05event\"G\n" +
+	"\x14FollowMetricsRequest\x12\x19\n" +
+	"\x02id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x02id\x12\x14\n" +
 	"\x05after\x18\x02 \x01(\x03R\x05after\"\x88\x01\n" +
 	"\x15FollowMetricsResponse\x128\n" +
 	"\x05batch\x18\x01 \x01(\v2 .signalbox.ingest.v1.MetricBatchH\x00R\x05batch\x12,\n" +
@@ -1750,21 +1750,36 @@ const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"\x02ts\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x02ts\"-\n" +
 	"\x03Eof\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x03R\x03seq\x12\x14\n" +
-	"\x05state\x18\x02 \x01(\tR\x05state2\xc6\n" +
+	"\x05state\x18\x02 \x01(\tR\x05state2\x8e\x13\n" +
+	"\x0eRunDataService\x12\xae\x01\n" +
+	"\bListLogs\x12$.signalbox.ingest.v1.ListLogsRequest\x1a%.signalbox.ingest.v1.ListLogsResponse\"U\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02:Z\x1cb\x05lines\x12\x13/api/jobs/{id}/logsb\x05lines\x12\x13/api/runs/{id}/logs\x90\x02\x01\x12\xbf\x01\n" +
+	"\vListMetrics\x12'.signalbox.ingest.v1.ListMetricsRequest\x1a(.signalbox.ingest.v1.ListMetricsResponse\"]\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02BZ b\x06series\x12\x16/api/jobs/{id}/metricsb\x06series\x12\x16/api/runs/{id}/metrics\x90\x02\x01\x12\xa1\x01\n" +
 	"\n" +
-	"\x0eRunDataService\x12\xa6\x01\n" +
-	"\bListLogs\x12$.signalbox.ingest.v1.ListLogsRequest\x1a%.signalbox.ingest.v1.ListLogsResponse\"M\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02:Z\x1cb\x05lines\x12\x13/api/jobs/{id}/logsb\x05lines\x12\x13/api/runs/{id}/logs\x90\x02\x01\x12\xb7\x01\n" +
-	"\vListMetrics\x12'.signalbox.ingest.v1.ListMetricsRequest\x1a(.signalbox.ingest.v1.ListMetricsResponse\"U\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02BZ b\x06series\x12\x16/api/jobs/{id}/metricsb\x06series\x12\x16/api/runs/{id}/metrics\x90\x02\x01\x12\x99\x01\n" +
+	"GetHparams\x12&.signalbox.ingest.v1.GetHparamsRequest\x1a\x1c.signalbox.ingest.v1.Hparams\"M\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x022Z\x18\x12\x16/api/jobs/{id}/hparams\x12\x16/api/runs/{id}/hparams\x90\x02\x01\x12\xe3\x01\n" +
+	"\x11ListHparamChanges\x12-.signalbox.ingest.v1.ListHparamChangesRequest\x1a..signalbox.ingest.v1.ListHparamChangesResponse\"o\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02TZ)b\achanges\x12\x1e/api/jobs/{id}/hparams/historyb\achanges\x12\x1e/api/runs/{id}/hparams/history\x90\x02\x01\x12\xb5\x01\n" +
+	"\x0eGetEnvironment\x12*.signalbox.ingest.v1.GetEnvironmentRequest\x1a .signalbox.ingest.v1.Environment\"U\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02:Z\x1c\x12\x1a/api/jobs/{id}/environment\x12\x1a/api/runs/{id}/environment\x90\x02\x01\x12\xcb\x01\n" +
+	"\tListNodes\x12%.signalbox.ingest.v1.ListNodesRequest\x1a&.signalbox.ingest.v1.ListNodesResponse\"o\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02TZ)b\x05nodes\x12 /api/jobs/{id}/environment/nodesb\x05nodes\x12 /api/runs/{id}/environment/nodes\x90\x02\x01\x12\xc4\x01\n" +
+	"\fListHardware\x12(.signalbox.ingest.v1.ListHardwareRequest\x1a).signalbox.ingest.v1.ListHardwareResponse\"_\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02DZ!b\x06series\x12\x17/api/jobs/{id}/hardwareb\x06series\x12\x17/api/runs/{id}/hardware\x90\x02\x01\x12\xce\x01\n" +
+	"\x0eListBenchmarks\x12*.signalbox.ingest.v1.ListBenchmarksRequest\x1a+.signalbox.ingest.v1.ListBenchmarksResponse\"c\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02HZ#b\x06scores\x12\x19/api/jobs/{id}/benchmarksb\x06scores\x12\x19/api/runs/{id}/benchmarks\x90\x02\x01\x12\xd3\x01\n" +
+	"\x0fListValidations\x12+.signalbox.ingest.v1.ListValidationsRequest\x1a,.signalbox.ingest.v1.ListValidationsResponse\"e\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02JZ$b\x06rounds\x12\x1a/api/jobs/{id}/validationsb\x06rounds\x12\x1a/api/runs/{id}/validations\x90\x02\x01\x12\xc1\x01\n" +
+	"\vListSamples\x12'.signalbox.ingest.v1.ListSamplesRequest\x1a(.signalbox.ingest.v1.ListSamplesResponse\"_\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02DZ!b\asamples\x12\x16/api/jobs/{id}/samplesb\asamples\x12\x16/api/runs/{id}/samples\x90\x02\x01\x12\xcf\x01\n" +
+	"\rListArtifacts\x12).signalbox.ingest.v1.ListArtifactsRequest\x1a*.signalbox.ingest.v1.ListArtifactsResponse\"g\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02LZ%b\tartifacts\x12\x18/api/jobs/{id}/artifactsb\tartifacts\x12\x18/api/runs/{id}/artifacts\x90\x02\x01\x12u\n" +
 	"\n" +
-	"GetHparams\x12&.signalbox.ingest.v1.GetHparamsRequest\x1a\x1c.signalbox.ingest.v1.Hparams\"E\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x022Z\x18\x12\x16/api/jobs/{id}/hparams\x12\x16/api/runs/{id}/hparams\x90\x02\x01\x12\xcb\x01\n" +
-	"\x0fListValidations\x12+.signalbox.ingest.v1.ListValidationsRequest\x1a,.signalbox.ingest.v1.ListValidationsResponse\"]\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02JZ$b\x06rounds\x12\x1a/api/jobs/{id}/validationsb\x06rounds\x12\x1a/api/runs/{id}/validations\x90\x02\x01\x12\xb9\x01\n" +
-	"\vListSamples\x12'.signalbox.ingest.v1.ListSamplesRequest\x1a(.signalbox.ingest.v1.ListSamplesResponse\"W\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02DZ!b\asamples\x12\x16/api/jobs/{id}/samplesb\asamples\x12\x16/api/runs/{id}/samples\x90\x02\x01\x12\xc7\x01\n" +
-	"\rListArtifacts\x12).signalbox.ingest.v1.ListArtifactsRequest\x1a*.signalbox.ingest.v1.ListArtifactsResponse\"_\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02LZ%b\tartifacts\x12\x18/api/jobs/{id}/artifactsb\tartifacts\x12\x18/api/runs/{id}/artifacts\x90\x02\x01\x12k\n" +
-	"\n" +
-	"FollowLogs\x12&.signalbox.ingest.v1.FollowLogsRequest\x1a'.signalbox.ingest.v1.FollowLogsResponse\"\n" +
-	"\xea\xc7\x18\x06\b\x02\x10\x01 \x020\x01\x12t\n" +
-	"\rFollowMetrics\x12).signalbox.ingest.v1.FollowMetricsRequest\x1a*.signalbox.ingest.v1.FollowMetricsResponse\"\n" +
-	"\xea\xc7\x18\x06\b\x02\x10\x01 \x020\x01BEZCgithub.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1;ingestv1b\x06proto3"
+	"FollowLogs\x12&.signalbox.ingest.v1.FollowLogsRequest\x1a'.signalbox.ingest.v1.FollowLogsResponse\"\x14\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x06\n" +
+	"\x04\x94\x03\xad\x030\x01\x12~\n" +
+	"\rFollowMetrics\x12).signalbox.ingest.v1.FollowMetricsRequest\x1a*.signalbox.ingest.v1.FollowMetricsResponse\"\x14\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x06\n" +
+	"\x04\x94\x03\xad\x030\x01BEZCgithub.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1;ingestv1b\x06proto3"
 
 var (
 	file_signalbox_ingest_v1_read_proto_rawDescOnce sync.Once
@@ -1780,32 +1795,42 @@ func file_signalbox_ingest_v1_read_proto_rawDescGZIP() []byte {
 
 var file_signalbox_ingest_v1_read_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_signalbox_ingest_v1_read_proto_goTypes = []any{
-	(*ListLogsRequest)(nil),         // 0: signalbox.ingest.v1.ListLogsRequest
-	(*ListLogsResponse)(nil),        // 1: signalbox.ingest.v1.ListLogsResponse
-	(*LogLine)(nil),                 // 2: signalbox.ingest.v1.LogLine
-	(*ListMetricsRequest)(nil),      // 3: signalbox.ingest.v1.ListMetricsRequest
-	(*ListMetricsResponse)(nil),     // 4: signalbox.ingest.v1.ListMetricsResponse
-	(*MetricSeries)(nil),            // 5: signalbox.ingest.v1.MetricSeries
-	(*MetricPoint)(nil),             // 6: signalbox.ingest.v1.MetricPoint
-	(*GetHparamsRequest)(nil),       // 7: signalbox.ingest.v1.GetHparamsRequest
-	(*Hparams)(nil),                 // 8: signalbox.ingest.v1.Hparams
-	(*ListValidationsRequest)(nil),  // 9: signalbox.ingest.v1.ListValidationsRequest
-	(*ListValidationsResponse)(nil), // 10: signalbox.ingest.v1.ListValidationsResponse
-	(*ValidationRound)(nil),         // 11: signalbox.ingest.v1.ValidationRound
-	(*ListSamplesRequest)(nil),      // 12: signalbox.ingest.v1.ListSamplesRequest
-	(*ListSamplesResponse)(nil),     // 13: signalbox.ingest.v1.ListSamplesResponse
-	(*Sample)(nil),                  // 14: signalbox.ingest.v1.Sample
-	(*ListArtifactsRequest)(nil),    // 15: signalbox.ingest.v1.ListArtifactsRequest
-	(*ListArtifactsResponse)(nil),   // 16: signalbox.ingest.v1.ListArtifactsResponse
-	(*Artifact)(nil),                // 17: signalbox.ingest.v1.Artifact
-	(*FollowLogsRequest)(nil),       // 18: signalbox.ingest.v1.FollowLogsRequest
-	(*FollowLogsResponse)(nil),      // 19: signalbox.ingest.v1.FollowLogsResponse
-	(*FollowMetricsRequest)(nil),    // 20: signalbox.ingest.v1.FollowMetricsRequest
-	(*FollowMetricsResponse)(nil),   // 21: signalbox.ingest.v1.FollowMetricsResponse
-	(*MetricBatch)(nil),             // 22: signalbox.ingest.v1.MetricBatch
-	(*KeyedPoint)(nil),              // 23: signalbox.ingest.v1.KeyedPoint
-	(*Eof)(nil),                     // 24: signalbox.ingest.v1.Eof
-	(*timestamppb.Timestamp)(nil),   // 25: google.protobuf.Timestamp
+	(*ListLogsRequest)(nil),           // 0: signalbox.ingest.v1.ListLogsRequest
+	(*ListLogsResponse)(nil),          // 1: signalbox.ingest.v1.ListLogsResponse
+	(*LogLine)(nil),                   // 2: signalbox.ingest.v1.LogLine
+	(*ListMetricsRequest)(nil),        // 3: signalbox.ingest.v1.ListMetricsRequest
+	(*ListMetricsResponse)(nil),       // 4: signalbox.ingest.v1.ListMetricsResponse
+	(*MetricSeries)(nil),              // 5: signalbox.ingest.v1.MetricSeries
+	(*MetricPoint)(nil),               // 6: signalbox.ingest.v1.MetricPoint
+	(*GetHparamsRequest)(nil),         // 7: signalbox.ingest.v1.GetHparamsRequest
+	(*Hparams)(nil),                   // 8: signalbox.ingest.v1.Hparams
+	(*ListValidationsRequest)(nil),    // 9: signalbox.ingest.v1.ListValidationsRequest
+	(*ListValidationsResponse)(nil),   // 10: signalbox.ingest.v1.ListValidationsResponse
+	(*ValidationRound)(nil),           // 11: signalbox.ingest.v1.ValidationRound
+	(*ListSamplesRequest)(nil),        // 12: signalbox.ingest.v1.ListSamplesRequest
+	(*ListSamplesResponse)(nil),       // 13: signalbox.ingest.v1.ListSamplesResponse
+	(*Sample)(nil),                    // 14: signalbox.ingest.v1.Sample
+	(*ListArtifactsRequest)(nil),      // 15: signalbox.ingest.v1.ListArtifactsRequest
+	(*ListArtifactsResponse)(nil),     // 16: signalbox.ingest.v1.ListArtifactsResponse
+	(*Artifact)(nil),                  // 17: signalbox.ingest.v1.Artifact
+	(*FollowLogsRequest)(nil),         // 18: signalbox.ingest.v1.FollowLogsRequest
+	(*FollowLogsResponse)(nil),        // 19: signalbox.ingest.v1.FollowLogsResponse
+	(*FollowMetricsRequest)(nil),      // 20: signalbox.ingest.v1.FollowMetricsRequest
+	(*FollowMetricsResponse)(nil),     // 21: signalbox.ingest.v1.FollowMetricsResponse
+	(*MetricBatch)(nil),               // 22: signalbox.ingest.v1.MetricBatch
+	(*KeyedPoint)(nil),                // 23: signalbox.ingest.v1.KeyedPoint
+	(*Eof)(nil),                       // 24: signalbox.ingest.v1.Eof
+	(*timestamppb.Timestamp)(nil),     // 25: google.protobuf.Timestamp
+	(*ListHparamChangesRequest)(nil),  // 26: signalbox.ingest.v1.ListHparamChangesRequest
+	(*GetEnvironmentRequest)(nil),     // 27: signalbox.ingest.v1.GetEnvironmentRequest
+	(*ListNodesRequest)(nil),          // 28: signalbox.ingest.v1.ListNodesRequest
+	(*ListHardwareRequest)(nil),       // 29: signalbox.ingest.v1.ListHardwareRequest
+	(*ListBenchmarksRequest)(nil),     // 30: signalbox.ingest.v1.ListBenchmarksRequest
+	(*ListHparamChangesResponse)(nil), // 31: signalbox.ingest.v1.ListHparamChangesResponse
+	(*Environment)(nil),               // 32: signalbox.ingest.v1.Environment
+	(*ListNodesResponse)(nil),         // 33: signalbox.ingest.v1.ListNodesResponse
+	(*ListHardwareResponse)(nil),      // 34: signalbox.ingest.v1.ListHardwareResponse
+	(*ListBenchmarksResponse)(nil),    // 35: signalbox.ingest.v1.ListBenchmarksResponse
 }
 var file_signalbox_ingest_v1_read_proto_depIdxs = []int32{
 	2,  // 0: signalbox.ingest.v1.ListLogsResponse.lines:type_name -> signalbox.ingest.v1.LogLine
@@ -1827,21 +1852,31 @@ var file_signalbox_ingest_v1_read_proto_depIdxs = []int32{
 	0,  // 16: signalbox.ingest.v1.RunDataService.ListLogs:input_type -> signalbox.ingest.v1.ListLogsRequest
 	3,  // 17: signalbox.ingest.v1.RunDataService.ListMetrics:input_type -> signalbox.ingest.v1.ListMetricsRequest
 	7,  // 18: signalbox.ingest.v1.RunDataService.GetHparams:input_type -> signalbox.ingest.v1.GetHparamsRequest
-	9,  // 19: signalbox.ingest.v1.RunDataService.ListValidations:input_type -> signalbox.ingest.v1.ListValidationsRequest
-	12, // 20: signalbox.ingest.v1.RunDataService.ListSamples:input_type -> signalbox.ingest.v1.ListSamplesRequest
-	15, // 21: signalbox.ingest.v1.RunDataService.ListArtifacts:input_type -> signalbox.ingest.v1.ListArtifactsRequest
-	18, // 22: signalbox.ingest.v1.RunDataService.FollowLogs:input_type -> signalbox.ingest.v1.FollowLogsRequest
-	20, // 23: signalbox.ingest.v1.RunDataService.FollowMetrics:input_type -> signalbox.ingest.v1.FollowMetricsRequest
-	1,  // 24: signalbox.ingest.v1.RunDataService.ListLogs:output_type -> signalbox.ingest.v1.ListLogsResponse
-	4,  // 25: signalbox.ingest.v1.RunDataService.ListMetrics:output_type -> signalbox.ingest.v1.ListMetricsResponse
-	8,  // 26: signalbox.ingest.v1.RunDataService.GetHparams:output_type -> signalbox.ingest.v1.Hparams
-	10, // 27: signalbox.ingest.v1.RunDataService.ListValidations:output_type -> signalbox.ingest.v1.ListValidationsResponse
-	13, // 28: signalbox.ingest.v1.RunDataService.ListSamples:output_type -> signalbox.ingest.v1.ListSamplesResponse
-	16, // 29: signalbox.ingest.v1.RunDataService.ListArtifacts:output_type -> signalbox.ingest.v1.ListArtifactsResponse
-	19, // 30: signalbox.ingest.v1.RunDataService.FollowLogs:output_type -> signalbox.ingest.v1.FollowLogsResponse
-	21, // 31: signalbox.ingest.v1.RunDataService.FollowMetrics:output_type -> signalbox.ingest.v1.FollowMetricsResponse
-	24, // [24:32] is the sub-list for method output_type
-	16, // [16:24] is the sub-list for method input_type
+	26, // 19: signalbox.ingest.v1.RunDataService.ListHparamChanges:input_type -> signalbox.ingest.v1.ListHparamChangesRequest
+	27, // 20: signalbox.ingest.v1.RunDataService.GetEnvironment:input_type -> signalbox.ingest.v1.GetEnvironmentRequest
+	28, // 21: signalbox.ingest.v1.RunDataService.ListNodes:input_type -> signalbox.ingest.v1.ListNodesRequest
+	29, // 22: signalbox.ingest.v1.RunDataService.ListHardware:input_type -> signalbox.ingest.v1.ListHardwareRequest
+	30, // 23: signalbox.ingest.v1.RunDataService.ListBenchmarks:input_type -> signalbox.ingest.v1.ListBenchmarksRequest
+	9,  // 24: signalbox.ingest.v1.RunDataService.ListValidations:input_type -> signalbox.ingest.v1.ListValidationsRequest
+	12, // 25: signalbox.ingest.v1.RunDataService.ListSamples:input_type -> signalbox.ingest.v1.ListSamplesRequest
+	15, // 26: signalbox.ingest.v1.RunDataService.ListArtifacts:input_type -> signalbox.ingest.v1.ListArtifactsRequest
+	18, // 27: signalbox.ingest.v1.RunDataService.FollowLogs:input_type -> signalbox.ingest.v1.FollowLogsRequest
+	20, // 28: signalbox.ingest.v1.RunDataService.FollowMetrics:input_type -> signalbox.ingest.v1.FollowMetricsRequest
+	1,  // 29: signalbox.ingest.v1.RunDataService.ListLogs:output_type -> signalbox.ingest.v1.ListLogsResponse
+	4,  // 30: signalbox.ingest.v1.RunDataService.ListMetrics:output_type -> signalbox.ingest.v1.ListMetricsResponse
+	8,  // 31: signalbox.ingest.v1.RunDataService.GetHparams:output_type -> signalbox.ingest.v1.Hparams
+	31, // 32: signalbox.ingest.v1.RunDataService.ListHparamChanges:output_type -> signalbox.ingest.v1.ListHparamChangesResponse
+	32, // 33: signalbox.ingest.v1.RunDataService.GetEnvironment:output_type -> signalbox.ingest.v1.Environment
+	33, // 34: signalbox.ingest.v1.RunDataService.ListNodes:output_type -> signalbox.ingest.v1.ListNodesResponse
+	34, // 35: signalbox.ingest.v1.RunDataService.ListHardware:output_type -> signalbox.ingest.v1.ListHardwareResponse
+	35, // 36: signalbox.ingest.v1.RunDataService.ListBenchmarks:output_type -> signalbox.ingest.v1.ListBenchmarksResponse
+	10, // 37: signalbox.ingest.v1.RunDataService.ListValidations:output_type -> signalbox.ingest.v1.ListValidationsResponse
+	13, // 38: signalbox.ingest.v1.RunDataService.ListSamples:output_type -> signalbox.ingest.v1.ListSamplesResponse
+	16, // 39: signalbox.ingest.v1.RunDataService.ListArtifacts:output_type -> signalbox.ingest.v1.ListArtifactsResponse
+	19, // 40: signalbox.ingest.v1.RunDataService.FollowLogs:output_type -> signalbox.ingest.v1.FollowLogsResponse
+	21, // 41: signalbox.ingest.v1.RunDataService.FollowMetrics:output_type -> signalbox.ingest.v1.FollowMetricsResponse
+	29, // [29:42] is the sub-list for method output_type
+	16, // [16:29] is the sub-list for method input_type
 	16, // [16:16] is the sub-list for extension type_name
 	16, // [16:16] is the sub-list for extension extendee
 	0,  // [0:16] is the sub-list for field type_name
@@ -1852,6 +1887,8 @@ func file_signalbox_ingest_v1_read_proto_init() {
 	if File_signalbox_ingest_v1_read_proto != nil {
 		return
 	}
+	file_signalbox_ingest_v1_machine_proto_init()
+	file_signalbox_ingest_v1_score_proto_init()
 	file_signalbox_ingest_v1_read_proto_msgTypes[0].OneofWrappers = []any{}
 	file_signalbox_ingest_v1_read_proto_msgTypes[3].OneofWrappers = []any{}
 	file_signalbox_ingest_v1_read_proto_msgTypes[9].OneofWrappers = []any{}

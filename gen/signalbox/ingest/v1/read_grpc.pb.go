@@ -21,14 +21,19 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	RunDataService_ListLogs_FullMethodName        = "/signalbox.ingest.v1.RunDataService/ListLogs"
-	RunDataService_ListMetrics_FullMethodName     = "/signalbox.ingest.v1.RunDataService/ListMetrics"
-	RunDataService_GetHparams_FullMethodName      = "/signalbox.ingest.v1.RunDataService/GetHparams"
-	RunDataService_ListValidations_FullMethodName = "/signalbox.ingest.v1.RunDataService/ListValidations"
-	RunDataService_ListSamples_FullMethodName     = "/signalbox.ingest.v1.RunDataService/ListSamples"
-	RunDataService_ListArtifacts_FullMethodName   = "/signalbox.ingest.v1.RunDataService/ListArtifacts"
-	RunDataService_FollowLogs_FullMethodName      = "/signalbox.ingest.v1.RunDataService/FollowLogs"
-	RunDataService_FollowMetrics_FullMethodName   = "/signalbox.ingest.v1.RunDataService/FollowMetrics"
+	RunDataService_ListLogs_FullMethodName          = "/signalbox.ingest.v1.RunDataService/ListLogs"
+	RunDataService_ListMetrics_FullMethodName       = "/signalbox.ingest.v1.RunDataService/ListMetrics"
+	RunDataService_GetHparams_FullMethodName        = "/signalbox.ingest.v1.RunDataService/GetHparams"
+	RunDataService_ListHparamChanges_FullMethodName = "/signalbox.ingest.v1.RunDataService/ListHparamChanges"
+	RunDataService_GetEnvironment_FullMethodName    = "/signalbox.ingest.v1.RunDataService/GetEnvironment"
+	RunDataService_ListNodes_FullMethodName         = "/signalbox.ingest.v1.RunDataService/ListNodes"
+	RunDataService_ListHardware_FullMethodName      = "/signalbox.ingest.v1.RunDataService/ListHardware"
+	RunDataService_ListBenchmarks_FullMethodName    = "/signalbox.ingest.v1.RunDataService/ListBenchmarks"
+	RunDataService_ListValidations_FullMethodName   = "/signalbox.ingest.v1.RunDataService/ListValidations"
+	RunDataService_ListSamples_FullMethodName       = "/signalbox.ingest.v1.RunDataService/ListSamples"
+	RunDataService_ListArtifacts_FullMethodName     = "/signalbox.ingest.v1.RunDataService/ListArtifacts"
+	RunDataService_FollowLogs_FullMethodName        = "/signalbox.ingest.v1.RunDataService/FollowLogs"
+	RunDataService_FollowMetrics_FullMethodName     = "/signalbox.ingest.v1.RunDataService/FollowMetrics"
 )
 
 // RunDataServiceClient is the client API for RunDataService service.
@@ -37,13 +42,28 @@ const (
 //
 // RunDataService reads what a run reported. Every id is a run's (`run_...`) or a job's (`job_...`).
 type RunDataServiceClient interface {
+	// ListLogs lists lines in the order in which they came.
 	ListLogs(ctx context.Context, in *ListLogsRequest, opts ...grpc.CallOption) (*ListLogsResponse, error)
+	// ListMetrics lists series by key.
 	ListMetrics(ctx context.Context, in *ListMetricsRequest, opts ...grpc.CallOption) (*ListMetricsResponse, error)
 	GetHparams(ctx context.Context, in *GetHparamsRequest, opts ...grpc.CallOption) (*Hparams, error)
+	// ListHparamChanges lists the values that later reports corrected, the newest correction first.
+	ListHparamChanges(ctx context.Context, in *ListHparamChangesRequest, opts ...grpc.CallOption) (*ListHparamChangesResponse, error)
+	// GetEnvironment answers the static picture of where the run runs.
+	GetEnvironment(ctx context.Context, in *GetEnvironmentRequest, opts ...grpc.CallOption) (*Environment, error)
+	// ListNodes lists the hardware of the run's nodes by rank.
+	ListNodes(ctx context.Context, in *ListNodesRequest, opts ...grpc.CallOption) (*ListNodesResponse, error)
+	// ListHardware lists what was sampled of the run's machines, by node, GPU and key.
+	ListHardware(ctx context.Context, in *ListHardwareRequest, opts ...grpc.CallOption) (*ListHardwareResponse, error)
+	// ListBenchmarks lists the scores that the run reported, in the order of their reports.
+	ListBenchmarks(ctx context.Context, in *ListBenchmarksRequest, opts ...grpc.CallOption) (*ListBenchmarksResponse, error)
 	// ListValidations lists validation rounds by step.
 	ListValidations(ctx context.Context, in *ListValidationsRequest, opts ...grpc.CallOption) (*ListValidationsResponse, error)
-	// ListSamples lists the samples of one validation round, the last one where no step is given.
+	// ListSamples lists the samples of one validation round in its order; of the last round where no step is given. Of a
+	// run that reads a protected dataset a sample has its reward, and in `extra.withheld` how many characters its parts had. Of
+	// a page of more than 3 MiB long texts are shown by their beginnings, which end in `…`; a smaller page shows them whole.
 	ListSamples(ctx context.Context, in *ListSamplesRequest, opts ...grpc.CallOption) (*ListSamplesResponse, error)
+	// ListArtifacts lists artifacts in the order in which they were registered.
 	ListArtifacts(ctx context.Context, in *ListArtifactsRequest, opts ...grpc.CallOption) (*ListArtifactsResponse, error)
 	// FollowLogs sends stored lines after `after`, then new ones, and ends with eof. The gateway
 	// shows it as Server-Sent Events.
@@ -84,6 +104,56 @@ func (c *runDataServiceClient) GetHparams(ctx context.Context, in *GetHparamsReq
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(Hparams)
 	err := c.cc.Invoke(ctx, RunDataService_GetHparams_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *runDataServiceClient) ListHparamChanges(ctx context.Context, in *ListHparamChangesRequest, opts ...grpc.CallOption) (*ListHparamChangesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListHparamChangesResponse)
+	err := c.cc.Invoke(ctx, RunDataService_ListHparamChanges_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *runDataServiceClient) GetEnvironment(ctx context.Context, in *GetEnvironmentRequest, opts ...grpc.CallOption) (*Environment, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Environment)
+	err := c.cc.Invoke(ctx, RunDataService_GetEnvironment_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *runDataServiceClient) ListNodes(ctx context.Context, in *ListNodesRequest, opts ...grpc.CallOption) (*ListNodesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListNodesResponse)
+	err := c.cc.Invoke(ctx, RunDataService_ListNodes_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *runDataServiceClient) ListHardware(ctx context.Context, in *ListHardwareRequest, opts ...grpc.CallOption) (*ListHardwareResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListHardwareResponse)
+	err := c.cc.Invoke(ctx, RunDataService_ListHardware_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *runDataServiceClient) ListBenchmarks(ctx context.Context, in *ListBenchmarksRequest, opts ...grpc.CallOption) (*ListBenchmarksResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListBenchmarksResponse)
+	err := c.cc.Invoke(ctx, RunDataService_ListBenchmarks_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -164,13 +234,28 @@ type RunDataService_FollowMetricsClient = grpc.ServerStreamingClient[FollowMetri
 //
 // RunDataService reads what a run reported. Every id is a run's (`run_...`) or a job's (`job_...`).
 type RunDataServiceServer interface {
+	// ListLogs lists lines in the order in which they came.
 	ListLogs(context.Context, *ListLogsRequest) (*ListLogsResponse, error)
+	// ListMetrics lists series by key.
 	ListMetrics(context.Context, *ListMetricsRequest) (*ListMetricsResponse, error)
 	GetHparams(context.Context, *GetHparamsRequest) (*Hparams, error)
+	// ListHparamChanges lists the values that later reports corrected, the newest correction first.
+	ListHparamChanges(context.Context, *ListHparamChangesRequest) (*ListHparamChangesResponse, error)
+	// GetEnvironment answers the static picture of where the run runs.
+	GetEnvironment(context.Context, *GetEnvironmentRequest) (*Environment, error)
+	// ListNodes lists the hardware of the run's nodes by rank.
+	ListNodes(context.Context, *ListNodesRequest) (*ListNodesResponse, error)
+	// ListHardware lists what was sampled of the run's machines, by node, GPU and key.
+	ListHardware(context.Context, *ListHardwareRequest) (*ListHardwareResponse, error)
+	// ListBenchmarks lists the scores that the run reported, in the order of their reports.
+	ListBenchmarks(context.Context, *ListBenchmarksRequest) (*ListBenchmarksResponse, error)
 	// ListValidations lists validation rounds by step.
 	ListValidations(context.Context, *ListValidationsRequest) (*ListValidationsResponse, error)
-	// ListSamples lists the samples of one validation round, the last one where no step is given.
+	// ListSamples lists the samples of one validation round in its order; of the last round where no step is given. Of a
+	// run that reads a protected dataset a sample has its reward, and in `extra.withheld` how many characters its parts had. Of
+	// a page of more than 3 MiB long texts are shown by their beginnings, which end in `…`; a smaller page shows them whole.
 	ListSamples(context.Context, *ListSamplesRequest) (*ListSamplesResponse, error)
+	// ListArtifacts lists artifacts in the order in which they were registered.
 	ListArtifacts(context.Context, *ListArtifactsRequest) (*ListArtifactsResponse, error)
 	// FollowLogs sends stored lines after `after`, then new ones, and ends with eof. The gateway
 	// shows it as Server-Sent Events.
@@ -195,6 +280,21 @@ func (UnimplementedRunDataServiceServer) ListMetrics(context.Context, *ListMetri
 }
 func (UnimplementedRunDataServiceServer) GetHparams(context.Context, *GetHparamsRequest) (*Hparams, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetHparams not implemented")
+}
+func (UnimplementedRunDataServiceServer) ListHparamChanges(context.Context, *ListHparamChangesRequest) (*ListHparamChangesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListHparamChanges not implemented")
+}
+func (UnimplementedRunDataServiceServer) GetEnvironment(context.Context, *GetEnvironmentRequest) (*Environment, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetEnvironment not implemented")
+}
+func (UnimplementedRunDataServiceServer) ListNodes(context.Context, *ListNodesRequest) (*ListNodesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListNodes not implemented")
+}
+func (UnimplementedRunDataServiceServer) ListHardware(context.Context, *ListHardwareRequest) (*ListHardwareResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListHardware not implemented")
+}
+func (UnimplementedRunDataServiceServer) ListBenchmarks(context.Context, *ListBenchmarksRequest) (*ListBenchmarksResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListBenchmarks not implemented")
 }
 func (UnimplementedRunDataServiceServer) ListValidations(context.Context, *ListValidationsRequest) (*ListValidationsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListValidations not implemented")
@@ -282,6 +382,96 @@ func _RunDataService_GetHparams_Handler(srv interface{}, ctx context.Context, de
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(RunDataServiceServer).GetHparams(ctx, req.(*GetHparamsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _RunDataService_ListHparamChanges_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListHparamChangesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunDataServiceServer).ListHparamChanges(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunDataService_ListHparamChanges_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunDataServiceServer).ListHparamChanges(ctx, req.(*ListHparamChangesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _RunDataService_GetEnvironment_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetEnvironmentRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunDataServiceServer).GetEnvironment(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunDataService_GetEnvironment_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunDataServiceServer).GetEnvironment(ctx, req.(*GetEnvironmentRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _RunDataService_ListNodes_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListNodesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunDataServiceServer).ListNodes(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunDataService_ListNodes_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunDataServiceServer).ListNodes(ctx, req.(*ListNodesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _RunDataService_ListHardware_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListHardwareRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunDataServiceServer).ListHardware(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunDataService_ListHardware_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunDataServiceServer).ListHardware(ctx, req.(*ListHardwareRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _RunDataService_ListBenchmarks_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListBenchmarksRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunDataServiceServer).ListBenchmarks(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunDataService_ListBenchmarks_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunDataServiceServer).ListBenchmarks(ctx, req.(*ListBenchmarksRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -380,6 +570,26 @@ var RunDataService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetHparams",
 			Handler:    _RunDataService_GetHparams_Handler,
+		},
+		{
+			MethodName: "ListHparamChanges",
+			Handler:    _RunDataService_ListHparamChanges_Handler,
+		},
+		{
+			MethodName: "GetEnvironment",
+			Handler:    _RunDataService_GetEnvironment_Handler,
+		},
+		{
+			MethodName: "ListNodes",
+			Handler:    _RunDataService_ListNodes_Handler,
+		},
+		{
+			MethodName: "ListHardware",
+			Handler:    _RunDataService_ListHardware_Handler,
+		},
+		{
+			MethodName: "ListBenchmarks",
+			Handler:    _RunDataService_ListBenchmarks_Handler,
 		},
 		{
 			MethodName: "ListValidations",

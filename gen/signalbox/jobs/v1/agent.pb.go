@@ -209,7 +209,11 @@ type Work struct {
 	//
 	//	*Work_Attempt
 	//	*Work_Engine
-	Spec          isWork_Spec `protobuf_oneof:"spec"`
+	Spec isWork_Spec `protobuf_oneof:"spec"`
+	// With DESIRED_STOPPED: the processes are killed at once, without grace.
+	Force bool `protobuf:"varint,8,opt,name=force,proto3" json:"force,omitempty"`
+	// When the work must have ended, by the node's clock; it may move without a new generation.
+	Deadline      *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=deadline,proto3" json:"deadline,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -300,6 +304,20 @@ func (x *Work) GetEngine() *EngineSpec {
 		if x, ok := x.Spec.(*Work_Engine); ok {
 			return x.Engine
 		}
+	}
+	return nil
+}
+
+func (x *Work) GetForce() bool {
+	if x != nil {
+		return x.Force
+	}
+	return false
+}
+
+func (x *Work) GetDeadline() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Deadline
 	}
 	return nil
 }
@@ -489,7 +507,9 @@ type AttemptSpec struct {
 	IngestEndpoint string          `protobuf:"bytes,15,opt,name=ingest_endpoint,json=ingestEndpoint,proto3" json:"ingest_endpoint,omitempty"`
 	Limits         *ResourceLimits `protobuf:"bytes,16,opt,name=limits,proto3" json:"limits,omitempty"`
 	// Seconds between SIGTERM and SIGKILL.
-	GraceS        int32 `protobuf:"varint,17,opt,name=grace_s,json=graceS,proto3" json:"grace_s,omitempty"`
+	GraceS int32 `protobuf:"varint,17,opt,name=grace_s,json=graceS,proto3" json:"grace_s,omitempty"`
+	// The checkpoint that the training goes on from; unset where it begins at the beginning.
+	Resume        *ResumePoint `protobuf:"bytes,18,opt,name=resume,proto3" json:"resume,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -643,6 +663,74 @@ func (x *AttemptSpec) GetGraceS() int32 {
 	return 0
 }
 
+func (x *AttemptSpec) GetResume() *ResumePoint {
+	if x != nil {
+		return x.Resume
+	}
+	return nil
+}
+
+// ResumePoint is a checkpoint of an earlier attempt, laid out as an input of its own.
+type ResumePoint struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ArtifactId    string                 `protobuf:"bytes,1,opt,name=artifact_id,json=artifactId,proto3" json:"artifact_id,omitempty"`
+	Step          *int64                 `protobuf:"varint,2,opt,name=step,proto3,oneof" json:"step,omitempty"`
+	File          *ObjectRef             `protobuf:"bytes,3,opt,name=file,proto3" json:"file,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResumePoint) Reset() {
+	*x = ResumePoint{}
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResumePoint) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResumePoint) ProtoMessage() {}
+
+func (x *ResumePoint) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResumePoint.ProtoReflect.Descriptor instead.
+func (*ResumePoint) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ResumePoint) GetArtifactId() string {
+	if x != nil {
+		return x.ArtifactId
+	}
+	return ""
+}
+
+func (x *ResumePoint) GetStep() int64 {
+	if x != nil && x.Step != nil {
+		return *x.Step
+	}
+	return 0
+}
+
+func (x *ResumePoint) GetFile() *ObjectRef {
+	if x != nil {
+		return x.File
+	}
+	return nil
+}
+
 type DatasetInput struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -655,7 +743,7 @@ type DatasetInput struct {
 
 func (x *DatasetInput) Reset() {
 	*x = DatasetInput{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[4]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -667,7 +755,7 @@ func (x *DatasetInput) String() string {
 func (*DatasetInput) ProtoMessage() {}
 
 func (x *DatasetInput) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[4]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -680,7 +768,7 @@ func (x *DatasetInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DatasetInput.ProtoReflect.Descriptor instead.
 func (*DatasetInput) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{4}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *DatasetInput) GetName() string {
@@ -722,7 +810,7 @@ type ModelInput struct {
 
 func (x *ModelInput) Reset() {
 	*x = ModelInput{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[5]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -734,7 +822,7 @@ func (x *ModelInput) String() string {
 func (*ModelInput) ProtoMessage() {}
 
 func (x *ModelInput) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[5]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -747,7 +835,7 @@ func (x *ModelInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelInput.ProtoReflect.Descriptor instead.
 func (*ModelInput) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{5}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ModelInput) GetRef() string {
@@ -784,7 +872,7 @@ type ResourceLimits struct {
 
 func (x *ResourceLimits) Reset() {
 	*x = ResourceLimits{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[6]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -796,7 +884,7 @@ func (x *ResourceLimits) String() string {
 func (*ResourceLimits) ProtoMessage() {}
 
 func (x *ResourceLimits) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[6]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -809,7 +897,7 @@ func (x *ResourceLimits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceLimits.ProtoReflect.Descriptor instead.
 func (*ResourceLimits) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{6}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ResourceLimits) GetCpus() int32 {
@@ -868,7 +956,7 @@ type EngineSpec struct {
 
 func (x *EngineSpec) Reset() {
 	*x = EngineSpec{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[7]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -880,7 +968,7 @@ func (x *EngineSpec) String() string {
 func (*EngineSpec) ProtoMessage() {}
 
 func (x *EngineSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[7]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -893,7 +981,7 @@ func (x *EngineSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EngineSpec.ProtoReflect.Descriptor instead.
 func (*EngineSpec) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{7}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *EngineSpec) GetDeploymentId() string {
@@ -1001,7 +1089,7 @@ type ConnectRequest struct {
 
 func (x *ConnectRequest) Reset() {
 	*x = ConnectRequest{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[8]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1013,7 +1101,7 @@ func (x *ConnectRequest) String() string {
 func (*ConnectRequest) ProtoMessage() {}
 
 func (x *ConnectRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[8]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1026,7 +1114,7 @@ func (x *ConnectRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConnectRequest.ProtoReflect.Descriptor instead.
 func (*ConnectRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{8}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ConnectRequest) GetMessage() isConnectRequest_Message {
@@ -1099,7 +1187,7 @@ type AgentHello struct {
 
 func (x *AgentHello) Reset() {
 	*x = AgentHello{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[9]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1111,7 +1199,7 @@ func (x *AgentHello) String() string {
 func (*AgentHello) ProtoMessage() {}
 
 func (x *AgentHello) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[9]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1124,7 +1212,7 @@ func (x *AgentHello) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentHello.ProtoReflect.Descriptor instead.
 func (*AgentHello) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{9}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *AgentHello) GetNodeId() string {
@@ -1163,7 +1251,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[10]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1175,7 +1263,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[10]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1188,7 +1276,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{10}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{11}
 }
 
 type ObservedWorks struct {
@@ -1200,7 +1288,7 @@ type ObservedWorks struct {
 
 func (x *ObservedWorks) Reset() {
 	*x = ObservedWorks{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[11]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1212,7 +1300,7 @@ func (x *ObservedWorks) String() string {
 func (*ObservedWorks) ProtoMessage() {}
 
 func (x *ObservedWorks) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[11]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1225,7 +1313,7 @@ func (x *ObservedWorks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObservedWorks.ProtoReflect.Descriptor instead.
 func (*ObservedWorks) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{11}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ObservedWorks) GetWorks() []*ObservedWork {
@@ -1255,7 +1343,7 @@ type ObservedWork struct {
 
 func (x *ObservedWork) Reset() {
 	*x = ObservedWork{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[12]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1267,7 +1355,7 @@ func (x *ObservedWork) String() string {
 func (*ObservedWork) ProtoMessage() {}
 
 func (x *ObservedWork) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[12]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1280,7 +1368,7 @@ func (x *ObservedWork) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObservedWork.ProtoReflect.Descriptor instead.
 func (*ObservedWork) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{12}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ObservedWork) GetWorkId() string {
@@ -1360,7 +1448,7 @@ type Exit struct {
 	Code int32 `protobuf:"varint,1,opt,name=code,proto3" json:"code,omitempty"`
 	// Number of the signal, 0 for none.
 	Signal int32 `protobuf:"varint,2,opt,name=signal,proto3" json:"signal,omitempty"`
-	// Closed list: “, `env_build`, `fetch`, `oom_host`, `lost`, `stopped`, `start`.
+	// Closed list: “, `env_build`, `fetch`, `oom_host`, `lost`, `stopped`, `start`, `deadline`.
 	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
 	// The reason's own words (a package installer's last lines), at most 4 KiB.
 	Message       string `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
@@ -1370,7 +1458,7 @@ type Exit struct {
 
 func (x *Exit) Reset() {
 	*x = Exit{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[13]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1382,7 +1470,7 @@ func (x *Exit) String() string {
 func (*Exit) ProtoMessage() {}
 
 func (x *Exit) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[13]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1395,7 +1483,7 @@ func (x *Exit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exit.ProtoReflect.Descriptor instead.
 func (*Exit) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{13}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Exit) GetCode() int32 {
@@ -1451,7 +1539,7 @@ type EngineReport struct {
 
 func (x *EngineReport) Reset() {
 	*x = EngineReport{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[14]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1463,7 +1551,7 @@ func (x *EngineReport) String() string {
 func (*EngineReport) ProtoMessage() {}
 
 func (x *EngineReport) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[14]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1476,7 +1564,7 @@ func (x *EngineReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EngineReport.ProtoReflect.Descriptor instead.
 func (*EngineReport) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{14}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *EngineReport) GetAddress() string {
@@ -1569,7 +1657,7 @@ type ConnectResponse struct {
 
 func (x *ConnectResponse) Reset() {
 	*x = ConnectResponse{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[15]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1581,7 +1669,7 @@ func (x *ConnectResponse) String() string {
 func (*ConnectResponse) ProtoMessage() {}
 
 func (x *ConnectResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[15]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1594,7 +1682,7 @@ func (x *ConnectResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConnectResponse.ProtoReflect.Descriptor instead.
 func (*ConnectResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{15}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ConnectResponse) GetMessage() isConnectResponse_Message {
@@ -1648,7 +1736,7 @@ type Welcome struct {
 
 func (x *Welcome) Reset() {
 	*x = Welcome{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[16]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1660,7 +1748,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[16]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1673,7 +1761,7 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{16}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Welcome) GetHeartbeatS() int32 {
@@ -1692,7 +1780,7 @@ type DesiredWorks struct {
 
 func (x *DesiredWorks) Reset() {
 	*x = DesiredWorks{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[17]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1704,7 +1792,7 @@ func (x *DesiredWorks) String() string {
 func (*DesiredWorks) ProtoMessage() {}
 
 func (x *DesiredWorks) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[17]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1717,7 +1805,7 @@ func (x *DesiredWorks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DesiredWorks.ProtoReflect.Descriptor instead.
 func (*DesiredWorks) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{17}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *DesiredWorks) GetWorks() []*Work {
@@ -1738,7 +1826,7 @@ type MintIngestTokenRequest struct {
 
 func (x *MintIngestTokenRequest) Reset() {
 	*x = MintIngestTokenRequest{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[18]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1750,7 +1838,7 @@ func (x *MintIngestTokenRequest) String() string {
 func (*MintIngestTokenRequest) ProtoMessage() {}
 
 func (x *MintIngestTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[18]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1763,7 +1851,7 @@ func (x *MintIngestTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MintIngestTokenRequest.ProtoReflect.Descriptor instead.
 func (*MintIngestTokenRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{18}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *MintIngestTokenRequest) GetWorkId() string {
@@ -1797,7 +1885,7 @@ type IngestToken struct {
 
 func (x *IngestToken) Reset() {
 	*x = IngestToken{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[19]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1809,7 +1897,7 @@ func (x *IngestToken) String() string {
 func (*IngestToken) ProtoMessage() {}
 
 func (x *IngestToken) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[19]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1822,7 +1910,7 @@ func (x *IngestToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IngestToken.ProtoReflect.Descriptor instead.
 func (*IngestToken) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{19}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *IngestToken) GetToken() string {
@@ -1851,7 +1939,7 @@ type SignDownloadRequest struct {
 
 func (x *SignDownloadRequest) Reset() {
 	*x = SignDownloadRequest{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[20]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1863,7 +1951,7 @@ func (x *SignDownloadRequest) String() string {
 func (*SignDownloadRequest) ProtoMessage() {}
 
 func (x *SignDownloadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[20]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1876,7 +1964,7 @@ func (x *SignDownloadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignDownloadRequest.ProtoReflect.Descriptor instead.
 func (*SignDownloadRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{20}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *SignDownloadRequest) GetWorkId() string {
@@ -1917,7 +2005,7 @@ type SignedDownload struct {
 
 func (x *SignedDownload) Reset() {
 	*x = SignedDownload{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[21]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1929,7 +2017,7 @@ func (x *SignedDownload) String() string {
 func (*SignedDownload) ProtoMessage() {}
 
 func (x *SignedDownload) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[21]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1942,7 +2030,7 @@ func (x *SignedDownload) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignedDownload.ProtoReflect.Descriptor instead.
 func (*SignedDownload) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{21}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *SignedDownload) GetUrl() string {
@@ -1969,7 +2057,7 @@ type RenewCertificateRequest struct {
 
 func (x *RenewCertificateRequest) Reset() {
 	*x = RenewCertificateRequest{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[22]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1981,7 +2069,7 @@ func (x *RenewCertificateRequest) String() string {
 func (*RenewCertificateRequest) ProtoMessage() {}
 
 func (x *RenewCertificateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[22]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1994,7 +2082,7 @@ func (x *RenewCertificateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewCertificateRequest.ProtoReflect.Descriptor instead.
 func (*RenewCertificateRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{22}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *RenewCertificateRequest) GetCertificateRequest() string {
@@ -2015,7 +2103,7 @@ type RenewCertificateResponse struct {
 
 func (x *RenewCertificateResponse) Reset() {
 	*x = RenewCertificateResponse{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[23]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2027,7 +2115,7 @@ func (x *RenewCertificateResponse) String() string {
 func (*RenewCertificateResponse) ProtoMessage() {}
 
 func (x *RenewCertificateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[23]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2040,7 +2128,7 @@ func (x *RenewCertificateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewCertificateResponse.ProtoReflect.Descriptor instead.
 func (*RenewCertificateResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{23}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RenewCertificateResponse) GetCertificate() string {
@@ -2061,7 +2149,7 @@ var File_signalbox_jobs_v1_agent_proto protoreflect.FileDescriptor
 
 const file_signalbox_jobs_v1_agent_proto_rawDesc = "" +
 	"\n" +
-	"\x1dsignalbox/jobs/v1/agent.proto\x12\x11signalbox.jobs.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dsignalbox/jobs/v1/fleet.proto\x1a\"signalbox/options/v1/options.proto\"\xb9\x02\n" +
+	"\x1dsignalbox/jobs/v1/agent.proto\x12\x11signalbox.jobs.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dsignalbox/jobs/v1/fleet.proto\x1a\"signalbox/options/v1/options.proto\"\x87\x03\n" +
 	"\x04Work\x12\x17\n" +
 	"\awork_id\x18\x01 \x01(\tR\x06workId\x12/\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x1b.signalbox.jobs.v1.WorkKindR\x04kind\x12\x1e\n" +
@@ -2071,7 +2159,9 @@ const file_signalbox_jobs_v1_agent_proto_rawDesc = "" +
 	"\x05fence\x18\x04 \x01(\x03R\x05fence\x124\n" +
 	"\adesired\x18\x05 \x01(\x0e2\x1a.signalbox.jobs.v1.DesiredR\adesired\x12:\n" +
 	"\aattempt\x18\x06 \x01(\v2\x1e.signalbox.jobs.v1.AttemptSpecH\x00R\aattempt\x127\n" +
-	"\x06engine\x18\a \x01(\v2\x1d.signalbox.jobs.v1.EngineSpecH\x00R\x06engineB\x06\n" +
+	"\x06engine\x18\a \x01(\v2\x1d.signalbox.jobs.v1.EngineSpecH\x00R\x06engine\x12\x14\n" +
+	"\x05force\x18\b \x01(\bR\x05force\x126\n" +
+	"\bdeadline\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\bdeadlineB\x06\n" +
 	"\x04spec\"\x80\x01\n" +
 	"\tObjectRef\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x10\n" +
@@ -2083,7 +2173,7 @@ const file_signalbox_jobs_v1_agent_proto_rawDesc = "" +
 	"\x0fEnvironmentSpec\x12\"\n" +
 	"\frequirements\x18\x01 \x01(\tR\frequirements\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\tR\x06digest\x12\x10\n" +
-	"\x03sdk\x18\x03 \x01(\bR\x03sdk\"\xe1\x05\n" +
+	"\x03sdk\x18\x03 \x01(\bR\x03sdk\"\x99\x06\n" +
 	"\vAttemptSpec\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12\x18\n" +
@@ -2102,10 +2192,17 @@ const file_signalbox_jobs_v1_agent_proto_rawDesc = "" +
 	"\x04seed\x18\x0e \x01(\x03R\x04seed\x12'\n" +
 	"\x0fingest_endpoint\x18\x0f \x01(\tR\x0eingestEndpoint\x129\n" +
 	"\x06limits\x18\x10 \x01(\v2!.signalbox.jobs.v1.ResourceLimitsR\x06limits\x12\x17\n" +
-	"\agrace_s\x18\x11 \x01(\x05R\x06graceS\x1a6\n" +
+	"\agrace_s\x18\x11 \x01(\x05R\x06graceS\x126\n" +
+	"\x06resume\x18\x12 \x01(\v2\x1e.signalbox.jobs.v1.ResumePointR\x06resume\x1a6\n" +
 	"\bEnvEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x80\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x82\x01\n" +
+	"\vResumePoint\x12\x1f\n" +
+	"\vartifact_id\x18\x01 \x01(\tR\n" +
+	"artifactId\x12\x17\n" +
+	"\x04step\x18\x02 \x01(\x03H\x00R\x04step\x88\x01\x01\x120\n" +
+	"\x04file\x18\x03 \x01(\v2\x1c.signalbox.jobs.v1.ObjectRefR\x04fileB\a\n" +
+	"\x05_step\"\x80\x01\n" +
 	"\fDatasetInput\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03ref\x18\x02 \x01(\tR\x03ref\x12\x16\n" +
@@ -2258,7 +2355,7 @@ func file_signalbox_jobs_v1_agent_proto_rawDescGZIP() []byte {
 }
 
 var file_signalbox_jobs_v1_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_signalbox_jobs_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_signalbox_jobs_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_signalbox_jobs_v1_agent_proto_goTypes = []any{
 	(WorkKind)(0),                    // 0: signalbox.jobs.v1.WorkKind
 	(Desired)(0),                     // 1: signalbox.jobs.v1.Desired
@@ -2267,76 +2364,80 @@ var file_signalbox_jobs_v1_agent_proto_goTypes = []any{
 	(*ObjectRef)(nil),                // 4: signalbox.jobs.v1.ObjectRef
 	(*EnvironmentSpec)(nil),          // 5: signalbox.jobs.v1.EnvironmentSpec
 	(*AttemptSpec)(nil),              // 6: signalbox.jobs.v1.AttemptSpec
-	(*DatasetInput)(nil),             // 7: signalbox.jobs.v1.DatasetInput
-	(*ModelInput)(nil),               // 8: signalbox.jobs.v1.ModelInput
-	(*ResourceLimits)(nil),           // 9: signalbox.jobs.v1.ResourceLimits
-	(*EngineSpec)(nil),               // 10: signalbox.jobs.v1.EngineSpec
-	(*ConnectRequest)(nil),           // 11: signalbox.jobs.v1.ConnectRequest
-	(*AgentHello)(nil),               // 12: signalbox.jobs.v1.AgentHello
-	(*Heartbeat)(nil),                // 13: signalbox.jobs.v1.Heartbeat
-	(*ObservedWorks)(nil),            // 14: signalbox.jobs.v1.ObservedWorks
-	(*ObservedWork)(nil),             // 15: signalbox.jobs.v1.ObservedWork
-	(*Exit)(nil),                     // 16: signalbox.jobs.v1.Exit
-	(*EngineReport)(nil),             // 17: signalbox.jobs.v1.EngineReport
-	(*ConnectResponse)(nil),          // 18: signalbox.jobs.v1.ConnectResponse
-	(*Welcome)(nil),                  // 19: signalbox.jobs.v1.Welcome
-	(*DesiredWorks)(nil),             // 20: signalbox.jobs.v1.DesiredWorks
-	(*MintIngestTokenRequest)(nil),   // 21: signalbox.jobs.v1.MintIngestTokenRequest
-	(*IngestToken)(nil),              // 22: signalbox.jobs.v1.IngestToken
-	(*SignDownloadRequest)(nil),      // 23: signalbox.jobs.v1.SignDownloadRequest
-	(*SignedDownload)(nil),           // 24: signalbox.jobs.v1.SignedDownload
-	(*RenewCertificateRequest)(nil),  // 25: signalbox.jobs.v1.RenewCertificateRequest
-	(*RenewCertificateResponse)(nil), // 26: signalbox.jobs.v1.RenewCertificateResponse
-	nil,                              // 27: signalbox.jobs.v1.AttemptSpec.EnvEntry
-	(*Inventory)(nil),                // 28: signalbox.jobs.v1.Inventory
+	(*ResumePoint)(nil),              // 7: signalbox.jobs.v1.ResumePoint
+	(*DatasetInput)(nil),             // 8: signalbox.jobs.v1.DatasetInput
+	(*ModelInput)(nil),               // 9: signalbox.jobs.v1.ModelInput
+	(*ResourceLimits)(nil),           // 10: signalbox.jobs.v1.ResourceLimits
+	(*EngineSpec)(nil),               // 11: signalbox.jobs.v1.EngineSpec
+	(*ConnectRequest)(nil),           // 12: signalbox.jobs.v1.ConnectRequest
+	(*AgentHello)(nil),               // 13: signalbox.jobs.v1.AgentHello
+	(*Heartbeat)(nil),                // 14: signalbox.jobs.v1.Heartbeat
+	(*ObservedWorks)(nil),            // 15: signalbox.jobs.v1.ObservedWorks
+	(*ObservedWork)(nil),             // 16: signalbox.jobs.v1.ObservedWork
+	(*Exit)(nil),                     // 17: signalbox.jobs.v1.Exit
+	(*EngineReport)(nil),             // 18: signalbox.jobs.v1.EngineReport
+	(*ConnectResponse)(nil),          // 19: signalbox.jobs.v1.ConnectResponse
+	(*Welcome)(nil),                  // 20: signalbox.jobs.v1.Welcome
+	(*DesiredWorks)(nil),             // 21: signalbox.jobs.v1.DesiredWorks
+	(*MintIngestTokenRequest)(nil),   // 22: signalbox.jobs.v1.MintIngestTokenRequest
+	(*IngestToken)(nil),              // 23: signalbox.jobs.v1.IngestToken
+	(*SignDownloadRequest)(nil),      // 24: signalbox.jobs.v1.SignDownloadRequest
+	(*SignedDownload)(nil),           // 25: signalbox.jobs.v1.SignedDownload
+	(*RenewCertificateRequest)(nil),  // 26: signalbox.jobs.v1.RenewCertificateRequest
+	(*RenewCertificateResponse)(nil), // 27: signalbox.jobs.v1.RenewCertificateResponse
+	nil,                              // 28: signalbox.jobs.v1.AttemptSpec.EnvEntry
 	(*timestamppb.Timestamp)(nil),    // 29: google.protobuf.Timestamp
+	(*Inventory)(nil),                // 30: signalbox.jobs.v1.Inventory
 }
 var file_signalbox_jobs_v1_agent_proto_depIdxs = []int32{
 	0,  // 0: signalbox.jobs.v1.Work.kind:type_name -> signalbox.jobs.v1.WorkKind
 	1,  // 1: signalbox.jobs.v1.Work.desired:type_name -> signalbox.jobs.v1.Desired
 	6,  // 2: signalbox.jobs.v1.Work.attempt:type_name -> signalbox.jobs.v1.AttemptSpec
-	10, // 3: signalbox.jobs.v1.Work.engine:type_name -> signalbox.jobs.v1.EngineSpec
-	4,  // 4: signalbox.jobs.v1.AttemptSpec.package:type_name -> signalbox.jobs.v1.ObjectRef
-	5,  // 5: signalbox.jobs.v1.AttemptSpec.environment:type_name -> signalbox.jobs.v1.EnvironmentSpec
-	7,  // 6: signalbox.jobs.v1.AttemptSpec.datasets:type_name -> signalbox.jobs.v1.DatasetInput
-	8,  // 7: signalbox.jobs.v1.AttemptSpec.model:type_name -> signalbox.jobs.v1.ModelInput
-	27, // 8: signalbox.jobs.v1.AttemptSpec.env:type_name -> signalbox.jobs.v1.AttemptSpec.EnvEntry
-	9,  // 9: signalbox.jobs.v1.AttemptSpec.limits:type_name -> signalbox.jobs.v1.ResourceLimits
-	4,  // 10: signalbox.jobs.v1.DatasetInput.files:type_name -> signalbox.jobs.v1.ObjectRef
-	4,  // 11: signalbox.jobs.v1.ModelInput.files:type_name -> signalbox.jobs.v1.ObjectRef
-	4,  // 12: signalbox.jobs.v1.EngineSpec.model:type_name -> signalbox.jobs.v1.ObjectRef
-	5,  // 13: signalbox.jobs.v1.EngineSpec.environment:type_name -> signalbox.jobs.v1.EnvironmentSpec
-	9,  // 14: signalbox.jobs.v1.EngineSpec.limits:type_name -> signalbox.jobs.v1.ResourceLimits
-	12, // 15: signalbox.jobs.v1.ConnectRequest.hello:type_name -> signalbox.jobs.v1.AgentHello
-	14, // 16: signalbox.jobs.v1.ConnectRequest.observed:type_name -> signalbox.jobs.v1.ObservedWorks
-	13, // 17: signalbox.jobs.v1.ConnectRequest.heartbeat:type_name -> signalbox.jobs.v1.Heartbeat
-	28, // 18: signalbox.jobs.v1.AgentHello.inventory:type_name -> signalbox.jobs.v1.Inventory
-	15, // 19: signalbox.jobs.v1.ObservedWorks.works:type_name -> signalbox.jobs.v1.ObservedWork
-	2,  // 20: signalbox.jobs.v1.ObservedWork.phase:type_name -> signalbox.jobs.v1.Phase
-	29, // 21: signalbox.jobs.v1.ObservedWork.preparing_at:type_name -> google.protobuf.Timestamp
-	29, // 22: signalbox.jobs.v1.ObservedWork.running_at:type_name -> google.protobuf.Timestamp
-	29, // 23: signalbox.jobs.v1.ObservedWork.exited_at:type_name -> google.protobuf.Timestamp
-	16, // 24: signalbox.jobs.v1.ObservedWork.exit:type_name -> signalbox.jobs.v1.Exit
-	17, // 25: signalbox.jobs.v1.ObservedWork.engine:type_name -> signalbox.jobs.v1.EngineReport
-	29, // 26: signalbox.jobs.v1.EngineReport.ready_at:type_name -> google.protobuf.Timestamp
-	19, // 27: signalbox.jobs.v1.ConnectResponse.welcome:type_name -> signalbox.jobs.v1.Welcome
-	20, // 28: signalbox.jobs.v1.ConnectResponse.desired:type_name -> signalbox.jobs.v1.DesiredWorks
-	3,  // 29: signalbox.jobs.v1.DesiredWorks.works:type_name -> signalbox.jobs.v1.Work
-	29, // 30: signalbox.jobs.v1.IngestToken.expires_at:type_name -> google.protobuf.Timestamp
-	29, // 31: signalbox.jobs.v1.SignedDownload.expires_at:type_name -> google.protobuf.Timestamp
-	11, // 32: signalbox.jobs.v1.AgentService.Connect:input_type -> signalbox.jobs.v1.ConnectRequest
-	21, // 33: signalbox.jobs.v1.AgentService.MintIngestToken:input_type -> signalbox.jobs.v1.MintIngestTokenRequest
-	23, // 34: signalbox.jobs.v1.AgentService.SignDownload:input_type -> signalbox.jobs.v1.SignDownloadRequest
-	25, // 35: signalbox.jobs.v1.AgentService.RenewCertificate:input_type -> signalbox.jobs.v1.RenewCertificateRequest
-	18, // 36: signalbox.jobs.v1.AgentService.Connect:output_type -> signalbox.jobs.v1.ConnectResponse
-	22, // 37: signalbox.jobs.v1.AgentService.MintIngestToken:output_type -> signalbox.jobs.v1.IngestToken
-	24, // 38: signalbox.jobs.v1.AgentService.SignDownload:output_type -> signalbox.jobs.v1.SignedDownload
-	26, // 39: signalbox.jobs.v1.AgentService.RenewCertificate:output_type -> signalbox.jobs.v1.RenewCertificateResponse
-	36, // [36:40] is the sub-list for method output_type
-	32, // [32:36] is the sub-list for method input_type
-	32, // [32:32] is the sub-list for extension type_name
-	32, // [32:32] is the sub-list for extension extendee
-	0,  // [0:32] is the sub-list for field type_name
+	11, // 3: signalbox.jobs.v1.Work.engine:type_name -> signalbox.jobs.v1.EngineSpec
+	29, // 4: signalbox.jobs.v1.Work.deadline:type_name -> google.protobuf.Timestamp
+	4,  // 5: signalbox.jobs.v1.AttemptSpec.package:type_name -> signalbox.jobs.v1.ObjectRef
+	5,  // 6: signalbox.jobs.v1.AttemptSpec.environment:type_name -> signalbox.jobs.v1.EnvironmentSpec
+	8,  // 7: signalbox.jobs.v1.AttemptSpec.datasets:type_name -> signalbox.jobs.v1.DatasetInput
+	9,  // 8: signalbox.jobs.v1.AttemptSpec.model:type_name -> signalbox.jobs.v1.ModelInput
+	28, // 9: signalbox.jobs.v1.AttemptSpec.env:type_name -> signalbox.jobs.v1.AttemptSpec.EnvEntry
+	10, // 10: signalbox.jobs.v1.AttemptSpec.limits:type_name -> signalbox.jobs.v1.ResourceLimits
+	7,  // 11: signalbox.jobs.v1.AttemptSpec.resume:type_name -> signalbox.jobs.v1.ResumePoint
+	4,  // 12: signalbox.jobs.v1.ResumePoint.file:type_name -> signalbox.jobs.v1.ObjectRef
+	4,  // 13: signalbox.jobs.v1.DatasetInput.files:type_name -> signalbox.jobs.v1.ObjectRef
+	4,  // 14: signalbox.jobs.v1.ModelInput.files:type_name -> signalbox.jobs.v1.ObjectRef
+	4,  // 15: signalbox.jobs.v1.EngineSpec.model:type_name -> signalbox.jobs.v1.ObjectRef
+	5,  // 16: signalbox.jobs.v1.EngineSpec.environment:type_name -> signalbox.jobs.v1.EnvironmentSpec
+	10, // 17: signalbox.jobs.v1.EngineSpec.limits:type_name -> signalbox.jobs.v1.ResourceLimits
+	13, // 18: signalbox.jobs.v1.ConnectRequest.hello:type_name -> signalbox.jobs.v1.AgentHello
+	15, // 19: signalbox.jobs.v1.ConnectRequest.observed:type_name -> signalbox.jobs.v1.ObservedWorks
+	14, // 20: signalbox.jobs.v1.ConnectRequest.heartbeat:type_name -> signalbox.jobs.v1.Heartbeat
+	30, // 21: signalbox.jobs.v1.AgentHello.inventory:type_name -> signalbox.jobs.v1.Inventory
+	16, // 22: signalbox.jobs.v1.ObservedWorks.works:type_name -> signalbox.jobs.v1.ObservedWork
+	2,  // 23: signalbox.jobs.v1.ObservedWork.phase:type_name -> signalbox.jobs.v1.Phase
+	29, // 24: signalbox.jobs.v1.ObservedWork.preparing_at:type_name -> google.protobuf.Timestamp
+	29, // 25: signalbox.jobs.v1.ObservedWork.running_at:type_name -> google.protobuf.Timestamp
+	29, // 26: signalbox.jobs.v1.ObservedWork.exited_at:type_name -> google.protobuf.Timestamp
+	17, // 27: signalbox.jobs.v1.ObservedWork.exit:type_name -> signalbox.jobs.v1.Exit
+	18, // 28: signalbox.jobs.v1.ObservedWork.engine:type_name -> signalbox.jobs.v1.EngineReport
+	29, // 29: signalbox.jobs.v1.EngineReport.ready_at:type_name -> google.protobuf.Timestamp
+	20, // 30: signalbox.jobs.v1.ConnectResponse.welcome:type_name -> signalbox.jobs.v1.Welcome
+	21, // 31: signalbox.jobs.v1.ConnectResponse.desired:type_name -> signalbox.jobs.v1.DesiredWorks
+	3,  // 32: signalbox.jobs.v1.DesiredWorks.works:type_name -> signalbox.jobs.v1.Work
+	29, // 33: signalbox.jobs.v1.IngestToken.expires_at:type_name -> google.protobuf.Timestamp
+	29, // 34: signalbox.jobs.v1.SignedDownload.expires_at:type_name -> google.protobuf.Timestamp
+	12, // 35: signalbox.jobs.v1.AgentService.Connect:input_type -> signalbox.jobs.v1.ConnectRequest
+	22, // 36: signalbox.jobs.v1.AgentService.MintIngestToken:input_type -> signalbox.jobs.v1.MintIngestTokenRequest
+	24, // 37: signalbox.jobs.v1.AgentService.SignDownload:input_type -> signalbox.jobs.v1.SignDownloadRequest
+	26, // 38: signalbox.jobs.v1.AgentService.RenewCertificate:input_type -> signalbox.jobs.v1.RenewCertificateRequest
+	19, // 39: signalbox.jobs.v1.AgentService.Connect:output_type -> signalbox.jobs.v1.ConnectResponse
+	23, // 40: signalbox.jobs.v1.AgentService.MintIngestToken:output_type -> signalbox.jobs.v1.IngestToken
+	25, // 41: signalbox.jobs.v1.AgentService.SignDownload:output_type -> signalbox.jobs.v1.SignedDownload
+	27, // 42: signalbox.jobs.v1.AgentService.RenewCertificate:output_type -> signalbox.jobs.v1.RenewCertificateResponse
+	39, // [39:43] is the sub-list for method output_type
+	35, // [35:39] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_signalbox_jobs_v1_agent_proto_init() }
@@ -2349,12 +2450,13 @@ func file_signalbox_jobs_v1_agent_proto_init() {
 		(*Work_Attempt)(nil),
 		(*Work_Engine)(nil),
 	}
-	file_signalbox_jobs_v1_agent_proto_msgTypes[8].OneofWrappers = []any{
+	file_signalbox_jobs_v1_agent_proto_msgTypes[4].OneofWrappers = []any{}
+	file_signalbox_jobs_v1_agent_proto_msgTypes[9].OneofWrappers = []any{
 		(*ConnectRequest_Hello)(nil),
 		(*ConnectRequest_Observed)(nil),
 		(*ConnectRequest_Heartbeat)(nil),
 	}
-	file_signalbox_jobs_v1_agent_proto_msgTypes[15].OneofWrappers = []any{
+	file_signalbox_jobs_v1_agent_proto_msgTypes[16].OneofWrappers = []any{
 		(*ConnectResponse_Welcome)(nil),
 		(*ConnectResponse_Desired)(nil),
 	}
@@ -2364,7 +2466,7 @@ func file_signalbox_jobs_v1_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_signalbox_jobs_v1_agent_proto_rawDesc), len(file_signalbox_jobs_v1_agent_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   25,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

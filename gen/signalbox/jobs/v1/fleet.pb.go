@@ -12,6 +12,7 @@ import (
 	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	emptypb "google.golang.org/protobuf/types/known/emptypb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -77,18 +78,79 @@ func (FleetKind) EnumDescriptor() ([]byte, []int) {
 	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{0}
 }
 
+// DrainMode is what happens to what runs on a node that is drained.
+type DrainMode int32
+
+const (
+	DrainMode_DRAIN_MODE_UNSPECIFIED DrainMode = 0
+	// It runs to its end, or to the deadline, and is ended then as by `kill`.
+	DrainMode_DRAIN_MODE_WAIT DrainMode = 1
+	// Running attempts are paused through a checkpoint and go on elsewhere; one that can save none runs on, as
+	// under `wait`. Engines and what has not begun yet go elsewhere at once.
+	DrainMode_DRAIN_MODE_CHECKPOINT DrainMode = 2
+	// It is ended at once: attempts wait in the queue for their next try, engines for another place.
+	DrainMode_DRAIN_MODE_KILL DrainMode = 3
+)
+
+// Enum value maps for DrainMode.
+var (
+	DrainMode_name = map[int32]string{
+		0: "DRAIN_MODE_UNSPECIFIED",
+		1: "DRAIN_MODE_WAIT",
+		2: "DRAIN_MODE_CHECKPOINT",
+		3: "DRAIN_MODE_KILL",
+	}
+	DrainMode_value = map[string]int32{
+		"DRAIN_MODE_UNSPECIFIED": 0,
+		"DRAIN_MODE_WAIT":        1,
+		"DRAIN_MODE_CHECKPOINT":  2,
+		"DRAIN_MODE_KILL":        3,
+	}
+)
+
+func (x DrainMode) Enum() *DrainMode {
+	p := new(DrainMode)
+	*p = x
+	return p
+}
+
+func (x DrainMode) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (DrainMode) Descriptor() protoreflect.EnumDescriptor {
+	return file_signalbox_jobs_v1_fleet_proto_enumTypes[1].Descriptor()
+}
+
+func (DrainMode) Type() protoreflect.EnumType {
+	return &file_signalbox_jobs_v1_fleet_proto_enumTypes[1]
+}
+
+func (x DrainMode) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use DrainMode.Descriptor instead.
+func (DrainMode) EnumDescriptor() ([]byte, []int) {
+	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{1}
+}
+
 type Fleet struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	Name  string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	Kind  FleetKind              `protobuf:"varint,3,opt,name=kind,proto3,enum=signalbox.jobs.v1.FleetKind" json:"kind,omitempty"`
 	// `active`, `draining` or `disabled`.
-	State         string                 `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`
-	Pools         []string               `protobuf:"bytes,5,rep,name=pools,proto3" json:"pools,omitempty"`
-	Nodes         int32                  `protobuf:"varint,6,opt,name=nodes,proto3" json:"nodes,omitempty"`
-	GpusTotal     int32                  `protobuf:"varint,7,opt,name=gpus_total,json=gpusTotal,proto3" json:"gpus_total,omitempty"`
-	GpusFree      int32                  `protobuf:"varint,8,opt,name=gpus_free,json=gpusFree,proto3" json:"gpus_free,omitempty"`
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	State     string                 `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`
+	Pools     []string               `protobuf:"bytes,5,rep,name=pools,proto3" json:"pools,omitempty"`
+	Nodes     int32                  `protobuf:"varint,6,opt,name=nodes,proto3" json:"nodes,omitempty"`
+	GpusTotal int32                  `protobuf:"varint,7,opt,name=gpus_total,json=gpusTotal,proto3" json:"gpus_total,omitempty"`
+	GpusFree  int32                  `protobuf:"varint,8,opt,name=gpus_free,json=gpusFree,proto3" json:"gpus_free,omitempty"`
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// GPUs of nodes that are unhealthy or lost; they count neither as total nor as free.
+	GpusUnhealthy int32 `protobuf:"varint,10,opt,name=gpus_unhealthy,json=gpusUnhealthy,proto3" json:"gpus_unhealthy,omitempty"`
+	// When a node of it was heard from last, null before.
+	LastSeenAt    *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=last_seen_at,json=lastSeenAt,proto3" json:"last_seen_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -186,12 +248,27 @@ func (x *Fleet) GetCreatedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Fleet) GetGpusUnhealthy() int32 {
+	if x != nil {
+		return x.GpusUnhealthy
+	}
+	return 0
+}
+
+func (x *Fleet) GetLastSeenAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastSeenAt
+	}
+	return nil
+}
+
 type Node struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Id      string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	FleetId string                 `protobuf:"bytes,2,opt,name=fleet_id,json=fleetId,proto3" json:"fleet_id,omitempty"`
 	Name    string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
-	// `joining`, `ready`, `draining`, `unhealthy` or `lost`.
+	// `joining`, `ready`, `cordoned`, `draining`, `drained`, `unhealthy` or `lost`. What an admin ordered shows
+	// while the node is well: a cordoned node that was lost is cordoned when it is back.
 	State       string   `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`
 	Pools       []string `protobuf:"bytes,5,rep,name=pools,proto3" json:"pools,omitempty"`
 	Gpus        int32    `protobuf:"varint,6,opt,name=gpus,proto3" json:"gpus,omitempty"`
@@ -199,10 +276,16 @@ type Node struct {
 	Cpus        int32    `protobuf:"varint,8,opt,name=cpus,proto3" json:"cpus,omitempty"`
 	MemoryBytes int64    `protobuf:"varint,9,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
 	// How limits are held: `cgroup2`, `cgroup1` or `rlimit`.
-	Limits        string                 `protobuf:"bytes,10,opt,name=limits,proto3" json:"limits,omitempty"`
-	Version       string                 `protobuf:"bytes,11,opt,name=version,proto3" json:"version,omitempty"`
-	JoinedAt      *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=joined_at,json=joinedAt,proto3" json:"joined_at,omitempty"`
-	LastSeenAt    *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=last_seen_at,json=lastSeenAt,proto3" json:"last_seen_at,omitempty"`
+	Limits     string                 `protobuf:"bytes,10,opt,name=limits,proto3" json:"limits,omitempty"`
+	Version    string                 `protobuf:"bytes,11,opt,name=version,proto3" json:"version,omitempty"`
+	JoinedAt   *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=joined_at,json=joinedAt,proto3" json:"joined_at,omitempty"`
+	LastSeenAt *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=last_seen_at,json=lastSeenAt,proto3" json:"last_seen_at,omitempty"`
+	// How many attempts and engines hold a place on it.
+	Works int32 `protobuf:"varint,14,opt,name=works,proto3" json:"works,omitempty"`
+	// Why an admin cordoned or drains it, in his words; null where he said nothing.
+	Reason *string `protobuf:"bytes,15,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
+	// How it is drained, null where it is not.
+	Drain         *Drain `protobuf:"bytes,16,opt,name=drain,proto3" json:"drain,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -328,6 +411,81 @@ func (x *Node) GetLastSeenAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Node) GetWorks() int32 {
+	if x != nil {
+		return x.Works
+	}
+	return 0
+}
+
+func (x *Node) GetReason() string {
+	if x != nil && x.Reason != nil {
+		return *x.Reason
+	}
+	return ""
+}
+
+func (x *Node) GetDrain() *Drain {
+	if x != nil {
+		return x.Drain
+	}
+	return nil
+}
+
+// Drain is how a node is emptied.
+type Drain struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Mode  DrainMode              `protobuf:"varint,1,opt,name=mode,proto3,enum=signalbox.jobs.v1.DrainMode" json:"mode,omitempty"`
+	// When what still runs is ended, null for never.
+	Deadline      *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Drain) Reset() {
+	*x = Drain{}
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Drain) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Drain) ProtoMessage() {}
+
+func (x *Drain) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Drain.ProtoReflect.Descriptor instead.
+func (*Drain) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Drain) GetMode() DrainMode {
+	if x != nil {
+		return x.Mode
+	}
+	return DrainMode_DRAIN_MODE_UNSPECIFIED
+}
+
+func (x *Drain) GetDeadline() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Deadline
+	}
+	return nil
+}
+
 type CreateFleetRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -339,7 +497,7 @@ type CreateFleetRequest struct {
 
 func (x *CreateFleetRequest) Reset() {
 	*x = CreateFleetRequest{}
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[2]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -351,7 +509,7 @@ func (x *CreateFleetRequest) String() string {
 func (*CreateFleetRequest) ProtoMessage() {}
 
 func (x *CreateFleetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[2]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -364,7 +522,7 @@ func (x *CreateFleetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateFleetRequest.ProtoReflect.Descriptor instead.
 func (*CreateFleetRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{2}
+	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *CreateFleetRequest) GetName() string {
@@ -398,7 +556,7 @@ type ListFleetsRequest struct {
 
 func (x *ListFleetsRequest) Reset() {
 	*x = ListFleetsRequest{}
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[3]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -410,7 +568,7 @@ func (x *ListFleetsRequest) String() string {
 func (*ListFleetsRequest) ProtoMessage() {}
 
 func (x *ListFleetsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[3]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -423,7 +581,7 @@ func (x *ListFleetsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFleetsRequest.ProtoReflect.Descriptor instead.
 func (*ListFleetsRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{3}
+	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ListFleetsRequest) GetLimit() int32 {
@@ -449,7 +607,7 @@ type ListFleetsResponse struct {
 
 func (x *ListFleetsResponse) Reset() {
 	*x = ListFleetsResponse{}
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[4]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -461,7 +619,7 @@ func (x *ListFleetsResponse) String() string {
 func (*ListFleetsResponse) ProtoMessage() {}
 
 func (x *ListFleetsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[4]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -474,7 +632,7 @@ func (x *ListFleetsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFleetsResponse.ProtoReflect.Descriptor instead.
 func (*ListFleetsResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{4}
+	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ListFleetsResponse) GetFleets() []*Fleet {
@@ -493,7 +651,7 @@ type GetFleetRequest struct {
 
 func (x *GetFleetRequest) Reset() {
 	*x = GetFleetRequest{}
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[5]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -505,7 +663,7 @@ func (x *GetFleetRequest) String() string {
 func (*GetFleetRequest) ProtoMessage() {}
 
 func (x *GetFleetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[5]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -518,12 +676,281 @@ func (x *GetFleetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetFleetRequest.ProtoReflect.Descriptor instead.
 func (*GetFleetRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{5}
+	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *GetFleetRequest) GetFleetId() string {
 	if x != nil {
 		return x.FleetId
+	}
+	return ""
+}
+
+type UpdateFleetRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	FleetId string                 `protobuf:"bytes,1,opt,name=fleet_id,json=fleetId,proto3" json:"fleet_id,omitempty"`
+	Name    *string                `protobuf:"bytes,2,opt,name=name,proto3,oneof" json:"name,omitempty"`
+	// The pools from now on; those of before where none are given.
+	Pools         []string `protobuf:"bytes,3,rep,name=pools,proto3" json:"pools,omitempty"`
+	State         *string  `protobuf:"bytes,4,opt,name=state,proto3,oneof" json:"state,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateFleetRequest) Reset() {
+	*x = UpdateFleetRequest{}
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateFleetRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateFleetRequest) ProtoMessage() {}
+
+func (x *UpdateFleetRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateFleetRequest.ProtoReflect.Descriptor instead.
+func (*UpdateFleetRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *UpdateFleetRequest) GetFleetId() string {
+	if x != nil {
+		return x.FleetId
+	}
+	return ""
+}
+
+func (x *UpdateFleetRequest) GetName() string {
+	if x != nil && x.Name != nil {
+		return *x.Name
+	}
+	return ""
+}
+
+func (x *UpdateFleetRequest) GetPools() []string {
+	if x != nil {
+		return x.Pools
+	}
+	return nil
+}
+
+func (x *UpdateFleetRequest) GetState() string {
+	if x != nil && x.State != nil {
+		return *x.State
+	}
+	return ""
+}
+
+type DeleteFleetRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	FleetId       string                 `protobuf:"bytes,1,opt,name=fleet_id,json=fleetId,proto3" json:"fleet_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteFleetRequest) Reset() {
+	*x = DeleteFleetRequest{}
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteFleetRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteFleetRequest) ProtoMessage() {}
+
+func (x *DeleteFleetRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteFleetRequest.ProtoReflect.Descriptor instead.
+func (*DeleteFleetRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *DeleteFleetRequest) GetFleetId() string {
+	if x != nil {
+		return x.FleetId
+	}
+	return ""
+}
+
+type ListJoinTokensRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	FleetId       string                 `protobuf:"bytes,1,opt,name=fleet_id,json=fleetId,proto3" json:"fleet_id,omitempty"`
+	Limit         *int32                 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	Offset        *int32                 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListJoinTokensRequest) Reset() {
+	*x = ListJoinTokensRequest{}
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListJoinTokensRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListJoinTokensRequest) ProtoMessage() {}
+
+func (x *ListJoinTokensRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListJoinTokensRequest.ProtoReflect.Descriptor instead.
+func (*ListJoinTokensRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ListJoinTokensRequest) GetFleetId() string {
+	if x != nil {
+		return x.FleetId
+	}
+	return ""
+}
+
+func (x *ListJoinTokensRequest) GetLimit() int32 {
+	if x != nil && x.Limit != nil {
+		return *x.Limit
+	}
+	return 0
+}
+
+func (x *ListJoinTokensRequest) GetOffset() int32 {
+	if x != nil && x.Offset != nil {
+		return *x.Offset
+	}
+	return 0
+}
+
+type ListJoinTokensResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	JoinTokens    []*JoinToken           `protobuf:"bytes,1,rep,name=join_tokens,json=joinTokens,proto3" json:"join_tokens,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListJoinTokensResponse) Reset() {
+	*x = ListJoinTokensResponse{}
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListJoinTokensResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListJoinTokensResponse) ProtoMessage() {}
+
+func (x *ListJoinTokensResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListJoinTokensResponse.ProtoReflect.Descriptor instead.
+func (*ListJoinTokensResponse) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ListJoinTokensResponse) GetJoinTokens() []*JoinToken {
+	if x != nil {
+		return x.JoinTokens
+	}
+	return nil
+}
+
+type RevokeJoinTokenRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	FleetId       string                 `protobuf:"bytes,1,opt,name=fleet_id,json=fleetId,proto3" json:"fleet_id,omitempty"`
+	JoinTokenId   string                 `protobuf:"bytes,2,opt,name=join_token_id,json=joinTokenId,proto3" json:"join_token_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RevokeJoinTokenRequest) Reset() {
+	*x = RevokeJoinTokenRequest{}
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RevokeJoinTokenRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RevokeJoinTokenRequest) ProtoMessage() {}
+
+func (x *RevokeJoinTokenRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RevokeJoinTokenRequest.ProtoReflect.Descriptor instead.
+func (*RevokeJoinTokenRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *RevokeJoinTokenRequest) GetFleetId() string {
+	if x != nil {
+		return x.FleetId
+	}
+	return ""
+}
+
+func (x *RevokeJoinTokenRequest) GetJoinTokenId() string {
+	if x != nil {
+		return x.JoinTokenId
 	}
 	return ""
 }
@@ -541,7 +968,7 @@ type CreateJoinTokenRequest struct {
 
 func (x *CreateJoinTokenRequest) Reset() {
 	*x = CreateJoinTokenRequest{}
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[6]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -553,7 +980,7 @@ func (x *CreateJoinTokenRequest) String() string {
 func (*CreateJoinTokenRequest) ProtoMessage() {}
 
 func (x *CreateJoinTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[6]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -566,7 +993,7 @@ func (x *CreateJoinTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateJoinTokenRequest.ProtoReflect.Descriptor instead.
 func (*CreateJoinTokenRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{6}
+	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *CreateJoinTokenRequest) GetFleetId() string {
@@ -595,16 +1022,24 @@ type JoinToken struct {
 	Id      string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	FleetId string                 `protobuf:"bytes,2,opt,name=fleet_id,json=fleetId,proto3" json:"fleet_id,omitempty"`
 	// Null but in the answer that made it.
-	Token         *string                `protobuf:"bytes,3,opt,name=token,proto3,oneof" json:"token,omitempty"`
-	Command       string                 `protobuf:"bytes,4,opt,name=command,proto3" json:"command,omitempty"`
-	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	Token *string `protobuf:"bytes,3,opt,name=token,proto3,oneof" json:"token,omitempty"`
+	// What to run on the host that is to join, with the token; empty wherever the token is null.
+	Command   string                 `protobuf:"bytes,4,opt,name=command,proto3" json:"command,omitempty"`
+	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	// How many nodes may use it, and how many have.
+	MaxUses   int32                  `protobuf:"varint,6,opt,name=max_uses,json=maxUses,proto3" json:"max_uses,omitempty"`
+	Uses      int32                  `protobuf:"varint,7,opt,name=uses,proto3" json:"uses,omitempty"`
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	RevokedAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=revoked_at,json=revokedAt,proto3" json:"revoked_at,omitempty"`
+	// Whether it lets a node in now: neither expired nor used up nor revoked.
+	Usable        bool `protobuf:"varint,10,opt,name=usable,proto3" json:"usable,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *JoinToken) Reset() {
 	*x = JoinToken{}
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[7]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -616,7 +1051,7 @@ func (x *JoinToken) String() string {
 func (*JoinToken) ProtoMessage() {}
 
 func (x *JoinToken) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[7]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -629,7 +1064,7 @@ func (x *JoinToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinToken.ProtoReflect.Descriptor instead.
 func (*JoinToken) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{7}
+	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *JoinToken) GetId() string {
@@ -667,6 +1102,41 @@ func (x *JoinToken) GetExpiresAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *JoinToken) GetMaxUses() int32 {
+	if x != nil {
+		return x.MaxUses
+	}
+	return 0
+}
+
+func (x *JoinToken) GetUses() int32 {
+	if x != nil {
+		return x.Uses
+	}
+	return 0
+}
+
+func (x *JoinToken) GetCreatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return nil
+}
+
+func (x *JoinToken) GetRevokedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.RevokedAt
+	}
+	return nil
+}
+
+func (x *JoinToken) GetUsable() bool {
+	if x != nil {
+		return x.Usable
+	}
+	return false
+}
+
 type JoinFleetRequest struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Token    string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
@@ -680,7 +1150,7 @@ type JoinFleetRequest struct {
 
 func (x *JoinFleetRequest) Reset() {
 	*x = JoinFleetRequest{}
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[8]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -692,7 +1162,7 @@ func (x *JoinFleetRequest) String() string {
 func (*JoinFleetRequest) ProtoMessage() {}
 
 func (x *JoinFleetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[8]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -705,7 +1175,7 @@ func (x *JoinFleetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinFleetRequest.ProtoReflect.Descriptor instead.
 func (*JoinFleetRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{8}
+	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *JoinFleetRequest) GetToken() string {
@@ -749,7 +1219,7 @@ type Inventory struct {
 
 func (x *Inventory) Reset() {
 	*x = Inventory{}
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[9]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -761,7 +1231,7 @@ func (x *Inventory) String() string {
 func (*Inventory) ProtoMessage() {}
 
 func (x *Inventory) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[9]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -774,7 +1244,7 @@ func (x *Inventory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Inventory.ProtoReflect.Descriptor instead.
 func (*Inventory) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{9}
+	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Inventory) GetCpus() int32 {
@@ -827,7 +1297,7 @@ type JoinFleetResponse struct {
 
 func (x *JoinFleetResponse) Reset() {
 	*x = JoinFleetResponse{}
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[10]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -839,7 +1309,7 @@ func (x *JoinFleetResponse) String() string {
 func (*JoinFleetResponse) ProtoMessage() {}
 
 func (x *JoinFleetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[10]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -852,7 +1322,7 @@ func (x *JoinFleetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinFleetResponse.ProtoReflect.Descriptor instead.
 func (*JoinFleetResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{10}
+	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *JoinFleetResponse) GetNodeId() string {
@@ -900,7 +1370,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[11]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -912,7 +1382,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[11]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -925,7 +1395,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{11}
+	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListNodesRequest) GetLimit() int32 {
@@ -951,7 +1421,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[12]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -963,7 +1433,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[12]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -976,7 +1446,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{12}
+	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListNodesResponse) GetNodes() []*Node {
@@ -990,7 +1460,7 @@ var File_signalbox_jobs_v1_fleet_proto protoreflect.FileDescriptor
 
 const file_signalbox_jobs_v1_fleet_proto_rawDesc = "" +
 	"\n" +
-	"\x1dsignalbox/jobs/v1/fleet.proto\x12\x11signalbox.jobs.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"signalbox/options/v1/options.proto\"\x96\x02\n" +
+	"\x1dsignalbox/jobs/v1/fleet.proto\x12\x11signalbox.jobs.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"signalbox/options/v1/options.proto\"\xfb\x02\n" +
 	"\x05Fleet\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x120\n" +
@@ -1002,7 +1472,11 @@ const file_signalbox_jobs_v1_fleet_proto_rawDesc = "" +
 	"gpus_total\x18\a \x01(\x05R\tgpusTotal\x12\x1b\n" +
 	"\tgpus_free\x18\b \x01(\x05R\bgpusFree\x129\n" +
 	"\n" +
-	"created_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"\x82\x03\n" +
+	"created_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12%\n" +
+	"\x0egpus_unhealthy\x18\n" +
+	" \x01(\x05R\rgpusUnhealthy\x12<\n" +
+	"\flast_seen_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"lastSeenAt\"\xf0\x03\n" +
 	"\x04Node\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x19\n" +
 	"\bfleet_id\x18\x02 \x01(\tR\afleetId\x12\x12\n" +
@@ -1018,7 +1492,14 @@ const file_signalbox_jobs_v1_fleet_proto_rawDesc = "" +
 	"\aversion\x18\v \x01(\tR\aversion\x127\n" +
 	"\tjoined_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\bjoinedAt\x12<\n" +
 	"\flast_seen_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"lastSeenAt\"\xb1\x01\n" +
+	"lastSeenAt\x12\x14\n" +
+	"\x05works\x18\x0e \x01(\x05R\x05works\x12\x1b\n" +
+	"\x06reason\x18\x0f \x01(\tH\x00R\x06reason\x88\x01\x01\x12.\n" +
+	"\x05drain\x18\x10 \x01(\v2\x18.signalbox.jobs.v1.DrainR\x05drainB\t\n" +
+	"\a_reason\"q\n" +
+	"\x05Drain\x120\n" +
+	"\x04mode\x18\x01 \x01(\x0e2\x1c.signalbox.jobs.v1.DrainModeR\x04mode\x126\n" +
+	"\bdeadline\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\"\xb1\x01\n" +
 	"\x12CreateFleetRequest\x123\n" +
 	"\x04name\x18\x01 \x01(\tB\x1f\xbaH\x1cr\x1a\x10\x01\x18@2\x14^[a-z0-9][a-z0-9-]*$R\x04name\x12<\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x1c.signalbox.jobs.v1.FleetKindB\n" +
@@ -1033,21 +1514,52 @@ const file_signalbox_jobs_v1_fleet_proto_rawDesc = "" +
 	"\x12ListFleetsResponse\x120\n" +
 	"\x06fleets\x18\x01 \x03(\v2\x18.signalbox.jobs.v1.FleetR\x06fleets\"5\n" +
 	"\x0fGetFleetRequest\x12\"\n" +
-	"\bfleet_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\afleetId\"\xa6\x01\n" +
+	"\bfleet_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\afleetId\"\xeb\x01\n" +
+	"\x12UpdateFleetRequest\x12\"\n" +
+	"\bfleet_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\afleetId\x128\n" +
+	"\x04name\x18\x02 \x01(\tB\x1f\xbaH\x1cr\x1a\x10\x01\x18@2\x14^[a-z0-9][a-z0-9-]*$H\x00R\x04name\x88\x01\x01\x12&\n" +
+	"\x05pools\x18\x03 \x03(\tB\x10\xbaH\r\x92\x01\n" +
+	"\x10@\"\x06r\x04\x10\x01\x18@R\x05pools\x12<\n" +
+	"\x05state\x18\x04 \x01(\tB!\xbaH\x1er\x1cR\x06activeR\bdrainingR\bdisabledH\x01R\x05state\x88\x01\x01B\a\n" +
+	"\x05_nameB\b\n" +
+	"\x06_state\"8\n" +
+	"\x12DeleteFleetRequest\x12\"\n" +
+	"\bfleet_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\afleetId\"\xa1\x01\n" +
+	"\x15ListJoinTokensRequest\x12\"\n" +
+	"\bfleet_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\afleetId\x12%\n" +
+	"\x05limit\x18\x02 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x00R\x05limit\x88\x01\x01\x12(\n" +
+	"\x06offset\x18\x03 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00H\x01R\x06offset\x88\x01\x01B\b\n" +
+	"\x06_limitB\t\n" +
+	"\a_offset\"W\n" +
+	"\x16ListJoinTokensResponse\x12=\n" +
+	"\vjoin_tokens\x18\x01 \x03(\v2\x1c.signalbox.jobs.v1.JoinTokenR\n" +
+	"joinTokens\"i\n" +
+	"\x16RevokeJoinTokenRequest\x12\"\n" +
+	"\bfleet_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\afleetId\x12+\n" +
+	"\rjoin_token_id\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\vjoinTokenId\"\xa6\x01\n" +
 	"\x16CreateJoinTokenRequest\x12\"\n" +
 	"\bfleet_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\afleetId\x12%\n" +
 	"\x05ttl_s\x18\x02 \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\xa3\x05(\x01H\x00R\x04ttlS\x88\x01\x01\x12*\n" +
 	"\bmax_uses\x18\x03 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\x90N(\x01H\x01R\amaxUses\x88\x01\x01B\b\n" +
 	"\x06_ttl_sB\v\n" +
-	"\t_max_uses\"\xb5\x01\n" +
+	"\t_max_uses\"\xf2\x02\n" +
 	"\tJoinToken\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x19\n" +
 	"\bfleet_id\x18\x02 \x01(\tR\afleetId\x12\x1e\n" +
 	"\x05token\x18\x03 \x01(\tB\x03\x80\x01\x01H\x00R\x05token\x88\x01\x01\x12\x18\n" +
 	"\acommand\x18\x04 \x01(\tR\acommand\x129\n" +
 	"\n" +
-	"expires_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAtB\b\n" +
+	"expires_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x19\n" +
+	"\bmax_uses\x18\x06 \x01(\x05R\amaxUses\x12\x12\n" +
+	"\x04uses\x18\a \x01(\x05R\x04uses\x129\n" +
+	"\n" +
+	"created_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
+	"\n" +
+	"revoked_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\trevokedAt\x12\x16\n" +
+	"\x06usable\x18\n" +
+	" \x01(\bR\x06usableB\b\n" +
 	"\x06_token\"\xd9\x01\n" +
 	"\x10JoinFleetRequest\x12#\n" +
 	"\x05token\x18\x01 \x01(\tB\r\xbaH\ar\x05\x10\x01\x18\x80\x02\x80\x01\x01R\x05token\x12&\n" +
@@ -1080,14 +1592,31 @@ const file_signalbox_jobs_v1_fleet_proto_rawDesc = "" +
 	"\x16FLEET_KIND_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10FLEET_KIND_AGENT\x10\x01\x12\x19\n" +
 	"\x15FLEET_KIND_KUBERNETES\x10\x02\x12\x14\n" +
-	"\x10FLEET_KIND_SLURM\x10\x032\x97\x06\n" +
+	"\x10FLEET_KIND_SLURM\x10\x03*l\n" +
+	"\tDrainMode\x12\x1a\n" +
+	"\x16DRAIN_MODE_UNSPECIFIED\x10\x00\x12\x13\n" +
+	"\x0fDRAIN_MODE_WAIT\x10\x01\x12\x19\n" +
+	"\x15DRAIN_MODE_CHECKPOINT\x10\x02\x12\x13\n" +
+	"\x0fDRAIN_MODE_KILL\x10\x032\xa4\v\n" +
 	"\fFleetService\x12\x83\x01\n" +
 	"\n" +
-	"ListFleets\x12$.signalbox.jobs.v1.ListFleetsRequest\x1a%.signalbox.jobs.v1.ListFleetsResponse\"(\xea\xc7\x18\x06\b\x02\x10\x01 \x01\x82\xd3\xe4\x93\x02\x15b\x06fleets\x12\v/api/fleets\x90\x02\x01\x12u\n" +
-	"\bGetFleet\x12\".signalbox.jobs.v1.GetFleetRequest\x1a\x18.signalbox.jobs.v1.Fleet\"+\xea\xc7\x18\x06\b\x02\x10\x01 \x01\x82\xd3\xe4\x93\x02\x18\x12\x16/api/fleets/{fleet_id}\x90\x02\x01\x12p\n" +
-	"\vCreateFleet\x12%.signalbox.jobs.v1.CreateFleetRequest\x1a\x18.signalbox.jobs.v1.Fleet\" \xea\xc7\x18\x06\b\x02\x10\x02 \x01\x82\xd3\xe4\x93\x02\x10:\x01*\"\v/api/fleets\x12\x93\x01\n" +
-	"\x0fCreateJoinToken\x12).signalbox.jobs.v1.CreateJoinTokenRequest\x1a\x1c.signalbox.jobs.v1.JoinToken\"7\xea\xc7\x18\x06\b\x02\x10\x02 \x01\x82\xd3\xe4\x93\x02':\x01*\"\"/api/fleets/{fleet_id}/join-tokens\x12y\n" +
-	"\tJoinFleet\x12#.signalbox.jobs.v1.JoinFleetRequest\x1a$.signalbox.jobs.v1.JoinFleetResponse\"!\xea\xc7\x18\x02\b\x01\x82\xd3\xe4\x93\x02\x15:\x01*\"\x10/api/fleets/join\x12\x86\x01\n" +
+	"ListFleets\x12$.signalbox.jobs.v1.ListFleetsRequest\x1a%.signalbox.jobs.v1.ListFleetsResponse\"(\xea\xc7\x18\x06\b\x02\x10\x01 \x01\x82\xd3\xe4\x93\x02\x15b\x06fleets\x12\v/api/fleets\x90\x02\x01\x12}\n" +
+	"\bGetFleet\x12\".signalbox.jobs.v1.GetFleetRequest\x1a\x18.signalbox.jobs.v1.Fleet\"3\xea\xc7\x18\x06\b\x02\x10\x01 \x01\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02\x18\x12\x16/api/fleets/{fleet_id}\x90\x02\x01\x12x\n" +
+	"\vCreateFleet\x12%.signalbox.jobs.v1.CreateFleetRequest\x1a\x18.signalbox.jobs.v1.Fleet\"(\xea\xc7\x18\x06\b\x02\x10\x02 \x01\xfa\xc7\x18\x04\n" +
+	"\x02\x99\x03\x82\xd3\xe4\x93\x02\x10:\x01*\"\v/api/fleets\x12\x85\x01\n" +
+	"\vUpdateFleet\x12%.signalbox.jobs.v1.UpdateFleetRequest\x1a\x18.signalbox.jobs.v1.Fleet\"5\xea\xc7\x18\x06\b\x02\x10\x02 \x01\xfa\xc7\x18\x06\n" +
+	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02\x1b:\x01*2\x16/api/fleets/{fleet_id}\x12\x80\x01\n" +
+	"\vDeleteFleet\x12%.signalbox.jobs.v1.DeleteFleetRequest\x1a\x16.google.protobuf.Empty\"2\xea\xc7\x18\x06\b\x02\x10\x02 \x01\xfa\xc7\x18\x06\n" +
+	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02\x18*\x16/api/fleets/{fleet_id}\x12\x9f\x01\n" +
+	"\x0fCreateJoinToken\x12).signalbox.jobs.v1.CreateJoinTokenRequest\x1a\x1c.signalbox.jobs.v1.JoinToken\"C\xea\xc7\x18\x06\b\x02\x10\x02 \x01\xfa\xc7\x18\b\n" +
+	"\x06\x94\x03\x99\x03\xf5\x03\x82\xd3\xe4\x93\x02':\x01*\"\"/api/fleets/{fleet_id}/join-tokens\x12\xb3\x01\n" +
+	"\x0eListJoinTokens\x12(.signalbox.jobs.v1.ListJoinTokensRequest\x1a).signalbox.jobs.v1.ListJoinTokensResponse\"L\xea\xc7\x18\x06\b\x02\x10\x02 \x01\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x021b\vjoin_tokens\x12\"/api/fleets/{fleet_id}/join-tokens\x90\x02\x01\x12\xa2\x01\n" +
+	"\x0fRevokeJoinToken\x12).signalbox.jobs.v1.RevokeJoinTokenRequest\x1a\x16.google.protobuf.Empty\"L\xea\xc7\x18\x06\b\x02\x10\x02 \x01\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x024*2/api/fleets/{fleet_id}/join-tokens/{join_token_id}\x12\x83\x01\n" +
+	"\tJoinFleet\x12#.signalbox.jobs.v1.JoinFleetRequest\x1a$.signalbox.jobs.v1.JoinFleetResponse\"+\xea\xc7\x18\x02\b\x01\xfa\xc7\x18\x06\n" +
+	"\x04\x90\x03\x91\x03\x82\xd3\xe4\x93\x02\x15:\x01*\"\x10/api/fleets/join\x12\x86\x01\n" +
 	"\tListNodes\x12#.signalbox.jobs.v1.ListNodesRequest\x1a$.signalbox.jobs.v1.ListNodesResponse\".\xea\xc7\x18\x06\b\x02\x10\x01 \x01\x82\xd3\xe4\x93\x02\x1bb\x05nodes\x12\x12/api/cluster/nodes\x90\x02\x01BAZ?github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1;jobsv1b\x06proto3"
 
 var (
@@ -1102,52 +1631,75 @@ func file_signalbox_jobs_v1_fleet_proto_rawDescGZIP() []byte {
 	return file_signalbox_jobs_v1_fleet_proto_rawDescData
 }
 
-var file_signalbox_jobs_v1_fleet_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_signalbox_jobs_v1_fleet_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_signalbox_jobs_v1_fleet_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_signalbox_jobs_v1_fleet_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_signalbox_jobs_v1_fleet_proto_goTypes = []any{
 	(FleetKind)(0),                 // 0: signalbox.jobs.v1.FleetKind
-	(*Fleet)(nil),                  // 1: signalbox.jobs.v1.Fleet
-	(*Node)(nil),                   // 2: signalbox.jobs.v1.Node
-	(*CreateFleetRequest)(nil),     // 3: signalbox.jobs.v1.CreateFleetRequest
-	(*ListFleetsRequest)(nil),      // 4: signalbox.jobs.v1.ListFleetsRequest
-	(*ListFleetsResponse)(nil),     // 5: signalbox.jobs.v1.ListFleetsResponse
-	(*GetFleetRequest)(nil),        // 6: signalbox.jobs.v1.GetFleetRequest
-	(*CreateJoinTokenRequest)(nil), // 7: signalbox.jobs.v1.CreateJoinTokenRequest
-	(*JoinToken)(nil),              // 8: signalbox.jobs.v1.JoinToken
-	(*JoinFleetRequest)(nil),       // 9: signalbox.jobs.v1.JoinFleetRequest
-	(*Inventory)(nil),              // 10: signalbox.jobs.v1.Inventory
-	(*JoinFleetResponse)(nil),      // 11: signalbox.jobs.v1.JoinFleetResponse
-	(*ListNodesRequest)(nil),       // 12: signalbox.jobs.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),      // 13: signalbox.jobs.v1.ListNodesResponse
-	(*timestamppb.Timestamp)(nil),  // 14: google.protobuf.Timestamp
+	(DrainMode)(0),                 // 1: signalbox.jobs.v1.DrainMode
+	(*Fleet)(nil),                  // 2: signalbox.jobs.v1.Fleet
+	(*Node)(nil),                   // 3: signalbox.jobs.v1.Node
+	(*Drain)(nil),                  // 4: signalbox.jobs.v1.Drain
+	(*CreateFleetRequest)(nil),     // 5: signalbox.jobs.v1.CreateFleetRequest
+	(*ListFleetsRequest)(nil),      // 6: signalbox.jobs.v1.ListFleetsRequest
+	(*ListFleetsResponse)(nil),     // 7: signalbox.jobs.v1.ListFleetsResponse
+	(*GetFleetRequest)(nil),        // 8: signalbox.jobs.v1.GetFleetRequest
+	(*UpdateFleetRequest)(nil),     // 9: signalbox.jobs.v1.UpdateFleetRequest
+	(*DeleteFleetRequest)(nil),     // 10: signalbox.jobs.v1.DeleteFleetRequest
+	(*ListJoinTokensRequest)(nil),  // 11: signalbox.jobs.v1.ListJoinTokensRequest
+	(*ListJoinTokensResponse)(nil), // 12: signalbox.jobs.v1.ListJoinTokensResponse
+	(*RevokeJoinTokenRequest)(nil), // 13: signalbox.jobs.v1.RevokeJoinTokenRequest
+	(*CreateJoinTokenRequest)(nil), // 14: signalbox.jobs.v1.CreateJoinTokenRequest
+	(*JoinToken)(nil),              // 15: signalbox.jobs.v1.JoinToken
+	(*JoinFleetRequest)(nil),       // 16: signalbox.jobs.v1.JoinFleetRequest
+	(*Inventory)(nil),              // 17: signalbox.jobs.v1.Inventory
+	(*JoinFleetResponse)(nil),      // 18: signalbox.jobs.v1.JoinFleetResponse
+	(*ListNodesRequest)(nil),       // 19: signalbox.jobs.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),      // 20: signalbox.jobs.v1.ListNodesResponse
+	(*timestamppb.Timestamp)(nil),  // 21: google.protobuf.Timestamp
+	(*emptypb.Empty)(nil),          // 22: google.protobuf.Empty
 }
 var file_signalbox_jobs_v1_fleet_proto_depIdxs = []int32{
 	0,  // 0: signalbox.jobs.v1.Fleet.kind:type_name -> signalbox.jobs.v1.FleetKind
-	14, // 1: signalbox.jobs.v1.Fleet.created_at:type_name -> google.protobuf.Timestamp
-	14, // 2: signalbox.jobs.v1.Node.joined_at:type_name -> google.protobuf.Timestamp
-	14, // 3: signalbox.jobs.v1.Node.last_seen_at:type_name -> google.protobuf.Timestamp
-	0,  // 4: signalbox.jobs.v1.CreateFleetRequest.kind:type_name -> signalbox.jobs.v1.FleetKind
-	1,  // 5: signalbox.jobs.v1.ListFleetsResponse.fleets:type_name -> signalbox.jobs.v1.Fleet
-	14, // 6: signalbox.jobs.v1.JoinToken.expires_at:type_name -> google.protobuf.Timestamp
-	10, // 7: signalbox.jobs.v1.JoinFleetRequest.inventory:type_name -> signalbox.jobs.v1.Inventory
-	2,  // 8: signalbox.jobs.v1.ListNodesResponse.nodes:type_name -> signalbox.jobs.v1.Node
-	4,  // 9: signalbox.jobs.v1.FleetService.ListFleets:input_type -> signalbox.jobs.v1.ListFleetsRequest
-	6,  // 10: signalbox.jobs.v1.FleetService.GetFleet:input_type -> signalbox.jobs.v1.GetFleetRequest
-	3,  // 11: signalbox.jobs.v1.FleetService.CreateFleet:input_type -> signalbox.jobs.v1.CreateFleetRequest
-	7,  // 12: signalbox.jobs.v1.FleetService.CreateJoinToken:input_type -> signalbox.jobs.v1.CreateJoinTokenRequest
-	9,  // 13: signalbox.jobs.v1.FleetService.JoinFleet:input_type -> signalbox.jobs.v1.JoinFleetRequest
-	12, // 14: signalbox.jobs.v1.FleetService.ListNodes:input_type -> signalbox.jobs.v1.ListNodesRequest
-	5,  // 15: signalbox.jobs.v1.FleetService.ListFleets:output_type -> signalbox.jobs.v1.ListFleetsResponse
-	1,  // 16: signalbox.jobs.v1.FleetService.GetFleet:output_type -> signalbox.jobs.v1.Fleet
-	1,  // 17: signalbox.jobs.v1.FleetService.CreateFleet:output_type -> signalbox.jobs.v1.Fleet
-	8,  // 18: signalbox.jobs.v1.FleetService.CreateJoinToken:output_type -> signalbox.jobs.v1.JoinToken
-	11, // 19: signalbox.jobs.v1.FleetService.JoinFleet:output_type -> signalbox.jobs.v1.JoinFleetResponse
-	13, // 20: signalbox.jobs.v1.FleetService.ListNodes:output_type -> signalbox.jobs.v1.ListNodesResponse
-	15, // [15:21] is the sub-list for method output_type
-	9,  // [9:15] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	21, // 1: signalbox.jobs.v1.Fleet.created_at:type_name -> google.protobuf.Timestamp
+	21, // 2: signalbox.jobs.v1.Fleet.last_seen_at:type_name -> google.protobuf.Timestamp
+	21, // 3: signalbox.jobs.v1.Node.joined_at:type_name -> google.protobuf.Timestamp
+	21, // 4: signalbox.jobs.v1.Node.last_seen_at:type_name -> google.protobuf.Timestamp
+	4,  // 5: signalbox.jobs.v1.Node.drain:type_name -> signalbox.jobs.v1.Drain
+	1,  // 6: signalbox.jobs.v1.Drain.mode:type_name -> signalbox.jobs.v1.DrainMode
+	21, // 7: signalbox.jobs.v1.Drain.deadline:type_name -> google.protobuf.Timestamp
+	0,  // 8: signalbox.jobs.v1.CreateFleetRequest.kind:type_name -> signalbox.jobs.v1.FleetKind
+	2,  // 9: signalbox.jobs.v1.ListFleetsResponse.fleets:type_name -> signalbox.jobs.v1.Fleet
+	15, // 10: signalbox.jobs.v1.ListJoinTokensResponse.join_tokens:type_name -> signalbox.jobs.v1.JoinToken
+	21, // 11: signalbox.jobs.v1.JoinToken.expires_at:type_name -> google.protobuf.Timestamp
+	21, // 12: signalbox.jobs.v1.JoinToken.created_at:type_name -> google.protobuf.Timestamp
+	21, // 13: signalbox.jobs.v1.JoinToken.revoked_at:type_name -> google.protobuf.Timestamp
+	17, // 14: signalbox.jobs.v1.JoinFleetRequest.inventory:type_name -> signalbox.jobs.v1.Inventory
+	3,  // 15: signalbox.jobs.v1.ListNodesResponse.nodes:type_name -> signalbox.jobs.v1.Node
+	6,  // 16: signalbox.jobs.v1.FleetService.ListFleets:input_type -> signalbox.jobs.v1.ListFleetsRequest
+	8,  // 17: signalbox.jobs.v1.FleetService.GetFleet:input_type -> signalbox.jobs.v1.GetFleetRequest
+	5,  // 18: signalbox.jobs.v1.FleetService.CreateFleet:input_type -> signalbox.jobs.v1.CreateFleetRequest
+	9,  // 19: signalbox.jobs.v1.FleetService.UpdateFleet:input_type -> signalbox.jobs.v1.UpdateFleetRequest
+	10, // 20: signalbox.jobs.v1.FleetService.DeleteFleet:input_type -> signalbox.jobs.v1.DeleteFleetRequest
+	14, // 21: signalbox.jobs.v1.FleetService.CreateJoinToken:input_type -> signalbox.jobs.v1.CreateJoinTokenRequest
+	11, // 22: signalbox.jobs.v1.FleetService.ListJoinTokens:input_type -> signalbox.jobs.v1.ListJoinTokensRequest
+	13, // 23: signalbox.jobs.v1.FleetService.RevokeJoinToken:input_type -> signalbox.jobs.v1.RevokeJoinTokenRequest
+	16, // 24: signalbox.jobs.v1.FleetService.JoinFleet:input_type -> signalbox.jobs.v1.JoinFleetRequest
+	19, // 25: signalbox.jobs.v1.FleetService.ListNodes:input_type -> signalbox.jobs.v1.ListNodesRequest
+	7,  // 26: signalbox.jobs.v1.FleetService.ListFleets:output_type -> signalbox.jobs.v1.ListFleetsResponse
+	2,  // 27: signalbox.jobs.v1.FleetService.GetFleet:output_type -> signalbox.jobs.v1.Fleet
+	2,  // 28: signalbox.jobs.v1.FleetService.CreateFleet:output_type -> signalbox.jobs.v1.Fleet
+	2,  // 29: signalbox.jobs.v1.FleetService.UpdateFleet:output_type -> signalbox.jobs.v1.Fleet
+	22, // 30: signalbox.jobs.v1.FleetService.DeleteFleet:output_type -> google.protobuf.Empty
+	15, // 31: signalbox.jobs.v1.FleetService.CreateJoinToken:output_type -> signalbox.jobs.v1.JoinToken
+	12, // 32: signalbox.jobs.v1.FleetService.ListJoinTokens:output_type -> signalbox.jobs.v1.ListJoinTokensResponse
+	22, // 33: signalbox.jobs.v1.FleetService.RevokeJoinToken:output_type -> google.protobuf.Empty
+	18, // 34: signalbox.jobs.v1.FleetService.JoinFleet:output_type -> signalbox.jobs.v1.JoinFleetResponse
+	20, // 35: signalbox.jobs.v1.FleetService.ListNodes:output_type -> signalbox.jobs.v1.ListNodesResponse
+	26, // [26:36] is the sub-list for method output_type
+	16, // [16:26] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_signalbox_jobs_v1_fleet_proto_init() }
@@ -1155,17 +1707,20 @@ func file_signalbox_jobs_v1_fleet_proto_init() {
 	if File_signalbox_jobs_v1_fleet_proto != nil {
 		return
 	}
-	file_signalbox_jobs_v1_fleet_proto_msgTypes[3].OneofWrappers = []any{}
-	file_signalbox_jobs_v1_fleet_proto_msgTypes[6].OneofWrappers = []any{}
+	file_signalbox_jobs_v1_fleet_proto_msgTypes[1].OneofWrappers = []any{}
+	file_signalbox_jobs_v1_fleet_proto_msgTypes[4].OneofWrappers = []any{}
 	file_signalbox_jobs_v1_fleet_proto_msgTypes[7].OneofWrappers = []any{}
-	file_signalbox_jobs_v1_fleet_proto_msgTypes[11].OneofWrappers = []any{}
+	file_signalbox_jobs_v1_fleet_proto_msgTypes[9].OneofWrappers = []any{}
+	file_signalbox_jobs_v1_fleet_proto_msgTypes[12].OneofWrappers = []any{}
+	file_signalbox_jobs_v1_fleet_proto_msgTypes[13].OneofWrappers = []any{}
+	file_signalbox_jobs_v1_fleet_proto_msgTypes[17].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_signalbox_jobs_v1_fleet_proto_rawDesc), len(file_signalbox_jobs_v1_fleet_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   13,
+			NumEnums:      2,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

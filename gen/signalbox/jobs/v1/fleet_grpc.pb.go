@@ -11,6 +11,7 @@ import (
 	grpc "google.golang.org/grpc"
 	codes "google.golang.org/grpc/codes"
 	status "google.golang.org/grpc/status"
+	emptypb "google.golang.org/protobuf/types/known/emptypb"
 )
 
 // This is a compile-time assertion to ensure that this generated file
@@ -22,7 +23,11 @@ const (
 	FleetService_ListFleets_FullMethodName      = "/signalbox.jobs.v1.FleetService/ListFleets"
 	FleetService_GetFleet_FullMethodName        = "/signalbox.jobs.v1.FleetService/GetFleet"
 	FleetService_CreateFleet_FullMethodName     = "/signalbox.jobs.v1.FleetService/CreateFleet"
+	FleetService_UpdateFleet_FullMethodName     = "/signalbox.jobs.v1.FleetService/UpdateFleet"
+	FleetService_DeleteFleet_FullMethodName     = "/signalbox.jobs.v1.FleetService/DeleteFleet"
 	FleetService_CreateJoinToken_FullMethodName = "/signalbox.jobs.v1.FleetService/CreateJoinToken"
+	FleetService_ListJoinTokens_FullMethodName  = "/signalbox.jobs.v1.FleetService/ListJoinTokens"
+	FleetService_RevokeJoinToken_FullMethodName = "/signalbox.jobs.v1.FleetService/RevokeJoinToken"
 	FleetService_JoinFleet_FullMethodName       = "/signalbox.jobs.v1.FleetService/JoinFleet"
 	FleetService_ListNodes_FullMethodName       = "/signalbox.jobs.v1.FleetService/ListNodes"
 )
@@ -33,13 +38,23 @@ const (
 //
 // FleetService registers execution backends and their nodes.
 type FleetServiceClient interface {
+	// ListFleets lists fleets by name.
 	ListFleets(ctx context.Context, in *ListFleetsRequest, opts ...grpc.CallOption) (*ListFleetsResponse, error)
 	GetFleet(ctx context.Context, in *GetFleetRequest, opts ...grpc.CallOption) (*Fleet, error)
 	CreateFleet(ctx context.Context, in *CreateFleetRequest, opts ...grpc.CallOption) (*Fleet, error)
+	// UpdateFleet changes what is given. A fleet that is not active gets no new work; what runs there goes on.
+	UpdateFleet(ctx context.Context, in *UpdateFleetRequest, opts ...grpc.CallOption) (*Fleet, error)
+	// DeleteFleet removes a fleet with its nodes and join tokens; one on which something runs is a conflict.
+	DeleteFleet(ctx context.Context, in *DeleteFleetRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
 	// CreateJoinToken mints a token that lets nodes join; it is shown once.
 	CreateJoinToken(ctx context.Context, in *CreateJoinTokenRequest, opts ...grpc.CallOption) (*JoinToken, error)
+	// ListJoinTokens lists the join tokens of a fleet, newest first, also those that let nobody in any more.
+	ListJoinTokens(ctx context.Context, in *ListJoinTokensRequest, opts ...grpc.CallOption) (*ListJoinTokensResponse, error)
+	// RevokeJoinToken ends a join token; nodes that joined by it stay. Again it changes nothing.
+	RevokeJoinToken(ctx context.Context, in *RevokeJoinTokenRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
 	// JoinFleet exchanges a join token and a certificate request for a node certificate.
 	JoinFleet(ctx context.Context, in *JoinFleetRequest, opts ...grpc.CallOption) (*JoinFleetResponse, error)
+	// ListNodes lists nodes by name.
 	ListNodes(ctx context.Context, in *ListNodesRequest, opts ...grpc.CallOption) (*ListNodesResponse, error)
 }
 
@@ -81,10 +96,50 @@ func (c *fleetServiceClient) CreateFleet(ctx context.Context, in *CreateFleetReq
 	return out, nil
 }
 
+func (c *fleetServiceClient) UpdateFleet(ctx context.Context, in *UpdateFleetRequest, opts ...grpc.CallOption) (*Fleet, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Fleet)
+	err := c.cc.Invoke(ctx, FleetService_UpdateFleet_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *fleetServiceClient) DeleteFleet(ctx context.Context, in *DeleteFleetRequest, opts ...grpc.CallOption) (*emptypb.Empty, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(emptypb.Empty)
+	err := c.cc.Invoke(ctx, FleetService_DeleteFleet_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *fleetServiceClient) CreateJoinToken(ctx context.Context, in *CreateJoinTokenRequest, opts ...grpc.CallOption) (*JoinToken, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(JoinToken)
 	err := c.cc.Invoke(ctx, FleetService_CreateJoinToken_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *fleetServiceClient) ListJoinTokens(ctx context.Context, in *ListJoinTokensRequest, opts ...grpc.CallOption) (*ListJoinTokensResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListJoinTokensResponse)
+	err := c.cc.Invoke(ctx, FleetService_ListJoinTokens_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *fleetServiceClient) RevokeJoinToken(ctx context.Context, in *RevokeJoinTokenRequest, opts ...grpc.CallOption) (*emptypb.Empty, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(emptypb.Empty)
+	err := c.cc.Invoke(ctx, FleetService_RevokeJoinToken_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -117,13 +172,23 @@ func (c *fleetServiceClient) ListNodes(ctx context.Context, in *ListNodesRequest
 //
 // FleetService registers execution backends and their nodes.
 type FleetServiceServer interface {
+	// ListFleets lists fleets by name.
 	ListFleets(context.Context, *ListFleetsRequest) (*ListFleetsResponse, error)
 	GetFleet(context.Context, *GetFleetRequest) (*Fleet, error)
 	CreateFleet(context.Context, *CreateFleetRequest) (*Fleet, error)
+	// UpdateFleet changes what is given. A fleet that is not active gets no new work; what runs there goes on.
+	UpdateFleet(context.Context, *UpdateFleetRequest) (*Fleet, error)
+	// DeleteFleet removes a fleet with its nodes and join tokens; one on which something runs is a conflict.
+	DeleteFleet(context.Context, *DeleteFleetRequest) (*emptypb.Empty, error)
 	// CreateJoinToken mints a token that lets nodes join; it is shown once.
 	CreateJoinToken(context.Context, *CreateJoinTokenRequest) (*JoinToken, error)
+	// ListJoinTokens lists the join tokens of a fleet, newest first, also those that let nobody in any more.
+	ListJoinTokens(context.Context, *ListJoinTokensRequest) (*ListJoinTokensResponse, error)
+	// RevokeJoinToken ends a join token; nodes that joined by it stay. Again it changes nothing.
+	RevokeJoinToken(context.Context, *RevokeJoinTokenRequest) (*emptypb.Empty, error)
 	// JoinFleet exchanges a join token and a certificate request for a node certificate.
 	JoinFleet(context.Context, *JoinFleetRequest) (*JoinFleetResponse, error)
+	// ListNodes lists nodes by name.
 	ListNodes(context.Context, *ListNodesRequest) (*ListNodesResponse, error)
 	mustEmbedUnimplementedFleetServiceServer()
 }
@@ -144,8 +209,20 @@ func (UnimplementedFleetServiceServer) GetFleet(context.Context, *GetFleetReques
 func (UnimplementedFleetServiceServer) CreateFleet(context.Context, *CreateFleetRequest) (*Fleet, error) {
 	return nil, status.Error(codes.Unimplemented, "method CreateFleet not implemented")
 }
+func (UnimplementedFleetServiceServer) UpdateFleet(context.Context, *UpdateFleetRequest) (*Fleet, error) {
+	return nil, status.Error(codes.Unimplemented, "method UpdateFleet not implemented")
+}
+func (UnimplementedFleetServiceServer) DeleteFleet(context.Context, *DeleteFleetRequest) (*emptypb.Empty, error) {
+	return nil, status.Error(codes.Unimplemented, "method DeleteFleet not implemented")
+}
 func (UnimplementedFleetServiceServer) CreateJoinToken(context.Context, *CreateJoinTokenRequest) (*JoinToken, error) {
 	return nil, status.Error(codes.Unimplemented, "method CreateJoinToken not implemented")
+}
+func (UnimplementedFleetServiceServer) ListJoinTokens(context.Context, *ListJoinTokensRequest) (*ListJoinTokensResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListJoinTokens not implemented")
+}
+func (UnimplementedFleetServiceServer) RevokeJoinToken(context.Context, *RevokeJoinTokenRequest) (*emptypb.Empty, error) {
+	return nil, status.Error(codes.Unimplemented, "method RevokeJoinToken not implemented")
 }
 func (UnimplementedFleetServiceServer) JoinFleet(context.Context, *JoinFleetRequest) (*JoinFleetResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method JoinFleet not implemented")
@@ -228,6 +305,42 @@ func _FleetService_CreateFleet_Handler(srv interface{}, ctx context.Context, dec
 	return interceptor(ctx, in, info, handler)
 }
 
+func _FleetService_UpdateFleet_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UpdateFleetRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).UpdateFleet(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_UpdateFleet_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).UpdateFleet(ctx, req.(*UpdateFleetRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _FleetService_DeleteFleet_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DeleteFleetRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).DeleteFleet(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_DeleteFleet_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).DeleteFleet(ctx, req.(*DeleteFleetRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _FleetService_CreateJoinToken_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(CreateJoinTokenRequest)
 	if err := dec(in); err != nil {
@@ -242,6 +355,42 @@ func _FleetService_CreateJoinToken_Handler(srv interface{}, ctx context.Context,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(FleetServiceServer).CreateJoinToken(ctx, req.(*CreateJoinTokenRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _FleetService_ListJoinTokens_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListJoinTokensRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).ListJoinTokens(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_ListJoinTokens_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).ListJoinTokens(ctx, req.(*ListJoinTokensRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _FleetService_RevokeJoinToken_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RevokeJoinTokenRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).RevokeJoinToken(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_RevokeJoinToken_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).RevokeJoinToken(ctx, req.(*RevokeJoinTokenRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -302,8 +451,24 @@ var FleetService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _FleetService_CreateFleet_Handler,
 		},
 		{
+			MethodName: "UpdateFleet",
+			Handler:    _FleetService_UpdateFleet_Handler,
+		},
+		{
+			MethodName: "DeleteFleet",
+			Handler:    _FleetService_DeleteFleet_Handler,
+		},
+		{
 			MethodName: "CreateJoinToken",
 			Handler:    _FleetService_CreateJoinToken_Handler,
+		},
+		{
+			MethodName: "ListJoinTokens",
+			Handler:    _FleetService_ListJoinTokens_Handler,
+		},
+		{
+			MethodName: "RevokeJoinToken",
+			Handler:    _FleetService_RevokeJoinToken_Handler,
 		},
 		{
 			MethodName: "JoinFleet",

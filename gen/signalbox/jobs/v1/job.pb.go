@@ -38,20 +38,26 @@ const (
 	JobState_JOB_STATE_SUCCEEDED   JobState = 6
 	JobState_JOB_STATE_FAILED      JobState = 7
 	JobState_JOB_STATE_STOPPED     JobState = 8
+	// A checkpoint was asked for; what runs is ended once it is registered.
+	JobState_JOB_STATE_PAUSING JobState = 9
+	// Nothing runs and nothing is held, until somebody resumes or stops it.
+	JobState_JOB_STATE_PAUSED JobState = 10
 )
 
 // Enum value maps for JobState.
 var (
 	JobState_name = map[int32]string{
-		0: "JOB_STATE_UNSPECIFIED",
-		1: "JOB_STATE_QUEUED",
-		2: "JOB_STATE_SCHEDULED",
-		3: "JOB_STATE_STARTING",
-		4: "JOB_STATE_RUNNING",
-		5: "JOB_STATE_STOPPING",
-		6: "JOB_STATE_SUCCEEDED",
-		7: "JOB_STATE_FAILED",
-		8: "JOB_STATE_STOPPED",
+		0:  "JOB_STATE_UNSPECIFIED",
+		1:  "JOB_STATE_QUEUED",
+		2:  "JOB_STATE_SCHEDULED",
+		3:  "JOB_STATE_STARTING",
+		4:  "JOB_STATE_RUNNING",
+		5:  "JOB_STATE_STOPPING",
+		6:  "JOB_STATE_SUCCEEDED",
+		7:  "JOB_STATE_FAILED",
+		8:  "JOB_STATE_STOPPED",
+		9:  "JOB_STATE_PAUSING",
+		10: "JOB_STATE_PAUSED",
 	}
 	JobState_value = map[string]int32{
 		"JOB_STATE_UNSPECIFIED": 0,
@@ -63,6 +69,8 @@ var (
 		"JOB_STATE_SUCCEEDED":   6,
 		"JOB_STATE_FAILED":      7,
 		"JOB_STATE_STOPPED":     8,
+		"JOB_STATE_PAUSING":     9,
+		"JOB_STATE_PAUSED":      10,
 	}
 )
 
@@ -146,6 +154,60 @@ func (x *SubmitJobRequest) GetSpec() *JobSpec {
 	return nil
 }
 
+// PreflightJobRequest is what SubmitJobRequest is, member by member.
+type PreflightJobRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The dialect the client speaks, `service/v1`.
+	Api           string   `protobuf:"bytes,1,opt,name=api,proto3" json:"api,omitempty"`
+	Spec          *JobSpec `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PreflightJobRequest) Reset() {
+	*x = PreflightJobRequest{}
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PreflightJobRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PreflightJobRequest) ProtoMessage() {}
+
+func (x *PreflightJobRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PreflightJobRequest.ProtoReflect.Descriptor instead.
+func (*PreflightJobRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *PreflightJobRequest) GetApi() string {
+	if x != nil {
+		return x.Api
+	}
+	return ""
+}
+
+func (x *PreflightJobRequest) GetSpec() *JobSpec {
+	if x != nil {
+		return x.Spec
+	}
+	return nil
+}
+
 type Job struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -173,15 +235,24 @@ type Job struct {
 	// The executor's own mark: the attempt's process has started.
 	ExecutorRunningAt *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=executor_running_at,json=executorRunningAt,proto3" json:"executor_running_at,omitempty"`
 	// The reported `running`: the billing start.
-	RunningAt     *timestamppb.Timestamp `protobuf:"bytes,19,opt,name=running_at,json=runningAt,proto3" json:"running_at,omitempty"`
-	EndedAt       *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
+	RunningAt *timestamppb.Timestamp `protobuf:"bytes,19,opt,name=running_at,json=runningAt,proto3" json:"running_at,omitempty"`
+	EndedAt   *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
+	PausedAt  *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=paused_at,json=pausedAt,proto3" json:"paused_at,omitempty"`
+	// 0 to 100: the higher goes first.
+	Priority int32 `protobuf:"varint,22,opt,name=priority,proto3" json:"priority,omitempty"`
+	// The limits that count now; an owner may have raised those of the spec.
+	Limits *Limits `protobuf:"bytes,23,opt,name=limits,proto3" json:"limits,omitempty"`
+	// Where the next attempt begins; null while no checkpoint that holds a training's state is registered.
+	Checkpoint *Checkpoint `protobuf:"bytes,24,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
+	// Raised by each change; what If-Match compares.
+	Version       int64 `protobuf:"varint,25,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Job) Reset() {
 	*x = Job{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[1]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -193,7 +264,7 @@ func (x *Job) String() string {
 func (*Job) ProtoMessage() {}
 
 func (x *Job) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[1]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -206,7 +277,7 @@ func (x *Job) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Job.ProtoReflect.Descriptor instead.
 func (*Job) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{1}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Job) GetId() string {
@@ -349,6 +420,127 @@ func (x *Job) GetEndedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Job) GetPausedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.PausedAt
+	}
+	return nil
+}
+
+func (x *Job) GetPriority() int32 {
+	if x != nil {
+		return x.Priority
+	}
+	return 0
+}
+
+func (x *Job) GetLimits() *Limits {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
+func (x *Job) GetCheckpoint() *Checkpoint {
+	if x != nil {
+		return x.Checkpoint
+	}
+	return nil
+}
+
+func (x *Job) GetVersion() int64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+// Checkpoint is a registered artifact from which training can go on.
+type Checkpoint struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	ArtifactId string                 `protobuf:"bytes,1,opt,name=artifact_id,json=artifactId,proto3" json:"artifact_id,omitempty"`
+	// The attempt that registered it.
+	Attempt       int32                  `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Step          *int64                 `protobuf:"varint,3,opt,name=step,proto3,oneof" json:"step,omitempty"`
+	Format        string                 `protobuf:"bytes,4,opt,name=format,proto3" json:"format,omitempty"`
+	SizeBytes     int64                  `protobuf:"varint,5,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
+	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Checkpoint) Reset() {
+	*x = Checkpoint{}
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Checkpoint) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Checkpoint) ProtoMessage() {}
+
+func (x *Checkpoint) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Checkpoint.ProtoReflect.Descriptor instead.
+func (*Checkpoint) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Checkpoint) GetArtifactId() string {
+	if x != nil {
+		return x.ArtifactId
+	}
+	return ""
+}
+
+func (x *Checkpoint) GetAttempt() int32 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *Checkpoint) GetStep() int64 {
+	if x != nil && x.Step != nil {
+		return *x.Step
+	}
+	return 0
+}
+
+func (x *Checkpoint) GetFormat() string {
+	if x != nil {
+		return x.Format
+	}
+	return ""
+}
+
+func (x *Checkpoint) GetSizeBytes() int64 {
+	if x != nil {
+		return x.SizeBytes
+	}
+	return 0
+}
+
+func (x *Checkpoint) GetCreatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return nil
+}
+
 type QueueStatus struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Position int32                  `protobuf:"varint,1,opt,name=position,proto3" json:"position,omitempty"`
@@ -362,7 +554,7 @@ type QueueStatus struct {
 
 func (x *QueueStatus) Reset() {
 	*x = QueueStatus{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[2]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -374,7 +566,7 @@ func (x *QueueStatus) String() string {
 func (*QueueStatus) ProtoMessage() {}
 
 func (x *QueueStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[2]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -387,7 +579,7 @@ func (x *QueueStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueStatus.ProtoReflect.Descriptor instead.
 func (*QueueStatus) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{2}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *QueueStatus) GetPosition() int32 {
@@ -433,14 +625,16 @@ type Attempt struct {
 	RunningAt         *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=running_at,json=runningAt,proto3" json:"running_at,omitempty"`
 	EndedAt           *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
 	// What the executor is doing: `preparing`, `running`, `collecting`, `exited`.
-	Phase         *string `protobuf:"bytes,12,opt,name=phase,proto3,oneof" json:"phase,omitempty"`
+	Phase *string `protobuf:"bytes,12,opt,name=phase,proto3,oneof" json:"phase,omitempty"`
+	// The artifact that it began from; null where it began at the beginning.
+	ResumedFrom   *string `protobuf:"bytes,13,opt,name=resumed_from,json=resumedFrom,proto3,oneof" json:"resumed_from,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Attempt) Reset() {
 	*x = Attempt{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[3]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -452,7 +646,7 @@ func (x *Attempt) String() string {
 func (*Attempt) ProtoMessage() {}
 
 func (x *Attempt) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[3]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -465,7 +659,7 @@ func (x *Attempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attempt.ProtoReflect.Descriptor instead.
 func (*Attempt) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{3}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Attempt) GetNumber() int32 {
@@ -552,19 +746,34 @@ func (x *Attempt) GetPhase() string {
 	return ""
 }
 
+func (x *Attempt) GetResumedFrom() string {
+	if x != nil && x.ResumedFrom != nil {
+		return *x.ResumedFrom
+	}
+	return ""
+}
+
 type ListJobsRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Limit  *int32                 `protobuf:"varint,1,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	Offset *int32                 `protobuf:"varint,2,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
 	// Only jobs in this state.
-	State         *string `protobuf:"bytes,3,opt,name=state,proto3,oneof" json:"state,omitempty"`
+	State *string `protobuf:"bytes,3,opt,name=state,proto3,oneof" json:"state,omitempty"`
+	// Only jobs of this project, by its key or id.
+	Project *string `protobuf:"bytes,4,opt,name=project,proto3,oneof" json:"project,omitempty"`
+	// Only jobs of this person, by the user name.
+	Owner *string `protobuf:"bytes,5,opt,name=owner,proto3,oneof" json:"owner,omitempty"`
+	// Only jobs with each of these labels: `name`, or `name=value`.
+	Label []string `protobuf:"bytes,6,rep,name=label,proto3" json:"label,omitempty"`
+	// Only jobs whose name has this in it, in any case, or whose id or run this is.
+	Q             *string `protobuf:"bytes,7,opt,name=q,proto3,oneof" json:"q,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListJobsRequest) Reset() {
 	*x = ListJobsRequest{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[4]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -576,7 +785,7 @@ func (x *ListJobsRequest) String() string {
 func (*ListJobsRequest) ProtoMessage() {}
 
 func (x *ListJobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[4]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -589,7 +798,7 @@ func (x *ListJobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsRequest.ProtoReflect.Descriptor instead.
 func (*ListJobsRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{4}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ListJobsRequest) GetLimit() int32 {
@@ -613,6 +822,34 @@ func (x *ListJobsRequest) GetState() string {
 	return ""
 }
 
+func (x *ListJobsRequest) GetProject() string {
+	if x != nil && x.Project != nil {
+		return *x.Project
+	}
+	return ""
+}
+
+func (x *ListJobsRequest) GetOwner() string {
+	if x != nil && x.Owner != nil {
+		return *x.Owner
+	}
+	return ""
+}
+
+func (x *ListJobsRequest) GetLabel() []string {
+	if x != nil {
+		return x.Label
+	}
+	return nil
+}
+
+func (x *ListJobsRequest) GetQ() string {
+	if x != nil && x.Q != nil {
+		return *x.Q
+	}
+	return ""
+}
+
 type ListJobsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Jobs          []*Job                 `protobuf:"bytes,1,rep,name=jobs,proto3" json:"jobs,omitempty"`
@@ -622,7 +859,7 @@ type ListJobsResponse struct {
 
 func (x *ListJobsResponse) Reset() {
 	*x = ListJobsResponse{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[5]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -634,7 +871,7 @@ func (x *ListJobsResponse) String() string {
 func (*ListJobsResponse) ProtoMessage() {}
 
 func (x *ListJobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[5]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -647,7 +884,7 @@ func (x *ListJobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsResponse.ProtoReflect.Descriptor instead.
 func (*ListJobsResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{5}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ListJobsResponse) GetJobs() []*Job {
@@ -666,7 +903,7 @@ type GetJobRequest struct {
 
 func (x *GetJobRequest) Reset() {
 	*x = GetJobRequest{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[6]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -678,7 +915,7 @@ func (x *GetJobRequest) String() string {
 func (*GetJobRequest) ProtoMessage() {}
 
 func (x *GetJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[6]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -691,7 +928,7 @@ func (x *GetJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJobRequest.ProtoReflect.Descriptor instead.
 func (*GetJobRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{6}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *GetJobRequest) GetJobId() string {
@@ -702,15 +939,17 @@ func (x *GetJobRequest) GetJobId() string {
 }
 
 type StopJobRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	JobId         string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	JobId string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	// The processes are killed at once, without the time to end by themselves.
+	Force         *bool `protobuf:"varint,2,opt,name=force,proto3,oneof" json:"force,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StopJobRequest) Reset() {
 	*x = StopJobRequest{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[7]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -722,7 +961,7 @@ func (x *StopJobRequest) String() string {
 func (*StopJobRequest) ProtoMessage() {}
 
 func (x *StopJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[7]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -735,7 +974,7 @@ func (x *StopJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopJobRequest.ProtoReflect.Descriptor instead.
 func (*StopJobRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{7}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *StopJobRequest) GetJobId() string {
@@ -743,6 +982,435 @@ func (x *StopJobRequest) GetJobId() string {
 		return x.JobId
 	}
 	return ""
+}
+
+func (x *StopJobRequest) GetForce() bool {
+	if x != nil && x.Force != nil {
+		return *x.Force
+	}
+	return false
+}
+
+type PauseJobRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	JobId         string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PauseJobRequest) Reset() {
+	*x = PauseJobRequest{}
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PauseJobRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PauseJobRequest) ProtoMessage() {}
+
+func (x *PauseJobRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PauseJobRequest.ProtoReflect.Descriptor instead.
+func (*PauseJobRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *PauseJobRequest) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+type ResumeJobRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	JobId         string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResumeJobRequest) Reset() {
+	*x = ResumeJobRequest{}
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResumeJobRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResumeJobRequest) ProtoMessage() {}
+
+func (x *ResumeJobRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResumeJobRequest.ProtoReflect.Descriptor instead.
+func (*ResumeJobRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ResumeJobRequest) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+type UpdateJobRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	JobId string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	Name  *string                `protobuf:"bytes,2,opt,name=name,proto3,oneof" json:"name,omitempty"`
+	// Labels to set; one with an empty value is taken away. Others stay.
+	Labels        map[string]string `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Priority      *int32            `protobuf:"varint,4,opt,name=priority,proto3,oneof" json:"priority,omitempty"`
+	Limits        *Limits           `protobuf:"bytes,5,opt,name=limits,proto3" json:"limits,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateJobRequest) Reset() {
+	*x = UpdateJobRequest{}
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateJobRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateJobRequest) ProtoMessage() {}
+
+func (x *UpdateJobRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateJobRequest.ProtoReflect.Descriptor instead.
+func (*UpdateJobRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *UpdateJobRequest) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+func (x *UpdateJobRequest) GetName() string {
+	if x != nil && x.Name != nil {
+		return *x.Name
+	}
+	return ""
+}
+
+func (x *UpdateJobRequest) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *UpdateJobRequest) GetPriority() int32 {
+	if x != nil && x.Priority != nil {
+		return *x.Priority
+	}
+	return 0
+}
+
+func (x *UpdateJobRequest) GetLimits() *Limits {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
+type RetryJobRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	JobId         string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RetryJobRequest) Reset() {
+	*x = RetryJobRequest{}
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RetryJobRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RetryJobRequest) ProtoMessage() {}
+
+func (x *RetryJobRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RetryJobRequest.ProtoReflect.Descriptor instead.
+func (*RetryJobRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *RetryJobRequest) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+type CloneJobRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	JobId string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	Name  *string                `protobuf:"bytes,2,opt,name=name,proto3,oneof" json:"name,omitempty"`
+	// A project's key.
+	Project *string `protobuf:"bytes,3,opt,name=project,proto3,oneof" json:"project,omitempty"`
+	// In place of all hyperparameters.
+	Hparams       []byte `protobuf:"bytes,4,opt,name=hparams,proto3" json:"hparams,omitempty"`
+	Priority      *int32 `protobuf:"varint,5,opt,name=priority,proto3,oneof" json:"priority,omitempty"`
+	Seed          *int64 `protobuf:"varint,6,opt,name=seed,proto3,oneof" json:"seed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CloneJobRequest) Reset() {
+	*x = CloneJobRequest{}
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CloneJobRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CloneJobRequest) ProtoMessage() {}
+
+func (x *CloneJobRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CloneJobRequest.ProtoReflect.Descriptor instead.
+func (*CloneJobRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *CloneJobRequest) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+func (x *CloneJobRequest) GetName() string {
+	if x != nil && x.Name != nil {
+		return *x.Name
+	}
+	return ""
+}
+
+func (x *CloneJobRequest) GetProject() string {
+	if x != nil && x.Project != nil {
+		return *x.Project
+	}
+	return ""
+}
+
+func (x *CloneJobRequest) GetHparams() []byte {
+	if x != nil {
+		return x.Hparams
+	}
+	return nil
+}
+
+func (x *CloneJobRequest) GetPriority() int32 {
+	if x != nil && x.Priority != nil {
+		return *x.Priority
+	}
+	return 0
+}
+
+func (x *CloneJobRequest) GetSeed() int64 {
+	if x != nil && x.Seed != nil {
+		return *x.Seed
+	}
+	return 0
+}
+
+// PreflightReport is what the gates say to a submission.
+type PreflightReport struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whether it would be admitted.
+	Ok bool `protobuf:"varint,1,opt,name=ok,proto3" json:"ok,omitempty"`
+	// Every gate, in the order in which POST /api/jobs asks them.
+	Gates         []*GateVerdict `protobuf:"bytes,2,rep,name=gates,proto3" json:"gates,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PreflightReport) Reset() {
+	*x = PreflightReport{}
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PreflightReport) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PreflightReport) ProtoMessage() {}
+
+func (x *PreflightReport) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PreflightReport.ProtoReflect.Descriptor instead.
+func (*PreflightReport) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *PreflightReport) GetOk() bool {
+	if x != nil {
+		return x.Ok
+	}
+	return false
+}
+
+func (x *PreflightReport) GetGates() []*GateVerdict {
+	if x != nil {
+		return x.Gates
+	}
+	return nil
+}
+
+type GateVerdict struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The gate's name: the `code` of its refusals.
+	Gate string `protobuf:"bytes,1,opt,name=gate,proto3" json:"gate,omitempty"`
+	// `pass`, `fail`, or `skip` where an earlier gate found nothing to hold it against.
+	Status string `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
+	// The words of the refusal; null where there is none.
+	Detail *string `protobuf:"bytes,3,opt,name=detail,proto3,oneof" json:"detail,omitempty"`
+	// The status that POST /api/jobs would answer; null where it would not refuse.
+	Refusal       *int32 `protobuf:"varint,4,opt,name=refusal,proto3,oneof" json:"refusal,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GateVerdict) Reset() {
+	*x = GateVerdict{}
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GateVerdict) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GateVerdict) ProtoMessage() {}
+
+func (x *GateVerdict) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GateVerdict.ProtoReflect.Descriptor instead.
+func (*GateVerdict) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *GateVerdict) GetGate() string {
+	if x != nil {
+		return x.Gate
+	}
+	return ""
+}
+
+func (x *GateVerdict) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *GateVerdict) GetDetail() string {
+	if x != nil && x.Detail != nil {
+		return *x.Detail
+	}
+	return ""
+}
+
+func (x *GateVerdict) GetRefusal() int32 {
+	if x != nil && x.Refusal != nil {
+		return *x.Refusal
+	}
+	return 0
 }
 
 type ListJobEventsRequest struct {
@@ -756,7 +1424,7 @@ type ListJobEventsRequest struct {
 
 func (x *ListJobEventsRequest) Reset() {
 	*x = ListJobEventsRequest{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[8]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -768,7 +1436,7 @@ func (x *ListJobEventsRequest) String() string {
 func (*ListJobEventsRequest) ProtoMessage() {}
 
 func (x *ListJobEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[8]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -781,7 +1449,7 @@ func (x *ListJobEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobEventsRequest.ProtoReflect.Descriptor instead.
 func (*ListJobEventsRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{8}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListJobEventsRequest) GetJobId() string {
@@ -814,7 +1482,7 @@ type ListJobEventsResponse struct {
 
 func (x *ListJobEventsResponse) Reset() {
 	*x = ListJobEventsResponse{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[9]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -826,7 +1494,7 @@ func (x *ListJobEventsResponse) String() string {
 func (*ListJobEventsResponse) ProtoMessage() {}
 
 func (x *ListJobEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[9]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -839,7 +1507,7 @@ func (x *ListJobEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobEventsResponse.ProtoReflect.Descriptor instead.
 func (*ListJobEventsResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{9}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListJobEventsResponse) GetEvents() []*v1.Event {
@@ -860,7 +1528,7 @@ type ListAttemptsRequest struct {
 
 func (x *ListAttemptsRequest) Reset() {
 	*x = ListAttemptsRequest{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[10]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -872,7 +1540,7 @@ func (x *ListAttemptsRequest) String() string {
 func (*ListAttemptsRequest) ProtoMessage() {}
 
 func (x *ListAttemptsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[10]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -885,7 +1553,7 @@ func (x *ListAttemptsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAttemptsRequest.ProtoReflect.Descriptor instead.
 func (*ListAttemptsRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{10}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListAttemptsRequest) GetJobId() string {
@@ -918,7 +1586,7 @@ type ListAttemptsResponse struct {
 
 func (x *ListAttemptsResponse) Reset() {
 	*x = ListAttemptsResponse{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[11]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -930,7 +1598,7 @@ func (x *ListAttemptsResponse) String() string {
 func (*ListAttemptsResponse) ProtoMessage() {}
 
 func (x *ListAttemptsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[11]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -943,7 +1611,7 @@ func (x *ListAttemptsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAttemptsResponse.ProtoReflect.Descriptor instead.
 func (*ListAttemptsResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{11}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListAttemptsResponse) GetAttempts() []*Attempt {
@@ -965,7 +1633,7 @@ type WatchJobRequest struct {
 
 func (x *WatchJobRequest) Reset() {
 	*x = WatchJobRequest{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[12]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -977,7 +1645,7 @@ func (x *WatchJobRequest) String() string {
 func (*WatchJobRequest) ProtoMessage() {}
 
 func (x *WatchJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[12]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -990,7 +1658,7 @@ func (x *WatchJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchJobRequest.ProtoReflect.Descriptor instead.
 func (*WatchJobRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{12}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *WatchJobRequest) GetId() string {
@@ -1018,7 +1686,7 @@ type WatchJobResponse struct {
 
 func (x *WatchJobResponse) Reset() {
 	*x = WatchJobResponse{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[13]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1030,7 +1698,7 @@ func (x *WatchJobResponse) String() string {
 func (*WatchJobResponse) ProtoMessage() {}
 
 func (x *WatchJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[13]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1043,7 +1711,7 @@ func (x *WatchJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchJobResponse.ProtoReflect.Descriptor instead.
 func (*WatchJobResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{13}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *WatchJobResponse) GetSeq() int64 {
@@ -1067,7 +1735,10 @@ const file_signalbox_jobs_v1_job_proto_rawDesc = "" +
 	"\x1bsignalbox/jobs/v1/job.proto\x12\x11signalbox.jobs.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fsignalbox/common/v1/event.proto\x1a\x1csignalbox/jobs/v1/spec.proto\x1a\"signalbox/options/v1/options.proto\"g\n" +
 	"\x10SubmitJobRequest\x12\x1b\n" +
 	"\x03api\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x03api\x126\n" +
-	"\x04spec\x18\x02 \x01(\v2\x1a.signalbox.jobs.v1.JobSpecB\x06\xbaH\x03\xc8\x01\x01R\x04spec\"\x94\a\n" +
+	"\x04spec\x18\x02 \x01(\v2\x1a.signalbox.jobs.v1.JobSpecB\x06\xbaH\x03\xc8\x01\x01R\x04spec\"j\n" +
+	"\x13PreflightJobRequest\x12\x1b\n" +
+	"\x03api\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x03api\x126\n" +
+	"\x04spec\x18\x02 \x01(\v2\x1a.signalbox.jobs.v1.JobSpecB\x06\xbaH\x03\xc8\x01\x01R\x04spec\"\xf5\b\n" +
 	"\x03Job\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12\x12\n" +
@@ -1094,18 +1765,37 @@ const file_signalbox_jobs_v1_job_proto_rawDesc = "" +
 	"\x13executor_running_at\x18\x12 \x01(\v2\x1a.google.protobuf.TimestampR\x11executorRunningAt\x129\n" +
 	"\n" +
 	"running_at\x18\x13 \x01(\v2\x1a.google.protobuf.TimestampR\trunningAt\x125\n" +
-	"\bended_at\x18\x14 \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\x1a9\n" +
+	"\bended_at\x18\x14 \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\x127\n" +
+	"\tpaused_at\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\bpausedAt\x12\x1a\n" +
+	"\bpriority\x18\x16 \x01(\x05R\bpriority\x121\n" +
+	"\x06limits\x18\x17 \x01(\v2\x19.signalbox.jobs.v1.LimitsR\x06limits\x12=\n" +
+	"\n" +
+	"checkpoint\x18\x18 \x01(\v2\x1d.signalbox.jobs.v1.CheckpointR\n" +
+	"checkpoint\x12\x18\n" +
+	"\aversion\x18\x19 \x01(\x03R\aversion\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\r\n" +
 	"\v_end_reasonB\n" +
 	"\n" +
-	"\b_message\"\x98\x01\n" +
+	"\b_message\"\xdb\x01\n" +
+	"\n" +
+	"Checkpoint\x12\x1f\n" +
+	"\vartifact_id\x18\x01 \x01(\tR\n" +
+	"artifactId\x12\x18\n" +
+	"\aattempt\x18\x02 \x01(\x05R\aattempt\x12\x17\n" +
+	"\x04step\x18\x03 \x01(\x03H\x00R\x04step\x88\x01\x01\x12\x16\n" +
+	"\x06format\x18\x04 \x01(\tR\x06format\x12\x1d\n" +
+	"\n" +
+	"size_bytes\x18\x05 \x01(\x03R\tsizeBytes\x129\n" +
+	"\n" +
+	"created_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAtB\a\n" +
+	"\x05_step\"\x98\x01\n" +
 	"\vQueueStatus\x12\x1a\n" +
 	"\bposition\x18\x01 \x01(\x05R\bposition\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12#\n" +
 	"\rreason_detail\x18\x03 \x01(\tR\freasonDetail\x120\n" +
-	"\x05since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\xca\x04\n" +
+	"\x05since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\x83\x05\n" +
 	"\aAttempt\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x05R\x06number\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12\x1c\n" +
@@ -1123,7 +1813,8 @@ const file_signalbox_jobs_v1_job_proto_rawDesc = "" +
 	"running_at\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\trunningAt\x125\n" +
 	"\bended_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\x12\x19\n" +
-	"\x05phase\x18\f \x01(\tH\x04R\x05phase\x88\x01\x01B\n" +
+	"\x05phase\x18\f \x01(\tH\x04R\x05phase\x88\x01\x01\x12&\n" +
+	"\fresumed_from\x18\r \x01(\tH\x05R\vresumedFrom\x88\x01\x01B\n" +
 	"\n" +
 	"\b_node_idB\r\n" +
 	"\v_end_reasonB\n" +
@@ -1131,21 +1822,76 @@ const file_signalbox_jobs_v1_job_proto_rawDesc = "" +
 	"\b_messageB\f\n" +
 	"\n" +
 	"_exit_codeB\b\n" +
-	"\x06_phase\"\xa5\x01\n" +
+	"\x06_phaseB\x0f\n" +
+	"\r_resumed_from\"\xda\x02\n" +
 	"\x0fListJobsRequest\x12%\n" +
 	"\x05limit\x18\x01 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x00R\x05limit\x88\x01\x01\x12(\n" +
 	"\x06offset\x18\x02 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00H\x01R\x06offset\x88\x01\x01\x12\"\n" +
-	"\x05state\x18\x03 \x01(\tB\a\xbaH\x04r\x02\x18 H\x02R\x05state\x88\x01\x01B\b\n" +
+	"\x05state\x18\x03 \x01(\tB\a\xbaH\x04r\x02\x18 H\x02R\x05state\x88\x01\x01\x12(\n" +
+	"\aproject\x18\x04 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@H\x03R\aproject\x88\x01\x01\x12%\n" +
+	"\x05owner\x18\x05 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\x01H\x04R\x05owner\x88\x01\x01\x12'\n" +
+	"\x05label\x18\x06 \x03(\tB\x11\xbaH\x0e\x92\x01\v\x10\x10\"\ar\x05\x10\x01\x18\x80\x02R\x05label\x12\x1d\n" +
+	"\x01q\x18\a \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x05R\x01q\x88\x01\x01B\b\n" +
 	"\x06_limitB\t\n" +
 	"\a_offsetB\b\n" +
-	"\x06_state\">\n" +
+	"\x06_stateB\n" +
+	"\n" +
+	"\b_projectB\b\n" +
+	"\x06_ownerB\x04\n" +
+	"\x02_q\">\n" +
 	"\x10ListJobsResponse\x12*\n" +
 	"\x04jobs\x18\x01 \x03(\v2\x16.signalbox.jobs.v1.JobR\x04jobs\"/\n" +
 	"\rGetJobRequest\x12\x1e\n" +
-	"\x06job_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05jobId\"0\n" +
+	"\x06job_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05jobId\"U\n" +
 	"\x0eStopJobRequest\x12\x1e\n" +
-	"\x06job_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05jobId\"\x9c\x01\n" +
+	"\x06job_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05jobId\x12\x19\n" +
+	"\x05force\x18\x02 \x01(\bH\x00R\x05force\x88\x01\x01B\b\n" +
+	"\x06_force\"1\n" +
+	"\x0fPauseJobRequest\x12\x1e\n" +
+	"\x06job_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05jobId\"2\n" +
+	"\x10ResumeJobRequest\x12\x1e\n" +
+	"\x06job_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05jobId\"\xea\x02\n" +
+	"\x10UpdateJobRequest\x12\x1e\n" +
+	"\x06job_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05jobId\x12#\n" +
+	"\x04name\x18\x02 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\x01H\x00R\x04name\x88\x01\x01\x12a\n" +
+	"\x06labels\x18\x03 \x03(\v2/.signalbox.jobs.v1.UpdateJobRequest.LabelsEntryB\x18\xbaH\x15\x9a\x01\x12\x10@\"\ar\x05\x10\x01\x18\x80\x01*\x05r\x03\x18\x80\x02R\x06labels\x12*\n" +
+	"\bpriority\x18\x04 \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x00H\x01R\bpriority\x88\x01\x01\x121\n" +
+	"\x06limits\x18\x05 \x01(\v2\x19.signalbox.jobs.v1.LimitsR\x06limits\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\a\n" +
+	"\x05_nameB\v\n" +
+	"\t_priority\"1\n" +
+	"\x0fRetryJobRequest\x12\x1e\n" +
+	"\x06job_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05jobId\"\xa2\x02\n" +
+	"\x0fCloneJobRequest\x12\x1e\n" +
+	"\x06job_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05jobId\x12#\n" +
+	"\x04name\x18\x02 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\x01H\x00R\x04name\x88\x01\x01\x12(\n" +
+	"\aproject\x18\x03 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@H\x01R\aproject\x88\x01\x01\x12'\n" +
+	"\ahparams\x18\x04 \x01(\fB\r\xbaH\x06z\x04\x18\x80\x80\x04\xf0\xc7\x18\x01R\ahparams\x12*\n" +
+	"\bpriority\x18\x05 \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x00H\x02R\bpriority\x88\x01\x01\x12 \n" +
+	"\x04seed\x18\x06 \x01(\x03B\a\xbaH\x04\"\x02(\x00H\x03R\x04seed\x88\x01\x01B\a\n" +
+	"\x05_nameB\n" +
+	"\n" +
+	"\b_projectB\v\n" +
+	"\t_priorityB\a\n" +
+	"\x05_seed\"W\n" +
+	"\x0fPreflightReport\x12\x0e\n" +
+	"\x02ok\x18\x01 \x01(\bR\x02ok\x124\n" +
+	"\x05gates\x18\x02 \x03(\v2\x1e.signalbox.jobs.v1.GateVerdictR\x05gates\"\x8c\x01\n" +
+	"\vGateVerdict\x12\x12\n" +
+	"\x04gate\x18\x01 \x01(\tR\x04gate\x12\x16\n" +
+	"\x06status\x18\x02 \x01(\tR\x06status\x12\x1b\n" +
+	"\x06detail\x18\x03 \x01(\tH\x00R\x06detail\x88\x01\x01\x12\x1d\n" +
+	"\arefusal\x18\x04 \x01(\x05H\x01R\arefusal\x88\x01\x01B\t\n" +
+	"\a_detailB\n" +
+	"\n" +
+	"\b_refusal\"\x9c\x01\n" +
 	"\x14ListJobEventsRequest\x12\x1e\n" +
 	"\x06job_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05jobId\x12%\n" +
 	"\x05limit\x18\x02 \x01(\x05B\n" +
@@ -1169,7 +1915,7 @@ const file_signalbox_jobs_v1_job_proto_rawDesc = "" +
 	"\x05after\x18\x02 \x01(\x03R\x05after\"N\n" +
 	"\x10WatchJobResponse\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x03R\x03seq\x12(\n" +
-	"\x03job\x18\x02 \x01(\v2\x16.signalbox.jobs.v1.JobR\x03job*\xe1\x01\n" +
+	"\x03job\x18\x02 \x01(\v2\x16.signalbox.jobs.v1.JobR\x03job*\x8e\x02\n" +
 	"\bJobState\x12\x19\n" +
 	"\x15JOB_STATE_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10JOB_STATE_QUEUED\x10\x01\x12\x17\n" +
@@ -1179,17 +1925,40 @@ const file_signalbox_jobs_v1_job_proto_rawDesc = "" +
 	"\x12JOB_STATE_STOPPING\x10\x05\x12\x17\n" +
 	"\x13JOB_STATE_SUCCEEDED\x10\x06\x12\x14\n" +
 	"\x10JOB_STATE_FAILED\x10\a\x12\x15\n" +
-	"\x11JOB_STATE_STOPPED\x10\b2\xed\x06\n" +
+	"\x11JOB_STATE_STOPPED\x10\b\x12\x15\n" +
+	"\x11JOB_STATE_PAUSING\x10\t\x12\x14\n" +
+	"\x10JOB_STATE_PAUSED\x10\n" +
+	"2\xd2\r\n" +
 	"\n" +
-	"JobService\x12h\n" +
-	"\tSubmitJob\x12#.signalbox.jobs.v1.SubmitJobRequest\x1a\x16.signalbox.jobs.v1.Job\"\x1e\xea\xc7\x18\x06\b\x02\x10\x01 \x03\x82\xd3\xe4\x93\x02\x0e:\x01*\"\t/api/jobs\x12y\n" +
-	"\bListJobs\x12\".signalbox.jobs.v1.ListJobsRequest\x1a#.signalbox.jobs.v1.ListJobsResponse\"$\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02\x11b\x04jobs\x12\t/api/jobs\x90\x02\x01\x12k\n" +
-	"\x06GetJob\x12 .signalbox.jobs.v1.GetJobRequest\x1a\x16.signalbox.jobs.v1.Job\"'\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02\x14\x12\x12/api/jobs/{job_id}\x90\x02\x01\x12o\n" +
-	"\aStopJob\x12!.signalbox.jobs.v1.StopJobRequest\x1a\x16.signalbox.jobs.v1.Job\")\xea\xc7\x18\x06\b\x02\x10\x01 \x03\x82\xd3\xe4\x93\x02\x19\"\x17/api/jobs/{job_id}/stop\x12\x9a\x01\n" +
-	"\rListJobEvents\x12'.signalbox.jobs.v1.ListJobEventsRequest\x1a(.signalbox.jobs.v1.ListJobEventsResponse\"6\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02#b\x06events\x12\x19/api/jobs/{job_id}/events\x90\x02\x01\x12\x9b\x01\n" +
-	"\fListAttempts\x12&.signalbox.jobs.v1.ListAttemptsRequest\x1a'.signalbox.jobs.v1.ListAttemptsResponse\":\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02'b\battempts\x12\x1b/api/jobs/{job_id}/attempts\x90\x02\x01\x12a\n" +
-	"\bWatchJob\x12\".signalbox.jobs.v1.WatchJobRequest\x1a#.signalbox.jobs.v1.WatchJobResponse\"\n" +
-	"\xea\xc7\x18\x06\b\x02\x10\x01 \x020\x01BAZ?github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1;jobsv1b\x06proto3"
+	"JobService\x12r\n" +
+	"\tSubmitJob\x12#.signalbox.jobs.v1.SubmitJobRequest\x1a\x16.signalbox.jobs.v1.Job\"(\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
+	"\x04\x90\x03\x99\x03\x82\xd3\xe4\x93\x02\x0e:\x01*\"\t/api/jobs\x12y\n" +
+	"\bListJobs\x12\".signalbox.jobs.v1.ListJobsRequest\x1a#.signalbox.jobs.v1.ListJobsResponse\"$\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02\x11b\x04jobs\x12\t/api/jobs\x90\x02\x01\x12s\n" +
+	"\x06GetJob\x12 .signalbox.jobs.v1.GetJobRequest\x1a\x16.signalbox.jobs.v1.Job\"/\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02\x14\x12\x12/api/jobs/{job_id}\x90\x02\x01\x12\x81\x01\n" +
+	"\aStopJob\x12!.signalbox.jobs.v1.StopJobRequest\x1a\x16.signalbox.jobs.v1.Job\";\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
+	"\x04\x94\x03\x99\x03\x82\xc8\x18\x04\n" +
+	"\x02\xca\x01\x82\xd3\xe4\x93\x02\x19\"\x17/api/jobs/{job_id}/stop\x12\x84\x01\n" +
+	"\bPauseJob\x12\".signalbox.jobs.v1.PauseJobRequest\x1a\x16.signalbox.jobs.v1.Job\"<\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
+	"\x04\x94\x03\x99\x03\x82\xc8\x18\x04\n" +
+	"\x02\xca\x01\x82\xd3\xe4\x93\x02\x1a\"\x18/api/jobs/{job_id}/pause\x12\x7f\n" +
+	"\tResumeJob\x12#.signalbox.jobs.v1.ResumeJobRequest\x1a\x16.signalbox.jobs.v1.Job\"5\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
+	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02\x1b\"\x19/api/jobs/{job_id}/resume\x12{\n" +
+	"\tUpdateJob\x12#.signalbox.jobs.v1.UpdateJobRequest\x1a\x16.signalbox.jobs.v1.Job\"1\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
+	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02\x17:\x01*2\x12/api/jobs/{job_id}\x12\x86\x01\n" +
+	"\bRetryJob\x12\".signalbox.jobs.v1.RetryJobRequest\x1a\x16.signalbox.jobs.v1.Job\">\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\b\n" +
+	"\x06\x90\x03\x94\x03\x99\x03\x82\xc8\x18\x04\n" +
+	"\x02\xc9\x01\x82\xd3\xe4\x93\x02\x1a\"\x18/api/jobs/{job_id}/retry\x12\x89\x01\n" +
+	"\bCloneJob\x12\".signalbox.jobs.v1.CloneJobRequest\x1a\x16.signalbox.jobs.v1.Job\"A\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\b\n" +
+	"\x06\x90\x03\x94\x03\x99\x03\x82\xc8\x18\x04\n" +
+	"\x02\xc9\x01\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/api/jobs/{job_id}/clone\x12\x89\x01\n" +
+	"\fPreflightJob\x12&.signalbox.jobs.v1.PreflightJobRequest\x1a\".signalbox.jobs.v1.PreflightReport\"-\xea\xc7\x18\x06\b\x02\x10\x01 \x03\x82\xd3\xe4\x93\x02\x1a:\x01*\"\x15/api/submit/preflight\x90\x02\x01\x12\xa2\x01\n" +
+	"\rListJobEvents\x12'.signalbox.jobs.v1.ListJobEventsRequest\x1a(.signalbox.jobs.v1.ListJobEventsResponse\">\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02#b\x06events\x12\x19/api/jobs/{job_id}/events\x90\x02\x01\x12\xa3\x01\n" +
+	"\fListAttempts\x12&.signalbox.jobs.v1.ListAttemptsRequest\x1a'.signalbox.jobs.v1.ListAttemptsResponse\"B\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02'b\battempts\x12\x1b/api/jobs/{job_id}/attempts\x90\x02\x01\x12k\n" +
+	"\bWatchJob\x12\".signalbox.jobs.v1.WatchJobRequest\x1a#.signalbox.jobs.v1.WatchJobResponse\"\x14\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x06\n" +
+	"\x04\x94\x03\xad\x030\x01BAZ?github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1;jobsv1b\x06proto3"
 
 var (
 	file_signalbox_jobs_v1_job_proto_rawDescOnce sync.Once
@@ -1204,68 +1973,99 @@ func file_signalbox_jobs_v1_job_proto_rawDescGZIP() []byte {
 }
 
 var file_signalbox_jobs_v1_job_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_signalbox_jobs_v1_job_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_signalbox_jobs_v1_job_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_signalbox_jobs_v1_job_proto_goTypes = []any{
 	(JobState)(0),                 // 0: signalbox.jobs.v1.JobState
 	(*SubmitJobRequest)(nil),      // 1: signalbox.jobs.v1.SubmitJobRequest
-	(*Job)(nil),                   // 2: signalbox.jobs.v1.Job
-	(*QueueStatus)(nil),           // 3: signalbox.jobs.v1.QueueStatus
-	(*Attempt)(nil),               // 4: signalbox.jobs.v1.Attempt
-	(*ListJobsRequest)(nil),       // 5: signalbox.jobs.v1.ListJobsRequest
-	(*ListJobsResponse)(nil),      // 6: signalbox.jobs.v1.ListJobsResponse
-	(*GetJobRequest)(nil),         // 7: signalbox.jobs.v1.GetJobRequest
-	(*StopJobRequest)(nil),        // 8: signalbox.jobs.v1.StopJobRequest
-	(*ListJobEventsRequest)(nil),  // 9: signalbox.jobs.v1.ListJobEventsRequest
-	(*ListJobEventsResponse)(nil), // 10: signalbox.jobs.v1.ListJobEventsResponse
-	(*ListAttemptsRequest)(nil),   // 11: signalbox.jobs.v1.ListAttemptsRequest
-	(*ListAttemptsResponse)(nil),  // 12: signalbox.jobs.v1.ListAttemptsResponse
-	(*WatchJobRequest)(nil),       // 13: signalbox.jobs.v1.WatchJobRequest
-	(*WatchJobResponse)(nil),      // 14: signalbox.jobs.v1.WatchJobResponse
-	nil,                           // 15: signalbox.jobs.v1.Job.LabelsEntry
-	(*JobSpec)(nil),               // 16: signalbox.jobs.v1.JobSpec
-	(*timestamppb.Timestamp)(nil), // 17: google.protobuf.Timestamp
-	(*v1.Event)(nil),              // 18: signalbox.common.v1.Event
+	(*PreflightJobRequest)(nil),   // 2: signalbox.jobs.v1.PreflightJobRequest
+	(*Job)(nil),                   // 3: signalbox.jobs.v1.Job
+	(*Checkpoint)(nil),            // 4: signalbox.jobs.v1.Checkpoint
+	(*QueueStatus)(nil),           // 5: signalbox.jobs.v1.QueueStatus
+	(*Attempt)(nil),               // 6: signalbox.jobs.v1.Attempt
+	(*ListJobsRequest)(nil),       // 7: signalbox.jobs.v1.ListJobsRequest
+	(*ListJobsResponse)(nil),      // 8: signalbox.jobs.v1.ListJobsResponse
+	(*GetJobRequest)(nil),         // 9: signalbox.jobs.v1.GetJobRequest
+	(*StopJobRequest)(nil),        // 10: signalbox.jobs.v1.StopJobRequest
+	(*PauseJobRequest)(nil),       // 11: signalbox.jobs.v1.PauseJobRequest
+	(*ResumeJobRequest)(nil),      // 12: signalbox.jobs.v1.ResumeJobRequest
+	(*UpdateJobRequest)(nil),      // 13: signalbox.jobs.v1.UpdateJobRequest
+	(*RetryJobRequest)(nil),       // 14: signalbox.jobs.v1.RetryJobRequest
+	(*CloneJobRequest)(nil),       // 15: signalbox.jobs.v1.CloneJobRequest
+	(*PreflightReport)(nil),       // 16: signalbox.jobs.v1.PreflightReport
+	(*GateVerdict)(nil),           // 17: signalbox.jobs.v1.GateVerdict
+	(*ListJobEventsRequest)(nil),  // 18: signalbox.jobs.v1.ListJobEventsRequest
+	(*ListJobEventsResponse)(nil), // 19: signalbox.jobs.v1.ListJobEventsResponse
+	(*ListAttemptsRequest)(nil),   // 20: signalbox.jobs.v1.ListAttemptsRequest
+	(*ListAttemptsResponse)(nil),  // 21: signalbox.jobs.v1.ListAttemptsResponse
+	(*WatchJobRequest)(nil),       // 22: signalbox.jobs.v1.WatchJobRequest
+	(*WatchJobResponse)(nil),      // 23: signalbox.jobs.v1.WatchJobResponse
+	nil,                           // 24: signalbox.jobs.v1.Job.LabelsEntry
+	nil,                           // 25: signalbox.jobs.v1.UpdateJobRequest.LabelsEntry
+	(*JobSpec)(nil),               // 26: signalbox.jobs.v1.JobSpec
+	(*timestamppb.Timestamp)(nil), // 27: google.protobuf.Timestamp
+	(*Limits)(nil),                // 28: signalbox.jobs.v1.Limits
+	(*v1.Event)(nil),              // 29: signalbox.common.v1.Event
 }
 var file_signalbox_jobs_v1_job_proto_depIdxs = []int32{
-	16, // 0: signalbox.jobs.v1.SubmitJobRequest.spec:type_name -> signalbox.jobs.v1.JobSpec
-	0,  // 1: signalbox.jobs.v1.Job.state:type_name -> signalbox.jobs.v1.JobState
-	15, // 2: signalbox.jobs.v1.Job.labels:type_name -> signalbox.jobs.v1.Job.LabelsEntry
-	3,  // 3: signalbox.jobs.v1.Job.queue:type_name -> signalbox.jobs.v1.QueueStatus
-	17, // 4: signalbox.jobs.v1.Job.created_at:type_name -> google.protobuf.Timestamp
-	17, // 5: signalbox.jobs.v1.Job.scheduled_at:type_name -> google.protobuf.Timestamp
-	17, // 6: signalbox.jobs.v1.Job.starting_at:type_name -> google.protobuf.Timestamp
-	17, // 7: signalbox.jobs.v1.Job.executor_running_at:type_name -> google.protobuf.Timestamp
-	17, // 8: signalbox.jobs.v1.Job.running_at:type_name -> google.protobuf.Timestamp
-	17, // 9: signalbox.jobs.v1.Job.ended_at:type_name -> google.protobuf.Timestamp
-	17, // 10: signalbox.jobs.v1.QueueStatus.since:type_name -> google.protobuf.Timestamp
-	17, // 11: signalbox.jobs.v1.Attempt.created_at:type_name -> google.protobuf.Timestamp
-	17, // 12: signalbox.jobs.v1.Attempt.starting_at:type_name -> google.protobuf.Timestamp
-	17, // 13: signalbox.jobs.v1.Attempt.executor_running_at:type_name -> google.protobuf.Timestamp
-	17, // 14: signalbox.jobs.v1.Attempt.running_at:type_name -> google.protobuf.Timestamp
-	17, // 15: signalbox.jobs.v1.Attempt.ended_at:type_name -> google.protobuf.Timestamp
-	2,  // 16: signalbox.jobs.v1.ListJobsResponse.jobs:type_name -> signalbox.jobs.v1.Job
-	18, // 17: signalbox.jobs.v1.ListJobEventsResponse.events:type_name -> signalbox.common.v1.Event
-	4,  // 18: signalbox.jobs.v1.ListAttemptsResponse.attempts:type_name -> signalbox.jobs.v1.Attempt
-	2,  // 19: signalbox.jobs.v1.WatchJobResponse.job:type_name -> signalbox.jobs.v1.Job
-	1,  // 20: signalbox.jobs.v1.JobService.SubmitJob:input_type -> signalbox.jobs.v1.SubmitJobRequest
-	5,  // 21: signalbox.jobs.v1.JobService.ListJobs:input_type -> signalbox.jobs.v1.ListJobsRequest
-	7,  // 22: signalbox.jobs.v1.JobService.GetJob:input_type -> signalbox.jobs.v1.GetJobRequest
-	8,  // 23: signalbox.jobs.v1.JobService.StopJob:input_type -> signalbox.jobs.v1.StopJobRequest
-	9,  // 24: signalbox.jobs.v1.JobService.ListJobEvents:input_type -> signalbox.jobs.v1.ListJobEventsRequest
-	11, // 25: signalbox.jobs.v1.JobService.ListAttempts:input_type -> signalbox.jobs.v1.ListAttemptsRequest
-	13, // 26: signalbox.jobs.v1.JobService.WatchJob:input_type -> signalbox.jobs.v1.WatchJobRequest
-	2,  // 27: signalbox.jobs.v1.JobService.SubmitJob:output_type -> signalbox.jobs.v1.Job
-	6,  // 28: signalbox.jobs.v1.JobService.ListJobs:output_type -> signalbox.jobs.v1.ListJobsResponse
-	2,  // 29: signalbox.jobs.v1.JobService.GetJob:output_type -> signalbox.jobs.v1.Job
-	2,  // 30: signalbox.jobs.v1.JobService.StopJob:output_type -> signalbox.jobs.v1.Job
-	10, // 31: signalbox.jobs.v1.JobService.ListJobEvents:output_type -> signalbox.jobs.v1.ListJobEventsResponse
-	12, // 32: signalbox.jobs.v1.JobService.ListAttempts:output_type -> signalbox.jobs.v1.ListAttemptsResponse
-	14, // 33: signalbox.jobs.v1.JobService.WatchJob:output_type -> signalbox.jobs.v1.WatchJobResponse
-	27, // [27:34] is the sub-list for method output_type
-	20, // [20:27] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	26, // 0: signalbox.jobs.v1.SubmitJobRequest.spec:type_name -> signalbox.jobs.v1.JobSpec
+	26, // 1: signalbox.jobs.v1.PreflightJobRequest.spec:type_name -> signalbox.jobs.v1.JobSpec
+	0,  // 2: signalbox.jobs.v1.Job.state:type_name -> signalbox.jobs.v1.JobState
+	24, // 3: signalbox.jobs.v1.Job.labels:type_name -> signalbox.jobs.v1.Job.LabelsEntry
+	5,  // 4: signalbox.jobs.v1.Job.queue:type_name -> signalbox.jobs.v1.QueueStatus
+	27, // 5: signalbox.jobs.v1.Job.created_at:type_name -> google.protobuf.Timestamp
+	27, // 6: signalbox.jobs.v1.Job.scheduled_at:type_name -> google.protobuf.Timestamp
+	27, // 7: signalbox.jobs.v1.Job.starting_at:type_name -> google.protobuf.Timestamp
+	27, // 8: signalbox.jobs.v1.Job.executor_running_at:type_name -> google.protobuf.Timestamp
+	27, // 9: signalbox.jobs.v1.Job.running_at:type_name -> google.protobuf.Timestamp
+	27, // 10: signalbox.jobs.v1.Job.ended_at:type_name -> google.protobuf.Timestamp
+	27, // 11: signalbox.jobs.v1.Job.paused_at:type_name -> google.protobuf.Timestamp
+	28, // 12: signalbox.jobs.v1.Job.limits:type_name -> signalbox.jobs.v1.Limits
+	4,  // 13: signalbox.jobs.v1.Job.checkpoint:type_name -> signalbox.jobs.v1.Checkpoint
+	27, // 14: signalbox.jobs.v1.Checkpoint.created_at:type_name -> google.protobuf.Timestamp
+	27, // 15: signalbox.jobs.v1.QueueStatus.since:type_name -> google.protobuf.Timestamp
+	27, // 16: signalbox.jobs.v1.Attempt.created_at:type_name -> google.protobuf.Timestamp
+	27, // 17: signalbox.jobs.v1.Attempt.starting_at:type_name -> google.protobuf.Timestamp
+	27, // 18: signalbox.jobs.v1.Attempt.executor_running_at:type_name -> google.protobuf.Timestamp
+	27, // 19: signalbox.jobs.v1.Attempt.running_at:type_name -> google.protobuf.Timestamp
+	27, // 20: signalbox.jobs.v1.Attempt.ended_at:type_name -> google.protobuf.Timestamp
+	3,  // 21: signalbox.jobs.v1.ListJobsResponse.jobs:type_name -> signalbox.jobs.v1.Job
+	25, // 22: signalbox.jobs.v1.UpdateJobRequest.labels:type_name -> signalbox.jobs.v1.UpdateJobRequest.LabelsEntry
+	28, // 23: signalbox.jobs.v1.UpdateJobRequest.limits:type_name -> signalbox.jobs.v1.Limits
+	17, // 24: signalbox.jobs.v1.PreflightReport.gates:type_name -> signalbox.jobs.v1.GateVerdict
+	29, // 25: signalbox.jobs.v1.ListJobEventsResponse.events:type_name -> signalbox.common.v1.Event
+	6,  // 26: signalbox.jobs.v1.ListAttemptsResponse.attempts:type_name -> signalbox.jobs.v1.Attempt
+	3,  // 27: signalbox.jobs.v1.WatchJobResponse.job:type_name -> signalbox.jobs.v1.Job
+	1,  // 28: signalbox.jobs.v1.JobService.SubmitJob:input_type -> signalbox.jobs.v1.SubmitJobRequest
+	7,  // 29: signalbox.jobs.v1.JobService.ListJobs:input_type -> signalbox.jobs.v1.ListJobsRequest
+	9,  // 30: signalbox.jobs.v1.JobService.GetJob:input_type -> signalbox.jobs.v1.GetJobRequest
+	10, // 31: signalbox.jobs.v1.JobService.StopJob:input_type -> signalbox.jobs.v1.StopJobRequest
+	11, // 32: signalbox.jobs.v1.JobService.PauseJob:input_type -> signalbox.jobs.v1.PauseJobRequest
+	12, // 33: signalbox.jobs.v1.JobService.ResumeJob:input_type -> signalbox.jobs.v1.ResumeJobRequest
+	13, // 34: signalbox.jobs.v1.JobService.UpdateJob:input_type -> signalbox.jobs.v1.UpdateJobRequest
+	14, // 35: signalbox.jobs.v1.JobService.RetryJob:input_type -> signalbox.jobs.v1.RetryJobRequest
+	15, // 36: signalbox.jobs.v1.JobService.CloneJob:input_type -> signalbox.jobs.v1.CloneJobRequest
+	2,  // 37: signalbox.jobs.v1.JobService.PreflightJob:input_type -> signalbox.jobs.v1.PreflightJobRequest
+	18, // 38: signalbox.jobs.v1.JobService.ListJobEvents:input_type -> signalbox.jobs.v1.ListJobEventsRequest
+	20, // 39: signalbox.jobs.v1.JobService.ListAttempts:input_type -> signalbox.jobs.v1.ListAttemptsRequest
+	22, // 40: signalbox.jobs.v1.JobService.WatchJob:input_type -> signalbox.jobs.v1.WatchJobRequest
+	3,  // 41: signalbox.jobs.v1.JobService.SubmitJob:output_type -> signalbox.jobs.v1.Job
+	8,  // 42: signalbox.jobs.v1.JobService.ListJobs:output_type -> signalbox.jobs.v1.ListJobsResponse
+	3,  // 43: signalbox.jobs.v1.JobService.GetJob:output_type -> signalbox.jobs.v1.Job
+	3,  // 44: signalbox.jobs.v1.JobService.StopJob:output_type -> signalbox.jobs.v1.Job
+	3,  // 45: signalbox.jobs.v1.JobService.PauseJob:output_type -> signalbox.jobs.v1.Job
+	3,  // 46: signalbox.jobs.v1.JobService.ResumeJob:output_type -> signalbox.jobs.v1.Job
+	3,  // 47: signalbox.jobs.v1.JobService.UpdateJob:output_type -> signalbox.jobs.v1.Job
+	3,  // 48: signalbox.jobs.v1.JobService.RetryJob:output_type -> signalbox.jobs.v1.Job
+	3,  // 49: signalbox.jobs.v1.JobService.CloneJob:output_type -> signalbox.jobs.v1.Job
+	16, // 50: signalbox.jobs.v1.JobService.PreflightJob:output_type -> signalbox.jobs.v1.PreflightReport
+	19, // 51: signalbox.jobs.v1.JobService.ListJobEvents:output_type -> signalbox.jobs.v1.ListJobEventsResponse
+	21, // 52: signalbox.jobs.v1.JobService.ListAttempts:output_type -> signalbox.jobs.v1.ListAttemptsResponse
+	23, // 53: signalbox.jobs.v1.JobService.WatchJob:output_type -> signalbox.jobs.v1.WatchJobResponse
+	41, // [41:54] is the sub-list for method output_type
+	28, // [28:41] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_signalbox_jobs_v1_job_proto_init() }
@@ -1274,18 +2074,23 @@ func file_signalbox_jobs_v1_job_proto_init() {
 		return
 	}
 	file_signalbox_jobs_v1_spec_proto_init()
-	file_signalbox_jobs_v1_job_proto_msgTypes[1].OneofWrappers = []any{}
+	file_signalbox_jobs_v1_job_proto_msgTypes[2].OneofWrappers = []any{}
 	file_signalbox_jobs_v1_job_proto_msgTypes[3].OneofWrappers = []any{}
-	file_signalbox_jobs_v1_job_proto_msgTypes[4].OneofWrappers = []any{}
-	file_signalbox_jobs_v1_job_proto_msgTypes[8].OneofWrappers = []any{}
-	file_signalbox_jobs_v1_job_proto_msgTypes[10].OneofWrappers = []any{}
+	file_signalbox_jobs_v1_job_proto_msgTypes[5].OneofWrappers = []any{}
+	file_signalbox_jobs_v1_job_proto_msgTypes[6].OneofWrappers = []any{}
+	file_signalbox_jobs_v1_job_proto_msgTypes[9].OneofWrappers = []any{}
+	file_signalbox_jobs_v1_job_proto_msgTypes[12].OneofWrappers = []any{}
+	file_signalbox_jobs_v1_job_proto_msgTypes[14].OneofWrappers = []any{}
+	file_signalbox_jobs_v1_job_proto_msgTypes[16].OneofWrappers = []any{}
+	file_signalbox_jobs_v1_job_proto_msgTypes[17].OneofWrappers = []any{}
+	file_signalbox_jobs_v1_job_proto_msgTypes[19].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_signalbox_jobs_v1_job_proto_rawDesc), len(file_signalbox_jobs_v1_job_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   15,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

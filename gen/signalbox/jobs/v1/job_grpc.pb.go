@@ -23,6 +23,12 @@ const (
 	JobService_ListJobs_FullMethodName      = "/signalbox.jobs.v1.JobService/ListJobs"
 	JobService_GetJob_FullMethodName        = "/signalbox.jobs.v1.JobService/GetJob"
 	JobService_StopJob_FullMethodName       = "/signalbox.jobs.v1.JobService/StopJob"
+	JobService_PauseJob_FullMethodName      = "/signalbox.jobs.v1.JobService/PauseJob"
+	JobService_ResumeJob_FullMethodName     = "/signalbox.jobs.v1.JobService/ResumeJob"
+	JobService_UpdateJob_FullMethodName     = "/signalbox.jobs.v1.JobService/UpdateJob"
+	JobService_RetryJob_FullMethodName      = "/signalbox.jobs.v1.JobService/RetryJob"
+	JobService_CloneJob_FullMethodName      = "/signalbox.jobs.v1.JobService/CloneJob"
+	JobService_PreflightJob_FullMethodName  = "/signalbox.jobs.v1.JobService/PreflightJob"
 	JobService_ListJobEvents_FullMethodName = "/signalbox.jobs.v1.JobService/ListJobEvents"
 	JobService_ListAttempts_FullMethodName  = "/signalbox.jobs.v1.JobService/ListAttempts"
 	JobService_WatchJob_FullMethodName      = "/signalbox.jobs.v1.JobService/WatchJob"
@@ -41,7 +47,25 @@ type JobServiceClient interface {
 	GetJob(ctx context.Context, in *GetJobRequest, opts ...grpc.CallOption) (*Job, error)
 	// StopJob ends a job; a job that has ended already is a conflict.
 	StopJob(ctx context.Context, in *StopJobRequest, opts ...grpc.CallOption) (*Job, error)
+	// PauseJob has a running job save a checkpoint and give back what it holds. The job is pausing until
+	// the checkpoint is registered and the executor has confirmed that no process is left.
+	PauseJob(ctx context.Context, in *PauseJobRequest, opts ...grpc.CallOption) (*Job, error)
+	// ResumeJob puts a paused job back into the queue; its next attempt begins at the last checkpoint.
+	ResumeJob(ctx context.Context, in *ResumeJobRequest, opts ...grpc.CallOption) (*Job, error)
+	// UpdateJob changes what may be changed of a job: its name and labels at any time, its priority and limits
+	// while it lives. An owner raises limits, an admin sets them.
+	UpdateJob(ctx context.Context, in *UpdateJobRequest, opts ...grpc.CallOption) (*Job, error)
+	// RetryJob submits an ended job again through every gate: the same spec under a new id, from the last
+	// checkpoint where its recipe takes one up.
+	RetryJob(ctx context.Context, in *RetryJobRequest, opts ...grpc.CallOption) (*Job, error)
+	// CloneJob submits a job's spec as a new job through every gate, from the beginning, with what is given here
+	// in place of its own.
+	CloneJob(ctx context.Context, in *CloneJobRequest, opts ...grpc.CallOption) (*Job, error)
+	// PreflightJob holds a submission against every gate and tells what each says. It leaves nothing behind.
+	PreflightJob(ctx context.Context, in *PreflightJobRequest, opts ...grpc.CallOption) (*PreflightReport, error)
+	// ListJobEvents lists what happened to a job, oldest first.
 	ListJobEvents(ctx context.Context, in *ListJobEventsRequest, opts ...grpc.CallOption) (*ListJobEventsResponse, error)
+	// ListAttempts lists the attempts of a job, oldest first.
 	ListAttempts(ctx context.Context, in *ListAttemptsRequest, opts ...grpc.CallOption) (*ListAttemptsResponse, error)
 	// WatchJob sends the job now and at every change of its state, and ends after the last one.
 	// The gateway shows it as Server-Sent Events.
@@ -90,6 +114,66 @@ func (c *jobServiceClient) StopJob(ctx context.Context, in *StopJobRequest, opts
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(Job)
 	err := c.cc.Invoke(ctx, JobService_StopJob_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *jobServiceClient) PauseJob(ctx context.Context, in *PauseJobRequest, opts ...grpc.CallOption) (*Job, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Job)
+	err := c.cc.Invoke(ctx, JobService_PauseJob_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *jobServiceClient) ResumeJob(ctx context.Context, in *ResumeJobRequest, opts ...grpc.CallOption) (*Job, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Job)
+	err := c.cc.Invoke(ctx, JobService_ResumeJob_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *jobServiceClient) UpdateJob(ctx context.Context, in *UpdateJobRequest, opts ...grpc.CallOption) (*Job, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Job)
+	err := c.cc.Invoke(ctx, JobService_UpdateJob_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *jobServiceClient) RetryJob(ctx context.Context, in *RetryJobRequest, opts ...grpc.CallOption) (*Job, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Job)
+	err := c.cc.Invoke(ctx, JobService_RetryJob_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *jobServiceClient) CloneJob(ctx context.Context, in *CloneJobRequest, opts ...grpc.CallOption) (*Job, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Job)
+	err := c.cc.Invoke(ctx, JobService_CloneJob_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *jobServiceClient) PreflightJob(ctx context.Context, in *PreflightJobRequest, opts ...grpc.CallOption) (*PreflightReport, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PreflightReport)
+	err := c.cc.Invoke(ctx, JobService_PreflightJob_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +232,25 @@ type JobServiceServer interface {
 	GetJob(context.Context, *GetJobRequest) (*Job, error)
 	// StopJob ends a job; a job that has ended already is a conflict.
 	StopJob(context.Context, *StopJobRequest) (*Job, error)
+	// PauseJob has a running job save a checkpoint and give back what it holds. The job is pausing until
+	// the checkpoint is registered and the executor has confirmed that no process is left.
+	PauseJob(context.Context, *PauseJobRequest) (*Job, error)
+	// ResumeJob puts a paused job back into the queue; its next attempt begins at the last checkpoint.
+	ResumeJob(context.Context, *ResumeJobRequest) (*Job, error)
+	// UpdateJob changes what may be changed of a job: its name and labels at any time, its priority and limits
+	// while it lives. An owner raises limits, an admin sets them.
+	UpdateJob(context.Context, *UpdateJobRequest) (*Job, error)
+	// RetryJob submits an ended job again through every gate: the same spec under a new id, from the last
+	// checkpoint where its recipe takes one up.
+	RetryJob(context.Context, *RetryJobRequest) (*Job, error)
+	// CloneJob submits a job's spec as a new job through every gate, from the beginning, with what is given here
+	// in place of its own.
+	CloneJob(context.Context, *CloneJobRequest) (*Job, error)
+	// PreflightJob holds a submission against every gate and tells what each says. It leaves nothing behind.
+	PreflightJob(context.Context, *PreflightJobRequest) (*PreflightReport, error)
+	// ListJobEvents lists what happened to a job, oldest first.
 	ListJobEvents(context.Context, *ListJobEventsRequest) (*ListJobEventsResponse, error)
+	// ListAttempts lists the attempts of a job, oldest first.
 	ListAttempts(context.Context, *ListAttemptsRequest) (*ListAttemptsResponse, error)
 	// WatchJob sends the job now and at every change of its state, and ends after the last one.
 	// The gateway shows it as Server-Sent Events.
@@ -174,6 +276,24 @@ func (UnimplementedJobServiceServer) GetJob(context.Context, *GetJobRequest) (*J
 }
 func (UnimplementedJobServiceServer) StopJob(context.Context, *StopJobRequest) (*Job, error) {
 	return nil, status.Error(codes.Unimplemented, "method StopJob not implemented")
+}
+func (UnimplementedJobServiceServer) PauseJob(context.Context, *PauseJobRequest) (*Job, error) {
+	return nil, status.Error(codes.Unimplemented, "method PauseJob not implemented")
+}
+func (UnimplementedJobServiceServer) ResumeJob(context.Context, *ResumeJobRequest) (*Job, error) {
+	return nil, status.Error(codes.Unimplemented, "method ResumeJob not implemented")
+}
+func (UnimplementedJobServiceServer) UpdateJob(context.Context, *UpdateJobRequest) (*Job, error) {
+	return nil, status.Error(codes.Unimplemented, "method UpdateJob not implemented")
+}
+func (UnimplementedJobServiceServer) RetryJob(context.Context, *RetryJobRequest) (*Job, error) {
+	return nil, status.Error(codes.Unimplemented, "method RetryJob not implemented")
+}
+func (UnimplementedJobServiceServer) CloneJob(context.Context, *CloneJobRequest) (*Job, error) {
+	return nil, status.Error(codes.Unimplemented, "method CloneJob not implemented")
+}
+func (UnimplementedJobServiceServer) PreflightJob(context.Context, *PreflightJobRequest) (*PreflightReport, error) {
+	return nil, status.Error(codes.Unimplemented, "method PreflightJob not implemented")
 }
 func (UnimplementedJobServiceServer) ListJobEvents(context.Context, *ListJobEventsRequest) (*ListJobEventsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListJobEvents not implemented")
@@ -277,6 +397,114 @@ func _JobService_StopJob_Handler(srv interface{}, ctx context.Context, dec func(
 	return interceptor(ctx, in, info, handler)
 }
 
+func _JobService_PauseJob_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PauseJobRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(JobServiceServer).PauseJob(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: JobService_PauseJob_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(JobServiceServer).PauseJob(ctx, req.(*PauseJobRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _JobService_ResumeJob_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ResumeJobRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(JobServiceServer).ResumeJob(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: JobService_ResumeJob_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(JobServiceServer).ResumeJob(ctx, req.(*ResumeJobRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _JobService_UpdateJob_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UpdateJobRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(JobServiceServer).UpdateJob(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: JobService_UpdateJob_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(JobServiceServer).UpdateJob(ctx, req.(*UpdateJobRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _JobService_RetryJob_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RetryJobRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(JobServiceServer).RetryJob(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: JobService_RetryJob_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(JobServiceServer).RetryJob(ctx, req.(*RetryJobRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _JobService_CloneJob_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CloneJobRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(JobServiceServer).CloneJob(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: JobService_CloneJob_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(JobServiceServer).CloneJob(ctx, req.(*CloneJobRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _JobService_PreflightJob_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PreflightJobRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(JobServiceServer).PreflightJob(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: JobService_PreflightJob_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(JobServiceServer).PreflightJob(ctx, req.(*PreflightJobRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _JobService_ListJobEvents_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListJobEventsRequest)
 	if err := dec(in); err != nil {
@@ -346,6 +574,30 @@ var JobService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "StopJob",
 			Handler:    _JobService_StopJob_Handler,
+		},
+		{
+			MethodName: "PauseJob",
+			Handler:    _JobService_PauseJob_Handler,
+		},
+		{
+			MethodName: "ResumeJob",
+			Handler:    _JobService_ResumeJob_Handler,
+		},
+		{
+			MethodName: "UpdateJob",
+			Handler:    _JobService_UpdateJob_Handler,
+		},
+		{
+			MethodName: "RetryJob",
+			Handler:    _JobService_RetryJob_Handler,
+		},
+		{
+			MethodName: "CloneJob",
+			Handler:    _JobService_CloneJob_Handler,
+		},
+		{
+			MethodName: "PreflightJob",
+			Handler:    _JobService_PreflightJob_Handler,
 		},
 		{
 			MethodName: "ListJobEvents",

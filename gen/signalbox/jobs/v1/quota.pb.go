@@ -326,11 +326,12 @@ const file_signalbox_jobs_v1_quota_proto_rawDesc = "" +
 	"\bgpu_held\x18\x04 \x01(\x05R\agpuHeld\x12\x1d\n" +
 	"\n" +
 	"gpu_queued\x18\x05 \x01(\x05R\tgpuQueued\x12#\n" +
-	"\rgpu_available\x18\x06 \x01(\x05R\fgpuAvailable\"\x98\x01\n" +
+	"\rgpu_available\x18\x06 \x01(\x05R\fgpuAvailable\"\xb1\x01\n" +
 	"\x11ListQuotasRequest\x126\n" +
-	"\fsubject_kind\x18\x01 \x01(\tB\x13\xbaH\x10r\x0eR\x05usersR\x05teamsR\vsubjectKind\x12\x19\n" +
-	"\x05limit\x18\x02 \x01(\x05H\x00R\x05limit\x88\x01\x01\x12\x1b\n" +
-	"\x06offset\x18\x03 \x01(\x05H\x01R\x06offset\x88\x01\x01B\b\n" +
+	"\fsubject_kind\x18\x01 \x01(\tB\x13\xbaH\x10r\x0eR\x05usersR\x05teamsR\vsubjectKind\x12%\n" +
+	"\x05limit\x18\x02 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x00R\x05limit\x88\x01\x01\x12(\n" +
+	"\x06offset\x18\x03 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00H\x01R\x06offset\x88\x01\x01B\b\n" +
 	"\x06_limitB\t\n" +
 	"\a_offset\"F\n" +
 	"\x12ListQuotasResponse\x120\n" +
@@ -341,13 +342,14 @@ const file_signalbox_jobs_v1_quota_proto_rawDesc = "" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\asubject\x12-\n" +
 	"\tgpu_limit\x18\x03 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xc0\x84=(\x00H\x00R\bgpuLimit\x88\x01\x01B\f\n" +
 	"\n" +
-	"_gpu_limit2\x92\x03\n" +
+	"_gpu_limit2\x9a\x03\n" +
 	"\fQuotaService\x12i\n" +
 	"\bGetQuota\x12\".signalbox.jobs.v1.GetQuotaRequest\x1a\x18.signalbox.jobs.v1.Quota\"\x1f\xea\xc7\x18\x06\b\x02\x10\x01 \x01\x82\xd3\xe4\x93\x02\f\x12\n" +
 	"/api/quota\x90\x02\x01\x12\x91\x01\n" +
 	"\n" +
-	"ListQuotas\x12$.signalbox.jobs.v1.ListQuotasRequest\x1a%.signalbox.jobs.v1.ListQuotasResponse\"6\xea\xc7\x18\x06\b\x02\x10\x02 \x01\x82\xd3\xe4\x93\x02#b\x06quotas\x12\x19/api/quota/{subject_kind}\x90\x02\x01\x12\x82\x01\n" +
-	"\bPutQuota\x12\".signalbox.jobs.v1.PutQuotaRequest\x1a\x18.signalbox.jobs.v1.Quota\"8\xea\xc7\x18\x06\b\x02\x10\x02 \x01\x82\xd3\xe4\x93\x02(:\x01*\x1a#/api/quota/{subject_kind}/{subject}BAZ?github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1;jobsv1b\x06proto3"
+	"ListQuotas\x12$.signalbox.jobs.v1.ListQuotasRequest\x1a%.signalbox.jobs.v1.ListQuotasResponse\"6\xea\xc7\x18\x06\b\x02\x10\x02 \x01\x82\xd3\xe4\x93\x02#b\x06quotas\x12\x19/api/quota/{subject_kind}\x90\x02\x01\x12\x8a\x01\n" +
+	"\bPutQuota\x12\".signalbox.jobs.v1.PutQuotaRequest\x1a\x18.signalbox.jobs.v1.Quota\"@\xea\xc7\x18\x06\b\x02\x10\x02 \x01\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02(:\x01*\x1a#/api/quota/{subject_kind}/{subject}BAZ?github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1;jobsv1b\x06proto3"
 
 var (
 	file_signalbox_jobs_v1_quota_proto_rawDescOnce sync.Once

@@ -34,6 +34,7 @@ const (
 type QuotaServiceClient interface {
 	// GetQuota is the caller's own.
 	GetQuota(ctx context.Context, in *GetQuotaRequest, opts ...grpc.CallOption) (*Quota, error)
+	// ListQuotas lists the quotas of all users or of all teams, by their names.
 	ListQuotas(ctx context.Context, in *ListQuotasRequest, opts ...grpc.CallOption) (*ListQuotasResponse, error)
 	// PutQuota sets the limit of a user (by username) or a team (by key). A limit under what is held ends
 	// nothing and lets nothing new in.
@@ -86,6 +87,7 @@ func (c *quotaServiceClient) PutQuota(ctx context.Context, in *PutQuotaRequest, 
 type QuotaServiceServer interface {
 	// GetQuota is the caller's own.
 	GetQuota(context.Context, *GetQuotaRequest) (*Quota, error)
+	// ListQuotas lists the quotas of all users or of all teams, by their names.
 	ListQuotas(context.Context, *ListQuotasRequest) (*ListQuotasResponse, error)
 	// PutQuota sets the limit of a user (by username) or a team (by key). A limit under what is held ends
 	// nothing and lets nothing new in.

@@ -36,14 +36,16 @@ type Run struct {
 	State    JobState `protobuf:"varint,6,opt,name=state,proto3,enum=signalbox.jobs.v1.JobState" json:"state,omitempty"`
 	Attempts int32    `protobuf:"varint,7,opt,name=attempts,proto3" json:"attempts,omitempty"`
 	// The accepted recipe.lock.json, kept for good.
-	RecipeLock    []byte                 `protobuf:"bytes,8,opt,name=recipe_lock,json=recipeLock,proto3" json:"recipe_lock,omitempty"`
-	Bindings      []byte                 `protobuf:"bytes,9,opt,name=bindings,proto3" json:"bindings,omitempty"`
-	RecipeDigest  string                 `protobuf:"bytes,10,opt,name=recipe_digest,json=recipeDigest,proto3" json:"recipe_digest,omitempty"`
-	SpecDigest    string                 `protobuf:"bytes,11,opt,name=spec_digest,json=specDigest,proto3" json:"spec_digest,omitempty"`
-	EndReason     *string                `protobuf:"bytes,12,opt,name=end_reason,json=endReason,proto3,oneof" json:"end_reason,omitempty"`
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	StartedAt     *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
-	EndedAt       *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
+	RecipeLock   []byte                 `protobuf:"bytes,8,opt,name=recipe_lock,json=recipeLock,proto3" json:"recipe_lock,omitempty"`
+	Bindings     []byte                 `protobuf:"bytes,9,opt,name=bindings,proto3" json:"bindings,omitempty"`
+	RecipeDigest string                 `protobuf:"bytes,10,opt,name=recipe_digest,json=recipeDigest,proto3" json:"recipe_digest,omitempty"`
+	SpecDigest   string                 `protobuf:"bytes,11,opt,name=spec_digest,json=specDigest,proto3" json:"spec_digest,omitempty"`
+	EndReason    *string                `protobuf:"bytes,12,opt,name=end_reason,json=endReason,proto3,oneof" json:"end_reason,omitempty"`
+	CreatedAt    *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	StartedAt    *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
+	EndedAt      *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
+	// What it came from; empty for a submission of its own.
+	Parents       []*RunParent `protobuf:"bytes,16,rep,name=parents,proto3" json:"parents,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -183,6 +185,75 @@ func (x *Run) GetEndedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Run) GetParents() []*RunParent {
+	if x != nil {
+		return x.Parents
+	}
+	return nil
+}
+
+type RunParent struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// `retry` or `clone`.
+	Kind  string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	RunId string `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// The step that it goes on from; null where it begins at the beginning.
+	Step          *int64 `protobuf:"varint,3,opt,name=step,proto3,oneof" json:"step,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RunParent) Reset() {
+	*x = RunParent{}
+	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RunParent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RunParent) ProtoMessage() {}
+
+func (x *RunParent) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RunParent.ProtoReflect.Descriptor instead.
+func (*RunParent) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_v1_run_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *RunParent) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *RunParent) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *RunParent) GetStep() int64 {
+	if x != nil && x.Step != nil {
+		return *x.Step
+	}
+	return 0
+}
+
 type ListRunsRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Limit  *int32                 `protobuf:"varint,1,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
@@ -195,7 +266,7 @@ type ListRunsRequest struct {
 
 func (x *ListRunsRequest) Reset() {
 	*x = ListRunsRequest{}
-	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[1]
+	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -207,7 +278,7 @@ func (x *ListRunsRequest) String() string {
 func (*ListRunsRequest) ProtoMessage() {}
 
 func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[1]
+	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -220,7 +291,7 @@ func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsRequest.ProtoReflect.Descriptor instead.
 func (*ListRunsRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_run_proto_rawDescGZIP(), []int{1}
+	return file_signalbox_jobs_v1_run_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *ListRunsRequest) GetLimit() int32 {
@@ -253,7 +324,7 @@ type ListRunsResponse struct {
 
 func (x *ListRunsResponse) Reset() {
 	*x = ListRunsResponse{}
-	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[2]
+	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -265,7 +336,7 @@ func (x *ListRunsResponse) String() string {
 func (*ListRunsResponse) ProtoMessage() {}
 
 func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[2]
+	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -278,7 +349,7 @@ func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsResponse.ProtoReflect.Descriptor instead.
 func (*ListRunsResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_run_proto_rawDescGZIP(), []int{2}
+	return file_signalbox_jobs_v1_run_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *ListRunsResponse) GetRuns() []*Run {
@@ -297,7 +368,7 @@ type GetRunRequest struct {
 
 func (x *GetRunRequest) Reset() {
 	*x = GetRunRequest{}
-	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[3]
+	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -309,7 +380,7 @@ func (x *GetRunRequest) String() string {
 func (*GetRunRequest) ProtoMessage() {}
 
 func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[3]
+	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -322,7 +393,7 @@ func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunRequest.ProtoReflect.Descriptor instead.
 func (*GetRunRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_run_proto_rawDescGZIP(), []int{3}
+	return file_signalbox_jobs_v1_run_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *GetRunRequest) GetRunId() string {
@@ -336,7 +407,7 @@ var File_signalbox_jobs_v1_run_proto protoreflect.FileDescriptor
 
 const file_signalbox_jobs_v1_run_proto_rawDesc = "" +
 	"\n" +
-	"\x1bsignalbox/jobs/v1/run.proto\x12\x11signalbox.jobs.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bsignalbox/jobs/v1/job.proto\x1a\"signalbox/options/v1/options.proto\"\xbe\x04\n" +
+	"\x1bsignalbox/jobs/v1/run.proto\x12\x11signalbox.jobs.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bsignalbox/jobs/v1/job.proto\x1a\"signalbox/options/v1/options.proto\"\xf6\x04\n" +
 	"\x03Run\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
 	"\x06job_id\x18\x02 \x01(\tH\x00R\x05jobId\x88\x01\x01\x12\x18\n" +
@@ -358,9 +429,15 @@ const file_signalbox_jobs_v1_run_proto_rawDesc = "" +
 	"created_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
 	"\n" +
 	"started_at\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\tstartedAt\x125\n" +
-	"\bended_at\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\aendedAtB\t\n" +
+	"\bended_at\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\x126\n" +
+	"\aparents\x18\x10 \x03(\v2\x1c.signalbox.jobs.v1.RunParentR\aparentsB\t\n" +
 	"\a_job_idB\r\n" +
-	"\v_end_reason\"\xb4\x01\n" +
+	"\v_end_reason\"X\n" +
+	"\tRunParent\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x15\n" +
+	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12\x17\n" +
+	"\x04step\x18\x03 \x01(\x03H\x00R\x04step\x88\x01\x01B\a\n" +
+	"\x05_step\"\xb4\x01\n" +
 	"\x0fListRunsRequest\x12%\n" +
 	"\x05limit\x18\x01 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x00R\x05limit\x88\x01\x01\x12(\n" +
@@ -372,11 +449,12 @@ const file_signalbox_jobs_v1_run_proto_rawDesc = "" +
 	"\x10ListRunsResponse\x12*\n" +
 	"\x04runs\x18\x01 \x03(\v2\x16.signalbox.jobs.v1.RunR\x04runs\"/\n" +
 	"\rGetRunRequest\x12\x1e\n" +
-	"\x06run_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05runId2\xf4\x01\n" +
+	"\x06run_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05runId2\xfc\x01\n" +
 	"\n" +
 	"RunService\x12y\n" +
-	"\bListRuns\x12\".signalbox.jobs.v1.ListRunsRequest\x1a#.signalbox.jobs.v1.ListRunsResponse\"$\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02\x11b\x04runs\x12\t/api/runs\x90\x02\x01\x12k\n" +
-	"\x06GetRun\x12 .signalbox.jobs.v1.GetRunRequest\x1a\x16.signalbox.jobs.v1.Run\"'\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02\x14\x12\x12/api/runs/{run_id}\x90\x02\x01BAZ?github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1;jobsv1b\x06proto3"
+	"\bListRuns\x12\".signalbox.jobs.v1.ListRunsRequest\x1a#.signalbox.jobs.v1.ListRunsResponse\"$\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02\x11b\x04runs\x12\t/api/runs\x90\x02\x01\x12s\n" +
+	"\x06GetRun\x12 .signalbox.jobs.v1.GetRunRequest\x1a\x16.signalbox.jobs.v1.Run\"/\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02\x14\x12\x12/api/runs/{run_id}\x90\x02\x01BAZ?github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1;jobsv1b\x06proto3"
 
 var (
 	file_signalbox_jobs_v1_run_proto_rawDescOnce sync.Once
@@ -390,30 +468,32 @@ func file_signalbox_jobs_v1_run_proto_rawDescGZIP() []byte {
 	return file_signalbox_jobs_v1_run_proto_rawDescData
 }
 
-var file_signalbox_jobs_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_signalbox_jobs_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_signalbox_jobs_v1_run_proto_goTypes = []any{
 	(*Run)(nil),                   // 0: signalbox.jobs.v1.Run
-	(*ListRunsRequest)(nil),       // 1: signalbox.jobs.v1.ListRunsRequest
-	(*ListRunsResponse)(nil),      // 2: signalbox.jobs.v1.ListRunsResponse
-	(*GetRunRequest)(nil),         // 3: signalbox.jobs.v1.GetRunRequest
-	(JobState)(0),                 // 4: signalbox.jobs.v1.JobState
-	(*timestamppb.Timestamp)(nil), // 5: google.protobuf.Timestamp
+	(*RunParent)(nil),             // 1: signalbox.jobs.v1.RunParent
+	(*ListRunsRequest)(nil),       // 2: signalbox.jobs.v1.ListRunsRequest
+	(*ListRunsResponse)(nil),      // 3: signalbox.jobs.v1.ListRunsResponse
+	(*GetRunRequest)(nil),         // 4: signalbox.jobs.v1.GetRunRequest
+	(JobState)(0),                 // 5: signalbox.jobs.v1.JobState
+	(*timestamppb.Timestamp)(nil), // 6: google.protobuf.Timestamp
 }
 var file_signalbox_jobs_v1_run_proto_depIdxs = []int32{
-	4, // 0: signalbox.jobs.v1.Run.state:type_name -> signalbox.jobs.v1.JobState
-	5, // 1: signalbox.jobs.v1.Run.created_at:type_name -> google.protobuf.Timestamp
-	5, // 2: signalbox.jobs.v1.Run.started_at:type_name -> google.protobuf.Timestamp
-	5, // 3: signalbox.jobs.v1.Run.ended_at:type_name -> google.protobuf.Timestamp
-	0, // 4: signalbox.jobs.v1.ListRunsResponse.runs:type_name -> signalbox.jobs.v1.Run
-	1, // 5: signalbox.jobs.v1.RunService.ListRuns:input_type -> signalbox.jobs.v1.ListRunsRequest
-	3, // 6: signalbox.jobs.v1.RunService.GetRun:input_type -> signalbox.jobs.v1.GetRunRequest
-	2, // 7: signalbox.jobs.v1.RunService.ListRuns:output_type -> signalbox.jobs.v1.ListRunsResponse
-	0, // 8: signalbox.jobs.v1.RunService.GetRun:output_type -> signalbox.jobs.v1.Run
-	7, // [7:9] is the sub-list for method output_type
-	5, // [5:7] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	5, // 0: signalbox.jobs.v1.Run.state:type_name -> signalbox.jobs.v1.JobState
+	6, // 1: signalbox.jobs.v1.Run.created_at:type_name -> google.protobuf.Timestamp
+	6, // 2: signalbox.jobs.v1.Run.started_at:type_name -> google.protobuf.Timestamp
+	6, // 3: signalbox.jobs.v1.Run.ended_at:type_name -> google.protobuf.Timestamp
+	1, // 4: signalbox.jobs.v1.Run.parents:type_name -> signalbox.jobs.v1.RunParent
+	0, // 5: signalbox.jobs.v1.ListRunsResponse.runs:type_name -> signalbox.jobs.v1.Run
+	2, // 6: signalbox.jobs.v1.RunService.ListRuns:input_type -> signalbox.jobs.v1.ListRunsRequest
+	4, // 7: signalbox.jobs.v1.RunService.GetRun:input_type -> signalbox.jobs.v1.GetRunRequest
+	3, // 8: signalbox.jobs.v1.RunService.ListRuns:output_type -> signalbox.jobs.v1.ListRunsResponse
+	0, // 9: signalbox.jobs.v1.RunService.GetRun:output_type -> signalbox.jobs.v1.Run
+	8, // [8:10] is the sub-list for method output_type
+	6, // [6:8] is the sub-list for method input_type
+	6, // [6:6] is the sub-list for extension type_name
+	6, // [6:6] is the sub-list for extension extendee
+	0, // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_signalbox_jobs_v1_run_proto_init() }
@@ -424,13 +504,14 @@ func file_signalbox_jobs_v1_run_proto_init() {
 	file_signalbox_jobs_v1_job_proto_init()
 	file_signalbox_jobs_v1_run_proto_msgTypes[0].OneofWrappers = []any{}
 	file_signalbox_jobs_v1_run_proto_msgTypes[1].OneofWrappers = []any{}
+	file_signalbox_jobs_v1_run_proto_msgTypes[2].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_signalbox_jobs_v1_run_proto_rawDesc), len(file_signalbox_jobs_v1_run_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   4,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

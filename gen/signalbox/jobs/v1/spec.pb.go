@@ -45,7 +45,8 @@ type JobSpec struct {
 	Limits   *Limits `protobuf:"bytes,13,opt,name=limits,proto3" json:"limits,omitempty"`
 	Retry    *Retry  `protobuf:"bytes,14,opt,name=retry,proto3" json:"retry,omitempty"`
 	// Seed of the run; drawn at admission where unset.
-	Seed          *int64 `protobuf:"varint,15,opt,name=seed,proto3,oneof" json:"seed,omitempty"`
+	Seed          *int64            `protobuf:"varint,15,opt,name=seed,proto3,oneof" json:"seed,omitempty"`
+	Checkpoint    *CheckpointPolicy `protobuf:"bytes,16,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -185,12 +186,21 @@ func (x *JobSpec) GetSeed() int64 {
 	return 0
 }
 
+func (x *JobSpec) GetCheckpoint() *CheckpointPolicy {
+	if x != nil {
+		return x.Checkpoint
+	}
+	return nil
+}
+
 type Source struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Must be empty: the recipe owns the entrypoint.
 	Entrypoint string `protobuf:"bytes,1,opt,name=entrypoint,proto3" json:"entrypoint,omitempty"`
 	// The user's command; only with the recipe custom/custom.
-	Command       []string `protobuf:"bytes,2,rep,name=command,proto3" json:"command,omitempty"`
+	Command []string `protobuf:"bytes,2,rep,name=command,proto3" json:"command,omitempty"`
+	// The committed package that the command runs in; only with the recipe custom/custom. Empty for none.
+	Package       string `protobuf:"bytes,3,opt,name=package,proto3" json:"package,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -237,6 +247,13 @@ func (x *Source) GetCommand() []string {
 		return x.Command
 	}
 	return nil
+}
+
+func (x *Source) GetPackage() string {
+	if x != nil {
+		return x.Package
+	}
+	return ""
 }
 
 type RecipeRef struct {
@@ -611,10 +628,13 @@ type PoolRequest struct {
 	// Part that these nodes play, `trainer` where empty.
 	Role string `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
 	// 1 where unset.
-	Nodes         *int32 `protobuf:"varint,3,opt,name=nodes,proto3,oneof" json:"nodes,omitempty"`
-	GpusPerNode   *int32 `protobuf:"varint,4,opt,name=gpus_per_node,json=gpusPerNode,proto3,oneof" json:"gpus_per_node,omitempty"`
-	Cpu           *int32 `protobuf:"varint,5,opt,name=cpu,proto3,oneof" json:"cpu,omitempty"`
-	MemoryGb      *int32 `protobuf:"varint,6,opt,name=memory_gb,json=memoryGb,proto3,oneof" json:"memory_gb,omitempty"`
+	Nodes       *int32 `protobuf:"varint,3,opt,name=nodes,proto3,oneof" json:"nodes,omitempty"`
+	GpusPerNode *int32 `protobuf:"varint,4,opt,name=gpus_per_node,json=gpusPerNode,proto3,oneof" json:"gpus_per_node,omitempty"`
+	Cpu         *int32 `protobuf:"varint,5,opt,name=cpu,proto3,oneof" json:"cpu,omitempty"`
+	MemoryGb    *int32 `protobuf:"varint,6,opt,name=memory_gb,json=memoryGb,proto3,oneof" json:"memory_gb,omitempty"`
+	// Key of a hardware profile; its size holds where this request names none (or 0), and bounds it. Empty asks
+	// for the pool alone.
+	Profile       string `protobuf:"bytes,7,opt,name=profile,proto3" json:"profile,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -691,6 +711,13 @@ func (x *PoolRequest) GetMemoryGb() int32 {
 	return 0
 }
 
+func (x *PoolRequest) GetProfile() string {
+	if x != nil {
+		return x.Profile
+	}
+	return ""
+}
+
 type Limits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Seconds from the reported `running` to the end, 86400 where unset.
@@ -757,7 +784,15 @@ func (x *Limits) GetQueuedS() int32 {
 type Retry struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How many more attempts follow one that the infrastructure ended, 3 where unset.
-	Max           *int32 `protobuf:"varint,1,opt,name=max,proto3,oneof" json:"max,omitempty"`
+	Max *int32 `protobuf:"varint,1,opt,name=max,proto3,oneof" json:"max,omitempty"`
+	// What is tried again: `infra`, an end by the infrastructure, and `preempted`; both where empty.
+	On []string `protobuf:"bytes,2,rep,name=on,proto3" json:"on,omitempty"`
+	// Exit codes of the command that are tried again, too.
+	ExitCodes []int32 `protobuf:"varint,3,rep,packed,name=exit_codes,json=exitCodes,proto3" json:"exit_codes,omitempty"`
+	// Seconds before the first further attempt, 1 where unset; doubled with each one, up to a minute or this.
+	BackoffS *int32 `protobuf:"varint,4,opt,name=backoff_s,json=backoffS,proto3,oneof" json:"backoff_s,omitempty"`
+	// Where a further attempt begins: `latest`, the last checkpoint, or `none`, the beginning; `latest` where empty.
+	Resume        string `protobuf:"bytes,5,opt,name=resume,proto3" json:"resume,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -799,11 +834,94 @@ func (x *Retry) GetMax() int32 {
 	return 0
 }
 
+func (x *Retry) GetOn() []string {
+	if x != nil {
+		return x.On
+	}
+	return nil
+}
+
+func (x *Retry) GetExitCodes() []int32 {
+	if x != nil {
+		return x.ExitCodes
+	}
+	return nil
+}
+
+func (x *Retry) GetBackoffS() int32 {
+	if x != nil && x.BackoffS != nil {
+		return *x.BackoffS
+	}
+	return 0
+}
+
+func (x *Retry) GetResume() string {
+	if x != nil {
+		return x.Resume
+	}
+	return ""
+}
+
+// CheckpointPolicy is how a job is paused.
+type CheckpointPolicy struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Seconds that the training has to save its state when the job is paused, 300 where unset.
+	GraceS *int32 `protobuf:"varint,1,opt,name=grace_s,json=graceS,proto3,oneof" json:"grace_s,omitempty"`
+	// Whether a job without a checkpoint goes on rather than lose what it has done; true where unset.
+	RequiredForPause *bool `protobuf:"varint,2,opt,name=required_for_pause,json=requiredForPause,proto3,oneof" json:"required_for_pause,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *CheckpointPolicy) Reset() {
+	*x = CheckpointPolicy{}
+	mi := &file_signalbox_jobs_v1_spec_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckpointPolicy) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckpointPolicy) ProtoMessage() {}
+
+func (x *CheckpointPolicy) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_v1_spec_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckpointPolicy.ProtoReflect.Descriptor instead.
+func (*CheckpointPolicy) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_v1_spec_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *CheckpointPolicy) GetGraceS() int32 {
+	if x != nil && x.GraceS != nil {
+		return *x.GraceS
+	}
+	return 0
+}
+
+func (x *CheckpointPolicy) GetRequiredForPause() bool {
+	if x != nil && x.RequiredForPause != nil {
+		return *x.RequiredForPause
+	}
+	return false
+}
+
 var File_signalbox_jobs_v1_spec_proto protoreflect.FileDescriptor
 
 const file_signalbox_jobs_v1_spec_proto_rawDesc = "" +
 	"\n" +
-	"\x1csignalbox/jobs/v1/spec.proto\x12\x11signalbox.jobs.v1\x1a\x1bbuf/validate/validate.proto\x1a\"signalbox/options/v1/options.proto\"\xf8\x06\n" +
+	"\x1csignalbox/jobs/v1/spec.proto\x12\x11signalbox.jobs.v1\x1a\x1bbuf/validate/validate.proto\x1a\"signalbox/options/v1/options.proto\"\xbd\a\n" +
 	"\aJobSpec\x12\x1e\n" +
 	"\x04name\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x01R\x04name\x12!\n" +
@@ -821,7 +939,10 @@ const file_signalbox_jobs_v1_spec_proto_rawDesc = "" +
 	"\bpriority\x18\f \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x00H\x00R\bpriority\x88\x01\x01\x121\n" +
 	"\x06limits\x18\r \x01(\v2\x19.signalbox.jobs.v1.LimitsR\x06limits\x12.\n" +
 	"\x05retry\x18\x0e \x01(\v2\x18.signalbox.jobs.v1.RetryR\x05retry\x12 \n" +
-	"\x04seed\x18\x0f \x01(\x03B\a\xbaH\x04\"\x02(\x00H\x01R\x04seed\x88\x01\x01\x1a9\n" +
+	"\x04seed\x18\x0f \x01(\x03B\a\xbaH\x04\"\x02(\x00H\x01R\x04seed\x88\x01\x01\x12C\n" +
+	"\n" +
+	"checkpoint\x18\x10 \x01(\v2#.signalbox.jobs.v1.CheckpointPolicyR\n" +
+	"checkpoint\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a6\n" +
@@ -829,12 +950,13 @@ const file_signalbox_jobs_v1_spec_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\v\n" +
 	"\t_priorityB\a\n" +
-	"\x05_seed\"_\n" +
+	"\x05_seed\"\x83\x01\n" +
 	"\x06Source\x12(\n" +
 	"\n" +
 	"entrypoint\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\n" +
 	"entrypoint\x12+\n" +
-	"\acommand\x18\x02 \x03(\tB\x11\xbaH\x0e\x92\x01\v\x10\x80\x02\"\x06r\x04\x18\x80\x80\x02R\acommand\"\x8b\x01\n" +
+	"\acommand\x18\x02 \x03(\tB\x11\xbaH\x0e\x92\x01\v\x10\x80\x02\"\x06r\x04\x18\x80\x80\x02R\acommand\x12\"\n" +
+	"\apackage\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01R\apackage\"\x8b\x01\n" +
 	"\tRecipeRef\x12\x1e\n" +
 	"\x04name\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x03\x18\x80\x01R\x04name\x12#\n" +
@@ -869,7 +991,7 @@ const file_signalbox_jobs_v1_spec_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"M\n" +
 	"\tResources\x12@\n" +
 	"\x05pools\x18\x01 \x03(\v2\x1e.signalbox.jobs.v1.PoolRequestB\n" +
-	"\xbaH\a\x92\x01\x04\b\x01\x10\x10R\x05pools\"\xa8\x02\n" +
+	"\xbaH\a\x92\x01\x04\b\x01\x10\x10R\x05pools\"\xcb\x02\n" +
 	"\vPoolRequest\x12\x1d\n" +
 	"\x04pool\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x04pool\x12\x1b\n" +
 	"\x04role\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x18@R\x04role\x12%\n" +
@@ -878,7 +1000,8 @@ const file_signalbox_jobs_v1_spec_proto_rawDesc = "" +
 	"\rgpus_per_node\x18\x04 \x01(\x05B\t\xbaH\x06\x1a\x04\x18@(\x00H\x01R\vgpusPerNode\x88\x01\x01\x12!\n" +
 	"\x03cpu\x18\x05 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\x80 (\x00H\x02R\x03cpu\x88\x01\x01\x12-\n" +
-	"\tmemory_gb\x18\x06 \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80\x04(\x00H\x03R\bmemoryGb\x88\x01\x01B\b\n" +
+	"\tmemory_gb\x18\x06 \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80\x04(\x00H\x03R\bmemoryGb\x88\x01\x01\x12!\n" +
+	"\aprofile\x18\a \x01(\tB\a\xbaH\x04r\x02\x18@R\aprofileB\b\n" +
 	"\x06_nodesB\x10\n" +
 	"\x0e_gpus_per_nodeB\x06\n" +
 	"\x04_cpuB\f\n" +
@@ -892,10 +1015,24 @@ const file_signalbox_jobs_v1_spec_proto_rawDesc = "" +
 	"\n" +
 	"_running_sB\r\n" +
 	"\v_starting_sB\v\n" +
-	"\t_queued_s\"1\n" +
+	"\t_queued_s\"\x82\x02\n" +
 	"\x05Retry\x12 \n" +
-	"\x03max\x18\x01 \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x00H\x00R\x03max\x88\x01\x01B\x06\n" +
-	"\x04_maxBAZ?github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1;jobsv1b\x06proto3"
+	"\x03max\x18\x01 \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x00H\x00R\x03max\x88\x01\x01\x120\n" +
+	"\x02on\x18\x02 \x03(\tB \xbaH\x1d\x92\x01\x1a\x10\x02\x18\x01\"\x14r\x12R\x05infraR\tpreemptedR\x02on\x122\n" +
+	"\n" +
+	"exit_codes\x18\x03 \x03(\x05B\x13\xbaH\x10\x92\x01\r\x10@\x18\x01\"\a\x1a\x05\x18\xff\x01(\x01R\texitCodes\x12,\n" +
+	"\tbackoff_s\x18\x04 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\x90\x1c(\x01H\x01R\bbackoffS\x88\x01\x01\x12-\n" +
+	"\x06resume\x18\x05 \x01(\tB\x15\xbaH\x12r\x10R\x00R\x06latestR\x04noneR\x06resumeB\x06\n" +
+	"\x04_maxB\f\n" +
+	"\n" +
+	"_backoff_s\"\x93\x01\n" +
+	"\x10CheckpointPolicy\x12)\n" +
+	"\agrace_s\x18\x01 \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\xa3\x05(\x01H\x00R\x06graceS\x88\x01\x01\x121\n" +
+	"\x12required_for_pause\x18\x02 \x01(\bH\x01R\x10requiredForPause\x88\x01\x01B\n" +
+	"\n" +
+	"\b_grace_sB\x15\n" +
+	"\x13_required_for_pauseBAZ?github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1;jobsv1b\x06proto3"
 
 var (
 	file_signalbox_jobs_v1_spec_proto_rawDescOnce sync.Once
@@ -909,7 +1046,7 @@ func file_signalbox_jobs_v1_spec_proto_rawDescGZIP() []byte {
 	return file_signalbox_jobs_v1_spec_proto_rawDescData
 }
 
-var file_signalbox_jobs_v1_spec_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_signalbox_jobs_v1_spec_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_signalbox_jobs_v1_spec_proto_goTypes = []any{
 	(*JobSpec)(nil),             // 0: signalbox.jobs.v1.JobSpec
 	(*Source)(nil),              // 1: signalbox.jobs.v1.Source
@@ -922,29 +1059,31 @@ var file_signalbox_jobs_v1_spec_proto_goTypes = []any{
 	(*PoolRequest)(nil),         // 8: signalbox.jobs.v1.PoolRequest
 	(*Limits)(nil),              // 9: signalbox.jobs.v1.Limits
 	(*Retry)(nil),               // 10: signalbox.jobs.v1.Retry
-	nil,                         // 11: signalbox.jobs.v1.JobSpec.LabelsEntry
-	nil,                         // 12: signalbox.jobs.v1.JobSpec.EnvEntry
-	nil,                         // 13: signalbox.jobs.v1.Bindings.DatasetsEntry
+	(*CheckpointPolicy)(nil),    // 11: signalbox.jobs.v1.CheckpointPolicy
+	nil,                         // 12: signalbox.jobs.v1.JobSpec.LabelsEntry
+	nil,                         // 13: signalbox.jobs.v1.JobSpec.EnvEntry
+	nil,                         // 14: signalbox.jobs.v1.Bindings.DatasetsEntry
 }
 var file_signalbox_jobs_v1_spec_proto_depIdxs = []int32{
-	11, // 0: signalbox.jobs.v1.JobSpec.labels:type_name -> signalbox.jobs.v1.JobSpec.LabelsEntry
+	12, // 0: signalbox.jobs.v1.JobSpec.labels:type_name -> signalbox.jobs.v1.JobSpec.LabelsEntry
 	1,  // 1: signalbox.jobs.v1.JobSpec.source:type_name -> signalbox.jobs.v1.Source
 	2,  // 2: signalbox.jobs.v1.JobSpec.recipe:type_name -> signalbox.jobs.v1.RecipeRef
 	5,  // 3: signalbox.jobs.v1.JobSpec.image:type_name -> signalbox.jobs.v1.Image
 	6,  // 4: signalbox.jobs.v1.JobSpec.bindings:type_name -> signalbox.jobs.v1.Bindings
 	7,  // 5: signalbox.jobs.v1.JobSpec.resources:type_name -> signalbox.jobs.v1.Resources
-	12, // 6: signalbox.jobs.v1.JobSpec.env:type_name -> signalbox.jobs.v1.JobSpec.EnvEntry
+	13, // 6: signalbox.jobs.v1.JobSpec.env:type_name -> signalbox.jobs.v1.JobSpec.EnvEntry
 	9,  // 7: signalbox.jobs.v1.JobSpec.limits:type_name -> signalbox.jobs.v1.Limits
 	10, // 8: signalbox.jobs.v1.JobSpec.retry:type_name -> signalbox.jobs.v1.Retry
-	3,  // 9: signalbox.jobs.v1.RecipeRef.lock:type_name -> signalbox.jobs.v1.RecipeLock
-	4,  // 10: signalbox.jobs.v1.RecipeLock.framework:type_name -> signalbox.jobs.v1.RecipeLockFramework
-	13, // 11: signalbox.jobs.v1.Bindings.datasets:type_name -> signalbox.jobs.v1.Bindings.DatasetsEntry
-	8,  // 12: signalbox.jobs.v1.Resources.pools:type_name -> signalbox.jobs.v1.PoolRequest
-	13, // [13:13] is the sub-list for method output_type
-	13, // [13:13] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	11, // 9: signalbox.jobs.v1.JobSpec.checkpoint:type_name -> signalbox.jobs.v1.CheckpointPolicy
+	3,  // 10: signalbox.jobs.v1.RecipeRef.lock:type_name -> signalbox.jobs.v1.RecipeLock
+	4,  // 11: signalbox.jobs.v1.RecipeLock.framework:type_name -> signalbox.jobs.v1.RecipeLockFramework
+	14, // 12: signalbox.jobs.v1.Bindings.datasets:type_name -> signalbox.jobs.v1.Bindings.DatasetsEntry
+	8,  // 13: signalbox.jobs.v1.Resources.pools:type_name -> signalbox.jobs.v1.PoolRequest
+	14, // [14:14] is the sub-list for method output_type
+	14, // [14:14] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_signalbox_jobs_v1_spec_proto_init() }
@@ -956,13 +1095,14 @@ func file_signalbox_jobs_v1_spec_proto_init() {
 	file_signalbox_jobs_v1_spec_proto_msgTypes[8].OneofWrappers = []any{}
 	file_signalbox_jobs_v1_spec_proto_msgTypes[9].OneofWrappers = []any{}
 	file_signalbox_jobs_v1_spec_proto_msgTypes[10].OneofWrappers = []any{}
+	file_signalbox_jobs_v1_spec_proto_msgTypes[11].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_signalbox_jobs_v1_spec_proto_rawDesc), len(file_signalbox_jobs_v1_spec_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   14,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -216,6 +216,8 @@ type Access struct {
 	// Whether a person may call it before he has changed a password that was drawn for him; for
 	// CREDENTIAL_USER. Every other method refuses him.
 	DrawnPassword bool `protobuf:"varint,5,opt,name=drawn_password,json=drawnPassword,proto3" json:"drawn_password,omitempty"`
+	// Whether it answers while the installation is in maintenance; every other public method refuses then.
+	InMaintenance bool `protobuf:"varint,6,opt,name=in_maintenance,json=inMaintenance,proto3" json:"in_maintenance,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -285,6 +287,59 @@ func (x *Access) GetDrawnPassword() bool {
 	return false
 }
 
+func (x *Access) GetInMaintenance() bool {
+	if x != nil {
+		return x.InMaintenance
+	}
+	return false
+}
+
+// Statuses are HTTP statuses of a method's answers, told where a client must know of them and nothing else
+// says so: they go into the OpenAPI document, and a contract test holds each.
+type Statuses struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Status        []int32                `protobuf:"varint,1,rep,packed,name=status,proto3" json:"status,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Statuses) Reset() {
+	*x = Statuses{}
+	mi := &file_signalbox_options_v1_options_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Statuses) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Statuses) ProtoMessage() {}
+
+func (x *Statuses) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_options_v1_options_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Statuses.ProtoReflect.Descriptor instead.
+func (*Statuses) Descriptor() ([]byte, []int) {
+	return file_signalbox_options_v1_options_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Statuses) GetStatus() []int32 {
+	if x != nil {
+		return x.Status
+	}
+	return nil
+}
+
 var file_signalbox_options_v1_options_proto_extTypes = []protoimpl.ExtensionInfo{
 	{
 		ExtendedType:  (*descriptorpb.MethodOptions)(nil),
@@ -295,11 +350,43 @@ var file_signalbox_options_v1_options_proto_extTypes = []protoimpl.ExtensionInfo
 		Filename:      "signalbox/options/v1/options.proto",
 	},
 	{
+		ExtendedType:  (*descriptorpb.MethodOptions)(nil),
+		ExtensionType: (*Statuses)(nil),
+		Field:         50303,
+		Name:          "signalbox.options.v1.fails",
+		Tag:           "bytes,50303,opt,name=fails",
+		Filename:      "signalbox/options/v1/options.proto",
+	},
+	{
+		ExtendedType:  (*descriptorpb.MethodOptions)(nil),
+		ExtensionType: (*Statuses)(nil),
+		Field:         50304,
+		Name:          "signalbox.options.v1.succeeds",
+		Tag:           "bytes,50304,opt,name=succeeds",
+		Filename:      "signalbox/options/v1/options.proto",
+	},
+	{
+		ExtendedType:  (*descriptorpb.MethodOptions)(nil),
+		ExtensionType: (*int32)(nil),
+		Field:         50310,
+		Name:          "signalbox.options.v1.limit_s",
+		Tag:           "varint,50310,opt,name=limit_s",
+		Filename:      "signalbox/options/v1/options.proto",
+	},
+	{
 		ExtendedType:  (*descriptorpb.FieldOptions)(nil),
 		ExtensionType: (*bool)(nil),
 		Field:         50302,
 		Name:          "signalbox.options.v1.raw_json",
 		Tag:           "varint,50302,opt,name=raw_json",
+		Filename:      "signalbox/options/v1/options.proto",
+	},
+	{
+		ExtendedType:  (*descriptorpb.FieldOptions)(nil),
+		ExtensionType: (*bool)(nil),
+		Field:         50310,
+		Name:          "signalbox.options.v1.named",
+		Tag:           "varint,50310,opt,name=named",
 		Filename:      "signalbox/options/v1/options.proto",
 	},
 }
@@ -308,6 +395,19 @@ var file_signalbox_options_v1_options_proto_extTypes = []protoimpl.ExtensionInfo
 var (
 	// optional signalbox.options.v1.Access access = 50301;
 	E_Access = &file_signalbox_options_v1_options_proto_extTypes[0]
+	// The failures that the method answers beside those that follow from its shape: 401 and 403 of a method for
+	// people, 422 of a request with fields, 413 of a body, 503 of maintenance. 500 is never declared.
+	//
+	// optional signalbox.options.v1.Statuses fails = 50303;
+	E_Fails = &file_signalbox_options_v1_options_proto_extTypes[1]
+	// What the method answers a success with beside the status that its name and route give.
+	//
+	// optional signalbox.options.v1.Statuses succeeds = 50304;
+	E_Succeeds = &file_signalbox_options_v1_options_proto_extTypes[2]
+	// How many seconds a call may take, where the gateway's own limit is too short for it.
+	//
+	// optional int32 limit_s = 50310;
+	E_LimitS = &file_signalbox_options_v1_options_proto_extTypes[3]
 )
 
 // Extension fields to descriptorpb.FieldOptions.
@@ -315,14 +415,19 @@ var (
 	// The bytes of this field are a JSON value and appear as such in JSON.
 	//
 	// optional bool raw_json = 50302;
-	E_RawJson = &file_signalbox_options_v1_options_proto_extTypes[1]
+	E_RawJson = &file_signalbox_options_v1_options_proto_extTypes[4]
+	// A request must name this list, though it may be empty: what is replaced as a whole is never emptied by
+	// leaving it out. The edge refuses what does not; a gRPC message cannot tell the one from the other.
+	//
+	// optional bool named = 50310;
+	E_Named = &file_signalbox_options_v1_options_proto_extTypes[5]
 )
 
 var File_signalbox_options_v1_options_proto protoreflect.FileDescriptor
 
 const file_signalbox_options_v1_options_proto_rawDesc = "" +
 	"\n" +
-	"\"signalbox/options/v1/options.proto\x12\x14signalbox.options.v1\x1a google/protobuf/descriptor.proto\"\xe7\x01\n" +
+	"\"signalbox/options/v1/options.proto\x12\x14signalbox.options.v1\x1a google/protobuf/descriptor.proto\"\x8e\x02\n" +
 	"\x06Access\x12@\n" +
 	"\n" +
 	"credential\x18\x01 \x01(\x0e2 .signalbox.options.v1.CredentialR\n" +
@@ -330,7 +435,10 @@ const file_signalbox_options_v1_options_proto_rawDesc = "" +
 	"\x04role\x18\x02 \x01(\x0e2\x1a.signalbox.options.v1.RoleR\x04role\x12\x14\n" +
 	"\x05peers\x18\x03 \x03(\tR\x05peers\x12.\n" +
 	"\x04need\x18\x04 \x01(\x0e2\x1a.signalbox.options.v1.NeedR\x04need\x12%\n" +
-	"\x0edrawn_password\x18\x05 \x01(\bR\rdrawnPassword*\x9a\x01\n" +
+	"\x0edrawn_password\x18\x05 \x01(\bR\rdrawnPassword\x12%\n" +
+	"\x0ein_maintenance\x18\x06 \x01(\bR\rinMaintenance\"\"\n" +
+	"\bStatuses\x12\x16\n" +
+	"\x06status\x18\x01 \x03(\x05R\x06status*\x9a\x01\n" +
 	"\n" +
 	"Credential\x12\x1a\n" +
 	"\x16CREDENTIAL_UNSPECIFIED\x10\x00\x12\x13\n" +
@@ -350,8 +458,12 @@ const file_signalbox_options_v1_options_proto_rawDesc = "" +
 	"\tNEED_READ\x10\x02\x12\r\n" +
 	"\tNEED_EDIT\x10\x03\x12\x0f\n" +
 	"\vNEED_MANAGE\x10\x04:V\n" +
-	"\x06access\x12\x1e.google.protobuf.MethodOptions\x18\xfd\x88\x03 \x01(\v2\x1c.signalbox.options.v1.AccessR\x06access::\n" +
-	"\braw_json\x12\x1d.google.protobuf.FieldOptions\x18\xfe\x88\x03 \x01(\bR\arawJsonBGZEgithub.com/signalbox-dev/signalbox/gen/signalbox/options/v1;optionsv1b\x06proto3"
+	"\x06access\x12\x1e.google.protobuf.MethodOptions\x18\xfd\x88\x03 \x01(\v2\x1c.signalbox.options.v1.AccessR\x06access:V\n" +
+	"\x05fails\x12\x1e.google.protobuf.MethodOptions\x18\xff\x88\x03 \x01(\v2\x1e.signalbox.options.v1.StatusesR\x05fails:\\\n" +
+	"\bsucceeds\x12\x1e.google.protobuf.MethodOptions\x18\x80\x89\x03 \x01(\v2\x1e.signalbox.options.v1.StatusesR\bsucceeds:9\n" +
+	"\alimit_s\x12\x1e.google.protobuf.MethodOptions\x18\x86\x89\x03 \x01(\x05R\x06limitS::\n" +
+	"\braw_json\x12\x1d.google.protobuf.FieldOptions\x18\xfe\x88\x03 \x01(\bR\arawJson:5\n" +
+	"\x05named\x12\x1d.google.protobuf.FieldOptions\x18\x86\x89\x03 \x01(\bR\x05namedBGZEgithub.com/signalbox-dev/signalbox/gen/signalbox/options/v1;optionsv1b\x06proto3"
 
 var (
 	file_signalbox_options_v1_options_proto_rawDescOnce sync.Once
@@ -366,27 +478,34 @@ func file_signalbox_options_v1_options_proto_rawDescGZIP() []byte {
 }
 
 var file_signalbox_options_v1_options_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_signalbox_options_v1_options_proto_msgTypes = make([]protoimpl.MessageInfo, 1)
+var file_signalbox_options_v1_options_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
 var file_signalbox_options_v1_options_proto_goTypes = []any{
 	(Credential)(0),                    // 0: signalbox.options.v1.Credential
 	(Role)(0),                          // 1: signalbox.options.v1.Role
 	(Need)(0),                          // 2: signalbox.options.v1.Need
 	(*Access)(nil),                     // 3: signalbox.options.v1.Access
-	(*descriptorpb.MethodOptions)(nil), // 4: google.protobuf.MethodOptions
-	(*descriptorpb.FieldOptions)(nil),  // 5: google.protobuf.FieldOptions
+	(*Statuses)(nil),                   // 4: signalbox.options.v1.Statuses
+	(*descriptorpb.MethodOptions)(nil), // 5: google.protobuf.MethodOptions
+	(*descriptorpb.FieldOptions)(nil),  // 6: google.protobuf.FieldOptions
 }
 var file_signalbox_options_v1_options_proto_depIdxs = []int32{
-	0, // 0: signalbox.options.v1.Access.credential:type_name -> signalbox.options.v1.Credential
-	1, // 1: signalbox.options.v1.Access.role:type_name -> signalbox.options.v1.Role
-	2, // 2: signalbox.options.v1.Access.need:type_name -> signalbox.options.v1.Need
-	4, // 3: signalbox.options.v1.access:extendee -> google.protobuf.MethodOptions
-	5, // 4: signalbox.options.v1.raw_json:extendee -> google.protobuf.FieldOptions
-	3, // 5: signalbox.options.v1.access:type_name -> signalbox.options.v1.Access
-	6, // [6:6] is the sub-list for method output_type
-	6, // [6:6] is the sub-list for method input_type
-	5, // [5:6] is the sub-list for extension type_name
-	3, // [3:5] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	0,  // 0: signalbox.options.v1.Access.credential:type_name -> signalbox.options.v1.Credential
+	1,  // 1: signalbox.options.v1.Access.role:type_name -> signalbox.options.v1.Role
+	2,  // 2: signalbox.options.v1.Access.need:type_name -> signalbox.options.v1.Need
+	5,  // 3: signalbox.options.v1.access:extendee -> google.protobuf.MethodOptions
+	5,  // 4: signalbox.options.v1.fails:extendee -> google.protobuf.MethodOptions
+	5,  // 5: signalbox.options.v1.succeeds:extendee -> google.protobuf.MethodOptions
+	5,  // 6: signalbox.options.v1.limit_s:extendee -> google.protobuf.MethodOptions
+	6,  // 7: signalbox.options.v1.raw_json:extendee -> google.protobuf.FieldOptions
+	6,  // 8: signalbox.options.v1.named:extendee -> google.protobuf.FieldOptions
+	3,  // 9: signalbox.options.v1.access:type_name -> signalbox.options.v1.Access
+	4,  // 10: signalbox.options.v1.fails:type_name -> signalbox.options.v1.Statuses
+	4,  // 11: signalbox.options.v1.succeeds:type_name -> signalbox.options.v1.Statuses
+	12, // [12:12] is the sub-list for method output_type
+	12, // [12:12] is the sub-list for method input_type
+	9,  // [9:12] is the sub-list for extension type_name
+	3,  // [3:9] is the sub-list for extension extendee
+	0,  // [0:3] is the sub-list for field type_name
 }
 
 func init() { file_signalbox_options_v1_options_proto_init() }
@@ -400,8 +519,8 @@ func file_signalbox_options_v1_options_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_signalbox_options_v1_options_proto_rawDesc), len(file_signalbox_options_v1_options_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   1,
-			NumExtensions: 2,
+			NumMessages:   2,
+			NumExtensions: 6,
 			NumServices:   0,
 		},
 		GoTypes:           file_signalbox_options_v1_options_proto_goTypes,

@@ -36,6 +36,10 @@ type Dataset struct {
 	Format        string                 `protobuf:"bytes,6,opt,name=format,proto3" json:"format,omitempty"`
 	LatestVersion *string                `protobuf:"bytes,7,opt,name=latest_version,json=latestVersion,proto3,oneof" json:"latest_version,omitempty"`
 	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// Whether identity and schema are all that anybody is shown; jobs of its editors still read it.
+	Protected bool `protobuf:"varint,9,opt,name=protected,proto3" json:"protected,omitempty"`
+	// Who besides its project's members sees it: `team` or `all`.
+	Visibility    string `protobuf:"bytes,10,opt,name=visibility,proto3" json:"visibility,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -126,22 +130,38 @@ func (x *Dataset) GetCreatedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Dataset) GetProtected() bool {
+	if x != nil {
+		return x.Protected
+	}
+	return false
+}
+
+func (x *Dataset) GetVisibility() string {
+	if x != nil {
+		return x.Visibility
+	}
+	return ""
+}
+
 type DatasetVersion struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Id        string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	DatasetId string                 `protobuf:"bytes,2,opt,name=dataset_id,json=datasetId,proto3" json:"dataset_id,omitempty"`
 	Version   string                 `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
-	// `uploading`, `ready` or `invalid`.
+	// `uploading`, `ready`, `invalid` or `archived`.
 	State string `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`
 	// sha256:<hex> over the manifest.
 	Digest string `protobuf:"bytes,5,opt,name=digest,proto3" json:"digest,omitempty"`
 	Files  int32  `protobuf:"varint,6,opt,name=files,proto3" json:"files,omitempty"`
 	Bytes  int64  `protobuf:"varint,7,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	// ds/<project>/<name>@<version>
-	Ref           string                 `protobuf:"bytes,8,opt,name=ref,proto3" json:"ref,omitempty"`
+	Ref string `protobuf:"bytes,8,opt,name=ref,proto3" json:"ref,omitempty"`
+	// Only where one version is answered, and never of a protected dataset.
 	Manifest      []*ManifestFile        `protobuf:"bytes,9,rep,name=manifest,proto3" json:"manifest,omitempty"`
 	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	CommittedAt   *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=committed_at,json=committedAt,proto3" json:"committed_at,omitempty"`
+	ArchivedAt    *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=archived_at,json=archivedAt,proto3" json:"archived_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -249,6 +269,13 @@ func (x *DatasetVersion) GetCreatedAt() *timestamppb.Timestamp {
 func (x *DatasetVersion) GetCommittedAt() *timestamppb.Timestamp {
 	if x != nil {
 		return x.CommittedAt
+	}
+	return nil
+}
+
+func (x *DatasetVersion) GetArchivedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ArchivedAt
 	}
 	return nil
 }
@@ -397,7 +424,9 @@ type CreateDatasetRequest struct {
 	Project     string `protobuf:"bytes,2,opt,name=project,proto3" json:"project,omitempty"`
 	Description string `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
 	// `jsonl` where empty.
-	Format        string `protobuf:"bytes,4,opt,name=format,proto3" json:"format,omitempty"`
+	Format string `protobuf:"bytes,4,opt,name=format,proto3" json:"format,omitempty"`
+	// Never lifted again.
+	Protected     bool `protobuf:"varint,5,opt,name=protected,proto3" json:"protected,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -458,6 +487,13 @@ func (x *CreateDatasetRequest) GetFormat() string {
 		return x.Format
 	}
 	return ""
+}
+
+func (x *CreateDatasetRequest) GetProtected() bool {
+	if x != nil {
+		return x.Protected
+	}
+	return false
 }
 
 type ListDatasetsRequest struct {
@@ -609,10 +645,12 @@ func (x *GetDatasetRequest) GetDatasetId() string {
 }
 
 type CreateDatasetVersionRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	DatasetId     string                 `protobuf:"bytes,1,opt,name=dataset_id,json=datasetId,proto3" json:"dataset_id,omitempty"`
-	Version       string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
-	Files         []*ManifestFile        `protobuf:"bytes,3,rep,name=files,proto3" json:"files,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	DatasetId string                 `protobuf:"bytes,1,opt,name=dataset_id,json=datasetId,proto3" json:"dataset_id,omitempty"`
+	Version   string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	Files     []*ManifestFile        `protobuf:"bytes,3,rep,name=files,proto3" json:"files,omitempty"`
+	// What the rows look like, as a JSON Schema object; where absent, that of a jsonl dataset is read from its first rows.
+	Schema        []byte `protobuf:"bytes,4,opt,name=schema,proto3" json:"schema,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -664,6 +702,13 @@ func (x *CreateDatasetVersionRequest) GetVersion() string {
 func (x *CreateDatasetVersionRequest) GetFiles() []*ManifestFile {
 	if x != nil {
 		return x.Files
+	}
+	return nil
+}
+
+func (x *CreateDatasetVersionRequest) GetSchema() []byte {
+	if x != nil {
+		return x.Schema
 	}
 	return nil
 }
@@ -928,11 +973,714 @@ func (x *CommitDatasetVersionRequest) GetVersion() string {
 	return ""
 }
 
+type UpdateDatasetRequest struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	DatasetId   string                 `protobuf:"bytes,1,opt,name=dataset_id,json=datasetId,proto3" json:"dataset_id,omitempty"`
+	Description *string                `protobuf:"bytes,2,opt,name=description,proto3,oneof" json:"description,omitempty"`
+	// `true` protects the dataset; `false` is refused for one that is protected.
+	Protected     *bool `protobuf:"varint,3,opt,name=protected,proto3,oneof" json:"protected,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateDatasetRequest) Reset() {
+	*x = UpdateDatasetRequest{}
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateDatasetRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateDatasetRequest) ProtoMessage() {}
+
+func (x *UpdateDatasetRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateDatasetRequest.ProtoReflect.Descriptor instead.
+func (*UpdateDatasetRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_v1_dataset_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *UpdateDatasetRequest) GetDatasetId() string {
+	if x != nil {
+		return x.DatasetId
+	}
+	return ""
+}
+
+func (x *UpdateDatasetRequest) GetDescription() string {
+	if x != nil && x.Description != nil {
+		return *x.Description
+	}
+	return ""
+}
+
+func (x *UpdateDatasetRequest) GetProtected() bool {
+	if x != nil && x.Protected != nil {
+		return *x.Protected
+	}
+	return false
+}
+
+type ArchiveDatasetVersionRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	DatasetId     string                 `protobuf:"bytes,1,opt,name=dataset_id,json=datasetId,proto3" json:"dataset_id,omitempty"`
+	Version       string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ArchiveDatasetVersionRequest) Reset() {
+	*x = ArchiveDatasetVersionRequest{}
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ArchiveDatasetVersionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ArchiveDatasetVersionRequest) ProtoMessage() {}
+
+func (x *ArchiveDatasetVersionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ArchiveDatasetVersionRequest.ProtoReflect.Descriptor instead.
+func (*ArchiveDatasetVersionRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_v1_dataset_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ArchiveDatasetVersionRequest) GetDatasetId() string {
+	if x != nil {
+		return x.DatasetId
+	}
+	return ""
+}
+
+func (x *ArchiveDatasetVersionRequest) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+type ListDatasetFilesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	DatasetId     string                 `protobuf:"bytes,1,opt,name=dataset_id,json=datasetId,proto3" json:"dataset_id,omitempty"`
+	Version       string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	Limit         *int32                 `protobuf:"varint,3,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	Offset        *int32                 `protobuf:"varint,4,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListDatasetFilesRequest) Reset() {
+	*x = ListDatasetFilesRequest{}
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListDatasetFilesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListDatasetFilesRequest) ProtoMessage() {}
+
+func (x *ListDatasetFilesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListDatasetFilesRequest.ProtoReflect.Descriptor instead.
+func (*ListDatasetFilesRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_v1_dataset_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ListDatasetFilesRequest) GetDatasetId() string {
+	if x != nil {
+		return x.DatasetId
+	}
+	return ""
+}
+
+func (x *ListDatasetFilesRequest) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *ListDatasetFilesRequest) GetLimit() int32 {
+	if x != nil && x.Limit != nil {
+		return *x.Limit
+	}
+	return 0
+}
+
+func (x *ListDatasetFilesRequest) GetOffset() int32 {
+	if x != nil && x.Offset != nil {
+		return *x.Offset
+	}
+	return 0
+}
+
+type ListDatasetFilesResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Files         []*ManifestFile        `protobuf:"bytes,1,rep,name=files,proto3" json:"files,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListDatasetFilesResponse) Reset() {
+	*x = ListDatasetFilesResponse{}
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListDatasetFilesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListDatasetFilesResponse) ProtoMessage() {}
+
+func (x *ListDatasetFilesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListDatasetFilesResponse.ProtoReflect.Descriptor instead.
+func (*ListDatasetFilesResponse) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_v1_dataset_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ListDatasetFilesResponse) GetFiles() []*ManifestFile {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
+type SignDatasetDownloadRequest struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	DatasetId string                 `protobuf:"bytes,1,opt,name=dataset_id,json=datasetId,proto3" json:"dataset_id,omitempty"`
+	Version   string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	// The file's path in the version.
+	Path          string `protobuf:"bytes,3,opt,name=path,proto3" json:"path,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SignDatasetDownloadRequest) Reset() {
+	*x = SignDatasetDownloadRequest{}
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SignDatasetDownloadRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SignDatasetDownloadRequest) ProtoMessage() {}
+
+func (x *SignDatasetDownloadRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SignDatasetDownloadRequest.ProtoReflect.Descriptor instead.
+func (*SignDatasetDownloadRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_v1_dataset_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *SignDatasetDownloadRequest) GetDatasetId() string {
+	if x != nil {
+		return x.DatasetId
+	}
+	return ""
+}
+
+func (x *SignDatasetDownloadRequest) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *SignDatasetDownloadRequest) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+type DatasetDownload struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	Url           string                 `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`
+	Method        string                 `protobuf:"bytes,3,opt,name=method,proto3" json:"method,omitempty"`
+	SizeBytes     int64                  `protobuf:"varint,4,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
+	Sha256        string                 `protobuf:"bytes,5,opt,name=sha256,proto3" json:"sha256,omitempty"`
+	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DatasetDownload) Reset() {
+	*x = DatasetDownload{}
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DatasetDownload) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DatasetDownload) ProtoMessage() {}
+
+func (x *DatasetDownload) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DatasetDownload.ProtoReflect.Descriptor instead.
+func (*DatasetDownload) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_v1_dataset_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *DatasetDownload) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *DatasetDownload) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *DatasetDownload) GetMethod() string {
+	if x != nil {
+		return x.Method
+	}
+	return ""
+}
+
+func (x *DatasetDownload) GetSizeBytes() int64 {
+	if x != nil {
+		return x.SizeBytes
+	}
+	return 0
+}
+
+func (x *DatasetDownload) GetSha256() string {
+	if x != nil {
+		return x.Sha256
+	}
+	return ""
+}
+
+func (x *DatasetDownload) GetExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpiresAt
+	}
+	return nil
+}
+
+type PreviewDatasetVersionRequest struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	DatasetId string                 `protobuf:"bytes,1,opt,name=dataset_id,json=datasetId,proto3" json:"dataset_id,omitempty"`
+	Version   string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	// Rows, 20 where absent.
+	Limit         *int32 `protobuf:"varint,3,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PreviewDatasetVersionRequest) Reset() {
+	*x = PreviewDatasetVersionRequest{}
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PreviewDatasetVersionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PreviewDatasetVersionRequest) ProtoMessage() {}
+
+func (x *PreviewDatasetVersionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PreviewDatasetVersionRequest.ProtoReflect.Descriptor instead.
+func (*PreviewDatasetVersionRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_v1_dataset_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *PreviewDatasetVersionRequest) GetDatasetId() string {
+	if x != nil {
+		return x.DatasetId
+	}
+	return ""
+}
+
+func (x *PreviewDatasetVersionRequest) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *PreviewDatasetVersionRequest) GetLimit() int32 {
+	if x != nil && x.Limit != nil {
+		return *x.Limit
+	}
+	return 0
+}
+
+type DatasetPreview struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The file whose rows these are: the first by path.
+	Path string        `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	Rows []*DatasetRow `protobuf:"bytes,2,rep,name=rows,proto3" json:"rows,omitempty"`
+	// Whether the file has more than is shown.
+	Truncated     bool `protobuf:"varint,3,opt,name=truncated,proto3" json:"truncated,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DatasetPreview) Reset() {
+	*x = DatasetPreview{}
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DatasetPreview) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DatasetPreview) ProtoMessage() {}
+
+func (x *DatasetPreview) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DatasetPreview.ProtoReflect.Descriptor instead.
+func (*DatasetPreview) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_v1_dataset_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *DatasetPreview) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *DatasetPreview) GetRows() []*DatasetRow {
+	if x != nil {
+		return x.Rows
+	}
+	return nil
+}
+
+func (x *DatasetPreview) GetTruncated() bool {
+	if x != nil {
+		return x.Truncated
+	}
+	return false
+}
+
+type DatasetRow struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Counted from 1.
+	Line int32 `protobuf:"varint,1,opt,name=line,proto3" json:"line,omitempty"`
+	// The row, null where the line is not JSON.
+	Value []byte `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	// What is wrong with the line.
+	Error         *string `protobuf:"bytes,3,opt,name=error,proto3,oneof" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DatasetRow) Reset() {
+	*x = DatasetRow{}
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DatasetRow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DatasetRow) ProtoMessage() {}
+
+func (x *DatasetRow) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DatasetRow.ProtoReflect.Descriptor instead.
+func (*DatasetRow) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_v1_dataset_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *DatasetRow) GetLine() int32 {
+	if x != nil {
+		return x.Line
+	}
+	return 0
+}
+
+func (x *DatasetRow) GetValue() []byte {
+	if x != nil {
+		return x.Value
+	}
+	return nil
+}
+
+func (x *DatasetRow) GetError() string {
+	if x != nil && x.Error != nil {
+		return *x.Error
+	}
+	return ""
+}
+
+type GetDatasetSchemaRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	DatasetId     string                 `protobuf:"bytes,1,opt,name=dataset_id,json=datasetId,proto3" json:"dataset_id,omitempty"`
+	Version       string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetDatasetSchemaRequest) Reset() {
+	*x = GetDatasetSchemaRequest{}
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetDatasetSchemaRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetDatasetSchemaRequest) ProtoMessage() {}
+
+func (x *GetDatasetSchemaRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetDatasetSchemaRequest.ProtoReflect.Descriptor instead.
+func (*GetDatasetSchemaRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_v1_dataset_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *GetDatasetSchemaRequest) GetDatasetId() string {
+	if x != nil {
+		return x.DatasetId
+	}
+	return ""
+}
+
+func (x *GetDatasetSchemaRequest) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+type DatasetSchema struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	DatasetId string                 `protobuf:"bytes,1,opt,name=dataset_id,json=datasetId,proto3" json:"dataset_id,omitempty"`
+	Version   string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	Digest    string                 `protobuf:"bytes,3,opt,name=digest,proto3" json:"digest,omitempty"`
+	Format    string                 `protobuf:"bytes,4,opt,name=format,proto3" json:"format,omitempty"`
+	// `declared` with the version, `inferred` from its first rows, or `none`.
+	Source string `protobuf:"bytes,5,opt,name=source,proto3" json:"source,omitempty"`
+	// A JSON Schema of a row, null where none is known.
+	Schema []byte `protobuf:"bytes,6,opt,name=schema,proto3" json:"schema,omitempty"`
+	// From how many rows it was inferred.
+	SampledRows   int32 `protobuf:"varint,7,opt,name=sampled_rows,json=sampledRows,proto3" json:"sampled_rows,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DatasetSchema) Reset() {
+	*x = DatasetSchema{}
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DatasetSchema) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DatasetSchema) ProtoMessage() {}
+
+func (x *DatasetSchema) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DatasetSchema.ProtoReflect.Descriptor instead.
+func (*DatasetSchema) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_v1_dataset_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *DatasetSchema) GetDatasetId() string {
+	if x != nil {
+		return x.DatasetId
+	}
+	return ""
+}
+
+func (x *DatasetSchema) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *DatasetSchema) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
+func (x *DatasetSchema) GetFormat() string {
+	if x != nil {
+		return x.Format
+	}
+	return ""
+}
+
+func (x *DatasetSchema) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *DatasetSchema) GetSchema() []byte {
+	if x != nil {
+		return x.Schema
+	}
+	return nil
+}
+
+func (x *DatasetSchema) GetSampledRows() int32 {
+	if x != nil {
+		return x.SampledRows
+	}
+	return 0
+}
+
 var File_signalbox_registry_v1_dataset_proto protoreflect.FileDescriptor
 
 const file_signalbox_registry_v1_dataset_proto_rawDesc = "" +
 	"\n" +
-	"#signalbox/registry/v1/dataset.proto\x12\x15signalbox.registry.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"signalbox/options/v1/options.proto\"\x91\x02\n" +
+	"#signalbox/registry/v1/dataset.proto\x12\x15signalbox.registry.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"signalbox/options/v1/options.proto\"\xcf\x02\n" +
 	"\aDataset\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
@@ -942,8 +1690,13 @@ const file_signalbox_registry_v1_dataset_proto_rawDesc = "" +
 	"\x06format\x18\x06 \x01(\tR\x06format\x12*\n" +
 	"\x0elatest_version\x18\a \x01(\tH\x00R\rlatestVersion\x88\x01\x01\x129\n" +
 	"\n" +
-	"created_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAtB\x11\n" +
-	"\x0f_latest_version\"\x80\x03\n" +
+	"created_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12\x1c\n" +
+	"\tprotected\x18\t \x01(\bR\tprotected\x12\x1e\n" +
+	"\n" +
+	"visibility\x18\n" +
+	" \x01(\tR\n" +
+	"visibilityB\x11\n" +
+	"\x0f_latest_version\"\xbd\x03\n" +
 	"\x0eDatasetVersion\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
 	"\n" +
@@ -958,7 +1711,9 @@ const file_signalbox_registry_v1_dataset_proto_rawDesc = "" +
 	"\n" +
 	"created_at\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12=\n" +
-	"\fcommitted_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\vcommittedAt\"\x85\x01\n" +
+	"\fcommitted_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\vcommittedAt\x12;\n" +
+	"\varchived_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"archivedAt\"\x85\x01\n" +
 	"\fManifestFile\x12\x1e\n" +
 	"\x04path\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\bR\x04path\x12&\n" +
@@ -974,13 +1729,14 @@ const file_signalbox_registry_v1_dataset_proto_rawDesc = "" +
 	"expires_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x1a:\n" +
 	"\fHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xe1\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xff\x01\n" +
 	"\x14CreateDatasetRequest\x126\n" +
 	"\x04name\x18\x01 \x01(\tB\"\xbaH\x1fr\x1d\x10\x01\x18\x80\x012\x16^[a-z0-9][a-z0-9._-]*$R\x04name\x12!\n" +
 	"\aproject\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x18@R\aproject\x12*\n" +
 	"\vdescription\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80 R\vdescription\x12B\n" +
 	"\x06format\x18\x04 \x01(\tB*\xbaH'r%R\x00R\x05jsonlR\aparquetR\n" +
-	"webdatasetR\x05filesR\x06format\"\xa7\x01\n" +
+	"webdatasetR\x05filesR\x06format\x12\x1c\n" +
+	"\tprotected\x18\x05 \x01(\bR\tprotected\"\xa7\x01\n" +
 	"\x13ListDatasetsRequest\x12%\n" +
 	"\x05limit\x18\x01 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x00R\x05limit\x88\x01\x01\x12(\n" +
@@ -993,12 +1749,13 @@ const file_signalbox_registry_v1_dataset_proto_rawDesc = "" +
 	"\bdatasets\x18\x01 \x03(\v2\x1e.signalbox.registry.v1.DatasetR\bdatasets\";\n" +
 	"\x11GetDatasetRequest\x12&\n" +
 	"\n" +
-	"dataset_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\tdatasetId\"\xd0\x01\n" +
+	"dataset_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\tdatasetId\"\xf7\x01\n" +
 	"\x1bCreateDatasetVersionRequest\x12&\n" +
 	"\n" +
 	"dataset_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\tdatasetId\x12A\n" +
 	"\aversion\x18\x02 \x01(\tB'\xbaH$r\"\x10\x01\x18@2\x1c^[A-Za-z0-9][A-Za-z0-9._-]*$R\aversion\x12F\n" +
-	"\x05files\x18\x03 \x03(\v2#.signalbox.registry.v1.ManifestFileB\v\xbaH\b\x92\x01\x05\b\x01\x10\x90NR\x05files\"\x9e\x01\n" +
+	"\x05files\x18\x03 \x03(\v2#.signalbox.registry.v1.ManifestFileB\v\xbaH\b\x92\x01\x05\b\x01\x10\x90NR\x05files\x12%\n" +
+	"\x06schema\x18\x04 \x01(\fB\r\xbaH\x06z\x04\x18\x80\x80\x04\xf0\xc7\x18\x01R\x06schema\"\x9e\x01\n" +
 	"\x1cCreateDatasetVersionResponse\x12?\n" +
 	"\aversion\x18\x01 \x01(\v2%.signalbox.registry.v1.DatasetVersionR\aversion\x12=\n" +
 	"\auploads\x18\x02 \x03(\v2#.signalbox.registry.v1.UploadTargetR\auploads\"\xaa\x01\n" +
@@ -1019,16 +1776,104 @@ const file_signalbox_registry_v1_dataset_proto_rawDesc = "" +
 	"\x1bCommitDatasetVersionRequest\x12&\n" +
 	"\n" +
 	"dataset_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\tdatasetId\x12#\n" +
-	"\aversion\x18\x02 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aversion2\xa2\t\n" +
-	"\x0eDatasetService\x12\x80\x01\n" +
-	"\rCreateDataset\x12+.signalbox.registry.v1.CreateDatasetRequest\x1a\x1e.signalbox.registry.v1.Dataset\"\"\xea\xc7\x18\x06\b\x02\x10\x01 \x03\x82\xd3\xe4\x93\x02\x12:\x01*\"\r/api/datasets\x12\x95\x01\n" +
-	"\fListDatasets\x12*.signalbox.registry.v1.ListDatasetsRequest\x1a+.signalbox.registry.v1.ListDatasetsResponse\",\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02\x19b\bdatasets\x12\r/api/datasets\x90\x02\x01\x12\x87\x01\n" +
+	"\aversion\x18\x02 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aversion\"\xb0\x01\n" +
+	"\x14UpdateDatasetRequest\x12&\n" +
 	"\n" +
-	"GetDataset\x12(.signalbox.registry.v1.GetDatasetRequest\x1a\x1e.signalbox.registry.v1.Dataset\"/\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02\x1c\x12\x1a/api/datasets/{dataset_id}\x90\x02\x01\x12\xb9\x01\n" +
-	"\x14CreateDatasetVersion\x122.signalbox.registry.v1.CreateDatasetVersionRequest\x1a3.signalbox.registry.v1.CreateDatasetVersionResponse\"8\xea\xc7\x18\x06\b\x02\x10\x01 \x03\x82\xd3\xe4\x93\x02(:\x01*\"#/api/datasets/{dataset_id}/versions\x12\xc0\x01\n" +
-	"\x13ListDatasetVersions\x121.signalbox.registry.v1.ListDatasetVersionsRequest\x1a2.signalbox.registry.v1.ListDatasetVersionsResponse\"B\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02/b\bversions\x12#/api/datasets/{dataset_id}/versions\x90\x02\x01\x12\xaf\x01\n" +
-	"\x11GetDatasetVersion\x12/.signalbox.registry.v1.GetDatasetVersionRequest\x1a%.signalbox.registry.v1.DatasetVersion\"B\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02/\x12-/api/datasets/{dataset_id}/versions/{version}\x90\x02\x01\x12\xb9\x01\n" +
-	"\x14CommitDatasetVersion\x122.signalbox.registry.v1.CommitDatasetVersionRequest\x1a%.signalbox.registry.v1.DatasetVersion\"F\xea\xc7\x18\x06\b\x02\x10\x01 \x03\x82\xd3\xe4\x93\x026\"4/api/datasets/{dataset_id}/versions/{version}/commitBIZGgithub.com/signalbox-dev/signalbox/gen/signalbox/registry/v1;registryv1b\x06proto3"
+	"dataset_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\tdatasetId\x12/\n" +
+	"\vdescription\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80 H\x00R\vdescription\x88\x01\x01\x12!\n" +
+	"\tprotected\x18\x03 \x01(\bH\x01R\tprotected\x88\x01\x01B\x0e\n" +
+	"\f_descriptionB\f\n" +
+	"\n" +
+	"_protected\"k\n" +
+	"\x1cArchiveDatasetVersionRequest\x12&\n" +
+	"\n" +
+	"dataset_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\tdatasetId\x12#\n" +
+	"\aversion\x18\x02 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aversion\"\xcc\x01\n" +
+	"\x17ListDatasetFilesRequest\x12&\n" +
+	"\n" +
+	"dataset_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\tdatasetId\x12#\n" +
+	"\aversion\x18\x02 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aversion\x12%\n" +
+	"\x05limit\x18\x03 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x00R\x05limit\x88\x01\x01\x12(\n" +
+	"\x06offset\x18\x04 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00H\x01R\x06offset\x88\x01\x01B\b\n" +
+	"\x06_limitB\t\n" +
+	"\a_offset\"U\n" +
+	"\x18ListDatasetFilesResponse\x129\n" +
+	"\x05files\x18\x01 \x03(\v2#.signalbox.registry.v1.ManifestFileR\x05files\"\x89\x01\n" +
+	"\x1aSignDatasetDownloadRequest\x12&\n" +
+	"\n" +
+	"dataset_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\tdatasetId\x12#\n" +
+	"\aversion\x18\x02 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aversion\x12\x1e\n" +
+	"\x04path\x18\x03 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\bR\x04path\"\xc6\x01\n" +
+	"\x0fDatasetDownload\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12\x15\n" +
+	"\x03url\x18\x02 \x01(\tB\x03\x80\x01\x01R\x03url\x12\x16\n" +
+	"\x06method\x18\x03 \x01(\tR\x06method\x12\x1d\n" +
+	"\n" +
+	"size_bytes\x18\x04 \x01(\x03R\tsizeBytes\x12\x16\n" +
+	"\x06sha256\x18\x05 \x01(\tR\x06sha256\x129\n" +
+	"\n" +
+	"expires_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\"\x9b\x01\n" +
+	"\x1cPreviewDatasetVersionRequest\x12&\n" +
+	"\n" +
+	"dataset_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\tdatasetId\x12#\n" +
+	"\aversion\x18\x02 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aversion\x12$\n" +
+	"\x05limit\x18\x03 \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x01H\x00R\x05limit\x88\x01\x01B\b\n" +
+	"\x06_limit\"y\n" +
+	"\x0eDatasetPreview\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x125\n" +
+	"\x04rows\x18\x02 \x03(\v2!.signalbox.registry.v1.DatasetRowR\x04rows\x12\x1c\n" +
+	"\ttruncated\x18\x03 \x01(\bR\ttruncated\"a\n" +
+	"\n" +
+	"DatasetRow\x12\x12\n" +
+	"\x04line\x18\x01 \x01(\x05R\x04line\x12\x1a\n" +
+	"\x05value\x18\x02 \x01(\fB\x04\xf0\xc7\x18\x01R\x05value\x12\x19\n" +
+	"\x05error\x18\x03 \x01(\tH\x00R\x05error\x88\x01\x01B\b\n" +
+	"\x06_error\"f\n" +
+	"\x17GetDatasetSchemaRequest\x12&\n" +
+	"\n" +
+	"dataset_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\tdatasetId\x12#\n" +
+	"\aversion\x18\x02 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aversion\"\xd1\x01\n" +
+	"\rDatasetSchema\x12\x1d\n" +
+	"\n" +
+	"dataset_id\x18\x01 \x01(\tR\tdatasetId\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\tR\aversion\x12\x16\n" +
+	"\x06digest\x18\x03 \x01(\tR\x06digest\x12\x16\n" +
+	"\x06format\x18\x04 \x01(\tR\x06format\x12\x16\n" +
+	"\x06source\x18\x05 \x01(\tR\x06source\x12\x1c\n" +
+	"\x06schema\x18\x06 \x01(\fB\x04\xf0\xc7\x18\x01R\x06schema\x12!\n" +
+	"\fsampled_rows\x18\a \x01(\x05R\vsampledRows2\xf6\x12\n" +
+	"\x0eDatasetService\x12\x8a\x01\n" +
+	"\rCreateDataset\x12+.signalbox.registry.v1.CreateDatasetRequest\x1a\x1e.signalbox.registry.v1.Dataset\",\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
+	"\x04\x90\x03\x99\x03\x82\xd3\xe4\x93\x02\x12:\x01*\"\r/api/datasets\x12\x95\x01\n" +
+	"\fListDatasets\x12*.signalbox.registry.v1.ListDatasetsRequest\x1a+.signalbox.registry.v1.ListDatasetsResponse\",\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02\x19b\bdatasets\x12\r/api/datasets\x90\x02\x01\x12\x8f\x01\n" +
+	"\n" +
+	"GetDataset\x12(.signalbox.registry.v1.GetDatasetRequest\x1a\x1e.signalbox.registry.v1.Dataset\"7\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02\x1c\x12\x1a/api/datasets/{dataset_id}\x90\x02\x01\x12\xcd\x01\n" +
+	"\x14CreateDatasetVersion\x122.signalbox.registry.v1.CreateDatasetVersionRequest\x1a3.signalbox.registry.v1.CreateDatasetVersionResponse\"L\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\b\n" +
+	"\x06\x90\x03\x94\x03\x99\x03\x82\xc8\x18\x04\n" +
+	"\x02\xc8\x01\x82\xd3\xe4\x93\x02(:\x01*\"#/api/datasets/{dataset_id}/versions\x12\xc8\x01\n" +
+	"\x13ListDatasetVersions\x121.signalbox.registry.v1.ListDatasetVersionsRequest\x1a2.signalbox.registry.v1.ListDatasetVersionsResponse\"J\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02/b\bversions\x12#/api/datasets/{dataset_id}/versions\x90\x02\x01\x12\xb7\x01\n" +
+	"\x11GetDatasetVersion\x12/.signalbox.registry.v1.GetDatasetVersionRequest\x1a%.signalbox.registry.v1.DatasetVersion\"J\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02/\x12-/api/datasets/{dataset_id}/versions/{version}\x90\x02\x01\x12\xc7\x01\n" +
+	"\x14CommitDatasetVersion\x122.signalbox.registry.v1.CommitDatasetVersionRequest\x1a%.signalbox.registry.v1.DatasetVersion\"T\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\n" +
+	"\n" +
+	"\b\x90\x03\x94\x03\x99\x03\xf6\x03\x82\xd3\xe4\x93\x026\"4/api/datasets/{dataset_id}/versions/{version}/commit\x12\x97\x01\n" +
+	"\rUpdateDataset\x12+.signalbox.registry.v1.UpdateDatasetRequest\x1a\x1e.signalbox.registry.v1.Dataset\"9\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
+	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02\x1f:\x01*2\x1a/api/datasets/{dataset_id}\x12\xc6\x01\n" +
+	"\x15ArchiveDatasetVersion\x123.signalbox.registry.v1.ArchiveDatasetVersionRequest\x1a%.signalbox.registry.v1.DatasetVersion\"Q\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
+	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x027\"5/api/datasets/{dataset_id}/versions/{version}/archive\x12\xce\x01\n" +
+	"\x10ListDatasetFiles\x12..signalbox.registry.v1.ListDatasetFilesRequest\x1a/.signalbox.registry.v1.ListDatasetFilesResponse\"Y\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x06\n" +
+	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02<b\x05files\x123/api/datasets/{dataset_id}/versions/{version}/files\x90\x02\x01\x12\xcb\x01\n" +
+	"\x13SignDatasetDownload\x121.signalbox.registry.v1.SignDatasetDownloadRequest\x1a&.signalbox.registry.v1.DatasetDownload\"Y\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x06\n" +
+	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02?:\x01*\":/api/datasets/{dataset_id}/versions/{version}/download-url\x12\xcd\x01\n" +
+	"\x15PreviewDatasetVersion\x123.signalbox.registry.v1.PreviewDatasetVersionRequest\x1a%.signalbox.registry.v1.DatasetPreview\"X\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\n" +
+	"\n" +
+	"\b\x90\x03\x94\x03\x99\x03\xf6\x03\x82\xd3\xe4\x93\x027\x125/api/datasets/{dataset_id}/versions/{version}/preview\x90\x02\x01\x12\xbb\x01\n" +
+	"\x10GetDatasetSchema\x12..signalbox.registry.v1.GetDatasetSchemaRequest\x1a$.signalbox.registry.v1.DatasetSchema\"Q\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x026\x124/api/datasets/{dataset_id}/versions/{version}/schema\x90\x02\x01BIZGgithub.com/signalbox-dev/signalbox/gen/signalbox/registry/v1;registryv1b\x06proto3"
 
 var (
 	file_signalbox_registry_v1_dataset_proto_rawDescOnce sync.Once
@@ -1042,7 +1887,7 @@ func file_signalbox_registry_v1_dataset_proto_rawDescGZIP() []byte {
 	return file_signalbox_registry_v1_dataset_proto_rawDescData
 }
 
-var file_signalbox_registry_v1_dataset_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_signalbox_registry_v1_dataset_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_signalbox_registry_v1_dataset_proto_goTypes = []any{
 	(*Dataset)(nil),                      // 0: signalbox.registry.v1.Dataset
 	(*DatasetVersion)(nil),               // 1: signalbox.registry.v1.DatasetVersion
@@ -1058,40 +1903,67 @@ var file_signalbox_registry_v1_dataset_proto_goTypes = []any{
 	(*ListDatasetVersionsResponse)(nil),  // 11: signalbox.registry.v1.ListDatasetVersionsResponse
 	(*GetDatasetVersionRequest)(nil),     // 12: signalbox.registry.v1.GetDatasetVersionRequest
 	(*CommitDatasetVersionRequest)(nil),  // 13: signalbox.registry.v1.CommitDatasetVersionRequest
-	nil,                                  // 14: signalbox.registry.v1.UploadTarget.HeadersEntry
-	(*timestamppb.Timestamp)(nil),        // 15: google.protobuf.Timestamp
+	(*UpdateDatasetRequest)(nil),         // 14: signalbox.registry.v1.UpdateDatasetRequest
+	(*ArchiveDatasetVersionRequest)(nil), // 15: signalbox.registry.v1.ArchiveDatasetVersionRequest
+	(*ListDatasetFilesRequest)(nil),      // 16: signalbox.registry.v1.ListDatasetFilesRequest
+	(*ListDatasetFilesResponse)(nil),     // 17: signalbox.registry.v1.ListDatasetFilesResponse
+	(*SignDatasetDownloadRequest)(nil),   // 18: signalbox.registry.v1.SignDatasetDownloadRequest
+	(*DatasetDownload)(nil),              // 19: signalbox.registry.v1.DatasetDownload
+	(*PreviewDatasetVersionRequest)(nil), // 20: signalbox.registry.v1.PreviewDatasetVersionRequest
+	(*DatasetPreview)(nil),               // 21: signalbox.registry.v1.DatasetPreview
+	(*DatasetRow)(nil),                   // 22: signalbox.registry.v1.DatasetRow
+	(*GetDatasetSchemaRequest)(nil),      // 23: signalbox.registry.v1.GetDatasetSchemaRequest
+	(*DatasetSchema)(nil),                // 24: signalbox.registry.v1.DatasetSchema
+	nil,                                  // 25: signalbox.registry.v1.UploadTarget.HeadersEntry
+	(*timestamppb.Timestamp)(nil),        // 26: google.protobuf.Timestamp
 }
 var file_signalbox_registry_v1_dataset_proto_depIdxs = []int32{
-	15, // 0: signalbox.registry.v1.Dataset.created_at:type_name -> google.protobuf.Timestamp
+	26, // 0: signalbox.registry.v1.Dataset.created_at:type_name -> google.protobuf.Timestamp
 	2,  // 1: signalbox.registry.v1.DatasetVersion.manifest:type_name -> signalbox.registry.v1.ManifestFile
-	15, // 2: signalbox.registry.v1.DatasetVersion.created_at:type_name -> google.protobuf.Timestamp
-	15, // 3: signalbox.registry.v1.DatasetVersion.committed_at:type_name -> google.protobuf.Timestamp
-	14, // 4: signalbox.registry.v1.UploadTarget.headers:type_name -> signalbox.registry.v1.UploadTarget.HeadersEntry
-	15, // 5: signalbox.registry.v1.UploadTarget.expires_at:type_name -> google.protobuf.Timestamp
-	0,  // 6: signalbox.registry.v1.ListDatasetsResponse.datasets:type_name -> signalbox.registry.v1.Dataset
-	2,  // 7: signalbox.registry.v1.CreateDatasetVersionRequest.files:type_name -> signalbox.registry.v1.ManifestFile
-	1,  // 8: signalbox.registry.v1.CreateDatasetVersionResponse.version:type_name -> signalbox.registry.v1.DatasetVersion
-	3,  // 9: signalbox.registry.v1.CreateDatasetVersionResponse.uploads:type_name -> signalbox.registry.v1.UploadTarget
-	1,  // 10: signalbox.registry.v1.ListDatasetVersionsResponse.versions:type_name -> signalbox.registry.v1.DatasetVersion
-	4,  // 11: signalbox.registry.v1.DatasetService.CreateDataset:input_type -> signalbox.registry.v1.CreateDatasetRequest
-	5,  // 12: signalbox.registry.v1.DatasetService.ListDatasets:input_type -> signalbox.registry.v1.ListDatasetsRequest
-	7,  // 13: signalbox.registry.v1.DatasetService.GetDataset:input_type -> signalbox.registry.v1.GetDatasetRequest
-	8,  // 14: signalbox.registry.v1.DatasetService.CreateDatasetVersion:input_type -> signalbox.registry.v1.CreateDatasetVersionRequest
-	10, // 15: signalbox.registry.v1.DatasetService.ListDatasetVersions:input_type -> signalbox.registry.v1.ListDatasetVersionsRequest
-	12, // 16: signalbox.registry.v1.DatasetService.GetDatasetVersion:input_type -> signalbox.registry.v1.GetDatasetVersionRequest
-	13, // 17: signalbox.registry.v1.DatasetService.CommitDatasetVersion:input_type -> signalbox.registry.v1.CommitDatasetVersionRequest
-	0,  // 18: signalbox.registry.v1.DatasetService.CreateDataset:output_type -> signalbox.registry.v1.Dataset
-	6,  // 19: signalbox.registry.v1.DatasetService.ListDatasets:output_type -> signalbox.registry.v1.ListDatasetsResponse
-	0,  // 20: signalbox.registry.v1.DatasetService.GetDataset:output_type -> signalbox.registry.v1.Dataset
-	9,  // 21: signalbox.registry.v1.DatasetService.CreateDatasetVersion:output_type -> signalbox.registry.v1.CreateDatasetVersionResponse
-	11, // 22: signalbox.registry.v1.DatasetService.ListDatasetVersions:output_type -> signalbox.registry.v1.ListDatasetVersionsResponse
-	1,  // 23: signalbox.registry.v1.DatasetService.GetDatasetVersion:output_type -> signalbox.registry.v1.DatasetVersion
-	1,  // 24: signalbox.registry.v1.DatasetService.CommitDatasetVersion:output_type -> signalbox.registry.v1.DatasetVersion
-	18, // [18:25] is the sub-list for method output_type
-	11, // [11:18] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	26, // 2: signalbox.registry.v1.DatasetVersion.created_at:type_name -> google.protobuf.Timestamp
+	26, // 3: signalbox.registry.v1.DatasetVersion.committed_at:type_name -> google.protobuf.Timestamp
+	26, // 4: signalbox.registry.v1.DatasetVersion.archived_at:type_name -> google.protobuf.Timestamp
+	25, // 5: signalbox.registry.v1.UploadTarget.headers:type_name -> signalbox.registry.v1.UploadTarget.HeadersEntry
+	26, // 6: signalbox.registry.v1.UploadTarget.expires_at:type_name -> google.protobuf.Timestamp
+	0,  // 7: signalbox.registry.v1.ListDatasetsResponse.datasets:type_name -> signalbox.registry.v1.Dataset
+	2,  // 8: signalbox.registry.v1.CreateDatasetVersionRequest.files:type_name -> signalbox.registry.v1.ManifestFile
+	1,  // 9: signalbox.registry.v1.CreateDatasetVersionResponse.version:type_name -> signalbox.registry.v1.DatasetVersion
+	3,  // 10: signalbox.registry.v1.CreateDatasetVersionResponse.uploads:type_name -> signalbox.registry.v1.UploadTarget
+	1,  // 11: signalbox.registry.v1.ListDatasetVersionsResponse.versions:type_name -> signalbox.registry.v1.DatasetVersion
+	2,  // 12: signalbox.registry.v1.ListDatasetFilesResponse.files:type_name -> signalbox.registry.v1.ManifestFile
+	26, // 13: signalbox.registry.v1.DatasetDownload.expires_at:type_name -> google.protobuf.Timestamp
+	22, // 14: signalbox.registry.v1.DatasetPreview.rows:type_name -> signalbox.registry.v1.DatasetRow
+	4,  // 15: signalbox.registry.v1.DatasetService.CreateDataset:input_type -> signalbox.registry.v1.CreateDatasetRequest
+	5,  // 16: signalbox.registry.v1.DatasetService.ListDatasets:input_type -> signalbox.registry.v1.ListDatasetsRequest
+	7,  // 17: signalbox.registry.v1.DatasetService.GetDataset:input_type -> signalbox.registry.v1.GetDatasetRequest
+	8,  // 18: signalbox.registry.v1.DatasetService.CreateDatasetVersion:input_type -> signalbox.registry.v1.CreateDatasetVersionRequest
+	10, // 19: signalbox.registry.v1.DatasetService.ListDatasetVersions:input_type -> signalbox.registry.v1.ListDatasetVersionsRequest
+	12, // 20: signalbox.registry.v1.DatasetService.GetDatasetVersion:input_type -> signalbox.registry.v1.GetDatasetVersionRequest
+	13, // 21: signalbox.registry.v1.DatasetService.CommitDatasetVersion:input_type -> signalbox.registry.v1.CommitDatasetVersionRequest
+	14, // 22: signalbox.registry.v1.DatasetService.UpdateDataset:input_type -> signalbox.registry.v1.UpdateDatasetRequest
+	15, // 23: signalbox.registry.v1.DatasetService.ArchiveDatasetVersion:input_type -> signalbox.registry.v1.ArchiveDatasetVersionRequest
+	16, // 24: signalbox.registry.v1.DatasetService.ListDatasetFiles:input_type -> signalbox.registry.v1.ListDatasetFilesRequest
+	18, // 25: signalbox.registry.v1.DatasetService.SignDatasetDownload:input_type -> signalbox.registry.v1.SignDatasetDownloadRequest
+	20, // 26: signalbox.registry.v1.DatasetService.PreviewDatasetVersion:input_type -> signalbox.registry.v1.PreviewDatasetVersionRequest
+	23, // 27: signalbox.registry.v1.DatasetService.GetDatasetSchema:input_type -> signalbox.registry.v1.GetDatasetSchemaRequest
+	0,  // 28: signalbox.registry.v1.DatasetService.CreateDataset:output_type -> signalbox.registry.v1.Dataset
+	6,  // 29: signalbox.registry.v1.DatasetService.ListDatasets:output_type -> signalbox.registry.v1.ListDatasetsResponse
+	0,  // 30: signalbox.registry.v1.DatasetService.GetDataset:output_type -> signalbox.registry.v1.Dataset
+	9,  // 31: signalbox.registry.v1.DatasetService.CreateDatasetVersion:output_type -> signalbox.registry.v1.CreateDatasetVersionResponse
+	11, // 32: signalbox.registry.v1.DatasetService.ListDatasetVersions:output_type -> signalbox.registry.v1.ListDatasetVersionsResponse
+	1,  // 33: signalbox.registry.v1.DatasetService.GetDatasetVersion:output_type -> signalbox.registry.v1.DatasetVersion
+	1,  // 34: signalbox.registry.v1.DatasetService.CommitDatasetVersion:output_type -> signalbox.registry.v1.DatasetVersion
+	0,  // 35: signalbox.registry.v1.DatasetService.UpdateDataset:output_type -> signalbox.registry.v1.Dataset
+	1,  // 36: signalbox.registry.v1.DatasetService.ArchiveDatasetVersion:output_type -> signalbox.registry.v1.DatasetVersion
+	17, // 37: signalbox.registry.v1.DatasetService.ListDatasetFiles:output_type -> signalbox.registry.v1.ListDatasetFilesResponse
+	19, // 38: signalbox.registry.v1.DatasetService.SignDatasetDownload:output_type -> signalbox.registry.v1.DatasetDownload
+	21, // 39: signalbox.registry.v1.DatasetService.PreviewDatasetVersion:output_type -> signalbox.registry.v1.DatasetPreview
+	24, // 40: signalbox.registry.v1.DatasetService.GetDatasetSchema:output_type -> signalbox.registry.v1.DatasetSchema
+	28, // [28:41] is the sub-list for method output_type
+	15, // [15:28] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_signalbox_registry_v1_dataset_proto_init() }
@@ -1102,13 +1974,17 @@ func file_signalbox_registry_v1_dataset_proto_init() {
 	file_signalbox_registry_v1_dataset_proto_msgTypes[0].OneofWrappers = []any{}
 	file_signalbox_registry_v1_dataset_proto_msgTypes[5].OneofWrappers = []any{}
 	file_signalbox_registry_v1_dataset_proto_msgTypes[10].OneofWrappers = []any{}
+	file_signalbox_registry_v1_dataset_proto_msgTypes[14].OneofWrappers = []any{}
+	file_signalbox_registry_v1_dataset_proto_msgTypes[16].OneofWrappers = []any{}
+	file_signalbox_registry_v1_dataset_proto_msgTypes[20].OneofWrappers = []any{}
+	file_signalbox_registry_v1_dataset_proto_msgTypes[22].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_signalbox_registry_v1_dataset_proto_rawDesc), len(file_signalbox_registry_v1_dataset_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   15,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

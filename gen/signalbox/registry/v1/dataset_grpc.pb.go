@@ -19,13 +19,19 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	DatasetService_CreateDataset_FullMethodName        = "/signalbox.registry.v1.DatasetService/CreateDataset"
-	DatasetService_ListDatasets_FullMethodName         = "/signalbox.registry.v1.DatasetService/ListDatasets"
-	DatasetService_GetDataset_FullMethodName           = "/signalbox.registry.v1.DatasetService/GetDataset"
-	DatasetService_CreateDatasetVersion_FullMethodName = "/signalbox.registry.v1.DatasetService/CreateDatasetVersion"
-	DatasetService_ListDatasetVersions_FullMethodName  = "/signalbox.registry.v1.DatasetService/ListDatasetVersions"
-	DatasetService_GetDatasetVersion_FullMethodName    = "/signalbox.registry.v1.DatasetService/GetDatasetVersion"
-	DatasetService_CommitDatasetVersion_FullMethodName = "/signalbox.registry.v1.DatasetService/CommitDatasetVersion"
+	DatasetService_CreateDataset_FullMethodName         = "/signalbox.registry.v1.DatasetService/CreateDataset"
+	DatasetService_ListDatasets_FullMethodName          = "/signalbox.registry.v1.DatasetService/ListDatasets"
+	DatasetService_GetDataset_FullMethodName            = "/signalbox.registry.v1.DatasetService/GetDataset"
+	DatasetService_CreateDatasetVersion_FullMethodName  = "/signalbox.registry.v1.DatasetService/CreateDatasetVersion"
+	DatasetService_ListDatasetVersions_FullMethodName   = "/signalbox.registry.v1.DatasetService/ListDatasetVersions"
+	DatasetService_GetDatasetVersion_FullMethodName     = "/signalbox.registry.v1.DatasetService/GetDatasetVersion"
+	DatasetService_CommitDatasetVersion_FullMethodName  = "/signalbox.registry.v1.DatasetService/CommitDatasetVersion"
+	DatasetService_UpdateDataset_FullMethodName         = "/signalbox.registry.v1.DatasetService/UpdateDataset"
+	DatasetService_ArchiveDatasetVersion_FullMethodName = "/signalbox.registry.v1.DatasetService/ArchiveDatasetVersion"
+	DatasetService_ListDatasetFiles_FullMethodName      = "/signalbox.registry.v1.DatasetService/ListDatasetFiles"
+	DatasetService_SignDatasetDownload_FullMethodName   = "/signalbox.registry.v1.DatasetService/SignDatasetDownload"
+	DatasetService_PreviewDatasetVersion_FullMethodName = "/signalbox.registry.v1.DatasetService/PreviewDatasetVersion"
+	DatasetService_GetDatasetSchema_FullMethodName      = "/signalbox.registry.v1.DatasetService/GetDatasetSchema"
 )
 
 // DatasetServiceClient is the client API for DatasetService service.
@@ -35,15 +41,30 @@ const (
 // DatasetService keeps versioned datasets. Bytes go to the object store by signed URLs.
 type DatasetServiceClient interface {
 	CreateDataset(ctx context.Context, in *CreateDatasetRequest, opts ...grpc.CallOption) (*Dataset, error)
+	// ListDatasets lists datasets, newest first.
 	ListDatasets(ctx context.Context, in *ListDatasetsRequest, opts ...grpc.CallOption) (*ListDatasetsResponse, error)
 	GetDataset(ctx context.Context, in *GetDatasetRequest, opts ...grpc.CallOption) (*Dataset, error)
 	// CreateDatasetVersion takes the manifest and answers a signed URL for each object that is not
 	// there yet. A version that exists is a conflict, before any byte moves.
 	CreateDatasetVersion(ctx context.Context, in *CreateDatasetVersionRequest, opts ...grpc.CallOption) (*CreateDatasetVersionResponse, error)
+	// ListDatasetVersions lists the versions of a dataset, newest first.
 	ListDatasetVersions(ctx context.Context, in *ListDatasetVersionsRequest, opts ...grpc.CallOption) (*ListDatasetVersionsResponse, error)
 	GetDatasetVersion(ctx context.Context, in *GetDatasetVersionRequest, opts ...grpc.CallOption) (*DatasetVersion, error)
 	// CommitDatasetVersion verifies size and SHA-256 of every object and makes the version ready.
 	CommitDatasetVersion(ctx context.Context, in *CommitDatasetVersionRequest, opts ...grpc.CallOption) (*DatasetVersion, error)
+	// UpdateDataset changes what is said of a dataset. Protection is set and never lifted.
+	UpdateDataset(ctx context.Context, in *UpdateDatasetRequest, opts ...grpc.CallOption) (*Dataset, error)
+	// ArchiveDatasetVersion takes a ready version out of use: no new binding finds it. What is bound to it
+	// stays bound, and its name stays taken. A repeat changes nothing.
+	ArchiveDatasetVersion(ctx context.Context, in *ArchiveDatasetVersionRequest, opts ...grpc.CallOption) (*DatasetVersion, error)
+	// ListDatasetFiles lists the files of a version by path. Of a protected dataset nobody gets them.
+	ListDatasetFiles(ctx context.Context, in *ListDatasetFilesRequest, opts ...grpc.CallOption) (*ListDatasetFilesResponse, error)
+	// SignDatasetDownload answers a signed URL of one file. Of a protected dataset nobody gets one.
+	SignDatasetDownload(ctx context.Context, in *SignDatasetDownloadRequest, opts ...grpc.CallOption) (*DatasetDownload, error)
+	// PreviewDatasetVersion shows the first rows of a jsonl version. Of a protected dataset nobody sees one.
+	PreviewDatasetVersion(ctx context.Context, in *PreviewDatasetVersionRequest, opts ...grpc.CallOption) (*DatasetPreview, error)
+	// GetDatasetSchema answers what the rows of a ready version look like, of protected ones too.
+	GetDatasetSchema(ctx context.Context, in *GetDatasetSchemaRequest, opts ...grpc.CallOption) (*DatasetSchema, error)
 }
 
 type datasetServiceClient struct {
@@ -124,6 +145,66 @@ func (c *datasetServiceClient) CommitDatasetVersion(ctx context.Context, in *Com
 	return out, nil
 }
 
+func (c *datasetServiceClient) UpdateDataset(ctx context.Context, in *UpdateDatasetRequest, opts ...grpc.CallOption) (*Dataset, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Dataset)
+	err := c.cc.Invoke(ctx, DatasetService_UpdateDataset_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *datasetServiceClient) ArchiveDatasetVersion(ctx context.Context, in *ArchiveDatasetVersionRequest, opts ...grpc.CallOption) (*DatasetVersion, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DatasetVersion)
+	err := c.cc.Invoke(ctx, DatasetService_ArchiveDatasetVersion_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *datasetServiceClient) ListDatasetFiles(ctx context.Context, in *ListDatasetFilesRequest, opts ...grpc.CallOption) (*ListDatasetFilesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListDatasetFilesResponse)
+	err := c.cc.Invoke(ctx, DatasetService_ListDatasetFiles_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *datasetServiceClient) SignDatasetDownload(ctx context.Context, in *SignDatasetDownloadRequest, opts ...grpc.CallOption) (*DatasetDownload, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DatasetDownload)
+	err := c.cc.Invoke(ctx, DatasetService_SignDatasetDownload_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *datasetServiceClient) PreviewDatasetVersion(ctx context.Context, in *PreviewDatasetVersionRequest, opts ...grpc.CallOption) (*DatasetPreview, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DatasetPreview)
+	err := c.cc.Invoke(ctx, DatasetService_PreviewDatasetVersion_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *datasetServiceClient) GetDatasetSchema(ctx context.Context, in *GetDatasetSchemaRequest, opts ...grpc.CallOption) (*DatasetSchema, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DatasetSchema)
+	err := c.cc.Invoke(ctx, DatasetService_GetDatasetSchema_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // DatasetServiceServer is the server API for DatasetService service.
 // All implementations must embed UnimplementedDatasetServiceServer
 // for forward compatibility.
@@ -131,15 +212,30 @@ func (c *datasetServiceClient) CommitDatasetVersion(ctx context.Context, in *Com
 // DatasetService keeps versioned datasets. Bytes go to the object store by signed URLs.
 type DatasetServiceServer interface {
 	CreateDataset(context.Context, *CreateDatasetRequest) (*Dataset, error)
+	// ListDatasets lists datasets, newest first.
 	ListDatasets(context.Context, *ListDatasetsRequest) (*ListDatasetsResponse, error)
 	GetDataset(context.Context, *GetDatasetRequest) (*Dataset, error)
 	// CreateDatasetVersion takes the manifest and answers a signed URL for each object that is not
 	// there yet. A version that exists is a conflict, before any byte moves.
 	CreateDatasetVersion(context.Context, *CreateDatasetVersionRequest) (*CreateDatasetVersionResponse, error)
+	// ListDatasetVersions lists the versions of a dataset, newest first.
 	ListDatasetVersions(context.Context, *ListDatasetVersionsRequest) (*ListDatasetVersionsResponse, error)
 	GetDatasetVersion(context.Context, *GetDatasetVersionRequest) (*DatasetVersion, error)
 	// CommitDatasetVersion verifies size and SHA-256 of every object and makes the version ready.
 	CommitDatasetVersion(context.Context, *CommitDatasetVersionRequest) (*DatasetVersion, error)
+	// UpdateDataset changes what is said of a dataset. Protection is set and never lifted.
+	UpdateDataset(context.Context, *UpdateDatasetRequest) (*Dataset, error)
+	// ArchiveDatasetVersion takes a ready version out of use: no new binding finds it. What is bound to it
+	// stays bound, and its name stays taken. A repeat changes nothing.
+	ArchiveDatasetVersion(context.Context, *ArchiveDatasetVersionRequest) (*DatasetVersion, error)
+	// ListDatasetFiles lists the files of a version by path. Of a protected dataset nobody gets them.
+	ListDatasetFiles(context.Context, *ListDatasetFilesRequest) (*ListDatasetFilesResponse, error)
+	// SignDatasetDownload answers a signed URL of one file. Of a protected dataset nobody gets one.
+	SignDatasetDownload(context.Context, *SignDatasetDownloadRequest) (*DatasetDownload, error)
+	// PreviewDatasetVersion shows the first rows of a jsonl version. Of a protected dataset nobody sees one.
+	PreviewDatasetVersion(context.Context, *PreviewDatasetVersionRequest) (*DatasetPreview, error)
+	// GetDatasetSchema answers what the rows of a ready version look like, of protected ones too.
+	GetDatasetSchema(context.Context, *GetDatasetSchemaRequest) (*DatasetSchema, error)
 	mustEmbedUnimplementedDatasetServiceServer()
 }
 
@@ -170,6 +266,24 @@ func (UnimplementedDatasetServiceServer) GetDatasetVersion(context.Context, *Get
 }
 func (UnimplementedDatasetServiceServer) CommitDatasetVersion(context.Context, *CommitDatasetVersionRequest) (*DatasetVersion, error) {
 	return nil, status.Error(codes.Unimplemented, "method CommitDatasetVersion not implemented")
+}
+func (UnimplementedDatasetServiceServer) UpdateDataset(context.Context, *UpdateDatasetRequest) (*Dataset, error) {
+	return nil, status.Error(codes.Unimplemented, "method UpdateDataset not implemented")
+}
+func (UnimplementedDatasetServiceServer) ArchiveDatasetVersion(context.Context, *ArchiveDatasetVersionRequest) (*DatasetVersion, error) {
+	return nil, status.Error(codes.Unimplemented, "method ArchiveDatasetVersion not implemented")
+}
+func (UnimplementedDatasetServiceServer) ListDatasetFiles(context.Context, *ListDatasetFilesRequest) (*ListDatasetFilesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListDatasetFiles not implemented")
+}
+func (UnimplementedDatasetServiceServer) SignDatasetDownload(context.Context, *SignDatasetDownloadRequest) (*DatasetDownload, error) {
+	return nil, status.Error(codes.Unimplemented, "method SignDatasetDownload not implemented")
+}
+func (UnimplementedDatasetServiceServer) PreviewDatasetVersion(context.Context, *PreviewDatasetVersionRequest) (*DatasetPreview, error) {
+	return nil, status.Error(codes.Unimplemented, "method PreviewDatasetVersion not implemented")
+}
+func (UnimplementedDatasetServiceServer) GetDatasetSchema(context.Context, *GetDatasetSchemaRequest) (*DatasetSchema, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetDatasetSchema not implemented")
 }
 func (UnimplementedDatasetServiceServer) mustEmbedUnimplementedDatasetServiceServer() {}
 func (UnimplementedDatasetServiceServer) testEmbeddedByValue()                        {}
@@ -318,6 +432,114 @@ func _DatasetService_CommitDatasetVersion_Handler(srv interface{}, ctx context.C
 	return interceptor(ctx, in, info, handler)
 }
 
+func _DatasetService_UpdateDataset_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UpdateDatasetRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(DatasetServiceServer).UpdateDataset(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: DatasetService_UpdateDataset_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(DatasetServiceServer).UpdateDataset(ctx, req.(*UpdateDatasetRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _DatasetService_ArchiveDatasetVersion_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ArchiveDatasetVersionRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(DatasetServiceServer).ArchiveDatasetVersion(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: DatasetService_ArchiveDatasetVersion_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(DatasetServiceServer).ArchiveDatasetVersion(ctx, req.(*ArchiveDatasetVersionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _DatasetService_ListDatasetFiles_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListDatasetFilesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(DatasetServiceServer).ListDatasetFiles(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: DatasetService_ListDatasetFiles_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(DatasetServiceServer).ListDatasetFiles(ctx, req.(*ListDatasetFilesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _DatasetService_SignDatasetDownload_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SignDatasetDownloadRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(DatasetServiceServer).SignDatasetDownload(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: DatasetService_SignDatasetDownload_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(DatasetServiceServer).SignDatasetDownload(ctx, req.(*SignDatasetDownloadRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _DatasetService_PreviewDatasetVersion_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PreviewDatasetVersionRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(DatasetServiceServer).PreviewDatasetVersion(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: DatasetService_PreviewDatasetVersion_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(DatasetServiceServer).PreviewDatasetVersion(ctx, req.(*PreviewDatasetVersionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _DatasetService_GetDatasetSchema_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetDatasetSchemaRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(DatasetServiceServer).GetDatasetSchema(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: DatasetService_GetDatasetSchema_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(DatasetServiceServer).GetDatasetSchema(ctx, req.(*GetDatasetSchemaRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // DatasetService_ServiceDesc is the grpc.ServiceDesc for DatasetService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -352,6 +574,30 @@ var DatasetService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "CommitDatasetVersion",
 			Handler:    _DatasetService_CommitDatasetVersion_Handler,
+		},
+		{
+			MethodName: "UpdateDataset",
+			Handler:    _DatasetService_UpdateDataset_Handler,
+		},
+		{
+			MethodName: "ArchiveDatasetVersion",
+			Handler:    _DatasetService_ArchiveDatasetVersion_Handler,
+		},
+		{
+			MethodName: "ListDatasetFiles",
+			Handler:    _DatasetService_ListDatasetFiles_Handler,
+		},
+		{
+			MethodName: "SignDatasetDownload",
+			Handler:    _DatasetService_SignDatasetDownload_Handler,
+		},
+		{
+			MethodName: "PreviewDatasetVersion",
+			Handler:    _DatasetService_PreviewDatasetVersion_Handler,
+		},
+		{
+			MethodName: "GetDatasetSchema",
+			Handler:    _DatasetService_GetDatasetSchema_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -39,8 +39,14 @@ type Deployment struct {
 	PromotedRevision   *int32  `protobuf:"varint,7,opt,name=promoted_revision,json=promotedRevision,proto3,oneof" json:"promoted_revision,omitempty"`
 	PreviousRevisionId *string `protobuf:"bytes,8,opt,name=previous_revision_id,json=previousRevisionId,proto3,oneof" json:"previous_revision_id,omitempty"`
 	// Base of the OpenAI-style routes, with /v1.
-	Url           string                 `protobuf:"bytes,9,opt,name=url,proto3" json:"url,omitempty"`
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	Url         string                 `protobuf:"bytes,9,opt,name=url,proto3" json:"url,omitempty"`
+	CreatedAt   *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	Description string                 `protobuf:"bytes,11,opt,name=description,proto3" json:"description,omitempty"`
+	// The revision that takes over when it is ready, after a rollback that starts it.
+	PendingRevision *int32 `protobuf:"varint,12,opt,name=pending_revision,json=pendingRevision,proto3,oneof" json:"pending_revision,omitempty"`
+	// While suspended: `drain` lets the calls that ran end, `cut` ended them.
+	SuspendMode   *string                `protobuf:"bytes,13,opt,name=suspend_mode,json=suspendMode,proto3,oneof" json:"suspend_mode,omitempty"`
+	SuspendedAt   *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=suspended_at,json=suspendedAt,proto3" json:"suspended_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -141,6 +147,34 @@ func (x *Deployment) GetUrl() string {
 func (x *Deployment) GetCreatedAt() *timestamppb.Timestamp {
 	if x != nil {
 		return x.CreatedAt
+	}
+	return nil
+}
+
+func (x *Deployment) GetDescription() string {
+	if x != nil {
+		return x.Description
+	}
+	return ""
+}
+
+func (x *Deployment) GetPendingRevision() int32 {
+	if x != nil && x.PendingRevision != nil {
+		return *x.PendingRevision
+	}
+	return 0
+}
+
+func (x *Deployment) GetSuspendMode() string {
+	if x != nil && x.SuspendMode != nil {
+		return *x.SuspendMode
+	}
+	return ""
+}
+
+func (x *Deployment) GetSuspendedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.SuspendedAt
 	}
 	return nil
 }
@@ -688,6 +722,7 @@ type CreateDeploymentRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Project       string                 `protobuf:"bytes,2,opt,name=project,proto3" json:"project,omitempty"`
+	Description   string                 `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -732,6 +767,13 @@ func (x *CreateDeploymentRequest) GetName() string {
 func (x *CreateDeploymentRequest) GetProject() string {
 	if x != nil {
 		return x.Project
+	}
+	return ""
+}
+
+func (x *CreateDeploymentRequest) GetDescription() string {
+	if x != nil {
+		return x.Description
 	}
 	return ""
 }
@@ -876,6 +918,261 @@ func (x *GetDeploymentRequest) GetDeploymentId() string {
 	return ""
 }
 
+type UpdateDeploymentRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	DeploymentId  string                 `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
+	Description   *string                `protobuf:"bytes,2,opt,name=description,proto3,oneof" json:"description,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateDeploymentRequest) Reset() {
+	*x = UpdateDeploymentRequest{}
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateDeploymentRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateDeploymentRequest) ProtoMessage() {}
+
+func (x *UpdateDeploymentRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateDeploymentRequest.ProtoReflect.Descriptor instead.
+func (*UpdateDeploymentRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *UpdateDeploymentRequest) GetDeploymentId() string {
+	if x != nil {
+		return x.DeploymentId
+	}
+	return ""
+}
+
+func (x *UpdateDeploymentRequest) GetDescription() string {
+	if x != nil && x.Description != nil {
+		return *x.Description
+	}
+	return ""
+}
+
+type DeleteDeploymentRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	DeploymentId  string                 `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteDeploymentRequest) Reset() {
+	*x = DeleteDeploymentRequest{}
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteDeploymentRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteDeploymentRequest) ProtoMessage() {}
+
+func (x *DeleteDeploymentRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteDeploymentRequest.ProtoReflect.Descriptor instead.
+func (*DeleteDeploymentRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *DeleteDeploymentRequest) GetDeploymentId() string {
+	if x != nil {
+		return x.DeploymentId
+	}
+	return ""
+}
+
+type SuspendDeploymentRequest struct {
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	DeploymentId string                 `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
+	// `drain` where empty: calls that run may end; `cut` ends them.
+	Mode          string `protobuf:"bytes,2,opt,name=mode,proto3" json:"mode,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SuspendDeploymentRequest) Reset() {
+	*x = SuspendDeploymentRequest{}
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SuspendDeploymentRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SuspendDeploymentRequest) ProtoMessage() {}
+
+func (x *SuspendDeploymentRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SuspendDeploymentRequest.ProtoReflect.Descriptor instead.
+func (*SuspendDeploymentRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *SuspendDeploymentRequest) GetDeploymentId() string {
+	if x != nil {
+		return x.DeploymentId
+	}
+	return ""
+}
+
+func (x *SuspendDeploymentRequest) GetMode() string {
+	if x != nil {
+		return x.Mode
+	}
+	return ""
+}
+
+type ResumeDeploymentRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	DeploymentId  string                 `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResumeDeploymentRequest) Reset() {
+	*x = ResumeDeploymentRequest{}
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResumeDeploymentRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResumeDeploymentRequest) ProtoMessage() {}
+
+func (x *ResumeDeploymentRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResumeDeploymentRequest.ProtoReflect.Descriptor instead.
+func (*ResumeDeploymentRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *ResumeDeploymentRequest) GetDeploymentId() string {
+	if x != nil {
+		return x.DeploymentId
+	}
+	return ""
+}
+
+type RollbackDeploymentRequest struct {
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	DeploymentId string                 `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
+	// Number of a revision that was promoted before; the previous one where absent.
+	ToRevision *int32 `protobuf:"varint,2,opt,name=to_revision,json=toRevision,proto3,oneof" json:"to_revision,omitempty"`
+	// Start it where it does not run, and switch when it is ready.
+	Start         bool `protobuf:"varint,3,opt,name=start,proto3" json:"start,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RollbackDeploymentRequest) Reset() {
+	*x = RollbackDeploymentRequest{}
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RollbackDeploymentRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RollbackDeploymentRequest) ProtoMessage() {}
+
+func (x *RollbackDeploymentRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RollbackDeploymentRequest.ProtoReflect.Descriptor instead.
+func (*RollbackDeploymentRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *RollbackDeploymentRequest) GetDeploymentId() string {
+	if x != nil {
+		return x.DeploymentId
+	}
+	return ""
+}
+
+func (x *RollbackDeploymentRequest) GetToRevision() int32 {
+	if x != nil && x.ToRevision != nil {
+		return *x.ToRevision
+	}
+	return 0
+}
+
+func (x *RollbackDeploymentRequest) GetStart() bool {
+	if x != nil {
+		return x.Start
+	}
+	return false
+}
+
 type ListDeploymentEventsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	DeploymentId  string                 `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
@@ -887,7 +1184,7 @@ type ListDeploymentEventsRequest struct {
 
 func (x *ListDeploymentEventsRequest) Reset() {
 	*x = ListDeploymentEventsRequest{}
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[11]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -899,7 +1196,7 @@ func (x *ListDeploymentEventsRequest) String() string {
 func (*ListDeploymentEventsRequest) ProtoMessage() {}
 
 func (x *ListDeploymentEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[11]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -912,7 +1209,7 @@ func (x *ListDeploymentEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDeploymentEventsRequest.ProtoReflect.Descriptor instead.
 func (*ListDeploymentEventsRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{11}
+	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListDeploymentEventsRequest) GetDeploymentId() string {
@@ -945,7 +1242,7 @@ type ListDeploymentEventsResponse struct {
 
 func (x *ListDeploymentEventsResponse) Reset() {
 	*x = ListDeploymentEventsResponse{}
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[12]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -957,7 +1254,7 @@ func (x *ListDeploymentEventsResponse) String() string {
 func (*ListDeploymentEventsResponse) ProtoMessage() {}
 
 func (x *ListDeploymentEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[12]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -970,7 +1267,7 @@ func (x *ListDeploymentEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDeploymentEventsResponse.ProtoReflect.Descriptor instead.
 func (*ListDeploymentEventsResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{12}
+	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListDeploymentEventsResponse) GetEvents() []*v1.Event {
@@ -991,7 +1288,7 @@ type CreateRevisionRequest struct {
 
 func (x *CreateRevisionRequest) Reset() {
 	*x = CreateRevisionRequest{}
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[13]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1003,7 +1300,7 @@ func (x *CreateRevisionRequest) String() string {
 func (*CreateRevisionRequest) ProtoMessage() {}
 
 func (x *CreateRevisionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[13]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1016,7 +1313,7 @@ func (x *CreateRevisionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateRevisionRequest.ProtoReflect.Descriptor instead.
 func (*CreateRevisionRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{13}
+	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CreateRevisionRequest) GetDeploymentId() string {
@@ -1051,7 +1348,7 @@ type ListRevisionsRequest struct {
 
 func (x *ListRevisionsRequest) Reset() {
 	*x = ListRevisionsRequest{}
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[14]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1063,7 +1360,7 @@ func (x *ListRevisionsRequest) String() string {
 func (*ListRevisionsRequest) ProtoMessage() {}
 
 func (x *ListRevisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[14]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1076,7 +1373,7 @@ func (x *ListRevisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRevisionsRequest.ProtoReflect.Descriptor instead.
 func (*ListRevisionsRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{14}
+	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListRevisionsRequest) GetDeploymentId() string {
@@ -1109,7 +1406,7 @@ type ListRevisionsResponse struct {
 
 func (x *ListRevisionsResponse) Reset() {
 	*x = ListRevisionsResponse{}
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[15]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1121,7 +1418,7 @@ func (x *ListRevisionsResponse) String() string {
 func (*ListRevisionsResponse) ProtoMessage() {}
 
 func (x *ListRevisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[15]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1134,7 +1431,7 @@ func (x *ListRevisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRevisionsResponse.ProtoReflect.Descriptor instead.
 func (*ListRevisionsResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{15}
+	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListRevisionsResponse) GetRevisions() []*Revision {
@@ -1154,7 +1451,7 @@ type GetRevisionRequest struct {
 
 func (x *GetRevisionRequest) Reset() {
 	*x = GetRevisionRequest{}
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[16]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1166,7 +1463,7 @@ func (x *GetRevisionRequest) String() string {
 func (*GetRevisionRequest) ProtoMessage() {}
 
 func (x *GetRevisionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[16]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1179,7 +1476,7 @@ func (x *GetRevisionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRevisionRequest.ProtoReflect.Descriptor instead.
 func (*GetRevisionRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{16}
+	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *GetRevisionRequest) GetDeploymentId() string {
@@ -1206,7 +1503,7 @@ type PromoteRevisionRequest struct {
 
 func (x *PromoteRevisionRequest) Reset() {
 	*x = PromoteRevisionRequest{}
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[17]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1218,7 +1515,7 @@ func (x *PromoteRevisionRequest) String() string {
 func (*PromoteRevisionRequest) ProtoMessage() {}
 
 func (x *PromoteRevisionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[17]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1231,7 +1528,7 @@ func (x *PromoteRevisionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteRevisionRequest.ProtoReflect.Descriptor instead.
 func (*PromoteRevisionRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{17}
+	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *PromoteRevisionRequest) GetDeploymentId() string {
@@ -1248,6 +1545,58 @@ func (x *PromoteRevisionRequest) GetNumber() int32 {
 	return 0
 }
 
+type StartRevisionRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	DeploymentId  string                 `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
+	Number        int32                  `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StartRevisionRequest) Reset() {
+	*x = StartRevisionRequest{}
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StartRevisionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StartRevisionRequest) ProtoMessage() {}
+
+func (x *StartRevisionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StartRevisionRequest.ProtoReflect.Descriptor instead.
+func (*StartRevisionRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *StartRevisionRequest) GetDeploymentId() string {
+	if x != nil {
+		return x.DeploymentId
+	}
+	return ""
+}
+
+func (x *StartRevisionRequest) GetNumber() int32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
 type StopRevisionRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	DeploymentId  string                 `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
@@ -1258,7 +1607,7 @@ type StopRevisionRequest struct {
 
 func (x *StopRevisionRequest) Reset() {
 	*x = StopRevisionRequest{}
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[18]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1270,7 +1619,7 @@ func (x *StopRevisionRequest) String() string {
 func (*StopRevisionRequest) ProtoMessage() {}
 
 func (x *StopRevisionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[18]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1283,7 +1632,7 @@ func (x *StopRevisionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopRevisionRequest.ProtoReflect.Descriptor instead.
 func (*StopRevisionRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{18}
+	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *StopRevisionRequest) GetDeploymentId() string {
@@ -1310,7 +1659,7 @@ type CreateDeploymentTokenRequest struct {
 
 func (x *CreateDeploymentTokenRequest) Reset() {
 	*x = CreateDeploymentTokenRequest{}
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[19]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1322,7 +1671,7 @@ func (x *CreateDeploymentTokenRequest) String() string {
 func (*CreateDeploymentTokenRequest) ProtoMessage() {}
 
 func (x *CreateDeploymentTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[19]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1335,7 +1684,7 @@ func (x *CreateDeploymentTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateDeploymentTokenRequest.ProtoReflect.Descriptor instead.
 func (*CreateDeploymentTokenRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{19}
+	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *CreateDeploymentTokenRequest) GetDeploymentId() string {
@@ -1363,7 +1712,7 @@ type ListDeploymentTokensRequest struct {
 
 func (x *ListDeploymentTokensRequest) Reset() {
 	*x = ListDeploymentTokensRequest{}
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[20]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1375,7 +1724,7 @@ func (x *ListDeploymentTokensRequest) String() string {
 func (*ListDeploymentTokensRequest) ProtoMessage() {}
 
 func (x *ListDeploymentTokensRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[20]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1388,7 +1737,7 @@ func (x *ListDeploymentTokensRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDeploymentTokensRequest.ProtoReflect.Descriptor instead.
 func (*ListDeploymentTokensRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{20}
+	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ListDeploymentTokensRequest) GetDeploymentId() string {
@@ -1421,7 +1770,7 @@ type ListDeploymentTokensResponse struct {
 
 func (x *ListDeploymentTokensResponse) Reset() {
 	*x = ListDeploymentTokensResponse{}
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[21]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1433,7 +1782,7 @@ func (x *ListDeploymentTokensResponse) String() string {
 func (*ListDeploymentTokensResponse) ProtoMessage() {}
 
 func (x *ListDeploymentTokensResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[21]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1446,7 +1795,7 @@ func (x *ListDeploymentTokensResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDeploymentTokensResponse.ProtoReflect.Descriptor instead.
 func (*ListDeploymentTokensResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{21}
+	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ListDeploymentTokensResponse) GetTokens() []*DeploymentToken {
@@ -1466,7 +1815,7 @@ type RevokeDeploymentTokenRequest struct {
 
 func (x *RevokeDeploymentTokenRequest) Reset() {
 	*x = RevokeDeploymentTokenRequest{}
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[22]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1478,7 +1827,7 @@ func (x *RevokeDeploymentTokenRequest) String() string {
 func (*RevokeDeploymentTokenRequest) ProtoMessage() {}
 
 func (x *RevokeDeploymentTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[22]
+	mi := &file_signalbox_registry_v1_deployment_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1491,7 +1840,7 @@ func (x *RevokeDeploymentTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeDeploymentTokenRequest.ProtoReflect.Descriptor instead.
 func (*RevokeDeploymentTokenRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{22}
+	return file_signalbox_registry_v1_deployment_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *RevokeDeploymentTokenRequest) GetDeploymentId() string {
@@ -1512,7 +1861,7 @@ var File_signalbox_registry_v1_deployment_proto protoreflect.FileDescriptor
 
 const file_signalbox_registry_v1_deployment_proto_rawDesc = "" +
 	"\n" +
-	"&signalbox/registry/v1/deployment.proto\x12\x15signalbox.registry.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fsignalbox/common/v1/event.proto\x1a\"signalbox/options/v1/options.proto\"\xab\x03\n" +
+	"&signalbox/registry/v1/deployment.proto\x12\x15signalbox.registry.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fsignalbox/common/v1/event.proto\x1a\"signalbox/options/v1/options.proto\"\x8a\x05\n" +
 	"\n" +
 	"Deployment\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
@@ -1526,10 +1875,16 @@ const file_signalbox_registry_v1_deployment_proto_rawDesc = "" +
 	"\x03url\x18\t \x01(\tR\x03url\x129\n" +
 	"\n" +
 	"created_at\x18\n" +
-	" \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAtB\x17\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12 \n" +
+	"\vdescription\x18\v \x01(\tR\vdescription\x12.\n" +
+	"\x10pending_revision\x18\f \x01(\x05H\x03R\x0fpendingRevision\x88\x01\x01\x12&\n" +
+	"\fsuspend_mode\x18\r \x01(\tH\x04R\vsuspendMode\x88\x01\x01\x12=\n" +
+	"\fsuspended_at\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\vsuspendedAtB\x17\n" +
 	"\x15_promoted_revision_idB\x14\n" +
 	"\x12_promoted_revisionB\x17\n" +
-	"\x15_previous_revision_id\"\xf6\x04\n" +
+	"\x15_previous_revision_idB\x13\n" +
+	"\x11_pending_revisionB\x0f\n" +
+	"\r_suspend_mode\"\xf6\x04\n" +
 	"\bRevision\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12#\n" +
 	"\rdeployment_id\x18\x02 \x01(\tR\fdeploymentId\x12\x16\n" +
@@ -1583,10 +1938,11 @@ const file_signalbox_registry_v1_deployment_proto_rawDesc = "" +
 	"created_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
 	"\n" +
 	"revoked_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\trevokedAtB\b\n" +
-	"\x06_token\"t\n" +
+	"\x06_token\"\xa0\x01\n" +
 	"\x17CreateDeploymentRequest\x126\n" +
 	"\x04name\x18\x01 \x01(\tB\"\xbaH\x1fr\x1d\x10\x01\x18\x80\x012\x16^[a-z0-9][a-z0-9._-]*$R\x04name\x12!\n" +
-	"\aproject\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x18@R\aproject\"~\n" +
+	"\aproject\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x18@R\aproject\x12*\n" +
+	"\vdescription\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80 R\vdescription\"~\n" +
 	"\x16ListDeploymentsRequest\x12%\n" +
 	"\x05limit\x18\x01 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x00R\x05limit\x88\x01\x01\x12(\n" +
@@ -1596,7 +1952,24 @@ const file_signalbox_registry_v1_deployment_proto_rawDesc = "" +
 	"\x17ListDeploymentsResponse\x12C\n" +
 	"\vdeployments\x18\x01 \x03(\v2!.signalbox.registry.v1.DeploymentR\vdeployments\"D\n" +
 	"\x14GetDeploymentRequest\x12,\n" +
-	"\rdeployment_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\fdeploymentId\"\xb1\x01\n" +
+	"\rdeployment_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\fdeploymentId\"\x88\x01\n" +
+	"\x17UpdateDeploymentRequest\x12,\n" +
+	"\rdeployment_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\fdeploymentId\x12/\n" +
+	"\vdescription\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80 H\x00R\vdescription\x88\x01\x01B\x0e\n" +
+	"\f_description\"G\n" +
+	"\x17DeleteDeploymentRequest\x12,\n" +
+	"\rdeployment_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\fdeploymentId\"q\n" +
+	"\x18SuspendDeploymentRequest\x12,\n" +
+	"\rdeployment_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\fdeploymentId\x12'\n" +
+	"\x04mode\x18\x02 \x01(\tB\x13\xbaH\x10r\x0eR\x00R\x05drainR\x03cutR\x04mode\"G\n" +
+	"\x17ResumeDeploymentRequest\x12,\n" +
+	"\rdeployment_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\fdeploymentId\"\x9e\x01\n" +
+	"\x19RollbackDeploymentRequest\x12,\n" +
+	"\rdeployment_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\fdeploymentId\x12-\n" +
+	"\vto_revision\x18\x02 \x01(\x05B\a\xbaH\x04\x1a\x02(\x01H\x00R\n" +
+	"toRevision\x88\x01\x01\x12\x14\n" +
+	"\x05start\x18\x03 \x01(\bR\x05startB\x0e\n" +
+	"\f_to_revision\"\xb1\x01\n" +
 	"\x1bListDeploymentEventsRequest\x12,\n" +
 	"\rdeployment_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\fdeploymentId\x12%\n" +
 	"\x05limit\x18\x02 \x01(\x05B\n" +
@@ -1624,6 +1997,9 @@ const file_signalbox_registry_v1_deployment_proto_rawDesc = "" +
 	"\x06number\x18\x02 \x01(\x05B\a\xbaH\x04\x1a\x02(\x01R\x06number\"g\n" +
 	"\x16PromoteRevisionRequest\x12,\n" +
 	"\rdeployment_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\fdeploymentId\x12\x1f\n" +
+	"\x06number\x18\x02 \x01(\x05B\a\xbaH\x04\x1a\x02(\x01R\x06number\"e\n" +
+	"\x14StartRevisionRequest\x12,\n" +
+	"\rdeployment_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\fdeploymentId\x12\x1f\n" +
 	"\x06number\x18\x02 \x01(\x05B\a\xbaH\x04\x1a\x02(\x01R\x06number\"d\n" +
 	"\x13StopRevisionRequest\x12,\n" +
 	"\rdeployment_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\fdeploymentId\x12\x1f\n" +
@@ -1643,20 +2019,44 @@ const file_signalbox_registry_v1_deployment_proto_rawDesc = "" +
 	"\x06tokens\x18\x01 \x03(\v2&.signalbox.registry.v1.DeploymentTokenR\x06tokens\"p\n" +
 	"\x1cRevokeDeploymentTokenRequest\x12,\n" +
 	"\rdeployment_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\fdeploymentId\x12\"\n" +
-	"\btoken_id\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\atokenId2\xfd\x10\n" +
-	"\x11DeploymentService\x12\x92\x01\n" +
-	"\x10CreateDeployment\x12..signalbox.registry.v1.CreateDeploymentRequest\x1a!.signalbox.registry.v1.Deployment\"+\xea\xc7\x18\x06\b\x02\x10\x01 \x03\x82\xd3\xe4\x93\x02\x1b:\x01*\"\x16/api/model-deployments\x12\xaa\x01\n" +
-	"\x0fListDeployments\x12-.signalbox.registry.v1.ListDeploymentsRequest\x1a..signalbox.registry.v1.ListDeploymentsResponse\"8\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02%b\vdeployments\x12\x16/api/model-deployments\x90\x02\x01\x12\x9c\x01\n" +
-	"\rGetDeployment\x12+.signalbox.registry.v1.GetDeploymentRequest\x1a!.signalbox.registry.v1.Deployment\";\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02(\x12&/api/model-deployments/{deployment_id}\x90\x02\x01\x12\xcb\x01\n" +
-	"\x14ListDeploymentEvents\x122.signalbox.registry.v1.ListDeploymentEventsRequest\x1a3.signalbox.registry.v1.ListDeploymentEventsResponse\"J\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x027b\x06events\x12-/api/model-deployments/{deployment_id}/events\x90\x02\x01\x12\xa6\x01\n" +
-	"\x0eCreateRevision\x12,.signalbox.registry.v1.CreateRevisionRequest\x1a\x1f.signalbox.registry.v1.Revision\"E\xea\xc7\x18\x06\b\x02\x10\x01 \x03\x82\xd3\xe4\x93\x025:\x01*\"0/api/model-deployments/{deployment_id}/revisions\x12\xbc\x01\n" +
-	"\rListRevisions\x12+.signalbox.registry.v1.ListRevisionsRequest\x1a,.signalbox.registry.v1.ListRevisionsResponse\"P\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02=b\trevisions\x120/api/model-deployments/{deployment_id}/revisions\x90\x02\x01\x12\xa9\x01\n" +
-	"\vGetRevision\x12).signalbox.registry.v1.GetRevisionRequest\x1a\x1f.signalbox.registry.v1.Revision\"N\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02;\x129/api/model-deployments/{deployment_id}/revisions/{number}\x90\x02\x01\x12\xb8\x01\n" +
-	"\x0fPromoteRevision\x12-.signalbox.registry.v1.PromoteRevisionRequest\x1a!.signalbox.registry.v1.Deployment\"S\xea\xc7\x18\x06\b\x02\x10\x01 \x03\x82\xd3\xe4\x93\x02C\"A/api/model-deployments/{deployment_id}/revisions/{number}/promote\x12\xad\x01\n" +
-	"\fStopRevision\x12*.signalbox.registry.v1.StopRevisionRequest\x1a\x1f.signalbox.registry.v1.Revision\"P\xea\xc7\x18\x06\b\x02\x10\x01 \x03\x82\xd3\xe4\x93\x02@\">/api/model-deployments/{deployment_id}/revisions/{number}/stop\x12\xb8\x01\n" +
-	"\x15CreateDeploymentToken\x123.signalbox.registry.v1.CreateDeploymentTokenRequest\x1a&.signalbox.registry.v1.DeploymentToken\"B\xea\xc7\x18\x06\b\x02\x10\x01 \x03\x82\xd3\xe4\x93\x022:\x01*\"-/api/model-deployments/{deployment_id}/tokens\x12\xcb\x01\n" +
-	"\x14ListDeploymentTokens\x122.signalbox.registry.v1.ListDeploymentTokensRequest\x1a3.signalbox.registry.v1.ListDeploymentTokensResponse\"J\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x027b\x06tokens\x12-/api/model-deployments/{deployment_id}/tokens\x90\x02\x01\x12\xb0\x01\n" +
-	"\x15RevokeDeploymentToken\x123.signalbox.registry.v1.RevokeDeploymentTokenRequest\x1a\x16.google.protobuf.Empty\"J\xea\xc7\x18\x06\b\x02\x10\x01 \x03\x82\xd3\xe4\x93\x02:*8/api/model-deployments/{deployment_id}/tokens/{token_id}BIZGgithub.com/signalbox-dev/signalbox/gen/signalbox/registry/v1;registryv1b\x06proto3"
+	"\btoken_id\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\atokenId2\xa4\x1a\n" +
+	"\x11DeploymentService\x12\x9c\x01\n" +
+	"\x10CreateDeployment\x12..signalbox.registry.v1.CreateDeploymentRequest\x1a!.signalbox.registry.v1.Deployment\"5\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
+	"\x04\x90\x03\x99\x03\x82\xd3\xe4\x93\x02\x1b:\x01*\"\x16/api/model-deployments\x12\xaa\x01\n" +
+	"\x0fListDeployments\x12-.signalbox.registry.v1.ListDeploymentsRequest\x1a..signalbox.registry.v1.ListDeploymentsResponse\"8\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02%b\vdeployments\x12\x16/api/model-deployments\x90\x02\x01\x12\xa4\x01\n" +
+	"\rGetDeployment\x12+.signalbox.registry.v1.GetDeploymentRequest\x1a!.signalbox.registry.v1.Deployment\"C\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02(\x12&/api/model-deployments/{deployment_id}\x90\x02\x01\x12\xac\x01\n" +
+	"\x10UpdateDeployment\x12..signalbox.registry.v1.UpdateDeploymentRequest\x1a!.signalbox.registry.v1.Deployment\"E\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
+	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02+:\x01*2&/api/model-deployments/{deployment_id}\x12\xa0\x01\n" +
+	"\x10DeleteDeployment\x12..signalbox.registry.v1.DeleteDeploymentRequest\x1a\x16.google.protobuf.Empty\"D\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\b\n" +
+	"\x06\x94\x03\x99\x03\xf6\x03\x82\xd3\xe4\x93\x02(*&/api/model-deployments/{deployment_id}\x12\xb8\x01\n" +
+	"\x11SuspendDeployment\x12/.signalbox.registry.v1.SuspendDeploymentRequest\x1a!.signalbox.registry.v1.Deployment\"O\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\b\n" +
+	"\x06\x94\x03\x99\x03\xf6\x03\x82\xd3\xe4\x93\x023:\x01*\"./api/model-deployments/{deployment_id}/suspend\x12\xb0\x01\n" +
+	"\x10ResumeDeployment\x12..signalbox.registry.v1.ResumeDeploymentRequest\x1a!.signalbox.registry.v1.Deployment\"I\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
+	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02/\"-/api/model-deployments/{deployment_id}/resume\x12\xc1\x01\n" +
+	"\x12RollbackDeployment\x120.signalbox.registry.v1.RollbackDeploymentRequest\x1a!.signalbox.registry.v1.Deployment\"V\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
+	"\x04\x94\x03\x99\x03\x82\xc8\x18\x04\n" +
+	"\x02\xca\x01\x82\xd3\xe4\x93\x024:\x01*\"//api/model-deployments/{deployment_id}/rollback\x12\xd3\x01\n" +
+	"\x14ListDeploymentEvents\x122.signalbox.registry.v1.ListDeploymentEventsRequest\x1a3.signalbox.registry.v1.ListDeploymentEventsResponse\"R\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x027b\x06events\x12-/api/model-deployments/{deployment_id}/events\x90\x02\x01\x12\xb2\x01\n" +
+	"\x0eCreateRevision\x12,.signalbox.registry.v1.CreateRevisionRequest\x1a\x1f.signalbox.registry.v1.Revision\"Q\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\b\n" +
+	"\x06\x90\x03\x94\x03\x99\x03\x82\xd3\xe4\x93\x025:\x01*\"0/api/model-deployments/{deployment_id}/revisions\x12\xc4\x01\n" +
+	"\rListRevisions\x12+.signalbox.registry.v1.ListRevisionsRequest\x1a,.signalbox.registry.v1.ListRevisionsResponse\"X\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02=b\trevisions\x120/api/model-deployments/{deployment_id}/revisions\x90\x02\x01\x12\xb1\x01\n" +
+	"\vGetRevision\x12).signalbox.registry.v1.GetRevisionRequest\x1a\x1f.signalbox.registry.v1.Revision\"V\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02;\x129/api/model-deployments/{deployment_id}/revisions/{number}\x90\x02\x01\x12\xc2\x01\n" +
+	"\x0fPromoteRevision\x12-.signalbox.registry.v1.PromoteRevisionRequest\x1a!.signalbox.registry.v1.Deployment\"]\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
+	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02C\"A/api/model-deployments/{deployment_id}/revisions/{number}/promote\x12\xba\x01\n" +
+	"\rStartRevision\x12+.signalbox.registry.v1.StartRevisionRequest\x1a\x1f.signalbox.registry.v1.Revision\"[\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
+	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02A\"?/api/model-deployments/{deployment_id}/revisions/{number}/start\x12\xb7\x01\n" +
+	"\fStopRevision\x12*.signalbox.registry.v1.StopRevisionRequest\x1a\x1f.signalbox.registry.v1.Revision\"Z\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
+	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02@\">/api/model-deployments/{deployment_id}/revisions/{number}/stop\x12\xc2\x01\n" +
+	"\x15CreateDeploymentToken\x123.signalbox.registry.v1.CreateDeploymentTokenRequest\x1a&.signalbox.registry.v1.DeploymentToken\"L\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
+	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x022:\x01*\"-/api/model-deployments/{deployment_id}/tokens\x12\xd3\x01\n" +
+	"\x14ListDeploymentTokens\x122.signalbox.registry.v1.ListDeploymentTokensRequest\x1a3.signalbox.registry.v1.ListDeploymentTokensResponse\"R\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x027b\x06tokens\x12-/api/model-deployments/{deployment_id}/tokens\x90\x02\x01\x12\xba\x01\n" +
+	"\x15RevokeDeploymentToken\x123.signalbox.registry.v1.RevokeDeploymentTokenRequest\x1a\x16.google.protobuf.Empty\"T\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
+	"\x04\x94\x03\xf6\x03\x82\xd3\xe4\x93\x02:*8/api/model-deployments/{deployment_id}/tokens/{token_id}BIZGgithub.com/signalbox-dev/signalbox/gen/signalbox/registry/v1;registryv1b\x06proto3"
 
 var (
 	file_signalbox_registry_v1_deployment_proto_rawDescOnce sync.Once
@@ -1670,7 +2070,7 @@ func file_signalbox_registry_v1_deployment_proto_rawDescGZIP() []byte {
 	return file_signalbox_registry_v1_deployment_proto_rawDescData
 }
 
-var file_signalbox_registry_v1_deployment_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_signalbox_registry_v1_deployment_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_signalbox_registry_v1_deployment_proto_goTypes = []any{
 	(*Deployment)(nil),                   // 0: signalbox.registry.v1.Deployment
 	(*Revision)(nil),                     // 1: signalbox.registry.v1.Revision
@@ -1683,70 +2083,89 @@ var file_signalbox_registry_v1_deployment_proto_goTypes = []any{
 	(*ListDeploymentsRequest)(nil),       // 8: signalbox.registry.v1.ListDeploymentsRequest
 	(*ListDeploymentsResponse)(nil),      // 9: signalbox.registry.v1.ListDeploymentsResponse
 	(*GetDeploymentRequest)(nil),         // 10: signalbox.registry.v1.GetDeploymentRequest
-	(*ListDeploymentEventsRequest)(nil),  // 11: signalbox.registry.v1.ListDeploymentEventsRequest
-	(*ListDeploymentEventsResponse)(nil), // 12: signalbox.registry.v1.ListDeploymentEventsResponse
-	(*CreateRevisionRequest)(nil),        // 13: signalbox.registry.v1.CreateRevisionRequest
-	(*ListRevisionsRequest)(nil),         // 14: signalbox.registry.v1.ListRevisionsRequest
-	(*ListRevisionsResponse)(nil),        // 15: signalbox.registry.v1.ListRevisionsResponse
-	(*GetRevisionRequest)(nil),           // 16: signalbox.registry.v1.GetRevisionRequest
-	(*PromoteRevisionRequest)(nil),       // 17: signalbox.registry.v1.PromoteRevisionRequest
-	(*StopRevisionRequest)(nil),          // 18: signalbox.registry.v1.StopRevisionRequest
-	(*CreateDeploymentTokenRequest)(nil), // 19: signalbox.registry.v1.CreateDeploymentTokenRequest
-	(*ListDeploymentTokensRequest)(nil),  // 20: signalbox.registry.v1.ListDeploymentTokensRequest
-	(*ListDeploymentTokensResponse)(nil), // 21: signalbox.registry.v1.ListDeploymentTokensResponse
-	(*RevokeDeploymentTokenRequest)(nil), // 22: signalbox.registry.v1.RevokeDeploymentTokenRequest
-	(*timestamppb.Timestamp)(nil),        // 23: google.protobuf.Timestamp
-	(*v1.Event)(nil),                     // 24: signalbox.common.v1.Event
-	(*emptypb.Empty)(nil),                // 25: google.protobuf.Empty
+	(*UpdateDeploymentRequest)(nil),      // 11: signalbox.registry.v1.UpdateDeploymentRequest
+	(*DeleteDeploymentRequest)(nil),      // 12: signalbox.registry.v1.DeleteDeploymentRequest
+	(*SuspendDeploymentRequest)(nil),     // 13: signalbox.registry.v1.SuspendDeploymentRequest
+	(*ResumeDeploymentRequest)(nil),      // 14: signalbox.registry.v1.ResumeDeploymentRequest
+	(*RollbackDeploymentRequest)(nil),    // 15: signalbox.registry.v1.RollbackDeploymentRequest
+	(*ListDeploymentEventsRequest)(nil),  // 16: signalbox.registry.v1.ListDeploymentEventsRequest
+	(*ListDeploymentEventsResponse)(nil), // 17: signalbox.registry.v1.ListDeploymentEventsResponse
+	(*CreateRevisionRequest)(nil),        // 18: signalbox.registry.v1.CreateRevisionRequest
+	(*ListRevisionsRequest)(nil),         // 19: signalbox.registry.v1.ListRevisionsRequest
+	(*ListRevisionsResponse)(nil),        // 20: signalbox.registry.v1.ListRevisionsResponse
+	(*GetRevisionRequest)(nil),           // 21: signalbox.registry.v1.GetRevisionRequest
+	(*PromoteRevisionRequest)(nil),       // 22: signalbox.registry.v1.PromoteRevisionRequest
+	(*StartRevisionRequest)(nil),         // 23: signalbox.registry.v1.StartRevisionRequest
+	(*StopRevisionRequest)(nil),          // 24: signalbox.registry.v1.StopRevisionRequest
+	(*CreateDeploymentTokenRequest)(nil), // 25: signalbox.registry.v1.CreateDeploymentTokenRequest
+	(*ListDeploymentTokensRequest)(nil),  // 26: signalbox.registry.v1.ListDeploymentTokensRequest
+	(*ListDeploymentTokensResponse)(nil), // 27: signalbox.registry.v1.ListDeploymentTokensResponse
+	(*RevokeDeploymentTokenRequest)(nil), // 28: signalbox.registry.v1.RevokeDeploymentTokenRequest
+	(*timestamppb.Timestamp)(nil),        // 29: google.protobuf.Timestamp
+	(*v1.Event)(nil),                     // 30: signalbox.common.v1.Event
+	(*emptypb.Empty)(nil),                // 31: google.protobuf.Empty
 }
 var file_signalbox_registry_v1_deployment_proto_depIdxs = []int32{
-	23, // 0: signalbox.registry.v1.Deployment.created_at:type_name -> google.protobuf.Timestamp
-	2,  // 1: signalbox.registry.v1.Revision.reason:type_name -> signalbox.registry.v1.RevisionReason
-	3,  // 2: signalbox.registry.v1.Revision.source:type_name -> signalbox.registry.v1.RevisionSource
-	4,  // 3: signalbox.registry.v1.Revision.serving:type_name -> signalbox.registry.v1.Serving
-	5,  // 4: signalbox.registry.v1.Revision.replicas:type_name -> signalbox.registry.v1.Replica
-	23, // 5: signalbox.registry.v1.Revision.created_at:type_name -> google.protobuf.Timestamp
-	23, // 6: signalbox.registry.v1.Revision.ready_at:type_name -> google.protobuf.Timestamp
-	23, // 7: signalbox.registry.v1.Revision.promoted_at:type_name -> google.protobuf.Timestamp
-	23, // 8: signalbox.registry.v1.Replica.started_at:type_name -> google.protobuf.Timestamp
-	23, // 9: signalbox.registry.v1.Replica.ready_at:type_name -> google.protobuf.Timestamp
-	23, // 10: signalbox.registry.v1.DeploymentToken.created_at:type_name -> google.protobuf.Timestamp
-	23, // 11: signalbox.registry.v1.DeploymentToken.revoked_at:type_name -> google.protobuf.Timestamp
-	0,  // 12: signalbox.registry.v1.ListDeploymentsResponse.deployments:type_name -> signalbox.registry.v1.Deployment
-	24, // 13: signalbox.registry.v1.ListDeploymentEventsResponse.events:type_name -> signalbox.common.v1.Event
-	3,  // 14: signalbox.registry.v1.CreateRevisionRequest.source:type_name -> signalbox.registry.v1.RevisionSource
-	4,  // 15: signalbox.registry.v1.CreateRevisionRequest.serving:type_name -> signalbox.registry.v1.Serving
-	1,  // 16: signalbox.registry.v1.ListRevisionsResponse.revisions:type_name -> signalbox.registry.v1.Revision
-	6,  // 17: signalbox.registry.v1.ListDeploymentTokensResponse.tokens:type_name -> signalbox.registry.v1.DeploymentToken
-	7,  // 18: signalbox.registry.v1.DeploymentService.CreateDeployment:input_type -> signalbox.registry.v1.CreateDeploymentRequest
-	8,  // 19: signalbox.registry.v1.DeploymentService.ListDeployments:input_type -> signalbox.registry.v1.ListDeploymentsRequest
-	10, // 20: signalbox.registry.v1.DeploymentService.GetDeployment:input_type -> signalbox.registry.v1.GetDeploymentRequest
-	11, // 21: signalbox.registry.v1.DeploymentService.ListDeploymentEvents:input_type -> signalbox.registry.v1.ListDeploymentEventsRequest
-	13, // 22: signalbox.registry.v1.DeploymentService.CreateRevision:input_type -> signalbox.registry.v1.CreateRevisionRequest
-	14, // 23: signalbox.registry.v1.DeploymentService.ListRevisions:input_type -> signalbox.registry.v1.ListRevisionsRequest
-	16, // 24: signalbox.registry.v1.DeploymentService.GetRevision:input_type -> signalbox.registry.v1.GetRevisionRequest
-	17, // 25: signalbox.registry.v1.DeploymentService.PromoteRevision:input_type -> signalbox.registry.v1.PromoteRevisionRequest
-	18, // 26: signalbox.registry.v1.DeploymentService.StopRevision:input_type -> signalbox.registry.v1.StopRevisionRequest
-	19, // 27: signalbox.registry.v1.DeploymentService.CreateDeploymentToken:input_type -> signalbox.registry.v1.CreateDeploymentTokenRequest
-	20, // 28: signalbox.registry.v1.DeploymentService.ListDeploymentTokens:input_type -> signalbox.registry.v1.ListDeploymentTokensRequest
-	22, // 29: signalbox.registry.v1.DeploymentService.RevokeDeploymentToken:input_type -> signalbox.registry.v1.RevokeDeploymentTokenRequest
-	0,  // 30: signalbox.registry.v1.DeploymentService.CreateDeployment:output_type -> signalbox.registry.v1.Deployment
-	9,  // 31: signalbox.registry.v1.DeploymentService.ListDeployments:output_type -> signalbox.registry.v1.ListDeploymentsResponse
-	0,  // 32: signalbox.registry.v1.DeploymentService.GetDeployment:output_type -> signalbox.registry.v1.Deployment
-	12, // 33: signalbox.registry.v1.DeploymentService.ListDeploymentEvents:output_type -> signalbox.registry.v1.ListDeploymentEventsResponse
-	1,  // 34: signalbox.registry.v1.DeploymentService.CreateRevision:output_type -> signalbox.registry.v1.Revision
-	15, // 35: signalbox.registry.v1.DeploymentService.ListRevisions:output_type -> signalbox.registry.v1.ListRevisionsResponse
-	1,  // 36: signalbox.registry.v1.DeploymentService.GetRevision:output_type -> signalbox.registry.v1.Revision
-	0,  // 37: signalbox.registry.v1.DeploymentService.PromoteRevision:output_type -> signalbox.registry.v1.Deployment
-	1,  // 38: signalbox.registry.v1.DeploymentService.StopRevision:output_type -> signalbox.registry.v1.Revision
-	6,  // 39: signalbox.registry.v1.DeploymentService.CreateDeploymentToken:output_type -> signalbox.registry.v1.DeploymentToken
-	21, // 40: signalbox.registry.v1.DeploymentService.ListDeploymentTokens:output_type -> signalbox.registry.v1.ListDeploymentTokensResponse
-	25, // 41: signalbox.registry.v1.DeploymentService.RevokeDeploymentToken:output_type -> google.protobuf.Empty
-	30, // [30:42] is the sub-list for method output_type
-	18, // [18:30] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	29, // 0: signalbox.registry.v1.Deployment.created_at:type_name -> google.protobuf.Timestamp
+	29, // 1: signalbox.registry.v1.Deployment.suspended_at:type_name -> google.protobuf.Timestamp
+	2,  // 2: signalbox.registry.v1.Revision.reason:type_name -> signalbox.registry.v1.RevisionReason
+	3,  // 3: signalbox.registry.v1.Revision.source:type_name -> signalbox.registry.v1.RevisionSource
+	4,  // 4: signalbox.registry.v1.Revision.serving:type_name -> signalbox.registry.v1.Serving
+	5,  // 5: signalbox.registry.v1.Revision.replicas:type_name -> signalbox.registry.v1.Replica
+	29, // 6: signalbox.registry.v1.Revision.created_at:type_name -> google.protobuf.Timestamp
+	29, // 7: signalbox.registry.v1.Revision.ready_at:type_name -> google.protobuf.Timestamp
+	29, // 8: signalbox.registry.v1.Revision.promoted_at:type_name -> google.protobuf.Timestamp
+	29, // 9: signalbox.registry.v1.Replica.started_at:type_name -> google.protobuf.Timestamp
+	29, // 10: signalbox.registry.v1.Replica.ready_at:type_name -> google.protobuf.Timestamp
+	29, // 11: signalbox.registry.v1.DeploymentToken.created_at:type_name -> google.protobuf.Timestamp
+	29, // 12: signalbox.registry.v1.DeploymentToken.revoked_at:type_name -> google.protobuf.Timestamp
+	0,  // 13: signalbox.registry.v1.ListDeploymentsResponse.deployments:type_name -> signalbox.registry.v1.Deployment
+	30, // 14: signalbox.registry.v1.ListDeploymentEventsResponse.events:type_name -> signalbox.common.v1.Event
+	3,  // 15: signalbox.registry.v1.CreateRevisionRequest.source:type_name -> signalbox.registry.v1.RevisionSource
+	4,  // 16: signalbox.registry.v1.CreateRevisionRequest.serving:type_name -> signalbox.registry.v1.Serving
+	1,  // 17: signalbox.registry.v1.ListRevisionsResponse.revisions:type_name -> signalbox.registry.v1.Revision
+	6,  // 18: signalbox.registry.v1.ListDeploymentTokensResponse.tokens:type_name -> signalbox.registry.v1.DeploymentToken
+	7,  // 19: signalbox.registry.v1.DeploymentService.CreateDeployment:input_type -> signalbox.registry.v1.CreateDeploymentRequest
+	8,  // 20: signalbox.registry.v1.DeploymentService.ListDeployments:input_type -> signalbox.registry.v1.ListDeploymentsRequest
+	10, // 21: signalbox.registry.v1.DeploymentService.GetDeployment:input_type -> signalbox.registry.v1.GetDeploymentRequest
+	11, // 22: signalbox.registry.v1.DeploymentService.UpdateDeployment:input_type -> signalbox.registry.v1.UpdateDeploymentRequest
+	12, // 23: signalbox.registry.v1.DeploymentService.DeleteDeployment:input_type -> signalbox.registry.v1.DeleteDeploymentRequest
+	13, // 24: signalbox.registry.v1.DeploymentService.SuspendDeployment:input_type -> signalbox.registry.v1.SuspendDeploymentRequest
+	14, // 25: signalbox.registry.v1.DeploymentService.ResumeDeployment:input_type -> signalbox.registry.v1.ResumeDeploymentRequest
+	15, // 26: signalbox.registry.v1.DeploymentService.RollbackDeployment:input_type -> signalbox.registry.v1.RollbackDeploymentRequest
+	16, // 27: signalbox.registry.v1.DeploymentService.ListDeploymentEvents:input_type -> signalbox.registry.v1.ListDeploymentEventsRequest
+	18, // 28: signalbox.registry.v1.DeploymentService.CreateRevision:input_type -> signalbox.registry.v1.CreateRevisionRequest
+	19, // 29: signalbox.registry.v1.DeploymentService.ListRevisions:input_type -> signalbox.registry.v1.ListRevisionsRequest
+	21, // 30: signalbox.registry.v1.DeploymentService.GetRevision:input_type -> signalbox.registry.v1.GetRevisionRequest
+	22, // 31: signalbox.registry.v1.DeploymentService.PromoteRevision:input_type -> signalbox.registry.v1.PromoteRevisionRequest
+	23, // 32: signalbox.registry.v1.DeploymentService.StartRevision:input_type -> signalbox.registry.v1.StartRevisionRequest
+	24, // 33: signalbox.registry.v1.DeploymentService.StopRevision:input_type -> signalbox.registry.v1.StopRevisionRequest
+	25, // 34: signalbox.registry.v1.DeploymentService.CreateDeploymentToken:input_type -> signalbox.registry.v1.CreateDeploymentTokenRequest
+	26, // 35: signalbox.registry.v1.DeploymentService.ListDeploymentTokens:input_type -> signalbox.registry.v1.ListDeploymentTokensRequest
+	28, // 36: signalbox.registry.v1.DeploymentService.RevokeDeploymentToken:input_type -> signalbox.registry.v1.RevokeDeploymentTokenRequest
+	0,  // 37: signalbox.registry.v1.DeploymentService.CreateDeployment:output_type -> signalbox.registry.v1.Deployment
+	9,  // 38: signalbox.registry.v1.DeploymentService.ListDeployments:output_type -> signalbox.registry.v1.ListDeploymentsResponse
+	0,  // 39: signalbox.registry.v1.DeploymentService.GetDeployment:output_type -> signalbox.registry.v1.Deployment
+	0,  // 40: signalbox.registry.v1.DeploymentService.UpdateDeployment:output_type -> signalbox.registry.v1.Deployment
+	31, // 41: signalbox.registry.v1.DeploymentService.DeleteDeployment:output_type -> google.protobuf.Empty
+	0,  // 42: signalbox.registry.v1.DeploymentService.SuspendDeployment:output_type -> signalbox.registry.v1.Deployment
+	0,  // 43: signalbox.registry.v1.DeploymentService.ResumeDeployment:output_type -> signalbox.registry.v1.Deployment
+	0,  // 44: signalbox.registry.v1.DeploymentService.RollbackDeployment:output_type -> signalbox.registry.v1.Deployment
+	17, // 45: signalbox.registry.v1.DeploymentService.ListDeploymentEvents:output_type -> signalbox.registry.v1.ListDeploymentEventsResponse
+	1,  // 46: signalbox.registry.v1.DeploymentService.CreateRevision:output_type -> signalbox.registry.v1.Revision
+	20, // 47: signalbox.registry.v1.DeploymentService.ListRevisions:output_type -> signalbox.registry.v1.ListRevisionsResponse
+	1,  // 48: signalbox.registry.v1.DeploymentService.GetRevision:output_type -> signalbox.registry.v1.Revision
+	0,  // 49: signalbox.registry.v1.DeploymentService.PromoteRevision:output_type -> signalbox.registry.v1.Deployment
+	1,  // 50: signalbox.registry.v1.DeploymentService.StartRevision:output_type -> signalbox.registry.v1.Revision
+	1,  // 51: signalbox.registry.v1.DeploymentService.StopRevision:output_type -> signalbox.registry.v1.Revision
+	6,  // 52: signalbox.registry.v1.DeploymentService.CreateDeploymentToken:output_type -> signalbox.registry.v1.DeploymentToken
+	27, // 53: signalbox.registry.v1.DeploymentService.ListDeploymentTokens:output_type -> signalbox.registry.v1.ListDeploymentTokensResponse
+	31, // 54: signalbox.registry.v1.DeploymentService.RevokeDeploymentToken:output_type -> google.protobuf.Empty
+	37, // [37:55] is the sub-list for method output_type
+	19, // [19:37] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_signalbox_registry_v1_deployment_proto_init() }
@@ -1758,15 +2177,17 @@ func file_signalbox_registry_v1_deployment_proto_init() {
 	file_signalbox_registry_v1_deployment_proto_msgTypes[6].OneofWrappers = []any{}
 	file_signalbox_registry_v1_deployment_proto_msgTypes[8].OneofWrappers = []any{}
 	file_signalbox_registry_v1_deployment_proto_msgTypes[11].OneofWrappers = []any{}
-	file_signalbox_registry_v1_deployment_proto_msgTypes[14].OneofWrappers = []any{}
-	file_signalbox_registry_v1_deployment_proto_msgTypes[20].OneofWrappers = []any{}
+	file_signalbox_registry_v1_deployment_proto_msgTypes[15].OneofWrappers = []any{}
+	file_signalbox_registry_v1_deployment_proto_msgTypes[16].OneofWrappers = []any{}
+	file_signalbox_registry_v1_deployment_proto_msgTypes[19].OneofWrappers = []any{}
+	file_signalbox_registry_v1_deployment_proto_msgTypes[26].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_signalbox_registry_v1_deployment_proto_rawDesc), len(file_signalbox_registry_v1_deployment_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   23,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -23,11 +23,17 @@ const (
 	DeploymentService_CreateDeployment_FullMethodName      = "/signalbox.registry.v1.DeploymentService/CreateDeployment"
 	DeploymentService_ListDeployments_FullMethodName       = "/signalbox.registry.v1.DeploymentService/ListDeployments"
 	DeploymentService_GetDeployment_FullMethodName         = "/signalbox.registry.v1.DeploymentService/GetDeployment"
+	DeploymentService_UpdateDeployment_FullMethodName      = "/signalbox.registry.v1.DeploymentService/UpdateDeployment"
+	DeploymentService_DeleteDeployment_FullMethodName      = "/signalbox.registry.v1.DeploymentService/DeleteDeployment"
+	DeploymentService_SuspendDeployment_FullMethodName     = "/signalbox.registry.v1.DeploymentService/SuspendDeployment"
+	DeploymentService_ResumeDeployment_FullMethodName      = "/signalbox.registry.v1.DeploymentService/ResumeDeployment"
+	DeploymentService_RollbackDeployment_FullMethodName    = "/signalbox.registry.v1.DeploymentService/RollbackDeployment"
 	DeploymentService_ListDeploymentEvents_FullMethodName  = "/signalbox.registry.v1.DeploymentService/ListDeploymentEvents"
 	DeploymentService_CreateRevision_FullMethodName        = "/signalbox.registry.v1.DeploymentService/CreateRevision"
 	DeploymentService_ListRevisions_FullMethodName         = "/signalbox.registry.v1.DeploymentService/ListRevisions"
 	DeploymentService_GetRevision_FullMethodName           = "/signalbox.registry.v1.DeploymentService/GetRevision"
 	DeploymentService_PromoteRevision_FullMethodName       = "/signalbox.registry.v1.DeploymentService/PromoteRevision"
+	DeploymentService_StartRevision_FullMethodName         = "/signalbox.registry.v1.DeploymentService/StartRevision"
 	DeploymentService_StopRevision_FullMethodName          = "/signalbox.registry.v1.DeploymentService/StopRevision"
 	DeploymentService_CreateDeploymentToken_FullMethodName = "/signalbox.registry.v1.DeploymentService/CreateDeploymentToken"
 	DeploymentService_ListDeploymentTokens_FullMethodName  = "/signalbox.registry.v1.DeploymentService/ListDeploymentTokens"
@@ -41,19 +47,38 @@ const (
 // DeploymentService owns deployments, their revisions, the promoted pointer and their tokens.
 type DeploymentServiceClient interface {
 	CreateDeployment(ctx context.Context, in *CreateDeploymentRequest, opts ...grpc.CallOption) (*Deployment, error)
+	// ListDeployments lists deployments, newest first.
 	ListDeployments(ctx context.Context, in *ListDeploymentsRequest, opts ...grpc.CallOption) (*ListDeploymentsResponse, error)
 	GetDeployment(ctx context.Context, in *GetDeploymentRequest, opts ...grpc.CallOption) (*Deployment, error)
+	// UpdateDeployment changes what is said of a deployment; what serves is not touched.
+	UpdateDeployment(ctx context.Context, in *UpdateDeploymentRequest, opts ...grpc.CallOption) (*Deployment, error)
+	// DeleteDeployment ends a deployment for good: its engines stop and its tokens die. What serves must be
+	// suspended first. It answers when no live replica knows the deployment any more.
+	DeleteDeployment(ctx context.Context, in *DeleteDeploymentRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
+	// SuspendDeployment refuses calls from now on: it answers when every live replica does. Engines, tokens
+	// and the promoted revision stay. Suspending a suspended deployment changes nothing, but `cut` still cuts.
+	SuspendDeployment(ctx context.Context, in *SuspendDeploymentRequest, opts ...grpc.CallOption) (*Deployment, error)
+	// ResumeDeployment takes calls again; a deployment that serves is answered as it is.
+	ResumeDeployment(ctx context.Context, in *ResumeDeploymentRequest, opts ...grpc.CallOption) (*Deployment, error)
+	// RollbackDeployment promotes the revision that answered before, or another one that did. One that is not
+	// ready is a conflict, unless it shall be started: then it takes over when it is ready (202).
+	RollbackDeployment(ctx context.Context, in *RollbackDeploymentRequest, opts ...grpc.CallOption) (*Deployment, error)
+	// ListDeploymentEvents lists what happened to a deployment, oldest first.
 	ListDeploymentEvents(ctx context.Context, in *ListDeploymentEventsRequest, opts ...grpc.CallOption) (*ListDeploymentEventsResponse, error)
 	// CreateRevision prepares a candidate; it never touches traffic.
 	CreateRevision(ctx context.Context, in *CreateRevisionRequest, opts ...grpc.CallOption) (*Revision, error)
+	// ListRevisions lists the revisions of a deployment, newest first.
 	ListRevisions(ctx context.Context, in *ListRevisionsRequest, opts ...grpc.CallOption) (*ListRevisionsResponse, error)
 	GetRevision(ctx context.Context, in *GetRevisionRequest, opts ...grpc.CallOption) (*Revision, error)
 	// PromoteRevision makes a ready revision the one that answers; one that is not ready is a conflict.
 	PromoteRevision(ctx context.Context, in *PromoteRevisionRequest, opts ...grpc.CallOption) (*Deployment, error)
-	// StopRevision ends the engines of a revision that is not promoted.
+	// StartRevision asks anew for the engine of a revision that was stopped or has failed.
+	StartRevision(ctx context.Context, in *StartRevisionRequest, opts ...grpc.CallOption) (*Revision, error)
+	// StopRevision ends the engines of a revision that is not promoted, or of a suspended deployment.
 	StopRevision(ctx context.Context, in *StopRevisionRequest, opts ...grpc.CallOption) (*Revision, error)
 	// CreateDeploymentToken makes a token; its secret is in this answer only.
 	CreateDeploymentToken(ctx context.Context, in *CreateDeploymentTokenRequest, opts ...grpc.CallOption) (*DeploymentToken, error)
+	// ListDeploymentTokens lists the tokens of a deployment, newest first, also those that were revoked.
 	ListDeploymentTokens(ctx context.Context, in *ListDeploymentTokensRequest, opts ...grpc.CallOption) (*ListDeploymentTokensResponse, error)
 	// RevokeDeploymentToken answers only when no live replica accepts the token any more.
 	RevokeDeploymentToken(ctx context.Context, in *RevokeDeploymentTokenRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
@@ -91,6 +116,56 @@ func (c *deploymentServiceClient) GetDeployment(ctx context.Context, in *GetDepl
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(Deployment)
 	err := c.cc.Invoke(ctx, DeploymentService_GetDeployment_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *deploymentServiceClient) UpdateDeployment(ctx context.Context, in *UpdateDeploymentRequest, opts ...grpc.CallOption) (*Deployment, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Deployment)
+	err := c.cc.Invoke(ctx, DeploymentService_UpdateDeployment_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *deploymentServiceClient) DeleteDeployment(ctx context.Context, in *DeleteDeploymentRequest, opts ...grpc.CallOption) (*emptypb.Empty, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(emptypb.Empty)
+	err := c.cc.Invoke(ctx, DeploymentService_DeleteDeployment_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *deploymentServiceClient) SuspendDeployment(ctx context.Context, in *SuspendDeploymentRequest, opts ...grpc.CallOption) (*Deployment, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Deployment)
+	err := c.cc.Invoke(ctx, DeploymentService_SuspendDeployment_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *deploymentServiceClient) ResumeDeployment(ctx context.Context, in *ResumeDeploymentRequest, opts ...grpc.CallOption) (*Deployment, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Deployment)
+	err := c.cc.Invoke(ctx, DeploymentService_ResumeDeployment_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *deploymentServiceClient) RollbackDeployment(ctx context.Context, in *RollbackDeploymentRequest, opts ...grpc.CallOption) (*Deployment, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Deployment)
+	err := c.cc.Invoke(ctx, DeploymentService_RollbackDeployment_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -147,6 +222,16 @@ func (c *deploymentServiceClient) PromoteRevision(ctx context.Context, in *Promo
 	return out, nil
 }
 
+func (c *deploymentServiceClient) StartRevision(ctx context.Context, in *StartRevisionRequest, opts ...grpc.CallOption) (*Revision, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Revision)
+	err := c.cc.Invoke(ctx, DeploymentService_StartRevision_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *deploymentServiceClient) StopRevision(ctx context.Context, in *StopRevisionRequest, opts ...grpc.CallOption) (*Revision, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(Revision)
@@ -194,19 +279,38 @@ func (c *deploymentServiceClient) RevokeDeploymentToken(ctx context.Context, in 
 // DeploymentService owns deployments, their revisions, the promoted pointer and their tokens.
 type DeploymentServiceServer interface {
 	CreateDeployment(context.Context, *CreateDeploymentRequest) (*Deployment, error)
+	// ListDeployments lists deployments, newest first.
 	ListDeployments(context.Context, *ListDeploymentsRequest) (*ListDeploymentsResponse, error)
 	GetDeployment(context.Context, *GetDeploymentRequest) (*Deployment, error)
+	// UpdateDeployment changes what is said of a deployment; what serves is not touched.
+	UpdateDeployment(context.Context, *UpdateDeploymentRequest) (*Deployment, error)
+	// DeleteDeployment ends a deployment for good: its engines stop and its tokens die. What serves must be
+	// suspended first. It answers when no live replica knows the deployment any more.
+	DeleteDeployment(context.Context, *DeleteDeploymentRequest) (*emptypb.Empty, error)
+	// SuspendDeployment refuses calls from now on: it answers when every live replica does. Engines, tokens
+	// and the promoted revision stay. Suspending a suspended deployment changes nothing, but `cut` still cuts.
+	SuspendDeployment(context.Context, *SuspendDeploymentRequest) (*Deployment, error)
+	// ResumeDeployment takes calls again; a deployment that serves is answered as it is.
+	ResumeDeployment(context.Context, *ResumeDeploymentRequest) (*Deployment, error)
+	// RollbackDeployment promotes the revision that answered before, or another one that did. One that is not
+	// ready is a conflict, unless it shall be started: then it takes over when it is ready (202).
+	RollbackDeployment(context.Context, *RollbackDeploymentRequest) (*Deployment, error)
+	// ListDeploymentEvents lists what happened to a deployment, oldest first.
 	ListDeploymentEvents(context.Context, *ListDeploymentEventsRequest) (*ListDeploymentEventsResponse, error)
 	// CreateRevision prepares a candidate; it never touches traffic.
 	CreateRevision(context.Context, *CreateRevisionRequest) (*Revision, error)
+	// ListRevisions lists the revisions of a deployment, newest first.
 	ListRevisions(context.Context, *ListRevisionsRequest) (*ListRevisionsResponse, error)
 	GetRevision(context.Context, *GetRevisionRequest) (*Revision, error)
 	// PromoteRevision makes a ready revision the one that answers; one that is not ready is a conflict.
 	PromoteRevision(context.Context, *PromoteRevisionRequest) (*Deployment, error)
-	// StopRevision ends the engines of a revision that is not promoted.
+	// StartRevision asks anew for the engine of a revision that was stopped or has failed.
+	StartRevision(context.Context, *StartRevisionRequest) (*Revision, error)
+	// StopRevision ends the engines of a revision that is not promoted, or of a suspended deployment.
 	StopRevision(context.Context, *StopRevisionRequest) (*Revision, error)
 	// CreateDeploymentToken makes a token; its secret is in this answer only.
 	CreateDeploymentToken(context.Context, *CreateDeploymentTokenRequest) (*DeploymentToken, error)
+	// ListDeploymentTokens lists the tokens of a deployment, newest first, also those that were revoked.
 	ListDeploymentTokens(context.Context, *ListDeploymentTokensRequest) (*ListDeploymentTokensResponse, error)
 	// RevokeDeploymentToken answers only when no live replica accepts the token any more.
 	RevokeDeploymentToken(context.Context, *RevokeDeploymentTokenRequest) (*emptypb.Empty, error)
@@ -229,6 +333,21 @@ func (UnimplementedDeploymentServiceServer) ListDeployments(context.Context, *Li
 func (UnimplementedDeploymentServiceServer) GetDeployment(context.Context, *GetDeploymentRequest) (*Deployment, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetDeployment not implemented")
 }
+func (UnimplementedDeploymentServiceServer) UpdateDeployment(context.Context, *UpdateDeploymentRequest) (*Deployment, error) {
+	return nil, status.Error(codes.Unimplemented, "method UpdateDeployment not implemented")
+}
+func (UnimplementedDeploymentServiceServer) DeleteDeployment(context.Context, *DeleteDeploymentRequest) (*emptypb.Empty, error) {
+	return nil, status.Error(codes.Unimplemented, "method DeleteDeployment not implemented")
+}
+func (UnimplementedDeploymentServiceServer) SuspendDeployment(context.Context, *SuspendDeploymentRequest) (*Deployment, error) {
+	return nil, status.Error(codes.Unimplemented, "method SuspendDeployment not implemented")
+}
+func (UnimplementedDeploymentServiceServer) ResumeDeployment(context.Context, *ResumeDeploymentRequest) (*Deployment, error) {
+	return nil, status.Error(codes.Unimplemented, "method ResumeDeployment not implemented")
+}
+func (UnimplementedDeploymentServiceServer) RollbackDeployment(context.Context, *RollbackDeploymentRequest) (*Deployment, error) {
+	return nil, status.Error(codes.Unimplemented, "method RollbackDeployment not implemented")
+}
 func (UnimplementedDeploymentServiceServer) ListDeploymentEvents(context.Context, *ListDeploymentEventsRequest) (*ListDeploymentEventsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListDeploymentEvents not implemented")
 }
@@ -243,6 +362,9 @@ func (UnimplementedDeploymentServiceServer) GetRevision(context.Context, *GetRev
 }
 func (UnimplementedDeploymentServiceServer) PromoteRevision(context.Context, *PromoteRevisionRequest) (*Deployment, error) {
 	return nil, status.Error(codes.Unimplemented, "method PromoteRevision not implemented")
+}
+func (UnimplementedDeploymentServiceServer) StartRevision(context.Context, *StartRevisionRequest) (*Revision, error) {
+	return nil, status.Error(codes.Unimplemented, "method StartRevision not implemented")
 }
 func (UnimplementedDeploymentServiceServer) StopRevision(context.Context, *StopRevisionRequest) (*Revision, error) {
 	return nil, status.Error(codes.Unimplemented, "method StopRevision not implemented")
@@ -327,6 +449,96 @@ func _DeploymentService_GetDeployment_Handler(srv interface{}, ctx context.Conte
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(DeploymentServiceServer).GetDeployment(ctx, req.(*GetDeploymentRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _DeploymentService_UpdateDeployment_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UpdateDeploymentRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(DeploymentServiceServer).UpdateDeployment(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: DeploymentService_UpdateDeployment_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(DeploymentServiceServer).UpdateDeployment(ctx, req.(*UpdateDeploymentRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _DeploymentService_DeleteDeployment_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DeleteDeploymentRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(DeploymentServiceServer).DeleteDeployment(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: DeploymentService_DeleteDeployment_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(DeploymentServiceServer).DeleteDeployment(ctx, req.(*DeleteDeploymentRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _DeploymentService_SuspendDeployment_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SuspendDeploymentRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(DeploymentServiceServer).SuspendDeployment(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: DeploymentService_SuspendDeployment_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(DeploymentServiceServer).SuspendDeployment(ctx, req.(*SuspendDeploymentRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _DeploymentService_ResumeDeployment_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ResumeDeploymentRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(DeploymentServiceServer).ResumeDeployment(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: DeploymentService_ResumeDeployment_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(DeploymentServiceServer).ResumeDeployment(ctx, req.(*ResumeDeploymentRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _DeploymentService_RollbackDeployment_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RollbackDeploymentRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(DeploymentServiceServer).RollbackDeployment(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: DeploymentService_RollbackDeployment_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(DeploymentServiceServer).RollbackDeployment(ctx, req.(*RollbackDeploymentRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -417,6 +629,24 @@ func _DeploymentService_PromoteRevision_Handler(srv interface{}, ctx context.Con
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(DeploymentServiceServer).PromoteRevision(ctx, req.(*PromoteRevisionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _DeploymentService_StartRevision_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(StartRevisionRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(DeploymentServiceServer).StartRevision(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: DeploymentService_StartRevision_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(DeploymentServiceServer).StartRevision(ctx, req.(*StartRevisionRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -513,6 +743,26 @@ var DeploymentService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _DeploymentService_GetDeployment_Handler,
 		},
 		{
+			MethodName: "UpdateDeployment",
+			Handler:    _DeploymentService_UpdateDeployment_Handler,
+		},
+		{
+			MethodName: "DeleteDeployment",
+			Handler:    _DeploymentService_DeleteDeployment_Handler,
+		},
+		{
+			MethodName: "SuspendDeployment",
+			Handler:    _DeploymentService_SuspendDeployment_Handler,
+		},
+		{
+			MethodName: "ResumeDeployment",
+			Handler:    _DeploymentService_ResumeDeployment_Handler,
+		},
+		{
+			MethodName: "RollbackDeployment",
+			Handler:    _DeploymentService_RollbackDeployment_Handler,
+		},
+		{
 			MethodName: "ListDeploymentEvents",
 			Handler:    _DeploymentService_ListDeploymentEvents_Handler,
 		},
@@ -531,6 +781,10 @@ var DeploymentService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "PromoteRevision",
 			Handler:    _DeploymentService_PromoteRevision_Handler,
+		},
+		{
+			MethodName: "StartRevision",
+			Handler:    _DeploymentService_StartRevision_Handler,
 		},
 		{
 			MethodName: "StopRevision",

@@ -12,6 +12,7 @@ import (
 	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	emptypb "google.golang.org/protobuf/types/known/emptypb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -36,6 +37,8 @@ type Model struct {
 	Task          string                 `protobuf:"bytes,6,opt,name=task,proto3" json:"task,omitempty"`
 	LatestVersion *int32                 `protobuf:"varint,7,opt,name=latest_version,json=latestVersion,proto3,oneof" json:"latest_version,omitempty"`
 	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// Alias to version; `production` is the version in production.
+	Aliases       map[string]int32 `protobuf:"bytes,9,rep,name=aliases,proto3" json:"aliases,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -126,6 +129,13 @@ func (x *Model) GetCreatedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Model) GetAliases() map[string]int32 {
+	if x != nil {
+		return x.Aliases
+	}
+	return nil
+}
+
 type ModelVersion struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Id      string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -145,8 +155,13 @@ type ModelVersion struct {
 	Digest    string `protobuf:"bytes,10,opt,name=digest,proto3" json:"digest,omitempty"`
 	SizeBytes int64  `protobuf:"varint,11,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
 	// What the file's own header says: architecture, parameters, context_length, ...
-	Facts         []byte                 `protobuf:"bytes,12,opt,name=facts,proto3" json:"facts,omitempty"`
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	Facts     []byte                 `protobuf:"bytes,12,opt,name=facts,proto3" json:"facts,omitempty"`
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// sha256:<hex> of the card; null where there is none.
+	CardDigest *string `protobuf:"bytes,14,opt,name=card_digest,json=cardDigest,proto3,oneof" json:"card_digest,omitempty"`
+	// Who put it into production last, and when.
+	PromotedBy    *string                `protobuf:"bytes,15,opt,name=promoted_by,json=promotedBy,proto3,oneof" json:"promoted_by,omitempty"`
+	PromotedAt    *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=promoted_at,json=promotedAt,proto3" json:"promoted_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -272,6 +287,27 @@ func (x *ModelVersion) GetCreatedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *ModelVersion) GetCardDigest() string {
+	if x != nil && x.CardDigest != nil {
+		return *x.CardDigest
+	}
+	return ""
+}
+
+func (x *ModelVersion) GetPromotedBy() string {
+	if x != nil && x.PromotedBy != nil {
+		return *x.PromotedBy
+	}
+	return ""
+}
+
+func (x *ModelVersion) GetPromotedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.PromotedAt
+	}
+	return nil
+}
+
 type ModelSource struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RunId         string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
@@ -393,6 +429,58 @@ func (x *CreateModelRequest) GetTask() string {
 	return ""
 }
 
+type UpdateModelRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ModelId       string                 `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
+	Description   *string                `protobuf:"bytes,2,opt,name=description,proto3,oneof" json:"description,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateModelRequest) Reset() {
+	*x = UpdateModelRequest{}
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateModelRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateModelRequest) ProtoMessage() {}
+
+func (x *UpdateModelRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateModelRequest.ProtoReflect.Descriptor instead.
+func (*UpdateModelRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *UpdateModelRequest) GetModelId() string {
+	if x != nil {
+		return x.ModelId
+	}
+	return ""
+}
+
+func (x *UpdateModelRequest) GetDescription() string {
+	if x != nil && x.Description != nil {
+		return *x.Description
+	}
+	return ""
+}
+
 type ListModelsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Limit         *int32                 `protobuf:"varint,1,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
@@ -404,7 +492,7 @@ type ListModelsRequest struct {
 
 func (x *ListModelsRequest) Reset() {
 	*x = ListModelsRequest{}
-	mi := &file_signalbox_registry_v1_model_proto_msgTypes[4]
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -416,7 +504,7 @@ func (x *ListModelsRequest) String() string {
 func (*ListModelsRequest) ProtoMessage() {}
 
 func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_model_proto_msgTypes[4]
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -429,7 +517,7 @@ func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsRequest.ProtoReflect.Descriptor instead.
 func (*ListModelsRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{4}
+	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ListModelsRequest) GetLimit() int32 {
@@ -462,7 +550,7 @@ type ListModelsResponse struct {
 
 func (x *ListModelsResponse) Reset() {
 	*x = ListModelsResponse{}
-	mi := &file_signalbox_registry_v1_model_proto_msgTypes[5]
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -474,7 +562,7 @@ func (x *ListModelsResponse) String() string {
 func (*ListModelsResponse) ProtoMessage() {}
 
 func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_model_proto_msgTypes[5]
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -487,7 +575,7 @@ func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsResponse.ProtoReflect.Descriptor instead.
 func (*ListModelsResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{5}
+	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ListModelsResponse) GetModels() []*Model {
@@ -506,7 +594,7 @@ type GetModelRequest struct {
 
 func (x *GetModelRequest) Reset() {
 	*x = GetModelRequest{}
-	mi := &file_signalbox_registry_v1_model_proto_msgTypes[6]
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -518,7 +606,7 @@ func (x *GetModelRequest) String() string {
 func (*GetModelRequest) ProtoMessage() {}
 
 func (x *GetModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_model_proto_msgTypes[6]
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -531,7 +619,7 @@ func (x *GetModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetModelRequest.ProtoReflect.Descriptor instead.
 func (*GetModelRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{6}
+	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *GetModelRequest) GetModelId() string {
@@ -551,7 +639,7 @@ type CreateModelVersionRequest struct {
 
 func (x *CreateModelVersionRequest) Reset() {
 	*x = CreateModelVersionRequest{}
-	mi := &file_signalbox_registry_v1_model_proto_msgTypes[7]
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -563,7 +651,7 @@ func (x *CreateModelVersionRequest) String() string {
 func (*CreateModelVersionRequest) ProtoMessage() {}
 
 func (x *CreateModelVersionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_model_proto_msgTypes[7]
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -576,7 +664,7 @@ func (x *CreateModelVersionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateModelVersionRequest.ProtoReflect.Descriptor instead.
 func (*CreateModelVersionRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{7}
+	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *CreateModelVersionRequest) GetModelId() string {
@@ -604,7 +692,7 @@ type ListModelVersionsRequest struct {
 
 func (x *ListModelVersionsRequest) Reset() {
 	*x = ListModelVersionsRequest{}
-	mi := &file_signalbox_registry_v1_model_proto_msgTypes[8]
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -616,7 +704,7 @@ func (x *ListModelVersionsRequest) String() string {
 func (*ListModelVersionsRequest) ProtoMessage() {}
 
 func (x *ListModelVersionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_model_proto_msgTypes[8]
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -629,7 +717,7 @@ func (x *ListModelVersionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelVersionsRequest.ProtoReflect.Descriptor instead.
 func (*ListModelVersionsRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{8}
+	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ListModelVersionsRequest) GetModelId() string {
@@ -662,7 +750,7 @@ type ListModelVersionsResponse struct {
 
 func (x *ListModelVersionsResponse) Reset() {
 	*x = ListModelVersionsResponse{}
-	mi := &file_signalbox_registry_v1_model_proto_msgTypes[9]
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -674,7 +762,7 @@ func (x *ListModelVersionsResponse) String() string {
 func (*ListModelVersionsResponse) ProtoMessage() {}
 
 func (x *ListModelVersionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_model_proto_msgTypes[9]
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -687,7 +775,7 @@ func (x *ListModelVersionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelVersionsResponse.ProtoReflect.Descriptor instead.
 func (*ListModelVersionsResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{9}
+	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ListModelVersionsResponse) GetVersions() []*ModelVersion {
@@ -707,7 +795,7 @@ type GetModelVersionRequest struct {
 
 func (x *GetModelVersionRequest) Reset() {
 	*x = GetModelVersionRequest{}
-	mi := &file_signalbox_registry_v1_model_proto_msgTypes[10]
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -719,7 +807,7 @@ func (x *GetModelVersionRequest) String() string {
 func (*GetModelVersionRequest) ProtoMessage() {}
 
 func (x *GetModelVersionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_model_proto_msgTypes[10]
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -732,7 +820,7 @@ func (x *GetModelVersionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetModelVersionRequest.ProtoReflect.Descriptor instead.
 func (*GetModelVersionRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{10}
+	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *GetModelVersionRequest) GetModelId() string {
@@ -749,11 +837,982 @@ func (x *GetModelVersionRequest) GetVersion() int32 {
 	return 0
 }
 
+type DeleteModelRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ModelId       string                 `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteModelRequest) Reset() {
+	*x = DeleteModelRequest{}
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteModelRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteModelRequest) ProtoMessage() {}
+
+func (x *DeleteModelRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteModelRequest.ProtoReflect.Descriptor instead.
+func (*DeleteModelRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *DeleteModelRequest) GetModelId() string {
+	if x != nil {
+		return x.ModelId
+	}
+	return ""
+}
+
+type ListModelHistoryRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	ModelId string                 `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
+	Limit   *int32                 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	Offset  *int32                 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	// Only what had happened by then.
+	At            *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=at,proto3" json:"at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListModelHistoryRequest) Reset() {
+	*x = ListModelHistoryRequest{}
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListModelHistoryRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListModelHistoryRequest) ProtoMessage() {}
+
+func (x *ListModelHistoryRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListModelHistoryRequest.ProtoReflect.Descriptor instead.
+func (*ListModelHistoryRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *ListModelHistoryRequest) GetModelId() string {
+	if x != nil {
+		return x.ModelId
+	}
+	return ""
+}
+
+func (x *ListModelHistoryRequest) GetLimit() int32 {
+	if x != nil && x.Limit != nil {
+		return *x.Limit
+	}
+	return 0
+}
+
+func (x *ListModelHistoryRequest) GetOffset() int32 {
+	if x != nil && x.Offset != nil {
+		return *x.Offset
+	}
+	return 0
+}
+
+func (x *ListModelHistoryRequest) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+type ListModelHistoryResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Entries       []*ModelChange         `protobuf:"bytes,1,rep,name=entries,proto3" json:"entries,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListModelHistoryResponse) Reset() {
+	*x = ListModelHistoryResponse{}
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListModelHistoryResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListModelHistoryResponse) ProtoMessage() {}
+
+func (x *ListModelHistoryResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListModelHistoryResponse.ProtoReflect.Descriptor instead.
+func (*ListModelHistoryResponse) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *ListModelHistoryResponse) GetEntries() []*ModelChange {
+	if x != nil {
+		return x.Entries
+	}
+	return nil
+}
+
+// ModelChange is one step of a model's history.
+type ModelChange struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	At    *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=at,proto3" json:"at,omitempty"`
+	// `promoted`, `archived`, `unarchived`, `alias_set`, `alias_deleted`.
+	Action  string `protobuf:"bytes,3,opt,name=action,proto3" json:"action,omitempty"`
+	Version int32  `protobuf:"varint,4,opt,name=version,proto3" json:"version,omitempty"`
+	// The version that was in production, or that the alias stood for, before.
+	PreviousVersion *int32  `protobuf:"varint,5,opt,name=previous_version,json=previousVersion,proto3,oneof" json:"previous_version,omitempty"`
+	Alias           *string `protobuf:"bytes,6,opt,name=alias,proto3,oneof" json:"alias,omitempty"`
+	Actor           string  `protobuf:"bytes,7,opt,name=actor,proto3" json:"actor,omitempty"`
+	Note            string  `protobuf:"bytes,8,opt,name=note,proto3" json:"note,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *ModelChange) Reset() {
+	*x = ModelChange{}
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelChange) ProtoMessage() {}
+
+func (x *ModelChange) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelChange.ProtoReflect.Descriptor instead.
+func (*ModelChange) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ModelChange) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *ModelChange) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *ModelChange) GetAction() string {
+	if x != nil {
+		return x.Action
+	}
+	return ""
+}
+
+func (x *ModelChange) GetVersion() int32 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *ModelChange) GetPreviousVersion() int32 {
+	if x != nil && x.PreviousVersion != nil {
+		return *x.PreviousVersion
+	}
+	return 0
+}
+
+func (x *ModelChange) GetAlias() string {
+	if x != nil && x.Alias != nil {
+		return *x.Alias
+	}
+	return ""
+}
+
+func (x *ModelChange) GetActor() string {
+	if x != nil {
+		return x.Actor
+	}
+	return ""
+}
+
+func (x *ModelChange) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
+type SetModelAliasRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ModelId       string                 `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
+	Alias         string                 `protobuf:"bytes,2,opt,name=alias,proto3" json:"alias,omitempty"`
+	Version       int32                  `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetModelAliasRequest) Reset() {
+	*x = SetModelAliasRequest{}
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetModelAliasRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetModelAliasRequest) ProtoMessage() {}
+
+func (x *SetModelAliasRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetModelAliasRequest.ProtoReflect.Descriptor instead.
+func (*SetModelAliasRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *SetModelAliasRequest) GetModelId() string {
+	if x != nil {
+		return x.ModelId
+	}
+	return ""
+}
+
+func (x *SetModelAliasRequest) GetAlias() string {
+	if x != nil {
+		return x.Alias
+	}
+	return ""
+}
+
+func (x *SetModelAliasRequest) GetVersion() int32 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+type DeleteModelAliasRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ModelId       string                 `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
+	Alias         string                 `protobuf:"bytes,2,opt,name=alias,proto3" json:"alias,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteModelAliasRequest) Reset() {
+	*x = DeleteModelAliasRequest{}
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteModelAliasRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteModelAliasRequest) ProtoMessage() {}
+
+func (x *DeleteModelAliasRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteModelAliasRequest.ProtoReflect.Descriptor instead.
+func (*DeleteModelAliasRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *DeleteModelAliasRequest) GetModelId() string {
+	if x != nil {
+		return x.ModelId
+	}
+	return ""
+}
+
+func (x *DeleteModelAliasRequest) GetAlias() string {
+	if x != nil {
+		return x.Alias
+	}
+	return ""
+}
+
+type PromoteModelVersionRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	ModelId string                 `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
+	Version int32                  `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	// Why; it is kept in the history.
+	Note string `protobuf:"bytes,3,opt,name=note,proto3" json:"note,omitempty"`
+	// Archive the version that was in production, instead of making it a candidate.
+	ArchivePrevious bool `protobuf:"varint,4,opt,name=archive_previous,json=archivePrevious,proto3" json:"archive_previous,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *PromoteModelVersionRequest) Reset() {
+	*x = PromoteModelVersionRequest{}
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PromoteModelVersionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PromoteModelVersionRequest) ProtoMessage() {}
+
+func (x *PromoteModelVersionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PromoteModelVersionRequest.ProtoReflect.Descriptor instead.
+func (*PromoteModelVersionRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *PromoteModelVersionRequest) GetModelId() string {
+	if x != nil {
+		return x.ModelId
+	}
+	return ""
+}
+
+func (x *PromoteModelVersionRequest) GetVersion() int32 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *PromoteModelVersionRequest) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
+func (x *PromoteModelVersionRequest) GetArchivePrevious() bool {
+	if x != nil {
+		return x.ArchivePrevious
+	}
+	return false
+}
+
+type ArchiveModelVersionRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ModelId       string                 `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
+	Version       int32                  `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	Note          string                 `protobuf:"bytes,3,opt,name=note,proto3" json:"note,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ArchiveModelVersionRequest) Reset() {
+	*x = ArchiveModelVersionRequest{}
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ArchiveModelVersionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ArchiveModelVersionRequest) ProtoMessage() {}
+
+func (x *ArchiveModelVersionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ArchiveModelVersionRequest.ProtoReflect.Descriptor instead.
+func (*ArchiveModelVersionRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *ArchiveModelVersionRequest) GetModelId() string {
+	if x != nil {
+		return x.ModelId
+	}
+	return ""
+}
+
+func (x *ArchiveModelVersionRequest) GetVersion() int32 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *ArchiveModelVersionRequest) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
+type UnarchiveModelVersionRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ModelId       string                 `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
+	Version       int32                  `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnarchiveModelVersionRequest) Reset() {
+	*x = UnarchiveModelVersionRequest{}
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnarchiveModelVersionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnarchiveModelVersionRequest) ProtoMessage() {}
+
+func (x *UnarchiveModelVersionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnarchiveModelVersionRequest.ProtoReflect.Descriptor instead.
+func (*UnarchiveModelVersionRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *UnarchiveModelVersionRequest) GetModelId() string {
+	if x != nil {
+		return x.ModelId
+	}
+	return ""
+}
+
+func (x *UnarchiveModelVersionRequest) GetVersion() int32 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+type ListModelFilesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ModelId       string                 `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
+	Version       int32                  `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	Limit         *int32                 `protobuf:"varint,3,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	Offset        *int32                 `protobuf:"varint,4,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListModelFilesRequest) Reset() {
+	*x = ListModelFilesRequest{}
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListModelFilesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListModelFilesRequest) ProtoMessage() {}
+
+func (x *ListModelFilesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListModelFilesRequest.ProtoReflect.Descriptor instead.
+func (*ListModelFilesRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *ListModelFilesRequest) GetModelId() string {
+	if x != nil {
+		return x.ModelId
+	}
+	return ""
+}
+
+func (x *ListModelFilesRequest) GetVersion() int32 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *ListModelFilesRequest) GetLimit() int32 {
+	if x != nil && x.Limit != nil {
+		return *x.Limit
+	}
+	return 0
+}
+
+func (x *ListModelFilesRequest) GetOffset() int32 {
+	if x != nil && x.Offset != nil {
+		return *x.Offset
+	}
+	return 0
+}
+
+type ListModelFilesResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Files         []*ModelFile           `protobuf:"bytes,1,rep,name=files,proto3" json:"files,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListModelFilesResponse) Reset() {
+	*x = ListModelFilesResponse{}
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListModelFilesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListModelFilesResponse) ProtoMessage() {}
+
+func (x *ListModelFilesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListModelFilesResponse.ProtoReflect.Descriptor instead.
+func (*ListModelFilesResponse) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *ListModelFilesResponse) GetFiles() []*ModelFile {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
+type ModelFile struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Path      string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	SizeBytes int64                  `protobuf:"varint,2,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
+	// Lower-case hex.
+	Sha256 string `protobuf:"bytes,3,opt,name=sha256,proto3" json:"sha256,omitempty"`
+	// It is a tar file of a folder.
+	Packed        bool `protobuf:"varint,4,opt,name=packed,proto3" json:"packed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ModelFile) Reset() {
+	*x = ModelFile{}
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelFile) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelFile) ProtoMessage() {}
+
+func (x *ModelFile) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelFile.ProtoReflect.Descriptor instead.
+func (*ModelFile) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *ModelFile) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *ModelFile) GetSizeBytes() int64 {
+	if x != nil {
+		return x.SizeBytes
+	}
+	return 0
+}
+
+func (x *ModelFile) GetSha256() string {
+	if x != nil {
+		return x.Sha256
+	}
+	return ""
+}
+
+func (x *ModelFile) GetPacked() bool {
+	if x != nil {
+		return x.Packed
+	}
+	return false
+}
+
+type ModelCard struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	ModelId string                 `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
+	Version int32                  `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	// Counts from 1.
+	Revision int32 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
+	// The whole text as it was written.
+	Content string `protobuf:"bytes,4,opt,name=content,proto3" json:"content,omitempty"`
+	// What the front matter says, as JSON; null without one.
+	FrontMatter []byte `protobuf:"bytes,5,opt,name=front_matter,json=frontMatter,proto3" json:"front_matter,omitempty"`
+	// The markdown behind it.
+	Body string `protobuf:"bytes,6,opt,name=body,proto3" json:"body,omitempty"`
+	// sha256:<hex> of the text.
+	Digest        string                 `protobuf:"bytes,7,opt,name=digest,proto3" json:"digest,omitempty"`
+	Author        string                 `protobuf:"bytes,8,opt,name=author,proto3" json:"author,omitempty"`
+	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ModelCard) Reset() {
+	*x = ModelCard{}
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelCard) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelCard) ProtoMessage() {}
+
+func (x *ModelCard) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelCard.ProtoReflect.Descriptor instead.
+func (*ModelCard) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *ModelCard) GetModelId() string {
+	if x != nil {
+		return x.ModelId
+	}
+	return ""
+}
+
+func (x *ModelCard) GetVersion() int32 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *ModelCard) GetRevision() int32 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *ModelCard) GetContent() string {
+	if x != nil {
+		return x.Content
+	}
+	return ""
+}
+
+func (x *ModelCard) GetFrontMatter() []byte {
+	if x != nil {
+		return x.FrontMatter
+	}
+	return nil
+}
+
+func (x *ModelCard) GetBody() string {
+	if x != nil {
+		return x.Body
+	}
+	return ""
+}
+
+func (x *ModelCard) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
+func (x *ModelCard) GetAuthor() string {
+	if x != nil {
+		return x.Author
+	}
+	return ""
+}
+
+func (x *ModelCard) GetCreatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return nil
+}
+
+type GetModelCardRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	ModelId string                 `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
+	Version int32                  `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	// The newest one where absent.
+	Revision      *int32 `protobuf:"varint,3,opt,name=revision,proto3,oneof" json:"revision,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetModelCardRequest) Reset() {
+	*x = GetModelCardRequest{}
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetModelCardRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetModelCardRequest) ProtoMessage() {}
+
+func (x *GetModelCardRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetModelCardRequest.ProtoReflect.Descriptor instead.
+func (*GetModelCardRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *GetModelCardRequest) GetModelId() string {
+	if x != nil {
+		return x.ModelId
+	}
+	return ""
+}
+
+func (x *GetModelCardRequest) GetVersion() int32 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *GetModelCardRequest) GetRevision() int32 {
+	if x != nil && x.Revision != nil {
+		return *x.Revision
+	}
+	return 0
+}
+
+type PutModelCardRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	ModelId string                 `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
+	Version int32                  `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	// Markdown; YAML between two lines of `---` at its beginning is its front matter.
+	Content       string `protobuf:"bytes,3,opt,name=content,proto3" json:"content,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PutModelCardRequest) Reset() {
+	*x = PutModelCardRequest{}
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PutModelCardRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PutModelCardRequest) ProtoMessage() {}
+
+func (x *PutModelCardRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PutModelCardRequest.ProtoReflect.Descriptor instead.
+func (*PutModelCardRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *PutModelCardRequest) GetModelId() string {
+	if x != nil {
+		return x.ModelId
+	}
+	return ""
+}
+
+func (x *PutModelCardRequest) GetVersion() int32 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *PutModelCardRequest) GetContent() string {
+	if x != nil {
+		return x.Content
+	}
+	return ""
+}
+
 var File_signalbox_registry_v1_model_proto protoreflect.FileDescriptor
 
 const file_signalbox_registry_v1_model_proto_rawDesc = "" +
 	"\n" +
-	"!signalbox/registry/v1/model.proto\x12\x15signalbox.registry.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"signalbox/options/v1/options.proto\"\x8b\x02\n" +
+	"!signalbox/registry/v1/model.proto\x12\x15signalbox.registry.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"signalbox/options/v1/options.proto\"\x8c\x03\n" +
 	"\x05Model\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
@@ -763,8 +1822,12 @@ const file_signalbox_registry_v1_model_proto_rawDesc = "" +
 	"\x04task\x18\x06 \x01(\tR\x04task\x12*\n" +
 	"\x0elatest_version\x18\a \x01(\x05H\x00R\rlatestVersion\x88\x01\x01\x129\n" +
 	"\n" +
-	"created_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAtB\x11\n" +
-	"\x0f_latest_version\"\xb9\x03\n" +
+	"created_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12C\n" +
+	"\aaliases\x18\t \x03(\v2).signalbox.registry.v1.Model.AliasesEntryR\aaliases\x1a:\n" +
+	"\fAliasesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01B\x11\n" +
+	"\x0f_latest_version\"\xe2\x04\n" +
 	"\fModelVersion\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x19\n" +
 	"\bmodel_id\x18\x02 \x01(\tR\amodelId\x12\x18\n" +
@@ -781,8 +1844,16 @@ const file_signalbox_registry_v1_model_proto_rawDesc = "" +
 	"size_bytes\x18\v \x01(\x03R\tsizeBytes\x12\x1a\n" +
 	"\x05facts\x18\f \x01(\fB\x04\xf0\xc7\x18\x01R\x05facts\x129\n" +
 	"\n" +
-	"created_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAtB\x10\n" +
-	"\x0e_status_reason\"W\n" +
+	"created_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12$\n" +
+	"\vcard_digest\x18\x0e \x01(\tH\x01R\n" +
+	"cardDigest\x88\x01\x01\x12$\n" +
+	"\vpromoted_by\x18\x0f \x01(\tH\x02R\n" +
+	"promotedBy\x88\x01\x01\x12;\n" +
+	"\vpromoted_at\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"promotedAtB\x10\n" +
+	"\x0e_status_reasonB\x0e\n" +
+	"\f_card_digestB\x0e\n" +
+	"\f_promoted_by\"W\n" +
 	"\vModelSource\x12\x1e\n" +
 	"\x06run_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05runId\x12(\n" +
 	"\vartifact_id\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\n" +
@@ -792,7 +1863,11 @@ const file_signalbox_registry_v1_model_proto_rawDesc = "" +
 	"\aproject\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x18@R\aproject\x12*\n" +
 	"\vdescription\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80 R\vdescription\x128\n" +
 	"\x04task\x18\x04 \x01(\tB$\xbaH!r\x1fR\x00R\x04chatR\n" +
-	"completionR\tembeddingR\x04task\"\xa5\x01\n" +
+	"completionR\tembeddingR\x04task\"y\n" +
+	"\x12UpdateModelRequest\x12\"\n" +
+	"\bmodel_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\amodelId\x12/\n" +
+	"\vdescription\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80 H\x00R\vdescription\x88\x01\x01B\x0e\n" +
+	"\f_description\"\xa5\x01\n" +
 	"\x11ListModelsRequest\x12%\n" +
 	"\x05limit\x18\x01 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x00R\x05limit\x88\x01\x01\x12(\n" +
@@ -819,15 +1894,121 @@ const file_signalbox_registry_v1_model_proto_rawDesc = "" +
 	"\bversions\x18\x01 \x03(\v2#.signalbox.registry.v1.ModelVersionR\bversions\"_\n" +
 	"\x16GetModelVersionRequest\x12\"\n" +
 	"\bmodel_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\amodelId\x12!\n" +
-	"\aversion\x18\x02 \x01(\x05B\a\xbaH\x04\x1a\x02(\x01R\aversion2\x9a\a\n" +
-	"\fModelService\x12x\n" +
-	"\vCreateModel\x12).signalbox.registry.v1.CreateModelRequest\x1a\x1c.signalbox.registry.v1.Model\" \xea\xc7\x18\x06\b\x02\x10\x01 \x03\x82\xd3\xe4\x93\x02\x10:\x01*\"\v/api/models\x12\x8b\x01\n" +
+	"\aversion\x18\x02 \x01(\x05B\a\xbaH\x04\x1a\x02(\x01R\aversion\"8\n" +
+	"\x12DeleteModelRequest\x12\"\n" +
+	"\bmodel_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\amodelId\"\xcf\x01\n" +
+	"\x17ListModelHistoryRequest\x12\"\n" +
+	"\bmodel_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\amodelId\x12%\n" +
+	"\x05limit\x18\x02 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x00R\x05limit\x88\x01\x01\x12(\n" +
+	"\x06offset\x18\x03 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00H\x01R\x06offset\x88\x01\x01\x12*\n" +
+	"\x02at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x02atB\b\n" +
+	"\x06_limitB\t\n" +
+	"\a_offset\"X\n" +
+	"\x18ListModelHistoryResponse\x12<\n" +
+	"\aentries\x18\x01 \x03(\v2\".signalbox.registry.v1.ModelChangeR\aentries\"\x8f\x02\n" +
+	"\vModelChange\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12*\n" +
+	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x16\n" +
+	"\x06action\x18\x03 \x01(\tR\x06action\x12\x18\n" +
+	"\aversion\x18\x04 \x01(\x05R\aversion\x12.\n" +
+	"\x10previous_version\x18\x05 \x01(\x05H\x00R\x0fpreviousVersion\x88\x01\x01\x12\x19\n" +
+	"\x05alias\x18\x06 \x01(\tH\x01R\x05alias\x88\x01\x01\x12\x14\n" +
+	"\x05actor\x18\a \x01(\tR\x05actor\x12\x12\n" +
+	"\x04note\x18\b \x01(\tR\x04noteB\x13\n" +
+	"\x11_previous_versionB\b\n" +
+	"\x06_alias\"\x91\x01\n" +
+	"\x14SetModelAliasRequest\x12\"\n" +
+	"\bmodel_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\amodelId\x122\n" +
+	"\x05alias\x18\x02 \x01(\tB\x1c\xbaH\x19r\x17\x18@2\x13^[a-z][a-z0-9._-]*$R\x05alias\x12!\n" +
+	"\aversion\x18\x03 \x01(\x05B\a\xbaH\x04\x1a\x02(\x01R\aversion\"q\n" +
+	"\x17DeleteModelAliasRequest\x12\"\n" +
+	"\bmodel_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\amodelId\x122\n" +
+	"\x05alias\x18\x02 \x01(\tB\x1c\xbaH\x19r\x17\x18@2\x13^[a-z][a-z0-9._-]*$R\x05alias\"\xac\x01\n" +
+	"\x1aPromoteModelVersionRequest\x12\"\n" +
+	"\bmodel_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\amodelId\x12!\n" +
+	"\aversion\x18\x02 \x01(\x05B\a\xbaH\x04\x1a\x02(\x01R\aversion\x12\x1c\n" +
+	"\x04note\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80 R\x04note\x12)\n" +
+	"\x10archive_previous\x18\x04 \x01(\bR\x0farchivePrevious\"\x81\x01\n" +
+	"\x1aArchiveModelVersionRequest\x12\"\n" +
+	"\bmodel_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\amodelId\x12!\n" +
+	"\aversion\x18\x02 \x01(\x05B\a\xbaH\x04\x1a\x02(\x01R\aversion\x12\x1c\n" +
+	"\x04note\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80 R\x04note\"e\n" +
+	"\x1cUnarchiveModelVersionRequest\x12\"\n" +
+	"\bmodel_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\amodelId\x12!\n" +
+	"\aversion\x18\x02 \x01(\x05B\a\xbaH\x04\x1a\x02(\x01R\aversion\"\xc4\x01\n" +
+	"\x15ListModelFilesRequest\x12\"\n" +
+	"\bmodel_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\amodelId\x12!\n" +
+	"\aversion\x18\x02 \x01(\x05B\a\xbaH\x04\x1a\x02(\x01R\aversion\x12%\n" +
+	"\x05limit\x18\x03 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x00R\x05limit\x88\x01\x01\x12(\n" +
+	"\x06offset\x18\x04 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00H\x01R\x06offset\x88\x01\x01B\b\n" +
+	"\x06_limitB\t\n" +
+	"\a_offset\"P\n" +
+	"\x16ListModelFilesResponse\x126\n" +
+	"\x05files\x18\x01 \x03(\v2 .signalbox.registry.v1.ModelFileR\x05files\"n\n" +
+	"\tModelFile\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12\x1d\n" +
 	"\n" +
-	"ListModels\x12(.signalbox.registry.v1.ListModelsRequest\x1a).signalbox.registry.v1.ListModelsResponse\"(\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02\x15b\x06models\x12\v/api/models\x90\x02\x01\x12}\n" +
-	"\bGetModel\x12&.signalbox.registry.v1.GetModelRequest\x1a\x1c.signalbox.registry.v1.Model\"+\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02\x18\x12\x16/api/models/{model_id}\x90\x02\x01\x12\xa1\x01\n" +
-	"\x12CreateModelVersion\x120.signalbox.registry.v1.CreateModelVersionRequest\x1a#.signalbox.registry.v1.ModelVersion\"4\xea\xc7\x18\x06\b\x02\x10\x01 \x03\x82\xd3\xe4\x93\x02$:\x01*\"\x1f/api/models/{model_id}/versions\x12\xb6\x01\n" +
-	"\x11ListModelVersions\x12/.signalbox.registry.v1.ListModelVersionsRequest\x1a0.signalbox.registry.v1.ListModelVersionsResponse\">\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02+b\bversions\x12\x1f/api/models/{model_id}/versions\x90\x02\x01\x12\xa5\x01\n" +
-	"\x0fGetModelVersion\x12-.signalbox.registry.v1.GetModelVersionRequest\x1a#.signalbox.registry.v1.ModelVersion\">\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02+\x12)/api/models/{model_id}/versions/{version}\x90\x02\x01BIZGgithub.com/signalbox-dev/signalbox/gen/signalbox/registry/v1;registryv1b\x06proto3"
+	"size_bytes\x18\x02 \x01(\x03R\tsizeBytes\x12\x16\n" +
+	"\x06sha256\x18\x03 \x01(\tR\x06sha256\x12\x16\n" +
+	"\x06packed\x18\x04 \x01(\bR\x06packed\"\x9e\x02\n" +
+	"\tModelCard\x12\x19\n" +
+	"\bmodel_id\x18\x01 \x01(\tR\amodelId\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\x05R\aversion\x12\x1a\n" +
+	"\brevision\x18\x03 \x01(\x05R\brevision\x12\x18\n" +
+	"\acontent\x18\x04 \x01(\tR\acontent\x12'\n" +
+	"\ffront_matter\x18\x05 \x01(\fB\x04\xf0\xc7\x18\x01R\vfrontMatter\x12\x12\n" +
+	"\x04body\x18\x06 \x01(\tR\x04body\x12\x16\n" +
+	"\x06digest\x18\a \x01(\tR\x06digest\x12\x16\n" +
+	"\x06author\x18\b \x01(\tR\x06author\x129\n" +
+	"\n" +
+	"created_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"\x93\x01\n" +
+	"\x13GetModelCardRequest\x12\"\n" +
+	"\bmodel_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\amodelId\x12!\n" +
+	"\aversion\x18\x02 \x01(\x05B\a\xbaH\x04\x1a\x02(\x01R\aversion\x12(\n" +
+	"\brevision\x18\x03 \x01(\x05B\a\xbaH\x04\x1a\x02(\x01H\x00R\brevision\x88\x01\x01B\v\n" +
+	"\t_revision\"\x83\x01\n" +
+	"\x13PutModelCardRequest\x12\"\n" +
+	"\bmodel_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\amodelId\x12!\n" +
+	"\aversion\x18\x02 \x01(\x05B\a\xbaH\x04\x1a\x02(\x01R\aversion\x12%\n" +
+	"\acontent\x18\x03 \x01(\tB\v\xbaH\br\x06\x10\x01(\x80\x80\x10R\acontent2\xd2\x16\n" +
+	"\fModelService\x12\x82\x01\n" +
+	"\vCreateModel\x12).signalbox.registry.v1.CreateModelRequest\x1a\x1c.signalbox.registry.v1.Model\"*\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
+	"\x04\x90\x03\x99\x03\x82\xd3\xe4\x93\x02\x10:\x01*\"\v/api/models\x12\x8b\x01\n" +
+	"\n" +
+	"ListModels\x12(.signalbox.registry.v1.ListModelsRequest\x1a).signalbox.registry.v1.ListModelsResponse\"(\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02\x15b\x06models\x12\v/api/models\x90\x02\x01\x12\x85\x01\n" +
+	"\bGetModel\x12&.signalbox.registry.v1.GetModelRequest\x1a\x1c.signalbox.registry.v1.Model\"3\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02\x18\x12\x16/api/models/{model_id}\x90\x02\x01\x12\xb5\x01\n" +
+	"\x12CreateModelVersion\x120.signalbox.registry.v1.CreateModelVersionRequest\x1a#.signalbox.registry.v1.ModelVersion\"H\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\b\n" +
+	"\x06\x90\x03\x94\x03\x99\x03\x82\xc8\x18\x04\n" +
+	"\x02\xc8\x01\x82\xd3\xe4\x93\x02$:\x01*\"\x1f/api/models/{model_id}/versions\x12\xbe\x01\n" +
+	"\x11ListModelVersions\x12/.signalbox.registry.v1.ListModelVersionsRequest\x1a0.signalbox.registry.v1.ListModelVersionsResponse\"F\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02+b\bversions\x12\x1f/api/models/{model_id}/versions\x90\x02\x01\x12\xad\x01\n" +
+	"\x0fGetModelVersion\x12-.signalbox.registry.v1.GetModelVersionRequest\x1a#.signalbox.registry.v1.ModelVersion\"F\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02+\x12)/api/models/{model_id}/versions/{version}\x90\x02\x01\x12\x8d\x01\n" +
+	"\vUpdateModel\x12).signalbox.registry.v1.UpdateModelRequest\x1a\x1c.signalbox.registry.v1.Model\"5\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
+	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02\x1b:\x01*2\x16/api/models/{model_id}\x12\x84\x01\n" +
+	"\vDeleteModel\x12).signalbox.registry.v1.DeleteModelRequest\x1a\x16.google.protobuf.Empty\"2\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
+	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02\x18*\x16/api/models/{model_id}\x12\xb9\x01\n" +
+	"\x10ListModelHistory\x12..signalbox.registry.v1.ListModelHistoryRequest\x1a/.signalbox.registry.v1.ListModelHistoryResponse\"D\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02)b\aentries\x12\x1e/api/models/{model_id}/history\x90\x02\x01\x12\xa1\x01\n" +
+	"\rSetModelAlias\x12+.signalbox.registry.v1.SetModelAliasRequest\x1a\x1c.signalbox.registry.v1.Model\"E\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
+	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02+:\x01*\x1a&/api/models/{model_id}/aliases/{alias}\x12\x9e\x01\n" +
+	"\x10DeleteModelAlias\x12..signalbox.registry.v1.DeleteModelAliasRequest\x1a\x16.google.protobuf.Empty\"B\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
+	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02(*&/api/models/{model_id}/aliases/{alias}\x12\xbf\x01\n" +
+	"\x13PromoteModelVersion\x121.signalbox.registry.v1.PromoteModelVersionRequest\x1a#.signalbox.registry.v1.ModelVersion\"P\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
+	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x026:\x01*\"1/api/models/{model_id}/versions/{version}/promote\x12\xbf\x01\n" +
+	"\x13ArchiveModelVersion\x121.signalbox.registry.v1.ArchiveModelVersionRequest\x1a#.signalbox.registry.v1.ModelVersion\"P\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
+	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x026:\x01*\"1/api/models/{model_id}/versions/{version}/archive\x12\xc2\x01\n" +
+	"\x15UnarchiveModelVersion\x123.signalbox.registry.v1.UnarchiveModelVersionRequest\x1a#.signalbox.registry.v1.ModelVersion\"O\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
+	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x025\"3/api/models/{model_id}/versions/{version}/unarchive\x12\xc2\x01\n" +
+	"\x0eListModelFiles\x12,.signalbox.registry.v1.ListModelFilesRequest\x1a-.signalbox.registry.v1.ListModelFilesResponse\"S\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x028b\x05files\x12//api/models/{model_id}/versions/{version}/files\x90\x02\x01\x12\xa9\x01\n" +
+	"\fGetModelCard\x12*.signalbox.registry.v1.GetModelCardRequest\x1a .signalbox.registry.v1.ModelCard\"K\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x020\x12./api/models/{model_id}/versions/{version}/card\x90\x02\x01\x12\xab\x01\n" +
+	"\fPutModelCard\x12*.signalbox.registry.v1.PutModelCardRequest\x1a .signalbox.registry.v1.ModelCard\"M\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
+	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x023:\x01*\x1a./api/models/{model_id}/versions/{version}/cardBIZGgithub.com/signalbox-dev/signalbox/gen/signalbox/registry/v1;registryv1b\x06proto3"
 
 var (
 	file_signalbox_registry_v1_model_proto_rawDescOnce sync.Once
@@ -841,45 +2022,92 @@ func file_signalbox_registry_v1_model_proto_rawDescGZIP() []byte {
 	return file_signalbox_registry_v1_model_proto_rawDescData
 }
 
-var file_signalbox_registry_v1_model_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_signalbox_registry_v1_model_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_signalbox_registry_v1_model_proto_goTypes = []any{
-	(*Model)(nil),                     // 0: signalbox.registry.v1.Model
-	(*ModelVersion)(nil),              // 1: signalbox.registry.v1.ModelVersion
-	(*ModelSource)(nil),               // 2: signalbox.registry.v1.ModelSource
-	(*CreateModelRequest)(nil),        // 3: signalbox.registry.v1.CreateModelRequest
-	(*ListModelsRequest)(nil),         // 4: signalbox.registry.v1.ListModelsRequest
-	(*ListModelsResponse)(nil),        // 5: signalbox.registry.v1.ListModelsResponse
-	(*GetModelRequest)(nil),           // 6: signalbox.registry.v1.GetModelRequest
-	(*CreateModelVersionRequest)(nil), // 7: signalbox.registry.v1.CreateModelVersionRequest
-	(*ListModelVersionsRequest)(nil),  // 8: signalbox.registry.v1.ListModelVersionsRequest
-	(*ListModelVersionsResponse)(nil), // 9: signalbox.registry.v1.ListModelVersionsResponse
-	(*GetModelVersionRequest)(nil),    // 10: signalbox.registry.v1.GetModelVersionRequest
-	(*timestamppb.Timestamp)(nil),     // 11: google.protobuf.Timestamp
+	(*Model)(nil),                        // 0: signalbox.registry.v1.Model
+	(*ModelVersion)(nil),                 // 1: signalbox.registry.v1.ModelVersion
+	(*ModelSource)(nil),                  // 2: signalbox.registry.v1.ModelSource
+	(*CreateModelRequest)(nil),           // 3: signalbox.registry.v1.CreateModelRequest
+	(*UpdateModelRequest)(nil),           // 4: signalbox.registry.v1.UpdateModelRequest
+	(*ListModelsRequest)(nil),            // 5: signalbox.registry.v1.ListModelsRequest
+	(*ListModelsResponse)(nil),           // 6: signalbox.registry.v1.ListModelsResponse
+	(*GetModelRequest)(nil),              // 7: signalbox.registry.v1.GetModelRequest
+	(*CreateModelVersionRequest)(nil),    // 8: signalbox.registry.v1.CreateModelVersionRequest
+	(*ListModelVersionsRequest)(nil),     // 9: signalbox.registry.v1.ListModelVersionsRequest
+	(*ListModelVersionsResponse)(nil),    // 10: signalbox.registry.v1.ListModelVersionsResponse
+	(*GetModelVersionRequest)(nil),       // 11: signalbox.registry.v1.GetModelVersionRequest
+	(*DeleteModelRequest)(nil),           // 12: signalbox.registry.v1.DeleteModelRequest
+	(*ListModelHistoryRequest)(nil),      // 13: signalbox.registry.v1.ListModelHistoryRequest
+	(*ListModelHistoryResponse)(nil),     // 14: signalbox.registry.v1.ListModelHistoryResponse
+	(*ModelChange)(nil),                  // 15: signalbox.registry.v1.ModelChange
+	(*SetModelAliasRequest)(nil),         // 16: signalbox.registry.v1.SetModelAliasRequest
+	(*DeleteModelAliasRequest)(nil),      // 17: signalbox.registry.v1.DeleteModelAliasRequest
+	(*PromoteModelVersionRequest)(nil),   // 18: signalbox.registry.v1.PromoteModelVersionRequest
+	(*ArchiveModelVersionRequest)(nil),   // 19: signalbox.registry.v1.ArchiveModelVersionRequest
+	(*UnarchiveModelVersionRequest)(nil), // 20: signalbox.registry.v1.UnarchiveModelVersionRequest
+	(*ListModelFilesRequest)(nil),        // 21: signalbox.registry.v1.ListModelFilesRequest
+	(*ListModelFilesResponse)(nil),       // 22: signalbox.registry.v1.ListModelFilesResponse
+	(*ModelFile)(nil),                    // 23: signalbox.registry.v1.ModelFile
+	(*ModelCard)(nil),                    // 24: signalbox.registry.v1.ModelCard
+	(*GetModelCardRequest)(nil),          // 25: signalbox.registry.v1.GetModelCardRequest
+	(*PutModelCardRequest)(nil),          // 26: signalbox.registry.v1.PutModelCardRequest
+	nil,                                  // 27: signalbox.registry.v1.Model.AliasesEntry
+	(*timestamppb.Timestamp)(nil),        // 28: google.protobuf.Timestamp
+	(*emptypb.Empty)(nil),                // 29: google.protobuf.Empty
 }
 var file_signalbox_registry_v1_model_proto_depIdxs = []int32{
-	11, // 0: signalbox.registry.v1.Model.created_at:type_name -> google.protobuf.Timestamp
-	2,  // 1: signalbox.registry.v1.ModelVersion.source:type_name -> signalbox.registry.v1.ModelSource
-	11, // 2: signalbox.registry.v1.ModelVersion.created_at:type_name -> google.protobuf.Timestamp
-	0,  // 3: signalbox.registry.v1.ListModelsResponse.models:type_name -> signalbox.registry.v1.Model
-	2,  // 4: signalbox.registry.v1.CreateModelVersionRequest.source:type_name -> signalbox.registry.v1.ModelSource
-	1,  // 5: signalbox.registry.v1.ListModelVersionsResponse.versions:type_name -> signalbox.registry.v1.ModelVersion
-	3,  // 6: signalbox.registry.v1.ModelService.CreateModel:input_type -> signalbox.registry.v1.CreateModelRequest
-	4,  // 7: signalbox.registry.v1.ModelService.ListModels:input_type -> signalbox.registry.v1.ListModelsRequest
-	6,  // 8: signalbox.registry.v1.ModelService.GetModel:input_type -> signalbox.registry.v1.GetModelRequest
-	7,  // 9: signalbox.registry.v1.ModelService.CreateModelVersion:input_type -> signalbox.registry.v1.CreateModelVersionRequest
-	8,  // 10: signalbox.registry.v1.ModelService.ListModelVersions:input_type -> signalbox.registry.v1.ListModelVersionsRequest
-	10, // 11: signalbox.registry.v1.ModelService.GetModelVersion:input_type -> signalbox.registry.v1.GetModelVersionRequest
-	0,  // 12: signalbox.registry.v1.ModelService.CreateModel:output_type -> signalbox.registry.v1.Model
-	5,  // 13: signalbox.registry.v1.ModelService.ListModels:output_type -> signalbox.registry.v1.ListModelsResponse
-	0,  // 14: signalbox.registry.v1.ModelService.GetModel:output_type -> signalbox.registry.v1.Model
-	1,  // 15: signalbox.registry.v1.ModelService.CreateModelVersion:output_type -> signalbox.registry.v1.ModelVersion
-	9,  // 16: signalbox.registry.v1.ModelService.ListModelVersions:output_type -> signalbox.registry.v1.ListModelVersionsResponse
-	1,  // 17: signalbox.registry.v1.ModelService.GetModelVersion:output_type -> signalbox.registry.v1.ModelVersion
-	12, // [12:18] is the sub-list for method output_type
-	6,  // [6:12] is the sub-list for method input_type
-	6,  // [6:6] is the sub-list for extension type_name
-	6,  // [6:6] is the sub-list for extension extendee
-	0,  // [0:6] is the sub-list for field type_name
+	28, // 0: signalbox.registry.v1.Model.created_at:type_name -> google.protobuf.Timestamp
+	27, // 1: signalbox.registry.v1.Model.aliases:type_name -> signalbox.registry.v1.Model.AliasesEntry
+	2,  // 2: signalbox.registry.v1.ModelVersion.source:type_name -> signalbox.registry.v1.ModelSource
+	28, // 3: signalbox.registry.v1.ModelVersion.created_at:type_name -> google.protobuf.Timestamp
+	28, // 4: signalbox.registry.v1.ModelVersion.promoted_at:type_name -> google.protobuf.Timestamp
+	0,  // 5: signalbox.registry.v1.ListModelsResponse.models:type_name -> signalbox.registry.v1.Model
+	2,  // 6: signalbox.registry.v1.CreateModelVersionRequest.source:type_name -> signalbox.registry.v1.ModelSource
+	1,  // 7: signalbox.registry.v1.ListModelVersionsResponse.versions:type_name -> signalbox.registry.v1.ModelVersion
+	28, // 8: signalbox.registry.v1.ListModelHistoryRequest.at:type_name -> google.protobuf.Timestamp
+	15, // 9: signalbox.registry.v1.ListModelHistoryResponse.entries:type_name -> signalbox.registry.v1.ModelChange
+	28, // 10: signalbox.registry.v1.ModelChange.at:type_name -> google.protobuf.Timestamp
+	23, // 11: signalbox.registry.v1.ListModelFilesResponse.files:type_name -> signalbox.registry.v1.ModelFile
+	28, // 12: signalbox.registry.v1.ModelCard.created_at:type_name -> google.protobuf.Timestamp
+	3,  // 13: signalbox.registry.v1.ModelService.CreateModel:input_type -> signalbox.registry.v1.CreateModelRequest
+	5,  // 14: signalbox.registry.v1.ModelService.ListModels:input_type -> signalbox.registry.v1.ListModelsRequest
+	7,  // 15: signalbox.registry.v1.ModelService.GetModel:input_type -> signalbox.registry.v1.GetModelRequest
+	8,  // 16: signalbox.registry.v1.ModelService.CreateModelVersion:input_type -> signalbox.registry.v1.CreateModelVersionRequest
+	9,  // 17: signalbox.registry.v1.ModelService.ListModelVersions:input_type -> signalbox.registry.v1.ListModelVersionsRequest
+	11, // 18: signalbox.registry.v1.ModelService.GetModelVersion:input_type -> signalbox.registry.v1.GetModelVersionRequest
+	4,  // 19: signalbox.registry.v1.ModelService.UpdateModel:input_type -> signalbox.registry.v1.UpdateModelRequest
+	12, // 20: signalbox.registry.v1.ModelService.DeleteModel:input_type -> signalbox.registry.v1.DeleteModelRequest
+	13, // 21: signalbox.registry.v1.ModelService.ListModelHistory:input_type -> signalbox.registry.v1.ListModelHistoryRequest
+	16, // 22: signalbox.registry.v1.ModelService.SetModelAlias:input_type -> signalbox.registry.v1.SetModelAliasRequest
+	17, // 23: signalbox.registry.v1.ModelService.DeleteModelAlias:input_type -> signalbox.registry.v1.DeleteModelAliasRequest
+	18, // 24: signalbox.registry.v1.ModelService.PromoteModelVersion:input_type -> signalbox.registry.v1.PromoteModelVersionRequest
+	19, // 25: signalbox.registry.v1.ModelService.ArchiveModelVersion:input_type -> signalbox.registry.v1.ArchiveModelVersionRequest
+	20, // 26: signalbox.registry.v1.ModelService.UnarchiveModelVersion:input_type -> signalbox.registry.v1.UnarchiveModelVersionRequest
+	21, // 27: signalbox.registry.v1.ModelService.ListModelFiles:input_type -> signalbox.registry.v1.ListModelFilesRequest
+	25, // 28: signalbox.registry.v1.ModelService.GetModelCard:input_type -> signalbox.registry.v1.GetModelCardRequest
+	26, // 29: signalbox.registry.v1.ModelService.PutModelCard:input_type -> signalbox.registry.v1.PutModelCardRequest
+	0,  // 30: signalbox.registry.v1.ModelService.CreateModel:output_type -> signalbox.registry.v1.Model
+	6,  // 31: signalbox.registry.v1.ModelService.ListModels:output_type -> signalbox.registry.v1.ListModelsResponse
+	0,  // 32: signalbox.registry.v1.ModelService.GetModel:output_type -> signalbox.registry.v1.Model
+	1,  // 33: signalbox.registry.v1.ModelService.CreateModelVersion:output_type -> signalbox.registry.v1.ModelVersion
+	10, // 34: signalbox.registry.v1.ModelService.ListModelVersions:output_type -> signalbox.registry.v1.ListModelVersionsResponse
+	1,  // 35: signalbox.registry.v1.ModelService.GetModelVersion:output_type -> signalbox.registry.v1.ModelVersion
+	0,  // 36: signalbox.registry.v1.ModelService.UpdateModel:output_type -> signalbox.registry.v1.Model
+	29, // 37: signalbox.registry.v1.ModelService.DeleteModel:output_type -> google.protobuf.Empty
+	14, // 38: signalbox.registry.v1.ModelService.ListModelHistory:output_type -> signalbox.registry.v1.ListModelHistoryResponse
+	0,  // 39: signalbox.registry.v1.ModelService.SetModelAlias:output_type -> signalbox.registry.v1.Model
+	29, // 40: signalbox.registry.v1.ModelService.DeleteModelAlias:output_type -> google.protobuf.Empty
+	1,  // 41: signalbox.registry.v1.ModelService.PromoteModelVersion:output_type -> signalbox.registry.v1.ModelVersion
+	1,  // 42: signalbox.registry.v1.ModelService.ArchiveModelVersion:output_type -> signalbox.registry.v1.ModelVersion
+	1,  // 43: signalbox.registry.v1.ModelService.UnarchiveModelVersion:output_type -> signalbox.registry.v1.ModelVersion
+	22, // 44: signalbox.registry.v1.ModelService.ListModelFiles:output_type -> signalbox.registry.v1.ListModelFilesResponse
+	24, // 45: signalbox.registry.v1.ModelService.GetModelCard:output_type -> signalbox.registry.v1.ModelCard
+	24, // 46: signalbox.registry.v1.ModelService.PutModelCard:output_type -> signalbox.registry.v1.ModelCard
+	30, // [30:47] is the sub-list for method output_type
+	13, // [13:30] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_signalbox_registry_v1_model_proto_init() }
@@ -890,14 +2118,19 @@ func file_signalbox_registry_v1_model_proto_init() {
 	file_signalbox_registry_v1_model_proto_msgTypes[0].OneofWrappers = []any{}
 	file_signalbox_registry_v1_model_proto_msgTypes[1].OneofWrappers = []any{}
 	file_signalbox_registry_v1_model_proto_msgTypes[4].OneofWrappers = []any{}
-	file_signalbox_registry_v1_model_proto_msgTypes[8].OneofWrappers = []any{}
+	file_signalbox_registry_v1_model_proto_msgTypes[5].OneofWrappers = []any{}
+	file_signalbox_registry_v1_model_proto_msgTypes[9].OneofWrappers = []any{}
+	file_signalbox_registry_v1_model_proto_msgTypes[13].OneofWrappers = []any{}
+	file_signalbox_registry_v1_model_proto_msgTypes[15].OneofWrappers = []any{}
+	file_signalbox_registry_v1_model_proto_msgTypes[21].OneofWrappers = []any{}
+	file_signalbox_registry_v1_model_proto_msgTypes[25].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_signalbox_registry_v1_model_proto_rawDesc), len(file_signalbox_registry_v1_model_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   11,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

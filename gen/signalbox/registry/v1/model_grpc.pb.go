@@ -11,6 +11,7 @@ import (
 	grpc "google.golang.org/grpc"
 	codes "google.golang.org/grpc/codes"
 	status "google.golang.org/grpc/status"
+	emptypb "google.golang.org/protobuf/types/known/emptypb"
 )
 
 // This is a compile-time assertion to ensure that this generated file
@@ -19,12 +20,23 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	ModelService_CreateModel_FullMethodName        = "/signalbox.registry.v1.ModelService/CreateModel"
-	ModelService_ListModels_FullMethodName         = "/signalbox.registry.v1.ModelService/ListModels"
-	ModelService_GetModel_FullMethodName           = "/signalbox.registry.v1.ModelService/GetModel"
-	ModelService_CreateModelVersion_FullMethodName = "/signalbox.registry.v1.ModelService/CreateModelVersion"
-	ModelService_ListModelVersions_FullMethodName  = "/signalbox.registry.v1.ModelService/ListModelVersions"
-	ModelService_GetModelVersion_FullMethodName    = "/signalbox.registry.v1.ModelService/GetModelVersion"
+	ModelService_CreateModel_FullMethodName           = "/signalbox.registry.v1.ModelService/CreateModel"
+	ModelService_ListModels_FullMethodName            = "/signalbox.registry.v1.ModelService/ListModels"
+	ModelService_GetModel_FullMethodName              = "/signalbox.registry.v1.ModelService/GetModel"
+	ModelService_CreateModelVersion_FullMethodName    = "/signalbox.registry.v1.ModelService/CreateModelVersion"
+	ModelService_ListModelVersions_FullMethodName     = "/signalbox.registry.v1.ModelService/ListModelVersions"
+	ModelService_GetModelVersion_FullMethodName       = "/signalbox.registry.v1.ModelService/GetModelVersion"
+	ModelService_UpdateModel_FullMethodName           = "/signalbox.registry.v1.ModelService/UpdateModel"
+	ModelService_DeleteModel_FullMethodName           = "/signalbox.registry.v1.ModelService/DeleteModel"
+	ModelService_ListModelHistory_FullMethodName      = "/signalbox.registry.v1.ModelService/ListModelHistory"
+	ModelService_SetModelAlias_FullMethodName         = "/signalbox.registry.v1.ModelService/SetModelAlias"
+	ModelService_DeleteModelAlias_FullMethodName      = "/signalbox.registry.v1.ModelService/DeleteModelAlias"
+	ModelService_PromoteModelVersion_FullMethodName   = "/signalbox.registry.v1.ModelService/PromoteModelVersion"
+	ModelService_ArchiveModelVersion_FullMethodName   = "/signalbox.registry.v1.ModelService/ArchiveModelVersion"
+	ModelService_UnarchiveModelVersion_FullMethodName = "/signalbox.registry.v1.ModelService/UnarchiveModelVersion"
+	ModelService_ListModelFiles_FullMethodName        = "/signalbox.registry.v1.ModelService/ListModelFiles"
+	ModelService_GetModelCard_FullMethodName          = "/signalbox.registry.v1.ModelService/GetModelCard"
+	ModelService_PutModelCard_FullMethodName          = "/signalbox.registry.v1.ModelService/PutModelCard"
 )
 
 // ModelServiceClient is the client API for ModelService service.
@@ -34,13 +46,42 @@ const (
 // ModelService registers what runs produced.
 type ModelServiceClient interface {
 	CreateModel(ctx context.Context, in *CreateModelRequest, opts ...grpc.CallOption) (*Model, error)
+	// ListModels lists models, newest first.
 	ListModels(ctx context.Context, in *ListModelsRequest, opts ...grpc.CallOption) (*ListModelsResponse, error)
 	GetModel(ctx context.Context, in *GetModelRequest, opts ...grpc.CallOption) (*Model, error)
 	// CreateModelVersion makes a version of an artifact of a run. The same artifact registered again
 	// answers the version that exists, with 200.
 	CreateModelVersion(ctx context.Context, in *CreateModelVersionRequest, opts ...grpc.CallOption) (*ModelVersion, error)
+	// ListModelVersions lists the versions of a model, newest first.
 	ListModelVersions(ctx context.Context, in *ListModelVersionsRequest, opts ...grpc.CallOption) (*ListModelVersionsResponse, error)
 	GetModelVersion(ctx context.Context, in *GetModelVersionRequest, opts ...grpc.CallOption) (*ModelVersion, error)
+	// UpdateModel changes what is said of a model.
+	UpdateModel(ctx context.Context, in *UpdateModelRequest, opts ...grpc.CallOption) (*Model, error)
+	// DeleteModel takes a model and its versions away. What serves, runs or is tried out with one of them is a
+	// conflict that is named. What only refers to it from the past keeps a row that nobody is shown.
+	DeleteModel(ctx context.Context, in *DeleteModelRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
+	// ListModelHistory lists what became of a model's versions and aliases, newest first; with `at`, as of that time:
+	// the first promotion of the answer then names the version that was in production.
+	ListModelHistory(ctx context.Context, in *ListModelHistoryRequest, opts ...grpc.CallOption) (*ListModelHistoryResponse, error)
+	// SetModelAlias lets a name stand for a version. `production` and `latest` are moved by what they mean.
+	SetModelAlias(ctx context.Context, in *SetModelAliasRequest, opts ...grpc.CallOption) (*Model, error)
+	// DeleteModelAlias takes a name away.
+	DeleteModelAlias(ctx context.Context, in *DeleteModelAliasRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
+	// PromoteModelVersion puts a version into production: the one that was there is a candidate again, or archived.
+	// The one in production again is no change.
+	PromoteModelVersion(ctx context.Context, in *PromoteModelVersionRequest, opts ...grpc.CallOption) (*ModelVersion, error)
+	// ArchiveModelVersion puts a version away: nothing new can be made of it. What serves, runs or is tried out
+	// with it is a conflict that names each.
+	ArchiveModelVersion(ctx context.Context, in *ArchiveModelVersionRequest, opts ...grpc.CallOption) (*ModelVersion, error)
+	// UnarchiveModelVersion makes an archived version a candidate again.
+	UnarchiveModelVersion(ctx context.Context, in *UnarchiveModelVersionRequest, opts ...grpc.CallOption) (*ModelVersion, error)
+	// ListModelFiles lists the files of a version.
+	ListModelFiles(ctx context.Context, in *ListModelFilesRequest, opts ...grpc.CallOption) (*ListModelFilesResponse, error)
+	// GetModelCard answers the card of a version, its newest revision or an earlier one.
+	GetModelCard(ctx context.Context, in *GetModelCardRequest, opts ...grpc.CallOption) (*ModelCard, error)
+	// PutModelCard writes the card of a version: markdown behind front matter in YAML. Each is kept under a new revision;
+	// the same text again is no change.
+	PutModelCard(ctx context.Context, in *PutModelCardRequest, opts ...grpc.CallOption) (*ModelCard, error)
 }
 
 type modelServiceClient struct {
@@ -111,6 +152,116 @@ func (c *modelServiceClient) GetModelVersion(ctx context.Context, in *GetModelVe
 	return out, nil
 }
 
+func (c *modelServiceClient) UpdateModel(ctx context.Context, in *UpdateModelRequest, opts ...grpc.CallOption) (*Model, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Model)
+	err := c.cc.Invoke(ctx, ModelService_UpdateModel_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *modelServiceClient) DeleteModel(ctx context.Context, in *DeleteModelRequest, opts ...grpc.CallOption) (*emptypb.Empty, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(emptypb.Empty)
+	err := c.cc.Invoke(ctx, ModelService_DeleteModel_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *modelServiceClient) ListModelHistory(ctx context.Context, in *ListModelHistoryRequest, opts ...grpc.CallOption) (*ListModelHistoryResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListModelHistoryResponse)
+	err := c.cc.Invoke(ctx, ModelService_ListModelHistory_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *modelServiceClient) SetModelAlias(ctx context.Context, in *SetModelAliasRequest, opts ...grpc.CallOption) (*Model, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Model)
+	err := c.cc.Invoke(ctx, ModelService_SetModelAlias_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *modelServiceClient) DeleteModelAlias(ctx context.Context, in *DeleteModelAliasRequest, opts ...grpc.CallOption) (*emptypb.Empty, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(emptypb.Empty)
+	err := c.cc.Invoke(ctx, ModelService_DeleteModelAlias_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *modelServiceClient) PromoteModelVersion(ctx context.Context, in *PromoteModelVersionRequest, opts ...grpc.CallOption) (*ModelVersion, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ModelVersion)
+	err := c.cc.Invoke(ctx, ModelService_PromoteModelVersion_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *modelServiceClient) ArchiveModelVersion(ctx context.Context, in *ArchiveModelVersionRequest, opts ...grpc.CallOption) (*ModelVersion, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ModelVersion)
+	err := c.cc.Invoke(ctx, ModelService_ArchiveModelVersion_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *modelServiceClient) UnarchiveModelVersion(ctx context.Context, in *UnarchiveModelVersionRequest, opts ...grpc.CallOption) (*ModelVersion, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ModelVersion)
+	err := c.cc.Invoke(ctx, ModelService_UnarchiveModelVersion_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *modelServiceClient) ListModelFiles(ctx context.Context, in *ListModelFilesRequest, opts ...grpc.CallOption) (*ListModelFilesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListModelFilesResponse)
+	err := c.cc.Invoke(ctx, ModelService_ListModelFiles_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *modelServiceClient) GetModelCard(ctx context.Context, in *GetModelCardRequest, opts ...grpc.CallOption) (*ModelCard, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ModelCard)
+	err := c.cc.Invoke(ctx, ModelService_GetModelCard_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *modelServiceClient) PutModelCard(ctx context.Context, in *PutModelCardRequest, opts ...grpc.CallOption) (*ModelCard, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ModelCard)
+	err := c.cc.Invoke(ctx, ModelService_PutModelCard_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ModelServiceServer is the server API for ModelService service.
 // All implementations must embed UnimplementedModelServiceServer
 // for forward compatibility.
@@ -118,13 +269,42 @@ func (c *modelServiceClient) GetModelVersion(ctx context.Context, in *GetModelVe
 // ModelService registers what runs produced.
 type ModelServiceServer interface {
 	CreateModel(context.Context, *CreateModelRequest) (*Model, error)
+	// ListModels lists models, newest first.
 	ListModels(context.Context, *ListModelsRequest) (*ListModelsResponse, error)
 	GetModel(context.Context, *GetModelRequest) (*Model, error)
 	// CreateModelVersion makes a version of an artifact of a run. The same artifact registered again
 	// answers the version that exists, with 200.
 	CreateModelVersion(context.Context, *CreateModelVersionRequest) (*ModelVersion, error)
+	// ListModelVersions lists the versions of a model, newest first.
 	ListModelVersions(context.Context, *ListModelVersionsRequest) (*ListModelVersionsResponse, error)
 	GetModelVersion(context.Context, *GetModelVersionRequest) (*ModelVersion, error)
+	// UpdateModel changes what is said of a model.
+	UpdateModel(context.Context, *UpdateModelRequest) (*Model, error)
+	// DeleteModel takes a model and its versions away. What serves, runs or is tried out with one of them is a
+	// conflict that is named. What only refers to it from the past keeps a row that nobody is shown.
+	DeleteModel(context.Context, *DeleteModelRequest) (*emptypb.Empty, error)
+	// ListModelHistory lists what became of a model's versions and aliases, newest first; with `at`, as of that time:
+	// the first promotion of the answer then names the version that was in production.
+	ListModelHistory(context.Context, *ListModelHistoryRequest) (*ListModelHistoryResponse, error)
+	// SetModelAlias lets a name stand for a version. `production` and `latest` are moved by what they mean.
+	SetModelAlias(context.Context, *SetModelAliasRequest) (*Model, error)
+	// DeleteModelAlias takes a name away.
+	DeleteModelAlias(context.Context, *DeleteModelAliasRequest) (*emptypb.Empty, error)
+	// PromoteModelVersion puts a version into production: the one that was there is a candidate again, or archived.
+	// The one in production again is no change.
+	PromoteModelVersion(context.Context, *PromoteModelVersionRequest) (*ModelVersion, error)
+	// ArchiveModelVersion puts a version away: nothing new can be made of it. What serves, runs or is tried out
+	// with it is a conflict that names each.
+	ArchiveModelVersion(context.Context, *ArchiveModelVersionRequest) (*ModelVersion, error)
+	// UnarchiveModelVersion makes an archived version a candidate again.
+	UnarchiveModelVersion(context.Context, *UnarchiveModelVersionRequest) (*ModelVersion, error)
+	// ListModelFiles lists the files of a version.
+	ListModelFiles(context.Context, *ListModelFilesRequest) (*ListModelFilesResponse, error)
+	// GetModelCard answers the card of a version, its newest revision or an earlier one.
+	GetModelCard(context.Context, *GetModelCardRequest) (*ModelCard, error)
+	// PutModelCard writes the card of a version: markdown behind front matter in YAML. Each is kept under a new revision;
+	// the same text again is no change.
+	PutModelCard(context.Context, *PutModelCardRequest) (*ModelCard, error)
 	mustEmbedUnimplementedModelServiceServer()
 }
 
@@ -152,6 +332,39 @@ func (UnimplementedModelServiceServer) ListModelVersions(context.Context, *ListM
 }
 func (UnimplementedModelServiceServer) GetModelVersion(context.Context, *GetModelVersionRequest) (*ModelVersion, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetModelVersion not implemented")
+}
+func (UnimplementedModelServiceServer) UpdateModel(context.Context, *UpdateModelRequest) (*Model, error) {
+	return nil, status.Error(codes.Unimplemented, "method UpdateModel not implemented")
+}
+func (UnimplementedModelServiceServer) DeleteModel(context.Context, *DeleteModelRequest) (*emptypb.Empty, error) {
+	return nil, status.Error(codes.Unimplemented, "method DeleteModel not implemented")
+}
+func (UnimplementedModelServiceServer) ListModelHistory(context.Context, *ListModelHistoryRequest) (*ListModelHistoryResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListModelHistory not implemented")
+}
+func (UnimplementedModelServiceServer) SetModelAlias(context.Context, *SetModelAliasRequest) (*Model, error) {
+	return nil, status.Error(codes.Unimplemented, "method SetModelAlias not implemented")
+}
+func (UnimplementedModelServiceServer) DeleteModelAlias(context.Context, *DeleteModelAliasRequest) (*emptypb.Empty, error) {
+	return nil, status.Error(codes.Unimplemented, "method DeleteModelAlias not implemented")
+}
+func (UnimplementedModelServiceServer) PromoteModelVersion(context.Context, *PromoteModelVersionRequest) (*ModelVersion, error) {
+	return nil, status.Error(codes.Unimplemented, "method PromoteModelVersion not implemented")
+}
+func (UnimplementedModelServiceServer) ArchiveModelVersion(context.Context, *ArchiveModelVersionRequest) (*ModelVersion, error) {
+	return nil, status.Error(codes.Unimplemented, "method ArchiveModelVersion not implemented")
+}
+func (UnimplementedModelServiceServer) UnarchiveModelVersion(context.Context, *UnarchiveModelVersionRequest) (*ModelVersion, error) {
+	return nil, status.Error(codes.Unimplemented, "method UnarchiveModelVersion not implemented")
+}
+func (UnimplementedModelServiceServer) ListModelFiles(context.Context, *ListModelFilesRequest) (*ListModelFilesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListModelFiles not implemented")
+}
+func (UnimplementedModelServiceServer) GetModelCard(context.Context, *GetModelCardRequest) (*ModelCard, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetModelCard not implemented")
+}
+func (UnimplementedModelServiceServer) PutModelCard(context.Context, *PutModelCardRequest) (*ModelCard, error) {
+	return nil, status.Error(codes.Unimplemented, "method PutModelCard not implemented")
 }
 func (UnimplementedModelServiceServer) mustEmbedUnimplementedModelServiceServer() {}
 func (UnimplementedModelServiceServer) testEmbeddedByValue()                      {}
@@ -282,6 +495,204 @@ func _ModelService_GetModelVersion_Handler(srv interface{}, ctx context.Context,
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ModelService_UpdateModel_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UpdateModelRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ModelServiceServer).UpdateModel(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ModelService_UpdateModel_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ModelServiceServer).UpdateModel(ctx, req.(*UpdateModelRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ModelService_DeleteModel_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DeleteModelRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ModelServiceServer).DeleteModel(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ModelService_DeleteModel_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ModelServiceServer).DeleteModel(ctx, req.(*DeleteModelRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ModelService_ListModelHistory_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListModelHistoryRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ModelServiceServer).ListModelHistory(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ModelService_ListModelHistory_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ModelServiceServer).ListModelHistory(ctx, req.(*ListModelHistoryRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ModelService_SetModelAlias_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SetModelAliasRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ModelServiceServer).SetModelAlias(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ModelService_SetModelAlias_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ModelServiceServer).SetModelAlias(ctx, req.(*SetModelAliasRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ModelService_DeleteModelAlias_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DeleteModelAliasRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ModelServiceServer).DeleteModelAlias(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ModelService_DeleteModelAlias_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ModelServiceServer).DeleteModelAlias(ctx, req.(*DeleteModelAliasRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ModelService_PromoteModelVersion_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PromoteModelVersionRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ModelServiceServer).PromoteModelVersion(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ModelService_PromoteModelVersion_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ModelServiceServer).PromoteModelVersion(ctx, req.(*PromoteModelVersionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ModelService_ArchiveModelVersion_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ArchiveModelVersionRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ModelServiceServer).ArchiveModelVersion(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ModelService_ArchiveModelVersion_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ModelServiceServer).ArchiveModelVersion(ctx, req.(*ArchiveModelVersionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ModelService_UnarchiveModelVersion_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UnarchiveModelVersionRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ModelServiceServer).UnarchiveModelVersion(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ModelService_UnarchiveModelVersion_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ModelServiceServer).UnarchiveModelVersion(ctx, req.(*UnarchiveModelVersionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ModelService_ListModelFiles_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListModelFilesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ModelServiceServer).ListModelFiles(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ModelService_ListModelFiles_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ModelServiceServer).ListModelFiles(ctx, req.(*ListModelFilesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ModelService_GetModelCard_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetModelCardRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ModelServiceServer).GetModelCard(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ModelService_GetModelCard_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ModelServiceServer).GetModelCard(ctx, req.(*GetModelCardRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ModelService_PutModelCard_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PutModelCardRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ModelServiceServer).PutModelCard(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ModelService_PutModelCard_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ModelServiceServer).PutModelCard(ctx, req.(*PutModelCardRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // ModelService_ServiceDesc is the grpc.ServiceDesc for ModelService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -312,6 +723,50 @@ var ModelService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetModelVersion",
 			Handler:    _ModelService_GetModelVersion_Handler,
+		},
+		{
+			MethodName: "UpdateModel",
+			Handler:    _ModelService_UpdateModel_Handler,
+		},
+		{
+			MethodName: "DeleteModel",
+			Handler:    _ModelService_DeleteModel_Handler,
+		},
+		{
+			MethodName: "ListModelHistory",
+			Handler:    _ModelService_ListModelHistory_Handler,
+		},
+		{
+			MethodName: "SetModelAlias",
+			Handler:    _ModelService_SetModelAlias_Handler,
+		},
+		{
+			MethodName: "DeleteModelAlias",
+			Handler:    _ModelService_DeleteModelAlias_Handler,
+		},
+		{
+			MethodName: "PromoteModelVersion",
+			Handler:    _ModelService_PromoteModelVersion_Handler,
+		},
+		{
+			MethodName: "ArchiveModelVersion",
+			Handler:    _ModelService_ArchiveModelVersion_Handler,
+		},
+		{
+			MethodName: "UnarchiveModelVersion",
+			Handler:    _ModelService_UnarchiveModelVersion_Handler,
+		},
+		{
+			MethodName: "ListModelFiles",
+			Handler:    _ModelService_ListModelFiles_Handler,
+		},
+		{
+			MethodName: "GetModelCard",
+			Handler:    _ModelService_GetModelCard_Handler,
+		},
+		{
+			MethodName: "PutModelCard",
+			Handler:    _ModelService_PutModelCard_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

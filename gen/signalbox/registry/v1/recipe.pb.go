@@ -649,12 +649,15 @@ const file_signalbox_registry_v1_recipe_proto_rawDesc = "" +
 	"\x14GetRecipeLockRequest\x12'\n" +
 	"\tnamespace\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\tnamespace\x12\x1d\n" +
 	"\x04name\x18\x02 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x04name\x12#\n" +
-	"\aversion\x18\x03 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aversion2\x93\x05\n" +
+	"\aversion\x18\x03 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aversion2\xab\x05\n" +
 	"\rRecipeService\x12\x90\x01\n" +
-	"\vListRecipes\x12).signalbox.registry.v1.ListRecipesRequest\x1a*.signalbox.registry.v1.ListRecipesResponse\"*\xea\xc7\x18\x06\b\x02\x10\x01 \x01\x82\xd3\xe4\x93\x02\x17b\arecipes\x12\f/api/recipes\x90\x02\x01\x12\x89\x01\n" +
-	"\tGetRecipe\x12'.signalbox.registry.v1.GetRecipeRequest\x1a\x1d.signalbox.registry.v1.Recipe\"4\xea\xc7\x18\x06\b\x02\x10\x01 \x01\x82\xd3\xe4\x93\x02!\x12\x1f/api/recipes/{namespace}/{name}\x90\x02\x01\x12\xaa\x01\n" +
-	"\x10GetRecipeVersion\x12..signalbox.registry.v1.GetRecipeVersionRequest\x1a\x1d.signalbox.registry.v1.Recipe\"G\xea\xc7\x18\x06\b\x02\x10\x01 \x01\x82\xd3\xe4\x93\x024\x122/api/recipes/{namespace}/{name}/versions/{version}\x90\x02\x01\x12\xb5\x01\n" +
-	"\rGetRecipeLock\x12+.signalbox.registry.v1.GetRecipeLockRequest\x1a).signalbox.registry.v1.RecipeLockDocument\"L\xea\xc7\x18\x06\b\x02\x10\x01 \x01\x82\xd3\xe4\x93\x029\x127/api/recipes/{namespace}/{name}/versions/{version}/lock\x90\x02\x01BIZGgithub.com/signalbox-dev/signalbox/gen/signalbox/registry/v1;registryv1b\x06proto3"
+	"\vListRecipes\x12).signalbox.registry.v1.ListRecipesRequest\x1a*.signalbox.registry.v1.ListRecipesResponse\"*\xea\xc7\x18\x06\b\x02\x10\x01 \x01\x82\xd3\xe4\x93\x02\x17b\arecipes\x12\f/api/recipes\x90\x02\x01\x12\x91\x01\n" +
+	"\tGetRecipe\x12'.signalbox.registry.v1.GetRecipeRequest\x1a\x1d.signalbox.registry.v1.Recipe\"<\xea\xc7\x18\x06\b\x02\x10\x01 \x01\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02!\x12\x1f/api/recipes/{namespace}/{name}\x90\x02\x01\x12\xb2\x01\n" +
+	"\x10GetRecipeVersion\x12..signalbox.registry.v1.GetRecipeVersionRequest\x1a\x1d.signalbox.registry.v1.Recipe\"O\xea\xc7\x18\x06\b\x02\x10\x01 \x01\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x024\x122/api/recipes/{namespace}/{name}/versions/{version}\x90\x02\x01\x12\xbd\x01\n" +
+	"\rGetRecipeLock\x12+.signalbox.registry.v1.GetRecipeLockRequest\x1a).signalbox.registry.v1.RecipeLockDocument\"T\xea\xc7\x18\x06\b\x02\x10\x01 \x01\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x029\x127/api/recipes/{namespace}/{name}/versions/{version}/lock\x90\x02\x01BIZGgithub.com/signalbox-dev/signalbox/gen/signalbox/registry/v1;registryv1b\x06proto3"
 
 var (
 	file_signalbox_registry_v1_recipe_proto_rawDescOnce sync.Once

@@ -31,6 +31,7 @@ const (
 //
 // RecipeService shows the catalog that submissions are checked against.
 type RecipeServiceClient interface {
+	// ListRecipes lists recipes by name and version.
 	ListRecipes(ctx context.Context, in *ListRecipesRequest, opts ...grpc.CallOption) (*ListRecipesResponse, error)
 	// GetRecipe answers the newest active version.
 	GetRecipe(ctx context.Context, in *GetRecipeRequest, opts ...grpc.CallOption) (*Recipe, error)
@@ -93,6 +94,7 @@ func (c *recipeServiceClient) GetRecipeLock(ctx context.Context, in *GetRecipeLo
 //
 // RecipeService shows the catalog that submissions are checked against.
 type RecipeServiceServer interface {
+	// ListRecipes lists recipes by name and version.
 	ListRecipes(context.Context, *ListRecipesRequest) (*ListRecipesResponse, error)
 	// GetRecipe answers the newest active version.
 	GetRecipe(context.Context, *GetRecipeRequest) (*Recipe, error)

@@ -23,6 +23,7 @@ class Inputs:
     dataset: Path
     model: Path | None
     workdir: Path
+    resume_from: Path | None = None
 
 
 def from_environment(environment: Mapping[str, str]) -> Inputs:
@@ -43,7 +44,14 @@ def from_environment(environment: Mapping[str, str]) -> Inputs:
     if dataset is None:
         raise InputError("no dataset is bound as 'train'")
     model = _path(bindings, "model")
-    return Inputs(settings.resolve(given), dataset, unpacked(model, workdir) if model else None, workdir)
+    resume = environment.get("SERVICE_JOB_RESUME_FROM", "")
+    return Inputs(
+        settings.resolve(given),
+        dataset,
+        unpacked(model, workdir) if model else None,
+        workdir,
+        Path(resume) if resume else None,
+    )
 
 
 def unpacked(model: Path, workdir: Path) -> Path:

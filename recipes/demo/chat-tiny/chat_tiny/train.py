@@ -15,7 +15,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np  # noqa: E402  (after the number of threads is set)
 import signalbox  # noqa: E402
 
-from chat_tiny import data, evaluate, export_gguf, export_hf, inputs, memory, tokenizer  # noqa: E402
+from chat_tiny import data, evaluate, export_gguf, export_hf, inputs, memory, state, tokenizer  # noqa: E402
 from chat_tiny.config import ModelConfig  # noqa: E402
 from chat_tiny.optim import Adam, learning_rate  # noqa: E402
 from chat_tiny.params import Params  # noqa: E402
@@ -43,6 +43,7 @@ class Trainer:
             self.gradient.flat.size, self.hparams["optim.beta1"], self.hparams["optim.beta2"], self.hparams["optim.clip"]
         )
         self.queue = np.array([], np.int64)
+        self.elapsed = 0.0  # of the attempts before this one
 
     def _initial(self) -> tuple[ModelConfig, Params]:
         """The bound model's weights, or random ones of the size asked for."""
@@ -66,26 +67,64 @@ class Trainer:
             f"{len(self.train_rows)} rows to train on, {len(self.held_out)} held out, "
             f"{self.gradient.flat.size} parameters"
         )
-        self._export_gguf("checkpoint", 0)
+        resumed = self._resume()
+        if resumed is None:
+            self._export_gguf("checkpoint", 0)
         self.run.running()
-        began = time.monotonic()
-        step, score = 0, self._validate(0, began)
+        began = time.monotonic() - self.elapsed
+        step, score = resumed or (0, self._validate(0, began))
+        every, last = self.hparams["val.every_steps"], self.hparams["train.max_steps"]
         while not self._finished(step, score, began):
-            until = min(step + self.hparams["val.every_steps"], self.hparams["train.max_steps"])
-            step = self._steps(step, until, began)
+            # Rounds fall on the same steps, wherever a run was interrupted.
+            until = min((step // every + 1) * every, last)
+            step = self._steps(step, until, score, began)
             score = self._validate(step, began)
         return self._export(step, score)
+
+    def _resume(self) -> tuple[int, float] | None:
+        """Takes up the state of an earlier attempt: its step and its last exact match."""
+        if self.job.resume_from is None:
+            return None
+        held = state.read(self.job.resume_from, self.hparams, self.gradient.flat.size)
+        self.model.params.flat[:] = held.params
+        self.adam.first[:], self.adam.second[:], self.adam.steps = held.first, held.second, held.adam_steps
+        self.rng.bit_generator.state = held.rng
+        self.queue, self.elapsed = held.queue, held.elapsed
+        print(f"goes on at step {held.step}, after {held.elapsed:.1f} s")
+        return held.step, held.score
+
+    def _save(self, step: int, score: float, began: float) -> None:
+        """Registers the state; where that was asked for to pause the run, the process ends here."""
+        path = self.job.workdir / "state" / f"step-{step}.npz"
+        state.write(
+            path,
+            state.State(
+                params=self.model.params.flat,
+                first=self.adam.first,
+                second=self.adam.second,
+                adam_steps=self.adam.steps,
+                queue=self.queue,
+                rng=self.rng.bit_generator.state,
+                step=step,
+                score=score,
+                elapsed=time.monotonic() - began,
+                hparams=self.hparams,
+            ),
+        )
+        self.run.checkpoint(path, format=state.FORMAT, step=step)
 
     def _finished(self, step: int, score: float, began: float) -> bool:
         h = self.hparams
         out_of_time = time.monotonic() - began >= h["train.max_seconds"]
         return score >= h["train.target_exact_match"] or step >= h["train.max_steps"] or out_of_time
 
-    def _steps(self, step: int, until: int, began: float) -> int:
+    def _steps(self, step: int, until: int, score: float, began: float) -> int:
         """Trains up to step `until` or the end of the time budget; the step reached."""
         h = self.hparams
         since, tokens = time.monotonic(), 0
         while step < until and time.monotonic() - began < h["train.max_seconds"]:
+            if self.run.should_checkpoint():  # before a step: what belongs to the last one is reported
+                self._save(step, score, began)
             batch = self.rows.batch(self._next_rows())
             lr = learning_rate(step, h["optim.lr"], h["optim.warmup_steps"], h["train.max_steps"])
             loss = self.model.loss_and_gradient(batch, self.gradient)

@@ -22,12 +22,15 @@ os.environ["SERVICE_JOB_ENABLED"] = "0"
 sys.dont_write_bytecode = True
 sys.path[:0] = [str(RECIPE), str(RECIPE / "tests"), str(SDK)]
 
+import signalbox  # noqa: E402  (from the checkout)
+
 
 class RecordingRun:
     """Keeps what the trainer reports, in order."""
 
-    def __init__(self) -> None:
+    def __init__(self, pause_after: int | None = None) -> None:
         self.events: list[tuple] = []
+        self.pause_after = pause_after
 
     def running(self) -> None:
         self.events.append(("running",))
@@ -40,6 +43,14 @@ class RecordingRun:
 
     def artifact(self, path: Path, kind: str, format: str, step: int) -> None:
         self.events.append(("artifact", step, kind, format, Path(path)))
+
+    def should_checkpoint(self) -> bool:
+        """Asked for a checkpoint once `pause_after` metrics were reported."""
+        return self.pause_after is not None and len(self.of("log")) >= self.pause_after
+
+    def checkpoint(self, path: Path, format: str, step: int) -> None:
+        self.artifact(path, kind="checkpoint", format=format, step=step)
+        raise signalbox.Paused
 
     def of(self, name: str) -> list[tuple]:
         """All events of one name."""

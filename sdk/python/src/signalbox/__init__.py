@@ -8,8 +8,12 @@
         run.running()                       # training begins: the billing start
         for step in range(steps):
             run.log({"train/loss": loss}, step=step)
+            if run.should_checkpoint():     # somebody pauses the run
+                save("out/state")
+                run.checkpoint("out/state", format="npz", step=step)
         run.artifact("out/model", kind="hf_export", format="safetensors", step=steps)
 
+`run.resume_from` is the checkpoint that an earlier attempt saved, or None.
 What `init` needs stands in the SERVICE_JOB_* environment that the platform injects.
 """
 
@@ -18,8 +22,10 @@ from __future__ import annotations
 import os
 from typing import Mapping, Optional
 
+from .asked import Paused, Signal
 from .config import load
-from .errors import ConfigError, IngestError, SignalboxError, SpoolError, UndeliveredError
+from .errors import ConfigError, IngestError, SensitiveFileError, SignalboxError, SpoolError, UndeliveredError
+from .evaluation import task_key
 from .policy import Policy
 from .run import Run
 from .signals import at_exit, on_term
@@ -29,12 +35,16 @@ __version__ = "0.1.0"
 __all__ = [
     "ConfigError",
     "IngestError",
+    "Paused",
     "Policy",
     "Run",
+    "SensitiveFileError",
+    "Signal",
     "SignalboxError",
     "SpoolError",
     "UndeliveredError",
     "init",
+    "task_key",
 ]
 
 
@@ -44,18 +54,22 @@ def init(
     policy: Optional[Policy] = None,
     env: Optional[Mapping[str, str]] = None,
     handle_sigterm: bool = True,
+    hardware: float = 10.0,
 ) -> Run:
     """The run that SERVICE_JOB_* names; ConfigError unless SERVICE_JOB_ENABLED is "0" or "1".
 
     No request is made here. Reports that an earlier process of the run left in the spool folder
-    are sent before this process's own.
+    are sent before this process's own. Every `hardware` seconds each node's first process reports
+    what its machine does; 0 turns that off.
     """
     config = load(os.environ if env is None else env)
     steer = policy or Policy()
     sink: Sink = Online(config, steer) if config.enabled else Offline(config)
-    run = Run(sink, steer, on_error)
+    run = Run(sink, steer, on_error, config.resume_from)
     if config.enabled:
         at_exit(run.finish, steer)
+        if hardware > 0:
+            run.monitor(hardware)
         if handle_sigterm:
             on_term(run.flush, steer)
     return run

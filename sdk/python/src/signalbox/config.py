@@ -21,6 +21,7 @@ class Config(NamedTuple):
     workdir: Optional[str]
     local_dir: Optional[str]
     endpoint_file: Optional[str] = None
+    resume_from: Optional[str] = None
 
     def __repr__(self) -> str:
         return f"Config(enabled={self.enabled}, endpoint={self.endpoint!r}, run_id={self.run_id!r})"
@@ -53,6 +54,7 @@ def load(env: Mapping[str, str]) -> Config:
         workdir=env.get("SERVICE_JOB_WORKDIR") or None,
         local_dir=env.get("SERVICE_JOB_DIR") or None,
         endpoint_file=env.get("SERVICE_JOB_ENDPOINT_FILE") or None,
+        resume_from=env.get("SERVICE_JOB_RESUME_FROM") or None,
     )
     if config.enabled:
         _check(config)

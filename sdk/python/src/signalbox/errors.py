@@ -13,6 +13,10 @@ class ConfigError(SignalboxError):
     """The SERVICE_JOB_* environment is missing or contradicts itself."""
 
 
+class SensitiveFileError(SignalboxError):
+    """A file that is named like a secret would leave the machine; nothing was sent."""
+
+
 class SpoolError(SignalboxError):
     """A report could not be written to the spool, so it is not kept."""
 

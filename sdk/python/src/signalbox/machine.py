@@ -7,7 +7,7 @@ import platform
 import re
 import subprocess
 import sys
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Mapping, Optional
 
 
 def picture() -> Dict[str, Any]:
@@ -22,6 +22,70 @@ def picture() -> Dict[str, Any]:
         "git": git(),
     }
     return {name: value for name, value in found.items() if value}
+
+
+def node(env: Mapping[str, str], root: str = "/") -> Dict[str, Any]:
+    """{rank, host, cpu, mem_gb?, gpus[]?, ib[]?} of this machine among those of the run."""
+    found: Dict[str, Any] = {
+        "rank": _count(env, "SERVICE_JOB_NODE_RANK", "GROUP_RANK", "NODE_RANK"),
+        "host": platform.node() or "unknown",
+        "cpu": processor(root),
+        "mem_gb": memory(root),
+        "gpus": gpus(os.path.join(root, "proc/driver/nvidia")),
+        "ib": ports(root),
+    }
+    return {name: value for name, value in found.items() if value or name == "rank"}
+
+
+def first(env: Mapping[str, str], name: str) -> bool:
+    """Whether this process has the first place of its kind (RANK, LOCAL_RANK), or is alone."""
+    return env.get(name, "0").strip() in ("", "0")
+
+
+def several(env: Mapping[str, str]) -> bool:
+    """Whether the run has more than one node."""
+    return _count(env, "SERVICE_JOB_NNODES", "GROUP_WORLD_SIZE", "NNODES") > 1
+
+
+def _count(env: Mapping[str, str], *names: str) -> int:
+    for name in names:
+        if env.get(name, "").strip().isdigit():
+            return int(env[name])
+    return 0
+
+
+def processor(root: str = "/") -> Dict[str, Any]:
+    """{cores, model?} of the processor."""
+    found: Dict[str, Any] = {"cores": os.cpu_count() or 1}
+    text = _read(os.path.join(root, "proc/cpuinfo"))
+    model = re.search(r"^model name\s*:\s*(.+?)\s*$", text, re.MULTILINE)
+    if model:
+        found["model"] = model.group(1)
+    return found
+
+
+def memory(root: str = "/") -> Optional[float]:
+    """Memory of the machine in GiB, None where it is not told."""
+    total = re.search(r"^MemTotal:\s*(\d+) kB$", _read(os.path.join(root, "proc/meminfo")), re.MULTILINE)
+    return round(int(total.group(1)) / (1 << 20), 1) if total else None
+
+
+def ports(root: str = "/") -> List[str]:
+    """InfiniBand ports and their rates, such as "mlx5_0/1: 400 Gb/sec (4X NDR)"."""
+    base = os.path.join(root, "sys/class/infiniband")
+    found: List[str] = []
+    for device in _names(base):
+        for port in _names(os.path.join(base, device, "ports")):
+            rate = _read(os.path.join(base, device, "ports", port, "rate")).strip()
+            found.append(f"{device}/{port}: {rate}" if rate else f"{device}/{port}")
+    return found
+
+
+def _names(folder: str) -> List[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
 
 
 def packages() -> Dict[str, str]:

@@ -1,4 +1,7 @@
-"""A folder as one tar, the same bytes whenever its contents are the same; and digests."""
+"""A folder as one tar, the same bytes whenever its contents are the same; and digests.
+
+What is named like a secret never gets into one, and is never uploaded by itself.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,39 @@ import os
 import stat
 from typing import TYPE_CHECKING, List, Tuple
 
+from .errors import SensitiveFileError
+
 if TYPE_CHECKING:
     import tarfile
+
+# Names of files that hold secrets, in any case.
+SENSITIVE = (
+    ".env",
+    ".env.*",
+    "*.pem",
+    "id_rsa*",
+    "id_dsa*",
+    "id_ecdsa*",
+    "id_ed25519*",
+    "*.p12",
+    "*.pfx",
+    "*.ppk",
+    ".netrc",
+    ".pgpass",
+    ".git-credentials",
+)
+
+
+def refuse_sensitive(name: str) -> None:
+    """Raise where a path has a part that is named like a secret."""
+    import fnmatch
+
+    for part in name.replace(os.sep, "/").split("/"):
+        for pattern in SENSITIVE:
+            if fnmatch.fnmatchcase(part.lower(), pattern):
+                raise SensitiveFileError(
+                    f"sensitive_file: {name} looks like a secret ({pattern}): it is not packed and nothing was sent"
+                )
 
 
 def pack(folder: str) -> str:
@@ -35,7 +69,9 @@ def _members(folder: str) -> List[Tuple[str, str]]:
             path = os.path.join(here, name)
             if name in folders and os.path.islink(path):
                 raise ValueError(f"{path} links to a folder: an artifact holds files and folders")
-            found.append((path, os.path.relpath(path, folder).replace(os.sep, "/")))
+            inside = os.path.relpath(path, folder).replace(os.sep, "/")
+            refuse_sensitive(inside)
+            found.append((path, inside))
     return sorted(found, key=lambda member: member[1])
 
 

@@ -21,6 +21,7 @@ class Policy(NamedTuple):
     term_timeout: float = 5.0  # flush on SIGTERM before the signal takes its course
     exit_timeout: float = 10.0  # flush at interpreter exit when finish() was not called
     sync_every: float = 1.0  # fdatasync of the spool: what a power cut can cost
+    signal_wait: float = 50.0  # one request waits so long for a signal; proxies often cut at 60
     segment_bytes: int = 32 * 1024 * 1024  # of one spool file
 
 

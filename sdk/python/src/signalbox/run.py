@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
 from types import TracebackType
-from typing import Any, Iterable, List, Mapping, Optional, Sequence, Tuple, Type
+from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Type
 
 from . import flatten
+from .asked import CHECKPOINT, PAUSE, STOP, Callback, Paused
 from .capture import Capture
 from .errors import SignalboxError
 from .policy import Policy
 from .sinks import Sink, undelivered
 from .wire import EVENTS, KINDS, encode, finite, now, number, point
+
+if TYPE_CHECKING:
+    from .sampler import Sampler
 
 LOG_PIECE = 64 * 1024  # characters of one log chunk
 
@@ -25,16 +30,21 @@ class Run:
     call. With on_error="warn" that goes to stderr instead, and wrong arguments alone still raise.
     """
 
-    def __init__(self, sink: Sink, policy: Policy, on_error: str) -> None:
+    def __init__(
+        self, sink: Sink, policy: Policy, on_error: str, resume_from: Optional[str] = None
+    ) -> None:
         if on_error not in ("raise", "warn"):
             raise ValueError('on_error is "raise" or "warn"')
         self._sink = sink
         self._policy = policy
         self._warns = on_error == "warn"
         self._capture: Optional[Capture] = None
+        self._sampler: Optional["Sampler"] = None
         self._ended: Optional[str] = None
         self._finished = False
         self._lock = threading.Lock()
+        #: The checkpoint to go on from, a file or a folder; None to begin at the beginning.
+        self.resume_from = resume_from
 
     def starting(self) -> None:
         """Code is there, preparation begins. Returns once the control plane has stored it."""
@@ -106,8 +116,9 @@ class Run:
         if not format:
             raise ValueError("format is empty: name the layout, such as safetensors or gguf")
         at, local = flatten.step_of(step), os.fspath(path)
-        from .pack import pack
+        from .pack import pack, refuse_sensitive
 
+        refuse_sensitive(os.path.basename(os.path.normpath(local)))
         packed = pack(local) if os.path.isdir(local) else None
         try:
             return self._store(packed or local, kind, format, at)
@@ -129,11 +140,45 @@ class Run:
         self._sink.check()
         return str(stored["path"])
 
+    def should_checkpoint(self) -> bool:
+        """The control plane asks for a checkpoint: save the training's state and hand it to
+        `checkpoint`. Cheap: look at every step. A run that looks can be paused."""
+        return self._sink.asked().now().signal == CHECKPOINT
+
+    def should_stop(self) -> bool:
+        """The run is being stopped or paused: leave the loop soon."""
+        return self._sink.asked().now().signal in (STOP, PAUSE)
+
+    def on_signal(self, callback: Callback) -> None:
+        """Call `callback(signal)` with every new signal, on a thread of its own."""
+        self._sink.asked().call(callback)
+
+    def checkpoint(self, path: "str | os.PathLike[str]", format: str, step: int) -> str:
+        """Upload and register a checkpoint that training can go on from; its object URI. Where one
+        was asked for, that is answered; if it was for a pause, `Paused` then ends the process."""
+        asked = self._sink.asked().now()
+        uri = self.artifact(path, kind="checkpoint", format=format, step=step)
+        if asked.signal == CHECKPOINT and uri:
+            then = self._sink.asked().answer(asked)
+            if then.signal == PAUSE:
+                raise Paused
+        return uri
+
     def environment(self) -> None:
-        """The static picture, once: interpreter, packages, CUDA, GPUs, git, system."""
+        """The static picture, once: interpreter, packages, CUDA, GPUs, git, system. Of a run on several
+        nodes each node's first process tells its hardware too, and the first of all the picture."""
         from . import machine
 
-        self._report("environment", [(encode(machine.picture()), 1)])
+        if machine.first(os.environ, "RANK"):
+            self._report("environment", [(encode(machine.picture()), 1)])
+        if machine.several(os.environ) and machine.first(os.environ, "LOCAL_RANK"):
+            self.nodes([machine.node(os.environ)])
+
+    def nodes(self, nodes: Iterable[Mapping[str, Any]]) -> None:
+        """Hardware of nodes of a run on several: {rank, host, gpus, ib, cpu, mem_gb} of each."""
+        told = [dict(node) for node in nodes]
+        if told:
+            self._report("environment_nodes", [(encode(finite({"nodes": told})), 1)])
 
     def benchmark(self, name: str, metric: str, value: float, **fields: Any) -> None:
         """A score produced elsewhere; fields: version, n, stderr, config_digest, samples_uri."""
@@ -147,6 +192,36 @@ class Run:
         shaped = [{"ts": ts, **p, "value": number(flatten.scalar(p["key"], p["value"]))} for p in points]
         self._points("hardware", [encode(finite(p)) for p in shaped])
 
+    def monitor(self, interval: float = 10.0) -> None:
+        """From now on the machine is sampled every so many seconds, by each node's first process."""
+        from . import machine
+        from .sampler import Sampler
+
+        if interval <= 0:
+            raise ValueError("interval is a number of seconds above 0")
+        with self._lock:
+            if self._sampler is None and not self._finished and machine.first(os.environ, "LOCAL_RANK"):
+                self._sampler = Sampler(self._sampled, interval)
+                self._sampler.start()
+
+    def _sampled(self, points: List[Dict[str, Any]]) -> None:
+        """Kept without a word: what was refused before is for the training code to hear, not for a thread."""
+        with contextlib.suppress(SignalboxError, OSError):
+            self._sink.put("hardware", [(b",".join(encode(finite(p)) for p in points), len(points))])
+
+    def rollouts(
+        self,
+        name: str,
+        rollouts: Iterable[Mapping[str, Any]],
+        version: Optional[str] = None,
+        evaluation: Optional[Mapping[str, Any]] = None,
+    ) -> None:
+        """Rollouts of an agent's evaluation on the benchmark `name`, and what is said of it as a whole
+        (model, environment, taskset_digest, ...). Tasks go by `signalbox.task_key`."""
+        from . import evaluation as shapes
+
+        self._report("benchmark", shapes.requests(name, rollouts, version, evaluation, self._policy.chunk_bytes))
+
     def flush(self, timeout: float = 60.0) -> bool:
         """Wait until all reports so far are answered; False when time runs out."""
         return self._sink.flush(timeout)
@@ -158,6 +233,8 @@ class Run:
             if self._finished:
                 return 0
             self._finished = True
+        if self._sampler is not None:
+            self._sampler.stop()
         if self._capture is not None:
             self._capture.stop()
         failure = self._sink.close(timeout)
@@ -177,6 +254,9 @@ class Run:
         error: Optional[BaseException],
         trace: Optional[TracebackType],
     ) -> None:
+        if isinstance(error, Paused):
+            self.finish()
+            return
         clean = error is None or (isinstance(error, SystemExit) and error.code in (None, 0))
         if clean:
             try:
@@ -195,6 +275,8 @@ class Run:
     def _lifecycle(self, event: str) -> None:
         if event in EVENTS[2:]:
             self._ended = event
+            if self._sink.asked().leaving():
+                return  # paused is no end: the next attempt goes on
         if self._capture is not None:
             self._capture.drain()
         self._report("lifecycle", [(encode({"event": event, "ts": now()}), 1)], settle=True)

@@ -10,7 +10,7 @@ from .backlog import FOREVER, Backlog, Batch, Lane
 from .errors import IngestError, Unreachable
 from .policy import backoff, draw
 from .transport import Reply, Transport, words
-from .wire import detail
+from .wire import ROUTES, detail
 
 if TYPE_CHECKING:
     from .outbox import Outbox
@@ -92,9 +92,9 @@ class Sender:
 
     def _deliver(self, job: Job) -> None:
         backlog, lane, batch, content = job
-        box = self._box
+        box, route = self._box, ROUTES.get(batch.stream, batch.stream)
         try:
-            reply = self._transport.post(batch.stream, backlog.key(batch), content)
+            reply = self._transport.post(route, backlog.key(batch), content)
         except Exception as err:  # whatever it is, this thread lives on and tries again
             self._unreachable(str(err) if isinstance(err, Unreachable) else words(err))
             return

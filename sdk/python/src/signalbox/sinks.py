@@ -7,6 +7,7 @@ import threading
 import time
 from typing import Any, Dict, Optional, Protocol, Sequence, Tuple
 
+from .asked import Asked, Unasked
 from .config import Config
 from .errors import UndeliveredError
 from .outbox import Outbox
@@ -34,6 +35,9 @@ class Sink(Protocol):
     def upload(self, file: str, kind: str) -> Dict[str, Any]:
         """Bring a file to the store: {"path", "size_bytes"}."""
 
+    def asked(self) -> "Asked | Unasked":
+        """What the control plane asks of the run."""
+
     def close(self, timeout: float) -> Optional[Exception]:
         """Deliver what is owed and let go; the reason why that failed, if it did."""
 
@@ -49,6 +53,7 @@ class Online:
         self._config = config
         self.box = Outbox(config, root, policy, temporary=config.spool_dir is None)
         self.box.open()
+        self._asked = Asked(config, policy)
 
     def put(self, stream: str, items: Items) -> int:
         """Spool and return."""
@@ -72,8 +77,13 @@ class Online:
 
         return Upload(self._config, self._policy).send(file, kind)
 
+    def asked(self) -> Asked:
+        """From the control plane."""
+        return self._asked
+
     def close(self, timeout: float) -> Optional[Exception]:
         """Also delivers what children of this process left behind."""
+        self._asked.end()
         self.box.adopt_orphans()
         began = time.monotonic()
         delivered = self.box.flush(timeout, stuck=False) or self.box.owed(logs=False) == 0
@@ -120,6 +130,10 @@ class Offline:
         from .pack import digest
 
         return {"path": os.path.abspath(file), "size_bytes": digest(file)[0]}
+
+    def asked(self) -> Unasked:
+        """Nobody asks."""
+        return Unasked()
 
     def close(self, timeout: float) -> Optional[Exception]:
         """Nothing is owed."""

@@ -50,6 +50,10 @@ class Transport:
         headers = {"Content-Type": "application/json", "Idempotency-Key": key}
         return self._send("POST", route, content, headers)
 
+    def send(self, route: str, content: bytes) -> Reply:
+        """POST a JSON body that may come twice; Unreachable where no usable answer comes."""
+        return self._send("POST", route, content, {"Content-Type": "application/json"})
+
     def get(self, route: str, query: Mapping[str, object]) -> Reply:
         """GET with a query; Unreachable where no usable answer comes."""
         return self._send("GET", f"{route}?{urlencode(query)}", None, {})

@@ -16,8 +16,11 @@ STREAMS = (
     "artifact",
     "hardware",
     "environment",
+    "environment_nodes",
     "benchmark",
 )
+# Where the requests of a stream go, unless the route has the stream's name.
+ROUTES: Mapping[str, str] = {"environment_nodes": "environment/nodes"}
 # Streams whose records share a request, and the field that holds them there.
 LISTS: Mapping[str, str] = {"metrics": "points", "logs": "chunks", "hardware": "points"}
 # A record of these goes out only after everything that was reported before it.

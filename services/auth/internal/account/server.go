@@ -165,11 +165,19 @@ func (s *Server) ListOwned(ctx context.Context, in *authv1.ListOwnedRequest) (*a
 	if err := request.ID(id.User, "user_id", in.GetUserId()); err != nil {
 		return nil, err
 	}
+	p, err := request.Page(in.Limit, in.Offset)
+	if err != nil {
+		return nil, err
+	}
 	owned, err := s.Transfers.Count(ctx, in.GetUserId())
 	if err != nil {
 		return nil, err
 	}
-	return ownedToProto(owned), nil
+	if err := request.SetTotal(ctx, len(owned)); err != nil {
+		return nil, err
+	}
+	owned, more := page.Cut(owned[min(p.Offset, len(owned)):], p)
+	return ownedToProto(owned), request.SetMore(ctx, more)
 }
 
 // TransferOwned implements UserService.

@@ -114,6 +114,11 @@ func TestAllThatAUserOwnsIsGivenAway(t *testing.T) {
 	h.project("shared", "bob owner", "root owner")
 	h.project("other", "root owner", "bob editor")
 	require.Equal(t, "job 3 model 2 project 1 ", h.owned(h.bob))
+	for offset, want := range []string{"job 3 model 2 ", "model 2 project 1 ", "project 1 ", "", ""} {
+		page, err := h.ListOwned(h.ctx(), &authv1.ListOwnedRequest{UserId: h.bob, Limit: new(int32(2)), Offset: new(int32(offset))})
+		require.NoError(t, err)
+		require.Equal(t, want, told(page), offset)
+	}
 	moved, err := h.transfer(h.bob, h.eve)
 	require.NoError(t, err)
 	require.Equal(t, "job 3 model 2 project 1 ", moved)

@@ -27,8 +27,10 @@ func (f *Flow) Decide(ctx context.Context, c *authn.Caller, typed string, approv
 	}
 	return f.guess(ctx, c, typed, func(code string) (r Request, ok bool, err error) {
 		err = pg.InTx(ctx, f.Pool, func(ctx context.Context, tx pgx.Tx) error {
-			if err := maySignIn(ctx, tx, c, approve); err != nil {
-				return err
+			if approve {
+				if err := MayLetIn(ctx, tx, c); err != nil {
+					return err
+				}
 			}
 			now := f.Clock.Now()
 			if r, ok, err = decide(ctx, tx, userHash(code), state, c.Subject, c.Epoch, now); err != nil {
@@ -46,17 +48,14 @@ func (f *Flow) Decide(ctx context.Context, c *authn.Caller, typed string, approv
 	})
 }
 
-// maySignIn refuses approval by a session that a device holds: its token would let in another device each time
-// before it ends, and so a stolen one would never end. To deny is open to all.
-func maySignIn(ctx context.Context, tx pgx.Tx, c *authn.Caller, approve bool) error {
-	if !approve {
-		return nil
-	}
+// MayLetIn refuses approval by a session that was not opened by a sign-in: a device's token would let in another
+// device, or a program, each time before it ends, and so a stolen one would never end. To deny is open to all.
+func MayLetIn(ctx context.Context, tx pgx.Tx, c *authn.Caller) error {
 	device, err := byDevice(ctx, tx, c.SessionID)
 	if err != nil || !device {
 		return err
 	}
-	return fault.New(fault.Forbidden, "device_session", "A session of a device lets in no other device: sign in in a browser")
+	return fault.New(fault.Forbidden, "device_session", "A session of a device lets in no other device and no program: sign in in a browser")
 }
 
 // decided is the conflict of a person who decides for the second time; nil where he sees no such request.

@@ -5,15 +5,14 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"unicode"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
 	"github.com/signalbox-dev/signalbox/platform/authn"
-	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/services/auth/internal/account"
 )
 
 // Server answers DeviceService, the JSON face of the flow.
@@ -36,8 +35,9 @@ func (s *Server) CreateDeviceCode(ctx context.Context, in *authv1.CreateDeviceCo
 	name := ClientName
 	if in.ClientName != nil {
 		// The name is read by the person who decides: it holds nothing that he does not see.
-		if name = strings.TrimSpace(in.GetClientName()); name == "" || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
-			return nil, fault.InvalidFields(fault.At(fault.TypeValue, "Value error, a name consists of visible characters", "client_name"))
+		name = strings.TrimSpace(in.GetClientName())
+		if err := account.CheckName("client_name", name); err != nil {
+			return nil, err
 		}
 	}
 	c, err := s.Flow.Begin(ctx, Start{ClientID: ClientID, ClientName: name, Address: authn.Of(ctx).ClientAddr})

@@ -101,6 +101,7 @@ func TestNamesAreWhatAPersonCanRead(t *testing.T) {
 	for name, ok := range map[string]bool{
 		"Anna's laptop": true, " notebook ": true, "ноутбук": true,
 		"": false, "   ": false, "a\nb": false, "a\x00b": false, "safe\u202egnp.exe": false, "zero\u200bwidth": false, "\u2028": false,
+		"\u3164": false, "an\u115fa": false, "\u2800": false, // letters and a symbol that show nothing
 	} {
 		ctx, _ := h.device()
 		_, err := h.server().CreateDeviceCode(ctx, &authv1.CreateDeviceCodeRequest{ClientName: &name})

@@ -22,6 +22,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/services/auth/internal/device"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/session"
 )
 
@@ -99,6 +100,9 @@ func (a *Authority) allow(ctx context.Context, c *authn.Caller, client Client, i
 		redirect: in.Redirect, challenge: in.Challenge, createdAt: now, codeExpires: now.Add(CodeTTL),
 	}
 	return code, pg.InTx(ctx, a.Pool, func(ctx context.Context, tx pgx.Tx) error {
+		if err := device.MayLetIn(ctx, tx, c); err != nil {
+			return err
+		}
 		if err := insertGrant(ctx, tx, g, secret.Hash(code.Reveal())); err != nil {
 			return err
 		}

@@ -21,7 +21,20 @@ func TestAnApprovalGivesACode(t *testing.T) {
 	require.Equal(t, secret.Hash(said.Get("code")), stored)
 	require.NotContains(t, h.text(`SELECT g::text FROM oauth_grant g`), said.Get("code"))
 	require.Equal(t, []string{"oauth.approve usr_1"}, h.audits())
-	require.Equal(t, "0", h.text(`SELECT count(*)::text FROM session`), "an approval opens nothing by itself")
+	require.Equal(t, "0", h.text(`SELECT count(*)::text FROM session WHERE method = 'oauth'`), "an approval opens nothing by itself")
+}
+
+func TestADeviceLetsInNoProgram(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	ctx, c := h.person()
+	for _, method := range []string{"device", "oauth"} {
+		h.exec(`UPDATE session SET method = $1 WHERE id = 'ses_1'`, method)
+		_, err := h.Decide(ctx, c, ask())
+		require.True(t, fault.Is(err, fault.Forbidden), "%s: %v", method, err)
+		require.Equal(t, wordDenied, h.decide(ask(func(a *Ask) { a.Approve = false })).Get("error"), "to deny does no harm")
+	}
+	require.Equal(t, "0", h.text(`SELECT count(*)::text FROM oauth_grant`))
 }
 
 func TestWhatTheClientIsToldOfABadRequest(t *testing.T) {

@@ -99,6 +99,7 @@ func newHouse(t *testing.T) *house {
 	}
 	h.peer = &PeerServer{Authority: h.Authority, Keys: keys}
 	h.exec(`INSERT INTO account (id, username, role, password_hash, created_at) VALUES ('usr_1', 'ann', 'operator', 'x', now())`)
+	h.exec(`INSERT INTO session (id, account_id, method, client_address, created_at, expires_at) VALUES ('ses_1', 'usr_1', 'password', '198.51.100.1', now(), now())`)
 	require.NoError(t, h.Clients.Register(t.Context(), Client{ID: clientID, Name: "Client", Redirects: []string{redirect, local}}))
 	require.NoError(t, h.Clients.Register(t.Context(), Client{ID: otherID, Name: "Other", Redirects: []string{redirect}}))
 	return h
@@ -128,7 +129,7 @@ func (h *house) audits() []string {
 
 // person is who decides.
 func (h *house) person() (context.Context, *authn.Caller) {
-	c := &authn.Caller{Kind: authn.KindUser, Subject: "usr_1", Username: "ann", Role: "operator", Epoch: 1, ClientAddr: "198.51.100.1"}
+	c := &authn.Caller{Kind: authn.KindUser, Subject: "usr_1", Username: "ann", SessionID: "ses_1", Role: "operator", Epoch: 1, ClientAddr: "198.51.100.1"}
 	return authn.NewContext(h.t.Context(), c), c
 }
 

@@ -30,7 +30,7 @@ func TestAPersonSeesHisOwnSessions(t *testing.T) {
 	d := open(t)
 	d.exec(`UPDATE session SET method = 'device', client_name = 'cli 1.2' WHERE id = $1`, second)
 	ids, all := d.list(&authv1.ListSessionsRequest{})
-	require.Equal(t, []string{second, mine}, ids, "the last used one first")
+	require.Equal(t, []string{second, mine}, ids, "the newest one first")
 	require.Equal(t, []bool{false, true}, []bool{all[0].GetCurrent(), all[1].GetCurrent()})
 	require.Equal(t, []string{"device", "cli 1.2", "192.0.2.1"}, []string{all[0].GetMethod(), all[0].GetClientName(), all[0].GetClientAddress()})
 	require.Nil(t, all[1].ClientName)
@@ -39,6 +39,15 @@ func TestAPersonSeesHisOwnSessions(t *testing.T) {
 	require.Equal(t, []string{mine}, ids)
 	_, err := d.ListSessions(d.ctx(), &authv1.ListSessionsRequest{Limit: new(int32(501))})
 	require.True(t, fault.Is(err, fault.Invalid), "%v", err)
+}
+
+func TestASessionThatIsUsedBetweenTwoPagesIsOnOneOfThem(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	begun, _ := d.list(&authv1.ListSessionsRequest{Limit: new(int32(1))})
+	d.exec(`UPDATE session SET last_used_at = last_used_at + interval '1 hour' WHERE id = $1`, mine)
+	rest, _ := d.list(&authv1.ListSessionsRequest{Limit: new(int32(1)), Offset: new(int32(1))})
+	require.Equal(t, []string{second, mine}, append(begun, rest...))
 }
 
 func TestAPersonEndsHisOwnSessionsAndNoOthers(t *testing.T) {

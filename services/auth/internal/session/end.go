@@ -25,8 +25,7 @@ func (s *Sessions) Logout(ctx context.Context, c *authn.Caller) error {
 	})
 }
 
-// List shows the sessions of an account that still hold, the last used one first, and whether there are
-// more.
+// List shows the sessions of an account that still hold, newest first, and whether there are more.
 func (s *Sessions) List(ctx context.Context, accountID string, p page.Page) ([]Info, bool, error) {
 	list, err := listLive(ctx, s.Pool, accountID, s.Clock.Now(), p)
 	if err != nil {

@@ -172,6 +172,8 @@ type PeerServer struct {
 	Sessions *Sessions
 	Signer   *authn.Signer
 	Keys     CallerKeys
+	// Serving is why nobody is served now, or nil.
+	Serving func(ctx context.Context) error
 }
 
 // CallerKeys are the keys of caller identities: key.Set.
@@ -180,8 +182,13 @@ type CallerKeys interface {
 	Public(ctx context.Context) ([]authn.PublicKey, error)
 }
 
-// Authenticate implements CredentialService.
+// Authenticate implements CredentialService. Maintenance comes first: it holds for whoever asks.
 func (s *PeerServer) Authenticate(ctx context.Context, in *authpeerv1.AuthenticateRequest) (*authpeerv1.AuthenticateResponse, error) {
+	if !in.GetInMaintenance() {
+		if err := s.Serving(ctx); err != nil {
+			return nil, err
+		}
+	}
 	c, err := s.Sessions.Authenticate(ctx, in.GetCredential(), in.GetClientAddress())
 	if err != nil {
 		return nil, err

@@ -180,12 +180,13 @@ func revokeAll(ctx context.Context, tx pgx.Tx, accountID string, why Reason, exc
 	return int(tag.RowsAffected()), nil
 }
 
-// listLive lists the sessions of an account of which anything still holds.
+// listLive lists the sessions of an account of which anything still holds, newest first: by their last use, one that
+// is used while the list is read page by page would be passed over.
 func listLive(ctx context.Context, q pg.Querier, accountID string, at time.Time, p page.Page) ([]Info, error) {
 	rows, err := q.Query(ctx, `
 		SELECT id, method, client_address, client_name, created_at, last_used_at FROM session
 		WHERE account_id = $1 AND revoked_at IS NULL AND expires_at > $2
-		ORDER BY last_used_at DESC, id DESC LIMIT $3 OFFSET $4`, accountID, at, p.Ask(), p.Offset)
+		ORDER BY created_at DESC, id DESC LIMIT $3 OFFSET $4`, accountID, at, p.Ask(), p.Offset)
 	if err != nil {
 		return nil, fmt.Errorf("list sessions: %w", err)
 	}

@@ -38,6 +38,10 @@ const (
 	// InstallationName and Announcement are read by GET /api/auth/config, for the pages before the console.
 	InstallationName = "installation.name"
 	Announcement     = "installation.announcement"
+	// AgentBaseURL, AgentModel and AgentKey are read by the self-check of the diagnosis agent's language model.
+	AgentBaseURL = "agent.base_url"
+	AgentModel   = "agent.model"
+	AgentKey     = "agent.api_key"
 	// OIDCClientSecret is read by the sign-in at the provider.
 	OIDCClientSecret = "oidc.client_secret" //nolint:gosec // the name of one.
 )
@@ -45,6 +49,18 @@ const (
 // Known are all settings. Each has a reader.
 func Known() []Definition {
 	return []Definition{
+		{
+			Key: AgentKey, Type: Secret, Min: 4, Max: 1024,
+			Description: "The key of the diagnosis agent's language model, sent as a bearer.",
+		},
+		{
+			Key: AgentBaseURL, Type: String, Default: json.RawMessage(`""`), Max: 512,
+			Description: "Where the diagnosis agent's language model is, up to /v1: an OpenAI-compatible API. Private networks need SERVICE_EGRESS_ALLOW.",
+		},
+		{
+			Key: AgentModel, Type: String, Default: json.RawMessage(`""`), Max: 256,
+			Description: "The name of the diagnosis agent's language model.",
+		},
 		{
 			Key: Announcement, Type: String, Default: json.RawMessage(`""`), Max: 500,
 			Description: "What everybody is told before and after signing in; nothing where empty.",

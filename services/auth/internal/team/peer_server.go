@@ -44,7 +44,7 @@ func (s *PeerServer) GetAccount(ctx context.Context, in *authpeerv1.GetAccountRe
 	if err != nil {
 		return nil, err
 	}
-	return &authpeerv1.Account{Id: a.ID, Username: a.Username, Disabled: a.DisabledAt != nil, TeamIds: teams}, nil
+	return &authpeerv1.Account{Id: a.ID, Username: a.Username, Disabled: a.DisabledAt != nil, TeamIds: teams, Role: a.Role}, nil
 }
 
 // GetTeam implements AccountPeerService.

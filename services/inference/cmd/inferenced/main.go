@@ -22,7 +22,7 @@ func main() {
 			return nil, err
 		}
 		svc, err := inference.New(ctx, *cfg, inference.Deps{
-			Pool: p.Pool, Snapshots: registrypeerv1.NewSnapshotServiceClient(c["registry"]), Clock: p.Clock,
+			Pool: p.Pool, Snapshots: registrypeerv1.NewSnapshotServiceClient(c["registry"]), Sessions: registrypeerv1.NewPlaygroundPeerServiceClient(c["registry"]), Clock: p.Clock,
 			Mono: clock.Monotonic(), IDs: p.IDs, Log: p.Log, Meter: p.Obs.Meter, EngineTLS: p.Wire.ClientTLS,
 		})
 		if err != nil {

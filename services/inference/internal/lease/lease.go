@@ -26,8 +26,9 @@ type Lease struct {
 
 // call is one that is being answered.
 type call struct {
-	cut  context.CancelCauseFunc
-	over chan struct{} // closed when it has left
+	deployment string
+	cut        context.CancelCauseFunc
+	over       chan struct{} // closed when it has left
 }
 
 var (
@@ -36,6 +37,8 @@ var (
 	// ErrOver is why the open calls of a replica end that has lost the registry for too long: their
 	// tokens may be dead by now.
 	ErrOver = errors.New("the lease is over")
+	// ErrSuspended is why the open calls of a deployment end that was suspended with a cut.
+	ErrSuspended = errors.New("the deployment was suspended")
 	// errOlder refuses a snapshot that would bring back what a later one took away.
 	errOlder = errors.New("the snapshot is older than the one in force")
 )
@@ -78,15 +81,16 @@ func (l *Lease) Deployment(id string) (*Deployment, bool) {
 	return d, ok
 }
 
-// Enter registers a call of the token, so that a revocation can cut it; leave must be called. It answers
-// false where the token or the lease died since they were looked up.
+// Enter registers a call of the token, so that a revocation or a suspension can cut it; leave must be called. It
+// answers false where the token, the lease or the deployment ended since they were looked up.
 func (l *Lease) Enter(ctx context.Context, sum []byte, t *Token) (_ context.Context, leave func(), ok bool) {
 	ctx, cut := context.WithCancelCause(ctx)
-	c := &call{cut: cut, over: make(chan struct{})}
+	c := &call{deployment: t.DeploymentID, cut: cut, over: make(chan struct{})}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	// apply swaps the snapshot and cuts under this lock, so a call is either seen by it or sees its result.
-	if _, live := l.Token(sum); !live || !l.Valid() {
+	_, live := l.Token(sum)
+	if d, ok := l.Deployment(t.DeploymentID); !live || !l.Valid() || ok && d.Suspended {
 		cut(nil)
 		return ctx, func() {}, false
 	}
@@ -123,30 +127,40 @@ func (l *Lease) apply(s *snapshot) ([]*call, error) {
 		return nil, fmt.Errorf("%w: %d after %d", errOlder, s.epoch, old.epoch)
 	}
 	l.current.Store(s)
-	return l.cutAll(ErrRevoked, func(tokenID string) bool { return !live[tokenID] }), nil
+	return l.cutAll(func(tokenID string, c *call) error {
+		switch d := s.deployments[c.deployment]; {
+		case !live[tokenID]:
+			return ErrRevoked
+		case d != nil && d.Suspended && d.Cut:
+			return ErrSuspended
+		}
+		return nil
+	}), nil
 }
 
-// cutAll cuts the calls of the tokens that dead names. It needs the lock.
-func (l *Lease) cutAll(why error, dead func(tokenID string) bool) []*call {
+// cutAll cuts the calls for which why has a reason. It needs the lock.
+func (l *Lease) cutAll(why func(tokenID string, c *call) error) []*call {
 	var gone []*call
 	for tokenID, calls := range l.calls {
-		if !dead(tokenID) {
-			continue
-		}
 		for c := range calls {
-			c.cut(why)
-			gone = append(gone, c)
+			if err := why(tokenID, c); err != nil {
+				c.cut(err)
+				gone = append(gone, c)
+			}
 		}
 	}
 	return gone
 }
+
+// lost is why every call ends when the lease does.
+func lost(string, *call) error { return ErrOver }
 
 // lapse ends the lease at once and cuts all open calls; it answers those, for they take a moment to end.
 func (l *Lease) lapse() []*call {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.until.Store(0)
-	return l.cutAll(ErrOver, func(string) bool { return true })
+	return l.cutAll(lost)
 }
 
 // extend lets the lease run for span from when its renewal was asked for.
@@ -166,7 +180,7 @@ func (l *Lease) Guard(ctx context.Context, clk clock.Clock) error {
 		if left <= 0 {
 			l.mu.Lock()
 			if !l.Valid() {
-				l.cutAll(ErrOver, func(string) bool { return true })
+				l.cutAll(lost)
 			}
 			l.mu.Unlock()
 			select {

@@ -16,6 +16,8 @@ import (
 type Deployment struct {
 	ID        string
 	Suspended bool
+	// Cut ends the calls that run when it is suspended.
+	Cut bool
 	// Promoted is nil where nothing is promoted.
 	Promoted   *Revision
 	OwnerID    string
@@ -63,7 +65,7 @@ func read(epoch int64, in *registrypeerv1.Snapshot) (*snapshot, error) {
 	s := &snapshot{epoch: epoch, deployments: map[string]*Deployment{}, tokens: map[hash]*Token{}}
 	for _, d := range in.GetDeployments() {
 		s.deployments[d.GetId()] = &Deployment{
-			ID: d.GetId(), Suspended: d.GetSuspended(), Promoted: readRevision(d.GetPromoted()),
+			ID: d.GetId(), Suspended: d.GetSuspended(), Cut: d.GetCut(), Promoted: readRevision(d.GetPromoted()),
 			OwnerID: d.GetOwnerId(), ProjectID: d.GetProjectId(), Visibility: d.GetVisibility(),
 		}
 		for _, t := range d.GetTokens() {

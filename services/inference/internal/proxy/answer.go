@@ -2,10 +2,14 @@ package proxy
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
+	"strings"
 
+	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/lease"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/relay"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/traffic"
@@ -41,6 +45,24 @@ func (e *exchange) answer(ctx context.Context, a *relay.Answer) {
 	e.cut(ctx, err, sent, copied, plain)
 }
 
+// informational passes on what an engine says before it answers, with the headers that an answer may have. The
+// server keeps none of them for the answer.
+func (e *exchange) informational(status int, header http.Header) {
+	if e.upload != nil {
+		return // another goroutine may be in the body, and with it in the server's own 100.
+	}
+	h := e.caller.w.Header()
+	kept := maps.Clone(h)
+	for name, values := range header {
+		if fromEngine(name) && !strings.HasPrefix(name, "Content-") {
+			h[name] = values
+		}
+	}
+	e.caller.w.WriteHeader(status)
+	clear(h)
+	maps.Copy(h, kept)
+}
+
 // pump copies until the end, flushing after each read.
 func (e *exchange) pump(a *relay.Answer, copied *tee) error {
 	if a.Response.ContentLength < 0 {
@@ -58,6 +80,9 @@ func (e *exchange) pump(a *relay.Answer, copied *tee) error {
 				e.rec.TTFT = &ms
 			}
 			copied.take(buf[:n])
+			if e.a.capture != nil {
+				e.a.capture.Response(buf[:n])
+			}
 			if err := e.caller.write(buf[:n]); err != nil {
 				return err
 			}
@@ -72,30 +97,50 @@ func (e *exchange) pump(a *relay.Answer, copied *tee) error {
 	}
 }
 
-// engineLost is the last event of a stream whose engine died.
-const engineLost = "data: {\"error\":{\"message\":\"engine connection lost\",\"type\":\"server_error\",\"code\":\"engine_lost\"}}\n\n"
+// last writes the last event of a stream that does not come to its end, as an event of its own, also where the
+// engine died within one. It goes past the end of the call, but not for long.
+func (e *exchange) last(copied *tee, plain bool, message, code string) {
+	if !copied.stream || !plain {
+		return
+	}
+	said, err := json.Marshal(map[string]any{"error": lastError{message, "server_error", code}})
+	if err != nil {
+		return
+	}
+	event := append(append([]byte("data: "), said...), "\n\n"...)
+	if !copied.atBoundary() {
+		event = append([]byte("\n\n"), event...)
+	}
+	e.caller.farewell(event) // the connection is aborted either way
+}
+
+// lastError is the error of a last event.
+type lastError struct {
+	Message string `json:"message"`
+	Type    string `json:"type"`
+	Code    string `json:"code"`
+}
 
 // cut records why an answer did not come to its end and aborts the connection, so that it cannot pass
 // for a whole one. The answer failed with err, the sending of the request with sent.
 func (e *exchange) cut(ctx context.Context, err, sent error, copied *tee, plain bool) {
 	cause := context.Cause(ctx)
+	said, over := errors.AsType[*fault.Error](cause)
 	switch {
+	case over:
+		e.rec.Outcome = traffic.SessionOver
+		e.last(copied, plain, said.Text(), said.Code)
 	case errors.Is(cause, lease.ErrRevoked):
 		e.rec.Outcome = traffic.Revoked
 	case errors.Is(cause, lease.ErrOver):
 		e.rec.Outcome = traffic.LeaseOver
+	case errors.Is(cause, lease.ErrSuspended):
+		e.rec.Outcome = traffic.Suspended
 	case ctx.Err() != nil || errors.Is(err, errCaller) || errors.Is(sent, relay.ErrSource):
 		e.rec.Outcome = traffic.ClientClosed
 	default:
 		e.rec.Outcome = traffic.Truncated
-		if copied.stream && plain {
-			// An event of its own, also where the engine died within one.
-			last := engineLost
-			if !copied.atBoundary() {
-				last = "\n\n" + engineLost
-			}
-			_ = e.caller.write([]byte(last)) // the connection is aborted either way
-		}
+		e.last(copied, plain, "engine connection lost", "engine_lost")
 	}
 	e.record(ctx)
 	panic(http.ErrAbortHandler)

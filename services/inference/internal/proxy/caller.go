@@ -74,6 +74,17 @@ func (c *caller) write(p []byte) error {
 	return nil
 }
 
+// farewellWithin bounds the last words to a caller whose call has ended.
+const farewellWithin = time.Second
+
+// farewell writes last words, also where the call has ended.
+func (c *caller) farewell(p []byte) {
+	_ = c.ctl.SetWriteDeadline(clock.Real().Now().Add(farewellWithin))
+	if _, err := c.w.Write(p); err == nil {
+		_ = c.ctl.Flush()
+	}
+}
+
 // settle leaves the connection as it was found, for the next request on it.
 func (c *caller) settle() { _ = c.ctl.SetWriteDeadline(time.Time{}) }
 

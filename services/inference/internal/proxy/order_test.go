@@ -42,8 +42,7 @@ func verdict(a ask) (status int, code string) {
 		{a.target == "suspended", 503, "deployment_suspended"},
 		{a.target == "bare" || a.target == "unready", 503, "no_ready_revision"},
 		{a.path == "evil", 400, "bad_path"},
-		{a.upgrade == "websocket", 501, "websocket"},
-		{a.upgrade == "h2c", 400, "bad_upgrade"},
+		{a.upgrade != "", 400, "bad_upgrade"}, // also a WebSocket's that is a POST
 		{a.large, 413, "body_too_large"},
 	} {
 		if check.refuses {

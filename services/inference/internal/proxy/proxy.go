@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -46,13 +47,40 @@ type Proxy struct {
 	MaxBody int64
 	// Idle bounds each pause of a caller, in sending and in taking.
 	Idle time.Duration
+	// Sockets bounds WebSockets.
+	Sockets Sockets
 
 	draining atomic.Bool
+	drain    sync.Once
+	drained  chan struct{} // closed by Drain; see stopping
+	making   sync.Once
 	busy     busy
 }
 
-// Drain refuses new calls from now on; those that run go on.
-func (p *Proxy) Drain() { p.draining.Store(true) }
+// Drain refuses new calls from now on; those that run go on, WebSockets until they are quiet.
+func (p *Proxy) Drain() {
+	p.draining.Store(true)
+	p.drain.Do(func() { close(p.stopping()) })
+}
+
+// With is the same proxy for guests, whose calls another recorder gets.
+func (p *Proxy) With(r recorder) *Proxy {
+	q := &Proxy{
+		Lease: p.Lease, Relay: p.Relay, Recorder: r, Clock: p.Clock, IDs: p.IDs, Log: p.Log, Tally: p.Tally, MaxBody: p.MaxBody, Idle: p.Idle,
+		Sockets: p.Sockets, drained: p.stopping(),
+	}
+	q.making.Do(func() {}) // it has been made
+	return q
+}
+
+// Draining reports whether new calls are refused.
+func (p *Proxy) Draining() bool { return p.draining.Load() }
+
+// stopping is closed when draining begins.
+func (p *Proxy) stopping() chan struct{} {
+	p.making.Do(func() { p.drained = make(chan struct{}) })
+	return p.drained
+}
 
 // admitted is a call that passed every check.
 type admitted struct {
@@ -61,6 +89,8 @@ type admitted struct {
 	deployment *lease.Deployment
 	target     *url.URL
 	requestID  string
+	socket     bool    // it wants to become a WebSocket
+	capture    Capture // of a guest's call, nil of others
 }
 
 // ServeHTTP implements http.Handler, in the order that decisions.md fixes.
@@ -80,6 +110,10 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			err = LeaseOver()
 		}
 		p.refuse(r.Context(), w, err, requestID)
+		return
+	}
+	if a.socket {
+		p.socket(ctx, w, r, a)
 		return
 	}
 	p.call(ctx, w, r, a)
@@ -125,6 +159,10 @@ func LeaseOver() *fault.Error {
 	return fault.New(fault.Unavailable, "lease_over", "This replica has lost the registry").WithRetryAfter(retryReady)
 }
 
+func suspended() *fault.Error {
+	return fault.New(fault.Unavailable, codeSuspended, "The deployment is suspended").WithRetryAfter(-1)
+}
+
 func tooLarge(limit int64) *fault.Error {
 	return fault.New(fault.TooLarge, "body_too_large", "The body is larger than %d bytes", limit)
 }
@@ -166,7 +204,9 @@ func (p *Proxy) admit(r *http.Request) (*admitted, *fault.Error) {
 	if err := p.fits(r, clean); err != nil {
 		return nil, err
 	}
-	return &admitted{token: token, sum: sum, deployment: d, target: &url.URL{Path: target, RawQuery: r.URL.RawQuery}}, nil
+	return &admitted{
+		token: token, sum: sum, deployment: d, target: &url.URL{Path: target, RawQuery: r.URL.RawQuery}, socket: upgrades(r),
+	}, nil
 }
 
 // bearer reads the one deployment token of a request.
@@ -184,7 +224,7 @@ func bearer(h http.Header) (sum []byte, ok bool) {
 
 func (p *Proxy) serves(d *lease.Deployment) *fault.Error {
 	if d.Suspended {
-		return fault.New(fault.Unavailable, codeSuspended, "The deployment is suspended").WithRetryAfter(-1)
+		return suspended()
 	}
 	if d.Promoted == nil {
 		return fault.New(fault.Unavailable, "no_ready_revision", "No revision is promoted").WithRetryAfter(retryReady)
@@ -202,8 +242,8 @@ func (p *Proxy) fits(r *http.Request, clean bool) *fault.Error {
 		return fault.New(fault.Refused, "bad_path", "The path must not hold dot segments, backslashes, control bytes or encoded slashes")
 	case r.Method == http.MethodConnect || r.Method == http.MethodTrace:
 		return fault.New(fault.Refused, "bad_method", "The method %s is not relayed", r.Method)
-	case strings.EqualFold(r.Header.Get("Upgrade"), "websocket"):
-		return fault.New(fault.Unconfigured, "websocket", "WebSocket connections are not relayed by this version")
+	case upgrades(r):
+		return handshake(r)
 	case len(r.Header.Values("Upgrade")) > 0 || len(r.Header.Values("Http2-Settings")) > 0:
 		return fault.New(fault.Refused, "bad_upgrade", "The connection cannot be upgraded")
 	case r.ContentLength > p.MaxBody:

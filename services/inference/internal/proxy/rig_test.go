@@ -131,6 +131,7 @@ func newRig(t *testing.T, deployments ...*registrypeerv1.ServedDeployment) *rig 
 	r.proxy = &Proxy{
 		Lease: held, Relay: client, Recorder: l, Tally: l, Clock: clk, IDs: id.NewSource(clk, rand.Reader),
 		Log: slog.New(slog.DiscardHandler), MaxBody: maxBody, Idle: patience,
+		Sockets: Sockets{Idle: patience, MaxMessage: 1 << 20},
 	}
 	w := &lease.Watcher{
 		Lease: held, Snapshots: snapshots(deployments), Name: func() string { return "irp_1" },

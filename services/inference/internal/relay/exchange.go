@@ -158,12 +158,14 @@ func (e *exchange) head() (*http.Response, error) {
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("read the engine's answer: %w", err)
-		case resp.StatusCode >= http.StatusOK:
+		case resp.StatusCode >= http.StatusOK || resp.StatusCode == http.StatusSwitchingProtocols && e.in.Upgrade:
 			e.headRead()
 			return resp, nil
 		case resp.StatusCode < http.StatusContinue || resp.StatusCode == http.StatusSwitchingProtocols:
 			// No one asked for another protocol: what follows is not HTTP.
 			return nil, fmt.Errorf("%w: status %d", errForm, resp.StatusCode)
+		case e.in.Informational != nil && resp.StatusCode > http.StatusSwitchingProtocols:
+			e.in.Informational(resp.StatusCode, resp.Header)
 		}
 	}
 	return nil, fmt.Errorf("%w: informational answers only", errForm)
@@ -199,6 +201,17 @@ func (a *Answer) Read(p []byte) (int, error) {
 		return n, fmt.Errorf("read the engine's answer: %w", err)
 	}
 	return n, nil
+}
+
+// Take hands the connection of an upgraded exchange over, with what was read of it: its end is the taker's from
+// then on, whatever becomes of the context. It answers false where the exchange was cut meanwhile.
+func (a *Answer) Take() (net.Conn, *bufio.Reader, bool) {
+	uncut := a.ex.stop()
+	if err := <-a.ex.sent; err != nil || !uncut || a.ex.conn.SetDeadline(time.Time{}) != nil {
+		_ = a.ex.conn.Close()
+		return nil, nil, false
+	}
+	return a.ex.conn, a.ex.conn.in, true
 }
 
 // Close gives the connection back where the answer was read to its end and the request was sent whole;

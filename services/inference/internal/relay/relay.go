@@ -53,6 +53,10 @@ type Request struct {
 	Interrupt func()
 	// Length of the body, -1 for unknown.
 	Length int64
+	// Upgrade says that the engine may switch to the protocol that Header asks for.
+	Upgrade bool
+	// Informational takes the answers of 1xx that come before the answer; it may be nil.
+	Informational func(status int, header http.Header)
 }
 
 // Engine is where an engine answers: on this host in the open, or behind its node's own port.

@@ -2,11 +2,14 @@ package traffic
 
 import (
 	"context"
+	"fmt"
+	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	inferencev1 "github.com/signalbox-dev/signalbox/gen/signalbox/inference/v1"
 	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/page"
@@ -24,25 +27,37 @@ type Server struct {
 	// Owner tells whose a deployment is, from the snapshot in force; without one nobody knows, which is
 	// no answer about the deployment.
 	Owner func(deploymentID string) (Owner, error)
+	Clock clock.Clock
+}
+
+// seen refuses a deployment that the caller does not see, as one that is not there.
+func (s *Server) seen(ctx context.Context, deploymentID string) error {
+	if err := request.ID(id.Deployment, "deployment_id", deploymentID); err != nil {
+		return err
+	}
+	o, err := s.Owner(deploymentID)
+	if err != nil {
+		return err
+	}
+	if !authn.ScopeOf(ctx).Sees(o.UserID, o.ProjectID, o.Visibility) {
+		return fault.Absentf("deployment", deploymentID)
+	}
+	return nil
 }
 
 // ListTraffic implements TrafficService.
 func (s *Server) ListTraffic(ctx context.Context, in *inferencev1.ListTrafficRequest) (*inferencev1.ListTrafficResponse, error) {
-	if err := request.ID(id.Deployment, "deployment_id", in.GetDeploymentId()); err != nil {
-		return nil, err
-	}
 	p, err := request.Page(in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
-	o, err := s.Owner(in.GetDeploymentId())
-	if err != nil {
+	if err := s.seen(ctx, in.GetDeploymentId()); err != nil {
 		return nil, err
 	}
-	if !authn.ScopeOf(ctx).Sees(o.UserID, o.ProjectID, o.Visibility) {
-		return nil, fault.Absentf("deployment", in.GetDeploymentId())
-	}
-	rows, err := s.Store.List(ctx, in.GetDeploymentId(), in.GetToken(), p)
+	rows, err := s.Store.List(ctx, in.GetDeploymentId(), Filter{
+		Token: in.GetToken(), Outcome: in.GetOutcome(), Status: in.GetStatus(), From: timeOf(in.GetFrom()), To: timeOf(in.GetTo()),
+		Revision: in.Revision, MinLatency: in.MinLatencyMs,
+	}, p)
 	if err != nil {
 		return nil, err
 	}
@@ -54,6 +69,91 @@ func (s *Server) ListTraffic(ctx context.Context, in *inferencev1.ListTrafficReq
 	return out, request.SetMore(ctx, more)
 }
 
+// GetCall implements TrafficService.
+func (s *Server) GetCall(ctx context.Context, in *inferencev1.GetCallRequest) (*inferencev1.Call, error) {
+	if err := request.ID(id.Request, "request_id", in.GetRequestId()); err != nil {
+		return nil, err
+	}
+	if err := s.seen(ctx, in.GetDeploymentId()); err != nil {
+		return nil, err
+	}
+	c, err := s.Store.Get(ctx, in.GetDeploymentId(), in.GetRequestId())
+	if err != nil {
+		return nil, err
+	}
+	return c.proto(), nil
+}
+
+const (
+	seriesSpan  = time.Hour
+	seriesMost  = 31 * 24 * time.Hour
+	seriesStep  = time.Minute
+	seriesSteps = 1000
+)
+
+// GetMetrics implements TrafficService.
+func (s *Server) GetMetrics(ctx context.Context, in *inferencev1.GetMetricsRequest) (*inferencev1.DeploymentMetrics, error) {
+	from, to, step, err := s.span(in)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.seen(ctx, in.GetDeploymentId()); err != nil {
+		return nil, err
+	}
+	points, err := s.Store.Series(ctx, in.GetDeploymentId(), Filter{Token: in.GetToken(), From: &from, To: &to, Revision: in.Revision}, step)
+	if err != nil {
+		return nil, err
+	}
+	out := &inferencev1.DeploymentMetrics{
+		DeploymentId: in.GetDeploymentId(), From: timestamppb.New(from), To: timestamppb.New(to), StepS: int32(step / time.Second),
+	}
+	for _, p := range points {
+		out.Points = append(out.Points, p.proto())
+	}
+	return out, nil
+}
+
+// span is the time that series are wanted of, and their step.
+func (s *Server) span(in *inferencev1.GetMetricsRequest) (from, to time.Time, step time.Duration, err error) {
+	to, step = s.Clock.Now(), seriesStep
+	if in.GetTo() != nil {
+		to = in.GetTo().AsTime()
+	}
+	from = to.Add(-seriesSpan)
+	if in.GetFrom() != nil {
+		from = in.GetFrom().AsTime()
+	}
+	if in.StepS != nil {
+		step = time.Duration(in.GetStepS()) * time.Second
+	}
+	bad := func(field, msg string) error { return fault.InvalidFields(fault.At(fault.TypeValue, msg, field)) }
+	switch span := to.Sub(from); {
+	case span <= 0:
+		err = bad("from", "from should be before to")
+	case span > seriesMost:
+		err = bad("from", "from should be at most 31 days before to")
+	case span > seriesSteps*step:
+		err = bad("step_s", fmt.Sprintf("step_s should make at most %d steps between from and to", seriesSteps))
+	}
+	return from, to, step, err
+}
+
+func timeOf(t *timestamppb.Timestamp) *time.Time {
+	if t == nil {
+		return nil
+	}
+	at := t.AsTime()
+	return &at
+}
+
+func (p Point) proto() *inferencev1.MetricsPoint {
+	return &inferencev1.MetricsPoint{
+		At: timestamppb.New(p.At), Calls: p.Calls, Ok: p.OK, ClientClosed: p.ClientClosed, Failed: p.Calls - p.OK - p.ClientClosed,
+		PromptTokens: p.PromptTokens, CompletionTokens: p.CompletionTokens, RequestBytes: p.RequestBytes, ResponseBytes: p.ResponseBytes,
+		TtftP50Ms: p.TTFT50, TtftP95Ms: p.TTFT95, DurationP50Ms: p.Duration50, DurationP95Ms: p.Duration95,
+	}
+}
+
 func (c *Call) proto() *inferencev1.Call {
 	return &inferencev1.Call{
 		RequestId: c.RequestID, At: timestamppb.New(c.At), DeploymentId: c.DeploymentID, RevisionId: c.RevisionID,
@@ -62,5 +162,6 @@ func (c *Call) proto() *inferencev1.Call {
 		RequestedModel: c.RequestedModel, ResponseModel: c.ResponseModel, PromptTokens: c.PromptTokens,
 		CompletionTokens: c.CompletionTokens, UsageSource: c.UsageSource, FinishReason: c.FinishReason, TtftMs: c.TTFT,
 		DurationMs: c.Duration, RequestBytes: c.RequestBytes, ResponseBytes: c.ResponseBytes,
+		RequestFrames: c.RequestFrames, ResponseFrames: c.ResponseFrames,
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
@@ -23,7 +22,7 @@ func columns() []string {
 	return []string{
 		"request_id", "at", "deployment_id", "revision_id", "revision_number", "token_id", "token_name", "replica_id", "method",
 		"path", "status", "outcome", "stream", "requested_model", "response_model", "prompt_tokens", "completion_tokens",
-		"usage_source", "finish_reason", "ttft_ms", "duration_ms", "request_bytes", "response_bytes",
+		"usage_source", "finish_reason", "ttft_ms", "duration_ms", "request_bytes", "response_bytes", "request_frames", "response_frames",
 	}
 }
 
@@ -31,7 +30,7 @@ func (c *Call) values() []any {
 	return []any{
 		c.RequestID, c.At, c.DeploymentID, c.RevisionID, c.RevisionNumber, c.TokenID, c.TokenName, c.ReplicaID, c.Method,
 		c.Path, c.Status, c.Outcome, c.Stream, c.RequestedModel, c.ResponseModel, c.PromptTokens, c.CompletionTokens,
-		c.UsageSource, c.FinishReason, c.TTFT, c.Duration, c.RequestBytes, c.ResponseBytes,
+		c.UsageSource, c.FinishReason, c.TTFT, c.Duration, c.RequestBytes, c.ResponseBytes, c.RequestFrames, c.ResponseFrames,
 	}
 }
 
@@ -39,7 +38,7 @@ func (c *Call) targets() []any {
 	return []any{
 		&c.RequestID, &c.At, &c.DeploymentID, &c.RevisionID, &c.RevisionNumber, &c.TokenID, &c.TokenName, &c.ReplicaID, &c.Method,
 		&c.Path, &c.Status, &c.Outcome, &c.Stream, &c.RequestedModel, &c.ResponseModel, &c.PromptTokens, &c.CompletionTokens,
-		&c.UsageSource, &c.FinishReason, &c.TTFT, &c.Duration, &c.RequestBytes, &c.ResponseBytes,
+		&c.UsageSource, &c.FinishReason, &c.TTFT, &c.Duration, &c.RequestBytes, &c.ResponseBytes, &c.RequestFrames, &c.ResponseFrames,
 	}
 }
 
@@ -169,28 +168,4 @@ func (s *Store) ensureFor(ctx context.Context, calls []*Call) error {
 		}
 	}
 	return nil
-}
-
-const list = `
-	SELECT request_id, at, deployment_id, revision_id, revision_number, token_id, token_name, replica_id, method, path,
-	       status, outcome, stream, requested_model, response_model, prompt_tokens, completion_tokens, usage_source,
-	       finish_reason, ttft_ms, duration_ms, request_bytes, response_bytes
-	FROM call WHERE deployment_id = $1 AND ($2 = '' OR token_id = $2)
-	ORDER BY at DESC, request_id DESC LIMIT $3 OFFSET $4`
-
-// List answers calls of a deployment, newest first, and one more than the page where there are further
-// ones; an empty token means any.
-func (s *Store) List(ctx context.Context, deployment, token string, p page.Page) ([]*Call, error) {
-	rows, err := s.Pool.Query(ctx, list, deployment, token, p.Ask(), p.Offset)
-	if err != nil {
-		return nil, fmt.Errorf("list calls: %w", err)
-	}
-	calls, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*Call, error) {
-		c := &Call{}
-		return c, row.Scan(c.targets()...)
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list calls: %w", err)
-	}
-	return calls, nil
 }

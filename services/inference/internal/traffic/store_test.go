@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pgtest"
@@ -41,7 +42,7 @@ func testCalls(n int, at time.Time) []*Call {
 
 func stored(t *testing.T, s *Store) []*Call {
 	t.Helper()
-	calls, err := s.List(t.Context(), "dep_a", "", page.Page{Limit: page.MaxLimit})
+	calls, err := s.List(t.Context(), "dep_a", Filter{}, page.Page{Limit: page.MaxLimit})
 	require.NoError(t, err)
 	return calls
 }
@@ -62,6 +63,8 @@ func TestEveryFieldComesBack(t *testing.T) {
 	want.RequestedModel, want.ResponseModel, want.FinishReason = &name, &model, &reason
 	want.PromptTokens, want.CompletionTokens, want.UsageSource = &tokens, &tokens, UsageEngine
 	want.TTFT, want.Duration, want.RequestBytes, want.ResponseBytes = &ms, 2.5, 1<<40, 1<<41
+	in, out := int64(7), int64(9)
+	want.RequestFrames, want.ResponseFrames = &in, &out
 	refused, err := s.Put(t.Context(), "b1", []*Call{want})
 	require.NoError(t, err)
 	require.Zero(t, refused)
@@ -173,6 +176,54 @@ func TestADatabaseThatIsAwayIsNoRefusal(t *testing.T) {
 	require.Error(t, err)
 	require.Error(t, (&Store{Pool: closed}).Forget(t.Context(), "b1"))
 	require.Error(t, (&Store{Pool: closed}).EnsurePartitions(t.Context()))
-	_, err = (&Store{Pool: closed}).List(t.Context(), "dep_a", "", page.Page{Limit: 1})
+	_, err = (&Store{Pool: closed}).List(t.Context(), "dep_a", Filter{}, page.Page{Limit: 1})
 	require.Error(t, err)
+}
+
+func TestCallsAreFoundByWhatTheyWere(t *testing.T) {
+	t.Parallel()
+	s, _ := testStore(t)
+	began := time.Now().UTC().Truncate(time.Hour)
+	all := testCalls(4, began)
+	for i, c := range all {
+		c.At, c.TokenID, c.RevisionNumber, c.Duration = began.Add(time.Duration(i)*time.Minute), fmt.Sprint("tok_", i%2), int32(1+i%2), float64(100*i)
+	}
+	all[1].Status, all[1].Outcome = 404, OK
+	all[3].Status, all[3].Outcome = 502, Unreachable
+	_, err := s.Put(t.Context(), "b1", all)
+	require.NoError(t, err)
+	at := func(minutes int) *time.Time { m := began.Add(time.Duration(minutes) * time.Minute); return &m }
+	two, slow := int32(2), 200.0
+	for name, c := range map[string]struct {
+		filter Filter
+		want   []int
+	}{
+		"all": {Filter{}, []int{3, 2, 1, 0}}, "of a token": {Filter{Token: "tok_1"}, []int{3, 1}}, "of a status": {Filter{Status: "404"}, []int{1}},
+		"of a class": {Filter{Status: "5xx"}, []int{3}}, "of another class": {Filter{Status: "3xx"}, nil}, "by their end": {Filter{Outcome: Unreachable}, []int{3}},
+		"from a time on": {Filter{From: at(2)}, []int{3, 2}}, "before a time": {Filter{To: at(2)}, []int{1, 0}}, "of a revision": {Filter{Revision: &two}, []int{3, 1}},
+		"slow ones": {Filter{MinLatency: &slow}, []int{3, 2}}, "by all of it": {Filter{Token: "tok_1", Status: "5xx", From: at(1), To: at(4), Revision: &two}, []int{3}},
+	} {
+		got, err := s.List(t.Context(), "dep_a", c.filter, page.Page{Limit: 10})
+		require.NoError(t, err, name)
+		var ids, want []string
+		for _, call := range got {
+			ids = append(ids, call.RequestID)
+		}
+		for _, i := range c.want {
+			want = append(want, all[i].RequestID)
+		}
+		require.Equal(t, want, ids, name)
+	}
+	one, err := s.Get(t.Context(), "dep_a", all[2].RequestID)
+	require.NoError(t, err)
+	require.Equal(t, all[2].Duration, one.Duration)
+	_, err = s.Get(t.Context(), "dep_b", all[2].RequestID)
+	require.True(t, fault.Is(err, fault.Absent), "another deployment's call is none: %v", err)
+	points, err := s.Series(t.Context(), "dep_a", Filter{From: at(0), To: at(4)}, 2*time.Minute)
+	require.NoError(t, err)
+	require.Len(t, points, 2)
+	require.True(t, points[0].At.Equal(*at(0)) && points[1].At.Equal(*at(2)))
+	require.Equal(t, []int64{2, 2, 2, 1}, []int64{points[0].Calls, points[0].OK, points[1].Calls, points[1].OK})
+	require.InDelta(t, 250, *points[1].Duration50, 0.001)
+	require.Nil(t, points[0].TTFT50, "no call of the step has any")
 }

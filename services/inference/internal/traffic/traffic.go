@@ -17,6 +17,14 @@ const (
 	Truncated    = "upstream_truncated"
 	Revoked      = "revoked"
 	LeaseOver    = "lease_over"
+	// Suspended is a call that the suspension of its deployment cut.
+	Suspended = "suspended"
+	// The ends of WebSockets that neither side closed.
+	ClientError = "client_error"
+	IdleOver    = "idle"
+	Draining    = "draining"
+	// SessionOver is a call of a playground session that ended meanwhile; such calls are in its transcript alone.
+	SessionOver = "session_over"
 )
 
 // Where token counts come from.
@@ -50,5 +58,8 @@ type Call struct {
 	Duration         float64   `json:"duration_ms"`
 	RequestBytes     int64     `json:"request_bytes"`
 	ResponseBytes    int64     `json:"response_bytes"`
-	_                struct{}  // fields are set by name
+	// Frames of a WebSocket each way; nil of other calls.
+	RequestFrames  *int64   `json:"request_frames,omitempty"`
+	ResponseFrames *int64   `json:"response_frames,omitempty"`
+	_              struct{} // fields are set by name
 }

@@ -28,6 +28,18 @@ type Key struct {
 // in another transaction. What can be written without reading goes into the batch, which is sent last.
 type Write func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *Run) error
 
+// All is several writes as one.
+func All(writes ...Write) Write {
+	return func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *Run) error {
+		for _, write := range writes {
+			if err := write(ctx, tx, batch, r); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
 // Item is one request.
 type Item struct {
 	RunID   string

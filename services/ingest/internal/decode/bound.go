@@ -61,8 +61,7 @@ func (r *Reader) Enum(words ...string) string {
 	if slices.Contains(words, s) {
 		return s
 	}
-	last := len(words) - 1
-	r.Wrong(fault.TypeEnum, fmt.Sprintf("Input should be '%s' or '%s'", strings.Join(words[:last], "', '"), words[last]))
+	r.Wrong(fault.TypeEnum, fault.OneOf(words))
 	return ""
 }
 
@@ -142,3 +141,6 @@ func (r *Reader) Quoted() bool { return r.peek() == '"' }
 
 // Nested tells that an object stands next.
 func (r *Reader) Nested() bool { return r.peek() == '{' }
+
+// Listed tells that a list stands next.
+func (r *Reader) Listed() bool { return r.peek() == '[' }

@@ -32,6 +32,7 @@ type Reader struct {
 	path   []any
 	faults []fault.Field
 	broken bool
+	finite bool // numbers that are read over must fit a double
 }
 
 // Body reads a whole body with read, and answers what was wrong with it.
@@ -57,6 +58,9 @@ func (r *Reader) Wrong(typ, msg string, below ...any) {
 		r.faults = append(r.faults, fault.At(typ, msg, append(append([]any{}, r.path...), below...)...))
 	}
 }
+
+// Faults counts what was found wrong so far.
+func (r *Reader) Faults() int { return len(r.faults) }
 
 // syntax ends the reading: what follows cannot be understood.
 func (r *Reader) syntax(msg string) {
@@ -251,6 +255,8 @@ func (r *Reader) Int() int64 {
 	return n
 }
 
+const notFinite = "Input should be a number that a double can hold"
+
 // Float reads a number. The strings "NaN", "Infinity" and "-Infinity" are values, and so are the bare
 // tokens that Python writes; a number that overflows is a fault.
 func (r *Reader) Float() float64 {
@@ -264,7 +270,7 @@ func (r *Reader) Float() float64 {
 	}
 	v, err := strconv.ParseFloat(string(raw), 64)
 	if err != nil || math.IsInf(v, 0) {
-		r.Wrong(fault.TypeFinite, "Input should be a number that a double can hold")
+		r.Wrong(fault.TypeFinite, notFinite)
 	}
 	return v
 }

@@ -2,8 +2,12 @@ package decode
 
 import (
 	"bytes"
+	"math"
+	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
 // literal reads a word where it stands next.
@@ -198,10 +202,27 @@ func (r *Reader) Skip() {
 		if _, ok := r.special(); ok {
 			return
 		}
-		if _, ok := r.number(); !ok {
+		raw, ok := r.number()
+		switch {
+		case !ok:
 			r.syntax("want a value")
+		case r.finite && overflows(raw):
+			r.Wrong(fault.TypeFinite, notFinite)
 		}
 	}
+}
+
+// overflows tells that no double holds a number.
+func overflows(raw []byte) bool {
+	v, err := strconv.ParseFloat(string(raw), 64)
+	return err != nil || math.IsInf(v, 0)
+}
+
+// Finite is Raw of a value in which every number is one that a double can hold.
+func (r *Reader) Finite() []byte {
+	r.finite = true
+	defer func() { r.finite = false }()
+	return r.Raw()
 }
 
 // Raw reads any value and answers its text, a copy without the white space around it. Bare NaN and

@@ -20,6 +20,7 @@ type Grant struct {
 	Attempt   int32
 	Container bool
 	Current   bool
+	Withhold  bool // the run reads a protected dataset: its samples' texts are not kept
 	EndedAt   *time.Time
 	ExpiresAt time.Time
 }

@@ -6,10 +6,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/commit"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
@@ -90,4 +92,32 @@ func (s *Store) Get(ctx context.Context, runID string) ([]byte, error) {
 	}
 	out.WriteByte('}')
 	return out.Bytes(), nil
+}
+
+// Change is a value that a later report corrected; Value is JSON.
+type Change struct {
+	Key                    string
+	Value                  []byte
+	Attempt                int32
+	ReportedAt, ReplacedAt time.Time
+}
+
+// Changes answers a page of what was corrected, the newest correction first.
+func (s *Store) Changes(ctx context.Context, runID string, p page.Page) ([]Change, bool, error) {
+	rows, err := s.Pool.Query(ctx, `SELECT key, value, attempt, updated_at, replaced_at FROM hparam_history WHERE run_id = $1
+		ORDER BY n DESC LIMIT $2 OFFSET $3`, runID, p.Ask(), p.Offset)
+	if err != nil {
+		return nil, false, fmt.Errorf("list corrected hyperparameters: %w", err)
+	}
+	changes, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (c Change, err error) {
+		var key []byte
+		err = row.Scan(&key, &c.Value, &c.Attempt, &c.ReportedAt, &c.ReplacedAt)
+		c.Key = string(key)
+		return c, err
+	})
+	if err != nil {
+		return nil, false, fmt.Errorf("list corrected hyperparameters: %w", err)
+	}
+	changes, more := page.Cut(changes, p)
+	return changes, more, nil
 }

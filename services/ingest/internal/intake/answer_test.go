@@ -83,14 +83,28 @@ func (s slowly) Read(b []byte) (int, error) { return s.Reader.Read(b[:1]) }
 func TestABodyThatFillsItsBoundExactlyIsRead(t *testing.T) {
 	t.Parallel()
 	p := newPlane(t)
-	head, tail := `{"run_id":"run_1","chunks":["`, `"]}`
-	body := func(size int) string { return head + strings.Repeat("x", size-len(head)-len(tail)) + tail }
-	require.Equal(t, http.StatusOK, p.ask(http.MethodPost, "logs", body(maxBody)).Code)
-	rec := p.ask(http.MethodPost, "logs", body(maxBody+1))
-	require.Equal(t, http.StatusRequestEntityTooLarge, rec.Code)
-	require.Contains(t, rec.Body.String(), fmt.Sprint(maxBody))
-	rec = p.ask(http.MethodPost, "logs", body(maxBody+1), func(r *http.Request) { r.ContentLength = -1 })
-	require.Equal(t, http.StatusRequestEntityTooLarge, rec.Code)
+	for path, c := range map[string]struct {
+		rest string
+		most int
+	}{
+		"logs": {`"chunks":[]`, 1 << 20}, "lifecycle": {`"event":"running","ts":"2026-11-21T09:00:00Z"`, 1 << 20},
+		"environment": {`"python":"3"`, 1 << 20}, "environment/nodes": {`"nodes":[]`, 1 << 20},
+		"artifact": {`"kind":"checkpoint","path":"p","format":"f"`, 1 << 20}, "metrics": {`"points":[]`, 8 << 20},
+		"validation": {`"step":1,"samples":[]`, 8 << 20}, "hparams": {`"params":{}`, 8 << 20}, "hardware": {`"points":[]`, 8 << 20},
+		"benchmark": {`"name":"n","rollouts":[]`, 8 << 20},
+	} {
+		body := func(size int) string {
+			whole := `{"run_id":"run_1",` + c.rest + `}`
+			return whole + strings.Repeat(" ", size-len(whole))
+		}
+		rec := p.ask(http.MethodPost, path, body(c.most))
+		require.Equal(t, http.StatusOK, rec.Code, "%s: %s", path, rec.Body)
+		rec = p.ask(http.MethodPost, path, body(c.most+1))
+		require.Equal(t, http.StatusRequestEntityTooLarge, rec.Code, path)
+		require.Contains(t, rec.Body.String(), fmt.Sprint(c.most), path)
+		rec = p.ask(http.MethodPost, path, body(c.most+1), func(r *http.Request) { r.ContentLength = -1 })
+		require.Equal(t, http.StatusRequestEntityTooLarge, rec.Code, path)
+	}
 	require.Zero(t, p.handler.inFlight.Load())
 }
 

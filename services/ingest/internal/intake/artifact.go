@@ -57,6 +57,11 @@ func (h *Handler) artifact(ctx context.Context, r *request) (any, error) {
 	if a, err = h.Artifacts.Find(ctx, a); err != nil {
 		return nil, err
 	}
+	if a.Kind == report.KindCheckpoint && a.URI() != "" {
+		if err := h.Checkpoint(ctx, r.grant, a); err != nil {
+			return nil, err // registered it is: the same request again tells of it
+		}
+	}
 	return registered{
 		OK: true, ID: a.ID, RunID: a.RunID, Attempt: a.Attempt, Kind: a.Kind, Format: a.Format, Step: a.Step,
 		Path: a.Path, Size: a.Size, SHA256: a.Digest(), CreatedAt: instant(a.CreatedAt),
@@ -140,7 +145,7 @@ func (h *Handler) watermark(ctx context.Context, r *request) (any, error) {
 	return h.Marks.Watermark(ctx, q["run_id"])
 }
 
-// readQuery reads a query of exactly these names, each once.
+// readQuery reads a query of exactly these names, each once; one that ends in ? may be missing.
 func readQuery(u *url.URL, names ...string) (map[string]string, error) {
 	values, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
@@ -148,9 +153,15 @@ func readQuery(u *url.URL, names ...string) (map[string]string, error) {
 	}
 	var faults []fault.Field
 	out := map[string]string{}
-	for _, name := range names {
+	known := make([]string, len(names))
+	for i, name := range names {
+		name, optional := strings.CutSuffix(name, "?")
+		known[i] = name
 		switch given := values[name]; len(given) {
 		case 0:
+			if optional {
+				continue
+			}
 			faults = append(faults, fault.At(fault.TypeMissing, "Field required", "query", name))
 		case 1:
 			out[name] = given[0]
@@ -159,7 +170,7 @@ func readQuery(u *url.URL, names ...string) (map[string]string, error) {
 		}
 	}
 	for name := range values {
-		if !slices.Contains(names, name) && len(faults) < 50 {
+		if !slices.Contains(known, name) && len(faults) < 50 {
 			faults = append(faults, fault.At(fault.TypeExtra, "Extra inputs are not permitted", "query", name[:min(len(name), 128)]))
 		}
 	}

@@ -159,8 +159,9 @@ func TestNothingIsReadOfABodyBeforeTheTokenIsFoundGood(t *testing.T) {
 		"a bad key":     {"logs", header("Idempotency-Key", "w"), 422},
 		"a bad path":    {"nothing", func(*http.Request) {}, 404},
 		"a bad method":  {"watermark", func(*http.Request) {}, 405},
-		"too large":     {"logs", func(r *http.Request) { r.ContentLength = maxBody + 1 }, 413},
-		"it is encoded": {"logs", header("Content-Encoding", "br"), 400},
+		"too large":     {"logs", func(r *http.Request) { r.ContentLength = usual + 1 }, 413},
+		"it is encoded": {"logs", header("Content-Encoding", "br"), 422},
+		"it is a form":  {"logs", header("Content-Type", "application/x-www-form-urlencoded"), 422},
 	} {
 		rec := p.ask(http.MethodPost, c.path, "{}", never, c.change)
 		require.Equal(t, c.want, rec.Code, "%s: %s", name, rec.Body)
@@ -247,13 +248,14 @@ func TestAnEventIsHandedOnBeforeItsNumberIsStored(t *testing.T) {
 		status         int
 		events, stored int
 	}{
-		"without a number":     {"", func(*plane) {}, 200, 1, 0},
+		"without a number":     {"", func(*plane) {}, 200, 1, 1},
 		"with one":             {"w:1", func(*plane) {}, 200, 1, 1},
 		"stored before":        {"w:1", func(p *plane) { p.stored = true }, 200, 0, 0},
 		"jobs refuses it":      {"w:1", func(p *plane) { p.fail["lifecycle"] = fault.New(fault.Conflict, "", "over") }, 409, 1, 0},
 		"jobs is away":         {"w:1", func(p *plane) { p.fail["lifecycle"] = fault.New(fault.Unavailable, "", "away") }, 503, 1, 0},
 		"its number is taken":  {"w:1", func(p *plane) { p.fail["claim"] = fault.New(fault.Conflict, commit.CodeKey, "used") }, 409, 0, 0},
 		"it cannot be claimed": {"w:1", func(p *plane) { p.fail["claim"] = fault.New(fault.Unavailable, "", "no database") }, 503, 0, 0},
+		"nor its attempt":      {"", func(p *plane) { p.fail["store"] = fault.New(fault.Unavailable, "", "no database") }, 503, 1, 1},
 		"it cannot be stored":  {"w:1", func(p *plane) { p.fail["store"] = fault.New(fault.Unavailable, "", "no database") }, 503, 1, 1},
 	}
 	for name, c := range cases {

@@ -23,7 +23,9 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/commit"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/grant"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/metric"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/record"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/signal"
 )
 
 // Prefix is where Handler is mounted.
@@ -59,6 +61,11 @@ type Handler struct {
 	Artifacts Registered
 	// Lifecycle hands a reported event to jobs.
 	Lifecycle func(ctx context.Context, g *grant.Grant, event *report.Lifecycle) error
+	// Checkpoint tells jobs of a registered checkpoint, from which the next attempt can go on.
+	Checkpoint func(ctx context.Context, g *grant.Grant, a *artifact.Artifact) error
+	Signals    Signals
+	// Ack hands the acknowledgement of a signal to jobs and answers what is asked next.
+	Ack func(ctx context.Context, g *grant.Grant, signalID string) (signal.Signal, error)
 	// Classify gives an error of a library its kind.
 	Classify func(error) error
 	Clock    clock.Clock
@@ -77,12 +84,13 @@ func (h *Handler) route(path, method string) (route, error) {
 	posts := map[string]route{
 		"lifecycle": h.lifecycle, "metrics": h.metrics, "hparams": h.hparams, "validation": h.validation, "logs": h.logs,
 		"artifact":          h.artifact,
-		"hardware":          h.record("hardware", report.ReadHardware),
-		"environment":       h.record("environment", report.ReadEnvironment),
-		"environment/nodes": h.record("environment_nodes", report.ReadNodes),
-		"benchmark":         h.record("benchmark", report.ReadBenchmark),
+		"hardware":          h.hardware,
+		"environment":       h.record(record.Environment, report.ReadEnvironment),
+		"environment/nodes": h.record(record.Nodes, report.ReadNodes),
+		"benchmark":         h.benchmark,
+		"signals/ack":       h.ack,
 	}
-	gets := map[string]route{"artifact/upload-url": h.uploadURL, "watermark": h.watermark}
+	gets := map[string]route{"artifact/upload-url": h.uploadURL, "watermark": h.watermark, signals: h.signals}
 	post, get := posts[path], gets[path]
 	switch {
 	case post != nil && method == http.MethodPost:
@@ -95,10 +103,22 @@ func (h *Handler) route(path, method string) (route, error) {
 	return nil, fault.New(fault.Absent, "", "Not Found")
 }
 
+// allowed is the one method of a path.
+func (h *Handler) allowed(path string) string {
+	if serve, _ := h.route(path, http.MethodGet); serve != nil {
+		return http.MethodGet
+	}
+	return http.MethodPost
+}
+
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	requestID := h.requestID(r)
-	ctx, cancel := context.WithTimeout(obs.WithRequestID(r.Context(), requestID), timeout)
+	limit := timeout
+	if r.URL.Path == Prefix+signals {
+		limit += maxWait
+	}
+	ctx, cancel := context.WithTimeout(obs.WithRequestID(r.Context(), requestID), limit)
 	defer cancel()
 	defer func() {
 		if p := recover(); p != nil {
@@ -137,6 +157,9 @@ func (h *Handler) answer(ctx context.Context, w http.ResponseWriter, r *http.Req
 		return nil, fault.New(fault.Absent, "", "Not Found")
 	}
 	serve, err := h.route(path, r.Method)
+	if fault.Is(err, fault.MethodNotAllowed) {
+		w.Header().Set("Allow", h.allowed(path))
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +172,7 @@ func (h *Handler) answer(ctx context.Context, w http.ResponseWriter, r *http.Req
 		return nil, err
 	}
 	if r.Method == http.MethodPost {
-		release, err := h.read(w, r, req)
+		release, err := h.read(w, r, req, maxBody(path))
 		if err != nil {
 			return nil, err
 		}

@@ -8,13 +8,15 @@ import (
 	"strings"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	incoming "github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/commit"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/grant"
 )
 
 const (
-	// maxBody bounds a body, maxInFlight all bodies that are being read or stored.
-	maxBody     = 8 << 20
+	// largest bounds the bodies that bring much, usual the others, maxInFlight all bodies that are being read or stored.
+	largest     = 8 << 20
+	usual       = 1 << 20
 	maxInFlight = 128 << 20
 	// maxKept is the largest buffer that is kept for the next request.
 	maxKept = 1 << 20
@@ -34,6 +36,16 @@ type request struct {
 func (r *request) item(stream string, write commit.Write) commit.Item {
 	return commit.Item{
 		RunID: r.grant.Owner.RunID, Attempt: r.grant.Attempt, Stream: stream, Key: r.key, Digest: r.digest, Write: write,
+	}
+}
+
+// maxBody bounds the bodies of a route. What is kept as it came must fit an answer, and lines come in small pieces.
+func maxBody(path string) int64 {
+	switch path {
+	case "metrics", "validation", "hardware", "hparams", "benchmark":
+		return largest
+	default:
+		return usual
 	}
 }
 
@@ -67,20 +79,20 @@ func printable(s string) bool {
 }
 
 func badKey() error {
-	return fault.InvalidFields(fault.At(fault.TypeStringPattern, "want <writer>:<seq>, seq counted from 1", "header", "Idempotency-Key"))
+	return fault.InvalidFields(fault.At(fault.TypeStringPattern, "want <writer>:<seq>, seq counted from 1", "header", "idempotency-key"))
 }
 
 // read reads the body within the bounds; release lets its memory go.
-func (h *Handler) read(w http.ResponseWriter, r *http.Request, req *request) (release func(), err error) {
-	if r.ContentLength > maxBody {
-		return nil, tooLarge()
+func (h *Handler) read(w http.ResponseWriter, r *http.Request, req *request, most int64) (release func(), err error) {
+	if f := incoming.PlainJSON(r.Header); f != nil {
+		return nil, f
 	}
-	if e := r.Header.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
-		return nil, fault.New(fault.Refused, "content_encoding", "a body is sent as it is, not encoded as %q", e)
+	if r.ContentLength > most {
+		return nil, tooLarge(most)
 	}
 	reserve := r.ContentLength
 	if reserve < 0 {
-		reserve = maxBody
+		reserve = most
 	}
 	if h.inFlight.Add(reserve) > maxInFlight {
 		h.inFlight.Add(-reserve)
@@ -97,10 +109,10 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request, req *request) (re
 			h.buffers.Put(buffer)
 		}
 	}
-	if _, err := buffer.ReadFrom(http.MaxBytesReader(w, r.Body, maxBody)); err != nil {
+	if _, err := buffer.ReadFrom(http.MaxBytesReader(w, r.Body, most)); err != nil {
 		release()
 		if _, over := errors.AsType[*http.MaxBytesError](err); over {
-			return nil, tooLarge()
+			return nil, tooLarge(most)
 		}
 		return nil, fault.New(fault.Refused, "body_incomplete", "the body ended early").Wrap(err)
 	}
@@ -110,6 +122,6 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request, req *request) (re
 	return release, nil
 }
 
-func tooLarge() error {
-	return fault.New(fault.TooLarge, "", "the body is larger than %d bytes", maxBody)
+func tooLarge(most int64) error {
+	return fault.New(fault.TooLarge, "", "the body is larger than %d bytes", most)
 }

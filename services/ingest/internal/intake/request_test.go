@@ -67,7 +67,7 @@ func TestIdempotencyKeys(t *testing.T) {
 			require.NoError(t, err, c.given)
 			continue
 		}
-		require.Equal(t, []string{`header["Idempotency-Key"] string_pattern_mismatch`}, wrong(t, err), c.given)
+		require.Equal(t, []string{`header["idempotency-key"] string_pattern_mismatch`}, wrong(t, err), c.given)
 	}
 }
 
@@ -147,11 +147,11 @@ func TestBodiesAreReadWithinBounds(t *testing.T) {
 	}{
 		"small":            {strings.NewReader("{}"), 2, "", "", 2},
 		"identity":         {strings.NewReader("{}"), 2, "Identity", "", 2},
-		"chunked":          {strings.NewReader("{}"), -1, "", "", maxBody},
-		"as large as can":  {bytes.NewReader(make([]byte, maxBody)), maxBody, "", "", maxBody},
-		"announced":        {strings.NewReader("{}"), maxBody + 1, "", fault.TooLarge, 0},
-		"chunked, too big": {bytes.NewReader(make([]byte, maxBody+1)), -1, "", fault.TooLarge, 0},
-		"packed":           {strings.NewReader("{}"), 2, "gzip", fault.Refused, 0},
+		"chunked":          {strings.NewReader("{}"), -1, "", "", usual},
+		"as large as can":  {bytes.NewReader(make([]byte, usual)), usual, "", "", usual},
+		"announced":        {strings.NewReader("{}"), usual + 1, "", fault.TooLarge, 0},
+		"chunked, too big": {bytes.NewReader(make([]byte, usual+1)), -1, "", fault.TooLarge, 0},
+		"packed":           {strings.NewReader("{}"), 2, "gzip", fault.Invalid, 0},
 		"ends early":       {broken{}, 2, "", fault.Refused, 0},
 	}
 	for name, c := range cases {
@@ -164,7 +164,7 @@ func TestBodiesAreReadWithinBounds(t *testing.T) {
 				r.Header.Set("Content-Encoding", c.encoding)
 			}
 			var req request
-			release, err := h.read(httptest.NewRecorder(), r, &req)
+			release, err := h.read(httptest.NewRecorder(), r, &req, usual)
 			require.Equal(t, c.status, h.inFlight.Load())
 			if c.want != "" {
 				require.True(t, fault.Is(err, c.want), "%v", err)
@@ -182,7 +182,7 @@ func TestBodiesTogetherAreBounded(t *testing.T) {
 	h := &Handler{}
 	h.inFlight.Store(maxInFlight - 1)
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/api/ingest/logs", strings.NewReader("{}"))
-	_, err := h.read(httptest.NewRecorder(), r, &request{})
+	_, err := h.read(httptest.NewRecorder(), r, &request{}, usual)
 	require.True(t, fault.HasCode(err, "ingest_busy"), "%v", err)
 	require.EqualValues(t, maxInFlight-1, h.inFlight.Load())
 }

@@ -4,12 +4,16 @@ import (
 	"context"
 
 	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/commit"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/decode"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/evaluation"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/hardware"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/hparam"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/logs"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/metric"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/record"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/score"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/validation"
 )
 
@@ -49,12 +53,12 @@ func (h *Handler) lifecycle(ctx context.Context, r *request) (any, error) {
 	if err := h.Lifecycle(ctx, r.grant, event); err != nil {
 		return nil, err
 	}
-	if r.key.Seq > 0 {
-		item := r.item("lifecycle", nil)
-		item.Unfenced = true
-		if _, err := h.Store.Store(ctx, item); err != nil {
-			return nil, err
-		}
+	// With it the run is this attempt's: what an older one still sends is refused by the run's row from now on,
+	// whatever is remembered of its token.
+	item := r.item("lifecycle", nil)
+	item.Unfenced = true
+	if _, err := h.Store.Store(ctx, item); err != nil {
+		return nil, err
 	}
 	return stored{true}, nil
 }
@@ -101,6 +105,9 @@ func (h *Handler) validation(ctx context.Context, r *request) (any, error) {
 	if err := h.may(r, p.RunID); err != nil {
 		return nil, err
 	}
+	if r.grant.Withhold {
+		p.Withhold()
+	}
 	_, err = h.Store.Store(ctx, r.item("validation", validation.Write(p)))
 	return stored{true}, err
 }
@@ -127,8 +134,32 @@ func (h *Handler) record(stream string, read func([]byte) (*report.Records, erro
 		if err := h.may(r, p.RunID); err != nil {
 			return nil, err
 		}
-		newID := func() string { return h.IDs.New(id.Event) }
-		_, err = h.Store.Store(ctx, r.item(stream, record.Write(stream, p.Items, newID)))
+		_, err = h.Store.Store(ctx, r.item(stream, record.Write(stream, p.Items)))
 		return stored{true}, err
 	}
+}
+
+func (h *Handler) hardware(ctx context.Context, r *request) (any, error) {
+	p, err := report.ReadHardware(r.body)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.may(r, p.RunID); err != nil {
+		return nil, err
+	}
+	_, err = h.Store.Store(ctx, r.item("hardware", hardware.Write(p.Points)))
+	return stored{true}, err
+}
+
+// benchmark keeps a score and what is told of an evaluation together, or neither.
+func (h *Handler) benchmark(ctx context.Context, r *request) (any, error) {
+	p, err := report.ReadBenchmark(r.body)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.may(r, p.RunID); err != nil {
+		return nil, err
+	}
+	_, err = h.Store.Store(ctx, r.item("benchmark", commit.All(score.Write(p, h.IDs.New(id.Score)), evaluation.Write(p))))
+	return stored{true}, err
 }

@@ -21,8 +21,8 @@ const version = 1
 
 var errBatch = errors.New("a stored metric batch cannot be read")
 
-// pack writes points, a column behind the other: keys, differences of steps, differences of times, values.
-func pack(points []Point) []byte {
+// Pack writes points, a column behind the other: keys, differences of steps, differences of times, values.
+func Pack(points []Point) []byte {
 	out := make([]byte, 0, 1+binary.MaxVarintLen64+len(points)*12)
 	out = append(out, version)
 	out = binary.AppendUvarint(out, uint64(len(points)))
@@ -45,8 +45,8 @@ func pack(points []Point) []byte {
 	return out
 }
 
-// unpack reads what pack wrote, behind the points that it is given.
-func unpack(data []byte, into []Point) ([]Point, error) {
+// Unpack reads what Pack wrote, behind the points that it is given.
+func Unpack(data []byte, into []Point) ([]Point, error) {
 	if len(data) == 0 || data[0] != version {
 		return nil, errBatch
 	}

@@ -12,14 +12,14 @@ func TestCodec(t *testing.T) {
 	points := []Point{
 		{1, 0, 0, 0}, {2, math.MaxInt64, math.Inf(-1), math.MinInt64}, {10_000, math.MinInt64, math.Copysign(0, -1), math.MaxInt64}, {1, 5, 1e-300, 7},
 	}
-	got, err := unpack(pack(points), nil)
+	got, err := Unpack(Pack(points), nil)
 	require.NoError(t, err)
 	require.Equal(t, points, got)
-	nan, err := unpack(pack([]Point{{Key: 1, Value: math.NaN()}}), points)
+	nan, err := Unpack(Pack([]Point{{Key: 1, Value: math.NaN()}}), points)
 	require.NoError(t, err)
 	require.Len(t, nan, 5)
 	require.True(t, math.IsNaN(nan[4].Value))
-	empty, err := unpack(pack(nil), nil)
+	empty, err := Unpack(Pack(nil), nil)
 	require.NoError(t, err)
 	require.Empty(t, empty)
 }
@@ -30,18 +30,18 @@ func TestARegularPointTakesLittleRoom(t *testing.T) {
 	for i := range points {
 		points[i] = Point{Key: int32(i % 10), Step: int64(i / 10), Value: float64(i), Micros: 1_800_000_000_000_000 + int64(i)*1000}
 	}
-	require.Less(t, len(pack(points)), 13*len(points))
+	require.Less(t, len(Pack(points)), 13*len(points))
 }
 
 func FuzzUnpack(f *testing.F) {
-	f.Add(pack([]Point{{1, 2, 3, 4}, {2, 3, 4, 5}}))
+	f.Add(Pack([]Point{{1, 2, 3, 4}, {2, 3, 4, 5}}))
 	f.Add([]byte{version, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1})
 	f.Fuzz(func(t *testing.T, data []byte) {
-		points, err := unpack(data, nil)
+		points, err := Unpack(data, nil)
 		if err != nil {
 			return
 		}
-		again, err := unpack(pack(points), nil)
+		again, err := Unpack(Pack(points), nil)
 		require.NoError(t, err)
 		require.Len(t, again, len(points))
 	})
@@ -71,7 +71,7 @@ func TestThinKeepsWhatAChartShows(t *testing.T) {
 		points[i] = Seen{Step: int64(i), Value: math.Sin(float64(i))}
 	}
 	points[4321].Value, points[7000].Value, points[8000].Value = 99, -99, math.NaN()
-	got := thin(points, 100)
+	got := Thin(points, 100)
 	require.LessOrEqual(t, len(got), 100)
 	require.Equal(t, points[0], got[0])
 	require.Equal(t, points[9999], got[len(got)-1])
@@ -81,5 +81,5 @@ func TestThinKeepsWhatAChartShows(t *testing.T) {
 		require.True(t, i == 0 || got[i-1].Step < p.Step, "in order, none twice")
 	}
 	require.True(t, found[4321] && found[7000] && found[8000])
-	require.Len(t, thin(points[:50], 100), 50)
+	require.Len(t, Thin(points[:50], 100), 50)
 }

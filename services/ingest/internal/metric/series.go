@@ -56,9 +56,9 @@ func (h history) resolve() []Seen {
 	return seen
 }
 
-// thin keeps at most so many points: the first, the last, and of each stretch between them the least and
+// Thin keeps at most so many points: the first, the last, and of each stretch between them the least and
 // the greatest, and one that is no number where there is one.
-func thin(points []Seen, most int) []Seen {
+func Thin(points []Seen, most int) []Seen {
 	if len(points) <= most {
 		return points
 	}

@@ -96,7 +96,7 @@ func TestThinnedSeriesKeepWithinTheirBoundAndBegin(t *testing.T) {
 			points[i] = Seen{Step: int64(i), Value: float64(i % 7)}
 		}
 		for _, most := range []int{5, 8, 100, 180} {
-			got := thin(points, most)
+			got := Thin(points, most)
 			require.LessOrEqual(t, len(got), most, "%d to %d", n, most)
 			if n == 0 {
 				require.Empty(t, got)

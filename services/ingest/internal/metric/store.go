@@ -48,7 +48,7 @@ func Write(keys *Keys, c *decode.Columns) commit.Write {
 func insert(batch *pgx.Batch, r *commit.Run, rank *int32, points []Point) {
 	r.BatchSeq++
 	batch.Queue(`INSERT INTO metric_batch (run_id, seq, attempt, rank, points, data, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
-		r.ID, r.BatchSeq, r.Attempt, rank, len(points), pack(points), r.Now)
+		r.ID, r.BatchSeq, r.Attempt, rank, len(points), Pack(points), r.Now)
 }
 
 // resolve answers the ids of names, making those that are new. The run is locked, ids have no gaps and

@@ -38,7 +38,7 @@ func (s *Store) List(ctx context.Context, runID string, keys []string, p page.Pa
 		return nil, false, err
 	}
 	for i := range series {
-		series[i].Points = thin(wanted[ids[i]].resolve(), maxAnswer/len(series))
+		series[i].Points = Thin(wanted[ids[i]].resolve(), maxAnswer/len(series))
 	}
 	return series, more, nil
 }
@@ -84,7 +84,7 @@ func (s *Store) read(ctx context.Context, runID string, wanted map[int32]history
 		if err := rows.Scan(&attempt, &data); err != nil {
 			return fmt.Errorf("read metrics: %w", err)
 		}
-		if points, err = unpack(data, points[:0]); err != nil {
+		if points, err = Unpack(data, points[:0]); err != nil {
 			return err
 		}
 		for _, p := range points {
@@ -121,7 +121,7 @@ func (s *Store) After(ctx context.Context, runID string, seq int64) ([]Batch, er
 	var raw []byte
 	var batches []Batch
 	_, err = pgx.ForEachRow(rows, []any{&seq, &raw}, func() error {
-		points, err := unpack(raw, nil)
+		points, err := Unpack(raw, nil)
 		if err != nil {
 			return err
 		}

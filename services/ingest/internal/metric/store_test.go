@@ -220,8 +220,8 @@ func TestARowThatCannotBeReadIsAnErrorAndNoPanic(t *testing.T) {
 	_, err = b.pool.Exec(t.Context(), `INSERT INTO metric_key (run_id, id, key) VALUES ('run_1', 1, 'a')`)
 	require.NoError(t, err)
 	for name, data := range map[string][]byte{
-		"empty": {}, "another version": {9, 1}, "cut": pack([]Point{{1, 2, 3, 4}})[:5], "longer": append(pack([]Point{{1, 2, 3, 4}}), 0),
-		"a key that is not there": pack([]Point{{Key: 7}}), "no key": pack([]Point{{Key: 0}}), "a key below": pack([]Point{{Key: -1}}),
+		"empty": {}, "another version": {9, 1}, "cut": Pack([]Point{{1, 2, 3, 4}})[:5], "longer": append(Pack([]Point{{1, 2, 3, 4}}), 0),
+		"a key that is not there": Pack([]Point{{Key: 7}}), "no key": Pack([]Point{{Key: 0}}), "a key below": Pack([]Point{{Key: -1}}),
 	} {
 		_, err = b.pool.Exec(t.Context(), `UPDATE metric_batch SET data = $1`, data)
 		require.NoError(t, err)

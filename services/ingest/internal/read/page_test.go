@@ -21,10 +21,13 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/commit"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/db"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/decode"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/hardware"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/hparam"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/logs"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/metric"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/record"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/run"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/score"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/validation"
 )
 
@@ -57,7 +60,8 @@ func open(t *testing.T) *bench {
 	require.NoError(t, err)
 	b.server = &Server{
 		Runs: runs, Logs: &logs.Store{Pool: pool}, Metrics: &metric.Store{Pool: pool}, Hparams: &hparam.Store{Pool: pool},
-		Validations: &validation.Store{Pool: pool}, Artifacts: &artifact.Store{Pool: pool},
+		Validations: &validation.Store{Pool: pool}, Artifacts: &artifact.Store{Pool: pool}, Records: &record.Store{Pool: pool},
+		Hardware: &hardware.Store{Pool: pool}, Scores: &score.Store{Pool: pool},
 	}
 	b.peer = &PeerServer{Runs: runs, Store: b.store, Artifacts: b.server.Artifacts}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -194,6 +198,26 @@ func TestEveryListIsForThoseWhoMayReadTheRun(t *testing.T) {
 			_, err := s.ListArtifacts(ctx, &ingestv1.ListArtifactsRequest{Id: id, Limit: limit})
 			return err
 		},
+		"nodes": func(ctx context.Context, id string, limit *int32) error {
+			_, err := s.ListNodes(ctx, &ingestv1.ListNodesRequest{Id: id, Limit: limit})
+			return err
+		},
+		"hardware": func(ctx context.Context, id string, limit *int32) error {
+			_, err := s.ListHardware(ctx, &ingestv1.ListHardwareRequest{Id: id, Limit: limit})
+			return err
+		},
+		"benchmarks": func(ctx context.Context, id string, limit *int32) error {
+			_, err := s.ListBenchmarks(ctx, &ingestv1.ListBenchmarksRequest{Id: id, Limit: limit})
+			return err
+		},
+		"history": func(ctx context.Context, id string, limit *int32) error {
+			_, err := s.ListHparamChanges(ctx, &ingestv1.ListHparamChangesRequest{Id: id, Limit: limit})
+			return err
+		},
+		"environment": func(ctx context.Context, id string, _ *int32) error {
+			_, err := s.GetEnvironment(ctx, &ingestv1.GetEnvironmentRequest{Id: id})
+			return err
+		},
 		"hparams": func(ctx context.Context, id string, _ *int32) error {
 			_, err := s.GetHparams(ctx, &ingestv1.GetHparamsRequest{Id: id})
 			return err
@@ -210,7 +234,7 @@ func TestEveryListIsForThoseWhoMayReadTheRun(t *testing.T) {
 		require.Equal(t, "no such run: "+absent, fault.From(none).Text(), "%s: hidden and absent read the same", name)
 		require.True(t, fault.Is(list(owner, "run_x", nil), fault.Invalid), name)
 		for _, limit := range []int32{0, -1, 501} {
-			if name != "hparams" {
+			if name != "hparams" && name != "environment" {
 				err := list(owner, runID, &limit)
 				require.True(t, fault.Is(err, fault.Invalid), "%s: %d: %v", name, limit, err)
 				require.Equal(t, []any{"limit"}, fault.From(err).Fields[0].Loc, "%s: %d", name, limit)

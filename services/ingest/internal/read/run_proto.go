@@ -75,22 +75,30 @@ func roundProto(r *validation.Round) *ingestv1.ValidationRound {
 	}
 }
 
-// sampleProtos makes the samples of one answer. What does not fit is shown as the beginning of its text.
+// maxExtra is how much of an answer is kept for what samples have in extra.
+const maxExtra = 2 << 20
+
+// sampleProtos makes the samples of one answer. Of the texts that do not fit the beginnings are shown; extra, whose
+// meaning is its sender's alone, stays whole as long as that of all samples fits its own part.
 func sampleProtos(samples []validation.Sample) []*ingestv1.Sample {
-	total := 0
+	texts, extras := 0, 0
 	for _, s := range samples {
-		total += len(s.User) + len(s.Assistant) + len(s.Env) + len(s.Extra)
+		texts += len(s.User) + len(s.Assistant) + len(s.Env)
+		extras += len(s.Extra)
 	}
-	share := total
-	if total > maxAnswer {
-		const fields = 4
-		share = maxAnswer / len(samples) / fields
+	text, extra := texts, extras
+	if texts+extras > maxAnswer {
+		const fields = 3
+		if extras > maxExtra {
+			extra = maxExtra / len(samples)
+		}
+		text = (maxAnswer - min(extras, maxExtra)) / len(samples) / fields
 	}
 	out := make([]*ingestv1.Sample, len(samples))
 	for i, s := range samples {
 		out[i] = &ingestv1.Sample{
-			Step: s.Step, Index: s.Index, User: shown(s.User, share), Assistant: shown(s.Assistant, share),
-			Env: shown(s.Env, share), Reward: s.Reward, Extra: shown(s.Extra, share),
+			Step: s.Step, Index: s.Index, User: shown(s.User, text), Assistant: shown(s.Assistant, text),
+			Env: shown(s.Env, text), Reward: s.Reward, Extra: shown(s.Extra, extra),
 		}
 	}
 	return out

@@ -74,6 +74,28 @@ func TestSamplesThatDoNotFitAreShownAsText(t *testing.T) {
 	require.Less(t, proto.Size(&ingestv1.ListSamplesResponse{Samples: got}), mostMessage)
 }
 
+// What the console does not interpret stays what it is while texts give way.
+func TestTheExtraOfSamplesStaysWhole(t *testing.T) {
+	t.Parallel()
+	text, extra := []byte(`"`+strings.Repeat("x", 1<<18)+`"`), []byte(`{"a":"`+strings.Repeat("y", 90<<10)+`"}`)
+	var samples []validation.Sample
+	for range 20 {
+		samples = append(samples, validation.Sample{User: text, Extra: extra})
+	}
+	got := sampleProtos(samples)
+	for _, s := range got {
+		require.Equal(t, extra, s.GetExtra())
+		require.Contains(t, string(s.GetUser()), cut)
+	}
+	require.Less(t, proto.Size(&ingestv1.ListSamplesResponse{Samples: got}), mostMessage)
+	for range 20 {
+		samples = append(samples, validation.Sample{User: text, Extra: extra})
+	}
+	got = sampleProtos(samples)
+	require.Contains(t, string(got[0].GetExtra()), cut, "more than any answer holds")
+	require.Less(t, proto.Size(&ingestv1.ListSamplesResponse{Samples: got}), mostMessage)
+}
+
 func TestShown(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {

@@ -10,10 +10,13 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/artifact"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/follow"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/hardware"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/hparam"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/logs"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/metric"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/record"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/run"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/score"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/validation"
 )
 
@@ -27,6 +30,9 @@ type Server struct {
 	Hparams     *hparam.Store
 	Validations *validation.Store
 	Artifacts   *artifact.Store
+	Records     *record.Store
+	Hardware    *hardware.Store
+	Scores      *score.Store
 	LogStreams  *follow.Streams[*ingestv1.FollowLogsResponse]
 	Batches     *follow.Streams[*ingestv1.FollowMetricsResponse]
 }

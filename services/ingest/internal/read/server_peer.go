@@ -9,8 +9,11 @@ import (
 	ingestpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/peer/v1"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/artifact"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/commit"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/hparam"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/logs"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/metric"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/run"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/validation"
 )
 
 // PeerServer answers RunDataPeerService. All fields are required.
@@ -20,6 +23,10 @@ type PeerServer struct {
 	Runs      *run.Runs
 	Store     *commit.Committer
 	Artifacts *artifact.Store
+	// What is read for the one who has judged that its reader may see it.
+	Metrics     *metric.Store
+	Hparams     *hparam.Store
+	Validations *validation.Store
 }
 
 // CloseRun implements RunDataPeerService: it ends open lines and sets eof, once, also of a run that never

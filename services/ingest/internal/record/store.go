@@ -1,28 +1,78 @@
-// Package record owns the reports that are kept as they came: hardware, environment, nodes, benchmarks.
+// Package record owns the reports that are kept as they came: the environment of a run and that of its nodes.
 package record
 
 import (
 	"context"
+	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/commit"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
 )
 
-// Write keeps the items of a report. One with a key replaces the one before it in the same attempt; one
-// without is kept beside the others under a name from newID.
-func Write(stream string, items []report.Item, newID func() string) commit.Write {
+// Streams of records.
+const (
+	Environment = "environment"
+	Nodes       = "environment_nodes"
+)
+
+// Write keeps the items of a report: each replaces the one of its key before it in the same attempt.
+func Write(stream string, items []report.Item) commit.Write {
 	return func(_ context.Context, _ pgx.Tx, batch *pgx.Batch, r *commit.Run) error {
 		for _, item := range items {
-			key := item.Key
-			if key == "" {
-				key = newID()
-			}
 			batch.Queue(`INSERT INTO record (run_id, stream, attempt, item, body, created_at) VALUES ($1, $2, $3, $4, $5, $6)
 				ON CONFLICT (run_id, stream, attempt, item) DO UPDATE SET body = $5, created_at = $6`,
-				r.ID, stream, r.Attempt, key, string(item.Body), r.Now)
+				r.ID, stream, r.Attempt, item.Key, string(item.Body), r.Now)
 		}
 		return nil
 	}
+}
+
+// Record is one item as it was reported.
+type Record struct {
+	Attempt int32
+	Body    []byte
+	At      time.Time
+}
+
+// Store reads records.
+type Store struct{ Pool pg.Querier }
+
+const columns = `SELECT attempt, body, created_at FROM record WHERE run_id = $1 AND stream = $2`
+
+// Picture answers the environment that an attempt reported, or the newest one; nil where there is none.
+func (s *Store) Picture(ctx context.Context, runID string, attempt *int32) (*Record, error) {
+	found, err := s.collect(ctx, columns+` AND ($3::int IS NULL OR attempt = $3) ORDER BY attempt DESC LIMIT 1`, runID, Environment, attempt)
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	return &found[0], nil
+}
+
+// Nodes answers a page of a run's nodes by rank, each as the newest attempt told it that reported nodes at all:
+// an attempt on fewer nodes has no others.
+func (s *Store) Nodes(ctx context.Context, runID string, p page.Page) ([]Record, bool, error) {
+	found, err := s.collect(ctx, columns+` AND attempt = (SELECT max(attempt) FROM record WHERE run_id = $1 AND stream = $2)
+		ORDER BY item::int LIMIT $3 OFFSET $4`, runID, Nodes, p.Ask(), p.Offset)
+	if err != nil {
+		return nil, false, err
+	}
+	found, more := page.Cut(found, p)
+	return found, more, nil
+}
+
+func (s *Store) collect(ctx context.Context, sql string, args ...any) ([]Record, error) {
+	rows, err := s.Pool.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, fmt.Errorf("read records: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Record])
+	if err != nil {
+		return nil, fmt.Errorf("read records: %w", err)
+	}
+	return found, nil
 }

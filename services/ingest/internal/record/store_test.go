@@ -2,7 +2,6 @@ package record
 
 import (
 	"context"
-	"fmt"
 	"testing"
 	"time"
 
@@ -21,13 +20,11 @@ func TestAnItemReplacesTheOneOfItsNameInItsAttempt(t *testing.T) {
 	files, err := db.Migrations()
 	require.NoError(t, err)
 	pool := pgtest.New(t, pgtest.Schema{Name: "ingest", Migrations: files}).Pool("ingest")
-	names := 0
 	put := func(run, stream string, attempt int32, items ...report.Item) {
 		require.NoError(t, pg.InTx(t.Context(), pool, func(ctx context.Context, tx pgx.Tx) error {
 			batch := &pgx.Batch{}
 			r := &commit.Run{ID: run, Attempt: attempt, Now: time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)}
-			newID := func() string { names++; return fmt.Sprint("n", names) }
-			if err := Write(stream, items, newID)(ctx, tx, batch, r); err != nil {
+			if err := Write(stream, items)(ctx, tx, batch, r); err != nil {
 				return err
 			}
 			return tx.SendBatch(ctx, batch).Close()
@@ -38,14 +35,13 @@ func TestAnItemReplacesTheOneOfItsNameInItsAttempt(t *testing.T) {
 	put("run_1", "nodes", 2, item("0", `{"host":"later"}`))
 	put("run_1", "environment", 1, item("0", `"other stream"`))
 	put("run_2", "nodes", 1, item("0", `"other run"`))
-	put("run_1", "benchmark", 1, item("", `1`), item("", `1`))
-	put("run_1", "benchmark", 1)
+	put("run_1", "nodes", 1)
 	rows, err := pool.Query(t.Context(), `SELECT run_id || ' ' || stream || ' ' || attempt || ' ' || item || ' ' || body FROM record ORDER BY 1`)
 	require.NoError(t, err)
 	got, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	require.NoError(t, err)
 	require.Equal(t, []string{
-		`run_1 benchmark 1 n1 1`, `run_1 benchmark 1 n2 1`, `run_1 environment 1 0 "other stream"`, `run_1 nodes 1 0 {"host": "c"}`, `run_1 nodes 1 1 {"host":"b"}`,
+		`run_1 environment 1 0 "other stream"`, `run_1 nodes 1 0 {"host": "c"}`, `run_1 nodes 1 1 {"host":"b"}`,
 		`run_1 nodes 2 0 {"host":"later"}`, `run_2 nodes 1 0 "other run"`,
-	}, got, "bodies as they came, each score beside the others")
+	}, got, "bodies as they came")
 }

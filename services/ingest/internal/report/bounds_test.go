@@ -28,7 +28,7 @@ func whole() map[string]string {
 			"gpus":[1],"git":{"sha":"a"}}`,
 		"nodes": `{"run_id":"r","rank":1,"nodes":[{"rank":0,"host":"a","gpus":[],"ib":[],"cpu":{},"mem_gb":1}]}`,
 		"benchmark": `{"run_id":"r","rank":1,"name":"n","metric":"m","value":1,"version":"1","n":1,"stderr":1,"config_digest":"d",
-			"samples_uri":"u"}`,
+			"samples_uri":"u","evaluation":{},"rollouts":[]}`,
 	}
 }
 
@@ -51,7 +51,8 @@ func TestEveryFieldIsHeldToItsType(t *testing.T) {
 	lists := map[string]string{
 		"logs.chunks": "body.chunks[0] string_type", "validation.samples": "body.samples[0] dict_type",
 		"hardware.points": "body.points[0] dict_type", "nodes.nodes": "body.nodes[0] dict_type",
-		"environment.gpus": "", // any JSON
+		"environment.gpus":   "", // any JSON
+		"benchmark.rollouts": "body.rollouts[0] dict_type",
 	}
 	for kind, body := range whole() {
 		require.Empty(t, wrong(t, readers()[kind]([]byte(body))), kind)
@@ -113,11 +114,21 @@ func TestCapsHoldAtTheBoundAndOneBeyond(t *testing.T) {
 		{"hparams", "body.params too_long", 10_000, func(n int) string { return `"params":{` + names(n, `1`) + `}` }},
 		{"hparams", "", 1024, func(n int) string { return `"params":{"` + strings.Repeat("k", n) + `":1}` }},
 		{"validation", "body.samples too_long", 10_000, func(n int) string { return `"step":1,"samples":[` + repeat(n, `{}`) + `]` }},
-		{"validation", "body.total_chunks less_than_equal", 100_000, func(n int) string { return fmt.Sprintf(`"step":1,"samples":[],"total_chunks":%d`, n) }},
+		{"validation", "body.total_chunks less_than_equal", 100_000, func(n int) string { return fmt.Sprintf(`"step":1,"samples":[],"chunk_index":0,"total_chunks":%d`, n) }},
 		{"hardware", "body.points too_long", 10_000, func(n int) string { return `"points":[` + repeat(n, point) + `]` }},
-		{"nodes", "body.nodes too_long", 10_000, func(n int) string { return `"nodes":[` + repeat(n, `{"rank":1,"host":"a"}`) + `]` }},
+		{"nodes", "body.nodes too_long", 10_000, func(n int) string {
+			var b strings.Builder
+			for i := range n {
+				fmt.Fprintf(&b, `{"rank":%d,"host":"a"},`, i)
+			}
+			return `"nodes":[` + strings.TrimSuffix(b.String(), ",") + `]`
+		}},
+		{"nodes", "body.nodes[0] too_long", 7 << 10, func(n int) string {
+			head := `{"rank":0,"host":"a","cpu":"`
+			return `"nodes":[` + head + strings.Repeat("c", n-len(head)-2) + `"}]`
+		}},
 		{"environment", "body.packages too_long", 100_000, func(n int) string { return `"packages":{` + names(n, `"1"`) + `}` }},
-		{"environment", "body.gpus too_long", 10_000, func(n int) string { return `"gpus":[` + repeat(n, `{}`) + `]` }},
+		{"environment", "body.gpus too_long", 1024, func(n int) string { return `"gpus":[` + repeat(n, `{}`) + `]` }},
 		{"environment", "body.python string_too_long", 2048, func(n int) string { return `"python":"` + strings.Repeat("ü", n) + `"` }},
 		{"artifact", "body.path string_too_long", 4096, func(n int) string { return `"kind":"checkpoint","format":"f","path":"` + strings.Repeat("p", n) + `"` }},
 		{"artifact", "body.format string_too_long", 256, func(n int) string { return `"kind":"checkpoint","path":"p","format":"` + strings.Repeat("f", n) + `"` }},
@@ -128,6 +139,9 @@ func TestCapsHoldAtTheBoundAndOneBeyond(t *testing.T) {
 			return `"event":"failed","ts":` + at + `,"message":"` + strings.Repeat("é", n) + `"`
 		}},
 		{"benchmark", "body.name string_too_long", 256, func(n int) string { return `"metric":"m","value":1,"name":"` + strings.Repeat("n", n) + `"` }},
+		{"benchmark", "body.samples_uri string_too_long", 1024, func(n int) string {
+			return `"metric":"m","value":1,"name":"n","samples_uri":"` + strings.Repeat("u", n) + `"`
+		}},
 		{"benchmark", "body.n less_than_equal", 1 << 53, func(n int) string { return fmt.Sprintf(`"metric":"m","value":1,"name":"n","n":%d`, n) }},
 		{"logs", "body.rank less_than_equal", 1 << 24, func(n int) string { return fmt.Sprintf(`"chunks":[],"rank":%d`, n) }},
 	}
@@ -163,7 +177,7 @@ func TestHyperparametersAreFlat(t *testing.T) {
 	t.Parallel()
 	for value, kept := range map[string]string{
 		`1`: `1`, `null`: `null`, `"a"`: `"a"`, `false`: `false`, `[]`: `[]`, `[0.9, 0.95]`: `[0.9, 0.95]`, `[[{"a":1}]]`: `[[{"a":1}]]`, `NaN`: `"NaN"`, `[-Infinity]`: `["-Infinity"]`,
-		`1e999`: `1e999`, `{}`: "", `{"a":1}`: "", `{"a":{"b":[]}}`: "",
+		`1e308`: `1e308`, `1E-999`: `1E-999`, `{}`: "", `{"a":1}`: "", `{"a":{"b":[]}}`: "",
 	} {
 		p, err := report.ReadHparams([]byte(`{"run_id":"r","params":{"optim.lr":` + value + `}}`))
 		if kept == "" {
@@ -173,6 +187,17 @@ func TestHyperparametersAreFlat(t *testing.T) {
 		require.NoError(t, err, value)
 		require.Equal(t, []report.Param{{Key: "optim.lr", Value: []byte(kept)}}, p.Params, value)
 	}
+}
+
+func TestNoHyperparameterIsANumberThatNoDoubleHolds(t *testing.T) {
+	t.Parallel()
+	for _, odd := range []string{`1e999`, `-1E+400`, `[0.5, [1e999]]`, `1` + strings.Repeat("0", 400)} {
+		_, err := report.ReadHparams([]byte(`{"run_id":"r","params":{"optim.lr":` + odd + `}}`))
+		require.Len(t, wrong(t, err), 1, odd)
+		require.Contains(t, wrong(t, err)[0], " finite_number", odd)
+	}
+	_, err := report.ReadValidation([]byte(`{"run_id":"r","step":1,"samples":[{"extra":{"odd":1e999}}]}`))
+	require.NoError(t, err, "what is displayed without interpretation is not judged")
 }
 
 func TestOnlyThePlatformEndsALog(t *testing.T) {
@@ -192,7 +217,8 @@ func TestNaNIsAValueOfEveryMeasure(t *testing.T) {
 		}
 		p, err := report.ReadHardware([]byte(`{"run_id":"r","points":[{"ts":` + at + `,"key":"k","value":` + odd + `}]}`))
 		require.NoError(t, err)
-		require.True(t, json.Valid(p.Items[0].Body), "%s is kept as %s", odd, p.Items[0].Body)
+		require.Len(t, p.Points, 1)
+		require.NotEqual(t, 0.0, p.Points[0].Value-p.Points[0].Value, odd)
 	}
 }
 

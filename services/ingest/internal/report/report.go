@@ -21,8 +21,16 @@ const (
 	maxMessage    = 4096
 	maxHardware   = 10_000
 	maxNodes      = 10_000
+	maxNode       = 7 << 10 // bytes of JSON: a page of nodes fits an answer
+	maxDevices    = 1024
 	maxDescribed  = 2048
 	maxPackages   = 100_000
+	maxURI        = 1024
+	maxRollouts   = 10_000
+	maxNumber     = 9_999 // of a rollout
+	maxParts      = 32
+	maxSettings   = 64
+	maxHead       = 8 << 10
 	largestFigure = 1 << 53
 )
 
@@ -74,7 +82,7 @@ func leaf(r *decode.Reader) []byte {
 	if r.Nested() {
 		r.Wrong(fault.TypeValue, "Nested names should be joined by dots: params is flat")
 	}
-	return r.Raw()
+	return r.Finite()
 }
 
 // Logs are pieces of output, in their order.
@@ -107,8 +115,11 @@ type Artifact struct {
 	Size   *int64
 }
 
+// KindCheckpoint is the kind of artifacts that training goes on from.
+const KindCheckpoint = "checkpoint"
+
 // Kinds of artifacts.
-func Kinds() []string { return []string{"checkpoint", "hf_export", "eval_report", "merged_model"} }
+func Kinds() []string { return []string{KindCheckpoint, "hf_export", "eval_report", "merged_model"} }
 
 // ReadArtifact reads an artifact payload.
 func ReadArtifact(data []byte) (*Artifact, error) {

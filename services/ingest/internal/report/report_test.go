@@ -79,6 +79,9 @@ func TestEveryFaultOfAPayloadIsToldWithItsPath(t *testing.T) {
 		{"validation", `{"run_id":"r","step":1,"samples":[]}`, nil},
 		{"validation", `{"run_id":"r","step":1,"samples":[],"chunk_index":0}`, []string{"body.total_chunks missing"}},
 		{"validation", `{"run_id":"r","step":1,"samples":[],"chunk_index":2,"total_chunks":2}`, []string{"body.chunk_index value_error"}},
+		{"validation", `{"run_id":"r","step":1,"samples":[],"total_chunks":1}`, nil},
+		{"validation", `{"run_id":"r","step":1,"samples":[],"total_chunks":2}`, []string{"body.chunk_index missing"}},
+		{"validation", `{"run_id":"r","step":1,"samples":[],"chunk_index":null,"total_chunks":2}`, []string{"body.chunk_index missing"}},
 		{"validation", `{"run_id":"r","step":1,"samples":[],"total_chunks":0}`, []string{"body.total_chunks greater_than_equal", "body.chunk_index value_error"}},
 		{
 			"validation", `{"run_id":"r","step":1,"samples":[{"reward":"1"},{"extra":[]},{"who":1}]}`,
@@ -155,15 +158,18 @@ func TestRecordsAreKeptAsTheyCame(t *testing.T) {
 	require.Empty(t, cmp.Diff([]report.Item{
 		{Key: "1", Body: []byte(`{"rank": 1,"host":"b"}`)}, {Key: "0", Body: []byte(`{"host":"a","rank":0}`)},
 	}, nodes.Items))
-	points, err := report.ReadHardware([]byte(`{"run_id":"r","points": [{"ts":"2026-11-21T09:00:00Z","key":"k","value":1}]}`))
+	points, err := report.ReadHardware([]byte(`{"run_id":"r","points":[{"ts":"2026-11-21T10:00:00+01:00","node":"n","gpu":3,"key":"k","value":1},
+		{"ts":"2026-11-21T09:00:00Z","gpu":"GPU-a","key":"k","value":2}]}`))
 	require.NoError(t, err)
-	require.Empty(t, cmp.Diff([]report.Item{{Body: []byte(`[{"ts":"2026-11-21T09:00:00Z","key":"k","value":1}]`)}}, points.Items))
+	nine := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
+	require.Empty(t, cmp.Diff([]report.HardwarePoint{
+		{Node: "n", GPU: "3", Key: "k", At: nine, Value: 1}, {GPU: "GPU-a", Key: "k", At: nine, Value: 2},
+	}, points.Points))
 	whole := `{"os":"linux","run_id":"r"}`
 	env, err := report.ReadEnvironment([]byte(" " + whole + "\n"))
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff(&report.Records{RunID: "r", Items: []report.Item{{Key: "environment", Body: []byte(whole)}}}, env))
-	bench := `{"run_id":"r","name":"n","metric":"m","value":1}`
-	score, err := report.ReadBenchmark([]byte(bench))
+	score, err := report.ReadBenchmark([]byte(`{"run_id":"r","name":"n","metric":"m","value":1,"version":7}`))
 	require.NoError(t, err)
-	require.Empty(t, cmp.Diff([]report.Item{{Body: []byte(bench)}}, score.Items), "a score has no name that another could replace")
+	require.Empty(t, cmp.Diff(&report.Benchmark{RunID: "r", Name: "n", Version: "7", Score: &report.Score{Metric: "m", Value: 1}}, score))
 }

@@ -38,6 +38,9 @@ func ReadValidation(data []byte) (*Validation, error) {
 		if total == nil && chunk != nil {
 			r.Wrong(fault.TypeMissing, "Field required beside chunk_index", "total_chunks")
 		}
+		if chunk == nil && value(total) > 1 { // taken for the first, each chunk would replace the one before
+			r.Wrong(fault.TypeMissing, "Field required beside total_chunks", "chunk_index")
+		}
 		if total != nil && value(chunk) >= *total {
 			r.Wrong(fault.TypeValue, "chunk_index should be less than total_chunks", "chunk_index")
 		}

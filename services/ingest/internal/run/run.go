@@ -25,7 +25,7 @@ type Owner struct {
 type Progress struct {
 	Owner             Owner
 	LineSeq, BatchSeq int64
-	ClosedAt          *time.Time
+	ClosedAt, EndedAt *time.Time
 	State             string
 }
 

@@ -60,10 +60,10 @@ func (s *Store) Keep(ctx context.Context, o *Owner) error {
 func (s *Store) Progress(ctx context.Context, runID string) (Progress, error) {
 	var p Progress
 	var state *string
-	err := s.Pool.QueryRow(ctx, `SELECT id, job_id, owner_id, project_id, project, visibility, line_seq, batch_seq, closed_at, state
+	err := s.Pool.QueryRow(ctx, `SELECT id, job_id, owner_id, project_id, project, visibility, line_seq, batch_seq, closed_at, ended_at, state
 		FROM run WHERE id = $1`, runID).
 		Scan(&p.Owner.RunID, &p.Owner.JobID, &p.Owner.OwnerID, &p.Owner.ProjectID, &p.Owner.Project, &p.Owner.Visibility,
-			&p.LineSeq, &p.BatchSeq, &p.ClosedAt, &state)
+			&p.LineSeq, &p.BatchSeq, &p.ClosedAt, &p.EndedAt, &state)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return p, fault.Absentf("run", runID)
 	}

@@ -14,6 +14,7 @@ type Recipe struct {
 	Inputs                       []Input
 	RequiredDatasets             []string
 	Entrypoint                   []string // empty for custom/custom
+	Resumable                    bool     // it saves its state when asked, and takes it up
 	Package                      *Object
 	Environment                  *Environment
 }
@@ -50,4 +51,5 @@ type Inputs struct {
 	Datasets            []Bound
 	Model               *Bound
 	Unknown, Unreadable []string
+	Protected           bool // one of the datasets is
 }

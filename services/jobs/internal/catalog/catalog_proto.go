@@ -30,7 +30,7 @@ func (c *Registry) Recipe(ctx context.Context, name string) ([]Recipe, error) {
 		recipe := Recipe{
 			Name: r.GetName(), Version: r.GetVersion(), Digest: r.GetDigest(), State: r.GetState(),
 			Framework:    jobspec.Framework{Name: r.GetFramework().GetName(), RuntimeID: r.GetFramework().GetRuntimeId(), Image: r.GetFramework().GetImage()},
-			ParamsSchema: r.GetParamsSchema(), RequiredDatasets: v.GetRequiredDatasets(), Entrypoint: v.GetEntrypoint(),
+			ParamsSchema: r.GetParamsSchema(), RequiredDatasets: v.GetRequiredDatasets(), Entrypoint: v.GetEntrypoint(), Resumable: r.GetResumable(),
 			Package: objectFromProto(v.GetPackage()), Environment: environmentFromProto(v.GetEnvironment()),
 		}
 		if len(r.GetInputs()) > 0 {
@@ -43,13 +43,22 @@ func (c *Registry) Recipe(ctx context.Context, name string) ([]Recipe, error) {
 	return versions, nil
 }
 
+// Package answers an accepted package with the rights of the caller that travels in the context.
+func (c *Registry) Package(ctx context.Context, id string) (*Object, error) {
+	resp, err := c.Client.ResolvePackage(ctx, &registrypeerv1.ResolvePackageRequest{PackageId: id})
+	if err != nil {
+		return nil, err
+	}
+	return objectFromProto(resp.GetObject()), nil
+}
+
 // Resolve resolves bindings with the rights of the caller that travels in the context.
 func (c *Registry) Resolve(ctx context.Context, b jobspec.Bindings) (*Inputs, error) {
 	resp, err := c.Client.ResolveBindings(ctx, &registrypeerv1.ResolveBindingsRequest{Datasets: b.Datasets, Model: b.Model})
 	if err != nil {
 		return nil, err
 	}
-	in := &Inputs{Unknown: resp.GetUnknown(), Unreadable: resp.GetUnreadable()}
+	in := &Inputs{Unknown: resp.GetUnknown(), Unreadable: resp.GetUnreadable(), Protected: resp.GetProtected()}
 	for _, d := range resp.GetDatasets() {
 		in.Datasets = append(in.Datasets, Bound{
 			Name: d.GetName(), Ref: d.GetRef(), Digest: d.GetDigest(), Files: objectsFromProto(d.GetFiles()),

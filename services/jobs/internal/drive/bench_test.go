@@ -10,7 +10,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
 
+	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/event"
@@ -57,7 +59,7 @@ func newBench(t *testing.T, nodes int) *bench {
 	b := &bench{t: t, pool: pool, ids: ids, closes: &closes{}}
 	b.driver = &drive.Driver{
 		Pool: pool, Jobs: &job.Store{Events: event.NewLog(clock.Real(), ids, "jobs"), Closer: b.closes},
-		Works: &work.Store{}, Ledger: quota.Ledger{Default: 1000},
+		Works: &work.Store{}, Ledger: quota.Ledger{Default: 1000}, IDs: ids,
 	}
 	b.exec(`INSERT INTO fleet (id, name, kind, state, pools, created_at) VALUES ('flt_1', 'f', 'agent', 'active', '{gpu,cpu}', now())`)
 	for i := range nodes {
@@ -85,6 +87,7 @@ func (b *bench) submit(nodes, retryMax int) *job.Job {
 	j := &job.Job{
 		ID: b.ids.New(id.Job), RunID: b.ids.New(id.Run), Name: "n", OwnerID: "usr_1", Visibility: "all",
 		Labels: map[string]string{}, Spec: []byte(`{}`), Template: []byte{}, GPUs: nodes, RetryMax: retryMax,
+		Resumable: true, CheckpointGraceS: 60, CheckpointNeeded: true,
 		Pools:    []job.Pool{{Pool: "gpu", Role: "trainer", Nodes: nodes, GPUsPerNode: 1}},
 		RunningS: 1000, StartingS: 100, QueueS: 5000, CreatedAt: clock.Real().Now(),
 		Status: job.Status{State: job.Queued, Queue: job.Queue{Reason: job.WaitNew, Since: clock.Real().Now()}},
@@ -100,13 +103,27 @@ func (b *bench) submit(nodes, retryMax int) *job.Job {
 func (b *bench) placed(nodes, retryMax int) *job.Job {
 	b.t.Helper()
 	j := b.submit(nodes, retryMax)
+	b.schedule()
+	require.Equal(b.t, job.Scheduled, b.job(j).State)
+	return j
+}
+
+// schedule makes one pass over all that waits.
+func (b *bench) schedule() {
+	b.t.Helper()
 	s := &queue.Scheduler{
 		Pool: b.pool, IDs: b.ids, Jobs: b.driver.Jobs, Works: b.driver.Works, Fleets: fleet.Store{}, Ledger: b.driver.Ledger,
 	}
 	_, err := s.RunOnce(b.t.Context())
 	require.NoError(b.t, err)
-	require.Equal(b.t, job.Scheduled, b.job(j).State)
-	return j
+}
+
+// resumePoint is what a work's agent is told of where its training goes on.
+func resumePoint(t *testing.T, w *work.Work) *jobsv1.ResumePoint {
+	t.Helper()
+	spec := &jobsv1.AttemptSpec{}
+	require.NoError(t, proto.Unmarshal(w.Spec, spec))
+	return spec.GetResume()
 }
 
 func (b *bench) job(j *job.Job) *job.Job {
@@ -167,6 +184,6 @@ func (b *bench) report(j *job.Job, event string) {
 
 func (b *bench) stop(j *job.Job, reason string) {
 	b.t.Helper()
-	_, err := b.driver.Stop(b.t.Context(), j.ID, reason, job.Cause{}, func(context.Context, pgx.Tx) error { return nil })
+	_, err := b.driver.Stop(b.t.Context(), j.ID, reason, false, job.Cause{}, func(context.Context, pgx.Tx) error { return nil })
 	require.NoError(b.t, err)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/gang"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
@@ -25,6 +26,7 @@ type Driver struct {
 	Jobs   *job.Store
 	Works  *work.Store
 	Ledger quota.Ledger
+	IDs    *id.Source
 }
 
 // scene is a locked job with its present attempt and that attempt's works.
@@ -84,7 +86,7 @@ func (d *Driver) advance(ctx context.Context, tx pgx.Tx, s *scene, cause job.Cau
 		}
 	}
 	if gang.Broke {
-		if err := d.desire(ctx, tx, s, work.WantStopped); err != nil {
+		if err := d.halt(ctx, tx, s, false); err != nil {
 			return err
 		}
 	}
@@ -120,13 +122,14 @@ func (d *Driver) release(ctx context.Context, tx pgx.Tx, s *scene) error {
 	return d.Ledger.Release(ctx, tx, quota.Holder{UserID: s.job.OwnerID, TeamID: s.job.TeamID}, held)
 }
 
-// desire tells the works of an attempt that have not ended what shall become of them.
-func (d *Driver) desire(ctx context.Context, tx pgx.Tx, s *scene, want work.Desired) error {
+// halt tells the works of an attempt that have not ended to end, and with force to end at once.
+func (d *Driver) halt(ctx context.Context, tx pgx.Tx, s *scene, force bool) error {
+	const want = work.WantStopped
 	for _, w := range s.works {
-		if w.Released() || w.Exit != nil || w.Desired == want {
+		if w.Released() || w.Exit != nil || w.Desired == want && (w.Force || !force) {
 			continue
 		}
-		w.Desired, w.DesiredAt = want, s.now
+		w.Desired, w.DesiredAt, w.Force = want, s.now, w.Force || force
 		if err := d.Works.Save(ctx, tx, w, w.Key, w.NodeID, s.now); err != nil {
 			return fmt.Errorf("tell a work to be %s: %w", want, err)
 		}

@@ -134,30 +134,30 @@ func TestStop(t *testing.T) {
 	by := job.Cause{ActorKind: "user", ActorID: "usr_9"}
 
 	waiting := b.submit(1, 0)
-	got, err := b.driver.Stop(t.Context(), waiting.ID, job.ReasonUserStop, by, also)
+	got, err := b.driver.Stop(t.Context(), waiting.ID, job.ReasonUserStop, false, by, also)
 	require.NoError(t, err)
 	require.Equal(t, job.Stopped, got.State, "nothing to kill")
 	require.Equal(t, 1, ran)
 	require.Equal(t, 1, b.count(`event WHERE subject_id = $1 AND type = 'job.stopped' AND reason = 'user_stop' AND actor_id = 'usr_9'`, waiting.ID))
-	_, err = b.driver.Stop(t.Context(), waiting.ID, job.ReasonUserStop, by, also)
+	_, err = b.driver.Stop(t.Context(), waiting.ID, job.ReasonUserStop, false, by, also)
 	require.True(t, fault.HasCode(err, "job_ended"), "%v", err)
 
 	j := b.placed(1, 3)
 	b.observe("nod_1", seen(b.works(j)[0], gang.PhaseRunning, nil))
 	refusal := errors.New("the audit row cannot be written")
-	_, err = b.driver.Stop(t.Context(), j.ID, job.ReasonUserStop, by, func(context.Context, pgx.Tx) error { return refusal })
+	_, err = b.driver.Stop(t.Context(), j.ID, job.ReasonUserStop, false, by, func(context.Context, pgx.Tx) error { return refusal })
 	require.ErrorIs(t, err, refusal)
 	require.Equal(t, job.Starting, b.job(j).State, "one transaction: neither happened")
 	require.Equal(t, work.WantRunning, b.works(j)[0].Desired)
 	for range 2 {
-		got, err = b.driver.Stop(t.Context(), j.ID, job.ReasonUserStop, by, also)
+		got, err = b.driver.Stop(t.Context(), j.ID, job.ReasonUserStop, false, by, also)
 		require.NoError(t, err)
 		require.Equal(t, job.Stopping, got.State)
 	}
 	require.Equal(t, 2, ran, "asking again changes nothing")
 	require.Equal(t, work.WantStopped, b.works(j)[0].Desired)
 	require.Equal(t, 1, b.held(), "until its end is seen")
-	_, err = b.driver.Stop(t.Context(), "job_none", job.ReasonUserStop, by, also)
+	_, err = b.driver.Stop(t.Context(), "job_none", job.ReasonUserStop, false, by, also)
 	require.True(t, fault.Is(err, fault.Absent))
 }
 

@@ -56,7 +56,7 @@ func TestStopAndEndAndLossAtOnceAreOneEnd(t *testing.T) {
 					return b.driver.Observe(t.Context(), "nod_1", []work.Seen{seen(w, gang.PhaseExited, &gang.Exit{})})
 				})
 				race(func() error {
-					_, err := b.driver.Stop(t.Context(), j.ID, job.ReasonUserStop, job.Cause{}, func(context.Context, pgx.Tx) error { return nil })
+					_, err := b.driver.Stop(t.Context(), j.ID, job.ReasonUserStop, false, job.Cause{}, func(context.Context, pgx.Tx) error { return nil })
 					return err
 				})
 				race(func() error { return b.driver.Lose(t.Context(), "nod_1") })
@@ -162,13 +162,13 @@ func (b *bench) somethingHappens(r *rand.Rand, jobs []*job.Job, schedule func() 
 		}
 		return b.driver.Lose(ctx, node)
 	case 3: // a stop whose process dies before the commit
-		_, err := b.driver.Stop(ctx, j.ID, job.ReasonUserStop, job.Cause{}, func(context.Context, pgx.Tx) error { return errCrash })
+		_, err := b.driver.Stop(ctx, j.ID, job.ReasonUserStop, false, job.Cause{}, func(context.Context, pgx.Tx) error { return errCrash })
 		return err
 	case 4:
 		if r.IntN(4) > 0 {
 			return nil
 		}
-		_, err := b.driver.Stop(ctx, j.ID, job.ReasonUserStop, job.Cause{}, func(context.Context, pgx.Tx) error { return nil })
+		_, err := b.driver.Stop(ctx, j.ID, job.ReasonUserStop, false, job.Cause{}, func(context.Context, pgx.Tx) error { return nil })
 		return err
 	}
 	return b.nodeReports(ctx, node, func(w *work.Work) work.Seen {

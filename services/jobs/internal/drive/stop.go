@@ -2,6 +2,7 @@ package drive
 
 import (
 	"context"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -9,24 +10,30 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/work"
 )
 
-// Stop ends a job for a reason. A job that has ended already is a conflict.
-// also runs in the same transaction when the job was changed.
+// Stop ends a job for a reason, with force without the time to end by itself. A job that has ended already is
+// a conflict. also runs in the same transaction when something was changed.
 func (d *Driver) Stop(
-	ctx context.Context, jobID, reason string, cause job.Cause, also func(ctx context.Context, tx pgx.Tx) error,
+	ctx context.Context, jobID, reason string, force bool, cause job.Cause, also func(ctx context.Context, tx pgx.Tx) error,
 ) (*job.Job, error) {
 	var stopped *job.Job
 	err := d.step(ctx, jobID, func(ctx context.Context, tx pgx.Tx, s *scene) error {
 		stopped = s.job
 		changed, err := s.job.Stop(reason, s.now)
-		if err != nil || !changed {
+		if err != nil {
 			return err
 		}
+		forced := force && s.job.State == job.Stopping && !forcedAll(s.works)
+		if !changed && !forced {
+			return nil
+		}
 		if s.job.State == job.Stopping {
-			if err := d.desire(ctx, tx, s, work.WantStopped); err != nil {
+			if err := d.halt(ctx, tx, s, force); err != nil {
 				return err
 			}
 		}
-		cause.Reason = reason
+		if cause.Reason = reason; !changed {
+			cause.Type = "job.stop_forced"
+		}
 		if err := d.Jobs.Save(ctx, tx, s.job, s.before, cause); err != nil {
 			return err
 		}
@@ -35,12 +42,19 @@ func (d *Driver) Stop(
 	return stopped, err
 }
 
-// Enforce ends a job that has passed one of its limits. It looks again under the lock, so a look
-// that was late or doubled changes nothing.
+func forcedAll(works []*work.Work) bool {
+	return !slices.ContainsFunc(works, func(w *work.Work) bool { return !w.Force && w.Exit == nil && !w.Released() })
+}
+
+// Enforce ends a job that has passed one of its limits, and a pause whose time is over. It looks again under
+// the lock, so a look that was late or doubled changes nothing.
 func (d *Driver) Enforce(ctx context.Context, jobID string) error {
 	return d.step(ctx, jobID, func(ctx context.Context, tx pgx.Tx, s *scene) error {
 		if s.job.ExpireQueue(s.now) {
 			return d.Jobs.Save(ctx, tx, s.job, s.before, job.Cause{})
+		}
+		if end := s.job.GraceOver(s.now); end != job.GraceHolds {
+			return d.endGrace(ctx, tx, s, end)
 		}
 		reason := s.job.Overdue(s.now)
 		if reason == "" {
@@ -49,7 +63,7 @@ func (d *Driver) Enforce(ctx context.Context, jobID string) error {
 		if _, err := s.job.Stop(reason, s.now); err != nil {
 			return err
 		}
-		if err := d.desire(ctx, tx, s, work.WantStopped); err != nil {
+		if err := d.halt(ctx, tx, s, false); err != nil {
 			return err
 		}
 		return d.Jobs.Save(ctx, tx, s.job, s.before, job.Cause{Reason: reason})

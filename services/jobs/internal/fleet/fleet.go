@@ -19,6 +19,7 @@ const (
 const (
 	Active   = "active"
 	Draining = "draining"
+	Disabled = "disabled"
 )
 
 // States of a node.
@@ -30,13 +31,29 @@ const (
 	NodeLost      = "lost"
 )
 
+// What an admin ordered of a node, beside its state.
+const (
+	HoldNone     = ""
+	HoldCordoned = "cordoned"
+	HoldDraining = "draining"
+	HoldDrained  = "drained"
+)
+
 // Fleet is a registered execution backend with the pools that it serves.
 type Fleet struct {
 	ID, Name, Kind, State string
 	Pools                 []string
 	Nodes                 int
-	GPUs, GPUsFree        int
+	GPUs, GPUsFree        int // of nodes that are well
+	GPUsUnhealthy         int
+	LastSeenAt            *time.Time
 	CreatedAt             time.Time
+}
+
+// Change is what an admin changes of a fleet; nil leaves it.
+type Change struct {
+	Name, State *string
+	Pools       []string
 }
 
 // Inventory is what a node says it has.
@@ -74,6 +91,19 @@ type Node struct {
 	Drivers             []string
 	JoinedAt            time.Time
 	LastSeenAt          *time.Time
+	Works               int // attempts and engines that hold a place
+
+	Hold, HoldReason string
+	DrainMode        string
+	DrainDeadline    *time.Time
+}
+
+// Shown is the state as people see it: an admin's order while the node is well.
+func (n *Node) Shown() string {
+	if n.State == NodeReady && n.Hold != HoldNone {
+		return n.Hold
+	}
+	return n.State
 }
 
 // Hello is how a node opens its stream.
@@ -86,9 +116,16 @@ type Hello struct {
 
 // JoinToken lets nodes join a fleet.
 type JoinToken struct {
-	ID, FleetID string
-	MaxUses     int
-	ExpiresAt   time.Time
+	ID, FleetID   string
+	MaxUses, Uses int
+	ExpiresAt     time.Time
+	CreatedAt     time.Time
+	RevokedAt     *time.Time
+}
+
+// Usable says whether it lets a node in.
+func (t *JoinToken) Usable(now time.Time) bool {
+	return t.RevokedAt == nil && t.Uses < t.MaxUses && now.Before(t.ExpiresAt)
 }
 
 // The defaults of a join token.

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -12,14 +13,36 @@ func fleetToProto(f *Fleet) *jobsv1.Fleet {
 	return &jobsv1.Fleet{
 		Id: f.ID, Name: f.Name, Kind: kindToProto(f.Kind), State: f.State, Pools: f.Pools,
 		Nodes: n32(f.Nodes), GpusTotal: n32(f.GPUs), GpusFree: n32(f.GPUsFree), CreatedAt: timestamppb.New(f.CreatedAt),
+		GpusUnhealthy: n32(f.GPUsUnhealthy), LastSeenAt: timeTo(f.LastSeenAt),
 	}
 }
 
-func nodeToProto(n *Node) *jobsv1.Node {
-	return &jobsv1.Node{
-		Id: n.ID, FleetId: n.FleetID, Name: n.Name, State: n.State, Pools: n.Pools, Gpus: n32(n.GPUs),
+// NodeToProto is a node as people are shown it.
+func NodeToProto(n *Node) *jobsv1.Node {
+	m := &jobsv1.Node{
+		Id: n.ID, FleetId: n.FleetID, Name: n.Name, State: n.Shown(), Pools: n.Pools, Gpus: n32(n.GPUs),
 		GpusFree: n32(n.GPUsFree), Cpus: n32(n.CPUs), MemoryBytes: n.MemoryBytes, Limits: n.Limits, Version: n.Version,
-		JoinedAt: timestamppb.New(n.JoinedAt), LastSeenAt: timeTo(n.LastSeenAt),
+		JoinedAt: timestamppb.New(n.JoinedAt), LastSeenAt: timeTo(n.LastSeenAt), Works: n32(n.Works),
+	}
+	if n.HoldReason != "" {
+		m.Reason = &n.HoldReason
+	}
+	if mode := DrainModeToProto(n.DrainMode); mode != jobsv1.DrainMode_DRAIN_MODE_UNSPECIFIED {
+		m.Drain = &jobsv1.Drain{Mode: mode, Deadline: timeTo(n.DrainDeadline)}
+	}
+	return m
+}
+
+// DrainModeToProto is a way to drain a node.
+func DrainModeToProto(mode string) jobsv1.DrainMode {
+	return jobsv1.DrainMode(jobsv1.DrainMode_value["DRAIN_MODE_"+strings.ToUpper(mode)])
+}
+
+// tokenToProto is a join token without its secret.
+func tokenToProto(t *JoinToken, now time.Time) *jobsv1.JoinToken {
+	return &jobsv1.JoinToken{
+		Id: t.ID, FleetId: t.FleetID, ExpiresAt: timestamppb.New(t.ExpiresAt), MaxUses: n32(t.MaxUses), Uses: n32(t.Uses),
+		CreatedAt: timestamppb.New(t.CreatedAt), RevokedAt: timeTo(t.RevokedAt), Usable: t.Usable(now),
 	}
 }
 

@@ -14,6 +14,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/platform/wake"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/topic"
 )
 
 // CA signs the certificates that nodes prove themselves with.
@@ -45,10 +47,10 @@ func (r *Registrar) Create(ctx context.Context, tx pgx.Tx, name, kind string, po
 	if err := r.Store.Insert(ctx, tx, f); err != nil {
 		return nil, err
 	}
-	if _, err := r.Events.Append(ctx, tx, event.Event{SubjectKind: "fleet", SubjectID: f.ID, Type: "fleet.created", To: Active}); err != nil {
+	if _, err := r.Events.Append(ctx, tx, event.Event{SubjectKind: SubjectFleet, SubjectID: f.ID, Type: "fleet.created", To: Active}); err != nil {
 		return nil, err
 	}
-	return f, r.Trail.Record(ctx, tx, "fleet.create", "fleet", f.ID, map[string]any{"name": name, "kind": kind, "pools": pools})
+	return f, r.Trail.Record(ctx, tx, "fleet.create", SubjectFleet, f.ID, map[string]any{"name": name, "kind": kind, "pools": pools})
 }
 
 // Mint makes a join token in tx.
@@ -61,12 +63,69 @@ func (r *Registrar) Mint(ctx context.Context, tx pgx.Tx, fleetID string, ttl tim
 	if err != nil {
 		return nil, tok, err
 	}
-	t := &JoinToken{ID: r.IDs.New(id.JoinToken), FleetID: fleetID, MaxUses: uses, ExpiresAt: now.Add(ttl)}
+	t := &JoinToken{ID: r.IDs.New(id.JoinToken), FleetID: fleetID, MaxUses: uses, ExpiresAt: now.Add(ttl), CreatedAt: now}
 	if err := r.Store.InsertToken(ctx, tx, t, secret.Hash(tok.Reveal()), now); err != nil {
 		return nil, tok, err
 	}
-	return t, tok, r.Trail.Record(ctx, tx, "join_token.create", "fleet", fleetID,
+	return t, tok, r.Trail.Record(ctx, tx, "join_token.create", SubjectFleet, fleetID,
 		map[string]any{"join_token_id": t.ID, "max_uses": uses, "expires_at": t.ExpiresAt})
+}
+
+// Update changes a fleet in tx. What waits is looked at again: a pool may have come or gone.
+func (r *Registrar) Update(ctx context.Context, tx pgx.Tx, fleetID string, c Change) (*Fleet, error) {
+	before, err := r.Store.Get(ctx, tx, fleetID)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.Store.Update(ctx, tx, fleetID, c); err != nil {
+		return nil, err
+	}
+	after, err := r.Store.Get(ctx, tx, fleetID)
+	if err != nil {
+		return nil, err
+	}
+	if before.State != after.State {
+		moved := event.Event{SubjectKind: SubjectFleet, SubjectID: fleetID, Type: "fleet." + after.State, From: before.State, To: after.State}
+		if _, err := r.Events.Append(ctx, tx, moved); err != nil {
+			return nil, err
+		}
+	}
+	if err := r.Trail.Record(ctx, tx, "fleet.update", SubjectFleet, fleetID,
+		map[string]any{"name": after.Name, "state": after.State, "pools": after.Pools}); err != nil {
+		return nil, err
+	}
+	return after, wake.Notify(ctx, tx, topic.Queue)
+}
+
+// Delete removes a fleet in tx. Streams of its nodes end with their next look, and their certificates are not
+// renewed.
+func (r *Registrar) Delete(ctx context.Context, tx pgx.Tx, fleetID string) error {
+	nodes, err := r.Store.Delete(ctx, tx, fleetID)
+	if err != nil {
+		return err
+	}
+	for _, id := range nodes {
+		if err := wake.Notify(ctx, tx, topic.Node(id)); err != nil {
+			return err
+		}
+	}
+	if _, err := r.Events.Append(ctx, tx, event.Event{SubjectKind: SubjectFleet, SubjectID: fleetID, Type: "fleet.deleted"}); err != nil {
+		return err
+	}
+	return r.Trail.Record(ctx, tx, "fleet.delete", SubjectFleet, fleetID, map[string]any{"nodes": len(nodes)})
+}
+
+// Revoke ends a join token in tx.
+func (r *Registrar) Revoke(ctx context.Context, tx pgx.Tx, fleetID, tokenID string) error {
+	now, err := pg.Now(ctx, tx)
+	if err != nil {
+		return err
+	}
+	first, err := r.Store.RevokeToken(ctx, tx, fleetID, tokenID, now)
+	if err != nil || !first {
+		return err
+	}
+	return r.Trail.Record(ctx, tx, "join_token.revoke", SubjectFleet, fleetID, map[string]any{"join_token_id": tokenID})
 }
 
 // Joined is what a node gets for its join token, and again when it renews its certificate.

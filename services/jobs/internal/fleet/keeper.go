@@ -14,8 +14,11 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/topic"
 )
 
-// SubjectNode names nodes in the event and audit tables.
-const SubjectNode = "node"
+// What fleets and nodes are named in the event and audit tables.
+const (
+	SubjectFleet = "fleet"
+	SubjectNode  = "node"
+)
 
 // Keeper keeps the sessions and the liveness of nodes. Heartbeats are collected and stored in groups.
 type Keeper struct {

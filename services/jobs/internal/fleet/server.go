@@ -5,13 +5,13 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"google.golang.org/protobuf/types/known/timestamppb"
+	"google.golang.org/protobuf/types/known/emptypb"
 
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
-	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/idem"
 	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
@@ -70,45 +70,34 @@ func (s *Server) CreateFleet(ctx context.Context, req *jobsv1.CreateFleetRequest
 	return resp, err
 }
 
-// CreateJoinToken mints a join token. A repeat under the same key shows the row without the token. No token is
-// given to a host that could not connect once it has joined.
-func (s *Server) CreateJoinToken(ctx context.Context, req *jobsv1.CreateJoinTokenRequest) (*jobsv1.JoinToken, error) {
+// UpdateFleet changes a fleet.
+func (s *Server) UpdateFleet(ctx context.Context, req *jobsv1.UpdateFleetRequest) (*jobsv1.Fleet, error) {
 	if err := request.ID(id.Fleet, "fleet_id", req.GetFleetId()); err != nil {
 		return nil, err
 	}
-	if s.AgentAddress() == "" {
-		return nil, fault.New(fault.Unconfigured, "agent_listener",
-			"agents of other hosts have no way in: set SERVICE_JOBS_AGENT_LISTEN and SERVICE_JOBS_AGENT_ADDRESS")
-	}
-	ttl, uses := DefaultTTL, DefaultUses
-	if req.TtlS != nil {
-		ttl = time.Duration(req.GetTtlS()) * time.Second
-	}
-	if req.MaxUses != nil {
-		uses = int(req.GetMaxUses())
-	}
-	resp := &jobsv1.JoinToken{}
-	var shown string
-	err := s.Once.Do(ctx, jobsv1.FleetService_CreateJoinToken_FullMethodName, req, resp, func(ctx context.Context, tx pgx.Tx) error {
-		if _, err := s.Registrar.Store.Get(ctx, tx, req.GetFleetId()); err != nil {
-			return err
-		}
-		t, tok, err := s.Registrar.Mint(ctx, tx, req.GetFleetId(), ttl, uses)
-		if err != nil {
-			return err
-		}
-		shown = tok.Reveal()
-		idem.Set(resp, &jobsv1.JoinToken{Id: t.ID, FleetId: t.FleetID, ExpiresAt: timestamppb.New(t.ExpiresAt)})
-		return nil
+	var f *Fleet
+	err := pg.InTx(ctx, s.Registrar.Pool, func(ctx context.Context, tx pgx.Tx) (err error) {
+		f, err = s.Registrar.Update(ctx, tx, req.GetFleetId(), Change{Name: req.Name, State: req.State, Pools: req.GetPools()})
+		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	if shown != "" {
-		resp.Token = &shown
-		resp.Command = joinCommand(s.PublicURL(), shown)
+	return fleetToProto(f), nil
+}
+
+// DeleteFleet removes a fleet on which nothing runs.
+func (s *Server) DeleteFleet(ctx context.Context, req *jobsv1.DeleteFleetRequest) (*emptypb.Empty, error) {
+	if err := request.ID(id.Fleet, "fleet_id", req.GetFleetId()); err != nil {
+		return nil, err
 	}
-	return resp, nil
+	err := pg.InTx(ctx, s.Registrar.Pool, func(ctx context.Context, tx pgx.Tx) error {
+		return s.Registrar.Delete(ctx, tx, req.GetFleetId())
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &emptypb.Empty{}, nil
 }
 
 // JoinFleet exchanges a join token and a certificate request for a node certificate.
@@ -137,7 +126,7 @@ func (s *Server) ListNodes(ctx context.Context, req *jobsv1.ListNodesRequest) (*
 	nodes, more := page.Cut(nodes, p)
 	resp := &jobsv1.ListNodesResponse{}
 	for _, n := range nodes {
-		resp.Nodes = append(resp.Nodes, nodeToProto(n))
+		resp.Nodes = append(resp.Nodes, NodeToProto(n))
 	}
 	return resp, request.SetMore(ctx, more)
 }

@@ -18,15 +18,18 @@ type Store struct{}
 
 const fleetSelect = `SELECT f.id, f.name, f.kind, f.state, f.pools, f.created_at,
 		(SELECT count(*) FROM node n WHERE n.fleet_id = f.id),
-		(SELECT coalesce(sum(n.gpus), 0) FROM node n WHERE n.fleet_id = f.id AND n.state <> 'lost'),
+		(SELECT coalesce(sum(n.gpus), 0) FROM node n WHERE n.fleet_id = f.id AND n.state NOT IN ('lost', 'unhealthy')),
 		(SELECT coalesce(sum(w.gpus), 0) FROM work w JOIN node n ON n.id = w.node_id
-			WHERE n.fleet_id = f.id AND n.state <> 'lost' AND w.released_at IS NULL)
+			WHERE n.fleet_id = f.id AND n.state NOT IN ('lost', 'unhealthy') AND w.released_at IS NULL),
+		(SELECT coalesce(sum(n.gpus), 0) FROM node n WHERE n.fleet_id = f.id AND n.state IN ('lost', 'unhealthy')),
+		(SELECT max(n.last_seen_at) FROM node n WHERE n.fleet_id = f.id)
 	FROM fleet f`
 
 func scanFleet(row pgx.CollectableRow) (*Fleet, error) {
 	var f Fleet
 	var used int
-	err := row.Scan(&f.ID, &f.Name, &f.Kind, &f.State, &f.Pools, &f.CreatedAt, &f.Nodes, &f.GPUs, &used)
+	err := row.Scan(&f.ID, &f.Name, &f.Kind, &f.State, &f.Pools, &f.CreatedAt, &f.Nodes, &f.GPUs, &used,
+		&f.GPUsUnhealthy, &f.LastSeenAt)
 	f.GPUsFree = max(0, f.GPUs-used)
 	return &f, err
 }
@@ -73,6 +76,57 @@ func (s Store) Insert(ctx context.Context, tx pgx.Tx, f *Fleet) error {
 	return nil
 }
 
+// Update changes a fleet; a name that is taken is a conflict.
+func (s Store) Update(ctx context.Context, tx pgx.Tx, id string, c Change) error {
+	tag, err := tx.Exec(ctx, `UPDATE fleet SET name = coalesce($2, name), state = coalesce($3, state),
+		pools = CASE WHEN cardinality($4::text[]) > 0 THEN $4 ELSE pools END WHERE id = $1`, id, c.Name, c.State, append([]string{}, c.Pools...))
+	if pg.IsUnique(err, "fleet_name") {
+		return fault.New(fault.Conflict, "exists", "a fleet named %s exists already", *c.Name)
+	}
+	if err != nil {
+		return fmt.Errorf("update fleet: %w", err)
+	}
+	if tag.RowsAffected() == 0 {
+		return fault.Absentf("fleet", id)
+	}
+	return nil
+}
+
+// Delete removes a fleet with its nodes and join tokens, where nothing holds a place on a node of it. The nodes
+// are locked first, so that nothing is placed on one meanwhile.
+func (s Store) Delete(ctx context.Context, tx pgx.Tx, id string) (nodes []string, err error) {
+	if _, err := tx.Exec(ctx, `SELECT id FROM fleet WHERE id = $1 FOR UPDATE`, id); err != nil {
+		return nil, fmt.Errorf("lock fleet: %w", err)
+	}
+	rows, err := tx.Query(ctx, `SELECT id FROM node WHERE fleet_id = $1 ORDER BY id FOR UPDATE`, id)
+	if err != nil {
+		return nil, fmt.Errorf("lock the nodes of a fleet: %w", err)
+	}
+	if nodes, err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
+		return nil, fmt.Errorf("lock the nodes of a fleet: %w", err)
+	}
+	var works int
+	err = tx.QueryRow(ctx, `SELECT count(*) FROM work WHERE node_id = ANY($1) AND released_at IS NULL`, nodes).Scan(&works)
+	if err != nil {
+		return nil, fmt.Errorf("count the works of a fleet: %w", err)
+	}
+	if works > 0 {
+		return nil, fault.New(fault.Conflict, "fleet_in_use", "%d attempts or engines run on fleet %s: drain its nodes first", works, id)
+	}
+	for _, statement := range []string{
+		`DELETE FROM node WHERE fleet_id = $1`, `DELETE FROM join_token WHERE fleet_id = $1`, `DELETE FROM fleet WHERE id = $1`,
+	} {
+		tag, err := tx.Exec(ctx, statement, id)
+		if err != nil {
+			return nil, fmt.Errorf("delete fleet: %w", err)
+		}
+		if tag.RowsAffected() == 0 && statement == `DELETE FROM fleet WHERE id = $1` {
+			return nil, fault.Absentf("fleet", id)
+		}
+	}
+	return nodes, nil
+}
+
 // ByName answers the id of a fleet, or nothing.
 func (s Store) ByName(ctx context.Context, q pg.Querier, name string) (string, error) {
 	var id string
@@ -93,11 +147,47 @@ func (s Store) InsertToken(ctx context.Context, tx pgx.Tx, t *JoinToken, hash []
 	return nil
 }
 
-// UseToken takes one use of a join token and answers its fleet. Unknown, expired and used up look
-// alike.
+const joinSelect = `SELECT id, fleet_id, max_uses, uses, expires_at, created_at, revoked_at FROM join_token`
+
+func scanToken(row pgx.CollectableRow) (*JoinToken, error) {
+	var t JoinToken
+	err := row.Scan(&t.ID, &t.FleetID, &t.MaxUses, &t.Uses, &t.ExpiresAt, &t.CreatedAt, &t.RevokedAt)
+	return &t, err
+}
+
+// Tokens answers the join tokens of a fleet, newest first.
+func (s Store) Tokens(ctx context.Context, q pg.Querier, fleetID string, p page.Page) ([]*JoinToken, error) {
+	rows, err := q.Query(ctx, joinSelect+` WHERE fleet_id = $1 ORDER BY created_at DESC, id DESC LIMIT $2 OFFSET $3`,
+		fleetID, p.Ask(), p.Offset)
+	if err != nil {
+		return nil, fmt.Errorf("list join tokens: %w", err)
+	}
+	tokens, err := pgx.CollectRows(rows, scanToken)
+	if err != nil {
+		return nil, fmt.Errorf("read join tokens: %w", err)
+	}
+	return tokens, nil
+}
+
+// RevokeToken ends a join token of a fleet, once; it answers whether it was live.
+func (s Store) RevokeToken(ctx context.Context, tx pgx.Tx, fleetID, id string, now time.Time) (first bool, err error) {
+	err = tx.QueryRow(ctx, `WITH old AS (SELECT id, revoked_at FROM join_token WHERE id = $1 AND fleet_id = $2 FOR UPDATE)
+		UPDATE join_token SET revoked_at = coalesce(old.revoked_at, $3) FROM old WHERE join_token.id = old.id
+		RETURNING old.revoked_at IS NULL`, id, fleetID, now).Scan(&first)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return false, fault.Absentf("join token", id)
+	}
+	if err != nil {
+		return false, fmt.Errorf("revoke join token: %w", err)
+	}
+	return first, nil
+}
+
+// UseToken takes one use of a join token and answers its fleet. Unknown, expired, revoked and used up
+// look alike.
 func (s Store) UseToken(ctx context.Context, tx pgx.Tx, hash []byte, now time.Time) (fleetID, tokenID string, err error) {
 	err = tx.QueryRow(ctx, `UPDATE join_token SET uses = uses + 1
-		WHERE hash = $1 AND uses < max_uses AND expires_at > $2 RETURNING fleet_id, id`, hash, now).Scan(&fleetID, &tokenID)
+		WHERE hash = $1 AND uses < max_uses AND expires_at > $2 AND revoked_at IS NULL RETURNING fleet_id, id`, hash, now).Scan(&fleetID, &tokenID)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return "", "", errJoin()
 	}
@@ -108,5 +198,5 @@ func (s Store) UseToken(ctx context.Context, tx pgx.Tx, hash []byte, now time.Ti
 }
 
 func errJoin() error {
-	return fault.New(fault.Unauthenticated, "join_token", "the join token is unknown, expired or used up")
+	return fault.New(fault.Unauthenticated, "join_token", "the join token is unknown, expired, revoked or used up")
 }

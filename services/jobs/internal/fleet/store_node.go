@@ -17,10 +17,11 @@ import (
 
 const nodeSelect = `SELECT n.id, n.fleet_id, n.name, n.state, f.pools, n.cpus, n.memory_bytes, n.gpus, n.limits,
 		n.version, n.slots, n.drivers, n.joined_at, n.last_seen_at, coalesce(u.gpus, 0), coalesce(u.slots, 0),
-		coalesce(u.cpus, 0), coalesce(u.memory, 0)::bigint
+		coalesce(u.cpus, 0), coalesce(u.memory, 0)::bigint, coalesce(u.works, 0),
+		n.hold, n.hold_reason, n.drain_mode, n.drain_deadline
 	FROM node n JOIN fleet f ON f.id = n.fleet_id
 		LEFT JOIN LATERAL (SELECT sum(w.gpus) AS gpus, sum(w.slots) AS slots, sum(w.cpus) AS cpus,
-			sum(w.memory_bytes) AS memory FROM work w
+			sum(w.memory_bytes) AS memory, count(*) AS works FROM work w
 			WHERE w.node_id = n.id AND w.released_at IS NULL) u ON true`
 
 func scanNode(row pgx.CollectableRow) (*Node, error) {
@@ -28,7 +29,8 @@ func scanNode(row pgx.CollectableRow) (*Node, error) {
 	var gpus, slots, cpus int
 	var memory int64
 	err := row.Scan(&n.ID, &n.FleetID, &n.Name, &n.State, &n.Pools, &n.CPUs, &n.MemoryBytes, &n.GPUs, &n.Limits,
-		&n.Version, &n.SlotsTotal, &n.Drivers, &n.JoinedAt, &n.LastSeenAt, &gpus, &slots, &cpus, &memory)
+		&n.Version, &n.SlotsTotal, &n.Drivers, &n.JoinedAt, &n.LastSeenAt, &gpus, &slots, &cpus, &memory,
+		&n.Works, &n.Hold, &n.HoldReason, &n.DrainMode, &n.DrainDeadline)
 	n.GPUsFree, n.SlotsFree = max(0, n.GPUs-gpus), max(0, n.SlotsTotal-slots)
 	n.CPUsFree, n.MemoryFree = max(0, n.CPUs-cpus), max(0, n.MemoryBytes-memory)
 	return &n, err
@@ -40,9 +42,25 @@ func (s Store) Nodes(ctx context.Context, q pg.Querier, p page.Page) ([]*Node, e
 	return collectNodes(rows, err)
 }
 
+// placeable is what makes a node one that may get work: it is well, no admin holds it, and its fleet is active.
+const placeable = ` n.state = 'ready' AND n.hold = '' AND f.state = 'active'`
+
+// Node answers a node.
+func (s Store) Node(ctx context.Context, q pg.Querier, id string) (*Node, error) {
+	rows, err := q.Query(ctx, nodeSelect+` WHERE n.id = $1`, id)
+	nodes, err := collectNodes(rows, err)
+	if err != nil {
+		return nil, err
+	}
+	if len(nodes) == 0 {
+		return nil, fault.Absentf(SubjectNode, id)
+	}
+	return nodes[0], nil
+}
+
 // Ready answers the nodes that may get work, with what is free on them.
 func (s Store) Ready(ctx context.Context, q pg.Querier) ([]*Node, error) {
-	rows, err := q.Query(ctx, nodeSelect+` WHERE n.state = 'ready' AND f.state = 'active' ORDER BY n.id`)
+	rows, err := q.Query(ctx, nodeSelect+` WHERE`+placeable+` ORDER BY n.id`)
 	return collectNodes(rows, err)
 }
 
@@ -62,7 +80,7 @@ func (s Store) LockReady(ctx context.Context, tx pgx.Tx, ids []string) ([]*Node,
 	if _, err := tx.Exec(ctx, `SELECT id FROM node WHERE id = ANY($1) ORDER BY id FOR UPDATE`, ids); err != nil {
 		return nil, fmt.Errorf("lock nodes: %w", err)
 	}
-	rows, err := tx.Query(ctx, nodeSelect+` WHERE n.id = ANY($1) AND n.state = 'ready' ORDER BY n.id`, ids)
+	rows, err := tx.Query(ctx, nodeSelect+` WHERE n.id = ANY($1) AND`+placeable+` ORDER BY n.id`, ids)
 	return collectNodes(rows, err)
 }
 

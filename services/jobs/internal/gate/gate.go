@@ -8,7 +8,10 @@ package gate
 
 import (
 	"context"
+	"slices"
+	"strings"
 
+	"github.com/signalbox-dev/signalbox/platform/archive"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/catalog"
@@ -20,6 +23,7 @@ import (
 const (
 	Dialect     = "dialect"
 	Environment = "environment"
+	Package     = archive.GatePackage // and archive.GateSensitive, which looks at the same bytes
 	Entrypoint  = "entrypoint_override"
 	Recipe      = "recipe_handshake"
 	Hparams     = "hparams"
@@ -36,6 +40,7 @@ type Draft struct {
 	Spec   jobspec.Spec
 	Caller *authn.Caller
 
+	Package *catalog.Object // what the command runs in, nil for none
 	Recipe  *catalog.Recipe // the catalog's version that the spec names
 	Project *ProjectFacts   // where it goes
 	Inputs  *catalog.Inputs // what the bindings are
@@ -48,6 +53,8 @@ type Draft struct {
 type Gate struct {
 	Name  string
 	Check func(ctx context.Context, d *Draft) error
+	// Needs says whether earlier gates found what this one looks at; nil where it looks at the submission alone.
+	Needs func(d *Draft) bool
 }
 
 // Run passes a draft through the gates up to the first refusal.
@@ -58,6 +65,62 @@ func Run(ctx context.Context, gates []Gate, d *Draft) error {
 		}
 	}
 	return nil
+}
+
+// Status is what a gate says.
+type Status string
+
+// What gates say. Skip: an earlier gate found nothing to hold this one against.
+const (
+	Pass Status = "pass"
+	Fail Status = "fail"
+	Skip Status = "skip"
+)
+
+// Verdict is what one gate says to a draft.
+type Verdict struct {
+	Gate    string
+	Status  Status
+	Refusal *fault.Error
+}
+
+// RunAll passes a draft through every gate, also past those that refuse. An error is one of a lookup.
+func RunAll(ctx context.Context, gates []Gate, d *Draft) ([]Verdict, error) {
+	verdicts, early := make([]Verdict, 0, len(gates)), map[string]*fault.Error{}
+	for i, g := range gates {
+		v := Verdict{Gate: g.Name, Status: Pass}
+		switch refusal := early[g.Name]; {
+		case refusal != nil:
+			v.Status, v.Refusal = Fail, refusal
+		case g.Needs != nil && !g.Needs(d):
+			v.Status = Skip
+		default:
+			refusal, err := refused(g.Check(ctx, d))
+			switch {
+			case err != nil:
+				return nil, err
+			case refusal != nil && slices.ContainsFunc(gates[i+1:], func(g Gate) bool { return g.Name == refusal.Code }):
+				// What this gate looks at first is a later one's to refuse.
+				v.Status, early[refusal.Code] = Skip, refusal
+			case refusal != nil:
+				v.Status, v.Refusal = Fail, refusal
+			}
+		}
+		verdicts = append(verdicts, v)
+	}
+	return verdicts, nil
+}
+
+// refused tells a refusal, which has the name of its gate in front, from the error of a lookup.
+func refused(err error) (*fault.Error, error) {
+	if err == nil {
+		return nil, nil //nolint:nilnil // a gate that lets pass has neither
+	}
+	f := fault.From(err)
+	if f.Code == "" || !strings.HasPrefix(f.Text(), f.Code+": ") {
+		return nil, err
+	}
+	return f, nil
 }
 
 // Refuse is a 400 that names its gate.

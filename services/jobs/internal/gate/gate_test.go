@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-dev/signalbox/platform/archive"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/catalog"
@@ -50,6 +51,20 @@ func (fixed) Resolve(_ context.Context, b jobspec.Bindings) (*catalog.Inputs, er
 		}
 	}
 	return in, nil
+}
+
+func (fixed) Package(_ context.Context, id string) (*catalog.Object, error) {
+	switch id {
+	case "pkg_good":
+		return &catalog.Object{Path: "package.tar", URI: "blob://p", Unpack: true}, nil
+	case "pkg_key":
+		return nil, fault.New(fault.Refused, "sensitive_file", "sensitive_file: id_rsa may hold a secret and does not belong into a package")
+	case "pkg_bomb":
+		return nil, fault.New(fault.TooLarge, "package", "package: it unpacks to more than the 4096 MiB that this installation takes")
+	case "pkg_away":
+		return nil, fault.New(fault.Unavailable, "", "the registry is away")
+	}
+	return nil, fault.New(fault.Refused, "package", "package: no such package: %s", id)
 }
 
 func (fixed) Project(_ context.Context, key string) (*ProjectFacts, error) {
@@ -141,6 +156,12 @@ func TestEveryGateRefusesInItsName(t *testing.T) {
 		"command":                {func(d *Draft) { d.Spec.Source.Command = []string{"x"} }, fault.Refused, "entrypoint_override", ""},
 		"custom":                 {custom, "", "", ""},
 		"custom, no command":     {func(d *Draft) { custom(d); d.Spec.Source.Command = nil }, fault.Refused, "entrypoint_override", ""},
+		"a package":              {func(d *Draft) { custom(d); d.Spec.Source.Package = "pkg_good" }, "", "", ""},
+		"no such package":        {func(d *Draft) { custom(d); d.Spec.Source.Package = "pkg_none" }, fault.Refused, "package", "package: no such package: pkg_none"},
+		"a package with a key":   {func(d *Draft) { custom(d); d.Spec.Source.Package = "pkg_key" }, fault.Refused, "sensitive_file", "sensitive_file: id_rsa may hold a secret and does not belong into a package"},
+		"a package too large":    {func(d *Draft) { custom(d); d.Spec.Source.Package = "pkg_bomb" }, fault.TooLarge, "package", ""},
+		"packages away":          {func(d *Draft) { custom(d); d.Spec.Source.Package = "pkg_away" }, fault.Unavailable, "", ""},
+		"a package of a recipe":  {func(d *Draft) { d.Spec.Source.Package = "pkg_good" }, fault.Refused, "package", "package: spec.source.package is for the recipe custom/custom only: demo/chat-tiny brings its own code"},
 		"unknown recipe":         {func(d *Draft) { d.Spec.Recipe.Name = "no/such" }, fault.Refused, "recipe_handshake", "recipe_handshake: the catalog has no recipe no/such"},
 		"unknown version":        {func(d *Draft) { d.Spec.Recipe.Version = "7" }, fault.Refused, "recipe_handshake", ""},
 		"withdrawn":              {func(d *Draft) { d.Spec.Recipe.Version = "0.9.0" }, fault.Refused, "recipe_handshake", "recipe_handshake: version 0.9.0 of demo/chat-tiny is withdrawn"},
@@ -219,7 +240,7 @@ func TestGatesRunInTheirOrderAndStopAtTheFirst(t *testing.T) {
 		names = append(names, g.Name)
 	}
 	require.Equal(t, []string{
-		"dialect", "environment", "entrypoint_override", "recipe_handshake", "hparams", "project", "bindings",
+		"dialect", "environment", "package", "entrypoint_override", "recipe_handshake", "hparams", "project", "bindings",
 		"image_registry", "quota", "hardware",
 	}, names)
 	d := draft()
@@ -262,4 +283,28 @@ func TestLookupsThatFailAreNoRefusals(t *testing.T) {
 	require.Error(t, err)
 	var f *fault.Error
 	require.False(t, errors.As(err, &f), "a broken schema is not the user's fault")
+}
+
+func TestEachRefusalIsToldAtTheGateThatItNames(t *testing.T) {
+	t.Parallel()
+	refuse := func(name string) func(context.Context, *Draft) error {
+		return func(context.Context, *Draft) error { return Refuse(name, "no") }
+	}
+	never := func(context.Context, *Draft) error { panic("it was refused before") }
+	got, err := RunAll(t.Context(), []Gate{
+		{Name: Package, Check: refuse(archive.GateSensitive)}, {Name: Quota, Check: refuse(Hardware)}, {Name: Hardware, Check: never},
+	}, &Draft{})
+	require.NoError(t, err)
+	told := make([]string, 0, len(got))
+	for _, v := range got {
+		line := v.Gate + " " + string(v.Status)
+		if v.Refusal != nil {
+			line += " " + v.Refusal.Text()
+		}
+		told = append(told, line)
+	}
+	require.Equal(t, []string{"package fail sensitive_file: no", "quota skip", "hardware fail hardware: no"}, told)
+	down := fault.New(fault.Unavailable, "registry", "it is away")
+	_, err = RunAll(t.Context(), []Gate{{Name: Quota, Check: func(context.Context, *Draft) error { return down }}}, &Draft{})
+	require.ErrorIs(t, err, down, "what cannot be looked up is no refusal")
 }

@@ -26,6 +26,7 @@ func spoils() []struct {
 	}{
 		{Dialect, func(d *Draft) { d.API = "service/v0" }},
 		{Environment, func(d *Draft) { d.Spec.Env = map[string]string{"LD_AUDIT": "x"} }},
+		{Package, func(d *Draft) { d.Spec.Source.Package = "pkg_none" }},
 		{Entrypoint, func(d *Draft) { d.Spec.Source.Entrypoint = "python evil.py" }},
 		{Recipe, func(d *Draft) { d.Spec.Recipe.Lock.Framework.RuntimeID = "other" }},
 		{Hparams, func(d *Draft) { d.Spec.Hparams = []byte(`{"optim.lr": 9}`) }},
@@ -78,7 +79,7 @@ func TestTheEarlierOfTwoFaultsIsToldAndNobodyIsAskedInVain(t *testing.T) {
 	t.Parallel()
 	all := []string{"catalog", "project", "bindings", "account", "pool gpu"}
 	whom := map[string]int{ // of all, asked before the gate could refuse
-		Dialect: 0, Environment: 0, Entrypoint: 0, Recipe: 1, Hparams: 1, Project: 2, Bindings: 3,
+		Dialect: 0, Environment: 0, Package: 0, Entrypoint: 0, Recipe: 1, Hparams: 1, Project: 2, Bindings: 3,
 		Image: 3, Quota: 4, Hardware: 5,
 	}
 	for i, first := range spoils() {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/catalog"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/hardware"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/jobspec"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/quota"
 )
@@ -16,6 +17,7 @@ type World struct {
 	Projects Projects
 	Pools    Pools
 	Accounts Accounts
+	Hardware Profiles
 	// Registries are the hosts, with port where there is one, that images may come from.
 	Registries []string
 }
@@ -47,6 +49,8 @@ type Catalog interface {
 	// Recipe answers every version of a recipe, none for an unknown one.
 	Recipe(ctx context.Context, name string) ([]catalog.Recipe, error)
 	Resolve(ctx context.Context, b jobspec.Bindings) (*catalog.Inputs, error)
+	// Package answers an accepted package; any other is refused by its gate.
+	Package(ctx context.Context, id string) (*catalog.Object, error)
 }
 
 // Projects resolves a project; nil for an unknown one.
@@ -65,22 +69,30 @@ type Accounts interface {
 	OfTeam(ctx context.Context, teamID string) (quota.Account, error)
 }
 
+// Profiles tells the hardware configuration in force.
+type Profiles interface {
+	Current(ctx context.Context) (*hardware.Version, error)
+}
+
 // Gates are all gates in their order. Quota stands before hardware: what an account may hold is
 // independent of what the pools have, and who asks for more than that is told so by the gate that the
 // specification names. A gate that needs facts looks them up itself, so that a
 // submission which an earlier gate refuses asks nobody.
 func (w *World) Gates() []Gate {
+	recipe := func(d *Draft) bool { return d.Recipe != nil }
+	project := func(d *Draft) bool { return d.Project != nil }
 	return []Gate{
-		{Dialect, pure(checkDialect)},
-		{Environment, pure(checkEnvironment)},
-		{Entrypoint, pure(checkEntrypoint)},
-		{Recipe, w.recipe},
-		{Hparams, pure(checkHparams)},
-		{Project, w.project},
-		{Bindings, w.bindings},
-		{Image, pure(func(d *Draft) error { return checkImage(d, w.Registries) })},
-		{Quota, w.quota},
-		{Hardware, w.hardware},
+		{Name: Dialect, Check: pure(checkDialect)},
+		{Name: Environment, Check: pure(checkEnvironment)},
+		{Name: Package, Check: w.pack},
+		{Name: Entrypoint, Check: pure(checkEntrypoint)},
+		{Name: Recipe, Check: w.recipe},
+		{Name: Hparams, Check: pure(checkHparams), Needs: recipe},
+		{Name: Project, Check: w.project},
+		{Name: Bindings, Check: w.bindings, Needs: recipe},
+		{Name: Image, Check: pure(func(d *Draft) error { return checkImage(d, w.Registries) })},
+		{Name: Quota, Check: w.quota, Needs: project},
+		{Name: Hardware, Check: w.hardware},
 	}
 }
 
@@ -131,7 +143,11 @@ func (w *World) hardware(ctx context.Context, d *Draft) error {
 	return checkHardware(d)
 }
 
+// quota resolves the hardware profiles first: they say how many GPUs are asked for.
 func (w *World) quota(ctx context.Context, d *Draft) (err error) {
+	if err := w.profiles(ctx, d); err != nil {
+		return err
+	}
 	if d.Account, err = w.Accounts.Of(ctx, d.Caller.Subject); err != nil {
 		return fmt.Errorf("look up the account: %w", err)
 	}

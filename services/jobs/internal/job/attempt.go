@@ -24,11 +24,15 @@ type Attempt struct {
 	ReportedEnd     string
 	ReportedMessage string
 
+	// ResumedFrom is the artifact that it began from, empty for none.
+	ResumedFrom string
+
 	CreatedAt          time.Time
 	StartingAt         *time.Time
 	ReportedStartingAt *time.Time
 	ExecutorRunningAt  *time.Time // the executor's own mark
 	RunningAt          *time.Time // the reported running: the billing start
+	ListensAt          *time.Time // since when the training asks for signals
 	EndedAt            *time.Time
 }
 
@@ -43,10 +47,14 @@ func (j *Job) Place(attemptID, nodeID string, now time.Time) (*Attempt, bool) {
 	j.State, j.Attempt = Scheduled, j.Attempt+1
 	j.ScheduledAt, j.NotBefore = &now, nil
 	j.Queue = Queue{Since: j.Queue.Since}
-	return &Attempt{
+	a := &Attempt{
 		ID: attemptID, JobID: j.ID, Number: j.Attempt, State: Scheduled, NodeID: nodeID,
 		Held: j.GPUs, CreatedAt: now,
-	}, true
+	}
+	if j.Checkpoint != nil {
+		a.ResumedFrom = j.Checkpoint.ArtifactID
+	}
+	return a, true
 }
 
 // Withdraw takes back the placement of an attempt that never began: its number is free again.

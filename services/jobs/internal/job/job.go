@@ -3,7 +3,7 @@
 //
 // The files of the domain (job.go, attempt.go, outcome.go, lifecycle.go, stop.go) are pure: they change
 // values and know no time, row or message but those handed in. store*.go alone speak SQL and guard every
-// change of state in it; server.go and job_proto.go alone speak proto.
+// change of state in it. Who asks and how a job is shown is package desk's.
 //
 // It promises: a state moves only along Edges; each change is one transaction with its event; the
 // events of a job are numbered from 1 without a gap; what an attempt holds is given back once.
@@ -23,6 +23,8 @@ const (
 	Scheduled State = "scheduled"
 	Starting  State = "starting"
 	Running   State = "running"
+	Pausing   State = "pausing"
+	Paused    State = "paused"
 	Stopping  State = "stopping"
 	Succeeded State = "succeeded"
 	Failed    State = "failed"
@@ -31,7 +33,7 @@ const (
 
 // States lists every state.
 func States() []State {
-	return []State{Queued, Scheduled, Starting, Running, Stopping, Succeeded, Failed, Stopped}
+	return []State{Queued, Scheduled, Starting, Running, Pausing, Paused, Stopping, Succeeded, Failed, Stopped}
 }
 
 // Terminal says whether nothing follows.
@@ -39,17 +41,20 @@ func (s State) Terminal() bool { return s == Succeeded || s == Failed || s == St
 
 // Placed says whether an attempt is under way and holds its place and quota.
 func (s State) Placed() bool {
-	return s == Scheduled || s == Starting || s == Running || s == Stopping
+	return s == Scheduled || s == Starting || s == Running || s == Pausing || s == Stopping
 }
 
 // Edges are the moves that exist. An agent that was cut off reports late, so an attempt may be seen
-// further on than the next state; it may never be seen further back.
+// further on than the next state; it may never be seen further back. A pause that is given up leads back
+// to running.
 func Edges() map[State][]State {
 	return map[State][]State{
 		Queued:    {Scheduled, Stopped, Failed},
 		Scheduled: {Queued, Starting, Running, Stopping, Succeeded, Failed},
 		Starting:  {Queued, Running, Stopping, Succeeded, Failed},
-		Running:   {Queued, Stopping, Succeeded, Failed},
+		Running:   {Queued, Pausing, Stopping, Succeeded, Failed},
+		Pausing:   {Queued, Running, Paused, Stopping, Succeeded, Failed},
+		Paused:    {Queued, Stopped},
 		Stopping:  {Stopped},
 	}
 }
@@ -67,20 +72,6 @@ func Sources(to State) []State {
 	}
 	return from
 }
-
-// End reasons, a closed list: why a job or an attempt ended.
-const (
-	ReasonCompleted    = "completed"
-	ReasonUserError    = "user_error"
-	ReasonOOMHost      = "oom_host"
-	ReasonEnvBuild     = "env_build"
-	ReasonStartTimeout = "start_timeout"
-	ReasonTimeLimit    = "time_limit"
-	ReasonQueueTimeout = "queue_timeout"
-	ReasonExecutorLost = "executor_lost"
-	ReasonUserStop     = "user_stop"
-	ReasonAdminStop    = "admin_stop"
-)
 
 // Queue reasons: why a queued job waits.
 const (
@@ -100,6 +91,7 @@ type Pool struct {
 	GPUsPerNode int    `json:"gpus_per_node"`
 	CPU         int    `json:"cpu"`
 	MemoryGB    int    `json:"memory_gb"`
+	Profile     string `json:"profile"` // of the hardware configuration, empty for none
 }
 
 // Queue tells why and since when a job waits.
@@ -110,40 +102,74 @@ type Queue struct {
 	Since    time.Time `json:"since"`
 }
 
+// Signal is what the training was last asked: to save for a pause, or to stop.
+type Signal struct {
+	ID       string     `json:"id"`
+	Deadline *time.Time `json:"deadline"`
+	AckedAt  *time.Time `json:"acked_at"`
+}
+
 // Status is what changes of a job. Every event carries the one it led to, so that a watch can show
 // each change as it was.
 type Status struct {
-	State             State      `json:"state"`
-	EndReason         string     `json:"end_reason"`
-	Message           string     `json:"message"`
-	Warnings          []string   `json:"warnings"`
-	Attempt           int        `json:"attempt"`
-	StopReason        string     `json:"stop_reason"`
-	Queue             Queue      `json:"queue"`
-	NotBefore         *time.Time `json:"not_before"`
-	ScheduledAt       *time.Time `json:"scheduled_at"`
-	StartingAt        *time.Time `json:"starting_at"`
-	ExecutorRunningAt *time.Time `json:"executor_running_at"`
-	RunningAt         *time.Time `json:"running_at"`
-	EndedAt           *time.Time `json:"ended_at"`
+	State      State      `json:"state"`
+	EndReason  string     `json:"end_reason"`
+	Message    string     `json:"message"`
+	Warnings   []string   `json:"warnings"`
+	Attempt    int        `json:"attempt"`
+	StopReason string     `json:"stop_reason"`
+	Queue      Queue      `json:"queue"`
+	NotBefore  *time.Time `json:"not_before"`
+	Retries    int        `json:"retries"`
+	Signal     Signal     `json:"signal"`
+	PausedAt   *time.Time `json:"paused_at"`
+	// Checkpoint is the newest one that training can go on from.
+	Checkpoint        *Checkpoint `json:"checkpoint"`
+	ScheduledAt       *time.Time  `json:"scheduled_at"`
+	StartingAt        *time.Time  `json:"starting_at"`
+	ExecutorRunningAt *time.Time  `json:"executor_running_at"`
+	RunningAt         *time.Time  `json:"running_at"`
+	EndedAt           *time.Time  `json:"ended_at"`
 }
+
+// Parent is a run that another came from.
+type Parent struct {
+	Kind  string `json:"kind"`
+	RunID string `json:"run_id"`
+	Step  *int64 `json:"step"`
+}
+
+// The kinds of parents.
+const (
+	ParentRetry = "retry"
+	ParentClone = "clone"
+)
 
 // Job is one admitted submission.
 type Job struct {
-	ID, RunID, Name             string
-	OwnerID, OwnerName          string
-	ProjectID, Project          string
-	TeamID                      string // of the project when it was admitted, empty where it has none
-	Visibility                  string
-	VisibilityVersion           int64 // of its project, when it is inserted
-	Labels                      map[string]string
-	Priority                    int
-	Spec                        []byte // canonical JSON of the resolved spec
-	SpecDigest                  string
-	Template                    []byte // the agent's spec without what each attempt adds
-	Pools                       []Pool
-	GPUs                        int
-	RetryMax                    int
+	ID, RunID, Name    string
+	OwnerID, OwnerName string
+	ProjectID, Project string
+	TeamID             string // of the project when it was admitted, empty where it has none
+	Visibility         string
+	VisibilityVersion  int64 // of its project, when it is inserted
+	Labels             map[string]string
+	Priority           int
+	Spec               []byte // canonical JSON of the resolved spec
+	SpecDigest         string
+	Template           []byte // the agent's spec without what each attempt adds
+	Pools              []Pool
+	GPUs               int
+	RetryMax           int
+	// RetryOn are the classes of ends that are tried again, nil for all; RetryCodes exit codes that are, too.
+	RetryOn    []string
+	RetryCodes []int32
+	BackoffS   int    // before the first further attempt, 0 for a second
+	RetryFrom  string // ResumeLatest or ResumeNone; empty is latest
+	// Resumable says that the recipe saves and takes up its state.
+	Resumable                   bool
+	CheckpointGraceS            int
+	CheckpointNeeded            bool // for a pause
 	RunningS, StartingS, QueueS int
 	// OwnCommand is a command of the user's own, which need not report its lifecycle.
 	OwnCommand bool

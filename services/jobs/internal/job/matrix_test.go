@@ -16,42 +16,63 @@ import (
 // matrix is the state machine whole: what each event makes of a job in each state. `.` leaves it as it
 // is, `!` is a conflict, `-` cannot happen: there is no attempt, or it has ended.
 const matrix = `
-                       queued     scheduled  starting   running    stopping   succeeded  failed     stopped
-place                  scheduled  .          .          .          .          .          .          .
-stop                   stopped    stopping   stopping   stopping   .          !          !          !
-expire                 failed     .          .          .          .          .          .          .
-overdue                .          stopping   stopping   stopping   .          .          .          .
-report_starting        -          starting   .          !          .          !          !          !
-report_running         -          running    running    .          .          !          !          !
-report_succeeded       -          .          .          .          .          !          !          !
-report_failed          -          .          .          .          .          !          !          !
-seen_pending           -          .          .          .          .          .          .          .
-seen_preparing         -          starting   .          .          .          .          .          .
-seen_running           -          starting   .          .          .          .          .          .
-exit_0                 -          succeeded  succeeded  succeeded  stopped    -          -          -
-exit_1                 -          failed     failed     failed     stopped    -          -          -
-exit_signal            -          failed     failed     failed     stopped    -          -          -
-exit_lost              -          queued     queued     queued     stopped    -          -          -
-exit_stopped           -          queued     queued     queued     stopped    -          -          -
-exit_fetch             -          queued     queued     queued     stopped    -          -          -
-exit_env_build         -          failed     failed     failed     stopped    -          -          -
-exit_oom_host          -          failed     failed     failed     stopped    -          -          -
-exit_start             -          failed     failed     failed     stopped    -          -          -
-last_exit_lost         -          failed     failed     failed     stopped    -          -          -
-last_exit_fetch        -          failed     failed     failed     stopped    -          -          -
-last_exit_stopped      -          failed     failed     failed     stopped    -          -          -
-said_succeeded_exit_1  -          succeeded  succeeded  succeeded  stopped    -          -          -
-said_succeeded_exit_lost - succeeded  succeeded  succeeded  stopped    -          -          -
-said_failed_exit_0     -          failed     failed     failed     stopped    -          -          -
-said_failed_exit_stopped - queued     queued     queued     stopped    -          -          -
+                         queued     scheduled  starting   running    pausing    paused     stopping   succeeded  failed     stopped
+place                    scheduled  .          .          .          .          .          .          .          .          .
+stop                     stopped    stopping   stopping   stopping   stopping   stopped    .          !          !          !
+pause                    !          !          !          pausing    .          !          !          !          !          !
+resume                   !          !          !          !          !          queued     !          !          !          !
+checkpoint               .          .          .          .          .          .          .          .          .          .
+ack                      !          !          !          !          .          !          !          !          !          !
+grace_over               .          .          .          .          running    .          .          .          .          .
+grace_over_with_one      .          .          .          .          .          .          .          .          .          .
+expire                   failed     .          .          .          .          .          .          .          .          .
+overdue                  .          stopping   stopping   stopping   .          .          .          .          .          .
+report_starting          -          starting   .          !          !          !          .          !          !          !
+report_running           -          running    running    .          .          !          .          !          !          !
+report_succeeded         -          .          .          .          .          !          .          !          !          !
+report_failed            -          .          .          .          .          !          .          !          !          !
+seen_pending             -          .          .          .          .          .          .          .          .          .
+seen_preparing           -          starting   .          .          .          .          .          .          .          .
+seen_running             -          starting   .          .          .          .          .          .          .          .
+exit_0                   -          succeeded  succeeded  succeeded  succeeded  -          stopped    -          -          -
+exit_1                   -          failed     failed     failed     failed     -          stopped    -          -          -
+exit_signal              -          failed     failed     failed     failed     -          stopped    -          -          -
+exit_lost                -          queued     queued     queued     paused     -          stopped    -          -          -
+exit_stopped             -          queued     queued     queued     paused     -          stopped    -          -          -
+exit_fetch               -          queued     queued     queued     queued     -          stopped    -          -          -
+exit_env_build           -          failed     failed     failed     failed     -          stopped    -          -          -
+exit_oom_host            -          failed     failed     failed     failed     -          stopped    -          -          -
+exit_start               -          failed     failed     failed     failed     -          stopped    -          -          -
+saved_exit_0             -          succeeded  succeeded  succeeded  paused     -          stopped    -          -          -
+saved_exit_1             -          failed     failed     failed     failed     -          stopped    -          -          -
+acked_exit_0             -          -          -          -          paused     -          -          -          -          -
+acked_exit_1             -          -          -          -          paused     -          -          -          -          -
+acked_exit_signal        -          -          -          -          paused     -          -          -          -          -
+acked_exit_oom_host      -          -          -          -          paused     -          -          -          -          -
+acked_said_failed_exit_1 -          -          -          -          paused     -          -          -          -          -
+acked_said_succeeded_exit_0 -       -          -          -          succeeded  -          -          -          -          -
+last_exit_lost           -          failed     failed     failed     paused     -          stopped    -          -          -
+last_exit_fetch          -          failed     failed     failed     failed     -          stopped    -          -          -
+last_exit_stopped        -          failed     failed     failed     paused     -          stopped    -          -          -
+never_exit_lost          -          failed     failed     failed     paused     -          stopped    -          -          -
+code_exit_1              -          queued     queued     queued     queued     -          stopped    -          -          -
+code_last_exit_1         -          failed     failed     failed     failed     -          stopped    -          -          -
+code_said_failed_exit_1  -          failed     failed     failed     failed     -          stopped    -          -          -
+said_succeeded_exit_1    -          succeeded  succeeded  succeeded  succeeded  -          stopped    -          -          -
+said_succeeded_exit_lost -          succeeded  succeeded  succeeded  succeeded  -          stopped    -          -          -
+said_failed_exit_0       -          failed     failed     failed     failed     -          stopped    -          -          -
+said_failed_exit_stopped -          queued     queued     queued     paused     -          stopped    -          -          -
 `
 
 // in makes a job in a state by the events that lead there, with its attempt.
 func in(t *testing.T, state job.State, retryMax int) (*job.Job, *job.Attempt) {
 	t.Helper()
-	j := &job.Job{ID: "job_1", RetryMax: retryMax, RunningS: 100, StartingS: 100, QueueS: 100, Status: job.Status{
-		State: job.Queued, Queue: job.Queue{Since: at(), Reason: job.WaitNew},
-	}}
+	j := &job.Job{
+		ID: "job_1", RetryMax: retryMax, RunningS: 100, StartingS: 100, QueueS: 100, Resumable: true,
+		CheckpointGraceS: 60, CheckpointNeeded: true, Status: job.Status{
+			State: job.Queued, Queue: job.Queue{Since: at(), Reason: job.WaitNew},
+		},
+	}
 	if state == job.Queued {
 		return j, nil
 	}
@@ -60,9 +81,17 @@ func in(t *testing.T, state job.State, retryMax int) (*job.Job, *job.Attempt) {
 	if state == job.Starting {
 		j.Observe(a, gang.Gang{Phase: gang.PhasePreparing, Begun: true}, at())
 	}
-	if state == job.Running {
+	if state == job.Running || state == job.Pausing || state == job.Paused {
 		_, err := j.Report(a, job.ReportRunning, "", at())
 		require.NoError(t, err)
+	}
+	if state == job.Pausing || state == job.Paused {
+		_, err := j.Pause(a, "sig_1", at())
+		require.NoError(t, err)
+	}
+	if state == job.Paused {
+		exit := gang.Exit{Code: -1, Reason: gang.ExitStopped}
+		j.End(a, exit, job.Judge(j, a, exit), at())
 	}
 	if state == job.Stopping || state == job.Stopped {
 		_, err := j.Stop(job.ReasonUserStop, at())
@@ -79,12 +108,33 @@ func in(t *testing.T, state job.State, retryMax int) (*job.Job, *job.Attempt) {
 	return j, a
 }
 
+// saved is a checkpoint of an attempt.
+func saved(number int, when time.Time) job.Checkpoint {
+	return job.Checkpoint{ArtifactID: "art_1", Attempt: number, Format: "npz", CreatedAt: when}
+}
+
 // later is when everything that can be overdue is.
 func later() time.Time { return at().Add(200 * time.Second) }
 
 // happen lets an event happen to a job.
 func happen(t *testing.T, event string, j *job.Job, a *job.Attempt) error {
 	t.Helper()
+	event = strings.TrimPrefix(event, "never_") // its spec tries nothing again: cellHolds saw to it
+	if rest, ok := strings.CutPrefix(event, "code_"); ok {
+		j.RetryCodes, event = []int32{1}, rest
+	}
+	for _, saves := range []string{"saved_", "acked_"} {
+		rest, ok := strings.CutPrefix(event, saves)
+		if !ok {
+			continue
+		}
+		require.Equal(t, !j.State.Terminal(), j.Register(saved(a.Number, at().Add(time.Second))))
+		if saves == "acked_" {
+			_, err := j.Ack("sig_1", at().Add(time.Second))
+			require.NoError(t, err)
+		}
+		event = rest
+	}
 	if said, rest, ok := strings.Cut(strings.TrimPrefix(event, "said_"), "_exit"); ok && strings.HasPrefix(event, "said_") {
 		_, err := j.Report(a, said, "", later())
 		require.NoError(t, err)
@@ -92,6 +142,35 @@ func happen(t *testing.T, event string, j *job.Job, a *job.Attempt) error {
 	}
 	kind, what, _ := strings.Cut(strings.TrimPrefix(event, "last_"), "_")
 	switch kind {
+	case "pause":
+		_, err := j.Pause(a, "sig_2", later())
+		return err
+	case "resume":
+		return j.Resume(later())
+	case "checkpoint":
+		number := j.Attempt
+		require.Equal(t, !j.State.Terminal(), j.Register(saved(number, later())))
+		require.False(t, j.Register(saved(number, later())), "once")
+	case "ack":
+		if j.State == job.Pausing {
+			_, err := j.Ack("sig_1", later())
+			require.True(t, fault.HasCode(err, "checkpoint"), "nothing is saved yet: %v", err)
+			j.Register(saved(a.Number, later()))
+		}
+		_, err := j.Ack("sig_1", later())
+		return err
+	case "grace":
+		if what == "over_with_one" {
+			j.Register(saved(j.Attempt, at()))
+		}
+		switch j.GraceOver(later()) {
+		case job.GraceGivenUp:
+			j.KeepRunning(a)
+		case job.GraceKills:
+			require.Equal(t, "over_with_one", what)
+		case job.GraceHolds:
+			require.NotEqual(t, job.Pausing, j.State)
+		}
 	case "place":
 		_, ok := j.Place("att_2", "nod_2", later())
 		require.Equal(t, j.State == job.Scheduled && j.Attempt == 1 && a == nil, ok)
@@ -148,10 +227,13 @@ func TestTheStateMachineWhole(t *testing.T) {
 func cellHolds(t *testing.T, from job.State, event, want string) {
 	t.Helper()
 	retries := 3
-	if strings.HasPrefix(event, "last_") {
+	if strings.Contains(event, "last_") {
 		retries = 0
 	}
 	j, a := in(t, from, retries)
+	if strings.HasPrefix(event, "never_") {
+		j.RetryOn = []string{job.RetryPreempted}
+	}
 	before := *j
 	err := happen(t, event, j, a)
 	switch want {
@@ -167,6 +249,14 @@ func cellHolds(t *testing.T, from job.State, event, want string) {
 	require.True(t, j.State == from || job.CanMove(from, j.State), "the move is an edge")
 	require.Equal(t, j.State.Terminal(), j.EndedAt != nil)
 	require.Equal(t, j.State.Terminal(), j.EndReason != "")
+	require.Equal(t, j.State == job.Paused, j.PausedAt != nil)
+	if j.State == job.Queued && from == job.Paused {
+		require.Equal(t, job.WaitNew, j.Queue.Reason)
+		require.Equal(t, later(), j.Queue.Since)
+		require.Nil(t, j.NotBefore)
+		require.Nil(t, j.RunningAt, "the next attempt has not run")
+		return
+	}
 	if j.State == job.Queued && from != job.Queued {
 		require.Equal(t, job.WaitBackoff, j.Queue.Reason)
 		require.True(t, later().Before(*j.NotBefore))

@@ -43,7 +43,7 @@ func TestJudgeIsTheLifecycleTable(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			j := &job.Job{RetryMax: 3, Status: job.Status{State: c.state, StopReason: job.ReasonUserStop}}
+			j := &job.Job{RetryMax: 3, Status: job.Status{State: c.state, StopReason: job.ReasonUserStop, Retries: c.number - 1}}
 			a := &job.Attempt{Number: c.number, ReportedEnd: c.reported}
 			if c.reported == "failed" {
 				a.ReportedMessage = "loss is NaN"
@@ -63,7 +63,8 @@ func TestEndRequeuesOrFinishes(t *testing.T) {
 	require.Equal(t, job.Queued, j.State)
 	require.Equal(t, job.Failed, a.State)
 	require.Equal(t, 2, j.Attempt, "the number grows with the next placement")
-	require.Equal(t, now.Add(2*time.Second), *j.NotBefore)
+	require.Equal(t, now.Add(time.Second), *j.NotBefore, "the first retry")
+	require.Equal(t, 1, j.Retries)
 	require.Equal(t, job.WaitBackoff, j.Queue.Reason)
 	require.Nil(t, j.RunningAt)
 	require.Nil(t, j.EndedAt)
@@ -82,11 +83,16 @@ func TestEndRequeuesOrFinishes(t *testing.T) {
 
 func TestBackoffGrowsToItsCap(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, time.Second, job.Backoff(1))
-	require.Equal(t, 2*time.Second, job.Backoff(2))
-	require.Equal(t, 32*time.Second, job.Backoff(6))
-	require.Equal(t, time.Minute, job.Backoff(7))
-	require.Equal(t, time.Minute, job.Backoff(1000))
+	require.Equal(t, time.Second, job.Backoff(1, 0))
+	require.Equal(t, 2*time.Second, job.Backoff(2, 1))
+	require.Equal(t, 32*time.Second, job.Backoff(6, 1))
+	require.Equal(t, time.Minute, job.Backoff(7, 1))
+	require.Equal(t, time.Minute, job.Backoff(1000, 1))
+	require.Equal(t, 10*time.Second, job.Backoff(1, 10))
+	require.Equal(t, 40*time.Second, job.Backoff(3, 10))
+	require.Equal(t, time.Minute, job.Backoff(4, 10))
+	require.Equal(t, time.Hour, job.Backoff(1, 3600), "a longer pause than the cap is the user's own")
+	require.Equal(t, time.Hour, job.Backoff(9, 3600))
 }
 
 func TestWordsAreStorable(t *testing.T) {

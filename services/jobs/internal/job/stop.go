@@ -7,7 +7,10 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// Stop asks for the end of a job. A queued job ends at once: there is nothing to kill. A placed one
+// StopGrace is what the processes of an attempt get to end by themselves.
+const StopGrace = 30 * time.Second
+
+// Stop asks for the end of a job. A queued or paused one ends at once: there is nothing to kill. A placed one
 // is stopping until the executor has confirmed that no process is left. Asking again while it stops
 // changes nothing; a job that has ended is a conflict.
 func (j *Job) Stop(reason string, now time.Time) (changed bool, err error) {
@@ -16,12 +19,14 @@ func (j *Job) Stop(reason string, now time.Time) (changed bool, err error) {
 		return false, fault.New(fault.Conflict, "job_ended", "job %s has ended already: it is %s", j.ID, j.State)
 	case j.State == Stopping:
 		return false, nil
-	case j.State == Queued:
+	case j.State == Queued || j.State == Paused:
 		j.StopReason = reason
 		j.finish(Stopped, reason, stopWords(j), now)
 		return true, nil
 	}
 	j.State, j.StopReason = Stopping, reason
+	deadline := now.Add(StopGrace)
+	j.Signal = Signal{ID: fmt.Sprintf("stop.%d", j.Attempt), Deadline: &deadline}
 	return true, nil
 }
 

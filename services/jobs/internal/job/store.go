@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -33,7 +34,9 @@ const jobColumns = `id, run_id, name, owner_id, owner_name, project_id, project,
 	spec, spec_digest, template, pools, gpus, retry_max, running_s, starting_s, queued_s, own_command, created_at, seq,
 	state, end_reason, message, warnings, attempt, stop_reason,
 	queue_position, queue_reason, queue_detail, queued_at, not_before,
-	scheduled_at, starting_at, executor_running_at, running_at, ended_at`
+	scheduled_at, starting_at, executor_running_at, running_at, ended_at,
+	retries, retry_on, retry_codes, retry_backoff_s, retry_resume, resumable, checkpoint_grace_s, checkpoint_needed,
+	checkpoint, signal_id, signal_deadline, signal_acked_at, paused_at`
 
 func scanJob(row pgx.Row) (*Job, error) {
 	var j Job
@@ -42,7 +45,9 @@ func scanJob(row pgx.Row) (*Job, error) {
 		&j.RunningS, &j.StartingS, &j.QueueS, &j.OwnCommand, &j.CreatedAt, &j.Seq,
 		&j.State, &j.EndReason, &j.Message, &j.Warnings, &j.Attempt, &j.StopReason,
 		&j.Queue.Position, &j.Queue.Reason, &j.Queue.Detail, &j.Queue.Since, &j.NotBefore,
-		&j.ScheduledAt, &j.StartingAt, &j.ExecutorRunningAt, &j.RunningAt, &j.EndedAt)
+		&j.ScheduledAt, &j.StartingAt, &j.ExecutorRunningAt, &j.RunningAt, &j.EndedAt,
+		&j.Retries, &j.RetryOn, &j.RetryCodes, &j.BackoffS, &j.RetryFrom, &j.Resumable, &j.CheckpointGraceS, &j.CheckpointNeeded,
+		&j.Checkpoint, &j.Signal.ID, &j.Signal.Deadline, &j.Signal.AckedAt, &j.PausedAt)
 	if err != nil {
 		return nil, err
 	}
@@ -91,24 +96,30 @@ func (s *Store) IDOfRun(ctx context.Context, q pg.Querier, runID string) (string
 	return id, nil
 }
 
-// List answers the jobs that the scope sees, newest first; state "" is every state.
-func (s *Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, state State, p page.Page) ([]*Job, error) {
-	rows, err := q.Query(ctx, `SELECT `+jobColumns+` FROM job WHERE `+visible+` AND ($4 = '' OR state = $4)
-		ORDER BY created_at DESC, id DESC LIMIT $5 OFFSET $6`,
-		scope.Admin, scope.UserID, scope.Projects, state, p.Ask(), p.Offset)
-	if err != nil {
-		return nil, fmt.Errorf("list jobs: %w", err)
-	}
-	return collectJobs(rows)
+// Look answers a job for the service itself.
+func (s *Store) Look(ctx context.Context, q pg.Querier, id string) (*Job, error) {
+	return s.Get(ctx, q, authn.Scope{Admin: true, Projects: []string{}}, id)
 }
 
-func collectJobs(rows pgx.Rows) ([]*Job, error) {
-	jobs, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*Job, error) { return scanJob(row) })
+// Signalled answers what runs are asked for something, by the run's id with the id of the asking.
+func (s *Store) Signalled(ctx context.Context, q pg.Querier) (map[string]string, error) {
+	rows, err := q.Query(ctx, `SELECT `+jobColumns+` FROM job WHERE state IN ('pausing', 'stopping') ORDER BY run_id LIMIT $1`, maxSignalled)
 	if err != nil {
-		return nil, fmt.Errorf("read jobs: %w", err)
+		return nil, fmt.Errorf("list what runs are asked: %w", err)
 	}
-	return jobs, nil
+	jobs, err := collectJobs(rows)
+	if err != nil {
+		return nil, err
+	}
+	asked := make(map[string]string, len(jobs))
+	for _, j := range jobs {
+		asked[j.RunID] = j.Asks().ID
+	}
+	return asked, nil
 }
+
+// maxSignalled bounds what is told at once; who is left out asks by itself in time.
+const maxSignalled = 10_000
 
 // Lock loads a job for a change and keeps other changes out until the transaction ends.
 func (s *Store) Lock(ctx context.Context, tx pgx.Tx, id string) (*Job, error) {
@@ -140,4 +151,57 @@ func (s *Store) Statuses(ctx context.Context, q pg.Querier, id string, after int
 		return nil, fmt.Errorf("read the events of a job: %w", err)
 	}
 	return statuses, nil
+}
+
+// Filter says which jobs are listed; what is empty lets every job through.
+type Filter struct {
+	State   State
+	Project string // key or id
+	Owner   string // user name
+	Labels  []string
+	Text    string
+}
+
+// labels are the pairs that a job must have, each as an object, and the names that it must have with any value.
+func (f *Filter) labels() (pairs, names []string, err error) {
+	pairs, names = []string{}, []string{}
+	for _, l := range f.Labels {
+		name, value, paired := strings.Cut(l, "=")
+		if !paired {
+			names = append(names, name)
+			continue
+		}
+		pair, err := json.Marshal(map[string]string{name: value})
+		if err != nil {
+			return nil, nil, fmt.Errorf("write a label: %w", err)
+		}
+		pairs = append(pairs, string(pair))
+	}
+	return pairs, names, nil
+}
+
+// List answers the jobs that the scope sees and the filter lets through, newest first.
+func (s *Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, f Filter, p page.Page) ([]*Job, error) {
+	pairs, names, err := f.labels()
+	if err != nil {
+		return nil, err
+	}
+	rows, err := q.Query(ctx, `SELECT `+jobColumns+` FROM job WHERE `+visible+` AND ($4 = '' OR state = $4)
+			AND ($5 = '' OR project = $5 OR project_id = $5) AND ($6 = '' OR owner_name = $6)
+			AND labels @> ALL($7::text[]::jsonb[]) AND labels ?& $8
+			AND ($9 = '' OR position(lower($9) IN lower(name)) > 0 OR id = $9 OR run_id = $9)
+		ORDER BY created_at DESC, id DESC LIMIT $10 OFFSET $11`,
+		scope.Admin, scope.UserID, scope.Projects, f.State, f.Project, f.Owner, pairs, names, f.Text, p.Ask(), p.Offset)
+	if err != nil {
+		return nil, fmt.Errorf("list jobs: %w", err)
+	}
+	return collectJobs(rows)
+}
+
+func collectJobs(rows pgx.Rows) ([]*Job, error) {
+	jobs, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*Job, error) { return scanJob(row) })
+	if err != nil {
+		return nil, fmt.Errorf("read jobs: %w", err)
+	}
+	return jobs, nil
 }

@@ -14,13 +14,13 @@ import (
 
 const attemptColumns = `id, job_id, number, state, node_id, held, end_reason, message, exit_code, phase,
 	reported_end, reported_message, created_at, starting_at, reported_starting_at, executor_running_at,
-	running_at, ended_at`
+	running_at, ended_at, listens_at, resumed_from`
 
 func scanAttempt(row pgx.Row) (*Attempt, error) {
 	var a Attempt
 	err := row.Scan(&a.ID, &a.JobID, &a.Number, &a.State, &a.NodeID, &a.Held, &a.EndReason, &a.Message, &a.ExitCode,
 		&a.Phase, &a.ReportedEnd, &a.ReportedMessage, &a.CreatedAt, &a.StartingAt, &a.ReportedStartingAt,
-		&a.ExecutorRunningAt, &a.RunningAt, &a.EndedAt)
+		&a.ExecutorRunningAt, &a.RunningAt, &a.EndedAt, &a.ListensAt, &a.ResumedFrom)
 	if err != nil {
 		return nil, err
 	}
@@ -56,8 +56,8 @@ func (s *Store) Attempts(ctx context.Context, q pg.Querier, jobID string, p page
 
 // InsertAttempt stores a new attempt of a locked job.
 func (s *Store) InsertAttempt(ctx context.Context, tx pgx.Tx, a *Attempt) error {
-	_, err := tx.Exec(ctx, `INSERT INTO attempt (id, job_id, number, state, node_id, held, created_at)
-		VALUES ($1,$2,$3,$4,$5,$6,$7)`, a.ID, a.JobID, a.Number, a.State, a.NodeID, a.Held, a.CreatedAt)
+	_, err := tx.Exec(ctx, `INSERT INTO attempt (id, job_id, number, state, node_id, held, created_at, resumed_from)
+		VALUES ($1,$2,$3,$4,$5,$6,$7,$8)`, a.ID, a.JobID, a.Number, a.State, a.NodeID, a.Held, a.CreatedAt, a.ResumedFrom)
 	if err != nil {
 		return fmt.Errorf("insert attempt: %w", err)
 	}
@@ -99,6 +99,17 @@ func (s *Store) Release(ctx context.Context, tx pgx.Tx, attemptID string) (int, 
 func (s *Store) DeleteAttempt(ctx context.Context, tx pgx.Tx, a *Attempt) error {
 	if _, err := tx.Exec(ctx, `DELETE FROM attempt WHERE id = $1 AND starting_at IS NULL AND ended_at IS NULL`, a.ID); err != nil {
 		return fmt.Errorf("delete attempt: %w", err)
+	}
+	return nil
+}
+
+// Listens keeps in mind since when an attempt's training asks for signals. It takes no lock of the job: who
+// asks every minute must not wait for who moves it.
+func (s *Store) Listens(ctx context.Context, q pg.Querier, jobID string, number int) error {
+	_, err := q.Exec(ctx, `UPDATE attempt SET listens_at = clock_timestamp()
+		WHERE job_id = $1 AND number = $2 AND listens_at IS NULL AND ended_at IS NULL`, jobID, number)
+	if err != nil {
+		return fmt.Errorf("note that an attempt listens: %w", err)
 	}
 	return nil
 }

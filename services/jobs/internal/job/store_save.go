@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -29,20 +30,27 @@ func (s *Store) Insert(ctx context.Context, tx pgx.Tx, j *Job, run RunFacts, cau
 	_, err := tx.Exec(ctx, `INSERT INTO job (id, run_id, name, owner_id, owner_name, project_id, project, visibility,
 			labels, priority, spec, spec_digest, template, pools, gpus, retry_max, running_s, starting_s, queued_s,
 			created_at, state, queue_reason, queued_at, seq, own_command, team_id,
-			visibility_version)
-		VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18,$19,$20,$21,$22,$23,$24,$25,$26,$27)`,
+			visibility_version, retry_on, retry_codes, retry_backoff_s, retry_resume, resumable, checkpoint_grace_s, checkpoint_needed,
+			checkpoint)
+		VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18,$19,$20,$21,$22,$23,$24,$25,$26,$27,
+			coalesce($28, '{infra,preempted}'::text[]),coalesce($29, '{}'::integer[]),$30,$31,$32,$33,$34,$35)`,
 		j.ID, j.RunID, j.Name, j.OwnerID, j.OwnerName, j.ProjectID, j.Project, j.Visibility,
 		j.Labels, j.Priority, j.Spec, j.SpecDigest, j.Template, j.Pools, j.GPUs, j.RetryMax,
 		j.RunningS, j.StartingS, j.QueueS, j.CreatedAt, j.State, j.Queue.Reason, j.Queue.Since, j.Seq, j.OwnCommand, j.TeamID,
-		j.VisibilityVersion)
+		j.VisibilityVersion, j.RetryOn, j.RetryCodes, max(1, j.BackoffS), cmp.Or(j.RetryFrom, ResumeLatest), j.Resumable,
+		max(1, j.CheckpointGraceS), j.CheckpointNeeded, j.Checkpoint)
 	if err != nil {
 		return fmt.Errorf("insert job: %w", err)
 	}
+	var parents any // null where there are none
+	if len(run.Parents) > 0 {
+		parents = run.Parents
+	}
 	_, err = tx.Exec(ctx, `INSERT INTO run (id, job_id, name, owner_id, owner_name, project_id, project, visibility,
-			state, recipe_lock, bindings, recipe_digest, spec_digest, created_at, visibility_version)
-		VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15)`,
+			state, recipe_lock, bindings, recipe_digest, spec_digest, created_at, visibility_version, parents, protected)
+		VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,coalesce($16, '[]'::jsonb),$17)`,
 		j.RunID, j.ID, j.Name, j.OwnerID, j.OwnerName, j.ProjectID, j.Project, j.Visibility,
-		j.State, run.RecipeLock, run.Bindings, run.RecipeDigest, j.SpecDigest, j.CreatedAt, j.VisibilityVersion)
+		j.State, run.RecipeLock, run.Bindings, run.RecipeDigest, j.SpecDigest, j.CreatedAt, j.VisibilityVersion, parents, run.Protected)
 	if err != nil {
 		return fmt.Errorf("insert run: %w", err)
 	}
@@ -54,6 +62,8 @@ type RunFacts struct {
 	RecipeLock   []byte
 	Bindings     []byte
 	RecipeDigest string
+	Parents      []Parent
+	Protected    bool // it reads a protected dataset
 }
 
 // Save writes a changed job, its run and its event. It refuses, in SQL, a move that is no edge and
@@ -66,11 +76,13 @@ func (s *Store) Save(ctx context.Context, tx pgx.Tx, j *Job, before State, cause
 	err := tx.QueryRow(ctx, `UPDATE job SET state = $4, end_reason = $5, message = $6, warnings = $7, attempt = $8,
 			stop_reason = $9, queue_position = $10, queue_reason = $11, queue_detail = $12, queued_at = $13,
 			not_before = $14, scheduled_at = $15, starting_at = $16, executor_running_at = $17, running_at = $18,
-			ended_at = $19, seq = seq + 1
+			ended_at = $19, retries = $20, signal_id = $21, signal_deadline = $22, signal_acked_at = $23, paused_at = $24,
+			checkpoint = $25, seq = seq + 1
 		WHERE id = $1 AND state = ANY($2) AND seq = $3 RETURNING seq`,
 		j.ID, from, j.Seq, j.State, j.EndReason, j.Message, notNil(j.Warnings), j.Attempt,
 		j.StopReason, j.Queue.Position, j.Queue.Reason, j.Queue.Detail, j.Queue.Since,
-		j.NotBefore, j.ScheduledAt, j.StartingAt, j.ExecutorRunningAt, j.RunningAt, j.EndedAt).Scan(&j.Seq)
+		j.NotBefore, j.ScheduledAt, j.StartingAt, j.ExecutorRunningAt, j.RunningAt, j.EndedAt,
+		j.Retries, j.Signal.ID, j.Signal.Deadline, j.Signal.AckedAt, j.PausedAt, j.Checkpoint).Scan(&j.Seq)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return fault.New(fault.Conflict, "job_state", "job %s cannot become %s from its present state", j.ID, j.State)
 	}
@@ -89,6 +101,19 @@ func (s *Store) Save(ctx context.Context, tx pgx.Tx, j *Job, before State, cause
 		}
 	}
 	return s.tell(ctx, tx, j, before, cause)
+}
+
+// SaveFacts writes what may be changed of a locked job besides its status, in its run too. Save follows it.
+func (s *Store) SaveFacts(ctx context.Context, tx pgx.Tx, j *Job) error {
+	_, err := tx.Exec(ctx, `UPDATE job SET name = $2, labels = $3, priority = $4, running_s = $5, starting_s = $6, queued_s = $7
+		WHERE id = $1`, j.ID, j.Name, j.Labels, j.Priority, j.RunningS, j.StartingS, j.QueueS)
+	if err != nil {
+		return fmt.Errorf("save what was changed of a job: %w", err)
+	}
+	if _, err := tx.Exec(ctx, `UPDATE run SET name = $2 WHERE id = $1`, j.RunID, j.Name); err != nil {
+		return fmt.Errorf("save what was changed of a run: %w", err)
+	}
+	return nil
 }
 
 // tell appends the event of a change and wakes who waits for it.
@@ -118,6 +143,11 @@ func (s *Store) tell(ctx context.Context, tx pgx.Tx, j *Job, before State, cause
 	if err := wake.Notify(ctx, tx, topic.Job(j.ID)); err != nil {
 		return err
 	}
+	if asks(before) || asks(j.State) {
+		if err := wake.Notify(ctx, tx, topic.Signals); err != nil {
+			return err
+		}
+	}
 	return wake.Notify(ctx, tx, topic.Queue)
 }
 
@@ -127,3 +157,6 @@ func notNil(s []string) []string {
 	}
 	return s
 }
+
+// asks says whether the training of a job in this state is asked for something.
+func asks(s State) bool { return s == Pausing || s == Stopping }

@@ -62,7 +62,8 @@ func (b *bench) insert(t *testing.T) *job.Job {
 		ID: b.ids.New(id.Job), RunID: b.ids.New(id.Run), Name: "n", OwnerID: "usr_1", OwnerName: "alice", ProjectID: "prj_1",
 		Project: "default", Visibility: "all", Labels: map[string]string{"a": "b"}, Priority: 50, Spec: []byte(`{"name":"n"}`),
 		SpecDigest: "sha256:1", Template: []byte{1}, Pools: []job.Pool{{Pool: "cpu", Role: "trainer", Nodes: 1}}, RetryMax: 3,
-		RunningS: 100, StartingS: 10, QueueS: 1000, CreatedAt: clock.Real().Now(),
+		RunningS: 100, StartingS: 10, QueueS: 1000, CreatedAt: clock.Real().Now(), RetryOn: []string{job.RetryInfra},
+		RetryCodes: []int32{33}, BackoffS: 5, RetryFrom: job.ResumeNone, Resumable: true, CheckpointGraceS: 60, CheckpointNeeded: true,
 		Status: job.Status{State: job.Queued, Queue: job.Queue{Reason: job.WaitNew, Since: clock.Real().Now()}},
 	}
 	facts := job.RunFacts{RecipeLock: []byte(`{}`), Bindings: []byte(`{}`), RecipeDigest: "sha256:2"}
@@ -84,7 +85,8 @@ func (b *bench) put(t *testing.T, jobID string, state job.State) {
 		now := clock.Real().Now()
 		ended, reason = &now, "completed"
 	}
-	_, err := b.pool.Exec(t.Context(), `UPDATE job SET state = $2, ended_at = $3, end_reason = $4 WHERE id = $1`, jobID, state, ended, reason)
+	_, err := b.pool.Exec(t.Context(), `UPDATE job SET state = $2, ended_at = $3, end_reason = $4,
+		paused_at = CASE WHEN $2 = 'paused' THEN now() END WHERE id = $1`, jobID, state, ended, reason)
 	require.NoError(t, err)
 }
 
@@ -104,7 +106,11 @@ func TestTheTableOfEdgesAndTheSQLAgree(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				locked.State, locked.EndedAt, locked.EndReason = to, nil, ""
+				locked.State, locked.EndedAt, locked.EndReason, locked.PausedAt = to, nil, "", nil
+				if to == job.Paused {
+					now := clock.Real().Now()
+					locked.PausedAt = &now
+				}
 				if to.Terminal() {
 					now := clock.Real().Now()
 					locked.EndedAt, locked.EndReason = &now, "completed"

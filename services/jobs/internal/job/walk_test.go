@@ -18,7 +18,7 @@ func TestRandomLivesKeepToTheEdges(t *testing.T) {
 	ends := map[job.State]int{}
 	for seed := range uint64(2000) {
 		r := rand.New(rand.NewPCG(seed, 2))
-		j := &job.Job{ID: "job_1", RetryMax: 2, RunningS: 30, StartingS: 20, QueueS: 40, Status: job.Status{
+		j := &job.Job{ID: "job_1", RetryMax: 2, RunningS: 30, StartingS: 20, QueueS: 40, CheckpointGraceS: 5, CheckpointNeeded: seed%2 == 0, Resumable: true, Status: job.Status{
 			State: job.Queued, Queue: job.Queue{Since: at()},
 		}}
 		var a *job.Attempt
@@ -34,14 +34,18 @@ func TestRandomLivesKeepToTheEdges(t *testing.T) {
 			require.Equal(t, j.State.Terminal(), j.EndedAt != nil, "seed %d", seed)
 			require.Equal(t, j.State.Terminal(), j.EndReason != "", "seed %d", seed)
 			require.LessOrEqual(t, j.Attempt, was+1, "seed %d", seed)
-			require.LessOrEqual(t, j.Attempt, j.RetryMax+1, "seed %d: no more attempts than allowed", seed)
+			require.LessOrEqual(t, j.Retries, j.RetryMax, "seed %d: no more tries than allowed", seed)
+			require.Equal(t, j.State == job.Paused, j.PausedAt != nil, "seed %d", seed)
+			if j.State == job.Paused {
+				require.True(t, a.Over(), "seed %d: nothing of a paused job lives", seed)
+			}
 			if j.State.Placed() {
 				require.False(t, a.Over(), "seed %d: a placed job has a living attempt", seed)
 			}
 		}
 		ends[j.State]++
 	}
-	for _, s := range []job.State{job.Succeeded, job.Failed, job.Stopped} {
+	for _, s := range []job.State{job.Succeeded, job.Failed, job.Stopped, job.Paused} {
 		require.Positive(t, ends[s], "the walk must reach %s", s)
 	}
 }
@@ -50,7 +54,7 @@ func TestRandomLivesKeepToTheEdges(t *testing.T) {
 func step(r *rand.Rand, j *job.Job, a *job.Attempt, now time.Time) *job.Attempt {
 	events := []string{job.ReportStarting, job.ReportRunning, job.ReportSucceeded, job.ReportFailed}
 	reasons := []string{"", "", gang.ExitLost, gang.ExitStopped, gang.ExitEnvBuild, gang.ExitFetch, gang.ExitOOMHost, gang.ExitStart}
-	switch r.IntN(9) {
+	switch r.IntN(13) {
 	case 0, 1, 2:
 		if j.State == job.Queued && (j.NotBefore == nil || !now.Before(*j.NotBefore)) {
 			a, _ = j.Place("att", "nod", now)
@@ -72,6 +76,19 @@ func step(r *rand.Rand, j *job.Job, a *job.Attempt, now time.Time) *job.Attempt 
 		if r.IntN(6) == 0 {
 			_, _ = j.Stop(job.ReasonUserStop, now)
 		}
+	case 9:
+		if a != nil && !a.Over() {
+			_, _ = j.Pause(a, "sig_1", now)
+		}
+	case 10:
+		j.Register(job.Checkpoint{ArtifactID: "art_1", Attempt: j.Attempt, Format: "npz", CreatedAt: now})
+		_, _ = j.Ack("sig_1", now)
+	case 11:
+		if j.GraceOver(now) == job.GraceGivenUp {
+			j.KeepRunning(a)
+		}
+	case 12:
+		_ = j.Resume(now)
 	case 7:
 		j.ExpireQueue(now)
 	case 8:

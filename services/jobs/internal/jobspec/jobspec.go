@@ -38,12 +38,15 @@ type Spec struct {
 	Limits    Limits            `json:"limits"`
 	Retry     Retry             `json:"retry"`
 	Seed      *int64            `json:"seed"`
+	// Checkpoint is how the job is paused.
+	Checkpoint Checkpoint `json:"checkpoint"`
 }
 
 // Source is what runs.
 type Source struct {
 	Entrypoint string   `json:"entrypoint"`
 	Command    []string `json:"command"`
+	Package    string   `json:"package"`
 }
 
 // RecipeRef names a recipe's version and its lock.
@@ -95,9 +98,19 @@ type Limits struct {
 	QueuedS   int `json:"queued_s"`
 }
 
-// Retry is how often an attempt that the infrastructure ended is repeated.
+// Retry is how an attempt that the infrastructure ended is repeated.
 type Retry struct {
-	Max int `json:"max"`
+	Max       int      `json:"max"`
+	On        []string `json:"on"`
+	ExitCodes []int32  `json:"exit_codes"`
+	BackoffS  int      `json:"backoff_s"`
+	Resume    string   `json:"resume"`
+}
+
+// Checkpoint is how a job is paused.
+type Checkpoint struct {
+	GraceS           int  `json:"grace_s"`
+	RequiredForPause bool `json:"required_for_pause"`
 }
 
 // What holds where a spec says nothing.
@@ -108,10 +121,29 @@ const (
 	defaultStartS   = 3_600
 	defaultQueuedS  = 604_800
 	defaultRetries  = 3
+	defaultBackoffS = 1
+	defaultGraceS   = 300
 )
 
 // maxSeed keeps a seed exact in JSON, whose numbers are doubles.
 const maxSeed = 1<<53 - 1
+
+// Complete fills in what a spec that was stored by an earlier release lacks.
+func (s *Spec) Complete() {
+	if s.Checkpoint == (Checkpoint{}) {
+		s.Checkpoint = Checkpoint{GraceS: defaultGraceS, RequiredForPause: true}
+	}
+	if len(s.Retry.On) == 0 {
+		s.Retry.On = []string{job.RetryInfra, job.RetryPreempted}
+	}
+	if s.Retry.ExitCodes == nil {
+		s.Retry.ExitCodes = []int32{}
+	}
+	s.Retry.BackoffS = max(s.Retry.BackoffS, defaultBackoffS)
+	if s.Retry.Resume == "" {
+		s.Retry.Resume = job.ResumeLatest
+	}
+}
 
 // Canonical is the stored form of a resolved spec and its digest.
 func (s *Spec) Canonical() (form []byte, digest string, err error) {

@@ -1,6 +1,8 @@
 package jobspec
 
 import (
+	"slices"
+
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
@@ -11,13 +13,16 @@ import (
 func FromProto(m *jobsv1.JobSpec) (Spec, error) {
 	s := Spec{
 		Name: m.GetName(), Project: or(m.GetProject(), DefaultProject), Labels: notNil(m.GetLabels()), Notes: m.GetNotes(),
-		Source:   Source{Entrypoint: m.GetSource().GetEntrypoint(), Command: append([]string{}, m.GetSource().GetCommand()...)},
+		Source: Source{
+			Entrypoint: m.GetSource().GetEntrypoint(), Command: append([]string{}, m.GetSource().GetCommand()...), Package: m.GetSource().GetPackage(),
+		},
 		Recipe:   RecipeRef{Name: m.GetRecipe().GetName(), Version: m.GetRecipe().GetVersion(), Lock: lockFromProto(m.GetRecipe().GetLock())},
 		Hparams:  m.GetHparams(),
 		Bindings: Bindings{Datasets: notNil(m.GetBindings().GetDatasets()), Model: m.GetBindings().GetModel()},
 		Env:      notNil(m.GetEnv()), Priority: defaultPriority, Seed: m.Seed,
-		Limits: Limits{RunningS: defaultRunningS, StartingS: defaultStartS, QueuedS: defaultQueuedS},
-		Retry:  Retry{Max: defaultRetries},
+		Limits:     Limits{RunningS: defaultRunningS, StartingS: defaultStartS, QueuedS: defaultQueuedS},
+		Retry:      retryFromProto(m.GetRetry()),
+		Checkpoint: Checkpoint{GraceS: defaultGraceS, RequiredForPause: true},
 	}
 	if m.GetImage() != nil {
 		s.Image = &Image{Ref: m.GetImage().GetRef()}
@@ -33,23 +38,56 @@ func FromProto(m *jobsv1.JobSpec) (Spec, error) {
 		fill(&s.Limits.StartingS, l.StartingS)
 		fill(&s.Limits.QueuedS, l.QueuedS)
 	}
-	if r := m.GetRetry(); r != nil {
-		fill(&s.Retry.Max, r.Max)
+	if c := m.GetCheckpoint(); c != nil {
+		fill(&s.Checkpoint.GraceS, c.GraceS)
+		s.Checkpoint.RequiredForPause = c.RequiredForPause == nil || c.GetRequiredForPause()
 	}
 	for _, p := range m.GetResources().GetPools() {
 		s.Resources.Pools = append(s.Resources.Pools, poolFromProto(p))
 	}
-	if s.Seed != nil && *s.Seed > maxSeed {
-		return s, fault.InvalidFields(fault.Field{
-			Loc: []any{"spec", "seed"}, Type: fault.TypeLessThanEqual, Input: *s.Seed,
-			Msg: "Input should be less than or equal to 9007199254740991", Ctx: map[string]any{"le": maxSeed},
-		})
+	return s, checkSeed(&s)
+}
+
+// Override puts what a clone is given in place of the spec's own.
+func Override(s *Spec, m *jobsv1.CloneJobRequest) error {
+	s.Name, s.Project = or(m.GetName(), s.Name), or(m.GetProject(), s.Project)
+	if len(m.GetHparams()) > 0 {
+		s.Hparams = m.GetHparams()
 	}
-	return s, nil
+	fill(&s.Priority, m.Priority)
+	if m.Seed != nil {
+		s.Seed = m.Seed
+	}
+	return checkSeed(s)
+}
+
+func checkSeed(s *Spec) error {
+	if s.Seed == nil || *s.Seed <= maxSeed {
+		return nil
+	}
+	return fault.InvalidFields(fault.Field{
+		Loc: []any{"spec", "seed"}, Type: fault.TypeLessThanEqual, Input: *s.Seed,
+		Msg: "Input should be less than or equal to 9007199254740991", Ctx: map[string]any{"le": maxSeed},
+	})
+}
+
+func retryFromProto(m *jobsv1.Retry) Retry {
+	r := Retry{
+		Max: defaultRetries, On: slices.Sorted(slices.Values(m.GetOn())), ExitCodes: append([]int32{}, m.GetExitCodes()...),
+		BackoffS: defaultBackoffS, Resume: or(m.GetResume(), job.ResumeLatest),
+	}
+	if len(r.On) == 0 {
+		r.On = []string{job.RetryInfra, job.RetryPreempted}
+	}
+	if m != nil {
+		fill(&r.Max, m.Max)
+		fill(&r.BackoffS, m.BackoffS)
+	}
+	return r
 }
 
 func poolFromProto(m *jobsv1.PoolRequest) job.Pool {
-	p := job.Pool{Pool: m.GetPool(), Role: or(m.GetRole(), defaultRole), Nodes: 1}
+	p := job.Pool{Pool: m.GetPool(), Role: or(m.GetRole(), defaultRole), Nodes: 1, Profile: m.GetProfile()}
 	fill(&p.Nodes, m.Nodes)
 	fill(&p.GPUsPerNode, m.GpusPerNode)
 	fill(&p.CPU, m.Cpu)

@@ -17,16 +17,18 @@ func fullSpec() *jobsv1.JobSpec {
 	seed := int64(7)
 	return &jobsv1.JobSpec{
 		Name: "n", Project: "p", Labels: map[string]string{"a": "b"}, Notes: "x",
-		Source: &jobsv1.Source{Entrypoint: "e", Command: []string{"c"}},
+		Source: &jobsv1.Source{Package: "pkg_1", Entrypoint: "e", Command: []string{"c"}},
 		Recipe: &jobsv1.RecipeRef{Name: "r/n", Version: "1", Lock: &jobsv1.RecipeLock{
 			Api: "service/v1", Name: "r/n", Version: "1", Digest: "sha256:d", ParamsSchemaDigest: "ps", CatalogDigest: "cd", LockedAt: "t",
 			Framework: &jobsv1.RecipeLockFramework{Name: "f", RuntimeId: "rt", Image: "i"},
 		}},
 		Image: &jobsv1.Image{Ref: "ghcr.io/a"}, Hparams: []byte(`{"b":2,"a":1}`),
 		Bindings:  &jobsv1.Bindings{Datasets: map[string]string{"train": "ds/p/n@1"}, Model: "mdl/p/n@1"},
-		Resources: &jobsv1.Resources{Pools: []*jobsv1.PoolRequest{{Pool: "gpu", Role: "r", Nodes: new(int32(2)), GpusPerNode: new(int32(4)), Cpu: new(int32(8)), MemoryGb: new(int32(16))}}},
-		Env:       map[string]string{"K": "V"}, Priority: new(int32(0)), Retry: &jobsv1.Retry{Max: new(int32(0))}, Seed: &seed,
-		Limits: &jobsv1.Limits{RunningS: new(int32(1)), StartingS: new(int32(2)), QueuedS: new(int32(3))},
+		Resources: &jobsv1.Resources{Pools: []*jobsv1.PoolRequest{{Pool: "gpu", Role: "r", Nodes: new(int32(2)), GpusPerNode: new(int32(4)), Cpu: new(int32(8)), MemoryGb: new(int32(16)), Profile: "big"}}},
+		Env:       map[string]string{"K": "V"}, Priority: new(int32(0)), Seed: &seed,
+		Retry:      &jobsv1.Retry{Max: new(int32(0)), On: []string{"infra"}, ExitCodes: []int32{33}, BackoffS: new(int32(5)), Resume: "none"},
+		Checkpoint: &jobsv1.CheckpointPolicy{GraceS: new(int32(9)), RequiredForPause: new(false)},
+		Limits:     &jobsv1.Limits{RunningS: new(int32(1)), StartingS: new(int32(2)), QueuedS: new(int32(3))},
 	}
 }
 
@@ -88,8 +90,9 @@ func TestNoFieldOfTheSpecIsForgotten(t *testing.T) {
 	free := map[string]bool{"labels": true, "hparams": true, "env": true, "bindings.datasets": true}
 	require.ElementsMatch(t, all, paths(doc, "", free), "the stored spec has the fields of the contract, under the same names")
 	require.Equal(t, 0, spec.Priority)
-	require.Equal(t, 0, spec.Retry.Max)
-	require.Equal(t, job.Pool{Pool: "gpu", Role: "r", Nodes: 2, GPUsPerNode: 4, CPU: 8, MemoryGB: 16}, spec.Resources.Pools[0])
+	require.Equal(t, Retry{Max: 0, On: []string{"infra"}, ExitCodes: []int32{33}, BackoffS: 5, Resume: "none"}, spec.Retry)
+	require.Equal(t, Checkpoint{GraceS: 9, RequiredForPause: false}, spec.Checkpoint)
+	require.Equal(t, job.Pool{Pool: "gpu", Role: "r", Nodes: 2, GPUsPerNode: 4, CPU: 8, MemoryGB: 16, Profile: "big"}, spec.Resources.Pools[0])
 }
 
 // intersect keeps the test above honest: every field of the contract is filled in, zero or not.
@@ -114,7 +117,8 @@ func TestWhatASpecLeavesOutIsFilledIn(t *testing.T) {
 	require.Equal(t, "default", spec.Project)
 	require.Equal(t, 50, spec.Priority)
 	require.Equal(t, Limits{RunningS: 86400, StartingS: 3600, QueuedS: 604800}, spec.Limits)
-	require.Equal(t, 3, spec.Retry.Max)
+	require.Equal(t, Retry{Max: 3, On: []string{"infra", "preempted"}, ExitCodes: []int32{}, BackoffS: 1, Resume: "latest"}, spec.Retry)
+	require.Equal(t, Checkpoint{GraceS: 300, RequiredForPause: true}, spec.Checkpoint)
 	require.Equal(t, []job.Pool{{Pool: "cpu", Role: "trainer", Nodes: 1}}, spec.Resources.Pools)
 	require.Equal(t, "{}", string(spec.Hparams))
 	require.Nil(t, spec.Image)

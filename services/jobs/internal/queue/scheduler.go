@@ -162,10 +162,14 @@ func (s *Scheduler) placeJob(ctx context.Context, tx pgx.Tx, d Decision) error {
 	if err := s.Jobs.InsertAttempt(ctx, tx, attempt); err != nil {
 		return err
 	}
+	spec, err := work.Resumed(j.Template, j.Checkpoint)
+	if err != nil {
+		return err
+	}
 	for _, p := range d.Places {
 		w := &work.Work{
 			Seen: work.Seen{Key: work.Key{ID: s.IDs.New(id.Work), Generation: 1, Fence: 1}},
-			Kind: work.Attempt, Desired: work.WantRunning, DesiredAt: now, Spec: j.Template, Pool: p.Pool.Pool,
+			Kind: work.Attempt, Desired: work.WantRunning, DesiredAt: now, Spec: spec, Pool: p.Pool.Pool,
 			GPUs: p.Pool.GPUsPerNode, Slots: SlotsOf(p.Pool.GPUsPerNode),
 			CPUs: p.Pool.CPU, Memory: int64(p.Pool.MemoryGB) * gigabyte, OwnerID: j.OwnerID, ProjectID: j.ProjectID,
 			NodeID: p.NodeID, JobID: j.ID, Number: attempt.Number, Rank: p.Rank, NNodes: len(d.Places),

@@ -68,6 +68,7 @@ func (r *Reconciler) enforce(ctx context.Context) error {
 	}
 	rows, err := r.Pool.Query(ctx, `SELECT id FROM job WHERE ended_at IS NULL AND (
 			(state = 'queued' AND queued_at + make_interval(secs => queued_s) <= $1)
+			OR (state = 'pausing' AND signal_acked_at IS NULL AND signal_deadline <= $1)
 			OR (state IN ('scheduled', 'starting', 'running') AND coalesce(
 				coalesce(running_at, CASE WHEN own_command THEN executor_running_at END) + make_interval(secs => running_s),
 				scheduled_at + make_interval(secs => starting_s)) <= $1))

@@ -33,7 +33,8 @@ func TestARunOutlivesItsJob(t *testing.T) {
 	var jobs int
 	require.NoError(t, pool.QueryRow(t.Context(), `SELECT count(*) FROM job`).Scan(&jobs))
 	require.Zero(t, jobs, "there is no job any more")
-	_, err := pool.Exec(t.Context(), `UPDATE run SET job_id = NULL, started_at = created_at WHERE id = $1`, first)
+	_, err := pool.Exec(t.Context(), `UPDATE run SET job_id = NULL, started_at = created_at,
+		parents = '[{"kind": "retry", "run_id": "run_0", "step": 7}]' WHERE id = $1`, first)
 	require.NoError(t, err)
 	got, err := s.GetRun(alice(t.Context()), &jobsv1.GetRunRequest{RunId: first})
 	require.NoError(t, err)

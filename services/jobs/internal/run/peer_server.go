@@ -2,20 +2,29 @@ package run
 
 import (
 	"context"
+	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
+	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/wake"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/token"
 )
 
-// Reporter applies what a training reports of its lifecycle.
+// Reporter applies what a training reports, and tells it what it is asked.
 type Reporter interface {
 	Report(ctx context.Context, runID string, attempt int, event, message string) (applied bool, err error)
+	Register(ctx context.Context, runID string, c job.Checkpoint) error
+	Next(ctx context.Context, runID string, attempt int) (job.Asked, error)
+	Ack(ctx context.Context, runID string, attempt int, signalID string) (job.Asked, error)
 }
 
 // PeerServer answers RunPeerService.
@@ -25,6 +34,9 @@ type PeerServer struct {
 	Runs     Store
 	Tokens   *token.Store
 	Reporter Reporter
+	Jobs     *job.Store
+	Hub      *wake.Hub
+	Clock    clock.Clock
 }
 
 // ResolveIngestToken finds the attempt that a token belongs to.
@@ -46,6 +58,7 @@ func (s *PeerServer) ResolveIngestToken(
 			RunId: g.RunID, JobId: g.JobID, OwnerId: g.OwnerID, ProjectId: g.ProjectID, Project: g.Project, Visibility: g.Visibility,
 			VisibilityVersion: g.VisibilityVersion,
 		},
+		Withhold: g.Withhold,
 	}, nil
 }
 
@@ -74,6 +87,33 @@ func (s *PeerServer) GetRunOwner(ctx context.Context, req *jobspeerv1.GetRunOwne
 		m.JobId = *r.JobID
 	}
 	return m, nil
+}
+
+// maxUsers bounds how many users of a model are named.
+const maxUsers = 20
+
+// ListModelUsers names the jobs that are not over and start from a version of a model. What was resolved at the
+// submission counts, whatever word was asked for.
+func (s *PeerServer) ListModelUsers(ctx context.Context, req *jobspeerv1.ListModelUsersRequest) (*jobspeerv1.ListModelUsersResponse, error) {
+	model, _, one := strings.Cut(req.GetRef(), "@")
+	found, err := s.Runs.StartingFrom(ctx, s.Pool, model)
+	if err != nil {
+		return nil, err
+	}
+	out := &jobspeerv1.ListModelUsersResponse{}
+	for _, t := range found {
+		spec := &jobsv1.AttemptSpec{}
+		if err := proto.Unmarshal(t.Spec, spec); err != nil {
+			return nil, fmt.Errorf("read the template of job %s: %w", t.JobID, err)
+		}
+		if one && spec.GetModel().GetRef() != req.GetRef() {
+			continue
+		}
+		if out.JobIds = append(out.JobIds, t.JobID); len(out.GetJobIds()) == maxUsers {
+			break
+		}
+	}
+	return out, nil
 }
 
 // maxMessage bounds the words of a failure, in bytes.

@@ -2,7 +2,12 @@
 // that it outlives its job.
 package run
 
-import "time"
+import (
+	"time"
+
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+)
 
 // Run is what a job produced, or is producing.
 type Run struct {
@@ -18,4 +23,13 @@ type Run struct {
 	EndReason                      string
 	CreatedAt                      time.Time
 	StartedAt, EndedAt             *time.Time
+	Parents                        []job.Parent
+}
+
+// Thing is what an id names that a run is asked for by: the run, or its job.
+func Thing(name string) string {
+	if id.Check(id.Job, name) == nil {
+		return "job"
+	}
+	return "run"
 }

@@ -130,7 +130,10 @@ func TestTheServerShowsRuns(t *testing.T) {
 }
 
 // reporter notes what was reported.
-type reporter struct{ message string }
+type reporter struct {
+	run.Reporter
+	message string
+}
 
 func (r *reporter) Report(_ context.Context, _ string, attempt int, _, message string) (bool, error) {
 	r.message = message

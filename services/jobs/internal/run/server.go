@@ -12,6 +12,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/request"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/desk"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
@@ -55,9 +56,12 @@ func (s *Server) GetRun(ctx context.Context, req *jobsv1.GetRunRequest) (*jobsv1
 func toProto(r *Run) *jobsv1.Run {
 	m := &jobsv1.Run{
 		Id: r.ID, JobId: r.JobID, Project: r.Project, Owner: r.OwnerName, Name: r.Name,
-		State: job.StateToProto(job.State(r.State)), Attempts: int32(r.Attempts), RecipeLock: r.RecipeLock,
+		State: desk.StateToProto(job.State(r.State)), Attempts: int32(r.Attempts), RecipeLock: r.RecipeLock,
 		Bindings: r.Bindings, RecipeDigest: r.RecipeDigest, SpecDigest: r.SpecDigest,
 		CreatedAt: timestamppb.New(r.CreatedAt), StartedAt: timeTo(r.StartedAt), EndedAt: timeTo(r.EndedAt),
+	}
+	for _, p := range r.Parents {
+		m.Parents = append(m.Parents, &jobsv1.RunParent{Kind: p.Kind, RunId: p.RunID, Step: p.Step})
 	}
 	if r.EndReason != "" {
 		m.EndReason = &r.EndReason

@@ -17,7 +17,7 @@ import (
 type Store struct{}
 
 const runSelect = `SELECT id, job_id, name, owner_id, owner_name, project_id, project, visibility, visibility_version, state, attempts,
-	recipe_lock, bindings, recipe_digest, spec_digest, end_reason, created_at, started_at, ended_at FROM run`
+	recipe_lock, bindings, recipe_digest, spec_digest, end_reason, created_at, started_at, ended_at, parents FROM run`
 
 const visible = ` WHERE ($1 OR owner_id = $2 OR (visibility = 'all' AND $2 <> '') OR project_id = ANY($3))`
 
@@ -25,7 +25,7 @@ func scan(row pgx.CollectableRow) (*Run, error) {
 	var r Run
 	err := row.Scan(&r.ID, &r.JobID, &r.Name, &r.OwnerID, &r.OwnerName, &r.ProjectID, &r.Project, &r.Visibility, &r.VisibilityVersion, &r.State,
 		&r.Attempts, &r.RecipeLock, &r.Bindings, &r.RecipeDigest, &r.SpecDigest, &r.EndReason, &r.CreatedAt,
-		&r.StartedAt, &r.EndedAt)
+		&r.StartedAt, &r.EndedAt, &r.Parents)
 	return &r, err
 }
 
@@ -37,7 +37,7 @@ func (s Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id stri
 	}
 	r, err := pgx.CollectExactlyOneRow(rows, scan)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, fault.Absentf("run", id)
+		return nil, fault.Absentf(Thing(id), id)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("load run: %w", err)
@@ -58,4 +58,24 @@ func (s Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, live b
 		return nil, fmt.Errorf("read runs: %w", err)
 	}
 	return runs, nil
+}
+
+// Template is what every attempt of a job is told, opaque here.
+type Template struct {
+	JobID string
+	Spec  []byte
+}
+
+// StartingFrom answers the jobs that are not over and were asked to start from any version of a model, oldest first.
+func (Store) StartingFrom(ctx context.Context, q pg.Querier, model string) ([]Template, error) {
+	rows, err := q.Query(ctx, `SELECT id, template FROM job WHERE ended_at IS NULL AND starts_with(spec->'bindings'->>'model', $1 || '@')
+		ORDER BY created_at, id`, model)
+	if err != nil {
+		return nil, fmt.Errorf("look for the users of a model: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (t Template, err error) { return t, row.Scan(&t.JobID, &t.Spec) })
+	if err != nil {
+		return nil, fmt.Errorf("look for the users of a model: %w", err)
+	}
+	return found, nil
 }

@@ -3,8 +3,7 @@
 // Idempotency-Key is answered as the first was.
 //
 // admit.go is the deed and writes; rows.go answers the gates from this service's own rows;
-// template_proto.go writes what every attempt of the job is told, and it and project_proto.go alone
-// speak proto.
+// again.go submits what was submitted before; template_proto.go writes what every attempt of the job is told.
 package submit
 
 import (
@@ -16,6 +15,7 @@ import (
 	"math/big"
 
 	"github.com/jackc/pgx/v5"
+	"google.golang.org/protobuf/proto"
 
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/authn"
@@ -23,7 +23,9 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/idem"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/desk"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/gate"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/hardware"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/jobspec"
 )
@@ -41,21 +43,37 @@ type Admission struct {
 	IDs   *id.Source
 	Rand  io.Reader
 	Trail Trail
+	// Hardware is what the profiles of an accepted draft are held by.
+	Hardware hardware.Store
 }
 
 // Submit passes a submission through the gates and admits it. A repeat under the same
 // Idempotency-Key gets the first answer, whatever the gates would say by now.
 func (a *Admission) Submit(ctx context.Context, req *jobsv1.SubmitJobRequest) (*jobsv1.Job, error) {
-	const method = jobsv1.JobService_SubmitJob_FullMethodName
+	return a.submit(ctx, jobsv1.JobService_SubmitJob_FullMethodName, req, func() (*gate.Draft, origin, error) {
+		spec, err := jobspec.FromProto(req.GetSpec())
+		return &gate.Draft{API: req.GetApi(), Spec: spec, Caller: authn.Of(ctx)}, origin{}, err
+	})
+}
+
+// origin is what a job comes from besides its spec.
+type origin struct {
+	parents    []job.Parent
+	checkpoint *job.Checkpoint
+}
+
+// submit passes what a request asks for through the gates and admits it.
+func (a *Admission) submit(
+	ctx context.Context, method string, req proto.Message, draft func() (*gate.Draft, origin, error),
+) (*jobsv1.Job, error) {
 	resp := &jobsv1.Job{}
 	if replayed, err := a.Once.Replay(ctx, method, req, resp); err != nil || replayed {
 		return resp, err
 	}
-	spec, err := jobspec.FromProto(req.GetSpec())
+	d, from, err := draft()
 	if err != nil {
 		return nil, err
 	}
-	d := &gate.Draft{API: req.GetApi(), Spec: spec, Caller: authn.Of(ctx)}
 	if err := gate.Run(ctx, a.World.Gates(), d); err != nil {
 		return nil, err
 	}
@@ -63,11 +81,14 @@ func (a *Admission) Submit(ctx context.Context, req *jobsv1.SubmitJobRequest) (*
 	if err != nil {
 		return nil, err
 	}
+	if facts.Parents = from.parents; d.Recipe.Resumable {
+		j.Checkpoint = from.checkpoint
+	}
 	err = a.Once.Do(ctx, method, req, resp, func(ctx context.Context, tx pgx.Tx) error {
 		if err := a.admit(ctx, tx, j, facts); err != nil {
 			return err
 		}
-		idem.Set(resp, job.ToProto(j))
+		idem.Set(resp, desk.ToProto(j))
 		return nil
 	})
 	return resp, err
@@ -92,11 +113,13 @@ func (a *Admission) job(d *gate.Draft) (*job.Job, job.RunFacts, error) {
 		Visibility: d.Project.Visibility, VisibilityVersion: d.Project.VisibilityVersion, Labels: d.Spec.Labels, Priority: d.Spec.Priority, Spec: spec, SpecDigest: digest, Pools: d.Spec.Resources.Pools,
 		GPUs: job.Demand(d.Spec.Resources.Pools), RetryMax: d.Spec.Retry.Max, RunningS: d.Spec.Limits.RunningS,
 		StartingS: d.Spec.Limits.StartingS, QueueS: d.Spec.Limits.QueuedS, OwnCommand: len(d.Spec.Source.Command) > 0,
+		RetryOn: d.Spec.Retry.On, RetryCodes: d.Spec.Retry.ExitCodes, BackoffS: d.Spec.Retry.BackoffS, RetryFrom: d.Spec.Retry.Resume,
+		Resumable: d.Recipe.Resumable, CheckpointGraceS: d.Spec.Checkpoint.GraceS, CheckpointNeeded: d.Spec.Checkpoint.RequiredForPause,
 	}
 	if j.Template, err = template(d, j.ID, j.RunID); err != nil {
 		return nil, job.RunFacts{}, err
 	}
-	facts := job.RunFacts{RecipeDigest: d.Recipe.Digest}
+	facts := job.RunFacts{RecipeDigest: d.Recipe.Digest, Protected: d.Inputs.Protected}
 	if facts.RecipeLock, err = canonicalOf(d.Spec.Recipe.Lock); err != nil {
 		return nil, facts, fmt.Errorf("write the recipe's lock: %w", err)
 	}
@@ -112,12 +135,28 @@ func (a *Admission) admit(ctx context.Context, tx pgx.Tx, j *job.Job, facts job.
 		return err
 	}
 	j.CreatedAt = now
-	j.Status = job.Status{State: job.Queued, Queue: job.Queue{Reason: job.WaitNew, Since: now}}
+	j.Status = job.Status{State: job.Queued, Checkpoint: j.Checkpoint, Queue: job.Queue{Reason: job.WaitNew, Since: now}}
+	if err := a.holdProfiles(ctx, tx, j); err != nil {
+		return err
+	}
 	if err := a.Jobs.Insert(ctx, tx, j, facts, job.Cause{}); err != nil {
 		return err
 	}
 	return a.Trail.Record(ctx, tx, "job.submit", job.SubjectKind, j.ID,
 		map[string]any{"run_id": j.RunID, "spec_digest": j.SpecDigest, "project": j.Project})
+}
+
+// holdProfiles looks again at the profiles that a job names, and lets no other configuration take the place of
+// that one until the job is stored: what a change does to live jobs is then told of this one too.
+func (a *Admission) holdProfiles(ctx context.Context, tx pgx.Tx, j *job.Job) error {
+	if !gate.Profiled(j.Pools) {
+		return nil
+	}
+	v, err := a.Hardware.Share(ctx, tx)
+	if err != nil {
+		return err
+	}
+	return gate.CheckProfiles(&v.Config, j.Pools, j.TeamID, j.RunningS)
 }
 
 // seeds is how many different seeds are drawn: training code often keeps them in 31 bits.

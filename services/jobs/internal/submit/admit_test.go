@@ -46,6 +46,8 @@ func (open) Resolve(_ context.Context, b jobspec.Bindings) (*catalog.Inputs, err
 	return &catalog.Inputs{Datasets: []catalog.Bound{{Name: "train", Ref: b.Datasets["train"]}}}, nil
 }
 
+func (open) Package(context.Context, string) (*catalog.Object, error) { return nil, nil }
+
 func (open) Project(_ context.Context, key string) (*gate.ProjectFacts, error) {
 	return &gate.ProjectFacts{ID: "prj_" + key, Key: key, Visibility: "all"}, nil
 }

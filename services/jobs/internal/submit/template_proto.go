@@ -1,7 +1,9 @@
 package submit
 
 import (
+	"cmp"
 	"fmt"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -12,7 +14,7 @@ import (
 )
 
 const (
-	graceS    = 30
+	graceS    = int32(job.StopGrace / time.Second)
 	maxPids   = 4096
 	gigabytes = 1 << 30
 )
@@ -26,7 +28,7 @@ func template(d *gate.Draft, jobID, runID string) ([]byte, error) {
 	}
 	m := &jobsv1.AttemptSpec{
 		JobId: jobID, RunId: runID, Recipe: d.Recipe.Name, RecipeVersion: d.Recipe.Version, RecipeDigest: d.Recipe.Digest,
-		Package: catalog.ObjectToProto(d.Recipe.Package), Environment: catalog.EnvironmentToProto(d.Recipe.Environment),
+		Package: catalog.ObjectToProto(cmp.Or(d.Package, d.Recipe.Package)), Environment: catalog.EnvironmentToProto(d.Recipe.Environment),
 		Command: command, Hparams: d.Spec.Hparams, Env: d.Spec.Env, Seed: *d.Spec.Seed,
 		Limits: limitsToProto(d.Spec.Resources.Pools), GraceS: graceS,
 	}

@@ -69,7 +69,7 @@ func TestTheTemplateHoldsWhatAnAttemptNeeds(t *testing.T) {
 	for _, path := range unset(want.ProtoReflect(), "") {
 		require.Contains(t, []string{
 			"attempt", "ingest_endpoint", "limits.gpus", "datasets.0.files.0.unpack", "model.files.0.size_bytes",
-			"model.files.0.sha256", "model.files.0.unpack",
+			"model.files.0.sha256", "model.files.0.unpack", "resume",
 		}, path, "a field of the agent's spec that nobody fills")
 	}
 
@@ -78,4 +78,18 @@ func TestTheTemplateHoldsWhatAnAttemptNeeds(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, proto.Unmarshal(raw, got))
 	require.Equal(t, []string{"c"}, got.GetCommand(), "the custom recipe runs its user's command")
+}
+
+func TestAPackageStandsInThePlaceOfTheRecipesOwn(t *testing.T) {
+	t.Parallel()
+	d := &gate.Draft{
+		Spec:    jobspec.Spec{Hparams: []byte(`{}`), Seed: new(int64(7)), Resources: jobspec.Resources{Pools: []job.Pool{{Pool: "gpu", Nodes: 1}}}},
+		Recipe:  &catalog.Recipe{Name: "custom/custom", Package: &catalog.Object{URI: "blob://recipe"}},
+		Package: &catalog.Object{URI: "blob://mine", Unpack: true}, Inputs: &catalog.Inputs{},
+	}
+	raw, err := template(d, "job_1", "run_1")
+	require.NoError(t, err)
+	got := &jobsv1.AttemptSpec{}
+	require.NoError(t, proto.Unmarshal(raw, got))
+	require.Equal(t, "blob://mine", got.GetPackage().GetUri())
 }

@@ -46,12 +46,13 @@ func (s *Store) Mint(ctx context.Context, tx pgx.Tx, h Holder, now time.Time) (s
 func (s *Store) Resolve(ctx context.Context, q pg.Querier, hash []byte, now time.Time) (*Grant, error) {
 	var g Grant
 	err := q.QueryRow(ctx, `SELECT t.job_id, t.run_id, t.attempt, t.expires_at, t.attempt = j.attempt, j.ended_at,
-			j.owner_id, j.project_id, j.project, j.visibility, j.visibility_version, coalesce(f.kind <> 'agent', false)
+			j.owner_id, j.project_id, j.project, j.visibility, j.visibility_version, coalesce(f.kind <> 'agent', false),
+			EXISTS (SELECT FROM run r WHERE r.id = t.run_id AND r.protected)
 		FROM ingest_token t JOIN job j ON j.id = t.job_id JOIN work w ON w.id = t.work_id
 			LEFT JOIN node n ON n.id = w.node_id LEFT JOIN fleet f ON f.id = n.fleet_id
 		WHERE t.hash = $1 AND t.revoked_at IS NULL AND t.expires_at > $2`, hash, now).
 		Scan(&g.JobID, &g.RunID, &g.Attempt, &g.ExpiresAt, &g.Current, &g.EndedAt,
-			&g.OwnerID, &g.ProjectID, &g.Project, &g.Visibility, &g.VisibilityVersion, &g.Container)
+			&g.OwnerID, &g.ProjectID, &g.Project, &g.Visibility, &g.VisibilityVersion, &g.Container, &g.Withhold)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fault.New(fault.Unauthenticated, "ingest_token", "the ingest token is unknown, revoked or expired")
 	}

@@ -14,6 +14,7 @@ type Grant struct {
 	Attempt   int
 	Current   bool       // the attempt is the job's newest
 	Container bool       // its executor is a container one
+	Withhold  bool       // the run reads a protected dataset
 	EndedAt   *time.Time // of the run
 	ExpiresAt time.Time
 	// Whose the run is.

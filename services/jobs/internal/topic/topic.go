@@ -9,6 +9,12 @@ const (
 	Queue wake.Topic = "queue"
 	// Engines: what is known of engine works has changed.
 	Engines wake.Topic = "engines"
+	// Signals: what some run's training is asked has changed.
+	Signals wake.Topic = "signals"
+	// Hardware: another hardware configuration is in force.
+	Hardware wake.Topic = "hardware"
+	// HardwareTaken: an instance has taken it over, or all have.
+	HardwareTaken wake.Topic = "hardware:taken"
 )
 
 // Job is the topic of one job.

@@ -24,6 +24,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/platform/wake"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/desk"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/topic"
 )
@@ -120,8 +121,8 @@ func (w *Watcher) sendChanges(
 	for _, status := range statuses {
 		sent++
 		then := *j
-		then.Status = status
-		if err := stream.Send(&jobsv1.WatchJobResponse{Seq: seq + sent, Job: job.ToProto(&then)}); err != nil {
+		then.Status, then.Seq = status, seq+sent
+		if err := stream.Send(&jobsv1.WatchJobResponse{Seq: seq + sent, Job: desk.ToProto(&then)}); err != nil {
 			return sent, false, err
 		}
 		if status.State.Terminal() {

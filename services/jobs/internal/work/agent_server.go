@@ -151,6 +151,7 @@ func objects(w *Work) ([]string, error) {
 			refs = append(refs, d.GetFiles()...)
 		}
 		refs = append(refs, a.GetModel().GetFiles()...)
+		refs = append(refs, a.GetResume().GetFile())
 	}
 	refs = append(refs, m.GetEngine().GetModel()...)
 	uris := make([]string, 0, len(refs))

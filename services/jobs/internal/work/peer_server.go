@@ -89,6 +89,11 @@ func orderFromProto(req *jobspeerv1.PutWorkRequest) (Order, error) {
 	if o.GPUs == 0 {
 		o.Slots = 1
 	}
+	if req.GetDeadline().IsValid() {
+		// Postgres keeps microseconds; more would look like a change each time.
+		at := req.GetDeadline().AsTime().Truncate(time.Microsecond)
+		o.Deadline = &at
+	}
 	return o, nil
 }
 

@@ -20,6 +20,7 @@ type Order struct {
 	Spec       []byte
 	OwnerID    string
 	ProjectID  string
+	Deadline   *time.Time
 }
 
 // NewEngine makes the work of a first order; it waits for its place.
@@ -27,7 +28,7 @@ func NewEngine(o Order, now time.Time) *Work {
 	return &Work{
 		Seen: Seen{Key: Key{ID: o.ID, Generation: o.Generation}},
 		Kind: Engine, Desired: o.Desired, DesiredAt: now, Spec: o.Spec, Pool: o.Pool, Driver: o.Driver,
-		GPUs: o.GPUs, Slots: o.Slots, OwnerID: o.OwnerID, ProjectID: o.ProjectID, NNodes: 1, Waiting: WaitCapacity,
+		GPUs: o.GPUs, Slots: o.Slots, OwnerID: o.OwnerID, ProjectID: o.ProjectID, NNodes: 1, Waiting: WaitCapacity, Deadline: o.Deadline,
 	}
 }
 
@@ -45,8 +46,12 @@ func (w *Work) Put(o Order, now time.Time) (changed bool, err error) {
 		return false, fault.New(fault.Conflict, "work_generation",
 			"generation %d of work %s is known with another spec", o.Generation, w.ID)
 	case o.Generation == w.Generation && o.Desired == w.Desired:
-		return false, nil
+		// A deadline moves without anything else: the engine goes on.
+		moved := !sameTime(o.Deadline, w.Deadline)
+		w.Deadline = o.Deadline
+		return moved, nil
 	}
+	w.Deadline = o.Deadline
 	renewed := o.Generation > w.Generation
 	moved := renewed && (o.Pool != w.Pool || o.GPUs != w.GPUs || o.Slots != w.Slots || o.Driver != w.Driver)
 	w.Desired, w.DesiredAt = o.Desired, now

@@ -22,7 +22,7 @@ type Store struct {
 const columns = `id, generation, fence, phase, detail, preparing_at, running_at, exited_at,
 	exit_code, exit_signal, exit_reason, exit_message, engine, engine_key,
 	kind, desired, desired_at, spec, pool, gpus, slots, cpus, memory_bytes, owner_id, project_id, node_id, waiting,
-	job_id, attempt, rank, nnodes, role, master, driver, created_at, updated_at, released_at`
+	job_id, attempt, rank, nnodes, role, master, driver, created_at, updated_at, released_at, force, deadline`
 
 func (s *Store) scan(row pgx.Row) (*Work, error) {
 	var w Work
@@ -33,7 +33,7 @@ func (s *Store) scan(row pgx.Row) (*Work, error) {
 		&code, &exit.Signal, &exit.Reason, &exit.Message, &w.Engine, &sealed,
 		&w.Kind, &w.Desired, &w.DesiredAt, &w.Spec, &w.Pool, &w.GPUs, &w.Slots, &w.CPUs, &w.Memory, &w.OwnerID, &w.ProjectID,
 		&w.NodeID, &w.Waiting, &w.JobID, &w.Number, &w.Rank, &w.NNodes, &w.Role, &w.Master, &w.Driver,
-		&w.CreatedAt, &w.UpdatedAt, &w.ReleasedAt)
+		&w.CreatedAt, &w.UpdatedAt, &w.ReleasedAt, &w.Force, &w.Deadline)
 	if err != nil {
 		return nil, err
 	}

@@ -17,11 +17,11 @@ import (
 func (s *Store) Insert(ctx context.Context, tx pgx.Tx, w *Work) error {
 	_, err := tx.Exec(ctx, `INSERT INTO work (id, kind, generation, fence, desired, desired_at, spec, pool, gpus, slots,
 			job_id, attempt, rank, nnodes, role, master, owner_id, project_id, driver, node_id, waiting,
-			cpus, memory_bytes, created_at, updated_at)
-		VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18,$19,$20,$21,$22,$23,$6,$6)`,
+			cpus, memory_bytes, created_at, updated_at, deadline)
+		VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18,$19,$20,$21,$22,$23,$6,$6,$24)`,
 		w.ID, w.Kind, w.Generation, w.Fence, w.Desired, w.DesiredAt, w.Spec, w.Pool, w.GPUs, w.Slots,
 		w.JobID, w.Number, w.Rank, w.NNodes, w.Role, w.Master, w.OwnerID, w.ProjectID, w.Driver, w.NodeID, w.Waiting,
-		w.CPUs, w.Memory)
+		w.CPUs, w.Memory, w.Deadline)
 	if err != nil {
 		return fmt.Errorf("insert work: %w", err)
 	}
@@ -46,12 +46,13 @@ func (s *Store) Save(ctx context.Context, tx pgx.Tx, w *Work, before Key, before
 	tag, err := tx.Exec(ctx, `UPDATE work SET generation = $4, fence = $5, phase = $6, detail = $7, preparing_at = $8,
 			running_at = $9, exited_at = $10, exit_code = $11, exit_signal = $12, exit_reason = $13, exit_message = $14,
 			engine = $15, engine_key = $16, desired = $17, desired_at = $18, spec = $19, pool = $20, gpus = $21,
-			slots = $22, driver = $23, node_id = $24, waiting = $25, released_at = $26, updated_at = $27
+			slots = $22, driver = $23, node_id = $24, waiting = $25, released_at = $26, updated_at = $27,
+			force = $28, deadline = $29
 		WHERE id = $1 AND generation = $2 AND fence = $3`,
 		w.ID, before.Generation, before.Fence, w.Generation, w.Fence, w.Phase, w.Detail, w.PreparingAt,
 		w.RunningAt, w.ExitedAt, code, signal, reason, message,
 		w.Engine, sealed, w.Desired, w.DesiredAt, w.Spec, w.Pool, w.GPUs,
-		w.Slots, w.Driver, w.NodeID, w.Waiting, w.ReleasedAt, now)
+		w.Slots, w.Driver, w.NodeID, w.Waiting, w.ReleasedAt, now, w.Force, w.Deadline)
 	if err != nil {
 		return fmt.Errorf("save work: %w", err)
 	}

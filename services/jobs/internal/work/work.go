@@ -65,6 +65,7 @@ type Work struct {
 	Kind      Kind
 	Desired   Desired
 	DesiredAt time.Time
+	Force     bool   // what is to be stopped is killed at once
 	Spec      []byte // opaque
 	Pool      string
 	GPUs      int
@@ -75,6 +76,8 @@ type Work struct {
 	ProjectID string
 	NodeID    string
 	Waiting   string // why it has no node
+	// Deadline is until when an engine may run, nil without end.
+	Deadline *time.Time
 
 	// Of attempts.
 	JobID  string

@@ -3,6 +3,7 @@ package work
 import (
 	"fmt"
 	"maps"
+	"path"
 	"strconv"
 	"time"
 
@@ -20,7 +21,10 @@ const masterPort = 29500
 
 func toProto(w *Work, ingestEndpoint string) (*jobsv1.Work, error) {
 	m := &jobsv1.Work{
-		WorkId: w.ID, Generation: w.Generation, Fence: w.Fence, Kind: kindToProto(w.Kind), Desired: desiredToProto(w.Desired),
+		WorkId: w.ID, Generation: w.Generation, Fence: w.Fence, Kind: kindToProto(w.Kind), Desired: desiredToProto(w.Desired), Force: w.Force,
+	}
+	if w.Deadline != nil {
+		m.Deadline = timestamppb.New(*w.Deadline)
 	}
 	if w.Kind == Engine {
 		spec := &jobsv1.EngineSpec{}
@@ -43,6 +47,25 @@ func toProto(w *Work, ingestEndpoint string) (*jobsv1.Work, error) {
 	spec.Limits = limits
 	m.Spec = &jobsv1.Work_Attempt{Attempt: spec}
 	return m, nil
+}
+
+// Resumed is the spec of an attempt that begins from a checkpoint; from the beginning where there is none.
+func Resumed(template []byte, from *job.Checkpoint) ([]byte, error) {
+	if from == nil {
+		return template, nil
+	}
+	spec := &jobsv1.AttemptSpec{}
+	if err := proto.Unmarshal(template, spec); err != nil {
+		return nil, fmt.Errorf("read the attempts' spec: %w", err)
+	}
+	spec.Resume = &jobsv1.ResumePoint{ArtifactId: from.ArtifactID, Step: from.Step, File: &jobsv1.ObjectRef{
+		Path: path.Base(from.URI), Uri: from.URI, SizeBytes: from.Size, Sha256: from.SHA256, Unpack: from.Packed,
+	}}
+	raw, err := proto.MarshalOptions{Deterministic: true}.Marshal(spec)
+	if err != nil {
+		return nil, fmt.Errorf("write the spec of an attempt: %w", err)
+	}
+	return raw, nil
 }
 
 // attemptEnv adds what a rank must know of its gang.

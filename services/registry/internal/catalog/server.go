@@ -7,11 +7,15 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
+	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/bundle"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/dataset"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/model"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/recipe"
@@ -27,6 +31,8 @@ type Server struct {
 	Seeder   *recipe.Seeder
 	Datasets dataset.Store
 	Models   model.Store
+	Bundles  bundle.Store
+	Audit    *audit.Log
 }
 
 // GetCatalogRecipe answers every version of a recipe.
@@ -88,8 +94,38 @@ func (s *Server) bindDataset(ctx context.Context, name, text string, out *regist
 		out.Unreadable = append(out.Unreadable, text)
 	default:
 		out.Datasets = append(out.Datasets, dataset.ToInput(name, d, v))
+		if d.Protected {
+			out.Protected = true
+			return s.bound(ctx, d, v)
+		}
 	}
 	return nil
+}
+
+// bound notes that a job was given a protected dataset to read.
+func (s *Server) bound(ctx context.Context, d *dataset.Dataset, v *dataset.Version) error {
+	return pg.InTx(ctx, s.Pool, func(ctx context.Context, tx pgx.Tx) error {
+		return s.Audit.Record(ctx, tx, audit.Entry{
+			Action: "dataset.bind", TargetKind: dataset.SubjectKind, TargetID: d.ID, After: map[string]any{"version": v.Version, "digest": v.Digest},
+		})
+	})
+}
+
+// ResolvePackage answers an accepted package, or the refusal of its gate.
+func (s *Server) ResolvePackage(
+	ctx context.Context, in *registrypeerv1.ResolvePackageRequest,
+) (*registrypeerv1.ResolvePackageResponse, error) {
+	b, err := s.Bundles.Get(ctx, s.Pool, authn.Of(ctx).Reads(), in.GetPackageId())
+	if fault.Is(err, fault.Absent) {
+		return nil, bundle.Refuse("no such package: %s", in.GetPackageId())
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := b.Refusal(); err != nil {
+		return nil, err
+	}
+	return &registrypeerv1.ResolvePackageResponse{Object: bundle.ToObject(b)}, nil
 }
 
 func (s *Server) bindModel(ctx context.Context, text string, out *registrypeerv1.ResolveBindingsResponse) error {

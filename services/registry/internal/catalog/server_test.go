@@ -3,6 +3,7 @@ package catalog_test
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
@@ -18,12 +19,15 @@ import (
 
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
+	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/blob"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/bundle"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/catalog"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/dataset"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/db"
@@ -70,7 +74,10 @@ func open(t *testing.T) *desk {
 	require.NoError(t, err)
 	pool := pgtest.New(t, pgtest.Schema{Name: "registry", Migrations: files}).Pool("registry")
 	d := &desk{t: t, kept: map[string][]byte{}}
-	d.Server = &catalog.Server{Pool: pool, Seeder: d.seeder(pool, recipes("1.0", "active"))}
+	clk := clock.NewFake(at())
+	d.Server = &catalog.Server{
+		Pool: pool, Seeder: d.seeder(pool, recipes("1.0", "active")), Audit: audit.NewLog(clk, id.NewSource(clk, rand.Reader), "registry"),
+	}
 	return d
 }
 
@@ -211,6 +218,9 @@ func TestABindingStandsForWhatItsSubmitterMayRead(t *testing.T) {
 		require.Equal(t, c.unreadable, out.GetUnreadable(), name)
 		require.Equal(t, name == "an editor" || name == "its owner", out.GetModel() != nil, name)
 	}
+	var noted int
+	require.NoError(t, d.Pool.QueryRow(t.Context(), `SELECT count(*) FROM audit WHERE action = 'dataset.bind' AND target_id = 'ds_guarded'`).Scan(&noted))
+	require.Equal(t, 4, noted, "each time that a protected one was bound")
 }
 
 func TestAResolvedBindingIsExact(t *testing.T) {
@@ -242,4 +252,34 @@ func TestWithoutADatabaseNothingIsCalledUnknown(t *testing.T) {
 		_, err = d.ResolveBindings(as(t, "usr_1"), in)
 		require.Error(t, err)
 	}
+}
+
+func TestAPackageIsGivenToWhoSeesItAndOnlyOnceItIsAccepted(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	keep := func(name string, state bundle.State, gate, text string) string {
+		b := &bundle.Bundle{
+			Owner: own.Owner{UserID: "usr_1", ProjectID: "prj_1", Project: "team", Visibility: "team"}, ID: "pkg_" + name, SHA256: "ab", Size: 3,
+			State: state, Gate: gate, Text: text, CreatedAt: at(),
+		}
+		d.tx(func(ctx context.Context, tx pgx.Tx) error { return d.Bundles.Insert(ctx, tx, b) })
+		return b.ID
+	}
+	good, bad := keep("good", bundle.StateAccepted, "", ""), keep("bad", bundle.StateRefused, "sensitive_file", "sensitive_file: a key")
+	waiting := keep("waiting", bundle.StateUploading, "", "")
+	resolve := func(subject, id string) (*jobsv1.ObjectRef, error) {
+		out, err := d.ResolvePackage(as(t, subject), &registrypeerv1.ResolvePackageRequest{PackageId: id})
+		return out.GetObject(), err
+	}
+	got, err := resolve("usr_1", good)
+	require.NoError(t, err)
+	require.Equal(t, []any{"blob://projects/prj_1/packages/ab", int64(3), true}, []any{got.GetUri(), got.GetSizeBytes(), got.GetUnpack()})
+	_, err = resolve("usr_1", bad)
+	require.True(t, fault.Is(err, fault.Refused) && fault.HasCode(err, "sensitive_file"), "%v", err)
+	_, err = resolve("usr_1", waiting)
+	require.True(t, fault.HasCode(err, "package"), "%v", err)
+	_, hidden := resolve("usr_9", good)
+	_, absent := resolve("usr_9", "pkg_none")
+	require.Equal(t, "package: no such package: pkg_good", fault.From(hidden).Text())
+	require.Equal(t, "package: no such package: pkg_none", fault.From(absent).Text())
 }

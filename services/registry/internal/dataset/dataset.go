@@ -1,7 +1,8 @@
 // Package dataset keeps versioned datasets. A version is its manifest: the bytes lie in the object store
 // under their own digests, apart for each project, so that a project learns nothing of another one's. A
 // version becomes ready only when every object is there with the size and the digest that its manifest
-// names, and never changes then. An upload that was left behind holds its version's name until its
+// names, and never changes then but to archived. Of a protected dataset identity and schema are all that anybody
+// is shown: no file, no record, no digest of a file; what is refused and what is bound is in the audit. An upload that was left behind holds its version's name until its
 // addresses have expired; after that whoever asks for the name gets it.
 package dataset
 
@@ -36,6 +37,14 @@ type State string
 const (
 	StateUploading State = "uploading"
 	StateReady     State = "ready"
+	StateArchived  State = "archived"
+)
+
+// The sources of a schema.
+const (
+	SchemaDeclared = "declared"
+	SchemaInferred = "inferred"
+	SchemaNone     = "none"
 )
 
 // Dataset is a name with versions.
@@ -46,10 +55,21 @@ type Dataset struct {
 	Name        string
 	Description string
 	Format      string
-	// Protected datasets are seen by whoever may see them, and read only by who may edit them.
+	// Protected datasets are seen by whoever may see them, bound only by who may edit them, and shown to nobody.
 	Protected bool
 	Latest    *string
 	CreatedAt time.Time
+}
+
+// CodeProtected marks what nobody is shown of a protected dataset.
+const CodeProtected = "dataset_protected"
+
+// Shown refuses to show files or records of a protected dataset, to whomever.
+func (d *Dataset) Shown() error {
+	if !d.Protected {
+		return nil
+	}
+	return fault.New(fault.Forbidden, CodeProtected, "dataset %s is protected: its identity and its schema are all that is shown", d.Name)
 }
 
 // Readable says whether the caller, who sees the dataset, may read its records.
@@ -77,9 +97,17 @@ type Version struct {
 	CreatorID   string
 	CreatedAt   time.Time
 	CommittedAt *time.Time
+	ArchivedAt  *time.Time
+	// Schema is what the rows look like, a JSON Schema; nil where nothing is known.
+	Schema       json.RawMessage
+	SchemaSource string
+	SampledRows  int
 	// UploadUntil is when the addresses of its upload, as they were last asked for, stop to work. It is
 	// written, and judged in SQL alone.
 	UploadUntil time.Time
+	// Apart says that its bytes lie where no other dataset's are looked for: those of one that was protected when they
+	// were asked for. Who merely knows their digest must not be given them as his own.
+	Apart bool
 }
 
 // Ref is the reference of a version.
@@ -89,6 +117,14 @@ func (d *Dataset) Ref(version string) string {
 
 // Key is where an object of a project's datasets lies.
 func Key(projectID, sha256 string) string { return "projects/" + projectID + "/blobs/" + sha256 }
+
+// key is where an object of the version lies.
+func (v *Version) key(d *Dataset, sha256 string) string {
+	if v.Apart {
+		return "projects/" + d.ProjectID + "/protected/" + d.ID + "/" + sha256
+	}
+	return Key(d.ProjectID, sha256)
+}
 
 // Manifest sorts the files, refuses what no folder can hold, and gives the digest and the size of all.
 // limit is the most bytes that a version may have.

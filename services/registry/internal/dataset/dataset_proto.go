@@ -12,7 +12,7 @@ import (
 func ToProto(d *Dataset) *registryv1.Dataset {
 	return &registryv1.Dataset{
 		Id: d.ID, Name: d.Name, Project: d.Project, Owner: d.UserName, Description: d.Description, Format: d.Format,
-		LatestVersion: d.Latest, CreatedAt: timestamppb.New(d.CreatedAt),
+		LatestVersion: d.Latest, CreatedAt: timestamppb.New(d.CreatedAt), Protected: d.Protected, Visibility: d.Visibility,
 	}
 }
 
@@ -21,11 +21,21 @@ func versionToProto(d *Dataset, v *Version) *registryv1.DatasetVersion {
 		Id: v.ID, DatasetId: v.DatasetID, Version: v.Version, State: string(v.State), Digest: v.Digest,
 		Files: int32(v.Count), Bytes: v.Bytes, Ref: d.Ref(v.Version), CreatedAt: timestamppb.New(v.CreatedAt),
 	}
-	for _, f := range v.Manifest {
-		out.Manifest = append(out.Manifest, &registryv1.ManifestFile{Path: f.Path, SizeBytes: f.Size, Sha256: f.SHA256})
+	if !d.Protected {
+		out.Manifest = filesToProto(v.Manifest)
 	}
 	if v.CommittedAt != nil {
 		out.CommittedAt = timestamppb.New(*v.CommittedAt)
+	}
+	if v.ArchivedAt != nil {
+		out.ArchivedAt = timestamppb.New(*v.ArchivedAt)
+	}
+	return out
+}
+
+func filesToProto(files []File) (out []*registryv1.ManifestFile) {
+	for _, f := range files {
+		out = append(out, &registryv1.ManifestFile{Path: f.Path, SizeBytes: f.Size, Sha256: f.SHA256})
 	}
 	return out
 }
@@ -43,7 +53,7 @@ func ToInput(name string, d *Dataset, v *Version) *jobsv1.DatasetInput {
 	in := &jobsv1.DatasetInput{Name: name, Ref: d.Ref(v.Version), Digest: v.Digest}
 	for _, f := range v.Manifest {
 		in.Files = append(in.Files, &jobsv1.ObjectRef{
-			Path: f.Path, Uri: blob.URI(Key(d.ProjectID, f.SHA256)), SizeBytes: f.Size, Sha256: f.SHA256,
+			Path: f.Path, Uri: blob.URI(v.key(d, f.SHA256)), SizeBytes: f.Size, Sha256: f.SHA256,
 		})
 	}
 	return in

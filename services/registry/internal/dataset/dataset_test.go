@@ -189,7 +189,7 @@ func TestAVersionIsResolvedOnceItIsReady(t *testing.T) {
 		}
 		return nil
 	}))
-	v.State = dataset.StateReady
+	v.State, v.SchemaSource = dataset.StateReady, dataset.SchemaNone
 	for _, version := range []string{"1.0", "latest"} {
 		require.Empty(t, cmp.Diff(v, resolve(own.Everything(), version)))
 		require.Nil(t, resolve(authn.Scope{UserID: "usr_2", Projects: []string{}}, version), "hidden looks absent")

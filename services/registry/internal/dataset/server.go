@@ -48,7 +48,7 @@ func (s *Server) CreateDataset(ctx context.Context, in *registryv1.CreateDataset
 	}
 	d := &Dataset{
 		Owner: owner, ID: s.IDs.New(id.Dataset), Name: in.GetName(), Description: in.GetDescription(),
-		Format: in.GetFormat(), CreatedAt: s.Clock.Now(),
+		Format: in.GetFormat(), Protected: in.GetProtected(), CreatedAt: s.Clock.Now(),
 	}
 	if d.Format == "" {
 		d.Format = DefaultFormat

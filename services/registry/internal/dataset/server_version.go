@@ -14,7 +14,9 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/idem"
+	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/request"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
 )
 
 // CreateDatasetVersion takes a manifest and answers where its missing bytes go. Who asked for a version
@@ -27,15 +29,22 @@ func (s *Server) CreateDatasetVersion(
 	if err != nil {
 		return nil, err
 	}
+	if err := ref.Free(in.GetVersion()); err != nil {
+		return nil, err
+	}
 	now := s.Clock.Now()
 	v := &Version{
 		ID: s.IDs.New(id.DatasetVersion), DatasetID: d.ID, Version: in.GetVersion(), State: StateUploading,
 		CreatorID: authn.Of(ctx).Subject, CreatedAt: now, UploadUntil: now.Add(blob.MaxExpires),
+		Apart: d.Protected,
 	}
 	if v.Manifest, v.Digest, v.Bytes, err = Manifest(filesFromProto(in.GetFiles()), s.MaxBytes); err != nil {
 		return nil, s.existsFirst(ctx, d, v.Version, err)
 	}
 	v.Count = len(v.Manifest)
+	if v.Schema, v.SchemaSource, err = declared(in.GetSchema()); err != nil {
+		return nil, err
+	}
 	kept := &registryv1.DatasetVersion{}
 	again := false
 	err = s.Once.Do(ctx, registryv1.DatasetService_CreateDatasetVersion_FullMethodName, in, kept, func(ctx context.Context, tx pgx.Tx) error {
@@ -77,7 +86,7 @@ func (s *Server) CreateDatasetVersion(
 // existsFirst answers the conflict of a version that exists rather than what is wrong with its manifest.
 func (s *Server) existsFirst(ctx context.Context, d *Dataset, version string, wrong error) error {
 	v, err := s.Store.Version(ctx, s.Pool, d.ID, version)
-	if err == nil && v.State == StateReady {
+	if err == nil && v.State != StateUploading {
 		return exists(d, v)
 	}
 	return wrong
@@ -119,10 +128,17 @@ func (s *Server) CommitDatasetVersion(
 	if err != nil {
 		return nil, err
 	}
-	if v.State == StateReady {
+	switch v.State {
+	case StateReady:
 		return versionToProto(d, v), nil
+	case StateArchived:
+		return nil, notReady(d, v)
+	case StateUploading:
 	}
 	if err := s.verify(ctx, d, v); err != nil {
+		return nil, err
+	}
+	if err := s.learn(ctx, d, v); err != nil {
 		return nil, err
 	}
 	if err := s.commit(ctx, d, v); err != nil {
@@ -137,4 +153,19 @@ func (s *Server) CommitDatasetVersion(
 		return nil, exists(d, kept)
 	}
 	return versionToProto(d, kept), nil
+}
+
+// commit makes a verified version ready; one that another call has just made ready stays as it is.
+func (s *Server) commit(ctx context.Context, d *Dataset, v *Version) error {
+	return pg.InTx(ctx, s.Pool, func(ctx context.Context, tx pgx.Tx) error {
+		now := s.Clock.Now()
+		v.CommittedAt = &now
+		done, err := s.Store.Commit(ctx, tx, v)
+		if err != nil || !done {
+			return err
+		}
+		return s.record(ctx, tx, "dataset.version.commit", d.ID,
+			event.Event{Type: "version", From: string(StateUploading), To: string(StateReady), Message: v.Version},
+			map[string]any{"version": v.Version, "digest": v.Digest, "bytes": v.Bytes})
+	})
 }

@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -73,6 +74,16 @@ func (Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, name str
 
 // Resolve finds a ready version by its reference; nils where there is none that the scope sees.
 func (s Store) Resolve(ctx context.Context, q pg.Querier, scope authn.Scope, r ref.Ref) (*Dataset, *Version, error) {
+	d, v, err := s.Find(ctx, q, scope, r)
+	if err != nil || v == nil || v.State != StateReady {
+		return nil, nil, err
+	}
+	return d, v, nil
+}
+
+// Find finds a version that was ready once by its reference, also one that is archived now; nils where there is
+// none that the scope sees.
+func (s Store) Find(ctx context.Context, q pg.Querier, scope authn.Scope, r ref.Ref) (*Dataset, *Version, error) {
 	d, err := scan(q.QueryRow(ctx, `SELECT `+columns+` FROM dataset WHERE `+own.Visible+` AND project = $4 AND name = $5`,
 		own.Args(scope, r.Project, r.Name)...))
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -85,20 +96,23 @@ func (s Store) Resolve(ctx context.Context, q pg.Querier, scope authn.Scope, r r
 	if fault.Is(err, fault.Absent) && r.Version == ref.Latest && d.Latest != nil {
 		v, err = s.Version(ctx, q, d.ID, *d.Latest)
 	}
-	if fault.Is(err, fault.Absent) || (err == nil && v.State != StateReady) {
+	if fault.Is(err, fault.Absent) || (err == nil && v.State != StateReady && v.State != StateArchived) {
 		return nil, nil, nil
 	}
 	return d, v, err
 }
 
-const versionColumns = `id, dataset_id, version, state, digest, files, bytes, creator_id, created_at, committed_at`
+const versionColumns = `id, dataset_id, version, state, digest, files, bytes, creator_id, created_at, committed_at, archived_at,
+	row_schema, schema_source, sampled_rows, apart`
 
 func scanVersion(row pgx.Row, more ...any) (*Version, error) {
 	v := &Version{}
+	var schema []byte
 	err := row.Scan(append([]any{
 		&v.ID, &v.DatasetID, &v.Version, &v.State, &v.Digest, &v.Count, &v.Bytes, &v.CreatorID,
-		&v.CreatedAt, &v.CommittedAt,
+		&v.CreatedAt, &v.CommittedAt, &v.ArchivedAt, &schema, &v.SchemaSource, &v.SampledRows, &v.Apart,
 	}, more...)...)
+	v.Schema = schema
 	return v, err
 }
 
@@ -114,22 +128,32 @@ const (
 
 // InsertVersion keeps a new version under its name. It takes the name of another upload whose addresses had
 // expired when this one was asked for, but not of the same one: who made that goes on with it. The row then
-// has another id, so that a commit of the former upload finds nothing.
+// has another id, so that a commit of the former upload finds nothing. Its bytes lie apart also where a dataset of the
+// project that was protected since has some of the same.
 func (Store) InsertVersion(ctx context.Context, tx pgx.Tx, v *Version) (Taking, error) {
 	raw, err := json.Marshal(v.Manifest)
 	if err != nil {
 		return TakenNot, fmt.Errorf("write a manifest: %w", err)
 	}
 	how := TakenNot
+	sums := make([]string, len(v.Manifest))
+	for i, f := range v.Manifest {
+		sums[i] = f.SHA256
+	}
 	err = tx.QueryRow(ctx, `INSERT INTO dataset_version AS left_behind (`+versionColumns+`, manifest, upload_until)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15 OR EXISTS (
+			SELECT FROM dataset mine JOIN dataset d ON d.project_id = mine.project_id AND d.protected AND d.id <> mine.id
+				JOIN dataset_version o ON o.dataset_id = d.id AND NOT o.apart CROSS JOIN json_array_elements(o.manifest) f
+			WHERE mine.id = $2 AND f->>'sha256' = ANY($18)), $16, $17)
 		ON CONFLICT ON CONSTRAINT dataset_version_key DO UPDATE SET id = $1, state = $4, digest = $5, files = $6, bytes = $7,
-			creator_id = $8, created_at = $9, committed_at = $10, manifest = $11, upload_until = $12
+			creator_id = $8, created_at = $9, committed_at = $10, row_schema = $12, schema_source = $13, sampled_rows = $14,
+			apart = excluded.apart, manifest = $16, upload_until = $17
 		WHERE left_behind.state = 'uploading' AND left_behind.upload_until <= $9
 			AND (left_behind.creator_id, left_behind.digest) IS DISTINCT FROM ($8, $5)
-		RETURNING CASE WHEN xmax = 0 THEN 'fresh' ELSE 'left' END`,
-		v.ID, v.DatasetID, v.Version, v.State, v.Digest, v.Count, v.Bytes, v.CreatorID, v.CreatedAt, v.CommittedAt, raw, v.UploadUntil,
-	).Scan(&how)
+		RETURNING CASE WHEN xmax = 0 THEN 'fresh' ELSE 'left' END, apart`,
+		v.ID, v.DatasetID, v.Version, v.State, v.Digest, v.Count, v.Bytes, v.CreatorID, v.CreatedAt, v.CommittedAt, v.ArchivedAt,
+		orNull(v.Schema), cmp.Or(v.SchemaSource, SchemaNone), v.SampledRows, v.Apart, raw, v.UploadUntil, sums,
+	).Scan(&how, &v.Apart)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return TakenNot, fmt.Errorf("keep a version of a dataset: %w", err)
 	}
@@ -179,8 +203,8 @@ func (Store) Versions(ctx context.Context, q pg.Querier, datasetID string, p pag
 
 // Commit makes a version ready, and the dataset's newest; false where it is not uploading any more.
 func (Store) Commit(ctx context.Context, tx pgx.Tx, v *Version) (bool, error) {
-	tag, err := tx.Exec(ctx, `UPDATE dataset_version SET state = 'ready', committed_at = $2
-		WHERE id = $1 AND state = 'uploading'`, v.ID, v.CommittedAt)
+	tag, err := tx.Exec(ctx, `UPDATE dataset_version SET state = 'ready', committed_at = $2, row_schema = $3, schema_source = $4, sampled_rows = $5
+		WHERE id = $1 AND state = 'uploading'`, v.ID, v.CommittedAt, orNull(v.Schema), cmp.Or(v.SchemaSource, SchemaNone), v.SampledRows)
 	if err != nil {
 		return false, fmt.Errorf("make a version ready: %w", err)
 	}
@@ -189,6 +213,43 @@ func (Store) Commit(ctx context.Context, tx pgx.Tx, v *Version) (bool, error) {
 	}
 	if _, err := tx.Exec(ctx, `UPDATE dataset SET latest_version = $2 WHERE id = $1`, v.DatasetID, v.Version); err != nil {
 		return false, fmt.Errorf("make a version the newest: %w", err)
+	}
+	return true, nil
+}
+
+func orNull(raw json.RawMessage) []byte {
+	if len(raw) == 0 {
+		return nil
+	}
+	return raw
+}
+
+// Update changes what is said of a dataset; protection is never lifted, whatever protected says.
+func (Store) Update(ctx context.Context, tx pgx.Tx, id string, description *string, protected bool) (*Dataset, error) {
+	d, err := scan(tx.QueryRow(ctx, `UPDATE dataset SET description = coalesce($2, description), protected = protected OR $3
+		WHERE id = $1 RETURNING `+columns, id, description, protected))
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, fault.Absentf(SubjectKind, id)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("change a dataset: %w", err)
+	}
+	return d, nil
+}
+
+// Archive takes a ready version out of use, and makes the one before it the newest; false where it is not ready.
+func (Store) Archive(ctx context.Context, tx pgx.Tx, v *Version, at time.Time) (bool, error) {
+	tag, err := tx.Exec(ctx, `UPDATE dataset_version SET state = 'archived', archived_at = $2 WHERE id = $1 AND state = 'ready'`, v.ID, at)
+	if err != nil {
+		return false, fmt.Errorf("archive a version: %w", err)
+	}
+	if tag.RowsAffected() == 0 {
+		return false, nil
+	}
+	_, err = tx.Exec(ctx, `UPDATE dataset SET latest_version = (SELECT version FROM dataset_version
+		WHERE dataset_id = $1 AND state = 'ready' ORDER BY committed_at DESC, id DESC LIMIT 1) WHERE id = $1`, v.DatasetID)
+	if err != nil {
+		return false, fmt.Errorf("find the newest version: %w", err)
 	}
 	return true, nil
 }

@@ -24,11 +24,11 @@ type Target struct {
 	blob.Signed
 }
 
-// objects looks at the objects of a manifest, each digest once. A missing one is nil.
-func (s *Server) objects(ctx context.Context, projectID string, files []File) (map[string]*blob.Info, error) {
+// objects looks at the objects of a version, each digest once. A missing one is nil.
+func (s *Server) objects(ctx context.Context, d *Dataset, v *Version) (map[string]*blob.Info, error) {
 	index := map[string]int{}
 	var sums []string
-	for _, f := range files {
+	for _, f := range v.Manifest {
 		if _, known := index[f.SHA256]; !known {
 			index[f.SHA256] = len(sums)
 			sums = append(sums, f.SHA256)
@@ -39,7 +39,7 @@ func (s *Server) objects(ctx context.Context, projectID string, files []File) (m
 	group.SetLimit(atOnce)
 	for i, sum := range sums {
 		group.Go(func() error {
-			info, err := s.Blobs.Stat(ctx, Key(projectID, sum))
+			info, err := s.Blobs.Stat(ctx, v.key(d, sum))
 			if fault.Is(err, fault.Absent) {
 				return nil
 			}
@@ -59,7 +59,7 @@ func (s *Server) objects(ctx context.Context, projectID string, files []File) (m
 
 // targets signs an upload of each object that is not there, each digest once.
 func (s *Server) targets(ctx context.Context, d *Dataset, v *Version) ([]Target, error) {
-	found, err := s.objects(ctx, d.ProjectID, v.Manifest)
+	found, err := s.objects(ctx, d, v)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func (s *Server) targets(ctx context.Context, d *Dataset, v *Version) ([]Target,
 			continue
 		}
 		asked[f.SHA256] = true
-		signed, err := s.Blobs.SignPut(ctx, Key(d.ProjectID, f.SHA256), blob.SignOptions{Size: f.Size, SHA256: f.SHA256})
+		signed, err := s.Blobs.SignPut(ctx, v.key(d, f.SHA256), blob.SignOptions{Size: f.Size, SHA256: f.SHA256})
 		if err != nil {
 			return nil, fmt.Errorf("sign an upload: %w", err)
 		}
@@ -81,7 +81,7 @@ func (s *Server) targets(ctx context.Context, d *Dataset, v *Version) ([]Target,
 
 // verify refuses a version whose objects are not all there as its manifest says.
 func (s *Server) verify(ctx context.Context, d *Dataset, v *Version) error {
-	found, err := s.objects(ctx, d.ProjectID, v.Manifest)
+	found, err := s.objects(ctx, d, v)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package deployment
 import (
 	"context"
 	"fmt"
+	"io"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -10,7 +11,11 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/event"
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/epoch"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/model"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/token"
 )
@@ -20,16 +25,24 @@ type Orders interface {
 	Order(ctx context.Context, tx pgx.Tx, revisionID string) error
 }
 
+// Holder is what holds revisions besides deployments: it is told of each change of theirs.
+type Holder interface {
+	Moved(ctx context.Context, tx pgx.Tx, before, after *revision.Revision) error
+}
+
 // Book changes deployments: each change with its event, and with its order to jobs where it has one.
 type Book struct {
 	Pool      *pgxpool.Pool
 	Store     *Store
 	Revisions *revision.Store
 	Tokens    token.Store
+	Models    model.Store
 	Orders    Orders
-	Events    *event.Log
-	Audit     *audit.Log
-	Clock     clock.Clock
+	// Sessions hold the engines of playgrounds.
+	Sessions Holder
+	Events   *event.Log
+	Audit    *audit.Log
+	Clock    clock.Clock
 }
 
 // Create keeps a new deployment in tx.
@@ -46,8 +59,11 @@ func (b *Book) Create(ctx context.Context, tx pgx.Tx, d *Deployment) error {
 	return err
 }
 
-// CreateRevision keeps a new candidate in tx and orders its engine.
+// CreateRevision keeps a new candidate in tx and orders its engine. Its model version cannot be archived from then on.
 func (b *Book) CreateRevision(ctx context.Context, tx pgx.Tx, r *revision.Revision) error {
+	if err := b.Models.Hold(ctx, tx, r.Source.ModelID, r.Source.Version); err != nil {
+		return err
+	}
 	if err := b.Revisions.Insert(ctx, tx, r); err != nil {
 		return err
 	}
@@ -71,4 +87,53 @@ func (b *Book) record(ctx context.Context, tx pgx.Tx, action, deploymentID strin
 		return err
 	}
 	return b.Audit.Record(ctx, tx, audit.Entry{Action: action, TargetKind: SubjectKind, TargetID: deploymentID, After: after})
+}
+
+// prefixLength is how much of a token is shown to recognise it by.
+const prefixLength = 8
+
+// Mint makes a token of a deployment in tx; only its hash is stored.
+func (b *Book) Mint(ctx context.Context, tx pgx.Tx, ids *id.Source, random io.Reader, deploymentID, name string) (*token.Token, secret.String, error) {
+	text, err := secret.Mint(random, secret.KindDeployment)
+	if err != nil {
+		return nil, secret.String{}, fmt.Errorf("mint a deployment token: %w", err)
+	}
+	t := &token.Token{
+		ID: ids.New(id.TokenRow), DeploymentID: deploymentID, Name: name, Prefix: text.Reveal()[:prefixLength],
+		Hash: secret.Hash(text.Reveal()), CreatedAt: b.Clock.Now(),
+	}
+	if err := b.Tokens.Insert(ctx, tx, t); err != nil {
+		return nil, secret.String{}, err
+	}
+	err = b.record(ctx, tx, "deployment.token.create", deploymentID, event.Event{Type: "token_created", Message: name},
+		map[string]any{"token_id": t.ID, "name": name})
+	if err != nil {
+		return nil, secret.String{}, err
+	}
+	_, err = epoch.Bump(ctx, tx)
+	return t, text, err
+}
+
+// Revoke ends a token and answers the epoch from which on it is dead; a repeat answers the same one.
+func (b *Book) Revoke(ctx context.Context, deploymentID, tokenID string) (from int64, err error) {
+	err = pg.InTx(ctx, b.Pool, func(ctx context.Context, tx pgx.Tx) error {
+		t, err := b.Tokens.Lock(ctx, tx, deploymentID, tokenID)
+		if err != nil {
+			return err
+		}
+		if t.RevokedEpoch != nil {
+			from = *t.RevokedEpoch
+			return nil
+		}
+		err = b.record(ctx, tx, "deployment.token.revoke", deploymentID, event.Event{Type: "token_revoked", Message: t.Name},
+			map[string]any{"token_id": t.ID, "name": t.Name})
+		if err != nil {
+			return err
+		}
+		if from, err = epoch.Bump(ctx, tx); err != nil {
+			return err
+		}
+		return b.Tokens.Revoke(ctx, tx, t.ID, b.Clock.Now(), from)
+	})
+	return from, err
 }

@@ -77,6 +77,16 @@ func open(t *testing.T) *bench {
 		ID:    b.ids.New(id.Deployment), Name: "chat", State: StateServing, CreatedAt: clk.Now(),
 	}
 	require.NoError(t, b.tx(func(ctx context.Context, tx pgx.Tx) error { return b.Create(ctx, tx, b.d) }))
+	m, v := ready()
+	m.Owner, m.Name, m.CreatedAt = b.d.Owner, "held", clk.Now()
+	v.ID, v.ModelID, v.Lifecycle, v.Facts, v.CreatedAt = b.ids.New(id.ModelVersion), m.ID, "candidate", []byte(`{}`), clk.Now()
+	require.NoError(t, b.tx(func(ctx context.Context, tx pgx.Tx) error {
+		if err := b.Models.Insert(ctx, tx, m); err != nil {
+			return err
+		}
+		_, _, err := b.Models.InsertVersion(ctx, tx, v)
+		return err
+	}))
 	return b
 }
 
@@ -93,7 +103,7 @@ func ready() (*model.Model, *model.Version) {
 func (b *bench) candidate() *revision.Revision {
 	b.t.Helper()
 	m, v := ready()
-	r, err := candidate(b.ids, b.Clock.Now(), time.Minute, b.d, m, v, revision.Serving{})
+	r, err := Candidate(b.ids, b.Clock.Now(), time.Minute, b.d, m, v, revision.Serving{})
 	require.NoError(b.t, err)
 	require.NoError(b.t, b.tx(func(ctx context.Context, tx pgx.Tx) error { return b.CreateRevision(ctx, tx, r) }))
 	return r

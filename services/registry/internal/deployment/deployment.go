@@ -4,7 +4,7 @@
 // in its own transaction.
 //
 // The rows of candidates and of tokens are packages revision and token. book.go, observe.go, promote.go
-// and token.go are the deeds; server*.go answer calls; store.go alone speaks SQL.
+// and life.go are the deeds; server*.go answer calls; store.go alone speaks SQL.
 package deployment
 
 import (
@@ -24,23 +24,47 @@ const (
 	StateSuspended = "suspended"
 )
 
+// ModeDrain and ModeCut are what becomes of the calls that run when a deployment is suspended.
+const (
+	ModeDrain = "drain"
+	ModeCut   = "cut"
+)
+
 // Deployment is a stable address for the revision that is promoted.
 type Deployment struct {
 	own.Owner
 
-	ID         string
-	Name       string
-	State      string
-	PromotedID *string
-	PreviousID *string
+	ID          string
+	Name        string
+	Description string
+	State       string
+	PromotedID  *string
+	PreviousID  *string
 	// PromotedNumber is the promoted revision's.
 	PromotedNumber *int32
-	CreatedAt      time.Time
+	// PendingID is the revision that takes over when it is ready.
+	PendingID     *string
+	PendingNumber *int32
+	SuspendMode   *string
+	SuspendedAt   *time.Time
+	// Version is raised with every change.
+	Version   int64
+	CreatedAt time.Time
+}
+
+// Cut says whether calls that run are ended.
+func (d *Deployment) Cut() bool {
+	return d.State == StateSuspended && d.SuspendMode != nil && *d.SuspendMode == ModeCut
 }
 
 // promoted says whether the revision is the one that answers.
 func (d *Deployment) promoted(revisionID string) bool {
 	return d.PromotedID != nil && *d.PromotedID == revisionID
+}
+
+// pending says whether the revision takes over when it is ready.
+func (d *Deployment) pending(revisionID string) bool {
+	return d.PendingID != nil && *d.PendingID == revisionID
 }
 
 // notReady is the refusal to promote, with the reason in words.

@@ -12,12 +12,16 @@ import (
 
 // toProto is a deployment as it is shown.
 func (s *Server) toProto(d *Deployment) *registryv1.Deployment {
-	return &registryv1.Deployment{
+	out := &registryv1.Deployment{
 		Id: d.ID, Name: d.Name, Project: d.Project, Owner: d.UserName, State: d.State,
 		PromotedRevisionId: d.PromotedID, PromotedRevision: d.PromotedNumber, PreviousRevisionId: d.PreviousID,
 		Url:       strings.TrimSuffix(s.PublicURL(), "/") + "/inference/" + d.ID + "/v1",
-		CreatedAt: timestamppb.New(d.CreatedAt),
+		CreatedAt: timestamppb.New(d.CreatedAt), Description: d.Description, PendingRevision: d.PendingNumber, SuspendMode: d.SuspendMode,
 	}
+	if d.SuspendedAt != nil {
+		out.SuspendedAt = timestamppb.New(*d.SuspendedAt)
+	}
+	return out
 }
 
 func eventToProto(e event.Event) *commonv1.Event {

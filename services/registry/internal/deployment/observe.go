@@ -2,20 +2,21 @@ package deployment
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/epoch"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
-// Observe applies what jobs knows of an engine. wanted is false for a work that nobody wants.
+// Observe applies what jobs knows of an engine. wanted is false for a work that nobody wants. A deployment that
+// waits for the revision is settled after it, in a transaction of its own: whoever locks both begins with the
+// deployment. What a crash leaves in between is settled with the next look at all works.
 func (b *Book) Observe(ctx context.Context, o revision.Observation) (wanted bool, err error) {
+	seen := ""
 	err = pg.InTx(ctx, b.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		r, err := b.Revisions.LockWork(ctx, tx, o.WorkID)
 		if fault.Is(err, fault.Absent) {
@@ -25,13 +26,20 @@ func (b *Book) Observe(ctx context.Context, o revision.Observation) (wanted bool
 		if err != nil {
 			return err
 		}
-		wanted = r.Wanted
+		wanted, seen = r.Wanted, r.ID
 		if r.Over() || o.Generation != r.Generation || o.Fence < r.Engine.Fence {
 			return nil
 		}
 		return b.apply(ctx, tx, r, o)
 	})
-	return wanted, err
+	if err != nil || seen == "" {
+		return wanted, err
+	}
+	waiting, err := b.Store.Pending(ctx, b.Pool, seen)
+	if err != nil || waiting == "" {
+		return wanted, err
+	}
+	return wanted, b.Settle(ctx, waiting, seen)
 }
 
 func (b *Book) apply(ctx context.Context, tx pgx.Tx, r *revision.Revision, o revision.Observation) error {
@@ -61,6 +69,9 @@ func (b *Book) apply(ctx context.Context, tx pgx.Tx, r *revision.Revision, o rev
 			return err
 		}
 	}
+	if id.Check(id.Playground, r.DeploymentID) == nil {
+		return b.Sessions.Moved(ctx, tx, &before, r)
+	}
 	if err := b.moved(ctx, tx, &before, r); err != nil {
 		return err
 	}
@@ -68,11 +79,7 @@ func (b *Book) apply(ctx context.Context, tx pgx.Tx, r *revision.Revision, o rev
 	if err != nil {
 		return err
 	}
-	if !d.promoted(r.ID) {
-		return nil
-	}
-	_, err = epoch.Bump(ctx, tx)
-	return err
+	return b.bumpFor(ctx, tx, d, r)
 }
 
 // moved writes the event of a change of state.
@@ -80,7 +87,7 @@ func (b *Book) moved(ctx context.Context, tx pgx.Tx, before, r *revision.Revisio
 	if before.State == r.State {
 		return nil
 	}
-	e := event.Event{Type: "revision_state", From: string(before.State), To: string(r.State), Message: fmt.Sprintf("revision %d", r.Number)}
+	e := stateEvent(before, r)
 	if r.Reason != nil {
 		e.Reason = r.Reason.Short()
 		e.Message += ": " + r.Reason.Text()

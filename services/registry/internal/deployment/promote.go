@@ -16,7 +16,7 @@ import (
 // Promote makes a ready revision the one that answers, by one row. The promoted one again is no change.
 func (b *Book) Promote(ctx context.Context, deploymentID string, number int32) (d *Deployment, err error) {
 	err = pg.InTx(ctx, b.Pool, func(ctx context.Context, tx pgx.Tx) error {
-		if d, err = b.Store.Lock(ctx, tx, deploymentID); err != nil {
+		if d, err = b.lock(ctx, tx, deploymentID); err != nil {
 			return err
 		}
 		r, err := b.Revisions.Lock(ctx, tx, d.ID, number)
@@ -26,12 +26,12 @@ func (b *Book) Promote(ctx context.Context, deploymentID string, number int32) (
 		if r.State != revision.Ready {
 			return notReady(r)
 		}
-		return b.promote(ctx, tx, d, r)
+		return b.promote(ctx, tx, "deployment.promote", d, r)
 	})
 	return d, err
 }
 
-func (b *Book) promote(ctx context.Context, tx pgx.Tx, d *Deployment, r *revision.Revision) error {
+func (b *Book) promote(ctx context.Context, tx pgx.Tx, action string, d *Deployment, r *revision.Revision) error {
 	if err := b.Store.Promote(ctx, tx, d, r.ID); err != nil {
 		return err
 	}
@@ -43,7 +43,9 @@ func (b *Book) promote(ctx context.Context, tx pgx.Tx, d *Deployment, r *revisio
 		e.From = fmt.Sprintf("revision %d", *d.PromotedNumber)
 	}
 	d.PreviousID, d.PromotedID, d.PromotedNumber = d.PromotedID, &r.ID, &r.Number
-	err := b.record(ctx, tx, "deployment.promote", d.ID, e, map[string]any{"revision": r.Number, "revision_id": r.ID})
+	d.PendingID, d.PendingNumber = nil, nil
+	d.Version++
+	err := b.record(ctx, tx, action, d.ID, e, map[string]any{"revision": r.Number, "revision_id": r.ID})
 	if err != nil {
 		return err
 	}
@@ -51,37 +53,92 @@ func (b *Book) promote(ctx context.Context, tx pgx.Tx, d *Deployment, r *revisio
 	return err
 }
 
-// Stop ends the engines of a revision that is not promoted.
-func (b *Book) Stop(ctx context.Context, deploymentID string, number int32) (r *revision.Revision, err error) {
+// actionRollback is a promotion of what was promoted before.
+const actionRollback = "deployment.rollback"
+
+// Rollback promotes a revision that was promoted before: the previous one where number is nil. One that is not
+// ready is refused, unless it shall start: then it takes over when it is ready, and until then what serves serves.
+func (b *Book) Rollback(ctx context.Context, deploymentID string, number *int32, start bool) (d *Deployment, err error) {
 	err = pg.InTx(ctx, b.Pool, func(ctx context.Context, tx pgx.Tx) error {
-		d, err := b.Store.Lock(ctx, tx, deploymentID)
-		if err != nil {
+		if d, err = b.lock(ctx, tx, deploymentID); err != nil {
 			return err
 		}
-		if r, err = b.Revisions.Lock(ctx, tx, d.ID, number); err != nil {
-			return err
-		}
+		r, err := b.former(ctx, tx, d, number)
 		switch {
-		case d.promoted(r.ID):
-			return fault.New(fault.Conflict, "revision_promoted", "revision %d is promoted; promote another one before it is stopped", r.Number)
-		case r.State == revision.Stopped:
-			return fault.New(fault.Conflict, "revision_stopped", "revision %d is stopped already", r.Number)
+		case err != nil || d.promoted(r.ID):
+			return err
+		case r.State == revision.Ready:
+			return b.promote(ctx, tx, actionRollback, d, r)
+		case !start:
+			return notReady(r)
 		}
-		return b.stop(ctx, tx, r)
+		return b.await(ctx, tx, d, r)
 	})
+	return d, err
+}
+
+// former is the locked revision that a rollback goes to.
+func (b *Book) former(ctx context.Context, tx pgx.Tx, d *Deployment, number *int32) (*revision.Revision, error) {
+	if number == nil {
+		if d.PreviousID == nil {
+			return nil, fault.New(fault.Conflict, "no_previous_revision", "no revision answered before; promote one by its number")
+		}
+		return b.Revisions.LockID(ctx, tx, *d.PreviousID)
+	}
+	r, err := b.Revisions.Lock(ctx, tx, d.ID, *number)
+	if err == nil && len(r.PromotedAt) == 0 {
+		return nil, fault.New(fault.Conflict, "never_promoted", "revision %d was never promoted; promote it instead", r.Number)
+	}
 	return r, err
 }
 
-func (b *Book) stop(ctx context.Context, tx pgx.Tx, r *revision.Revision) error {
-	before := *r
-	r.State, r.Wanted, r.Engine = revision.Stopped, false, revision.Engine{Fence: r.Engine.Fence}
-	r.Reason = &revision.Reason{Phase: string(revision.Stopped), Code: "stopped", Message: "it was stopped"}
-	if err := b.Revisions.Save(ctx, tx, r, before.State); err != nil {
+// await starts a revision where it does not run and has it take over when it is ready.
+func (b *Book) await(ctx context.Context, tx pgx.Tx, d *Deployment, r *revision.Revision) error {
+	if d.pending(r.ID) {
+		return nil
+	}
+	if r.Over() {
+		if err := b.start(ctx, tx, r); err != nil {
+			return err
+		}
+	}
+	d.PendingID, d.PendingNumber = &r.ID, &r.Number
+	if err := b.Store.Save(ctx, tx, d); err != nil {
 		return err
 	}
-	if err := b.Orders.Order(ctx, tx, r.ID); err != nil {
+	e := event.Event{Type: "rollback_waits", To: fmt.Sprintf("revision %d", r.Number), Message: "it takes over when it is ready"}
+	return b.record(ctx, tx, "deployment.rollback.start", d.ID, e, map[string]any{"revision": r.Number, "revision_id": r.ID})
+}
+
+// Settle ends the wait for a revision: it is promoted where it is ready, and waited for no more where it cannot
+// become so.
+func (b *Book) Settle(ctx context.Context, deploymentID, revisionID string) error {
+	return pg.InTx(ctx, b.Pool, func(ctx context.Context, tx pgx.Tx) error {
+		d, err := b.Store.Lock(ctx, tx, deploymentID)
+		if err != nil || !d.pending(revisionID) {
+			return err
+		}
+		r, err := b.Revisions.LockID(ctx, tx, revisionID)
+		switch {
+		case err != nil:
+			return err
+		case r.State == revision.Ready:
+			return b.promote(ctx, tx, actionRollback, d, r)
+		case r.Over():
+			return b.giveUp(ctx, tx, d, r)
+		}
+		return nil
+	})
+}
+
+func (b *Book) giveUp(ctx context.Context, tx pgx.Tx, d *Deployment, r *revision.Revision) error {
+	d.PendingID, d.PendingNumber = nil, nil
+	if err := b.Store.Save(ctx, tx, d); err != nil {
 		return err
 	}
-	e := event.Event{Type: "revision_state", From: string(before.State), To: string(r.State), Message: fmt.Sprintf("revision %d", r.Number)}
-	return b.record(ctx, tx, "deployment.revision.stop", r.DeploymentID, e, map[string]any{"revision": r.Number})
+	e := event.Event{Type: "rollback_failed", To: fmt.Sprintf("revision %d", r.Number)}
+	if r.Reason != nil {
+		e.Reason, e.Message = r.Reason.Short(), r.Reason.Text()
+	}
+	return b.event(ctx, tx, d.ID, e)
 }

@@ -168,7 +168,7 @@ func TestRevisionsMadeAtOnceAreNumberedWithoutGaps(t *testing.T) {
 	var all []func() error
 	for range rounds {
 		m, v := ready()
-		r, err := candidate(b.ids, b.Clock.Now(), 0, b.d, m, v, revision.Serving{})
+		r, err := Candidate(b.ids, b.Clock.Now(), 0, b.d, m, v, revision.Serving{})
 		require.NoError(t, err)
 		all = append(all, func() error {
 			return b.tx(func(ctx context.Context, tx pgx.Tx) error { return b.CreateRevision(ctx, tx, r) })

@@ -2,6 +2,7 @@ package deployment
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -50,6 +51,31 @@ func methods() map[string]method {
 		}},
 		"StopRevision": {true, func(d *desk, ctx context.Context, at string) error {
 			_, err := d.StopRevision(ctx, &registryv1.StopRevisionRequest{DeploymentId: at, Number: d.candidate().Number})
+			return err
+		}},
+		"UpdateDeployment": {true, func(d *desk, ctx context.Context, at string) error {
+			said := "what it is for"
+			_, err := d.UpdateDeployment(ctx, &registryv1.UpdateDeploymentRequest{DeploymentId: at, Description: &said})
+			return err
+		}},
+		"SuspendDeployment": {true, func(d *desk, ctx context.Context, at string) error {
+			_, err := d.SuspendDeployment(ctx, &registryv1.SuspendDeploymentRequest{DeploymentId: at})
+			return err
+		}},
+		"ResumeDeployment": {true, func(d *desk, ctx context.Context, at string) error {
+			_, err := d.ResumeDeployment(ctx, &registryv1.ResumeDeploymentRequest{DeploymentId: at})
+			return err
+		}},
+		"RollbackDeployment": {true, func(d *desk, ctx context.Context, at string) error {
+			to := d.serves().Number
+			_, err := d.RollbackDeployment(ctx, &registryv1.RollbackDeploymentRequest{DeploymentId: at, ToRevision: &to})
+			return err
+		}},
+		"StartRevision": {true, func(d *desk, ctx context.Context, at string) error {
+			r := d.candidate()
+			_, err := d.bench.Stop(d.ctx, d.d.ID, r.Number)
+			require.NoError(d.t, err)
+			_, err = d.StartRevision(ctx, &registryv1.StartRevisionRequest{DeploymentId: at, Number: r.Number})
 			return err
 		}},
 		"CreateDeploymentToken": {true, func(d *desk, ctx context.Context, at string) error {
@@ -109,7 +135,7 @@ func TestARefusedCallWritesNothing(t *testing.T) {
 	d := openDesk(t)
 	for _, who := range []*authn.Caller{viewer(), stranger()} {
 		for name, m := range methods() {
-			if !m.writes || name == "PromoteRevision" || name == "StopRevision" || name == "RevokeDeploymentToken" {
+			if !m.writes || slices.Contains([]string{"PromoteRevision", "StopRevision", "StartRevision", "RollbackDeployment", "RevokeDeploymentToken"}, name) {
 				continue // These make what they act on.
 			}
 			before := d.everything()

@@ -108,3 +108,10 @@ func atOnce(fns ...func() error) []error {
 	}
 	return errs
 }
+
+// exec changes rows behind the book's back.
+func (b *bench) exec(sql string, args ...any) {
+	b.t.Helper()
+	_, err := b.Pool.Exec(b.t.Context(), sql, args...)
+	require.NoError(b.t, err)
+}

@@ -3,10 +3,12 @@ package deployment
 import (
 	"context"
 	"io"
+	"net/http"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"google.golang.org/protobuf/types/known/emptypb"
 
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
 	"github.com/signalbox-dev/signalbox/platform/authn"
@@ -60,7 +62,7 @@ func (s *Server) CreateDeployment(ctx context.Context, in *registryv1.CreateDepl
 	if err != nil {
 		return nil, err
 	}
-	d := &Deployment{Owner: owner, ID: s.IDs.New(id.Deployment), Name: in.GetName(), State: StateServing, CreatedAt: s.Clock.Now()}
+	d := &Deployment{Owner: owner, ID: s.IDs.New(id.Deployment), Name: in.GetName(), Description: in.GetDescription(), State: StateServing, CreatedAt: s.Clock.Now()}
 	err = s.Once.Do(ctx, registryv1.DeploymentService_CreateDeployment_FullMethodName, in, out, func(ctx context.Context, tx pgx.Tx) error {
 		if err := s.Book.Create(ctx, tx, d); err != nil {
 			return err
@@ -95,7 +97,12 @@ func (s *Server) GetDeployment(ctx context.Context, in *registryv1.GetDeployment
 	if err != nil {
 		return nil, err
 	}
-	return s.toProto(d), nil
+	return s.answer(ctx, d)
+}
+
+// answer is a deployment with its version for If-Match.
+func (s *Server) answer(ctx context.Context, d *Deployment) (*registryv1.Deployment, error) {
+	return s.toProto(d), request.SetETag(ctx, d.Version)
 }
 
 func (s *Server) get(ctx context.Context, deploymentID string) (*Deployment, error) {
@@ -136,4 +143,90 @@ func (s *Server) ListDeploymentEvents(
 		out.Events = append(out.Events, eventToProto(e))
 	}
 	return out, request.SetMore(ctx, more)
+}
+
+// UpdateDeployment changes what is said of a deployment.
+func (s *Server) UpdateDeployment(ctx context.Context, in *registryv1.UpdateDeploymentRequest) (*registryv1.Deployment, error) {
+	d, err := s.editable(ctx, in.GetDeploymentId())
+	if err != nil {
+		return nil, err
+	}
+	description := d.Description
+	if in.Description != nil {
+		description = in.GetDescription()
+	}
+	if d, err = s.Book.Describe(ctx, d.ID, description); err != nil {
+		return nil, err
+	}
+	return s.answer(ctx, d)
+}
+
+// DeleteDeployment answers when no live replica of inference knows the deployment any more.
+func (s *Server) DeleteDeployment(ctx context.Context, in *registryv1.DeleteDeploymentRequest) (*emptypb.Empty, error) {
+	d, err := s.editable(ctx, in.GetDeploymentId())
+	if err != nil {
+		return nil, err
+	}
+	from, err := s.Book.Delete(ctx, d.ID)
+	if err != nil {
+		return nil, err
+	}
+	return &emptypb.Empty{}, s.Replicas.Await(ctx, from)
+}
+
+// SuspendDeployment answers when every live replica of inference refuses its calls.
+func (s *Server) SuspendDeployment(ctx context.Context, in *registryv1.SuspendDeploymentRequest) (*registryv1.Deployment, error) {
+	d, err := s.editable(ctx, in.GetDeploymentId())
+	if err != nil {
+		return nil, err
+	}
+	mode := in.GetMode()
+	if mode == "" {
+		mode = ModeDrain
+	}
+	d, from, err := s.Book.Suspend(ctx, d.ID, mode)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Replicas.Await(ctx, from); err != nil {
+		return nil, err
+	}
+	return s.answer(ctx, d)
+}
+
+// ResumeDeployment takes calls again.
+func (s *Server) ResumeDeployment(ctx context.Context, in *registryv1.ResumeDeploymentRequest) (*registryv1.Deployment, error) {
+	d, err := s.editable(ctx, in.GetDeploymentId())
+	if err != nil {
+		return nil, err
+	}
+	if d, err = s.Book.Resume(ctx, d.ID); err != nil {
+		return nil, err
+	}
+	return s.switched(ctx, d)
+}
+
+// RollbackDeployment goes back to a revision that answered before.
+func (s *Server) RollbackDeployment(ctx context.Context, in *registryv1.RollbackDeploymentRequest) (*registryv1.Deployment, error) {
+	d, err := s.editable(ctx, in.GetDeploymentId())
+	if err != nil {
+		return nil, err
+	}
+	if d, err = s.Book.Rollback(ctx, d.ID, in.ToRevision, in.GetStart()); err != nil {
+		return nil, err
+	}
+	if d.PendingID != nil {
+		if err := request.SetStatus(ctx, http.StatusAccepted); err != nil {
+			return nil, err
+		}
+	}
+	return s.switched(ctx, d)
+}
+
+// switched answers what inference should know of when its maker is answered.
+func (s *Server) switched(ctx context.Context, d *Deployment) (*registryv1.Deployment, error) {
+	if err := s.Replicas.Settle(ctx); err != nil {
+		return nil, err
+	}
+	return s.answer(ctx, d)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/idem"
 	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/model"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
@@ -28,11 +29,11 @@ func (s *Server) CreateRevision(ctx context.Context, in *registryv1.CreateRevisi
 	if err != nil {
 		return nil, err
 	}
-	m, v, err := s.source(ctx, in.GetSource())
+	m, v, err := Source(ctx, s.Pool, s.Models, in.GetSource())
 	if err != nil {
 		return nil, err
 	}
-	r, err := candidate(s.IDs, s.Clock.Now(), s.Probe, d, m, v, revision.ServingFromProto(in.GetServing()))
+	r, err := Candidate(s.IDs, s.Clock.Now(), s.Probe, d, m, v, revision.ServingFromProto(in.GetServing()))
 	if err != nil {
 		return nil, err
 	}
@@ -46,15 +47,15 @@ func (s *Server) CreateRevision(ctx context.Context, in *registryv1.CreateRevisi
 	return out, err
 }
 
-// source is the model version that a body names; one that the caller may not see is as unknown as none.
-func (s *Server) source(ctx context.Context, in *registryv1.RevisionSource) (*model.Model, *model.Version, error) {
+// Source is the model version that a body names; one that the caller may not see is as unknown as none.
+func Source(ctx context.Context, q pg.Querier, models model.Store, in *registryv1.RevisionSource) (*model.Model, *model.Version, error) {
 	if err := request.ID(id.Model, "model_id", in.GetModelId()); err != nil {
 		return nil, nil, fault.From(err).Under("source")
 	}
-	m, err := s.Models.Get(ctx, s.Pool, authn.ScopeOf(ctx), in.GetModelId())
+	m, err := models.Get(ctx, q, authn.ScopeOf(ctx), in.GetModelId())
 	var v *model.Version
 	if err == nil {
-		v, err = s.Models.Version(ctx, s.Pool, m.ID, in.GetVersion())
+		v, err = models.Version(ctx, q, m.ID, in.GetVersion())
 	}
 	if fault.Is(err, fault.Absent) {
 		return nil, nil, fault.New(fault.Refused, "source", "no such model version: version %d of %s", in.GetVersion(), in.GetModelId())
@@ -62,8 +63,8 @@ func (s *Server) source(ctx context.Context, in *registryv1.RevisionSource) (*mo
 	return m, v, err
 }
 
-// candidate makes a revision of a deployment that serves a version of a model.
-func candidate(ids *id.Source, now time.Time, probe time.Duration, d *Deployment, m *model.Model, v *model.Version, s revision.Serving) (*revision.Revision, error) {
+// Candidate makes a revision of a deployment that serves a version of a model.
+func Candidate(ids *id.Source, now time.Time, probe time.Duration, d *Deployment, m *model.Model, v *model.Version, s revision.Serving) (*revision.Revision, error) {
 	s = s.Fill()
 	if err := s.Check(v); err != nil {
 		return nil, err
@@ -136,10 +137,23 @@ func (s *Server) PromoteRevision(ctx context.Context, in *registryv1.PromoteRevi
 	if d, err = s.Book.Promote(ctx, d.ID, in.GetNumber()); err != nil {
 		return nil, err
 	}
-	return s.toProto(d), s.Replicas.Settle(ctx)
+	return s.switched(ctx, d)
 }
 
-// StopRevision ends the engines of a revision that is not promoted.
+// StartRevision asks anew for the engine of a revision that was stopped or has failed.
+func (s *Server) StartRevision(ctx context.Context, in *registryv1.StartRevisionRequest) (*registryv1.Revision, error) {
+	d, err := s.editable(ctx, in.GetDeploymentId())
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.Book.Start(ctx, d.ID, in.GetNumber())
+	if err != nil {
+		return nil, err
+	}
+	return revision.ToProto(r), nil
+}
+
+// StopRevision ends the engines of a revision that is not promoted, or of a suspended deployment.
 func (s *Server) StopRevision(ctx context.Context, in *registryv1.StopRevisionRequest) (*registryv1.Revision, error) {
 	d, err := s.editable(ctx, in.GetDeploymentId())
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -19,40 +20,46 @@ type Store struct{}
 
 const columns = `d.id, d.name, d.owner_id, d.owner_name, d.project_id, d.project, d.visibility, d.state,
 	d.promoted_revision_id, d.previous_revision_id,
-	(SELECT r.number FROM revision r WHERE r.id = d.promoted_revision_id), d.created_at`
+	(SELECT r.number FROM revision r WHERE r.id = d.promoted_revision_id), d.created_at, d.description, d.row_version,
+	d.pending_revision_id, (SELECT r.number FROM revision r WHERE r.id = d.pending_revision_id), d.suspend_mode, d.suspended_at`
+
+// kept is the filter of every read: a deleted deployment is as absent as one that never was.
+const kept = ` AND d.deleted_at IS NULL`
 
 func scan(row pgx.Row) (*Deployment, error) {
 	d := &Deployment{}
 	err := row.Scan(&d.ID, &d.Name, &d.UserID, &d.UserName, &d.ProjectID, &d.Project, &d.Visibility, &d.State,
-		&d.PromotedID, &d.PreviousID, &d.PromotedNumber, &d.CreatedAt)
+		&d.PromotedID, &d.PreviousID, &d.PromotedNumber, &d.CreatedAt, &d.Description, &d.Version, &d.PendingID, &d.PendingNumber,
+		&d.SuspendMode, &d.SuspendedAt)
 	return d, err
 }
 
 // Insert keeps a new deployment; a name that the project has is a conflict.
 func (*Store) Insert(ctx context.Context, tx pgx.Tx, d *Deployment) error {
 	_, err := tx.Exec(ctx, `INSERT INTO deployment (id, name, owner_id, owner_name, project_id, project, visibility, state, created_at,
-			visibility_version)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
+			visibility_version, description)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
 		d.ID, d.Name, d.UserID, d.UserName, d.ProjectID, d.Project, d.Visibility, d.State, d.CreatedAt,
-		d.VisibilityVersion)
+		d.VisibilityVersion, d.Description)
 	if pg.IsUnique(err, "deployment_name_key") {
 		return fault.New(fault.Conflict, "deployment_exists", "project %s has a deployment %s already", d.Project, d.Name)
 	}
 	if err != nil {
 		return fmt.Errorf("keep a deployment: %w", err)
 	}
+	d.Version = 1
 	return nil
 }
 
 // Get answers a deployment that the scope sees.
 func (*Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id string) (*Deployment, error) {
-	d, err := scan(q.QueryRow(ctx, `SELECT `+columns+` FROM deployment d WHERE `+own.Visible+` AND id = $4`, own.Args(scope, id)...))
+	d, err := scan(q.QueryRow(ctx, `SELECT `+columns+` FROM deployment d WHERE `+own.Visible+` AND id = $4`+kept, own.Args(scope, id)...))
 	return one(d, err, id)
 }
 
 // Lock loads a deployment for a change and keeps other changes out until the transaction ends.
 func (*Store) Lock(ctx context.Context, tx pgx.Tx, id string) (*Deployment, error) {
-	d, err := scan(tx.QueryRow(ctx, `SELECT `+columns+` FROM deployment d WHERE id = $1 FOR UPDATE OF d`, id))
+	d, err := scan(tx.QueryRow(ctx, `SELECT `+columns+` FROM deployment d WHERE id = $1`+kept+` FOR UPDATE OF d`, id))
 	return one(d, err, id)
 }
 
@@ -68,7 +75,7 @@ func one(d *Deployment, err error, id string) (*Deployment, error) {
 
 // List answers the deployments that the scope sees, newest first.
 func (*Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, p page.Page) ([]*Deployment, error) {
-	rows, err := q.Query(ctx, `SELECT `+columns+` FROM deployment d WHERE `+own.Visible+`
+	rows, err := q.Query(ctx, `SELECT `+columns+` FROM deployment d WHERE `+own.Visible+kept+`
 		ORDER BY created_at DESC, id DESC LIMIT $4 OFFSET $5`, own.Args(scope, p.Ask(), p.Offset)...)
 	if err != nil {
 		return nil, fmt.Errorf("list deployments: %w", err)
@@ -78,7 +85,7 @@ func (*Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, p page.
 
 // All answers every deployment, for what inference serves by.
 func (*Store) All(ctx context.Context, q pg.Querier) ([]*Deployment, error) {
-	rows, err := q.Query(ctx, `SELECT `+columns+` FROM deployment d ORDER BY id`)
+	rows, err := q.Query(ctx, `SELECT `+columns+` FROM deployment d WHERE true`+kept+` ORDER BY id`)
 	if err != nil {
 		return nil, fmt.Errorf("read all deployments: %w", err)
 	}
@@ -93,10 +100,10 @@ func collect(rows pgx.Rows) ([]*Deployment, error) {
 	return found, nil
 }
 
-// Promote moves the pointer of a locked deployment, and raises its route epoch.
+// Promote moves the pointer of a locked deployment, and raises its route epoch. What was to take over later does not.
 func (*Store) Promote(ctx context.Context, tx pgx.Tx, d *Deployment, revisionID string) error {
 	tag, err := tx.Exec(ctx, `UPDATE deployment SET promoted_revision_id = $2, previous_revision_id = promoted_revision_id,
-		route_epoch = route_epoch + 1 WHERE id = $1 AND promoted_revision_id IS NOT DISTINCT FROM $3`, d.ID, revisionID, d.PromotedID)
+		route_epoch = route_epoch + 1, row_version = row_version + 1, pending_revision_id = NULL WHERE id = $1 AND promoted_revision_id IS NOT DISTINCT FROM $3`, d.ID, revisionID, d.PromotedID)
 	if err != nil {
 		return fmt.Errorf("promote a revision: %w", err)
 	}
@@ -104,4 +111,45 @@ func (*Store) Promote(ctx context.Context, tx pgx.Tx, d *Deployment, revisionID 
 		return fault.New(fault.Conflict, "promoted_meanwhile", "another revision of deployment %s was promoted meanwhile", d.ID)
 	}
 	return nil
+}
+
+// Save writes what else may change of a locked deployment, if it is the version that was read, and raises that.
+func (*Store) Save(ctx context.Context, tx pgx.Tx, d *Deployment) error {
+	tag, err := tx.Exec(ctx, `UPDATE deployment SET description = $3, state = $4, suspend_mode = $5, suspended_at = $6,
+			pending_revision_id = $7, row_version = row_version + 1
+		WHERE id = $1 AND row_version = $2`+keptRow, d.ID, d.Version, d.Description, d.State, d.SuspendMode, d.SuspendedAt, d.PendingID)
+	return d.saved(tag.RowsAffected(), err)
+}
+
+// Delete takes a locked deployment out of sight and frees its name.
+func (*Store) Delete(ctx context.Context, tx pgx.Tx, d *Deployment, at time.Time) error {
+	tag, err := tx.Exec(ctx, `UPDATE deployment SET deleted_at = $3, pending_revision_id = NULL, row_version = row_version + 1
+		WHERE id = $1 AND row_version = $2`+keptRow, d.ID, d.Version, at)
+	return d.saved(tag.RowsAffected(), err)
+}
+
+const keptRow = ` AND deleted_at IS NULL`
+
+func (d *Deployment) saved(rows int64, err error) error {
+	if err != nil {
+		return fmt.Errorf("save a deployment: %w", err)
+	}
+	if rows != 1 {
+		return fault.New(fault.Conflict, "deployment_changed", "deployment %s has changed meanwhile", d.ID)
+	}
+	d.Version++
+	return nil
+}
+
+// Pending answers which deployment waits for a revision to become ready; empty where none does.
+func (*Store) Pending(ctx context.Context, q pg.Querier, revisionID string) (string, error) {
+	var id string
+	err := q.QueryRow(ctx, `SELECT id FROM deployment WHERE pending_revision_id = $1`+keptRow, revisionID).Scan(&id)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("look for who waits for a revision: %w", err)
+	}
+	return id, nil
 }

@@ -56,7 +56,7 @@ func changes() map[string]change {
 		}, append([]string{"deployment"}, every...), "deployment.create", true, 0},
 		"create a revision": {func(b *bench) func() error {
 			m, v := ready()
-			r, err := candidate(b.ids, b.Clock.Now(), time.Minute, b.d, m, v, revision.Serving{})
+			r, err := Candidate(b.ids, b.Clock.Now(), time.Minute, b.d, m, v, revision.Serving{})
 			require.NoError(b.t, err)
 			return func() error {
 				return b.tx(func(ctx context.Context, tx pgx.Tx) error { return b.CreateRevision(ctx, tx, r) })
@@ -70,6 +70,33 @@ func changes() map[string]change {
 			r := b.serve()
 			return func() error { _, err := b.Stop(b.ctx, b.d.ID, r.Number); return err }
 		}, []string{"revision", "event", "audit"}, "deployment.revision.stop", false, 1},
+		"describe": {func(b *bench) func() error {
+			return func() error { _, err := b.Describe(b.ctx, b.d.ID, "what it is for"); return err }
+		}, []string{"deployment", "event", "audit"}, "deployment.update", false, 0},
+		"suspend": {func(b *bench) func() error {
+			b.serves()
+			return func() error { _, _, err := b.Suspend(b.ctx, b.d.ID, ModeCut); return err }
+		}, append([]string{"deployment"}, every...), "deployment.suspend", true, 0},
+		"resume": {func(b *bench) func() error {
+			_, _, err := b.Suspend(b.ctx, b.d.ID, ModeDrain)
+			require.NoError(b.t, err)
+			return func() error { _, err := b.Resume(b.ctx, b.d.ID); return err }
+		}, append([]string{"deployment"}, every...), "deployment.resume", true, 0},
+		"roll back": {func(b *bench) func() error {
+			b.serves()
+			b.serves()
+			return func() error { _, err := b.Rollback(b.ctx, b.d.ID, nil, false); return err }
+		}, append([]string{"deployment", "revision"}, every...), "deployment.rollback", true, 0},
+		"start": {func(b *bench) func() error {
+			r := b.serve()
+			_, err := b.Stop(b.ctx, b.d.ID, r.Number)
+			require.NoError(b.t, err)
+			return func() error { _, err := b.Start(b.ctx, b.d.ID, r.Number); return err }
+		}, []string{"revision", "event", "audit"}, "deployment.revision.start", false, 1},
+		"delete": {func(b *bench) func() error {
+			b.mint("ci")
+			return func() error { _, err := b.Delete(b.ctx, b.d.ID); return err }
+		}, append([]string{"deployment", "deployment_token"}, every...), "deployment.delete", true, 0},
 		"lose what serves": {func(b *bench) func() error {
 			o := died()
 			o.WorkID, o.Generation, o.Fence = b.serves().WorkID, 1, 1

@@ -145,6 +145,12 @@ func open(t *testing.T) *bench {
 		ID:    b.ids.New(id.Deployment), Name: "chat", State: deployment.StateServing, CreatedAt: clk.Now(),
 	}
 	require.NoError(t, b.tx(func(ctx context.Context, tx pgx.Tx) error { return b.Book.Create(ctx, tx, b.d) }))
+	_, err = b.pool.Exec(t.Context(), `INSERT INTO model (id, name, owner_id, owner_name, project_id, project, visibility, description, task, created_at)
+		VALUES ('mdl_1', 'm', 'usr_1', 'ann', 'prj_1', 'team', 'team', '', 'chat', now())`)
+	require.NoError(t, err)
+	_, err = b.pool.Exec(t.Context(), `INSERT INTO model_version (id, model_id, version, status, lifecycle, run_id, artifact_id, format, digest, size_bytes,
+		uri, file, packed, facts, created_at) VALUES ('mv_1', 'mdl_1', 1, 'ready', 'candidate', 'r', 'a', 'gguf', 'sha256:ab', 9, 'u', 'f', false, '{}', now())`)
+	require.NoError(t, err)
 	return b
 }
 
@@ -157,6 +163,7 @@ func (b *bench) revision() *revision.Revision {
 	b.t.Helper()
 	r := ofGguf()
 	r.ID, r.DeploymentID, r.WorkID = b.ids.New(id.Revision), b.d.ID, b.ids.New(id.Work)
+	r.Source = revision.Source{ModelID: "mdl_1", Version: 1}
 	r.State, r.Generation, r.CreatedAt = revision.Pending, 1, b.clock.Now()
 	require.NoError(b.t, b.tx(func(ctx context.Context, tx pgx.Tx) error { return b.Book.CreateRevision(ctx, tx, r) }))
 	return r

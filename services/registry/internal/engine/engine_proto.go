@@ -22,10 +22,14 @@ func orderToProto(r *revision.Revision) *jobspeerv1.PutWorkRequest {
 	if r.Wanted {
 		desired = jobsv1.Desired_DESIRED_RUNNING
 	}
-	return &jobspeerv1.PutWorkRequest{
+	out := &jobspeerv1.PutWorkRequest{
 		WorkId: r.WorkID, Generation: r.Generation, Desired: desired, Pool: r.Serving.Pool, Engine: specToProto(r),
 		OwnerId: r.Plan.OwnerID, ProjectId: r.Plan.ProjectID,
 	}
+	if r.Deadline != nil {
+		out.Deadline = timestamppb.New(*r.Deadline)
+	}
+	return out
 }
 
 func goneToProto(workID string, generation int64) *jobspeerv1.PutWorkRequest {

@@ -35,8 +35,12 @@ const (
 	StatusRejected Status = "rejected"
 )
 
-// lifecycleCandidate is where every version begins.
-const lifecycleCandidate = "candidate"
+// The lifecycle of a version: every one begins as a candidate, and at most one of a model is in production.
+const (
+	lifecycleCandidate  = "candidate"
+	lifecycleProduction = "production"
+	lifecycleArchived   = "archived"
+)
 
 // Model is a name with versions.
 type Model struct {
@@ -47,7 +51,10 @@ type Model struct {
 	Description string
 	Task        string
 	Latest      *int32
-	CreatedAt   time.Time
+	Aliases     map[string]int32
+	// RowVersion is raised with every change of the model itself.
+	RowVersion int64
+	CreatedAt  time.Time
 }
 
 // Version is one version of a model.
@@ -69,6 +76,11 @@ type Version struct {
 	Packed    bool
 	Facts     json.RawMessage
 	CreatedAt time.Time
+	// CardDigest is that of the newest card, nil without one.
+	CardDigest *string
+	// PromotedBy is who put it into production last.
+	PromotedBy *string
+	PromotedAt *time.Time
 }
 
 // Artifact is what a run made, as ingest knows it.

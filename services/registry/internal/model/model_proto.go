@@ -2,18 +2,20 @@ package model
 
 import (
 	"strings"
+	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/card"
 )
 
 // ToProto is a model as it is shown.
 func ToProto(m *Model) *registryv1.Model {
 	return &registryv1.Model{
 		Id: m.ID, Name: m.Name, Project: m.Project, Owner: m.UserName, Description: m.Description, Task: m.Task,
-		LatestVersion: m.Latest, CreatedAt: timestamppb.New(m.CreatedAt),
+		LatestVersion: m.Latest, CreatedAt: timestamppb.New(m.CreatedAt), Aliases: m.Aliases,
 	}
 }
 
@@ -22,11 +24,40 @@ func versionToProto(m *Model, v *Version) *registryv1.ModelVersion {
 		Id: v.ID, ModelId: v.ModelID, Version: v.Number, Ref: m.Ref(v.Number), Status: string(v.Status),
 		Lifecycle: v.Lifecycle, Source: &registryv1.ModelSource{RunId: v.RunID, ArtifactId: v.ArtifactID},
 		Format: v.Format, Digest: v.Digest, SizeBytes: v.Size, Facts: v.Facts, CreatedAt: timestamppb.New(v.CreatedAt),
+		CardDigest: v.CardDigest, PromotedBy: v.PromotedBy,
+	}
+	if v.PromotedAt != nil {
+		out.PromotedAt = timestamppb.New(*v.PromotedAt)
 	}
 	if v.StatusReason != "" {
 		out.StatusReason = &v.StatusReason
 	}
 	return out
+}
+
+func changeToProto(c *Change) *registryv1.ModelChange {
+	out := &registryv1.ModelChange{
+		Id: c.ID, At: timestamppb.New(c.At), Action: c.Action, Version: c.Version, PreviousVersion: c.Previous, Actor: c.Actor, Note: c.Note,
+	}
+	if c.Alias != "" {
+		out.Alias = &c.Alias
+	}
+	return out
+}
+
+func cardToProto(c *card.Card) *registryv1.ModelCard {
+	return &registryv1.ModelCard{
+		ModelId: c.ModelID, Version: c.Version, Revision: c.Revision, Content: c.Content, FrontMatter: c.Front, Body: c.Body(),
+		Digest: c.Digest, Author: c.Author, CreatedAt: timestamppb.New(c.CreatedAt),
+	}
+}
+
+func timeFrom(t *timestamppb.Timestamp) *time.Time {
+	if t == nil {
+		return nil
+	}
+	at := t.AsTime()
+	return &at
 }
 
 // ToObject is the bytes of a version as an executor lays them out.

@@ -16,6 +16,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/idem"
 	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/request"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/card"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 )
 
@@ -25,6 +26,8 @@ type Server struct {
 
 	Pool      *pgxpool.Pool
 	Store     Store
+	Cards     card.Store
+	Jobs      Jobs
 	Projects  own.Projects
 	Artifacts Artifacts
 	Blobs     blob.Store
@@ -68,6 +71,10 @@ func (s *Server) record(ctx context.Context, tx pgx.Tx, action, modelID string, 
 	if _, err := s.Events.Append(ctx, tx, e); err != nil {
 		return err
 	}
+	return s.audit(ctx, tx, action, modelID, after)
+}
+
+func (s *Server) audit(ctx context.Context, tx pgx.Tx, action, modelID string, after any) error {
 	return s.Audit.Record(ctx, tx, audit.Entry{Action: action, TargetKind: SubjectKind, TargetID: modelID, After: after})
 }
 
@@ -95,7 +102,7 @@ func (s *Server) GetModel(ctx context.Context, in *registryv1.GetModelRequest) (
 	if err != nil {
 		return nil, err
 	}
-	return ToProto(m), nil
+	return s.answer(ctx, m)
 }
 
 func (s *Server) get(ctx context.Context, modelID string) (*Model, error) {

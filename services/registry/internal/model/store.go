@@ -21,10 +21,16 @@ type Store struct{}
 
 const columns = `id, name, owner_id, owner_name, project_id, project, visibility, description, task, latest_version, created_at`
 
+// shown is what a read takes besides, kept which models there are: one that was deleted is absent.
+const (
+	shown = columns + `, row_version, (SELECT coalesce(json_object_agg(a.alias, a.version), '{}') FROM model_alias a WHERE a.model_id = model.id)`
+	kept  = ` AND deleted_at IS NULL`
+)
+
 func scan(row pgx.Row) (*Model, error) {
 	m := &Model{}
 	err := row.Scan(&m.ID, &m.Name, &m.UserID, &m.UserName, &m.ProjectID, &m.Project, &m.Visibility, &m.Description,
-		&m.Task, &m.Latest, &m.CreatedAt)
+		&m.Task, &m.Latest, &m.CreatedAt, &m.RowVersion, &m.Aliases)
 	return m, err
 }
 
@@ -40,12 +46,13 @@ func (Store) Insert(ctx context.Context, tx pgx.Tx, m *Model) error {
 	if err != nil {
 		return fmt.Errorf("keep a model: %w", err)
 	}
+	m.RowVersion, m.Aliases = 1, map[string]int32{}
 	return nil
 }
 
 // Get answers a model that the scope sees.
 func (Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id string) (*Model, error) {
-	m, err := scan(q.QueryRow(ctx, `SELECT `+columns+` FROM model WHERE `+own.Visible+` AND id = $4`, own.Args(scope, id)...))
+	m, err := scan(q.QueryRow(ctx, `SELECT `+shown+` FROM model WHERE `+own.Visible+` AND id = $4`+kept, own.Args(scope, id)...))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fault.Absentf(SubjectKind, id)
 	}
@@ -57,7 +64,7 @@ func (Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id string
 
 // List answers the models that the scope sees, newest first; name "" is every name.
 func (Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, name string, p page.Page) ([]*Model, error) {
-	rows, err := q.Query(ctx, `SELECT `+columns+` FROM model WHERE `+own.Visible+` AND ($4 = '' OR name = $4)
+	rows, err := q.Query(ctx, `SELECT `+shown+` FROM model WHERE `+own.Visible+` AND ($4 = '' OR name = $4)`+kept+`
 		ORDER BY created_at DESC, id DESC LIMIT $5 OFFSET $6`, own.Args(scope, name, p.Ask(), p.Offset)...)
 	if err != nil {
 		return nil, fmt.Errorf("list models: %w", err)
@@ -69,9 +76,35 @@ func (Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, name str
 	return found, nil
 }
 
-// Resolve finds a ready version by its reference; nils where there is none that the scope sees.
+// Lock loads a model for a change and keeps other changes out until the transaction ends. It is read after the
+// wait for the lock: one statement would see the aliases as they were before it.
+func (Store) Lock(ctx context.Context, tx pgx.Tx, id string) (*Model, error) {
+	if _, err := tx.Exec(ctx, `SELECT FROM model WHERE id = $1 FOR UPDATE`, id); err != nil {
+		return nil, fmt.Errorf("lock a model: %w", err)
+	}
+	m, err := scan(tx.QueryRow(ctx, `SELECT `+shown+` FROM model WHERE id = $1`+kept, id))
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, fault.Absentf(SubjectKind, id)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("load a model: %w", err)
+	}
+	return m, nil
+}
+
+// Resolve finds a version that something may come to stand on: one that Find finds and that is not archived.
 func (s Store) Resolve(ctx context.Context, q pg.Querier, scope authn.Scope, r ref.Ref) (*Model, *Version, error) {
-	m, err := scan(q.QueryRow(ctx, `SELECT `+columns+` FROM model WHERE `+own.Visible+` AND project = $4 AND name = $5`,
+	m, v, err := s.Find(ctx, q, scope, r)
+	if err != nil || v == nil || v.Lifecycle == lifecycleArchived {
+		return nil, nil, err
+	}
+	return m, v, nil
+}
+
+// Find finds a ready version by its reference, which may name an alias instead of a number; nils where there is none
+// that the scope sees.
+func (s Store) Find(ctx context.Context, q pg.Querier, scope authn.Scope, r ref.Ref) (*Model, *Version, error) {
+	m, err := scan(q.QueryRow(ctx, `SELECT `+shown+` FROM model WHERE `+own.Visible+` AND project = $4 AND name = $5`+kept,
 		own.Args(scope, r.Project, r.Name)...))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil, nil
@@ -79,16 +112,39 @@ func (s Store) Resolve(ctx context.Context, q pg.Querier, scope authn.Scope, r r
 	if err != nil {
 		return nil, nil, fmt.Errorf("resolve a model: %w", err)
 	}
-	number, err := strconv.ParseInt(r.Version, 10, 32)
-	switch {
-	case r.Version == ref.Latest && m.Latest != nil:
-		number = int64(*m.Latest)
-	case err != nil || strconv.FormatInt(number, 10) != r.Version:
-		return nil, nil, nil //nolint:nilerr // what is no number in its one spelling is no version.
+	number, ok, err := s.number(ctx, q, m, r.Version)
+	if err != nil || !ok {
+		return nil, nil, err
 	}
-	v, err := s.Version(ctx, q, m.ID, int32(number))
+	v, err := s.Version(ctx, q, m.ID, number)
 	if fault.Is(err, fault.Absent) || (err == nil && v.Status != StatusReady) {
 		return nil, nil, nil
 	}
 	return m, v, err
+}
+
+// number is the version that a word of a reference stands for.
+func (s Store) number(ctx context.Context, q pg.Querier, m *Model, word string) (int32, bool, error) {
+	if word == ref.Latest {
+		return s.newest(ctx, q, m.ID)
+	}
+	if number, ok := m.Aliases[word]; ok {
+		return number, true, nil
+	}
+	number, err := strconv.ParseInt(word, 10, 32)
+	// What is no number in its one spelling is no version.
+	return int32(number), err == nil && strconv.FormatInt(number, 10) == word, nil
+}
+
+// newest is the newest version that can be used.
+func (Store) newest(ctx context.Context, q pg.Querier, modelID string) (number int32, ok bool, err error) {
+	err = q.QueryRow(ctx, `SELECT version FROM model_version WHERE model_id = $1 AND status = 'ready' AND lifecycle <> 'archived'
+		ORDER BY version DESC LIMIT 1`, modelID).Scan(&number)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return 0, false, nil
+	}
+	if err != nil {
+		return 0, false, fmt.Errorf("look for the newest version of a model: %w", err)
+	}
+	return number, true, nil
 }

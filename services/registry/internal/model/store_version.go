@@ -16,11 +16,14 @@ import (
 const versionColumns = `id, model_id, version, status, status_reason, lifecycle, run_id, artifact_id, format, digest,
 	size_bytes, uri, file, packed, facts, created_at`
 
+// versionShown is what a read takes besides.
+const versionShown = versionColumns + `, card_digest, promoted_by, promoted_at`
+
 func scanVersion(row pgx.Row) (*Version, error) {
 	v := &Version{}
 	var facts []byte
 	err := row.Scan(&v.ID, &v.ModelID, &v.Number, &v.Status, &v.StatusReason, &v.Lifecycle, &v.RunID, &v.ArtifactID,
-		&v.Format, &v.Digest, &v.Size, &v.URI, &v.File, &v.Packed, &facts, &v.CreatedAt)
+		&v.Format, &v.Digest, &v.Size, &v.URI, &v.File, &v.Packed, &facts, &v.CreatedAt, &v.CardDigest, &v.PromotedBy, &v.PromotedAt)
 	v.Facts = facts
 	return v, err
 }
@@ -54,7 +57,7 @@ func (s Store) InsertVersion(ctx context.Context, tx pgx.Tx, v *Version) (kept *
 
 // ByDigest answers the version of a model that has these bytes, nil where there is none.
 func (Store) ByDigest(ctx context.Context, q pg.Querier, modelID, digest string) (*Version, error) {
-	v, err := scanVersion(q.QueryRow(ctx, `SELECT `+versionColumns+` FROM model_version WHERE model_id = $1 AND digest = $2`,
+	v, err := scanVersion(q.QueryRow(ctx, `SELECT `+versionShown+` FROM model_version WHERE model_id = $1 AND digest = $2`,
 		modelID, digest))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil //nolint:nilnil // none is an answer of its own
@@ -67,7 +70,7 @@ func (Store) ByDigest(ctx context.Context, q pg.Querier, modelID, digest string)
 
 // Version answers one version.
 func (Store) Version(ctx context.Context, q pg.Querier, modelID string, number int32) (*Version, error) {
-	v, err := scanVersion(q.QueryRow(ctx, `SELECT `+versionColumns+` FROM model_version WHERE model_id = $1 AND version = $2`,
+	v, err := scanVersion(q.QueryRow(ctx, `SELECT `+versionShown+` FROM model_version WHERE model_id = $1 AND version = $2`,
 		modelID, number))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fault.Absentf(VersionKind, strconv.Itoa(int(number)))
@@ -78,9 +81,24 @@ func (Store) Version(ctx context.Context, q pg.Querier, modelID string, number i
 	return v, nil
 }
 
+// Hold keeps a version from being archived until the transaction ends, in which something comes to stand on it.
+func (Store) Hold(ctx context.Context, tx pgx.Tx, modelID string, number int32) error {
+	var lifecycle string
+	err := tx.QueryRow(ctx, `SELECT lifecycle FROM model_version WHERE model_id = $1 AND version = $2 FOR SHARE`, modelID, number).Scan(&lifecycle)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return fault.New(fault.Conflict, "version_gone", "version %d of the model is not there any more", number)
+	case err != nil:
+		return fmt.Errorf("hold a version of a model: %w", err)
+	case lifecycle == lifecycleArchived:
+		return fault.New(fault.Conflict, "version_archived", "version %d of the model is archived; unarchive it first", number)
+	}
+	return nil
+}
+
 // Versions answers the versions of a model, newest first.
 func (Store) Versions(ctx context.Context, q pg.Querier, modelID string, p page.Page) ([]*Version, error) {
-	rows, err := q.Query(ctx, `SELECT `+versionColumns+` FROM model_version WHERE model_id = $1
+	rows, err := q.Query(ctx, `SELECT `+versionShown+` FROM model_version WHERE model_id = $1
 		ORDER BY version DESC LIMIT $2 OFFSET $3`, modelID, p.Ask(), p.Offset)
 	if err != nil {
 		return nil, fmt.Errorf("list versions of a model: %w", err)

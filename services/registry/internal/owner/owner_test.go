@@ -67,7 +67,7 @@ func (b *bench) exec(sql string, args ...any) {
 	require.NoError(b.t, err)
 }
 
-// fill makes a dataset, two models and a deployment with a revision, of a person.
+// fill makes a dataset, two models, a deployment with a revision and one of each other kind, of a person.
 func (b *bench) fill(user string) {
 	b.t.Helper()
 	const owned = `$1 || 'x', $1, 'name of ' || $1, 'prj_1', 'team', 'team', now()`
@@ -81,10 +81,23 @@ func (b *bench) fill(user string) {
 	}
 	b.exec(`INSERT INTO deployment (id, name, owner_id, owner_name, project_id, project, visibility, created_at, state)
 		SELECT 'dep_' || $1, `+owned+`, 'serving'`, user)
+	b.exec(`INSERT INTO environment (id, name, owner_id, owner_name, project_id, project, visibility, created_at, description)
+		SELECT 'env_' || $1, `+owned+`, ''`, user)
+	b.exec(`INSERT INTO package (id, sha256, owner_id, owner_name, project_id, project, visibility, created_at, size_bytes, state)
+		SELECT 'pkg_' || $1, `+owned+`, 1, 'accepted'`, user)
+	b.exec(`INSERT INTO rubric (id, name, owner_id, owner_name, project_id, project, visibility, created_at, description)
+		SELECT 'rub_' || $1, `+owned+`, ''`, user)
+	b.exec(`INSERT INTO solution (id, name, owner_id, owner_name, project_id, project, visibility, created_at, version, digest, manifest)
+		SELECT 'sol_' || $1, `+owned+`, '1', '', '{}'`, user)
+	b.exec(`INSERT INTO solution_application (id, solution, owner_id, owner_name, project_id, project, visibility, created_at, digest, snapshot, resolved)
+		SELECT 'sap_' || $1, `+owned+`, $1, '{}', '{}'`, user)
 	plan, err := json.Marshal(revision.Plan{OwnerID: user, ProjectID: "prj_1", ServedNames: []string{"m"}})
 	require.NoError(b.t, err)
 	b.exec(`INSERT INTO revision (id, deployment_id, number, state, model_id, model_version, serving, serving_digest, plan, work_id, desired, created_at)
 		VALUES ('rev_' || $1, 'dep_' || $1, 1, 'ready', 'mdl_a' || $1, 1, '{}', '', $2, 'wrk_' || $1, 'running', now())`, user, plan)
+	b.exec(`INSERT INTO playground_session (id, title, owner_id, owner_name, project_id, project, visibility, state, reason, idle_timeout_s,
+			created_at, expires_at, last_activity_at)
+		VALUES ('pg_' || $1, '', $1, 'name of ' || $1, 'prj_1', 'team', 'team', 'live', '', 600, now(), now(), now())`, user)
 	b.exec(`INSERT INTO deployment_token (id, deployment_id, name, prefix, hash, created_at)
 		VALUES ('tok_' || $1, 'dep_' || $1, 'ci', '', sha256($1::bytea), now())`, user)
 }
@@ -117,8 +130,8 @@ func (b *bench) transfer(from, to string) (string, error) {
 }
 
 const (
-	all  = "dataset 1 model 2 deployment 1 "
-	none = "dataset 0 model 0 deployment 0 "
+	all  = "dataset 1 model 2 package 1 environment 1 rubric 1 solution 1 solution_application 1 deployment 1 playground_session 1 "
+	none = "dataset 0 model 0 package 0 environment 0 rubric 0 solution 0 solution_application 0 deployment 0 playground_session 0 "
 )
 
 func TestAllThatAPersonOwnsMovesAndNothingElse(t *testing.T) {
@@ -132,7 +145,7 @@ func TestAllThatAPersonOwnsMovesAndNothingElse(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, all, moved)
 	require.Equal(t, []string{none, all, all}, []string{b.owned("usr_1"), b.owned("usr_2"), b.owned("usr_3")})
-	for _, table := range []string{"dataset", "deployment"} {
+	for _, table := range []string{"dataset", "deployment", "environment", "rubric", "solution", "solution_application", "package", "playground_session"} {
 		require.Equal(t, 1, b.count(table+` WHERE owner_id = 'usr_2' AND owner_name = 'name of usr_2'`), table)
 	}
 	require.Equal(t, 1, b.count(`dataset_version WHERE creator_id = 'usr_1'`), "who made it stays who made it")
@@ -149,15 +162,19 @@ func TestEachThingTellsIt(t *testing.T) {
 	b.fill("usr_1")
 	_, err := b.transfer("usr_1", "usr_2")
 	require.NoError(t, err)
-	for kind, n := range map[string]int{"dataset": 1, "model": 2, "deployment": 1} {
+	for kind, n := range map[string]int{
+		"dataset": 1, "model": 2, "deployment": 1, "environment": 1, "rubric": 1, "solution": 1, "package": 1, "solution_application": 1,
+	} {
 		require.Equal(t, n, b.count(`event WHERE subject_kind = $1 AND type = $2 AND actor_id = 'usr_admin'`, kind, owner.EventTransferred), kind)
 		require.Equal(t, n, b.count(`audit WHERE action = $1 || '.transfer' AND target_kind = $1 AND actor_id = 'usr_admin'
 			AND after->>'owner_id' = 'usr_2' AND after->>'former_owner_id' = 'usr_1'`, kind), kind)
 	}
+	require.Equal(t, 1, b.count(`event WHERE subject_kind = 'playground session' AND type = $1 AND actor_id = 'usr_admin'`, owner.EventTransferred))
+	require.Equal(t, 1, b.count(`audit WHERE action = 'playground_session.transfer' AND target_kind = 'playground session' AND target_id = 'pg_usr_1'`))
 	again, err := b.transfer("usr_1", "usr_2")
 	require.NoError(t, err)
 	require.Equal(t, none, again)
-	require.Equal(t, 4, b.count(`audit`), "a repeat moves what is left")
+	require.Equal(t, 10, b.count(`audit`), "a repeat moves what is left")
 }
 
 func TestAnEngineThatIsOrderedLaterIsTheNewOwners(t *testing.T) {

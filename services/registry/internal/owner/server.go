@@ -21,7 +21,7 @@ type Server struct {
 	Replicas Replicas
 }
 
-// CountOwned counts a person's datasets, models and deployments.
+// CountOwned counts what a person owns, by kind.
 func (s *Server) CountOwned(ctx context.Context, in *commonpeerv1.CountOwnedRequest) (*commonpeerv1.OwnedCounts, error) {
 	counts, err := count(ctx, s.Owners.Pool, in.GetUserId())
 	if err != nil {

@@ -7,11 +7,23 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/playground"
 )
 
 // kind is a table of things that have owners.
 type kind struct{ name, count, move string }
 
+const kindPlayground = "playground_session"
+
+// subject is what events and audit call them.
+func (k kind) subject() string {
+	if k.name == kindPlayground {
+		return playground.SubjectKind
+	}
+	return k.name
+}
+
+// kinds are in the order in which their rows are locked.
 func kinds() []kind {
 	return []kind{
 		{
@@ -19,12 +31,36 @@ func kinds() []kind {
 			`UPDATE dataset SET owner_id = $2, owner_name = $3 WHERE owner_id = $1 RETURNING id`,
 		},
 		{
-			"model", `SELECT count(*) FROM model WHERE owner_id = $1`,
-			`UPDATE model SET owner_id = $2, owner_name = $3 WHERE owner_id = $1 RETURNING id`,
+			"model", `SELECT count(*) FROM model WHERE owner_id = $1 AND deleted_at IS NULL`,
+			`UPDATE model SET owner_id = $2, owner_name = $3 WHERE owner_id = $1 AND deleted_at IS NULL RETURNING id`,
 		},
 		{
-			"deployment", `SELECT count(*) FROM deployment WHERE owner_id = $1`,
-			`UPDATE deployment SET owner_id = $2, owner_name = $3 WHERE owner_id = $1 RETURNING id`,
+			"package", `SELECT count(*) FROM package WHERE owner_id = $1`,
+			`UPDATE package SET owner_id = $2, owner_name = $3 WHERE owner_id = $1 RETURNING id`,
+		},
+		{
+			"environment", `SELECT count(*) FROM environment WHERE owner_id = $1 AND deleted_at IS NULL`,
+			`UPDATE environment SET owner_id = $2, owner_name = $3 WHERE owner_id = $1 AND deleted_at IS NULL RETURNING id`,
+		},
+		{
+			"rubric", `SELECT count(*) FROM rubric WHERE owner_id = $1`,
+			`UPDATE rubric SET owner_id = $2, owner_name = $3 WHERE owner_id = $1 RETURNING id`,
+		},
+		{
+			"solution", `SELECT count(*) FROM solution WHERE owner_id = $1`,
+			`UPDATE solution SET owner_id = $2, owner_name = $3 WHERE owner_id = $1 RETURNING id`,
+		},
+		{
+			"solution_application", `SELECT count(*) FROM solution_application WHERE owner_id = $1`,
+			`UPDATE solution_application SET owner_id = $2, owner_name = $3 WHERE owner_id = $1 RETURNING id`,
+		},
+		{
+			"deployment", `SELECT count(*) FROM deployment WHERE owner_id = $1 AND deleted_at IS NULL`,
+			`UPDATE deployment SET owner_id = $2, owner_name = $3 WHERE owner_id = $1 AND deleted_at IS NULL RETURNING id`,
+		},
+		{
+			kindPlayground, `SELECT count(*) FROM playground_session WHERE owner_id = $1`,
+			`UPDATE playground_session SET owner_id = $2, owner_name = $3 WHERE owner_id = $1 RETURNING id`,
 		},
 	}
 }

@@ -30,7 +30,7 @@ func (o *Owners) Transfer(ctx context.Context, from string, to Person) ([]Count,
 				return err
 			}
 			for _, id := range ids {
-				if err := o.tell(ctx, tx, k.name, id, from, to); err != nil {
+				if err := o.tell(ctx, tx, k, id, from, to); err != nil {
 					return err
 				}
 			}
@@ -45,13 +45,13 @@ func (o *Owners) Transfer(ctx context.Context, from string, to Person) ([]Count,
 	return moved, err
 }
 
-func (o *Owners) tell(ctx context.Context, tx pgx.Tx, kind, id, from string, to Person) error {
-	_, err := o.Events.Append(ctx, tx, event.Event{SubjectKind: kind, SubjectID: id, Type: EventTransferred, Message: "given to " + to.Name})
+func (o *Owners) tell(ctx context.Context, tx pgx.Tx, k kind, id, from string, to Person) error {
+	_, err := o.Events.Append(ctx, tx, event.Event{SubjectKind: k.subject(), SubjectID: id, Type: EventTransferred, Message: "given to " + to.Name})
 	if err != nil {
 		return err
 	}
 	return o.Audit.Record(ctx, tx, audit.Entry{
-		Action: kind + ".transfer", TargetKind: kind, TargetID: id,
+		Action: k.name + ".transfer", TargetKind: k.subject(), TargetID: id,
 		After: map[string]string{"owner_id": to.ID, "former_owner_id": from},
 	})
 }

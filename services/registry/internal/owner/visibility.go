@@ -10,7 +10,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/epoch"
 )
 
-// SetProjectVisibility makes the datasets, models and deployments of a project as visible as it is. It answers
+// SetProjectVisibility makes all that belongs to a project as visible as it is. It answers
 // once inference has it in force: what is hidden must not be seen there any longer, as with a revocation. A
 // repeat, which has nothing left to change, waits again.
 func (s *Server) SetProjectVisibility(

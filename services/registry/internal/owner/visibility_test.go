@@ -14,9 +14,12 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/dataset"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/deployment"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/environment"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/epoch"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/model"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/rubric"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/solution"
 )
 
 func (b *bench) show(project, to string, version int64) error {
@@ -35,7 +38,7 @@ func (b *bench) epoch() int64 {
 // visible counts what a stranger sees.
 func (b *bench) visible() (n int) {
 	b.t.Helper()
-	for _, table := range []string{"dataset", "model", "deployment"} {
+	for _, table := range []string{"dataset", "model", "deployment", "environment", "rubric", "solution", "solution_application"} {
 		n += b.count(table+` WHERE `+own.Visible, false, "usr_9", []string{})
 	}
 	return n
@@ -45,7 +48,11 @@ func (b *bench) visible() (n int) {
 func (b *bench) store(ctx context.Context, tx pgx.Tx, name, project string, version int64) error {
 	o := own.Owner{UserID: "usr_1", UserName: "n", ProjectID: project, Project: project, Visibility: "all", VisibilityVersion: version}
 	now := clock.Real().Now()
-	return errors.Join(
+	_, _, putErr := solution.Store{}.Put(ctx, tx, &solution.Solution{Owner: o, ID: "sol_" + name, Name: name, Version: "1", Manifest: []byte(`{}`), CreatedAt: now})
+	_, _, applyErr := solution.Store{}.Apply(ctx, tx, &solution.Application{Owner: o, ID: "sap_" + name, Digest: name, CreatedAt: now}, []byte(`{}`))
+	return errors.Join(putErr, applyErr,
+		environment.Store{}.Insert(ctx, tx, &environment.Environment{Owner: o, ID: "env_" + name, Name: name, CreatedAt: now}),
+		rubric.Store{}.Insert(ctx, tx, &rubric.Rubric{Owner: o, ID: "rub_" + name, Name: name, CreatedAt: now}),
 		dataset.Store{}.Insert(ctx, tx, &dataset.Dataset{Owner: o, ID: "ds_" + name, Name: name, Format: "jsonl", CreatedAt: now}),
 		model.Store{}.Insert(ctx, tx, &model.Model{Owner: o, ID: "mdl_" + name, Name: name, Task: "chat", CreatedAt: now}),
 		(&deployment.Store{}).Insert(ctx, tx, &deployment.Deployment{Owner: o, ID: "dep_" + name, Name: name, State: deployment.StateServing, CreatedAt: now}),
@@ -64,19 +71,19 @@ func TestWhatBelongsToAProjectIsAsVisibleAsItIs(t *testing.T) {
 	b := open(t)
 	b.keep("a", "prj_1", 0)
 	b.keep("b", "prj_2", 0)
-	require.Equal(t, 6, b.visible())
+	require.Equal(t, 14, b.visible())
 	before := b.epoch()
 	require.NoError(t, b.show("prj_1", "team", 1))
-	require.Equal(t, 3, b.visible())
+	require.Equal(t, 7, b.visible())
 	require.Greater(t, b.epoch(), before, "inference hears of it")
 	require.Equal(t, []int64{b.epoch()}, b.replicas.awaited, "and has it in force")
 	b.keep("late", "prj_1", 0)
-	require.Equal(t, 3, b.visible())
+	require.Equal(t, 7, b.visible())
 	b.keep("ahead", "prj_1", 2)
-	require.Equal(t, 6, b.visible())
+	require.Equal(t, 14, b.visible())
 	require.NoError(t, b.show("prj_1", "all", 2))
 	require.NoError(t, b.show("prj_1", "team", 1))
-	require.Equal(t, 12, b.visible(), "the newest counts, whichever comes last")
+	require.Equal(t, 28, b.visible(), "the newest counts, whichever comes last")
 	require.Zero(t, b.count(`audit`), "the audit of it is auth's")
 }
 

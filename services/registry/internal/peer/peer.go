@@ -60,3 +60,14 @@ func (a *Artifacts) Artifact(ctx context.Context, runID, artifactID string) (*mo
 		Size: m.GetSizeBytes(), SHA256: m.GetSha256(), URI: out.GetUri(), Packed: out.GetPacked(),
 	}, nil
 }
+
+// Jobs are those that are not over.
+type Jobs struct {
+	Runs jobspeerv1.RunPeerServiceClient
+}
+
+// UsersOf names the jobs that start from a version of a model.
+func (j *Jobs) UsersOf(ctx context.Context, ref string) ([]string, error) {
+	out, err := j.Runs.ListModelUsers(ctx, &jobspeerv1.ListModelUsersRequest{Ref: ref})
+	return out.GetJobIds(), err
+}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
 )
 
@@ -27,5 +28,15 @@ func TestWhatIsNoReference(t *testing.T) {
 	} {
 		_, ok := ref.Parse(ref.Dataset, s)
 		require.False(t, ok, s)
+	}
+}
+
+func TestLatestIsTheNameOfNoVersion(t *testing.T) {
+	t.Parallel()
+	err := ref.Free(ref.Latest)
+	require.True(t, fault.Is(err, fault.Invalid), "%v", err)
+	require.Equal(t, []any{"version"}, fault.From(err).Fields[0].Loc)
+	for _, name := range []string{"v1", "1", "Latest", "latest.1", ""} {
+		require.NoError(t, ref.Free(name), name)
 	}
 }

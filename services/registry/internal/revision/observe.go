@@ -24,6 +24,8 @@ const (
 const (
 	exitStopped = "stopped"
 	exitLost    = "lost"
+	// exitDeadline is the end of what had a deadline: nobody's fault either, and final.
+	exitDeadline = "deadline"
 )
 
 // Observation is what jobs knows of the engine of a revision.
@@ -117,6 +119,9 @@ func ended(r *Revision, o Observation) Verdict {
 		return Verdict{State: Pending, Reason: &Reason{
 			Phase: string(Pending), Code: "engine_lost", Message: "its node or its agent went away; it is placed anew",
 		}}
+	}
+	if o.Exit.Reason == exitDeadline {
+		return Verdict{State: NotReady, Reason: &Reason{Phase: string(Stopped), Code: exitDeadline, Message: "its time was over"}}
 	}
 	code := o.Exit.Reason
 	phase := string(Preparing)

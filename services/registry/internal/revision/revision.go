@@ -99,6 +99,8 @@ type Revision struct {
 	CreatedAt  time.Time
 	ReadyAt    *time.Time
 	PromotedAt []time.Time
+	// Deadline is until when the engine may run; nil without end.
+	Deadline *time.Time
 }
 
 // Engine is the one execution of a revision that is known.
@@ -117,6 +119,14 @@ func (r *Revision) served() bool { return r.ReadyAt != nil }
 
 // Over says whether nothing can change the state any more but its owner.
 func (r *Revision) Over() bool { return r.State == Stopped || r.State == Failed || !r.Wanted }
+
+// Restart asks anew for the engine of a revision that has none. It goes through all states again: what it was
+// before is no promise of what it will be.
+func (r *Revision) Restart() {
+	r.State, r.Wanted, r.Generation, r.ReadyAt = Pending, true, r.Generation+1, nil
+	r.Engine = Engine{}
+	r.Reason = &Reason{Phase: string(Pending), Code: "waiting", Message: "waits for a node of pool " + r.Serving.Pool}
+}
 
 // ReplicaID names the present execution: another placement is another replica.
 func (r *Revision) ReplicaID() string {

@@ -23,7 +23,7 @@ type Store struct {
 
 const columns = `id, deployment_id, number, state, reason, model_id, model_version, serving, serving_digest, plan,
 	work_id, work_generation, desired = 'running', fence, node_id, pid, address, api_key, started_at, engine_ready_at,
-	probe_report, created_at, ready_at, promoted_at`
+	probe_report, created_at, ready_at, promoted_at, deadline`
 
 // keyPlace binds a sealed key to its row.
 func keyPlace(revisionID string) string { return "revision.api_key:" + revisionID }
@@ -33,7 +33,7 @@ func (s *Store) scan(row pgx.Row) (*Revision, error) {
 	var reason, serving, plan, sealed, probes []byte
 	err := row.Scan(&r.ID, &r.DeploymentID, &r.Number, &r.State, &reason, &r.Source.ModelID, &r.Source.Version, &serving,
 		&r.ServingDigest, &plan, &r.WorkID, &r.Generation, &r.Wanted, &r.Engine.Fence, &r.Engine.NodeID, &r.Engine.PID,
-		&r.Engine.Address, &sealed, &r.Engine.StartedAt, &r.Engine.ReadyAt, &probes, &r.CreatedAt, &r.ReadyAt, &r.PromotedAt)
+		&r.Engine.Address, &sealed, &r.Engine.StartedAt, &r.Engine.ReadyAt, &probes, &r.CreatedAt, &r.ReadyAt, &r.PromotedAt, &r.Deadline)
 	if err != nil {
 		return nil, err
 	}
@@ -62,17 +62,22 @@ func (s *Store) Insert(ctx context.Context, tx pgx.Tx, r *Revision) error {
 	if err != nil {
 		return fmt.Errorf("number a revision: %w", err)
 	}
+	return s.Keep(ctx, tx, r)
+}
+
+// Keep keeps a new revision under the number that it has.
+func (s *Store) Keep(ctx context.Context, tx pgx.Tx, r *Revision) error {
 	reason, err1 := json.Marshal(r.Reason)
 	serving, err2 := json.Marshal(r.Serving)
 	plan, err3 := json.Marshal(r.Plan)
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return fmt.Errorf("write a revision: %w", err)
 	}
-	_, err = tx.Exec(ctx, `INSERT INTO revision (id, deployment_id, number, state, reason, model_id, model_version, serving,
-			serving_digest, plan, work_id, work_generation, desired, created_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, 'running', $13)`,
+	_, err := tx.Exec(ctx, `INSERT INTO revision (id, deployment_id, number, state, reason, model_id, model_version, serving,
+			serving_digest, plan, work_id, work_generation, desired, created_at, deadline)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, 'running', $13, $14)`,
 		r.ID, r.DeploymentID, r.Number, r.State, reason, r.Source.ModelID, r.Source.Version, serving, r.ServingDigest, plan,
-		r.WorkID, r.Generation, r.CreatedAt)
+		r.WorkID, r.Generation, r.CreatedAt, r.Deadline)
 	if err != nil {
 		return fmt.Errorf("keep a revision: %w", err)
 	}
@@ -92,6 +97,11 @@ func (s *Store) Lock(ctx context.Context, tx pgx.Tx, deploymentID string, number
 // ByID answers one revision.
 func (s *Store) ByID(ctx context.Context, q pg.Querier, id string) (*Revision, error) {
 	return s.one(ctx, q, id, `id = $1`, id)
+}
+
+// LockID is ByID for a change.
+func (s *Store) LockID(ctx context.Context, tx pgx.Tx, id string) (*Revision, error) {
+	return s.one(ctx, tx, id, `id = $1 FOR UPDATE`, id)
 }
 
 // ByWork answers the revision of a work.
@@ -120,9 +130,27 @@ func (s *Store) List(ctx context.Context, q pg.Querier, deploymentID string, p p
 	return s.many(ctx, q, `deployment_id = $1 ORDER BY number DESC LIMIT $2 OFFSET $3`, deploymentID, p.Ask(), p.Offset)
 }
 
+// Of answers the revisions of several holders, in the order of their numbers.
+func (s *Store) Of(ctx context.Context, q pg.Querier, holders []string) (map[string][]*Revision, error) {
+	found, err := s.many(ctx, q, `deployment_id = ANY($1) ORDER BY deployment_id, number`, holders)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string][]*Revision{}
+	for _, r := range found {
+		out[r.DeploymentID] = append(out[r.DeploymentID], r)
+	}
+	return out, nil
+}
+
 // Promoted answers the promoted revision of every deployment.
 func (s *Store) Promoted(ctx context.Context, q pg.Querier) ([]*Revision, error) {
 	return s.many(ctx, q, `id IN (SELECT promoted_revision_id FROM deployment)`)
+}
+
+// LockWanted answers the revisions of a deployment whose engines shall run, for a change.
+func (s *Store) LockWanted(ctx context.Context, tx pgx.Tx, deploymentID string) ([]*Revision, error) {
+	return s.many(ctx, tx, `deployment_id = $1 AND desired = 'running' ORDER BY number FOR UPDATE`, deploymentID)
 }
 
 // Wanted answers the revisions whose engines shall run.

@@ -11,6 +11,7 @@ func (w *whole) toProto() *registrypeerv1.Snapshot {
 	for _, d := range w.deployments {
 		served := &registrypeerv1.ServedDeployment{
 			Id: d.ID, Suspended: d.State == deployment.StateSuspended, OwnerId: d.UserID, ProjectId: d.ProjectID, Visibility: d.Visibility,
+			Cut: d.Cut(),
 		}
 		if d.PromotedID != nil {
 			served.Promoted = revisionToProto(w.revisions[*d.PromotedID])

@@ -81,3 +81,13 @@ func (Store) Revoke(ctx context.Context, tx pgx.Tx, tokenID string, at time.Time
 	}
 	return nil
 }
+
+// RevokeAll ends every token of a deployment from an epoch on.
+func (Store) RevokeAll(ctx context.Context, tx pgx.Tx, deploymentID string, at time.Time, epoch int64) error {
+	_, err := tx.Exec(ctx, `UPDATE deployment_token SET revoked_at = $2, revoked_epoch = $3
+		WHERE deployment_id = $1 AND revoked_at IS NULL`, deploymentID, at, epoch)
+	if err != nil {
+		return fmt.Errorf("revoke the tokens of a deployment: %w", err)
+	}
+	return nil
+}

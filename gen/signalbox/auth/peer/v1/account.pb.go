@@ -70,11 +70,13 @@ func (x *GetAccountRequest) GetAccount() string {
 }
 
 type Account struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Username      string                 `protobuf:"bytes,2,opt,name=username,proto3" json:"username,omitempty"`
-	Disabled      bool                   `protobuf:"varint,3,opt,name=disabled,proto3" json:"disabled,omitempty"`
-	TeamIds       []string               `protobuf:"bytes,4,rep,name=team_ids,json=teamIds,proto3" json:"team_ids,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Id       string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Username string                 `protobuf:"bytes,2,opt,name=username,proto3" json:"username,omitempty"`
+	Disabled bool                   `protobuf:"varint,3,opt,name=disabled,proto3" json:"disabled,omitempty"`
+	TeamIds  []string               `protobuf:"bytes,4,rep,name=team_ids,json=teamIds,proto3" json:"team_ids,omitempty"`
+	// `admin` or `operator`; empty in lists.
+	Role          string `protobuf:"bytes,5,opt,name=role,proto3" json:"role,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -135,6 +137,13 @@ func (x *Account) GetTeamIds() []string {
 		return x.TeamIds
 	}
 	return nil
+}
+
+func (x *Account) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
 }
 
 type GetTeamRequest struct {
@@ -574,12 +583,13 @@ const file_signalbox_auth_peer_v1_account_proto_rawDesc = "" +
 	"$signalbox/auth/peer/v1/account.proto\x12\x16signalbox.auth.peer.v1\x1a\x1bbuf/validate/validate.proto\x1a\"signalbox/options/v1/options.proto\"9\n" +
 	"\x11GetAccountRequest\x12$\n" +
 	"\aaccount\x18\x01 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\aaccount\"l\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\aaccount\"\x80\x01\n" +
 	"\aAccount\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
 	"\busername\x18\x02 \x01(\tR\busername\x12\x1a\n" +
 	"\bdisabled\x18\x03 \x01(\bR\bdisabled\x12\x19\n" +
-	"\bteam_ids\x18\x04 \x03(\tR\ateamIds\"/\n" +
+	"\bteam_ids\x18\x04 \x03(\tR\ateamIds\x12\x12\n" +
+	"\x04role\x18\x05 \x01(\tR\x04role\"/\n" +
 	"\x0eGetTeamRequest\x12\x1d\n" +
 	"\x04team\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x04team\"(\n" +
 	"\x04Team\x12\x0e\n" +

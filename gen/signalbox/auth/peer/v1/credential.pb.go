@@ -30,6 +30,8 @@ type AuthenticateRequest struct {
 	// The bearer credential as given; empty on routes without one.
 	Credential    string `protobuf:"bytes,1,opt,name=credential,proto3" json:"credential,omitempty"`
 	ClientAddress string `protobuf:"bytes,2,opt,name=client_address,json=clientAddress,proto3" json:"client_address,omitempty"`
+	// The route answers in maintenance too.
+	InMaintenance bool `protobuf:"varint,3,opt,name=in_maintenance,json=inMaintenance,proto3" json:"in_maintenance,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -76,6 +78,13 @@ func (x *AuthenticateRequest) GetClientAddress() string {
 		return x.ClientAddress
 	}
 	return ""
+}
+
+func (x *AuthenticateRequest) GetInMaintenance() bool {
+	if x != nil {
+		return x.InMaintenance
+	}
+	return false
 }
 
 type AuthenticateResponse struct {
@@ -400,12 +409,13 @@ var File_signalbox_auth_peer_v1_credential_proto protoreflect.FileDescriptor
 
 const file_signalbox_auth_peer_v1_credential_proto_rawDesc = "" +
 	"\n" +
-	"'signalbox/auth/peer/v1/credential.proto\x12\x16signalbox.auth.peer.v1\x1a\x1bbuf/validate/validate.proto\x1a\"signalbox/options/v1/options.proto\"i\n" +
+	"'signalbox/auth/peer/v1/credential.proto\x12\x16signalbox.auth.peer.v1\x1a\x1bbuf/validate/validate.proto\x1a\"signalbox/options/v1/options.proto\"\x90\x01\n" +
 	"\x13AuthenticateRequest\x12+\n" +
 	"\n" +
 	"credential\x18\x01 \x01(\tB\v\xbaH\x05r\x03(\x80@\x80\x01\x01R\n" +
 	"credential\x12%\n" +
-	"\x0eclient_address\x18\x02 \x01(\tR\rclientAddress\">\n" +
+	"\x0eclient_address\x18\x02 \x01(\tR\rclientAddress\x12%\n" +
+	"\x0ein_maintenance\x18\x03 \x01(\bR\rinMaintenance\">\n" +
 	"\x14AuthenticateResponse\x12&\n" +
 	"\fcaller_token\x18\x01 \x01(\tB\x03\x80\x01\x01R\vcallerToken\"\x16\n" +
 	"\x14GetCallerKeysRequest\"C\n" +

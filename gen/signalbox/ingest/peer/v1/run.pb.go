@@ -27,6 +27,339 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type GetRunMetricsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	RunId string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// Only these keys; all where empty.
+	Keys          []string `protobuf:"bytes,2,rep,name=keys,proto3" json:"keys,omitempty"`
+	Limit         int32    `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	Offset        int32    `protobuf:"varint,4,opt,name=offset,proto3" json:"offset,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetRunMetricsRequest) Reset() {
+	*x = GetRunMetricsRequest{}
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetRunMetricsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetRunMetricsRequest) ProtoMessage() {}
+
+func (x *GetRunMetricsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetRunMetricsRequest.ProtoReflect.Descriptor instead.
+func (*GetRunMetricsRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_ingest_peer_v1_run_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *GetRunMetricsRequest) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *GetRunMetricsRequest) GetKeys() []string {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+func (x *GetRunMetricsRequest) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *GetRunMetricsRequest) GetOffset() int32 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+type GetRunMetricsResponse struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Series []*v1.MetricSeries     `protobuf:"bytes,1,rep,name=series,proto3" json:"series,omitempty"`
+	// There are further series.
+	More          bool `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetRunMetricsResponse) Reset() {
+	*x = GetRunMetricsResponse{}
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetRunMetricsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetRunMetricsResponse) ProtoMessage() {}
+
+func (x *GetRunMetricsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetRunMetricsResponse.ProtoReflect.Descriptor instead.
+func (*GetRunMetricsResponse) Descriptor() ([]byte, []int) {
+	return file_signalbox_ingest_peer_v1_run_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *GetRunMetricsResponse) GetSeries() []*v1.MetricSeries {
+	if x != nil {
+		return x.Series
+	}
+	return nil
+}
+
+func (x *GetRunMetricsResponse) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
+type GetRunHparamsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RunId         string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetRunHparamsRequest) Reset() {
+	*x = GetRunHparamsRequest{}
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetRunHparamsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetRunHparamsRequest) ProtoMessage() {}
+
+func (x *GetRunHparamsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetRunHparamsRequest.ProtoReflect.Descriptor instead.
+func (*GetRunHparamsRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_ingest_peer_v1_run_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *GetRunHparamsRequest) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+type GetRunHparamsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A JSON object.
+	Params        []byte `protobuf:"bytes,1,opt,name=params,proto3" json:"params,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetRunHparamsResponse) Reset() {
+	*x = GetRunHparamsResponse{}
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetRunHparamsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetRunHparamsResponse) ProtoMessage() {}
+
+func (x *GetRunHparamsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetRunHparamsResponse.ProtoReflect.Descriptor instead.
+func (*GetRunHparamsResponse) Descriptor() ([]byte, []int) {
+	return file_signalbox_ingest_peer_v1_run_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *GetRunHparamsResponse) GetParams() []byte {
+	if x != nil {
+		return x.Params
+	}
+	return nil
+}
+
+type GetRunSamplesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	RunId string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// The last round where unset.
+	Step          *int64 `protobuf:"varint,2,opt,name=step,proto3,oneof" json:"step,omitempty"`
+	Limit         int32  `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	Offset        int32  `protobuf:"varint,4,opt,name=offset,proto3" json:"offset,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetRunSamplesRequest) Reset() {
+	*x = GetRunSamplesRequest{}
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetRunSamplesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetRunSamplesRequest) ProtoMessage() {}
+
+func (x *GetRunSamplesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetRunSamplesRequest.ProtoReflect.Descriptor instead.
+func (*GetRunSamplesRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_ingest_peer_v1_run_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *GetRunSamplesRequest) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *GetRunSamplesRequest) GetStep() int64 {
+	if x != nil && x.Step != nil {
+		return *x.Step
+	}
+	return 0
+}
+
+func (x *GetRunSamplesRequest) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *GetRunSamplesRequest) GetOffset() int32 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+type GetRunSamplesResponse struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Samples []*v1.Sample           `protobuf:"bytes,1,rep,name=samples,proto3" json:"samples,omitempty"`
+	// There are further samples.
+	More          bool `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetRunSamplesResponse) Reset() {
+	*x = GetRunSamplesResponse{}
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetRunSamplesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetRunSamplesResponse) ProtoMessage() {}
+
+func (x *GetRunSamplesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetRunSamplesResponse.ProtoReflect.Descriptor instead.
+func (*GetRunSamplesResponse) Descriptor() ([]byte, []int) {
+	return file_signalbox_ingest_peer_v1_run_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *GetRunSamplesResponse) GetSamples() []*v1.Sample {
+	if x != nil {
+		return x.Samples
+	}
+	return nil
+}
+
+func (x *GetRunSamplesResponse) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
 type CloseRunRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	RunId string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
@@ -39,7 +372,7 @@ type CloseRunRequest struct {
 
 func (x *CloseRunRequest) Reset() {
 	*x = CloseRunRequest{}
-	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[0]
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -51,7 +384,7 @@ func (x *CloseRunRequest) String() string {
 func (*CloseRunRequest) ProtoMessage() {}
 
 func (x *CloseRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[0]
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -64,7 +397,7 @@ func (x *CloseRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseRunRequest.ProtoReflect.Descriptor instead.
 func (*CloseRunRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_peer_v1_run_proto_rawDescGZIP(), []int{0}
+	return file_signalbox_ingest_peer_v1_run_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *CloseRunRequest) GetRunId() string {
@@ -98,7 +431,7 @@ type CloseRunResponse struct {
 
 func (x *CloseRunResponse) Reset() {
 	*x = CloseRunResponse{}
-	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[1]
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -110,7 +443,7 @@ func (x *CloseRunResponse) String() string {
 func (*CloseRunResponse) ProtoMessage() {}
 
 func (x *CloseRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[1]
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -123,7 +456,7 @@ func (x *CloseRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseRunResponse.ProtoReflect.Descriptor instead.
 func (*CloseRunResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_peer_v1_run_proto_rawDescGZIP(), []int{1}
+	return file_signalbox_ingest_peer_v1_run_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *CloseRunResponse) GetClosed() bool {
@@ -143,7 +476,7 @@ type GetArtifactRequest struct {
 
 func (x *GetArtifactRequest) Reset() {
 	*x = GetArtifactRequest{}
-	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[2]
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -155,7 +488,7 @@ func (x *GetArtifactRequest) String() string {
 func (*GetArtifactRequest) ProtoMessage() {}
 
 func (x *GetArtifactRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[2]
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -168,7 +501,7 @@ func (x *GetArtifactRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetArtifactRequest.ProtoReflect.Descriptor instead.
 func (*GetArtifactRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_peer_v1_run_proto_rawDescGZIP(), []int{2}
+	return file_signalbox_ingest_peer_v1_run_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *GetArtifactRequest) GetRunId() string {
@@ -198,7 +531,7 @@ type GetArtifactResponse struct {
 
 func (x *GetArtifactResponse) Reset() {
 	*x = GetArtifactResponse{}
-	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[3]
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -210,7 +543,7 @@ func (x *GetArtifactResponse) String() string {
 func (*GetArtifactResponse) ProtoMessage() {}
 
 func (x *GetArtifactResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[3]
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -223,7 +556,7 @@ func (x *GetArtifactResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetArtifactResponse.ProtoReflect.Descriptor instead.
 func (*GetArtifactResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_peer_v1_run_proto_rawDescGZIP(), []int{3}
+	return file_signalbox_ingest_peer_v1_run_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *GetArtifactResponse) GetArtifact() *v1.Artifact {
@@ -251,7 +584,30 @@ var File_signalbox_ingest_peer_v1_run_proto protoreflect.FileDescriptor
 
 const file_signalbox_ingest_peer_v1_run_proto_rawDesc = "" +
 	"\n" +
-	"\"signalbox/ingest/peer/v1/run.proto\x12\x18signalbox.ingest.peer.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1esignalbox/ingest/v1/read.proto\x1a\"signalbox/options/v1/options.proto\"~\n" +
+	"\"signalbox/ingest/peer/v1/run.proto\x12\x18signalbox.ingest.peer.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1esignalbox/ingest/v1/read.proto\x1a\"signalbox/options/v1/options.proto\"\x9d\x01\n" +
+	"\x14GetRunMetricsRequest\x12 \n" +
+	"\x06run_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x05runId\x12\x1c\n" +
+	"\x04keys\x18\x02 \x03(\tB\b\xbaH\x05\x92\x01\x02\x10dR\x04keys\x12 \n" +
+	"\x05limit\x18\x03 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01R\x05limit\x12#\n" +
+	"\x06offset\x18\x04 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00R\x06offset\"f\n" +
+	"\x15GetRunMetricsResponse\x129\n" +
+	"\x06series\x18\x01 \x03(\v2!.signalbox.ingest.v1.MetricSeriesR\x06series\x12\x12\n" +
+	"\x04more\x18\x02 \x01(\bR\x04more\"8\n" +
+	"\x14GetRunHparamsRequest\x12 \n" +
+	"\x06run_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x05runId\"/\n" +
+	"\x15GetRunHparamsResponse\x12\x16\n" +
+	"\x06params\x18\x01 \x01(\fR\x06params\"\xa1\x01\n" +
+	"\x14GetRunSamplesRequest\x12 \n" +
+	"\x06run_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x05runId\x12\x17\n" +
+	"\x04step\x18\x02 \x01(\x03H\x00R\x04step\x88\x01\x01\x12 \n" +
+	"\x05limit\x18\x03 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01R\x05limit\x12#\n" +
+	"\x06offset\x18\x04 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00R\x06offsetB\a\n" +
+	"\x05_step\"b\n" +
+	"\x15GetRunSamplesResponse\x125\n" +
+	"\asamples\x18\x01 \x03(\v2\x1b.signalbox.ingest.v1.SampleR\asamples\x12\x12\n" +
+	"\x04more\x18\x02 \x01(\bR\x04more\"~\n" +
 	"\x0fCloseRunRequest\x12\x1e\n" +
 	"\x06run_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05runId\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x125\n" +
@@ -265,11 +621,14 @@ const file_signalbox_ingest_peer_v1_run_proto_rawDesc = "" +
 	"\x13GetArtifactResponse\x129\n" +
 	"\bartifact\x18\x01 \x01(\v2\x1d.signalbox.ingest.v1.ArtifactR\bartifact\x12\x10\n" +
 	"\x03uri\x18\x02 \x01(\tR\x03uri\x12\x16\n" +
-	"\x06packed\x18\x03 \x01(\bR\x06packed2\x85\x02\n" +
+	"\x06packed\x18\x03 \x01(\bR\x06packed2\x88\x05\n" +
 	"\x12RunDataPeerService\x12p\n" +
 	"\bCloseRun\x12).signalbox.ingest.peer.v1.CloseRunRequest\x1a*.signalbox.ingest.peer.v1.CloseRunResponse\"\r\xea\xc7\x18\x06\x1a\x04jobs\x90\x02\x02\x12}\n" +
 	"\vGetArtifact\x12,.signalbox.ingest.peer.v1.GetArtifactRequest\x1a-.signalbox.ingest.peer.v1.GetArtifactResponse\"\x11\xea\xc7\x18\n" +
-	"\x1a\bregistry\x90\x02\x01BNZLgithub.com/signalbox-dev/signalbox/gen/signalbox/ingest/peer/v1;ingestpeerv1b\x06proto3"
+	"\x1a\bregistry\x90\x02\x01\x12\x7f\n" +
+	"\rGetRunMetrics\x12..signalbox.ingest.peer.v1.GetRunMetricsRequest\x1a/.signalbox.ingest.peer.v1.GetRunMetricsResponse\"\r\xea\xc7\x18\x06\x1a\x04jobs\x90\x02\x01\x12\x7f\n" +
+	"\rGetRunHparams\x12..signalbox.ingest.peer.v1.GetRunHparamsRequest\x1a/.signalbox.ingest.peer.v1.GetRunHparamsResponse\"\r\xea\xc7\x18\x06\x1a\x04jobs\x90\x02\x01\x12\x7f\n" +
+	"\rGetRunSamples\x12..signalbox.ingest.peer.v1.GetRunSamplesRequest\x1a/.signalbox.ingest.peer.v1.GetRunSamplesResponse\"\r\xea\xc7\x18\x06\x1a\x04jobs\x90\x02\x01BNZLgithub.com/signalbox-dev/signalbox/gen/signalbox/ingest/peer/v1;ingestpeerv1b\x06proto3"
 
 var (
 	file_signalbox_ingest_peer_v1_run_proto_rawDescOnce sync.Once
@@ -283,27 +642,43 @@ func file_signalbox_ingest_peer_v1_run_proto_rawDescGZIP() []byte {
 	return file_signalbox_ingest_peer_v1_run_proto_rawDescData
 }
 
-var file_signalbox_ingest_peer_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_signalbox_ingest_peer_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_signalbox_ingest_peer_v1_run_proto_goTypes = []any{
-	(*CloseRunRequest)(nil),       // 0: signalbox.ingest.peer.v1.CloseRunRequest
-	(*CloseRunResponse)(nil),      // 1: signalbox.ingest.peer.v1.CloseRunResponse
-	(*GetArtifactRequest)(nil),    // 2: signalbox.ingest.peer.v1.GetArtifactRequest
-	(*GetArtifactResponse)(nil),   // 3: signalbox.ingest.peer.v1.GetArtifactResponse
-	(*timestamppb.Timestamp)(nil), // 4: google.protobuf.Timestamp
-	(*v1.Artifact)(nil),           // 5: signalbox.ingest.v1.Artifact
+	(*GetRunMetricsRequest)(nil),  // 0: signalbox.ingest.peer.v1.GetRunMetricsRequest
+	(*GetRunMetricsResponse)(nil), // 1: signalbox.ingest.peer.v1.GetRunMetricsResponse
+	(*GetRunHparamsRequest)(nil),  // 2: signalbox.ingest.peer.v1.GetRunHparamsRequest
+	(*GetRunHparamsResponse)(nil), // 3: signalbox.ingest.peer.v1.GetRunHparamsResponse
+	(*GetRunSamplesRequest)(nil),  // 4: signalbox.ingest.peer.v1.GetRunSamplesRequest
+	(*GetRunSamplesResponse)(nil), // 5: signalbox.ingest.peer.v1.GetRunSamplesResponse
+	(*CloseRunRequest)(nil),       // 6: signalbox.ingest.peer.v1.CloseRunRequest
+	(*CloseRunResponse)(nil),      // 7: signalbox.ingest.peer.v1.CloseRunResponse
+	(*GetArtifactRequest)(nil),    // 8: signalbox.ingest.peer.v1.GetArtifactRequest
+	(*GetArtifactResponse)(nil),   // 9: signalbox.ingest.peer.v1.GetArtifactResponse
+	(*v1.MetricSeries)(nil),       // 10: signalbox.ingest.v1.MetricSeries
+	(*v1.Sample)(nil),             // 11: signalbox.ingest.v1.Sample
+	(*timestamppb.Timestamp)(nil), // 12: google.protobuf.Timestamp
+	(*v1.Artifact)(nil),           // 13: signalbox.ingest.v1.Artifact
 }
 var file_signalbox_ingest_peer_v1_run_proto_depIdxs = []int32{
-	4, // 0: signalbox.ingest.peer.v1.CloseRunRequest.ended_at:type_name -> google.protobuf.Timestamp
-	5, // 1: signalbox.ingest.peer.v1.GetArtifactResponse.artifact:type_name -> signalbox.ingest.v1.Artifact
-	0, // 2: signalbox.ingest.peer.v1.RunDataPeerService.CloseRun:input_type -> signalbox.ingest.peer.v1.CloseRunRequest
-	2, // 3: signalbox.ingest.peer.v1.RunDataPeerService.GetArtifact:input_type -> signalbox.ingest.peer.v1.GetArtifactRequest
-	1, // 4: signalbox.ingest.peer.v1.RunDataPeerService.CloseRun:output_type -> signalbox.ingest.peer.v1.CloseRunResponse
-	3, // 5: signalbox.ingest.peer.v1.RunDataPeerService.GetArtifact:output_type -> signalbox.ingest.peer.v1.GetArtifactResponse
-	4, // [4:6] is the sub-list for method output_type
-	2, // [2:4] is the sub-list for method input_type
-	2, // [2:2] is the sub-list for extension type_name
-	2, // [2:2] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	10, // 0: signalbox.ingest.peer.v1.GetRunMetricsResponse.series:type_name -> signalbox.ingest.v1.MetricSeries
+	11, // 1: signalbox.ingest.peer.v1.GetRunSamplesResponse.samples:type_name -> signalbox.ingest.v1.Sample
+	12, // 2: signalbox.ingest.peer.v1.CloseRunRequest.ended_at:type_name -> google.protobuf.Timestamp
+	13, // 3: signalbox.ingest.peer.v1.GetArtifactResponse.artifact:type_name -> signalbox.ingest.v1.Artifact
+	6,  // 4: signalbox.ingest.peer.v1.RunDataPeerService.CloseRun:input_type -> signalbox.ingest.peer.v1.CloseRunRequest
+	8,  // 5: signalbox.ingest.peer.v1.RunDataPeerService.GetArtifact:input_type -> signalbox.ingest.peer.v1.GetArtifactRequest
+	0,  // 6: signalbox.ingest.peer.v1.RunDataPeerService.GetRunMetrics:input_type -> signalbox.ingest.peer.v1.GetRunMetricsRequest
+	2,  // 7: signalbox.ingest.peer.v1.RunDataPeerService.GetRunHparams:input_type -> signalbox.ingest.peer.v1.GetRunHparamsRequest
+	4,  // 8: signalbox.ingest.peer.v1.RunDataPeerService.GetRunSamples:input_type -> signalbox.ingest.peer.v1.GetRunSamplesRequest
+	7,  // 9: signalbox.ingest.peer.v1.RunDataPeerService.CloseRun:output_type -> signalbox.ingest.peer.v1.CloseRunResponse
+	9,  // 10: signalbox.ingest.peer.v1.RunDataPeerService.GetArtifact:output_type -> signalbox.ingest.peer.v1.GetArtifactResponse
+	1,  // 11: signalbox.ingest.peer.v1.RunDataPeerService.GetRunMetrics:output_type -> signalbox.ingest.peer.v1.GetRunMetricsResponse
+	3,  // 12: signalbox.ingest.peer.v1.RunDataPeerService.GetRunHparams:output_type -> signalbox.ingest.peer.v1.GetRunHparamsResponse
+	5,  // 13: signalbox.ingest.peer.v1.RunDataPeerService.GetRunSamples:output_type -> signalbox.ingest.peer.v1.GetRunSamplesResponse
+	9,  // [9:14] is the sub-list for method output_type
+	4,  // [4:9] is the sub-list for method input_type
+	4,  // [4:4] is the sub-list for extension type_name
+	4,  // [4:4] is the sub-list for extension extendee
+	0,  // [0:4] is the sub-list for field type_name
 }
 
 func init() { file_signalbox_ingest_peer_v1_run_proto_init() }
@@ -311,13 +686,14 @@ func file_signalbox_ingest_peer_v1_run_proto_init() {
 	if File_signalbox_ingest_peer_v1_run_proto != nil {
 		return
 	}
+	file_signalbox_ingest_peer_v1_run_proto_msgTypes[4].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_signalbox_ingest_peer_v1_run_proto_rawDesc), len(file_signalbox_ingest_peer_v1_run_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   4,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

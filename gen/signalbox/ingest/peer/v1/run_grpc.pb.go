@@ -21,8 +21,11 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	RunDataPeerService_CloseRun_FullMethodName    = "/signalbox.ingest.peer.v1.RunDataPeerService/CloseRun"
-	RunDataPeerService_GetArtifact_FullMethodName = "/signalbox.ingest.peer.v1.RunDataPeerService/GetArtifact"
+	RunDataPeerService_CloseRun_FullMethodName      = "/signalbox.ingest.peer.v1.RunDataPeerService/CloseRun"
+	RunDataPeerService_GetArtifact_FullMethodName   = "/signalbox.ingest.peer.v1.RunDataPeerService/GetArtifact"
+	RunDataPeerService_GetRunMetrics_FullMethodName = "/signalbox.ingest.peer.v1.RunDataPeerService/GetRunMetrics"
+	RunDataPeerService_GetRunHparams_FullMethodName = "/signalbox.ingest.peer.v1.RunDataPeerService/GetRunHparams"
+	RunDataPeerService_GetRunSamples_FullMethodName = "/signalbox.ingest.peer.v1.RunDataPeerService/GetRunSamples"
 )
 
 // RunDataPeerServiceClient is the client API for RunDataPeerService service.
@@ -35,6 +38,12 @@ type RunDataPeerServiceClient interface {
 	CloseRun(ctx context.Context, in *CloseRunRequest, opts ...grpc.CallOption) (*CloseRunResponse, error)
 	// GetArtifact answers a registered artifact and where its bytes lie.
 	GetArtifact(ctx context.Context, in *GetArtifactRequest, opts ...grpc.CallOption) (*GetArtifactResponse, error)
+	// GetRunMetrics answers a page of a run's series, for the one who has judged that its reader may see them.
+	GetRunMetrics(ctx context.Context, in *GetRunMetricsRequest, opts ...grpc.CallOption) (*GetRunMetricsResponse, error)
+	// GetRunHparams answers what a run reported of its hyperparameters.
+	GetRunHparams(ctx context.Context, in *GetRunHparamsRequest, opts ...grpc.CallOption) (*GetRunHparamsResponse, error)
+	// GetRunSamples answers a page of the samples of one validation round.
+	GetRunSamples(ctx context.Context, in *GetRunSamplesRequest, opts ...grpc.CallOption) (*GetRunSamplesResponse, error)
 }
 
 type runDataPeerServiceClient struct {
@@ -65,6 +74,36 @@ func (c *runDataPeerServiceClient) GetArtifact(ctx context.Context, in *GetArtif
 	return out, nil
 }
 
+func (c *runDataPeerServiceClient) GetRunMetrics(ctx context.Context, in *GetRunMetricsRequest, opts ...grpc.CallOption) (*GetRunMetricsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetRunMetricsResponse)
+	err := c.cc.Invoke(ctx, RunDataPeerService_GetRunMetrics_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *runDataPeerServiceClient) GetRunHparams(ctx context.Context, in *GetRunHparamsRequest, opts ...grpc.CallOption) (*GetRunHparamsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetRunHparamsResponse)
+	err := c.cc.Invoke(ctx, RunDataPeerService_GetRunHparams_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *runDataPeerServiceClient) GetRunSamples(ctx context.Context, in *GetRunSamplesRequest, opts ...grpc.CallOption) (*GetRunSamplesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetRunSamplesResponse)
+	err := c.cc.Invoke(ctx, RunDataPeerService_GetRunSamples_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // RunDataPeerServiceServer is the server API for RunDataPeerService service.
 // All implementations must embed UnimplementedRunDataPeerServiceServer
 // for forward compatibility.
@@ -75,6 +114,12 @@ type RunDataPeerServiceServer interface {
 	CloseRun(context.Context, *CloseRunRequest) (*CloseRunResponse, error)
 	// GetArtifact answers a registered artifact and where its bytes lie.
 	GetArtifact(context.Context, *GetArtifactRequest) (*GetArtifactResponse, error)
+	// GetRunMetrics answers a page of a run's series, for the one who has judged that its reader may see them.
+	GetRunMetrics(context.Context, *GetRunMetricsRequest) (*GetRunMetricsResponse, error)
+	// GetRunHparams answers what a run reported of its hyperparameters.
+	GetRunHparams(context.Context, *GetRunHparamsRequest) (*GetRunHparamsResponse, error)
+	// GetRunSamples answers a page of the samples of one validation round.
+	GetRunSamples(context.Context, *GetRunSamplesRequest) (*GetRunSamplesResponse, error)
 	mustEmbedUnimplementedRunDataPeerServiceServer()
 }
 
@@ -90,6 +135,15 @@ func (UnimplementedRunDataPeerServiceServer) CloseRun(context.Context, *CloseRun
 }
 func (UnimplementedRunDataPeerServiceServer) GetArtifact(context.Context, *GetArtifactRequest) (*GetArtifactResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetArtifact not implemented")
+}
+func (UnimplementedRunDataPeerServiceServer) GetRunMetrics(context.Context, *GetRunMetricsRequest) (*GetRunMetricsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetRunMetrics not implemented")
+}
+func (UnimplementedRunDataPeerServiceServer) GetRunHparams(context.Context, *GetRunHparamsRequest) (*GetRunHparamsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetRunHparams not implemented")
+}
+func (UnimplementedRunDataPeerServiceServer) GetRunSamples(context.Context, *GetRunSamplesRequest) (*GetRunSamplesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetRunSamples not implemented")
 }
 func (UnimplementedRunDataPeerServiceServer) mustEmbedUnimplementedRunDataPeerServiceServer() {}
 func (UnimplementedRunDataPeerServiceServer) testEmbeddedByValue()                            {}
@@ -148,6 +202,60 @@ func _RunDataPeerService_GetArtifact_Handler(srv interface{}, ctx context.Contex
 	return interceptor(ctx, in, info, handler)
 }
 
+func _RunDataPeerService_GetRunMetrics_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetRunMetricsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunDataPeerServiceServer).GetRunMetrics(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunDataPeerService_GetRunMetrics_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunDataPeerServiceServer).GetRunMetrics(ctx, req.(*GetRunMetricsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _RunDataPeerService_GetRunHparams_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetRunHparamsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunDataPeerServiceServer).GetRunHparams(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunDataPeerService_GetRunHparams_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunDataPeerServiceServer).GetRunHparams(ctx, req.(*GetRunHparamsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _RunDataPeerService_GetRunSamples_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetRunSamplesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunDataPeerServiceServer).GetRunSamples(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunDataPeerService_GetRunSamples_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunDataPeerServiceServer).GetRunSamples(ctx, req.(*GetRunSamplesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // RunDataPeerService_ServiceDesc is the grpc.ServiceDesc for RunDataPeerService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -162,6 +270,18 @@ var RunDataPeerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetArtifact",
 			Handler:    _RunDataPeerService_GetArtifact_Handler,
+		},
+		{
+			MethodName: "GetRunMetrics",
+			Handler:    _RunDataPeerService_GetRunMetrics_Handler,
+		},
+		{
+			MethodName: "GetRunHparams",
+			Handler:    _RunDataPeerService_GetRunHparams_Handler,
+		},
+		{
+			MethodName: "GetRunSamples",
+			Handler:    _RunDataPeerService_GetRunSamples_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -80,9 +80,11 @@ type IngestGrant struct {
 	// The attempt is the run's present one.
 	Current bool `protobuf:"varint,5,opt,name=current,proto3" json:"current,omitempty"`
 	// When the run ended, null while it lives.
-	EndedAt       *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
-	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
-	Owner         *RunOwner              `protobuf:"bytes,8,opt,name=owner,proto3" json:"owner,omitempty"`
+	EndedAt   *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
+	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	Owner     *RunOwner              `protobuf:"bytes,8,opt,name=owner,proto3" json:"owner,omitempty"`
+	// The run reads a protected dataset: of its samples lengths and rewards alone are kept.
+	Withhold      bool `protobuf:"varint,9,opt,name=withhold,proto3" json:"withhold,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -171,6 +173,13 @@ func (x *IngestGrant) GetOwner() *RunOwner {
 		return x.Owner
 	}
 	return nil
+}
+
+func (x *IngestGrant) GetWithhold() bool {
+	if x != nil {
+		return x.Withhold
+	}
+	return false
 }
 
 type ReportLifecycleRequest struct {
@@ -297,6 +306,417 @@ func (x *ReportLifecycleResponse) GetApplied() bool {
 	return false
 }
 
+type RecordCheckpointRequest struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	RunId      string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	Attempt    int32                  `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	ArtifactId string                 `protobuf:"bytes,3,opt,name=artifact_id,json=artifactId,proto3" json:"artifact_id,omitempty"`
+	Step       *int64                 `protobuf:"varint,4,opt,name=step,proto3,oneof" json:"step,omitempty"`
+	Format     string                 `protobuf:"bytes,5,opt,name=format,proto3" json:"format,omitempty"`
+	// blob://... key of the bytes.
+	Uri       string `protobuf:"bytes,6,opt,name=uri,proto3" json:"uri,omitempty"`
+	SizeBytes int64  `protobuf:"varint,7,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
+	// Lower-case hex.
+	Sha256 string `protobuf:"bytes,8,opt,name=sha256,proto3" json:"sha256,omitempty"`
+	// The bytes are a tar file of a folder.
+	Packed        bool                   `protobuf:"varint,9,opt,name=packed,proto3" json:"packed,omitempty"`
+	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecordCheckpointRequest) Reset() {
+	*x = RecordCheckpointRequest{}
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecordCheckpointRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecordCheckpointRequest) ProtoMessage() {}
+
+func (x *RecordCheckpointRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecordCheckpointRequest.ProtoReflect.Descriptor instead.
+func (*RecordCheckpointRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *RecordCheckpointRequest) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *RecordCheckpointRequest) GetAttempt() int32 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *RecordCheckpointRequest) GetArtifactId() string {
+	if x != nil {
+		return x.ArtifactId
+	}
+	return ""
+}
+
+func (x *RecordCheckpointRequest) GetStep() int64 {
+	if x != nil && x.Step != nil {
+		return *x.Step
+	}
+	return 0
+}
+
+func (x *RecordCheckpointRequest) GetFormat() string {
+	if x != nil {
+		return x.Format
+	}
+	return ""
+}
+
+func (x *RecordCheckpointRequest) GetUri() string {
+	if x != nil {
+		return x.Uri
+	}
+	return ""
+}
+
+func (x *RecordCheckpointRequest) GetSizeBytes() int64 {
+	if x != nil {
+		return x.SizeBytes
+	}
+	return 0
+}
+
+func (x *RecordCheckpointRequest) GetSha256() string {
+	if x != nil {
+		return x.Sha256
+	}
+	return ""
+}
+
+func (x *RecordCheckpointRequest) GetPacked() bool {
+	if x != nil {
+		return x.Packed
+	}
+	return false
+}
+
+func (x *RecordCheckpointRequest) GetCreatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return nil
+}
+
+type RecordCheckpointResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecordCheckpointResponse) Reset() {
+	*x = RecordCheckpointResponse{}
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecordCheckpointResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecordCheckpointResponse) ProtoMessage() {}
+
+func (x *RecordCheckpointResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecordCheckpointResponse.ProtoReflect.Descriptor instead.
+func (*RecordCheckpointResponse) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{5}
+}
+
+type NextSignalRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RunId         string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	Attempt       int32                  `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NextSignalRequest) Reset() {
+	*x = NextSignalRequest{}
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NextSignalRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NextSignalRequest) ProtoMessage() {}
+
+func (x *NextSignalRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NextSignalRequest.ProtoReflect.Descriptor instead.
+func (*NextSignalRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *NextSignalRequest) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *NextSignalRequest) GetAttempt() int32 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+type AckSignalRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RunId         string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	Attempt       int32                  `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	SignalId      string                 `protobuf:"bytes,3,opt,name=signal_id,json=signalId,proto3" json:"signal_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AckSignalRequest) Reset() {
+	*x = AckSignalRequest{}
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AckSignalRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AckSignalRequest) ProtoMessage() {}
+
+func (x *AckSignalRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AckSignalRequest.ProtoReflect.Descriptor instead.
+func (*AckSignalRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *AckSignalRequest) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *AckSignalRequest) GetAttempt() int32 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *AckSignalRequest) GetSignalId() string {
+	if x != nil {
+		return x.SignalId
+	}
+	return ""
+}
+
+type Signal struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// `none`, `checkpoint`: save and register a checkpoint and ack, `pause`: it is saved, end, or `stop`: end.
+	Signal string `protobuf:"bytes,1,opt,name=signal,proto3" json:"signal,omitempty"`
+	// Names this asking; empty with `none`.
+	Id string `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
+	// When it is done without the training; null with `none`.
+	Deadline      *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Signal) Reset() {
+	*x = Signal{}
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Signal) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Signal) ProtoMessage() {}
+
+func (x *Signal) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Signal.ProtoReflect.Descriptor instead.
+func (*Signal) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Signal) GetSignal() string {
+	if x != nil {
+		return x.Signal
+	}
+	return ""
+}
+
+func (x *Signal) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Signal) GetDeadline() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Deadline
+	}
+	return nil
+}
+
+type WatchSignalsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchSignalsRequest) Reset() {
+	*x = WatchSignalsRequest{}
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchSignalsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchSignalsRequest) ProtoMessage() {}
+
+func (x *WatchSignalsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchSignalsRequest.ProtoReflect.Descriptor instead.
+func (*WatchSignalsRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{9}
+}
+
+type WatchSignalsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By the run's id, what each signal's id is.
+	Signals       map[string]string `protobuf:"bytes,1,rep,name=signals,proto3" json:"signals,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchSignalsResponse) Reset() {
+	*x = WatchSignalsResponse{}
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchSignalsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchSignalsResponse) ProtoMessage() {}
+
+func (x *WatchSignalsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchSignalsResponse.ProtoReflect.Descriptor instead.
+func (*WatchSignalsResponse) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *WatchSignalsResponse) GetSignals() map[string]string {
+	if x != nil {
+		return x.Signals
+	}
+	return nil
+}
+
 type GetRunOwnerRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A run's id or a job's id.
@@ -307,7 +727,7 @@ type GetRunOwnerRequest struct {
 
 func (x *GetRunOwnerRequest) Reset() {
 	*x = GetRunOwnerRequest{}
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[4]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -319,7 +739,7 @@ func (x *GetRunOwnerRequest) String() string {
 func (*GetRunOwnerRequest) ProtoMessage() {}
 
 func (x *GetRunOwnerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[4]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -332,7 +752,7 @@ func (x *GetRunOwnerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunOwnerRequest.ProtoReflect.Descriptor instead.
 func (*GetRunOwnerRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{4}
+	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *GetRunOwnerRequest) GetId() string {
@@ -359,7 +779,7 @@ type RunOwner struct {
 
 func (x *RunOwner) Reset() {
 	*x = RunOwner{}
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[5]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -371,7 +791,7 @@ func (x *RunOwner) String() string {
 func (*RunOwner) ProtoMessage() {}
 
 func (x *RunOwner) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[5]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -384,7 +804,7 @@ func (x *RunOwner) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunOwner.ProtoReflect.Descriptor instead.
 func (*RunOwner) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{5}
+	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RunOwner) GetRunId() string {
@@ -445,7 +865,7 @@ type GetAccountQuotaRequest struct {
 
 func (x *GetAccountQuotaRequest) Reset() {
 	*x = GetAccountQuotaRequest{}
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[6]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -457,7 +877,7 @@ func (x *GetAccountQuotaRequest) String() string {
 func (*GetAccountQuotaRequest) ProtoMessage() {}
 
 func (x *GetAccountQuotaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[6]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -470,7 +890,7 @@ func (x *GetAccountQuotaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAccountQuotaRequest.ProtoReflect.Descriptor instead.
 func (*GetAccountQuotaRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{6}
+	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *GetAccountQuotaRequest) GetUserId() string {
@@ -492,7 +912,7 @@ type AccountQuota struct {
 
 func (x *AccountQuota) Reset() {
 	*x = AccountQuota{}
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[7]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -504,7 +924,7 @@ func (x *AccountQuota) String() string {
 func (*AccountQuota) ProtoMessage() {}
 
 func (x *AccountQuota) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[7]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -517,7 +937,7 @@ func (x *AccountQuota) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountQuota.ProtoReflect.Descriptor instead.
 func (*AccountQuota) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{7}
+	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *AccountQuota) GetGpuLimit() int32 {
@@ -548,6 +968,96 @@ func (x *AccountQuota) GetGpuAvailable() int32 {
 	return 0
 }
 
+type ListModelUsersRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// mdl/<project>/<name>@<version>; without @<version> any version of the model.
+	Ref           string `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListModelUsersRequest) Reset() {
+	*x = ListModelUsersRequest{}
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListModelUsersRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListModelUsersRequest) ProtoMessage() {}
+
+func (x *ListModelUsersRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListModelUsersRequest.ProtoReflect.Descriptor instead.
+func (*ListModelUsersRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ListModelUsersRequest) GetRef() string {
+	if x != nil {
+		return x.Ref
+	}
+	return ""
+}
+
+type ListModelUsersResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At most 20.
+	JobIds        []string `protobuf:"bytes,1,rep,name=job_ids,json=jobIds,proto3" json:"job_ids,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListModelUsersResponse) Reset() {
+	*x = ListModelUsersResponse{}
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListModelUsersResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListModelUsersResponse) ProtoMessage() {}
+
+func (x *ListModelUsersResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListModelUsersResponse.ProtoReflect.Descriptor instead.
+func (*ListModelUsersResponse) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ListModelUsersResponse) GetJobIds() []string {
+	if x != nil {
+		return x.JobIds
+	}
+	return nil
+}
+
 var File_signalbox_jobs_peer_v1_run_proto protoreflect.FileDescriptor
 
 const file_signalbox_jobs_peer_v1_run_proto_rawDesc = "" +
@@ -555,7 +1065,7 @@ const file_signalbox_jobs_peer_v1_run_proto_rawDesc = "" +
 	" signalbox/jobs/peer/v1/run.proto\x12\x16signalbox.jobs.peer.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"signalbox/options/v1/options.proto\"C\n" +
 	"\x19ResolveIngestTokenRequest\x12&\n" +
 	"\n" +
-	"token_hash\x18\x01 \x01(\fB\a\xbaH\x04z\x02h R\ttokenHash\"\xb7\x02\n" +
+	"token_hash\x18\x01 \x01(\fB\a\xbaH\x04z\x02h R\ttokenHash\"\xd3\x02\n" +
 	"\vIngestGrant\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x15\n" +
 	"\x06job_id\x18\x02 \x01(\tR\x05jobId\x12\x18\n" +
@@ -565,7 +1075,8 @@ const file_signalbox_jobs_peer_v1_run_proto_rawDesc = "" +
 	"\bended_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\x129\n" +
 	"\n" +
 	"expires_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x126\n" +
-	"\x05owner\x18\b \x01(\v2 .signalbox.jobs.peer.v1.RunOwnerR\x05owner\"\xb7\x01\n" +
+	"\x05owner\x18\b \x01(\v2 .signalbox.jobs.peer.v1.RunOwnerR\x05owner\x12\x1a\n" +
+	"\bwithhold\x18\t \x01(\bR\bwithhold\"\xb7\x01\n" +
 	"\x16ReportLifecycleRequest\x12\x1e\n" +
 	"\x06run_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05runId\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x05R\aattempt\x12\x1d\n" +
@@ -573,7 +1084,41 @@ const file_signalbox_jobs_peer_v1_run_proto_rawDesc = "" +
 	"\x02ts\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x02ts\x12\x18\n" +
 	"\amessage\x18\x05 \x01(\tR\amessage\"3\n" +
 	"\x17ReportLifecycleResponse\x12\x18\n" +
-	"\aapplied\x18\x01 \x01(\bR\aapplied\"-\n" +
+	"\aapplied\x18\x01 \x01(\bR\aapplied\"\xee\x02\n" +
+	"\x17RecordCheckpointRequest\x12\x1e\n" +
+	"\x06run_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05runId\x12\x18\n" +
+	"\aattempt\x18\x02 \x01(\x05R\aattempt\x12(\n" +
+	"\vartifact_id\x18\x03 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\n" +
+	"artifactId\x12\x17\n" +
+	"\x04step\x18\x04 \x01(\x03H\x00R\x04step\x88\x01\x01\x12\x16\n" +
+	"\x06format\x18\x05 \x01(\tR\x06format\x12\x19\n" +
+	"\x03uri\x18\x06 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x03uri\x12\x1d\n" +
+	"\n" +
+	"size_bytes\x18\a \x01(\x03R\tsizeBytes\x12 \n" +
+	"\x06sha256\x18\b \x01(\tB\b\xbaH\x05r\x03\x98\x01@R\x06sha256\x12\x16\n" +
+	"\x06packed\x18\t \x01(\bR\x06packed\x12A\n" +
+	"\n" +
+	"created_at\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\tcreatedAtB\a\n" +
+	"\x05_step\"\x1a\n" +
+	"\x18RecordCheckpointResponse\"M\n" +
+	"\x11NextSignalRequest\x12\x1e\n" +
+	"\x06run_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05runId\x12\x18\n" +
+	"\aattempt\x18\x02 \x01(\x05R\aattempt\"r\n" +
+	"\x10AckSignalRequest\x12\x1e\n" +
+	"\x06run_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05runId\x12\x18\n" +
+	"\aattempt\x18\x02 \x01(\x05R\aattempt\x12$\n" +
+	"\tsignal_id\x18\x03 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\bsignalId\"h\n" +
+	"\x06Signal\x12\x16\n" +
+	"\x06signal\x18\x01 \x01(\tR\x06signal\x12\x0e\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id\x126\n" +
+	"\bdeadline\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\"\x15\n" +
+	"\x13WatchSignalsRequest\"\xa7\x01\n" +
+	"\x14WatchSignalsResponse\x12S\n" +
+	"\asignals\x18\x01 \x03(\v29.signalbox.jobs.peer.v1.WatchSignalsResponse.SignalsEntryR\asignals\x1a:\n" +
+	"\fSignalsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"-\n" +
 	"\x12GetRunOwnerRequest\x12\x17\n" +
 	"\x02id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x02id\"\xdb\x01\n" +
 	"\bRunOwner\x12\x15\n" +
@@ -594,10 +1139,22 @@ const file_signalbox_jobs_peer_v1_run_proto_rawDesc = "" +
 	"\bgpu_held\x18\x02 \x01(\x05R\agpuHeld\x12\x1d\n" +
 	"\n" +
 	"gpu_queued\x18\x03 \x01(\x05R\tgpuQueued\x12#\n" +
-	"\rgpu_available\x18\x04 \x01(\x05R\fgpuAvailable2\x8d\x03\n" +
+	"\rgpu_available\x18\x04 \x01(\x05R\fgpuAvailable\"5\n" +
+	"\x15ListModelUsersRequest\x12\x1c\n" +
+	"\x03ref\x18\x01 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\x04R\x03ref\"1\n" +
+	"\x16ListModelUsersResponse\x12\x17\n" +
+	"\ajob_ids\x18\x01 \x03(\tR\x06jobIds2\xe8\a\n" +
 	"\x0eRunPeerService\x12}\n" +
 	"\x12ResolveIngestToken\x121.signalbox.jobs.peer.v1.ResolveIngestTokenRequest\x1a#.signalbox.jobs.peer.v1.IngestGrant\"\x0f\xea\xc7\x18\b\x1a\x06ingest\x90\x02\x01\x12\x83\x01\n" +
-	"\x0fReportLifecycle\x12..signalbox.jobs.peer.v1.ReportLifecycleRequest\x1a/.signalbox.jobs.peer.v1.ReportLifecycleResponse\"\x0f\xea\xc7\x18\b\x1a\x06ingest\x90\x02\x02\x12v\n" +
+	"\x0fReportLifecycle\x12..signalbox.jobs.peer.v1.ReportLifecycleRequest\x1a/.signalbox.jobs.peer.v1.ReportLifecycleResponse\"\x0f\xea\xc7\x18\b\x1a\x06ingest\x90\x02\x02\x12\x82\x01\n" +
+	"\x0eListModelUsers\x12-.signalbox.jobs.peer.v1.ListModelUsersRequest\x1a..signalbox.jobs.peer.v1.ListModelUsersResponse\"\x11\xea\xc7\x18\n" +
+	"\x1a\bregistry\x90\x02\x01\x12\x86\x01\n" +
+	"\x10RecordCheckpoint\x12/.signalbox.jobs.peer.v1.RecordCheckpointRequest\x1a0.signalbox.jobs.peer.v1.RecordCheckpointResponse\"\x0f\xea\xc7\x18\b\x1a\x06ingest\x90\x02\x02\x12h\n" +
+	"\n" +
+	"NextSignal\x12).signalbox.jobs.peer.v1.NextSignalRequest\x1a\x1e.signalbox.jobs.peer.v1.Signal\"\x0f\xea\xc7\x18\b\x1a\x06ingest\x90\x02\x02\x12f\n" +
+	"\tAckSignal\x12(.signalbox.jobs.peer.v1.AckSignalRequest\x1a\x1e.signalbox.jobs.peer.v1.Signal\"\x0f\xea\xc7\x18\b\x1a\x06ingest\x90\x02\x02\x12y\n" +
+	"\fWatchSignals\x12+.signalbox.jobs.peer.v1.WatchSignalsRequest\x1a,.signalbox.jobs.peer.v1.WatchSignalsResponse\"\f\xea\xc7\x18\b\x1a\x06ingest0\x01\x12v\n" +
 	"\vGetRunOwner\x12*.signalbox.jobs.peer.v1.GetRunOwnerRequest\x1a .signalbox.jobs.peer.v1.RunOwner\"\x19\xea\xc7\x18\x12\x1a\x06ingest\x1a\bregistry\x90\x02\x012\x8a\x01\n" +
 	"\x10QuotaPeerService\x12v\n" +
 	"\x0fGetAccountQuota\x12..signalbox.jobs.peer.v1.GetAccountQuotaRequest\x1a$.signalbox.jobs.peer.v1.AccountQuota\"\r\xea\xc7\x18\x06\x1a\x04auth\x90\x02\x01BJZHgithub.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1;jobspeerv1b\x06proto3"
@@ -614,36 +1171,59 @@ func file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP() []byte {
 	return file_signalbox_jobs_peer_v1_run_proto_rawDescData
 }
 
-var file_signalbox_jobs_peer_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_signalbox_jobs_peer_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_signalbox_jobs_peer_v1_run_proto_goTypes = []any{
 	(*ResolveIngestTokenRequest)(nil), // 0: signalbox.jobs.peer.v1.ResolveIngestTokenRequest
 	(*IngestGrant)(nil),               // 1: signalbox.jobs.peer.v1.IngestGrant
 	(*ReportLifecycleRequest)(nil),    // 2: signalbox.jobs.peer.v1.ReportLifecycleRequest
 	(*ReportLifecycleResponse)(nil),   // 3: signalbox.jobs.peer.v1.ReportLifecycleResponse
-	(*GetRunOwnerRequest)(nil),        // 4: signalbox.jobs.peer.v1.GetRunOwnerRequest
-	(*RunOwner)(nil),                  // 5: signalbox.jobs.peer.v1.RunOwner
-	(*GetAccountQuotaRequest)(nil),    // 6: signalbox.jobs.peer.v1.GetAccountQuotaRequest
-	(*AccountQuota)(nil),              // 7: signalbox.jobs.peer.v1.AccountQuota
-	(*timestamppb.Timestamp)(nil),     // 8: google.protobuf.Timestamp
+	(*RecordCheckpointRequest)(nil),   // 4: signalbox.jobs.peer.v1.RecordCheckpointRequest
+	(*RecordCheckpointResponse)(nil),  // 5: signalbox.jobs.peer.v1.RecordCheckpointResponse
+	(*NextSignalRequest)(nil),         // 6: signalbox.jobs.peer.v1.NextSignalRequest
+	(*AckSignalRequest)(nil),          // 7: signalbox.jobs.peer.v1.AckSignalRequest
+	(*Signal)(nil),                    // 8: signalbox.jobs.peer.v1.Signal
+	(*WatchSignalsRequest)(nil),       // 9: signalbox.jobs.peer.v1.WatchSignalsRequest
+	(*WatchSignalsResponse)(nil),      // 10: signalbox.jobs.peer.v1.WatchSignalsResponse
+	(*GetRunOwnerRequest)(nil),        // 11: signalbox.jobs.peer.v1.GetRunOwnerRequest
+	(*RunOwner)(nil),                  // 12: signalbox.jobs.peer.v1.RunOwner
+	(*GetAccountQuotaRequest)(nil),    // 13: signalbox.jobs.peer.v1.GetAccountQuotaRequest
+	(*AccountQuota)(nil),              // 14: signalbox.jobs.peer.v1.AccountQuota
+	(*ListModelUsersRequest)(nil),     // 15: signalbox.jobs.peer.v1.ListModelUsersRequest
+	(*ListModelUsersResponse)(nil),    // 16: signalbox.jobs.peer.v1.ListModelUsersResponse
+	nil,                               // 17: signalbox.jobs.peer.v1.WatchSignalsResponse.SignalsEntry
+	(*timestamppb.Timestamp)(nil),     // 18: google.protobuf.Timestamp
 }
 var file_signalbox_jobs_peer_v1_run_proto_depIdxs = []int32{
-	8, // 0: signalbox.jobs.peer.v1.IngestGrant.ended_at:type_name -> google.protobuf.Timestamp
-	8, // 1: signalbox.jobs.peer.v1.IngestGrant.expires_at:type_name -> google.protobuf.Timestamp
-	5, // 2: signalbox.jobs.peer.v1.IngestGrant.owner:type_name -> signalbox.jobs.peer.v1.RunOwner
-	8, // 3: signalbox.jobs.peer.v1.ReportLifecycleRequest.ts:type_name -> google.protobuf.Timestamp
-	0, // 4: signalbox.jobs.peer.v1.RunPeerService.ResolveIngestToken:input_type -> signalbox.jobs.peer.v1.ResolveIngestTokenRequest
-	2, // 5: signalbox.jobs.peer.v1.RunPeerService.ReportLifecycle:input_type -> signalbox.jobs.peer.v1.ReportLifecycleRequest
-	4, // 6: signalbox.jobs.peer.v1.RunPeerService.GetRunOwner:input_type -> signalbox.jobs.peer.v1.GetRunOwnerRequest
-	6, // 7: signalbox.jobs.peer.v1.QuotaPeerService.GetAccountQuota:input_type -> signalbox.jobs.peer.v1.GetAccountQuotaRequest
-	1, // 8: signalbox.jobs.peer.v1.RunPeerService.ResolveIngestToken:output_type -> signalbox.jobs.peer.v1.IngestGrant
-	3, // 9: signalbox.jobs.peer.v1.RunPeerService.ReportLifecycle:output_type -> signalbox.jobs.peer.v1.ReportLifecycleResponse
-	5, // 10: signalbox.jobs.peer.v1.RunPeerService.GetRunOwner:output_type -> signalbox.jobs.peer.v1.RunOwner
-	7, // 11: signalbox.jobs.peer.v1.QuotaPeerService.GetAccountQuota:output_type -> signalbox.jobs.peer.v1.AccountQuota
-	8, // [8:12] is the sub-list for method output_type
-	4, // [4:8] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	18, // 0: signalbox.jobs.peer.v1.IngestGrant.ended_at:type_name -> google.protobuf.Timestamp
+	18, // 1: signalbox.jobs.peer.v1.IngestGrant.expires_at:type_name -> google.protobuf.Timestamp
+	12, // 2: signalbox.jobs.peer.v1.IngestGrant.owner:type_name -> signalbox.jobs.peer.v1.RunOwner
+	18, // 3: signalbox.jobs.peer.v1.ReportLifecycleRequest.ts:type_name -> google.protobuf.Timestamp
+	18, // 4: signalbox.jobs.peer.v1.RecordCheckpointRequest.created_at:type_name -> google.protobuf.Timestamp
+	18, // 5: signalbox.jobs.peer.v1.Signal.deadline:type_name -> google.protobuf.Timestamp
+	17, // 6: signalbox.jobs.peer.v1.WatchSignalsResponse.signals:type_name -> signalbox.jobs.peer.v1.WatchSignalsResponse.SignalsEntry
+	0,  // 7: signalbox.jobs.peer.v1.RunPeerService.ResolveIngestToken:input_type -> signalbox.jobs.peer.v1.ResolveIngestTokenRequest
+	2,  // 8: signalbox.jobs.peer.v1.RunPeerService.ReportLifecycle:input_type -> signalbox.jobs.peer.v1.ReportLifecycleRequest
+	15, // 9: signalbox.jobs.peer.v1.RunPeerService.ListModelUsers:input_type -> signalbox.jobs.peer.v1.ListModelUsersRequest
+	4,  // 10: signalbox.jobs.peer.v1.RunPeerService.RecordCheckpoint:input_type -> signalbox.jobs.peer.v1.RecordCheckpointRequest
+	6,  // 11: signalbox.jobs.peer.v1.RunPeerService.NextSignal:input_type -> signalbox.jobs.peer.v1.NextSignalRequest
+	7,  // 12: signalbox.jobs.peer.v1.RunPeerService.AckSignal:input_type -> signalbox.jobs.peer.v1.AckSignalRequest
+	9,  // 13: signalbox.jobs.peer.v1.RunPeerService.WatchSignals:input_type -> signalbox.jobs.peer.v1.WatchSignalsRequest
+	11, // 14: signalbox.jobs.peer.v1.RunPeerService.GetRunOwner:input_type -> signalbox.jobs.peer.v1.GetRunOwnerRequest
+	13, // 15: signalbox.jobs.peer.v1.QuotaPeerService.GetAccountQuota:input_type -> signalbox.jobs.peer.v1.GetAccountQuotaRequest
+	1,  // 16: signalbox.jobs.peer.v1.RunPeerService.ResolveIngestToken:output_type -> signalbox.jobs.peer.v1.IngestGrant
+	3,  // 17: signalbox.jobs.peer.v1.RunPeerService.ReportLifecycle:output_type -> signalbox.jobs.peer.v1.ReportLifecycleResponse
+	16, // 18: signalbox.jobs.peer.v1.RunPeerService.ListModelUsers:output_type -> signalbox.jobs.peer.v1.ListModelUsersResponse
+	5,  // 19: signalbox.jobs.peer.v1.RunPeerService.RecordCheckpoint:output_type -> signalbox.jobs.peer.v1.RecordCheckpointResponse
+	8,  // 20: signalbox.jobs.peer.v1.RunPeerService.NextSignal:output_type -> signalbox.jobs.peer.v1.Signal
+	8,  // 21: signalbox.jobs.peer.v1.RunPeerService.AckSignal:output_type -> signalbox.jobs.peer.v1.Signal
+	10, // 22: signalbox.jobs.peer.v1.RunPeerService.WatchSignals:output_type -> signalbox.jobs.peer.v1.WatchSignalsResponse
+	12, // 23: signalbox.jobs.peer.v1.RunPeerService.GetRunOwner:output_type -> signalbox.jobs.peer.v1.RunOwner
+	14, // 24: signalbox.jobs.peer.v1.QuotaPeerService.GetAccountQuota:output_type -> signalbox.jobs.peer.v1.AccountQuota
+	16, // [16:25] is the sub-list for method output_type
+	7,  // [7:16] is the sub-list for method input_type
+	7,  // [7:7] is the sub-list for extension type_name
+	7,  // [7:7] is the sub-list for extension extendee
+	0,  // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_signalbox_jobs_peer_v1_run_proto_init() }
@@ -651,13 +1231,14 @@ func file_signalbox_jobs_peer_v1_run_proto_init() {
 	if File_signalbox_jobs_peer_v1_run_proto != nil {
 		return
 	}
+	file_signalbox_jobs_peer_v1_run_proto_msgTypes[4].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_signalbox_jobs_peer_v1_run_proto_rawDesc), len(file_signalbox_jobs_peer_v1_run_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   8,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -23,6 +23,11 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	RunPeerService_ResolveIngestToken_FullMethodName = "/signalbox.jobs.peer.v1.RunPeerService/ResolveIngestToken"
 	RunPeerService_ReportLifecycle_FullMethodName    = "/signalbox.jobs.peer.v1.RunPeerService/ReportLifecycle"
+	RunPeerService_ListModelUsers_FullMethodName     = "/signalbox.jobs.peer.v1.RunPeerService/ListModelUsers"
+	RunPeerService_RecordCheckpoint_FullMethodName   = "/signalbox.jobs.peer.v1.RunPeerService/RecordCheckpoint"
+	RunPeerService_NextSignal_FullMethodName         = "/signalbox.jobs.peer.v1.RunPeerService/NextSignal"
+	RunPeerService_AckSignal_FullMethodName          = "/signalbox.jobs.peer.v1.RunPeerService/AckSignal"
+	RunPeerService_WatchSignals_FullMethodName       = "/signalbox.jobs.peer.v1.RunPeerService/WatchSignals"
 	RunPeerService_GetRunOwner_FullMethodName        = "/signalbox.jobs.peer.v1.RunPeerService/GetRunOwner"
 )
 
@@ -37,6 +42,16 @@ type RunPeerServiceClient interface {
 	ResolveIngestToken(ctx context.Context, in *ResolveIngestTokenRequest, opts ...grpc.CallOption) (*IngestGrant, error)
 	// ReportLifecycle applies a reported lifecycle event to its attempt, once.
 	ReportLifecycle(ctx context.Context, in *ReportLifecycleRequest, opts ...grpc.CallOption) (*ReportLifecycleResponse, error)
+	// ListModelUsers names the jobs that are not over and start from a version of a model.
+	ListModelUsers(ctx context.Context, in *ListModelUsersRequest, opts ...grpc.CallOption) (*ListModelUsersResponse, error)
+	// RecordCheckpoint tells of a registered checkpoint from which the run's next attempt can go on.
+	RecordCheckpoint(ctx context.Context, in *RecordCheckpointRequest, opts ...grpc.CallOption) (*RecordCheckpointResponse, error)
+	// NextSignal answers what the run's training is asked to do now, and keeps in mind that it asks.
+	NextSignal(ctx context.Context, in *NextSignalRequest, opts ...grpc.CallOption) (*Signal, error)
+	// AckSignal tells that the training has done what a signal asked; it answers what is asked next.
+	AckSignal(ctx context.Context, in *AckSignalRequest, opts ...grpc.CallOption) (*Signal, error)
+	// WatchSignals sends all runs that are asked for something, whole, now and whenever that changes.
+	WatchSignals(ctx context.Context, in *WatchSignalsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchSignalsResponse], error)
 	// GetRunOwner tells whose a run or a job is, for the reads of other services.
 	GetRunOwner(ctx context.Context, in *GetRunOwnerRequest, opts ...grpc.CallOption) (*RunOwner, error)
 }
@@ -69,6 +84,65 @@ func (c *runPeerServiceClient) ReportLifecycle(ctx context.Context, in *ReportLi
 	return out, nil
 }
 
+func (c *runPeerServiceClient) ListModelUsers(ctx context.Context, in *ListModelUsersRequest, opts ...grpc.CallOption) (*ListModelUsersResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListModelUsersResponse)
+	err := c.cc.Invoke(ctx, RunPeerService_ListModelUsers_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *runPeerServiceClient) RecordCheckpoint(ctx context.Context, in *RecordCheckpointRequest, opts ...grpc.CallOption) (*RecordCheckpointResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RecordCheckpointResponse)
+	err := c.cc.Invoke(ctx, RunPeerService_RecordCheckpoint_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *runPeerServiceClient) NextSignal(ctx context.Context, in *NextSignalRequest, opts ...grpc.CallOption) (*Signal, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Signal)
+	err := c.cc.Invoke(ctx, RunPeerService_NextSignal_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *runPeerServiceClient) AckSignal(ctx context.Context, in *AckSignalRequest, opts ...grpc.CallOption) (*Signal, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Signal)
+	err := c.cc.Invoke(ctx, RunPeerService_AckSignal_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *runPeerServiceClient) WatchSignals(ctx context.Context, in *WatchSignalsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchSignalsResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &RunPeerService_ServiceDesc.Streams[0], RunPeerService_WatchSignals_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[WatchSignalsRequest, WatchSignalsResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type RunPeerService_WatchSignalsClient = grpc.ServerStreamingClient[WatchSignalsResponse]
+
 func (c *runPeerServiceClient) GetRunOwner(ctx context.Context, in *GetRunOwnerRequest, opts ...grpc.CallOption) (*RunOwner, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(RunOwner)
@@ -90,6 +164,16 @@ type RunPeerServiceServer interface {
 	ResolveIngestToken(context.Context, *ResolveIngestTokenRequest) (*IngestGrant, error)
 	// ReportLifecycle applies a reported lifecycle event to its attempt, once.
 	ReportLifecycle(context.Context, *ReportLifecycleRequest) (*ReportLifecycleResponse, error)
+	// ListModelUsers names the jobs that are not over and start from a version of a model.
+	ListModelUsers(context.Context, *ListModelUsersRequest) (*ListModelUsersResponse, error)
+	// RecordCheckpoint tells of a registered checkpoint from which the run's next attempt can go on.
+	RecordCheckpoint(context.Context, *RecordCheckpointRequest) (*RecordCheckpointResponse, error)
+	// NextSignal answers what the run's training is asked to do now, and keeps in mind that it asks.
+	NextSignal(context.Context, *NextSignalRequest) (*Signal, error)
+	// AckSignal tells that the training has done what a signal asked; it answers what is asked next.
+	AckSignal(context.Context, *AckSignalRequest) (*Signal, error)
+	// WatchSignals sends all runs that are asked for something, whole, now and whenever that changes.
+	WatchSignals(*WatchSignalsRequest, grpc.ServerStreamingServer[WatchSignalsResponse]) error
 	// GetRunOwner tells whose a run or a job is, for the reads of other services.
 	GetRunOwner(context.Context, *GetRunOwnerRequest) (*RunOwner, error)
 	mustEmbedUnimplementedRunPeerServiceServer()
@@ -107,6 +191,21 @@ func (UnimplementedRunPeerServiceServer) ResolveIngestToken(context.Context, *Re
 }
 func (UnimplementedRunPeerServiceServer) ReportLifecycle(context.Context, *ReportLifecycleRequest) (*ReportLifecycleResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ReportLifecycle not implemented")
+}
+func (UnimplementedRunPeerServiceServer) ListModelUsers(context.Context, *ListModelUsersRequest) (*ListModelUsersResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListModelUsers not implemented")
+}
+func (UnimplementedRunPeerServiceServer) RecordCheckpoint(context.Context, *RecordCheckpointRequest) (*RecordCheckpointResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RecordCheckpoint not implemented")
+}
+func (UnimplementedRunPeerServiceServer) NextSignal(context.Context, *NextSignalRequest) (*Signal, error) {
+	return nil, status.Error(codes.Unimplemented, "method NextSignal not implemented")
+}
+func (UnimplementedRunPeerServiceServer) AckSignal(context.Context, *AckSignalRequest) (*Signal, error) {
+	return nil, status.Error(codes.Unimplemented, "method AckSignal not implemented")
+}
+func (UnimplementedRunPeerServiceServer) WatchSignals(*WatchSignalsRequest, grpc.ServerStreamingServer[WatchSignalsResponse]) error {
+	return status.Error(codes.Unimplemented, "method WatchSignals not implemented")
 }
 func (UnimplementedRunPeerServiceServer) GetRunOwner(context.Context, *GetRunOwnerRequest) (*RunOwner, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetRunOwner not implemented")
@@ -168,6 +267,89 @@ func _RunPeerService_ReportLifecycle_Handler(srv interface{}, ctx context.Contex
 	return interceptor(ctx, in, info, handler)
 }
 
+func _RunPeerService_ListModelUsers_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListModelUsersRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunPeerServiceServer).ListModelUsers(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunPeerService_ListModelUsers_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunPeerServiceServer).ListModelUsers(ctx, req.(*ListModelUsersRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _RunPeerService_RecordCheckpoint_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RecordCheckpointRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunPeerServiceServer).RecordCheckpoint(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunPeerService_RecordCheckpoint_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunPeerServiceServer).RecordCheckpoint(ctx, req.(*RecordCheckpointRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _RunPeerService_NextSignal_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(NextSignalRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunPeerServiceServer).NextSignal(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunPeerService_NextSignal_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunPeerServiceServer).NextSignal(ctx, req.(*NextSignalRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _RunPeerService_AckSignal_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AckSignalRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunPeerServiceServer).AckSignal(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunPeerService_AckSignal_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunPeerServiceServer).AckSignal(ctx, req.(*AckSignalRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _RunPeerService_WatchSignals_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(WatchSignalsRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(RunPeerServiceServer).WatchSignals(m, &grpc.GenericServerStream[WatchSignalsRequest, WatchSignalsResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type RunPeerService_WatchSignalsServer = grpc.ServerStreamingServer[WatchSignalsResponse]
+
 func _RunPeerService_GetRunOwner_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetRunOwnerRequest)
 	if err := dec(in); err != nil {
@@ -202,11 +384,33 @@ var RunPeerService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _RunPeerService_ReportLifecycle_Handler,
 		},
 		{
+			MethodName: "ListModelUsers",
+			Handler:    _RunPeerService_ListModelUsers_Handler,
+		},
+		{
+			MethodName: "RecordCheckpoint",
+			Handler:    _RunPeerService_RecordCheckpoint_Handler,
+		},
+		{
+			MethodName: "NextSignal",
+			Handler:    _RunPeerService_NextSignal_Handler,
+		},
+		{
+			MethodName: "AckSignal",
+			Handler:    _RunPeerService_AckSignal_Handler,
+		},
+		{
 			MethodName: "GetRunOwner",
 			Handler:    _RunPeerService_GetRunOwner_Handler,
 		},
 	},
-	Streams:  []grpc.StreamDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "WatchSignals",
+			Handler:       _RunPeerService_WatchSignals_Handler,
+			ServerStreams: true,
+		},
+	},
 	Metadata: "signalbox/jobs/peer/v1/run.proto",
 }
 

@@ -12,6 +12,7 @@ import (
 	_ "github.com/signalbox-dev/signalbox/gen/signalbox/options/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -30,10 +31,12 @@ type PutWorkRequest struct {
 	Generation int64                  `protobuf:"varint,2,opt,name=generation,proto3" json:"generation,omitempty"`
 	Desired    v1.Desired             `protobuf:"varint,3,opt,name=desired,proto3,enum=signalbox.jobs.v1.Desired" json:"desired,omitempty"`
 	// Pool to place it on.
-	Pool          string         `protobuf:"bytes,4,opt,name=pool,proto3" json:"pool,omitempty"`
-	Engine        *v1.EngineSpec `protobuf:"bytes,5,opt,name=engine,proto3" json:"engine,omitempty"`
-	OwnerId       string         `protobuf:"bytes,6,opt,name=owner_id,json=ownerId,proto3" json:"owner_id,omitempty"`
-	ProjectId     string         `protobuf:"bytes,7,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
+	Pool      string         `protobuf:"bytes,4,opt,name=pool,proto3" json:"pool,omitempty"`
+	Engine    *v1.EngineSpec `protobuf:"bytes,5,opt,name=engine,proto3" json:"engine,omitempty"`
+	OwnerId   string         `protobuf:"bytes,6,opt,name=owner_id,json=ownerId,proto3" json:"owner_id,omitempty"`
+	ProjectId string         `protobuf:"bytes,7,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
+	// Until when the engine may run; its node keeps to it by its own clock. It may move under one generation.
+	Deadline      *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=deadline,proto3" json:"deadline,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -115,6 +118,13 @@ func (x *PutWorkRequest) GetProjectId() string {
 		return x.ProjectId
 	}
 	return ""
+}
+
+func (x *PutWorkRequest) GetDeadline() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Deadline
+	}
+	return nil
 }
 
 type PutWorkResponse struct {
@@ -297,7 +307,7 @@ var File_signalbox_jobs_peer_v1_work_proto protoreflect.FileDescriptor
 
 const file_signalbox_jobs_peer_v1_work_proto_rawDesc = "" +
 	"\n" +
-	"!signalbox/jobs/peer/v1/work.proto\x12\x16signalbox.jobs.peer.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1dsignalbox/jobs/v1/agent.proto\x1a\"signalbox/options/v1/options.proto\"\x8d\x02\n" +
+	"!signalbox/jobs/peer/v1/work.proto\x12\x16signalbox.jobs.peer.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dsignalbox/jobs/v1/agent.proto\x1a\"signalbox/options/v1/options.proto\"\xc5\x02\n" +
 	"\x0ePutWorkRequest\x12 \n" +
 	"\awork_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x06workId\x12\x1e\n" +
 	"\n" +
@@ -308,7 +318,8 @@ const file_signalbox_jobs_peer_v1_work_proto_rawDesc = "" +
 	"\x06engine\x18\x05 \x01(\v2\x1d.signalbox.jobs.v1.EngineSpecR\x06engine\x12\x19\n" +
 	"\bowner_id\x18\x06 \x01(\tR\aownerId\x12\x1d\n" +
 	"\n" +
-	"project_id\x18\a \x01(\tR\tprojectId\"+\n" +
+	"project_id\x18\a \x01(\tR\tprojectId\x126\n" +
+	"\bdeadline\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\"+\n" +
 	"\x0fPutWorkResponse\x12\x18\n" +
 	"\achanged\x18\x01 \x01(\bR\achanged\"\x13\n" +
 	"\x11WatchWorksRequest\"\xe3\x01\n" +
@@ -344,27 +355,29 @@ func file_signalbox_jobs_peer_v1_work_proto_rawDescGZIP() []byte {
 
 var file_signalbox_jobs_peer_v1_work_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
 var file_signalbox_jobs_peer_v1_work_proto_goTypes = []any{
-	(*PutWorkRequest)(nil),    // 0: signalbox.jobs.peer.v1.PutWorkRequest
-	(*PutWorkResponse)(nil),   // 1: signalbox.jobs.peer.v1.PutWorkResponse
-	(*WatchWorksRequest)(nil), // 2: signalbox.jobs.peer.v1.WatchWorksRequest
-	(*WorkStatus)(nil),        // 3: signalbox.jobs.peer.v1.WorkStatus
-	(v1.Desired)(0),           // 4: signalbox.jobs.v1.Desired
-	(*v1.EngineSpec)(nil),     // 5: signalbox.jobs.v1.EngineSpec
-	(*v1.ObservedWork)(nil),   // 6: signalbox.jobs.v1.ObservedWork
+	(*PutWorkRequest)(nil),        // 0: signalbox.jobs.peer.v1.PutWorkRequest
+	(*PutWorkResponse)(nil),       // 1: signalbox.jobs.peer.v1.PutWorkResponse
+	(*WatchWorksRequest)(nil),     // 2: signalbox.jobs.peer.v1.WatchWorksRequest
+	(*WorkStatus)(nil),            // 3: signalbox.jobs.peer.v1.WorkStatus
+	(v1.Desired)(0),               // 4: signalbox.jobs.v1.Desired
+	(*v1.EngineSpec)(nil),         // 5: signalbox.jobs.v1.EngineSpec
+	(*timestamppb.Timestamp)(nil), // 6: google.protobuf.Timestamp
+	(*v1.ObservedWork)(nil),       // 7: signalbox.jobs.v1.ObservedWork
 }
 var file_signalbox_jobs_peer_v1_work_proto_depIdxs = []int32{
 	4, // 0: signalbox.jobs.peer.v1.PutWorkRequest.desired:type_name -> signalbox.jobs.v1.Desired
 	5, // 1: signalbox.jobs.peer.v1.PutWorkRequest.engine:type_name -> signalbox.jobs.v1.EngineSpec
-	6, // 2: signalbox.jobs.peer.v1.WorkStatus.observed:type_name -> signalbox.jobs.v1.ObservedWork
-	0, // 3: signalbox.jobs.peer.v1.WorkPeerService.PutWork:input_type -> signalbox.jobs.peer.v1.PutWorkRequest
-	2, // 4: signalbox.jobs.peer.v1.WorkPeerService.WatchWorks:input_type -> signalbox.jobs.peer.v1.WatchWorksRequest
-	1, // 5: signalbox.jobs.peer.v1.WorkPeerService.PutWork:output_type -> signalbox.jobs.peer.v1.PutWorkResponse
-	3, // 6: signalbox.jobs.peer.v1.WorkPeerService.WatchWorks:output_type -> signalbox.jobs.peer.v1.WorkStatus
-	5, // [5:7] is the sub-list for method output_type
-	3, // [3:5] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	6, // 2: signalbox.jobs.peer.v1.PutWorkRequest.deadline:type_name -> google.protobuf.Timestamp
+	7, // 3: signalbox.jobs.peer.v1.WorkStatus.observed:type_name -> signalbox.jobs.v1.ObservedWork
+	0, // 4: signalbox.jobs.peer.v1.WorkPeerService.PutWork:input_type -> signalbox.jobs.peer.v1.PutWorkRequest
+	2, // 5: signalbox.jobs.peer.v1.WorkPeerService.WatchWorks:input_type -> signalbox.jobs.peer.v1.WatchWorksRequest
+	1, // 6: signalbox.jobs.peer.v1.WorkPeerService.PutWork:output_type -> signalbox.jobs.peer.v1.PutWorkResponse
+	3, // 7: signalbox.jobs.peer.v1.WorkPeerService.WatchWorks:output_type -> signalbox.jobs.peer.v1.WorkStatus
+	6, // [6:8] is the sub-list for method output_type
+	4, // [4:6] is the sub-list for method input_type
+	4, // [4:4] is the sub-list for extension type_name
+	4, // [4:4] is the sub-list for extension extendee
+	0, // [0:4] is the sub-list for field type_name
 }
 
 func init() { file_signalbox_jobs_peer_v1_work_proto_init() }

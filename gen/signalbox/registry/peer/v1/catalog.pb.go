@@ -10,9 +10,9 @@ package registrypeerv1
 
 import (
 	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
-	v11 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
+	v1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	_ "github.com/signalbox-dev/signalbox/gen/signalbox/options/v1"
-	v1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
+	v11 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
@@ -27,6 +27,182 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type ResolvePackageRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	PackageId     string                 `protobuf:"bytes,1,opt,name=package_id,json=packageId,proto3" json:"package_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResolvePackageRequest) Reset() {
+	*x = ResolvePackageRequest{}
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResolvePackageRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResolvePackageRequest) ProtoMessage() {}
+
+func (x *ResolvePackageRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResolvePackageRequest.ProtoReflect.Descriptor instead.
+func (*ResolvePackageRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *ResolvePackageRequest) GetPackageId() string {
+	if x != nil {
+		return x.PackageId
+	}
+	return ""
+}
+
+type ResolvePackageResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Object        *v1.ObjectRef          `protobuf:"bytes,1,opt,name=object,proto3" json:"object,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResolvePackageResponse) Reset() {
+	*x = ResolvePackageResponse{}
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResolvePackageResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResolvePackageResponse) ProtoMessage() {}
+
+func (x *ResolvePackageResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResolvePackageResponse.ProtoReflect.Descriptor instead.
+func (*ResolvePackageResponse) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ResolvePackageResponse) GetObject() *v1.ObjectRef {
+	if x != nil {
+		return x.Object
+	}
+	return nil
+}
+
+type FindProtectedRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Refs          []string               `protobuf:"bytes,1,rep,name=refs,proto3" json:"refs,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FindProtectedRequest) Reset() {
+	*x = FindProtectedRequest{}
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FindProtectedRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FindProtectedRequest) ProtoMessage() {}
+
+func (x *FindProtectedRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FindProtectedRequest.ProtoReflect.Descriptor instead.
+func (*FindProtectedRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *FindProtectedRequest) GetRefs() []string {
+	if x != nil {
+		return x.Refs
+	}
+	return nil
+}
+
+type FindProtectedResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Refs          []string               `protobuf:"bytes,1,rep,name=refs,proto3" json:"refs,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FindProtectedResponse) Reset() {
+	*x = FindProtectedResponse{}
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FindProtectedResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FindProtectedResponse) ProtoMessage() {}
+
+func (x *FindProtectedResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FindProtectedResponse.ProtoReflect.Descriptor instead.
+func (*FindProtectedResponse) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *FindProtectedResponse) GetRefs() []string {
+	if x != nil {
+		return x.Refs
+	}
+	return nil
+}
+
 type GetCatalogRecipeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -36,7 +212,7 @@ type GetCatalogRecipeRequest struct {
 
 func (x *GetCatalogRecipeRequest) Reset() {
 	*x = GetCatalogRecipeRequest{}
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[0]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -48,7 +224,7 @@ func (x *GetCatalogRecipeRequest) String() string {
 func (*GetCatalogRecipeRequest) ProtoMessage() {}
 
 func (x *GetCatalogRecipeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[0]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -61,7 +237,7 @@ func (x *GetCatalogRecipeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCatalogRecipeRequest.ProtoReflect.Descriptor instead.
 func (*GetCatalogRecipeRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{0}
+	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *GetCatalogRecipeRequest) GetName() string {
@@ -80,7 +256,7 @@ type GetCatalogRecipeResponse struct {
 
 func (x *GetCatalogRecipeResponse) Reset() {
 	*x = GetCatalogRecipeResponse{}
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[1]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -92,7 +268,7 @@ func (x *GetCatalogRecipeResponse) String() string {
 func (*GetCatalogRecipeResponse) ProtoMessage() {}
 
 func (x *GetCatalogRecipeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[1]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -105,7 +281,7 @@ func (x *GetCatalogRecipeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCatalogRecipeResponse.ProtoReflect.Descriptor instead.
 func (*GetCatalogRecipeResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{1}
+	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *GetCatalogRecipeResponse) GetVersions() []*CatalogRecipe {
@@ -117,11 +293,11 @@ func (x *GetCatalogRecipeResponse) GetVersions() []*CatalogRecipe {
 
 type CatalogRecipe struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
-	Recipe *v1.Recipe             `protobuf:"bytes,1,opt,name=recipe,proto3" json:"recipe,omitempty"`
+	Recipe *v11.Recipe            `protobuf:"bytes,1,opt,name=recipe,proto3" json:"recipe,omitempty"`
 	// Argument vector; empty for custom/custom.
-	Entrypoint  []string             `protobuf:"bytes,2,rep,name=entrypoint,proto3" json:"entrypoint,omitempty"`
-	Package     *v11.ObjectRef       `protobuf:"bytes,3,opt,name=package,proto3" json:"package,omitempty"`
-	Environment *v11.EnvironmentSpec `protobuf:"bytes,4,opt,name=environment,proto3" json:"environment,omitempty"`
+	Entrypoint  []string            `protobuf:"bytes,2,rep,name=entrypoint,proto3" json:"entrypoint,omitempty"`
+	Package     *v1.ObjectRef       `protobuf:"bytes,3,opt,name=package,proto3" json:"package,omitempty"`
+	Environment *v1.EnvironmentSpec `protobuf:"bytes,4,opt,name=environment,proto3" json:"environment,omitempty"`
 	// Names of the dataset inputs that must be bound.
 	RequiredDatasets []string `protobuf:"bytes,5,rep,name=required_datasets,json=requiredDatasets,proto3" json:"required_datasets,omitempty"`
 	unknownFields    protoimpl.UnknownFields
@@ -130,7 +306,7 @@ type CatalogRecipe struct {
 
 func (x *CatalogRecipe) Reset() {
 	*x = CatalogRecipe{}
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[2]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -142,7 +318,7 @@ func (x *CatalogRecipe) String() string {
 func (*CatalogRecipe) ProtoMessage() {}
 
 func (x *CatalogRecipe) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[2]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -155,10 +331,10 @@ func (x *CatalogRecipe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CatalogRecipe.ProtoReflect.Descriptor instead.
 func (*CatalogRecipe) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{2}
+	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{6}
 }
 
-func (x *CatalogRecipe) GetRecipe() *v1.Recipe {
+func (x *CatalogRecipe) GetRecipe() *v11.Recipe {
 	if x != nil {
 		return x.Recipe
 	}
@@ -172,14 +348,14 @@ func (x *CatalogRecipe) GetEntrypoint() []string {
 	return nil
 }
 
-func (x *CatalogRecipe) GetPackage() *v11.ObjectRef {
+func (x *CatalogRecipe) GetPackage() *v1.ObjectRef {
 	if x != nil {
 		return x.Package
 	}
 	return nil
 }
 
-func (x *CatalogRecipe) GetEnvironment() *v11.EnvironmentSpec {
+func (x *CatalogRecipe) GetEnvironment() *v1.EnvironmentSpec {
 	if x != nil {
 		return x.Environment
 	}
@@ -204,7 +380,7 @@ type ResolveBindingsRequest struct {
 
 func (x *ResolveBindingsRequest) Reset() {
 	*x = ResolveBindingsRequest{}
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[3]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -216,7 +392,7 @@ func (x *ResolveBindingsRequest) String() string {
 func (*ResolveBindingsRequest) ProtoMessage() {}
 
 func (x *ResolveBindingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[3]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -229,7 +405,7 @@ func (x *ResolveBindingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveBindingsRequest.ProtoReflect.Descriptor instead.
 func (*ResolveBindingsRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{3}
+	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ResolveBindingsRequest) GetDatasets() map[string]string {
@@ -248,19 +424,21 @@ func (x *ResolveBindingsRequest) GetModel() string {
 
 type ResolveBindingsResponse struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
-	Datasets []*v11.DatasetInput    `protobuf:"bytes,1,rep,name=datasets,proto3" json:"datasets,omitempty"`
-	Model    *v11.ModelInput        `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
+	Datasets []*v1.DatasetInput     `protobuf:"bytes,1,rep,name=datasets,proto3" json:"datasets,omitempty"`
+	Model    *v1.ModelInput         `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
 	// References that are unknown or hidden from the caller, as given.
 	Unknown []string `protobuf:"bytes,3,rep,name=unknown,proto3" json:"unknown,omitempty"`
 	// References that the caller sees but may not read.
-	Unreadable    []string `protobuf:"bytes,4,rep,name=unreadable,proto3" json:"unreadable,omitempty"`
+	Unreadable []string `protobuf:"bytes,4,rep,name=unreadable,proto3" json:"unreadable,omitempty"`
+	// One of the datasets is protected.
+	Protected     bool `protobuf:"varint,5,opt,name=protected,proto3" json:"protected,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ResolveBindingsResponse) Reset() {
 	*x = ResolveBindingsResponse{}
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[4]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -272,7 +450,7 @@ func (x *ResolveBindingsResponse) String() string {
 func (*ResolveBindingsResponse) ProtoMessage() {}
 
 func (x *ResolveBindingsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[4]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -285,17 +463,17 @@ func (x *ResolveBindingsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveBindingsResponse.ProtoReflect.Descriptor instead.
 func (*ResolveBindingsResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{4}
+	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{8}
 }
 
-func (x *ResolveBindingsResponse) GetDatasets() []*v11.DatasetInput {
+func (x *ResolveBindingsResponse) GetDatasets() []*v1.DatasetInput {
 	if x != nil {
 		return x.Datasets
 	}
 	return nil
 }
 
-func (x *ResolveBindingsResponse) GetModel() *v11.ModelInput {
+func (x *ResolveBindingsResponse) GetModel() *v1.ModelInput {
 	if x != nil {
 		return x.Model
 	}
@@ -316,11 +494,28 @@ func (x *ResolveBindingsResponse) GetUnreadable() []string {
 	return nil
 }
 
+func (x *ResolveBindingsResponse) GetProtected() bool {
+	if x != nil {
+		return x.Protected
+	}
+	return false
+}
+
 var File_signalbox_registry_peer_v1_catalog_proto protoreflect.FileDescriptor
 
 const file_signalbox_registry_peer_v1_catalog_proto_rawDesc = "" +
 	"\n" +
-	"(signalbox/registry/peer/v1/catalog.proto\x12\x1asignalbox.registry.peer.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1dsignalbox/jobs/v1/agent.proto\x1a\"signalbox/options/v1/options.proto\x1a\"signalbox/registry/v1/recipe.proto\"6\n" +
+	"(signalbox/registry/peer/v1/catalog.proto\x12\x1asignalbox.registry.peer.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1dsignalbox/jobs/v1/agent.proto\x1a\"signalbox/options/v1/options.proto\x1a\"signalbox/registry/v1/recipe.proto\"B\n" +
+	"\x15ResolvePackageRequest\x12)\n" +
+	"\n" +
+	"package_id\x18\x01 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\x01R\tpackageId\"N\n" +
+	"\x16ResolvePackageResponse\x124\n" +
+	"\x06object\x18\x01 \x01(\v2\x1c.signalbox.jobs.v1.ObjectRefR\x06object\">\n" +
+	"\x14FindProtectedRequest\x12&\n" +
+	"\x04refs\x18\x01 \x03(\tB\x12\xbaH\x0f\x92\x01\f\x10\x90\x03\"\ar\x05\x10\x01\x18\x80\x02R\x04refs\"+\n" +
+	"\x15FindProtectedResponse\x12\x12\n" +
+	"\x04refs\x18\x01 \x03(\tR\x04refs\"6\n" +
 	"\x17GetCatalogRecipeRequest\x12\x1b\n" +
 	"\x04name\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x04name\"a\n" +
 	"\x18GetCatalogRecipeResponse\x12E\n" +
@@ -338,17 +533,20 @@ const file_signalbox_registry_peer_v1_catalog_proto_rawDesc = "" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x1a;\n" +
 	"\rDatasetsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc5\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xe3\x01\n" +
 	"\x17ResolveBindingsResponse\x12;\n" +
 	"\bdatasets\x18\x01 \x03(\v2\x1f.signalbox.jobs.v1.DatasetInputR\bdatasets\x123\n" +
 	"\x05model\x18\x02 \x01(\v2\x1d.signalbox.jobs.v1.ModelInputR\x05model\x12\x18\n" +
 	"\aunknown\x18\x03 \x03(\tR\aunknown\x12\x1e\n" +
 	"\n" +
 	"unreadable\x18\x04 \x03(\tR\n" +
-	"unreadable2\xaf\x02\n" +
+	"unreadable\x12\x1c\n" +
+	"\tprotected\x18\x05 \x01(\bR\tprotected2\xbe\x04\n" +
 	"\x12CatalogPeerService\x12\x8c\x01\n" +
 	"\x10GetCatalogRecipe\x123.signalbox.registry.peer.v1.GetCatalogRecipeRequest\x1a4.signalbox.registry.peer.v1.GetCatalogRecipeResponse\"\r\xea\xc7\x18\x06\x1a\x04jobs\x90\x02\x01\x12\x89\x01\n" +
-	"\x0fResolveBindings\x122.signalbox.registry.peer.v1.ResolveBindingsRequest\x1a3.signalbox.registry.peer.v1.ResolveBindingsResponse\"\r\xea\xc7\x18\x06\x1a\x04jobs\x90\x02\x01BRZPgithub.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1;registrypeerv1b\x06proto3"
+	"\x0fResolveBindings\x122.signalbox.registry.peer.v1.ResolveBindingsRequest\x1a3.signalbox.registry.peer.v1.ResolveBindingsResponse\"\r\xea\xc7\x18\x06\x1a\x04jobs\x90\x02\x01\x12\x83\x01\n" +
+	"\rFindProtected\x120.signalbox.registry.peer.v1.FindProtectedRequest\x1a1.signalbox.registry.peer.v1.FindProtectedResponse\"\r\xea\xc7\x18\x06\x1a\x04jobs\x90\x02\x01\x12\x86\x01\n" +
+	"\x0eResolvePackage\x121.signalbox.registry.peer.v1.ResolvePackageRequest\x1a2.signalbox.registry.peer.v1.ResolvePackageResponse\"\r\xea\xc7\x18\x06\x1a\x04jobs\x90\x02\x01BRZPgithub.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1;registrypeerv1b\x06proto3"
 
 var (
 	file_signalbox_registry_peer_v1_catalog_proto_rawDescOnce sync.Once
@@ -362,37 +560,46 @@ func file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP() []byte {
 	return file_signalbox_registry_peer_v1_catalog_proto_rawDescData
 }
 
-var file_signalbox_registry_peer_v1_catalog_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_signalbox_registry_peer_v1_catalog_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_signalbox_registry_peer_v1_catalog_proto_goTypes = []any{
-	(*GetCatalogRecipeRequest)(nil),  // 0: signalbox.registry.peer.v1.GetCatalogRecipeRequest
-	(*GetCatalogRecipeResponse)(nil), // 1: signalbox.registry.peer.v1.GetCatalogRecipeResponse
-	(*CatalogRecipe)(nil),            // 2: signalbox.registry.peer.v1.CatalogRecipe
-	(*ResolveBindingsRequest)(nil),   // 3: signalbox.registry.peer.v1.ResolveBindingsRequest
-	(*ResolveBindingsResponse)(nil),  // 4: signalbox.registry.peer.v1.ResolveBindingsResponse
-	nil,                              // 5: signalbox.registry.peer.v1.ResolveBindingsRequest.DatasetsEntry
-	(*v1.Recipe)(nil),                // 6: signalbox.registry.v1.Recipe
-	(*v11.ObjectRef)(nil),            // 7: signalbox.jobs.v1.ObjectRef
-	(*v11.EnvironmentSpec)(nil),      // 8: signalbox.jobs.v1.EnvironmentSpec
-	(*v11.DatasetInput)(nil),         // 9: signalbox.jobs.v1.DatasetInput
-	(*v11.ModelInput)(nil),           // 10: signalbox.jobs.v1.ModelInput
+	(*ResolvePackageRequest)(nil),    // 0: signalbox.registry.peer.v1.ResolvePackageRequest
+	(*ResolvePackageResponse)(nil),   // 1: signalbox.registry.peer.v1.ResolvePackageResponse
+	(*FindProtectedRequest)(nil),     // 2: signalbox.registry.peer.v1.FindProtectedRequest
+	(*FindProtectedResponse)(nil),    // 3: signalbox.registry.peer.v1.FindProtectedResponse
+	(*GetCatalogRecipeRequest)(nil),  // 4: signalbox.registry.peer.v1.GetCatalogRecipeRequest
+	(*GetCatalogRecipeResponse)(nil), // 5: signalbox.registry.peer.v1.GetCatalogRecipeResponse
+	(*CatalogRecipe)(nil),            // 6: signalbox.registry.peer.v1.CatalogRecipe
+	(*ResolveBindingsRequest)(nil),   // 7: signalbox.registry.peer.v1.ResolveBindingsRequest
+	(*ResolveBindingsResponse)(nil),  // 8: signalbox.registry.peer.v1.ResolveBindingsResponse
+	nil,                              // 9: signalbox.registry.peer.v1.ResolveBindingsRequest.DatasetsEntry
+	(*v1.ObjectRef)(nil),             // 10: signalbox.jobs.v1.ObjectRef
+	(*v11.Recipe)(nil),               // 11: signalbox.registry.v1.Recipe
+	(*v1.EnvironmentSpec)(nil),       // 12: signalbox.jobs.v1.EnvironmentSpec
+	(*v1.DatasetInput)(nil),          // 13: signalbox.jobs.v1.DatasetInput
+	(*v1.ModelInput)(nil),            // 14: signalbox.jobs.v1.ModelInput
 }
 var file_signalbox_registry_peer_v1_catalog_proto_depIdxs = []int32{
-	2,  // 0: signalbox.registry.peer.v1.GetCatalogRecipeResponse.versions:type_name -> signalbox.registry.peer.v1.CatalogRecipe
-	6,  // 1: signalbox.registry.peer.v1.CatalogRecipe.recipe:type_name -> signalbox.registry.v1.Recipe
-	7,  // 2: signalbox.registry.peer.v1.CatalogRecipe.package:type_name -> signalbox.jobs.v1.ObjectRef
-	8,  // 3: signalbox.registry.peer.v1.CatalogRecipe.environment:type_name -> signalbox.jobs.v1.EnvironmentSpec
-	5,  // 4: signalbox.registry.peer.v1.ResolveBindingsRequest.datasets:type_name -> signalbox.registry.peer.v1.ResolveBindingsRequest.DatasetsEntry
-	9,  // 5: signalbox.registry.peer.v1.ResolveBindingsResponse.datasets:type_name -> signalbox.jobs.v1.DatasetInput
-	10, // 6: signalbox.registry.peer.v1.ResolveBindingsResponse.model:type_name -> signalbox.jobs.v1.ModelInput
-	0,  // 7: signalbox.registry.peer.v1.CatalogPeerService.GetCatalogRecipe:input_type -> signalbox.registry.peer.v1.GetCatalogRecipeRequest
-	3,  // 8: signalbox.registry.peer.v1.CatalogPeerService.ResolveBindings:input_type -> signalbox.registry.peer.v1.ResolveBindingsRequest
-	1,  // 9: signalbox.registry.peer.v1.CatalogPeerService.GetCatalogRecipe:output_type -> signalbox.registry.peer.v1.GetCatalogRecipeResponse
-	4,  // 10: signalbox.registry.peer.v1.CatalogPeerService.ResolveBindings:output_type -> signalbox.registry.peer.v1.ResolveBindingsResponse
-	9,  // [9:11] is the sub-list for method output_type
-	7,  // [7:9] is the sub-list for method input_type
-	7,  // [7:7] is the sub-list for extension type_name
-	7,  // [7:7] is the sub-list for extension extendee
-	0,  // [0:7] is the sub-list for field type_name
+	10, // 0: signalbox.registry.peer.v1.ResolvePackageResponse.object:type_name -> signalbox.jobs.v1.ObjectRef
+	6,  // 1: signalbox.registry.peer.v1.GetCatalogRecipeResponse.versions:type_name -> signalbox.registry.peer.v1.CatalogRecipe
+	11, // 2: signalbox.registry.peer.v1.CatalogRecipe.recipe:type_name -> signalbox.registry.v1.Recipe
+	10, // 3: signalbox.registry.peer.v1.CatalogRecipe.package:type_name -> signalbox.jobs.v1.ObjectRef
+	12, // 4: signalbox.registry.peer.v1.CatalogRecipe.environment:type_name -> signalbox.jobs.v1.EnvironmentSpec
+	9,  // 5: signalbox.registry.peer.v1.ResolveBindingsRequest.datasets:type_name -> signalbox.registry.peer.v1.ResolveBindingsRequest.DatasetsEntry
+	13, // 6: signalbox.registry.peer.v1.ResolveBindingsResponse.datasets:type_name -> signalbox.jobs.v1.DatasetInput
+	14, // 7: signalbox.registry.peer.v1.ResolveBindingsResponse.model:type_name -> signalbox.jobs.v1.ModelInput
+	4,  // 8: signalbox.registry.peer.v1.CatalogPeerService.GetCatalogRecipe:input_type -> signalbox.registry.peer.v1.GetCatalogRecipeRequest
+	7,  // 9: signalbox.registry.peer.v1.CatalogPeerService.ResolveBindings:input_type -> signalbox.registry.peer.v1.ResolveBindingsRequest
+	2,  // 10: signalbox.registry.peer.v1.CatalogPeerService.FindProtected:input_type -> signalbox.registry.peer.v1.FindProtectedRequest
+	0,  // 11: signalbox.registry.peer.v1.CatalogPeerService.ResolvePackage:input_type -> signalbox.registry.peer.v1.ResolvePackageRequest
+	5,  // 12: signalbox.registry.peer.v1.CatalogPeerService.GetCatalogRecipe:output_type -> signalbox.registry.peer.v1.GetCatalogRecipeResponse
+	8,  // 13: signalbox.registry.peer.v1.CatalogPeerService.ResolveBindings:output_type -> signalbox.registry.peer.v1.ResolveBindingsResponse
+	3,  // 14: signalbox.registry.peer.v1.CatalogPeerService.FindProtected:output_type -> signalbox.registry.peer.v1.FindProtectedResponse
+	1,  // 15: signalbox.registry.peer.v1.CatalogPeerService.ResolvePackage:output_type -> signalbox.registry.peer.v1.ResolvePackageResponse
+	12, // [12:16] is the sub-list for method output_type
+	8,  // [8:12] is the sub-list for method input_type
+	8,  // [8:8] is the sub-list for extension type_name
+	8,  // [8:8] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_signalbox_registry_peer_v1_catalog_proto_init() }
@@ -406,7 +613,7 @@ func file_signalbox_registry_peer_v1_catalog_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_signalbox_registry_peer_v1_catalog_proto_rawDesc), len(file_signalbox_registry_peer_v1_catalog_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   6,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

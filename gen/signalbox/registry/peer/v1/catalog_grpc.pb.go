@@ -23,6 +23,8 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	CatalogPeerService_GetCatalogRecipe_FullMethodName = "/signalbox.registry.peer.v1.CatalogPeerService/GetCatalogRecipe"
 	CatalogPeerService_ResolveBindings_FullMethodName  = "/signalbox.registry.peer.v1.CatalogPeerService/ResolveBindings"
+	CatalogPeerService_FindProtected_FullMethodName    = "/signalbox.registry.peer.v1.CatalogPeerService/FindProtected"
+	CatalogPeerService_ResolvePackage_FullMethodName   = "/signalbox.registry.peer.v1.CatalogPeerService/ResolvePackage"
 )
 
 // CatalogPeerServiceClient is the client API for CatalogPeerService service.
@@ -35,6 +37,12 @@ type CatalogPeerServiceClient interface {
 	GetCatalogRecipe(ctx context.Context, in *GetCatalogRecipeRequest, opts ...grpc.CallOption) (*GetCatalogRecipeResponse, error)
 	// ResolveBindings resolves references with the rights of the caller that travels with the call.
 	ResolveBindings(ctx context.Context, in *ResolveBindingsRequest, opts ...grpc.CallOption) (*ResolveBindingsResponse, error)
+	// FindProtected answers which references of datasets are to protected ones, or to none that is there: what
+	// was made of those is not shown to the public.
+	FindProtected(ctx context.Context, in *FindProtectedRequest, opts ...grpc.CallOption) (*FindProtectedResponse, error)
+	// ResolvePackage answers an accepted package with the rights of the caller that travels with the call. Any other
+	// is refused by the gate that refuses it; an unknown one and a hidden one have equal words.
+	ResolvePackage(ctx context.Context, in *ResolvePackageRequest, opts ...grpc.CallOption) (*ResolvePackageResponse, error)
 }
 
 type catalogPeerServiceClient struct {
@@ -65,6 +73,26 @@ func (c *catalogPeerServiceClient) ResolveBindings(ctx context.Context, in *Reso
 	return out, nil
 }
 
+func (c *catalogPeerServiceClient) FindProtected(ctx context.Context, in *FindProtectedRequest, opts ...grpc.CallOption) (*FindProtectedResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(FindProtectedResponse)
+	err := c.cc.Invoke(ctx, CatalogPeerService_FindProtected_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *catalogPeerServiceClient) ResolvePackage(ctx context.Context, in *ResolvePackageRequest, opts ...grpc.CallOption) (*ResolvePackageResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ResolvePackageResponse)
+	err := c.cc.Invoke(ctx, CatalogPeerService_ResolvePackage_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // CatalogPeerServiceServer is the server API for CatalogPeerService service.
 // All implementations must embed UnimplementedCatalogPeerServiceServer
 // for forward compatibility.
@@ -75,6 +103,12 @@ type CatalogPeerServiceServer interface {
 	GetCatalogRecipe(context.Context, *GetCatalogRecipeRequest) (*GetCatalogRecipeResponse, error)
 	// ResolveBindings resolves references with the rights of the caller that travels with the call.
 	ResolveBindings(context.Context, *ResolveBindingsRequest) (*ResolveBindingsResponse, error)
+	// FindProtected answers which references of datasets are to protected ones, or to none that is there: what
+	// was made of those is not shown to the public.
+	FindProtected(context.Context, *FindProtectedRequest) (*FindProtectedResponse, error)
+	// ResolvePackage answers an accepted package with the rights of the caller that travels with the call. Any other
+	// is refused by the gate that refuses it; an unknown one and a hidden one have equal words.
+	ResolvePackage(context.Context, *ResolvePackageRequest) (*ResolvePackageResponse, error)
 	mustEmbedUnimplementedCatalogPeerServiceServer()
 }
 
@@ -90,6 +124,12 @@ func (UnimplementedCatalogPeerServiceServer) GetCatalogRecipe(context.Context, *
 }
 func (UnimplementedCatalogPeerServiceServer) ResolveBindings(context.Context, *ResolveBindingsRequest) (*ResolveBindingsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ResolveBindings not implemented")
+}
+func (UnimplementedCatalogPeerServiceServer) FindProtected(context.Context, *FindProtectedRequest) (*FindProtectedResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method FindProtected not implemented")
+}
+func (UnimplementedCatalogPeerServiceServer) ResolvePackage(context.Context, *ResolvePackageRequest) (*ResolvePackageResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ResolvePackage not implemented")
 }
 func (UnimplementedCatalogPeerServiceServer) mustEmbedUnimplementedCatalogPeerServiceServer() {}
 func (UnimplementedCatalogPeerServiceServer) testEmbeddedByValue()                            {}
@@ -148,6 +188,42 @@ func _CatalogPeerService_ResolveBindings_Handler(srv interface{}, ctx context.Co
 	return interceptor(ctx, in, info, handler)
 }
 
+func _CatalogPeerService_FindProtected_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(FindProtectedRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CatalogPeerServiceServer).FindProtected(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: CatalogPeerService_FindProtected_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CatalogPeerServiceServer).FindProtected(ctx, req.(*FindProtectedRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _CatalogPeerService_ResolvePackage_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ResolvePackageRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CatalogPeerServiceServer).ResolvePackage(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: CatalogPeerService_ResolvePackage_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CatalogPeerServiceServer).ResolvePackage(ctx, req.(*ResolvePackageRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // CatalogPeerService_ServiceDesc is the grpc.ServiceDesc for CatalogPeerService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -162,6 +238,14 @@ var CatalogPeerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ResolveBindings",
 			Handler:    _CatalogPeerService_ResolveBindings_Handler,
+		},
+		{
+			MethodName: "FindProtected",
+			Handler:    _CatalogPeerService_FindProtected_Handler,
+		},
+		{
+			MethodName: "ResolvePackage",
+			Handler:    _CatalogPeerService_ResolvePackage_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

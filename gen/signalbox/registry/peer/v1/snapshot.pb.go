@@ -287,11 +287,13 @@ type ServedDeployment struct {
 	Id        string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	Suspended bool                   `protobuf:"varint,2,opt,name=suspended,proto3" json:"suspended,omitempty"`
 	// Absent where nothing is promoted.
-	Promoted      *ServedRevision `protobuf:"bytes,3,opt,name=promoted,proto3" json:"promoted,omitempty"`
-	Tokens        []*ServedToken  `protobuf:"bytes,4,rep,name=tokens,proto3" json:"tokens,omitempty"`
-	OwnerId       string          `protobuf:"bytes,5,opt,name=owner_id,json=ownerId,proto3" json:"owner_id,omitempty"`
-	ProjectId     string          `protobuf:"bytes,6,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
-	Visibility    string          `protobuf:"bytes,7,opt,name=visibility,proto3" json:"visibility,omitempty"`
+	Promoted   *ServedRevision `protobuf:"bytes,3,opt,name=promoted,proto3" json:"promoted,omitempty"`
+	Tokens     []*ServedToken  `protobuf:"bytes,4,rep,name=tokens,proto3" json:"tokens,omitempty"`
+	OwnerId    string          `protobuf:"bytes,5,opt,name=owner_id,json=ownerId,proto3" json:"owner_id,omitempty"`
+	ProjectId  string          `protobuf:"bytes,6,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
+	Visibility string          `protobuf:"bytes,7,opt,name=visibility,proto3" json:"visibility,omitempty"`
+	// While suspended: calls that run are cut.
+	Cut           bool `protobuf:"varint,8,opt,name=cut,proto3" json:"cut,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -373,6 +375,13 @@ func (x *ServedDeployment) GetVisibility() string {
 		return x.Visibility
 	}
 	return ""
+}
+
+func (x *ServedDeployment) GetCut() bool {
+	if x != nil {
+		return x.Cut
+	}
+	return false
 }
 
 type ServedRevision struct {
@@ -605,7 +614,7 @@ const file_signalbox_registry_peer_v1_snapshot_proto_rawDesc = "" +
 	"\arenewed\x18\x03 \x01(\x03R\arenewed\x12/\n" +
 	"\x05lease\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x05lease\"Z\n" +
 	"\bSnapshot\x12N\n" +
-	"\vdeployments\x18\x01 \x03(\v2,.signalbox.registry.peer.v1.ServedDeploymentR\vdeployments\"\xa3\x02\n" +
+	"\vdeployments\x18\x01 \x03(\v2,.signalbox.registry.peer.v1.ServedDeploymentR\vdeployments\"\xb5\x02\n" +
 	"\x10ServedDeployment\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1c\n" +
 	"\tsuspended\x18\x02 \x01(\bR\tsuspended\x12F\n" +
@@ -616,7 +625,8 @@ const file_signalbox_registry_peer_v1_snapshot_proto_rawDesc = "" +
 	"project_id\x18\x06 \x01(\tR\tprojectId\x12\x1e\n" +
 	"\n" +
 	"visibility\x18\a \x01(\tR\n" +
-	"visibility\"\xad\x01\n" +
+	"visibility\x12\x10\n" +
+	"\x03cut\x18\b \x01(\bR\x03cut\"\xad\x01\n" +
 	"\x0eServedRevision\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x05R\x06number\x12\x14\n" +

@@ -1,0 +1,75 @@
+package edge_test
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/gateway/internal/edge"
+)
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+func TestWhatIsHeldIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	h := edge.NewHold()
+	require.True(t, h.Enter())
+	require.True(t, h.Enter())
+	h.Leave()
+	h.Drain()
+	require.False(t, h.Enter(), "nothing new is held")
+	require.False(t, closed(h.Empty()))
+	h.Drain()
+	h.Leave()
+	require.True(t, closed(h.Empty()))
+	h.Drain()
+}
+
+func TestNothingIsHeld(t *testing.T) {
+	t.Parallel()
+	h := edge.NewHold()
+	require.True(t, h.Enter())
+	h.Leave()
+	require.False(t, closed(h.Empty()), "it is not about to stop")
+	h.Drain()
+	require.True(t, closed(h.Empty()))
+}
+
+// However requests and the stop meet, each is held and waited for or refused.
+func TestRequestsThatMeetTheStop(t *testing.T) {
+	t.Parallel()
+	for range 200 {
+		h := edge.NewHold()
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		inside := 0
+		for range 8 {
+			wg.Go(func() {
+				if !h.Enter() {
+					return
+				}
+				mu.Lock()
+				inside++
+				mu.Unlock()
+				mu.Lock()
+				inside--
+				mu.Unlock()
+				h.Leave()
+			})
+		}
+		h.Drain()
+		<-h.Empty()
+		mu.Lock()
+		require.Zero(t, inside)
+		mu.Unlock()
+		wg.Wait()
+	}
+}

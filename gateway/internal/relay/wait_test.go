@@ -1,0 +1,22 @@
+package relay
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestARequestEndsWithWhatItWaitsAt(t *testing.T) {
+	t.Parallel()
+	stop := make(chan struct{})
+	one, over := Until(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil), stop)
+	require.NoError(t, one.Context().Err())
+	over()
+	require.Error(t, one.Context().Err(), "it was answered")
+	other, over := Until(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil), stop)
+	defer over()
+	close(stop)
+	<-other.Context().Done()
+}

@@ -1,0 +1,181 @@
+package gateway_test
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/signalbox-dev/signalbox/gateway"
+	"github.com/signalbox-dev/signalbox/gateway/internal/sse"
+	"github.com/signalbox-dev/signalbox/gen/route"
+	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
+	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
+	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+)
+
+// close puts the installation into maintenance, as auth would tell it.
+func (r *rig) close() {
+	r.credentials.mode.Store(fault.New(fault.Unavailable, "maintenance", "Back at nine").WithRetryAfter(90 * time.Second))
+}
+
+// served are the routes that decisions.md 52 leaves open, and the pages by which people sign in.
+func served() []string {
+	return []string{
+		"GET /healthz", "HEAD /healthz", "GET /api/version", "HEAD /api/version",
+		"POST /api/auth/login", "POST /api/auth/logout", "POST /api/auth/refresh", "GET /api/auth/config",
+		"GET /login", "HEAD /login", "GET /pages/{asset}", "HEAD /pages/{asset}", "GET /auth/callback", "GET /api/auth/oidc/start",
+		"GET /api/admin/maintenance", "POST /api/admin/maintenance",
+		"GET /api/blobs/{key...}", "PUT /api/blobs/{key...}", "* /inference/{deployment_id}/v1/{rest...}",
+	}
+}
+
+func TestTheTableSaysWhatAnswersInMaintenance(t *testing.T) {
+	t.Parallel()
+	var open, want []string
+	for _, rt := range route.Table() {
+		name := rt.Method + " " + rt.Pattern
+		if rt.InMaintenance {
+			open = append(open, name)
+		}
+		if strings.HasPrefix(rt.Pattern, "/api/ingest/") {
+			want = append(want, name)
+		}
+	}
+	require.ElementsMatch(t, append(want, served()...), open)
+}
+
+func TestInMaintenanceEverythingElseIsRefused(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	r.close()
+	asked := 0
+	for _, rt := range route.Table() {
+		if rt.InMaintenance {
+			continue
+		}
+		path := strings.NewReplacer("{", "", "}", "", "...", "").Replace(rt.Pattern)
+		for name, headers := range map[string][]string{
+			"a person": as(adminToken), "nobody": nil, "a bad token": as("nonsense"), "another site": as(adminToken, "Sec-Fetch-Site", "cross-site"),
+		} {
+			got := r.ask(rt.Method, path, "", headers...)
+			require.Equal(t, http.StatusServiceUnavailable, got.status, "%s %s as %s: %s", rt.Method, path, name, got.body)
+			require.Equal(t, "90", got.header.Get("Retry-After"))
+			require.True(t, strings.HasPrefix(got.header.Get("X-Request-Id"), "req_"))
+			if rt.Method != http.MethodHead {
+				require.Equal(t, "maintenance", got.json(t)["code"])
+				detail := "Back at nine"
+				if rt.RPC == "signalbox.jobs.v1.JobService/SubmitJob" {
+					detail = "maintenance: Back at nine" // it names its gate
+				}
+				require.Equal(t, detail, got.json(t)["detail"])
+				require.Equal(t, rt.Handler == "oauth", got.json(t)["error"] == "temporarily_unavailable", "forms have the word of their RFC")
+				require.Equal(t, rt.Handler == "playground", strings.Contains(got.body, `"type":"service_unavailable"`), "engines' clients have theirs")
+			}
+			asked++
+		}
+	}
+	for lost, want := range map[string]int{"GET /api/nope": 404, "DELETE /api/jobs": 405, "GET /api/jobs/": 404, "GET /api/%2e%2e/x": 400} {
+		method, path, _ := strings.Cut(lost, " ")
+		require.Equal(t, want, r.ask(method, path, "").status, "%s: there is nothing to serve", lost)
+	}
+	for _, seen := range r.all() {
+		require.Equal(t, "Authenticate", seen.method, "nothing reached a service")
+	}
+	require.Greater(t, asked, 200)
+}
+
+func TestInMaintenanceTheRestIsServed(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	r.close()
+	for target, want := range map[string]int{
+		"GET /healthz": 200, "GET /api/version": 200, "GET /api/auth/config": 200, "POST /api/auth/login": 422, "POST /api/auth/refresh": 401,
+		"POST /api/auth/logout": 200, "GET /login": 200, "POST /api/ingest/logs": 200, "GET /api/ingest/watermark": 200,
+		"PUT /api/blobs/a/b": 200, "POST /inference/dep_1/v1/chat/completions": 200,
+	} {
+		method, path, _ := strings.Cut(target, " ")
+		got := r.ask(method, path, "", as(userToken)...)
+		require.Equal(t, want, got.status, "%s: %s", target, got.body)
+	}
+}
+
+func TestAStreamIsNeitherOpenedNorHeldInMaintenance(t *testing.T) {
+	t.Parallel()
+	clk := clock.NewFake(clock.Real().Now())
+	r := start(t, func(_ *gateway.Config, d *gateway.Deps) { d.Clock = clk })
+	_, read := r.follow(t.Context(), userToken)
+	r.close()
+	refused := r.ask("GET", "/api/runs/run_live/logs/stream", "", as(userToken)...)
+	require.Equal(t, http.StatusServiceUnavailable, refused.status)
+	require.Equal(t, "maintenance", refused.json(t)["code"])
+	require.NoError(t, clk.Await(t.Context(), 2))
+	clk.Advance(sse.Recheck)
+	rest := make([]byte, 1<<10)
+	for {
+		n, err := read.Read(rest)
+		require.NotContains(t, string(rest[:n]), "eof", "the run goes on")
+		if err != nil {
+			break
+		}
+	}
+}
+
+func TestGRPCClientsAreToldOfMaintenance(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	conn := r.client()
+	signed := carrying(t.Context(), "authorization", "Bearer "+userToken)
+	r.close()
+	for name, ctx := range map[string]struct{ err error }{
+		"a person": {call(func() error {
+			_, err := jobsv1.NewJobServiceClient(conn).ListJobs(signed, &jobsv1.ListJobsRequest{})
+			return err
+		})},
+		"nobody": {call(func() error {
+			_, err := jobsv1.NewJobServiceClient(conn).ListJobs(t.Context(), &jobsv1.ListJobsRequest{})
+			return err
+		})},
+		"a stream": {call(func() error {
+			stream, err := ingestv1.NewRunDataServiceClient(conn).FollowLogs(signed, &ingestv1.FollowLogsRequest{Id: "run_1"})
+			if err == nil {
+				_, err = stream.Recv()
+			}
+			return err
+		})},
+	} {
+		require.Equal(t, codes.Unavailable, status.Code(ctx.err), name)
+		f := fault.From(ctx.err)
+		require.Equal(t, "maintenance", f.Code, name)
+		require.Equal(t, "Back at nine", f.Msg, name)
+		require.Equal(t, 90*time.Second, f.RetryAfter, name)
+	}
+	_, err := jobsv1.NewJobServiceClient(conn).SubmitJob(signed, &jobsv1.SubmitJobRequest{})
+	require.Equal(t, "maintenance: Back at nine", fault.From(err).Msg)
+	_, err = authv1.NewAuthServiceClient(conn).GetConfig(t.Context(), &authv1.GetConfigRequest{})
+	require.NoError(t, err)
+}
+
+func call(f func() error) error { return f() }
+
+// What auth cannot be asked about is not served: an installation in maintenance stays so.
+func TestWithoutAuthNothingIsServedThatMaintenanceRefuses(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	r.credentials.mode.Store(fault.New(fault.Unavailable, "", "auth is away").Wrap(errors.New("dial")))
+	for target, want := range map[string]int{
+		"GET /api/jobs": 503, "GET /device": 503, "GET /.well-known/jwks.json": 503, "GET /nope": 404, "GET /healthz": 200, "GET /api/version": 200,
+		"POST /api/ingest/logs": 200, "POST /inference/dep_1/v1/x": 200,
+	} {
+		method, path, _ := strings.Cut(target, " ")
+		require.Equal(t, want, r.ask(method, path, "", as(userToken)...).status, target)
+	}
+	require.Equal(t, http.StatusUnauthorized, r.ask("GET", "/api/jobs", "").status)
+}

@@ -1,0 +1,224 @@
+package archive_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/platform/archive"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+)
+
+const limit = 1 << 20
+
+// tape is a tar file under way.
+type tape struct {
+	t *testing.T
+	b bytes.Buffer
+	w *tar.Writer
+}
+
+func newTape(t *testing.T) *tape {
+	t.Helper()
+	out := &tape{t: t}
+	out.w = tar.NewWriter(&out.b)
+	return out
+}
+
+func (p *tape) put(h tar.Header, data string) *tape {
+	p.t.Helper()
+	h.Size = int64(len(data))
+	require.NoError(p.t, p.w.WriteHeader(&h))
+	_, err := io.WriteString(p.w, data)
+	require.NoError(p.t, err)
+	return p
+}
+
+func (p *tape) file(name, data string) *tape {
+	p.t.Helper()
+	return p.put(tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o644}, data)
+}
+
+func (p *tape) folder(name string) *tape {
+	p.t.Helper()
+	return p.put(tar.Header{Name: name, Typeflag: tar.TypeDir, Mode: 0o755}, "")
+}
+
+func (p *tape) end() []byte {
+	p.t.Helper()
+	require.NoError(p.t, p.w.Close())
+	return p.b.Bytes()
+}
+
+func packed(t *testing.T, data []byte) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, err := w.Write(data)
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	return b.Bytes()
+}
+
+func inspect(data []byte) (archive.Facts, error) {
+	return archive.Inspect(bytes.NewReader(data), int64(len(data)), limit)
+}
+
+func TestAPlainPackagePasses(t *testing.T) {
+	t.Parallel()
+	data := newTape(t).folder("./").folder("src/").file("./src/train.py", "print(1)").file("src/.env.example", "A=").file("README", "").
+		file("src/environment.py", "x").file(strings.Repeat("d/", archive.MaxDepth-1)+"deep", "y").end()
+	for name, form := range map[string][]byte{"plain": data, "in gzip": packed(t, data)} {
+		facts, err := inspect(form)
+		require.NoError(t, err, name)
+		require.Equal(t, archive.Facts{Entries: 7, Bytes: 12}, facts, name)
+	}
+	_, err := inspect(newTape(t).file("full", strings.Repeat("x", limit)).end())
+	require.NoError(t, err, "up to the limit")
+}
+
+func TestWhatIsRefused(t *testing.T) {
+	t.Parallel()
+	one := func(h tar.Header) []byte { return newTape(t).put(h, "").end() }
+	named := func(name string) []byte { return newTape(t).file(name, "x").end() }
+	good := newTape(t).file("a", strings.Repeat("x", 4096)).end()
+	flipped := packed(t, good)
+	flipped[len(flipped)-5] ^= 1 // in its checksum
+	for name, c := range map[string]struct {
+		data []byte
+		gate string
+		kind fault.Kind
+	}{
+		"nothing":             {nil, archive.GatePackage, fault.Refused},
+		"no tar":              {[]byte(strings.Repeat("no tar ", 200)), archive.GatePackage, fault.Refused},
+		"a zip":               {append([]byte("PK\x03\x04"), make([]byte, 1000)...), archive.GatePackage, fault.Refused},
+		"no members":          {newTape(t).end(), archive.GatePackage, fault.Refused},
+		"cut":                 {good[:700], archive.GatePackage, fault.Refused},
+		"cut gzip":            {packed(t, good)[:40], archive.GatePackage, fault.Refused},
+		"half a gzip header":  {[]byte("\x1f\x8b"), archive.GatePackage, fault.Refused},
+		"a false checksum":    {flipped, archive.GatePackage, fault.Refused},
+		"outside":             {named("../a"), archive.GatePackage, fault.Refused},
+		"outside on a way":    {named("a/../../b"), archive.GatePackage, fault.Refused},
+		"inside on a detour":  {named("a/../b"), archive.GatePackage, fault.Refused},
+		"absolute":            {named("/etc/passwd"), archive.GatePackage, fault.Refused},
+		"a backslash":         {named(`..\a`), archive.GatePackage, fault.Refused},
+		"a line break":        {named("a\nb"), archive.GatePackage, fault.Refused},
+		"two slashes":         {named("a//b"), archive.GatePackage, fault.Refused},
+		"too deep":            {named(strings.Repeat("d/", archive.MaxDepth) + "a"), archive.GatePackage, fault.Refused},
+		"a long path":         {named(strings.Repeat("d", 1025)), archive.GatePackage, fault.Refused},
+		"a symlink":           {one(tar.Header{Name: "a", Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"}), archive.GatePackage, fault.Refused},
+		"a hard link":         {one(tar.Header{Name: "a", Typeflag: tar.TypeLink, Linkname: "b"}), archive.GatePackage, fault.Refused},
+		"a device":            {one(tar.Header{Name: "a", Typeflag: tar.TypeChar}), archive.GatePackage, fault.Refused},
+		"a pipe":              {one(tar.Header{Name: "a", Typeflag: tar.TypeFifo}), archive.GatePackage, fault.Refused},
+		"set uid":             {one(tar.Header{Name: "a", Typeflag: tar.TypeReg, Mode: 0o4755}), archive.GatePackage, fault.Refused},
+		"twice":               {newTape(t).file("a", "1").file("a", "2").end(), archive.GatePackage, fault.Refused},
+		"twice by a dot":      {newTape(t).file("a", "1").file("./a", "2").end(), archive.GatePackage, fault.Refused},
+		"twice by case":       {newTape(t).file("a/B", "1").file("A/b", "2").end(), archive.GatePackage, fault.Refused},
+		"a file then folder":  {newTape(t).file("a", "1").file("a/b", "2").end(), archive.GatePackage, fault.Refused},
+		"a folder then file":  {newTape(t).file("a/b", "1").file("a", "2").end(), archive.GatePackage, fault.Refused},
+		"too large":           {newTape(t).file("a", strings.Repeat("x", limit)).file("b", "x").end(), archive.GatePackage, fault.TooLarge},
+		"too large in gzip":   {packed(t, newTape(t).file("a", strings.Repeat("xyz", limit/2)).end()), archive.GatePackage, fault.TooLarge},
+		"an env file":         {named("src/.env"), archive.GateSensitive, fault.Refused},
+		"an env file by case": {named("src/.ENV"), archive.GateSensitive, fault.Refused},
+		"an env of a kind":    {named(".env.production"), archive.GateSensitive, fault.Refused},
+		"a certificate":       {named("tls/server.pem"), archive.GateSensitive, fault.Refused},
+		"a key":               {named("id_rsa"), archive.GateSensitive, fault.Refused},
+		"a key of a kind":     {named(".ssh/id_rsa_work"), archive.GateSensitive, fault.Refused},
+		"a newer key":         {named("id_ed25519"), archive.GateSensitive, fault.Refused},
+		"passwords":           {named(".netrc"), archive.GateSensitive, fault.Refused},
+	} {
+		_, err := inspect(c.data)
+		require.True(t, fault.Is(err, c.kind) && fault.HasCode(err, c.gate), "%s: %v", name, err)
+		require.True(t, strings.HasPrefix(fault.From(err).Text(), c.gate+": "), "%s: %v", name, err)
+	}
+}
+
+// zeros gives bytes of a tar whose one file is as long as it says, and counts what was asked for.
+type zeros struct{ left, read int64 }
+
+func (z *zeros) Read(p []byte) (int, error) {
+	if z.left == 0 {
+		return 0, io.EOF
+	}
+	n := min(int64(len(p)), z.left)
+	clear(p[:n])
+	z.left -= n
+	z.read += n
+	return int(n), nil
+}
+
+func TestABombIsNotUnpackedToItsEnd(t *testing.T) {
+	t.Parallel()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	out := tar.NewWriter(w)
+	const size = 256 << 20
+	require.NoError(t, out.WriteHeader(&tar.Header{Name: "a", Typeflag: tar.TypeReg, Size: size, Mode: 0o644}))
+	_, err := io.Copy(out, &zeros{left: size})
+	require.NoError(t, err)
+	require.NoError(t, errors.Join(out.Close(), w.Close()))
+	data := b.Bytes()
+	_, err = archive.Inspect(bytes.NewReader(data), int64(len(data)), limit)
+	require.True(t, fault.Is(err, fault.TooLarge), "its header says it: %v", err)
+	_, err = archive.Inspect(bytes.NewReader(data), int64(len(data)), 4<<30)
+	require.True(t, fault.Is(err, fault.TooLarge), "its ratio: %v", err)
+	require.ErrorContains(t, err, "200 times")
+}
+
+func TestWhatFollowsTheEndCountsToo(t *testing.T) {
+	t.Parallel()
+	data := newTape(t).file("a", "x").end()
+	_, err := inspect(append(bytes.Clone(data), make([]byte, 4096)...))
+	require.NoError(t, err, "padding is usual")
+	tail := append(packed(t, data), packed(t, make([]byte, 64<<20))...)
+	_, err = inspect(tail)
+	require.True(t, fault.Is(err, fault.TooLarge), "%v", err)
+}
+
+// broken fails in the middle.
+type broken struct{ from io.Reader }
+
+var errDisk = errors.New("the disk is gone")
+
+func (b broken) Read(p []byte) (int, error) {
+	n, err := b.from.Read(p[:min(len(p), 600)])
+	if errors.Is(err, io.EOF) {
+		err = errDisk
+	}
+	return n, err
+}
+
+func TestAReaderThatFailsIsNoFaultOfTheArchive(t *testing.T) {
+	t.Parallel()
+	data := newTape(t).file("a", strings.Repeat("x", 4096)).end()
+	for name, form := range map[string][]byte{"plain": data, "in gzip": packed(t, fmt.Append(nil, data))} {
+		_, err := archive.Inspect(broken{bytes.NewReader(form[:len(form)/2])}, int64(len(form)), limit)
+		require.ErrorIs(t, err, errDisk, name)
+		require.False(t, fault.Is(err, fault.Refused), name)
+	}
+	_, err := archive.Inspect(broken{bytes.NewReader(nil)}, 0, limit)
+	require.ErrorIs(t, err, errDisk)
+}
+
+func FuzzInspect(f *testing.F) {
+	f.Add([]byte("\x1f\x8b"), false)
+	f.Add([]byte("no tar"), true)
+	f.Fuzz(func(t *testing.T, data []byte, zip bool) {
+		if zip {
+			data = packed(t, data)
+		}
+		facts, err := inspect(data)
+		if err == nil {
+			require.LessOrEqual(t, facts.Bytes, int64(limit))
+			return
+		}
+		require.True(t, fault.HasCode(err, archive.GatePackage) || fault.HasCode(err, archive.GateSensitive), "%v", err)
+	})
+}

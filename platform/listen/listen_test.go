@@ -1,0 +1,130 @@
+package listen_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/platform/listen"
+)
+
+// serve runs a server with the handler behind a listener of this package.
+func serve(t *testing.T, handler http.HandlerFunc) (addr string) {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute, MaxHeaderBytes: 4 << 10, ConnState: listen.State}
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(listen.Told(l, func() string { return "req_1" })) }()
+	t.Cleanup(func() {
+		require.NoError(t, server.Close())
+		require.ErrorIs(t, <-done, http.ErrServerClosed)
+	})
+	return l.Addr().String()
+}
+
+// answer is a response, read.
+type answer struct {
+	status int
+	header http.Header
+	closes bool
+	body   string
+}
+
+// send writes raw bytes and reads the answer to them.
+func send(t *testing.T, addr, raw string) answer {
+	t.Helper()
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", addr)
+	require.NoError(t, err)
+	defer func() { _ = conn.Close() }()
+	_, err = io.WriteString(conn, raw)
+	require.NoError(t, err)
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	require.NoError(t, err)
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	return answer{resp.StatusCode, resp.Header, resp.Close, string(body)}
+}
+
+func TestTheServersOwnRefusalsAreJSON(t *testing.T) {
+	t.Parallel()
+	addr := serve(t, func(http.ResponseWriter, *http.Request) { require.Fail(t, "a handler was asked") })
+	for name, tc := range map[string]struct {
+		raw    string
+		status int
+		code   string
+	}{
+		"headers too long":        {"GET / HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("a", 16<<10) + "\r\n\r\n", 400, "headers_too_large"},
+		"no host":                 {"GET / HTTP/1.1\r\n\r\n", 400, "malformed_request"},
+		"two hosts":               {"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400, "malformed_request"},
+		"no request":              {"nonsense\r\n\r\n", 400, "malformed_request"},
+		"a header without a name": {"GET / HTTP/1.1\r\nHost: x\r\n: y\r\n\r\n", 400, "malformed_request"},
+		"a space before a colon":  {"GET / HTTP/1.1\r\nHost : x\r\n\r\n", 400, "malformed_request"},
+		"another encoding":        {"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\n", 501, "transfer_encoding"},
+		"two lengths":             {"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 400, "malformed_request"},
+	} {
+		got := send(t, addr, tc.raw)
+		require.Equal(t, tc.status, got.status, name)
+		require.Equal(t, "application/json", got.header.Get("Content-Type"), name)
+		require.Equal(t, "req_1", got.header.Get("X-Request-Id"), name)
+		require.True(t, got.closes, name)
+		var said struct{ Detail, Code string }
+		require.NoError(t, json.Unmarshal([]byte(got.body), &said), "%s: %s", name, got.body)
+		require.NotEmpty(t, said.Detail, name)
+		require.Equal(t, tc.code, said.Code, name)
+	}
+}
+
+// What looks like a refusal and is a handler's answer, or an upgraded connection's bytes, is left alone.
+func TestNothingElseIsTouched(t *testing.T) {
+	t.Parallel()
+	const lie = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n400 Bad Request"
+	addr := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/plain":
+			w.Header().Set("Connection", "close")
+			http.Error(w, "mine", http.StatusBadRequest)
+		case "/lie":
+			_, _ = io.WriteString(w, lie)
+		case "/upgraded":
+			conn, _, err := http.NewResponseController(w).Hijack()
+			require.NoError(t, err)
+			_, _ = io.WriteString(conn, lie)
+			_ = conn.Close()
+		case "/file":
+			_, err := io.Copy(w, io.LimitReader(strings.NewReader(strings.Repeat("x", 100_000)), 100_000))
+			require.NoError(t, err)
+		}
+	})
+	ask := func(path string) answer {
+		return send(t, addr, "GET "+path+" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+	}
+	mine := ask("/plain")
+	require.Equal(t, "mine\n", mine.body)
+	require.Equal(t, "text/plain; charset=utf-8", mine.header.Get("Content-Type"))
+	require.Equal(t, lie, ask("/lie").body)
+	upgraded := ask("/upgraded")
+	require.Equal(t, "400 Bad Request", upgraded.body)
+	require.Empty(t, upgraded.header.Get("X-Request-Id"))
+	require.Len(t, ask("/file").body, 100_000)
+}
+
+func TestAClosedListenerSaysSo(t *testing.T) {
+	t.Parallel()
+	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	told := listen.Told(l, nil)
+	require.NoError(t, told.Close())
+	_, err = told.Accept()
+	require.ErrorIs(t, err, net.ErrClosed)
+	listen.State(&net.TCPConn{}, http.StateHijacked)
+}

@@ -1,0 +1,69 @@
+"""Evaluations of agents: opaque task keys, and rollouts in the shape and size of benchmark requests.
+
+    key = signalbox.task_key(taskset_digest, task_id)
+    run.rollouts("webshop", [{"task": key, "rollout": 0, "reward": 1.0, "turns": 7}], evaluation={...})
+
+A rollout that the infrastructure ended is {"task", "rollout", "error": class, "masked": True}: it has no
+reward, and no number counts it. Nothing of what a task says is ever sent.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
+
+from .wire import encode, finite
+
+MOST = 2000  # rollouts of one request
+
+
+def task_key(taskset_digest: str, task: str) -> str:
+    """The key of a task: the same in every run of the taskset, and nothing can be read from it."""
+    import hashlib
+    import hmac
+
+    if not taskset_digest:
+        raise ValueError("a task's key needs the digest of its taskset")
+    return hmac.new(taskset_digest.encode(), task.encode(), hashlib.sha256).hexdigest()
+
+
+def requests(
+    name: str,
+    rollouts: Iterable[Mapping[str, Any]],
+    version: Optional[str],
+    evaluation: Optional[Mapping[str, Any]],
+    limit: int,
+) -> List[Tuple[bytes, int]]:
+    """Benchmark payloads of about `limit` bytes at most; the first one tells of the evaluation."""
+    groups: List[List[bytes]] = [[]]
+    size = 0
+    for given in rollouts:
+        encoded = encode(shaped(given))
+        if groups[-1] and (size + len(encoded) > limit or len(groups[-1]) >= MOST):
+            groups.append([])
+            size = 0
+        groups[-1].append(encoded)
+        size += len(encoded) + 1
+    made: List[Tuple[bytes, int]] = []
+    for index, group in enumerate(groups):
+        head: Dict[str, Any] = {"name": name}
+        if version is not None:
+            head["version"] = version
+        if evaluation is not None and index == 0:
+            head["evaluation"] = finite(evaluation)
+        made.append((encode(head)[:-1] + b',"rollouts":[' + b",".join(group) + b"]}", 1))
+    return made
+
+
+def shaped(given: Mapping[str, Any]) -> Dict[str, Any]:
+    """One rollout as JSON; what is None is left out."""
+    if not isinstance(given, Mapping):
+        raise TypeError(f"a rollout is a mapping, got {type(given).__name__}")
+    for name in ("task", "rollout"):
+        if given.get(name) is None:
+            raise ValueError(f"a rollout needs {name}")
+    if given.get("masked"):
+        if given.get("reward") is not None or not given.get("error"):
+            raise ValueError("a masked rollout has no reward, and names the error that ended it")
+    elif given.get("reward") is None:
+        raise ValueError("a rollout needs reward, or error and masked=True")
+    return {str(k): finite(v) for k, v in given.items() if v is not None}

@@ -1,0 +1,87 @@
+package llm
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// Test runs the steps in their order; what fails ends it.
+func (c Caller) Test(ctx context.Context, s Settings) Result {
+	m := newMask(s.Key)
+	r := Result{Configured: true, Model: s.Model, ToolsError: notTested}
+	endpoint, err := endpointOf(s.BaseURL)
+	if err != nil {
+		r.Error = m.text(err.Error(), MaxText)
+		return r
+	}
+	r.Endpoint = m.text(endpoint, MaxText)
+	got, err := c.ask(ctx, m, s, endpoint, request{Messages: []message{said("user", "Answer with the one word ready.")}})
+	if err != nil {
+		r.Error = m.text(err.Error(), 2*MaxText)
+		return r
+	}
+	text := strings.TrimSpace(got.text())
+	if text == "" {
+		r.Error = "the model answered without a text"
+		return r
+	}
+	r.OK, r.Sample = true, begin(m.text(text, maxRead), maxSample)
+	if used := m.text(got.Model, 256); used != "" {
+		r.Model = used
+	}
+	if err := c.tools(ctx, m, s, endpoint); err != nil {
+		r.ToolsError = m.text(err.Error(), 2*MaxText)
+		return r
+	}
+	r.ToolsOK, r.ToolsError = true, ""
+	return r
+}
+
+// ask sends a request and reads the completion, or says in the upstream's words why there is none.
+func (c Caller) ask(ctx context.Context, m mask, s Settings, endpoint string, in request) (completion, error) {
+	in.Model = s.Model
+	got, err := c.post(ctx, s, endpoint, in)
+	if err != nil {
+		return completion{}, err
+	}
+	if got.status < 200 || got.status > 299 {
+		return completion{}, refusal{got.status, m.refused(got)}
+	}
+	return m.completion(got)
+}
+
+// refusal is an answer that is none.
+type refusal struct {
+	status int
+	words  string
+}
+
+func (r refusal) Error() string { return r.words }
+
+// refused words the status of an answer, the hint that goes with it and the upstream's own text.
+func (m mask) refused(a answer) string {
+	hint := ""
+	switch a.status {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		hint = ": the key is not accepted"
+	case http.StatusNotFound:
+		hint = ": the model or the path is not known there"
+	case http.StatusTooManyRequests:
+		hint = ": the key's limit is reached"
+	}
+	if a.status >= 300 && a.status <= 399 {
+		to := a.location
+		if plain, err := url.PathUnescape(to); err == nil {
+			to = plain
+		}
+		hint = ": a redirect to " + m.text(to, 512) + ", which is not followed"
+	}
+	words := m.words(a.body)
+	if words == "" {
+		words = "(nothing)"
+	}
+	return strings.TrimSpace(fmt.Sprintf("%d %s", a.status, http.StatusText(a.status))) + hint + "; the upstream says: " + words
+}

@@ -1,0 +1,223 @@
+package auth_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
+	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
+	"github.com/signalbox-dev/signalbox/platform/audit"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/event"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/services/auth"
+)
+
+const (
+	modeOff = authv1.MaintenanceMode_MAINTENANCE_MODE_OFF
+	modeOn  = authv1.MaintenanceMode_MAINTENANCE_MODE_MAINTENANCE
+)
+
+// keeper is the admin's hand on the mode, over one replica.
+type keeper struct {
+	*house
+
+	client authv1.MaintenanceServiceClient
+	admin  context.Context
+}
+
+func newKeeper(t *testing.T, h *house, token string) *keeper {
+	t.Helper()
+	conn, err := h.bus.As("gateway").Dial("auth")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	k := &keeper{house: h, client: authv1.NewMaintenanceServiceClient(conn)}
+	out, err := h.peer.Authenticate(t.Context(), &authpeerv1.AuthenticateRequest{Credential: token, InMaintenance: true})
+	require.NoError(t, err)
+	k.admin = withCaller(t, h, out.GetCallerToken())
+	return k
+}
+
+func (k *keeper) set(mode authv1.MaintenanceMode, message *string, until *time.Time) (*authv1.Maintenance, error) {
+	in := &authv1.SetMaintenanceRequest{Mode: mode, Message: message}
+	if until != nil {
+		in.Until = timestamppb.New(*until)
+	}
+	out, err := k.client.SetMaintenance(k.admin, in)
+	if err != nil {
+		return nil, fault.From(err)
+	}
+	return out, nil
+}
+
+// served is how the replica judges a request of the credential.
+func (h *house) served(credential string) error {
+	_, err := h.as(credential)
+	return err
+}
+
+func TestMaintenanceHoldsOnEveryReplicaAtOnce(t *testing.T) {
+	t.Parallel()
+	db, clk := newDB(t), clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC))
+	one, two := replica(t, db, clk), replica(t, db, clk)
+	token, _, err := one.login("admin", password)
+	require.NoError(t, err)
+	k := newKeeper(t, one, token)
+	first, err := k.client.GetMaintenance(k.admin, &authv1.GetMaintenanceRequest{})
+	require.NoError(t, err)
+	require.Equal(t, modeOff, first.GetMode())
+	require.Nil(t, first.GetChangedAt())
+	require.Nil(t, first.Message)
+
+	for range 20 {
+		out, err := k.set(modeOn, new("Back at nine"), new(clk.Now().Add(90*time.Second)))
+		require.NoError(t, err)
+		require.Equal(t, "Back at nine", out.GetMessage())
+		require.Equal(t, "admin", out.GetChangedBy())
+		for _, h := range []*house{two, one} {
+			for name, credential := range map[string]string{"an admin": token, "nobody": "", "a bad token": "a.b.c"} {
+				f := fault.From(h.served(credential))
+				require.Equal(t, fault.Unavailable, f.Kind, name)
+				require.Equal(t, "maintenance", f.Code, name)
+				require.Equal(t, "Back at nine", f.Msg, name)
+				require.Equal(t, 90*time.Second, f.RetryAfter, name)
+			}
+		}
+		_, err = k.set(modeOff, nil, nil)
+		require.NoError(t, err)
+		require.NoError(t, two.served(token))
+		require.True(t, fault.Is(two.served("a.b.c"), fault.Unauthenticated))
+	}
+}
+
+func TestTheWayOutOfMaintenance(t *testing.T) {
+	t.Parallel()
+	h := open(t)
+	token, _, err := h.login("admin", password)
+	require.NoError(t, err)
+	_, err = newKeeper(t, h, token).set(modeOn, nil, nil)
+	require.NoError(t, err)
+	h.t.Log("everybody is signed out, and a fresh admin comes")
+	anyone, err := h.peer.Authenticate(t.Context(), &authpeerv1.AuthenticateRequest{InMaintenance: true})
+	require.NoError(t, err)
+	cfg, err := h.public.GetConfig(withCaller(t, h, anyone.GetCallerToken()), &authv1.GetConfigRequest{})
+	require.NoError(t, err)
+	require.Equal(t, "The installation is in maintenance", cfg.GetMaintenance().GetMessage())
+	require.Nil(t, cfg.GetMaintenance().GetUntil())
+	in, err := h.public.Login(withCaller(t, h, anyone.GetCallerToken()), &authv1.LoginRequest{Username: "admin", Password: password})
+	require.NoError(t, err)
+	_, err = newKeeper(t, h, in.GetToken()).set(modeOff, nil, nil)
+	require.NoError(t, err)
+	require.NoError(t, h.served(in.GetToken()))
+	cfg, err = h.public.GetConfig(mustAs(h, ""), &authv1.GetConfigRequest{})
+	require.NoError(t, err)
+	require.Nil(t, cfg.GetMaintenance())
+}
+
+func TestMaintenanceOutlivesItsProcessAndIsRecorded(t *testing.T) {
+	t.Parallel()
+	db, clk := newDB(t), clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC))
+	h := replica(t, db, clk)
+	token, _, err := h.login("admin", password)
+	require.NoError(t, err)
+	k := newKeeper(t, h, token)
+	_, err = k.set(modeOn, new("A new database"), nil)
+	require.NoError(t, err)
+	require.Equal(t, "maintenance", fault.From(replica(t, db, clk).served("")).Code, "a process that starts now")
+	_, err = k.set(modeOff, new("not kept"), nil)
+	require.NoError(t, err)
+
+	pool := db.Pool(auth.Name)
+	rows, err := audit.List(t.Context(), pool, audit.Filter{Action: "maintenance.set"}, page.Page{Limit: 10})
+	require.NoError(t, err)
+	require.Len(t, rows, 2)
+	require.Equal(t, "admin", rows[0].Actor.Name)
+	require.JSONEq(t, `{"mode": "maintenance", "message": "A new database", "until": null}`, string(rows[0].Before))
+	require.JSONEq(t, `{"mode": "off", "message": "", "until": null}`, string(rows[0].After))
+	events, err := event.List(t.Context(), pool, "installation", "installation", page.Page{Limit: 10})
+	require.NoError(t, err)
+	require.Len(t, events, 2)
+	require.Equal(t, []string{"off", "maintenance", "A new database"}, []string{events[0].From, events[0].To, events[0].Message})
+	require.Equal(t, "off", events[1].To)
+}
+
+func TestHowLongARefusedClientWaits(t *testing.T) {
+	t.Parallel()
+	h := open(t)
+	token, _, err := h.login("admin", password)
+	require.NoError(t, err)
+	k := newKeeper(t, h, token)
+	for name, tc := range map[string]struct{ until, want time.Duration }{
+		"until the end": {5 * time.Minute, 5 * time.Minute}, "an hour at most": {48 * time.Hour, time.Hour}, "a second at least": {time.Millisecond, time.Second},
+	} {
+		_, err := k.set(modeOn, nil, new(h.clock.Now().Add(tc.until)))
+		require.NoError(t, err)
+		require.Equal(t, tc.want, fault.From(h.served("")).RetryAfter, name)
+	}
+	_, err = k.set(modeOn, nil, new(h.clock.Now().Add(time.Minute)))
+	require.NoError(t, err)
+	h.clock.Advance(2 * time.Minute)
+	f := fault.From(h.served(""))
+	require.Equal(t, "maintenance", f.Code, "it lasts until somebody ends it")
+	require.Equal(t, time.Minute, f.RetryAfter)
+}
+
+func TestModesThatCannotBeSet(t *testing.T) {
+	t.Parallel()
+	h := open(t)
+	token, _, err := h.login("admin", password)
+	require.NoError(t, err)
+	k := newKeeper(t, h, token)
+	past := h.clock.Now()
+	for name, in := range map[string]*authv1.SetMaintenanceRequest{
+		"no mode":            {},
+		"an unknown mode":    {Mode: 3},
+		"no words":           {Mode: modeOn, Message: new("")},
+		"too many words":     {Mode: modeOn, Message: new(strings.Repeat("x", 501))},
+		"words in lines":     {Mode: modeOn, Message: new("a\nb")},
+		"an end in the past": {Mode: modeOn, Until: timestamppb.New(past)},
+	} {
+		_, err := k.client.SetMaintenance(k.admin, in)
+		require.True(t, fault.Is(err, fault.Invalid), "%s: %v", name, err)
+	}
+	nobody := mustAs(h, "")
+	_, err = k.client.SetMaintenance(nobody, &authv1.SetMaintenanceRequest{Mode: modeOn})
+	require.True(t, fault.Is(err, fault.Unauthenticated), "%v", err)
+	require.NoError(t, h.served(""))
+}
+
+// Changes that meet follow one another: the audit tells a chain without a gap.
+func TestChangesThatMeet(t *testing.T) {
+	t.Parallel()
+	h := open(t)
+	token, _, err := h.login("admin", password)
+	require.NoError(t, err)
+	k := newKeeper(t, h, token)
+	var wg sync.WaitGroup
+	for i := range 16 {
+		wg.Go(func() {
+			mode := modeOn
+			if i%2 == 0 {
+				mode = modeOff
+			}
+			_, err := k.set(mode, nil, nil)
+			require.NoError(t, err)
+		})
+	}
+	wg.Wait()
+	events, err := event.List(t.Context(), h.db.Pool(auth.Name), "installation", "installation", page.Page{Limit: 50})
+	require.NoError(t, err)
+	require.Len(t, events, 16)
+	last := "off"
+	for _, e := range events {
+		require.Equal(t, last, e.From)
+		last = e.To
+	}
+}

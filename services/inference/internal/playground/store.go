@@ -1,0 +1,77 @@
+package playground
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/signalbox-dev/signalbox/platform/page"
+)
+
+// Turn is one call of a target, as a transcript keeps it.
+type Turn struct {
+	ID, SessionID           string
+	Target                  int32
+	At                      time.Time
+	UserID, Username        string
+	Method, Path            string
+	Status                  int32
+	Outcome                 string
+	Request, Response       string
+	RequestCut, ResponseCut bool
+	Duration                float64
+}
+
+// Store is the table of turns.
+type Store struct{ Pool *pgxpool.Pool }
+
+const (
+	// maxTurns bounds the turns of a session.
+	maxTurns = 1000
+	// retention is how long a turn is kept: as long as its session can be read.
+	retention = 31 * 24 * time.Hour
+)
+
+const columns = `id, session_id, target, at, user_id, username, method, path, status, outcome, request, request_cut, response, response_cut, duration_ms`
+
+// Put keeps a turn, if its session has not too many.
+func (s *Store) Put(ctx context.Context, t *Turn) error {
+	_, err := s.Pool.Exec(ctx, `INSERT INTO playground_turn (`+columns+`)
+		SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15
+		WHERE (SELECT count(*) FROM playground_turn WHERE session_id = $2) < $16 ON CONFLICT DO NOTHING`,
+		t.ID, t.SessionID, t.Target, t.At, t.UserID, t.Username, t.Method, t.Path, t.Status, t.Outcome, t.Request, t.RequestCut,
+		t.Response, t.ResponseCut, t.Duration, maxTurns)
+	if err != nil {
+		return fmt.Errorf("keep a turn: %w", err)
+	}
+	return nil
+}
+
+// List answers the turns of a session, oldest first.
+func (s *Store) List(ctx context.Context, sessionID string, p page.Page) ([]*Turn, error) {
+	rows, err := s.Pool.Query(ctx, `SELECT `+columns+` FROM playground_turn WHERE session_id = $1 ORDER BY at, id LIMIT $2 OFFSET $3`,
+		sessionID, p.Ask(), p.Offset)
+	if err != nil {
+		return nil, fmt.Errorf("list turns: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*Turn, error) {
+		t := &Turn{}
+		return t, row.Scan(&t.ID, &t.SessionID, &t.Target, &t.At, &t.UserID, &t.Username, &t.Method, &t.Path, &t.Status, &t.Outcome,
+			&t.Request, &t.RequestCut, &t.Response, &t.ResponseCut, &t.Duration)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list turns: %w", err)
+	}
+	return found, nil
+}
+
+// Forget deletes turns whose sessions cannot be read any more.
+func (s *Store) Forget(ctx context.Context, now time.Time) error {
+	if _, err := s.Pool.Exec(ctx, `DELETE FROM playground_turn WHERE at < $1`, now.Add(-retention)); err != nil {
+		return fmt.Errorf("forget turns: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,66 @@
+package playground
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/signalbox-dev/signalbox/services/inference/internal/traffic"
+)
+
+const (
+	// maxKept is how much of a body a transcript keeps.
+	maxKept = 64 << 10
+	// storeWithin bounds the storing of a turn, after its call.
+	storeWithin = 5 * time.Second
+)
+
+// turn collects what a call said. It is the capture and the recorder of the one call.
+type turn struct {
+	store     *Store
+	log       *slog.Logger
+	sessionID string
+	target    int32
+	by        Admitted
+
+	request, response       []byte
+	requestCut, responseCut bool
+}
+
+// Request implements proxy.Capture.
+func (t *turn) Request(b []byte, whole bool) {
+	t.request, t.requestCut = keep(nil, b)
+	t.requestCut = t.requestCut || !whole
+}
+
+// Response implements proxy.Capture.
+func (t *turn) Response(b []byte) {
+	var cut bool
+	t.response, cut = keep(t.response, b)
+	t.responseCut = t.responseCut || cut
+}
+
+func keep(kept, b []byte) (_ []byte, cut bool) {
+	room := maxKept - len(kept)
+	return append(kept, b[:min(room, len(b))]...), len(b) > room
+}
+
+// Record stores the turn. Its caller has been answered; a database that is away loses it, and says so.
+func (t *turn) Record(ctx context.Context, c *traffic.Call) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeWithin)
+	defer cancel()
+	err := t.store.Put(ctx, &Turn{
+		ID: c.RequestID, SessionID: t.sessionID, Target: t.target, At: c.At, UserID: t.by.UserID, Username: t.by.Username, Method: c.Method,
+		Path: c.Path, Status: c.Status, Outcome: c.Outcome, Request: text(t.request), RequestCut: t.requestCut, Response: text(t.response),
+		ResponseCut: t.responseCut, Duration: c.Duration,
+	})
+	if err != nil {
+		t.log.WarnContext(ctx, "a turn of a playground session is lost", "error", err, "request_id", c.RequestID)
+	}
+}
+
+// text is bytes as a column of text holds them.
+func text(b []byte) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(string(b), "\uFFFD"), "\x00", "\uFFFD")
+}

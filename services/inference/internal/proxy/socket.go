@@ -1,0 +1,207 @@
+package proxy
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha1" //nolint:gosec // RFC 6455 has it so; it proves nothing and protects nothing.
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/services/inference/internal/lease"
+	"github.com/signalbox-dev/signalbox/services/inference/internal/relay"
+	"github.com/signalbox-dev/signalbox/services/inference/internal/socket"
+	"github.com/signalbox-dev/signalbox/services/inference/internal/traffic"
+)
+
+// Sockets bounds WebSockets.
+type Sockets struct {
+	// Idle is how long both sides may be silent.
+	Idle time.Duration
+	// MaxMessage is the largest message, in bytes.
+	MaxMessage int64
+}
+
+// upgrades says that a request asks for the one other protocol that is relayed.
+func upgrades(r *http.Request) bool {
+	return slices.ContainsFunc(r.Header.Values("Upgrade"), func(name string) bool { return strings.EqualFold(name, "websocket") })
+}
+
+// handshake judges the request of a WebSocket: no engine shall see one that is none.
+func handshake(r *http.Request) *fault.Error {
+	key, err := base64.StdEncoding.DecodeString(r.Header.Get("Sec-Websocket-Key"))
+	switch {
+	case r.Method != http.MethodGet || r.ProtoMajor != 1 || r.ProtoMinor < 1 || r.ContentLength != 0,
+		len(r.Header.Values("Upgrade")) != 1 || !connectionHas(r.Header, "upgrade"),
+		len(r.Header.Values("Sec-Websocket-Key")) != 1 || err != nil || len(key) != 16:
+		return fault.New(fault.Refused, "bad_upgrade", "The request is no WebSocket handshake")
+	case r.Header.Get("Sec-Websocket-Version") != "13":
+		return fault.New(fault.Refused, "bad_upgrade", "Only version 13 of the WebSocket protocol is relayed")
+	}
+	return nil
+}
+
+func connectionHas(h http.Header, name string) bool {
+	for token := range strings.SplitSeq(strings.Join(h.Values("Connection"), ","), ",") {
+		if strings.EqualFold(strings.TrimSpace(token), name) {
+			return true
+		}
+	}
+	return false
+}
+
+// socketHeader adds the handshake to what an engine sees of a caller.
+func socketHeader(out, in http.Header) {
+	out.Set("Connection", "Upgrade")
+	out.Set("Upgrade", "websocket")
+	for _, name := range []string{"Sec-Websocket-Key", "Sec-Websocket-Version", "Sec-Websocket-Protocol", "Sec-Websocket-Extensions"} {
+		if values := in.Values(name); len(values) > 0 {
+			out[name] = values
+		}
+	}
+}
+
+// errHandshake is an engine that switched, but not to what was asked for.
+var errHandshake = errors.New("the engine's answer is no WebSocket handshake")
+
+// accepted says that the engine's answer is the one to this key.
+func accepted(resp *http.Response, key string) bool {
+	sum := sha1.Sum([]byte(key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11")) //nolint:gosec // as above
+	return strings.EqualFold(resp.Header.Get("Upgrade"), "websocket") && connectionHas(resp.Header, "upgrade") &&
+		resp.Header.Get("Sec-Websocket-Accept") == base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// socket relays a call that wants to become a WebSocket. An engine that does not want it answers as to any call.
+func (p *Proxy) socket(ctx context.Context, w http.ResponseWriter, r *http.Request, a *admitted) {
+	e := p.exchange(ctx, w, r, a)
+	e.rec.Stream = true
+	e.in = relay.Request{Method: r.Method, Target: a.target, Upgrade: true, Informational: e.informational}
+	answer, err := e.dial(ctx, r)
+	if err != nil {
+		e.fail(ctx, w, err)
+		return
+	}
+	defer p.busy.leave(e.rec.ReplicaID)
+	if answer.Response.StatusCode != http.StatusSwitchingProtocols {
+		e.answer(ctx, answer)
+		return
+	}
+	if !accepted(answer.Response, r.Header.Get("Sec-Websocket-Key")) {
+		_ = answer.Close() // it is of no use, whatever the engine thinks
+		e.fail(ctx, w, errHandshake)
+		return
+	}
+	e.upgrade(ctx, w, answer)
+}
+
+// upgrade switches the caller's connection and passes frames on until the session ends.
+func (e *exchange) upgrade(ctx context.Context, w http.ResponseWriter, answer *relay.Answer) {
+	conn, in, ok := answer.Take()
+	if !ok {
+		e.fail(ctx, w, context.Cause(ctx))
+		return
+	}
+	engine := socket.Side{Conn: conn, In: in}
+	own, pending, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		_ = conn.Close() // the call fails
+		e.fail(ctx, w, err)
+		return
+	}
+	_ = own.SetDeadline(e.caller.soon()) // a connection that is gone shows at the write
+	if err := switching(pending.Writer, answer.Response, e.a.requestID); err != nil {
+		_, _ = conn.Close(), own.Close() // both are over
+		e.rec.Status, e.rec.Outcome = statusClosed, traffic.ClientClosed
+		e.record(ctx)
+		return
+	}
+	_ = own.SetDeadline(time.Time{})
+	first := e.elapsed()
+	e.rec.Status, e.rec.TTFT = http.StatusSwitchingProtocols, &first
+	session := &socket.Session{
+		Caller: socket.Side{Conn: own, In: pending.Reader}, Engine: engine, Clock: e.Clock, Draining: e.stopping(),
+		Extended: len(answer.Response.Header.Values("Sec-Websocket-Extensions")) > 0,
+		Idle:     e.Sockets.Idle, MaxMessage: e.Sockets.MaxMessage, Word: lastWord,
+	}
+	e.ended(ctx, session.Run(ctx))
+}
+
+// switching writes the head that switches the caller's connection.
+func switching(out *bufio.Writer, resp *http.Response, requestID string) error {
+	head := http.Header{}
+	for _, name := range []string{"Sec-Websocket-Accept", "Sec-Websocket-Protocol", "Sec-Websocket-Extensions"} {
+		if values := resp.Header.Values(name); len(values) > 0 {
+			head[name] = values
+		}
+	}
+	head.Set("Connection", "Upgrade")
+	head.Set("Upgrade", "websocket")
+	head.Set(fault.HeaderRequestID, requestID)
+	_, err := out.WriteString("HTTP/1.1 101 Switching Protocols\r\n")
+	return errors.Join(err, head.Write(out), crlf(out), out.Flush())
+}
+
+func crlf(out *bufio.Writer) error {
+	_, err := out.WriteString("\r\n")
+	return err
+}
+
+// lastWord is what both sides are told when the call was cut.
+func lastWord(cause error) (code uint16, why string) {
+	if said, ok := errors.AsType[*fault.Error](cause); ok {
+		return 1001, said.Text()
+	}
+	switch {
+	case errors.Is(cause, lease.ErrRevoked):
+		return 1008, "the deployment token was revoked"
+	case errors.Is(cause, lease.ErrSuspended):
+		return 1013, "the deployment is suspended"
+	case errors.Is(cause, lease.ErrOver):
+		return 1013, "this replica has lost the registry"
+	}
+	return 1001, "the server is stopping"
+}
+
+// ended records a session.
+func (e *exchange) ended(ctx context.Context, r socket.Result) {
+	e.rec.RequestBytes, e.rec.ResponseBytes = r.FromCaller.Bytes, r.FromEngine.Bytes
+	e.rec.RequestFrames, e.rec.ResponseFrames = &r.FromCaller.Frames, &r.FromEngine.Frames
+	e.rec.Outcome = outcomeOf(r.End, context.Cause(ctx))
+	e.record(ctx)
+}
+
+func outcomeOf(end socket.End, cause error) string {
+	switch end {
+	case socket.Closed:
+		return traffic.OK
+	case socket.CallerGone:
+		return traffic.ClientClosed
+	case socket.EngineGone:
+		return traffic.Truncated
+	case socket.CallerFault:
+		return traffic.ClientError
+	case socket.EngineFault:
+		return traffic.EngineError
+	case socket.Idle:
+		return traffic.IdleOver
+	case socket.Drained:
+		return traffic.Draining
+	case socket.Cut:
+	}
+	if _, ok := errors.AsType[*fault.Error](cause); ok {
+		return traffic.SessionOver
+	}
+	switch {
+	case errors.Is(cause, lease.ErrRevoked):
+		return traffic.Revoked
+	case errors.Is(cause, lease.ErrSuspended):
+		return traffic.Suspended
+	case errors.Is(cause, lease.ErrOver):
+		return traffic.LeaseOver
+	}
+	return traffic.Draining
+}

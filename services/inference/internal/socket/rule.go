@@ -1,0 +1,107 @@
+package socket
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"unicode/utf8"
+)
+
+// The codes of close frames that are ours.
+const (
+	codeGoing    = 1001
+	codeProtocol = 1002
+	codePolicy   = 1008
+	codeTooBig   = 1009
+	codeLater    = 1013
+	codeGateway  = 1014
+)
+
+// violation is a frame that must not be passed on.
+type violation struct {
+	code uint16
+	why  string
+}
+
+func (v *violation) Error() string { return v.why }
+
+func wrong(format string, args ...any) error {
+	return &violation{code: codeProtocol, why: fmt.Sprintf(format, args...)}
+}
+
+// rule judges the frames of one direction, one after another.
+type rule struct {
+	// masked is whether frames of this direction must be: a caller's must, an engine's must not.
+	masked bool
+	// extended says that both ends agreed on an extension, which may use the reserved bits.
+	extended bool
+	// most is the largest message, over all its frames.
+	most int64
+
+	open bool // within a message of several frames
+	size int64
+	over bool // a close frame has passed
+}
+
+// head judges the head of a frame.
+func (r *rule) head(h *head) error {
+	switch {
+	case h.masked != r.masked:
+		return wrong("the mask of a frame is not as its direction demands")
+	case h.rsv != 0 && !r.extended:
+		return wrong("reserved bits are set without an extension")
+	case h.control():
+		return r.control(h)
+	case h.op > opBinary:
+		return wrong("opcode %d is reserved", h.op)
+	case (h.op == opContinuation) != r.open:
+		return wrong("a message is continued that did not begin, or begun before the last one ended")
+	}
+	if !r.open {
+		r.size = 0
+	}
+	if r.open = !h.fin; h.length > r.most-r.size {
+		return &violation{code: codeTooBig, why: fmt.Sprintf("a message is larger than %d bytes", r.most)}
+	}
+	r.size += h.length
+	return nil
+}
+
+func (r *rule) control(h *head) error {
+	switch {
+	case h.op > opPong:
+		return wrong("opcode %d is reserved", h.op)
+	case !h.fin || h.length > maxControl:
+		return wrong("a control frame is cut or too large")
+	case h.op == opClose && h.length == 1:
+		return wrong("the code of a close frame is cut")
+	}
+	return nil
+}
+
+// closing judges the payload of a close frame.
+func (r *rule) closing(payload []byte) error {
+	if len(payload) == 0 || r.extended {
+		return nil
+	}
+	if !utf8.Valid(payload[2:]) {
+		return &violation{code: codeProtocol, why: "the reason of a close frame is no text"}
+	}
+	switch code := binary.BigEndian.Uint16(payload); {
+	case code >= 3000 && code <= 4999, code >= 1000 && code <= 1003, code >= 1007 && code <= 1014:
+		return nil
+	default:
+		return wrong("a close frame has the code %d", code)
+	}
+}
+
+// violated is the violation that err is, nil where it is none.
+func violated(err error) *violation {
+	if v, ok := errors.AsType[*violation](err); ok {
+		return v
+	}
+	if errors.Is(err, errLength) {
+		return &violation{code: codeProtocol, why: errLength.Error()}
+	}
+	return nil
+}

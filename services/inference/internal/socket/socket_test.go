@@ -1,0 +1,414 @@
+package socket
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/signalbox-dev/signalbox/platform/clock"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience bounds every wait of these tests; none of them takes it when all is well.
+const patience = time.Minute
+
+// line is one connection with both of its ends.
+func line(t *testing.T) (near, far net.Conn) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { _ = l.Close() }()
+	far, err = (&net.Dialer{}).DialContext(t.Context(), "tcp", l.Addr().String())
+	require.NoError(t, err)
+	near, err = l.Accept()
+	require.NoError(t, err)
+	for _, c := range []net.Conn{near, far} {
+		require.NoError(t, c.SetDeadline(time.Now().Add(patience)))
+		t.Cleanup(func() { _ = c.Close() })
+	}
+	return near, far
+}
+
+// rig is a session with the far ends of its connections.
+type rig struct {
+	t              *testing.T
+	session        *Session
+	caller, engine net.Conn
+	hear, listen   *bufio.Reader // what the caller and the engine get
+	cut            context.CancelCauseFunc
+	done           chan Result
+}
+
+func open(t *testing.T, change ...func(*Session)) *rig {
+	t.Helper()
+	near, caller := line(t)
+	back, engine := line(t)
+	r := &rig{
+		t: t, caller: caller, engine: engine, hear: bufio.NewReader(caller), listen: bufio.NewReader(engine), done: make(chan Result, 1),
+		session: &Session{
+			Caller: Side{near, bufio.NewReader(near)}, Engine: Side{back, bufio.NewReader(back)}, MaxMessage: 1 << 10, Idle: patience,
+			Clock: clock.Real(),
+		},
+	}
+	for _, c := range change {
+		c(r.session)
+	}
+	ctx, cut := context.WithCancelCause(t.Context())
+	r.cut = cut
+	go func() { r.done <- r.session.Run(ctx) }()
+	t.Cleanup(func() { cut(nil) })
+	return r
+}
+
+// frame is the bytes of one; a caller's are masked.
+func frame(op byte, fin, masked bool, payload []byte) []byte {
+	out := []byte{op}
+	if fin {
+		out[0] |= 0x80
+	}
+	mask := byte(0)
+	if masked {
+		mask = 0x80
+	}
+	switch n := len(payload); {
+	case n < 126:
+		out = append(out, mask|byte(n))
+	case n < 1<<16:
+		out = binary.BigEndian.AppendUint16(append(out, mask|126), uint16(n))
+	default:
+		out = binary.BigEndian.AppendUint64(append(out, mask|127), uint64(n))
+	}
+	if !masked {
+		return append(out, payload...)
+	}
+	key := []byte{1, 2, 3, 4}
+	out = append(out, key...)
+	for i, b := range payload {
+		out = append(out, b^key[i%4])
+	}
+	return out
+}
+
+func text(s string, masked bool) []byte { return frame(opText, true, masked, []byte(s)) }
+
+func closing(code uint16, masked bool) []byte {
+	return frame(opClose, true, masked, binary.BigEndian.AppendUint16(nil, code))
+}
+
+func (r *rig) send(to io.Writer, b []byte) {
+	r.t.Helper()
+	_, err := to.Write(b)
+	require.NoError(r.t, err)
+}
+
+// gets reads exactly these bytes.
+func (r *rig) gets(from io.Reader, want []byte) {
+	r.t.Helper()
+	got := make([]byte, len(want))
+	_, err := io.ReadFull(from, got)
+	require.NoError(r.t, err)
+	require.Equal(r.t, want, got)
+}
+
+// isClosed reads a close frame with a code and then the end.
+func (r *rig) isClosed(from *bufio.Reader, masked bool, code uint16, words string) {
+	r.t.Helper()
+	h, err := readHead(from)
+	require.NoError(r.t, err)
+	require.Equal(r.t, []any{byte(opClose), masked}, []any{h.op, h.masked})
+	payload := make([]byte, h.length)
+	_, err = io.ReadFull(from, payload)
+	require.NoError(r.t, err)
+	payload = h.unmask(payload)
+	require.Equal(r.t, code, binary.BigEndian.Uint16(payload))
+	require.Contains(r.t, string(payload[2:]), words)
+	r.ends(from)
+}
+
+// ends reads the end of a connection, however it came.
+func (r *rig) ends(from io.Reader) {
+	r.t.Helper()
+	rest, err := io.ReadAll(from)
+	require.Empty(r.t, rest)
+	var timeout net.Error
+	require.False(r.t, errors.As(err, &timeout) && timeout.Timeout(), "it stays open")
+}
+
+func (r *rig) result() Result {
+	r.t.Helper()
+	select {
+	case got := <-r.done:
+		return got
+	case <-time.After(patience):
+		require.FailNow(r.t, "the session does not end")
+		return Result{}
+	}
+}
+
+func TestFramesPassAsTheyAre(t *testing.T) {
+	t.Parallel()
+	r := open(t, func(s *Session) { s.MaxMessage = 1 << 20 })
+	var up, down int64
+	for _, payload := range []int{0, 1, 125, 126, 1 << 10, 1<<16 - 1, 1 << 16, 300 << 10} {
+		data := bytes.Repeat([]byte{0xAB}, payload)
+		for _, op := range []byte{opText, opBinary} {
+			for _, f := range [][]byte{frame(op, true, true, data), frame(opPing, true, true, []byte("p"))} {
+				go func() { _, _ = r.caller.Write(f) }()
+				r.gets(r.listen, f)
+				up += int64(len(f))
+			}
+			f := frame(op, true, false, data)
+			go func() { _, _ = r.engine.Write(f) }()
+			r.gets(r.hear, f)
+			down += int64(len(f))
+		}
+	}
+	for _, f := range [][]byte{
+		frame(opText, false, true, []byte("a")), frame(opPong, true, true, nil), frame(opContinuation, false, true, nil), frame(opContinuation, true, true, []byte("b")),
+	} {
+		r.send(r.caller, f)
+		r.gets(r.listen, f)
+		up += int64(len(f))
+	}
+	r.send(r.caller, closing(1000, true))
+	r.gets(r.listen, closing(1000, true))
+	r.send(r.engine, closing(1000, false))
+	r.gets(r.hear, closing(1000, false))
+	r.ends(r.hear)
+	r.ends(r.listen)
+	require.Equal(t, Result{
+		End: Closed, FromCaller: Count{Frames: 37, Bytes: up + 8}, FromEngine: Count{Frames: 17, Bytes: down + 4},
+	}, r.result())
+}
+
+func TestAPieceOfAFrameIsNotHeldBack(t *testing.T) {
+	t.Parallel()
+	r := open(t)
+	f := text("0123456789", false)
+	for i := range f {
+		r.send(r.engine, f[i:i+1])
+		if i >= 2 { // the head goes with the first byte behind it
+			r.gets(r.hear, map[bool][]byte{true: f[:3], false: f[i : i+1]}[i == 2])
+		}
+	}
+}
+
+func TestWhatIsNoFrameOfTheProtocolEndsTheSession(t *testing.T) {
+	t.Parallel()
+	long := func(first byte, n uint64) []byte {
+		return append(binary.BigEndian.AppendUint64([]byte{first, 0x80 | 127}, n), 1, 2, 3, 4)
+	}
+	for name, c := range map[string]struct {
+		sent  []byte
+		code  uint16
+		words string
+	}{
+		"not masked":                  {text("x", false), codeProtocol, "mask"},
+		"reserved bits":               {append([]byte{0xC1, 0x80}, 1, 2, 3, 4), codeProtocol, "reserved bits"},
+		"a reserved opcode":           {frame(0x3, true, true, nil), codeProtocol, "opcode 3"},
+		"a reserved control opcode":   {frame(0xB, true, true, nil), codeProtocol, "opcode 11"},
+		"continued from nothing":      {frame(opContinuation, true, true, nil), codeProtocol, "continued"},
+		"begun twice":                 {append(frame(opText, false, true, nil), frame(opText, true, true, nil)...), codeProtocol, "continued"},
+		"a cut control frame":         {frame(opPing, false, true, nil), codeProtocol, "control frame"},
+		"a large control frame":       {frame(opPing, true, true, make([]byte, 126)), codeProtocol, "control frame"},
+		"a close frame of one byte":   {frame(opClose, true, true, []byte{3}), codeProtocol, "close frame"},
+		"a close code that is none":   {closing(1005, true), codeProtocol, "1005"},
+		"a close code of nobody":      {closing(999, true), codeProtocol, "999"},
+		"a reason that is no text":    {frame(opClose, true, true, []byte{3, 0xE8, 0xff}), codeProtocol, "no text"},
+		"a length that is too long":   {append([]byte{0x81, 0x80 | 126, 0, 5}, 1, 2, 3, 4), codeProtocol, "malformed"},
+		"a length of a file for none": {long(0x82, 1<<63), codeProtocol, "malformed"},
+		"more than memory has":        {long(0x82, 1<<62), codeTooBig, "larger than 1024"},
+		"a large message":             {frame(opText, true, true, make([]byte, 1025)), codeTooBig, "larger than 1024"},
+		"a large message in pieces":   {append(frame(opText, false, true, make([]byte, 1000)), frame(opContinuation, true, true, make([]byte, 25))...), codeTooBig, "larger"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := open(t)
+			r.send(r.caller, text("first", true))
+			r.gets(r.listen, text("first", true))
+			r.send(r.caller, c.sent)
+			r.isClosed(r.hear, false, c.code, c.words)
+			for { // what came before it may have passed; of the frame itself nothing has
+				h, err := readHead(r.listen)
+				require.NoError(t, err)
+				_, err = io.CopyN(io.Discard, r.listen, h.length)
+				require.NoError(t, err)
+				if h.op == opClose {
+					break
+				}
+			}
+			r.ends(r.listen)
+			require.Equal(t, CallerFault, r.result().End)
+		})
+	}
+}
+
+func TestAnEngineThatBreaksTheProtocol(t *testing.T) {
+	t.Parallel()
+	for name, sent := range map[string][]byte{
+		"masked": text("x", true), "too large": frame(opBinary, true, false, make([]byte, 1025)), "HTTP": []byte("HTTP/1.1 200 OK\r\n\r\n"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := open(t)
+			r.send(r.engine, sent)
+			r.isClosed(r.hear, false, codeGateway, "the engine broke the protocol")
+			require.Equal(t, EngineFault, r.result().End)
+		})
+	}
+}
+
+func TestExtensionsUseTheReservedBits(t *testing.T) {
+	t.Parallel()
+	r := open(t, func(s *Session) { s.Extended = true })
+	f := frame(opText, true, true, []byte("deflated"))
+	f[0] |= 0x40
+	r.send(r.caller, f)
+	r.gets(r.listen, f)
+}
+
+func TestASideThatGoesAway(t *testing.T) {
+	t.Parallel()
+	t.Run("the engine", func(t *testing.T) {
+		t.Parallel()
+		r := open(t)
+		require.NoError(t, r.engine.Close())
+		r.isClosed(r.hear, false, codeGateway, "lost")
+		require.Equal(t, EngineGone, r.result().End)
+	})
+	t.Run("the engine, within a frame", func(t *testing.T) {
+		t.Parallel()
+		r := open(t)
+		f := text("0123456789", false)
+		r.send(r.engine, f[:5])
+		r.gets(r.hear, f[:5])
+		require.NoError(t, r.engine.Close())
+		r.ends(r.hear)
+		require.Equal(t, EngineGone, r.result().End, "nothing is said into the middle of a frame")
+	})
+	t.Run("the caller", func(t *testing.T) {
+		t.Parallel()
+		r := open(t)
+		require.NoError(t, r.caller.Close())
+		r.isClosed(r.listen, true, codeGoing, "gone")
+		require.Equal(t, CallerGone, r.result().End)
+	})
+	t.Run("the engine, instead of an answer to the close", func(t *testing.T) {
+		t.Parallel()
+		r := open(t)
+		r.send(r.caller, closing(1000, true))
+		r.gets(r.listen, closing(1000, true))
+		require.NoError(t, r.engine.Close())
+		r.ends(r.hear)
+		require.Equal(t, Closed, r.result().End)
+	})
+	t.Run("a caller that sends on after its close", func(t *testing.T) {
+		t.Parallel()
+		r := open(t)
+		r.send(r.caller, append(closing(1000, true), text("more", true)...))
+		r.gets(r.listen, closing(1000, true))
+		r.send(r.engine, closing(1000, false))
+		r.gets(r.hear, closing(1000, false))
+		r.ends(r.listen)
+		require.Equal(t, Closed, r.result().End)
+	})
+}
+
+func TestTheEndOfTheCallIsTold(t *testing.T) {
+	t.Parallel()
+	why := errors.New("revoked")
+	r := open(t, func(s *Session) {
+		s.Word = func(cause error) (uint16, string) { return 1008, "because " + cause.Error() }
+	})
+	r.send(r.engine, text("hello", false))
+	r.gets(r.hear, text("hello", false))
+	r.cut(why)
+	r.isClosed(r.hear, false, 1008, "because revoked")
+	r.isClosed(r.listen, true, 1008, "because revoked")
+	require.Equal(t, Cut, r.result().End)
+}
+
+func TestACallerThatTakesNothingIsCutAllTheSame(t *testing.T) {
+	t.Parallel()
+	r := open(t, func(s *Session) { s.MaxMessage = 1 << 30 })
+	go func() { _, _ = r.engine.Write(frame(opBinary, true, false, make([]byte, 64<<20))) }()
+	require.Eventually(t, func() bool { return r.session.silent() > 100*time.Millisecond }, patience, time.Millisecond)
+	r.cut(errors.New("revoked"))
+	require.Equal(t, Cut, r.result().End)
+}
+
+func TestSilenceEndsASession(t *testing.T) {
+	t.Parallel()
+	clk := clock.NewFake(time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC))
+	r := open(t, func(s *Session) { s.Clock, s.Idle = clk, time.Minute })
+	pass := func(d time.Duration) {
+		require.NoError(t, clk.Await(t.Context(), 1))
+		clk.Advance(d)
+	}
+	for range 3 {
+		pass(40 * time.Second)
+		r.send(r.engine, frame(opPing, true, false, nil))
+		r.gets(r.hear, frame(opPing, true, false, nil))
+	}
+	pass(59 * time.Second)
+	pass(2 * time.Second)
+	r.isClosed(r.hear, false, codeGoing, "idle")
+	r.isClosed(r.listen, true, codeGoing, "idle")
+	require.Equal(t, Idle, r.result().End)
+}
+
+func TestDrainingEndsASessionAtAQuietMoment(t *testing.T) {
+	t.Parallel()
+	clk, draining := clock.NewFake(time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)), make(chan struct{})
+	r := open(t, func(s *Session) { s.Clock, s.Draining = clk, draining })
+	r.send(r.engine, text("busy", false))
+	r.gets(r.hear, text("busy", false))
+	close(draining)
+	require.NoError(t, clk.Await(t.Context(), 1))
+	clk.Advance(quiet - time.Millisecond)
+	r.send(r.engine, text("still busy", false))
+	r.gets(r.hear, text("still busy", false))
+	require.Never(t, func() bool { clk.Advance(0); return len(r.done) > 0 }, 20*time.Millisecond, time.Millisecond)
+	require.Eventually(t, func() bool { clk.Advance(quiet); return len(r.done) > 0 }, patience, time.Millisecond)
+	r.isClosed(r.hear, false, codeGoing, "stopping")
+	require.Equal(t, Drained, r.result().End)
+}
+
+func FuzzFrames(f *testing.F) {
+	f.Add(text("x", true), true)
+	f.Add(closing(1000, false), false)
+	f.Add([]byte(strings.Repeat("\x81\xfe\x00\x7e", 4)), true)
+	f.Fuzz(func(t *testing.T, raw []byte, masked bool) {
+		in, r := bufio.NewReader(bytes.NewReader(raw)), rule{masked: masked, most: 1 << 10}
+		for range 1 << 12 {
+			h, err := readHead(in)
+			if err != nil || r.head(h) != nil {
+				return
+			}
+			if h.length < 0 || (!h.control() && r.size > r.most) || (h.control() && h.length > maxControl) {
+				t.Fatalf("a frame of %d bytes passes", h.length)
+			}
+			payload := make([]byte, h.length)
+			if _, err := io.ReadFull(in, payload); err != nil {
+				return
+			}
+			if h.op == opClose {
+				if r.closing(h.unmask(payload)) == nil && len(payload) == 1 {
+					t.Fatal("half a code passes")
+				}
+				return
+			}
+		}
+	})
+}

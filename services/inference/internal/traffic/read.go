@@ -1,0 +1,117 @@
+package traffic
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/page"
+)
+
+// Filter is which calls of a deployment are wanted; what is not set wants all.
+type Filter struct {
+	Token   string
+	Outcome string
+	// Status is a status, such as 404, or a class, such as 4xx.
+	Status   string
+	From, To *time.Time
+	Revision *int32
+	// MinLatency is in milliseconds.
+	MinLatency *float64
+}
+
+// statuses are the bounds of a status or a class; all without one.
+func (f Filter) statuses() (least, most int) {
+	if f.Status == "" {
+		return 0, 999
+	}
+	at := func(x string) (n int) {
+		for _, digit := range strings.ReplaceAll(f.Status, "x", x) {
+			n = 10*n + int(digit-'0')
+		}
+		return n
+	}
+	return at("0"), at("9")
+}
+
+const where = ` FROM call WHERE deployment_id = $1 AND ($2 = '' OR token_id = $2) AND ($3 = '' OR outcome = $3)
+	AND status BETWEEN $4 AND $5 AND ($6::timestamptz IS NULL OR at >= $6) AND ($7::timestamptz IS NULL OR at < $7)
+	AND ($8::integer IS NULL OR revision_number = $8) AND ($9::double precision IS NULL OR duration_ms >= $9)`
+
+func (f Filter) args(deployment string, more ...any) []any {
+	least, most := f.statuses()
+	return append([]any{deployment, f.Token, f.Outcome, least, most, f.From, f.To, f.Revision, f.MinLatency}, more...)
+}
+
+// List answers calls of a deployment, newest first, and one more than the page where there are further ones.
+func (s *Store) List(ctx context.Context, deployment string, f Filter, p page.Page) ([]*Call, error) {
+	rows, err := s.Pool.Query(ctx, `SELECT `+strings.Join(columns(), ", ")+where+` ORDER BY at DESC, request_id DESC LIMIT $10 OFFSET $11`,
+		f.args(deployment, p.Ask(), p.Offset)...)
+	if err != nil {
+		return nil, fmt.Errorf("list calls: %w", err)
+	}
+	calls, err := pgx.CollectRows(rows, scanCall)
+	if err != nil {
+		return nil, fmt.Errorf("list calls: %w", err)
+	}
+	return calls, nil
+}
+
+func scanCall(row pgx.CollectableRow) (*Call, error) {
+	c := &Call{}
+	return c, row.Scan(c.targets()...)
+}
+
+// Get answers one call of a deployment.
+func (s *Store) Get(ctx context.Context, deployment, requestID string) (*Call, error) {
+	rows, err := s.Pool.Query(ctx, `SELECT `+strings.Join(columns(), ", ")+` FROM call
+		WHERE deployment_id = $1 AND request_id = $2 ORDER BY at LIMIT 1`, deployment, requestID)
+	if err != nil {
+		return nil, fmt.Errorf("read a call: %w", err)
+	}
+	c, err := pgx.CollectExactlyOneRow(rows, scanCall)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, fault.Absentf("call", requestID)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read a call: %w", err)
+	}
+	return c, nil
+}
+
+// Point is what a step of time had.
+type Point struct {
+	At                                     time.Time
+	Calls, OK, ClientClosed                int64
+	PromptTokens, CompletionTokens         int64
+	RequestBytes, ResponseBytes            int64
+	TTFT50, TTFT95, Duration50, Duration95 *float64
+}
+
+const series = `SELECT date_bin(make_interval(secs => $10), at, $6), count(*), count(*) FILTER (WHERE outcome = 'ok'),
+	count(*) FILTER (WHERE outcome = 'client_closed'), coalesce(sum(prompt_tokens), 0), coalesce(sum(completion_tokens), 0),
+	coalesce(sum(request_bytes), 0)::bigint, coalesce(sum(response_bytes), 0)::bigint,
+	percentile_cont(0.5) WITHIN GROUP (ORDER BY ttft_ms), percentile_cont(0.95) WITHIN GROUP (ORDER BY ttft_ms),
+	percentile_cont(0.5) WITHIN GROUP (ORDER BY duration_ms), percentile_cont(0.95) WITHIN GROUP (ORDER BY duration_ms)` + where + `
+	GROUP BY 1 ORDER BY 1`
+
+// Series answers the steps from f.From to f.To that have calls, oldest first.
+func (s *Store) Series(ctx context.Context, deployment string, f Filter, step time.Duration) ([]Point, error) {
+	rows, err := s.Pool.Query(ctx, series, f.args(deployment, step.Seconds())...)
+	if err != nil {
+		return nil, fmt.Errorf("read series of calls: %w", err)
+	}
+	points, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (p Point, err error) {
+		return p, row.Scan(&p.At, &p.Calls, &p.OK, &p.ClientClosed, &p.PromptTokens, &p.CompletionTokens, &p.RequestBytes,
+			&p.ResponseBytes, &p.TTFT50, &p.TTFT95, &p.Duration50, &p.Duration95)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read series of calls: %w", err)
+	}
+	return points, nil
+}

@@ -1,0 +1,301 @@
+package inference_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/services/inference"
+)
+
+// talker is an engine that speaks WebSocket: it says what it was asked and then gives everything back.
+func talker(t *testing.T, options *websocket.AcceptOptions) *engine {
+	t.Helper()
+	e := &engine{open: map[net.Conn]bool{}}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		e.mu.Lock()
+		e.heads = append(e.heads, r.URL.RequestURI()+" "+r.Header.Get("Authorization")+" "+r.Header.Get("Cookie")+r.Header.Get("Origin"))
+		e.mu.Unlock()
+		if strings.HasSuffix(r.URL.Path, "/closed") {
+			w.WriteHeader(http.StatusTeapot)
+			_, _ = io.WriteString(w, "no sockets here")
+			return
+		}
+		c, err := websocket.Accept(w, r, options)
+		if err != nil {
+			return
+		}
+		defer func() { _ = c.CloseNow() }()
+		c.SetReadLimit(-1)
+		for {
+			kind, data, err := c.Read(context.WithoutCancel(r.Context()))
+			if err != nil {
+				return
+			}
+			if string(data) == "leave" {
+				_ = c.Close(4001, "as asked")
+				return
+			}
+			if string(data) == "die" {
+				return
+			}
+			if err := c.Write(context.WithoutCancel(r.Context()), kind, data); err != nil {
+				return
+			}
+		}
+	}))
+	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
+	e.addr = server.Listener.Addr().String()
+	return e
+}
+
+// dial makes a WebSocket of a caller.
+func (r *rig) dial(bearer, path string, protocols ...string) (*websocket.Conn, reply, error) {
+	ctx, cancel := context.WithTimeout(r.t.Context(), limit)
+	defer cancel()
+	c, resp, err := websocket.Dial( //nolint:bodyclose // the library does, or the test.
+		ctx, r.server.URL+"/inference/"+deploymentA+path, &websocket.DialOptions{
+			HTTPHeader: http.Header{"Authorization": {"Bearer " + bearer}, "Cookie": {"a=b"}}, Subprotocols: protocols,
+			CompressionMode: websocket.CompressionContextTakeover,
+		})
+	if c != nil {
+		r.t.Cleanup(func() { _ = c.CloseNow() })
+		c.SetReadLimit(-1)
+	}
+	return c, reply{resp}, err
+}
+
+func (r *rig) says(c *websocket.Conn, kind websocket.MessageType, data string) {
+	r.t.Helper()
+	require.NoError(r.t, c.Write(r.t.Context(), kind, []byte(data)))
+	got, back, err := c.Read(r.t.Context())
+	require.NoError(r.t, err)
+	require.Equal(r.t, kind, got)
+	require.Equal(r.t, data, string(back))
+}
+
+// closed reads until the connection ends and answers the code of its close frame.
+func closed(t *testing.T, c *websocket.Conn) (websocket.StatusCode, string) {
+	t.Helper()
+	_, _, err := c.Read(t.Context())
+	if end, ok := errors.AsType[websocket.CloseError](err); ok {
+		return end.Code, end.Reason
+	}
+	require.Error(t, err)
+	return -1, err.Error()
+}
+
+func TestAWebSocketIsRelayedBothWays(t *testing.T) {
+	t.Parallel()
+	for name, mode := range map[string]websocket.CompressionMode{"plain": websocket.CompressionDisabled, "deflated": websocket.CompressionContextTakeover} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := open(t)
+			w := newWorld(t, talker(t, &websocket.AcceptOptions{Subprotocols: []string{"realtime"}, CompressionMode: mode}))
+			r.ready(w.deployments()...)
+			c, resp, err := r.dial(w.good.text, "/v1/realtime?model=x", "realtime")
+			require.NoError(t, err)
+			require.Equal(t, "realtime", c.Subprotocol())
+			require.Regexp(t, "^req_", resp.Header.Get("X-Request-Id"))
+			r.says(c, websocket.MessageText, "hello")
+			r.says(c, websocket.MessageBinary, string([]byte{0, 1, 2, 255}))
+			r.says(c, websocket.MessageText, strings.Repeat("long ", 100_000))
+			require.NoError(t, c.Ping(c.CloseRead(t.Context())))
+			require.NoError(t, c.Close(websocket.StatusNormalClosure, "bye"))
+			require.Equal(t, []string{"/v1/realtime?model=x Bearer the-engines-own-key "}, w.e.seen(), "the caller's credentials stay here")
+			got := r.rows(1)[0]
+			require.Equal(t, []any{"ok", int32(101), "GET", "/v1/realtime", "good", true}, []any{got.Outcome, got.Status, got.Method, got.Path, got.Token, got.Stream})
+			require.Equal(t, resp.Header.Get("X-Request-Id"), got.RequestID)
+			var in, out int64
+			require.NoError(t, r.pool.QueryRow(t.Context(), `SELECT request_frames, response_frames FROM call`).Scan(&in, &out))
+			require.GreaterOrEqual(t, in, int64(5), "three messages, a ping and the close")
+			require.GreaterOrEqual(t, out, int64(5))
+			require.Positive(t, got.In)
+			require.Positive(t, got.Out)
+		})
+	}
+}
+
+func TestAnEngineThatWantsNoWebSocketAnswersAsToAnyCall(t *testing.T) {
+	t.Parallel()
+	r, w := open(t), newWorld(t, talker(t, nil))
+	r.ready(w.deployments()...)
+	_, resp, err := r.dial(w.good.text, "/v1/closed")
+	require.Error(t, err)
+	body, rerr := io.ReadAll(resp.Body)
+	require.NoError(t, rerr)
+	require.Equal(t, []any{http.StatusTeapot, "no sockets here"}, []any{resp.StatusCode, string(body)})
+	require.Equal(t, "ok", r.rows(1)[0].Outcome)
+}
+
+func TestAWebSocketMeetsEveryCheckFirst(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t, always(""))
+	r, w := open(t), newWorld(t, e)
+	r.ready(w.deployments()...)
+	handshake := func(deployment, bearer string, change func(http.Header)) reply {
+		req := r.request(http.MethodGet, "/inference/"+deployment+"/v1/realtime", bearer, "")
+		for name, value := range map[string]string{
+			"Connection": "keep-alive, Upgrade", "Upgrade": "websocket", "Sec-Websocket-Version": "13", "Sec-Websocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+		} {
+			req.Header.Set(name, value)
+		}
+		if change != nil {
+			change(req.Header)
+		}
+		return r.send(req)
+	}
+	refused(t, handshake(deploymentA, "", nil), 401, "token_invalid")
+	refused(t, handshake(deploymentA, w.other.text, nil), 403, "token_of_another_deployment")
+	refused(t, handshake(dep("z"), w.good.text, nil), 404, "")
+	refused(t, handshake(dep("s"), w.suspended.text, nil), 503, "deployment_suspended")
+	refused(t, handshake(dep("u"), w.unready.text, nil), 503, "no_ready_revision")
+	for name, change := range map[string]func(http.Header){
+		"no key":        func(h http.Header) { h.Del("Sec-Websocket-Key") },
+		"a short key":   func(h http.Header) { h.Set("Sec-Websocket-Key", "c2hvcnQ=") },
+		"two keys":      func(h http.Header) { h.Add("Sec-Websocket-Key", "dGhlIHNhbXBsZSBub25jZQ==") },
+		"no version":    func(h http.Header) { h.Del("Sec-Websocket-Version") },
+		"an older one":  func(h http.Header) { h.Set("Sec-Websocket-Version", "8") },
+		"two protocols": func(h http.Header) { h.Add("Upgrade", "h2c") },
+	} {
+		t.Run(name, func(t *testing.T) { refused(t, handshake(deploymentA, w.good.text, change), 400, "bad_upgrade") })
+	}
+	require.Empty(t, e.seen(), "no engine sees any of it")
+}
+
+func TestAnEngineThatSwitchesToSomethingElse(t *testing.T) {
+	t.Parallel()
+	for name, head := range map[string]string{
+		"another protocol": "Upgrade: h2c\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n",
+		"another key":      "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: AAAALMBiTxaQ9kYGzzhZRbK+xOo=\r\n",
+		"nothing said":     "",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, w := open(t), newWorld(t, newEngine(t, always("HTTP/1.1 101 Switching Protocols\r\n"+head+"\r\nGET /admin HTTP/1.1\r\n\r\n")))
+			r.ready(w.deployments()...)
+			_, resp, err := r.dial(w.good.text, "/v1/realtime")
+			require.Error(t, err)
+			require.Equal(t, http.StatusBadGateway, resp.StatusCode)
+			require.Equal(t, "engine_error", r.rows(1)[0].Outcome)
+		})
+	}
+}
+
+func TestWhatEndsAWebSocket(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		end     func(r *rig, w *world, c *websocket.Conn)
+		code    websocket.StatusCode
+		outcome string
+	}{
+		"the engine closes": {func(r *rig, _ *world, c *websocket.Conn) {
+			require.NoError(r.t, c.Write(r.t.Context(), websocket.MessageText, []byte("leave")))
+		}, 4001, "ok"},
+		"the engine dies": {func(r *rig, _ *world, c *websocket.Conn) {
+			require.NoError(r.t, c.Write(r.t.Context(), websocket.MessageText, []byte("die")))
+		}, 1014, "upstream_truncated"},
+		"the token is revoked": {func(r *rig, w *world, _ *websocket.Conn) {
+			all := w.deployments()
+			all[0].Tokens = nil
+			r.registry.await(r.t, r.registry.push(all...))
+		}, websocket.StatusPolicyViolation, "revoked"},
+		"the deployment is suspended with a cut": {func(r *rig, w *world, _ *websocket.Conn) {
+			all := w.deployments()
+			all[0].Suspended, all[0].Cut = true, true
+			r.registry.await(r.t, r.registry.push(all...))
+		}, websocket.StatusTryAgainLater, "suspended"},
+		"a message is too large": {func(r *rig, _ *world, c *websocket.Conn) {
+			_ = c.Write(r.t.Context(), websocket.MessageBinary, make([]byte, 2<<20))
+		}, websocket.StatusMessageTooBig, "client_error"},
+		"it is silent for too long": {func(*rig, *world, *websocket.Conn) {}, websocket.StatusGoingAway, "idle"},
+		"the server drains":         {func(r *rig, _ *world, _ *websocket.Conn) { r.svc.Drain() }, websocket.StatusGoingAway, "draining"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := open(t, func(cfg *inference.Config) {
+				if c.outcome == "idle" {
+					cfg.SocketIdle = 200 * time.Millisecond
+				}
+			})
+			w := newWorld(t, talker(t, nil))
+			r.ready(w.deployments()...)
+			conn, _, err := r.dial(w.good.text, "/v1/realtime")
+			require.NoError(t, err)
+			if c.outcome != "idle" {
+				r.says(conn, websocket.MessageText, "hello")
+			}
+			c.end(r, w, conn)
+			code, why := closed(t, conn)
+			require.Equal(t, c.code, code, why)
+			require.Equal(t, c.outcome, r.rows(1)[0].Outcome)
+		})
+	}
+}
+
+func TestASuspensionThatDrainsLetsCallsEnd(t *testing.T) {
+	t.Parallel()
+	s := newTold()
+	r, w := open(t), newWorld(t, newEngine(t, s.play))
+	r.ready(w.deployments()...)
+	_, in := r.stream(w.good.text)
+	s.words <- "before"
+	require.Equal(t, "before", event(t, in))
+	all := w.deployments()
+	all[0].Suspended = true
+	r.registry.await(t, r.registry.push(all...))
+	refused(t, r.do(http.MethodPost, "/inference/"+deploymentA+chat, w.good.text, "{}"), 503, "deployment_suspended")
+	s.words <- "after"
+	require.Equal(t, "after", event(t, in))
+	close(s.words)
+	_, err := in.ReadByte()
+	require.ErrorIs(t, err, io.EOF, "to its good end")
+	require.Equal(t, "ok", r.rows(1)[0].Outcome)
+}
+
+func TestASuspensionThatCutsEndsCallsBeforeItIsInForce(t *testing.T) {
+	t.Parallel()
+	s := newTold()
+	r, w := open(t), newWorld(t, newEngine(t, s.play))
+	r.ready(w.deployments()...)
+	_, in := r.stream(w.good.text)
+	s.words <- "before"
+	require.Equal(t, "before", event(t, in))
+	all := w.deployments()
+	all[0].Suspended, all[0].Cut = true, true
+	r.registry.await(t, r.registry.push(all...))
+	_, err := io.ReadAll(in)
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF, "it does not look whole")
+	require.Equal(t, "suspended", r.rows(1)[0].Outcome)
+	all[0].Suspended, all[0].Cut = false, false
+	r.registry.await(t, r.registry.push(all...))
+	require.NotEqual(t, 503, r.do(http.MethodGet, "/inference/"+deploymentA+"/v1/models", "", "").StatusCode)
+}
+
+func TestWhatAnEngineSaysBeforeItsAnswer(t *testing.T) {
+	t.Parallel()
+	r, w := open(t), newWorld(t, newEngine(t, always("HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 103 Early Hints\r\nSet-Cookie: a=b\r\nOpenai-Hint: 1\r\n\r\n"+
+		answer("200 OK", "text/plain", "after"))))
+	r.ready(w.deployments()...)
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", r.server.Listener.Addr().String())
+	require.NoError(t, err)
+	defer func() { _ = conn.Close() }()
+	_, err = io.WriteString(conn, "GET /inference/"+deploymentA+"/v1/models HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+w.good.text+"\r\nConnection: close\r\n\r\n")
+	require.NoError(t, err)
+	all, err := io.ReadAll(bufio.NewReader(conn))
+	require.NoError(t, err)
+	require.Regexp(t, "^HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 103 Early Hints\r\nOpenai-Hint: 1\r\n\r\nHTTP/1.1 200 OK\r\n", string(all))
+	_, last, _ := strings.Cut(string(all), "200 OK")
+	require.NotContains(t, last, "Openai-Hint", "hints are no part of the answer")
+	require.True(t, strings.HasSuffix(last, "after"))
+}

@@ -1,0 +1,84 @@
+package evaluation
+
+import (
+	"hash/fnv"
+	"math/rand/v2"
+	"slices"
+)
+
+// Comparison is of two runs over the tasks that both scored.
+type Comparison struct {
+	Tasks              int
+	Delta              *float64 // nil where no task is in both
+	CI                 *Interval
+	Wins, Losses, Ties int
+}
+
+// Compare pairs the tasks of two runs; rollouts come in the order of their tasks. The seed makes the drawing
+// of the bootstrap the same whenever the same two are compared.
+func Compare(ours, theirs []Rollout, seed string) *Comparison {
+	var h Head
+	base := map[string]float64{}
+	for _, t := range h.tasks(theirs) {
+		if t.scored() > 0 {
+			base[t.key] = mean(t.rewards)
+		}
+	}
+	c := &Comparison{}
+	var deltas []float64
+	for _, t := range h.tasks(ours) {
+		other, both := base[t.key]
+		if !both || t.scored() == 0 {
+			continue
+		}
+		delta := mean(t.rewards) - other
+		deltas = append(deltas, delta)
+		switch {
+		case delta > 0:
+			c.Wins++
+		case delta < 0:
+			c.Losses++
+		default:
+			c.Ties++
+		}
+	}
+	if c.Tasks = len(deltas); c.Tasks > 0 {
+		c.Delta = new(mean(deltas))
+	}
+	if c.Tasks > 1 {
+		c.CI = bootstrap(deltas, seed)
+	}
+	return c
+}
+
+// Bounds of a bootstrap: how often it draws, and how many values it draws in all.
+const (
+	mostDraws   = 10_000
+	leastDraws  = 1_000
+	mostDrawnOf = 20_000_000
+)
+
+// bootstrap is the interval between the percentiles 2.5 and 97.5 of the mean of values drawn with replacement.
+func bootstrap(values []float64, seed string) *Interval {
+	h := fnv.New128a()
+	_, _ = h.Write([]byte(seed)) // a hash takes everything
+	sum := h.Sum(nil)
+	draw := rand.New(rand.NewPCG(word(sum[:8]), word(sum[8:])))
+	means := make([]float64, max(leastDraws, min(mostDraws, mostDrawnOf/len(values))))
+	for i := range means {
+		total := 0.0
+		for range values {
+			total += values[draw.IntN(len(values))]
+		}
+		means[i] = total / float64(len(values))
+	}
+	slices.Sort(means)
+	return &Interval{Low: quantile(means, 1-confidence), High: quantile(means, confidence)}
+}
+
+func word(b []byte) (w uint64) {
+	for _, c := range b {
+		w = w<<8 | uint64(c)
+	}
+	return w
+}

@@ -1,0 +1,132 @@
+package evaluation
+
+import (
+	"context"
+
+	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/request"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/run"
+)
+
+// Scores answers the scores that a run reported under a benchmark's name, as metrics.
+type Scores func(ctx context.Context, runID, name string) ([]*ingestv1.EvaluationMetric, error)
+
+// Progress tells how far a run has come.
+type Progress func(ctx context.Context, runID string) (run.Progress, error)
+
+// Server answers AgentEvaluationService. All fields are required.
+type Server struct {
+	ingestv1.UnimplementedAgentEvaluationServiceServer
+
+	Runs     *run.Runs
+	Store    *Store
+	Progress Progress
+	Scores   Scores
+}
+
+// GetAgentEvaluation implements AgentEvaluationService.
+func (s *Server) GetAgentEvaluation(
+	ctx context.Context, in *ingestv1.GetAgentEvaluationRequest,
+) (*ingestv1.AgentEvaluation, error) {
+	runID, err := s.readable(ctx, "run_id", in.GetRunId())
+	if err != nil {
+		return nil, err
+	}
+	if in.Baseline != nil {
+		if _, err := s.readable(ctx, "baseline", in.GetBaseline()); err != nil {
+			return nil, err
+		}
+	}
+	head, err := s.Store.Head(ctx, runID)
+	if err != nil {
+		return nil, err
+	}
+	if head == nil {
+		return none(runID), nil
+	}
+	rollouts, err := s.Store.Rollouts(ctx, runID)
+	if err != nil {
+		return nil, err
+	}
+	return s.answer(ctx, in, head, rollouts)
+}
+
+// answer puts an evaluation's parts together.
+func (s *Server) answer(
+	ctx context.Context, in *ingestv1.GetAgentEvaluationRequest, head *Head, rollouts []Rollout,
+) (*ingestv1.AgentEvaluation, error) {
+	progress, err := s.Progress(ctx, in.GetRunId())
+	if err != nil {
+		return nil, err
+	}
+	out, err := evaluationProto(in.GetRunId(), head, head.Summarise(rollouts), &progress)
+	if err != nil {
+		return nil, err
+	}
+	scores, err := s.Scores(ctx, in.GetRunId(), head.Name)
+	if err != nil {
+		return nil, err
+	}
+	out.Metrics = append(out.Metrics, scores...)
+	if in.Baseline != nil {
+		out.Comparison, err = s.compare(ctx, in.GetRunId(), in.GetBaseline(), head, rollouts)
+	}
+	return out, err
+}
+
+// compare refuses a baseline of other tasks: their numbers do not compare.
+func (s *Server) compare(ctx context.Context, runID, baseline string, head *Head, ours []Rollout) (*ingestv1.EvaluationComparison, error) {
+	other, err := s.Store.Head(ctx, baseline)
+	if err != nil {
+		return nil, err
+	}
+	if other == nil {
+		return nil, fault.New(fault.Refused, "baseline", "baseline: the run %s reported no evaluation", baseline)
+	}
+	mine, theirs := head.taskset(), other.taskset()
+	if mine == "" || mine != theirs {
+		return nil, fault.New(fault.Refused, "baseline", "baseline: the run %s evaluated another taskset", baseline)
+	}
+	rollouts, err := s.Store.Rollouts(ctx, baseline)
+	if err != nil {
+		return nil, err
+	}
+	return comparisonProto(baseline, Compare(ours, rollouts, runID+" "+baseline)), nil
+}
+
+// readable answers a run's id, if the caller may read the run.
+func (s *Server) readable(ctx context.Context, field, runID string) (string, error) {
+	if err := request.ID(id.Run, field, runID); err != nil {
+		return "", err
+	}
+	return s.Runs.Readable(ctx, runID)
+}
+
+// ListAgentEvaluationItems implements AgentEvaluationService.
+func (s *Server) ListAgentEvaluationItems(
+	ctx context.Context, in *ingestv1.ListAgentEvaluationItemsRequest,
+) (*ingestv1.ListAgentEvaluationItemsResponse, error) {
+	p, err := request.Page(in.Limit, in.Offset)
+	if err != nil {
+		return nil, err
+	}
+	runID, err := s.readable(ctx, "run_id", in.GetRunId())
+	if err != nil {
+		return nil, err
+	}
+	head, err := s.Store.Head(ctx, runID)
+	if err != nil || head == nil {
+		return &ingestv1.ListAgentEvaluationItemsResponse{}, err
+	}
+	rollouts, more, err := s.Store.List(ctx, runID, p)
+	if err != nil {
+		return nil, err
+	}
+	out := &ingestv1.ListAgentEvaluationItemsResponse{}
+	for i := range rollouts {
+		out.Items = append(out.Items, itemProto(head, &rollouts[i]))
+	}
+	return out, request.SetMore(ctx, more)
+}

@@ -1,0 +1,155 @@
+package evaluation
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/commit"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
+)
+
+// maxRollouts is how many rollouts a run may have: one answer is computed from all of them.
+const maxRollouts = 100_000
+
+// Write stores what a benchmark payload says of the run's evaluation. What is told again replaces what was
+// told before; a run makes one evaluation, of one benchmark.
+func Write(b *report.Benchmark) commit.Write {
+	return func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *commit.Run) error {
+		if b.Evaluation == nil && b.Rollouts == nil {
+			return nil
+		}
+		if err := r.Flush(ctx, tx, batch); err != nil {
+			return err
+		}
+		if err := storeHead(ctx, tx, b, r); err != nil {
+			return err
+		}
+		if len(b.Rollouts) == 0 {
+			return nil
+		}
+		if err := storeRollouts(ctx, tx, b.Rollouts, r); err != nil {
+			return err
+		}
+		var count int
+		if err := tx.QueryRow(ctx, `SELECT count(*) FROM rollout WHERE run_id = $1`, r.ID).Scan(&count); err != nil {
+			return fmt.Errorf("count rollouts: %w", err)
+		}
+		if count > maxRollouts {
+			return fault.New(fault.Refused, "rollout_limit", "benchmark: a run has at most %d rollouts", maxRollouts)
+		}
+		return nil
+	}
+}
+
+func storeHead(ctx context.Context, tx pgx.Tx, b *report.Benchmark, r *commit.Run) error {
+	var h Head
+	err := tx.QueryRow(ctx, `SELECT name, head FROM evaluation WHERE run_id = $1`, r.ID).Scan(&h.Name, &h.Parts)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return fmt.Errorf("load an evaluation: %w", err)
+	}
+	if err == nil && h.Name != b.Name {
+		return fault.New(fault.Conflict, "evaluation", "benchmark: the run evaluates %s", h.Name)
+	}
+	e := b.Evaluation
+	if e == nil {
+		e = &report.Evaluation{}
+	}
+	parts, err := merge(h.Parts, e.Head)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, `INSERT INTO evaluation AS e (run_id, name, version, head, tasks_total, rollouts_per_task, pass_reward, started_at)
+		VALUES ($1, $2, nullif($3, ''), $4, $5, $6, $7, $8) ON CONFLICT (run_id) DO UPDATE SET
+			version = coalesce(excluded.version, e.version), head = excluded.head, tasks_total = coalesce(excluded.tasks_total, e.tasks_total),
+			rollouts_per_task = coalesce(excluded.rollouts_per_task, e.rollouts_per_task),
+			pass_reward = coalesce(excluded.pass_reward, e.pass_reward)`,
+		r.ID, b.Name, b.Version, parts, e.TasksTotal, e.RolloutsPerTask, e.PassReward, r.Now)
+	if err != nil {
+		return fmt.Errorf("store an evaluation: %w", err)
+	}
+	return nil
+}
+
+// merge puts parts over those of an object, each as it came.
+func merge(object []byte, parts map[string][]byte) (string, error) {
+	all := map[string]json.RawMessage{}
+	if len(object) > 0 {
+		if err := json.Unmarshal(object, &all); err != nil {
+			return "", fmt.Errorf("read an evaluation's head: %w", err)
+		}
+	}
+	for name, raw := range parts {
+		all[name] = raw
+	}
+	var out bytes.Buffer
+	out.WriteByte('{')
+	names := make([]string, 0, len(all))
+	for name := range all {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for i, name := range names {
+		if i > 0 {
+			out.WriteByte(',')
+		}
+		fmt.Fprintf(&out, "%q:%s", name, all[name])
+	}
+	out.WriteByte('}')
+	return out.String(), nil
+}
+
+const rolloutSQL = `INSERT INTO rollout AS o (run_id, attempt, reported_at, task, number, reward, passed, masked, parts, task_group,
+		turns, tool_calls, prompt_tokens, completion_tokens, cost, seconds, stop, error, trace)
+	SELECT $1, $2, $3, * FROM unnest($4::text[], $5::int[], $6::float8[], $7::bool[], $8::bool[], $9::text[], $10::text[],
+		$11::int[], $12::int[], $13::bigint[], $14::bigint[], $15::float8[], $16::float8[], $17::text[], $18::text[], $19::text[])
+	ON CONFLICT (run_id, task, number) DO UPDATE SET attempt = excluded.attempt, reported_at = excluded.reported_at,
+		reward = excluded.reward, passed = excluded.passed, masked = excluded.masked, parts = excluded.parts,
+		task_group = excluded.task_group, turns = excluded.turns, tool_calls = excluded.tool_calls,
+		prompt_tokens = excluded.prompt_tokens, completion_tokens = excluded.completion_tokens, cost = excluded.cost,
+		seconds = excluded.seconds, stop = excluded.stop, error = excluded.error, trace = excluded.trace
+	WHERE o.attempt <= excluded.attempt`
+
+// storeRollouts writes all rollouts of a request in one statement, a slice a column.
+func storeRollouts(ctx context.Context, tx pgx.Tx, rollouts []report.Rollout, r *commit.Run) error {
+	n := len(rollouts)
+	var c struct {
+		task                                   []string
+		number                                 []int32
+		reward, cost, seconds                  []*float64
+		passed                                 []*bool
+		masked                                 []bool
+		parts, group, stop, error, trace       []*string
+		turns, calls, promptTok, completionTok []*int64
+	}
+	c.task, c.number, c.masked = make([]string, n), make([]int32, n), make([]bool, n)
+	for i := range rollouts {
+		o := &rollouts[i]
+		c.task[i], c.number[i], c.masked[i] = o.Task, o.Number, o.Masked
+		c.reward, c.passed = append(c.reward, o.Reward), append(c.passed, o.Passed)
+		c.cost, c.seconds = append(c.cost, o.Cost), append(c.seconds, o.Seconds)
+		c.parts, c.group = append(c.parts, optional(string(o.Parts))), append(c.group, optional(o.Group))
+		c.stop, c.error, c.trace = append(c.stop, optional(o.Stop)), append(c.error, optional(o.Error)), append(c.trace, optional(o.Trace))
+		c.turns, c.calls = append(c.turns, o.Turns), append(c.calls, o.ToolCalls)
+		c.promptTok, c.completionTok = append(c.promptTok, o.PromptTokens), append(c.completionTok, o.CompletionTokens)
+	}
+	_, err := tx.Exec(ctx, rolloutSQL, r.ID, r.Attempt, r.Now, c.task, c.number, c.reward, c.passed, c.masked, c.parts, c.group,
+		c.turns, c.calls, c.promptTok, c.completionTok, c.cost, c.seconds, c.stop, c.error, c.trace)
+	if err != nil {
+		return fmt.Errorf("store rollouts: %w", err)
+	}
+	return nil
+}
+
+func optional(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}

@@ -1,0 +1,99 @@
+// Package hardware owns what is sampled of the machines that runs run on. A request's points become one row;
+// a series is one figure of one device, and a long one is thinned to what a chart must show of it.
+package hardware
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/commit"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/metric"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
+)
+
+// MaxSeries is how many series a run may have.
+const MaxSeries = 10_000
+
+type name struct{ node, gpu, key string }
+
+// Write stores the points of a request.
+func Write(points []report.HardwarePoint) commit.Write {
+	return func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *commit.Run) error {
+		if len(points) == 0 {
+			return nil
+		}
+		ids, err := series(ctx, tx, r.ID, points)
+		if err != nil {
+			return err
+		}
+		packed := make([]metric.Point, len(points))
+		first, last := points[0].At, points[0].At
+		for i, p := range points {
+			packed[i] = metric.Point{Key: ids[name{p.Node, p.GPU, p.Key}], Value: p.Value, Micros: p.At.UnixMicro()}
+			if p.At.Before(first) {
+				first = p.At
+			}
+			if p.At.After(last) {
+				last = p.At
+			}
+		}
+		batch.Queue(`INSERT INTO hardware_batch (run_id, attempt, first_at, last_at, points, data, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+			r.ID, r.Attempt, first, last, len(points), metric.Pack(packed), r.Now)
+		return nil
+	}
+}
+
+// series answers the ids of the series that points are of, making those that are new. The run is locked.
+func series(ctx context.Context, tx pgx.Tx, runID string, points []report.HardwarePoint) (map[name]int32, error) {
+	ids := map[name]int32{}
+	var nodes, gpus, keys []string
+	for _, p := range points {
+		n := name{p.Node, p.GPU, p.Key}
+		if _, known := ids[n]; !known {
+			ids[n] = 0
+			nodes, gpus, keys = append(nodes, p.Node), append(gpus, p.GPU), append(keys, p.Key)
+		}
+	}
+	_, err := tx.Exec(ctx, `INSERT INTO hardware_series (run_id, id, node, gpu, key)
+		SELECT $1, (SELECT coalesce(max(id), 0) FROM hardware_series WHERE run_id = $1) + row_number() OVER (), n.node, n.gpu, n.key
+		FROM unnest($2::text[], $3::text[], $4::text[]) n(node, gpu, key)
+		WHERE NOT EXISTS (SELECT 1 FROM hardware_series s WHERE s.run_id = $1 AND s.node = n.node AND s.gpu = n.gpu AND s.key = n.key)`,
+		runID, nodes, gpus, keys)
+	if err != nil {
+		return nil, fmt.Errorf("name hardware series: %w", err)
+	}
+	rows, err := tx.Query(ctx, `SELECT s.id, s.node, s.gpu, s.key FROM unnest($2::text[], $3::text[], $4::text[]) n(node, gpu, key)
+		JOIN hardware_series s ON s.run_id = $1 AND s.node = n.node AND s.gpu = n.gpu AND s.key = n.key`, runID, nodes, gpus, keys)
+	if err != nil {
+		return nil, fmt.Errorf("find hardware series: %w", err)
+	}
+	var id int32
+	var n name
+	_, err = pgx.ForEachRow(rows, []any{&id, &n.node, &n.gpu, &n.key}, func() error {
+		if ids[n] = id; id > MaxSeries {
+			return fault.New(fault.Refused, "hardware_series", "hardware: a run has at most %d series", MaxSeries)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("find hardware series: %w", err)
+	}
+	return ids, nil
+}
+
+// Point is one sample as a reader sees it.
+type Point struct {
+	At      time.Time
+	Value   float64
+	Attempt int32
+}
+
+// Series is one figure of one device, by time. Node and GPU are empty where the report named none.
+type Series struct {
+	Node, GPU, Key string
+	Points         []Point
+}

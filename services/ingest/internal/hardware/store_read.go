@@ -1,0 +1,136 @@
+package hardware
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/metric"
+)
+
+// Store reads samples.
+type Store struct{ Pool pg.Querier }
+
+// Asked is what a reader wants: empty and zero ask for everything.
+type Asked struct {
+	Keys         []string
+	Node         *string
+	Since, Until time.Time
+	// Points is how many of each series are kept.
+	Points int
+}
+
+// maxAnswer bounds the points of one answer: what a message holds.
+const maxAnswer = 90_000
+
+// List answers a page of a run's series by node, GPU and key; more says that there are further ones.
+func (s *Store) List(ctx context.Context, runID string, ask Asked, p page.Page) (found []Series, more bool, err error) {
+	ids, found, err := s.series(ctx, runID, ask, p)
+	if err != nil || len(found) == 0 {
+		return nil, false, err
+	}
+	found, more = page.Cut(found, p)
+	most := min(ask.Points, maxAnswer/len(found))
+	kept := map[int32]*kept{}
+	for _, id := range ids[:len(found)] {
+		kept[id] = newKept(most)
+	}
+	if err := s.read(ctx, runID, ask, kept); err != nil {
+		return nil, false, err
+	}
+	for i := range found {
+		for _, seen := range kept[ids[i]].thinned(most) {
+			found[i].Points = append(found[i].Points, Point{At: time.UnixMicro(seen.Micros).UTC(), Value: seen.Value, Attempt: seen.Attempt})
+		}
+	}
+	return found, more, nil
+}
+
+func (s *Store) series(ctx context.Context, runID string, ask Asked, p page.Page) ([]int32, []Series, error) {
+	rows, err := s.Pool.Query(ctx, `SELECT id, node, gpu, key FROM hardware_series WHERE run_id = $1
+		AND ($2::text[] IS NULL OR key = ANY($2)) AND ($3::text IS NULL OR node = $3) ORDER BY node, gpu, key LIMIT $4 OFFSET $5`,
+		runID, ask.Keys, ask.Node, p.Ask(), p.Offset)
+	if err != nil {
+		return nil, nil, fmt.Errorf("list hardware series: %w", err)
+	}
+	var ids []int32
+	var found []Series
+	var id int32
+	var one Series
+	_, err = pgx.ForEachRow(rows, []any{&id, &one.Node, &one.GPU, &one.Key}, func() error {
+		ids, found = append(ids, id), append(found, one)
+		return nil
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("list hardware series: %w", err)
+	}
+	return ids, found, nil
+}
+
+// read adds the wanted points of all rows that can hold some.
+func (s *Store) read(ctx context.Context, runID string, ask Asked, wanted map[int32]*kept) error {
+	since, until := moment(ask.Since), moment(ask.Until)
+	rows, err := s.Pool.Query(ctx, `SELECT attempt, data FROM hardware_batch WHERE run_id = $1
+		AND ($2::timestamptz IS NULL OR last_at >= $2) AND ($3::timestamptz IS NULL OR first_at < $3) ORDER BY seq`, runID, since, until)
+	if err != nil {
+		return fmt.Errorf("read hardware: %w", err)
+	}
+	var attempt int32
+	var data []byte
+	var points []metric.Point
+	_, err = pgx.ForEachRow(rows, []any{&attempt, &data}, func() error {
+		if points, err = metric.Unpack(data, points[:0]); err != nil {
+			return err
+		}
+		for _, p := range points {
+			if k := wanted[p.Key]; k != nil && within(p.Micros, since, until) {
+				k.add(metric.Seen{Step: p.Micros, Value: p.Value, Micros: p.Micros, Attempt: attempt})
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("read hardware: %w", err)
+	}
+	return nil
+}
+
+func moment(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+func within(micros int64, since, until *time.Time) bool {
+	return (since == nil || micros >= since.UnixMicro()) && (until == nil || micros < until.UnixMicro())
+}
+
+// kept is what is kept of a series while it is read: more than is shown, and never all of a long one.
+type kept struct {
+	points []metric.Seen
+	room   int
+}
+
+// spare is how many times what is shown is held before it is thinned.
+const spare = 4
+
+func newKept(most int) *kept { return &kept{room: max(64, spare*most)} }
+
+func (k *kept) add(p metric.Seen) {
+	if k.points = append(k.points, p); len(k.points) >= 2*k.room {
+		k.points = k.thinned(k.room)
+	}
+}
+
+// thinned answers the points by time, at most so many.
+func (k *kept) thinned(most int) []metric.Seen {
+	slices.SortStableFunc(k.points, func(a, b metric.Seen) int { return cmp.Compare(a.Micros, b.Micros) })
+	return metric.Thin(k.points, most)
+}

@@ -1,0 +1,146 @@
+package report
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/decode"
+)
+
+// HardwarePoint is a sample of a machine: one value of one figure of one device at one moment.
+type HardwarePoint struct {
+	// Node and GPU are empty where the report named none; a number that names a GPU is its digits.
+	Node, GPU, Key string
+	At             time.Time
+	Value          float64
+}
+
+// Hardware is sampled points of the machines.
+type Hardware struct {
+	RunID  string
+	Points []HardwarePoint
+}
+
+// ReadHardware reads a hardware payload.
+func ReadHardware(data []byte) (*Hardware, error) {
+	var p Hardware
+	return &p, decode.Body(data, func(r *decode.Reader) {
+		r.Object(with(r, &p.RunID, decode.Fields{"points": func() {
+			r.List(maxHardware, func(int) { p.Points = append(p.Points, hardware(r)) })
+		}}), "run_id", "points")
+	})
+}
+
+func hardware(r *decode.Reader) HardwarePoint {
+	var p HardwarePoint
+	r.Object(decode.Fields{
+		"ts":    func() { p.At = r.Time() },
+		"node":  func() { p.Node = word(r, maxWord) },
+		"gpu":   func() { p.GPU = label(r) },
+		"key":   func() { p.Key = r.Text(1, maxWord) },
+		"value": func() { p.Value = r.Float() },
+	}, "ts", "key", "value")
+	return p
+}
+
+// label reads what names a thing: a number or a string; empty for null.
+func label(r *decode.Reader) string {
+	if r.Null() {
+		return ""
+	}
+	if r.Quoted() {
+		return r.Text(0, maxWord)
+	}
+	return strconv.FormatInt(r.Int(), 10)
+}
+
+// word reads an optional text; empty for null.
+func word(r *decode.Reader, most int) string {
+	return value(decode.Optional(r, func() string { return r.Text(0, most) }))
+}
+
+// Item is one row that a payload becomes: Key tells it from the others of its stream and attempt. Body is JSON.
+type Item struct {
+	Key  string
+	Body []byte
+}
+
+// Records is a payload that is kept as it came: environment or nodes.
+type Records struct {
+	RunID string
+	Items []Item
+}
+
+// ReadEnvironment reads the static picture of where a run runs.
+func ReadEnvironment(data []byte) (*Records, error) {
+	var p Records
+	return &p, decode.Body(data, func(r *decode.Reader) {
+		p.Items = []Item{{Key: "environment", Body: r.Span(func() { environment(r, &p.RunID) })}}
+	})
+}
+
+func environment(r *decode.Reader, runID *string) {
+	described := func() { word(r, maxDescribed) }
+	r.Object(with(r, runID, decode.Fields{
+		"python": described, "cuda": described, "driver": described, "nccl": described, "os": described,
+		"packages": func() {
+			if !r.Null() {
+				r.Entries(maxPackages, 1, maxWord, func(string) { described() })
+			}
+		},
+		"gpus": func() { devices(r) },
+		"git": func() {
+			if !r.Null() {
+				r.Map(func(string) { r.Skip() })
+			}
+		},
+	}), "run_id")
+}
+
+func devices(r *decode.Reader) {
+	if !r.Null() {
+		r.List(maxDevices, func(int) { r.Skip() })
+	}
+}
+
+// ReadNodes reads the hardware of each node of a run, an item a rank.
+func ReadNodes(data []byte) (*Records, error) {
+	var p Records
+	return &p, decode.Body(data, func(r *decode.Reader) {
+		seen := map[int64]bool{}
+		r.Object(with(r, &p.RunID, decode.Fields{"nodes": func() {
+			r.List(maxNodes, func(int) {
+				var rank int64
+				before := r.Faults()
+				body := short(r, maxNode, func() { rank = node(r) })
+				if seen[rank] && r.Faults() == before {
+					r.Wrong(fault.TypeValue, "Input should have each rank once", "rank")
+				}
+				seen[rank] = true
+				p.Items = append(p.Items, Item{Key: strconv.FormatInt(rank, 10), Body: body})
+			})
+		}}), "run_id", "nodes")
+	})
+}
+
+func node(r *decode.Reader) (rank int64) {
+	r.Object(decode.Fields{
+		"rank":   func() { rank = r.IntIn(0, decode.MaxRank) },
+		"host":   func() { r.Text(1, maxWord) },
+		"gpus":   func() { devices(r) },
+		"ib":     func() { devices(r) },
+		"cpu":    func() { r.Skip() },
+		"mem_gb": func() { decode.Optional(r, func() float64 { return notNegative(r) }) },
+	}, "rank", "host")
+	return rank
+}
+
+// short reads a value whose JSON is at most so many bytes: what is kept as it came must fit an answer.
+func short(r *decode.Reader, most int, read func()) []byte {
+	body := r.Span(read)
+	if len(body) > most {
+		r.Wrong(fault.TypeLong, "Input should be at most "+strconv.Itoa(most)+" bytes of JSON")
+	}
+	return body
+}

@@ -1,0 +1,78 @@
+package report
+
+import (
+	"math"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/decode"
+)
+
+// Score is one value that was produced elsewhere.
+type Score struct {
+	Metric       string
+	Value        float64
+	N            *int64
+	Stderr       *float64
+	ConfigDigest string
+	SamplesURI   string
+}
+
+// Benchmark is a benchmark payload: a score, what a run says of the evaluation that it makes, rollouts of
+// it, or all of them.
+type Benchmark struct {
+	RunID, Name, Version string
+	// Score is nil where the payload brings none.
+	Score      *Score
+	Evaluation *Evaluation
+	Rollouts   []Rollout
+}
+
+// ReadBenchmark reads a benchmark payload. Its metric and value may be left out together where it speaks
+// of an evaluation.
+func ReadBenchmark(data []byte) (*Benchmark, error) {
+	var p Benchmark
+	var s Score
+	return &p, decode.Body(data, func(r *decode.Reader) {
+		isObject := r.Nested()
+		given := map[string]bool{}
+		named := func(name string, read func()) func() {
+			return func() { given[name] = true; read() }
+		}
+		r.Object(with(r, &p.RunID, decode.Fields{
+			"name":          func() { p.Name = r.Text(1, maxWord) },
+			"version":       func() { p.Version = label(r) },
+			"metric":        named("metric", func() { s.Metric = r.Text(1, maxWord) }),
+			"value":         named("value", func() { s.Value = r.Float() }),
+			"n":             named("n", func() { s.N = decode.Optional(r, func() int64 { return r.IntIn(0, largestFigure) }) }),
+			"stderr":        named("stderr", func() { s.Stderr = decode.Optional(r, r.Float) }),
+			"config_digest": named("config_digest", func() { s.ConfigDigest = word(r, maxWord) }),
+			"samples_uri":   named("samples_uri", func() { s.SamplesURI = word(r, maxURI) }),
+			"evaluation":    func() { p.Evaluation = decode.Optional(r, func() Evaluation { return evaluation(r) }) },
+			"rollouts":      func() { p.Rollouts = rollouts(r) },
+		}), "run_id", "name")
+		if !isObject || (len(given) == 0 && (p.Evaluation != nil || p.Rollouts != nil)) {
+			return
+		}
+		p.Score = &s
+		for _, name := range []string{"metric", "value"} {
+			if !given[name] {
+				r.Wrong(fault.TypeMissing, "Field required", name)
+			}
+		}
+	})
+}
+
+// figure reads an optional whole number that counts something.
+func figure(r *decode.Reader, most int64) *int64 {
+	return decode.Optional(r, func() int64 { return r.IntIn(0, most) })
+}
+
+// finite reads a number that is one.
+func finite(r *decode.Reader) float64 {
+	before := r.Faults()
+	v := r.Float()
+	if (math.IsNaN(v) || math.IsInf(v, 0)) && r.Faults() == before {
+		r.Wrong(fault.TypeFinite, "Input should be a finite number")
+	}
+	return v
+}

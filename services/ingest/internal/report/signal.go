@@ -1,0 +1,17 @@
+package report
+
+import "github.com/signalbox-dev/signalbox/services/ingest/internal/decode"
+
+// Ack says that what a signal asked is done.
+type Ack struct {
+	RunID string
+	ID    string
+}
+
+// ReadAck reads the acknowledgement of a signal.
+func ReadAck(data []byte) (*Ack, error) {
+	var p Ack
+	return &p, decode.Body(data, func(r *decode.Reader) {
+		r.Object(with(r, &p.RunID, decode.Fields{"id": func() { p.ID = r.Text(1, maxWord) }}), "run_id", "id")
+	})
+}

@@ -1,0 +1,176 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/signalbox-dev/signalbox/platform/event"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/wake"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/topic"
+)
+
+// Trail writes audit rows.
+type Trail interface {
+	Record(ctx context.Context, tx pgx.Tx, action, kind, target string, after any) error
+}
+
+// Evictor ends what runs on a node, so that it goes on elsewhere, and pauses and resumes jobs: a *drive.Driver.
+type Evictor interface {
+	Evict(ctx context.Context, nodeID string) error
+	EvictIdle(ctx context.Context, nodeID string) error
+	Pause(ctx context.Context, jobID string, also func(ctx context.Context, tx pgx.Tx) error) (*job.Job, error)
+	Resume(ctx context.Context, jobID string, also func(ctx context.Context, tx pgx.Tx) error) (*job.Job, error)
+}
+
+// Orders takes the orders of admins and carries them out.
+type Orders struct {
+	Pool    *pgxpool.Pool
+	Store   Store
+	Events  *event.Log
+	Trail   Trail
+	Evictor Evictor
+}
+
+// Give changes what is ordered of a node and answers the node. What changes nothing leaves no trace.
+func (o *Orders) Give(
+	ctx context.Context, nodeID, action string, change func(was Order, now time.Time) (Order, error),
+) (*fleet.Node, error) {
+	var n *fleet.Node
+	err := pg.InTx(ctx, o.Pool, func(ctx context.Context, tx pgx.Tx) (err error) {
+		if n, err = o.Store.Lock(ctx, tx, nodeID); err != nil {
+			return err
+		}
+		now, err := pg.Now(ctx, tx)
+		if err != nil {
+			return err
+		}
+		was := of(n)
+		to, err := change(was, now)
+		if err != nil || same(was, to) {
+			return err
+		}
+		if err := o.move(ctx, tx, n, to); err != nil {
+			return err
+		}
+		n, err = o.Store.Fleets.Node(ctx, tx, nodeID)
+		if err != nil {
+			return err
+		}
+		return o.Trail.Record(ctx, tx, action, fleet.SubjectNode, nodeID,
+			map[string]any{"hold": to.Hold, "reason": to.Reason, "mode": to.Mode, "deadline": to.Deadline})
+	})
+	return n, err
+}
+
+func same(a, b Order) bool {
+	return a.Hold == b.Hold && a.Reason == b.Reason && a.Mode == b.Mode &&
+		(a.Deadline == nil) == (b.Deadline == nil) && (a.Deadline == nil || a.Deadline.Equal(*b.Deadline))
+}
+
+// move stores an order, with the event where it changes how the node shows, and wakes who places and drains.
+func (o *Orders) move(ctx context.Context, tx pgx.Tx, n *fleet.Node, to Order) error {
+	if err := o.Store.Save(ctx, tx, n.ID, n.Hold, to); err != nil {
+		return err
+	}
+	if n.Hold != to.Hold {
+		word := to.Hold
+		if word == fleet.HoldNone {
+			word = "uncordoned"
+		}
+		_, err := o.Events.Append(ctx, tx, event.Event{
+			SubjectKind: fleet.SubjectNode, SubjectID: n.ID, Type: "node." + word, From: n.Hold, To: to.Hold, Message: to.Reason,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return wake.Notify(ctx, tx, topic.Queue)
+}
+
+// RunOnce goes on with every drain: it ends what is to be ended, and says of nodes on which nothing is left
+// that they are drained. Whatever a crash left undone, the next look does.
+func (o *Orders) RunOnce(ctx context.Context) error {
+	if err := o.resume(ctx); err != nil {
+		return err
+	}
+	nodes, err := o.Store.Draining(ctx, o.Pool)
+	if err != nil || len(nodes) == 0 {
+		return err
+	}
+	now, err := pg.Now(ctx, o.Pool)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, n := range nodes {
+		if n.Works > 0 {
+			if err := o.empty(ctx, n, now); err != nil {
+				errs = append(errs, fmt.Errorf("empty node %s: %w", n.ID, err))
+			}
+		}
+		errs = append(errs, o.settle(ctx, n.ID))
+	}
+	return errors.Join(errs...)
+}
+
+// empty ends what is to be ended of a node's works, and asks what can save itself to do so.
+func (o *Orders) empty(ctx context.Context, n *fleet.Node, now time.Time) error {
+	switch {
+	case of(n).Evicts(now):
+		return o.Evictor.Evict(ctx, n.ID)
+	case n.DrainMode != ModeCheckpoint:
+		return nil
+	}
+	errs := []error{o.Evictor.EvictIdle(ctx, n.ID)}
+	running, err := o.Store.Unasked(ctx, o.Pool, n.ID)
+	errs = append(errs, err)
+	for _, id := range running {
+		_, err := o.Evictor.Pause(ctx, id, func(ctx context.Context, tx pgx.Tx) error { return o.Store.Asked(ctx, tx, id) })
+		if fault.Is(err, fault.Conflict) {
+			err = o.Store.Asked(ctx, o.Pool, id) // it cannot save itself, and runs on to its end or to the deadline
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// resume puts the jobs that a drain has paused back into the queue.
+func (o *Orders) resume(ctx context.Context) error {
+	saved, err := o.Store.Saved(ctx, o.Pool)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, id := range saved {
+		_, err := o.Evictor.Resume(ctx, id, func(ctx context.Context, tx pgx.Tx) error { return o.Store.Forget(ctx, tx, id) })
+		if !fault.Is(err, fault.Conflict) { // its owner was faster
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(append(errs, o.Store.Forget(ctx, o.Pool, ""))...)
+}
+
+// settle looks at a draining node under its lock: nothing can be placed there meanwhile.
+func (o *Orders) settle(ctx context.Context, nodeID string) error {
+	return pg.InTx(ctx, o.Pool, func(ctx context.Context, tx pgx.Tx) error {
+		n, err := o.Store.Lock(ctx, tx, nodeID)
+		if err != nil {
+			return err
+		}
+		if n.Hold != fleet.HoldDraining || n.Works > 0 {
+			return nil
+		}
+		to := of(n)
+		to.Hold = fleet.HoldDrained
+		return o.move(ctx, tx, n, to)
+	})
+}

@@ -1,0 +1,94 @@
+package cluster
+
+import (
+	"context"
+	"time"
+
+	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/request"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
+)
+
+// Server answers ClusterService.
+type Server struct {
+	jobsv1.UnimplementedClusterServiceServer
+	Orders *Orders
+}
+
+// GetCluster sums up fleets, nodes and pools.
+func (s *Server) GetCluster(ctx context.Context, _ *jobsv1.GetClusterRequest) (*jobsv1.Cluster, error) {
+	sum, err := s.Orders.Store.Sum(ctx, s.Orders.Pool)
+	if err != nil {
+		return nil, err
+	}
+	return summaryToProto(sum), nil
+}
+
+// ListQueue lists what waits.
+func (s *Server) ListQueue(ctx context.Context, req *jobsv1.ListQueueRequest) (*jobsv1.ListQueueResponse, error) {
+	p, err := request.Page(req.Limit, req.Offset)
+	if err != nil {
+		return nil, err
+	}
+	waiting, err := s.Orders.Store.Queue(ctx, s.Orders.Pool, authn.ScopeOf(ctx), req.GetPool(), p)
+	if err != nil {
+		return nil, err
+	}
+	waiting, more := page.Cut(waiting, p)
+	resp := &jobsv1.ListQueueResponse{}
+	for i := range waiting {
+		resp.Entries = append(resp.Entries, waitingToProto(&waiting[i]))
+	}
+	return resp, request.SetMore(ctx, more)
+}
+
+// GetNode shows a node.
+func (s *Server) GetNode(ctx context.Context, req *jobsv1.GetNodeRequest) (*jobsv1.Node, error) {
+	if err := request.ID(id.Node, "node_id", req.GetNodeId()); err != nil {
+		return nil, err
+	}
+	n, err := s.Orders.Store.Fleets.Node(ctx, s.Orders.Pool, req.GetNodeId())
+	if err != nil {
+		return nil, err
+	}
+	return fleet.NodeToProto(n), nil
+}
+
+// DrainNode empties a node.
+func (s *Server) DrainNode(ctx context.Context, req *jobsv1.DrainNodeRequest) (*jobsv1.Node, error) {
+	mode := modeFromProto(req.GetMode())
+	return s.give(ctx, req.GetNodeId(), "node.drain", func(was Order, now time.Time) (Order, error) {
+		var deadline *time.Time
+		if req.DeadlineS != nil {
+			at := now.Add(time.Duration(req.GetDeadlineS()) * time.Second)
+			deadline = &at
+		}
+		return was.Drain(mode, req.GetReason(), deadline), nil
+	})
+}
+
+// CordonNode keeps new work off a node.
+func (s *Server) CordonNode(ctx context.Context, req *jobsv1.CordonNodeRequest) (*jobsv1.Node, error) {
+	return s.give(ctx, req.GetNodeId(), "node.cordon", func(was Order, _ time.Time) (Order, error) { return was.Cordon(req.GetReason()) })
+}
+
+// UncordonNode ends a cordon or a drain.
+func (s *Server) UncordonNode(ctx context.Context, req *jobsv1.UncordonNodeRequest) (*jobsv1.Node, error) {
+	return s.give(ctx, req.GetNodeId(), "node.uncordon", func(was Order, _ time.Time) (Order, error) { return was.Uncordon(), nil })
+}
+
+func (s *Server) give(
+	ctx context.Context, nodeID, action string, change func(was Order, now time.Time) (Order, error),
+) (*jobsv1.Node, error) {
+	if err := request.ID(id.Node, "node_id", nodeID); err != nil {
+		return nil, err
+	}
+	n, err := s.Orders.Give(ctx, nodeID, action, change)
+	if err != nil {
+		return nil, err
+	}
+	return fleet.NodeToProto(n), nil
+}

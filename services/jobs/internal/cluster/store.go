@@ -1,0 +1,232 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+)
+
+// Store reads the cluster; with a transaction it also writes what is ordered of its nodes.
+type Store struct{ Fleets fleet.Store }
+
+// Lock loads a node for a change. The scheduler locks it too, so that nothing is placed on it meanwhile.
+func (s Store) Lock(ctx context.Context, tx pgx.Tx, id string) (*fleet.Node, error) {
+	var locked string
+	err := tx.QueryRow(ctx, `SELECT id FROM node WHERE id = $1 FOR UPDATE`, id).Scan(&locked)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, fault.Absentf(fleet.SubjectNode, id)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lock node: %w", err)
+	}
+	return s.Fleets.Node(ctx, tx, id)
+}
+
+// Save stores what is ordered of a node from now on; from is what was ordered until now.
+func (s Store) Save(ctx context.Context, tx pgx.Tx, id, from string, o Order) error {
+	tag, err := tx.Exec(ctx, `UPDATE node SET hold = $3, hold_reason = $4, drain_mode = $5, drain_deadline = $6
+		WHERE id = $1 AND hold = $2`, id, from, o.Hold, o.Reason, o.Mode, o.Deadline)
+	if err != nil {
+		return fmt.Errorf("store what is ordered of a node: %w", err)
+	}
+	if tag.RowsAffected() == 0 {
+		return fault.New(fault.Conflict, "node_moved", "node %s has moved on", id)
+	}
+	return nil
+}
+
+// batch bounds how many nodes one look drains.
+const batch = 500
+
+// Draining answers the nodes that are being emptied.
+func (s Store) Draining(ctx context.Context, q pg.Querier) ([]*fleet.Node, error) {
+	rows, err := q.Query(ctx, `SELECT id FROM node WHERE hold = 'draining' ORDER BY id LIMIT $1`, batch)
+	if err != nil {
+		return nil, fmt.Errorf("list draining nodes: %w", err)
+	}
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("list draining nodes: %w", err)
+	}
+	nodes := make([]*fleet.Node, 0, len(ids))
+	for _, id := range ids {
+		n, err := s.Fleets.Node(ctx, q, id)
+		if fault.Is(err, fault.Absent) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		nodes = append(nodes, n)
+	}
+	return nodes, nil
+}
+
+// Unasked answers the jobs that run on a node and were not asked for a checkpoint since their attempt began.
+func (s Store) Unasked(ctx context.Context, q pg.Querier, nodeID string) ([]string, error) {
+	return jobIDs(q.Query(ctx, `SELECT DISTINCT j.id FROM work w JOIN job j ON j.id = w.job_id AND j.attempt = w.attempt
+		WHERE w.node_id = $1 AND w.released_at IS NULL AND w.kind = 'attempt' AND j.state = 'running'
+			AND NOT EXISTS (SELECT FROM drain_pause d WHERE d.job_id = j.id AND d.attempt = j.attempt) ORDER BY j.id`, nodeID))
+}
+
+// Asked keeps in mind that an attempt was asked for a checkpoint.
+func (s Store) Asked(ctx context.Context, q pg.Querier, jobID string) error {
+	_, err := q.Exec(ctx, `INSERT INTO drain_pause (job_id, attempt, asked_at) SELECT id, attempt, clock_timestamp() FROM job WHERE id = $1
+		ON CONFLICT DO NOTHING`, jobID)
+	if err != nil {
+		return fmt.Errorf("keep in mind that a job was asked: %w", err)
+	}
+	return nil
+}
+
+// Saved answers the jobs that a drain has paused and that nobody has resumed.
+func (s Store) Saved(ctx context.Context, q pg.Querier) ([]string, error) {
+	return jobIDs(q.Query(ctx, `SELECT j.id FROM drain_pause d JOIN job j ON j.id = d.job_id AND j.attempt = d.attempt
+		WHERE j.state = 'paused' ORDER BY j.id LIMIT $1`, batch))
+}
+
+// Forget drops what was asked of attempts that are over, and of one job where it is named.
+func (s Store) Forget(ctx context.Context, q pg.Querier, jobID string) error {
+	_, err := q.Exec(ctx, `DELETE FROM drain_pause d USING job j WHERE j.id = d.job_id
+		AND (j.id = $1 OR j.ended_at IS NOT NULL OR j.attempt > d.attempt)`, jobID)
+	if err != nil {
+		return fmt.Errorf("forget whom a drain asked: %w", err)
+	}
+	return nil
+}
+
+func jobIDs(rows pgx.Rows, err error) ([]string, error) {
+	if err != nil {
+		return nil, fmt.Errorf("list the jobs of a drain: %w", err)
+	}
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("list the jobs of a drain: %w", err)
+	}
+	return ids, nil
+}
+
+// nodeRows is one row a node: its pools, and how it shows. A node that is not well has no GPUs to give.
+const nodeRows = `SELECT f.pools, CASE WHEN n.state = 'ready' AND n.hold <> '' THEN n.hold ELSE n.state END,
+		n.state = 'ready' AND n.hold = '' AND f.state = 'active', n.state IN ('lost', 'unhealthy'), n.gpus,
+		least(n.gpus, (SELECT coalesce(sum(w.gpus), 0) FROM work w WHERE w.node_id = n.id AND w.released_at IS NULL))
+	FROM node n JOIN fleet f ON f.id = n.fleet_id`
+
+// Sum sums up the cluster.
+func (s Store) Sum(ctx context.Context, q pg.Querier) (*Summary, error) {
+	sum := &Summary{States: map[string]int{}}
+	err := q.QueryRow(ctx, `SELECT (SELECT count(*) FROM fleet), count(*) FILTER (WHERE state = 'queued'),
+		count(*) FILTER (WHERE state <> 'queued') FROM job WHERE ended_at IS NULL`).Scan(&sum.Fleets, &sum.JobsQueued, &sum.JobsPlace)
+	if err != nil {
+		return nil, fmt.Errorf("count fleets and jobs: %w", err)
+	}
+	pools, err := s.pools(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := q.Query(ctx, nodeRows)
+	if err != nil {
+		return nil, fmt.Errorf("sum up the nodes: %w", err)
+	}
+	var names []string
+	var state string
+	var ready, away bool
+	var gpus, held int
+	_, err = pgx.ForEachRow(rows, []any{&names, &state, &ready, &away, &gpus, &held}, func() error {
+		sum.add(state, away, gpus, held)
+		for _, name := range names {
+			if p := pools[name]; p != nil {
+				p.add(ready, away, gpus, held)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("sum up the nodes: %w", err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(pools)) {
+		sum.Pools = append(sum.Pools, *pools[name])
+	}
+	return sum, nil
+}
+
+func (s *Summary) add(state string, away bool, gpus, held int) {
+	s.Nodes++
+	s.States[state]++
+	if away {
+		s.GPUsUnhealthy += gpus
+		return
+	}
+	s.GPUs, s.GPUsFree = s.GPUs+gpus, s.GPUsFree+gpus-held
+}
+
+func (p *Pool) add(ready, away bool, gpus, held int) {
+	p.Nodes++
+	if ready {
+		p.Ready++
+	}
+	if !away {
+		p.GPUs, p.GPUsFree = p.GPUs+gpus, p.GPUsFree+gpus-held
+	}
+}
+
+// pools answers every pool that a fleet serves, with how many jobs wait for it.
+func (s Store) pools(ctx context.Context, q pg.Querier) (map[string]*Pool, error) {
+	rows, err := q.Query(ctx, `SELECT p.name, (SELECT count(*) FROM job j WHERE j.state = 'queued'
+			AND j.pools @> jsonb_build_array(jsonb_build_object('pool', p.name)))
+		FROM (SELECT DISTINCT unnest(pools) AS name FROM fleet) p`)
+	if err != nil {
+		return nil, fmt.Errorf("list the pools: %w", err)
+	}
+	pools := map[string]*Pool{}
+	var name string
+	var queued int
+	_, err = pgx.ForEachRow(rows, []any{&name, &queued}, func() error {
+		pools[name] = &Pool{Name: name, JobsQueued: queued}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the pools: %w", err)
+	}
+	return pools, nil
+}
+
+// Queue answers what waits, in the order in which the scheduler looks at it; pool "" is every pool. What the
+// scope does not see of it has no name.
+func (s Store) Queue(ctx context.Context, q pg.Querier, scope authn.Scope, pool string, p page.Page) ([]Waiting, error) {
+	rows, err := q.Query(ctx, `SELECT ($1 OR owner_id = $2 OR (visibility = 'all' AND $2 <> '') OR project_id = ANY($3)),
+			id, name, queue_detail, queue_position, pools, gpus, priority, queue_reason, queued_at
+		FROM job WHERE state = 'queued' AND ($4 = '' OR pools @> jsonb_build_array(jsonb_build_object('pool', $4::text)))
+		ORDER BY priority DESC, created_at, id LIMIT $5 OFFSET $6`,
+		scope.Admin, scope.UserID, scope.Projects, pool, p.Ask(), p.Offset)
+	if err != nil {
+		return nil, fmt.Errorf("list the queue: %w", err)
+	}
+	waiting, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (w Waiting, err error) {
+		var seen bool
+		var pools []job.Pool
+		err = row.Scan(&seen, &w.ID, &w.Name, &w.Detail, &w.Position, &pools, &w.GPUs, &w.Priority, &w.Reason, &w.Since)
+		for _, p := range pools {
+			w.Pools, w.Nodes = append(w.Pools, p.Pool), w.Nodes+p.Nodes
+		}
+		if !seen {
+			w.ID, w.Name, w.Detail = "", "", ""
+		}
+		return w, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the queue: %w", err)
+	}
+	return waiting, nil
+}

@@ -1,0 +1,66 @@
+package drive
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/gang"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/work"
+)
+
+// Evict ends what runs on a node that is well, so that it goes on elsewhere: attempts are stopped and judged by
+// what the node then reports of them, as those that an agent ended, engines wait for another place, and a
+// placement that nobody acknowledged is taken back. Again it changes nothing.
+func (d *Driver) Evict(ctx context.Context, nodeID string) error {
+	works, err := d.Works.OnNode(ctx, d.Pool, nodeID)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, w := range works {
+		errs = append(errs, d.evict(ctx, w, nodeID))
+	}
+	return errors.Join(errs...)
+}
+
+// EvictIdle ends what has nothing to save: engines, and placements that nobody acknowledged.
+func (d *Driver) EvictIdle(ctx context.Context, nodeID string) error {
+	works, err := d.Works.OnNode(ctx, d.Pool, nodeID)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, w := range works {
+		switch {
+		case w.Kind == work.Engine:
+			errs = append(errs, d.apply(ctx, w, nodeID, lose))
+		case w.Phase == gang.PhaseNone:
+			_, err := d.withdraw(ctx, w)
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (d *Driver) evict(ctx context.Context, w *work.Work, nodeID string) error {
+	if w.Kind == work.Engine {
+		return d.apply(ctx, w, nodeID, lose)
+	}
+	if w.Phase == gang.PhaseNone {
+		if withdrawn, err := d.withdraw(ctx, w); withdrawn || err != nil {
+			return err
+		}
+	}
+	return d.step(ctx, w.JobID, func(ctx context.Context, tx pgx.Tx, s *scene) error {
+		for _, mine := range s.works {
+			if mine.ID != w.ID || mine.NodeID != nodeID || mine.Released() || mine.Exit != nil || mine.Desired != work.WantRunning {
+				continue
+			}
+			mine.Desired, mine.DesiredAt = work.WantStopped, s.now
+			return d.Works.Save(ctx, tx, mine, mine.Key, mine.NodeID, s.now)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,148 @@
+package hardware
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/rivertype"
+
+	"github.com/signalbox-dev/signalbox/platform/audit"
+	"github.com/signalbox-dev/signalbox/platform/canon"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/wake"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/topic"
+)
+
+// Inserter adds jobs to the queue in a transaction: a *queue.Client.
+type Inserter interface {
+	InsertTx(ctx context.Context, tx pgx.Tx, args river.JobArgs, opts *river.InsertOpts) (*rivertype.JobInsertResult, error)
+}
+
+// Changes replaces the configuration.
+type Changes struct {
+	Pool  *pgxpool.Pool
+	Store Store
+	Hub   *wake.Hub
+	Clock clock.Clock
+	Audit *audit.Log
+	Queue Inserter
+}
+
+// Request is a replacement, checked already.
+type Request struct {
+	Config  Config
+	Confirm string // the digest of an impact that its sender has seen
+	IfMatch *int64 // the version that it shall replace, nil for whichever is in force
+}
+
+// ImpactError is an impact that its sender has yet to confirm.
+type ImpactError struct {
+	Digest  string
+	Effects []Effect
+}
+
+// Error implements error.
+func (e *ImpactError) Error() string { return Words(e.Effects) }
+
+// settleWithin is how long a change that is stored is waited for: an instance that hangs holds it up for its lease
+// at most, and what takes longer is not a matter of instances. answerBefore is how long before the caller's
+// deadline it is told.
+const (
+	settleWithin = Lease + 2*time.Second
+	answerBefore = time.Second
+)
+
+// Replace confirms the impact, stores and waits until the change is settled. The same configuration again
+// changes nothing, and waits for the change that brought it.
+func (c *Changes) Replace(ctx context.Context, r Request) (*Version, error) {
+	document, err := form(r.Config)
+	if err != nil {
+		return nil, err
+	}
+	var stored *Version
+	err = pg.InTx(ctx, c.Pool, func(ctx context.Context, tx pgx.Tx) (err error) {
+		stored, err = c.store(ctx, tx, r, document)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return stored, c.settled(ctx, stored.Number)
+}
+
+func form(c Config) ([]byte, error) {
+	raw, err := json.Marshal(c)
+	if err != nil {
+		return nil, fmt.Errorf("write the hardware configuration: %w", err)
+	}
+	document, err := canon.JSON(raw)
+	if err != nil {
+		return nil, fmt.Errorf("write the hardware configuration: %w", err)
+	}
+	return document, nil
+}
+
+// store judges and stores under the lock of the configuration in force. Admissions that rely on that one share
+// the lock, so that no job is admitted between the look at the jobs and the commit.
+func (c *Changes) store(ctx context.Context, tx pgx.Tx, r Request, document []byte) (*Version, error) {
+	now, err := c.Store.Lock(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
+	if r.IfMatch != nil && *r.IfMatch != now.Number {
+		return nil, fault.New(fault.Conflict, "version", "the hardware configuration has changed: it is version %d", now.Number)
+	}
+	if bytes.Equal(now.Document, document) {
+		return now, nil
+	}
+	uses, err := c.Store.Uses(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
+	if effects := Impact(&now.Config, &r.Config, uses); len(effects) > 0 {
+		digest, err := Digest(now.Number, document, effects)
+		if err != nil {
+			return nil, err
+		}
+		if r.Confirm != digest {
+			return nil, &ImpactError{Digest: digest, Effects: effects}
+		}
+	}
+	next := &Version{Number: now.Number + 1, Document: document, Config: r.Config}
+	at, err := pg.Now(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Store.Insert(ctx, tx, next.Number, document, c.Audit.Actor(ctx), at); err != nil {
+		return nil, err
+	}
+	if _, err := c.Queue.InsertTx(ctx, tx, SettleArgs{Version: next.Number}, &river.InsertOpts{MaxAttempts: settleTries}); err != nil {
+		return nil, err
+	}
+	return next, wake.Notify(ctx, tx, topic.Hardware)
+}
+
+// settled waits for what the queued job does, up to shortly before the caller's deadline.
+func (c *Changes) settled(ctx context.Context, number int64) error {
+	waiting, cancel := context.WithTimeout(ctx, settleWithin)
+	defer cancel()
+	if deadline, ok := ctx.Deadline(); ok {
+		waiting, cancel = context.WithDeadline(waiting, deadline.Add(-answerBefore))
+		defer cancel()
+	}
+	err := await(waiting, c.Hub, c.Clock, func(ctx context.Context) (bool, error) { return c.Store.Settled(ctx, c.Pool, number) })
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return fault.New(fault.Dependency, "unsettled",
+			"version %d is stored and will be in force everywhere; not every instance has taken it over yet", number).Wrap(err)
+	}
+	return err
+}

@@ -1,0 +1,105 @@
+package hardware_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/hardware"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+)
+
+func big(change ...func(*hardware.Profile)) hardware.Config {
+	p := hardware.Profile{Key: "big", Series: "h100", GPUsPerNode: 8, MaxNodes: 4, CPU: 64, MemoryGB: 512, Pools: []string{"gpu"}}
+	for _, c := range change {
+		c(&p)
+	}
+	return hardware.Config{Series: []hardware.Series{{Key: "h100"}}, Profiles: []hardware.Profile{p}}
+}
+
+func TestWhatAChangeTakesFromLiveJobs(t *testing.T) {
+	t.Parallel()
+	whole := job.Pool{Pool: "gpu", Nodes: 2, GPUsPerNode: 8, CPU: 64, MemoryGB: 512, Profile: "big"}
+	uses := []hardware.Use{
+		{JobID: "job_2", Waiting: true, RunningS: 100, TeamID: "team_1", Pools: []job.Pool{whole, whole}},
+		{JobID: "job_1", Waiting: true, RunningS: 50, TeamID: "team_1", Pools: []job.Pool{whole}},
+		{JobID: "job_3", RunningS: 100, TeamID: "team_1", Pools: []job.Pool{{Pool: "gpu", Nodes: 1, GPUsPerNode: 1, Profile: "big"}}},
+		{JobID: "job_4", RunningS: 100, Pools: []job.Pool{{Pool: "gpu", Nodes: 1}}},
+	}
+	limit := 60
+	for name, c := range map[string]struct {
+		after hardware.Config
+		want  string
+	}{
+		"the same":           {big(), ""},
+		"more of it":         {big(func(p *hardware.Profile) { p.GPUsPerNode, p.MaxNodes, p.CPU, p.MemoryGB, p.Pools = 16, 9, 0, 0, nil }), ""},
+		"another price":      {func() hardware.Config { c := big(); c.Series[0].RatePerGPUHour = 3; return c }(), ""},
+		"removed":            {hardware.Config{}, "impact: 2 queued jobs and 1 running job use profile big (it is removed)"},
+		"fewer GPUs":         {big(func(p *hardware.Profile) { p.GPUsPerNode = 4 }), "impact: 2 queued jobs use profile big (profile big has 4 GPUs a node, 8 are asked for)"},
+		"fewer nodes":        {big(func(p *hardware.Profile) { p.MaxNodes = 1 }), "impact: 2 queued jobs use profile big (profile big gives 1 nodes at most, 2 are asked for)"},
+		"fewer CPUs":         {big(func(p *hardware.Profile) { p.CPU = 63 }), "impact: 2 queued jobs use profile big (profile big has 63 CPUs a node, 64 are asked for)"},
+		"less memory":        {big(func(p *hardware.Profile) { p.MemoryGB = 1 }), "impact: 2 queued jobs use profile big (profile big has 1 GB of memory a node, 512 are asked for)"},
+		"another pool":       {big(func(p *hardware.Profile) { p.Pools = []string{"x"} }), "impact: 2 queued jobs and 1 running job use profile big (profile big cannot be asked for in pool gpu)"},
+		"another team":       {big(func(p *hardware.Profile) { p.TeamIDs = []string{"team_2"} }), "impact: 2 queued jobs and 1 running job use profile big (profile big is for projects of other teams)"},
+		"the jobs' own team": {big(func(p *hardware.Profile) { p.TeamIDs = []string{"team_1"} }), ""},
+		"for a shorter time": {
+			big(func(p *hardware.Profile) { p.MaxRunningS = &limit }),
+			"impact: 1 queued job and 1 running job use profile big (profile big runs for 60 seconds at most, 100 are asked for)",
+		},
+	} {
+		before, after := big(), c.after
+		effects := hardware.Impact(&before, &after, uses)
+		if c.want == "" {
+			require.Empty(t, effects, name)
+			continue
+		}
+		require.Equal(t, c.want, hardware.Words(effects), name)
+		for _, e := range effects {
+			require.IsIncreasing(t, append([]string{""}, e.Waiting...), "in one order, each job once")
+		}
+	}
+}
+
+// What a job was refused already is no news of this change.
+func TestWhatWasRefusedBeforeIsNoImpact(t *testing.T) {
+	t.Parallel()
+	before := big(func(p *hardware.Profile) { p.GPUsPerNode = 1 })
+	uses := []hardware.Use{{JobID: "job_1", Pools: []job.Pool{{Pool: "gpu", Nodes: 1, GPUsPerNode: 8, Profile: "big"}}}}
+	require.Empty(t, hardware.Impact(&before, &hardware.Config{}, uses))
+	uses[0].Pools[0].Profile = "gone-long-ago"
+	require.Empty(t, hardware.Impact(&before, &hardware.Config{}, uses))
+}
+
+func TestADigestNamesTheChangeAndWhomItMeets(t *testing.T) {
+	t.Parallel()
+	digest := func(version int64, document string, effects ...hardware.Effect) string {
+		d, err := hardware.Digest(version, []byte(document), effects)
+		require.NoError(t, err)
+		return d
+	}
+	one := hardware.Effect{Profile: "big", Why: "it is removed", Waiting: []string{"job_1"}, Placed: []string{}}
+	same := digest(1, `{"a":1,"b":2}`, one)
+	require.Equal(t, same, digest(1, `{"b":2,"a":1}`, one))
+	other := one
+	other.Waiting = []string{"job_2"}
+	began := one
+	began.Waiting, began.Placed = []string{}, []string{"job_1"}
+	for name, d := range map[string]string{
+		"another version": digest(2, `{"a":1,"b":2}`, one), "another document": digest(1, `{"a":1}`, one),
+		"another job": digest(1, `{"a":1,"b":2}`, other), "a job that began": digest(1, `{"a":1,"b":2}`, began),
+	} {
+		require.NotEqual(t, same, d, name)
+	}
+}
+
+func TestAProfileFillsInWhatIsNotAskedFor(t *testing.T) {
+	t.Parallel()
+	c := big()
+	p, ok := c.Profile("big")
+	require.True(t, ok)
+	want := job.Pool{Pool: "gpu", Nodes: 1, CPU: 2, Profile: "big"}
+	p.Fill(&want)
+	require.Equal(t, job.Pool{Pool: "gpu", Nodes: 1, GPUsPerNode: 8, CPU: 2, MemoryGB: 512, Profile: "big"}, want)
+	_, ok = c.Profile("")
+	require.False(t, ok)
+}

@@ -1,0 +1,117 @@
+package hardware
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/signalbox-dev/signalbox/platform/canon"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+)
+
+// Use is a live job that named profiles.
+type Use struct {
+	JobID    string
+	Waiting  bool
+	TeamID   string
+	RunningS int
+	Pools    []job.Pool
+}
+
+// Effect is what a change does to the live jobs of one profile.
+type Effect struct {
+	Profile string   `json:"profile"`
+	Why     string   `json:"why"`
+	Waiting []string `json:"waiting"` // ids of jobs
+	Placed  []string `json:"placed"`
+}
+
+// Impact is what a configuration takes from live jobs: profiles that they named and would be refused now. What
+// they were refused already before counts as nothing. The effects come in the order of their profiles.
+func Impact(before, after *Config, uses []Use) []Effect {
+	found := map[[2]string]*Effect{}
+	var effects []*Effect
+	for _, u := range uses {
+		hit := map[[2]string]bool{}
+		for _, pool := range u.Pools {
+			why := lost(before, after, pool, u)
+			key := [2]string{pool.Profile, why}
+			if why == "" || hit[key] {
+				continue
+			}
+			hit[key] = true
+			e := found[key]
+			if e == nil {
+				e = &Effect{Profile: pool.Profile, Why: why, Waiting: []string{}, Placed: []string{}}
+				found[key], effects = e, append(effects, e)
+			}
+			if u.Waiting {
+				e.Waiting = append(e.Waiting, u.JobID)
+			} else {
+				e.Placed = append(e.Placed, u.JobID)
+			}
+		}
+	}
+	out := make([]Effect, len(effects))
+	for i, e := range effects {
+		slices.Sort(e.Waiting)
+		slices.Sort(e.Placed)
+		out[i] = *e
+	}
+	slices.SortFunc(out, func(a, b Effect) int { return strings.Compare(a.Profile+"\x00"+a.Why, b.Profile+"\x00"+b.Why) })
+	return out
+}
+
+// lost says why a request that the configuration admitted is admitted no more, or nothing.
+func lost(before, after *Config, pool job.Pool, u Use) string {
+	ask := Ask{Pool: pool, TeamID: u.TeamID, RunningS: u.RunningS}
+	if was, ok := before.Profile(pool.Profile); pool.Profile == "" || !ok || was.Refusal(ask) != "" {
+		return ""
+	}
+	now, ok := after.Profile(pool.Profile)
+	if !ok {
+		return "it is removed"
+	}
+	return now.Refusal(ask)
+}
+
+// Words tells an impact to people.
+func Words(effects []Effect) string {
+	parts := make([]string, 0, len(effects))
+	for _, e := range effects {
+		var jobs []string
+		if n := len(e.Waiting); n > 0 {
+			jobs = append(jobs, count(n, "queued job"))
+		}
+		if n := len(e.Placed); n > 0 {
+			jobs = append(jobs, count(n, "running job"))
+		}
+		verb := "use"
+		if len(e.Waiting)+len(e.Placed) == 1 {
+			verb = "uses"
+		}
+		parts = append(parts, fmt.Sprintf("%s %s profile %s (%s)", strings.Join(jobs, " and "), verb, e.Profile, e.Why))
+	}
+	return "impact: " + strings.Join(parts, "; ")
+}
+
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// Digest names what a confirmation is of: the change, from which version on, and whom it meets.
+func Digest(version int64, document []byte, effects []Effect) (string, error) {
+	raw, err := json.Marshal(map[string]any{"from": version, "to": json.RawMessage(document), "effects": effects})
+	if err != nil {
+		return "", fmt.Errorf("write an impact: %w", err)
+	}
+	digest, err := canon.Digest(raw)
+	if err != nil {
+		return "", fmt.Errorf("write an impact: %w", err)
+	}
+	return digest, nil
+}

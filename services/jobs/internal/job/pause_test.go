@@ -1,0 +1,160 @@
+package job_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/gang"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+)
+
+// A pause that could only lose work is refused; each thing that can save it lets it through.
+func TestWhatCanBePaused(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(j *job.Job, a *job.Attempt)
+		code   string
+	}{
+		"nothing can save it":     {func(*job.Job, *job.Attempt) {}, "checkpoint"},
+		"its recipe saves":        {func(j *job.Job, _ *job.Attempt) { j.Resumable = true }, ""},
+		"it asks for signals":     {func(_ *job.Job, a *job.Attempt) { now := at(); a.ListensAt = &now }, ""},
+		"it has saved":            {func(j *job.Job, _ *job.Attempt) { j.Register(saved(1, at())) }, ""},
+		"its owner needs nothing": {func(j *job.Job, _ *job.Attempt) { j.CheckpointNeeded = false }, ""},
+		"weights to serve are no state": {func(j *job.Job, _ *job.Attempt) {
+			c := saved(1, at())
+			c.Format = "gguf"
+			j.Register(c)
+		}, "checkpoint"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j, a := in(t, job.Running, 0)
+			j.Resumable = false
+			c.change(j, a)
+			changed, err := j.Pause(a, "sig_1", at())
+			if c.code != "" {
+				require.True(t, fault.Is(err, fault.Conflict) && fault.HasCode(err, c.code), "%v", err)
+				require.Equal(t, job.Running, j.State)
+				return
+			}
+			require.NoError(t, err)
+			require.True(t, changed)
+			require.Equal(t, job.Asked{Signal: job.SignalCheckpoint, ID: "sig_1", Deadline: new(at().Add(time.Minute))}, j.Asks())
+			changed, err = j.Pause(a, "sig_2", at())
+			require.NoError(t, err)
+			require.False(t, changed, "asking again changes nothing")
+			require.Equal(t, "sig_1", j.Asks().ID)
+		})
+	}
+}
+
+func TestOnlyANewerCheckpointIsGoneOnFrom(t *testing.T) {
+	t.Parallel()
+	j, _ := in(t, job.Running, 3)
+	first := saved(1, at().Add(time.Minute))
+	require.True(t, j.Register(first))
+	require.False(t, j.Register(saved(1, at())), "an older one that was told late")
+	require.False(t, j.Register(first), "the same again")
+	next := saved(2, at())
+	next.ArtifactID = "art_2"
+	require.True(t, j.Register(next), "a newer attempt's, whatever the clocks say")
+	require.False(t, j.Register(saved(1, at().Add(time.Hour))), "an older attempt's never")
+	require.Equal(t, "art_2", j.Checkpoint.ArtifactID)
+}
+
+// What is asked goes from one signal to the next, and an answer counts only for what is asked now.
+func TestAPauseAsksForACheckpointAndThenForTheEnd(t *testing.T) {
+	t.Parallel()
+	j, a := in(t, job.Pausing, 0)
+	_, err := j.Ack("sig_9", at())
+	require.True(t, fault.HasCode(err, "signal"), "%v", err)
+	_, err = j.Ack("", at())
+	require.True(t, fault.HasCode(err, "signal"), "%v", err)
+	require.True(t, j.Register(saved(1, at())))
+	changed, err := j.Ack("sig_1", at())
+	require.NoError(t, err)
+	require.True(t, changed)
+	changed, err = j.Ack("sig_1", later())
+	require.NoError(t, err)
+	require.False(t, changed)
+	require.Equal(t, job.SignalPause, j.Asks().Signal)
+	require.NotEqual(t, "sig_1", j.Asks().ID, "who knows the first half is told of the second")
+	acked := *j.Signal.AckedAt
+	changed, err = j.Ack(j.Asks().ID, later())
+	require.NoError(t, err, "what is asked can be answered")
+	require.False(t, changed)
+	require.Equal(t, acked, *j.Signal.AckedAt)
+	require.Equal(t, job.GraceHolds, j.GraceOver(later()), "it was answered")
+	exit := gang.Exit{Code: -1, Signal: 15, Reason: gang.ExitStopped}
+	j.End(a, exit, job.Judge(j, a, exit), at())
+	require.Equal(t, job.Paused, j.State)
+	require.Equal(t, job.Paused, a.State)
+	require.Empty(t, a.EndReason)
+	require.Equal(t, job.SignalNone, j.Asks().Signal)
+	require.NoError(t, j.Resume(later()))
+	next, ok := j.Place("att_2", "nod_1", later())
+	require.True(t, ok)
+	require.Equal(t, 2, next.Number)
+	require.Equal(t, "art_1", next.ResumedFrom)
+	require.Zero(t, j.Retries, "a pause takes nothing from the tries")
+}
+
+func TestAStopIsASignalToo(t *testing.T) {
+	t.Parallel()
+	j, a := in(t, job.Pausing, 0)
+	_, err := j.Stop(job.ReasonUserStop, at())
+	require.NoError(t, err)
+	require.Equal(t, job.Asked{Signal: job.SignalStop, ID: "stop.1", Deadline: new(at().Add(job.StopGrace))}, j.Asks())
+	_, err = j.Ack("sig_1", at())
+	require.True(t, fault.HasCode(err, "signal"), "the pause is over: %v", err)
+	_, err = j.Ack("stop.1", at())
+	require.NoError(t, err)
+	exit := gang.Exit{}
+	j.End(a, exit, job.Judge(j, a, exit), at())
+	require.Equal(t, job.SignalStop, j.Asks().Signal, "what has ended is asked to be gone")
+	changed, err := j.Ack(j.Asks().ID, later())
+	require.NoError(t, err)
+	require.False(t, changed)
+}
+
+// Where the spec says that further attempts begin at the beginning, those after a pause do not.
+func TestWhereAFurtherAttemptBegins(t *testing.T) {
+	t.Parallel()
+	for _, from := range []string{job.ResumeLatest, job.ResumeNone} {
+		j, a := in(t, job.Running, 3)
+		j.RetryFrom = from
+		require.True(t, j.Register(saved(1, at())))
+		lost := gang.Exit{Code: -1, Reason: gang.ExitLost}
+		j.End(a, lost, job.Judge(j, a, lost), at())
+		require.Equal(t, from == job.ResumeLatest, j.Checkpoint != nil)
+		require.Equal(t, from == job.ResumeLatest, j.Register(saved(1, later())), "one that comes late")
+		a, _ = j.Place("att_2", "nod_1", later())
+		require.Equal(t, from == job.ResumeLatest, a.ResumedFrom != "")
+		_, err := j.Report(a, job.ReportRunning, "", later())
+		require.NoError(t, err)
+		require.True(t, j.Register(saved(2, later())))
+		_, err = j.Pause(a, "sig_1", later())
+		require.NoError(t, err)
+		j.End(a, lost, job.Judge(j, a, lost), later())
+		require.NoError(t, j.Resume(later()))
+		a, _ = j.Place("att_3", "nod_1", later())
+		require.Equal(t, "art_1", a.ResumedFrom)
+		require.Equal(t, 1, j.Retries)
+	}
+}
+
+func TestEveryReasonHasItsFate(t *testing.T) {
+	t.Parallel()
+	fates := job.Fates()
+	require.Len(t, fates, 22, "the closed list of areas-training 2.3")
+	for reason, fate := range fates {
+		require.True(t, fate.State.Terminal(), reason)
+		require.Contains(t, []string{"", job.RetryInfra, job.RetryPreempted}, fate.Class, reason)
+		if fate.Class != "" {
+			require.Equal(t, job.Failed, fate.State, "%s: what is tried again has failed once no try is left", reason)
+		}
+	}
+}

@@ -1,0 +1,172 @@
+package share
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/request"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/run"
+)
+
+// PublicServer answers SharedService. It looks at no caller: who has the token is who may read.
+type PublicServer struct {
+	jobsv1.UnimplementedSharedServiceServer
+	Pool  *pgxpool.Pool
+	Store Store
+	Runs  run.Store
+	Live  *Live
+}
+
+// open finds the link of a token and its runs, as long as it shows anything; field "" is what every link opens.
+// The rows are asked each time: what ended a moment ago, on whichever instance, is over.
+func (s *PublicServer) open(ctx context.Context, token, field string) (*Share, []*run.Run, error) {
+	hash, ok := secret.Parse(secret.KindShare, token)
+	if !ok {
+		return nil, nil, errGone()
+	}
+	share, err := s.Store.Live(ctx, s.Pool, hash)
+	if err != nil {
+		return nil, nil, err
+	}
+	if field != "" && !share.Opens(field) {
+		return nil, nil, errGone()
+	}
+	runs := make([]*run.Run, len(share.Runs))
+	for i, id := range share.Runs {
+		runs[i], err = s.Runs.Get(ctx, s.Pool, authn.Scope{Admin: true, Projects: []string{}}, id)
+		if fault.Is(err, fault.Absent) {
+			return nil, nil, errGone()
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	allowed, err := s.Live.Allowed(ctx, share.OwnerID, runs)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !allowed {
+		return nil, nil, errGone()
+	}
+	return share, runs, nil
+}
+
+// openRun is open for one run of the link, by its place.
+func (s *PublicServer) openRun(ctx context.Context, token, field string, place *int32) (share *Share, r *run.Run, at int, err error) {
+	share, runs, err := s.open(ctx, token, field)
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	if place != nil {
+		at = int(*place)
+	}
+	if at >= len(runs) {
+		return nil, nil, 0, errGone()
+	}
+	return share, runs[at], at, nil
+}
+
+func (s *PublicServer) pins() *Pins { return &Pins{DB: s.Pool, Store: s.Store} }
+
+// GetShared shows what is shared and counts the view.
+func (s *PublicServer) GetShared(ctx context.Context, req *jobsv1.GetSharedRequest) (*jobsv1.Shared, error) {
+	share, runs, err := s.open(ctx, req.GetToken(), "")
+	if err != nil {
+		return nil, err
+	}
+	m := sharedToProto(share)
+	for i, r := range runs {
+		one := &jobsv1.SharedRun{}
+		if share.Pinned {
+			err = s.pins().read(ctx, share, i, partRun, one)
+		} else {
+			one, err = runToShared(r)
+		}
+		if err != nil {
+			return nil, err
+		}
+		m.Runs = append(m.Runs, one)
+	}
+	return m, s.Store.Seen(ctx, s.Pool, share.ID)
+}
+
+// ListSharedMetrics lists the series of one run.
+func (s *PublicServer) ListSharedMetrics(
+	ctx context.Context, req *jobsv1.ListSharedMetricsRequest,
+) (*jobsv1.ListSharedMetricsResponse, error) {
+	p, err := request.Page(req.Limit, req.Offset)
+	if err != nil {
+		return nil, err
+	}
+	share, r, at, err := s.openRun(ctx, req.GetToken(), Metrics, req.Run)
+	if err != nil {
+		return nil, err
+	}
+	var series []*jobsv1.SharedSeries
+	var more bool
+	if share.Pinned {
+		series, more, err = s.pins().Metrics(ctx, share, at, req.GetKeys(), p)
+	} else {
+		series, more, err = s.Live.Metrics(ctx, r, req.GetKeys(), p)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &jobsv1.ListSharedMetricsResponse{Series: series}, request.SetMore(ctx, more)
+}
+
+// GetSharedConfig shows how one run was configured.
+func (s *PublicServer) GetSharedConfig(ctx context.Context, req *jobsv1.GetSharedConfigRequest) (*jobsv1.SharedConfig, error) {
+	share, r, at, err := s.openRun(ctx, req.GetToken(), Config, req.Run)
+	if err != nil {
+		return nil, err
+	}
+	if !share.Pinned {
+		return s.Live.Config(ctx, r)
+	}
+	m := &jobsv1.SharedConfig{}
+	return m, s.pins().read(ctx, share, at, Config, m)
+}
+
+// ListSharedSamples lists validation samples of one run.
+func (s *PublicServer) ListSharedSamples(
+	ctx context.Context, req *jobsv1.ListSharedSamplesRequest,
+) (*jobsv1.ListSharedSamplesResponse, error) {
+	p, err := request.Page(req.Limit, req.Offset)
+	if err != nil {
+		return nil, err
+	}
+	share, r, at, err := s.openRun(ctx, req.GetToken(), Samples, req.Run)
+	if err != nil {
+		return nil, err
+	}
+	samples, more, err := s.samples(ctx, share, r, at, req.Step, p)
+	if err != nil {
+		return nil, err
+	}
+	return &jobsv1.ListSharedSamplesResponse{Samples: samples}, request.SetMore(ctx, more)
+}
+
+// samples are the run's, or the pinned ones while the run's may be shared still: a dataset that was protected
+// since shows no more.
+func (s *PublicServer) samples(
+	ctx context.Context, share *Share, r *run.Run, at int, step *int64, p page.Page,
+) ([]*jobsv1.SharedSample, bool, error) {
+	if !share.Pinned {
+		return s.Live.Samples(ctx, r, step, p)
+	}
+	protected, err := s.Live.Protected(ctx, r)
+	if err != nil {
+		return nil, false, err
+	}
+	if protected {
+		return nil, false, errGone()
+	}
+	return s.pins().Samples(ctx, share, at, step, p)
+}

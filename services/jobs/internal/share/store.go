@@ -1,0 +1,128 @@
+package share
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+)
+
+// SubjectShare names links in the event and audit tables.
+const SubjectShare = "share"
+
+// Store reads links; with a transaction it also writes them.
+type Store struct{}
+
+const columns = `id, kind, title, owner_id, owner_name, prefix, targets, runs, fields, pinned, created_at, expires_at, revoked_at,
+	views, last_viewed_at`
+
+func scan(row pgx.Row) (*Share, error) {
+	var s Share
+	err := row.Scan(&s.ID, &s.Kind, &s.Title, &s.OwnerID, &s.OwnerName, &s.Prefix, &s.Targets, &s.Runs, &s.Fields, &s.Pinned,
+		&s.CreatedAt, &s.ExpiresAt, &s.RevokedAt, &s.Views, &s.LastViewedAt)
+	return &s, err
+}
+
+// Insert keeps a new link under the hash of its token. Who has as many as one may have gets none: the count is
+// taken under a lock of its own, so that two at once do not pass it together.
+func (Store) Insert(ctx context.Context, tx pgx.Tx, s *Share, hash []byte) error {
+	var live int
+	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('jobs shares ' || $1, 0))`, s.OwnerID); err != nil {
+		return fmt.Errorf("count links: %w", err)
+	}
+	err := tx.QueryRow(ctx, `SELECT count(*) FROM share WHERE owner_id = $1 AND revoked_at IS NULL
+		AND (expires_at IS NULL OR expires_at > clock_timestamp())`, s.OwnerID).Scan(&live)
+	if err != nil {
+		return fmt.Errorf("count links: %w", err)
+	}
+	if live >= MaxLive {
+		return fault.New(fault.Conflict, "share_limit", "you have %d links already: revoke some", live)
+	}
+	_, err = tx.Exec(ctx, `INSERT INTO share (id, kind, title, owner_id, owner_name, hash, prefix, targets, runs, fields, pinned,
+		created_at, expires_at) VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13)`,
+		s.ID, s.Kind, s.Title, s.OwnerID, s.OwnerName, hash, s.Prefix, s.Targets, s.Runs, s.Fields, s.Pinned, s.CreatedAt, s.ExpiresAt)
+	if err != nil {
+		return fmt.Errorf("keep a link: %w", err)
+	}
+	return nil
+}
+
+// InsertPin keeps a part of what a pinned link shows of one of its runs.
+func (Store) InsertPin(ctx context.Context, tx pgx.Tx, shareID string, run int, part string, data []byte) error {
+	_, err := tx.Exec(ctx, `INSERT INTO share_pin (share_id, run, part, data) VALUES ($1, $2, $3, $4)`, shareID, run, part, data)
+	if err != nil {
+		return fmt.Errorf("pin a link: %w", err)
+	}
+	return nil
+}
+
+// Pin answers a part of what a pinned link shows; absent where it has none.
+func (Store) Pin(ctx context.Context, q pg.Querier, shareID string, run int, part string) (data []byte, err error) {
+	err = q.QueryRow(ctx, `SELECT data FROM share_pin WHERE share_id = $1 AND run = $2 AND part = $3`, shareID, run, part).Scan(&data)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, errGone()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read a pinned link: %w", err)
+	}
+	return data, nil
+}
+
+// Live answers the link of a token's hash while it is open.
+func (Store) Live(ctx context.Context, q pg.Querier, hash []byte) (*Share, error) {
+	s, err := scan(q.QueryRow(ctx, `SELECT `+columns+` FROM share WHERE hash = $1 AND revoked_at IS NULL
+		AND (expires_at IS NULL OR expires_at > clock_timestamp())`, hash))
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, errGone()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("load a link: %w", err)
+	}
+	return s, nil
+}
+
+// Seen counts a view.
+func (Store) Seen(ctx context.Context, q pg.Querier, id string) error {
+	if _, err := q.Exec(ctx, `UPDATE share SET views = views + 1, last_viewed_at = clock_timestamp() WHERE id = $1`, id); err != nil {
+		return fmt.Errorf("count a view: %w", err)
+	}
+	return nil
+}
+
+// List answers the links of a person, newest first; ownerID "" is everybody.
+func (Store) List(ctx context.Context, q pg.Querier, ownerID string, p page.Page) ([]*Share, error) {
+	rows, err := q.Query(ctx, `SELECT `+columns+` FROM share WHERE $1 = '' OR owner_id = $1
+		ORDER BY created_at DESC, id DESC LIMIT $2 OFFSET $3`, ownerID, p.Ask(), p.Offset)
+	if err != nil {
+		return nil, fmt.Errorf("list links: %w", err)
+	}
+	shares, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*Share, error) { return scan(row) })
+	if err != nil {
+		return nil, fmt.Errorf("read links: %w", err)
+	}
+	return shares, nil
+}
+
+// Revoke ends a link of a person, once, with all that it pinned; ownerID "" is anybody. It answers whether it
+// was not revoked before.
+func (Store) Revoke(ctx context.Context, tx pgx.Tx, ownerID, id string, now time.Time) (first bool, err error) {
+	err = tx.QueryRow(ctx, `WITH old AS (SELECT id, revoked_at FROM share WHERE id = $1 AND ($2 = '' OR owner_id = $2) FOR UPDATE)
+		UPDATE share SET revoked_at = coalesce(old.revoked_at, $3) FROM old WHERE share.id = old.id
+		RETURNING old.revoked_at IS NULL`, id, ownerID, now).Scan(&first)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return false, fault.Absentf(SubjectShare, id)
+	}
+	if err != nil {
+		return false, fmt.Errorf("revoke a link: %w", err)
+	}
+	if _, err := tx.Exec(ctx, `DELETE FROM share_pin WHERE share_id = $1`, id); err != nil {
+		return false, fmt.Errorf("forget what a link pinned: %w", err)
+	}
+	return first, nil
+}

@@ -1,0 +1,28 @@
+package catalog
+
+import (
+	"context"
+
+	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
+)
+
+// FindProtected answers which references are to protected datasets, or to none that is there.
+func (s *Server) FindProtected(
+	ctx context.Context, in *registrypeerv1.FindProtectedRequest,
+) (*registrypeerv1.FindProtectedResponse, error) {
+	out := &registrypeerv1.FindProtectedResponse{}
+	for _, text := range in.GetRefs() {
+		r, ok := ref.Parse(ref.Dataset, text)
+		if ok {
+			var err error
+			if ok, err = open(ctx, s.Pool, r); err != nil {
+				return nil, err
+			}
+		}
+		if !ok {
+			out.Refs = append(out.Refs, text)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,75 @@
+package dataset
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
+	"github.com/signalbox-dev/signalbox/platform/event"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+)
+
+// UpdateDataset changes what is said of a dataset. What is protected stays so: lifting it would show what was
+// given under that promise.
+func (s *Server) UpdateDataset(ctx context.Context, in *registryv1.UpdateDatasetRequest) (*registryv1.Dataset, error) {
+	d, err := s.editable(ctx, in.GetDatasetId())
+	if err != nil {
+		return nil, err
+	}
+	if d.Protected && in.Protected != nil && !in.GetProtected() {
+		return nil, fault.New(fault.Conflict, CodeProtected, "dataset %s is protected, and stays so", d.Name)
+	}
+	if in.Description == nil && (in.Protected == nil || in.GetProtected() == d.Protected) {
+		return ToProto(d), nil
+	}
+	err = pg.InTx(ctx, s.Pool, func(ctx context.Context, tx pgx.Tx) error {
+		if d, err = s.Store.Update(ctx, tx, d.ID, in.Description, in.GetProtected()); err != nil {
+			return err
+		}
+		return s.record(ctx, tx, "dataset.update", d.ID, event.Event{Type: "updated"},
+			map[string]any{"description": d.Description, "protected": d.Protected})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return ToProto(d), nil
+}
+
+// ArchiveDatasetVersion takes a ready version out of use; a repeat answers it as it is.
+func (s *Server) ArchiveDatasetVersion(
+	ctx context.Context, in *registryv1.ArchiveDatasetVersionRequest,
+) (*registryv1.DatasetVersion, error) {
+	d, err := s.editable(ctx, in.GetDatasetId())
+	if err != nil {
+		return nil, err
+	}
+	v, err := s.Store.Version(ctx, s.Pool, d.ID, in.GetVersion())
+	if err != nil {
+		return nil, err
+	}
+	err = pg.InTx(ctx, s.Pool, func(ctx context.Context, tx pgx.Tx) error {
+		done, err := s.Store.Archive(ctx, tx, v, s.Clock.Now())
+		if err != nil || !done {
+			return err
+		}
+		return s.record(ctx, tx, "dataset.version.archive", d.ID,
+			event.Event{Type: "version", From: string(StateReady), To: string(StateArchived), Message: v.Version},
+			map[string]any{"version": v.Version, "digest": v.Digest})
+	})
+	if err != nil {
+		return nil, err
+	}
+	if v, err = s.Store.Version(ctx, s.Pool, d.ID, v.Version); err != nil {
+		return nil, err
+	}
+	if v.State != StateArchived {
+		return nil, notReady(d, v)
+	}
+	return versionToProto(d, v), nil
+}
+
+func notReady(d *Dataset, v *Version) error {
+	return fault.New(fault.Conflict, "dataset_version_state", "version %s of dataset %s is %s", v.Version, d.Name, v.State)
+}

@@ -1,0 +1,137 @@
+// Package environment keeps environments of agent reinforcement learning: versioned manifests (env/v1) with the
+// code and the taskset that they name.
+//
+// It promises that a taskset goes in and never comes out. Its bytes lie under keys of their own, for which
+// nothing ever signs a download; no answer, event, audit row, log line or reason quotes a task: digest and
+// counts are all that is told. A version is the manifest and the digest of its package; the same content is the
+// same version, and a version that became ready never changes but to deprecated.
+package environment
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/signalbox-dev/signalbox/platform/canon"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
+)
+
+// SubjectKind and VersionKind name environments in events, audit and errors.
+const (
+	SubjectKind = "environment"
+	VersionKind = "environment version"
+)
+
+// State is where a version stands.
+type State string
+
+// The states of a version: uploading, then validating, then ready or invalid; ready may become deprecated.
+const (
+	StateUploading  State = "uploading"
+	StateValidating State = "validating"
+	StateReady      State = "ready"
+	StateInvalid    State = "invalid"
+	StateDeprecated State = "deprecated"
+)
+
+// The kinds of upload.
+const (
+	UploadPackage = "package"
+	UploadTaskset = "taskset"
+)
+
+// MaxTaskset is the most bytes of a taskset, which are read as a whole before a version is ready.
+const MaxTaskset = 1 << 30
+
+// Environment is a name with versions.
+type Environment struct {
+	own.Owner
+
+	ID          string
+	Name        string
+	Description string
+	Latest      *string
+	CreatedAt   time.Time
+}
+
+// Version is one version of an environment.
+type Version struct {
+	ID            string
+	EnvironmentID string
+	Version       string
+	State         State
+	Reason        string
+	Digest        string
+	// Manifest is the document as the API shows it.
+	Manifest  json.RawMessage
+	Package   Package
+	CreatorID string
+	CreatedAt time.Time
+	ReadyAt   *time.Time
+}
+
+// Package is the code of a version; the zero value is none.
+type Package struct {
+	SHA256 string
+	Size   int64
+}
+
+// Taskset is what is told of a taskset.
+type Taskset struct {
+	Digest   string           `json:"digest"`
+	Count    int32            `json:"count"`
+	Splits   map[string]int32 `json:"splits"`
+	Infinite bool             `json:"infinite"`
+}
+
+// Ref is the reference of a version.
+func (e *Environment) Ref(version string) string {
+	return ref.Ref{Kind: ref.Environment, Project: e.Project, Name: e.Name, Version: version}.String()
+}
+
+// TasksetKey is where a taskset of a project lies: apart from all that is ever signed for reading.
+func TasksetKey(projectID, sha256 string) string {
+	return "projects/" + projectID + "/tasksets/" + sha256
+}
+
+// PackageKey is where the package of an environment lies.
+func PackageKey(projectID, sha256 string) string {
+	return "projects/" + projectID + "/environments/" + sha256
+}
+
+// Taskset is what the manifest says of it.
+func (v *Version) Taskset() (Taskset, error) {
+	var m struct {
+		Taskset Taskset `json:"taskset"`
+	}
+	if err := json.Unmarshal(v.Manifest, &m); err != nil {
+		return Taskset{}, fmt.Errorf("read the manifest of an environment: %w", err)
+	}
+	return m.Taskset, nil
+}
+
+// Sum is the digest of a manifest and a package.
+func Sum(manifest json.RawMessage, p Package) (string, error) {
+	content := struct {
+		Manifest json.RawMessage `json:"manifest"`
+		Package  *string         `json:"package"`
+	}{Manifest: manifest}
+	if p.SHA256 != "" {
+		content.Package = new("sha256:" + p.SHA256)
+	}
+	raw, err := json.Marshal(content)
+	if err != nil {
+		return "", fmt.Errorf("join manifest and package: %w", err)
+	}
+	digest, err := canon.Digest(raw)
+	if err != nil {
+		return "", refused("%s", err)
+	}
+	return digest, nil
+}
+
+func refused(format string, args ...any) error {
+	return fault.New(fault.Refused, "manifest", format, args...)
+}

@@ -1,0 +1,154 @@
+package environment
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
+	"github.com/signalbox-dev/signalbox/platform/audit"
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/blob"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/event"
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/idem"
+	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
+)
+
+// Queue puts the validation of a version into the transaction that wants it.
+type Queue interface {
+	Validate(ctx context.Context, tx pgx.Tx, versionID string) error
+}
+
+// Server answers EnvironmentService.
+type Server struct {
+	registryv1.UnimplementedEnvironmentServiceServer
+
+	Pool     *pgxpool.Pool
+	Store    Store
+	Projects own.Projects
+	Blobs    blob.Store
+	Queue    Queue
+	Once     *idem.Once
+	Events   *event.Log
+	Audit    *audit.Log
+	Clock    clock.Clock
+	IDs      *id.Source
+	// MaxBytes is the largest upload.
+	MaxBytes int64
+}
+
+// CreateEnvironment makes an environment without versions.
+func (s *Server) CreateEnvironment(ctx context.Context, in *registryv1.CreateEnvironmentRequest) (*registryv1.Environment, error) {
+	out := &registryv1.Environment{}
+	if done, err := s.Once.Replay(ctx, registryv1.EnvironmentService_CreateEnvironment_FullMethodName, in, out); done || err != nil {
+		return out, err
+	}
+	owner, err := own.For(ctx, s.Projects, in.GetProject())
+	if err != nil {
+		return nil, err
+	}
+	e := &Environment{Owner: owner, ID: s.IDs.New(id.Environment), Name: in.GetName(), Description: in.GetDescription(), CreatedAt: s.Clock.Now()}
+	err = s.Once.Do(ctx, registryv1.EnvironmentService_CreateEnvironment_FullMethodName, in, out, func(ctx context.Context, tx pgx.Tx) error {
+		if err := s.Store.Insert(ctx, tx, e); err != nil {
+			return err
+		}
+		idem.Set(out, ToProto(e))
+		return s.record(ctx, tx, "environment.create", e.ID, event.Event{Type: "created"}, out)
+	})
+	return out, err
+}
+
+// record writes the event and the audit row of a change.
+func (s *Server) record(ctx context.Context, tx pgx.Tx, action, environmentID string, e event.Event, after any) error {
+	e.SubjectKind, e.SubjectID = SubjectKind, environmentID
+	if _, err := s.Events.Append(ctx, tx, e); err != nil {
+		return err
+	}
+	return s.Audit.Record(ctx, tx, audit.Entry{Action: action, TargetKind: SubjectKind, TargetID: environmentID, After: after})
+}
+
+// ListEnvironments lists the environments that the caller sees, newest first.
+func (s *Server) ListEnvironments(ctx context.Context, in *registryv1.ListEnvironmentsRequest) (*registryv1.ListEnvironmentsResponse, error) {
+	p, err := request.Page(in.Limit, in.Offset)
+	if err != nil {
+		return nil, err
+	}
+	found, err := s.Store.List(ctx, s.Pool, authn.ScopeOf(ctx), in.GetName(), p)
+	if err != nil {
+		return nil, err
+	}
+	found, more := page.Cut(found, p)
+	out := &registryv1.ListEnvironmentsResponse{}
+	for _, e := range found {
+		out.Environments = append(out.Environments, ToProto(e))
+	}
+	return out, request.SetMore(ctx, more)
+}
+
+// GetEnvironment answers one environment.
+func (s *Server) GetEnvironment(ctx context.Context, in *registryv1.GetEnvironmentRequest) (*registryv1.Environment, error) {
+	e, err := s.get(ctx, in.GetEnvironmentId())
+	if err != nil {
+		return nil, err
+	}
+	return ToProto(e), nil
+}
+
+// UpdateEnvironment changes what is said of an environment.
+func (s *Server) UpdateEnvironment(ctx context.Context, in *registryv1.UpdateEnvironmentRequest) (*registryv1.Environment, error) {
+	e, err := s.editable(ctx, in.GetEnvironmentId())
+	if err != nil || in.Description == nil {
+		return orNothing(e, err)
+	}
+	err = pg.InTx(ctx, s.Pool, func(ctx context.Context, tx pgx.Tx) error {
+		if e, err = s.Store.Describe(ctx, tx, e.ID, in.GetDescription()); err != nil {
+			return err
+		}
+		return s.record(ctx, tx, "environment.update", e.ID, event.Event{Type: "updated"}, map[string]any{"description": e.Description})
+	})
+	return orNothing(e, err)
+}
+
+func orNothing(e *Environment, err error) (*registryv1.Environment, error) {
+	if err != nil {
+		return nil, err
+	}
+	return ToProto(e), nil
+}
+
+// DeleteEnvironment takes an environment out of the catalog.
+func (s *Server) DeleteEnvironment(ctx context.Context, in *registryv1.DeleteEnvironmentRequest) (*emptypb.Empty, error) {
+	e, err := s.editable(ctx, in.GetEnvironmentId())
+	if err != nil {
+		return nil, err
+	}
+	return &emptypb.Empty{}, pg.InTx(ctx, s.Pool, func(ctx context.Context, tx pgx.Tx) error {
+		if err := s.Store.Delete(ctx, tx, e.ID, s.Clock.Now()); err != nil {
+			return err
+		}
+		return s.record(ctx, tx, "environment.delete", e.ID, event.Event{Type: "deleted"}, map[string]any{"name": e.Name})
+	})
+}
+
+func (s *Server) get(ctx context.Context, environmentID string) (*Environment, error) {
+	if err := request.ID(id.Environment, "environment_id", environmentID); err != nil {
+		return nil, err
+	}
+	return s.Store.Get(ctx, s.Pool, authn.ScopeOf(ctx), environmentID)
+}
+
+// editable is an environment that the caller may change.
+func (s *Server) editable(ctx context.Context, environmentID string) (*Environment, error) {
+	e, err := s.get(ctx, environmentID)
+	if err != nil {
+		return nil, err
+	}
+	return e, e.Require(authn.ScopeOf(ctx), SubjectKind, e.ID)
+}

@@ -1,0 +1,127 @@
+package environment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+)
+
+const versionColumns = `id, environment_id, version, state, reason, digest, manifest, package_sha256, package_bytes, creator_id, created_at, ready_at`
+
+func scanVersion(row pgx.Row) (*Version, error) {
+	v := &Version{}
+	var manifest []byte
+	err := row.Scan(&v.ID, &v.EnvironmentID, &v.Version, &v.State, &v.Reason, &v.Digest, &manifest, &v.Package.SHA256, &v.Package.Size,
+		&v.CreatorID, &v.CreatedAt, &v.ReadyAt)
+	v.Manifest = manifest
+	return v, err
+}
+
+// InsertVersion keeps a new version; false where its name is taken. An upload that somebody left at least since
+// left gives way to other content.
+func (Store) InsertVersion(ctx context.Context, tx pgx.Tx, v *Version, tasksetSHA256 string, left time.Time) (bool, error) {
+	tag, err := tx.Exec(ctx, `INSERT INTO environment_version AS old (`+versionColumns+`, taskset_sha256)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+		ON CONFLICT ON CONSTRAINT environment_version_key DO UPDATE SET id = $1, state = $4, reason = $5, digest = $6, manifest = $7,
+			package_sha256 = $8, package_bytes = $9, creator_id = $10, created_at = $11, taskset_sha256 = $13
+		WHERE old.state = 'uploading' AND old.digest <> $6 AND (old.creator_id = $10 OR old.created_at <= $14)`,
+		v.ID, v.EnvironmentID, v.Version, v.State, v.Reason, v.Digest, []byte(v.Manifest), v.Package.SHA256, v.Package.Size,
+		v.CreatorID, v.CreatedAt, v.ReadyAt, tasksetSHA256, left)
+	if err != nil {
+		return false, fmt.Errorf("keep a version of an environment: %w", err)
+	}
+	return tag.RowsAffected() == 1, nil
+}
+
+// Begin makes an upload whose bytes are there one that is validated; false where it is none any more.
+func (Store) Begin(ctx context.Context, tx pgx.Tx, v *Version) (bool, error) {
+	tag, err := tx.Exec(ctx, `UPDATE environment_version SET state = 'validating' WHERE id = $1 AND state = 'uploading'`, v.ID)
+	if err != nil {
+		return false, fmt.Errorf("begin to validate a version: %w", err)
+	}
+	return tag.RowsAffected() == 1, nil
+}
+
+// Settle ends a validation; false where it is over. A ready version is the newest of its environment.
+func (Store) Settle(ctx context.Context, tx pgx.Tx, v *Version, to State, reason string, at time.Time) (bool, error) {
+	tag, err := tx.Exec(ctx, `UPDATE environment_version SET state = $2, reason = $3,
+		ready_at = CASE WHEN $2 = 'ready' THEN $4::timestamptz END WHERE id = $1 AND state = 'validating'`, v.ID, to, reason, at)
+	if err != nil {
+		return false, fmt.Errorf("end the validation of a version: %w", err)
+	}
+	if tag.RowsAffected() == 0 || to != StateReady {
+		return tag.RowsAffected() == 1, nil
+	}
+	_, err = tx.Exec(ctx, `UPDATE environment SET latest_version = $2 WHERE id = $1`, v.EnvironmentID, v.Version)
+	if err != nil {
+		return false, fmt.Errorf("make a version the newest: %w", err)
+	}
+	return true, nil
+}
+
+// Deprecate takes a ready version out of use; false where it is not ready.
+func (Store) Deprecate(ctx context.Context, tx pgx.Tx, v *Version) (bool, error) {
+	tag, err := tx.Exec(ctx, `UPDATE environment_version SET state = 'deprecated' WHERE id = $1 AND state = 'ready'`, v.ID)
+	if err != nil {
+		return false, fmt.Errorf("deprecate a version: %w", err)
+	}
+	if tag.RowsAffected() == 0 {
+		return false, nil
+	}
+	_, err = tx.Exec(ctx, `UPDATE environment SET latest_version = (SELECT version FROM environment_version
+		WHERE environment_id = $1 AND state = 'ready' ORDER BY ready_at DESC, id DESC LIMIT 1) WHERE id = $1`, v.EnvironmentID)
+	if err != nil {
+		return false, fmt.Errorf("find the newest version: %w", err)
+	}
+	return true, nil
+}
+
+// Validating is a version that waits to be validated, and its environment; nils where it does not any more.
+func (s Store) Validating(ctx context.Context, q pg.Querier, id string) (*Environment, *Version, error) {
+	v, err := scanVersion(q.QueryRow(ctx, `SELECT `+versionColumns+` FROM environment_version WHERE id = $1 AND state = 'validating'`, id))
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("load a version to validate: %w", err)
+	}
+	e, err := scan(q.QueryRow(ctx, `SELECT `+columns+` FROM environment WHERE id = $1`, v.EnvironmentID))
+	if err != nil {
+		return nil, nil, fmt.Errorf("load the environment of a version: %w", err)
+	}
+	return e, v, nil
+}
+
+// Version answers one version.
+func (Store) Version(ctx context.Context, q pg.Querier, environmentID, version string) (*Version, error) {
+	v, err := scanVersion(q.QueryRow(ctx, `SELECT `+versionColumns+` FROM environment_version
+		WHERE environment_id = $1 AND version = $2`, environmentID, version))
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, fault.Absentf(VersionKind, version)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("load a version of an environment: %w", err)
+	}
+	return v, nil
+}
+
+// Versions answers the versions of an environment, newest first.
+func (Store) Versions(ctx context.Context, q pg.Querier, environmentID string, p page.Page) ([]*Version, error) {
+	rows, err := q.Query(ctx, `SELECT `+versionColumns+` FROM environment_version WHERE environment_id = $1
+		ORDER BY created_at DESC, id DESC LIMIT $2 OFFSET $3`, environmentID, p.Ask(), p.Offset)
+	if err != nil {
+		return nil, fmt.Errorf("list versions of an environment: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*Version, error) { return scanVersion(row) })
+	if err != nil {
+		return nil, fmt.Errorf("list versions of an environment: %w", err)
+	}
+	return found, nil
+}

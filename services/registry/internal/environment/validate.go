@@ -1,0 +1,128 @@
+package environment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river"
+
+	"github.com/signalbox-dev/signalbox/platform/archive"
+	"github.com/signalbox-dev/signalbox/platform/blob"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/event"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/queue"
+)
+
+// ValidateArgs is the queued validation of one version.
+type ValidateArgs struct {
+	VersionID string `json:"version_id"`
+}
+
+// Kind implements river.JobArgs.
+func (ValidateArgs) Kind() string { return "environment_validate" }
+
+// Validations queues validations.
+type Validations struct {
+	Queue *queue.Client
+}
+
+// Validate implements Queue.
+func (v *Validations) Validate(ctx context.Context, tx pgx.Tx, versionID string) error {
+	_, err := v.Queue.InsertTx(ctx, tx, ValidateArgs{VersionID: versionID}, nil)
+	return err
+}
+
+// Validator reads the bytes of versions and says what they are.
+type Validator struct {
+	river.WorkerDefaults[ValidateArgs]
+
+	Pool   *pgxpool.Pool
+	Store  Store
+	Blobs  blob.Store
+	Events *event.Log
+	Clock  clock.Clock
+	// MaxBytes is the most that a package may unpack to.
+	MaxBytes int64
+}
+
+// Work implements river.Worker.
+func (w *Validator) Work(ctx context.Context, job *river.Job[ValidateArgs]) error {
+	e, v, err := w.Store.Validating(ctx, w.Pool, job.Args.VersionID)
+	if err != nil || v == nil {
+		return err
+	}
+	wrong, err := w.examine(ctx, e, v)
+	if err != nil {
+		return err
+	}
+	return w.settle(ctx, e, v, wrong)
+}
+
+// settle makes the version ready, or invalid for a reason.
+func (w *Validator) settle(ctx context.Context, e *Environment, v *Version, wrong string) error {
+	to := StateReady
+	if wrong != "" {
+		to = StateInvalid
+	}
+	return pg.InTx(ctx, w.Pool, func(ctx context.Context, tx pgx.Tx) error {
+		done, err := w.Store.Settle(ctx, tx, v, to, wrong, w.Clock.Now())
+		if err != nil || !done {
+			return err
+		}
+		_, err = w.Events.Append(ctx, tx, event.Event{
+			SubjectKind: SubjectKind, SubjectID: e.ID, Type: "version", From: string(StateValidating), To: string(to), Reason: wrong, Message: v.Version,
+		})
+		return err
+	})
+}
+
+// examine answers what is wrong with the bytes of a version.
+func (w *Validator) examine(ctx context.Context, e *Environment, v *Version) (wrong string, err error) {
+	if v.Package.SHA256 != "" {
+		if wrong, err = w.examinePackage(ctx, e, v); wrong != "" || err != nil {
+			return wrong, err
+		}
+	}
+	t, err := v.Taskset()
+	if err != nil {
+		return "", err
+	}
+	body, info, err := w.Blobs.Get(ctx, TasksetKey(e.ProjectID, strings.TrimPrefix(t.Digest, "sha256:")))
+	if fault.Is(err, fault.Absent) {
+		return "the taskset is not there", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("open a taskset: %w", err)
+	}
+	defer func() { _ = body.Close() }()
+	if info.Size > MaxTaskset {
+		return fmt.Sprintf("the taskset is larger than %d MiB", MaxTaskset>>20), nil
+	}
+	if wrong, err = t.count(body); err != nil {
+		return "", fmt.Errorf("read a taskset: %w", err)
+	}
+	return wrong, nil
+}
+
+func (w *Validator) examinePackage(ctx context.Context, e *Environment, v *Version) (wrong string, err error) {
+	body, info, err := w.Blobs.Get(ctx, PackageKey(e.ProjectID, v.Package.SHA256))
+	if fault.Is(err, fault.Absent) {
+		return "the package is not there", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("open a package: %w", err)
+	}
+	defer func() { _ = body.Close() }()
+	_, err = archive.Inspect(body, info.Size, w.MaxBytes)
+	var known *fault.Error
+	if errors.As(err, &known) && (known.Code == archive.GatePackage || known.Code == archive.GateSensitive) {
+		return known.Text(), nil
+	}
+	return "", err
+}

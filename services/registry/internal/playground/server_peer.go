@@ -1,0 +1,111 @@
+package playground
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/request"
+	"github.com/signalbox-dev/signalbox/platform/rpc"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
+)
+
+// PeerServer answers PlaygroundPeerService.
+type PeerServer struct {
+	registrypeerv1.UnimplementedPlaygroundPeerServiceServer
+
+	*Server
+}
+
+// retryReady is what a caller is told to wait for a target to become ready.
+const retryReady = 5 * time.Second
+
+// caller is the person whose identity travels with the call. Methods between services do not ask for one, so this
+// does what they leave out.
+func caller(ctx context.Context) (*authn.Caller, error) {
+	c, err := authn.Of(ctx).RequireUser()
+	if err != nil {
+		return nil, err
+	}
+	if c.PasswordDrawn {
+		return nil, fault.New(fault.Forbidden, rpc.CodePasswordChange, "the password was drawn for you: change it first, by POST /api/profile/password")
+	}
+	return c, nil
+}
+
+// AdmitCall answers where a target answers, if the caller may call it now: its owner and the members of its project
+// may, whoever merely sees the session may not.
+func (s *PeerServer) AdmitCall(ctx context.Context, in *registrypeerv1.AdmitCallRequest) (*registrypeerv1.AdmitCallResponse, error) {
+	c, err := caller(ctx)
+	if err != nil {
+		return nil, err
+	}
+	session, err := s.seen(ctx, c, in.GetPlaygroundId())
+	if err != nil {
+		return nil, err
+	}
+	member := session.Owner
+	member.Visibility = ""
+	if !member.Seen(c.Reads()) {
+		return nil, fault.New(fault.Forbidden, "not_member", "only its owner and members of project %s call %s %s", session.Project, SubjectKind, session.ID)
+	}
+	r, err := s.target(ctx, session, in.GetTarget())
+	if err != nil {
+		return nil, err
+	}
+	now := s.Clock.Now()
+	if err := session.ended(now); err != nil {
+		return nil, err
+	}
+	if r.State != revision.Ready || r.Engine.Address == "" {
+		why := string(r.State)
+		if r.Reason != nil {
+			why = r.Reason.Short()
+		}
+		return nil, fault.New(fault.Unavailable, "session_not_ready", "target %d is not ready: %s", r.Number, why).WithRetryAfter(retryReady)
+	}
+	if err := s.Store.Touch(ctx, s.Pool, session.ID, now); err != nil {
+		return nil, err
+	}
+	return &registrypeerv1.AdmitCallResponse{
+		Replica: replicaToProto(r), ExpiresAt: timestamppb.New(session.ExpiresAt), UserId: c.Subject, Username: c.Username,
+	}, nil
+}
+
+func (s *PeerServer) seen(ctx context.Context, c *authn.Caller, sessionID string) (*Session, error) {
+	if err := request.ID(id.Playground, "playground_id", sessionID); err != nil {
+		return nil, err
+	}
+	return s.Store.Get(ctx, s.Pool, c.Reads(), sessionID)
+}
+
+// KeepSession notes that a call of a session goes on.
+func (s *PeerServer) KeepSession(ctx context.Context, in *registrypeerv1.KeepSessionRequest) (*registrypeerv1.KeepSessionResponse, error) {
+	session, err := s.Store.Get(ctx, s.Pool, own.Everything(), in.GetPlaygroundId())
+	if err != nil {
+		return nil, err
+	}
+	now := s.Clock.Now()
+	if err := session.ended(now); err != nil {
+		return nil, err
+	}
+	return &registrypeerv1.KeepSessionResponse{ExpiresAt: timestamppb.New(session.ExpiresAt)}, s.Store.Touch(ctx, s.Pool, session.ID, now)
+}
+
+// SeeSession answers whether the caller sees a session.
+func (s *PeerServer) SeeSession(ctx context.Context, in *registrypeerv1.SeeSessionRequest) (*registrypeerv1.SeeSessionResponse, error) {
+	c, err := caller(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := s.seen(ctx, c, in.GetPlaygroundId()); err != nil {
+		return nil, err
+	}
+	return &registrypeerv1.SeeSessionResponse{}, nil
+}

@@ -1,0 +1,66 @@
+package rubric
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
+)
+
+// Store reads and writes rubrics.
+type Store struct{}
+
+const columns = `id, name, owner_id, owner_name, project_id, project, visibility, description, current_version, created_at`
+
+func scan(row pgx.Row) (*Rubric, error) {
+	r := &Rubric{}
+	err := row.Scan(&r.ID, &r.Name, &r.UserID, &r.UserName, &r.ProjectID, &r.Project, &r.Visibility, &r.Description, &r.Current, &r.CreatedAt)
+	return r, err
+}
+
+// Insert keeps a new rubric; a name that the project has is a conflict.
+func (Store) Insert(ctx context.Context, tx pgx.Tx, r *Rubric) error {
+	_, err := tx.Exec(ctx, `INSERT INTO rubric (`+columns+`, visibility_version)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
+		r.ID, r.Name, r.UserID, r.UserName, r.ProjectID, r.Project, r.Visibility, r.Description, r.Current, r.CreatedAt, r.VisibilityVersion)
+	if pg.IsUnique(err, "rubric_name_key") {
+		return fault.New(fault.Conflict, "rubric_exists", "project %s has a rubric %s already", r.Project, r.Name)
+	}
+	if err != nil {
+		return fmt.Errorf("keep a rubric: %w", err)
+	}
+	return nil
+}
+
+// Get answers a rubric that the scope sees.
+func (Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id string) (*Rubric, error) {
+	r, err := scan(q.QueryRow(ctx, `SELECT `+columns+` FROM rubric WHERE `+own.Visible+` AND id = $4`, own.Args(scope, id)...))
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, fault.Absentf(SubjectKind, id)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("load a rubric: %w", err)
+	}
+	return r, nil
+}
+
+// List answers the rubrics that the scope sees, newest first; name "" is every name.
+func (Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, name string, p page.Page) ([]*Rubric, error) {
+	rows, err := q.Query(ctx, `SELECT `+columns+` FROM rubric WHERE `+own.Visible+` AND ($4 = '' OR name = $4)
+		ORDER BY created_at DESC, id DESC LIMIT $5 OFFSET $6`, own.Args(scope, name, p.Ask(), p.Offset)...)
+	if err != nil {
+		return nil, fmt.Errorf("list rubrics: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*Rubric, error) { return scan(row) })
+	if err != nil {
+		return nil, fmt.Errorf("list rubrics: %w", err)
+	}
+	return found, nil
+}

@@ -1,0 +1,122 @@
+package rubric
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
+)
+
+const versionColumns = `id, rubric_id, version, status, digest, content, created_at, published_at`
+
+func scanVersion(row pgx.Row) (*Version, error) {
+	v := &Version{}
+	var raw []byte
+	err := row.Scan(&v.ID, &v.RubricID, &v.Number, &v.Status, &v.Digest, &raw, &v.CreatedAt, &v.PublishedAt)
+	if err == nil {
+		err = json.Unmarshal(raw, &v.Content)
+	}
+	return v, err
+}
+
+// InsertVersion keeps a new draft under the next number; fresh is false where the content was there before.
+func (s Store) InsertVersion(ctx context.Context, tx pgx.Tx, v *Version, content []byte) (kept *Version, fresh bool, err error) {
+	// The row's lock orders those who number versions.
+	err = tx.QueryRow(ctx, `SELECT next_version FROM rubric WHERE id = $1 FOR UPDATE`, v.RubricID).Scan(&v.Number)
+	if err != nil {
+		return nil, false, fmt.Errorf("number a version of a rubric: %w", err)
+	}
+	there, err := scanVersion(tx.QueryRow(ctx, `SELECT `+versionColumns+` FROM rubric_version WHERE rubric_id = $1 AND digest = $2`, v.RubricID, v.Digest))
+	if err == nil {
+		return there, false, nil
+	}
+	if !errors.Is(err, pgx.ErrNoRows) {
+		return nil, false, fmt.Errorf("look for a version of a rubric: %w", err)
+	}
+	_, err = tx.Exec(ctx, `INSERT INTO rubric_version (`+versionColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
+		v.ID, v.RubricID, v.Number, v.Status, v.Digest, content, v.CreatedAt, v.PublishedAt)
+	if err != nil {
+		return nil, false, fmt.Errorf("keep a version of a rubric: %w", err)
+	}
+	if _, err := tx.Exec(ctx, `UPDATE rubric SET next_version = $2 + 1 WHERE id = $1`, v.RubricID, v.Number); err != nil {
+		return nil, false, fmt.Errorf("count a version of a rubric: %w", err)
+	}
+	return v, true, nil
+}
+
+// Publish makes a draft published; false where it is no draft any more.
+func (Store) Publish(ctx context.Context, tx pgx.Tx, v *Version, at time.Time) (bool, error) {
+	tag, err := tx.Exec(ctx, `UPDATE rubric_version SET status = 'published', published_at = $2 WHERE id = $1 AND status = 'draft'`, v.ID, at)
+	if err != nil {
+		return false, fmt.Errorf("publish a version of a rubric: %w", err)
+	}
+	if tag.RowsAffected() == 0 {
+		return false, nil
+	}
+	_, err = tx.Exec(ctx, `UPDATE rubric SET current_version = greatest(current_version, $2) WHERE id = $1`, v.RubricID, v.Number)
+	if err != nil {
+		return false, fmt.Errorf("make a version of a rubric the current one: %w", err)
+	}
+	return true, nil
+}
+
+// Version answers one version.
+func (Store) Version(ctx context.Context, q pg.Querier, rubricID string, number int32) (*Version, error) {
+	v, err := scanVersion(q.QueryRow(ctx, `SELECT `+versionColumns+` FROM rubric_version WHERE rubric_id = $1 AND version = $2`, rubricID, number))
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, fault.Absentf(VersionKind, strconv.Itoa(int(number)))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("load a version of a rubric: %w", err)
+	}
+	return v, nil
+}
+
+// Versions answers the versions of a rubric, newest first.
+func (Store) Versions(ctx context.Context, q pg.Querier, rubricID string, p page.Page) ([]*Version, error) {
+	rows, err := q.Query(ctx, `SELECT `+versionColumns+` FROM rubric_version WHERE rubric_id = $1
+		ORDER BY version DESC LIMIT $2 OFFSET $3`, rubricID, p.Ask(), p.Offset)
+	if err != nil {
+		return nil, fmt.Errorf("list versions of a rubric: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*Version, error) { return scanVersion(row) })
+	if err != nil {
+		return nil, fmt.Errorf("list versions of a rubric: %w", err)
+	}
+	return found, nil
+}
+
+// Resolve finds a published version by its reference; nils where there is none that the scope sees.
+func (s Store) Resolve(ctx context.Context, q pg.Querier, scope authn.Scope, r ref.Ref) (*Rubric, *Version, error) {
+	rubric, err := scan(q.QueryRow(ctx, `SELECT `+columns+` FROM rubric WHERE `+own.Visible+` AND project = $4 AND name = $5`,
+		own.Args(scope, r.Project, r.Name)...))
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("resolve a rubric: %w", err)
+	}
+	number, ok := r.Number()
+	if r.Version == ref.Latest && rubric.Current != nil {
+		number, ok = *rubric.Current, true
+	}
+	if !ok {
+		return nil, nil, nil
+	}
+	v, err := s.Version(ctx, q, rubric.ID, number)
+	if fault.Is(err, fault.Absent) || (err == nil && v.Status != StatusPublished) {
+		return nil, nil, nil
+	}
+	return rubric, v, err
+}

@@ -1,0 +1,121 @@
+package solution
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
+	"github.com/signalbox-dev/signalbox/platform/audit"
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/event"
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/idem"
+	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/request"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
+)
+
+// Desk is what both servers of this area work with.
+type Desk struct {
+	Pool     *pgxpool.Pool
+	Store    Store
+	Projects own.Projects
+	Once     *idem.Once
+	Events   *event.Log
+	Audit    *audit.Log
+	Clock    clock.Clock
+	IDs      *id.Source
+}
+
+// Server answers SolutionService.
+type Server struct {
+	registryv1.UnimplementedSolutionServiceServer
+	*Desk
+}
+
+// CreateSolution keeps a manifest under the name and version that it gives itself; the same one again is the
+// solution that exists.
+func (s *Server) CreateSolution(ctx context.Context, in *registryv1.CreateSolutionRequest) (*registryv1.Solution, error) {
+	m, err := Read(in.GetManifest(), "manifest")
+	if err != nil {
+		return nil, err
+	}
+	owner, err := own.For(ctx, s.Projects, in.GetProject())
+	if err != nil {
+		return nil, err
+	}
+	wanted := s.solution(owner, m)
+	out := &registryv1.Solution{}
+	err = s.Once.Do(ctx, registryv1.SolutionService_CreateSolution_FullMethodName, in, out, func(ctx context.Context, tx pgx.Tx) error {
+		kept, fresh, err := s.keep(ctx, tx, wanted)
+		if err != nil {
+			return err
+		}
+		idem.Set(out, ToProto(kept))
+		if !fresh {
+			idem.SetExisting(out)
+		}
+		return nil
+	})
+	if err == nil && idem.TakeExisting(out) {
+		err = request.SetStatus(ctx, http.StatusOK)
+	}
+	return out, err
+}
+
+func (d *Desk) solution(owner own.Owner, m *Manifest) *Solution {
+	return &Solution{
+		Owner: owner, ID: d.IDs.New(id.Solution), Name: m.Name, Version: m.Version, Digest: m.Digest, Manifest: m.Raw, CreatedAt: d.Clock.Now(),
+	}
+}
+
+// keep stores a solution unless the project has it.
+func (d *Desk) keep(ctx context.Context, tx pgx.Tx, s *Solution) (kept *Solution, fresh bool, err error) {
+	kept, fresh, err = d.Store.Put(ctx, tx, s)
+	if err != nil || !fresh {
+		return kept, false, err
+	}
+	return kept, true, d.record(ctx, tx, "solution.create", SubjectKind, s.ID, map[string]any{"solution": s.String(), "digest": s.Digest})
+}
+
+// record writes the event and the audit row of what was made.
+func (d *Desk) record(ctx context.Context, tx pgx.Tx, action, kind, id string, after any) error {
+	if _, err := d.Events.Append(ctx, tx, event.Event{SubjectKind: kind, SubjectID: id, Type: "created"}); err != nil {
+		return err
+	}
+	return d.Audit.Record(ctx, tx, audit.Entry{Action: action, TargetKind: kind, TargetID: id, After: after})
+}
+
+// ListSolutions lists the solutions that the caller sees, newest first.
+func (s *Server) ListSolutions(ctx context.Context, in *registryv1.ListSolutionsRequest) (*registryv1.ListSolutionsResponse, error) {
+	p, err := request.Page(in.Limit, in.Offset)
+	if err != nil {
+		return nil, err
+	}
+	found, err := s.Store.List(ctx, s.Pool, authn.ScopeOf(ctx), in.GetName(), p)
+	if err != nil {
+		return nil, err
+	}
+	found, more := page.Cut(found, p)
+	out := &registryv1.ListSolutionsResponse{}
+	for _, one := range found {
+		out.Solutions = append(out.Solutions, ToProto(one))
+	}
+	return out, request.SetMore(ctx, more)
+}
+
+// GetSolution answers one solution.
+func (s *Server) GetSolution(ctx context.Context, in *registryv1.GetSolutionRequest) (*registryv1.Solution, error) {
+	if err := request.ID(id.Solution, "solution_id", in.GetSolutionId()); err != nil {
+		return nil, err
+	}
+	found, err := s.Store.Get(ctx, s.Pool, authn.ScopeOf(ctx), in.GetSolutionId())
+	if err != nil {
+		return nil, err
+	}
+	return ToProto(found), nil
+}

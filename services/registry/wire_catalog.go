@@ -1,0 +1,46 @@
+package registry
+
+import (
+	"fmt"
+
+	"github.com/riverqueue/river"
+
+	"github.com/signalbox-dev/signalbox/platform/audit"
+	"github.com/signalbox-dev/signalbox/platform/blob"
+	"github.com/signalbox-dev/signalbox/platform/event"
+	"github.com/signalbox-dev/signalbox/platform/idem"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/bundle"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/environment"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/peer"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/rubric"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/solution"
+)
+
+// validator puts what reads the bytes of environments among the queue's workers.
+func (s *Service) validator(workers *river.Workers) error {
+	d := s.deps
+	err := river.AddWorkerSafely(workers, &environment.Validator{
+		Pool: d.Pool, Blobs: d.Blobs, Events: event.NewLog(d.Clock, d.IDs, Name), Clock: d.Clock, MaxBytes: blob.Limit(s.cfg.MaxUploadMB),
+	})
+	if err != nil {
+		return fmt.Errorf("wire the queue: %w", err)
+	}
+	return nil
+}
+
+// wireCatalog joins packages, the areas that solution applications bind, and the applications.
+func (s *Service) wireCatalog(repeats *idem.Once, events *event.Log, trail *audit.Log, projects *peer.Projects) {
+	d := s.deps
+	s.environments = &environment.Server{
+		Pool: d.Pool, Projects: projects, Blobs: d.Blobs, Queue: &environment.Validations{Queue: s.queue}, Once: repeats, Events: events, Audit: trail,
+		Clock: d.Clock, IDs: d.IDs, MaxBytes: blob.Limit(s.cfg.MaxUploadMB),
+	}
+	s.packages = &bundle.Server{
+		Pool: d.Pool, Projects: projects, Blobs: d.Blobs, Once: repeats, Events: events, Audit: trail, Clock: d.Clock, IDs: d.IDs,
+		MaxBytes: blob.Limit(s.cfg.MaxUploadMB),
+	}
+	s.rubrics = &rubric.Server{Pool: d.Pool, Projects: projects, Once: repeats, Events: events, Audit: trail, Clock: d.Clock, IDs: d.IDs}
+	desk := &solution.Desk{Pool: d.Pool, Projects: projects, Once: repeats, Events: events, Audit: trail, Clock: d.Clock, IDs: d.IDs}
+	s.solutions = &solution.Server{Desk: desk}
+	s.applications = &solution.Applications{Desk: desk, Catalog: &solution.Catalog{Pool: d.Pool, Seeder: s.seeder}}
+}

@@ -1,0 +1,135 @@
+// Package contract holds every rule of the specification to its word: goldens of requests and answers, played
+// against whole installations in both shapes, each answer compared as JSON and with the API's description.
+// What is covered, and what each sentence of the specification is held by, is itself tested.
+package contract
+
+import (
+	"flag"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/test/contract/exchange"
+	"github.com/signalbox-dev/signalbox/test/stand"
+)
+
+// besides is how many goldens are played at once: they mostly wait.
+const besides = "6"
+
+// patience is how long a request may take, and what is asked for until it is so.
+const patience = time.Minute
+
+// drafting fills in expected bodies that are still a question mark with what was answered, for their writer to judge.
+var drafting = flag.Bool("draft", false, "fill in the bodies of goldens that are a question mark")
+
+func written(t *testing.T, g *exchange.Golden, drafts map[int]string) {
+	t.Helper()
+	if len(drafts) == 0 {
+		return
+	}
+	path := filepath.Join("golden", g.Name+".txtar")
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, []byte(exchange.Fill(string(text), drafts)), 0o644))
+}
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	chosen := false
+	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "test.parallel" })
+	if !chosen {
+		_ = flag.Set("test.parallel", besides)
+	}
+	os.Exit(m.Run())
+}
+
+// settings are those of an installation that is made for many small requests.
+func settings() map[string]string {
+	return map[string]string{
+		"SERVICE_AUTH_HASH_MEMORY_KIB": "64", "SERVICE_AUTH_HASH_ITERATIONS": "1", "SERVICE_JOBS_NODE_SLOTS": "64",
+		"SERVICE_EGRESS_ALLOW": "127.0.0.0/8", "SERVICE_MAX_UPLOAD_MB": "2048",
+	}
+}
+
+func loaded(t *testing.T) []*exchange.Golden {
+	t.Helper()
+	all, err := exchange.Load("golden")
+	require.NoError(t, err)
+	require.NotEmpty(t, all)
+	return all
+}
+
+// TestContract plays all goldens in both shapes.
+func TestContract(t *testing.T) {
+	all := loaded(t)
+	for _, shape := range []string{"single", "split"} {
+		t.Run(shape, func(t *testing.T) {
+			w := newWorld(t, stand.Shapes()[shape](t, stand.Options{Env: settings()}))
+			for start, end := 0, 0; start < len(all); start = end {
+				area, _, _ := strings.Cut(all[start].Name, "/")
+				for end < len(all) && strings.HasPrefix(all[end].Name, area+"/") {
+					end++
+				}
+				t.Run(area, func(t *testing.T) { w.area(t, shape, all[start:end]) })
+			}
+			t.Run("lists are stable", w.stable)
+			if shape == "single" {
+				t.Run("its end", w.stops) // the last of all
+			}
+		})
+	}
+}
+
+// area plays the goldens of one folder: those that need the installation for themselves, then all others at once.
+func (w *world) area(t *testing.T, shape string, goldens []*exchange.Golden) {
+	t.Helper()
+	for _, g := range goldens {
+		if g.Shape != "" && g.Shape != shape {
+			continue
+		}
+		_, name, _ := strings.Cut(g.Name, "/")
+		t.Run(name, func(t *testing.T) {
+			if !g.Alone {
+				t.Parallel()
+			}
+			w.play(t, g)
+		})
+	}
+}
+
+func (w *world) play(t *testing.T, g *exchange.Golden) {
+	t.Helper()
+	stage := exchange.Stage{URL: w.URL, From: w.address(), Patience: patience, World: w.variables(t), Document: document(t)}
+	for _, name := range g.World {
+		_, err := stage.World(name)
+		require.NoError(t, err)
+	}
+	if g.Each == "" {
+		drafts := map[int]string{}
+		if *drafting {
+			stage.Draft = func(step int, body string) { drafts[step] = body }
+		}
+		err := g.Play(t.Context(), stage)
+		written(t, g, drafts)
+		require.NoError(t, err)
+		return
+	}
+	once, each, finally := g.Parts()
+	stage.Vars = map[string]string{}
+	require.NoError(t, once.Play(t.Context(), stage))
+	kept := stage.Vars
+	for _, rt := range selected(t, g.Each) {
+		t.Run(rt.Method+" "+strings.TrimPrefix(rt.Pattern, "/"), func(t *testing.T) {
+			stage.Vars = maps.Clone(kept)
+			maps.Copy(stage.Vars, asked(t, rt))
+			require.NoError(t, each.Play(t.Context(), stage))
+		})
+	}
+	stage.Vars = kept
+	require.NoError(t, finally.Play(t.Context(), stage))
+}

@@ -1,0 +1,143 @@
+package contract
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/gen/route"
+	"github.com/signalbox-dev/signalbox/test/contract/exchange"
+)
+
+func (c gap) String() string { return fmt.Sprintf("%s %d", c.Route, c.Status) }
+
+// gap is a status of a route that no golden shows.
+type gap exchange.Covered
+
+// owed reads a list of what is not held yet; the lists may only shrink, and are empty in the end.
+func owed(t *testing.T, path string) []string {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	require.NoError(t, err)
+	var out []string
+	for line := range strings.Lines(string(raw)) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+			out = append(out, strings.Join(strings.Fields(line), " "))
+		}
+	}
+	return out
+}
+
+// TestEveryRouteAndStatusHasAGolden demands a golden for the success of each route and for every status that it
+// declares, and that no golden names a route or a status that is not there.
+func TestEveryRouteAndStatusHasAGolden(t *testing.T) {
+	t.Parallel()
+	shown := covered(t, loaded(t))
+	for c, test := range elsewhere(t) {
+		require.Empty(t, shown[c], "goldens show %v: take its line out of testdata/elsewhere.txt", c)
+		shown[c] = []string{test}
+	}
+	missing, excess := compared(wanted(t), shown)
+	list := slices.DeleteFunc(owed(t, "testdata/owed.txt"), func(line string) bool { return strings.HasPrefix(line, "rule ") })
+	settled(t, missing, list, "statuses of routes that no golden shows")
+	require.Empty(t, excess, "goldens show what is not declared")
+}
+
+// elsewhere are statuses that no request can bring about on a running installation of this suite, and the tests that
+// hold them.
+func elsewhere(t *testing.T) map[exchange.Covered]string {
+	t.Helper()
+	out := map[exchange.Covered]string{}
+	for _, line := range owed(t, "testdata/elsewhere.txt") {
+		f := strings.Fields(line)
+		require.Len(t, f, 4, line)
+		status, err := strconv.Atoi(f[2])
+		require.NoError(t, err, line)
+		require.Empty(t, missing(t, rule{}, f[3]), line)
+		out[exchange.Covered{Route: f[0] + " " + f[1], Status: status}] = f[3]
+	}
+	return out
+}
+
+// wanted is every status that a route declares.
+func wanted(t *testing.T) map[exchange.Covered]bool {
+	t.Helper()
+	out := map[exchange.Covered]bool{}
+	for _, rt := range route.Table() {
+		for _, status := range declared(t, rt) {
+			out[exchange.Covered{Route: rt.Method + " " + rt.Pattern, Status: status}] = true
+		}
+	}
+	return out
+}
+
+func compared(want map[exchange.Covered]bool, shown map[exchange.Covered][]string) (missing, excess []string) {
+	for c := range want {
+		if len(shown[c]) == 0 {
+			missing = append(missing, gap(c).String())
+		}
+	}
+	for c, by := range shown {
+		if !want[c] {
+			excess = append(excess, fmt.Sprintf("%s by %s", gap(c), strings.Join(by, ", ")))
+		}
+	}
+	slices.Sort(missing)
+	slices.Sort(excess)
+	return missing, excess
+}
+
+// settled demands that what is missing is what the list says, line for line.
+func settled(t require.TestingT, missing, list []string, what string) {
+	news, gone := differ(missing, list)
+	require.Empty(t, news, what)
+	require.Empty(t, gone, "these are owed no more: take their lines out")
+}
+
+// differ answers what is only in a, and what is only in b or twice there.
+func differ(a, b []string) (news, gone []string) {
+	for _, x := range a {
+		if !slices.Contains(b, x) {
+			news = append(news, x)
+		}
+	}
+	for i, x := range b {
+		if !slices.Contains(a, x) || slices.Contains(b[:i], x) {
+			gone = append(gone, x)
+		}
+	}
+	return news, gone
+}
+
+func TestGapsAndExcessAreSeen(t *testing.T) {
+	t.Parallel()
+	a, b, c := exchange.Covered{Route: "GET /a", Status: 200}, exchange.Covered{Route: "GET /a", Status: 404}, exchange.Covered{Route: "GET /b", Status: 200}
+	missing, excess := compared(map[exchange.Covered]bool{a: true, b: true}, map[exchange.Covered][]string{a: {"x/y"}, c: {"x/z", "x/w"}})
+	require.Equal(t, []string{"GET /a 404"}, missing)
+	require.Equal(t, []string{"GET /b 200 by x/z, x/w"}, excess)
+	news, gone := differ([]string{"p", "q"}, []string{"q", "q", "r"})
+	require.Equal(t, []string{"p"}, news)
+	require.Equal(t, []string{"q", "r"}, gone)
+}
+
+func TestSelectorsTakeWhatTheySay(t *testing.T) {
+	t.Parallel()
+	for _, rt := range selected(t, "role=admin kind=rpc") {
+		require.Equal(t, "admin", rt.Role)
+	}
+	require.Less(t, len(selected(t, "credential=user not:role=admin")), len(selected(t, "credential=user")))
+	for _, rt := range selected(t, "path-id") {
+		require.NotContains(t, filled(rt.Pattern, unknown), "{", rt.Pattern)
+		require.Contains(t, filled(rt.Pattern, unknown), "_00000000000000000000000000", rt.Pattern)
+	}
+	require.Equal(t, "/api/jobs/"+unknown("job")+"/logs", filled("/api/jobs/{id}/logs", unknown))
+	require.Equal(t, "/api/runs/"+unknown("run")+"/logs", filled("/api/runs/{id}/logs", unknown))
+	lists := selected(t, "list")
+	require.True(t, slices.ContainsFunc(lists, func(rt route.Route) bool { return rt.Pattern == "/api/jobs" }))
+	require.False(t, slices.ContainsFunc(lists, func(rt route.Route) bool { return rt.Pattern == "/api/quota" }))
+}

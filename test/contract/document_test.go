@@ -1,0 +1,95 @@
+package contract
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/gen/route"
+	"github.com/signalbox-dev/signalbox/test/contract/exchange"
+	"github.com/signalbox-dev/signalbox/test/contract/openapi"
+)
+
+var described = sync.OnceValues(openapi.Load)
+
+// description is the API's own, from the document that the product serves.
+func description(t testing.TB) *openapi.Document {
+	t.Helper()
+	d, err := described()
+	require.NoError(t, err)
+	return d
+}
+
+// document holds every answer against the description.
+func document(t testing.TB) exchange.Document {
+	t.Helper()
+	return checker{description(t)}
+}
+
+type checker struct{ *openapi.Document }
+
+// CheckResponse implements exchange.Document. What the router refuses belongs to no operation.
+func (c checker) CheckResponse(method, target string, status int, header http.Header, body []byte) error {
+	path, _, _ := strings.Cut(target, "?")
+	op, found := c.Operation(method, path)
+	if !found || status == http.StatusMethodNotAllowed {
+		return nil
+	}
+	return op.CheckResponse(status, header, body)
+}
+
+// example is a minimal body that a route takes.
+func example(t testing.TB, rt route.Route) string {
+	t.Helper()
+	op, found := description(t).Operation(rt.Method, rt.Pattern)
+	require.True(t, found, "%s %s is not described", rt.Method, rt.Pattern)
+	body, err := op.Example(nil)
+	require.NoError(t, err)
+	return string(body)
+}
+
+// declared are the statuses that the description declares for a route. What passes an engine's answers through
+// declares its own refusals alone; what it passes on is a success of the same route.
+func declared(t testing.TB, rt route.Route) []int {
+	t.Helper()
+	op, found := description(t).Operation(rt.Method, rt.Pattern)
+	require.True(t, found, "%s %s is not described", rt.Method, rt.Pattern)
+	statuses := op.Statuses()
+	if op.Passthrough {
+		statuses = append(statuses, http.StatusOK)
+	}
+	return statuses
+}
+
+// TestHeadersOfRulesAreDescribed demands of each header by which a caller makes a request conditional or repeatable,
+// and of what it is told for that, that it is described wherever a golden shows it at work.
+func TestHeadersOfRulesAreDescribed(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for _, g := range loaded(t) {
+		for _, s := range g.Steps {
+			path, _, _ := strings.Cut(s.Request.Target, "?")
+			op, found := description(t).Operation(s.Request.Method, path)
+			if !found || s.Response.Status >= http.StatusBadRequest && s.Response.Status != http.StatusConflict {
+				continue
+			}
+			for _, f := range s.Request.Header {
+				if slices.Contains([]string{"If-Match", "X-Service-Confirm", "Idempotency-Key"}, f.Name) {
+					seen[f.Name] = true
+					require.True(t, op.Takes(f.Name), "%s sends %s to %s", g.Name, f.Name, op.ID)
+				}
+			}
+			for _, f := range s.Response.Header {
+				if slices.Contains([]string{"ETag", "X-Service-Impact"}, f.Name) && f.Value != "<<absent>>" {
+					seen[f.Name] = true
+					require.True(t, op.Tells(s.Response.Status, f.Name), "%s is told %s by %s", g.Name, f.Name, op.ID)
+				}
+			}
+		}
+	}
+	require.Len(t, seen, 5, "no golden shows one of them")
+}

@@ -1,0 +1,111 @@
+package exchange
+
+import (
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+const requestID = "X-Request-Id"
+
+// compare tells every difference between an answer and what is expected; want is the expected body.
+func (p *player) compare(r Response, want, method string, a Answer, keep func(name, value string)) []Fault {
+	m := &matching{keep: keep}
+	if a.Status != r.Status {
+		m.fault("status", strconv.Itoa(r.Status), strconv.Itoa(a.Status))
+	}
+	named := false
+	for _, f := range r.Header {
+		named = named || strings.EqualFold(f.Name, requestID)
+		value, err := p.fill(f.Value)
+		if err != nil {
+			m.fault("header "+f.Name, f.Value, err.Error())
+			continue
+		}
+		m.header(f.Name, value, a.Header)
+	}
+	if !named {
+		m.header(requestID, "<<id req>>", a.Header)
+	}
+	if method == http.MethodHead && len(a.Body) == 0 && want == "" {
+		return m.faults
+	}
+	m.body(want, a)
+	return m.faults
+}
+
+// header wants one of the fields of that name to match.
+func (m *matching) header(name, want string, got http.Header) {
+	values := got.Values(name)
+	if want == "<<absent>>" {
+		if len(values) > 0 {
+			m.fault("header "+name, nothing, show(strings.Join(values, ", ")))
+		}
+		return
+	}
+	var faults []Fault
+	for _, v := range values {
+		try := &matching{keep: m.keep}
+		try.text("header "+name, want, v)
+		if len(try.faults) == 0 {
+			return
+		}
+		faults = append(faults, try.faults...)
+	}
+	if len(values) == 0 {
+		m.fault("header "+name, show(want), nothing)
+	}
+	m.faults = append(m.faults, faults...)
+}
+
+// body compares as JSON where both sides are, else as text.
+func (m *matching) body(want string, a Answer) {
+	switch {
+	case want == "<<any>>":
+		return
+	case want == "":
+		if len(a.Body) > 0 {
+			m.fault("body", nothing, show(string(a.Body)))
+		}
+		return
+	case len(a.Body) == 0:
+		m.fault("body", show(want), nothing)
+		return
+	}
+	expected, err := Decode([]byte(want))
+	if err != nil && strings.ContainsAny(want[:1], `{["`) {
+		m.fault("body", "JSON in the golden", err.Error())
+		return
+	}
+	if err != nil || isText(want) {
+		if textFault(want, string(a.Body), m.keep) != "" {
+			m.fault("body", show(want), show(string(a.Body)))
+		}
+		return
+	}
+	got, err := Decode(a.Body)
+	if err != nil {
+		m.fault("body", "one JSON value", err.Error()+": "+show(string(a.Body)))
+		return
+	}
+	m.value("", expected, got)
+}
+
+var textual = regexp.MustCompile(`(?s)^<<text (like|LIKE) (.*?)(?: as ([a-z][a-z0-9_]*))?>>$`)
+
+// isText tells that a body is expected as text.
+func isText(want string) bool { return textual.MatchString(want) }
+
+// textFault compares a whole text, with an expression where `<<text LIKE …>>` stands; empty where it fits.
+func textFault(want, got string, keep func(name, value string)) string {
+	found := textual.FindStringSubmatch(want)
+	if found == nil {
+		return told(strings.TrimRight(got, "\n") == want)
+	}
+	fault, kept := like(found[2], got, true)
+	if fault == "" && found[3] != "" && keep != nil {
+		keep(found[3], kept)
+	}
+	return fault
+}

@@ -1,0 +1,190 @@
+package exchange
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Fault is one difference.
+type Fault struct {
+	// Path is where: `items[0].id`, `header X-Request-Id`, `status`.
+	Path      string
+	Want, Got string
+}
+
+func (f Fault) String() string {
+	if f.Path == "" {
+		f.Path = "body"
+	}
+	return fmt.Sprintf("%s: want %s, got %s", f.Path, f.Want, f.Got)
+}
+
+// nothing is what stands in a fault for what is not there.
+const nothing = "nothing"
+
+// matching compares and collects; captures are kept as they are met.
+type matching struct {
+	faults []Fault
+	keep   func(name, value string)
+}
+
+// Match compares a value with what is expected of it.
+func Match(want, got any, keep func(name, value string)) []Fault {
+	m := &matching{keep: keep}
+	m.value("", want, got)
+	return m.faults
+}
+
+func (m *matching) fault(path, want, got string) {
+	m.faults = append(m.faults, Fault{path, want, got})
+}
+
+func (m *matching) value(path string, want, got any) {
+	switch want := want.(type) {
+	case string:
+		m.text(path, want, got)
+	case map[string]any:
+		object, ok := got.(map[string]any)
+		if !ok {
+			m.fault(path, "an object", show(got))
+			return
+		}
+		m.object(path, want, object)
+	case []any:
+		list, ok := got.([]any)
+		if !ok {
+			m.fault(path, "an array", show(got))
+			return
+		}
+		m.array(path, want, list)
+	default:
+		if !equal(want, got) {
+			m.fault(path, show(want), show(got))
+		}
+	}
+}
+
+// text compares with a string, which may be a matcher.
+func (m *matching) text(path, want string, got any) {
+	matcher, found := asMatcher(want)
+	if !found {
+		if !equal(want, got) {
+			m.fault(path, show(want), show(got))
+		}
+		return
+	}
+	fault, kept := matcher.takes(got)
+	switch fault {
+	case "":
+		if matcher.as != "" {
+			m.keep(matcher.as, kept)
+		}
+	case mismatch:
+		m.fault(path, want, show(got))
+	default:
+		m.fault(path, want+" ("+fault+")", show(got))
+	}
+}
+
+const (
+	rest = "<<rest>>"
+	each = "<<each>>"
+	some = "<<some>>"
+)
+
+func (m *matching) object(path string, want, got map[string]any) {
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		if name == rest {
+			continue
+		}
+		v, there := got[name]
+		if !there {
+			m.fault(member(path, name), show(want[name]), nothing)
+			continue
+		}
+		m.value(member(path, name), want[name], v)
+	}
+	if _, open := want[rest]; open {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(got)) {
+		if _, known := want[name]; !known {
+			m.fault(member(path, name), nothing, show(got[name]))
+		}
+	}
+}
+
+func (m *matching) array(path string, want, got []any) {
+	if len(want) > 0 && (want[0] == each || want[0] == some) {
+		m.directives(path, want, got)
+		return
+	}
+	for i := range max(len(want), len(got)) {
+		at := path + "[" + strconv.Itoa(i) + "]"
+		switch {
+		case i >= len(got):
+			m.fault(at, show(want[i]), nothing)
+		case i >= len(want):
+			m.fault(at, nothing, show(got[i]))
+		default:
+			m.value(at, want[i], got[i])
+		}
+	}
+}
+
+// directives are pairs: `<<each>>` or `<<some>>`, and what elements are compared with.
+func (m *matching) directives(path string, want, got []any) {
+	for i := 0; i < len(want); i += 2 {
+		if i+1 == len(want) || (want[i] != each && want[i] != some) {
+			m.fault(path, "pairs of <<each>> or <<some>> and an element", show(want[i]))
+			return
+		}
+		if want[i] == each {
+			m.every(path, want[i+1], got)
+		} else {
+			m.one(path, want[i+1], got)
+		}
+	}
+}
+
+func (m *matching) every(path string, want any, got []any) {
+	if len(got) == 0 {
+		m.fault(path, "at least one "+show(want), "[]")
+	}
+	for i, v := range got {
+		m.value(path+"["+strconv.Itoa(i)+"]", want, v)
+	}
+}
+
+// one looks for an element that matches, and keeps its captures alone.
+func (m *matching) one(path string, want any, got []any) {
+	var nearest []Fault
+	for i, v := range got {
+		kept := map[string]string{}
+		try := &matching{keep: func(name, value string) { kept[name] = value }}
+		try.value(path+"["+strconv.Itoa(i)+"]", want, v)
+		if len(try.faults) == 0 {
+			for name, value := range kept {
+				m.keep(name, value)
+			}
+			return
+		}
+		if nearest == nil || len(try.faults) < len(nearest) {
+			nearest = try.faults
+		}
+	}
+	m.fault(path, "one element like "+show(want), show(got))
+	m.faults = append(m.faults, nearest...)
+}
+
+// faults joins differences into a message.
+func faultLines(faults []Fault) string {
+	lines := make([]string, len(faults))
+	for i, f := range faults {
+		lines[i] = "  " + f.String()
+	}
+	return strings.Join(lines, "\n")
+}

@@ -1,0 +1,226 @@
+package exchange
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// Response is what is expected.
+type Response struct {
+	Status int
+	Header []Field
+	Body   string
+}
+
+// Document is the API's description.
+type Document interface {
+	// CheckResponse says what the description does not know of an answer to a request; routes that it does not
+	// describe are none of its business.
+	CheckResponse(method, target string, status int, header http.Header, body []byte) error
+}
+
+// Stage is where goldens are played.
+type Stage struct {
+	URL string
+	// From is the client's address, so that nobody's attempts count against another's.
+	From string
+	// Patience is how long one request, and what is asked for again, may take.
+	Patience time.Duration
+	// World answers the variables that the installation's world has.
+	World func(name string) (string, error)
+	// Vars are the golden's own before it begins; what it keeps is added to them where there are any.
+	Vars     map[string]string
+	Document Document
+	// Draft is told the answer to a step whose expected body is still a question mark; nil where that is a fault.
+	Draft func(step int, body string)
+}
+
+// player plays one golden once.
+type player struct {
+	*Golden
+
+	stage Stage
+	vars  map[string]string
+	// last is told the next answer.
+	last func(Answer)
+}
+
+// unwritten is the expected body of a golden that is being written.
+const unwritten = "?"
+
+// Play sends the requests in order and tells the first step whose answer is not the expected one.
+func (g *Golden) Play(ctx context.Context, s Stage) error {
+	p := &player{Golden: g, stage: s, vars: map[string]string{"base_url": s.URL, "address": s.From, "unique": word(5), "random": word(16)}}
+	maps.Copy(p.vars, s.Vars)
+	defer func() {
+		if s.Vars != nil {
+			maps.Copy(s.Vars, p.vars)
+		}
+	}()
+	for i, step := range g.Steps {
+		play := p.times
+		if step.Until {
+			play = p.until
+		}
+		if step.Response.Body == unwritten && s.Draft != nil {
+			step.Response.Body = "<<any>>"
+			p.last = func(a Answer) { s.Draft(i, p.draft(a.Body)) }
+		}
+		if err := play(ctx, step); err != nil {
+			return fmt.Errorf("%s, request %d (%s %s): %w", g.Name, i+1, step.Request.Method, step.Request.Target, err)
+		}
+	}
+	return nil
+}
+
+// word is a fresh word of letters and digits that begins with a letter.
+func word(n int) string {
+	raw := make([]byte, n)
+	_, _ = rand.Read(raw) // never fails
+	return "u" + hex.EncodeToString(raw)
+}
+
+func (p *player) times(ctx context.Context, s Step) error {
+	for range s.Times {
+		if err := p.once(ctx, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const (
+	firstPause = 20 * time.Millisecond
+	lastPause  = time.Second
+)
+
+// until asks again, ever less often, until the answer is the expected one.
+func (p *player) until(ctx context.Context, s Step) error {
+	ctx, cancel := context.WithTimeout(ctx, p.stage.Patience)
+	defer cancel()
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		err := p.once(ctx, s)
+		if err == nil {
+			return nil
+		}
+		wait := time.NewTimer(pause)
+		select {
+		case <-wait.C:
+		case <-ctx.Done():
+			wait.Stop()
+			return fmt.Errorf("not within %s: %w", p.stage.Patience, err)
+		}
+	}
+}
+
+// once sends a request and compares.
+func (p *player) once(ctx context.Context, s Step) error {
+	w, err := p.wire(s.Request)
+	if err != nil {
+		return err
+	}
+	want, err := p.fill(s.Response.Body)
+	if err != nil {
+		return err
+	}
+	a, err := w.send(ctx, p.stage, func(text []byte) bool { return textFault(want, string(text), nil) == "" })
+	if err != nil {
+		return err
+	}
+	kept := map[string]string{}
+	faults := p.compare(s.Response, want, w.method, a, func(name, value string) { kept[name] = value })
+	if len(faults) > 0 {
+		return fmt.Errorf("the answer differs:\n%s\nwhole answer: %d %v\n%s", faultLines(faults), a.Status, a.Header, clip(a.Body))
+	}
+	if p.last != nil {
+		p.last(a)
+		p.last = nil
+	}
+	maps.Copy(p.vars, kept)
+	if p.stage.Document != nil {
+		if err := p.stage.Document.CheckResponse(w.method, w.target, a.Status, a.Header, a.Body); err != nil {
+			return fmt.Errorf("the answer is not what the API's description says: %w\nwhole answer: %d %v\n%s", err, a.Status, a.Header, clip(a.Body))
+		}
+	}
+	return nil
+}
+
+func clip(body []byte) string {
+	const most = 4000
+	if len(body) > most {
+		return string(body[:most]) + "…"
+	}
+	return string(body)
+}
+
+var variable = regexp.MustCompile(`\{\{([a-z][a-z0-9_]*)\}\}`)
+
+// Names are the variables that a golden uses and does not keep itself, in no order.
+func (g *Golden) Names() []string {
+	var texts []string
+	for _, s := range g.Steps {
+		texts = append(texts, s.Request.Target, s.Request.Method, s.Request.Body, s.Response.Body)
+		for _, f := range append(s.Request.Header, s.Response.Header...) {
+			texts = append(texts, f.Value)
+		}
+	}
+	seen := map[string]bool{}
+	var names []string
+	for _, found := range variable.FindAllStringSubmatch(strings.Join(texts, "\n"), -1) {
+		if !seen[found[1]] {
+			seen[found[1]] = true
+			names = append(names, found[1])
+		}
+	}
+	return names
+}
+
+// fill replaces variables.
+func (p *player) fill(text string) (string, error) {
+	var faults []error
+	out := variable.ReplaceAllStringFunc(text, func(sign string) string {
+		name := sign[2 : len(sign)-2]
+		if v, ok := p.vars[name]; ok {
+			return v
+		}
+		if p.stage.World == nil {
+			faults = append(faults, fmt.Errorf("nothing is named %s", sign))
+			return sign
+		}
+		v, err := p.stage.World(name)
+		if err != nil {
+			faults = append(faults, fmt.Errorf("%s: %w", sign, err))
+			return sign
+		}
+		p.vars[name] = v
+		return v
+	})
+	return out, errors.Join(faults...)
+}
+
+func (p *player) wire(r Request) (wire, error) {
+	var faults []error
+	fill := func(text string) string {
+		out, err := p.fill(text)
+		faults = append(faults, err)
+		return out
+	}
+	w := wire{method: fill(r.Method), target: fill(r.Target), length: r.Length, body: []byte(fill(r.Body))}
+	for _, f := range r.Header {
+		w.header = append(w.header, Field{f.Name, fill(f.Value)})
+	}
+	if r.Made != nil {
+		body, err := p.made(r.Made, p.fill)
+		faults = append(faults, err)
+		w.body = body
+	}
+	return w, errors.Join(faults...)
+}

@@ -1,0 +1,208 @@
+package exchange
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// served answers what a handler serves, on a stage of its own.
+func served(t *testing.T, h http.HandlerFunc) Stage {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Request-Id", "req_"+aULID)
+		h(w, r)
+	}))
+	t.Cleanup(server.Close)
+	return Stage{URL: server.URL, Patience: 10 * time.Second, World: func(name string) (string, error) {
+		return "", errors.New("the world has no " + name)
+	}}
+}
+
+func played(t *testing.T, s Stage, text string) error {
+	t.Helper()
+	g, err := Parse("test", []byte("About.\n"+text))
+	require.NoError(t, err)
+	return g.Play(t.Context(), s)
+}
+
+func writes(status int, header, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		if header != "" {
+			w.Header().Set("X-Marked", header)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+	}
+}
+
+const get = "-- request --\nGET /x\n-- response --\n"
+
+// TestEveryLieOfAnAnswerIsTold breaks an answer in each way that a golden must see.
+func TestEveryLieOfAnAnswerIsTold(t *testing.T) {
+	t.Parallel()
+	want := get + "200\nX-Marked: yes\nX-Never: <<absent>>\n\n{\"a\": 1}\n"
+	require.NoError(t, played(t, served(t, writes(200, "yes", `{"a":1}`)), want))
+	for words, h := range map[string]http.HandlerFunc{
+		"status: want 200, got 201":                writes(201, "yes", `{"a":1}`),
+		`header X-Marked: want yes, got "no"`:      writes(200, "no", `{"a":1}`),
+		`header X-Marked: want "yes", got nothing`: writes(200, "", `{"a":1}`),
+		"a: want 1, got 2":                         writes(200, "yes", `{"a":2}`),
+		"a: want 1, got 1.0":                       writes(200, "yes", `{"a":1.0}`),
+		"b: want nothing, got 2":                   writes(200, "yes", `{"a":1,"b":2}`),
+		"a is there twice":                         writes(200, "yes", `{"a":1,"a":1}`),
+		"something stands behind the JSON value":   writes(200, "yes", `{"a":1}{}`),
+		`body: want "{\"a\": 1}", got nothing`:     writes(200, "yes", ``),
+		"header X-Never: want nothing, got": func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("X-Never", "x")
+			writes(200, "yes", `{"a":1}`)(w, r)
+		},
+		"header X-Request-Id: want <<id req>>": func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("X-Request-Id", "1")
+			writes(200, "yes", `{"a":1}`)(w, r)
+		},
+	} {
+		err := played(t, served(t, h), want)
+		require.Error(t, err, words)
+		require.ErrorContains(t, err, "test, request 1 (GET /x)")
+		if words != `header X-Marked: want yes, got "no"` {
+			require.ErrorContains(t, err, words)
+		}
+	}
+	err := played(t, served(t, writes(204, "", "")), get+"204\n")
+	require.NoError(t, err)
+	err = played(t, served(t, writes(200, "", "{}")), get+"200\n")
+	require.ErrorContains(t, err, "body: want nothing, got")
+}
+
+// broken is a description that refuses every answer.
+type broken struct{}
+
+func (broken) CheckResponse(method, target string, status int, _ http.Header, body []byte) error {
+	return errors.New(method + " " + target + ": no " + http.StatusText(status) + " " + string(body))
+}
+
+func TestTheDescriptionJudgesToo(t *testing.T) {
+	t.Parallel()
+	s := served(t, writes(200, "", "{}"))
+	require.NoError(t, played(t, s, get+"200\n\n{}\n"))
+	s.Document = broken{}
+	require.ErrorContains(t, played(t, s, get+"200\n\n{}\n"), "not what the API's description says: GET /x: no OK {}")
+}
+
+func TestARequestIsSentAsItIsWritten(t *testing.T) {
+	t.Parallel()
+	var body string
+	var seen *http.Request
+	s := served(t, func(w http.ResponseWriter, r *http.Request) {
+		raw, _ := io.ReadAll(r.Body)
+		body, seen = string(raw), r
+		w.Header().Set("Set-Cookie", "a=secret; Path=/")
+		writes(200, "", `{"id": "job_`+aULID+`"}`)(w, r)
+	})
+	require.NoError(t, played(t, s, `-- request --
+POST /a/..%2fb?x=1&x=2
+Authorization: Bearer {{unique}}
+X-Twice: 1
+X-Twice: 2
+
+{"url": "{{base_url}}"}
+-- response --
+200
+Set-Cookie: <<like a=([a-z]+);.* as cookie>>
+
+{"id": "<<id job as mine>>"}
+-- request --
+DELETE /jobs/{{mine}}
+Cookie: a={{cookie}}
+@body: file extra
+@length: none
+-- response --
+200
+
+{"id": "{{mine}}"}
+-- extra --
+of {{mine}}`))
+	require.Equal(t, "of job_"+aULID, body)
+	require.Equal(t, "/jobs/job_"+aULID, seen.RequestURI)
+	require.Equal(t, []string{"chunked"}, seen.TransferEncoding)
+	require.Equal(t, "a=secret", seen.Header.Get("Cookie"))
+	require.ErrorContains(t, played(t, s, "-- request --\nGET /{{nowhere}}\n-- response --\n200\n"), "{{nowhere}}: the world has no nowhere")
+	require.NoError(t, played(t, s, "-- request --\nPUT {{base_url}}/whole?a\n@body: zeros 12\n-- response --\n200\n\n<<any>>\n"))
+	require.Equal(t, "/whole?a", seen.RequestURI)
+	require.Equal(t, "000000000000", body)
+	require.NoError(t, played(t, s, "-- request --\nPUT /hex\n@body: hex 00ff\n-- response --\n200\n\n<<any>>\n"))
+	require.Equal(t, "\x00\xff", body)
+}
+
+func TestUntilAsksAgainAndGivesUp(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int32
+	s := served(t, func(w http.ResponseWriter, r *http.Request) {
+		if asked.Add(1) < 4 {
+			writes(503, "", `{"detail": "soon"}`)(w, r)
+			return
+		}
+		writes(200, "", `{"n": 4}`)(w, r)
+	})
+	require.NoError(t, played(t, s, "-- request until --\nGET /x\n-- response --\n200\n\n{\"n\": \"<<int as n>>\"}\n"))
+	require.EqualValues(t, 4, asked.Load())
+	s.Patience = 100 * time.Millisecond
+	err := played(t, s, "-- request until --\nGET /x\n-- response --\n404\n\n<<any>>\n")
+	require.ErrorContains(t, err, "not within 100ms")
+	require.ErrorContains(t, err, "status: want 404, got 200")
+}
+
+func TestSeveralTimes(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int32
+	s := served(t, func(w http.ResponseWriter, r *http.Request) {
+		if asked.Add(1) > 3 {
+			writes(429, "", `{}`)(w, r)
+			return
+		}
+		writes(200, "", `{}`)(w, r)
+	})
+	require.NoError(t, played(t, s, "-- request --\nGET /x\n@times: 3\n-- response --\n200\n\n{}\n-- request --\nGET /x\n-- response --\n429\n\n{}\n"))
+	asked.Store(0)
+	require.ErrorContains(t, played(t, s, "-- request --\nGET /x\n@times: 4\n-- response --\n200\n\n{}\n"), "status: want 200, got 429")
+}
+
+// TestStreamsAreReadAsFarAsIsWanted follows a stream that never ends.
+func TestStreamsAreReadAsFarAsIsWanted(t *testing.T) {
+	t.Parallel()
+	s := served(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, "id: 1\ndata: {}\n\n")
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	})
+	require.NoError(t, played(t, s, get+"200\nContent-Type: text/event-stream\n\n<<text LIKE id: ([0-9]+)\\ndata: .* as last>>\n-- request --\nGET /{{last}}\n-- response --\n200\n\n<<text like id: {{last}}.*>>\n"))
+	s.Patience = 200 * time.Millisecond
+	require.ErrorContains(t, played(t, s, get+"200\n\n<<text LIKE id: 2.*>>\n"), "id: 1")
+}
+
+func TestTextIsComparedAsText(t *testing.T) {
+	t.Parallel()
+	s := served(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello, world\n") })
+	require.NoError(t, played(t, s, get+"200\n\nhello, world\n"))
+	require.NoError(t, played(t, s, get+"200\n\n<<text LIKE hello, .*>>\n"))
+	require.ErrorContains(t, played(t, s, get+"200\n\nhello\n"), `body: want "hello", got "hello, world\n"`)
+	require.ErrorContains(t, played(t, s, get+"200\n\n{}\n"), "body: want one JSON value")
+	require.ErrorContains(t, played(t, s, get+"200\n\n{\"a\": }\n"), "body: want JSON in the golden")
+	require.ErrorContains(t, played(t, s, get+"200\n\n<<text LIKE h>>\n"), "body: want")
+}
+
+func TestACallerHasItsOwnAddress(t *testing.T) {
+	t.Parallel()
+	s := served(t, func(w http.ResponseWriter, r *http.Request) { writes(200, "", `"`+r.RemoteAddr+`"`)(w, r) })
+	s.From = "127.7.7.7"
+	require.NoError(t, played(t, s, get+"200\n\n\"<<like 127[.]7[.]7[.]7:[0-9]+>>\"\n"))
+}

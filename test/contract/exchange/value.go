@@ -1,0 +1,135 @@
+package exchange
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Decode reads one JSON value: nil, bool, string, json.Number, []any or map[string]any. A member that is there
+// twice, something behind the value, and bytes that are no UTF-8 are errors.
+func Decode(raw []byte) (any, error) {
+	if !utf8.Valid(raw) {
+		return nil, errors.New("it is not UTF-8")
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	v, err := decode(d, "")
+	if err != nil {
+		return nil, err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("something stands behind the JSON value")
+	}
+	return v, nil
+}
+
+func decode(d *json.Decoder, path string) (any, error) {
+	token, err := d.Token()
+	if err != nil {
+		return nil, fmt.Errorf("it is not JSON: %w", err)
+	}
+	switch token {
+	case json.Delim('{'):
+		return decodeObject(d, path)
+	case json.Delim('['):
+		list := []any{}
+		for d.More() {
+			v, err := decode(d, path+"["+strconv.Itoa(len(list))+"]")
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, v)
+		}
+		_, err := d.Token()
+		return list, err
+	default:
+		return token, nil
+	}
+}
+
+func decodeObject(d *json.Decoder, path string) (any, error) {
+	object := map[string]any{}
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return nil, fmt.Errorf("it is not JSON: %w", err)
+		}
+		name, _ := key.(string)
+		at := member(path, name)
+		if _, there := object[name]; there {
+			return nil, fmt.Errorf("%s is there twice", at)
+		}
+		if object[name], err = decode(d, at); err != nil {
+			return nil, err
+		}
+	}
+	_, err := d.Token()
+	return object, err
+}
+
+// member is the path of an object's member.
+func member(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+// kind names what a value is; 1 is an integer, 1.0 and 1e0 are not.
+func kind(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return "null"
+	case bool:
+		return "bool"
+	case string:
+		return "string"
+	case json.Number:
+		if strings.ContainsAny(v.String(), ".eE") {
+			return "float"
+		}
+		return "int"
+	case []any:
+		return "array"
+	default:
+		return "object"
+	}
+}
+
+// equal compares values that are neither array nor object, by value and kind.
+func equal(a, b any) bool {
+	if kind(a) != kind(b) {
+		return false
+	}
+	x, number := a.(json.Number)
+	if !number {
+		return a == b
+	}
+	p, ok := new(big.Rat).SetString(x.String())
+	q, ok2 := new(big.Rat).SetString(b.(json.Number).String())
+	return ok && ok2 && p.Cmp(q) == 0
+}
+
+// show is a value as it is told in a message.
+func show(v any) string {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return fmt.Sprint(v)
+	}
+	text := strings.TrimSuffix(b.String(), "\n")
+	if len(text) > maxShown {
+		text = text[:maxShown] + "…"
+	}
+	return text
+}
+
+const maxShown = 600

@@ -1,0 +1,123 @@
+package contract
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/signalbox-dev/signalbox/test/sample"
+)
+
+// zeros is a digest in a manifest whose bytes nobody brings.
+var zeros = strings.Repeat("0", 64)
+
+// ofCatalog are the lists of what the catalog keeps.
+func ofCatalog() map[string]func(g *grower) growth {
+	solution := func(g *grower, name string) map[string]any {
+		return map[string]any{"name": name, "version": "1", "recipe": recipe + "@" + g.at("recipe_version"), "purpose": map[string]any{}}
+	}
+	return map[string]func(g *grower) growth{
+		"/api/datasets":     named("/api/datasets"),
+		"/api/models":       named("/api/models"),
+		"/api/environments": named("/api/environments"),
+		"/api/rubrics":      named("/api/rubrics"),
+		"/api/datasets/{dataset_id}/versions": func(g *grower) growth {
+			return posts(g.inProject("/api/datasets", "of-versions")+"/versions", func(_ *grower, name string) map[string]any {
+				return map[string]any{"version": name, "files": []any{map[string]any{"path": "a", "size_bytes": 1, "sha256": zeros}}}
+			})(g)
+		},
+		"/api/environments/{environment_id}/versions": func(g *grower) growth {
+			return posts(g.inProject("/api/environments", "of-versions")+"/versions", func(_ *grower, name string) map[string]any {
+				return map[string]any{"version": name, "manifest": map[string]any{
+					"api": "env/v1", "entry": "a:Env", "taskset": map[string]any{"digest": "sha256:" + zeros, "count": 1},
+				}}
+			})(g)
+		},
+		"/api/rubrics/{rubric_id}/versions": func(g *grower) growth {
+			return posts(g.inProject("/api/rubrics", "of-versions")+"/versions", func(_ *grower, name string) map[string]any {
+				return map[string]any{"content": map[string]any{"criteria": []any{map[string]any{"key": "right", "title": name, "weight": 1, "kind": "exact"}}}}
+			})(g)
+		},
+		"/api/models/{model_id}/versions": func(g *grower) growth {
+			path := g.inProject("/api/models", "of-versions") + "/versions"
+			return growth{path: path, comes: inFront, add: func(n int) {
+				artifact := g.run.upload(rowName(n)+".gguf", sample.GGUF(rowName(n)))
+				g.do(g.admin, http.MethodPost, path, map[string]any{"source": map[string]string{"run_id": g.run.run, "artifact_id": artifact}}, nil)
+			}}
+		},
+		"/api/models/{model_id}/history": func(g *grower) growth {
+			path := "/api/models/" + g.at("own_model")
+			return growth{path: path + "/history", comes: inFront, add: func(n int) {
+				g.do(g.admin, http.MethodPut, path+"/aliases/"+rowName(n), map[string]any{"version": 1}, nil)
+			}}
+		},
+		"/api/solutions": posts("/api/solutions", func(g *grower, name string) map[string]any {
+			return map[string]any{"project": projectKey, "manifest": solution(g, name)}
+		}),
+		applications: func(g *grower) growth {
+			bindings := map[string]any{}
+			for name, of := range map[string]string{"model": "model_ref", "train_dataset": "train_ref", "validation_dataset": "held_ref", "taskset": "taskset_ref", "rubric": "rubric_ref"} {
+				bindings[name] = g.at(of)
+			}
+			list := posts(applications, func(g *grower, name string) map[string]any {
+				return map[string]any{"project": projectKey, "solution": solution(g, "applied-"+name), "bindings": bindings}
+			})(g)
+			list.size = 50
+			return list
+		},
+	}
+}
+
+// ofServing are the lists of deployments and of playground sessions.
+func ofServing() map[string]func(g *grower) growth {
+	target := func(g *grower) map[string]any {
+		return map[string]any{
+			"source":  map[string]any{"model_id": g.at("model"), "version": 1},
+			"serving": map[string]any{"engine": "command", "command": []string{"true"}, "pool": g.pool},
+		}
+	}
+	const deployments, sessions = "/api/model-deployments", "/api/playground/sessions"
+	return map[string]func(g *grower) growth{
+		deployments: named(deployments),
+		deployments + "/{deployment_id}/tokens": func(g *grower) growth {
+			return posts(g.inProject(deployments, "of-tokens")+"/tokens", func(_ *grower, name string) map[string]any {
+				return map[string]any{"name": name}
+			})(g)
+		},
+		deployments + "/{deployment_id}/revisions": func(g *grower) growth {
+			return posts(g.inProject(deployments, "of-revisions")+"/revisions", func(g *grower, _ string) map[string]any { return target(g) })(g)
+		},
+		deployments + "/{deployment_id}/events": func(g *grower) growth {
+			path := g.inProject(deployments, "of-events")
+			return growth{path: path + "/events", comes: behind, add: func(n int) {
+				g.do(g.admin, http.MethodPatch, path, map[string]any{"description": rowName(n)}, nil)
+			}}
+		},
+		deployments + "/{deployment_id}/traffic": func(g *grower) growth {
+			id := g.at("deployment")
+			return growth{path: deployments + "/" + id + "/traffic", by: "request_id", comes: inFront, late: true, add: func(n int) {
+				g.say(g.at("deployment_token"), "/inference/"+id, n)
+			}}
+		},
+		sessions: func(g *grower) growth {
+			return growth{path: sessions, comes: inFront, add: func(n int) {
+				var session made
+				body := map[string]any{"project": projectKey, "title": rowName(n), "targets": []any{target(g)}}
+				g.do(g.admin, http.MethodPost, sessions, body, &session)
+				g.do(g.admin, http.MethodDelete, sessions+"/"+session.ID, nil, nil) // a person may have a few that live
+			}}
+		},
+		sessions + "/{playground_id}/transcript": func(g *grower) growth {
+			path := sessions + "/" + g.at("session")
+			return growth{path: path + "/transcript", comes: behind, late: true, add: func(n int) {
+				g.say(g.at("operator"), path+"/targets/1", n)
+			}}
+		},
+	}
+}
+
+// say asks an engine something.
+func (g *grower) say(token, path string, n int) {
+	g.Helper()
+	g.do(g.with(token), http.MethodPost, path+"/v1/completions", map[string]any{"model": "default", "prompt": fmt.Sprint(n)}, nil)
+}

@@ -1,0 +1,179 @@
+// Package openapi holds answers of a running installation against the document that describes them
+// (gen/openapi): the status must be declared, the headers and the content type be those of the declared
+// answer, and the body must fit its schema by JSON Schema 2020-12.
+package openapi
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/signalbox-dev/signalbox/gen/openapi"
+)
+
+// location is the name under which the document's parts refer to each other.
+const location = "openapi.json"
+
+// Document is the whole description.
+type Document struct {
+	root map[string]any
+	all  []*Operation
+
+	mu       sync.Mutex // the compiler takes one caller at a time
+	compiler *jsonschema.Compiler
+}
+
+// Operation is one method of one path.
+type Operation struct {
+	// Method is upper case, Path the document's template, ID the operationId.
+	Method, Path, ID string
+	// Passthrough says that the answer may be anything: an engine gave it.
+	Passthrough bool
+
+	doc     *Document
+	node    map[string]any
+	pointer string
+}
+
+// Load reads the document that this build has.
+func Load() (*Document, error) { return Parse(openapi.Document) }
+
+// Parse reads a document.
+func Parse(data []byte) (*Document, error) {
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("read document: %w", err)
+	}
+	root, ok := value.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("read document: no object")
+	}
+	d := &Document{root: root, compiler: jsonschema.NewCompiler()}
+	d.compiler.DefaultDraft(jsonschema.Draft2020)
+	d.compiler.AssertFormat()
+	if err := d.compiler.AddResource(location, value); err != nil {
+		return nil, fmt.Errorf("read document: %w", err)
+	}
+	paths := object(root, "paths")
+	for _, path := range slices.Sorted(maps.Keys(paths)) {
+		item := object(paths, path)
+		for _, method := range slices.Sorted(maps.Keys(item)) {
+			node := object(item, method)
+			if node == nil {
+				continue
+			}
+			id, _ := node["operationId"].(string)
+			through, _ := node["x-service-passthrough"].(bool)
+			d.all = append(d.all, &Operation{
+				Method: strings.ToUpper(method), Path: path, ID: id, Passthrough: through,
+				doc: d, node: node, pointer: "/paths/" + escaped(path) + "/" + method,
+			})
+		}
+	}
+	return d, nil
+}
+
+// Operations lists all of them by path and method.
+func (d *Document) Operations() []*Operation { return d.all }
+
+// Operation finds the operation of a method and a path: a request's path without its query, or a route's pattern
+// as gen/route has it. A route of any method ("*") is found by its GET. Literal segments win over variables.
+func (d *Document) Operation(method, path string) (*Operation, bool) {
+	if method == "*" {
+		method = http.MethodGet
+	}
+	var best *Operation
+	for _, op := range d.all {
+		if op.Method == method && op.matches(path) && (best == nil || literals(op.Path) > literals(best.Path)) {
+			best = op
+		}
+	}
+	return best, best != nil
+}
+
+// matches compares segment by segment; the last variable of a path that runs through to an engine or to the object
+// store takes several.
+func (op *Operation) matches(path string) bool {
+	want, given := strings.Split(op.Path, "/"), strings.Split(path, "/")
+	for i, segment := range want {
+		if i >= len(given) {
+			return false
+		}
+		variable := strings.HasPrefix(segment, "{")
+		if variable && i == len(want)-1 && op.several() {
+			return true
+		}
+		if !variable && segment != given[i] || given[i] == "" && i > 0 {
+			return false
+		}
+	}
+	return len(want) == len(given)
+}
+
+func (op *Operation) several() bool {
+	return strings.HasSuffix(op.Path, "{rest}") || strings.HasSuffix(op.Path, "{key}") && strings.HasPrefix(op.Path, "/api/blobs/")
+}
+
+func literals(path string) int { return strings.Count(path, "/") - strings.Count(path, "{") }
+
+// Statuses are those that the operation declares, in order; `default` is none of them.
+func (op *Operation) Statuses() []int {
+	var out []int
+	for status := range object(op.node, "responses") {
+		if n, err := strconv.Atoi(status); err == nil {
+			out = append(out, n)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Takes says whether requests are described with a header.
+func (op *Operation) Takes(name string) bool {
+	list, _ := op.node["parameters"].([]any)
+	return slices.ContainsFunc(list, func(one any) bool {
+		node, _ := one.(map[string]any)
+		node, _ = op.doc.resolve(node, "")
+		return node["in"] == "header" && node["name"] == name
+	})
+}
+
+// Tells says whether answers of a status are described with a header.
+func (op *Operation) Tells(status int, name string) bool {
+	node, _ := op.doc.resolve(object(object(op.node, "responses"), strconv.Itoa(status)), "")
+	return object(object(node, "headers"), name) != nil
+}
+
+// object is a member that is an object, or nil.
+func object(in map[string]any, name string) map[string]any {
+	out, _ := in[name].(map[string]any)
+	return out
+}
+
+// escaped is a name as a JSON pointer in a URL's fragment has it.
+func escaped(name string) string {
+	name = strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+	return strings.NewReplacer("%", "%25", "{", "%7B", "}", "%7D", " ", "%20", "*", "%2A").Replace(name)
+}
+
+// resolve follows a reference to the part that it means, and to where that stands.
+func (d *Document) resolve(node map[string]any, pointer string) (map[string]any, string) {
+	for {
+		ref, ok := node["$ref"].(string)
+		if !ok {
+			return node, pointer
+		}
+		pointer = strings.TrimPrefix(ref, "#")
+		node = d.root
+		for name := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
+			node = object(node, strings.NewReplacer("~1", "/", "~0", "~").Replace(name))
+		}
+	}
+}

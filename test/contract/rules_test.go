@@ -1,0 +1,205 @@
+package contract
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/test/contract/exchange"
+	"github.com/signalbox-dev/signalbox/test/stand"
+)
+
+// rule is a row of docs/rules.md.
+type rule struct {
+	id, sentence string
+	held         []string
+}
+
+// nothing is the id of sentences that say nothing to check.
+const nothing = "-"
+
+// table reads the rows of docs/rules.md.
+func table(t *testing.T, text string) []rule {
+	t.Helper()
+	var out []rule
+	inside := false
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if ruled(line) {
+			inside = true
+			continue
+		}
+		if !inside || !strings.HasPrefix(line, "|") {
+			continue
+		}
+		const bar = "\x00"
+		cells := strings.Split(strings.Trim(strings.ReplaceAll(line, `\|`, bar), "|"), "|")
+		require.Len(t, cells, 3, line)
+		r := rule{id: strings.TrimSpace(cells[0]), sentence: strings.ReplaceAll(strings.TrimSpace(cells[1]), bar, "|")}
+		r.held = holders(strings.TrimSpace(cells[2]))
+		out = append(out, r)
+	}
+	return out
+}
+
+// holders splits a cell: names in back quotes, and words that run to the end.
+func holders(cell string) []string {
+	var out []string
+	for cell != "" {
+		if words := spoken.FindString(cell); words != "" {
+			return append(out, cell)
+		}
+		one, rest, _ := strings.Cut(cell, ", ")
+		out, cell = append(out, one), rest
+	}
+	return out
+}
+
+var spoken = regexp.MustCompile(`^(says nothing to check|owed|pending): \S`)
+
+func page(t *testing.T, name string) string {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(stand.Root(t), "docs", name))
+	require.NoError(t, err)
+	return string(raw)
+}
+
+// TestEverySentenceIsARule demands every sentence of the specification in the table, in its order.
+func TestEverySentenceIsARule(t *testing.T) {
+	t.Parallel()
+	want := sentences(page(t, "specification.md"))
+	require.Greater(t, len(want), 250)
+	var got []string
+	ids := map[string]bool{}
+	for _, r := range table(t, page(t, "rules.md")) {
+		got = append(got, r.sentence)
+		require.NotEmpty(t, r.held, r.sentence)
+		if r.id == nothing {
+			require.Len(t, r.held, 1)
+			require.True(t, strings.HasPrefix(r.held[0], "says nothing to check: "), r.sentence)
+			continue
+		}
+		require.Regexp(t, `^[a-z0-9-]+\.[a-z0-9-]+$`, r.id)
+		require.False(t, ids[r.id], "%s is there twice", r.id)
+		require.NotContains(t, strings.Join(r.held, " "), "says nothing", r.sentence)
+		ids[r.id] = true
+	}
+	require.Equal(t, want, got)
+}
+
+// TestTheSpecificationIsTheOneWeWereGiven compares the copy with the original where that is beside the checkout.
+func TestTheSpecificationIsTheOneWeWereGiven(t *testing.T) {
+	t.Parallel()
+	original, err := os.ReadFile(filepath.Join(stand.Root(t), "..", "shared", "spec", "interface-specification.md"))
+	if os.IsNotExist(err) {
+		original, err = []byte(page(t, "specification.md")), nil // a checkout alone has only the copy
+	}
+	require.NoError(t, err)
+	require.Equal(t, string(original), page(t, "specification.md"))
+}
+
+// TestWhateverHoldsARuleIsThere looks for every golden and test that the table names, and demands that a golden
+// and the table name each other.
+func TestWhateverHoldsARuleIsThere(t *testing.T) {
+	t.Parallel()
+	rules := table(t, page(t, "rules.md"))
+	named := map[string]bool{}
+	var faults, pending []string
+	for _, r := range rules {
+		for _, h := range r.held {
+			switch {
+			case strings.HasPrefix(h, "pending: "):
+				pending = append(pending, "rule "+r.id)
+			case spoken.MatchString(h):
+			default:
+				named[r.id+" "+strings.Trim(h, "`")] = true
+				if why := missing(t, r, strings.Trim(h, "`")); why != "" {
+					faults = append(faults, r.id+": "+why)
+				}
+			}
+		}
+	}
+	for _, g := range loaded(t) {
+		for _, id := range g.Rules {
+			if !named[id+" golden/"+g.Name] {
+				faults = append(faults, "golden/"+g.Name+" holds "+id+", which the table does not say")
+			}
+		}
+	}
+	require.Empty(t, faults)
+	list := slices.DeleteFunc(owed(t, "testdata/owed.txt"), func(line string) bool { return !strings.HasPrefix(line, "rule ") })
+	settled(t, pending, list, "rules that nothing holds yet")
+}
+
+// missing says what is wrong about a golden or a test that a rule names.
+func missing(t *testing.T, r rule, name string) string {
+	t.Helper()
+	if golden, ok := strings.CutPrefix(name, "golden/"); ok {
+		raw, err := os.ReadFile(filepath.Join("golden", golden+".txtar"))
+		if err != nil {
+			return "there is no " + name
+		}
+		g, err := exchange.Parse(golden, raw)
+		require.NoError(t, err)
+		if !slices.Contains(g.Rules, r.id) {
+			return name + " does not say that it holds it"
+		}
+		return ""
+	}
+	if file, function, ok := strings.Cut(name, "::"); ok {
+		raw, err := os.ReadFile(filepath.Join(stand.Root(t), file))
+		if err != nil || !regexp.MustCompile(`(?m)^(async )?def `+regexp.QuoteMeta(function)+`\(`).Match(raw) {
+			return "there is no " + name
+		}
+		return ""
+	}
+	i := strings.LastIndex(name, ".")
+	if i < 0 || !hasTest(t, filepath.Join(stand.Root(t), name[:i]), name[i+1:]) {
+		return "there is no " + name
+	}
+	return ""
+}
+
+// hasTest parses the test files of a package.
+func hasTest(t *testing.T, dir, name string) bool {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	require.NoError(t, err)
+	for _, f := range files {
+		parsed, err := parser.ParseFile(token.NewFileSet(), f, nil, parser.SkipObjectResolution)
+		require.NoError(t, err)
+		for _, d := range parsed.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Name.Name == name && strings.HasPrefix(name, "Test") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func TestWhatIsNotThereIsSeen(t *testing.T) {
+	t.Parallel()
+	rows := table(t, "| rule | sentence | held by |\n|---|---|---|\n| a.b | x \\| y | `golden/health/version`, `test/contract.TestX`, pending: area, and more |\n")
+	require.Equal(t, []rule{{"a.b", "x | y", []string{"`golden/health/version`", "`test/contract.TestX`", "pending: area, and more"}}}, rows)
+	for name, words := range map[string]string{
+		"golden/nowhere/none":                            "there is no",
+		"golden/health/version":                          "does not say that it holds it",
+		"test/contract.TestNowhere":                      "there is no",
+		"test/contract.hasTest":                          "there is no",
+		"test/nowhere.TestX":                             "there is no",
+		"sdk/python/tests/test_config.py::test_nothing":  "there is no",
+		"sdk/python/tests/nowhere.py::test_what_is_read": "there is no",
+	} {
+		require.Contains(t, missing(t, rule{id: "no.such"}, name), words, name)
+	}
+	require.Empty(t, missing(t, rule{}, "test/contract.TestWhatIsNotThereIsSeen"))
+	require.Empty(t, missing(t, rule{}, "sdk/python/tests/test_config.py::test_what_is_read"))
+}

@@ -1,0 +1,105 @@
+package contract
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// sentences splits the specification into what its table of rules must list: headings, sentences of text and of list
+// items, and table rows, whose cells are joined by a dot; further sentences of a row stand for themselves.
+func sentences(text string) []string {
+	var out, paragraph []string
+	flush := func() {
+		out = append(out, split(strings.Join(paragraph, " "))...)
+		paragraph = nil
+	}
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		line = strings.TrimRight(line, " ")
+		item := listed.FindString(line)
+		switch {
+		case strings.HasPrefix(line, "#"):
+			flush()
+			out = append(out, strings.TrimSpace(strings.TrimLeft(line, "#")))
+		case strings.HasPrefix(line, "|"):
+			flush()
+			below := ""
+			if i+1 < len(lines) {
+				below = lines[i+1]
+			}
+			if !ruled(line) && !ruled(below) {
+				out = append(out, split(joined(line))...)
+			}
+		case item != "":
+			flush()
+			paragraph = []string{line[len(item):]}
+			flush()
+		case line == "":
+			flush()
+		default:
+			paragraph = append(paragraph, line)
+		}
+	}
+	flush()
+	return out
+}
+
+var (
+	listed = regexp.MustCompile(`^(\d+\.|-) `)
+	// begun is where a sentence may begin behind the end of another.
+	begun = regexp.MustCompile("^(\\s+)([A-Z`\"{/|])")
+)
+
+// ruled tells the line of dashes below a table's head.
+func ruled(line string) bool {
+	return strings.HasPrefix(line, "|") && strings.Trim(line, "|- ") == ""
+}
+
+func joined(row string) string {
+	cells := strings.Split(strings.Trim(strings.TrimSpace(row), "|"), "|")
+	for i := range cells {
+		cells[i] = strings.TrimSpace(cells[i])
+	}
+	return strings.TrimSpace(strings.Join(cells, " · "))
+}
+
+// split cuts behind a full stop where a new sentence may begin.
+func split(text string) []string {
+	var out []string
+	start := 0
+	for i := range text {
+		if text[i] != '.' {
+			continue
+		}
+		if next := begun.FindStringSubmatch(text[i+1:]); next != nil {
+			out = append(out, strings.TrimSpace(text[start:i+1]))
+			start = i + 1
+		}
+	}
+	if last := strings.TrimSpace(text[start:]); last != "" {
+		out = append(out, last)
+	}
+	return out
+}
+
+func TestTheSplitterMissesNothing(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, []string{
+		"Title", "One sentence; of two halves.", "Another e.g. with `a.b` and 3.5 over two lines.",
+		"First item.", "Its second sentence.", "Item of dashes", "POST · /api/x · one thing.", "Another thing. · more", "last · cell ·", "Last",
+	}, sentences(`# Title
+
+One sentence; of two halves. Another e.g. with `+"`a.b`"+` and 3.5
+over two lines.
+1. First item. Its second sentence.
+- Item of dashes
+
+| Method | Path | What |
+|---|---|---|
+| POST | /api/x | one thing. Another thing. | more |
+| last | cell | |
+Last`))
+}

@@ -1,0 +1,170 @@
+package leak
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/internal/loop"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/test/sample"
+	"github.com/signalbox-dev/signalbox/test/stand"
+)
+
+// do is a call of the admin's that must succeed.
+func (h *house) do(ctx context.Context, t *testing.T, method, path string, body, out any) {
+	t.Helper()
+	require.NoError(t, h.admin.Do(ctx, method, path, body, out), "%s %s", method, path)
+}
+
+// made creates something, and answers its id.
+func (h *house) made(ctx context.Context, t *testing.T, path string, body map[string]any) string {
+	t.Helper()
+	var out struct{ ID string }
+	h.do(ctx, t, http.MethodPost, path, body, &out)
+	return out.ID
+}
+
+// upload brings bytes in as a signed URL wants them.
+type upload struct {
+	URL, Method string
+	Headers     map[string]string
+}
+
+func (h *house) put(ctx context.Context, t *testing.T, u upload, data []byte) {
+	t.Helper()
+	require.NoError(t, h.admin.Upload(ctx, u.Method, u.URL, u.Headers, data))
+}
+
+func digestOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// catalog changes datasets, an environment, a rubric, a solution and a package.
+func (h *house) catalog(ctx context.Context, t *testing.T) {
+	t.Helper()
+	refs := map[string]string{}
+	for _, split := range []string{"train", "held"} {
+		l := &loop.Loop{Client: h.admin, Clock: clock.Real(), Patience: stand.Patience, Name: h.loop.Name + "-" + split}
+		pushed, err := l.PushDataset(ctx, "v1", "a.jsonl", []byte(`{"question": "to be `+split+`"}`+"\n"))
+		require.NoError(t, err)
+		refs[split], refs["dataset"] = pushed.Ref, pushed.ID
+	}
+	environment := h.environment(ctx, t)
+	rubric := h.made(ctx, t, "/api/rubrics", map[string]any{"name": h.loop.Name})
+	criteria := map[string]any{"criteria": []any{map[string]any{"key": "right", "kind": "exact", "weight": 1}}}
+	h.do(ctx, t, http.MethodPost, "/api/rubrics/"+rubric+"/versions", map[string]any{"content": criteria}, nil)
+	h.do(ctx, t, http.MethodPost, "/api/rubrics/"+rubric+"/versions/1/publish", nil, nil)
+
+	_, version, err := h.loop.Lock(ctx, loop.Recipe)
+	require.NoError(t, err)
+	h.made(ctx, t, "/api/solutions", map[string]any{"manifest": map[string]any{"name": h.loop.Name, "version": "1", "recipe": loop.Recipe + "@" + version}})
+	h.made(ctx, t, "/api/solution-applications", map[string]any{"solution": h.loop.Name + "@1", "bindings": map[string]string{
+		"model": fmt.Sprintf("mdl/default/%s@%d", h.loop.Name, h.version.Version), "train_dataset": refs["train"],
+		"validation_dataset": refs["held"], "taskset": "env/default/" + h.loop.Name + "@v1", "rubric": "rub/default/" + h.loop.Name + "@1",
+	}})
+	h.do(ctx, t, http.MethodPost, environment+"/versions/v1/deprecate", nil, nil)
+	dataset := "/api/datasets/" + refs["dataset"]
+	h.do(ctx, t, http.MethodPatch, dataset, map[string]any{"description": "held out"}, nil)
+	h.do(ctx, t, http.MethodPost, dataset+"/versions/v1/download-url", map[string]any{"path": "a.jsonl"}, nil)
+	h.do(ctx, t, http.MethodPost, dataset+"/versions/v1/archive", nil, nil)
+	h.packed(ctx, t)
+}
+
+// environment makes an environment with a version that is ready, and answers its path; another one it takes away.
+func (h *house) environment(ctx context.Context, t *testing.T) string {
+	t.Helper()
+	at := "/api/environments/" + h.made(ctx, t, "/api/environments", map[string]any{"name": h.loop.Name})
+	tasks := []byte(`{"prompt": "of ` + h.loop.Name + `"}` + "\n")
+	var target upload
+	h.do(ctx, t, http.MethodPost, at+"/upload-url", map[string]any{"kind": "taskset", "size_bytes": len(tasks), "sha256": digestOf(tasks)}, &target)
+	h.put(ctx, t, target, tasks)
+	var v struct{ State string }
+	h.do(ctx, t, http.MethodPost, at+"/versions", map[string]any{"version": "v1", "manifest": map[string]any{
+		"api": "env/v1", "entry": "a:B", "taskset": map[string]any{"digest": "sha256:" + digestOf(tasks), "count": 1},
+	}}, nil)
+	h.Until(ctx, "the version is ready", func() bool {
+		h.do(ctx, t, http.MethodGet, at+"/versions/v1", nil, &v)
+		return v.State == "ready"
+	})
+	h.do(ctx, t, http.MethodPatch, at, map[string]any{"description": "additions"}, nil)
+	other := "/api/environments/" + h.made(ctx, t, "/api/environments", map[string]any{"name": h.loop.Name + "-old"})
+	h.do(ctx, t, http.MethodDelete, other, nil, nil)
+	return at
+}
+
+// packed brings the package of a job in.
+func (h *house) packed(ctx context.Context, t *testing.T) {
+	t.Helper()
+	var b bytes.Buffer
+	out := tar.NewWriter(&b)
+	require.NoError(t, out.WriteHeader(&tar.Header{Name: h.loop.Name, Typeflag: tar.TypeReg, Mode: 0o644}))
+	require.NoError(t, out.Close())
+	var made struct {
+		ID     string
+		Upload upload
+	}
+	h.do(ctx, t, http.MethodPost, "/api/submit/packages", map[string]any{"size_bytes": b.Len(), "sha256": digestOf(b.Bytes())}, &made)
+	h.put(ctx, t, made.Upload, b.Bytes())
+	h.do(ctx, t, http.MethodPost, "/api/submit/packages/"+made.ID+"/commit", nil, nil)
+}
+
+// served changes a model and a deployment of its own, and opens a session of the playground.
+func (h *house) served(ctx context.Context, t *testing.T) {
+	t.Helper()
+	version := map[string]any{"source": map[string]string{"run_id": h.loop.Job.RunID, "artifact_id": h.artifact}}
+	model := h.made(ctx, t, "/api/models", map[string]any{"name": h.loop.Name + "-kept"})
+	at := "/api/models/" + model
+	h.do(ctx, t, http.MethodPost, at+"/versions", version, nil)
+	h.do(ctx, t, http.MethodPatch, at, map[string]any{"description": "additions"}, nil)
+	h.do(ctx, t, http.MethodPut, at+"/aliases/steady", map[string]any{"version": 1}, nil)
+	h.do(ctx, t, http.MethodDelete, at+"/aliases/steady", nil, nil)
+	h.do(ctx, t, http.MethodPut, at+"/versions/1/card", map[string]any{"content": "# Additions"}, nil)
+	h.do(ctx, t, http.MethodPost, at+"/versions/1/promote", map[string]any{}, nil)
+	h.do(ctx, t, http.MethodPost, at+"/versions/1/archive", map[string]any{}, nil)
+	h.do(ctx, t, http.MethodPost, at+"/versions/1/unarchive", nil, nil)
+	h.deployed(ctx, t, model)
+
+	target := map[string]any{
+		"source":  map[string]any{"model_id": model, "version": 1},
+		"serving": map[string]any{"engine": "command", "command": []string{"sleep", "600"}, "pool": "nowhere"},
+	}
+	session := "/api/playground/sessions/" + h.made(ctx, t, "/api/playground/sessions", map[string]any{"ttl_s": 900, "targets": []any{target}})
+	h.do(ctx, t, http.MethodPost, session+"/extend", map[string]any{"seconds": 600}, nil)
+	h.do(ctx, t, http.MethodDelete, session, nil, nil)
+	gone := h.made(ctx, t, "/api/models", map[string]any{"name": h.loop.Name + "-gone"})
+	h.do(ctx, t, http.MethodDelete, "/api/models/"+gone, nil, nil)
+}
+
+// deployed walks a deployment through everything that can be done to one.
+func (h *house) deployed(ctx context.Context, t *testing.T, model string) {
+	t.Helper()
+	l := &loop.Loop{Client: h.admin, Clock: clock.Real(), Patience: stand.Patience, Name: h.loop.Name + "-kept"}
+	of, serving := loop.ModelVersion{ModelID: model, Version: 1}, map[string]any{"engine": "command", "command": sample.Engine()}
+	require.NoError(t, l.Deploy(ctx, l.Name, of, serving))
+	at := "/api/model-deployments/" + l.Deployment.ID
+	for again := range 2 {
+		if again > 0 {
+			require.NoError(t, l.Revise(ctx, of, serving))
+		}
+		require.NoError(t, l.AwaitReady(ctx), h.Tail())
+		require.NoError(t, l.Promote(ctx))
+	}
+	h.do(ctx, t, http.MethodPost, at+"/rollback", map[string]any{}, nil)
+	h.do(ctx, t, http.MethodPost, at+"/revisions/2/stop", nil, nil)
+	h.do(ctx, t, http.MethodPost, at+"/revisions/2/start", nil, nil)
+	h.do(ctx, t, http.MethodPost, at+"/revisions/2/stop", nil, nil)
+	h.do(ctx, t, http.MethodPatch, at, map[string]any{"description": "additions"}, nil)
+	h.do(ctx, t, http.MethodPost, at+"/suspend", map[string]any{}, nil)
+	h.do(ctx, t, http.MethodPost, at+"/resume", nil, nil)
+	gone := h.made(ctx, t, "/api/model-deployments", map[string]any{"name": h.loop.Name + "-gone"})
+	h.do(ctx, t, http.MethodDelete, "/api/model-deployments/"+gone, nil, nil)
+}

@@ -1,0 +1,65 @@
+package identity
+
+import (
+	"context"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/test/sample"
+)
+
+// fleetNeeds are the needs of the routes of fleets, of the cluster and of public links.
+func (w *world) fleetNeeds() map[string]preparation {
+	return map[string]preparation{
+		"PATCH /api/fleets/{fleet_id}":                              w.fleet,
+		"DELETE /api/fleets/{fleet_id}":                             w.fleet,
+		"GET /api/fleets/{fleet_id}/join-tokens":                    w.fleet,
+		"DELETE /api/fleets/{fleet_id}/join-tokens/{join_token_id}": w.joinToken,
+		"GET /api/cluster/nodes/{node_id}":                          w.node,
+		"POST /api/cluster/nodes/{node_id}/drain":                   w.node,
+		"POST /api/cluster/nodes/{node_id}/cordon":                  w.node,
+		"POST /api/cluster/nodes/{node_id}/uncordon":                w.node,
+		"DELETE /api/shares/{share_id}":                             w.share,
+		"GET /api/share/{token}":                                    w.share,
+		"GET /api/share/{token}/metrics":                            w.share,
+		"GET /api/share/{token}/config":                             w.share,
+		"GET /api/share/{token}/samples":                            w.share,
+	}
+}
+
+// joinToken is one of a fleet of its own.
+func (w *world) joinToken(ctx context.Context, t *testing.T, o objects) {
+	t.Helper()
+	w.fleet(ctx, t, o)
+	w.creates("join_token_id", http.MethodPost, "/api/fleets/{fleet_id}/join-tokens", map[string]any{})(ctx, t, o)
+}
+
+// node is one that has joined a fleet of its own and never came: nothing runs there.
+func (w *world) node(ctx context.Context, t *testing.T, o objects) {
+	t.Helper()
+	w.fleet(ctx, t, o)
+	var join struct{ Token string }
+	w.people["admin"].do(ctx, t, w.Stand, http.MethodPost, "/api/fleets/"+o["fleet_id"]+"/join-tokens", map[string]any{}, &join)
+	request, err := sample.CertificateRequest()
+	require.NoError(t, err)
+	var node struct {
+		ID string `json:"node_id"`
+	}
+	w.people["nobody"].do(ctx, t, w.Stand, http.MethodPost, "/api/fleets/join", map[string]any{
+		"token": join.Token, "hostname": "ghost", "inventory": map[string]any{},
+		"certificate_request": request,
+	}, &node)
+	o["node_id"] = node.ID
+}
+
+// share is a link of the owner's that opens all that a link can open.
+func (w *world) share(ctx context.Context, t *testing.T, o objects) {
+	t.Helper()
+	var made struct{ ID, Token string }
+	w.people["owner"].do(ctx, t, w.Stand, http.MethodPost, "/api/shares", map[string]any{
+		"kind": "job", "target_ids": []string{o["run_id"]}, "fields": []string{"metrics", "config", "samples"},
+	}, &made)
+	o["share_id"], o["token"] = made.ID, made.Token
+}

@@ -1,0 +1,127 @@
+"""Requests of every credential kind, each from an address of its own, and what is told apart in the answers."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import secrets
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from http.cookiejar import DefaultCookiePolicy
+from typing import Any
+
+import requests
+from requests.adapters import HTTPAdapter
+
+TIMEOUT = 30
+
+#: The kinds of credentials; a request of each is made to every operation.
+KINDS = ("none", "operator", "admin", "refresh", "ingest", "deployment")
+
+#: Operations of an installation whose people sign in by a provider: the other one has nothing to answer them with.
+PROVIDED = ("getOpenIDConfiguration", "getOpenIDConfigurationHead", "preflightOpenIDConfiguration", "startSignIn", "finishSignIn")
+
+
+class From(HTTPAdapter):
+    """Sends from one address: the product counts attempts by it."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        super().__init__(pool_connections=1, pool_maxsize=1)
+
+    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
+        super().init_poolmanager(*args, source_address=(self.address, 0), **kwargs)
+
+
+@dataclass
+class World:
+    """The objects of the running installation, and the credentials."""
+
+    url: str
+    values: dict[str, str]
+    examples: dict[str, Any]
+    sessions: list[requests.Session] = field(default_factory=list)
+    addresses: Iterator[int] = field(default_factory=itertools.count)
+    #: The refresh token that was given last.
+    cookie: str = ""
+
+    def __post_init__(self) -> None:
+        self.sessions = [self.visitor() for _ in range(100)]
+        self.turn = itertools.cycle(self.sessions)
+
+    def visitor(self) -> requests.Session:
+        """Somebody at an address that nobody had before."""
+        n = next(self.addresses)
+        session = requests.Session()
+        session.trust_env = False
+        session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
+        session.mount("http://", From(f"127.{77 + n // 62500}.{1 + n // 250 % 250}.{1 + n % 250}"))
+        return session
+
+    def base(self, operation: str) -> str:
+        """Where an operation is asked."""
+        return self["oidc_url"] if operation in PROVIDED else self.url
+
+    def __getitem__(self, name: str) -> str:
+        return self.values[name]
+
+    @staticmethod
+    def unique(prefix: str = "x") -> str:
+        return prefix + secrets.token_hex(5)
+
+    def credentials(self, kind: str) -> dict[str, str]:
+        """The headers of a kind."""
+        if kind == "none":
+            return {}
+        if kind == "ingest":
+            return {"X-Service-Token": self["ingest"]}
+        if kind == "refresh":
+            if not self.cookie:
+                self.sign_in(kind)
+            return {"Cookie": self.cookie}
+        name = {"operator": "operator", "admin": "admin", "deployment": "deployment_token"}[kind]
+        return {"Authorization": "Bearer " + self[name]}
+
+    def ask(
+        self, method: str, path: str, kind: str = "operator", body: Any = None, headers: dict[str, str] | None = None,
+        session: requests.Session | None = None, **more: Any,
+    ) -> requests.Response:
+        """One request; body is JSON where it is no bytes, and path may be a whole address."""
+        sent = self.credentials(kind) | (headers or {})
+        if body is not None and not isinstance(body, bytes):
+            body = json.dumps(body).encode()
+            sent.setdefault("Content-Type", "application/json")
+        address = path if path.startswith("http:") else self.url + path
+        return (session or next(self.turn)).request(
+            method, address, data=body, headers=sent, timeout=TIMEOUT, allow_redirects=False, **more
+        )
+
+    def get(self, path: str, kind: str = "operator", **query: str) -> Any:
+        """The JSON of a GET that must succeed."""
+        answer = self.ask("GET", path, kind, params=query)
+        answer.raise_for_status()
+        return answer.json()
+
+    def post(self, path: str, body: Any = None, kind: str = "operator") -> Any:
+        """The JSON of a POST that must succeed."""
+        answer = self.ask("POST", path, kind, body)
+        if not answer.ok:
+            raise RuntimeError(f"POST {path}: {answer.status_code} {answer.text[:300]}")
+        return answer.json() if answer.content else None
+
+    def sign_in(self, kind: str) -> None:
+        """A new credential, after something ended the former one."""
+        name, password = {
+            "admin": ("admin", self["admin_password"]), "operator": ("ada", "a good password of ada"), "refresh": ("stan", "a good password of stan"),
+        }[kind]
+        answer = self.ask("POST", "/api/auth/login", "none", {"username": name, "password": password}, session=self.visitor())
+        answer.raise_for_status()
+        if kind == "refresh":
+            self.renew(answer.headers)
+        else:
+            self.values[kind] = answer.json()["token"]
+
+    def renew(self, headers: Mapping[str, str]) -> None:
+        """Keeps the refresh token that an answer gave, in the place of the one that was used up."""
+        if "Set-Cookie" in headers:
+            self.cookie = headers["Set-Cookie"].split(";")[0]

@@ -1,0 +1,322 @@
+"""Asks every operation of a running installation for what its description says it takes, and for what it does not
+take, with every kind of credential, and holds each answer against the description.
+
+It fails where an answer is 500, has a status that is not declared, another content type, a body or a header that
+does not fit its schema, and where an operation was not reached with a success. It ends with a table of operations by
+statuses."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+import time
+import traceback
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from jsonschema import Draft202012Validator
+from schemathesis import APIOperation, GenerationMode
+from schemathesis.checks import load_all_checks
+from schemathesis.core.failures import FailureGroup
+from schemathesis.core.parameters import ParameterLocation
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    negative_data_rejection,
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+import kept  # noqa: F401 - what it makes is known by good
+import paths
+import people  # noqa: F401
+import serving  # noqa: F401
+from client import KINDS, TIMEOUT, World
+from good import GOOD, Good
+
+Operation = APIOperation[Any, Any, Any, Any]
+Request = Any  # a case of schemathesis
+
+CHECKS = [status_code_conformance, content_type_conformance, response_headers_conformance, response_schema_conformance]
+
+#: What credentials and whose objects are asked for is decided here; the rest of a request stays as it was made.
+KEPT = (ParameterLocation.BODY, ParameterLocation.QUERY, ParameterLocation.PATH)
+
+#: Operations that end sessions, change what everything stands on or refuse all others: asked last, in this order.
+LAST = (
+    "setHardwareConfig", "putHardwareConfig", "putSetting", "cordonNode", "drainNode", "uncordonNode", "logout", "revokeSession",
+    "revokeOtherSessions", "changePassword", "rotateKey", "setMaintenance",
+)
+
+#: From how many examples on the bounds of each field are asked too.
+MANY = 20
+
+#: The share of random requests whose path names things that are there.
+REAL = 0.7
+
+
+def readings(text: str) -> list[Any]:
+    """What a value in a query may be read as."""
+    try:
+        return [text, json.loads(text)]
+    except ValueError:
+        return [text]
+
+
+def fits(case: Request, response: Any) -> bool:
+    """Whether a query that was made to be wrong is right as it was sent: an empty list is not there on the wire, and
+    one value is a list of one."""
+    sent = parse_qs(urlsplit(response.request.url).query, keep_blank_values=True)
+    declared = {p.name: p for p in case.operation.query}
+    if not set(sent) <= set(declared) or any(p.is_required and name not in sent for name, p in declared.items()):
+        return False
+    for name, values in sent.items():
+        schema = declared[name].definition.get("schema", {})
+        if "$ref" in schema or ("format" in schema and schema.get("type") == "string"):
+            return False
+        given = [values] if schema.get("type") == "array" else readings(values[0]) if len(values) == 1 else []
+        if not any(Draft202012Validator(schema).is_valid(v) for v in given):
+            return False
+    return True
+
+
+class Run:
+    """One run over all operations."""
+
+    def __init__(self, document: Path, world: World, examples: int, chosen: str | None) -> None:
+        load_all_checks()
+        self.world = world
+        self.examples = examples
+        self.random = random.Random(5)
+        self.schema = schemathesis.openapi.from_path(document)
+        # A size that no upload may have is refused as such.
+        self.schema.config.checks.negative_data_rejection.expected_statuses = ["4XX", "5XX"]
+        self.operations = [r.ok() for r in self.schema.get_all_operations()]  # type: ignore[union-attr]
+        if chosen:
+            self.operations = [o for o in self.operations if chosen in self.id(o)]
+        self.operations.sort(key=self.turn)
+        self.statuses: dict[str, Counter[int]] = defaultdict(Counter)
+        self.kinds: dict[str, Counter[str]] = defaultdict(Counter)
+        self.failures: Counter[str] = Counter()
+        self.shown: dict[str, str] = {}
+        #: The variables of paths that were asked, and of those that may be asked again for what it does.
+        self.asked: dict[str, dict[str, str]] = {}
+        self.real: dict[str, dict[str, str]] = {}
+        #: Operations that time was not enough for.
+        self.cut = 0
+
+    @staticmethod
+    def id(operation: Operation) -> str:
+        return str(operation.definition.raw["operationId"])
+
+    def turn(self, operation: Operation) -> tuple[int, int, str]:
+        """Creating comes first, then reading, changing, removing; what is dangerous comes last."""
+        name, method = self.id(operation), operation.method.upper()
+        if name in LAST:
+            return (9, LAST.index(name), name)
+        if name.startswith(("create", "submit", "register")):
+            return (0, operation.path.count("{"), name)
+        return ({"GET": 1, "HEAD": 1, "OPTIONS": 1, "POST": 2, "PUT": 2, "PATCH": 2}.get(method, 3), 0, name)
+
+    @staticmethod
+    def own(operation: Operation) -> tuple[str, ...]:
+        """The kinds of credentials that the operation takes."""
+        raw = operation.definition.raw
+        schemes = [name for way in raw.get("security", []) for name in way]
+        if "accessToken" in schemes:
+            return ("admin",) if raw.get("x-service-role") == "admin" else ("operator", "admin")
+        if "refreshCookie" in schemes:
+            return ("refresh",)
+        if "ingestToken" in schemes:
+            return ("ingest",)
+        return ("deployment",) if "deploymentToken" in schemes else ("none",)
+
+    def fail(self, operation: Operation, what: str, detail: str) -> None:
+        key = f"{operation.method.upper()} {operation.path}: {what}"
+        self.failures[key] += 1
+        self.shown.setdefault(key, detail)
+
+    def judge(self, case: Request, response: Any, kind: str, bad: bool = False) -> None:
+        """Counts an answer and holds it against the description, which a request that is bad does not fit."""
+        operation = case.operation
+        self.statuses[operation.label][response.status_code] += 1
+        self.kinds[operation.label][kind] += 1
+        if response.status_code == 500:
+            self.fail(operation, "500", f"{case.as_curl_command()}\n{response.text[:500]}")
+        try:
+            case.validate_response(response, checks=[*CHECKS, negative_data_rejection] if bad else CHECKS)
+        except FailureGroup as group:
+            for failure in group.exceptions:
+                text = str(failure)
+                what = f"{response.status_code} {type(failure).__name__}"
+                self.fail(operation, what, f"{text[:700]}\n{case.as_curl_command()[:700]}\n{response.text[:300]}")
+
+    def send(self, case: Request, kind: str) -> Any:
+        """Makes the request; a session that something ended is begun anew."""
+        given = (case.headers or {}).items()
+        case.headers = {k: v for k, v in given if k.lower() not in ("authorization", "x-service-token", "cookie")}
+        case.cookies = {}
+        for again in (False, True):
+            headers = dict(case.headers) | self.world.credentials(kind)
+            response = case.call(
+                base_url=self.world.base(self.id(case.operation)), session=next(self.world.turn), headers=headers, timeout=TIMEOUT,
+                allow_redirects=False,
+            )
+            if kind == "refresh" and self.id(case.operation) == "refresh":
+                self.world.renew({"Set-Cookie": given[0] for given in [response.headers.get("set-cookie")] if given})
+            if response.status_code != 401 or again or kind not in ("operator", "admin", "refresh") or kind not in self.own(case.operation):
+                return response
+            self.world.sign_in(kind)
+        return None
+
+    def reach(self, operation: Operation) -> None:
+        """Makes the one request that succeeds."""
+        name, kind = self.id(operation), self.own(operation)[0]
+        try:
+            made = GOOD[name](self.world) if name in GOOD else Good()
+            kind = made.kind or kind
+            variables = paths.fill(self.world, kind, operation.path) | made.path if "{" in operation.path else {}
+            self.asked[operation.label] = variables
+            if "{" in operation.path and operation.method.upper() != "DELETE" and (made.path or operation.method.upper() != "PATCH"):
+                self.real[operation.label] = variables
+            body = made.body if made.body is not None else self.world.examples.get(name)
+            path = made.url or operation.path.format(**variables)
+            address = self.world.base(name) + path
+            response = self.world.ask(operation.method.upper(), address, kind, body, made.headers, made.session, params=made.query or None)
+            if name == "refresh":
+                self.world.renew(response.headers)
+        except Exception as error:  # noqa: BLE001 - whatever went wrong is told with the operation
+            self.fail(operation, "no good request could be made", "".join(traceback.format_exception_only(error)))
+            return
+        case = operation.Case(
+            path_parameters=variables, query=made.query, headers=dict(made.headers),
+            **({"body": body, "media_type": "application/json"} if body is not None and not isinstance(body, bytes) else {}),
+        )
+        self.judge(case, schemathesis.Response.from_requests(response, verify=False), kind)
+        if response.status_code >= 400:
+            asked = f"{path} {json.dumps(body, default=str)[:300]}"
+            self.shown.setdefault("good " + operation.label, f"{asked}\n{response.status_code} {response.text[:400]}")
+        if name == "setMaintenance":
+            self.world.ask("POST", "/api/admin/maintenance", "admin", {"mode": "off"})
+
+    def ask(self, case: Request, kind: str) -> None:
+        """One random request; what no client could send is none."""
+        operation = case.operation
+        made = case.meta.components if case.meta else {}
+        bad = {place for place in KEPT if place in made and made[place].mode.is_negative}
+        real = self.real.get(operation.label)
+        if real and ParameterLocation.PATH not in bad and self.random.random() < REAL:
+            case.path_parameters = dict(real)
+        try:
+            response = self.send(case, kind)
+        except Exception as error:  # noqa: BLE001
+            if "Invalid" not in type(error).__name__ and "UnicodeEncode" not in type(error).__name__:
+                self.fail(operation, f"no answer: {type(error).__name__}", f"{case.as_curl_command()[:500]}\n{error}")
+            return
+        self.judge(case, response, kind, bool(bad) and not (bad == {ParameterLocation.QUERY} and fits(case, response)))
+        if self.id(operation) == "setMaintenance":
+            self.world.ask("POST", "/api/admin/maintenance", "admin", {"mode": "off"})
+
+    def fuzz(self, operation: Operation, mode: GenerationMode, kinds: list[str]) -> list[str]:
+        """A random request with each of the kinds; answers those for which there was no other request to make."""
+        left = list(kinds)
+
+        def one(case: Request) -> None:
+            if left:
+                self.ask(case, left.pop(0))
+
+        quiet = settings(
+            max_examples=len(kinds), deadline=None, database=None, suppress_health_check=list(HealthCheck),
+            phases=[Phase.generate, Phase.explicit],
+        )
+        run: Callable[[], None] = seed(5)(quiet(given(case=operation.as_strategy(generation_mode=mode))(one)))
+        try:
+            run()
+        except Exception as error:  # noqa: BLE001
+            # Nothing can be generated that is refused by a schema that takes everything.
+            if type(error).__name__ not in ("Unsatisfiable", "SkipTest", "InvalidArgument"):
+                self.fail(operation, "nothing could be generated", "".join(traceback.format_exception(error))[-1500:])
+        return left
+
+    def cover(self, operation: Operation) -> None:
+        """Each bound of each field, on both of its sides."""
+        modes = [GenerationMode.POSITIVE, GenerationMode.NEGATIVE]
+        config = self.schema.config.generation_for(operation=operation)
+        kind = self.own(operation)[0]
+        for case in self.schema.iter_coverage_cases(operation, generation_modes=modes, generation_config=config):
+            self.ask(case, kind)
+
+    def all(self, seconds: float) -> None:
+        """Every operation is reached first; random requests follow as long as there is time."""
+        end = time.monotonic() + seconds
+        for operation in self.operations:
+            self.reach(operation)
+        for operation in self.operations if self.examples else []:
+            if time.monotonic() > end:
+                self.cut += 1
+                continue
+            if self.examples >= MANY:
+                self.cover(operation)
+            own, few = self.own(operation), max(1, self.examples // 10)
+            good, bad = -(-self.examples * 2 // 3), -(-self.examples // 3)
+            others = [kind for kind in KINDS if kind not in own for _ in range(few)]
+            left = self.fuzz(operation, GenerationMode.POSITIVE, [*islice(cycle(own), max(good, len(own))), *others])
+            left += self.fuzz(operation, GenerationMode.NEGATIVE, list(islice(cycle(own), bad)))
+            for kind in left:
+                self.ask(operation.Case(path_parameters=dict(self.asked.get(operation.label, {}))), kind)
+
+    def report(self) -> tuple[str, bool]:
+        """The table of operations by statuses, and whether all is well."""
+        lines, missed = [], []
+        for operation in sorted(self.operations, key=lambda o: (o.path, o.method)):
+            counts = self.statuses[operation.label]
+            if not any(200 <= s < 400 for s in counts):
+                missed.append(operation.label)
+            told = "  ".join(f"{s}×{n}" for s, n in sorted(counts.items()))
+            lines.append(f"{operation.method.upper():7} {operation.path:75} {sum(counts.values()):4}  {told}")
+        kinds: Counter[str] = Counter()
+        for c in self.kinds.values():
+            kinds.update(c)
+        total = sum(sum(c.values()) for c in self.statuses.values())
+        lines += ["", f"operations {len(self.operations)}, reached with a success {len(self.operations) - len(missed)}, answers {total}"]
+        lines += ["answers by credential: " + ", ".join(f"{k} {kinds[k]}" for k in KINDS)]
+        fewest = min((sum(c.values()) for c in self.statuses.values()), default=0)
+        lines += [f"fewest answers of an operation {fewest}, answers of 500: {sum(c[500] for c in self.statuses.values())}"]
+        lines += [f"findings {len(self.failures)}, operations without random requests for want of time {self.cut}"]
+        for key, n in sorted(self.failures.items()):
+            lines += ["", f"FOUND {n}× {key}", *("    " + line for line in self.shown[key].splitlines())]
+        for label in missed:
+            lines += ["", f"NOT REACHED {label}", *("    " + line for line in self.shown.get("good " + label, "").splitlines())]
+        return "\n".join(lines), not self.failures and not missed
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--document", type=Path, required=True)
+    parser.add_argument("--url", required=True)
+    parser.add_argument("--world", type=Path, required=True)
+    parser.add_argument("--examples", type=int, required=True)
+    parser.add_argument("--seconds", type=float, default=3600, help="when no more random requests begin")
+    parser.add_argument("--only", help="part of the ids of the operations to ask")
+    parser.add_argument("--report", type=Path, required=True)
+    args = parser.parse_args()
+    told = json.loads(args.world.read_text())
+    run = Run(args.document, World(args.url, told["values"], told["examples"]), args.examples, args.only)
+    start = time.monotonic()
+    run.all(args.seconds)
+    text, well = run.report()
+    args.report.write_text(text + f"\n{time.monotonic() - start:.0f} s\n")
+    print(text)
+    return 0 if well else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,67 @@
+package surface
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// parsePattern checks a path template against the little that the edge matches: literal segments and
+// {name}, and for routes that are not RPCs a last {name...}. It answers the variables' names.
+func parsePattern(pattern string, rest bool) ([]string, error) {
+	literal := regexp.MustCompile(`^\.?[a-z0-9][a-z0-9_.-]*$`)
+	variable := regexp.MustCompile(`^\{([a-z][a-z0-9_]*)\}$`)
+	tail := regexp.MustCompile(`^\{([a-z][a-z0-9_]*)\.\.\.\}$`)
+	if !strings.HasPrefix(pattern, "/") {
+		return nil, fmt.Errorf("path %q does not start with /", pattern)
+	}
+	var vars []string
+	segments := strings.Split(pattern[1:], "/")
+	for i, segment := range segments {
+		v := variable.FindStringSubmatch(segment)
+		if rest && i == len(segments)-1 && v == nil {
+			v = tail.FindStringSubmatch(segment)
+		}
+		switch {
+		case literal.MatchString(segment):
+		case v != nil && !slices.Contains(vars, v[1]):
+			vars = append(vars, v[1])
+		default:
+			return nil, fmt.Errorf("path %q: segment %q is not something the edge matches", pattern, segment)
+		}
+	}
+	return vars, nil
+}
+
+// shape is a pattern with its variables' names forgotten: two patterns of one shape match the same paths.
+func shape(pattern string) string {
+	segments := strings.Split(pattern, "/")
+	for i, s := range segments {
+		switch {
+		case strings.HasSuffix(s, "...}"):
+			segments[i] = "{...}"
+		case strings.HasPrefix(s, "{"):
+			segments[i] = "{}"
+		}
+	}
+	return strings.Join(segments, "/")
+}
+
+// arrange sorts the rows and refuses two that match the same requests.
+func arrange(rows []*Route) ([]*Route, error) {
+	slices.SortFunc(rows, func(a, b *Route) int {
+		return cmp.Or(cmp.Compare(a.Pattern, b.Pattern), cmp.Compare(a.Method, b.Method))
+	})
+	seen := make(map[string]string)
+	for _, row := range rows {
+		key := row.Method + " " + shape(row.Pattern)
+		name := row.RPC + row.Handler
+		if other, ok := seen[key]; ok {
+			return nil, fmt.Errorf("%s %s is bound twice: by %s and by %s", row.Method, row.Pattern, other, name)
+		}
+		seen[key] = name
+	}
+	return rows, nil
+}

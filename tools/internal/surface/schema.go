@@ -1,0 +1,169 @@
+package surface
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"google.golang.org/genproto/googleapis/api/annotations"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/dynamicpb"
+)
+
+const (
+	product    = "signalbox."
+	accessName = protoreflect.FullName("signalbox.options.v1.access")
+	limitName  = protoreflect.FullName("signalbox.options.v1.limit_s")
+	// maxLimit is the longest that a call may take, in seconds.
+	maxLimit = 600
+)
+
+// schema is the product's protos with the options that this generator reads. The options are read
+// from the image itself, because tools never import the product.
+type schema struct {
+	files *protoregistry.Files
+	types *dynamicpb.Types
+}
+
+// access are the options of one RPC.
+type access struct {
+	credential    string
+	role          string
+	peers         []string
+	drawn         bool
+	inMaintenance bool
+	limit         int
+}
+
+func loadSchema(image []byte) (*schema, error) {
+	var set descriptorpb.FileDescriptorSet
+	if err := proto.Unmarshal(image, &set); err != nil {
+		return nil, fmt.Errorf("parse image: %w", err)
+	}
+	files, err := protodesc.NewFiles(&set)
+	if err != nil {
+		return nil, fmt.Errorf("link image: %w", err)
+	}
+	s := &schema{files: files, types: dynamicpb.NewTypes(files)}
+	if _, err := s.types.FindExtensionByName(accessName); err != nil {
+		return nil, fmt.Errorf("find option %s: %w", accessName, err)
+	}
+	return s, nil
+}
+
+// services lists the product's gRPC services by name.
+func (s *schema) services() []protoreflect.ServiceDescriptor {
+	var all []protoreflect.ServiceDescriptor
+	s.files.RangeFiles(func(fd protoreflect.FileDescriptor) bool {
+		if strings.HasPrefix(string(fd.Package())+".", product) {
+			for i := range fd.Services().Len() {
+				all = append(all, fd.Services().Get(i))
+			}
+		}
+		return true
+	})
+	slices.SortFunc(all, func(a, b protoreflect.ServiceDescriptor) int {
+		return strings.Compare(string(a.FullName()), string(b.FullName()))
+	})
+	return all
+}
+
+// accessOf reads the access option of md and checks that it says one thing.
+func (s *schema) accessOf(md protoreflect.MethodDescriptor) (access, error) {
+	option, ok, err := s.Option(md, accessName)
+	switch {
+	case err != nil:
+		return access{}, err
+	case !ok:
+		return access{}, fmt.Errorf("%s: no option %s: nobody may call it", md.FullName(), accessName)
+	}
+	m := option.Message()
+	a := access{credential: word(m, "credential"), role: word(m, "role")}
+	a.drawn, a.inMaintenance = truth(m, "drawn_password"), truth(m, "in_maintenance")
+	peers := m.Get(m.Descriptor().Fields().ByName("peers")).List()
+	for i := range peers.Len() {
+		a.peers = append(a.peers, peers.Get(i).String())
+	}
+	limit, ok, err := s.Option(md, limitName)
+	if err != nil {
+		return access{}, err
+	}
+	if ok {
+		a.limit = int(limit.Int())
+	}
+	switch {
+	case (a.credential == "") == (len(a.peers) == 0):
+		return access{}, fmt.Errorf("%s: exactly one of credential and peers must be set", md.FullName())
+	case (a.role != "") != (a.credential == "user"):
+		return access{}, fmt.Errorf("%s: a role belongs to CREDENTIAL_USER, and only there", md.FullName())
+	case (word(m, "need") != "") != (a.credential == "user"):
+		return access{}, fmt.Errorf("%s: CREDENTIAL_USER needs a need, and nothing else does", md.FullName())
+	case len(a.peers) > 0 && (a.inMaintenance || a.limit != 0):
+		return access{}, fmt.Errorf("%s: only what the gateway shows has a limit or answers in maintenance", md.FullName())
+	case a.limit < 0 || a.limit > maxLimit:
+		return access{}, fmt.Errorf("%s: a limit of %d s; want 1 to %d", md.FullName(), a.limit, maxLimit)
+	}
+	return a, nil
+}
+
+// truth reads a switch of an option; an image that does not know it has it off.
+func truth(m protoreflect.Message, name protoreflect.Name) bool {
+	fd := m.Descriptor().Fields().ByName(name)
+	return fd != nil && m.Get(fd).Bool()
+}
+
+// fullMethod is the name of a call, signalbox.jobs.v1.JobService/GetJob.
+func fullMethod(md protoreflect.MethodDescriptor) string {
+	return string(md.Parent().FullName()) + "/" + string(md.Name())
+}
+
+// word spells an enum field as the contract does; "" when unspecified.
+func word(m protoreflect.Message, name protoreflect.Name) string {
+	fd := m.Descriptor().Fields().ByName(name)
+	values := fd.Enum().Values()
+	v := values.ByNumber(m.Get(fd).Enum())
+	if v == nil || v.Number() == 0 {
+		return ""
+	}
+	prefix := strings.TrimSuffix(string(values.Get(0).Name()), "UNSPECIFIED")
+	return strings.ToLower(strings.TrimPrefix(string(v.Name()), prefix))
+}
+
+// rules lists the HTTP bindings of md, the additional ones behind the first.
+func rules(md protoreflect.MethodDescriptor) []*annotations.HttpRule {
+	rule, _ := proto.GetExtension(md.Options(), annotations.E_Http).(*annotations.HttpRule)
+	if rule == nil {
+		return nil
+	}
+	return append([]*annotations.HttpRule{rule}, rule.GetAdditionalBindings()...)
+}
+
+// methodOf finds an RPC by its full name, signalbox.jobs.v1.JobService.GetJob.
+func (s *schema) methodOf(name string) (protoreflect.MethodDescriptor, error) {
+	d, err := s.files.FindDescriptorByName(protoreflect.FullName(name))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	md, ok := d.(protoreflect.MethodDescriptor)
+	if !ok {
+		return nil, fmt.Errorf("%s: %w", name, errors.New("not an RPC"))
+	}
+	return md, nil
+}
+
+// ServiceOf is the product's service that owns a package: jobs for signalbox.jobs.v1.
+func ServiceOf(d protoreflect.Descriptor) string {
+	rest := strings.TrimPrefix(string(d.ParentFile().Package()), product)
+	name, _, _ := strings.Cut(rest, ".")
+	return name
+}
+
+// public reports whether d's package may be bound to HTTP: signalbox.<service>.v1, not its peers.
+func public(d protoreflect.Descriptor) bool {
+	return strings.Count(string(d.ParentFile().Package()), ".") == 2
+}

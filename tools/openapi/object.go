@@ -1,0 +1,188 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// object is a JSON object whose members keep their order.
+type object struct {
+	names   []string
+	members map[string]any
+}
+
+// obj makes an object of names and values in turn.
+func obj(pairs ...any) *object {
+	o := &object{members: map[string]any{}}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		name, _ := pairs[i].(string)
+		o.set(name, pairs[i+1])
+	}
+	return o
+}
+
+func (o *object) set(name string, v any) {
+	if _, ok := o.members[name]; !ok {
+		o.names = append(o.names, name)
+	}
+	o.members[name] = v
+}
+
+func (o *object) get(name string) any { return o.members[name] }
+
+// in is a member that is an object, made where it is not there.
+func (o *object) in(name string) *object {
+	if inner, ok := o.members[name].(*object); ok {
+		return inner
+	}
+	inner := obj()
+	o.set(name, inner)
+	return inner
+}
+
+func (o *object) drop(name string) {
+	delete(o.members, name)
+	o.names = slices.DeleteFunc(o.names, func(n string) bool { return n == name })
+}
+
+func (o *object) len() int { return len(o.names) }
+
+// sort puts the members in the order of their names.
+func (o *object) sort() { slices.Sort(o.names) }
+
+// copy is a deep copy.
+func (o *object) copy() *object {
+	c := obj()
+	for _, name := range o.names {
+		c.set(name, copied(o.members[name]))
+	}
+	return c
+}
+
+func copied(v any) any {
+	switch v := v.(type) {
+	case *object:
+		return v.copy()
+	case []any:
+		out := make([]any, len(v))
+		for i := range v {
+			out[i] = copied(v[i])
+		}
+		return out
+	default:
+		return v
+	}
+}
+
+// merge applies a patch as RFC 7396 does, but that lists are appended to.
+func (o *object) merge(patch *object) {
+	for _, name := range patch.names {
+		switch v := patch.members[name].(type) {
+		case nil:
+			o.drop(name)
+		case *object:
+			o.in(name).merge(v)
+		case []any:
+			before, _ := o.members[name].([]any)
+			o.set(name, append(slices.Clone(before), v...))
+		default:
+			o.set(name, v)
+		}
+	}
+}
+
+// MarshalJSON implements json.Marshaler.
+func (o *object) MarshalJSON() ([]byte, error) {
+	var b bytes.Buffer
+	b.WriteByte('{')
+	for i, name := range o.names {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		for j, v := range []any{name, o.members[name]} {
+			if j > 0 {
+				b.WriteByte(':')
+			}
+			text, err := plain(v)
+			if err != nil {
+				return nil, err
+			}
+			b.Write(text)
+		}
+	}
+	b.WriteByte('}')
+	return b.Bytes(), nil
+}
+
+// plain is a value as JSON without HTML's escapes.
+func plain(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, fmt.Errorf("write JSON: %w", err)
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+// fromYAML is a YAML value with its order kept.
+func fromYAML(n *yaml.Node) (any, error) {
+	switch n.Kind {
+	case yaml.DocumentNode:
+		return fromYAML(n.Content[0])
+	case yaml.AliasNode:
+		return fromYAML(n.Alias)
+	case yaml.MappingNode:
+		return mapping(n)
+	case yaml.SequenceNode:
+		list := make([]any, len(n.Content))
+		for i, inner := range n.Content {
+			v, err := fromYAML(inner)
+			if err != nil {
+				return nil, err
+			}
+			list[i] = v
+		}
+		return list, nil
+	default:
+		var v any
+		if err := n.Decode(&v); err != nil {
+			return nil, fmt.Errorf("line %d: %w", n.Line, err)
+		}
+		return v, nil
+	}
+}
+
+// mapping is a YAML mapping; what `<<` brings stands under what the mapping itself says.
+func mapping(n *yaml.Node) (*object, error) {
+	o, own := obj(), map[string]bool{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		name := n.Content[i].Value
+		v, err := fromYAML(n.Content[i+1])
+		if err != nil {
+			return nil, err
+		}
+		if n.Content[i].Tag == "!!merge" {
+			base, ok := v.(*object)
+			if !ok {
+				return nil, fmt.Errorf("line %d: only a mapping can be merged", n.Content[i].Line)
+			}
+			for _, inherited := range base.names {
+				if !own[inherited] {
+					o.set(inherited, copied(base.members[inherited]))
+				}
+			}
+			continue
+		}
+		if own[name] {
+			return nil, fmt.Errorf("line %d: %s is there twice", n.Content[i].Line, name)
+		}
+		own[name] = true
+		o.set(name, v)
+	}
+	return o, nil
+}

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/signalbox-dev/signalbox/tools/internal/surface"
+)
+
+// overlay is proto/openapi_overlay.yaml.
+type overlay struct {
+	// head are the document's own members: openapi, info and what else stands outside of paths and components.
+	head *object
+	// areas are the document's tags with the paths that belong to each.
+	areas []area
+	// operations are those of the routes that are no RPC; patches go over generated ones, components over all.
+	operations, patches, components *object
+}
+
+type area struct {
+	tag   *object
+	paths []any
+}
+
+func readOverlay(data []byte) (*overlay, error) {
+	var node yaml.Node
+	if err := yaml.Unmarshal(data, &node); err != nil {
+		return nil, fmt.Errorf("parse overlay: %w", err)
+	}
+	if node.Kind == 0 {
+		return nil, errors.New("parse overlay: it is empty")
+	}
+	v, err := fromYAML(&node)
+	if err != nil {
+		return nil, fmt.Errorf("parse overlay: %w", err)
+	}
+	doc, ok := v.(*object)
+	if !ok {
+		return nil, errors.New("parse overlay: no mapping")
+	}
+	known := []string{"document", "areas", "operations", "patches", "components"}
+	for _, name := range doc.names {
+		if !slices.Contains(known, name) {
+			return nil, fmt.Errorf("parse overlay: %q is none of %v", name, known)
+		}
+	}
+	o := &overlay{head: doc.in("document"), operations: doc.in("operations"), patches: doc.in("patches"), components: doc.in("components")}
+	areas, _ := doc.get("areas").([]any)
+	for _, a := range areas {
+		tag, ok := a.(*object)
+		if !ok {
+			return nil, errors.New("parse overlay: an area is a mapping")
+		}
+		paths, _ := tag.get("paths").([]any)
+		tag.drop("paths")
+		o.areas = append(o.areas, area{tag, paths})
+	}
+	return o, nil
+}
+
+// tag is the area that a path belongs to: the one with the longest of the paths that it begins with, else what stands
+// behind /api.
+func (g *generator) tag(pattern string) string {
+	name, longest := "", -1
+	for _, a := range g.overlay.areas {
+		for _, p := range a.paths {
+			prefix, _ := p.(string)
+			if inside(pattern, prefix) && len(prefix) > longest {
+				name, _ = a.tag.get("name").(string)
+				longest = len(prefix)
+			}
+		}
+	}
+	if name == "" {
+		name, _, _ = strings.Cut(strings.TrimPrefix(strings.TrimPrefix(pattern, "/"), "api/"), "/")
+	}
+	g.tags[name] = true
+	return name
+}
+
+func inside(pattern, prefix string) bool {
+	rest, ok := strings.CutPrefix(pattern, prefix)
+	return ok && (rest == "" || rest[0] == '/' || strings.HasSuffix(prefix, "/"))
+}
+
+// raw is the operation of a route that is no RPC, from the overlay: a HEAD is its GET without bodies. `fails` lists
+// statuses; what every route has is added, and 503 to all but the two that answer as long as the process does.
+func (g *generator) raw(r *surface.Route) (*object, error) {
+	key := r.Method + " " + r.Pattern
+	v, ok := g.overlay.operations.get(key).(*object)
+	if !ok && r.Method == http.MethodHead {
+		get, found := g.overlay.operations.get("GET " + r.Pattern).(*object)
+		if v, ok = get, found; found {
+			v = v.copy()
+			id, _ := v.get("operationId").(string)
+			v.set("operationId", id+"Head")
+		}
+	}
+	if !ok {
+		return nil, fmt.Errorf("%s is no RPC and has no operation in the overlay (proto/openapi_overlay.yaml, operations)", key)
+	}
+	g.described[key] = true
+	op := v.copy()
+	id, _ := op.get("operationId").(string)
+	if id == "" || g.ids[id] {
+		return nil, fmt.Errorf("%s: operationId %q is missing in the overlay, or another operation's", key, id)
+	}
+	g.ids[id] = true
+	if op.get("tags") == nil {
+		op.set("tags", []any{g.tag(r.Pattern)})
+	}
+	if op.get("security") == nil {
+		op.set("security", security(r))
+	}
+	named(op, r.Vars)
+	if err := answers(op); err != nil {
+		return nil, fmt.Errorf("%s: %w", key, err)
+	}
+	responses := op.in("responses")
+	always := r.Handler == "health" || r.Handler == "version"
+	if unavailable := strconv.Itoa(http.StatusServiceUnavailable); !always && responses.get(unavailable) == nil {
+		responses.set(unavailable, failure(http.StatusServiceUnavailable))
+		responses.sort()
+	}
+	if r.Method == http.MethodHead {
+		bare(op)
+	}
+	return op, nil
+}
+
+// named adds the variables of the path that the overlay says nothing of.
+func named(op *object, vars []string) {
+	given, _ := op.get("parameters").([]any)
+	for _, name := range vars {
+		if !slices.ContainsFunc(given, func(p any) bool { o, _ := p.(*object); return o != nil && o.get("name") == name }) {
+			given = append(given, obj("name", name, "in", "path", "required", true, "schema", obj("type", "string", "minLength", int64(1))))
+		}
+	}
+	if len(given) > 0 {
+		op.set("parameters", given)
+	}
+}
+
+// answers adds the failures that the overlay only names, and the header that all answers have.
+func answers(op *object) error {
+	responses := op.in("responses")
+	fails, _ := op.get("fails").([]any)
+	op.drop("fails")
+	for _, f := range fails {
+		status, ok := f.(int)
+		if !ok {
+			return fmt.Errorf("fails: %v is no status", f)
+		}
+		if responses.get(fmt.Sprint(status)) == nil {
+			responses.set(fmt.Sprint(status), failure(status))
+		}
+	}
+	if responses.len() == 0 {
+		return errors.New("no responses")
+	}
+	for _, status := range responses.names {
+		if response, ok := responses.get(status).(*object); ok && response.get("$ref") == nil {
+			headers := response.in("headers")
+			headers.set("X-Request-Id", ref("headers", "X-Request-Id"))
+		}
+	}
+	responses.sort()
+	return nil
+}
+
+// bare takes the bodies off the answers of a HEAD.
+func bare(op *object) {
+	responses := op.in("responses")
+	for _, status := range responses.names {
+		response, _ := responses.get(status).(*object)
+		if response.get("$ref") != nil {
+			responses.set(status, obj("description", "As of GET, without a body.", "headers", requestID()))
+			continue
+		}
+		response.drop("content")
+	}
+}

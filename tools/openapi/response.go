@@ -1,0 +1,133 @@
+package main
+
+import (
+	"net/http"
+	"strconv"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/signalbox-dev/signalbox/tools/internal/surface"
+)
+
+// success is the answer of a route that did what was asked.
+func (g *generator) success(r *surface.Route, status int) (*object, error) {
+	headers := requestID()
+	response := obj("description", http.StatusText(status), "headers", headers)
+	if r.Kind == surface.Stream {
+		return g.stream(r, response)
+	}
+	if status == http.StatusNoContent {
+		return response, nil
+	}
+	md := r.Descriptor.Output()
+	schema := g.object(md, got)
+	if r.ResponseBody != "" {
+		fd := md.Fields().ByName(protoreflect.Name(r.ResponseBody))
+		rule, err := g.rules(fd)
+		if err != nil {
+			return nil, err
+		}
+		if schema, err = g.field(fd, rule, got); err != nil {
+			return nil, err
+		}
+		if fd.IsList() && r.Descriptor.Input().Fields().ByName("limit") != nil {
+			headers.set("Link", ref("headers", "Link"))
+			headers.set("X-Total-Count", ref("headers", "X-Total-Count"))
+		}
+	}
+	response.set("content", obj("application/json", obj("schema", schema)))
+	return response, nil
+}
+
+// stream describes Server-Sent Events: OpenAPI 3.1 has no schema of one event, so each stands beside it.
+func (g *generator) stream(r *surface.Route, response *object) (*object, error) {
+	events := obj()
+	for _, fd := range payloads(r.Descriptor.Output()) {
+		events.set(string(fd.Name()), g.object(fd.Message(), got))
+	}
+	if events.get("eof") == nil {
+		events.set("eof", obj("type", "object", "properties", obj("seq", obj("type", "integer")), "required", []any{"seq"}))
+	}
+	events.set("error", ref("schemas", "Error"))
+	response.set("description", "Server-Sent Events. Each has an `id`, an `event` and one JSON document as its `data`, "+
+		"whose schema stands in x-service-events under the event's name. A comment comes every 15 seconds; `eof` is the last event.")
+	response.set("content", obj("text/event-stream", obj("x-service-events", events)))
+	return response, nil
+}
+
+// payloads are the messages that become events, as the gateway's sse package chooses them.
+func payloads(md protoreflect.MessageDescriptor) []protoreflect.FieldDescriptor {
+	var out []protoreflect.FieldDescriptor
+	for i := range md.Fields().Len() {
+		if fd := md.Fields().Get(i); fd.Message() != nil && !fd.IsList() && !fd.IsMap() {
+			out = append(out, fd)
+		}
+	}
+	return out
+}
+
+// answered are the messages of a route's answer.
+func (g *generator) answered(r *surface.Route) []protoreflect.MessageDescriptor {
+	md := r.Descriptor.Output()
+	var fields []protoreflect.FieldDescriptor
+	switch {
+	case r.Kind == surface.Stream:
+		fields = payloads(md)
+	case r.ResponseBody != "":
+		fd := md.Fields().ByName(protoreflect.Name(r.ResponseBody))
+		if fd.IsMap() {
+			fd = fd.MapValue()
+		}
+		fields = []protoreflect.FieldDescriptor{fd}
+	default:
+		return []protoreflect.MessageDescriptor{md}
+	}
+	var out []protoreflect.MessageDescriptor
+	for _, fd := range fields {
+		if fd.Message() != nil {
+			out = append(out, fd.Message())
+		}
+	}
+	return out
+}
+
+func ref(kind, name string) *object { return obj("$ref", "#/components/"+kind+"/"+name) }
+
+func requestID() *object { return obj("X-Request-Id", ref("headers", "X-Request-Id")) }
+
+func failure(status int) *object { return ref("responses", "Error"+strconv.Itoa(status)) }
+
+// failures are the answers of all failures, by status, with the header that goes with each.
+func failures() *object {
+	out := obj()
+	for _, f := range []struct {
+		status       int
+		text, header string
+	}{
+		{http.StatusBadRequest, "Understood and refused; `detail` says why.", ""},
+		{http.StatusUnauthorized, "No credential, or one that is malformed, expired, revoked or of another kind.", "WWW-Authenticate"},
+		{http.StatusForbidden, "Authenticated, but not allowed.", ""},
+		{http.StatusNotFound, "No such thing, or one that the caller may not know exists.", ""},
+		{http.StatusConflict, "In conflict with the present state.", ""},
+		{http.StatusLengthRequired, "The upload came without Content-Length.", ""},
+		{http.StatusRequestEntityTooLarge, "The request is larger than the limit.", ""},
+		{http.StatusRequestedRangeNotSatisfiable, "The object has nothing of that range.", "Content-Range"},
+		{http.StatusUnprocessableEntity, "The request does not fit its schema.", ""},
+		{http.StatusTooManyRequests, "Too many requests.", "Retry-After"},
+		{http.StatusNotImplemented, "Not configured on this deployment.", ""},
+		{http.StatusBadGateway, "A dependency failed; usually transient.", ""},
+		{http.StatusServiceUnavailable, "Deliberately not serving: maintenance, draining.", "Retry-After"},
+	} {
+		headers := requestID()
+		if f.header != "" {
+			headers.set(f.header, ref("headers", f.header))
+		}
+		schema := ref("schemas", "Error")
+		if f.status == http.StatusUnprocessableEntity {
+			schema = ref("schemas", "HTTPValidationError")
+		}
+		out.set("Error"+strconv.Itoa(f.status), obj(
+			"description", f.text, "headers", headers, "content", obj("application/json", obj("schema", schema))))
+	}
+	return out
+}

@@ -1,0 +1,270 @@
+package main
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// way is the direction of a message: what clients send has other bounds than what they get.
+type way int
+
+const (
+	sent way = iota
+	got
+)
+
+const (
+	timestamp  = protoreflect.FullName("google.protobuf.Timestamp")
+	empty      = protoreflect.FullName("google.protobuf.Empty")
+	ruleOption = protoreflect.FullName("buf.validate.field")
+	rawOption  = protoreflect.FullName("signalbox.options.v1.raw_json")
+	// namedOption is of lists that a request must name.
+	namedOption = protoreflect.FullName("signalbox.options.v1.named")
+	// timePattern is the contract's form of a time in answers: UTC, six digits, the offset written out.
+	timePattern = `^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}\+00:00$`
+)
+
+// message is the schema of a message, without the fields in leave: those come from the path.
+func (g *generator) message(md protoreflect.MessageDescriptor, w way, leave []string) (*object, error) {
+	schema := obj("type", "object")
+	if text := g.comment(md, ""); text != "" {
+		schema.set("description", text)
+	}
+	properties := obj()
+	var required []any
+	for i := range md.Fields().Len() {
+		fd := md.Fields().Get(i)
+		if slices.Contains(leave, string(fd.Name())) {
+			continue
+		}
+		r, err := g.rules(fd)
+		if err != nil {
+			return nil, err
+		}
+		property, err := g.property(fd, r, w)
+		if err != nil {
+			return nil, err
+		}
+		properties.set(string(fd.Name()), property)
+		named, err := g.named(fd)
+		if err != nil {
+			return nil, err
+		}
+		if w == got || named || needed(fd, r) {
+			required = append(required, string(fd.Name()))
+		}
+	}
+	schema.set("properties", properties)
+	if len(required) > 0 {
+		schema.set("required", required)
+	}
+	if w == sent || g.closed(md) {
+		schema.set("additionalProperties", false)
+	}
+	return schema, nil
+}
+
+func (g *generator) rules(fd protoreflect.FieldDescriptor) (rules, error) {
+	v, ok, err := g.surface.Option(fd, ruleOption)
+	if err != nil || !ok {
+		return rules{}, err
+	}
+	return rules{v.Message()}, nil
+}
+
+// property is the schema of a field, with its comment.
+func (g *generator) property(fd protoreflect.FieldDescriptor, r rules, w way) (*object, error) {
+	schema, err := g.field(fd, r, w)
+	if err != nil {
+		return nil, err
+	}
+	// What was made has always a time of it.
+	always := r.truth("required") || w == got && fd.Name() == "created_at"
+	if fd.HasPresence() && !always && !fd.IsList() && !fd.IsMap() {
+		schema = nullable(schema)
+	}
+	if text := g.comment(fd, ""); text != "" {
+		if schema.get("$ref") != nil {
+			schema = obj("allOf", []any{schema})
+		}
+		schema.set("description", text)
+	}
+	return schema, nil
+}
+
+// nullable lets null stand for unset.
+func nullable(schema *object) *object {
+	typ, single := schema.get("type").(string)
+	if !single {
+		if schema.len() == 0 {
+			return schema // anything, null too
+		}
+		options, ok := schema.get("anyOf").([]any)
+		if !ok {
+			return obj("anyOf", []any{schema, obj("type", "null")})
+		}
+		schema.set("anyOf", append(options, obj("type", "null")))
+		return schema
+	}
+	schema.set("type", []any{typ, "null"})
+	for _, word := range []string{"enum"} {
+		if values, ok := schema.get(word).([]any); ok {
+			schema.set(word, append(slices.Clone(values), nil))
+		}
+	}
+	return schema
+}
+
+func (g *generator) field(fd protoreflect.FieldDescriptor, r rules, w way) (*object, error) {
+	_, typed := r.typed()
+	switch {
+	case fd.IsList():
+		items, err := g.value(fd, typed.inner("items"), w)
+		if err != nil {
+			return nil, err
+		}
+		schema := obj("type", "array", "items", items)
+		r.apply(schema)
+		return schema, nil
+	case fd.IsMap():
+		values, err := g.value(fd.MapValue(), typed.inner("values"), w)
+		if err != nil {
+			return nil, err
+		}
+		schema := obj("type", "object", "additionalProperties", values)
+		names := obj()
+		typed.inner("keys").apply(names)
+		if names.len() > 0 {
+			schema.set("propertyNames", names)
+		}
+		r.apply(schema)
+		return schema, nil
+	default:
+		return g.value(fd, r, w)
+	}
+}
+
+// named says whether a request must name a list, though it may be empty.
+func (g *generator) named(fd protoreflect.FieldDescriptor) (bool, error) {
+	v, ok, err := g.surface.Option(fd, namedOption)
+	return ok && err == nil && v.Bool(), err
+}
+
+// value is the schema of one value: a field's own, a list's item, a map's value.
+func (g *generator) value(fd protoreflect.FieldDescriptor, r rules, w way) (*object, error) {
+	switch fd.Kind() {
+	case protoreflect.MessageKind, protoreflect.GroupKind:
+		return g.object(fd.Message(), w), nil
+	case protoreflect.EnumKind:
+		return enumOf(fd.Enum(), r), nil
+	case protoreflect.BytesKind:
+		raw, ok, err := g.surface.Option(fd, rawOption)
+		if err != nil {
+			return nil, err
+		}
+		if ok && raw.Bool() {
+			return obj(), nil // any JSON value
+		}
+		return obj("type", "string", "contentEncoding", "base64"), nil
+	case protoreflect.StringKind:
+		schema := obj("type", "string")
+		r.apply(schema)
+		return schema, nil
+	case protoreflect.BoolKind:
+		return obj("type", "boolean"), nil
+	case protoreflect.FloatKind, protoreflect.DoubleKind:
+		return floatOf(r), nil
+	default:
+		schema := integerOf(fd.Kind(), w)
+		r.apply(schema)
+		return schema, nil
+	}
+}
+
+func (g *generator) object(md protoreflect.MessageDescriptor, w way) *object {
+	switch md.FullName() {
+	case timestamp:
+		schema := obj("type", "string", "format", "date-time")
+		if w == got {
+			schema.set("pattern", timePattern)
+		}
+		return schema
+	case empty:
+		return obj("type", "object")
+	default:
+		return obj("$ref", "#/components/schemas/"+g.names.of(md, w))
+	}
+}
+
+// enumOf lists the words of an enum, but those that the rules leave out.
+func enumOf(ed protoreflect.EnumDescriptor, r rules) *object {
+	_, typed := r.typed()
+	in, out := typed.list("in"), typed.list("not_in")
+	prefix := strings.TrimSuffix(string(ed.Values().Get(0).Name()), "UNSPECIFIED")
+	var words []any
+	for i := range ed.Values().Len() {
+		v := ed.Values().Get(i)
+		number := any(int64(v.Number()))
+		if v.Number() == 0 || in != nil && !slices.Contains(in, number) || slices.Contains(out, number) {
+			continue
+		}
+		words = append(words, strings.ToLower(strings.TrimPrefix(string(v.Name()), prefix)))
+	}
+	return obj("type", "string", "enum", words)
+}
+
+// floatOf is a number, or one of the three strings for what JSON has no number for unless the rules say that it is
+// finite.
+func floatOf(r rules) *object {
+	schema := obj("type", "number")
+	_, typed := r.typed()
+	r.apply(schema)
+	if typed.truth("finite") || schema.len() > 1 {
+		return schema
+	}
+	return obj("anyOf", []any{schema, obj("type", "string", "enum", []any{"NaN", "Infinity", "-Infinity"})})
+}
+
+// integerOf bounds what is sent by what fits; what is got fits.
+func integerOf(kind protoreflect.Kind, w way) *object {
+	schema := obj("type", "integer")
+	var low, high any
+	switch kind {
+	case protoreflect.Int32Kind, protoreflect.Sint32Kind, protoreflect.Sfixed32Kind:
+		schema.set("format", "int32")
+		low, high = int64(math.MinInt32), int64(math.MaxInt32)
+	case protoreflect.Uint32Kind, protoreflect.Fixed32Kind:
+		low, high = int64(0), int64(math.MaxUint32)
+	case protoreflect.Uint64Kind, protoreflect.Fixed64Kind:
+		low, high = int64(0), uint64(math.MaxUint64)
+	default:
+		schema.set("format", "int64")
+		low, high = int64(math.MinInt64), int64(math.MaxInt64)
+	}
+	if w == sent {
+		schema.set("minimum", low)
+		schema.set("maximum", high)
+	}
+	return schema
+}
+
+// comment is what a proto says of d, on one line a paragraph, without the name that it begins with.
+func (g *generator) comment(d protoreflect.Descriptor, name string) string {
+	text := d.ParentFile().SourceLocations().ByDescriptor(d).LeadingComments
+	var paragraphs []string
+	for paragraph := range strings.SplitSeq(strings.TrimSpace(text), "\n\n") {
+		words := strings.Fields(paragraph)
+		if len(words) > 0 {
+			paragraphs = append(paragraphs, strings.Join(words, " "))
+		}
+	}
+	whole := strings.Join(paragraphs, "\n\n")
+	rest, found := strings.CutPrefix(whole, name+" ")
+	if name == "" || !found {
+		return whole
+	}
+	return strings.ToUpper(rest[:1]) + rest[1:]
+}
