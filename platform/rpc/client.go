@@ -70,9 +70,9 @@ func newClient(target string, o ClientOptions, more ...grpc.DialOption) (*grpc.C
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxMessage), grpc.MaxCallSendMsgSize(MaxMessage)),
 		// Services reach each other directly; HTTPS_PROXY is for what is outside.
 		grpc.WithNoProxy(),
-		// A service that was restarted is found within seconds, not grpc's two minutes.
+		// A service that was restarted is found while a call to it is tried again, not after grpc's two minutes.
 		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 3 * time.Second},
+			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 500 * time.Millisecond},
 			MinConnectTimeout: 5 * time.Second,
 		}),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
