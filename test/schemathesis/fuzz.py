@@ -15,6 +15,7 @@ import time
 import traceback
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from datetime import datetime
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,13 @@ def readings(text: str) -> list[Any]:
         return [text]
 
 
+def is_time(text: str) -> bool:
+    try:
+        return datetime.fromisoformat(text).tzinfo is not None
+    except ValueError:
+        return False
+
+
 def fits(case: Request, response: Any) -> bool:
     """Whether a query that was made to be wrong is right as it was sent: an empty list is not there on the wire, and
     one value is a list of one."""
@@ -80,6 +88,8 @@ def fits(case: Request, response: Any) -> bool:
         return False
     for name, values in sent.items():
         schema = declared[name].definition.get("schema", {})
+        if schema.get("format") == "date-time" and all(is_time(v) for v in values):
+            continue
         if "$ref" in schema or ("format" in schema and schema.get("type") == "string"):
             return False
         given = [values] if schema.get("type") == "array" else readings(values[0]) if len(values) == 1 else []
