@@ -14,25 +14,25 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/flock"
 )
 
-// ErrInUse tells that another agent works over the data folder.
+// ErrInUse reports that another agent uses the data folder.
 var ErrInUse = errors.New("the data folder is in use")
 
 const (
-	// lockTries, lockWait apart: a child that a killed agent was starting shares its
-	// lock until the child's exec.
+	// A killed agent's lock may survive briefly: a child that it was starting shares
+	// the lock until the child's exec. So try again lockTries times, lockWait apart.
 	lockTries = 30
 	lockWait  = 10 * time.Millisecond
 )
 
-// folder is the data folder, held by one agent at a time: two would end each
-// other's works, for each takes the other's node for its own.
+// folder is the data folder, locked by one agent at a time. Two agents would act for
+// the same node and end each other's works.
 type folder struct {
 	lock *flock.File
 	once sync.Once
 }
 
-// openFolder makes the folder and takes it, or names the process that has it.
-// Nothing else in it is touched.
+// openFolder creates the folder and locks it. If it is locked, the error names the
+// process that holds it, and nothing else in the folder is touched.
 func openFolder(path string, clk clock.Clock) (*folder, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, fmt.Errorf("make the data folder: %w", err)
@@ -48,7 +48,7 @@ func openFolder(path string, clk clock.Clock) (*folder, error) {
 		lock, err = flock.Try(name)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("take the data folder: %w", err)
+		return nil, fmt.Errorf("lock the data folder: %w", err)
 	}
 	f := &folder{lock: lock}
 	err = lock.Truncate(0)
@@ -56,16 +56,16 @@ func openFolder(path string, clk clock.Clock) (*folder, error) {
 		_, err = lock.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("write the data folder's lock: %w", err), f.close())
+		return nil, errors.Join(fmt.Errorf("write the process id to the data folder's lock: %w", err), f.close())
 	}
 	return f, nil
 }
 
-// close lets the folder go; a second call does nothing.
+// close releases the folder; a second call does nothing.
 func (f *folder) close() (err error) {
 	f.once.Do(func() {
 		if err = f.lock.Close(); err != nil {
-			err = fmt.Errorf("let the data folder go: %w", err)
+			err = fmt.Errorf("release the data folder: %w", err)
 		}
 	})
 	return err

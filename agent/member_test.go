@@ -16,15 +16,15 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// words runs an agent to its own end and answers what it says.
+// words runs an agent to its end and returns its output.
 func words(t *testing.T, c *control, data string, args ...string) (string, error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], append([]string{"run", "--data", data, "--server", c.http.URL}, args...)...)
 	cmd.Env = append(os.Environ(), "SERVICE_AGENT_ENVIRONMENTS="+environments(t), "SERVICE_LOG_FORMAT=text")
-	var said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &said, &said
+	var output bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &output
 	err := cmd.Run()
-	return said.String(), err
+	return output.String(), err
 }
 
 func tokenFile(t *testing.T, token string) string {
@@ -34,25 +34,25 @@ func tokenFile(t *testing.T, token string) string {
 	return path
 }
 
-func TestAnAgentWhoseCertificateHasEndedSaysThatItMustJoinAgain(t *testing.T) {
+func TestExpiredCertificateRequiresNewJoin(t *testing.T) {
 	t.Parallel()
 	c := newControl(t)
 	c.overTCP()
-	c.joinedAt = clock.Real().Now().Add(-2 * time.Hour) // For an hour.
+	c.joinedAt = clock.Real().Now().Add(-2 * time.Hour) // The certificate is valid for one hour.
 	data := t.TempDir()
-	said, err := words(t, c, data, "--join-token-file", tokenFile(t, joinToken))
+	output, err := words(t, c, data, "--join-token-file", tokenFile(t, joinToken))
 	var exit *exec.ExitError
 	require.ErrorAs(t, err, &exit)
 	require.Equal(t, 1, exit.ExitCode())
-	require.Contains(t, said, "must join its fleet again")
-	require.Contains(t, said, "remove "+filepath.Join(data, "node"))
-	require.NotContains(t, said, joinToken)
+	require.Contains(t, output, "must join its fleet again")
+	require.Contains(t, output, "remove "+filepath.Join(data, "node"))
+	require.NotContains(t, output, joinToken)
 
-	said, err = words(t, c, data)
-	require.Error(t, err, "it is not better at the next start")
-	require.Contains(t, said, "must join its fleet again")
+	output, err = words(t, c, data)
+	require.Error(t, err, "the next start must fail too")
+	require.Contains(t, output, "must join its fleet again")
 
-	// What it says to do does help, and what ran on the host is not lost by it.
+	// The suggested remedy works, and the agent then runs works again.
 	require.NoError(t, os.RemoveAll(filepath.Join(data, "node")))
 	c.mu.Lock()
 	c.joinedAt = time.Time{}
@@ -65,51 +65,51 @@ func TestAnAgentWhoseCertificateHasEndedSaysThatItMustJoinAgain(t *testing.T) {
 	p.terminate()
 }
 
-func TestAnAgentWithoutATokenSaysWhichSettingItNeeds(t *testing.T) {
+func TestMissingJoinTokenNamesSetting(t *testing.T) {
 	t.Parallel()
 	c := newControl(t)
 	c.overTCP()
 	data := t.TempDir()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "run", "--data", data, "--server", c.http.URL)
 	cmd.Env = append(os.Environ(), "SERVICE_LOG_FORMAT=text")
-	said := &watched{seen: make(chan struct{}), word: "SERVICE_AGENT_JOIN_TOKEN"}
-	cmd.Stdout, cmd.Stderr = said, said
+	output := &watched{seen: make(chan struct{}), word: "SERVICE_AGENT_JOIN_TOKEN"}
+	cmd.Stdout, cmd.Stderr = output, output
 	require.NoError(t, cmd.Start())
 	select {
-	case <-said.seen:
+	case <-output.seen:
 	case <-time.After(time.Minute):
-		t.Fatal("it does not say what it needs")
+		t.Fatal("the agent does not name the missing setting")
 	}
 	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
-	require.NoError(t, cmd.Wait(), "a signal ends it in peace")
+	require.NoError(t, cmd.Wait(), "SIGTERM must end it without an error")
 	require.Zero(t, c.joins)
 }
 
-// watched closes seen once the word was written.
+// watched closes seen when word has been written.
 type watched struct {
-	said bytes.Buffer
-	word string
-	seen chan struct{}
-	told bool
+	output bytes.Buffer
+	word   string
+	seen   chan struct{}
+	found  bool
 }
 
 func (w *watched) Write(p []byte) (int, error) {
-	n, err := w.said.Write(p)
-	if !w.told && strings.Contains(w.said.String(), w.word) {
-		w.told = true
+	n, err := w.output.Write(p)
+	if !w.found && strings.Contains(w.output.String(), w.word) {
+		w.found = true
 		close(w.seen)
 	}
 	return n, err
 }
 
-func TestAnAgentKilledWhilePreparingPreparesAgain(t *testing.T) {
+func TestKillDuringPreparationPreparesAgain(t *testing.T) {
 	t.Parallel()
 	c := newControl(t)
 	c.overTCP()
 	data, starts := t.TempDir(), filepath.Join(t.TempDir(), "starts")
 	first := startAgent(t, c, data, joinToken)
 	w := c.script("echo x >> " + starts)
-	// This control plane signs no downloads: the preparation does not end.
+	// This control plane does not sign downloads, so the preparation does not end.
 	w.GetAttempt().Package = &jobsv1.ObjectRef{Path: "p", Uri: "blob://p", SizeBytes: 1, Sha256: strings.Repeat("0", 64)}
 	c.downloads("")
 	c.want(w)
@@ -118,14 +118,14 @@ func TestAnAgentKilledWhilePreparingPreparesAgain(t *testing.T) {
 	c.downloads(c.http.URL + "/object")
 	second := startAgent(t, c, data, "")
 	exited := c.phase(jobsv1.Phase_PHASE_EXITED)
-	require.Equal(t, "fetch", exited.GetExit().GetReason(), "what came is not what was named, and that is told")
+	require.Equal(t, "fetch", exited.GetExit().GetReason(), "the object does not match its hash")
 	require.NoFileExists(t, starts)
 	c.want()
 	c.quiet()
 	second.terminate()
 }
 
-func TestTheNodesKeyIsNowhereButInItsFile(t *testing.T) {
+func TestNodeKeyOnlyInItsFile(t *testing.T) {
 	t.Parallel()
 	c := newControl(t)
 	c.overTCP()
@@ -133,8 +133,8 @@ func TestTheNodesKeyIsNowhereButInItsFile(t *testing.T) {
 	p := startAgent(t, c, data, joinToken)
 	c.want(c.script("env; cat /proc/self/environ; sleep 0"))
 	c.phase(jobsv1.Phase_PHASE_EXITED)
-	require.NotContains(t, c.log(), joinToken, "the join token reached a work")
-	require.NotContains(t, c.log(), "SERVICE_AGENT_", "a setting of the agent reached a work")
+	require.NotContains(t, c.log(), joinToken, "the join token leaked into a work")
+	require.NotContains(t, c.log(), "SERVICE_AGENT_", "an agent setting leaked into a work")
 	found := 0
 	require.NoError(t, filepath.WalkDir(data, func(path string, e os.DirEntry, err error) error {
 		if err != nil || !e.Type().IsRegular() {

@@ -1,19 +1,19 @@
-// Package backoff says how long to wait after a failed try: twice as long each
-// time up to a bound, spread by chance so that many agents do not come back at
+// Package backoff computes the wait after a failed try. The wait doubles with each
+// try up to a bound and has random jitter, so that many agents do not reconnect at
 // the same moment.
 package backoff
 
 import "time"
 
-// Policy is a way to wait. Jitter answers a number in [0, 1).
+// Policy describes the waits. Jitter returns a number in [0, 1).
 type Policy struct {
 	Base   time.Duration
 	Max    time.Duration
 	Jitter func() float64
 }
 
-// Wait is how long to wait after the try of that number, counted from 0: between
-// half and the whole of the doubled base.
+// Wait returns the wait after the given try, counted from 0. It is between half of
+// the doubled base and all of it, at most Max.
 func (p Policy) Wait(try int) time.Duration {
 	d := p.Base
 	for range min(max(try, 0), maxDoublings) {
@@ -22,5 +22,5 @@ func (p Policy) Wait(try int) time.Duration {
 	return d/2 + time.Duration(p.Jitter()*float64(d/2))
 }
 
-// maxDoublings keeps the doubling within a time.Duration.
+// maxDoublings keeps the result within a time.Duration.
 const maxDoublings = 20

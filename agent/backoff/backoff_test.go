@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestWaitDoublesUpToTheBound(t *testing.T) {
+func TestPolicy_Wait_doublesUpToMax(t *testing.T) {
 	t.Parallel()
 	p := Policy{Base: 100 * time.Millisecond, Max: time.Second, Jitter: func() float64 { return 0.5 }}
 	for _, c := range []struct {
@@ -25,7 +25,7 @@ func TestWaitDoublesUpToTheBound(t *testing.T) {
 	}
 }
 
-func TestWaitStaysBetweenHalfAndWhole(t *testing.T) {
+func TestPolicy_Wait_jitterRange(t *testing.T) {
 	t.Parallel()
 	for _, chance := range []float64{0, 0.25, 0.999} {
 		got := Policy{Base: time.Second, Max: time.Minute, Jitter: func() float64 { return chance }}.Wait(0)

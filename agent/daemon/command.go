@@ -10,13 +10,14 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/run"
 )
 
-const usage = `usage: signalbox-agent join [flags]   make this host a node: SERVICE_AGENT_JOIN_TOKEN, or --join-token-file
-       signalbox-agent run [flags]    run the work of the node
-       signalbox-agent shim FOLDER    used by run
-       signalbox-agent --version      show the version
+const usage = `usage: signalbox-agent join [flags]   make this host a node; needs SERVICE_AGENT_JOIN_TOKEN or --join-token-file
+       signalbox-agent run [flags]    run the agent
+       signalbox-agent shim FOLDER    own the processes of one work; started by run
+       signalbox-agent --version      print the version
 `
 
-// Main does what the first argument names and answers the exit status: 2 where that is no command.
+// Main runs the command that the first argument names and returns the exit status; 2
+// if the command is unknown.
 func (p Process) Main() int {
 	command := ""
 	if len(p.Args) > 0 {
@@ -41,12 +42,13 @@ func (p Process) Main() int {
 	return p.status(err)
 }
 
-// status tells of an error and answers the exit status; to be asked for help is none.
+// status prints err and returns the exit status. A request for help exits with 0.
 func (p Process) status(err error) int {
 	if err == nil || errors.Is(err, flag.ErrHelp) {
 		return 0
 	}
-	if !errors.Is(err, run.ErrKilled) { // who killed it knows, and a log that nobody reads would hold it up
+	// Do not print after a second signal: the user knows, and a blocked stderr would delay the exit.
+	if !errors.Is(err, run.ErrKilled) {
 		_, _ = fmt.Fprintln(p.Err, "signalbox-agent:", err)
 	}
 	return 1

@@ -1,7 +1,7 @@
-// Package daemon is the agent as a process of its own: flags, settings, signals.
-// Run is the agent; Join makes the machine a node of a fleet and ends.
-// On SIGTERM and SIGINT it leaves attempts and engines running for the next agent
-// over the same folder, unless told to take them along.
+// Package daemon runs the agent as a separate process with flags, settings and
+// signals. Run is the agent; Join makes the machine a node of a fleet and ends.
+// On SIGTERM and SIGINT attempts and engines keep running for the next agent over
+// the same folder, unless --stop-works is set.
 package daemon
 
 import (
@@ -26,7 +26,7 @@ import (
 	pysdk "github.com/signalbox-dev/signalbox/sdk/python"
 )
 
-// Process is what main hands over.
+// Process holds what main passes in.
 type Process struct {
 	Args     []string
 	Settings conf.Lookuper
@@ -46,7 +46,7 @@ const (
 	commandJoin = "join"
 )
 
-// Run runs the agent until a signal.
+// Run runs the agent until a signal arrives.
 func (p Process) Run() error {
 	ctx := context.Background()
 	s, a, o, err := p.open(ctx, commandRun)
@@ -60,8 +60,8 @@ func (p Process) Run() error {
 	return errors.Join(h.Run(ctx), o.Shutdown(ctx))
 }
 
-// open reads the command line and the settings and makes the agent; none where the
-// settings were only to be shown.
+// open parses the command line, loads the settings and creates the agent. The agent
+// is nil if the settings were only to be printed.
 func (p Process) open(ctx context.Context, command string) (s settings, a *agent.Agent, o *obs.Obs, err error) {
 	from, printOnly, err := p.flags(command)
 	if err != nil {
@@ -75,7 +75,7 @@ func (p Process) open(ctx context.Context, command string) (s settings, a *agent
 		return s, nil, nil, conf.Print(p.Out, loaded)
 	}
 	if command == commandJoin && s.Agent.Server == "" {
-		return s, nil, nil, errors.New("name the gateway with --server")
+		return s, nil, nil, errors.New("--server is not set; it must be the address of the gateway")
 	}
 	o, err = obs.Setup(ctx, obs.Config{Service: "agent", Version: p.Version, LogLevel: s.LogLevel, LogFormat: s.LogFormat}, p.Err)
 	if err != nil {
@@ -90,7 +90,7 @@ func (p Process) open(ctx context.Context, command string) (s settings, a *agent
 	return s, a, o, nil
 }
 
-// agent completes the settings with what only the process knows.
+// agent adds the settings that only the process knows and creates the agent.
 func (p Process) agent(cfg agent.Config, o *obs.Obs) (*agent.Agent, error) {
 	self, err := shim.Self()
 	if err != nil {
@@ -99,7 +99,7 @@ func (p Process) agent(cfg agent.Config, o *obs.Obs) (*agent.Agent, error) {
 	cfg.Exec, cfg.Environ, cfg.Version = self, p.Environ, p.Version
 	if cfg.Hostname == "" {
 		if cfg.Hostname, err = os.Hostname(); err != nil {
-			return nil, fmt.Errorf("find the machine's name: %w", err)
+			return nil, fmt.Errorf("read the machine's host name: %w", err)
 		}
 	}
 	sdk, err := pysdk.Files()
@@ -113,15 +113,15 @@ func (p Process) agent(cfg agent.Config, o *obs.Obs) (*agent.Agent, error) {
 	})
 }
 
-// flags puts the command's flags over the environment.
+// flags parses the command's flags; they override the environment.
 func (p Process) flags(command string) (from conf.Lookuper, printOnly bool, err error) {
 	set := map[string]string{}
 	flags := flag.NewFlagSet("signalbox-agent "+command, flag.ContinueOnError)
 	flags.SetOutput(p.Err)
 	for name, f := range map[string]struct{ variable, usage string }{
-		"server":          {"SERVICE_AGENT_SERVER", "address of the gateway"},
-		"join-token-file": {"SERVICE_AGENT_JOIN_TOKEN_FILE", "file with the fleet's join token"},
-		"data":            {"SERVICE_AGENT_DATA", "folder of all that the agent keeps"},
+		"server":          {"SERVICE_AGENT_SERVER", "URL of the gateway"},
+		"join-token-file": {"SERVICE_AGENT_JOIN_TOKEN_FILE", "file that contains the fleet's join token"},
+		"data":            {"SERVICE_AGENT_DATA", "data folder of the agent"},
 	} {
 		flags.Func(name, f.usage, func(value string) error {
 			set[f.variable] = value
@@ -129,15 +129,15 @@ func (p Process) flags(command string) (from conf.Lookuper, printOnly bool, err 
 		})
 	}
 	if command == commandRun {
-		flags.BoolFunc("stop-works", "end attempts and engines when told to stop", func(value string) error {
+		flags.BoolFunc("stop-works", "end attempts and engines when the agent stops", func(value string) error {
 			on, err := strconv.ParseBool(value)
 			set["SERVICE_AGENT_STOP_WORKS"] = strconv.FormatBool(on)
 			return err
 		})
 	}
-	flags.BoolVar(&printOnly, "print-config", false, "show every setting, secrets redacted, and end")
+	flags.BoolVar(&printOnly, "print-config", false, "print all settings with secrets redacted, and exit")
 	if err := flags.Parse(p.Args); err != nil {
-		return from, false, fmt.Errorf("flags: %w", err)
+		return from, false, fmt.Errorf("parse the flags: %w", err)
 	}
 	if flags.NArg() > 0 {
 		return from, false, fmt.Errorf("unexpected argument %q", flags.Arg(0))

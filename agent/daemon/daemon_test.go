@@ -19,7 +19,7 @@ func run(t *testing.T, settings map[string]string, args ...string) (out, words s
 	return o.String(), e.String(), err
 }
 
-func TestFlagsStandOverTheEnvironmentAndSecretsAreHidden(t *testing.T) {
+func TestPrintConfig_flagsOverrideEnvironment(t *testing.T) {
 	t.Parallel()
 	token := filepath.Join(t.TempDir(), "token")
 	require.NoError(t, os.WriteFile(token, []byte("the-secret\n"), 0o600))
@@ -33,19 +33,19 @@ func TestFlagsStandOverTheEnvironmentAndSecretsAreHidden(t *testing.T) {
 	require.NotContains(t, out, "the-secret")
 }
 
-func TestFaultsOfTheCommandLine(t *testing.T) {
+func TestProcess_Run_invalidSettings(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		settings map[string]string
 		args     []string
 		want     string
 	}{
-		"unknown flag":     {args: []string{"--no-such"}, want: "no-such"},
-		"stray argument":   {args: []string{"stray"}, want: "stray"},
-		"bad switch":       {args: []string{"--stop-works=maybe"}, want: "maybe"},
-		"negative cache":   {settings: map[string]string{"SERVICE_AGENT_CACHE_BYTES": "-1"}, want: "must not be negative"},
-		"no number":        {settings: map[string]string{"SERVICE_AGENT_CACHE_BYTES": "many"}, want: "SERVICE_AGENT_CACHE_BYTES"},
-		"folder in a file": {settings: map[string]string{"SERVICE_AGENT_DATA": "/dev/null/x"}, want: "make the data folder"},
+		"unknown flag":         {args: []string{"--no-such"}, want: "no-such"},
+		"stray argument":       {args: []string{"stray"}, want: "stray"},
+		"bad switch":           {args: []string{"--stop-works=maybe"}, want: "maybe"},
+		"negative cache":       {settings: map[string]string{"SERVICE_AGENT_CACHE_BYTES": "-1"}, want: "must not be negative"},
+		"not a number":         {settings: map[string]string{"SERVICE_AGENT_CACHE_BYTES": "many"}, want: "SERVICE_AGENT_CACHE_BYTES"},
+		"folder inside a file": {settings: map[string]string{"SERVICE_AGENT_DATA": "/dev/null/x"}, want: "make the data folder"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -55,7 +55,7 @@ func TestFaultsOfTheCommandLine(t *testing.T) {
 	}
 }
 
-func TestATypingErrorIsWarnedOf(t *testing.T) {
+func TestProcess_Run_warnsAboutUnknownSetting(t *testing.T) {
 	t.Parallel()
 	_, words, err := run(t, map[string]string{"SERVICE_AGENT_DATE": "x", "SERVICE_AGENT_DATA": "/dev/null/x"})
 	require.Error(t, err)

@@ -6,9 +6,9 @@ import (
 	"fmt"
 )
 
-// Join makes this machine a node of the join token's fleet and says what to start
-// next. The token comes from the environment or a file: the arguments of a process
-// are there for everyone on the machine to read.
+// Join makes this machine a node of the join token's fleet and prints how to start
+// the agent. The token comes from the environment or a file, because every user of
+// the machine can read a process's arguments.
 func (p Process) Join() error {
 	ctx := context.Background()
 	s, a, o, err := p.open(ctx, commandJoin)

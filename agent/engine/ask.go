@@ -13,11 +13,13 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
+// maxAnswer bounds the part of a response that is read, in bytes.
 const maxAnswer = 1 << 20
 
-// models checks the model list; an engine that keeps none may pass.
+// models checks that the model list contains one of the target's names. An engine
+// without a model list passes.
 func (w *probing) models(ctx context.Context) (string, error) {
-	status, body, err := w.patient(ctx, http.MethodGet, "/v1/models", nil)
+	status, body, err := w.sendUntilReady(ctx, http.MethodGet, "/v1/models", nil)
 	if err != nil {
 		return "", err
 	}
@@ -26,11 +28,11 @@ func (w *probing) models(ctx context.Context) (string, error) {
 			ID string `json:"id"`
 		} `json:"data"`
 	}
-	// A list that is no list is none.
+	// A malformed list counts as an empty one.
 	_ = json.Unmarshal(body, &list)
 	if status != http.StatusOK || len(list.Data) == 0 {
 		w.result.Capabilities["model_list"] = false
-		return "the engine lists no models", nil
+		return "the engine has no model list", nil
 	}
 	w.result.Capabilities["model_list"] = true
 	var ids []string
@@ -40,22 +42,22 @@ func (w *probing) models(ctx context.Context) (string, error) {
 		}
 		ids = append(ids, m.ID)
 	}
-	return "", fmt.Errorf("the engine lists %q, none of %q", ids, w.target.Names)
+	return "", fmt.Errorf("the engine's model list %q contains none of %q", ids, w.target.Names)
 }
 
-// generate asks for one token and looks at it.
+// generate requests one token and checks that the engine generated it.
 func (w *probing) generate(ctx context.Context) (string, error) {
-	path, ask := w.question(false, 1)
-	status, body, err := w.patient(ctx, http.MethodPost, path, ask)
+	path, request := w.requestFor(false, 1)
+	status, body, err := w.sendUntilReady(ctx, http.MethodPost, path, request)
 	if err != nil {
 		return "", err
 	}
 	if status != http.StatusOK {
-		return "", fmt.Errorf("the engine answered %d: %s", status, body)
+		return "", fmt.Errorf("the engine responded with status %d: %s", status, body)
 	}
 	var a reply
 	if err := json.Unmarshal(body, &a); err != nil {
-		return "", fmt.Errorf("the engine's answer is no JSON: %s", body)
+		return "", fmt.Errorf("the engine's response is not valid JSON: %s", body)
 	}
 	w.result.Capabilities["usage"] = a.Usage != nil
 	if !a.generated() {
@@ -64,10 +66,10 @@ func (w *probing) generate(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// capabilities notes what does not decide readiness.
+// capabilities records features that do not affect readiness.
 func (w *probing) capabilities(ctx context.Context) (string, error) {
-	path, ask := w.question(false, 1)
-	resp, err := w.send(ctx, http.MethodPost, path, ask, secret.New("wrong-"+w.target.Key.Reveal()))
+	path, request := w.requestFor(false, 1)
+	resp, err := w.send(ctx, http.MethodPost, path, request, secret.New("wrong-"+w.target.Key.Reveal()))
 	if err != nil {
 		return "", err
 	}
@@ -77,8 +79,8 @@ func (w *probing) capabilities(ctx context.Context) (string, error) {
 	return "", err
 }
 
-// question is the path and the body that ask for some tokens.
-func (w *probing) question(stream bool, tokens int) (string, []byte) {
+// requestFor returns the path and the body of a request for the given number of tokens.
+func (w *probing) requestFor(stream bool, tokens int) (string, []byte) {
 	body := map[string]any{"model": w.target.Model}
 	path := "/v1/chat/completions"
 	switch w.target.Task {
@@ -96,14 +98,14 @@ func (w *probing) question(stream bool, tokens int) (string, []byte) {
 	if stream {
 		body["stream"] = true
 	}
-	// Maps of strings, numbers and bools always encode.
+	// Marshal cannot fail: the map holds only strings, numbers, bools and slices of maps.
 	raw, _ := json.Marshal(body)
 	return path, raw
 }
 
-// patient asks again while the engine says that it is still loading. What the
-// engine said last is the reason, also where the time ran out in the next question.
-func (w *probing) patient(ctx context.Context, method, path string, body []byte) (int, []byte, error) {
+// sendUntilReady repeats a request while the engine is not reachable or still loading. At the
+// deadline the error shows the engine's last response, unless there was none.
+func (w *probing) sendUntilReady(ctx context.Context, method, path string, body []byte) (int, []byte, error) {
 	var last error
 	for {
 		status, answer, err := w.once(ctx, method, path, body)
@@ -111,13 +113,13 @@ func (w *probing) patient(ctx context.Context, method, path string, body []byte)
 			return status, answer, nil
 		}
 		if err == nil {
-			err = fmt.Errorf("the engine answered %d: %s", status, answer)
+			err = fmt.Errorf("the engine responded with status %d: %s", status, answer)
 		}
 		if last == nil || ctx.Err() == nil || status != 0 {
 			last = err
 		}
 		if clock.Sleep(ctx, w.clock, interval) != nil {
-			return 0, nil, fmt.Errorf("not within %s: %w", w.target.Deadline, last)
+			return 0, nil, fmt.Errorf("timeout after %s: %w", w.target.Deadline, last)
 		}
 	}
 }
@@ -130,7 +132,7 @@ func (w *probing) once(ctx context.Context, method, path string, body []byte) (i
 	defer func() { _ = resp.Body.Close() }()
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
-		return 0, nil, fmt.Errorf("read the engine's answer: %w", err)
+		return 0, nil, fmt.Errorf("read the engine's response: %w", err)
 	}
 	return resp.StatusCode, answer, nil
 }
@@ -138,7 +140,7 @@ func (w *probing) once(ctx context.Context, method, path string, body []byte) (i
 func (w *probing) send(ctx context.Context, method, path string, body []byte, key secret.String) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, w.target.Address+path, bytes.NewReader(body))
 	if err != nil {
-		return nil, fmt.Errorf("ask the engine: %w", err)
+		return nil, fmt.Errorf("create the request to the engine: %w", err)
 	}
 	req.Header.Set("Content-Type", "application/json")
 	if !key.IsZero() {
@@ -146,12 +148,12 @@ func (w *probing) send(ctx context.Context, method, path string, body []byte, ke
 	}
 	resp, err := w.client.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("ask the engine: %w", err)
+		return nil, fmt.Errorf("send the request to the engine: %w", err)
 	}
 	return resp, nil
 }
 
-// reply is what all three kinds of answers, and the events of a stream, have.
+// reply has the fields common to all three response types and to stream events.
 type reply struct {
 	Choices []struct {
 		Message *struct {
@@ -172,8 +174,8 @@ type reply struct {
 	} `json:"usage"`
 }
 
-// generated tells a token from an empty form. A token may be no whole character,
-// so that the count is believed too.
+// generated reports whether the reply contains a token. A token may be less than a
+// character and leave the text empty, so a positive token count is sufficient too.
 func (r reply) generated() bool {
 	for _, d := range r.Data {
 		if slices.ContainsFunc(d.Embedding, func(x float64) bool { return x != 0 }) {

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestKeys(t *testing.T) {
+func TestKey_Check(t *testing.T) {
 	t.Parallel()
 	key := Key{WorkID: "wrk_1", Generation: 2, Fence: 3}
 	require.Equal(t, "wrk_1.2.3", key.String())
@@ -20,7 +20,7 @@ func TestKeys(t *testing.T) {
 	require.Error(t, Key{WorkID: "a", Fence: -1}.Check())
 }
 
-func TestTheFenceComesBeforeTheGeneration(t *testing.T) {
+func TestKey_Before_fenceThenGeneration(t *testing.T) {
 	t.Parallel()
 	at := func(generation, fence int64) Key { return Key{WorkID: "a", Generation: generation, Fence: fence} }
 	for _, c := range []struct {

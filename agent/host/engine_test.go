@@ -20,7 +20,7 @@ import (
 
 const recipe = "../../recipes/demo/chat-tiny"
 
-func TestLlamaCpp(t *testing.T) {
+func TestEngine_llamacpp(t *testing.T) {
 	t.Parallel()
 	model, err := os.ReadFile(filepath.Join(tinyModel(t), "model.gguf"))
 	require.NoError(t, err)
@@ -33,8 +33,8 @@ func TestLlamaCpp(t *testing.T) {
 	})
 }
 
-// TestCommand runs mlx-lm, which knows neither of a key nor of this platform.
-func TestCommand(t *testing.T) {
+// TestEngine_command runs mlx-lm, which has no API key and no support for this platform.
+func TestEngine_command(t *testing.T) {
 	t.Parallel()
 	lock, err := os.ReadFile("../engine/locks/mlxlm.lock")
 	require.NoError(t, err)
@@ -53,15 +53,15 @@ func TestCommand(t *testing.T) {
 	})
 }
 
-// withIndex opens an executor with the user's own package index.
+// withIndex opens an executor that uses the user's package index.
 func withIndex(t *testing.T, dir string, p *executortest.Plane) executortest.Opened {
 	t.Helper()
 	h, stop := open(t, dir, p, func(cfg *host.Config) { cfg.Environ = os.Environ() })
 	return executortest.Opened{Executor: h, Close: stop}
 }
 
-// tinyModel answers a folder with a small model of random weights, made by the
-// recipe's own exporters: model.gguf and hf/.
+// tinyModel returns a folder with a small model of random weights in the formats model.gguf
+// and hf/, written by the recipe's exporters.
 func tinyModel(t *testing.T) string {
 	t.Helper()
 	lock, err := os.ReadFile(filepath.Join(recipe, "requirements.lock"))

@@ -10,8 +10,8 @@ import (
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 )
 
-// fromWork reads a desired work; one of a kind that this agent does not know is
-// an error, never a guess.
+// fromWork decodes a desired work. An unknown desired state or kind is an error; it is
+// never guessed. The returned work has its key even then.
 func fromWork(p *jobsv1.Work) (executor.Work, error) {
 	w := executor.Work{Key: executor.Key{WorkID: p.GetWorkId(), Generation: p.GetGeneration(), Fence: p.GetFence()}}
 	w.Force = p.GetForce()
@@ -23,7 +23,7 @@ func fromWork(p *jobsv1.Work) (executor.Work, error) {
 	case jobsv1.Desired_DESIRED_GONE:
 		w.Desired = executor.DesiredGone
 	default:
-		return w, fmt.Errorf("work %s: unknown desire %d", w.Key, p.GetDesired())
+		return w, fmt.Errorf("work %s: unknown desired state %d", w.Key, p.GetDesired())
 	}
 	if p.GetDeadline().IsValid() {
 		w.Deadline = p.GetDeadline().AsTime()

@@ -1,5 +1,5 @@
-// Package link is the agent's one line to the control plane: it joins the fleet,
-// keeps the node's key and certificate, dials out, tells what is observed and
-// hands on what is desired. It promises that a lost line costs a delay only: both
-// sides tell the whole, and nothing that runs depends on the line.
+// Package link owns the agent's connection to the control plane. It joins the fleet,
+// keeps and renews the node's certificate, dials out, sends observations and passes on
+// desired works. It promises that a lost connection costs only a delay: both sides send
+// their complete state, and works and engines do not depend on the connection.
 package link

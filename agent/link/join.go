@@ -16,21 +16,21 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// InMemory joins over a connection inside the process.
+// InMemory joins over a connection within the process.
 type InMemory struct{ Fleet jobsv1.FleetServiceClient }
 
 // Join implements Joiner.
 func (j InMemory) Join(ctx context.Context, req *jobsv1.JoinFleetRequest) (*jobsv1.JoinFleetResponse, error) {
-	answer, err := j.Fleet.JoinFleet(ctx, req)
+	response, err := j.Fleet.JoinFleet(ctx, req)
 	if err != nil && permanent(err) {
 		return nil, errors.Join(ErrRefused, err)
 	}
-	return answer, err
+	return response, err
 }
 
-// OverHTTP joins at the gateway.
+// OverHTTP joins through the gateway.
 type OverHTTP struct {
-	// Server is the gateway's base address.
+	// Server is the gateway's base URL.
 	Server string
 	Client *http.Client
 }
@@ -58,7 +58,7 @@ type joinResponse struct {
 	HeartbeatS    int32  `json:"heartbeat_s"`
 }
 
-const maxJoinAnswer = 1 << 20
+const maxJoinResponse = 1 << 20
 
 // Join implements Joiner.
 func (j OverHTTP) Join(ctx context.Context, req *jobsv1.JoinFleetRequest) (*jobsv1.JoinFleetResponse, error) {
@@ -75,7 +75,7 @@ func (j OverHTTP) Join(ctx context.Context, req *jobsv1.JoinFleetRequest) (*jobs
 	url := strings.TrimRight(j.Server, "/") + "/api/fleets/join"
 	call, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
-		return nil, fmt.Errorf("make the request: %w", err)
+		return nil, fmt.Errorf("create the request: %w", err)
 	}
 	call.Header.Set("Content-Type", "application/json")
 	resp, err := j.Client.Do(call)
@@ -83,20 +83,20 @@ func (j OverHTTP) Join(ctx context.Context, req *jobsv1.JoinFleetRequest) (*jobs
 		return nil, fmt.Errorf("call %s: %w", url, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxJoinAnswer))
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxJoinResponse))
 	if err != nil {
-		return nil, fmt.Errorf("read the answer: %w", err)
+		return nil, fmt.Errorf("read the response: %w", err)
 	}
 	if resp.StatusCode/100 != 2 {
 		return nil, joinRefusal(resp.StatusCode, raw)
 	}
 	var a joinResponse
 	if err := json.Unmarshal(raw, &a); err != nil || a.NodeID == "" {
-		return nil, errors.New("the answer to the join names no node")
+		return nil, errors.New("the join response contains no node_id")
 	}
 	if _, _, err := net.SplitHostPort(a.AgentAddress); err != nil {
-		return nil, errors.Join(ErrRefused, fmt.Errorf("the server tells no address that an agent could dial (it says %q): "+
-			"SERVICE_JOBS_AGENT_LISTEN and SERVICE_JOBS_AGENT_ADDRESS are to be set there", a.AgentAddress))
+		return nil, errors.Join(ErrRefused, fmt.Errorf("the server has no valid agent address (agent_address is %q); "+
+			"set SERVICE_JOBS_AGENT_LISTEN and SERVICE_JOBS_AGENT_ADDRESS on the server", a.AgentAddress))
 	}
 	return &jobsv1.JoinFleetResponse{
 		NodeId: a.NodeID, Certificate: a.Certificate, CaCertificate: a.CACertificate,
@@ -105,7 +105,7 @@ func (j OverHTTP) Join(ctx context.Context, req *jobsv1.JoinFleetRequest) (*jobs
 }
 
 func joinRefusal(status int, body []byte) error {
-	err := fmt.Errorf("the server answered %d: %s", status, executor.Tail(string(body), 1024))
+	err := fmt.Errorf("the server responded with status %d: %s", status, executor.Tail(string(body), 1024))
 	switch status {
 	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusConflict, http.StatusUnprocessableEntity:
 		return errors.Join(ErrRefused, err)
@@ -113,7 +113,7 @@ func joinRefusal(status int, body []byte) error {
 	return err
 }
 
-// permanent tells the faults that asking again cannot mend.
+// permanent reports whether a retry cannot fix the fault.
 func permanent(err error) bool {
 	switch fault.From(err).Kind {
 	case fault.Invalid, fault.Refused, fault.Unauthenticated, fault.Forbidden, fault.Absent, fault.Conflict, fault.TooLarge:

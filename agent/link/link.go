@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// Deps is what a link works with.
+// Deps are the dependencies of a link.
 type Deps struct {
 	Membership Membership
 	// Dial connects to the agent listener as the node.
@@ -25,25 +25,26 @@ type Deps struct {
 	// HTTP downloads objects.
 	HTTP  *http.Client
 	Clock clock.Clock
-	// Incarnation is random for each start of the agent.
+	// Incarnation is a random value, new at each start of the agent.
 	Incarnation string
 	Drivers     []string
 	Backoff     backoff.Policy
 	Log         *slog.Logger
 }
 
-// Link is the line. New starts nothing; Run works until its context ends.
+// Link is the connection to the control plane. New starts nothing; Run works until its
+// context ends.
 type Link struct {
 	deps  Deps
 	flush chan chan struct{}
 
 	mu     sync.Mutex
 	agents jobsv1.AgentServiceClient
-	// leave ends the present session, for another over a new certificate.
+	// leave ends the current session so that the next one uses a new certificate.
 	leave context.CancelFunc
 }
 
-// New makes a link.
+// New returns a link.
 func New(d Deps) *Link { return &Link{deps: d, flush: make(chan chan struct{})} }
 
 func (l *Link) client() jobsv1.AgentServiceClient {
@@ -55,8 +56,8 @@ func (l *Link) client() jobsv1.AgentServiceClient {
 // Join joins the fleet and does nothing else.
 func (l *Link) Join(ctx context.Context) (Node, error) { return l.deps.Membership.Join(ctx) }
 
-// Run joins where that is still to be done, then keeps the stream open and
-// carries desires and observations between the control plane and x.
+// Run joins the fleet if necessary, keeps the stream open, and carries desired works and
+// observations between the control plane and x until ctx ends.
 func (l *Link) Run(ctx context.Context, x executor.Executor) error {
 	node, err := l.deps.Membership.Enter(ctx)
 	if err != nil {
@@ -87,15 +88,15 @@ func (l *Link) Run(ctx context.Context, x executor.Executor) error {
 			continue
 		}
 		wait := l.deps.Backoff.Wait(try)
-		l.deps.Log.WarnContext(ctx, "line to the control plane lost", "error", err.Error(), "retry_in", wait.String())
+		l.deps.Log.WarnContext(ctx, "connection to the control plane lost", "error", err.Error(), "retry_in", wait.String())
 		if clock.Sleep(ctx, l.deps.Clock, wait) != nil {
 			return nil
 		}
 	}
 }
 
-// attend keeps one session over a connection of its own; renewed tells that it was
-// left for the sake of a new certificate.
+// attend runs one session over its own connection. renewed is true if the session was
+// ended because of a new certificate.
 func (l *Link) attend(ctx context.Context, conn *grpc.ClientConn, s *session) (renewed bool, err error) {
 	defer func() { _ = conn.Close() }()
 	ctx, leave := context.WithCancel(ctx)
@@ -107,7 +108,7 @@ func (l *Link) attend(ctx context.Context, conn *grpc.ClientConn, s *session) (r
 	return ctx.Err() != nil, err
 }
 
-// leaveLine ends the present session; Run begins another.
+// leaveLine ends the current session; Run starts another one.
 func (l *Link) leaveLine() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -116,20 +117,20 @@ func (l *Link) leaveLine() {
 	}
 }
 
-// Flush tells the control plane what is observed now, as far as the line allows
-// within ctx.
+// Flush sends the current observations. It returns an error if that was not possible
+// before ctx ended.
 func (l *Link) Flush(ctx context.Context) error {
 	done := make(chan struct{})
 	select {
 	case l.flush <- done:
 	case <-ctx.Done():
-		return fmt.Errorf("tell the last observations: %w", ctx.Err())
+		return fmt.Errorf("send the last observations: %w", ctx.Err())
 	}
 	select {
 	case <-done:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("tell the last observations: %w", ctx.Err())
+		return fmt.Errorf("send the last observations: %w", ctx.Err())
 	}
 }
 
@@ -144,12 +145,12 @@ type session struct {
 
 const usualHeartbeat = 5 * time.Second
 
-// farewell is how long the last words may take on their way.
+// farewell bounds the delivery of the last messages.
 const farewell = 300 * time.Millisecond
 
 func (s *session) run(ctx context.Context) error {
-	// The stream outlives ctx by its farewell: what is still on its way at the end
-	// of ctx would otherwise be dropped.
+	// The stream outlives ctx by farewell; otherwise messages that are still in
+	// transit when ctx ends would be dropped.
 	line, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() {
@@ -164,12 +165,12 @@ func (s *session) run(ctx context.Context) error {
 		NodeId: s.node.ID, Inventory: s.deps.Membership.Inventory, Incarnation: s.deps.Incarnation, Drivers: s.deps.Drivers,
 	}}})
 	if err == nil {
-		err = s.tell(stream)
+		err = s.sendObserved(stream)
 	}
 	if err != nil {
-		// What the stream ended with is told by its receive.
+		// The reason why the stream ended is in the error of Recv.
 		_, received := stream.Recv()
-		return fmt.Errorf("greet the control plane: %w", errors.Join(err, received))
+		return fmt.Errorf("send the hello to the control plane: %w", errors.Join(err, received))
 	}
 	beats := make(chan time.Duration, 1)
 	received := make(chan error, 1)
@@ -177,8 +178,9 @@ func (s *session) run(ctx context.Context) error {
 	return s.speak(ctx, stream, beats, received)
 }
 
-// speak tells each change and each heartbeat until the receiver has ended. At the
-// end of ctx it says so, and the other side ends the stream once it has heard all.
+// speak sends the observations at each change and each heartbeat until the receiver has
+// ended. When ctx ends it closes the sending side; the control plane ends the stream
+// after it has read everything.
 func (s *session) speak(
 	ctx context.Context, stream jobsv1.AgentService_ConnectClient, beats <-chan time.Duration, received <-chan error,
 ) error {
@@ -205,7 +207,7 @@ func (s *session) speak(
 		case <-tick.C():
 		case done = <-s.flush:
 		}
-		if err := s.tell(stream); err != nil {
+		if err := s.sendObserved(stream); err != nil {
 			return errors.Join(err, <-received)
 		}
 		if done != nil {
@@ -214,20 +216,20 @@ func (s *session) speak(
 	}
 }
 
-func (s *session) tell(stream jobsv1.AgentService_ConnectClient) error {
+func (s *session) sendObserved(stream jobsv1.AgentService_ConnectClient) error {
 	err := stream.Send(&jobsv1.ConnectRequest{Message: &jobsv1.ConnectRequest_Observed{Observed: toObserved(s.executor.Observed())}})
 	if err != nil {
-		return fmt.Errorf("tell what is observed: %w", err)
+		return fmt.Errorf("send the observations: %w", err)
 	}
 	return nil
 }
 
-// receive hands on what the control plane says, until the stream ends.
+// receive passes on the control plane's messages until the stream ends.
 func (s *session) receive(ctx context.Context, stream jobsv1.AgentService_ConnectClient, beats chan<- time.Duration) error {
 	for {
 		message, err := stream.Recv()
 		if err != nil {
-			return fmt.Errorf("listen to the control plane: %w", err)
+			return fmt.Errorf("receive from the control plane: %w", err)
 		}
 		switch m := message.GetMessage().(type) {
 		case *jobsv1.ConnectResponse_Welcome:
@@ -241,18 +243,19 @@ func (s *session) receive(ctx context.Context, stream jobsv1.AgentService_Connec
 	}
 }
 
-// apply hands on the whole list. A work that cannot be understood must not make
-// the others gone: it is left as it is.
+// apply passes on the complete list. A work that cannot be decoded stays in the list
+// without a desired state, so that the executor leaves it unchanged: a work missing from
+// the list would be ended.
 func (s *session) apply(ctx context.Context, desired *jobsv1.DesiredWorks) {
 	works := make([]executor.Work, 0, len(desired.GetWorks()))
 	for _, p := range desired.GetWorks() {
 		w, err := fromWork(p)
 		if err != nil {
-			s.deps.Log.ErrorContext(ctx, "desired work not understood", "error", err.Error())
+			s.deps.Log.ErrorContext(ctx, "desired work not decoded", "error", err.Error())
 		}
 		works = append(works, w)
 	}
 	if err := s.executor.Apply(ctx, works); err != nil {
-		s.deps.Log.ErrorContext(ctx, "desired work not taken", "error", err.Error())
+		s.deps.Log.ErrorContext(ctx, "desired works not applied", "error", err.Error())
 	}
 }

@@ -28,7 +28,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// agents answers the calls of a link.
+// agents serves the calls of a link.
 type agents struct {
 	jobsv1.AgentServiceClient
 	url string
@@ -53,7 +53,7 @@ func linked(a *agents) *Link {
 
 func key() executor.Key { return executor.Key{WorkID: "w", Generation: 2, Fence: 3} }
 
-func TestDownloads(t *testing.T) {
+func TestLink_Download(t *testing.T) {
 	t.Parallel()
 	status := http.StatusOK
 	store := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -81,10 +81,10 @@ func TestDownloads(t *testing.T) {
 	store.Close()
 	_, err = linked(a).Download(t.Context(), key(), executor.ObjectRef{})
 	require.Error(t, err)
-	require.NotContains(t, err.Error(), "s3cret", "the error shows a signature")
+	require.NotContains(t, err.Error(), "s3cret", "the error contains the signature")
 }
 
-func TestFaultsAreSortedIntoPermanentAndNot(t *testing.T) {
+func TestLink_permanentFaults(t *testing.T) {
 	t.Parallel()
 	for kind, want := range map[fault.Kind]bool{
 		fault.Conflict: true, fault.Absent: true, fault.Forbidden: true, fault.Invalid: true, fault.Refused: true,
@@ -99,7 +99,7 @@ func TestFaultsAreSortedIntoPermanentAndNot(t *testing.T) {
 	}
 }
 
-func TestATokenIsMinted(t *testing.T) {
+func TestLink_MintIngestToken(t *testing.T) {
 	t.Parallel()
 	token, err := linked(&agents{}).MintIngestToken(t.Context(), key())
 	require.NoError(t, err)
@@ -107,7 +107,7 @@ func TestATokenIsMinted(t *testing.T) {
 	require.Equal(t, int64(9), token.ExpiresAt.Unix())
 }
 
-func TestWithoutALine(t *testing.T) {
+func TestLink_notConnected(t *testing.T) {
 	t.Parallel()
 	l := New(Deps{})
 	_, err := l.MintIngestToken(t.Context(), key())
@@ -119,7 +119,7 @@ func TestWithoutALine(t *testing.T) {
 	require.ErrorIs(t, l.Flush(ctx), context.Canceled)
 }
 
-func TestEveryFieldOfAWorkArrives(t *testing.T) {
+func TestFromWork_allFields(t *testing.T) {
 	t.Parallel()
 	ref := &jobsv1.ObjectRef{Path: "p", Uri: "u", SizeBytes: 1, Sha256: "s", Unpack: true}
 	want := executor.ObjectRef{Path: "p", URI: "u", SizeBytes: 1, SHA256: "s", Unpack: true}
@@ -163,7 +163,7 @@ func TestEveryFieldOfAWorkArrives(t *testing.T) {
 	}, got))
 }
 
-func TestEveryFieldOfAnObservationArrives(t *testing.T) {
+func TestToObservation_allFields(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(100, 0).UTC()
 	p := toObservation(executor.Observation{
@@ -178,7 +178,7 @@ func TestEveryFieldOfAnObservationArrives(t *testing.T) {
 	require.Equal(t, int32(9), p.GetExit().GetSignal())
 	require.Equal(t, "k", p.GetEngine().GetApiKey())
 	require.Equal(t, now, p.GetEngine().GetReadyAt().AsTime())
-	// Every field of the messages is set: a new one that is forgotten here fails.
+	// Every field of the messages must be set, so that a forgotten new field fails here.
 	for _, m := range []proto.Message{p, p.GetExit(), p.GetEngine()} {
 		fields := m.ProtoReflect().Descriptor().Fields()
 		for i := range fields.Len() {
@@ -194,7 +194,7 @@ func TestEveryFieldOfAnObservationArrives(t *testing.T) {
 	}
 }
 
-// joiner answers in turn.
+// joiner returns its errors one by one, then a node.
 type joiner struct {
 	errs  []error
 	calls int
@@ -219,7 +219,7 @@ func membership(t *testing.T, j Joiner) Membership {
 	}
 }
 
-func TestAJoinIsTriedUntilItSucceedsAndThenRemembered(t *testing.T) {
+func TestMembership_Enter_retriesThenRemembers(t *testing.T) {
 	t.Parallel()
 	j := &joiner{errs: []error{errors.New("no route"), errors.New("503")}}
 	m := membership(t, j)
@@ -241,7 +241,7 @@ func TestAJoinIsTriedUntilItSucceedsAndThenRemembered(t *testing.T) {
 	}
 }
 
-func TestARefusedJoinIsNotTriedAgain(t *testing.T) {
+func TestMembership_Enter_refusedIsNotRetried(t *testing.T) {
 	t.Parallel()
 	j := &joiner{errs: []error{ErrRefused, nil}}
 	_, err := membership(t, j).Enter(t.Context())
@@ -249,7 +249,7 @@ func TestARefusedJoinIsNotTriedAgain(t *testing.T) {
 	require.Equal(t, 1, j.calls)
 }
 
-func TestJoinOverHTTP(t *testing.T) {
+func TestOverHTTP_Join(t *testing.T) {
 	t.Parallel()
 	status, answer := 201, `{"node_id":"nod_1","certificate":"c","ca_certificate":"ca","agent_address":"h:1","heartbeat_s":5,"later":true}`
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -272,12 +272,12 @@ func TestJoinOverHTTP(t *testing.T) {
 	}
 	status, answer = 200, "<html>"
 	_, err = j.Join(t.Context(), &jobsv1.JoinFleetRequest{})
-	require.ErrorContains(t, err, "no node")
+	require.ErrorContains(t, err, "no node_id")
 }
 
-func TestAJoinWithoutAnAddressToDialIsNone(t *testing.T) {
+func TestMembership_Join_noAgentAddress(t *testing.T) {
 	t.Parallel()
-	for name, address := range map[string]string{"nothing": "", "no port": "signalbox.example"} {
+	for name, address := range map[string]string{"empty": "", "no port": "signalbox.example"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -287,17 +287,17 @@ func TestAJoinWithoutAnAddressToDialIsNone(t *testing.T) {
 			m := membership(t, OverHTTP{Server: server.URL, Client: &http.Client{}})
 			for _, join := range []func(context.Context) (Node, error){m.Join, m.Enter} {
 				_, err := join(t.Context())
-				require.ErrorIs(t, err, ErrRefused, "it is not asked again and again")
-				require.ErrorContains(t, err, fmt.Sprintf("no address that an agent could dial (it says %q)", address))
+				require.ErrorIs(t, err, ErrRefused, "the join must not be retried")
+				require.ErrorContains(t, err, fmt.Sprintf("no valid agent address (agent_address is %q)", address))
 				require.ErrorContains(t, err, "SERVICE_JOBS_AGENT_LISTEN")
-				require.NoDirExists(t, m.Dir, "nor is it remembered")
+				require.NoDirExists(t, m.Dir, "no node may be stored")
 			}
 		})
 	}
 }
 
-func TestANodeThatWasToldNoAddressSaysWhatToDo(t *testing.T) {
+func TestDialTLS_noAgentAddress(t *testing.T) {
 	t.Parallel()
 	_, err := DialTLS(clock.Real())(Node{ID: "nod_1", dir: "/data/node"})
-	require.ErrorContains(t, err, "node nod_1 was told no address to dial when it joined: remove /data/node and join again")
+	require.ErrorContains(t, err, "node nod_1 has no agent listener address; remove /data/node and join again")
 }

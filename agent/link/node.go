@@ -21,34 +21,34 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// Node is who this agent is in its fleet.
+// Node is this agent's identity in its fleet.
 type Node struct {
 	ID string `json:"node_id"`
-	// Address is the agent listener's, host:port.
+	// Address is the address of the agent listener, host:port.
 	Address   string        `json:"agent_address"`
 	Heartbeat time.Duration `json:"heartbeat"`
 	dir       string
 }
 
-// Load reads the node that a folder holds; fs.ErrNotExist where it holds none yet.
+// Load reads the node from a folder. It returns fs.ErrNotExist if there is none.
 func Load(dir string) (Node, error) {
 	n := Node{dir: dir}
 	err := files.ReadJSON(filepath.Join(dir, nodeFile), &n)
 	return n, err
 }
 
-// Source is the node's certificate, read from its files.
+// Source returns the node's certificate, read from its files.
 func (n Node) Source() (pki.Source, error) {
 	identity := filepath.Join(n.dir, identityFile)
 	return pki.OpenFiles(identity, identity, filepath.Join(n.dir, caFile))
 }
 
-// DialTLS dials the agent listener with the node's certificate; ErrEnded where
-// nobody would take that any more.
+// DialTLS returns a function that dials the agent listener with the node's certificate.
+// The function returns ErrEnded if the certificate has expired.
 func DialTLS(clk clock.Clock) func(Node) (*grpc.ClientConn, error) {
 	return func(n Node) (*grpc.ClientConn, error) {
 		if n.Address == "" {
-			return nil, fmt.Errorf("node %s was told no address to dial when it joined: remove %s and join again", n.ID, n.dir)
+			return nil, fmt.Errorf("node %s has no agent listener address; remove %s and join again", n.ID, n.dir)
 		}
 		identity, err := n.Source()
 		if err != nil {
@@ -70,29 +70,29 @@ func DialTLS(clk clock.Clock) func(Node) (*grpc.ClientConn, error) {
 
 const (
 	nodeFile = "node.json"
-	// identityFile holds the certificate and its key.
+	// identityFile contains the certificate and its key.
 	identityFile = "node.pem"
 	caFile       = "ca.pem"
 )
 
-// Joiner asks the control plane for a node. ErrRefused tells that asking again
-// with the same token is in vain.
+// Joiner sends a join request to the control plane. It returns ErrRefused if a retry with
+// the same token cannot succeed.
 type Joiner interface {
 	Join(ctx context.Context, req *jobsv1.JoinFleetRequest) (*jobsv1.JoinFleetResponse, error)
 }
 
-// ErrRefused tells that the control plane does not take this agent.
-var ErrRefused = errors.New("the fleet refuses this agent")
+// ErrRefused reports that the control plane rejects this agent.
+var ErrRefused = errors.New("the fleet rejects this agent")
 
-// ErrJoined tells that there is a node already, for which no token is spent.
+// ErrJoined reports that the agent is a node already. The token is not used.
 var ErrJoined = errors.New("this agent has joined a fleet already")
 
-// Membership is what Enter and Join need.
+// Membership holds what Enter and Join need.
 type Membership struct {
-	// Dir keeps the node's key and certificate.
+	// Dir is the folder of the node's key and certificate.
 	Dir    string
 	Joiner Joiner
-	// Token answers the join token; it is asked only where Dir holds no node.
+	// Token returns the join token; it is called only if Dir contains no node.
 	Token     func(ctx context.Context) (secret.String, error)
 	Hostname  string
 	Inventory *jobsv1.Inventory
@@ -101,8 +101,8 @@ type Membership struct {
 	Log       *slog.Logger
 }
 
-// Enter answers the node that this agent is, joining the fleet where it is none
-// yet. It tries until ctx ends, unless it is refused.
+// Enter returns this agent's node and joins the fleet if there is none yet. It retries
+// until ctx ends, unless the control plane rejects the agent.
 func (m Membership) Enter(ctx context.Context) (Node, error) {
 	n, err := Load(m.Dir)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -113,14 +113,14 @@ func (m Membership) Enter(ctx context.Context) (Node, error) {
 		if err == nil || errors.Is(err, ErrRefused) || ctx.Err() != nil {
 			return n, err
 		}
-		m.Log.WarnContext(ctx, "fleet not joined yet", "error", err.Error())
+		m.Log.WarnContext(ctx, "fleet not joined; trying again", "error", err.Error())
 		if err := clock.Sleep(ctx, m.Clock, m.Backoff.Wait(try)); err != nil {
 			return Node{}, fmt.Errorf("join the fleet: %w", err)
 		}
 	}
 }
 
-// Join joins the fleet, asking once; ErrJoined where Dir holds a node.
+// Join joins the fleet with a single request. It returns ErrJoined if Dir contains a node.
 func (m Membership) Join(ctx context.Context) (Node, error) {
 	switch n, err := Load(m.Dir); {
 	case err == nil:
@@ -134,37 +134,37 @@ func (m Membership) Join(ctx context.Context) (Node, error) {
 func (m Membership) join(ctx context.Context) (Node, error) {
 	token, err := m.Token(ctx)
 	if err != nil {
-		return Node{}, fmt.Errorf("join token: %w", err)
+		return Node{}, fmt.Errorf("get the join token: %w", err)
 	}
 	key, request, err := pki.NewRequest()
 	if err != nil {
 		return Node{}, err
 	}
 	const patience = 30 * time.Second
-	asking, cancel := context.WithTimeout(ctx, patience)
+	requestCtx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	answer, err := m.Joiner.Join(asking, &jobsv1.JoinFleetRequest{
+	response, err := m.Joiner.Join(requestCtx, &jobsv1.JoinFleetRequest{
 		Token: token.Reveal(), Hostname: m.Hostname, CertificateRequest: string(request), Inventory: m.Inventory,
 	})
 	if err != nil {
 		return Node{}, fmt.Errorf("join the fleet: %w", err)
 	}
 	n := Node{
-		ID: answer.GetNodeId(), Address: answer.GetAgentAddress(), dir: m.Dir,
-		Heartbeat: time.Duration(answer.GetHeartbeatS()) * time.Second,
+		ID: response.GetNodeId(), Address: response.GetAgentAddress(), dir: m.Dir,
+		Heartbeat: time.Duration(response.GetHeartbeatS()) * time.Second,
 	}
-	return n, m.save(n, key, answer)
+	return n, m.save(n, key, response)
 }
 
-// save keeps the node; node.json comes last, for it is what Enter looks for.
-func (m Membership) save(n Node, key []byte, answer *jobsv1.JoinFleetResponse) error {
+// save stores the node. node.json is written last because Enter looks for it.
+func (m Membership) save(n Node, key []byte, response *jobsv1.JoinFleetResponse) error {
 	if err := os.MkdirAll(m.Dir, 0o700); err != nil {
-		return fmt.Errorf("make the node's folder: %w", err)
+		return fmt.Errorf("create the node's folder: %w", err)
 	}
-	if err := files.Write(filepath.Join(m.Dir, caFile), []byte(answer.GetCaCertificate()), files.Private); err != nil {
+	if err := files.Write(filepath.Join(m.Dir, caFile), []byte(response.GetCaCertificate()), files.Private); err != nil {
 		return err
 	}
-	if err := n.writeIdentity([]byte(answer.GetCertificate()), key); err != nil {
+	if err := n.writeIdentity([]byte(response.GetCertificate()), key); err != nil {
 		return err
 	}
 	return files.WriteJSON(filepath.Join(m.Dir, nodeFile), n, files.Private)

@@ -12,10 +12,10 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// errNoLine is what calls answer while there is no connection yet.
-var errNoLine = errors.New("the agent has not joined its fleet yet")
+// errNoLine is returned while there is no connection.
+var errNoLine = errors.New("the agent is not connected to the control plane yet")
 
-// Download implements executor.Downloader: a URL is signed for each try.
+// Download implements executor.Downloader. Each try uses a newly signed URL.
 func (l *Link) Download(ctx context.Context, key executor.Key, object executor.ObjectRef) (io.ReadCloser, error) {
 	client := l.client()
 	if client == nil {
@@ -29,18 +29,18 @@ func (l *Link) Download(ctx context.Context, key executor.Key, object executor.O
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, signed.GetUrl(), nil)
 	if err != nil {
-		return nil, errors.New("the signed address is no address")
+		return nil, errors.New("the signed URL is not valid")
 	}
 	resp, err := l.deps.HTTP.Do(req)
 	if err != nil {
-		// The error of net/http holds the address, and that its signature.
+		// The error of net/http contains the URL, and the URL contains the signature.
 		return nil, fmt.Errorf("download: %w", withoutURL(err))
 	}
 	if resp.StatusCode == http.StatusOK {
 		return resp.Body, nil
 	}
 	_ = resp.Body.Close()
-	err = fmt.Errorf("download: the store answered %d", resp.StatusCode)
+	err = fmt.Errorf("download: the object store responded with status %d", resp.StatusCode)
 	if resp.StatusCode == http.StatusNotFound {
 		err = errors.Join(executor.ErrPermanent, err)
 	}

@@ -22,19 +22,19 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// guard bounds every wait of these tests; it is no part of what they mean.
+// guard bounds every wait of these tests; no test depends on its value.
 const guard = time.Minute
 
 const month = 30 * 24 * time.Hour
 
-// plane is the agent listener of a control plane, on a real port with real certificates.
+// plane is a control plane's agent listener on a real port with real certificates.
 type plane struct {
 	jobsv1.UnimplementedAgentServiceServer
 
 	*testing.T
 	clock   *clock.Fake
 	address string
-	// identity is what the listener shows and whom it trusts.
+	// identity is the listener's certificate and the CA that it trusts.
 	identity atomic.Pointer[pki.Identity]
 
 	mu    sync.Mutex
@@ -46,16 +46,16 @@ type plane struct {
 	renewals chan error
 }
 
-// stream is one session as the control plane sees it.
+// stream is the control plane's side of one session.
 type stream struct {
 	jobsv1.AgentService_ConnectServer
 	hello *jobsv1.AgentHello
-	// heard carries what the agent tells after its hello; it is closed at the end.
+	// heard receives the agent's observations; it is closed when the stream ends.
 	heard chan *jobsv1.ObservedWorks
 	end   chan error
 }
 
-// Current lets the plane change its certificate while it serves.
+// Current returns the current certificate; rotate changes it while the plane serves.
 func (p *plane) Current() *pki.Identity { return p.identity.Load() }
 
 func newPlane(t *testing.T) *plane {
@@ -82,7 +82,7 @@ func newPlane(t *testing.T) *plane {
 	return p
 }
 
-// rotate gives the plane another authority: certificates of the former one are worth nothing here.
+// rotate gives the plane a new CA. It no longer accepts certificates of the previous one.
 func (p *plane) rotate() {
 	p.Helper()
 	ca, err := pki.NewCA(clock.Real().Now(), 20*month)
@@ -110,7 +110,7 @@ func (p *plane) Join(_ context.Context, r *jobsv1.JoinFleetRequest) (*jobsv1.Joi
 	return &jobsv1.JoinFleetResponse{NodeId: "nod_1", Certificate: cert, CaCertificate: ca, AgentAddress: p.address, HeartbeatS: 3600}, err
 }
 
-// RenewCertificate answers as the test says, or as a control plane does.
+// RenewCertificate calls renew if the test has set it; otherwise it signs the request.
 func (p *plane) RenewCertificate(ctx context.Context, r *jobsv1.RenewCertificateRequest) (*jobsv1.RenewCertificateResponse, error) {
 	p.mu.Lock()
 	renew := p.renew
@@ -122,19 +122,19 @@ func (p *plane) RenewCertificate(ctx context.Context, r *jobsv1.RenewCertificate
 			return &jobsv1.RenewCertificateResponse{Certificate: cert, CaCertificate: ca}, err
 		}
 	}
-	answer, err := renew(r)
+	response, err := renew(r)
 	p.renewals <- err
-	return answer, err
+	return response, err
 }
 
-// renewsBy changes how the plane answers renewals.
+// renewsBy sets the function that handles renewals.
 func (p *plane) renewsBy(f func(*jobsv1.RenewCertificateRequest) (*jobsv1.RenewCertificateResponse, error)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.renew = f
 }
 
-// Connect hands the session to the test and ends it when the test or the agent says so.
+// Connect passes the session to the test and ends it when the test or the agent ends it.
 func (p *plane) Connect(s jobsv1.AgentService_ConnectServer) error {
 	first, err := s.Recv()
 	if err != nil || first.GetHello() == nil {
@@ -156,7 +156,7 @@ func (p *plane) Connect(s jobsv1.AgentService_ConnectServer) error {
 			}
 			select {
 			case session.heard <- m.GetObserved():
-			default: // No test hears more than it asks for.
+			default: // The test does not read any more.
 			}
 		}
 	}()
@@ -179,7 +179,7 @@ func await[V any](t *testing.T, from <-chan V, what string) V {
 	case v := <-from:
 		return v
 	case <-time.After(guard):
-		t.Fatalf("not in time: %s", what)
+		t.Fatalf("timeout waiting for: %s", what)
 		panic("unreachable")
 	}
 }
@@ -194,7 +194,7 @@ func (s *stream) desire(t *testing.T, works ...*jobsv1.Work) {
 	require.NoError(t, s.Send(&jobsv1.ConnectResponse{Message: &jobsv1.ConnectResponse_Desired{Desired: &jobsv1.DesiredWorks{Works: works}}}))
 }
 
-// host is an executor that notes what it is told.
+// host is an executor that records its calls.
 type host struct {
 	mu      sync.Mutex
 	seen    []executor.Observation
@@ -226,7 +226,7 @@ func (h *host) sees(all ...executor.Observation) {
 	h.changes <- struct{}{}
 }
 
-// member is a link at work.
+// member is a running link.
 type member struct {
 	*Link
 	host *host
@@ -235,7 +235,7 @@ type member struct {
 	stop func()
 }
 
-// link runs one over the folder, with the plane's clock.
+// link runs a link over the folder with the plane's clock.
 func (p *plane) link(dir string) *member {
 	p.Helper()
 	m := &member{host: newHost(), dir: dir, done: make(chan error, 1)}

@@ -18,26 +18,26 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
 )
 
-// ErrEnded tells that the node's certificate has ended: nothing but another join
-// makes this agent a node again.
-var ErrEnded = errors.New("the node's certificate has ended")
+// ErrEnded reports that the node's certificate has expired. The agent must join its fleet
+// again.
+var ErrEnded = errors.New("the node's certificate has expired")
 
-// endedError says what is to be done about it.
+// endedError adds the node and the remedy to ErrEnded.
 func (n Node) endedError(at time.Time) error {
-	return fmt.Errorf("%w: that of %s ended at %s; this agent must join its fleet again: remove %s and start it with a new join token",
-		ErrEnded, n.ID, at.Format(time.RFC3339), n.dir)
+	const format = "%w: node %s, expired at %s; this agent must join its fleet again: remove %s and start it with a new join token"
+	return fmt.Errorf(format, ErrEnded, n.ID, at.Format(time.RFC3339), n.dir)
 }
 
 const (
-	// renewLook is the longest time between two looks at the clock: the machine may
-	// have slept meanwhile.
+	// renewLook is the longest time between two checks of the clock: the machine may
+	// have been suspended.
 	renewLook = time.Hour
-	// spread is the part of its lifetime over which the nodes of a fleet renew.
+	// spread divides the lifetime: the nodes of a fleet renew spread over life/spread.
 	spread = 24
 )
 
-// keepCertificate renews the node's certificate at two thirds of each lifetime and
-// lets the line go over to it, until ctx ends.
+// keepCertificate renews the node's certificate after two thirds of its lifetime and
+// restarts the session with it, until ctx ends.
 func (l *Link) keepCertificate(ctx context.Context, n Node) {
 	jitter := l.deps.Backoff.Jitter
 	again := backoff.Policy{Base: time.Minute, Max: time.Hour, Jitter: jitter}
@@ -47,7 +47,7 @@ func (l *Link) keepCertificate(ctx context.Context, n Node) {
 			if err = l.renew(ctx, n); err == nil {
 				l.deps.Log.InfoContext(ctx, "node certificate renewed", "node_id", n.ID)
 				l.leaveLine()
-				// However wrong a clock is, an hour lies between two renewals.
+				// Even if a clock is wrong, wait an hour before the next renewal.
 				try, chance, wait = 0, jitter(), renewLook
 			}
 		}
@@ -65,7 +65,7 @@ func (l *Link) keepCertificate(ctx context.Context, n Node) {
 	}
 }
 
-// untilRenewal is how long the certificate is still young.
+// untilRenewal returns the time until the certificate is due for renewal.
 func (l *Link) untilRenewal(n Node, chance float64) (time.Duration, error) {
 	raw, err := os.ReadFile(filepath.Join(n.dir, identityFile))
 	if err != nil {
@@ -80,7 +80,7 @@ func (l *Link) untilRenewal(n Node, chance float64) (time.Duration, error) {
 	return due.Sub(l.deps.Clock.Now()), nil
 }
 
-// renew exchanges the present certificate for a new one over a new key.
+// renew replaces the certificate with a new one for a new key.
 func (l *Link) renew(ctx context.Context, n Node) error {
 	client := l.client()
 	if client == nil {
@@ -90,13 +90,13 @@ func (l *Link) renew(ctx context.Context, n Node) error {
 	if err != nil {
 		return err
 	}
-	answer, err := client.RenewCertificate(ctx, &jobsv1.RenewCertificateRequest{CertificateRequest: string(request)})
+	response, err := client.RenewCertificate(ctx, &jobsv1.RenewCertificateRequest{CertificateRequest: string(request)})
 	if err != nil {
-		return fmt.Errorf("ask for the certificate: %w", err)
+		return fmt.Errorf("request the certificate: %w", err)
 	}
-	cert, ca := []byte(answer.GetCertificate()), []byte(answer.GetCaCertificate())
+	cert, ca := []byte(response.GetCertificate()), []byte(response.GetCaCertificate())
 	if err := n.fits(cert, key, ca, l.deps.Clock.Now()); err != nil {
-		return fmt.Errorf("the answer is no certificate of this node: %w", err)
+		return fmt.Errorf("the response has no valid certificate of this node: %w", err)
 	}
 	if err := files.Write(filepath.Join(n.dir, caFile), ca, files.Private); err != nil {
 		return err
@@ -104,14 +104,14 @@ func (l *Link) renew(ctx context.Context, n Node) error {
 	return n.writeIdentity(cert, key)
 }
 
-// fits checks what would take the place of a certificate that works.
+// fits checks a new certificate before it replaces one that works.
 func (n Node) fits(cert, key, ca []byte, now time.Time) error {
 	identity, err := pki.Parse(cert, key, ca)
 	if err != nil {
 		return err
 	}
 	if want, err := pki.NodeName(n.ID); err != nil || identity.Name != want {
-		return errors.Join(err, fmt.Errorf("it is of %s, not of node %s", identity.Name, n.ID))
+		return errors.Join(err, fmt.Errorf("the certificate is for %s, not for node %s", identity.Name, n.ID))
 	}
 	leaf, err := leafOf(cert)
 	if err != nil {
@@ -123,8 +123,8 @@ func (n Node) fits(cert, key, ca []byte, now time.Time) error {
 	return err
 }
 
-// writeIdentity replaces certificate and key in one step: a host that loses its
-// power has a pair that belongs together.
+// writeIdentity replaces certificate and key in one step, so that they match even after
+// a power failure.
 func (n Node) writeIdentity(cert, key []byte) error {
 	return files.Write(filepath.Join(n.dir, identityFile), slices.Concat(cert, key), files.Private)
 }
@@ -132,11 +132,11 @@ func (n Node) writeIdentity(cert, key []byte) error {
 func leafOf(raw []byte) (*x509.Certificate, error) {
 	block, _ := pem.Decode(raw)
 	if block == nil {
-		return nil, errors.New("the node's certificate is no PEM")
+		return nil, errors.New("the node's certificate is not valid PEM")
 	}
 	leaf, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {
-		return nil, fmt.Errorf("read the node's certificate: %w", err)
+		return nil, fmt.Errorf("parse the node's certificate: %w", err)
 	}
 	return leaf, nil
 }

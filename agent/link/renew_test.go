@@ -23,20 +23,20 @@ func identityOf(t *testing.T, dir string) string {
 	return string(raw)
 }
 
-// keeping waits until the link looks at its certificate and at its heartbeat only.
+// keeping waits until the link waits only for its renewal and its heartbeat.
 func (p *plane) keeping() {
 	p.Helper()
 	require.NoError(p, p.clock.Await(p.Context(), 2))
 }
 
-func TestACertificateIsRenewedAtTwoThirdsOfItsLifeAndTheLineGoesOverToIt(t *testing.T) {
+func TestRenewal_atTwoThirdsOfLifetime(t *testing.T) {
 	t.Parallel()
 	p := newPlane(t)
 	m := p.link(filepath.Join(t.TempDir(), "node"))
 	first := p.session()
 	first.welcome(t, 3600)
 	first.desire(t, &jobsv1.Work{WorkId: "w", Desired: jobsv1.Desired_DESIRED_GONE})
-	require.Len(t, await(t, m.host.applied, "the desire"), 1)
+	require.Len(t, await(t, m.host.applied, "the desired works"), 1)
 	before := identityOf(t, m.dir)
 
 	p.keeping()
@@ -45,38 +45,38 @@ func TestACertificateIsRenewedAtTwoThirdsOfItsLifeAndTheLineGoesOverToIt(t *test
 	require.Equal(t, before, identityOf(t, m.dir), "renewed before its time")
 	require.Empty(t, p.renewals)
 
-	// From here on nobody takes a certificate of the old authority: the next session
-	// proves that the link goes by the new key, the new certificate and the new CA.
+	// From here on the plane rejects certificates of the old CA: the next session proves
+	// that the link uses the new key, the new certificate and the new CA.
 	p.rotate()
 	m.host.sees(executor.Observation{Key: executor.Key{WorkID: "w"}, Phase: executor.PhaseRunning})
 	p.clock.Advance(2 * time.Hour)
 	require.NoError(t, await(t, p.renewals, "the renewal"))
 	second := p.session()
 	require.Equal(t, "nod_1", second.hello.GetNodeId())
-	require.Equal(t, "inc", second.hello.GetIncarnation(), "it is the same agent")
-	told := await(t, second.heard, "what runs")
-	require.Equal(t, jobsv1.Phase_PHASE_RUNNING, told.GetWorks()[0].GetPhase())
+	require.Equal(t, "inc", second.hello.GetIncarnation(), "the agent must be the same")
+	observed := await(t, second.heard, "the observations")
+	require.Equal(t, jobsv1.Phase_PHASE_RUNNING, observed.GetWorks()[0].GetPhase())
 	for range first.heard {
 	}
-	require.Empty(t, m.host.applied, "a work was told gone")
+	require.Empty(t, m.host.applied, "the executor received a list that the plane did not send")
 	after := identityOf(t, m.dir)
 	require.NotEqual(t, before, after)
 	second.welcome(t, 3600)
 	m.stop()
 
-	// The next agent over the folder is the same node, by its renewed certificate.
+	// The next agent over the folder is the same node with the renewed certificate.
 	again := p.link(m.dir)
 	require.Equal(t, "nod_1", p.session().hello.GetNodeId())
 	require.Equal(t, after, identityOf(t, m.dir))
 	again.stop()
 }
 
-func TestTheRenewedKeyNeverLeavesTheHostAndIsPrivate(t *testing.T) {
+func TestRenewal_newKeyStaysPrivate(t *testing.T) {
 	t.Parallel()
 	p := newPlane(t)
-	asked := make(chan string, 1)
+	requests := make(chan string, 1)
 	p.renewsBy(func(r *jobsv1.RenewCertificateRequest) (*jobsv1.RenewCertificateResponse, error) {
-		asked <- r.GetCertificateRequest()
+		requests <- r.GetCertificateRequest()
 		cert, ca, err := p.sign(r.GetCertificateRequest(), "nod_1")
 		return &jobsv1.RenewCertificateResponse{Certificate: cert, CaCertificate: ca}, err
 	})
@@ -85,14 +85,14 @@ func TestTheRenewedKeyNeverLeavesTheHostAndIsPrivate(t *testing.T) {
 	p.keeping()
 	old := keyPart(t, identityOf(t, m.dir))
 	p.clock.Advance(month * 3 / 4)
-	request := await(t, asked, "the request")
+	request := await(t, requests, "the request")
 	require.NotContains(t, request, "PRIVATE")
 	p.session()
 	fresh := keyPart(t, identityOf(t, m.dir))
 	require.NotEqual(t, old, fresh, "the old key was used again")
 	entries, err := os.ReadDir(m.dir)
 	require.NoError(t, err)
-	require.Len(t, entries, 3, "node.json, node.pem and ca.pem, and no key of a former time")
+	require.Len(t, entries, 3, "only node.json, node.pem and ca.pem, no old key")
 	for _, e := range entries {
 		info, err := e.Info()
 		require.NoError(t, err)
@@ -108,7 +108,7 @@ func keyPart(t *testing.T, identity string) string {
 	return key
 }
 
-func TestJitterSpreadsTheRenewalsOfAFleet(t *testing.T) {
+func TestRenewal_jitter(t *testing.T) {
 	t.Parallel()
 	p := newPlane(t)
 	dir := filepath.Join(t.TempDir(), "node")
@@ -116,7 +116,7 @@ func TestJitterSpreadsTheRenewalsOfAFleet(t *testing.T) {
 	p.session()
 	n, err := Load(dir)
 	require.NoError(t, err)
-	// The certificate is dated a minute back for hosts whose clocks are behind.
+	// The certificate starts a minute in the past, for hosts whose clocks are behind.
 	life := month + time.Minute
 	for _, c := range []struct {
 		chance float64
@@ -133,7 +133,7 @@ func TestJitterSpreadsTheRenewalsOfAFleet(t *testing.T) {
 	m.stop()
 }
 
-func TestARefusedOrUnreachableRenewalIsTriedAgainEverLessOften(t *testing.T) {
+func TestRenewal_retriesWithBackoff(t *testing.T) {
 	t.Parallel()
 	p := newPlane(t)
 	p.renewsBy(func(*jobsv1.RenewCertificateRequest) (*jobsv1.RenewCertificateResponse, error) {
@@ -145,7 +145,7 @@ func TestARefusedOrUnreachableRenewalIsTriedAgainEverLessOften(t *testing.T) {
 	p.keeping()
 	p.clock.Advance(month * 3 / 4)
 	require.Error(t, await(t, p.renewals, "the first try"))
-	// Half of the doubled minute, for the tests' jitter is none.
+	// Half of the doubled minute, because the jitter of the tests is 0.
 	for _, wait := range []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute} {
 		p.keeping()
 		p.clock.Advance(wait - time.Second)
@@ -163,23 +163,23 @@ func TestARefusedOrUnreachableRenewalIsTriedAgainEverLessOften(t *testing.T) {
 	m.stop()
 }
 
-func TestAnAnswerThatDoesNotFitLeavesTheCertificateThatWorks(t *testing.T) {
+func TestRenewal_invalidResponseKeepsCertificate(t *testing.T) {
 	t.Parallel()
-	strange, err := pki.NewCA(clock.Real().Now(), month)
+	otherCA, err := pki.NewCA(clock.Real().Now(), month)
 	require.NoError(t, err)
 	_, other, err := pki.NewRequest()
 	require.NoError(t, err)
-	for name, answer := range map[string]func(*plane, string) (cert, ca string){
-		"nothing":      func(*plane, string) (string, string) { return "", "" },
-		"no PEM":       func(*plane, string) (string, string) { return "x", "y" },
-		"another key":  func(p *plane, _ string) (string, string) { return p.mustSign(string(other), "nod_1") },
-		"another node": func(p *plane, r string) (string, string) { return p.mustSign(r, "nod_2") },
-		"no authority": func(p *plane, r string) (string, string) { cert, _ := p.mustSign(r, "nod_1"); return cert, "" },
-		"strange authority": func(p *plane, r string) (string, string) {
+	for name, response := range map[string]func(*plane, string) (cert, ca string){
+		"empty":      func(*plane, string) (string, string) { return "", "" },
+		"not PEM":    func(*plane, string) (string, string) { return "x", "y" },
+		"other key":  func(p *plane, _ string) (string, string) { return p.mustSign(string(other), "nod_1") },
+		"other node": func(p *plane, r string) (string, string) { return p.mustSign(r, "nod_2") },
+		"no CA":      func(p *plane, r string) (string, string) { cert, _ := p.mustSign(r, "nod_1"); return cert, "" },
+		"other CA": func(p *plane, r string) (string, string) {
 			cert, _ := p.mustSign(r, "nod_1")
-			return cert, string(strange.CertPEM())
+			return cert, string(otherCA.CertPEM())
 		},
-		"ended already": func(p *plane, r string) (string, string) {
+		"already expired": func(p *plane, r string) (string, string) {
 			cert, err := p.ca.SignNode([]byte(r), "nod_1", clock.Real().Now(), time.Hour)
 			require.NoError(p, err)
 			return string(cert), string(p.ca.CertPEM())
@@ -189,7 +189,7 @@ func TestAnAnswerThatDoesNotFitLeavesTheCertificateThatWorks(t *testing.T) {
 			t.Parallel()
 			p := newPlane(t)
 			p.renewsBy(func(r *jobsv1.RenewCertificateRequest) (*jobsv1.RenewCertificateResponse, error) {
-				cert, ca := answer(p, r.GetCertificateRequest())
+				cert, ca := response(p, r.GetCertificateRequest())
 				return &jobsv1.RenewCertificateResponse{Certificate: cert, CaCertificate: ca}, nil
 			})
 			m := p.link(filepath.Join(t.TempDir(), "node"))
@@ -198,14 +198,14 @@ func TestAnAnswerThatDoesNotFitLeavesTheCertificateThatWorks(t *testing.T) {
 			before := identityOf(t, m.dir)
 			p.keeping()
 			p.clock.Advance(month * 3 / 4)
-			require.NoError(t, await(t, p.renewals, "the answer"))
-			// The next try comes after a wait: the answer has been judged by then.
+			require.NoError(t, await(t, p.renewals, "the response"))
+			// The next try comes after a wait, so the response has been checked by then.
 			p.keeping()
 			p.clock.Advance(time.Hour)
 			require.NoError(t, await(t, p.renewals, "another try"))
 			require.Equal(t, before, identityOf(t, m.dir))
 			s.desire(t)
-			await(t, m.host.applied, "the line goes on")
+			await(t, m.host.applied, "the session continues")
 			m.stop()
 		})
 	}
@@ -218,7 +218,7 @@ func (p *plane) mustSign(request, id string) (cert, ca string) {
 	return cert, ca
 }
 
-func TestAnAgentThatWasOffUntilItsCertificateEndedSaysThatItMustJoinAgain(t *testing.T) {
+func TestExpiredCertificateStopsLink(t *testing.T) {
 	t.Parallel()
 	p := newPlane(t)
 	m := p.link(filepath.Join(t.TempDir(), "node"))
@@ -231,16 +231,16 @@ func TestAnAgentThatWasOffUntilItsCertificateEndedSaysThatItMustJoinAgain(t *tes
 	for _, word := range []string{"nod_1", "must join its fleet again", "remove " + m.dir, "join token"} {
 		require.ErrorContains(t, err, word)
 	}
-	require.Empty(t, p.renewals, "a certificate that has ended is no credential")
-	// What it says to do does help.
+	require.Empty(t, p.renewals, "an expired certificate must not be used")
+	// The suggested remedy works.
 	require.NoError(t, os.RemoveAll(m.dir))
 	fresh := p.link(m.dir)
 	err = await(t, fresh.done, "the fake clock is past the new certificate too")
 	require.ErrorIs(t, err, ErrEnded)
-	require.DirExists(t, m.dir, "it joined")
+	require.DirExists(t, m.dir, "the agent has joined")
 }
 
-func TestALineThatBreaksAfterTheCertificateEndedSaysSo(t *testing.T) {
+func TestCertificateExpiresDuringSession(t *testing.T) {
 	t.Parallel()
 	p := newPlane(t)
 	p.renewsBy(func(*jobsv1.RenewCertificateRequest) (*jobsv1.RenewCertificateResponse, error) {

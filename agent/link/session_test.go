@@ -22,7 +22,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// running is what a host tells of a work that runs.
+// running returns the observation of a running work.
 func running(id string) executor.Observation {
 	return executor.Observation{Key: executor.Key{WorkID: id, Generation: 1, Fence: 1}, Phase: executor.PhaseRunning}
 }
@@ -35,7 +35,7 @@ func ids(o *jobsv1.ObservedWorks) []string {
 	return all
 }
 
-func TestAStreamBeginsWithWhoTheNodeIsAndAllThatItKnows(t *testing.T) {
+func TestSession_startsWithHelloAndFullState(t *testing.T) {
 	t.Parallel()
 	p := newPlane(t)
 	m := p.link(filepath.Join(t.TempDir(), "node"))
@@ -44,17 +44,17 @@ func TestAStreamBeginsWithWhoTheNodeIsAndAllThatItKnows(t *testing.T) {
 	require.Equal(t, "inc", s.hello.GetIncarnation())
 	require.Equal(t, []string{"command"}, s.hello.GetDrivers())
 	require.Equal(t, int32(7), s.hello.GetInventory().GetCpus())
-	require.Empty(t, ids(await(t, s.heard, "the whole, also where it is nothing")))
+	require.Empty(t, ids(await(t, s.heard, "the complete state, even if empty")))
 	m.host.sees(running("a"), running("b"))
 	require.Equal(t, []string{"a", "b"}, ids(await(t, s.heard, "a change")))
 	m.stop()
 }
 
-func TestALostLineCostsADelayOnly(t *testing.T) {
+func TestSession_reconnects(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]error{
-		"ended in peace": nil, "the control plane restarts": fault.New(fault.Unavailable, "draining", "x"),
-		"a newer stream": fault.New(fault.Conflict, "superseded", "x"), "a fault": errors.New("x"),
+		"clean end": nil, "the control plane restarts": fault.New(fault.Unavailable, "draining", "x"),
+		"newer stream": fault.New(fault.Conflict, "superseded", "x"), "other error": errors.New("x"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -66,30 +66,30 @@ func TestALostLineCostsADelayOnly(t *testing.T) {
 			m.host.sees(running("a"))
 			second := p.session()
 			require.Equal(t, first.hello.GetIncarnation(), second.hello.GetIncarnation())
-			for told := ids(await(t, second.heard, "the whole")); len(told) == 0; {
-				told = ids(await(t, second.heard, "the whole, with the change"))
+			for got := ids(await(t, second.heard, "the complete state")); len(got) == 0; {
+				got = ids(await(t, second.heard, "the complete state with the change"))
 			}
 			second.desire(t, &jobsv1.Work{WorkId: "a", Desired: jobsv1.Desired_DESIRED_GONE})
-			require.Equal(t, "a", await(t, m.host.applied, "a desire over the new line")[0].WorkID)
+			require.Equal(t, "a", await(t, m.host.applied, "desired works over the new connection")[0].WorkID)
 			m.stop()
 		})
 	}
 }
 
-func TestHeartbeatsComeAtTheIntervalOfTheWelcome(t *testing.T) {
+func TestSession_heartbeatIntervalFromWelcome(t *testing.T) {
 	t.Parallel()
 	p := newPlane(t)
 	m := p.link(filepath.Join(t.TempDir(), "node"))
 	s := p.session()
-	await(t, s.heard, "the beginning")
+	await(t, s.heard, "the first observations")
 	s.welcome(t, 7)
-	// A desire that has arrived tells that the welcome before it has, and after so many
-	// turns of the loop the welcome has had its own.
+	// Once the desired works have arrived, the welcome before them has been received.
+	// The flushes give the loop enough turns to handle it.
 	s.desire(t)
-	await(t, m.host.applied, "the desire")
+	await(t, m.host.applied, "the desired works")
 	for range 40 {
 		require.NoError(t, m.Flush(t.Context()))
-		await(t, s.heard, "what was flushed")
+		await(t, s.heard, "the flushed observations")
 	}
 	p.keeping()
 	p.clock.Advance(7 * time.Second)
@@ -97,7 +97,7 @@ func TestHeartbeatsComeAtTheIntervalOfTheWelcome(t *testing.T) {
 	m.stop()
 }
 
-func TestADesireIsHandedOnWholeAndInItsOrder(t *testing.T) {
+func TestSession_appliesCompleteListsInOrder(t *testing.T) {
 	t.Parallel()
 	p := newPlane(t)
 	m := p.link(filepath.Join(t.TempDir(), "node"))
@@ -113,57 +113,57 @@ func TestADesireIsHandedOnWholeAndInItsOrder(t *testing.T) {
 	require.Equal(t, executor.Key{WorkID: "a", Generation: 2, Fence: 3}, got[0].Key)
 	require.Equal(t, "j", got[0].Attempt.JobID)
 	require.Equal(t, executor.DesiredStopped, got[1].Desired)
-	require.Empty(t, await(t, m.host.applied, "the second list, which is empty and counts"))
+	require.Empty(t, await(t, m.host.applied, "the second list, which is empty"))
 	m.stop()
 }
 
-func TestWordsOfALaterVersionAreNoGuesses(t *testing.T) {
+func TestFromWork_unknownValues(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		work *jobsv1.Work
 		ok   bool
 	}{
-		"an unknown desire":              {&jobsv1.Work{WorkId: "a", Desired: 99, Kind: jobsv1.WorkKind_WORK_KIND_ATTEMPT}, false},
-		"no desire":                      {&jobsv1.Work{WorkId: "a", Kind: jobsv1.WorkKind_WORK_KIND_ATTEMPT}, false},
-		"an unknown kind that shall run": {&jobsv1.Work{WorkId: "a", Desired: jobsv1.Desired_DESIRED_RUNNING, Kind: 99}, false},
-		"an unknown kind that shall end": {&jobsv1.Work{WorkId: "a", Desired: jobsv1.Desired_DESIRED_STOPPED, Kind: 99}, true},
-		"an unknown kind that is gone":   {&jobsv1.Work{WorkId: "a", Desired: jobsv1.Desired_DESIRED_GONE, Kind: 99}, true},
+		"unknown desired state":         {&jobsv1.Work{WorkId: "a", Desired: 99, Kind: jobsv1.WorkKind_WORK_KIND_ATTEMPT}, false},
+		"no desired state":              {&jobsv1.Work{WorkId: "a", Kind: jobsv1.WorkKind_WORK_KIND_ATTEMPT}, false},
+		"unknown kind, desired running": {&jobsv1.Work{WorkId: "a", Desired: jobsv1.Desired_DESIRED_RUNNING, Kind: 99}, false},
+		"unknown kind, desired stopped": {&jobsv1.Work{WorkId: "a", Desired: jobsv1.Desired_DESIRED_STOPPED, Kind: 99}, true},
+		"unknown kind, desired gone":    {&jobsv1.Work{WorkId: "a", Desired: jobsv1.Desired_DESIRED_GONE, Kind: 99}, true},
 	} {
 		w, err := fromWork(c.work)
 		require.Equal(t, c.ok, err == nil, name)
-		require.Equal(t, "a", w.WorkID, "%s: it stays in the list, so that it is not taken for gone", name)
+		require.Equal(t, "a", w.WorkID, "%s: the work must stay in the list, or it would be ended", name)
 	}
 }
 
-func TestFlushWaitsUntilTheLastWordsAreOnTheirWay(t *testing.T) {
+func TestLink_Flush(t *testing.T) {
 	t.Parallel()
 	p := newPlane(t)
 	m := p.link(filepath.Join(t.TempDir(), "node"))
 	s := p.session()
-	await(t, s.heard, "the beginning")
+	await(t, s.heard, "the first observations")
 	m.host.mu.Lock()
 	m.host.seen = []executor.Observation{running("last")}
 	m.host.mu.Unlock()
 	require.NoError(t, m.Flush(t.Context()))
 	m.stop()
-	// The stream outlives the link by its farewell: what was on its way arrives.
-	require.Equal(t, []string{"last"}, ids(await(t, s.heard, "the last words")))
+	// The stream outlives the link by farewell, so messages in transit arrive.
+	require.Equal(t, []string{"last"}, ids(await(t, s.heard, "the last observations")))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.ErrorIs(t, m.Flush(ctx), context.Canceled, "nobody is there any more")
+	require.ErrorIs(t, m.Flush(ctx), context.Canceled, "the link has ended")
 }
 
-func TestTheTokenIsAskedForOnlyWhereThereIsNoNodeYet(t *testing.T) {
+func TestMembership_Enter_tokenOnlyForFirstJoin(t *testing.T) {
 	t.Parallel()
 	j := &joiner{}
 	m := membership(t, j)
-	asked := 0
-	m.Token = func(context.Context) (secret.String, error) { asked++; return secret.New("t"), nil }
+	calls := 0
+	m.Token = func(context.Context) (secret.String, error) { calls++; return secret.New("t"), nil }
 	for range 3 {
 		_, err := m.Enter(t.Context())
 		require.NoError(t, err)
 	}
-	require.Equal(t, 1, asked)
+	require.Equal(t, 1, calls)
 	require.Equal(t, 1, j.calls)
 	m.Token = func(context.Context) (secret.String, error) { return secret.String{}, errors.New("no token") }
 	require.NoError(t, os.Remove(filepath.Join(m.Dir, nodeFile)))
@@ -173,13 +173,13 @@ func TestTheTokenIsAskedForOnlyWhereThereIsNoNodeYet(t *testing.T) {
 	require.ErrorContains(t, err, "no token")
 }
 
-func TestAJoinThatWasCutShortIsDoneAgain(t *testing.T) {
+func TestMembership_Enter_incompleteJoinIsRepeated(t *testing.T) {
 	t.Parallel()
 	j := &joiner{}
 	m := membership(t, j)
 	_, err := m.Enter(t.Context())
 	require.NoError(t, err)
-	// node.json is written last: without it the rest is a half made node.
+	// node.json is written last: without it the node is incomplete.
 	require.NoError(t, os.Remove(filepath.Join(m.Dir, nodeFile)))
 	n, err := m.Enter(t.Context())
 	require.NoError(t, err)
@@ -187,7 +187,7 @@ func TestAJoinThatWasCutShortIsDoneAgain(t *testing.T) {
 	require.Equal(t, "nod_1", n.ID)
 }
 
-func TestANodeThatCannotBeReadIsNotJoinedAnew(t *testing.T) {
+func TestMembership_Enter_unreadableNodeFails(t *testing.T) {
 	t.Parallel()
 	j := &joiner{}
 	m := membership(t, j)
@@ -195,10 +195,10 @@ func TestANodeThatCannotBeReadIsNotJoinedAnew(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(m.Dir, nodeFile), []byte("{"), 0o600))
 	_, err := m.Enter(t.Context())
 	require.ErrorContains(t, err, nodeFile)
-	require.Zero(t, j.calls, "a damaged disk must not make a second node of this one")
+	require.Zero(t, j.calls, "a damaged file must not cause a second join")
 }
 
-func TestTheJoinSendsEveryFieldAndTheRequestOnly(t *testing.T) {
+func TestOverHTTP_Join_requestFields(t *testing.T) {
 	t.Parallel()
 	var got map[string]any
 	var path, kind string
@@ -221,7 +221,7 @@ func TestTheJoinSendsEveryFieldAndTheRequestOnly(t *testing.T) {
 	}, got))
 }
 
-func TestAJoinAnswerWithoutEndIsCut(t *testing.T) {
+func TestOverHTTP_Join_endlessResponse(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, `{"node_id":"`)
@@ -236,7 +236,7 @@ func TestAJoinAnswerWithoutEndIsCut(t *testing.T) {
 	require.ErrorContains(t, err, "no node")
 }
 
-func TestTheWordsOfARefusalAreToldAndBounded(t *testing.T) {
+func TestOverHTTP_Join_refusalMessageBounded(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 1<<16)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -251,12 +251,12 @@ func TestTheWordsOfARefusalAreToldAndBounded(t *testing.T) {
 	require.NotContains(t, err.Error(), "s3cret")
 }
 
-func TestCallsOverALostLineAreWorthAnotherTry(t *testing.T) {
+func TestLink_callsAfterDisconnectAreTemporary(t *testing.T) {
 	t.Parallel()
 	p := newPlane(t)
 	m := p.link(filepath.Join(t.TempDir(), "node"))
 	p.session()
-	// This control plane knows neither call; that is nothing another try mends or makes worse.
+	// This control plane implements neither call; only the error class matters.
 	_, err := m.MintIngestToken(t.Context(), key())
 	require.Error(t, err)
 	m.stop()
@@ -265,7 +265,7 @@ func TestCallsOverALostLineAreWorthAnotherTry(t *testing.T) {
 	require.NotErrorIs(t, err, executor.ErrPermanent)
 }
 
-func TestAWorkThatIsNotUnderstoodStaysInTheListAsItIs(t *testing.T) {
+func TestSession_undecodableWorkStaysInList(t *testing.T) {
 	t.Parallel()
 	p := newPlane(t)
 	m := p.link(filepath.Join(t.TempDir(), "node"))
@@ -274,8 +274,8 @@ func TestAWorkThatIsNotUnderstoodStaysInTheListAsItIs(t *testing.T) {
 		&jobsv1.Work{WorkId: "odd", Generation: 2, Fence: 3, Desired: 99},
 		&jobsv1.Work{WorkId: "plain", Desired: jobsv1.Desired_DESIRED_GONE})
 	got := await(t, m.host.applied, "the list")
-	require.Len(t, got, 2, "what is missing in a list is gone")
+	require.Len(t, got, 2, "a work missing from the list would be ended")
 	require.Equal(t, executor.Key{WorkID: "odd", Generation: 2, Fence: 3}, got[0].Key)
-	require.Empty(t, got[0].Desired, "nothing is guessed")
+	require.Empty(t, got[0].Desired, "the desired state must not be guessed")
 	m.stop()
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// forward is one engine's port.
+// forward is the port of one engine.
 type forward struct {
 	listener net.Listener
 	address  string
@@ -27,7 +27,7 @@ const (
 	maxConns         = 1024
 )
 
-// aim changes where new connections go: a restarted engine has another port.
+// aim sets the target of new connections: a restarted engine has another port.
 func (f *forward) aim(target string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -49,7 +49,8 @@ func (f *forward) serve() {
 	}
 }
 
-// admit counts the connection and answers where it goes.
+// admit registers the connection and returns its target. It closes the connection if the
+// port is closed or has maxConns connections.
 func (f *forward) admit(conn net.Conn) (string, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -68,7 +69,7 @@ func (f *forward) drop(conn net.Conn) {
 	delete(f.conns, conn)
 }
 
-// carry forwards both ways; each end that says no more is told to the other.
+// carry copies bytes in both directions and passes on the end of each direction.
 func (f *forward) carry(conn net.Conn, target string) {
 	secured, ok := conn.(*tls.Conn)
 	if !ok {
@@ -88,7 +89,7 @@ func (f *forward) carry(conn net.Conn, target string) {
 	var back sync.WaitGroup
 	back.Go(func() {
 		_, _ = io.Copy(secured, engine)
-		// The engine has ended its answer: nothing more is read of the question.
+		// The response has ended: stop reading the request.
 		_ = secured.CloseWrite()
 		_ = secured.SetReadDeadline(time.Unix(1, 0))
 	})
@@ -99,7 +100,7 @@ func (f *forward) carry(conn net.Conn, target string) {
 	back.Wait()
 }
 
-// close ends the port and its connections, and waits for them.
+// close closes the port and its connections, and waits for their end.
 func (f *forward) close() {
 	_ = f.listener.Close()
 	f.mu.Lock()

@@ -22,7 +22,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
 )
 
-// listen is an engine of raw bytes on loopback.
+// listen starts a fake engine on loopback that serves raw connections.
 func listen(t *testing.T, serve func(net.Conn)) string {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -63,11 +63,11 @@ func (w *world) dial() *tls.Conn {
 	return secured
 }
 
-func TestTheEndOfAQuestionReachesTheEngineAndTheAnswerStillComesBack(t *testing.T) {
+func TestForward_halfClosedRequest(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.engines.set(listen(t, func(c net.Conn) {
-		question, _ := io.ReadAll(c) // Ends only when the other side has said that it is done.
+		question, _ := io.ReadAll(c) // Returns only after the caller's end of input.
 		_, _ = c.Write([]byte("heard " + string(question)))
 	}))
 	conn := w.dial()
@@ -79,7 +79,7 @@ func TestTheEndOfAQuestionReachesTheEngineAndTheAnswerStillComesBack(t *testing.
 	require.Equal(t, "heard hello", string(answer))
 }
 
-func TestTheEndOfAnAnswerEndsTheConnection(t *testing.T) {
+func TestForward_responseEndClosesConnection(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.engines.set(listen(t, func(c net.Conn) { _, _ = c.Write([]byte("bye")) }))
@@ -88,7 +88,7 @@ func TestTheEndOfAnAnswerEndsTheConnection(t *testing.T) {
 	require.Equal(t, "bye", string(answer))
 }
 
-func TestACallerThatLeavesFreesTheEngine(t *testing.T) {
+func TestForward_callerDisconnects(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	left := make(chan struct{})
@@ -103,7 +103,7 @@ func TestACallerThatLeavesFreesTheEngine(t *testing.T) {
 	<-left
 }
 
-func TestTokensFlowAsTheyCome(t *testing.T) {
+func TestForward_streamsWithoutBuffering(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	next := make(chan string)
@@ -114,7 +114,7 @@ func TestTokensFlowAsTheyCome(t *testing.T) {
 	}))
 	lines := bufio.NewReader(w.dial())
 	for i := range 3 {
-		// The next one is made only after this one has arrived.
+		// The engine sends the next token only after this one has arrived.
 		next <- "token " + strconv.Itoa(i)
 		line, err := lines.ReadString('\n')
 		require.NoError(t, err)
@@ -125,7 +125,7 @@ func TestTokensFlowAsTheyCome(t *testing.T) {
 	require.ErrorIs(t, err, io.EOF)
 }
 
-func TestAnEngineThatIsGoneCutsItsCallersOnly(t *testing.T) {
+func TestForward_engineDown(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -135,16 +135,16 @@ func TestAnEngineThatIsGoneCutsItsCallersOnly(t *testing.T) {
 	w.engines.set(dead)
 	_, err = get(w.as("inference"), w.address())
 	require.Error(t, err)
-	w.engines.set(engineThatSays(t, "back"))
+	w.engines.set(engineSending(t, "back"))
 	got, err := get(w.as("inference"), w.address())
 	require.NoError(t, err)
 	require.Equal(t, "back", got)
 }
 
-func TestASilentCallerHoldsUpNobody(t *testing.T) {
+func TestForward_silentCallersDoNotBlock(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.engines.set(engineThatSays(t, "tokens"))
+	w.engines.set(engineSending(t, "tokens"))
 	address := w.address()
 	for range 16 {
 		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(address, "https://"))
@@ -154,10 +154,10 @@ func TestASilentCallerHoldsUpNobody(t *testing.T) {
 	got, err := get(w.as("inference"), address)
 	require.NoError(t, err)
 	require.Equal(t, "tokens", got)
-	w.stop() // It does not wait for those who say nothing.
+	w.stop() // Must not wait for silent callers.
 }
 
-func TestEachEngineHasAPortOfItsOwn(t *testing.T) {
+func TestRelay_Observed_onePortPerEngine(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	all := func(words ...string) map[string]string {
@@ -165,7 +165,7 @@ func TestEachEngineHasAPortOfItsOwn(t *testing.T) {
 		w.engines.all = nil
 		for _, word := range words {
 			w.engines.all = append(w.engines.all, executor.Observation{
-				Key: executor.Key{WorkID: word}, Engine: &executor.EngineReport{Address: engineThatSays(t, word), Ready: true},
+				Key: executor.Key{WorkID: word}, Engine: &executor.EngineReport{Address: engineSending(t, word), Ready: true},
 			})
 		}
 		w.engines.mu.Unlock()
@@ -183,12 +183,12 @@ func TestEachEngineHasAPortOfItsOwn(t *testing.T) {
 		require.Equal(t, word, got)
 	}
 	second := all("b", "c")
-	require.Equal(t, first["b"], second["b"], "the port of an engine that stays was given up")
+	require.Equal(t, first["b"], second["b"], "the port of a remaining engine has changed")
 	_, err := get(w.as("inference"), first["a"])
-	require.Error(t, err, "the port of an engine that went is still open")
+	require.Error(t, err, "the port of a removed engine is still open")
 }
 
-func TestANewGenerationIsAnotherEngine(t *testing.T) {
+func TestRelay_Observed_newGenerationGetsNewPort(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	at := func(generation int64) string {
@@ -202,10 +202,10 @@ func TestANewGenerationIsAnotherEngine(t *testing.T) {
 	require.NotEqual(t, at(1), at(2))
 }
 
-func TestCertificatesOfOtherTimesAndPlacesAreRefused(t *testing.T) {
+func TestRelay_invalidClientCertificates(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.engines.set(engineThatSays(t, "tokens"))
+	w.engines.set(engineSending(t, "tokens"))
 	address := w.address()
 	strange, err := pki.NewCA(time.Now(), time.Hour)
 	require.NoError(t, err)
@@ -213,9 +213,9 @@ func TestCertificatesOfOtherTimesAndPlacesAreRefused(t *testing.T) {
 		ca   *pki.CA
 		from time.Time
 	}{
-		"of another authority": {strange, time.Now()},
-		"ended":                {w.ca, time.Now().Add(-2 * time.Hour)},
-		"not yet begun":        {w.ca, time.Now().Add(30 * time.Minute)},
+		"other CA":      {strange, time.Now()},
+		"expired":       {w.ca, time.Now().Add(-2 * time.Hour)},
+		"not yet valid": {w.ca, time.Now().Add(30 * time.Minute)},
 	} {
 		pair, err := c.ca.IssueService("inference", c.from, time.Hour)
 		require.NoError(t, err)
@@ -226,10 +226,10 @@ func TestCertificatesOfOtherTimesAndPlacesAreRefused(t *testing.T) {
 	}
 }
 
-func TestANodeMayNotCallAnotherNodesEngine(t *testing.T) {
+func TestRelay_nodeCertificateRejected(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.engines.set(engineThatSays(t, "tokens"))
+	w.engines.set(engineSending(t, "tokens"))
 	key, request, err := pki.NewRequest()
 	require.NoError(t, err)
 	cert, err := w.ca.SignNode(request, "inference", time.Now(), time.Hour)
@@ -237,10 +237,10 @@ func TestANodeMayNotCallAnotherNodesEngine(t *testing.T) {
 	node, err := pki.Parse(cert, key, w.ca.CertPEM())
 	require.NoError(t, err)
 	_, err = get(&http.Client{Transport: &http.Transport{TLSClientConfig: pki.ClientTLS(node, "node/nod_1"), DisableKeepAlives: true}}, w.address())
-	require.Error(t, err, "a node whose id is a service's name is no service")
+	require.Error(t, err, "a node named like a service must be rejected")
 }
 
-func TestAttemptsAndEnginesWithoutAnAddressAreToldAsTheyAre(t *testing.T) {
+func TestRelay_Observed_engineWithoutAddress(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.engines.mu.Lock()
@@ -253,7 +253,7 @@ func TestAttemptsAndEnginesWithoutAnAddressAreToldAsTheyAre(t *testing.T) {
 	require.Equal(t, executor.EngineReport{Phase: executor.EngineStarting, Message: "fetching"}, *all[0].Engine)
 }
 
-func TestAPortThatCannotBeOpenedIsNoReadyEngine(t *testing.T) {
+func TestRelay_Observed_portFailureIsNotReady(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	taken := httptest.NewServer(nil)
@@ -271,9 +271,9 @@ func TestAPortThatCannotBeOpenedIsNoReadyEngine(t *testing.T) {
 		identity func() (pki.Source, error)
 		words    string
 	}{
-		"taken":          {strings.TrimPrefix(taken.URL, "http://"), node, "open a port"},
-		"no address":     {"nowhere:x", node, "open a port"},
-		"no certificate": {"127.0.0.1:0", func() (pki.Source, error) { return nil, errors.New("not joined") }, "not joined"},
+		"port in use":         {strings.TrimPrefix(taken.URL, "http://"), node, "open a port"},
+		"invalid address":     {"nowhere:x", node, "open a port"},
+		"missing certificate": {"127.0.0.1:0", func() (pki.Source, error) { return nil, errors.New("not joined") }, "not joined"},
 	} {
 		r := relay.New(relay.Config{Listen: c.listen, Host: "h"}, w.engines, c.identity, slog.New(slog.DiscardHandler))
 		got := r.Observed()[0].Engine
@@ -283,10 +283,10 @@ func TestAPortThatCannotBeOpenedIsNoReadyEngine(t *testing.T) {
 	}
 }
 
-func TestObservedByManyAtOnceOpensOnePort(t *testing.T) {
+func TestRelay_Observed_concurrentCallsOpenOnePort(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.engines.set(engineThatSays(t, "x"))
+	w.engines.set(engineSending(t, "x"))
 	var wg sync.WaitGroup
 	addresses := make(chan string, 16)
 	for range cap(addresses) {

@@ -14,15 +14,15 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
 )
 
-// Config says where a relay is reached.
+// Config sets the addresses of a relay.
 type Config struct {
-	// Listen is the address to open ports on; Host is what others call it.
+	// Listen is the address to open ports on. Host is the name that other hosts use.
 	Listen string
 	Host   string
 }
 
-// Relay is an executor whose engines are reached over mutual TLS. Ports are
-// opened and closed as engines come and go in Observed.
+// Relay wraps an executor so that its engines are reachable over mutual TLS. Observed
+// opens a port for each new engine and closes the ports of engines that are gone.
 type Relay struct {
 	executor.Executor
 	cfg      Config
@@ -34,14 +34,14 @@ type Relay struct {
 	open   map[executor.Key]*forward
 }
 
-// New makes a relay before x. identity answers the node's certificate, which is
-// there once the agent has joined its fleet.
+// New returns a relay in front of x. identity returns the node's certificate; it fails
+// until the agent has joined its fleet.
 func New(cfg Config, x executor.Executor, identity func() (pki.Source, error), log *slog.Logger) *Relay {
 	return &Relay{Executor: x, cfg: cfg, identity: identity, log: log, open: map[executor.Key]*forward{}}
 }
 
-// Run keeps the ports until ctx ends, then closes them and waits for their
-// connections.
+// Run keeps the ports open until ctx ends. Then it closes them and waits for their
+// connections to end.
 func (r *Relay) Run(ctx context.Context) error {
 	<-ctx.Done()
 	r.mu.Lock()
@@ -55,8 +55,8 @@ func (r *Relay) Run(ctx context.Context) error {
 	return nil
 }
 
-// Observed is what the executor observes, with each engine's address replaced by
-// its port on this relay. An engine without a port is not told as ready.
+// Observed returns the executor's observations with each engine's address replaced by
+// its port on this relay. An engine without a port is not reported as ready.
 func (r *Relay) Observed() []executor.Observation {
 	all := r.Executor.Observed()
 	r.mu.Lock()
@@ -78,22 +78,22 @@ func (r *Relay) Observed() []executor.Observation {
 	for key, f := range r.open {
 		if !live[key] {
 			delete(r.open, key)
-			// This does not wait for long: the engine at the other end is gone.
+			// This does not take long: the engine is gone.
 			f.close()
 		}
 	}
 	return all
 }
 
-// port answers the address of the engine's port, opening it where there is none
-// to that target. The caller holds the lock.
+// port returns the address of the engine's port and opens the port if necessary. The
+// caller holds the lock.
 func (r *Relay) port(key executor.Key, target string) (string, error) {
 	if f := r.open[key]; f != nil {
 		f.aim(target)
 		return f.address, nil
 	}
 	if r.closed {
-		return "", errors.New("the relay has ended")
+		return "", errors.New("the relay is closed")
 	}
 	source, err := r.identity()
 	if err != nil {

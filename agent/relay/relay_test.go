@@ -20,7 +20,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
 )
 
-// engines is an executor that only observes.
+// engines is an executor that only reports observations.
 type engines struct {
 	executor.Executor
 	mu  sync.Mutex
@@ -77,7 +77,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// as is the HTTP client of a service.
+// as returns the HTTP client of a service.
 func (w *world) as(service string) *http.Client {
 	w.Helper()
 	pair, err := w.ca.IssueService(service, time.Now(), time.Hour)
@@ -106,7 +106,7 @@ func get(c *http.Client, url string) (string, error) {
 	return string(raw), err
 }
 
-func engineThatSays(t *testing.T, words string) string {
+func engineSending(t *testing.T, words string) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.(http.Flusher).Flush()
@@ -116,13 +116,13 @@ func engineThatSays(t *testing.T, words string) string {
 	return s.URL
 }
 
-func TestOnlyInferenceGetsThrough(t *testing.T) {
+func TestRelay_acceptsOnlyInference(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.engines.set(engineThatSays(t, "tokens"))
+	w.engines.set(engineSending(t, "tokens"))
 	address := w.address()
 	require.True(t, strings.HasPrefix(address, "https://127.0.0.1:"), address)
-	require.Equal(t, address, w.address(), "each look opened another port")
+	require.Equal(t, address, w.address(), "a second call opened another port")
 	got, err := get(w.as("inference"), address)
 	require.NoError(t, err)
 	require.Equal(t, "tokens", got)
@@ -136,22 +136,22 @@ func TestOnlyInferenceGetsThrough(t *testing.T) {
 	require.Error(t, err, "without TLS")
 }
 
-func TestARestartedEngineKeepsItsPort(t *testing.T) {
+func TestRelay_restartedEngineKeepsPort(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.engines.set(engineThatSays(t, "first"))
+	w.engines.set(engineSending(t, "first"))
 	address := w.address()
-	w.engines.set(engineThatSays(t, "second"))
+	w.engines.set(engineSending(t, "second"))
 	require.Equal(t, address, w.address())
 	got, err := get(w.as("inference"), address)
 	require.NoError(t, err)
 	require.Equal(t, "second", got)
 }
 
-func TestAPortGoesWithItsEngine(t *testing.T) {
+func TestRelay_Observed_closesPortOfGoneEngine(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.engines.set(engineThatSays(t, "x"))
+	w.engines.set(engineSending(t, "x"))
 	host := strings.TrimPrefix(w.address(), "https://")
 	w.engines.set()
 	require.Empty(t, w.relay.Observed())
@@ -159,7 +159,7 @@ func TestAPortGoesWithItsEngine(t *testing.T) {
 	require.Error(t, err)
 }
 
-func TestTheEndCutsConnections(t *testing.T) {
+func TestRelay_Run_closesConnectionsAtEnd(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	begun := make(chan struct{})
@@ -179,7 +179,7 @@ func TestTheEndCutsConnections(t *testing.T) {
 	require.False(t, w.relay.Observed()[0].Engine.Ready)
 }
 
-func TestWithoutACertificateNothingIsReady(t *testing.T) {
+func TestRelay_Observed_noCertificate(t *testing.T) {
 	t.Parallel()
 	e := &engines{}
 	e.set("http://127.0.0.1:1")

@@ -1,6 +1,6 @@
-// Command signalbox-agent runs work on a host for a Signalbox control plane:
-// `join` makes the host a node of a fleet, `run` is the agent, `shim` the owner of
-// one work's processes, called by it.
+// Command signalbox-agent runs work on a host for a Signalbox control plane.
+// `join` makes the host a node of a fleet, `run` runs the agent, and `shim`, which
+// the agent starts, owns the processes of one work.
 package main
 
 import (

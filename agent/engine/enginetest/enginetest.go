@@ -1,5 +1,5 @@
-// Package enginetest is the suite that every engine driver passes, with the real
-// engine and a real model, through an executor.
+// Package enginetest owns the suite that every engine driver must pass. It runs a real
+// engine with a real model through an executor.
 package enginetest
 
 import (
@@ -23,25 +23,25 @@ import (
 
 // Subject is the driver under test.
 type Subject struct {
-	// Spec is complete but for the model's files.
+	// Spec is complete except for the model's files.
 	Spec executor.EngineSpec
-	// Model puts the model's files into the plane.
+	// Model stores the model's files in the plane.
 	Model func(p *executortest.Plane) []executor.ObjectRef
-	// ChecksKey tells whether the engine refuses a wrong key.
+	// ChecksKey states whether the engine rejects a wrong key.
 	ChecksKey bool
 }
 
-// patience covers the installation of an engine, the first time.
+// patience includes the first installation of an engine.
 const patience = 5 * time.Minute
 
-// Run is the suite: one engine is started, asked, killed, adopted and stopped.
+// Run runs the suite: it starts one engine, queries, adopts, kills and stops it.
 func Run(t *testing.T, open executortest.Open, s Subject) {
 	t.Helper()
 	b := &bench{T: t, subject: s, plane: executortest.NewPlane(t), dir: t.TempDir(), open: open}
 	b.x = open(t, b.dir, b.plane)
 	t.Cleanup(func() {
 		_ = b.x.Apply(context.Background(), nil)
-		b.until("all is gone", func() bool { return len(b.x.Observed()) == 0 })
+		b.until("all works are gone", func() bool { return len(b.x.Observed()) == 0 })
 		b.x.Close()
 	})
 	s.Spec.Model = s.Model(b.plane)
@@ -79,12 +79,12 @@ func (b *bench) until(what string, holds func() bool) {
 		case <-b.x.Changes():
 		case <-tick.C:
 		case <-deadline.C:
-			b.Fatalf("not within %s: %s", patience, what)
+			b.Fatalf("timeout after %s waiting for: %s", patience, what)
 		}
 	}
 }
 
-// report is what is told of the engine; it fails the test when the work ended.
+// report returns the engine's report; it fails the test if the work has ended.
 func (b *bench) report() executor.EngineReport {
 	b.Helper()
 	for _, o := range b.x.Observed() {
@@ -102,7 +102,7 @@ func (b *bench) ready(restarts int) executor.EngineReport {
 	return b.report()
 }
 
-// starts sees the engine become ready, and by nothing but a generated token.
+// starts waits until the engine is ready and checks that all probes have passed.
 func (b *bench) starts() executor.EngineReport {
 	b.Helper()
 	require.NoError(b, b.x.Apply(context.Background(), []executor.Work{b.work}))
@@ -137,7 +137,7 @@ func (b *bench) ask(r executor.EngineReport, key string, stream bool) (int, stri
 	require.NoError(b, err)
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Authorization", "Bearer "+key)
-	// An engine may close an idle connection at any moment: each question has its own.
+	// An engine may close an idle connection at any moment: use a new one for each request.
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Do(req)
 	require.NoError(b, err)
@@ -170,7 +170,7 @@ func (b *bench) refusesWrongKey(r executor.EngineReport) {
 	require.Equal(b, http.StatusUnauthorized, status, body)
 }
 
-// adopted sees the same process go on, ready, under another executor.
+// adopted checks that the same process continues, ready, under another executor.
 func (b *bench) adopted(before executor.EngineReport) {
 	b.Helper()
 	b.x.Close()
@@ -181,11 +181,11 @@ func (b *bench) adopted(before executor.EngineReport) {
 	b.answers(after)
 }
 
-// crashes kills the engine and sees another one take its place.
+// crashes kills the engine and checks that it is restarted.
 func (b *bench) crashes(before executor.EngineReport) executor.EngineReport {
 	b.Helper()
 	require.NoError(b, syscall.Kill(before.PID, syscall.SIGKILL))
-	b.until("the crash is seen", func() bool { r := b.report(); return !r.Ready || r.Restarts > 0 })
+	b.until("the crash is reported", func() bool { r := b.report(); return !r.Ready || r.Restarts > 0 })
 	after := b.ready(before.Restarts + 1)
 	require.NotEqual(b, before.PID, after.PID)
 	require.Equal(b, before.APIKey, after.APIKey)
@@ -193,7 +193,7 @@ func (b *bench) crashes(before executor.EngineReport) executor.EngineReport {
 	return after
 }
 
-// stops ends the engine and finds its port free.
+// stops stops the engine and checks that its port is free.
 func (b *bench) stops(r executor.EngineReport) {
 	b.Helper()
 	stop := b.work

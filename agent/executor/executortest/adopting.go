@@ -13,7 +13,7 @@ import (
 )
 
 var adopting = map[string]func(*bench){ //nolint:gochecknoglobals // a table of tests
-	"what runs is adopted": func(b *bench) {
+	"running command is adopted": func(b *bench) {
 		dir := b.TempDir()
 		goOn, starts := filepath.Join(dir, "go"), filepath.Join(dir, "starts")
 		w := b.shell("a", "echo begin; echo x >> "+starts+"; while [ ! -e "+goOn+" ]; do sleep 0.02; done; echo end; exit 5")
@@ -26,21 +26,21 @@ var adopting = map[string]func(*bench){ //nolint:gochecknoglobals // a table of 
 		require.NoError(b, os.WriteFile(goOn, nil, 0o600))
 		b.endsAs(w, 5, "begin\nend\n", starts)
 	},
-	"a control plane that comes back elsewhere is reported to there": func(b *bench) {
+	"reports to a control plane that moved": func(b *bench) {
 		dir := b.TempDir()
 		goOn, starts := filepath.Join(dir, "go"), filepath.Join(dir, "starts")
 		w := b.shell("a", "echo begin; echo x >> "+starts+"; while [ ! -e "+goOn+" ]; do sleep 0.02; done; "+
 			"echo to $(cat \"$SERVICE_JOB_ENDPOINT_FILE\")")
 		b.apply(w)
-		b.until("the beginning is delivered", func() bool { text, _ := b.plane.Logs(w.Key); return text == "begin\n" })
+		b.until("the first line is delivered", func() bool { text, _ := b.plane.Logs(w.Key); return text == "begin\n" })
 		b.reopen(b.plane.Move)
 		w.Attempt.IngestEndpoint = b.plane.Endpoint()
 		b.apply(w)
-		b.reopen(func() {}) // who was told has told the next one
+		b.reopen(func() {}) // the new endpoint survives a restart
 		require.NoError(b, os.WriteFile(goOn, nil, 0o600))
 		b.endsAs(w, 0, "begin\nto "+b.plane.Endpoint()+"\n", starts)
 	},
-	"what ended meanwhile is known": func(b *bench) {
+	"exit while no executor runs is reported": func(b *bench) {
 		dir := b.TempDir()
 		goOn, starts, over := filepath.Join(dir, "go"), filepath.Join(dir, "starts"), filepath.Join(dir, "over")
 		w := b.shell("a", "echo x >> "+starts+"; while [ ! -e "+goOn+" ]; do sleep 0.02; done; echo late; touch "+over+"; exit 6")
@@ -52,7 +52,7 @@ var adopting = map[string]func(*bench){ //nolint:gochecknoglobals // a table of 
 		})
 		b.endsAs(w, 6, "late\n", starts)
 	},
-	"what was being prepared is prepared": func(b *bench) {
+	"interrupted preparation is repeated": func(b *bench) {
 		starts := filepath.Join(b.TempDir(), "starts")
 		w := b.shell("a", "echo x >> "+starts+"; cat x")
 		ref := b.plane.Put("package.tar", Tar(b.T, map[string]string{"x": "y\n"}))
@@ -64,7 +64,7 @@ var adopting = map[string]func(*bench){ //nolint:gochecknoglobals // a table of 
 		b.reopen(func() { b.plane.FailDownloads(ref, 0) })
 		b.endsAs(w, 0, "y\n", starts)
 	},
-	"log lines are neither lost nor doubled": func(b *bench) {
+	"log lines are neither lost nor duplicated": func(b *bench) {
 		starts := filepath.Join(b.TempDir(), "starts")
 		const lines = 300
 		w := b.shell("a", "echo x >> "+starts+"; i=0; while [ $i -lt "+strconv.Itoa(lines)+" ]; do echo line $i; i=$((i+1)); sleep 0.005; done")
@@ -85,7 +85,7 @@ var adopting = map[string]func(*bench){ //nolint:gochecknoglobals // a table of 
 		}
 		b.endsAs(w, 0, want.String(), starts)
 	},
-	"an end is remembered": func(b *bench) {
+	"exit survives a restart": func(b *bench) {
 		w := b.shell("a", "exit 9")
 		b.apply(w)
 		before := b.reach(w.Key, executor.PhaseExited)
@@ -96,7 +96,8 @@ var adopting = map[string]func(*bench){ //nolint:gochecknoglobals // a table of 
 	},
 }
 
-// endsAs sees the attempt to its end: that status, that log, one start.
+// endsAs waits for the attempt's end and checks its exit code, its log and that the
+// command was started once.
 func (b *bench) endsAs(w executor.Work, code int, log, starts string) {
 	b.Helper()
 	require.Equal(b, executor.Exit{Code: code}, b.exit(w.Key))
@@ -109,7 +110,7 @@ func (b *bench) endsAs(w executor.Work, code int, log, starts string) {
 	require.Equal(b, 1, b.plane.Minted(w.Key))
 }
 
-// await is until while there is no executor.
+// await is until for the time when no executor runs.
 func (b *bench) await(holds func() bool) {
 	b.Helper()
 	require.Eventually(b, holds, patience, 10*time.Millisecond)

@@ -9,11 +9,11 @@ import (
 )
 
 var desiring = map[string]func(*bench){ //nolint:gochecknoglobals // a table of tests
-	"gone ends, tells and forgets": func(b *bench) {
+	"gone work is ended, reported and forgotten": func(b *bench) {
 		pids := filepath.Join(b.TempDir(), "pids")
 		w := b.shell("a", "echo $$ > "+pids+"; sleep 300")
 		b.apply(w)
-		b.until("it sleeps", func() bool { return exists(pids) })
+		b.until("the command has started", func() bool { return exists(pids) })
 		b.apply(wanted(w, executor.DesiredGone))
 		b.reach(w.Key, executor.PhaseGone)
 		for _, pid := range readPIDs(b, pids) {
@@ -25,7 +25,7 @@ var desiring = map[string]func(*bench){ //nolint:gochecknoglobals // a table of 
 		b.apply(wanted(w, executor.DesiredGone))
 		b.reach(w.Key, executor.PhaseGone)
 	},
-	"what is missing in the list is gone": func(b *bench) {
+	"work missing from the list is gone": func(b *bench) {
 		kept, dropped := b.shell("a", "sleep 300"), b.shell("b", "sleep 300")
 		b.apply(kept, dropped)
 		b.reach(kept.Key, executor.PhaseRunning)
@@ -39,13 +39,13 @@ var desiring = map[string]func(*bench){ //nolint:gochecknoglobals // a table of 
 		require.True(b, known)
 		require.Equal(b, executor.PhaseRunning, o.Phase)
 	},
-	"an older fence is dropped": func(b *bench) {
+	"older fence is ignored": func(b *bench) {
 		starts := filepath.Join(b.TempDir(), "starts")
 		newer := b.shell("a", "echo newer >> "+starts+"; sleep 300")
 		newer.Fence = 2
 		older := b.shell("a", "echo older >> "+starts)
 		b.apply(newer)
-		b.until("it has begun", func() bool { return exists(starts) })
+		b.until("the command has started", func() bool { return exists(starts) })
 		b.apply(older)
 		o, known := b.observe(newer.Key)
 		require.True(b, known)
@@ -53,12 +53,12 @@ var desiring = map[string]func(*bench){ //nolint:gochecknoglobals // a table of 
 		_, known = b.observe(older.Key)
 		require.False(b, known)
 	},
-	"a newer fence takes the place": func(b *bench) {
+	"newer fence replaces the older one": func(b *bench) {
 		dir := b.TempDir()
 		pids, order := filepath.Join(dir, "pids"), filepath.Join(dir, "order")
 		older := b.shell("a", "echo $$ > "+pids+"; sleep 300")
 		b.apply(older)
-		b.until("it sleeps", func() bool { return exists(pids) })
+		b.until("the command has started", func() bool { return exists(pids) })
 		first := readPIDs(b, pids)[0]
 		newer := b.shell("a", "if kill -0 "+number(first)+"; then echo beside; else echo after; fi > "+order)
 		newer.Fence = 2
@@ -67,7 +67,7 @@ var desiring = map[string]func(*bench){ //nolint:gochecknoglobals // a table of 
 		require.Equal(b, "after\n", read(b, order))
 		require.False(b, alive(first))
 	},
-	"the same list again changes nothing": func(b *bench) {
+	"repeated list changes nothing": func(b *bench) {
 		starts := filepath.Join(b.TempDir(), "starts")
 		w := b.shell("a", "echo x >> "+starts)
 		b.apply(w)
@@ -79,7 +79,7 @@ var desiring = map[string]func(*bench){ //nolint:gochecknoglobals // a table of 
 		require.Equal(b, executor.Exit{}, b.exit(w.Key))
 		require.Equal(b, "x\n", read(b, starts))
 	},
-	"an id that is no name is refused": func(b *bench) {
+	"invalid work id is rejected": func(b *bench) {
 		w := b.shell("../a", "true")
 		require.Error(b, b.x.Apply(b.Context(), []executor.Work{w}))
 		require.Empty(b, b.x.Observed())

@@ -1,4 +1,4 @@
-// Package executortest is the suite that every executor passes, and the control
-// plane that it runs against: objects, ingest tokens and a log route, in memory
-// but for the log route, which is real HTTP.
+// Package executortest owns the suite that every executor must pass, and the fake
+// control plane of its tests. Objects and ingest tokens are kept in memory; the log
+// route is real HTTP.
 package executortest

@@ -13,7 +13,7 @@ import (
 )
 
 var endings = map[string]func(*bench){ //nolint:gochecknoglobals // a table of tests
-	"a command runs and ends": func(b *bench) {
+	"command runs and ends": func(b *bench) {
 		w := b.shell("a", "echo one; echo two >&2; printf three")
 		b.apply(w)
 		o := b.reach(w.Key, executor.PhaseExited)
@@ -26,17 +26,17 @@ var endings = map[string]func(*bench){ //nolint:gochecknoglobals // a table of t
 		require.True(b, sound)
 		require.Equal(b, 1, b.plane.Minted(w.Key))
 	},
-	"an exit code arrives": func(b *bench) {
+	"exit code is reported": func(b *bench) {
 		w := b.shell("a", "exit 7")
 		b.apply(w)
 		require.Equal(b, executor.Exit{Code: 7}, b.exit(w.Key))
 	},
-	"a signal arrives": func(b *bench) {
+	"signal is reported": func(b *bench) {
 		w := b.shell("a", "kill -9 $$")
 		b.apply(w)
 		require.Equal(b, executor.Exit{Code: -1, Signal: int(syscall.SIGKILL)}, b.exit(w.Key))
 	},
-	"a command that is not there": func(b *bench) {
+	"missing command": func(b *bench) {
 		w := b.shell("a", "")
 		w.Attempt.Command = []string{"no-such-command-here"}
 		b.apply(w)
@@ -45,17 +45,17 @@ var endings = map[string]func(*bench){ //nolint:gochecknoglobals // a table of t
 		require.Equal(b, -1, exit.Code)
 		require.Contains(b, exit.Message, "no-such-command-here")
 	},
-	"what a command leaves behind ends with it": func(b *bench) {
+	"leftover child processes are killed": func(b *bench) {
 		file := filepath.Join(b.TempDir(), "pids")
-		// One child in the group, one that fled into a session of its own.
+		// One child stays in the process group, one moves to its own session.
 		w := b.shell("a", "sleep 300 & echo $! >> "+file+"; setsid sleep 300 & sleep 0.2; pgrep -f 'sleep 300' -P $$ >> "+file+"; exit 3")
 		b.apply(w)
 		require.Equal(b, 3, b.exit(w.Key).Code)
 		for _, pid := range readPIDs(b, file) {
-			require.False(b, alive(pid), "process %d is still there", pid)
+			require.False(b, alive(pid), "process %d is still running", pid)
 		}
 	},
-	"many lines arrive once and in order": func(b *bench) {
+	"many log lines arrive once and in order": func(b *bench) {
 		w := b.shell("a", "i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i+1)); done")
 		b.plane.RefuseLogs(2)
 		b.apply(w)
@@ -68,7 +68,7 @@ var endings = map[string]func(*bench){ //nolint:gochecknoglobals // a table of t
 			require.Equal(b, "line "+strconv.Itoa(i), line)
 		}
 	},
-	"bytes that are no text do no harm": func(b *bench) {
+	"output that is not UTF-8 is replaced": func(b *bench) {
 		w := b.shell("a", `printf 'a\377b\000c\n'`)
 		b.apply(w)
 		b.exit(w.Key)
@@ -92,7 +92,7 @@ func readPIDs(b *bench, file string) []int {
 	return pids
 }
 
-// alive tells a running process from none and from a zombie.
+// alive reports whether a process exists and is not a zombie.
 func alive(pid int) bool {
 	raw, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// Plane is the control plane of a test.
+// Plane is the fake control plane of a test.
 type Plane struct {
 	server *httptest.Server
 
@@ -32,7 +32,7 @@ type Plane struct {
 	refuse  int
 }
 
-// delivered are the requests of one writer, by sequence number.
+// delivered holds the log requests of one writer, by sequence number.
 type delivered struct {
 	bodies map[string]string
 	order  []string
@@ -41,7 +41,7 @@ type delivered struct {
 	differ bool
 }
 
-// NewPlane makes a control plane that ends with the test.
+// NewPlane starts a control plane that ends with the test.
 func NewPlane(t *testing.T) *Plane {
 	t.Helper()
 	p := &Plane{
@@ -55,18 +55,19 @@ func NewPlane(t *testing.T) *Plane {
 
 func (p *Plane) listen() { p.server = httptest.NewServer(http.HandlerFunc(p.ingest)) }
 
-// Move ends the server and goes on at another address, which nothing but the next list tells.
+// Move restarts the server at another address. The executor learns it only from the
+// next list of works.
 func (p *Plane) Move() {
-	former := p.server
+	old := p.server
 	p.listen()
-	former.CloseClientConnections()
-	former.Close()
+	old.CloseClientConnections()
+	old.Close()
 }
 
-// Endpoint is the base of its ingest routes.
+// Endpoint returns the base URL of the ingest routes.
 func (p *Plane) Endpoint() string { return p.server.URL + "/api/ingest" }
 
-// Put keeps an object and answers the reference to it.
+// Put stores an object and returns a reference to it.
 func (p *Plane) Put(path string, data []byte) executor.ObjectRef {
 	sum := sha256.Sum256(data)
 	ref := executor.ObjectRef{Path: path, URI: "blob://" + path, SizeBytes: int64(len(data)), SHA256: hex.EncodeToString(sum[:])}
@@ -76,14 +77,14 @@ func (p *Plane) Put(path string, data []byte) executor.ObjectRef {
 	return ref
 }
 
-// FailDownloads makes the next n downloads of an object break off in the middle.
+// FailDownloads makes the next n downloads of an object break off halfway.
 func (p *Plane) FailDownloads(ref executor.ObjectRef, n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.failing[ref.URI] = n
 }
 
-// RefuseLogs makes the log route answer 503 to the next n requests.
+// RefuseLogs makes the log route respond with 503 to the next n requests.
 func (p *Plane) RefuseLogs(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -106,7 +107,7 @@ func (p *Plane) Download(_ context.Context, _ executor.Key, ref executor.ObjectR
 	return io.NopCloser(bytes.NewReader(data)), nil
 }
 
-// Fetched is how often an object was downloaded.
+// Fetched returns the number of downloads of an object.
 func (p *Plane) Fetched(ref executor.ObjectRef) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -121,7 +122,7 @@ func (p *Plane) MintIngestToken(_ context.Context, key executor.Key) (executor.T
 	return executor.Token{Secret: secret.New(tokenFor(key)), ExpiresAt: time.Unix(1<<32, 0)}, nil
 }
 
-// Minted is how often a token was minted for the execution.
+// Minted returns the number of tokens minted for the execution.
 func (p *Plane) Minted(key executor.Key) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -130,7 +131,7 @@ func (p *Plane) Minted(key executor.Key) int {
 
 func tokenFor(key executor.Key) string { return "token-of-" + key.String() }
 
-// ingest takes logs as the ingest service does: once for each sequence number.
+// ingest accepts logs as the ingest service does: each sequence number once.
 func (p *Plane) ingest(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -171,8 +172,8 @@ func (p *Plane) ingest(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Logs is the text that was delivered for the execution, each range once, and
-// whether its numbers ran from 1 without a gap and always meant the same bytes.
+// Logs returns the text delivered for the execution, each range once. It is sound if
+// the sequence numbers have no gap from 1 on and repeated requests have equal bodies.
 func (p *Plane) Logs(key executor.Key) (text string, sound bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

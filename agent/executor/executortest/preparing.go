@@ -12,7 +12,7 @@ import (
 )
 
 var preparing = map[string]func(*bench){ //nolint:gochecknoglobals // a table of tests
-	"inputs are laid out and named": func(b *bench) {
+	"inputs are placed and listed in the bindings file": func(b *bench) {
 		pack := b.plane.Put("package.tar", Tar(b.T, map[string]string{"code/main.sh": "cat \"$SERVICE_JOB_BINDINGS_FILE\"\n"}))
 		pack.Unpack = true
 		data := b.plane.Put("part-0.jsonl", []byte(`{"q":1}`))
@@ -35,9 +35,9 @@ var preparing = map[string]func(*bench){ //nolint:gochecknoglobals // a table of
 		require.Equal(b, "ds/default/sums@1", bindings.Datasets["train"].Ref)
 		require.Equal(b, `{"q":1}`, read(b, filepath.Join(bindings.Datasets["train"].Path, "part-0.jsonl")))
 		require.Equal(b, "weights", read(b, filepath.Join(bindings.Model.Path, "model.safetensors")))
-		require.Equal(b, 2, b.plane.Fetched(data), "one broken download and one whole")
+		require.Equal(b, 2, b.plane.Fetched(data), "one broken and one complete download")
 	},
-	"a checkpoint is laid out to go on from": func(b *bench) {
+	"checkpoint to resume from is placed": func(b *bench) {
 		for name, packed := range map[string]bool{"state.npz": false, "state.tar": true} {
 			content := []byte("the state")
 			if packed {
@@ -58,7 +58,7 @@ var preparing = map[string]func(*bench){ //nolint:gochecknoglobals // a table of
 		text, _ := b.plane.Logs(w.Key)
 		require.Equal(b, "from nothing\n", text)
 	},
-	"the environment is what the contract says": func(b *bench) {
+	"environment variables follow the contract": func(b *bench) {
 		w := b.shell("a", "env; cat $SERVICE_JOB_HPARAMS_FILE; test -w $SERVICE_JOB_WORKDIR && test -w $SERVICE_JOB_SPOOL_DIR && test -w $HOME && test -w $TMPDIR")
 		w.Attempt.Env = map[string]string{"MINE": "yes"}
 		w.Attempt.Limits.CPUs = 2
@@ -79,9 +79,9 @@ var preparing = map[string]func(*bench){ //nolint:gochecknoglobals // a table of
 			require.Equal(b, want, got[name], name)
 		}
 		require.Contains(b, text, `{"train.lr": 0.1}`)
-		require.NotContains(b, text, "GOCACHE", "the agent's own environment reached the work")
+		require.NotContains(b, text, "GOCACHE", "the agent's own environment leaked into the work")
 	},
-	"a forbidden variable is refused": func(b *bench) {
+	"forbidden variable is rejected": func(b *bench) {
 		for name, value := range map[string]string{
 			"LD_PRELOAD": "x", "SERVICE_JOB_TOKEN": "x", "PATH": "x", "PYTHONPATH": "x", "NVIDIA_X": "x", "A": "one\ntwo", "9": "x",
 		} {
@@ -93,7 +93,7 @@ var preparing = map[string]func(*bench){ //nolint:gochecknoglobals // a table of
 			require.Contains(b, exit.Message, name)
 		}
 	},
-	"an object with other bytes is refused": func(b *bench) {
+	"object with a wrong hash is rejected": func(b *bench) {
 		ref := b.plane.Put("package.tar", Tar(b.T, map[string]string{"x": "y"}))
 		ref.SHA256 = strings.Repeat("0", 64)
 		ref.Unpack = true
@@ -104,7 +104,7 @@ var preparing = map[string]func(*bench){ //nolint:gochecknoglobals // a table of
 		require.Equal(b, executor.ReasonFetch, exit.Reason)
 		require.Contains(b, exit.Message, "sha256")
 	},
-	"an object that is not there is refused": func(b *bench) {
+	"missing object is rejected": func(b *bench) {
 		ref := b.plane.Put("package.tar", Tar(b.T, map[string]string{"x": "y"}))
 		ref.URI = "blob://elsewhere"
 		w := b.shell("a", "true")
@@ -112,7 +112,7 @@ var preparing = map[string]func(*bench){ //nolint:gochecknoglobals // a table of
 		b.apply(w)
 		require.Equal(b, executor.ReasonFetch, b.exit(w.Key).Reason)
 	},
-	"an environment that cannot be built": func(b *bench) {
+	"environment build failure": func(b *bench) {
 		w := b.shell("a", "true")
 		w.Attempt.Environment = executor.EnvironmentSpec{
 			Requirements: "no-such-package-of-signalbox==1.0 --hash=sha256:" + strings.Repeat("0", 64) + "\n",
@@ -123,7 +123,7 @@ var preparing = map[string]func(*bench){ //nolint:gochecknoglobals // a table of
 		require.Equal(b, -1, exit.Code)
 		require.Contains(b, exit.Message, "no-such-package-of-signalbox")
 		require.LessOrEqual(b, len(exit.Message), executor.MaxMessage)
-		require.Zero(b, b.plane.Minted(w.Key), "a token was minted for nothing")
+		require.Zero(b, b.plane.Minted(w.Key), "a token was minted although nothing started")
 	},
 }
 

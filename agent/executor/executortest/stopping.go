@@ -12,7 +12,7 @@ import (
 )
 
 var stopping = map[string]func(*bench){ //nolint:gochecknoglobals // a table of tests
-	"a stop lets the command end": func(b *bench) {
+	"stop lets the command end": func(b *bench) {
 		ready := filepath.Join(b.TempDir(), "ready")
 		w := b.shell("a", "trap 'echo bye; exit 4' TERM; touch "+ready+"; while :; do sleep 0.05; done")
 		b.apply(w)
@@ -22,7 +22,7 @@ var stopping = map[string]func(*bench){ //nolint:gochecknoglobals // a table of 
 		text, _ := b.plane.Logs(w.Key)
 		require.Contains(b, text, "bye\n")
 	},
-	"a stop kills after the grace": func(b *bench) {
+	"stop kills after the grace period": func(b *bench) {
 		ready := filepath.Join(b.TempDir(), "ready")
 		w := b.shell("a", "trap '' TERM; touch "+ready+"; while :; do sleep 0.05; done")
 		w.Attempt.Grace = 300 * time.Millisecond
@@ -32,7 +32,7 @@ var stopping = map[string]func(*bench){ //nolint:gochecknoglobals // a table of 
 		exit := b.exit(w.Key)
 		require.Equal(b, executor.Exit{Code: -1, Signal: int(syscall.SIGKILL), Reason: executor.ReasonStopped}, exit)
 	},
-	"a forced stop waits for no grace": func(b *bench) {
+	"force cuts the grace period short": func(b *bench) {
 		ready := filepath.Join(b.TempDir(), "ready")
 		w := b.shell("a", "trap '' TERM; touch "+ready+"; while :; do sleep 0.05; done")
 		w.Attempt.Grace = time.Hour
@@ -44,7 +44,7 @@ var stopping = map[string]func(*bench){ //nolint:gochecknoglobals // a table of 
 		b.apply(w)
 		require.Equal(b, executor.Exit{Code: -1, Signal: int(syscall.SIGKILL), Reason: executor.ReasonStopped}, b.exit(w.Key))
 	},
-	"a stop that is forced from the first": func(b *bench) {
+	"forced stop after a restart": func(b *bench) {
 		ready := filepath.Join(b.TempDir(), "ready")
 		w := b.shell("a", "trap '' TERM; touch "+ready+"; while :; do sleep 0.05; done")
 		w.Attempt.Grace = time.Hour
@@ -52,22 +52,22 @@ var stopping = map[string]func(*bench){ //nolint:gochecknoglobals // a table of 
 		b.until("the trap is set", func() bool { return exists(ready) })
 		w = wanted(w, executor.DesiredStopped)
 		w.Force = true
-		b.reopen(func() {}) // what was not told to the former executor is told to the next
+		b.reopen(func() {}) // the next executor gets the stop instead
 		b.apply(w)
 		require.Equal(b, executor.ReasonStopped, b.exit(w.Key).Reason)
 	},
-	"a stop ends the whole group": func(b *bench) {
+	"stop ends all processes of the work": func(b *bench) {
 		pids := filepath.Join(b.TempDir(), "pids")
 		w := b.shell("a", "sleep 300 & echo $! > "+pids+"; setsid sleep 300 & echo $! >> "+pids+"; wait")
 		b.apply(w)
-		b.until("both sleep", func() bool { return exists(pids) && len(readPIDs(b, pids)) == 2 })
+		b.until("both children have started", func() bool { return exists(pids) && len(readPIDs(b, pids)) == 2 })
 		b.apply(wanted(w, executor.DesiredStopped))
 		require.Equal(b, executor.ReasonStopped, b.exit(w.Key).Reason)
 		for _, pid := range readPIDs(b, pids) {
 			require.False(b, alive(pid))
 		}
 	},
-	"a stop before the start": func(b *bench) {
+	"stop during preparation": func(b *bench) {
 		w := b.shell("a", "echo never")
 		ref := b.plane.Put("package.tar", Tar(b.T, map[string]string{"x": "y"}))
 		b.plane.FailDownloads(ref, 1<<30)

@@ -15,18 +15,18 @@ import (
 	"github.com/signalbox-dev/signalbox/agent/executor"
 )
 
-// Open makes an executor over a folder. Called again with the folder of a closed
-// one it must take up what that one left.
+// Open creates an executor over a folder. Opened again after Close, it must continue
+// with the state in the folder.
 type Open func(t *testing.T, dir string, p *Plane) Opened
 
-// Opened is an executor at work.
+// Opened is a running executor.
 type Opened struct {
 	executor.Executor
-	// Close ends the executor as a killed agent ends: what runs goes on.
+	// Close ends the executor as if the agent were killed: its works continue.
 	Close func()
 }
 
-// Run is the suite.
+// Run runs the suite.
 func Run(t *testing.T, open Open) {
 	t.Helper()
 	for _, group := range []map[string]func(*bench){endings, stopping, adopting, desiring, preparing} {
@@ -39,7 +39,7 @@ func Run(t *testing.T, open Open) {
 	}
 }
 
-// bench is one test's world.
+// bench is the setup of one test.
 type bench struct {
 	*testing.T
 	open  Open
@@ -53,15 +53,15 @@ func newBench(t *testing.T, open Open) *bench {
 	b := &bench{T: t, open: open, dir: t.TempDir(), plane: NewPlane(t)}
 	b.x = open(t, b.dir, b.plane)
 	t.Cleanup(func() {
-		// Nothing may outlive the test.
+		// No process may outlive the test.
 		b.apply()
-		b.until("all is gone", func() bool { return len(b.x.Observed()) == 0 })
+		b.until("all works are gone", func() bool { return len(b.x.Observed()) == 0 })
 		b.x.Close()
 	})
 	return b
 }
 
-// reopen is what happens when an agent is killed and started again.
+// reopen simulates an agent that is killed and started again.
 func (b *bench) reopen(meanwhile func()) {
 	b.Helper()
 	b.x.Close()
@@ -76,12 +76,12 @@ func (b *bench) apply(works ...executor.Work) {
 
 const patience = time.Minute
 
-// until waits for a change after which the condition holds.
+// until waits until the condition holds.
 func (b *bench) until(what string, holds func() bool) {
 	b.Helper()
 	deadline := time.NewTimer(patience)
 	defer deadline.Stop()
-	// Some conditions lie outside of the executor, in files and processes.
+	// Some conditions depend on files and processes, not on the executor.
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for !holds() {
@@ -89,7 +89,7 @@ func (b *bench) until(what string, holds func() bool) {
 		case <-b.x.Changes():
 		case <-tick.C:
 		case <-deadline.C:
-			b.Fatalf("not within %s: %s; observed: %s", patience, what, describe(b.x.Observed()))
+			b.Fatalf("timeout after %s waiting for: %s; observed: %s", patience, what, describe(b.x.Observed()))
 		}
 	}
 }
@@ -111,7 +111,7 @@ func (b *bench) observe(key executor.Key) (executor.Observation, bool) {
 	return executor.Observation{}, false
 }
 
-// reach waits until the execution is in the phase.
+// reach waits until the execution is in the given phase.
 func (b *bench) reach(key executor.Key, phase executor.Phase) executor.Observation {
 	b.Helper()
 	var o executor.Observation
@@ -130,7 +130,7 @@ func (b *bench) exit(key executor.Key) executor.Exit {
 	return *o.Exit
 }
 
-// shell is an attempt that runs a script.
+// shell returns an attempt that runs a script.
 func (b *bench) shell(id, script string) executor.Work {
 	return executor.Work{
 		Key: executor.Key{WorkID: id, Generation: 1, Fence: 1}, Kind: executor.KindAttempt, Desired: executor.DesiredRunning,
@@ -146,7 +146,7 @@ func wanted(w executor.Work, d executor.Desired) executor.Work {
 	return w
 }
 
-// Tar makes an archive of the files.
+// Tar returns a tar archive of the files.
 func Tar(t *testing.T, files map[string]string) []byte {
 	t.Helper()
 	var out bytes.Buffer

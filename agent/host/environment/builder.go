@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// Builder makes and finds environments below one folder.
+// Builder builds and finds environments in one folder.
 type Builder struct {
 	dir     string
 	environ []string
@@ -28,28 +28,27 @@ type Builder struct {
 	interpreter *Interpreter
 }
 
-// NewBuilder makes a builder over the folder. environ is the environment of the
-// agent's process: where programs are looked for, and the user's settings of
-// pip and uv.
+// NewBuilder returns a builder over the folder. environ is the environment of the agent's
+// process; it has the PATH in which to find programs and the user's settings of pip and uv.
 func NewBuilder(dir string, environ []string, clk clock.Clock) *Builder {
 	return &Builder{dir: dir, environ: environ, clock: clk}
 }
 
-// Environment is a finished one.
+// Environment is a complete environment.
 type Environment struct {
 	Dir    string
 	Python string
-	// Version is the interpreter's, `3.11.7`.
+	// Version is the version of the interpreter, for example `3.11.7`.
 	Version string
 }
 
-// Bin is the folder of its programs.
+// Bin returns the folder of the environment's programs.
 func (e Environment) Bin() string { return filepath.Join(e.Dir, "bin") }
 
-// BuildError is a build that failed on its own: what the user reads.
+// BuildError reports that the environment itself cannot be built. Words is shown to the user.
 type BuildError struct{ Words string }
 
-// Error is the installer's last words.
+// Error returns the end of the installer's output.
 func (e *BuildError) Error() string { return e.Words }
 
 func failed(format string, args ...any) error {
@@ -58,8 +57,8 @@ func failed(format string, args ...any) error {
 
 const marker = ".signalbox-complete"
 
-// Ensure answers the environment of the spec, building it where it is not there.
-// A *BuildError is the environment's own fault; other errors are the agent's.
+// Ensure returns the environment of the spec and builds it if necessary. A *BuildError means
+// that the environment is at fault; other errors are the agent's.
 func (b *Builder) Ensure(ctx context.Context, spec executor.EnvironmentSpec) (Environment, error) {
 	digest, err := checkDigest(spec)
 	if err != nil {
@@ -75,7 +74,7 @@ func (b *Builder) Ensure(ctx context.Context, spec executor.EnvironmentSpec) (En
 		return env, nil
 	}
 	if err := os.MkdirAll(b.dir, 0o700); err != nil {
-		return Environment{}, fmt.Errorf("make the folder of environments: %w", err)
+		return Environment{}, fmt.Errorf("create the folder of environments: %w", err)
 	}
 	unlock, err := b.lock(ctx, env.Dir+".lock")
 	if err != nil {
@@ -88,14 +87,14 @@ func (b *Builder) Ensure(ctx context.Context, spec executor.EnvironmentSpec) (En
 	return env, b.build(ctx, env, python, spec.Requirements)
 }
 
-// build makes the environment under another name and gives it its own at the end.
+// build builds the environment under another name and renames it at the end.
 func (b *Builder) build(ctx context.Context, env Environment, python Interpreter, requirements string) error {
 	if err := discard(env.Dir); err != nil {
 		return err
 	}
 	temp, err := os.MkdirTemp(b.dir, filepath.Base(env.Dir)+".build-")
 	if err != nil {
-		return fmt.Errorf("make the folder to build in: %w", err)
+		return fmt.Errorf("create the build folder: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(temp) }()
 	list := filepath.Join(temp, "requirements.txt")
@@ -113,17 +112,17 @@ func (b *Builder) build(ctx context.Context, env Environment, python Interpreter
 		return err
 	}
 	if err := os.Rename(i.dir, env.Dir); err != nil {
-		return fmt.Errorf("put the environment in its place: %w", err)
+		return fmt.Errorf("rename the environment: %w", err)
 	}
 	return files.SyncDir(b.dir)
 }
 
-// discard removes what a killed builder of this environment left: nobody else
-// builds it, for this one holds its lock.
+// discard removes what a killed builder of this environment left. The caller holds the lock, so
+// no other builder is using it.
 func discard(dir string) error {
 	left, err := filepath.Glob(dir + ".build-*")
 	if err != nil {
-		return fmt.Errorf("look for unfinished builds: %w", err)
+		return fmt.Errorf("find unfinished builds: %w", err)
 	}
 	for _, path := range append(left, dir) {
 		if err := os.RemoveAll(path); err != nil {
@@ -133,11 +132,11 @@ func discard(dir string) error {
 	return nil
 }
 
-// lock waits for the other builders of the same environment, in any process.
+// lock waits for other builders of the same environment, in any process.
 func (b *Builder) lock(ctx context.Context, path string) (func(), error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, files.Private)
 	if err != nil {
-		return nil, fmt.Errorf("open the build's lock: %w", err)
+		return nil, fmt.Errorf("open the build lock: %w", err)
 	}
 	for {
 		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
@@ -149,18 +148,18 @@ func (b *Builder) lock(ctx context.Context, path string) (func(), error) {
 		}
 		if err != nil {
 			_ = f.Close()
-			return nil, fmt.Errorf("wait for the build's lock: %w", err)
+			return nil, fmt.Errorf("wait for the build lock: %w", err)
 		}
 		return func() { _ = f.Close() }, nil
 	}
 }
 
-// checkDigest makes sure that nobody gets the environment of other requirements.
+// checkDigest ensures that a spec never gets the environment of other requirements.
 func checkDigest(spec executor.EnvironmentSpec) (string, error) {
 	sum := sha256.Sum256([]byte(spec.Requirements))
 	digest := hex.EncodeToString(sum[:])
 	if spec.Digest != "" && spec.Digest != "sha256:"+digest {
-		return "", failed("the requirements do not have the digest %s that the recipe names", spec.Digest)
+		return "", failed("the requirements do not have the recipe's digest %s", spec.Digest)
 	}
 	return digest, nil
 }
@@ -170,7 +169,7 @@ func complete(dir string) bool {
 	if err != nil {
 		return false
 	}
-	// The interpreter that it was made from may have been removed since.
+	// The interpreter that the environment uses may have been removed.
 	_, err = os.Stat(filepath.Join(dir, "bin", "python"))
 	return err == nil
 }

@@ -1,6 +1,6 @@
-// Package environment makes Python environments from hash-pinned requirements
-// and keeps them by digest and interpreter. It promises that a folder which
-// Ensure answers is complete: it was built under another name, marked, and
-// renamed; builders of the same environment, in this process or another, share
-// one build; and a failed build carries the installer's own last words.
+// Package environment owns the Python environments. It builds them from hash-pinned
+// requirements and keeps them by digest and interpreter. It promises that an environment
+// returned by Ensure is complete: it is built under another name, marked and renamed.
+// Builders of the same environment, in this process or another, share one build. The error
+// of a failed build is the end of the installer's output.
 package environment

@@ -22,14 +22,14 @@ const idna = `idna==3.20 \
     --hash=sha256:ab7ae7122974553370f0bdb919e1a960b2cd1bc1ef0276416d896db81c14582c
 `
 
-// deadIndex is a package index that nobody serves.
+// deadIndex returns settings with a package index that is not reachable.
 func deadIndex() []string {
 	return []string{"PIP_INDEX_URL=http://127.0.0.1:9/simple", "PIP_FIND_LINKS=", "PIP_RETRIES=0", "UV_DEFAULT_INDEX=http://127.0.0.1:9/simple", "UV_HTTP_RETRIES=0"}
 }
 
 func environ(more ...string) []string { return append(os.Environ(), more...) }
 
-// without hides programs: a PATH of links to all others of that name.
+// only returns a PATH with links to the named programs and no others.
 func only(t *testing.T, programs ...string) []string {
 	t.Helper()
 	dir := t.TempDir()
@@ -37,7 +37,7 @@ func only(t *testing.T, programs ...string) []string {
 		path, err := exec.LookPath(name)
 		require.NoError(t, err)
 		if name == "python3" {
-			// A version manager's shim would look at its own name.
+			// A version manager's shim depends on its own path, so link the real program.
 			out, err := exec.CommandContext(t.Context(), path, "-c", "import sys; print(sys.executable)").Output()
 			require.NoError(t, err)
 			path = strings.TrimSpace(string(out))
@@ -49,7 +49,7 @@ func only(t *testing.T, programs ...string) []string {
 
 func plain() executor.EnvironmentSpec { return executor.EnvironmentSpec{} }
 
-func TestAPlainInterpreter(t *testing.T) {
+func TestBuilder_Ensure_noRequirements(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	b := environment.NewBuilder(dir, environ(deadIndex()...), clock.Real())
@@ -65,7 +65,7 @@ func TestAPlainInterpreter(t *testing.T) {
 	require.Equal(t, env, again)
 }
 
-func TestAnIndexOutOfReach(t *testing.T) {
+func TestBuilder_Ensure_unreachableIndex(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	b := environment.NewBuilder(dir, append(environ(deadIndex()...), only(t, "python3")...), clock.Real())
@@ -76,10 +76,10 @@ func TestAnIndexOutOfReach(t *testing.T) {
 	require.LessOrEqual(t, len(build.Words), executor.MaxMessage)
 	left, err := filepath.Glob(filepath.Join(dir, "*.build-*"))
 	require.NoError(t, err)
-	require.Empty(t, left, "a failed build left its folder")
+	require.Empty(t, left, "the failed build's folder was not removed")
 }
 
-func TestADigestOfOtherRequirements(t *testing.T) {
+func TestBuilder_Ensure_digestMismatch(t *testing.T) {
 	t.Parallel()
 	b := environment.NewBuilder(t.TempDir(), environ(), clock.Real())
 	_, err := b.Ensure(t.Context(), executor.EnvironmentSpec{Requirements: idna, Digest: "sha256:" + strings.Repeat("0", 64)})
@@ -88,12 +88,12 @@ func TestADigestOfOtherRequirements(t *testing.T) {
 	require.Contains(t, build.Words, "digest")
 }
 
-func TestPythonIsMissingOrTooOld(t *testing.T) {
+func TestBuilder_Ensure_pythonMissingOrTooOld(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ script, want string }{
-		"missing": {"", "there is none in PATH"},
+		"missing": {"", "no Python in PATH"},
 		"old":     {"#!/bin/sh\nprintf '3.10.2\\t0\\t/usr/bin/python3\\n'\n", "python3 is 3.10.2"},
-		"broken":  {"#!/bin/sh\nexit 127\n", "there is none in PATH"},
+		"broken":  {"#!/bin/sh\nexit 127\n", "no Python in PATH"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -111,8 +111,8 @@ func TestPythonIsMissingOrTooOld(t *testing.T) {
 	}
 }
 
-// installerLog is a stand-in for uv that writes down how it was called and makes
-// what it is asked for; the real one may not be on the machine.
+// uvScript is a fake uv that logs its calls and creates the environment; the real one may not
+// be installed.
 const uvScript = `#!/bin/sh
 echo "$@" >> "$LOG"
 env | grep ^UV_ >> "$LOG"
@@ -135,7 +135,7 @@ func withUV(t *testing.T, more ...string) (environ []string, log string) {
 	return append(path, more...), log
 }
 
-func TestUVIsTakenWhereItIsFound(t *testing.T) {
+func TestBuilder_Ensure_usesUV(t *testing.T) {
 	t.Parallel()
 	environ, log := withUV(t, "PIP_INDEX_URL=http://index.example/simple")
 	b := environment.NewBuilder(t.TempDir(), environ, clock.Real())
@@ -144,17 +144,17 @@ func TestUVIsTakenWhereItIsFound(t *testing.T) {
 	raw, err := os.ReadFile(log)
 	require.NoError(t, err)
 	require.Contains(t, string(raw), "pip install --no-progress --no-deps --require-hashes --python")
-	require.Contains(t, string(raw), "UV_DEFAULT_INDEX=http://index.example/simple", "the user's index for pip was not handed on")
+	require.Contains(t, string(raw), "UV_DEFAULT_INDEX=http://index.example/simple", "the user's index for pip was not passed to uv")
 }
 
-func TestBuildersShareOneBuild(t *testing.T) {
+func TestBuilder_Ensure_concurrentBuilders(t *testing.T) {
 	t.Parallel()
 	environ, log := withUV(t, "PAUSE=0.3")
 	dir := t.TempDir()
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
-			// Each is a builder of its own, as in processes of their own.
+			// Each has its own builder, as in separate processes.
 			_, err := environment.NewBuilder(dir, environ, clock.Real()).Ensure(t.Context(), executor.EnvironmentSpec{Requirements: idna})
 			if err != nil {
 				t.Errorf("build: %v", err)
@@ -167,14 +167,14 @@ func TestBuildersShareOneBuild(t *testing.T) {
 	require.Equal(t, 1, strings.Count(string(raw), "pip install"), "%s", raw)
 }
 
-func TestAPartOfABuildIsReplaced(t *testing.T) {
+func TestBuilder_Ensure_replacesIncompleteBuild(t *testing.T) {
 	t.Parallel()
 	environ, log := withUV(t)
 	dir := t.TempDir()
 	spec := executor.EnvironmentSpec{Requirements: idna}
 	env, err := environment.NewBuilder(dir, environ, clock.Real()).Ensure(t.Context(), spec)
 	require.NoError(t, err)
-	// What a builder that was killed leaves: no mark, and a folder it built in.
+	// The state after a builder was killed: no marker, and a build folder.
 	require.NoError(t, os.Remove(filepath.Join(env.Dir, ".signalbox-complete")))
 	require.NoError(t, os.WriteFile(filepath.Join(env.Dir, "rubbish"), nil, 0o600))
 	half := env.Dir + ".build-123"
@@ -190,7 +190,7 @@ func TestAPartOfABuildIsReplaced(t *testing.T) {
 	require.Equal(t, 2, strings.Count(string(raw), "pip install"))
 }
 
-func TestAnEndedContextEndsTheBuild(t *testing.T) {
+func TestBuilder_Ensure_canceled(t *testing.T) {
 	t.Parallel()
 	environ, log := withUV(t, "PAUSE=86400")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -199,7 +199,7 @@ func TestAnEndedContextEndsTheBuild(t *testing.T) {
 		_, err := environment.NewBuilder(t.TempDir(), environ, clock.Real()).Ensure(ctx, executor.EnvironmentSpec{Requirements: idna})
 		done <- err
 	}()
-	// The installer has begun, and would take a day.
+	// The installer has started and would take a day.
 	require.Eventually(t, func() bool {
 		raw, _ := os.ReadFile(log)
 		return strings.Contains(string(raw), "pip install")

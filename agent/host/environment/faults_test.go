@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// pretend is a PATH of programs that are a shell script each.
+// pretend returns a PATH in which each program is a shell script.
 func pretend(t *testing.T, programs map[string]string) []string {
 	t.Helper()
 	path := only(t, "sh")
@@ -43,26 +43,26 @@ func ensure(t *testing.T, environ []string, spec executor.EnvironmentSpec) (stri
 func buildError(t *testing.T, err error) string {
 	t.Helper()
 	var build *environment.BuildError
-	require.ErrorAs(t, err, &build, "it is the environment's own fault")
+	require.ErrorAs(t, err, &build, "the error must be a BuildError")
 	return build.Words
 }
 
-func TestANodeWithoutAFittingPythonSaysWhatItHas(t *testing.T) {
+func TestBuilder_Ensure_noSuitablePython(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		programs map[string]string
 		words    []string
 	}{
-		"none":           {nil, []string{"3.11 or newer", "none in PATH"}},
-		"too old":        {map[string]string{"python3": `printf '3.9.2\t0\t/usr/bin/python3\n'`}, []string{"3.11 or newer", "python3 is 3.9.2"}},
-		"two too old":    {map[string]string{"python3": `printf '3.9.2\t0\tx\n'`, "python": `printf '2.7.18\t0\tx\n'`}, []string{"python3 is 3.9.2", "python is 2.7.18"}},
-		"broken":         {map[string]string{"python3": "exit 127"}, []string{"none in PATH"}},
-		"talks nonsense": {map[string]string{"python3": "echo hello"}, []string{"none in PATH"}},
+		"none":         {nil, []string{"3.11 or newer", "no Python in PATH"}},
+		"too old":      {map[string]string{"python3": `printf '3.9.2\t0\t/usr/bin/python3\n'`}, []string{"3.11 or newer", "python3 is 3.9.2"}},
+		"two too old":  {map[string]string{"python3": `printf '3.9.2\t0\tx\n'`, "python": `printf '2.7.18\t0\tx\n'`}, []string{"python3 is 3.9.2", "python is 2.7.18"}},
+		"broken":       {map[string]string{"python3": "exit 127"}, []string{"no Python in PATH"}},
+		"other output": {map[string]string{"python3": "echo hello"}, []string{"no Python in PATH"}},
 	} {
 		dir, err := ensure(t, pretend(t, c.programs), executor.EnvironmentSpec{})
-		said := buildError(t, err)
+		message := buildError(t, err)
 		for _, word := range c.words {
-			require.Contains(t, said, word, name)
+			require.Contains(t, message, word, name)
 		}
 		entries, err := os.ReadDir(dir)
 		require.NoError(t, err)
@@ -70,7 +70,7 @@ func TestANodeWithoutAFittingPythonSaysWhatItHas(t *testing.T) {
 	}
 }
 
-func TestALaterNameIsTakenWhereTheFirstIsTooOld(t *testing.T) {
+func TestBuilder_Ensure_findsNewerPythonByOtherName(t *testing.T) {
 	t.Parallel()
 	environ, _ := withUV(t, "UV_DEFAULT_INDEX=http://index.example/simple")
 	dir := strings.TrimPrefix(environ[0], "PATH=")
@@ -84,32 +84,32 @@ func TestALaterNameIsTakenWhereTheFirstIsTooOld(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestNobodyGetsTheEnvironmentOfOtherRequirements(t *testing.T) {
+func TestBuilder_Ensure_invalidDigests(t *testing.T) {
 	t.Parallel()
 	environ, log := withUV(t, "UV_DEFAULT_INDEX=http://index.example/simple")
 	for name, spec := range map[string]executor.EnvironmentSpec{
-		"of others":    {Requirements: idna, Digest: digest("other")},
-		"no prefix":    {Requirements: idna, Digest: strings.TrimPrefix(digest(idna), "sha256:")},
-		"no digest":    {Requirements: idna, Digest: "sha256:"},
-		"one space":    {Requirements: idna + " ", Digest: digest(idna)},
-		"of the empty": {Requirements: "", Digest: digest(idna)},
+		"other digest":    {Requirements: idna, Digest: digest("other")},
+		"no prefix":       {Requirements: idna, Digest: strings.TrimPrefix(digest(idna), "sha256:")},
+		"empty digest":    {Requirements: idna, Digest: "sha256:"},
+		"extra space":     {Requirements: idna + " ", Digest: digest(idna)},
+		"no requirements": {Requirements: "", Digest: digest(idna)},
 	} {
 		_, err := ensure(t, environ, spec)
-		require.Contains(t, buildError(t, err), "do not have the digest", name)
+		require.Contains(t, buildError(t, err), "do not have the recipe's digest", name)
 	}
-	require.NoFileExists(t, log, "nothing was run for them")
+	require.NoFileExists(t, log, "uv must not be started")
 	_, err := ensure(t, environ, executor.EnvironmentSpec{Requirements: idna, Digest: digest(idna)})
 	require.NoError(t, err)
 }
 
-func TestTheInstallersLastWordsAreTheError(t *testing.T) {
+func TestBuilder_Ensure_installerOutputIsError(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ uv, want string }{
-		"its error":           {"echo looking >&2; echo 'error: no wheel for idna' >&2; exit 1", "error: no wheel for idna"},
-		"of its output too":   {"echo 'error: on stdout'; exit 1", "error: on stdout"},
-		"silence":             {"exit 4", "exit status 4"},
-		"a death":             {"kill -9 $$", "signal: killed"},
-		"bytes that are none": {`printf 'bad \377\000 bytes\n'; exit 1`, "bad \uFFFD bytes"},
+		"stderr":        {"echo looking >&2; echo 'error: no wheel for idna' >&2; exit 1", "error: no wheel for idna"},
+		"stdout":        {"echo 'error: on stdout'; exit 1", "error: on stdout"},
+		"no output":     {"exit 4", "exit status 4"},
+		"killed":        {"kill -9 $$", "signal: killed"},
+		"invalid UTF-8": {`printf 'bad \377\000 bytes\n'; exit 1`, "bad \uFFFD bytes"},
 	} {
 		environ, _ := withUV(t, "UV_DEFAULT_INDEX=http://index.example/simple")
 		dir := strings.TrimPrefix(environ[0], "PATH=")
@@ -122,20 +122,20 @@ func TestTheInstallersLastWordsAreTheError(t *testing.T) {
 	}
 }
 
-func TestALotOfWordsAreCutToTheirEnd(t *testing.T) {
+func TestBuilder_Ensure_longOutputIsTruncated(t *testing.T) {
 	t.Parallel()
 	environ, _ := withUV(t, "UV_DEFAULT_INDEX=http://index.example/simple")
 	dir := strings.TrimPrefix(environ[0], "PATH=")
 	script := "#!" + dir + "/sh\ni=0; while [ $i -lt 5000 ]; do echo line $i of the installer; i=$((i+1)); done; echo the reason; exit 1\n"
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "uv"), []byte(script), 0o700))
 	_, err := ensure(t, environ, executor.EnvironmentSpec{Requirements: idna})
-	said := buildError(t, err)
-	require.LessOrEqual(t, len(said), executor.MaxMessage)
-	require.True(t, strings.HasPrefix(said, "line "), "it begins with a whole line")
-	require.True(t, strings.HasSuffix(said, "the reason"))
+	message := buildError(t, err)
+	require.LessOrEqual(t, len(message), executor.MaxMessage)
+	require.True(t, strings.HasPrefix(message, "line "), "the message must start with a complete line")
+	require.True(t, strings.HasSuffix(message, "the reason"))
 }
 
-func TestABuildThatFailedIsTriedAnew(t *testing.T) {
+func TestBuilder_Ensure_retryAfterFailure(t *testing.T) {
 	t.Parallel()
 	environ, _ := withUV(t, "UV_DEFAULT_INDEX=http://index.example/simple")
 	path := strings.TrimPrefix(environ[0], "PATH=")
@@ -152,14 +152,14 @@ func TestABuildThatFailedIsTriedAnew(t *testing.T) {
 	require.FileExists(t, env.Python)
 }
 
-func TestWhoWaitsForAnotherBuilderMayLeave(t *testing.T) {
+func TestBuilder_Ensure_canceledWhileWaitingForLock(t *testing.T) {
 	t.Parallel()
 	environ, log := withUV(t, "UV_DEFAULT_INDEX=http://index.example/simple")
 	dir := t.TempDir()
 	env, err := environment.NewBuilder(dir, environ, clock.Real()).Ensure(t.Context(), executor.EnvironmentSpec{Requirements: idna})
 	require.NoError(t, err)
 	require.NoError(t, os.Remove(filepath.Join(env.Dir, ".signalbox-complete")))
-	// Another process has the lock of this environment.
+	// Another process holds the lock of this environment.
 	lock, err := os.OpenFile(env.Dir+".lock", os.O_RDWR, 0o600)
 	require.NoError(t, err)
 	defer func() { _ = lock.Close() }()
@@ -174,18 +174,18 @@ func TestWhoWaitsForAnotherBuilderMayLeave(t *testing.T) {
 		_, err := environment.NewBuilder(dir, environ, clk).Ensure(ctx, executor.EnvironmentSpec{Requirements: idna})
 		done <- err
 	}()
-	require.NoError(t, clk.Await(t.Context(), 1), "it waits for the lock")
+	require.NoError(t, clk.Await(t.Context(), 1), "the builder must wait for the lock")
 	cancel()
 	err = <-done
 	require.ErrorIs(t, err, context.Canceled)
 	var build *environment.BuildError
-	require.NotErrorAs(t, err, &build, "that is not the environment's fault")
+	require.NotErrorAs(t, err, &build, "cancellation is not a build error")
 	after, err := os.ReadFile(log)
 	require.NoError(t, err)
-	require.Equal(t, string(before), string(after), "it built beside the other one")
+	require.Equal(t, string(before), string(after), "the builder must not build without the lock")
 }
 
-func TestAnEnvironmentWhoseInterpreterWasRemovedIsBuiltAgain(t *testing.T) {
+func TestBuilder_Ensure_rebuildsWithoutInterpreter(t *testing.T) {
 	t.Parallel()
 	environ, log := withUV(t, "UV_DEFAULT_INDEX=http://index.example/simple")
 	b := environment.NewBuilder(t.TempDir(), environ, clock.Real())
@@ -202,9 +202,9 @@ func TestAnEnvironmentWhoseInterpreterWasRemovedIsBuiltAgain(t *testing.T) {
 	require.FileExists(t, env.Python)
 }
 
-func TestTheRequirementsArePrivateWhileTheyAreInstalled(t *testing.T) {
+func TestBuilder_Ensure_requirementsFileIsPrivate(t *testing.T) {
 	t.Parallel()
-	// They may name an index with a password in it.
+	// The requirements may contain an index URL with a password.
 	environ, log := withUV(t, "UV_DEFAULT_INDEX=http://index.example/simple")
 	path := strings.TrimPrefix(environ[0], "PATH=")
 	require.NoError(t, os.Symlink("/bin/ls", filepath.Join(path, "ls")))
@@ -216,5 +216,5 @@ func TestTheRequirementsArePrivateWhileTheyAreInstalled(t *testing.T) {
 	raw, err := os.ReadFile(log)
 	require.NoError(t, err)
 	require.Contains(t, string(raw), "-rw-------")
-	require.Contains(t, string(raw), "--no-deps --require-hashes", "what is not pinned by its hash is refused")
+	require.Contains(t, string(raw), "--no-deps --require-hashes", "hashes must be required")
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/agent/executor"
 )
 
-// installer makes one virtual environment and fills it.
+// installer creates one virtual environment and installs its packages.
 type installer struct {
 	builder *Builder
 	python  Interpreter
@@ -30,8 +30,8 @@ func (i installer) run(ctx context.Context, fill bool) error {
 	return i.withPip(ctx, fill)
 }
 
-// withUV leaves dependencies alone: the requirements are the whole closure, and
-// what is not pinned by hash is refused.
+// withUV installs without dependencies: the requirements are the complete closure. Requirements
+// without a hash are rejected.
 func (i installer) withUV(ctx context.Context, uv string, fill bool) error {
 	extra := i.uvSettings(ctx)
 	if err := i.step(ctx, []string{uv, "venv", "--no-project", "--no-python-downloads", "--python", i.python.Path, i.dir}, extra); err != nil || !fill {
@@ -45,8 +45,8 @@ func (i installer) withUV(ctx context.Context, uv string, fill bool) error {
 func (i installer) withPip(ctx context.Context, fill bool) error {
 	pip := []string{i.dir + "/bin/python", "-m", "pip"}
 	venv := []string{i.python.Path, "-m", "venv", i.dir}
-	// The base interpreter's pip can fill another environment from 22.3 on, which
-	// saves the seconds that a pip of its own takes.
+	// Since pip 22.3 the base interpreter's pip can install into another environment, which
+	// saves the seconds to install pip there.
 	if i.basePip(ctx) {
 		venv = []string{i.python.Path, "-m", "venv", "--without-pip", i.dir}
 		pip = []string{i.python.Path, "-m", "pip", "--python", i.dir + "/bin/python"}
@@ -60,8 +60,8 @@ func (i installer) withPip(ctx context.Context, fill bool) error {
 }
 
 func (i installer) basePip(ctx context.Context) bool {
-	words, err := i.builder.output(ctx, []string{i.python.Path, "-m", "pip", "--version"}, nil)
-	fields := strings.Fields(words)
+	output, err := i.builder.output(ctx, []string{i.python.Path, "-m", "pip", "--version"}, nil)
+	fields := strings.Fields(output)
 	if err != nil || len(fields) < 2 {
 		return false
 	}
@@ -74,21 +74,21 @@ func (i installer) basePip(ctx context.Context) bool {
 	return err == nil && (major > 22 || (major == 22 && minor >= 3))
 }
 
-// uvSettings gives uv the indexes that the user has set for pip only.
+// uvSettings passes the user's pip indexes to uv if the user has not set any for uv.
 func (i installer) uvSettings(ctx context.Context) []string {
 	have := i.builder.environ
 	if value(have, "UV_DEFAULT_INDEX")+value(have, "UV_INDEX_URL")+value(have, "UV_INDEX")+value(have, "UV_CONFIG_FILE") != "" {
 		return nil
 	}
-	words, err := i.builder.output(ctx, []string{i.python.Path, "-m", "pip", "config", "list"}, nil)
+	output, err := i.builder.output(ctx, []string{i.python.Path, "-m", "pip", "config", "list"}, nil)
 	if err != nil {
 		return nil
 	}
-	return translate(words)
+	return translate(output)
 }
 
-// translate turns lines of `pip config list` into uv's variables; a variable of
-// the environment stands over a file's setting.
+// translate converts lines of `pip config list` to uv's variables. Environment variables
+// override settings from files.
 func translate(list string) []string {
 	names := map[string]string{
 		"index-url": "UV_DEFAULT_INDEX", "extra-index-url": "UV_INDEX", "find-links": "UV_FIND_LINKS",
@@ -113,50 +113,50 @@ func translate(list string) []string {
 	return append(files, environ...)
 }
 
-// step runs one command of the installer; its own words are the error.
+// step runs one command of the installer. Its output becomes the error.
 func (i installer) step(ctx context.Context, argv, extra []string) error {
-	words, err := i.builder.output(ctx, argv, extra)
+	output, err := i.builder.output(ctx, argv, extra)
 	if err == nil {
 		return nil
 	}
 	if ctx.Err() != nil {
 		return fmt.Errorf("build the environment: %w", ctx.Err())
 	}
-	if words = executor.Tail(words, executor.MaxMessage); words == "" {
-		words = err.Error()
+	if output = executor.Tail(output, executor.MaxMessage); output == "" {
+		output = err.Error()
 	}
-	return &BuildError{Words: words}
+	return &BuildError{Words: output}
 }
 
-// output runs a command in the user's own settings and answers what it wrote.
-// With the end of ctx its whole process group goes.
+// output runs a command with the user's settings and returns its output. When ctx ends, the
+// whole process group is killed.
 func (b *Builder) output(ctx context.Context, argv, extra []string) (string, error) {
-	var words bytes.Buffer
+	var output bytes.Buffer
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Env = append(settings(b.environ), extra...)
-	cmd.Stdout, cmd.Stderr = &words, &words
+	cmd.Stdout, cmd.Stderr = &output, &output
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second
 	err := cmd.Run()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
-		return words.String(), fmt.Errorf("run %s: %w", argv[0], err)
+		return output.String(), fmt.Errorf("run %s: %w", argv[0], err)
 	}
-	return words.String(), err
+	return output.String(), err
 }
 
-// settings are the user's variables that an installer needs: where to look, how
-// to get there, and the configuration of pip and uv.
+// settings returns the user's variables that an installer needs: paths, proxies, certificates,
+// and the configuration of pip and uv.
 func settings(environ []string) []string {
-	refused := map[string]bool{
+	excluded := map[string]bool{
 		"PIP_USER": true, "PIP_TARGET": true, "PIP_PREFIX": true, "PIP_ROOT": true, "PIP_REQUIRE_VIRTUALENV": true,
 		"PIP_PYTHON": true, "UV_PYTHON": true, "UV_PROJECT_ENVIRONMENT": true, "UV_SYSTEM_PYTHON": true,
 	}
 	kept := []string{"PIP_RETRIES=2", "PYTHONUNBUFFERED=1"}
 	for _, variable := range environ {
 		name, _, _ := strings.Cut(variable, "=")
-		if !refused[name] && wanted(name) {
+		if !excluded[name] && wanted(name) {
 			kept = append(kept, variable)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestPipSettingsBecomeUVs(t *testing.T) {
+func TestTranslate(t *testing.T) {
 	t.Parallel()
 	list := `:env:.index-url='https://env.example/simple'
 global.index-url='https://file.example/simple'
@@ -25,7 +25,7 @@ not a setting
 	require.Empty(t, cmp.Diff(want, translate(list)))
 }
 
-func TestOnlyTheInstallersSettingsArePassedOn(t *testing.T) {
+func TestInstallerSettings(t *testing.T) {
 	t.Parallel()
 	got := settings([]string{
 		"PATH=/bin", "PIP_INDEX_URL=x", "PIP_USER=1", "UV_INDEX=y", "UV_PYTHON=z", "https_proxy=p", "SERVICE_SECRET=s", "AWS_KEY=k",
@@ -34,7 +34,7 @@ func TestOnlyTheInstallersSettingsArePassedOn(t *testing.T) {
 	require.Empty(t, cmp.Diff(want, got))
 }
 
-func TestScriptsNameTheirNewFolder(t *testing.T) {
+func TestRename_scripts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	bin := filepath.Join(dir, "bin")

@@ -9,25 +9,25 @@ import (
 	"time"
 )
 
-// Interpreter is a Python that environments are made from.
+// Interpreter is a Python interpreter from which environments are built.
 type Interpreter struct {
 	Path    string
 	Version string
 }
 
 const (
-	lockInterval = 50 * time.Millisecond
-	askTimeout   = 20 * time.Second
+	lockInterval   = 50 * time.Millisecond
+	versionTimeout = 20 * time.Second
 )
 
-// names are tried in this order: what the user calls python3 first.
+// names returns the program names to try, in order. The user's python3 is first.
 func names() []string {
 	return []string{"python3", "python3.13", "python3.12", "python3.11", "python3.14", "python3.15", "python"}
 }
 
-const question = `import sys; v = sys.version_info; print(f"{v[0]}.{v[1]}.{v[2]}", int(v >= (3, 11)), sys.executable, sep="\t")`
+const versionScript = `import sys; v = sys.version_info; print(f"{v[0]}.{v[1]}.{v[2]}", int(v >= (3, 11)), sys.executable, sep="\t")`
 
-// python finds an interpreter, 3.11 or newer, and remembers it.
+// python finds an interpreter of version 3.11 or newer and remembers it.
 func (b *Builder) python(ctx context.Context) (Interpreter, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -40,13 +40,13 @@ func (b *Builder) python(ctx context.Context) (Interpreter, error) {
 		if !ok {
 			continue
 		}
-		answer, err := b.ask(ctx, path)
+		output, err := b.runVersionScript(ctx, path)
 		if ctx.Err() != nil {
-			return Interpreter{}, fmt.Errorf("look for Python: %w", ctx.Err())
+			return Interpreter{}, fmt.Errorf("find Python: %w", ctx.Err())
 		}
-		fields := strings.Split(strings.TrimSpace(answer), "\t")
+		fields := strings.Split(strings.TrimSpace(output), "\t")
 		if err != nil || len(fields) != 3 {
-			continue // A name that leads nowhere, as version managers leave them.
+			continue // A shim of a version manager without a target.
 		}
 		if fields[1] == "1" {
 			b.interpreter = &Interpreter{Path: fields[2], Version: fields[0]}
@@ -55,15 +55,15 @@ func (b *Builder) python(ctx context.Context) (Interpreter, error) {
 		seen = append(seen, name+" is "+fields[0])
 	}
 	if len(seen) == 0 {
-		seen = append(seen, "there is none in PATH")
+		seen = append(seen, "there is no Python in PATH")
 	}
-	return Interpreter{}, failed("Python 3.11 or newer is needed on this node; %s", strings.Join(seen, ", "))
+	return Interpreter{}, failed("this node needs Python 3.11 or newer: %s", strings.Join(seen, ", "))
 }
 
-func (b *Builder) ask(ctx context.Context, path string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+func (b *Builder) runVersionScript(ctx context.Context, path string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
 	defer cancel()
-	return b.output(ctx, []string{path, "-c", question}, nil)
+	return b.output(ctx, []string{path, "-c", versionScript}, nil)
 }
 
 // lookPath finds a program in the PATH of environ.
@@ -78,7 +78,8 @@ func lookPath(name string, environ []string) (string, bool) {
 	return "", false
 }
 
-// value is a variable's value; of several the last counts, as for a process.
+// value returns a variable's value. If it is set several times, the last value applies, as for a
+// process.
 func value(environ []string, name string) (last string) {
 	for _, variable := range environ {
 		if v, ok := strings.CutPrefix(variable, name+"="); ok {

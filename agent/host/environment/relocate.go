@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 )
 
-// rename makes the scripts of an environment name the folder that it is going to
-// have: their first line is the interpreter's whole path.
+// rename replaces the build folder's path in the environment's scripts with the final path: their
+// first line is the full path of the interpreter.
 func rename(bin, from, to string) error {
 	entries, err := os.ReadDir(bin)
 	if err != nil {
@@ -26,13 +26,13 @@ func rename(bin, from, to string) error {
 	return rewrite(filepath.Join(filepath.Dir(bin), "pyvenv.cfg"), from, to)
 }
 
-// maxScript is far above any script; programs of that size name no folder.
+// maxScript is far above the size of any script; larger programs do not contain the path.
 const maxScript = 1 << 20
 
 func rewrite(path, from, to string) error {
 	info, err := os.Stat(path)
 	if err != nil {
-		return fmt.Errorf("look at a program: %w", err)
+		return fmt.Errorf("stat a program: %w", err)
 	}
 	if info.Size() > maxScript {
 		return nil

@@ -14,8 +14,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// withRealUV is an environment whose PATH holds Python and the pinned uv, and nothing else, with caches of
-// its own: what is installed comes from the index or not at all.
+// withRealUV returns an environment whose PATH contains only Python and the pinned uv, with an
+// empty cache: packages can come only from the index.
 func withRealUV(t *testing.T, more ...string) []string {
 	t.Helper()
 	root, err := filepath.Abs("../../..")
@@ -28,7 +28,7 @@ func withRealUV(t *testing.T, more ...string) []string {
 	return append(environ(more...), append(path, "UV_CACHE_DIR="+t.TempDir())...)
 }
 
-func TestTheRealUVBuildsWhatIsPinned(t *testing.T) {
+func TestBuilder_Ensure_realUV(t *testing.T) {
 	t.Parallel()
 	env, err := environment.NewBuilder(t.TempDir(), withRealUV(t), clock.Real()).
 		Ensure(t.Context(), executor.EnvironmentSpec{Requirements: idna})
@@ -38,19 +38,19 @@ func TestTheRealUVBuildsWhatIsPinned(t *testing.T) {
 	require.Equal(t, "3.20 "+env.Dir, strings.TrimSpace(string(out)))
 	written, err := os.ReadFile(filepath.Join(env.Dir, "pyvenv.cfg"))
 	require.NoError(t, err)
-	require.Contains(t, string(written), "uv = ", "it was uv that made it")
+	require.Contains(t, string(written), "uv = ", "uv must have created the environment")
 }
 
-func TestTheRealUVSaysWhyAnEnvironmentCannotBe(t *testing.T) {
+func TestBuilder_Ensure_realUVErrors(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		requirements string
 		environ      []string
 		want         string
 	}{
-		"the index is out of reach": {idna, deadIndex(), "idna"},
-		"another digest":            {strings.ReplaceAll(idna, "ab7ae712", "00000000"), nil, "Hash mismatch"},
-		"no digest":                 {"idna==3.20\n", nil, "--require-hashes"},
+		"unreachable index": {idna, deadIndex(), "idna"},
+		"wrong hash":        {strings.ReplaceAll(idna, "ab7ae712", "00000000"), nil, "Hash mismatch"},
+		"missing hash":      {"idna==3.20\n", nil, "--require-hashes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -62,7 +62,7 @@ func TestTheRealUVSaysWhyAnEnvironmentCannotBe(t *testing.T) {
 			require.Contains(t, build.Words, c.want)
 			left, err := filepath.Glob(filepath.Join(dir, "*.build-*"))
 			require.NoError(t, err)
-			require.Empty(t, left, "a failed build left its folder")
+			require.Empty(t, left, "the failed build's folder was not removed")
 		})
 	}
 }

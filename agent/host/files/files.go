@@ -1,5 +1,5 @@
-// Package files writes the small files that an agent's memory consists of. A
-// reader sees the old content or the new, never a part, also after a power cut.
+// Package files owns durable writes of the small files that hold an agent's state. A reader
+// sees the old or the new content, never a part of it, even after a power failure.
 package files
 
 import (
@@ -9,10 +9,10 @@ import (
 	"path/filepath"
 )
 
-// Private is the mode of everything that may hold a secret.
+// Private is the mode of every file that may contain a secret.
 const Private os.FileMode = 0o600
 
-// Write replaces the file at path, durably.
+// Write durably replaces the file at path.
 func Write(path string, data []byte, mode os.FileMode) error {
 	temp := path + ".new"
 	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
@@ -35,7 +35,7 @@ func Write(path string, data []byte, mode os.FileMode) error {
 	return SyncDir(filepath.Dir(path))
 }
 
-// WriteJSON replaces the file at path with the value, durably.
+// WriteJSON durably replaces the file at path with the encoded value.
 func WriteJSON(path string, value any, mode os.FileMode) error {
 	data, err := json.Marshal(value)
 	if err != nil {
@@ -44,7 +44,7 @@ func WriteJSON(path string, value any, mode os.FileMode) error {
 	return Write(path, data, mode)
 }
 
-// ReadJSON reads what WriteJSON wrote; a missing file is fs.ErrNotExist.
+// ReadJSON reads a file written by WriteJSON. It returns fs.ErrNotExist if the file is missing.
 func ReadJSON(path string, into any) error {
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-dev/signalbox/agent/host/files"
 )
 
-func TestWhatIsWrittenIsRead(t *testing.T) {
+func TestWriteJSON_roundTrip(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "a.json")
 	type value struct{ A int }
@@ -26,10 +26,10 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 	require.Equal(t, files.Private, info.Mode().Perm())
 	entries, err := os.ReadDir(filepath.Dir(path))
 	require.NoError(t, err)
-	require.Len(t, entries, 1, "the file that was written first is still there")
+	require.Len(t, entries, 1, "the temporary file is still there")
 }
 
-func TestFaults(t *testing.T) {
+func TestWriteAndRead_errors(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	var into any
@@ -39,7 +39,7 @@ func TestFaults(t *testing.T) {
 	require.Error(t, files.WriteJSON(filepath.Join(dir, "x"), make(chan int), files.Private))
 	require.Error(t, files.Write(filepath.Join(dir, "none", "x"), nil, files.Private))
 	require.Error(t, files.SyncDir(filepath.Join(dir, "none")))
-	// A file that cannot be replaced keeps what it holds.
+	// A path that cannot be replaced keeps its content.
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "taken", "x"), 0o700))
 	require.Error(t, files.Write(filepath.Join(dir, "taken"), nil, files.Private))
 	require.DirExists(t, filepath.Join(dir, "taken", "x"))

@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-dev/signalbox/agent/host/objects"
 )
 
-// entry is one thing in an archive of the corpus.
+// entry is one entry of an archive.
 type entry struct {
 	tar.Header
 	body string
@@ -44,7 +44,7 @@ func pack(t *testing.T, entries ...entry) []byte {
 	return out.Bytes()
 }
 
-// unpack lays the archive into `in` of a folder whose other content it answers to be untouched.
+// unpack unpacks the archive into the folder `in` and checks that nothing outside it changes.
 func unpack(t *testing.T, data []byte, maxBytes int64) (in string, err error) {
 	t.Helper()
 	outside := t.TempDir()
@@ -53,27 +53,27 @@ func unpack(t *testing.T, data []byte, maxBytes int64) (in string, err error) {
 	err = objects.Unpack(bytes.NewReader(data), in, maxBytes)
 	raw, readErr := os.ReadFile(filepath.Join(outside, "secret"))
 	require.NoError(t, readErr)
-	require.Equal(t, "mine", string(raw), "something outside was changed")
+	require.Equal(t, "mine", string(raw), "a file outside was changed")
 	entries, readErr := os.ReadDir(outside)
 	require.NoError(t, readErr)
-	require.Len(t, entries, 2, "something was laid outside")
+	require.Len(t, entries, 2, "a file was created outside")
 	return in, err
 }
 
-func TestNoNameLeadsOutOfTheFolder(t *testing.T) {
+func TestUnpack_entriesOutsideFolderRejected(t *testing.T) {
 	t.Parallel()
 	for name, e := range map[string]entry{
-		"the folder above":          regular("..", "x"),
-		"above by a detour":         regular("a/../../secret", "x"),
-		"above at the end":          regular("a/b/../../../secret", "x"),
-		"absolute twice":            regular("//secret", "x"),
-		"a folder above":            folder("../sub/"),
+		"parent folder":             regular("..", "x"),
+		"parent through subfolder":  regular("a/../../secret", "x"),
+		"parent through subfolders": regular("a/b/../../../secret", "x"),
+		"two leading slashes":       regular("//secret", "x"),
+		"folder in the parent":      folder("../sub/"),
 		"symlink outside":           {Header: tar.Header{Name: "l", Typeflag: tar.TypeSymlink, Linkname: "../secret"}},
 		"symlink inside":            {Header: tar.Header{Name: "l", Typeflag: tar.TypeSymlink, Linkname: "a"}},
 		"hard link outside":         {Header: tar.Header{Name: "l", Typeflag: tar.TypeLink, Linkname: "../secret"}},
 		"block device":              {Header: tar.Header{Name: "d", Typeflag: tar.TypeBlock, Devmajor: 8}},
-		"contiguous, an old type":   {Header: tar.Header{Name: "c", Typeflag: tar.TypeCont}},
-		"no name at all, as a file": {Header: tar.Header{Name: "", Typeflag: tar.TypeReg, Size: 1, Mode: 0o600}, body: "x"},
+		"contiguous file":           {Header: tar.Header{Name: "c", Typeflag: tar.TypeCont}},
+		"file with empty name":      {Header: tar.Header{Name: "", Typeflag: tar.TypeReg, Size: 1, Mode: 0o600}, body: "x"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -83,23 +83,23 @@ func TestNoNameLeadsOutOfTheFolder(t *testing.T) {
 	}
 }
 
-func TestWhatLooksOddAndStaysInsideIsLaidOut(t *testing.T) {
+func TestUnpack_unusualNames(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		entries []entry
 		want    map[string]string
 	}{
-		"a detour inside":           {[]entry{regular("a/../b", "x")}, map[string]string{"b": "x"}},
-		"dots in front":             {[]entry{regular("./././b", "x")}, map[string]string{"b": "x"}},
-		"three dots are a name":     {[]entry{regular(".../b", "x")}, map[string]string{".../b": "x"}},
-		"a backslash is a name":     {[]entry{regular(`..\b`, "x")}, map[string]string{`..\b`: "x"}},
-		"the same name twice":       {[]entry{regular("b", "first"), regular("b", "2nd")}, map[string]string{"b": "2nd"}},
+		"parent inside":             {[]entry{regular("a/../b", "x")}, map[string]string{"b": "x"}},
+		"leading dots":              {[]entry{regular("./././b", "x")}, map[string]string{"b": "x"}},
+		"three dots":                {[]entry{regular(".../b", "x")}, map[string]string{".../b": "x"}},
+		"backslash":                 {[]entry{regular(`..\b`, "x")}, map[string]string{`..\b`: "x"}},
+		"duplicate name":            {[]entry{regular("b", "first"), regular("b", "2nd")}, map[string]string{"b": "2nd"}},
 		"names that differ by case": {[]entry{regular("b", "x"), regular("B", "y")}, map[string]string{"b": "x", "B": "y"}},
-		"a folder before its file":  {[]entry{folder("d/"), regular("d/b", "x")}, map[string]string{"d/b": "x"}},
-		"a file before its folder":  {[]entry{regular("d/b", "x"), folder("d/")}, map[string]string{"d/b": "x"}},
-		"a long name":               {[]entry{regular(strings.Repeat("n", 250), "x")}, map[string]string{strings.Repeat("n", 250): "x"}},
-		"an empty file":             {[]entry{regular("e", "")}, map[string]string{"e": ""}},
-		"nothing":                   {nil, map[string]string{}},
+		"folder before its file":    {[]entry{folder("d/"), regular("d/b", "x")}, map[string]string{"d/b": "x"}},
+		"file before its folder":    {[]entry{regular("d/b", "x"), folder("d/")}, map[string]string{"d/b": "x"}},
+		"long name":                 {[]entry{regular(strings.Repeat("n", 250), "x")}, map[string]string{strings.Repeat("n", 250): "x"}},
+		"empty file":                {[]entry{regular("e", "")}, map[string]string{"e": ""}},
+		"empty archive":             {nil, map[string]string{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -120,19 +120,19 @@ func TestWhatLooksOddAndStaysInsideIsLaidOut(t *testing.T) {
 	}
 }
 
-func TestAFileAndAFolderOfOneNameAreRefused(t *testing.T) {
+func TestUnpack_fileAndFolderOfSameName(t *testing.T) {
 	t.Parallel()
 	for name, entries := range map[string][]entry{
-		"a file where a folder is": {regular("d/x", "1"), regular("d", "2")},
-		"a folder where a file is": {regular("d", "2"), folder("d/")},
-		"through a file":           {regular("d", "2"), regular("d/x", "1")},
+		"file replaces folder": {regular("d/x", "1"), regular("d", "2")},
+		"folder replaces file": {regular("d", "2"), folder("d/")},
+		"path through a file":  {regular("d", "2"), regular("d/x", "1")},
 	} {
 		_, err := unpack(t, pack(t, entries...), 1<<20)
 		require.Error(t, err, name)
 	}
 }
 
-func TestModesAreTheOwnersAlone(t *testing.T) {
+func TestUnpack_modes(t *testing.T) {
 	t.Parallel()
 	for mode, want := range map[int64]os.FileMode{
 		0o644: 0o600, 0o755: 0o700, 0o100: 0o700, 0o4777: 0o700, 0o2755: 0o700, 0o1666: 0o600, 0o011: 0o600, 0: 0o600,
@@ -150,19 +150,19 @@ func TestModesAreTheOwnersAlone(t *testing.T) {
 	}
 }
 
-func TestTheBoundOfBytesHoldsForAllEntriesTogether(t *testing.T) {
+func TestUnpack_byteLimit(t *testing.T) {
 	t.Parallel()
 	data := pack(t, regular("a", strings.Repeat("x", 600)), regular("b", strings.Repeat("y", 400)))
 	_, err := unpack(t, data, 1000)
-	require.NoError(t, err, "at the bound")
+	require.NoError(t, err, "at the limit")
 	in, err := unpack(t, data, 999)
-	require.ErrorIs(t, err, objects.ErrArchive, "one over")
-	require.NoFileExists(t, filepath.Join(in, "b"), "what is too large was written")
+	require.ErrorIs(t, err, objects.ErrArchive, "one byte over the limit")
+	require.NoFileExists(t, filepath.Join(in, "b"), "the entry over the limit was written")
 	_, err = unpack(t, data, 0)
 	require.ErrorIs(t, err, objects.ErrArchive)
 }
 
-func TestTheBoundOfDepth(t *testing.T) {
+func TestUnpack_depthLimit(t *testing.T) {
 	t.Parallel()
 	at := strings.Repeat("d/", 31) + "x"
 	in, err := unpack(t, pack(t, regular(at, "1")), 1<<20)
@@ -172,11 +172,11 @@ func TestTheBoundOfDepth(t *testing.T) {
 	require.ErrorIs(t, err, objects.ErrArchive)
 }
 
-func TestTheBoundOfEntries(t *testing.T) {
+func TestUnpack_entryLimit(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
-	// One folder again and again costs the disk nothing.
+	// The same folder again and again, so that the disk is not filled.
 	h := folder("d/").Header
 	for range 100_000 - 1 {
 		require.NoError(t, w.WriteHeader(&h))
@@ -188,28 +188,28 @@ func TestTheBoundOfEntries(t *testing.T) {
 	in, err := unpack(t, out.Bytes(), 1<<30)
 	require.ErrorIs(t, err, objects.ErrArchive)
 	require.ErrorContains(t, err, "100000 entries")
-	require.FileExists(t, filepath.Join(in, "last"), "at the bound")
+	require.FileExists(t, filepath.Join(in, "last"), "at the limit")
 	require.NoFileExists(t, filepath.Join(in, "over"))
 }
 
-func TestABrokenArchiveIsRefused(t *testing.T) {
+func TestUnpack_brokenArchive(t *testing.T) {
 	t.Parallel()
 	whole := pack(t, regular("a", strings.Repeat("x", 2000)))
 	for name, data := range map[string][]byte{
-		"cut in its header": whole[:100],
-		"cut in its file":   whole[:1000],
-		"gzip":              append([]byte{0x1f, 0x8b, 8, 0}, bytes.Repeat([]byte{1}, 1020)...),
-		"zip":               append([]byte("PK\x03\x04"), bytes.Repeat([]byte{1}, 1020)...),
-		"a wrong checksum":  bytes.Replace(whole, []byte("a\x00\x00"), []byte("b\x00\x00"), 1),
+		"truncated header": whole[:100],
+		"truncated file":   whole[:1000],
+		"gzip":             append([]byte{0x1f, 0x8b, 8, 0}, bytes.Repeat([]byte{1}, 1020)...),
+		"zip":              append([]byte("PK\x03\x04"), bytes.Repeat([]byte{1}, 1020)...),
+		"wrong checksum":   bytes.Replace(whole, []byte("a\x00\x00"), []byte("b\x00\x00"), 1),
 	} {
 		_, err := unpack(t, data, 1<<20)
 		require.ErrorIs(t, err, objects.ErrArchive, name)
 	}
 }
 
-func TestASizeThatLiesWritesNoMoreThanIsThere(t *testing.T) {
+func TestUnpack_falseSize(t *testing.T) {
 	t.Parallel()
-	// The header claims a terabyte, the archive is a few hundred bytes.
+	// The header claims a terabyte; the archive has a few hundred bytes.
 	e := regular("a", "x")
 	e.Size = 1 << 40
 	var out bytes.Buffer
@@ -221,7 +221,7 @@ func TestASizeThatLiesWritesNoMoreThanIsThere(t *testing.T) {
 	require.ErrorIs(t, err, objects.ErrArchive)
 }
 
-func TestALinkThatAWorkHasPlantedIsNotFollowed(t *testing.T) {
+func TestUnpack_existingSymlinksNotFollowed(t *testing.T) {
 	t.Parallel()
 	outside := t.TempDir()
 	in := filepath.Join(outside, "in")
@@ -239,18 +239,18 @@ func TestALinkThatAWorkHasPlantedIsNotFollowed(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(outside, "new"))
 }
 
-func TestABadArchiveIsNotFetchedAgain(t *testing.T) {
+func TestStore_Lay_badArchiveIsPermanent(t *testing.T) {
 	t.Parallel()
 	s, p, _ := newStore(t, 0)
 	ref := p.Put("bad.tar", pack(t, regular("../x", "1")))
 	ref.Unpack = true
 	err := s.Lay(t.Context(), key(), ref, t.TempDir())
-	require.ErrorIs(t, err, executor.ErrPermanent, "trying again cannot mend the archive")
+	require.ErrorIs(t, err, executor.ErrPermanent, "a retry cannot fix the archive")
 	require.ErrorIs(t, err, objects.ErrArchive)
 	require.Equal(t, 1, p.Fetched(ref))
 }
 
-func TestAnArchiveIsLaidBesideItsPath(t *testing.T) {
+func TestStore_Lay_archiveUnpackedInItsFolder(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]string{"code.tar": "x", "sub/code.tar": "sub/x", ".": "x", "": "x"} {
 		s, p, _ := newStore(t, 0)
@@ -259,11 +259,11 @@ func TestAnArchiveIsLaidBesideItsPath(t *testing.T) {
 		dir := t.TempDir()
 		require.NoError(t, s.Lay(t.Context(), key(), ref, dir))
 		require.FileExists(t, filepath.Join(dir, want), "path %q", path)
-		require.NoError(t, s.Link(t.Context(), key(), ref, dir), "a link of an archive unpacks it too")
+		require.NoError(t, s.Link(t.Context(), key(), ref, dir), "Link must unpack an archive")
 	}
 }
 
-func TestAnArchiveInGzipIsUnpackedUpToItsRatio(t *testing.T) {
+func TestUnpack_gzip(t *testing.T) {
 	t.Parallel()
 	packed := func(data []byte) []byte {
 		var b bytes.Buffer

@@ -1,5 +1,5 @@
-// Package objects keeps the objects that works need, by their SHA-256. It
-// promises that what lies under a digest's name has that digest: bytes are
-// hashed while they stream into another name. What a work may write to is a
-// copy, checked once more on the way.
+// Package objects owns the node's cache of objects, stored by their SHA-256. It promises
+// that a file named by a digest had that digest when it was stored: bytes are hashed while
+// they are written under another name. Works get copies that they may change, and the bytes
+// are verified again while they are copied.
 package objects

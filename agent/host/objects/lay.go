@@ -11,8 +11,8 @@ import (
 	"github.com/signalbox-dev/signalbox/agent/executor"
 )
 
-// Lay puts the object into the folder: unpacked, or as a copy that the work may
-// change without touching the cache.
+// Lay puts the object into the folder, unpacked or as a copy. The work may change it without
+// affecting the cache.
 func (s *Store) Lay(ctx context.Context, key executor.Key, ref executor.ObjectRef, dir string) error {
 	return s.put(ctx, key, ref, func(path string) error {
 		if ref.Unpack {
@@ -22,15 +22,14 @@ func (s *Store) Lay(ctx context.Context, key executor.Key, ref executor.ObjectRe
 	})
 }
 
-// put fetches the object and lays it out; one that has rotted in the cache is
-// fetched once more.
-func (s *Store) put(ctx context.Context, key executor.Key, ref executor.ObjectRef, lay func(path string) error) error {
+// put fetches the object and places it. A damaged object in the cache is fetched once more.
+func (s *Store) put(ctx context.Context, key executor.Key, ref executor.ObjectRef, place func(path string) error) error {
 	for again := false; ; again = true {
 		path, err := s.Fetch(ctx, key, ref)
 		if err != nil {
 			return err
 		}
-		if err := lay(path); !errors.Is(err, ErrMismatch) || again {
+		if err := place(path); !errors.Is(err, ErrMismatch) || again {
 			return err
 		}
 		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -39,9 +38,9 @@ func (s *Store) put(ctx context.Context, key executor.Key, ref executor.ObjectRe
 	}
 }
 
-// Link puts the object into the folder without a second copy of its bytes; for
-// readers that do not write. One that wrote after all harms nobody else: the
-// bytes are checked before each link.
+// Link puts the object into the folder without copying its bytes, for readers that do not
+// write. If one writes anyway, other works are not affected: the bytes are verified before
+// each link.
 func (s *Store) Link(ctx context.Context, key executor.Key, ref executor.ObjectRef, dir string) error {
 	if ref.Unpack {
 		return s.Lay(ctx, key, ref, dir)
@@ -59,7 +58,7 @@ func linkFile(from, to string, ref executor.ObjectRef) error {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
-		return fmt.Errorf("make the folder of an object: %w", err)
+		return fmt.Errorf("create the folder of an object: %w", err)
 	}
 	if err := os.Remove(to); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("replace an object: %w", err)
@@ -85,11 +84,11 @@ func copyFile(from, to string, ref executor.ObjectRef) error {
 	}
 	defer func() { _ = in.Close() }()
 	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
-		return fmt.Errorf("make the folder of an object: %w", err)
+		return fmt.Errorf("create the folder of an object: %w", err)
 	}
 	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
-		return fmt.Errorf("lay out an object: %w", err)
+		return fmt.Errorf("create the copy of an object: %w", err)
 	}
 	err = copyVerified(out, in, ref)
 	if closed := out.Close(); err == nil {

@@ -27,7 +27,7 @@ func newStore(t *testing.T, maxBytes int64) (*objects.Store, *executortest.Plane
 	return objects.NewStore(dir, maxBytes, p, clock.Real()), p, dir
 }
 
-func TestAnObjectIsDownloadedOnce(t *testing.T) {
+func TestStore_Fetch_concurrentCallsDownloadOnce(t *testing.T) {
 	t.Parallel()
 	s, p, dir := newStore(t, 0)
 	ref := p.Put("a", []byte("data"))
@@ -47,7 +47,7 @@ func TestAnObjectIsDownloadedOnce(t *testing.T) {
 	require.Equal(t, ref.SHA256, entries[0].Name())
 }
 
-func TestABrokenDownloadLeavesNothing(t *testing.T) {
+func TestStore_Fetch_brokenDownload(t *testing.T) {
 	t.Parallel()
 	s, p, dir := newStore(t, 0)
 	ref := p.Put("a", []byte("data"))
@@ -60,14 +60,14 @@ func TestABrokenDownloadLeavesNothing(t *testing.T) {
 	require.Empty(t, entries)
 }
 
-func TestReferencesThatLie(t *testing.T) {
+func TestStore_Lay_invalidReference(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*executor.ObjectRef){
-		"other bytes":  func(r *executor.ObjectRef) { r.SHA256 = strings.Repeat("0", 64) },
-		"too large":    func(r *executor.ObjectRef) { r.SizeBytes-- },
-		"no digest":    func(r *executor.ObjectRef) { r.SHA256 = "../../etc" },
-		"a wrong path": func(r *executor.ObjectRef) { r.Path = "../out" },
-		"an absolute":  func(r *executor.ObjectRef) { r.Path = "/etc/passwd" },
+		"other hash":    func(r *executor.ObjectRef) { r.SHA256 = strings.Repeat("0", 64) },
+		"too large":     func(r *executor.ObjectRef) { r.SizeBytes-- },
+		"bad digest":    func(r *executor.ObjectRef) { r.SHA256 = "../../etc" },
+		"parent path":   func(r *executor.ObjectRef) { r.Path = "../out" },
+		"absolute path": func(r *executor.ObjectRef) { r.Path = "/etc/passwd" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -79,7 +79,7 @@ func TestReferencesThatLie(t *testing.T) {
 	}
 }
 
-func TestACopyThatIsChangedLeavesTheCacheAlone(t *testing.T) {
+func TestStore_Lay_copyIsIndependentOfCache(t *testing.T) {
 	t.Parallel()
 	s, p, dir := newStore(t, 0)
 	ref := p.Put("sub/a", []byte("data"))
@@ -91,7 +91,7 @@ func TestACopyThatIsChangedLeavesTheCacheAlone(t *testing.T) {
 	require.Equal(t, "data", string(raw))
 }
 
-func TestACachedObjectThatHasRottedIsFetchedAgain(t *testing.T) {
+func TestStore_Lay_damagedObjectIsFetchedAgain(t *testing.T) {
 	t.Parallel()
 	for _, unpack := range []bool{false, true} {
 		s, p, dir := newStore(t, 0)
@@ -105,13 +105,13 @@ func TestACachedObjectThatHasRottedIsFetchedAgain(t *testing.T) {
 	}
 }
 
-func TestALinkSharesTheBytesAndOutlivesTheCache(t *testing.T) {
+func TestStore_Link_survivesTrim(t *testing.T) {
 	t.Parallel()
 	s, p, dir := newStore(t, 10)
 	ref := p.Put("a", []byte("data"))
 	to := t.TempDir()
 	require.NoError(t, s.Link(t.Context(), key(), ref, to))
-	require.NoError(t, s.Link(t.Context(), key(), ref, to), "again, as after a restart")
+	require.NoError(t, s.Link(t.Context(), key(), ref, to), "a second call, as after a restart")
 	for i := range 3 {
 		_, err := s.Fetch(t.Context(), key(), p.Put("other"+strconv.Itoa(i), []byte("other"+strconv.Itoa(i))))
 		require.NoError(t, err)
@@ -123,13 +123,13 @@ func TestALinkSharesTheBytesAndOutlivesTheCache(t *testing.T) {
 	require.Len(t, entries, 1)
 }
 
-func TestArchivesThatAreRefused(t *testing.T) {
+func TestUnpack_disallowedEntries(t *testing.T) {
 	t.Parallel()
 	file := func(name string) *tar.Header {
 		return &tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o644, Size: 1}
 	}
 	for name, header := range map[string]*tar.Header{
-		"climbing":   file("../x"),
+		"parent":     file("../x"),
 		"absolute":   file("/x"),
 		"deep":       file(strings.Repeat("d/", 40) + "x"),
 		"symlink":    {Name: "x", Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"},
@@ -151,12 +151,12 @@ func TestArchivesThatAreRefused(t *testing.T) {
 			require.ErrorIs(t, objects.Unpack(&out, filepath.Join(dir, "in"), 1<<20), objects.ErrArchive)
 			entries, err := os.ReadDir(dir)
 			require.NoError(t, err)
-			require.Len(t, entries, 1, "something was laid outside")
+			require.Len(t, entries, 1, "a file was created outside")
 		})
 	}
 }
 
-func TestAnArchiveLargerThanItself(t *testing.T) {
+func TestUnpack_largerThanObject(t *testing.T) {
 	t.Parallel()
 	data := executortest.Tar(t, map[string]string{"x": strings.Repeat("y", 1000)})
 	require.ErrorIs(t, objects.Unpack(bytes.NewReader(data), t.TempDir(), 999), objects.ErrArchive)
@@ -180,7 +180,7 @@ func FuzzUnpackStaysInside(f *testing.F) {
 	})
 }
 
-func TestATreeIsLaidOutOnce(t *testing.T) {
+func TestLayTree_writtenOnce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	tree := fstest.MapFS{"signalbox/__init__.py": {Data: []byte("x = 1\n")}}
@@ -196,5 +196,5 @@ func TestATreeIsLaidOutOnce(t *testing.T) {
 	require.NotEqual(t, to, other)
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
-	require.Len(t, entries, 2, "a half laid tree was left")
+	require.Len(t, entries, 2, "a temporary folder was left")
 }

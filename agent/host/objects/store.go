@@ -26,16 +26,16 @@ type Store struct {
 	fetching singleflight.Group
 }
 
-// NewStore makes a store over a folder that keeps about max bytes of objects
-// between works; 0 keeps all.
+// NewStore returns a store over a folder that keeps about maxBytes of objects between works; 0
+// keeps all.
 func NewStore(dir string, maxBytes int64, source executor.Downloader, clk clock.Clock) *Store {
 	return &Store{dir: dir, max: maxBytes, source: source, clock: clk}
 }
 
-// ErrMismatch tells that an object is not what its reference says.
-var ErrMismatch = errors.New("the bytes are not those of the reference")
+// ErrMismatch reports that an object does not match its reference.
+var ErrMismatch = errors.New("the object does not match its reference")
 
-// Fetch answers the file of the object, downloading it where it is not there.
+// Fetch returns the path of the object's file and downloads the object if it is not cached.
 func (s *Store) Fetch(ctx context.Context, key executor.Key, ref executor.ObjectRef) (string, error) {
 	if err := check(ref); err != nil {
 		return "", err
@@ -43,11 +43,11 @@ func (s *Store) Fetch(ctx context.Context, key executor.Key, ref executor.Object
 	path := s.path(ref)
 	if info, err := os.Stat(path); err == nil && info.Size() == ref.SizeBytes {
 		now := s.clock.Now()
-		_ = os.Chtimes(path, now, now) // Only its turn in trim hangs on it.
+		_ = os.Chtimes(path, now, now) // Only trim uses this time, so an error does not matter.
 		return path, nil
 	}
-	// Works that ask at the same time share one download; the one whose context
-	// ended leaves, and the others ask again.
+	// Concurrent calls share one download. If it fails because another caller's context has
+	// ended, download again.
 	_, err, shared := s.fetching.Do(ref.SHA256, func() (any, error) { return nil, s.download(ctx, key, ref) })
 	if err != nil && shared && ctx.Err() == nil && !errors.Is(err, executor.ErrPermanent) {
 		err = s.download(ctx, key, ref)
@@ -59,7 +59,7 @@ func (s *Store) path(ref executor.ObjectRef) string { return filepath.Join(s.dir
 
 func (s *Store) download(ctx context.Context, key executor.Key, ref executor.ObjectRef) error {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
-		return fmt.Errorf("make the folder of objects: %w", err)
+		return fmt.Errorf("create the folder of objects: %w", err)
 	}
 	s.trim(ref.SizeBytes)
 	body, err := s.source.Download(ctx, key, ref)
@@ -69,7 +69,7 @@ func (s *Store) download(ctx context.Context, key executor.Key, ref executor.Obj
 	defer func() { _ = body.Close() }()
 	temp, err := os.CreateTemp(s.dir, ref.SHA256+".part-")
 	if err != nil {
-		return fmt.Errorf("make the file of an object: %w", err)
+		return fmt.Errorf("create the file of an object: %w", err)
 	}
 	defer func() { _ = os.Remove(temp.Name()) }()
 	err = copyVerified(temp, body, ref)
@@ -93,7 +93,7 @@ func copyVerified(to io.Writer, from io.Reader, ref executor.ObjectRef) error {
 		return fmt.Errorf("read %s: %w", ref.URI, err)
 	}
 	if n < ref.SizeBytes {
-		return fmt.Errorf("read %s: it ended after %d of %d bytes", ref.URI, n, ref.SizeBytes)
+		return fmt.Errorf("read %s: got only %d of %d bytes", ref.URI, n, ref.SizeBytes)
 	}
 	if got := hex.EncodeToString(sum.Sum(nil)); n > ref.SizeBytes || got != ref.SHA256 {
 		return errors.Join(executor.ErrPermanent, ErrMismatch,
@@ -104,7 +104,7 @@ func copyVerified(to io.Writer, from io.Reader, ref executor.ObjectRef) error {
 
 func check(ref executor.ObjectRef) error {
 	if len(ref.SHA256) != hex.EncodedLen(sha256.Size) || strings.Trim(ref.SHA256, "0123456789abcdef") != "" || ref.SizeBytes < 0 {
-		return errors.Join(executor.ErrPermanent, fmt.Errorf("object %s has no proper digest or size", ref.URI))
+		return errors.Join(executor.ErrPermanent, fmt.Errorf("object %s has no valid digest or size", ref.URI))
 	}
 	if ref.Path != "" && !filepath.IsLocal(ref.Path) {
 		return errors.Join(executor.ErrPermanent, fmt.Errorf("object %s: path %q leaves its folder", ref.URI, ref.Path))

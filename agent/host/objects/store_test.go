@@ -33,38 +33,38 @@ func fetch(t *testing.T, s *objects.Store, ref executor.ObjectRef) {
 	require.NoError(t, err)
 }
 
-func TestWhatWasNotUsedForLongestMakesRoom(t *testing.T) {
+func TestStore_trim_leastRecentlyUsed(t *testing.T) {
 	t.Parallel()
 	s, p, dir, clk := onClock(t, 10)
 	var refs []executor.ObjectRef
 	for _, text := range []string{"aaaa", "bbbb"} {
 		ref := p.Put(text, []byte(text))
 		fetch(t, s, ref)
-		// The file's own time is the kernel's: the first use from the cache sets it.
+		// The kernel sets the file's first time; the first use from the cache sets the fake clock's.
 		fetch(t, s, ref)
 		clk.Advance(time.Minute)
 		refs = append(refs, ref)
 	}
-	fetch(t, s, refs[0]) // The older one is used again.
+	fetch(t, s, refs[0]) // Use the older object again.
 	third := p.Put("c", []byte("cccc"))
 	fetch(t, s, third)
 	require.NoFileExists(t, filepath.Join(dir, refs[1].SHA256))
 	require.FileExists(t, filepath.Join(dir, refs[0].SHA256))
 	require.FileExists(t, filepath.Join(dir, third.SHA256))
 	fetch(t, s, refs[1])
-	require.Equal(t, 2, p.Fetched(refs[1]), "what was dropped is fetched again")
+	require.Equal(t, 2, p.Fetched(refs[1]), "the removed object must be fetched again")
 }
 
-func TestTheBoundOfTheCache(t *testing.T) {
+func TestStore_trim_limit(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		bound int64
 		kept  bool
 	}{
-		"exactly as much":  {8, true},
-		"one byte less":    {7, false},
-		"no bound at all":  {0, true},
-		"a negative bound": {-1, true},
+		"exact size":     {8, true},
+		"one byte less":  {7, false},
+		"no limit":       {0, true},
+		"negative limit": {-1, true},
 	} {
 		s, p, dir, _ := onClock(t, c.bound)
 		first := p.Put("a", []byte("aaaa"))
@@ -75,7 +75,7 @@ func TestTheBoundOfTheCache(t *testing.T) {
 	}
 }
 
-func TestAnObjectLargerThanTheCacheIsStillFetched(t *testing.T) {
+func TestStore_Lay_objectLargerThanCache(t *testing.T) {
 	t.Parallel()
 	s, p, dir, _ := onClock(t, 3)
 	ref := p.Put("a", []byte("more than three"))
@@ -85,7 +85,7 @@ func TestAnObjectLargerThanTheCacheIsStillFetched(t *testing.T) {
 	require.FileExists(t, filepath.Join(dir, ref.SHA256))
 }
 
-func TestPartsOfAKilledDownloadGoOnceTheyAreSurelyNobodys(t *testing.T) {
+func TestStore_trim_abandonedDownloads(t *testing.T) {
 	t.Parallel()
 	s, p, dir, clk := onClock(t, 100)
 	part := filepath.Join(dir, strings.Repeat("a", 64)+".part-1")
@@ -93,13 +93,13 @@ func TestPartsOfAKilledDownloadGoOnceTheyAreSurelyNobodys(t *testing.T) {
 	require.NoError(t, os.Chtimes(part, clk.Now(), clk.Now()))
 	clk.Advance(24 * time.Hour)
 	fetch(t, s, p.Put("a", []byte("a")))
-	require.FileExists(t, part, "it may be another agent's that is at work")
+	require.FileExists(t, part, "the partial download may still be in progress")
 	clk.Advance(time.Second)
 	fetch(t, s, p.Put("b", []byte("b")))
 	require.NoFileExists(t, part)
 }
 
-func TestAPartNeverCountsAsTheObject(t *testing.T) {
+func TestStore_Fetch_incompleteFileIsReplaced(t *testing.T) {
 	t.Parallel()
 	s, p, dir, _ := onClock(t, 0)
 	ref := p.Put("a", []byte("data"))
@@ -112,14 +112,14 @@ func TestAPartNeverCountsAsTheObject(t *testing.T) {
 	}
 }
 
-// source answers as a test says.
+// source is a Downloader that calls a function.
 type source func(ctx context.Context) (io.ReadCloser, error)
 
 func (s source) Download(ctx context.Context, _ executor.Key, _ executor.ObjectRef) (io.ReadCloser, error) {
 	return s(ctx)
 }
 
-// endless never ends and never says how long it is.
+// endless is a reader without an end.
 type endless struct{ read int64 }
 
 func (e *endless) Read(p []byte) (int, error) {
@@ -130,7 +130,7 @@ func (e *endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestAnEndlessDownloadIsCutAtTheSizeOfTheReference(t *testing.T) {
+func TestStore_Fetch_endlessDownload(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	body := &endless{}
@@ -138,21 +138,21 @@ func TestAnEndlessDownloadIsCutAtTheSizeOfTheReference(t *testing.T) {
 	_, err := s.Fetch(t.Context(), key(), executor.ObjectRef{URI: "u", SizeBytes: 1000, SHA256: strings.Repeat("a", 64)})
 	require.ErrorIs(t, err, objects.ErrMismatch)
 	require.ErrorIs(t, err, executor.ErrPermanent)
-	require.LessOrEqual(t, body.read, int64(64<<10), "it was read on and on")
+	require.LessOrEqual(t, body.read, int64(64<<10), "the download was read past the size")
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Empty(t, entries)
 }
 
-func TestTheOneWhoLeavesTakesNobodyAlong(t *testing.T) {
+func TestStore_Fetch_canceledCallerDoesNotFailOthers(t *testing.T) {
 	t.Parallel()
 	p := executortest.NewPlane(t)
 	ref := p.Put("a", []byte("data"))
 	leaving, leave := context.WithCancel(t.Context())
-	asked := make(chan struct{}, 8)
+	requests := make(chan struct{}, 8)
 	s := objects.NewStore(t.TempDir(), 0, source(func(ctx context.Context) (io.ReadCloser, error) {
-		asked <- struct{}{}
-		if ctx == leaving { //nolint:err113 // the very context
+		requests <- struct{}{}
+		if ctx == leaving { //nolint:err113 // compares identity
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}
@@ -161,7 +161,7 @@ func TestTheOneWhoLeavesTakesNobodyAlong(t *testing.T) {
 	var wg sync.WaitGroup
 	first, second := make(chan error, 1), make(chan error, 1)
 	wg.Go(func() { _, err := s.Fetch(leaving, key(), ref); first <- err })
-	<-asked
+	<-requests
 	wg.Go(func() { _, err := s.Fetch(t.Context(), key(), ref); second <- err })
 	leave()
 	wg.Wait()
@@ -169,7 +169,7 @@ func TestTheOneWhoLeavesTakesNobodyAlong(t *testing.T) {
 	require.NoError(t, <-second)
 }
 
-func TestADownloadThatCannotBeginKeepsItsReason(t *testing.T) {
+func TestStore_Fetch_downloadError(t *testing.T) {
 	t.Parallel()
 	cause := errors.New("the store is away")
 	s := objects.NewStore(t.TempDir(), 0, source(func(context.Context) (io.ReadCloser, error) { return nil, cause }), clock.Real())
@@ -179,23 +179,23 @@ func TestADownloadThatCannotBeginKeepsItsReason(t *testing.T) {
 	require.NotErrorIs(t, err, executor.ErrPermanent)
 }
 
-func TestALinkIsNotMadeToBytesThatHaveChanged(t *testing.T) {
+func TestStore_Link_changedBytesAreFetchedAgain(t *testing.T) {
 	t.Parallel()
 	s, p, dir, _ := onClock(t, 0)
 	ref := p.Put("model", []byte("weights"))
 	first, second := t.TempDir(), t.TempDir()
 	require.NoError(t, s.Link(t.Context(), key(), ref, first))
-	// An engine that writes to its model writes to the cache too.
+	// An engine that writes to its model also writes to the cache.
 	require.NoError(t, os.WriteFile(filepath.Join(first, "model"), []byte("WEIGHTS"), 0o600))
 	require.NoError(t, s.Link(t.Context(), key(), ref, second))
 	raw, err := os.ReadFile(filepath.Join(second, "model"))
 	require.NoError(t, err)
-	require.Equal(t, "weights", string(raw), "another engine was given what the first one wrote")
+	require.Equal(t, "weights", string(raw), "the second engine got the bytes written by the first")
 	require.Equal(t, 2, p.Fetched(ref))
 	require.FileExists(t, filepath.Join(dir, ref.SHA256))
 }
 
-func TestWorksThatLayOutTheSameObjectDoNotShareIt(t *testing.T) {
+func TestStore_Lay_worksGetSeparateCopies(t *testing.T) {
 	t.Parallel()
 	s, p, _, _ := onClock(t, 0)
 	ref := p.Put("a", []byte("data"))
@@ -211,7 +211,7 @@ func TestWorksThatLayOutTheSameObjectDoNotShareIt(t *testing.T) {
 	require.Equal(t, os.FileMode(0o600), info.Mode())
 }
 
-func TestALinkTakesThePlaceOfWhatWasThere(t *testing.T) {
+func TestStore_Link_replacesFile(t *testing.T) {
 	t.Parallel()
 	s, p, dir, _ := onClock(t, 0)
 	ref := p.Put("sub/a", []byte("data"))
@@ -223,10 +223,10 @@ func TestALinkTakesThePlaceOfWhatWasThere(t *testing.T) {
 	require.NoError(t, err)
 	linked, err := os.Stat(filepath.Join(to, "sub", "a"))
 	require.NoError(t, err)
-	require.True(t, os.SameFile(cached, linked), "the bytes lie there twice")
+	require.True(t, os.SameFile(cached, linked), "the bytes were copied")
 }
 
-func TestBuildersOfOneTreeEndWithOneWholeTree(t *testing.T) {
+func TestLayTree_concurrent(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	tree := fstest.MapFS{}
@@ -239,7 +239,7 @@ func TestBuildersOfOneTreeEndWithOneWholeTree(t *testing.T) {
 		wg.Go(func() {
 			to, err := objects.LayTree(tree, dir)
 			if err != nil {
-				t.Errorf("lay: %v", err)
+				t.Errorf("write: %v", err)
 			}
 			places <- to
 		})
@@ -256,10 +256,10 @@ func TestBuildersOfOneTreeEndWithOneWholeTree(t *testing.T) {
 	require.Len(t, entries, 1)
 }
 
-func TestATreeIsNamedByItsNamesAndItsBytes(t *testing.T) {
+func TestLayTree_digestOfNamesAndBytes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	lay := func(files map[string]string) string {
+	write := func(files map[string]string) string {
 		tree := fstest.MapFS{}
 		for name, text := range files {
 			tree[name] = &fstest.MapFile{Data: []byte(text)}
@@ -268,9 +268,9 @@ func TestATreeIsNamedByItsNamesAndItsBytes(t *testing.T) {
 		require.NoError(t, err)
 		return to
 	}
-	first := lay(map[string]string{"a": "1", "b": "2"})
-	require.NotEqual(t, first, lay(map[string]string{"a": "2", "b": "1"}))
-	require.NotEqual(t, first, lay(map[string]string{"a": "1", "c": "2"}))
-	require.NotEqual(t, first, lay(map[string]string{"a": "1"}))
-	require.Equal(t, first, lay(map[string]string{"b": "2", "a": "1"}))
+	first := write(map[string]string{"a": "1", "b": "2"})
+	require.NotEqual(t, first, write(map[string]string{"a": "2", "b": "1"}))
+	require.NotEqual(t, first, write(map[string]string{"a": "1", "c": "2"}))
+	require.NotEqual(t, first, write(map[string]string{"a": "1"}))
+	require.Equal(t, first, write(map[string]string{"b": "2", "a": "1"}))
 }

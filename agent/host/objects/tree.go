@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 )
 
-// LayTree puts the files of a tree into a folder below dir that is named by
-// their digest, once, and answers that folder.
+// LayTree writes the files of a tree to a folder below dir that is named by their digest, if
+// it does not exist yet, and returns the path of that folder.
 func LayTree(tree fs.FS, dir string) (string, error) {
 	digest, err := treeDigest(tree)
 	if err != nil {
@@ -22,19 +22,19 @@ func LayTree(tree fs.FS, dir string) (string, error) {
 		return to, nil
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", fmt.Errorf("make the folder of a tree: %w", err)
+		return "", fmt.Errorf("create the folder of a tree: %w", err)
 	}
 	temp, err := os.MkdirTemp(dir, "part-")
 	if err != nil {
-		return "", fmt.Errorf("make the folder of a tree: %w", err)
+		return "", fmt.Errorf("create the temporary folder of a tree: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(temp) }()
 	if err := os.CopyFS(filepath.Join(temp, "tree"), tree); err != nil {
-		return "", fmt.Errorf("lay out a tree: %w", err)
+		return "", fmt.Errorf("copy a tree: %w", err)
 	}
 	err = os.Rename(filepath.Join(temp, "tree"), to)
 	if err != nil && !errors.Is(err, fs.ErrExist) {
-		return "", fmt.Errorf("put a tree in its place: %w", err)
+		return "", fmt.Errorf("rename the folder of a tree: %w", err)
 	}
 	return to, nil
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// stale is when a partial download is surely nobody's any more.
+// stale is the age from which a partial download is considered abandoned.
 const stale = 24 * time.Hour
 
 type kept struct {
@@ -17,8 +17,8 @@ type kept struct {
 	used time.Time
 }
 
-// trim makes room for need bytes by removing what was not used for longest.
-// Works hold links and copies of their own, so that nothing is taken from them.
+// trim makes room for need bytes and removes the least recently used objects first. Works have
+// their own links and copies, so they keep their files.
 func (s *Store) trim(need int64) {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil || s.max <= 0 {

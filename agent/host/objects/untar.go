@@ -14,17 +14,17 @@ import (
 	"github.com/signalbox-dev/signalbox/agent/executor"
 )
 
-// Bounds of an archive. Its bytes are bounded by the object's size: a tar file
-// that is not compressed and claims more holds a trick.
+// Limits of an archive. The object's size limits the bytes of an uncompressed archive: one
+// that claims more is invalid.
 const (
 	maxEntries = 100_000
 	maxDepth   = 32
-	// maxRatio and packedBytes bound what comes out of gzip (platform/archive).
+	// maxRatio and packedBytes limit the output of gzip, as in platform/archive.
 	maxRatio    = 200
 	packedBytes = 8 << 20
 )
 
-// ErrArchive tells that an archive is not one that may be unpacked.
+// ErrArchive reports that an archive is invalid or not allowed.
 var ErrArchive = errors.New("the archive cannot be unpacked")
 
 func unpackFile(path, dir string, ref executor.ObjectRef) error {
@@ -33,12 +33,12 @@ func unpackFile(path, dir string, ref executor.ObjectRef) error {
 		return fmt.Errorf("open an object: %w", err)
 	}
 	defer func() { _ = f.Close() }()
-	// The whole file is checked before its first entry is believed.
+	// Verify the whole file before its first entry is used.
 	if err := copyVerified(io.Discard, f, ref); err != nil {
 		return err
 	}
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return fmt.Errorf("read an object again: %w", err)
+		return fmt.Errorf("rewind an object: %w", err)
 	}
 	if err := Unpack(f, dir, ref.SizeBytes); err != nil {
 		return errors.Join(executor.ErrPermanent, fmt.Errorf("unpack %s: %w", ref.URI, err))
@@ -46,11 +46,11 @@ func unpackFile(path, dir string, ref executor.ObjectRef) error {
 	return nil
 }
 
-// Unpack lays the regular files and folders of a tar stream into dir and refuses
-// everything else. No entry can leave dir.
+// Unpack writes the regular files and folders of a tar stream to dir and rejects all other
+// entries. No entry can leave dir. maxBytes is the size of the stream.
 func Unpack(r io.Reader, dir string, maxBytes int64) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("make the folder: %w", err)
+		return fmt.Errorf("create the folder: %w", err)
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -77,12 +77,12 @@ func Unpack(r io.Reader, dir string, maxBytes int64) error {
 	}
 }
 
-// opened takes the gzip off, where there is one. What is packed may become as much larger as the control plane lets
-// pass; there it was judged in full.
+// opened decompresses gzip, if any. The unpacked size is limited as on the control plane,
+// which has already checked the whole archive.
 func opened(r io.Reader, u *unpacking) (io.Reader, error) {
 	in := bufio.NewReader(r)
 	if magic, err := in.Peek(2); err != nil || string(magic) != "\x1f\x8b" {
-		return in, nil //nolint:nilerr // the reader of the archive tells what is wrong with it
+		return in, nil //nolint:nilerr // the tar reader reports the error
 	}
 	u.left = packedBytes + maxRatio*u.left
 	return gzip.NewReader(in)
@@ -100,7 +100,7 @@ func (u *unpacking) entry(h *tar.Header, body io.Reader) error {
 		return fmt.Errorf("%w: more than %d entries", ErrArchive, maxEntries)
 	}
 	if !filepath.IsLocal(name) || strings.Count(name, "/") >= maxDepth {
-		return fmt.Errorf("%w: entry %q", ErrArchive, h.Name)
+		return fmt.Errorf("%w: entry %q leaves the folder or is too deep", ErrArchive, h.Name)
 	}
 	switch h.Typeflag {
 	case tar.TypeDir:
@@ -114,7 +114,7 @@ func (u *unpacking) entry(h *tar.Header, body io.Reader) error {
 
 func (u *unpacking) folder(name string) error {
 	if err := u.root.MkdirAll(name, 0o700); err != nil {
-		return fmt.Errorf("make %s: %w", name, err)
+		return fmt.Errorf("create folder %s: %w", name, err)
 	}
 	return nil
 }
@@ -132,7 +132,7 @@ func (u *unpacking) file(name string, h *tar.Header, body io.Reader) error {
 	}
 	out, err := u.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
 	if err != nil {
-		return fmt.Errorf("make %s: %w", name, err)
+		return fmt.Errorf("create file %s: %w", name, err)
 	}
 	_, err = io.Copy(out, body)
 	if closed := out.Close(); err == nil {

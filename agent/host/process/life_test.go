@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// group is a shell that leads a group of its own and says what its children are.
-func group(t *testing.T, script string) (leader Identity, words *bufio.Reader) {
+// group starts a shell that leads its own process group and prints the pids of its children.
+func group(t *testing.T, script string) (leader Identity, output *bufio.Reader) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", script)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -31,21 +31,21 @@ func group(t *testing.T, script string) (leader Identity, words *bufio.Reader) {
 	return leader, bufio.NewReader(out)
 }
 
-func number(t *testing.T, words *bufio.Reader) int {
+func number(t *testing.T, output *bufio.Reader) int {
 	t.Helper()
-	line, err := words.ReadString('\n')
+	line, err := output.ReadString('\n')
 	require.NoError(t, err)
 	n, err := strconv.Atoi(strings.TrimSpace(line))
 	require.NoError(t, err)
 	return n
 }
 
-func TestASignalToTheGroupReachesEveryMember(t *testing.T) {
+func TestIdentity_SignalGroup(t *testing.T) {
 	t.Parallel()
-	leader, words := group(t, "sleep 300 & echo $!; sleep 300 & echo $!; wait")
+	leader, output := group(t, "sleep 300 & echo $!; sleep 300 & echo $!; wait")
 	var children []Identity
 	for range 2 {
-		child, err := Of(number(t, words))
+		child, err := Of(number(t, output))
 		require.NoError(t, err)
 		children = append(children, child)
 	}
@@ -55,25 +55,25 @@ func TestASignalToTheGroupReachesEveryMember(t *testing.T) {
 		require.NoError(t, c.Wait(t.Context()))
 		require.False(t, c.Alive())
 	}
-	require.False(t, leader.SignalGroup(syscall.SIGKILL), "there is no group any more")
+	require.False(t, leader.SignalGroup(syscall.SIGKILL), "the group must be gone")
 	require.False(t, leader.Signal(syscall.SIGKILL))
 }
 
-func TestAGroupIsNotSignalledForAnotherProcessOfTheSameNumber(t *testing.T) {
+func TestIdentity_SignalGroup_reusedPID(t *testing.T) {
 	t.Parallel()
-	leader, words := group(t, "echo 1; exec sleep 300")
-	number(t, words)
+	leader, output := group(t, "echo 1; exec sleep 300")
+	number(t, output)
 	other := leader
 	other.Start++
 	require.False(t, other.SignalGroup(syscall.SIGKILL))
 	require.True(t, leader.Alive())
 }
 
-func TestAZombieIsDeadAndItsNumberIsStillItsOwn(t *testing.T) {
+func TestIdentity_Alive_zombie(t *testing.T) {
 	t.Parallel()
-	// The shell starts a child that ends and becomes one that never reaps it.
-	leader, words := group(t, "sh -c 'echo $$; exec 1>&-' & exec sleep 300")
-	pid := number(t, words)
+	// The shell starts a child that ends, and replaces itself with a program that never reaps it.
+	leader, output := group(t, "sh -c 'echo $$; exec 1>&-' & exec sleep 300")
+	pid := number(t, output)
 	child, err := Of(pid)
 	if err == nil {
 		require.NoError(t, child.Wait(t.Context()))
@@ -81,10 +81,10 @@ func TestAZombieIsDeadAndItsNumberIsStillItsOwn(t *testing.T) {
 	require.True(t, leader.Alive())
 	require.False(t, child.Alive())
 	require.False(t, child.Signal(syscall.SIGTERM))
-	require.NotContains(t, Descendants(leader.PID), pid, "zombies are left out")
+	require.NotContains(t, Descendants(leader.PID), pid, "zombies must be left out")
 }
 
-func TestManyWaitForOneProcess(t *testing.T) {
+func TestIdentity_Wait_concurrent(t *testing.T) {
 	t.Parallel()
 	_, i := sleeper(t)
 	var wg sync.WaitGroup
@@ -100,34 +100,34 @@ func TestManyWaitForOneProcess(t *testing.T) {
 	require.False(t, i.Alive())
 }
 
-func TestWaitSeesTheEndOfAProcessThatIsNoChild(t *testing.T) {
+func TestIdentity_Wait_notAChild(t *testing.T) {
 	t.Parallel()
-	// An adopted work is the child of its shim, not of the agent.
-	_, words := group(t, "sh -c 'sleep 300 & echo $!; wait' & wait")
-	stranger, err := Of(number(t, words))
+	// An adopted work is a child of its shim, not of the agent.
+	_, output := group(t, "sh -c 'sleep 300 & echo $!; wait' & wait")
+	grandchild, err := Of(number(t, output))
 	require.NoError(t, err)
 	done := make(chan error, 1)
-	go func() { done <- stranger.Wait(context.Background()) }()
-	require.True(t, stranger.Signal(syscall.SIGKILL))
+	go func() { done <- grandchild.Wait(context.Background()) }()
+	require.True(t, grandchild.Signal(syscall.SIGKILL))
 	require.NoError(t, <-done)
-	require.False(t, stranger.Alive())
+	require.False(t, grandchild.Alive())
 }
 
-func TestWaitForAnotherBootsProcessReturnsAtOnce(t *testing.T) {
+func TestIdentity_Wait_otherBoot(t *testing.T) {
 	t.Parallel()
 	_, i := sleeper(t)
 	for _, other := range []Identity{{PID: i.PID, Start: i.Start, Boot: "another"}, {PID: i.PID, Start: i.Start + 1, Boot: i.Boot}} {
 		require.NoError(t, other.Wait(t.Context()))
 	}
-	require.True(t, i.Alive(), "the process that has the number now goes on")
+	require.True(t, i.Alive(), "the process with this pid must continue")
 }
 
-func TestDescendantsReachThroughSessions(t *testing.T) {
+func TestDescendants_acrossSessions(t *testing.T) {
 	t.Parallel()
-	leader, words := group(t, "sh -c 'setsid sleep 300 & echo $!; wait' & wait")
-	fled := number(t, words)
+	leader, output := group(t, "sh -c 'setsid sleep 300 & echo $!; wait' & wait")
+	fled := number(t, output)
 	var found []int
-	for { // setsid(1) may fork once more before it becomes sleep.
+	for { // setsid(1) may fork before it becomes sleep.
 		found = Descendants(leader.PID)
 		if len(found) >= 2 || t.Context().Err() != nil {
 			break
@@ -138,7 +138,7 @@ func TestDescendantsReachThroughSessions(t *testing.T) {
 	require.NotContains(t, found, os.Getpid())
 }
 
-func TestAMarkIsTheWholeVariable(t *testing.T) {
+func TestMarked_wholeVariable(t *testing.T) {
 	t.Parallel()
 	mark := "wrk_1.2.3-" + strconv.Itoa(os.Getpid())
 	_, i := sleeper(t, "SIGNALBOX_LIFE="+mark)
@@ -150,7 +150,7 @@ func TestAMarkIsTheWholeVariable(t *testing.T) {
 	require.Equal(t, []Identity{i}, Marked("SIGNALBOX_LIFE", mark))
 }
 
-func TestOfNobody(t *testing.T) {
+func TestOf_missingProcess(t *testing.T) {
 	t.Parallel()
 	for _, pid := range []int{0, -1, 1 << 30} {
 		_, err := Of(pid)
@@ -159,7 +159,7 @@ func TestOfNobody(t *testing.T) {
 	}
 }
 
-func TestAnEndedContextLeavesTheProcessAlone(t *testing.T) {
+func TestIdentity_Wait_canceled(t *testing.T) {
 	t.Parallel()
 	_, i := sleeper(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -167,11 +167,11 @@ func TestAnEndedContextLeavesTheProcessAlone(t *testing.T) {
 	go func() { done <- i.Wait(ctx) }()
 	cancel()
 	require.ErrorIs(t, <-done, context.Canceled)
-	require.ErrorIs(t, i.Wait(ctx), context.Canceled, "one that had ended before")
+	require.ErrorIs(t, i.Wait(ctx), context.Canceled, "with a context that has already ended")
 	require.True(t, i.Alive())
 }
 
-func TestTheOwnIdentityIsStable(t *testing.T) {
+func TestOf_ownProcess(t *testing.T) {
 	t.Parallel()
 	first, err := Of(os.Getpid())
 	require.NoError(t, err)

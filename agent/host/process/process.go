@@ -1,5 +1,5 @@
-// Package process names processes so that a reused pid is never mistaken for
-// the process that had it: by pid, start time and boot.
+// Package process owns the identification and signalling of processes. An Identity is a
+// pid with start time and boot, so a reused pid is never mistaken for an earlier process.
 package process
 
 import (
@@ -16,15 +16,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Identity is one process of one boot of the machine.
+// Identity identifies one process of one boot of the machine.
 type Identity struct {
 	PID int `json:"pid"`
-	// Start is the start time in clock ticks since the boot.
+	// Start is the start time in clock ticks since boot.
 	Start uint64 `json:"start"`
 	Boot  string `json:"boot"`
 }
 
-// Of reads the identity of a living process.
+// Of returns the identity of an existing process.
 func Of(pid int) (Identity, error) {
 	s, err := readStat(pid)
 	if err != nil {
@@ -37,7 +37,7 @@ func Of(pid int) (Identity, error) {
 	return Identity{PID: pid, Start: s.start, Boot: boot}, nil
 }
 
-// Alive reports whether this very process still runs; a zombie does not.
+// Alive reports whether this same process still runs. A zombie does not.
 func (i Identity) Alive() bool {
 	if i.PID <= 0 {
 		return false
@@ -50,24 +50,25 @@ func (i Identity) Alive() bool {
 	return err == nil && s.start == i.Start && s.state != 'Z' && s.state != 'X'
 }
 
-// Signal sends sig to this very process; false means that it is gone.
+// Signal sends sig to this same process. It returns false if the process is gone.
 func (i Identity) Signal(sig syscall.Signal) bool {
 	fd, err := unix.PidfdOpen(i.PID, 0)
 	if err != nil {
 		return false
 	}
 	defer func() { _ = unix.Close(fd) }()
-	// The descriptor holds the process: what is alive now is what will be signalled.
+	// The descriptor pins the process, so the signal goes to the process checked by Alive.
 	return i.Alive() && unix.PidfdSendSignal(fd, sig, nil, 0) == nil
 }
 
-// SignalGroup sends sig to the process group that this process leads.
+// SignalGroup sends sig to the process group that this process leads. It returns false if the
+// process is gone.
 func (i Identity) SignalGroup(sig syscall.Signal) bool {
 	return i.Alive() && unix.Kill(-i.PID, sig) == nil
 }
 
-// Wait returns when the process has ended, or with the error of ctx. If the
-// process is a child of this one, it is reaped.
+// Wait returns when the process has ended, or with the error of ctx. A process that is a
+// child of this one is reaped.
 func (i Identity) Wait(ctx context.Context) error {
 	fd, err := unix.PidfdOpen(i.PID, unix.PIDFD_NONBLOCK)
 	if err != nil {
@@ -117,8 +118,8 @@ func readStat(pid int) (stat, error) {
 	return parseStat(raw)
 }
 
-// parseStat reads a line of /proc/PID/stat; the name in brackets may hold
-// spaces and brackets of its own.
+// parseStat parses a line of /proc/PID/stat. The name in parentheses may contain spaces and
+// parentheses.
 func parseStat(raw []byte) (stat, error) {
 	end := bytes.LastIndexByte(raw, ')')
 	if end < 0 {
@@ -131,11 +132,11 @@ func parseStat(raw []byte) (stat, error) {
 	}
 	ppid, err := strconv.Atoi(fields[1])
 	if err != nil {
-		return stat{}, fmt.Errorf("parent in process stat: %w", err)
+		return stat{}, fmt.Errorf("parse the parent in process stat: %w", err)
 	}
 	start, err := strconv.ParseUint(fields[startField], 10, 64)
 	if err != nil {
-		return stat{}, fmt.Errorf("start time in process stat: %w", err)
+		return stat{}, fmt.Errorf("parse the start time in process stat: %w", err)
 	}
 	return stat{state: fields[0][0], ppid: ppid, start: start}, nil
 }

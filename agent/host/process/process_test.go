@@ -22,22 +22,22 @@ func sleeper(t *testing.T, more ...string) (*exec.Cmd, Identity) {
 	return cmd, i
 }
 
-func TestAnotherProcessOfThePIDIsAnother(t *testing.T) {
+func TestIdentity_reusedPID(t *testing.T) {
 	t.Parallel()
 	cmd, i := sleeper(t)
 	require.True(t, i.Alive())
 	for name, other := range map[string]Identity{
 		"later start": {PID: i.PID, Start: i.Start + 1, Boot: i.Boot},
 		"other boot":  {PID: i.PID, Start: i.Start, Boot: "another"},
-		"none":        {},
+		"zero value":  {},
 	} {
 		require.False(t, other.Alive(), name)
 		require.False(t, other.Signal(syscall.SIGKILL), name)
 	}
-	require.NoError(t, cmd.Process.Signal(syscall.Signal(0)), "the wrong process was signalled")
+	require.NoError(t, cmd.Process.Signal(syscall.Signal(0)), "the process must not be signalled")
 }
 
-func TestWaitSeesTheEndOfAChildAndReapsIt(t *testing.T) {
+func TestIdentity_Wait_reapsChild(t *testing.T) {
 	t.Parallel()
 	_, i := sleeper(t)
 	done := make(chan error, 1)
@@ -45,8 +45,8 @@ func TestWaitSeesTheEndOfAChildAndReapsIt(t *testing.T) {
 	require.True(t, i.Signal(syscall.SIGKILL))
 	require.NoError(t, <-done)
 	require.False(t, i.Alive())
-	require.ErrorIs(t, syscall.Kill(i.PID, 0), syscall.ESRCH, "a zombie was left")
-	require.NoError(t, i.Wait(t.Context()), "long gone")
+	require.ErrorIs(t, syscall.Kill(i.PID, 0), syscall.ESRCH, "the process must be reaped")
+	require.NoError(t, i.Wait(t.Context()), "Wait for a reaped process")
 }
 
 func TestMarkedAndDescendants(t *testing.T) {

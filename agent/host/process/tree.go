@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// Descendants lists the living descendants of pid, zombies left out.
+// Descendants returns the pids of the living descendants of pid, without zombies.
 func Descendants(pid int) []int {
 	children := map[int][]int{}
 	for _, p := range all() {
@@ -22,8 +22,8 @@ func Descendants(pid int) []int {
 	return found
 }
 
-// Marked lists the living processes that were started with the variable
-// name=value: how what a killed shim left behind is found without a cgroup.
+// Marked returns the living processes that were started with the variable name=value. It
+// finds leftover processes of a killed shim without a cgroup.
 func Marked(name, value string) []Identity {
 	want := []byte(name + "=" + value)
 	var found []Identity

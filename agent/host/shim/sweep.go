@@ -11,9 +11,9 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// Sweep ends what a killed shim left behind: its command dies with it, and the
-// rest is found in the cgroup, in the process group, and by the mark in the
-// environment. It returns when nothing is left.
+// Sweep ends the processes that a killed shim left behind. The command dies with the shim;
+// the others are found through the cgroup, the process group, and the mark in their
+// environment. Sweep returns when no process is left.
 func Sweep(ctx context.Context, clk clock.Clock, dir string) error {
 	var s Start
 	if err := files.ReadJSON(startFile(dir), &s); err != nil {
@@ -33,7 +33,7 @@ func Sweep(ctx context.Context, clk clock.Clock, dir string) error {
 			return s.Limits.Remove()
 		}
 		if err := clock.Sleep(ctx, clk, 10*time.Millisecond); err != nil {
-			return fmt.Errorf("end what was left of %s: %w", s.Mark, err)
+			return fmt.Errorf("end the remaining processes of %s: %w", s.Mark, err)
 		}
 	}
 }

@@ -14,15 +14,15 @@ type payload struct {
 	EOF    bool     `json:"eof"`
 }
 
-// maxBody bounds a request; maxRaw the bytes of the file that go into one.
+// maxBody bounds a request's body; maxRaw bounds the bytes of the file in one request.
 const (
 	maxBody = 256 << 10
 	maxRaw  = 192 << 10
 )
 
-// cut says how many of the bytes make up the next request: whole lines where
-// there are any, never half a character, never more than a body holds. final
-// tells that the file will not grow, patient that an unended line may wait.
+// cut returns the number of bytes for the next request: complete lines if there are any, never a
+// part of a character, never more than a body can hold. final means that the file does not grow
+// any more; patient means that an incomplete line may wait.
 func cut(data []byte, final, patient bool) int {
 	n := min(len(data), maxRaw)
 	for n > 0 && len(encode("", data[:n])) > maxBody-idRoom {
@@ -40,10 +40,10 @@ func cut(data []byte, final, patient bool) int {
 	return characters(data[:n])
 }
 
-// idRoom is what the run's id may take of a body.
+// idRoom is the part of a body that is reserved for the run's id.
 const idRoom = 256
 
-// characters cuts off a character that has only begun.
+// characters drops an incomplete character at the end.
 func characters(data []byte) int {
 	for back := 1; back < utf8.UTFMax && back <= len(data); back++ {
 		at := len(data) - back
@@ -57,14 +57,14 @@ func characters(data []byte) int {
 	return len(data)
 }
 
-// encode makes the body; bytes that are no text become U+FFFD, and NUL, which
-// no database text holds, its picture U+2400.
+// encode returns the body. Invalid UTF-8 becomes U+FFFD. NUL, which the database cannot store in
+// text, becomes U+2400.
 func encode(runID string, data []byte) []byte {
 	text := strings.ReplaceAll(strings.ToValidUTF8(string(data), "\uFFFD"), "\x00", "\u2400")
 	var body bytes.Buffer
 	e := json.NewEncoder(&body)
 	e.SetEscapeHTML(false)
-	// Strings, a slice and a bool always encode.
+	// Encode cannot fail: payload has only strings, a slice and a bool.
 	_ = e.Encode(payload{RunID: runID, Chunks: []string{text}})
 	return body.Bytes()
 }

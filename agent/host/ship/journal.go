@@ -19,16 +19,16 @@ type span struct {
 	To   int64 `json:"to"`
 }
 
-// line is one line of the journal: a span, or the end of one.
+// line is one line of the journal: a span, or the completion of one.
 type line struct {
 	Span *span `json:"span,omitempty"`
-	// Done is the number of a span that needs no further sending.
+	// Done is the number of a span that is finished.
 	Done int64 `json:"done,omitempty"`
-	// Refused is the status with which the server gave it up.
+	// Refused is the status if the server rejected the span.
 	Refused int `json:"refused,omitempty"`
 }
 
-// journal remembers which ranges have numbers. At most one span is open.
+// journal stores the numbers of the ranges. At most one span is open.
 type journal struct {
 	file *os.File
 	open *span
@@ -46,7 +46,7 @@ func openJournal(path string) (*journal, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the journal: %w", err)
 	}
-	// A line that a dying agent left half written was never acted upon.
+	// A killed agent may have left an incomplete line, which it never acted upon: cut it off.
 	if err = j.file.Truncate(whole); err == nil {
 		_, err = j.file.Seek(whole, 0)
 	}
@@ -57,7 +57,7 @@ func openJournal(path string) (*journal, error) {
 	return j, nil
 }
 
-// replay answers how many bytes of the journal are whole lines.
+// replay reads the journal and returns the length of its complete lines in bytes.
 func (j *journal) replay(path string) (int64, error) {
 	raw, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -71,7 +71,7 @@ func (j *journal) replay(path string) (int64, error) {
 	for scanner.Scan() {
 		var l line
 		if err := json.Unmarshal(scanner.Bytes(), &l); err != nil {
-			return 0, fmt.Errorf("read the journal: %w", err)
+			return 0, fmt.Errorf("decode a line of the journal: %w", err)
 		}
 		switch {
 		case l.Span != nil:
@@ -83,7 +83,7 @@ func (j *journal) replay(path string) (int64, error) {
 	return int64(len(whole)), nil
 }
 
-// begin numbers the range that follows the last one, durably.
+// begin durably numbers the range after the last one.
 func (j *journal) begin(to int64) (span, error) {
 	s := span{Seq: j.last + 1, From: j.end, To: to}
 	if err := j.append(line{Span: &s}); err != nil {
@@ -93,8 +93,8 @@ func (j *journal) begin(to int64) (span, error) {
 	return s, nil
 }
 
-// finish ends the open span. That the line may be lost with the machine's power
-// is harmless: the server knows the number.
+// finish completes the open span. If a power failure loses the line, the span is sent again,
+// which is harmless because the server knows the number.
 func (j *journal) finish(refused int) error {
 	err := j.append(line{Done: j.open.Seq, Refused: refused})
 	j.open = nil

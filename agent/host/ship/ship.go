@@ -15,16 +15,16 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// Log is one work's log file and where it goes.
+// Log is one work's log file and its destination.
 type Log struct {
 	Path    string
 	Journal string
-	// Endpoint is the base of the ingest routes, asked anew for each try: the control plane
-	// may come back at another address. Token is the run's.
+	// Endpoint returns the base URL of the ingest routes. It is called for each try, because the
+	// control plane may move. Token is the run's ingest token.
 	Endpoint func() string
 	Token    secret.String
 	RunID    string
-	// Writer names this execution to the server: `agent-<key>`.
+	// Writer identifies this execution to the server: `agent-<key>`.
 	Writer string
 }
 
@@ -36,21 +36,20 @@ type Shipper struct {
 	log     *slog.Logger
 }
 
-// NewShipper makes a shipper; backoff says how long to wait after a failed try,
-// counted from 0.
+// NewShipper returns a shipper. backoff returns the wait after a failed try, counted from 0.
 func NewShipper(client *http.Client, clk clock.Clock, backoff func(try int) time.Duration, log *slog.Logger) *Shipper {
 	return &Shipper{client: client, clock: clk, backoff: backoff, log: log}
 }
 
 const (
-	// flush is the shortest time between two looks at the file.
+	// flush is the shortest time between two checks of the file.
 	flush = 200 * time.Millisecond
-	// patience is how long an unended line waits for its end.
+	// patience is the time that an incomplete line waits for its end.
 	patience = time.Second
 )
 
-// Run delivers the log until it is delivered whole, which can only be once ended
-// is closed: then the file grows no more.
+// Run delivers the log until all of it is delivered. It can return only after ended is closed,
+// which means that the file does not grow any more.
 func (s *Shipper) Run(ctx context.Context, l Log, ended <-chan struct{}) error {
 	j, err := openJournal(l.Journal)
 	if err != nil {
@@ -66,7 +65,7 @@ func (s *Shipper) Run(ctx context.Context, l Log, ended <-chan struct{}) error {
 	tick := s.clock.NewTicker(flush)
 	defer tick.Stop()
 	for {
-		// Looked at before the file is: what was written until then is seen.
+		// Check ended before reading, so that all text written before it is read.
 		final := closed(ended)
 		more, err := r.step(ctx, final)
 		if err != nil || (final && !more) {
@@ -88,11 +87,11 @@ type run struct {
 	*Shipper
 	log     Log
 	journal *journal
-	// waiting is since when an unended line is held back, as far as it went.
+	// waiting is the time since which an incomplete line has been held back.
 	waiting time.Time
 }
 
-// step delivers the next range; more tells that there was one.
+// step delivers the next range; more is false if there is none.
 func (r *run) step(ctx context.Context, final bool) (more bool, err error) {
 	data, err := readAt(r.log.Path, r.journal.end, maxRaw)
 	if err != nil || len(data) == 0 {
@@ -101,7 +100,7 @@ func (r *run) step(ctx context.Context, final bool) (more bool, err error) {
 	if r.waiting.IsZero() {
 		r.waiting = r.clock.Now()
 	}
-	// A full read is not the end of the file, whatever has ended.
+	// A full read may not reach the end of the file, even if ended is closed.
 	n := cut(data, final && len(data) < maxRaw, !final && clock.Since(r.clock, r.waiting) < patience)
 	if n == 0 {
 		return false, nil
@@ -114,7 +113,7 @@ func (r *run) step(ctx context.Context, final bool) (more bool, err error) {
 	return true, r.deliver(ctx, s)
 }
 
-// deliver sends the range until the server has taken or refused it.
+// deliver sends the range until the server has accepted or rejected it.
 func (r *run) deliver(ctx context.Context, s span) error {
 	data, err := readAt(r.log.Path, s.From, s.To-s.From)
 	if err != nil {
@@ -125,18 +124,18 @@ func (r *run) deliver(ctx context.Context, s span) error {
 		to := r.log.Endpoint()
 		a := r.send(ctx, to, s.Seq, body)
 		if a.refused() && to != r.log.Endpoint() {
-			continue // whoever has the former address now has no say in it
+			continue // the old address may belong to another server now
 		}
 		if a.final() {
 			if a.refused() {
-				r.Shipper.log.WarnContext(ctx, "log range given up", "writer", r.log.Writer, "seq", s.Seq, "status", a.status)
+				r.Shipper.log.WarnContext(ctx, "log range rejected and dropped", "writer", r.log.Writer, "seq", s.Seq, "status", a.status)
 				return r.journal.finish(a.status)
 			}
 			return r.journal.finish(0)
 		}
 		wait := max(r.backoff(try), a.retryAfter)
 		if err := clock.Sleep(ctx, r.clock, wait); err != nil {
-			return fmt.Errorf("log range %d is not delivered: %w", s.Seq, errors.Join(err, a.err))
+			return fmt.Errorf("log range %d not delivered: %w", s.Seq, errors.Join(err, a.err))
 		}
 	}
 }

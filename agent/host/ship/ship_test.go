@@ -20,19 +20,19 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// ingest answers as the script says and keeps what it took.
+// ingest responds with the given statuses and records accepted requests.
 type ingest struct {
 	*httptest.Server
-	mu      sync.Mutex
-	answers []int
-	taken   map[string]string
-	calls   []string
-	header  http.Header
+	mu       sync.Mutex
+	statuses []int
+	taken    map[string]string
+	calls    []string
+	header   http.Header
 }
 
-func newIngest(t *testing.T, answers ...int) *ingest {
+func newIngest(t *testing.T, statuses ...int) *ingest {
 	t.Helper()
-	s := &ingest{answers: answers, taken: map[string]string{}}
+	s := &ingest{statuses: statuses, taken: map[string]string{}}
 	s.Server = httptest.NewServer(http.HandlerFunc(s.serve))
 	t.Cleanup(s.Close)
 	return s
@@ -46,8 +46,8 @@ func (s *ingest) serve(w http.ResponseWriter, r *http.Request) {
 	key := r.Header.Get("Idempotency-Key")
 	s.calls = append(s.calls, key)
 	status := http.StatusOK
-	if len(s.answers) > 0 {
-		status, s.answers = s.answers[0], s.answers[1:]
+	if len(s.statuses) > 0 {
+		status, s.statuses = s.statuses[0], s.statuses[1:]
 	}
 	if status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "0")
@@ -91,22 +91,22 @@ func shipper(t *testing.T) *Shipper {
 	return NewShipper(&http.Client{}, clock.Real(), func(int) time.Duration { return time.Millisecond }, slog.New(slog.NewTextHandler(t.Output(), nil)))
 }
 
-func over() chan struct{} {
+func finished() chan struct{} {
 	c := make(chan struct{})
 	close(c)
 	return c
 }
 
-func TestATransientAnswerIsTriedAgain(t *testing.T) {
+func TestShipper_temporaryErrorsAreRetried(t *testing.T) {
 	t.Parallel()
 	s := newIngest(t, 503, 500, 429, 408, 200)
-	require.NoError(t, shipper(t).Run(t.Context(), logOf(t, s, "a\nb"), over()))
+	require.NoError(t, shipper(t).Run(t.Context(), logOf(t, s, "a\nb"), finished()))
 	require.Equal(t, "a\nb", s.text(t))
 	require.Equal(t, []string{"w:1", "w:1", "w:1", "w:1", "w:1"}, s.calls)
 	require.Equal(t, "Bearer tok", s.header.Get("Authorization"))
 }
 
-func TestARefusedRangeIsGivenUpAndTheNextGoesOn(t *testing.T) {
+func TestShipper_rejectedRangeIsDropped(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{400, 401, 403, 404, 409, 413, 422} {
 		s := newIngest(t, status)
@@ -126,12 +126,12 @@ func TestARefusedRangeIsGivenUpAndTheNextGoesOn(t *testing.T) {
 	}
 }
 
-// TestAnAgentKilledAtEveryLine cuts the journal at every byte, as a kill may.
-func TestAnAgentKilledAtEveryLine(t *testing.T) {
+// TestShipper_journalCutAtEveryByte cuts the journal at every byte, as a kill may do.
+func TestShipper_journalCutAtEveryByte(t *testing.T) {
 	t.Parallel()
 	first := newIngest(t)
 	l := logOf(t, first, strings.Repeat("line\n", 3))
-	require.NoError(t, shipper(t).Run(t.Context(), l, over()))
+	require.NoError(t, shipper(t).Run(t.Context(), l, finished()))
 	whole, err := os.ReadFile(l.Journal)
 	require.NoError(t, err)
 	body := first.taken["w:1"]
@@ -139,13 +139,13 @@ func TestAnAgentKilledAtEveryLine(t *testing.T) {
 		s := newIngest(t)
 		again := logOf(t, s, strings.Repeat("line\n", 3))
 		require.NoError(t, os.WriteFile(again.Journal, whole[:cut], 0o600))
-		require.NoError(t, shipper(t).Run(t.Context(), again, over()))
-		// Each time the one range is sent again under its number, as the same bytes.
+		require.NoError(t, shipper(t).Run(t.Context(), again, finished()))
+		// The range must be sent again each time with its number and the same bytes.
 		require.Equal(t, map[string]string{"w:1": body}, s.taken, "cut at %d", cut)
 	}
 }
 
-func TestAnOpenRangeKeepsItsBytesWhileTheLogGrows(t *testing.T) {
+func TestShipper_openRangeKeepsItsBytes(t *testing.T) {
 	t.Parallel()
 	s := newIngest(t, 503, 503, 503)
 	l := logOf(t, s, "one\n")
@@ -153,17 +153,17 @@ func TestAnOpenRangeKeepsItsBytesWhileTheLogGrows(t *testing.T) {
 	stuck := NewShipper(&http.Client{}, clock.Real(), func(int) time.Duration { cancel(); return time.Hour }, slog.New(slog.DiscardHandler))
 	require.ErrorIs(t, stuck.Run(ctx, l, make(chan struct{})), context.Canceled)
 	require.NoError(t, os.WriteFile(l.Path, []byte("one\ntwo\n"), 0o600))
-	require.NoError(t, shipper(t).Run(t.Context(), l, over()))
+	require.NoError(t, shipper(t).Run(t.Context(), l, finished()))
 	require.Contains(t, s.taken["w:1"], `"one\n"`)
 	require.Contains(t, s.taken["w:2"], `"two\n"`)
 }
 
-func TestNothingToShip(t *testing.T) {
+func TestShipper_missingLog(t *testing.T) {
 	t.Parallel()
 	s := newIngest(t)
 	l := logOf(t, s, "")
 	require.NoError(t, os.Remove(l.Path))
-	require.NoError(t, shipper(t).Run(t.Context(), l, over()))
+	require.NoError(t, shipper(t).Run(t.Context(), l, finished()))
 	require.Empty(t, s.calls)
 }
 
@@ -175,17 +175,17 @@ func TestCut(t *testing.T) {
 		final, patient bool
 		want           int
 	}{
-		"whole lines":                     {"a\nb\nc", false, true, 4},
-		"the end of the file":             {"a\nb\nc", true, false, 5},
-		"an unended line waits":           {"abc", false, true, 0},
-		"but not for ever":                {"abc", false, false, 3},
-		"a character that has only begun": {"ab\xe2\x82", false, false, 2},
-		"a broken character at the end":   {"ab\xe2\x82", true, false, 4},
-		"a long line":                     {long + "x", false, true, maxRaw},
-		"control characters grow":         {strings.Repeat("\x01", maxRaw), true, false, maxRaw / 8},
+		"complete lines":                  {"a\nb\nc", false, true, 4},
+		"end of the file":                 {"a\nb\nc", true, false, 5},
+		"incomplete line waits":           {"abc", false, true, 0},
+		"incomplete line after patience":  {"abc", false, false, 3},
+		"incomplete character":            {"ab\xe2\x82", false, false, 2},
+		"incomplete character at the end": {"ab\xe2\x82", true, false, 4},
+		"long line":                       {long + "x", false, true, maxRaw},
+		"control characters":              {strings.Repeat("\x01", maxRaw), true, false, maxRaw / 8},
 	} {
 		got := cut([]byte(c.data), c.final, c.patient)
-		if name == "control characters grow" {
+		if name == "control characters" {
 			require.Less(t, len(encode("run", []byte(c.data[:got]))), maxBody, name)
 			require.Positive(t, got)
 			continue
