@@ -11,8 +11,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry"
 )
 
-// The columns are there, as the role that moves their values may read and write them.
-func TestSealedColumnsAreThere(t *testing.T) {
+// rewrap.Run fails if a column is missing or the service's role lacks access to it.
+func TestRegistrySealedColumnsExist(t *testing.T) {
 	t.Parallel()
 	files, err := registry.Migrations()
 	require.NoError(t, err)

@@ -43,10 +43,10 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/solution"
 )
 
-// Name is the service's name: its schema, its identity and its place in settings.
+// Name is the name of the service, its schema and its identity to other services.
 const Name = "registry"
 
-// Deps are what the registry stands on.
+// Deps are the dependencies of the registry.
 type Deps struct {
 	Pool     *pgxpool.Pool
 	Projects authpeerv1.ProjectServiceClient
@@ -54,19 +54,19 @@ type Deps struct {
 	Works    jobspeerv1.WorkPeerServiceClient
 	RunData  ingestpeerv1.RunDataPeerServiceClient
 	Blobs    blob.Store
-	// Recipes is the catalog that this program ships: recipes.FS().
+	// Recipes holds the built-in recipe catalog: recipes.FS().
 	Recipes fs.FS
-	// Keyring seals the engines' keys at rest.
+	// Keyring encrypts the API keys of engines at rest.
 	Keyring *secret.Keyring
 	Clock   clock.Clock
 	IDs     *id.Source
 	Rand    io.Reader
 	Log     *slog.Logger
-	// PublicURL is the address that clients reach; it is known once the gateway listens.
+	// PublicURL returns the address that clients use. It is known once the gateway listens.
 	PublicURL func() string
 }
 
-// Service is the registry, wired.
+// Service is the registry with its parts connected.
 type Service struct {
 	cfg     Config
 	deps    Deps
@@ -94,10 +94,10 @@ type Service struct {
 	owners      *owner.Server
 }
 
-// Migrations are the goose files of the registry schema.
+// Migrations returns the goose migrations of the registry schema.
 func Migrations() (fs.FS, error) { return db.Migrations() }
 
-// New wires the service. It starts nothing.
+// New builds the service. It starts nothing.
 func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
 	s := &Service{cfg: cfg, deps: d, hub: wake.NewHub(), keys: idem.New(d.Clock)}
 	revisions := &revision.Store{Keys: d.Keyring}
@@ -118,10 +118,10 @@ func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
 	return s, nil
 }
 
-// Name is the service's name.
+// Name returns the service's name.
 func (s *Service) Name() string { return Name }
 
-// Register puts the service's methods on a server.
+// Register registers the service's methods on r.
 func (s *Service) Register(r grpc.ServiceRegistrar) {
 	registryv1.RegisterRecipeServiceServer(r, s.recipes)
 	registryv1.RegisterDatasetServiceServer(r, s.datasets)
@@ -139,7 +139,7 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	commonpeerv1.RegisterOwnerPeerServiceServer(r, s.owners)
 }
 
-// Ready checks the database and its schema.
+// Ready checks that the database is reachable and its schema is current.
 func (s *Service) Ready(ctx context.Context) error {
 	files, err := db.Migrations()
 	if err != nil {

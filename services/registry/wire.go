@@ -20,7 +20,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/snapshot"
 )
 
-// wire joins the areas from the lowest to the highest.
+// wire builds the areas of the service, from the lowest to the highest.
 func (s *Service) wire(revisions *revision.Store, orderer *engine.Orderer) {
 	d := s.deps
 	events, trail := event.NewLog(d.Clock, d.IDs, Name), audit.NewLog(d.Clock, d.IDs, Name)

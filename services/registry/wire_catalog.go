@@ -16,7 +16,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/solution"
 )
 
-// validator puts what reads the bytes of environments among the queue's workers.
+// validator registers the queue worker that validates environment versions.
 func (s *Service) validator(workers *river.Workers) error {
 	d := s.deps
 	err := river.AddWorkerSafely(workers, &environment.Validator{
@@ -28,7 +28,7 @@ func (s *Service) validator(workers *river.Workers) error {
 	return nil
 }
 
-// wireCatalog joins packages, the areas that solution applications bind, and the applications.
+// wireCatalog builds packages, environments, rubrics, solutions and solution applications.
 func (s *Service) wireCatalog(repeats *idem.Once, events *event.Log, trail *audit.Log, projects *peer.Projects) {
 	d := s.deps
 	s.environments = &environment.Server{

@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	// tryAgain is the pause before the wake-up listener or the leader tries again.
+	// tryAgain is the pause before the wake-up listener or the leader retries.
 	tryAgain = time.Second
-	// electEvery is how soon another replica watches engines after the one that did is gone.
+	// electEvery is how soon another replica takes over watching engines after the leader is gone.
 	electEvery = 2 * time.Second
 	sweepEvery = time.Hour
 )
 
-// Workers are the registry's loops. Every replica runs all of them; one at a time watches the engines, so
-// that an older state is never applied over a newer one.
+// Workers returns the registry's background loops. Every replica runs all of them. Only one replica at a time
+// watches engines, so that an older state never overwrites a newer one.
 func (s *Service) Workers() []run.Worker {
 	d := s.deps
 	loop := func(name string, every time.Duration, fn func(context.Context) error) run.Worker {

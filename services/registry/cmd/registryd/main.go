@@ -1,4 +1,4 @@
-// Command registryd is the registry service as a process of its own.
+// Command registryd runs the registry service as a separate process.
 package main
 
 import (

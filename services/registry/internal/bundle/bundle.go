@@ -1,7 +1,7 @@
-// Package bundle keeps the packages that submissions bring: archives of the code that a job runs.
+// Package bundle owns the packages of job submissions: archives of the code that a job runs.
 //
-// It promises that no job gets a package whose bytes were not judged (platform/archive), that a judgement is made
-// once and stays, and that the same bytes are uploaded once in a project.
+// It promises that a job receives only packages that passed inspection (platform/archive), that a package is inspected
+// once and the result is final, and that a project need not upload accepted bytes a second time.
 package bundle
 
 import (
@@ -19,7 +19,7 @@ import (
 // SubjectKind names packages in events, audit and errors.
 const SubjectKind = "package"
 
-// State is where a package stands.
+// State is the state of a package.
 type State string
 
 // The states of a package.
@@ -43,10 +43,10 @@ type Bundle struct {
 	CreatedAt time.Time
 }
 
-// Key is where the bytes of a package lie.
+// Key returns the object key of a package's bytes.
 func Key(projectID, sha256 string) string { return "projects/" + projectID + "/packages/" + sha256 }
 
-// Refusal is why no job gets the package, nil where one does.
+// Refusal returns the error that keeps jobs from using the package, or nil if it is accepted.
 func (b *Bundle) Refusal() error {
 	kind := fault.Refused
 	if b.TooLarge {
@@ -58,20 +58,21 @@ func (b *Bundle) Refusal() error {
 	case StateRefused:
 		return fault.New(kind, b.Gate, "%s", b.Text)
 	default:
-		return Refuse("package %s was not uploaded and committed", b.ID)
+		return Refuse("package %s has not been uploaded and committed", b.ID)
 	}
 }
 
-// Refuse is a refusal by the package's gate.
+// Refuse returns a refusal of the package gate, archive.GatePackage.
 func Refuse(format string, args ...any) error {
 	return fault.New(fault.Refused, archive.GatePackage, archive.GatePackage+": "+format, args...)
 }
 
-// judge reads the bytes of a package and settles what is thought of them.
+// judge inspects the bytes of a package and sets b's state to accepted or refused. It returns an error, and leaves the
+// state unchanged, if the bytes are missing or cannot be read.
 func judge(ctx context.Context, blobs blob.Store, b *Bundle, limit int64) error {
 	body, info, err := blobs.Get(ctx, Key(b.ProjectID, b.SHA256))
 	if fault.Is(err, fault.Absent) {
-		return Refuse("the bytes of %s were not uploaded", b.ID)
+		return Refuse("package %s has not been uploaded", b.ID)
 	}
 	if err != nil {
 		return fmt.Errorf("open a package: %w", err)

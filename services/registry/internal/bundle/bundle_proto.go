@@ -22,7 +22,7 @@ func uploadToProto(s blob.Signed) *registryv1.PackageUpload {
 	return &registryv1.PackageUpload{Url: s.URL, Method: s.Method, Headers: s.Headers, ExpiresAt: timestamppb.New(s.ExpiresAt)}
 }
 
-// ToObject is a package as an executor lays it out.
+// ToObject returns the object from which an executor unpacks a package.
 func ToObject(b *Bundle) *jobsv1.ObjectRef {
 	return &jobsv1.ObjectRef{
 		Path: "package.tar", Uri: blob.URI(Key(b.ProjectID, b.SHA256)), SizeBytes: b.Size, Sha256: b.SHA256, Unpack: true,

@@ -39,7 +39,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 )
 
-// limit is the largest upload of the desk.
+// limit is the largest upload that the test server accepts.
 const limit = 1 << 20
 
 type projects struct{}
@@ -48,16 +48,16 @@ func (projects) Project(_ context.Context, key string) (*own.Project, error) {
 	return &own.Project{ID: "prj_" + key, Key: key, Visibility: "team"}, nil
 }
 
-type desk struct {
+type fixture struct {
 	*bundle.Server
 
 	t   *testing.T
 	web *httptest.Server
 }
 
-func open(t *testing.T) *desk {
+func open(t *testing.T) *fixture {
 	t.Helper()
-	d := &desk{t: t}
+	d := &fixture{t: t}
 	clk := clock.NewFake(time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC))
 	ids := id.NewSource(clk, rand.Reader)
 	blobs, err := folder.Open(folder.Config{
@@ -88,7 +88,8 @@ func (h *headers) SetHeader(md metadata.MD) error {
 	return nil
 }
 
-// as is a call of a person in both projects, under a key where there is one.
+// as returns the context of a call by subject, who has role in both projects, and the headers that the call sets. A key
+// that is not empty becomes the idempotency key.
 func as(t *testing.T, subject, role, key string) (context.Context, *headers) {
 	t.Helper()
 	c := &authn.Caller{Kind: authn.KindUser, Subject: subject, Username: subject, Role: authn.RoleOperator}
@@ -103,7 +104,7 @@ func as(t *testing.T, subject, role, key string) (context.Context, *headers) {
 	return ctx, h
 }
 
-// packed is a tar file in gzip of paths and contents, in pairs.
+// packed returns a gzipped tar file. files alternates paths and contents.
 func packed(t *testing.T, files ...string) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -123,7 +124,7 @@ func request(project string, data []byte) *registryv1.CreatePackageRequest {
 	return &registryv1.CreatePackageRequest{Project: project, SizeBytes: int64(len(data)), Sha256: hex.EncodeToString(sum[:])}
 }
 
-func (d *desk) put(p *registryv1.Package, data []byte) {
+func (d *fixture) put(p *registryv1.Package, data []byte) {
 	d.t.Helper()
 	req, err := http.NewRequestWithContext(d.t.Context(), p.GetUpload().GetMethod(), p.GetUpload().GetUrl(), bytes.NewReader(data))
 	require.NoError(d.t, err)
@@ -136,8 +137,8 @@ func (d *desk) put(p *registryv1.Package, data []byte) {
 	require.Equal(d.t, http.StatusOK, resp.StatusCode)
 }
 
-// make uploads a package that is not committed.
-func (d *desk) make(project string, data []byte) *registryv1.Package {
+// make creates and uploads a package without committing it.
+func (d *fixture) make(project string, data []byte) *registryv1.Package {
 	d.t.Helper()
 	ctx, _ := as(d.t, "usr_1", authn.ProjectEditor, "")
 	p, err := d.CreatePackage(ctx, request(project, data))
@@ -146,32 +147,32 @@ func (d *desk) make(project string, data []byte) *registryv1.Package {
 	return p
 }
 
-func (d *desk) commit(p *registryv1.Package) (*registryv1.Package, error) {
+func (d *fixture) commit(p *registryv1.Package) (*registryv1.Package, error) {
 	d.t.Helper()
 	ctx, _ := as(d.t, "usr_1", authn.ProjectEditor, "")
 	return d.CommitPackage(ctx, &registryv1.CommitPackageRequest{PackageId: p.GetId()})
 }
 
-func (d *desk) resolved(p *registryv1.Package) error {
+func (d *fixture) resolved(p *registryv1.Package) error {
 	d.t.Helper()
 	b, err := d.Store.Get(d.t.Context(), d.Pool, own.Everything().Needing(authn.NeedRead), p.GetId())
 	require.NoError(d.t, err)
 	return b.Refusal()
 }
 
-func (d *desk) count(from string) (n int) {
+func (d *fixture) count(from string) (n int) {
 	d.t.Helper()
 	require.NoError(d.t, d.Pool.QueryRow(d.t.Context(), `SELECT count(*) FROM `+from).Scan(&n))
 	return n
 }
 
-func TestAPackageIsUploadedOnceInAProject(t *testing.T) {
+func TestPackageUploadedOncePerProject(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	data := packed(t, "train.py", "print(1)")
 	p := d.make("team", data)
 	require.Equal(t, []any{"uploading", false, "team"}, []any{p.GetState(), p.GetExists(), p.GetProject()})
-	require.True(t, fault.HasCode(d.resolved(p), "package"), "no job gets what was not judged")
+	require.True(t, fault.HasCode(d.resolved(p), "package"), "jobs cannot use a package before it is inspected")
 	done, err := d.commit(p)
 	require.NoError(t, err)
 	require.Equal(t, "accepted", done.GetState())
@@ -187,11 +188,11 @@ func TestAPackageIsUploadedOnceInAProject(t *testing.T) {
 	require.Nil(t, there.GetUpload())
 	elsewhere, err := d.CreatePackage(ctx, request("other", data))
 	require.NoError(t, err)
-	require.False(t, elsewhere.GetExists(), "another project learns nothing of it")
+	require.False(t, elsewhere.GetExists(), "other projects do not see that the bytes exist")
 	require.NotNil(t, elsewhere.GetUpload())
 }
 
-func TestWhatAPackageHoldsIsJudgedOnce(t *testing.T) {
+func TestCommitPackage_inspectsOnce(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	for name, c := range map[string]struct {
@@ -201,9 +202,9 @@ func TestWhatAPackageHoldsIsJudgedOnce(t *testing.T) {
 		text string
 	}{
 		"outside":   {packed(t, "../x", "y"), fault.Refused, "package", "package: ../x is not a plain path"},
-		"a secret":  {packed(t, "train.py", "x", "conf/.env", "KEY=1"), fault.Refused, "sensitive_file", "sensitive_file: conf/.env may hold a secret"},
-		"too large": {packed(t, "zeros", strings.Repeat("0", limit+1)), fault.TooLarge, "package", "package: it unpacks to more than the 1 MiB"},
-		"no tar":    {[]byte("hello"), fault.Refused, "package", "package: it is no tar file that can be read to its end"},
+		"secret":    {packed(t, "train.py", "x", "conf/.env", "KEY=1"), fault.Refused, "sensitive_file", "sensitive_file: conf/.env may hold a secret"},
+		"too large": {packed(t, "zeros", strings.Repeat("0", limit+1)), fault.TooLarge, "package", "package: the package unpacks to more than the installation's limit of 1 MiB"},
+		"not a tar": {[]byte("hello"), fault.Refused, "package", "package: the package is not a complete tar file"},
 	} {
 		p := d.make("team", c.data)
 		for range 2 {
@@ -212,7 +213,7 @@ func TestWhatAPackageHoldsIsJudgedOnce(t *testing.T) {
 			require.ErrorContains(t, err, c.text)
 		}
 		err := d.resolved(p)
-		require.True(t, fault.Is(err, c.kind) && fault.HasCode(err, c.gate), "%s: a job is told the same: %v", name, err)
+		require.True(t, fault.Is(err, c.kind) && fault.HasCode(err, c.gate), "%s: a job gets the same error: %v", name, err)
 		ctx, _ := as(t, "usr_1", authn.ProjectViewer, "")
 		got, err := d.GetPackage(ctx, &registryv1.GetPackageRequest{PackageId: p.GetId()})
 		require.NoError(t, err)
@@ -221,12 +222,12 @@ func TestWhatAPackageHoldsIsJudgedOnce(t *testing.T) {
 		editor, _ := as(t, "usr_1", authn.ProjectEditor, "")
 		fresh, err := d.CreatePackage(editor, request("team", c.data))
 		require.NoError(t, err)
-		require.False(t, fresh.GetExists(), "what was refused is nothing to build on")
+		require.False(t, fresh.GetExists(), "a refused package is not reused")
 	}
 	require.Equal(t, 4, d.count(`audit WHERE action = 'package.commit'`))
 }
 
-func TestACommitNeedsTheBytes(t *testing.T) {
+func TestCommitPackage_requiresUploadedBytes(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	ctx, _ := as(t, "usr_1", authn.ProjectEditor, "")
@@ -239,7 +240,7 @@ func TestACommitNeedsTheBytes(t *testing.T) {
 	d.Blobs = away{d.Blobs}
 	_, err = d.commit(p)
 	require.True(t, fault.Is(err, fault.Dependency), "%v", err)
-	require.Equal(t, 1, d.count(`package WHERE state = 'uploading'`), "a store that is away judges nothing")
+	require.Equal(t, 1, d.count(`package WHERE state = 'uploading'`), "the state is unchanged while the object store is unavailable")
 	d.Blobs = d.Blobs.(away).Store
 	_, err = d.commit(p)
 	require.NoError(t, err)
@@ -247,14 +248,14 @@ func TestACommitNeedsTheBytes(t *testing.T) {
 	require.True(t, fault.Is(err, fault.TooLarge), "%v", err)
 }
 
-// away is an object store that is not there.
+// away is an object store that is unavailable.
 type away struct{ blob.Store }
 
 func (away) Get(context.Context, string) (io.ReadCloser, blob.Info, error) {
-	return nil, blob.Info{}, fault.New(fault.Dependency, blob.CodeStore, "the object store is away")
+	return nil, blob.Info{}, fault.New(fault.Dependency, blob.CodeStore, "the object store is unavailable")
 }
 
-func TestOfManyCommitsOneJudges(t *testing.T) {
+func TestCommitPackage_concurrentCallsRecordOneResult(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	p := d.make("team", packed(t, "a", "b"))
@@ -271,23 +272,23 @@ func TestOfManyCommitsOneJudges(t *testing.T) {
 	require.Equal(t, 1, d.count(`event WHERE subject_kind = 'package' AND type = 'judged'`))
 }
 
-func TestARepeatUnderItsKeyGetsAnAddressAgain(t *testing.T) {
+func TestCreatePackage_repeatedKeyReturnsNewURL(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	data := packed(t, "a", "b")
-	ask := func() *registryv1.Package {
+	create := func() *registryv1.Package {
 		ctx, _ := as(t, "usr_1", authn.ProjectEditor, "k")
 		p, err := d.CreatePackage(ctx, request("team", data))
 		require.NoError(t, err)
 		return p
 	}
-	first, again := ask(), ask()
+	first, again := create(), create()
 	require.Equal(t, first.GetId(), again.GetId())
 	require.NotEmpty(t, again.GetUpload().GetUrl())
 	require.Equal(t, 1, d.count(`package`))
 }
 
-func TestWhoMayDoWhatWithAPackage(t *testing.T) {
+func TestPackagePermissions(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	p := d.make("team", packed(t, "a", "b"))

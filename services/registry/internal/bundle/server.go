@@ -22,7 +22,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 )
 
-// Server answers PackageService.
+// Server implements PackageService.
 type Server struct {
 	registryv1.UnimplementedPackageServiceServer
 
@@ -35,18 +35,18 @@ type Server struct {
 	Audit    *audit.Log
 	Clock    clock.Clock
 	IDs      *id.Source
-	// MaxBytes is the largest upload, and the most that a package may unpack to.
+	// MaxBytes bounds both an upload and the unpacked size of a package.
 	MaxBytes int64
 }
 
-// CreatePackage answers where the bytes of a package go, or the package of the project that has them.
+// CreatePackage returns the upload URL of a new package, or the project's accepted package if it has the same bytes.
 func (s *Server) CreatePackage(ctx context.Context, in *registryv1.CreatePackageRequest) (*registryv1.Package, error) {
 	owner, err := own.For(ctx, s.Projects, in.GetProject())
 	if err != nil {
 		return nil, err
 	}
 	if in.GetSizeBytes() > s.MaxBytes {
-		return nil, fault.New(fault.TooLarge, "upload_too_large", "a package has at most %d MiB on this installation", s.MaxBytes>>20)
+		return nil, fault.New(fault.TooLarge, "upload_too_large", "the package exceeds the limit of %d MiB", s.MaxBytes>>20)
 	}
 	out := &registryv1.Package{}
 	err = s.Once.Do(ctx, registryv1.PackageService_CreatePackage_FullMethodName, in, out, func(ctx context.Context, tx pgx.Tx) error {
@@ -78,7 +78,7 @@ func (s *Server) CreatePackage(ctx context.Context, in *registryv1.CreatePackage
 	return out, s.sign(ctx, owner.ProjectID, out)
 }
 
-// sign puts the address of an upload into an answer; it is made anew for a repeat.
+// sign adds an upload URL to a response. A repeated request gets a new URL.
 func (s *Server) sign(ctx context.Context, projectID string, out *registryv1.Package) error {
 	signed, err := s.Blobs.SignPut(ctx, Key(projectID, out.GetSha256()), blob.SignOptions{Size: out.GetSizeBytes(), SHA256: out.GetSha256()})
 	if err != nil {
@@ -99,7 +99,7 @@ func (s *Server) record(ctx context.Context, tx pgx.Tx, action string, b *Bundle
 	})
 }
 
-// GetPackage answers one package.
+// GetPackage returns one package.
 func (s *Server) GetPackage(ctx context.Context, in *registryv1.GetPackageRequest) (*registryv1.Package, error) {
 	b, err := s.get(ctx, in.GetPackageId())
 	if err != nil {
@@ -115,7 +115,7 @@ func (s *Server) get(ctx context.Context, packageID string) (*Bundle, error) {
 	return s.Store.Get(ctx, s.Pool, authn.ScopeOf(ctx), packageID)
 }
 
-// CommitPackage judges the bytes of a package; a repeat answers what was judged.
+// CommitPackage inspects the bytes of a package. A repeated call returns the stored result.
 func (s *Server) CommitPackage(ctx context.Context, in *registryv1.CommitPackageRequest) (*registryv1.Package, error) {
 	b, err := s.get(ctx, in.GetPackageId())
 	if err != nil {
@@ -135,7 +135,7 @@ func (s *Server) CommitPackage(ctx context.Context, in *registryv1.CommitPackage
 	return toProto(b), nil
 }
 
-// settle judges a package and answers it as it is then, whoever was first.
+// settle inspects a package and returns its stored state, which may be the result of a concurrent call.
 func (s *Server) settle(ctx context.Context, b *Bundle) (*Bundle, error) {
 	if err := judge(ctx, s.Blobs, b, s.MaxBytes); err != nil {
 		return nil, err

@@ -1,7 +1,7 @@
-// Package card reads and keeps the cards of model versions: markdown behind front matter in YAML, as model hubs
-// have it. A card is kept as it was written, every revision of it; what its front matter says is also kept as
-// JSON. Front matter that is no plain data (anchors that multiply, keys that are no text, numbers that JSON does
-// not have) is refused. store.go alone speaks SQL.
+// Package card parses and stores the cards of model versions: Markdown preceded by YAML front matter, as on model hubs.
+// It keeps every revision of a card verbatim and also stores the front matter as JSON. It rejects front matter that is
+// not plain data: exponentially expanding anchors, keys that are not strings, numbers that JSON cannot represent.
+// Only store.go contains SQL.
 package card
 
 import (
@@ -23,7 +23,7 @@ const Kind = "model card"
 
 const (
 	fence = "---"
-	// maxFront bounds the front matter, in bytes; maxNodes and maxDepth what it may hold.
+	// maxFront bounds the front matter in bytes, maxNodes the number of its values and maxDepth their nesting.
 	maxFront = 64 << 10
 	maxNodes = 10000
 	maxDepth = 32
@@ -35,20 +35,20 @@ type Card struct {
 	Version   int32
 	Revision  int32
 	Content   string
-	Front     json.RawMessage // nil without front matter
+	Front     json.RawMessage // nil if there is no front matter
 	BodyAt    int
 	Digest    string
 	Author    string
 	CreatedAt time.Time
 }
 
-// Body is the markdown behind the front matter.
+// Body returns the Markdown after the front matter.
 func (c *Card) Body() string { return c.Content[c.BodyAt:] }
 
-// Read makes a card of a text.
+// Read parses a card.
 func Read(content string) (*Card, error) {
 	if strings.ContainsRune(content, 0) {
-		return nil, bad("Value error, content should hold no NUL")
+		return nil, bad("Value error, content should not contain NUL characters")
 	}
 	sum := sha256.Sum256([]byte(content))
 	c := &Card{Content: content, Digest: "sha256:" + hex.EncodeToString(sum[:])}
@@ -78,7 +78,7 @@ func Read(content string) (*Card, error) {
 	return c, nil
 }
 
-// split finds the front matter of a text and where what follows it begins.
+// split returns the front matter of a text and the offset of the text after it.
 func split(content string) (front string, at int, ok bool) {
 	first, rest, ok := strings.Cut(content, "\n")
 	if !ok || strings.TrimRight(first, " \t\r") != fence {
@@ -96,10 +96,10 @@ func split(content string) (front string, at int, ok bool) {
 	return "", 0, false
 }
 
-// plain is the data of a node, for JSON.
+// plain converts a node into data that encoding/json can marshal. left is the number of values still allowed.
 func plain(n *yaml.Node, depth int, left *int) (any, error) {
 	if *left--; *left < 0 || depth == 0 {
-		return nil, bad("Value error, front matter should hold at most %d values, %d deep", maxNodes, maxDepth)
+		return nil, bad("Value error, front matter should have at most %d values, nested at most %d deep", maxNodes, maxDepth)
 	}
 	switch n.Kind {
 	case yaml.DocumentNode:
@@ -130,10 +130,10 @@ func mapping(n *yaml.Node, depth int, left *int) (any, error) {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key := n.Content[i]
 		if key.Kind != yaml.ScalarNode || key.Tag != "!!str" {
-			return nil, bad("Value error, front matter line %d: a name should be text", key.Line)
+			return nil, bad("Value error, front matter line %d: a key should be a string", key.Line)
 		}
 		if _, twice := out[key.Value]; twice {
-			return nil, bad("Value error, front matter line %d: %.64q is given twice", key.Line, key.Value)
+			return nil, bad("Value error, front matter line %d: duplicate key %.64q", key.Line, key.Value)
 		}
 		v, err := plain(n.Content[i+1], depth-1, left)
 		if err != nil {
@@ -144,7 +144,7 @@ func mapping(n *yaml.Node, depth int, left *int) (any, error) {
 	return out, nil
 }
 
-// scalar is text, a number, a truth or nothing; a time stays the text that it was.
+// scalar converts a scalar into a string, a number, a boolean or nil. Timestamps and binary values stay text.
 func scalar(n *yaml.Node) (any, error) {
 	var v any
 	if n.Tag == "!!timestamp" || n.Tag == "!!binary" {
@@ -154,7 +154,7 @@ func scalar(n *yaml.Node) (any, error) {
 		return nil, bad("Value error, front matter line %d: %s", n.Line, strings.TrimPrefix(err.Error(), "yaml: "))
 	}
 	if f, ok := v.(float64); ok && (math.IsNaN(f) || math.IsInf(f, 0)) {
-		return nil, bad("Value error, front matter line %d: a number should be finite", n.Line)
+		return nil, bad("Value error, front matter line %d: numbers should be finite", n.Line)
 	}
 	return v, nil
 }

@@ -1,5 +1,5 @@
-// Package catalog answers jobs: which recipes there are, and what the references of a submission stand
-// for with the rights of its submitter.
+// Package catalog serves the jobs service: it lists recipes and resolves the references of a submission with the
+// permissions of its submitter.
 package catalog
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
 )
 
-// Server answers CatalogPeerService.
+// Server implements CatalogPeerService.
 type Server struct {
 	registrypeerv1.UnimplementedCatalogPeerServiceServer
 
@@ -35,7 +35,7 @@ type Server struct {
 	Audit    *audit.Log
 }
 
-// GetCatalogRecipe answers every version of a recipe.
+// GetCatalogRecipe returns every version of a recipe.
 func (s *Server) GetCatalogRecipe(
 	ctx context.Context, in *registrypeerv1.GetCatalogRecipeRequest,
 ) (*registrypeerv1.GetCatalogRecipeResponse, error) {
@@ -60,8 +60,8 @@ func (s *Server) GetCatalogRecipe(
 	return out, nil
 }
 
-// ResolveBindings resolves references with the rights of the caller that travels with the call. What is
-// unknown, hidden or not ready is one list; what the caller sees and may not read is another.
+// ResolveBindings resolves references with the permissions of the end user on whose behalf the call is made. References
+// that are unknown, hidden or not ready form one list; references that the user sees but may not read form another.
 func (s *Server) ResolveBindings(
 	ctx context.Context, in *registrypeerv1.ResolveBindingsRequest,
 ) (*registrypeerv1.ResolveBindingsResponse, error) {
@@ -102,7 +102,7 @@ func (s *Server) bindDataset(ctx context.Context, name, text string, out *regist
 	return nil
 }
 
-// bound notes that a job was given a protected dataset to read.
+// bound writes an audit entry for a job that reads a protected dataset.
 func (s *Server) bound(ctx context.Context, d *dataset.Dataset, v *dataset.Version) error {
 	return pg.InTx(ctx, s.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		return s.Audit.Record(ctx, tx, audit.Entry{
@@ -111,7 +111,7 @@ func (s *Server) bound(ctx context.Context, d *dataset.Dataset, v *dataset.Versi
 	})
 }
 
-// ResolvePackage answers an accepted package, or the refusal of its gate.
+// ResolvePackage returns an accepted package, or its refusal.
 func (s *Server) ResolvePackage(
 	ctx context.Context, in *registrypeerv1.ResolvePackageRequest,
 ) (*registrypeerv1.ResolvePackageResponse, error) {

@@ -26,22 +26,22 @@ func file(path string, size int64) dataset.File {
 	return dataset.File{Path: path, Size: size, SHA256: strings.Repeat("0", 64)}
 }
 
-func TestAManifestIsWhatAFolderCanHold(t *testing.T) {
+func TestManifest(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
 		files []dataset.File
 		kind  fault.Kind
 		words string
 	}{
-		"none":              {nil, "", ""},
-		"some":              {[]dataset.File{file("b/c", 1), file("a", 2), file("b/d", 3), file("b.c", 0)}, "", ""},
-		"as much as can be": {[]dataset.File{file("a", 60), file("b", 40)}, "", ""},
-		"too much":          {[]dataset.File{file("a", 60), file("b", 41)}, fault.TooLarge, "larger"},
-		"far too much":      {[]dataset.File{file("a", 1<<62), file("b", 1<<62)}, fault.TooLarge, "larger"},
-		"twice":             {[]dataset.File{file("a", 1), file("b", 1), file("a", 2)}, fault.Refused, "a is there twice"},
-		"file and folder":   {[]dataset.File{file("a/b/c", 1), file("a", 1)}, fault.Refused, "a is a file and a folder"},
-		"deeper":            {[]dataset.File{file("a/b/c", 1), file("a/b", 1)}, fault.Refused, "a/b is a file and a folder"},
-		"between them":      {[]dataset.File{file("a", 1), file("a-b", 1), file("a/b", 1)}, fault.Refused, "a is a file and a folder"},
+		"none":            {nil, "", ""},
+		"some":            {[]dataset.File{file("b/c", 1), file("a", 2), file("b/d", 3), file("b.c", 0)}, "", ""},
+		"at the limit":    {[]dataset.File{file("a", 60), file("b", 40)}, "", ""},
+		"over the limit":  {[]dataset.File{file("a", 60), file("b", 41)}, fault.TooLarge, "exceeds"},
+		"sum overflows":   {[]dataset.File{file("a", 1<<62), file("b", 1<<62)}, fault.TooLarge, "exceeds"},
+		"duplicate":       {[]dataset.File{file("a", 1), file("b", 1), file("a", 2)}, fault.Refused, "duplicate path a"},
+		"file and folder": {[]dataset.File{file("a/b/c", 1), file("a", 1)}, fault.Refused, "a is both a file and a folder"},
+		"nested":          {[]dataset.File{file("a/b/c", 1), file("a/b", 1)}, fault.Refused, "a/b is both a file and a folder"},
+		"sibling between": {[]dataset.File{file("a", 1), file("a-b", 1), file("a/b", 1)}, fault.Refused, "a is both a file and a folder"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -57,7 +57,7 @@ func TestAManifestIsWhatAFolderCanHold(t *testing.T) {
 	}
 }
 
-func TestPathsAreRelativeInTheirOneSpelling(t *testing.T) {
+func TestManifest_paths(t *testing.T) {
 	t.Parallel()
 	for _, good := range []string{"a", "a/b.jsonl", "..a", "a..b/c", "ü/ x", ".hidden", "a:b"} {
 		_, _, _, err := dataset.Manifest([]dataset.File{file(good, 1)}, 100)
@@ -69,14 +69,14 @@ func TestPathsAreRelativeInTheirOneSpelling(t *testing.T) {
 	}
 }
 
-func TestADigestNamesTheFilesInAnyOrder(t *testing.T) {
+func TestManifest_digestIgnoresOrder(t *testing.T) {
 	t.Parallel()
 	a, b := file("a", 1), file("b", 2)
 	given := []dataset.File{b, a}
 	sorted, digest, total, err := dataset.Manifest(given, 100)
 	require.NoError(t, err)
 	require.Equal(t, []dataset.File{a, b}, sorted)
-	require.Equal(t, []dataset.File{b, a}, given, "what was given is left as it is")
+	require.Equal(t, []dataset.File{b, a}, given, "the argument is not changed")
 	require.EqualValues(t, 3, total)
 	_, same, _, err := dataset.Manifest([]dataset.File{a, b}, 100)
 	require.NoError(t, err)
@@ -87,7 +87,7 @@ func TestADigestNamesTheFilesInAnyOrder(t *testing.T) {
 	require.NotEqual(t, digest, other)
 }
 
-func TestWhoReadsAProtectedDataset(t *testing.T) {
+func TestDataset_Readable(t *testing.T) {
 	t.Parallel()
 	d := &dataset.Dataset{Owner: own.Owner{UserID: "usr_1", ProjectID: "prj_1", Visibility: "all"}}
 	stranger := &authn.Caller{Kind: authn.KindUser, Subject: "usr_2", Role: authn.RoleOperator}
@@ -119,7 +119,7 @@ func sums(id, project, visibility string) *dataset.Dataset {
 	}
 }
 
-func TestAScopeSeesWhatIsItsOwn(t *testing.T) {
+func TestStore_visibility(t *testing.T) {
 	t.Parallel()
 	pool, s := open(t), dataset.Store{}
 	require.NoError(t, inTx(t, pool, func(tx pgx.Tx) error { return s.Insert(t.Context(), tx, sums("ds_1", "team", "team")) }))
@@ -152,7 +152,7 @@ func TestAScopeSeesWhatIsItsOwn(t *testing.T) {
 	require.Empty(t, none)
 }
 
-func TestAVersionIsResolvedOnceItIsReady(t *testing.T) {
+func TestStore_Resolve_requiresReadyVersion(t *testing.T) {
 	t.Parallel()
 	pool, s := open(t), dataset.Store{}
 	d := sums("ds_1", "team", "team")
@@ -173,7 +173,7 @@ func TestAVersionIsResolvedOnceItIsReady(t *testing.T) {
 			how, err := s.InsertVersion(t.Context(), tx, v)
 			fresh := how == dataset.TakenFresh
 			require.NoError(t, err)
-			require.Equal(t, want, fresh, "a name is taken once")
+			require.Equal(t, want, fresh, "the name can be taken once")
 		}
 		return nil
 	}))
@@ -185,14 +185,14 @@ func TestAVersionIsResolvedOnceItIsReady(t *testing.T) {
 		for _, want := range []bool{true, false} {
 			done, err := s.Commit(t.Context(), tx, v)
 			require.NoError(t, err)
-			require.Equal(t, want, done, "a version is committed once")
+			require.Equal(t, want, done, "the version can be committed once")
 		}
 		return nil
 	}))
 	v.State, v.SchemaSource = dataset.StateReady, dataset.SchemaNone
 	for _, version := range []string{"1.0", "latest"} {
 		require.Empty(t, cmp.Diff(v, resolve(own.Everything(), version)))
-		require.Nil(t, resolve(authn.Scope{UserID: "usr_2", Projects: []string{}}, version), "hidden looks absent")
+		require.Nil(t, resolve(authn.Scope{UserID: "usr_2", Projects: []string{}}, version), "a hidden version looks absent")
 	}
 	require.Nil(t, resolve(own.Everything(), "2.0"))
 	_, err := s.Version(t.Context(), pool, d.ID, "2.0")
@@ -200,5 +200,5 @@ func TestAVersionIsResolvedOnceItIsReady(t *testing.T) {
 	list, err := s.Versions(t.Context(), pool, d.ID, page.Page{Limit: 50})
 	require.NoError(t, err)
 	require.Len(t, list, 1)
-	require.Nil(t, list[0].Manifest, "a list has no manifests")
+	require.Nil(t, list[0].Manifest, "lists contain no manifests")
 }

@@ -21,57 +21,57 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/dataset"
 )
 
-func TestAnUploadThatExpiredIsAskedForAgain(t *testing.T) {
+func TestCreateDatasetVersion_repeatRenewsExpiredUpload(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t)
+	d := newFixture(t)
 	s := d.make("sums", "team")
 	made, err := d.begin("usr_1", s, "v1", of("a", "hello"))
 	require.NoError(t, err)
 	target := made.GetUploads()[0]
 	require.True(t, d.clock.Now().Add(blob.MaxExpires).Equal(target.GetExpiresAt().AsTime()))
 	d.clock.Advance(blob.MaxExpires + time.Second)
-	require.Equal(t, http.StatusForbidden, d.put(target, "hello"), "its time is over")
+	require.Equal(t, http.StatusForbidden, d.put(target, "hello"), "the URL has expired")
 	_, err = d.commit("usr_1", s, "v1")
 	require.True(t, fault.HasCode(err, "object_missing") && fault.Is(err, fault.Refused), "%v", err)
 	d.clock.Advance(30 * 24 * time.Hour)
 	again, err := d.begin("usr_1", s, "v1", of("a", "hello"))
 	require.NoError(t, err)
-	require.True(t, proto.Equal(made.GetVersion(), again.GetVersion()), "it is the same version, from when it was first asked for")
+	require.True(t, proto.Equal(made.GetVersion(), again.GetVersion()), "the version is the same, with its first creation time")
 	require.Less(t, d.put(again.GetUploads()[0], "hello"), 300)
 	done, err := d.commit("usr_1", s, "v1")
 	require.NoError(t, err)
 	require.True(t, d.clock.Now().Equal(done.GetCommittedAt().AsTime()))
 }
 
-func TestAnUploadIsOfItsBytesAlone(t *testing.T) {
+func TestUploadURL_acceptsOnlyDeclaredBytes(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t)
+	d := newFixture(t)
 	s := d.make("sums", "team")
 	made, err := d.begin("usr_1", s, "v1", of("a", "hello", "b", "world"))
 	require.NoError(t, err)
 	a, b := made.GetUploads()[0], made.GetUploads()[1]
 	for name, status := range map[string]int{
-		"other bytes":     d.put(a, "hellO"),
-		"more bytes":      d.put(a, "hello!"),
-		"fewer bytes":     d.put(a, "hell"),
-		"another's":       d.put(a, "world"),
-		"another's place": d.put(&registryv1.UploadTarget{Method: a.GetMethod(), Url: strings.Replace(a.GetUrl(), sum("hello"), sum("world"), 1), Headers: a.GetHeaders()}, "world"),
+		"other bytes": d.put(a, "hellO"),
+		"more bytes":  d.put(a, "hello!"),
+		"fewer bytes": d.put(a, "hell"),
+		"bytes of b":  d.put(a, "world"),
+		"key of b":    d.put(&registryv1.UploadTarget{Method: a.GetMethod(), Url: strings.Replace(a.GetUrl(), sum("hello"), sum("world"), 1), Headers: a.GetHeaders()}, "world"),
 	} {
 		require.GreaterOrEqual(t, status, 400, name)
 	}
 	_, err = d.commit("usr_1", s, "v1")
-	require.True(t, fault.HasCode(err, "object_missing"), "nothing of it was kept: %v", err)
+	require.True(t, fault.HasCode(err, "object_missing"), "no bytes were stored: %v", err)
 	require.Less(t, d.put(a, "hello"), 300)
 	_, err = d.commit("usr_1", s, "v1")
-	require.ErrorContains(t, err, "the bytes of b were not uploaded")
+	require.ErrorContains(t, err, "file b has not been uploaded")
 	require.Less(t, d.put(b, "world"), 300)
 	_, err = d.commit("usr_1", s, "v1")
 	require.NoError(t, err)
 }
 
-func TestAManifestThatContradictsItselfIsNeverReady(t *testing.T) {
+func TestCommitDatasetVersion_contradictoryManifest(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t)
+	d := newFixture(t)
 	s := d.make("sums", "team")
 	files := of("a", "hello", "b", "hello")
 	files[1].SizeBytes = 6
@@ -81,12 +81,12 @@ func TestAManifestThatContradictsItselfIsNeverReady(t *testing.T) {
 	require.Less(t, d.put(made.GetUploads()[0], "hello"), 300)
 	_, err = d.commit("usr_1", s, "v1")
 	require.True(t, fault.HasCode(err, "object_differs") && fault.Is(err, fault.Refused), "%v", err)
-	require.ErrorContains(t, err, "the bytes of b are 5")
+	require.ErrorContains(t, err, "file b has 5 bytes")
 }
 
-func TestSizesUpToTheLimit(t *testing.T) {
+func TestCreateDatasetVersion_sizeLimit(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t)
+	d := newFixture(t)
 	s := d.make("sums", "team")
 	sized := func(sizes ...int64) []*registryv1.ManifestFile {
 		var out []*registryv1.ManifestFile
@@ -100,7 +100,7 @@ func TestSizesUpToTheLimit(t *testing.T) {
 		good  bool
 	}{
 		"one under": {[]int64{limit - 1}, true}, "at": {[]int64{limit}, true}, "one over": {[]int64{limit + 1}, false},
-		"together at": {[]int64{limit - 7, 7}, true}, "together over": {[]int64{limit - 7, 8}, false}, "nothing": {[]int64{0, 0}, true},
+		"together at": {[]int64{limit - 7, 7}, true}, "together over": {[]int64{limit - 7, 8}, false}, "empty": {[]int64{0, 0}, true},
 		"past an int64": {[]int64{1<<63 - 1, 1<<63 - 1}, false},
 	} {
 		_, err := d.begin("usr_1", s, strings.ReplaceAll(name, " ", "-"), sized(c.sizes...))
@@ -113,80 +113,80 @@ func TestSizesUpToTheLimit(t *testing.T) {
 	}
 }
 
-func TestAnEmptyFileIsAFile(t *testing.T) {
+func TestDatasetVersion_emptyFile(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t)
+	d := newFixture(t)
 	s := d.make("sums", "team")
 	v := d.push(s, "v1", "")
 	require.Equal(t, []any{int32(1), int64(0), "ready"}, []any{v.GetFiles(), v.GetBytes(), v.GetState()})
 }
 
-func TestAVersionThatIsReadyNeverChanges(t *testing.T) {
+func TestDatasetVersion_readyIsImmutable(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t)
+	d := newFixture(t)
 	s := d.make("sums", "team")
 	v := d.push(s, "v1", "hello")
 	d.clock.Advance(time.Hour)
 	for name, files := range map[string][]*registryv1.ManifestFile{
-		"the same": of("a", "hello"), "others": of("b", "world"), "what no folder can hold": of("../a", "x"),
-		"too much": {{Path: "a", SizeBytes: limit + 1, Sha256: sum("x")}},
+		"same files": of("a", "hello"), "other files": of("b", "world"), "invalid path": of("../a", "x"),
+		"too large": {{Path: "a", SizeBytes: limit + 1, Sha256: sum("x")}},
 	} {
 		_, err := d.begin("usr_1", s, "v1", files)
 		require.True(t, fault.Is(err, fault.Conflict) && fault.HasCode(err, "dataset_version_exists"), "%s: %v", name, err)
-		require.Equal(t, "version v1 of dataset sums exists already", fault.From(err).Text())
+		require.Equal(t, "version v1 of dataset sums already exists", fault.From(err).Text())
 	}
 	again, err := d.commit("usr_2", s, "v1")
 	require.NoError(t, err)
-	require.True(t, proto.Equal(v, again), "a commit again changes nothing")
+	require.True(t, proto.Equal(v, again), "a repeated commit changes nothing")
 	require.NoError(t, d.blobs.Delete(t.Context(), dataset.Key("prj_team", sum("hello"))))
 	again, err = d.commit("usr_1", s, "v1")
-	require.NoError(t, err, "nor does it look at the bytes again")
+	require.NoError(t, err, "a repeated commit does not check the bytes")
 	require.True(t, proto.Equal(v, again))
 }
 
-func TestBytesAreSharedWithinAProjectAndNowhereElse(t *testing.T) {
+func TestCreateDatasetVersion_reusesBytesWithinProjectOnly(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t)
+	d := newFixture(t)
 	first, second, foreign := d.make("one", "team"), d.make("two", "team"), d.make("one", "other")
 	d.push(first, "v1", "hello")
 	made, err := d.begin("usr_1", second, "v1", of("x", "hello", "y", "new"))
 	require.NoError(t, err)
-	require.Len(t, made.GetUploads(), 1, "what the project has is not asked for")
+	require.Len(t, made.GetUploads(), 1, "only bytes that the project lacks are requested")
 	require.Equal(t, "y", made.GetUploads()[0].GetPath())
 	made, err = d.begin("usr_1", foreign, "v1", of("x", "hello"))
 	require.NoError(t, err)
-	require.Len(t, made.GetUploads(), 1, "another project learns nothing of it")
+	require.Len(t, made.GetUploads(), 1, "other projects do not see that the bytes exist")
 	_, err = d.commit("usr_1", foreign, "v1")
 	require.True(t, fault.HasCode(err, "object_missing"), "%v", err)
 }
 
-func TestOfManyCommitsOneMakesTheVersionReady(t *testing.T) {
+func TestCommitDatasetVersion_concurrentCallsCommitOnce(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t)
+	d := newFixture(t)
 	s := d.make("sums", "team")
 	made, err := d.begin("usr_1", s, "v1", of("a", "hello"))
 	require.NoError(t, err)
 	require.Less(t, d.put(made.GetUploads()[0], "hello"), 300)
-	answers := make([]*registryv1.DatasetVersion, 6)
-	errs := make([]error, len(answers))
+	versions := make([]*registryv1.DatasetVersion, 6)
+	errs := make([]error, len(versions))
 	var wg sync.WaitGroup
-	for i := range answers {
+	for i := range versions {
 		ctx, _ := as(t, "usr_1", "")
 		wg.Go(func() {
-			answers[i], errs[i] = d.CommitDatasetVersion(ctx, &registryv1.CommitDatasetVersionRequest{DatasetId: s.GetId(), Version: "v1"})
+			versions[i], errs[i] = d.CommitDatasetVersion(ctx, &registryv1.CommitDatasetVersionRequest{DatasetId: s.GetId(), Version: "v1"})
 		})
 	}
 	wg.Wait()
 	require.NoError(t, errors.Join(errs...))
-	for _, a := range answers {
-		require.True(t, proto.Equal(answers[0], a))
+	for _, v := range versions {
+		require.True(t, proto.Equal(versions[0], v))
 	}
 	require.Equal(t, []string{"created>", "version>uploading", "version>ready"}, d.events(s))
 	require.Equal(t, []string{"dataset.version.commit", "dataset.version.create", "dataset.create"}, d.audited(s))
 }
 
-// events are what happened to a dataset, oldest first.
-func (d *desk) events(s *registryv1.Dataset) (out []string) {
+// events lists the events of a dataset, oldest first.
+func (d *fixture) events(s *registryv1.Dataset) (out []string) {
 	d.t.Helper()
 	found, err := event.List(d.t.Context(), d.Pool, dataset.SubjectKind, s.GetId(), page.Page{Limit: 50})
 	require.NoError(d.t, err)
@@ -196,8 +196,8 @@ func (d *desk) events(s *registryv1.Dataset) (out []string) {
 	return out
 }
 
-// audited are the deeds on a dataset, newest first.
-func (d *desk) audited(s *registryv1.Dataset) (out []string) {
+// audited lists the audit actions on a dataset, newest first, and requires that no other target has any.
+func (d *fixture) audited(s *registryv1.Dataset) (out []string) {
 	d.t.Helper()
 	found, err := audit.List(d.t.Context(), d.Pool, audit.Filter{}, page.Page{Limit: 50})
 	require.NoError(d.t, err)
@@ -208,16 +208,16 @@ func (d *desk) audited(s *registryv1.Dataset) (out []string) {
 	return out
 }
 
-func TestOfTwoWhoPushAVersionAtOnceOneIsTold(t *testing.T) {
+func TestCreateDatasetVersion_concurrentCreatorsConflict(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t)
+	d := newFixture(t)
 	s := d.make("sums", "team")
 	for n := range 6 {
 		version := fmt.Sprintf("v%d", n)
 		errs := make([]error, 2)
 		var wg sync.WaitGroup
-		for i, who := range []string{"usr_1", "usr_2"} {
-			ctx, _ := as(t, who, "")
+		for i, user := range []string{"usr_1", "usr_2"} {
+			ctx, _ := as(t, user, "")
 			wg.Go(func() {
 				_, errs[i] = d.CreateDatasetVersion(ctx, &registryv1.CreateDatasetVersionRequest{DatasetId: s.GetId(), Version: version, Files: of("a", "hello")})
 			})
@@ -231,35 +231,35 @@ func TestOfTwoWhoPushAVersionAtOnceOneIsTold(t *testing.T) {
 	}
 }
 
-func TestAPushUnderItsKeyIsRepeated(t *testing.T) {
+func TestCreateDatasetVersion_idempotencyKey(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t)
+	d := newFixture(t)
 	s := d.make("sums", "team")
-	ask := func(key, version string) (*registryv1.CreateDatasetVersionResponse, error) {
+	create := func(key, version string) (*registryv1.CreateDatasetVersionResponse, error) {
 		ctx, _ := as(t, "usr_1", key)
 		return d.CreateDatasetVersion(ctx, &registryv1.CreateDatasetVersionRequest{DatasetId: s.GetId(), Version: version, Files: of("a", "hello")})
 	}
-	first, err := ask("k", "v1")
+	first, err := create("k", "v1")
 	require.NoError(t, err)
-	again, err := ask("k", "v1")
+	again, err := create("k", "v1")
 	require.NoError(t, err)
 	require.True(t, proto.Equal(first.GetVersion(), again.GetVersion()))
 	require.Len(t, again.GetUploads(), 1)
-	_, err = ask("k", "v2")
+	_, err = create("k", "v2")
 	require.True(t, fault.HasCode(err, "idempotency_key") && fault.Is(err, fault.Conflict), "%v", err)
-	require.Equal(t, []string{"created>", "version>uploading"}, d.events(s), "one push, one event")
+	require.Equal(t, []string{"created>", "version>uploading"}, d.events(s), "the repeat adds no event")
 	require.Less(t, d.put(again.GetUploads()[0], "hello"), 300)
 	_, err = d.commit("usr_1", s, "v1")
 	require.NoError(t, err)
-	after, err := ask("k", "v1")
+	after, err := create("k", "v1")
 	require.NoError(t, err)
-	require.True(t, proto.Equal(first.GetVersion(), after.GetVersion()), "the answer is the first one's")
-	require.Empty(t, after.GetUploads(), "and nothing is missing now")
+	require.True(t, proto.Equal(first.GetVersion(), after.GetVersion()), "the response is that of the first request")
+	require.Empty(t, after.GetUploads(), "no object is missing any more")
 }
 
-func TestTheLatestVersionIsTheLastThatBecameReady(t *testing.T) {
+func TestGetDataset_latestVersionIsLastCommitted(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t)
+	d := newFixture(t)
 	s := d.make("sums", "team")
 	ctx, _ := as(t, "usr_1", "")
 	latest := func() string {
@@ -269,7 +269,7 @@ func TestTheLatestVersionIsTheLastThatBecameReady(t *testing.T) {
 	}
 	early, err := d.begin("usr_1", s, "early", of("a", "early"))
 	require.NoError(t, err)
-	require.Empty(t, latest(), "an upload is no version yet")
+	require.Empty(t, latest(), "an uploading version is not the latest")
 	d.push(s, "late", "late")
 	require.Equal(t, "late", latest())
 	require.Less(t, d.put(early.GetUploads()[0], "early"), 300)
@@ -278,9 +278,9 @@ func TestTheLatestVersionIsTheLastThatBecameReady(t *testing.T) {
 	require.Equal(t, "early", latest())
 }
 
-func TestAStoreThatFailsIsNoMissingObject(t *testing.T) {
+func TestDatasetVersion_objectStoreFailureIsNotMissingObject(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t)
+	d := newFixture(t)
 	s := d.make("sums", "team")
 	made, err := d.begin("usr_1", s, "v1", of("a", "hello"))
 	require.NoError(t, err)

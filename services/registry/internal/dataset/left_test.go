@@ -14,16 +14,16 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// held wants a name to be another's.
-func (d *desk) held(who string, s *registryv1.Dataset, version string, files []*registryv1.ManifestFile) {
+// held requires that user cannot take the name of a version.
+func (d *fixture) held(user string, s *registryv1.Dataset, version string, files []*registryv1.ManifestFile) {
 	d.t.Helper()
-	_, err := d.begin(who, s, version, files)
+	_, err := d.begin(user, s, version, files)
 	require.True(d.t, fault.Is(err, fault.Conflict) && fault.HasCode(err, "dataset_version_exists"), "%v", err)
 }
 
-func TestAnUploadThatWasLeftHoldsItsNameUntilItsAddressesExpire(t *testing.T) {
+func TestAbandonedUpload_reservesNameUntilURLsExpire(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t)
+	d := newFixture(t)
 	s := d.make("sums", "team")
 	left, err := d.begin("usr_1", s, "v1", of("a", "hello", "b", "never comes"))
 	require.NoError(t, err)
@@ -51,9 +51,9 @@ func TestAnUploadThatWasLeftHoldsItsNameUntilItsAddressesExpire(t *testing.T) {
 	d.held("usr_1", s, "v1", of("a", "third"))
 }
 
-func TestWhoAsksAgainKeepsTheName(t *testing.T) {
+func TestAbandonedUpload_renewalKeepsName(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t)
+	d := newFixture(t)
 	s := d.make("sums", "team")
 	first, err := d.begin("usr_1", s, "v1", of("a", "hello"))
 	require.NoError(t, err)
@@ -64,13 +64,13 @@ func TestWhoAsksAgainKeepsTheName(t *testing.T) {
 	d.held("usr_2", s, "v1", of("a", "other"))
 	d.clock.Advance(time.Minute)
 	mended, err := d.begin("usr_1", s, "v1", of("a", "hello!"))
-	require.NoError(t, err, "with another manifest it is another upload")
+	require.NoError(t, err, "another manifest starts another upload")
 	require.NotEqual(t, first.GetVersion().GetId(), mended.GetVersion().GetId())
 }
 
-func TestOfManyWhoTakeALeftNameOneHasIt(t *testing.T) {
+func TestAbandonedUpload_concurrentTakeoverHasOneWinner(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t)
+	d := newFixture(t)
 	s := d.make("sums", "team")
 	_, err := d.begin("usr_1", s, "v1", of("a", "hello"))
 	require.NoError(t, err)
@@ -97,7 +97,7 @@ func TestOfManyWhoTakeALeftNameOneHasIt(t *testing.T) {
 	require.Equal(t, 1, won)
 }
 
-// meanwhile is an object store at whose first look something happens elsewhere.
+// meanwhile is an object store that calls do at the first Stat.
 type meanwhile struct {
 	blob.Store
 
@@ -112,31 +112,31 @@ func (m *meanwhile) Stat(ctx context.Context, key string) (blob.Info, error) {
 	return m.Store.Stat(ctx, key)
 }
 
-func TestACommitOfAnUploadWhoseNameWasTakenMeanwhileIsAConflict(t *testing.T) {
+func TestCommitDatasetVersion_conflictsIfNameTakenMeanwhile(t *testing.T) {
 	t.Parallel()
 	for name, after := range map[string]struct {
-		asked func(d *desk, s *registryv1.Dataset) error
+		do    func(d *fixture, s *registryv1.Dataset) error
 		state string
 	}{
-		"taken": {func(d *desk, s *registryv1.Dataset) error {
+		"name taken": {func(d *fixture, s *registryv1.Dataset) error {
 			_, err := d.begin("usr_2", s, "v1", of("a", "other"))
 			return err
 		}, "uploading"},
-		"and ready": {func(d *desk, s *registryv1.Dataset) error {
+		"name taken and committed": {func(d *fixture, s *registryv1.Dataset) error {
 			d.push(s, "v1", "other")
 			return nil
 		}, "ready"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := openDesk(t)
+			d := newFixture(t)
 			s := d.make("sums", "team")
 			made, err := d.begin("usr_2", s, "v1", of("a", "hello"))
 			require.NoError(t, err)
 			require.Less(t, d.put(made.GetUploads()[0], "hello"), 300)
 			d.clock.Advance(blob.MaxExpires)
 			d.Blobs = &meanwhile{Store: d.blobs, do: func() {
-				if err := after.asked(d, s); err != nil {
+				if err := after.do(d, s); err != nil {
 					t.Error(err)
 				}
 			}}

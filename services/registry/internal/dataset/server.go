@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 )
 
-// Server answers DatasetService.
+// Server implements DatasetService.
 type Server struct {
 	registryv1.UnimplementedDatasetServiceServer
 
@@ -32,11 +32,11 @@ type Server struct {
 	Audit    *audit.Log
 	Clock    clock.Clock
 	IDs      *id.Source
-	// MaxBytes is the most that a version may have.
+	// MaxBytes bounds the total size of a version.
 	MaxBytes int64
 }
 
-// CreateDataset makes a dataset without versions.
+// CreateDataset creates a dataset without versions.
 func (s *Server) CreateDataset(ctx context.Context, in *registryv1.CreateDatasetRequest) (*registryv1.Dataset, error) {
 	out := &registryv1.Dataset{}
 	if done, err := s.Once.Replay(ctx, registryv1.DatasetService_CreateDataset_FullMethodName, in, out); done || err != nil {
@@ -63,7 +63,7 @@ func (s *Server) CreateDataset(ctx context.Context, in *registryv1.CreateDataset
 	return out, err
 }
 
-// record writes the event and the audit row of a change.
+// record writes the event and the audit entry of a change.
 func (s *Server) record(ctx context.Context, tx pgx.Tx, action, datasetID string, e event.Event, after any) error {
 	e.SubjectKind, e.SubjectID = SubjectKind, datasetID
 	if _, err := s.Events.Append(ctx, tx, e); err != nil {
@@ -72,7 +72,7 @@ func (s *Server) record(ctx context.Context, tx pgx.Tx, action, datasetID string
 	return s.Audit.Record(ctx, tx, audit.Entry{Action: action, TargetKind: SubjectKind, TargetID: datasetID, After: after})
 }
 
-// ListDatasets lists the datasets that the caller sees, newest first.
+// ListDatasets lists the datasets visible to the caller, newest first.
 func (s *Server) ListDatasets(ctx context.Context, in *registryv1.ListDatasetsRequest) (*registryv1.ListDatasetsResponse, error) {
 	p, err := request.Page(in.Limit, in.Offset)
 	if err != nil {
@@ -90,7 +90,7 @@ func (s *Server) ListDatasets(ctx context.Context, in *registryv1.ListDatasetsRe
 	return out, request.SetMore(ctx, more)
 }
 
-// GetDataset answers one dataset.
+// GetDataset returns one dataset.
 func (s *Server) GetDataset(ctx context.Context, in *registryv1.GetDatasetRequest) (*registryv1.Dataset, error) {
 	d, err := s.get(ctx, in.GetDatasetId())
 	if err != nil {
@@ -106,7 +106,7 @@ func (s *Server) get(ctx context.Context, datasetID string) (*Dataset, error) {
 	return s.Store.Get(ctx, s.Pool, authn.ScopeOf(ctx), datasetID)
 }
 
-// editable is a dataset that the caller may change.
+// editable returns a dataset, or an error if the caller may not change it.
 func (s *Server) editable(ctx context.Context, datasetID string) (*Dataset, error) {
 	d, err := s.get(ctx, datasetID)
 	if err != nil {
@@ -139,7 +139,7 @@ func (s *Server) ListDatasetVersions(
 	return out, request.SetMore(ctx, more)
 }
 
-// GetDatasetVersion answers one version with its manifest.
+// GetDatasetVersion returns one version with its manifest.
 func (s *Server) GetDatasetVersion(ctx context.Context, in *registryv1.GetDatasetVersionRequest) (*registryv1.DatasetVersion, error) {
 	d, err := s.get(ctx, in.GetDatasetId())
 	if err != nil {

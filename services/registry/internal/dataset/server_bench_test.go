@@ -29,18 +29,18 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 )
 
-// limit is the most bytes that a version of the desk may have.
+// limit is the largest version that the test server accepts, in bytes.
 const limit = 1 << 20
 
-// projects are two of teams, named like their ids.
+// projects knows every project; its id is derived from its key.
 type projects struct{}
 
 func (projects) Project(_ context.Context, key string) (*own.Project, error) {
 	return &own.Project{ID: "prj_" + key, Key: key, Visibility: "team"}, nil
 }
 
-// desk is a server with an object store whose clock the test moves.
-type desk struct {
+// fixture is a server with an object store. The test moves the clock.
+type fixture struct {
 	*dataset.Server
 
 	t     *testing.T
@@ -49,9 +49,9 @@ type desk struct {
 	web   *httptest.Server
 }
 
-func openDesk(t *testing.T) *desk {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	d := &desk{t: t, clock: clock.NewFake(at())}
+	d := &fixture{t: t, clock: clock.NewFake(at())}
 	ids := id.NewSource(d.clock, rand.Reader)
 	var err error
 	d.blobs, err = folder.Open(folder.Config{
@@ -69,7 +69,7 @@ func openDesk(t *testing.T) *desk {
 	return d
 }
 
-// headers are those that a call answers with.
+// headers collects the headers that a call sets.
 type headers struct {
 	grpc.ServerTransportStream
 
@@ -81,7 +81,8 @@ func (h *headers) SetHeader(md metadata.MD) error {
 	return nil
 }
 
-// as is a call of an editor of both projects, under a key where there is one.
+// as returns the context of a call by an editor of both projects, and the headers that the call sets. A key that is not
+// empty becomes the idempotency key.
 func as(t *testing.T, subject, key string) (context.Context, *headers) {
 	t.Helper()
 	c := &authn.Caller{Kind: authn.KindUser, Subject: subject, Username: subject, Role: authn.RoleOperator, Projects: []authn.ProjectRole{
@@ -95,8 +96,8 @@ func as(t *testing.T, subject, key string) (context.Context, *headers) {
 	return ctx, h
 }
 
-// make creates a dataset of ann.
-func (d *desk) make(name, project string) *registryv1.Dataset {
+// make creates a dataset owned by usr_1.
+func (d *fixture) make(name, project string) *registryv1.Dataset {
 	d.t.Helper()
 	ctx, _ := as(d.t, "usr_1", "")
 	made, err := d.CreateDataset(ctx, &registryv1.CreateDatasetRequest{Name: name, Project: project})
@@ -109,7 +110,7 @@ func sum(data string) string {
 	return hex.EncodeToString(s[:])
 }
 
-// of is the manifest of paths and contents, in pairs.
+// of returns a manifest. files alternates paths and contents.
 func of(files ...string) []*registryv1.ManifestFile {
 	var out []*registryv1.ManifestFile
 	for i := 0; i < len(files); i += 2 {
@@ -118,21 +119,21 @@ func of(files ...string) []*registryv1.ManifestFile {
 	return out
 }
 
-// begin asks for a version.
-func (d *desk) begin(who string, s *registryv1.Dataset, version string, files []*registryv1.ManifestFile) (*registryv1.CreateDatasetVersionResponse, error) {
+// begin creates a version, which is then uploading.
+func (d *fixture) begin(user string, s *registryv1.Dataset, version string, files []*registryv1.ManifestFile) (*registryv1.CreateDatasetVersionResponse, error) {
 	d.t.Helper()
-	ctx, _ := as(d.t, who, "")
+	ctx, _ := as(d.t, user, "")
 	return d.CreateDatasetVersion(ctx, &registryv1.CreateDatasetVersionRequest{DatasetId: s.GetId(), Version: version, Files: files})
 }
 
-func (d *desk) commit(who string, s *registryv1.Dataset, version string) (*registryv1.DatasetVersion, error) {
+func (d *fixture) commit(user string, s *registryv1.Dataset, version string) (*registryv1.DatasetVersion, error) {
 	d.t.Helper()
-	ctx, _ := as(d.t, who, "")
+	ctx, _ := as(d.t, user, "")
 	return d.CommitDatasetVersion(ctx, &registryv1.CommitDatasetVersionRequest{DatasetId: s.GetId(), Version: version})
 }
 
-// put uploads bytes where a target says, and answers the status.
-func (d *desk) put(target *registryv1.UploadTarget, data string) int {
+// put uploads bytes to a target and returns the HTTP status.
+func (d *fixture) put(target *registryv1.UploadTarget, data string) int {
 	d.t.Helper()
 	req, err := http.NewRequestWithContext(d.t.Context(), target.GetMethod(), target.GetUrl(), bytes.NewReader([]byte(data)))
 	require.NoError(d.t, err)
@@ -145,8 +146,8 @@ func (d *desk) put(target *registryv1.UploadTarget, data string) int {
 	return resp.StatusCode
 }
 
-// push makes a ready version of one file.
-func (d *desk) push(s *registryv1.Dataset, version, data string) *registryv1.DatasetVersion {
+// push creates, uploads and commits a version with one file.
+func (d *fixture) push(s *registryv1.Dataset, version, data string) *registryv1.DatasetVersion {
 	d.t.Helper()
 	made, err := d.begin("usr_1", s, version, of("a", data))
 	require.NoError(d.t, err)
@@ -158,9 +159,9 @@ func (d *desk) push(s *registryv1.Dataset, version, data string) *registryv1.Dat
 	return v
 }
 
-// gone is an object store that is away.
+// gone is an object store whose Stat fails.
 type gone struct{ blob.Store }
 
 func (gone) Stat(context.Context, string) (blob.Info, error) {
-	return blob.Info{}, fault.New(fault.Dependency, blob.CodeStore, "the object store is away")
+	return blob.Info{}, fault.New(fault.Dependency, blob.CodeStore, "the object store is unavailable")
 }

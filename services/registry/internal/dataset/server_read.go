@@ -16,8 +16,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// shown is a committed version whose files the caller may be shown. Who asks for those of a protected dataset is
-// refused, and the audit has it.
+// shown returns a committed version whose files the caller may view. It refuses access to protected datasets and records
+// the refusal in the audit log. what names the kind of access there.
 func (s *Server) shown(ctx context.Context, datasetID, version, what string) (*Dataset, *Version, error) {
 	d, err := s.get(ctx, datasetID)
 	if err != nil {
@@ -62,7 +62,7 @@ func (s *Server) ListDatasetFiles(ctx context.Context, in *registryv1.ListDatase
 	return &registryv1.ListDatasetFilesResponse{Files: filesToProto(files)}, request.SetMore(ctx, more)
 }
 
-// SignDatasetDownload answers a signed URL of one file.
+// SignDatasetDownload returns a signed URL of one file.
 func (s *Server) SignDatasetDownload(ctx context.Context, in *registryv1.SignDatasetDownloadRequest) (*registryv1.DatasetDownload, error) {
 	d, v, err := s.shown(ctx, in.GetDatasetId(), in.GetVersion(), "download")
 	if err != nil {
@@ -81,7 +81,7 @@ func (s *Server) SignDatasetDownload(ctx context.Context, in *registryv1.SignDat
 	}, nil
 }
 
-// file finds a file of a manifest, which is sorted by path.
+// file finds a file in the manifest, which is sorted by path.
 func (v *Version) file(path string) (File, bool) {
 	i := sort.Search(len(v.Manifest), func(i int) bool { return v.Manifest[i].Path >= path })
 	if i == len(v.Manifest) || v.Manifest[i].Path != path {
@@ -90,17 +90,17 @@ func (v *Version) file(path string) (File, bool) {
 	return v.Manifest[i], true
 }
 
-// defaultRows is how many rows a preview shows that names no number.
+// defaultRows is the number of rows in a preview without a limit.
 const defaultRows = 20
 
-// PreviewDatasetVersion shows the first rows of a jsonl version.
+// PreviewDatasetVersion returns the first rows of a jsonl version.
 func (s *Server) PreviewDatasetVersion(ctx context.Context, in *registryv1.PreviewDatasetVersionRequest) (*registryv1.DatasetPreview, error) {
 	d, v, err := s.shown(ctx, in.GetDatasetId(), in.GetVersion(), "preview")
 	if err != nil {
 		return nil, err
 	}
 	if d.Format != DefaultFormat {
-		return nil, fault.New(fault.Refused, "dataset_preview", "a dataset of the format %s has no rows to show; %s has", d.Format, DefaultFormat)
+		return nil, fault.New(fault.Refused, "dataset_preview", "datasets in format %s cannot be previewed; only %s datasets can", d.Format, DefaultFormat)
 	}
 	limit := defaultRows
 	if in.Limit != nil {
@@ -121,7 +121,7 @@ func (s *Server) PreviewDatasetVersion(ctx context.Context, in *registryv1.Previ
 	return out, nil
 }
 
-// GetDatasetSchema answers what the rows of a version look like, of protected ones too.
+// GetDatasetSchema returns the schema of a version's rows, also for protected datasets.
 func (s *Server) GetDatasetSchema(ctx context.Context, in *registryv1.GetDatasetSchemaRequest) (*registryv1.DatasetSchema, error) {
 	d, err := s.get(ctx, in.GetDatasetId())
 	if err != nil {

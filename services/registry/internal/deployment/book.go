@@ -20,17 +20,17 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/token"
 )
 
-// Orders tells jobs, after the commit, what a revision wants of its engine.
+// Orders queues, in tx, an order to jobs that brings a revision's engine to its wanted state after the commit.
 type Orders interface {
 	Order(ctx context.Context, tx pgx.Tx, revisionID string) error
 }
 
-// Holder is what holds revisions besides deployments: it is told of each change of theirs.
+// Holder owns revisions that belong to no deployment and receives every change of theirs.
 type Holder interface {
 	Moved(ctx context.Context, tx pgx.Tx, before, after *revision.Revision) error
 }
 
-// Book changes deployments: each change with its event, and with its order to jobs where it has one.
+// Book changes deployments. Each change is written with its event and, if it needs one, with its order to jobs.
 type Book struct {
 	Pool      *pgxpool.Pool
 	Store     *Store
@@ -38,14 +38,14 @@ type Book struct {
 	Tokens    token.Store
 	Models    model.Store
 	Orders    Orders
-	// Sessions hold the engines of playgrounds.
+	// Sessions owns the revisions of playgrounds.
 	Sessions Holder
 	Events   *event.Log
 	Audit    *audit.Log
 	Clock    clock.Clock
 }
 
-// Create keeps a new deployment in tx.
+// Create inserts a new deployment in tx.
 func (b *Book) Create(ctx context.Context, tx pgx.Tx, d *Deployment) error {
 	if err := b.Store.Insert(ctx, tx, d); err != nil {
 		return err
@@ -59,7 +59,8 @@ func (b *Book) Create(ctx context.Context, tx pgx.Tx, d *Deployment) error {
 	return err
 }
 
-// CreateRevision keeps a new candidate in tx and orders its engine. Its model version cannot be archived from then on.
+// CreateRevision inserts a new candidate in tx and orders its engine. From then on its model version cannot be
+// archived.
 func (b *Book) CreateRevision(ctx context.Context, tx pgx.Tx, r *revision.Revision) error {
 	if err := b.Models.Hold(ctx, tx, r.Source.ModelID, r.Source.Version); err != nil {
 		return err
@@ -81,7 +82,7 @@ func (b *Book) event(ctx context.Context, tx pgx.Tx, deploymentID string, e even
 	return err
 }
 
-// record writes the event and the audit row of what a person did.
+// record writes the event and the audit row of a user's action.
 func (b *Book) record(ctx context.Context, tx pgx.Tx, action, deploymentID string, e event.Event, after any) error {
 	if err := b.event(ctx, tx, deploymentID, e); err != nil {
 		return err
@@ -89,10 +90,10 @@ func (b *Book) record(ctx context.Context, tx pgx.Tx, action, deploymentID strin
 	return b.Audit.Record(ctx, tx, audit.Entry{Action: action, TargetKind: SubjectKind, TargetID: deploymentID, After: after})
 }
 
-// prefixLength is how much of a token is shown to recognise it by.
+// prefixLength is the length of the token prefix that is shown to identify a token.
 const prefixLength = 8
 
-// Mint makes a token of a deployment in tx; only its hash is stored.
+// Mint creates a token of a deployment in tx. Only its hash is stored.
 func (b *Book) Mint(ctx context.Context, tx pgx.Tx, ids *id.Source, random io.Reader, deploymentID, name string) (*token.Token, secret.String, error) {
 	text, err := secret.Mint(random, secret.KindDeployment)
 	if err != nil {
@@ -114,7 +115,7 @@ func (b *Book) Mint(ctx context.Context, tx pgx.Tx, ids *id.Source, random io.Re
 	return t, text, err
 }
 
-// Revoke ends a token and answers the epoch from which on it is dead; a repeat answers the same one.
+// Revoke revokes a token and returns the epoch from which it is revoked. A repeat returns the same epoch.
 func (b *Book) Revoke(ctx context.Context, deploymentID, tokenID string) (from int64, err error) {
 	err = pg.InTx(ctx, b.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		t, err := b.Tokens.Lock(ctx, tx, deploymentID, tokenID)

@@ -28,7 +28,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/token"
 )
 
-// orders notes which revisions were ordered; fail, where it is set, has the last word.
+// orders records which revisions were ordered. If fail is set, Order returns its result.
 type orders struct {
 	mu   sync.Mutex
 	of   []string
@@ -45,7 +45,7 @@ func (o *orders) Order(ctx context.Context, tx pgx.Tx, revisionID string) error 
 	return nil
 }
 
-// bench is a book with one deployment.
+// bench is a test fixture: a book with one deployment.
 type bench struct {
 	*Book
 
@@ -99,7 +99,7 @@ func ready() (*model.Model, *model.Version) {
 		&model.Version{Number: 1, Status: model.StatusReady, Format: model.FormatGGUF, Digest: "sha256:ab", URI: "u", File: "m.gguf", Size: 9}
 }
 
-// candidate keeps a new revision.
+// candidate creates a new revision.
 func (b *bench) candidate() *revision.Revision {
 	b.t.Helper()
 	m, v := ready()
@@ -109,7 +109,7 @@ func (b *bench) candidate() *revision.Revision {
 	return r
 }
 
-// see applies an observation of a revision's work and answers the revision as it is then.
+// see applies an observation of a revision's work and returns the revision as stored afterwards.
 func (b *bench) see(r *revision.Revision, generation, fence int64, o revision.Observation) (*revision.Revision, bool) {
 	b.t.Helper()
 	o.WorkID, o.Generation, o.Fence = r.WorkID, generation, fence
@@ -137,7 +137,7 @@ func died() revision.Observation {
 	return revision.Observation{NodeID: "nod_1", Phase: revision.PhaseExited, Exit: &revision.Exit{Code: 1, Message: "it died"}}
 }
 
-func TestACandidateBecomesReadyAndIsPromoted(t *testing.T) {
+func TestBook_Promote_readyCandidate(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	r := b.candidate()
@@ -149,22 +149,22 @@ func TestACandidateBecomesReadyAndIsPromoted(t *testing.T) {
 	require.True(t, wanted)
 	require.Equal(t, revision.Ready, r.State)
 	require.Equal(t, "engine-key", r.Engine.Key.Reveal())
-	require.Equal(t, before, b.epoch(), "a candidate never touches traffic")
+	require.Equal(t, before, b.epoch(), "a candidate never affects traffic")
 	d, err := b.Promote(b.ctx, b.d.ID, 1)
 	require.NoError(t, err)
 	require.Equal(t, r.ID, *d.PromotedID)
 	require.Equal(t, before+1, b.epoch())
 	_, err = b.Promote(b.ctx, b.d.ID, 1)
 	require.NoError(t, err)
-	require.Equal(t, before+1, b.epoch(), "the promoted one again is no change")
+	require.Equal(t, before+1, b.epoch(), "promoting the promoted revision again changes nothing")
 	_, err = b.Stop(b.ctx, b.d.ID, 1)
 	require.True(t, fault.HasCode(err, "revision_promoted"), "%v", err)
 	var sealed []byte
 	require.NoError(t, b.Pool.QueryRow(b.ctx, `SELECT api_key FROM revision`).Scan(&sealed))
-	require.NotContains(t, string(sealed), "engine-key", "the key is sealed where it is stored")
+	require.NotContains(t, string(sealed), "engine-key", "the stored key is encrypted")
 }
 
-func TestAPromotedEngineThatDiesIsAskedForAnew(t *testing.T) {
+func TestBook_Observe_promotedEngineReordered(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	r := b.candidate()
@@ -181,30 +181,30 @@ func TestAPromotedEngineThatDiesIsAskedForAnew(t *testing.T) {
 	require.Len(t, b.orders.of, ordered+1)
 	require.Equal(t, before+1, b.epoch())
 	same, _ := b.see(r, 1, 1, serving())
-	require.Equal(t, revision.NotReady, same.State, "what is seen of an older generation says nothing")
+	require.Equal(t, revision.NotReady, same.State, "an observation of an older generation is ignored")
 	r, _ = b.see(r, 2, 2, serving())
 	require.Equal(t, revision.Ready, r.State)
 	require.Equal(t, before+2, b.epoch())
 	b.see(r, 2, 2, serving())
-	require.Equal(t, before+2, b.epoch(), "the same again is no change")
+	require.Equal(t, before+2, b.epoch(), "a repeated observation changes nothing")
 	old, _ := b.see(r, 2, 1, died())
-	require.Equal(t, revision.Ready, old.State, "an older execution has no say")
+	require.Equal(t, revision.Ready, old.State, "an observation of an older execution is ignored")
 }
 
-func TestACandidateThatDiesHasFailed(t *testing.T) {
+func TestBook_Observe_deadCandidateFails(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	r := b.candidate()
 	r, _ = b.see(r, 1, 1, died())
 	require.Equal(t, revision.Failed, r.State)
 	require.False(t, r.Wanted)
-	require.Equal(t, []string{r.ID, r.ID}, b.orders.of, "its place is for others")
+	require.Equal(t, []string{r.ID, r.ID}, b.orders.of, "the failed candidate's engine is released")
 	again, wanted := b.see(r, 1, 2, serving())
 	require.False(t, wanted)
 	require.Equal(t, revision.Failed, again.State)
 	wanted, err := b.Observe(b.ctx, revision.Observation{WorkID: "wrk_unknown"})
 	require.NoError(t, err)
-	require.False(t, wanted, "nobody wants a work that is not known")
+	require.False(t, wanted, "an unknown work is not wanted")
 	r, err = b.Stop(b.ctx, b.d.ID, 1)
 	require.NoError(t, err)
 	require.Equal(t, revision.Stopped, r.State)
@@ -215,7 +215,7 @@ func TestACandidateThatDiesHasFailed(t *testing.T) {
 	require.Len(t, events, 4, "created, revision 1, failed, stopped")
 }
 
-func TestTheEarlierRevisionIsKeptInMind(t *testing.T) {
+func TestBook_Promote_recordsPreviousRevision(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	one, two := b.candidate(), b.candidate()
@@ -239,7 +239,7 @@ func TestTheEarlierRevisionIsKeptInMind(t *testing.T) {
 	require.Equal(t, two.ID, wanted[0].ID)
 }
 
-func TestATokenIsDeadFromAnEpochOn(t *testing.T) {
+func TestBook_Revoke_returnsEpoch(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	var token *token.Token
@@ -264,10 +264,10 @@ func TestATokenIsDeadFromAnEpochOn(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, live)
 	_, err = b.Revoke(b.ctx, "dep_other", token.ID)
-	require.True(t, fault.Is(err, fault.Absent), "a token is its deployment's")
+	require.True(t, fault.Is(err, fault.Absent), "a token is found only under its own deployment")
 }
 
-func TestAnEngineKnowsItsModelByTwoNamesAtMost(t *testing.T) {
+func TestServedNames(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, []string{"default", "chat"}, servedNames(&Deployment{Name: "chat"}))
 	require.Equal(t, []string{"default"}, servedNames(&Deployment{Name: "default"}))

@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 )
 
-// projects are one for all and one of a team.
+// projects has one project that is visible to all and one that is visible to its team.
 type projects struct{}
 
 func (projects) Project(_ context.Context, key string) (*own.Project, error) {
@@ -29,10 +29,10 @@ func (projects) Project(_ context.Context, key string) (*own.Project, error) {
 	case "team":
 		return &own.Project{ID: "prj_1", Key: key, Visibility: "team"}, nil
 	}
-	return nil, nil //nolint:nilnil // none is an answer
+	return nil, nil //nolint:nilnil // nil means no such project
 }
 
-// replicas note what was waited for.
+// replicas records which epochs were awaited and how often Settle was called.
 type replicas struct {
 	awaited []int64
 	settled int
@@ -46,7 +46,7 @@ func (r *replicas) Await(_ context.Context, epoch int64) error {
 
 func (r *replicas) Settle(context.Context) error { r.settled++; return r.err }
 
-// desk is a server over a bench, with a model of one version that a llama.cpp serves.
+// desk is a test fixture: a server over a bench, with a model of one version that llama.cpp can serve.
 type desk struct {
 	*bench
 	*Server
@@ -68,7 +68,7 @@ func openDesk(t *testing.T) *desk {
 	return d
 }
 
-// keepModel keeps a model of a project with one ready version.
+// keepModel inserts a model with one ready version.
 func (d *desk) keepModel(project, visibility string) string {
 	d.t.Helper()
 	m := &model.Model{
@@ -93,7 +93,7 @@ func (d *desk) create() *registryv1.CreateRevisionRequest {
 	}
 }
 
-// headers are those that a call answers with.
+// headers records the response headers of a call.
 type headers struct {
 	grpc.ServerTransportStream
 
@@ -105,7 +105,7 @@ func (h *headers) SetHeader(md metadata.MD) error {
 	return nil
 }
 
-// as is a call of a person under a key; its headers are noted.
+// as returns the context of a caller's request with an idempotency key, and its response headers.
 func as(t *testing.T, c *authn.Caller, key string) (context.Context, *headers) {
 	t.Helper()
 	h := &headers{}
@@ -116,7 +116,7 @@ func as(t *testing.T, c *authn.Caller, key string) (context.Context, *headers) {
 	return ctx, h
 }
 
-// The people: whose the deployment is, who edits and who sees the team's project, who has no part in it.
+// The callers: the deployment's owner, an editor and a viewer of the team's project, one without a role in it, an admin.
 func person(subject, role string, in ...authn.ProjectRole) *authn.Caller {
 	return &authn.Caller{Kind: authn.KindUser, Subject: subject, Username: subject, Role: role, Projects: in}
 }

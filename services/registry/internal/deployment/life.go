@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
-// lock is a deployment for a change by a caller, whose If-Match must name what he changes.
+// lock locks a deployment for a change. It fails if the request's If-Match names another version.
 func (b *Book) lock(ctx context.Context, tx pgx.Tx, deploymentID string) (*Deployment, error) {
 	d, err := b.Store.Lock(ctx, tx, deploymentID)
 	if err != nil {
@@ -23,7 +23,7 @@ func (b *Book) lock(ctx context.Context, tx pgx.Tx, deploymentID string) (*Deplo
 	return d, request.Match(ctx, d.Version)
 }
 
-// Describe changes what is said of a deployment.
+// Describe changes the description of a deployment.
 func (b *Book) Describe(ctx context.Context, deploymentID, description string) (d *Deployment, err error) {
 	err = pg.InTx(ctx, b.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		if d, err = b.lock(ctx, tx, deploymentID); err != nil || d.Description == description {
@@ -38,15 +38,15 @@ func (b *Book) Describe(ctx context.Context, deploymentID, description string) (
 	return d, err
 }
 
-// Suspend refuses calls from the answered epoch on. What is suspended already can still be cut, and is not
-// brought back to a drain.
+// Suspend makes inference reject calls from the returned epoch on. A drained deployment can still be cut; a cut one
+// stays cut.
 func (b *Book) Suspend(ctx context.Context, deploymentID, mode string) (d *Deployment, from int64, err error) {
 	err = pg.InTx(ctx, b.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		if d, err = b.lock(ctx, tx, deploymentID); err != nil {
 			return err
 		}
 		if d.State == StateSuspended && (d.Cut() || mode == ModeDrain) {
-			// Who suspended it may not have been answered yet: this one waits, too.
+			// The call that suspended it may still be waiting for replicas, so this one waits as well.
 			from, err = epoch.Current(ctx, tx)
 			return err
 		}
@@ -69,7 +69,7 @@ func (b *Book) Suspend(ctx context.Context, deploymentID, mode string) (d *Deplo
 	return d, from, err
 }
 
-// Resume takes calls again.
+// Resume makes a suspended deployment accept calls again.
 func (b *Book) Resume(ctx context.Context, deploymentID string) (d *Deployment, err error) {
 	err = pg.InTx(ctx, b.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		if d, err = b.lock(ctx, tx, deploymentID); err != nil || d.State == StateServing {
@@ -89,8 +89,8 @@ func (b *Book) Resume(ctx context.Context, deploymentID string) (d *Deployment, 
 	return d, err
 }
 
-// Delete ends a deployment that does not serve: its engines go, its tokens die. It answers the epoch from which
-// on inference does not know it.
+// Delete deletes a deployment that does not serve, ends its engines and revokes its tokens. It returns the epoch
+// from which inference no longer knows the deployment.
 func (b *Book) Delete(ctx context.Context, deploymentID string) (from int64, err error) {
 	err = pg.InTx(ctx, b.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		d, err := b.lock(ctx, tx, deploymentID)
@@ -106,7 +106,7 @@ func (b *Book) Delete(ctx context.Context, deploymentID string) (from int64, err
 			return err
 		}
 		for _, r := range running {
-			if err := b.end(ctx, tx, r, "its deployment was deleted"); err != nil {
+			if err := b.end(ctx, tx, r, "the deployment was deleted"); err != nil {
 				return err
 			}
 		}
@@ -125,7 +125,7 @@ func (b *Book) Delete(ctx context.Context, deploymentID string) (from int64, err
 	return from, err
 }
 
-// Start asks anew for the engine of a revision that was stopped or has failed.
+// Start orders a new engine for a revision that was stopped or has failed.
 func (b *Book) Start(ctx context.Context, deploymentID string, number int32) (r *revision.Revision, err error) {
 	err = pg.InTx(ctx, b.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		d, err := b.Store.Lock(ctx, tx, deploymentID)
@@ -146,7 +146,7 @@ func (b *Book) Start(ctx context.Context, deploymentID string, number int32) (r 
 	return r, err
 }
 
-// start orders a new engine of a locked revision that has none.
+// start orders a new engine for a locked revision that is over.
 func (b *Book) start(ctx context.Context, tx pgx.Tx, r *revision.Revision) error {
 	if err := b.Models.Hold(ctx, tx, r.Source.ModelID, r.Source.Version); err != nil {
 		return err
@@ -162,7 +162,7 @@ func (b *Book) start(ctx context.Context, tx pgx.Tx, r *revision.Revision) error
 	return b.record(ctx, tx, "deployment.revision.start", r.DeploymentID, stateEvent(&before, r), map[string]any{"revision": r.Number})
 }
 
-// Stop ends the engines of a revision that is not promoted.
+// Stop ends the engine of a revision that does not serve.
 func (b *Book) Stop(ctx context.Context, deploymentID string, number int32) (r *revision.Revision, err error) {
 	err = pg.InTx(ctx, b.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		d, err := b.Store.Lock(ctx, tx, deploymentID)
@@ -174,11 +174,12 @@ func (b *Book) Stop(ctx context.Context, deploymentID string, number int32) (r *
 		}
 		switch {
 		case d.promoted(r.ID) && d.State == StateServing:
-			return fault.New(fault.Conflict, "revision_promoted", "revision %d is promoted; promote another one or suspend the deployment before it is stopped", r.Number)
+			return fault.New(fault.Conflict, "revision_promoted",
+				"revision %d is promoted; promote another one or suspend the deployment before it is stopped", r.Number)
 		case r.State == revision.Stopped:
 			return fault.New(fault.Conflict, "revision_stopped", "revision %d is stopped already", r.Number)
 		}
-		if err := b.end(ctx, tx, r, "it was stopped"); err != nil {
+		if err := b.end(ctx, tx, r, "the revision was stopped"); err != nil {
 			return err
 		}
 		if d.pending(r.ID) {
@@ -191,7 +192,7 @@ func (b *Book) Stop(ctx context.Context, deploymentID string, number int32) (r *
 	return r, err
 }
 
-// bumpFor tells inference of a change of a revision, where that is the one that answers.
+// bumpFor raises the epoch if the changed revision is the promoted one.
 func (b *Book) bumpFor(ctx context.Context, tx pgx.Tx, d *Deployment, r *revision.Revision) error {
 	if !d.promoted(r.ID) {
 		return nil
@@ -200,7 +201,7 @@ func (b *Book) bumpFor(ctx context.Context, tx pgx.Tx, d *Deployment, r *revisio
 	return err
 }
 
-// end has the engines of a locked revision go.
+// end stops a locked revision and releases its engine.
 func (b *Book) end(ctx context.Context, tx pgx.Tx, r *revision.Revision, why string) error {
 	before := *r
 	r.State, r.Wanted, r.Engine = revision.Stopped, false, revision.Engine{Fence: r.Engine.Fence}

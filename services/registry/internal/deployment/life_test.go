@@ -14,12 +14,12 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
-// placed is an observation of a work on its node.
+// placed is an observation of a work on a node.
 func placed(phase revision.Phase, report *revision.Report) revision.Observation {
 	return revision.Observation{NodeID: "nod_1", Phase: phase, Report: report}
 }
 
-func TestARevisionGoesThroughItsStates(t *testing.T) {
+func TestBook_Observe_stateSequence(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	r := b.candidate()
@@ -55,10 +55,10 @@ func TestARevisionGoesThroughItsStates(t *testing.T) {
 	}
 	require.Equal(t, []string{
 		"pending>preparing", "preparing>starting", "starting>probing", "probing>ready", "ready>not_ready", "not_ready>ready", "ready>not_ready",
-	}, moves, "each change of state once, in its order, and nothing else")
+	}, moves, "exactly one event per change of state, in order")
 }
 
-func TestReadyIsNeverSticky(t *testing.T) {
+func TestBook_Observe_readinessIsNotSticky(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	r := b.serve()
@@ -73,11 +73,11 @@ func TestReadyIsNeverSticky(t *testing.T) {
 	again := serving()
 	again.Report.Probes = []byte(`{"n":2}`)
 	r, _ = b.see(r, 1, 1, again)
-	require.True(t, b.clock.Now().Equal(*r.ReadyAt), "ready since now")
-	require.JSONEq(t, `{"n":1}`, string(r.Probes), "what the first readiness rested on stays")
+	require.True(t, b.clock.Now().Equal(*r.ReadyAt), "ready again since now")
+	require.JSONEq(t, `{"n":1}`, string(r.Probes), "the probe report of the first readiness is kept")
 }
 
-func TestAFailingCandidateNeverChangesWhatServes(t *testing.T) {
+func TestBook_Observe_failingCandidateLeavesTraffic(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	b.serves()
@@ -90,7 +90,7 @@ func TestAFailingCandidateNeverChangesWhatServes(t *testing.T) {
 		b.see(r, 1, 1, placed(revision.PhaseRunning, nil))
 		r, _ = b.see(r, 1, 1, end)
 		require.Equal(t, revision.Failed, r.State)
-		require.False(t, r.Wanted, "its place is for others")
+		require.False(t, r.Wanted, "the failed candidate's engine is released")
 		require.Equal(t, revision.Engine{Fence: 1}, r.Engine)
 		_, err := b.Promote(b.ctx, b.d.ID, r.Number)
 		require.True(t, fault.HasCode(err, "revision_not_ready"), "%v", err)
@@ -100,13 +100,13 @@ func TestAFailingCandidateNeverChangesWhatServes(t *testing.T) {
 	require.Equal(t, revision.Ready, b.revision(1).State)
 }
 
-func TestOnlyThePresentExecutionHasASay(t *testing.T) {
+func TestBook_Observe_ignoresStaleExecution(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	r := b.candidate()
 	r, _ = b.see(r, 1, 5, serving())
 	for name, o := range map[string][2]int64{
-		"an older fence": {1, 4}, "an older generation": {0, 9}, "a generation that was not ordered": {2, 6},
+		"older fence": {1, 4}, "older generation": {0, 9}, "generation not ordered": {2, 6},
 	} {
 		before := b.everything()
 		now, wanted := b.see(r, o[0], o[1], died())
@@ -115,11 +115,11 @@ func TestOnlyThePresentExecutionHasASay(t *testing.T) {
 		require.Equal(t, before, b.everything(), name)
 	}
 	r, _ = b.see(r, 1, 6, placed(revision.PhasePreparing, nil))
-	require.Equal(t, revision.NotReady, r.State, "a newer execution has")
+	require.Equal(t, revision.NotReady, r.State, "an observation of a newer execution counts")
 	require.EqualValues(t, 6, r.Engine.Fence)
 }
 
-func TestAnEngineThatEndsByItselfIsOrderedOnce(t *testing.T) {
+func TestBook_Observe_exitedEngineOrderedOnce(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	r := b.serves()
@@ -127,11 +127,11 @@ func TestAnEngineThatEndsByItselfIsOrderedOnce(t *testing.T) {
 	for range 5 {
 		r, _ = b.see(r, 1, 1, died())
 	}
-	require.EqualValues(t, 2, r.Generation, "the same end, told again, is of the generation before")
+	require.EqualValues(t, 2, r.Generation, "repeated reports of the same exit name the previous generation")
 	require.Len(t, b.orders.of, ordered+1)
 	for generation := int64(2); generation < 6; generation++ {
 		r, _ = b.see(r, generation, generation, died())
-		require.Equal(t, generation+1, r.Generation, "each end asks anew: what served is never failed")
+		require.Equal(t, generation+1, r.Generation, "each exit orders a new generation; a revision that has served never fails")
 		require.Equal(t, revision.NotReady, r.State)
 	}
 	r, _ = b.see(r, 6, 6, serving())
@@ -139,7 +139,7 @@ func TestAnEngineThatEndsByItselfIsOrderedOnce(t *testing.T) {
 	require.Equal(t, r.ID, *b.now().PromotedID)
 }
 
-func TestNothingMovesARevisionThatIsOver(t *testing.T) {
+func TestBook_Observe_ignoresFinishedRevision(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	stopped, failed := b.serve(), b.candidate()
@@ -150,13 +150,13 @@ func TestNothingMovesARevisionThatIsOver(t *testing.T) {
 	for _, r := range []*revision.Revision{stopped, failed} {
 		for _, o := range []revision.Observation{serving(), died(), {}, placed(revision.PhaseGone, nil)} {
 			_, wanted := b.see(r, 1, 9, o)
-			require.False(t, wanted, "nobody wants its engine")
+			require.False(t, wanted, "the engine is not wanted")
 		}
 	}
 	require.Equal(t, before, b.everything())
 }
 
-func TestWhatAnEngineSaysIsStoredWhateverItSays(t *testing.T) {
+func TestBook_Observe_storesArbitraryEngineText(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	r := b.candidate()
@@ -166,7 +166,7 @@ func TestWhatAnEngineSaysIsStoredWhateverItSays(t *testing.T) {
 	require.Equal(t, nasty, r.Reason.Log)
 }
 
-func TestAnEnginesKeyIsReadInItsOwnRowAlone(t *testing.T) {
+func TestRevisionStore_apiKeyBoundToRow(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	one, two := b.serve(), b.serve()
@@ -174,15 +174,15 @@ func TestAnEnginesKeyIsReadInItsOwnRowAlone(t *testing.T) {
 	_, err := b.Pool.Exec(t.Context(), `UPDATE revision SET api_key = (SELECT api_key FROM revision WHERE id = $1) WHERE id = $2`, one.ID, two.ID)
 	require.NoError(t, err)
 	_, err = b.Revisions.ByID(b.ctx, b.Pool, two.ID)
-	require.ErrorContains(t, err, "open the engine's key of revision "+two.ID)
+	require.ErrorContains(t, err, "decrypt the engine's API key of revision "+two.ID)
 	require.NotContains(t, err.Error(), "engine-key")
 	other, err := secret.NewKeyring(secret.Key{ID: "k1", Bytes: []byte("another key of 32 bytes, all of it"[:32])})
 	require.NoError(t, err)
 	_, err = (&revision.Store{Keys: other}).ByID(b.ctx, b.Pool, one.ID)
-	require.Error(t, err, "without the key that sealed it nothing is read")
+	require.Error(t, err, "another key cannot decrypt it")
 }
 
-func TestARevisionIsReadAsItWasSaved(t *testing.T) {
+func TestRevisionStore_Save_roundTrip(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	r := b.candidate()
@@ -195,7 +195,7 @@ func TestARevisionIsReadAsItWasSaved(t *testing.T) {
 	require.Equal(t, r, b.revision(1))
 	r.Engine, r.Reason, r.Probes, r.ReadyAt, r.Wanted = revision.Engine{}, nil, nil, nil, false
 	require.NoError(t, b.tx(func(ctx context.Context, tx pgx.Tx) error { return b.Revisions.Save(ctx, tx, r, revision.Probing) }))
-	require.Equal(t, r, b.revision(1), "and what is gone is gone")
+	require.Equal(t, r, b.revision(1), "cleared fields are stored as cleared")
 	for name, find := range map[string]func() (*revision.Revision, error){
 		"by id":   func() (*revision.Revision, error) { return b.Revisions.ByID(b.ctx, b.Pool, r.ID) },
 		"by work": func() (*revision.Revision, error) { return b.Revisions.ByWork(b.ctx, b.Pool, r.WorkID) },
@@ -206,7 +206,7 @@ func TestARevisionIsReadAsItWasSaved(t *testing.T) {
 	}
 }
 
-func TestAnotherProcessGoesOnWhereOneWasKilled(t *testing.T) {
+func TestBook_Observe_resumesInNewProcess(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	r := b.serves()
@@ -215,17 +215,17 @@ func TestAnotherProcessGoesOnWhereOneWasKilled(t *testing.T) {
 	next.Revisions = &revision.Store{Keys: b.Revisions.Keys}
 	wanted, err := next.Revisions.Wanted(b.ctx, b.Pool)
 	require.NoError(t, err)
-	require.Len(t, wanted, 1, "the rows alone say what shall run")
+	require.Len(t, wanted, 1, "what shall run depends on the rows only")
 	require.EqualValues(t, 2, wanted[0].Generation)
 	o := serving()
 	o.WorkID, o.Generation, o.Fence = r.WorkID, 2, 2
 	_, err = next.Observe(b.ctx, o)
 	require.NoError(t, err)
 	require.Equal(t, revision.Ready, b.revision(1).State)
-	require.True(t, b.now().promoted(r.ID), "promoted it stays")
+	require.True(t, b.now().promoted(r.ID), "the revision stays promoted")
 }
 
-func TestRollingBackIsPromotingAgain(t *testing.T) {
+func TestBook_Promote_earlierRevisionAgain(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	one, two := b.serves(), b.serves()
@@ -234,18 +234,18 @@ func TestRollingBackIsPromotingAgain(t *testing.T) {
 	d, err := b.Promote(b.ctx, b.d.ID, one.Number)
 	require.NoError(t, err)
 	require.Equal(t, []string{one.ID, two.ID}, []string{*d.PromotedID, *d.PreviousID})
-	require.Equal(t, d, b.now(), "what is answered is what is stored")
+	require.Equal(t, d, b.now(), "Promote returns what is stored")
 	require.Equal(t, before+1, b.epoch())
-	require.Len(t, b.revision(1).PromotedAt, 2, "each promotion is remembered")
+	require.Len(t, b.revision(1).PromotedAt, 2, "each promotion is recorded")
 	require.Equal(t, time.Minute, b.revision(1).PromotedAt[1].Sub(b.revision(1).PromotedAt[0]))
 	_, err = b.Stop(b.ctx, b.d.ID, two.Number)
 	require.NoError(t, err)
 	_, err = b.Promote(b.ctx, b.d.ID, two.Number)
-	require.True(t, fault.HasCode(err, "revision_not_ready"), "one that was stopped must be made anew: %v", err)
+	require.True(t, fault.HasCode(err, "revision_not_ready"), "a stopped revision cannot be promoted: %v", err)
 	require.Contains(t, fault.From(err).Text(), "stopped/stopped")
 }
 
-func TestASuspendedDeploymentStaysSuspendedWhenItIsPromoted(t *testing.T) {
+func TestBook_Promote_keepsDeploymentSuspended(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	r := b.serve()

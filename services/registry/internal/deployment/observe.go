@@ -12,9 +12,9 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
-// Observe applies what jobs knows of an engine. wanted is false for a work that nobody wants. A deployment that
-// waits for the revision is settled after it, in a transaction of its own: whoever locks both begins with the
-// deployment. What a crash leaves in between is settled with the next look at all works.
+// Observe applies the state of an engine that jobs reports. wanted is false if the work is unknown or not wanted. If
+// a deployment waits for the revision, Observe settles it afterwards in a second transaction, because the lock order
+// is deployment before revision. If the process dies in between, the next full pass over all works settles it.
 func (b *Book) Observe(ctx context.Context, o revision.Observation) (wanted bool, err error) {
 	seen := ""
 	err = pg.InTx(ctx, b.Pool, func(ctx context.Context, tx pgx.Tx) error {
@@ -55,7 +55,7 @@ func (b *Book) apply(ctx context.Context, tx pgx.Tx, r *revision.Revision, o rev
 	case verdict.Again:
 		r.Generation++
 	case r.State == revision.Failed:
-		// Its place is for others; what it said is kept.
+		// The engine's place is released; the reason is kept.
 		r.Wanted, r.Engine = false, revision.Engine{Fence: o.Fence}
 	}
 	if revision.Same(&before, r) {
@@ -82,7 +82,7 @@ func (b *Book) apply(ctx context.Context, tx pgx.Tx, r *revision.Revision, o rev
 	return b.bumpFor(ctx, tx, d, r)
 }
 
-// moved writes the event of a change of state.
+// moved writes the event of a state change.
 func (b *Book) moved(ctx context.Context, tx pgx.Tx, before, r *revision.Revision) error {
 	if before.State == r.State {
 		return nil

@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/token"
 )
 
-// serve makes a new revision that is ready.
+// serve creates a revision and makes it ready.
 func (b *bench) serve() *revision.Revision {
 	b.t.Helper()
 	r, _ := b.see(b.candidate(), 1, 1, serving())
@@ -23,7 +23,7 @@ func (b *bench) serve() *revision.Revision {
 	return r
 }
 
-// serves makes a new revision that is promoted.
+// serves creates a revision and promotes it.
 func (b *bench) serves() *revision.Revision {
 	b.t.Helper()
 	r := b.serve()
@@ -32,7 +32,7 @@ func (b *bench) serves() *revision.Revision {
 	return r
 }
 
-// now is the deployment as it stands.
+// now returns the deployment as stored.
 func (b *bench) now() *Deployment {
 	b.t.Helper()
 	d, err := b.Store.Get(b.ctx, b.Pool, own.Everything(), b.d.ID)
@@ -40,7 +40,7 @@ func (b *bench) now() *Deployment {
 	return d
 }
 
-// revision is one as it stands.
+// revision returns a revision as stored.
 func (b *bench) revision(number int32) *revision.Revision {
 	b.t.Helper()
 	r, err := b.Revisions.Get(b.ctx, b.Pool, b.d.ID, number)
@@ -48,7 +48,7 @@ func (b *bench) revision(number int32) *revision.Revision {
 	return r
 }
 
-// events are those of the deployment, oldest first.
+// events returns the deployment's events, oldest first.
 func (b *bench) events() []event.Event {
 	b.t.Helper()
 	found, err := event.List(b.ctx, b.Pool, SubjectKind, b.d.ID, page.Page{Limit: 500})
@@ -56,7 +56,7 @@ func (b *bench) events() []event.Event {
 	return found
 }
 
-// count is how many events are of a type.
+// count returns the number of events of a type.
 func (b *bench) count(kind string) (n int) {
 	b.t.Helper()
 	for _, e := range b.events() {
@@ -67,7 +67,7 @@ func (b *bench) count(kind string) (n int) {
 	return n
 }
 
-// mint makes a token.
+// mint creates a token.
 func (b *bench) mint(name string) (token *token.Token, text secret.String) {
 	b.t.Helper()
 	require.NoError(b.t, b.tx(func(ctx context.Context, tx pgx.Tx) (err error) {
@@ -77,7 +77,7 @@ func (b *bench) mint(name string) (token *token.Token, text secret.String) {
 	return token, text
 }
 
-// everything is all that a change of a deployment may write, as text.
+// everything returns the contents of all tables that a change of a deployment may write.
 func (b *bench) everything() map[string]string {
 	b.t.Helper()
 	out := map[string]string{}
@@ -91,7 +91,7 @@ func (b *bench) everything() map[string]string {
 	return out
 }
 
-// atOnce runs every fn at the same time and answers their errors in their order.
+// atOnce runs all functions concurrently and returns their errors in order.
 func atOnce(fns ...func() error) []error {
 	start, done := make(chan struct{}), make(chan int)
 	errs := make([]error, len(fns))
@@ -109,7 +109,7 @@ func atOnce(fns ...func() error) []error {
 	return errs
 }
 
-// exec changes rows behind the book's back.
+// exec changes rows directly, bypassing the book.
 func (b *bench) exec(sql string, args ...any) {
 	b.t.Helper()
 	_, err := b.Pool.Exec(b.t.Context(), sql, args...)

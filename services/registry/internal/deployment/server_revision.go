@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
-// CreateRevision prepares a candidate.
+// CreateRevision creates a candidate.
 func (s *Server) CreateRevision(ctx context.Context, in *registryv1.CreateRevisionRequest) (*registryv1.Revision, error) {
 	out := &registryv1.Revision{}
 	if done, err := s.Once.Replay(ctx, registryv1.DeploymentService_CreateRevision_FullMethodName, in, out); done || err != nil {
@@ -47,7 +47,8 @@ func (s *Server) CreateRevision(ctx context.Context, in *registryv1.CreateRevisi
 	return out, err
 }
 
-// Source is the model version that a body names; one that the caller may not see is as unknown as none.
+// Source returns the model version that a request names. A model that the caller may not see gives the same error as
+// a missing one.
 func Source(ctx context.Context, q pg.Querier, models model.Store, in *registryv1.RevisionSource) (*model.Model, *model.Version, error) {
 	if err := request.ID(id.Model, "model_id", in.GetModelId()); err != nil {
 		return nil, nil, fault.From(err).Under("source")
@@ -63,7 +64,7 @@ func Source(ctx context.Context, q pg.Querier, models model.Store, in *registryv
 	return m, v, err
 }
 
-// Candidate makes a revision of a deployment that serves a version of a model.
+// Candidate returns a new revision of a deployment that serves a version of a model.
 func Candidate(ids *id.Source, now time.Time, probe time.Duration, d *Deployment, m *model.Model, v *model.Version, s revision.Serving) (*revision.Revision, error) {
 	s = s.Fill()
 	if err := s.Check(v); err != nil {
@@ -72,7 +73,7 @@ func Candidate(ids *id.Source, now time.Time, probe time.Duration, d *Deployment
 	object := model.ToObject(v)
 	r := &revision.Revision{
 		ID: ids.New(id.Revision), DeploymentID: d.ID, State: revision.Pending, Wanted: true, Generation: 1,
-		Reason: &revision.Reason{Phase: string(revision.Pending), Code: "waiting", Message: "waits for a node of pool " + s.Pool},
+		Reason: &revision.Reason{Phase: string(revision.Pending), Code: "waiting", Message: "waiting for a node of pool " + s.Pool},
 		Source: revision.Source{ModelID: m.ID, Version: v.Number}, Serving: s, WorkID: ids.New(id.Work), CreatedAt: now,
 		Plan: revision.Plan{
 			Model:       revision.File{Path: object.GetPath(), URI: object.GetUri(), Size: object.GetSizeBytes(), SHA256: object.GetSha256(), Packed: object.GetUnpack()},
@@ -85,15 +86,15 @@ func Candidate(ids *id.Source, now time.Time, probe time.Duration, d *Deployment
 	return r, err
 }
 
-// defaultName is what callers may call the model of any deployment.
+// defaultName is a model name that callers may use on every deployment.
 const defaultName = "default"
 
-// servedNames are the names under which a deployment's engine knows its model.
+// servedNames returns the model names that a deployment's engine accepts.
 func servedNames(d *Deployment) []string {
 	return slices.Compact([]string{defaultName, d.Name})
 }
 
-// ListRevisions lists the revisions of a deployment, newest first.
+// ListRevisions returns the revisions of a deployment, newest first.
 func (s *Server) ListRevisions(ctx context.Context, in *registryv1.ListRevisionsRequest) (*registryv1.ListRevisionsResponse, error) {
 	p, err := request.Page(in.Limit, in.Offset)
 	if err != nil {
@@ -115,7 +116,7 @@ func (s *Server) ListRevisions(ctx context.Context, in *registryv1.ListRevisions
 	return out, request.SetMore(ctx, more)
 }
 
-// GetRevision answers one revision.
+// GetRevision returns one revision.
 func (s *Server) GetRevision(ctx context.Context, in *registryv1.GetRevisionRequest) (*registryv1.Revision, error) {
 	d, err := s.get(ctx, in.GetDeploymentId())
 	if err != nil {
@@ -128,7 +129,7 @@ func (s *Server) GetRevision(ctx context.Context, in *registryv1.GetRevisionRequ
 	return revision.ToProto(r), nil
 }
 
-// PromoteRevision makes a ready revision the one that answers.
+// PromoteRevision makes a ready revision the serving one.
 func (s *Server) PromoteRevision(ctx context.Context, in *registryv1.PromoteRevisionRequest) (*registryv1.Deployment, error) {
 	d, err := s.editable(ctx, in.GetDeploymentId())
 	if err != nil {
@@ -140,7 +141,7 @@ func (s *Server) PromoteRevision(ctx context.Context, in *registryv1.PromoteRevi
 	return s.switched(ctx, d)
 }
 
-// StartRevision asks anew for the engine of a revision that was stopped or has failed.
+// StartRevision orders a new engine for a revision that was stopped or has failed.
 func (s *Server) StartRevision(ctx context.Context, in *registryv1.StartRevisionRequest) (*registryv1.Revision, error) {
 	d, err := s.editable(ctx, in.GetDeploymentId())
 	if err != nil {
@@ -153,7 +154,7 @@ func (s *Server) StartRevision(ctx context.Context, in *registryv1.StartRevision
 	return revision.ToProto(r), nil
 }
 
-// StopRevision ends the engines of a revision that is not promoted, or of a suspended deployment.
+// StopRevision ends the engine of a revision that is not promoted or whose deployment is suspended.
 func (s *Server) StopRevision(ctx context.Context, in *registryv1.StopRevisionRequest) (*registryv1.Revision, error) {
 	d, err := s.editable(ctx, in.GetDeploymentId())
 	if err != nil {

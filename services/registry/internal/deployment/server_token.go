@@ -15,8 +15,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/token"
 )
 
-// CreateDeploymentToken makes a token. Its secret is in this answer only: a repeat with the same
-// Idempotency-Key answers the row without it.
+// CreateDeploymentToken creates a token. Only this response contains its secret: a repeat with the same
+// Idempotency-Key returns the token without it.
 func (s *Server) CreateDeploymentToken(ctx context.Context, in *registryv1.CreateDeploymentTokenRequest) (*registryv1.DeploymentToken, error) {
 	d, err := s.editable(ctx, in.GetDeploymentId())
 	if err != nil {
@@ -43,7 +43,7 @@ func (s *Server) CreateDeploymentToken(ctx context.Context, in *registryv1.Creat
 	return out, s.Replicas.Settle(ctx)
 }
 
-// ListDeploymentTokens lists the tokens of a deployment without their secrets, newest first.
+// ListDeploymentTokens returns the tokens of a deployment without their secrets, newest first.
 func (s *Server) ListDeploymentTokens(
 	ctx context.Context, in *registryv1.ListDeploymentTokensRequest,
 ) (*registryv1.ListDeploymentTokensResponse, error) {
@@ -67,7 +67,7 @@ func (s *Server) ListDeploymentTokens(
 	return out, request.SetMore(ctx, more)
 }
 
-// RevokeDeploymentToken answers when no live replica accepts the token any more. A repeat waits again.
+// RevokeDeploymentToken returns once no live replica accepts the token. A repeat waits again.
 func (s *Server) RevokeDeploymentToken(ctx context.Context, in *registryv1.RevokeDeploymentTokenRequest) (*emptypb.Empty, error) {
 	if err := request.ID(id.TokenRow, "token_id", in.GetTokenId()); err != nil {
 		return nil, err

@@ -31,23 +31,23 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
-// guard bounds what must happen; it is no part of any meaning.
+// guard bounds every wait for something that must happen. Its length has no meaning of its own.
 const guard = 2 * time.Minute
 
-// jobs stands in for the service that runs engines: it hands out streams that a test fills and notes orders.
+// jobs is a fake of the jobs service: it returns the streams that a test prepares and records orders.
 type jobs struct {
-	streams chan *stream // the next watches
+	streams chan *stream // streams of the next calls of WatchWorks
 	orders  chan *jobspeerv1.PutWorkRequest
 
 	mu     sync.Mutex
-	answer error // of orders
+	putErr error // error of PutWork, if set
 }
 
 func (j *jobs) PutWork(_ context.Context, in *jobspeerv1.PutWorkRequest, _ ...grpc.CallOption) (*jobspeerv1.PutWorkResponse, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.answer != nil {
-		return nil, j.answer
+	if j.putErr != nil {
+		return nil, j.putErr
 	}
 	j.orders <- in
 	return &jobspeerv1.PutWorkResponse{Changed: true}, nil
@@ -56,7 +56,7 @@ func (j *jobs) PutWork(_ context.Context, in *jobspeerv1.PutWorkRequest, _ ...gr
 func (j *jobs) refuse(err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.answer = err
+	j.putErr = err
 }
 
 func (j *jobs) WatchWorks(ctx context.Context, _ *jobspeerv1.WatchWorksRequest, _ ...grpc.CallOption) (grpc.ServerStreamingClient[jobspeerv1.WorkStatus], error) {
@@ -72,7 +72,7 @@ func (j *jobs) WatchWorks(ctx context.Context, _ *jobspeerv1.WatchWorksRequest, 
 	}
 }
 
-// stream is one watch: what it brings, and how it breaks once that is taken.
+// stream is one watch: the statuses it delivers before it breaks.
 type stream struct {
 	grpc.ClientStream
 
@@ -81,7 +81,7 @@ type stream struct {
 	news    chan *jobspeerv1.WorkStatus
 }
 
-// brings is a stream that breaks after these.
+// brings returns a stream that delivers the given statuses and then breaks.
 func brings(news ...*jobspeerv1.WorkStatus) *stream {
 	s := &stream{news: make(chan *jobspeerv1.WorkStatus, len(news))}
 	for _, n := range news {
@@ -105,7 +105,7 @@ func (s *stream) Recv() (*jobspeerv1.WorkStatus, error) {
 
 func synced() *jobspeerv1.WorkStatus { return &jobspeerv1.WorkStatus{Synced: true} }
 
-// bench is a watcher over rows of its own.
+// bench is a test fixture: a watcher over its own database with one deployment.
 type bench struct {
 	*Watcher
 
@@ -117,7 +117,7 @@ type bench struct {
 	d     *deployment.Deployment
 }
 
-// quiet orders nothing: what the watcher itself orders is looked at.
+// quiet queues no orders, so that tests see only the orders of the watcher itself.
 type quiet struct{}
 
 func (quiet) Order(context.Context, pgx.Tx, string) error { return nil }
@@ -158,7 +158,7 @@ func (b *bench) tx(fn func(ctx context.Context, tx pgx.Tx) error) error {
 	return pg.InTx(b.t.Context(), b.pool, fn)
 }
 
-// revision keeps a new candidate.
+// revision creates a new candidate.
 func (b *bench) revision() *revision.Revision {
 	b.t.Helper()
 	r := ofGguf()
@@ -176,7 +176,7 @@ func (b *bench) state(r *revision.Revision) revision.State {
 	return now.State
 }
 
-// ordered is the next order that jobs gets.
+// ordered returns the next order that jobs receives.
 func (b *bench) ordered() *jobspeerv1.PutWorkRequest {
 	b.t.Helper()
 	select {
@@ -188,7 +188,7 @@ func (b *bench) ordered() *jobspeerv1.PutWorkRequest {
 	}
 }
 
-// seen is what jobs sees of a revision's engine.
+// seen returns the status that jobs reports for a revision's engine.
 func seen(r *revision.Revision, phase jobsv1.Phase, report *jobsv1.EngineReport) *jobspeerv1.WorkStatus {
 	return &jobspeerv1.WorkStatus{
 		WorkId: r.WorkID, Generation: r.Generation, Fence: 1, NodeId: "nod_1",
@@ -198,7 +198,7 @@ func seen(r *revision.Revision, phase jobsv1.Phase, report *jobsv1.EngineReport)
 
 var errAway = errors.New("jobs is away")
 
-// queue is one that orders are put into.
+// queue returns a queue client that only inserts orders.
 func (b *bench) queue() *queue.Client {
 	b.t.Helper()
 	client, err := queue.New(b.pool, queue.Config{Schema: "registry", Log: slog.New(slog.DiscardHandler)})

@@ -16,7 +16,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
-// orderToProto is the order of a revision; the same revision always gives the same spec.
+// orderToProto returns the order of a revision. The same revision always gives the same spec.
 func orderToProto(r *revision.Revision) *jobspeerv1.PutWorkRequest {
 	desired := jobsv1.Desired_DESIRED_GONE
 	if r.Wanted {
@@ -33,7 +33,7 @@ func orderToProto(r *revision.Revision) *jobspeerv1.PutWorkRequest {
 }
 
 func goneToProto(workID string, generation int64) *jobspeerv1.PutWorkRequest {
-	// Another spec under the same generation would be a conflict.
+	// A generation of its own: another spec under the same generation would be a conflict.
 	return &jobspeerv1.PutWorkRequest{WorkId: workID, Generation: generation + 1, Desired: jobsv1.Desired_DESIRED_GONE}
 }
 
@@ -56,13 +56,13 @@ func specToProto(r *revision.Revision) *jobsv1.EngineSpec {
 	return spec
 }
 
-// observationFromProto is what jobs says of a work.
+// observationFromProto converts the status of a work that jobs reports.
 func observationFromProto(w *jobspeerv1.WorkStatus) revision.Observation {
 	o := revision.Observation{
 		WorkID: w.GetWorkId(), Generation: w.GetGeneration(), Fence: w.GetFence(), NodeID: w.GetNodeId(), Waiting: w.GetWaiting(),
 	}
 	seen := w.GetObserved()
-	// What was seen of an earlier execution says nothing of this one.
+	// Ignore what was observed of an earlier execution.
 	if seen == nil || seen.GetGeneration() != w.GetGeneration() || seen.GetFence() != w.GetFence() {
 		return o
 	}
@@ -83,8 +83,8 @@ func observationFromProto(w *jobspeerv1.WorkStatus) revision.Observation {
 	return o
 }
 
-// words makes text of an agent or an engine storable: what cannot be stored would break the watch of all engines,
-// again and again.
+// words removes NUL bytes from the text of an agent or an engine. Postgres cannot store them, and the failing write
+// would break the watch of all engines on every retry.
 func words(s string) string { return strings.ReplaceAll(s, "\x00", "") }
 
 func phaseFromProto(p jobsv1.Phase) revision.Phase {
@@ -106,7 +106,7 @@ func phaseFromProto(p jobsv1.Phase) revision.Phase {
 	return revision.PhaseNone
 }
 
-// timeFrom cuts to what Postgres keeps, or a report would look new each time.
+// timeFrom truncates to the precision of Postgres; otherwise every report would look like a change.
 func timeFrom(t *timestamppb.Timestamp) *time.Time {
 	if t == nil || !t.IsValid() {
 		return nil

@@ -1,6 +1,6 @@
-// Package engine carries what revisions want to jobs, which runs engines, and what jobs sees of them back
-// to the revisions. Both ways are level-triggered: an order is repeated until jobs has it, and every watch
-// begins with the whole, so that nothing that was lost on the way stays lost.
+// Package engine sends to jobs, which runs engines, what revisions want, and applies to the revisions what jobs
+// observes of their engines. Both directions are level-triggered: an order is repeated until jobs has it, and every
+// watch begins with the state of all works, so that a lost message is made up for.
 package engine
 
 import (
@@ -18,11 +18,11 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
-// OrderTimeout bounds one try of an order.
+// OrderTimeout bounds one attempt of an order.
 const OrderTimeout = 15 * time.Second
 
-// OrderArgs is the queued order of one revision. It names the row and nothing of it: whoever works it
-// tells jobs what the row says by then.
+// OrderArgs is the queued order of one revision. It holds only the ID: the worker sends the state of the row at the
+// time it runs.
 type OrderArgs struct {
 	RevisionID string `json:"revision_id"`
 }
@@ -30,7 +30,7 @@ type OrderArgs struct {
 // Kind implements river.JobArgs.
 func (OrderArgs) Kind() string { return "engine_order" }
 
-// Orders queues orders in the transaction that wants them.
+// Orders queues an order in the transaction of the change that needs it.
 type Orders struct {
 	Queue *queue.Client
 }
@@ -41,7 +41,7 @@ func (o *Orders) Order(ctx context.Context, tx pgx.Tx, revisionID string) error 
 	return err
 }
 
-// Orderer works the queued orders.
+// Orderer is the worker of the queued orders.
 type Orderer struct {
 	river.WorkerDefaults[OrderArgs]
 
@@ -62,13 +62,13 @@ func (o *Orderer) Work(ctx context.Context, job *river.Job[OrderArgs]) error {
 	return o.put(ctx, r)
 }
 
-// put tells jobs what a revision wants.
+// put sends jobs the wanted state of a revision.
 func (o *Orderer) put(ctx context.Context, r *revision.Revision) error {
 	ctx, cancel := context.WithTimeout(ctx, OrderTimeout)
 	defer cancel()
 	_, err := o.Works.PutWork(ctx, orderToProto(r))
 	if fault.Is(err, fault.Conflict) {
-		return nil // A newer generation was told meanwhile.
+		return nil // Jobs already has a newer generation.
 	}
 	if err != nil {
 		return fmt.Errorf("order the engine of revision %s: %w", r.ID, err)
@@ -76,7 +76,7 @@ func (o *Orderer) put(ctx context.Context, r *revision.Revision) error {
 	return nil
 }
 
-// drop tells jobs that nobody wants a work.
+// drop orders jobs to end a work that no revision wants. If a revision does want it by now, drop sends that order.
 func (o *Orderer) drop(ctx context.Context, workID string, generation int64) error {
 	ctx, cancel := context.WithTimeout(ctx, OrderTimeout)
 	defer cancel()
@@ -89,7 +89,7 @@ func (o *Orderer) drop(ctx context.Context, workID string, generation int64) err
 	}
 	_, err = o.Works.PutWork(ctx, goneToProto(workID, generation))
 	if err != nil && !fault.Is(err, fault.Conflict) {
-		return fmt.Errorf("drop the work %s: %w", workID, err)
+		return fmt.Errorf("end work %s: %w", workID, err)
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ func ofGguf() *revision.Revision {
 	}
 }
 
-func TestAnOrderSaysWhatARevisionWants(t *testing.T) {
+func TestOrderToProto(t *testing.T) {
 	t.Parallel()
 	r := ofGguf()
 	in := orderToProto(r)
@@ -30,7 +30,7 @@ func TestAnOrderSaysWhatARevisionWants(t *testing.T) {
 	require.Equal(t, jobsv1.Desired_DESIRED_RUNNING, in.GetDesired())
 	require.Equal(t, "m.gguf", in.GetEngine().GetModel()[0].GetPath())
 	require.EqualValues(t, 1, in.GetEngine().GetLimits().GetGpus())
-	require.Nil(t, in.GetEngine().GetEnvironment(), "llamacpp has no environment of its own")
+	require.Nil(t, in.GetEngine().GetEnvironment(), "llamacpp needs no environment")
 	require.True(t, proto.Equal(in, orderToProto(ofGguf())), "the same revision gives the same order")
 	r.Wanted = false
 	require.Equal(t, jobsv1.Desired_DESIRED_GONE, orderToProto(r).GetDesired())
@@ -39,7 +39,7 @@ func TestAnOrderSaysWhatARevisionWants(t *testing.T) {
 	require.Equal(t, jobsv1.Desired_DESIRED_GONE, gone.GetDesired())
 }
 
-func TestACommandHasItsEnvironment(t *testing.T) {
+func TestOrderToProto_commandEnvironment(t *testing.T) {
 	t.Parallel()
 	r := ofGguf()
 	r.Serving.Engine, r.Serving.Requirements = revision.EngineCommand, "vllm==1\n"
@@ -50,7 +50,7 @@ func TestACommandHasItsEnvironment(t *testing.T) {
 	require.NotEqual(t, first.GetDigest(), orderToProto(r).GetEngine().GetEnvironment().GetDigest())
 }
 
-func TestWhatIsSeenOfAnotherExecutionSaysNothing(t *testing.T) {
+func TestObservationFromProto_ignoresOtherExecution(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 21, 9, 0, 0, 1999, time.UTC)
 	status := func(generation, fence int64) *jobspeerv1.WorkStatus {
@@ -69,23 +69,23 @@ func TestWhatIsSeenOfAnotherExecutionSaysNothing(t *testing.T) {
 	}
 	o := observationFromProto(status(2, 5))
 	require.Equal(t, revision.PhaseRunning, o.Phase)
-	require.Equal(t, at.Truncate(time.Microsecond), *o.RunningAt, "times are cut to what is stored")
+	require.Equal(t, at.Truncate(time.Microsecond), *o.RunningAt, "times are truncated to microseconds")
 	require.Equal(t, &revision.Exit{Code: 1, Reason: "start", Message: "m"}, o.Exit)
 	require.Equal(t, "k", o.Report.Engine.Key.Reveal())
 	require.JSONEq(t, `{"n":1}`, string(o.Report.Probes))
 	bad := status(2, 5)
 	bad.Observed.Engine.Probes, bad.Observed.RunningAt = []byte(`{`), &timestamppb.Timestamp{Seconds: 1 << 60}
 	o = observationFromProto(bad)
-	require.Nil(t, o.Report.Probes, "what is no JSON is not stored")
+	require.Nil(t, o.Report.Probes, "invalid JSON is dropped")
 	require.Nil(t, o.RunningAt)
 }
 
-func TestEveryPhaseHasItsName(t *testing.T) {
+func TestPhaseFromProto_distinctPhases(t *testing.T) {
 	t.Parallel()
 	seen := map[revision.Phase]bool{}
 	for n := range jobsv1.Phase_name {
 		p := phaseFromProto(jobsv1.Phase(n))
-		require.False(t, seen[p], "%d is %q like another one", n, p)
+		require.False(t, seen[p], "phase %d maps to %q like another phase", n, p)
 		seen[p] = true
 	}
 	require.Equal(t, revision.PhaseNone, phaseFromProto(jobsv1.Phase(99)))

@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
-// Watcher turns what jobs sees of engines into the states of revisions.
+// Watcher applies what jobs observes of engines to the states of revisions.
 type Watcher struct {
 	Works   jobspeerv1.WorkPeerServiceClient
 	Book    *deployment.Book
@@ -28,7 +28,7 @@ const (
 	mostPause  = 5 * time.Second
 )
 
-// Run watches until ctx ends; a stream that breaks is opened again.
+// Run watches until ctx ends and reopens a stream that breaks.
 func (w *Watcher) Run(ctx context.Context) error {
 	backoff := run.Backoff{Min: firstPause, Max: mostPause, Jitter: 0.5}
 	for try := 0; ; try++ {
@@ -39,14 +39,14 @@ func (w *Watcher) Run(ctx context.Context) error {
 		if synced {
 			try = 0
 		}
-		w.Log.WarnContext(ctx, "the stream of engines broke", "error", err)
+		w.Log.WarnContext(ctx, "engine watch stream broke", "error", err)
 		if err := backoff.Wait(ctx, w.Clock, try); err != nil {
 			return err
 		}
 	}
 }
 
-// once holds one stream until it breaks; synced tells that it brought the whole.
+// once reads one stream until it breaks. synced reports whether the stream delivered the state of all works.
 func (w *Watcher) once(ctx context.Context) (synced bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -88,7 +88,7 @@ func (w *Watcher) observe(ctx context.Context, status *jobspeerv1.WorkStatus) er
 	return w.Orderer.drop(ctx, o.WorkID, o.Generation)
 }
 
-// reconcile orders what jobs does not know of, or knows in an older form.
+// reconcile repeats the orders of wanted works that jobs does not know or knows in an older generation.
 func (w *Watcher) reconcile(ctx context.Context, known map[string]int64) error {
 	revisions, err := w.Book.Revisions.Wanted(ctx, w.Book.Pool)
 	if err != nil {

@@ -21,7 +21,7 @@ const (
 	running   = jobsv1.Phase_PHASE_RUNNING
 )
 
-func TestAWatchAppliesWhatItBrings(t *testing.T) {
+func TestWatcher_once_appliesStatuses(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	one, two := b.revision(), b.revision()
@@ -33,10 +33,10 @@ func TestAWatchAppliesWhatItBrings(t *testing.T) {
 	require.True(t, whole)
 	require.Equal(t, revision.Starting, b.state(one))
 	require.Equal(t, revision.Ready, b.state(two))
-	require.Empty(t, b.jobs.orders, "jobs knows both")
+	require.Empty(t, b.jobs.orders, "jobs knows both works")
 }
 
-func TestAWatchBeginsByOrderingWhatJobsDoesNotKnow(t *testing.T) {
+func TestWatcher_once_ordersUnknownWorks(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	known, newer, unknown, stopped := b.revision(), b.revision(), b.revision(), b.revision()
@@ -54,10 +54,10 @@ func TestAWatchBeginsByOrderingWhatJobsDoesNotKnow(t *testing.T) {
 		got[in.GetWorkId()] = in.GetGeneration()
 	}
 	require.Equal(t, map[string]int64{newer.WorkID: 2, unknown.WorkID: 1}, got)
-	require.Empty(t, b.jobs.orders, "neither what it has nor what nobody wants")
+	require.Empty(t, b.jobs.orders, "known works and unwanted works are not ordered")
 }
 
-func TestWhatNobodyWantsIsEnded(t *testing.T) {
+func TestWatcher_once_endsUnwantedWorks(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	stopped := b.revision()
@@ -72,15 +72,15 @@ func TestWhatNobodyWantsIsEnded(t *testing.T) {
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 	first, second := b.ordered(), b.ordered()
 	require.Equal(t, []any{stopped.WorkID, int64(1)}, []any{first.GetWorkId(), first.GetGeneration()})
-	require.NotNil(t, first.GetEngine(), "the same order as before but for its end: another would be a conflict")
+	require.NotNil(t, first.GetEngine(), "the same spec as before: another one would be a conflict")
 	require.Equal(t, []any{"wrk_stray", int64(5)}, []any{second.GetWorkId(), second.GetGeneration()})
 	for _, in := range []*jobspeerv1.PutWorkRequest{first, second} {
 		require.Equal(t, jobsv1.Desired_DESIRED_GONE, in.GetDesired())
 	}
-	require.Empty(t, b.jobs.orders, "what is gone is left alone")
+	require.Empty(t, b.jobs.orders, "a work that is gone needs no order")
 }
 
-func TestAStreamThatBreaksIsOpenedAgainAndBringsTheWhole(t *testing.T) {
+func TestWatcher_Run_reopensBrokenStream(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	r := b.revision()
@@ -99,7 +99,7 @@ func TestAStreamThatBreaksIsOpenedAgainAndBringsTheWhole(t *testing.T) {
 	require.Equal(t, r.WorkID, b.ordered().GetWorkId())
 	b.jobs.refuse(errAway)
 	again(brings(synced()))
-	require.Empty(t, b.jobs.orders, "jobs took none")
+	require.Empty(t, b.jobs.orders, "jobs rejected the order")
 	b.jobs.refuse(nil)
 	again(brings(synced()))
 	require.Equal(t, r.WorkID, b.ordered().GetWorkId(), "an order is repeated until jobs has it")
@@ -107,7 +107,7 @@ func TestAStreamThatBreaksIsOpenedAgainAndBringsTheWhole(t *testing.T) {
 	require.ErrorIs(t, <-done, context.Canceled)
 }
 
-func TestWhatAnEngineSaysBreaksNoWatch(t *testing.T) {
+func TestWatcher_once_toleratesUnstorableText(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	r, other := b.revision(), b.revision()
@@ -121,19 +121,19 @@ func TestWhatAnEngineSaysBreaksNoWatch(t *testing.T) {
 		b.jobs.streams <- brings(status, ended, synced())
 	}()
 	whole, err := b.once(t.Context())
-	require.ErrorIs(t, err, io.ErrUnexpectedEOF, "the stream's own end and no other")
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF, "only the end of the stream ends the watch")
 	require.True(t, whole)
 	now, err := b.Orderer.Revisions.ByID(t.Context(), b.pool, r.ID)
 	require.NoError(t, err)
 	require.Equal(t, revision.Probing, now.State)
 	require.Equal(t, &revision.Reason{Phase: "probing", Code: "ab", Message: "ab", Log: "ab"}, now.Reason)
 	require.Equal(t, "ab", now.Engine.Address)
-	require.Equal(t, nasty, now.Engine.Key.Reveal(), "a key is bytes")
+	require.Equal(t, nasty, now.Engine.Key.Reveal(), "an API key is stored as bytes")
 	require.Nil(t, now.Probes)
 	require.Equal(t, revision.Failed, b.state(other))
 }
 
-func TestAnOrderTellsWhatTheRowSaysByThen(t *testing.T) {
+func TestOrderer_Work_sendsCurrentRow(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	r := b.revision()
@@ -148,16 +148,16 @@ func TestAnOrderTellsWhatTheRowSaysByThen(t *testing.T) {
 	require.Equal(t, jobsv1.Desired_DESIRED_GONE, b.ordered().GetDesired())
 
 	b.jobs.refuse(errAway)
-	require.ErrorIs(t, work(r.ID), errAway, "it is tried again")
+	require.ErrorIs(t, work(r.ID), errAway, "the order is retried")
 	b.jobs.refuse(fault.New(fault.Conflict, "work_generation", "newer"))
-	require.NoError(t, work(r.ID), "jobs has a newer one")
+	require.NoError(t, work(r.ID), "jobs has a newer generation")
 	b.jobs.refuse(nil)
 	var cancelled *river.JobCancelError
-	require.ErrorAs(t, work("rev_none"), &cancelled, "what there is no row of is never tried again")
+	require.ErrorAs(t, work("rev_none"), &cancelled, "an order without a row is not retried")
 	require.Empty(t, b.jobs.orders)
 }
 
-func TestAnOrderHasADeadline(t *testing.T) {
+func TestOrderer_ordersHaveDeadline(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	deadlines := make(chan bool, 2)
@@ -169,7 +169,7 @@ func TestAnOrderHasADeadline(t *testing.T) {
 	}
 }
 
-// timed notes whether orders have a deadline.
+// timed records whether orders have a deadline.
 type timed struct {
 	jobspeerv1.WorkPeerServiceClient
 
@@ -182,7 +182,7 @@ func (w timed) PutWork(ctx context.Context, _ *jobspeerv1.PutWorkRequest, _ ...g
 	return &jobspeerv1.PutWorkResponse{}, nil
 }
 
-func TestAnOrderIsQueuedWithItsChange(t *testing.T) {
+func TestOrders_Order_queuedInTransaction(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	b.Book.Orders = &Orders{Queue: b.queue()}
@@ -194,11 +194,11 @@ func TestAnOrderIsQueuedWithItsChange(t *testing.T) {
 	require.Equal(t, 1, count())
 	var args string
 	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT args::text FROM river_job`).Scan(&args))
-	require.JSONEq(t, `{"revision_id":"`+r.ID+`"}`, args, "the row's name and nothing of the row")
+	require.JSONEq(t, `{"revision_id":"`+r.ID+`"}`, args, "the order holds only the ID of the row")
 	err := b.tx(func(ctx context.Context, tx pgx.Tx) error {
 		require.NoError(t, b.Book.Orders.Order(ctx, tx, r.ID))
 		return errAway
 	})
 	require.ErrorIs(t, err, errAway)
-	require.Equal(t, 1, count(), "no change, no order")
+	require.Equal(t, 1, count(), "a rolled back change queues no order")
 }

@@ -36,7 +36,7 @@ import (
 
 func at() time.Time { return time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC) }
 
-// limit is the largest upload of the desk.
+// limit is the largest upload that the test server accepts.
 const limit = 1 << 20
 
 type projects struct{}
@@ -45,7 +45,7 @@ func (projects) Project(_ context.Context, key string) (*own.Project, error) {
 	return &own.Project{ID: "prj_" + key, Key: key, Visibility: "team"}, nil
 }
 
-// queued keeps what is to be validated, and works it when it is told to.
+// queued collects the ids of the versions to be validated.
 type queued struct{ ids []string }
 
 func (q *queued) Validate(_ context.Context, _ pgx.Tx, id string) error {
@@ -53,8 +53,8 @@ func (q *queued) Validate(_ context.Context, _ pgx.Tx, id string) error {
 	return nil
 }
 
-// desk is a server, the worker behind it and the object store.
-type desk struct {
+// fixture is a server with its worker and its object store.
+type fixture struct {
 	*environment.Server
 
 	t      *testing.T
@@ -65,9 +65,9 @@ type desk struct {
 	worker *environment.Validator
 }
 
-func open(t *testing.T) *desk {
+func open(t *testing.T) *fixture {
 	t.Helper()
-	d := &desk{t: t, clock: clock.NewFake(at()), queue: &queued{}}
+	d := &fixture{t: t, clock: clock.NewFake(at()), queue: &queued{}}
 	ids := id.NewSource(d.clock, rand.Reader)
 	var err error
 	d.blobs, err = folder.Open(folder.Config{
@@ -89,8 +89,8 @@ func open(t *testing.T) *desk {
 	return d
 }
 
-// work validates what is queued.
-func (d *desk) work() {
+// work runs the queued validations.
+func (d *fixture) work() {
 	d.t.Helper()
 	for _, id := range d.queue.ids {
 		require.NoError(d.t, d.worker.Work(d.t.Context(), &river.Job[environment.ValidateArgs]{Args: environment.ValidateArgs{VersionID: id}}))
@@ -98,7 +98,7 @@ func (d *desk) work() {
 	d.queue.ids = nil
 }
 
-// headers are those that a call answers with.
+// headers collects the headers that a call sets.
 type headers struct {
 	grpc.ServerTransportStream
 
@@ -117,7 +117,8 @@ func (h *headers) status() string {
 	return ""
 }
 
-// as is a call of a person in the team's project, under a key where there is one.
+// as returns the context of a call by subject, who has role in project team, and the headers that the call sets. A key that
+// is not empty becomes the idempotency key.
 func as(t *testing.T, subject, role, key string) (context.Context, *headers) {
 	t.Helper()
 	c := &authn.Caller{Kind: authn.KindUser, Subject: subject, Username: subject, Role: authn.RoleOperator}
@@ -132,7 +133,7 @@ func as(t *testing.T, subject, role, key string) (context.Context, *headers) {
 	return ctx, h
 }
 
-func (d *desk) make(name string) *registryv1.Environment {
+func (d *fixture) make(name string) *registryv1.Environment {
 	d.t.Helper()
 	ctx, _ := as(d.t, "usr_1", authn.ProjectEditor, "")
 	e, err := d.CreateEnvironment(ctx, &registryv1.CreateEnvironmentRequest{Name: name, Project: "team"})
@@ -145,8 +146,8 @@ func sum(data string) string {
 	return hex.EncodeToString(s[:])
 }
 
-// upload sends bytes of a kind, and answers the status.
-func (d *desk) upload(e *registryv1.Environment, kind, data string) int {
+// upload uploads bytes of a kind and returns the HTTP status.
+func (d *fixture) upload(e *registryv1.Environment, kind, data string) int {
 	d.t.Helper()
 	ctx, _ := as(d.t, "usr_1", authn.ProjectEditor, "")
 	target, err := d.SignEnvironmentUpload(ctx, &registryv1.SignEnvironmentUploadRequest{
@@ -165,12 +166,12 @@ func (d *desk) upload(e *registryv1.Environment, kind, data string) int {
 	return resp.StatusCode
 }
 
-// tasks are n tasks of the split "train", and one of "test".
+// tasks returns n tasks of split "train" and one of split "test".
 func tasks(n int) string {
 	return strings.Repeat(`{"prompt": "planted", "split": "train"}`+"\n", n) + `{"prompt": "planted", "split": "test"}` + "\n"
 }
 
-// of is the manifest of a taskset.
+// of returns a manifest for a taskset.
 func of(taskset string, count int32, change ...func(*registryv1.EnvironmentManifest)) *registryv1.EnvironmentManifest {
 	m := &registryv1.EnvironmentManifest{
 		Api: "env/v1", Entry: "math:Env", Python: ">=3.11", Harness: &registryv1.EnvironmentHarness{Id: "verifiers", Version: "0.1"},
@@ -186,17 +187,17 @@ func of(taskset string, count int32, change ...func(*registryv1.EnvironmentManif
 
 type versionRequest = registryv1.CreateEnvironmentVersionRequest
 
-// register asks for a version, and answers the status that the edge is told.
-func (d *desk) register(e *registryv1.Environment, version string, m *registryv1.EnvironmentManifest, change ...func(*versionRequest)) (*registryv1.EnvironmentVersion, string, error) {
+// register creates a version as usr_1. It also returns the HTTP status set by the call, "" for the default.
+func (d *fixture) register(e *registryv1.Environment, version string, m *registryv1.EnvironmentManifest, change ...func(*versionRequest)) (*registryv1.EnvironmentVersion, string, error) {
 	d.t.Helper()
 	return d.registerAs(e, "usr_1", "", version, m, change...)
 }
 
-func (d *desk) registerAs(
-	e *registryv1.Environment, who, key, version string, m *registryv1.EnvironmentManifest, change ...func(*versionRequest),
+func (d *fixture) registerAs(
+	e *registryv1.Environment, user, key, version string, m *registryv1.EnvironmentManifest, change ...func(*versionRequest),
 ) (*registryv1.EnvironmentVersion, string, error) {
 	d.t.Helper()
-	ctx, h := as(d.t, who, authn.ProjectEditor, key)
+	ctx, h := as(d.t, user, authn.ProjectEditor, key)
 	in := &versionRequest{EnvironmentId: e.GetId(), Version: version, Manifest: m}
 	for _, c := range change {
 		c(in)
@@ -205,7 +206,7 @@ func (d *desk) registerAs(
 	return v, h.status(), err
 }
 
-func (d *desk) version(e *registryv1.Environment, version string) *registryv1.EnvironmentVersion {
+func (d *fixture) version(e *registryv1.Environment, version string) *registryv1.EnvironmentVersion {
 	d.t.Helper()
 	ctx, _ := as(d.t, "usr_1", authn.ProjectViewer, "")
 	v, err := d.GetEnvironmentVersion(ctx, &registryv1.GetEnvironmentVersionRequest{EnvironmentId: e.GetId(), Version: version})
@@ -213,7 +214,7 @@ func (d *desk) version(e *registryv1.Environment, version string) *registryv1.En
 	return v
 }
 
-func (d *desk) count(from string) (n int) {
+func (d *fixture) count(from string) (n int) {
 	d.t.Helper()
 	require.NoError(d.t, d.Pool.QueryRow(d.t.Context(), `SELECT count(*) FROM `+from).Scan(&n))
 	return n

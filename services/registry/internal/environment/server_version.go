@@ -15,8 +15,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// CreateEnvironmentVersion registers a manifest with the bytes that it names. The same content again is the
-// version that exists, whose upload goes on where it had not ended; other content under its name is a conflict.
+// CreateEnvironmentVersion registers a manifest and the bytes that it names. Registering the same content again returns
+// the existing version and continues its upload. Other content under the same name is a conflict.
 func (s *Server) CreateEnvironmentVersion(
 	ctx context.Context, in *registryv1.CreateEnvironmentVersionRequest,
 ) (*registryv1.EnvironmentVersion, error) {
@@ -50,7 +50,7 @@ func (s *Server) CreateEnvironmentVersion(
 	return out, err
 }
 
-// DeprecateEnvironmentVersion takes a ready version out of use; a repeat answers it as it is.
+// DeprecateEnvironmentVersion takes a ready version out of use. A repeated call returns the deprecated version.
 func (s *Server) DeprecateEnvironmentVersion(
 	ctx context.Context, in *registryv1.DeprecateEnvironmentVersionRequest,
 ) (*registryv1.EnvironmentVersion, error) {
@@ -111,7 +111,7 @@ func (s *Server) ListEnvironmentVersions(
 	return out, request.SetMore(ctx, more)
 }
 
-// GetEnvironmentVersion answers one version.
+// GetEnvironmentVersion returns one version.
 func (s *Server) GetEnvironmentVersion(ctx context.Context, in *registryv1.GetEnvironmentVersionRequest) (*registryv1.EnvironmentVersion, error) {
 	e, err := s.get(ctx, in.GetEnvironmentId())
 	if err != nil {

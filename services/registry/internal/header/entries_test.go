@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAHeaderHasNoMoreEntriesThanItsBound(t *testing.T) {
+func TestShards_entries_bound(t *testing.T) {
 	t.Parallel()
 	const three = `{"__metadata__":{},"a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},"b":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}}`
 	for most, good := range map[int]bool{4: true, 3: true, 2: false, 0: false} {
@@ -14,11 +14,11 @@ func TestAHeaderHasNoMoreEntriesThanItsBound(t *testing.T) {
 		spans, err := s.entries([]byte(three), most)
 		if good {
 			require.NoError(t, err)
-			require.Len(t, spans, 2, "metadata lies nowhere")
+			require.Len(t, spans, 2, "__metadata__ has no span")
 			continue
 		}
 		require.ErrorIs(t, err, ErrMalformed)
 		require.ErrorContains(t, err, "more than")
-		require.LessOrEqual(t, s.facts.Tensors, most, "what is too much is not read on")
+		require.LessOrEqual(t, s.facts.Tensors, most, "entries beyond the bound are not read")
 	}
 }

@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	// maxEntries bounds how many files a folder may have, maxConfig how long its configuration may be.
+	// maxEntries bounds the number of files in a folder, maxConfig the size of its config.json in bytes.
 	maxEntries = 10000
 	maxConfig  = 1 << 20
 )
 
-// Folder reads the headers in a tar file of a Hugging Face folder: config.json and every safetensors file.
-// It reads no further than it must.
+// Folder reads a tar file of a Hugging Face folder: config.json and the header of every safetensors file. It stops reading
+// as soon as it has everything.
 func Folder(r io.Reader, size int64) (Facts, error) {
 	f := &folder{shards: shards{held: map[string]uint64{}}}
 	in := tar.NewReader(io.LimitReader(r, size))
@@ -30,11 +30,11 @@ func Folder(r io.Reader, size int64) (Facts, error) {
 			return Facts{}, notTar(err)
 		}
 		if n == maxEntries {
-			return Facts{}, malformed("its folder has more than %d files", maxEntries)
+			return Facts{}, malformed("the folder has more than %d files", maxEntries)
 		}
 		if h.Size > size {
-			// A sparse entry has more bytes than the file that holds it.
-			return Facts{}, malformed("its file %.80q has %d bytes, the whole folder %d", h.Name, h.Size, size)
+			// A sparse entry can claim more bytes than the tar file has.
+			return Facts{}, malformed("file %.80q has %d bytes, but the whole folder has %d", h.Name, h.Size, size)
 		}
 		if h.Typeflag != tar.TypeReg {
 			continue
@@ -48,14 +48,14 @@ func Folder(r io.Reader, size int64) (Facts, error) {
 	}
 	switch {
 	case !f.config:
-		return Facts{}, malformed("its folder has no config.json")
+		return Facts{}, malformed("the folder has no config.json")
 	case f.files == 0:
-		return Facts{}, malformed("its folder has no safetensors file")
+		return Facts{}, malformed("the folder has no safetensors file")
 	}
 	return f.sum(), nil
 }
 
-// folder is what has been seen of it.
+// folder is the state of reading a folder.
 type folder struct {
 	shards
 
@@ -69,9 +69,9 @@ func (f *folder) entry(name string, r io.Reader, size int64) error {
 		return f.configuration(r, size)
 	case strings.HasSuffix(name, ".safetensors"):
 		f.files++
-		f.whole = name == "model.safetensors" // Else there may be more parts.
+		f.whole = name == "model.safetensors" // A file of another name may be one of several parts.
 		if err := f.add(r, size); err != nil {
-			return fmt.Errorf("%.80q: %w", name, err) // The name may be of any bytes.
+			return fmt.Errorf("%.80q: %w", name, err) // %q because the name may contain any bytes.
 		}
 	}
 	return nil
@@ -79,7 +79,7 @@ func (f *folder) entry(name string, r io.Reader, size int64) error {
 
 func (f *folder) configuration(r io.Reader, size int64) error {
 	if size > maxConfig {
-		return malformed("its config.json has %d bytes", size)
+		return malformed("config.json has %d bytes; at most %d are allowed", size, maxConfig)
 	}
 	raw, err := io.ReadAll(io.LimitReader(r, maxConfig))
 	if err != nil {
@@ -93,23 +93,23 @@ func (f *folder) configuration(r io.Reader, size int64) error {
 		Vocab     int64  `json:"vocab_size"`
 	}
 	if err := json.Unmarshal(raw, &c); err != nil {
-		return malformed("its config.json is not one")
+		return malformed("config.json is not a valid model configuration")
 	}
 	if len(c.ModelType) > maxWord {
 		c.ModelType = ""
 	}
-	// Less than none is how some write that they do not say.
+	// Some configurations use negative values for "unknown".
 	f.facts.Architecture, f.facts.ContextLength, f.facts.EmbeddingLength = c.ModelType, max(c.Context, 0), max(c.Width, 0)
 	f.facts.BlockCount, f.facts.VocabSize = max(c.Layers, 0), max(c.Vocab, 0)
 	f.config = true
 	return nil
 }
 
-// notTar tells bytes that are no tar file from a store that failed.
+// notTar distinguishes an invalid tar file, which is malformed, from a failure of the object store.
 func notTar(err error) error {
 	if errors.Is(err, tar.ErrHeader) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) ||
 		errors.Is(err, tar.ErrFieldTooLong) || errors.Is(err, tar.ErrInsecurePath) {
-		return malformed("it is not a whole tar file")
+		return malformed("not a complete tar file")
 	}
 	return fmt.Errorf("read a model file: %w", err)
 }

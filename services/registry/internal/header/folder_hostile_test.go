@@ -21,12 +21,12 @@ func readFolder(data []byte) (header.Facts, error) {
 	return header.Folder(bytes.NewReader(data), int64(len(data)))
 }
 
-// part is a safetensors file of one tensor of n bytes.
+// part returns a safetensors file with one tensor of n bytes.
 func part(n int) string {
 	return string(safetensors(object(entry("a", "U8", fmt.Sprint(n), 0, n)), n))
 }
 
-// archive is a tar file of these headers, each with as many zeros as it says.
+// archive returns a tar file of these headers, each followed by the number of zero bytes that it states.
 func archive(t *testing.T, headers ...tar.Header) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -44,22 +44,22 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-func TestAFolderIsTheSumOfItsParts(t *testing.T) {
+func TestFolder_sumsParts(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
 		files []string
 		want  int64
 		words string
 	}{
-		"one":                {[]string{"config.json", llamaConfig, "model.safetensors", part(5)}, 5, ""},
-		"its config last":    {[]string{"model.safetensors", part(5), "config.json", llamaConfig}, 5, ""},
-		"three parts":        {[]string{"config.json", llamaConfig, "1.safetensors", part(5), "2.safetensors", part(6), "3.safetensors", part(7)}, 18, ""},
-		"an index beside it": {[]string{"config.json", llamaConfig, "model.safetensors.index.json", "{", "1.safetensors", part(5)}, 5, ""},
-		"in a folder":        {[]string{"hf/config.json", llamaConfig, "hf/model.safetensors", part(5)}, 5, ""},
-		"the second lies":    {[]string{"config.json", llamaConfig, "1.safetensors", part(5), "2.safetensors", part(6)[:66]}, 0, `"2.safetensors"`},
-		"nothing":            {nil, 0, "no config.json"},
-		"only a config":      {[]string{"config.json", llamaConfig}, 0, "no safetensors file"},
-		"pickled weights":    {[]string{"config.json", llamaConfig, "pytorch_model.bin", "x"}, 0, "no safetensors file"},
+		"one file":        {[]string{"config.json", llamaConfig, "model.safetensors", part(5)}, 5, ""},
+		"config last":     {[]string{"model.safetensors", part(5), "config.json", llamaConfig}, 5, ""},
+		"three parts":     {[]string{"config.json", llamaConfig, "1.safetensors", part(5), "2.safetensors", part(6), "3.safetensors", part(7)}, 18, ""},
+		"with an index":   {[]string{"config.json", llamaConfig, "model.safetensors.index.json", "{", "1.safetensors", part(5)}, 5, ""},
+		"in a folder":     {[]string{"hf/config.json", llamaConfig, "hf/model.safetensors", part(5)}, 5, ""},
+		"second part cut": {[]string{"config.json", llamaConfig, "1.safetensors", part(5), "2.safetensors", part(6)[:66]}, 0, `"2.safetensors"`},
+		"empty":           {nil, 0, "no config.json"},
+		"only config":     {[]string{"config.json", llamaConfig}, 0, "no safetensors file"},
+		"pickled weights": {[]string{"config.json", llamaConfig, "pytorch_model.bin", "x"}, 0, "no safetensors file"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -76,7 +76,7 @@ func TestAFolderIsTheSumOfItsParts(t *testing.T) {
 	}
 }
 
-func TestAConfigIsReadWithCare(t *testing.T) {
+func TestFolder_config(t *testing.T) {
 	t.Parallel()
 	deep := strings.Repeat(`{"a":`, 1<<16) + "1" + strings.Repeat("}", 1<<16)
 	cases := map[string]struct {
@@ -89,19 +89,19 @@ func TestAConfigIsReadWithCare(t *testing.T) {
 			header.Facts{Architecture: "llama", ContextLength: 4096, EmbeddingLength: 48, BlockCount: 3, VocabSize: 260},
 			"",
 		},
-		"less than none": {
+		"negative values": {
 			`{"model_type":"llama","max_position_embeddings":-1,"hidden_size":-2,"num_hidden_layers":-3,"vocab_size":-4}`,
 			header.Facts{Architecture: "llama"},
 			"",
 		},
-		"none of it":         {`{}`, header.Facts{}, ""},
-		"a long name":        {`{"model_type":"` + strings.Repeat("x", 257) + `"}`, header.Facts{}, ""},
-		"a name at bound":    {`{"model_type":"` + strings.Repeat("x", 256) + `"}`, header.Facts{Architecture: strings.Repeat("x", 256)}, ""},
-		"a size in words":    {`{"hidden_size":"48"}`, header.Facts{}, "not one"},
-		"past 64 bits":       {`{"hidden_size":99999999999999999999}`, header.Facts{}, "not one"},
-		"too deep":           {deep, header.Facts{}, "not one"},
-		"two of them in one": {`{}{}`, header.Facts{}, "not one"},
-		"too long":           {llamaConfig + strings.Repeat(" ", 1<<20), header.Facts{}, "its config.json has"},
+		"empty":          {`{}`, header.Facts{}, ""},
+		"name too long":  {`{"model_type":"` + strings.Repeat("x", 257) + `"}`, header.Facts{}, ""},
+		"name at bound":  {`{"model_type":"` + strings.Repeat("x", 256) + `"}`, header.Facts{Architecture: strings.Repeat("x", 256)}, ""},
+		"size as string": {`{"hidden_size":"48"}`, header.Facts{}, "not a valid model configuration"},
+		"past 64 bits":   {`{"hidden_size":99999999999999999999}`, header.Facts{}, "not a valid model configuration"},
+		"too deep":       {deep, header.Facts{}, "not a valid model configuration"},
+		"two objects":    {`{}{}`, header.Facts{}, "not a valid model configuration"},
+		"too long":       {llamaConfig + strings.Repeat(" ", 1<<20), header.Facts{}, "config.json has"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -119,7 +119,7 @@ func TestAConfigIsReadWithCare(t *testing.T) {
 	}
 }
 
-func TestAFolderHasNoMoreFilesThanItsBound(t *testing.T) {
+func TestFolder_fileCountLimit(t *testing.T) {
 	t.Parallel()
 	files := func(n int) []byte {
 		var all []string
@@ -135,10 +135,10 @@ func TestAFolderHasNoMoreFilesThanItsBound(t *testing.T) {
 	require.ErrorContains(t, err, "more than 10000 files")
 }
 
-func TestOnlyPlainFilesOfAFolderAreRead(t *testing.T) {
+func TestFolder_readsRegularFilesOnly(t *testing.T) {
 	t.Parallel()
 	for name, kind := range map[string]byte{
-		"a link": tar.TypeSymlink, "another name": tar.TypeLink, "a folder": tar.TypeDir, "a device": tar.TypeChar, "a pipe": tar.TypeFifo,
+		"symlink": tar.TypeSymlink, "hard link": tar.TypeLink, "folder": tar.TypeDir, "device": tar.TypeChar, "pipe": tar.TypeFifo,
 	} {
 		data := archive(t,
 			tar.Header{Typeflag: kind, Name: "config.json", Linkname: "/etc/passwd", Mode: 0o644},
@@ -149,8 +149,8 @@ func TestOnlyPlainFilesOfAFolderAreRead(t *testing.T) {
 	}
 }
 
-// sparse is a tar file with one file that says to be size bytes long, by the words of GNU tar, and is data and
-// then a hole.
+// sparse returns a tar file with one file in GNU sparse format: it claims size bytes and consists of data followed by a
+// hole.
 func sparse(t *testing.T, name, data string, size int64) []byte {
 	t.Helper()
 	record := func(key, value string) string {
@@ -180,7 +180,7 @@ func sparse(t *testing.T, name, data string, size int64) []byte {
 	return append(append(plain(tar.TypeXHeader, "words", words), plain(tar.TypeReg, "sparse", holes+pad(data))...), make([]byte, 1024)...)
 }
 
-// signed puts the checksum into a tar header.
+// signed writes the checksum of a tar header.
 func signed(block []byte) {
 	copy(block[148:156], "        ")
 	sum := 0
@@ -190,7 +190,7 @@ func signed(block []byte) {
 	copy(block[148:156], fmt.Sprintf("%06o\x00 ", sum))
 }
 
-func TestAFileOfHolesIsNotTakenForItsSize(t *testing.T) {
+func TestFolder_rejectsSparseFile(t *testing.T) {
 	t.Parallel()
 	const claims = 1 << 40
 	lies := string(safetensors(object(entry("a", "U8", fmt.Sprint(claims), 0, claims)), 0))
@@ -198,37 +198,37 @@ func TestAFileOfHolesIsNotTakenForItsSize(t *testing.T) {
 	h, err := tar.NewReader(bytes.NewReader(data)).Next()
 	require.NoError(t, err)
 	require.Equal(t, "model.safetensors", h.Name)
-	require.Greater(t, h.Size, int64(claims), "the file is one of holes")
+	require.Greater(t, h.Size, int64(claims), "the entry is sparse")
 	_, err = readFolder(append(packed(t, "config.json", llamaConfig)[:1024], data...))
 	require.ErrorIs(t, err, header.ErrMalformed)
 	require.ErrorContains(t, err, "the whole folder")
 }
 
-func TestAFolderThatIsCutIsMalformedWhereverItIs(t *testing.T) {
+func TestFolder_truncatedIsMalformed(t *testing.T) {
 	t.Parallel()
 	data := packed(t, "config.json", llamaConfig, "1.safetensors", part(700), "2.safetensors", part(3))
 	weights := 3*512 + len(part(700))
 	for n := 0; n < weights; n += 37 {
 		if n >= 512+len(llamaConfig) && n <= 1024 {
-			continue // Between two files there is nothing to miss.
+			continue // A cut between two files is not detected there.
 		}
 		_, err := header.Folder(bytes.NewReader(data[:n]), int64(len(data)))
 		require.ErrorIs(t, err, header.ErrMalformed, "cut at %d", n)
 	}
 }
 
-func TestNamesOfFilesAreShownInShortAndReadable(t *testing.T) {
+func TestFolder_errorQuotesShortPrintableName(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"\xff\xfe.safetensors", strings.Repeat("x", 4000) + ".safetensors", "a\nb.safetensors"} {
 		_, err := readFolder(packed(t, "config.json", llamaConfig, name, "xx"))
 		require.ErrorIs(t, err, header.ErrMalformed)
-		require.True(t, utf8.ValidString(err.Error()), "it can be stored: %q", err)
+		require.True(t, utf8.ValidString(err.Error()), "the message is valid UTF-8 and can be stored: %q", err)
 		require.NotContains(t, err.Error(), "\n")
 		require.Less(t, len(err.Error()), 600)
 	}
 }
 
-func TestAStoreThatFailsInTheMiddleIsNoMalformedFile(t *testing.T) {
+func TestReaders_storeFailureMidwayIsNotMalformed(t *testing.T) {
 	t.Parallel()
 	gone := errors.New("the disk is gone")
 	whole := packed(t, "config.json", llamaConfig, "1.safetensors", part(700), "2.safetensors", part(3))

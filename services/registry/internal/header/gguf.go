@@ -11,11 +11,11 @@ import (
 
 const (
 	ggufMagic    = "GGUF"
-	ggufTokens   = "tokenizer.ggml.tokens" //nolint:gosec // the name of a value, no credential
+	ggufTokens   = "tokenizer.ggml.tokens" //nolint:gosec // the name of a value, not a credential
 	ggufTemplate = "tokenizer.chat_template"
-	// maxNesting is how deep arrays of arrays may go.
+	// maxNesting bounds the nesting of arrays.
 	maxNesting = 4
-	// maxName is the longest name of a value, as the format has it; tensors keep to it too.
+	// maxName is the longest name of a value that the format allows. It is applied to tensor names too.
 	maxName = 1<<16 - 1
 )
 
@@ -25,7 +25,7 @@ const (
 	ggufArray  = 9
 )
 
-// ggufWidth is the size of the plain types, by their number; 0 for the others.
+// ggufWidth returns the size of a scalar type, or 0 for other types.
 func ggufWidth(kind uint32) int64 {
 	switch kind {
 	case 0, 1, 7: // uint8, int8, bool
@@ -40,18 +40,19 @@ func ggufWidth(kind uint32) int64 {
 	return 0
 }
 
-// gguf is a file that is being read.
+// gguf is the state of reading a GGUF file.
 type gguf struct {
 	*reader
 
 	facts Facts
-	// file is the size of the file, limit what its header may take of it.
+	// file is the size of the file, limit the size of the longest allowed header.
 	file, limit int64
-	// keys and names are those that were read: what is there twice is read differently by each engine.
+	// keys and names hold the value and tensor names read so far. Duplicates are rejected because engines disagree on
+	// which one counts.
 	keys, names map[string]struct{}
 }
 
-// GGUF reads the header of a GGUF file of that size.
+// GGUF reads the header of a GGUF file with size bytes.
 func GGUF(r io.Reader, size int64) (Facts, error) {
 	limit := min(size, maxHeader)
 	g := &gguf{
@@ -63,7 +64,7 @@ func GGUF(r io.Reader, size int64) (Facts, error) {
 	}
 	version := binary.LittleEndian.Uint32(start[4:])
 	if string(start[:4]) != ggufMagic || version < 2 || version > 3 {
-		return Facts{}, malformed("it is not GGUF of version 2 or 3")
+		return Facts{}, malformed("not GGUF version 2 or 3")
 	}
 	tensors, err := g.u64()
 	if err != nil {
@@ -74,7 +75,7 @@ func GGUF(r io.Reader, size int64) (Facts, error) {
 		return Facts{}, err
 	}
 	if tensors > maxTensors || pairs > maxPairs {
-		return Facts{}, malformed("it claims %d tensors and %d values", tensors, pairs)
+		return Facts{}, malformed("the header claims %d tensors and %d metadata values", tensors, pairs)
 	}
 	for range pairs {
 		if err := g.pair(); err != nil {
@@ -88,7 +89,7 @@ func GGUF(r io.Reader, size int64) (Facts, error) {
 	return g.facts, nil
 }
 
-// taken is how long the header is so far.
+// taken returns the number of header bytes read so far.
 func (g *gguf) taken() int64 { return g.limit - g.left }
 
 func (g *gguf) u32() (uint32, error) {
@@ -103,14 +104,14 @@ func (g *gguf) u64() (uint64, error) {
 	return binary.LittleEndian.Uint64(b[:]), err
 }
 
-// text reads a string; a longer one than limit is skipped and comes back empty.
+// text reads a string. It skips a string longer than limit and returns "".
 func (g *gguf) text(limit uint64) (string, error) {
 	n, err := g.u64()
 	if err != nil {
 		return "", err
 	}
 	if n > math.MaxInt64 {
-		return "", malformed("a text has %d bytes", n)
+		return "", malformed("a string has %d bytes", n)
 	}
 	if n > limit {
 		return "", g.skip(int64(n))
@@ -122,7 +123,7 @@ func (g *gguf) text(limit uint64) (string, error) {
 	return string(b), nil
 }
 
-// name reads the name of a value or a tensor, which no other one of known may have.
+// name reads the name of a value or a tensor and adds it to known. It rejects names that are already there.
 func (g *gguf) name(known map[string]struct{}) (string, error) {
 	n, err := g.u64()
 	if err != nil {
@@ -136,7 +137,7 @@ func (g *gguf) name(known map[string]struct{}) (string, error) {
 		return "", err
 	}
 	if _, twice := known[string(b)]; twice {
-		return "", malformed("it names %.80q twice", b)
+		return "", malformed("duplicate name %.80q", b)
 	}
 	known[string(b)] = struct{}{}
 	return string(b), nil
@@ -162,7 +163,7 @@ func (g *gguf) pair() error {
 		}
 		return err
 	case ggufWidth(kind) == 0:
-		return malformed("the value %.80q has the unknown type %d", key, kind)
+		return malformed("value %.80q has unknown type %d", key, kind)
 	}
 	return g.numberFact(key, kind)
 }
@@ -177,7 +178,7 @@ func (g *gguf) textFact(key string) error {
 	}
 	s, err := g.text(limit)
 	if err != nil || s == "" {
-		return err // A text that is too long to be kept is no fact, and neither is its digest.
+		return err // An overlong text is not recorded, nor is its digest.
 	}
 	switch key {
 	case "general.architecture":
@@ -198,7 +199,7 @@ func (g *gguf) numberFact(key string, kind uint32) error {
 	}
 	n := binary.LittleEndian.Uint64(b[:])
 	if kind == 6 || kind == 12 || n > math.MaxInt64 || negative(kind, b) {
-		return nil // No fact is a fraction or negative.
+		return nil // No fact is fractional or negative.
 	}
 	switch {
 	case strings.HasSuffix(key, ".context_length"):
@@ -211,7 +212,7 @@ func (g *gguf) numberFact(key string, kind uint32) error {
 	return nil
 }
 
-// negative looks at the sign of the smaller signed types.
+// negative reports whether a value of one of the smaller signed types is negative.
 func negative(kind uint32, b [8]byte) bool {
 	switch kind {
 	case 1: // int8
@@ -224,7 +225,7 @@ func negative(kind uint32, b [8]byte) bool {
 	return false
 }
 
-// array skips an array and answers its length.
+// array skips an array and returns its length.
 func (g *gguf) array(depth int) (int64, error) {
 	kind, err := g.u32()
 	if err != nil {
@@ -235,7 +236,7 @@ func (g *gguf) array(depth int) (int64, error) {
 		return 0, err
 	}
 	if depth == maxNesting || n > uint64(maxHeader) {
-		return 0, malformed("an array has %d elements, %d deep", n, depth)
+		return 0, malformed("an array has %d elements at nesting depth %d", n, depth)
 	}
 	if w := ggufWidth(kind); w > 0 {
 		return int64(n), g.skip(int64(n) * w)
@@ -247,7 +248,7 @@ func (g *gguf) array(depth int) (int64, error) {
 		case ggufArray:
 			_, err = g.array(depth + 1)
 		default:
-			err = malformed("an array has the unknown type %d", kind)
+			err = malformed("an array has unknown element type %d", kind)
 		}
 		if err != nil {
 			return 0, err

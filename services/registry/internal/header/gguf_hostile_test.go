@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/header"
 )
 
-// readGGUF reads a file that is as long as it is.
+// readGGUF reads a file with its true size.
 func readGGUF(g *gguf) (header.Facts, error) {
 	return header.GGUF(bytes.NewReader(g.Bytes()), int64(g.Len()))
 }
@@ -29,23 +29,23 @@ func (g *gguf) weights(n int) *gguf {
 	return g
 }
 
-// kilobyte makes a file no shorter than that, so that only its words can be wrong.
+// kilobyte appends 1024 bytes of weights, so that the file cannot fail for being too short.
 func (g *gguf) kilobyte() *gguf { return g.weights(1024) }
 
-func TestGGUFNamesNothingTwice(t *testing.T) {
+func TestGGUF_rejectsDuplicateNames(t *testing.T) {
 	t.Parallel()
 	value := func(g *gguf, key string, n uint32) *gguf { return g.text(key).le(uint32(4), n) }
 	cases := map[string]struct {
 		file  *gguf
-		words string // empty: it is good
+		words string // part of the error, "" if the file is valid
 	}{
 		"two values":            {value(value(start(3, 0, 2), "a", 1), "b", 1), ""},
-		"a value twice":         {value(value(start(3, 0, 2), "a.context_length", 1), "a.context_length", 2), `"a.context_length" twice`},
-		"of two types":          {value(start(3, 0, 2), "a", 1).text("a").le(uint32(8)).text("x"), `"a" twice`},
-		"no name, twice":        {value(value(start(3, 0, 2), "", 1), "", 1), "twice"},
+		"duplicate value":       {value(value(start(3, 0, 2), "a.context_length", 1), "a.context_length", 2), `duplicate name "a.context_length"`},
+		"with two types":        {value(start(3, 0, 2), "a", 1).text("a").le(uint32(8)).text("x"), `duplicate name "a"`},
+		"duplicate empty name":  {value(value(start(3, 0, 2), "", 1), "", 1), "duplicate name"},
 		"two tensors":           {start(3, 2, 0).tensor("a", 1, 0, 0).tensor("b", 1, 0, 4).kilobyte(), ""},
-		"a tensor twice":        {start(3, 2, 0).tensor("a", 1, 0, 0).tensor("a", 1, 0, 4).kilobyte(), `"a" twice`},
-		"a tensor like a value": {value(start(3, 1, 1), "a", 1).tensor("a", 1, 0, 0).kilobyte(), ""},
+		"duplicate tensor":      {start(3, 2, 0).tensor("a", 1, 0, 0).tensor("a", 1, 0, 4).kilobyte(), `duplicate name "a"`},
+		"tensor named as value": {value(start(3, 1, 1), "a", 1).tensor("a", 1, 0, 0).kilobyte(), ""},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -61,7 +61,7 @@ func TestGGUFNamesNothingTwice(t *testing.T) {
 	}
 }
 
-func TestGGUFHasTheBytesOfItsTensors(t *testing.T) {
+func TestGGUF_tensorSizes(t *testing.T) {
 	t.Parallel()
 	one := func(elements uint64, kind uint32, offset uint64, weights int) *gguf {
 		return start(3, 1, 0).tensor("a", elements, kind, offset).weights(weights)
@@ -88,13 +88,13 @@ func TestGGUFHasTheBytesOfItsTensors(t *testing.T) {
 		"all of q6_k":                  {one(256, 14, 0, 210), true},
 		"one byte less of q6_k":        {one(256, 14, 0, 209), false},
 		"one byte less of bf16":        {one(8, 30, 0, 15), false},
-		"behind an offset":             {one(8, 0, 32, 64), true},
-		"past the end by its offset":   {one(8, 0, 33, 64), false},
-		"at the end, empty":            {one(0, 0, 32, 32), true},
-		"an offset past the end":       {one(0, 0, 1<<20, 32), false},
-		"a type that nobody knows":     {one(1<<40, 99, 0, 0), true},
-		"more bytes than there can be": {one(1<<62, 0, 0, 64), false},
-		"more bytes than a count can":  {one(1<<62, 8, 0, 64), false},
+		"with an offset":               {one(8, 0, 32, 64), true},
+		"offset moves it past the end": {one(8, 0, 33, 64), false},
+		"empty at the end":             {one(0, 0, 32, 32), true},
+		"offset past the end":          {one(0, 0, 1<<20, 32), false},
+		"unknown type":                 {one(1<<40, 99, 0, 0), true},
+		"more bytes than any file":     {one(1<<62, 0, 0, 64), false},
+		"byte count overflows":         {one(1<<62, 8, 0, 64), false},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -109,13 +109,13 @@ func TestGGUFHasTheBytesOfItsTensors(t *testing.T) {
 	}
 }
 
-func TestGGUFSaysWhichBytesAreMissing(t *testing.T) {
+func TestGGUF_errorReportsMissingBytes(t *testing.T) {
 	t.Parallel()
 	_, err := readGGUF(start(3, 2, 0).tensor("a", 4, 0, 0).tensor("b", 4, 0, 32).weights(40))
-	require.ErrorContains(t, err, "its tensors need 48 bytes and 40 follow its header")
+	require.ErrorContains(t, err, "the tensors need 48 bytes, but 40 follow the header")
 }
 
-func TestGGUFNumbersThatAreNoSizesAreNoFacts(t *testing.T) {
+func TestGGUF_ignoresNumbersThatAreNotSizes(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
 		kind  uint32
@@ -133,7 +133,7 @@ func TestGGUFNumbersThatAreNoSizesAreNoFacts(t *testing.T) {
 		"negative int32":  {5, int32(-1), 0},
 		"float32":         {6, float32(4096), 0},
 		"uint64":          {10, uint64(1 << 40), 1 << 40},
-		"too much uint64": {10, uint64(math.MaxUint64), 0},
+		"uint64 overflow": {10, uint64(math.MaxUint64), 0},
 		"int64":           {11, int64(7), 7},
 		"negative int64":  {11, int64(-7), 0},
 		"float64":         {12, float64(7), 0},
@@ -148,7 +148,7 @@ func TestGGUFNumbersThatAreNoSizesAreNoFacts(t *testing.T) {
 	}
 }
 
-func TestGGUFTextsAreKeptUpToTheirBound(t *testing.T) {
+func TestGGUF_textLimits(t *testing.T) {
 	t.Parallel()
 	const most = 1 << 20
 	text := func(key, value string) *gguf { return start(3, 0, 1).text(key).le(uint32(8)).text(value) }
@@ -159,26 +159,26 @@ func TestGGUFTextsAreKeptUpToTheirBound(t *testing.T) {
 	require.Equal(t, hex.EncodeToString(sum[:]), facts.ChatTemplateSHA256)
 	facts, err = readGGUF(text("tokenizer.chat_template", long+"x"))
 	require.NoError(t, err)
-	require.Empty(t, facts.ChatTemplateSHA256, "what was not read has no digest")
+	require.Empty(t, facts.ChatTemplateSHA256, "a skipped template has no digest")
 	for name, want := range map[string]string{long[:256]: long[:256], long[:257]: ""} {
 		facts, err = readGGUF(text("general.name", name))
 		require.NoError(t, err)
-		require.Equal(t, want, facts.Name, "what is shown is short")
+		require.Equal(t, want, facts.Name, "overlong names are dropped")
 	}
 	facts, err = readGGUF(text("general.name", "a\xffb"))
 	require.NoError(t, err)
-	require.Equal(t, "a�b", facts.Name, "it can be written as JSON")
+	require.Equal(t, "a�b", facts.Name, "the name is valid UTF-8")
 	facts, err = readGGUF(text(strings.Repeat("k", 1<<16-1), "x"))
 	require.NoError(t, err)
 	require.Empty(t, facts.Name)
 	_, err = readGGUF(text(strings.Repeat("k", 1<<16), "x"))
-	require.ErrorIs(t, err, header.ErrMalformed, "a name of more than the format allows")
+	require.ErrorIs(t, err, header.ErrMalformed, "the name is longer than the format allows")
 	_, err = readGGUF(start(3, 0, 1).text(strings.Repeat("k", 60000)).le(uint32(99)))
 	require.ErrorContains(t, err, "unknown type 99")
-	require.Less(t, len(err.Error()), 300, "a long name is not repeated")
+	require.Less(t, len(err.Error()), 300, "the error truncates a long name")
 }
 
-func TestGGUFBoundsWhatItCounts(t *testing.T) {
+func TestGGUF_countLimits(t *testing.T) {
 	t.Parallel()
 	nested := func(depth int) *gguf {
 		g := start(3, 0, 1).text("k").le(uint32(9))
@@ -198,20 +198,20 @@ func TestGGUFBoundsWhatItCounts(t *testing.T) {
 		file *gguf
 		good bool
 	}{
-		"as deep as can be":    {nested(3), true},
-		"deeper":               {nested(4), false},
-		"as many dimensions":   {dims(8), true},
-		"more dimensions":      {dims(9), false},
-		"no dimension":         {start(3, 1, 0).text("t").le(uint32(0), uint32(0), uint64(0)).weights(4), true},
+		"nesting at bound":     {nested(3), true},
+		"nested too deep":      {nested(4), false},
+		"dimensions at bound":  {dims(8), true},
+		"too many dimensions":  {dims(9), false},
+		"no dimensions":        {start(3, 1, 0).text("t").le(uint32(0), uint32(0), uint64(0)).weights(4), true},
 		"version 2":            {start(2, 0, 0), true},
 		"version 4":            {start(4, 0, 0), false},
-		"the other byte order": {start(3<<24, 0, 0), false},
-		"most tensors, none":   {start(3, 1<<20, 0), false},
+		"big endian":           {start(3<<24, 0, 0), false},
+		"tensors missing":      {start(3, 1<<20, 0), false},
 		"too many tensors":     {start(3, 1<<20+1, 0), false},
 		"too many values":      {start(3, 0, 1<<16+1), false},
-		"elements add up":      {start(3, 2, 0).tensor("a", 1<<62, 99, 0).tensor("b", 1<<62, 99, 0), false},
-		"texts in an array":    {start(3, 0, 1).text("k").le(uint32(9), uint32(8), uint64(1)).le(uint64(1 << 50)), false},
-		"an empty array":       {start(3, 0, 1).text("tokenizer.ggml.tokens").le(uint32(9), uint32(8), uint64(0)), true},
+		"element sum overflow": {start(3, 2, 0).tensor("a", 1<<62, 99, 0).tensor("b", 1<<62, 99, 0), false},
+		"long string in array": {start(3, 0, 1).text("k").le(uint32(9), uint32(8), uint64(1)).le(uint64(1 << 50)), false},
+		"empty array":          {start(3, 0, 1).text("tokenizer.ggml.tokens").le(uint32(9), uint32(8), uint64(0)), true},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -226,9 +226,9 @@ func TestGGUFBoundsWhatItCounts(t *testing.T) {
 	}
 }
 
-func TestAHeaderIsNeverLongerThanItsBound(t *testing.T) {
+func TestGGUF_headerSizeLimit(t *testing.T) {
 	t.Parallel()
-	// The file claims a text of 100 MiB and to be long enough for it: not a byte of it is read.
+	// The file claims a string of 100 MiB and a size that is large enough for it. No byte of the string is read.
 	g := start(3, 0, 1).text("k").le(uint32(8), uint64(100<<20))
 	read := bytes.NewReader(append(g.Bytes(), make([]byte, 8192)...))
 	_, err := header.GGUF(read, 1<<40)
@@ -237,7 +237,7 @@ func TestAHeaderIsNeverLongerThanItsBound(t *testing.T) {
 	require.NotZero(t, read.Len())
 }
 
-func TestASizeThatIsNoneIsMalformed(t *testing.T) {
+func TestReaders_nonPositiveSizeIsMalformed(t *testing.T) {
 	t.Parallel()
 	for name, read := range readers() {
 		for _, size := range []int64{0, -1, math.MinInt64} {

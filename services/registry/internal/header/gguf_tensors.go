@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// tensors reads the list of tensors and adds up what they hold.
+// tensors reads the list of tensors and adds up their elements.
 func (g *gguf) tensors(n uint64) error {
 	held := map[string]uint64{}
 	total, end := uint64(0), uint64(0)
@@ -15,20 +15,20 @@ func (g *gguf) tensors(n uint64) error {
 			return err
 		}
 		if total += t.count; total > math.MaxInt64 || t.count > math.MaxInt64 {
-			return malformed("its tensors have more elements than can be")
+			return malformed("the tensors have too many elements")
 		}
 		held[t.kind.name] += t.count
 		end = max(end, t.end)
 	}
-	// The weights follow the header, which may be padded; so this is the least that there must be.
+	// The weights follow the header, which may be padded, so this is a lower bound.
 	if have := uint64(g.file - g.taken()); end > have {
-		return malformed("its tensors need %d bytes and %d follow its header", end, have)
+		return malformed("the tensors need %d bytes, but %d follow the header", end, have)
 	}
 	g.facts.Parameters, g.facts.Dtype = int64(total), commonest(held)
 	return nil
 }
 
-// ggufTensor is one tensor: how many elements it has, of which type, and where its last byte lies.
+// ggufTensor is the number of elements of a tensor, the offset of its end, and the type of its elements.
 type ggufTensor struct {
 	count, end uint64
 	kind       ggufType
@@ -53,7 +53,7 @@ func (g *gguf) tensor() (t ggufTensor, err error) {
 	}
 	count, ok := elements(dims)
 	if !ok {
-		return t, malformed("a tensor has more elements than can be")
+		return t, malformed("a tensor has too many elements")
 	}
 	kind, err := g.u32()
 	if err != nil {
@@ -66,19 +66,19 @@ func (g *gguf) tensor() (t ggufTensor, err error) {
 	t = ggufTensor{count: count, kind: typeOf(kind)}
 	size := t.kind.bytes(count)
 	if offset > uint64(g.file) || size > uint64(g.file) {
-		return t, malformed("a tensor lies past the end of the file")
+		return t, malformed("a tensor extends past the end of the file")
 	}
 	t.end = offset + size
 	return t, nil
 }
 
-// ggufType is how elements are stored: so many of them in a block of so many bytes.
+// ggufType is a storage type: block elements are stored in size bytes.
 type ggufType struct {
 	name        string
 	block, size uint64
 }
 
-// bytes is what so many elements take at least; types that are not known take none.
+// bytes returns the least number of bytes that count elements need, 0 for unknown types.
 func (t ggufType) bytes(count uint64) uint64 {
 	if t.block == 0 {
 		return 0
@@ -89,7 +89,7 @@ func (t ggufType) bytes(count uint64) uint64 {
 	return count / t.block * t.size
 }
 
-// typeOf knows the types of tensors that are common; the others keep their number.
+// typeOf returns the common tensor types. Other types are named by their number.
 func typeOf(kind uint32) ggufType {
 	switch kind {
 	case 0:

@@ -1,6 +1,6 @@
-// Package header reads what model files say of themselves: GGUF metadata and safetensors headers, alone
-// or in a tar file of a Hugging Face folder. It reads no weights into memory, executes nothing, and
-// bounds all that it reads: a file that lies about itself is an error, never a crash.
+// Package header reads the headers of model files: GGUF metadata and safetensors headers, in single files or in a tar file
+// of a Hugging Face folder. It loads no weights into memory, executes nothing and bounds everything that it reads. A file
+// with false claims yields an error, never a crash.
 package header
 
 import (
@@ -11,22 +11,22 @@ import (
 	"math/bits"
 )
 
-// ErrMalformed marks a file that is not what it claims to be. Its text may be shown.
+// ErrMalformed marks a file that is not what it claims to be. The text of the error may be shown to users.
 var ErrMalformed = errors.New("malformed model file")
 
 const (
-	// maxHeader is the most that a header may have, in bytes.
+	// maxHeader is the size of the longest header, in bytes.
 	maxHeader = 64 << 20
-	// maxTensors and maxPairs bound how much of it there may be.
+	// maxTensors and maxPairs bound the number of tensors and of metadata values, maxDims the dimensions of a tensor.
 	maxTensors = 1 << 20
 	maxPairs   = 1 << 16
 	maxDims    = 8
-	// maxText is the longest text that is read, maxWord the longest that is shown.
+	// maxText is the longest string that is read, maxWord the longest that is kept as a fact.
 	maxText = 1 << 20
 	maxWord = 256
 )
 
-// Facts are what a file says of itself; what it does not say is absent.
+// Facts are the properties stated in a file's header. Properties that it does not state have the zero value.
 type Facts struct {
 	Architecture       string `json:"architecture,omitempty"`
 	Name               string `json:"name,omitempty"`
@@ -44,7 +44,7 @@ func malformed(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrMalformed, fmt.Sprintf(format, args...))
 }
 
-// reader counts what a header has taken.
+// reader reads a header. left is the number of bytes that it may still read.
 type reader struct {
 	r    *bufio.Reader
 	left int64
@@ -56,13 +56,13 @@ func newReader(r io.Reader, limit int64) *reader {
 
 func (r *reader) take(n int64) error {
 	if n < 0 || n > r.left {
-		return malformed("its header is longer than the file, or than %d MiB", maxHeader>>20)
+		return malformed("the header is longer than the file or than %d MiB", maxHeader>>20)
 	}
 	r.left -= n
 	return nil
 }
 
-// full reads exactly into p.
+// full fills p.
 func (r *reader) full(p []byte) error {
 	if err := r.take(int64(len(p))); err != nil {
 		return err
@@ -73,7 +73,7 @@ func (r *reader) full(p []byte) error {
 	return nil
 }
 
-// skip drops n bytes.
+// skip discards n bytes.
 func (r *reader) skip(n int64) error {
 	if err := r.take(n); err != nil {
 		return err
@@ -84,15 +84,15 @@ func (r *reader) skip(n int64) error {
 	return nil
 }
 
-// ended tells a file that is too short from a store that failed.
+// ended distinguishes a file that is too short, which is malformed, from a failure of the object store.
 func ended(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return malformed("it ends inside its header")
+		return malformed("the file ends inside the header")
 	}
 	return fmt.Errorf("read a model file: %w", err)
 }
 
-// elements multiplies the sizes of a tensor; false where they cannot be.
+// elements multiplies the dimensions of a tensor. It returns false if the product exceeds 1<<62.
 func elements(dims []uint64) (uint64, bool) {
 	n := uint64(1)
 	for _, d := range dims {
@@ -105,7 +105,7 @@ func elements(dims []uint64) (uint64, bool) {
 	return n, true
 }
 
-// commonest is the key with the highest count, the smallest of equals.
+// commonest returns the key with the highest count, or the smallest of several such keys.
 func commonest(counts map[string]uint64) string {
 	best, most := "", uint64(0)
 	for k, n := range counts {

@@ -54,7 +54,7 @@ func model() *gguf {
 	return g
 }
 
-func TestGGUFTellsItsFacts(t *testing.T) {
+func TestGGUF(t *testing.T) {
 	t.Parallel()
 	data := model().Bytes()
 	facts, err := header.GGUF(iotest.OneByteReader(bytes.NewReader(data)), int64(len(data)))
@@ -66,26 +66,26 @@ func TestGGUFTellsItsFacts(t *testing.T) {
 	require.Len(t, facts.ChatTemplateSHA256, 64)
 }
 
-func TestGGUFThatLiesIsMalformed(t *testing.T) {
+func TestGGUF_malformed(t *testing.T) {
 	t.Parallel()
 	deep := start(3, 0, 1).text("k").le(uint32(9))
 	for range 6 {
 		deep.le(uint32(9), uint64(1))
 	}
 	cases := map[string]*gguf{
-		"empty":           {},
-		"version 1":       start(1, 0, 0),
-		"tensors":         start(3, math.MaxUint64, 0),
-		"pairs":           start(3, 0, math.MaxUint64),
-		"a text":          start(3, 0, 1).le(uint64(math.MaxUint64)),
-		"a long text":     start(3, 0, 1).le(uint64(1 << 40)),
-		"a type":          start(3, 0, 1).text("k").le(uint32(99)),
-		"an array":        start(3, 0, 1).text("k").le(uint32(9), uint32(0), uint64(math.MaxUint64)),
-		"an array's type": start(3, 0, 1).text("k").le(uint32(9), uint32(77), uint64(1)),
-		"nesting":         deep,
-		"dimensions":      start(3, 1, 0).text("t").le(uint32(1000)),
-		"elements":        start(3, 1, 0).text("t").le(uint32(2), uint64(1<<40), uint64(1<<40), uint32(0), uint64(0)),
-		"an offset":       start(3, 1, 0).text("t").le(uint32(1), uint64(1), uint32(0), uint64(1<<40)),
+		"empty":        {},
+		"version 1":    start(1, 0, 0),
+		"tensor count": start(3, math.MaxUint64, 0),
+		"value count":  start(3, 0, math.MaxUint64),
+		"name length":  start(3, 0, 1).le(uint64(math.MaxUint64)),
+		"long name":    start(3, 0, 1).le(uint64(1 << 40)),
+		"unknown type": start(3, 0, 1).text("k").le(uint32(99)),
+		"array length": start(3, 0, 1).text("k").le(uint32(9), uint32(0), uint64(math.MaxUint64)),
+		"array type":   start(3, 0, 1).text("k").le(uint32(9), uint32(77), uint64(1)),
+		"nesting":      deep,
+		"dimensions":   start(3, 1, 0).text("t").le(uint32(1000)),
+		"elements":     start(3, 1, 0).text("t").le(uint32(2), uint64(1<<40), uint64(1<<40), uint32(0), uint64(0)),
+		"offset":       start(3, 1, 0).text("t").le(uint32(1), uint64(1), uint32(0), uint64(1<<40)),
 	}
 	for name, g := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -102,7 +102,7 @@ func TestGGUFThatLiesIsMalformed(t *testing.T) {
 	}
 }
 
-func TestAStoreThatFailsIsNoMalformedFile(t *testing.T) {
+func TestReaders_storeFailureIsNotMalformed(t *testing.T) {
 	t.Parallel()
 	broken := iotest.ErrReader(errors.New("the disk is gone"))
 	for name, read := range readers() {
@@ -127,22 +127,22 @@ func TestSafetensors(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
 		data  []byte
-		words string // empty: it is good
+		words string // part of the error, "" if the file is valid
 	}{
 		"good":        {safetensors(`{"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}`, 8), ""},
 		"scalar":      {safetensors(`{"a":{"dtype":"F16","shape":[],"data_offsets":[0,2]}}`, 2), ""},
 		"short":       {[]byte("abc"), "longer than the file"},
-		"long header": {binary.LittleEndian.AppendUint64(nil, math.MaxUint64), "not safetensors"},
-		"no JSON":     {safetensors(`{"a":`, 0), "no JSON object"},
-		"other JSON":  {safetensors(`{"a":"b"}`, 0), "not described"},
+		"long header": {binary.LittleEndian.AppendUint64(nil, math.MaxUint64), "not a safetensors file"},
+		"not JSON":    {safetensors(`{"a":`, 0), "not a JSON object"},
+		"other JSON":  {safetensors(`{"a":"b"}`, 0), "no valid description"},
 		"missing bytes": {
 			safetensors(`{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}`, 4),
-			"its tensors have 4 bytes and its header names 8",
+			"the file has 4 bytes of tensor data; the header describes 8",
 		},
-		"shape":    {safetensors(`{"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}}`, 8), "bytes of its shape"},
+		"shape":    {safetensors(`{"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}}`, 8), "does not match its shape"},
 		"backward": {safetensors(`{"a":{"dtype":"F32","shape":[0],"data_offsets":[8,0]}}`, 8), "impossible size"},
 		"overflow": {safetensors(`{"a":{"dtype":"X","shape":[4294967296,4294967296],"data_offsets":[0,8]}}`, 8), "impossible size"},
-		"negative": {safetensors(`{"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,8]}}`, 8), "not described"},
+		"negative": {safetensors(`{"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,8]}}`, 8), "no valid description"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -158,7 +158,7 @@ func TestSafetensors(t *testing.T) {
 	}
 }
 
-// packed is a tar file of name and content pairs.
+// packed returns a tar file. files alternates names and contents.
 func packed(tb testing.TB, files ...string) []byte {
 	tb.Helper()
 	var b bytes.Buffer
@@ -172,7 +172,7 @@ func packed(tb testing.TB, files ...string) []byte {
 	return b.Bytes()
 }
 
-func TestAFolderIsReadNoFurtherThanItMust(t *testing.T) {
+func TestFolder_stopsReadingEarly(t *testing.T) {
 	t.Parallel()
 	weights := string(safetensors(`{"a":{"dtype":"BF16","shape":[5],"data_offsets":[0,10]}}`, 10))
 	config := `{"model_type":"llama","hidden_size":48,"num_hidden_layers":3}`
@@ -199,7 +199,7 @@ func TestAFolderIsReadNoFurtherThanItMust(t *testing.T) {
 	}
 }
 
-// fuzz holds a reader to its promise: facts, or a file that is malformed, whatever the bytes are.
+// fuzz checks that a reader returns either facts or ErrMalformed for any bytes.
 func fuzz(f *testing.F, read func(io.Reader, int64) (header.Facts, error), seeds ...[]byte) {
 	f.Helper()
 	for _, s := range seeds {
@@ -209,9 +209,9 @@ func fuzz(f *testing.F, read func(io.Reader, int64) (header.Facts, error), seeds
 		facts, err := read(bytes.NewReader(data), int64(len(data)))
 		if err != nil {
 			require.ErrorIs(t, err, header.ErrMalformed)
-			require.True(t, utf8.ValidString(err.Error()), "a reason can be stored: %q", err)
+			require.True(t, utf8.ValidString(err.Error()), "the message is valid UTF-8 and can be stored: %q", err)
 			require.Less(t, len(err.Error()), 1000)
-			require.Zero(t, facts.Parameters+int64(facts.Tensors), "no facts of a file that lies")
+			require.Zero(t, facts.Parameters+int64(facts.Tensors), "a malformed file yields no facts")
 			return
 		}
 		for _, n := range []int64{facts.Parameters, int64(facts.Tensors), facts.ContextLength, facts.EmbeddingLength, facts.BlockCount, facts.VocabSize} {

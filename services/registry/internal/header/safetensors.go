@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// metadataName is the one entry of a safetensors header that is no tensor.
+	// metadataName is the only entry of a safetensors header that is not a tensor.
 	metadataName = "__metadata__"
-	// maxDtype is the longest name of a type.
+	// maxDtype is the length of the longest type name.
 	maxDtype = 32
 )
 
@@ -26,16 +26,16 @@ type tensorEntry struct {
 	Offsets []uint64 `json:"data_offsets"`
 }
 
-// span is where a tensor's bytes lie.
+// span is the range of a tensor's bytes.
 type span struct{ begin, end uint64 }
 
-// shards adds up the headers of the files of one model.
+// shards adds up the facts from the files of one model.
 type shards struct {
 	facts Facts
 	held  map[string]uint64
 }
 
-// Safetensors reads the header of a safetensors file of that size.
+// Safetensors reads the header of a safetensors file with size bytes.
 func Safetensors(r io.Reader, size int64) (Facts, error) {
 	s := &shards{held: map[string]uint64{}}
 	if err := s.add(r, size); err != nil {
@@ -58,7 +58,7 @@ func (s *shards) add(r io.Reader, size int64) error {
 	}
 	n := binary.LittleEndian.Uint64(length[:])
 	if n < 2 || n > uint64(in.left) {
-		return malformed("it is not safetensors: its header has %d bytes", n)
+		return malformed("not a safetensors file: the header has %d bytes", n)
 	}
 	raw := make([]byte, n)
 	if err := in.full(raw); err != nil {
@@ -71,8 +71,8 @@ func (s *shards) add(r io.Reader, size int64) error {
 	return whole(spans, uint64(size)-8-n)
 }
 
-// entries reads the header one entry after the other, and no more than most: a map of all of them would take
-// many times its bytes.
+// entries reads the header entry by entry, at most most of them. Decoding all of it into a map would take many times its
+// size in memory.
 func (s *shards) entries(raw []byte, most int) ([]span, error) {
 	in := json.NewDecoder(bytes.NewReader(raw))
 	if start, err := in.Token(); err != nil || start != json.Delim('{') {
@@ -87,10 +87,10 @@ func (s *shards) entries(raw []byte, most int) ([]span, error) {
 			return nil, noObject()
 		}
 		if _, twice := names[name]; twice {
-			return nil, malformed("it names the tensor %.80q twice", name)
+			return nil, malformed("duplicate tensor %.80q", name)
 		}
 		if names[name] = struct{}{}; len(names) > most {
-			return nil, malformed("it has more than %d tensors", most)
+			return nil, malformed("the header has more than %d tensors", most)
 		}
 		var entry json.RawMessage
 		if err := in.Decode(&entry); err != nil {
@@ -114,20 +114,20 @@ func (s *shards) entries(raw []byte, most int) ([]span, error) {
 	return spans, nil
 }
 
-func noObject() error { return malformed("it is not safetensors: its header is no JSON object") }
+func noObject() error { return malformed("not a safetensors file: the header is not a JSON object") }
 
-// whole refuses tensors that do not fill the bytes after the header, one beside the other.
+// whole rejects tensors that do not fill the bytes after the header without gaps and overlaps.
 func whole(spans []span, have uint64) error {
 	slices.SortFunc(spans, func(a, b span) int { return cmp.Or(cmp.Compare(a.begin, b.begin), cmp.Compare(a.end, b.end)) })
 	end := uint64(0)
 	for _, s := range spans {
 		if s.begin != end {
-			return malformed("its tensors overlap or leave a gap at byte %d", min(s.begin, end))
+			return malformed("the tensors overlap or leave a gap at byte %d", min(s.begin, end))
 		}
 		end = s.end
 	}
 	if end != have {
-		return malformed("its tensors have %d bytes and its header names %d", have, end)
+		return malformed("the file has %d bytes of tensor data; the header describes %d", have, end)
 	}
 	return nil
 }
@@ -135,19 +135,19 @@ func whole(spans []span, have uint64) error {
 func (s *shards) tensor(name string, raw json.RawMessage) (span, error) {
 	var t tensorEntry
 	if err := json.Unmarshal(raw, &t); err != nil || t.Dtype == "" || len(t.Dtype) > maxDtype || t.Shape == nil || len(t.Offsets) != 2 {
-		return span{}, malformed("the tensor %.80q is not described", name)
+		return span{}, malformed("tensor %.80q has no valid description", name)
 	}
 	at := span{t.Offsets[0], t.Offsets[1]}
 	count, ok := elements(t.Shape)
 	if !ok || len(t.Shape) > maxDims || at.end < at.begin {
-		return span{}, malformed("the tensor %.80q has an impossible size", name)
+		return span{}, malformed("tensor %.80q has an impossible size", name)
 	}
 	if w, size := width(t.Dtype), at.end-at.begin; w > 0 && (size%w != 0 || size/w != count) {
-		return span{}, malformed("the tensor %.80q does not have the bytes of its shape", name)
+		return span{}, malformed("the size of tensor %.80q does not match its shape", name)
 	}
 	total := uint64(s.facts.Parameters) + count
 	if total > math.MaxInt64 {
-		return span{}, malformed("its tensors have more elements than can be")
+		return span{}, malformed("the tensors have too many elements")
 	}
 	s.facts.Parameters = int64(total)
 	s.facts.Tensors++
@@ -155,7 +155,7 @@ func (s *shards) tensor(name string, raw json.RawMessage) (span, error) {
 	return at, nil
 }
 
-// width is the size of an element, 0 where it is none of whole bytes that is known.
+// width returns the size of an element in bytes, 0 for types that are unknown or not of whole bytes.
 func width(dtype string) uint64 {
 	switch dtype {
 	case "F64", "I64", "U64":

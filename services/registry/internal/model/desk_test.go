@@ -30,7 +30,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 )
 
-// runs are the artifacts of runs; a run is of the team and of the person it is named after.
+// runs is a fake of the runs and their artifacts, by artifact ID. Each run ID stands for an owner and a visibility.
 type runs map[string]*Artifact
 
 func (runs) RunOwner(_ context.Context, runID string) (own.Owner, error) {
@@ -58,7 +58,7 @@ func (projects) Project(_ context.Context, key string) (*own.Project, error) {
 	return &own.Project{ID: "prj_1", Key: key, Visibility: "team"}, nil
 }
 
-// desk is a server over a bench.
+// desk is a test fixture: a server over a bench.
 type desk struct {
 	*bench
 	*Server
@@ -85,7 +85,7 @@ func openDesk(t *testing.T) *desk {
 	return d
 }
 
-// headers are those that a call answers with.
+// headers records the response headers of a call.
 type headers struct {
 	grpc.ServerTransportStream
 
@@ -97,7 +97,7 @@ func (h *headers) SetHeader(md metadata.MD) error {
 	return nil
 }
 
-// as is a call of a person of the team in a role.
+// as returns the context of a caller's request with a role in the team's project and an idempotency key.
 func as(t *testing.T, subject, role, key string) (context.Context, *headers) {
 	t.Helper()
 	c := &authn.Caller{Kind: authn.KindUser, Subject: subject, Username: subject, Role: authn.RoleOperator}
@@ -118,7 +118,7 @@ func ann(t *testing.T) context.Context {
 	return ctx
 }
 
-// artifact keeps bytes as what run_ann made.
+// artifact stores data as an artifact of run_ann.
 func (d *desk) artifact(artifactID, format string, data []byte) *Artifact {
 	d.t.Helper()
 	s := sha256.Sum256(data)
@@ -133,13 +133,13 @@ func (d *desk) artifact(artifactID, format string, data []byte) *Artifact {
 	return a
 }
 
-// weights is a safetensors file of n bytes of weights.
+// weights returns a safetensors file with n bytes of weights.
 func weights(n int) []byte {
 	text := []byte(`{"a":{"dtype":"U8","shape":[` + strconv.Itoa(n) + `],"data_offsets":[0,` + strconv.Itoa(n) + `]}}`)
 	return append(append(binary.LittleEndian.AppendUint64(nil, uint64(len(text))), text...), make([]byte, n)...)
 }
 
-// model makes a model of ann in the team's project.
+// model creates a model of ann in the team's project.
 func (d *desk) model(name string) *registryv1.Model {
 	d.t.Helper()
 	m, err := d.CreateModel(ann(d.t), &registryv1.CreateModelRequest{Name: name, Project: "team"})
@@ -147,14 +147,14 @@ func (d *desk) model(name string) *registryv1.Model {
 	return m
 }
 
-// register makes a version of an artifact of run_ann.
+// register creates a version from an artifact of run_ann.
 func (d *desk) register(ctx context.Context, m *registryv1.Model, artifactID string) (*registryv1.ModelVersion, error) {
 	return d.CreateModelVersion(ctx, &registryv1.CreateModelVersionRequest{
 		ModelId: m.GetId(), Source: &registryv1.ModelSource{RunId: "run_ann", ArtifactId: artifactID},
 	})
 }
 
-// Get is not to be had from a store that is away.
+// Get fails like an unreachable object store.
 func (away) Get(context.Context, string) (io.ReadCloser, blob.Info, error) {
 	return nil, blob.Info{}, fault.New(fault.Dependency, blob.CodeStore, "the object store is away")
 }

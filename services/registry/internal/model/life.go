@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// The steps of a model's history.
+// The actions in a model's history.
 const (
 	actionPromoted     = "promoted"
 	actionArchived     = "archived"
@@ -26,13 +26,13 @@ const (
 	actionAliasDeleted = "alias_deleted"
 )
 
-// aliasProduction stands for the version in production, and for nothing else.
+// aliasProduction is the alias of the version in production. Only promotion moves it.
 const aliasProduction = "production"
 
 // maxAliases bounds the aliases of a model.
 const maxAliases = 64
 
-// Change is one step of a model's history.
+// Change is one entry of a model's history.
 type Change struct {
 	ID, ModelID string
 	At          time.Time
@@ -44,12 +44,12 @@ type Change struct {
 	Note        string
 }
 
-// Jobs tells which jobs that are not over use a version of a model, or any where the reference has no version.
+// Jobs lists the unfinished jobs that use a model version, or any version of the model if ref names none.
 type Jobs interface {
 	UsersOf(ctx context.Context, ref string) ([]string, error)
 }
 
-// changed writes a step of the history with its event and its audit row.
+// changed writes a history entry with its event and its audit row.
 func (s *Server) changed(ctx context.Context, tx pgx.Tx, c Change) error {
 	e := event.Event{
 		SubjectKind: SubjectKind, SubjectID: c.ModelID, Type: c.Action, To: fmt.Sprintf("version %d", c.Version), Reason: c.Alias, Message: c.Note,
@@ -84,7 +84,7 @@ func (s *Server) promote(ctx context.Context, tx pgx.Tx, m *Model, number int32,
 	var previous *int32
 	if number, ok := m.Aliases[aliasProduction]; ok {
 		previous = &number
-		delete(m.Aliases, aliasProduction) // it moves, and does not end
+		delete(m.Aliases, aliasProduction) // archiving must not delete this alias: it moves to the new version
 		if err := s.supersede(ctx, tx, m, number, archivePrevious); err != nil {
 			return err
 		}
@@ -106,7 +106,7 @@ func (s *Server) supersede(ctx context.Context, tx pgx.Tx, m *Model, number int3
 	return s.Store.SetLifecycle(ctx, tx, m.ID, number, lifecycleProduction, lifecycleCandidate)
 }
 
-// archive puts a version of a locked model away that nothing stands on, and the names that stood for it.
+// archive archives a version of a locked model that is not in use and deletes the aliases that point to it.
 func (s *Server) archive(ctx context.Context, tx pgx.Tx, m *Model, number int32, note string) error {
 	v, err := s.Store.LockVersion(ctx, tx, m.ID, number)
 	if err != nil || v.Lifecycle == lifecycleArchived {
@@ -133,7 +133,7 @@ func (s *Server) archive(ctx context.Context, tx pgx.Tx, m *Model, number int32,
 	return s.changed(ctx, tx, Change{ModelID: m.ID, Action: actionArchived, Version: number, Note: note})
 }
 
-// inUse is the refusal to take away what something stands on, which it names.
+// inUse returns the conflict error for something in use, with its users.
 func inUse(what string, users []string) error {
 	return fault.New(fault.Conflict, "version_in_use", "%s is in use by %s", what, strings.Join(users, ", "))
 }
@@ -146,7 +146,7 @@ func (s *Server) dropAlias(ctx context.Context, tx pgx.Tx, m *Model, alias strin
 	return s.changed(ctx, tx, Change{ModelID: m.ID, Action: actionAliasDeleted, Version: was, Previous: &was, Alias: alias})
 }
 
-// setAlias lets a name stand for a version of a locked model.
+// setAlias points an alias of a locked model to a version.
 func (s *Server) setAlias(ctx context.Context, tx pgx.Tx, m *Model, alias string, number int32) error {
 	v, err := s.Store.LockVersion(ctx, tx, m.ID, number)
 	if err != nil {
@@ -171,7 +171,8 @@ func (s *Server) setAlias(ctx context.Context, tx pgx.Tx, m *Model, alias string
 	return s.changed(ctx, tx, c)
 }
 
-// within changes a locked model, whose If-Match must name what is changed, and answers it as it is then.
+// within runs fn on a locked model and returns the model as changed. It fails if the request's If-Match names another
+// version.
 func (s *Server) within(ctx context.Context, modelID string, fn func(ctx context.Context, tx pgx.Tx, m *Model) error) (m *Model, err error) {
 	err = pg.InTx(ctx, s.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		locked, err := s.Store.Lock(ctx, tx, modelID)
@@ -186,14 +187,14 @@ func (s *Server) within(ctx context.Context, modelID string, fn func(ctx context
 		}
 		m, err = s.Store.Lock(ctx, tx, modelID)
 		if fault.Is(err, fault.Absent) {
-			m, err = locked, nil // it was deleted
+			m, err = locked, nil // fn deleted the model
 		}
 		return err
 	})
 	return m, err
 }
 
-// remove takes a locked model away: wholly where nothing refers to it, else out of sight.
+// remove deletes a locked model: its rows if no revision refers to them, else it only hides the model.
 func (s *Server) remove(ctx context.Context, tx pgx.Tx, m *Model) error {
 	users, err := s.Store.Users(ctx, tx, m.ID, 0)
 	if err != nil {

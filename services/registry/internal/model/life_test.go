@@ -20,12 +20,12 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
 )
 
-// jobs are those that are not over, by the model that they start from.
+// jobs maps a model reference to the unfinished jobs that use it.
 type jobs map[string][]string
 
 func (j jobs) UsersOf(_ context.Context, ref string) ([]string, error) { return j[ref], nil }
 
-// shelf is a desk with a model of some versions.
+// shelf is a test fixture: a desk with a model that has some versions.
 type shelf struct {
 	*desk
 
@@ -67,7 +67,7 @@ func (s *shelf) now() *registryv1.Model {
 	return m
 }
 
-// lifecycles are those of the versions, the first one first.
+// lifecycles returns the lifecycles of the versions, oldest first.
 func (s *shelf) lifecycles() string {
 	s.t.Helper()
 	found, err := s.ListModelVersions(ann(s.t), &registryv1.ListModelVersionsRequest{ModelId: s.m.GetId()})
@@ -79,7 +79,7 @@ func (s *shelf) lifecycles() string {
 	return strings.Join(all, " ")
 }
 
-// history is what happened, newest first.
+// history returns the history entries, newest first.
 func (s *shelf) history(at *time.Time) (all []string) {
 	s.t.Helper()
 	in := &registryv1.ListModelHistoryRequest{ModelId: s.m.GetId()}
@@ -102,7 +102,7 @@ func (s *shelf) history(at *time.Time) (all []string) {
 	return all
 }
 
-// revision keeps a row that serves a version.
+// revision inserts a revision row that serves a version.
 func (s *shelf) revision(holder, id string, number int32, desired string) {
 	s.t.Helper()
 	_, err := s.pool.Exec(s.t.Context(), `INSERT INTO revision (id, deployment_id, number, state, model_id, model_version, serving, serving_digest,
@@ -118,7 +118,7 @@ func (s *shelf) deployment(id, name string) {
 	require.NoError(s.t, err)
 }
 
-func TestAtMostOneVersionIsInProduction(t *testing.T) {
+func TestPromoteModelVersion_oneInProduction(t *testing.T) {
 	t.Parallel()
 	s := openShelf(t, 3)
 	v, err := s.promote(1, false)
@@ -127,7 +127,7 @@ func TestAtMostOneVersionIsInProduction(t *testing.T) {
 	require.NotNil(t, v.GetPromotedAt())
 	require.Equal(t, map[string]int32{"production": 1}, s.now().GetAliases())
 	_, err = s.promote(1, false)
-	require.NoError(t, err, "the one in production again is no change")
+	require.NoError(t, err, "promoting the production version again changes nothing")
 	_, err = s.promote(2, false)
 	require.NoError(t, err)
 	require.Equal(t, "candidate production candidate", s.lifecycles())
@@ -139,17 +139,17 @@ func TestAtMostOneVersionIsInProduction(t *testing.T) {
 	_, err = s.promote(2, false)
 	require.True(t, fault.HasCode(err, "version_archived") && fault.Is(err, fault.Conflict), "%v", err)
 	_, err = s.pool.Exec(t.Context(), `UPDATE model_version SET lifecycle = 'production' WHERE version = 1`)
-	require.ErrorContains(t, err, "model_version_production_key", "not even behind the service's back")
-	_, err = s.pool.Exec(t.Context(), `UPDATE model_version SET status = 'rejected', status_reason = 'its header lies' WHERE version = 1`)
+	require.ErrorContains(t, err, "model_version_production_key", "the database enforces it too")
+	_, err = s.pool.Exec(t.Context(), `UPDATE model_version SET status = 'rejected', status_reason = 'malformed header' WHERE version = 1`)
 	require.NoError(t, err)
 	_, err = s.promote(1, false)
 	require.True(t, fault.HasCode(err, "version_not_ready"), "%v", err)
-	require.Contains(t, fault.From(err).Text(), "its header lies")
+	require.Contains(t, fault.From(err).Text(), "malformed header")
 	_, err = s.promote(9, false)
 	require.True(t, fault.Is(err, fault.Absent), "%v", err)
 }
 
-func TestPromotionsAtOnceLeaveOneInProduction(t *testing.T) {
+func TestPromoteModelVersion_concurrent(t *testing.T) {
 	t.Parallel()
 	s := openShelf(t, 4)
 	errs := make(chan error, 16)
@@ -161,10 +161,10 @@ func TestPromotionsAtOnceLeaveOneInProduction(t *testing.T) {
 	}
 	require.Equal(t, 1, strings.Count(s.lifecycles(), "production"))
 	last := s.history(nil)[0]
-	require.Contains(t, last, "promoted "+fmt.Sprint(s.now().GetAliases()["production"]), "the history ends with it")
+	require.Contains(t, last, "promoted "+fmt.Sprint(s.now().GetAliases()["production"]), "the newest history entry is the last promotion")
 }
 
-func TestWhatIsInUseIsNotPutAwayAndTheUsersAreNamed(t *testing.T) {
+func TestArchiveModelVersion_inUseNamesUsers(t *testing.T) {
 	t.Parallel()
 	s := openShelf(t, 2)
 	s.deployment("dep_1", "chat")
@@ -175,7 +175,7 @@ func TestWhatIsInUseIsNotPutAwayAndTheUsersAreNamed(t *testing.T) {
 	_, err = s.pool.Exec(t.Context(), `UPDATE revision SET desired = 'gone'; UPDATE deployment SET promoted_revision_id = 'rev_1'`)
 	require.NoError(t, err)
 	_, err = s.archive(1)
-	require.ErrorContains(t, err, "dep_1", "what is promoted counts though its engine is stopped")
+	require.ErrorContains(t, err, "dep_1", "a promoted revision counts as a user even if its engine is stopped")
 	s.revision("pg_1", "rev_on_pg", 2, "running")
 	_, err = s.archive(2)
 	require.ErrorContains(t, err, "version 2 is in use by playground session pg_1")
@@ -188,10 +188,10 @@ func TestWhatIsInUseIsNotPutAwayAndTheUsersAreNamed(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "archived", v.GetLifecycle())
 	_, err = s.archive(1)
-	require.NoError(t, err, "again is no change")
+	require.NoError(t, err, "archiving again changes nothing")
 	require.Equal(t, []string{"archived 1"}, s.history(nil))
 
-	// With the promotion, too.
+	// Archiving as part of a promotion checks the users too.
 	_, err = s.promote(2, false)
 	require.NoError(t, err)
 	s.artifact("c", FormatSafetensors, weights(9))
@@ -199,10 +199,10 @@ func TestWhatIsInUseIsNotPutAwayAndTheUsersAreNamed(t *testing.T) {
 	require.NoError(t, err)
 	_, err = s.promote(3, true)
 	require.ErrorContains(t, err, "job_7")
-	require.Equal(t, "archived production candidate", s.lifecycles(), "and nothing of it was done")
+	require.Equal(t, "archived production candidate", s.lifecycles(), "the failed promotion changes nothing")
 }
 
-func TestWhatIsArchivedIsNotResolvedUntilItIsBack(t *testing.T) {
+func TestArchiveModelVersion_hidesFromResolve(t *testing.T) {
 	t.Parallel()
 	s := openShelf(t, 2)
 	resolve := func(word string) int32 {
@@ -225,19 +225,19 @@ func TestWhatIsArchivedIsNotResolvedUntilItIsBack(t *testing.T) {
 	for word, want := range map[string]int32{"2": 0, "latest": 1, "champion": 0} {
 		require.Equal(t, want, resolve(word), word)
 	}
-	require.Equal(t, map[string]int32{"production": 1}, s.now().GetAliases(), "its names go with it")
+	require.Equal(t, map[string]int32{"production": 1}, s.now().GetAliases(), "archiving deletes the aliases of the version")
 	require.Equal(t, []string{"archived 2", "alias_deleted 2 was 2 champion", "alias_set 2 champion", "promoted 1"}, s.history(nil))
 	v, err := s.UnarchiveModelVersion(ann(t), &registryv1.UnarchiveModelVersionRequest{ModelId: s.m.GetId(), Version: 2})
 	require.NoError(t, err)
 	require.Equal(t, "candidate", v.GetLifecycle())
 	require.Equal(t, int32(2), resolve("latest"))
 	_, err = s.archive(1)
-	require.NoError(t, err, "what is in production can be taken out")
+	require.NoError(t, err, "the production version can be archived")
 	require.Empty(t, s.now().GetAliases())
 	require.Equal(t, "archived candidate", s.lifecycles())
 }
 
-func TestAliasesStandForVersions(t *testing.T) {
+func TestSetModelAlias(t *testing.T) {
 	t.Parallel()
 	s := openShelf(t, 2)
 	m, err := s.alias("champion", 1)
@@ -267,10 +267,10 @@ func TestAliasesStandForVersions(t *testing.T) {
 	_, err = s.alias("one-more", 1)
 	require.True(t, fault.HasCode(err, "aliases"), "%v", err)
 	_, err = s.alias("a", 2)
-	require.NoError(t, err, "the ones that are there can move")
+	require.NoError(t, err, "existing aliases can move at the limit")
 }
 
-func TestTheHistoryTellsWhatWasInProductionThen(t *testing.T) {
+func TestListModelHistory_atTime(t *testing.T) {
 	t.Parallel()
 	s := openShelf(t, 2)
 	clk := s.Server.Clock.(*clock.Fake)
@@ -291,9 +291,9 @@ func TestTheHistoryTellsWhatWasInProductionThen(t *testing.T) {
 	require.Equal(t, "it is better", found.GetEntries()[0].GetNote())
 }
 
-func TestAModelIsDeletedOrPutOutOfSight(t *testing.T) {
+func TestDeleteModel_keepsReferencedRows(t *testing.T) {
 	t.Parallel()
-	for name, referred := range map[string]bool{"nothing refers to it": false, "a revision of the past does": true} {
+	for name, referred := range map[string]bool{"unreferenced": false, "referenced by an old revision": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := openShelf(t, 1)
@@ -327,34 +327,34 @@ func TestAModelIsDeletedOrPutOutOfSight(t *testing.T) {
 			for _, m := range found.GetModels() {
 				require.NotEqual(t, s.m.GetId(), m.GetId())
 			}
-			require.NotEqual(t, s.m.GetId(), s.model("m").GetId(), "its name is free")
+			require.NotEqual(t, s.m.GetId(), s.model("m").GetId(), "the name is free again")
 		})
 	}
 }
 
-func TestChangesOfAModelNameItsVersion(t *testing.T) {
+func TestUpdateModel_ifMatch(t *testing.T) {
 	t.Parallel()
 	s := openShelf(t, 1)
-	said := "what it is for"
+	text := "what it is for"
 	update := func(tag string) error {
 		ctx, _ := as(t, "usr_1", authn.ProjectEditor, "")
 		if tag != "" {
 			ctx = metadata.NewIncomingContext(ctx, metadata.Pairs("if-match", tag))
 		}
-		_, err := s.UpdateModel(ctx, &registryv1.UpdateModelRequest{ModelId: s.m.GetId(), Description: &said})
+		_, err := s.UpdateModel(ctx, &registryv1.UpdateModelRequest{ModelId: s.m.GetId(), Description: &text})
 		return err
 	}
 	require.True(t, fault.HasCode(update(`"9"`), "stale"))
 	require.NoError(t, update(`"1"`))
-	require.Equal(t, said, s.now().GetDescription())
-	require.NoError(t, update(`"2"`), "the same again is no change")
+	require.Equal(t, text, s.now().GetDescription())
+	require.NoError(t, update(`"2"`), "the same description changes nothing")
 	require.NoError(t, update(``))
 	_, err := s.UpdateModel(ann(t), &registryv1.UpdateModelRequest{ModelId: s.m.GetId()})
 	require.NoError(t, err)
-	require.Equal(t, said, s.now().GetDescription(), "what is not given stays")
+	require.Equal(t, text, s.now().GetDescription(), "a missing description keeps the old one")
 }
 
-func TestAViewerReadsAndChangesNothing(t *testing.T) {
+func TestModelServer_viewerCannotWrite(t *testing.T) {
 	t.Parallel()
 	s := openShelf(t, 1)
 	id := s.m.GetId()
@@ -406,7 +406,7 @@ func TestAViewerReadsAndChangesNothing(t *testing.T) {
 	require.Empty(t, files.GetFiles())
 }
 
-func TestEveryRevisionOfACardIsKept(t *testing.T) {
+func TestPutModelCard_keepsRevisions(t *testing.T) {
 	t.Parallel()
 	s := openShelf(t, 1)
 	get := func(revision *int32) (*registryv1.ModelCard, error) {
@@ -432,7 +432,7 @@ func TestEveryRevisionOfACardIsKept(t *testing.T) {
 	require.True(t, fault.HasCode(err, "stale"), "%v", err)
 	again, _, err := put(first, "")
 	require.NoError(t, err)
-	require.Equal(t, int32(1), again.GetRevision(), "the same text is no change")
+	require.Equal(t, int32(1), again.GetRevision(), "the same text adds no revision")
 	c, _, err = put("plain", `"1"`)
 	require.NoError(t, err)
 	require.Equal(t, []any{int32(2), "plain"}, []any{c.GetRevision(), c.GetBody()})
@@ -452,7 +452,7 @@ func TestEveryRevisionOfACardIsKept(t *testing.T) {
 	require.Equal(t, []any{"content"}, fault.From(err).Fields[0].Loc)
 }
 
-func TestWhatSomethingBeginsToStandOnIsHeld(t *testing.T) {
+func TestModelStore_Hold_blocksArchive(t *testing.T) {
 	t.Parallel()
 	s := openShelf(t, 1)
 	tx, err := s.pool.Begin(t.Context())
@@ -470,7 +470,7 @@ func TestWhatSomethingBeginsToStandOnIsHeld(t *testing.T) {
 		return err == nil && waiting > 0
 	}, time.Minute, time.Millisecond)
 	require.NoError(t, tx.Commit(t.Context()))
-	require.ErrorContains(t, <-done, "dep_1", "who comes first counts")
+	require.ErrorContains(t, <-done, "dep_1", "the archive waits for the new revision and then sees it")
 	for number, code := range map[int32]string{2: "version_gone"} {
 		err := pgx.BeginFunc(t.Context(), s.pool, func(tx pgx.Tx) error { return s.Server.Store.Hold(t.Context(), tx, s.m.GetId(), number) })
 		require.True(t, fault.HasCode(err, code), "%v", err)

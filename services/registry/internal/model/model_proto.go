@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/card"
 )
 
-// ToProto is a model as it is shown.
+// ToProto returns the API form of a model.
 func ToProto(m *Model) *registryv1.Model {
 	return &registryv1.Model{
 		Id: m.ID, Name: m.Name, Project: m.Project, Owner: m.UserName, Description: m.Description, Task: m.Task,
@@ -60,14 +60,14 @@ func timeFrom(t *timestamppb.Timestamp) *time.Time {
 	return &at
 }
 
-// ToObject is the bytes of a version as an executor lays them out.
+// ToObject returns the file of a version that an executor downloads.
 func ToObject(v *Version) *jobsv1.ObjectRef {
 	return &jobsv1.ObjectRef{
 		Path: v.File, Uri: v.URI, SizeBytes: v.Size, Sha256: strings.TrimPrefix(v.Digest, "sha256:"), Unpack: v.Packed,
 	}
 }
 
-// ToInput is a version as a job reads it.
+// ToInput returns a version as the model input of a job.
 func ToInput(m *Model, v *Version) *jobsv1.ModelInput {
 	return &jobsv1.ModelInput{Ref: m.Ref(v.Number), Digest: v.Digest, Files: []*jobsv1.ObjectRef{ToObject(v)}}
 }

@@ -15,13 +15,13 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 )
 
-// Artifacts are the runs' artifacts; what is unknown is absent.
+// Artifacts reads runs and their artifacts. A missing one gives an error of kind fault.Absent.
 type Artifacts interface {
 	RunOwner(ctx context.Context, runID string) (own.Owner, error)
 	Artifact(ctx context.Context, runID, artifactID string) (*Artifact, error)
 }
 
-// artifact is one that the caller may see, of a kind that can be served or continued from.
+// artifact returns an artifact that the caller may see and whose weights can be registered.
 func (s *Server) artifact(ctx context.Context, runID, artifactID string) (*Artifact, error) {
 	owner, err := s.Artifacts.RunOwner(ctx, runID)
 	if err != nil {
@@ -38,7 +38,7 @@ func (s *Server) artifact(ctx context.Context, runID, artifactID string) (*Artif
 	case a.Kind == "eval_report":
 		return nil, refused("an %s holds no weights", a.Kind)
 	case a.Format != FormatGGUF && a.Format != FormatSafetensors:
-		return nil, refused("the format %q cannot be registered; gguf and safetensors can", a.Format)
+		return nil, refused("format %q is not supported; use gguf or safetensors", a.Format)
 	case a.Packed && a.Format == FormatGGUF:
 		return nil, refused("a gguf artifact must be one file, not a folder")
 	}
@@ -54,8 +54,8 @@ func refused(format string, args ...any) error {
 
 func notStored() error { return refused("the artifact's bytes are not in the object store") }
 
-// examine makes a version of an artifact: ready where its header is what its format says, else rejected
-// with the reason.
+// examine returns a new version of an artifact. The version is ready if its header is valid for the format, else it is
+// rejected with the reason.
 func (s *Server) examine(ctx context.Context, m *Model, a *Artifact) (*Version, error) {
 	v := &Version{
 		ID: s.IDs.New(id.ModelVersion), ModelID: m.ID, Status: StatusReady, Lifecycle: lifecycleCandidate,
@@ -70,12 +70,12 @@ func (s *Server) examine(ctx context.Context, m *Model, a *Artifact) (*Version, 
 		return nil, err
 	}
 	if v.Facts, err = json.Marshal(facts); err != nil {
-		return nil, fmt.Errorf("write the facts of a model: %w", err)
+		return nil, fmt.Errorf("encode the facts of a model: %w", err)
 	}
 	return v, nil
 }
 
-// fileName is what the bytes are called where they are laid out.
+// fileName returns the file name of the bytes on an executor.
 func fileName(a *Artifact) string {
 	if a.Packed {
 		return "model.tar"
@@ -87,7 +87,7 @@ func fileName(a *Artifact) string {
 	return name
 }
 
-// facts reads the header, and no more than it needs of the bytes.
+// facts reads the header and no more of the bytes than that needs.
 func (s *Server) facts(ctx context.Context, a *Artifact) (header.Facts, error) {
 	key, _ := blob.ParseURI(a.URI)
 	body, info, err := s.Blobs.Get(ctx, key)
@@ -99,7 +99,7 @@ func (s *Server) facts(ctx context.Context, a *Artifact) (header.Facts, error) {
 	}
 	defer func() { _ = body.Close() }()
 	if info.Size != a.Size || info.SHA256 != a.SHA256 {
-		return header.Facts{}, fmt.Errorf("%w: %s has %d bytes in the object store, the artifact says %d",
+		return header.Facts{}, fmt.Errorf("%w: %s does not match its artifact: %d bytes in the object store, %d bytes expected",
 			header.ErrMalformed, fileName(a), info.Size, a.Size)
 	}
 	switch {

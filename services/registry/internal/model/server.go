@@ -20,7 +20,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 )
 
-// Server answers ModelService.
+// Server implements ModelService.
 type Server struct {
 	registryv1.UnimplementedModelServiceServer
 
@@ -38,7 +38,7 @@ type Server struct {
 	IDs       *id.Source
 }
 
-// CreateModel makes a model without versions.
+// CreateModel creates a model without versions.
 func (s *Server) CreateModel(ctx context.Context, in *registryv1.CreateModelRequest) (*registryv1.Model, error) {
 	out := &registryv1.Model{}
 	if done, err := s.Once.Replay(ctx, registryv1.ModelService_CreateModel_FullMethodName, in, out); done || err != nil {
@@ -78,7 +78,7 @@ func (s *Server) audit(ctx context.Context, tx pgx.Tx, action, modelID string, a
 	return s.Audit.Record(ctx, tx, audit.Entry{Action: action, TargetKind: SubjectKind, TargetID: modelID, After: after})
 }
 
-// ListModels lists the models that the caller sees, newest first.
+// ListModels returns the models that are visible to the caller, newest first.
 func (s *Server) ListModels(ctx context.Context, in *registryv1.ListModelsRequest) (*registryv1.ListModelsResponse, error) {
 	p, err := request.Page(in.Limit, in.Offset)
 	if err != nil {
@@ -96,13 +96,13 @@ func (s *Server) ListModels(ctx context.Context, in *registryv1.ListModelsReques
 	return out, request.SetMore(ctx, more)
 }
 
-// GetModel answers one model.
+// GetModel returns one model.
 func (s *Server) GetModel(ctx context.Context, in *registryv1.GetModelRequest) (*registryv1.Model, error) {
 	m, err := s.get(ctx, in.GetModelId())
 	if err != nil {
 		return nil, err
 	}
-	return s.answer(ctx, m)
+	return s.withETag(ctx, m)
 }
 
 func (s *Server) get(ctx context.Context, modelID string) (*Model, error) {

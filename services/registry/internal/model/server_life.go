@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
 )
 
-// editable is a model that the caller may change.
+// editable returns a model if the caller may change it.
 func (s *Server) editable(ctx context.Context, modelID string) (*Model, error) {
 	m, err := s.get(ctx, modelID)
 	if err != nil {
@@ -28,12 +28,12 @@ func (s *Server) editable(ctx context.Context, modelID string) (*Model, error) {
 	return m, m.Require(authn.ScopeOf(ctx), SubjectKind, m.ID)
 }
 
-// answer is a model with its version for If-Match.
-func (s *Server) answer(ctx context.Context, m *Model) (*registryv1.Model, error) {
+// withETag returns the API form of a model and sets its version as ETag for If-Match.
+func (s *Server) withETag(ctx context.Context, m *Model) (*registryv1.Model, error) {
 	return ToProto(m), request.SetETag(ctx, m.RowVersion)
 }
 
-// idle refuses what jobs stand on that are not over.
+// idle fails if unfinished jobs use a version of the model, or any version if number is 0.
 func (s *Server) idle(ctx context.Context, m *Model, number int32) error {
 	r, what := ref.Ref{Kind: ref.Model, Project: m.Project, Name: m.Name}, "model "+m.Name
 	if number != 0 {
@@ -53,7 +53,7 @@ func (s *Server) idle(ctx context.Context, m *Model, number int32) error {
 	return inUse(what, users)
 }
 
-// UpdateModel changes what is said of a model.
+// UpdateModel changes the description of a model.
 func (s *Server) UpdateModel(ctx context.Context, in *registryv1.UpdateModelRequest) (*registryv1.Model, error) {
 	m, err := s.editable(ctx, in.GetModelId())
 	if err != nil {
@@ -71,10 +71,10 @@ func (s *Server) UpdateModel(ctx context.Context, in *registryv1.UpdateModelRequ
 	if err != nil {
 		return nil, err
 	}
-	return s.answer(ctx, m)
+	return s.withETag(ctx, m)
 }
 
-// DeleteModel takes a model away that nothing stands on.
+// DeleteModel deletes a model that is not in use.
 func (s *Server) DeleteModel(ctx context.Context, in *registryv1.DeleteModelRequest) (*emptypb.Empty, error) {
 	m, err := s.editable(ctx, in.GetModelId())
 	if err != nil {
@@ -87,7 +87,7 @@ func (s *Server) DeleteModel(ctx context.Context, in *registryv1.DeleteModelRequ
 	return &emptypb.Empty{}, err
 }
 
-// ListModelHistory lists what became of a model's versions and aliases, newest first.
+// ListModelHistory returns the changes of a model's versions and aliases, newest first.
 func (s *Server) ListModelHistory(ctx context.Context, in *registryv1.ListModelHistoryRequest) (*registryv1.ListModelHistoryResponse, error) {
 	p, err := request.Page(in.Limit, in.Offset)
 	if err != nil {
@@ -109,19 +109,19 @@ func (s *Server) ListModelHistory(ctx context.Context, in *registryv1.ListModelH
 	return out, request.SetMore(ctx, more)
 }
 
-// free refuses names that are moved by what they mean.
-func free(alias string) error {
+// checkAlias rejects the aliases that the service manages.
+func checkAlias(alias string) error {
 	if !slices.Contains([]string{aliasProduction, ref.Latest}, alias) {
 		return nil
 	}
-	return fault.New(fault.Conflict, "alias_reserved", "the alias %s is moved by what it means: promote a version instead", alias)
+	return fault.New(fault.Conflict, "alias_reserved", "the alias %s is reserved; promote a version instead", alias)
 }
 
-// SetModelAlias lets a name stand for a version.
+// SetModelAlias points an alias to a version.
 func (s *Server) SetModelAlias(ctx context.Context, in *registryv1.SetModelAliasRequest) (*registryv1.Model, error) {
 	m, err := s.editable(ctx, in.GetModelId())
 	if err == nil {
-		err = free(in.GetAlias())
+		err = checkAlias(in.GetAlias())
 	}
 	if err != nil {
 		return nil, err
@@ -132,14 +132,14 @@ func (s *Server) SetModelAlias(ctx context.Context, in *registryv1.SetModelAlias
 	if err != nil {
 		return nil, err
 	}
-	return s.answer(ctx, m)
+	return s.withETag(ctx, m)
 }
 
-// DeleteModelAlias takes a name away.
+// DeleteModelAlias deletes an alias.
 func (s *Server) DeleteModelAlias(ctx context.Context, in *registryv1.DeleteModelAliasRequest) (*emptypb.Empty, error) {
 	m, err := s.editable(ctx, in.GetModelId())
 	if err == nil {
-		err = free(in.GetAlias())
+		err = checkAlias(in.GetAlias())
 	}
 	if err != nil {
 		return nil, err
@@ -150,7 +150,7 @@ func (s *Server) DeleteModelAlias(ctx context.Context, in *registryv1.DeleteMode
 	return &emptypb.Empty{}, err
 }
 
-// moves changes the lifecycle of a version and answers it as it is then.
+// moves changes the lifecycle of a version with fn and returns the version as changed.
 func (s *Server) moves(
 	ctx context.Context, modelID string, number int32, fn func(ctx context.Context, tx pgx.Tx, m *Model) error,
 ) (*registryv1.ModelVersion, error) {
@@ -179,13 +179,13 @@ func (s *Server) PromoteModelVersion(ctx context.Context, in *registryv1.Promote
 	}
 	return s.moves(ctx, m.ID, in.GetVersion(), func(ctx context.Context, tx pgx.Tx, m *Model) error {
 		if now, has := m.Aliases[aliasProduction]; in.GetArchivePrevious() && (now != previous || has != had) {
-			return fault.New(fault.Conflict, "version_changed", "another version was promoted meanwhile")
+			return fault.New(fault.Conflict, "version_changed", "another request has promoted another version; try again")
 		}
 		return s.promote(ctx, tx, m, in.GetVersion(), in.GetNote(), in.GetArchivePrevious())
 	})
 }
 
-// ArchiveModelVersion puts a version away that nothing stands on.
+// ArchiveModelVersion archives a version that is not in use.
 func (s *Server) ArchiveModelVersion(ctx context.Context, in *registryv1.ArchiveModelVersionRequest) (*registryv1.ModelVersion, error) {
 	m, err := s.editable(ctx, in.GetModelId())
 	if err != nil {
@@ -217,7 +217,7 @@ func (s *Server) UnarchiveModelVersion(ctx context.Context, in *registryv1.Unarc
 	})
 }
 
-// ListModelFiles lists the files of a version.
+// ListModelFiles returns the files of a version. A version has exactly one file.
 func (s *Server) ListModelFiles(ctx context.Context, in *registryv1.ListModelFilesRequest) (*registryv1.ListModelFilesResponse, error) {
 	p, err := request.Page(in.Limit, in.Offset)
 	if err != nil {
@@ -235,7 +235,7 @@ func (s *Server) ListModelFiles(ctx context.Context, in *registryv1.ListModelFil
 	return out, nil
 }
 
-// version is one that the caller sees.
+// version returns a version of a model that is visible to the caller.
 func (s *Server) version(ctx context.Context, modelID string, number int32) (*Model, *Version, error) {
 	m, err := s.get(ctx, modelID)
 	if err != nil {
@@ -245,7 +245,7 @@ func (s *Server) version(ctx context.Context, modelID string, number int32) (*Mo
 	return m, v, err
 }
 
-// GetModelCard answers the card of a version.
+// GetModelCard returns the card of a version.
 func (s *Server) GetModelCard(ctx context.Context, in *registryv1.GetModelCardRequest) (*registryv1.ModelCard, error) {
 	m, v, err := s.version(ctx, in.GetModelId(), in.GetVersion())
 	if err != nil {
@@ -258,7 +258,7 @@ func (s *Server) GetModelCard(ctx context.Context, in *registryv1.GetModelCardRe
 	return cardToProto(c), request.SetETag(ctx, int64(c.Revision))
 }
 
-// PutModelCard writes the card of a version under a new revision.
+// PutModelCard writes the card of a version as a new revision.
 func (s *Server) PutModelCard(ctx context.Context, in *registryv1.PutModelCardRequest) (*registryv1.ModelCard, error) {
 	m, err := s.editable(ctx, in.GetModelId())
 	if err != nil {

@@ -16,13 +16,13 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// CreateModelVersion makes a version of an artifact; the same bytes again are the version that exists.
+// CreateModelVersion registers an artifact as a version. If the model has the same bytes already, it returns that version.
 func (s *Server) CreateModelVersion(ctx context.Context, in *registryv1.CreateModelVersionRequest) (*registryv1.ModelVersion, error) {
 	out := &registryv1.ModelVersion{}
 	if done, err := s.Once.Replay(ctx, registryv1.ModelService_CreateModelVersion_FullMethodName, in, out); err != nil {
 		return nil, err
 	} else if done {
-		return out, answered(ctx, out)
+		return out, restoreStatus(ctx, out)
 	}
 	m, err := s.get(ctx, in.GetModelId())
 	if err != nil {
@@ -58,19 +58,19 @@ func (s *Server) CreateModelVersion(ctx context.Context, in *registryv1.CreateMo
 	if err != nil {
 		return nil, err
 	}
-	return out, answered(ctx, out)
+	return out, restoreStatus(ctx, out)
 }
 
-// existedField is a field that the message will never have. An answer is kept with it where the version
-// was there before, so that a repeat is answered with the status of the first answer, whatever that was.
+// existedField is a field number that the message will never use. The stored response carries this field if the version
+// existed before, so that a repeat gets the same status as the first call.
 const existedField = 1000
 
 func existed() []byte {
 	return protowire.AppendVarint(protowire.AppendTag(nil, existedField, protowire.VarintType), 1)
 }
 
-// answered takes the mark off an answer and tells its status where it is not the usual one.
-func answered(ctx context.Context, out *registryv1.ModelVersion) error {
+// restoreStatus removes the mark from a response and sets status 200 if the response was marked.
+func restoreStatus(ctx context.Context, out *registryv1.ModelVersion) error {
 	marked := bytes.Equal(out.ProtoReflect().GetUnknown(), existed())
 	out.ProtoReflect().SetUnknown(nil)
 	if !marked {
@@ -79,7 +79,7 @@ func answered(ctx context.Context, out *registryv1.ModelVersion) error {
 	return request.SetStatus(ctx, http.StatusOK)
 }
 
-// ListModelVersions lists the versions of a model, newest first.
+// ListModelVersions returns the versions of a model, newest first.
 func (s *Server) ListModelVersions(ctx context.Context, in *registryv1.ListModelVersionsRequest) (*registryv1.ListModelVersionsResponse, error) {
 	p, err := request.Page(in.Limit, in.Offset)
 	if err != nil {
@@ -101,7 +101,7 @@ func (s *Server) ListModelVersions(ctx context.Context, in *registryv1.ListModel
 	return out, request.SetMore(ctx, more)
 }
 
-// GetModelVersion answers one version.
+// GetModelVersion returns one version.
 func (s *Server) GetModelVersion(ctx context.Context, in *registryv1.GetModelVersionRequest) (*registryv1.ModelVersion, error) {
 	m, err := s.get(ctx, in.GetModelId())
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
 )
 
-func TestFileNames(t *testing.T) {
+func TestFileName(t *testing.T) {
 	t.Parallel()
 	cases := map[string]Artifact{
 		"tiny.gguf":         {Path: "out/tiny.gguf", Format: FormatGGUF},
@@ -38,7 +38,7 @@ func TestFileNames(t *testing.T) {
 	}
 }
 
-// bench is one model in its tables.
+// bench is a test fixture: a database with one model.
 type bench struct {
 	Store
 
@@ -66,7 +66,7 @@ func sums() *Model {
 	}
 }
 
-// add registers bytes as a version.
+// add registers a version whose digest is made from sum.
 func (b *bench) add(id, sum string, status Status) (kept *Version, fresh bool) {
 	b.t.Helper()
 	v := &Version{
@@ -87,7 +87,7 @@ func (b *bench) resolve(scope authn.Scope, version string) *Version {
 	return v
 }
 
-func TestTheSameBytesAreTheSameVersion(t *testing.T) {
+func TestModelStore_InsertVersion_sameDigest(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	first, fresh := b.add("mv_1", "a", StatusReady)
@@ -98,13 +98,13 @@ func TestTheSameBytesAreTheSameVersion(t *testing.T) {
 	require.Equal(t, "mv_1", again.ID)
 	require.JSONEq(t, `{"tensors": 1}`, string(again.Facts))
 	second, _ := b.add("mv_3", "b", StatusReady)
-	require.EqualValues(t, 2, second.Number, "a repeat uses no number up")
+	require.EqualValues(t, 2, second.Number, "a repeat uses no number")
 	list, err := b.Versions(t.Context(), b.pool, "mdl_1", page.Page{Limit: 50})
 	require.NoError(t, err)
 	require.Equal(t, []int32{2, 1}, []int32{list[0].Number, list[1].Number})
 }
 
-func TestWhatAReferenceStandsFor(t *testing.T) {
+func TestModelStore_Resolve(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	require.Nil(t, b.resolve(own.Everything(), "latest"), "a model without versions has no latest")
@@ -121,7 +121,7 @@ func TestWhatAReferenceStandsFor(t *testing.T) {
 		}
 		require.Equal(t, want, v.ID, version)
 	}
-	require.Nil(t, b.resolve(authn.Scope{UserID: "usr_2", Projects: []string{"prj_2"}}, "1"), "hidden looks absent")
+	require.Nil(t, b.resolve(authn.Scope{UserID: "usr_2", Projects: []string{"prj_2"}}, "1"), "a hidden model looks absent")
 	require.NotNil(t, b.resolve(authn.Scope{UserID: "usr_2", Projects: []string{"prj_1"}}, "1"))
 	_, err := b.Version(t.Context(), b.pool, "mdl_1", 3)
 	require.True(t, fault.Is(err, fault.Absent))
@@ -131,7 +131,7 @@ func TestWhatAReferenceStandsFor(t *testing.T) {
 	require.Equal(t, "mdl/team/sums@1", m.Ref(1))
 }
 
-func TestANameIsTakenOnceInAProject(t *testing.T) {
+func TestModelStore_Insert_nameUniquePerProject(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	m := sums()
@@ -149,7 +149,7 @@ func TestANameIsTakenOnceInAProject(t *testing.T) {
 	require.Equal(t, "mdl_2", found[0].ID)
 }
 
-func TestAVersionIsLaidOutAsItsFile(t *testing.T) {
+func TestModelToInput(t *testing.T) {
 	t.Parallel()
 	v := &Version{Number: 3, File: "m.tar", URI: "u", Size: 9, Digest: "sha256:ab", Packed: true}
 	in := ToInput(sums(), v)

@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 )
 
-// projects are those that there are, by key.
+// projects holds the existing projects by key.
 type projects map[string]own.Project
 
 func (p projects) Project(_ context.Context, key string) (*own.Project, error) {
@@ -22,14 +22,14 @@ func (p projects) Project(_ context.Context, key string) (*own.Project, error) {
 	}
 	found, ok := p[key]
 	if !ok {
-		return nil, nil //nolint:nilnil // none is an answer
+		return nil, nil //nolint:nilnil // an unknown project is not an error
 	}
 	return &found, nil
 }
 
-func TestWhoAddsToAProject(t *testing.T) {
+func TestFor(t *testing.T) {
 	t.Parallel()
-	there := projects{
+	known := projects{
 		"default": {ID: "prj_0", Key: "default", Visibility: "all", VisibilityVersion: 4},
 		"team":    {ID: "prj_1", Key: "team", Visibility: "team", VisibilityVersion: 4},
 		"shown":   {ID: "prj_2", Key: "shown", Visibility: "all"},
@@ -41,76 +41,76 @@ func TestWhoAddsToAProject(t *testing.T) {
 	team := func(role string) authn.ProjectRole { return authn.ProjectRole{Project: "prj_1", Role: role} }
 	operator := user(authn.RoleOperator)
 	cases := map[string]struct {
-		who  *authn.Caller
-		key  string
-		want string
-		kind fault.Kind
+		caller *authn.Caller
+		key    string
+		want   string
+		kind   fault.Kind
 	}{
 		"no project":       {operator, "", "prj_0", ""},
-		"the default":      {operator, "default", "prj_0", ""},
-		"an editor":        {user(authn.RoleOperator, team(authn.ProjectEditor)), "team", "prj_1", ""},
-		"an admin":         {user(authn.RoleAdmin), "team", "prj_1", ""},
-		"a viewer":         {user(authn.RoleOperator, team(authn.ProjectViewer)), "team", "", fault.Forbidden},
-		"a stranger":       {operator, "team", "", fault.Refused},
-		"who only sees it": {operator, "shown", "", fault.Forbidden},
-		"of an archived":   {user(authn.RoleOperator, team(authn.ProjectOwner)), "old", "", fault.Conflict},
+		"default project":  {operator, "default", "prj_0", ""},
+		"editor":           {user(authn.RoleOperator, team(authn.ProjectEditor)), "team", "prj_1", ""},
+		"admin":            {user(authn.RoleAdmin), "team", "prj_1", ""},
+		"viewer":           {user(authn.RoleOperator, team(authn.ProjectViewer)), "team", "", fault.Forbidden},
+		"stranger":         {operator, "team", "", fault.Refused},
+		"visible to all":   {operator, "shown", "", fault.Forbidden},
+		"archived project": {user(authn.RoleOperator, team(authn.ProjectOwner)), "old", "", fault.Conflict},
 		"hidden, archived": {operator, "old", "", fault.Refused},
-		"no such project":  {user(authn.RoleAdmin), "none", "", fault.Refused},
-		"nobody":           {&authn.Caller{}, "default", "", fault.Unauthenticated},
+		"unknown project":  {user(authn.RoleAdmin), "none", "", fault.Refused},
+		"anonymous":        {&authn.Caller{}, "default", "", fault.Unauthenticated},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := own.For(adding(t, c.who), there, c.key)
+			got, err := own.For(adding(t, c.caller), known, c.key)
 			if c.kind != "" {
 				require.True(t, fault.Is(err, c.kind), "%v", err)
 				return
 			}
 			require.NoError(t, err)
 			require.Equal(t, []string{c.want, "usr_1", "ann"}, []string{got.ProjectID, got.UserID, got.UserName})
-			require.EqualValues(t, 4, got.VisibilityVersion, "the row says of which version its visibility is")
+			require.EqualValues(t, 4, got.VisibilityVersion, "the owner carries the version of the visibility")
 		})
 	}
-	_, err := own.For(adding(t, operator), there, "down")
+	_, err := own.For(adding(t, operator), known, "down")
 	require.ErrorContains(t, err, "find the project")
-	hidden, absent := fault.From(mustFail(t, operator, there, "team")), fault.From(mustFail(t, operator, there, "none"))
-	require.Equal(t, hidden.Code, absent.Code, "a hidden project looks like none")
+	hidden, absent := fault.From(mustFail(t, operator, known, "team")), fault.From(mustFail(t, operator, known, "none"))
+	require.Equal(t, hidden.Code, absent.Code, "a hidden project looks like a missing one")
 }
 
-// adding is a call of a method that needs to edit what it touches.
-func adding(t *testing.T, who *authn.Caller) context.Context {
+// adding returns the context of a call by caller to a method that needs edit permission.
+func adding(t *testing.T, caller *authn.Caller) context.Context {
 	t.Helper()
-	return authn.WithNeed(authn.NewContext(t.Context(), who), authn.NeedEdit)
+	return authn.WithNeed(authn.NewContext(t.Context(), caller), authn.NeedEdit)
 }
 
-// TestTheNeedOfTheMethodSaysWhoAdds: a method that asks for less lets more people add, one that asks for nothing nobody.
-func TestTheNeedOfTheMethodSaysWhoAdds(t *testing.T) {
+// A method that needs only read permission lets viewers add. A method without a declared need lets no one add.
+func TestFor_usesNeedOfMethod(t *testing.T) {
 	t.Parallel()
-	there := projects{"team": {ID: "prj_1", Key: "team", Visibility: "team"}}
+	known := projects{"team": {ID: "prj_1", Key: "team", Visibility: "team"}}
 	viewer := &authn.Caller{
 		Kind: authn.KindUser, Subject: "usr_1", Role: authn.RoleOperator,
 		Projects: []authn.ProjectRole{{Project: "prj_1", Role: authn.ProjectViewer}},
 	}
 	ctx := authn.NewContext(t.Context(), viewer)
-	_, err := own.For(authn.WithNeed(ctx, authn.NeedRead), there, "team")
+	_, err := own.For(authn.WithNeed(ctx, authn.NeedRead), known, "team")
 	require.NoError(t, err)
-	_, err = own.For(authn.WithNeed(ctx, authn.NeedEdit), there, "team")
+	_, err = own.For(authn.WithNeed(ctx, authn.NeedEdit), known, "team")
 	require.True(t, fault.Is(err, fault.Forbidden), "%v", err)
-	_, err = own.For(authn.WithNeed(ctx, authn.NeedNone), there, "team")
+	_, err = own.For(authn.WithNeed(ctx, authn.NeedNone), known, "team")
 	require.True(t, fault.Is(err, fault.Refused), "%v", err)
 }
 
-func mustFail(t *testing.T, who *authn.Caller, there projects, key string) error {
+func mustFail(t *testing.T, caller *authn.Caller, known projects, key string) error {
 	t.Helper()
-	_, err := own.For(adding(t, who), there, key)
+	_, err := own.For(adding(t, caller), known, key)
 	require.Error(t, err)
 	return err
 }
 
-func TestTheArgumentsOfVisible(t *testing.T) {
+func TestArgs(t *testing.T) {
 	t.Parallel()
 	scope := authn.Scope{UserID: "usr_1", Projects: []string{"prj_1"}}
 	require.Empty(t, cmp.Diff([]any{false, "usr_1", []string{"prj_1"}, "x", 7}, own.Args(scope, "x", 7)))
 	require.True(t, own.Everything().Admin)
-	require.NotNil(t, own.Everything().Projects, "Postgres compares with no null array")
+	require.NotNil(t, own.Everything().Projects, "a null array would make the comparison in Postgres null")
 }

@@ -1,5 +1,5 @@
-// Package own holds whose a row is, and who may see and change it: one rule for all that the registry
-// keeps. A row that the caller may not see is as absent as one that is not there.
+// Package own owns the rule for who owns a row and who may see and change it. The rule applies to everything in the
+// registry. A row that the caller may not see looks exactly like a missing one.
 package own
 
 import (
@@ -10,53 +10,53 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// DefaultProject is where things belong whose maker names no project; everyone may add to it.
+// DefaultProject is the project of things created without one. Every user may add to it.
 const DefaultProject = "default"
 
-// Visible is the ownership filter of every read; its arguments are Args.
+// Visible is the SQL ownership filter of every read. Its arguments are those returned by Args.
 const Visible = `($1 OR owner_id = $2 OR (visibility = 'all' AND $2 <> '') OR project_id = ANY($3))`
 
-// Args are the arguments of Visible, and then more.
+// Args returns the arguments of Visible, followed by more.
 func Args(scope authn.Scope, more ...any) []any {
 	return append([]any{scope.Admin, scope.UserID, scope.Projects}, more...)
 }
 
-// Everything is the scope of the service itself.
+// Everything returns the scope of the service itself, which sees every row.
 func Everything() authn.Scope { return authn.Scope{Admin: true, Projects: []string{}} }
 
-// Owner is whose a row is.
+// Owner is the user and the project that own a row.
 type Owner struct {
 	UserID     string
 	UserName   string
 	ProjectID  string
 	Project    string // its key
 	Visibility string
-	// VisibilityVersion is the version of the project's visibility, when the row is inserted.
+	// VisibilityVersion is the version of the project's visibility at the time the row is inserted.
 	VisibilityVersion int64
 }
 
-// Seen says whether the scope reads what has this owner.
+// Seen reports whether the scope may read rows with this owner.
 func (o Owner) Seen(s authn.Scope) bool { return s.Sees(o.UserID, o.ProjectID, o.Visibility) }
 
-// Require refuses a caller who only sees the thing, where the called method needs more.
+// Require returns an error if the called method needs more than the scope grants on the thing.
 func (o Owner) Require(s authn.Scope, kind, id string) error {
 	return s.Require(o.UserID, o.ProjectID, kind, id)
 }
 
-// Project is where a row belongs.
+// Project is the project of a row.
 type Project struct {
 	ID, Key, Visibility string
 	VisibilityVersion   int64
 	Archived            bool
 }
 
-// Projects finds projects by key; nil for an unknown one.
+// Projects finds projects by key. It returns nil for an unknown key.
 type Projects interface {
 	Project(ctx context.Context, key string) (*Project, error)
 }
 
-// For is the owner of what the caller makes in the project: he must have there what the called method needs, but
-// for the default, and it must not be archived.
+// For returns the owner of what the caller creates in the project. The caller must have the permission that the called
+// method needs, except in the default project. The project must not be archived.
 func For(ctx context.Context, projects Projects, key string) (Owner, error) {
 	c, err := authn.Of(ctx).RequireUser()
 	if err != nil {

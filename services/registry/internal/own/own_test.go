@@ -11,14 +11,14 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 )
 
-func TestWhoSeesAndWhoChanges(t *testing.T) {
+func TestOwner_permissions(t *testing.T) {
 	t.Parallel()
 	user := func(subject, role string, projects ...authn.ProjectRole) *authn.Caller {
 		return &authn.Caller{Kind: authn.KindUser, Subject: subject, Role: role, Projects: projects}
 	}
 	in := func(role string) authn.ProjectRole { return authn.ProjectRole{Project: "prj_1", Role: role} }
 	cases := map[string]struct {
-		who              *authn.Caller
+		caller           *authn.Caller
 		team, all, edits bool
 	}{
 		"owner":     {user("usr_1", authn.RoleOperator), true, true, true},
@@ -32,16 +32,16 @@ func TestWhoSeesAndWhoChanges(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			row := own.Owner{UserID: "usr_1", ProjectID: "prj_1", Visibility: "team"}
-			require.Equal(t, c.team, row.Seen(c.who.Reads()))
-			require.Equal(t, c.edits, row.Require(edits(c.who), "dataset", "ds_1") == nil)
-			require.True(t, c.edits || fault.Is(row.Require(edits(c.who), "dataset", "ds_1"), fault.Forbidden))
+			require.Equal(t, c.team, row.Seen(c.caller.Reads()))
+			require.Equal(t, c.edits, row.Require(edits(c.caller), "dataset", "ds_1") == nil)
+			require.True(t, c.edits || fault.Is(row.Require(edits(c.caller), "dataset", "ds_1"), fault.Forbidden))
 			row.Visibility = "all"
-			require.Equal(t, c.all, row.Seen(c.who.Reads()))
+			require.Equal(t, c.all, row.Seen(c.caller.Reads()))
 		})
 	}
 }
 
-// edits is the scope that a method of NEED_EDIT has.
+// edits returns the caller's scope in a method with NEED_EDIT.
 func edits(c *authn.Caller) authn.Scope {
 	return authn.ScopeOf(authn.WithNeed(authn.NewContext(context.Background(), c), authn.NeedEdit))
 }

@@ -1,19 +1,21 @@
-// Package owner gives what a person owns in the registry to another person: datasets, models,
-// environments, rubrics, solutions, their applications, deployments, and playground sessions. It promises that all of
-// it moves in one transaction, each thing with its event and its audit row. Deployments go on serving, and their tokens with them; inference hears of the new owner by the next
-// snapshot. Who made a version stays who made it.
+// Package owner transfers everything that a user owns in the registry to another user: datasets, models, packages,
+// environments, rubrics, solutions, their applications, deployments and playground sessions.
 //
-// It also makes what belongs to a project as visible as the project is, here and in inference.
+// It promises that everything moves in one transaction, each thing with its event and its audit entry. Deployments
+// continue to serve and their tokens remain valid; inference learns of the new owner with the next snapshot. The recorded
+// creator of a version does not change.
+//
+// It also applies changes of a project's visibility to everything in the project, here and in inference.
 package owner
 
-// Count is how many things of a kind.
+// Count is the number of things of one kind.
 type Count struct {
 	Kind  string
 	Count int
 }
 
-// Person is who gets it.
+// Person is a user who receives things.
 type Person struct{ ID, Name string }
 
-// EventTransferred is the event of a thing that got another owner.
+// EventTransferred is the type of the event that records a change of owner.
 const EventTransferred = "transferred"

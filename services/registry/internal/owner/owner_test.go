@@ -24,21 +24,21 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
-// replicas counts how often it was waited for them.
+// replicas records the waits for inference replicas.
 type replicas struct {
-	waited  int
-	awaited []int64 // the epochs
+	settled int
+	awaited []int64 // epochs
 	err     error
 }
 
-func (r *replicas) Settle(context.Context) error { r.waited++; return r.err }
+func (r *replicas) Settle(context.Context) error { r.settled++; return r.err }
 
 func (r *replicas) Await(_ context.Context, epoch int64) error {
 	r.awaited = append(r.awaited, epoch)
 	return r.err
 }
 
-type bench struct {
+type fixture struct {
 	t        *testing.T
 	base     *pgtest.DB
 	pool     *pgxpool.Pool
@@ -46,14 +46,14 @@ type bench struct {
 	replicas *replicas
 }
 
-func open(t *testing.T) *bench {
+func open(t *testing.T) *fixture {
 	t.Helper()
 	files, err := db.Migrations()
 	require.NoError(t, err)
 	clk := clock.Real()
 	ids := id.NewSource(clk, rand.Reader)
 	base := pgtest.New(t, pgtest.Schema{Name: "registry", Migrations: files})
-	b := &bench{t: t, base: base, pool: base.Pool("registry"), replicas: &replicas{}}
+	b := &fixture{t: t, base: base, pool: base.Pool("registry"), replicas: &replicas{}}
 	b.server = &owner.Server{
 		Owners:   &owner.Owners{Pool: b.pool, Events: event.NewLog(clk, ids, "registry"), Audit: audit.NewLog(clk, ids, "registry")},
 		Replicas: b.replicas,
@@ -61,14 +61,14 @@ func open(t *testing.T) *bench {
 	return b
 }
 
-func (b *bench) exec(sql string, args ...any) {
+func (b *fixture) exec(sql string, args ...any) {
 	b.t.Helper()
 	_, err := b.pool.Exec(b.t.Context(), sql, args...)
 	require.NoError(b.t, err)
 }
 
-// fill makes a dataset, two models, a deployment with a revision and one of each other kind, of a person.
-func (b *bench) fill(user string) {
+// fill stores a dataset, two models, a deployment with a revision and one thing of each other kind for a user.
+func (b *fixture) fill(user string) {
 	b.t.Helper()
 	const owned = `$1 || 'x', $1, 'name of ' || $1, 'prj_1', 'team', 'team', now()`
 	b.exec(`INSERT INTO dataset (id, name, owner_id, owner_name, project_id, project, visibility, created_at, description, format)
@@ -102,13 +102,13 @@ func (b *bench) fill(user string) {
 		VALUES ('tok_' || $1, 'dep_' || $1, 'ci', '', sha256($1::bytea), now())`, user)
 }
 
-func (b *bench) count(from string, args ...any) (n int) {
+func (b *fixture) count(from string, args ...any) (n int) {
 	b.t.Helper()
 	require.NoError(b.t, b.pool.QueryRow(b.t.Context(), `SELECT count(*) FROM `+from, args...).Scan(&n))
 	return n
 }
 
-func told(c *commonpeerv1.OwnedCounts) string {
+func format(c *commonpeerv1.OwnedCounts) string {
 	text := ""
 	for _, k := range c.GetCounts() {
 		text += fmt.Sprintf("%s %d ", k.GetKind(), k.GetCount())
@@ -116,17 +116,17 @@ func told(c *commonpeerv1.OwnedCounts) string {
 	return text
 }
 
-func (b *bench) owned(userID string) string {
+func (b *fixture) owned(userID string) string {
 	b.t.Helper()
 	c, err := b.server.CountOwned(b.t.Context(), &commonpeerv1.CountOwnedRequest{UserId: userID})
 	require.NoError(b.t, err)
-	return told(c)
+	return format(c)
 }
 
-func (b *bench) transfer(from, to string) (string, error) {
+func (b *fixture) transfer(from, to string) (string, error) {
 	ctx := authn.NewContext(b.t.Context(), &authn.Caller{Kind: authn.KindUser, Subject: "usr_admin", Role: authn.RoleAdmin})
 	c, err := b.server.TransferOwned(ctx, &commonpeerv1.TransferOwnedRequest{UserId: from, ToUserId: to, ToUsername: "name of " + to})
-	return told(c), err
+	return format(c), err
 }
 
 const (
@@ -134,7 +134,7 @@ const (
 	none = "dataset 0 model 0 package 0 environment 0 rubric 0 solution 0 solution_application 0 deployment 0 playground_session 0 "
 )
 
-func TestAllThatAPersonOwnsMovesAndNothingElse(t *testing.T) {
+func TestTransferOwned_movesEverythingOfUser(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	b.fill("usr_1")
@@ -148,15 +148,15 @@ func TestAllThatAPersonOwnsMovesAndNothingElse(t *testing.T) {
 	for _, table := range []string{"dataset", "deployment", "environment", "rubric", "solution", "solution_application", "package", "playground_session"} {
 		require.Equal(t, 1, b.count(table+` WHERE owner_id = 'usr_2' AND owner_name = 'name of usr_2'`), table)
 	}
-	require.Equal(t, 1, b.count(`dataset_version WHERE creator_id = 'usr_1'`), "who made it stays who made it")
-	require.Equal(t, 2, b.count(`deployment_token WHERE revoked_at IS NULL`), "tokens go on")
+	require.Equal(t, 1, b.count(`dataset_version WHERE creator_id = 'usr_1'`), "the creator of a version does not change")
+	require.Equal(t, 2, b.count(`deployment_token WHERE revoked_at IS NULL`), "tokens remain valid")
 	after, err := epoch.Current(t.Context(), b.pool)
 	require.NoError(t, err)
-	require.Greater(t, after, before, "inference hears of it")
-	require.Equal(t, 1, b.replicas.waited)
+	require.Greater(t, after, before, "the epoch tells inference to reload")
+	require.Equal(t, 1, b.replicas.settled)
 }
 
-func TestEachThingTellsIt(t *testing.T) {
+func TestTransferOwned_recordsEventAndAuditEntry(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	b.fill("usr_1")
@@ -174,10 +174,10 @@ func TestEachThingTellsIt(t *testing.T) {
 	again, err := b.transfer("usr_1", "usr_2")
 	require.NoError(t, err)
 	require.Equal(t, none, again)
-	require.Equal(t, 10, b.count(`audit`), "a repeat moves what is left")
+	require.Equal(t, 10, b.count(`audit`), "a repeated transfer moves only what is left")
 }
 
-func TestAnEngineThatIsOrderedLaterIsTheNewOwners(t *testing.T) {
+func TestTransferOwned_updatesRevisionPlans(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	b.fill("usr_1")
@@ -192,16 +192,16 @@ func TestAnEngineThatIsOrderedLaterIsTheNewOwners(t *testing.T) {
 	require.Equal(t, 1, b.count(`revision WHERE plan->>'owner_id' = 'usr_3'`))
 }
 
-func TestAllOrNothing(t *testing.T) {
+func TestTransferOwned_isAtomic(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	b.fill("usr_1")
-	_, err := b.base.OwnerPool("registry").Exec(t.Context(), `ALTER TABLE deployment ADD CONSTRAINT not_him CHECK (owner_id <> 'usr_2')`)
+	_, err := b.base.OwnerPool("registry").Exec(t.Context(), `ALTER TABLE deployment ADD CONSTRAINT not_usr_2 CHECK (owner_id <> 'usr_2')`)
 	require.NoError(t, err)
 	_, err = b.transfer("usr_1", "usr_2")
 	require.Error(t, err)
 	require.Equal(t, []string{all, none}, []string{b.owned("usr_1"), b.owned("usr_2")})
-	require.Zero(t, b.count(`audit`)+b.count(`event`)+b.replicas.waited)
+	require.Zero(t, b.count(`audit`)+b.count(`event`)+b.replicas.settled)
 	b.replicas.err = errors.New("down")
 	_, err = b.transfer("usr_1", "usr_4")
 	require.ErrorIs(t, err, b.replicas.err)

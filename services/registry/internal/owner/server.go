@@ -6,14 +6,14 @@ import (
 	commonpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/common/peer/v1"
 )
 
-// Replicas are those of inference: Settle waits a moment until they know what was granted, Await until all have
-// what was changed in force.
+// Replicas waits for the inference replicas. Settle waits briefly for them to apply what was granted. Await waits until all
+// of them have applied the epoch.
 type Replicas interface {
 	Settle(ctx context.Context) error
 	Await(ctx context.Context, epoch int64) error
 }
 
-// Server answers OwnerPeerService.
+// Server implements OwnerPeerService.
 type Server struct {
 	commonpeerv1.UnimplementedOwnerPeerServiceServer
 
@@ -21,7 +21,7 @@ type Server struct {
 	Replicas Replicas
 }
 
-// CountOwned counts what a person owns, by kind.
+// CountOwned counts the things that a user owns, by kind.
 func (s *Server) CountOwned(ctx context.Context, in *commonpeerv1.CountOwnedRequest) (*commonpeerv1.OwnedCounts, error) {
 	counts, err := count(ctx, s.Owners.Pool, in.GetUserId())
 	if err != nil {
@@ -30,7 +30,7 @@ func (s *Server) CountOwned(ctx context.Context, in *commonpeerv1.CountOwnedRequ
 	return countsToProto(counts), nil
 }
 
-// TransferOwned gives them to another person.
+// TransferOwned transfers everything that a user owns to another user.
 func (s *Server) TransferOwned(ctx context.Context, in *commonpeerv1.TransferOwnedRequest) (*commonpeerv1.OwnedCounts, error) {
 	moved, err := s.Owners.Transfer(ctx, in.GetUserId(), Person{ID: in.GetToUserId(), Name: in.GetToUsername()})
 	if err != nil {

@@ -10,12 +10,12 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/playground"
 )
 
-// kind is a table of things that have owners.
+// kind is a table of things with owners, and the statements that count and move them.
 type kind struct{ name, count, move string }
 
 const kindPlayground = "playground_session"
 
-// subject is what events and audit call them.
+// subject returns the subject kind in events and audit entries.
 func (k kind) subject() string {
 	if k.name == kindPlayground {
 		return playground.SubjectKind
@@ -23,7 +23,7 @@ func (k kind) subject() string {
 	return k.name
 }
 
-// kinds are in the order in which their rows are locked.
+// kinds returns all kinds in the order in which their rows are locked.
 func kinds() []kind {
 	return []kind{
 		{
@@ -65,24 +65,24 @@ func kinds() []kind {
 	}
 }
 
-func (k kind) give(ctx context.Context, tx pgx.Tx, from string, to Person) ([]string, error) {
+func (k kind) transfer(ctx context.Context, tx pgx.Tx, from string, to Person) ([]string, error) {
 	rows, err := tx.Query(ctx, k.move, from, to.ID, to.Name)
 	if err != nil {
-		return nil, fmt.Errorf("give every %s away: %w", k.name, err)
+		return nil, fmt.Errorf("transfer every %s: %w", k.name, err)
 	}
 	ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {
-		return nil, fmt.Errorf("give every %s away: %w", k.name, err)
+		return nil, fmt.Errorf("transfer every %s: %w", k.name, err)
 	}
 	return ids, nil
 }
 
-// givePlans makes the engines that are ordered from now on the new owner's.
-func givePlans(ctx context.Context, tx pgx.Tx, from, to string) error {
+// transferPlans makes the new owner the owner of engines that are started from now on.
+func transferPlans(ctx context.Context, tx pgx.Tx, from, to string) error {
 	_, err := tx.Exec(ctx, `UPDATE revision SET plan = jsonb_set(plan::jsonb, '{owner_id}', to_jsonb($2::text))::json
 		WHERE plan->>'owner_id' = $1`, from, to)
 	if err != nil {
-		return fmt.Errorf("give the plans of engines away: %w", err)
+		return fmt.Errorf("transfer the plans of engines: %w", err)
 	}
 	return nil
 }
@@ -92,7 +92,7 @@ func count(ctx context.Context, q pg.Querier, userID string) ([]Count, error) {
 	for _, k := range kinds() {
 		c := Count{Kind: k.name}
 		if err := q.QueryRow(ctx, k.count, userID).Scan(&c.Count); err != nil {
-			return nil, fmt.Errorf("count every %s of a person: %w", k.name, err)
+			return nil, fmt.Errorf("count every %s of a user: %w", k.name, err)
 		}
 		counts = append(counts, c)
 	}

@@ -12,31 +12,31 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/epoch"
 )
 
-// Owners moves what people own.
+// Owners transfers what users own.
 type Owners struct {
 	Pool   *pgxpool.Pool
 	Events *event.Log
 	Audit  *audit.Log
 }
 
-// Transfer gives all that from owns to another person and answers what moved.
+// Transfer transfers everything that from owns to another user and returns the number of things of each kind.
 func (o *Owners) Transfer(ctx context.Context, from string, to Person) ([]Count, error) {
 	var moved []Count
 	err := pg.InTx(ctx, o.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		moved = nil
 		for _, k := range kinds() {
-			ids, err := k.give(ctx, tx, from, to)
+			ids, err := k.transfer(ctx, tx, from, to)
 			if err != nil {
 				return err
 			}
 			for _, id := range ids {
-				if err := o.tell(ctx, tx, k, id, from, to); err != nil {
+				if err := o.record(ctx, tx, k, id, from, to); err != nil {
 					return err
 				}
 			}
 			moved = append(moved, Count{k.name, len(ids)})
 		}
-		if err := givePlans(ctx, tx, from, to.ID); err != nil {
+		if err := transferPlans(ctx, tx, from, to.ID); err != nil {
 			return err
 		}
 		_, err := epoch.Bump(ctx, tx)
@@ -45,8 +45,8 @@ func (o *Owners) Transfer(ctx context.Context, from string, to Person) ([]Count,
 	return moved, err
 }
 
-func (o *Owners) tell(ctx context.Context, tx pgx.Tx, k kind, id, from string, to Person) error {
-	_, err := o.Events.Append(ctx, tx, event.Event{SubjectKind: k.subject(), SubjectID: id, Type: EventTransferred, Message: "given to " + to.Name})
+func (o *Owners) record(ctx context.Context, tx pgx.Tx, k kind, id, from string, to Person) error {
+	_, err := o.Events.Append(ctx, tx, event.Event{SubjectKind: k.subject(), SubjectID: id, Type: EventTransferred, Message: "transferred to " + to.Name})
 	if err != nil {
 		return err
 	}

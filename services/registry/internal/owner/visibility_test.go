@@ -22,21 +22,21 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/solution"
 )
 
-func (b *bench) show(project, to string, version int64) error {
+func (b *fixture) show(project, to string, version int64) error {
 	_, err := b.server.SetProjectVisibility(b.t.Context(),
 		&commonpeerv1.SetProjectVisibilityRequest{ProjectId: project, Visibility: to, Version: version})
 	return err
 }
 
-func (b *bench) epoch() int64 {
+func (b *fixture) epoch() int64 {
 	b.t.Helper()
 	now, err := epoch.Current(b.t.Context(), b.pool)
 	require.NoError(b.t, err)
 	return now
 }
 
-// visible counts what a stranger sees.
-func (b *bench) visible() (n int) {
+// visible counts the rows visible to a user without any role in the projects.
+func (b *fixture) visible() (n int) {
 	b.t.Helper()
 	for _, table := range []string{"dataset", "model", "deployment", "environment", "rubric", "solution", "solution_application"} {
 		n += b.count(table+` WHERE `+own.Visible, false, "usr_9", []string{})
@@ -44,8 +44,8 @@ func (b *bench) visible() (n int) {
 	return n
 }
 
-// store keeps one thing of each kind, resolved at a version of the project's visibility.
-func (b *bench) store(ctx context.Context, tx pgx.Tx, name, project string, version int64) error {
+// store stores one thing of each kind, resolved at a version of the project's visibility.
+func (b *fixture) store(ctx context.Context, tx pgx.Tx, name, project string, version int64) error {
 	o := own.Owner{UserID: "usr_1", UserName: "n", ProjectID: project, Project: project, Visibility: "all", VisibilityVersion: version}
 	now := clock.Real().Now()
 	_, _, putErr := solution.Store{}.Put(ctx, tx, &solution.Solution{Owner: o, ID: "sol_" + name, Name: name, Version: "1", Manifest: []byte(`{}`), CreatedAt: now})
@@ -59,14 +59,14 @@ func (b *bench) store(ctx context.Context, tx pgx.Tx, name, project string, vers
 	)
 }
 
-func (b *bench) keep(name, project string, version int64) {
+func (b *fixture) keep(name, project string, version int64) {
 	b.t.Helper()
 	require.NoError(b.t, pg.InTx(b.t.Context(), b.pool, func(ctx context.Context, tx pgx.Tx) error {
 		return b.store(ctx, tx, name, project, version)
 	}))
 }
 
-func TestWhatBelongsToAProjectIsAsVisibleAsItIs(t *testing.T) {
+func TestSetProjectVisibility(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	b.keep("a", "prj_1", 0)
@@ -75,25 +75,25 @@ func TestWhatBelongsToAProjectIsAsVisibleAsItIs(t *testing.T) {
 	before := b.epoch()
 	require.NoError(t, b.show("prj_1", "team", 1))
 	require.Equal(t, 7, b.visible())
-	require.Greater(t, b.epoch(), before, "inference hears of it")
-	require.Equal(t, []int64{b.epoch()}, b.replicas.awaited, "and has it in force")
+	require.Greater(t, b.epoch(), before, "the epoch tells inference to reload")
+	require.Equal(t, []int64{b.epoch()}, b.replicas.awaited, "the call waits until inference has applied it")
 	b.keep("late", "prj_1", 0)
 	require.Equal(t, 7, b.visible())
 	b.keep("ahead", "prj_1", 2)
 	require.Equal(t, 14, b.visible())
 	require.NoError(t, b.show("prj_1", "all", 2))
 	require.NoError(t, b.show("prj_1", "team", 1))
-	require.Equal(t, 28, b.visible(), "the newest counts, whichever comes last")
-	require.Zero(t, b.count(`audit`), "the audit of it is auth's")
+	require.Equal(t, 28, b.visible(), "the highest version wins, regardless of the order of arrival")
+	require.Zero(t, b.count(`audit`), "auth writes the audit entry")
 }
 
-func TestARepeatWaitsForInferenceAgain(t *testing.T) {
+func TestSetProjectVisibility_repeatWaitsAgain(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	b.keep("a", "prj_1", 0)
 	b.replicas.err = errors.New("cut off")
 	require.ErrorIs(t, b.show("prj_1", "team", 1), b.replicas.err)
-	require.Zero(t, b.visible(), "it is stored")
+	require.Zero(t, b.visible(), "the change is stored")
 	changed := b.epoch()
 	b.replicas.err = nil
 	require.NoError(t, b.show("prj_1", "team", 1))
@@ -101,8 +101,8 @@ func TestARepeatWaitsForInferenceAgain(t *testing.T) {
 	require.Equal(t, []int64{changed, changed}, b.replicas.awaited)
 }
 
-// What was resolved before the change and is stored at that moment is hidden with the others.
-func TestWhatIsBeingMadeIsHiddenToo(t *testing.T) {
+// Rows that are resolved before the change and stored while it runs are hidden too.
+func TestSetProjectVisibility_coversConcurrentInserts(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	tx, err := b.pool.Begin(t.Context())
@@ -113,7 +113,7 @@ func TestWhatIsBeingMadeIsHiddenToo(t *testing.T) {
 	go func() { done <- b.show("prj_1", "team", 1) }()
 	require.Eventually(t, func() bool {
 		return b.count(`pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) > 0
-	}, time.Minute, time.Millisecond, "it waits for them")
+	}, time.Minute, time.Millisecond, "the change waits for the open insert")
 	require.NoError(t, tx.Commit(t.Context()))
 	require.NoError(t, <-done)
 	require.Zero(t, b.visible())

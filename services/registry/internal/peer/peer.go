@@ -1,4 +1,4 @@
-// Package peer puts what the registry asks of the other services into its own words.
+// Package peer adapts the clients of other services to the interfaces of the registry's packages.
 package peer
 
 import (
@@ -12,16 +12,16 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 )
 
-// Projects are auth's projects.
+// Projects reads projects from the auth service.
 type Projects struct {
 	Client authpeerv1.ProjectServiceClient
 }
 
-// Project answers a project by its key, nil for an unknown one.
+// Project returns a project by its key, or nil if the key is unknown.
 func (p *Projects) Project(ctx context.Context, key string) (*own.Project, error) {
 	out, err := p.Client.GetProject(ctx, &authpeerv1.GetProjectRequest{Project: key})
 	if fault.Is(err, fault.Absent) {
-		return nil, nil //nolint:nilnil // absent is an answer of its own
+		return nil, nil //nolint:nilnil // an unknown project is not an error
 	}
 	if err != nil {
 		return nil, err
@@ -31,13 +31,13 @@ func (p *Projects) Project(ctx context.Context, key string) (*own.Project, error
 	}, nil
 }
 
-// Artifacts are what runs made: whose they are is told by jobs, where they lie by ingest.
+// Artifacts reads the artifacts of runs: their owner from the jobs service, their location from the ingest service.
 type Artifacts struct {
 	Runs jobspeerv1.RunPeerServiceClient
 	Data ingestpeerv1.RunDataPeerServiceClient
 }
 
-// RunOwner tells whose a run is; an unknown one is absent.
+// RunOwner returns the owner of a run. An unknown run is a fault.Absent error.
 func (a *Artifacts) RunOwner(ctx context.Context, runID string) (own.Owner, error) {
 	out, err := a.Runs.GetRunOwner(ctx, &jobspeerv1.GetRunOwnerRequest{Id: runID})
 	if err != nil {
@@ -48,7 +48,7 @@ func (a *Artifacts) RunOwner(ctx context.Context, runID string) (own.Owner, erro
 	}, nil
 }
 
-// Artifact answers an artifact of a run; an unknown one is absent.
+// Artifact returns an artifact of a run. An unknown artifact is a fault.Absent error.
 func (a *Artifacts) Artifact(ctx context.Context, runID, artifactID string) (*model.Artifact, error) {
 	out, err := a.Data.GetArtifact(ctx, &ingestpeerv1.GetArtifactRequest{RunId: runID, ArtifactId: artifactID})
 	if err != nil {
@@ -61,12 +61,12 @@ func (a *Artifacts) Artifact(ctx context.Context, runID, artifactID string) (*mo
 	}, nil
 }
 
-// Jobs are those that are not over.
+// Jobs reads unfinished jobs from the jobs service.
 type Jobs struct {
 	Runs jobspeerv1.RunPeerServiceClient
 }
 
-// UsersOf names the jobs that start from a version of a model.
+// UsersOf returns the ids of the unfinished jobs that start from a version of a model.
 func (j *Jobs) UsersOf(ctx context.Context, ref string) ([]string, error) {
 	out, err := j.Runs.ListModelUsers(ctx, &jobspeerv1.ListModelUsersRequest{Ref: ref})
 	return out.GetJobIds(), err

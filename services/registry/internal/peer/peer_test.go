@@ -18,28 +18,28 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/peer"
 )
 
-// others are the other services: they answer what they were asked for, or err.
+// others stubs the other services. It records the requested ids and returns fixed responses with err.
 type others struct {
 	authpeerv1.ProjectServiceClient
 	jobspeerv1.RunPeerServiceClient
 	ingestpeerv1.RunDataPeerServiceClient
 
-	asked []string
-	err   error
+	requested []string
+	err       error
 }
 
 func (o *others) GetProject(_ context.Context, in *authpeerv1.GetProjectRequest, _ ...grpc.CallOption) (*authpeerv1.Project, error) {
-	o.asked = append(o.asked, in.GetProject())
+	o.requested = append(o.requested, in.GetProject())
 	return &authpeerv1.Project{Id: "prj_1", Key: "team", Visibility: "team", VisibilityVersion: 3, Archived: true}, o.err
 }
 
 func (o *others) GetRunOwner(_ context.Context, in *jobspeerv1.GetRunOwnerRequest, _ ...grpc.CallOption) (*jobspeerv1.RunOwner, error) {
-	o.asked = append(o.asked, in.GetId())
+	o.requested = append(o.requested, in.GetId())
 	return &jobspeerv1.RunOwner{RunId: in.GetId(), OwnerId: "usr_1", ProjectId: "prj_1", Project: "team", Visibility: "team"}, o.err
 }
 
 func (o *others) GetArtifact(_ context.Context, in *ingestpeerv1.GetArtifactRequest, _ ...grpc.CallOption) (*ingestpeerv1.GetArtifactResponse, error) {
-	o.asked = append(o.asked, in.GetRunId(), in.GetArtifactId())
+	o.requested = append(o.requested, in.GetRunId(), in.GetArtifactId())
 	return &ingestpeerv1.GetArtifactResponse{
 		Artifact: &ingestv1.Artifact{
 			Id: "art_1", RunId: "run_1", Kind: "merged_model", Format: "gguf", Path: "out/m.gguf", SizeBytes: 9, Sha256: new("ab"),
@@ -48,7 +48,7 @@ func (o *others) GetArtifact(_ context.Context, in *ingestpeerv1.GetArtifactRequ
 	}, o.err
 }
 
-func TestWhatTheOtherServicesSayIsTakenOverWhole(t *testing.T) {
+func TestPeer_copiesAllFields(t *testing.T) {
 	t.Parallel()
 	o := &others{}
 	project, err := (&peer.Projects{Client: o}).Project(t.Context(), "team")
@@ -63,10 +63,10 @@ func TestWhatTheOtherServicesSayIsTakenOverWhole(t *testing.T) {
 	require.Empty(t, cmp.Diff(&model.Artifact{
 		ID: "art_1", RunID: "run_1", Kind: "merged_model", Format: "gguf", Path: "out/m.gguf", Size: 9, SHA256: "ab", URI: "blob://x", Packed: true,
 	}, artifact))
-	require.Equal(t, []string{"team", "run_1", "run_1", "art_1"}, o.asked)
+	require.Equal(t, []string{"team", "run_1", "run_1", "art_1"}, o.requested)
 }
 
-func TestAnUnknownProjectIsNoneAndAServiceThatIsAwayIsAnError(t *testing.T) {
+func TestPeer_unknownProjectIsNilOtherErrorsPassThrough(t *testing.T) {
 	t.Parallel()
 	o := &others{err: fault.Absentf("project", "team")}
 	project, err := (&peer.Projects{Client: o}).Project(t.Context(), "team")
@@ -74,14 +74,14 @@ func TestAnUnknownProjectIsNoneAndAServiceThatIsAwayIsAnError(t *testing.T) {
 	require.Nil(t, project)
 	artifacts := &peer.Artifacts{Runs: o, Data: o}
 	_, err = artifacts.RunOwner(t.Context(), "run_1")
-	require.True(t, fault.Is(err, fault.Absent), "absent it stays, and nobody owns it")
+	require.True(t, fault.Is(err, fault.Absent), "the run is absent and has no owner")
 	_, err = artifacts.Artifact(t.Context(), "run_1", "art_1")
 	require.True(t, fault.Is(err, fault.Absent))
 
-	o.err = fault.New(fault.Unavailable, "away", "away")
+	o.err = fault.New(fault.Unavailable, "unavailable", "unavailable")
 	project, err = (&peer.Projects{Client: o}).Project(t.Context(), "team")
 	require.True(t, fault.Is(err, fault.Unavailable), "%v", err)
-	require.Nil(t, project, "no project is made up")
+	require.Nil(t, project, "no project is returned")
 	owner, err := artifacts.RunOwner(t.Context(), "run_1")
 	require.True(t, fault.Is(err, fault.Unavailable), "%v", err)
 	require.Equal(t, own.Owner{}, owner)

@@ -28,7 +28,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
-// orders notes which engines were ordered.
+// orders records which engines were ordered.
 type orders struct {
 	mu sync.Mutex
 	of []string
@@ -50,7 +50,7 @@ func (projects) Project(_ context.Context, key string) (*own.Project, error) {
 	return &own.Project{ID: "prj_1", Key: key, Visibility: "team"}, nil
 }
 
-// bench is a server with a model of one version, and the book through which engines are observed.
+// bench is a test fixture: a server, a model with one version, and the book that applies observations of engines.
 type bench struct {
 	*Server
 
@@ -96,7 +96,7 @@ func (b *bench) exec(sql string, args ...any) {
 	require.NoError(b.t, err)
 }
 
-// as is a call of a person, with a role in the team's project where there is one.
+// as returns the context of a caller's request, with a role in the team's project if role is set.
 func (b *bench) as(subject, role, key string) context.Context {
 	b.t.Helper()
 	c := &authn.Caller{Kind: authn.KindUser, Subject: subject, Username: subject, Role: authn.RoleOperator}
@@ -112,7 +112,7 @@ func (b *bench) as(subject, role, key string) context.Context {
 
 func (b *bench) ann() context.Context { return b.as("usr_1", authn.ProjectEditor, "") }
 
-// ask is a session of so many targets.
+// ask returns a request for a session with the given number of targets.
 func (b *bench) ask(targets int) *registryv1.CreatePlaygroundSessionRequest {
 	in := &registryv1.CreatePlaygroundSessionRequest{Project: "team", Title: "try it"}
 	for range targets {
@@ -160,7 +160,7 @@ func serving() revision.Observation {
 	}}
 }
 
-// events are the types of those of a session, oldest first.
+// events returns the types of a session's events, oldest first.
 func (b *bench) events(s *registryv1.PlaygroundSession) (all []string) {
 	b.t.Helper()
 	found, err := event.List(b.t.Context(), b.Pool, SubjectKind, s.GetId(), page.Page{Limit: 100})

@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
-// Book changes sessions: each change with its event, and with the orders of its engines.
+// Book changes sessions. Each change is written with its event and the orders of its engines.
 type Book struct {
 	Pool      *pgxpool.Pool
 	Store     Store
@@ -30,7 +30,7 @@ type Book struct {
 	Clock     clock.Clock
 }
 
-// Create keeps a new session in tx and orders its engines.
+// Create inserts a new session in tx and orders its engines.
 func (b *Book) Create(ctx context.Context, tx pgx.Tx, s *Session, targets []*revision.Revision) error {
 	if err := b.Store.Insert(ctx, tx, s); err != nil {
 		return err
@@ -51,7 +51,7 @@ func (b *Book) Create(ctx context.Context, tx pgx.Tx, s *Session, targets []*rev
 	})
 }
 
-// Extend moves the expiry of a live session by a span, as far as it goes.
+// Extend moves the expiry of a live session by a span, up to maxTTL after its creation.
 func (b *Book) Extend(ctx context.Context, sessionID string, by time.Duration) (s *Session, err error) {
 	err = pg.InTx(ctx, b.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		if s, err = b.Store.Lock(ctx, tx, sessionID); err != nil {
@@ -62,7 +62,7 @@ func (b *Book) Extend(ctx context.Context, sessionID string, by time.Duration) (
 		}
 		last := s.CreatedAt.Add(maxTTL)
 		if !s.ExpiresAt.Before(last) {
-			return fault.New(fault.Conflict, "session_longest", "%s %s lasts four hours already, the longest that one may", SubjectKind, s.ID)
+			return fault.New(fault.Conflict, "session_longest", "%s %s already lasts four hours, which is the limit", SubjectKind, s.ID)
 		}
 		if s.ExpiresAt = s.ExpiresAt.Add(by); s.ExpiresAt.After(last) {
 			s.ExpiresAt = last
@@ -84,7 +84,7 @@ func (b *Book) Extend(ctx context.Context, sessionID string, by time.Duration) (
 	return s, err
 }
 
-// Stop ends a live session; one that has ended is left as it is.
+// Stop ends a live session. It does nothing if the session has ended.
 func (b *Book) Stop(ctx context.Context, sessionID string) error {
 	return pg.InTx(ctx, b.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		s, err := b.Store.Lock(ctx, tx, sessionID)
@@ -110,14 +110,14 @@ func (b *Book) Expire(ctx context.Context) error {
 		err := pg.InTx(ctx, b.Pool, func(ctx context.Context, tx pgx.Tx) error {
 			s, err := b.Store.Lock(ctx, tx, id)
 			if fault.Is(err, fault.Absent) || err == nil && s.State != stateLive {
-				return nil // another replica was first
+				return nil // another replica has ended it
 			}
 			if err != nil {
 				return err
 			}
 			at, why := s.overAt()
 			if b.Clock.Now().Before(at) {
-				return nil // it was extended, or called
+				return nil // it has been extended or called since
 			}
 			s.State, s.Reason, s.EndedAt = stateExpired, why, &at
 			return b.end(ctx, tx, s)
@@ -129,13 +129,13 @@ func (b *Book) Expire(ctx context.Context) error {
 	return nil
 }
 
-// Forget deletes what ended long ago.
+// Forget deletes the sessions that ended longer ago than the retention.
 func (b *Book) Forget(ctx context.Context) error {
 	return b.Store.Forget(ctx, b.Pool, b.Clock.Now().Add(-retention))
 }
 
-// Moved implements deployment.Holder: a session ends with a target that cannot serve. It comes with the revision
-// locked, so the session is ended by whoever has it first.
+// Moved implements deployment.Holder: a session fails with a target that cannot serve. The caller holds the lock on the
+// revision, so Moved must check under the session's lock that no other target has ended it already.
 func (b *Book) Moved(ctx context.Context, tx pgx.Tx, before, after *revision.Revision) error {
 	if before.State == after.State {
 		return nil
@@ -160,7 +160,7 @@ func (b *Book) Moved(ctx context.Context, tx pgx.Tx, before, after *revision.Rev
 	return b.end(ctx, tx, s)
 }
 
-// end ends a locked session with its engines.
+// end ends a locked session and its engines.
 func (b *Book) end(ctx context.Context, tx pgx.Tx, s *Session) error {
 	if err := b.Store.End(ctx, tx, s); err != nil {
 		return err
@@ -172,7 +172,7 @@ func (b *Book) end(ctx context.Context, tx pgx.Tx, s *Session) error {
 	for _, r := range running {
 		from := r.State
 		r.State, r.Wanted, r.Engine = revision.Stopped, false, revision.Engine{Fence: r.Engine.Fence}
-		r.Reason = &revision.Reason{Phase: string(revision.Stopped), Code: s.State, Message: "its session has ended"}
+		r.Reason = &revision.Reason{Phase: string(revision.Stopped), Code: s.State, Message: "the playground session has ended"}
 		if err := b.Revisions.Save(ctx, tx, r, from); err != nil {
 			return err
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// Server answers RecipeService.
+// Server implements RecipeService.
 type Server struct {
 	registryv1.UnimplementedRecipeServiceServer
 
@@ -41,7 +41,7 @@ func (s *Server) ListRecipes(ctx context.Context, in *registryv1.ListRecipesRequ
 	return out, request.SetMore(ctx, more)
 }
 
-// GetRecipe answers the newest active version.
+// GetRecipe returns the newest active version.
 func (s *Server) GetRecipe(ctx context.Context, in *registryv1.GetRecipeRequest) (*registryv1.Recipe, error) {
 	if err := s.Seeder.Await(ctx); err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func (s *Server) GetRecipe(ctx context.Context, in *registryv1.GetRecipeRequest)
 	return ToProto(newest), nil
 }
 
-// GetRecipeVersion answers one version.
+// GetRecipeVersion returns one version.
 func (s *Server) GetRecipeVersion(ctx context.Context, in *registryv1.GetRecipeVersionRequest) (*registryv1.Recipe, error) {
 	v, err := s.version(ctx, in.GetNamespace()+"/"+in.GetName(), in.GetVersion())
 	if err != nil {
@@ -67,7 +67,7 @@ func (s *Server) GetRecipeVersion(ctx context.Context, in *registryv1.GetRecipeV
 	return ToProto(v), nil
 }
 
-// GetRecipeLock answers recipe.lock.json of one version.
+// GetRecipeLock returns the recipe.lock.json of one version.
 func (s *Server) GetRecipeLock(ctx context.Context, in *registryv1.GetRecipeLockRequest) (*registryv1.RecipeLockDocument, error) {
 	v, err := s.version(ctx, in.GetNamespace()+"/"+in.GetName(), in.GetVersion())
 	if err != nil {

@@ -29,7 +29,7 @@ func scan(row pgx.CollectableRow) (*Version, error) {
 	return v, err
 }
 
-// Put keeps a version; replaced tells that it was there with another digest.
+// Put stores a version. replaced reports whether the version existed with another digest.
 func (Store) Put(ctx context.Context, q pg.Querier, v *Version) (replaced bool, err error) {
 	err = q.QueryRow(ctx, `INSERT INTO recipe AS old (name, version, digest, manifest, requirements, state, tree_sha256, tree_bytes, locked_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
@@ -43,30 +43,30 @@ func (Store) Put(ctx context.Context, q pg.Querier, v *Version) (replaced bool, 
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("keep recipe %s: %w", v.Name, err)
+		return false, fmt.Errorf("store recipe %s: %w", v.Name, err)
 	}
 	return replaced, nil
 }
 
-// List answers the versions of all recipes, by name and version.
+// List returns the versions of all recipes, ordered by name and version.
 func (Store) List(ctx context.Context, q pg.Querier, p page.Page) ([]*Version, error) {
 	rows, err := q.Query(ctx, `SELECT `+columns+` FROM recipe ORDER BY name, version LIMIT $1 OFFSET $2`, p.Ask(), p.Offset)
 	return collect(rows, err)
 }
 
-// All answers the whole catalog, in the order of List.
+// All returns the whole catalog, in the order of List.
 func (Store) All(ctx context.Context, q pg.Querier) ([]*Version, error) {
 	rows, err := q.Query(ctx, `SELECT `+columns+` FROM recipe ORDER BY name, version`)
 	return collect(rows, err)
 }
 
-// Of answers every version of one recipe.
+// Of returns every version of one recipe.
 func (Store) Of(ctx context.Context, q pg.Querier, name string) ([]*Version, error) {
 	rows, err := q.Query(ctx, `SELECT `+columns+` FROM recipe WHERE name = $1 ORDER BY version`, name)
 	return collect(rows, err)
 }
 
-// Get answers one version.
+// Get returns one version.
 func (Store) Get(ctx context.Context, q pg.Querier, name, version string) (*Version, error) {
 	rows, err := q.Query(ctx, `SELECT `+columns+` FROM recipe WHERE name = $1 AND version = $2`, name, version)
 	found, err := collect(rows, err)

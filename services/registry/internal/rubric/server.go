@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 )
 
-// Server answers RubricService.
+// Server implements RubricService.
 type Server struct {
 	registryv1.UnimplementedRubricServiceServer
 
@@ -32,7 +32,7 @@ type Server struct {
 	IDs      *id.Source
 }
 
-// CreateRubric makes a rubric without versions.
+// CreateRubric creates a rubric without versions.
 func (s *Server) CreateRubric(ctx context.Context, in *registryv1.CreateRubricRequest) (*registryv1.Rubric, error) {
 	out := &registryv1.Rubric{}
 	if done, err := s.Once.Replay(ctx, registryv1.RubricService_CreateRubric_FullMethodName, in, out); done || err != nil {
@@ -53,7 +53,7 @@ func (s *Server) CreateRubric(ctx context.Context, in *registryv1.CreateRubricRe
 	return out, err
 }
 
-// record writes the event and the audit row of a change.
+// record writes the event and the audit entry of a change.
 func (s *Server) record(ctx context.Context, tx pgx.Tx, action, rubricID string, e event.Event, after any) error {
 	e.SubjectKind, e.SubjectID = SubjectKind, rubricID
 	if _, err := s.Events.Append(ctx, tx, e); err != nil {
@@ -62,7 +62,7 @@ func (s *Server) record(ctx context.Context, tx pgx.Tx, action, rubricID string,
 	return s.Audit.Record(ctx, tx, audit.Entry{Action: action, TargetKind: SubjectKind, TargetID: rubricID, After: after})
 }
 
-// ListRubrics lists the rubrics that the caller sees, newest first.
+// ListRubrics lists the rubrics visible to the caller, newest first.
 func (s *Server) ListRubrics(ctx context.Context, in *registryv1.ListRubricsRequest) (*registryv1.ListRubricsResponse, error) {
 	p, err := request.Page(in.Limit, in.Offset)
 	if err != nil {
@@ -80,7 +80,7 @@ func (s *Server) ListRubrics(ctx context.Context, in *registryv1.ListRubricsRequ
 	return out, request.SetMore(ctx, more)
 }
 
-// GetRubric answers one rubric.
+// GetRubric returns one rubric.
 func (s *Server) GetRubric(ctx context.Context, in *registryv1.GetRubricRequest) (*registryv1.Rubric, error) {
 	r, err := s.get(ctx, in.GetRubricId())
 	if err != nil {
@@ -96,7 +96,7 @@ func (s *Server) get(ctx context.Context, rubricID string) (*Rubric, error) {
 	return s.Store.Get(ctx, s.Pool, authn.ScopeOf(ctx), rubricID)
 }
 
-// editable is a rubric that the caller may change.
+// editable returns a rubric, or an error if the caller may not change it.
 func (s *Server) editable(ctx context.Context, rubricID string) (*Rubric, error) {
 	r, err := s.get(ctx, rubricID)
 	if err != nil {

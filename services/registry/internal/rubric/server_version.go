@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// CreateRubricVersion makes a draft; the same content again is the version that exists.
+// CreateRubricVersion creates a draft. If a version with the same content exists, it returns that version.
 func (s *Server) CreateRubricVersion(ctx context.Context, in *registryv1.CreateRubricVersionRequest) (*registryv1.RubricVersion, error) {
 	r, err := s.editable(ctx, in.GetRubricId())
 	if err != nil {
@@ -52,7 +52,7 @@ func (s *Server) CreateRubricVersion(ctx context.Context, in *registryv1.CreateR
 	return out, err
 }
 
-// PublishRubricVersion makes a draft published; a repeat answers the version as it is.
+// PublishRubricVersion publishes a draft. A repeated call returns the published version.
 func (s *Server) PublishRubricVersion(ctx context.Context, in *registryv1.PublishRubricVersionRequest) (*registryv1.RubricVersion, error) {
 	r, err := s.editable(ctx, in.GetRubricId())
 	if err != nil {
@@ -103,7 +103,7 @@ func (s *Server) ListRubricVersions(
 	return out, request.SetMore(ctx, more)
 }
 
-// GetRubricVersion answers one version.
+// GetRubricVersion returns one version.
 func (s *Server) GetRubricVersion(ctx context.Context, in *registryv1.GetRubricVersionRequest) (*registryv1.RubricVersion, error) {
 	r, err := s.get(ctx, in.GetRubricId())
 	if err != nil {

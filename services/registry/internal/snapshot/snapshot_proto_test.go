@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/token"
 )
 
-func TestOnlyWhatIsReadyHasReplicas(t *testing.T) {
+func TestSnapshotRevisionToProto_replicasOnlyWhenReady(t *testing.T) {
 	t.Parallel()
 	engine := revision.Engine{Address: "127.0.0.1:9", Key: secret.New("k"), Fence: 2}
 	why := &revision.Reason{Phase: "pending", Code: "engine_lost", Message: "gone"}
@@ -36,8 +36,8 @@ func TestOnlyWhatIsReadyHasReplicas(t *testing.T) {
 	require.Nil(t, revisionToProto(nil))
 }
 
-// A replica apart from inference is dialled as the node that it runs on, and as no other.
-func TestAReplicaSaysWhereAndAsWhomItAnswers(t *testing.T) {
+// Inference dials a remote replica and verifies that it is the named node.
+func TestSnapshotRevisionToProto_replicaAddressAndNode(t *testing.T) {
 	t.Parallel()
 	engine := revision.Engine{Address: "https://node-7:4433", NodeID: "nod_7", Key: secret.New("k"), Fence: 2}
 	r := revisionToProto(&revision.Revision{ID: "rev_1", State: revision.Ready, Engine: engine}).GetReplicas()[0]
@@ -45,7 +45,7 @@ func TestAReplicaSaysWhereAndAsWhomItAnswers(t *testing.T) {
 	require.NotEmpty(t, r.GetId())
 }
 
-func TestASnapshotIsTheWhole(t *testing.T) {
+func TestSnapshotToProto(t *testing.T) {
 	t.Parallel()
 	promoted := "rev_1"
 	w := &whole{

@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 )
 
-// Desk is what both servers of this area work with.
+// Desk holds the dependencies shared by Server and Applications.
 type Desk struct {
 	Pool     *pgxpool.Pool
 	Store    Store
@@ -31,14 +31,14 @@ type Desk struct {
 	IDs      *id.Source
 }
 
-// Server answers SolutionService.
+// Server implements SolutionService.
 type Server struct {
 	registryv1.UnimplementedSolutionServiceServer
 	*Desk
 }
 
-// CreateSolution keeps a manifest under the name and version that it gives itself; the same one again is the
-// solution that exists.
+// CreateSolution stores a manifest under the name and the version that it states. If the same solution exists, it returns
+// that one.
 func (s *Server) CreateSolution(ctx context.Context, in *registryv1.CreateSolutionRequest) (*registryv1.Solution, error) {
 	m, err := Read(in.GetManifest(), "manifest")
 	if err != nil {
@@ -73,7 +73,7 @@ func (d *Desk) solution(owner own.Owner, m *Manifest) *Solution {
 	}
 }
 
-// keep stores a solution unless the project has it.
+// keep stores a solution unless the project already has it.
 func (d *Desk) keep(ctx context.Context, tx pgx.Tx, s *Solution) (kept *Solution, fresh bool, err error) {
 	kept, fresh, err = d.Store.Put(ctx, tx, s)
 	if err != nil || !fresh {
@@ -82,7 +82,7 @@ func (d *Desk) keep(ctx context.Context, tx pgx.Tx, s *Solution) (kept *Solution
 	return kept, true, d.record(ctx, tx, "solution.create", SubjectKind, s.ID, map[string]any{"solution": s.String(), "digest": s.Digest})
 }
 
-// record writes the event and the audit row of what was made.
+// record writes the event and the audit entry of a creation.
 func (d *Desk) record(ctx context.Context, tx pgx.Tx, action, kind, id string, after any) error {
 	if _, err := d.Events.Append(ctx, tx, event.Event{SubjectKind: kind, SubjectID: id, Type: "created"}); err != nil {
 		return err
@@ -90,7 +90,7 @@ func (d *Desk) record(ctx context.Context, tx pgx.Tx, action, kind, id string, a
 	return d.Audit.Record(ctx, tx, audit.Entry{Action: action, TargetKind: kind, TargetID: id, After: after})
 }
 
-// ListSolutions lists the solutions that the caller sees, newest first.
+// ListSolutions lists the solutions visible to the caller, newest first.
 func (s *Server) ListSolutions(ctx context.Context, in *registryv1.ListSolutionsRequest) (*registryv1.ListSolutionsResponse, error) {
 	p, err := request.Page(in.Limit, in.Offset)
 	if err != nil {
@@ -108,7 +108,7 @@ func (s *Server) ListSolutions(ctx context.Context, in *registryv1.ListSolutions
 	return out, request.SetMore(ctx, more)
 }
 
-// GetSolution answers one solution.
+// GetSolution returns one solution.
 func (s *Server) GetSolution(ctx context.Context, in *registryv1.GetSolutionRequest) (*registryv1.Solution, error) {
 	if err := request.ID(id.Solution, "solution_id", in.GetSolutionId()); err != nil {
 		return nil, err

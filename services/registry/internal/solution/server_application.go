@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 )
 
-// Applications answers SolutionApplicationService.
+// Applications implements SolutionApplicationService.
 type Applications struct {
 	registryv1.UnimplementedSolutionApplicationServiceServer
 	*Desk
@@ -27,7 +27,7 @@ type Applications struct {
 
 const createMethod = registryv1.SolutionApplicationService_CreateSolutionApplication_FullMethodName
 
-// CreateSolutionApplication applies a solution; an identical application is answered as it stands.
+// CreateSolutionApplication applies a solution. If an identical application exists, it returns that one.
 func (s *Applications) CreateSolutionApplication(
 	ctx context.Context, in *registryv1.CreateSolutionApplicationRequest,
 ) (*registryv1.SolutionApplicationOut, error) {
@@ -47,7 +47,7 @@ func (s *Applications) CreateSolutionApplication(
 	return out, nil
 }
 
-// apply resolves everything, then keeps the snapshot, and the solution where it came with the request.
+// apply resolves everything, then stores the snapshot, and the solution if the request contains its manifest.
 func (s *Applications) apply(
 	ctx context.Context, in *registryv1.CreateSolutionApplicationRequest, out *registryv1.SolutionApplicationOut,
 ) error {
@@ -91,7 +91,7 @@ func (s *Applications) apply(
 	})
 }
 
-// draft is the application of a manifest to what a request binds.
+// draft builds the application of a manifest to the bindings of a request.
 func (s *Applications) draft(
 	ctx context.Context, owner own.Owner, m *Manifest, in *registryv1.CreateSolutionApplicationRequest,
 ) (*Application, error) {
@@ -114,7 +114,7 @@ func (s *Applications) draft(
 	return a, err
 }
 
-// readSolution tells the two forms of a solution apart: its name, or its manifest.
+// readSolution parses the two forms of a solution in a request: <name>@<version> or a manifest.
 func readSolution(raw json.RawMessage) (name string, m *Manifest, err error) {
 	const field = "solution"
 	if len(raw) > 0 && raw[0] == '{' {
@@ -130,7 +130,7 @@ func readSolution(raw json.RawMessage) (name string, m *Manifest, err error) {
 	return name, nil, nil
 }
 
-// stored is the manifest that the project keeps under a name.
+// stored returns the manifest of a solution of the project.
 func (s *Applications) stored(ctx context.Context, owner own.Owner, text string) (*Manifest, error) {
 	name, version, _ := split(text)
 	found, err := s.Store.Named(ctx, s.Pool, authn.Of(ctx).Reads(), owner.ProjectID, name, version)
@@ -143,7 +143,7 @@ func (s *Applications) stored(ctx context.Context, owner own.Owner, text string)
 	return Read(found.Manifest, "solution")
 }
 
-// ListSolutionApplications answers a page of the applications that the caller sees, newest first.
+// ListSolutionApplications returns a page of the applications visible to the caller, newest first.
 func (s *Applications) ListSolutionApplications(
 	ctx context.Context, in *registryv1.ListSolutionApplicationsRequest,
 ) (*registryv1.SolutionApplicationsOut, error) {
@@ -163,7 +163,7 @@ func (s *Applications) ListSolutionApplications(
 	return out, nil
 }
 
-// GetSolutionApplication answers one application.
+// GetSolutionApplication returns one application.
 func (s *Applications) GetSolutionApplication(
 	ctx context.Context, in *registryv1.GetSolutionApplicationRequest,
 ) (*registryv1.SolutionApplicationOut, error) {
@@ -174,7 +174,7 @@ func (s *Applications) GetSolutionApplication(
 	return applicationToProto(a), nil
 }
 
-// GetSolutionApplicationStatus tells what of an application has drifted.
+// GetSolutionApplicationStatus reports which bindings of an application have drifted.
 func (s *Applications) GetSolutionApplicationStatus(
 	ctx context.Context, in *registryv1.GetSolutionApplicationStatusRequest,
 ) (*registryv1.SolutionApplicationStatus, error) {

@@ -38,7 +38,7 @@ import (
 
 func at() time.Time { return time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC) }
 
-// projects are named like their ids; one is archived, and nobody has heard of "nowhere".
+// projects knows every project but "nowhere". The id is derived from the key, and "closed" is archived.
 type projects struct{}
 
 func (projects) Project(_ context.Context, key string) (*own.Project, error) {
@@ -52,16 +52,16 @@ func (projects) Project(_ context.Context, key string) (*own.Project, error) {
 	return &own.Project{ID: "prj_" + key, Key: key, Visibility: visibility, Archived: key == "closed"}, nil
 }
 
-// nothing is an object store that takes what the seeder puts.
-type nothing struct{ blob.Store }
+// discard is an object store that accepts and discards the objects of the seeder.
+type discard struct{ blob.Store }
 
-func (nothing) Put(_ context.Context, _ string, r io.Reader, _ int64, _ string) error {
+func (discard) Put(_ context.Context, _ string, r io.Reader, _ int64, _ string) error {
 	_, err := io.Copy(io.Discard, r)
 	return err
 }
 
-// desk is both servers over a catalog.
-type desk struct {
+// fixture is both servers with a catalog.
+type fixture struct {
 	*solution.Applications
 
 	t         *testing.T
@@ -72,7 +72,7 @@ type desk struct {
 const recipeText = `{"api":"service/v1","name":"sft/tiny","version":"VERSION","title":"t","description":"d","state":"active",
 	"framework":{"name":"numpy","runtime_id":"np-1"},"entrypoint":["x"],"params_schema":{"type":"object"}}`
 
-func open(t *testing.T) *desk {
+func open(t *testing.T) *fixture {
 	t.Helper()
 	files, err := db.Migrations()
 	require.NoError(t, err)
@@ -80,16 +80,16 @@ func open(t *testing.T) *desk {
 	clk := clock.NewFake(at())
 	ids := id.NewSource(clk, rand.Reader)
 	seeder := &recipe.Seeder{
-		Pool: pool, Blobs: nothing{}, Files: fstest.MapFS{"sft/tiny/recipe.json": {Data: []byte(recipeText)}}, ManifestName: "recipe.json", Clock: clk,
+		Pool: pool, Blobs: discard{}, Files: fstest.MapFS{"sft/tiny/recipe.json": {Data: []byte(recipeText)}}, ManifestName: "recipe.json", Clock: clk,
 		Log: slog.New(slog.DiscardHandler), Done: make(chan struct{}),
 	}
 	close(seeder.Done)
-	keep := &solution.Desk{
+	deps := &solution.Desk{
 		Pool: pool, Projects: projects{}, Once: &idem.Once{Pool: pool, Keys: idem.New(clk)}, Events: event.NewLog(clk, ids, "registry"),
 		Audit: audit.NewLog(clk, ids, "registry"), Clock: clk, IDs: ids,
 	}
-	d := &desk{t: t, clock: clk, solutions: &solution.Server{Desk: keep}, Applications: &solution.Applications{
-		Desk: keep, Catalog: &solution.Catalog{Pool: pool, Seeder: seeder},
+	d := &fixture{t: t, clock: clk, solutions: &solution.Server{Desk: deps}, Applications: &solution.Applications{
+		Desk: deps, Catalog: &solution.Catalog{Pool: pool, Seeder: seeder},
 	}}
 	d.recipe("1.0", "active", "sha256:recipe-1")
 	d.dataset("train", "v1", false, "one")
@@ -100,7 +100,7 @@ func open(t *testing.T) *desk {
 	return d
 }
 
-func (d *desk) recipe(version, state, digest string) {
+func (d *fixture) recipe(version, state, digest string) {
 	d.t.Helper()
 	text := fmt.Sprintf(`{"api":"service/v1","name":"sft/tiny","version":%q,"state":%q}`, version, state)
 	_, err := recipe.Store{}.Put(d.t.Context(), d.Pool, &recipe.Version{
@@ -113,12 +113,12 @@ func team() own.Owner {
 	return own.Owner{UserID: "usr_1", UserName: "ann", ProjectID: "prj_team", Project: "team", Visibility: "team"}
 }
 
-func (d *desk) tx(fn func(ctx context.Context, tx pgx.Tx) error) {
+func (d *fixture) tx(fn func(ctx context.Context, tx pgx.Tx) error) {
 	d.t.Helper()
 	require.NoError(d.t, pg.InTx(d.t.Context(), d.Pool, fn))
 }
 
-func (d *desk) dataset(name, version string, protected bool, bytes ...string) {
+func (d *fixture) dataset(name, version string, protected bool, bytes ...string) {
 	d.t.Helper()
 	s := &dataset.Dataset{Owner: team(), ID: "ds_" + name, Name: name, Format: "jsonl", Protected: protected, CreatedAt: at()}
 	v := &dataset.Version{
@@ -143,7 +143,7 @@ func (d *desk) dataset(name, version string, protected bool, bytes ...string) {
 	})
 }
 
-func (d *desk) model(name string) {
+func (d *fixture) model(name string) {
 	d.t.Helper()
 	d.tx(func(ctx context.Context, tx pgx.Tx) error {
 		if err := d.Catalog.Models.Insert(ctx, tx, &model.Model{Owner: team(), ID: "mdl_" + name, Name: name, Task: "chat", CreatedAt: at()}); err != nil {
@@ -157,7 +157,7 @@ func (d *desk) model(name string) {
 	})
 }
 
-func (d *desk) environment(name, version string, t environment.Taskset) {
+func (d *fixture) environment(name, version string, t environment.Taskset) {
 	d.t.Helper()
 	manifest, err := json.Marshal(map[string]any{"taskset": t})
 	require.NoError(d.t, err)
@@ -181,7 +181,7 @@ func (d *desk) environment(name, version string, t environment.Taskset) {
 	})
 }
 
-func (d *desk) rubric(name string, versions int) {
+func (d *fixture) rubric(name string, versions int) {
 	d.t.Helper()
 	d.tx(func(ctx context.Context, tx pgx.Tx) error {
 		s := d.Catalog.Rubrics
@@ -202,7 +202,7 @@ func (d *desk) rubric(name string, versions int) {
 	})
 }
 
-// headers are those that a call answers with.
+// headers collects the headers that a call sets.
 type headers struct {
 	grpc.ServerTransportStream
 
@@ -214,7 +214,7 @@ func (h *headers) SetHeader(md metadata.MD) error {
 	return nil
 }
 
-// status is the one that the edge is told; 0 is the route's own.
+// status returns the HTTP status set by the call, or "" for the route's default.
 func (h *headers) status() string {
 	if s := h.sent.Get("x-service-status"); len(s) > 0 {
 		return s[0]
@@ -222,7 +222,8 @@ func (h *headers) status() string {
 	return ""
 }
 
-// as is a call of a member of the team, under a key where there is one.
+// as returns the context of a call by subject, who has role in the projects team, closed and second, and the headers that
+// the call sets. A key that is not empty becomes the idempotency key.
 func as(t *testing.T, subject, role, key string) (context.Context, *headers) {
 	t.Helper()
 	c := &authn.Caller{Kind: authn.KindUser, Subject: subject, Username: subject, Role: authn.RoleOperator}
@@ -242,8 +243,8 @@ func as(t *testing.T, subject, role, key string) (context.Context, *headers) {
 const manifest = `{"name":"support","version":"1.0","recipe":"sft/tiny@1.0","purpose":{"seats":3,"share":0.5,"for":"<all> & more"},` +
 	`"requirements":[{"gpus":8},{"note":"large"}],"toolchain":{"python":"3.12"}}`
 
-// ask is a good request, changed.
-func ask(change ...func(*registryv1.CreateSolutionApplicationRequest)) *registryv1.CreateSolutionApplicationRequest {
+// validRequest returns a valid request, modified by change.
+func validRequest(change ...func(*registryv1.CreateSolutionApplicationRequest)) *registryv1.CreateSolutionApplicationRequest {
 	in := &registryv1.CreateSolutionApplicationRequest{Project: "team", Solution: []byte(manifest), Bindings: &registryv1.SolutionBindings{
 		Model: new("mdl/team/base@1"), TrainDataset: new("ds/team/train@v1"), ValidationDataset: new("ds/team/held@v1"),
 		Taskset: new("env/team/math@v1"), Rubric: new("rub/team/fair@1"),
@@ -254,14 +255,14 @@ func ask(change ...func(*registryv1.CreateSolutionApplicationRequest)) *registry
 	return in
 }
 
-func (d *desk) apply(change ...func(*registryv1.CreateSolutionApplicationRequest)) (*registryv1.SolutionApplicationOut, string, error) {
+func (d *fixture) apply(change ...func(*registryv1.CreateSolutionApplicationRequest)) (*registryv1.SolutionApplicationOut, string, error) {
 	d.t.Helper()
 	ctx, h := as(d.t, "usr_1", authn.ProjectEditor, "")
-	out, err := d.CreateSolutionApplication(ctx, ask(change...))
+	out, err := d.CreateSolutionApplication(ctx, validRequest(change...))
 	return out, h.status(), err
 }
 
-func (d *desk) count(from string) (n int) {
+func (d *fixture) count(from string) (n int) {
 	d.t.Helper()
 	require.NoError(d.t, d.Pool.QueryRow(d.t.Context(), `SELECT count(*) FROM `+from).Scan(&n))
 	return n

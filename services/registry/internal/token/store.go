@@ -24,22 +24,22 @@ func scan(row pgx.Row) (*Token, error) {
 	return t, err
 }
 
-// Insert keeps a new token.
+// Insert inserts a new token.
 func (Store) Insert(ctx context.Context, tx pgx.Tx, t *Token) error {
 	_, err := tx.Exec(ctx, `INSERT INTO deployment_token (id, deployment_id, name, prefix, hash, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6)`, t.ID, t.DeploymentID, t.Name, t.Prefix, t.Hash, t.CreatedAt)
 	if err != nil {
-		return fmt.Errorf("keep a deployment token: %w", err)
+		return fmt.Errorf("insert a deployment token: %w", err)
 	}
 	return nil
 }
 
-// List answers the tokens of a deployment, newest first.
+// List returns the tokens of a deployment, newest first.
 func (Store) List(ctx context.Context, q pg.Querier, deploymentID string, p page.Page) ([]*Token, error) {
 	return many(ctx, q, `deployment_id = $1 ORDER BY created_at DESC, id DESC LIMIT $2 OFFSET $3`, deploymentID, p.Ask(), p.Offset)
 }
 
-// Live answers every token that is not revoked.
+// Live returns every token that is not revoked.
 func (Store) Live(ctx context.Context, q pg.Querier) ([]*Token, error) {
 	return many(ctx, q, `revoked_at IS NULL ORDER BY id`)
 }
@@ -56,7 +56,7 @@ func many(ctx context.Context, q pg.Querier, where string, args ...any) ([]*Toke
 	return found, nil
 }
 
-// Lock loads a token of a deployment for its revocation.
+// Lock returns a token of a deployment and locks its row until the transaction ends.
 func (Store) Lock(ctx context.Context, tx pgx.Tx, deploymentID, tokenID string) (*Token, error) {
 	t, err := scan(tx.QueryRow(ctx, `SELECT `+columns+` FROM deployment_token
 		WHERE deployment_id = $1 AND id = $2 FOR UPDATE`, deploymentID, tokenID))
@@ -69,7 +69,7 @@ func (Store) Lock(ctx context.Context, tx pgx.Tx, deploymentID, tokenID string) 
 	return t, nil
 }
 
-// Revoke ends a token from an epoch on.
+// Revoke marks a token as revoked from an epoch on.
 func (Store) Revoke(ctx context.Context, tx pgx.Tx, tokenID string, at time.Time, epoch int64) error {
 	tag, err := tx.Exec(ctx, `UPDATE deployment_token SET revoked_at = $2, revoked_epoch = $3
 		WHERE id = $1 AND revoked_at IS NULL`, tokenID, at, epoch)
@@ -77,12 +77,12 @@ func (Store) Revoke(ctx context.Context, tx pgx.Tx, tokenID string, at time.Time
 		return fmt.Errorf("revoke a deployment token: %w", err)
 	}
 	if tag.RowsAffected() != 1 {
-		return fault.New(fault.Conflict, "token_revoked", "the token was revoked meanwhile")
+		return fault.New(fault.Conflict, "token_revoked", "the token is already revoked")
 	}
 	return nil
 }
 
-// RevokeAll ends every token of a deployment from an epoch on.
+// RevokeAll marks all live tokens of a deployment as revoked from an epoch on.
 func (Store) RevokeAll(ctx context.Context, tx pgx.Tx, deploymentID string, at time.Time, epoch int64) error {
 	_, err := tx.Exec(ctx, `UPDATE deployment_token SET revoked_at = $2, revoked_epoch = $3
 		WHERE deployment_id = $1 AND revoked_at IS NULL`, deploymentID, at, epoch)

@@ -1,16 +1,16 @@
-// Package token keeps the tokens of the callers of deployments: their rows, never their text.
+// Package token owns the rows of deployment tokens, never their text.
 //
-// It promises that a token is revoked once, from one epoch on, which every later reader is told. What a
-// grant or a revocation tells the world is package deployment's. store.go alone speaks SQL,
-// token_proto.go alone speaks proto.
+// It promises that a token is revoked at most once, from one epoch on, which every later reader sees. What a grant or a
+// revocation means for inference is decided by package deployment. Only store.go contains SQL, and only token_proto.go
+// uses protobuf messages.
 package token
 
 import "time"
 
-// Kind names tokens in errors.
+// Kind is the kind of tokens in errors.
 const Kind = "deployment token"
 
-// Token is one caller's credential, as far as it is stored.
+// Token is the stored part of a token.
 type Token struct {
 	ID           string
 	DeploymentID string
@@ -19,6 +19,6 @@ type Token struct {
 	Hash         []byte
 	CreatedAt    time.Time
 	RevokedAt    *time.Time
-	// RevokedEpoch is from which snapshot on the token is dead.
+	// RevokedEpoch is the snapshot epoch from which the token is revoked.
 	RevokedEpoch *int64
 }

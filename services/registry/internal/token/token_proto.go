@@ -8,7 +8,7 @@ import (
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
 )
 
-// ToProto is a token as it is shown, without its secret.
+// ToProto returns the API form of a token, without its secret.
 func ToProto(t *Token) *registryv1.DeploymentToken {
 	return &registryv1.DeploymentToken{
 		Id: t.ID, DeploymentId: t.DeploymentID, Name: t.Name, Prefix: t.Prefix,

@@ -1,12 +1,12 @@
-// Package topic names what the replicas of the registry wake each other about.
+// Package topic owns the wake-up topics that replicas of the registry share.
 package topic
 
 import "github.com/signalbox-dev/signalbox/platform/wake"
 
 // The topics.
 const (
-	// Snapshot: what inference serves by has changed.
+	// Snapshot: the state that inference serves has changed.
 	Snapshot wake.Topic = "snapshot"
-	// Acks: a replica of inference has put a newer snapshot in force.
+	// Acks: a replica of inference has applied a newer snapshot.
 	Acks wake.Topic = "acks"
 )
