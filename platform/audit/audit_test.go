@@ -34,7 +34,7 @@ import (
 
 const keyID = "k1"
 
-// locked lets sealers that run at once write to one place.
+// locked is a buffer that concurrent sealers can log to.
 type locked struct {
 	mu sync.Mutex
 	w  bytes.Buffer
@@ -60,7 +60,7 @@ type bench struct {
 	public ed25519.PublicKey
 	key    ed25519.PrivateKey
 	file   *audit.File
-	said   *locked // what one sealer after the other logged
+	logged *locked // log output of all sealers
 }
 
 func setup(t *testing.T) *bench {
@@ -71,16 +71,16 @@ func setup(t *testing.T) *bench {
 	require.NoError(t, err)
 	return &bench{
 		pool: db.Pool("jobs"), owner: db.OwnerPool("jobs"), clock: clk, public: public, key: key,
-		log:  audit.NewLog(clk, id.NewSource(clk, rand.Reader), "jobs"),
-		file: audit.NewFile(filepath.Join(t.TempDir(), "heads", "jobs.jsonl")),
-		said: &locked{},
+		log:    audit.NewLog(clk, id.NewSource(clk, rand.Reader), "jobs"),
+		file:   audit.NewFile(filepath.Join(t.TempDir(), "heads", "jobs.jsonl")),
+		logged: &locked{},
 	}
 }
 
 func (b *bench) sealer(t *testing.T) *audit.Sealer {
 	t.Helper()
 	s, err := audit.NewSealer(audit.SealerConfig{
-		Service: "jobs", Pool: b.pool, Clock: b.clock, Log: slog.New(slog.NewTextHandler(b.said, nil)), Key: b.key, KeyID: keyID, Keep: b.file,
+		Service: "jobs", Pool: b.pool, Clock: b.clock, Log: slog.New(slog.NewTextHandler(b.logged, nil)), Key: b.key, KeyID: keyID, Keep: b.file,
 	})
 	require.NoError(t, err)
 	return s
@@ -105,7 +105,7 @@ func (b *bench) record(ctx context.Context, t *testing.T, entries ...audit.Entry
 	}))
 }
 
-// filled is a log of rounds of five rows, each round under a head of its own.
+// filled returns a bench with rounds of five sealed rows, each round with its own signed head.
 func filled(t *testing.T, rounds int) *bench {
 	t.Helper()
 	b := setup(t)
@@ -124,7 +124,7 @@ func filled(t *testing.T, rounds int) *bench {
 	return b
 }
 
-func TestARowTellsWhoDidWhat(t *testing.T) {
+func TestLog_Record_rowContent(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	user := authn.NewContext(obs.WithRequestID(t.Context(), "req_1"), &authn.Caller{
@@ -140,7 +140,7 @@ func TestARowTellsWhoDidWhat(t *testing.T) {
 	b.clock.Advance(time.Second)
 	b.record(t.Context(), t, audit.Entry{Action: "job.reap", TargetKind: "job", TargetID: "job_1", Before: json.RawMessage(`{"a":1}`)})
 	b.clock.Advance(time.Second)
-	kept := b.log.Actor(user) // as a job of the queue would keep it
+	kept := b.log.Actor(user) // as a queued job stores it
 	b.record(t.Context(), t, audit.Entry{Action: "hardware.set", TargetKind: "config", TargetID: "1", Actor: &kept})
 
 	all, err := audit.List(t.Context(), b.pool, audit.Filter{}, page.Page{Limit: 10})
@@ -178,7 +178,7 @@ func TestARowTellsWhoDidWhat(t *testing.T) {
 	require.Empty(t, cmp.Diff(want[1:2], got))
 }
 
-func TestAnOversizedStateIsCutDown(t *testing.T) {
+func TestLog_Record_oversizedState(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.record(t.Context(), t, audit.Entry{Action: "a", TargetKind: "k", TargetID: "i", After: strings.Repeat("x", audit.MaxState)})
@@ -188,7 +188,7 @@ func TestAnOversizedStateIsCutDown(t *testing.T) {
 	require.Contains(t, string(all[0].After), `"bytes":65538`)
 }
 
-func TestNoRowWithoutItsChange(t *testing.T) {
+func TestLog_Record_rolledBack(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	boom := errors.New("boom")
@@ -202,7 +202,7 @@ func TestNoRowWithoutItsChange(t *testing.T) {
 	require.Zero(t, n)
 }
 
-func TestAStateUpToTheCapIsKeptWord(t *testing.T) {
+func TestLog_Record_stateSizeLimit(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	for size, whole := range map[int]bool{audit.MaxState - 2: true, audit.MaxState - 1: false} { // and two quotes
@@ -217,18 +217,18 @@ func TestAStateUpToTheCapIsKeptWord(t *testing.T) {
 			if !whole {
 				sum := sha256.Sum256([]byte(`"` + text + `"`))
 				require.JSONEq(t, fmt.Sprintf(`{"truncated":true,"bytes":%d,"sha256":"%x"}`, size+2, sum), string(kept),
-					"what was cut can still be proven")
+					"the digest of the full state")
 			}
 		}
 	}
 }
 
-func TestAStateThatCannotBeWrittenFailsTheChange(t *testing.T) {
+func TestLog_Record_unencodableStateFailsTransaction(t *testing.T) {
 	t.Parallel()
 	for name, e := range map[string]audit.Entry{
-		"before":      {Before: func() {}},
-		"after":       {After: map[string]any{"x": make(chan int)}},
-		"a zero byte": {Action: "a\x00b"},
+		"before":    {Before: func() {}},
+		"after":     {After: map[string]any{"x": make(chan int)}},
+		"zero byte": {Action: "a\x00b"},
 	} {
 		b := setup(t)
 		err := pg.InTx(t.Context(), b.pool, func(ctx context.Context, tx pgx.Tx) error {
@@ -242,7 +242,7 @@ func TestAStateThatCannotBeWrittenFailsTheChange(t *testing.T) {
 	}
 }
 
-func TestNoSecretIsInAState(t *testing.T) {
+func TestLog_Record_redactsSecrets(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	type inner struct{ Keys []secret.String }

@@ -14,8 +14,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/page"
 )
 
-// Rows of one moment stand by their ids: a list that is read on from a place misses none and repeats none.
-func TestAListIsReadOnFromAPlace(t *testing.T) {
+// Rows with the same time are ordered by id, so paging skips and repeats none of them.
+func TestAfter_pagesThroughWholeList(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	for i := range 12 {
@@ -49,7 +49,7 @@ func TestAListIsReadOnFromAPlace(t *testing.T) {
 	require.Equal(t, slices.DeleteFunc(slices.Clone(whole[4:]), func(r audit.Row) bool { return r.Action != "b" }), some)
 }
 
-func TestAnActorIsFoundByIDAndByName(t *testing.T) {
+func TestList_filtersByActorIDOrName(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.record(t.Context(), t, audit.Entry{Action: "a", TargetKind: "k", TargetID: "1", Actor: &audit.Actor{Kind: "user", ID: "usr_1", Name: "ada"}},
@@ -65,7 +65,7 @@ func TestAnActorIsFoundByIDAndByName(t *testing.T) {
 	require.Empty(t, none)
 }
 
-func TestStatesBeyondTheBudgetAreToldByTheirDigest(t *testing.T) {
+func TestShorten_replacesStatesBeyondBudget(t *testing.T) {
 	t.Parallel()
 	long := json.RawMessage(`"` + strings.Repeat("x", 998) + `"`)
 	short := json.RawMessage(`{"a":1}`)
@@ -80,5 +80,5 @@ func TestStatesBeyondTheBudgetAreToldByTheirDigest(t *testing.T) {
 	require.Nil(t, list[2].Before)
 	audit.Shorten(list, 0)
 	require.Less(t, len(list[0].Before), 130)
-	require.Equal(t, short, list[1].Before, "what is no longer than a digest stays")
+	require.Equal(t, short, list[1].Before, "a state no longer than a digest is kept")
 }

@@ -50,7 +50,7 @@ func (b *bench) add(ctx context.Context, t *testing.T, e event.Event) event.Even
 	return out
 }
 
-func TestWhatIsAppendedIsListed(t *testing.T) {
+func TestLog_Append(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	user := authn.NewContext(t.Context(), &authn.Caller{Kind: authn.KindUser, Subject: "usr_1"})
@@ -67,7 +67,7 @@ func TestWhatIsAppendedIsListed(t *testing.T) {
 
 	got, err := event.List(t.Context(), b.pool, "job", "job_1", page.Page{Limit: 10})
 	require.NoError(t, err)
-	require.Empty(t, cmp.Diff(want, got), "also the text of data, spaces and large numbers included")
+	require.Empty(t, cmp.Diff(want, got), "Data must be preserved byte for byte, including spaces and large numbers")
 	require.Equal(t, b.clock.Now(), got[0].At)
 	require.NoError(t, id.Check(id.Event, got[0].ID))
 	actors := [][2]string{{"user", "usr_1"}, {"service", "jobs"}, {"agent", "nod_1"}}
@@ -86,7 +86,7 @@ func TestWhatIsAppendedIsListed(t *testing.T) {
 	require.Empty(t, got)
 }
 
-func TestAnEventGoesWithItsTransaction(t *testing.T) {
+func TestLog_Append_rolledBack(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	boom := errors.New("boom")
@@ -101,7 +101,7 @@ func TestAnEventGoesWithItsTransaction(t *testing.T) {
 	require.Empty(t, got)
 }
 
-func TestEventsOfManyWritersAreAllThereInOneOrder(t *testing.T) {
+func TestAfter_concurrentWriters(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	var group errgroup.Group
@@ -134,14 +134,14 @@ func TestEventsOfManyWritersAreAllThereInOneOrder(t *testing.T) {
 	ids, next := map[string]bool{}, map[string]int{}
 	for i, e := range all {
 		require.True(t, i == 0 || e.Seq > all[i-1].Seq)
-		require.Equal(t, fmt.Sprint(next[e.ActorID]), e.Message, "each writer's own follow one another")
+		require.Equal(t, fmt.Sprint(next[e.ActorID]), e.Message, "events of one writer must be in order")
 		next[e.ActorID]++
 		ids[e.ID] = true
 	}
 	require.Len(t, ids, 60)
 }
 
-func TestNobodyReadsMoreThanAPageAtOnce(t *testing.T) {
+func TestAfter_limitCappedAtPageSize(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	_, err := b.pool.Exec(t.Context(), `INSERT INTO event (id, at, subject_kind, subject_id, type, actor_kind)
@@ -154,12 +154,12 @@ func TestNobodyReadsMoreThanAPageAtOnce(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeStoredFailsTheWholeChange(t *testing.T) {
+func TestLog_Append_invalidEventFailsTransaction(t *testing.T) {
 	t.Parallel()
 	for name, bad := range map[string]event.Event{
-		"data that is no JSON": {Data: json.RawMessage(`{"a":`)},
-		"a zero byte":          {Message: "a\x00b"},
-		"half of a character":  {Reason: "a\xc3"},
+		"data not JSON":    {Data: json.RawMessage(`{"a":`)},
+		"zero byte":        {Message: "a\x00b"},
+		"incomplete UTF-8": {Reason: "a\xc3"},
 	} {
 		b := setup(t)
 		bad.SubjectKind, bad.SubjectID, bad.Type = "job", "job_1", "state"
@@ -177,7 +177,7 @@ func TestWhatCannotBeStoredFailsTheWholeChange(t *testing.T) {
 	}
 }
 
-func TestEventsAreNotReadFromAClosedPool(t *testing.T) {
+func TestList_closedPool(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.pool.Close()

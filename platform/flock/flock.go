@@ -1,5 +1,5 @@
-// Package flock owns locks that processes of one machine have on files. It promises that one process at a
-// time has a file's lock, until it closes the file or dies, frozen or not: the kernel keeps it.
+// Package flock owns file locks between processes of one machine. At most one process holds the lock of a file.
+// The kernel keeps the lock until that process closes the file or dies; a stopped process keeps it too.
 package flock
 
 import (
@@ -9,17 +9,18 @@ import (
 	"syscall"
 )
 
-// ErrTaken is a lock that another holder has.
+// ErrTaken is the error of Try if the file is already locked.
 var ErrTaken = errors.New("another process has the lock")
 
-// File is a file whose lock this process has, open to read and to write.
+// File is a file that this process has locked, open for reading and writing.
 type File struct{ *os.File }
 
-// Try opens the file, which is made where there is none, and takes its lock, or answers ErrTaken at once.
+// Try opens the file, creating it if necessary, and locks it. It does not wait: if the file is already locked,
+// it returns ErrTaken.
 func Try(path string) (*File, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("open a lock: %w", err)
+		return nil, fmt.Errorf("open the lock file: %w", err)
 	}
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	switch {
@@ -33,8 +34,8 @@ func Try(path string) (*File, error) {
 	return nil, errors.Join(err, f.Close())
 }
 
-// Close lets the lock go. It is released by name, because a child that was forked a moment ago may still
-// hold the file.
+// Close releases the lock and closes the file. Closing alone would not release the lock: a child process that
+// was just forked may still have the file open.
 func (f *File) Close() error {
 	return errors.Join(syscall.Flock(int(f.Fd()), syscall.LOCK_UN), f.File.Close())
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/flock"
 )
 
-func TestOneHasTheLockUntilItIsClosed(t *testing.T) {
+func TestTry_lockedUntilClosed(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "lock")
 	first, err := flock.Try(path)
@@ -25,16 +25,16 @@ func TestOneHasTheLockUntilItIsClosed(t *testing.T) {
 	require.NoError(t, err)
 	raw, err := os.ReadFile(path)
 	require.NoError(t, err)
-	require.Equal(t, "mine", string(raw), "to lock is not to write")
+	require.Equal(t, "mine", string(raw), "locking keeps the content")
 	require.NoError(t, second.Close())
 }
 
-func TestACopyOfTheFileKeepsNoLock(t *testing.T) {
+func TestFile_Close_releasesLockOfDuplicatedDescriptor(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "lock")
 	held, err := flock.Try(path)
 	require.NoError(t, err)
-	child, err := syscall.Dup(int(held.Fd())) // as a child has it between fork and exec
+	child, err := syscall.Dup(int(held.Fd())) // like a child between fork and exec
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, syscall.Close(child)) })
 	require.NoError(t, held.Close())
@@ -43,7 +43,7 @@ func TestACopyOfTheFileKeepsNoLock(t *testing.T) {
 	require.NoError(t, again.Close())
 }
 
-func TestAFileThatCannotBeIsNotTaken(t *testing.T) {
+func TestTry_missingFolderIsNotErrTaken(t *testing.T) {
 	t.Parallel()
 	_, err := flock.Try(filepath.Join(t.TempDir(), "absent", "lock"))
 	require.ErrorIs(t, err, os.ErrNotExist)

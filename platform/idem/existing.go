@@ -7,18 +7,18 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// existingField is a field that no answer will ever have.
+// existingField is a field number that no response message uses.
 const existingField = 1000
 
 func existing() []byte {
 	return protowire.AppendVarint(protowire.AppendTag(nil, existingField, protowire.VarintType), 1)
 }
 
-// SetExisting marks an answer of a creating method as one of what was there before, so that a repeat, which
-// gets the kept answer, is told the same status as the first request.
+// SetExisting marks the response of a create method as one for a resource that already existed. The mark is stored
+// with the response, so a repeat gets the same status as the first request.
 func SetExisting(answer proto.Message) { answer.ProtoReflect().SetUnknown(existing()) }
 
-// TakeExisting takes the mark off an answer and tells whether it was there.
+// TakeExisting removes the mark from a response and reports whether it was set.
 func TakeExisting(answer proto.Message) bool {
 	m := answer.ProtoReflect()
 	marked := bytes.Equal(m.GetUnknown(), existing())

@@ -1,9 +1,10 @@
-// Package idem makes creating requests repeatable: the answer to the first request
-// under an Idempotency-Key is kept for a day, in the transaction that created, and
-// is the answer to every repeat. Another body under the same key is a conflict. Two
-// requests at once cannot both create: the second waits for the first one's end.
+// Package idem owns idempotency keys: it makes create requests repeatable. The
+// response to the first request with an Idempotency-Key is stored for a day, in the
+// transaction that creates, and is returned for every repeat. A different body with
+// the same key is a conflict. Two concurrent requests cannot both create: the second
+// waits until the first has finished.
 //
-// A secret that the first answer showed is in no kept answer: create leaves it out of what it fills.
+// Stored responses hold no secrets: create leaves them out of the response it fills.
 package idem
 
 import (
@@ -23,32 +24,33 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/run"
 )
 
-// Lifetime is how long an answer is kept.
+// Lifetime is how long a response is stored.
 const Lifetime = 24 * time.Hour
 
-// MaxKey is the most characters that a key may have.
+// MaxKey is the maximum length of a key in characters.
 const MaxKey = 255
 
-// CodeKey is the code of every refusal of this package.
+// CodeKey is the error code of all conflicts of this package.
 const CodeKey = "idempotency_key"
 
-// Request is what makes two requests the same one. Without a Key nothing is kept
-// and every request is a first one.
+// Request identifies a request: two requests with equal fields are the same one.
+// Without a Key nothing is stored and every request counts as the first.
 type Request struct {
-	Subject string // whose key it is: the caller's id
+	Subject string // the caller's id, owner of the key
 	Route   string // the full name of the method
-	Key     string // the header
+	Key     string // the Idempotency-Key header
 	Body    []byte // the canonical request
 }
 
-// Store keeps answers in the schema of the transaction it is given.
+// Store stores responses in the schema of the given transaction.
 type Store struct{ clock clock.Clock }
 
-// New makes a store.
+// New returns a Store.
 func New(clk clock.Clock) *Store { return &Store{clock: clk} }
 
-// Claim takes the key in tx. It answers fresh for a first request, which must end
-// in Finish before tx commits; else the kept answer. Another body is a Conflict.
+// Claim takes the key in tx. For a first request it returns fresh, and the caller
+// must call Finish before tx commits; for a repeat it returns the stored response.
+// A different body is a Conflict.
 func (s *Store) Claim(ctx context.Context, tx pgx.Tx, r Request) (answer []byte, fresh bool, err error) {
 	if r.Key == "" {
 		return nil, true, nil
@@ -71,18 +73,19 @@ func (s *Store) Claim(ctx context.Context, tx pgx.Tx, r Request) (answer []byte,
 	err = tx.QueryRow(ctx, `SELECT body_hash, answer FROM idempotency WHERE subject = $1 AND route = $2 AND key = $3`,
 		r.Subject, r.Route, r.Key).Scan(&kept, &answer)
 	if err != nil {
-		return nil, false, fmt.Errorf("read the kept answer: %w", err)
+		return nil, false, fmt.Errorf("read the stored response: %w", err)
 	}
 	if subtle.ConstantTimeCompare(kept, sum) != 1 {
-		return nil, false, fault.New(fault.Conflict, CodeKey, "this Idempotency-Key was used with another request")
+		return nil, false, fault.New(fault.Conflict, CodeKey, "this Idempotency-Key was already used with a different request")
 	}
 	if answer == nil {
-		return nil, false, errors.New("an idempotency key was claimed and committed without its answer")
+		return nil, false, errors.New("the idempotency key was committed without a response")
 	}
 	return answer, false, nil
 }
 
-// Finish keeps the answer in tx, the one that claimed. It must hold no secret.
+// Finish stores the response in tx, which must be the transaction of Claim. The
+// response must hold no secret.
 func (s *Store) Finish(ctx context.Context, tx pgx.Tx, r Request, answer []byte) error {
 	if r.Key == "" {
 		return nil
@@ -93,15 +96,15 @@ func (s *Store) Finish(ctx context.Context, tx pgx.Tx, r Request, answer []byte)
 	tag, err := tx.Exec(ctx, `UPDATE idempotency SET answer = $4 WHERE subject = $1 AND route = $2 AND key = $3 AND answer IS NULL`,
 		r.Subject, r.Route, r.Key, answer)
 	if err != nil {
-		return fmt.Errorf("keep the answer: %w", err)
+		return fmt.Errorf("store the response: %w", err)
 	}
 	if tag.RowsAffected() != 1 {
-		return errors.New("keep the answer: the idempotency key was not claimed in this transaction")
+		return errors.New("store the response: the idempotency key was not claimed in this transaction")
 	}
 	return nil
 }
 
-// checkKey bounds the header: it is stored and it is an index.
+// checkKey limits length and characters of the header, because it is stored and indexed.
 func checkKey(key string) error {
 	if len(key) > MaxKey {
 		return fault.InvalidFields(fault.At(fault.TypeStringLong, fmt.Sprintf("String should have at most %d characters", MaxKey), "header", "idempotency-key"))
@@ -119,10 +122,10 @@ func hash(body []byte) []byte {
 	return sum[:]
 }
 
-// sweepBatch bounds one DELETE.
+// sweepBatch is the maximum number of rows of one DELETE.
 const sweepBatch = 1000
 
-// Sweep deletes answers past their time and says how many.
+// Sweep deletes expired responses and returns their number.
 func (s *Store) Sweep(ctx context.Context, q pg.Querier) (int64, error) {
 	var total int64
 	for {
@@ -131,7 +134,7 @@ func (s *Store) Sweep(ctx context.Context, q pg.Querier) (int64, error) {
 				SELECT subject, route, key FROM idempotency WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED)`,
 			s.clock.Now(), sweepBatch)
 		if err != nil {
-			return total, fmt.Errorf("sweep old answers: %w", err)
+			return total, fmt.Errorf("delete expired responses: %w", err)
 		}
 		total += tag.RowsAffected()
 		if tag.RowsAffected() < sweepBatch {
@@ -140,7 +143,7 @@ func (s *Store) Sweep(ctx context.Context, q pg.Querier) (int64, error) {
 	}
 }
 
-// Run sweeps every hour or so until ctx is over.
+// Run calls Sweep about every hour until ctx is done.
 func (s *Store) Run(ctx context.Context, q pg.Querier, log *slog.Logger) error {
 	return run.Loop(ctx, s.clock, time.Hour, 10*time.Minute, run.Logged(log, "idempotency", func(ctx context.Context) error {
 		_, err := s.Sweep(ctx, q)

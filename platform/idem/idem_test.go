@@ -35,7 +35,7 @@ func setup(t *testing.T) *bench {
 	return &bench{pool: pgtest.New(t, pgtest.Schema{Name: "jobs"}).Pool("jobs"), clock: clk, store: idem.New(clk)}
 }
 
-// post makes one request as a method does, whose answer tells how many were made.
+// post handles one request as a create method does; the response counts the creations.
 func (b *bench) post(ctx context.Context, r idem.Request) (answer string, replayed bool, err error) {
 	err = pg.InTx(ctx, b.pool, func(ctx context.Context, tx pgx.Tx) error {
 		kept, fresh, err := b.store.Claim(ctx, tx, r)
@@ -46,7 +46,7 @@ func (b *bench) post(ctx context.Context, r idem.Request) (answer string, replay
 			answer, replayed = string(kept), true
 			return nil
 		}
-		answer = fmt.Sprintf("the answer %d", b.made.Add(1))
+		answer = fmt.Sprintf("response %d", b.made.Add(1))
 		return b.store.Finish(ctx, tx, r, []byte(answer))
 	})
 	return answer, replayed, err
@@ -56,7 +56,7 @@ func request(key, body string) idem.Request {
 	return idem.Request{Subject: "usr_1", Route: "/x/Create", Key: key, Body: []byte(body)}
 }
 
-func TestARepeatGetsTheFirstAnswer(t *testing.T) {
+func TestStore_Claim_repeatGetsFirstResponse(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	first, replayed, err := b.post(t.Context(), request("k", "body"))
@@ -69,19 +69,19 @@ func TestARepeatGetsTheFirstAnswer(t *testing.T) {
 	require.EqualValues(t, 1, b.made.Load())
 }
 
-func TestWhatCountsAsTheSameRequest(t *testing.T) {
+func TestStore_Claim_sameRequest(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		change   func(*idem.Request)
 		replayed bool
 		conflict bool
 	}{
-		"all equal":       {func(*idem.Request) {}, true, false},
-		"another body":    {func(r *idem.Request) { r.Body = []byte("other") }, false, true},
-		"another key":     {func(r *idem.Request) { r.Key = "k2" }, false, false},
-		"another route":   {func(r *idem.Request) { r.Route = "/x/Other" }, false, false},
-		"another subject": {func(r *idem.Request) { r.Subject = "usr_2" }, false, false},
-		"no key":          {func(r *idem.Request) { r.Key = "" }, false, false},
+		"all equal":         {func(*idem.Request) {}, true, false},
+		"different body":    {func(r *idem.Request) { r.Body = []byte("other") }, false, true},
+		"different key":     {func(r *idem.Request) { r.Key = "k2" }, false, false},
+		"different route":   {func(r *idem.Request) { r.Route = "/x/Other" }, false, false},
+		"different subject": {func(r *idem.Request) { r.Subject = "usr_2" }, false, false},
+		"no key":            {func(r *idem.Request) { r.Key = "" }, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -98,7 +98,7 @@ func TestWhatCountsAsTheSameRequest(t *testing.T) {
 	}
 }
 
-func TestAFailedRequestFreesItsKey(t *testing.T) {
+func TestStore_Claim_rollbackFreesKey(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	boom := errors.New("boom")
@@ -113,7 +113,7 @@ func TestAFailedRequestFreesItsKey(t *testing.T) {
 	require.False(t, replayed)
 }
 
-func TestManyAtOnceCreateOnce(t *testing.T) {
+func TestStore_Claim_concurrentRequestsCreateOnce(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	var replays atomic.Int64
@@ -124,8 +124,8 @@ func TestManyAtOnceCreateOnce(t *testing.T) {
 			if replayed {
 				replays.Add(1)
 			}
-			if err == nil && out != "the answer 1" {
-				err = errors.New("another answer")
+			if err == nil && out != "response 1" {
+				err = errors.New("unexpected response")
 			}
 			return err
 		})
@@ -135,7 +135,7 @@ func TestManyAtOnceCreateOnce(t *testing.T) {
 	require.EqualValues(t, 15, replays.Load())
 }
 
-func TestAKeyIsForgottenAfterADay(t *testing.T) {
+func TestStore_Claim_keyExpiresAfterADay(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	_, _, err := b.post(t.Context(), request("k", "body"))
@@ -151,14 +151,14 @@ func TestAKeyIsForgottenAfterADay(t *testing.T) {
 	b.clock.Advance(time.Second)
 	_, replayed, err = b.post(t.Context(), request("k", "another body"))
 	require.NoError(t, err)
-	require.False(t, replayed, "past its time the key is free, also before the sweep")
+	require.False(t, replayed, "an expired key is free even before Sweep")
 	b.clock.Advance(idem.Lifetime)
 	n, err = b.store.Sweep(t.Context(), b.pool)
 	require.NoError(t, err)
 	require.EqualValues(t, 1, n)
 }
 
-func TestBadKeysAreInvalid(t *testing.T) {
+func TestStore_Claim_invalidKeys(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	for _, key := range []string{strings.Repeat("k", idem.MaxKey+1), "a b", "a\x00b", "ключ", "a\nb"} {
@@ -170,7 +170,7 @@ func TestBadKeysAreInvalid(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestFinishWithoutAClaimIsAnError(t *testing.T) {
+func TestStore_Finish_withoutClaim(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	err := pg.InTx(t.Context(), b.pool, func(ctx context.Context, tx pgx.Tx) error {
@@ -183,10 +183,10 @@ func TestFinishWithoutAClaimIsAnError(t *testing.T) {
 		return err
 	}))
 	_, _, err = b.post(t.Context(), request("k", "body"))
-	require.ErrorContains(t, err, "without its answer", "a caller that forgot Finish is found out")
+	require.ErrorContains(t, err, "committed without a response", "a missing Finish is detected")
 }
 
-func TestTheSweepTakesManyAndSparesTheLiving(t *testing.T) {
+func TestStore_Run_deletesOnlyExpiredResponses(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	_, err := b.pool.Exec(t.Context(), `INSERT INTO idempotency (subject, route, key, body_hash, answer, expires_at)

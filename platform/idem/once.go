@@ -14,19 +14,19 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// Once makes the creating methods of a service repeatable: subject, key and body are those of the
-// request under the context.
+// Once makes the create methods of a service repeatable. Subject and key come from the context of the request.
 type Once struct {
 	Pool *pgxpool.Pool
 	Keys *Store
 }
 
-// errFresh rolls back a look that found no kept answer, so that the look leaves nothing behind.
+// errFresh rolls back the transaction of Replay if no response is stored, so that Replay claims no key.
 var errFresh = errors.New("a first request")
 
-// Replay fills answer from an earlier request under the same key, if there was one.
+// Replay fills answer with the stored response of an earlier request with the same key and reports whether
+// there was one.
 func (o *Once) Replay(ctx context.Context, method string, body, answer proto.Message) (bool, error) {
-	r, err := ask(ctx, method, body)
+	r, err := newRequest(ctx, method, body)
 	if err != nil || r.Key == "" {
 		return false, err
 	}
@@ -38,7 +38,7 @@ func (o *Once) Replay(ctx context.Context, method string, body, answer proto.Mes
 		if fresh {
 			return errFresh
 		}
-		return read(kept, answer)
+		return decode(kept, answer)
 	})
 	if errors.Is(err, errFresh) {
 		return false, nil
@@ -46,12 +46,12 @@ func (o *Once) Replay(ctx context.Context, method string, body, answer proto.Mes
 	return err == nil, err
 }
 
-// Do runs create in a transaction unless the request is a repeat; create fills answer with what may
-// be kept, which is everything but secrets. A repeat gets the answer that was kept.
+// Do calls create in a transaction, unless the request is a repeat; then answer is filled with the stored
+// response. create fills answer with what may be stored: everything except secrets.
 func (o *Once) Do(
 	ctx context.Context, method string, body, answer proto.Message, create func(ctx context.Context, tx pgx.Tx) error,
 ) error {
-	r, err := ask(ctx, method, body)
+	r, err := newRequest(ctx, method, body)
 	if err != nil {
 		return err
 	}
@@ -61,36 +61,36 @@ func (o *Once) Do(
 			return err
 		}
 		if !fresh {
-			return read(kept, answer)
+			return decode(kept, answer)
 		}
 		if err := create(ctx, tx); err != nil {
 			return err
 		}
 		raw, err := proto.Marshal(answer)
 		if err != nil {
-			return fmt.Errorf("write the answer to keep: %w", err)
+			return fmt.Errorf("encode the response to store: %w", err)
 		}
 		return o.Keys.Finish(ctx, tx, r, raw)
 	})
 }
 
-// Set makes dst equal to src: how create fills its answer.
+// Set makes dst equal to src. Create functions use it to fill the response.
 func Set(dst, src proto.Message) {
 	proto.Reset(dst)
 	proto.Merge(dst, src)
 }
 
-func ask(ctx context.Context, method string, body proto.Message) (Request, error) {
+func newRequest(ctx context.Context, method string, body proto.Message) (Request, error) {
 	raw, err := proto.MarshalOptions{Deterministic: true}.Marshal(body)
 	if err != nil {
-		return Request{}, fmt.Errorf("write the request to compare: %w", err)
+		return Request{}, fmt.Errorf("encode the request to compare: %w", err)
 	}
 	return Request{Subject: authn.Of(ctx).Subject, Route: method, Key: request.IdempotencyKey(ctx), Body: raw}, nil
 }
 
-func read(kept []byte, answer proto.Message) error {
+func decode(kept []byte, answer proto.Message) error {
 	if err := proto.Unmarshal(kept, answer); err != nil {
-		return fmt.Errorf("read the kept answer: %w", err)
+		return fmt.Errorf("read the stored response: %w", err)
 	}
 	return nil
 }

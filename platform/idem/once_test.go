@@ -22,7 +22,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pgtest"
 )
 
-// maker has one creating method, whose answer tells its name and how many were made.
+// maker has one create method; its response holds the name and the number of creations.
 type maker struct {
 	pool *pgxpool.Pool
 	once *idem.Once
@@ -35,7 +35,7 @@ func newMaker(t *testing.T) *maker {
 	return &maker{pool: pool, once: &idem.Once{Pool: pool, Keys: idem.New(clock.Real())}}
 }
 
-// as is a request of a person under a key.
+// as returns the context of a request of a person with a key.
 func as(ctx context.Context, person, key string) context.Context {
 	ctx = authn.NewContext(ctx, &authn.Caller{Kind: authn.KindUser, Subject: person})
 	if key == "" {
@@ -53,17 +53,17 @@ func (m *maker) create(ctx context.Context, method, name string) (*typepb.Field,
 	return answer, err
 }
 
-func TestDoAndReplayAgreeOnWhatARepeatIs(t *testing.T) {
+func TestOnce_DoAndReplayAgreeOnRepeats(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		person, key, method, name string
 		repeat, conflict          bool
 	}{
-		"the same request": {"usr_1", "k", "/a", "r", true, false},
-		"another body":     {"usr_1", "k", "/a", "x", false, true},
-		"another key":      {"usr_1", "l", "/a", "r", false, false},
-		"another method":   {"usr_1", "k", "/b", "r", false, false},
-		"another person":   {"usr_2", "k", "/a", "r", false, false},
+		"same request":     {"usr_1", "k", "/a", "r", true, false},
+		"different body":   {"usr_1", "k", "/a", "x", false, true},
+		"different key":    {"usr_1", "l", "/a", "r", false, false},
+		"different method": {"usr_1", "k", "/b", "r", false, false},
+		"different person": {"usr_2", "k", "/a", "r", false, false},
 		"no key":           {"usr_1", "", "/a", "r", false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -91,7 +91,7 @@ func TestDoAndReplayAgreeOnWhatARepeatIs(t *testing.T) {
 	}
 }
 
-func TestALookLeavesNothingBehind(t *testing.T) {
+func TestOnce_Replay_claimsNoKey(t *testing.T) {
 	t.Parallel()
 	m := newMaker(t)
 	ctx := as(t.Context(), "usr_1", "k")
@@ -100,12 +100,12 @@ func TestALookLeavesNothingBehind(t *testing.T) {
 		require.NoError(t, err)
 		require.False(t, replayed)
 	}
-	got, err := m.create(ctx, "/a", "another body than the look's")
+	got, err := m.create(ctx, "/a", "not the body of Replay")
 	require.NoError(t, err)
 	require.EqualValues(t, 1, got.GetNumber())
 }
 
-func TestACreationThatFailedMayBeTriedAgain(t *testing.T) {
+func TestOnce_Do_failedCreateMayBeRetried(t *testing.T) {
 	t.Parallel()
 	m := newMaker(t)
 	ctx, boom := as(t.Context(), "usr_1", "k"), errors.New("boom")
@@ -118,7 +118,7 @@ func TestACreationThatFailedMayBeTriedAgain(t *testing.T) {
 	require.EqualValues(t, 1, got.GetNumber())
 }
 
-func TestWhatCreateWroteAndItsKeyAreOneTransaction(t *testing.T) {
+func TestOnce_Do_createAndKeyShareTransaction(t *testing.T) {
 	t.Parallel()
 	m := newMaker(t)
 	ctx, boom := as(t.Context(), "usr_1", "k"), errors.New("boom")
@@ -133,7 +133,7 @@ func TestWhatCreateWroteAndItsKeyAreOneTransaction(t *testing.T) {
 	require.Zero(t, rows)
 }
 
-func TestRepeatsAtOnceCreateOnce(t *testing.T) {
+func TestOnce_Do_concurrentRepeatsCreateOnce(t *testing.T) {
 	t.Parallel()
 	m := newMaker(t)
 	var wg sync.WaitGroup
@@ -149,7 +149,7 @@ func TestRepeatsAtOnceCreateOnce(t *testing.T) {
 	require.EqualValues(t, 1, m.made.Load())
 }
 
-func TestAnEmptyAnswerIsKeptToo(t *testing.T) {
+func TestOnce_Do_emptyResponseIsStored(t *testing.T) {
 	t.Parallel()
 	m := newMaker(t)
 	for range 2 {
@@ -162,8 +162,8 @@ func TestAnEmptyAnswerIsKeptToo(t *testing.T) {
 	require.EqualValues(t, 1, m.made.Load())
 }
 
-// A method that mints adds the secret to the answer after Do.
-func TestWhatIsAddedAfterDoIsInNoKeptAnswer(t *testing.T) {
+// Methods that issue a secret add it to the response after Do.
+func TestOnce_Do_storesNoSecretAddedLater(t *testing.T) {
 	t.Parallel()
 	m := newMaker(t)
 	ctx := as(t.Context(), "usr_1", "k")
@@ -178,7 +178,7 @@ func TestWhatIsAddedAfterDoIsInNoKeptAnswer(t *testing.T) {
 	require.NotContains(t, kept, "s3cret")
 }
 
-func TestAKeptAnswerOfAnotherFormIsAnError(t *testing.T) {
+func TestOnce_malformedStoredResponse(t *testing.T) {
 	t.Parallel()
 	m := newMaker(t)
 	ctx := as(t.Context(), "usr_1", "k")
@@ -187,14 +187,14 @@ func TestAKeptAnswerOfAnotherFormIsAnError(t *testing.T) {
 	_, err = m.pool.Exec(t.Context(), `UPDATE idempotency SET answer = '\xff'`)
 	require.NoError(t, err)
 	_, err = m.create(ctx, "/a", "r")
-	require.ErrorContains(t, err, "read the kept answer")
+	require.ErrorContains(t, err, "read the stored response")
 	replayed, err := m.once.Replay(ctx, "/a", wrapperspb.String("r"), &typepb.Field{})
-	require.ErrorContains(t, err, "read the kept answer")
+	require.ErrorContains(t, err, "read the stored response")
 	require.False(t, replayed)
 	require.EqualValues(t, 1, m.made.Load(), "a repeat never creates")
 }
 
-func TestAMalformedKeyIsRefusedBeforeAnythingIsMade(t *testing.T) {
+func TestOnce_malformedKeyCreatesNothing(t *testing.T) {
 	t.Parallel()
 	m := newMaker(t)
 	_, err := m.create(as(t.Context(), "usr_1", "a b"), "/a", "r")
@@ -204,7 +204,7 @@ func TestAMalformedKeyIsRefusedBeforeAnythingIsMade(t *testing.T) {
 	require.Zero(t, m.made.Load())
 }
 
-func TestSetForgetsWhatTheAnswerHeld(t *testing.T) {
+func TestSet_replacesContent(t *testing.T) {
 	t.Parallel()
 	dst, src := &typepb.Field{Name: "old", Number: 7}, &typepb.Field{Name: "new"}
 	idem.Set(dst, src)

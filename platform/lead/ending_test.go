@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// ending is a context that a test ends with the error of its choice: a deadline without a clock.
+// ending is a context that a test ends with an error of its choice, such as DeadlineExceeded without a clock.
 type ending struct {
 	context.Context
 	done chan struct{}

@@ -1,9 +1,9 @@
-// Package lead lets one replica of a service at a time run the loops that shall run once. The leader
-// holds a session lock of Postgres, which the server frees when the connection ends, also by SIGKILL. A
-// leader whose connection broke may go on for a moment beside the next one, so what leaders do is
-// guarded in SQL as well: leading saves work, it does not keep anything correct.
+// Package lead owns leader election: one replica of a service at a time runs the loops that must run once.
+// The leader holds a session lock of Postgres. The server releases it when the connection ends, also after
+// SIGKILL. A leader whose connection broke may overlap with the next leader for a moment, so the work of
+// leaders is guarded in SQL as well: leadership avoids duplicate work, it does not ensure correctness.
 //
-// A name has a leader in each schema: services that share a database do not meet.
+// Leadership is per name and schema: services that share a database do not compete.
 package lead
 
 import (
@@ -19,21 +19,21 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// Elector makes this replica the leader of a name when no other one is.
+// Elector makes this replica the leader for a name while no other replica leads.
 type Elector struct {
 	Pool  *pgxpool.Pool
 	Clock clock.Clock
 	Name  string
-	// Every is the pause between two tries, and between two looks at the lock's connection.
+	// Every is the pause between two attempts to take the lock, and between two checks of its connection.
 	Every time.Duration
 }
 
-// Run waits for its turn, then runs lead under a context that ends with the leadership. It answers
-// when the leadership is over: the caller runs it again.
+// Run waits until this replica leads, then calls lead with a context that ends with the leadership. It
+// returns when the leadership is over; the caller calls it again.
 func (e *Elector) Run(ctx context.Context, lead func(ctx context.Context) error) error {
 	conn, leave, err := pg.Apart(ctx, e.Pool)
 	if err != nil {
-		return fmt.Errorf("try to lead %s: %w", e.Name, err)
+		return fmt.Errorf("become the leader of %s: %w", e.Name, err)
 	}
 	defer leave()
 	if err := e.acquire(ctx, conn); err != nil {
@@ -57,7 +57,7 @@ func (e *Elector) acquire(ctx context.Context, conn *pgx.Conn) error {
 		var got bool
 		err := conn.QueryRow(ctx, `SELECT pg_try_advisory_lock(hashtext(current_schema()), $1)`, e.key()).Scan(&got)
 		if err != nil {
-			return fmt.Errorf("try to lead %s: %w", e.Name, err)
+			return fmt.Errorf("become the leader of %s: %w", e.Name, err)
 		}
 		if got {
 			return nil
@@ -68,14 +68,14 @@ func (e *Elector) acquire(ctx context.Context, conn *pgx.Conn) error {
 	}
 }
 
-// watch ends the leadership when the connection that holds the lock does not answer.
+// watch ends the leadership when the connection that holds the lock stops responding.
 func (e *Elector) watch(ctx context.Context, conn *pgx.Conn, cancel context.CancelCauseFunc) {
 	for clock.Sleep(ctx, e.Clock, e.Every) == nil {
 		pctx, stop := context.WithTimeout(ctx, e.Every)
 		err := conn.Ping(pctx)
 		stop()
 		if err != nil {
-			cancel(fmt.Errorf("the lock of %s is lost: %w", e.Name, err))
+			cancel(fmt.Errorf("lost the lock of %s: %w", e.Name, err))
 			return
 		}
 	}

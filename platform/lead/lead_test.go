@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pgtest"
 )
 
-// every is long: only the fake clock reaches its end, and a look at the connection has as much real time.
+// every is long: only the fake clock reaches its end. It is also the real-time limit of one connection check.
 const every = time.Hour
 
 func fake() *clock.Fake { return clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)) }
@@ -29,8 +29,8 @@ func one(t *testing.T) *pgxpool.Pool {
 	return pgtest.New(t, pgtest.Schema{Name: "jobs"}).Pool("jobs")
 }
 
-// turn lets pauses end until something comes out of c. n is how many electors there are, each of which
-// has one timer while it waits or leads.
+// turn advances the clock pause by pause until c delivers a value. n is the number of electors; each has one
+// timer while it waits or leads.
 func turn[T any](t *testing.T, clk *clock.Fake, n int, c <-chan T) T {
 	t.Helper()
 	for {
@@ -57,7 +57,7 @@ func turn[T any](t *testing.T, clk *clock.Fake, n int, c <-chan T) T {
 	}
 }
 
-// cutLocks ends the connections that hold a leader's lock and answers how many there were.
+// cutLocks terminates the connections that hold a leader's lock and returns their number.
 func cutLocks(ctx context.Context, t *testing.T, pool *pgxpool.Pool) int64 {
 	t.Helper()
 	tag, err := pool.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM pg_locks
@@ -66,7 +66,7 @@ func cutLocks(ctx context.Context, t *testing.T, pool *pgxpool.Pool) int64 {
 	return tag.RowsAffected()
 }
 
-func TestOneLeadsAtATimeAndTheNextTakesOver(t *testing.T) {
+func TestElector_Run_oneLeaderAtATime(t *testing.T) {
 	t.Parallel()
 	pool, clk := one(t), fake()
 	var leading, most atomic.Int64
@@ -87,7 +87,7 @@ func TestOneLeadsAtATimeAndTheNextTakesOver(t *testing.T) {
 	}
 	for left := 3; left > 0; left-- {
 		resign := turn(t, clk, left, led)
-		require.NoError(t, clk.Await(t.Context(), left), "the others wait beside the leader")
+		require.NoError(t, clk.Await(t.Context(), left), "the other electors wait")
 		require.Empty(t, led)
 		require.EqualValues(t, 1, leading.Load())
 		resign()
@@ -96,7 +96,7 @@ func TestOneLeadsAtATimeAndTheNextTakesOver(t *testing.T) {
 	require.EqualValues(t, 1, most.Load())
 }
 
-func TestWhatTheLeaderAnswersIsTheAnswerAndFreesTheName(t *testing.T) {
+func TestElector_Run_returnsErrorOfLeadAndReleasesName(t *testing.T) {
 	t.Parallel()
 	pool, clk, broken := one(t), fake(), errors.New("broken")
 	again := make(chan error, 1)
@@ -106,7 +106,7 @@ func TestWhatTheLeaderAnswersIsTheAnswerAndFreesTheName(t *testing.T) {
 	require.NoError(t, turn(t, clk, 1, again))
 }
 
-func TestALeaderThatPanicsFreesTheName(t *testing.T) {
+func TestElector_Run_panicReleasesName(t *testing.T) {
 	t.Parallel()
 	pool, clk := one(t), fake()
 	require.PanicsWithValue(t, "boom", func() {
@@ -117,7 +117,7 @@ func TestALeaderThatPanicsFreesTheName(t *testing.T) {
 	require.NoError(t, turn(t, clk, 1, again))
 }
 
-func TestEachNameAndEachSchemaHasItsOwnLeader(t *testing.T) {
+func TestElector_Run_leaderPerNameAndSchema(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t, pgtest.Schema{Name: "jobs"}, pgtest.Schema{Name: "registry"})
 	nothing := func(context.Context) error { return nil }
@@ -129,7 +129,7 @@ func TestEachNameAndEachSchemaHasItsOwnLeader(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestALeaderWhoseConnectionBrokeStopsAndAnotherLeads(t *testing.T) {
+func TestElector_Run_brokenConnectionEndsLeadership(t *testing.T) {
 	t.Parallel()
 	pool, clk := one(t), fake()
 	leads, ended := make(chan struct{}, 1), make(chan error, 1)
@@ -142,17 +142,17 @@ func TestALeaderWhoseConnectionBrokeStopsAndAnotherLeads(t *testing.T) {
 	}()
 	turn(t, clk, 1, leads)
 	require.EqualValues(t, 1, cutLocks(t.Context(), t, pool))
-	require.ErrorContains(t, turn(t, clk, 1, ended), "the lock of x is lost")
+	require.ErrorContains(t, turn(t, clk, 1, ended), "lost the lock of x")
 	go func() { ended <- elector(pool, clk, "x").Run(t.Context(), func(context.Context) error { return nil }) }()
 	require.NoError(t, turn(t, clk, 1, ended))
 }
 
-func TestALeaderWhoseConnectionAnswersLeadsOn(t *testing.T) {
+func TestElector_Run_healthyConnectionKeepsLeadership(t *testing.T) {
 	t.Parallel()
 	pool, clk := one(t), fake()
 	err := elector(pool, clk, "x").Run(t.Context(), func(ctx context.Context) error {
 		for range 5 {
-			require.NoError(t, clk.Await(ctx, 1), "the look at the connection is over")
+			require.NoError(t, clk.Await(ctx, 1), "the connection check is done")
 			clk.Advance(every)
 		}
 		require.NoError(t, clk.Await(ctx, 1))
@@ -161,10 +161,10 @@ func TestALeaderWhoseConnectionAnswersLeadsOn(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// The error that pgx wraps depends on where the end meets it; what the caller goes by is its context.
-func TestWaitingForATurnEndsWithItsContext(t *testing.T) {
+// The error that pgx wraps depends on the moment the context ends, so the test checks the context instead.
+func TestElector_Run_waitEndsWithContext(t *testing.T) {
 	t.Parallel()
-	for name, end := range map[string]error{"cancelled": context.Canceled, "past its deadline": context.DeadlineExceeded} {
+	for name, end := range map[string]error{"cancelled": context.Canceled, "deadline exceeded": context.DeadlineExceeded} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pool := one(t)
@@ -174,11 +174,11 @@ func TestWaitingForATurnEndsWithItsContext(t *testing.T) {
 				ended := make(chan error, 1)
 				go func() {
 					ended <- elector(pool, clk, "x").Run(waiting, func(context.Context) error {
-						t.Error("two lead at once")
+						t.Error("two leaders at once")
 						return nil
 					})
 				}()
-				require.NoError(t, clk.Await(ctx, 1), "the second one really waits")
+				require.NoError(t, clk.Await(ctx, 1), "the second elector waits")
 				waiting.end(end)
 				require.Error(t, <-ended)
 				require.ErrorIs(t, waiting.Err(), end)
@@ -190,18 +190,18 @@ func TestWaitingForATurnEndsWithItsContext(t *testing.T) {
 	}
 }
 
-func TestNoConnectionIsAnErrorWithTheName(t *testing.T) {
+func TestElector_Run_connectionErrorHasName(t *testing.T) {
 	t.Parallel()
 	pool := one(t)
 	pool.Close()
 	err := elector(pool, fake(), "x").Run(t.Context(), func(context.Context) error {
-		t.Error("it leads without a lock")
+		t.Error("lead was called without a lock")
 		return nil
 	})
-	require.ErrorContains(t, err, "try to lead x")
+	require.ErrorContains(t, err, "become the leader of x")
 }
 
-func TestALeaderTakesNoConnectionOfThePool(t *testing.T) {
+func TestElector_Run_usesNoPoolConnection(t *testing.T) {
 	t.Parallel()
 	pool := one(t)
 	err := elector(pool, fake(), "x").Run(t.Context(), func(context.Context) error {
@@ -209,7 +209,7 @@ func TestALeaderTakesNoConnectionOfThePool(t *testing.T) {
 		return nil
 	})
 	require.NoError(t, err)
-	require.Zero(t, pool.Stat().TotalConns(), "and gives none back that held a lock")
+	require.Zero(t, pool.Stat().TotalConns(), "the connection of the lock is not returned to the pool")
 }
 
 func cancelled(ctx context.Context) context.Context {

@@ -1,9 +1,9 @@
-// Package listen words what an HTTP server says by itself, before any handler sees a request: headers that are
-// too long or malformed, a missing Host, an unknown transfer encoding. net/http writes those as plain text;
-// the contract has a JSON body with `detail` for every failure.
+// Package listen owns the error responses that an HTTP server writes before any handler sees the request: for
+// headers that are too long or malformed, a missing Host or an unknown transfer encoding. net/http writes them
+// as plain text; the contract requires a JSON body with `detail` for every failure.
 //
-// It promises that nothing else is touched: an answer of a handler, a frame of HTTP/2 and the bytes of an
-// upgraded connection pass as they are.
+// It promises to change nothing else: responses of handlers, HTTP/2 frames and the bytes of upgraded
+// connections pass unchanged.
 package listen
 
 import (
@@ -16,17 +16,17 @@ import (
 	"sync/atomic"
 )
 
-// Told is a listener whose TCP connections tell the server's own refusals in JSON. The server's ConnState must be
-// State. newID makes the id of a refused request.
+// Told returns a listener whose TCP connections replace the server's own error responses by JSON. The server's
+// ConnState must be State. newID returns the request id of a rejected request.
 func Told(l net.Listener, newID func() string) net.Listener { return &listener{l, newID} }
 
-// State is the ConnState of a server that serves a listener of Told.
+// State is the ConnState of a server that serves on a listener of Told.
 func State(c net.Conn, state http.ConnState) {
 	if state != http.StateHijacked {
 		return
 	}
-	if t, ok := c.(interface{ handOver() }); ok {
-		t.handOver()
+	if w, ok := c.(interface{ handOver() }); ok {
+		w.handOver()
 	}
 }
 
@@ -40,50 +40,50 @@ type listener struct {
 func (l *listener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil {
-		return nil, err //nolint:wrapcheck // the server looks at it
+		return nil, err //nolint:wrapcheck // net/http inspects it
 	}
 	tcp, ok := c.(*net.TCPConn)
 	if !ok {
-		return c, nil // of TLS, for one, which the server must see
+		return c, nil // such as a TLS connection, which net/http must see itself
 	}
-	return &conn{TCPConn: tcp, teller: teller{newID: l.newID}}, nil
+	return &conn{TCPConn: tcp, rewriter: rewriter{newID: l.newID}}, nil
 }
 
-// conn keeps what net/http uses of a TCP connection beside net.Conn: sendfile and the half-closed end.
+// conn embeds *net.TCPConn because net/http uses more of it than net.Conn: sendfile and CloseWrite.
 type conn struct {
 	*net.TCPConn
-	teller
+	rewriter
 }
 
 // Write implements net.Conn.
-func (c *conn) Write(p []byte) (int, error) { return c.tell(c.TCPConn, p) }
+func (c *conn) Write(p []byte) (int, error) { return c.write(c.TCPConn, p) }
 
-// teller knows a server's own refusal when it sees one.
-type teller struct {
+// rewriter replaces error responses of net/http itself.
+type rewriter struct {
 	newID func() string
-	over  atomic.Bool // what is written belongs to no server any more
+	over  atomic.Bool // the connection was hijacked, net/http no longer writes to it
 }
 
-func (t *teller) handOver() { t.over.Store(true) }
+func (w *rewriter) handOver() { w.over.Store(true) }
 
-func (t *teller) tell(to net.Conn, p []byte) (int, error) {
-	said, ok := t.refusal(p)
+func (w *rewriter) write(to net.Conn, p []byte) (int, error) {
+	out, ok := w.refusal(p)
 	if !ok {
-		return to.Write(p) //nolint:wrapcheck // the server looks at it
+		return to.Write(p) //nolint:wrapcheck // net/http inspects it
 	}
-	if _, err := to.Write(said); err != nil {
-		return 0, err //nolint:wrapcheck // the server looks at it
+	if _, err := to.Write(out); err != nil {
+		return 0, err //nolint:wrapcheck // net/http inspects it
 	}
 	return len(p), nil
 }
 
-// plain are the headers of net/http's own refusals: the only answers without a date.
+// plain is the header block of net/http's own error responses, the only responses without a Date.
 const plain = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
 
-// refusal is the same refusal in JSON.
-func (t *teller) refusal(p []byte) ([]byte, bool) {
+// refusal returns the JSON form of p if p is an error response of net/http itself.
+func (w *rewriter) refusal(p []byte) ([]byte, bool) {
 	const protocol = "HTTP/1.1 "
-	if !bytes.HasPrefix(p, []byte(protocol)) || t.over.Load() {
+	if !bytes.HasPrefix(p, []byte(protocol)) || w.over.Load() {
 		return nil, false
 	}
 	line, _, ok := bytes.Cut(p[len(protocol):], []byte(plain))
@@ -104,18 +104,18 @@ func (t *teller) refusal(p []byte) ([]byte, bool) {
 		return nil, false
 	}
 	return fmt.Appendf(nil, "%s%d %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nX-Content-Type-Options: nosniff\r\n"+
-		"X-Request-Id: %s\r\nConnection: close\r\n\r\n%s", protocol, status, http.StatusText(status), len(body)+1, t.newID(), append(body, '\n')), true
+		"X-Request-Id: %s\r\nConnection: close\r\n\r\n%s", protocol, status, http.StatusText(status), len(body)+1, w.newID(), append(body, '\n')), true
 }
 
-// words are what a client is told: net/http's own, which name no cause of ours. The contract's table of statuses has
-// no 431: what is understood and refused is 400.
-func words(status int, said string) (_ int, detail, code string) {
+// words returns the status, detail and code of the JSON response; text is the one of net/http. The contract has no
+// status 431 and uses 400 for requests that are understood and rejected.
+func words(status int, text string) (_ int, detail, code string) {
 	switch status {
 	case http.StatusRequestHeaderFieldsTooLarge:
-		return http.StatusBadRequest, "the headers of the request are too large", "headers_too_large"
+		return http.StatusBadRequest, "the request headers are too large", "headers_too_large"
 	case http.StatusNotImplemented:
-		return status, "Unsupported transfer encoding", "transfer_encoding"
+		return status, "unsupported transfer encoding", "transfer_encoding"
 	default:
-		return status, said, "malformed_request"
+		return status, text, "malformed_request"
 	}
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// Names, paths and request ids come from outside; none may begin a line of its own in the log.
-func TestNothingThatIsLoggedBeginsAnotherLine(t *testing.T) {
+// Names, paths and request ids come from clients; none of them may start a new line in the log.
+func TestLog_injectedNewlinesAreEscaped(t *testing.T) {
 	t.Parallel()
 	for _, format := range []string{obs.FormatJSON, obs.FormatText} {
 		o, log := setup(t, obs.Config{Service: "jobs", LogFormat: format})
@@ -39,7 +39,7 @@ func TestNothingThatIsLoggedBeginsAnotherLine(t *testing.T) {
 	}
 }
 
-func TestNoSecretReachesTheLog(t *testing.T) {
+func TestLog_redactsSecrets(t *testing.T) {
 	t.Parallel()
 	type config struct{ Token secret.String }
 	for _, format := range []string{obs.FormatJSON, obs.FormatText} {
@@ -53,7 +53,7 @@ func TestNoSecretReachesTheLog(t *testing.T) {
 	}
 }
 
-func TestEveryTimeIsWrittenInOneForm(t *testing.T) {
+func TestLog_timeFormat(t *testing.T) {
 	t.Parallel()
 	o, log := setup(t, obs.Config{Service: "jobs"})
 	at := time.Date(2026, 11, 21, 4, 30, 0, 120_000_000, time.FixedZone("x", 5400))
@@ -62,7 +62,7 @@ func TestEveryTimeIsWrittenInOneForm(t *testing.T) {
 	require.Equal(t, "2026-11-21T03:00:00.120000+00:00", line(t, log)["time"])
 }
 
-func TestLevels(t *testing.T) {
+func TestLog_levels(t *testing.T) {
 	t.Parallel()
 	all := []slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError}
 	for level, from := range map[string]int{"debug": 0, "": 1, "info": 1, "INFO": 1, "warn": 2, "error": 3} {
@@ -75,7 +75,7 @@ func TestLevels(t *testing.T) {
 	}
 }
 
-func TestLinesOfManyGoroutinesDoNotMix(t *testing.T) {
+func TestLog_concurrentLinesDoNotMix(t *testing.T) {
 	t.Parallel()
 	o, log := setup(t, obs.Config{Service: "jobs"})
 	grouped := o.Log.WithGroup("step")
@@ -101,7 +101,7 @@ func TestLinesOfManyGoroutinesDoNotMix(t *testing.T) {
 	}
 }
 
-func TestTheAdminListenerOnlyReads(t *testing.T) {
+func TestAdmin_getOnly(t *testing.T) {
 	t.Parallel()
 	o, _ := setup(t, obs.Config{Service: "jobs"})
 	h := obs.NewAdmin(o, clock.Real(), nil).Handler()
@@ -119,7 +119,7 @@ func TestTheAdminListenerOnlyReads(t *testing.T) {
 	}
 }
 
-func TestNoSecretIsOnTheStatusPage(t *testing.T) {
+func TestAdmin_statuszRedactsSecrets(t *testing.T) {
 	t.Parallel()
 	o, _ := setup(t, obs.Config{Service: "jobs", Version: "1"})
 	var cfg struct {
@@ -138,7 +138,7 @@ func TestNoSecretIsOnTheStatusPage(t *testing.T) {
 	require.Equal(t, "nosniff", w.Header().Get("X-Content-Type-Options"))
 }
 
-func TestAllChecksAreAskedAtOnceAndEachWithTheSameTime(t *testing.T) {
+func TestAdmin_Ready_checksRunConcurrentlyWithDeadline(t *testing.T) {
 	t.Parallel()
 	o, _ := setup(t, obs.Config{Service: "jobs"})
 	var together sync.WaitGroup
@@ -147,7 +147,7 @@ func TestAllChecksAreAskedAtOnceAndEachWithTheSameTime(t *testing.T) {
 	for _, name := range []string{"a", "b", "c"} {
 		checks = append(checks, obs.Check{Name: name, Ready: func(ctx context.Context) error {
 			together.Done()
-			together.Wait() // each needs the two others at work
+			together.Wait() // each check waits until the two others run
 			if _, ok := ctx.Deadline(); !ok {
 				return fmt.Errorf("no deadline")
 			}

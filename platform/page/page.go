@@ -1,5 +1,5 @@
-// Package page holds the one shape of every list: how many rows, from where, and
-// the headers that say how to go on. Lists themselves are bare arrays.
+// Package page owns the pagination of lists: the limit, the offset and the response
+// headers with the total and the next page. List bodies are plain arrays.
 package page
 
 import (
@@ -9,23 +9,23 @@ import (
 	"strconv"
 )
 
-// The bounds of every list.
+// Bounds of limit and offset.
 const (
 	DefaultLimit = 50
 	MaxLimit     = 500
 	MaxOffset    = 100_000
 )
 
-// Headers that a list may add.
+// Response headers of lists.
 const (
 	HeaderTotal = "X-Total-Count"
 	HeaderLink  = "Link"
 )
 
-// Page is a part of a list.
+// Page selects a part of a list.
 type Page struct{ Limit, Offset int }
 
-// RangeError says which parameter lies outside its bounds.
+// RangeError reports a parameter that is out of range.
 type RangeError struct {
 	Param            string
 	Value, Low, High int
@@ -36,7 +36,7 @@ func (e *RangeError) Error() string {
 	return fmt.Sprintf("%s must be from %d to %d, got %d", e.Param, e.Low, e.High, e.Value)
 }
 
-// New makes a page from what the caller sent; nil means not sent.
+// New returns the Page for the given parameters and its Check; nil means not sent.
 func New(limit, offset *int32) (Page, error) {
 	p := Page{Limit: DefaultLimit}
 	if limit != nil {
@@ -48,7 +48,7 @@ func New(limit, offset *int32) (Page, error) {
 	return p, p.Check()
 }
 
-// Check answers a *RangeError for a page outside the bounds.
+// Check returns a *RangeError if limit or offset is out of range.
 func (p Page) Check() error {
 	if p.Limit < 1 || p.Limit > MaxLimit {
 		return &RangeError{Param: "limit", Value: p.Limit, Low: 1, High: MaxLimit}
@@ -59,17 +59,17 @@ func (p Page) Check() error {
 	return nil
 }
 
-// Ask is the number of rows to read: one more than shown, so that Cut can tell
-// whether there is a next page without counting.
+// Ask returns the number of rows to read: one more than Limit, so that Cut can detect
+// a next page without counting.
 func (p Page) Ask() int { return p.Limit + 1 }
 
-// Next is the page after p; ok is false where it would start past MaxOffset.
+// Next returns the page after p; ok is false if it would start past MaxOffset.
 func (p Page) Next() (next Page, ok bool) {
 	next = Page{Limit: p.Limit, Offset: p.Offset + p.Limit}
 	return next, next.Offset <= MaxOffset
 }
 
-// Cut drops the extra row that Ask asked for.
+// Cut drops the extra row of Ask and reports whether there was one.
 func Cut[T any](rows []T, p Page) (shown []T, more bool) {
 	if len(rows) <= p.Limit {
 		return rows, false
@@ -77,9 +77,9 @@ func Cut[T any](rows []T, p Page) (shown []T, more bool) {
 	return rows[:p.Limit:p.Limit], true
 }
 
-// SetHeaders says on a list's answer where the next page is and, where total is
-// not negative, how many rows there are. target is the request's own URL; only
-// its path and query are shown.
+// SetHeaders sets the Link header if there is a next page, and the total number of
+// rows if total is not negative. target is the URL of the request; the link holds
+// only its path and query.
 func SetHeaders(h http.Header, target *url.URL, p Page, more bool, total int) {
 	if total >= 0 {
 		h.Set(HeaderTotal, strconv.Itoa(total))

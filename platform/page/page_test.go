@@ -17,14 +17,14 @@ func TestNew(t *testing.T) {
 		want          page.Page
 		fault         string
 	}{
-		"defaults":        {nil, nil, page.Page{Limit: 50}, ""},
-		"sent":            {new(int32(7)), new(int32(9)), page.Page{Limit: 7, Offset: 9}, ""},
-		"lowest":          {new(int32(1)), new(int32(0)), page.Page{Limit: 1}, ""},
-		"highest":         {new(int32(500)), new(int32(100_000)), page.Page{Limit: 500, Offset: 100_000}, ""},
-		"zero is no unit": {new(int32(0)), nil, page.Page{}, "limit must be from 1 to 500, got 0"},
-		"too many":        {new(int32(501)), nil, page.Page{Limit: 501}, "limit must be from 1 to 500, got 501"},
-		"negative":        {nil, new(int32(-1)), page.Page{Limit: 50, Offset: -1}, "offset must be from 0 to 100000, got -1"},
-		"too far":         {nil, new(int32(100_001)), page.Page{Limit: 50, Offset: 100_001}, "offset must be from 0 to 100000, got 100001"},
+		"defaults": {nil, nil, page.Page{Limit: 50}, ""},
+		"sent":     {new(int32(7)), new(int32(9)), page.Page{Limit: 7, Offset: 9}, ""},
+		"lowest":   {new(int32(1)), new(int32(0)), page.Page{Limit: 1}, ""},
+		"highest":  {new(int32(500)), new(int32(100_000)), page.Page{Limit: 500, Offset: 100_000}, ""},
+		"zero":     {new(int32(0)), nil, page.Page{}, "limit must be from 1 to 500, got 0"},
+		"too many": {new(int32(501)), nil, page.Page{Limit: 501}, "limit must be from 1 to 500, got 501"},
+		"negative": {nil, new(int32(-1)), page.Page{Limit: 50, Offset: -1}, "offset must be from 0 to 100000, got -1"},
+		"too far":  {nil, new(int32(100_001)), page.Page{Limit: 50, Offset: 100_001}, "offset must be from 0 to 100000, got 100001"},
 	} {
 		got, err := page.New(c.limit, c.offset)
 		require.Equal(t, c.want, got, name)
@@ -45,7 +45,7 @@ func TestCut(t *testing.T) {
 	shown, more := page.Cut([]int{1, 2, 3}, p)
 	require.Equal(t, []int{1, 2}, shown)
 	require.True(t, more)
-	require.Equal(t, 2, cap(shown), "an append must not reach the extra row")
+	require.Equal(t, 2, cap(shown), "append must not overwrite the extra row")
 	shown, more = page.Cut([]int{1, 2}, p)
 	require.Equal(t, []int{1, 2}, shown)
 	require.False(t, more)
@@ -66,10 +66,10 @@ func TestSetHeaders(t *testing.T) {
 			true, 99,
 			`</api/jobs?limit=5&offset=15&state=a%26b>; rel="next"`, "99",
 		},
-		"escaped path":      {"http://h/api/a%2Fb", page.Page{Limit: 50}, true, -1, `</api/a%2Fb?limit=50&offset=50>; rel="next"`, ""},
-		"last page":         {"/api/jobs", page.Page{Limit: 5}, false, 0, "", "0"},
-		"past the farthest": {"/api/jobs", page.Page{Limit: 500, Offset: 99_999}, true, -1, "", ""},
-		"farthest":          {"/api/jobs", page.Page{Limit: 500, Offset: 99_500}, true, -1, `</api/jobs?limit=500&offset=100000>; rel="next"`, ""},
+		"escaped path":             {"http://h/api/a%2Fb", page.Page{Limit: 50}, true, -1, `</api/a%2Fb?limit=50&offset=50>; rel="next"`, ""},
+		"last page":                {"/api/jobs", page.Page{Limit: 5}, false, 0, "", "0"},
+		"next page past MaxOffset": {"/api/jobs", page.Page{Limit: 500, Offset: 99_999}, true, -1, "", ""},
+		"next page at MaxOffset":   {"/api/jobs", page.Page{Limit: 500, Offset: 99_500}, true, -1, `</api/jobs?limit=500&offset=100000>; rel="next"`, ""},
 	} {
 		target, err := url.Parse(c.target)
 		require.NoError(t, err)

@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/page"
 )
 
-// rows answers what a store does with a page: LIMIT Ask OFFSET Offset.
+// rows returns what a store reads for a page: LIMIT Ask OFFSET Offset.
 func rows(total int, p page.Page) []int {
 	var out []int
 	for n := p.Offset; n < min(total, p.Offset+p.Ask()); n++ {
@@ -21,16 +21,16 @@ func rows(total int, p page.Page) []int {
 	return out
 }
 
-// A client that follows the links sees every row once, in order, and ends.
-func TestFollowingTheLinksSeesEveryRowOnce(t *testing.T) {
+// A client that follows the links sees every row once and in order, and reaches the end.
+func TestSetHeaders_linksVisitEveryRowOnce(t *testing.T) {
 	t.Parallel()
 	link := regexp.MustCompile(`^<([^>]*)>; rel="next"$`)
 	for _, c := range []struct{ total, limit int }{{0, 5}, {1, 5}, {4, 5}, {5, 5}, {6, 5}, {50, 1}, {1234, 500}, {1000, 500}} {
 		var seen []int
 		target, err := url.Parse(fmt.Sprintf("http://h/api/jobs?state=a%%26b&limit=%d", c.limit))
 		require.NoError(t, err)
-		for asked := 0; target != nil; asked++ {
-			require.LessOrEqual(t, asked, c.total/c.limit+1, "it ends")
+		for requests := 0; target != nil; requests++ {
+			require.LessOrEqual(t, requests, c.total/c.limit+1, "the links must end")
 			p := parse(t, target)
 			shown, more := page.Cut(rows(c.total, p), p)
 			seen = append(seen, shown...)
@@ -43,7 +43,7 @@ func TestFollowingTheLinksSeesEveryRowOnce(t *testing.T) {
 				require.Len(t, found, 2, text)
 				target, err = url.Parse(found[1])
 				require.NoError(t, err)
-				require.Equal(t, "a&b", target.Query().Get("state"), "what was asked for stays asked for")
+				require.Equal(t, "a&b", target.Query().Get("state"), "the link keeps the other query parameters")
 			}
 		}
 		require.Len(t, seen, c.total)
@@ -66,11 +66,11 @@ func parse(t *testing.T, u *url.URL) page.Page {
 		return &n
 	}
 	p, err := page.New(number("limit"), number("offset"))
-	require.NoError(t, err, "no link leads outside the bounds")
+	require.NoError(t, err, "every link is within the bounds")
 	return p
 }
 
-func TestNoLinkLeadsPastTheFarthestPage(t *testing.T) {
+func TestPage_Next_stopsAtMaxOffset(t *testing.T) {
 	t.Parallel()
 	for offset, ok := range map[int]bool{page.MaxOffset - 10: true, page.MaxOffset - 9: false, page.MaxOffset: false} {
 		p := page.Page{Limit: 10, Offset: offset}
@@ -80,8 +80,8 @@ func TestNoLinkLeadsPastTheFarthestPage(t *testing.T) {
 	}
 }
 
-// What the client asked with comes back in a header: it must stay one link in one line.
-func TestALinkCannotBeBrokenOutOf(t *testing.T) {
+// The URL of the request appears in the header: it must remain a single link on one line.
+func TestSetHeaders_escapesRequestURL(t *testing.T) {
 	t.Parallel()
 	for _, target := range []*url.URL{
 		{Path: "/api/jobs", RawQuery: "q=%3E%3B+rel%3D%22evil%22%2C+%3Chttp%3A%2F%2Fevil"},

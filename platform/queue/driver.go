@@ -14,30 +14,29 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/run"
 )
 
-// driver is River's own driver with an end to its patience. What River tells the database when it
-// stops (it leads no more, these jobs are done) it says under contexts that nobody can cancel, and
-// where that fails it repeats it after pauses that nobody can cancel either: with a database that is
-// away a stop took seven seconds and more. Here such a call ends with the client, and it is repeated
-// where the pause can end.
+// driver wraps River's own driver and limits how long its calls may take during a stop. When River stops,
+// it resigns its leadership and stores the results of jobs with contexts that cannot be cancelled, and
+// retries failures after pauses that cannot be cancelled either: without a database a stop took seven
+// seconds and more. Here such a call ends with the client, and the pauses between retries can be cancelled.
 type driver struct {
 	riverdriver.Driver[pgx.Tx]
 	stop *stop
 }
 
-// stop is what the calls of a client know of its end.
+// stop holds the contexts that signal the stop of a client to its database calls.
 type stop struct {
-	clock clock.Clock
-	log   *slog.Logger
-	asked context.Context // ends when the client is asked to stop
-	over  context.Context // ends when nothing is waited for any more
+	clock    clock.Clock
+	log      *slog.Logger
+	stopping context.Context // ends when the client begins to stop
+	expired  context.Context // ends when the client waits for no call any longer
 }
 
-// bound is ctx, ended at the latest when nothing is waited for any more.
+// bound returns ctx, cancelled at the latest when the client waits for no call any longer.
 func (s *stop) bound(ctx context.Context) (context.Context, context.CancelFunc) {
-	return until(ctx, s.over)
+	return until(ctx, s.expired)
 }
 
-// until is ctx, ended at the latest with end.
+// until returns ctx, cancelled at the latest when end is done.
 func until(ctx, end context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	release := context.AfterFunc(end, cancel)
@@ -78,41 +77,42 @@ func (e *executor) JobGetAvailable(ctx context.Context, params *riverdriver.JobG
 	return e.Executor.JobGetAvailable(ctx, params)
 }
 
-// LeaderResign implements riverdriver.Executor. A leadership that cannot be given up runs out within
-// seconds, so it is tried once and its failure is no error.
+// LeaderResign implements riverdriver.Executor. A leadership that is not resigned expires within seconds, so
+// LeaderResign tries once and reports no error if that fails.
 func (e *executor) LeaderResign(ctx context.Context, params *riverdriver.LeaderResignParams) (bool, error) {
 	bound, release := e.stop.bound(ctx)
 	defer release()
 	resigned, err := e.Executor.LeaderResign(bound, params)
 	if err != nil {
-		e.stop.log.WarnContext(ctx, "the leadership of the queue was not given up: it runs out by itself", "error", err.Error())
+		e.stop.log.WarnContext(ctx, "could not resign the leadership of the queue; it expires by itself", "error", err.Error())
 		return false, nil
 	}
 	return resigned, nil
 }
 
-// storeTimeout bounds one try to store the ends of jobs.
+// storeTimeout is the limit for one attempt to store the results of jobs.
 const storeTimeout = 10 * time.Second
 
-// JobSetStateIfRunningMany implements riverdriver.Executor: the ends of jobs. It tries until they are
-// stored, or once more after the client was asked to stop: what is not stored by then is worked again.
+// JobSetStateIfRunningMany implements riverdriver.Executor. It stores the results of jobs and retries until
+// that succeeds. After the client begins to stop it tries once more; jobs whose results are not stored then
+// run again.
 func (e *executor) JobSetStateIfRunningMany(ctx context.Context, params *riverdriver.JobSetStateIfRunningManyParams) ([]*rivertype.JobRow, error) {
 	pause := run.Backoff{Min: 100 * time.Millisecond, Max: 5 * time.Second, Jitter: 0.2}
 	ctx = context.WithoutCancel(ctx)
-	waiting, release := until(ctx, e.stop.asked)
+	waiting, release := until(ctx, e.stop.stopping)
 	defer release()
 	for attempt := 0; ; attempt++ {
-		last := e.stop.asked.Err() != nil
+		last := e.stop.stopping.Err() != nil
 		rows, err := e.store(ctx, params)
 		if err == nil {
 			return rows, nil
 		}
 		if last {
-			// River takes the end of a context for final, any other error for one to repeat.
-			return nil, fmt.Errorf("store the ends of %d jobs: %w: %w", len(params.ID), context.Canceled, err)
+			// River retries all errors except those of a done context.
+			return nil, fmt.Errorf("store the results of %d jobs: %w: %w", len(params.ID), context.Canceled, err)
 		}
-		e.stop.log.WarnContext(ctx, "the ends of jobs were not stored yet", "jobs", len(params.ID), "attempt", attempt+1, "error", err.Error())
-		_ = pause.Wait(waiting, e.stop.clock, attempt) // its error is the end that the next try looks at
+		e.stop.log.WarnContext(ctx, "could not store the results of jobs; retrying", "jobs", len(params.ID), "attempt", attempt+1, "error", err.Error())
+		_ = pause.Wait(waiting, e.stop.clock, attempt) // an error means that the client stops, which the next round checks
 	}
 }
 

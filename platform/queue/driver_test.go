@@ -14,14 +14,14 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// silent is a database that takes every question and answers none.
+// silent is a database that receives calls and never responds.
 type silent struct {
 	riverdriver.Executor
-	asked chan struct{}
+	called chan struct{}
 }
 
 func (s *silent) hang(ctx context.Context) error {
-	s.asked <- struct{}{}
+	s.called <- struct{}{}
 	<-ctx.Done()
 	return context.Cause(ctx)
 }
@@ -56,44 +56,44 @@ type silentListener struct {
 
 func (l *silentListener) Unlisten(ctx context.Context, _ string) error { return l.silent.hang(ctx) }
 
-func newStop() (s *stop, ask, end context.CancelFunc) {
+func newStop() (s *stop, requestStop, end context.CancelFunc) {
 	s = &stop{clock: clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)), log: slog.New(slog.DiscardHandler)}
-	s.asked, ask = context.WithCancel(context.Background())
-	s.over, end = context.WithCancel(context.Background())
-	return s, ask, end
+	s.stopping, requestStop = context.WithCancel(context.Background())
+	s.expired, end = context.WithCancel(context.Background())
+	return s, requestStop, end
 }
 
-// River calls each of these under a context that outlives the stop.
-func TestCallsThatNobodyCancelsEndWithTheClient(t *testing.T) {
+// River makes each of these calls with a context that outlives the stop.
+func TestExecutor_callsEndWithClient(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	for name, c := range map[string]struct {
 		call func(e *executor, l *listener) error
-		ok   bool // its failure is none
+		ok   bool // a failure is not reported
 	}{
-		"the fetch of jobs":   {func(e *executor, _ *listener) error { _, err := e.JobGetAvailable(ctx, nil); return err }, false},
-		"the end of a lead":   {func(e *executor, _ *listener) error { _, err := e.LeaderResign(ctx, nil); return err }, true},
-		"the end of a listen": {func(_ *executor, l *listener) error { return l.Unlisten(ctx, "x") }, false},
-		"a rollback": {func(e *executor, _ *listener) error {
+		"fetch jobs":        {func(e *executor, _ *listener) error { _, err := e.JobGetAvailable(ctx, nil); return err }, false},
+		"resign leadership": {func(e *executor, _ *listener) error { _, err := e.LeaderResign(ctx, nil); return err }, true},
+		"unlisten":          {func(_ *executor, l *listener) error { return l.Unlisten(ctx, "x") }, false},
+		"rollback": {func(e *executor, _ *listener) error {
 			tx, err := e.Begin(ctx)
 			return errors.Join(err, tx.Rollback(ctx))
 		}, false},
-		"the ends of jobs": {func(e *executor, _ *listener) error {
+		"store results": {func(e *executor, _ *listener) error {
 			_, err := e.JobSetStateIfRunningMany(ctx, &riverdriver.JobSetStateIfRunningManyParams{})
 			return err
 		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			stop, ask, end := newStop()
-			ask()
-			db := &silent{asked: make(chan struct{}, 1)}
+			stop, requestStop, end := newStop()
+			requestStop()
+			db := &silent{called: make(chan struct{}, 1)}
 			done := make(chan error, 1)
 			go func() {
 				done <- c.call(&executor{Executor: db, stop: stop}, &listener{Listener: &silentListener{silent: db}, stop: stop})
 			}()
-			<-db.asked
-			require.Empty(t, done, "the database may still answer")
+			<-db.called
+			require.Empty(t, done, "the database may still respond")
 			end()
 			if err := <-done; c.ok {
 				require.NoError(t, err)
@@ -104,7 +104,7 @@ func TestCallsThatNobodyCancelsEndWithTheClient(t *testing.T) {
 	}
 }
 
-// failing is a database that refuses the ends of jobs for some tries.
+// failing is a database that fails to store the results of jobs for some attempts.
 type failing struct {
 	riverdriver.Executor
 	fails, tries int
@@ -122,32 +122,32 @@ func (f *failing) JobSetStateIfRunningMany(_ context.Context, p *riverdriver.Job
 	return make([]*rivertype.JobRow, len(p.ID)), nil
 }
 
-func TestHowOftenTheEndsOfJobsAreTried(t *testing.T) {
+func TestExecutor_JobSetStateIfRunningMany_attempts(t *testing.T) {
 	t.Parallel()
 	const forEver = 1 << 30
 	params := &riverdriver.JobSetStateIfRunningManyParams{ID: []int64{1, 2}}
 	for name, c := range map[string]struct {
-		fails, askedAt, tries int
-		stored                bool
+		fails, stopAt, tries int
+		stored               bool
 	}{
-		"stored at once":                          {0, 0, 1, true},
-		"asked before, and stored":                {0, -1, 1, true},
-		"asked before: one try":                   {forEver, -1, 1, false},
-		"asked in the third try: one more":        {forEver, 3, 4, false},
-		"asked in the third try, the next stores": {3, 3, 4, true},
+		"success":                                     {0, 0, 1, true},
+		"stopping before, success":                    {0, -1, 1, true},
+		"stopping before, one attempt":                {forEver, -1, 1, false},
+		"stopping in the third attempt, one more":     {forEver, 3, 4, false},
+		"stopping in the third attempt, then success": {3, 3, 4, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			stop, ask, _ := newStop()
+			stop, requestStop, _ := newStop()
 			clk, _ := stop.clock.(*clock.Fake)
 			db := &failing{fails: c.fails}
 			db.onTry = func() {
-				if db.tries == c.askedAt {
-					ask()
+				if db.tries == c.stopAt {
+					requestStop()
 				}
 			}
-			if c.askedAt < 0 {
-				ask()
+			if c.stopAt < 0 {
+				requestStop()
 			}
 			done := make(chan error, 1)
 			go func() {
@@ -157,7 +157,7 @@ func TestHowOftenTheEndsOfJobsAreTried(t *testing.T) {
 				}
 				done <- err
 			}()
-			for range c.askedAt - 1 { // the pauses before the stop was asked for
+			for range c.stopAt - 1 { // the pauses before the stop
 				require.NoError(t, clk.Await(t.Context(), 1))
 				clk.Advance(time.Minute)
 			}
@@ -165,28 +165,28 @@ func TestHowOftenTheEndsOfJobsAreTried(t *testing.T) {
 			require.Equal(t, c.tries, db.tries)
 			require.Equal(t, c.stored, err == nil, "%v", err)
 			if !c.stored {
-				require.ErrorIs(t, err, context.Canceled, "River repeats every other error, with pauses of its own")
+				require.ErrorIs(t, err, context.Canceled, "River would retry any other error, with its own pauses")
 				require.ErrorContains(t, err, "away")
 			}
 		})
 	}
 }
 
-func TestTheLastWordsBeginWithTheStopAndLastTheirTime(t *testing.T) {
+func TestClient_watch_graceBeginsWithStop(t *testing.T) {
 	t.Parallel()
 	clk := clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC))
 	c := &Client{grace: 3 * time.Second}
-	c.stop, c.ask, c.end = newStop()
+	c.stop, c.requestStop, c.end = newStop()
 	c.stop.clock = clk
 	ctx, cancel := context.WithCancel(t.Context())
 	stopWatch := c.watch(ctx)
-	require.NoError(t, c.stop.asked.Err(), "nobody has asked")
+	require.NoError(t, c.stop.stopping.Err(), "no stop was requested")
 	cancel()
-	<-c.stop.asked.Done()
+	<-c.stop.stopping.Done()
 	require.NoError(t, clk.Await(t.Context(), 1))
 	clk.Advance(3*time.Second - time.Microsecond)
-	require.NoError(t, c.stop.over.Err())
+	require.NoError(t, c.stop.expired.Err())
 	clk.Advance(time.Microsecond)
-	<-c.stop.over.Done()
+	<-c.stop.expired.Done()
 	stopWatch()
 }

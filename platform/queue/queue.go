@@ -1,8 +1,7 @@
-// Package queue runs the short, retriable work of a service over River, in the
-// service's own schema. A job is inserted in the transaction of the change that
-// wants it, so there is no change without its job and no job without its change.
-// Work may run more than once: workers make their effects repeatable, with the
-// job's id as the key towards other services.
+// Package queue owns the short, retriable background jobs of a service. It uses River
+// in the schema of the service. A job is inserted in the transaction of the change that
+// requires it, so neither exists without the other. Jobs may run more than once: workers
+// must be idempotent and use the id of the job as idempotency key for other services.
 package queue
 
 import (
@@ -25,36 +24,36 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/run"
 )
 
-// Config says what a client works on. Zero values mean the defaults named below.
+// Config configures a Client. Zero values mean the defaults below.
 type Config struct {
 	Schema  string
 	Workers *river.Workers // nil: this client only inserts
-	// MaxWorkers is how many jobs of the default queue run at once: 8.
+	// MaxWorkers is how many jobs of the default queue run concurrently: 8.
 	MaxWorkers int
 	Periodic   []*river.PeriodicJob
-	// MaxAttempts is how often a failing job is tried: 20, over about an hour.
+	// MaxAttempts is how often a failing job runs: 20, over about an hour.
 	MaxAttempts int
-	// JobTimeout bounds one try: 1 minute.
+	// JobTimeout is the limit for one attempt: 1 minute.
 	JobTimeout time.Duration
 	// SoftStop is how long Run lets running jobs finish before it cancels them: 1 s.
 	SoftStop time.Duration
-	// LastWords is how long Run waits after that for a database that does not answer: 1 s.
+	// LastWords is how long Run waits after that for pending database calls: 1 s.
 	LastWords time.Duration
-	Clock     clock.Clock // of these waits, the real one where nil; River reads its own
+	Clock     clock.Clock // for these waits; nil means the real clock; River uses its own
 	Log       *slog.Logger
 }
 
-// Client inserts jobs and, by Run, works them.
+// Client inserts jobs; Run works them.
 type Client struct {
 	river *river.Client[pgx.Tx]
 	works bool
 
-	stop     *stop
-	ask, end context.CancelFunc // end stop.asked and stop.over
-	grace    time.Duration      // from the one to the other
+	stop             *stop
+	requestStop, end context.CancelFunc // end stop.stopping and stop.expired
+	grace            time.Duration      // time between the two
 }
 
-// New makes a client over the pool of the schema. Nothing starts before Run, which is called once.
+// New returns a Client that uses the pool of the schema. It starts nothing; Run must be called once.
 func New(pool *pgxpool.Pool, cfg Config) (*Client, error) {
 	rc := riverConfig(cfg)
 	c := &Client{works: cfg.Workers != nil, grace: or(cfg.SoftStop, softStop) + or(cfg.LastWords, lastWords)}
@@ -62,12 +61,12 @@ func New(pool *pgxpool.Pool, cfg Config) (*Client, error) {
 	if c.stop.clock == nil {
 		c.stop.clock = clock.Real()
 	}
-	c.stop.asked, c.ask = context.WithCancel(context.Background())
-	c.stop.over, c.end = context.WithCancel(context.Background())
+	c.stop.stopping, c.requestStop = context.WithCancel(context.Background())
+	c.stop.expired, c.end = context.WithCancel(context.Background())
 	var err error
 	c.river, err = river.NewClient(&driver{Driver: riverpgxv5.New(pool), stop: c.stop}, rc)
 	if err != nil {
-		return nil, fmt.Errorf("make the queue of %s: %w", cfg.Schema, err)
+		return nil, fmt.Errorf("create the queue of schema %s: %w", cfg.Schema, err)
 	}
 	return c, nil
 }
@@ -81,11 +80,11 @@ func riverConfig(cfg Config) *river.Config {
 	timeout := or(cfg.JobTimeout, time.Minute)
 	rc := &river.Config{
 		Schema: cfg.Schema,
-		// Reindexing needs the owner's role; the migrate command does it.
+		// Reindexing needs the role of the owner; the migrate command does it.
 		ReindexerIndexNames: []string{},
 		MaxAttempts:         or(cfg.MaxAttempts, 20),
 		JobTimeout:          timeout,
-		// What a killed process was at is tried again as soon as it surely is not.
+		// Jobs of a killed process run again once they must have timed out.
 		RescueStuckJobsAfter: timeout + 30*time.Second,
 		SoftStopTimeout:      or(cfg.SoftStop, softStop),
 		RetryPolicy:          retries{run.Backoff{Min: time.Second, Max: 5 * time.Minute, Jitter: 0.2}},
@@ -100,17 +99,17 @@ func riverConfig(cfg Config) *river.Config {
 	return rc
 }
 
-// InsertTx adds a job in tx. It runs after the commit, or never.
+// InsertTx inserts a job in tx. The job runs only after tx has committed.
 func (c *Client) InsertTx(ctx context.Context, tx pgx.Tx, args river.JobArgs, opts *river.InsertOpts) (*rivertype.JobInsertResult, error) {
 	res, err := c.river.InsertTx(ctx, tx, args, opts)
 	if err != nil {
-		return nil, fmt.Errorf("queue %s: %w", args.Kind(), err)
+		return nil, fmt.Errorf("insert a job of kind %s: %w", args.Kind(), err)
 	}
 	return res, nil
 }
 
-// Run works jobs until ctx is over, and answers when none runs any more. A database that is away at
-// the start is waited for; one that is away at the end is not.
+// Run works jobs until ctx is done and returns when no job runs any longer. At the start it waits until the
+// database is reachable; at the end it does not.
 func (c *Client) Run(ctx context.Context) error {
 	if !c.works {
 		<-ctx.Done()
@@ -122,13 +121,13 @@ func (c *Client) Run(ctx context.Context) error {
 	}
 	<-c.river.Stopped()
 	if ctx.Err() == nil {
-		return errors.New("the queue ended by itself")
+		return errors.New("the queue stopped unexpectedly")
 	}
 	return nil
 }
 
-// watch tells the calls to the database of the end of ctx, and when nothing is waited for any more.
-// The function that it answers ends the watch and waits for it.
+// watch ends c.stop.stopping when ctx is done, and c.stop.expired after the grace period. The returned
+// function ends the watch and waits for it.
 func (c *Client) watch(ctx context.Context) func() {
 	done := make(chan struct{})
 	var watch sync.WaitGroup
@@ -138,7 +137,7 @@ func (c *Client) watch(ctx context.Context) func() {
 		case <-ctx.Done():
 		case <-done:
 		}
-		c.ask()
+		c.requestStop()
 		timer := c.stop.clock.NewTimer(c.grace)
 		defer timer.Stop()
 		select {
@@ -152,7 +151,7 @@ func (c *Client) watch(ctx context.Context) func() {
 	}
 }
 
-// start starts River, again and again while the database is out of reach, until ctx ends.
+// start starts River. It retries while the database is unreachable, until ctx is done.
 func (c *Client) start(ctx context.Context) (started bool, err error) {
 	pause := run.Backoff{Min: 100 * time.Millisecond, Max: 5 * time.Second, Jitter: 0.2}
 	for attempt := 0; ctx.Err() == nil; attempt++ {
@@ -166,17 +165,17 @@ func (c *Client) start(ctx context.Context) (started bool, err error) {
 		if !fault.Is(pg.Classify(err), fault.Unavailable) {
 			return false, fmt.Errorf("start the queue: %w", err)
 		}
-		c.stop.log.WarnContext(ctx, "the queue cannot start yet", "attempt", attempt+1, "error", err.Error())
-		_ = pause.Wait(ctx, c.stop.clock, attempt) // its error is the end of ctx, which the loop sees
+		c.stop.log.WarnContext(ctx, "could not start the queue; retrying", "attempt", attempt+1, "error", err.Error())
+		_ = pause.Wait(ctx, c.stop.clock, attempt) // an error means that ctx is done, which the loop checks
 	}
 	return false, ctx.Err()
 }
 
-// River is the client itself, for what this package has no words for: its
-// periodic jobs, its events, looking at a job.
+// River returns the underlying client, for features that this package does not cover:
+// periodic jobs, events, reading a job.
 func (c *Client) River() *river.Client[pgx.Tx] { return c.river }
 
-// retries spaces the tries of a job, by the clock that River itself reads.
+// retries computes the time of the next attempt, with the real clock like River.
 type retries struct{ backoff run.Backoff }
 
 // NextRetry implements river.ClientRetryPolicy.
@@ -184,8 +183,8 @@ func (r retries) NextRetry(job *rivertype.JobRow) time.Time {
 	return clock.Real().Now().Add(r.backoff.Delay(len(job.Errors)))
 }
 
-// failures logs each failed try once; the last one as an error, because after it
-// nobody tries again.
+// failures logs each failed attempt once, the last one as an error because no retry
+// follows.
 type failures struct{ log *slog.Logger }
 
 // HandleError implements river.ErrorHandler.
@@ -198,12 +197,12 @@ func (f *failures) HandleError(ctx context.Context, job *rivertype.JobRow, err e
 	return nil
 }
 
-// HandlePanic implements river.ErrorHandler. River has logged it, with the stack.
+// HandlePanic implements river.ErrorHandler. River has already logged the panic with its stack.
 func (f *failures) HandlePanic(context.Context, *rivertype.JobRow, any, string) *river.ErrorHandlerResult {
 	return nil
 }
 
-// quiet passes what River itself says from warnings up.
+// quiet drops River's own log lines below warnings.
 type quiet struct{ slog.Handler }
 
 // Enabled implements slog.Handler.

@@ -38,7 +38,7 @@ type worker struct {
 
 func (w *worker) Work(ctx context.Context, job *river.Job[greet]) error { return w.work(ctx, job) }
 
-// NextRetry keeps tests short: nothing waits a second.
+// NextRetry keeps tests short.
 func (w *worker) NextRetry(*river.Job[greet]) time.Time { return time.Now().Add(10 * time.Millisecond) }
 
 type logBuffer struct {
@@ -71,7 +71,7 @@ type bench struct {
 	log    *logBuffer
 }
 
-// setup makes a client of the server's role that works greetings.
+// setup creates a client with the role of the server that works greet jobs.
 func setup(
 	t *testing.T, pool *pgxpool.Pool, work func(ctx context.Context, job *river.Job[greet]) error, change ...func(*queue.Config),
 ) *bench {
@@ -94,7 +94,7 @@ func setup(
 	return b
 }
 
-// begin runs the client; end stops it and waits, also if the test never calls it.
+// begin runs the client. end stops it and waits; it is also called at the end of the test.
 func (b *bench) begin(t *testing.T) (end func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -126,7 +126,7 @@ func pool(t *testing.T) *pgxpool.Pool {
 	return pgtest.New(t, pgtest.Schema{Name: "jobs"}).Pool("jobs")
 }
 
-func TestOnlyCommittedJobsAreWorked(t *testing.T) {
+func TestClient_Run_worksCommittedJobsOnly(t *testing.T) {
 	t.Parallel()
 	names := make(chan string, 10)
 	b := setup(t, pool(t), func(_ context.Context, job *river.Job[greet]) error {
@@ -146,7 +146,7 @@ func TestOnlyCommittedJobsAreWorked(t *testing.T) {
 	require.Empty(t, names)
 }
 
-func TestAFailingJobIsTriedAgainAndThenGivenUp(t *testing.T) {
+func TestClient_Run_failingJobIsRetriedThenDiscarded(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		fails, tries int
@@ -154,9 +154,9 @@ func TestAFailingJobIsTriedAgainAndThenGivenUp(t *testing.T) {
 		levels       []string
 		panics       bool
 	}{
-		"fails once":     {1, 2, rivertype.JobStateCompleted, []string{"WARN"}, false},
-		"panics once":    {1, 2, rivertype.JobStateCompleted, []string{"ERROR"}, true},
-		"fails for ever": {9, 3, rivertype.JobStateDiscarded, []string{"WARN", "WARN", "ERROR"}, false},
+		"fails once":   {1, 2, rivertype.JobStateCompleted, []string{"WARN"}, false},
+		"panics once":  {1, 2, rivertype.JobStateCompleted, []string{"ERROR"}, true},
+		"fails always": {9, 3, rivertype.JobStateDiscarded, []string{"WARN", "WARN", "ERROR"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -184,12 +184,12 @@ func TestAFailingJobIsTriedAgainAndThenGivenUp(t *testing.T) {
 			for _, line := range b.log.lines(t) {
 				levels = append(levels, line["level"].(string))
 			}
-			require.Equal(t, tc.levels, levels, "each failure is logged once, and nothing else")
+			require.Equal(t, tc.levels, levels, "each failure is logged exactly once")
 		})
 	}
 }
 
-func TestWhatAStopInterruptsIsDoneByTheNext(t *testing.T) {
+func TestClient_Run_interruptedJobRunsAgain(t *testing.T) {
 	t.Parallel()
 	shared := pool(t)
 	running := make(chan struct{})
@@ -207,10 +207,10 @@ func TestWhatAStopInterruptsIsDoneByTheNext(t *testing.T) {
 	event := <-second.events
 	require.Equal(t, id, event.Job.ID)
 	require.Equal(t, rivertype.JobStateCompleted, event.Job.State)
-	require.Equal(t, 1, event.Job.Attempt, "a stop costs no attempt")
+	require.Equal(t, 1, event.Job.Attempt, "a stop does not count as an attempt")
 }
 
-func TestAClientWithoutWorkersOnlyInserts(t *testing.T) {
+func TestClient_insertOnly(t *testing.T) {
 	t.Parallel()
 	p := pool(t)
 	client, err := queue.New(p, queue.Config{Schema: "jobs", Log: slog.New(slog.DiscardHandler)})
@@ -232,9 +232,9 @@ func TestAClientWithoutWorkersOnlyInserts(t *testing.T) {
 	<-b.events
 }
 
-// A leader maintains: cleans, schedules, rescues. As the server's role it must
-// never be refused by Postgres.
-func TestALeaderNeedsNoRightsOfTheOwner(t *testing.T) {
+// A leader cleans, schedules and rescues jobs. The role of the server must have all
+// rights for that.
+func TestClient_Run_leaderNeedsNoOwnerRights(t *testing.T) {
 	t.Parallel()
 	p := pool(t)
 	b := setup(t, p, func(context.Context, *river.Job[greet]) error { return nil })

@@ -18,11 +18,11 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/queue"
 )
 
-// guard is how long a test waits before it says that something hangs; it decides nothing else.
+// guard is how long a test waits before it fails because something hangs.
 const guard = 2 * time.Minute
 
-// line is the network between a pool and its database. Cut, nothing connects any more and what is
-// connected breaks; frozen, all is sent and nothing is answered.
+// line is the network between a pool and its database. If it is cut, connections break and new ones fail;
+// if it is frozen, data is sent but no response arrives.
 type line struct {
 	mu     sync.Mutex
 	cut    bool
@@ -30,7 +30,7 @@ type line struct {
 	conns  []net.Conn
 }
 
-// wire is one connection over a line. A frozen line holds back what the server sends.
+// wire is a connection over a line. A frozen line drops what the server sends.
 type wire struct {
 	net.Conn
 	line *line
@@ -69,7 +69,7 @@ func (l *line) freeze() { l.is(func() bool { l.frozen = true; return true }) }
 
 func (l *line) mend() { l.is(func() bool { l.cut, l.frozen = false, false; return true }) }
 
-// Read answers what the server sent; on a frozen line it goes on until the deadline of the caller.
+// Read returns what the server sent; on a frozen line it reads until the deadline of the caller.
 func (w *wire) Read(p []byte) (int, error) {
 	for {
 		n, err := w.Conn.Read(p)
@@ -79,7 +79,7 @@ func (w *wire) Read(p []byte) (int, error) {
 	}
 }
 
-// newLine is a line that holds, with a pool of the server's role over it and one beside it.
+// newLine returns a working line, a pool that connects over it and one that does not.
 func newLine(t *testing.T) (l *line, across, beside *pgxpool.Pool) {
 	t.Helper()
 	l = &line{}
@@ -93,14 +93,14 @@ func newLine(t *testing.T) (l *line, across, beside *pgxpool.Pool) {
 	return l, across, beside
 }
 
-// led makes a client insert a job as soon as it leads: only leaders do what is periodic.
+// led makes a client insert a job as soon as it leads: only leaders insert periodic jobs.
 func led(c *queue.Config) {
 	c.Periodic = []*river.PeriodicJob{river.NewPeriodicJob(river.PeriodicInterval(24*time.Hour),
 		func() (river.JobArgs, *river.InsertOpts) { return greet{Name: "periodic"}, nil }, &river.PeriodicJobOpts{RunOnStart: true})}
 }
 
-// said waits until a line with these words is in the log.
-func (b *bench) said(t *testing.T, words string) {
+// awaitLog waits until the log has a line with this text.
+func (b *bench) awaitLog(t *testing.T, words string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		return slices.ContainsFunc(b.log.lines(t), func(line map[string]any) bool {
@@ -109,7 +109,7 @@ func (b *bench) said(t *testing.T, words string) {
 	}, guard, 10*time.Millisecond, words)
 }
 
-// pauses are the lines of the log with which River goes to sleep under a context that nobody cancels.
+// pauses returns the log lines that River writes before it sleeps with a context that cannot be cancelled.
 func (b *bench) pauses(t *testing.T) (lines []string) {
 	t.Helper()
 	for _, line := range b.log.lines(t) {
@@ -123,9 +123,9 @@ func (b *bench) pauses(t *testing.T) (lines []string) {
 
 func idle(context.Context, *river.Job[greet]) error { return nil }
 
-// A leader says that it leads no more. Three tries with pauses of seven seconds, whoever waits, are
-// River's own way when the database does not take it.
-func TestALeaderWhoseDatabaseIsAwayStopsWithoutAPause(t *testing.T) {
+// A stopping leader resigns. If the database does not respond, River alone would try three times, with
+// pauses of seven seconds that cannot be cancelled.
+func TestClient_Run_leaderStopsQuicklyWithoutDatabase(t *testing.T) {
 	t.Parallel()
 	for name, fail := range map[string]func(*line){"cut off": (*line).sever, "frozen": (*line).freeze} {
 		t.Run(name, func(t *testing.T) {
@@ -137,12 +137,12 @@ func TestALeaderWhoseDatabaseIsAwayStopsWithoutAPause(t *testing.T) {
 			fail(l)
 			end()
 			require.Empty(t, b.pauses(t))
-			b.said(t, "runs out by itself")
+			b.awaitLog(t, "expires by itself")
 		})
 	}
 }
 
-func TestTheEndsOfJobsAreStoredWhenTheDatabaseIsBack(t *testing.T) {
+func TestClient_Run_storesResultsWhenDatabaseReturns(t *testing.T) {
 	t.Parallel()
 	l, across, beside := newLine(t)
 	worked := 0
@@ -153,7 +153,7 @@ func TestTheEndsOfJobsAreStoredWhenTheDatabaseIsBack(t *testing.T) {
 	})
 	end := b.begin(t)
 	id := b.insert(t, "x", nil).Job.ID
-	b.said(t, "the ends of jobs were not stored yet")
+	b.awaitLog(t, "could not store the results of jobs")
 	l.mend()
 	<-b.events
 	var state string
@@ -164,7 +164,7 @@ func TestTheEndsOfJobsAreStoredWhenTheDatabaseIsBack(t *testing.T) {
 	require.Empty(t, b.pauses(t))
 }
 
-func TestAStopGivesUpTheEndsThatCannotBeStored(t *testing.T) {
+func TestClient_Run_stopDropsResultsThatCannotBeStored(t *testing.T) {
 	t.Parallel()
 	l, across, beside := newLine(t)
 	b := setup(t, across, func(context.Context, *river.Job[greet]) error {
@@ -173,38 +173,38 @@ func TestAStopGivesUpTheEndsThatCannotBeStored(t *testing.T) {
 	})
 	end := b.begin(t)
 	id := b.insert(t, "x", nil).Job.ID
-	b.said(t, "the ends of jobs were not stored yet")
+	b.awaitLog(t, "could not store the results of jobs")
 	end()
 	var state string
 	require.NoError(t, beside.QueryRow(t.Context(), `SELECT state FROM river_job WHERE id = $1`, id).Scan(&state))
-	require.Equal(t, "running", state, "what was not stored is rescued, and worked again")
+	require.Equal(t, "running", state, "the job is rescued later and runs again")
 	require.Empty(t, b.pauses(t))
 }
 
-func TestADatabaseThatIsAwayAtTheStartIsWaitedFor(t *testing.T) {
+func TestClient_Run_waitsForDatabaseAtStart(t *testing.T) {
 	t.Parallel()
 	l, across, _ := newLine(t)
 	l.sever()
 	b := setup(t, across, idle)
 	b.begin(t)
-	b.said(t, "the queue cannot start yet")
+	b.awaitLog(t, "could not start the queue")
 	l.mend()
 	b.insert(t, "x", nil)
 	<-b.events
 }
 
-func TestAStopEndsTheWaitForADatabase(t *testing.T) {
+func TestClient_Run_stopEndsWaitForDatabase(t *testing.T) {
 	t.Parallel()
 	l, across, _ := newLine(t)
 	l.sever()
-	// Nobody moves this clock: the wait between two starts ends with the stop, or never.
+	// This clock never advances: only the stop can end the wait between two attempts.
 	b := setup(t, across, idle, func(c *queue.Config) { c.Clock = clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)) })
 	end := b.begin(t)
-	b.said(t, "the queue cannot start yet")
+	b.awaitLog(t, "could not start the queue")
 	end()
 }
 
-func TestAQueueWithoutTablesDoesNotStart(t *testing.T) {
+func TestClient_Run_missingTables(t *testing.T) {
 	t.Parallel()
 	b := setup(t, pool(t), idle, func(c *queue.Config) { c.Schema = "elsewhere" })
 	require.ErrorContains(t, b.client.Run(t.Context()), "start the queue")

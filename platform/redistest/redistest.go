@@ -1,5 +1,6 @@
-// Package redistest finds the Redis-compatible server that tests run: on PATH, else the pinned one that
-// scripts/tools/redis.sh puts into the project's cache. It never skips: a test without a server fails.
+// Package redistest owns the lookup of the Redis-compatible server for tests: on PATH, else the pinned one
+// that scripts/tools/redis.sh installs into the cache of the project. It never skips: without a server the
+// test fails.
 package redistest
 
 import (
@@ -10,17 +11,17 @@ import (
 	"testing"
 )
 
-// Program is the path of the server's program.
+// Program returns the path of the server program and fails the test if there is none.
 func Program(t testing.TB) string {
 	t.Helper()
 	path, err := find(exec.LookPath)
 	if err != nil {
-		t.Fatalf("no redis-server: run scripts/tools/redis.sh (%v)", err)
+		t.Fatalf("no redis-server found; run scripts/tools/redis.sh (%v)", err)
 	}
 	return path
 }
 
-// find searches PATH by look, then the caches of the folders above the test.
+// find searches PATH with look, then the .cache folder of each parent folder of the test.
 func find(look func(name string) (string, error)) (string, error) {
 	for _, name := range []string{"redis-server", "valkey-server"} {
 		if path, err := look(name); err == nil {

@@ -9,14 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestPathComesFirst(t *testing.T) {
+func TestFind_pathBeforeCache(t *testing.T) {
 	t.Parallel()
 	path, err := find(func(name string) (string, error) { return "/somewhere/" + name, nil })
 	require.NoError(t, err)
 	require.Equal(t, "/somewhere/redis-server", path)
 }
 
-func TestValkeyWillDo(t *testing.T) {
+func TestFind_acceptsValkey(t *testing.T) {
 	t.Parallel()
 	path, err := find(func(name string) (string, error) {
 		if name != "valkey-server" {
@@ -28,7 +28,7 @@ func TestValkeyWillDo(t *testing.T) {
 	require.Equal(t, "/somewhere/valkey-server", path)
 }
 
-func TestTheCacheIsSearched(t *testing.T) {
+func TestCached(t *testing.T) {
 	t.Parallel()
 	cache := t.TempDir()
 	require.Empty(t, cached(cache))

@@ -17,8 +17,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
 )
 
-// bareClient has a certificate of ours and none of our client's manners, as a service that was taken
-// over has: what the server promises, it must keep by itself.
+// bareClient has a valid certificate but does not use our client, like a compromised service: the server must
+// enforce its rules by itself.
 func bareClient(t *testing.T, h *handlers) (*world, *grpc.ClientConn) {
 	t.Helper()
 	ca, err := pki.NewCA(clock.Real().Now(), time.Hour)
@@ -37,7 +37,7 @@ func bareClient(t *testing.T, h *handlers) (*world, *grpc.ClientConn) {
 	return w, cc
 }
 
-func TestTheServerItselfSetsADeadline(t *testing.T) {
+func TestServer_setsDefaultDeadline(t *testing.T) {
 	t.Parallel()
 	left := make(chan time.Duration, 1)
 	_, cc := bareClient(t, failing(func(ctx context.Context) error {
@@ -50,7 +50,7 @@ func TestTheServerItselfSetsADeadline(t *testing.T) {
 	require.InDelta(t, rpc.DefaultDeadline, <-left, float64(3*time.Second))
 }
 
-func TestTwoCallersAreRefused(t *testing.T) {
+func TestServer_twoCallerTokensAreRejected(t *testing.T) {
 	t.Parallel()
 	w, cc := bareClient(t, echo())
 	token, _, err := w.signer.Sign(person("admin"))
@@ -65,7 +65,7 @@ func TestTwoCallersAreRefused(t *testing.T) {
 	}
 }
 
-func TestTwoRequestIDsAreNone(t *testing.T) {
+func TestServer_twoRequestIDsAreIgnored(t *testing.T) {
 	t.Parallel()
 	_, cc := bareClient(t, echo())
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "x-request-id", "a", "x-request-id", "b")

@@ -27,7 +27,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
 )
 
-// world is a set of services on one kind of network; both kinds run the same suite.
+// world is a set of services on one kind of network; all tests run on both kinds.
 type world struct {
 	clk    clock.Clock
 	signer *authn.Signer
@@ -60,8 +60,8 @@ func memoryNetwork() func(*testing.T, string) rpc.Network {
 	return func(_ *testing.T, identity string) rpc.Network { return bus.As(identity) }
 }
 
-// tcpNetwork gives each identity real certificates. A service takes a free port the first time it
-// listens and the same one again after a restart.
+// tcpNetwork gives each identity a real certificate. A service uses a free port at its first start and the same
+// port after a restart.
 func tcpNetwork(t *testing.T) func(*testing.T, string) rpc.Network {
 	t.Helper()
 	ca, err := pki.NewCA(clock.Real().Now(), time.Hour)
@@ -80,7 +80,7 @@ type addresses struct {
 	services, agents map[string]string
 }
 
-func (a *addresses) config(who *pki.Identity, name string) rpc.TCPConfig {
+func (a *addresses) config(ident *pki.Identity, name string) rpc.TCPConfig {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	known := a.services
@@ -92,12 +92,12 @@ func (a *addresses) config(who *pki.Identity, name string) rpc.TCPConfig {
 		peers[s] = cmp.Or(known[s], "127.0.0.1:1")
 	}
 	return rpc.TCPConfig{
-		Identity: who, Peers: peers, Client: rpc.ClientOptions{Clock: clock.Real()},
+		Identity: ident, Peers: peers, Client: rpc.ClientOptions{Clock: clock.Real()},
 		Listen: cmp.Or(a.services[name], "127.0.0.1:0"), ListenAgents: cmp.Or(a.agents[name], "127.0.0.1:0"),
 	}
 }
 
-// recording remembers the port that a service got.
+// recording records the address of each listener.
 type recording struct {
 	rpc.Network
 	at *addresses
@@ -136,12 +136,12 @@ func identity(t *testing.T, ca *pki.CA, name string) *pki.Identity {
 		pair, err = ca.IssueService(name, now, time.Hour)
 	}
 	require.NoError(t, err)
-	who, err := pki.Parse(pair.Cert, pair.Key, ca.CertPEM())
+	ident, err := pki.Parse(pair.Cert, pair.Key, ca.CertPEM())
 	require.NoError(t, err)
-	return who
+	return ident
 }
 
-// logs collects what a server writes.
+// logs collects the log of a server.
 type logs struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -187,7 +187,7 @@ type setup struct {
 	change   func(*rpc.ServerOptions)
 }
 
-// serve starts a service; it stops when the test ends, or by stop.
+// serve starts a service. It stops at the end of the test, or by stop.
 func (w *world) serve(t *testing.T, s setup) *running {
 	t.Helper()
 	r := &running{logs: &logs{}}
@@ -229,7 +229,7 @@ func (w *world) dial(t *testing.T, from, to string) *grpc.ClientConn {
 	return cc
 }
 
-// calledBy is a context as the edge makes it.
+// calledBy returns a context with the caller and its token, as the edge creates it.
 func (w *world) calledBy(t *testing.T, c *authn.Caller) context.Context {
 	t.Helper()
 	token, expires, err := w.signer.Sign(c)
@@ -241,7 +241,7 @@ func person(role string) *authn.Caller {
 	return &authn.Caller{Kind: authn.KindUser, Subject: "usr_1", Role: role}
 }
 
-// echo answers what it was sent, and tells in `text` who called.
+// echo returns handlers that respond with the peer and the caller or request id in `text`.
 func echo() *handlers {
 	return &handlers{
 		unary: func(ctx context.Context, _ string, _ *dynamicpb.Message) (*dynamicpb.Message, error) {

@@ -8,9 +8,9 @@ import (
 	"sync"
 )
 
-// Closers is a stack of what was opened. A start that fails half way closes what
-// it had opened by one deferred Close; a start that succeeds hands the stack to
-// the Host, which closes it after the last worker. The zero value is ready.
+// Closers is a stack of close functions. A start that fails half way closes what it
+// opened with one deferred Close; a start that succeeds passes the stack to the Host,
+// which closes it after the last worker. The zero value is ready to use.
 type Closers struct {
 	mu    sync.Mutex
 	stack []closer
@@ -21,15 +21,15 @@ type closer struct {
 	close func(context.Context) error
 }
 
-// Add puts one on the stack.
+// Add pushes a close function.
 func (c *Closers) Add(name string, close func(context.Context) error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.stack = append(c.stack, closer{name, close})
 }
 
-// Close closes all that is still on the stack, newest first, and joins their
-// errors. A second call finds the stack empty.
+// Close calls and removes all functions on the stack, newest first, and joins their
+// errors. A second call does nothing.
 func (c *Closers) Close(ctx context.Context) error {
 	c.mu.Lock()
 	stack := c.stack

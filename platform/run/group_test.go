@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/run"
 )
 
-func TestGroupCancelsTheRestAndJoins(t *testing.T) {
+func TestGroup_failureCancelsTheRest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := &diary{}
@@ -26,27 +26,27 @@ func TestGroupCancelsTheRestAndJoins(t *testing.T) {
 	})
 }
 
-func TestGroupEndsWithItsContext(t *testing.T) {
+func TestGroup_endsWithContext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := &diary{}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		// A worker may answer any error of its context; asked to end, none is a failure.
+		// After the context is done, a worker that returns the context's error has not failed.
 		err := run.Group(ctx, d.worker("a"), d.worker("b"))
 		require.NoError(t, err)
 		require.Len(t, d.all(), 4)
 	})
 }
 
-func TestGroupTurnsAPanicIntoAnError(t *testing.T) {
+func TestGroup_panicIsAnError(t *testing.T) {
 	t.Parallel()
 	err := run.Group(t.Context(), run.Worker{Name: "p", Run: func(context.Context) error { panic("boom") }})
 	require.ErrorContains(t, err, "p: panic: boom")
-	require.ErrorContains(t, err, "group_test.go", "with its stack")
+	require.ErrorContains(t, err, "group_test.go", "the error has the stack")
 }
 
-func TestClosersCloseInReverseOnce(t *testing.T) {
+func TestClosers_Close_reverseOrderOnce(t *testing.T) {
 	t.Parallel()
 	var c run.Closers
 	var order []string

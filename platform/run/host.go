@@ -15,38 +15,38 @@ import (
 )
 
 var (
-	// ErrKilled is what Host.Run answers at a second signal: nothing was waited
-	// for any more, and main exits with 1 at once.
+	// ErrKilled is the error of Host.Run after a second signal: it returns without
+	// waiting, and main exits with status 1 at once.
 	ErrKilled = errors.New("killed by a second signal")
-	// ErrNotStopped marks what outlived its deadline.
+	// ErrNotStopped is the error for a worker or closers that exceed the stop timeout.
 	ErrNotStopped = errors.New("did not stop in time")
 )
 
-// asked is the reason to stop that a signal gave.
-type asked struct{ signal os.Signal }
+// stopRequest is the cause of a stop by a signal.
+type stopRequest struct{ signal os.Signal }
 
-func (a asked) Error() string { return "asked to stop by " + a.signal.String() }
+func (a stopRequest) Error() string { return "stop requested by signal " + a.signal.String() }
 
-type askedKey struct{}
+type signalKey struct{}
 
-// AskedBy is the signal that asked for the stop that ctx is about, nil where none did.
+// AskedBy returns the signal that caused the stop with context ctx, or nil.
 func AskedBy(ctx context.Context) os.Signal {
-	s, _ := ctx.Value(askedKey{}).(os.Signal)
+	s, _ := ctx.Value(signalKey{}).(os.Signal)
 	return s
 }
 
-// Times of a Host that leaves them zero.
+// Default timeouts of a Host.
 const (
 	DefaultReadyTimeout = time.Minute
 	DefaultStopTimeout  = 10 * time.Second
 
 	readyEvery = 20 * time.Millisecond
-	cancelTime = time.Second // for Run to return once its context was cancelled at the deadline
+	cancelTime = time.Second // for Run to return after its context was cancelled at the deadline
 )
 
-// Signals hands on SIGINT and SIGTERM until stop is called. Two are kept for a reader that is busy, which
-// is all that a Host asks for. A signal that is sent again before the process has run at all is one with
-// the first for the kernel, and so here.
+// Signals returns a channel that receives SIGINT and SIGTERM until stop is called. It buffers two signals,
+// which is all that a Host needs. The kernel merges equal signals that arrive before the process runs, so
+// they count as one.
 func Signals() (c <-chan os.Signal, stop func()) {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -56,17 +56,17 @@ func Signals() (c <-chan os.Signal, stop func()) {
 // Host runs workers as one process.
 type Host struct {
 	Log     *slog.Logger
-	Signals <-chan os.Signal // the first one stops, the second one kills
-	Workers []Worker         // started in this order, stopped in the reverse
+	Signals <-chan os.Signal // the first signal stops, the second one kills
+	Workers []Worker         // started in this order, stopped in reverse order
 	Closers *Closers         // closed after the last worker; may be nil
 
 	ReadyTimeout time.Duration // for each worker
 	StopTimeout  time.Duration // for each worker, and for the closers together
 
-	// Ready is called once all workers are ready. An error stops the host.
+	// Ready is called when all workers are ready. An error stops the host.
 	Ready func(ctx context.Context) error
-	// Drain is called before any worker is stopped, if the host had been ready:
-	// it takes the process out of its balancer and waits until that is known.
+	// Drain is called before any worker is stopped, if the host was ready: it removes
+	// the process from its load balancer and waits until that has taken effect.
 	Drain func(ctx context.Context)
 }
 
@@ -74,11 +74,11 @@ type started struct {
 	Worker
 	cancel context.CancelFunc
 	done   chan struct{} // closed when Run has returned
-	err    error         // of Run; read after done
+	err    error         // of Run; valid after done is closed
 }
 
-// Run starts the workers and returns when all have stopped: nil after a signal or
-// the end of ctx, else the errors of the workers, of the start and of the stop.
+// Run starts the workers and returns when all have stopped. It returns the errors of
+// the workers, of the start and of the stop; a signal or the end of ctx is no error.
 func (h *Host) Run(ctx context.Context) error {
 	halted, halt := context.WithCancelCause(ctx)
 	defer halt(nil)
@@ -97,8 +97,8 @@ func (h *Host) Run(ctx context.Context) error {
 	}
 }
 
-// watch waits for nothing but signals, so that the second one kills whatever the first one met: a log
-// that nobody reads any more, for one.
+// watch only waits for signals, so that the second one always kills, even if the first one's handling hangs,
+// for example in a log write that blocks.
 func (h *Host) watch(halt context.CancelCauseFunc, killed chan<- error, over <-chan struct{}) {
 	for signals := 1; ; signals++ {
 		select {
@@ -107,15 +107,15 @@ func (h *Host) watch(halt context.CancelCauseFunc, killed chan<- error, over <-c
 				killed <- fmt.Errorf("%w: %v", ErrKilled, s)
 				return
 			}
-			halt(asked{s})
+			halt(stopRequest{s})
 		case <-over:
 			return
 		}
 	}
 }
 
-// serve goes through the whole life. base lasts for ever; halted ends with the
-// first reason to stop.
+// serve starts, runs and stops the workers. base is never cancelled; halted is
+// cancelled with the first reason to stop.
 func (h *Host) serve(base, halted context.Context, halt context.CancelCauseFunc) error {
 	running, err := h.start(base, halted, halt)
 	if err == nil && halted.Err() == nil && h.Ready != nil {
@@ -125,8 +125,8 @@ func (h *Host) serve(base, halted context.Context, halt context.CancelCauseFunc)
 	if inService {
 		<-halted.Done()
 	}
-	if by, ok := errors.AsType[asked](context.Cause(halted)); ok {
-		base = context.WithValue(base, askedKey{}, by.signal)
+	if by, ok := errors.AsType[stopRequest](context.Cause(halted)); ok {
+		base = context.WithValue(base, signalKey{}, by.signal)
 		h.Log.InfoContext(base, "stopping", "signal", by.signal.String())
 	}
 	if inService && h.Drain != nil {
@@ -141,7 +141,7 @@ func (h *Host) serve(base, halted context.Context, halt context.CancelCauseFunc)
 
 func (h *Host) start(base, halted context.Context, halt context.CancelCauseFunc) (running []*started, err error) {
 	for _, w := range h.Workers {
-		if isOver(halted) {
+		if isDone(halted) {
 			return running, nil
 		}
 		running = append(running, launch(base, w, halt))
@@ -157,7 +157,7 @@ func launch(base context.Context, w Worker, halt context.CancelCauseFunc) *start
 	s := &started{Worker: w, cancel: cancel, done: make(chan struct{})}
 	go func() {
 		s.err = w.call(ctx)
-		close(s.done) // before the halt, so that the stop finds this worker ended
+		close(s.done) // before halt, so that stop sees that this worker has ended
 		if s.err != nil {
 			halt(s.err)
 		}
@@ -165,8 +165,8 @@ func launch(base context.Context, w Worker, halt context.CancelCauseFunc) *start
 	return s
 }
 
-// await asks the worker until it is ready. A host that is halted meanwhile is no
-// error of this worker.
+// await polls Ready until the worker is ready. It returns nil if the host is halted
+// in the meantime.
 func (h *Host) await(halted context.Context, w Worker) error {
 	if w.Ready == nil {
 		return nil
@@ -219,7 +219,7 @@ func (h *Host) stop(base context.Context, s *started) error {
 	}
 }
 
-// finish lets a worker that still runs end by itself.
+// finish calls Stop if the worker is still running.
 func (s *started) finish(ctx context.Context) error {
 	if s.Stop == nil {
 		return nil
@@ -252,8 +252,8 @@ func (h *Host) close(base context.Context) error {
 	}
 }
 
-// isOver asks for the end where that is no error but what was wanted.
-func isOver(ctx context.Context) bool { return ctx.Err() != nil }
+// isDone reports whether ctx is done, for callers that do not treat that as an error.
+func isDone(ctx context.Context) bool { return ctx.Err() != nil }
 
 func or(d, fallback time.Duration) time.Duration {
 	if d > 0 {

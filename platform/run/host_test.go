@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/run"
 )
 
-// diary notes what happens, in order, with the time since the test began.
+// diary records events in order.
 type diary struct {
 	mu    sync.Mutex
 	lines []string
@@ -35,7 +35,7 @@ func (d *diary) all() []string {
 	return append([]string(nil), d.lines...)
 }
 
-// worker is one that notes its life and obeys.
+// worker returns a worker that records its calls and stops when its context ends.
 func (d *diary) worker(name string) run.Worker {
 	return run.Worker{
 		Name: name,
@@ -75,11 +75,11 @@ func newRig(names ...string) *rig {
 
 func (r *rig) start(ctx context.Context) { go func() { r.result <- r.host.Run(ctx) }() }
 
-func TestHostStartsInOrderAndStopsInReverse(t *testing.T) {
+func TestHost_Run_startsInOrderAndStopsInReverse(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig("a", "b", "c")
-		// Each is told apart from its Run by waiting until that has begun.
+		// Ready waits until Run has begun, so that the order of the two is fixed.
 		for i := range r.host.Workers {
 			w := &r.host.Workers[i]
 			ready := w.Ready
@@ -97,7 +97,7 @@ func TestHostStartsInOrderAndStopsInReverse(t *testing.T) {
 	})
 }
 
-func TestHostWaitsUntilAWorkerIsReady(t *testing.T) {
+func TestHost_Run_waitsUntilWorkerIsReady(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig("slow", "next")
@@ -118,7 +118,7 @@ func TestHostWaitsUntilAWorkerIsReady(t *testing.T) {
 	})
 }
 
-func TestHostGivesUpOnAWorkerThatIsNeverReady(t *testing.T) {
+func TestHost_Run_readyTimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig("a", "stuck", "never")
@@ -129,11 +129,11 @@ func TestHostGivesUpOnAWorkerThatIsNeverReady(t *testing.T) {
 		require.EqualError(t, err, "stuck: not ready after 10s: no disk")
 		require.Equal(t, 10*time.Second, time.Since(begin))
 		require.Equal(t, []string{"stop stuck", "end stuck", "stop a", "end a", "close pool"}, r.diary.all()[3:])
-		require.NotContains(t, r.diary.all(), "drain", "it was never in service")
+		require.NotContains(t, r.diary.all(), "drain", "the host was never ready")
 	})
 }
 
-func TestHostStopsAtTheFirstFailure(t *testing.T) {
+func TestHost_Run_stopsAtFirstFailure(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		run  func(context.Context) error
@@ -151,14 +151,14 @@ func TestHostStopsAtTheFirstFailure(t *testing.T) {
 				r.start(t.Context())
 				err := <-r.result
 				require.ErrorContains(t, err, c.want)
-				require.NotContains(t, r.diary.all(), "stop bad", "it had ended")
+				require.NotContains(t, r.diary.all(), "stop bad", "the worker has already ended")
 				require.Subset(t, r.diary.all(), []string{"end a", "close pool"})
 			})
 		})
 	}
 }
 
-func TestHostStopsDuringStart(t *testing.T) {
+func TestHost_Run_signalDuringStart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig("a", "opening", "never")
@@ -174,12 +174,12 @@ func TestHostStopsDuringStart(t *testing.T) {
 	})
 }
 
-func TestHostStopsWhenItsContextEnds(t *testing.T) {
+func TestHost_Run_stopsWithContext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig("a")
 		r.host.Workers[0].Stop = func(ctx context.Context) error {
-			require.NoError(t, ctx.Err(), "the stop has time although the context has ended")
+			require.NoError(t, ctx.Err(), "Stop has its own context")
 			r.diary.note("stop a")
 			return nil
 		}
@@ -192,7 +192,7 @@ func TestHostStopsWhenItsContextEnds(t *testing.T) {
 	})
 }
 
-func TestHostStopsWhenReadyFails(t *testing.T) {
+func TestHost_Run_readyFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig("a")
@@ -203,7 +203,7 @@ func TestHostStopsWhenReadyFails(t *testing.T) {
 	})
 }
 
-func TestHostNamesWhatDoesNotStop(t *testing.T) {
+func TestHost_Run_errorNamesHangingWorker(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig("a", "deaf", "c")
@@ -217,13 +217,13 @@ func TestHostNamesWhatDoesNotStop(t *testing.T) {
 		err := <-r.result
 		require.ErrorIs(t, err, run.ErrNotStopped)
 		require.EqualError(t, err, "deaf: did not stop in time (2s)")
-		require.Equal(t, 3*time.Second, time.Since(begin), "its deadline and the second for the cancelled context")
-		require.Contains(t, r.diary.all(), "end a", "the others stop all the same")
+		require.Equal(t, 3*time.Second, time.Since(begin), "the stop timeout plus one second after the cancellation")
+		require.Contains(t, r.diary.all(), "end a", "the other workers stop anyway")
 		close(hold)
 	})
 }
 
-func TestHostCancelsAWorkerWhoseStopTakesTooLong(t *testing.T) {
+func TestHost_Run_cancelsWorkerAfterStopTimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig("streams")
@@ -238,7 +238,7 @@ func TestHostCancelsAWorkerWhoseStopTakesTooLong(t *testing.T) {
 	})
 }
 
-func TestHostJoinsTheErrorsOfTheStop(t *testing.T) {
+func TestHost_Run_joinsErrorsOfStop(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig("a", "b")
@@ -253,7 +253,7 @@ func TestHostJoinsTheErrorsOfTheStop(t *testing.T) {
 	})
 }
 
-func TestHostGivesUpOnAHangingCloser(t *testing.T) {
+func TestHost_Run_hangingCloser(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig("a")
@@ -266,7 +266,7 @@ func TestHostGivesUpOnAHangingCloser(t *testing.T) {
 	})
 }
 
-func TestASecondSignalKills(t *testing.T) {
+func TestHost_Run_secondSignalKills(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig("a", "deaf")
@@ -278,7 +278,7 @@ func TestASecondSignalKills(t *testing.T) {
 		begin := time.Now()
 		r.signals <- os.Interrupt
 		time.Sleep(time.Second)
-		require.Empty(t, r.result, "one signal waits")
+		require.Empty(t, r.result, "the first signal waits for the workers")
 		r.signals <- os.Interrupt
 		require.ErrorIs(t, <-r.result, run.ErrKilled)
 		require.Equal(t, time.Second, time.Since(begin))
@@ -286,7 +286,7 @@ func TestASecondSignalKills(t *testing.T) {
 	})
 }
 
-func TestAFailureAndOneSignalDoNotKill(t *testing.T) {
+func TestHost_Run_failureAndOneSignalDoNotKill(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig("a", "bad")

@@ -12,20 +12,20 @@ import (
 )
 
 // Loop calls fn at once and then again after every plus a random part of jitter,
-// counted from the end of the call, until ctx ends (nil) or fn fails. A loop that
-// shall outlive failures wraps fn in Logged.
+// counted from the end of the call. It returns nil when ctx is done, or the error of
+// fn. To continue after failures, wrap fn in Logged.
 func Loop(ctx context.Context, clk clock.Clock, every, jitter time.Duration, fn func(context.Context) error) error {
-	for !isOver(ctx) {
-		if err := fn(ctx); err != nil && !isOver(ctx) {
+	for !isDone(ctx) {
+		if err := fn(ctx); err != nil && !isDone(ctx) {
 			return err
 		}
-		// Its error is the end of ctx, which the condition sees.
+		// An error means that ctx is done, which the loop condition checks.
 		_ = clock.Sleep(ctx, clk, every+part(jitter))
 	}
 	return nil
 }
 
-// Logged makes a round of a loop that logs its failure and goes on.
+// Logged wraps fn for Loop: it logs errors and returns nil.
 func Logged(log *slog.Logger, name string, fn func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if err := fn(ctx); err != nil && ctx.Err() == nil {
@@ -35,14 +35,14 @@ func Logged(log *slog.Logger, name string, fn func(context.Context) error) func(
 	}
 }
 
-// Backoff is how long to wait before the next try: Min, doubled up to Max, of
-// which the share Jitter (0 to 1) is random, so that many do not come back at once.
+// Backoff computes the wait before the next attempt: Min, doubled up to Max. The share
+// Jitter (0 to 1) of it is random, so that many clients do not retry at the same time.
 type Backoff struct {
 	Min, Max time.Duration
 	Jitter   float64
 }
 
-// Delay is the wait after the try numbered attempt, which counts from 0.
+// Delay returns the wait after the given attempt, counted from 0.
 func (b Backoff) Delay(attempt int) time.Duration {
 	d := b.Min
 	for ; attempt > 0 && d < b.Max; attempt-- {
@@ -53,13 +53,13 @@ func (b Backoff) Delay(attempt int) time.Duration {
 	return d - random + part(random)
 }
 
-// Wait sleeps for Delay or until ctx ends.
+// Wait sleeps for Delay or until ctx is done.
 func (b Backoff) Wait(ctx context.Context, clk clock.Clock, attempt int) error {
 	return clock.Sleep(ctx, clk, b.Delay(attempt))
 }
 
-// Retry calls fn up to tries times, with waits between, until it answers nil or
-// an error that retryable refuses. It answers the last error.
+// Retry calls fn up to tries times, with waits in between, until it returns nil or an
+// error that is not retryable. It returns the last error.
 func (b Backoff) Retry(
 	ctx context.Context, clk clock.Clock, tries int, retryable func(error) bool, fn func(context.Context) error,
 ) error {
@@ -69,7 +69,7 @@ func (b Backoff) Retry(
 			return err
 		}
 		if attempt+1 >= tries {
-			return fmt.Errorf("after %d tries: %w", tries, err)
+			return fmt.Errorf("after %d attempts: %w", tries, err)
 		}
 		if b.Wait(ctx, clk, attempt) != nil {
 			return err
@@ -77,7 +77,7 @@ func (b Backoff) Retry(
 	}
 }
 
-// part is a random duration in [0, d].
+// part returns a random duration in [0, d].
 func part(d time.Duration) time.Duration {
 	if d <= 0 {
 		return 0

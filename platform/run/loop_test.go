@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/run"
 )
 
-func TestLoopRunsAtOnceAndThenAfterEachInterval(t *testing.T) {
+func TestLoop_runsAtOnceAndAfterEachInterval(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -36,11 +36,11 @@ func TestLoopRunsAtOnceAndThenAfterEachInterval(t *testing.T) {
 			require.GreaterOrEqual(t, gap, 10*time.Second)
 			require.LessOrEqual(t, gap, 11*time.Second)
 		}
-		require.NotEqual(t, at[1]-at[0], at[2]-at[1], "the jitter differs from round to round")
+		require.NotEqual(t, at[1]-at[0], at[2]-at[1], "each round has its own jitter")
 	})
 }
 
-func TestLoopEndsWithTheFirstError(t *testing.T) {
+func TestLoop_returnsFirstError(t *testing.T) {
 	t.Parallel()
 	boom := errors.New("boom")
 	clk := clock.NewFake(time.Unix(0, 0))
@@ -48,11 +48,11 @@ func TestLoopEndsWithTheFirstError(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	err := run.Loop(ctx, clk, time.Second, 0, func(context.Context) error { cancel(); return boom })
-	require.NoError(t, err, "an error of the end is no failure")
-	require.NoError(t, run.Loop(ctx, clk, time.Second, 0, func(context.Context) error { panic("called after the end") }))
+	require.NoError(t, err, "errors after the context is done are ignored")
+	require.NoError(t, run.Loop(ctx, clk, time.Second, 0, func(context.Context) error { panic("called after the context is done") }))
 }
 
-func TestLoggedGoesOn(t *testing.T) {
+func TestLogged_logsErrorAndReturnsNil(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	round := run.Logged(slog.New(slog.NewTextHandler(&out, nil)), "reaper", func(ctx context.Context) error {
@@ -64,7 +64,7 @@ func TestLoggedGoesOn(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.NoError(t, round(ctx))
-	require.Empty(t, out.String(), "a cancelled round is not worth a line")
+	require.Empty(t, out.String(), "a cancelled round is not logged")
 }
 
 func TestBackoffDelay(t *testing.T) {
@@ -91,16 +91,16 @@ func TestRetry(t *testing.T) {
 	busy, fatal := errors.New("busy"), errors.New("fatal")
 	b := run.Backoff{Min: time.Second, Max: 4 * time.Second}
 	for name, c := range map[string]struct {
-		answers []error
+		results []error
 		want    error
 		calls   int
 		took    time.Duration
 	}{
-		"first":      {[]error{nil}, nil, 1, 0},
-		"third":      {[]error{busy, busy, nil}, nil, 3, 3 * time.Second},
-		"not again":  {[]error{busy, fatal}, fatal, 2, time.Second},
-		"given up":   {[]error{busy, busy, busy, busy}, busy, 4, 7 * time.Second},
-		"never more": {[]error{busy, busy, busy, busy, nil}, busy, 4, 7 * time.Second},
+		"first":              {[]error{nil}, nil, 1, 0},
+		"third":              {[]error{busy, busy, nil}, nil, 3, 3 * time.Second},
+		"not retryable":      {[]error{busy, fatal}, fatal, 2, time.Second},
+		"all attempts fail":  {[]error{busy, busy, busy, busy}, busy, 4, 7 * time.Second},
+		"no further attempt": {[]error{busy, busy, busy, busy, nil}, busy, 4, 7 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -109,7 +109,7 @@ func TestRetry(t *testing.T) {
 				retryable := func(err error) bool { return errors.Is(err, busy) }
 				err := b.Retry(t.Context(), clock.Real(), 4, retryable, func(context.Context) error {
 					calls++
-					return c.answers[calls-1]
+					return c.results[calls-1]
 				})
 				require.ErrorIs(t, err, c.want)
 				require.Equal(t, c.calls, calls)
@@ -119,7 +119,7 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-func TestRetryEndsWithItsContext(t *testing.T) {
+func TestBackoff_Retry_endsWithContext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

@@ -14,15 +14,15 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/run"
 )
 
-func TestSignalsHandsOnTheProcessSignals(t *testing.T) {
+func TestSignals(t *testing.T) {
 	c, stop := run.Signals()
 	defer stop()
 	require.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGTERM))
 	require.Equal(t, syscall.SIGTERM, <-c)
 }
 
-// A stop knows which signal asked for it, and that none did.
-func TestAStopKnowsWhatAskedForIt(t *testing.T) {
+// The context of a stop holds the signal that caused it, if any.
+func TestHost_Run_stopContextHasSignal(t *testing.T) {
 	t.Parallel()
 	for _, want := range []os.Signal{os.Interrupt, syscall.SIGTERM, nil} {
 		synctest.Test(t, func(t *testing.T) {
@@ -48,9 +48,9 @@ func TestAStopKnowsWhatAskedForIt(t *testing.T) {
 	}
 }
 
-func TestTwoSignalsAreKeptForAReaderThatIsBusy(t *testing.T) {
-	// With nobody reading, as while a host is being made.
-	for name, second := range map[string]syscall.Signal{"the same again": syscall.SIGINT, "another": syscall.SIGTERM} {
+func TestSignals_buffersTwo(t *testing.T) {
+	// The channel has no reader yet, as during the setup of a host.
+	for name, second := range map[string]syscall.Signal{"same signal": syscall.SIGINT, "other signal": syscall.SIGTERM} {
 		t.Run(name, func(t *testing.T) {
 			c, stop := run.Signals()
 			defer stop()
@@ -63,7 +63,7 @@ func TestTwoSignalsAreKeptForAReaderThatIsBusy(t *testing.T) {
 	}
 }
 
-func TestTwoSignalsThatWaitedForTheHostKill(t *testing.T) {
+func TestHost_Run_twoBufferedSignalsKill(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig("a")
@@ -77,7 +77,7 @@ func TestTwoSignalsThatWaitedForTheHostKill(t *testing.T) {
 	})
 }
 
-// stuck is a log whose reader has stopped reading, like a terminal that was paused.
+// stuck is a log whose writes block, like a paused terminal.
 type stuck chan struct{}
 
 func (s stuck) Write(p []byte) (int, error) {
@@ -85,7 +85,7 @@ func (s stuck) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestASecondSignalKillsWhereTheLogIsNotReadAnyMore(t *testing.T) {
+func TestHost_Run_secondSignalKillsWhileLogBlocks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, pipe := newRig("a"), make(stuck)
@@ -93,10 +93,10 @@ func TestASecondSignalKillsWhereTheLogIsNotReadAnyMore(t *testing.T) {
 		r.start(t.Context())
 		r.signals <- os.Interrupt
 		synctest.Wait()
-		require.Empty(t, r.result, "one signal waits")
+		require.Empty(t, r.result, "the first signal waits for the workers")
 		r.signals <- os.Interrupt
 		synctest.Wait()
-		require.Len(t, r.result, 1, "a second one waits for nothing")
+		require.Len(t, r.result, 1, "the second signal does not wait")
 		require.ErrorIs(t, <-r.result, run.ErrKilled)
 		close(pipe)
 	})

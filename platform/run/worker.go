@@ -1,6 +1,6 @@
-// Package run starts the parts of a process in order, keeps them running, and
-// stops them in reverse. Every goroutine that it starts, it waits for; whatever
-// does not stop within its deadline is named in the error, never forgotten.
+// Package run owns the lifecycle of a process: it starts its parts in order, keeps them
+// running and stops them in reverse order. It waits for every goroutine that it starts;
+// the error names every part that does not stop within its deadline.
 package run
 
 import (
@@ -12,26 +12,26 @@ import (
 	"time"
 )
 
-// Worker is one part of a process. Only Name and Run are needed.
+// Worker is one part of a process. Only Name and Run are required.
 type Worker struct {
 	Name string
-	// Run works until ctx ends and then returns nil or the error of ctx. A return
-	// before that is a failure, also with nil.
+	// Run works until ctx is done and then returns nil or the error of ctx. Returning
+	// earlier is a failure, even with nil.
 	Run func(ctx context.Context) error
-	// Ready answers nil once the worker serves. Host asks again until its timeout.
+	// Ready returns nil once the worker serves. Host polls it until its timeout.
 	Ready func(ctx context.Context) error
-	// Stop lets the worker finish what it holds; the context of Run is cancelled
-	// when it returns or when its deadline has passed.
+	// Stop lets the worker finish its current work. The context of Run is cancelled when
+	// Stop returns or its deadline has passed.
 	Stop func(ctx context.Context) error
-	// StopTimeout replaces the Host's for this worker.
+	// StopTimeout overrides that of the Host for this worker.
 	StopTimeout time.Duration
 }
 
-// ErrEnded is the failure of a worker that returned without being asked to.
+// ErrEnded is the error for a worker that returned nil before its context was done.
 var ErrEnded = errors.New("ended on its own")
 
-// call runs the worker and makes its outcome an error of its own: nil only for a
-// return that was asked for.
+// call runs the worker and returns its failure with the worker's name. It returns nil
+// only if ctx is done and the worker returned nil or the error of ctx.
 func (w Worker) call(ctx context.Context) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -49,8 +49,8 @@ func (w Worker) call(ctx context.Context) (err error) {
 	}
 }
 
-// Group runs workers side by side until ctx ends or one fails, then cancels the
-// rest, waits for all, and joins their errors. It uses Name and Run only.
+// Group runs workers concurrently until ctx is done or one fails. Then it cancels the
+// rest, waits for all and joins their errors. It uses only Name and Run.
 func Group(ctx context.Context, workers ...Worker) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

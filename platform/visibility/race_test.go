@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/visibility"
 )
 
-// waiting says that somebody waits for a lock.
+// waiting reports whether a transaction waits for a lock.
 func (b *bench) waiting() bool {
 	var n int
 	err := b.pool.QueryRow(b.t.Context(), `SELECT count(*) FROM pg_locks WHERE NOT granted AND database = (SELECT oid FROM pg_database
@@ -22,7 +22,7 @@ func (b *bench) waiting() bool {
 	return err == nil && n > 0
 }
 
-// begin opens a transaction that the test may leave behind.
+// begin starts a transaction that is rolled back at the end of the test.
 func (b *bench) begin() pgx.Tx {
 	b.t.Helper()
 	tx, err := b.pool.Begin(b.t.Context())
@@ -31,8 +31,8 @@ func (b *bench) begin() pgx.Tx {
 	return tx
 }
 
-// A row that is made at that moment was resolved before the change, and nobody sees it yet.
-func TestARowThatIsBeingMadeFollowsToo(t *testing.T) {
+// A row whose insert is not committed yet was resolved before the change and is not visible to Set.
+func TestRows_Set_waitsForUncommittedRow(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	tx := b.begin()
@@ -42,7 +42,7 @@ func TestARowThatIsBeingMadeFollowsToo(t *testing.T) {
 		_, err := b.Set(t.Context(), visibility.Change{ProjectID: "prj_1", Visibility: "team", Version: 1})
 		done <- err
 	}()
-	require.Eventually(t, b.waiting, time.Minute, time.Millisecond, "it waits for the row")
+	require.Eventually(t, b.waiting, time.Minute, time.Millisecond, "Set waits for the row")
 	require.Empty(t, done)
 	require.EqualValues(t, 1, b.set("prj_2", "team", 1), "other projects do not wait")
 	require.NoError(t, tx.Commit(t.Context()))
@@ -50,8 +50,8 @@ func TestARowThatIsBeingMadeFollowsToo(t *testing.T) {
 	require.Equal(t, 2, b.have("prj_1", "team", 1))
 }
 
-// A row that comes while the change is stored waits for it, and follows it.
-func TestARowThatComesMeanwhileFollowsToo(t *testing.T) {
+// A row that is inserted during the change waits for it and gets the new visibility.
+func TestRows_Set_rowInsertedMeanwhileFollows(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	b.store(nil, "there", "prj_1", "all", 0)
@@ -80,15 +80,15 @@ func TestARowThatComesMeanwhileFollowsToo(t *testing.T) {
 	require.Equal(t, 3, b.have("prj_1", "team", 1))
 }
 
-// Rows come and change while the project's visibility does, again and again, in any order: all end at the newest.
-func TestWhateverHappensAtOnceAllEndAtTheNewest(t *testing.T) {
+// Rows are inserted while the visibility of the project changes repeatedly: all end with the newest version.
+func TestRows_Set_concurrentChangesAndInserts(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	b.Batch = 3
 	const changes, makers, each = 20, 4, 25
 	b.Changed = nil
 	seen := func(version int64) string { return []string{"all", "team"}[version%2] }
-	var now atomic.Int64 // the owner's version
+	var now atomic.Int64 // the version that auth has
 	var wg sync.WaitGroup
 	for m := range makers {
 		wg.Go(func() {

@@ -1,12 +1,12 @@
-// Package visibility keeps the copies that a service has of the visibility of projects. Auth owns projects;
-// each row of a job, a dataset or a model repeats who besides the members may read it, so that a read asks
-// nobody else.
+// Package visibility owns the copies that a service has of the visibility of projects. Auth owns projects;
+// each row of a job, a dataset or a model holds a copy of the visibility (who besides the members may read
+// it), so that reads do not depend on auth.
 //
-// It promises, to a service whose schema has the table project_visibility and the trigger
-// follow_project_visibility on each table with copies: once Set has answered, every row of the project has
-// that version of the visibility or a newer one, and so will every row that is made later, also by a
-// transaction that was under way and had read the project before. The trigger and Set meet in a lock on the
-// project: either Set sees the new row, or the row sees what Set noted.
+// The schema of the service must have the table project_visibility and the trigger follow_project_visibility
+// on each table with copies. Then the package promises: after Set has returned, every row of the project has
+// that version of the visibility or a newer one, and so has every row that is inserted later, even by a
+// transaction that was already running and had read the project before. The trigger and Set use the same lock
+// on the project: either Set sees the new row, or the trigger sees the change that Set stored.
 package visibility
 
 import (
@@ -17,22 +17,22 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// Change is a visibility that a project got. Versions count the changes of one project.
+// Change is a new visibility of a project. Versions count the changes of one project.
 type Change struct {
 	ProjectID  string
 	Visibility string
 	Version    int64
 }
 
-// Rows are the copies in one schema.
+// Rows updates the copies in one schema.
 type Rows struct {
 	Pool pg.Beginner
-	// Tables have the columns id, project_id, visibility and visibility_version, and the trigger. They come in
+	// Tables have the columns id, project_id, visibility and visibility_version, and the trigger. They are in
 	// the order in which the service locks their rows.
 	Tables []string
-	// Changed runs last in each transaction that changed rows; it may be nil.
+	// Changed is called at the end of each transaction that changed rows; it may be nil.
 	Changed func(ctx context.Context, tx pgx.Tx) error
-	// Batch is how many rows of a table change in one transaction; zero is as many as nobody notices the locks of.
+	// Batch is how many rows of a table one transaction updates; zero means a default that holds locks only briefly.
 	Batch int
 }
 
@@ -45,10 +45,9 @@ func (r *Rows) batch() int {
 	return batchSize
 }
 
-// Set gives all rows of a project its visibility and answers the version that they have now: a newer one,
-// where another change came first. Rows are changed in one transaction, which also makes every later row
-// follow; where they are too many for one, the rest follows in transactions of its own, and a Set that was
-// interrupted is finished by its repeat.
+// Set updates all rows of a project and returns the version that they have now, which is newer than c.Version
+// if a newer change was stored before. The first transaction also stores the change for later rows. If there
+// are more rows than Batch, further transactions update the rest; repeat an interrupted Set to complete it.
 func (r *Rows) Set(ctx context.Context, c Change) (version int64, err error) {
 	for more := true; more; {
 		err = pg.InTx(ctx, r.Pool, func(ctx context.Context, tx pgx.Tx) error {
@@ -63,7 +62,7 @@ func (r *Rows) Set(ctx context.Context, c Change) (version int64, err error) {
 	return version, nil
 }
 
-// step changes a batch of each table; more says that a table may have more.
+// step updates one batch of each table; more reports whether a table may have more rows.
 func (r *Rows) step(ctx context.Context, tx pgx.Tx, c Change) (version int64, more bool, err error) {
 	if err := lock(ctx, tx, c.ProjectID); err != nil {
 		return 0, false, err

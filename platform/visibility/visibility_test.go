@@ -18,13 +18,13 @@ import (
 //go:embed testdata/*.sql
 var testdata embed.FS
 
-// bench is a schema with two tables of copies.
+// bench is a schema with two tables that hold copies.
 type bench struct {
 	*visibility.Rows
 
-	t    *testing.T
-	pool *pgxpool.Pool
-	told int // how often Changed was called
+	t     *testing.T
+	pool  *pgxpool.Pool
+	calls int // number of calls of Changed
 }
 
 func open(t *testing.T) *bench {
@@ -33,13 +33,13 @@ func open(t *testing.T) *bench {
 	require.NoError(t, err)
 	b := &bench{t: t, pool: pgtest.New(t, pgtest.Schema{Name: "things", Migrations: files}).Pool("things")}
 	b.Rows = &visibility.Rows{Pool: b.pool, Tables: []string{"job", "run"}, Changed: func(context.Context, pgx.Tx) error {
-		b.told++
+		b.calls++
 		return nil
 	}}
 	return b
 }
 
-// exec runs a statement in tx, or in a transaction of its own.
+// exec runs a statement in tx, or outside of a transaction if tx is nil.
 func (b *bench) exec(tx pgx.Tx, sql string, args ...any) {
 	b.t.Helper()
 	var err error
@@ -51,7 +51,7 @@ func (b *bench) exec(tx pgx.Tx, sql string, args ...any) {
 	require.NoError(b.t, err)
 }
 
-// store makes a job and its run with a visibility as it was resolved.
+// store inserts a job and its run with the given visibility.
 func (b *bench) store(tx pgx.Tx, id, project, visibility string, version int64) {
 	b.t.Helper()
 	for _, table := range []string{"job", "run"} {
@@ -59,7 +59,7 @@ func (b *bench) store(tx pgx.Tx, id, project, visibility string, version int64) 
 	}
 }
 
-// have is how many rows of both tables have a visibility.
+// have returns the number of rows in both tables with the given visibility and version.
 func (b *bench) have(project, visibility string, version int64) (n int) {
 	b.t.Helper()
 	require.NoError(b.t, b.pool.QueryRow(b.t.Context(), `SELECT count(*) FROM (SELECT * FROM job UNION ALL SELECT * FROM run) r
@@ -74,7 +74,7 @@ func (b *bench) set(project, to string, version int64) int64 {
 	return got
 }
 
-func TestAllRowsOfAProjectFollowAndNoOthers(t *testing.T) {
+func TestRows_Set_updatesAllRowsOfProjectOnly(t *testing.T) {
 	t.Parallel()
 	for _, batch := range []int{0, 1, 2, 5, 6} {
 		b := open(t)
@@ -85,44 +85,44 @@ func TestAllRowsOfAProjectFollowAndNoOthers(t *testing.T) {
 		}
 		require.EqualValues(t, 1, b.set("prj_1", "team", 1))
 		require.Equal(t, []int{10, 10}, []int{b.have("prj_1", "team", 1), b.have("prj_2", "all", 0)}, batch)
-		require.Positive(t, b.told)
+		require.Positive(t, b.calls)
 		if batch == 0 || batch > 4 {
-			require.Equal(t, 1, b.told, "what fits is one transaction")
+			require.Equal(t, 1, b.calls, "a single batch needs one transaction")
 		}
-		told := b.told
+		calls := b.calls
 		require.EqualValues(t, 1, b.set("prj_1", "team", 1))
-		require.Equal(t, told, b.told, "a repeat changes nothing")
+		require.Equal(t, calls, b.calls, "a repeated Set changes nothing")
 		require.EqualValues(t, 2, b.set("prj_1", "all", 2))
 		require.Equal(t, 10, b.have("prj_1", "all", 2))
 	}
 }
 
-func TestOfTwoChangesTheNewerOneCountsWhicheverComesLast(t *testing.T) {
+func TestRows_Set_olderChangeIsIgnored(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	b.store(nil, "a", "prj_1", "all", 0)
 	require.EqualValues(t, 2, b.set("prj_1", "team", 2))
-	require.EqualValues(t, 2, b.set("prj_1", "all", 1), "it is told what holds")
+	require.EqualValues(t, 2, b.set("prj_1", "all", 1), "Set returns the current version")
 	require.Equal(t, 2, b.have("prj_1", "team", 2))
 }
 
-func TestANewRowHasTheNewestThatIsKnown(t *testing.T) {
+func TestRows_Set_newRowsGetNewestVersion(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	b.set("prj_1", "team", 2)
 	b.store(nil, "stale", "prj_1", "all", 1)
 	b.store(nil, "never", "prj_1", "all", 0)
-	require.Equal(t, 4, b.have("prj_1", "team", 2), "what was resolved before")
+	require.Equal(t, 4, b.have("prj_1", "team", 2), "rows with an older version")
 	b.store(nil, "ahead", "prj_1", "all", 3)
 	b.store(nil, "other", "prj_2", "all", 1)
-	require.Equal(t, []int{2, 2}, []int{b.have("prj_1", "all", 3), b.have("prj_2", "all", 1)}, "what is not told here yet")
+	require.Equal(t, []int{2, 2}, []int{b.have("prj_1", "all", 3), b.have("prj_2", "all", 1)}, "rows with a newer version than the stored one")
 	require.EqualValues(t, 2, b.set("prj_1", "team", 2))
-	require.Equal(t, 2, b.have("prj_1", "all", 3), "it is not taken back")
+	require.Equal(t, 2, b.have("prj_1", "all", 3), "the newer version stays")
 	b.set("prj_1", "all", 3)
 	require.Equal(t, 6, b.have("prj_1", "all", 3))
 }
 
-func TestAllOrNothing(t *testing.T) {
+func TestRows_Set_isAtomic(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	b.store(nil, "a", "prj_1", "all", 0)
@@ -134,7 +134,7 @@ func TestAllOrNothing(t *testing.T) {
 	require.Equal(t, 4, b.have("prj_1", "all", 0))
 }
 
-func TestAnInterruptedSetIsFinishedByItsRepeat(t *testing.T) {
+func TestRows_Set_repeatCompletesInterruptedSet(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	b.Batch = 1
@@ -144,7 +144,7 @@ func TestAnInterruptedSetIsFinishedByItsRepeat(t *testing.T) {
 	rounds := 0
 	b.Changed = func(context.Context, pgx.Tx) error {
 		if rounds++; rounds == 3 {
-			return errors.New("the power is gone")
+			return errors.New("interrupted")
 		}
 		return nil
 	}

@@ -1,9 +1,9 @@
-// Package wake tells goroutines on every replica of a service that rows have changed. It promises
-// nothing but speed: a wake-up may be lost or doubled, so whoever waits looks at the rows and also looks
-// from time to time by itself.
+// Package wake owns notifications about changed rows for goroutines on all replicas of a service. Wake-ups
+// only reduce latency: they may be lost or duplicated, so waiters must read the rows, and also poll them
+// from time to time.
 //
-// A wake-up that was sent in a transaction comes when it commits and never when it does not. Services
-// and other installations in the same database are not woken.
+// A wake-up that is sent in a transaction is delivered if and when it commits. It does not reach other
+// services or installations in the same database.
 package wake
 
 import (
@@ -16,16 +16,16 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// Topic is what a wake-up is about. Each service has its own.
+// Topic is the subject of a wake-up. Each service defines its own.
 type Topic string
 
-// All wakes everyone: the listener lost its connection and may have missed something.
+// All wakes all waiters, after the listener lost its connection and may have missed wake-ups.
 const All Topic = "*"
 
-// channelSQL names the channel of this schema.
+// channelSQL is the SQL expression for the channel name of this schema.
 const channelSQL = `current_schema() || '_wake'`
 
-// Notify wakes the topic on every replica when the transaction commits.
+// Notify wakes the waiters of the topic on every replica when the transaction commits.
 func Notify(ctx context.Context, q pg.Querier, topic Topic) error {
 	if _, err := q.Exec(ctx, `SELECT pg_notify(`+channelSQL+`, $1)`, string(topic)); err != nil {
 		return fmt.Errorf("wake %s: %w", topic, err)
@@ -33,26 +33,26 @@ func Notify(ctx context.Context, q pg.Querier, topic Topic) error {
 	return nil
 }
 
-// Hub hands wake-ups to this replica's waiters.
+// Hub delivers wake-ups to the waiters of this replica.
 type Hub struct {
 	mu      sync.Mutex
 	waiters map[Topic]map[*Waiter]struct{}
 }
 
-// NewHub makes a hub without waiters.
+// NewHub returns a Hub without waiters.
 func NewHub() *Hub { return &Hub{waiters: map[Topic]map[*Waiter]struct{}{}} }
 
-// Listen hands on the wake-ups of all replicas until ctx ends or the connection is lost. It holds
-// one connection of its own. At its start it wakes everyone: what was told before is missed.
+// Listen delivers the wake-ups of all replicas until ctx is done or the connection is lost. It uses its own
+// connection. It first wakes all waiters, because earlier wake-ups may have been missed.
 func (h *Hub) Listen(ctx context.Context, pool *pgxpool.Pool) error {
 	var channel string
 	if err := pool.QueryRow(ctx, `SELECT `+channelSQL).Scan(&channel); err != nil {
-		return fmt.Errorf("name the wake-up channel: %w", err)
+		return fmt.Errorf("get the name of the wake-up channel: %w", err)
 	}
 	return pg.Listen(ctx, pool, channel, func() { h.Wake(All) }, func(topic string) { h.Wake(Topic(topic)) })
 }
 
-// Waiter is woken by some topics; wake-ups that come while it is busy are one.
+// Waiter receives the wake-ups of some topics on C. Wake-ups that arrive before C is read are merged.
 type Waiter struct {
 	C      <-chan struct{}
 	c      chan struct{}
@@ -60,7 +60,7 @@ type Waiter struct {
 	topics []Topic
 }
 
-// Wait starts to collect the wake-ups of these topics. The caller closes the waiter.
+// Wait returns a Waiter for these topics. The caller must close it.
 func (h *Hub) Wait(topics ...Topic) *Waiter {
 	c := make(chan struct{}, 1)
 	w := &Waiter{C: c, c: c, hub: h, topics: append([]Topic{All}, topics...)}
@@ -75,7 +75,7 @@ func (h *Hub) Wait(topics ...Topic) *Waiter {
 	return w
 }
 
-// Close ends the waiter. It may be called again.
+// Close removes the waiter. It may be called more than once.
 func (w *Waiter) Close() {
 	w.hub.mu.Lock()
 	defer w.hub.mu.Unlock()

@@ -15,19 +15,19 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/wake"
 )
 
-// woken waits for the wake-up, as long as the test may run.
+// woken waits until all waiters are woken.
 func woken(t *testing.T, waiters ...*wake.Waiter) {
 	t.Helper()
 	for _, w := range waiters {
 		select {
 		case <-w.C:
 		case <-t.Context().Done():
-			require.FailNow(t, "nobody woke it")
+			require.FailNow(t, "the waiter was not woken")
 		}
 	}
 }
 
-// listen starts the hub's listener and waits until it misses nothing any more.
+// listen starts the listener of the hub and waits until it receives all wake-ups.
 func listen(t *testing.T, h *wake.Hub, pool *pgxpool.Pool) (cancel context.CancelFunc, ended <-chan error) {
 	t.Helper()
 	began := h.Wait()
@@ -39,7 +39,7 @@ func listen(t *testing.T, h *wake.Hub, pool *pgxpool.Pool) (cancel context.Cance
 	return cancel, done
 }
 
-func TestTheHubWakesTheTopicsThatAreWaitedFor(t *testing.T) {
+func TestHub_Wake_topics(t *testing.T) {
 	t.Parallel()
 	hub := wake.NewHub()
 	job, both := hub.Wait("job:a"), hub.Wait("job:a", "queue")
@@ -48,7 +48,7 @@ func TestTheHubWakesTheTopicsThatAreWaitedFor(t *testing.T) {
 	for range 3 {
 		hub.Wake("job:a")
 	}
-	require.Len(t, job.C, 1, "wake-ups that come together are one")
+	require.Len(t, job.C, 1, "pending wake-ups are merged")
 	require.Len(t, both.C, 1)
 	<-job.C
 	<-both.C
@@ -61,7 +61,7 @@ func TestTheHubWakesTheTopicsThatAreWaitedFor(t *testing.T) {
 	require.Len(t, both.C, 1)
 }
 
-func TestWhoHasGoneIsNotWokenAndTheOthersAre(t *testing.T) {
+func TestWaiter_Close_stopsWakeUps(t *testing.T) {
 	t.Parallel()
 	hub := wake.NewHub()
 	gone, here := hub.Wait("queue"), hub.Wait("queue")
@@ -73,7 +73,7 @@ func TestWhoHasGoneIsNotWokenAndTheOthersAre(t *testing.T) {
 	require.Len(t, here.C, 1)
 }
 
-func TestNobodyIsHeldUpByAWaiterThatDoesNotLook(t *testing.T) {
+func TestHub_Wake_idleWaiterDoesNotBlock(t *testing.T) {
 	t.Parallel()
 	hub := wake.NewHub()
 	idle, busy := hub.Wait("queue"), hub.Wait("queue")
@@ -84,7 +84,7 @@ func TestNobodyIsHeldUpByAWaiterThatDoesNotLook(t *testing.T) {
 	require.Len(t, idle.C, 1)
 }
 
-func TestACommitWakesEveryReplica(t *testing.T) {
+func TestNotify_commitWakesAllReplicas(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t, pgtest.Schema{Name: "jobs"}).Pool("jobs")
 	one, two := wake.NewHub(), wake.NewHub()
@@ -95,7 +95,7 @@ func TestACommitWakesEveryReplica(t *testing.T) {
 		if err := wake.Notify(ctx, tx, "job:a"); err != nil {
 			return err
 		}
-		// What another connection tells now comes, what this transaction told does not yet.
+		// A wake-up of another connection arrives now, the one of this transaction does not yet.
 		between := one.Wait("job:b")
 		require.NoError(t, wake.Notify(ctx, pool, "job:b"))
 		woken(t, between)
@@ -106,7 +106,7 @@ func TestACommitWakesEveryReplica(t *testing.T) {
 	woken(t, waiters...)
 }
 
-func TestWhatIsRolledBackWakesNobody(t *testing.T) {
+func TestNotify_rollbackDoesNotWake(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t, pgtest.Schema{Name: "jobs"}).Pool("jobs")
 	hub, rollback := wake.NewHub(), errors.New("no")
@@ -121,7 +121,7 @@ func TestWhatIsRolledBackWakesNobody(t *testing.T) {
 	require.Empty(t, dropped.C)
 }
 
-func TestAnotherServiceInTheDatabaseIsNotWoken(t *testing.T) {
+func TestNotify_otherServiceIsNotWoken(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t, pgtest.Schema{Name: "jobs"}, pgtest.Schema{Name: "registry"})
 	jobs, registry := wake.NewHub(), wake.NewHub()
@@ -135,7 +135,7 @@ func TestAnotherServiceInTheDatabaseIsNotWoken(t *testing.T) {
 	require.Empty(t, theirs.C)
 }
 
-func TestAListenerEndsWithItsContext(t *testing.T) {
+func TestHub_Listen_endsWithContext(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t, pgtest.Schema{Name: "jobs"}).Pool("jobs")
 	cancel, ended := listen(t, wake.NewHub(), pool)
@@ -143,7 +143,7 @@ func TestAListenerEndsWithItsContext(t *testing.T) {
 	require.ErrorIs(t, <-ended, context.Canceled)
 }
 
-func TestAListenerThatLostItsConnectionSaysSoAndTheNextWakesEveryone(t *testing.T) {
+func TestHub_Listen_wakesAllAfterLostConnection(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t, pgtest.Schema{Name: "jobs"}).Pool("jobs")
 	hub := wake.NewHub()
@@ -159,11 +159,11 @@ func TestAListenerThatLostItsConnectionSaysSoAndTheNextWakesEveryone(t *testing.
 	woken(t, missed)
 }
 
-func TestWithoutAConnectionNothingIsHeardOrTold(t *testing.T) {
+func TestNotifyAndListen_connectionErrors(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t, pgtest.Schema{Name: "jobs"}).Pool("jobs")
 	require.ErrorContains(t, wake.Notify(t.Context(), pool, wake.Topic(strings.Repeat("x", 8000))), "wake xxx")
 	pool.Close()
-	require.ErrorContains(t, wake.NewHub().Listen(t.Context(), pool), "name the wake-up channel")
+	require.ErrorContains(t, wake.NewHub().Listen(t.Context(), pool), "get the name of the wake-up channel")
 	require.ErrorContains(t, wake.Notify(t.Context(), pool, "job:a"), "wake job:a")
 }

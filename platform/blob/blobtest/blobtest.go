@@ -1,5 +1,5 @@
-// Package blobtest is the contract of blob.Store as a suite of tests. Every driver
-// runs it against the real thing: a folder, a running S3 server.
+// Package blobtest is the test suite for implementations of blob.Store. Every driver
+// runs it against a real backend: a folder or a running S3 server.
 package blobtest
 
 import (
@@ -17,17 +17,17 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// Fixture is an empty store with its signed URLs being served.
+// Fixture is an empty store whose signed URLs are being served.
 type Fixture struct {
 	Store blob.Store
-	Limit int64 // bytes of the largest object
-	// FirstCounts says that the server behind overlooks the second of two query
-	// parameters of one name, as some S3 servers do. It may then accept a request
-	// to which one was added behind the signed ones, but not see it.
+	Limit int64 // maximum object size in bytes
+	// FirstCounts is true if the server ignores the second of two query parameters
+	// with the same name, as some S3 servers do. It may then accept a request with a
+	// duplicate parameter after the signed ones.
 	FirstCounts bool
 }
 
-// Run holds a driver to the contract. newStore is called once for each test.
+// Run tests a driver. It calls newStore once for each test.
 func Run(t *testing.T, newStore func(t *testing.T) Fixture) {
 	t.Helper()
 	for name, test := range map[string]func(*testing.T, Fixture){
@@ -98,7 +98,7 @@ func requireContent(t *testing.T, f Fixture, key string, want []byte) {
 // edit changes a signed request before it is sent.
 type edit func(*http.Request)
 
-// send makes the request and answers the status and the body.
+// send sends the request and returns the status, the header and the body of the response.
 func send(t *testing.T, signed blob.Signed, body []byte, edits ...edit) (int, http.Header, []byte) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), signed.Method, signed.URL, nil)
@@ -115,16 +115,16 @@ func send(t *testing.T, signed blob.Signed, body []byte, edits ...edit) (int, ht
 	for _, e := range edits {
 		e(req)
 	}
-	// A connection of its own: a refused upload may end the connection.
+	// Use a separate connection: the server may close it after rejecting an upload.
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	answer, err := client.Do(req)
+	resp, err := client.Do(req)
 	if err != nil {
-		// A server that refuses without reading a body may cut it off.
+		// A server that rejects the request without reading its body may close the connection.
 		require.NotErrorIs(t, err, context.DeadlineExceeded)
 		return 0, nil, nil
 	}
-	defer func() { require.NoError(t, answer.Body.Close()) }()
-	got, err := io.ReadAll(answer.Body)
+	defer func() { require.NoError(t, resp.Body.Close()) }()
+	got, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
-	return answer.StatusCode, answer.Header, got
+	return resp.StatusCode, resp.Header, got
 }

@@ -5,5 +5,5 @@ import (
 	"syscall"
 )
 
-// dieWithParent ends the server also when the test binary is killed.
+// dieWithParent makes the kernel kill the server if the test binary dies.
 func dieWithParent(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }

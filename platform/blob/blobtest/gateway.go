@@ -27,15 +27,15 @@ const (
 	startup = 20 * time.Second
 )
 
-// Gateway is a running S3 server of the test's own.
+// Gateway is an S3 server that runs for one test.
 type Gateway struct{ settings conf.S3 }
 
-// StartGateway starts versitygw over a temporary folder and stops it with the test.
+// StartGateway starts versitygw on a temporary folder and stops it when the test ends.
 func StartGateway(t *testing.T) *Gateway {
 	t.Helper()
 	program := filepath.Join(root(t), binary)
 	if _, err := os.Stat(program); err != nil {
-		t.Fatalf("the S3 server for the tests is not installed: run %s (make test does)", script)
+		t.Fatalf("the S3 server for the tests is not installed; run %s (make test does this)", script)
 	}
 	var out bytes.Buffer
 	for range tries {
@@ -52,7 +52,7 @@ func StartGateway(t *testing.T) *Gateway {
 	return nil
 }
 
-// Bucket makes a new bucket and gives the settings to reach it.
+// Bucket creates a bucket and returns the settings to access it.
 func (g *Gateway) Bucket(t *testing.T, name string) conf.S3 {
 	t.Helper()
 	client, err := minio.New(g.settings.Endpoint, &minio.Options{
@@ -70,7 +70,7 @@ func (g *Gateway) start(t *testing.T, program string, out *bytes.Buffer) bool {
 	dir := t.TempDir()
 	data, meta := filepath.Join(dir, "data"), filepath.Join(dir, "meta")
 	require.NoError(t, errors.Join(os.Mkdir(data, 0o700), os.Mkdir(meta, 0o700)))
-	// The sidecar keeps metadata in files: not every file system has attributes.
+	// The sidecar stores metadata in files, because not every file system supports extended attributes.
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), program, "--quiet", "--keep-alive", "--port", g.settings.Endpoint, "posix", "--sidecar", meta, data)
 	cmd.Env = []string{"ROOT_ACCESS_KEY=" + g.settings.AccessKey, "ROOT_SECRET_KEY=" + g.settings.SecretKey.Reveal()}
 	cmd.Stdout, cmd.Stderr = out, out
@@ -79,7 +79,7 @@ func (g *Gateway) start(t *testing.T, program string, out *bytes.Buffer) bool {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = cmd.Wait() // killed below, or its words say why
+		_ = cmd.Wait() // killed in the cleanup; otherwise its output shows the error
 	}()
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
@@ -98,8 +98,8 @@ func (g *Gateway) serves(t *testing.T, ended <-chan struct{}) bool {
 		}
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+g.settings.Endpoint, nil)
 		require.NoError(t, err)
-		if answer, err := http.DefaultClient.Do(req); err == nil {
-			require.NoError(t, answer.Body.Close())
+		if resp, err := http.DefaultClient.Do(req); err == nil {
+			require.NoError(t, resp.Body.Close())
 			return true
 		}
 	}
@@ -110,11 +110,11 @@ func freeAddr(t *testing.T) string {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	defer l.Close() //nolint:errcheck // only its number was wanted
+	defer l.Close() //nolint:errcheck // only the port number is needed
 	return l.Addr().String()
 }
 
-// root is the folder of the checkout, where go.work is.
+// root returns the folder of the checkout, which contains go.work.
 func root(t *testing.T) string {
 	t.Helper()
 	dir, err := os.Getwd()
@@ -125,7 +125,7 @@ func root(t *testing.T) string {
 		}
 		parent := filepath.Dir(dir)
 		if parent == dir {
-			t.Fatal("no go.work above the test")
+			t.Fatal("go.work not found in any parent folder")
 		}
 		dir = parent
 	}

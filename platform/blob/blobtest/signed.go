@@ -29,13 +29,13 @@ func signedPut(t *testing.T, f Fixture) {
 		signed := signPut(t, f, key, body, time.Minute)
 		require.Equal(t, http.MethodPut, signed.Method)
 		require.WithinDuration(t, time.Now().Add(time.Minute), signed.ExpiresAt, 30*time.Second)
-		for range 2 { // the second as a client that did not see the first answer
-			status, _, answer := send(t, signed, body)
-			require.Equal(t, http.StatusOK, status, "%d bytes: %s", size, answer)
+		for range 2 { // the second time like a client that lost the first response
+			status, _, resp := send(t, signed, body)
+			require.Equal(t, http.StatusOK, status, "%d bytes: %s", size, resp)
 		}
 		requireContent(t, f, key, body)
 		status, _, got := send(t, signed, nil, method(http.MethodGet))
-		require.GreaterOrEqual(t, status, 400, "an upload's address downloads: %s", got)
+		require.GreaterOrEqual(t, status, 400, "the upload URL must not allow downloads: %s", got)
 	}
 }
 
@@ -44,14 +44,14 @@ func signedPutIsBound(t *testing.T, f Fixture) {
 	body := pattern(64)
 	signed := signPut(t, f, "up/bound", body, time.Minute)
 	refuse := func(what string, body []byte, edits ...edit) {
-		status, _, answer := send(t, signed, body, edits...)
-		require.False(t, status >= 200 && status < 300, "%s was accepted: %d %s", what, status, answer)
+		status, _, resp := send(t, signed, body, edits...)
+		require.False(t, status >= 200 && status < 300, "%s was accepted: %d %s", what, status, resp)
 		for _, key := range []string{"up/bound", "up/bounds", "up/other"} {
 			requireAbsent(t, f, key)
 		}
 	}
 	other := append([]byte{body[0] ^ 1}, body[1:]...)
-	refuse("another body", other)
+	refuse("a different body", other)
 	refuse("a shorter body", body[:63], header("Content-Length", "63"))
 	refuse("a longer body", append(pattern(64), 'x'), header("Content-Length", "65"))
 	refuse("an empty body", []byte{}, header("Content-Length", "0"))
@@ -59,8 +59,8 @@ func signedPutIsBound(t *testing.T, f Fixture) {
 	for name := range signed.Headers {
 		if name != "Content-Length" {
 			refuse("a request without "+name, body, header(name, ""))
-			refuse("another body without "+name, other, header(name, ""))
-			refuse("another "+name, body, header(name, "x"))
+			refuse("a different body without "+name, other, header(name, ""))
+			refuse("a different "+name, body, header(name, "x"))
 		}
 	}
 	for what, e := range edits(signed.URL) {
@@ -71,8 +71,8 @@ func signedPutIsBound(t *testing.T, f Fixture) {
 	for _, m := range []string{http.MethodPost, http.MethodDelete, http.MethodGet, http.MethodHead, http.MethodPatch} {
 		refuse(m, body, method(m))
 	}
-	status, _, answer := send(t, signed, body)
-	require.Equal(t, http.StatusOK, status, "untouched it works: %s", answer)
+	status, _, resp := send(t, signed, body)
+	require.Equal(t, http.StatusOK, status, "the unmodified request must succeed: %s", resp)
 }
 
 func signedGet(t *testing.T, f Fixture) {
@@ -142,7 +142,7 @@ func signingRefuses(t *testing.T, f Fixture) {
 	require.True(t, fault.HasCode(err, blob.CodeAbsent), "%v", err)
 	for _, d := range []time.Duration{0, -time.Hour, time.Hour, 365 * 24 * time.Hour} {
 		signed := signPut(t, f, "a", nil, d)
-		require.WithinDuration(t, time.Now().Add(blob.MaxExpires), signed.ExpiresAt, 30*time.Second, "never longer than the longest")
+		require.WithinDuration(t, time.Now().Add(blob.MaxExpires), signed.ExpiresAt, 30*time.Second, "the lifetime is capped at MaxExpires")
 	}
 }
 
@@ -155,30 +155,30 @@ func signaturesExpire(t *testing.T, f Fixture) {
 	up := signPut(t, f, "up/late", body, time.Second)
 	for _, signed := range []blob.Signed{down, up} {
 		require.Eventually(t, func() bool {
-			status, _, _ := send(t, signed, nil) // of no use to the upload: its length differs
+			status, _, _ := send(t, signed, nil) // as an upload this has the wrong length and is never accepted
 			return status == http.StatusForbidden
 		}, time.Minute, 100*time.Millisecond)
 		for what, e := range edits(signed.URL) {
 			status, _, _ := send(t, signed, nil, e)
-			require.False(t, status >= 200 && status < 300, "%s brought it back", what)
+			require.False(t, status >= 200 && status < 300, "%s made the expired URL valid", what)
 		}
 	}
-	status, _, answer := send(t, up, body)
-	require.Equal(t, http.StatusForbidden, status, string(answer))
+	status, _, resp := send(t, up, body)
+	require.Equal(t, http.StatusForbidden, status, string(resp))
 	requireAbsent(t, f, "up/late")
 }
 
-// repeated begins the names of the edits that add a second value behind the first.
-const repeated = "twice "
+// repeated is the name prefix of edits that add a second value after the first.
+const repeated = "duplicate after "
 
-// edits are changes of a signed address, none of which may keep it good.
+// edits returns changes of a signed URL, each of which must invalidate it.
 func edits(signed string) map[string]edit {
 	all := map[string]edit{
-		"another key":     path(func(p string) string { return p[:strings.LastIndexByte(p, '/')] + "/other" }),
+		"a different key": path(func(p string) string { return p[:strings.LastIndexByte(p, '/')] + "/other" }),
 		"a longer key":    path(func(p string) string { return p + "s" }),
-		"a parent":        path(func(p string) string { return p[:strings.LastIndexByte(p, '/')] }),
-		"one more query":  query(func(pairs []string) []string { return append(pairs, "x=1") }),
-		"no query at all": query(func([]string) []string { return nil }),
+		"the parent":      path(func(p string) string { return p[:strings.LastIndexByte(p, '/')] }),
+		"an extra query":  query(func(pairs []string) []string { return append(pairs, "x=1") }),
+		"no query":        query(func([]string) []string { return nil }),
 	}
 	_, text, _ := strings.Cut(signed, "?")
 	for i, pair := range strings.Split(text, "&") {
@@ -192,10 +192,10 @@ func edits(signed string) map[string]edit {
 			changed = name + "=9" + value
 		}
 		all["without "+name] = query(func(pairs []string) []string { return append(pairs[:i:i], pairs[i+1:]...) })
-		all["another "+name] = query(func(pairs []string) []string { pairs[i] = changed; return pairs })
+		all["a different "+name] = query(func(pairs []string) []string { pairs[i] = changed; return pairs })
 		all["empty "+name] = query(func(pairs []string) []string { pairs[i] = name + "="; return pairs })
 		all[repeated+name] = query(func(pairs []string) []string { return append(pairs, changed) })
-		all["first twice "+name] = query(func(pairs []string) []string { return append([]string{changed}, pairs...) })
+		all["duplicate before "+name] = query(func(pairs []string) []string { return append([]string{changed}, pairs...) })
 	}
 	return all
 }

@@ -26,7 +26,7 @@ func putAndGet(t *testing.T, f Fixture) {
 	}
 	body, _, err := f.Store.Get(t.Context(), "run/r1/file-4096.bin")
 	require.NoError(t, err)
-	require.NoError(t, body.Close(), "closed before its end")
+	require.NoError(t, body.Close(), "closing before the end")
 }
 
 func putRefusesWrongBytes(t *testing.T, f Fixture) {
@@ -64,7 +64,7 @@ func putRefusesWrongBytes(t *testing.T, f Fixture) {
 func putRefusesBrokenReader(t *testing.T, f Fixture) {
 	t.Helper()
 	body := pattern(1 << 20)
-	gone := errors.New("the network went away")
+	gone := errors.New("network is down")
 	broken := io.MultiReader(bytes.NewReader(body[:1<<19]), iotest.ErrReader(gone))
 	err := f.Store.Put(t.Context(), "a", broken, int64(len(body)), digest(body))
 	require.ErrorIs(t, err, gone)
@@ -99,7 +99,7 @@ func writeOnce(t *testing.T, f Fixture) {
 	require.True(t, fault.Is(err, fault.Conflict), "%v", err)
 	require.True(t, fault.HasCode(err, blob.CodeDiffers))
 	err = f.Store.Put(t.Context(), "a/b", bytes.NewReader(other), 5, digest(body))
-	require.True(t, fault.HasCode(err, blob.CodeDigest), "the bytes are looked at also where they are there already: %v", err)
+	require.True(t, fault.HasCode(err, blob.CodeDigest), "the bytes are verified even if the object exists: %v", err)
 	requireContent(t, f, "a/b", body)
 }
 
@@ -175,14 +175,14 @@ func list(t *testing.T, f Fixture) {
 		"all":               {"", "", 100, sorted},
 		"first":             {"", "", 3, sorted[:3]},
 		"next":              {"", "b.d", 3, sorted[3:6]},
-		"after no key":      {"", "b/b", 2, []string{"b/c/d", "b/e"}},
-		"after in depth":    {"", "b/c/d", 2, []string{"b/e", "b0"}},
+		"after missing key": {"", "b/b", 2, []string{"b/c/d", "b/e"}},
+		"after nested key":  {"", "b/c/d", 2, []string{"b/e", "b0"}},
 		"last":              {"", "z", 3, nil},
 		"folder":            {"b/", "", 100, []string{"b/0", "b/c/d", "b/e"}},
 		"part of a name":    {"b", "", 100, sorted[1:7]},
 		"run1 is not run10": {"run/run1/", "", 100, []string{"run/run1/x"}},
 		"folder and after":  {"b/", "b/0", 1, []string{"b/c/d"}},
-		"nothing":           {"c/", "", 100, nil},
+		"no match":          {"c/", "", 100, nil},
 	} {
 		found, err := f.Store.List(t.Context(), c.prefix, c.after, c.limit)
 		require.NoError(t, err, name)

@@ -1,4 +1,4 @@
-// Package driver opens the object store that the settings ask for.
+// Package driver opens the object store selected by the settings.
 package driver
 
 import (
@@ -15,9 +15,9 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/id"
 )
 
-// Deps is what the drivers need beside the settings.
+// Deps are what the drivers need besides the settings.
 type Deps struct {
-	PublicURL func() string // base of the signed URLs of the fs driver
+	PublicURL func() string // base of the fs driver's signed URLs
 	Clock     clock.Clock
 	IDs       *id.Source
 	Log       *slog.Logger
@@ -26,14 +26,14 @@ type Deps struct {
 // Opened is the object store of a process.
 type Opened struct {
 	Store blob.Store
-	// Handler serves the store's signed URLs under file.Prefix; nil on S3, which
-	// serves them itself.
+	// Handler serves the store's signed URLs under file.Prefix. It is nil for the s3
+	// driver, whose server serves them itself.
 	Handler http.Handler
 	Ready   func(ctx context.Context) error
 	Close   func(ctx context.Context) error
 }
 
-// Open opens the driver that cfg names.
+// Open opens the store of cfg.Driver.
 func Open(cfg conf.Blob, d Deps) (Opened, error) {
 	limit := blob.Limit(cfg.MaxMB)
 	switch cfg.Driver {
@@ -59,6 +59,6 @@ func Open(cfg conf.Blob, d Deps) (Opened, error) {
 		}
 		return Opened{Store: store, Ready: store.Ready, Close: func(context.Context) error { return nil }}, nil
 	default:
-		return Opened{}, fmt.Errorf("there is no blob driver %q", cfg.Driver)
+		return Opened{}, fmt.Errorf("unknown blob driver %q", cfg.Driver)
 	}
 }

@@ -39,7 +39,7 @@ func use(t *testing.T, cfg conf.Blob) driver.Opened {
 	return opened
 }
 
-func TestFolder(t *testing.T) {
+func TestOpen_fs(t *testing.T) {
 	t.Parallel()
 	opened := use(t, conf.Blob{Driver: conf.BlobFS, Root: filepath.Join(t.TempDir(), "b"), MaxMB: 1})
 	require.NotNil(t, opened.Handler)
@@ -48,19 +48,19 @@ func TestFolder(t *testing.T) {
 	require.True(t, strings.HasPrefix(signed.URL, "https://signalbox.example/api/blobs/a?"), signed.URL)
 }
 
-func TestS3(t *testing.T) {
+func TestOpen_s3(t *testing.T) {
 	t.Parallel()
 	opened := use(t, conf.Blob{Driver: conf.BlobS3, S3: blobtest.StartGateway(t).Bucket(t, "bucket"), MaxMB: 1})
 	require.Nil(t, opened.Handler, "the S3 server serves its own URLs")
 }
 
-func TestRefused(t *testing.T) {
+func TestOpen_errors(t *testing.T) {
 	t.Parallel()
 	for want, cfg := range map[string]conf.Blob{
 		"BLOB_ROOT: must be set": {Driver: conf.BlobFS},
 		"open blob folder":       {Driver: conf.BlobFS, Root: "/dev/null/x"},
 		"open S3 client":         {Driver: conf.BlobS3},
-		"no blob driver":         {Driver: "tape"},
+		"unknown blob driver":    {Driver: "tape"},
 	} {
 		_, err := driver.Open(cfg, deps())
 		require.ErrorContains(t, err, want)

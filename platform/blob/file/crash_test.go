@@ -28,16 +28,16 @@ import (
 
 const large = 1 << 20
 
-// A process is killed while it writes an object: the key stays free, nobody sees a part of it, and the next
-// process puts it whole. The child is this test binary again.
-func TestAPutThatIsKilledLeavesNoObject(t *testing.T) {
+// If a process is killed while it writes an object, the key stays free, no partial object is visible, and another
+// process can put the object. The child process is this test binary.
+func TestStore_Put_killedProcess(t *testing.T) {
 	if root := os.Getenv("FILE_TEST_CHILD_ROOT"); root != "" {
-		putForEver(t, root)
+		putForever(t, root)
 		return
 	}
 	t.Parallel()
 	r := open(t, nil)
-	cmd := exec.Command(os.Args[0], "-test.run=^TestAPutThatIsKilledLeavesNoObject$", "-test.count=1")
+	cmd := exec.Command(os.Args[0], "-test.run=^TestStore_Put_killedProcess$", "-test.count=1")
 	cmd.Env = append(os.Environ(), "FILE_TEST_CHILD_ROOT="+r.root)
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
@@ -46,12 +46,12 @@ func TestAPutThatIsKilledLeavesNoObject(t *testing.T) {
 		continue
 	}
 	_, err = r.Stat(t.Context(), "run/model")
-	require.True(t, fault.Is(err, fault.Absent), "half of an object is none: %v", err)
+	require.True(t, fault.Is(err, fault.Absent), "a partial object is not visible: %v", err)
 	require.NoError(t, cmd.Process.Kill())
 	_ = cmd.Wait()
 	left, err := filepath.Glob(filepath.Join(r.root, ".aside", "*", "*"))
 	require.NoError(t, err)
-	require.Len(t, left, 1, "it really was at work")
+	require.Len(t, left, 1, "the child had begun to write")
 	_, err = r.Stat(t.Context(), "run/model")
 	require.True(t, fault.Is(err, fault.Absent), "%v", err)
 	found, err := r.List(t.Context(), "", "", 10)
@@ -60,7 +60,7 @@ func TestAPutThatIsKilledLeavesNoObject(t *testing.T) {
 	r.put(t, "run/model", strings.Repeat("x", large))
 }
 
-func putForEver(t *testing.T, root string) {
+func putForever(t *testing.T, root string) {
 	t.Helper()
 	store, err := file.Open(file.Config{
 		Root: root, Limit: 2 * large, Clock: clock.Real(), IDs: id.NewSource(clock.Real(), rand.Reader),
@@ -80,7 +80,7 @@ type readerFunc func([]byte) (int, error)
 func (r readerFunc) Read(p []byte) (int, error) { return r(p) }
 
 // Delete removes empty parents while Put makes them.
-func TestPutAndDeleteUnderOneFolderDoNotDisturbEachOther(t *testing.T) {
+func TestStore_concurrentPutAndDelete(t *testing.T) {
 	t.Parallel()
 	r := open(t, nil)
 	var wg sync.WaitGroup
@@ -92,7 +92,7 @@ func TestPutAndDeleteUnderOneFolderDoNotDisturbEachOther(t *testing.T) {
 					t.Errorf("put: %v", err)
 				}
 				if _, err := r.Stat(t.Context(), key); err != nil {
-					t.Errorf("its own object: %v", err)
+					t.Errorf("stat: %v", err)
 				}
 				if err := r.Delete(t.Context(), key); err != nil {
 					t.Errorf("delete: %v", err)
@@ -106,8 +106,8 @@ func TestPutAndDeleteUnderOneFolderDoNotDisturbEachOther(t *testing.T) {
 	require.Empty(t, found)
 }
 
-// Whoever looks while another one deletes and puts again sees the object or none, never a broken store.
-func TestAReaderBesideADeleteSeesTheObjectOrNone(t *testing.T) {
+// While another goroutine deletes and puts an object, readers see the object or none, never a store failure.
+func TestStore_readDuringDelete(t *testing.T) {
 	t.Parallel()
 	r := open(t, nil)
 	done := make(chan struct{})
@@ -134,7 +134,7 @@ func TestAReaderBesideADeleteSeesTheObjectOrNone(t *testing.T) {
 		require.True(t, err == nil || fault.Is(err, fault.Absent), "%v", err)
 		if err == nil {
 			raw, err := io.ReadAll(body)
-			require.NoError(t, err, "an open object stays readable")
+			require.NoError(t, err, "an open object stays readable after deletion")
 			require.Equal(t, "x", string(raw))
 			require.NoError(t, body.Close())
 		}
@@ -143,7 +143,7 @@ func TestAReaderBesideADeleteSeesTheObjectOrNone(t *testing.T) {
 	}
 }
 
-func TestTwoWritersOfOneKeyOneWins(t *testing.T) {
+func TestStore_Put_concurrentWritersOfOneKey(t *testing.T) {
 	t.Parallel()
 	r := open(t, nil)
 	for round := range 5 {
@@ -167,11 +167,11 @@ func TestTwoWritersOfOneKeyOneWins(t *testing.T) {
 	}
 	left, err := os.ReadDir(filepath.Join(r.root, ".aside"))
 	require.NoError(t, err)
-	require.Empty(t, left, "who lost has cleared up")
+	require.Empty(t, left, "the losing writer has removed its upload")
 }
 
-// A signed address is a credential: it has one text.
-func TestASignedAddressHasOneText(t *testing.T) {
+// A signed URL is a credential, so only its exact spelling is accepted.
+func TestHandler_rejectsRewrittenURLs(t *testing.T) {
 	t.Parallel()
 	r := open(t, nil)
 	r.put(t, "down/x", "text")
@@ -180,26 +180,26 @@ func TestASignedAddressHasOneText(t *testing.T) {
 	get := func(url string) int {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 		require.NoError(t, err)
-		answer, err := http.DefaultClient.Do(req)
+		resp, err := http.DefaultClient.Do(req)
 		require.NoError(t, err)
-		require.NoError(t, answer.Body.Close())
-		return answer.StatusCode
+		require.NoError(t, resp.Body.Close())
+		return resp.StatusCode
 	}
 	require.Equal(t, http.StatusOK, get(signed.URL))
 	digest := sum("text")
 	for name, change := range map[string][2]string{
-		"a plus before the size":      {"size=", "size=%2B"},
-		"a zero before the size":      {"size=", "size=0"},
-		"a space before the size":     {"size=", "size=%20"},
-		"a line end behind the size":  {"size=4", "size=4%0A"},
-		"a zero before the time":      {"expires=", "expires=0"},
-		"the digest in upper case":    {digest, strings.ToUpper(digest)},
-		"a line end in the signature": {"signature=", "signature=%0D%0A"},
-		"a second slash":              {"down/x", "down//x"},
-		"an encoded slash":            {"down/x", "down%2Fx"},
-		"an encoded letter":           {"down/x", "down/%78"},
-		"a dot segment":               {"down/x", "down/./x"},
-		"a slash behind":              {"down/x", "down/x/"},
+		"plus sign before size":   {"size=", "size=%2B"},
+		"zero before size":        {"size=", "size=0"},
+		"space before size":       {"size=", "size=%20"},
+		"line break after size":   {"size=4", "size=4%0A"},
+		"zero before expires":     {"expires=", "expires=0"},
+		"digest in upper case":    {digest, strings.ToUpper(digest)},
+		"line break in signature": {"signature=", "signature=%0D%0A"},
+		"double slash":            {"down/x", "down//x"},
+		"encoded slash":           {"down/x", "down%2Fx"},
+		"encoded letter":          {"down/x", "down/%78"},
+		"dot segment":             {"down/x", "down/./x"},
+		"trailing slash":          {"down/x", "down/x/"},
 	} {
 		variant := strings.Replace(signed.URL, change[0], change[1], 1)
 		require.NotEqual(t, signed.URL, variant, name)
@@ -207,19 +207,19 @@ func TestASignedAddressHasOneText(t *testing.T) {
 	}
 }
 
-func TestAFolderThatStaysEmptyIsAFailedDependency(t *testing.T) {
+func TestStore_Stat_emptyObjectFolder(t *testing.T) {
 	t.Parallel()
 	r := open(t, nil)
 	require.NoError(t, os.Mkdir(filepath.Join(r.root, "a@"), 0o700))
 	_, err := r.Stat(t.Context(), "a")
 	require.True(t, fault.Is(err, fault.Dependency), "%v", err)
 	require.ErrorContains(t, err, "the folder of a is empty")
-	require.NoError(t, r.Delete(t.Context(), "a"), "it can be mended by deleting")
+	require.NoError(t, r.Delete(t.Context(), "a"), "deleting the object repairs it")
 	_, err = r.Stat(t.Context(), "a")
 	require.True(t, fault.Is(err, fault.Absent), "%v", err)
 }
 
-func TestAListStopsWithItsContext(t *testing.T) {
+func TestStore_List_canceledContext(t *testing.T) {
 	t.Parallel()
 	r := open(t, nil)
 	r.put(t, "a", "x")
@@ -229,7 +229,7 @@ func TestAListStopsWithItsContext(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-func TestWhatIsNoObjectIsNotListed(t *testing.T) {
+func TestStore_List_ignoresStrayFiles(t *testing.T) {
 	t.Parallel()
 	r := open(t, nil)
 	r.put(t, "a/b", "x")

@@ -1,8 +1,8 @@
-// Package file keeps objects in one folder that every process of the installation
-// sees. The object a/b lies in the folder "a/b@" as a file that is named by its
-// SHA-256 and holds exactly its bytes. A new object is written aside, synced, and
-// put in place by renaming its folder, which the file system does wholly or not at
-// all and never over another object.
+// Package file stores objects in one folder that every process of the installation
+// shares. The object a/b is a file in the folder "a/b@", named by its SHA-256 and
+// holding exactly its bytes. A new object is written to a staging folder, synced, and
+// published by renaming its folder. The rename is atomic and never replaces another
+// object.
 package file
 
 import (
@@ -26,31 +26,31 @@ import (
 )
 
 const (
-	mark     = "@" // ends the name of an object's folder; no key has it
-	aside    = ".aside"
-	staleFor = 24 * time.Hour // after this an upload aside was left by a crash
-	tries    = 20             // against a Delete that removes empty folders at the same moment
+	mark     = "@"            // suffix of an object's folder; not allowed in keys
+	aside    = ".aside"       // staging folder for uploads and deletions
+	staleFor = 24 * time.Hour // a staged upload this old was left behind by a crash
+	tries    = 20             // retries when a concurrent Delete removes empty folders
 )
 
 // Config is what a Store needs.
 type Config struct {
-	Root       string        // an absolute folder, made where it is missing
-	SigningKey secret.String // empty: one is made and kept in Root
-	Limit      int64         // bytes of the largest object
+	Root       string        // absolute path of the folder, created if missing
+	SigningKey secret.String // if empty, a key is generated and stored in Root
+	Limit      int64         // maximum object size in bytes
 	PublicURL  func() string // base of signed URLs, known once the gateway listens
 	Clock      clock.Clock
-	IDs        *id.Source // of requests that come without one
+	IDs        *id.Source // for requests without a request id
 	Log        *slog.Logger
 }
 
-// Store implements blob.Store over a folder.
+// Store implements blob.Store on a folder.
 type Store struct {
 	config Config
 	root   *os.Root
 	key    []byte
 }
 
-// Open makes the folder ready. Close must be called at the end.
+// Open prepares the folder and returns its Store. The caller must call Close.
 func Open(cfg Config) (*Store, error) {
 	if err := os.MkdirAll(cfg.Root, 0o700); err != nil {
 		return nil, fmt.Errorf("open blob folder: %w", err)
@@ -66,10 +66,10 @@ func Open(cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// Close lets go of the folder.
+// Close releases the folder.
 func (s *Store) Close() error { return s.root.Close() }
 
-// Ready answers nil while the folder can be written.
+// Ready returns nil if the folder is writable.
 func (s *Store) Ready(context.Context) error {
 	name := aside + "/ready-" + random()
 	if err := s.root.Mkdir(name, 0o700); err != nil {
@@ -90,8 +90,8 @@ func (s *Store) prepare() error {
 	return err
 }
 
-// sweep removes what uploads of crashed processes left; younger ones may be
-// another process's work.
+// sweep removes stale uploads of crashed processes. Younger ones may still be in
+// progress in another process.
 func (s *Store) sweep() error {
 	entries, err := fs.ReadDir(s.root.FS(), aside)
 	if err != nil {
@@ -166,7 +166,8 @@ func (s *Store) stat(key string) (info blob.Info, err error) {
 	}
 }
 
-// errTaken is a folder that lost its file: a Delete took it away while it was looked at, unless it stays so.
+// errTaken means that an object's folder is empty. Usually a concurrent Delete has just moved the file; if the error
+// persists, the store is damaged.
 var errTaken = errors.New("want one file")
 
 func (s *Store) look(key string) (blob.Info, error) {
@@ -205,7 +206,7 @@ func (s *Store) Delete(_ context.Context, key string) error {
 	return s.failure("delete", err)
 }
 
-// sync makes the entries of a folder safe against a loss of power.
+// sync flushes the entries of a folder to disk.
 func (s *Store) sync(folder string) error {
 	d, err := s.root.Open(folder)
 	if err != nil {
@@ -214,6 +215,7 @@ func (s *Store) sync(folder string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
+// syncUp syncs a folder and all its parents.
 func (s *Store) syncUp(folder string) error {
 	for {
 		if err := s.sync(folder); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -74,7 +74,7 @@ func (r *rig) put(t *testing.T, key, body string) {
 	require.NoError(t, r.Put(t.Context(), key, bytes.NewBufferString(body), int64(len(body)), sum(body)))
 }
 
-func TestAnObjectIsAPlainFileNamedByItsDigest(t *testing.T) {
+func TestStore_Put_fileNamedByDigest(t *testing.T) {
 	t.Parallel()
 	r := open(t, nil)
 	r.put(t, "a/b", "text")
@@ -89,7 +89,7 @@ func TestAnObjectIsAPlainFileNamedByItsDigest(t *testing.T) {
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 }
 
-func TestAKeyMayBeginAnother(t *testing.T) {
+func TestStore_keyIsPrefixOfAnother(t *testing.T) {
 	t.Parallel()
 	r := open(t, nil)
 	r.put(t, "a", "1")
@@ -100,10 +100,10 @@ func TestAKeyMayBeginAnother(t *testing.T) {
 	require.Equal(t, int64(1), info.Size)
 	require.NoError(t, r.Delete(t.Context(), "a/b"))
 	_, err = os.Stat(filepath.Join(r.root, "a"))
-	require.ErrorIs(t, err, os.ErrNotExist, "an empty folder does not stay")
+	require.ErrorIs(t, err, os.ErrNotExist, "empty folders are removed")
 }
 
-func TestChangedBytesAreNoticedWhenRead(t *testing.T) {
+func TestStore_Get_changedBytes(t *testing.T) {
 	t.Parallel()
 	r := open(t, nil)
 	r.put(t, "a", "text")
@@ -119,7 +119,7 @@ func TestChangedBytesAreNoticedWhenRead(t *testing.T) {
 	}
 }
 
-func TestLinksOutOfTheFolderAreNotFollowed(t *testing.T) {
+func TestStore_symlinksOutOfRoot(t *testing.T) {
 	t.Parallel()
 	r := open(t, nil)
 	outside := t.TempDir()
@@ -135,7 +135,7 @@ func TestLinksOutOfTheFolderAreNotFollowed(t *testing.T) {
 	require.Len(t, left, 1)
 }
 
-func TestAFullOrClosedFolderIsAFailedDependency(t *testing.T) {
+func TestStore_Put_unwritableFolder(t *testing.T) {
 	t.Parallel()
 	r := open(t, nil)
 	require.NoError(t, os.RemoveAll(filepath.Join(r.root, ".aside")))
@@ -143,10 +143,10 @@ func TestAFullOrClosedFolderIsAFailedDependency(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Dependency), "%v", err)
 	require.True(t, fault.HasCode(err, blob.CodeStore))
 	require.Error(t, r.Ready(t.Context()))
-	require.NotContains(t, fault.From(err).Text(), r.root, "users do not learn the folder")
+	require.NotContains(t, fault.From(err).Text(), r.root, "the error must not reveal the folder")
 }
 
-func TestReadyAndTwoStoresOverOneFolder(t *testing.T) {
+func TestStore_sharedFolder(t *testing.T) {
 	t.Parallel()
 	a := open(t, nil)
 	b := open(t, func(c *file.Config) { c.Root = a.root })
@@ -160,7 +160,7 @@ func TestReadyAndTwoStoresOverOneFolder(t *testing.T) {
 	require.Empty(t, left)
 }
 
-func TestOpenSweepsWhatCrashesLeft(t *testing.T) {
+func TestOpen_removesStaleUploads(t *testing.T) {
 	t.Parallel()
 	r := open(t, nil)
 	for name, age := range map[string]time.Duration{"old": 48 * time.Hour, "young": time.Hour, "busy": 48 * time.Hour} {
@@ -181,10 +181,10 @@ func TestOpenSweepsWhatCrashesLeft(t *testing.T) {
 	for _, e := range left {
 		names = append(names, e.Name())
 	}
-	require.Equal(t, []string{"busy", "young"}, names, "an upload that is still written is not old")
+	require.Equal(t, []string{"busy", "young"}, names, "an upload in progress is not stale")
 }
 
-func TestPutStopsWithItsContext(t *testing.T) {
+func TestStore_Put_canceledContext(t *testing.T) {
 	t.Parallel()
 	r := open(t, nil)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -16,7 +16,7 @@ import (
 
 const cacheControl = "private, no-store"
 
-// CodeIncomplete is the code of an upload whose bytes stopped coming.
+// CodeIncomplete is the error code of an upload whose body ended early.
 const CodeIncomplete = "body_incomplete"
 
 // Handler serves the signed URLs under Prefix.
@@ -69,7 +69,7 @@ func (s *Store) download(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer f.Close() //nolint:errcheck // only read
 	if info.SHA256 != g.sha256 || info.Size != g.size {
-		return blob.Absent(g.key) // what was signed is gone; this is another object
+		return blob.Absent(g.key) // the signed object was replaced by a different one
 	}
 	h := w.Header()
 	h.Set("Content-Type", "application/octet-stream")
@@ -80,12 +80,12 @@ func (s *Store) download(w http.ResponseWriter, r *http.Request) error {
 	if part.outside {
 		h.Del("Content-Disposition")
 		h.Set("Cache-Control", cacheControl)
-		return fault.New(fault.Range, "range", "the object has %d bytes: none of them is in the range", info.Size)
+		return fault.New(fault.Range, "range", "the range is invalid or outside the object's %d bytes", info.Size)
 	}
 	return nil
 }
 
-// ranged keeps back the words that net/http has for a range which cannot be satisfied: a failure is JSON here too.
+// ranged suppresses net/http's plain-text response to an unsatisfiable range, so that the error can be sent as JSON.
 type ranged struct {
 	http.ResponseWriter
 
@@ -107,12 +107,12 @@ func (r *ranged) Write(p []byte) (int, error) {
 	return r.ResponseWriter.Write(p)
 }
 
-// ReadFrom implements io.ReaderFrom: files are sent without a copy in between.
+// ReadFrom implements io.ReaderFrom, so that files are sent without an intermediate copy.
 func (r *ranged) ReadFrom(from io.Reader) (int64, error) { return io.Copy(r.ResponseWriter, from) }
 
-// upload insists on the header Content-Length: net/http reads a request with a
-// transfer encoding as one of unknown length, also if it names a length too, and
-// one with neither as empty. The connection of such a request is not used again.
+// upload requires the header Content-Length. net/http treats a request with a transfer
+// encoding as one of unknown length, even if it also has a Content-Length, and a request with
+// neither as empty. The connection of a rejected request is not reused.
 func (s *Store) upload(w http.ResponseWriter, r *http.Request) error {
 	if r.ContentLength < 0 || len(r.TransferEncoding) > 0 || r.Header.Get("Content-Length") == "" {
 		w.Header().Set("Connection", "close")
@@ -126,17 +126,17 @@ func (s *Store) upload(w http.ResponseWriter, r *http.Request) error {
 		return blob.TooLarge(s.config.Limit)
 	}
 	if r.ContentLength != g.size {
-		return fault.InvalidFields(fault.At(blob.CodeLength, "not the length that was signed", "header", "content-length")).
+		return fault.InvalidFields(fault.At(blob.CodeLength, "the length does not match the signature", "header", "content-length")).
 			WithCode(blob.CodeLength)
 	}
 	if err := s.Put(r.Context(), g.key, r.Body, g.size, g.sha256); err != nil {
-		return told(err)
+		return uploadError(err)
 	}
 	return s.stored(w, g)
 }
 
-// told makes an upload that broke off an error of the client.
-func told(err error) error {
+// uploadError reports a body that ended early as an error of the client.
+func uploadError(err error) error {
 	var known *fault.Error
 	if errors.As(err, &known) || fault.FromContext(err) != nil {
 		return err
@@ -156,7 +156,7 @@ func (s *Store) stored(w http.ResponseWriter, g grant) error {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	// The client may be gone; the object is stored either way.
+	// Ignore the error: the object is stored even if the client is gone.
 	_, _ = w.Write(body)
 	return nil
 }

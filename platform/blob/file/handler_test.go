@@ -36,13 +36,13 @@ func call(t *testing.T, method, target string, body io.Reader, length int64) rep
 	req, err := http.NewRequestWithContext(t.Context(), method, target, body)
 	require.NoError(t, err)
 	req.ContentLength = length
-	answer, err := http.DefaultClient.Do(req)
+	resp, err := http.DefaultClient.Do(req)
 	require.NoError(t, err)
-	defer func() { require.NoError(t, answer.Body.Close()) }()
-	raw, err := io.ReadAll(answer.Body)
+	defer func() { require.NoError(t, resp.Body.Close()) }()
+	raw, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
-	r := reply{status: answer.StatusCode, header: answer.Header, body: string(raw)}
-	if strings.HasPrefix(answer.Header.Get("Content-Type"), "application/json") && answer.StatusCode != http.StatusOK && method != http.MethodHead {
+	r := reply{status: resp.StatusCode, header: resp.Header, body: string(raw)}
+	if strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json") && resp.StatusCode != http.StatusOK && method != http.MethodHead {
 		var doc struct {
 			Detail any
 			Code   string
@@ -61,7 +61,7 @@ func (r *rig) signPut(t *testing.T, key, body string) string {
 	return signed.URL
 }
 
-func TestUploadAnswers(t *testing.T) {
+func TestHandler_upload(t *testing.T) {
 	t.Parallel()
 	r := open(t, nil)
 	const text = "ten bytes!"
@@ -98,42 +98,42 @@ func TestUploadAnswers(t *testing.T) {
 	require.Equal(t, got.body, again.body)
 	wrong := call(t, http.MethodPut, good, strings.NewReader("TEN BYTES!"), 10)
 	require.Equal(t, http.StatusUnprocessableEntity, wrong.status)
-	require.Empty(t, r.log.String(), "what a client gets wrong is not the log's matter")
+	require.Empty(t, r.log.String(), "client errors are not logged")
 }
 
-func TestARangeThatIsNotThereIsAFailureLikeAnyOther(t *testing.T) {
+func TestHandler_unsatisfiableRange(t *testing.T) {
 	t.Parallel()
 	r := open(t, nil)
 	const text = "ten bytes!"
 	require.NoError(t, r.Put(t.Context(), "down/a", strings.NewReader(text), int64(len(text)), sum(text)))
 	signed, err := r.SignGet(t.Context(), "down/a", time.Minute)
 	require.NoError(t, err)
-	for _, asked := range []string{"bytes=10-", "bytes=7-3", "bytes=x"} {
+	for _, byteRange := range []string{"bytes=10-", "bytes=7-3", "bytes=x"} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, signed.URL, nil)
 		require.NoError(t, err)
-		req.Header.Set("Range", asked)
-		answer, err := http.DefaultClient.Do(req)
+		req.Header.Set("Range", byteRange)
+		resp, err := http.DefaultClient.Do(req)
 		require.NoError(t, err)
-		raw, err := io.ReadAll(answer.Body)
+		raw, err := io.ReadAll(resp.Body)
 		require.NoError(t, err)
-		require.NoError(t, answer.Body.Close())
-		require.Equal(t, http.StatusRequestedRangeNotSatisfiable, answer.StatusCode, asked)
-		require.JSONEq(t, `{"detail":"the object has 10 bytes: none of them is in the range","code":"range"}`, string(raw), asked)
-		require.Equal(t, []string{"application/json"}, answer.Header.Values("Content-Type"))
-		require.Equal(t, []string{"private, no-store"}, answer.Header.Values("Cache-Control"))
-		require.Empty(t, answer.Header.Values("Content-Disposition"))
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, http.StatusRequestedRangeNotSatisfiable, resp.StatusCode, byteRange)
+		require.JSONEq(t, `{"detail":"the range is invalid or outside the object's 10 bytes","code":"range"}`, string(raw), byteRange)
+		require.Equal(t, []string{"application/json"}, resp.Header.Values("Content-Type"))
+		require.Equal(t, []string{"private, no-store"}, resp.Header.Values("Cache-Control"))
+		require.Empty(t, resp.Header.Values("Content-Disposition"))
 	}
 }
 
-func TestADigestMismatchNamesTheBody(t *testing.T) {
+func TestHandler_digestMismatch(t *testing.T) {
 	t.Parallel()
 	r := open(t, nil)
 	got := call(t, http.MethodPut, r.signPut(t, "a", "right"), strings.NewReader("wrong"), 5)
-	require.JSONEq(t, `{"detail":[{"type":"digest_mismatch","loc":["body"],"msg":"the bytes do not have the announced SHA-256"}],
+	require.JSONEq(t, `{"detail":[{"type":"digest_mismatch","loc":["body"],"msg":"the bytes do not match the announced SHA-256"}],
 		"code":"digest_mismatch"}`, got.body)
 }
 
-func TestTheKeyWithAnotherObjectIsAConflict(t *testing.T) {
+func TestHandler_uploadConflict(t *testing.T) {
 	t.Parallel()
 	r := open(t, nil)
 	late := r.signPut(t, "a", "second")
@@ -143,7 +143,7 @@ func TestTheKeyWithAnotherObjectIsAConflict(t *testing.T) {
 	require.Equal(t, blob.CodeDiffers, got.code)
 }
 
-func TestDownloadAnswers(t *testing.T) {
+func TestHandler_download(t *testing.T) {
 	t.Parallel()
 	r := open(t, nil)
 	r.put(t, "a/page.html", "<script>alert(1)</script>")
@@ -159,14 +159,14 @@ func TestDownloadAnswers(t *testing.T) {
 
 	require.NoError(t, r.Delete(t.Context(), "a/page.html"))
 	r.put(t, "a/page.html", "another object under that key")
-	require.Equal(t, http.StatusNotFound, call(t, http.MethodGet, signed.URL, nil, 0).status, "the signature is for the bytes, not the name")
+	require.Equal(t, http.StatusNotFound, call(t, http.MethodGet, signed.URL, nil, 0).status, "the signature covers the bytes, not only the key")
 
 	head := call(t, http.MethodHead, signed.URL, nil, 0)
 	require.Equal(t, http.StatusMethodNotAllowed, head.status)
 	require.Equal(t, "GET, PUT", head.header.Get("Allow"))
 }
 
-func TestASignatureEndsWithItsTimeOnTheInjectedClock(t *testing.T) {
+func TestHandler_signatureExpiry(t *testing.T) {
 	t.Parallel()
 	clk := clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 999_000_000, time.UTC))
 	r := open(t, func(c *file.Config) { c.Clock = clk })
@@ -181,7 +181,7 @@ func TestASignatureEndsWithItsTimeOnTheInjectedClock(t *testing.T) {
 	require.Equal(t, http.StatusForbidden, got.status)
 	require.Equal(t, file.CodeExpired, got.code)
 	got = call(t, http.MethodGet, signed.URL+"0", nil, 0)
-	require.Equal(t, file.CodeSignature, got.code, "a forged one does not learn whether it is late")
+	require.Equal(t, file.CodeSignature, got.code, "expiry is not reported for a forged signature")
 }
 
 func TestSigningKeys(t *testing.T) {
@@ -196,7 +196,7 @@ func TestSigningKeys(t *testing.T) {
 		return base + u.RequestURI()
 	}
 	peer := open(t, func(c *file.Config) { c.Root = r.root })
-	require.Equal(t, http.StatusOK, call(t, http.MethodGet, path(peer.server.URL), nil, 0).status, "processes share the key through the folder")
+	require.Equal(t, http.StatusOK, call(t, http.MethodGet, path(peer.server.URL), nil, 0).status, "processes with the same folder share the key")
 	other := open(t, func(c *file.Config) { c.Root, c.SigningKey = r.root, secret.New(strings.Repeat("k", 32)) })
 	require.Equal(t, http.StatusForbidden, call(t, http.MethodGet, path(other.server.URL), nil, 0).status)
 
@@ -211,7 +211,7 @@ func TestSigningKeys(t *testing.T) {
 	require.ErrorContains(t, err, "is damaged")
 }
 
-func TestTheRequestIDOfTheGatewayIsKept(t *testing.T) {
+func TestHandler_keepsRequestID(t *testing.T) {
 	t.Parallel()
 	r := open(t, nil)
 	handler := r.Handler()
@@ -223,7 +223,7 @@ func TestTheRequestIDOfTheGatewayIsKept(t *testing.T) {
 	require.Equal(t, "req_from_gateway", got.header.Get("X-Request-Id"))
 }
 
-func TestAFailedStoreIs502AndLogged(t *testing.T) {
+func TestHandler_storeFailure(t *testing.T) {
 	t.Parallel()
 	r := open(t, nil)
 	target := r.signPut(t, "a", "text")
@@ -235,8 +235,8 @@ func TestAFailedStoreIs502AndLogged(t *testing.T) {
 	require.Contains(t, r.log.String(), "signed URL failed")
 }
 
-// Requests that no client library writes: the bytes go over a bare connection.
-func TestFraming(t *testing.T) {
+// Requests that no client library would send, written to a plain connection.
+func TestHandler_framing(t *testing.T) {
 	t.Parallel()
 	r := open(t, nil)
 	u, err := url.Parse(r.signPut(t, "raw", "text"))
@@ -247,34 +247,34 @@ func TestFraming(t *testing.T) {
 		status        int
 		closes        bool
 	}{
-		"neither":               {"", second, 411, true},
-		"both":                  {"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n", "4\r\ntext\r\n0\r\n\r\n" + second, 411, true},
-		"both, the other order": {"Transfer-Encoding: chunked\r\nContent-Length: 4\r\n", "4\r\ntext\r\n0\r\n\r\n" + second, 411, true},
-		"chunked":               {"Transfer-Encoding: chunked\r\n", "4\r\ntext\r\n0\r\n\r\n", 411, true},
-		"two lengths":           {"Content-Length: 4\r\nContent-Length: 5\r\n", "text" + second, 400, true},
-		"negative":              {"Content-Length: -4\r\n", "text", 400, true},
-		"not a number":          {"Content-Length: 0x4\r\n", "text", 400, true},
-		"other coding":          {"Transfer-Encoding: gzip\r\n", "text", 501, true},
-		"cut off":               {"Content-Length: 4\r\n", "te", 400, false},
-		"right":                 {"Content-Length: 4\r\n", "text", 200, false},
+		"no length":          {"", second, 411, true},
+		"length and chunked": {"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n", "4\r\ntext\r\n0\r\n\r\n" + second, 411, true},
+		"chunked and length": {"Transfer-Encoding: chunked\r\nContent-Length: 4\r\n", "4\r\ntext\r\n0\r\n\r\n" + second, 411, true},
+		"chunked":            {"Transfer-Encoding: chunked\r\n", "4\r\ntext\r\n0\r\n\r\n", 411, true},
+		"two lengths":        {"Content-Length: 4\r\nContent-Length: 5\r\n", "text" + second, 400, true},
+		"negative":           {"Content-Length: -4\r\n", "text", 400, true},
+		"not a number":       {"Content-Length: 0x4\r\n", "text", 400, true},
+		"other encoding":     {"Transfer-Encoding: gzip\r\n", "text", 501, true},
+		"truncated body":     {"Content-Length: 4\r\n", "te", 400, false},
+		"valid":              {"Content-Length: 4\r\n", "text", 200, false},
 	} {
 		request := "PUT " + u.RequestURI() + " HTTP/1.1\r\nHost: h\r\n" + c.framing + "\r\n" + c.body
-		answers := raw(t, u.Host, request, c.closes)
-		require.Len(t, answers, 1, "%s: one request, one answer", name)
-		require.Equal(t, c.status, answers[0], name)
+		statuses := raw(t, u.Host, request, c.closes)
+		require.Len(t, statuses, 1, "%s: one request, one response", name)
+		require.Equal(t, c.status, statuses[0], name)
 		_, err := r.Stat(t.Context(), "raw")
 		require.Equal(t, c.status == http.StatusOK, err == nil, name)
 		require.NoError(t, r.Delete(t.Context(), "raw"))
 	}
 }
 
-// raw sends the bytes and answers the status of every response on the connection.
-// Unless the server is to end the connection itself, its end is sent first.
+// raw sends the bytes and returns the status of every response on the connection.
+// If serverCloses is false, it closes its side of the connection first.
 func raw(t *testing.T, addr, request string, serverCloses bool) []int {
 	t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", addr)
 	require.NoError(t, err)
-	defer conn.Close() //nolint:errcheck // the server may have closed it
+	defer conn.Close() //nolint:errcheck // the server may already have closed it
 	require.NoError(t, conn.SetDeadline(time.Now().Add(20*time.Second)))
 	_, err = conn.Write([]byte(request))
 	require.NoError(t, err)
@@ -285,19 +285,19 @@ func raw(t *testing.T, addr, request string, serverCloses bool) []int {
 	}
 	var statuses []int
 	for in := bufio.NewReader(conn); ; {
-		answer, err := http.ReadResponse(in, nil)
+		resp, err := http.ReadResponse(in, nil)
 		if err != nil {
 			require.NotErrorIs(t, err, os.ErrDeadlineExceeded)
 			return statuses
 		}
-		statuses = append(statuses, answer.StatusCode)
-		_, err = io.Copy(io.Discard, answer.Body)
+		statuses = append(statuses, resp.StatusCode)
+		_, err = io.Copy(io.Discard, resp.Body)
 		require.NoError(t, err)
-		require.NoError(t, answer.Body.Close())
+		require.NoError(t, resp.Body.Close())
 	}
 }
 
-func TestAClientThatGoesAwayLeavesNothing(t *testing.T) {
+func TestHandler_clientDisconnect(t *testing.T) {
 	t.Parallel()
 	r := open(t, nil)
 	u, err := url.Parse(r.signPut(t, "raw", strings.Repeat("x", 1<<20)))

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// HTTP/2 has no chunks, so an upload may come without a length and without a header that says so.
-func TestAnUploadOverHTTP2NeedsItsLength(t *testing.T) {
+// HTTP/2 has no chunked encoding, so an upload without a length has no header that shows this.
+func TestHandler_http2UploadWithoutLength(t *testing.T) {
 	t.Parallel()
 	r := open(t, nil)
 	s := httptest.NewUnstartedServer(r.Handler())
@@ -25,10 +25,10 @@ func TestAnUploadOverHTTP2NeedsItsLength(t *testing.T) {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, s.URL+u.RequestURI(), io.NopCloser(strings.NewReader("text")))
 		require.NoError(t, err)
 		req.ContentLength = int64(c.length)
-		answer, err := s.Client().Do(req)
+		resp, err := s.Client().Do(req)
 		require.NoError(t, err, name)
-		require.NoError(t, answer.Body.Close())
-		require.Equal(t, 2, answer.ProtoMajor, name)
-		require.Equal(t, c.status, answer.StatusCode, name)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, 2, resp.ProtoMajor, name)
+		require.Equal(t, c.status, resp.StatusCode, name)
 	}
 }

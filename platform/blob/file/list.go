@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// walker collects keys in the order of their bytes.
+// walker collects objects ordered by the bytes of their keys.
 type walker struct {
 	store         *Store
 	prefix, after string
@@ -29,8 +29,8 @@ func (s *Store) List(ctx context.Context, prefix, after string, limit int) ([]bl
 	return w.found, s.failure("list", w.walk(ctx, ""))
 }
 
-// walk visits a folder, given as "" or with a slash at its end. An object sorts by
-// its key, a folder by its name with the slash, so "a-b" comes before "a/b".
+// walk visits a folder, which is "" or ends in a slash. Objects sort by their key and
+// folders by their name with the slash, so "a-b" comes before "a/b".
 func (w *walker) walk(ctx context.Context, folder string) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -34,12 +34,12 @@ func (s *Store) Put(ctx context.Context, key string, r io.Reader, size int64, sh
 		err = s.place(ctx, folder, key, sha256)
 	}
 	if err != nil {
-		return errors.Join(err, s.failure("clear up after", s.root.RemoveAll(folder)))
+		return errors.Join(err, s.failure("clean up after", s.root.RemoveAll(folder)))
 	}
 	return nil
 }
 
-// write makes the folder with its one file, safe against a loss of power.
+// write creates the staging folder with its one file and syncs both to disk.
 func (s *Store) write(folder, name string, r *blob.Verifier) error {
 	if err := s.root.Mkdir(folder, 0o700); err != nil {
 		return s.failure("write", err)
@@ -55,19 +55,20 @@ func (s *Store) write(folder, name string, r *blob.Verifier) error {
 	return errors.Join(copied, s.failure("sync", f.Sync()), s.failure("close", f.Close()), s.failure("sync", s.sync(folder)))
 }
 
-// isOurs tells a full disk from bytes that were wrong or stopped coming.
+// isOurs reports whether a copy failed on the store's side, such as on a full disk, and not because the input was wrong
+// or could not be read.
 func isOurs(err error, r *blob.Verifier) bool {
 	var known *fault.Error
 	return r.Broken() == nil && !errors.As(err, &known)
 }
 
-// place renames the folder to where the key wants it. Delete may remove an empty
-// parent at the same moment, hence more than one try.
+// place renames the staging folder to its final path. It retries because a concurrent
+// Delete may remove an empty parent.
 func (s *Store) place(ctx context.Context, folder, key, sha256 string) error {
 	var err error
 	for range tries {
 		parent := path.Dir(key)
-		// A parent that is removed while it is made is there in one moment and gone in the next.
+		// If Delete removes a parent while it is created, MkdirAll may fail with either error.
 		if err = s.root.MkdirAll(parent, 0o700); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrExist) {
 			return s.failure("place", err)
 		}
@@ -76,7 +77,7 @@ func (s *Store) place(ctx context.Context, folder, key, sha256 string) error {
 		}
 		info, stat := s.Stat(ctx, key)
 		if stat == nil && info.SHA256 == sha256 {
-			return s.failure("clear up after", s.root.RemoveAll(folder))
+			return s.failure("clean up after", s.root.RemoveAll(folder))
 		}
 		if stat == nil {
 			return blob.Differs(key)
@@ -88,7 +89,7 @@ func (s *Store) place(ctx context.Context, folder, key, sha256 string) error {
 	return s.failure("place", err)
 }
 
-// reader stops when the context does.
+// reader fails once the context is done.
 type reader struct {
 	ctx  context.Context //nolint:containedctx // lives for one call of Put
 	from io.Reader

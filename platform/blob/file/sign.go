@@ -21,10 +21,10 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// Prefix is where Handler is mounted.
+// Prefix is the path under which Handler is mounted.
 const Prefix = "/api/blobs/"
 
-// Codes of refused signatures.
+// Error codes of rejected signatures.
 const (
 	CodeUnsigned  = "signature_missing"
 	CodeSignature = "signature_invalid"
@@ -36,8 +36,8 @@ const (
 	minSecret = 32 // characters
 )
 
-// signingKey is the configured one, else one that all processes share through the
-// folder; whoever can read the folder has the objects anyway.
+// signingKey returns the configured key, or else a key that all processes share through
+// the folder. Storing it there is safe: anyone who can read the folder can read the objects.
 func (s *Store) signingKey() ([]byte, error) {
 	if !s.config.SigningKey.IsZero() {
 		key := []byte(s.config.SigningKey.Reveal())
@@ -70,7 +70,7 @@ func (s *Store) makeKey() error {
 	_, err = f.WriteString(hex.EncodeToString(raw[:]))
 	err = errors.Join(err, f.Sync(), f.Close())
 	if err == nil {
-		// Link never replaces: the key of a process that was faster stays.
+		// Link never replaces a file, so if another process was faster, its key stays.
 		if err = s.root.Link(name, keyFile); errors.Is(err, fs.ErrExist) {
 			err = nil
 		}
@@ -78,7 +78,7 @@ func (s *Store) makeKey() error {
 	return errors.Join(err, s.root.Remove(name))
 }
 
-// grant is what a signature allows.
+// grant is what a signature permits.
 type grant struct {
 	method, key, sha256 string
 	size, expires       int64
@@ -90,8 +90,8 @@ func (s *Store) signature(g grant) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-func (s *Store) sign(g grant, lives time.Duration) blob.Signed {
-	until := s.config.Clock.Now().Add(blob.Expires(lives)).Truncate(time.Second)
+func (s *Store) sign(g grant, lifetime time.Duration) blob.Signed {
+	until := s.config.Clock.Now().Add(blob.Expires(lifetime)).Truncate(time.Second)
 	g.expires = until.Unix()
 	query := url.Values{
 		"expires": {strconv.FormatInt(g.expires, 10)}, "size": {strconv.FormatInt(g.size, 10)},
@@ -125,14 +125,14 @@ func (s *Store) SignGet(_ context.Context, key string, expires time.Duration) (b
 	return s.sign(grant{method: http.MethodGet, key: key, size: info.Size, sha256: info.SHA256}, expires), nil
 }
 
-// granted checks the signature of a request. It says that one has expired only if
-// it was good before.
+// granted checks the signature of a request and returns what it permits. It reports expiry
+// only for signatures that are otherwise valid.
 func (s *Store) granted(r *http.Request) (grant, error) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err == nil && !query.Has("signature") {
-		return grant{}, fault.New(fault.Unauthenticated, CodeUnsigned, "this address needs a signature")
+		return grant{}, fault.New(fault.Unauthenticated, CodeUnsigned, "this URL requires a signature")
 	}
-	refused := fault.New(fault.Forbidden, CodeSignature, "the signature does not fit this request")
+	refused := fault.New(fault.Forbidden, CodeSignature, "the signature does not match the request")
 	key, ok := strings.CutPrefix(r.URL.EscapedPath(), Prefix)
 	if err != nil || !ok || blob.CheckKey(key) != nil || len(query) != 4 {
 		return grant{}, refused
@@ -155,7 +155,7 @@ func (s *Store) granted(r *http.Request) (grant, error) {
 	return g, nil
 }
 
-// number reads the one form in which sign writes a number: no sign, no leading zero.
+// number parses a number only in the form that sign writes: no sign, no leading zeros.
 func number(text string) (int64, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err == nil && strconv.FormatInt(n, 10) != text {

@@ -1,7 +1,7 @@
-// Package s3 keeps objects in one bucket of an S3 server. Each object is one PUT
-// that carries its SHA-256, which the server checks and keeps; where a server does
-// not tell it again, the driver reads the object once and computes it. The longest
-// single PUT of S3 is 5 GiB, so that is the largest object.
+// Package s3 stores objects in one bucket of an S3 server. Each object is uploaded with
+// a single PUT that carries its SHA-256, which the server checks and stores. If a server
+// does not return the checksum later, the driver reads the object once and computes it.
+// S3 allows at most 5 GiB per PUT, so that is the maximum object size.
 package s3
 
 import (
@@ -37,22 +37,22 @@ const (
 // Config is what a Store needs.
 type Config struct {
 	conf.S3
-	Limit     int64 // bytes of the largest object
+	Limit     int64 // maximum object size in bytes
 	Clock     clock.Clock
-	Transport http.RoundTripper // nil: minio-go's own
+	Transport http.RoundTripper // nil means minio-go's default
 }
 
-// Store implements blob.Store over a bucket.
+// Store implements blob.Store on a bucket.
 type Store struct {
 	config Config
 	core   minio.Core
 	limit  int64
 
 	mu   sync.Mutex
-	seen map[string]string // "key etag size" to the digest that was computed
+	seen map[string]string // "key etag size" to the computed digest
 }
 
-// Open makes the client; it does not speak to the server yet.
+// Open creates the client. It does not connect to the server.
 func Open(cfg Config) (*Store, error) {
 	lookup := minio.BucketLookupAuto
 	if cfg.PathStyle {
@@ -70,14 +70,14 @@ func Open(cfg Config) (*Store, error) {
 	}, nil
 }
 
-// Ready answers nil while the bucket can be reached.
+// Ready returns nil if the bucket is reachable.
 func (s *Store) Ready(ctx context.Context) error {
-	there, err := s.core.BucketExists(ctx, s.config.Bucket)
+	exists, err := s.core.BucketExists(ctx, s.config.Bucket)
 	if err != nil {
 		return fmt.Errorf("S3 at %s: %w", s.config.Endpoint, err)
 	}
-	if !there {
-		return fmt.Errorf("S3 at %s: there is no bucket %s", s.config.Endpoint, s.config.Bucket)
+	if !exists {
+		return fmt.Errorf("S3 at %s: bucket %s does not exist", s.config.Endpoint, s.config.Bucket)
 	}
 	return nil
 }
@@ -99,7 +99,7 @@ func (s *Store) Put(ctx context.Context, key string, r io.Reader, size int64, sh
 	}
 	var body io.Reader = verified
 	if size == 0 {
-		// Nothing would be read, so the check is made here.
+		// The client would not read an empty body, so verify it here.
 		if _, err := io.Copy(io.Discard, verified); err != nil {
 			return err
 		}
@@ -107,7 +107,7 @@ func (s *Store) Put(ctx context.Context, key string, r io.Reader, size int64, sh
 	}
 	_, err := s.core.PutObject(ctx, s.config.Bucket, key, body, size, "", sha256Hex, minio.PutObjectOptions{
 		UserMetadata:         map[string]string{checksum: inBase64(sha256Hex)},
-		DisableContentSha256: true, // the one of the whole body is sent instead
+		DisableContentSha256: true, // the checksum of the whole body is sent instead
 	})
 	if wrong := verified.Err(); wrong != nil {
 		return wrong
@@ -115,8 +115,8 @@ func (s *Store) Put(ctx context.Context, key string, r io.Reader, size int64, sh
 	return s.failure("put", key, err)
 }
 
-// until stops reading when its context ends: the transport notices that only some time later, and could
-// have sent the rest of a body by then.
+// until fails reads once its context is done. The transport notices that only later and might have sent the rest of
+// the body by then.
 type until struct {
 	ctx context.Context //nolint:containedctx // lives for one call of Put.
 	io.Reader
@@ -168,8 +168,8 @@ func (s *Store) Stat(ctx context.Context, key string) (blob.Info, error) {
 	return blob.Info{Key: key, Size: about.Size, SHA256: digest, Modified: about.LastModified.UTC()}, nil
 }
 
-// computed reads an object whose digest the server does not know, once for each
-// version that the server names.
+// computed returns the digest of an object for which the server has none. It reads each
+// version of an object, identified by ETag and size, only once.
 func (s *Store) computed(ctx context.Context, about minio.ObjectInfo) (string, error) {
 	name := fmt.Sprintf("%s %s %d", about.Key, about.ETag, about.Size)
 	s.mu.Lock()
@@ -215,7 +215,7 @@ func (s *Store) List(ctx context.Context, prefix, after string, limit int) ([]bl
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // ends the listing behind the channel
+	defer cancel() // stops the listing in the background
 	var found []blob.Info
 	for object := range s.core.ListObjectsIter(ctx, s.config.Bucket, minio.ListObjectsOptions{
 		Prefix: prefix, StartAfter: after, Recursive: true, MaxKeys: min(limit, 1000),
@@ -231,8 +231,8 @@ func (s *Store) List(ctx context.Context, prefix, after string, limit int) ([]bl
 	return found, nil
 }
 
-// SignPut implements blob.Store. The length and the checksum are headers that the
-// signature covers.
+// SignPut implements blob.Store. The signature covers the headers with the length and the
+// checksum.
 func (s *Store) SignPut(ctx context.Context, key string, o blob.SignOptions) (blob.Signed, error) {
 	if err := s.check(key, o.Size, o.SHA256); err != nil {
 		return blob.Signed{}, err
@@ -246,24 +246,24 @@ func (s *Store) SignGet(ctx context.Context, key string, expires time.Duration) 
 	if _, err := s.Stat(ctx, key); err != nil {
 		return blob.Signed{}, err
 	}
-	asked := url.Values{
+	query := url.Values{
 		"response-content-type":        {"application/octet-stream"},
 		"response-content-disposition": {`attachment; filename="` + key[strings.LastIndexByte(key, '/')+1:] + `"`},
 		"response-cache-control":       {"private, no-store"},
 	}
-	return s.sign(ctx, http.MethodGet, key, expires, asked, map[string]string{})
+	return s.sign(ctx, http.MethodGet, key, expires, query, map[string]string{})
 }
 
 func (s *Store) sign(
-	ctx context.Context, method, key string, expires time.Duration, asked url.Values, headers map[string]string,
+	ctx context.Context, method, key string, expires time.Duration, query url.Values, headers map[string]string,
 ) (blob.Signed, error) {
-	lives := max(blob.Expires(expires).Truncate(time.Second), time.Second)
+	lifetime := max(blob.Expires(expires).Truncate(time.Second), time.Second)
 	bound := http.Header{}
 	for name, value := range headers {
 		bound.Set(name, value)
 	}
-	until := s.config.Clock.Now().Add(lives).Truncate(time.Second)
-	u, err := s.core.PresignHeader(ctx, method, s.config.Bucket, key, lives, asked, bound)
+	until := s.config.Clock.Now().Add(lifetime).Truncate(time.Second)
+	u, err := s.core.PresignHeader(ctx, method, s.config.Bucket, key, lifetime, query, bound)
 	if err != nil {
 		return blob.Signed{}, s.failure("sign", key, err)
 	}
@@ -295,8 +295,8 @@ func inBase64(sha256Hex string) string {
 	return base64.StdEncoding.EncodeToString(raw)
 }
 
-// inHex refuses the checksum of a multipart object, "<base64>-<parts>", which is
-// not the digest of the bytes.
+// inHex converts a base64 checksum to hex. It rejects the checksum of a multipart object,
+// "<base64>-<parts>", which is not the digest of the bytes.
 func inHex(sum string) (string, bool) {
 	raw, err := base64.StdEncoding.DecodeString(sum)
 	return hex.EncodeToString(raw), err == nil && len(raw) == sha256.Size

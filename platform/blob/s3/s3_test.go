@@ -34,7 +34,7 @@ func open(t *testing.T, settings conf.S3, transport http.RoundTripper) *s3.Store
 	return store
 }
 
-func TestOnVersityGW(t *testing.T) {
+func TestStore_versitygw(t *testing.T) {
 	t.Parallel()
 	gateway := blobtest.StartGateway(t)
 	var buckets atomic.Int32
@@ -54,7 +54,7 @@ func TestOnVersityGW(t *testing.T) {
 		settings := bucket(t)
 		require.NoError(t, open(t, settings, nil).Ready(t.Context()))
 		settings.Bucket = "nowhere"
-		require.ErrorContains(t, open(t, settings, nil).Ready(t.Context()), "there is no bucket nowhere")
+		require.ErrorContains(t, open(t, settings, nil).Ready(t.Context()), "bucket nowhere does not exist")
 	})
 	t.Run("wrong credential", func(t *testing.T) {
 		t.Parallel()
@@ -64,8 +64,8 @@ func TestOnVersityGW(t *testing.T) {
 		require.True(t, fault.Is(err, fault.Dependency), "%v", err)
 		require.NotContains(t, err.Error(), "wrong-wrong-wrong")
 	})
-	t.Run("forgetful server", func(t *testing.T) { t.Parallel(); forgetful(t, bucket(t)) })
-	t.Run("object swapped", func(t *testing.T) { t.Parallel(); swapped(t, bucket(t)) })
+	t.Run("server without checksums", func(t *testing.T) { t.Parallel(); forgetful(t, bucket(t)) })
+	t.Run("object replaced", func(t *testing.T) { t.Parallel(); swapped(t, bucket(t)) })
 }
 
 func sum(body []byte) string {
@@ -73,7 +73,7 @@ func sum(body []byte) string {
 	return hex.EncodeToString(s[:])
 }
 
-// amnesiac is a server that does not tell the checksum it was given.
+// amnesiac is the transport of a server that does not return checksums.
 type amnesiac struct {
 	http.RoundTripper
 	reads atomic.Int32
@@ -83,11 +83,11 @@ func (a *amnesiac) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Method == http.MethodGet {
 		a.reads.Add(1)
 	}
-	answer, err := a.RoundTripper.RoundTrip(r)
+	resp, err := a.RoundTripper.RoundTrip(r)
 	if err == nil {
-		answer.Header.Del("X-Amz-Checksum-Sha256")
+		resp.Header.Del("X-Amz-Checksum-Sha256")
 	}
-	return answer, err
+	return resp, err
 }
 
 func forgetful(t *testing.T, settings conf.S3) {
@@ -107,10 +107,10 @@ func forgetful(t *testing.T, settings conf.S3) {
 	require.NoError(t, store.Put(t.Context(), "a", bytes.NewReader(other), 6, sum(other)))
 	info, err := store.Stat(t.Context(), "a")
 	require.NoError(t, err)
-	require.Equal(t, sum(other), info.SHA256, "another object under the key is not mixed up with it")
+	require.Equal(t, sum(other), info.SHA256, "the digest is computed again for a different object")
 }
 
-// An object that somebody with access to the bucket replaces shows its own digest.
+// An object that was replaced directly in the bucket has its own digest.
 func swapped(t *testing.T, settings conf.S3) {
 	t.Helper()
 	store := open(t, settings, nil)
@@ -129,7 +129,7 @@ func swapped(t *testing.T, settings conf.S3) {
 	require.Equal(t, sum(other), info.SHA256)
 }
 
-func TestAnAbsentServerIsAFailedDependency(t *testing.T) {
+func TestStore_unreachableServer(t *testing.T) {
 	t.Parallel()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -143,7 +143,7 @@ func TestAnAbsentServerIsAFailedDependency(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Dependency) || fault.Is(err, fault.Unavailable), "%v", err)
 }
 
-func TestOpenRefusesABadEndpoint(t *testing.T) {
+func TestOpen_invalidEndpoint(t *testing.T) {
 	t.Parallel()
 	_, err := s3.Open(s3.Config{S3: conf.S3{Endpoint: "http://h/path"}})
 	require.ErrorContains(t, err, "open S3 client")

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAServerThatHangsIsEnded(t *testing.T) {
+func TestServer_Stop_hangingServer(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
 	s := begin(t, cfg)
@@ -23,11 +23,11 @@ func TestAServerThatHangsIsEnded(t *testing.T) {
 	cancel()
 	require.ErrorContains(t, s.Stop(ctx), "did not stop in time")
 	require.False(t, serves(s.PID(), filepath.Join(cfg.Dir, "data")))
-	require.NoError(t, s.Stop(t.Context()), "a second stop does nothing")
-	require.Equal(t, "1", query(t, begin(t, cfg), `SELECT '1'`), "and the folder is free")
+	require.NoError(t, s.Stop(t.Context()), "a second Stop does nothing")
+	require.Equal(t, "1", query(t, begin(t, cfg), `SELECT '1'`), "the folder is not locked")
 }
 
-func TestAStartThatIsCalledOffLeavesNoServer(t *testing.T) {
+func TestStart_cancelledLeavesNoServer(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
 	s := begin(t, cfg)
@@ -41,7 +41,7 @@ func TestAStartThatIsCalledOffLeavesNoServer(t *testing.T) {
 	require.Equal(t, "1", query(t, begin(t, cfg), `SELECT '1'`))
 }
 
-func TestALostPasswordIsNamed(t *testing.T) {
+func TestStart_wrongPassword(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
 	s := begin(t, cfg)
@@ -51,10 +51,10 @@ func TestALostPasswordIsNamed(t *testing.T) {
 	require.ErrorContains(t, err, "with the password of "+cfg.Dir)
 	require.NotContains(t, err.Error(), "another")
 	f, err := readPidFile(filepath.Join(cfg.Dir, "data"))
-	require.ErrorIs(t, err, os.ErrNotExist, "no server is left: %+v", f)
+	require.ErrorIs(t, err, os.ErrNotExist, "a server is still running: %+v", f)
 }
 
-func TestThePasswordIsOfTheEntropy(t *testing.T) {
+func TestCluster_password_fromEntropy(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	c := &cluster{cfg: Config{Dir: dir, Entropy: bytes.NewReader(bytes.Repeat([]byte{0xab}, 32))}}
@@ -71,7 +71,7 @@ func TestThePasswordIsOfTheEntropy(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(c.cfg.Dir, "password"))
 }
 
-func TestFreshThrowsTheOldClusterAway(t *testing.T) {
+func TestStart_freshRemovesOldCluster(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
 	s := begin(t, cfg)
@@ -81,7 +81,7 @@ func TestFreshThrowsTheOldClusterAway(t *testing.T) {
 	require.Equal(t, "0", query(t, begin(t, cfg), `SELECT count(*)::text FROM pg_tables WHERE tablename = 'kept'`))
 }
 
-func TestALargeLogIsTurnedOver(t *testing.T) {
+func TestStart_rotatesLargeLog(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
 	c := &cluster{cfg: cfg}
@@ -94,12 +94,12 @@ func TestALargeLogIsTurnedOver(t *testing.T) {
 	require.FileExists(t, c.logPath()+".1")
 }
 
-func TestAFolderThatCannotBeMade(t *testing.T) {
+func TestStart_folderCannotBeCreated(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
 	file := filepath.Join(cfg.Dir, "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	cfg.Dir = filepath.Join(file, "below")
 	_, err := Start(t.Context(), cfg)
-	require.ErrorContains(t, err, "make the Postgres folder")
+	require.ErrorContains(t, err, "create the Postgres folder")
 }

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// pidFile is what a server writes about itself (pidfile.h).
+// pidFile holds fields of the file that a server writes about itself (pidfile.h).
 type pidFile struct {
 	pid    int
 	port   int
@@ -39,19 +39,19 @@ func readPidFile(data string) (pidFile, error) {
 	return f, nil
 }
 
-// endOld makes sure that no server uses the data: one that outlived its parent
-// is ended. The caller holds the folder's lock, so nobody else owns that server.
+// endOld ends a server of the data folder that outlived its parent. The caller holds the
+// lock of the folder, so no other process owns that server.
 func endOld(ctx context.Context, data string) error {
 	f, err := readPidFile(data)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
 	if err == nil && !alive(f.pid) {
-		return nil // the server finds out by itself and recovers
+		return nil // the server detects this and recovers
 	}
 	if err != nil || !serves(f.pid, data) {
-		// A file cut short by a power loss, or a number that the system gave to
-		// another process since: the server would take that one for itself.
+		// The file is truncated after a power loss, or another process has the pid by
+		// now: the server would mistake it for a running server.
 		if err := os.Remove(filepath.Join(data, "postmaster.pid")); err != nil {
 			return fmt.Errorf("remove the stale postmaster.pid: %w", err)
 		}
@@ -62,14 +62,14 @@ func endOld(ctx context.Context, data string) error {
 		limit  time.Duration
 	}{{syscall.SIGINT, 5 * time.Second}, {syscall.SIGQUIT, 5 * time.Second}, {syscall.SIGKILL, 5 * time.Second}} {
 		if err := syscall.Kill(f.pid, step.signal); err != nil && !errors.Is(err, syscall.ESRCH) {
-			return fmt.Errorf("end the Postgres %d that was left running: %w", f.pid, err)
+			return fmt.Errorf("end leftover Postgres process %d: %w", f.pid, err)
 		}
 		gone, err := waitGone(ctx, f.pid, data, step.limit)
 		if gone || err != nil {
 			return err
 		}
 	}
-	return fmt.Errorf("the Postgres %d that was left running in %s cannot be ended", f.pid, data)
+	return fmt.Errorf("leftover Postgres process %d in %s does not exit", f.pid, data)
 }
 
 func waitGone(ctx context.Context, pid int, data string, limit time.Duration) (bool, error) {
@@ -85,8 +85,8 @@ func waitGone(ctx context.Context, pid int, data string, limit time.Duration) (b
 
 func alive(pid int) bool { return !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
 
-// serves reports that the process is a server of this data folder. A zombie has
-// no command line any more and serves nothing.
+// serves reports whether the process is a server of this data folder. A zombie has no
+// command line, so it does not count.
 func serves(pid int, data string) bool {
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	if err != nil {

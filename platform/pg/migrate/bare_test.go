@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// bare is an installation of a test's own whose one schema, jobs, has never been migrated.
+// bare creates a separate installation for the test, whose only schema, jobs, is not migrated.
 func bare(t *testing.T) map[string]role.Credentials {
 	t.Helper()
 	admin := pgtest.Admin(t)

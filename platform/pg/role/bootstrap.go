@@ -1,9 +1,9 @@
-// Package role makes what an installation needs of a Postgres server: its database, and for each service
-// a schema, the role that owns it and the role that only reads and writes its rows.
+// Package role owns the database and the roles of an installation: it creates the database and, for each
+// service, a schema, the role that owns it and the role that only reads and writes its rows.
 //
-// It promises that it may be run again at any time, also by several at once and after a crash in the
-// middle; that equal seeds give equal passwords, of which the server is told no more than the verifier;
-// and that a role reaches its own schema and nothing else.
+// It promises that Bootstrap may run again at any time, concurrently and after a crash; that equal seeds
+// give equal passwords, of which the server receives only the verifier; and that a role has access to its
+// own schema only.
 package role
 
 import (
@@ -22,36 +22,36 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// Config names what Bootstrap makes.
+// Config describes what Bootstrap creates.
 type Config struct {
-	AdminURL secret.String // a role that may create databases and roles
+	AdminURL secret.String // of a role that may create databases and roles
 	Database string
 	Services []string // one schema each
-	// Seed is what the roles' passwords derive from: the same seed gives the
-	// same passwords, so a second run changes nothing for a server that is up.
+	// Seed is the secret that the passwords of the roles derive from. The same seed gives the
+	// same passwords, so a second run does not affect running servers.
 	Seed   secret.String
-	Prefix string // of the roles; "signalbox_"
+	Prefix string // prefix of the role names; default "signalbox_"
 }
 
-// Credentials are how one service reaches its schema.
+// Credentials hold the URLs with which one service connects to its schema.
 type Credentials struct {
-	OwnerURL secret.String // migrations only
-	URL      secret.String // what the server runs with: rows, no DDL
+	OwnerURL secret.String // for migrations only
+	URL      secret.String // for the server: rows, no DDL
 }
 
-// bootstrapLock keeps two concurrent runs apart; the number has no meaning.
+// bootstrapLock is the advisory lock that serializes runs; the number is arbitrary.
 const bootstrapLock = 7306642091
 
-// Bootstrap makes the database, and for each service a schema, the role that
-// owns it and the role that reads and writes its rows. What exists is kept and
-// put right, so it may be run at every start.
+// Bootstrap creates the database and, for each service, a schema, the role that owns
+// it and the role that reads and writes its rows. It keeps and corrects what exists,
+// so it may run at every start.
 func Bootstrap(ctx context.Context, cfg Config) (map[string]Credentials, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
 	admin, err := session.Connect(ctx, cfg.AdminURL.Reveal(), nil)
 	if err != nil {
-		return nil, fmt.Errorf("connect as the admin of Postgres: %w", err)
+		return nil, fmt.Errorf("connect to Postgres as admin: %w", err)
 	}
 	defer session.Close(ctx, admin)
 	unlock, err := session.Lock(ctx, admin, bootstrapLock)
@@ -68,35 +68,35 @@ func Bootstrap(ctx context.Context, cfg Config) (map[string]Credentials, error) 
 	}
 	conn, err := session.Connect(ctx, target.Reveal(), nil)
 	if err != nil {
-		return nil, fmt.Errorf("connect to the database %s: %w", cfg.Database, err)
+		return nil, fmt.Errorf("connect to database %s: %w", cfg.Database, err)
 	}
 	defer session.Close(ctx, conn)
 	out := make(map[string]Credentials, len(cfg.Services))
 	for _, service := range cfg.Services {
 		cred, err := cfg.ensureService(ctx, conn, service)
 		if err != nil {
-			return nil, fmt.Errorf("prepare the schema %s: %w", service, err)
+			return nil, fmt.Errorf("prepare schema %s: %w", service, err)
 		}
 		out[service] = cred
 	}
 	return out, nil
 }
 
-// Grant puts right what Postgres keeps with a database and not in it (who may
-// connect), which a database cloned from a template therefore lacks.
+// Grant restores the settings that Postgres stores outside of a database (such as the
+// right to connect). A database cloned from a template lacks them.
 func Grant(ctx context.Context, cfg Config) (map[string]Credentials, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
 	conn, err := session.Connect(ctx, cfg.AdminURL.Reveal(), nil)
 	if err != nil {
-		return nil, fmt.Errorf("connect as the admin of Postgres: %w", err)
+		return nil, fmt.Errorf("connect to Postgres as admin: %w", err)
 	}
 	defer session.Close(ctx, conn)
 	out := make(map[string]Credentials, len(cfg.Services))
 	for _, service := range cfg.Services {
 		if err := run(ctx, conn, databaseGrants(cfg.Database, cfg.role(service), cfg.owner(service), service)); err != nil {
-			return nil, fmt.Errorf("let %s into %s: %w", service, cfg.Database, err)
+			return nil, fmt.Errorf("grant %s access to database %s: %w", service, cfg.Database, err)
 		}
 		if out[service], err = cfg.credentials(service); err != nil {
 			return nil, err
@@ -110,11 +110,11 @@ func (cfg *Config) check() error {
 		cfg.Prefix = "signalbox_"
 	}
 	if len(cfg.Seed.Reveal()) < 16 {
-		return errors.New("bootstrap: the seed of the roles' passwords needs at least 16 characters")
+		return errors.New("bootstrap: the seed of the role passwords needs at least 16 characters")
 	}
 	for _, name := range append([]string{cfg.Database, cfg.Prefix}, cfg.Services...) {
 		if !regexp.MustCompile(`^[a-z][a-z0-9_]{0,30}$`).MatchString(name) {
-			return fmt.Errorf("bootstrap: name %q: want lower-case letters, digits and _", name)
+			return fmt.Errorf("bootstrap: name %q is not valid; use lower-case letters, digits and _", name)
 		}
 	}
 	return nil
@@ -160,11 +160,11 @@ func (cfg *Config) password(role string) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// withDatabase is admin's URL with another database and, unless nil, user.
+// withDatabase returns the admin URL with the given database and, unless nil, user.
 func withDatabase(admin secret.String, database string, user *url.Userinfo) (secret.String, error) {
 	u, err := url.Parse(admin.Reveal())
 	if err != nil || (u.Scheme != "postgres" && u.Scheme != "postgresql") {
-		return secret.String{}, errors.New("the Postgres URL cannot be read: want postgres://role:password@host:port/database")
+		return secret.String{}, errors.New("the Postgres URL is not valid; use postgres://role:password@host:port/database")
 	}
 	u.Path = "/" + database
 	if user != nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// installation is a configuration with names of its own, and their removal: the
-// roles of a server are shared by all its databases.
+// installation returns a configuration with names unique to the test and removes them
+// at the end: all databases of a server share its roles.
 func installation(t *testing.T, services ...string) role.Config {
 	t.Helper()
 	admin := pgtest.Admin(t)
@@ -45,7 +45,7 @@ func installation(t *testing.T, services ...string) role.Config {
 	return cfg
 }
 
-// nameOf fits a test's name into a name of Postgres.
+// nameOf returns a short hash of the test's name that is valid in Postgres names.
 func nameOf(t *testing.T) string {
 	t.Helper()
 	h := fnv.New32a()
@@ -63,7 +63,7 @@ func do(t *testing.T, as secret.String, sql string) error {
 	return err
 }
 
-func TestBootstrapTwiceChangesNothing(t *testing.T) {
+func TestBootstrap_repeatedAndConcurrent(t *testing.T) {
 	t.Parallel()
 	cfg := installation(t, "auth", "jobs")
 	first, err := role.Bootstrap(t.Context(), cfg)
@@ -72,7 +72,7 @@ func TestBootstrapTwiceChangesNothing(t *testing.T) {
 	require.NoError(t, do(t, first["jobs"].URL, `INSERT INTO event (id, at, subject_kind, subject_id, type, actor_kind) VALUES ('e', now(), '', '', '', '')`))
 
 	group, ctx := errgroup.WithContext(t.Context())
-	for range 4 { // several starters at once
+	for range 4 { // concurrent runs
 		group.Go(func() error {
 			again, err := role.Bootstrap(ctx, cfg)
 			if err == nil && again["jobs"].URL.Reveal() != first["jobs"].URL.Reveal() {
@@ -82,10 +82,10 @@ func TestBootstrapTwiceChangesNothing(t *testing.T) {
 		})
 	}
 	require.NoError(t, group.Wait())
-	require.NoError(t, do(t, first["jobs"].URL, `DELETE FROM event WHERE id = 'e'`), "the first run's credentials hold")
+	require.NoError(t, do(t, first["jobs"].URL, `DELETE FROM event WHERE id = 'e'`), "the credentials of the first run still work")
 }
 
-func TestAnotherSeedChangesThePasswords(t *testing.T) {
+func TestBootstrap_newSeedChangesPasswords(t *testing.T) {
 	t.Parallel()
 	cfg := installation(t, "jobs")
 	first, err := role.Bootstrap(t.Context(), cfg)
@@ -99,8 +99,8 @@ func TestAnotherSeedChangesThePasswords(t *testing.T) {
 	require.Equal(t, "28P01", pgErr.Code)
 }
 
-// Each role's reach, tried as that role.
-func TestRolesReachTheirSchemaOnly(t *testing.T) {
+// The rights of each role, checked by connecting as that role.
+func TestBootstrap_rolesAccessOwnSchemaOnly(t *testing.T) {
 	t.Parallel()
 	cfg := installation(t, "auth", "jobs")
 	creds, err := role.Bootstrap(t.Context(), cfg)
@@ -118,24 +118,24 @@ func TestRolesReachTheirSchemaOnly(t *testing.T) {
 		"server uses sequences and functions": {server, `SELECT nextval('river_job_id_seq'), river_job_state_in_bitmask(B'11111111', 'available')`, true},
 		"server reads versions":               {server, `SELECT version_id FROM goose_common_version`, true},
 		"server changes idempotency":          {server, `UPDATE idempotency SET key = key; DELETE FROM idempotency`, true},
-		"server adds to the audit":            {server, `SELECT id FROM audit; SELECT audit_id FROM audit_seal`, true},
-		"server edits no audit":               {server, `UPDATE audit SET action = ''`, false},
-		"server deletes no audit":             {server, `DELETE FROM audit`, false},
-		"server deletes no seal":              {server, `DELETE FROM audit_seal`, false},
-		"server edits no checkpoint":          {server, `UPDATE audit_checkpoint SET hash = ''`, false},
-		"server truncates nothing":            {server, `TRUNCATE event`, false},
-		"server makes no table":               {server, `CREATE TABLE jobs.x (n int)`, false},
-		"server makes no temporary table":     {server, `CREATE TEMP TABLE x (n int)`, false},
-		"server makes no public table":        {server, `CREATE TABLE public.x (n int)`, false},
-		"server makes no schema":              {server, `CREATE SCHEMA x`, false},
-		"server alters nothing":               {server, `ALTER TABLE event ADD COLUMN n int`, false},
-		"server makes no role":                {server, `CREATE ROLE x`, false},
-		"server does not become the owner":    {server, `SET ROLE ` + cfg.Prefix + `jobs_owner`, false},
-		"server reads no other schema":        {server, `SELECT id FROM auth.event`, false},
-		"owner reads no other schema":         {owner, `SELECT id FROM auth.event`, false},
-		"owner makes tables":                  {owner, `CREATE TABLE made (n int)`, true},
-		"owner makes no public table":         {owner, `CREATE TABLE public.x (n int)`, false},
-		"owner makes no database":             {owner, `CREATE DATABASE x`, false},
+		"server reads the audit":              {server, `SELECT id FROM audit; SELECT audit_id FROM audit_seal`, true},
+		"server updates audit":                {server, `UPDATE audit SET action = ''`, false},
+		"server deletes audit":                {server, `DELETE FROM audit`, false},
+		"server deletes seal":                 {server, `DELETE FROM audit_seal`, false},
+		"server updates checkpoint":           {server, `UPDATE audit_checkpoint SET hash = ''`, false},
+		"server truncates table":              {server, `TRUNCATE event`, false},
+		"server creates table":                {server, `CREATE TABLE jobs.x (n int)`, false},
+		"server creates temporary table":      {server, `CREATE TEMP TABLE x (n int)`, false},
+		"server creates public table":         {server, `CREATE TABLE public.x (n int)`, false},
+		"server creates schema":               {server, `CREATE SCHEMA x`, false},
+		"server alters table":                 {server, `ALTER TABLE event ADD COLUMN n int`, false},
+		"server creates role":                 {server, `CREATE ROLE x`, false},
+		"server becomes the owner":            {server, `SET ROLE ` + cfg.Prefix + `jobs_owner`, false},
+		"server reads other schema":           {server, `SELECT id FROM auth.event`, false},
+		"owner reads other schema":            {owner, `SELECT id FROM auth.event`, false},
+		"owner creates table":                 {owner, `CREATE TABLE made (n int)`, true},
+		"owner creates public table":          {owner, `CREATE TABLE public.x (n int)`, false},
+		"owner creates database":              {owner, `CREATE DATABASE x`, false},
 	} {
 		err := do(t, tc.as, tc.sql)
 		if tc.allowed {
@@ -146,11 +146,11 @@ func TestRolesReachTheirSchemaOnly(t *testing.T) {
 		require.ErrorAs(t, err, &pgErr, name)
 		require.Equal(t, "42501", pgErr.Code, "%s: %s", name, pgErr.Message)
 	}
-	require.NoError(t, do(t, server, `INSERT INTO made VALUES (1)`), "what the owner makes later is the server's too")
+	require.NoError(t, do(t, server, `INSERT INTO made VALUES (1)`), "the server may use tables that the owner creates later")
 }
 
-// Managed servers give out no superuser.
-func TestAnAdminThatIsNoSuperuser(t *testing.T) {
+// Managed Postgres servers do not provide a superuser.
+func TestBootstrap_adminWithoutSuperuser(t *testing.T) {
 	t.Parallel()
 	cfg := installation(t, "jobs")
 	dba, super := cfg.Database+"_dba", cfg.AdminURL
@@ -176,7 +176,7 @@ func TestAnAdminThatIsNoSuperuser(t *testing.T) {
 	}
 }
 
-func TestBootstrapRefusals(t *testing.T) {
+func TestBootstrap_invalidConfig(t *testing.T) {
 	t.Parallel()
 	good := role.Config{AdminURL: secret.New("postgres://x"), Database: "d", Services: []string{"jobs"}, Seed: secret.New("0123456789abcdef")}
 	for want, change := range map[string]func(*role.Config){

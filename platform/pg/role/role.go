@@ -14,26 +14,26 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// duplicateObject is the state of a statement that makes what is there.
+// duplicateObject is the SQLSTATE of a statement that creates an existing object.
 const duplicateObject = "42710"
 
-// ensureDatabase makes the database unless it is there.
+// ensureDatabase creates the database unless it exists.
 func ensureDatabase(ctx context.Context, admin *pgx.Conn, name string) error {
 	var exists bool
 	if err := admin.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM pg_database WHERE datname = $1)`, name).Scan(&exists); err != nil {
-		return fmt.Errorf("look for the database %s: %w", name, err)
+		return fmt.Errorf("find database %s: %w", name, err)
 	}
 	if exists {
 		return nil
 	}
 	if _, err := admin.Exec(ctx, `CREATE DATABASE `+ident(name)+` ENCODING 'UTF8' TEMPLATE template0`); err != nil {
-		return fmt.Errorf("create the database %s: %w", name, err)
+		return fmt.Errorf("create database %s: %w", name, err)
 	}
 	return nil
 }
 
-// ensureRole makes a role that may log in and nothing else. Only the SCRAM
-// verifier goes to the server, so the password is in no log of statements.
+// ensureRole creates or updates a role that may only log in. It sends only the SCRAM
+// verifier to the server, so the password does not appear in statement logs.
 func ensureRole(ctx context.Context, conn *pgx.Conn, role, password, salt string) error {
 	verifier, err := scramVerifier(password, salt)
 	if err != nil {
@@ -46,27 +46,28 @@ func ensureRole(ctx context.Context, conn *pgx.Conn, role, password, salt string
 		_, err = conn.Exec(ctx, `ALTER ROLE `+ident(role)+plain+quote(verifier))
 	}
 	if err != nil {
-		return fmt.Errorf("make the role %s: %w", role, err)
+		return fmt.Errorf("create role %s: %w", role, err)
 	}
 	return nil
 }
 
-// adopt lets an admin that is no superuser act for a role that it made.
+// adopt makes the admin a member of a role that it created, as it may not be a superuser.
 func adopt(ctx context.Context, conn *pgx.Conn, role string) error {
 	var member bool
 	if err := conn.QueryRow(ctx, `SELECT pg_has_role(current_user, $1, 'USAGE')`, role).Scan(&member); err != nil {
-		return fmt.Errorf("look for the membership in %s: %w", role, err)
+		return fmt.Errorf("check the membership in role %s: %w", role, err)
 	}
 	if member {
 		return nil
 	}
 	if _, err := conn.Exec(ctx, `GRANT `+ident(role)+` TO CURRENT_USER`); err != nil {
-		return fmt.Errorf("become a member of %s: %w", role, err)
+		return fmt.Errorf("become a member of role %s: %w", role, err)
 	}
 	return nil
 }
 
-// Grants are the statements that make a schema and let its roles in; they are kept in the database: a clone of it has them too.
+// Grants returns the statements that create a schema and grant its roles access. Their effects are stored in
+// the database, so clones of it have them too.
 func Grants(schema, role, owner string) []string {
 	s, r, o := ident(schema), ident(role), ident(owner)
 	byOwner := `ALTER DEFAULT PRIVILEGES FOR ROLE ` + o
@@ -82,8 +83,9 @@ func Grants(schema, role, owner string) []string {
 	}
 }
 
-// databaseGrants are kept with the database, not in it. The search path is set
-// on the roles too, for poolers that drop what a client asks for at its start.
+// databaseGrants returns the statements whose effects are stored outside of the
+// database. They set the search path of the roles too, for connection poolers that
+// drop the startup parameters of clients.
 func databaseGrants(database, role, owner, schema string) []string {
 	d, r, o := ident(database), ident(role), ident(owner)
 	return []string{
@@ -103,8 +105,8 @@ func run(ctx context.Context, conn *pgx.Conn, statements []string) error {
 	return nil
 }
 
-// scramVerifier is what Postgres stores for a password (RFC 5803). The salt
-// derives from the seed as the password does, so that a second run writes the
+// scramVerifier returns the verifier that Postgres stores for a password (RFC 5803).
+// The salt derives from the seed like the password, so that a second run writes the
 // same verifier.
 func scramVerifier(password, salt string) (string, error) {
 	const iterations = 4096

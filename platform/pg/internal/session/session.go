@@ -1,5 +1,5 @@
-// Package session opens single connections to Postgres, which nothing pools, for what changes an
-// installation; Lock lets one at a time do so, and the server frees it when the connection ends.
+// Package session owns single, unpooled connections to Postgres for programs that change an installation.
+// Lock serializes them; the server releases it when the connection ends.
 package session
 
 import (
@@ -15,39 +15,38 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// Connect opens one connection that nothing pools.
+// Connect opens a connection outside of any pool.
 func Connect(ctx context.Context, url string, params map[string]string) (*pgx.Conn, error) {
 	cfg, err := pgx.ParseConfig(url)
 	if err != nil {
-		// The parser's words may quote the password.
-		return nil, errors.New("the Postgres URL cannot be read: want postgres://role:password@host:port/database")
+		// The error of the parser may contain the password.
+		return nil, errors.New("the Postgres URL is not valid; use postgres://role:password@host:port/database")
 	}
 	maps.Copy(cfg.RuntimeParams, params)
 	return pgx.ConnectConfig(ctx, cfg)
 }
 
-// Close closes a connection, also when ctx has ended.
+// Close closes a connection even if ctx is done.
 func Close(ctx context.Context, conn *pgx.Conn) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
 	_ = conn.Close(ctx)
 }
 
-// Lock takes an advisory lock that the server frees when the connection
-// ends, also by SIGKILL. It asks again and again instead of waiting in one
-// statement: a waiting statement holds a snapshot, and CREATE INDEX CONCURRENTLY
-// of the holder would wait for that one for ever.
+// Lock takes an advisory lock that the server releases when the connection ends, also
+// after SIGKILL. It polls instead of waiting in one statement: a waiting statement holds
+// a snapshot, and CREATE INDEX CONCURRENTLY of the lock holder would wait for it forever.
 func Lock(ctx context.Context, conn *pgx.Conn, key int64) (unlock func(), err error) {
 	for {
 		var got bool
 		if err := conn.QueryRow(ctx, `SELECT pg_try_advisory_lock($1)`, key).Scan(&got); err != nil {
-			return nil, fmt.Errorf("take the lock %d: %w", key, err)
+			return nil, fmt.Errorf("take advisory lock %d: %w", key, err)
 		}
 		if got {
 			break
 		}
 		if err := clock.Sleep(ctx, clock.Real(), 25*time.Millisecond+rand.N(25*time.Millisecond)); err != nil {
-			return nil, fmt.Errorf("wait for another one that changes the schema: %w", err)
+			return nil, fmt.Errorf("wait for another process that changes the schema: %w", err)
 		}
 	}
 	return func() {
