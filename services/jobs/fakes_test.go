@@ -37,7 +37,7 @@ func (fakeProjects) GetProject(
 	return nil, fault.Absentf("project", req.GetProject())
 }
 
-// fakeAccounts knows everybody: the id of ann is usr_ann, that of the team crew team_crew.
+// fakeAccounts knows every user and team: the id of ann is usr_ann, that of the team crew is team_crew.
 type fakeAccounts struct {
 	authpeerv1.AccountPeerServiceClient
 
@@ -54,7 +54,7 @@ func newAccounts() *fakeAccounts {
 	}
 }
 
-// change changes what is known of people.
+// change runs fn under the lock.
 func (f *fakeAccounts) change(fn func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -114,7 +114,7 @@ type fakeCatalog struct {
 	mu                  sync.Mutex
 	versions            map[string][]*registrypeerv1.CatalogRecipe
 	unknown, unreadable map[string]bool
-	shielded            map[string]bool // protected, whoever asks
+	shielded            map[string]bool // protected datasets
 }
 
 func (c *fakeCatalog) protect(ref string) {
@@ -204,7 +204,7 @@ type fakeIngest struct {
 
 	mu     sync.Mutex
 	fails  int
-	loss   float64 // what every run reported of it, 0.5 where 0
+	loss   float64 // the loss of every run; 0 means 0.5
 	closed chan *ingestpeerv1.CloseRunRequest
 }
 
@@ -215,7 +215,7 @@ func (f *fakeIngest) CloseRun(
 	defer f.mu.Unlock()
 	if f.fails > 0 {
 		f.fails--
-		return nil, fault.New(fault.Unavailable, "", "ingest is away")
+		return nil, fault.New(fault.Unavailable, "", "ingest is unavailable")
 	}
 	f.closed <- req
 	return &ingestpeerv1.CloseRunResponse{Closed: true}, nil
@@ -237,7 +237,7 @@ type fakeCA struct{}
 
 func (fakeCA) SignNode(request []byte, nodeID string) (cert, ca []byte, err error) {
 	if string(request) == "bad" {
-		return nil, nil, fmt.Errorf("no PEM")
+		return nil, nil, fmt.Errorf("not PEM")
 	}
 	return []byte("cert of " + nodeID), []byte("ca"), nil
 }

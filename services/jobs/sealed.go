@@ -2,7 +2,7 @@ package jobs
 
 import "github.com/signalbox-dev/signalbox/internal/rewrap"
 
-// Sealed are the columns whose values are under the keyring.
+// Sealed lists the columns whose values are encrypted with the keyring.
 func (s *Service) Sealed() []rewrap.Column {
 	return []rewrap.Column{{Table: "work", Name: "engine_key", Key: "id"}}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs"
 )
 
-// The columns are there, as the role that moves their values may read and write them.
-func TestSealedColumnsAreThere(t *testing.T) {
+// The columns exist, and the service's role may read and write them.
+func TestJobsSealedColumnsExist(t *testing.T) {
 	t.Parallel()
 	files := jobs.Migrations()
 	ring, err := secret.NewKeyring(secret.Key{ID: "k1", Bytes: []byte("0123456789abcdefFEDCBA9876543210")})

@@ -40,15 +40,15 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/work"
 )
 
-// Name is the service's name: its schema, its identity and its place in settings.
+// Name is the service's name. Its database schema, its identity and its settings use it.
 const Name = "jobs"
 
-// NodeCA signs the certificates of nodes with the internal authority.
+// NodeCA signs the certificates of nodes with the internal CA.
 type NodeCA interface {
 	SignNode(requestPEM []byte, nodeID string) (certPEM, caPEM []byte, err error)
 }
 
-// Deps are what the service stands on.
+// Deps are the service's dependencies.
 type Deps struct {
 	Pool     *pgxpool.Pool
 	Projects authpeerv1.ProjectServiceClient
@@ -63,13 +63,14 @@ type Deps struct {
 	IDs     *id.Source
 	Rand    io.Reader
 	Log     *slog.Logger
-	// PublicURL is the address that people and training reach, AgentAddress host:port of the agents'
-	// listener, empty where only an agent of this process can come in. Both are known once something listens.
+	// PublicURL is the address that users and training processes reach. AgentAddress is host:port of the agents'
+	// listener, empty if only an agent in this process can connect. Both are functions because they are known only
+	// once the listeners are open.
 	PublicURL    func() string
 	AgentAddress func() string
 }
 
-// Service is jobs, wired.
+// Service is the jobs service with its areas wired.
 type Service struct {
 	cfg       Config
 	deps      Deps
@@ -129,7 +130,7 @@ func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
 // Name is the service's name.
 func (s *Service) Name() string { return Name }
 
-// Register puts the service's methods on a server.
+// Register registers the service's gRPC services.
 func (s *Service) Register(r grpc.ServiceRegistrar) {
 	jobsv1.RegisterJobServiceServer(r, s.jobs)
 	jobsv1.RegisterRunServiceServer(r, s.runs)

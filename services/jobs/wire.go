@@ -27,7 +27,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/work"
 )
 
-// wire joins the areas from the lowest to the highest.
+// wire connects the areas from the lowest to the highest.
 func (s *Service) wire() {
 	d := s.deps
 	events := event.NewLog(d.Clock, d.IDs, Name)
@@ -56,7 +56,7 @@ func (s *Service) wire() {
 	s.share(repeats, events, tracks)
 }
 
-// share makes the servers of public links.
+// share creates the servers for public links.
 func (s *Service) share(repeats *idem.Once, events *event.Log, tracks *trail.Trail) {
 	d := s.deps
 	live := &share.Live{Reports: d.RunData, Catalog: d.Catalog, People: d.Accounts}
@@ -66,7 +66,7 @@ func (s *Service) share(repeats *idem.Once, events *event.Log, tracks *trail.Tra
 	s.shared = &share.PublicServer{Pool: d.Pool, Live: live}
 }
 
-// serve makes the servers over the areas.
+// serve creates the gRPC servers of the areas.
 func (s *Service) serve(
 	jobs *job.Store, works *work.Store, tokens *token.Store, ledger quota.Ledger, repeats *idem.Once, tracks *trail.Trail,
 ) {
@@ -106,7 +106,7 @@ func (s *Service) serve(
 	s.workPeer = &work.PeerServer{Pool: d.Pool, Works: works, Hub: s.hub, Clock: d.Clock}
 }
 
-// ingestEndpoint is where training reports to.
+// ingestEndpoint returns the base URL that training reports to.
 func (s *Service) ingestEndpoint() string {
 	if s.cfg.IngestEndpoint != "" {
 		return s.cfg.IngestEndpoint

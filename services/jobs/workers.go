@@ -13,17 +13,17 @@ import (
 )
 
 const (
-	// beatEvery is how long heartbeats are collected before they are stored together.
+	// beatEvery is how long heartbeats are collected before they are stored in one batch.
 	beatEvery = time.Second
-	// listenAgain is the pause before the wake-up listener or the leader tries again.
+	// listenAgain is the pause before the wake-up listener or the leader loop is retried.
 	listenAgain = time.Second
-	// electEvery is how soon another replica leads after the leader is gone.
+	// electEvery is how soon another replica takes over after the leader is gone.
 	electEvery = 2 * time.Second
-	// sooner is the least pause between two looks of the leader, however often it is woken.
+	// sooner is the shortest pause between two passes of the leader, however often it is woken.
 	sooner = 20 * time.Millisecond
 )
 
-// Workers are the service's loops. Every replica runs all of them; one leads.
+// Workers returns the service's loops. Every replica runs all of them; only the leader schedules and reconciles.
 func (s *Service) Workers() []run.Worker {
 	d := s.deps
 	loop := func(name string, every time.Duration, fn func(context.Context) error) run.Worker {
@@ -42,8 +42,8 @@ func (s *Service) Workers() []run.Worker {
 	}
 }
 
-// lead looks at all that waits and all that is due, whenever something changed and from time to time,
-// for as long as this replica leads.
+// lead reconciles and schedules whenever the queue changes and at the latest after the scheduler interval, for as
+// long as this replica is the leader.
 func (s *Service) lead(ctx context.Context) error {
 	since := s.deps.Clock.Now()
 	changed := s.hub.Wait(topic.Queue)
@@ -71,7 +71,7 @@ func (s *Service) lead(ctx context.Context) error {
 	}
 }
 
-// schedule makes one pass and answers how long the next may wait.
+// schedule makes one scheduler pass and returns the pause before the next one.
 func (s *Service) schedule(ctx context.Context) time.Duration {
 	pause := s.cfg.SchedulerInterval
 	pass := run.Logged(s.deps.Log, "jobs.scheduler", func(ctx context.Context) error {
@@ -86,6 +86,6 @@ func (s *Service) schedule(ctx context.Context) time.Duration {
 		pause = min(pause, max(sooner, next.Sub(now)))
 		return nil
 	})
-	_ = pass(ctx) // Logged answers nil
+	_ = pass(ctx) // Logged logs the error and returns nil
 	return pause
 }

@@ -1,4 +1,4 @@
-// Command jobsd is the jobs service as a process of its own.
+// Command jobsd runs the jobs service as a separate process.
 package main
 
 import (

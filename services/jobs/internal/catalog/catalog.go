@@ -1,7 +1,6 @@
-// Package catalog is what a submission may refer to, as the registry keeps it: versions of recipes, and
-// what datasets and models its bindings name. It asks the registry under the caller's identity and keeps
-// nothing; what the caller may not see is as unknown as what is not there. The *_proto.go files alone
-// speak proto.
+// Package catalog looks up in the registry what a submission refers to: recipe versions, packages, and the
+// datasets and models that its bindings name. It calls the registry with the caller's identity and stores
+// nothing; what the caller may not see is reported as unknown. Only the *_proto.go files use proto types.
 package catalog
 
 import "github.com/signalbox-dev/signalbox/services/jobs/internal/jobspec"
@@ -14,19 +13,19 @@ type Recipe struct {
 	Inputs                       []Input
 	RequiredDatasets             []string
 	Entrypoint                   []string // empty for custom/custom
-	Resumable                    bool     // it saves its state when asked, and takes it up
+	Resumable                    bool     // it saves a checkpoint on request and can resume from it
 	Package                      *Object
 	Environment                  *Environment
 }
 
-// Input is something that a recipe reads.
+// Input is a dataset or model that a recipe reads.
 type Input struct {
 	Name     string `json:"name"`
 	Kind     string `json:"kind"` // dataset or model
 	Required bool   `json:"required"`
 }
 
-// Object is an object of the store that the executor lays out.
+// Object is an object of the object store that the executor places in the attempt's files.
 type Object struct {
 	Path, URI string
 	Size      int64
@@ -46,10 +45,10 @@ type Bound struct {
 	Files             []Object
 }
 
-// Inputs is what the bindings of a spec resolve to, with the rights of its submitter.
+// Inputs is what the bindings of a spec resolve to with the submitter's permissions.
 type Inputs struct {
 	Datasets            []Bound
 	Model               *Bound
 	Unknown, Unreadable []string
-	Protected           bool // one of the datasets is
+	Protected           bool // at least one of the datasets is protected
 }

@@ -10,12 +10,12 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/jobspec"
 )
 
-// Registry is the catalog as the registry answers it.
+// Registry is the catalog backed by the registry service.
 type Registry struct {
 	Client registrypeerv1.CatalogPeerServiceClient
 }
 
-// Recipe answers every version of a recipe, none for an unknown one.
+// Recipe returns every version of a recipe, or none if the recipe is unknown.
 func (c *Registry) Recipe(ctx context.Context, name string) ([]Recipe, error) {
 	resp, err := c.Client.GetCatalogRecipe(ctx, &registrypeerv1.GetCatalogRecipeRequest{Name: name})
 	if fault.Is(err, fault.Absent) {
@@ -43,7 +43,7 @@ func (c *Registry) Recipe(ctx context.Context, name string) ([]Recipe, error) {
 	return versions, nil
 }
 
-// Package answers an accepted package with the rights of the caller that travels in the context.
+// Package returns an accepted package, with the permissions of the caller in ctx.
 func (c *Registry) Package(ctx context.Context, id string) (*Object, error) {
 	resp, err := c.Client.ResolvePackage(ctx, &registrypeerv1.ResolvePackageRequest{PackageId: id})
 	if err != nil {
@@ -52,7 +52,7 @@ func (c *Registry) Package(ctx context.Context, id string) (*Object, error) {
 	return objectFromProto(resp.GetObject()), nil
 }
 
-// Resolve resolves bindings with the rights of the caller that travels in the context.
+// Resolve resolves bindings with the permissions of the caller in ctx.
 func (c *Registry) Resolve(ctx context.Context, b jobspec.Bindings) (*Inputs, error) {
 	resp, err := c.Client.ResolveBindings(ctx, &registrypeerv1.ResolveBindingsRequest{Datasets: b.Datasets, Model: b.Model})
 	if err != nil {

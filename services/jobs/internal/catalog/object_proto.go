@@ -2,7 +2,7 @@ package catalog
 
 import jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 
-// ObjectToProto is an object as an agent is told of it.
+// ObjectToProto converts an object to the form that agents receive.
 func ObjectToProto(o *Object) *jobsv1.ObjectRef {
 	if o == nil {
 		return nil
@@ -10,7 +10,7 @@ func ObjectToProto(o *Object) *jobsv1.ObjectRef {
 	return &jobsv1.ObjectRef{Path: o.Path, Uri: o.URI, SizeBytes: o.Size, Sha256: o.SHA256, Unpack: o.Unpack}
 }
 
-// ObjectsToProto is ObjectToProto for many.
+// ObjectsToProto converts objects with ObjectToProto.
 func ObjectsToProto(objects []Object) []*jobsv1.ObjectRef {
 	refs := make([]*jobsv1.ObjectRef, len(objects))
 	for i := range objects {
@@ -34,7 +34,7 @@ func objectsFromProto(refs []*jobsv1.ObjectRef) []Object {
 	return objects
 }
 
-// EnvironmentToProto is an environment as an agent is told of it.
+// EnvironmentToProto converts an environment to the form that agents receive.
 func EnvironmentToProto(e *Environment) *jobsv1.EnvironmentSpec {
 	if e == nil {
 		return nil

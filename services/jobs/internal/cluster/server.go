@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
 )
 
-// Server answers ClusterService.
+// Server implements ClusterService.
 type Server struct {
 	jobsv1.UnimplementedClusterServiceServer
 	Orders *Orders
@@ -27,7 +27,7 @@ func (s *Server) GetCluster(ctx context.Context, _ *jobsv1.GetClusterRequest) (*
 	return summaryToProto(sum), nil
 }
 
-// ListQueue lists what waits.
+// ListQueue lists the queued jobs.
 func (s *Server) ListQueue(ctx context.Context, req *jobsv1.ListQueueRequest) (*jobsv1.ListQueueResponse, error) {
 	p, err := request.Page(req.Limit, req.Offset)
 	if err != nil {
@@ -45,7 +45,7 @@ func (s *Server) ListQueue(ctx context.Context, req *jobsv1.ListQueueRequest) (*
 	return resp, request.SetMore(ctx, more)
 }
 
-// GetNode shows a node.
+// GetNode returns a node.
 func (s *Server) GetNode(ctx context.Context, req *jobsv1.GetNodeRequest) (*jobsv1.Node, error) {
 	if err := request.ID(id.Node, "node_id", req.GetNodeId()); err != nil {
 		return nil, err

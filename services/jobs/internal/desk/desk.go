@@ -1,9 +1,9 @@
-// Package desk is where people ask for jobs: it answers JobService, judging the caller, handing what is asked
-// to who does it, and showing jobs as the contract has them.
+// Package desk implements JobService. It checks the caller's access, passes each request to the package that carries
+// it out, and converts jobs to proto.
 //
-// It promises that who may not see a job is told what is told of one that is not there, that who sees it and may
-// not change it is refused, and that no field of the contract is forgotten. desk.go is pure and says what may be
-// changed of a job; server*.go and desk_proto.go alone speak proto.
+// It guarantees that a job that the caller may not see looks like one that does not exist, that a caller who may see
+// but not change a job is refused, and that every field of the API is filled. desk.go is pure and defines what can
+// be changed of a job. Only server*.go and desk_proto.go use proto.
 package desk
 
 import (
@@ -13,22 +13,22 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
-// Changes are what may be changed of a job; what is nil stays.
+// Changes are the changes to a job. Nil fields stay as they are.
 type Changes struct {
 	Name                        *string
-	Labels                      map[string]string // an empty value takes the label away
+	Labels                      map[string]string // an empty value removes the label
 	Priority                    *int
 	RunningS, StartingS, QueueS *int
-	// Lowers says that limits may go down.
+	// Lowers permits lower limits.
 	Lowers bool
 }
 
 const maxLabels = 64
 
-// Apply changes the job. What moves it in the queue or through its limits is a conflict once it has ended.
+// Apply changes the job. Changing the priority or the limits of an ended job is a conflict.
 func (c *Changes) Apply(j *job.Job) error {
 	if j.State.Terminal() && (c.Priority != nil || c.limits()) {
-		return fault.New(fault.Conflict, "job_ended", "job %s has ended already: it is %s", j.ID, j.State)
+		return fault.New(fault.Conflict, "job_ended", "job %s has already ended: it is %s", j.ID, j.State)
 	}
 	if c.Name != nil {
 		j.Name = *c.Name
@@ -45,7 +45,7 @@ func (c *Changes) Apply(j *job.Job) error {
 			continue
 		}
 		if *l.to < *l.into && !c.Lowers {
-			return fault.New(fault.Forbidden, "limits", "limits: %s is %d, and only an admin lowers it", l.name, *l.into)
+			return fault.New(fault.Forbidden, "limits", "limits: %s is %d; only an admin may lower it", l.name, *l.into)
 		}
 		*l.into = *l.to
 	}
@@ -60,15 +60,15 @@ func (c *Changes) label(j *job.Job) error {
 		labels = map[string]string{}
 	}
 	maps.Copy(labels, c.Labels)
-	maps.DeleteFunc(labels, func(name, value string) bool { return value == "" && c.takesAway(name) })
+	maps.DeleteFunc(labels, func(name, value string) bool { return value == "" && c.removes(name) })
 	if len(labels) > maxLabels {
-		return fault.InvalidFields(fault.At(fault.TypeValue, "A job has at most 64 labels", "labels"))
+		return fault.InvalidFields(fault.At(fault.TypeValue, "A job can have at most 64 labels", "labels"))
 	}
 	j.Labels = labels
 	return nil
 }
 
-func (c *Changes) takesAway(name string) bool {
+func (c *Changes) removes(name string) bool {
 	value, named := c.Labels[name]
 	return named && value == ""
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
-// ToProto shows a job.
+// ToProto converts a job to proto.
 func ToProto(j *job.Job) *jobsv1.Job {
 	m := &jobsv1.Job{
 		Id: j.ID, RunId: j.RunID, Name: j.Name, State: StateToProto(j.State), EndReason: text(j.EndReason),
@@ -32,14 +32,14 @@ func ToProto(j *job.Job) *jobsv1.Job {
 }
 
 func changesFromProto(req *jobsv1.UpdateJobRequest) *Changes {
-	c := &Changes{Name: req.Name, Labels: req.GetLabels(), Priority: whole(req.Priority)}
+	c := &Changes{Name: req.Name, Labels: req.GetLabels(), Priority: optionalInt(req.Priority)}
 	if l := req.GetLimits(); l != nil {
-		c.RunningS, c.StartingS, c.QueueS = whole(l.RunningS), whole(l.StartingS), whole(l.QueuedS)
+		c.RunningS, c.StartingS, c.QueueS = optionalInt(l.RunningS), optionalInt(l.StartingS), optionalInt(l.QueuedS)
 	}
 	return c
 }
 
-func whole(n *int32) *int {
+func optionalInt(n *int32) *int {
 	if n == nil {
 		return nil
 	}
@@ -83,7 +83,7 @@ func eventToProto(e event.Event) *commonv1.Event {
 	}
 }
 
-// StateToProto shows a state.
+// StateToProto converts a state to proto.
 func StateToProto(s job.State) jobsv1.JobState {
 	switch s {
 	case job.Queued:

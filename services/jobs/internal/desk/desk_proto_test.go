@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
-// unset names the fields that a conversion left empty.
+// unset returns the names of the empty fields of a message.
 func unset(m proto.Message) []string {
 	var names []string
 	r := m.ProtoReflect()
@@ -25,7 +25,7 @@ func unset(m proto.Message) []string {
 	return names
 }
 
-func TestNoFieldOfTheContractIsForgotten(t *testing.T) {
+func TestJobProtoFieldsAreFilled(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
 	code, step := 3, int64(7)
@@ -54,17 +54,17 @@ func TestNoFieldOfTheContractIsForgotten(t *testing.T) {
 	require.Empty(t, unset(eventToProto(e)))
 }
 
-func TestWhatIsNotThereIsNull(t *testing.T) {
+func TestJobProtoEmptyFieldsAreNull(t *testing.T) {
 	t.Parallel()
 	m := ToProto(&job.Job{Status: job.Status{State: job.Running}})
-	require.Nil(t, m.GetQueue(), "a placed job does not wait")
+	require.Nil(t, m.GetQueue(), "a placed job has no queue status")
 	require.Nil(t, m.EndReason)
 	require.Nil(t, m.Message)
 	require.Nil(t, m.GetRunningAt())
 	require.Nil(t, attemptToProto(&job.Attempt{}).ExitCode)
 }
 
-func TestEveryStateHasItsName(t *testing.T) {
+func TestStateToProto(t *testing.T) {
 	t.Parallel()
 	seen := map[jobsv1.JobState]bool{}
 	for _, s := range job.States() {

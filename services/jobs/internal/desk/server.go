@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
-// Mover moves jobs.
+// Mover changes jobs.
 type Mover interface {
 	Stop(ctx context.Context, jobID, reason string, force bool, cause job.Cause, also func(ctx context.Context, tx pgx.Tx) error) (*job.Job, error)
 	Pause(ctx context.Context, jobID string, also func(ctx context.Context, tx pgx.Tx) error) (*job.Job, error)
@@ -26,7 +26,7 @@ type Mover interface {
 	Update(ctx context.Context, jobID string, change func(j *job.Job) error, also func(ctx context.Context, tx pgx.Tx) error) (*job.Job, error)
 }
 
-// Submitter admits jobs.
+// Submitter admits submissions.
 type Submitter interface {
 	Submit(ctx context.Context, req *jobsv1.SubmitJobRequest) (*jobsv1.Job, error)
 	Retry(ctx context.Context, req *jobsv1.RetryJobRequest, from *job.Job) (*jobsv1.Job, error)
@@ -34,17 +34,17 @@ type Submitter interface {
 	Preflight(ctx context.Context, req *jobsv1.SubmitJobRequest) (*jobsv1.PreflightReport, error)
 }
 
-// Watcher follows jobs.
+// Watcher streams the changes of jobs.
 type Watcher interface {
 	Watch(req *jobsv1.WatchJobRequest, stream grpc.ServerStreamingServer[jobsv1.WatchJobResponse]) error
 }
 
-// Trail writes audit rows.
+// Trail writes audit records.
 type Trail interface {
 	Record(ctx context.Context, tx pgx.Tx, action, kind, target string, after any) error
 }
 
-// Server answers JobService.
+// Server implements JobService.
 type Server struct {
 	jobsv1.UnimplementedJobServiceServer
 	Pool      *pgxpool.Pool
@@ -55,7 +55,7 @@ type Server struct {
 	Trail     Trail
 }
 
-// SubmitJob runs every gate and admits the job, or refuses it and leaves nothing behind.
+// SubmitJob runs every gate and admits the job, or refuses it without a trace.
 func (s *Server) SubmitJob(ctx context.Context, req *jobsv1.SubmitJobRequest) (*jobsv1.Job, error) {
 	return s.Submitter.Submit(ctx, req)
 }
@@ -65,17 +65,17 @@ func (s *Server) WatchJob(req *jobsv1.WatchJobRequest, stream grpc.ServerStreami
 	return s.Watcher.Watch(req, stream)
 }
 
-// GetJob shows a job.
+// GetJob returns a job.
 func (s *Server) GetJob(ctx context.Context, req *jobsv1.GetJobRequest) (*jobsv1.Job, error) {
 	j, err := s.get(ctx, req.GetJobId())
 	if err != nil {
 		return nil, err
 	}
-	return shown(ctx, j)
+	return withETag(ctx, j)
 }
 
-// shown is a job with its version, which If-Match names.
-func shown(ctx context.Context, j *job.Job) (*jobsv1.Job, error) {
+// withETag converts a job and sets its version as the ETag, for use with If-Match.
+func withETag(ctx context.Context, j *job.Job) (*jobsv1.Job, error) {
 	return ToProto(j), request.SetETag(ctx, j.Seq)
 }
 
@@ -86,7 +86,7 @@ func (s *Server) get(ctx context.Context, jobID string) (*job.Job, error) {
 	return s.Jobs.Get(ctx, s.Pool, authn.ScopeOf(ctx), jobID)
 }
 
-// ListJobs lists the jobs that the caller sees, newest first.
+// ListJobs lists the jobs that the caller may see, newest first.
 func (s *Server) ListJobs(ctx context.Context, req *jobsv1.ListJobsRequest) (*jobsv1.ListJobsResponse, error) {
 	p, err := request.Page(req.Limit, req.Offset)
 	if err != nil {
@@ -94,7 +94,7 @@ func (s *Server) ListJobs(ctx context.Context, req *jobsv1.ListJobsRequest) (*jo
 	}
 	state := job.State(req.GetState())
 	if state != "" && !slices.Contains(job.States(), state) {
-		return nil, fault.InvalidFields(fault.At(fault.TypeEnum, "Input should be a state of jobs", "state"))
+		return nil, fault.InvalidFields(fault.At(fault.TypeEnum, "Input should be a job state", "state"))
 	}
 	filter := job.Filter{State: state, Project: req.GetProject(), Owner: req.GetOwner(), Labels: req.GetLabel(), Text: req.GetQ()}
 	jobs, err := s.Jobs.List(ctx, s.Pool, authn.ScopeOf(ctx), filter, p)
@@ -109,7 +109,7 @@ func (s *Server) ListJobs(ctx context.Context, req *jobsv1.ListJobsRequest) (*jo
 	return resp, request.SetMore(ctx, more)
 }
 
-// ListJobEvents lists what happened to a job, oldest first.
+// ListJobEvents lists the events of a job, oldest first.
 func (s *Server) ListJobEvents(ctx context.Context, req *jobsv1.ListJobEventsRequest) (*jobsv1.ListJobEventsResponse, error) {
 	p, err := request.Page(req.Limit, req.Offset)
 	if err != nil {

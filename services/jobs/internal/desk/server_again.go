@@ -12,9 +12,9 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
-// UpdateJob changes what may be changed of a job.
+// UpdateJob changes the name, labels, priority and limits of a job.
 func (s *Server) UpdateJob(ctx context.Context, req *jobsv1.UpdateJobRequest) (*jobsv1.Job, error) {
-	j, err := s.mine(ctx, req.GetJobId())
+	j, err := s.editable(ctx, req.GetJobId())
 	if err != nil {
 		return nil, err
 	}
@@ -34,12 +34,12 @@ func (s *Server) UpdateJob(ctx context.Context, req *jobsv1.UpdateJobRequest) (*
 	if err != nil {
 		return nil, err
 	}
-	return shown(ctx, j)
+	return withETag(ctx, j)
 }
 
 // RetryJob submits an ended job again.
 func (s *Server) RetryJob(ctx context.Context, req *jobsv1.RetryJobRequest) (*jobsv1.Job, error) {
-	j, err := s.mine(ctx, req.GetJobId())
+	j, err := s.editable(ctx, req.GetJobId())
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ func (s *Server) RetryJob(ctx context.Context, req *jobsv1.RetryJobRequest) (*jo
 	return s.Submitter.Retry(ctx, req, j)
 }
 
-// CloneJob submits a job's spec as a new job.
+// CloneJob submits the spec of a job as a new job.
 func (s *Server) CloneJob(ctx context.Context, req *jobsv1.CloneJobRequest) (*jobsv1.Job, error) {
 	j, err := s.get(ctx, req.GetJobId())
 	if err != nil {
@@ -58,7 +58,7 @@ func (s *Server) CloneJob(ctx context.Context, req *jobsv1.CloneJobRequest) (*jo
 	return s.Submitter.Clone(ctx, req, j)
 }
 
-// PreflightJob holds a submission against every gate.
+// PreflightJob checks a submission against every gate without admitting it.
 func (s *Server) PreflightJob(ctx context.Context, req *jobsv1.PreflightJobRequest) (*jobsv1.PreflightReport, error) {
 	return s.Submitter.Preflight(ctx, &jobsv1.SubmitJobRequest{Api: req.GetApi(), Spec: req.GetSpec()})
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
-// mine loads a job that the caller may change.
-func (s *Server) mine(ctx context.Context, jobID string) (*job.Job, error) {
+// editable loads a job and checks that the caller may change it.
+func (s *Server) editable(ctx context.Context, jobID string) (*job.Job, error) {
 	j, err := s.get(ctx, jobID)
 	if err != nil {
 		return nil, err
@@ -21,8 +21,9 @@ func (s *Server) mine(ctx context.Context, jobID string) (*job.Job, error) {
 	return j, authn.ScopeOf(ctx).Require(j.OwnerID, j.ProjectID, job.SubjectKind, j.ID)
 }
 
-// moved shows a job after a move: 202 while the move is under way, 200 once it is made.
-func moved(ctx context.Context, j *job.Job) (*jobsv1.Job, error) {
+// withStatus converts a job after a state change. The HTTP status is 202 while the job is stopping or pausing,
+// otherwise 200.
+func withStatus(ctx context.Context, j *job.Job) (*jobsv1.Job, error) {
 	status := http.StatusOK
 	if j.State == job.Stopping || j.State == job.Pausing {
 		status = http.StatusAccepted
@@ -30,9 +31,9 @@ func moved(ctx context.Context, j *job.Job) (*jobsv1.Job, error) {
 	return ToProto(j), request.SetStatus(ctx, status)
 }
 
-// StopJob ends a job.
+// StopJob stops a job.
 func (s *Server) StopJob(ctx context.Context, req *jobsv1.StopJobRequest) (*jobsv1.Job, error) {
-	j, err := s.mine(ctx, req.GetJobId())
+	j, err := s.editable(ctx, req.GetJobId())
 	if err != nil {
 		return nil, err
 	}
@@ -47,12 +48,12 @@ func (s *Server) StopJob(ctx context.Context, req *jobsv1.StopJobRequest) (*jobs
 	if err != nil {
 		return nil, err
 	}
-	return moved(ctx, j)
+	return withStatus(ctx, j)
 }
 
-// PauseJob has a running job save a checkpoint and give back what it holds.
+// PauseJob pauses a running job: the job saves a checkpoint and releases its resources.
 func (s *Server) PauseJob(ctx context.Context, req *jobsv1.PauseJobRequest) (*jobsv1.Job, error) {
-	j, err := s.mine(ctx, req.GetJobId())
+	j, err := s.editable(ctx, req.GetJobId())
 	if err != nil {
 		return nil, err
 	}
@@ -62,12 +63,12 @@ func (s *Server) PauseJob(ctx context.Context, req *jobsv1.PauseJobRequest) (*jo
 	if err != nil {
 		return nil, err
 	}
-	return moved(ctx, j)
+	return withStatus(ctx, j)
 }
 
 // ResumeJob puts a paused job back into the queue.
 func (s *Server) ResumeJob(ctx context.Context, req *jobsv1.ResumeJobRequest) (*jobsv1.Job, error) {
-	j, err := s.mine(ctx, req.GetJobId())
+	j, err := s.editable(ctx, req.GetJobId())
 	if err != nil {
 		return nil, err
 	}
@@ -77,5 +78,5 @@ func (s *Server) ResumeJob(ctx context.Context, req *jobsv1.ResumeJobRequest) (*
 	if err != nil {
 		return nil, err
 	}
-	return moved(ctx, j)
+	return withStatus(ctx, j)
 }

@@ -30,7 +30,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/work"
 )
 
-// closes counts the closes that were queued.
+// closes records the runs whose closing was queued.
 type closes struct {
 	mu   sync.Mutex
 	runs []string
@@ -51,7 +51,7 @@ type bench struct {
 	closes *closes
 }
 
-// newBench makes ready nodes nod_1, nod_2, … with two GPUs and eight places each.
+// newBench creates ready nodes nod_1, nod_2, … with two GPUs and eight slots each.
 func newBench(t *testing.T, nodes int) *bench {
 	t.Helper()
 	ids := id.NewSource(clock.Real(), rand.Reader)
@@ -81,7 +81,7 @@ func (b *bench) count(from string, args ...any) (n int) {
 	return n
 }
 
-// submit admits a job with one GPU a node.
+// submit stores a job with one GPU per node.
 func (b *bench) submit(nodes, retryMax int) *job.Job {
 	b.t.Helper()
 	j := &job.Job{
@@ -99,7 +99,7 @@ func (b *bench) submit(nodes, retryMax int) *job.Job {
 	return j
 }
 
-// placed admits a job and lets the scheduler place it.
+// placed submits a job and has the scheduler place it.
 func (b *bench) placed(nodes, retryMax int) *job.Job {
 	b.t.Helper()
 	j := b.submit(nodes, retryMax)
@@ -108,7 +108,7 @@ func (b *bench) placed(nodes, retryMax int) *job.Job {
 	return j
 }
 
-// schedule makes one pass over all that waits.
+// schedule runs one pass of the scheduler.
 func (b *bench) schedule() {
 	b.t.Helper()
 	s := &queue.Scheduler{
@@ -118,7 +118,7 @@ func (b *bench) schedule() {
 	require.NoError(b.t, err)
 }
 
-// resumePoint is what a work's agent is told of where its training goes on.
+// resumePoint returns the resume point in a work's spec.
 func resumePoint(t *testing.T, w *work.Work) *jobsv1.ResumePoint {
 	t.Helper()
 	spec := &jobsv1.AttemptSpec{}
@@ -140,7 +140,7 @@ func (b *bench) attempts(j *job.Job) []*job.Attempt {
 	return got
 }
 
-// works answers the works of the job's present attempt, by rank.
+// works returns the works of the job's current attempt, ordered by rank.
 func (b *bench) works(j *job.Job) (works []*work.Work) {
 	b.t.Helper()
 	number := b.job(j).Attempt
@@ -158,7 +158,7 @@ func (b *bench) held() int {
 	return a.Held
 }
 
-// seen is a node's word on a work: begun, running, or ended.
+// seen returns a node's report on a work in a phase.
 func seen(w *work.Work, phase string, exit *gang.Exit) work.Seen {
 	at := clock.Real().Now()
 	s := work.Seen{Key: w.Key, Phase: phase, Exit: exit}
@@ -178,7 +178,7 @@ func (b *bench) observe(node string, report ...work.Seen) {
 
 func (b *bench) report(j *job.Job, event string) {
 	b.t.Helper()
-	_, err := b.driver.Report(b.t.Context(), j.RunID, b.job(j).Attempt, event, "said so")
+	_, err := b.driver.Report(b.t.Context(), j.RunID, b.job(j).Attempt, event, "a message")
 	require.NoError(b.t, err)
 }
 

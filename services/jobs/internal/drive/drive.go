@@ -1,7 +1,7 @@
-// Package drive moves jobs by what happens to their works: it joins the pure rules of job and work
-// with their rows, the ledger and the close of the run, one transaction a step.
+// Package drive changes jobs when something happens to their works. It applies the pure rules of packages job
+// and work to the rows, the quota ledger and the closing of the run. Each step is one transaction.
 //
-// Rows are locked in one order everywhere: job, account, team, nodes by id, works.
+// Rows are always locked in this order: job, account, team, nodes by ID, works.
 package drive
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/work"
 )
 
-// Driver holds what the steps need.
+// Driver runs the steps.
 type Driver struct {
 	Pool   *pgxpool.Pool
 	Jobs   *job.Store
@@ -29,7 +29,7 @@ type Driver struct {
 	IDs    *id.Source
 }
 
-// scene is a locked job with its present attempt and that attempt's works.
+// scene is a locked job with its current attempt and the works of that attempt.
 type scene struct {
 	job     *job.Job
 	before  job.State
@@ -38,7 +38,7 @@ type scene struct {
 	now     time.Time
 }
 
-// open locks a job with its present attempt. A job that was never placed has none.
+// open locks a job with its current attempt. The attempt is nil if the job was never placed.
 func (d *Driver) open(ctx context.Context, tx pgx.Tx, jobID string) (*scene, error) {
 	j, err := d.Jobs.Lock(ctx, tx, jobID)
 	if err != nil {
@@ -69,7 +69,7 @@ func (d *Driver) step(ctx context.Context, jobID string, fn func(ctx context.Con
 	})
 }
 
-// advance draws the conclusions from the works as they stand now and saves job and attempt.
+// advance updates the job and the attempt from the current state of the works and saves both.
 func (d *Driver) advance(ctx context.Context, tx pgx.Tx, s *scene, cause job.Cause) error {
 	if s.attempt.Over() {
 		return nil
@@ -99,7 +99,7 @@ func (d *Driver) advance(ctx context.Context, tx pgx.Tx, s *scene, cause job.Cau
 	return d.Jobs.Save(ctx, tx, s.job, s.before, cause)
 }
 
-// clear gives back what an ended attempt held: quota, places, and the nodes' memory of it.
+// clear releases the quota and the node resources of an ended attempt, and has the nodes remove its works.
 func (d *Driver) clear(ctx context.Context, tx pgx.Tx, s *scene) error {
 	if err := d.release(ctx, tx, s); err != nil {
 		return err
@@ -113,7 +113,7 @@ func (d *Driver) clear(ctx context.Context, tx pgx.Tx, s *scene) error {
 	return nil
 }
 
-// release gives back what the attempt held, to the owner and the team of its job.
+// release returns the GPUs of the attempt to the quota of the job's owner and team.
 func (d *Driver) release(ctx context.Context, tx pgx.Tx, s *scene) error {
 	held, err := d.Jobs.Release(ctx, tx, s.attempt.ID)
 	if err != nil {
@@ -122,7 +122,7 @@ func (d *Driver) release(ctx context.Context, tx pgx.Tx, s *scene) error {
 	return d.Ledger.Release(ctx, tx, quota.Holder{UserID: s.job.OwnerID, TeamID: s.job.TeamID}, held)
 }
 
-// halt tells the works of an attempt that have not ended to end, and with force to end at once.
+// halt stops the works of an attempt that have not ended. With force they are killed at once.
 func (d *Driver) halt(ctx context.Context, tx pgx.Tx, s *scene, force bool) error {
 	const want = work.WantStopped
 	for _, w := range s.works {
@@ -131,7 +131,7 @@ func (d *Driver) halt(ctx context.Context, tx pgx.Tx, s *scene, force bool) erro
 		}
 		w.Desired, w.DesiredAt, w.Force = want, s.now, w.Force || force
 		if err := d.Works.Save(ctx, tx, w, w.Key, w.NodeID, s.now); err != nil {
-			return fmt.Errorf("tell a work to be %s: %w", want, err)
+			return fmt.Errorf("set a work to %s: %w", want, err)
 		}
 	}
 	return nil

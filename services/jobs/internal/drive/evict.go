@@ -10,9 +10,9 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/work"
 )
 
-// Evict ends what runs on a node that is well, so that it goes on elsewhere: attempts are stopped and judged by
-// what the node then reports of them, as those that an agent ended, engines wait for another place, and a
-// placement that nobody acknowledged is taken back. Again it changes nothing.
+// Evict moves all work off a healthy node. It stops attempts, which are judged by what the node then reports,
+// like those that an agent stopped. It unplaces engines, and withdraws placements that the node has not
+// acknowledged. A repeated call changes nothing.
 func (d *Driver) Evict(ctx context.Context, nodeID string) error {
 	works, err := d.Works.OnNode(ctx, d.Pool, nodeID)
 	if err != nil {
@@ -25,7 +25,8 @@ func (d *Driver) Evict(ctx context.Context, nodeID string) error {
 	return errors.Join(errs...)
 }
 
-// EvictIdle ends what has nothing to save: engines, and placements that nobody acknowledged.
+// EvictIdle moves off the node only what has no state to save: engines, and placements that the node has not
+// acknowledged.
 func (d *Driver) EvictIdle(ctx context.Context, nodeID string) error {
 	works, err := d.Works.OnNode(ctx, d.Pool, nodeID)
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/work"
 )
 
-// Lose declares the works of a node that is fenced as lost: attempts are judged, engines wait for
-// another place. What of it still runs there is told to go when the node comes back. An attempt that
-// no node ever acknowledged has not begun: it goes back into the queue under its own number.
+// Lose declares the works of a fenced node lost. Attempts are judged, and engines are unplaced. If the node comes
+// back, it has to remove those works. An attempt that no node ever acknowledged has not started, so its
+// placement is withdrawn and the job is queued again without counting the attempt.
 func (d *Driver) Lose(ctx context.Context, nodeID string) error {
 	works, err := d.Works.OnNode(ctx, d.Pool, nodeID)
 	if err != nil {
@@ -39,12 +39,12 @@ func lose(w *work.Work) bool {
 	}
 	w.Phase = gang.PhaseGone
 	if w.Exit == nil {
-		w.Exit = &gang.Exit{Code: -1, Reason: gang.ExitLost, Message: "its node was lost"}
+		w.Exit = &gang.Exit{Code: -1, Reason: gang.ExitLost, Message: "the node stopped responding"}
 	}
 	return true
 }
 
-// withdraw takes back a placement that nobody acknowledged.
+// withdraw undoes a placement that no node has acknowledged, and reports whether it did.
 func (d *Driver) withdraw(ctx context.Context, w *work.Work) (done bool, err error) {
 	err = d.step(ctx, w.JobID, func(ctx context.Context, tx pgx.Tx, s *scene) error {
 		if s.job.State != job.Scheduled || s.attempt.Number != w.Number {

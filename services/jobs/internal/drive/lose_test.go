@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/work"
 )
 
-func TestAPlacementThatNobodyAcknowledgedIsTakenBack(t *testing.T) {
+func TestDriver_Lose_withdrawsUnacknowledgedPlacement(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 1)
 	j := b.placed(1, 0)
@@ -27,17 +27,17 @@ func TestAPlacementThatNobodyAcknowledgedIsTakenBack(t *testing.T) {
 	require.NoError(t, b.driver.Lose(t.Context(), "nod_1"))
 	got := b.job(j)
 	require.Equal(t, job.Queued, got.State)
-	require.Zero(t, got.Attempt, "its number is free again")
-	require.Nil(t, got.NotBefore, "nothing to wait for")
+	require.Zero(t, got.Attempt, "the attempt number is free again")
+	require.Nil(t, got.NotBefore, "there is no backoff")
 	require.Empty(t, b.attempts(j))
 	require.Zero(t, b.count("work"))
 	require.Zero(t, b.count("ingest_token"))
 	require.Zero(t, b.held())
-	require.NoError(t, b.driver.Lose(t.Context(), "nod_1"), "again changes nothing")
+	require.NoError(t, b.driver.Lose(t.Context(), "nod_1"), "a repeated call changes nothing")
 	require.Equal(t, got, b.job(j))
 }
 
-func TestAnAcknowledgedAttemptOfALostNodeIsJudged(t *testing.T) {
+func TestDriver_Lose_judgesAcknowledgedAttempt(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		phase   string
@@ -46,10 +46,10 @@ func TestAnAcknowledgedAttemptOfALostNodeIsJudged(t *testing.T) {
 		state   job.State
 		reason  string
 	}{
-		"pending, tried again": {gang.PhasePending, 1, false, job.Queued, job.ReasonExecutorLost},
-		"running, tried again": {gang.PhaseRunning, 1, false, job.Queued, job.ReasonExecutorLost},
-		"no tries left":        {gang.PhaseRunning, 0, false, job.Failed, job.ReasonExecutorLost},
-		"it was stopping":      {gang.PhaseRunning, 1, true, job.Stopped, job.ReasonUserStop},
+		"pending, retried": {gang.PhasePending, 1, false, job.Queued, job.ReasonExecutorLost},
+		"running, retried": {gang.PhaseRunning, 1, false, job.Queued, job.ReasonExecutorLost},
+		"no retries left":  {gang.PhaseRunning, 0, false, job.Failed, job.ReasonExecutorLost},
+		"stopping":         {gang.PhaseRunning, 1, true, job.Stopped, job.ReasonUserStop},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -65,13 +65,13 @@ func TestAnAcknowledgedAttemptOfALostNodeIsJudged(t *testing.T) {
 			require.Equal(t, c.reason, b.attempts(j)[0].EndReason)
 			require.Zero(t, b.held())
 			w := b.works(j)[0]
-			require.Equal(t, work.WantGone, w.Desired, "what comes back is told to go")
+			require.Equal(t, work.WantGone, w.Desired, "a node that comes back must remove the work")
 			require.True(t, w.Released())
 		})
 	}
 }
 
-func TestAGangWithOneLostNodeEndsOnTheOther(t *testing.T) {
+func TestDriver_Lose_stopsRestOfGang(t *testing.T) {
 	t.Parallel()
 	for _, phase := range []string{gang.PhasePending, gang.PhaseRunning} {
 		t.Run(phase, func(t *testing.T) {
@@ -81,7 +81,7 @@ func TestAGangWithOneLostNodeEndsOnTheOther(t *testing.T) {
 			works := b.works(j)
 			b.observe(works[1].NodeID, seen(works[1], phase, nil))
 			require.NoError(t, b.driver.Lose(t.Context(), works[0].NodeID))
-			require.Equal(t, job.Starting, b.job(j).State, "rank 1 had acknowledged it: this is no withdrawal")
+			require.Equal(t, job.Starting, b.job(j).State, "rank 1 has acknowledged the attempt, so it is not withdrawn")
 			require.Equal(t, work.WantStopped, b.works(j)[1].Desired)
 			b.observe(works[1].NodeID, seen(works[1], gang.PhaseExited, &gang.Exit{Code: -1, Signal: 15, Reason: gang.ExitStopped}))
 			require.Equal(t, job.Queued, b.job(j).State)
@@ -91,7 +91,7 @@ func TestAGangWithOneLostNodeEndsOnTheOther(t *testing.T) {
 	}
 }
 
-func TestEnginesOfALostNodeWaitForAnotherPlace(t *testing.T) {
+func TestDriver_Lose_unplacesEngines(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		desired  work.Desired
@@ -99,9 +99,9 @@ func TestEnginesOfALostNodeWaitForAnotherPlace(t *testing.T) {
 		waiting  string
 		released bool
 	}{
-		"wanted":        {work.WantRunning, "", work.WaitCapacity, false},
-		"being ended":   {work.WantStopped, "nod_1", "", true},
-		"to be cleared": {work.WantGone, "nod_1", "", true},
+		"desired running": {work.WantRunning, "", work.WaitCapacity, false},
+		"desired stopped": {work.WantStopped, "nod_1", "", true},
+		"desired gone":    {work.WantGone, "nod_1", "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -126,7 +126,7 @@ func TestEnginesOfALostNodeWaitForAnotherPlace(t *testing.T) {
 	}
 }
 
-func TestStop(t *testing.T) {
+func TestDriver_Stop(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 1)
 	ran := 0
@@ -136,7 +136,7 @@ func TestStop(t *testing.T) {
 	waiting := b.submit(1, 0)
 	got, err := b.driver.Stop(t.Context(), waiting.ID, job.ReasonUserStop, false, by, also)
 	require.NoError(t, err)
-	require.Equal(t, job.Stopped, got.State, "nothing to kill")
+	require.Equal(t, job.Stopped, got.State, "a queued job has no processes")
 	require.Equal(t, 1, ran)
 	require.Equal(t, 1, b.count(`event WHERE subject_id = $1 AND type = 'job.stopped' AND reason = 'user_stop' AND actor_id = 'usr_9'`, waiting.ID))
 	_, err = b.driver.Stop(t.Context(), waiting.ID, job.ReasonUserStop, false, by, also)
@@ -144,38 +144,38 @@ func TestStop(t *testing.T) {
 
 	j := b.placed(1, 3)
 	b.observe("nod_1", seen(b.works(j)[0], gang.PhaseRunning, nil))
-	refusal := errors.New("the audit row cannot be written")
-	_, err = b.driver.Stop(t.Context(), j.ID, job.ReasonUserStop, false, by, func(context.Context, pgx.Tx) error { return refusal })
-	require.ErrorIs(t, err, refusal)
-	require.Equal(t, job.Starting, b.job(j).State, "one transaction: neither happened")
+	errAudit := errors.New("the audit record cannot be written")
+	_, err = b.driver.Stop(t.Context(), j.ID, job.ReasonUserStop, false, by, func(context.Context, pgx.Tx) error { return errAudit })
+	require.ErrorIs(t, err, errAudit)
+	require.Equal(t, job.Starting, b.job(j).State, "the stop must be rolled back with the audit record")
 	require.Equal(t, work.WantRunning, b.works(j)[0].Desired)
 	for range 2 {
 		got, err = b.driver.Stop(t.Context(), j.ID, job.ReasonUserStop, false, by, also)
 		require.NoError(t, err)
 		require.Equal(t, job.Stopping, got.State)
 	}
-	require.Equal(t, 2, ran, "asking again changes nothing")
+	require.Equal(t, 2, ran, "a repeated stop changes nothing")
 	require.Equal(t, work.WantStopped, b.works(j)[0].Desired)
-	require.Equal(t, 1, b.held(), "until its end is seen")
+	require.Equal(t, 1, b.held(), "the quota is held until the end is observed")
 	_, err = b.driver.Stop(t.Context(), "job_none", job.ReasonUserStop, false, by, also)
 	require.True(t, fault.Is(err, fault.Absent))
 }
 
-func TestLimitsAreEnforcedWhenTheyHavePassedAndNotBefore(t *testing.T) {
+func TestDriver_Enforce_limits(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		placed, running bool
 		after           time.Duration
 		state           job.State
-		reason          string // of the stop or the end
+		reason          string // stop reason or end reason
 	}{
-		"waits":                   {after: 4990 * time.Second, state: job.Queued},
-		"waited too long":         {after: 5010 * time.Second, state: job.Failed, reason: job.ReasonQueueTimeout},
-		"starts":                  {placed: true, after: 90 * time.Second, state: job.Starting},
-		"started for too long":    {placed: true, after: 110 * time.Second, state: job.Stopping, reason: job.ReasonStartTimeout},
-		"runs past the start":     {placed: true, running: true, after: 110 * time.Second, state: job.Running},
-		"ran for too long":        {placed: true, running: true, after: 1010 * time.Second, state: job.Stopping, reason: job.ReasonTimeLimit},
-		"placed, past queue time": {placed: true, running: true, after: 990 * time.Second, state: job.Running},
+		"within the queue limit":    {after: 4990 * time.Second, state: job.Queued},
+		"past the queue limit":      {after: 5010 * time.Second, state: job.Failed, reason: job.ReasonQueueTimeout},
+		"within the start limit":    {placed: true, after: 90 * time.Second, state: job.Starting},
+		"past the start limit":      {placed: true, after: 110 * time.Second, state: job.Stopping, reason: job.ReasonStartTimeout},
+		"running, past start limit": {placed: true, running: true, after: 110 * time.Second, state: job.Running},
+		"past the running limit":    {placed: true, running: true, after: 1010 * time.Second, state: job.Stopping, reason: job.ReasonTimeLimit},
+		"running, within its limit": {placed: true, running: true, after: 990 * time.Second, state: job.Running},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -189,7 +189,7 @@ func TestLimitsAreEnforcedWhenTheyHavePassedAndNotBefore(t *testing.T) {
 			if c.running {
 				b.report(j, job.ReportRunning)
 			}
-			for range 2 { // a look that is doubled changes nothing
+			for range 2 { // a repeated call changes nothing
 				require.NoError(t, b.driver.Enforce(pg.WithOffset(t.Context(), c.after), j.ID))
 				got := b.job(j)
 				require.Equal(t, c.state, got.State)

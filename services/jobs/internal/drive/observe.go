@@ -14,8 +14,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/work"
 )
 
-// Observe applies the whole report of a node. Each work that has news is one transaction with its
-// job; what has none costs no write.
+// Observe applies a full report of a node. Each changed work is saved with its job in one transaction. An
+// unchanged work causes no write.
 func (d *Driver) Observe(ctx context.Context, nodeID string, report []work.Seen) error {
 	works, err := d.Works.OnNode(ctx, d.Pool, nodeID)
 	if err != nil {
@@ -48,7 +48,7 @@ func missed(now time.Time) func(w *work.Work) bool {
 	return func(w *work.Work) bool { return w.Miss(now) }
 }
 
-// apply repeats an update on the locked row: it may have moved since it was read.
+// apply runs an update again on the locked row, which may have changed since it was read.
 func (d *Driver) apply(ctx context.Context, w *work.Work, nodeID string, update func(w *work.Work) bool) error {
 	var err error
 	if w.Kind == work.Engine {
@@ -60,7 +60,7 @@ func (d *Driver) apply(ctx context.Context, w *work.Work, nodeID string, update 
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("apply what was seen of work %s: %w", w.ID, err)
+		return fmt.Errorf("apply the report on work %s: %w", w.ID, err)
 	}
 	return nil
 }

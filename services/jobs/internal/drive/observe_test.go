@@ -11,8 +11,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/work"
 )
 
-// TestAnEndIsJudgedAndEverythingIsGivenBack ends attempts in every way that an executor tells.
-func TestAnEndIsJudgedAndEverythingIsGivenBack(t *testing.T) {
+// TestDriver_Observe_endReleasesEverything ends attempts in every way that an executor can report.
+func TestDriver_Observe_endReleasesEverything(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		reports []string
@@ -23,22 +23,22 @@ func TestAnEndIsJudgedAndEverythingIsGivenBack(t *testing.T) {
 		reason  string // of the attempt
 		warns   []string
 	}{
-		"reported and clean":           {reports: []string{"running", "succeeded"}, state: job.Succeeded, reason: job.ReasonCompleted},
-		"reported and a crash after":   {reports: []string{"succeeded"}, exit: gang.Exit{Code: 3}, state: job.Succeeded, reason: job.ReasonCompleted, warns: []string{job.WarnExitAfterSuccess}},
-		"clean without a report":       {state: job.Succeeded, reason: job.ReasonCompleted, warns: []string{job.WarnNoReport}},
-		"reported failure, exit 0":     {reports: []string{"failed"}, state: job.Failed, reason: job.ReasonUserError},
-		"a crash is never retried":     {exit: gang.Exit{Code: 1}, retries: 3, state: job.Failed, reason: job.ReasonUserError},
-		"a signal":                     {exit: gang.Exit{Code: -1, Signal: 9}, retries: 3, state: job.Failed, reason: job.ReasonUserError},
-		"no memory":                    {exit: gang.Exit{Code: -1, Reason: gang.ExitOOMHost}, retries: 3, state: job.Failed, reason: job.ReasonOOMHost},
-		"no environment":               {exit: gang.Exit{Code: -1, Reason: gang.ExitEnvBuild}, retries: 3, state: job.Failed, reason: job.ReasonEnvBuild},
-		"no command":                   {exit: gang.Exit{Code: -1, Reason: gang.ExitStart}, retries: 3, state: job.Failed, reason: job.ReasonUserError},
-		"no files, tried again":        {exit: gang.Exit{Code: -1, Reason: gang.ExitFetch}, retries: 1, state: job.Queued, reason: job.ReasonEnvBuild},
-		"no files, no tries left":      {exit: gang.Exit{Code: -1, Reason: gang.ExitFetch}, state: job.Failed, reason: job.ReasonEnvBuild},
-		"lost, tried again":            {exit: gang.Exit{Code: -1, Reason: gang.ExitLost}, retries: 1, state: job.Queued, reason: job.ReasonExecutorLost},
-		"lost, no tries left":          {exit: gang.Exit{Code: -1, Reason: gang.ExitLost}, state: job.Failed, reason: job.ReasonExecutorLost},
-		"taken away, also by its word": {reports: []string{"failed"}, exit: gang.Exit{Code: -1, Reason: gang.ExitStopped}, retries: 1, state: job.Queued, reason: job.ReasonExecutorLost},
-		"stopped by its owner":         {stop: job.ReasonUserStop, exit: gang.Exit{Code: -1, Signal: 15}, retries: 3, state: job.Stopped, reason: job.ReasonUserStop},
-		"stopped, whatever it said":    {stop: job.ReasonAdminStop, reports: []string{"succeeded"}, state: job.Stopped, reason: job.ReasonAdminStop},
+		"success reported, exit 0":       {reports: []string{"running", "succeeded"}, state: job.Succeeded, reason: job.ReasonCompleted},
+		"success reported, then crash":   {reports: []string{"succeeded"}, exit: gang.Exit{Code: 3}, state: job.Succeeded, reason: job.ReasonCompleted, warns: []string{job.WarnExitAfterSuccess}},
+		"no report, exit 0":              {state: job.Succeeded, reason: job.ReasonCompleted, warns: []string{job.WarnNoReport}},
+		"failure reported, exit 0":       {reports: []string{"failed"}, state: job.Failed, reason: job.ReasonUserError},
+		"crash is not retried":           {exit: gang.Exit{Code: 1}, retries: 3, state: job.Failed, reason: job.ReasonUserError},
+		"killed by signal":               {exit: gang.Exit{Code: -1, Signal: 9}, retries: 3, state: job.Failed, reason: job.ReasonUserError},
+		"out of memory":                  {exit: gang.Exit{Code: -1, Reason: gang.ExitOOMHost}, retries: 3, state: job.Failed, reason: job.ReasonOOMHost},
+		"environment not built":          {exit: gang.Exit{Code: -1, Reason: gang.ExitEnvBuild}, retries: 3, state: job.Failed, reason: job.ReasonEnvBuild},
+		"command not started":            {exit: gang.Exit{Code: -1, Reason: gang.ExitStart}, retries: 3, state: job.Failed, reason: job.ReasonUserError},
+		"fetch failed, retried":          {exit: gang.Exit{Code: -1, Reason: gang.ExitFetch}, retries: 1, state: job.Queued, reason: job.ReasonEnvBuild},
+		"fetch failed, no retries left":  {exit: gang.Exit{Code: -1, Reason: gang.ExitFetch}, state: job.Failed, reason: job.ReasonEnvBuild},
+		"lost, retried":                  {exit: gang.Exit{Code: -1, Reason: gang.ExitLost}, retries: 1, state: job.Queued, reason: job.ReasonExecutorLost},
+		"lost, no retries left":          {exit: gang.Exit{Code: -1, Reason: gang.ExitLost}, state: job.Failed, reason: job.ReasonExecutorLost},
+		"stopped by agent after failure": {reports: []string{"failed"}, exit: gang.Exit{Code: -1, Reason: gang.ExitStopped}, retries: 1, state: job.Queued, reason: job.ReasonExecutorLost},
+		"stopped by owner":               {stop: job.ReasonUserStop, exit: gang.Exit{Code: -1, Signal: 15}, retries: 3, state: job.Stopped, reason: job.ReasonUserStop},
+		"stopped by admin after success": {stop: job.ReasonAdminStop, reports: []string{"succeeded"}, state: job.Stopped, reason: job.ReasonAdminStop},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -63,14 +63,14 @@ func TestAnEndIsJudgedAndEverythingIsGivenBack(t *testing.T) {
 			require.NotNil(t, attempts[0].EndedAt)
 			require.Equal(t, c.exit.Code, *attempts[0].ExitCode)
 			require.Zero(t, attempts[0].Held)
-			require.Zero(t, b.held(), "the account holds nothing any more")
-			require.NotNil(t, works[0].ReleasedAt, "the place is free")
+			require.Zero(t, b.held(), "the account must hold nothing")
+			require.NotNil(t, works[0].ReleasedAt, "the slot must be free")
 			require.Equal(t, work.WantGone, works[0].Desired)
 			require.ElementsMatch(t, c.warns, got.Warnings)
 			if c.state == job.Queued {
 				require.NotNil(t, got.NotBefore)
 				require.Equal(t, job.WaitBackoff, got.Queue.Reason)
-				require.Empty(t, b.closes.runs, "the run goes on")
+				require.Empty(t, b.closes.runs, "the run is not over")
 				return
 			}
 			require.Equal(t, c.reason, got.EndReason)
@@ -80,7 +80,7 @@ func TestAnEndIsJudgedAndEverythingIsGivenBack(t *testing.T) {
 	}
 }
 
-func TestProgressIsToldOnceAndARepeatCostsNoWrite(t *testing.T) {
+func TestDriver_Observe_repeatedReportWritesNothing(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 1)
 	j := b.placed(1, 0)
@@ -102,13 +102,13 @@ func TestProgressIsToldOnceAndARepeatCostsNoWrite(t *testing.T) {
 		require.Equal(t, step.phase, b.attempts(j)[0].Phase)
 		require.Equal(t, 1, b.count(`event WHERE subject_id = $1 AND type = $2`, j.ID, step.event))
 		b.observe("nod_1", news)
-		require.Equal(t, got.Seq, b.job(j).Seq, "no further event")
-		require.Equal(t, works[0].UpdatedAt, b.works(j)[0].UpdatedAt, "no further write")
+		require.Equal(t, got.Seq, b.job(j).Seq, "a repeated report must not append an event")
+		require.Equal(t, works[0].UpdatedAt, b.works(j)[0].UpdatedAt, "a repeated report must not write")
 	}
 	require.Equal(t, 1, b.count(`event WHERE subject_id = $1 AND type = 'job.starting' AND actor_kind = 'agent' AND actor_id = 'nod_1'`, j.ID))
 }
 
-func TestAWordThatNamesAnotherExecutionChangesNothing(t *testing.T) {
+func TestDriver_Observe_ignoresOtherExecutions(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 2)
 	j := b.placed(1, 3)
@@ -123,10 +123,10 @@ func TestAWordThatNamesAnotherExecutionChangesNothing(t *testing.T) {
 		node  string
 		spoil func(s *work.Seen)
 	}{
-		"another node":       {other, func(*work.Seen) {}},
-		"an unknown node":    {"nod_none", func(*work.Seen) {}},
-		"a later generation": {w.NodeID, func(s *work.Seen) { s.Generation++ }},
-		"an earlier fence":   {w.NodeID, func(s *work.Seen) { s.Fence-- }},
+		"other node":       {other, func(*work.Seen) {}},
+		"unknown node":     {"nod_none", func(*work.Seen) {}},
+		"later generation": {w.NodeID, func(s *work.Seen) { s.Generation++ }},
+		"earlier fence":    {w.NodeID, func(s *work.Seen) { s.Fence-- }},
 	} {
 		s := ended
 		c.spoil(&s)
@@ -134,21 +134,21 @@ func TestAWordThatNamesAnotherExecutionChangesNothing(t *testing.T) {
 		require.Equal(t, before, b.job(j), name)
 	}
 	b.observe(w.NodeID, ended)
-	require.Equal(t, job.Failed, b.job(j).State, "the right one ends it")
+	require.Equal(t, job.Failed, b.job(j).State, "the matching report must end the job")
 }
 
-func TestAGangEndsTogether(t *testing.T) {
+func TestDriver_Observe_gangEndsTogether(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		first, second gang.Exit
-		broke         bool // the second is told to stop when the first has ended
+		broke         bool // the second is stopped when the first has ended
 		state         job.State
 		code          int
 	}{
-		"both clean":          {state: job.Succeeded},
-		"the first broke":     {first: gang.Exit{Code: 3}, second: gang.Exit{Code: -1, Reason: gang.ExitStopped}, broke: true, state: job.Failed, code: 3},
-		"the second broke":    {second: gang.Exit{Code: 4}, state: job.Failed, code: 4},
-		"one lost, one ended": {first: gang.Exit{Code: -1, Reason: gang.ExitLost}, second: gang.Exit{Code: -1, Reason: gang.ExitStopped}, broke: true, state: job.Queued, code: -1},
+		"both exit 0":           {state: job.Succeeded},
+		"first failed":          {first: gang.Exit{Code: 3}, second: gang.Exit{Code: -1, Reason: gang.ExitStopped}, broke: true, state: job.Failed, code: 3},
+		"second failed":         {second: gang.Exit{Code: 4}, state: job.Failed, code: 4},
+		"one lost, one stopped": {first: gang.Exit{Code: -1, Reason: gang.ExitLost}, second: gang.Exit{Code: -1, Reason: gang.ExitStopped}, broke: true, state: job.Queued, code: -1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -157,12 +157,12 @@ func TestAGangEndsTogether(t *testing.T) {
 			works := b.works(j)
 			require.Equal(t, 2, b.held())
 			b.observe(works[0].NodeID, seen(works[0], gang.PhaseRunning, nil))
-			require.Nil(t, b.job(j).ExecutorRunningAt, "one of two runs")
+			require.Nil(t, b.job(j).ExecutorRunningAt, "only one of two nodes runs")
 			b.observe(works[1].NodeID, seen(works[1], gang.PhaseRunning, nil))
 			require.NotNil(t, b.job(j).ExecutorRunningAt)
 
 			b.observe(works[0].NodeID, seen(works[0], gang.PhaseExited, &c.first))
-			require.Equal(t, job.Starting, b.job(j).State, "the attempt lasts while a node of it does")
+			require.Equal(t, job.Starting, b.job(j).State, "the attempt ends with its last node")
 			require.Equal(t, 2, b.held())
 			require.Equal(t, c.broke, b.works(j)[1].Desired == work.WantStopped)
 			b.observe(works[1].NodeID, seen(works[1], gang.PhaseExited, &c.second))
@@ -174,19 +174,19 @@ func TestAGangEndsTogether(t *testing.T) {
 	}
 }
 
-func TestAWorkThatIsMissingFromTheReportHasEndedIfItHadBegun(t *testing.T) {
+func TestDriver_Observe_missingStartedWorkIsLost(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 1)
 	fresh := b.placed(1, 1)
 	b.observe("nod_1")
-	require.Equal(t, job.Scheduled, b.job(fresh).State, "it is still on its way")
+	require.Equal(t, job.Scheduled, b.job(fresh).State, "the work is still on its way to the node")
 	b.observe("nod_1", seen(b.works(fresh)[0], gang.PhaseRunning, nil))
 	b.observe("nod_1")
 	require.Equal(t, job.Queued, b.job(fresh).State)
 	require.Equal(t, job.ReasonExecutorLost, b.attempts(fresh)[0].EndReason)
 }
 
-func TestManyTellTheSameEndAndItCountsOnce(t *testing.T) {
+func TestDriver_Observe_concurrentEndsCountOnce(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 1)
 	j, other := b.placed(1, 0), b.placed(1, 0)
@@ -206,5 +206,5 @@ func TestManyTellTheSameEndAndItCountsOnce(t *testing.T) {
 	require.Equal(t, job.Succeeded, b.job(j).State)
 	require.Equal(t, 1, b.count(`event WHERE subject_id = $1 AND type = 'job.succeeded'`, j.ID))
 	require.Equal(t, []string{j.RunID}, b.closes.runs)
-	require.Equal(t, 1, b.held(), "what the other holds is not given back")
+	require.Equal(t, 1, b.held(), "the other job keeps its GPU")
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
-// Pause asks a running job for a checkpoint, after which what runs is ended.
-// also runs in the same transaction when the job was changed.
+// Pause requests a checkpoint from a running job; its processes are stopped afterwards. also runs in the same
+// transaction if the job changed.
 func (d *Driver) Pause(ctx context.Context, jobID string, also func(ctx context.Context, tx pgx.Tx) error) (*job.Job, error) {
 	var paused *job.Job
 	err := d.step(ctx, jobID, func(ctx context.Context, tx pgx.Tx, s *scene) error {
@@ -47,7 +47,7 @@ func (d *Driver) Resume(ctx context.Context, jobID string, also func(ctx context
 	return resumed, err
 }
 
-// endGrace ends what runs of a pause whose time is over, or takes the pause back.
+// endGrace handles a pause whose grace period is over: it stops the processes or cancels the pause.
 func (d *Driver) endGrace(ctx context.Context, tx pgx.Tx, s *scene, end job.GraceEnd) error {
 	if end == job.GraceGivenUp {
 		s.job.KeepRunning(s.attempt)
@@ -64,8 +64,9 @@ func (d *Driver) endGrace(ctx context.Context, tx pgx.Tx, s *scene, end job.Grac
 	return d.Jobs.Save(ctx, tx, s.job, s.before, job.Cause{Type: "job.pause_forced", Reason: "grace_over"})
 }
 
-// present runs fn on the locked job of a run whose present attempt this is.
-func (d *Driver) present(
+// withCurrent runs fn on the locked job of a run. It returns a conflict if attempt is not the current attempt;
+// what prefixes the message.
+func (d *Driver) withCurrent(
 	ctx context.Context, runID string, attempt int, what string, fn func(ctx context.Context, tx pgx.Tx, s *scene) error,
 ) error {
 	jobID, err := d.Jobs.IDOfRun(ctx, d.Pool, runID)
@@ -75,15 +76,15 @@ func (d *Driver) present(
 	return d.step(ctx, jobID, func(ctx context.Context, tx pgx.Tx, s *scene) error {
 		if s.attempt == nil || s.attempt.Number != attempt {
 			return fault.New(fault.Conflict, "stale_attempt",
-				"%s: attempt %d is not the run's present attempt %d", what, attempt, s.job.Attempt)
+				"%s: attempt %d is not the run's current attempt %d", what, attempt, s.job.Attempt)
 		}
 		return fn(ctx, tx, s)
 	})
 }
 
-// Register keeps in mind a checkpoint that an attempt registered.
+// Register records a checkpoint that an attempt registered.
 func (d *Driver) Register(ctx context.Context, runID string, c job.Checkpoint) error {
-	return d.present(ctx, runID, c.Attempt, "checkpoint", func(ctx context.Context, tx pgx.Tx, s *scene) error {
+	return d.withCurrent(ctx, runID, c.Attempt, "checkpoint", func(ctx context.Context, tx pgx.Tx, s *scene) error {
 		if !s.job.Register(c) {
 			return nil
 		}
@@ -92,11 +93,11 @@ func (d *Driver) Register(ctx context.Context, runID string, c job.Checkpoint) e
 	})
 }
 
-// Ack takes the training's word that it has done what a signal asked; of a pause, what runs is ended then. It
-// answers what is asked next.
+// Ack records that the training has carried out a signal, and returns the next signal. If the job is pausing, its
+// processes are stopped now.
 func (d *Driver) Ack(ctx context.Context, runID string, attempt int, signalID string) (job.Asked, error) {
 	var next job.Asked
-	err := d.present(ctx, runID, attempt, "signal", func(ctx context.Context, tx pgx.Tx, s *scene) error {
+	err := d.withCurrent(ctx, runID, attempt, "signal", func(ctx context.Context, tx pgx.Tx, s *scene) error {
 		changed, err := s.job.Ack(signalID, s.now)
 		next = s.job.Asks()
 		if err != nil || !changed {
@@ -112,7 +113,7 @@ func (d *Driver) Ack(ctx context.Context, runID string, attempt int, signalID st
 	return next, err
 }
 
-// Next answers what the training of an attempt is asked now, and keeps in mind that it asks.
+// Next returns the current signal to the training of an attempt, and records that the training polls for signals.
 func (d *Driver) Next(ctx context.Context, runID string, attempt int) (job.Asked, error) {
 	jobID, err := d.Jobs.IDOfRun(ctx, d.Pool, runID)
 	if err != nil {
@@ -124,7 +125,7 @@ func (d *Driver) Next(ctx context.Context, runID string, attempt int) (job.Asked
 	}
 	if j.Attempt != attempt {
 		return job.Asked{}, fault.New(fault.Conflict, "stale_attempt",
-			"signal: attempt %d is not the run's present attempt %d", attempt, j.Attempt)
+			"signal: attempt %d is not the run's current attempt %d", attempt, j.Attempt)
 	}
 	if err := d.Jobs.Listens(ctx, d.Pool, jobID, attempt); err != nil {
 		return job.Asked{}, err

@@ -25,7 +25,7 @@ func checkpoint(number int, name string) job.Checkpoint {
 	}
 }
 
-// running admits a job and brings it to the state running.
+// running places a job and brings it to the state running.
 func (b *bench) running(nodes, retryMax int) *job.Job {
 	b.t.Helper()
 	j := b.placed(nodes, retryMax)
@@ -47,16 +47,16 @@ func (b *bench) register(j *job.Job, c job.Checkpoint) {
 	require.NoError(b.t, b.driver.Register(b.t.Context(), j.RunID, c))
 }
 
-// passGrace lets the time of a pause run out and has that looked at.
+// passGrace lets the grace period of a pause expire and enforces it.
 func (b *bench) passGrace(j *job.Job) {
 	b.t.Helper()
 	b.exec(`UPDATE job SET signal_deadline = now() - interval '1 second' WHERE id = $1`, j.ID)
 	require.NoError(b.t, b.driver.Enforce(b.t.Context(), j.ID))
 }
 
-// TestAPausedJobHoldsNothingAndGoesOnFromItsCheckpoint is the whole way: asked, saved, answered, ended,
-// paused, resumed, placed again.
-func TestAPausedJobHoldsNothingAndGoesOnFromItsCheckpoint(t *testing.T) {
+// TestDriver_Pause_releasesGPUsAndResumesFromCheckpoint covers the whole sequence: pause requested,
+// checkpoint saved and acknowledged, processes ended, paused, resumed, placed again.
+func TestDriver_Pause_releasesGPUsAndResumesFromCheckpoint(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 2)
 	j := b.running(2, 0)
@@ -65,25 +65,25 @@ func TestAPausedJobHoldsNothingAndGoesOnFromItsCheckpoint(t *testing.T) {
 	require.Equal(t, job.Asked{Signal: job.SignalNone}, next)
 	b.pause(j)
 	b.pause(j)
-	require.Equal(t, 2, b.held(), "pausing holds what it held")
-	asked, err := b.driver.Next(t.Context(), j.RunID, 1)
+	require.Equal(t, 2, b.held(), "a pausing job keeps its GPUs")
+	signal, err := b.driver.Next(t.Context(), j.RunID, 1)
 	require.NoError(t, err)
-	require.Equal(t, job.SignalCheckpoint, asked.Signal)
-	_, err = b.driver.Ack(t.Context(), j.RunID, 1, asked.ID)
-	require.True(t, fault.HasCode(err, "checkpoint"), "nothing is saved: %v", err)
+	require.Equal(t, job.SignalCheckpoint, signal.Signal)
+	_, err = b.driver.Ack(t.Context(), j.RunID, 1, signal.ID)
+	require.True(t, fault.HasCode(err, "checkpoint"), "no checkpoint is registered: %v", err)
 	for _, w := range b.works(j) {
-		require.Equal(t, work.WantRunning, w.Desired, "it may go on until it has saved")
+		require.Equal(t, work.WantRunning, w.Desired, "the work keeps running until a checkpoint is acknowledged")
 	}
 	b.register(j, checkpoint(1, "art_1"))
 	for range 2 {
-		next, err = b.driver.Ack(t.Context(), j.RunID, 1, asked.ID)
+		next, err = b.driver.Ack(t.Context(), j.RunID, 1, signal.ID)
 		require.NoError(t, err)
 		require.Equal(t, job.SignalPause, next.Signal)
 	}
 	works := b.works(j)
 	require.Equal(t, work.WantStopped, works[0].Desired)
 	b.observe(works[0].NodeID, seen(works[0], gang.PhaseExited, &gang.Exit{Code: -1, Reason: gang.ExitStopped}))
-	require.Equal(t, job.Pausing, b.job(j).State, "not before every process is gone")
+	require.Equal(t, job.Pausing, b.job(j).State, "the job is paused only when every process is gone")
 	b.observe(works[1].NodeID, seen(works[1], gang.PhaseExited, &gang.Exit{}))
 	got := b.job(j)
 	require.Equal(t, job.Paused, got.State)
@@ -91,7 +91,7 @@ func TestAPausedJobHoldsNothingAndGoesOnFromItsCheckpoint(t *testing.T) {
 	require.Zero(t, b.held(), "a paused job holds no GPU")
 	b.balance()
 	require.Zero(t, b.count(`work WHERE job_id = $1 AND released_at IS NULL`, j.ID))
-	require.Empty(t, b.closes.runs, "the run goes on")
+	require.Empty(t, b.closes.runs, "the run is not over")
 	require.Equal(t, 1, b.count(`event WHERE subject_id = $1 AND type = 'job.paused'`, j.ID))
 	_, err = b.driver.Report(t.Context(), j.RunID, 1, job.ReportRunning, "")
 	require.True(t, fault.Is(err, fault.Conflict), "the attempt is over: %v", err)
@@ -112,12 +112,12 @@ func TestAPausedJobHoldsNothingAndGoesOnFromItsCheckpoint(t *testing.T) {
 	require.Equal(t, []string{"", "art_1"}, []string{b.attempts(j)[0].ResumedFrom, b.attempts(j)[1].ResumedFrom})
 	_, err = b.driver.Next(t.Context(), j.RunID, 1)
 	require.True(t, fault.HasCode(err, "stale_attempt"), "%v", err)
-	_, err = b.driver.Ack(t.Context(), j.RunID, 1, asked.ID)
+	_, err = b.driver.Ack(t.Context(), j.RunID, 1, signal.ID)
 	require.True(t, fault.HasCode(err, "stale_attempt"), "%v", err)
 	require.True(t, fault.HasCode(b.driver.Register(t.Context(), j.RunID, checkpoint(1, "art_0")), "stale_attempt"))
 }
 
-func TestATimeThatRanOutEndsTheProcessesOrThePause(t *testing.T) {
+func TestDriver_Enforce_pauseGraceOver(t *testing.T) {
 	t.Parallel()
 	for name, saved := range map[string]bool{"with a checkpoint": true, "without one": false} {
 		t.Run(name, func(t *testing.T) {
@@ -129,29 +129,29 @@ func TestATimeThatRanOutEndsTheProcessesOrThePause(t *testing.T) {
 			}
 			b.pause(j)
 			require.NoError(t, b.driver.Enforce(t.Context(), j.ID))
-			require.Equal(t, job.Pausing, b.job(j).State, "not before its time")
+			require.Equal(t, job.Pausing, b.job(j).State, "the grace period is not over")
 			b.passGrace(j)
 			w := b.works(j)[0]
 			if !saved {
-				require.Equal(t, job.Running, b.job(j).State, "its work would be lost: it runs on")
+				require.Equal(t, job.Running, b.job(j).State, "without a checkpoint the pause is cancelled")
 				require.Equal(t, work.WantRunning, w.Desired)
 				require.Equal(t, 1, b.count(`event WHERE subject_id = $1 AND type = 'job.pause_given_up' AND reason = 'no_checkpoint'`, j.ID))
 				b.pause(j)
-				require.Equal(t, job.Pausing, b.job(j).State, "it may be asked again")
+				require.Equal(t, job.Pausing, b.job(j).State, "the job can be paused again")
 				return
 			}
-			require.Equal(t, job.Pausing, b.job(j).State, "until the processes are gone")
+			require.Equal(t, job.Pausing, b.job(j).State, "the processes are not gone yet")
 			require.Equal(t, work.WantStopped, w.Desired)
 			seq := b.job(j).Seq
 			require.NoError(t, b.driver.Enforce(t.Context(), j.ID))
-			require.Equal(t, seq, b.job(j).Seq, "once")
+			require.Equal(t, seq, b.job(j).Seq, "a repeated call changes nothing")
 			b.observe(w.NodeID, seen(w, gang.PhaseExited, &gang.Exit{Code: -1, Signal: 9, Reason: gang.ExitStopped}))
-			require.Equal(t, job.Paused, b.job(j).State, "it goes on from what it had saved before")
+			require.Equal(t, job.Paused, b.job(j).State, "the job resumes from the earlier checkpoint")
 		})
 	}
 }
 
-func TestAStopThatIsForcedIsToldToTheNodes(t *testing.T) {
+func TestDriver_Stop_forceReachesNodes(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 1)
 	j := b.running(1, 0)
@@ -166,18 +166,18 @@ func TestAStopThatIsForcedIsToldToTheNodes(t *testing.T) {
 	seq := b.job(j).Seq
 	stop(true)
 	stop(false)
-	require.True(t, b.works(j)[0].Force, "it is never gentler again")
-	require.Equal(t, seq, b.job(j).Seq, "and told once")
+	require.True(t, b.works(j)[0].Force, "force is never taken back")
+	require.Equal(t, seq, b.job(j).Seq, "a repeated forced stop changes nothing")
 	require.Equal(t, 1, b.count(`event WHERE subject_id = $1 AND type = 'job.stop_forced'`, j.ID))
 }
 
-func TestAPausedJobIsStoppedAtOnce(t *testing.T) {
+func TestDriver_Stop_pausedJobEndsAtOnce(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 1)
 	j := b.running(1, 0)
 	b.pause(j)
 	require.NoError(t, b.driver.Lose(t.Context(), b.works(j)[0].NodeID))
-	require.Equal(t, job.Paused, b.job(j).State, "what was to end has ended")
+	require.Equal(t, job.Paused, b.job(j).State, "the loss of the node ends the processes")
 	b.stop(j, job.ReasonUserStop)
 	got := b.job(j)
 	require.Equal(t, job.Stopped, got.State)
@@ -185,8 +185,8 @@ func TestAPausedJobIsStoppedAtOnce(t *testing.T) {
 	require.Equal(t, []string{j.RunID}, b.closes.runs)
 }
 
-// Pauses, answers, resumes, stops and ends at once: one of them wins each time, and the ledger balances.
-func TestPausesAndEndsAtOnce(t *testing.T) {
+// The ledger balances when pauses, acknowledgements, resumes and ends race.
+func TestDriver_Pause_racesWithEnds(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 1)
 	for range 6 {
@@ -203,9 +203,9 @@ func TestPausesAndEndsAtOnce(t *testing.T) {
 		}
 		race(func() error { _, err := b.driver.Pause(t.Context(), j.ID, nothing); return err })
 		race(func() error {
-			asked, err := b.driver.Next(t.Context(), j.RunID, 1)
+			signal, err := b.driver.Next(t.Context(), j.RunID, 1)
 			if err == nil {
-				_, err = b.driver.Ack(t.Context(), j.RunID, 1, asked.ID)
+				_, err = b.driver.Ack(t.Context(), j.RunID, 1, signal.ID)
 			}
 			return err
 		})
@@ -218,13 +218,12 @@ func TestPausesAndEndsAtOnce(t *testing.T) {
 		b.balance()
 		_, err := b.driver.Stop(t.Context(), j.ID, job.ReasonUserStop, false, job.Cause{}, nothing)
 		require.NoError(t, err)
-		require.Equal(t, job.Stopped, b.job(j).State, "its process is gone: there is nothing to wait for")
+		require.Equal(t, job.Stopped, b.job(j).State, "no process is left, so the stop takes effect at once")
 		require.Zero(t, b.held())
 	}
 }
 
-// A pause is found by the look at what is due.
-func TestTheLookFindsAPauseWhoseTimeIsOver(t *testing.T) {
+func TestDriver_Enforce_expiredPauseHandledOnce(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 1)
 	j := b.running(1, 0)
@@ -234,5 +233,5 @@ func TestTheLookFindsAPauseWhoseTimeIsOver(t *testing.T) {
 	b.exec(`UPDATE job SET signal_deadline = now() - interval '1 second' WHERE id = $1`, j.ID)
 	require.Equal(t, 1, b.count(`job WHERE state = 'pausing' AND signal_acked_at IS NULL AND signal_deadline <= now()`))
 	b.passGrace(j)
-	require.Zero(t, b.count(`job WHERE state = 'pausing' AND signal_acked_at IS NULL AND signal_deadline <= now()`), "once")
+	require.Zero(t, b.count(`job WHERE state = 'pausing' AND signal_acked_at IS NULL AND signal_deadline <= now()`), "the pause must be handled once")
 }

@@ -22,19 +22,19 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/work"
 )
 
-// balance holds what accounts hold against the attempts that hold it: the ledger can be recomputed.
+// balance checks that the held GPUs of every account equal the sum over its attempts.
 func (b *bench) balance() {
 	b.t.Helper()
 	require.Zero(b.t, b.count(`account a WHERE held <> (SELECT coalesce(sum(t.held), 0) FROM attempt t JOIN job j ON j.id = t.job_id
-		WHERE CASE a.kind WHEN 'team' THEN j.team_id ELSE j.owner_id END = a.user_id)`), "an account and a team hold what their attempts hold")
-	require.Zero(b.t, b.count(`attempt WHERE held > 0 AND ended_at IS NOT NULL`), "an attempt that has ended holds nothing")
+		WHERE CASE a.kind WHEN 'team' THEN j.team_id ELSE j.owner_id END = a.user_id)`), "accounts and teams must hold exactly what their attempts hold")
+	require.Zero(b.t, b.count(`attempt WHERE held > 0 AND ended_at IS NOT NULL`), "an ended attempt must hold nothing")
 	require.Zero(b.t, b.count(`job WHERE ended_at IS NOT NULL AND EXISTS (SELECT FROM work w WHERE w.job_id = job.id AND w.released_at IS NULL)`),
-		"a job that has ended takes no place")
+		"an ended job must take no node resources")
 }
 
-// All that can end an attempt at once: its node's word, its owner's stop, the loss of its node. One of
-// them ends it, and everything is given back once.
-func TestStopAndEndAndLossAtOnceAreOneEnd(t *testing.T) {
+// A node's report, the owner's stop and the loss of the node race to end an attempt. Exactly one of them ends it,
+// and everything is released once.
+func TestConcurrentStopEndAndLossEndJobOnce(t *testing.T) {
 	t.Parallel()
 	for round := range 8 {
 		t.Run(fmt.Sprint(round), func(t *testing.T) {
@@ -67,7 +67,7 @@ func TestStopAndEndAndLossAtOnceAreOneEnd(t *testing.T) {
 			}
 			wg.Wait()
 			got := b.job(j)
-			require.True(t, got.State.Terminal(), "the node's word or its loss has ended it: %s", got.State)
+			require.True(t, got.State.Terminal(), "the job must have ended: %s", got.State)
 			require.Equal(t, 1, b.count(`event WHERE subject_id = $1 AND type IN ('job.succeeded', 'job.failed', 'job.stopped')`, j.ID))
 			require.Equal(t, []string{j.RunID}, b.closes.runs)
 			require.Zero(t, b.held())
@@ -76,12 +76,12 @@ func TestStopAndEndAndLossAtOnceAreOneEnd(t *testing.T) {
 	}
 }
 
-// errCrash ends a transaction as the death of the process would: nothing of it stays.
+// errCrash rolls back a transaction, as a crash of the process would.
 var errCrash = errors.New("the process died")
 
-// TestTheLedgerBalancesWhateverHappensAtOnce lets two schedulers place, nodes report and fall silent,
-// and owners stop, all at once and some of it cut off in the middle, and looks at the ledger all the time.
-func TestTheLedgerBalancesWhateverHappensAtOnce(t *testing.T) {
+// TestLedgerBalancesUnderConcurrency runs schedulers, node reports, lost nodes and stops
+// concurrently, some of them interrupted, and checks the ledger all the while.
+func TestLedgerBalancesUnderConcurrency(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 2)
 	b.driver.Ledger.Default, b.driver.Ledger.TeamDefault = 3, 2
@@ -92,7 +92,7 @@ func TestTheLedgerBalancesWhateverHappensAtOnce(t *testing.T) {
 			b.exec(`UPDATE job SET team_id = 'team_1' WHERE id = $1`, jobs[i].ID)
 		}
 	}
-	schedulers := func() error {
+	schedule := func() error {
 		s := &queue.Scheduler{Pool: b.pool, IDs: b.ids, Jobs: b.driver.Jobs, Works: b.driver.Works, Fleets: fleet.Store{}, Ledger: b.driver.Ledger}
 		_, err := s.RunOnce(t.Context())
 		return err
@@ -102,41 +102,41 @@ func TestTheLedgerBalancesWhateverHappensAtOnce(t *testing.T) {
 		wg.Go(func() {
 			r := rand.New(rand.NewPCG(uint64(actor), 3))
 			for range 25 {
-				if err := b.somethingHappens(r, jobs, schedulers); err != nil && !fault.Is(err, fault.Conflict) && !errors.Is(err, errCrash) {
+				if err := b.randomStep(r, jobs, schedule); err != nil && !fault.Is(err, fault.Conflict) && !errors.Is(err, errCrash) {
 					t.Error(err)
 				}
 			}
 		})
 	}
-	look, done := make(chan struct{}), make(chan struct{})
+	stop, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
 		for {
 			select {
-			case <-look:
+			case <-stop:
 				return
 			default:
 			}
 			if n := b.count(`account WHERE held > CASE kind WHEN 'team' THEN 2 ELSE 3 END OR held < 0`); n > 0 {
-				t.Error("the account or the team holds more than its limit")
+				t.Error("an account or a team holds more than its limit")
 			}
 			if n := b.count(`(SELECT node_id FROM work WHERE released_at IS NULL GROUP BY node_id HAVING sum(gpus) > 2) over`); n > 0 {
-				t.Error("a node has more work than room")
+				t.Error("a node is oversubscribed")
 			}
 		}
 	}()
 	wg.Wait()
-	close(look)
+	close(stop)
 	<-done
 	b.balance()
-	b.endAll(jobs, schedulers)
-	require.Zero(t, b.held(), "all that was held is given back")
+	b.endAll(jobs, schedule)
+	require.Zero(t, b.held(), "the account must hold nothing at the end")
 	b.balance()
 	require.Equal(t, len(jobs), b.count(`(SELECT subject_id FROM event WHERE type IN ('job.succeeded', 'job.failed', 'job.stopped')
-		GROUP BY subject_id HAVING count(*) = 1) ended`), "each job has ended once")
+		GROUP BY subject_id HAVING count(*) = 1) ended`), "each job must end exactly once")
 }
 
-// limit gives the owner a lower limit of his own, or the default again.
+// limit sets the owner's GPU limit; 0 restores the default.
 func (b *bench) limit(gpus int) error {
 	limit := &gpus
 	if gpus == 0 {
@@ -148,8 +148,8 @@ func (b *bench) limit(gpus int) error {
 	})
 }
 
-// somethingHappens does one random thing to the cluster.
-func (b *bench) somethingHappens(r *rand.Rand, jobs []*job.Job, schedule func() error) error {
+// randomStep does one random thing to the cluster.
+func (b *bench) randomStep(r *rand.Rand, jobs []*job.Job, schedule func() error) error {
 	ctx, j, node := b.t.Context(), jobs[r.IntN(len(jobs))], fmt.Sprintf("nod_%d", 1+r.IntN(2))
 	switch r.IntN(8) {
 	case 0, 1:
@@ -161,7 +161,7 @@ func (b *bench) somethingHappens(r *rand.Rand, jobs []*job.Job, schedule func() 
 			return nil
 		}
 		return b.driver.Lose(ctx, node)
-	case 3: // a stop whose process dies before the commit
+	case 3: // a stop that crashes before the commit
 		_, err := b.driver.Stop(ctx, j.ID, job.ReasonUserStop, false, job.Cause{}, func(context.Context, pgx.Tx) error { return errCrash })
 		return err
 	case 4:
@@ -180,7 +180,7 @@ func (b *bench) somethingHappens(r *rand.Rand, jobs []*job.Job, schedule func() 
 	})
 }
 
-// nodeReports reports all that a node has, as what says.
+// nodeReports sends a report on all works of a node; what returns the report on each.
 func (b *bench) nodeReports(ctx context.Context, node string, what func(w *work.Work) work.Seen) error {
 	works, err := b.driver.Works.OnNode(ctx, b.pool, node)
 	if err != nil {
@@ -193,7 +193,7 @@ func (b *bench) nodeReports(ctx context.Context, node string, what func(w *work.
 	return b.driver.Observe(ctx, node, report)
 }
 
-// endAll lets every job end by itself.
+// endAll runs every job to its end.
 func (b *bench) endAll(jobs []*job.Job, schedule func() error) {
 	b.t.Helper()
 	for b.count(`job WHERE ended_at IS NULL`) > 0 {
@@ -210,9 +210,9 @@ func (b *bench) endAll(jobs []*job.Job, schedule func() error) {
 	}
 }
 
-// A connection that the server ends in the middle of a step leaves nothing of it, and the next report
-// of the node, which is whole, does it all.
-func TestAStepThatIsCutOffIsDoneByTheNextReport(t *testing.T) {
+// If the database connection breaks in the middle of a step, nothing of the step is saved, and the next full
+// report of the node completes it.
+func TestInterruptedStepIsCompletedByNextReport(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 1)
 	j := b.placed(1, 0)
@@ -233,7 +233,7 @@ func TestAStepThatIsCutOffIsDoneByTheNextReport(t *testing.T) {
 	b.balance()
 }
 
-// cutter ends the server's side of the transaction that ends a job.
+// cutter terminates the database connection during the transaction that ends a job.
 type cutter struct{ pool *pgxpool.Pool }
 
 func (c cutter) CloseRun(ctx context.Context, tx pgx.Tx, _ string) error {
@@ -245,8 +245,8 @@ func (c cutter) CloseRun(ctx context.Context, tx pgx.Tx, _ string) error {
 	return err
 }
 
-// Two replicas see the same silence. One of them gives the works up; the ledger moves once.
-func TestManyLossesOfANodeAreOne(t *testing.T) {
+// Several replicas may declare the same node lost. The works are released once.
+func TestDriver_Lose_concurrentCallsReleaseOnce(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 1)
 	begun, fresh := b.placed(1, 3), b.placed(1, 3)
@@ -263,14 +263,14 @@ func TestManyLossesOfANodeAreOne(t *testing.T) {
 	wg.Wait()
 	require.Zero(t, b.held())
 	b.balance()
-	require.Equal(t, 1, b.job(begun).Attempt, "it had begun: the attempt counts")
-	require.Zero(t, b.job(fresh).Attempt, "it had not: its number is free again")
+	require.Equal(t, 1, b.job(begun).Attempt, "the started attempt counts")
+	require.Zero(t, b.job(fresh).Attempt, "the attempt that did not start does not count")
 	require.Equal(t, 1, b.count(`event WHERE subject_id = $1 AND reason = 'executor_lost'`, begun.ID))
 	require.Equal(t, 1, b.count(`event WHERE subject_id = $1 AND reason = 'executor_lost'`, fresh.ID))
 }
 
-// What training reports and what its node reports race as they like: the bill starts once.
-func TestTheBillStartsOnceWhoeverTellsItFirst(t *testing.T) {
+// Reports of the training and of its node race. Billing starts once.
+func TestBillingStartsOnceUnderConcurrency(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 1)
 	j := b.placed(1, 0)
@@ -293,5 +293,5 @@ func TestTheBillStartsOnceWhoeverTellsItFirst(t *testing.T) {
 	require.Equal(t, job.Running, got.State)
 	require.Equal(t, got.RunningAt, attempt.RunningAt)
 	require.Equal(t, 1, b.count(`event WHERE subject_id = $1 AND reason = 'reported_running'`, j.ID))
-	require.EqualValues(t, b.count(`event WHERE subject_id = $1`, j.ID), got.Seq, "events are numbered without a gap")
+	require.EqualValues(t, b.count(`event WHERE subject_id = $1`, j.ID), got.Seq, "event numbers must have no gaps")
 }

@@ -8,11 +8,11 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
-// Report applies a lifecycle event that the training of an attempt reported. An attempt that is no
-// longer the run's present one is a conflict.
+// Report applies a lifecycle event that the training of an attempt reported. It returns a conflict if the attempt
+// is not the run's current one.
 func (d *Driver) Report(ctx context.Context, runID string, attempt int, event, message string) (bool, error) {
 	var applied bool
-	err := d.present(ctx, runID, attempt, "lifecycle", func(ctx context.Context, tx pgx.Tx, s *scene) error {
+	err := d.withCurrent(ctx, runID, attempt, "lifecycle", func(ctx context.Context, tx pgx.Tx, s *scene) error {
 		var err error
 		if applied, err = s.job.Report(s.attempt, event, message, s.now); err != nil || !applied {
 			return err

@@ -10,16 +10,16 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
-func TestReportsMoveTheJobAndAreTold(t *testing.T) {
+func TestDriver_Report_events(t *testing.T) {
 	t.Parallel()
-	type said struct {
+	type step struct {
 		event   string
 		attempt int
 		applied bool
-		code    string // of the refusal
+		code    string // of the error, or empty
 		state   job.State
 	}
-	for name, steps := range map[string][]said{
+	for name, steps := range map[string][]step{
 		"in order": {
 			{"starting", 1, true, "", job.Starting},
 			{"starting", 1, false, "", job.Starting},
@@ -28,12 +28,12 @@ func TestReportsMoveTheJobAndAreTold(t *testing.T) {
 			{"succeeded", 1, true, "", job.Running},
 			{"succeeded", 1, false, "", job.Running},
 		},
-		"skipping":            {{"running", 1, true, "", job.Running}, {"failed", 1, true, "", job.Running}},
-		"back":                {{"running", 1, true, "", job.Running}, {"starting", 1, false, "lifecycle", job.Running}},
-		"after the end":       {{"succeeded", 1, true, "", job.Scheduled}, {"running", 1, false, "lifecycle", job.Scheduled}},
-		"another end":         {{"failed", 1, true, "", job.Scheduled}, {"succeeded", 1, false, "lifecycle", job.Scheduled}},
-		"of another attempt":  {{"running", 2, false, "stale_attempt", job.Scheduled}, {"running", 0, false, "stale_attempt", job.Scheduled}},
-		"an event of no kind": {{"dancing", 1, false, "invalid", job.Scheduled}},
+		"event skipped": {{"running", 1, true, "", job.Running}, {"failed", 1, true, "", job.Running}},
+		"out of order":  {{"running", 1, true, "", job.Running}, {"starting", 1, false, "lifecycle", job.Running}},
+		"after the end": {{"succeeded", 1, true, "", job.Scheduled}, {"running", 1, false, "lifecycle", job.Scheduled}},
+		"different end": {{"failed", 1, true, "", job.Scheduled}, {"succeeded", 1, false, "lifecycle", job.Scheduled}},
+		"other attempt": {{"running", 2, false, "stale_attempt", job.Scheduled}, {"running", 0, false, "stale_attempt", job.Scheduled}},
+		"unknown event": {{"dancing", 1, false, "invalid", job.Scheduled}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -50,7 +50,7 @@ func TestReportsMoveTheJobAndAreTold(t *testing.T) {
 				}
 				got := b.job(j)
 				require.Equal(t, s.state, got.State, s.event)
-				require.Equal(t, s.applied, got.Seq == before+1, "one event for what was applied, none otherwise")
+				require.Equal(t, s.applied, got.Seq == before+1, "only an applied report appends an event")
 				if s.applied {
 					require.Equal(t, 1, b.count(`event WHERE subject_id = $1 AND reason = $2 AND actor_kind = 'run' AND actor_id = $3`,
 						j.ID, "reported_"+s.event, j.RunID))
@@ -60,16 +60,16 @@ func TestReportsMoveTheJobAndAreTold(t *testing.T) {
 	}
 }
 
-func TestReportsOfNoRunAndOfNoAttempt(t *testing.T) {
+func TestDriver_Report_unknownRunOrAttempt(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 1)
 	_, err := b.driver.Report(t.Context(), "run_none", 1, "running", "")
 	require.True(t, fault.Is(err, fault.Absent), "%v", err)
 	_, err = b.driver.Report(t.Context(), b.submit(1, 0).RunID, 1, "running", "")
-	require.True(t, fault.HasCode(err, "stale_attempt"), "it was never placed: %v", err)
+	require.True(t, fault.HasCode(err, "stale_attempt"), "the job was never placed: %v", err)
 }
 
-func TestTheNextAttemptForgetsWhatTheLastOneReported(t *testing.T) {
+func TestDriver_Report_requeueClearsRunningTime(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 1)
 	j := b.placed(1, 1)
@@ -77,8 +77,8 @@ func TestTheNextAttemptForgetsWhatTheLastOneReported(t *testing.T) {
 	b.observe("nod_1", seen(b.works(j)[0], gang.PhaseExited, &gang.Exit{Code: -1, Reason: gang.ExitLost}))
 	require.Nil(t, b.job(j).RunningAt)
 	_, err := b.driver.Report(t.Context(), j.RunID, 1, job.ReportSucceeded, "")
-	require.True(t, fault.HasCode(err, "lifecycle"), "its attempt has ended: %v", err)
+	require.True(t, fault.HasCode(err, "lifecycle"), "the attempt has ended: %v", err)
 	require.Equal(t, job.Queued, b.job(j).State)
 	require.Equal(t, 1, b.count(`run WHERE id = $1 AND started_at IS NOT NULL AND state = 'queued' AND attempts = 1`, j.RunID),
-		"the run remembers when it started first")
+		"the run keeps its first start time")
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/work"
 )
 
-// Stop ends a job for a reason, with force without the time to end by itself. A job that has ended already is
-// a conflict. also runs in the same transaction when something was changed.
+// Stop stops a job for a reason. With force its processes get no grace period. A job that has already ended is a
+// conflict. also runs in the same transaction if anything changed.
 func (d *Driver) Stop(
 	ctx context.Context, jobID, reason string, force bool, cause job.Cause, also func(ctx context.Context, tx pgx.Tx) error,
 ) (*job.Job, error) {
@@ -46,8 +46,8 @@ func forcedAll(works []*work.Work) bool {
 	return !slices.ContainsFunc(works, func(w *work.Work) bool { return !w.Force && w.Exit == nil && !w.Released() })
 }
 
-// Enforce ends a job that has passed one of its limits, and a pause whose time is over. It looks again under
-// the lock, so a look that was late or doubled changes nothing.
+// Enforce stops a job that has passed one of its limits, and ends a pause whose grace period is over. It checks
+// again under the lock, so a late or repeated call changes nothing.
 func (d *Driver) Enforce(ctx context.Context, jobID string) error {
 	return d.step(ctx, jobID, func(ctx context.Context, tx pgx.Tx, s *scene) error {
 		if s.job.ExpireQueue(s.now) {

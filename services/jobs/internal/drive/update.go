@@ -8,7 +8,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
-// Update changes a job in the way that change says. also runs in the same transaction.
+// Update applies change to a locked job and saves it. also runs in the same transaction.
 func (d *Driver) Update(
 	ctx context.Context, jobID string, change func(j *job.Job) error, also func(ctx context.Context, tx pgx.Tx) error,
 ) (*job.Job, error) {

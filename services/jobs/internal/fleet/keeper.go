@@ -14,13 +14,13 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/topic"
 )
 
-// What fleets and nodes are named in the event and audit tables.
+// The names of fleets and nodes in the event and audit tables.
 const (
 	SubjectFleet = "fleet"
 	SubjectNode  = "node"
 )
 
-// Keeper keeps the sessions and the liveness of nodes. Heartbeats are collected and stored in groups.
+// Keeper tracks the sessions and the liveness of nodes. Heartbeats are collected and stored in batches.
 type Keeper struct {
 	pool   *pgxpool.Pool
 	store  Store
@@ -28,15 +28,15 @@ type Keeper struct {
 	slots  int
 
 	mu    sync.Mutex
-	beats map[string]int64 // node → session heard from since the last group
+	beats map[string]int64 // node → session heard from since the last Flush
 }
 
-// NewKeeper makes a keeper; slots is the setting of slots a node, 0 for one a CPU.
+// NewKeeper returns a Keeper. slots is the fixed number of slots per node; 0 derives it from the node's CPUs.
 func NewKeeper(pool *pgxpool.Pool, events *event.Log, slots int) *Keeper {
 	return &Keeper{pool: pool, events: events, slots: slots, beats: map[string]int64{}}
 }
 
-// Open begins a session of a node, which ends its older ones.
+// Open begins a new session of a node and ends its older ones.
 func (k *Keeper) Open(ctx context.Context, h Hello) (session int64, err error) {
 	err = pg.InTx(ctx, k.pool, func(ctx context.Context, tx pgx.Tx) error {
 		now, err := pg.Now(ctx, tx)
@@ -53,7 +53,7 @@ func (k *Keeper) Open(ctx context.Context, h Hello) (session int64, err error) {
 	return session, err
 }
 
-// Session answers the newest session of a node.
+// Session returns the newest session of a node.
 func (k *Keeper) Session(ctx context.Context, nodeID string) (int64, error) {
 	return k.store.Session(ctx, k.pool, nodeID)
 }
@@ -65,7 +65,7 @@ func (k *Keeper) Beat(b Beat) {
 	k.beats[b.NodeID] = max(k.beats[b.NodeID], b.Session)
 }
 
-// Flush stores the heartbeats that have come since the last time.
+// Flush stores the heartbeats that arrived since the last Flush.
 func (k *Keeper) Flush(ctx context.Context) error {
 	k.mu.Lock()
 	noted := k.beats
@@ -96,7 +96,7 @@ func (k *Keeper) Flush(ctx context.Context) error {
 	})
 }
 
-// Expire declares nodes lost that were silent for longer than the lease.
+// Expire marks nodes as lost that were silent for longer than the lease.
 func (k *Keeper) Expire(ctx context.Context, lease time.Duration) error {
 	return pg.InTx(ctx, k.pool, func(ctx context.Context, tx pgx.Tx) error {
 		now, err := pg.Now(ctx, tx)
@@ -116,7 +116,7 @@ func (k *Keeper) Expire(ctx context.Context, lease time.Duration) error {
 	})
 }
 
-// Fenced answers the nodes whose works are to be given up: lost for longer than that.
+// Fenced returns the nodes that have work and have been lost for at least after. Their work must be given up.
 func (k *Keeper) Fenced(ctx context.Context, after time.Duration) ([]string, error) {
 	now, err := pg.Now(ctx, k.pool)
 	if err != nil {

@@ -15,12 +15,12 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// Server answers FleetService.
+// Server implements FleetService.
 type Server struct {
 	jobsv1.UnimplementedFleetServiceServer
 	Registrar *Registrar
 	Once      *idem.Once
-	// PublicURL and AgentAddress are told to those who join. Where AgentAddress is empty no other host can.
+	// PublicURL and AgentAddress are given to joining nodes. If AgentAddress is empty, other hosts cannot join.
 	PublicURL    func() string
 	AgentAddress func() string
 	Heartbeat    time.Duration
@@ -44,7 +44,7 @@ func (s *Server) ListFleets(ctx context.Context, req *jobsv1.ListFleetsRequest) 
 	return resp, request.SetMore(ctx, more)
 }
 
-// GetFleet answers one fleet.
+// GetFleet returns a fleet.
 func (s *Server) GetFleet(ctx context.Context, req *jobsv1.GetFleetRequest) (*jobsv1.Fleet, error) {
 	if err := request.ID(id.Fleet, "fleet_id", req.GetFleetId()); err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func (s *Server) UpdateFleet(ctx context.Context, req *jobsv1.UpdateFleetRequest
 	return fleetToProto(f), nil
 }
 
-// DeleteFleet removes a fleet on which nothing runs.
+// DeleteFleet removes a fleet. It fails if the fleet still runs work.
 func (s *Server) DeleteFleet(ctx context.Context, req *jobsv1.DeleteFleetRequest) (*emptypb.Empty, error) {
 	if err := request.ID(id.Fleet, "fleet_id", req.GetFleetId()); err != nil {
 		return nil, err

@@ -16,15 +16,15 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// CreateJoinToken mints a join token. A repeat under the same key shows the row without the token. No token is
-// given to a host that could not connect once it has joined.
+// CreateJoinToken mints a join token. A repeat with the same idempotency key returns the row without the token. It fails
+// if there is no agent listener, because a node that joined could not connect.
 func (s *Server) CreateJoinToken(ctx context.Context, req *jobsv1.CreateJoinTokenRequest) (*jobsv1.JoinToken, error) {
 	if err := request.ID(id.Fleet, "fleet_id", req.GetFleetId()); err != nil {
 		return nil, err
 	}
 	if s.AgentAddress() == "" {
 		return nil, fault.New(fault.Unconfigured, "agent_listener",
-			"agents of other hosts have no way in: set SERVICE_JOBS_AGENT_LISTEN and SERVICE_JOBS_AGENT_ADDRESS")
+			"agents on other hosts cannot connect; set SERVICE_JOBS_AGENT_LISTEN and SERVICE_JOBS_AGENT_ADDRESS")
 	}
 	ttl, uses := DefaultTTL, DefaultUses
 	if req.TtlS != nil {
@@ -86,7 +86,7 @@ func (s *Server) ListJoinTokens(ctx context.Context, req *jobsv1.ListJoinTokensR
 	return resp, request.SetMore(ctx, more)
 }
 
-// RevokeJoinToken ends a join token.
+// RevokeJoinToken revokes a join token.
 func (s *Server) RevokeJoinToken(ctx context.Context, req *jobsv1.RevokeJoinTokenRequest) (*emptypb.Empty, error) {
 	if err := request.ID(id.Fleet, "fleet_id", req.GetFleetId()); err != nil {
 		return nil, err

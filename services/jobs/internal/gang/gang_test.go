@@ -10,7 +10,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/gang"
 )
 
-func TestAGangIsAsFarAsItsSlowestNode(t *testing.T) {
+func TestCombine(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
 	running := gang.Seen{Phase: gang.PhaseRunning, PreparingAt: &now, RunningAt: &now}
@@ -21,18 +21,18 @@ func TestAGangIsAsFarAsItsSlowestNode(t *testing.T) {
 		nodes []gang.Seen
 		want  gang.Gang
 	}{
-		"none":            {nil, gang.Gang{}},
-		"told":            {[]gang.Seen{{}}, gang.Gang{}},
-		"one begins":      {[]gang.Seen{{Phase: gang.PhasePreparing}, {}}, gang.Gang{Begun: true}},
-		"one runs":        {[]gang.Seen{running, {Phase: gang.PhasePreparing}}, gang.Gang{Phase: gang.PhasePreparing, Begun: true}},
-		"all run":         {[]gang.Seen{running, running}, gang.Gang{Phase: gang.PhaseRunning, Begun: true, Runs: true}},
-		"one ended well":  {[]gang.Seen{exited(gang.Exit{}), running}, gang.Gang{Phase: gang.PhaseRunning, Begun: true, Runs: true}},
-		"one ended badly": {[]gang.Seen{running, exited(gang.Exit{Code: 1})}, gang.Gang{Phase: gang.PhaseRunning, Begun: true, Runs: true, Broke: true}},
-		"the cause counts": {
+		"no nodes":          {nil, gang.Gang{}},
+		"not observed":      {[]gang.Seen{{}}, gang.Gang{}},
+		"one preparing":     {[]gang.Seen{{Phase: gang.PhasePreparing}, {}}, gang.Gang{Begun: true}},
+		"one running":       {[]gang.Seen{running, {Phase: gang.PhasePreparing}}, gang.Gang{Phase: gang.PhasePreparing, Begun: true}},
+		"all running":       {[]gang.Seen{running, running}, gang.Gang{Phase: gang.PhaseRunning, Begun: true, Runs: true}},
+		"one exited with 0": {[]gang.Seen{exited(gang.Exit{}), running}, gang.Gang{Phase: gang.PhaseRunning, Begun: true, Runs: true}},
+		"one failed":        {[]gang.Seen{running, exited(gang.Exit{Code: 1})}, gang.Gang{Phase: gang.PhaseRunning, Begun: true, Runs: true, Broke: true}},
+		"failure outranks stopped": {
 			[]gang.Seen{exited(gang.Exit{Code: -1, Reason: "stopped"}), exited(gang.Exit{Code: 7}), exited(gang.Exit{})},
 			gang.Gang{Phase: gang.PhaseExited, Begun: true, Runs: true, Exit: &gang.Exit{Code: 7}},
 		},
-		"a reason explains most": {
+		"reason outranks exit code": {
 			[]gang.Seen{exited(gang.Exit{Code: 7}), exited(gang.Exit{Code: -1, Reason: "oom_host"})},
 			gang.Gang{Phase: gang.PhaseExited, Begun: true, Runs: true, Exit: &gang.Exit{Code: -1, Reason: "oom_host"}},
 		},
@@ -44,7 +44,7 @@ func TestAGangIsAsFarAsItsSlowestNode(t *testing.T) {
 	}
 }
 
-func TestPhasesAreTheContractsNumbers(t *testing.T) {
+func TestPhaseRank_matchesProto(t *testing.T) {
 	t.Parallel()
 	for phase, number := range map[string]jobsv1.Phase{
 		"": jobsv1.Phase_PHASE_UNSPECIFIED, gang.PhasePending: jobsv1.Phase_PHASE_PENDING,

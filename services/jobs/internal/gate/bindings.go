@@ -7,8 +7,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// checkBindingNames holds the names of the bindings against what the recipe reads. A recipe that
-// declares no inputs takes any.
+// checkBindingNames compares the names of the bindings with the recipe's inputs. A recipe that declares no inputs
+// accepts any binding.
 func checkBindingNames(d *Draft) error {
 	for _, name := range d.Recipe.RequiredDatasets {
 		if d.Spec.Bindings.Datasets[name] == "" {
@@ -26,17 +26,17 @@ func checkBindingNames(d *Draft) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.Spec.Bindings.Datasets)) {
 		if !declared[name] {
-			return Refuse(Bindings, "the recipe %s reads no dataset %s", d.Recipe.Name, name)
+			return Refuse(Bindings, "the recipe %s has no input dataset %s", d.Recipe.Name, name)
 		}
 	}
 	if d.Spec.Bindings.Model != "" && !model {
-		return Refuse(Bindings, "the recipe %s takes no model to start from", d.Recipe.Name)
+		return Refuse(Bindings, "the recipe %s has no model input", d.Recipe.Name)
 	}
 	return nil
 }
 
-// checkBindings refuses references that are not there. Hidden and absent ones get equal words; what
-// the caller sees but may not read is forbidden.
+// checkBindings refuses references that do not exist. Hidden and missing references get the same message; a
+// reference that the caller can see but not read is forbidden.
 func checkBindings(d *Draft) error {
 	if len(d.Inputs.Unknown) > 0 {
 		return Refuse(Bindings, "no such reference: %s", slices.Min(d.Inputs.Unknown))

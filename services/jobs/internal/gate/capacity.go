@@ -5,15 +5,14 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
-// checkHardware refuses what could never be placed: an unknown pool, or a gang that the known nodes
-// of its pools could not take even if nothing ran on them. A pool without nodes yet is given the
-// benefit of the doubt.
+// checkHardware refuses jobs that could never be placed: an unknown pool, or a gang that the known nodes of its
+// pools could not run even if they were idle. A pool without nodes accepts any request, because nodes may still join.
 func checkHardware(d *Draft) error {
 	taken := map[string]bool{}
 	for _, p := range d.Spec.Resources.Pools {
 		facts := d.Pools[p.Pool]
 		if !facts.Known {
-			return Refuse(Hardware, "there is no pool %s", p.Pool)
+			return Refuse(Hardware, "pool %s does not exist", p.Pool)
 		}
 		if len(facts.Nodes) == 0 {
 			continue
@@ -26,7 +25,7 @@ func checkHardware(d *Draft) error {
 			}
 		}
 		if fit < p.Nodes {
-			return Refuse(Hardware, "pool %s has %d of the %d nodes that are asked for with %d GPUs, %d CPUs and %d GB of memory each",
+			return Refuse(Hardware, "pool %s has %d of the %d requested nodes with %d GPUs, %d CPUs and %d GB of memory each",
 				p.Pool, fit, p.Nodes, p.GPUsPerNode, p.CPU, p.MemoryGB)
 		}
 	}
@@ -37,15 +36,15 @@ func large(n NodeFacts, p job.Pool) bool {
 	return n.GPUs >= p.GPUsPerNode && n.CPUs >= p.CPU && n.MemoryGB >= p.MemoryGB
 }
 
-// checkQuota refuses only what the account, or the team of its project, could never hold. What they could
-// hold once others end is admitted and waits.
+// checkQuota refuses only requests above the limit of the account or of the project's team. A request that fits once
+// other jobs end is admitted and waits.
 func checkQuota(d *Draft) error {
-	asked, least := job.Demand(d.Spec.Resources.Pools), d.Account
+	requested, least := job.Demand(d.Spec.Resources.Pools), d.Account
 	if d.Team != nil && d.Team.Limit < least.Limit {
 		least = *d.Team
 	}
-	if !least.Admits(asked) {
-		return refuseAs(fault.Forbidden, Quota, "requested %d GPUs, %d available", asked, least.Limit)
+	if !least.Admits(requested) {
+		return refuseAs(fault.Forbidden, Quota, "requested %d GPUs, %d available", requested, least.Limit)
 	}
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 
 const maxEnvValue = 32 << 10
 
-// checkEnvironment refuses variables that belong to the platform or steer the loader, the
+// checkEnvironment refuses variables that are reserved by the platform or that control the loader, the
 // interpreter, the shell or the accelerator's runtime.
 func checkEnvironment(d *Draft) error {
 	form := regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
@@ -17,13 +17,13 @@ func checkEnvironment(d *Draft) error {
 		value := d.Spec.Env[name]
 		switch {
 		case !form.MatchString(name):
-			return Refuse(Environment, "%q is no name of a variable", name)
+			return Refuse(Environment, "%q is not a valid environment variable name", name)
 		case reserved(strings.ToUpper(name)):
-			return Refuse(Environment, "%s belongs to the platform and cannot be set", name)
+			return Refuse(Environment, "%s is reserved by the platform and cannot be set", name)
 		case len(value) > maxEnvValue:
 			return Refuse(Environment, "the value of %s is longer than %d bytes", name, maxEnvValue)
 		case strings.ContainsAny(value, "\x00\n\r"):
-			return Refuse(Environment, "the value of %s holds a line break or NUL", name)
+			return Refuse(Environment, "the value of %s contains a line break or NUL", name)
 		}
 	}
 	return nil

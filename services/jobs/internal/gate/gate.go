@@ -1,9 +1,9 @@
-// Package gate judges submissions: one gate after the other, cheap ones first, and the first that refuses
-// names itself. A gate writes nothing, and who could only tell something of a later gate is not asked.
+// Package gate checks submissions against a sequence of gates, cheap ones first. The first gate that refuses ends
+// the check, and the refusal names it. Gates write nothing, and lookups for later gates are not made.
 //
-// One file a gate, each pure over a Draft, which is what has been submitted and looked up so far
-// (recipe.go also holds the hyperparameters against the recipe, capacity.go is quota and hardware);
-// world.go is what the gates look at, and their order.
+// Each gate has its own file and is a pure function of a Draft, which holds the submission and the lookups so far
+// (recipe.go also checks the hyperparameters; capacity.go holds quota and hardware). world.go defines the lookups
+// and the order of the gates.
 package gate
 
 import (
@@ -19,11 +19,11 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/quota"
 )
 
-// The gates, in their order, by the names that refusals carry.
+// The names of the gates, in order. A refusal's code is one of them.
 const (
 	Dialect     = "dialect"
 	Environment = "environment"
-	Package     = archive.GatePackage // and archive.GateSensitive, which looks at the same bytes
+	Package     = archive.GatePackage // also refuses as archive.GateSensitive, which checks the same content
 	Entrypoint  = "entrypoint_override"
 	Recipe      = "recipe_handshake"
 	Hparams     = "hparams"
@@ -34,26 +34,26 @@ const (
 	Hardware    = "hardware"
 )
 
-// Draft is a submission on its way through the gates, with what was looked up for them.
+// Draft is a submission that passes through the gates, with the results of their lookups.
 type Draft struct {
 	API    string
 	Spec   jobspec.Spec
 	Caller *authn.Caller
 
-	Package *catalog.Object // what the command runs in, nil for none
+	Package *catalog.Object // the package that the command runs in, nil for none
 	Recipe  *catalog.Recipe // the catalog's version that the spec names
-	Project *ProjectFacts   // where it goes
-	Inputs  *catalog.Inputs // what the bindings are
+	Project *ProjectFacts   // the project that the job belongs to
+	Inputs  *catalog.Inputs // what the bindings resolve to
 	Pools   map[string]PoolFacts
 	Account quota.Account
-	Team    *quota.Account // of the project, nil where it has none
+	Team    *quota.Account // the project's team, nil if it has none
 }
 
-// Gate judges a draft. It may look something up before; a refusal is a fault with its name.
+// Gate checks a draft. Check may do lookups first; a refusal is a fault with the gate's name as its code.
 type Gate struct {
 	Name  string
 	Check func(ctx context.Context, d *Draft) error
-	// Needs says whether earlier gates found what this one looks at; nil where it looks at the submission alone.
+	// Needs reports whether earlier gates found what this one requires; nil if it requires only the submission.
 	Needs func(d *Draft) bool
 }
 
@@ -67,24 +67,24 @@ func Run(ctx context.Context, gates []Gate, d *Draft) error {
 	return nil
 }
 
-// Status is what a gate says.
+// Status is the result of a gate.
 type Status string
 
-// What gates say. Skip: an earlier gate found nothing to hold this one against.
+// The results of gates. Skip means that an earlier gate did not find what this gate needs.
 const (
 	Pass Status = "pass"
 	Fail Status = "fail"
 	Skip Status = "skip"
 )
 
-// Verdict is what one gate says to a draft.
+// Verdict is the result of one gate for a draft.
 type Verdict struct {
 	Gate    string
 	Status  Status
 	Refusal *fault.Error
 }
 
-// RunAll passes a draft through every gate, also past those that refuse. An error is one of a lookup.
+// RunAll passes a draft through every gate, even after a refusal. It returns an error only if a lookup fails.
 func RunAll(ctx context.Context, gates []Gate, d *Draft) ([]Verdict, error) {
 	verdicts, early := make([]Verdict, 0, len(gates)), map[string]*fault.Error{}
 	for i, g := range gates {
@@ -100,7 +100,7 @@ func RunAll(ctx context.Context, gates []Gate, d *Draft) ([]Verdict, error) {
 			case err != nil:
 				return nil, err
 			case refusal != nil && slices.ContainsFunc(gates[i+1:], func(g Gate) bool { return g.Name == refusal.Code }):
-				// What this gate looks at first is a later one's to refuse.
+				// This gate's lookup refused in the name of a later gate: skip this one and report the refusal there.
 				v.Status, early[refusal.Code] = Skip, refusal
 			case refusal != nil:
 				v.Status, v.Refusal = Fail, refusal
@@ -111,10 +111,10 @@ func RunAll(ctx context.Context, gates []Gate, d *Draft) ([]Verdict, error) {
 	return verdicts, nil
 }
 
-// refused tells a refusal, which has the name of its gate in front, from the error of a lookup.
+// refused separates refusals, whose text begins with the name of their gate, from lookup errors.
 func refused(err error) (*fault.Error, error) {
 	if err == nil {
-		return nil, nil //nolint:nilnil // a gate that lets pass has neither
+		return nil, nil //nolint:nilnil // a gate that passes has neither
 	}
 	f := fault.From(err)
 	if f.Code == "" || !strings.HasPrefix(f.Text(), f.Code+": ") {
@@ -123,7 +123,7 @@ func refused(err error) (*fault.Error, error) {
 	return f, nil
 }
 
-// Refuse is a 400 that names its gate.
+// Refuse returns a 400 fault that names its gate.
 func Refuse(gate, format string, args ...any) *fault.Error {
 	return refuseAs(fault.Refused, gate, format, args...)
 }
@@ -132,10 +132,10 @@ func refuseAs(kind fault.Kind, gate, format string, args ...any) *fault.Error {
 	return fault.New(kind, gate, gate+": "+format, args...)
 }
 
-// checkDialect refuses a client that speaks another dialect.
+// checkDialect refuses submissions in another dialect.
 func checkDialect(d *Draft) error {
 	if d.API != jobspec.Dialect {
-		return Refuse(Dialect, "this control plane speaks %s, the submission %s", jobspec.Dialect, d.API)
+		return Refuse(Dialect, "this control plane accepts %s, the submission uses %s", jobspec.Dialect, d.API)
 	}
 	return nil
 }

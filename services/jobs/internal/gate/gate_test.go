@@ -16,7 +16,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/quota"
 )
 
-// fixed is a world whose facts do not change.
+// fixed provides constant lookup results.
 type fixed struct{}
 
 func (fixed) Recipe(_ context.Context, name string) ([]catalog.Recipe, error) {
@@ -33,7 +33,7 @@ func (fixed) Recipe(_ context.Context, name string) ([]catalog.Recipe, error) {
 	case CustomRecipe:
 		return []catalog.Recipe{{Name: name, Version: "1.0.0", Digest: "sha256:d1", Framework: jobspec.Framework{RuntimeID: "np"}}}, nil
 	case "broken/catalog":
-		return nil, fault.New(fault.Unavailable, "", "the registry is away")
+		return nil, fault.New(fault.Unavailable, "", "the registry is unavailable")
 	}
 	return nil, nil
 }
@@ -58,11 +58,11 @@ func (fixed) Package(_ context.Context, id string) (*catalog.Object, error) {
 	case "pkg_good":
 		return &catalog.Object{Path: "package.tar", URI: "blob://p", Unpack: true}, nil
 	case "pkg_key":
-		return nil, fault.New(fault.Refused, "sensitive_file", "sensitive_file: id_rsa may hold a secret and does not belong into a package")
+		return nil, fault.New(fault.Refused, "sensitive_file", "sensitive_file: id_rsa may hold a secret; remove it from the package")
 	case "pkg_bomb":
-		return nil, fault.New(fault.TooLarge, "package", "package: it unpacks to more than the 4096 MiB that this installation takes")
+		return nil, fault.New(fault.TooLarge, "package", "package: the package unpacks to more than the installation's limit of 4096 MiB")
 	case "pkg_away":
-		return nil, fault.New(fault.Unavailable, "", "the registry is away")
+		return nil, fault.New(fault.Unavailable, "", "the registry is unavailable")
 	}
 	return nil, fault.New(fault.Refused, "package", "package: no such package: %s", id)
 }
@@ -101,7 +101,7 @@ func (fixed) OfTeam(context.Context, string) (quota.Account, error) {
 	return quota.Account{Limit: 4, Held: 4}, nil
 }
 
-// edits makes the caller an editor of a project and submits to it.
+// edits makes the caller an editor of a project and sets it as the submission's project.
 func edits(d *Draft, project string) {
 	d.Spec.Project, d.Caller.Projects = project, []authn.ProjectRole{{Project: "prj_" + project, Role: authn.ProjectEditor}}
 }
@@ -110,7 +110,7 @@ func world() *World {
 	return &World{Catalog: fixed{}, Projects: fixed{}, Pools: fixed{}, Accounts: fixed{}, Registries: []string{"ghcr.io", "registry.example:5000"}}
 }
 
-// submitting is the call that brings a draft.
+// submitting returns the context of a call that submits a draft.
 func submitting(t *testing.T, d *Draft) context.Context {
 	t.Helper()
 	return authn.WithNeed(authn.NewContext(t.Context(), d.Caller), authn.NeedEdit)
@@ -130,7 +130,7 @@ func draft() *Draft {
 	}
 }
 
-func TestEveryGateRefusesInItsName(t *testing.T) {
+func TestRunRefusalNamesGate(t *testing.T) {
 	t.Parallel()
 	custom := func(d *Draft) {
 		d.Spec.Recipe.Name, d.Spec.Recipe.Lock.Name = CustomRecipe, CustomRecipe
@@ -143,59 +143,59 @@ func TestEveryGateRefusesInItsName(t *testing.T) {
 		gate   string
 		text   string
 	}{
-		"good":                   {func(*Draft) {}, "", "", ""},
-		"dialect":                {func(d *Draft) { d.API = "service/v2" }, fault.Refused, "dialect", "dialect: this control plane speaks service/v1, the submission service/v2"},
-		"loader variable":        {func(d *Draft) { d.Spec.Env = map[string]string{"LD_PRELOAD": "x"} }, fault.Refused, "environment", "environment: LD_PRELOAD belongs to the platform and cannot be set"},
-		"platform variable":      {func(d *Draft) { d.Spec.Env = map[string]string{"service_job_token": "x"} }, fault.Refused, "environment", ""},
-		"path":                   {func(d *Draft) { d.Spec.Env = map[string]string{"PATH": "x"} }, fault.Refused, "environment", ""},
-		"python":                 {func(d *Draft) { d.Spec.Env = map[string]string{"PYTHONSTARTUP": "x"} }, fault.Refused, "environment", ""},
-		"line break":             {func(d *Draft) { d.Spec.Env = map[string]string{"A": "x\ny"} }, fault.Refused, "environment", ""},
-		"no name":                {func(d *Draft) { d.Spec.Env = map[string]string{"A=B": "x"} }, fault.Refused, "environment", ""},
-		"plain variable":         {func(d *Draft) { d.Spec.Env = map[string]string{"WANDB_MODE": "offline"} }, "", "", ""},
-		"entrypoint":             {func(d *Draft) { d.Spec.Source.Entrypoint = "x" }, fault.Refused, "entrypoint_override", ""},
-		"command":                {func(d *Draft) { d.Spec.Source.Command = []string{"x"} }, fault.Refused, "entrypoint_override", ""},
-		"custom":                 {custom, "", "", ""},
-		"custom, no command":     {func(d *Draft) { custom(d); d.Spec.Source.Command = nil }, fault.Refused, "entrypoint_override", ""},
-		"a package":              {func(d *Draft) { custom(d); d.Spec.Source.Package = "pkg_good" }, "", "", ""},
-		"no such package":        {func(d *Draft) { custom(d); d.Spec.Source.Package = "pkg_none" }, fault.Refused, "package", "package: no such package: pkg_none"},
-		"a package with a key":   {func(d *Draft) { custom(d); d.Spec.Source.Package = "pkg_key" }, fault.Refused, "sensitive_file", "sensitive_file: id_rsa may hold a secret and does not belong into a package"},
-		"a package too large":    {func(d *Draft) { custom(d); d.Spec.Source.Package = "pkg_bomb" }, fault.TooLarge, "package", ""},
-		"packages away":          {func(d *Draft) { custom(d); d.Spec.Source.Package = "pkg_away" }, fault.Unavailable, "", ""},
-		"a package of a recipe":  {func(d *Draft) { d.Spec.Source.Package = "pkg_good" }, fault.Refused, "package", "package: spec.source.package is for the recipe custom/custom only: demo/chat-tiny brings its own code"},
-		"unknown recipe":         {func(d *Draft) { d.Spec.Recipe.Name = "no/such" }, fault.Refused, "recipe_handshake", "recipe_handshake: the catalog has no recipe no/such"},
-		"unknown version":        {func(d *Draft) { d.Spec.Recipe.Version = "7" }, fault.Refused, "recipe_handshake", ""},
-		"withdrawn":              {func(d *Draft) { d.Spec.Recipe.Version = "0.9.0" }, fault.Refused, "recipe_handshake", "recipe_handshake: version 0.9.0 of demo/chat-tiny is withdrawn"},
-		"lock's name":            {func(d *Draft) { d.Spec.Recipe.Lock.Name = "x/y" }, fault.Refused, "recipe_handshake", ""},
-		"lock's version":         {func(d *Draft) { d.Spec.Recipe.Lock.Version = "0.9.0" }, fault.Refused, "recipe_handshake", "recipe_handshake: version is 0.9.0 in recipe.lock.json and 1.0.0 in the catalog; `signalbox recipe lock --update` renews the lock"},
-		"lock's digest":          {func(d *Draft) { d.Spec.Recipe.Lock.Digest = "sha256:d2" }, fault.Refused, "recipe_handshake", ""},
-		"lock's runtime":         {func(d *Draft) { d.Spec.Recipe.Lock.Framework.RuntimeID = "torch" }, fault.Refused, "recipe_handshake", ""},
-		"registry away":          {func(d *Draft) { d.Spec.Recipe.Name = "broken/catalog" }, fault.Unavailable, "", ""},
-		"unknown parameter":      {func(d *Draft) { d.Spec.Hparams = []byte(`{"lr":1}`) }, fault.Refused, "hparams", "hparams: lr is no parameter of the recipe; did you mean optim.lr?"},
-		"parameter out of range": {func(d *Draft) { d.Spec.Hparams = []byte(`{"optim.lr":0.2}`) }, fault.Refused, "hparams", "hparams: optim.lr must be at most 0.1, it is 0.2"},
-		"unknown project":        {func(d *Draft) { d.Spec.Project = "nope" }, fault.Refused, "project", "project: no such project: nope"},
-		"hidden project":         {func(d *Draft) { d.Spec.Project = "team" }, fault.Refused, "project", "project: no such project: team"},
-		"viewer of a project":    {func(d *Draft) { d.Spec.Project = "open" }, fault.Forbidden, "project", ""},
+		"good":                      {func(*Draft) {}, "", "", ""},
+		"dialect":                   {func(d *Draft) { d.API = "service/v2" }, fault.Refused, "dialect", "dialect: this control plane accepts service/v1, the submission uses service/v2"},
+		"loader variable":           {func(d *Draft) { d.Spec.Env = map[string]string{"LD_PRELOAD": "x"} }, fault.Refused, "environment", "environment: LD_PRELOAD is reserved by the platform and cannot be set"},
+		"platform variable":         {func(d *Draft) { d.Spec.Env = map[string]string{"service_job_token": "x"} }, fault.Refused, "environment", ""},
+		"path":                      {func(d *Draft) { d.Spec.Env = map[string]string{"PATH": "x"} }, fault.Refused, "environment", ""},
+		"python":                    {func(d *Draft) { d.Spec.Env = map[string]string{"PYTHONSTARTUP": "x"} }, fault.Refused, "environment", ""},
+		"line break":                {func(d *Draft) { d.Spec.Env = map[string]string{"A": "x\ny"} }, fault.Refused, "environment", ""},
+		"invalid variable name":     {func(d *Draft) { d.Spec.Env = map[string]string{"A=B": "x"} }, fault.Refused, "environment", ""},
+		"plain variable":            {func(d *Draft) { d.Spec.Env = map[string]string{"WANDB_MODE": "offline"} }, "", "", ""},
+		"entrypoint":                {func(d *Draft) { d.Spec.Source.Entrypoint = "x" }, fault.Refused, "entrypoint_override", ""},
+		"command":                   {func(d *Draft) { d.Spec.Source.Command = []string{"x"} }, fault.Refused, "entrypoint_override", ""},
+		"custom":                    {custom, "", "", ""},
+		"custom, no command":        {func(d *Draft) { custom(d); d.Spec.Source.Command = nil }, fault.Refused, "entrypoint_override", ""},
+		"package":                   {func(d *Draft) { custom(d); d.Spec.Source.Package = "pkg_good" }, "", "", ""},
+		"no such package":           {func(d *Draft) { custom(d); d.Spec.Source.Package = "pkg_none" }, fault.Refused, "package", "package: no such package: pkg_none"},
+		"package with a key":        {func(d *Draft) { custom(d); d.Spec.Source.Package = "pkg_key" }, fault.Refused, "sensitive_file", "sensitive_file: id_rsa may hold a secret; remove it from the package"},
+		"package too large":         {func(d *Draft) { custom(d); d.Spec.Source.Package = "pkg_bomb" }, fault.TooLarge, "package", ""},
+		"packages unavailable":      {func(d *Draft) { custom(d); d.Spec.Source.Package = "pkg_away" }, fault.Unavailable, "", ""},
+		"package with other recipe": {func(d *Draft) { d.Spec.Source.Package = "pkg_good" }, fault.Refused, "package", "package: spec.source.package is allowed only for the recipe custom/custom; demo/chat-tiny brings its own code"},
+		"unknown recipe":            {func(d *Draft) { d.Spec.Recipe.Name = "no/such" }, fault.Refused, "recipe_handshake", "recipe_handshake: the catalog has no recipe no/such"},
+		"unknown version":           {func(d *Draft) { d.Spec.Recipe.Version = "7" }, fault.Refused, "recipe_handshake", ""},
+		"withdrawn":                 {func(d *Draft) { d.Spec.Recipe.Version = "0.9.0" }, fault.Refused, "recipe_handshake", "recipe_handshake: version 0.9.0 of demo/chat-tiny is withdrawn"},
+		"lock's name":               {func(d *Draft) { d.Spec.Recipe.Lock.Name = "x/y" }, fault.Refused, "recipe_handshake", ""},
+		"lock's version":            {func(d *Draft) { d.Spec.Recipe.Lock.Version = "0.9.0" }, fault.Refused, "recipe_handshake", "recipe_handshake: version is 0.9.0 in recipe.lock.json and 1.0.0 in the catalog; `signalbox recipe lock --update` renews the lock"},
+		"lock's digest":             {func(d *Draft) { d.Spec.Recipe.Lock.Digest = "sha256:d2" }, fault.Refused, "recipe_handshake", ""},
+		"lock's runtime":            {func(d *Draft) { d.Spec.Recipe.Lock.Framework.RuntimeID = "torch" }, fault.Refused, "recipe_handshake", ""},
+		"registry unavailable":      {func(d *Draft) { d.Spec.Recipe.Name = "broken/catalog" }, fault.Unavailable, "", ""},
+		"unknown parameter":         {func(d *Draft) { d.Spec.Hparams = []byte(`{"lr":1}`) }, fault.Refused, "hparams", "hparams: lr is not a parameter of the recipe; did you mean optim.lr?"},
+		"parameter out of range":    {func(d *Draft) { d.Spec.Hparams = []byte(`{"optim.lr":0.2}`) }, fault.Refused, "hparams", "hparams: optim.lr must be at most 0.1, got 0.2"},
+		"unknown project":           {func(d *Draft) { d.Spec.Project = "nope" }, fault.Refused, "project", "project: no such project: nope"},
+		"hidden project":            {func(d *Draft) { d.Spec.Project = "team" }, fault.Refused, "project", "project: no such project: team"},
+		"viewer of a project":       {func(d *Draft) { d.Spec.Project = "open" }, fault.Forbidden, "project", ""},
 		"editor of a project": {func(d *Draft) {
 			d.Spec.Project = "team"
 			d.Caller.Projects = []authn.ProjectRole{{Project: "prj_team", Role: authn.ProjectEditor}}
 		}, "", "", ""},
-		"missing dataset":    {func(d *Draft) { d.Spec.Bindings.Datasets = nil }, fault.Refused, "bindings", "bindings: the recipe demo/chat-tiny needs the dataset train"},
-		"undeclared dataset": {func(d *Draft) { d.Spec.Bindings.Datasets["extra"] = "ds/default/pairs@1" }, fault.Refused, "bindings", ""},
-		"absent dataset":     {func(d *Draft) { d.Spec.Bindings.Datasets["train"] = "ds/default/absent@1" }, fault.Refused, "bindings", "bindings: no such reference: ds/default/absent@1"},
-		"hidden dataset":     {func(d *Draft) { d.Spec.Bindings.Datasets["train"] = "ds/hidden/x@1" }, fault.Refused, "bindings", "bindings: no such reference: ds/hidden/x@1"},
-		"unreadable dataset": {func(d *Draft) { d.Spec.Bindings.Datasets["train"] = "ds/other/protected@1" }, fault.Forbidden, "bindings", ""},
-		"image elsewhere":    {func(d *Draft) { d.Spec.Image = &jobspec.Image{Ref: "docker.io/library/x:1"} }, fault.Refused, "image_registry", "image_registry: the registry docker.io is not on the allowlist of this deployment"},
-		"image allowed":      {func(d *Draft) { d.Spec.Image = &jobspec.Image{Ref: "GHCR.io/a/b@sha256:" + hex64()} }, "", "", ""},
-		"unknown pool":       {func(d *Draft) { d.Spec.Resources.Pools[0].Pool = "tpu" }, fault.Refused, "hardware", "hardware: there is no pool tpu"},
-		"too many GPUs":      {func(d *Draft) { d.Spec.Resources.Pools[0].Pool = "cpu" }, fault.Refused, "hardware", ""},
+		"missing dataset":           {func(d *Draft) { d.Spec.Bindings.Datasets = nil }, fault.Refused, "bindings", "bindings: the recipe demo/chat-tiny needs the dataset train"},
+		"undeclared dataset":        {func(d *Draft) { d.Spec.Bindings.Datasets["extra"] = "ds/default/pairs@1" }, fault.Refused, "bindings", ""},
+		"absent dataset":            {func(d *Draft) { d.Spec.Bindings.Datasets["train"] = "ds/default/absent@1" }, fault.Refused, "bindings", "bindings: no such reference: ds/default/absent@1"},
+		"hidden dataset":            {func(d *Draft) { d.Spec.Bindings.Datasets["train"] = "ds/hidden/x@1" }, fault.Refused, "bindings", "bindings: no such reference: ds/hidden/x@1"},
+		"unreadable dataset":        {func(d *Draft) { d.Spec.Bindings.Datasets["train"] = "ds/other/protected@1" }, fault.Forbidden, "bindings", ""},
+		"image from other registry": {func(d *Draft) { d.Spec.Image = &jobspec.Image{Ref: "docker.io/library/x:1"} }, fault.Refused, "image_registry", "image_registry: the registry docker.io is not on the allowlist of this deployment"},
+		"image allowed":             {func(d *Draft) { d.Spec.Image = &jobspec.Image{Ref: "GHCR.io/a/b@sha256:" + hex64()} }, "", "", ""},
+		"unknown pool":              {func(d *Draft) { d.Spec.Resources.Pools[0].Pool = "tpu" }, fault.Refused, "hardware", "hardware: pool tpu does not exist"},
+		"too many GPUs":             {func(d *Draft) { d.Spec.Resources.Pools[0].Pool = "cpu" }, fault.Refused, "hardware", ""},
 		"too many nodes": {func(d *Draft) {
 			d.Spec.Resources.Pools[0] = job.Pool{Pool: "gpu", Nodes: 3, GPUsPerNode: 2}
-		}, fault.Refused, "hardware", "hardware: pool gpu has 2 of the 3 nodes that are asked for with 2 GPUs, 0 CPUs and 0 GB of memory each"},
+		}, fault.Refused, "hardware", "hardware: pool gpu has 2 of the 3 requested nodes with 2 GPUs, 0 CPUs and 0 GB of memory each"},
 		"nodes of two pools": {func(d *Draft) {
 			d.Spec.Resources.Pools = []job.Pool{{Pool: "gpu", Nodes: 1, GPUsPerNode: 5}, {Pool: "gpu", Nodes: 2, GPUsPerNode: 1}}
 		}, fault.Refused, "hardware", ""},
 		"archived project":            {func(d *Draft) { edits(d, "old") }, fault.Conflict, "project", "project: project old is archived"},
-		"archived, and he is none's":  {func(d *Draft) { d.Spec.Project = "old" }, fault.Forbidden, "project", ""},
+		"archived, not an editor":     {func(d *Draft) { d.Spec.Project = "old" }, fault.Forbidden, "project", ""},
 		"over the team's quota":       {func(d *Draft) { edits(d, "crew") }, fault.Forbidden, "quota", "quota: requested 8 GPUs, 4 available"},
 		"quota held by a team waits":  {func(d *Draft) { edits(d, "crew"); d.Spec.Resources.Pools[0].GPUsPerNode = 4 }, "", "", ""},
 		"another project has no team": {func(d *Draft) { edits(d, "team") }, "", "", ""},
@@ -233,7 +233,7 @@ func hex64() string {
 	return out
 }
 
-func TestGatesRunInTheirOrderAndStopAtTheFirst(t *testing.T) {
+func TestRunGateOrder(t *testing.T) {
 	t.Parallel()
 	var names []string
 	for _, g := range world().Gates() {
@@ -246,10 +246,10 @@ func TestGatesRunInTheirOrderAndStopAtTheFirst(t *testing.T) {
 	d := draft()
 	d.API, d.Spec.Source.Entrypoint, d.Spec.Resources.Pools[0].Pool = "x", "y", "z"
 	require.Equal(t, "dialect", fault.From(Run(submitting(t, d), world().Gates(), d)).Code)
-	require.Nil(t, d.Recipe, "nobody was asked")
+	require.Nil(t, d.Recipe, "no lookup was made")
 }
 
-func TestRegistriesAreExactHosts(t *testing.T) {
+func TestCheckImageRegistryExactHost(t *testing.T) {
 	t.Parallel()
 	allowed := []string{"ghcr.io", "registry.example:5000"}
 	for ref, want := range map[string]bool{
@@ -272,10 +272,10 @@ func TestRegistriesAreExactHosts(t *testing.T) {
 		d := &Draft{Spec: jobspec.Spec{Image: &jobspec.Image{Ref: ref}}}
 		require.Equal(t, want, checkImage(d, allowed) == nil, "%q", ref)
 	}
-	require.Error(t, checkImage(&Draft{Spec: jobspec.Spec{Image: &jobspec.Image{Ref: "ghcr.io/a"}}}, nil), "none is allowed by default")
+	require.Error(t, checkImage(&Draft{Spec: jobspec.Spec{Image: &jobspec.Image{Ref: "ghcr.io/a"}}}, nil), "no registry is allowed by default")
 }
 
-func TestLookupsThatFailAreNoRefusals(t *testing.T) {
+func TestCheckHparamsBrokenSchemaIsNotRefusal(t *testing.T) {
 	t.Parallel()
 	d := draft()
 	d.Recipe = &catalog.Recipe{ParamsSchema: []byte(`{"properties": 3}`)}
@@ -285,26 +285,26 @@ func TestLookupsThatFailAreNoRefusals(t *testing.T) {
 	require.False(t, errors.As(err, &f), "a broken schema is not the user's fault")
 }
 
-func TestEachRefusalIsToldAtTheGateThatItNames(t *testing.T) {
+func TestRunAllReportsRefusalAtNamedGate(t *testing.T) {
 	t.Parallel()
 	refuse := func(name string) func(context.Context, *Draft) error {
 		return func(context.Context, *Draft) error { return Refuse(name, "no") }
 	}
-	never := func(context.Context, *Draft) error { panic("it was refused before") }
+	never := func(context.Context, *Draft) error { panic("the gate was already refused") }
 	got, err := RunAll(t.Context(), []Gate{
 		{Name: Package, Check: refuse(archive.GateSensitive)}, {Name: Quota, Check: refuse(Hardware)}, {Name: Hardware, Check: never},
 	}, &Draft{})
 	require.NoError(t, err)
-	told := make([]string, 0, len(got))
+	lines := make([]string, 0, len(got))
 	for _, v := range got {
 		line := v.Gate + " " + string(v.Status)
 		if v.Refusal != nil {
 			line += " " + v.Refusal.Text()
 		}
-		told = append(told, line)
+		lines = append(lines, line)
 	}
-	require.Equal(t, []string{"package fail sensitive_file: no", "quota skip", "hardware fail hardware: no"}, told)
-	down := fault.New(fault.Unavailable, "registry", "it is away")
+	require.Equal(t, []string{"package fail sensitive_file: no", "quota skip", "hardware fail hardware: no"}, lines)
+	down := fault.New(fault.Unavailable, "registry", "the registry is unavailable")
 	_, err = RunAll(t.Context(), []Gate{{Name: Quota, Check: func(context.Context, *Draft) error { return down }}}, &Draft{})
-	require.ErrorIs(t, err, down, "what cannot be looked up is no refusal")
+	require.ErrorIs(t, err, down, "a failed lookup is not a refusal")
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/distribution/reference"
 )
 
-// checkImage lets images come from allowlisted registries only. A registry is its exact host, with
-// the port where one is given: a prefix, a suffix or another port is another registry.
+// checkImage allows only images from allowlisted registries. A registry is identified by its exact host and port:
+// a prefix, a suffix or another port is a different registry.
 func checkImage(d *Draft, allowed []string) error {
 	if d.Spec.Image == nil {
 		return nil
@@ -20,7 +20,7 @@ func checkImage(d *Draft, allowed []string) error {
 	}
 	named, err := reference.ParseNormalizedNamed(ref)
 	if err != nil {
-		return Refuse(Image, "%q is no reference of an image", d.Spec.Image.Ref)
+		return Refuse(Image, "%q is not a valid image reference", d.Spec.Image.Ref)
 	}
 	registry := strings.ToLower(reference.Domain(named))
 	if !slices.Contains(allowed, registry) {

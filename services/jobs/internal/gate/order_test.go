@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/quota"
 )
 
-// spoils are one fault for each gate, in the order of the gates.
+// spoils returns one fault per gate, in the order of the gates.
 func spoils() []struct {
 	gate  string
 	spoil func(d *Draft)
@@ -42,85 +42,84 @@ func spoils() []struct {
 	}
 }
 
-// asked is a world that notes whom the gates asked.
-type asked struct {
+// recorder is fixed, and records the lookups.
+type recorder struct {
 	fixed
 	names []string
 }
 
-func (a *asked) Recipe(ctx context.Context, name string) ([]catalog.Recipe, error) {
+func (a *recorder) Recipe(ctx context.Context, name string) ([]catalog.Recipe, error) {
 	a.names = append(a.names, "catalog")
 	return a.fixed.Recipe(ctx, name)
 }
 
-func (a *asked) Resolve(ctx context.Context, b jobspec.Bindings) (*catalog.Inputs, error) {
+func (a *recorder) Resolve(ctx context.Context, b jobspec.Bindings) (*catalog.Inputs, error) {
 	a.names = append(a.names, "bindings")
 	return a.fixed.Resolve(ctx, b)
 }
 
-func (a *asked) Project(ctx context.Context, key string) (*ProjectFacts, error) {
+func (a *recorder) Project(ctx context.Context, key string) (*ProjectFacts, error) {
 	a.names = append(a.names, "project")
 	return a.fixed.Project(ctx, key)
 }
 
-func (a *asked) Pool(ctx context.Context, name string) (PoolFacts, error) {
+func (a *recorder) Pool(ctx context.Context, name string) (PoolFacts, error) {
 	a.names = append(a.names, "pool "+name)
 	return a.fixed.Pool(ctx, name)
 }
 
-func (a *asked) Of(ctx context.Context, user string) (quota.Account, error) {
+func (a *recorder) Of(ctx context.Context, user string) (quota.Account, error) {
 	a.names = append(a.names, "account")
 	return a.fixed.Of(ctx, user)
 }
 
-// Of two faults the one of the earlier gate is told, for every pair; and who could only tell something
-// of a later gate is not asked.
-func TestTheEarlierOfTwoFaultsIsToldAndNobodyIsAskedInVain(t *testing.T) {
+// For every pair of faults, the one of the earlier gate is reported, and no lookup for a later gate is made.
+func TestRunReportsFirstFaultAndSkipsLaterLookups(t *testing.T) {
 	t.Parallel()
 	all := []string{"catalog", "project", "bindings", "account", "pool gpu"}
-	whom := map[string]int{ // of all, asked before the gate could refuse
+	lookups := map[string]int{ // how many of all are made before the gate can refuse
 		Dialect: 0, Environment: 0, Package: 0, Entrypoint: 0, Recipe: 1, Hparams: 1, Project: 2, Bindings: 3,
 		Image: 3, Quota: 4, Hardware: 5,
 	}
 	for i, first := range spoils() {
 		for _, second := range spoils()[i:] {
-			w := &asked{}
+			w := &recorder{}
 			d := draft()
 			second.spoil(d)
 			first.spoil(d)
 			err := Run(submitting(t, d), (&World{Catalog: w, Projects: w, Pools: w, Accounts: w, Registries: []string{"ghcr.io"}}).Gates(), d)
 			require.Equal(t, first.gate, fault.From(err).Code, "%s before %s: %v", first.gate, second.gate, err)
 			require.Contains(t, fault.From(err).Text(), first.gate+": ", "the detail names the gate")
-			asked := slices.DeleteFunc(w.names, func(n string) bool { return n == "pool tpu" || n == "pool empty" })
-			require.Equal(t, all[:whom[first.gate]], append([]string{}, asked...), "%s before %s", first.gate, second.gate)
+			made := slices.DeleteFunc(w.names, func(n string) bool { return n == "pool tpu" || n == "pool empty" })
+			require.Equal(t, all[:lookups[first.gate]], append([]string{}, made...), "%s before %s", first.gate, second.gate)
 		}
 	}
 }
 
-// A request over quota is the account's matter whatever the pools hold: an installation starts with
-// nodes that have no GPU at all. The specification gives the gates no order and says of this one only
-// that more is asked for than the account may hold.
-func TestMoreThanTheAccountMayHoldIsQuotaWhateverThePoolsHold(t *testing.T) {
+// A request above the account's limit is refused as quota, whatever hardware the pools have: a new installation
+// may have no GPU node at all. The specification defines no order of the gates; it defines quota only as a request
+// for more than the account may hold.
+func TestQuotaRefusalIndependentOfPoolHardware(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		pools []job.Pool
 		gate  string
 		text  string
 	}{
-		"as much as it may hold": {[]job.Pool{{Pool: "gpu", Nodes: 1, GPUsPerNode: 8}}, "", ""},
-		"more, and the pool has it": {
+		"at the limit": {[]job.Pool{{Pool: "gpu", Nodes: 1, GPUsPerNode: 8}}, "", ""},
+		"over, pool has enough": {
 			[]job.Pool{{Pool: "gpu", Nodes: 1, GPUsPerNode: 8}, {Pool: "gpu", Nodes: 1, GPUsPerNode: 1}}, Quota, "quota: requested 9 GPUs, 8 available",
 		},
-		"more, and the pool has no nodes yet": {[]job.Pool{{Pool: "empty", Nodes: 2, GPUsPerNode: 8}}, Quota, "quota: requested 16 GPUs, 8 available"},
-		"more, summed over pools": {
+		"over, pool without nodes": {[]job.Pool{{Pool: "empty", Nodes: 2, GPUsPerNode: 8}}, Quota, "quota: requested 16 GPUs, 8 available"},
+		"over, summed over pools": {
 			[]job.Pool{{Pool: "gpu", Nodes: 1, GPUsPerNode: 4}, {Pool: "empty", Nodes: 5, GPUsPerNode: 1}}, Quota, "quota: requested 9 GPUs, 8 available",
 		},
-		"more, on nodes without GPUs":     {[]job.Pool{{Pool: "cpu", Nodes: 2, GPUsPerNode: 8}}, Quota, "quota: requested 16 GPUs, 8 available"},
-		"more than any node of the pool":  {[]job.Pool{{Pool: "gpu", Nodes: 1, GPUsPerNode: 9}}, Quota, "quota: requested 9 GPUs, 8 available"},
-		"more than the pool has of nodes": {[]job.Pool{{Pool: "gpu", Nodes: 3, GPUsPerNode: 4}}, Quota, "quota: requested 12 GPUs, 8 available"},
-		"more, in a pool that is unknown": {[]job.Pool{{Pool: "tpu", Nodes: 2, GPUsPerNode: 8}}, Quota, "quota: requested 16 GPUs, 8 available"},
-		"no more, on nodes without GPUs":  {[]job.Pool{{Pool: "cpu", Nodes: 1, GPUsPerNode: 8}}, Hardware, ""},
-		"nodes without GPUs, as many":     {[]job.Pool{{Pool: "empty", Nodes: 1000}}, "", ""},
+		"over, nodes without GPUs":           {[]job.Pool{{Pool: "cpu", Nodes: 2, GPUsPerNode: 8}}, Quota, "quota: requested 16 GPUs, 8 available"},
+		"over, more than any node has":       {[]job.Pool{{Pool: "gpu", Nodes: 1, GPUsPerNode: 9}}, Quota, "quota: requested 9 GPUs, 8 available"},
+		"over, more nodes than the pool has": {[]job.Pool{{Pool: "gpu", Nodes: 3, GPUsPerNode: 4}}, Quota, "quota: requested 12 GPUs, 8 available"},
+		"over, unknown pool":                 {[]job.Pool{{Pool: "tpu", Nodes: 2, GPUsPerNode: 8}}, Quota, "quota: requested 16 GPUs, 8 available"},
+		"at the limit, nodes without GPUs":   {[]job.Pool{{Pool: "cpu", Nodes: 1, GPUsPerNode: 8}}, Hardware, ""},
+		"no GPUs, many nodes":                {[]job.Pool{{Pool: "empty", Nodes: 1000}}, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -140,7 +139,7 @@ func TestMoreThanTheAccountMayHoldIsQuotaWhateverThePoolsHold(t *testing.T) {
 	}
 }
 
-func TestEveryReservedVariableIsRefusedInAnyCase(t *testing.T) {
+func TestCheckEnvironmentReservedNames(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{
 		"LD_PRELOAD", "LD_LIBRARY_PATH", "ld_preload", "DYLD_INSERT_LIBRARIES", "NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES",

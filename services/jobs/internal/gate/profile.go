@@ -8,7 +8,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
-// profiles resolves the hardware profiles that a submission names; one that names none asks nobody.
+// profiles resolves the hardware profiles that a submission names. Without profiles it makes no lookup.
 func (w *World) profiles(ctx context.Context, d *Draft) error {
 	if !Profiled(d.Spec.Resources.Pools) {
 		return nil
@@ -20,7 +20,7 @@ func (w *World) profiles(ctx context.Context, d *Draft) error {
 	return CheckProfiles(&v.Config, d.Spec.Resources.Pools, d.Project.TeamID, d.Spec.Limits.RunningS)
 }
 
-// Profiled says whether a gang names a profile.
+// Profiled reports whether a gang names a profile.
 func Profiled(pools []job.Pool) bool {
 	for _, p := range pools {
 		if p.Profile != "" {
@@ -30,8 +30,8 @@ func Profiled(pools []job.Pool) bool {
 	return false
 }
 
-// CheckProfiles refuses what the profiles do not admit, and fills in their sizes where none is named. Who may
-// not ask for a profile is told so in the words of one that is not there.
+// CheckProfiles refuses requests that their profiles do not admit, and fills in the profiles' sizes where a request
+// names none. A profile that the team may not use gets the same refusal as one that does not exist.
 func CheckProfiles(c *hardware.Config, pools []job.Pool, teamID string, runningS int) error {
 	for i := range pools {
 		want := &pools[i]
@@ -40,7 +40,7 @@ func CheckProfiles(c *hardware.Config, pools []job.Pool, teamID string, runningS
 		}
 		p, ok := c.Profile(want.Profile)
 		if !ok || !p.OpenTo(teamID) {
-			return Refuse(Hardware, "there is no profile %s", want.Profile)
+			return Refuse(Hardware, "profile %s does not exist", want.Profile)
 		}
 		p.Fill(want)
 		if why := p.Refusal(hardware.Ask{Pool: *want, TeamID: teamID, RunningS: runningS}); why != "" {

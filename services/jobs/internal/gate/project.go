@@ -6,8 +6,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/jobspec"
 )
 
-// checkProject lets the caller submit where he has what the called method needs, and everyone into the default project; nobody into
-// one that is archived.
+// checkProject allows submissions to the default project and to projects where the caller has the role that the
+// method requires. Archived projects accept none.
 func checkProject(scope authn.Scope, d *Draft) error {
 	p := d.Project
 	switch {

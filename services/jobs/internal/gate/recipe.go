@@ -44,7 +44,7 @@ func sameField(name, lock, catalog string) error {
 		name, lock, catalog)
 }
 
-// checkHparams holds the hyperparameters against the recipe's schema.
+// checkHparams checks the hyperparameters against the recipe's schema.
 func checkHparams(d *Draft) error {
 	err := jobspec.CheckParams(d.Recipe.ParamsSchema, d.Spec.Hparams)
 	if bad, ok := errors.AsType[*jobspec.ParamError](err); ok {

@@ -8,9 +8,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/jobspec"
 )
 
-// TestReferencesThatParsersReadDifferentlyAreNone: what one reader of image references takes for an allowed
-// registry and another for something else comes from nowhere.
-func TestReferencesThatParsersReadDifferentlyAreNone(t *testing.T) {
+// A reference that one parser reads as an allowed registry and another reads differently must be refused.
+func TestCheckImageRejectsAmbiguousReferences(t *testing.T) {
 	t.Parallel()
 	allowed := []string{"registry.corp.example", "docker.io", "localhost"}
 	good := func(ref string) bool {

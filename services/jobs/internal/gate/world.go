@@ -11,73 +11,72 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/quota"
 )
 
-// World is what the gates look at.
+// World holds the lookups that the gates use.
 type World struct {
 	Catalog  Catalog
 	Projects Projects
 	Pools    Pools
 	Accounts Accounts
 	Hardware Profiles
-	// Registries are the hosts, with port where there is one, that images may come from.
+	// Registries are the allowed image registries, as host or host:port.
 	Registries []string
 }
 
-// ProjectFacts is where a job belongs.
+// ProjectFacts describes the project of a job.
 type ProjectFacts struct {
 	ID, Key, Visibility string
-	// VisibilityVersion is the version of the visibility, for the rows that repeat it.
+	// VisibilityVersion is the version of Visibility, stored with the rows that copy it.
 	VisibilityVersion int64
 	TeamID            string // empty for none
 	Archived          bool
 }
 
-// PoolFacts is what is known of a pool.
+// PoolFacts describes a pool.
 type PoolFacts struct {
 	Known bool
 	Nodes []NodeFacts
 }
 
-// NodeFacts is how large a node is.
+// NodeFacts is the size of a node.
 type NodeFacts struct {
 	ID         string
 	GPUs, CPUs int
 	MemoryGB   int
 }
 
-// Catalog resolves what a submission refers to. Both calls carry the caller's identity.
+// Catalog resolves what a submission refers to. All calls use the caller's identity.
 type Catalog interface {
-	// Recipe answers every version of a recipe, none for an unknown one.
+	// Recipe returns every version of a recipe, or none if the recipe is unknown.
 	Recipe(ctx context.Context, name string) ([]catalog.Recipe, error)
 	Resolve(ctx context.Context, b jobspec.Bindings) (*catalog.Inputs, error)
-	// Package answers an accepted package; any other is refused by its gate.
+	// Package returns an accepted package; for any other it returns the refusal of the gate concerned.
 	Package(ctx context.Context, id string) (*catalog.Object, error)
 }
 
-// Projects resolves a project; nil for an unknown one.
+// Projects looks up projects. The result is nil if the project is unknown.
 type Projects interface {
 	Project(ctx context.Context, key string) (*ProjectFacts, error)
 }
 
-// Pools tells what is known of a pool.
+// Pools looks up pools.
 type Pools interface {
 	Pool(ctx context.Context, name string) (PoolFacts, error)
 }
 
-// Accounts tells what the caller and the team of his project may hold.
+// Accounts looks up the quota of the caller and of the project's team.
 type Accounts interface {
 	Of(ctx context.Context, userID string) (quota.Account, error)
 	OfTeam(ctx context.Context, teamID string) (quota.Account, error)
 }
 
-// Profiles tells the hardware configuration in force.
+// Profiles returns the hardware configuration in force.
 type Profiles interface {
 	Current(ctx context.Context) (*hardware.Version, error)
 }
 
-// Gates are all gates in their order. Quota stands before hardware: what an account may hold is
-// independent of what the pools have, and who asks for more than that is told so by the gate that the
-// specification names. A gate that needs facts looks them up itself, so that a
-// submission which an earlier gate refuses asks nobody.
+// Gates returns all gates in order. Quota comes before hardware: an account's limit is independent of the pools'
+// hardware, and the specification assigns requests above the limit to the quota gate. Each gate makes its own
+// lookups, so no lookup is made for a submission that an earlier gate refuses.
 func (w *World) Gates() []Gate {
 	recipe := func(d *Draft) bool { return d.Recipe != nil }
 	project := func(d *Draft) bool { return d.Project != nil }
@@ -143,7 +142,7 @@ func (w *World) hardware(ctx context.Context, d *Draft) error {
 	return checkHardware(d)
 }
 
-// quota resolves the hardware profiles first: they say how many GPUs are asked for.
+// quota resolves the hardware profiles first, because they determine how many GPUs are requested.
 func (w *World) quota(ctx context.Context, d *Draft) (err error) {
 	if err := w.profiles(ctx, d); err != nil {
 		return err

@@ -42,7 +42,7 @@ type bench struct {
 	server *owner.Server
 }
 
-// newBench has one node of eight GPUs; an account may hold limit.
+// newBench creates one node with eight GPUs; limit is the default limit of an account.
 func newBench(t *testing.T, limit int) *bench {
 	t.Helper()
 	clk := clock.Real()
@@ -73,7 +73,7 @@ func (b *bench) count(from string, args ...any) (n int) {
 	return n
 }
 
-// submit admits a job of a person.
+// submit inserts a queued job of a user.
 func (b *bench) submit(userID string, gpus int) *job.Job {
 	b.t.Helper()
 	j := &job.Job{
@@ -90,7 +90,7 @@ func (b *bench) submit(userID string, gpus int) *job.Job {
 	return j
 }
 
-// schedule makes one pass.
+// schedule makes one scheduler pass.
 func (b *bench) schedule() {
 	b.t.Helper()
 	s := &queue.Scheduler{
@@ -107,7 +107,7 @@ func (b *bench) job(id string) *job.Job {
 	return got
 }
 
-// end lets the one work of a placed job exit well.
+// end reports that the only work item of a placed job exited successfully.
 func (b *bench) end(j *job.Job) {
 	b.t.Helper()
 	var key work.Key
@@ -126,8 +126,8 @@ func (b *bench) held(userID string) int {
 	return a.Held
 }
 
-// told is counts as text.
-func told(c *commonpeerv1.OwnedCounts) string {
+// countsText formats counts.
+func countsText(c *commonpeerv1.OwnedCounts) string {
 	text := ""
 	for _, k := range c.GetCounts() {
 		text += fmt.Sprintf("%s %d ", k.GetKind(), k.GetCount())
@@ -139,11 +139,11 @@ func (b *bench) owned(userID string) string {
 	b.t.Helper()
 	c, err := b.server.CountOwned(b.t.Context(), &commonpeerv1.CountOwnedRequest{UserId: userID})
 	require.NoError(b.t, err)
-	return told(c)
+	return countsText(c)
 }
 
 func (b *bench) transfer(from, to string) (string, error) {
 	ctx := authn.NewContext(b.t.Context(), &authn.Caller{Kind: authn.KindUser, Subject: "usr_admin", Role: authn.RoleAdmin})
 	c, err := b.server.TransferOwned(ctx, &commonpeerv1.TransferOwnedRequest{UserId: from, ToUserId: to, ToUsername: "name of " + to})
-	return told(c), err
+	return countsText(c), err
 }

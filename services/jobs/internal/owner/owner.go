@@ -1,22 +1,22 @@
-// Package owner gives what a person owns in jobs to another person: jobs, runs, and with them the GPUs that
-// they hold and the works that carry them out. It promises that all of it moves in one transaction, each
-// thing with its audit row and each live job with its event; nothing that runs is ended. What waits is
-// judged by the new owner's quota from then on.
+// Package owner transfers what a user owns in this service to another user: jobs and runs, the GPUs that they hold
+// and their work items. It promises that everything moves in one transaction, with an audit row for each job and
+// run and an event for each live job. Nothing that runs is ended. From then on, queued jobs count against the new
+// owner's quota.
 //
-// It also makes what belongs to a project as visible as the project is.
+// It also applies a project's visibility to the project's jobs and runs.
 package owner
 
-// The kinds of things that have owners here.
+// The kinds of owned resources.
 const (
 	kindJob = "job"
 	kindRun = "run"
 )
 
-// EventTransferred is the event of a live job that got another owner.
+// EventTransferred is the event of a live job that gets a new owner.
 const EventTransferred = "job.transferred"
 
-// Counts are how many things of each kind.
+// Counts is the number of resources of each kind.
 type Counts struct{ Jobs, Runs int }
 
-// Person is who gets it.
+// Person is the new owner.
 type Person struct{ ID, Name string }

@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/owner"
 )
 
-func TestAllThatAPersonOwnsMovesAndNothingElse(t *testing.T) {
+func TestTransferOwned_movesEverythingOfUser(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 8)
 	running := b.submit("usr_1", 2)
@@ -39,10 +39,10 @@ func TestAllThatAPersonOwnsMovesAndNothingElse(t *testing.T) {
 	require.Equal(t, "usr_3", b.job(other.ID).OwnerID)
 
 	b.end(held)
-	require.Equal(t, []int{0, 0}, []int{b.held("usr_1"), b.held("usr_2")}, "what ends gives back to the account that holds it")
+	require.Equal(t, []int{0, 0}, []int{b.held("usr_1"), b.held("usr_2")}, "an ended job releases its GPUs to the account that holds them")
 }
 
-func TestALiveJobTellsItAndOneThatEndedDoesNot(t *testing.T) {
+func TestTransferEventsOnlyForLiveJobs(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 8)
 	ended := b.submit("usr_1", 1)
@@ -53,9 +53,9 @@ func TestALiveJobTellsItAndOneThatEndedDoesNot(t *testing.T) {
 	_, err := b.transfer("usr_1", "usr_2")
 	require.NoError(t, err)
 	require.Equal(t, before.Seq+1, b.job(live.ID).Seq)
-	require.Equal(t, last.Seq, b.job(ended.ID).Seq, "nothing follows the end")
+	require.Equal(t, last.Seq, b.job(ended.ID).Seq, "an ended job gets no more events")
 	const gapless = `event WHERE subject_kind = 'job' AND subject_id = $1`
-	require.EqualValues(t, b.job(live.ID).Seq, b.count(gapless, live.ID), "events are numbered without a gap")
+	require.EqualValues(t, b.job(live.ID).Seq, b.count(gapless, live.ID), "events are numbered without gaps")
 	require.Equal(t, 1, b.count(`event WHERE subject_id = $1 AND type = $2 AND actor_id = 'usr_admin' AND message LIKE '%name of usr_2%'`,
 		live.ID, owner.EventTransferred))
 	for _, id := range []string{live.ID, ended.ID} {
@@ -65,7 +65,7 @@ func TestALiveJobTellsItAndOneThatEndedDoesNot(t *testing.T) {
 	require.Equal(t, 2, b.count(`audit WHERE action = 'run.transfer'`))
 }
 
-func TestARepeatMovesWhatIsLeft(t *testing.T) {
+func TestTransferRepeated(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 8)
 	b.submit("usr_1", 1)
@@ -81,7 +81,7 @@ func TestARepeatMovesWhatIsLeft(t *testing.T) {
 	require.Equal(t, 2, b.count(`audit WHERE action = 'job.transfer'`))
 }
 
-func TestAQuotaThatRefusesMovesNothing(t *testing.T) {
+func TestTransferOverQuotaMovesNothing(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 8)
 	b.submit("usr_1", 3)
@@ -94,8 +94,8 @@ func TestAQuotaThatRefusesMovesNothing(t *testing.T) {
 	require.Zero(t, b.count(`audit WHERE action LIKE '%.transfer'`))
 }
 
-// Whatever happens at once, an account holds what its own attempts hold.
-func TestTheLedgerBalancesWhileJobsComeAndGo(t *testing.T) {
+// Under concurrent changes an account always holds exactly what its own attempts hold.
+func TestTransferKeepsLedgerBalanced(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 100)
 	var jobs []*job.Job
@@ -118,8 +118,8 @@ func TestTheLedgerBalancesWhileJobsComeAndGo(t *testing.T) {
 		WHERE j.owner_id = c.user_id)`))
 }
 
-// What an attempt gives back while the transfer waits for its job is not moved as well.
-func TestWhatIsHeldIsCountedOnceItsJobsStandStill(t *testing.T) {
+// GPUs that an attempt releases while the transfer waits for its job are not moved too.
+func TestTransferCountsHeldAfterLockingJobs(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 100)
 	j := b.submit("usr_1", 3)
@@ -141,7 +141,7 @@ func TestWhatIsHeldIsCountedOnceItsJobsStandStill(t *testing.T) {
 	}()
 	require.Eventually(t, func() bool {
 		return b.count(`pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) > 0
-	}, time.Minute, time.Millisecond, "it waits for the job")
+	}, time.Minute, time.Millisecond, "the transfer waits for the job")
 	do(`UPDATE attempt SET held = 0 WHERE job_id = $1`)
 	do(`UPDATE account SET held = held - 3 WHERE user_id = (SELECT owner_id FROM job WHERE id = $1)`)
 	require.NoError(t, tx.Commit(t.Context()))

@@ -6,14 +6,14 @@ import (
 	commonpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/common/peer/v1"
 )
 
-// Server answers OwnerPeerService.
+// Server implements OwnerPeerService.
 type Server struct {
 	commonpeerv1.UnimplementedOwnerPeerServiceServer
 
 	Owners *Owners
 }
 
-// CountOwned counts a person's jobs and runs.
+// CountOwned counts a user's jobs and runs.
 func (s *Server) CountOwned(ctx context.Context, in *commonpeerv1.CountOwnedRequest) (*commonpeerv1.OwnedCounts, error) {
 	c, err := count(ctx, s.Owners.Pool, in.GetUserId())
 	if err != nil {
@@ -22,7 +22,7 @@ func (s *Server) CountOwned(ctx context.Context, in *commonpeerv1.CountOwnedRequ
 	return countsToProto(c), nil
 }
 
-// TransferOwned gives them to another person.
+// TransferOwned transfers a user's jobs and runs to another user.
 func (s *Server) TransferOwned(ctx context.Context, in *commonpeerv1.TransferOwnedRequest) (*commonpeerv1.OwnedCounts, error) {
 	moved, err := s.Owners.Transfer(ctx, in.GetUserId(), Person{ID: in.GetToUserId(), Name: in.GetToUsername()})
 	if err != nil {

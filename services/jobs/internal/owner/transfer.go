@@ -16,7 +16,7 @@ type Trail interface {
 	Record(ctx context.Context, tx pgx.Tx, action, kind, target string, after any) error
 }
 
-// Owners moves what people own.
+// Owners transfers what users own.
 type Owners struct {
 	Pool   *pgxpool.Pool
 	Jobs   *job.Store
@@ -24,8 +24,8 @@ type Owners struct {
 	Trail  Trail
 }
 
-// Transfer gives all that from owns to another person and answers what moved. Rows are locked in the order
-// of package drive: jobs, accounts, works.
+// Transfer transfers everything that from owns to another user, and returns the counts. Rows are locked in the order
+// of package drive: jobs, accounts, work items.
 func (o *Owners) Transfer(ctx context.Context, from string, to Person) (Counts, error) {
 	var moved Counts
 	err := pg.InTx(ctx, o.Pool, func(ctx context.Context, tx pgx.Tx) error {
@@ -48,13 +48,13 @@ func (o *Owners) Transfer(ctx context.Context, from string, to Person) (Counts, 
 			return err
 		}
 		moved = Counts{Jobs: len(jobs), Runs: len(runs)}
-		return o.tell(ctx, tx, jobs, runs, from, to)
+		return o.record(ctx, tx, jobs, runs, from, to)
 	})
 	return moved, err
 }
 
-// tell writes the events of live jobs, for a job that has ended has had its last one, and the audit.
-func (o *Owners) tell(ctx context.Context, tx pgx.Tx, jobs []owned, runs []string, from string, to Person) error {
+// record writes the audit rows and the events. Ended jobs get no event, because they already have their last one.
+func (o *Owners) record(ctx context.Context, tx pgx.Tx, jobs []owned, runs []string, from string, to Person) error {
 	after := map[string]string{"owner_id": to.ID, "former_owner_id": from}
 	for _, j := range jobs {
 		if err := o.Trail.Record(ctx, tx, "job.transfer", kindJob, j.ID, after); err != nil {
@@ -67,7 +67,8 @@ func (o *Owners) tell(ctx context.Context, tx pgx.Tx, jobs []owned, runs []strin
 		if err != nil {
 			return err
 		}
-		if err := o.Jobs.Save(ctx, tx, live, live.State, job.Cause{Type: EventTransferred, Message: "given to " + to.Name}); err != nil {
+		cause := job.Cause{Type: EventTransferred, Message: "transferred to " + to.Name}
+		if err := o.Jobs.Save(ctx, tx, live, live.State, cause); err != nil {
 			return err
 		}
 	}

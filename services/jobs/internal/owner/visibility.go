@@ -7,7 +7,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/visibility"
 )
 
-// SetProjectVisibility makes the jobs and runs of a project as visible as it is.
+// SetProjectVisibility applies a project's visibility to its jobs and runs.
 func (s *Server) SetProjectVisibility(
 	ctx context.Context, in *commonpeerv1.SetProjectVisibilityRequest,
 ) (*commonpeerv1.SetProjectVisibilityResponse, error) {

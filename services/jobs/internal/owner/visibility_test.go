@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/run"
 )
 
-// draft is a job of a project that all see, as it was resolved at a version of its visibility.
+// draft returns a job of a public project, resolved at a version of the project's visibility.
 func (b *bench) draft(project string, version int64) *job.Job {
 	return &job.Job{
 		ID: b.ids.New(id.Job), RunID: b.ids.New(id.Run), Name: "n", OwnerID: "usr_1", OwnerName: "n", ProjectID: project, Project: project,
@@ -56,7 +56,7 @@ func (b *bench) show(project, to string, version int64) (int64, error) {
 	return got.GetVersion(), err
 }
 
-// seen says whether a stranger finds the job and its run.
+// seen reports whether a user without a role finds the job, and whether the user finds its run.
 func (b *bench) seen(j *job.Job) (found []bool) {
 	b.t.Helper()
 	stranger := authn.Scope{UserID: "usr_9", Projects: []string{}}
@@ -66,7 +66,7 @@ func (b *bench) seen(j *job.Job) (found []bool) {
 	return append(found, !fault.Is(err, fault.Absent))
 }
 
-func TestWhatBelongsToAProjectIsAsVisibleAsItIs(t *testing.T) {
+func TestSetProjectVisibility(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 8)
 	ended := b.keep(b.draft("prj_1", 0))
@@ -85,23 +85,23 @@ func TestWhatBelongsToAProjectIsAsVisibleAsItIs(t *testing.T) {
 	version, err = b.show("prj_1", "all", 1)
 	require.NoError(t, err)
 	require.EqualValues(t, 1, version)
-	require.Equal(t, []bool{false, false}, b.seen(queued), "a version is one visibility")
+	require.Equal(t, []bool{false, false}, b.seen(queued), "a version that was already applied changes nothing")
 
 	b.schedule()
-	require.Equal(t, job.Scheduled, b.job(queued.ID).State, "it goes on")
+	require.Equal(t, job.Scheduled, b.job(queued.ID).State, "the job continues")
 	got, err := run.Store{}.Get(t.Context(), b.pool, authn.Scope{Admin: true, Projects: []string{}}, queued.RunID)
 	require.NoError(t, err)
-	require.EqualValues(t, 1, got.VisibilityVersion, "peers are told the version")
+	require.EqualValues(t, 1, got.VisibilityVersion, "peers receive the version")
 	_, err = b.show("prj_1", "all", 2)
 	require.NoError(t, err)
 	for _, j := range []*job.Job{ended, queued, late} {
 		require.Equal(t, []bool{true, true}, b.seen(j))
 	}
-	require.Zero(t, b.count(`audit WHERE target_id = 'prj_1'`), "the audit of it is auth's")
+	require.Zero(t, b.count(`audit WHERE target_id = 'prj_1'`), "auth audits the change")
 }
 
-// A job that was admitted before the change and is stored at that moment is hidden with the others.
-func TestAJobThatIsBeingSubmittedIsHiddenToo(t *testing.T) {
+// A job that is resolved before the change and inserted during it is hidden like the others.
+func TestJobVisibilityChangeDuringSubmission(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 8)
 	tx := b.begin()
@@ -113,9 +113,9 @@ func TestAJobThatIsBeingSubmittedIsHiddenToo(t *testing.T) {
 	}()
 	require.Eventually(t, func() bool {
 		return b.count(`pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) > 0
-	}, time.Minute, time.Millisecond, "it waits for the job")
+	}, time.Minute, time.Millisecond, "the change waits for the job")
 	require.NoError(t, tx.Commit(t.Context()))
 	require.NoError(t, <-done)
 	require.Equal(t, []bool{false, false}, b.seen(j))
-	require.Equal(t, []bool{true, true}, b.seen(b.keep(b.draft("prj_1", 2))), "what was resolved after a change that is still to come")
+	require.Equal(t, []bool{true, true}, b.seen(b.keep(b.draft("prj_1", 2))), "the job was resolved at a newer version than the stored one")
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
-// Whatever admins order of nodes between the passes, nothing new is placed where an order stands.
-func TestNothingIsPlacedOnANodeThatIsHeld(t *testing.T) {
+// Admins may hold and release nodes between passes. No new work is placed on a held node.
+func TestScheduler_RunOnce_heldNodesGetNoWork(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 2, 2)
 	const nodes = 5
@@ -37,6 +37,6 @@ func TestNothingIsPlacedOnANodeThatIsHeld(t *testing.T) {
 		require.Zero(t, b.count(`work w JOIN node n ON n.id = w.node_id WHERE n.hold <> '' AND w.created_at > now() - interval '1 minute'`))
 		b.exec(`UPDATE work SET released_at = now() WHERE random() < 0.5`)
 	}
-	require.Positive(t, held, "some were held")
-	require.Positive(t, b.count(`work`), "and something was placed")
+	require.Positive(t, held, "no node was ever held")
+	require.Positive(t, b.count(`work`), "nothing was placed")
 }

@@ -7,19 +7,20 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
-// Node is a place with what is free on it.
+// Node is a node with its total and free resources.
 type Node struct {
 	ID, Name            string
 	Pools               []string
-	GPUs, Slots         int // as a whole
+	GPUs, Slots         int // total
 	GPUsFree, SlotsFree int
 	CPUs, CPUsFree      int
-	MemoryBytes         int64 // as a whole
+	MemoryBytes         int64 // total
 	MemoryFree          int64
-	Drivers             []string // of engines; none known means any
+	Drivers             []string // engine drivers; if empty, any
 }
 
-// The ways to look at a node: with what is free, with all CPUs and memory free, and with everything free.
+// Views of a node for plan.gang: asItIs with its free resources, bulkFree with all CPUs and memory free, empty with
+// everything free.
 func asItIs(n Node) Node { return n }
 
 func bulkFree(n Node) Node {
@@ -44,23 +45,35 @@ func (n *Node) take(want job.Pool, slots int) {
 	n.CPUsFree, n.MemoryFree = n.CPUsFree-want.CPU, n.MemoryFree-int64(want.MemoryGB)*gigabyte
 }
 
-// asks tells in words what a part of a gang asks for.
-func asks(p job.Pool) string {
+// needs describes the demand of a part of a gang, as in "the job needs 1 node with 2 GPUs and 1 CPU".
+func needs(p job.Pool) string {
 	var each []string
-	for _, part := range []struct {
-		n    int
-		unit string
-	}{{p.GPUsPerNode, "GPUs"}, {p.CPU, "CPUs"}, {p.MemoryGB, "GB of memory"}} {
-		if part.n > 0 {
-			each = append(each, fmt.Sprintf("%d %s", part.n, part.unit))
-		}
+	if p.GPUsPerNode > 0 {
+		each = append(each, plural(p.GPUsPerNode, "GPU"))
 	}
-	with := ""
-	switch last := len(each) - 1; {
-	case last == 0:
-		with = " with " + each[0]
-	case last > 0:
-		with = " with " + strings.Join(each[:last], ", ") + " and " + each[last]
+	if p.CPU > 0 {
+		each = append(each, plural(p.CPU, "CPU"))
 	}
-	return fmt.Sprintf("%d nodes%s are asked for", p.Nodes, with)
+	if p.MemoryGB > 0 {
+		each = append(each, fmt.Sprintf("%d GB of memory", p.MemoryGB))
+	}
+	text := "the job needs " + plural(p.Nodes, "node")
+	if len(each) == 0 {
+		return text
+	}
+	last := len(each) - 1
+	if text += " with " + strings.Join(each[:last], ", "); last > 0 {
+		text += " and "
+	}
+	if text += each[last]; p.Nodes > 1 {
+		text += " each"
+	}
+	return text
+}
+
+func plural(n int, unit string) string {
+	if n == 1 {
+		return "1 " + unit
+	}
+	return fmt.Sprintf("%d %ss", n, unit)
 }

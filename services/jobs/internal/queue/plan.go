@@ -1,16 +1,16 @@
-// Package queue decides which waiting work goes where, and says why the rest waits.
+// Package queue decides on which nodes waiting work is placed, and why the rest waits.
 //
-// Plan is pure and decides everything; the scheduler only reads what Plan looks at, and carries its
-// decisions out, each in a transaction that checks again what it takes. So two schedulers at once
-// cannot place too much, only try the same thing twice.
+// Plan is pure and makes all decisions. The scheduler only reads its input and carries out its decisions, each in a
+// transaction that checks the resources again. Concurrent schedulers therefore never place too much; at worst they
+// try the same placement twice.
 //
-// The order is fixed: engines by id, then jobs by priority, time of submission and id. A gang is
-// placed whole or not at all. Nothing is placed on a pool past a job that could run there but has no
-// room yet, so no job waits for ever behind smaller ones. One exception cannot delay it: past a job that
-// lacks CPUs or memory alone, work that asks for neither, nor for a GPU, takes a slot where another stays.
+// The order is fixed: engines by ID, then jobs by priority, submission time and ID. A gang is placed as a whole or
+// not at all. If a job fits a pool but the pool has no room yet, nothing behind the job is placed in that pool, so
+// that smaller jobs cannot delay it forever. Exception: if the blocked job lacks only CPUs or memory, a later job
+// that requests no CPU, memory or GPU may use a slot, provided one slot stays free on the node.
 //
-// What is asked of a node is taken from it: GPUs, CPUs, memory, and a slot where no GPU is asked. Who asks
-// for no CPU takes none, and is kept from no node whose CPUs are all taken.
+// A placement takes from its node the requested GPUs, CPUs and memory, and one slot if it requests no GPU. Work that
+// requests no CPU takes none, and can run on a node whose CPUs are all taken.
 package queue
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
-// Engine is an engine's work that waits for a place.
+// Engine is the work of an engine that waits for placement.
 type Engine struct {
 	WorkID, Pool, Driver string
 	GPUs, Slots          int
@@ -32,17 +32,17 @@ type Engine struct {
 // Waiting is a queued job.
 type Waiting struct {
 	JobID, OwnerID string
-	TeamID         string // empty for none
+	TeamID         string // may be empty
 	Priority       int
 	SubmittedAt    time.Time
 	NotBefore      *time.Time
 	Pools          []job.Pool
-	Reason         string // as told before
+	Reason         string // Reason, Detail and Position are those stored by the last pass
 	Detail         string
 	Position       int
 }
 
-// Account is what an owner or a team may hold and holds.
+// Account is the GPU limit of an owner or a team, and the GPUs that it holds.
 type Account struct{ Limit, Held int }
 
 // Place is one rank of a gang and its node.
@@ -52,7 +52,7 @@ type Place struct {
 	Pool   job.Pool
 }
 
-// Decision is what becomes of one waiting work: places, or the reason why there are none.
+// Decision is the decision on one waiting job or engine: its places, or the reason why it waits.
 type Decision struct {
 	JobID, WorkID string
 	Places        []Place
@@ -61,7 +61,7 @@ type Decision struct {
 	Detail        string
 }
 
-// SlotsOf is how many places for work without a GPU one takes that asks for these GPUs.
+// SlotsOf returns how many slots a rank takes that uses the given number of GPUs: slots are for work without a GPU.
 func SlotsOf(gpus int) int {
 	if gpus > 0 {
 		return 0
@@ -72,24 +72,25 @@ func SlotsOf(gpus int) int {
 type plan struct {
 	now      time.Time
 	nodes    []*Node
-	accounts map[string]Account // by the id of owner or team
-	behind   map[string]kept    // by pool
+	accounts map[string]Account     // by ID of the owner or team
+	reserved map[string]reservation // by pool
 }
 
-// kept is the job that a pool is kept for.
-type kept struct {
+// reservation names the blocked job that a pool is reserved for.
+type reservation struct {
 	jobID string
-	// bulk says that it lacks CPUs or memory alone.
+	// bulk means that the job lacks only CPUs or memory.
 	bulk bool
 }
 
-func (k kept) decision(pool string) Decision {
-	return Decision{Reason: job.WaitPriority, Detail: fmt.Sprintf("pool %s is kept for %s, which is ahead", pool, k.jobID)}
+func (r reservation) decision(pool string) Decision {
+	detail := fmt.Sprintf("pool %s is reserved for %s, which is ahead in the queue", pool, r.jobID)
+	return Decision{Reason: job.WaitPriority, Detail: detail}
 }
 
-// Plan decides for everything that waits. It changes none of its arguments.
+// Plan decides on everything that waits. It does not modify its arguments.
 func Plan(now time.Time, nodes []Node, engines []Engine, jobs []Waiting, accounts map[string]Account) []Decision {
-	p := &plan{now: now, accounts: map[string]Account{}, behind: map[string]kept{}}
+	p := &plan{now: now, accounts: map[string]Account{}, reserved: map[string]reservation{}}
 	for i := range nodes {
 		n := nodes[i]
 		p.nodes = append(p.nodes, &n)
@@ -132,9 +133,9 @@ func (p *plan) job(w Waiting) Decision {
 	if d := p.quota(w, demand); d.Reason != "" {
 		return d
 	}
-	passed := "" // a pool that is kept for a job which this one cannot delay
+	passed := "" // a pool reserved for a job that this one cannot delay
 	for _, pool := range w.Pools {
-		ahead, ok := p.behind[pool.Pool]
+		ahead, ok := p.reserved[pool.Pool]
 		if !ok {
 			continue
 		}
@@ -150,7 +151,7 @@ func (p *plan) job(w Waiting) Decision {
 	places, short := p.gang(w.Pools, asItIs, spare)
 	switch {
 	case places == nil && passed != "":
-		return p.behind[passed].decision(passed)
+		return p.reserved[passed].decision(passed)
 	case places == nil:
 		return p.short(w, short)
 	}
@@ -165,7 +166,7 @@ func (p *plan) job(w Waiting) Decision {
 	return Decision{Places: places}
 }
 
-// holders are the ids of whom a job counts against.
+// holders returns the IDs of the owner and the team whose quota the job counts against.
 func (w *Waiting) holders() []string {
 	if w.TeamID == "" {
 		return []string{w.OwnerID}
@@ -173,44 +174,43 @@ func (w *Waiting) holders() []string {
 	return []string{w.OwnerID, w.TeamID}
 }
 
-// quota tells whose limit leaves no room for a job now, if one does.
+// quota returns a decision with a reason if the quota of the owner or the team has no room for the job.
 func (p *plan) quota(w Waiting, demand int) Decision {
 	for i, id := range w.holders() {
 		account := p.accounts[id]
 		if demand == 0 || account.Held+demand <= account.Limit {
 			continue
 		}
-		d := Decision{
-			Reason: job.WaitAccountQuota,
-			Detail: fmt.Sprintf("asks for %d GPUs while %d of %d are held", demand, account.Held, account.Limit),
-		}
+		reason, holder := job.WaitAccountQuota, "account"
 		if i > 0 {
-			d.Reason, d.Detail = job.WaitTeamQuota, d.Detail+" by the team"
+			reason, holder = job.WaitTeamQuota, "team"
 		}
-		return d
+		return Decision{Reason: reason, Detail: fmt.Sprintf("the job needs %s, but the %s already holds %d of its %d",
+			plural(demand, "GPU"), holder, account.Held, account.Limit)}
 	}
 	return Decision{}
 }
 
-// short tells why a gang has no room, and keeps its pools for it where it could ever have.
+// short returns why a gang has no room. If the ready nodes would have room when empty, it reserves the job's pools.
 func (p *plan) short(w Waiting, pool job.Pool) Decision {
 	if whole, lacking := p.gang(w.Pools, empty, 0); whole == nil {
-		return Decision{Reason: job.WaitPoolCapacity, Detail: "no ready nodes of pool " + lacking.Pool + " are enough: " + asks(lacking)}
+		detail := "pool " + lacking.Pool + " has too few suitable ready nodes; " + needs(lacking)
+		return Decision{Reason: job.WaitPoolCapacity, Detail: detail}
 	}
 	idle, _ := p.gang(w.Pools, bulkFree, 0)
 	for _, part := range w.Pools {
-		p.behind[part.Pool] = kept{jobID: w.JobID, bulk: idle != nil}
+		p.reserved[part.Pool] = reservation{jobID: w.JobID, bulk: idle != nil}
 	}
-	return Decision{Reason: job.WaitPoolCapacity, Detail: "pool " + pool.Pool + " is full: " + asks(pool)}
+	return Decision{Reason: job.WaitPoolCapacity, Detail: "pool " + pool.Pool + " is full; " + needs(pool)}
 }
 
-// light says that a gang takes nothing but slots.
+// light reports whether a gang takes only slots.
 func light(pools []job.Pool) bool {
 	return !slices.ContainsFunc(pools, func(p job.Pool) bool { return p.GPUsPerNode > 0 || p.CPU > 0 || p.MemoryGB > 0 })
 }
 
-// gang finds a node of its own for every rank, or answers the pool that lacks one. On each of the nodes,
-// looked at by view, so many slots stay spare.
+// gang finds a separate node for every rank, or returns the part of the gang that does not fit. It sees each node
+// through view, and leaves spare slots free on it.
 func (p *plan) gang(pools []job.Pool, view func(Node) Node, spare int) (places []Place, lacking job.Pool) {
 	taken := map[string]bool{}
 	for _, pool := range pools {
@@ -234,8 +234,9 @@ func (p *plan) gang(pools []job.Pool, view func(Node) Node, spare int) (places [
 	return places, job.Pool{}
 }
 
-// candidates are the nodes of a pool, best first: the fullest that still fits for GPUs, so that
-// whole nodes stay free, and the emptiest for work without one.
+// candidates returns the nodes of a pool, best first. For GPU work, nodes with the fewest free GPUs come first, so
+// that whole nodes stay free. For other work, nodes with the fewest GPUs come first, then those with the most free
+// slots.
 func (p *plan) candidates(want job.Pool) []*Node {
 	var nodes []*Node
 	for _, n := range p.nodes {

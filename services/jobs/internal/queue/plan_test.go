@@ -38,7 +38,7 @@ func byJob(decisions []queue.Decision) map[string]queue.Decision {
 	return out
 }
 
-func TestPlanTellsWhereAndWhy(t *testing.T) {
+func TestPlan_placesAndReasons(t *testing.T) {
 	t.Parallel()
 	later := at().Add(time.Minute)
 	urgent := wants("job_urgent", 9, gpus(1, 8))
@@ -60,17 +60,17 @@ func TestPlanTellsWhereAndWhy(t *testing.T) {
 	require.Equal(t, job.WaitBackoff, got["job_paused"].Reason)
 	require.Equal(t, "attempt 1 ended", got["job_paused"].Detail)
 	require.Equal(t, job.WaitAccountQuota, got["job_poor"].Reason)
-	require.Equal(t, "asks for 2 GPUs while 3 of 4 are held", got["job_poor"].Detail)
+	require.Equal(t, "the job needs 2 GPUs, but the account already holds 3 of its 4", got["job_poor"].Detail)
 	require.Equal(t, job.WaitPoolCapacity, got["job_huge"].Reason)
-	require.Contains(t, got["job_huge"].Detail, "no ready nodes of pool gpu are enough")
-	require.Equal(t, job.WaitPoolCapacity, got["job_wide"].Reason, "a gang is placed whole or not at all")
+	require.Contains(t, got["job_huge"].Detail, "pool gpu has too few suitable ready nodes")
+	require.Equal(t, job.WaitPoolCapacity, got["job_wide"].Reason, "a gang must be placed as a whole")
 	require.Contains(t, got["job_wide"].Detail, "pool gpu is full")
-	require.Equal(t, job.WaitPriority, got["job_small"].Reason, "what could run would delay the gang ahead")
+	require.Equal(t, job.WaitPriority, got["job_small"].Reason, "the job would delay the gang ahead")
 	require.Contains(t, got["job_small"].Detail, "job_wide")
-	require.Len(t, got["job_cpu"].Places, 1, "another pool goes on")
+	require.Len(t, got["job_cpu"].Places, 1, "another pool is not affected")
 }
 
-func TestEnginesGoFirstAndNeedTheirDriver(t *testing.T) {
+func TestPlan_enginesFirstAndByDriver(t *testing.T) {
 	t.Parallel()
 	nodes := []queue.Node{
 		{ID: "nod_1", Pools: []string{"cpu"}, Slots: 1, SlotsFree: 1, Drivers: []string{"command"}},
@@ -84,7 +84,7 @@ func TestEnginesGoFirstAndNeedTheirDriver(t *testing.T) {
 	require.Empty(t, got["job_2"].Places)
 }
 
-func TestRanksGetNodesOfTheirOwnInOrder(t *testing.T) {
+func TestPlan_ranksGetSeparateNodes(t *testing.T) {
 	t.Parallel()
 	nodes := []queue.Node{gpuNode("nod_1", 8), gpuNode("nod_2", 8), gpuNode("nod_3", 4)}
 	got := byJob(queue.Plan(at(), nodes, nil, []queue.Waiting{wants("job_1", 0, gpus(2, 4), job.Pool{Pool: "gpu", Role: "rollout", Nodes: 1, GPUsPerNode: 8})}, rich()))
@@ -99,7 +99,7 @@ func TestRanksGetNodesOfTheirOwnInOrder(t *testing.T) {
 	require.Equal(t, "rollout", places[2].Pool.Role)
 }
 
-// world is a random cluster with a random queue.
+// world returns a random cluster with a random queue.
 func world(r *rand.Rand) ([]queue.Node, []queue.Waiting, map[string]queue.Account) {
 	var nodes []queue.Node
 	for i := range 1 + r.IntN(5) {
@@ -133,27 +133,27 @@ func world(r *rand.Rand) ([]queue.Node, []queue.Waiting, map[string]queue.Accoun
 	return nodes, jobs, accounts
 }
 
-func TestPlanKeepsItsPromisesOnRandomWorlds(t *testing.T) {
+func TestPlan_invariantsOnRandomClusters(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(3000) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		nodes, jobs, accounts := world(r)
 		before := slices.Clone(nodes)
 		decisions := queue.Plan(at(), nodes, nil, jobs, accounts)
-		require.Empty(t, cmp.Diff(before, nodes), "the arguments are the caller's")
+		require.Empty(t, cmp.Diff(before, nodes), "Plan must not modify its arguments")
 
 		shuffled := slices.Clone(jobs)
 		r.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
 		turned := slices.Clone(nodes)
 		slices.Reverse(turned)
-		require.Empty(t, cmp.Diff(decisions, queue.Plan(at(), turned, nil, shuffled, accounts)), "seed %d: the order given decides nothing", seed)
+		require.Empty(t, cmp.Diff(decisions, queue.Plan(at(), turned, nil, shuffled, accounts)), "seed %d: the order of the arguments must not matter", seed)
 
 		check(t, seed, nodes, jobs, accounts, byJob(decisions))
 	}
 }
 
-// check holds a plan against the promises: nothing oversubscribed, gangs whole, quota kept, pauses
-// kept, and the first in line placed if it can be.
+// check verifies the guarantees of a plan: no node is oversubscribed, gangs are whole, and quotas and backoffs are
+// respected.
 func check(t *testing.T, seed uint64, nodes []queue.Node, jobs []queue.Waiting, accounts map[string]queue.Account, got map[string]queue.Decision) {
 	t.Helper()
 	free := map[string]queue.Node{}
@@ -163,7 +163,7 @@ func check(t *testing.T, seed uint64, nodes []queue.Node, jobs []queue.Waiting, 
 	held := map[string]int{}
 	for _, w := range jobs {
 		d := got[w.JobID]
-		require.Equal(t, len(d.Places) == 0, d.Reason != "", "seed %d: placed or told why", seed)
+		require.Equal(t, len(d.Places) == 0, d.Reason != "", "seed %d: either places or a reason", seed)
 		if len(d.Places) == 0 {
 			continue
 		}
@@ -172,11 +172,11 @@ func check(t *testing.T, seed uint64, nodes []queue.Node, jobs []queue.Waiting, 
 		for _, p := range w.Pools {
 			ranks += p.Nodes
 		}
-		require.Len(t, d.Places, ranks, "seed %d: whole or not at all", seed)
+		require.Len(t, d.Places, ranks, "seed %d: the gang is not whole", seed)
 		for _, p := range d.Places {
 			n := free[p.NodeID]
 			require.Contains(t, n.Pools, p.Pool.Pool, "seed %d", seed)
-			require.False(t, own[p.NodeID], "seed %d: a node of its own for each rank", seed)
+			require.False(t, own[p.NodeID], "seed %d: two ranks on one node", seed)
 			own[p.NodeID] = true
 			n.GPUsFree -= p.Pool.GPUsPerNode
 			n.SlotsFree -= queue.SlotsOf(p.Pool.GPUsPerNode)
@@ -197,11 +197,11 @@ func check(t *testing.T, seed uint64, nodes []queue.Node, jobs []queue.Waiting, 
 	}
 }
 
-// TestNobodyStarves lets small jobs arrive for ever in front of whose node a whole-node job waits.
-func TestNobodyStarves(t *testing.T) {
+// TestPlan_wholeNodeJobDoesNotStarve has a job wait for a whole node while small jobs keep arriving.
+func TestPlan_wholeNodeJobDoesNotStarve(t *testing.T) {
 	t.Parallel()
 	node := gpuNode("nod_1", 8)
-	running := []int{} // ticks that each small job still runs
+	running := []int{} // remaining ticks of each small job
 	for range 4 {
 		running = append(running, 3)
 		node.GPUsFree--
@@ -226,5 +226,5 @@ func TestNobodyStarves(t *testing.T) {
 		}
 		running = left
 	}
-	require.Fail(t, "the whole-node job waited for ever")
+	require.Fail(t, "the whole-node job was never placed")
 }

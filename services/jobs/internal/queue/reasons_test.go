@@ -12,13 +12,13 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
-// told is what a waiting job is told of its wait.
-type told struct {
+// wait is the stored queue reason of a job.
+type wait struct {
 	Position       int
 	Reason, Detail string
 }
 
-func (b *bench) told(j *job.Job) (q told) {
+func (b *bench) wait(j *job.Job) (q wait) {
 	b.t.Helper()
 	require.NoError(b.t, b.pool.QueryRow(b.t.Context(), `SELECT queue_position, queue_reason, queue_detail FROM job WHERE id = $1`, j.ID).
 		Scan(&q.Position, &q.Reason, &q.Detail))
@@ -31,7 +31,7 @@ func (b *bench) pass() {
 	require.NoError(b.t, err)
 }
 
-func TestEveryWaitingJobIsToldItsPlaceAndTheReason(t *testing.T) {
+func TestWaitingJobsShowPositionAndReason(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 2, 1)
 	b.exec(`INSERT INTO account (user_id, gpu_limit, set_limit) VALUES ('usr_poor', 1, 1)`)
@@ -45,20 +45,20 @@ func TestEveryWaitingJobIsToldItsPlaceAndTheReason(t *testing.T) {
 	b.exec(`UPDATE job SET created_at = '2026-11-21'::timestamptz + make_interval(secs => array_position($1, id))`,
 		[]string{runs.ID, wide.ID, behind.ID, huge.ID, poor.ID, nowhere.ID})
 	b.pass()
-	require.Equal(t, 1, b.count(`job WHERE state = 'scheduled' AND queue_reason = '' AND queue_position = 0`), "who is placed does not wait")
-	require.Equal(t, told{2, job.WaitPoolCapacity, "pool gpu is full: 1 nodes with 2 GPUs are asked for"}, b.told(wide))
-	require.Equal(t, told{3, job.WaitPriority, "pool gpu is kept for " + wide.ID + ", which is ahead"}, b.told(behind))
-	require.Equal(t, job.WaitPriority, b.told(huge).Reason)
-	require.Equal(t, told{5, job.WaitAccountQuota, "asks for 2 GPUs while 0 of 1 are held"}, b.told(poor))
-	require.Equal(t, told{6, job.WaitPoolCapacity, "no ready nodes of pool tpu are enough: 1 nodes with 1 GPUs are asked for"}, b.told(nowhere))
+	require.Equal(t, 1, b.count(`job WHERE state = 'scheduled' AND queue_reason = '' AND queue_position = 0`), "a placed job has no queue reason")
+	require.Equal(t, wait{2, job.WaitPoolCapacity, "pool gpu is full; the job needs 1 node with 2 GPUs"}, b.wait(wide))
+	require.Equal(t, wait{3, job.WaitPriority, "pool gpu is reserved for " + wide.ID + ", which is ahead in the queue"}, b.wait(behind))
+	require.Equal(t, job.WaitPriority, b.wait(huge).Reason)
+	require.Equal(t, wait{5, job.WaitAccountQuota, "the job needs 2 GPUs, but the account already holds 0 of its 1"}, b.wait(poor))
+	require.Equal(t, wait{6, job.WaitPoolCapacity, "pool tpu has too few suitable ready nodes; the job needs 1 node with 1 GPU"}, b.wait(nowhere))
 	b.pass()
-	require.Equal(t, 1, b.told(wide).Position, "the line moves up")
-	require.Equal(t, 5, b.told(nowhere).Position)
-	require.Equal(t, 6, b.count("event WHERE type = 'job.queued'"), "a reason is no change of state: it has no event")
+	require.Equal(t, 1, b.wait(wide).Position, "the queue moves up")
+	require.Equal(t, 5, b.wait(nowhere).Position)
+	require.Equal(t, 6, b.count("event WHERE type = 'job.queued'"), "a queue reason has no event")
 }
 
-// A pass over a queue that has not changed writes no row: a queue of thousands costs no write a second.
-func TestAPassThatFindsNoNewsWritesNothing(t *testing.T) {
+// A pass over an unchanged queue writes no row, so that a long queue causes no constant writes.
+func TestScheduler_RunOnce_unchangedQueueWritesNothing(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 0, 1)
 	for range 5 {
@@ -77,7 +77,7 @@ func TestAPassThatFindsNoNewsWritesNothing(t *testing.T) {
 	require.NotEqual(t, before, after)
 }
 
-func TestTheOrderIsPriorityThenTimeThenID(t *testing.T) {
+func TestQueueOrderIsPriorityThenTimeThenID(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 1, 1)
 	var jobs []*job.Job
@@ -99,8 +99,8 @@ func TestTheOrderIsPriorityThenTimeThenID(t *testing.T) {
 	require.Equal(t, []string{jobs[2].ID, jobs[1].ID, jobs[0].ID, jobs[3].ID}, order)
 }
 
-// One account that fills its quota with a long queue holds up nobody else's jobs.
-func TestAnAccountAtItsLimitStandsInNobodysWay(t *testing.T) {
+// The queued jobs of an account at its limit do not block jobs of other accounts.
+func TestAccountAtLimitDoesNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 4, 1)
 	b.exec(`INSERT INTO account (user_id, gpu_limit, set_limit) VALUES ('usr_1', 1, 1)`)
@@ -115,19 +115,19 @@ func TestAnAccountAtItsLimitStandsInNobodysWay(t *testing.T) {
 	require.Equal(t, 19, b.count(`job WHERE queue_reason = 'account_quota'`))
 }
 
-func TestOnlyReadyNodesOfActiveFleetsGetWork(t *testing.T) {
+func TestScheduler_RunOnce_onlySuitableReadyNodes(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]string{
-		"joining":            `UPDATE node SET state = 'joining'`,
-		"draining":           `UPDATE node SET state = 'draining'`,
-		"unhealthy":          `UPDATE node SET state = 'unhealthy'`,
-		"lost":               `UPDATE node SET state = 'lost', lost_at = now()`,
-		"a draining fleet":   `UPDATE fleet SET state = 'draining'`,
-		"a disabled fleet":   `UPDATE fleet SET state = 'disabled'`,
-		"another pool":       `UPDATE fleet SET pools = '{tpu}'`,
-		"too few CPUs":       `UPDATE node SET cpus = 1`,
-		"too little memory":  `UPDATE node SET memory_bytes = (1::bigint << 30) - 1`,
-		"its GPU has failed": `UPDATE node SET gpus = 0`,
+		"joining":           `UPDATE node SET state = 'joining'`,
+		"draining":          `UPDATE node SET state = 'draining'`,
+		"unhealthy":         `UPDATE node SET state = 'unhealthy'`,
+		"lost":              `UPDATE node SET state = 'lost', lost_at = now()`,
+		"fleet draining":    `UPDATE fleet SET state = 'draining'`,
+		"fleet disabled":    `UPDATE fleet SET state = 'disabled'`,
+		"other pool":        `UPDATE fleet SET pools = '{tpu}'`,
+		"too few CPUs":      `UPDATE node SET cpus = 1`,
+		"too little memory": `UPDATE node SET memory_bytes = (1::bigint << 30) - 1`,
+		"GPU failed":        `UPDATE node SET gpus = 0`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -136,7 +136,7 @@ func TestOnlyReadyNodesOfActiveFleetsGetWork(t *testing.T) {
 			j := b.submit(job.Pool{Pool: "gpu", GPUsPerNode: 1, CPU: 2, MemoryGB: 1})
 			b.exec(change)
 			b.pass()
-			require.Equal(t, job.WaitPoolCapacity, b.told(j).Reason)
+			require.Equal(t, job.WaitPoolCapacity, b.wait(j).Reason)
 			require.Zero(t, b.count("attempt"))
 			require.Zero(t, b.count(`account WHERE held > 0`))
 		})
@@ -145,10 +145,10 @@ func TestOnlyReadyNodesOfActiveFleetsGetWork(t *testing.T) {
 	b.exec(`UPDATE node SET memory_bytes = 1::bigint << 30, cpus = 2`)
 	b.submit(job.Pool{Pool: "gpu", GPUsPerNode: 1, CPU: 2, MemoryGB: 1})
 	b.pass()
-	require.Equal(t, 1, b.count("attempt"), "just enough is enough")
+	require.Equal(t, 1, b.count("attempt"), "exactly enough resources suffice")
 }
 
-func TestAnEngineThatManyPlaceHasOnePlaceAndOneNewFence(t *testing.T) {
+func TestScheduler_RunOnce_concurrentEnginePlacement(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 0, 3)
 	for i := range 5 {
@@ -168,13 +168,13 @@ func TestAnEngineThatManyPlaceHasOnePlaceAndOneNewFence(t *testing.T) {
 	}
 	wg.Wait()
 	require.Equal(t, 3, b.count(`work WHERE node_id <> '' AND fence = 5 AND waiting = '' AND phase = '' AND exit_code IS NULL`),
-		"each is a new execution, placed once, of which nothing was seen")
+		"each engine must be placed once, as a new execution without observed state")
 	require.Equal(t, 1, b.count(`work WHERE node_id = '' AND waiting = 'no_capacity' AND desired = 'running'`))
-	require.Equal(t, 1, b.count(`work WHERE id = 'wrk_0' AND node_id = ''`), "nobody wants this one to run")
+	require.Equal(t, 1, b.count(`work WHERE id = 'wrk_0' AND node_id = ''`), "an engine that is desired stopped must not be placed")
 }
 
-// A pass looks at so many jobs and no more; the rest gets its turn when those ahead are gone.
-func TestAPassLooksAtABoundedPartOfTheQueueFromItsHead(t *testing.T) {
+// A pass considers at most lookahead jobs, from the head of the queue.
+func TestScheduler_RunOnce_bounded(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 1, 1)
 	first := b.submit(job.Pool{Pool: "gpu", GPUsPerNode: 1})
@@ -186,19 +186,19 @@ func TestAPassLooksAtABoundedPartOfTheQueueFromItsHead(t *testing.T) {
 	require.Equal(t, 51, b.count(`job WHERE state = 'queued' AND queue_reason = 'new'`))
 }
 
-// The pause after a failed attempt is by the clock of the rows, as leases are.
-func TestAPauseEndsByTheClockOfTheRows(t *testing.T) {
+// The backoff after a failed attempt uses the database clock, as leases do.
+func TestBackoffUsesDatabaseClock(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 1, 1)
 	j := b.submit(job.Pool{Pool: "gpu", GPUsPerNode: 1})
 	b.exec(`UPDATE job SET not_before = clock_timestamp() + interval '1 hour', queue_detail = 'attempt 1 ended: executor_lost' WHERE id = $1`, j.ID)
 	b.pass()
-	require.Equal(t, told{1, job.WaitBackoff, "attempt 1 ended: executor_lost"}, b.told(j))
+	require.Equal(t, wait{1, job.WaitBackoff, "attempt 1 ended: executor_lost"}, b.wait(j))
 	_, err := b.scheduler().RunOnce(pg.WithOffset(t.Context(), 59*time.Minute))
 	require.NoError(t, err)
 	require.Zero(t, b.count("attempt"))
 	_, err = b.scheduler().RunOnce(pg.WithOffset(t.Context(), 61*time.Minute))
 	require.NoError(t, err)
 	require.Equal(t, 1, b.count("attempt"))
-	require.Equal(t, 1, b.count(`job WHERE not_before IS NULL AND state = 'scheduled'`), "the pause is over")
+	require.Equal(t, 1, b.count(`job WHERE not_before IS NULL AND state = 'scheduled'`), "the backoff must be cleared")
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/work"
 )
 
-// Scheduler carries out what Plan decides.
+// Scheduler carries out the decisions of Plan.
 type Scheduler struct {
 	Pool   *pgxpool.Pool
 	IDs    *id.Source
@@ -28,8 +28,8 @@ type Scheduler struct {
 	Ledger quota.Ledger
 }
 
-// RunOnce makes one pass over all that waits. It answers when the first pause of a job ends, or the
-// zero time, so that the next pass need not be waited for.
+// RunOnce runs one pass over everything that waits. It returns when the first backoff of a job ends, so that the
+// caller can run the next pass then, or the zero time if no job is in backoff.
 func (s *Scheduler) RunOnce(ctx context.Context) (next time.Time, err error) {
 	decisions, next, err := s.decide(ctx)
 	if err != nil {
@@ -80,7 +80,7 @@ func (s *Scheduler) decide(ctx context.Context) (decisions []Decision, next time
 	return Plan(now, nodesOf(ready), engines, jobs, accounts), next, nil
 }
 
-// accounts answers what the owners and teams of the jobs may hold and hold, by id.
+// accounts returns the limits and holdings of the owners and teams of the jobs, by ID.
 func (s *Scheduler) accounts(ctx context.Context, jobs []Waiting) (map[string]Account, error) {
 	owners, teams := make([]string, len(jobs)), []string{}
 	for i, w := range jobs {
@@ -114,10 +114,10 @@ func nodesOf(ready []*fleet.Node) []Node {
 	return nodes
 }
 
-// errRaced ends a placement whose premises no longer hold: the next pass decides anew.
-var errRaced = errors.New("another change was faster")
+// errRaced ends a placement that no longer fits the rows. The next pass decides again.
+var errRaced = errors.New("the placement is out of date")
 
-// place carries out one decision, whole or not at all.
+// place carries out one decision in one transaction.
 func (s *Scheduler) place(ctx context.Context, d Decision) error {
 	err := pg.InTx(ctx, s.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		if d.WorkID != "" {
@@ -203,7 +203,7 @@ func (s *Scheduler) placeEngine(ctx context.Context, tx pgx.Tx, d Decision) erro
 	return s.Works.Save(ctx, tx, w, before, "", now)
 }
 
-// room locks the nodes of a decision and checks that they still have what it takes.
+// room locks the nodes of a decision and checks that they still have the free resources.
 func (s *Scheduler) room(ctx context.Context, tx pgx.Tx, d Decision) (map[string]*fleet.Node, error) {
 	ids := make([]string, len(d.Places))
 	for i, p := range d.Places {

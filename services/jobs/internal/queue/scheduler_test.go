@@ -32,7 +32,7 @@ type bench struct {
 	node string
 }
 
-// newBench makes one ready node with so many GPUs and places.
+// newBench creates one ready node with the given GPUs and slots.
 func newBench(t *testing.T, gpus, slots int) *bench {
 	t.Helper()
 	ids := id.NewSource(clock.Real(), rand.Reader)
@@ -77,8 +77,8 @@ func (b *bench) submit(pool job.Pool) *job.Job {
 	return j
 }
 
-// TestADecisionWhosePremisesAreGoneIsNotCarriedOut changes the rows between the plan and the deed.
-func TestADecisionWhosePremisesAreGoneIsNotCarriedOut(t *testing.T) {
+// TestScheduler_place_outdatedDecision changes the rows between planning and placing.
+func TestScheduler_place_outdatedDecision(t *testing.T) {
 	t.Parallel()
 	taken := `INSERT INTO work (id, kind, generation, fence, desired, desired_at, spec, pool, gpus, slots, owner_id, project_id, node_id, created_at, updated_at)
 		VALUES ('wrk_other', 'engine', 1, 1, 'running', now(), '', 'gpu', %d, %d, 'u', 'p', (SELECT id FROM node), now(), now())`
@@ -86,16 +86,16 @@ func TestADecisionWhosePremisesAreGoneIsNotCarriedOut(t *testing.T) {
 		gpus   int
 		change string
 	}{
-		"the GPU is taken":        {1, fmt.Sprintf(taken, 1, 0)},
-		"the place is taken":      {0, fmt.Sprintf(taken, 0, 1)},
-		"the node is lost":        {1, `UPDATE node SET state = 'lost', lost_at = now()`},
-		"the node is held":        {1, `UPDATE node SET hold = 'cordoned'`},
-		"the node is drained":     {0, `UPDATE node SET hold = 'draining', drain_mode = 'wait'`},
-		"the fleet drains":        {1, `UPDATE fleet SET state = 'draining'`},
-		"the pool moved":          {1, `UPDATE fleet SET pools = '{other}'`},
-		"the job was stopped":     {1, `UPDATE job SET state = 'stopped', ended_at = now(), end_reason = 'user_stop'`},
-		"the job pauses":          {1, `UPDATE job SET not_before = now() + interval '1 hour'`},
-		"the account is full now": {1, `INSERT INTO account (user_id, gpu_limit, set_limit) VALUES ('usr_1', 0, 0)`},
+		"GPU taken":      {1, fmt.Sprintf(taken, 1, 0)},
+		"slot taken":     {0, fmt.Sprintf(taken, 0, 1)},
+		"node lost":      {1, `UPDATE node SET state = 'lost', lost_at = now()`},
+		"node cordoned":  {1, `UPDATE node SET hold = 'cordoned'`},
+		"node draining":  {0, `UPDATE node SET hold = 'draining', drain_mode = 'wait'`},
+		"fleet draining": {1, `UPDATE fleet SET state = 'draining'`},
+		"pool moved":     {1, `UPDATE fleet SET pools = '{other}'`},
+		"job stopped":    {1, `UPDATE job SET state = 'stopped', ended_at = now(), end_reason = 'user_stop'`},
+		"job in backoff": {1, `UPDATE job SET not_before = now() + interval '1 hour'`},
+		"account full":   {1, `INSERT INTO account (user_id, gpu_limit, set_limit) VALUES ('usr_1', 0, 0)`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -109,12 +109,12 @@ func TestADecisionWhosePremisesAreGoneIsNotCarriedOut(t *testing.T) {
 			b.exec(c.change)
 			require.NoError(t, s.place(t.Context(), decisions[0]))
 			require.Zero(t, b.count("attempt"))
-			require.Zero(t, b.count(`account WHERE held > 0`), "nothing is held for what was not placed")
+			require.Zero(t, b.count(`account WHERE held > 0`), "a failed placement must not hold GPUs")
 		})
 	}
 }
 
-func TestManySchedulersPlaceNothingTwiceAndNotTooMuch(t *testing.T) {
+func TestScheduler_RunOnce_concurrentSchedulers(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 4, 3)
 	for range 10 {
@@ -137,7 +137,7 @@ func TestManySchedulersPlaceNothingTwiceAndNotTooMuch(t *testing.T) {
 	require.Equal(t, 13, b.count(`job WHERE state = 'queued' AND queue_reason IN ('pool_capacity', 'priority') AND queue_position > 0`))
 }
 
-func TestAPassTellsWhenTheNextPauseEnds(t *testing.T) {
+func TestScheduler_RunOnce_returnsEndOfBackoff(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 1, 1)
 	next, err := b.scheduler().RunOnce(t.Context())

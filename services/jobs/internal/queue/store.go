@@ -9,7 +9,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// lookahead bounds how many waiting jobs one pass looks at; the rest waits for the next ones.
+// lookahead bounds how many waiting jobs and engines one pass considers. Later passes get to the rest.
 const lookahead = 1000
 
 func waitingJobs(ctx context.Context, q pg.Querier) ([]Waiting, error) {
@@ -44,9 +44,8 @@ func waitingEngines(ctx context.Context, q pg.Querier) ([]Engine, error) {
 	return engines, nil
 }
 
-// explain stores why jobs wait. It is no change of state: it has no event, and only what is news is
-// written. A job that somebody holds is left to the next look, so that two schedulers never wait for each
-// other.
+// explain stores why jobs wait. This is not a state change, so it appends no event, and it writes only changed
+// rows. It skips locked jobs until the next pass, so that two schedulers never wait for each other.
 func explain(ctx context.Context, q pg.Querier, decisions []Decision) error {
 	ids, reasons, details := make([]string, len(decisions)), make([]string, len(decisions)), make([]string, len(decisions))
 	positions := make([]int32, len(decisions))
@@ -62,7 +61,7 @@ func explain(ctx context.Context, q pg.Querier, decisions []Decision) error {
 			AND (job.queue_reason, job.queue_detail, job.queue_position) IS DISTINCT FROM (d.reason, d.detail, d.position)`,
 		ids, reasons, details, positions)
 	if err != nil {
-		return fmt.Errorf("store why jobs wait: %w", err)
+		return fmt.Errorf("store the queue reasons of jobs: %w", err)
 	}
 	return nil
 }

@@ -8,15 +8,15 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/page"
 )
 
-// subject is a holder by the name that people know it by: a username or a team's key.
+// subject is a holder with the name shown to users: a username or a team's key.
 type subject struct{ id, name string }
 
-// AuthPeople are the accounts and teams that auth has.
+// AuthPeople looks up accounts and teams in auth.
 type AuthPeople struct {
 	Client authpeerv1.AccountPeerServiceClient
 }
 
-// named finds a holder by its name. What the name is not of is absent, also where it is an id.
+// named finds a holder by its name. An id is not accepted in place of a name.
 func (p *AuthPeople) named(ctx context.Context, k Kind, name string) (subject, error) {
 	var s subject
 	if k == Team {

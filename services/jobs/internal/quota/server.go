@@ -16,13 +16,13 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/topic"
 )
 
-// The kinds of subjects as routes name them.
+// The kinds of subjects as used in routes.
 const (
 	users = "users"
 	teams = "teams"
 )
 
-// Server answers QuotaService.
+// Server implements QuotaService.
 type Server struct {
 	jobsv1.UnimplementedQuotaServiceServer
 	Pool   *pgxpool.Pool
@@ -31,7 +31,7 @@ type Server struct {
 	Audit  *audit.Log
 }
 
-// GetQuota answers what the caller may hold, holds and waits for.
+// GetQuota returns the caller's limit, the GPUs held and the GPUs that the caller's queued jobs request.
 func (s *Server) GetQuota(ctx context.Context, _ *jobsv1.GetQuotaRequest) (*jobsv1.Quota, error) {
 	c, err := authn.Of(ctx).RequireUser()
 	if err != nil {
@@ -71,7 +71,7 @@ func (s *Server) ListQuotas(ctx context.Context, req *jobsv1.ListQuotasRequest) 
 	return resp, request.SetMore(ctx, more)
 }
 
-// PutQuota sets a limit, or puts the default back. What waits is looked at again at once.
+// PutQuota sets a holder's limit, or restores the default, and wakes the scheduler.
 func (s *Server) PutQuota(ctx context.Context, req *jobsv1.PutQuotaRequest) (*jobsv1.Quota, error) {
 	c, err := authn.Of(ctx).RequireUser()
 	if err != nil {
@@ -84,8 +84,8 @@ func (s *Server) PutQuota(ctx context.Context, req *jobsv1.PutQuotaRequest) (*jo
 	}
 	var limit *int
 	if req.GpuLimit != nil {
-		asked := int(req.GetGpuLimit())
-		limit = &asked
+		requested := int(req.GetGpuLimit())
+		limit = &requested
 	}
 	var now Account
 	err = pg.InTx(ctx, s.Pool, func(ctx context.Context, tx pgx.Tx) error {

@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
-// waiting adds jobs that have waited longer than they may.
+// waiting adds n jobs that have passed their queue limit.
 func (b *bench) waiting(n int) {
 	b.t.Helper()
 	b.exec(`INSERT INTO job (id, run_id, name, owner_id, owner_name, project_id, project, visibility, labels, priority, spec,
@@ -27,7 +27,7 @@ func (b *bench) waiting(n int) {
 			now(), now() - interval '1 hour', 1, 'queued' FROM generate_series(1, $1) n`, n)
 }
 
-// dying dies while it ends a job, after a number of others.
+// dying simulates a crash while a job ends, after it has ended a number of other jobs.
 type dying struct {
 	left *int
 }
@@ -41,12 +41,12 @@ func (d dying) CloseRun(context.Context, pgx.Tx, string) error {
 	return nil
 }
 
-// look makes one look of a leader that has led for long.
-func (b *bench) lookErr(ctx context.Context) error {
+// passErr runs one pass as a replica that has led for an hour.
+func (b *bench) passErr(ctx context.Context) error {
 	return b.r.RunOnce(ctx, clock.Real().Now().Add(-time.Hour))
 }
 
-func TestWhatACrashLeftUndoneTheNextLookDoesOnce(t *testing.T) {
+func TestReconciler_RunOnce_completesAfterCrash(t *testing.T) {
 	t.Parallel()
 	for died := range 4 {
 		t.Run(fmt.Sprint(died), func(t *testing.T) {
@@ -57,21 +57,21 @@ func TestWhatACrashLeftUndoneTheNextLookDoesOnce(t *testing.T) {
 			healthy := b.r.Driver
 			jobs := &job.Store{Events: healthy.Jobs.Events, Closer: dying{&left}}
 			b.r.Driver = &drive.Driver{Pool: b.pool, Jobs: jobs, Works: healthy.Works}
-			require.ErrorIs(t, b.lookErr(t.Context()), errDied)
-			require.Equal(t, died, b.count(`job WHERE state = 'failed'`), "each job is a transaction of its own")
+			require.ErrorIs(t, b.passErr(t.Context()), errDied)
+			require.Equal(t, died, b.count(`job WHERE state = 'failed'`), "each job must be its own transaction")
 			require.Equal(t, died, b.count(`event WHERE type = 'job.failed'`))
 			b.r.Driver = healthy
 			for range 2 {
-				require.NoError(t, b.lookErr(t.Context()))
+				require.NoError(t, b.passErr(t.Context()))
 			}
 			require.Equal(t, 4, b.count(`job WHERE state = 'failed' AND end_reason = 'queue_timeout'`))
-			require.Equal(t, 4, b.count(`event WHERE type = 'job.failed'`), "one event an end")
+			require.Equal(t, 4, b.count(`event WHERE type = 'job.failed'`), "each end must have one event")
 		})
 	}
 }
 
-// One job that cannot be ended does not keep the look from the others, nor from the nodes.
-func TestOneFaultDoesNotEndALook(t *testing.T) {
+// A job that cannot be ended does not stop the pass from handling other jobs and nodes.
+func TestReconciler_RunOnce_continuesAfterFailure(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.waiting(5)
@@ -79,14 +79,14 @@ func TestOneFaultDoesNotEndALook(t *testing.T) {
 	left := 2
 	jobs := &job.Store{Events: b.r.Driver.Jobs.Events, Closer: onlyOnce{&left}}
 	b.r.Driver = &drive.Driver{Pool: b.pool, Jobs: jobs, Works: b.r.Driver.Works}
-	err := b.lookErr(t.Context())
+	err := b.passErr(t.Context())
 	require.ErrorIs(t, err, errDied)
 	require.ErrorContains(t, err, "enforce the limits of job job_0003")
 	require.Equal(t, 4, b.count(`job WHERE state = 'failed'`))
 	require.Equal(t, 1, b.count(`node WHERE state = 'lost'`))
 }
 
-// onlyOnce fails for the one job whose turn it is.
+// onlyOnce fails once, for the job after turn others.
 type onlyOnce struct{ turn *int }
 
 func (o onlyOnce) CloseRun(context.Context, pgx.Tx, string) error {
@@ -97,8 +97,8 @@ func (o onlyOnce) CloseRun(context.Context, pgx.Tx, string) error {
 	return nil
 }
 
-// A leader whose connection broke may go on beside the next one: what both do is done once.
-func TestManyLeadersAtOnceDoEverythingOnce(t *testing.T) {
+// A leader that lost its connection may keep running beside the next leader.
+func TestReconciler_RunOnce_concurrentLeadersActOnce(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.waiting(6)
@@ -106,27 +106,27 @@ func TestManyLeadersAtOnceDoEverythingOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 5 {
 		wg.Go(func() {
-			if err := b.lookErr(t.Context()); err != nil && !fault.Is(err, fault.Conflict) && !pg.IsRetryable(err) {
+			if err := b.passErr(t.Context()); err != nil && !fault.Is(err, fault.Conflict) && !pg.IsRetryable(err) {
 				t.Error(err)
 			}
 		})
 	}
 	wg.Wait()
-	require.NoError(t, b.lookErr(t.Context()))
+	require.NoError(t, b.passErr(t.Context()))
 	require.Equal(t, 6, b.count(`event WHERE type = 'job.failed'`))
 	require.Equal(t, 1, b.count(`event WHERE type = 'node.lost'`))
-	require.Equal(t, 1, b.count(`work WHERE node_id = 'nod_1'`), "it is lost, and not fenced yet")
-	require.NoError(t, b.lookErr(pg.WithOffset(t.Context(), 2*time.Minute)))
+	require.Equal(t, 1, b.count(`work WHERE node_id = 'nod_1'`), "the node is lost but not fenced yet")
+	require.NoError(t, b.passErr(pg.WithOffset(t.Context(), 2*time.Minute)))
 	require.Equal(t, 1, b.count(`work WHERE node_id = '' AND waiting = 'no_capacity'`))
 }
 
-// A look ends so many jobs and no more: the next one goes on.
-func TestALookIsBounded(t *testing.T) {
+// A pass handles at most batch jobs; the next pass continues.
+func TestReconciler_RunOnce_bounded(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.waiting(520)
-	require.NoError(t, b.lookErr(t.Context()))
+	require.NoError(t, b.passErr(t.Context()))
 	require.Equal(t, 500, b.count(`job WHERE state = 'failed'`))
-	require.NoError(t, b.lookErr(t.Context()))
+	require.NoError(t, b.passErr(t.Context()))
 	require.Equal(t, 520, b.count(`job WHERE state = 'failed'`))
 }

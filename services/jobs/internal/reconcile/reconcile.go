@@ -1,6 +1,6 @@
-// Package reconcile looks at all rows from time to time and does what is due: limits that have
-// passed, nodes that fell silent, works of nodes that are given up. It is level-triggered: whatever
-// a crash or a lost wake-up left undone, the next look does.
+// Package reconcile periodically scans the rows and does what is due: it enforces the limits of jobs, declares
+// silent nodes lost, and releases the works of fenced nodes. It is level-triggered: the next pass does whatever a
+// crash or a lost wake-up left undone.
 package reconcile
 
 import (
@@ -19,19 +19,19 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/work"
 )
 
-// Reconciler makes the looks.
+// Reconciler runs the passes.
 type Reconciler struct {
 	Pool   *pgxpool.Pool
 	Driver *drive.Driver
 	Nodes  *fleet.Keeper
 	Works  *work.Store
 	Clock  clock.Clock
-	// Lease is how long a silent node counts as ready, Fence how long its works stay its own.
+	// Lease is how long a silent node counts as ready. Fence is how long it keeps its works.
 	Lease, Fence time.Duration
 }
 
-// RunOnce makes one look. since is when this replica began to lead: until a lease has passed from
-// then on, silence proves nothing, because nodes may have had nobody to talk to.
+// RunOnce runs one pass. since is when this replica became the leader. Nodes are not declared lost until a lease
+// has passed since then, because nodes may have had no server to connect to before.
 func (r *Reconciler) RunOnce(ctx context.Context, since time.Time) error {
 	errs := []error{r.enforce(ctx)}
 	if clock.Since(r.Clock, since) >= r.Lease {
@@ -41,8 +41,8 @@ func (r *Reconciler) RunOnce(ctx context.Context, since time.Time) error {
 	return errors.Join(errs...)
 }
 
-// fence gives up the works of nodes that were silent for the whole fence: part of it had passed when
-// they were declared lost.
+// fence releases the works of nodes that were silent for the whole fence. A lost node had already been silent for
+// Lease when it was declared lost, so only the rest counts from then.
 func (r *Reconciler) fence(ctx context.Context) error {
 	nodes, err := r.Nodes.Fenced(ctx, max(0, r.Fence-r.Lease))
 	if err != nil {
@@ -51,16 +51,16 @@ func (r *Reconciler) fence(ctx context.Context) error {
 	var errs []error
 	for _, id := range nodes {
 		if err := r.Driver.Lose(ctx, id); err != nil {
-			errs = append(errs, fmt.Errorf("give up the works of node %s: %w", id, err))
+			errs = append(errs, fmt.Errorf("release the works of node %s: %w", id, err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// batch bounds how many jobs one look ends.
+// batch bounds how many jobs one pass handles.
 const batch = 500
 
-// enforce ends jobs that have passed a limit. The driver judges each again under its lock.
+// enforce handles jobs that have passed a limit. The driver checks each again under its lock.
 func (r *Reconciler) enforce(ctx context.Context) error {
 	now, err := pg.Now(ctx, r.Pool)
 	if err != nil {
@@ -74,11 +74,11 @@ func (r *Reconciler) enforce(ctx context.Context) error {
 				scheduled_at + make_interval(secs => starting_s)) <= $1))
 		ORDER BY id LIMIT $2`, now, batch)
 	if err != nil {
-		return fmt.Errorf("look for jobs past a limit: %w", err)
+		return fmt.Errorf("find jobs past a limit: %w", err)
 	}
 	due, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {
-		return fmt.Errorf("look for jobs past a limit: %w", err)
+		return fmt.Errorf("find jobs past a limit: %w", err)
 	}
 	var errs []error
 	for _, id := range due {

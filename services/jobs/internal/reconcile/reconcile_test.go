@@ -23,7 +23,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/work"
 )
 
-// closer queues no close: what a close does is not what a look decides.
+// closer ignores the closing of runs, which these tests do not need.
 type closer struct{}
 
 func (closer) CloseRun(context.Context, pgx.Tx, string) error { return nil }
@@ -34,7 +34,7 @@ type bench struct {
 	r    *reconcile.Reconciler
 }
 
-// newBench makes the ready node nod_1 that was heard from just now and runs the engine wrk_1.
+// newBench creates the ready node nod_1, seen just now, with the engine wrk_1 on it.
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	ids := id.NewSource(clock.Real(), rand.Reader)
@@ -66,13 +66,13 @@ func (b *bench) count(from string) (n int) {
 	return n
 }
 
-// look makes a look at a later time as a replica that has led for so long.
-func (b *bench) look(after, led time.Duration) {
+// pass runs one pass at a later time, as a replica that has led for the given time.
+func (b *bench) pass(after, led time.Duration) {
 	b.t.Helper()
 	require.NoError(b.t, b.r.RunOnce(pg.WithOffset(b.t.Context(), after), clock.Real().Now().Add(-led)))
 }
 
-func TestASilentNodeIsLostAfterTheLeaseAndFencedAfterTheFence(t *testing.T) {
+func TestReconciler_RunOnce_silentNodeLostThenFenced(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	for _, step := range []struct {
@@ -80,30 +80,30 @@ func TestASilentNodeIsLostAfterTheLeaseAndFencedAfterTheFence(t *testing.T) {
 		lost, unplace int
 	}{
 		{after: 20 * time.Second, led: time.Hour},
-		{after: 5 * time.Minute, led: 20 * time.Second}, // a new leader: nobody may have listened
+		{after: 5 * time.Minute, led: 20 * time.Second}, // a new leader does not trust the silence
 		{after: 35 * time.Second, led: time.Hour, lost: 1},
 		{after: 80 * time.Second, led: time.Hour, lost: 1},
 		{after: 100 * time.Second, led: time.Second, lost: 1},
 		{after: 100 * time.Second, led: time.Hour, lost: 1, unplace: 1},
 		{after: 200 * time.Second, led: time.Hour, lost: 1, unplace: 1},
 	} {
-		b.look(step.after, step.led)
+		b.pass(step.after, step.led)
 		require.Equal(t, step.lost, b.count(`node WHERE state = 'lost'`), "after %s, led for %s", step.after, step.led)
 		require.Equal(t, step.unplace, b.count(`work WHERE node_id = '' AND waiting = 'no_capacity'`), "after %s", step.after)
 	}
 }
 
-func TestAFenceShorterThanTheLeaseIsTheLease(t *testing.T) {
+func TestReconciler_RunOnce_fenceNotShorterThanLease(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.r.Fence = time.Second
-	b.look(20*time.Second, time.Hour)
+	b.pass(20*time.Second, time.Hour)
 	require.Equal(t, 1, b.count(`work WHERE node_id = 'nod_1'`))
-	b.look(35*time.Second, time.Hour)
+	b.pass(35*time.Second, time.Hour)
 	require.Equal(t, 1, b.count(`work WHERE node_id = ''`))
 }
 
-func TestALookFindsTheJobsPastALimitAndNoOthers(t *testing.T) {
+func TestReconciler_RunOnce_enforcesPassedLimitsOnly(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	add := func(name, state, marks string) {
@@ -131,7 +131,7 @@ func TestALookFindsTheJobsPastALimitAndNoOthers(t *testing.T) {
 		{1010 * time.Second, map[string]string{"waits": "queue_timeout", "placed": "start_timeout", "starts": "start_timeout", "runs": "time_limit"}},
 	} {
 		for range 2 {
-			b.look(step.after, 0) // also a new leader enforces: limits are the rows' own
+			b.pass(step.after, 0) // a new leader enforces limits too, because they depend on the rows alone
 		}
 		rows, err := b.pool.Query(t.Context(), `SELECT name, stop_reason || end_reason FROM job WHERE seq > 1`)
 		require.NoError(t, err)
@@ -143,13 +143,13 @@ func TestALookFindsTheJobsPastALimitAndNoOthers(t *testing.T) {
 	}
 }
 
-func TestEnginesLongGoneArePurged(t *testing.T) {
+func TestReconciler_RunOnce_purgesGoneEngines(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.exec(`UPDATE work SET phase = 'gone', released_at = now(), updated_at = now() - interval '23 hours'`)
-	b.look(0, 0)
+	b.pass(0, 0)
 	require.Equal(t, 1, b.count("work"))
 	b.exec(`UPDATE work SET updated_at = now() - interval '25 hours'`)
-	b.look(0, 0)
+	b.pass(0, 0)
 	require.Zero(t, b.count("work"))
 }

@@ -24,15 +24,15 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/token"
 )
 
-// A run tells all that it must without its job: none of its rows is read through the job's.
-func TestARunOutlivesItsJob(t *testing.T) {
+// A run is complete without its job: nothing of it is read from the job's row.
+func TestRunReadableWithoutJob(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
 	s := &run.Server{Pool: pool}
 	peer := &run.PeerServer{Pool: pool}
 	var jobs int
 	require.NoError(t, pool.QueryRow(t.Context(), `SELECT count(*) FROM job`).Scan(&jobs))
-	require.Zero(t, jobs, "there is no job any more")
+	require.Zero(t, jobs, "the job no longer exists")
 	_, err := pool.Exec(t.Context(), `UPDATE run SET job_id = NULL, started_at = created_at,
 		parents = '[{"kind": "retry", "run_id": "run_0", "step": 7}]' WHERE id = $1`, first)
 	require.NoError(t, err)
@@ -41,7 +41,7 @@ func TestARunOutlivesItsJob(t *testing.T) {
 	m := got.ProtoReflect()
 	for i := range m.Descriptor().Fields().Len() {
 		if f := m.Descriptor().Fields().Get(i); f.Name() != "job_id" {
-			require.True(t, told(m, f), "%s is told without the job", f.Name())
+			require.True(t, isSet(m, f), "%s is set without the job", f.Name())
 		}
 	}
 	require.Nil(t, got.JobId)
@@ -51,12 +51,12 @@ func TestARunOutlivesItsJob(t *testing.T) {
 	require.Empty(t, owner.GetJobId())
 }
 
-// told says whether a field holds something; numbers count also as zero.
-func told(m protoreflect.Message, f protoreflect.FieldDescriptor) bool {
+// isSet reports whether a field is set. Numbers count as set even if they are zero.
+func isSet(m protoreflect.Message, f protoreflect.FieldDescriptor) bool {
 	return m.Has(f) || f.Kind() == protoreflect.Int32Kind
 }
 
-// queued keeps the jobs that were put into the queue.
+// queued records the jobs inserted into the queue.
 type queued struct {
 	args []river.JobArgs
 	opts []*river.InsertOpts
@@ -68,8 +68,8 @@ func (q *queued) InsertTx(_ context.Context, _ pgx.Tx, args river.JobArgs, opts 
 	return nil, q.err
 }
 
-// A close that is given up leaves streams without their eof for ever, so it is tried for days.
-func TestACloseIsTriedForDays(t *testing.T) {
+// A close that is given up leaves the streams without eof forever, so it is retried for days.
+func TestCloseRetriedForDays(t *testing.T) {
 	t.Parallel()
 	q := &queued{}
 	require.NoError(t, (&run.Closing{Queue: q}).CloseRun(t.Context(), nil, first))
@@ -81,10 +81,10 @@ func TestACloseIsTriedForDays(t *testing.T) {
 	}
 	require.Greater(t, pause, 72*time.Hour)
 	q.err = errors.New("full")
-	require.ErrorIs(t, (&run.Closing{Queue: q}).CloseRun(t.Context(), nil, first), q.err, "the end of the run is not committed without it")
+	require.ErrorIs(t, (&run.Closing{Queue: q}).CloseRun(t.Context(), nil, first), q.err, "the run's end is not committed without the queued close")
 }
 
-// grants makes a running job of two works with a token each.
+// grants creates a running job of two work items with a token each.
 func grants(t *testing.T, pool *pgxpool.Pool, tokens *token.Store) (tok [2]secret.String) {
 	t.Helper()
 	exec := func(sql string) {
@@ -114,8 +114,8 @@ func grants(t *testing.T, pool *pgxpool.Pool, tokens *token.Store) (tok [2]secre
 	return tok
 }
 
-// Ingest learns of a token everything that it judges a report by, and of each change at once.
-func TestWhatIngestLearnsOfATokenFollowsTheRows(t *testing.T) {
+// The grant of a token contains everything that ingest checks a report against, and follows the rows immediately.
+func TestResolveIngestTokenFollowsRows(t *testing.T) {
 	t.Parallel()
 	pool, tokens := newPool(t), &token.Store{Rand: rand.Reader}
 	tok := grants(t, pool, tokens)
@@ -128,7 +128,7 @@ func TestWhatIngestLearnsOfATokenFollowsTheRows(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, [2]string{fourth, "job_1"}, [2]string{got.GetRunId(), got.GetJobId()})
 		require.True(t, got.GetCurrent())
-		require.True(t, got.GetContainer(), "a batch node is no host of ours: paths must be the store's")
+		require.True(t, got.GetContainer(), "a slurm node counts as a container: paths must be in the object store")
 		require.Nil(t, got.GetEndedAt())
 		require.Equal(t, []string{"usr_a", "prj_1", "default", "team"}, []string{
 			got.GetOwner().GetOwnerId(), got.GetOwner().GetProjectId(), got.GetOwner().GetProject(), got.GetOwner().GetVisibility(),
@@ -139,12 +139,12 @@ func TestWhatIngestLearnsOfATokenFollowsTheRows(t *testing.T) {
 		require.True(t, fault.Is(err, fault.Unauthenticated), "%x: %v", hash, err)
 	}
 	_, err := resolve(30*24*time.Hour+time.Hour, tok[0])
-	require.True(t, fault.Is(err, fault.Unauthenticated), "30 days are over: %v", err)
+	require.True(t, fault.Is(err, fault.Unauthenticated), "after 30 days: %v", err)
 	_, err = pool.Exec(t.Context(), `UPDATE job SET attempt = 2, state = 'succeeded', ended_at = '2026-11-21', end_reason = 'completed'`)
 	require.NoError(t, err)
 	got, err := resolve(0, tok[0])
 	require.NoError(t, err)
-	require.False(t, got.GetCurrent(), "another attempt has taken its place")
+	require.False(t, got.GetCurrent(), "a newer attempt exists")
 	require.Equal(t, "2026-11-21", got.GetEndedAt().AsTime().Format(time.DateOnly))
 }
 

@@ -16,14 +16,14 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
-// Server answers RunService.
+// Server implements RunService.
 type Server struct {
 	jobsv1.UnimplementedRunServiceServer
 	Pool *pgxpool.Pool
 	Runs Store
 }
 
-// ListRuns lists finished runs, newest first; `state=all` live ones too.
+// ListRuns lists finished runs, newest first; with state=all also live ones.
 func (s *Server) ListRuns(ctx context.Context, req *jobsv1.ListRunsRequest) (*jobsv1.ListRunsResponse, error) {
 	p, err := request.Page(req.Limit, req.Offset)
 	if err != nil {
@@ -41,7 +41,7 @@ func (s *Server) ListRuns(ctx context.Context, req *jobsv1.ListRunsRequest) (*jo
 	return resp, request.SetMore(ctx, more)
 }
 
-// GetRun shows a run.
+// GetRun returns a run.
 func (s *Server) GetRun(ctx context.Context, req *jobsv1.GetRunRequest) (*jobsv1.Run, error) {
 	if err := request.ID(id.Run, "run_id", req.GetRunId()); err != nil {
 		return nil, err

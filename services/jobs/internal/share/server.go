@@ -26,7 +26,7 @@ type Trail interface {
 	Record(ctx context.Context, tx pgx.Tx, action, kind, target string, after any) error
 }
 
-// Server answers ShareService.
+// Server implements ShareService.
 type Server struct {
 	jobsv1.UnimplementedShareServiceServer
 	Pool      *pgxpool.Pool
@@ -41,7 +41,7 @@ type Server struct {
 	PublicURL func() string
 }
 
-// CreateShare makes a link. A repeat under the same key shows the row without the token.
+// CreateShare creates a link. A repeat with the same idempotency key returns the row without the token.
 func (s *Server) CreateShare(ctx context.Context, req *jobsv1.CreateShareRequest) (*jobsv1.Share, error) {
 	const method = jobsv1.ShareService_CreateShare_FullMethodName
 	resp := &jobsv1.Share{}
@@ -83,7 +83,7 @@ func (s *Server) CreateShare(ctx context.Context, req *jobsv1.CreateShareRequest
 	return resp, nil
 }
 
-// draft reads what is asked for and finds the runs, which the caller must be one to change.
+// draft checks the request and finds the runs, which the caller must be allowed to change.
 func (s *Server) draft(ctx context.Context, req *jobsv1.CreateShareRequest) (*Share, []*run.Run, error) {
 	caller, err := authn.Of(ctx).RequireUser()
 	if err != nil {
@@ -118,7 +118,8 @@ func (s *Server) draft(ctx context.Context, req *jobsv1.CreateShareRequest) (*Sh
 	return share, runs, nil
 }
 
-// target finds what a link shall be to: the caller sees it, may change it, and it may show what it is to show.
+// target finds a run to be shared. The caller must see it and be allowed to change it, and its samples must be
+// shareable if they are requested.
 func (s *Server) target(ctx context.Context, target string, samples bool) (*run.Run, error) {
 	scope := authn.ScopeOf(ctx)
 	r, err := s.Runs.Get(ctx, s.Pool, scope, target)
@@ -136,7 +137,7 @@ func (s *Server) target(ctx context.Context, target string, samples bool) (*run.
 		return nil, err
 	}
 	if protected {
-		return nil, fault.New(fault.Forbidden, "protected_dataset", "%s is bound to a protected dataset: its samples cannot be shared", target)
+		return nil, fault.New(fault.Forbidden, "protected_dataset", "%s is bound to a protected dataset; its samples cannot be shared", target)
 	}
 	return r, nil
 }
@@ -158,8 +159,8 @@ func (s *Server) keep(ctx context.Context, tx pgx.Tx, share *Share, hash []byte,
 	})
 }
 
-// whose is the person whose links the caller handles: his own, for an admin everybody's.
-func whose(ctx context.Context) (string, error) {
+// linkOwner returns the owner whose links the caller may manage: the caller, or "" (everyone) for an admin.
+func linkOwner(ctx context.Context) (string, error) {
 	caller, err := authn.Of(ctx).RequireUser()
 	if err != nil || caller.IsAdmin() {
 		return "", err
@@ -173,7 +174,7 @@ func (s *Server) ListShares(ctx context.Context, req *jobsv1.ListSharesRequest) 
 	if err != nil {
 		return nil, err
 	}
-	owner, err := whose(ctx)
+	owner, err := linkOwner(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -189,12 +190,12 @@ func (s *Server) ListShares(ctx context.Context, req *jobsv1.ListSharesRequest) 
 	return resp, request.SetMore(ctx, more)
 }
 
-// RevokeShare ends a link.
+// RevokeShare revokes a link.
 func (s *Server) RevokeShare(ctx context.Context, req *jobsv1.RevokeShareRequest) (*emptypb.Empty, error) {
 	if err := request.ID(id.Share, "share_id", req.GetShareId()); err != nil {
 		return nil, err
 	}
-	owner, err := whose(ctx)
+	owner, err := linkOwner(ctx)
 	if err != nil {
 		return nil, err
 	}

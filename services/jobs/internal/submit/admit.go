@@ -1,9 +1,9 @@
-// Package submit admits jobs. What passes every gate becomes job, run, event and audit row in one
-// transaction; what does not, or breaks on the way, leaves nothing behind; and a repeat under the same
-// Idempotency-Key is answered as the first was.
+// Package submit admits jobs. A submission that passes every gate is stored as a job, a run, an event and an audit
+// record in one transaction. A submission that is refused or fails leaves nothing behind. A repeated request with
+// the same Idempotency-Key gets the first response.
 //
-// admit.go is the deed and writes; rows.go answers the gates from this service's own rows;
-// again.go submits what was submitted before; template_proto.go writes what every attempt of the job is told.
+// admit.go runs the gates and writes. rows.go gives the gates access to this service's rows. again.go submits the
+// spec of an existing job. template_proto.go encodes the spec that is sent to every attempt.
 package submit
 
 import (
@@ -30,7 +30,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/jobspec"
 )
 
-// Trail writes audit rows.
+// Trail writes audit records.
 type Trail interface {
 	Record(ctx context.Context, tx pgx.Tx, action, kind, target string, after any) error
 }
@@ -43,12 +43,12 @@ type Admission struct {
 	IDs   *id.Source
 	Rand  io.Reader
 	Trail Trail
-	// Hardware is what the profiles of an accepted draft are held by.
+	// Hardware holds the configuration of hardware profiles that is locked while a job is admitted.
 	Hardware hardware.Store
 }
 
-// Submit passes a submission through the gates and admits it. A repeat under the same
-// Idempotency-Key gets the first answer, whatever the gates would say by now.
+// Submit runs a submission through the gates and admits it. A repeated request with the same Idempotency-Key gets
+// the first response, whatever the gates would decide now.
 func (a *Admission) Submit(ctx context.Context, req *jobsv1.SubmitJobRequest) (*jobsv1.Job, error) {
 	return a.submit(ctx, jobsv1.JobService_SubmitJob_FullMethodName, req, func() (*gate.Draft, origin, error) {
 		spec, err := jobspec.FromProto(req.GetSpec())
@@ -56,13 +56,13 @@ func (a *Admission) Submit(ctx context.Context, req *jobsv1.SubmitJobRequest) (*
 	})
 }
 
-// origin is what a job comes from besides its spec.
+// origin is where a job comes from: its parent runs and its first checkpoint.
 type origin struct {
 	parents    []job.Parent
 	checkpoint *job.Checkpoint
 }
 
-// submit passes what a request asks for through the gates and admits it.
+// submit builds a draft, runs it through the gates and admits it, with idempotency on method and req.
 func (a *Admission) submit(
 	ctx context.Context, method string, req proto.Message, draft func() (*gate.Draft, origin, error),
 ) (*jobsv1.Job, error) {
@@ -94,7 +94,7 @@ func (a *Admission) submit(
 	return resp, err
 }
 
-// job makes the job of an accepted draft.
+// job builds the job and the run facts of an accepted draft.
 func (a *Admission) job(d *gate.Draft) (*job.Job, job.RunFacts, error) {
 	if d.Spec.Seed == nil {
 		seed, err := drawSeed(a.Rand)
@@ -105,7 +105,7 @@ func (a *Admission) job(d *gate.Draft) (*job.Job, job.RunFacts, error) {
 	}
 	spec, digest, err := d.Spec.Canonical()
 	if err != nil {
-		return nil, job.RunFacts{}, gate.Refuse(gate.Hparams, "they have no canonical form: a name is there twice, or a number is not exact in JSON").Wrap(err)
+		return nil, job.RunFacts{}, gate.Refuse(gate.Hparams, "no canonical form: a name occurs twice, or a number is not exact in JSON").Wrap(err)
 	}
 	j := &job.Job{
 		ID: a.IDs.New(id.Job), RunID: a.IDs.New(id.Run), Name: d.Spec.Name, OwnerID: d.Caller.Subject,
@@ -121,10 +121,10 @@ func (a *Admission) job(d *gate.Draft) (*job.Job, job.RunFacts, error) {
 	}
 	facts := job.RunFacts{RecipeDigest: d.Recipe.Digest, Protected: d.Inputs.Protected}
 	if facts.RecipeLock, err = canonicalOf(d.Spec.Recipe.Lock); err != nil {
-		return nil, facts, fmt.Errorf("write the recipe's lock: %w", err)
+		return nil, facts, fmt.Errorf("encode the recipe's lock: %w", err)
 	}
 	if facts.Bindings, err = canonicalOf(d.Spec.Bindings); err != nil {
-		return nil, facts, fmt.Errorf("write the bindings: %w", err)
+		return nil, facts, fmt.Errorf("encode the bindings: %w", err)
 	}
 	return j, facts, nil
 }
@@ -146,8 +146,8 @@ func (a *Admission) admit(ctx context.Context, tx pgx.Tx, j *job.Job, facts job.
 		map[string]any{"run_id": j.RunID, "spec_digest": j.SpecDigest, "project": j.Project})
 }
 
-// holdProfiles looks again at the profiles that a job names, and lets no other configuration take the place of
-// that one until the job is stored: what a change does to live jobs is then told of this one too.
+// holdProfiles checks the job's hardware profiles again and locks the hardware configuration until the job is
+// stored. A later change of the configuration therefore counts this job among the affected ones.
 func (a *Admission) holdProfiles(ctx context.Context, tx pgx.Tx, j *job.Job) error {
 	if !gate.Profiled(j.Pools) {
 		return nil
@@ -159,7 +159,7 @@ func (a *Admission) holdProfiles(ctx context.Context, tx pgx.Tx, j *job.Job) err
 	return gate.CheckProfiles(&v.Config, j.Pools, j.TeamID, j.RunningS)
 }
 
-// seeds is how many different seeds are drawn: training code often keeps them in 31 bits.
+// seeds is the number of possible seeds. Training code often stores a seed in 31 bits.
 const seeds = 1 << 31
 
 func drawSeed(r io.Reader) (int64, error) {

@@ -27,17 +27,17 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/quota"
 )
 
-// failing is a trail that records nothing, or fails.
+// failing is a trail that records nothing and returns err.
 type failing struct{ err error }
 
 func (f failing) Record(context.Context, pgx.Tx, string, string, string, any) error { return f.err }
 
-// open is a world in which the submission of these tests passes every gate.
+// open implements the lookups of gate.World so that the submission of these tests passes every gate.
 type open struct{}
 
 func (open) Recipe(_ context.Context, name string) ([]catalog.Recipe, error) {
 	if name == "broken/catalog" {
-		return nil, fault.New(fault.Unavailable, "", "the registry is away")
+		return nil, fault.New(fault.Unavailable, "", "the registry is down")
 	}
 	return []catalog.Recipe{{Name: name, Version: "1.0.0", Digest: "sha256:d1", State: "active", Framework: jobspec.Framework{RuntimeID: "np"}}}, nil
 }
@@ -90,8 +90,8 @@ func submission(change ...func(*jobsv1.SubmitJobRequest)) *jobsv1.SubmitJobReque
 }
 
 func as(ctx context.Context) context.Context {
-	who := &authn.Caller{Kind: authn.KindUser, Subject: "usr_1", Username: "alice", Role: authn.RoleOperator}
-	return authn.WithNeed(authn.NewContext(ctx, who), authn.NeedEdit)
+	alice := &authn.Caller{Kind: authn.KindUser, Subject: "usr_1", Username: "alice", Role: authn.RoleOperator}
+	return authn.WithNeed(authn.NewContext(ctx, alice), authn.NeedEdit)
 }
 
 func rows(t *testing.T, pool *pgxpool.Pool) (n int) {
@@ -101,8 +101,8 @@ func rows(t *testing.T, pool *pgxpool.Pool) (n int) {
 	return n
 }
 
-// What breaks between the last gate and the commit leaves nothing, as a refusal does.
-func TestASubmissionThatBreaksLeavesNothing(t *testing.T) {
+// A failure after the last gate leaves nothing behind.
+func TestAdmission_Submit_failureLeavesNothing(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
 	for name, c := range map[string]struct {
@@ -111,11 +111,11 @@ func TestASubmissionThatBreaksLeavesNothing(t *testing.T) {
 		ctx   func(ctx context.Context) context.Context
 		code  string
 	}{
-		"the audit row":       {spoil: func(a *Admission) { a.Trail = failing{broken} }},
-		"no randomness":       {spoil: func(a *Admission) { a.Rand = iotest.ErrReader(broken) }},
-		"a name there twice":  {req: submission(func(r *jobsv1.SubmitJobRequest) { r.Spec.Hparams = []byte(`{"optim.lr":0.01,"optim.lr":0.02}`) }), code: gate.Hparams},
-		"its caller is gone":  {ctx: func(ctx context.Context) context.Context { ctx, end := context.WithCancel(ctx); end(); return ctx }},
-		"the registry's away": {req: submission(func(r *jobsv1.SubmitJobRequest) { r.Spec.Recipe.Name = "broken/catalog" })},
+		"audit record":      {spoil: func(a *Admission) { a.Trail = failing{broken} }},
+		"random source":     {spoil: func(a *Admission) { a.Rand = iotest.ErrReader(broken) }},
+		"duplicate hparam":  {req: submission(func(r *jobsv1.SubmitJobRequest) { r.Spec.Hparams = []byte(`{"optim.lr":0.01,"optim.lr":0.02}`) }), code: gate.Hparams},
+		"cancelled request": {ctx: func(ctx context.Context) context.Context { ctx, end := context.WithCancel(ctx); end(); return ctx }},
+		"registry down":     {req: submission(func(r *jobsv1.SubmitJobRequest) { r.Spec.Recipe.Name = "broken/catalog" })},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -141,7 +141,7 @@ func TestASubmissionThatBreaksLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestAnAdmittedJobIsQueuedAndHoldsNothingYet(t *testing.T) {
+func TestAdmission_Submit_queuesJobWithoutHoldingGPUs(t *testing.T) {
 	t.Parallel()
 	a, pool := newAdmission(t)
 	got, err := a.Submit(as(t.Context()), submission())
@@ -149,12 +149,12 @@ func TestAnAdmittedJobIsQueuedAndHoldsNothingYet(t *testing.T) {
 	require.NoError(t, id.Check(id.Job, got.GetId()))
 	require.NoError(t, id.Check(id.Run, got.GetRunId()))
 	require.Equal(t, jobsv1.JobState_JOB_STATE_QUEUED, got.GetState())
-	require.Equal(t, job.WaitNew, got.GetQueue().GetReason(), "nobody has looked at it yet")
-	require.Equal(t, 3, rows(t, pool), "job, run and event: the account holds GPUs only of what is placed")
+	require.Equal(t, job.WaitNew, got.GetQueue().GetReason(), "the scheduler has not seen the job yet")
+	require.Equal(t, 3, rows(t, pool), "only job, run and event: the account holds GPUs only once the job is placed")
 	again, err := a.Submit(as(t.Context()), submission())
 	require.NoError(t, err)
-	require.NotEqual(t, got.GetId(), again.GetId(), "without a key each submission is a job")
-	require.NotEqual(t, got.GetSpecDigest(), again.GetSpecDigest(), "each has drawn a seed of its own")
+	require.NotEqual(t, got.GetId(), again.GetId(), "without a key each submission is a new job")
+	require.NotEqual(t, got.GetSpecDigest(), again.GetSpecDigest(), "each job draws its own seed")
 	seeded := submission(func(r *jobsv1.SubmitJobRequest) { r.Spec.Seed = new(int64(7)) })
 	one, err := a.Submit(as(t.Context()), seeded)
 	require.NoError(t, err)

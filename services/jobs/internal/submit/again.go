@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/jobspec"
 )
 
-// Retry submits an ended job again: the same spec, from its last checkpoint.
+// Retry submits the spec of an ended job again. The new job resumes from the last checkpoint.
 func (a *Admission) Retry(ctx context.Context, req *jobsv1.RetryJobRequest, from *job.Job) (*jobsv1.Job, error) {
 	j, err := a.submit(ctx, jobsv1.JobService_RetryJob_FullMethodName, req, func() (*gate.Draft, origin, error) {
 		d, err := again(ctx, from)
@@ -23,7 +23,7 @@ func (a *Admission) Retry(ctx context.Context, req *jobsv1.RetryJobRequest, from
 		o := origin{}
 		if c := from.Checkpoint; c != nil {
 			held := *c
-			held.Attempt = 0 // what the new job's own attempts save is newer
+			held.Attempt = 0 // checkpoints of the new job's own attempts are newer
 			o.checkpoint, parent.Step = &held, c.Step
 		}
 		o.parents = []job.Parent{parent}
@@ -32,7 +32,7 @@ func (a *Admission) Retry(ctx context.Context, req *jobsv1.RetryJobRequest, from
 	return created(ctx, j, err)
 }
 
-// Clone submits a job's spec as a new job, with what the request gives in place of its own.
+// Clone submits the spec of a job as a new job, with the overrides of the request.
 func (a *Admission) Clone(ctx context.Context, req *jobsv1.CloneJobRequest, from *job.Job) (*jobsv1.Job, error) {
 	j, err := a.submit(ctx, jobsv1.JobService_CloneJob_FullMethodName, req, func() (*gate.Draft, origin, error) {
 		d, err := again(ctx, from)
@@ -47,7 +47,7 @@ func (a *Admission) Clone(ctx context.Context, req *jobsv1.CloneJobRequest, from
 	return created(ctx, j, err)
 }
 
-// created says that a POST which is not named so has made something.
+// created sets status 201: retry and clone create a job although their methods are not named Create.
 func created(ctx context.Context, j *jobsv1.Job, err error) (*jobsv1.Job, error) {
 	if err != nil {
 		return nil, err
@@ -55,17 +55,17 @@ func created(ctx context.Context, j *jobsv1.Job, err error) (*jobsv1.Job, error)
 	return j, request.SetStatus(ctx, http.StatusCreated)
 }
 
-// again is a draft of the spec that a job was admitted with; its caller is the one who asks now.
+// again returns a draft with the spec of an existing job and the current caller.
 func again(ctx context.Context, from *job.Job) (*gate.Draft, error) {
 	d := &gate.Draft{API: jobspec.Dialect, Caller: authn.Of(ctx)}
 	if err := json.Unmarshal(from.Spec, &d.Spec); err != nil {
-		return nil, fmt.Errorf("read the spec of job %s: %w", from.ID, err)
+		return nil, fmt.Errorf("decode the spec of job %s: %w", from.ID, err)
 	}
 	d.Spec.Complete()
 	return d, nil
 }
 
-// Preflight holds a submission against every gate.
+// Preflight checks a submission against every gate without admitting it.
 func (a *Admission) Preflight(ctx context.Context, req *jobsv1.SubmitJobRequest) (*jobsv1.PreflightReport, error) {
 	spec, err := jobspec.FromProto(req.GetSpec())
 	if err != nil {

@@ -8,12 +8,12 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/gate"
 )
 
-// AuthProjects are auth's projects as the gates see them.
+// AuthProjects looks up projects in the auth service for the gates.
 type AuthProjects struct {
 	Client authpeerv1.ProjectServiceClient
 }
 
-// Project answers a project by its key, nil for an unknown one.
+// Project returns a project by its key, or nil if it does not exist.
 func (p *AuthProjects) Project(ctx context.Context, key string) (*gate.ProjectFacts, error) {
 	resp, err := p.Client.GetProject(ctx, &authpeerv1.GetProjectRequest{Project: key})
 	if fault.Is(err, fault.Absent) {

@@ -10,15 +10,15 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/quota"
 )
 
-// Rows answers the lookups that this service's own rows hold.
+// Rows implements the gates' lookups that need only this service's own rows.
 type Rows struct {
 	DB     *pgxpool.Pool
 	Fleets fleet.Store
 	Ledger quota.Ledger
 }
 
-// Pool tells whether a fleet serves the pool, and how large its nodes are. Lost nodes count: they
-// may come back.
+// Pool returns whether a fleet serves the pool, and the size of its nodes. Lost nodes are included, because they may
+// come back.
 func (r *Rows) Pool(ctx context.Context, name string) (gate.PoolFacts, error) {
 	nodes, known, err := r.Fleets.InPool(ctx, r.DB, name)
 	if err != nil {
@@ -31,12 +31,12 @@ func (r *Rows) Pool(ctx context.Context, name string) (gate.PoolFacts, error) {
 	return facts, nil
 }
 
-// OfTeam tells what a team may hold.
+// OfTeam returns the quota account of a team.
 func (r *Rows) OfTeam(ctx context.Context, teamID string) (quota.Account, error) {
 	return r.Ledger.Team(ctx, r.DB, teamID)
 }
 
-// Of tells what an account may hold.
+// Of returns the quota account of a user.
 func (r *Rows) Of(ctx context.Context, userID string) (quota.Account, error) {
 	return r.Ledger.Account(ctx, r.DB, userID)
 }

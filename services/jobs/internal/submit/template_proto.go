@@ -19,8 +19,8 @@ const (
 	gigabytes = 1 << 30
 )
 
-// template is the agent's spec of every attempt of a job, without what each attempt adds. It holds
-// no secret.
+// template encodes the agent's spec that all attempts of a job share, without the fields set for each attempt. It
+// contains no secrets.
 func template(d *gate.Draft, jobID, runID string) ([]byte, error) {
 	command := d.Recipe.Entrypoint
 	if d.Recipe.Name == gate.CustomRecipe {
@@ -40,12 +40,12 @@ func template(d *gate.Draft, jobID, runID string) ([]byte, error) {
 	}
 	raw, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil {
-		return nil, fmt.Errorf("write the attempts' spec: %w", err)
+		return nil, fmt.Errorf("encode the spec template of a job: %w", err)
 	}
 	return raw, nil
 }
 
-// limitsToProto takes the largest wish of the pools; GPUs are set for each rank when it is placed.
+// limitsToProto returns the largest request of the pools. GPUs are set for each rank when it is placed.
 func limitsToProto(pools []job.Pool) *jobsv1.ResourceLimits {
 	l := &jobsv1.ResourceLimits{Pids: maxPids}
 	for _, p := range pools {

@@ -16,7 +16,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/jobspec"
 )
 
-// unset lists the fields of a message, and of those in it, that nobody set.
+// unset returns the paths of the empty fields of a message and of the messages in it.
 func unset(m protoreflect.Message, prefix string) (open []string) {
 	for i := range m.Descriptor().Fields().Len() {
 		f := m.Descriptor().Fields().Get(i)
@@ -34,7 +34,7 @@ func unset(m protoreflect.Message, prefix string) (open []string) {
 	return open
 }
 
-func TestTheTemplateHoldsWhatAnAttemptNeeds(t *testing.T) {
+func TestTemplate_fillsAttemptSpec(t *testing.T) {
 	t.Parallel()
 	spec := jobspec.Spec{
 		Hparams: []byte(`{"b":2,"a":1}`), Env: map[string]string{"K": "V"}, Seed: new(int64(7)), Source: jobspec.Source{Command: []string{"c"}},
@@ -70,17 +70,17 @@ func TestTheTemplateHoldsWhatAnAttemptNeeds(t *testing.T) {
 		require.Contains(t, []string{
 			"attempt", "ingest_endpoint", "limits.gpus", "datasets.0.files.0.unpack", "model.files.0.size_bytes",
 			"model.files.0.sha256", "model.files.0.unpack", "resume",
-		}, path, "a field of the agent's spec that nobody fills")
+		}, path, "the template does not fill a field of the agent's spec")
 	}
 
 	d.Recipe.Name = gate.CustomRecipe
 	raw, err = template(d, "job_1", "run_1")
 	require.NoError(t, err)
 	require.NoError(t, proto.Unmarshal(raw, got))
-	require.Equal(t, []string{"c"}, got.GetCommand(), "the custom recipe runs its user's command")
+	require.Equal(t, []string{"c"}, got.GetCommand(), "the custom recipe must run the user's command")
 }
 
-func TestAPackageStandsInThePlaceOfTheRecipesOwn(t *testing.T) {
+func TestTemplate_submittedPackageReplacesRecipePackage(t *testing.T) {
 	t.Parallel()
 	d := &gate.Draft{
 		Spec:    jobspec.Spec{Hparams: []byte(`{}`), Seed: new(int64(7)), Resources: jobspec.Resources{Pools: []job.Pool{{Pool: "gpu", Nodes: 1}}}},

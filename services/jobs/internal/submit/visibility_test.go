@@ -10,7 +10,7 @@ import (
 	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
 )
 
-// auth has one project, whose visibility was changed.
+// auth returns projects whose visibility has been changed.
 type auth struct {
 	authpeerv1.ProjectServiceClient
 }
@@ -19,8 +19,8 @@ func (auth) GetProject(_ context.Context, in *authpeerv1.GetProjectRequest, _ ..
 	return &authpeerv1.Project{Id: "prj_1", Key: in.GetProject(), Visibility: "all", VisibilityVersion: 5}, nil
 }
 
-// By the version a job that was resolved before a change is told from one that was resolved after it.
-func TestAJobSaysOfWhichVersionItsVisibilityIs(t *testing.T) {
+// The version shows whether a job was resolved before or after a change of the visibility.
+func TestAdmission_Submit_storesVisibilityVersion(t *testing.T) {
 	t.Parallel()
 	a, pool := newAdmission(t)
 	a.World.Projects = &AuthProjects{Client: auth{}}

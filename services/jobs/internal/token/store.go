@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// Store keeps the tokens' hashes.
+// Store stores the tokens' hashes.
 type Store struct{ Rand io.Reader }
 
 // Holder is the execution that a token is minted for.
@@ -23,7 +23,7 @@ type Holder struct {
 	Attempt              int
 }
 
-// Mint makes the token of a work and revokes the one before it.
+// Mint creates the token of a work item and revokes the previous one.
 func (s *Store) Mint(ctx context.Context, tx pgx.Tx, h Holder, now time.Time) (secret.String, time.Time, error) {
 	tok, err := secret.Mint(s.Rand, secret.KindIngest)
 	if err != nil {
@@ -31,7 +31,7 @@ func (s *Store) Mint(ctx context.Context, tx pgx.Tx, h Holder, now time.Time) (s
 	}
 	if _, err := tx.Exec(ctx, `UPDATE ingest_token SET revoked_at = $2 WHERE work_id = $1 AND revoked_at IS NULL`,
 		h.WorkID, now); err != nil {
-		return secret.String{}, time.Time{}, fmt.Errorf("revoke the former ingest token: %w", err)
+		return secret.String{}, time.Time{}, fmt.Errorf("revoke the previous ingest token: %w", err)
 	}
 	expires := now.Add(Lifetime)
 	_, err = tx.Exec(ctx, `INSERT INTO ingest_token (hash, job_id, run_id, attempt, work_id, created_at, expires_at)
@@ -42,7 +42,7 @@ func (s *Store) Mint(ctx context.Context, tx pgx.Tx, h Holder, now time.Time) (s
 	return tok, expires, nil
 }
 
-// Resolve finds what a token opens. Unknown, revoked and expired look alike.
+// Resolve returns the grant of a token. Unknown, revoked and expired tokens give the same error.
 func (s *Store) Resolve(ctx context.Context, q pg.Querier, hash []byte, now time.Time) (*Grant, error) {
 	var g Grant
 	err := q.QueryRow(ctx, `SELECT t.job_id, t.run_id, t.attempt, t.expires_at, t.attempt = j.attempt, j.ended_at,

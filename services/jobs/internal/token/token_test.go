@@ -32,7 +32,7 @@ type bench struct {
 	store *token.Store
 }
 
-// newBench makes a running job with its one work on a node of a fleet of agents.
+// newBench creates a running job with one work item on a node of an agent fleet.
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	b := &bench{
@@ -72,7 +72,7 @@ func (b *bench) resolve(tok secret.String, now time.Time) (*token.Grant, error) 
 	return b.store.Resolve(b.t.Context(), b.pool, secret.Hash(tok.Reveal()), now)
 }
 
-func TestATokenOpensItsRunForThirtyDays(t *testing.T) {
+func TestIngestTokenValidForThirtyDays(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	tok, expires := b.mint(holder(), at())
@@ -91,34 +91,34 @@ func TestATokenOpensItsRunForThirtyDays(t *testing.T) {
 	require.Zero(t, kept, "only the hash is stored")
 }
 
-func TestTokensThatOpenNothingLookAlike(t *testing.T) {
+func TestInvalidIngestTokensIndistinguishable(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	former, _ := b.mint(holder(), at())
+	previous, _ := b.mint(holder(), at())
 	live, expires := b.mint(holder(), at())
 	_, err := b.resolve(live, at())
 	require.NoError(t, err)
 	_, unknown := b.resolve(secret.New("sbi_none"), at())
-	_, revoked := b.resolve(former, at())
+	_, revoked := b.resolve(previous, at())
 	_, expired := b.resolve(live, expires)
-	for name, err := range map[string]error{"unknown": unknown, "revoked by the next": revoked, "expired": expired} {
+	for name, err := range map[string]error{"unknown": unknown, "revoked by the next token": revoked, "expired": expired} {
 		require.True(t, fault.Is(err, fault.Unauthenticated), "%s: %v", name, err)
 		require.Equal(t, unknown.Error(), err.Error(), name)
 	}
 }
 
-func TestWhatAGrantTellsOfItsAttempt(t *testing.T) {
+func TestStore_Resolve_grantFields(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		change                    string
 		current, container, ended bool
 	}{
-		"as it was minted":       {`SELECT 1`, true, false, false},
-		"a newer attempt":        {`UPDATE job SET attempt = 2`, false, false, false},
-		"the run has ended":      {`UPDATE job SET state = 'succeeded', ended_at = now(), end_reason = 'completed'`, true, false, true},
-		"a fleet of containers":  {`UPDATE fleet SET kind = 'kubernetes'`, true, true, false},
-		"a fleet of batch nodes": {`UPDATE fleet SET kind = 'slurm'`, true, true, false},
-		"it has no node":         {`UPDATE work SET node_id = ''`, true, false, false},
+		"unchanged":        {`SELECT 1`, true, false, false},
+		"newer attempt":    {`UPDATE job SET attempt = 2`, false, false, false},
+		"ended run":        {`UPDATE job SET state = 'succeeded', ended_at = now(), end_reason = 'completed'`, true, false, true},
+		"kubernetes fleet": {`UPDATE fleet SET kind = 'kubernetes'`, true, true, false},
+		"slurm fleet":      {`UPDATE fleet SET kind = 'slurm'`, true, true, false},
+		"no node":          {`UPDATE work SET node_id = ''`, true, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -134,7 +134,7 @@ func TestWhatAGrantTellsOfItsAttempt(t *testing.T) {
 	}
 }
 
-func TestWorksOfAGangHoldATokenEach(t *testing.T) {
+func TestGangMembersHaveSeparateTokens(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.exec(`INSERT INTO work (id, kind, generation, fence, desired, desired_at, spec, pool, gpus, slots, job_id, attempt, rank,
@@ -152,14 +152,14 @@ func TestWorksOfAGangHoldATokenEach(t *testing.T) {
 	}
 }
 
-func TestWithoutRandomnessThereIsNoTokenAndTheFormerOneStays(t *testing.T) {
+func TestStore_Mint_randomFailureKeepsOldToken(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	tok, _ := b.mint(holder(), at())
 	broken := errors.New("no entropy")
-	poor := &token.Store{Rand: iotest.ErrReader(broken)}
+	failing := &token.Store{Rand: iotest.ErrReader(broken)}
 	err := pg.InTx(t.Context(), b.pool, func(ctx context.Context, tx pgx.Tx) error {
-		_, _, err := poor.Mint(ctx, tx, holder(), at())
+		_, _, err := failing.Mint(ctx, tx, holder(), at())
 		return err
 	})
 	require.ErrorIs(t, err, broken)

@@ -1,24 +1,24 @@
-// Package topic names what the replicas of jobs wake each other about.
+// Package topic names the topics of the wake-ups between the replicas of jobs.
 package topic
 
 import "github.com/signalbox-dev/signalbox/platform/wake"
 
-// The topics that are not about one resource.
+// The topics that do not belong to a single resource.
 const (
-	// Queue: what the scheduler and the reconciler look at has changed.
+	// Queue: something that the scheduler or the reconciler reads has changed.
 	Queue wake.Topic = "queue"
-	// Engines: what is known of engine works has changed.
+	// Engines: the state of an engine work item has changed.
 	Engines wake.Topic = "engines"
-	// Signals: what some run's training is asked has changed.
+	// Signals: the signal that is pending for some run has changed.
 	Signals wake.Topic = "signals"
 	// Hardware: another hardware configuration is in force.
 	Hardware wake.Topic = "hardware"
-	// HardwareTaken: an instance has taken it over, or all have.
+	// HardwareTaken: one instance, or the last one, has taken over the configuration.
 	HardwareTaken wake.Topic = "hardware:taken"
 )
 
-// Job is the topic of one job.
+// Job returns the topic of one job.
 func Job(id string) wake.Topic { return wake.Topic("job:" + id) }
 
-// Node is the topic of what one node is asked to do.
+// Node returns the topic of the work assigned to one node.
 func Node(id string) wake.Topic { return wake.Topic("node:" + id) }

@@ -1,5 +1,4 @@
-// Package trail puts the audit rows of this service's changes into words, each written in the
-// transaction of its change.
+// Package trail writes the audit rows of this service's changes, each in the transaction of its change.
 package trail
 
 import (
@@ -13,7 +12,7 @@ import (
 // Trail records who did what.
 type Trail struct{ Log *audit.Log }
 
-// Record writes that the caller did an action; after is what the target became, without secrets.
+// Record writes an audit row for an action of the caller in ctx. after is the new state of the target, without secrets.
 func (t *Trail) Record(ctx context.Context, tx pgx.Tx, action, kind, target string, after any) error {
 	return t.Log.Record(ctx, tx, audit.Entry{Action: action, TargetKind: kind, TargetID: target, After: after})
 }

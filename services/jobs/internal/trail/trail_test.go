@@ -20,7 +20,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/trail"
 )
 
-func TestAChangeIsRecordedWithItsTransaction(t *testing.T) {
+func TestTrail_Record_sameTransaction(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t, pgtest.Schema{Name: "jobs"}).Pool("jobs")
 	log := &trail.Trail{Log: audit.NewLog(clock.Real(), id.NewSource(clock.Real(), rand.Reader), "jobs")}
@@ -38,7 +38,7 @@ func TestAChangeIsRecordedWithItsTransaction(t *testing.T) {
 
 	rows, err := audit.List(t.Context(), pool, audit.Filter{Action: "job.stop"}, page.Page{Limit: 10})
 	require.NoError(t, err)
-	require.Len(t, rows, 2, "what was undone left no row")
+	require.Len(t, rows, 2, "a rolled-back change leaves no row")
 	byTarget := map[string]audit.Row{}
 	for _, r := range rows {
 		require.Equal(t, "job", r.TargetKind)
@@ -49,5 +49,5 @@ func TestAChangeIsRecordedWithItsTransaction(t *testing.T) {
 	}
 	require.Equal(t, "usr_1", byTarget["job_1"].Actor.ID)
 	require.Equal(t, "alice", byTarget["job_1"].Actor.Name)
-	require.Equal(t, "jobs", byTarget["job_2"].Actor.ID, "without a caller the service did it")
+	require.Equal(t, "jobs", byTarget["job_2"].Actor.ID, "without a caller the service is the actor")
 }

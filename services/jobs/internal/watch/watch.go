@@ -1,10 +1,9 @@
-// Package watch follows a job: it sends the job as it was after each of its changes.
+// Package watch streams a job: it sends the job as it was after each of its changes.
 //
-// It promises that a watch which is resumed anywhere sees the same changes under the same numbers, each
-// once and in order, up to the one that ended the job; a wake-up that is lost costs a delay and no change;
-// a place behind the last change is refused; a job that the watcher no longer sees, because it was given away
-// or its project hidden, is as absent as at the opening: before a later change is told, and at the latest
-// lookAgain after.
+// It guarantees that a watch resumed on any replica sees the same changes under the same numbers, each once and in
+// order, up to the change that ended the job. A lost wake-up delays a change but does not skip it. A start position
+// past the last change is refused. If the caller loses access to the job, because the job got another owner or its
+// project was hidden, the watch ends as Absent before it sends a later change, and at most lookAgain after the loss.
 package watch
 
 import (
@@ -30,13 +29,13 @@ import (
 )
 
 const (
-	// lookAgain is how long a watch trusts wake-ups alone.
+	// lookAgain is how often a watch polls in case a wake-up was lost.
 	lookAgain = 5 * time.Second
-	// watchBatch is how many changes are read at once.
+	// watchBatch is how many changes one query reads.
 	watchBatch = 100
 )
 
-// Watcher answers the watches of jobs.
+// Watcher serves watches of jobs.
 type Watcher struct {
 	Pool  *pgxpool.Pool
 	Jobs  *job.Store
@@ -44,9 +43,8 @@ type Watcher struct {
 	Clock clock.Clock
 }
 
-// Watch sends the job as it was after each of its changes, from the one that follows `after`, and
-// ends after the change that ended the job. Everything comes from the rows: a watch that is resumed
-// anywhere sees the same changes under the same numbers.
+// Watch sends the job as it was after each change with a number greater than after. It returns after the change
+// that ended the job.
 func (w *Watcher) Watch(req *jobsv1.WatchJobRequest, stream grpc.ServerStreamingServer[jobsv1.WatchJobResponse]) error {
 	ctx := stream.Context()
 	j, err := w.find(ctx, req.GetId())
@@ -56,7 +54,7 @@ func (w *Watcher) Watch(req *jobsv1.WatchJobRequest, stream grpc.ServerStreaming
 	if err := within(req.GetAfter(), j.Seq); err != nil {
 		return err
 	}
-	// The header tells that the caller may read, before there is anything to read.
+	// The header tells the client at once that it has access, even if there is no change to send yet.
 	if err := stream.SendHeader(metadata.MD{}); err != nil {
 		return err
 	}
@@ -77,15 +75,15 @@ func (w *Watcher) Watch(req *jobsv1.WatchJobRequest, stream grpc.ServerStreaming
 			case <-again.C():
 			}
 		}
-		// Who is told what comes next may still read it; and what has ended by now has all its changes.
+		// Reload the job: access may be lost, and if the job has ended by now, j.Seq is its last change.
 		if j, err = w.find(ctx, req.GetId()); err != nil {
 			return err
 		}
 	}
 }
 
-// within refuses a place that the job has not come to: it is one of another stream, and to wait there
-// would be to miss every change up to it.
+// within refuses a start position past the job's last change. Such a position belongs to another stream, and a
+// watch that waited for it would miss every change before it.
 func within(after, last int64) error {
 	if after <= last {
 		return nil
@@ -95,7 +93,7 @@ func within(after, last int64) error {
 	return fault.InvalidFields(field)
 }
 
-// find answers the job of a job's or a run's id.
+// find returns the job with the given job ID or run ID.
 func (w *Watcher) find(ctx context.Context, name string) (*job.Job, error) {
 	if !strings.HasPrefix(name, string(id.Run)+"_") {
 		if err := request.ID(id.Job, "id", name); err != nil {
@@ -109,8 +107,8 @@ func (w *Watcher) find(ctx context.Context, name string) (*job.Job, error) {
 	return w.Jobs.OfRun(ctx, w.Pool, authn.ScopeOf(ctx), name)
 }
 
-// sendChanges sends the next changes after a number, watchBatch at most. It answers how many, and whether the
-// last one ended the job.
+// sendChanges sends the changes after seq, at most watchBatch. It returns how many it sent, and whether the last
+// one ended the job.
 func (w *Watcher) sendChanges(
 	ctx context.Context, stream grpc.ServerStreamingServer[jobsv1.WatchJobResponse], j *job.Job, seq int64,
 ) (sent int64, ended bool, err error) {

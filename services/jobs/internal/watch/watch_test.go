@@ -27,8 +27,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/watch"
 )
 
-// again is the longest that a watch goes without looking.
-const again = 5 * time.Second
+// pollInterval is the polling interval of a watch.
+const pollInterval = 5 * time.Second
 
 type bench struct {
 	t    *testing.T
@@ -47,7 +47,7 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
-// insert makes a job of alice's in a project that all see.
+// insert stores a job of alice in a project that everyone may see.
 func (b *bench) insert() *job.Job {
 	b.t.Helper()
 	j := &job.Job{
@@ -67,7 +67,7 @@ func (b *bench) tx(fn func(ctx context.Context, tx pgx.Tx) error) {
 	require.NoError(b.t, pg.InTx(b.t.Context(), b.pool, fn))
 }
 
-// schedule is a change of a job.
+// schedule moves a queued job to scheduled.
 func (b *bench) schedule(jobID string) {
 	b.t.Helper()
 	b.tx(func(ctx context.Context, tx pgx.Tx) error {
@@ -80,29 +80,29 @@ func (b *bench) schedule(jobID string) {
 	})
 }
 
-// wire is the watcher's end of a stream.
+// wire is the client's side of a stream.
 type wire struct {
 	grpc.ServerStreamingServer[jobsv1.WatchJobResponse]
 
 	ctx   context.Context
-	told  chan *jobsv1.WatchJobResponse
+	sent  chan *jobsv1.WatchJobResponse
 	ended chan error
 }
 
 func (w *wire) Context() context.Context       { return w.ctx }
 func (w *wire) SendHeader(_ metadata.MD) error { return nil }
 func (w *wire) Send(m *jobsv1.WatchJobResponse) error {
-	w.told <- m
+	w.sent <- m
 	return nil
 }
 
-// follow opens a watch of bob, a member of no project or of these, and reads its first change.
+// follow opens a watch as bob, who is a member of the given projects, and reads its first change.
 func (b *bench) follow(name string, projects ...authn.ProjectRole) *wire {
 	b.t.Helper()
 	bob := &authn.Caller{Kind: authn.KindUser, Subject: "usr_bob", Role: authn.RoleOperator, Projects: projects}
 	w := &wire{
 		ctx:  authn.WithNeed(authn.NewContext(b.t.Context(), bob), authn.NeedRead),
-		told: make(chan *jobsv1.WatchJobResponse, 10), ended: make(chan error, 1),
+		sent: make(chan *jobsv1.WatchJobResponse, 10), ended: make(chan error, 1),
 	}
 	over := make(chan struct{})
 	go func() {
@@ -110,7 +110,7 @@ func (b *bench) follow(name string, projects ...authn.ProjectRole) *wire {
 		w.ended <- b.Watch(&jobsv1.WatchJobRequest{Id: name}, w)
 	}()
 	b.t.Cleanup(func() { <-over })
-	require.EqualValues(b.t, 1, (<-w.told).GetSeq())
+	require.EqualValues(b.t, 1, (<-w.sent).GetSeq())
 	require.NoError(b.t, b.clk.Await(b.t.Context(), 1))
 	return w
 }
@@ -121,8 +121,8 @@ func (b *bench) exec(sql, jobID string) {
 	require.NoError(b.t, err)
 }
 
-// Nobody wakes the watches of a project that is hidden: they look by themselves.
-func TestAWatchOfAJobThatIsHiddenEndsByItself(t *testing.T) {
+// Hiding a project wakes no watch; the watches notice it when they poll.
+func TestWatcher_Watch_endsWhenAccessIsLost(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	member := authn.ProjectRole{Project: "prj_1", Role: authn.ProjectViewer}
@@ -130,12 +130,12 @@ func TestAWatchOfAJobThatIsHiddenEndsByItself(t *testing.T) {
 		before, change string
 		projects       []authn.ProjectRole
 	}{
-		"the project is hidden": {change: `UPDATE job SET visibility = 'team' WHERE id = $1`},
-		"given away": {
+		"project hidden": {change: `UPDATE job SET visibility = 'team' WHERE id = $1`},
+		"new owner": {
 			before: `UPDATE job SET visibility = 'team', owner_id = 'usr_bob' WHERE id = $1`,
 			change: `UPDATE job SET owner_id = 'usr_heir' WHERE id = $1`,
 		},
-		"in another project": {
+		"moved to other project": {
 			before: `UPDATE job SET visibility = 'team' WHERE id = $1`, projects: []authn.ProjectRole{member},
 			change: `UPDATE job SET project_id = 'prj_2' WHERE id = $1`,
 		},
@@ -147,7 +147,7 @@ func TestAWatchOfAJobThatIsHiddenEndsByItself(t *testing.T) {
 		w, ofRun := b.follow(j.ID, c.projects...), b.follow(j.RunID, c.projects...)
 		require.NoError(t, b.clk.Await(t.Context(), 2))
 		b.exec(c.change, j.ID)
-		b.clk.Advance(again)
+		b.clk.Advance(pollInterval)
 		err := <-w.ended
 		require.True(t, fault.Is(err, fault.Absent), "%s: %v", name, err)
 		require.Equal(t, "no such job: "+j.ID, fault.From(err).Msg, name)
@@ -155,7 +155,7 @@ func TestAWatchOfAJobThatIsHiddenEndsByItself(t *testing.T) {
 	}
 }
 
-func TestAChangeAfterTheJobIsLostIsNotTold(t *testing.T) {
+func TestWatcher_Watch_sendsNoChangeAfterAccessIsLost(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	j := b.insert()
@@ -164,19 +164,19 @@ func TestAChangeAfterTheJobIsLostIsNotTold(t *testing.T) {
 	b.schedule(j.ID)
 	b.Hub.Wake(topic.Job(j.ID))
 	require.True(t, fault.Is(<-w.ended, fault.Absent))
-	require.Empty(t, w.told)
+	require.Empty(t, w.sent)
 }
 
-func TestAWatchThatIsStillSeenGoesOn(t *testing.T) {
+func TestWatcher_Watch_continuesWhileVisible(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	j := b.insert()
 	w := b.follow(j.ID, authn.ProjectRole{Project: "prj_1", Role: authn.ProjectViewer})
 	b.exec(`UPDATE job SET visibility = 'team' WHERE id = $1`, j.ID)
-	b.clk.Advance(again)
+	b.clk.Advance(pollInterval)
 	b.schedule(j.ID)
 	b.Hub.Wake(topic.Job(j.ID))
-	m := <-w.told
+	m := <-w.sent
 	require.EqualValues(t, 2, m.GetSeq())
 	require.Equal(t, jobsv1.JobState_JOB_STATE_SCHEDULED, m.GetJob().GetState())
 	require.Empty(t, w.ended)

@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/token"
 )
 
-// AgentServer answers AgentService.
+// AgentServer implements AgentService.
 type AgentServer struct {
 	jobsv1.UnimplementedAgentServiceServer
 	Agents *Agents
@@ -34,33 +34,33 @@ type Renewer interface {
 	Renew(ctx context.Context, nodeID string, request []byte) (*fleet.Joined, error)
 }
 
-// Trail writes audit rows.
+// Trail writes audit records.
 type Trail interface {
 	Record(ctx context.Context, tx pgx.Tx, action, kind, target string, after any) error
 }
 
-// Signer signs downloads from the object store: a blob.Store.
+// Signer signs downloads from the object store. blob.Store implements it.
 type Signer interface {
 	SignGet(ctx context.Context, key string, expires time.Duration) (blob.Signed, error)
 }
 
-// Connect is the stream of one agent.
+// Connect serves the stream of one agent.
 func (s *AgentServer) Connect(stream agentStream) error { return s.Agents.Serve(stream) }
 
-// MintIngestToken makes the ingest token of an attempt that has not started its process.
+// MintIngestToken creates an ingest token for an attempt whose process has not started.
 func (s *AgentServer) MintIngestToken(ctx context.Context, req *jobsv1.MintIngestTokenRequest) (*jobsv1.IngestToken, error) {
 	key := Key{ID: req.GetWorkId(), Generation: req.GetGeneration(), Fence: req.GetFence()}
-	answer := &jobsv1.IngestToken{}
+	resp := &jobsv1.IngestToken{}
 	err := pg.InTx(ctx, s.Agents.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		w, err := s.Agents.Works.Lock(ctx, tx, key.ID)
 		if err != nil {
 			return err
 		}
-		if err := mine(ctx, w, key); err != nil {
+		if err := checkExecution(ctx, w, key); err != nil {
 			return err
 		}
 		if w.Kind != Attempt || w.Desired != WantRunning || w.RunningAt != nil {
-			return fault.New(fault.Conflict, "work_started", "work %s takes no ingest token any more", w.ID)
+			return fault.New(fault.Conflict, "work_started", "work %s has already started", w.ID)
 		}
 		spec := &jobsv1.AttemptSpec{}
 		if err := proto.Unmarshal(w.Spec, spec); err != nil {
@@ -75,26 +75,26 @@ func (s *AgentServer) MintIngestToken(ctx context.Context, req *jobsv1.MintInges
 		if err != nil {
 			return err
 		}
-		answer.Token, answer.ExpiresAt = tok.Reveal(), timestamppb.New(expires)
+		resp.Token, resp.ExpiresAt = tok.Reveal(), timestamppb.New(expires)
 		return s.Trail.Record(ctx, tx, "ingest_token.create", job.SubjectKind, w.JobID,
 			map[string]any{"work_id": w.ID, "attempt": w.Number, "expires_at": expires})
 	})
 	if err != nil {
 		return nil, err
 	}
-	return answer, nil
+	return resp, nil
 }
 
-// downloadTime is how long a signed download may begin.
+// downloadTime is how long a signed URL can be used to start a download.
 const downloadTime = 15 * time.Minute
 
-// SignDownload signs the download of an object that the work's spec names.
+// SignDownload signs the download of an object that the work's spec refers to.
 func (s *AgentServer) SignDownload(ctx context.Context, req *jobsv1.SignDownloadRequest) (*jobsv1.SignedDownload, error) {
 	w, err := s.Agents.Works.Get(ctx, s.Agents.Pool, req.GetWorkId())
 	if err != nil {
 		return nil, err
 	}
-	if err := mine(ctx, w, Key{ID: w.ID, Generation: req.GetGeneration(), Fence: req.GetFence()}); err != nil {
+	if err := checkExecution(ctx, w, Key{ID: w.ID, Generation: req.GetGeneration(), Fence: req.GetFence()}); err != nil {
 		return nil, err
 	}
 	named, err := objects(w)
@@ -115,7 +115,7 @@ func (s *AgentServer) SignDownload(ctx context.Context, req *jobsv1.SignDownload
 	return &jobsv1.SignedDownload{Url: signed.URL, ExpiresAt: timestamppb.New(signed.ExpiresAt)}, nil
 }
 
-// RenewCertificate makes a new certificate for the calling node.
+// RenewCertificate issues a new certificate to the calling node.
 func (s *AgentServer) RenewCertificate(
 	ctx context.Context, req *jobsv1.RenewCertificateRequest,
 ) (*jobsv1.RenewCertificateResponse, error) {
@@ -126,19 +126,20 @@ func (s *AgentServer) RenewCertificate(
 	return &jobsv1.RenewCertificateResponse{Certificate: string(renewed.CertPEM), CaCertificate: string(renewed.CAPEM)}, nil
 }
 
-// mine is nil for the execution that the calling node has; another node does not learn of it.
-func mine(ctx context.Context, w *Work, key Key) error {
+// checkExecution verifies that the calling node runs this execution of the work. To another node the work is
+// Absent, so that it learns nothing about it.
+func checkExecution(ctx context.Context, w *Work, key Key) error {
 	caller := authn.Of(ctx)
 	if caller.Kind != authn.KindAgent || caller.Subject != w.NodeID {
 		return fault.Absentf("work", w.ID)
 	}
 	if key != w.Key || w.Released() {
-		return fault.New(fault.Conflict, "work_moved", "work %s has moved on", w.ID)
+		return fault.New(fault.Conflict, "work_moved", "this execution of work %s is over", w.ID)
 	}
 	return nil
 }
 
-// objects are the URIs that a work's spec names.
+// objects returns the URIs that the work's spec refers to.
 func objects(w *Work) ([]string, error) {
 	m, err := toProto(w, "")
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/gang"
 )
 
-// Apply takes over what the node reports of this execution. It answers whether that is news.
-// Reports of another execution are none; an attempt never goes back a phase and its exit is final.
+// Apply applies a node's report on this work and reports whether anything changed. Reports on another
+// execution are ignored. An attempt never returns to an earlier phase, and its exit is final.
 func (w *Work) Apply(s Seen) bool {
 	if s.Key != w.Key || w.Released() {
 		return false
@@ -17,7 +17,7 @@ func (w *Work) Apply(s Seen) bool {
 		return false
 	}
 	if w.Kind == Attempt && s.Phase != gang.PhaseExited && s.Phase != gang.PhaseGone {
-		s.Exit = nil // an attempt has ended only when all it wrote is delivered
+		s.Exit = nil // an attempt has not ended until all its output is delivered
 	}
 	if w.Kind == Attempt && s.Exit == nil && gang.PhaseRank(s.Phase) >= gang.PhaseRank(gang.PhaseExited) {
 		s.Exit = lostExit()
@@ -35,13 +35,13 @@ func (w *Work) Apply(s Seen) bool {
 	return true
 }
 
-// missingGrace is how long a work that was told and never seen may be missing from a node's report
-// before a stop believes that it is not there: the report may have been written before the telling.
+// missingGrace is how long a work that was never observed may be missing from a node's reports before it counts
+// as not there. It applies to works that are to stop: the node may have sent the report before it received the work.
 const missingGrace = 5 * time.Second
 
-// Miss is told that the node's whole report does not name this work. It answers whether that is
-// news. A work that the node knew and lost has ended without a word; one that was never seen is
-// still on its way, unless its end is wanted and has been for a while.
+// Miss handles a full report of the node that does not include this work, and reports whether anything changed.
+// A work that the node had and no longer reports has ended without an exit. One that was never observed is still
+// on its way, unless it is to stop and missingGrace has passed.
 func (w *Work) Miss(now time.Time) bool {
 	if w.Released() {
 		return false
@@ -51,7 +51,7 @@ func (w *Work) Miss(now time.Time) bool {
 		return false
 	}
 	if w.Kind == Engine && w.Desired == WantRunning {
-		w.Forget() // the node starts it anew from what it is told
+		w.Forget() // the node starts it again from the next desired works
 		return true
 	}
 	if w.Exit != nil && w.Phase == gang.PhaseExited && w.Desired != WantGone {
@@ -64,7 +64,7 @@ func (w *Work) Miss(now time.Time) bool {
 	return true
 }
 
-// Settle is what follows for an engine from what was seen. Attempts are settled with their job.
+// Settle releases or unplaces an engine that has ended. Attempts are settled together with their job.
 func (w *Work) Settle(now time.Time) {
 	if w.Kind != Engine || w.Released() || (w.Phase != gang.PhaseExited && w.Phase != gang.PhaseGone) {
 		return
@@ -79,7 +79,7 @@ func (w *Work) Settle(now time.Time) {
 	case taken:
 		w.Unplace()
 	}
-	// An engine that ended by itself stays as it is: the registry decides what its revision becomes.
+	// An engine that exited by itself is left as it is: the registry decides what becomes of its revision.
 }
 
 func lostExit() *gang.Exit { return &gang.Exit{Code: -1, Reason: gang.ExitLost} }

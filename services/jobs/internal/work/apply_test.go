@@ -38,7 +38,7 @@ func exits(code int, reason string) func(*Seen) {
 	return func(s *Seen) { s.Exit = &gang.Exit{Code: code, Reason: reason} }
 }
 
-func TestApplyTakesOverOnlyNewsOfTheSameExecution(t *testing.T) {
+func TestWork_Apply_onlyNewStateOfSameExecution(t *testing.T) {
 	t.Parallel()
 	released := attempt(gang.PhaseRunning)
 	now := at()
@@ -50,15 +50,15 @@ func TestApplyTakesOverOnlyNewsOfTheSameExecution(t *testing.T) {
 		seen Seen
 		news bool
 	}{
-		"first word":            {attempt(""), seen(gang.PhasePending), true},
-		"the same again":        {attempt(gang.PhasePreparing), seen(gang.PhasePreparing), false},
-		"other words":           {attempt(gang.PhasePreparing), seen(gang.PhasePreparing, func(s *Seen) { s.Detail = "numpy" }), true},
-		"another fence":         {attempt(gang.PhasePreparing), seen(gang.PhaseRunning, func(s *Seen) { s.Fence = 2 }), false},
-		"another generation":    {attempt(gang.PhasePreparing), seen(gang.PhaseRunning, func(s *Seen) { s.Generation = 2 }), false},
-		"after its release":     {released, seen(gang.PhaseExited, exits(0, "")), false},
-		"an attempt goes back":  {attempt(gang.PhaseRunning), seen(gang.PhasePreparing), false},
-		"an engine starts anew": {engine(gang.PhaseRunning), seen(gang.PhasePreparing), true},
-		"an exit is final":      {ended, seen(gang.PhaseGone, exits(0, "")), false},
+		"first report":      {attempt(""), seen(gang.PhasePending), true},
+		"repeated report":   {attempt(gang.PhasePreparing), seen(gang.PhasePreparing), false},
+		"new detail":        {attempt(gang.PhasePreparing), seen(gang.PhasePreparing, func(s *Seen) { s.Detail = "numpy" }), true},
+		"other fence":       {attempt(gang.PhasePreparing), seen(gang.PhaseRunning, func(s *Seen) { s.Fence = 2 }), false},
+		"other generation":  {attempt(gang.PhasePreparing), seen(gang.PhaseRunning, func(s *Seen) { s.Generation = 2 }), false},
+		"after release":     {released, seen(gang.PhaseExited, exits(0, "")), false},
+		"attempt goes back": {attempt(gang.PhaseRunning), seen(gang.PhasePreparing), false},
+		"engine restarts":   {engine(gang.PhaseRunning), seen(gang.PhasePreparing), true},
+		"exit is final":     {ended, seen(gang.PhaseGone, exits(0, "")), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -67,20 +67,20 @@ func TestApplyTakesOverOnlyNewsOfTheSameExecution(t *testing.T) {
 	}
 }
 
-func TestAnAttemptHasEndedOnlyWhenAllIsDelivered(t *testing.T) {
+func TestWork_Apply_attemptEndsWhenOutputIsDelivered(t *testing.T) {
 	t.Parallel()
 	w := attempt(gang.PhaseRunning)
 	require.True(t, w.Apply(seen(gang.PhaseCollecting, exits(0, ""))))
-	require.Nil(t, w.Exit, "logs are still on their way")
+	require.Nil(t, w.Exit, "the logs are not delivered yet")
 	require.True(t, w.Apply(seen(gang.PhaseExited, exits(4, ""))))
 	require.Equal(t, &gang.Exit{Code: 4}, w.Exit)
 
 	w = attempt(gang.PhaseRunning)
 	require.True(t, w.Apply(seen(gang.PhaseExited)))
-	require.Equal(t, gang.ExitLost, w.Exit.Reason, "an end without a word is a loss")
+	require.Equal(t, gang.ExitLost, w.Exit.Reason, "exited without an exit counts as lost")
 }
 
-func TestMarksStayOnceTheyWereSeen(t *testing.T) {
+func TestWork_Apply_keepsTimes(t *testing.T) {
 	t.Parallel()
 	began, ran := at(), at().Add(time.Second)
 	w := attempt("")
@@ -90,7 +90,7 @@ func TestMarksStayOnceTheyWereSeen(t *testing.T) {
 	require.Equal(t, ran, *w.RunningAt)
 }
 
-func TestAnEnginesKeyIsNews(t *testing.T) {
+func TestWork_Apply_newEngineKeyIsChange(t *testing.T) {
 	t.Parallel()
 	w := engine(gang.PhaseRunning)
 	with := func(key string) Seen { return seen(gang.PhaseRunning, func(s *Seen) { s.EngineKey = secret.New(key) }) }
@@ -100,7 +100,7 @@ func TestAnEnginesKeyIsNews(t *testing.T) {
 	require.Equal(t, "two", w.EngineKey.Reveal())
 }
 
-func TestMissingWork(t *testing.T) {
+func TestWork_Miss(t *testing.T) {
 	t.Parallel()
 	soon, later := at().Add(time.Second), at().Add(missingGrace)
 	for name, c := range map[string]struct {
@@ -111,15 +111,15 @@ func TestMissingWork(t *testing.T) {
 		phase string
 		lost  bool
 	}{
-		"on its way":                 {attempt(""), WantRunning, later, false, "", false},
-		"pending is on its way":      {attempt(gang.PhasePending), WantRunning, later, false, gang.PhasePending, false},
-		"was running":                {attempt(gang.PhaseRunning), WantRunning, soon, true, gang.PhaseGone, true},
-		"was preparing":              {attempt(gang.PhasePreparing), WantRunning, soon, true, gang.PhaseGone, true},
-		"stop, just told":            {attempt(""), WantStopped, soon, false, "", false},
-		"stop, never there":          {attempt(""), WantStopped, later, true, gang.PhaseGone, true},
-		"an engine is started anew":  {engine(gang.PhaseRunning), WantRunning, soon, true, "", false},
-		"an engine that is to go":    {engine(gang.PhaseRunning), WantGone, soon, true, gang.PhaseGone, true},
-		"an engine that never began": {engine(""), WantGone, later, true, gang.PhaseGone, true},
+		"not observed yet":      {attempt(""), WantRunning, later, false, "", false},
+		"pending":               {attempt(gang.PhasePending), WantRunning, later, false, gang.PhasePending, false},
+		"was running":           {attempt(gang.PhaseRunning), WantRunning, soon, true, gang.PhaseGone, true},
+		"was preparing":         {attempt(gang.PhasePreparing), WantRunning, soon, true, gang.PhaseGone, true},
+		"stop, just sent":       {attempt(""), WantStopped, soon, false, "", false},
+		"stop, never observed":  {attempt(""), WantStopped, later, true, gang.PhaseGone, true},
+		"engine restarts":       {engine(gang.PhaseRunning), WantRunning, soon, true, "", false},
+		"engine desired gone":   {engine(gang.PhaseRunning), WantGone, soon, true, gang.PhaseGone, true},
+		"engine never observed": {engine(""), WantGone, later, true, gang.PhaseGone, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -132,13 +132,13 @@ func TestMissingWork(t *testing.T) {
 	broken := engine(gang.PhaseExited)
 	broken.Exit = &gang.Exit{Code: 1}
 	broken.Desired = WantStopped
-	require.False(t, broken.Miss(later), "it has told its end already")
+	require.False(t, broken.Miss(later), "its exit is already known")
 	now := at()
 	broken.ReleasedAt = &now
 	require.False(t, broken.Miss(later))
 }
 
-func TestWhatFollowsForAnEngine(t *testing.T) {
+func TestWork_Settle_engine(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		phase  string
@@ -148,14 +148,14 @@ func TestWhatFollowsForAnEngine(t *testing.T) {
 		freed  bool
 		after  string
 	}{
-		"runs":                  {gang.PhaseRunning, nil, WantRunning, true, false, gang.PhaseRunning},
-		"broke by itself":       {gang.PhaseExited, &gang.Exit{Code: 1}, WantRunning, true, false, gang.PhaseExited},
-		"environment":           {gang.PhaseExited, &gang.Exit{Code: -1, Reason: "env_build"}, WantRunning, true, false, gang.PhaseExited},
-		"agent was stopped":     {gang.PhaseExited, &gang.Exit{Code: -1, Reason: "stopped"}, WantRunning, false, false, ""},
-		"was lost":              {gang.PhaseGone, &gang.Exit{Code: -1, Reason: "lost"}, WantRunning, false, false, ""},
-		"stopped as asked":      {gang.PhaseExited, &gang.Exit{Code: -1, Reason: "stopped"}, WantStopped, true, true, gang.PhaseExited},
-		"gone as asked":         {gang.PhaseExited, &gang.Exit{}, WantGone, true, true, gang.PhaseGone},
-		"still being collected": {gang.PhaseCollecting, nil, WantGone, true, false, gang.PhaseCollecting},
+		"running":              {gang.PhaseRunning, nil, WantRunning, true, false, gang.PhaseRunning},
+		"failed by itself":     {gang.PhaseExited, &gang.Exit{Code: 1}, WantRunning, true, false, gang.PhaseExited},
+		"environment failed":   {gang.PhaseExited, &gang.Exit{Code: -1, Reason: "env_build"}, WantRunning, true, false, gang.PhaseExited},
+		"stopped by the agent": {gang.PhaseExited, &gang.Exit{Code: -1, Reason: "stopped"}, WantRunning, false, false, ""},
+		"lost":                 {gang.PhaseGone, &gang.Exit{Code: -1, Reason: "lost"}, WantRunning, false, false, ""},
+		"stopped as desired":   {gang.PhaseExited, &gang.Exit{Code: -1, Reason: "stopped"}, WantStopped, true, true, gang.PhaseExited},
+		"gone as desired":      {gang.PhaseExited, &gang.Exit{}, WantGone, true, true, gang.PhaseGone},
+		"still collecting":     {gang.PhaseCollecting, nil, WantGone, true, false, gang.PhaseCollecting},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -182,7 +182,7 @@ func order(generation int64, desired Desired, change ...func(*Order)) Order {
 	return o
 }
 
-func TestPut(t *testing.T) {
+func TestWork_Put(t *testing.T) {
 	t.Parallel()
 	now := at()
 	free := func() *Work {
@@ -203,22 +203,22 @@ func TestPut(t *testing.T) {
 		conflict bool
 		check    func(t *testing.T, w *Work)
 	}{
-		"known":            {engine(gang.PhaseRunning), order(1, WantRunning), false, false, nil},
-		"older":            {engine(gang.PhaseRunning), order(0, WantRunning), false, true, nil},
-		"same, other spec": {engine(gang.PhaseRunning), order(1, WantRunning, v2), false, true, nil},
-		"an attempt's id":  {attempt(gang.PhaseRunning), order(1, WantGone), false, true, nil},
+		"unchanged":        {engine(gang.PhaseRunning), order(1, WantRunning), false, false, nil},
+		"older generation": {engine(gang.PhaseRunning), order(0, WantRunning), false, true, nil},
+		"same, new spec":   {engine(gang.PhaseRunning), order(1, WantRunning, v2), false, true, nil},
+		"attempt's ID":     {attempt(gang.PhaseRunning), order(1, WantGone), false, true, nil},
 		"stop": {engine(gang.PhaseRunning), order(1, WantStopped), true, false, func(t *testing.T, w *Work) {
 			t.Helper()
-			require.Equal(t, gang.PhaseRunning, w.Phase, "what was seen stays until it is seen otherwise")
+			require.Equal(t, gang.PhaseRunning, w.Phase, "the observed phase changes only with a report")
 			require.Equal(t, WantStopped, w.Desired)
 		}},
-		"newer": {engine(gang.PhaseRunning), order(2, WantRunning, v2), true, false, func(t *testing.T, w *Work) {
+		"newer generation": {engine(gang.PhaseRunning), order(2, WantRunning, v2), true, false, func(t *testing.T, w *Work) {
 			t.Helper()
-			require.Equal(t, "nod_1", w.NodeID, "it keeps its place")
-			require.Empty(t, w.Phase, "another execution has not been seen")
+			require.Equal(t, "nod_1", w.NodeID, "the engine keeps its node")
+			require.Empty(t, w.Phase, "the new execution was not observed yet")
 			require.Equal(t, []byte("v2"), w.Spec)
 		}},
-		"newer, another pool": {engine(gang.PhaseRunning), order(2, WantRunning, func(o *Order) { o.Pool = "gpu" }), true, false, func(t *testing.T, w *Work) {
+		"newer generation, other pool": {engine(gang.PhaseRunning), order(2, WantRunning, func(o *Order) { o.Pool = "gpu" }), true, false, func(t *testing.T, w *Work) {
 			t.Helper()
 			require.Empty(t, w.NodeID)
 			require.Equal(t, WaitCapacity, w.Waiting)

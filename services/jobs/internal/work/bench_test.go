@@ -26,7 +26,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/work"
 )
 
-// bench is a database with the store of works over it; servers over it are replicas.
+// bench is a database with a work store. Each server on it acts as one replica.
 type bench struct {
 	t     *testing.T
 	pool  *pgxpool.Pool
@@ -63,7 +63,7 @@ func (b *bench) get(id string) *work.Work {
 	return w
 }
 
-// attempt stores the work of an attempt of job_1 on nod_1, whose spec names a package and a dataset.
+// attempt stores the work of an attempt of job_1 on nod_1. Its spec refers to a package, a dataset and a model.
 func (b *bench) attempt(id string) {
 	b.t.Helper()
 	spec, err := proto.Marshal(&jobsv1.AttemptSpec{
@@ -81,7 +81,7 @@ func (b *bench) peer() *work.PeerServer {
 	return &work.PeerServer{Pool: b.pool, Works: b.works, Hub: wake.NewHub(), Clock: b.clock}
 }
 
-// orderOf is the registry's order of an engine.
+// orderOf returns the registry's order for an engine.
 func orderOf(id string, generation int64, desired jobsv1.Desired, change ...func(*jobspeerv1.PutWorkRequest)) *jobspeerv1.PutWorkRequest {
 	req := &jobspeerv1.PutWorkRequest{
 		WorkId: id, Generation: generation, Desired: desired, Pool: "cpu", OwnerId: "usr_1", ProjectId: "prj_1",
@@ -99,12 +99,12 @@ const (
 	gone    = jobsv1.Desired_DESIRED_GONE
 )
 
-// asNode is a context in which a node's certificate was checked.
+// asNode returns a context authenticated as a node.
 func asNode(ctx context.Context, node string) context.Context {
 	return authn.NewContext(ctx, &authn.Caller{Kind: authn.KindAgent, Subject: node})
 }
 
-// trail keeps what was recorded.
+// trail keeps the audit records.
 type trail struct {
 	mu   sync.Mutex
 	rows []string
@@ -122,7 +122,7 @@ func (r *trail) Record(_ context.Context, _ pgx.Tx, action, kind, target string,
 	return r.err
 }
 
-// statuses is the registry's end of a watch.
+// statuses is the registry's side of a watch.
 type statuses struct {
 	grpc.ServerStream
 	ctx  context.Context

@@ -10,7 +10,7 @@ import (
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
 )
 
-func TestADeadlineMovesWithoutANewGeneration(t *testing.T) {
+func TestPutWork_deadlineChangesWithoutNewGeneration(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	until := func(at time.Time) bool {
@@ -22,14 +22,14 @@ func TestADeadlineMovesWithoutANewGeneration(t *testing.T) {
 	first := time.Date(2026, 11, 21, 4, 0, 0, 123456789, time.UTC)
 	require.True(t, until(first))
 	require.True(t, b.get("wrk_1").Deadline.Equal(first.Truncate(time.Microsecond)))
-	require.False(t, until(first), "the same again is no change, though no table keeps its nanoseconds")
+	require.False(t, until(first), "an unchanged deadline is no change, although the row drops its nanoseconds")
 	b.exec(`UPDATE work SET node_id = 'nod_1', waiting = '', fence = 3, phase = 'running'`)
 	require.True(t, until(first.Add(time.Hour)))
 	got := b.get("wrk_1")
 	require.True(t, got.Deadline.Equal(first.Add(time.Hour).Truncate(time.Microsecond)))
-	require.Equal(t, []any{int64(1), int64(3), "nod_1", "running"}, []any{got.Generation, got.Fence, got.NodeID, got.Phase}, "its engine goes on")
+	require.Equal(t, []any{int64(1), int64(3), "nod_1", "running"}, []any{got.Generation, got.Fence, got.NodeID, got.Phase}, "the engine keeps running")
 	changed, err := b.peer().PutWork(t.Context(), orderOf("wrk_1", 1, running))
 	require.NoError(t, err)
 	require.True(t, changed.GetChanged())
-	require.Nil(t, b.get("wrk_1").Deadline, "without end")
+	require.Nil(t, b.get("wrk_1").Deadline, "no deadline")
 }

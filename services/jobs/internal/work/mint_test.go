@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/work"
 )
 
-// signer signs whatever it is asked for, and keeps it.
+// signer signs every request and records it.
 type signer struct {
 	key     string
 	expires time.Duration
@@ -42,30 +42,30 @@ func mintOf(id string) *jobsv1.MintIngestTokenRequest {
 	return &jobsv1.MintIngestTokenRequest{WorkId: id, Generation: 1, Fence: 1}
 }
 
-// An ingest token is for the one execution that has not begun, and for the node that has it.
-func TestWhoIsMintedAnIngestTokenAndUntilWhen(t *testing.T) {
+// An ingest token is minted only for the node that has the current execution, before its process starts.
+func TestMintIngestToken_conditions(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		change string // of the row
+		change string // SQL
 		node   string
 		req    func(r *jobsv1.MintIngestTokenRequest)
-		kind   fault.Kind // of the refusal
+		kind   fault.Kind // empty if the token is minted
 	}{
-		"its node":                {"", "nod_1", nil, ""},
-		"while it prepares":       {`UPDATE work SET phase = 'preparing', preparing_at = now()`, "nod_1", nil, ""},
-		"its process has started": {`UPDATE work SET phase = 'running', running_at = now()`, "nod_1", nil, fault.Conflict},
-		"it has ended":            {`UPDATE work SET phase = 'exited', running_at = now(), exit_code = 0`, "nod_1", nil, fault.Conflict},
-		"it is to stop":           {`UPDATE work SET desired = 'stopped'`, "nod_1", nil, fault.Conflict},
-		"it is to go":             {`UPDATE work SET desired = 'gone'`, "nod_1", nil, fault.Conflict},
-		"it was given up":         {`UPDATE work SET released_at = now()`, "nod_1", nil, fault.Conflict},
-		"an engine":               {`UPDATE work SET kind = 'engine', spec = ''`, "nod_1", nil, fault.Conflict},
-		"another node":            {"", "nod_2", nil, fault.Absent},
-		"it went to another node": {`UPDATE work SET node_id = 'nod_2'`, "nod_1", nil, fault.Absent},
-		"it has no node":          {`UPDATE work SET node_id = ''`, "", nil, fault.Absent},
-		"an older fence":          {`UPDATE work SET fence = 2`, "nod_1", nil, fault.Conflict},
-		"an older generation":     {`UPDATE work SET generation = 2`, "nod_1", nil, fault.Conflict},
-		"a fence to come":         {"", "nod_1", func(r *jobsv1.MintIngestTokenRequest) { r.Fence = 2 }, fault.Conflict},
-		"no such work":            {"", "nod_1", func(r *jobsv1.MintIngestTokenRequest) { r.WorkId = "wrk_none" }, fault.Absent},
+		"its node":            {"", "nod_1", nil, ""},
+		"preparing":           {`UPDATE work SET phase = 'preparing', preparing_at = now()`, "nod_1", nil, ""},
+		"process has started": {`UPDATE work SET phase = 'running', running_at = now()`, "nod_1", nil, fault.Conflict},
+		"ended":               {`UPDATE work SET phase = 'exited', running_at = now(), exit_code = 0`, "nod_1", nil, fault.Conflict},
+		"to be stopped":       {`UPDATE work SET desired = 'stopped'`, "nod_1", nil, fault.Conflict},
+		"to be removed":       {`UPDATE work SET desired = 'gone'`, "nod_1", nil, fault.Conflict},
+		"released":            {`UPDATE work SET released_at = now()`, "nod_1", nil, fault.Conflict},
+		"engine":              {`UPDATE work SET kind = 'engine', spec = ''`, "nod_1", nil, fault.Conflict},
+		"other node":          {"", "nod_2", nil, fault.Absent},
+		"moved to other node": {`UPDATE work SET node_id = 'nod_2'`, "nod_1", nil, fault.Absent},
+		"not placed":          {`UPDATE work SET node_id = ''`, "", nil, fault.Absent},
+		"older fence":         {`UPDATE work SET fence = 2`, "nod_1", nil, fault.Conflict},
+		"older generation":    {`UPDATE work SET generation = 2`, "nod_1", nil, fault.Conflict},
+		"future fence":        {"", "nod_1", func(r *jobsv1.MintIngestTokenRequest) { r.Fence = 2 }, fault.Conflict},
+		"unknown work":        {"", "nod_1", func(r *jobsv1.MintIngestTokenRequest) { r.WorkId = "wrk_none" }, fault.Absent},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -87,7 +87,7 @@ func TestWhoIsMintedAnIngestTokenAndUntilWhen(t *testing.T) {
 			if c.kind != "" {
 				require.True(t, fault.Is(err, c.kind), "%v", err)
 				require.Zero(t, b.count("ingest_token"))
-				require.Empty(t, rows.rows, "what was refused is not recorded as done")
+				require.Empty(t, rows.rows, "a refused request must not be audited")
 				return
 			}
 			require.NoError(t, err)
@@ -101,7 +101,7 @@ func TestWhoIsMintedAnIngestTokenAndUntilWhen(t *testing.T) {
 	}
 }
 
-func TestAUserIsNoNodeWhateverHisName(t *testing.T) {
+func TestAgentServer_rejectsUserNamedLikeNode(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.attempt("wrk_1")
@@ -116,7 +116,7 @@ func TestAUserIsNoNodeWhateverHisName(t *testing.T) {
 	require.Zero(t, b.count("ingest_token"))
 }
 
-func TestTokensMintedAtOnceLeaveOneThatOpens(t *testing.T) {
+func TestMintIngestToken_concurrentMintsLeaveOneValid(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.attempt("wrk_1")
@@ -131,10 +131,10 @@ func TestTokensMintedAtOnceLeaveOneThatOpens(t *testing.T) {
 	}
 	wg.Wait()
 	require.Equal(t, 8, b.count("ingest_token"))
-	require.Equal(t, 1, b.count(`ingest_token WHERE revoked_at IS NULL`), "each revokes the one before it")
+	require.Equal(t, 1, b.count(`ingest_token WHERE revoked_at IS NULL`), "each token revokes the one before")
 }
 
-func TestATokenWithoutItsAuditRowIsNotMintedAndRevokesNothing(t *testing.T) {
+func TestMintIngestToken_failsWithoutAuditRecord(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.attempt("wrk_1")
@@ -142,14 +142,14 @@ func TestATokenWithoutItsAuditRowIsNotMintedAndRevokesNothing(t *testing.T) {
 	ctx := asNode(t.Context(), "nod_1")
 	first, err := s.MintIngestToken(ctx, mintOf("wrk_1"))
 	require.NoError(t, err)
-	rows.err = errors.New("the audit row cannot be written")
+	rows.err = errors.New("the audit record cannot be written")
 	_, err = s.MintIngestToken(ctx, mintOf("wrk_1"))
 	require.ErrorIs(t, err, rows.err)
 	require.Equal(t, 1, b.count(`ingest_token WHERE revoked_at IS NULL AND hash = $1`, secret.Hash(first.GetToken())))
 }
 
-// What a node may fetch is what the spec of its own execution names, and nothing beside it.
-func TestWhatMayBeDownloaded(t *testing.T) {
+// A node may download only the objects that the spec of its own execution refers to.
+func TestSignDownload_onlyObjectsOfOwnSpec(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.attempt("wrk_1")
@@ -161,18 +161,18 @@ func TestWhatMayBeDownloaded(t *testing.T) {
 		kind    fault.Kind
 		key     string
 	}{
-		"the package":             {"wrk_1", "blob://recipes/a.tar", 1, "", "recipes/a.tar"},
-		"a file of a dataset":     {"wrk_1", "blob://projects/p/b", 1, "", "projects/p/b"},
-		"the model to start from": {"wrk_1", "blob://models/m", 1, "", "models/m"},
-		"an engine's model":       {"wrk_2", "blob://runs/m.gguf", 1, "", "runs/m.gguf"},
-		"the other work's":        {"wrk_2", "blob://recipes/a.tar", 1, fault.Absent, ""},
-		"nobody's":                {"wrk_1", "blob://projects/p/c", 1, fault.Absent, ""},
-		"a prefix":                {"wrk_1", "blob://projects/p/", 1, fault.Absent, ""},
-		"a way round":             {"wrk_1", "blob://projects/p/../p/a", 1, fault.Absent, ""},
-		"nothing":                 {"wrk_1", "", 1, fault.Absent, ""},
-		"another execution":       {"wrk_1", "blob://recipes/a.tar", 2, fault.Conflict, ""},
-		"no such work":            {"wrk_9", "blob://recipes/a.tar", 1, fault.Absent, ""},
-		"outside the store":       {"wrk_2", "https://elsewhere.example/m", 1, fault.Absent, ""},
+		"package":                {"wrk_1", "blob://recipes/a.tar", 1, "", "recipes/a.tar"},
+		"dataset file":           {"wrk_1", "blob://projects/p/b", 1, "", "projects/p/b"},
+		"start model":            {"wrk_1", "blob://models/m", 1, "", "models/m"},
+		"engine model":           {"wrk_2", "blob://runs/m.gguf", 1, "", "runs/m.gguf"},
+		"object of another work": {"wrk_2", "blob://recipes/a.tar", 1, fault.Absent, ""},
+		"unlisted object":        {"wrk_1", "blob://projects/p/c", 1, fault.Absent, ""},
+		"prefix":                 {"wrk_1", "blob://projects/p/", 1, fault.Absent, ""},
+		"path with ..":           {"wrk_1", "blob://projects/p/../p/a", 1, fault.Absent, ""},
+		"empty URI":              {"wrk_1", "", 1, fault.Absent, ""},
+		"other execution":        {"wrk_1", "blob://recipes/a.tar", 2, fault.Conflict, ""},
+		"unknown work":           {"wrk_9", "blob://recipes/a.tar", 1, fault.Absent, ""},
+		"outside the store":      {"wrk_2", "https://elsewhere.example/m", 1, fault.Absent, ""},
 	} {
 		s, _, blobs := b.agents()
 		got, err := s.SignDownload(asNode(t.Context(), "nod_1"), &jobsv1.SignDownloadRequest{
@@ -185,10 +185,10 @@ func TestWhatMayBeDownloaded(t *testing.T) {
 		}
 		require.NoError(t, err, name)
 		require.Equal(t, "http://x/"+c.key, got.GetUrl())
-		require.Equal(t, 15*time.Minute, blobs.expires, "a signed URL holds for 15 minutes at most")
+		require.Equal(t, 15*time.Minute, blobs.expires, "a signed URL is valid for at most 15 minutes")
 	}
 	s, _, blobs := b.agents()
-	blobs.err = errors.New("the store is away")
+	blobs.err = errors.New("the store is down")
 	_, err := s.SignDownload(asNode(t.Context(), "nod_1"), &jobsv1.SignDownloadRequest{WorkId: "wrk_1", Generation: 1, Fence: 1, Uri: "blob://models/m"})
 	require.ErrorIs(t, err, blobs.err)
 }

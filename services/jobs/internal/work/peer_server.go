@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/topic"
 )
 
-// PeerServer answers WorkPeerService: the registry's engines.
+// PeerServer implements WorkPeerService, which the registry uses to run engines.
 type PeerServer struct {
 	jobspeerv1.UnimplementedWorkPeerServiceServer
 	Pool  *pgxpool.Pool
@@ -36,7 +36,7 @@ func (s *PeerServer) PutWork(ctx context.Context, req *jobspeerv1.PutWorkRequest
 	}
 	changed, err := s.put(ctx, order)
 	if pg.IsUnique(err, "") {
-		changed, err = s.put(ctx, order) // another replica made the row just now
+		changed, err = s.put(ctx, order) // another replica has just inserted the row
 	}
 	if err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func (s *PeerServer) put(ctx context.Context, o Order) (changed bool, err error)
 		w, err := s.Works.Lock(ctx, tx, o.ID)
 		if fault.Is(err, fault.Absent) {
 			if changed = o.Desired == WantRunning; !changed {
-				return nil // what was never there is gone
+				return nil // a work that does not exist is already gone
 			}
 			return s.Works.Insert(ctx, tx, NewEngine(o, now))
 		}
@@ -80,7 +80,7 @@ func orderFromProto(req *jobspeerv1.PutWorkRequest) (Order, error) {
 	}
 	raw, err := proto.MarshalOptions{Deterministic: true}.Marshal(spec)
 	if err != nil {
-		return Order{}, errors.Join(errors.New("write the spec of an engine"), err)
+		return Order{}, errors.Join(errors.New("encode the spec of an engine"), err)
 	}
 	o := Order{
 		ID: req.GetWorkId(), Generation: req.GetGeneration(), Desired: want, Pool: req.GetPool(), Driver: spec.GetDriver(),
@@ -90,17 +90,17 @@ func orderFromProto(req *jobspeerv1.PutWorkRequest) (Order, error) {
 		o.Slots = 1
 	}
 	if req.GetDeadline().IsValid() {
-		// Postgres keeps microseconds; more would look like a change each time.
+		// Postgres stores microseconds; a finer time would look like a change on every call.
 		at := req.GetDeadline().AsTime().Truncate(time.Microsecond)
 		o.Deadline = &at
 	}
 	return o, nil
 }
 
-// lookAgain is how long a watch trusts wake-ups alone.
+// lookAgain is how often a watch polls in case a wake-up was lost.
 const lookAgain = 5 * time.Second
 
-// WatchWorks sends every engine's work, then `synced`, then each change.
+// WatchWorks sends the status of every engine, then synced, then each change.
 func (s *PeerServer) WatchWorks(_ *jobspeerv1.WatchWorksRequest, stream grpc.ServerStreamingServer[jobspeerv1.WorkStatus]) error {
 	ctx := stream.Context()
 	changed := s.Hub.Wait(topic.Engines)
@@ -109,7 +109,7 @@ func (s *PeerServer) WatchWorks(_ *jobspeerv1.WatchWorksRequest, stream grpc.Ser
 	defer again.Stop()
 	sent := map[string]string{}
 	for synced := false; ; synced = true {
-		if err := s.sendNews(ctx, stream, sent); err != nil {
+		if err := s.sendChanges(ctx, stream, sent); err != nil {
 			return err
 		}
 		if !synced {
@@ -126,7 +126,7 @@ func (s *PeerServer) WatchWorks(_ *jobspeerv1.WatchWorksRequest, stream grpc.Ser
 	}
 }
 
-func (s *PeerServer) sendNews(ctx context.Context, stream grpc.ServerStreamingServer[jobspeerv1.WorkStatus], sent map[string]string) error {
+func (s *PeerServer) sendChanges(ctx context.Context, stream grpc.ServerStreamingServer[jobspeerv1.WorkStatus], sent map[string]string) error {
 	works, err := s.Works.Engines(ctx, s.Pool)
 	if err != nil {
 		return err

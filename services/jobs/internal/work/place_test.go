@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What rewraps values under another key derives the place from the column's name.
-func TestAnEnginesKeyIsSealedForItsColumn(t *testing.T) {
+// Key rotation derives the context of each sealed value from the column name, so this must not change.
+func TestEngineKeySealContext(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "work.engine_key:wrk_1", keyPlace("wrk_1"))
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/gang"
 )
 
-// Order is what the registry asks of an engine.
+// Order is the registry's request for an engine.
 type Order struct {
 	ID         string
 	Generation int64
@@ -23,7 +23,7 @@ type Order struct {
 	Deadline   *time.Time
 }
 
-// NewEngine makes the work of a first order; it waits for its place.
+// NewEngine returns the work of an engine's first order. It waits for placement.
 func NewEngine(o Order, now time.Time) *Work {
 	return &Work{
 		Seen: Seen{Key: Key{ID: o.ID, Generation: o.Generation}},
@@ -32,21 +32,21 @@ func NewEngine(o Order, now time.Time) *Work {
 	}
 }
 
-// Put takes over a repeated order. An older generation is a conflict, and so is another spec under
-// the same one. An engine that is placed keeps its place; one that had ended, or that shall move to
-// another pool, is placed anew.
+// Put applies a further order and reports whether anything changed. An older generation is a conflict, and so
+// is a different spec under the same generation. A placed engine keeps its node. An engine that had ended, or
+// whose pool, driver or size changes, is placed again.
 func (w *Work) Put(o Order, now time.Time) (changed bool, err error) {
 	switch {
 	case w.Kind != Engine:
-		return false, fault.New(fault.Conflict, "work_kind", "work %s is no engine", w.ID)
+		return false, fault.New(fault.Conflict, "work_kind", "work %s is not an engine", w.ID)
 	case o.Generation < w.Generation:
 		return false, fault.New(fault.Conflict, "work_generation",
-			"generation %d of work %s is older than %d", o.Generation, w.ID, w.Generation)
+			"generation %d of work %s is older than the current generation %d", o.Generation, w.ID, w.Generation)
 	case o.Generation == w.Generation && !bytes.Equal(o.Spec, w.Spec):
 		return false, fault.New(fault.Conflict, "work_generation",
-			"generation %d of work %s is known with another spec", o.Generation, w.ID)
+			"generation %d of work %s already has a different spec", o.Generation, w.ID)
 	case o.Generation == w.Generation && o.Desired == w.Desired:
-		// A deadline moves without anything else: the engine goes on.
+		// A new deadline does not need a new generation: the engine keeps running.
 		moved := !sameTime(o.Deadline, w.Deadline)
 		w.Deadline = o.Deadline
 		return moved, nil
@@ -69,7 +69,7 @@ func (w *Work) Put(o Order, now time.Time) (changed bool, err error) {
 	return true, nil
 }
 
-// leave ends a work that is on no node: there is nothing to stop.
+// leave releases a work that is not placed: there is nothing to stop.
 func (w *Work) leave(now time.Time) {
 	w.Waiting, w.ReleasedAt = "", &now
 	w.Phase = phaseLeft(w.Desired)

@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/work"
 )
 
-func TestAFirstOrderMadeByManyAtOnceIsOneRowAndOneChange(t *testing.T) {
+func TestPutWork_concurrentFirstOrdersAreOneChange(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	var changes atomic.Int32
@@ -30,11 +30,11 @@ func TestAFirstOrderMadeByManyAtOnceIsOneRowAndOneChange(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	require.EqualValues(t, 1, changes.Load(), "the others find the row")
+	require.EqualValues(t, 1, changes.Load(), "only the first order is a change")
 	require.Equal(t, 1, b.count("work"))
 }
 
-func TestRacingGenerationsEndWithTheNewest(t *testing.T) {
+func TestPutWork_newestGenerationWinsRace(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	var wg sync.WaitGroup
@@ -48,13 +48,13 @@ func TestRacingGenerationsEndWithTheNewest(t *testing.T) {
 	}
 	wg.Wait()
 	got := b.get("wrk_1")
-	require.EqualValues(t, 8, got.Generation, "an older one is refused, whoever comes last")
+	require.EqualValues(t, 8, got.Generation, "the newest generation must win in any order of arrival")
 	spec := &jobsv1.EngineSpec{}
 	require.NoError(t, unmarshal(got.Spec, spec))
-	require.EqualValues(t, 8, spec.GetRevisionNumber(), "the spec is that of the generation")
+	require.EqualValues(t, 8, spec.GetRevisionNumber(), "the spec must belong to the generation")
 }
 
-func TestWhatTheRegistryOrders(t *testing.T) {
+func TestPutWork_orders(t *testing.T) {
 	t.Parallel()
 	other := func(r *jobspeerv1.PutWorkRequest) { r.Engine.Driver = "command" }
 	for name, c := range map[string]struct {
@@ -64,15 +64,15 @@ func TestWhatTheRegistryOrders(t *testing.T) {
 		code    string
 		rows    int
 	}{
-		"gone, and never there":      {nil, orderOf("wrk_1", 1, gone), false, "", 0},
-		"stopped, and never there":   {nil, orderOf("wrk_1", 1, stopped), false, "", 0},
-		"first":                      {nil, orderOf("wrk_1", 1, running), true, "", 1},
-		"again":                      {[]*jobspeerv1.PutWorkRequest{orderOf("wrk_1", 1, running)}, orderOf("wrk_1", 1, running), false, "", 1},
-		"older":                      {[]*jobspeerv1.PutWorkRequest{orderOf("wrk_1", 2, running)}, orderOf("wrk_1", 1, gone), false, "work_generation", 1},
-		"same generation, new spec":  {[]*jobspeerv1.PutWorkRequest{orderOf("wrk_1", 1, running)}, orderOf("wrk_1", 1, running, other), false, "work_generation", 1},
-		"new generation, new spec":   {[]*jobspeerv1.PutWorkRequest{orderOf("wrk_1", 1, running)}, orderOf("wrk_1", 2, running, other), true, "", 1},
-		"nobody says what is wanted": {nil, orderOf("wrk_1", 1, jobsv1.Desired_DESIRED_UNSPECIFIED), false, "invalid", 0},
-		"an attempt's id":            {nil, orderOf("wrk_attempt", 2, gone), false, "work_kind", 0},
+		"gone, unknown work":        {nil, orderOf("wrk_1", 1, gone), false, "", 0},
+		"stopped, unknown work":     {nil, orderOf("wrk_1", 1, stopped), false, "", 0},
+		"first":                     {nil, orderOf("wrk_1", 1, running), true, "", 1},
+		"again":                     {[]*jobspeerv1.PutWorkRequest{orderOf("wrk_1", 1, running)}, orderOf("wrk_1", 1, running), false, "", 1},
+		"older":                     {[]*jobspeerv1.PutWorkRequest{orderOf("wrk_1", 2, running)}, orderOf("wrk_1", 1, gone), false, "work_generation", 1},
+		"same generation, new spec": {[]*jobspeerv1.PutWorkRequest{orderOf("wrk_1", 1, running)}, orderOf("wrk_1", 1, running, other), false, "work_generation", 1},
+		"new generation, new spec":  {[]*jobspeerv1.PutWorkRequest{orderOf("wrk_1", 1, running)}, orderOf("wrk_1", 2, running, other), true, "", 1},
+		"unspecified desired state": {nil, orderOf("wrk_1", 1, jobsv1.Desired_DESIRED_UNSPECIFIED), false, "invalid", 0},
+		"attempt's ID":              {nil, orderOf("wrk_attempt", 2, gone), false, "work_kind", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -93,13 +93,13 @@ func TestWhatTheRegistryOrders(t *testing.T) {
 			}
 			require.Equal(t, c.changed, got.GetChanged())
 			require.Equal(t, c.rows, b.count(`work WHERE kind = 'engine'`))
-			require.Equal(t, work.WantRunning, b.get("wrk_attempt").Desired, "attempts are their jobs' own")
+			require.Equal(t, work.WantRunning, b.get("wrk_attempt").Desired, "the registry must not change attempts")
 		})
 	}
 }
 
-// An engine with a GPU takes its GPUs, one without takes one of the places that nodes have for such.
-func TestAnEngineAsksForGPUsOrForAPlace(t *testing.T) {
+// An engine with GPUs takes GPUs and no slot. An engine without GPUs takes one slot.
+func TestPutWork_engineTakesGPUsOrSlot(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	_, err := b.peer().PutWork(t.Context(), orderOf("wrk_gpu", 1, running, func(r *jobspeerv1.PutWorkRequest) {
@@ -117,8 +117,8 @@ func TestAnEngineAsksForGPUsOrForAPlace(t *testing.T) {
 	require.Equal(t, 1, gpu.NNodes)
 }
 
-// What was seen of one execution says nothing of the next one.
-func TestANewGenerationForgetsWhatWasSeenAndItsKey(t *testing.T) {
+// The observed state belongs to one execution.
+func TestPutWork_newGenerationClearsObservedState(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	_, err := b.peer().PutWork(t.Context(), orderOf("wrk_1", 1, running))
@@ -132,11 +132,11 @@ func TestANewGenerationForgetsWhatWasSeenAndItsKey(t *testing.T) {
 	require.NoError(t, err)
 	got := b.get("wrk_1")
 	require.Equal(t, work.Seen{Key: work.Key{ID: "wrk_1", Generation: 2, Fence: 3}}, got.Seen)
-	require.Equal(t, "nod_1", got.NodeID, "it keeps its place")
+	require.Equal(t, "nod_1", got.NodeID, "the engine keeps its node")
 	require.Equal(t, 1, b.count(`work WHERE engine_key IS NULL AND engine IS NULL`))
 }
 
-// withModel names a model in the store and one outside of it.
+// withModel adds one model in the object store and one outside.
 func withModel(r *jobspeerv1.PutWorkRequest) {
 	r.Engine.Model = []*jobsv1.ObjectRef{{Uri: "blob://runs/m.gguf"}, {Uri: "https://elsewhere.example/m"}}
 }

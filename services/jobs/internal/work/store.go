@@ -13,9 +13,9 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/gang"
 )
 
-// Store reads works; with a transaction it also writes them.
+// Store reads and writes works. Writes need a transaction.
 type Store struct {
-	// Keys seal the engines' keys at rest.
+	// Keys encrypts the engines' API keys at rest.
 	Keys *secret.Keyring
 }
 
@@ -82,7 +82,7 @@ func (s *Store) one(row pgx.Row, id string) (*Work, error) {
 	return w, nil
 }
 
-// OnNode answers the works that take a place on a node, and those of the named ids that are its.
+// OnNode returns the works that are placed on a node and not released.
 func (s *Store) OnNode(ctx context.Context, q pg.Querier, nodeID string) ([]*Work, error) {
 	rows, err := q.Query(ctx, `SELECT `+columns+` FROM work WHERE node_id = $1 AND released_at IS NULL ORDER BY id`, nodeID)
 	if err != nil {
@@ -91,7 +91,7 @@ func (s *Store) OnNode(ctx context.Context, q pg.Querier, nodeID string) ([]*Wor
 	return s.collect(rows)
 }
 
-// LockAttempt loads the works of an attempt, in the order of their ranks.
+// LockAttempt loads and locks the works of an attempt, ordered by rank.
 func (s *Store) LockAttempt(ctx context.Context, tx pgx.Tx, jobID string, number int) ([]*Work, error) {
 	rows, err := tx.Query(ctx, `SELECT `+columns+` FROM work
 		WHERE kind = 'attempt' AND job_id = $1 AND attempt = $2 ORDER BY rank FOR UPDATE`, jobID, number)
@@ -101,7 +101,7 @@ func (s *Store) LockAttempt(ctx context.Context, tx pgx.Tx, jobID string, number
 	return s.collect(rows)
 }
 
-// Engines answers the engines' works that are not long gone.
+// Engines returns the works of engines, without those that have been gone for an hour.
 func (s *Store) Engines(ctx context.Context, q pg.Querier) ([]*Work, error) {
 	rows, err := q.Query(ctx, `SELECT `+columns+` FROM work WHERE kind = 'engine'
 		AND (phase <> 'gone' OR updated_at > clock_timestamp() - interval '1 hour') ORDER BY id`)

@@ -25,10 +25,11 @@ func (s *Store) Insert(ctx context.Context, tx pgx.Tx, w *Work) error {
 	if err != nil {
 		return fmt.Errorf("insert work: %w", err)
 	}
-	return s.tell(ctx, tx, w, "")
+	return s.notify(ctx, tx, w, "")
 }
 
-// Save writes a changed work that before names: its execution as it was loaded.
+// Save writes a changed work. before is its key as it was loaded; if the row has another generation or fence by
+// now, Save returns a conflict.
 func (s *Store) Save(ctx context.Context, tx pgx.Tx, w *Work, before Key, beforeNode string, now time.Time) error {
 	var sealed []byte
 	if !w.EngineKey.IsZero() {
@@ -57,12 +58,12 @@ func (s *Store) Save(ctx context.Context, tx pgx.Tx, w *Work, before Key, before
 		return fmt.Errorf("save work: %w", err)
 	}
 	if tag.RowsAffected() == 0 {
-		return fault.New(fault.Conflict, "work_moved", "work %s has moved on", w.ID)
+		return fault.New(fault.Conflict, "work_moved", "work %s was changed concurrently", w.ID)
 	}
-	return s.tell(ctx, tx, w, beforeNode)
+	return s.notify(ctx, tx, w, beforeNode)
 }
 
-// Delete removes works that nobody acknowledged, with the tokens that may have been minted for them.
+// Delete deletes works that no node has acknowledged, and any ingest tokens minted for them.
 func (s *Store) Delete(ctx context.Context, tx pgx.Tx, works []*Work) error {
 	for _, w := range works {
 		if _, err := tx.Exec(ctx, `DELETE FROM ingest_token WHERE work_id = $1`, w.ID); err != nil {
@@ -71,7 +72,7 @@ func (s *Store) Delete(ctx context.Context, tx pgx.Tx, works []*Work) error {
 		if _, err := tx.Exec(ctx, `DELETE FROM work WHERE id = $1`, w.ID); err != nil {
 			return fmt.Errorf("delete work: %w", err)
 		}
-		if err := s.tell(ctx, tx, w, ""); err != nil {
+		if err := s.notify(ctx, tx, w, ""); err != nil {
 			return err
 		}
 	}
@@ -88,8 +89,9 @@ func (s *Store) Purge(ctx context.Context, q pg.Querier) error {
 	return nil
 }
 
-// tell wakes the nodes that are asked for something else now, and those who watch engines.
-func (s *Store) tell(ctx context.Context, tx pgx.Tx, w *Work, beforeNode string) error {
+// notify wakes the streams of the affected nodes. If the work is an engine, it also wakes the engine watches and
+// the scheduler.
+func (s *Store) notify(ctx context.Context, tx pgx.Tx, w *Work, beforeNode string) error {
 	topics := []wake.Topic{}
 	if w.NodeID != "" {
 		topics = append(topics, topic.Node(w.NodeID))

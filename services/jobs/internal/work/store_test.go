@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/work"
 )
 
-func TestAWorkComesBackAsItWasSavedAndItsKeyIsSealed(t *testing.T) {
+func TestStore_Save_roundTripWithSealedKey(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t, pgtest.Schema{Name: "jobs", Migrations: db.Migrations}).Pool("jobs")
 	raw := make([]byte, 32)
@@ -43,7 +43,7 @@ func TestAWorkComesBackAsItWasSavedAndItsKeyIsSealed(t *testing.T) {
 		return tx(func(ctx context.Context, tx pgx.Tx) error { return store.Save(ctx, tx, w, before, "", now) })
 	}
 	require.NoError(t, save())
-	require.True(t, fault.HasCode(save(), "work_moved"), "its fence has moved since")
+	require.True(t, fault.HasCode(save(), "work_moved"), "the fence has changed since it was loaded")
 
 	got, err := store.Get(t.Context(), pool, "wrk_1")
 	require.NoError(t, err)
@@ -55,7 +55,7 @@ func TestAWorkComesBackAsItWasSavedAndItsKeyIsSealed(t *testing.T) {
 	_, err = pool.Exec(t.Context(), `UPDATE work SET id = 'wrk_2'`)
 	require.NoError(t, err)
 	_, err = store.Get(t.Context(), pool, "wrk_2")
-	require.ErrorContains(t, err, "open the key", "a sealed key is good for its own row only")
+	require.ErrorContains(t, err, "open the key", "a sealed key can be opened only in its own row")
 	_, err = store.Get(t.Context(), pool, "wrk_1")
 	require.True(t, fault.Is(err, fault.Absent), "%v", err)
 }

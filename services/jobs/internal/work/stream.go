@@ -20,12 +20,12 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/topic"
 )
 
-// Observer applies what a node reports.
+// Observer applies the reports of nodes.
 type Observer interface {
 	Observe(ctx context.Context, nodeID string, report []Seen) error
 }
 
-// Nodes keeps the sessions and the liveness of nodes.
+// Nodes tracks the sessions and the liveness of nodes.
 type Nodes interface {
 	Open(ctx context.Context, h fleet.Hello) (session int64, err error)
 	Session(ctx context.Context, nodeID string) (int64, error)
@@ -41,8 +41,8 @@ type Agents struct {
 	Hub       *wake.Hub
 	Clock     clock.Clock
 	Heartbeat time.Duration
-	// IngestEndpoint is the base of the ingest routes, with /api/ingest. It is told anew each time:
-	// a restart may have moved it.
+	// IngestEndpoint returns the base URL of the ingest routes, including /api/ingest. It is called for every
+	// message, because the URL may change after a restart.
 	IngestEndpoint func() string
 }
 
@@ -54,12 +54,12 @@ type session struct {
 	beat   fleet.Beat
 	stream agentStream
 
-	known  chan []Key // what the node has, by its newest report
-	failed chan error // the reader's end
-	told   []byte     // what was told last, nil before
+	reported chan []Key // the works in the node's newest report
+	failed   chan error // the reader's result
+	lastSent []byte     // the last desired works, nil before the first
 }
 
-// Serve runs one stream until it ends or a newer one of the same node takes its place.
+// Serve runs a stream until it ends or the same node opens a newer one.
 func (a *Agents) Serve(stream agentStream) error {
 	ctx := stream.Context()
 	hello, err := a.hello(stream)
@@ -72,15 +72,15 @@ func (a *Agents) Serve(stream agentStream) error {
 	}
 	s := &session{
 		Agents: a, beat: fleet.Beat{NodeID: hello.NodeID, Session: number}, stream: stream,
-		known: make(chan []Key, 1), failed: make(chan error, 1),
+		reported: make(chan []Key, 1), failed: make(chan error, 1),
 	}
 	welcome := &jobsv1.Welcome{HeartbeatS: int32(max(1, a.Heartbeat/time.Second))}
 	if err := stream.Send(&jobsv1.ConnectResponse{Message: &jobsv1.ConnectResponse_Welcome{Welcome: welcome}}); err != nil {
-		return fmt.Errorf("welcome a node: %w", err)
+		return fmt.Errorf("send the welcome to a node: %w", err)
 	}
-	// The reader ends with the stream's context, which the return of this handler ends.
+	// The reader stops when this handler returns, because that cancels the stream's context.
 	go func() { s.failed <- s.read(ctx) }()
-	return s.tellAll(ctx)
+	return s.sendLoop(ctx)
 }
 
 func (a *Agents) hello(stream agentStream) (fleet.Hello, error) {
@@ -90,11 +90,11 @@ func (a *Agents) hello(stream agentStream) (fleet.Hello, error) {
 	}
 	m := first.GetHello()
 	if m == nil {
-		return fleet.Hello{}, fault.New(fault.Refused, "hello", "the first message of a stream is hello")
+		return fleet.Hello{}, fault.New(fault.Refused, "hello", "the first message of a stream must be hello")
 	}
 	caller := authn.Of(stream.Context())
 	if caller.Kind != authn.KindAgent || caller.Subject != m.GetNodeId() {
-		return fleet.Hello{}, fault.New(fault.Forbidden, "node", "the certificate is not that of node %s", m.GetNodeId())
+		return fleet.Hello{}, fault.New(fault.Forbidden, "node", "the client certificate does not belong to node %s", m.GetNodeId())
 	}
 	i := m.GetInventory()
 	return fleet.Hello{
@@ -106,7 +106,7 @@ func (a *Agents) hello(stream agentStream) (fleet.Hello, error) {
 	}, nil
 }
 
-// read takes what the node sends until the stream ends.
+// read handles the messages of the node until the stream ends.
 func (s *session) read(ctx context.Context) error {
 	for {
 		m, err := s.stream.Recv()
@@ -143,22 +143,22 @@ func (s *session) observe(ctx context.Context, m *jobsv1.ObservedWorks) error {
 		return err
 	}
 	select {
-	case <-s.known: // an older report that nobody has looked at
+	case <-s.reported: // drop an older report that was not read
 	default:
 	}
-	s.known <- keys
+	s.reported <- keys
 	return nil
 }
 
-// tellAll tells the node what it shall do, whenever that changes and with every heartbeat.
-func (s *session) tellAll(ctx context.Context) error {
+// sendLoop sends the desired works to the node when they change and with every heartbeat.
+func (s *session) sendLoop(ctx context.Context) error {
 	changed := s.Hub.Wait(topic.Node(s.beat.NodeID))
 	defer changed.Close()
 	beat := s.Clock.NewTicker(s.Heartbeat)
 	defer beat.Stop()
 	var has []Key
 	for always := true; ; {
-		if err := s.tell(ctx, has, always); err != nil {
+		if err := s.sendDesired(ctx, has, always); err != nil {
 			return err
 		}
 		select {
@@ -166,7 +166,7 @@ func (s *session) tellAll(ctx context.Context) error {
 			return ctx.Err()
 		case err := <-s.failed:
 			return err
-		case has = <-s.known:
+		case has = <-s.reported:
 			always = false
 		case <-changed.C:
 			always = false
@@ -176,7 +176,7 @@ func (s *session) tellAll(ctx context.Context) error {
 	}
 }
 
-func (s *session) tell(ctx context.Context, has []Key, always bool) error {
+func (s *session) sendDesired(ctx context.Context, has []Key, always bool) error {
 	if err := s.current(ctx); err != nil {
 		return err
 	}
@@ -191,19 +191,19 @@ func (s *session) tell(ctx context.Context, has []Key, always bool) error {
 	m := &jobsv1.DesiredWorks{Works: works}
 	raw, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil {
-		return fmt.Errorf("write what a node shall do: %w", err)
+		return fmt.Errorf("encode the desired works of a node: %w", err)
 	}
-	if !always && s.told != nil && string(raw) == string(s.told) {
+	if !always && s.lastSent != nil && string(raw) == string(s.lastSent) {
 		return nil
 	}
 	if err := s.stream.Send(&jobsv1.ConnectResponse{Message: &jobsv1.ConnectResponse_Desired{Desired: m}}); err != nil {
-		return fmt.Errorf("tell a node what to do: %w", err)
+		return fmt.Errorf("send the desired works to a node: %w", err)
 	}
-	s.told = append([]byte{}, raw...)
+	s.lastSent = append([]byte{}, raw...)
 	return nil
 }
 
-// desired is what the rows want of a node, and the end of all else that it has.
+// desired returns the works that the node should have. Every other work that it reported is desired gone.
 func desired(wanted []*Work, has []Key, ingestEndpoint string) ([]*jobsv1.Work, error) {
 	works := make([]*jobsv1.Work, 0, len(wanted))
 	named := make(map[string]bool, len(wanted))
@@ -223,14 +223,14 @@ func desired(wanted []*Work, has []Key, ingestEndpoint string) ([]*jobsv1.Work, 
 	return works, nil
 }
 
-// current is a conflict once a newer stream of the node is open.
+// current returns a conflict if the node has opened a newer stream.
 func (s *session) current(ctx context.Context) error {
 	number, err := s.Nodes.Session(ctx, s.beat.NodeID)
 	if err != nil {
 		return err
 	}
 	if number != s.beat.Session {
-		return fault.New(fault.Conflict, "superseded", "a newer stream of node %s is open", s.beat.NodeID)
+		return fault.New(fault.Conflict, "superseded", "node %s has opened a newer stream", s.beat.NodeID)
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/work"
 )
 
-// wire is the agent's stream as the server sees it; the test is the agent.
+// wire is the server's side of an agent's stream. The test acts as the agent.
 type wire struct {
 	grpc.ServerStream
 	ctx context.Context
@@ -46,7 +46,7 @@ func (w *wire) Send(m *jobsv1.ConnectResponse) error {
 	return nil
 }
 
-// cluster is what a stream tells of its node and of what it was told.
+// cluster records what the stream passes to Nodes and Observer.
 type cluster struct {
 	mu       sync.Mutex
 	session  int64
@@ -121,7 +121,7 @@ func heartbeat() *jobsv1.ConnectRequest {
 	return &jobsv1.ConnectRequest{Message: &jobsv1.ConnectRequest_Heartbeat{Heartbeat: &jobsv1.Heartbeat{}}}
 }
 
-// open says hello and reads the welcome and the first list.
+// open sends hello, and reads the welcome and the first desired works.
 func (a *agent) open(t *testing.T) []*jobsv1.Work {
 	t.Helper()
 	a.in <- hello("nod_1")
@@ -129,7 +129,7 @@ func (a *agent) open(t *testing.T) []*jobsv1.Work {
 	return (<-a.out).GetDesired().GetWorks()
 }
 
-func TestAStreamOpensWithHelloWelcomeAndAllThatIsWanted(t *testing.T) {
+func TestAgentStream_startsWithWelcomeAndDesiredWorks(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.attempt("wrk_1")
@@ -137,7 +137,7 @@ func TestAStreamOpensWithHelloWelcomeAndAllThatIsWanted(t *testing.T) {
 	b.exec(`UPDATE work SET node_id = 'nod_2' WHERE id = 'wrk_2'`)
 	a := b.connect(newCluster())
 	works := a.open(t)
-	require.Len(t, works, 1, "its own works only")
+	require.Len(t, works, 1, "only the works of this node")
 	require.Equal(t, "wrk_1", works[0].GetWorkId())
 	require.Equal(t, "http://x/api/ingest", works[0].GetAttempt().GetIngestEndpoint())
 	require.Equal(t, []fleet.Hello{{
@@ -146,17 +146,17 @@ func TestAStreamOpensWithHelloWelcomeAndAllThatIsWanted(t *testing.T) {
 	}}, a.hellos)
 }
 
-func TestAStreamThatDoesNotBeginWithItsOwnHelloOpensNoSession(t *testing.T) {
+func TestAgentStream_firstMessageMustBeOwnHello(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		first *jobsv1.ConnectRequest
 		kind  fault.Kind
 	}{
-		"a heartbeat":  {heartbeat(), fault.Refused},
-		"a report":     {observed(), fault.Refused},
-		"nothing":      {&jobsv1.ConnectRequest{}, fault.Refused},
-		"another node": {hello("nod_2"), fault.Forbidden},
-		"no node":      {hello(""), fault.Forbidden},
+		"heartbeat":     {heartbeat(), fault.Refused},
+		"report":        {observed(), fault.Refused},
+		"empty message": {&jobsv1.ConnectRequest{}, fault.Refused},
+		"other node":    {hello("nod_2"), fault.Forbidden},
+		"empty node ID": {hello(""), fault.Forbidden},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -170,8 +170,8 @@ func TestAStreamThatDoesNotBeginWithItsOwnHelloOpensNoSession(t *testing.T) {
 	}
 }
 
-// Desired work is sent whole, whenever it changed and with every heartbeat of the server.
-func TestWhatIsWantedIsToldWhenItChangesAndWithEveryHeartbeat(t *testing.T) {
+// Desired works are sent in full, after every change and with every heartbeat of the server.
+func TestAgentStream_sendsDesiredOnChangeAndHeartbeat(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	a := b.connect(newCluster())
@@ -179,19 +179,19 @@ func TestWhatIsWantedIsToldWhenItChangesAndWithEveryHeartbeat(t *testing.T) {
 	b.attempt("wrk_1")
 	a.hub.Wake(topic.Node("nod_1"))
 	require.Len(t, (<-a.out).GetDesired().GetWorks(), 1)
-	a.hub.Wake(topic.Node("nod_1")) // nothing has changed: nothing is told
+	a.hub.Wake(topic.Node("nod_1")) // nothing has changed, so nothing is sent
 	b.exec(`UPDATE work SET desired = 'stopped'`)
 	a.hub.Wake(topic.Node("nod_1"))
 	require.Equal(t, stopped, (<-a.out).GetDesired().GetWorks()[0].GetDesired())
 	for range 3 {
 		require.NoError(t, b.clock.Await(t.Context(), 1))
 		b.clock.Advance(10 * time.Second)
-		require.Equal(t, stopped, (<-a.out).GetDesired().GetWorks()[0].GetDesired(), "a message that was lost is told again")
+		require.Equal(t, stopped, (<-a.out).GetDesired().GetWorks()[0].GetDesired(), "each heartbeat repeats the desired works")
 	}
 	require.Empty(t, a.out)
 }
 
-func TestReportsAreHandedOnInTheirOrderAndEveryMessageIsASignOfLife(t *testing.T) {
+func TestAgentStream_reportsInOrderAndEveryMessageIsBeat(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	a := b.connect(newCluster())
@@ -212,8 +212,8 @@ func TestReportsAreHandedOnInTheirOrderAndEveryMessageIsASignOfLife(t *testing.T
 	}
 }
 
-// What a node has and nobody wants is told to go, by the very execution that the node named.
-func TestWhatNobodyWantsIsToldToGoAsLongAsItIsThere(t *testing.T) {
+// A reported work that is not desired is sent back as gone, with the generation and fence that the node reported.
+func TestAgentStream_undesiredWorkIsSentAsGone(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.attempt("wrk_1")
@@ -224,22 +224,22 @@ func TestWhatNobodyWantsIsToldToGoAsLongAsItIsThere(t *testing.T) {
 	a.in <- observed(stray, mine)
 	works := (<-a.out).GetDesired().GetWorks()
 	require.Len(t, works, 2)
-	require.Equal(t, running, works[0].GetDesired(), "a work of that name is wanted, in another execution")
+	require.Equal(t, running, works[0].GetDesired(), "the work is desired, in another execution")
 	require.EqualValues(t, 1, works[0].GetGeneration())
 	require.Equal(t, "wrk_old", works[1].GetWorkId())
 	require.Equal(t, gone, works[1].GetDesired())
 	require.Equal(t, [2]int64{5, 4}, [2]int64{works[1].GetGeneration(), works[1].GetFence()})
 	a.in <- observed(mine)
-	require.Len(t, (<-a.out).GetDesired().GetWorks(), 1, "it is gone")
+	require.Len(t, (<-a.out).GetDesired().GetWorks(), 1, "the node no longer has the stray work")
 }
 
-// Of two streams of a node the older may neither report nor be told anything.
-func TestANewerStreamEndsTheOlderOne(t *testing.T) {
+// The older of two streams of a node can neither report nor receive works.
+func TestAgentStream_newerStreamEndsOlder(t *testing.T) {
 	t.Parallel()
 	for name, poke := range map[string]func(b *bench, a *agent){
-		"when it reports":    func(_ *bench, a *agent) { a.in <- observed() },
-		"when it is told":    func(_ *bench, a *agent) { a.hub.Wake(topic.Node("nod_1")) },
-		"at the latest beat": func(b *bench, _ *agent) { b.clock.Advance(10 * time.Second) },
+		"on report":    func(_ *bench, a *agent) { a.in <- observed() },
+		"on change":    func(_ *bench, a *agent) { a.hub.Wake(topic.Node("nod_1")) },
+		"on heartbeat": func(b *bench, _ *agent) { b.clock.Advance(10 * time.Second) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -253,22 +253,22 @@ func TestANewerStreamEndsTheOlderOne(t *testing.T) {
 			poke(b, a)
 			err = <-a.done
 			require.True(t, fault.HasCode(err, "superseded"), "%v", err)
-			require.Empty(t, a.out, "it learns of no new work")
+			require.Empty(t, a.out, "the older stream must not receive new work")
 			require.Empty(t, a.reports)
 		})
 	}
 }
 
-func TestHowAStreamEnds(t *testing.T) {
+func TestAgentStream_end(t *testing.T) {
 	t.Parallel()
-	broken := errors.New("the rows are away")
+	broken := errors.New("the database is down")
 	for name, c := range map[string]struct {
 		end  func(a *agent)
 		want error
 	}{
-		"the agent says goodbye":          {func(a *agent) { close(a.in) }, nil},
-		"the connection breaks":           {func(a *agent) { a.end() }, context.Canceled},
-		"a report that cannot be applied": {func(a *agent) { a.in <- observed() }, broken},
+		"agent closes the stream":  {func(a *agent) { close(a.in) }, nil},
+		"connection breaks":        {func(a *agent) { a.end() }, context.Canceled},
+		"report cannot be applied": {func(a *agent) { a.in <- observed() }, broken},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -280,7 +280,7 @@ func TestHowAStreamEnds(t *testing.T) {
 			if err := <-a.done; c.want == nil {
 				require.NoError(t, err)
 			} else {
-				require.ErrorIs(t, err, c.want, "the agent connects again and reports anew")
+				require.ErrorIs(t, err, c.want, "the stream must end, so that the agent reconnects and reports again")
 			}
 		})
 	}

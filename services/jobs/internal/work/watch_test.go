@@ -16,7 +16,7 @@ import (
 
 func unmarshal(raw []byte, m proto.Message) error { return proto.Unmarshal(raw, m) }
 
-// watch opens a watch and answers its stream, the hub that wakes it, and its end.
+// watch opens a watch. It returns the stream, the hub that wakes the watch, and a function that ends it.
 func (b *bench) watch() (s *statuses, hub *wake.Hub, end func() error) {
 	b.t.Helper()
 	peer := b.peer()
@@ -34,7 +34,7 @@ func (b *bench) watch() (s *statuses, hub *wake.Hub, end func() error) {
 	return s, peer.Hub, end
 }
 
-// list reads up to the end of the first list.
+// list reads the initial list, up to synced.
 func (s *statuses) list() (works []*jobspeerv1.WorkStatus) {
 	for m := range s.sent {
 		if m.GetSynced() {
@@ -51,7 +51,7 @@ func (b *bench) put(o *jobspeerv1.PutWorkRequest) {
 	require.NoError(b.t, err)
 }
 
-func TestAWatchBeginsWithAllEnginesAndNoAttempt(t *testing.T) {
+func TestWatchWorks_startsWithAllEngines(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.attempt("wrk_0")
@@ -67,11 +67,11 @@ func TestAWatchBeginsWithAllEnginesAndNoAttempt(t *testing.T) {
 	for _, m := range s.list() {
 		ids = append(ids, m.GetWorkId())
 	}
-	require.Equal(t, []string{"wrk_1", "wrk_2", "wrk_3"}, ids, "in the order of their ids; one long gone is no news")
+	require.Equal(t, []string{"wrk_1", "wrk_2", "wrk_3"}, ids, "ordered by ID, without the engine that has long been gone")
 	require.ErrorIs(t, end(), context.Canceled)
 }
 
-func TestAWatchSendsEachChangeOnceAndNothingElse(t *testing.T) {
+func TestWatchWorks_sendsEachChangeOnce(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.put(orderOf("wrk_1", 1, running))
@@ -88,11 +88,11 @@ func TestAWatchSendsEachChangeOnceAndNothingElse(t *testing.T) {
 	require.EqualValues(t, 7, m.GetFence())
 	require.Equal(t, "nod_1", m.GetNodeId())
 	require.Error(t, end())
-	require.Empty(t, s.sent, "neither the other one nor the same again")
+	require.Empty(t, s.sent, "an unchanged engine must not be sent")
 }
 
-// A wake-up may be lost: the watch looks by itself after a while.
-func TestAWatchLooksByItself(t *testing.T) {
+// A wake-up may be lost, so the watch also polls.
+func TestWatchWorks_pollsWithoutWakeUp(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	s, _, end := b.watch()
@@ -104,7 +104,7 @@ func TestAWatchLooksByItself(t *testing.T) {
 	require.Error(t, end())
 }
 
-func TestAnEnginesKeyReachesItsWatcherAndLiesSealed(t *testing.T) {
+func TestWatchWorks_sendsEngineKey(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.put(orderOf("wrk_1", 1, running))
@@ -122,5 +122,5 @@ func TestAnEnginesKeyReachesItsWatcherAndLiesSealed(t *testing.T) {
 	require.Error(t, end())
 	b.exec(`UPDATE work SET engine_key = 'nonsense'::bytea`)
 	err = b.peer().WatchWorks(&jobspeerv1.WatchWorksRequest{}, &statuses{ctx: t.Context(), sent: make(chan *jobspeerv1.WorkStatus, 9)})
-	require.ErrorContains(t, err, "open the key of engine wrk_1", "a key that cannot be opened is told to nobody")
+	require.ErrorContains(t, err, "open the key of engine wrk_1", "a key that cannot be opened fails the watch")
 }

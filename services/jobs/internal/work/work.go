@@ -1,13 +1,13 @@
-// Package work owns what nodes are asked to do: the attempts of jobs and the engines of the
-// registry, told to their nodes over the agents' stream.
+// Package work owns the work that nodes run: attempts of jobs and engines of the registry. It sends the
+// desired works to the nodes over the agents' stream and applies what the nodes report.
 //
-// It is level-triggered both ways. Desired work is sent whole, whenever it changed and with every
-// heartbeat; observed work is applied only where (work, generation, fence) still names the execution
-// that the rows know, so a message that was lost, doubled or late costs time and nothing else. What
-// a node reports and nobody wants is answered with `gone`.
+// Both directions are level-triggered. Desired works are sent in full, after every change and with every
+// heartbeat. An observed work is applied only if its (work, generation, fence) still matches the row. A
+// lost, duplicated or late message therefore only costs time. If a node reports a work that it should not
+// have, the server tells it that the work is desired gone.
 //
-// work.go and apply.go are pure; store*.go alone speak SQL; stream.go, *server.go and *_proto.go
-// alone speak proto.
+// work.go, apply.go and put.go are pure. Only store*.go use SQL. Only stream.go, *server.go and *_proto.go use
+// proto.
 package work
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/gang"
 )
 
-// Kind is what a work runs.
+// Kind is the kind of a work.
 type Kind string
 
 // The kinds.
@@ -26,27 +26,27 @@ const (
 	Engine  Kind = "engine"
 )
 
-// Desired is what shall become of a work.
+// Desired is the desired state of a work.
 type Desired string
 
-// What can be desired.
+// The desired states.
 const (
 	WantRunning Desired = "running"
 	WantStopped Desired = "stopped"
 	WantGone    Desired = "gone"
 )
 
-// WaitCapacity is why an engine is not placed.
+// WaitCapacity is the reason why an engine is not placed.
 const WaitCapacity = "no_capacity"
 
-// Key names one execution.
+// Key identifies one execution of a work.
 type Key struct {
 	ID         string
 	Generation int64
 	Fence      int64
 }
 
-// Seen is what a node reports of one execution.
+// Seen is what a node reports on one execution.
 type Seen struct {
 	Key
 	Phase       string
@@ -55,55 +55,55 @@ type Seen struct {
 	RunningAt   *time.Time
 	ExitedAt    *time.Time
 	Exit        *gang.Exit
-	Engine      []byte // the engine's report without its key, opaque here
+	Engine      []byte // the engine's report without its key; opaque to this package
 	EngineKey   secret.String
 }
 
-// Work is one thing that a node is, or shall be, asked to do.
+// Work is one unit of work, placed on a node or waiting for one.
 type Work struct {
 	Seen
 	Kind      Kind
 	Desired   Desired
 	DesiredAt time.Time
-	Force     bool   // what is to be stopped is killed at once
+	Force     bool   // kill at once when stopping
 	Spec      []byte // opaque
 	Pool      string
 	GPUs      int
 	Slots     int
-	CPUs      int // of its node; engines ask for none
+	CPUs      int // CPUs taken from the node; 0 for engines
 	Memory    int64
 	OwnerID   string
 	ProjectID string
 	NodeID    string
-	Waiting   string // why it has no node
-	// Deadline is until when an engine may run, nil without end.
+	Waiting   string // why it is not placed
+	// Deadline is when an engine must end, nil for no limit.
 	Deadline *time.Time
 
-	// Of attempts.
+	// Only for attempts.
 	JobID  string
 	Number int
 	Rank   int
 	NNodes int
 	Role   string
 	Master string
-	// Of engines.
+	// Only for engines.
 	Driver string
 
 	CreatedAt  time.Time
 	UpdatedAt  time.Time
-	ReleasedAt *time.Time // its place on the node is free again
+	ReleasedAt *time.Time // when its resources on the node were freed
 }
 
-// Released says whether the work takes no place on its node any more.
+// Released reports whether the work no longer takes resources on its node.
 func (w *Work) Released() bool { return w.ReleasedAt != nil }
 
-// Forget clears what was observed: another execution begins.
+// Forget clears the observed state, because a new execution begins.
 func (w *Work) Forget() {
 	w.Seen = Seen{Key: w.Key}
 	w.ReleasedAt = nil
 }
 
-// Unplace takes an engine off its node; the scheduler finds it a place under a new fence.
+// Unplace removes an engine from its node. The scheduler places it again under a new fence.
 func (w *Work) Unplace() {
 	w.Forget()
 	w.NodeID, w.Waiting = "", WaitCapacity

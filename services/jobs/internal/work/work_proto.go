@@ -29,14 +29,14 @@ func toProto(w *Work, ingestEndpoint string) (*jobsv1.Work, error) {
 	if w.Kind == Engine {
 		spec := &jobsv1.EngineSpec{}
 		if err := proto.Unmarshal(w.Spec, spec); err != nil {
-			return nil, fmt.Errorf("read the spec of engine %s: %w", w.ID, err)
+			return nil, fmt.Errorf("decode the spec of engine %s: %w", w.ID, err)
 		}
 		m.Spec = &jobsv1.Work_Engine{Engine: spec}
 		return m, nil
 	}
 	spec := &jobsv1.AttemptSpec{}
 	if err := proto.Unmarshal(w.Spec, spec); err != nil {
-		return nil, fmt.Errorf("read the spec of work %s: %w", w.ID, err)
+		return nil, fmt.Errorf("decode the spec of work %s: %w", w.ID, err)
 	}
 	spec.Attempt = int32(w.Number)
 	spec.IngestEndpoint = ingestEndpoint
@@ -49,26 +49,27 @@ func toProto(w *Work, ingestEndpoint string) (*jobsv1.Work, error) {
 	return m, nil
 }
 
-// Resumed is the spec of an attempt that begins from a checkpoint; from the beginning where there is none.
+// Resumed returns the spec of an attempt that resumes from the checkpoint. If from is nil it returns the template
+// unchanged.
 func Resumed(template []byte, from *job.Checkpoint) ([]byte, error) {
 	if from == nil {
 		return template, nil
 	}
 	spec := &jobsv1.AttemptSpec{}
 	if err := proto.Unmarshal(template, spec); err != nil {
-		return nil, fmt.Errorf("read the attempts' spec: %w", err)
+		return nil, fmt.Errorf("decode the spec template of a job: %w", err)
 	}
 	spec.Resume = &jobsv1.ResumePoint{ArtifactId: from.ArtifactID, Step: from.Step, File: &jobsv1.ObjectRef{
 		Path: path.Base(from.URI), Uri: from.URI, SizeBytes: from.Size, Sha256: from.SHA256, Unpack: from.Packed,
 	}}
 	raw, err := proto.MarshalOptions{Deterministic: true}.Marshal(spec)
 	if err != nil {
-		return nil, fmt.Errorf("write the spec of an attempt: %w", err)
+		return nil, fmt.Errorf("encode the spec of an attempt: %w", err)
 	}
 	return raw, nil
 }
 
-// attemptEnv adds what a rank must know of its gang.
+// attemptEnv returns the user's environment with the variables that describe the rank and its gang.
 func attemptEnv(w *Work, user map[string]string) map[string]string {
 	env := make(map[string]string, len(user)+6)
 	maps.Copy(env, user)
@@ -140,7 +141,7 @@ func phaseToProto(phase string) jobsv1.Phase {
 	return jobsv1.Phase(gang.PhaseRank(phase))
 }
 
-// maxMessage bounds what is kept of an agent's words.
+// maxMessage bounds each text from an agent, in bytes.
 const maxMessage = 4096
 
 func seenFromProto(o *jobsv1.ObservedWork) (Seen, error) {
@@ -160,7 +161,7 @@ func seenFromProto(o *jobsv1.ObservedWork) (Seen, error) {
 	report.ApiKey = ""
 	raw, err := proto.MarshalOptions{Deterministic: true}.Marshal(report)
 	if err != nil {
-		return s, fmt.Errorf("write the report of engine %s: %w", s.ID, err)
+		return s, fmt.Errorf("encode the report of engine %s: %w", s.ID, err)
 	}
 	s.Engine = raw
 	return s, nil
@@ -181,7 +182,7 @@ func seenToProto(s Seen) (*jobsv1.ObservedWork, error) {
 	}
 	o.Engine = &jobsv1.EngineReport{}
 	if err := proto.Unmarshal(s.Engine, o.GetEngine()); err != nil {
-		return nil, fmt.Errorf("read the report of engine %s: %w", s.ID, err)
+		return nil, fmt.Errorf("decode the report of engine %s: %w", s.ID, err)
 	}
 	o.Engine.ApiKey = s.EngineKey.Reveal()
 	return o, nil
@@ -191,7 +192,7 @@ func timeFrom(t *timestamppb.Timestamp) *time.Time {
 	if t == nil || !t.IsValid() {
 		return nil
 	}
-	// Cut to what Postgres stores, or a report would look new each time.
+	// Postgres stores microseconds; with a finer time every report would look like a change.
 	at := t.AsTime().UTC().Truncate(time.Microsecond)
 	return &at
 }

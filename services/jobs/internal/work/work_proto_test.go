@@ -27,8 +27,8 @@ func fullReport() *jobsv1.ObservedWork {
 	}
 }
 
-// unset names the fields of a message that hold nothing: a conversion that forgets a new field of the
-// contract shows here.
+// unset returns the names of the empty fields of a message, so that a conversion that omits a new field fails
+// the test.
 func unset(m proto.Message) []string {
 	var names []string
 	r := m.ProtoReflect()
@@ -45,7 +45,7 @@ func unset(m proto.Message) []string {
 	return names
 }
 
-func TestAReportComesThroughWhole(t *testing.T) {
+func TestObservedWorkProtoRoundTrip(t *testing.T) {
 	t.Parallel()
 	report := fullReport()
 	require.Empty(t, unset(report), "the test must fill every field of the contract")
@@ -56,10 +56,10 @@ func TestAReportComesThroughWhole(t *testing.T) {
 	back, err := seenToProto(s)
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff(report, back, protocmp.Transform()))
-	require.Equal(t, "k", report.GetEngine().GetApiKey(), "the report itself is not changed")
+	require.Equal(t, "k", report.GetEngine().GetApiKey(), "the conversion must not change its argument")
 }
 
-func TestTimesAreCutToWhatIsStored(t *testing.T) {
+func TestTimeFrom_truncatesToMicroseconds(t *testing.T) {
 	t.Parallel()
 	require.Nil(t, timeFrom(nil))
 	require.Nil(t, timeFrom(&timestamppb.Timestamp{Nanos: -1}))
@@ -67,7 +67,7 @@ func TestTimesAreCutToWhatIsStored(t *testing.T) {
 	require.Equal(t, 1000, got.Nanosecond())
 }
 
-func TestAWorkIsToldWithWhatItsRankMustKnow(t *testing.T) {
+func TestWorkToProto_includesRankEnvironment(t *testing.T) {
 	t.Parallel()
 	template := &jobsv1.AttemptSpec{JobId: "job_1", RunId: "run_1", Env: map[string]string{"A": "1"}, Limits: &jobsv1.ResourceLimits{Pids: 7}}
 	raw, err := proto.Marshal(template)
@@ -97,7 +97,7 @@ func TestAWorkIsToldWithWhatItsRankMustKnow(t *testing.T) {
 	require.Error(t, err)
 }
 
-func TestDesiresGoBothWays(t *testing.T) {
+func TestDesiredAndPhaseProtoRoundTrip(t *testing.T) {
 	t.Parallel()
 	for _, d := range []Desired{WantRunning, WantStopped, WantGone} {
 		got, ok := desiredFromProto(desiredToProto(d))
