@@ -27,7 +27,7 @@ import (
 
 const password = "correct horse"
 
-// quota stands in for jobs.
+// quota is a fake of the jobs quota service.
 type quota struct {
 	jobspeerv1.QuotaPeerServiceClient
 }
@@ -36,8 +36,8 @@ func (quota) GetAccountQuota(context.Context, *jobspeerv1.GetAccountQuotaRequest
 	return &jobspeerv1.AccountQuota{GpuLimit: 8, GpuHeld: 1, GpuAvailable: 7}, nil
 }
 
-// house is auth on a database of its own, reached as the gateway reaches it.
-type house struct {
+// harness is auth on its own database, reached the way the gateway reaches it.
+type harness struct {
 	t      *testing.T
 	db     *pgtest.DB
 	clock  *clock.Fake
@@ -54,7 +54,7 @@ func newDB(t *testing.T) *pgtest.DB {
 	return pgtest.New(t, pgtest.Schema{Name: auth.Name, Migrations: files})
 }
 
-// service makes one replica on the database.
+// service creates one replica on the database.
 func service(t *testing.T, db *pgtest.DB, clk clock.Clock) *auth.Service {
 	t.Helper()
 	ring, err := secret.NewKeyring(secret.Key{ID: "k1", Bytes: []byte("0123456789abcdefFEDCBA9876543210")})
@@ -69,15 +69,15 @@ func service(t *testing.T, db *pgtest.DB, clk clock.Clock) *auth.Service {
 	return svc
 }
 
-func open(t *testing.T) *house {
+func open(t *testing.T) *harness {
 	t.Helper()
 	return replica(t, newDB(t), clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)))
 }
 
-// replica serves on the database beside those that already do.
-func replica(t *testing.T, db *pgtest.DB, clk *clock.Fake) *house {
+// replica serves on the database, next to the replicas that already do.
+func replica(t *testing.T, db *pgtest.DB, clk *clock.Fake) *harness {
 	t.Helper()
-	h := &house{t: t, db: db, clock: clk}
+	h := &harness{t: t, db: db, clock: clk}
 	svc := service(t, h.db, h.clock)
 	_, err := svc.Bootstrap(t.Context())
 	require.NoError(t, err)
@@ -102,8 +102,8 @@ func replica(t *testing.T, db *pgtest.DB, clk *clock.Fake) *house {
 	return h
 }
 
-// as is the context of a request that presents the credential, as the gateway makes it.
-func (h *house) as(credential string) (context.Context, error) {
+// as returns the context of a request that presents the credential, as the gateway builds it.
+func (h *harness) as(credential string) (context.Context, error) {
 	out, err := h.peer.Authenticate(h.t.Context(), &authpeerv1.AuthenticateRequest{Credential: credential, ClientAddress: "192.0.2.7"})
 	if err != nil {
 		return nil, fault.From(err)
@@ -111,16 +111,16 @@ func (h *house) as(credential string) (context.Context, error) {
 	return authn.WithToken(h.t.Context(), out.GetCallerToken(), h.clock.Now().Add(time.Minute)), nil
 }
 
-// mustAs is as for a credential that holds.
-func mustAs(h *house, credential string) context.Context {
+// mustAs is as for a valid credential.
+func mustAs(h *harness, credential string) context.Context {
 	h.t.Helper()
 	ctx, err := h.as(credential)
 	require.NoError(h.t, err)
 	return ctx
 }
 
-// login answers the access token and the refresh cookie's value.
-func (h *house) login(username, pass string) (token, refresh string, err error) {
+// login returns the access token and the value of the refresh cookie.
+func (h *harness) login(username, pass string) (token, refresh string, err error) {
 	ctx, err := h.as("")
 	require.NoError(h.t, err)
 	var header metadata.MD
@@ -132,7 +132,7 @@ func (h *house) login(username, pass string) (token, refresh string, err error) 
 	return out.GetToken(), cookie(h.t, header), nil
 }
 
-func (h *house) refresh(value string) (token, next string, err error) {
+func (h *harness) refresh(value string) (token, next string, err error) {
 	ctx, err := h.as("")
 	require.NoError(h.t, err)
 	var header metadata.MD
@@ -143,8 +143,8 @@ func (h *house) refresh(value string) (token, next string, err error) {
 	return out.GetToken(), cookie(h.t, header), nil
 }
 
-// withCaller is the context of calls with an identity that auth signed.
-func withCaller(t *testing.T, h *house, token string) context.Context {
+// withCaller returns the context of calls with an identity that auth signed.
+func withCaller(t *testing.T, h *harness, token string) context.Context {
 	t.Helper()
 	return authn.WithToken(t.Context(), token, h.clock.Now().Add(time.Minute))
 }

@@ -11,14 +11,14 @@ import (
 	"github.com/signalbox-dev/signalbox/services/auth"
 )
 
-// sql changes the database behind the service's back.
-func (h *house) sql(text string) {
+// sql changes the database directly, without the service.
+func (h *harness) sql(text string) {
 	h.t.Helper()
 	_, err := h.db.Pool(auth.Name).Exec(h.t.Context(), text)
 	require.NoError(h.t, err)
 }
 
-func TestADrawnPasswordIsChangedBeforeAnythingElse(t *testing.T) {
+func TestTemporaryPassword_mustBeChangedFirst(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	token, refresh, err := h.login("admin", password)
@@ -32,24 +32,24 @@ func TestADrawnPasswordIsChangedBeforeAnythingElse(t *testing.T) {
 	err = keys()
 	require.True(t, fault.Is(err, fault.Forbidden), "%v", err)
 	require.True(t, fault.HasCode(err, rpc.CodePasswordChange), "%v", err)
-	require.True(t, h.holds(token), "he may see who he is")
+	require.True(t, h.holds(token), "the user can still see their own account")
 	_, err = h.public.GetConfig(mustAs(h, token), &authv1.GetConfigRequest{})
 	require.NoError(t, err)
 	token, _, err = h.refresh(refresh)
 	require.NoError(t, err)
-	require.True(t, fault.HasCode(keys(), rpc.CodePasswordChange), "a refresh changes nothing of it")
+	require.True(t, fault.HasCode(keys(), rpc.CodePasswordChange), "the refreshed token must be restricted too")
 	h.sql(`UPDATE session SET method = 'oidc'`)
-	require.NoError(t, keys(), "who signs in by a provider has nothing to change")
+	require.NoError(t, keys(), "a user of a sign-in provider has no password to change")
 	h.sql(`UPDATE session SET method = 'password'`)
 	_, err = h.public.Logout(mustAs(h, token), &authv1.LogoutRequest{})
 	require.NoError(t, err)
 }
 
-// TestADemotionCountsAtTheNextCall: the token stays, the role is the account's of now.
-func TestADemotionCountsAtTheNextCall(t *testing.T) {
+// A demoted user keeps the token; every call uses the current role of the account.
+func TestDemotion_effectiveAtNextCall(t *testing.T) {
 	t.Parallel()
 	h := open(t)
-	replicas := []*house{h, replica(t, h.db, h.clock)}
+	replicas := []*harness{h, replica(t, h.db, h.clock)}
 	token, _, err := h.login("admin", password)
 	require.NoError(t, err)
 	for _, role := range []string{"admin", "operator", "admin", "operator"} {
@@ -62,12 +62,12 @@ func TestADemotionCountsAtTheNextCall(t *testing.T) {
 	}
 }
 
-// TestNothingThatEndsATokenIsRemembered flips each of the things that a token depends on to and fro: every
-// call sees it as it is, on every replica. There is no cache store in this service to be up or down.
-func TestNothingThatEndsATokenIsRemembered(t *testing.T) {
+// Each condition that invalidates a token is switched on and off. Every call on every replica must see the current
+// state: the service has no cache.
+func TestTokenValidity_notCached(t *testing.T) {
 	t.Parallel()
 	h := open(t)
-	replicas := []*house{h, replica(t, h.db, h.clock)}
+	replicas := []*harness{h, replica(t, h.db, h.clock)}
 	token, _, err := h.login("admin", password)
 	require.NoError(t, err)
 	for name, flip := range map[string][2]string{

@@ -21,7 +21,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/auth"
 )
 
-// contextUntil ends with the channel.
+// contextUntil returns a context that ends when the channel is closed.
 func contextUntil(t *testing.T, stop <-chan struct{}) (context.Context, context.CancelFunc) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -35,7 +35,7 @@ func contextUntil(t *testing.T, stop <-chan struct{}) (context.Context, context.
 	return ctx, cancel
 }
 
-func TestOnlyTheGatewayMayHaveAnIdentityMade(t *testing.T) {
+func TestAuthenticate_gatewayOnly(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	for _, name := range []string{"jobs", "ingest", "registry", "inference", "auth"} {
@@ -50,23 +50,23 @@ func TestOnlyTheGatewayMayHaveAnIdentityMade(t *testing.T) {
 	}
 }
 
-func TestForgedMetadataIsNoIdentity(t *testing.T) {
+func TestForgedMetadataRejected(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	token, _, err := h.login("admin", password)
 	require.NoError(t, err)
 	for name, md := range map[string]metadata.MD{
-		"the access token as the caller": metadata.Pairs(authn.MetadataCaller, token),
-		"a name":                         metadata.Pairs("x-service-user", "admin", "x-user-id", "admin"),
-		"the bearer":                     metadata.Pairs("authorization", "Bearer "+token),
-		"nothing":                        {},
+		"access token as caller token": metadata.Pairs(authn.MetadataCaller, token),
+		"username headers":             metadata.Pairs("x-service-user", "admin", "x-user-id", "admin"),
+		"bearer token":                 metadata.Pairs("authorization", "Bearer "+token),
+		"no metadata":                  {},
 	} {
 		_, err := h.public.GetMe(metadata.NewOutgoingContext(t.Context(), md), &authv1.GetMeRequest{})
 		require.True(t, fault.Is(err, fault.Unauthenticated), "%s: %v", name, err)
 	}
 }
 
-func TestNobodyIsNoPerson(t *testing.T) {
+func TestAnonymousCaller_readsOnlyConfig(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	ctx, err := h.as("")
@@ -82,7 +82,7 @@ func TestNobodyIsNoPerson(t *testing.T) {
 	require.True(t, cfg.GetDeviceFlow())
 }
 
-func TestOneRefreshCookieOrNone(t *testing.T) {
+func TestRefresh_rejectsTwoCookies(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	_, refresh, err := h.login("admin", password)
@@ -93,12 +93,12 @@ func TestOneRefreshCookieOrNone(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Unauthenticated))
 	twice := metadata.AppendToOutgoingContext(ctx, "x-service-refresh", refresh, "x-service-refresh", refresh)
 	_, err = h.public.Refresh(twice, &authv1.RefreshRequest{})
-	require.True(t, fault.Is(err, fault.Unauthenticated), "a sibling host's cookie beside ours is not picked from")
+	require.True(t, fault.Is(err, fault.Unauthenticated), "two cookies are ambiguous: a sibling host may have set one of them")
 	_, _, err = h.refresh(refresh)
 	require.NoError(t, err)
 }
 
-func TestTheRefreshTokenIsInNoBody(t *testing.T) {
+func TestRefreshTokenNotInBody(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	ctx, err := h.as("")
@@ -110,15 +110,15 @@ func TestTheRefreshTokenIsInNoBody(t *testing.T) {
 	require.Equal(t, secret.KindRefresh, secret.Kind(cookie(t, header)))
 }
 
-func TestBadLoginBodies(t *testing.T) {
+func TestLogin_invalidBodies(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	ctx, err := h.as("")
 	require.NoError(t, err)
 	long := func(n int) string { return string(make([]rune, n)) }
 	for name, in := range map[string]*authv1.LoginRequest{
-		"nothing": {}, "no password": {Username: "admin"}, "no name": {Password: "x"},
-		"a long name": {Username: long(257), Password: "x"}, "a long password": {Username: "admin", Password: long(1025)},
+		"empty": {}, "no password": {Username: "admin"}, "no username": {Password: "x"},
+		"long username": {Username: long(257), Password: "x"}, "long password": {Username: "admin", Password: long(1025)},
 	} {
 		_, err := h.public.Login(ctx, in)
 		require.True(t, fault.Is(err, fault.Invalid), "%s: %v", name, err)
@@ -127,8 +127,8 @@ func TestBadLoginBodies(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Unauthenticated), "%v", err)
 }
 
-// served answers a client of a service on its own bus.
-func served(t *testing.T, h *house, url string) authv1.AuthServiceClient {
+// served returns a client of a service on its own bus.
+func served(t *testing.T, h *harness, url string) authv1.AuthServiceClient {
 	t.Helper()
 	ring, err := secret.NewKeyring(secret.Key{ID: "k1", Bytes: []byte("0123456789abcdefFEDCBA9876543210")})
 	require.NoError(t, err)
@@ -155,7 +155,7 @@ func served(t *testing.T, h *house, url string) authv1.AuthServiceClient {
 	return authv1.NewAuthServiceClient(conn)
 }
 
-func TestTheCookieOverHTTPSIsTiedToItsHost(t *testing.T) {
+func TestRefreshCookie_hostPrefixOverHTTPS(t *testing.T) {
 	t.Parallel()
 	for url, want := range map[string]http.Cookie{
 		"https://signalbox.example":  {Name: "__Host-service_refresh", Secure: true},

@@ -15,8 +15,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/auth"
 )
 
-// The keyring's key is replaced: the signing keys are the same after the former key is gone.
-func TestSigningKeysOutliveTheKeyringsKey(t *testing.T) {
+// The keyring gets a new key. The signing keys stay the same after the old key is removed.
+func TestSigningKeys_surviveKeyringRotation(t *testing.T) {
 	t.Parallel()
 	db := newDB(t)
 	k1 := secret.Key{ID: "k1", Bytes: []byte("0123456789abcdefFEDCBA9876543210")}

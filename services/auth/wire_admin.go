@@ -17,32 +17,32 @@ import (
 	"github.com/signalbox-dev/signalbox/services/auth/internal/trail"
 )
 
-// wireSettings makes the settings that change without a restart.
+// wireSettings creates the settings that can change without a restart.
 func wireSettings(d Deps, trail *audit.Log) *setting.Settings {
 	return &setting.Settings{Pool: d.Pool, Keyring: d.Keyring, Audit: trail, Clock: d.Clock, Known: setting.Known()}
 }
 
-// clientSecret reads the secret of this installation at its OpenID provider.
+// clientSecret returns a function that reads this installation's secret at its OpenID provider.
 func clientSecret(s *setting.Settings) func(context.Context) (secret.String, error) {
 	return func(ctx context.Context) (secret.String, error) { return s.Reveal(ctx, setting.OIDCClientSecret) }
 }
 
-// registerSettings puts the settings on a server, and AuthService with what they tell everybody.
+// registerSettings registers the setting services on a server, and AuthService with the public part of them.
 func (s *Service) registerSettings(r grpc.ServiceRegistrar, public authv1.AuthServiceServer) {
 	authv1.RegisterSettingServiceServer(r, &setting.Server{Settings: s.settings})
-	told := maintenance.ConfigServer{AuthServiceServer: public, Desk: s.mode}
-	authv1.RegisterAuthServiceServer(r, setting.ConfigServer{AuthServiceServer: told, Settings: s.settings})
+	configured := maintenance.ConfigServer{AuthServiceServer: public, Desk: s.mode}
+	authv1.RegisterAuthServiceServer(r, setting.ConfigServer{AuthServiceServer: configured, Settings: s.settings})
 	authv1.RegisterMaintenanceServiceServer(r, &maintenance.Server{Desk: s.mode})
 	authv1.RegisterAgentServiceServer(r, &llm.Server{Desk: s.agent})
 }
 
-// wireMaintenance makes the mode of the installation.
+// wireMaintenance creates the desk for the maintenance mode of the installation.
 func wireMaintenance(d Deps, trail *audit.Log) *maintenance.Desk {
 	return &maintenance.Desk{Pool: d.Pool, Audit: trail, Events: event.NewLog(d.Clock, d.IDs, Name), Clock: d.Clock}
 }
 
-// wireAgent makes the self-check of the diagnosis agent's model. It stands beside the settings, so that the
-// key leaves neither this service nor its schema.
+// wireAgent creates the self-check of the diagnosis agent's model. It is part of auth, next to the settings, so
+// that the model's key never leaves this service and its schema.
 func wireAgent(cfg Config, d Deps, s *setting.Settings, trail *audit.Log) (*llm.Desk, error) {
 	networks, err := cfg.Egress.Networks()
 	if err != nil {
@@ -54,7 +54,7 @@ func wireAgent(cfg Config, d Deps, s *setting.Settings, trail *audit.Log) (*llm.
 	}, nil
 }
 
-// agentSettings reads what the diagnosis agent's model is called by.
+// agentSettings returns a function that reads the settings of the diagnosis agent's model.
 func agentSettings(s *setting.Settings) func(context.Context) (llm.Settings, error) {
 	return func(ctx context.Context) (out llm.Settings, err error) {
 		if out.BaseURL, err = setting.Get[string](ctx, s, setting.AgentBaseURL); err != nil {
@@ -68,12 +68,12 @@ func agentSettings(s *setting.Settings) func(context.Context) (llm.Settings, err
 	}
 }
 
-// Sealed are the columns whose values are under the keyring.
+// Sealed lists the columns that hold values encrypted with the keyring.
 func (s *Service) Sealed() []rewrap.Column {
 	return []rewrap.Column{{Table: "signing_key", Name: "sealed", Key: "kid"}, setting.Sealed()}
 }
 
-// registerTrail puts the merged audit on a server: auth's own part without a hop, the others' by their peers.
+// registerTrail registers the merged audit on a server. It reads auth's own part locally, the others over RPC.
 func (s *Service) registerTrail(r grpc.ServiceRegistrar) {
 	t := &trail.Trail{Names: append([]string{Name}, PeerNames()...), Sources: map[string]trail.Source{
 		Name: trail.Peer{Client: s.deps.Audit.Client()},

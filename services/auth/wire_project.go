@@ -15,15 +15,15 @@ import (
 	"github.com/signalbox-dev/signalbox/services/auth/internal/project"
 )
 
-// projects are the servers of projects, for people and for services.
+// projects holds the project servers: the public one and the one for other services.
 type projects struct {
 	public *project.Server
 	peer   *project.PeerServer
 	copies *project.Copies
 }
 
-// copyHolders are the services whose rows repeat the visibility of their projects; inference has it from the
-// registry.
+// copyHolders returns the services whose rows copy the visibility of their projects. Inference is not among them:
+// it gets the visibility from the registry.
 func copyHolders(peers map[string]grpc.ClientConnInterface) []project.Holder {
 	out := []project.Holder{{Name: "jobs"}, {Name: "ingest"}, {Name: "registry"}}
 	for i := range out {
@@ -45,13 +45,13 @@ func wireProject(d Deps, trail *audit.Log) projects {
 	}
 }
 
-// finishEvery is how often visibilities that a service has not confirmed are brought to it again.
+// finishEvery is how often visibilities that a service has not confirmed are delivered again.
 const (
 	finishEvery  = 10 * time.Second
 	finishJitter = 5 * time.Second
 )
 
-// finishing brings to the services what they have not confirmed.
+// finishing returns the loop that delivers unconfirmed visibilities to the services.
 func (s *Service) finishing() run.Worker {
 	const name = "auth.project-visibility"
 	return run.Worker{Name: name, Run: func(ctx context.Context) error {

@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/auth/internal/team"
 )
 
-// teams are the servers of teams and of who is who.
+// teams holds the team server, and the account server for other services.
 type teams struct {
 	public *team.Server
 	peer   *team.PeerServer
@@ -27,7 +27,7 @@ func wireTeam(d Deps, trail *audit.Log) teams {
 	}
 }
 
-// ProjectRoles answers every role of an account in projects, for auth's own server.
+// ProjectRoles returns all project roles of an account, for auth's own server.
 func (s *Service) ProjectRoles(ctx context.Context, accountID string) ([]authn.ProjectRole, error) {
 	members, err := account.AllMemberships(ctx, s.deps.Pool, accountID)
 	if err != nil {
@@ -36,8 +36,8 @@ func (s *Service) ProjectRoles(ctx context.Context, accountID string) ([]authn.P
 	return account.Roles(members), nil
 }
 
-// forgetAnswers drops what was kept to answer repeats and is past its time.
-func (s *Service) forgetAnswers(ctx context.Context) error {
+// sweepReplays deletes expired responses that were stored for repeated requests.
+func (s *Service) sweepReplays(ctx context.Context) error {
 	_, err := idem.New(s.deps.Clock).Sweep(ctx, s.deps.Pool)
 	return err
 }

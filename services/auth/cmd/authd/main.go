@@ -1,4 +1,4 @@
-// Command authd is the auth service as a process of its own.
+// Command authd runs the auth service as a separate process.
 package main
 
 import (

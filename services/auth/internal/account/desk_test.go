@@ -20,7 +20,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/idem"
 )
 
-// ended notes whose sessions were ended, and why.
+// ended records whose sessions were ended, and why.
 type ended struct{ calls []string }
 
 func (e *ended) EndAll(_ context.Context, _ pgx.Tx, accountID, why, except string) error {
@@ -28,7 +28,7 @@ func (e *ended) EndAll(_ context.Context, _ pgx.Tx, accountID, why, except strin
 	return nil
 }
 
-// headers notes what a handler tells the edge.
+// headers records the headers that a handler sets for the gateway.
 type headers struct{ metadata.MD }
 
 func (*headers) Method() string                   { return "" }
@@ -36,7 +36,7 @@ func (*headers) SendHeader(metadata.MD) error     { return nil }
 func (*headers) SetTrailer(metadata.MD) error     { return nil }
 func (h *headers) SetHeader(md metadata.MD) error { h.MD = metadata.Join(h.MD, md); return nil }
 
-// desk is the server of users on a database of its own.
+// desk is a user server with a database of its own.
 type desk struct {
 	*Server
 
@@ -62,7 +62,7 @@ func openDesk(t *testing.T) *desk {
 	return d
 }
 
-// as is a call of an admin under a key.
+// as returns the context of a call by an admin with this idempotency key.
 func (d *desk) as(key string) (context.Context, *headers) {
 	h := &headers{}
 	c := &authn.Caller{Kind: authn.KindUser, Subject: "usr_root", Username: "root", Role: authn.RoleAdmin}
@@ -78,7 +78,7 @@ func (d *desk) ctx() context.Context {
 	return ctx
 }
 
-// add makes a user and answers the id.
+// add creates a user and returns its id.
 func (d *desk) add(username string, role authv1.UserRole) string {
 	d.t.Helper()
 	out, err := d.CreateUser(d.ctx(), &authv1.CreateUserRequest{Username: username, Role: role})

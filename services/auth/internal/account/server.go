@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// Server answers UserService.
+// Server implements UserService.
 type Server struct {
 	authv1.UnimplementedUserServiceServer
 
@@ -26,8 +26,8 @@ type Server struct {
 	Once      *idem.Once
 }
 
-// CreateUser implements UserService. The request is compared with its repeat without the password: a plain
-// hash of it must lie nowhere.
+// CreateUser implements UserService. Repeats are recognized by a hash of the request without the password, because
+// an unsalted hash of the password must not be stored.
 func (s *Server) CreateUser(ctx context.Context, in *authv1.CreateUserRequest) (*authv1.CreateUserResponse, error) {
 	const method = authv1.UserService_CreateUser_FullMethodName
 	body, out := withoutPassword(in), &authv1.CreateUserResponse{}
@@ -59,7 +59,7 @@ func (s *Server) CreateUser(ctx context.Context, in *authv1.CreateUserRequest) (
 	return out, nil
 }
 
-// password hashes what was given, or draws one and answers it.
+// password hashes the given password. If none is given it generates one and returns it in shown.
 func (s *Server) password(ctx context.Context, given secret.String) (hash string, shown *string, err error) {
 	if s.Users.Issuer != "" {
 		return "", nil, PasswordsOff()
@@ -83,7 +83,7 @@ func withoutPassword(in *authv1.CreateUserRequest) *authv1.CreateUserRequest {
 	return body
 }
 
-// ListUsers implements UserService, by username.
+// ListUsers implements UserService. The users are ordered by username.
 func (s *Server) ListUsers(ctx context.Context, in *authv1.ListUsersRequest) (*authv1.ListUsersResponse, error) {
 	p, err := request.Page(in.Limit, in.Offset)
 	if err != nil {

@@ -25,7 +25,7 @@ const (
 	elsewhere = "192.0.2.8"
 )
 
-// opener remembers which sessions were opened.
+// opener records which sessions were opened.
 type opener struct {
 	mu     sync.Mutex
 	opened []Opening
@@ -42,8 +42,8 @@ func (o *opener) OpenDevice(_ context.Context, _ pgx.Tx, in Opening) (Token, err
 	return Token{Access: secret.New("access"), Expires: 8 * time.Hour}, nil
 }
 
-// house is a flow on a database of its own, with two people.
-type house struct {
+// rig is a flow with a database of its own and two users.
+type rig struct {
 	*Flow
 
 	t      *testing.T
@@ -51,12 +51,12 @@ type house struct {
 	opener *opener
 }
 
-func newHouse(t *testing.T) *house {
+func newRig(t *testing.T) *rig {
 	t.Helper()
 	files, err := db.Migrations()
 	require.NoError(t, err)
 	d := pgtest.New(t, pgtest.Schema{Name: "auth", Migrations: files})
-	h := &house{t: t, clock: clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)), opener: &opener{}}
+	h := &rig{t: t, clock: clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)), opener: &opener{}}
 	ids := id.NewSource(h.clock, rand.Reader)
 	h.Flow = &Flow{
 		Pool: d.Pool("auth"), Sessions: h.opener, Audit: audit.NewLog(h.clock, ids, "auth"), Clock: h.clock, IDs: ids, Rand: rand.Reader,
@@ -68,14 +68,14 @@ func newHouse(t *testing.T) *house {
 	return h
 }
 
-func (h *house) exec(sql string, args ...any) {
+func (h *rig) exec(sql string, args ...any) {
 	h.t.Helper()
 	_, err := h.Pool.Exec(h.t.Context(), sql, args...)
 	require.NoError(h.t, err)
 }
 
-// rows is the whole table as text.
-func (h *house) rows() (text string) {
+// rows returns the whole table as text.
+func (h *rig) rows() (text string) {
 	h.t.Helper()
 	row := h.Pool.QueryRow(h.t.Context(), `SELECT COALESCE(string_agg(d::text, E'\n' ORDER BY id), '') FROM device_code d`)
 	require.NoError(h.t, row.Scan(&text))
@@ -83,7 +83,7 @@ func (h *house) rows() (text string) {
 }
 
 // audits lists what was recorded, in order.
-func (h *house) audits() (actions []string) {
+func (h *rig) audits() (actions []string) {
 	h.t.Helper()
 	rows, err := h.Pool.Query(h.t.Context(), `SELECT action || ' ' || actor_id || ' ' || target_id FROM audit ORDER BY seq`)
 	require.NoError(h.t, err)
@@ -96,24 +96,24 @@ func person(account string) *authn.Caller {
 	return &authn.Caller{Kind: authn.KindUser, Subject: account, Username: account, SessionID: "ses_" + account, Role: "operator", Epoch: 1, ClientAddr: "198.51.100.1"}
 }
 
-// as is the context of a person's request.
-func (h *house) as(account string) context.Context {
+// as returns the context of a user's request.
+func (h *rig) as(account string) context.Context {
 	return authn.NewContext(h.t.Context(), person(account))
 }
 
-func (h *house) begin() Codes {
+func (h *rig) begin() Codes {
 	h.t.Helper()
 	c, err := h.Begin(h.t.Context(), Start{ClientID: ClientID, ClientName: "laptop", Address: here})
 	require.NoError(h.t, err)
 	return c
 }
 
-func (h *house) poll(c Codes) (Token, error) {
+func (h *rig) poll(c Codes) (Token, error) {
 	return h.Poll(h.t.Context(), Poll{Code: c.Device, ClientID: ClientID, Address: here})
 }
 
-// told is the word of the next poll, which comes in time; empty for a token.
-func (h *house) told(c Codes) string {
+// pollCode returns the error code of the next poll, empty for a token.
+func (h *rig) pollCode(c Codes) string {
 	h.t.Helper()
 	_, err := h.poll(c)
 	if err == nil {
@@ -122,7 +122,7 @@ func (h *house) told(c Codes) string {
 	return word(h.t, err)
 }
 
-// word is how a refusal reads to a client: `detail` and `error` are the same, and there is no code.
+// word returns the error code that a client gets: `detail` and `error` are the same, and `code` is absent.
 func word(t *testing.T, err error) string {
 	t.Helper()
 	require.True(t, fault.Is(err, fault.Refused), "%v", err)
@@ -132,7 +132,7 @@ func word(t *testing.T, err error) string {
 	return e.OAuth
 }
 
-func (h *house) decide(account string, c Codes, approve bool) error {
+func (h *rig) decide(account string, c Codes, approve bool) error {
 	_, err := h.Decide(h.as(account), person(account), c.User, approve)
 	return err
 }

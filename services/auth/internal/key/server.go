@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// Server answers KeyService.
+// Server implements KeyService.
 type Server struct {
 	authv1.UnimplementedKeyServiceServer
 

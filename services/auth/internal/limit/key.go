@@ -1,5 +1,5 @@
 // Package limit counts login attempts by client address in Postgres, so that all replicas share one
-// count and none needs a cache store. Every attempt counts, whoever it is for and however it ends.
+// count without a cache store. Every attempt counts, for any account and with any result.
 package limit
 
 import (
@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// The specification's figures: the attempt past Attempts within Window is refused.
+// The limits of the specification: attempts beyond Attempts within Window are refused.
 const (
 	Attempts = 10
 	Window   = time.Minute
 )
 
-// Key is what attempts are counted by: the address, and of an IPv6 address its /64, because one
-// client commands all of those.
+// Key returns the key by which attempts are counted: an IPv4 address, or the /64 of an IPv6 address, because one
+// client controls all addresses in it. For anything else it returns "unknown".
 func Key(address string) string {
 	a, err := netip.ParseAddr(address)
 	if err != nil {

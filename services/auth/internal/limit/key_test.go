@@ -27,8 +27,8 @@ func TestKey(t *testing.T) {
 	}
 }
 
-func TestOneHostHasOneKey(t *testing.T) {
+func TestKey_distinctHosts(t *testing.T) {
 	t.Parallel()
-	require.NotEqual(t, Key("192.0.2.7"), Key("192.0.2.8"), "IPv4 hosts are told apart")
-	require.NotEqual(t, Key("2001:db8:1:2::1"), Key("2001:db8:1:3::1"), "so are IPv6 networks")
+	require.NotEqual(t, Key("192.0.2.7"), Key("192.0.2.8"), "IPv4 hosts have keys of their own")
+	require.NotEqual(t, Key("2001:db8:1:2::1"), Key("2001:db8:1:3::1"), "IPv6 networks have keys of their own")
 }

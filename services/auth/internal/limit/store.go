@@ -12,13 +12,12 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// Login counts attempts.
+// Login counts login attempts.
 type Login struct{ Pool *pgxpool.Pool }
 
-// Take counts one attempt of the address, and refuses it with Limited and the time to wait when the
-// window is full. A refused attempt is counted by the row that fills the window, not by one of its own,
-// so that the table stays small under attack; it waits for nobody, so that an address that goes on trying
-// does not hold the connections that everybody's calls need.
+// Take counts one attempt of the address. If the window is full it returns Limited with the time to wait. A
+// refused attempt adds no row, so that the table stays small under attack, and waits for no lock, so that an
+// address that keeps trying does not occupy connections that other calls need.
 func (l *Login) Take(ctx context.Context, address string) error {
 	key := Key(address)
 	if _, err := room(ctx, l.Pool, key); err != nil {
@@ -39,7 +38,7 @@ func (l *Login) Take(ctx context.Context, address string) error {
 	})
 }
 
-// room answers what time it is where the address may try once more, and Limited where its window is full.
+// room returns the time of the database if the address may try once more, and Limited if its window is full.
 func room(ctx context.Context, q pg.Querier, key string) (time.Time, error) {
 	now, err := pg.Now(ctx, q)
 	if err != nil {
@@ -53,19 +52,19 @@ func room(ctx context.Context, q pg.Querier, key string) (time.Time, error) {
 	}
 	if n >= Attempts {
 		wait := max(oldest.Add(Window).Sub(now), time.Second)
-		return now, fault.New(fault.Limited, "login_rate", "Too many login attempts from this address").WithRetryAfter(wait)
+		return now, fault.New(fault.Limited, "login_rate", "too many login attempts from this address").WithRetryAfter(wait)
 	}
 	return now, nil
 }
 
-// Sweep forgets attempts that no window holds any more.
+// Sweep deletes attempts that no window includes any more.
 func (l *Login) Sweep(ctx context.Context) error {
 	now, err := pg.Now(ctx, l.Pool)
 	if err != nil {
 		return err
 	}
 	if _, err := l.Pool.Exec(ctx, `DELETE FROM login_attempt WHERE at < $1`, now.Add(-2*Window)); err != nil {
-		return fmt.Errorf("forget old login attempts: %w", err)
+		return fmt.Errorf("delete old login attempts: %w", err)
 	}
 	return nil
 }

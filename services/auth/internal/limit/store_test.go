@@ -23,7 +23,7 @@ func login(t *testing.T) *Login {
 	return &Login{Pool: pgtest.New(t, pgtest.Schema{Name: "auth", Migrations: files}).Pool("auth")}
 }
 
-// fill takes every attempt that the window has.
+// fill uses up all attempts of the window.
 func fill(ctx context.Context, t *testing.T, l *Login, address string) {
 	t.Helper()
 	for range Attempts {
@@ -43,7 +43,7 @@ func (l *Login) rows(ctx context.Context, t *testing.T) (n int) {
 	return n
 }
 
-func TestTheEleventhIsRefused(t *testing.T) {
+func TestLogin_Take_limit(t *testing.T) {
 	t.Parallel()
 	l := login(t)
 	fill(t.Context(), t, l, "192.0.2.7")
@@ -52,11 +52,11 @@ func TestTheEleventhIsRefused(t *testing.T) {
 		require.Greater(t, wait, time.Second)
 		require.LessOrEqual(t, wait, Window)
 	}
-	require.Equal(t, Attempts, l.rows(t.Context(), t), "a refused attempt makes no row")
-	require.NoError(t, l.Take(t.Context(), "192.0.2.8"), "others are not limited")
+	require.Equal(t, Attempts, l.rows(t.Context(), t), "a refused attempt adds no row")
+	require.NoError(t, l.Take(t.Context(), "192.0.2.8"), "other addresses are not limited")
 }
 
-func TestARefusedAttemptWaitsForNobody(t *testing.T) {
+func TestLogin_Take_refusalWaitsForNoLock(t *testing.T) {
 	t.Parallel()
 	l := login(t)
 	fill(t.Context(), t, l, "192.0.2.7")
@@ -64,13 +64,13 @@ func TestARefusedAttemptWaitsForNobody(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) })
 	_, err = tx.Exec(t.Context(), `SELECT pg_advisory_xact_lock(hashtextextended('login:192.0.2.7', 0))`)
-	require.NoError(t, err) // another attempt of the address is being counted
+	require.NoError(t, err) // as while another attempt of the address is being counted
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	limited(t, l.Take(ctx, "192.0.2.7"))
 }
 
-func TestAddressesOfOneHostShareTheWindow(t *testing.T) {
+func TestLogin_Take_addressesOfOneHost(t *testing.T) {
 	t.Parallel()
 	l := login(t)
 	for n := range Attempts {
@@ -82,7 +82,7 @@ func TestAddressesOfOneHostShareTheWindow(t *testing.T) {
 	limited(t, l.Take(t.Context(), "192.0.2.7"))
 }
 
-func TestTheWindowSlides(t *testing.T) {
+func TestLogin_Take_slidingWindow(t *testing.T) {
 	t.Parallel()
 	l := login(t)
 	require.NoError(t, l.Take(t.Context(), "192.0.2.7"))
@@ -91,14 +91,14 @@ func TestTheWindowSlides(t *testing.T) {
 		require.NoError(t, l.Take(half, "192.0.2.7"))
 	}
 	wait := limited(t, l.Take(half, "192.0.2.7"))
-	require.LessOrEqual(t, wait, Window/2, "the first attempt makes room first")
+	require.LessOrEqual(t, wait, Window/2, "the first attempt leaves the window first")
 	past := pg.WithOffset(t.Context(), Window+time.Second)
-	require.NoError(t, l.Take(past, "192.0.2.7"), "one has left the window")
+	require.NoError(t, l.Take(past, "192.0.2.7"), "one attempt has left the window")
 	limited(t, l.Take(past, "192.0.2.7"))
 	fill(pg.WithOffset(t.Context(), 3*Window), t, l, "192.0.2.7")
 }
 
-func TestReplicasThatRaceShareOneCount(t *testing.T) {
+func TestLogin_Take_concurrentReplicas(t *testing.T) {
 	t.Parallel()
 	l := login(t)
 	replicas := []*Login{l, {Pool: l.Pool}, {Pool: l.Pool}}
@@ -115,7 +115,7 @@ func TestReplicasThatRaceShareOneCount(t *testing.T) {
 	require.EqualValues(t, Attempts, passed.Load())
 }
 
-func TestOtherKeysDoNotEvictAWindow(t *testing.T) {
+func TestLogin_Take_manyOtherAddresses(t *testing.T) {
 	t.Parallel()
 	l := login(t)
 	fill(t.Context(), t, l, "192.0.2.7")
@@ -126,7 +126,7 @@ func TestOtherKeysDoNotEvictAWindow(t *testing.T) {
 	limited(t, l.Take(t.Context(), "192.0.2.7"))
 }
 
-func TestSweepForgetsWhatNoWindowHolds(t *testing.T) {
+func TestLogin_Sweep(t *testing.T) {
 	t.Parallel()
 	l := login(t)
 	fill(t.Context(), t, l, "192.0.2.7")
@@ -136,7 +136,7 @@ func TestSweepForgetsWhatNoWindowHolds(t *testing.T) {
 	require.Zero(t, l.rows(t.Context(), t))
 }
 
-func TestAnEndedRequestIsNotCounted(t *testing.T) {
+func TestLogin_Take_canceled(t *testing.T) {
 	t.Parallel()
 	l := login(t)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -13,9 +13,9 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// Desk runs tests.
+// Desk runs the tests that admins request.
 type Desk struct {
-	// Settings reads the settings in force.
+	// Settings returns the settings in force.
 	Settings func(ctx context.Context) (Settings, error)
 	Call     Caller
 	Turn     Turn
@@ -24,7 +24,7 @@ type Desk struct {
 	IDs      *id.Source
 }
 
-// Test runs one test, when its turn comes.
+// Test runs one test. It waits while another one is running.
 func (d *Desk) Test(ctx context.Context) (Result, error) {
 	s, err := d.Settings(ctx)
 	if err != nil {
@@ -48,7 +48,7 @@ func (d *Desk) Test(ctx context.Context) (Result, error) {
 	return r, d.record(ctx, r)
 }
 
-// record tells the audit that the key was used, by whom and to which end; nothing of the upstream's words.
+// record writes an audit row for the use of the key, with the caller and the result. The row holds no text of the upstream.
 func (d *Desk) record(ctx context.Context, r Result) error {
 	return pg.InTx(ctx, d.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		return d.Audit.Record(ctx, tx, audit.Entry{

@@ -29,7 +29,7 @@ func pool(t *testing.T) *pgxpool.Pool {
 	return pgtest.New(t, pgtest.Schema{Name: "auth", Migrations: files}).Pool("auth")
 }
 
-// replica is the desk of one replica on the pool.
+// replica returns the server of one replica on the pool.
 func replica(p *pgxpool.Pool, clk clock.Clock, s func(context.Context) (Settings, error)) *Server {
 	ids := id.NewSource(clk, rand.Reader)
 	return &Server{Desk: &Desk{
@@ -41,7 +41,7 @@ func fixed(s Settings) func(context.Context) (Settings, error) {
 	return func(context.Context) (Settings, error) { return s, nil }
 }
 
-func TestWhatIsMissingIsNamed(t *testing.T) {
+func TestDesk_Test_namesMissingSettings(t *testing.T) {
 	t.Parallel()
 	p, clk := pool(t), clock.Real()
 	for want, s := range map[string]Settings{
@@ -59,7 +59,7 @@ func TestWhatIsMissingIsNamed(t *testing.T) {
 	}
 }
 
-func TestATestIsRecordedWithoutTheUpstreamsWords(t *testing.T) {
+func TestDesk_Test_auditHasNoUpstreamText(t *testing.T) {
 	t.Parallel()
 	p := pool(t)
 	u := newUpstream(t, writes(http.StatusUnauthorized, "text/plain", "you sent "+key))
@@ -76,8 +76,8 @@ func TestATestIsRecordedWithoutTheUpstreamsWords(t *testing.T) {
 	require.NotContains(t, dump, key)
 }
 
-// Many ask at once, on two replicas: the upstream meets one test at a time.
-func TestOneTestAtATime(t *testing.T) {
+// Concurrent requests on two replicas: the upstream sees one test at a time.
+func TestDesk_Test_oneAtATime(t *testing.T) {
 	t.Parallel()
 	p := pool(t)
 	var inside, most, done atomic.Int32
@@ -96,7 +96,7 @@ func TestOneTestAtATime(t *testing.T) {
 	}
 	const tests = 6
 	for range tests {
-		u.script = append(u.script, counted(false, says("ready")), counted(false, echoes()), counted(true, says("done")))
+		u.script = append(u.script, counted(false, replies("ready")), counted(false, echoes()), counted(true, replies("done")))
 	}
 	replicas := []*Server{replica(p, clock.Real(), fixed(u.settings())), replica(p, clock.Real(), fixed(u.settings()))}
 	var wg sync.WaitGroup
@@ -112,28 +112,28 @@ func TestOneTestAtATime(t *testing.T) {
 	require.EqualValues(t, tests, done.Load())
 }
 
-func TestAWaitHasAnEnd(t *testing.T) {
+func TestTurn_Take_waitIsBounded(t *testing.T) {
 	t.Parallel()
 	p := pool(t)
-	held, err := Turn{Pool: p, Clock: clock.Real()}.Take(t.Context(), "somebody")
+	held, err := Turn{Pool: p, Clock: clock.Real()}.Take(t.Context(), "first")
 	require.NoError(t, err)
 	clk := clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC))
 	u := newUpstream(t)
-	answered := make(chan *authv1.AgentModelTest, 1)
+	results := make(chan *authv1.AgentModelTest, 1)
 	go func() {
 		out, _ := replica(p, clk, fixed(u.settings())).TestAgentModel(t.Context(), &authv1.TestAgentModelRequest{})
-		answered <- out
+		results <- out
 	}()
 	require.NoError(t, clk.Await(t.Context(), 1))
 	clk.Advance(patience)
-	out := <-answered
+	out := <-results
 	require.True(t, out.GetConfigured())
 	require.Equal(t, otherTest, out.GetError())
 	require.Empty(t, u.made())
 
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = Turn{Pool: p, Clock: clock.Real()}.Take(gone, "nobody")
+	_, err = Turn{Pool: p, Clock: clock.Real()}.Take(gone, "canceled")
 	require.ErrorIs(t, err, context.Canceled)
 	held()
 	again, err := Turn{Pool: p, Clock: clock.Real()}.Take(t.Context(), "next")
@@ -141,8 +141,8 @@ func TestAWaitHasAnEnd(t *testing.T) {
 	again()
 }
 
-// Who died with the turn holds it no longer than a test may take.
-func TestATurnEndsByItself(t *testing.T) {
+// If a holder dies, its turn expires after the maximum duration of a test.
+func TestTurn_expires(t *testing.T) {
 	t.Parallel()
 	p := pool(t)
 	turn := Turn{Pool: p, Clock: clock.Real()}
@@ -159,5 +159,5 @@ func TestATurnEndsByItself(t *testing.T) {
 	turn.give(t.Context(), "killed")
 	got, err = turn.try(t.Context(), "third")
 	require.NoError(t, err)
-	require.False(t, got, "a turn is given back by its holder alone")
+	require.False(t, got, "only its holder may give a turn back")
 }

@@ -6,7 +6,7 @@ import (
 	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
 )
 
-// Server answers AgentService.
+// Server implements AgentService.
 type Server struct {
 	authv1.UnimplementedAgentServiceServer
 

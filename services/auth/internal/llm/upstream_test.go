@@ -20,10 +20,10 @@ import (
 
 const key = "sk-proj-Zx81+q/TRUE=secret"
 
-// step answers one call of the upstream.
+// step handles one call of the upstream.
 type step func(w http.ResponseWriter, r *http.Request, in request)
 
-// upstream is an OpenAI-compatible server that answers each call with the next step of its script.
+// upstream is an OpenAI-compatible server that handles each call with the next step of its script.
 type upstream struct {
 	*httptest.Server
 
@@ -68,11 +68,11 @@ func (u *upstream) settings() Settings {
 	return Settings{BaseURL: u.URL + "/v1", Model: "asked-model", Key: secret.New(key)}
 }
 
-// loopback is the caller of production, which may also call this machine and waits less.
+// loopback returns a caller like that of production, except that it may call this machine and has longer timeouts.
 func loopback() Caller {
 	networks := egress.NewNetworks(netip.MustParsePrefix("127.0.0.0/8"))
 	return Caller{Rand: rand.Reader, Client: follow(egress.New(egress.Options{
-		Networks: networks, Body: maxAnswer, Timeout: time.Minute, Dial: time.Minute,
+		Networks: networks, Body: maxResponse, Timeout: time.Minute, Dial: time.Minute,
 	}))}
 }
 
@@ -89,7 +89,7 @@ func writes(status int, typ, body string) step {
 	}
 }
 
-func says(text string) step {
+func replies(text string) step {
 	raw, err := json.Marshal(map[string]any{"model": "used-model", "choices": []any{map[string]any{"message": map[string]any{"role": "assistant", "content": text}}}})
 	if err != nil {
 		panic(err)
@@ -97,7 +97,7 @@ func says(text string) step {
 	return writes(http.StatusOK, "application/json", string(raw))
 }
 
-// callsWith answers with a call of name; arguments gets the nonce that the model was given.
+// callsWith responds with a call of the function name; arguments receives the nonce that the model was given.
 func callsWith(name, id string, arguments func(nonce string) any) step {
 	return func(w http.ResponseWriter, r *http.Request, in request) {
 		raw, err := json.Marshal(map[string]any{"choices": []any{map[string]any{"message": map[string]any{
@@ -116,7 +116,7 @@ func echoes() step {
 	return callsWith(echo, "call_1", func(nonce string) any { return `{"nonce": "` + nonce + `"}` })
 }
 
-// nonceOf is the nonce in the words of the user.
+// nonceOf returns the nonce in the user message.
 func nonceOf(in request) string {
 	text := *in.Messages[0].Content
 	const before = "with the nonce "
@@ -124,7 +124,7 @@ func nonceOf(in request) string {
 	return text[at : at+16]
 }
 
-// closedPort is an address that nothing listens on.
+// closedPort returns an address on which no server listens.
 func closedPort(t *testing.T) string {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")

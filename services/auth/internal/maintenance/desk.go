@@ -25,10 +25,10 @@ type Desk struct {
 	store Store
 }
 
-// Now answers the mode in force.
+// Now returns the mode in force.
 func (d *Desk) Now(ctx context.Context) (State, error) { return d.store.Load(ctx, d.Pool) }
 
-// Serving is why nobody is served now, or nil.
+// Serving returns the error with which requests are rejected, or nil if the installation serves.
 func (d *Desk) Serving(ctx context.Context) error {
 	s, err := d.Now(ctx)
 	if err != nil {
@@ -37,10 +37,10 @@ func (d *Desk) Serving(ctx context.Context) error {
 	return s.Refusal(d.Clock.Now())
 }
 
-// Set changes the mode. Words and end are kept only with the mode that they are about.
+// Set changes the mode. The message and the end are stored only with mode On.
 func (d *Desk) Set(ctx context.Context, mode Mode, message string, until *time.Time) (State, error) {
-	now, who := d.Clock.Now(), authn.Of(ctx)
-	next := State{Mode: mode, ChangedAt: &now, ChangedBy: who.Subject, ChangedByName: who.Username}
+	now, caller := d.Clock.Now(), authn.Of(ctx)
+	next := State{Mode: mode, ChangedAt: &now, ChangedBy: caller.Subject, ChangedByName: caller.Username}
 	if mode == On {
 		if until != nil && !until.After(now) {
 			return State{}, fault.InvalidFields(fault.At(fault.TypeValue, "Input should be in the future", "until"))

@@ -9,7 +9,7 @@ import (
 	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
 )
 
-// Server answers MaintenanceService.
+// Server implements MaintenanceService.
 type Server struct {
 	authv1.UnimplementedMaintenanceServiceServer
 
@@ -60,7 +60,7 @@ func timeProto(t *time.Time) *timestamppb.Timestamp {
 	return timestamppb.New(*t)
 }
 
-// ConfigServer is AuthService whose configuration tells of maintenance.
+// ConfigServer is an AuthService whose configuration announces maintenance.
 type ConfigServer struct {
 	authv1.AuthServiceServer
 

@@ -39,7 +39,7 @@ const (
 	local    = "http://127.0.0.1/cb"
 )
 
-// verifier is a client's; its challenge is what travels first.
+// verifier is the PKCE verifier of a client.
 const verifier = "verifier-verifier-verifier-verifier-verifier-"
 
 func challenge(verifier string) string {
@@ -47,7 +47,7 @@ func challenge(verifier string) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// flows answers for the device flow.
+// flows is a fake device flow.
 type flows struct {
 	began  []device.Start
 	polled []device.Poll
@@ -64,8 +64,8 @@ func (f *flows) Poll(_ context.Context, p device.Poll) (device.Token, error) {
 	return device.Token{Access: secret.New("api"), Expires: 8 * time.Hour}, f.err
 }
 
-// house is an authorization server on a database of its own, with one person and two clients.
-type house struct {
+// rig is an authorization server with a database of its own, one user and two clients.
+type rig struct {
 	*Authority
 
 	t     *testing.T
@@ -75,7 +75,7 @@ type house struct {
 	peer  *PeerServer
 }
 
-func newHouse(t *testing.T) *house {
+func newRig(t *testing.T) *rig {
 	t.Helper()
 	files, err := db.Migrations()
 	require.NoError(t, err)
@@ -88,7 +88,7 @@ func newHouse(t *testing.T) *house {
 	require.NoError(t, err)
 	keys, err := key.NewRing(t.Context(), &key.Store{Pool: pool, Keyring: ring, Clock: clk, Rand: rand.Reader})
 	require.NoError(t, err)
-	h := &house{t: t, db: d, clock: clk, flows: &flows{}}
+	h := &rig{t: t, db: d, clock: clk, flows: &flows{}}
 	h.Authority = &Authority{
 		Pool: pool, Clients: &Clients{Pool: pool, Clock: clk}, Devices: h.flows, Audit: trail, Clock: clk, IDs: ids, Rand: rand.Reader,
 		Sessions: &session.Sessions{
@@ -105,20 +105,20 @@ func newHouse(t *testing.T) *house {
 	return h
 }
 
-func (h *house) exec(sql string, args ...any) {
+func (h *rig) exec(sql string, args ...any) {
 	h.t.Helper()
 	_, err := h.Pool.Exec(h.t.Context(), sql, args...)
 	require.NoError(h.t, err)
 }
 
-// text is the first column of the first row.
-func (h *house) text(sql string, args ...any) (text string) {
+// text returns the first column of the first row.
+func (h *rig) text(sql string, args ...any) (text string) {
 	h.t.Helper()
 	require.NoError(h.t, h.Pool.QueryRow(h.t.Context(), sql, args...).Scan(&text))
 	return text
 }
 
-func (h *house) audits() []string {
+func (h *rig) audits() []string {
 	h.t.Helper()
 	rows, err := h.Pool.Query(h.t.Context(), `SELECT action || ' ' || actor_id FROM audit WHERE action LIKE 'oauth.%' ORDER BY seq`)
 	require.NoError(h.t, err)
@@ -127,13 +127,13 @@ func (h *house) audits() []string {
 	return actions
 }
 
-// person is who decides.
-func (h *house) person() (context.Context, *authn.Caller) {
+// person returns the user who decides, with the context of its request.
+func (h *rig) person() (context.Context, *authn.Caller) {
 	c := &authn.Caller{Kind: authn.KindUser, Subject: "usr_1", Username: "ann", SessionID: "ses_1", Role: "operator", Epoch: 1, ClientAddr: "198.51.100.1"}
 	return authn.NewContext(h.t.Context(), c), c
 }
 
-// ask is a good request; its tests change one thing of it.
+// ask returns a valid request with changes.
 func ask(change ...func(*Ask)) Ask {
 	state := "s t&te"
 	in := Ask{
@@ -146,8 +146,8 @@ func ask(change ...func(*Ask)) Ask {
 	return in
 }
 
-// decide is the query of where the browser goes.
-func (h *house) decide(in Ask) url.Values {
+// decide returns the query of the address that the browser goes to.
+func (h *rig) decide(in Ask) url.Values {
 	h.t.Helper()
 	ctx, c := h.person()
 	to, err := h.Decide(ctx, c, in)
@@ -159,7 +159,7 @@ func (h *house) decide(in Ask) url.Values {
 	return u.Query()
 }
 
-func (h *house) code() string {
+func (h *rig) code() string {
 	h.t.Helper()
 	code := h.decide(ask()).Get("code")
 	require.NotEmpty(h.t, code)
@@ -168,7 +168,7 @@ func (h *house) code() string {
 
 type form = map[string]string
 
-// with is the form with some fields changed; an empty one is taken away.
+// with returns the form with some fields changed; an empty value removes the field.
 func with(f form, change form) form {
 	out := maps.Clone(f)
 	for k, v := range change {
@@ -189,8 +189,8 @@ func refreshing(token string) form {
 	return form{"grant_type": grantRefresh, "client_id": clientID, "refresh_token": token}
 }
 
-// answer is what the token endpoint says.
-func (h *house) issue(f form) (status int, body map[string]any) {
+// issue returns the response of the token endpoint.
+func (h *rig) issue(f form) (status int, body map[string]any) {
 	h.t.Helper()
 	out, err := h.peer.IssueToken(h.t.Context(), &authpeerv1.IssueTokenRequest{Form: f, ClientAddress: here})
 	require.NoError(h.t, err)
@@ -198,18 +198,18 @@ func (h *house) issue(f form) (status int, body map[string]any) {
 	return int(out.GetStatus()), body
 }
 
-// pair are good tokens.
+// pair is an access token and its refresh token.
 type pair struct{ access, refresh string }
 
-func (h *house) tokens(f form) pair {
+func (h *rig) tokens(f form) pair {
 	h.t.Helper()
 	status, body := h.issue(f)
 	require.Equal(h.t, 200, status, "%v", body)
 	return pair{body["access_token"].(string), body["refresh_token"].(string)}
 }
 
-// refused is the word of a request that gives nothing.
-func (h *house) refused(f form) string {
+// refused returns the error code of a request that is refused.
+func (h *rig) refused(f form) string {
 	h.t.Helper()
 	status, body := h.issue(f)
 	require.Equal(h.t, 400, status, "%v", body)
@@ -217,15 +217,15 @@ func (h *house) refused(f form) string {
 	return body["error"].(string)
 }
 
-// holds says whether an access token is taken by its resource.
-func (h *house) holds(access string) bool {
+// holds reports whether an access token is valid for its resource.
+func (h *rig) holds(access string) bool {
 	h.t.Helper()
 	_, _, err := h.Sessions.AuthenticateFor(h.t.Context(), access, here, public, resource)
 	require.True(h.t, err == nil || fault.Is(err, fault.Unauthenticated), "%v", err)
 	return err == nil
 }
 
-func (h *house) revoke(f form) (status int, word string) {
+func (h *rig) revoke(f form) (status int, word string) {
 	h.t.Helper()
 	out, err := h.peer.RevokeToken(h.t.Context(), &authpeerv1.RevokeTokenRequest{Form: f})
 	require.NoError(h.t, err)

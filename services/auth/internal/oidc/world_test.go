@@ -34,11 +34,11 @@ type world struct {
 
 	t     *testing.T
 	clock *clock.Fake
-	liar  *liar
-	gone  int
+	idp   *fakeProvider
+	began int
 }
 
-// oneKey is a set of one key of access tokens.
+// oneKey is a key source with one key for access tokens.
 type oneKey struct{ key authn.SigningKey }
 
 func (o oneKey) Find(_ context.Context, kid string) (ed25519.PublicKey, error) {
@@ -60,11 +60,11 @@ func newWorld(t *testing.T) *world {
 	require.NoError(t, err)
 	ids := id.NewSource(clk, rand.Reader)
 	trail := audit.NewLog(clk, ids, "auth")
-	w := &world{t: t, clock: clk, liar: newLiar(t, clk)}
+	w := &world{t: t, clock: clk, idp: newFakeProvider(t, clk)}
 	w.SignIn = &SignIn{
 		Pool: pool, Audit: trail, Clock: clk, IDs: ids, Rand: rand.Reader, PublicURL: func() string { return publicURL },
 		Settings: Settings{
-			Issuer: w.liar.URL, ClientID: clientID, ClientSecret: secret.New(clientSecret), GroupsClaim: "groups",
+			Issuer: w.idp.URL, ClientID: clientID, ClientSecret: secret.New(clientSecret), GroupsClaim: "groups",
 			Scopes: []string{"openid"}, AdminGroups: []string{"admins"}, TeamGroups: []string{"cn=vision,dc=example=vision", "nlp=language"},
 		},
 		Sessions: &session.Sessions{
@@ -76,10 +76,10 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// fresh makes a provider that has read nothing yet.
+// fresh replaces the provider with one that has not read its metadata.
 func (w *world) fresh() {
 	roots := x509.NewCertPool()
-	roots.AddCert(w.liar.Certificate())
+	roots.AddCert(w.idp.Certificate())
 	client := egress.New(egress.Options{
 		Networks: egress.NewNetworks(netip.MustParsePrefix("127.0.0.1/32")).WithRoots(roots), Body: 64 << 10, Timeout: 30 * time.Second,
 	})
@@ -99,14 +99,14 @@ func (w *world) count(what string) (n int) {
 	return n
 }
 
-// text is the one text that a query answers.
+// text returns the single value that a query selects.
 func (w *world) text(sql string, args ...any) (s string) {
 	w.t.Helper()
 	require.NoError(w.t, w.Pool.QueryRow(w.t.Context(), sql, args...).Scan(&s))
 	return s
 }
 
-// texts are those of a query with any number of rows.
+// texts returns the values of a query with any number of rows.
 func (w *world) texts(sql string, args ...any) (list []string) {
 	w.t.Helper()
 	rows, err := w.Pool.Query(w.t.Context(), sql, args...)
@@ -121,7 +121,7 @@ func (w *world) texts(sql string, args ...any) (list []string) {
 	return list
 }
 
-// ann is whom the provider knows.
+// ann returns the claims of a user of the provider, with changes.
 func ann(more ...object) object {
 	o := object{"sub": "sub-ann", "preferred_username": "ann", "email": "ann@example.com", "email_verified": true, "groups": []string{}}
 	for _, m := range more {
@@ -136,10 +136,10 @@ func ann(more ...object) object {
 
 func in(groups ...string) object { return object{"groups": append([]string{}, groups...)} }
 
-// answer begins a sign-in, and is what the provider sends this person's browser back with.
-func (w *world) answer(person object) (Answer, error) {
-	w.gone++ // each from an address of its own: what one address may begin is begin_test.go's
-	begun, err := w.Begin(w.t.Context(), "/jobs?state=running", fmt.Sprintf("198.51.%d.%d", w.gone/256, w.gone%256))
+// callback begins a sign-in and returns the response that the provider sends through the user's browser.
+func (w *world) callback(person object) (Answer, error) {
+	w.began++ // each sign-in has an address of its own; begin_test.go tests the limit per address
+	begun, err := w.Begin(w.t.Context(), "/jobs?state=running", fmt.Sprintf("198.51.%d.%d", w.began/256, w.began%256))
 	if err != nil {
 		return Answer{}, err
 	}
@@ -147,15 +147,15 @@ func (w *world) answer(person object) (Answer, error) {
 	require.NoError(w.t, err)
 	q := u.Query()
 	require.Equal(w.t, "S256", q.Get("code_challenge_method"))
-	code := w.liar.grant(person, q.Get("nonce"), q.Get("code_challenge"))
+	code := w.idp.grant(person, q.Get("nonce"), q.Get("code_challenge"))
 	return Answer{
-		State: secret.New(q.Get("state")), Code: secret.New(code), Binding: begun.Binding, Issuer: w.liar.URL, Address: "192.0.2.7",
+		State: secret.New(q.Get("state")), Code: secret.New(code), Binding: begun.Binding, Issuer: w.idp.URL, Address: "192.0.2.7",
 	}, nil
 }
 
-// signIn is the whole way of a person.
+// signIn runs a whole sign-in.
 func (w *world) signIn(person object) (session.Tokens, error) {
-	a, err := w.answer(person)
+	a, err := w.callback(person)
 	if err != nil {
 		return session.Tokens{}, err
 	}

@@ -30,7 +30,7 @@ const (
 	pass = "correct horse battery"
 )
 
-// headers notes what a handler tells the edge.
+// headers records the headers that a handler sets.
 type headers struct{ metadata.MD }
 
 func (*headers) Method() string                   { return "" }
@@ -38,7 +38,7 @@ func (*headers) SendHeader(metadata.MD) error     { return nil }
 func (*headers) SetTrailer(metadata.MD) error     { return nil }
 func (h *headers) SetHeader(md metadata.MD) error { h.MD = metadata.Join(h.MD, md); return nil }
 
-// desk is the server on a database with bob and eve, each with two sessions.
+// desk is the server on a database with bob and eve, who have two sessions each.
 type desk struct {
 	*Server
 
@@ -94,7 +94,7 @@ func (d *desk) project(key, visibility string) {
 	d.exec(`INSERT INTO project (id, key, name, visibility, created_at) VALUES ('prj_' || $1, $1, $1, $2, now())`, key, visibility)
 }
 
-// caller is bob by his first session, a member of the project team.
+// caller returns bob with the session mine, a member of the project team.
 func caller() *authn.Caller {
 	return &authn.Caller{
 		Kind: authn.KindUser, Subject: bob, Username: "bob", Role: authn.RoleOperator, SessionID: mine, ClientAddr: "192.0.2.9",

@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/auth/internal/session"
 )
 
-// sessions are a person's: *session.Sessions.
+// sessions is implemented by *session.Sessions.
 type sessions interface {
 	List(ctx context.Context, accountID string, p page.Page) ([]session.Info, bool, error)
 	Revoke(ctx context.Context, c *authn.Caller, sessionID string) error
@@ -23,7 +23,7 @@ type sessions interface {
 	EndAll(ctx context.Context, tx pgx.Tx, accountID string, why session.Reason, except string) (int, error)
 }
 
-// ListSessions implements ProfileService, the last used one first.
+// ListSessions implements ProfileService. The newest session comes first.
 func (s *Server) ListSessions(ctx context.Context, in *authv1.ListSessionsRequest) (*authv1.ListSessionsResponse, error) {
 	c, err := authn.Of(ctx).RequireUser()
 	if err != nil {
@@ -47,7 +47,7 @@ func (s *Server) ListSessions(ctx context.Context, in *authv1.ListSessionsReques
 	return out, request.SetMore(ctx, more)
 }
 
-// RevokeSession implements ProfileService. The calling one may be revoked, too.
+// RevokeSession implements ProfileService. The calling session may be revoked, too.
 func (s *Server) RevokeSession(ctx context.Context, in *authv1.RevokeSessionRequest) (*emptypb.Empty, error) {
 	c, err := authn.Of(ctx).RequireUser()
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/auth/internal/account"
 )
 
-// The people of these tests: ann makes projects, bob and eve are strangers, tom is in the team.
+// The users of these tests: root is an admin, ann creates projects, bob and eve are strangers, tom is in the team.
 const (
 	root = "usr_00000000000000000000000001"
 	ann  = "usr_00000000000000000000000002"
@@ -38,7 +38,7 @@ type bench struct {
 	t     *testing.T
 	pool  *pgxpool.Pool
 	clock *clock.Fake
-	// holders are the services that repeat visibilities, by name.
+	// holders are the fake services that copy visibilities, by name.
 	holders map[string]*holder
 }
 
@@ -52,7 +52,7 @@ func newBench(t *testing.T) *bench {
 		Copies: &Copies{Pool: p, Clock: clk},
 	}}
 	for _, name := range []string{"jobs", "ingest", "registry"} {
-		b.holders[name] = &holder{told: map[string]*commonpeerv1.SetProjectVisibilityRequest{}}
+		b.holders[name] = &holder{latest: map[string]*commonpeerv1.SetProjectVisibilityRequest{}}
 		b.Copies.Holders = append(b.Copies.Holders, Holder{Name: name, Client: b.holders[name]})
 	}
 	b.do(`INSERT INTO account (id, username, role, password_hash, created_at) VALUES ($1, 'root', 'admin', 'x', now()),
@@ -69,7 +69,7 @@ func (b *bench) do(sql string, args ...any) {
 	require.NoError(b.t, err)
 }
 
-// as is a call of a person with what is his now, to a method of this need.
+// as returns the context of a call by the user with the current roles, to a method with this need.
 func (b *bench) as(user string, need authn.Need) context.Context {
 	b.t.Helper()
 	a, err := account.ByID(b.t.Context(), b.pool, user)
@@ -118,7 +118,7 @@ func forAll(in *authv1.CreateProjectRequest) {
 	in.Visibility = authv1.ProjectVisibility_PROJECT_VISIBILITY_ALL
 }
 
-// kindOf is the kind of a refusal, empty for none.
+// kindOf returns the kind of the error; it is empty for nil.
 func kindOf(err error) fault.Kind {
 	if err == nil {
 		return ""

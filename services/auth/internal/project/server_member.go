@@ -94,7 +94,7 @@ func (s *Server) RemoveProjectMember(ctx context.Context, in *authv1.RemoveProje
 	return &emptypb.Empty{}, nil
 }
 
-// keepOwner refuses a change that left a project without its last owner.
+// keepOwner returns an error if the change leaves the project without an owner.
 func (s *Server) keepOwner(ctx context.Context, tx pgx.Tx, p Project, was string) error {
 	if was != roleOwner {
 		return nil
@@ -106,7 +106,7 @@ func (s *Server) keepOwner(ctx context.Context, tx pgx.Tx, p Project, was string
 	return lastOwner(p.ID)
 }
 
-// member is a member as the audit keeps him, nothing where he has no role.
+// member returns the audit form of a member, or nil without a role.
 func member(a account.Account, role string) any {
 	if role == "" {
 		return nil

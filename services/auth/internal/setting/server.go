@@ -10,7 +10,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// Server answers SettingService.
+// Server implements SettingService.
 type Server struct {
 	authv1.UnimplementedSettingServiceServer
 

@@ -22,7 +22,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/auth/internal/db"
 )
 
-// The people of these tests: lea leads the team, max is in it, eve is not.
+// The users of these tests: root is an admin, lea leads the team, max is a member, eve is not.
 const (
 	root = "usr_00000000000000000000000001"
 	lea  = "usr_00000000000000000000000002"
@@ -58,7 +58,7 @@ func (b *bench) do(sql string, args ...any) {
 	require.NoError(b.t, err)
 }
 
-// as is a call of a person with what is his now, to a method of this need.
+// as returns the context of a call by the user with the current roles, to a method with this need.
 func (b *bench) as(user string, need authn.Need) context.Context {
 	b.t.Helper()
 	a, err := account.ByID(b.t.Context(), b.pool, user)
@@ -68,7 +68,7 @@ func (b *bench) as(user string, need authn.Need) context.Context {
 	return authn.WithNeed(authn.NewContext(b.t.Context(), c), need)
 }
 
-// make makes a team with its lead and its member.
+// make creates a team with its lead and a member.
 func (b *bench) make(key string) *authv1.Team {
 	b.t.Helper()
 	made, err := b.CreateTeam(b.as(root, authn.NeedNone), &authv1.CreateTeamRequest{Key: key, Name: "Team " + key})
@@ -91,7 +91,7 @@ func (b *bench) audits(action string) []audit.Row {
 	return rows
 }
 
-// kindOf is the kind of a refusal, empty for none.
+// kindOf returns the kind of the error; it is empty for nil.
 func kindOf(err error) fault.Kind {
 	if err == nil {
 		return ""

@@ -21,7 +21,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/auth/internal/account"
 )
 
-// Server answers TeamService.
+// Server implements TeamService.
 type Server struct {
 	authv1.UnimplementedTeamServiceServer
 
@@ -155,7 +155,7 @@ func (s *Server) RemoveTeamMember(ctx context.Context, in *authv1.RemoveTeamMemb
 	return &emptypb.Empty{}, err
 }
 
-// change runs fn on a team that the caller may change, under its lock, and answers what became of it.
+// change runs fn on a team that the caller may change, with its row locked, and returns the result.
 func (s *Server) change(ctx context.Context, teamID string, fn func(ctx context.Context, tx pgx.Tx, t Team) error) (*authv1.Team, error) {
 	if err := request.ID(id.Team, "team_id", teamID); err != nil {
 		return nil, err
@@ -185,7 +185,7 @@ func (s *Server) record(ctx context.Context, tx pgx.Tx, action, teamID string, b
 	return s.Audit.Record(ctx, tx, audit.Entry{Action: action, TargetKind: kind, TargetID: teamID, Before: before, After: after})
 }
 
-// audited is a member as the audit keeps him, nothing where he has no role.
+// audited returns the audit form of a member, or nil without a role.
 func audited(a account.Account, role string) any {
 	if role == "" {
 		return nil

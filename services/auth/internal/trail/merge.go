@@ -6,33 +6,33 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/audit"
 )
 
-// merge walks over the places of all services' rows in one order.
+// merge walks over the positions of all services' rows in one order.
 type merge struct {
 	trail   *Trail
 	filter  audit.Filter
-	want    int // places that are walked over at most
+	want    int // maximum number of positions to walk over
 	walked  int
 	cursors []*cursor
 }
 
-// cursor is where the walk stands in one service.
+// cursor is the state of the walk in one service.
 type cursor struct {
 	name   string
 	source Source
-	ahead  []audit.Point // read and not walked over yet
-	whole  bool          // nothing follows what is ahead
-	last   audit.Point   // walked over last
-	taken  int           // walked over so far
+	ahead  []audit.Point // read, but not walked over yet
+	whole  bool          // ahead holds all remaining positions
+	last   audit.Point   // the last position walked over
+	taken  int           // number of positions walked over
 }
 
-// part is what a page takes of a service: so many rows after a place.
+// part is the share of one service in a page: the rows after a position.
 type part struct {
 	cursor *cursor
 	after  audit.Point
-	before int // taken when the part began
+	before int // value of taken when the part began
 }
 
-// open reads the first places of all services at once.
+// open reads the first positions of all services in parallel.
 func (m *merge) open(ctx context.Context) error {
 	m.cursors = make([]*cursor, len(m.trail.Names))
 	return m.trail.each(ctx, func(ctx context.Context, i int, s Source) error {
@@ -41,7 +41,7 @@ func (m *merge) open(ctx context.Context) error {
 	})
 }
 
-// fill reads the next places of a service, as many as the walk can still need.
+// fill reads the next positions of a service, at most as many as the walk can still need.
 func (m *merge) fill(ctx context.Context, c *cursor) error {
 	limit := min(m.want-m.walked, maxPoints)
 	points, err := c.source.Points(ctx, m.filter, c.last, limit)
@@ -52,7 +52,7 @@ func (m *merge) fill(ctx context.Context, c *cursor) error {
 	return nil
 }
 
-// next is the service whose place comes next, nil at the end.
+// next returns the service with the next position, or nil at the end.
 func (m *merge) next(ctx context.Context) (*cursor, error) {
 	var first *cursor
 	for _, c := range m.cursors {
@@ -68,7 +68,7 @@ func (m *merge) next(ctx context.Context) (*cursor, error) {
 	return first, nil
 }
 
-// walk goes over n places, or as many as there are.
+// walk advances by n positions, or to the end, and returns the number of steps.
 func (m *merge) walk(ctx context.Context, n int) (int, error) {
 	for walked := range n {
 		c, err := m.next(ctx)
@@ -82,7 +82,7 @@ func (m *merge) walk(ctx context.Context, n int) (int, error) {
 	return n, nil
 }
 
-// parts begin where the walk stands.
+// parts returns parts that begin at the current position of the walk.
 func (m *merge) parts() []part {
 	all := make([]part, len(m.cursors))
 	for i, c := range m.cursors {
@@ -91,7 +91,7 @@ func (m *merge) parts() []part {
 	return all
 }
 
-// read reads the rows between the parts' beginnings and where the walk stands now.
+// read reads the rows between the beginnings of the parts and the current position of the walk.
 func (m *merge) read(ctx context.Context, parts []part) ([]Row, error) {
 	found := make([][]audit.Row, len(parts))
 	err := m.trail.each(ctx, func(ctx context.Context, i int, s Source) (err error) {

@@ -10,14 +10,14 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/audit"
 )
 
-// Peer is the audit of a service that is asked for it.
+// Peer is the audit of a service, read over its AuditPeerService.
 type Peer struct {
 	Client commonpeerv1.AuditPeerServiceClient
 }
 
 // Points implements Source.
 func (p Peer) Points(ctx context.Context, f audit.Filter, after audit.Point, limit int) ([]audit.Point, error) {
-	in := asked(f, after, limit)
+	in := listRequest(f, after, limit)
 	in.Keys = true
 	out, err := p.Client.ListAudit(ctx, in)
 	if err != nil {
@@ -32,7 +32,7 @@ func (p Peer) Points(ctx context.Context, f audit.Filter, after audit.Point, lim
 
 // Rows implements Source.
 func (p Peer) Rows(ctx context.Context, f audit.Filter, after audit.Point, limit int) ([]audit.Row, error) {
-	out, err := p.Client.ListAudit(ctx, asked(f, after, limit))
+	out, err := p.Client.ListAudit(ctx, listRequest(f, after, limit))
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func (p Peer) Verify(ctx context.Context) (Chain, error) {
 	return Chain{OK: c.GetOk(), Rows: c.GetRows(), Checkpoints: c.GetCheckpoints(), Fault: c.GetFault()}, nil
 }
 
-func asked(f audit.Filter, after audit.Point, limit int) *commonpeerv1.ListAuditRequest {
+func listRequest(f audit.Filter, after audit.Point, limit int) *commonpeerv1.ListAuditRequest {
 	return &commonpeerv1.ListAuditRequest{
 		Limit: int32(limit), BeforeAt: stamp(after.At), BeforeId: after.ID, Actor: f.Actor, Action: f.Action,
 		TargetKind: f.TargetKind, TargetId: f.TargetID, Since: stamp(f.From), Until: stamp(f.To),

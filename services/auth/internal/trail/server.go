@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// Server answers AuditService.
+// Server implements AuditService.
 type Server struct {
 	authv1.UnimplementedAuditServiceServer
 

@@ -1,6 +1,6 @@
-// Package trail shows the audit of the whole installation: the rows of every service in one order, and what
-// a walk over every service's chain finds. It promises that nothing is left out in silence: where a service
-// does not answer, there is no list and no report, and the answer names the service.
+// Package trail shows the audit of the whole installation: the rows of all services in one order, and the result of
+// verifying the chain of each service. It promises that nothing is omitted silently: if a service does not respond,
+// there is no list and no report, and the error names the service.
 package trail
 
 import (
@@ -17,23 +17,23 @@ import (
 
 // Source is the audit of one service.
 type Source interface {
-	// Points answers where the next rows after a place stand, newest first; fewer than limit are all.
+	// Points returns the positions of the next rows after a position, newest first. Fewer than limit means the end.
 	Points(ctx context.Context, f audit.Filter, after audit.Point, limit int) ([]audit.Point, error)
-	// Rows answers the next rows after a place, newest first.
+	// Rows returns the next rows after a position, newest first.
 	Rows(ctx context.Context, f audit.Filter, after audit.Point, limit int) ([]audit.Row, error)
-	// Verify walks the chain.
+	// Verify verifies the chain.
 	Verify(ctx context.Context) (Chain, error)
 }
 
-// Chain is what a walk over a service's chain found.
+// Chain is the result of verifying a service's chain.
 type Chain struct {
 	Service           string
 	OK                bool
 	Rows, Checkpoints int64
-	Fault             string // empty where nothing is wrong
+	Fault             string // empty if the chain is intact
 }
 
-// Row is a row with the service whose schema holds it.
+// Row is an audit row and the service that stores it.
 type Row struct {
 	audit.Row
 
@@ -42,19 +42,19 @@ type Row struct {
 
 // Trail is the audit of all services.
 type Trail struct {
-	// Names are the services in the order of reports, Sources their audits.
+	// Names are the services in the order of reports; Sources are their audits by name.
 	Names   []string
 	Sources map[string]Source
 }
 
-// maxPoints is how many places are asked for at once: what a deep page skips costs some 50 bytes a row.
+// maxPoints is the maximum number of positions per request. Rows that a deep page skips cost about 50 bytes each.
 const maxPoints = 10_000
 
-// maxStates is how many bytes of states a page shows.
+// maxStates is the maximum size of the states in a page, in bytes.
 const maxStates = 2 << 20
 
-// List answers a page of the merged rows, newest first. It walks over places alone and reads whole only
-// the rows of the page.
+// List returns a page of the merged rows, newest first. It walks over positions and reads only the rows of the page in
+// full.
 func (t *Trail) List(ctx context.Context, f audit.Filter, p page.Page) (rows []Row, more bool, err error) {
 	m := &merge{trail: t, filter: f, want: p.Offset + p.Ask()}
 	if err := m.open(ctx); err != nil {
@@ -79,7 +79,7 @@ func (t *Trail) List(ctx context.Context, f audit.Filter, p page.Page) (rows []R
 	return rows, more, err
 }
 
-// Verify walks the chains of all services.
+// Verify verifies the chains of all services.
 func (t *Trail) Verify(ctx context.Context) ([]Chain, error) {
 	chains := make([]Chain, len(t.Names))
 	err := t.each(ctx, func(ctx context.Context, i int, s Source) (err error) {
@@ -90,7 +90,7 @@ func (t *Trail) Verify(ctx context.Context) ([]Chain, error) {
 	return chains, err
 }
 
-// each asks all services at once; the first that fails is named.
+// each calls all services in parallel. The error names the first one that fails.
 func (t *Trail) each(ctx context.Context, do func(ctx context.Context, i int, s Source) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for i, name := range t.Names {
@@ -99,10 +99,10 @@ func (t *Trail) each(ctx context.Context, do func(ctx context.Context, i int, s 
 	return group.Wait()
 }
 
-// CodeAway marks an audit that cannot be shown because a service does not answer.
+// CodeAway is the code if the audit cannot be shown because a service does not respond or fails.
 const CodeAway = "audit_incomplete"
 
-// away names the service whose audit cannot be read: 503 where it is away, 502 where it failed.
+// away returns the error for a service whose audit cannot be read: 503 if it is unavailable, 502 if it failed.
 func away(service string, err error) error {
 	switch {
 	case err == nil:
@@ -110,13 +110,13 @@ func away(service string, err error) error {
 	case errors.Is(err, context.Canceled):
 		return err
 	case fault.Is(err, fault.Unavailable):
-		return fault.New(fault.Unavailable, CodeAway, "the audit is incomplete: %s does not answer", service).Wrap(err)
+		return fault.New(fault.Unavailable, CodeAway, "the audit is incomplete: %s does not respond", service).Wrap(err)
 	default:
 		return fault.New(fault.Dependency, CodeAway, "the audit is incomplete: %s failed to read its part", service).Wrap(err)
 	}
 }
 
-// shorten keeps a page of rows within what an answer may hold.
+// shorten limits the states of a page of rows to maxStates.
 func shorten(rows []Row) {
 	plain := make([]audit.Row, len(rows))
 	for i := range rows {
@@ -128,7 +128,7 @@ func shorten(rows []Row) {
 	}
 }
 
-// sorted puts rows into the order of lists; rows of one moment and id cannot be, but services break a tie.
+// sorted sorts rows into list order. The order is total: ids are unique, so rows of the same moment are ordered by id.
 func sorted(rows []Row) {
 	slices.SortFunc(rows, func(a, b Row) int { return a.Point().Compare(b.Point()) })
 }

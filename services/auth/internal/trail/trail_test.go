@@ -29,8 +29,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pgtest"
 )
 
-// house is three services' audits in one trail.
-type house struct {
+// harness holds the audits of three services in one trail.
+type harness struct {
 	*Trail
 
 	pools map[string]*pgxpool.Pool
@@ -38,7 +38,7 @@ type house struct {
 	logs  map[string]*audit.Log
 }
 
-func open(t *testing.T) *house {
+func open(t *testing.T) *harness {
 	t.Helper()
 	names := []string{"auth", "jobs", "registry"}
 	var schemas []pgtest.Schema
@@ -47,7 +47,7 @@ func open(t *testing.T) *house {
 	}
 	db := pgtest.New(t, schemas...)
 	clk := clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC))
-	h := &house{
+	h := &harness{
 		Trail: &Trail{Names: names, Sources: map[string]Source{}}, pools: map[string]*pgxpool.Pool{}, clock: clk, logs: map[string]*audit.Log{},
 	}
 	ids := id.NewSource(clk, rand.Reader)
@@ -61,7 +61,7 @@ func open(t *testing.T) *house {
 	return h
 }
 
-func (h *house) record(t *testing.T, service string, entries ...audit.Entry) {
+func (h *harness) record(t *testing.T, service string, entries ...audit.Entry) {
 	t.Helper()
 	require.NoError(t, pg.InTx(t.Context(), h.pools[service], func(ctx context.Context, tx pgx.Tx) error {
 		for _, e := range entries {
@@ -73,8 +73,8 @@ func (h *house) record(t *testing.T, service string, entries ...audit.Entry) {
 	}))
 }
 
-// filled has n rows spread over the services, often several at one moment.
-func filled(t *testing.T, n int) *house {
+// filled returns a trail with n rows spread over the services, often several at the same moment.
+func filled(t *testing.T, n int) *harness {
 	t.Helper()
 	h := open(t)
 	random := mathrand.New(mathrand.NewPCG(3, 4))
@@ -85,8 +85,8 @@ func filled(t *testing.T, n int) *house {
 	return h
 }
 
-// Every page is the part of one order that holds every row of every service once.
-func TestAllPagesAreOneList(t *testing.T) {
+// Every page is a slice of one list that holds each row of each service exactly once.
+func TestTrail_List_pages(t *testing.T) {
 	t.Parallel()
 	const n = 60
 	h := filled(t, n)
@@ -95,7 +95,7 @@ func TestAllPagesAreOneList(t *testing.T) {
 	require.False(t, more)
 	require.Len(t, all, n)
 	for i, r := range all {
-		require.Equal(t, fmt.Sprint(n-1-i), r.TargetID, "ids of one source grow, so the order is that of writing")
+		require.Equal(t, fmt.Sprint(n-1-i), r.TargetID, "ids increase, so the order is that of writing")
 	}
 	for _, limit := range []int{1, 7, 20, 59, 60, 61} {
 		for offset := 0; offset < n+2; offset += 1 + limit/3 {
@@ -115,8 +115,8 @@ func TestAllPagesAreOneList(t *testing.T) {
 	}
 }
 
-// The deepest page costs places, not rows: it is read over what fits into one answer several times.
-func TestTheDeepestPage(t *testing.T) {
+// A deep page costs positions, not rows: the positions take several requests per service.
+func TestTrail_List_deepPage(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	const each = 2*maxPoints + 17
@@ -138,7 +138,7 @@ func TestTheDeepestPage(t *testing.T) {
 	}
 }
 
-// failing is a service that does not do what it is asked.
+// failing is a service whose methods return errors.
 type failing struct {
 	Source
 
@@ -166,18 +166,18 @@ func (f failing) Verify(ctx context.Context) (Chain, error) {
 	return f.Source.Verify(ctx)
 }
 
-func TestAServiceThatIsAwayIsNamed(t *testing.T) {
+func TestServer_namesFailingService(t *testing.T) {
 	t.Parallel()
 	away, broken := fault.New(fault.Unavailable, "", "connection refused"), errors.New("disk full")
 	for name, c := range map[string]struct {
 		failing
 		want fault.Kind
 	}{
-		"away":         {failing{points: away, verify: away}, fault.Unavailable},
-		"away then":    {failing{rows: away, verify: away}, fault.Unavailable},
-		"too slow":     {failing{points: context.DeadlineExceeded, verify: context.DeadlineExceeded}, fault.Unavailable},
-		"broken":       {failing{points: broken, verify: broken}, fault.Dependency},
-		"broken later": {failing{rows: broken, verify: broken}, fault.Dependency},
+		"unavailable":       {failing{points: away, verify: away}, fault.Unavailable},
+		"unavailable later": {failing{rows: away, verify: away}, fault.Unavailable},
+		"too slow":          {failing{points: context.DeadlineExceeded, verify: context.DeadlineExceeded}, fault.Unavailable},
+		"broken":            {failing{points: broken, verify: broken}, fault.Dependency},
+		"broken later":      {failing{rows: broken, verify: broken}, fault.Dependency},
 	} {
 		h := filled(t, 20)
 		c.Source = h.Sources["jobs"]
@@ -193,7 +193,7 @@ func TestAServiceThatIsAwayIsNamed(t *testing.T) {
 	}
 }
 
-func TestPagesOutsideTheBoundsAreRefused(t *testing.T) {
+func TestServer_ListAudit_invalidPage(t *testing.T) {
 	t.Parallel()
 	s := &Server{Trail: open(t).Trail}
 	for _, in := range []*authv1.ListAuditRequest{{Limit: new(int32(0))}, {Limit: new(int32(501))}, {Offset: new(int32(-1))}, {Offset: new(int32(100_001))}} {
@@ -205,7 +205,7 @@ func TestPagesOutsideTheBoundsAreRefused(t *testing.T) {
 	require.Empty(t, out.GetRows())
 }
 
-func TestAPageOfLongStatesFitsIntoAnAnswer(t *testing.T) {
+func TestServer_ListAudit_longStatesFit(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	long := strings.Repeat("x", audit.MaxState-2)
@@ -218,10 +218,10 @@ func TestAPageOfLongStatesFitsIntoAnAnswer(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, out.GetRows(), 90)
 	require.Less(t, proto.Size(out), 3<<20)
-	require.Len(t, out.GetRows()[0].GetBefore(), audit.MaxState, "the newest are whole")
+	require.Len(t, out.GetRows()[0].GetBefore(), audit.MaxState, "the newest states are complete")
 }
 
-func TestAReportHoldsEveryChain(t *testing.T) {
+func TestServer_VerifyAudit(t *testing.T) {
 	t.Parallel()
 	h := filled(t, 6)
 	s := &Server{Trail: h.Trail}
@@ -230,7 +230,7 @@ func TestAReportHoldsEveryChain(t *testing.T) {
 	require.True(t, out.GetOk())
 	require.Len(t, out.GetChains(), 3)
 	require.Nil(t, out.GetChains()[0].Fault)
-	// A seal of no row, which the server's role may write.
+	// A seal without a row; the role of the server may write it.
 	_, err = h.pools["jobs"].Exec(t.Context(), `INSERT INTO audit_seal VALUES (1, 'aud_x', decode(repeat('00', 32), 'hex'))`)
 	require.NoError(t, err)
 	out, err = s.VerifyAudit(t.Context(), &authv1.VerifyAuditRequest{})
