@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest"
 )
 
-// program reports everything that the Python reporter can.
+// program uses every method of the Python reporter.
 const program = `
 import os, pathlib
 import signalbox
@@ -38,7 +38,7 @@ with signalbox.init() as run:
     print(run.artifact(out / "model.txt", kind="checkpoint", format="text", step=50))
 `
 
-func TestThePythonReporter(t *testing.T) {
+func TestPythonReporter(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	r := h.replica(ingest.Config{})

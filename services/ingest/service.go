@@ -33,10 +33,10 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/signal"
 )
 
-// Name is the service's name: its schema, its identity and its place in settings.
+// Name is the service's name. Its database schema, its identity and its settings use the same name.
 const Name = "ingest"
 
-// Deps are what ingest stands on.
+// Deps holds the dependencies of the service.
 type Deps struct {
 	Pool  *pgxpool.Pool
 	Runs  jobspeerv1.RunPeerServiceClient
@@ -46,7 +46,7 @@ type Deps struct {
 	Log   *slog.Logger
 }
 
-// Service is ingest, wired.
+// Service is the assembled ingest service.
 type Service struct {
 	deps        Deps
 	rows        *ingestrun.Store
@@ -61,10 +61,10 @@ type Service struct {
 	evaluations *evaluation.Server
 }
 
-// Migrations are the goose files of the ingest schema.
+// Migrations returns the goose files of the ingest schema.
 func Migrations() (fs.FS, error) { return db.Migrations() }
 
-// New wires the service; it starts nothing.
+// New assembles the service. It starts no goroutine.
 func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
 	s := &Service{deps: d, rows: &ingestrun.Store{Pool: d.Pool, Clock: d.Clock}, hub: follow.NewHub(d.Clock)}
 	if !cfg.RedisURL.IsZero() {
@@ -80,7 +80,8 @@ func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
 	return s, nil
 }
 
-// changed wakes followers here at once, and those elsewhere sooner where there is Redis.
+// changed wakes the followers on this replica at once. With Redis it also wakes those on other replicas, which
+// otherwise wait for the database notification.
 func (s *Service) changed(runs []string) {
 	s.hub.Wake(runs)
 	if s.live != nil {
@@ -88,10 +89,10 @@ func (s *Service) changed(runs []string) {
 	}
 }
 
-// Name is the service's name.
+// Name returns the service's name.
 func (s *Service) Name() string { return Name }
 
-// Register puts ingest's services on a server.
+// Register registers the gRPC services of ingest.
 func (s *Service) Register(r grpc.ServiceRegistrar) {
 	ingestv1.RegisterRunDataServiceServer(r, s.public)
 	ingestv1.RegisterAgentEvaluationServiceServer(r, s.evaluations)
@@ -99,16 +100,16 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	commonpeerv1.RegisterOwnerPeerServiceServer(r, s.owners)
 }
 
-// Handler answers /api/ingest.
+// Handler returns the handler for /api/ingest.
 func (s *Service) Handler() http.Handler { return s.handler }
 
-// listenBackoff spaces the tries to listen for commits.
+// Bounds of the backoff between attempts to reopen a lost connection or stream.
 const (
 	listenLeast = 100 * time.Millisecond
 	listenMost  = 5 * time.Second
 )
 
-// Workers are ingest's loops.
+// Workers returns the background loops of the service.
 func (s *Service) Workers() []run.Worker {
 	workers := []run.Worker{
 		{Name: "ingest.commit", Run: s.commit.Run},
@@ -124,8 +125,8 @@ func (s *Service) Workers() []run.Worker {
 	return workers
 }
 
-// listen hears of the commits of other replicas, and again after the connection is lost; meanwhile
-// followers poll.
+// listen receives notifications about the commits of other replicas. It reconnects after a lost connection;
+// followers poll in the meantime.
 func (s *Service) listen(ctx context.Context) error {
 	backoff := run.Backoff{Min: listenLeast, Max: listenMost, Jitter: 0.5}
 	for try := 0; ; try++ {
@@ -134,7 +135,7 @@ func (s *Service) listen(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		s.deps.Log.WarnContext(ctx, "followers poll: commits are not heard", "error", err)
+		s.deps.Log.WarnContext(ctx, "cannot listen for commits; followers poll until the connection is back", "error", err)
 		if clock.Since(s.deps.Clock, began) > listenMost {
 			try = 0
 		}
@@ -144,7 +145,7 @@ func (s *Service) listen(ctx context.Context) error {
 	}
 }
 
-// Ready checks the database and its schema.
+// Ready checks that the database is reachable and its schema is current.
 func (s *Service) Ready(ctx context.Context) error {
 	files, err := db.Migrations()
 	if err != nil {

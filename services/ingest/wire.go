@@ -28,7 +28,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/validation"
 )
 
-// wire puts the parts together.
+// wire creates the servers and stores and connects them.
 func (s *Service) wire() {
 	d := s.deps
 	runs := &ingestrun.Runs{Rows: s.rows, Ask: s.owner}
@@ -55,7 +55,7 @@ func (s *Service) wire() {
 	}
 }
 
-// owner asks jobs whose a run or a job is.
+// owner fetches the owner of a run or a job from jobs.
 func (s *Service) owner(ctx context.Context, id string) (*ingestrun.Owner, error) {
 	o, err := s.deps.Runs.GetRunOwner(ctx, &jobspeerv1.GetRunOwnerRequest{Id: id})
 	if err != nil {
@@ -71,7 +71,7 @@ func ownerOf(o *jobspeerv1.RunOwner) *ingestrun.Owner {
 	}
 }
 
-// grant asks jobs what a token opens and keeps the run's row, which everything stored hangs on.
+// grant resolves an ingest token through jobs. It also stores the run's row, which all reported data refers to.
 func (s *Service) grant(ctx context.Context, hash []byte) (*grant.Grant, error) {
 	g, err := s.deps.Runs.ResolveIngestToken(ctx, &jobspeerv1.ResolveIngestTokenRequest{TokenHash: hash})
 	if err != nil {
@@ -91,7 +91,7 @@ func (s *Service) grant(ctx context.Context, hash []byte) (*grant.Grant, error) 
 	return out, s.rows.Keep(ctx, &out.Owner)
 }
 
-// lifecycle hands a reported event to jobs.
+// lifecycle forwards a reported event to jobs.
 func (s *Service) lifecycle(ctx context.Context, g *grant.Grant, event *report.Lifecycle) error {
 	_, err := s.deps.Runs.ReportLifecycle(ctx, &jobspeerv1.ReportLifecycleRequest{
 		RunId: g.Owner.RunID, Attempt: g.Attempt, Event: event.Event, Ts: timestamppb.New(event.At), Message: event.Message,
@@ -99,7 +99,7 @@ func (s *Service) lifecycle(ctx context.Context, g *grant.Grant, event *report.L
 	return err
 }
 
-// marks reads what is stored of numbered requests.
+// marks reads the stored state of numbered requests.
 type marks struct{ q pg.Querier }
 
 // Claim implements intake.Marks.

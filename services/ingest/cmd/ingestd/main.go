@@ -1,4 +1,4 @@
-// Command ingestd is the ingest service as a process of its own.
+// Command ingestd runs the ingest service as a separate process.
 package main
 
 import (

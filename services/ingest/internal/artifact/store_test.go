@@ -16,7 +16,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/db"
 )
 
-func TestAnArtifactIsRegisteredOnce(t *testing.T) {
+func TestWrite_registersArtifactOnce(t *testing.T) {
 	t.Parallel()
 	files, err := db.Migrations()
 	require.NoError(t, err)
@@ -55,7 +55,7 @@ func TestAnArtifactIsRegisteredOnce(t *testing.T) {
 	require.True(t, more)
 	require.Equal(t, []string{"art_1", "art_3", "art_5"}, []string{all[0].ID, all[1].ID, all[2].ID})
 	_, err = s.Get(t.Context(), "run_2", "art_1")
-	require.True(t, fault.Is(err, fault.Absent), "an artifact is its run's")
+	require.True(t, fault.Is(err, fault.Absent), "an artifact belongs to its run only")
 	got, err := s.Get(t.Context(), "run_1", "art_6")
 	require.NoError(t, err)
 	require.Empty(t, got.URI())

@@ -1,8 +1,7 @@
-// Package commit owns how reports become durable: requests queue, a flusher takes what has queued and
-// stores it in one transaction, and each request is answered after that commit. It promises that a
-// numbered request of a writer is stored once, with its data and in the same transaction, and that its number
-// with another body is refused; that the rows of a run are written one group at a time; and that what one
-// request does wrong fails that one alone.
+// Package commit owns how reports become durable. Requests queue, a flusher stores all queued requests in one
+// transaction, and each request gets its response after the commit. It promises that a writer's numbered request is
+// stored once, in one transaction with its data; that a reused number with another body is rejected; that the rows of
+// a run are written by one group at a time; and that a faulty request fails alone.
 package commit
 
 import (
@@ -18,17 +17,17 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// Key is a request's place among those of its writer; the zero Key is a request without a number.
+// Key is the number of a request among those of its writer. The zero Key is that of a request without a number.
 type Key struct {
 	Writer string
 	Seq    int64
 }
 
-// Write stores one request. It runs under the lock of the run's row and may run more than once, each time
-// in another transaction. What can be written without reading goes into the batch, which is sent last.
+// Write stores one request. It runs while the run's row is locked, and may run more than once, each time in another
+// transaction. Statements whose results it does not need go into the batch, which is sent last.
 type Write func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *Run) error
 
-// All is several writes as one.
+// All combines several writes into one.
 func All(writes ...Write) Write {
 	return func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *Run) error {
 		for _, write := range writes {
@@ -46,39 +45,39 @@ type Item struct {
 	Attempt int32
 	Stream  string
 	Key     Key
-	// Digest is of the body that came under Key; without a Key it is not looked at.
+	// Digest is that of the body. It is ignored if Key is zero.
 	Digest Digest
 	Write  Write
-	// Unfenced items are stored for older attempts too.
+	// Unfenced items are stored even if their attempt has been replaced.
 	Unfenced bool
 }
 
-// Run is the locked row of a run, and what the group has made of it so far.
+// Run is the locked row of a run, with the changes of the group so far.
 type Run struct {
 	ID                string
 	Attempt           int32
 	LineSeq, BatchSeq int64
 	Keys              int32
 	Now               time.Time
-	// Memo is where writes of one group leave word for each other.
+	// Memo passes values between the writes of one group.
 	Memo map[any]any
-	// Fresh tells followers that there is something to read.
+	// Fresh is set by writes that followers must be notified of.
 	Fresh bool
 
 	committed []func()
 }
 
-// Committed asks for a call once the group is committed.
+// Committed registers a function that is called after the group's commit.
 func (r *Run) Committed(fn func()) { r.committed = append(r.committed, fn) }
 
-// Bounds of a group and of what waits for one.
+// Limits of a group and of the queue in front of each flusher.
 const (
 	maxGroup     = 256
 	maxQueue     = 1024
 	groupTimeout = 20 * time.Second
 )
 
-// Committer stores items. Run must run for items to be stored.
+// Committer stores items. It stores them only while Run is running.
 type Committer struct {
 	pool    *pgxpool.Pool
 	clock   clock.Clock
@@ -100,11 +99,11 @@ type result struct {
 	err      error
 }
 
-// lanes is how many flushers there are; a run's items are always one flusher's.
+// lanes is the number of flushers. All items of a run go to the same flusher.
 const lanes = 2
 
-// New makes a committer. changed is told after each commit which runs have news for followers; it must
-// not wait.
+// New returns a committer. After each commit it calls changed with the runs that have news for followers; changed must
+// not block.
 func New(pool *pgxpool.Pool, clk clock.Clock, changed func(runs []string)) *Committer {
 	c := &Committer{
 		pool: pool, clock: clk, changed: changed, seed: maphash.MakeSeed(),
@@ -116,15 +115,15 @@ func New(pool *pgxpool.Pool, clk clock.Clock, changed func(runs []string)) *Comm
 	return c
 }
 
-// Store stores an item and answers after its commit; repeated says that it had been stored before. An
-// error of a context that ended leaves open whether it is stored: the same request again finds out.
+// Store stores an item and returns after its commit; repeated reports whether it was stored before. If ctx ends first,
+// the item may or may not be stored; sending the same request again is safe.
 func (c *Committer) Store(ctx context.Context, item Item) (repeated bool, err error) {
 	w := &waiting{Item: item, result: make(chan result, 1)}
 	lane := c.lanes[maphash.String(c.seed, item.RunID)%uint64(len(c.lanes))]
 	select {
 	case lane <- w:
 	default:
-		return false, fault.New(fault.Unavailable, "ingest_busy", "too many reports wait to be stored")
+		return false, fault.New(fault.Unavailable, "ingest_busy", "too many reports are waiting to be stored; try again later")
 	}
 	select {
 	case r := <-w.result:
@@ -138,7 +137,7 @@ func (c *Committer) Store(ctx context.Context, item Item) (repeated bool, err er
 
 func stopping() error { return fault.New(fault.Unavailable, "draining", "the server is shutting down") }
 
-// Run stores what queues until ctx ends. A group that has begun is finished.
+// Run stores queued items until ctx ends. It finishes a group that has begun.
 func (c *Committer) Run(ctx context.Context) error {
 	defer c.stopOnce.Do(func() { close(c.stopped) })
 	var flushers sync.WaitGroup
@@ -160,7 +159,7 @@ func (c *Committer) flush(ctx context.Context, lane chan *waiting) {
 	}
 }
 
-// gather takes what has queued.
+// gather returns first and the items queued behind it, up to maxGroup items.
 func gather(first *waiting, lane chan *waiting) []*waiting {
 	group := []*waiting{first}
 	for len(group) < maxGroup {
@@ -174,7 +173,7 @@ func gather(first *waiting, lane chan *waiting) []*waiting {
 	return group
 }
 
-// group stores items together, and one by one where that fails: then each has its own fault.
+// group stores items together. If that fails it stores them one by one, so that each gets its own error.
 func (c *Committer) group(ctx context.Context, items []*waiting) {
 	results, err := c.attempt(ctx, items)
 	if err == nil {

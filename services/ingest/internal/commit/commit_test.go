@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/db"
 )
 
-// bench is a committer over the rows of some runs.
+// bench is a committer and a database that holds some runs.
 type bench struct {
 	*Committer
 
@@ -61,7 +61,7 @@ func (b *bench) start() (stop func()) {
 	return stop
 }
 
-// noted is an item that notes its place in the log of hyperparameters' history, once for each time it is stored.
+// noted returns an item that adds a row to hparam_history each time it is stored.
 func noted(run, stream string, key Key, attempt int32) Item {
 	return Item{RunID: run, Stream: stream, Key: key, Attempt: attempt, Write: func(_ context.Context, _ pgx.Tx, batch *pgx.Batch, r *Run) error {
 		r.LineSeq++
@@ -78,12 +78,12 @@ func (b *bench) count(sql string, args ...any) (n int) {
 	return n
 }
 
-func TestARequestIsStoredOnceInWhateverOrderItComes(t *testing.T) {
+func TestCommitter_Store_anyOrderStoresOnce(t *testing.T) {
 	t.Parallel()
 	b := open(t, "run_1")
 	b.start()
 	const requests = 60
-	order := rand.New(rand.NewPCG(1, 2)).Perm(2 * requests) // each of them comes twice
+	order := rand.New(rand.NewPCG(1, 2)).Perm(2 * requests) // each request twice
 	repeats, have := 0, map[int64]bool{}
 	for _, n := range order {
 		key := Key{Writer: "w", Seq: int64(n%requests) + 1}
@@ -103,15 +103,15 @@ func TestARequestIsStoredOnceInWhateverOrderItComes(t *testing.T) {
 		}
 		marks, err := Watermark(t.Context(), b.pool, "run_1")
 		require.NoError(t, err)
-		require.Equal(t, low, marks["logs"]["w"], "the mark stands at the first gap")
+		require.Equal(t, low, marks["logs"]["w"], "the mark is at the first gap")
 	}
 	require.Equal(t, requests, repeats)
 	require.Equal(t, requests, b.count(`SELECT count(*) FROM hparam_history`))
 	require.Equal(t, requests, b.count(`SELECT line_seq FROM run`))
-	require.Zero(t, b.count(`SELECT count(*) FROM ahead`), "nothing is kept of what the mark has passed")
+	require.Zero(t, b.count(`SELECT count(*) FROM ahead`), "rows that the mark has passed are deleted")
 }
 
-func TestManyAtOnceAreEachStoredOnce(t *testing.T) {
+func TestCommitter_Store_concurrentRequestsStoredOnce(t *testing.T) {
 	t.Parallel()
 	b := open(t, "run_1", "run_2", "run_3")
 	b.start()
@@ -136,7 +136,7 @@ func TestManyAtOnceAreEachStoredOnce(t *testing.T) {
 	require.Zero(t, b.count(`SELECT count(*) FROM ahead`))
 }
 
-func TestOneThatFailsFailsAlone(t *testing.T) {
+func TestCommitter_group_failingItemFailsAlone(t *testing.T) {
 	t.Parallel()
 	b := open(t, "run_1")
 	broken := errors.New("broken")
@@ -157,10 +157,10 @@ func TestOneThatFailsFailsAlone(t *testing.T) {
 	require.Equal(t, 2, b.count(`SELECT count(*) FROM hparam_history`))
 	known, err := Claim(t.Context(), b.pool, "run_1", "s", Key{"bad", 1}, Digest{})
 	require.NoError(t, err)
-	require.False(t, known, "what failed may be tried again")
+	require.False(t, known, "a failed request may be sent again")
 }
 
-func TestOlderAttemptsStoreNothingAnyMore(t *testing.T) {
+func TestCommitter_Store_rejectsReplacedAttempt(t *testing.T) {
 	t.Parallel()
 	b := open(t, "run_1")
 	b.start()
@@ -169,14 +169,14 @@ func TestOlderAttemptsStoreNothingAnyMore(t *testing.T) {
 	require.NoError(t, store(noted("run_1", "s", Key{"v", 1}, 2)))
 	err := store(noted("run_1", "s", Key{"w", 2}, 1))
 	require.True(t, fault.HasCode(err, "attempt_replaced") && fault.Is(err, fault.Conflict), "%v", err)
-	require.NoError(t, store(noted("run_1", "s", Key{"w", 1}, 1)), "what was stored before is still a repeat")
+	require.NoError(t, store(noted("run_1", "s", Key{"w", 1}, 1)), "a stored request is still a repeat")
 	unfenced := noted("run_1", "s", Key{"w", 2}, 1)
 	unfenced.Unfenced = true
 	require.NoError(t, store(unfenced))
-	require.Equal(t, 2, b.count(`SELECT attempt FROM run`), "an older attempt never comes back")
+	require.Equal(t, 2, b.count(`SELECT attempt FROM run`), "the newest attempt stays")
 }
 
-func TestFollowersAreToldAfterTheCommit(t *testing.T) {
+func TestCommitter_Store_notifiesFollowersAfterCommit(t *testing.T) {
 	t.Parallel()
 	b := open(t, "run_1", "run_2")
 	b.start()
@@ -194,16 +194,16 @@ func TestFollowersAreToldAfterTheCommit(t *testing.T) {
 	require.NoError(t, err)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	require.Equal(t, []string{"run_1"}, b.news, "a run without news wakes nobody")
+	require.Equal(t, []string{"run_1"}, b.news, "a run without news wakes no follower")
 }
 
-func TestWhoeverWaitsIsAnswered(t *testing.T) {
+func TestCommitter_Store_alwaysReturns(t *testing.T) {
 	t.Parallel()
 	b := open(t, "run_1")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := b.Store(ctx, noted("run_1", "s", Key{}, 1))
-	require.Error(t, err, "a caller that gives up is let go")
+	require.Error(t, err, "Store returns when its context ends")
 	for len(b.lanes[0]) < maxQueue {
 		b.lanes[0] <- &waiting{result: make(chan result, 1)}
 	}
@@ -218,7 +218,7 @@ func TestWhoeverWaitsIsAnswered(t *testing.T) {
 	require.True(t, fault.HasCode(err, "draining"), "%v", err)
 }
 
-func TestAMarkStandsAtTheFirstGap(t *testing.T) {
+func TestMark_add_stopsAtFirstGap(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
 		seqs []int64
@@ -249,7 +249,7 @@ func TestAMarkStandsAtTheFirstGap(t *testing.T) {
 	}
 }
 
-func TestAGroupIsBounded(t *testing.T) {
+func TestGather_boundsGroup(t *testing.T) {
 	t.Parallel()
 	lane := make(chan *waiting, maxQueue)
 	for range maxGroup + 10 {

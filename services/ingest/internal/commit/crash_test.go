@@ -15,12 +15,12 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// fixed is a clock that stands.
+// fixed is a clock that does not move.
 type fixed struct{ clock.Clock }
 
 func (fixed) Now() time.Time { return time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC) }
 
-// killed is an item whose first tries find their connection ended by the server.
+// killed returns an item whose connection the server closes during its first tries.
 func killed(b *bench, item Item, times int) Item {
 	write := item.Write
 	item.Write = func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *Run) error {
@@ -35,22 +35,22 @@ func killed(b *bench, item Item, times int) Item {
 	return item
 }
 
-// endSession kills the backend of a transaction, as a crash of the database would.
+// endSession kills the backend of a transaction, like a crash of the database.
 func (b *bench) endSession(ctx context.Context, tx pgx.Tx) error {
 	_, err := b.admin.Exec(ctx, `SELECT pg_terminate_backend($1)`, tx.Conn().PgConn().PID())
 	return err
 }
 
-func TestAConnectionThatIsKilledInTheMiddleStoresAllOrNothing(t *testing.T) {
+func TestCommitter_Store_killedConnectionStoresNothing(t *testing.T) {
 	t.Parallel()
 	b := open(t, "run_1")
 	b.start()
 	for seq := int64(1); seq <= 8; seq++ {
-		item := killed(b, saying(Key{"w", seq}, "a"), 1)
+		item := killed(b, numbered(Key{"w", seq}, "a"), 1)
 		_, err := b.Store(t.Context(), item)
 		require.True(t, fault.Is(pg.Classify(err), fault.Unavailable), "%v", err)
 		require.Equal(t, int(seq-1), b.count(`SELECT count(*) FROM hparam_history`))
-		require.Equal(t, int(seq-1), b.count(`SELECT line_seq FROM run`), "no number is spent")
+		require.Equal(t, int(seq-1), b.count(`SELECT line_seq FROM run`), "the counter does not move")
 		require.Equal(t, int(seq-1), b.count(`SELECT count(*) FROM request_digest`))
 		repeated, err := b.Store(t.Context(), item)
 		require.NoError(t, err)
@@ -59,21 +59,21 @@ func TestAConnectionThatIsKilledInTheMiddleStoresAllOrNothing(t *testing.T) {
 	require.Equal(t, 8, b.count(`SELECT seq FROM mark`))
 }
 
-func TestWhoGoesAwayIsStoredOnceAllTheSame(t *testing.T) {
+func TestCommitter_Store_canceledCallerStoredOnce(t *testing.T) {
 	t.Parallel()
 	b := open(t, "run_1")
 	b.start()
 	const requests = 30
 	for seq := int64(1); seq <= requests; seq++ {
 		ctx, leave := context.WithCancel(t.Context())
-		item := saying(Key{"w", seq}, "a")
+		item := numbered(Key{"w", seq}, "a")
 		write := item.Write
 		item.Write = func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *Run) error {
 			leave() // the caller is gone before the commit
 			return write(ctx, tx, batch, r)
 		}
 		_, err := b.Store(ctx, item)
-		if err != nil { // it may also have been told in time
+		if err != nil { // the result may also have arrived in time
 			require.True(t, fault.HasCode(err, fault.CodeCanceled), "%v", err)
 		}
 		repeated, err := b.Store(t.Context(), item)
@@ -83,44 +83,44 @@ func TestWhoGoesAwayIsStoredOnceAllTheSame(t *testing.T) {
 	require.Equal(t, requests, b.count(`SELECT count(*) FROM hparam_history`))
 }
 
-func TestAStopFinishesWhatHasBegunAndAnswersTheRest(t *testing.T) {
+func TestCommitter_Run_stopFinishesCurrentGroup(t *testing.T) {
 	t.Parallel()
 	b := open(t, "run_1")
 	stop := b.start()
 	begun, gate := make(chan struct{}), make(chan struct{})
-	slow := saying(Key{"w", 1}, "a")
+	slow := numbered(Key{"w", 1}, "a")
 	write := slow.Write
 	slow.Write = func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *Run) error {
 		close(begun)
 		<-gate
 		return write(ctx, tx, batch, r)
 	}
-	answers := make(chan error, 2)
-	go func() { _, err := b.Store(t.Context(), slow); answers <- err }()
+	first := make(chan error, 1)
+	go func() { _, err := b.Store(t.Context(), slow); first <- err }()
 	<-begun
 	stopped := make(chan struct{})
 	go func() { defer close(stopped); stop() }()
-	behind := make(chan error, 1)
-	go func() { _, err := b.Store(t.Context(), saying(Key{"w", 2}, "b")); behind <- err }()
+	second := make(chan error, 1)
+	go func() { _, err := b.Store(t.Context(), numbered(Key{"w", 2}, "b")); second <- err }()
 	close(gate)
 	<-stopped
-	// Told, or told that the server goes: never left without an answer.
-	for _, answer := range []chan error{answers, behind} {
-		if err := <-answer; err != nil {
+	// Both calls return: with a result, or with the error of a server that shuts down.
+	for _, ch := range []chan error{first, second} {
+		if err := <-ch; err != nil {
 			require.True(t, fault.HasCode(err, "draining"), "%v", err)
 		}
 	}
 	stored, err := Claim(t.Context(), b.pool, "run_1", "s", Key{"w", 1}, DigestOf([]byte("a")))
 	require.NoError(t, err)
-	require.True(t, stored, "what had begun is committed")
+	require.True(t, stored, "the group that had begun is committed")
 	next := &bench{Committer: New(b.pool, clock.Real(), func([]string) {}), t: t, pool: b.pool}
 	next.start()
 	repeated, err := next.Store(t.Context(), slow)
 	require.NoError(t, err)
-	require.True(t, repeated, "the next process knows it")
+	require.True(t, repeated, "the next process treats it as a repeat")
 }
 
-func TestRequestsOfOneRunAreStoredInTheOrderInWhichTheyCame(t *testing.T) {
+func TestCommitter_group_keepsOrderOfRequests(t *testing.T) {
 	t.Parallel()
 	b := open(t, "run_1", "run_2")
 	items := make([]Item, 0, 100)
@@ -142,7 +142,7 @@ func TestRequestsOfOneRunAreStoredInTheOrderInWhichTheyCame(t *testing.T) {
 	}
 }
 
-func TestCommittersThatShareRunsCountWithoutAGap(t *testing.T) {
+func TestCommitter_Store_sharedRunsHaveNoGaps(t *testing.T) {
 	t.Parallel()
 	b := open(t, "run_1", "run_2", "run_3")
 	committers := []*bench{b}
@@ -155,7 +155,7 @@ func TestCommittersThatShareRunsCountWithoutAGap(t *testing.T) {
 	var all sync.WaitGroup
 	const each = 40
 	for i := range 3 * each {
-		for r := range 3 { // every request at every committer, all runs in different orders
+		for r := range 3 { // each request goes to every committer, with the runs in different orders
 			all.Go(func() {
 				item := noted(fmt.Sprintf("run_%d", (i+r)%3+1), "s", Key{"w", int64(i/3) + 1}, 1)
 				if _, err := committers[r].Store(t.Context(), item); err != nil {
@@ -173,7 +173,7 @@ func TestCommittersThatShareRunsCountWithoutAGap(t *testing.T) {
 	require.Zero(t, b.count(`SELECT count(*) FROM ahead`))
 }
 
-func TestTheWatermarkNamesEachStreamAndWriterOfItsRunAlone(t *testing.T) {
+func TestWatermark_listsStreamsAndWritersOfOneRun(t *testing.T) {
 	t.Parallel()
 	b := open(t, "run_1", "run_2")
 	for _, item := range []Item{
@@ -184,7 +184,7 @@ func TestTheWatermarkNamesEachStreamAndWriterOfItsRunAlone(t *testing.T) {
 	}
 	marks, err := Watermark(t.Context(), b.pool, "run_1")
 	require.NoError(t, err)
-	require.Equal(t, map[string]map[string]int64{"logs": {"w": 2, "v": 1}, "metrics": {"w": 1}}, marks, "a writer whose first request is missing has none")
+	require.Equal(t, map[string]map[string]int64{"logs": {"w": 2, "v": 1}, "metrics": {"w": 1}}, marks, "a writer without its first request has no mark")
 	none, err := Watermark(t.Context(), b.pool, "run_3")
 	require.NoError(t, err)
 	require.NotNil(t, none)

@@ -19,14 +19,14 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/db"
 )
 
-// saying is an item with a body.
-func saying(key Key, body string) Item {
+// numbered returns an item of run_1 with a key and a body.
+func numbered(key Key, body string) Item {
 	item := noted("run_1", "s", key, 1)
 	item.Digest = DigestOf([]byte(body))
 	return item
 }
 
-// queued stores items as one group and answers what each was told.
+// queued stores items as one group and returns their results.
 func (b *bench) queued(items ...Item) []result {
 	b.t.Helper()
 	group := make([]*waiting, len(items))
@@ -41,62 +41,62 @@ func (b *bench) queued(items ...Item) []result {
 	return out
 }
 
-func TestDigestsTellBodiesApart(t *testing.T) {
+func TestDigestOf_differentBodiesDiffer(t *testing.T) {
 	t.Parallel()
 	seen := map[Digest]string{}
 	for _, body := range []string{"", " ", "{}", "{ }", "{}\n", `{"a":1}`, `{"a":1.0}`} {
 		d := DigestOf([]byte(body))
 		require.NotContains(t, seen, d, body)
-		require.Equal(t, d, DigestOf([]byte(body)), "of the same bytes it is the same")
+		require.Equal(t, d, DigestOf([]byte(body)), "the same bytes have the same digest")
 		seen[d] = body
 	}
-	// Written into databases: it may never become another.
+	// Digests are stored in databases: the function must never change.
 	require.Equal(t, "e3b0c44298fc1c149afbf4c8996fb924", fmt.Sprintf("%x", DigestOf(nil)))
 }
 
-func TestOfOneGroupTheFirstBodyOfANumberIsStored(t *testing.T) {
+func TestCommitter_group_firstBodyOfReusedNumberWins(t *testing.T) {
 	t.Parallel()
 	b := open(t, "run_1")
 	w1, w2 := Key{"w", 1}, Key{"w", 2}
-	got := b.queued(saying(w1, "a"), saying(w1, "b"), saying(w1, "a"), saying(w2, "b"), saying(Key{}, "c"), saying(Key{}, "d"))
+	got := b.queued(numbered(w1, "a"), numbered(w1, "b"), numbered(w1, "a"), numbered(w2, "b"), numbered(Key{}, "c"), numbered(Key{}, "d"))
 	require.Equal(t, result{}, got[0])
 	require.True(t, fault.HasCode(got[1].err, CodeKey) && fault.Is(got[1].err, fault.Conflict), "%v", got[1].err)
 	require.Equal(t, []result{{repeated: true}, {}, {}, {}}, got[2:])
 	require.Equal(t, 4, b.count(`SELECT count(*) FROM hparam_history`))
-	require.Equal(t, 2, b.count(`SELECT count(*) FROM request_digest`), "what has no number has no digest")
-	got = b.queued(saying(w2, "a"), saying(w2, "b"))
+	require.Equal(t, 2, b.count(`SELECT count(*) FROM request_digest`), "a request without a number has no digest")
+	got = b.queued(numbered(w2, "a"), numbered(w2, "b"))
 	require.True(t, fault.HasCode(got[0].err, CodeKey))
 	require.Equal(t, result{repeated: true}, got[1])
 }
 
-func TestAReusedNumberCostsItsGroupNothing(t *testing.T) {
+func TestCommitter_group_reusedNumberDoesNotAffectOthers(t *testing.T) {
 	t.Parallel()
 	b := open(t, "run_1")
-	b.queued(saying(Key{"w", 1}, "a"))
+	b.queued(numbered(Key{"w", 1}, "a"))
 	var tries atomic.Int64
-	counting := saying(Key{"w", 2}, "b")
+	counting := numbered(Key{"w", 2}, "b")
 	write := counting.Write
 	counting.Write = func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *Run) error {
 		tries.Add(1)
 		return write(ctx, tx, batch, r)
 	}
-	got := b.queued(saying(Key{"w", 1}, "x"), counting, saying(Key{"w", 1}, "y"))
+	got := b.queued(numbered(Key{"w", 1}, "x"), counting, numbered(Key{"w", 1}, "y"))
 	require.NoError(t, got[1].err)
-	require.EqualValues(t, 1, tries.Load(), "the others are stored at the first try")
+	require.EqualValues(t, 1, tries.Load(), "the rest of the group is stored at the first try")
 }
 
-func TestANumberThatFailedIsNotBoundToItsBody(t *testing.T) {
+func TestCommitter_group_failedRequestDoesNotBindNumber(t *testing.T) {
 	t.Parallel()
 	b := open(t, "run_1")
 	broken := errors.New("broken")
-	bad := saying(Key{"w", 1}, "a")
+	bad := numbered(Key{"w", 1}, "a")
 	bad.Write = func(context.Context, pgx.Tx, *pgx.Batch, *Run) error { return broken }
 	require.ErrorIs(t, b.queued(bad)[0].err, broken)
 	require.Zero(t, b.count(`SELECT count(*) FROM request_digest`))
-	require.Equal(t, []result{{}}, b.queued(saying(Key{"w", 1}, "b")))
+	require.Equal(t, []result{{}}, b.queued(numbered(Key{"w", 1}, "b")))
 }
 
-func TestOfManyWhoClaimANumberOneBodyGoesOn(t *testing.T) {
+func TestClaim_concurrentBodiesOnlyOneSucceeds(t *testing.T) {
 	t.Parallel()
 	b := open(t, "run_1")
 	for seq := int64(1); seq <= 10; seq++ {
@@ -120,7 +120,7 @@ func TestOfManyWhoClaimANumberOneBodyGoesOn(t *testing.T) {
 		require.Len(t, let, 1)
 		for body, times := range let {
 			require.Equal(t, 3, times)
-			require.Equal(t, []result{{}}, b.queued(saying(Key{"w", seq}, string([]byte{byte(body)}))))
+			require.Equal(t, []result{{}}, b.queued(numbered(Key{"w", seq}, string([]byte{byte(body)}))))
 			stored, err := Claim(t.Context(), b.pool, "run_1", "s", Key{"w", seq}, DigestOf([]byte{byte(body)}))
 			require.NoError(t, err)
 			require.True(t, stored)
@@ -129,18 +129,18 @@ func TestOfManyWhoClaimANumberOneBodyGoesOn(t *testing.T) {
 	require.Equal(t, 10, b.count(`SELECT count(*) FROM request_digest`))
 }
 
-func TestAClaimBindsItsNumberForTheTransactionToo(t *testing.T) {
+func TestClaim_bindsNumberForStore(t *testing.T) {
 	t.Parallel()
 	b := open(t, "run_1")
 	_, err := Claim(t.Context(), b.pool, "run_1", "s", Key{"w", 1}, DigestOf([]byte("a")))
 	require.NoError(t, err)
-	got := b.queued(saying(Key{"w", 1}, "b"))
+	got := b.queued(numbered(Key{"w", 1}, "b"))
 	require.True(t, fault.HasCode(got[0].err, CodeKey), "%v", got[0].err)
 	require.Zero(t, b.count(`SELECT count(*) FROM hparam_history`))
-	require.Equal(t, []result{{}}, b.queued(saying(Key{"w", 1}, "a")))
+	require.Equal(t, []result{{}}, b.queued(numbered(Key{"w", 1}, "a")))
 }
 
-func TestTheDigestsAreAddedToWhatIsThere(t *testing.T) {
+func TestMigration_digestsKeepOldRequestsAsRepeats(t *testing.T) {
 	t.Parallel()
 	files, err := db.Migrations()
 	require.NoError(t, err)
@@ -161,13 +161,13 @@ func TestTheDigestsAreAddedToWhatIsThere(t *testing.T) {
 	b := &bench{t: t, pool: pool, Committer: New(pool, nil, func([]string) {})}
 	b.clock = fixed{}
 	for _, seq := range []int64{1, 2, 4} {
-		require.Equal(t, []result{{repeated: true}, {repeated: true}}, b.queued(saying(Key{"w", seq}, "a"), saying(Key{"w", seq}, "b")))
+		require.Equal(t, []result{{repeated: true}, {repeated: true}}, b.queued(numbered(Key{"w", seq}, "a"), numbered(Key{"w", seq}, "b")))
 		stored, err := Claim(t.Context(), pool, "run_1", "s", Key{"w", seq}, DigestOf([]byte("c")))
 		require.NoError(t, err)
 		require.True(t, stored)
 	}
-	require.Zero(t, b.count(`SELECT count(*) FROM request_digest`), "a repeat binds an old number to nothing")
-	require.Equal(t, []result{{}}, b.queued(saying(Key{"w", 3}, "a")), "the gap is filled by a request of today")
-	require.True(t, fault.HasCode(b.queued(saying(Key{"w", 3}, "b"))[0].err, CodeKey))
+	require.Zero(t, b.count(`SELECT count(*) FROM request_digest`), "a repeat of an old request stores no digest")
+	require.Equal(t, []result{{}}, b.queued(numbered(Key{"w", 3}, "a")), "a new request fills the gap")
+	require.True(t, fault.HasCode(b.queued(numbered(Key{"w", 3}, "b"))[0].err, CodeKey))
 	require.Equal(t, 4, b.count(`SELECT seq FROM mark`))
 }

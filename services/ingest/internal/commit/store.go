@@ -28,7 +28,7 @@ func (c *Committer) attempt(ctx context.Context, items []*waiting) ([]result, er
 		for i, w := range items {
 			repeated, err := g.known(w)
 			if results[i] = (result{repeated, err}); repeated || err != nil {
-				continue // it has written nothing: the others go on
+				continue // it has written nothing, so the rest of the group is not affected
 			}
 			if err := g.stage(ctx, tx, batch, w, c); err != nil {
 				return err
@@ -47,18 +47,18 @@ func (c *Committer) attempt(ctx context.Context, items []*waiting) ([]result, er
 	return results, nil
 }
 
-// group is one transaction's work.
+// group is the work of one transaction.
 type group struct {
 	runs  map[string]*Run
 	marks map[markKey]*mark
-	// digests are what the group's numbered requests say, as far as it is known; noted are the new ones.
+	// digests holds the known digests of the group's numbered requests; noted lists the new ones.
 	digests map[request]Digest
 	noted   []request
 }
 
 const lockSQL = `SELECT id, attempt, line_seq, batch_seq, key_count FROM run WHERE id = ANY($1) ORDER BY id FOR NO KEY UPDATE`
 
-// load locks the runs, in one order everywhere, and reads the marks of the writers.
+// load locks the runs and reads the marks of the writers. It locks in the order of the ids, which prevents deadlocks.
 func (g *group) load(ctx context.Context, tx pgx.Tx, items []*waiting) error {
 	ids := make([]string, 0, len(items))
 	for _, w := range items {
@@ -92,14 +92,14 @@ func (g *group) scanRuns(rows pgx.Rows) error {
 	return rows.Err()
 }
 
-// stage writes one item that is not stored.
+// stage writes one item that is not stored yet.
 func (g *group) stage(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, w *waiting, c *Committer) error {
 	r := g.runs[w.RunID]
 	if r == nil {
 		return fault.Absentf("run", w.RunID)
 	}
 	if w.Attempt < r.Attempt && !w.Unfenced {
-		return fault.New(fault.Conflict, "attempt_replaced", "attempt %d was replaced by attempt %d: its reports are not taken any more", w.Attempt, r.Attempt)
+		return fault.New(fault.Conflict, "attempt_replaced", "attempt %d was replaced by attempt %d; its reports are no longer accepted", w.Attempt, r.Attempt)
 	}
 	r.Attempt = max(r.Attempt, w.Attempt)
 	r.Now = c.clock.Now()
@@ -115,7 +115,7 @@ func (g *group) stage(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, w *waiti
 	return nil
 }
 
-// finish writes the rows of the runs, the marks, and tells followers everywhere.
+// finish writes the rows of the runs and the marks, and notifies the followers at every replica.
 func (g *group) finish(batch *pgx.Batch) {
 	for _, r := range g.runs {
 		batch.Queue(`UPDATE run SET attempt = $2, line_seq = $3, batch_seq = $4, key_count = $5 WHERE id = $1`,
@@ -130,10 +130,10 @@ func (g *group) finish(batch *pgx.Batch) {
 	}
 }
 
-// Channel is the name of the notifications of commits; the payload is the runs, separated by commas.
+// Channel is the Postgres notification channel of commits. The payload is the ids of the runs, separated by commas.
 const Channel = "signalbox_ingest_run"
 
-// maxNotified keeps a payload below Postgres' 8000 bytes.
+// maxNotified is the number of runs in one notification. It keeps the payload below Postgres' limit of 8000 bytes.
 const maxNotified = 100
 
 func (g *group) fresh() []string {
@@ -158,7 +158,7 @@ func (g *group) committed(changed func([]string)) {
 	}
 }
 
-// Flush sends what was batched so far, for a write that reads what others of its group wrote.
+// Flush sends the batch, for a write that reads what other writes of its group stored.
 func (r *Run) Flush(ctx context.Context, tx pgx.Tx, batch *pgx.Batch) error {
 	if batch.Len() > 0 {
 		if err := tx.SendBatch(ctx, batch).Close(); err != nil {

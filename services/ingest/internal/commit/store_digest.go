@@ -11,11 +11,11 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// Digest tells bodies apart, byte by byte: it is the first half of a body's SHA-256. Bytes and not their
-// meaning are compared, because every writer sends a retry as the bytes that it kept.
+// Digest is the first half of the SHA-256 of a body. Bytes are compared, not their meaning, because every writer
+// keeps the bytes of a request and sends them again in a retry.
 type Digest [16]byte
 
-// DigestOf is the digest of a body.
+// DigestOf returns the digest of a body.
 func DigestOf(body []byte) Digest {
 	sum := sha256.Sum256(body)
 	return Digest(sum[:len(Digest{})])
@@ -30,7 +30,7 @@ type request struct {
 
 func (i *Item) request() request { return request{i.mark(), i.Key.Seq} }
 
-// CodeKey is the code of a number that came again with another body; other services answer the same.
+// CodeKey is the error code of a number that is reused with another body. Other services use the same code.
 const CodeKey = "idempotency_key"
 
 func reused(k Key) error {
@@ -53,18 +53,18 @@ func (g *group) scanDigests(rows pgx.Rows) error {
 	return rows.Err()
 }
 
-// known tells whether a numbered request is stored. Its number with another body is a Conflict.
+// known reports whether a numbered request is stored. A reused number with another body is a Conflict.
 func (g *group) known(w *waiting) (bool, error) {
 	if w.Key.Seq == 0 {
 		return false, nil
 	}
-	if said, ok := g.digests[w.request()]; ok && said != w.Digest {
+	if digest, ok := g.digests[w.request()]; ok && digest != w.Digest {
 		return false, reused(w.Key)
 	}
 	return g.marks[w.mark()].has(w.Key.Seq), nil
 }
 
-// note remembers what a request said, unless its number was claimed before.
+// note records the digest of a request, unless its number was claimed before.
 func (g *group) note(w *waiting) {
 	r := w.request()
 	if _, claimed := g.digests[r]; !claimed {
@@ -73,8 +73,8 @@ func (g *group) note(w *waiting) {
 	}
 }
 
-// finishDigests writes what the group's requests said. The key of the table is the last guard: of two
-// that write one number, the later fails, and is judged again.
+// finishDigests writes the digests of the group's new requests. The primary key of the table is the last guard: if two
+// transactions write the same number, the later one fails and its items are stored one by one.
 func (g *group) finishDigests(batch *pgx.Batch) {
 	if len(g.noted) == 0 {
 		return
@@ -94,23 +94,23 @@ func (g *group) finishDigests(batch *pgx.Batch) {
 const storedSQL = `(EXISTS (SELECT 1 FROM mark WHERE run_id = $1 AND stream = $2 AND writer = $3 AND seq >= $4)
 	OR EXISTS (SELECT 1 FROM ahead WHERE run_id = $1 AND stream = $2 AND writer = $3 AND seq = $4))`
 
-// Claim binds a number to a body before a deed that lies outside the transaction that stores the request:
-// of two bodies that race on one number, one alone is let through. It answers whether the request is
-// stored; the number with another body is a Conflict. A deed that failed may be tried again by the same body.
+// Claim binds a number to a body before an action outside the transaction that stores the request: if two bodies race
+// for one number, only one proceeds. It reports whether the request is stored; a reused number with another body is a
+// Conflict. After a failed action, the same body may claim the number again.
 func Claim(ctx context.Context, q pg.Querier, runID, stream string, key Key, digest Digest) (stored bool, err error) {
 	_, err = q.Exec(ctx, `INSERT INTO request_digest (run_id, stream, writer, seq, digest) SELECT $1, $2, $3, $4, $5
 		WHERE NOT `+storedSQL+` ON CONFLICT DO NOTHING`, runID, stream, key.Writer, key.Seq, digest[:])
 	if err != nil {
 		return false, fmt.Errorf("claim a request's number: %w", err)
 	}
-	var said []byte // nil for a request that is older than the digests
+	var bound []byte // nil for a request that is older than the table of digests
 	err = q.QueryRow(ctx, `SELECT `+storedSQL+`,
 		(SELECT digest FROM request_digest WHERE run_id = $1 AND stream = $2 AND writer = $3 AND seq = $4)`,
-		runID, stream, key.Writer, key.Seq).Scan(&stored, &said)
+		runID, stream, key.Writer, key.Seq).Scan(&stored, &bound)
 	if err != nil {
 		return false, fmt.Errorf("look for a stored request: %w", err)
 	}
-	if said != nil && Digest(said) != digest {
+	if bound != nil && Digest(bound) != digest {
 		return false, reused(key)
 	}
 	return stored, nil

@@ -13,12 +13,12 @@ type markKey struct{ run, stream, writer string }
 
 func (i *Item) mark() markKey { return markKey{i.RunID, i.Stream, i.Key.Writer} }
 
-// mark is which requests of a writer are stored: all up to seq, and those ahead of the gap behind it, of
-// which only those are loaded that the group asks for.
+// mark records which requests of a writer are stored: all up to seq, and those in ahead, which lie beyond the gap that
+// follows seq. Only the numbers that occur in the group are loaded into ahead.
 type mark struct {
 	seq    int64
-	before int64 // seq as it was loaded
-	first  int64 // the first stored one ahead of the gap, as it was loaded; 0 for none
+	before int64 // seq as loaded
+	first  int64 // the lowest stored number beyond the gap, as loaded, or 0
 	ahead  map[int64]bool
 	added  []int64
 	passed bool
@@ -42,12 +42,12 @@ const marksSQL = `SELECT DISTINCT k.r, k.s, k.w, coalesce(m.seq, 0),
 	FROM unnest($1::text[], $2::text[], $3::text[]) k(r, s, w)
 	LEFT JOIN mark m ON m.run_id = k.r AND m.stream = k.s AND m.writer = k.w`
 
-// passSQL moves a mark over what was stored ahead and is now behind it without a gap.
+// passSQL advances a mark over the rows of ahead that now follow it without a gap.
 const passSQL = `UPDATE mark SET seq = $4 + (SELECT count(*) FROM (SELECT a.seq, row_number() OVER (ORDER BY a.seq) AS n FROM ahead a
 		WHERE a.run_id = $1 AND a.stream = $2 AND a.writer = $3 AND a.seq > $4) t WHERE t.seq = $4 + t.n)
 	WHERE run_id = $1 AND stream = $2 AND writer = $3`
 
-// finish writes the mark.
+// finish queues the statements that store the mark.
 func (m *mark) finish(batch *pgx.Batch, k markKey) {
 	if len(m.added) > 0 {
 		batch.Queue(`INSERT INTO ahead (run_id, stream, writer, seq) SELECT $1, $2, $3, unnest($4::bigint[])`,
@@ -65,7 +65,7 @@ func (m *mark) finish(batch *pgx.Batch, k markKey) {
 	}
 }
 
-// columns are the numbered requests of a group, a slice a column.
+// columns returns the numbered requests of a group, one slice per column.
 func columns(items []*waiting) (runs, streams, writers []string, seqs []int64) {
 	for _, w := range items {
 		if w.Key.Seq > 0 {
@@ -101,10 +101,10 @@ func (g *group) scanAhead(rows pgx.Rows) error {
 	return rows.Err()
 }
 
-// maxWriters bounds the answer of Watermark.
+// maxWriters bounds the result of Watermark.
 const maxWriters = 10_000
 
-// Watermark answers the highest seq of each stream and writer up to which nothing is missing.
+// Watermark returns, for each stream and writer, the highest seq up to which no request is missing.
 func Watermark(ctx context.Context, q pg.Querier, runID string) (map[string]map[string]int64, error) {
 	rows, err := q.Query(ctx, `SELECT stream, writer, seq FROM mark WHERE run_id = $1 ORDER BY stream, writer LIMIT $2`,
 		runID, maxWriters)

@@ -9,12 +9,13 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// How long an answer is remembered, how many are, and how long one question may take.
+// Limits of the cache: how long a grant and a refusal are kept, the number of entries, and the time of one call of
+// resolve.
 const (
-	rememberGood = 5 * time.Second
-	rememberBad  = time.Second
-	maxEntries   = 16_384
-	askTimeout   = 5 * time.Second
+	rememberGood   = 5 * time.Second
+	rememberBad    = time.Second
+	maxEntries     = 16_384
+	resolveTimeout = 5 * time.Second
 )
 
 type cache struct {
@@ -25,7 +26,8 @@ type cache struct {
 	entries map[[32]byte]*entry
 }
 
-// entry is an answer, or the question that is being asked: done is closed once it is answered.
+// entry is a result of resolve, or a call of resolve in progress. done is closed when the call returns; until is zero
+// before that.
 type entry struct {
 	done  chan struct{}
 	grant *Grant
@@ -37,13 +39,13 @@ func newCache(clk clock.Clock, resolve func(ctx context.Context, hash []byte) (*
 	return &cache{clock: clk, resolve: resolve, entries: map[[32]byte]*entry{}}
 }
 
-// get answers a token's grant. Many that ask at once cause one question; only what jobs said of the token
-// is remembered, not that it could not be asked.
+// get returns the grant of a token. Concurrent calls for one token share one call of resolve. Grants and refusals are
+// cached; other errors of resolve are not.
 func (c *cache) get(ctx context.Context, hash [32]byte) (*Grant, error) {
 	for {
 		e, mine := c.entry(hash)
 		if mine {
-			c.ask(ctx, hash, e)
+			c.fetch(ctx, hash, e)
 			return e.grant, e.err
 		}
 		select {
@@ -54,7 +56,7 @@ func (c *cache) get(ctx context.Context, hash [32]byte) (*Grant, error) {
 		if e.err == nil || fault.Is(e.err, fault.Unauthenticated) {
 			return e.grant, e.err
 		}
-		// Who asked could not find out, perhaps because it gave up: ask again unless we did, too.
+		// The other caller got no result. If only its context was canceled, try again.
 		if err := ctx.Err(); err != nil {
 			return nil, fault.FromContext(err)
 		}
@@ -79,7 +81,8 @@ func (c *cache) entry(hash [32]byte) (e *entry, mine bool) {
 	return e, true
 }
 
-// shrink makes room: what is out of date goes, and where that is nothing, any that is answered.
+// shrink makes room for an entry. It removes the expired entries, and if the cache is still full, any entry that is
+// not in progress.
 func (c *cache) shrink() {
 	now := c.clock.Now()
 	for hash, e := range c.entries {
@@ -97,24 +100,24 @@ func (c *cache) shrink() {
 	}
 }
 
-func (c *cache) ask(ctx context.Context, hash [32]byte, e *entry) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+func (c *cache) fetch(ctx context.Context, hash [32]byte, e *entry) {
+	ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
 	defer cancel()
-	asked := c.clock.Now()
+	began := c.clock.Now()
 	e.err = fault.New(fault.Unavailable, "", "the credential could not be checked")
-	defer c.answered(hash, e, asked) // also where resolve panics
+	defer c.finish(hash, e, began) // even if resolve panics
 	e.grant, e.err = c.resolve(ctx, hash[:])
 }
 
-func (c *cache) answered(hash [32]byte, e *entry, asked time.Time) {
+func (c *cache) finish(hash [32]byte, e *entry, began time.Time) {
 	defer close(e.done)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
 	case e.err == nil:
-		e.until = asked.Add(rememberGood)
+		e.until = began.Add(rememberGood)
 	case fault.Is(e.err, fault.Unauthenticated):
-		e.until = asked.Add(rememberBad)
+		e.until = began.Add(rememberBad)
 	default:
 		delete(c.entries, hash)
 	}

@@ -19,11 +19,11 @@ import (
 
 func begin() time.Time { return time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC) }
 
-func TestJobsIsAskedOnlyForWhatMayBeAnIngestToken(t *testing.T) {
+func TestChecker_Check_resolvesOnlyWellFormedTokens(t *testing.T) {
 	t.Parallel()
-	var asked [][]byte
+	var hashes [][]byte
 	c := NewChecker(clock.NewFake(begin()), func(_ context.Context, hash []byte) (*Grant, error) {
-		asked = append(asked, hash)
+		hashes = append(hashes, hash)
 		return &Grant{}, nil
 	})
 	good := strings.TrimPrefix(bearer(t).Get("Authorization"), "Bearer ")
@@ -40,16 +40,16 @@ func TestJobsIsAskedOnlyForWhatMayBeAnIngestToken(t *testing.T) {
 		_, err := c.Check(t.Context(), http.Header{HeaderToken: {token}})
 		require.True(t, fault.Is(err, fault.Unauthenticated) && fault.HasCode(err, "ingest_token"), "%s: %v", name, err)
 		if token != "" {
-			require.NotContains(t, err.Error(), token[:min(len(token), 20)], "%s: no answer repeats a credential", name)
+			require.NotContains(t, err.Error(), token[:min(len(token), 20)], "%s: no error repeats a credential", name)
 		}
 	}
-	require.Empty(t, asked)
+	require.Empty(t, hashes)
 	_, err = c.Check(t.Context(), http.Header{HeaderToken: {good}})
 	require.NoError(t, err)
-	require.Equal(t, [][]byte{secret.Hash(good)}, asked, "and for its hash alone")
+	require.Equal(t, [][]byte{secret.Hash(good)}, hashes, "only the hash is sent")
 }
 
-func TestATokenEndsAtItsMoment(t *testing.T) {
+func TestChecker_Check_tokenExpires(t *testing.T) {
 	t.Parallel()
 	clk := clock.NewFake(begin())
 	ends := begin().Add(3 * time.Second)
@@ -65,7 +65,7 @@ func TestATokenEndsAtItsMoment(t *testing.T) {
 	}
 }
 
-func TestARevokedTokenIsHeardOfWithinSeconds(t *testing.T) {
+func TestChecker_Check_noticesRevocationWithinSeconds(t *testing.T) {
 	t.Parallel()
 	clk := clock.NewFake(begin())
 	revoked := false
@@ -80,17 +80,17 @@ func TestARevokedTokenIsHeardOfWithinSeconds(t *testing.T) {
 	require.True(t, check())
 	revoked = true
 	clk.Advance(rememberGood - time.Microsecond)
-	require.True(t, check(), "remembered for that long")
+	require.True(t, check(), "the grant is still cached")
 	clk.Advance(time.Microsecond)
 	require.False(t, check())
 	revoked = false
 	clk.Advance(rememberBad - time.Microsecond)
 	require.False(t, check())
 	clk.Advance(time.Microsecond)
-	require.True(t, check(), "and what was unknown may become known")
+	require.True(t, check(), "the refusal has expired")
 }
 
-func TestGrantsOfTwoTokensAreNotMixedUp(t *testing.T) {
+func TestChecker_Check_keepsTokensApart(t *testing.T) {
 	t.Parallel()
 	owners := map[string]string{}
 	var headers []http.Header
@@ -116,32 +116,32 @@ func TestGrantsOfTwoTokensAreNotMixedUp(t *testing.T) {
 	all.Wait()
 }
 
-func TestWhileManyAskInVainEachIsToldWhy(t *testing.T) {
+func TestChecker_Check_errorGoesToAllWaiting(t *testing.T) {
 	t.Parallel()
 	away := fault.New(fault.Unavailable, "", "jobs is away")
-	gate, asked := make(chan struct{}), make(chan struct{}, 100)
+	gate, called := make(chan struct{}), make(chan struct{}, 100)
 	c := NewChecker(clock.Real(), func(context.Context, []byte) (*Grant, error) {
-		asked <- struct{}{}
+		called <- struct{}{}
 		<-gate
 		return nil, away
 	})
 	h := bearer(t)
-	told := make(chan error, 10)
+	errs := make(chan error, 10)
 	for range 10 {
-		go func() { _, err := c.Check(t.Context(), h); told <- err }()
+		go func() { _, err := c.Check(t.Context(), h); errs <- err }()
 	}
-	<-asked
+	<-called
 	close(gate)
 	for range 10 {
-		require.ErrorIs(t, <-told, away)
+		require.ErrorIs(t, <-errs, away)
 	}
-	require.Empty(t, c.cache.entries, "it is not remembered")
+	require.Empty(t, c.cache.entries, "the error is not cached")
 }
 
-func TestWhatIsNewFitsWhereOldAnswersAreOutOfDate(t *testing.T) {
+func TestCache_shrink_removesExpiredEntries(t *testing.T) {
 	t.Parallel()
 	clk := clock.NewFake(begin())
-	good, bad := &Grant{Attempt: 1}, errors.New("never asked")
+	good, bad := &Grant{Attempt: 1}, errors.New("no such token")
 	c := newCache(clk, func(_ context.Context, hash []byte) (*Grant, error) {
 		if hash[31] == 1 {
 			return nil, fault.New(fault.Unauthenticated, "", "unknown").Wrap(bad)
@@ -162,5 +162,5 @@ func TestWhatIsNewFitsWhereOldAnswersAreOutOfDate(t *testing.T) {
 	clk.Advance(rememberBad)
 	_, err := c.get(t.Context(), hash(0, 2))
 	require.NoError(t, err)
-	require.Len(t, c.entries, 1, "all that is out of date makes room")
+	require.Len(t, c.entries, 1, "all expired entries are removed")
 }

@@ -9,23 +9,23 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-func TestATokenIsInOneHeaderOrTheSameInBoth(t *testing.T) {
+func TestCredential_oneHeaderOrSameInBoth(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
 		own, bearer []string
 		want        string
 	}{
-		"own":             {[]string{"a"}, nil, "a"},
-		"own, padded":     {[]string{" a "}, nil, "a"},
-		"bearer":          {nil, []string{"Bearer a"}, "a"},
-		"any case":        {nil, []string{"bEARER  a"}, "a"},
-		"both the same":   {[]string{"a"}, []string{"Bearer a"}, "a"},
-		"two different":   {[]string{"a"}, []string{"Bearer b"}, ""},
-		"own twice":       {[]string{"a", "a"}, nil, ""},
-		"bearer twice":    {nil, []string{"Bearer a", "Bearer a"}, ""},
-		"another scheme":  {[]string{"a"}, []string{"Basic a"}, ""},
-		"nothing given":   {nil, nil, ""},
-		"no scheme at it": {nil, []string{"a"}, ""},
+		"service header":        {[]string{"a"}, nil, "a"},
+		"padded service header": {[]string{" a "}, nil, "a"},
+		"bearer":                {nil, []string{"Bearer a"}, "a"},
+		"bearer in any case":    {nil, []string{"bEARER  a"}, "a"},
+		"both headers, equal":   {[]string{"a"}, []string{"Bearer a"}, "a"},
+		"both headers, unequal": {[]string{"a"}, []string{"Bearer b"}, ""},
+		"service header twice":  {[]string{"a", "a"}, nil, ""},
+		"bearer twice":          {nil, []string{"Bearer a", "Bearer a"}, ""},
+		"another scheme":        {[]string{"a"}, []string{"Basic a"}, ""},
+		"no header":             {nil, nil, ""},
+		"no scheme":             {nil, []string{"a"}, ""},
 	}
 	for name, c := range cases {
 		h := http.Header{}
@@ -36,7 +36,7 @@ func TestATokenIsInOneHeaderOrTheSameInBoth(t *testing.T) {
 	}
 }
 
-func TestATokenIsForItsRun(t *testing.T) {
+func TestGrant_Run_rejectsOtherRuns(t *testing.T) {
 	t.Parallel()
 	g := &Grant{}
 	g.Owner.RunID = "run_1"

@@ -1,5 +1,5 @@
-// Package grant owns what an ingest token opens: it finds the attempt behind a token, remembers the answer
-// for a moment, and judges what the attempt may still report. Only hashes of tokens are kept.
+// Package grant owns the permissions of ingest tokens. It finds the attempt that a token belongs to, caches the result
+// for a few seconds, and decides what the attempt may still report. It keeps only hashes of tokens.
 package grant
 
 import (
@@ -20,26 +20,26 @@ type Grant struct {
 	Attempt   int32
 	Container bool
 	Current   bool
-	Withhold  bool // the run reads a protected dataset: its samples' texts are not kept
+	Withhold  bool // the run reads a protected dataset, so the texts of its samples are not stored
 	EndedAt   *time.Time
 	ExpiresAt time.Time
 }
 
-// grace is how long after the end of a run its last attempt may still deliver.
+// grace is the time after the end of a run in which its last attempt may still report.
 const grace = 15 * time.Minute
 
-// May says whether the attempt may still report anything but its lifecycle.
+// May returns an error if the attempt may no longer report anything but its lifecycle.
 func (g *Grant) May(now time.Time) error {
 	if !g.Current {
-		return fault.New(fault.Conflict, "attempt_replaced", "attempt %d was replaced: its reports are not taken any more", g.Attempt)
+		return fault.New(fault.Conflict, "attempt_replaced", "attempt %d was replaced; its reports are no longer accepted", g.Attempt)
 	}
 	if g.EndedAt != nil && now.Sub(*g.EndedAt) > grace {
-		return fault.New(fault.Conflict, "run_closed", "the run ended more than 15 minutes ago: it takes no more reports")
+		return fault.New(fault.Conflict, "run_closed", "the run ended more than 15 minutes ago; it accepts no more reports")
 	}
 	return nil
 }
 
-// Run says whether a request may name the run.
+// Run returns an error if the token is not for the run.
 func (g *Grant) Run(runID string) error {
 	if runID != g.Owner.RunID {
 		return fault.New(fault.Forbidden, "run_mismatch", "the token is for another run")
@@ -47,21 +47,21 @@ func (g *Grant) Run(runID string) error {
 	return nil
 }
 
-// Checker finds grants.
+// Checker finds the grants of requests.
 type Checker struct {
 	cache *cache
 	clock clock.Clock
 }
 
-// NewChecker makes a checker. resolve asks jobs, and keeps the run's row before it answers.
+// NewChecker returns a checker. resolve gets the grant from jobs and stores the run's row before it returns.
 func NewChecker(clk clock.Clock, resolve func(ctx context.Context, hash []byte) (*Grant, error)) *Checker {
 	return &Checker{cache: newCache(clk, resolve), clock: clk}
 }
 
-// HeaderToken is the header that carries a token beside Authorization.
+// HeaderToken is the header that can carry a token, as an alternative to Authorization.
 const HeaderToken = "X-Service-Token"
 
-// Check answers the grant of a request's token.
+// Check returns the grant of the token in a request's headers.
 func (c *Checker) Check(ctx context.Context, h http.Header) (*Grant, error) {
 	token, err := credential(h)
 	if err != nil {
@@ -69,7 +69,7 @@ func (c *Checker) Check(ctx context.Context, h http.Header) (*Grant, error) {
 	}
 	hash, ok := secret.Parse(secret.KindIngest, token)
 	if !ok {
-		return nil, unauthenticated("the credential is no ingest token")
+		return nil, unauthenticated("the credential is not an ingest token")
 	}
 	g, err := c.cache.get(ctx, [32]byte(hash))
 	if err != nil {
@@ -81,7 +81,7 @@ func (c *Checker) Check(ctx context.Context, h http.Header) (*Grant, error) {
 	return g, nil
 }
 
-// credential reads the token from either header; two that differ are none.
+// credential reads the token from either header. If both are present, their tokens must be the same.
 func credential(h http.Header) (string, error) {
 	own, bearer := h.Values(HeaderToken), h.Values("Authorization")
 	if len(own) > 1 || len(bearer) > 1 {
@@ -94,7 +94,7 @@ func credential(h http.Header) (string, error) {
 	if len(bearer) == 1 {
 		scheme, token, _ := strings.Cut(bearer[0], " ")
 		if !strings.EqualFold(scheme, "Bearer") {
-			return "", unauthenticated("want a bearer token")
+			return "", unauthenticated("the Authorization header must hold a bearer token")
 		}
 		found = append(found, strings.TrimSpace(token))
 	}

@@ -24,44 +24,44 @@ func bearer(t *testing.T) http.Header {
 	return http.Header{"Authorization": {"Bearer " + token.Reveal()}}
 }
 
-func TestGrantsAreRememberedForAMoment(t *testing.T) {
+func TestChecker_Check_cachesForSeconds(t *testing.T) {
 	t.Parallel()
 	clk := clock.NewFake(time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC))
-	var asked atomic.Int64
-	var answer atomic.Value
-	answer.Store(func() (*Grant, error) { return &Grant{Attempt: 1}, nil })
+	var calls atomic.Int64
+	var resolve atomic.Value
+	resolve.Store(func() (*Grant, error) { return &Grant{Attempt: 1}, nil })
 	c := NewChecker(clk, func(context.Context, []byte) (*Grant, error) {
-		asked.Add(1)
-		return answer.Load().(func() (*Grant, error))()
+		calls.Add(1)
+		return resolve.Load().(func() (*Grant, error))()
 	})
 	h := bearer(t)
 	check := func(want int64) error {
 		_, err := c.Check(t.Context(), h)
-		require.Equal(t, want, asked.Load())
+		require.Equal(t, want, calls.Load())
 		return err
 	}
 	require.NoError(t, check(1))
 	clk.Advance(4 * time.Second)
 	require.NoError(t, check(1))
 	clk.Advance(time.Second)
-	answer.Store(func() (*Grant, error) { return nil, fault.New(fault.Unauthenticated, "", "revoked") })
+	resolve.Store(func() (*Grant, error) { return nil, fault.New(fault.Unauthenticated, "", "revoked") })
 	require.True(t, fault.Is(check(2), fault.Unauthenticated))
 	require.True(t, fault.Is(check(2), fault.Unauthenticated))
 	clk.Advance(time.Second)
-	answer.Store(func() (*Grant, error) { return nil, fault.New(fault.Unavailable, "", "jobs is away") })
+	resolve.Store(func() (*Grant, error) { return nil, fault.New(fault.Unavailable, "", "jobs is away") })
 	require.True(t, fault.Is(check(3), fault.Unavailable))
-	answer.Store(func() (*Grant, error) { return &Grant{ExpiresAt: clk.Now().Add(2 * time.Second)}, nil })
-	require.NoError(t, check(4), "what could not be asked is not remembered")
+	resolve.Store(func() (*Grant, error) { return &Grant{ExpiresAt: clk.Now().Add(2 * time.Second)}, nil })
+	require.NoError(t, check(4), "the error is not cached")
 	clk.Advance(2 * time.Second)
-	require.True(t, fault.Is(check(4), fault.Unauthenticated), "a token ends in time, remembered or not")
+	require.True(t, fault.Is(check(4), fault.Unauthenticated), "a cached token expires on time")
 }
 
-func TestManyWhoAskAtOnceCauseOneQuestion(t *testing.T) {
+func TestChecker_Check_concurrentCallsShareOneCall(t *testing.T) {
 	t.Parallel()
-	var asked atomic.Int64
+	var calls atomic.Int64
 	gate := make(chan struct{})
 	c := NewChecker(clock.Real(), func(context.Context, []byte) (*Grant, error) {
-		asked.Add(1)
+		calls.Add(1)
 		<-gate
 		return &Grant{}, nil
 	})
@@ -74,13 +74,13 @@ func TestManyWhoAskAtOnceCauseOneQuestion(t *testing.T) {
 			}
 		})
 	}
-	require.Eventually(t, func() bool { return asked.Load() == 1 }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return calls.Load() == 1 }, time.Minute, time.Millisecond)
 	close(gate)
 	all.Wait()
-	require.EqualValues(t, 1, asked.Load())
+	require.EqualValues(t, 1, calls.Load())
 }
 
-func TestOneWhoGivesUpDoesNotFailTheOthers(t *testing.T) {
+func TestChecker_Check_canceledCallerDoesNotFailOthers(t *testing.T) {
 	t.Parallel()
 	started := make(chan struct{}, 2)
 	c := NewChecker(clock.Real(), func(ctx context.Context, _ []byte) (*Grant, error) {
@@ -109,7 +109,7 @@ func TestOneWhoGivesUpDoesNotFailTheOthers(t *testing.T) {
 	require.NoError(t, <-second)
 }
 
-func TestMemoryIsBounded(t *testing.T) {
+func TestCache_get_boundsEntries(t *testing.T) {
 	t.Parallel()
 	c := newCache(clock.Real(), func(context.Context, []byte) (*Grant, error) {
 		return nil, fault.New(fault.Unauthenticated, "", "unknown")
@@ -121,14 +121,14 @@ func TestMemoryIsBounded(t *testing.T) {
 	require.LessOrEqual(t, len(c.entries), maxEntries)
 }
 
-func TestAPanicLeavesNobodyWaiting(t *testing.T) {
+func TestCache_get_panicLeavesNoEntry(t *testing.T) {
 	t.Parallel()
 	c := newCache(clock.Real(), func(context.Context, []byte) (*Grant, error) { panic(errors.New("x")) })
 	require.Panics(t, func() { _, _ = c.get(t.Context(), [32]byte{}) })
 	require.Empty(t, c.entries)
 }
 
-func TestMay(t *testing.T) {
+func TestGrant_May_untilEndOfGrace(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 	at := func(d time.Duration) *time.Time { t := now.Add(-d); return &t }

@@ -1,5 +1,5 @@
-// Package hardware owns what is sampled of the machines that runs run on. A request's points become one row;
-// a series is one figure of one device, and a long one is thinned to what a chart must show of it.
+// Package hardware owns the hardware samples of the machines that runs use. The points of a request become one row. A
+// series is one metric of one device; a long series is thinned to the points that a chart must show.
 package hardware
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
 )
 
-// MaxSeries is how many series a run may have.
+// MaxSeries is the number of series that a run may have.
 const MaxSeries = 10_000
 
 type name struct{ node, gpu, key string }
@@ -47,7 +47,7 @@ func Write(points []report.HardwarePoint) commit.Write {
 	}
 }
 
-// series answers the ids of the series that points are of, making those that are new. The run is locked.
+// series returns the ids of the series of points, and adds the series that are new. The caller holds the run's lock.
 func series(ctx context.Context, tx pgx.Tx, runID string, points []report.HardwarePoint) (map[name]int32, error) {
 	ids := map[name]int32{}
 	var nodes, gpus, keys []string
@@ -64,7 +64,7 @@ func series(ctx context.Context, tx pgx.Tx, runID string, points []report.Hardwa
 		WHERE NOT EXISTS (SELECT 1 FROM hardware_series s WHERE s.run_id = $1 AND s.node = n.node AND s.gpu = n.gpu AND s.key = n.key)`,
 		runID, nodes, gpus, keys)
 	if err != nil {
-		return nil, fmt.Errorf("name hardware series: %w", err)
+		return nil, fmt.Errorf("add hardware series: %w", err)
 	}
 	rows, err := tx.Query(ctx, `SELECT s.id, s.node, s.gpu, s.key FROM unnest($2::text[], $3::text[], $4::text[]) n(node, gpu, key)
 		JOIN hardware_series s ON s.run_id = $1 AND s.node = n.node AND s.gpu = n.gpu AND s.key = n.key`, runID, nodes, gpus, keys)
@@ -85,14 +85,14 @@ func series(ctx context.Context, tx pgx.Tx, runID string, points []report.Hardwa
 	return ids, nil
 }
 
-// Point is one sample as a reader sees it.
+// Point is one sample of a series.
 type Point struct {
 	At      time.Time
 	Value   float64
 	Attempt int32
 }
 
-// Series is one figure of one device, by time. Node and GPU are empty where the report named none.
+// Series holds one metric of one device, sorted by time. Node and GPU are empty if the report did not name them.
 type Series struct {
 	Node, GPU, Key string
 	Points         []Point

@@ -17,26 +17,26 @@ import (
 // Store reads samples.
 type Store struct{ Pool pg.Querier }
 
-// Asked is what a reader wants: empty and zero ask for everything.
+// Asked selects the samples that List returns. Empty and zero fields select everything.
 type Asked struct {
 	Keys         []string
 	Node         *string
 	Since, Until time.Time
-	// Points is how many of each series are kept.
+	// Points is the number of points per series.
 	Points int
 }
 
-// maxAnswer bounds the points of one answer: what a message holds.
-const maxAnswer = 90_000
+// maxPoints bounds the points of one response, so that it fits into a gRPC message.
+const maxPoints = 90_000
 
-// List answers a page of a run's series by node, GPU and key; more says that there are further ones.
+// List returns a page of a run's series, sorted by node, GPU and key. more reports whether another page follows.
 func (s *Store) List(ctx context.Context, runID string, ask Asked, p page.Page) (found []Series, more bool, err error) {
 	ids, found, err := s.series(ctx, runID, ask, p)
 	if err != nil || len(found) == 0 {
 		return nil, false, err
 	}
 	found, more = page.Cut(found, p)
-	most := min(ask.Points, maxAnswer/len(found))
+	most := min(ask.Points, maxPoints/len(found))
 	kept := map[int32]*kept{}
 	for _, id := range ids[:len(found)] {
 		kept[id] = newKept(most)
@@ -73,7 +73,7 @@ func (s *Store) series(ctx context.Context, runID string, ask Asked, p page.Page
 	return ids, found, nil
 }
 
-// read adds the wanted points of all rows that can hold some.
+// read adds the points of the wanted series in the wanted time range.
 func (s *Store) read(ctx context.Context, runID string, ask Asked, wanted map[int32]*kept) error {
 	since, until := moment(ask.Since), moment(ask.Until)
 	rows, err := s.Pool.Query(ctx, `SELECT attempt, data FROM hardware_batch WHERE run_id = $1
@@ -112,13 +112,14 @@ func within(micros int64, since, until *time.Time) bool {
 	return (since == nil || micros >= since.UnixMicro()) && (until == nil || micros < until.UnixMicro())
 }
 
-// kept is what is kept of a series while it is read: more than is shown, and never all of a long one.
+// kept collects the points of a series while it is read. It holds more points than are shown, but never all points of a
+// long series.
 type kept struct {
 	points []metric.Seen
 	room   int
 }
 
-// spare is how many times what is shown is held before it is thinned.
+// spare is the ratio of the collected points to the shown ones.
 const spare = 4
 
 func newKept(most int) *kept { return &kept{room: max(64, spare*most)} }
@@ -129,7 +130,7 @@ func (k *kept) add(p metric.Seen) {
 	}
 }
 
-// thinned answers the points by time, at most so many.
+// thinned returns at most so many points, sorted by time.
 func (k *kept) thinned(most int) []metric.Seen {
 	slices.SortStableFunc(k.points, func(a, b metric.Seen) int { return cmp.Compare(a.Micros, b.Micros) })
 	return metric.Thin(k.points, most)

@@ -1,4 +1,4 @@
-// Package hparam owns the hyperparameters of runs: merged as they are reported, with what they replaced.
+// Package hparam owns the hyperparameters of runs. Reports are merged, and replaced values are kept as a history.
 package hparam
 
 import (
@@ -17,13 +17,13 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
 )
 
-// Bounds of a run's hyperparameters together: one answer holds them all.
+// Limits of all hyperparameters of a run. One response holds all of them.
 const (
 	maxTotal = 10_000
 	maxText  = 1 << 20
 )
 
-// Write merges hyperparameters: a key that has another value already keeps that one in its history.
+// Write merges hyperparameters into those of the run. If the value of a key changes, the old value goes into the history.
 func Write(params []report.Param) commit.Write {
 	return func(ctx context.Context, tx pgx.Tx, _ *pgx.Batch, r *commit.Run) error {
 		keys, values := make([][]byte, len(params)), make([]string, len(params))
@@ -56,7 +56,7 @@ func check(ctx context.Context, tx pgx.Tx, runID string) error {
 		return fmt.Errorf("measure hyperparameters: %w", err)
 	}
 	if count > maxTotal || size > maxText {
-		return fault.New(fault.Refused, "hparams_limit", "hparams: a run has at most %d, of %d bytes together", maxTotal, maxText)
+		return fault.New(fault.Refused, "hparams_limit", "hparams: a run has at most %d hyperparameters with %d bytes in total", maxTotal, maxText)
 	}
 	return nil
 }
@@ -64,7 +64,7 @@ func check(ctx context.Context, tx pgx.Tx, runID string) error {
 // Store reads hyperparameters.
 type Store struct{ Pool pg.Querier }
 
-// Get answers a run's hyperparameters as one JSON object, names in order.
+// Get returns a run's hyperparameters as one JSON object, sorted by name.
 func (s *Store) Get(ctx context.Context, runID string) ([]byte, error) {
 	rows, err := s.Pool.Query(ctx, `SELECT key, value FROM hparam WHERE run_id = $1 ORDER BY key`, runID)
 	if err != nil {
@@ -94,7 +94,7 @@ func (s *Store) Get(ctx context.Context, runID string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// Change is a value that a later report corrected; Value is JSON.
+// Change is a value that a later report replaced. Value is JSON.
 type Change struct {
 	Key                    string
 	Value                  []byte
@@ -102,12 +102,12 @@ type Change struct {
 	ReportedAt, ReplacedAt time.Time
 }
 
-// Changes answers a page of what was corrected, the newest correction first.
+// Changes returns a page of the replaced values, the latest replacement first.
 func (s *Store) Changes(ctx context.Context, runID string, p page.Page) ([]Change, bool, error) {
 	rows, err := s.Pool.Query(ctx, `SELECT key, value, attempt, updated_at, replaced_at FROM hparam_history WHERE run_id = $1
 		ORDER BY n DESC LIMIT $2 OFFSET $3`, runID, p.Ask(), p.Offset)
 	if err != nil {
-		return nil, false, fmt.Errorf("list corrected hyperparameters: %w", err)
+		return nil, false, fmt.Errorf("list replaced hyperparameters: %w", err)
 	}
 	changes, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (c Change, err error) {
 		var key []byte
@@ -116,7 +116,7 @@ func (s *Store) Changes(ctx context.Context, runID string, p page.Page) ([]Chang
 		return c, err
 	})
 	if err != nil {
-		return nil, false, fmt.Errorf("list corrected hyperparameters: %w", err)
+		return nil, false, fmt.Errorf("list replaced hyperparameters: %w", err)
 	}
 	changes, more := page.Cut(changes, p)
 	return changes, more, nil

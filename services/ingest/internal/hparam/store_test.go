@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
 )
 
-// bench is the tables and one run in them.
+// bench is a database with one run.
 type bench struct {
 	t    *testing.T
 	pool *pgxpool.Pool
@@ -34,7 +34,7 @@ func open(t *testing.T) *bench {
 	return &bench{t: t, pool: base.Pool("ingest"), run: commit.Run{ID: "run_1", Now: time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)}}
 }
 
-// group stores writes of an attempt as the committer does: together, or not at all.
+// group stores the writes of an attempt in one transaction, as the committer does.
 func (b *bench) group(attempt int32, writes ...commit.Write) error {
 	b.t.Helper()
 	r := b.run
@@ -55,7 +55,7 @@ func (b *bench) group(attempt int32, writes ...commit.Write) error {
 	return err
 }
 
-// params are hyperparameters of keys and values in turn.
+// params returns a write of hyperparameters; pairs holds keys and values alternately.
 func params(pairs ...string) commit.Write {
 	var out []report.Param
 	for i := 0; i < len(pairs); i += 2 {
@@ -71,7 +71,7 @@ func (b *bench) get() string {
 	return string(raw)
 }
 
-func TestHyperparametersAreMergedAndKeepTheirText(t *testing.T) {
+func TestWrite_mergesHyperparametersAndKeepsText(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	require.Equal(t, `{}`, b.get())
@@ -79,10 +79,10 @@ func TestHyperparametersAreMergedAndKeepTheirText(t *testing.T) {
 	require.NoError(t, b.group(1, params("lr", "0.001", "a", `"\u0000"`), params("c<\"ü\x00", "true")))
 	require.NoError(t, b.group(1, params()))
 	require.JSONEq(t, `{"a":"\u0000","b":{"x":[1,null]},"c<\"ü\u0000":true,"lr":0.001}`, b.get())
-	require.True(t, strings.HasPrefix(b.get(), `{"a":"\u0000","b":{"x": [1,null]},`), "names in order, values as they came")
+	require.True(t, strings.HasPrefix(b.get(), `{"a":"\u0000","b":{"x": [1,null]},`), "names are sorted, the text of values is kept")
 }
 
-func TestAReplacedValueIsKept(t *testing.T) {
+func TestWrite_keepsReplacedHyperparameters(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	for attempt, value := range []string{"1", "2", "2", "1"} {
@@ -92,10 +92,10 @@ func TestAReplacedValueIsKept(t *testing.T) {
 	require.NoError(t, err)
 	history, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	require.NoError(t, err)
-	require.Equal(t, []string{"lr=1@1", "lr=2@2"}, history, "the same value again replaces nothing")
+	require.Equal(t, []string{"lr=1@1", "lr=2@2"}, history, "an equal value adds no history")
 }
 
-func TestHyperparametersTogetherAreBounded(t *testing.T) {
+func TestWrite_boundsHyperparametersOfRun(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	long := `"` + strings.Repeat("x", maxText/2) + `"`

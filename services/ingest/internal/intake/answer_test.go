@@ -16,7 +16,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/id"
 )
 
-func TestAnswersHaveExactlyTheContractsFields(t *testing.T) {
+func TestHandler_responsesHaveContractFields(t *testing.T) {
 	t.Parallel()
 	p := newPlane(t)
 	sum := strings.Repeat("ab", 32)
@@ -41,7 +41,7 @@ func TestAnswersHaveExactlyTheContractsFields(t *testing.T) {
 		if c.method == http.MethodPost {
 			body = `{"run_id":"run_1",` + c.body + `}`
 		}
-		rec := p.ask(c.method, c.path, body)
+		rec := p.send(c.method, c.path, body)
 		require.Equal(t, http.StatusOK, rec.Code, "%s: %s", c.path, rec.Body)
 		require.JSONEq(t, c.want, rec.Body.String(), c.path)
 		require.Equal(t, "application/json", rec.Header().Get("Content-Type"))
@@ -49,38 +49,38 @@ func TestAnswersHaveExactlyTheContractsFields(t *testing.T) {
 	}
 }
 
-func TestARequestIDIsKeptWhereItIsOne(t *testing.T) {
+func TestHandler_keepsValidRequestID(t *testing.T) {
 	t.Parallel()
 	p := newPlane(t)
 	good := p.handler.IDs.New(id.Request)
-	require.Equal(t, good, p.ask(http.MethodGet, "watermark?run_id=run_1", "", header(fault.HeaderRequestID, good)).Header().Get(fault.HeaderRequestID))
-	require.Equal(t, good, p.ask(http.MethodGet, "nothing", "", header(fault.HeaderRequestID, good)).Header().Get(fault.HeaderRequestID))
+	require.Equal(t, good, p.send(http.MethodGet, "watermark?run_id=run_1", "", header(fault.HeaderRequestID, good)).Header().Get(fault.HeaderRequestID))
+	require.Equal(t, good, p.send(http.MethodGet, "nothing", "", header(fault.HeaderRequestID, good)).Header().Get(fault.HeaderRequestID))
 	for _, bad := range []string{"", "x", good + "0", "run_" + good[4:], "<script>", strings.Repeat("a", 5000)} {
-		got := p.ask(http.MethodGet, "nothing", "", header(fault.HeaderRequestID, bad)).Header().Get(fault.HeaderRequestID)
+		got := p.send(http.MethodGet, "nothing", "", header(fault.HeaderRequestID, bad)).Header().Get(fault.HeaderRequestID)
 		require.NoError(t, id.Check(id.Request, got), "%q became %q", bad, got)
 		require.NotEqual(t, bad, got)
 	}
 }
 
-func TestABodyOfUnknownLengthIsTaken(t *testing.T) {
+func TestHandler_acceptsBodyOfUnknownLength(t *testing.T) {
 	t.Parallel()
 	p := newPlane(t)
 	for name, body := range map[string]io.Reader{
-		"at once": strings.NewReader(`{"run_id":"run_1","chunks":["a"]}`), "byte by byte": slowly{strings.NewReader(`{"run_id":"run_1","chunks":["a"]}`)},
+		"in one read": strings.NewReader(`{"run_id":"run_1","chunks":["a"]}`), "byte by byte": slowly{strings.NewReader(`{"run_id":"run_1","chunks":["a"]}`)},
 	} {
-		rec := p.ask(http.MethodPost, "logs", "", func(r *http.Request) { r.Body, r.ContentLength = io.NopCloser(body), -1 })
+		rec := p.send(http.MethodPost, "logs", "", func(r *http.Request) { r.Body, r.ContentLength = io.NopCloser(body), -1 })
 		require.Equal(t, http.StatusOK, rec.Code, "%s: %s", name, rec.Body)
 	}
 	require.Len(t, p.items, 2)
-	require.Equal(t, http.StatusUnprocessableEntity, p.ask(http.MethodPost, "logs", "").Code, "no body is no JSON")
+	require.Equal(t, http.StatusUnprocessableEntity, p.send(http.MethodPost, "logs", "").Code, "an empty body is not JSON")
 }
 
-// slowly hands on one byte a read.
+// slowly returns one byte per read.
 type slowly struct{ io.Reader }
 
 func (s slowly) Read(b []byte) (int, error) { return s.Reader.Read(b[:1]) }
 
-func TestABodyThatFillsItsBoundExactlyIsRead(t *testing.T) {
+func TestHandler_acceptsBodyOfMaximumSize(t *testing.T) {
 	t.Parallel()
 	p := newPlane(t)
 	for path, c := range map[string]struct {
@@ -97,18 +97,18 @@ func TestABodyThatFillsItsBoundExactlyIsRead(t *testing.T) {
 			whole := `{"run_id":"run_1",` + c.rest + `}`
 			return whole + strings.Repeat(" ", size-len(whole))
 		}
-		rec := p.ask(http.MethodPost, path, body(c.most))
+		rec := p.send(http.MethodPost, path, body(c.most))
 		require.Equal(t, http.StatusOK, rec.Code, "%s: %s", path, rec.Body)
-		rec = p.ask(http.MethodPost, path, body(c.most+1))
+		rec = p.send(http.MethodPost, path, body(c.most+1))
 		require.Equal(t, http.StatusRequestEntityTooLarge, rec.Code, path)
 		require.Contains(t, rec.Body.String(), fmt.Sprint(c.most), path)
-		rec = p.ask(http.MethodPost, path, body(c.most+1), func(r *http.Request) { r.ContentLength = -1 })
+		rec = p.send(http.MethodPost, path, body(c.most+1), func(r *http.Request) { r.ContentLength = -1 })
 		require.Equal(t, http.StatusRequestEntityTooLarge, rec.Code, path)
 	}
 	require.Zero(t, p.handler.inFlight.Load())
 }
 
-func TestBuffersOfOneRequestAreNotSeenByAnother(t *testing.T) {
+func TestHandler_buffersAreNotShared(t *testing.T) {
 	t.Parallel()
 	p := newPlane(t)
 	var all sync.WaitGroup
@@ -118,11 +118,11 @@ func TestBuffersOfOneRequestAreNotSeenByAnother(t *testing.T) {
 			for n := range points {
 				points[n] = fmt.Sprintf(`{"key":"k%d","step":%d,"value":1,"ts":"2026-11-21T09:00:00Z"}`, i, n)
 			}
-			rec := p.ask(http.MethodPost, "metrics", `{"run_id":"run_1","points":[`+strings.Join(points, ",")+`]}`)
+			rec := p.send(http.MethodPost, "metrics", `{"run_id":"run_1","points":[`+strings.Join(points, ",")+`]}`)
 			if want := fmt.Sprintf(`"inserted":%d}`, len(points)); !strings.Contains(rec.Body.String(), want) {
 				t.Errorf("%d: %s", i, rec.Body)
 			}
-			if rec = p.ask(http.MethodPost, "metrics", `{"run_id":"run_1","points":[{}]}`); rec.Code != http.StatusUnprocessableEntity {
+			if rec = p.send(http.MethodPost, "metrics", `{"run_id":"run_1","points":[{}]}`); rec.Code != http.StatusUnprocessableEntity {
 				t.Errorf("%d: %s", i, rec.Body)
 			}
 		})
@@ -131,7 +131,7 @@ func TestBuffersOfOneRequestAreNotSeenByAnother(t *testing.T) {
 	require.Len(t, p.items, 64)
 }
 
-func TestRoutesAreMatchedAsTheyAreWritten(t *testing.T) {
+func TestHandler_matchesRoutesExactly(t *testing.T) {
 	t.Parallel()
 	p := newPlane(t)
 	for path, want := range map[string]int{
@@ -149,6 +149,6 @@ func TestRoutesAreMatchedAsTheyAreWritten(t *testing.T) {
 		require.NotEmpty(t, body.Detail, path)
 	}
 	for _, method := range []string{http.MethodPut, http.MethodDelete, http.MethodPatch, http.MethodHead, http.MethodOptions} {
-		require.Equal(t, http.StatusMethodNotAllowed, p.ask(method, "logs", "").Code, method)
+		require.Equal(t, http.StatusMethodNotAllowed, p.send(method, "logs", "").Code, method)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
 )
 
-// registered is the answer to a registration.
+// registered is the response to a registration.
 type registered struct {
 	OK        bool    `json:"ok"`
 	ID        string  `json:"id"`
@@ -31,7 +31,7 @@ type registered struct {
 	CreatedAt instant `json:"created_at"`
 }
 
-// instant is a time in the contract's form: UTC, six digits, the offset written out.
+// instant is a time in the API's format: UTC with microseconds and the offset +00:00.
 type instant time.Time
 
 // MarshalText implements encoding.TextMarshaler.
@@ -59,7 +59,7 @@ func (h *Handler) artifact(ctx context.Context, r *request) (any, error) {
 	}
 	if a.Kind == report.KindCheckpoint && a.URI() != "" {
 		if err := h.Checkpoint(ctx, r.grant, a); err != nil {
-			return nil, err // registered it is: the same request again tells of it
+			return nil, err // the artifact is registered; a retry of the request reports the checkpoint
 		}
 	}
 	return registered{
@@ -68,7 +68,7 @@ func (h *Handler) artifact(ctx context.Context, r *request) (any, error) {
 	}, nil
 }
 
-// ticket is the answer to a request for an upload's address.
+// ticket is the response to a request for an upload URL.
 type ticket struct {
 	URL       string            `json:"url"`
 	Method    string            `json:"method"`
@@ -104,7 +104,7 @@ func (h *Handler) uploadURL(ctx context.Context, r *request) (any, error) {
 	}, nil
 }
 
-// upload checks the values of a query that has them all.
+// upload checks the values of a query. All names are present.
 func upload(q map[string]string) (*artifact.Upload, error) {
 	u := &artifact.Upload{RunID: q["run_id"], Kind: q["kind"], Path: q["path"], SHA256: q["sha256"]}
 	var faults []fault.Field
@@ -133,7 +133,7 @@ func upload(q map[string]string) (*artifact.Upload, error) {
 
 const maxPath = 4096
 
-// watermark answers up to where each writer's requests are stored, by stream.
+// watermark responds, for each stream and writer, with the number up to which requests are stored without a gap.
 func (h *Handler) watermark(ctx context.Context, r *request) (any, error) {
 	q, err := readQuery(r.http.URL, "run_id")
 	if err != nil {
@@ -145,11 +145,11 @@ func (h *Handler) watermark(ctx context.Context, r *request) (any, error) {
 	return h.Marks.Watermark(ctx, q["run_id"])
 }
 
-// readQuery reads a query of exactly these names, each once; one that ends in ? may be missing.
+// readQuery reads a query that has exactly these names, each once. A name that ends in ? is optional.
 func readQuery(u *url.URL, names ...string) (map[string]string, error) {
 	values, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return nil, fault.InvalidFields(fault.At(fault.TypeValue, "the query cannot be read", "query"))
+		return nil, fault.InvalidFields(fault.At(fault.TypeValue, "Input should be a valid query string", "query"))
 	}
 	var faults []fault.Field
 	out := map[string]string{}

@@ -29,7 +29,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
 )
 
-// plane is all that a handler stands on, and what it was asked for.
+// plane is a handler with fakes of its dependencies, which record their calls.
 type plane struct {
 	t       *testing.T
 	clock   *clock.Fake
@@ -42,9 +42,9 @@ type plane struct {
 	items  []commit.Item
 	events []string
 	claims []commit.Key
-	// fail are what calls answer: "grant", "store", "claim", "watermark", "lifecycle", "find", "stat".
+	// fail holds the errors of calls: "grant", "store", "claim", "watermark", "lifecycle", "find", "stat", "sign".
 	fail   map[string]error
-	stored bool // what a claim answers
+	stored bool // result of Claim
 }
 
 func newPlane(t *testing.T) *plane {
@@ -120,8 +120,8 @@ func (p *plane) lifecycle(_ context.Context, _ *grant.Grant, event *report.Lifec
 	return err
 }
 
-// ask sends a request as the run, changed by change.
-func (p *plane) ask(method, path, body string, change ...func(r *http.Request)) *httptest.ResponseRecorder {
+// send sends a request with the run's token, after the changes.
+func (p *plane) send(method, path, body string, change ...func(r *http.Request)) *httptest.ResponseRecorder {
 	r := httptest.NewRequestWithContext(p.t.Context(), method, "/api/ingest/"+path, strings.NewReader(body))
 	r.Header.Set("X-Service-Token", p.token)
 	for _, fn := range change {
@@ -136,7 +136,7 @@ func header(name, value string) func(r *http.Request) {
 	return func(r *http.Request) { r.Header.Set(name, value) }
 }
 
-// unread fails the test where a byte of it is read.
+// unread is a body that fails the test when it is read.
 type unread struct{ t *testing.T }
 
 func (u unread) Read([]byte) (int, error) {
@@ -144,7 +144,7 @@ func (u unread) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-func TestNothingIsReadOfABodyBeforeTheTokenIsFoundGood(t *testing.T) {
+func TestHandler_checksTokenBeforeBody(t *testing.T) {
 	t.Parallel()
 	p := newPlane(t)
 	never := func(r *http.Request) { r.Body = io.NopCloser(unread{t}) }
@@ -153,17 +153,17 @@ func TestNothingIsReadOfABodyBeforeTheTokenIsFoundGood(t *testing.T) {
 		change func(r *http.Request)
 		want   int
 	}{
-		"no token":      {"logs", func(r *http.Request) { r.Header.Del("X-Service-Token") }, 401},
-		"a bad token":   {"logs", header("X-Service-Token", "ing_x"), 401},
-		"two tokens":    {"logs", header("Authorization", "Bearer other"), 401},
-		"a bad key":     {"logs", header("Idempotency-Key", "w"), 422},
-		"a bad path":    {"nothing", func(*http.Request) {}, 404},
-		"a bad method":  {"watermark", func(*http.Request) {}, 405},
-		"too large":     {"logs", func(r *http.Request) { r.ContentLength = usual + 1 }, 413},
-		"it is encoded": {"logs", header("Content-Encoding", "br"), 422},
-		"it is a form":  {"logs", header("Content-Type", "application/x-www-form-urlencoded"), 422},
+		"no token":     {"logs", func(r *http.Request) { r.Header.Del("X-Service-Token") }, 401},
+		"bad token":    {"logs", header("X-Service-Token", "ing_x"), 401},
+		"two tokens":   {"logs", header("Authorization", "Bearer other"), 401},
+		"bad key":      {"logs", header("Idempotency-Key", "w"), 422},
+		"bad path":     {"nothing", func(*http.Request) {}, 404},
+		"bad method":   {"watermark", func(*http.Request) {}, 405},
+		"too large":    {"logs", func(r *http.Request) { r.ContentLength = usual + 1 }, 413},
+		"encoded body": {"logs", header("Content-Encoding", "br"), 422},
+		"form":         {"logs", header("Content-Type", "application/x-www-form-urlencoded"), 422},
 	} {
-		rec := p.ask(http.MethodPost, c.path, "{}", never, c.change)
+		rec := p.send(http.MethodPost, c.path, "{}", never, c.change)
 		require.Equal(t, c.want, rec.Code, "%s: %s", name, rec.Body)
 		var body map[string]any
 		require.NoError(t, json.Unmarshal(rec.Body.Bytes(), &body), name)
@@ -172,7 +172,7 @@ func TestNothingIsReadOfABodyBeforeTheTokenIsFoundGood(t *testing.T) {
 	require.Empty(t, p.items)
 }
 
-func TestTheRunIsTheTokensWhateverElseIsGood(t *testing.T) {
+func TestHandler_rejectsOtherRuns(t *testing.T) {
 	t.Parallel()
 	p := newPlane(t)
 	bodies := map[string]string{
@@ -182,37 +182,37 @@ func TestTheRunIsTheTokensWhateverElseIsGood(t *testing.T) {
 	}
 	for path, rest := range bodies {
 		for _, other := range []string{"run_2", "run_1 ", "RUN_1", "run_11", "run_"} {
-			rec := p.ask(http.MethodPost, path, `{"run_id":"`+other+`",`+rest+`}`, header("Idempotency-Key", "w:1"))
+			rec := p.send(http.MethodPost, path, `{"run_id":"`+other+`",`+rest+`}`, header("Idempotency-Key", "w:1"))
 			require.Equal(t, http.StatusForbidden, rec.Code, "%s %s: %s", path, other, rec.Body)
 			require.Contains(t, rec.Body.String(), `"code":"run_mismatch"`)
 		}
 	}
 	sum := strings.Repeat("a", 64)
 	for _, path := range []string{"watermark?run_id=run_2", "artifact/upload-url?run_id=run_2&kind=checkpoint&path=p&size_bytes=1&sha256=" + sum} {
-		require.Equal(t, http.StatusForbidden, p.ask(http.MethodGet, path, "").Code, path)
+		require.Equal(t, http.StatusForbidden, p.send(http.MethodGet, path, "").Code, path)
 	}
 	require.Empty(t, p.items)
 	require.Empty(t, p.events)
-	require.Empty(t, p.claims, "not even a number is taken")
+	require.Empty(t, p.claims, "no number is claimed")
 	for path, rest := range bodies {
-		rec := p.ask(http.MethodPost, path, `{"run_id":"run_1",`+rest+`}`, header("Idempotency-Key", "w:1"))
+		rec := p.send(http.MethodPost, path, `{"run_id":"run_1",`+rest+`}`, header("Idempotency-Key", "w:1"))
 		require.Equal(t, http.StatusOK, rec.Code, "%s: %s", path, rec.Body)
 	}
 	require.Len(t, p.items, len(bodies))
 	for _, item := range p.items {
 		require.Equal(t, commit.Key{Writer: "w", Seq: 1}, item.Key)
-		require.Equal(t, int32(2), item.Attempt, "the attempt is the token's")
+		require.Equal(t, int32(2), item.Attempt, "the attempt comes from the token")
 		require.NotZero(t, item.Digest)
 		require.Equal(t, item.Stream == "lifecycle", item.Unfenced, item.Stream)
 	}
 }
 
-func TestAReplacedAttemptAndAClosedRunReportNothingButTheirLifecycle(t *testing.T) {
+func TestHandler_endedAttemptReportsLifecycleOnly(t *testing.T) {
 	t.Parallel()
 	started := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 	for name, c := range map[string]struct {
 		current bool
-		ended   time.Duration // before now, 0 for not at all
+		ended   time.Duration // how long ago the run ended; 0 if it has not
 		code    string
 	}{
 		"running": {true, 0, ""}, "just ended": {true, 15 * time.Minute, ""}, "ended long ago": {true, 15*time.Minute + time.Microsecond, "run_closed"},
@@ -225,21 +225,21 @@ func TestAReplacedAttemptAndAClosedRunReportNothingButTheirLifecycle(t *testing.
 			p.grant.EndedAt = &at
 		}
 		for path, body := range map[string]string{"logs": `"chunks":["late"]`, "metrics": `"points":[]`, "artifact": `"kind":"checkpoint","path":"/p","format":"f"`} {
-			rec := p.ask(http.MethodPost, path, `{"run_id":"run_1",`+body+`}`)
+			rec := p.send(http.MethodPost, path, `{"run_id":"run_1",`+body+`}`)
 			require.Equal(t, c.code == "", rec.Code == http.StatusOK, "%s, %s: %s", name, path, rec.Body)
 			if c.code != "" {
 				require.Equal(t, http.StatusConflict, rec.Code)
 				require.Contains(t, rec.Body.String(), `"code":"`+c.code+`"`)
 			}
 		}
-		rec := p.ask(http.MethodPost, "lifecycle", `{"run_id":"run_1","event":"failed","ts":"2026-11-21T09:00:00Z"}`)
-		require.Equal(t, http.StatusOK, rec.Code, "%s: jobs alone judges an event", name)
+		rec := p.send(http.MethodPost, "lifecycle", `{"run_id":"run_1","event":"failed","ts":"2026-11-21T09:00:00Z"}`)
+		require.Equal(t, http.StatusOK, rec.Code, "%s: jobs alone decides about an event", name)
 		require.Equal(t, []string{"failed"}, p.events)
-		require.Equal(t, http.StatusOK, p.ask(http.MethodGet, "watermark?run_id=run_1", "").Code, "%s: what is stored may be asked for ever", name)
+		require.Equal(t, http.StatusOK, p.send(http.MethodGet, "watermark?run_id=run_1", "").Code, "%s: the watermark stays readable", name)
 	}
 }
 
-func TestAnEventIsHandedOnBeforeItsNumberIsStored(t *testing.T) {
+func TestHandler_lifecycle_sendsEventBeforeStoring(t *testing.T) {
 	t.Parallel()
 	event := `{"run_id":"run_1","event":"running","ts":"2026-11-21T09:00:00Z"}`
 	cases := map[string]struct {
@@ -248,20 +248,20 @@ func TestAnEventIsHandedOnBeforeItsNumberIsStored(t *testing.T) {
 		status         int
 		events, stored int
 	}{
-		"without a number":     {"", func(*plane) {}, 200, 1, 1},
-		"with one":             {"w:1", func(*plane) {}, 200, 1, 1},
-		"stored before":        {"w:1", func(p *plane) { p.stored = true }, 200, 0, 0},
-		"jobs refuses it":      {"w:1", func(p *plane) { p.fail["lifecycle"] = fault.New(fault.Conflict, "", "over") }, 409, 1, 0},
-		"jobs is away":         {"w:1", func(p *plane) { p.fail["lifecycle"] = fault.New(fault.Unavailable, "", "away") }, 503, 1, 0},
-		"its number is taken":  {"w:1", func(p *plane) { p.fail["claim"] = fault.New(fault.Conflict, commit.CodeKey, "used") }, 409, 0, 0},
-		"it cannot be claimed": {"w:1", func(p *plane) { p.fail["claim"] = fault.New(fault.Unavailable, "", "no database") }, 503, 0, 0},
-		"nor its attempt":      {"", func(p *plane) { p.fail["store"] = fault.New(fault.Unavailable, "", "no database") }, 503, 1, 1},
-		"it cannot be stored":  {"w:1", func(p *plane) { p.fail["store"] = fault.New(fault.Unavailable, "", "no database") }, 503, 1, 1},
+		"without a number":              {"", func(*plane) {}, 200, 1, 1},
+		"with a number":                 {"w:1", func(*plane) {}, 200, 1, 1},
+		"stored before":                 {"w:1", func(p *plane) { p.stored = true }, 200, 0, 0},
+		"rejected by jobs":              {"w:1", func(p *plane) { p.fail["lifecycle"] = fault.New(fault.Conflict, "", "over") }, 409, 1, 0},
+		"jobs unavailable":              {"w:1", func(p *plane) { p.fail["lifecycle"] = fault.New(fault.Unavailable, "", "away") }, 503, 1, 0},
+		"reused number":                 {"w:1", func(p *plane) { p.fail["claim"] = fault.New(fault.Conflict, commit.CodeKey, "used") }, 409, 0, 0},
+		"claim fails":                   {"w:1", func(p *plane) { p.fail["claim"] = fault.New(fault.Unavailable, "", "no database") }, 503, 0, 0},
+		"store fails, without a number": {"", func(p *plane) { p.fail["store"] = fault.New(fault.Unavailable, "", "no database") }, 503, 1, 1},
+		"store fails, with a number":    {"w:1", func(p *plane) { p.fail["store"] = fault.New(fault.Unavailable, "", "no database") }, 503, 1, 1},
 	}
 	for name, c := range cases {
 		p := newPlane(t)
 		c.set(p)
-		rec := p.ask(http.MethodPost, "lifecycle", event, func(r *http.Request) {
+		rec := p.send(http.MethodPost, "lifecycle", event, func(r *http.Request) {
 			if c.key != "" {
 				r.Header.Set("Idempotency-Key", c.key)
 			}
@@ -272,7 +272,7 @@ func TestAnEventIsHandedOnBeforeItsNumberIsStored(t *testing.T) {
 	}
 }
 
-func TestFailuresAreAnsweredByTheirKindAndNeverShowTheirCause(t *testing.T) {
+func TestHandler_errorsHideTheirCause(t *testing.T) {
 	t.Parallel()
 	secretCause := errors.New("password=hunter2 at 10.0.0.1")
 	for name, c := range map[string]struct {
@@ -280,35 +280,35 @@ func TestFailuresAreAnsweredByTheirKindAndNeverShowTheirCause(t *testing.T) {
 		status int
 		logged bool
 	}{
-		"no class":    {secretCause, 500, true},
-		"dependency":  {fault.New(fault.Dependency, "", "the object store is away").Wrap(secretCause), 502, true},
-		"unavailable": {fault.New(fault.Unavailable, "", "busy").Wrap(secretCause), 503, false},
-		"conflict":    {fault.New(fault.Conflict, "x", "no").Wrap(secretCause), 409, false},
-		"gave up":     {fault.FromContext(context.Canceled), 0, false},
+		"unclassified": {secretCause, 500, true},
+		"dependency":   {fault.New(fault.Dependency, "", "the object store is away").Wrap(secretCause), 502, true},
+		"unavailable":  {fault.New(fault.Unavailable, "", "busy").Wrap(secretCause), 503, false},
+		"conflict":     {fault.New(fault.Conflict, "x", "no").Wrap(secretCause), 409, false},
+		"canceled":     {fault.FromContext(context.Canceled), 0, false},
 	} {
 		p := newPlane(t)
 		p.fail["store"] = c.err
-		rec := p.ask(http.MethodPost, "metrics", `{"run_id":"run_1","points":[]}`)
+		rec := p.send(http.MethodPost, "metrics", `{"run_id":"run_1","points":[]}`)
 		if c.status != 0 {
 			require.Equal(t, c.status, rec.Code, name)
 		}
 		require.NotContains(t, rec.Body.String(), "hunter2", name)
 		require.Equal(t, c.logged, strings.Contains(p.log.String(), "ingest request failed"), name)
 		require.NotEmpty(t, rec.Header().Get(fault.HeaderRequestID), name)
-		require.Zero(t, p.handler.inFlight.Load(), "%s: its room is given back", name)
+		require.Zero(t, p.handler.inFlight.Load(), "%s: the memory is released", name)
 	}
 }
 
-func TestAPanicIsOne500AndTheNextRequestIsServed(t *testing.T) {
+func TestHandler_panicReturns500(t *testing.T) {
 	t.Parallel()
 	p := newPlane(t)
 	p.handler.Classify = func(error) error { panic("boom") }
 	p.fail["store"] = errors.New("x")
-	rec := p.ask(http.MethodPost, "logs", `{"run_id":"run_1","chunks":[]}`)
+	rec := p.send(http.MethodPost, "logs", `{"run_id":"run_1","chunks":[]}`)
 	require.Equal(t, http.StatusInternalServerError, rec.Code)
 	require.NotContains(t, rec.Body.String(), "boom")
 	require.Contains(t, p.log.String(), "boom")
 	require.Zero(t, p.handler.inFlight.Load())
 	delete(p.fail, "store")
-	require.Equal(t, http.StatusOK, p.ask(http.MethodPost, "logs", `{"run_id":"run_1","chunks":[]}`).Code)
+	require.Equal(t, http.StatusOK, p.send(http.MethodPost, "logs", `{"run_id":"run_1","chunks":[]}`).Code)
 }

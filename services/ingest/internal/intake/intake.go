@@ -1,8 +1,7 @@
-// Package intake owns the HTTP side of ingest: every route under /api/ingest, from the token to the answer.
-// It promises that a body is answered with what is wrong with it and where, never with an internal error;
-// that nothing is stored for another run than the token's; that 200 means committed; and that an
-// Idempotency-Key names one body of a route: the same bytes again are answered as they were the first time,
-// other bytes with 409.
+// Package intake owns the HTTP side of ingest: every route under /api/ingest, from the token to the response. It
+// promises that the response to an invalid body lists the faults with their paths and is never an internal error; that
+// data is stored only for the token's own run; that 200 means committed; and that an Idempotency-Key is bound to one body of
+// a route: the same bytes again get the same response as the first time, other bytes get 409.
 package intake
 
 import (
@@ -28,10 +27,10 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/signal"
 )
 
-// Prefix is where Handler is mounted.
+// Prefix is the path under which Handler is mounted.
 const Prefix = "/api/ingest/"
 
-// timeout bounds one request from its first byte to its answer.
+// timeout bounds one request, from its first byte to its response.
 const timeout = 20 * time.Second
 
 // Storer makes items durable.
@@ -39,9 +38,9 @@ type Storer interface {
 	Store(ctx context.Context, item commit.Item) (repeated bool, err error)
 }
 
-// Marks tells what is stored of numbered requests.
+// Marks knows which numbered requests are stored.
 type Marks interface {
-	// Claim binds a number to a body, and answers whether that request is stored.
+	// Claim binds a number to a body and reports whether that request is stored.
 	Claim(ctx context.Context, runID, stream string, key commit.Key, digest commit.Digest) (stored bool, err error)
 	Watermark(ctx context.Context, runID string) (map[string]map[string]int64, error)
 }
@@ -51,7 +50,7 @@ type Registered interface {
 	Find(ctx context.Context, a *artifact.Artifact) (*artifact.Artifact, error)
 }
 
-// Handler answers /api/ingest. All fields are required.
+// Handler serves /api/ingest. All fields are required.
 type Handler struct {
 	Grants    *grant.Checker
 	Store     Storer
@@ -59,14 +58,14 @@ type Handler struct {
 	Keys      *metric.Keys
 	Registrar *artifact.Registrar
 	Artifacts Registered
-	// Lifecycle hands a reported event to jobs.
+	// Lifecycle sends a reported event to jobs.
 	Lifecycle func(ctx context.Context, g *grant.Grant, event *report.Lifecycle) error
-	// Checkpoint tells jobs of a registered checkpoint, from which the next attempt can go on.
+	// Checkpoint reports a registered checkpoint to jobs. The next attempt can resume from it.
 	Checkpoint func(ctx context.Context, g *grant.Grant, a *artifact.Artifact) error
 	Signals    Signals
-	// Ack hands the acknowledgement of a signal to jobs and answers what is asked next.
+	// Ack sends the acknowledgement of a signal to jobs and returns the next signal.
 	Ack func(ctx context.Context, g *grant.Grant, signalID string) (signal.Signal, error)
-	// Classify gives an error of a library its kind.
+	// Classify wraps a library's error in a fault of the right kind.
 	Classify func(error) error
 	Clock    clock.Clock
 	IDs      *id.Source
@@ -79,7 +78,7 @@ type Handler struct {
 
 type route func(ctx context.Context, r *request) (any, error)
 
-// routes are the handlers by path and method.
+// route returns the route for a path and a method.
 func (h *Handler) route(path, method string) (route, error) {
 	posts := map[string]route{
 		"lifecycle": h.lifecycle, "metrics": h.metrics, "hparams": h.hparams, "validation": h.validation, "logs": h.logs,
@@ -103,7 +102,7 @@ func (h *Handler) route(path, method string) (route, error) {
 	return nil, fault.New(fault.Absent, "", "Not Found")
 }
 
-// allowed is the one method of a path.
+// allowed returns the only method of a path.
 func (h *Handler) allowed(path string) string {
 	if serve, _ := h.route(path, http.MethodGet); serve != nil {
 		return http.MethodGet
@@ -126,12 +125,12 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			fault.Write(w, fault.New(fault.Internal, "", "panic"), requestID)
 		}
 	}()
-	answer, err := h.answer(ctx, w, r)
+	response, err := h.dispatch(ctx, w, r)
 	if err != nil {
 		h.fail(ctx, w, r, err, requestID)
 		return
 	}
-	body, err := json.Marshal(answer)
+	body, err := json.Marshal(response)
 	if err != nil {
 		h.fail(ctx, w, r, err, requestID)
 		return
@@ -139,7 +138,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set(fault.HeaderRequestID, requestID)
-	_, _ = w.Write(append(body, '\n')) // a client that is gone asks again
+	_, _ = w.Write(append(body, '\n')) // a client that is gone retries
 }
 
 func (h *Handler) fail(ctx context.Context, w http.ResponseWriter, r *http.Request, err error, requestID string) {
@@ -150,8 +149,8 @@ func (h *Handler) fail(ctx context.Context, w http.ResponseWriter, r *http.Reque
 	fault.Write(w, f, requestID)
 }
 
-// answer finds the route and what the token opens before it reads a byte of the body.
-func (h *Handler) answer(ctx context.Context, w http.ResponseWriter, r *http.Request) (any, error) {
+// dispatch finds the route and checks the token before it reads the body. Then it calls the route.
+func (h *Handler) dispatch(ctx context.Context, w http.ResponseWriter, r *http.Request) (any, error) {
 	path, ok := cutPrefix(r.URL.Path)
 	if !ok {
 		return nil, fault.New(fault.Absent, "", "Not Found")

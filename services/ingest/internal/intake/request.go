@@ -14,21 +14,22 @@ import (
 )
 
 const (
-	// largest bounds the bodies that bring much, usual the others, maxInFlight all bodies that are being read or stored.
+	// largest bounds the bodies of the routes for bulk data, usual those of the other routes. maxInFlight bounds all bodies
+	// together that are being read or stored.
 	largest     = 8 << 20
 	usual       = 1 << 20
 	maxInFlight = 128 << 20
-	// maxKept is the largest buffer that is kept for the next request.
+	// maxKept is the size of the largest buffer that is reused for another request.
 	maxKept = 1 << 20
 	maxKey  = 255
 )
 
-// request is one request whose token was found good.
+// request is a request with a valid token.
 type request struct {
 	grant *grant.Grant
 	http  *http.Request
 	key   commit.Key
-	// digest is of the body, where there is a key.
+	// digest is that of the body. It is set only if there is a key.
 	digest commit.Digest
 	body   []byte
 }
@@ -39,7 +40,8 @@ func (r *request) item(stream string, write commit.Write) commit.Item {
 	}
 }
 
-// maxBody bounds the bodies of a route. What is kept as it came must fit an answer, and lines come in small pieces.
+// maxBody returns the maximum size of a body of a route. It is lower for reports that are stored as received, because
+// they must fit into a response, and for log lines, which are sent in small pieces.
 func maxBody(path string) int64 {
 	switch path {
 	case "metrics", "validation", "hardware", "hparams", "benchmark":
@@ -51,7 +53,7 @@ func maxBody(path string) int64 {
 
 func cutPrefix(path string) (string, bool) { return strings.CutPrefix(path, Prefix) }
 
-// idempotencyKey reads Idempotency-Key: <writer>:<seq>, seq from 1.
+// idempotencyKey reads the header Idempotency-Key, which is <writer>:<seq> with seq counted from 1.
 func idempotencyKey(h http.Header) (commit.Key, error) {
 	values := h.Values("Idempotency-Key")
 	if len(values) == 0 {
@@ -79,10 +81,10 @@ func printable(s string) bool {
 }
 
 func badKey() error {
-	return fault.InvalidFields(fault.At(fault.TypeStringPattern, "want <writer>:<seq>, seq counted from 1", "header", "idempotency-key"))
+	return fault.InvalidFields(fault.At(fault.TypeStringPattern, "Input should be <writer>:<seq> with seq counted from 1", "header", "idempotency-key"))
 }
 
-// read reads the body within the bounds; release lets its memory go.
+// read reads the body within the limits. release frees its memory.
 func (h *Handler) read(w http.ResponseWriter, r *http.Request, req *request, most int64) (release func(), err error) {
 	if f := incoming.PlainJSON(r.Header); f != nil {
 		return nil, f
@@ -96,7 +98,7 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request, req *request, mos
 	}
 	if h.inFlight.Add(reserve) > maxInFlight {
 		h.inFlight.Add(-reserve)
-		return nil, fault.New(fault.Unavailable, "ingest_busy", "too many reports are being stored")
+		return nil, fault.New(fault.Unavailable, "ingest_busy", "too many reports are being stored; try again later")
 	}
 	buffer, _ := h.buffers.Get().(*bytes.Buffer)
 	if buffer == nil {

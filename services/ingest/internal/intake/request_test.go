@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/commit"
 )
 
-// wrong are the paths and types of what was wrong.
+// wrong returns the path and type of each fault in err.
 func wrong(t *testing.T, err error) []string {
 	t.Helper()
 	if err == nil {
@@ -32,7 +32,7 @@ func wrong(t *testing.T, err error) []string {
 	return out
 }
 
-func TestIdempotencyKeys(t *testing.T) {
+func TestIdempotencyKey_acceptedForms(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("w", maxKey-2)
 	cases := []struct {
@@ -71,7 +71,7 @@ func TestIdempotencyKeys(t *testing.T) {
 	}
 }
 
-func TestAQueryIsOfExactlyItsNames(t *testing.T) {
+func TestReadQuery_requiresExactNames(t *testing.T) {
 	t.Parallel()
 	cases := map[string][]string{
 		"a=1&b=":        nil,
@@ -96,10 +96,10 @@ func TestAQueryIsOfExactlyItsNames(t *testing.T) {
 		many += "&x" + strings.Repeat("y", i) + "=1"
 	}
 	_, err := readQuery(&url.URL{RawQuery: many}, "a", "b")
-	require.Len(t, wrong(t, err), 50, "an answer names a bounded number of faults")
+	require.Len(t, wrong(t, err), 50, "a response lists a limited number of faults")
 }
 
-func TestWhatIsToBeUploadedIsChecked(t *testing.T) {
+func TestUpload_checksValues(t *testing.T) {
 	t.Parallel()
 	good := map[string]string{
 		"run_id": "r", "kind": "checkpoint", "path": "m.gguf", "size_bytes": "4", "sha256": strings.Repeat("0a", 32),
@@ -128,31 +128,31 @@ func TestWhatIsToBeUploadedIsChecked(t *testing.T) {
 		}
 	}
 	_, err = upload(map[string]string{})
-	require.Len(t, wrong(t, err), 4, "all faults are told together")
+	require.Len(t, wrong(t, err), 4, "all faults are reported together")
 }
 
-// broken fails after some bytes.
+// broken is a body that cannot be read.
 type broken struct{}
 
 func (broken) Read([]byte) (int, error) { return 0, errors.New("gone") }
 
-func TestBodiesAreReadWithinBounds(t *testing.T) {
+func TestHandler_read_boundsBody(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
 		body     io.Reader
 		length   int64
 		encoding string
 		want     fault.Kind
-		status   int64 // what is in flight while it is held
+		inFlight int64 // until release is called
 	}{
-		"small":            {strings.NewReader("{}"), 2, "", "", 2},
-		"identity":         {strings.NewReader("{}"), 2, "Identity", "", 2},
-		"chunked":          {strings.NewReader("{}"), -1, "", "", usual},
-		"as large as can":  {bytes.NewReader(make([]byte, usual)), usual, "", "", usual},
-		"announced":        {strings.NewReader("{}"), usual + 1, "", fault.TooLarge, 0},
-		"chunked, too big": {bytes.NewReader(make([]byte, usual+1)), -1, "", fault.TooLarge, 0},
-		"packed":           {strings.NewReader("{}"), 2, "gzip", fault.Invalid, 0},
-		"ends early":       {broken{}, 2, "", fault.Refused, 0},
+		"small":                 {strings.NewReader("{}"), 2, "", "", 2},
+		"identity":              {strings.NewReader("{}"), 2, "Identity", "", 2},
+		"chunked":               {strings.NewReader("{}"), -1, "", "", usual},
+		"maximum size":          {bytes.NewReader(make([]byte, usual)), usual, "", "", usual},
+		"too large by header":   {strings.NewReader("{}"), usual + 1, "", fault.TooLarge, 0},
+		"chunked and too large": {bytes.NewReader(make([]byte, usual+1)), -1, "", fault.TooLarge, 0},
+		"compressed":            {strings.NewReader("{}"), 2, "gzip", fault.Invalid, 0},
+		"incomplete":            {broken{}, 2, "", fault.Refused, 0},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -165,19 +165,19 @@ func TestBodiesAreReadWithinBounds(t *testing.T) {
 			}
 			var req request
 			release, err := h.read(httptest.NewRecorder(), r, &req, usual)
-			require.Equal(t, c.status, h.inFlight.Load())
+			require.Equal(t, c.inFlight, h.inFlight.Load())
 			if c.want != "" {
 				require.True(t, fault.Is(err, c.want), "%v", err)
 				return
 			}
 			require.NoError(t, err)
 			release()
-			require.Zero(t, h.inFlight.Load(), "what was reserved is given back")
+			require.Zero(t, h.inFlight.Load(), "release frees the reserved memory")
 		})
 	}
 }
 
-func TestBodiesTogetherAreBounded(t *testing.T) {
+func TestHandler_read_boundsAllBodies(t *testing.T) {
 	t.Parallel()
 	h := &Handler{}
 	h.inFlight.Store(maxInFlight - 1)
@@ -187,7 +187,7 @@ func TestBodiesTogetherAreBounded(t *testing.T) {
 	require.EqualValues(t, maxInFlight-1, h.inFlight.Load())
 }
 
-func TestRoutes(t *testing.T) {
+func TestHandler_route_methods(t *testing.T) {
 	t.Parallel()
 	h := &Handler{}
 	posts := []string{

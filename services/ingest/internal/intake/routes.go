@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/validation"
 )
 
-// stored is the answer of most routes.
+// stored is the response of most routes.
 type stored struct {
 	OK bool `json:"ok"`
 }
@@ -27,7 +27,7 @@ type inserted struct {
 	Inserted int  `json:"inserted"`
 }
 
-// may judges a request whose body was read: the run that it names, and whether the attempt still reports.
+// may returns an error if the token is for another run or its attempt may no longer report.
 func (h *Handler) may(r *request, runID string) error {
 	if err := r.grant.Run(runID); err != nil {
 		return err
@@ -35,7 +35,7 @@ func (h *Handler) may(r *request, runID string) error {
 	return r.grant.May(h.Clock.Now())
 }
 
-// lifecycle hands the event to jobs, which alone judges it; only then is the request marked as stored.
+// lifecycle sends the event to jobs, which alone decides about it. The request is marked as stored only after that.
 func (h *Handler) lifecycle(ctx context.Context, r *request) (any, error) {
 	event, err := report.ReadLifecycle(r.body)
 	if err != nil {
@@ -53,8 +53,8 @@ func (h *Handler) lifecycle(ctx context.Context, r *request) (any, error) {
 	if err := h.Lifecycle(ctx, r.grant, event); err != nil {
 		return nil, err
 	}
-	// With it the run is this attempt's: what an older one still sends is refused by the run's row from now on,
-	// whatever is remembered of its token.
+	// This stores the attempt in the run's row. From now on, reports of older attempts are rejected even if the grant of
+	// their token is still cached.
 	item := r.item("lifecycle", nil)
 	item.Unfenced = true
 	if _, err := h.Store.Store(ctx, item); err != nil {
@@ -63,7 +63,7 @@ func (h *Handler) lifecycle(ctx context.Context, r *request) (any, error) {
 	return stored{true}, nil
 }
 
-// metrics answers how many points of the request are durable, also where they were before.
+// metrics responds with the number of points in the request. They are durable, now or since an earlier request.
 func (h *Handler) metrics(ctx context.Context, r *request) (any, error) {
 	c, _ := h.columns.Get().(*decode.Columns)
 	if c == nil {
@@ -78,7 +78,7 @@ func (h *Handler) metrics(ctx context.Context, r *request) (any, error) {
 		return nil, err
 	}
 	if _, err := h.Store.Store(ctx, r.item("metrics", metric.Write(h.Keys, c))); err != nil {
-		return nil, err // the points may still be in use: they are not reused
+		return nil, err // c is not reused: the committer may still read it
 	}
 	n := c.Len()
 	h.columns.Put(c)
@@ -124,7 +124,7 @@ func (h *Handler) logs(ctx context.Context, r *request) (any, error) {
 	return stored{true}, err
 }
 
-// record makes the route of a report that is kept as it came.
+// record returns the route of a report that is stored as received.
 func (h *Handler) record(stream string, read func([]byte) (*report.Records, error)) route {
 	return func(ctx context.Context, r *request) (any, error) {
 		p, err := read(r.body)
@@ -151,7 +151,7 @@ func (h *Handler) hardware(ctx context.Context, r *request) (any, error) {
 	return stored{true}, err
 }
 
-// benchmark keeps a score and what is told of an evaluation together, or neither.
+// benchmark stores a score and evaluation data in one transaction.
 func (h *Handler) benchmark(ctx context.Context, r *request) (any, error) {
 	p, err := report.ReadBenchmark(r.body)
 	if err != nil {

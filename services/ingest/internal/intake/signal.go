@@ -15,20 +15,20 @@ const maxWait = 60 * time.Second
 
 const signals = "signals"
 
-// Signals is where trainings wait for what they are asked, and say that it is done.
+// Signals lets trainings wait for signals.
 type Signals interface {
 	Await(ctx context.Context, w signal.Waiter, wait time.Duration) (signal.Signal, error)
 }
 
-// asked is what a training is asked: none, checkpoint, pause or stop.
-type asked struct {
+// pending is a signal in a response: none, checkpoint, pause or stop.
+type pending struct {
 	Signal   string   `json:"signal"`
 	ID       *string  `json:"id"`
 	Deadline *instant `json:"deadline"`
 }
 
-func askedOf(s signal.Signal) asked {
-	out := asked{Signal: s.Signal}
+func pendingOf(s signal.Signal) pending {
+	out := pending{Signal: s.Signal}
 	if s.ID != "" {
 		out.ID = &s.ID
 	}
@@ -39,13 +39,13 @@ func askedOf(s signal.Signal) asked {
 	return out
 }
 
-// acked is the answer to an acknowledgement: what is asked next.
+// acked is the response to an acknowledgement. It holds the next signal.
 type acked struct {
 	OK bool `json:"ok"`
-	asked
+	pending
 }
 
-// signals waits for what the run's training is asked.
+// signals waits for a signal to the run's training.
 func (h *Handler) signals(ctx context.Context, r *request) (any, error) {
 	q, err := readQuery(r.http.URL, "run_id", "wait?", "after?")
 	if err != nil {
@@ -62,7 +62,7 @@ func (h *Handler) signals(ctx context.Context, r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return askedOf(s), nil
+	return pendingOf(s), nil
 }
 
 func waitOf(q map[string]string) (time.Duration, error) {
@@ -84,7 +84,7 @@ func waitOf(q map[string]string) (time.Duration, error) {
 	return time.Duration(n) * time.Second, nil
 }
 
-// ack takes the training's word that what a signal asked is done.
+// ack acknowledges a signal: the training reports that it is done.
 func (h *Handler) ack(ctx context.Context, r *request) (any, error) {
 	p, err := report.ReadAck(r.body)
 	if err != nil {
@@ -97,5 +97,5 @@ func (h *Handler) ack(ctx context.Context, r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return acked{OK: true, asked: askedOf(next)}, nil
+	return acked{OK: true, pending: pendingOf(next)}, nil
 }

@@ -1,6 +1,6 @@
-// Package live shortens the wait of followers on other replicas through Redis, where one is configured.
-// Redis holds nothing: without it, with it killed or frozen, followers are woken by Postgres. No call
-// takes longer than callTimeout, and after a few failures in a row none is made for a while.
+// Package live wakes followers on other replicas sooner, through Redis if it is configured. Redis stores no data: if it
+// is missing, killed or frozen, Postgres still wakes the followers. No call takes longer than callTimeout, and after
+// breakAfter failures in a row no call is made for breakFor.
 package live
 
 import (
@@ -22,47 +22,48 @@ import (
 const (
 	channel     = "signalbox:ingest:run"
 	callTimeout = 50 * time.Millisecond
-	// breakAfter failures in a row the breaker opens for breakFor.
+	// After breakAfter failures in a row the breaker opens for breakFor.
 	breakAfter = 3
 	breakFor   = 2 * time.Second
-	// pingEvery is how often a subscription that is silent is tried.
-	pingEvery = time.Second
-	maxTold   = 4096
+	// pingEvery is the interval of the pings on a silent subscription.
+	pingEvery  = time.Second
+	maxPending = 4096
 )
 
-// Live tells replicas of commits through Redis.
+// Live notifies other replicas of commits through Redis.
 type Live struct {
 	client *redis.Client
 	clock  clock.Clock
 	log    *slog.Logger
 
 	mu   sync.Mutex
-	runs map[string]bool // to be told
+	runs map[string]bool // not published yet
 	news chan struct{}
 
 	failures int
 	until    time.Time
 }
 
-// New makes a Live over a Redis URL; it connects at its first use.
+// New returns a Live for a Redis URL. It connects when it is first used.
 func New(url secret.String, clk clock.Clock, log *slog.Logger) (*Live, error) {
 	o, err := redis.ParseURL(url.Reveal())
 	if err != nil {
-		return nil, errors.New("SERVICE_REDIS_URL: want redis://[user:password@]host:port/db")
+		return nil, errors.New("SERVICE_REDIS_URL must have the form redis://[user:password@]host:port/db")
 	}
 	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = callTimeout, callTimeout, callTimeout, callTimeout
 	o.MaxRetries, o.DialerRetries = -1, 1
-	redis.SetLogger(library{log}) // the library has one logger a process, which else writes to stderr
+	redis.SetLogger(library{log}) // the library has one logger per process; its default writes to stderr
 	o.ContextTimeoutEnabled = true
 	o.PoolSize = 4
 	return &Live{client: redis.NewClient(o), clock: clk, log: log, runs: map[string]bool{}, news: make(chan struct{}, 1)}, nil
 }
 
-// Tell passes on which runs have news. It never waits; what is too much is left to Postgres.
+// Tell queues runs that have news for publishing. It never blocks. Runs beyond maxPending are not published; their
+// followers are woken by Postgres.
 func (l *Live) Tell(runs []string) {
 	l.mu.Lock()
 	for _, id := range runs {
-		if len(l.runs) < maxTold {
+		if len(l.runs) < maxPending {
 			l.runs[id] = true
 		}
 	}
@@ -73,7 +74,7 @@ func (l *Live) Tell(runs []string) {
 	}
 }
 
-// Run publishes what was told, and wakes for what others publish, until ctx ends.
+// Run publishes the queued runs and calls wake for runs that other replicas publish, until ctx ends.
 func (l *Live) Run(ctx context.Context, wake func(runs []string)) error {
 	defer func() { _ = l.client.Close() }()
 	return run.Group(ctx,
@@ -111,7 +112,7 @@ func (l *Live) take() []string {
 	return runs
 }
 
-// open tells that the breaker is open. Only publish uses the breaker.
+// open reports whether the breaker is open. Only publish uses the breaker.
 func (l *Live) open() bool { return l.clock.Now().Before(l.until) }
 
 func (l *Live) count(ctx context.Context, err error) {
@@ -122,11 +123,11 @@ func (l *Live) count(ctx context.Context, err error) {
 	if l.failures++; l.failures == breakAfter {
 		l.failures = 0
 		l.until = l.clock.Now().Add(breakFor)
-		l.log.WarnContext(ctx, "redis is not used for a while", "error", err)
+		l.log.WarnContext(ctx, "redis calls paused after repeated failures", "error", err)
 	}
 }
 
-// subscribe listens, and again after a failure.
+// subscribe calls listen again and again, with a backoff after failures.
 func (l *Live) subscribe(ctx context.Context, wake func(runs []string)) error {
 	backoff := run.Backoff{Min: 200 * time.Millisecond, Max: 5 * time.Second, Jitter: 0.5}
 	for try := 0; ; try++ {
@@ -139,30 +140,30 @@ func (l *Live) subscribe(ctx context.Context, wake func(runs []string)) error {
 	}
 }
 
-// listen wakes for messages until the connection fails; it answers whether it had stood.
-func (l *Live) listen(ctx context.Context, wake func(runs []string)) (stood bool) {
+// listen calls wake for messages until the connection fails. It reports whether the subscription was established.
+func (l *Live) listen(ctx context.Context, wake func(runs []string)) (established bool) {
 	sub := l.client.Subscribe(ctx, channel)
 	defer func() { _ = sub.Close() }()
-	waiting := false // a ping has no answer yet
+	waiting := false // for the reply to a ping
 	for {
 		msg, err := sub.ReceiveTimeout(ctx, pingEvery)
 		switch m := msg.(type) {
 		case *redis.Message:
 			wake(strings.Split(m.Payload, ","))
 		case *redis.Subscription, *redis.Pong:
-			stood, waiting = true, false
+			established, waiting = true, false
 		}
 		if err == nil {
 			continue
 		}
-		if ctx.Err() != nil || waiting || !stood || !timedOut(err) {
-			return stood
+		if ctx.Err() != nil || waiting || !established || !timedOut(err) {
+			return established
 		}
 		call, cancel := context.WithTimeout(ctx, callTimeout)
 		err = sub.Ping(call)
 		cancel()
 		if err != nil {
-			return stood
+			return established
 		}
 		waiting = true
 	}
@@ -173,7 +174,7 @@ func timedOut(err error) bool {
 	return ok && t.Timeout()
 }
 
-// library is the log of the Redis library: what matters of it is told by the breaker.
+// library is the logger of the Redis library. It logs at debug level, because the breaker reports repeated failures.
 type library struct{ log *slog.Logger }
 
 // Printf implements the library's logger.

@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// notes are log records as text, handed to whoever waits for one.
+// notes receives log records as text.
 type notes chan string
 
 func (n notes) Write(b []byte) (int, error) {
@@ -52,14 +52,13 @@ func start(t *testing.T, part func(ctx context.Context) error) (stop func()) {
 
 func begin() time.Time { return time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC) }
 
-// soon asks for something again and again until it is so. A call has but 50 ms: on a slow machine one may
-// fail, and so may some in a row.
+// soon waits until a condition is true. A call has only 50 ms, so on a slow machine several calls in a row may fail.
 func soon(t *testing.T, is func() bool) {
 	t.Helper()
 	require.Eventually(t, is, time.Minute, 5*time.Millisecond)
 }
 
-func TestWhatIsToldIsPublished(t *testing.T) {
+func TestLive_Tell_publishesRuns(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	clk := clock.NewFake(begin())
@@ -73,35 +72,35 @@ func TestWhatIsToldIsPublished(t *testing.T) {
 	})
 }
 
-func TestTellingNeverWaitsAndIsBounded(t *testing.T) {
+func TestLive_Tell_neverBlocksAndIsBounded(t *testing.T) {
 	t.Parallel()
 	l, _ := open(t, "127.0.0.1:1", clock.NewFake(begin()))
-	for i := range 3 * maxTold { // nobody takes it
+	for i := range 3 * maxPending { // publish is not running
 		l.Tell([]string{fmt.Sprintf("run_%d", i)})
 	}
-	require.Len(t, l.take(), maxTold, "what is too much is left to Postgres")
+	require.Len(t, l.take(), maxPending, "further runs are left to Postgres")
 	require.Empty(t, l.take())
 	l.Tell([]string{"run_1", "run_2"})
 	l.Tell([]string{"run_2", "run_3"})
 	runs := l.take()
 	slices.Sort(runs)
-	require.Equal(t, []string{"run_1", "run_2", "run_3"}, runs, "there is room again, for each run once")
+	require.Equal(t, []string{"run_1", "run_2", "run_3"}, runs, "there is room again, and each run is queued once")
 }
 
-func TestMessagesWakeTheRunsThatTheyName(t *testing.T) {
+func TestLive_Run_wakesNamedRuns(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	l, _ := open(t, s.listener.Addr().String(), clock.Real())
 	woken := make(chan []string, 10_000)
 	start(t, func(ctx context.Context) error { return l.Run(ctx, func(runs []string) { woken <- runs }) })
 	s.until("subscribe")
-	require.Equal(t, []string{"run_1", "run_2"}, s.heard(woken, "run_1,run_2"))
+	require.Equal(t, []string{"run_1", "run_2"}, s.deliver(woken, "run_1,run_2"))
 	s.cut()
 	s.until("subscribe")
-	require.Equal(t, []string{"run_3"}, s.heard(woken, "run_3"), "a subscription that was cut is made again")
+	require.Equal(t, []string{"run_3"}, s.deliver(woken, "run_3"), "a lost subscription is established again")
 }
 
-func TestASilentSubscriptionIsTriedAndMadeAnew(t *testing.T) {
+func TestLive_subscribe_replacesSilentSubscription(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	l, _ := open(t, s.listener.Addr().String(), clock.Real())
@@ -109,15 +108,15 @@ func TestASilentSubscriptionIsTriedAndMadeAnew(t *testing.T) {
 	start(t, func(ctx context.Context) error { return l.subscribe(ctx, func(runs []string) { woken <- runs }) })
 	s.until("subscribe")
 	s.until("ping")
-	s.heard(woken, "run_1")
+	s.deliver(woken, "run_1")
 	s.set(true, false)
 	s.until("ping")
 	s.set(false, false)
 	s.until("subscribe")
-	s.heard(woken, "run_2")
+	s.deliver(woken, "run_2")
 }
 
-func TestAfterSomeFailuresInARowRedisIsLeftAloneForAWhile(t *testing.T) {
+func TestLive_publish_pausesAfterFailures(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	s.set(false, true)
@@ -125,9 +124,9 @@ func TestAfterSomeFailuresInARowRedisIsLeftAloneForAWhile(t *testing.T) {
 	l, notes := open(t, s.listener.Addr().String(), clk)
 	start(t, l.publish)
 	soon(t, func() bool { l.Tell([]string{"run_1"}); return len(notes) > 0 })
-	require.Contains(t, <-notes, "redis is not used for a while")
+	require.Contains(t, <-notes, "redis calls paused after repeated failures")
 	s.set(false, false)
-	for _, run := range []string{"run_2", "behind"} { // once the second is taken, the first is done with
+	for _, run := range []string{"run_2", "behind"} { // when publish takes the second run, it has dropped the first
 		l.Tell([]string{run})
 		soon(t, func() bool {
 			l.mu.Lock()
@@ -144,10 +143,10 @@ func TestAfterSomeFailuresInARowRedisIsLeftAloneForAWhile(t *testing.T) {
 		}
 		return strings.Contains(strings.Join(published, ","), "run_3")
 	})
-	require.NotContains(t, strings.Join(published, ","), "run_2", "what was told meanwhile is not caught up with")
+	require.NotContains(t, strings.Join(published, ","), "run_2", "runs queued while the breaker is open are dropped")
 }
 
-func TestTheBreakerCountsFailuresInARow(t *testing.T) {
+func TestLive_breakerCountsFailuresInARow(t *testing.T) {
 	t.Parallel()
 	clk := clock.NewFake(begin())
 	l, notes := open(t, "127.0.0.1:1", clk)
@@ -159,7 +158,7 @@ func TestTheBreakerCountsFailuresInARow(t *testing.T) {
 	fails(breakAfter - 1)
 	l.count(t.Context(), nil)
 	fails(breakAfter - 1)
-	require.False(t, l.open(), "a success between them starts the count anew")
+	require.False(t, l.open(), "a success resets the count")
 	require.Empty(t, notes)
 	fails(1)
 	require.True(t, l.open())
@@ -172,21 +171,21 @@ func TestTheBreakerCountsFailuresInARow(t *testing.T) {
 	require.True(t, l.open())
 }
 
-func TestTheEndOfTheContextEndsAll(t *testing.T) {
+func TestLive_Run_endsWithContext(t *testing.T) {
 	t.Parallel()
-	for name, silent := range map[string]bool{"answering": false, "frozen": true} {
+	for name, silent := range map[string]bool{"responding": false, "frozen": true} {
 		s := serve(t)
 		s.set(silent, false)
 		l, _ := open(t, s.listener.Addr().String(), clock.Real())
 		stop := start(t, func(ctx context.Context) error { return l.Run(ctx, func([]string) {}) })
 		l.Tell([]string{"run_1"})
-		<-s.asked
+		<-s.commands
 		stop()
 		require.Error(t, l.client.Ping(t.Context()).Err(), "%s: the connections are closed", name)
 	}
 }
 
-func TestAWrongAddressIsNamedWithoutItsPassword(t *testing.T) {
+func TestNew_errorHidesPassword(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{"redis://:hunter2%zz@h", "http://hunter2", "redis://:hunter2@h/notanumber", ""} {
 		_, err := New(secret.New(url), clock.Real(), slog.New(slog.DiscardHandler))

@@ -13,25 +13,25 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// server speaks as much of Redis as Live needs, and notes what it is asked.
+// server implements the Redis commands that Live needs, and records all commands.
 type server struct {
 	t        *testing.T
 	listener net.Listener
-	// asked are the commands, their words in a row; a test that does not read them holds nobody up.
-	asked chan []string
+	// commands holds the words of each command. It is large enough for tests that do not read it.
+	commands chan []string
 
 	mu     sync.Mutex
 	conns  map[net.Conn]bool
 	subs   []net.Conn
-	silent bool // takes commands and answers nothing
-	shut   bool // cuts every connection at once
+	silent bool // reads commands without replying
+	shut   bool // closes every connection at its first command
 }
 
 func serve(t *testing.T) *server {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	s := &server{t: t, listener: l, asked: make(chan []string, 10_000), conns: map[net.Conn]bool{}}
+	s := &server{t: t, listener: l, commands: make(chan []string, 10_000), conns: map[net.Conn]bool{}}
 	var all sync.WaitGroup
 	all.Go(func() {
 		for {
@@ -49,7 +49,7 @@ func serve(t *testing.T) *server {
 	return s
 }
 
-// cut ends every connection.
+// cut closes every connection.
 func (s *server) cut() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,16 +74,16 @@ func (s *server) talk(conn net.Conn) {
 			return
 		}
 		words[0] = strings.ToLower(words[0])
-		goes := s.answer(conn, words)
-		s.asked <- words
-		if !goes {
+		ok := s.respond(conn, words)
+		s.commands <- words
+		if !ok {
 			return
 		}
 	}
 }
 
-// answer tells whether the connection goes on.
-func (s *server) answer(conn net.Conn, words []string) bool {
+// respond replies to a command. It reports whether the connection stays open.
+func (s *server) respond(conn net.Conn, words []string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	reply := "-ERR unknown command\r\n"
@@ -104,8 +104,8 @@ func (s *server) answer(conn net.Conn, words []string) bool {
 	return err == nil
 }
 
-// say publishes to all who subscribed.
-func (s *server) say(payload string) {
+// publish sends a message to all subscribers.
+func (s *server) publish(payload string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, conn := range s.subs {
@@ -113,27 +113,27 @@ func (s *server) say(payload string) {
 	}
 }
 
-// next is the next command, nil where there is none yet.
+// next returns the next command, or nil if none has arrived.
 func (s *server) next() []string {
 	select {
-	case words := <-s.asked:
+	case words := <-s.commands:
 		return words
 	default:
 		return nil
 	}
 }
 
-// until reads what is asked up to a command of a name.
+// until reads commands until one has the given name.
 func (s *server) until(name string) []string {
 	s.t.Helper()
 	for {
 		select {
-		case words := <-s.asked:
+		case words := <-s.commands:
 			if words[0] == name {
 				return words
 			}
 		case <-s.t.Context().Done():
-			s.t.Fatal("never asked to " + name)
+			s.t.Fatal("no command " + name)
 		}
 	}
 }
@@ -166,19 +166,19 @@ func command(r *bufio.Reader) ([]string, error) {
 	return words, nil
 }
 
-// heard publishes until it is heard, once more for each command that comes meanwhile.
-func (s *server) heard(woken chan []string, payload string) []string {
+// deliver publishes a message until it wakes, and once more after each command that arrives in the meantime.
+func (s *server) deliver(woken chan []string, payload string) []string {
 	s.t.Helper()
 	for {
-		s.say(payload)
+		s.publish(payload)
 		select {
 		case runs := <-woken:
-			if strings.Join(runs, ",") == payload { // else one that was said before
+			if strings.Join(runs, ",") == payload { // otherwise it is an earlier message
 				return runs
 			}
-		case <-s.asked:
+		case <-s.commands:
 		case <-s.t.Context().Done():
-			s.t.Fatal("not heard: " + payload)
+			s.t.Fatal("not delivered: " + payload)
 		}
 	}
 }

@@ -37,7 +37,7 @@ func open(t *testing.T) *bench {
 	}
 }
 
-// keep stores whose a run is, as jobs told it.
+// keep stores the owner of a run, as if it came from jobs.
 func (b *bench) keep(runID, userID string) {
 	b.t.Helper()
 	require.NoError(b.t, b.rows.Keep(b.t.Context(), &run.Owner{
@@ -68,7 +68,7 @@ func (b *bench) transfer(from, to string) int32 {
 	return c.GetCounts()[0].GetCount()
 }
 
-func TestAllRunsOfAPersonMove(t *testing.T) {
+func TestServer_TransferOwned_movesAllRuns(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	b.keep("run_1", "usr_1")
@@ -77,27 +77,27 @@ func TestAllRunsOfAPersonMove(t *testing.T) {
 	require.EqualValues(t, 2, b.owned("usr_1"))
 	require.EqualValues(t, 2, b.transfer("usr_1", "usr_2"))
 	require.Equal(t, []int32{0, 2, 1}, []int32{b.owned("usr_1"), b.owned("usr_2"), b.owned("usr_3")})
-	require.Zero(t, b.transfer("usr_1", "usr_2"), "a repeat moves what is left")
+	require.Zero(t, b.transfer("usr_1", "usr_2"), "a repeat finds no runs")
 	var audits int
 	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT count(*) FROM audit WHERE action = 'run_data.transfer'
 		AND target_id = 'usr_1' AND actor_id = 'usr_admin' AND after->>'owner_id' = 'usr_2' AND after->>'runs' = '2'`).Scan(&audits))
 	require.Equal(t, 1, audits)
 }
 
-func TestWhatJobsSaidBeforeTheTransferTakesNothingBack(t *testing.T) {
+func TestServer_TransferOwned_lateReportDoesNotUndo(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	b.keep("run_1", "usr_1")
 	b.transfer("usr_1", "usr_2")
-	b.keep("run_1", "usr_1") // asked before, answered after
+	b.keep("run_1", "usr_1") // a response from before the transfer that arrives after it
 	require.Equal(t, "usr_2", b.whose("run_1"))
 	b.keep("run_1", "usr_2")
 	require.Equal(t, "usr_2", b.whose("run_1"))
 	b.keep("run_1", "usr_3")
-	require.Equal(t, "usr_3", b.whose("run_1"), "what else jobs says counts")
+	require.Equal(t, "usr_3", b.whose("run_1"), "any other owner from jobs is stored")
 }
 
-func TestARunMayComeBack(t *testing.T) {
+func TestServer_TransferOwned_backToFormerOwner(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	b.keep("run_1", "usr_1")
@@ -106,5 +106,5 @@ func TestARunMayComeBack(t *testing.T) {
 	b.keep("run_1", "usr_1")
 	require.Equal(t, "usr_1", b.whose("run_1"))
 	b.keep("run_1", "usr_2")
-	require.Equal(t, "usr_1", b.whose("run_1"), "now that one is the former owner")
+	require.Equal(t, "usr_1", b.whose("run_1"), "usr_2 is now the former owner")
 }

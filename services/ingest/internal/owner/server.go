@@ -1,8 +1,8 @@
-// Package owner gives ingest's rows of a person's runs to another person. Jobs owns the runs; ingest only
-// repeats whose they are, so that it need not ask at each read. It promises that no answer of jobs from
-// before the transfer, which was still on its way, takes a run back.
+// Package owner transfers the run data of a user to another user. Jobs owns the runs; ingest keeps a copy of their
+// owners so that reads need no call of jobs. The package promises that a response of jobs from before a transfer that
+// arrives after it does not undo the transfer.
 //
-// It also makes what was reported to a project as visible as the project is.
+// It also applies the visibility of a project to the data of its runs.
 package owner
 
 import (
@@ -17,10 +17,10 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// kindRunData is what a run reported; the run itself is jobs'.
+// kindRunData is the kind of data that ingest stores for a run. The run itself belongs to jobs.
 const kindRunData = "run_data"
 
-// Server answers OwnerPeerService.
+// Server implements OwnerPeerService.
 type Server struct {
 	commonpeerv1.UnimplementedOwnerPeerServiceServer
 
@@ -28,7 +28,7 @@ type Server struct {
 	Audit *audit.Log
 }
 
-// CountOwned counts the runs that something was stored of.
+// CountOwned counts the user's runs that have data in ingest.
 func (s *Server) CountOwned(ctx context.Context, in *commonpeerv1.CountOwnedRequest) (*commonpeerv1.OwnedCounts, error) {
 	n, err := count(ctx, s.Pool, in.GetUserId())
 	if err != nil {
@@ -37,7 +37,7 @@ func (s *Server) CountOwned(ctx context.Context, in *commonpeerv1.CountOwnedRequ
 	return countToProto(n), nil
 }
 
-// TransferOwned gives them to another person.
+// TransferOwned transfers the data of all runs of a user to another user.
 func (s *Server) TransferOwned(ctx context.Context, in *commonpeerv1.TransferOwnedRequest) (*commonpeerv1.OwnedCounts, error) {
 	moved := 0
 	err := pg.InTx(ctx, s.Pool, func(ctx context.Context, tx pgx.Tx) error {

@@ -7,7 +7,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/visibility"
 )
 
-// SetProjectVisibility makes what the runs of a project reported as visible as it is.
+// SetProjectVisibility applies the visibility of a project to its runs.
 func (s *Server) SetProjectVisibility(
 	ctx context.Context, in *commonpeerv1.SetProjectVisibilityRequest,
 ) (*commonpeerv1.SetProjectVisibilityResponse, error) {

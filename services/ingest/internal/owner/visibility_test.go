@@ -11,8 +11,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/run"
 )
 
-// told is a run as jobs told it at a version of its project's visibility.
-func told(runID, project, visibility string, version int64) *run.Owner {
+// reported returns a run as jobs reports it, with a version of its project's visibility.
+func reported(runID, project, visibility string, version int64) *run.Owner {
 	return &run.Owner{
 		RunID: runID, JobID: "job_of_" + runID, OwnerID: "usr_1", ProjectID: project, Project: project,
 		Visibility: visibility, VisibilityVersion: version,
@@ -21,7 +21,7 @@ func told(runID, project, visibility string, version int64) *run.Owner {
 
 func (b *bench) learn(runID, project, visibility string, version int64) {
 	b.t.Helper()
-	require.NoError(b.t, b.rows.Keep(b.t.Context(), told(runID, project, visibility, version)))
+	require.NoError(b.t, b.rows.Keep(b.t.Context(), reported(runID, project, visibility, version)))
 }
 
 func (b *bench) show(project, to string, version int64) error {
@@ -37,7 +37,7 @@ func (b *bench) visibility(runID string) string {
 	return o.Visibility
 }
 
-func TestWhatRunsReportedIsAsVisibleAsTheirProject(t *testing.T) {
+func TestServer_SetProjectVisibility_appliesToRuns(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	b.learn("run_1", "prj_1", "all", 0)
@@ -46,10 +46,10 @@ func TestWhatRunsReportedIsAsVisibleAsTheirProject(t *testing.T) {
 	require.Equal(t, []string{"team", "all"}, []string{b.visibility("run_1"), b.visibility("run_2")})
 	require.NoError(t, b.show("prj_1", "all", 2))
 	require.NoError(t, b.show("prj_1", "team", 1))
-	require.Equal(t, "all", b.visibility("run_1"), "the newest counts, whichever comes last")
+	require.Equal(t, "all", b.visibility("run_1"), "the newest version wins, in any order")
 }
 
-func TestWhatJobsSaidBeforeComesTooLate(t *testing.T) {
+func TestServer_SetProjectVisibility_ignoresLateReports(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	b.learn("run_1", "prj_1", "all", 0)
@@ -58,29 +58,29 @@ func TestWhatJobsSaidBeforeComesTooLate(t *testing.T) {
 	b.learn("run_2", "prj_1", "all", 0)
 	require.Equal(t, []string{"team", "team"}, []string{b.visibility("run_1"), b.visibility("run_2")})
 	b.learn("run_1", "prj_1", "all", 2)
-	require.Equal(t, "all", b.visibility("run_1"), "jobs was told before ingest")
+	require.Equal(t, "all", b.visibility("run_1"), "jobs knew the change before ingest")
 	require.NoError(t, b.show("prj_1", "team", 1))
 	b.learn("run_1", "prj_1", "team", 1)
 	require.Equal(t, "all", b.visibility("run_1"))
 	b.learn("run_1", "prj_2", "team", 0)
-	require.Equal(t, "team", b.visibility("run_1"), "versions count in one project")
+	require.Equal(t, "team", b.visibility("run_1"), "versions of different projects are not compared")
 }
 
-// Jobs said it before the change, and ingest stores it at that moment.
-func TestARunThatIsSeenForTheFirstTimeMeanwhile(t *testing.T) {
+// Jobs reports the run with the old visibility, and ingest inserts it while the change runs.
+func TestServer_SetProjectVisibility_concurrentInsert(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	tx, err := b.pool.Begin(t.Context())
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
-	require.NoError(t, (&run.Store{Pool: tx, Clock: b.rows.Clock}).Keep(t.Context(), told("run_1", "prj_1", "all", 0)))
+	require.NoError(t, (&run.Store{Pool: tx, Clock: b.rows.Clock}).Keep(t.Context(), reported("run_1", "prj_1", "all", 0)))
 	done := make(chan error, 1)
 	go func() { done <- b.show("prj_1", "team", 1) }()
 	require.Eventually(t, func() bool {
 		var n int
 		err := b.pool.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&n)
 		return err == nil && n > 0
-	}, time.Minute, time.Millisecond, "it waits for the run")
+	}, time.Minute, time.Millisecond, "the change waits for the insert")
 	require.NoError(t, tx.Commit(t.Context()))
 	require.NoError(t, <-done)
 	require.Equal(t, "team", b.visibility("run_1"))

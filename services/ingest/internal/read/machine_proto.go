@@ -14,35 +14,35 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/score"
 )
 
-// environmentProto reads a picture as it was reported.
+// environmentProto converts a stored environment report.
 func environmentProto(runID string, r *record.Record) (*ingestv1.Environment, error) {
-	var said struct {
+	var body struct {
 		Python, Cuda, Driver, Nccl, OS *string
 		Packages, GPUs, Git            json.RawMessage
 	}
-	if err := json.Unmarshal(r.Body, &said); err != nil {
+	if err := json.Unmarshal(r.Body, &body); err != nil {
 		return nil, fmt.Errorf("read a stored environment: %w", err)
 	}
 	return &ingestv1.Environment{
-		RunId: runID, Attempt: &r.Attempt, ReportedAt: timestamppb.New(r.At), Python: said.Python, Cuda: said.Cuda,
-		Driver: said.Driver, Nccl: said.Nccl, Os: said.OS, Packages: said.Packages, Gpus: said.GPUs, Git: said.Git,
+		RunId: runID, Attempt: &r.Attempt, ReportedAt: timestamppb.New(r.At), Python: body.Python, Cuda: body.Cuda,
+		Driver: body.Driver, Nccl: body.Nccl, Os: body.OS, Packages: body.Packages, Gpus: body.GPUs, Git: body.Git,
 	}, nil
 }
 
-// nodeProto reads a node as it was reported.
+// nodeProto converts a stored node report.
 func nodeProto(r *record.Record) (*ingestv1.NodeEnvironment, error) {
-	var said struct {
+	var body struct {
 		Rank          int32
 		Host          string
 		GPUs, IB, CPU json.RawMessage
 		MemGB         *float64 `json:"mem_gb"`
 	}
-	if err := json.Unmarshal(r.Body, &said); err != nil {
+	if err := json.Unmarshal(r.Body, &body); err != nil {
 		return nil, fmt.Errorf("read a stored node: %w", err)
 	}
 	return &ingestv1.NodeEnvironment{
-		Rank: said.Rank, Host: said.Host, Attempt: r.Attempt, ReportedAt: timestamppb.New(r.At), Gpus: said.GPUs, Ib: said.IB,
-		Cpu: said.CPU, MemGb: said.MemGB,
+		Rank: body.Rank, Host: body.Host, Attempt: r.Attempt, ReportedAt: timestamppb.New(r.At), Gpus: body.GPUs, Ib: body.IB,
+		Cpu: body.CPU, MemGb: body.MemGB,
 	}, nil
 }
 
@@ -54,7 +54,7 @@ func hardwareProto(s *hardware.Series) *ingestv1.HardwareSeries {
 	return out
 }
 
-// named is a name, nil where there is none.
+// named returns a pointer to s, or nil if s is empty.
 func named(s string) *string {
 	if s == "" {
 		return nil
@@ -62,7 +62,8 @@ func named(s string) *string {
 	return &s
 }
 
-// EvaluationScores answers the newest score of each metric of a benchmark as metrics of its evaluation.
+// EvaluationScores returns a function that loads the newest reported score of each metric of a benchmark, as metrics
+// of an evaluation.
 func EvaluationScores(store *score.Store) evaluation.Scores {
 	return func(ctx context.Context, runID, name string) ([]*ingestv1.EvaluationMetric, error) {
 		scores, err := store.Of(ctx, runID, name)
@@ -77,7 +78,8 @@ func EvaluationScores(store *score.Store) evaluation.Scores {
 	}
 }
 
-// normal is the normal distribution's quantile of 97.5 %: what a reported error stands for.
+// normal is the 97.5 % quantile of the standard normal distribution. It turns a reported standard error into a 95 %
+// confidence interval.
 const normal = 1.959963984540054
 
 func reportedProto(s *score.Score) *ingestv1.EvaluationMetric {

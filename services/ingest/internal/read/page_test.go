@@ -33,8 +33,8 @@ import (
 
 const runID = "run_01k00000000000000000000001"
 
-// bench is the servers over the tables, and one run.
-type bench struct {
+// fixture is the servers on a fresh database with one run.
+type fixture struct {
 	t      *testing.T
 	pool   *pgxpool.Pool
 	rows   *run.Store
@@ -43,12 +43,12 @@ type bench struct {
 	peer   *PeerServer
 }
 
-func open(t *testing.T) *bench {
+func open(t *testing.T) *fixture {
 	t.Helper()
 	files, err := db.Migrations()
 	require.NoError(t, err)
 	pool := pgtest.New(t, pgtest.Schema{Name: "ingest", Migrations: files}).Pool("ingest")
-	b := &bench{t: t, pool: pool, rows: &run.Store{Pool: pool, Clock: clock.Real()}}
+	b := &fixture{t: t, pool: pool, rows: &run.Store{Pool: pool, Clock: clock.Real()}}
 	b.store = commit.New(pool, clock.Real(), func([]string) {})
 	runs := &run.Runs{Rows: b.rows, Ask: func(_ context.Context, id string) (*run.Owner, error) {
 		if id != runID {
@@ -71,13 +71,13 @@ func open(t *testing.T) *bench {
 	return b
 }
 
-func (b *bench) put(write commit.Write) {
+func (b *fixture) put(write commit.Write) {
 	b.t.Helper()
 	_, err := b.store.Store(b.t.Context(), commit.Item{RunID: runID, Attempt: 1, Write: write})
 	require.NoError(b.t, err)
 }
 
-func (b *bench) end(state string) bool {
+func (b *fixture) end(state string) bool {
 	b.t.Helper()
 	out, err := b.peer.CloseRun(b.t.Context(), &ingestpeerv1.CloseRunRequest{
 		RunId: runID, State: state, EndedAt: timestamppb.New(time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)),
@@ -102,37 +102,37 @@ func point(key string) *decode.Columns {
 	return c
 }
 
-func TestAStreamOfLinesEndsWithOneEofBehindItsLastLine(t *testing.T) {
+func TestLogPages_endWithEOF(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	read := LogPages(b.rows.Progress, b.server.Logs)
 	page, err := read(t.Context(), runID, 0)
 	require.NoError(t, err)
 	require.Empty(t, page.Events)
-	require.False(t, page.End, "a run that has not reported is not over")
+	require.False(t, page.End, "an open run has no eof")
 	b.put(logs.Write(commit.Key{Writer: "w", Seq: 1}, nil, append(lines(followed+3), "open")))
 	page, err = read(t.Context(), runID, 0)
 	require.NoError(t, err)
 	require.Len(t, page.Events, followed)
 	require.EqualValues(t, followed, page.Last)
 	require.True(t, b.end("failed"))
-	require.False(t, b.end("succeeded"), "the first close counts")
+	require.False(t, b.end("succeeded"), "only the first close takes effect")
 	page, err = read(t.Context(), runID, 0)
 	require.NoError(t, err)
-	require.False(t, page.End, "not before its last line")
+	require.False(t, page.End, "eof comes only after the last line")
 	page, err = read(t.Context(), runID, page.Last)
 	require.NoError(t, err)
 	require.True(t, page.End)
 	require.Len(t, page.Events, 5)
-	require.Equal(t, "open", page.Events[3].GetLine().GetText(), "the close ends the open line")
+	require.Equal(t, "open", page.Events[3].GetLine().GetText(), "closing the run completes the open line")
 	require.Equal(t, []any{int64(followed + 4), "failed"}, []any{page.Events[4].GetEof().GetSeq(), page.Events[4].GetEof().GetState()})
 	page, err = read(t.Context(), runID, followed+4)
 	require.NoError(t, err)
 	require.True(t, page.End)
-	require.Len(t, page.Events, 1, "who resumes at the end is told the end again")
+	require.Len(t, page.Events, 1, "resuming at the end sends eof again")
 }
 
-func TestAStreamOfBatchesEndsWithOneEof(t *testing.T) {
+func TestMetricPages_endWithEOF(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	keys := metric.NewKeys()
@@ -152,7 +152,7 @@ func TestAStreamOfBatchesEndsWithOneEof(t *testing.T) {
 	require.True(t, page.End)
 }
 
-func TestPagesTellWhatTheyCouldNotRead(t *testing.T) {
+func TestPages_reportReadErrors(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	_, err := LogPages(b.rows.Progress, b.server.Logs)(t.Context(), "run_none", 0)
@@ -172,7 +172,7 @@ func TestPagesTellWhatTheyCouldNotRead(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-func TestEveryListIsForThoseWhoMayReadTheRun(t *testing.T) {
+func TestLists_hiddenRunLooksAbsent(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	b.put(logs.Write(commit.Key{}, nil, []string{"secret\n"}))
@@ -231,7 +231,7 @@ func TestEveryListIsForThoseWhoMayReadTheRun(t *testing.T) {
 		hidden, none := list(stranger, runID, nil), list(stranger, absent, nil)
 		require.True(t, fault.Is(hidden, fault.Absent) && fault.Is(none, fault.Absent), "%s: %v, %v", name, hidden, none)
 		require.Equal(t, "no such run: "+runID, fault.From(hidden).Text(), name)
-		require.Equal(t, "no such run: "+absent, fault.From(none).Text(), "%s: hidden and absent read the same", name)
+		require.Equal(t, "no such run: "+absent, fault.From(none).Text(), "%s: a hidden run gets the same message as a missing one", name)
 		require.True(t, fault.Is(list(owner, "run_x", nil), fault.Invalid), name)
 		for _, limit := range []int32{0, -1, 501} {
 			if name != "hparams" && name != "environment" {
@@ -243,7 +243,7 @@ func TestEveryListIsForThoseWhoMayReadTheRun(t *testing.T) {
 	}
 }
 
-func TestLinesAreReadOverManyRowsToTheLimit(t *testing.T) {
+func TestListLogs_acrossRows(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	for i := range 40 {
@@ -263,7 +263,7 @@ func TestLinesAreReadOverManyRowsToTheLimit(t *testing.T) {
 	}
 }
 
-func TestARunIsClosedWithItsEndAlsoWhereItNeverReported(t *testing.T) {
+func TestCloseRun_runWithoutReports(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	require.True(t, b.end("stopped"))

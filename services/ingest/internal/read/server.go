@@ -1,5 +1,5 @@
-// Package read owns what people and other services read of runs: lists, live streams, and the close that
-// ends them. Every read of a person begins with whether the run is one that they may see.
+// Package read owns the read access of users and other services to run data: lists, live streams, and the close
+// that ends the streams. It promises that every request of a user first checks whether the user may see the run.
 package read
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/validation"
 )
 
-// Server answers RunDataService. All fields are required.
+// Server implements RunDataService. All fields are required.
 type Server struct {
 	ingestv1.UnimplementedRunDataServiceServer
 
@@ -37,12 +37,12 @@ type Server struct {
 	Batches     *follow.Streams[*ingestv1.FollowMetricsResponse]
 }
 
-// listing is what the requests of all lists have.
+// listing is the common part of all list requests.
 type listing interface {
 	GetId() string
 }
 
-// begin answers the run that a list is of, and the page.
+// begin returns the run that a list request names, if the caller may read it, and the requested page.
 func (s *Server) begin(ctx context.Context, in listing, limit, offset *int32) (string, page.Page, error) {
 	p, err := request.Page(limit, offset)
 	if err != nil {

@@ -16,21 +16,20 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/validation"
 )
 
-// PeerServer answers RunDataPeerService. All fields are required.
+// PeerServer implements RunDataPeerService. All fields are required.
 type PeerServer struct {
 	ingestpeerv1.UnimplementedRunDataPeerServiceServer
 
 	Runs      *run.Runs
 	Store     *commit.Committer
 	Artifacts *artifact.Store
-	// What is read for the one who has judged that its reader may see it.
+	// The calling service has already checked that its reader may see the data of these stores.
 	Metrics     *metric.Store
 	Hparams     *hparam.Store
 	Validations *validation.Store
 }
 
-// CloseRun implements RunDataPeerService: it ends open lines and sets eof, once, also of a run that never
-// reported.
+// CloseRun implements RunDataPeerService. It ends open lines and sets eof, once, even if the run never reported.
 func (s *PeerServer) CloseRun(ctx context.Context, in *ingestpeerv1.CloseRunRequest) (*ingestpeerv1.CloseRunResponse, error) {
 	o, err := s.Runs.Find(ctx, in.GetRunId())
 	if err != nil {

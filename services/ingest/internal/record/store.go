@@ -1,4 +1,4 @@
-// Package record owns the reports that are kept as they came: the environment of a run and that of its nodes.
+// Package record owns the reports that are stored verbatim: the environment of a run and the hardware of its nodes.
 package record
 
 import (
@@ -14,13 +14,13 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
 )
 
-// Streams of records.
+// Names of the record streams.
 const (
 	Environment = "environment"
 	Nodes       = "environment_nodes"
 )
 
-// Write keeps the items of a report: each replaces the one of its key before it in the same attempt.
+// Write stores the items of a report. An item replaces the previous item of the same key in the same attempt.
 func Write(stream string, items []report.Item) commit.Write {
 	return func(_ context.Context, _ pgx.Tx, batch *pgx.Batch, r *commit.Run) error {
 		for _, item := range items {
@@ -32,7 +32,7 @@ func Write(stream string, items []report.Item) commit.Write {
 	}
 }
 
-// Record is one item as it was reported.
+// Record is one stored item; Body is the reported JSON.
 type Record struct {
 	Attempt int32
 	Body    []byte
@@ -44,7 +44,8 @@ type Store struct{ Pool pg.Querier }
 
 const columns = `SELECT attempt, body, created_at FROM record WHERE run_id = $1 AND stream = $2`
 
-// Picture answers the environment that an attempt reported, or the newest one; nil where there is none.
+// Picture returns the environment that an attempt reported, or that of the newest attempt if attempt is nil. It
+// returns nil if no environment was reported.
 func (s *Store) Picture(ctx context.Context, runID string, attempt *int32) (*Record, error) {
 	found, err := s.collect(ctx, columns+` AND ($3::int IS NULL OR attempt = $3) ORDER BY attempt DESC LIMIT 1`, runID, Environment, attempt)
 	if err != nil || len(found) == 0 {
@@ -53,8 +54,8 @@ func (s *Store) Picture(ctx context.Context, runID string, attempt *int32) (*Rec
 	return &found[0], nil
 }
 
-// Nodes answers a page of a run's nodes by rank, each as the newest attempt told it that reported nodes at all:
-// an attempt on fewer nodes has no others.
+// Nodes returns a page of a run's nodes, ordered by rank. All nodes come from the newest attempt that reported any,
+// so nodes that only an earlier attempt used are not listed.
 func (s *Store) Nodes(ctx context.Context, runID string, p page.Page) ([]Record, bool, error) {
 	found, err := s.collect(ctx, columns+` AND attempt = (SELECT max(attempt) FROM record WHERE run_id = $1 AND stream = $2)
 		ORDER BY item::int LIMIT $3 OFFSET $4`, runID, Nodes, p.Ask(), p.Offset)

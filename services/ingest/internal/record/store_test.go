@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
 )
 
-func TestAnItemReplacesTheOneOfItsNameInItsAttempt(t *testing.T) {
+func TestWrite_replacesItemOfSameAttempt(t *testing.T) {
 	t.Parallel()
 	files, err := db.Migrations()
 	require.NoError(t, err)
@@ -43,5 +43,5 @@ func TestAnItemReplacesTheOneOfItsNameInItsAttempt(t *testing.T) {
 	require.Equal(t, []string{
 		`run_1 environment 1 0 "other stream"`, `run_1 nodes 1 0 {"host": "c"}`, `run_1 nodes 1 1 {"host":"b"}`,
 		`run_1 nodes 2 0 {"host":"later"}`, `run_2 nodes 1 0 "other run"`,
-	}, got, "bodies as they came")
+	}, got, "bodies are stored verbatim")
 }

@@ -1,5 +1,5 @@
-// Package score owns the scores of benchmarks that runs report: each is kept beside the others, in the order
-// of their reports, and none replaces another.
+// Package score owns the benchmark scores that runs report. It promises that every score is kept, in the order of the
+// reports, and that none replaces another.
 package score
 
 import (
@@ -16,10 +16,10 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
 )
 
-// maxScores is how many scores a run may have.
+// maxScores is the maximum number of scores per run.
 const maxScores = 100_000
 
-// Write keeps the score of a benchmark payload, if it brings one.
+// Write stores the score of a benchmark payload, if it has one.
 func Write(b *report.Benchmark, newID string) commit.Write {
 	return func(ctx context.Context, tx pgx.Tx, _ *pgx.Batch, r *commit.Run) error {
 		s := b.Score
@@ -41,7 +41,7 @@ func Write(b *report.Benchmark, newID string) commit.Write {
 	}
 }
 
-// Score is a score as it is stored.
+// Score is a stored score.
 type Score struct {
 	ID                       string
 	Attempt                  int32
@@ -61,7 +61,7 @@ type Store struct{ Pool pg.Querier }
 const columns = `SELECT id, attempt, name, version, metric, value, n, stderr, config_digest, samples_uri, created_at
 	FROM benchmark_score WHERE run_id = $1`
 
-// List answers a page of a run's scores in the order of their reports.
+// List returns a page of a run's scores in the order of the reports.
 func (s *Store) List(ctx context.Context, runID string, p page.Page) ([]Score, bool, error) {
 	found, err := s.collect(ctx, columns+` ORDER BY created_at, id LIMIT $2 OFFSET $3`, runID, p.Ask(), p.Offset)
 	if err != nil {
@@ -71,10 +71,10 @@ func (s *Store) List(ctx context.Context, runID string, p page.Page) ([]Score, b
 	return found, more, nil
 }
 
-// maxNamed bounds how many metrics are told of a benchmark.
+// maxNamed is the maximum number of metrics that Of returns.
 const maxNamed = 100
 
-// Of answers the newest score of each metric of a benchmark, by the metrics' names.
+// Of returns the newest score of each metric of a benchmark, ordered by metric name.
 func (s *Store) Of(ctx context.Context, runID, name string) ([]Score, error) {
 	return s.collect(ctx, `SELECT DISTINCT ON (metric) id, attempt, name, version, metric, value, n, stderr, config_digest, samples_uri,
 		created_at FROM benchmark_score WHERE run_id = $1 AND name = $2 ORDER BY metric, created_at DESC, id DESC LIMIT $3`,

@@ -1,9 +1,8 @@
-// Package signal owns what the training of a run is asked while it runs: to save a checkpoint, to leave, to
-// stop. jobs decides it; here trainings wait for it, many at once over one stream of jobs.
+// Package signal owns the signals that a running training waits for: to save a checkpoint, to pause or to stop. The
+// jobs service sets them; many trainings wait here at once over one stream from jobs.
 //
-// It promises that an asking which is there is answered at once and one that comes is answered when it comes;
-// that a stream which is lost costs a delay and no asking; and that no run and no server holds more waits than
-// its share.
+// It promises that Await returns at once if a signal is pending, otherwise when one arrives; that a lost stream
+// delays signals but loses none; and that the number of waits per run and per server is bounded.
 package signal
 
 import (
@@ -16,42 +15,42 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// None is the signal of a run that is asked for nothing.
+// None is the signal of a run that has no pending signal.
 const None = "none"
 
-// Signal is what a training is asked.
+// Signal is a signal to a training.
 type Signal struct {
 	Signal   string
-	ID       string // of the asking, empty for none
+	ID       string // empty for None
 	Deadline *time.Time
 }
 
-// Waiter names who waits.
+// Waiter identifies the attempt that waits.
 type Waiter struct {
 	RunID   string
 	Attempt int32
-	// After is the asking that he knows already.
+	// After is the id of the last signal that the attempt has received.
 	After string
 }
 
-// Next asks jobs what an attempt is asked now.
+// Next fetches the current signal of an attempt from jobs.
 type Next func(ctx context.Context, runID string, attempt int32) (Signal, error)
 
-// Bounds of what waits at once.
+// Limits of concurrent waits.
 const (
 	maxWaits   = 4096
 	maxPerRun  = 8
-	lookAgain  = 10 * time.Second // how long a wait trusts wake-ups alone
+	lookAgain  = 10 * time.Second // a wait polls jobs this often, in case a wake-up was lost
 	retryAfter = 5 * time.Second
 )
 
-// Board is where trainings wait.
+// Board holds the requests that wait for a signal.
 type Board struct {
 	clock clock.Clock
 	next  Next
 
 	mu      sync.Mutex
-	asked   map[string]string // run to asking, as jobs told last
+	signals map[string]string // run to signal id, as last received from jobs
 	waiting map[string]map[chan struct{}]struct{}
 	count   int
 
@@ -59,34 +58,34 @@ type Board struct {
 	close  func()
 }
 
-// NewBoard makes a board.
+// NewBoard creates a board.
 func NewBoard(clk clock.Clock, next Next) *Board {
-	b := &Board{clock: clk, next: next, asked: map[string]string{}, waiting: map[string]map[chan struct{}]struct{}{}, closed: make(chan struct{})}
+	b := &Board{clock: clk, next: next, signals: map[string]string{}, waiting: map[string]map[chan struct{}]struct{}{}, closed: make(chan struct{})}
 	b.close = sync.OnceFunc(func() { close(b.closed) })
 	return b
 }
 
-// Close ends every wait, also those that come later: what is asked now is answered.
+// Close ends every wait, including later ones. They return the current signal.
 func (b *Board) Close() { b.close() }
 
-// Set takes what all runs are asked, whole, and wakes whom it concerns.
-func (b *Board) Set(asked map[string]string) {
+// Set replaces the signal ids of all runs and wakes the waits of every run whose signal changed.
+func (b *Board) Set(signals map[string]string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for run, id := range asked {
-		if b.asked[run] != id {
+	for run, id := range signals {
+		if b.signals[run] != id {
 			b.wake(run)
 		}
 	}
-	for run := range b.asked {
-		if _, still := asked[run]; !still {
+	for run := range b.signals {
+		if _, still := signals[run]; !still {
 			b.wake(run)
 		}
 	}
-	b.asked = maps.Clone(asked)
+	b.signals = maps.Clone(signals)
 }
 
-// wake needs the lock.
+// wake wakes every wait of a run. The caller holds b.mu.
 func (b *Board) wake(run string) {
 	for c := range b.waiting[run] {
 		select {
@@ -96,8 +95,8 @@ func (b *Board) wake(run string) {
 	}
 }
 
-// Await answers what an attempt is asked: at once where that is another asking than the one it knows, else when
-// another comes or the time is over, whichever is first.
+// Await returns the current signal of an attempt. It returns at once if a signal other than w.After is pending,
+// otherwise when one arrives or after wait, whichever is first.
 func (b *Board) Await(ctx context.Context, w Waiter, wait time.Duration) (Signal, error) {
 	changed, leave, err := b.enter(w.RunID)
 	if err != nil {
@@ -121,17 +120,17 @@ func (b *Board) Await(ctx context.Context, w Waiter, wait time.Duration) (Signal
 		case <-b.closed:
 			return now, nil
 		case <-ctx.Done():
-			return now, nil // whoever still listens is told what was true a moment ago
+			return now, nil // the last known signal, if anyone still reads the response
 		}
 	}
 }
 
-// enter counts a wait in, and answers what wakes it.
+// enter registers a wait and returns the channel that wakes it. The caller calls leave at the end of the wait.
 func (b *Board) enter(run string) (changed <-chan struct{}, leave func(), err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.count >= maxWaits || len(b.waiting[run]) >= maxPerRun {
-		f := fault.New(fault.Unavailable, "signals_busy", "too many wait for a signal")
+		f := fault.New(fault.Unavailable, "signals_busy", "too many requests wait for a signal")
 		f.RetryAfter = retryAfter
 		return nil, nil, f
 	}

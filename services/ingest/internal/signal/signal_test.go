@@ -13,55 +13,59 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// desk answers what runs are asked, and tells of each question.
-type desk struct {
-	mu    sync.Mutex
-	now   map[string]string
-	asked chan string
-	fails error
+// fakeJobs returns the signals of runs and records each call.
+type fakeJobs struct {
+	mu      sync.Mutex
+	signals map[string]string
+	calls   chan string // ids of runs
+	err     error
 }
 
-func newDesk() *desk { return &desk{now: map[string]string{}, asked: make(chan string, 100)} }
+func newFakeJobs() *fakeJobs {
+	return &fakeJobs{signals: map[string]string{}, calls: make(chan string, 100)}
+}
 
-func (d *desk) next(_ context.Context, run string, _ int32) (Signal, error) {
+func (d *fakeJobs) next(_ context.Context, run string, _ int32) (Signal, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.asked <- run
-	id := d.now[run]
-	if d.fails != nil || id == "" {
-		return Signal{Signal: None}, d.fails
+	d.calls <- run
+	id := d.signals[run]
+	if d.err != nil || id == "" {
+		return Signal{Signal: None}, d.err
 	}
 	return Signal{Signal: "checkpoint", ID: id}, nil
 }
 
-func (d *desk) set(run, id string) {
+func (d *fakeJobs) set(run, id string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.now[run] = id
+	d.signals[run] = id
 }
 
-type told struct {
+// result is what Await returned.
+type result struct {
 	Signal
 	err error
 }
 
-func (b *Board) later(ctx context.Context, w Waiter, wait time.Duration) chan told {
-	out := make(chan told, 1)
+// awaitAsync calls Await in a goroutine.
+func (b *Board) awaitAsync(ctx context.Context, w Waiter, wait time.Duration) chan result {
+	out := make(chan result, 1)
 	go func() {
 		s, err := b.Await(ctx, w, wait)
-		out <- told{s, err}
+		out <- result{s, err}
 	}()
 	return out
 }
 
-func TestAWaitIsWokenByItsOwnRunAlone(t *testing.T) {
+func TestBoard_Await_wokenByOwnRunOnly(t *testing.T) {
 	t.Parallel()
-	d, clk := newDesk(), clock.NewFake(time.Unix(0, 0))
+	d, clk := newFakeJobs(), clock.NewFake(time.Unix(0, 0))
 	b := NewBoard(clk, d.next)
-	one := b.later(t.Context(), Waiter{RunID: "run_1"}, time.Minute)
-	require.Equal(t, "run_1", <-d.asked)
+	one := b.awaitAsync(t.Context(), Waiter{RunID: "run_1"}, time.Minute)
+	require.Equal(t, "run_1", <-d.calls)
 	b.Set(map[string]string{"run_2": "sig_2"})
-	require.Empty(t, d.asked, "it is not asked anew for another's sake")
+	require.Empty(t, d.calls, "a signal of another run does not cause a call")
 	d.set("run_1", "sig_1")
 	b.Set(map[string]string{"run_1": "sig_1", "run_2": "sig_2"})
 	got := <-one
@@ -71,64 +75,64 @@ func TestAWaitIsWokenByItsOwnRunAlone(t *testing.T) {
 	require.Zero(t, b.count)
 }
 
-func TestWhatIsKnownIsWaitedPast(t *testing.T) {
+func TestBoard_Await_ignoresKnownSignal(t *testing.T) {
 	t.Parallel()
-	d, clk := newDesk(), clock.NewFake(time.Unix(0, 0))
+	d, clk := newFakeJobs(), clock.NewFake(time.Unix(0, 0))
 	b := NewBoard(clk, d.next)
 	d.set("run_1", "sig_1")
 	b.Set(map[string]string{"run_1": "sig_1"})
-	one := b.later(t.Context(), Waiter{RunID: "run_1", After: "sig_1"}, time.Minute)
-	<-d.asked
+	one := b.awaitAsync(t.Context(), Waiter{RunID: "run_1", After: "sig_1"}, time.Minute)
+	<-d.calls
 	b.Set(map[string]string{"run_1": "sig_1"})
-	require.Empty(t, d.asked, "nothing has changed")
+	require.Empty(t, d.calls, "an unchanged signal does not cause a call")
 	d.set("run_1", "stop.1")
 	b.Set(map[string]string{"run_1": "stop.1"})
 	require.Equal(t, "stop.1", (<-one).ID)
 }
 
-// A lost stream costs a delay: who waits looks by himself, and at the end of his time is told what is so.
-func TestAWaitLooksByItself(t *testing.T) {
+// Without a stream, a wait polls jobs and returns the current signal at its end.
+func TestBoard_Await_pollsWithoutStream(t *testing.T) {
 	t.Parallel()
-	d, clk := newDesk(), clock.NewFake(time.Unix(0, 0))
+	d, clk := newFakeJobs(), clock.NewFake(time.Unix(0, 0))
 	b := NewBoard(clk, d.next)
-	one := b.later(t.Context(), Waiter{RunID: "run_1"}, time.Minute)
-	<-d.asked
+	one := b.awaitAsync(t.Context(), Waiter{RunID: "run_1"}, time.Minute)
+	<-d.calls
 	d.set("run_1", "sig_1")
 	require.NoError(t, clk.Await(t.Context(), 2))
 	clk.Advance(lookAgain)
 	require.Equal(t, "sig_1", (<-one).ID)
 
 	d.set("run_1", "")
-	one = b.later(t.Context(), Waiter{RunID: "run_1"}, time.Second)
+	one = b.awaitAsync(t.Context(), Waiter{RunID: "run_1"}, time.Second)
 	require.NoError(t, clk.Await(t.Context(), 2))
 	clk.Advance(time.Second)
 	require.Equal(t, None, (<-one).Signal.Signal)
 }
 
-func TestWhoGoesAndWhoFailsWaitsNoMore(t *testing.T) {
+func TestBoard_Await_cancelAndError(t *testing.T) {
 	t.Parallel()
-	d, clk := newDesk(), clock.NewFake(time.Unix(0, 0))
+	d, clk := newFakeJobs(), clock.NewFake(time.Unix(0, 0))
 	b := NewBoard(clk, d.next)
 	ctx, cancel := context.WithCancel(t.Context())
-	one := b.later(ctx, Waiter{RunID: "run_1"}, time.Minute)
-	<-d.asked
+	one := b.awaitAsync(ctx, Waiter{RunID: "run_1"}, time.Minute)
+	<-d.calls
 	cancel()
 	require.NoError(t, (<-one).err)
 	d.mu.Lock()
-	d.fails = errors.New("jobs is away")
+	d.err = errors.New("jobs is unavailable")
 	d.mu.Unlock()
 	_, err := b.Await(t.Context(), Waiter{RunID: "run_1"}, time.Minute)
-	require.ErrorContains(t, err, "jobs is away")
+	require.ErrorContains(t, err, "jobs is unavailable")
 	require.Zero(t, b.count)
 }
 
-func TestARunAndAServerHoldTheirShareOfWaits(t *testing.T) {
+func TestBoard_Await_limits(t *testing.T) {
 	t.Parallel()
-	d, clk := newDesk(), clock.NewFake(time.Unix(0, 0))
+	d, clk := newFakeJobs(), clock.NewFake(time.Unix(0, 0))
 	b := NewBoard(clk, d.next)
 	for range maxPerRun {
-		_ = b.later(t.Context(), Waiter{RunID: "run_1"}, time.Minute)
-		<-d.asked
+		_ = b.awaitAsync(t.Context(), Waiter{RunID: "run_1"}, time.Minute)
+		<-d.calls
 	}
 	_, err := b.Await(t.Context(), Waiter{RunID: "run_1"}, time.Minute)
 	require.True(t, fault.Is(err, fault.Unavailable), "%v", err)

@@ -1,5 +1,5 @@
-// Package validation owns validation rounds: chunks that arrive in any order, once or twice, and the
-// samples in them.
+// Package validation owns validation rounds and their samples. It promises that the chunks of a round may arrive in
+// any order and more than once.
 package validation
 
 import (
@@ -17,8 +17,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
 )
 
-// Write stores one chunk of a round. The same chunk again replaces itself; the first chunk fixes how many
-// there are.
+// Write stores one chunk of a round. A repeated chunk replaces the earlier one. The first chunk fixes the number of
+// chunks of the round; chunks with another total are rejected.
 func Write(v *report.Validation) commit.Write {
 	return func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *commit.Run) error {
 		var total int32
@@ -53,7 +53,7 @@ func text(raw []byte) *string {
 	return &s
 }
 
-// Round is what is there of a validation round.
+// Round is a validation round with the number of samples and chunks that have arrived.
 type Round struct {
 	Step                   int64
 	Attempt                int32
@@ -62,7 +62,7 @@ type Round struct {
 	At                     time.Time
 }
 
-// Sample is one conversation with its place in the round. All but Reward is JSON, nil for none.
+// Sample is one conversation with its index in the round. User, Assistant, Env and Extra are JSON, nil if missing.
 type Sample struct {
 	Step                        int64
 	Index                       int32
@@ -73,12 +73,11 @@ type Sample struct {
 // Store reads rounds.
 type Store struct{ Pool pg.Querier }
 
-// visible leaves out the rounds that a newer attempt has gone over: it reported the same step or an
-// earlier one.
+// visible excludes the rounds that a newer attempt superseded by reporting a round of the same or an earlier step.
 const visible = ` FROM validation_round v WHERE v.run_id = $1 AND NOT EXISTS (SELECT 1 FROM validation_round n
 	WHERE n.run_id = $1 AND n.attempt > v.attempt AND n.step <= v.step)`
 
-// Rounds answers a page of a run's rounds by step.
+// Rounds returns a page of a run's rounds, ordered by step.
 func (s *Store) Rounds(ctx context.Context, runID string, p page.Page) ([]Round, bool, error) {
 	rows, err := s.Pool.Query(ctx, `SELECT v.step, v.attempt, v.avg_reward, v.accuracy, v.total_chunks, v.created_at,
 			(SELECT count(*) FROM validation_chunk c WHERE c.run_id = $1 AND c.attempt = v.attempt AND c.step = v.step),
@@ -98,7 +97,7 @@ func (s *Store) Rounds(ctx context.Context, runID string, p page.Page) ([]Round,
 	return rounds, more, nil
 }
 
-// Samples answers a page of a round's samples in their order; of the last round where no step is given.
+// Samples returns a page of a round's samples in order. If step is nil, it reads the last round.
 func (s *Store) Samples(ctx context.Context, runID string, step *int64, p page.Page) ([]Sample, bool, error) {
 	var attempt int32
 	var at int64

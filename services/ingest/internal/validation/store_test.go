@@ -18,23 +18,23 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
 )
 
-// bench is the tables and one run in them.
-type bench struct {
+// fixture is a fresh database with one run.
+type fixture struct {
 	t    *testing.T
 	pool *pgxpool.Pool
 	run  commit.Run
 }
 
-func open(t *testing.T) *bench {
+func open(t *testing.T) *fixture {
 	t.Helper()
 	files, err := db.Migrations()
 	require.NoError(t, err)
 	base := pgtest.New(t, pgtest.Schema{Name: "ingest", Migrations: files})
-	return &bench{t: t, pool: base.Pool("ingest"), run: commit.Run{ID: "run_1", Now: time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)}}
+	return &fixture{t: t, pool: base.Pool("ingest"), run: commit.Run{ID: "run_1", Now: time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)}}
 }
 
-// group stores writes of an attempt as the committer does: together, or not at all.
-func (b *bench) group(attempt int32, writes ...commit.Write) error {
+// group stores writes of an attempt as the committer does: in one transaction.
+func (b *fixture) group(attempt int32, writes ...commit.Write) error {
 	b.t.Helper()
 	r := b.run
 	r.Memo = map[any]any{}
@@ -54,7 +54,7 @@ func (b *bench) group(attempt int32, writes ...commit.Write) error {
 	return err
 }
 
-// chunk is one chunk of a round whose samples say these.
+// chunk writes one chunk of a round with one sample per user text.
 func chunk(step int64, index, total int32, users ...string) commit.Write {
 	v := &report.Validation{RunID: "run_1", Step: step, Chunk: index, Total: total}
 	for _, u := range users {
@@ -63,14 +63,14 @@ func chunk(step int64, index, total int32, users ...string) commit.Write {
 	return Write(v)
 }
 
-func (b *bench) rounds(p page.Page) ([]Round, bool) {
+func (b *fixture) rounds(p page.Page) ([]Round, bool) {
 	b.t.Helper()
 	rounds, more, err := (&Store{Pool: b.pool}).Rounds(b.t.Context(), "run_1", p)
 	require.NoError(b.t, err)
 	return rounds, more
 }
 
-func (b *bench) users(step *int64, p page.Page) (users []string, more bool) {
+func (b *fixture) users(step *int64, p page.Page) (users []string, more bool) {
 	b.t.Helper()
 	samples, more, err := (&Store{Pool: b.pool}).Samples(b.t.Context(), "run_1", step, p)
 	require.NoError(b.t, err)
@@ -83,14 +83,14 @@ func (b *bench) users(step *int64, p page.Page) (users []string, more bool) {
 
 func all() page.Page { return page.Page{Limit: page.MaxLimit} }
 
-func TestChunksInAnyOrderAreOneRound(t *testing.T) {
+func TestWrite_chunksInAnyOrder(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	require.NoError(t, b.group(1, chunk(5, 2, 3, "e"), chunk(5, 0, 3, "a", "b")))
 	rounds, _ := b.rounds(all())
 	require.Equal(t, []int32{2, 3, 3}, []int32{rounds[0].Chunks, rounds[0].Total, rounds[0].Samples})
 	require.NoError(t, b.group(1, chunk(5, 1, 3, "c", "d")))
-	require.NoError(t, b.group(1, chunk(5, 0, 3, "z")), "a chunk again replaces itself")
+	require.NoError(t, b.group(1, chunk(5, 0, 3, "z")), "a repeated chunk replaces the earlier one")
 	rounds, _ = b.rounds(all())
 	require.Len(t, rounds, 1)
 	require.Equal(t, []int32{3, 3, 4}, []int32{rounds[0].Chunks, rounds[0].Total, rounds[0].Samples})
@@ -102,16 +102,16 @@ func TestChunksInAnyOrderAreOneRound(t *testing.T) {
 	require.True(t, more)
 }
 
-func TestTheFirstChunkFixesTheirNumber(t *testing.T) {
+func TestWrite_firstChunkFixesTotal(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	require.NoError(t, b.group(1, chunk(5, 0, 3, "a")))
 	err := b.group(1, chunk(5, 1, 4, "b"))
 	require.True(t, fault.HasCode(err, "total_chunks") && fault.Is(err, fault.Conflict), "%v", err)
-	require.NoError(t, b.group(2, chunk(5, 1, 4, "b")), "another attempt counts for itself")
+	require.NoError(t, b.group(2, chunk(5, 1, 4, "b")), "another attempt may have another total")
 }
 
-func TestFiguresThatComeLaterAreAdded(t *testing.T) {
+func TestWrite_laterFiguresAdded(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	half, one := 0.5, 1.0
@@ -123,7 +123,7 @@ func TestFiguresThatComeLaterAreAdded(t *testing.T) {
 	require.Equal(t, []*float64{&half, &one}, []*float64{rounds[0].AvgReward, rounds[0].Accuracy})
 }
 
-func TestANewerAttemptHidesWhatItHasGoneOver(t *testing.T) {
+func TestStore_Rounds_newerAttemptHidesOlder(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	require.NoError(t, b.group(1, chunk(1, 0, 1, "1/1"), chunk(2, 0, 1, "1/2"), chunk(3, 0, 1, "1/3")))
@@ -139,7 +139,7 @@ func TestANewerAttemptHidesWhatItHasGoneOver(t *testing.T) {
 	}
 	require.Equal(t, []seen{{1, 1}, {2, 2}}, got)
 	users, _ := b.users(nil, all())
-	require.Equal(t, []string{`"2/2"`}, users, "without a step it is the last round")
+	require.Equal(t, []string{`"2/2"`}, users, "without a step, the samples are those of the last round")
 	for step, want := range map[int64][]string{1: {`"1/1"`}, 2: {`"2/2"`}, 3: nil, 4: nil} {
 		users, _ := b.users(&step, all())
 		require.Equal(t, want, users, step)
@@ -152,7 +152,7 @@ func TestANewerAttemptHidesWhatItHasGoneOver(t *testing.T) {
 	require.EqualValues(t, 2, rounds[0].Step)
 }
 
-func TestASampleComesBackAsItCame(t *testing.T) {
+func TestStore_Samples_verbatim(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	reward := -1e300
