@@ -27,10 +27,10 @@ import (
 	"github.com/signalbox-dev/signalbox/services/inference"
 )
 
-// limit bounds every wait of these tests; none of them takes it when all is well.
+// limit bounds every wait of these tests. No passing test takes that long.
 const limit = 30 * time.Second
 
-// rig is inference with its registry, on a database of its own, behind a real HTTP server.
+// rig is the service with a fake registry, its own database and a real HTTP server.
 type rig struct {
 	t        *testing.T
 	cfg      inference.Config
@@ -41,8 +41,8 @@ type rig struct {
 	bus      *rpc.Bus
 	svc      *inference.Service
 	server   *httptest.Server
-	tls      func(node string) *tls.Config // of engines of other hosts
-	stop     func()                        // the workers, and waits for them
+	tls      func(node string) *tls.Config // for engines on other hosts
+	stop     func()                        // stops the server and the workers, and waits for them
 }
 
 func defaults(t *testing.T) inference.Config {
@@ -52,13 +52,13 @@ func defaults(t *testing.T) inference.Config {
 	}
 }
 
-// open starts the service; change may alter its settings first.
+// open starts the service; change may modify its settings first.
 func open(t *testing.T, change ...func(*inference.Config)) *rig {
 	t.Helper()
 	return openWith(t, nil, change...)
 }
 
-// openWith is open for a service with a certificate.
+// openWith is like open, with a TLS configuration for engines on other hosts.
 func openWith(t *testing.T, own func(node string) *tls.Config, change ...func(*inference.Config)) *rig {
 	t.Helper()
 	files, err := inference.Migrations()
@@ -98,7 +98,7 @@ func (r *rig) serve(name string, register func(*rpc.Server), keys ...authn.Publi
 	r.t.Cleanup(func() { cancel(); require.NoError(r.t, <-done) })
 }
 
-// start makes the service over a pool and runs its workers.
+// start creates the service with a database pool and runs its workers.
 func (r *rig) start(pool *pgxpool.Pool) {
 	r.t.Helper()
 	clk := clock.Real()
@@ -125,7 +125,7 @@ func (r *rig) start(pool *pgxpool.Pool) {
 	r.t.Cleanup(r.stop)
 }
 
-// ready pushes deployments and waits until they are in force under a lease.
+// ready pushes deployments and waits until the service has applied them and has a lease.
 func (r *rig) ready(deployments ...*registrypeerv1.ServedDeployment) {
 	r.t.Helper()
 	r.registry.await(r.t, r.registry.push(deployments...))
@@ -133,7 +133,7 @@ func (r *rig) ready(deployments ...*registrypeerv1.ServedDeployment) {
 		resp := r.do(http.MethodGet, "/inference/"+deploymentA+"/v1/models", "", "")
 		defer func() { _ = resp.Body.Close() }()
 		return resp.StatusCode != http.StatusServiceUnavailable
-	}, limit, 5*time.Millisecond, "a lease")
+	}, limit, 5*time.Millisecond, "the service must get a lease")
 }
 
 var (
@@ -141,15 +141,15 @@ var (
 	deploymentB = dep("b")
 )
 
-// dep is the id of a deployment.
+// dep returns the id of a deployment.
 func dep(letter string) string { return "dep_0" + strings.Repeat(letter, 25) }
 
 const chat = "/v1/chat/completions"
 
-// reply is an answer whose body is the test's to close.
+// reply is a response whose body the test must close.
 type reply struct{ *http.Response }
 
-// do sends a request with a bearer; an empty one is left out.
+// do sends a request with a bearer token, or without the header if bearer is empty.
 func (r *rig) do(method, path, bearer, body string) reply {
 	r.t.Helper()
 	return r.send(r.request(method, path, bearer, body))
@@ -179,7 +179,7 @@ func (r *rig) send(req *http.Request) reply {
 	return reply{resp}
 }
 
-// text reads a body that ends well.
+// text reads a body that must end cleanly.
 func text(t *testing.T, resp reply) string {
 	t.Helper()
 	defer func() { _ = resp.Body.Close() }()
@@ -188,29 +188,30 @@ func text(t *testing.T, resp reply) string {
 	return string(body)
 }
 
-// row is what the tests look at of a recorded call.
+// row holds the fields of a recorded call that the tests check.
 type row struct {
 	RequestID, Outcome, Method, Path, Token, Usage string
 	Status                                         int32
 	Stream                                         bool
-	Asked, Answered, Finish                        *string
+	RequestedModel, ResponseModel, Finish          *string
 	Prompt, Completion                             *int32
 	TTFT                                           *float64
 	In, Out                                        int64
 }
 
-// rows waits for so many recorded calls and answers them, oldest first.
+// rows waits until want calls are recorded and returns them, oldest first.
 func (r *rig) rows(want int) []row {
 	r.t.Helper()
 	var out []row
 	require.Eventually(r.t, func() bool {
 		out = r.now()
 		return len(out) >= want
-	}, limit, 10*time.Millisecond, "%d calls in the record", want)
+	}, limit, 10*time.Millisecond, "%d calls must be recorded", want)
 	require.Len(r.t, out, want)
 	return out
 }
 
+// now returns the calls that are recorded now, oldest first.
 func (r *rig) now() []row {
 	var out []row
 	rows, err := r.pool.Query(context.WithoutCancel(r.t.Context()), `SELECT request_id, outcome, method, path, token_name, usage_source,
@@ -222,8 +223,8 @@ func (r *rig) now() []row {
 	defer rows.Close()
 	for rows.Next() {
 		var c row
-		err := rows.Scan(&c.RequestID, &c.Outcome, &c.Method, &c.Path, &c.Token, &c.Usage, &c.Status, &c.Stream, &c.Asked,
-			&c.Answered, &c.Finish, &c.Prompt, &c.Completion, &c.TTFT, &c.In, &c.Out)
+		err := rows.Scan(&c.RequestID, &c.Outcome, &c.Method, &c.Path, &c.Token, &c.Usage, &c.Status, &c.Stream, &c.RequestedModel,
+			&c.ResponseModel, &c.Finish, &c.Prompt, &c.Completion, &c.TTFT, &c.In, &c.Out)
 		if err != nil {
 			return nil
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestTheEnginesWordIsNotTouched(t *testing.T) {
+func TestEngineResponseUnchanged(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		raw, status, body, outcome string
@@ -26,18 +26,18 @@ func TestTheEnginesWordIsNotTouched(t *testing.T) {
 			t.Parallel()
 			r, w := open(t), newWorld(t, newEngine(t, always(c.raw)))
 			r.ready(w.deployments()...)
-			resp := r.do(http.MethodPost, "/inference/"+deploymentA+chat, w.good.text, `{"model":"asked"}`)
+			resp := r.do(http.MethodPost, "/inference/"+deploymentA+chat, w.good.text, `{"model":"other"}`)
 			require.Equal(t, c.body, text(t, resp))
 			require.Equal(t, strings.Fields(c.status)[0], strings.Fields(resp.Status)[0])
 			got := r.rows(1)[0]
 			require.Equal(t, c.outcome, got.Outcome)
 			require.Equal(t, int64(len(c.body)), got.Out)
-			require.Equal(t, int64(len(`{"model":"asked"}`)), got.In)
+			require.Equal(t, int64(len(`{"model":"other"}`)), got.In)
 		})
 	}
 }
 
-func TestAnAnswerThatEndsWithItsConnection(t *testing.T) {
+func TestResponseDelimitedByConnectionClose(t *testing.T) {
 	t.Parallel()
 	r, w := open(t), newWorld(t, newEngine(t, once("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nto the end")))
 	r.ready(w.deployments()...)
@@ -47,7 +47,7 @@ func TestAnAnswerThatEndsWithItsConnection(t *testing.T) {
 	require.Equal(t, 2, w.e.connections())
 }
 
-func TestHeadersOfTheEngineThatNoCallerSees(t *testing.T) {
+func TestEngineHeadersFiltered(t *testing.T) {
 	t.Parallel()
 	hostile := []string{
 		"Set-Cookie: a=b", "Clear-Site-Data: \"*\"", "Service-Worker-Allowed: /", "Alt-Svc: h3=\":1\"", "Strict-Transport-Security: max-age=1",
@@ -76,7 +76,7 @@ func TestHeadersOfTheEngineThatNoCallerSees(t *testing.T) {
 	}, got)
 }
 
-func TestATypeThatTheEngineDidNotNameIsNotGuessed(t *testing.T) {
+func TestContentTypeNotGuessed(t *testing.T) {
 	t.Parallel()
 	r, w := open(t), newWorld(t, newEngine(t, always(answer("200 OK", "", "<html><script>"))))
 	r.ready(w.deployments()...)
@@ -85,7 +85,7 @@ func TestATypeThatTheEngineDidNotNameIsNotGuessed(t *testing.T) {
 	require.Empty(t, resp.Header["Content-Type"])
 }
 
-func TestHeadersOfTheCallerThatNoEngineSees(t *testing.T) {
+func TestCallerHeadersFiltered(t *testing.T) {
 	t.Parallel()
 	r, w := open(t), newWorld(t, newEngine(t, always(answer("200 OK", "", "ok"))))
 	r.ready(w.deployments()...)
@@ -120,12 +120,12 @@ func TestHeadersOfTheCallerThatNoEngineSees(t *testing.T) {
 		got := map[string]string{}
 		for _, line := range strings.Split(strings.TrimSpace(heads[len(heads)-1]), "\r\n")[1:] {
 			name, value, _ := strings.Cut(line, ": ")
-			require.NotContains(t, got, name, "sent twice")
+			require.NotContains(t, got, name, "a header must be sent once")
 			got[name] = value
 		}
 		require.Regexp(t, `^req_[0-9a-z]{26}$`, got["X-Request-Id"])
 		delete(got, "X-Request-Id")
 		require.Equal(t, want, got, "%d: %s", i, hidden[i%len(hidden)])
 	}
-	require.Equal(t, 1, w.e.connections(), "one connection carried them all")
+	require.Equal(t, 1, w.e.connections(), "all calls must share one connection")
 }

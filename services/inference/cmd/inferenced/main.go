@@ -1,4 +1,4 @@
-// Command inferenced is the inference service as a process of its own.
+// Command inferenced runs the inference service as its own process.
 package main
 
 import (
@@ -11,7 +11,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/inference"
 )
 
-// Applications are refused in the form that their clients show, also while the process drains.
+// The service refuses new calls itself while the process drains, so that applications get OpenAI's error
+// format.
 var _ boot.Drainer = (*inference.Service)(nil)
 
 func main() {

@@ -11,39 +11,39 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// Lease is the snapshot in force and how long it may be used.
+// Lease is the current snapshot and how long it may be used.
 type Lease struct {
-	// mono is a clock that no one can set: a lease is a span, not a date.
+	// mono is a monotonic clock, because a lease is a duration and not a date.
 	mono    func() time.Duration
 	current atomic.Pointer[snapshot]
-	until   atomic.Int64 // of mono
+	until   atomic.Int64 // in terms of mono
 
-	extended chan struct{} // told of each extension
+	extended chan struct{} // receives a value after each extension
 
 	mu    sync.Mutex
-	calls map[string]map[*call]struct{} // by token id
+	calls map[string]map[*call]struct{} // keyed by token id
 }
 
-// call is one that is being answered.
+// call is an open call.
 type call struct {
 	deployment string
 	cut        context.CancelCauseFunc
-	over       chan struct{} // closed when it has left
+	over       chan struct{} // closed when the call has ended
 }
 
 var (
-	// ErrRevoked is why the open calls of a revoked token end.
+	// ErrRevoked is the cause with which the open calls of a revoked token are cut.
 	ErrRevoked = errors.New("the token was revoked")
-	// ErrOver is why the open calls of a replica end that has lost the registry for too long: their
-	// tokens may be dead by now.
-	ErrOver = errors.New("the lease is over")
-	// ErrSuspended is why the open calls of a deployment end that was suspended with a cut.
+	// ErrOver is the cause with which all open calls are cut when the lease has expired: without contact to
+	// the registry their tokens may have been revoked.
+	ErrOver = errors.New("the lease has expired")
+	// ErrSuspended is the cause with which open calls are cut if their deployment is suspended with cut set.
 	ErrSuspended = errors.New("the deployment was suspended")
-	// errOlder refuses a snapshot that would bring back what a later one took away.
-	errOlder = errors.New("the snapshot is older than the one in force")
+	// errOlder rejects an older snapshot, because it would bring back revoked tokens.
+	errOlder = errors.New("the snapshot is older than the current one")
 )
 
-// New makes a lease that has nothing yet.
+// New returns a lease without a snapshot.
 func New(mono func() time.Duration) *Lease {
 	return &Lease{mono: mono, extended: make(chan struct{}, 1), calls: map[string]map[*call]struct{}{}}
 }
@@ -53,7 +53,7 @@ func (l *Lease) Valid() bool {
 	return l.current.Load() != nil && int64(l.mono()) < l.until.Load()
 }
 
-// Epoch is that of the snapshot in force, 0 before the first.
+// Epoch returns the epoch of the current snapshot, 0 before the first one.
 func (l *Lease) Epoch() int64 {
 	if s := l.current.Load(); s != nil {
 		return s.epoch
@@ -61,7 +61,7 @@ func (l *Lease) Epoch() int64 {
 	return 0
 }
 
-// Token finds a live token by its SHA-256.
+// Token finds a valid token by its SHA-256.
 func (l *Lease) Token(sum []byte) (*Token, bool) {
 	s := l.current.Load()
 	if s == nil || len(sum) != len(hash{}) {
@@ -71,7 +71,7 @@ func (l *Lease) Token(sum []byte) (*Token, bool) {
 	return t, ok
 }
 
-// Deployment finds a deployment.
+// Deployment finds a deployment by its id.
 func (l *Lease) Deployment(id string) (*Deployment, bool) {
 	s := l.current.Load()
 	if s == nil {
@@ -81,14 +81,16 @@ func (l *Lease) Deployment(id string) (*Deployment, bool) {
 	return d, ok
 }
 
-// Enter registers a call of the token, so that a revocation or a suspension can cut it; leave must be called. It
-// answers false where the token, the lease or the deployment ended since they were looked up.
+// Enter registers a call of the token, so that a revocation or a suspension can cut it. The caller must
+// call leave when the call has ended. Enter returns false if the token was revoked, the lease expired or the
+// deployment was suspended since they were looked up.
 func (l *Lease) Enter(ctx context.Context, sum []byte, t *Token) (_ context.Context, leave func(), ok bool) {
 	ctx, cut := context.WithCancelCause(ctx)
 	c := &call{deployment: t.DeploymentID, cut: cut, over: make(chan struct{})}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	// apply swaps the snapshot and cuts under this lock, so a call is either seen by it or sees its result.
+	// apply swaps the snapshot and cuts calls under this lock. So a call is either registered before apply
+	// runs and can be cut, or it sees the new snapshot.
 	_, live := l.Token(sum)
 	if d, ok := l.Deployment(t.DeploymentID); !live || !l.Valid() || ok && d.Suspended {
 		cut(nil)
@@ -114,8 +116,8 @@ func (l *Lease) leave(tokenID string, c *call) {
 	}
 }
 
-// apply puts a snapshot in force and cuts the calls of tokens that it lacks; it answers those calls, for
-// they take a moment to end.
+// apply makes s the current snapshot and cuts the calls of tokens that s lacks and of deployments that s
+// suspends with cut set. It returns the calls it cut; they take a moment to end.
 func (l *Lease) apply(s *snapshot) ([]*call, error) {
 	live := make(map[string]bool, len(s.tokens))
 	for _, t := range s.tokens {
@@ -138,7 +140,7 @@ func (l *Lease) apply(s *snapshot) ([]*call, error) {
 	}), nil
 }
 
-// cutAll cuts the calls for which why has a reason. It needs the lock.
+// cutAll cuts and returns the calls for which why returns an error. The caller must hold l.mu.
 func (l *Lease) cutAll(why func(tokenID string, c *call) error) []*call {
 	var gone []*call
 	for tokenID, calls := range l.calls {
@@ -152,35 +154,35 @@ func (l *Lease) cutAll(why func(tokenID string, c *call) error) []*call {
 	return gone
 }
 
-// lost is why every call ends when the lease does.
-func lost(string, *call) error { return ErrOver }
+// whyOver makes cutAll cut every call.
+func whyOver(string, *call) error { return ErrOver }
 
-// lapse ends the lease at once and cuts all open calls; it answers those, for they take a moment to end.
+// lapse ends the lease at once and cuts all open calls. It returns them; they take a moment to end.
 func (l *Lease) lapse() []*call {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.until.Store(0)
-	return l.cutAll(lost)
+	return l.cutAll(whyOver)
 }
 
-// extend lets the lease run for span from when its renewal was asked for.
-func (l *Lease) extend(asked, span time.Duration) {
-	l.until.Store(int64(asked + span))
+// extend makes the lease valid for span, counted from the time at which its renewal was requested.
+func (l *Lease) extend(requested, span time.Duration) {
+	l.until.Store(int64(requested + span))
 	select {
 	case l.extended <- struct{}{}:
-	default: // the guard has not looked at the last one yet
+	default: // Guard has not received the last value yet
 	}
 }
 
-// Guard cuts all open calls when the lease is over, until ctx ends: once it is, a revocation is answered
-// without this replica.
+// Guard cuts all open calls whenever the lease expires, until ctx ends. It must, because the registry
+// completes a revocation without waiting for a replica whose lease has expired.
 func (l *Lease) Guard(ctx context.Context, clk clock.Clock) error {
 	for ctx.Err() == nil {
 		left := time.Duration(l.until.Load()) - l.mono()
 		if left <= 0 {
 			l.mu.Lock()
 			if !l.Valid() {
-				l.cutAll(lost)
+				l.cutAll(whyOver)
 			}
 			l.mu.Unlock()
 			select {

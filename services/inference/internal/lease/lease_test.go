@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// stopwatch is a monotonic clock that a test moves, beside a fake clock.
+// stopwatch is a monotonic clock that the test sets.
 type stopwatch struct{ at atomic.Int64 }
 
 func (s *stopwatch) now() time.Duration { return time.Duration(s.at.Load()) }
@@ -42,24 +42,24 @@ func put(t *testing.T, l *Lease, epoch int64, tokens ...string) []*call {
 	return gone
 }
 
-func TestALeaseIsValidForItsSpanFromTheAsking(t *testing.T) {
+func TestLease_Valid(t *testing.T) {
 	t.Parallel()
 	var w stopwatch
 	l := New(w.now)
 	require.False(t, l.Valid())
 	l.extend(0, time.Hour)
-	require.False(t, l.Valid(), "without a snapshot there is nothing to serve")
+	require.False(t, l.Valid(), "a lease without a snapshot is not valid")
 	put(t, l, 1, "a")
 	require.True(t, l.Valid())
 	w.at.Store(int64(time.Hour) - 1)
 	require.True(t, l.Valid())
 	w.at.Store(int64(time.Hour))
-	require.False(t, l.Valid(), "not a moment longer")
+	require.False(t, l.Valid(), "the lease must end exactly after its span")
 	l.extend(time.Hour-time.Minute, time.Minute)
-	require.False(t, l.Valid(), "the span counts from the asking, not from the answer")
+	require.False(t, l.Valid(), "the span counts from the request, not from the response")
 }
 
-func TestASnapshotIsReadWhole(t *testing.T) {
+func TestReadSnapshot(t *testing.T) {
 	t.Parallel()
 	var w stopwatch
 	l := New(w.now)
@@ -96,7 +96,7 @@ func TestASnapshotIsReadWhole(t *testing.T) {
 	require.ErrorContains(t, err, "tok_a")
 }
 
-func TestAnOlderSnapshotBringsNothingBack(t *testing.T) {
+func TestOlderSnapshotRejected(t *testing.T) {
 	t.Parallel()
 	var w stopwatch
 	l := New(w.now)
@@ -110,7 +110,7 @@ func TestAnOlderSnapshotBringsNothingBack(t *testing.T) {
 	put(t, l, 5, "same epoch again")
 }
 
-func TestCallsEndWithTheirToken(t *testing.T) {
+func TestRevokedTokenCutsItsCalls(t *testing.T) {
 	t.Parallel()
 	var w stopwatch
 	l := New(w.now)
@@ -128,20 +128,20 @@ func TestCallsEndWithTheirToken(t *testing.T) {
 	require.NoError(t, ctxB.Err())
 	select {
 	case <-gone[0].over:
-		require.Fail(t, "it has not left yet")
+		require.Fail(t, "the call has not ended yet")
 	default:
 	}
 	leaveA()
 	<-gone[0].over
 	_, leave, ok := l.Enter(t.Context(), sum("a"), a)
-	require.False(t, ok, "looked up before, revoked since")
+	require.False(t, ok, "the token was revoked after the lookup")
 	leave()
 	leaveB()
-	require.Error(t, ctxB.Err(), "what has left holds nothing")
+	require.Error(t, ctxB.Err(), "leave must cancel the context")
 	require.Empty(t, l.calls)
 }
 
-func TestNoCallSlipsPastARevocation(t *testing.T) {
+func TestLease_Enter_concurrentRevocation(t *testing.T) {
 	t.Parallel()
 	var w stopwatch
 	l := New(w.now)
@@ -157,7 +157,7 @@ func TestNoCallSlipsPastARevocation(t *testing.T) {
 				ctx, leave, ok := l.Enter(t.Context(), sum("a"), tok)
 				defer leave()
 				if ok {
-					<-ctx.Done() // cut, or the test never ends
+					<-ctx.Done() // the test hangs unless the call is cut
 				}
 			})
 		}
@@ -167,7 +167,7 @@ func TestNoCallSlipsPastARevocation(t *testing.T) {
 	}
 }
 
-func TestTheGuardCutsAllWhenTheLeaseIsOver(t *testing.T) {
+func TestLease_Guard_expiredLeaseCutsAll(t *testing.T) {
 	t.Parallel()
 	var w stopwatch
 	clk := clock.NewFake(time.Unix(0, 0))
@@ -189,7 +189,7 @@ func TestTheGuardCutsAllWhenTheLeaseIsOver(t *testing.T) {
 	require.NoError(t, open.Err())
 	w.at.Store(int64(90 * time.Second))
 	for open.Err() == nil {
-		clk.Advance(time.Minute) // whichever timer it waits for
+		clk.Advance(time.Minute) // fires any timer that Guard may wait for
 		runtime.Gosched()
 	}
 	<-open.Done()

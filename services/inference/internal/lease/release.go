@@ -8,49 +8,52 @@ import (
 )
 
 const (
-	// releaseWithin bounds one request to give leases back.
+	// releaseWithin bounds one request that releases leases.
 	releaseWithin = time.Second
-	// leaveWithin bounds the last deed of a replica; a process that stops has no more time for it.
+	// leaveWithin bounds leave, because a stopping process has no more time for it.
 	leaveWithin = 2 * time.Second
-	// codeReleased is the registry's answer to a replica whose lease was given back in its name.
+	// codeReleased is the code of the registry's error if another process has released this replica's lease.
 	codeReleased = "replica_released"
 )
 
-// enter takes a name and learns whom this process replaces on its folder. Without the roll it serves all
-// the same; only what a crash leaves behind is then waited for until its lease is over.
+// enter takes a new replica id and reads which replicas this process replaces on its folder. If the roll is
+// unavailable the replica serves all the same; then the registry waits until the lease of a crashed
+// predecessor expires.
 func (w *Watcher) enter(ctx context.Context) {
 	w.replica = w.Name()
 	w.rejoin(ctx)
 }
 
-// rejoin writes the name into the roll; where the roll was not to be had, it is tried with each stream.
+// rejoin writes the replica id into the roll, unless that is done. If it fails, Run calls it again before
+// the next stream.
 func (w *Watcher) rejoin(ctx context.Context) {
 	if w.entered {
 		return
 	}
 	gone, err := w.Roll.Enter(w.replica)
 	if err != nil {
-		w.Log.WarnContext(ctx, "who served from this folder before is not known", "error", err)
+		w.Log.WarnContext(ctx, "cannot read the list of earlier replicas", "error", err)
 		return
 	}
 	w.gone, w.entered = gone, true
 }
 
-// clear gives the leases of dead predecessors back. What fails is tried again with the next renewal.
+// clear releases the leases of dead predecessors. If that fails, it is tried again with the next renewal;
+// only the first failure is logged.
 func (w *Watcher) clear(ctx context.Context) {
 	if len(w.gone) == 0 {
 		return
 	}
 	if err := w.release(ctx, w.gone); err != nil {
-		if !w.told {
-			w.Log.WarnContext(ctx, "the leases of earlier processes were not given back", "error", err, "replicas", len(w.gone))
+		if !w.warned {
+			w.Log.WarnContext(ctx, "cannot release the leases of earlier replicas", "error", err, "replicas", len(w.gone))
 		}
-		w.told = true
+		w.warned = true
 		return
 	}
-	w.gone, w.told = nil, false
+	w.gone, w.warned = nil, false
 	if err := w.Roll.Keep(w.replica); err != nil {
-		w.Log.WarnContext(ctx, "the roll of replicas was not written", "error", err)
+		w.Log.WarnContext(ctx, "cannot write the list of replicas", "error", err)
 	}
 }
 
@@ -61,16 +64,16 @@ func (w *Watcher) release(ctx context.Context, replicaIDs []string) error {
 	return err
 }
 
-// expelled ends the lease and takes another name: the registry waits for the old one no more, because
-// someone who has a copy of this folder took this process for dead.
+// expelled ends the lease and takes a new replica id. It runs when a process with a copy of this folder has
+// released this replica's lease: the registry no longer waits for the old id.
 func (w *Watcher) expelled(ctx context.Context) {
 	w.Lease.lapse()
 	w.entered = false
 	w.enter(ctx)
 }
 
-// leave is the last deed: it ends the lease, sees the open calls end and only then gives the lease back.
-// What fails is logged, and then made good by the next process on the folder, or by the end of the lease.
+// leave ends the lease, waits until the open calls have ended, and only then releases the lease. A failure
+// is logged; then the next process on the folder releases the lease, or it expires.
 func (w *Watcher) leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveWithin)
 	defer cancel()
@@ -82,14 +85,14 @@ func (w *Watcher) leave(ctx context.Context) {
 		err = w.Roll.Keep()
 	}
 	if err != nil {
-		w.Log.WarnContext(ctx, "the lease was not given back", "error", err)
+		w.Log.WarnContext(ctx, "cannot release the lease", "error", err)
 	}
 	if err := w.Roll.Close(); err != nil {
-		w.Log.WarnContext(ctx, "the roll of replicas was not closed", "error", err)
+		w.Log.WarnContext(ctx, "cannot close the list of replicas", "error", err)
 	}
 }
 
-// ended waits for the end of cut calls.
+// ended waits until the cut calls have ended.
 func ended(ctx context.Context, gone []*call) error {
 	for _, c := range gone {
 		select {

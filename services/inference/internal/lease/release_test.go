@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// stage is a scene whose registry answers by hand, with a roll that the test can read.
+// stage returns a scene in which the test sends the registry's responses itself, and the path of the roll.
 func stage(t *testing.T) (*scene, string) {
 	t.Helper()
 	s := &scene{t: t, clock: clock.NewFake(time.Unix(0, 0)), source: &source{
@@ -24,7 +24,7 @@ func stage(t *testing.T) (*scene, string) {
 	return s, filepath.Join(t.TempDir(), "replicas")
 }
 
-// run starts a watcher; stop asks it to end and answers when it has.
+// run starts a watcher. stop cancels it and returns a channel that receives the result of Run.
 func (s *scene) run(w *Watcher) (stop func() <-chan error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(s.t.Context()))
 	s.t.Cleanup(cancel)
@@ -33,7 +33,7 @@ func (s *scene) run(w *Watcher) (stop func() <-chan error) {
 	return func() <-chan error { cancel(); return done }
 }
 
-// grant brings the token a and a lease into force on a stream that has just been opened.
+// grant sends a snapshot with the token a and a lease over a new stream.
 func (s *scene) grant(w *wire) {
 	s.t.Helper()
 	<-w.sent
@@ -44,7 +44,7 @@ func (s *scene) grant(w *wire) {
 	require.True(s.t, s.lease.Valid())
 }
 
-// listed are the replicas that the next process on the folder takes for dead.
+// listed returns the replicas that the next process on the folder finds in the roll.
 func listed(t *testing.T, path string) []string {
 	t.Helper()
 	r := &Roll{Path: path}
@@ -55,7 +55,7 @@ func listed(t *testing.T, path string) []string {
 	return gone
 }
 
-func TestAReplicaGivesItsLeaseBackAfterItsLastCall(t *testing.T) {
+func TestStopReleasesLeaseAfterLastCall(t *testing.T) {
 	t.Parallel()
 	s, path := stage(t)
 	stop := s.run(s.watcher(path, replicaID("1")))
@@ -68,10 +68,10 @@ func TestAReplicaGivesItsLeaseBackAfterItsLastCall(t *testing.T) {
 	require.ErrorIs(t, context.Cause(ctx), ErrOver)
 	require.False(t, s.lease.Valid())
 	_, _, ok = s.lease.Enter(t.Context(), sum("a"), tok)
-	require.False(t, ok, "nothing is begun any more")
+	require.False(t, ok, "no new call may start")
 	select {
 	case <-s.source.released:
-		require.Fail(t, "given back while a call is open")
+		require.Fail(t, "the lease was released while a call is open")
 	default:
 	}
 	leave()
@@ -79,18 +79,18 @@ func TestAReplicaGivesItsLeaseBackAfterItsLastCall(t *testing.T) {
 	require.False(t, s.lease.Valid())
 	s.source.release <- nil
 	require.NoError(t, <-done)
-	require.Empty(t, listed(t, path), "there is nothing to make good")
+	require.Empty(t, listed(t, path), "the next process must have no lease to release")
 }
 
-func TestALeaseThatCouldNotBeGivenBackIsTheNextProcesssToGive(t *testing.T) {
+func TestFailedReleaseLeftToNextProcess(t *testing.T) {
 	t.Parallel()
 	s, path := stage(t)
 	stop := s.run(s.watcher(path, replicaID("1")))
 	s.grant(<-s.source.streams)
 	done := stop()
 	require.Equal(t, []string{replicaID("1")}, <-s.source.released)
-	s.source.release <- errors.New("away")
-	require.NoError(t, <-done, "it is told, and no failure of the process")
+	s.source.release <- errors.New("unavailable")
+	require.NoError(t, <-done, "a failed release must not fail the process")
 	require.Equal(t, []string{replicaID("1")}, listed(t, path))
 
 	stop = s.run(s.watcher(path, replicaID("2")))
@@ -99,12 +99,12 @@ func TestALeaseThatCouldNotBeGivenBackIsTheNextProcesssToGive(t *testing.T) {
 	require.Equal(t, []string{replicaID("1")}, <-s.source.released)
 	s.source.release <- nil
 	done = stop()
-	require.Equal(t, []string{replicaID("2")}, <-s.source.released, "who was given back is not named again")
+	require.Equal(t, []string{replicaID("2")}, <-s.source.released, "a released predecessor must not be released again")
 	s.source.release <- nil
 	require.NoError(t, <-done)
 }
 
-func TestAPredecessorIsGivenBackUntilThatWasHeard(t *testing.T) {
+func TestPredecessorReleaseRetried(t *testing.T) {
 	t.Parallel()
 	s, path := stage(t)
 	before := &Roll{Path: path}
@@ -115,22 +115,22 @@ func TestAPredecessorIsGivenBackUntilThatWasHeard(t *testing.T) {
 	w := <-s.source.streams
 	<-w.sent
 	require.Equal(t, []string{replicaID("1")}, <-s.source.released)
-	s.source.release <- errors.New("away")
+	s.source.release <- errors.New("unavailable")
 	require.NoError(t, s.clock.Await(t.Context(), 1))
 	s.clock.Advance(renewEvery)
-	require.Equal(t, []string{replicaID("1")}, <-s.source.released, "with the next renewal")
-	s.source.release <- errors.New("still away")
+	require.Equal(t, []string{replicaID("1")}, <-s.source.released, "the release must be retried with the next renewal")
+	s.source.release <- errors.New("unavailable")
 	<-w.sent
 	done := stop()
-	require.Equal(t, []string{replicaID("1"), replicaID("2")}, <-s.source.released, "and with its own at the latest")
+	require.Equal(t, []string{replicaID("1"), replicaID("2")}, <-s.source.released, "predecessors must be released together with the replica itself")
 	s.source.release <- nil
 	require.NoError(t, <-done)
 	require.Empty(t, listed(t, path))
 }
 
-// Whoever has a copy of a folder takes its first owner for dead: that one must not serve a moment longer
-// under a name that no revocation waits for.
-func TestAReplicaThatWasTakenForDeadStopsServingAndTakesAnotherName(t *testing.T) {
+// A process that runs on a copy of the folder releases the lease of this one. Then revocations no longer wait for
+// the replica id, so the replica must stop serving under it at once.
+func TestReleasedReplicaRejoinsUnderNewID(t *testing.T) {
 	t.Parallel()
 	s, path := stage(t)
 	stop := s.run(s.watcher(path, replicaID("1"), replicaID("2")))
@@ -139,7 +139,7 @@ func TestAReplicaThatWasTakenForDeadStopsServingAndTakesAnotherName(t *testing.T
 	tok, _ := s.lease.Token(sum("a"))
 	ctx, leave, ok := s.lease.Enter(t.Context(), sum("a"), tok)
 	require.True(t, ok)
-	w.broken <- fault.New(fault.Refused, codeReleased, "given back")
+	w.broken <- fault.New(fault.Refused, codeReleased, "released")
 	<-ctx.Done()
 	leave()
 	require.False(t, s.lease.Valid())
@@ -150,7 +150,7 @@ func TestAReplicaThatWasTakenForDeadStopsServingAndTakesAnotherName(t *testing.T
 	s.source.release <- nil
 	w.replies <- &registrypeerv1.WatchResponse{Epoch: 1, Renewed: 1, Lease: renewed(1, 1, time.Hour).GetLease()}
 	<-s.lease.extended
-	require.True(t, s.lease.Valid(), "it serves again under a lease of its own")
+	require.True(t, s.lease.Valid(), "the replica must serve again under its new lease")
 	done := stop()
 	require.Equal(t, []string{replicaID("2")}, <-s.source.released)
 	s.source.release <- nil

@@ -11,24 +11,24 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/id"
 )
 
-// Roll is the file that tells a process which replicas have served from its folder before it. Whoever
-// serves holds the file's lock, which the kernel keeps until the process is dead, frozen or not: whoever
-// gets the lock therefore knows that all the others of the file serve no more.
+// Roll is the file that lists the replicas that have served from a folder and whose leases are not yet
+// released. A serving process holds the file's lock, and the kernel keeps the lock until the process is
+// dead, even if it is frozen. So a process that gets the lock knows that the listed replicas no longer serve.
 type Roll struct {
-	// Path is the file; the folder must be there.
+	// Path is the file; its folder must exist.
 	Path string
 
 	file *flock.File
 }
 
-// errTaken is a roll that another living process holds.
+// errTaken reports that another living process holds the lock.
 var errTaken = errors.New("another process serves from this folder")
 
-// maxGone bounds the predecessors that are remembered: with the replica itself no more than one request to
-// the registry takes.
+// maxGone bounds the predecessors that are remembered. Together with the replica itself they fit into one
+// release request to the registry.
 const maxGone = 99
 
-// Enter writes the replica into the roll and answers its predecessors, which are dead.
+// Enter adds the replica to the roll and returns its predecessors, whose processes are dead.
 func (r *Roll) Enter(replicaID string) (gone []string, err error) {
 	if err := r.take(); err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func (r *Roll) Enter(replicaID string) (gone []string, err error) {
 	return gone, r.Keep(append(slices.Clone(gone), replicaID)...)
 }
 
-// take gets the lock, once.
+// take opens and locks the file, unless this Roll holds it already.
 func (r *Roll) take() error {
 	if r.file != nil {
 		return nil
@@ -50,36 +50,36 @@ func (r *Roll) take() error {
 		return errTaken
 	}
 	if err != nil {
-		return fmt.Errorf("take the roll of replicas: %w", err)
+		return fmt.Errorf("lock the list of replicas: %w", err)
 	}
 	r.file = file
 	return nil
 }
 
-// read answers the ids of the file, the oldest first. What a crash of the machine left unreadable is left
-// out: that lease runs out by itself.
+// read returns the ids in the file, oldest first. It skips what a crash of the machine left unreadable;
+// those leases expire by themselves.
 func (r *Roll) read() ([]string, error) {
 	raw, err := io.ReadAll(io.NewSectionReader(r.file, 0, maxGone*2*64))
 	if err != nil {
-		return nil, fmt.Errorf("read the roll of replicas: %w", err)
+		return nil, fmt.Errorf("read the list of replicas: %w", err)
 	}
 	ids := slices.DeleteFunc(strings.Fields(string(raw)), func(s string) bool { return id.Check(id.Replica, s) != nil })
 	return ids[max(0, len(ids)-maxGone):], nil
 }
 
-// Keep makes these the replicas of the roll, which must be entered.
+// Keep replaces the ids in the file. Enter must have succeeded before.
 func (r *Roll) Keep(replicaIDs ...string) error {
 	text := strings.Join(append(replicaIDs, ""), "\n")
 	if _, err := r.file.WriteAt([]byte(text), 0); err != nil {
-		return fmt.Errorf("write the roll of replicas: %w", err)
+		return fmt.Errorf("write the list of replicas: %w", err)
 	}
 	if err := r.file.Truncate(int64(len(text))); err != nil {
-		return fmt.Errorf("write the roll of replicas: %w", err)
+		return fmt.Errorf("write the list of replicas: %w", err)
 	}
 	return nil
 }
 
-// Close lets the lock go.
+// Close releases the lock.
 func (r *Roll) Close() error {
 	if r.file == nil {
 		return nil

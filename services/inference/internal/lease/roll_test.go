@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// replicaID is a well-formed one that ends in c.
+// replicaID returns a well-formed replica id that ends in c.
 func replicaID(c string) string { return "rep_" + strings.Repeat("0", 26-len(c)) + c }
 
 func rollOf(t *testing.T) (*Roll, string) {
@@ -20,24 +20,24 @@ func rollOf(t *testing.T) (*Roll, string) {
 	return r, path
 }
 
-func TestTheNextProcessLearnsWhoDiedBeforeIt(t *testing.T) {
+func TestRoll_Enter_predecessors(t *testing.T) {
 	t.Parallel()
 	first, path := rollOf(t)
 	gone, err := first.Enter(replicaID("1"))
 	require.NoError(t, err)
 	require.Empty(t, gone)
-	require.NoError(t, first.Close()) // as the kernel does when the process is dead
+	require.NoError(t, first.Close()) // the kernel does the same when the process dies
 
 	second := &Roll{Path: path}
 	gone, err = second.Enter(replicaID("2"))
 	require.NoError(t, err)
 	require.Equal(t, []string{replicaID("1")}, gone)
-	require.NoError(t, second.Close()) // dead before it told anyone
+	require.NoError(t, second.Close()) // dies before it releases its predecessor
 
 	third := &Roll{Path: path}
 	gone, err = third.Enter(replicaID("3"))
 	require.NoError(t, err)
-	require.Equal(t, []string{replicaID("1"), replicaID("2")}, gone, "none is forgotten")
+	require.Equal(t, []string{replicaID("1"), replicaID("2")}, gone, "all unreleased predecessors must be kept")
 	require.NoError(t, third.Keep(replicaID("3")))
 	require.NoError(t, third.Close())
 
@@ -49,11 +49,11 @@ func TestTheNextProcessLearnsWhoDiedBeforeIt(t *testing.T) {
 	require.NoError(t, fourth.Close())
 	gone, err = first.Enter(replicaID("5"))
 	require.NoError(t, err)
-	require.Empty(t, gone, "who gave its lease back left nothing")
+	require.Empty(t, gone, "a replica that released its lease must not be listed")
 }
 
-// A frozen process holds its lock: it may serve when it goes on, so nobody may take it for dead.
-func TestALivingProcessIsNobodysPredecessor(t *testing.T) {
+// A frozen process keeps its lock. It may serve again when it is resumed, so it must not count as dead.
+func TestRoll_Enter_lockedByLivingProcess(t *testing.T) {
 	t.Parallel()
 	living, path := rollOf(t)
 	_, err := living.Enter(replicaID("1"))
@@ -65,10 +65,10 @@ func TestALivingProcessIsNobodysPredecessor(t *testing.T) {
 	require.NoError(t, other.Close())
 	again, err := living.Enter(replicaID("3"))
 	require.NoError(t, err)
-	require.Equal(t, []string{replicaID("1")}, again, "the other wrote nothing")
+	require.Equal(t, []string{replicaID("1")}, again, "the process without the lock must not write")
 }
 
-func TestWhatACrashOfTheMachineLeftInARollIsLeftOut(t *testing.T) {
+func TestRoll_Enter_corruptFile(t *testing.T) {
 	t.Parallel()
 	many := ""
 	for c := range 150 {
@@ -78,11 +78,11 @@ func TestWhatACrashOfTheMachineLeftInARollIsLeftOut(t *testing.T) {
 		text string
 		want int
 	}{
-		"empty":          {"", 0},
-		"zeroes":         {strings.Repeat("\x00", 93), 0},
-		"a torn line":    {replicaID("1") + "\nrep_0000", 1},
-		"something else": {"../../etc\n" + replicaID("1"), 1},
-		"far too many":   {many, maxGone},
+		"empty":     {"", 0},
+		"zeroes":    {strings.Repeat("\x00", 93), 0},
+		"torn line": {replicaID("1") + "\nrep_0000", 1},
+		"not an id": {"../../etc\n" + replicaID("1"), 1},
+		"too many":  {many, maxGone},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -98,7 +98,7 @@ func TestWhatACrashOfTheMachineLeftInARollIsLeftOut(t *testing.T) {
 	}
 }
 
-func TestARollThatCannotBeOpenedIsAnError(t *testing.T) {
+func TestRoll_Enter_missingFolder(t *testing.T) {
 	t.Parallel()
 	r := &Roll{Path: filepath.Join(t.TempDir(), "missing", "replicas")}
 	_, err := r.Enter(replicaID("1"))

@@ -1,8 +1,8 @@
-// Package lease holds what this replica may serve: the registry's snapshot, in force only while its
-// lease runs. A lookup takes no lock and asks no database. A token that a snapshot no longer has is dead
-// here before the snapshot is acknowledged, its open calls cut; a replica that has lost the registry
-// serves until its lease is over and then refuses. A replica that stops gives its lease back as its last
-// deed, and that of a process which was killed on its folder before it.
+// Package lease owns what this replica may serve: the registry's snapshot, which is valid only while the
+// replica's lease runs. A lookup takes no lock and reads no database. A token that is missing from a new
+// snapshot is refused, and its open calls have ended, before the snapshot is acknowledged. A replica that
+// has lost the registry serves until its lease expires and then refuses all calls. A replica that stops
+// releases its lease last, and on start it releases the leases of processes that were killed on its folder.
 package lease
 
 import (
@@ -12,20 +12,20 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// Deployment is one deployment as it is served.
+// Deployment is a deployment as this replica serves it.
 type Deployment struct {
 	ID        string
 	Suspended bool
-	// Cut ends the calls that run when it is suspended.
+	// Cut means that open calls are cut when the deployment is suspended.
 	Cut bool
-	// Promoted is nil where nothing is promoted.
+	// Promoted is nil if no revision is promoted.
 	Promoted   *Revision
 	OwnerID    string
 	ProjectID  string
 	Visibility string
 }
 
-// Revision is the one that answers.
+// Revision is the promoted revision of a deployment.
 type Revision struct {
 	ID       string
 	Number   int32
@@ -34,16 +34,16 @@ type Revision struct {
 	Replicas []*Replica
 }
 
-// Replica is one engine.
+// Replica is one engine of a revision.
 type Replica struct {
 	ID      string
 	Address string
-	// NodeID is the node that an https address must prove to be.
+	// NodeID is the node whose identity the peer must prove if Address is https.
 	NodeID string
 	APIKey secret.String
 }
 
-// Token is a deployment token that was found by its hash.
+// Token is a deployment token; snapshots store only its hash.
 type Token struct {
 	ID           string
 	Name         string
@@ -53,14 +53,14 @@ type Token struct {
 // hash is a token's SHA-256.
 type hash [32]byte
 
-// snapshot is everything of one epoch; it never changes.
+// snapshot is the content of one epoch. It is immutable.
 type snapshot struct {
 	epoch       int64
 	deployments map[string]*Deployment
 	tokens      map[hash]*Token
 }
 
-// read turns the registry's message into a snapshot.
+// read converts the registry's message to a snapshot.
 func read(epoch int64, in *registrypeerv1.Snapshot) (*snapshot, error) {
 	s := &snapshot{epoch: epoch, deployments: map[string]*Deployment{}, tokens: map[hash]*Token{}}
 	for _, d := range in.GetDeployments() {
@@ -70,7 +70,7 @@ func read(epoch int64, in *registrypeerv1.Snapshot) (*snapshot, error) {
 		}
 		for _, t := range d.GetTokens() {
 			if len(t.GetHash()) != len(hash{}) {
-				return nil, fmt.Errorf("the hash of token %s has %d bytes", t.GetId(), len(t.GetHash()))
+				return nil, fmt.Errorf("the hash of token %s has %d bytes, want %d", t.GetId(), len(t.GetHash()), len(hash{}))
 			}
 			s.tokens[hash(t.GetHash())] = &Token{ID: t.GetId(), Name: t.GetName(), DeploymentID: d.GetId()}
 		}

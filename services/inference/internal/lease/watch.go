@@ -16,35 +16,36 @@ import (
 const (
 	// renewEvery is how often the lease is renewed.
 	renewEvery = time.Second
-	// silent is how long renewals may stay without an answer before the stream counts as dead.
+	// silent is how long the registry may send nothing before the stream counts as dead.
 	silent = 10 * time.Second
-	// cutWithin is how long cut calls may take to end; their end is what an acknowledgement promises.
+	// cutWithin is how long cut calls may take to end. An acknowledgement promises that they have ended.
 	cutWithin = 5 * time.Second
 )
 
 var (
-	errSilent = errors.New("the registry does not answer")
-	errUncut  = errors.New("calls of a revoked token are still open")
+	errSilent = errors.New("the registry does not respond")
+	errUncut  = errors.New("calls that were cut are still open")
 )
 
 // Watcher keeps the lease in step with the registry.
 type Watcher struct {
 	Lease     *Lease
 	Snapshots registrypeerv1.SnapshotServiceClient
-	// Name makes the replica's id: random per start, so that nobody's acknowledgement is taken for another's.
+	// Name returns a new replica id. It is random per start, so that the registry cannot mistake the
+	// acknowledgement of one process for that of another.
 	Name  func() string
 	Roll  *Roll
 	Clock clock.Clock
 	Log   *slog.Logger
 
 	replica string
-	entered bool     // in the roll
-	gone    []string // predecessors whose leases were not given back yet
-	told    bool     // that they could not be given back
+	entered bool     // the replica id is in the roll
+	gone    []string // predecessors whose leases are not yet released
+	warned  bool     // a failure to release them has been logged
 }
 
-// Run watches until ctx ends, and then gives the lease back. A stream that breaks is opened again;
-// meanwhile the lease runs on.
+// Run follows the registry until ctx ends, and then releases the lease. It reopens a stream that breaks;
+// the lease continues meanwhile.
 func (w *Watcher) Run(ctx context.Context) error {
 	w.enter(ctx)
 	defer w.leave(ctx)
@@ -52,7 +53,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 	for attempt := 0; ; attempt++ {
 		served, err := w.once(ctx)
 		if ctx.Err() != nil {
-			return nil // asked to stop
+			return nil
 		}
 		if served {
 			attempt = 0
@@ -60,9 +61,9 @@ func (w *Watcher) Run(ctx context.Context) error {
 		if fault.HasCode(err, codeReleased) {
 			w.expelled(ctx)
 		}
-		w.Log.WarnContext(ctx, "the registry's stream broke", "error", err, "lease_valid", w.Lease.Valid())
+		w.Log.WarnContext(ctx, "snapshot stream from the registry lost", "error", err, "lease_valid", w.Lease.Valid())
 		if err := backoff.Wait(ctx, w.Clock, attempt); err != nil {
-			return nil // asked to stop
+			return nil // ctx has ended
 		}
 		w.rejoin(ctx)
 	}
@@ -72,26 +73,27 @@ func (w *Watcher) Run(ctx context.Context) error {
 type watch struct {
 	*Watcher
 	stream registrypeerv1.SnapshotService_WatchClient
-	asked  map[int64]time.Duration // renewal to when it was asked for
-	number int64
-	heard  time.Duration // of mono, when the registry last said something
+	// requested maps the number of each open renewal to the time at which it was requested.
+	requested map[int64]time.Duration
+	number    int64
+	heard     time.Duration // time of the registry's last message, in terms of mono
 }
 
-// once holds one stream until it breaks; served tells that it brought something.
+// once opens one stream and follows it until it breaks. served reports whether it delivered a message.
 func (w *Watcher) once(ctx context.Context) (served bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stream, err := w.Snapshots.Watch(ctx)
 	if err != nil {
-		return false, fmt.Errorf("open: %w", err)
+		return false, fmt.Errorf("open the snapshot stream: %w", err)
 	}
-	s := &watch{Watcher: w, stream: stream, asked: map[int64]time.Duration{}, heard: w.Lease.mono()}
+	s := &watch{Watcher: w, stream: stream, requested: map[int64]time.Duration{}, heard: w.Lease.mono()}
 	received := make(chan *registrypeerv1.WatchResponse)
 	broken := make(chan error, 1)
 	go func() { broken <- receive(ctx, stream, received) }()
 	defer func() {
 		cancel()
-		<-broken //nolint:errcheck // of the stream that was just cancelled.
+		<-broken //nolint:errcheck // the stream was just cancelled.
 	}()
 	if err := s.renew(); err != nil {
 		return false, err
@@ -120,7 +122,7 @@ func receive(ctx context.Context, stream registrypeerv1.SnapshotService_WatchCli
 	for {
 		in, err := stream.Recv()
 		if err != nil {
-			return fmt.Errorf("receive: %w", err)
+			return fmt.Errorf("receive from the registry: %w", err)
 		}
 		select {
 		case out <- in:
@@ -130,25 +132,25 @@ func receive(ctx context.Context, stream registrypeerv1.SnapshotService_WatchCli
 	}
 }
 
-// renew asks for more time and says what is in force.
+// renew requests an extension of the lease and reports the current epoch.
 func (s *watch) renew() error {
 	if s.Lease.mono()-s.heard > silent {
 		return errSilent
 	}
 	s.number++
-	s.asked[s.number] = s.Lease.mono()
-	return s.tell(s.number)
+	s.requested[s.number] = s.Lease.mono()
+	return s.send(s.number)
 }
 
-func (s *watch) tell(renewal int64) error {
+func (s *watch) send(renewal int64) error {
 	err := s.stream.Send(&registrypeerv1.WatchRequest{ReplicaId: s.replica, AckedEpoch: s.Lease.Epoch(), Renewal: renewal})
 	if err != nil {
-		return fmt.Errorf("send: %w", err)
+		return fmt.Errorf("send to the registry: %w", err)
 	}
 	return nil
 }
 
-// take puts a snapshot in force before it extends the lease and acknowledges.
+// take applies the snapshot of a message, extends the lease and acknowledges the snapshot, in this order.
 func (s *watch) take(ctx context.Context, in *registrypeerv1.WatchResponse) error {
 	s.heard = s.Lease.mono()
 	if in.GetSnapshot() != nil {
@@ -168,10 +170,10 @@ func (s *watch) take(ctx context.Context, in *registrypeerv1.WatchResponse) erro
 	if in.GetSnapshot() == nil {
 		return nil
 	}
-	return s.tell(0)
+	return s.send(0)
 }
 
-// await waits for the end of cut calls.
+// await waits until the cut calls have ended.
 func (s *watch) await(ctx context.Context, gone []*call) error {
 	if len(gone) == 0 {
 		return nil
@@ -190,17 +192,17 @@ func (s *watch) await(ctx context.Context, gone []*call) error {
 	return nil
 }
 
-// extend prolongs the lease by what a renewal was granted, where the snapshot in force is the one that
-// the registry speaks of.
+// extend applies a granted renewal to the lease, if the current snapshot is at least as new as the epoch
+// of the grant.
 func (s *watch) extend(in *registrypeerv1.WatchResponse) {
-	asked, ok := s.asked[in.GetRenewed()]
+	requested, ok := s.requested[in.GetRenewed()]
 	if !ok || in.GetEpoch() > s.Lease.Epoch() {
 		return
 	}
-	s.Lease.extend(asked, in.GetLease().AsDuration())
-	for n := range s.asked {
+	s.Lease.extend(requested, in.GetLease().AsDuration())
+	for n := range s.requested {
 		if n <= in.GetRenewed() {
-			delete(s.asked, n)
+			delete(s.requested, n)
 		}
 	}
 }

@@ -19,15 +19,15 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// wire is a stream whose other side the test holds.
+// wire is a stream whose server side is the test.
 type wire struct {
 	grpc.ClientStream
 
 	ctx     context.Context
 	sent    chan *registrypeerv1.WatchRequest
 	replies chan *registrypeerv1.WatchResponse
-	dead    chan struct{} // closed: the stream is broken
-	broken  chan error    // why it is
+	dead    chan struct{} // closed to break the stream
+	broken  chan error    // receives an error to break the stream with
 }
 
 func (s *wire) Send(in *registrypeerv1.WatchRequest) error {
@@ -54,10 +54,10 @@ func (s *wire) Recv() (*registrypeerv1.WatchResponse, error) {
 	}
 }
 
-// source opens the streams.
+// source is a fake registry.
 type source struct {
 	streams chan *wire
-	// released are the leases that are given back; an answer of release is the registry's.
+	// released receives the replica ids of each release request; release supplies the response.
 	released chan []string
 	release  chan error
 	refuse   atomic.Bool
@@ -81,7 +81,7 @@ func (s *source) Watch(ctx context.Context, _ ...grpc.CallOption) (registrypeerv
 	}
 }
 
-// Release answers as the test says, or well when nobody looks.
+// Release passes the request to the test and returns its response. It succeeds if the test did not set released.
 func (s *source) Release(ctx context.Context, in *registrypeerv1.ReleaseRequest, _ ...grpc.CallOption) (*registrypeerv1.ReleaseResponse, error) {
 	if s.released == nil {
 		return &registrypeerv1.ReleaseResponse{}, nil
@@ -115,7 +115,7 @@ func watched(t *testing.T) *scene {
 	return s
 }
 
-// watcher is one on that roll, with these names in order.
+// watcher returns a watcher that uses the roll at this path and takes these replica ids in order.
 func (s *scene) watcher(roll string, names ...string) *Watcher {
 	next := 0
 	return &Watcher{
@@ -124,13 +124,13 @@ func (s *scene) watcher(roll string, names ...string) *Watcher {
 	}
 }
 
-// tick moves both clocks.
+// tick advances both clocks.
 func (s *scene) tick(d time.Duration) {
 	s.time.at.Add(int64(d))
 	s.clock.Advance(d)
 }
 
-// next is the stream that is opened after a break, however long the watcher waits.
+// next returns the next stream. It advances the clock until the watcher's backoff is over.
 func (s *scene) next() *wire {
 	for {
 		select {
@@ -151,7 +151,7 @@ func renewed(epoch, number int64, lease time.Duration) *registrypeerv1.WatchResp
 	return &registrypeerv1.WatchResponse{Epoch: epoch, Renewed: number, Lease: durationpb.New(lease)}
 }
 
-func TestTheStreamOfAReplica(t *testing.T) {
+func TestWatcherStream(t *testing.T) {
 	t.Parallel()
 	s := watched(t)
 	w := <-s.source.streams
@@ -162,25 +162,25 @@ func TestTheStreamOfAReplica(t *testing.T) {
 	w.replies <- snapshotAt(3, "a")
 	ack := <-w.sent
 	require.Equal(t, int64(3), ack.GetAckedEpoch())
-	require.Zero(t, ack.GetRenewal(), "an acknowledgement renews nothing")
+	require.Zero(t, ack.GetRenewal(), "an acknowledgement must not be a renewal")
 	require.False(t, s.lease.Valid())
-	s.time.at.Store(int64(4 * time.Second)) // the answer took its time
+	s.time.at.Store(int64(4 * time.Second)) // the response is late
 	w.replies <- renewed(3, 1, 10*time.Second)
 	<-s.lease.extended
 	require.NoError(t, s.clock.Await(t.Context(), 1))
 	s.clock.Advance(renewEvery)
 	require.Equal(t, int64(2), (<-w.sent).GetRenewal())
 	require.True(t, s.lease.Valid())
-	require.Equal(t, int64(10*time.Second), s.lease.until.Load(), "from the start of the asking")
+	require.Equal(t, int64(10*time.Second), s.lease.until.Load(), "the lease counts from the request")
 
-	w.replies <- renewed(3, 99, time.Hour) // of no renewal of ours
-	w.replies <- renewed(4, 2, time.Hour)  // there is a snapshot that did not come yet
+	w.replies <- renewed(3, 99, time.Hour) // an unknown renewal
+	w.replies <- renewed(4, 2, time.Hour)  // for a snapshot that has not arrived yet
 	w.replies <- snapshotAt(4)
 	require.Equal(t, int64(4), (<-w.sent).GetAckedEpoch())
 	require.Equal(t, int64(10*time.Second), s.lease.until.Load())
 }
 
-func TestAStreamThatBreaksIsOpenedAgain(t *testing.T) {
+func TestWatcherReopensBrokenStream(t *testing.T) {
 	t.Parallel()
 	s := watched(t)
 	w := <-s.source.streams
@@ -198,14 +198,14 @@ func TestAStreamThatBreaksIsOpenedAgain(t *testing.T) {
 	s.source.refuse.Store(false)
 	w = s.next()
 	again := <-w.sent
-	require.Equal(t, int64(3), again.GetAckedEpoch(), "it says what is in force")
+	require.Equal(t, int64(3), again.GetAckedEpoch(), "the new stream must report the current epoch")
 	require.Equal(t, int64(1), again.GetRenewal())
-	require.True(t, s.lease.Valid(), "the lease ran on")
-	w.replies <- snapshotAt(2, "a") // older: this registry is not to be followed
+	require.True(t, s.lease.Valid(), "the lease must stay valid")
+	w.replies <- snapshotAt(2, "a") // an older snapshot breaks the stream
 	<-w.ctx.Done()
 }
 
-func TestARegistryThatSaysNothingIsLeft(t *testing.T) {
+func TestWatcherLeavesSilentRegistry(t *testing.T) {
 	t.Parallel()
 	s := watched(t)
 	w := <-s.source.streams
@@ -219,7 +219,7 @@ func TestARegistryThatSaysNothingIsLeft(t *testing.T) {
 	<-w.ctx.Done()
 }
 
-func TestAnAcknowledgementWaitsForTheCallsThatItCut(t *testing.T) {
+func TestAcknowledgementWaitsForCutCalls(t *testing.T) {
 	t.Parallel()
 	s := watched(t)
 	w := <-s.source.streams
@@ -236,17 +236,17 @@ func TestAnAcknowledgementWaitsForTheCallsThatItCut(t *testing.T) {
 	require.True(t, ok)
 	w.replies <- snapshotAt(2)
 	<-ctx.Done()
-	require.NoError(t, s.clock.Await(t.Context(), 2)) // it waits with a limit, nothing was sent
+	require.NoError(t, s.clock.Await(t.Context(), 2)) // the watcher waits for the call, with a timer
 	select {
 	case <-w.sent:
-		require.Fail(t, "acknowledged while a call is open")
+		require.Fail(t, "the snapshot was acknowledged while a call is open")
 	default:
 	}
 	leave()
 	require.Equal(t, int64(2), (<-w.sent).GetAckedEpoch())
 }
 
-func TestACallThatDoesNotEndIsNeverAcknowledged(t *testing.T) {
+func TestStuckCallPreventsAcknowledgement(t *testing.T) {
 	t.Parallel()
 	s := watched(t)
 	w := <-s.source.streams
@@ -261,6 +261,6 @@ func TestACallThatDoesNotEndIsNeverAcknowledged(t *testing.T) {
 	w.replies <- snapshotAt(2)
 	<-ctx.Done()
 	require.NoError(t, s.clock.Await(t.Context(), 2))
-	s.clock.Advance(cutWithin) // ticks of the renewal may fall due too; none acknowledges
+	s.clock.Advance(cutWithin) // this may also fire renewals, which do not acknowledge
 	<-w.ctx.Done()
 }

@@ -1,8 +1,8 @@
-// Package playground relays the calls of playground sessions and keeps what was said in them. Who may call what is
-// the registry's to say, for each call anew: there is no token, and an address means nothing without a login. A
-// call is cut when its session ends, with words that say so.
+// Package playground owns the calls of playground sessions and their transcripts. The registry decides for each
+// call whether the caller may make it: there is no token, and the address of a target is useless without a
+// login. When a session ends, its calls are cut with an error that states the reason.
 //
-// store.go alone speaks SQL, server.go alone speaks proto.
+// Only store.go contains SQL, and only server.go handles protobuf messages.
 package playground
 
 import (
@@ -23,37 +23,40 @@ import (
 	"github.com/signalbox-dev/signalbox/services/inference/internal/proxy"
 )
 
-// Admitted is a call that the registry lets in.
+// Admitted is a call that the registry has admitted.
 type Admitted struct {
 	Replica          *lease.Replica
 	ExpiresAt        time.Time
 	UserID, Username string
 }
 
-// Sessions is the registry's word.
+// Sessions gives access to the registry's playground sessions.
 type Sessions interface {
+	// Admit decides whether the caller may call a target of the session.
 	Admit(ctx context.Context, sessionID string, target int32) (Admitted, error)
-	// Keep notes that a session is in use and answers its end; one that has ended is a conflict.
+	// Keep marks a session as in use and returns when it expires. For a session that has ended the error is a
+	// fault.Conflict.
 	Keep(ctx context.Context, sessionID string) (time.Time, error)
+	// See returns an error if the session is not visible to the caller.
 	See(ctx context.Context, sessionID string) error
 }
 
 const (
-	// Prefix is where sessions are called.
+	// Prefix is the path under which sessions are called.
 	Prefix = "/api/playground/sessions/"
 	// HeaderCaller carries the identity that auth signed for this request; the gateway sets it.
 	HeaderCaller = "X-Service-Caller"
-	// callerLife is how long that identity is good for.
+	// callerLife is how long that identity is valid.
 	callerLife = time.Minute
-	// keepEvery is how often a call that goes on asks whether its session does.
+	// keepEvery is how often an open call checks whether its session has ended.
 	keepEvery = 20 * time.Second
-	// keepLeast is the pause of a call that its session should have ended already.
+	// keepLeast is the pause between checks after the session should have expired.
 	keepLeast = 100 * time.Millisecond
-	// askWithin bounds one question to the registry.
+	// askWithin bounds one request to the registry.
 	askWithin = 10 * time.Second
 )
 
-// Handler answers /api/playground/sessions/{id}/targets/{target}/v1/....
+// Handler serves /api/playground/sessions/{id}/targets/{target}/v1/....
 type Handler struct {
 	Sessions Sessions
 	Proxy    *proxy.Proxy
@@ -63,17 +66,17 @@ type Handler struct {
 	Log      *slog.Logger
 }
 
-// where is a request's place.
+// where is the parsed path of a request.
 type where struct {
 	session string
 	target  int32
 	path    string
 	clean   bool
-	// wrong is why the target is no number of one.
+	// wrong is the error of a target that is not a valid number.
 	wrong *fault.Error
 }
 
-// place reads the path of a request; ok is false for what is no target's.
+// place parses the path of a request. It returns false if the path is not that of a target.
 func place(u *url.URL) (where, bool) {
 	rest, ok := strings.CutPrefix(u.EscapedPath(), Prefix)
 	if !ok {
@@ -89,7 +92,7 @@ func place(u *url.URL) (where, bool) {
 	return where{session, target, path, clean, wrong}, true
 }
 
-// counted reads the number of a target, which is counted from 1.
+// counted parses the number of a target. Targets are numbered from 1.
 func counted(number string) (int32, *fault.Error) {
 	n, err := strconv.ParseInt(number, 10, 32)
 	switch {
@@ -107,7 +110,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	at, ok := place(r.URL)
 	if h.Proxy.Draining() {
 		w.Header().Set("Connection", "close")
-		fault.WriteOpenAI(w, fault.New(fault.Unavailable, "draining", "This server is stopping"), requestID)
+		fault.WriteOpenAI(w, fault.New(fault.Unavailable, "draining", "the server is stopping"), requestID)
 		return
 	}
 	if !ok {
@@ -123,8 +126,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fault.WriteOpenAI(w, at.wrong, requestID)
 		return
 	}
-	asked := authn.WithToken(r.Context(), token, h.Clock.Now().Add(callerLife))
-	admitted, err := h.admit(asked, at)
+	asCaller := authn.WithToken(r.Context(), token, h.Clock.Now().Add(callerLife))
+	admitted, err := h.admit(asCaller, at)
 	if fault.Is(err, fault.Invalid) {
 		err = fault.From(err).Under("path")
 	}
@@ -133,7 +136,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fault.WriteOpenAI(w, err, requestID)
 		return
 	case !at.clean:
-		fault.WriteOpenAI(w, fault.New(fault.Refused, "bad_path", "The path must not hold dot segments, backslashes, control bytes or encoded slashes"), requestID)
+		fault.WriteOpenAI(w, fault.New(fault.Refused, "bad_path",
+			"the path must not contain dot segments, backslashes, control bytes or encoded slashes"), requestID)
 		return
 	}
 	ctx, leave := h.watch(r.Context(), at.session, admitted.ExpiresAt)
@@ -158,7 +162,7 @@ func (h *Handler) requestID(r *http.Request) string {
 	return h.IDs.New(id.Request)
 }
 
-// watch is the context of a call: it ends with the session. leave must be called.
+// watch returns a context for a call that ends with the session. The caller must call leave.
 func (h *Handler) watch(ctx context.Context, sessionID string, until time.Time) (_ context.Context, leave func()) {
 	ctx, cut := context.WithCancelCause(ctx)
 	done := make(chan struct{})
@@ -179,11 +183,12 @@ func (h *Handler) watch(ctx context.Context, sessionID string, until time.Time) 
 	return ctx, func() { cut(nil); <-done }
 }
 
-// keep asks whether the session goes on. While the registry cannot be asked it does, up to the end that is known.
+// keep returns an error if the session has ended. While the registry is unavailable, the session counts as open
+// until its last known expiry.
 func (h *Handler) keep(ctx context.Context, sessionID string, until *time.Time) error {
-	asked, cancel := context.WithTimeout(authn.Background(ctx), askWithin)
+	limited, cancel := context.WithTimeout(authn.Background(ctx), askWithin)
 	defer cancel()
-	at, err := h.Sessions.Keep(asked, sessionID)
+	at, err := h.Sessions.Keep(limited, sessionID)
 	switch {
 	case err == nil:
 		*until = at
@@ -195,6 +200,6 @@ func (h *Handler) keep(ctx context.Context, sessionID string, until *time.Time) 
 	case !h.Clock.Now().Before(*until):
 		return fault.New(fault.Conflict, "session_over", "the playground session has expired")
 	}
-	h.Log.WarnContext(ctx, "the registry cannot be asked about a playground session", "error", err)
+	h.Log.WarnContext(ctx, "cannot check a playground session with the registry", "error", err)
 	return nil
 }

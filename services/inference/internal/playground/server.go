@@ -16,7 +16,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/inference/internal/lease"
 )
 
-// Registry asks the registry.
+// Registry implements Sessions with the registry's peer API.
 type Registry struct {
 	Client registrypeerv1.PlaygroundPeerServiceClient
 }
@@ -48,7 +48,7 @@ func (r *Registry) See(ctx context.Context, sessionID string) error {
 	return err
 }
 
-// Server answers TranscriptService.
+// Server implements TranscriptService.
 type Server struct {
 	inferencev1.UnimplementedTranscriptServiceServer
 
@@ -56,10 +56,11 @@ type Server struct {
 	Store    *Store
 }
 
-// maxPage bounds the bodies of one page, in bytes.
+// maxPage bounds the total size of the bodies on one page, in bytes.
 const maxPage = 2 << 20
 
-// ListTurns lists the calls of a session, oldest first. A page of many turns shows less of each.
+// ListTurns lists the calls of a session, oldest first. The more turns a page has, the shorter their bodies
+// are cut.
 func (s *Server) ListTurns(ctx context.Context, in *inferencev1.ListTurnsRequest) (*inferencev1.ListTurnsResponse, error) {
 	if err := request.ID(id.Playground, "playground_id", in.GetPlaygroundId()); err != nil {
 		return nil, err
@@ -84,11 +85,11 @@ func (s *Server) ListTurns(ctx context.Context, in *inferencev1.ListTurnsRequest
 }
 
 func (t *Turn) proto(room int) *inferencev1.Turn {
-	asked, askedCut := short(t.Request, room)
-	said, saidCut := short(t.Response, room)
+	input, inputCut := short(t.Request, room)
+	output, outputCut := short(t.Response, room)
 	return &inferencev1.Turn{
 		Id: t.ID, Target: t.Target, At: timestamppb.New(t.At), Username: t.Username, Method: t.Method, Path: t.Path, Status: t.Status,
-		Outcome: t.Outcome, Request: asked, RequestCut: t.RequestCut || askedCut, Response: said, ResponseCut: t.ResponseCut || saidCut,
+		Outcome: t.Outcome, Request: input, RequestCut: t.RequestCut || inputCut, Response: output, ResponseCut: t.ResponseCut || outputCut,
 		DurationMs: t.Duration,
 	}
 }

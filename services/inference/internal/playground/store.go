@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/page"
 )
 
-// Turn is one call of a target, as a transcript keeps it.
+// Turn is one call of a target, as the transcript stores it.
 type Turn struct {
 	ID, SessionID           string
 	Target                  int32
@@ -29,15 +29,15 @@ type Turn struct {
 type Store struct{ Pool *pgxpool.Pool }
 
 const (
-	// maxTurns bounds the turns of a session.
+	// maxTurns bounds the stored turns of a session.
 	maxTurns = 1000
-	// retention is how long a turn is kept: as long as its session can be read.
+	// retention is how long a turn is kept. A session can be read no longer than that.
 	retention = 31 * 24 * time.Hour
 )
 
 const columns = `id, session_id, target, at, user_id, username, method, path, status, outcome, request, request_cut, response, response_cut, duration_ms`
 
-// Put keeps a turn, if its session has not too many.
+// Put stores a turn. It drops the turn if the session already has maxTurns turns.
 func (s *Store) Put(ctx context.Context, t *Turn) error {
 	_, err := s.Pool.Exec(ctx, `INSERT INTO playground_turn (`+columns+`)
 		SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15
@@ -45,12 +45,12 @@ func (s *Store) Put(ctx context.Context, t *Turn) error {
 		t.ID, t.SessionID, t.Target, t.At, t.UserID, t.Username, t.Method, t.Path, t.Status, t.Outcome, t.Request, t.RequestCut,
 		t.Response, t.ResponseCut, t.Duration, maxTurns)
 	if err != nil {
-		return fmt.Errorf("keep a turn: %w", err)
+		return fmt.Errorf("store a turn: %w", err)
 	}
 	return nil
 }
 
-// List answers the turns of a session, oldest first.
+// List returns the turns of a session, oldest first.
 func (s *Store) List(ctx context.Context, sessionID string, p page.Page) ([]*Turn, error) {
 	rows, err := s.Pool.Query(ctx, `SELECT `+columns+` FROM playground_turn WHERE session_id = $1 ORDER BY at, id LIMIT $2 OFFSET $3`,
 		sessionID, p.Ask(), p.Offset)
@@ -68,10 +68,10 @@ func (s *Store) List(ctx context.Context, sessionID string, p page.Page) ([]*Tur
 	return found, nil
 }
 
-// Forget deletes turns whose sessions cannot be read any more.
+// Forget deletes the turns that are older than retention.
 func (s *Store) Forget(ctx context.Context, now time.Time) error {
 	if _, err := s.Pool.Exec(ctx, `DELETE FROM playground_turn WHERE at < $1`, now.Add(-retention)); err != nil {
-		return fmt.Errorf("forget turns: %w", err)
+		return fmt.Errorf("delete old turns: %w", err)
 	}
 	return nil
 }

@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	// maxKept is how much of a body a transcript keeps.
+	// maxKept is how many bytes of a body the transcript keeps.
 	maxKept = 64 << 10
-	// storeWithin bounds the storing of a turn, after its call.
+	// storeWithin bounds the time to store a turn after its call.
 	storeWithin = 5 * time.Second
 )
 
-// turn collects what a call said. It is the capture and the recorder of the one call.
+// turn collects the bodies of one call. It implements both proxy.Capture and the recorder for that call.
 type turn struct {
 	store     *Store
 	log       *slog.Logger
@@ -46,7 +46,7 @@ func keep(kept, b []byte) (_ []byte, cut bool) {
 	return append(kept, b[:min(room, len(b))]...), len(b) > room
 }
 
-// Record stores the turn. Its caller has been answered; a database that is away loses it, and says so.
+// Record stores the turn. The response has been sent by then, so a failure is only logged and the turn is lost.
 func (t *turn) Record(ctx context.Context, c *traffic.Call) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeWithin)
 	defer cancel()
@@ -56,11 +56,11 @@ func (t *turn) Record(ctx context.Context, c *traffic.Call) {
 		ResponseCut: t.responseCut, Duration: c.Duration,
 	})
 	if err != nil {
-		t.log.WarnContext(ctx, "a turn of a playground session is lost", "error", err, "request_id", c.RequestID)
+		t.log.WarnContext(ctx, "cannot store a turn of a playground session", "error", err, "request_id", c.RequestID)
 	}
 }
 
-// text is bytes as a column of text holds them.
+// text converts bytes to a string that a text column can store.
 func text(b []byte) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(string(b), "\uFFFD"), "\x00", "\uFFFD")
 }

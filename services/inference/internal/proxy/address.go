@@ -10,12 +10,13 @@ import (
 	"github.com/signalbox-dev/signalbox/services/inference/internal/relay"
 )
 
-// engineOf is where a replica answers: http on this host, https behind its node's own port, which must
-// prove to be that node. An https address without a node could be anyone's.
+// engineOf returns where to reach a replica: over http on this host, or over https behind the port of its
+// node, which must prove its identity. An https address without a node is refused, because anyone could
+// answer there.
 func engineOf(r *lease.Replica) (relay.Engine, error) {
 	u, err := url.Parse(r.Address)
 	if err != nil || u.Hostname() == "" || u.User != nil {
-		return relay.Engine{}, unusable("it is none of HTTP")
+		return relay.Engine{}, unusable("not an http or https URL")
 	}
 	switch u.Scheme {
 	case "http":
@@ -27,15 +28,15 @@ func engineOf(r *lease.Replica) (relay.Engine, error) {
 		}
 		return relay.Engine{Addr: dialAddress(u, "443"), Node: node}, nil
 	default:
-		return relay.Engine{}, unusable("it is none of HTTP")
+		return relay.Engine{}, unusable("not an http or https URL")
 	}
 }
 
 func unusable(why string) error {
-	return fmt.Errorf("%w: its address cannot be used: %s", relay.ErrUnreachable, why)
+	return fmt.Errorf("%w: invalid address: %s", relay.ErrUnreachable, why)
 }
 
-// dialAddress is the host:port of an address; one without a port has its scheme's.
+// dialAddress returns the host:port of an address; port is used if the address has none.
 func dialAddress(u *url.URL, port string) string {
 	if u.Port() != "" {
 		port = u.Port()

@@ -9,7 +9,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/inference/internal/relay"
 )
 
-func TestAddressesOfEngines(t *testing.T) {
+func TestEngineOf(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]relay.Engine{
 		"http://127.0.0.1:8001":  {Addr: "127.0.0.1:8001"},
@@ -28,7 +28,7 @@ func TestAddressesOfEngines(t *testing.T) {
 	}
 }
 
-func TestAddressesThatAreNoEngines(t *testing.T) {
+func TestEngineOf_invalid(t *testing.T) {
 	t.Parallel()
 	for _, address := range []string{
 		"", "host:1", "unix:///x", "http://", "http://:80", "://", "ftp://host", "//host", "/path", "http://u:p@host:1", "https://nod_1@host:1",
@@ -38,8 +38,8 @@ func TestAddressesThatAreNoEngines(t *testing.T) {
 	}
 	for _, node := range []string{"", "NOD_1", "nod 1", "nod_1/../nod_2", "node/nod_1", "nod_1\x00"} {
 		_, err := engineOf(&lease.Replica{Address: "https://host:1", NodeID: node})
-		require.ErrorIs(t, err, relay.ErrUnreachable, "nobody can prove to be %q", node)
+		require.ErrorIs(t, err, relay.ErrUnreachable, "%q is not a valid node id", node)
 		_, err = engineOf(&lease.Replica{Address: "http://host:1", NodeID: node})
-		require.NoError(t, err, "in the open no one proves anything")
+		require.NoError(t, err, "plain http does not use the node id")
 	}
 }

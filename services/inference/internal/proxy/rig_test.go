@@ -29,13 +29,13 @@ import (
 	"github.com/signalbox-dev/signalbox/services/inference/internal/traffic"
 )
 
-// patience bounds every wait of these tests; none of them takes it when all is well.
+// patience bounds every wait of these tests. No passing test takes that long.
 const patience = time.Minute
 
-// registry is a stream that answers with one snapshot and grants every renewal.
+// registry is a stream that grants every renewal.
 type registry struct {
 	grpc.ClientStream
-	ctx context.Context //nolint:containedctx // of the stream.
+	ctx context.Context //nolint:containedctx // the context of the stream.
 	out chan *registrypeerv1.WatchResponse
 }
 
@@ -59,6 +59,7 @@ func (r *registry) Recv() (*registrypeerv1.WatchResponse, error) {
 	}
 }
 
+// snapshots is a fake registry that sends one snapshot with these deployments.
 type snapshots []*registrypeerv1.ServedDeployment
 
 func (s snapshots) Watch(ctx context.Context, _ ...grpc.CallOption) (grpc.BidiStreamingClient[registrypeerv1.WatchRequest, registrypeerv1.WatchResponse], error) {
@@ -71,7 +72,7 @@ func (snapshots) Release(context.Context, *registrypeerv1.ReleaseRequest, ...grp
 	return &registrypeerv1.ReleaseResponse{}, nil
 }
 
-// ledger keeps what was recorded and counted.
+// ledger collects recorded calls and counters.
 type ledger struct {
 	mu                 sync.Mutex
 	calls              []*traffic.Call
@@ -96,7 +97,7 @@ func (l *ledger) Rejected(_ context.Context, reason string) {
 	l.refusals[reason]++
 }
 
-// recorded waits for so many calls in the ledger.
+// recorded waits until n calls are in the ledger and returns them.
 func (l *ledger) recorded(t *testing.T, n int) []*traffic.Call {
 	t.Helper()
 	var out []*traffic.Call
@@ -110,13 +111,13 @@ func (l *ledger) recorded(t *testing.T, n int) []*traffic.Call {
 	return out
 }
 
-// rig is a proxy under a lease, with a ledger for its record.
+// rig is a proxy with a valid lease and a ledger.
 type rig struct {
 	t      *testing.T
 	proxy  *Proxy
 	ledger *ledger
 	mono   *atomic.Int64
-	part   func() // from the registry
+	part   func() // stops the watcher
 }
 
 const maxBody = 2 << 20
@@ -146,13 +147,13 @@ func newRig(t *testing.T, deployments ...*registrypeerv1.ServedDeployment) *rig 
 	return r
 }
 
-// expire lets the lease run out, with no registry to renew it.
+// expire stops the watcher and lets the lease expire.
 func (r *rig) expire() {
 	r.part()
 	r.mono.Store(int64(2 * time.Hour))
 }
 
-// answer sends a request straight to the handler.
+// answer sends a request directly to the handler.
 func (r *rig) answer(req *http.Request) *http.Response {
 	w := httptest.NewRecorder()
 	r.proxy.ServeHTTP(w, req)
@@ -173,7 +174,7 @@ func (r *rig) idle() bool {
 	return len(r.proxy.busy.open) == 0
 }
 
-// token is a deployment token and how the registry tells of it.
+// token is a deployment token and its entry in the snapshot.
 type token struct {
 	text   string
 	served *registrypeerv1.ServedToken
@@ -187,10 +188,10 @@ func mint(t *testing.T, kind string) token {
 	return token{text, &registrypeerv1.ServedToken{Id: "tok_" + text[4:10], Name: "n", Hash: secret.Hash(text)}}
 }
 
-// dep is the id of a deployment.
+// dep returns the id of a deployment.
 func dep(letter string) string { return "dep_0" + strings.Repeat(letter, 25) }
 
-// served is a ready deployment with replicas at these addresses, named r0, r1, ...
+// served returns a ready deployment with replicas r0, r1, ... at these addresses.
 func served(letter string, tok token, addresses ...string) *registrypeerv1.ServedDeployment {
 	d := &registrypeerv1.ServedDeployment{
 		Id: dep(letter), Tokens: []*registrypeerv1.ServedToken{tok.served},
@@ -202,7 +203,7 @@ func served(letter string, tok token, addresses ...string) *registrypeerv1.Serve
 	return d
 }
 
-// engine is a raw server; play has each connection.
+// engine starts a raw server that runs play on each connection.
 func engine(t *testing.T, play func(c net.Conn, in *bufio.Reader)) (address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -221,8 +222,8 @@ func engine(t *testing.T, play func(c net.Conn, in *bufio.Reader)) (address stri
 	return "http://" + l.Addr().String()
 }
 
-// says answers every request with these bytes.
-func says(bytes string) func(c net.Conn, in *bufio.Reader) {
+// replies returns a script that responds to every request with these bytes.
+func replies(bytes string) func(c net.Conn, in *bufio.Reader) {
 	return func(c net.Conn, in *bufio.Reader) {
 		for {
 			req, err := http.ReadRequest(in)
@@ -239,8 +240,8 @@ func says(bytes string) func(c net.Conn, in *bufio.Reader) {
 	}
 }
 
-// nobody is an address that refuses connections.
-func nobody(t *testing.T) string {
+// closedPort returns an address that refuses connections.
+func closedPort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -8,9 +8,10 @@ import (
 	"net"
 )
 
-var errNoTLS = errors.New("this process has no certificate for engines of other hosts")
+var errNoTLS = errors.New("no TLS certificate is configured for engines on other hosts")
 
-// dial makes a connection within the time for it, the proof of the other end's identity included.
+// dial opens a connection. The connect timeout includes the TLS handshake, in which the peer proves its
+// identity.
 func (c *Client) dial(ctx context.Context, to Engine) (*link, error) {
 	limited, cancel := context.WithTimeout(ctx, c.Timeouts.Connect)
 	defer cancel()
@@ -35,12 +36,13 @@ func (c *Client) secure(ctx context.Context, raw net.Conn, node string) (*tls.Co
 	}
 	secured := tls.Client(raw, c.TLS(node))
 	if err := secured.HandshakeContext(ctx); err != nil {
-		return nil, fmt.Errorf("prove that it is %s: %w", node, err)
+		return nil, fmt.Errorf("TLS handshake with %s: %w", node, err)
 	}
 	return secured, nil
 }
 
-// unreachable is why no connection was made, for the caller of a call that may have ended meanwhile.
+// unreachable returns the error of a failed dial: the cause of ctx if ctx has ended, otherwise
+// ErrUnreachable.
 func unreachable(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

@@ -14,16 +14,16 @@ import (
 
 const (
 	bufferSize = 32 << 10
-	// maxInformational bounds 1xx answers, which an engine could send without end.
+	// maxInformational bounds the number of 1xx responses, which an engine could send without end.
 	maxInformational = 8
-	// maxHeader bounds the head of an answer.
+	// maxHeader bounds the head of a response, in bytes.
 	maxHeader = 64 << 10
 )
 
 var (
-	// errNothing marks an exchange that ended before any byte of an answer.
-	errNothing = errors.New("no byte of an answer")
-	errForm    = errors.New("the engine's answer is not one of HTTP")
+	// errNothing reports an exchange that ended before the first byte of a response.
+	errNothing = errors.New("no byte received")
+	errForm    = errors.New("the engine's response is not valid HTTP")
 )
 
 // exchange is one use of one connection.
@@ -31,15 +31,15 @@ type exchange struct {
 	client *Client
 	conn   *link
 	in     Request
-	stop   func() bool // of the watch on the context
-	sent   chan error  // the result of sending, once
+	stop   func() bool // stops the function that closes conn when the context ends
+	sent   chan error  // receives the result of send, once
 	keep   bool
 
 	mu      sync.Mutex
-	reading bool // the head is there: the deadlines are the reader's
+	reading bool // the head has arrived; from now on only Answer.Read sets read deadlines
 }
 
-// Answer is the engine's; Body must be read to its end or the Answer closed.
+// Answer is the engine's response. The caller reads the body through Read and must call Close.
 type Answer struct {
 	Response *http.Response
 
@@ -47,19 +47,19 @@ type Answer struct {
 	done bool
 }
 
-// try runs the exchange on one connection up to the head of the answer; it closes the connection where
-// it fails.
+// try runs the exchange on one connection up to the head of the response. If it fails, it closes the
+// connection.
 func (c *Client) try(ctx context.Context, conn *link, in Request) (*Answer, error) {
 	ex := &exchange{client: c, conn: conn, in: in, sent: make(chan error, 1)}
-	// Closing, and not a deadline, because a deadline could be set anew right after.
+	// Close the connection instead of setting a deadline: another goroutine could overwrite the deadline.
 	ex.stop = context.AfterFunc(ctx, func() { _ = conn.Close() })
 	if in.Interrupt == nil {
-		// Nothing of it can block on the caller, so it needs no goroutine.
+		// The body cannot block on the caller, so sending needs no goroutine.
 		ex.sent <- ex.send()
 	} else {
 		go func() { ex.sent <- ex.send() }()
 	}
-	resp, err := ex.head() //nolint:bodyclose // its end is the Answer's.
+	resp, err := ex.head() //nolint:bodyclose // Answer.Close ends it.
 	if err != nil {
 		ex.stop()
 		return nil, ex.explain(ctx, err, ex.end())
@@ -68,7 +68,7 @@ func (c *Client) try(ctx context.Context, conn *link, in Request) (*Answer, erro
 	return &Answer{Response: resp, ex: ex}, nil
 }
 
-// end closes the connection and answers what became of the sending.
+// end closes the connection, waits for send and returns its result.
 func (e *exchange) end() error {
 	_ = e.conn.Close()
 	if e.in.Interrupt != nil {
@@ -77,7 +77,8 @@ func (e *exchange) end() error {
 	return <-e.sent
 }
 
-// source tells a failure of the request's body from one of the connection.
+// source keeps the error of reading the request body, so that it can be told apart from an error of the
+// connection.
 type source struct {
 	in  io.Reader
 	err error
@@ -117,17 +118,17 @@ func (e *exchange) send() error {
 	}
 	switch {
 	case body.err != nil:
-		// Half a body is no request: the engine must not act on it, nor the reader wait for it.
+		// Close, so that the engine does not act on half a body and head stops waiting for a response.
 		_ = e.conn.Close()
 		return fmt.Errorf("%w: %w", ErrSource, body.err)
 	case err != nil:
-		// The engine may have answered and closed: what it said is still read.
+		// The engine may have responded and closed the connection; its response is still read.
 		err = fmt.Errorf("send the request: %w", err)
 	}
 	return errors.Join(err, e.awaitHead())
 }
 
-// awaitHead gives the engine its time for the head, from now on.
+// awaitHead starts the first-byte timeout, unless the head has arrived already.
 func (e *exchange) awaitHead() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -146,7 +147,7 @@ func (e *exchange) headRead() {
 	e.reading = true
 }
 
-// head reads the final head of the answer.
+// head reads the head of the final response and passes 1xx responses to Informational.
 func (e *exchange) head() (*http.Response, error) {
 	for range maxInformational {
 		if _, err := e.conn.in.Peek(1); err != nil {
@@ -157,21 +158,22 @@ func (e *exchange) head() (*http.Response, error) {
 		e.conn.left = -1
 		switch {
 		case err != nil:
-			return nil, fmt.Errorf("read the engine's answer: %w", err)
+			return nil, fmt.Errorf("read the engine's response: %w", err)
 		case resp.StatusCode >= http.StatusOK || resp.StatusCode == http.StatusSwitchingProtocols && e.in.Upgrade:
 			e.headRead()
 			return resp, nil
 		case resp.StatusCode < http.StatusContinue || resp.StatusCode == http.StatusSwitchingProtocols:
-			// No one asked for another protocol: what follows is not HTTP.
+			// The request did not ask for another protocol, and what follows is not HTTP.
 			return nil, fmt.Errorf("%w: status %d", errForm, resp.StatusCode)
 		case e.in.Informational != nil && resp.StatusCode > http.StatusSwitchingProtocols:
 			e.in.Informational(resp.StatusCode, resp.Header)
 		}
 	}
-	return nil, fmt.Errorf("%w: informational answers only", errForm)
+	return nil, fmt.Errorf("%w: only informational responses", errForm)
 }
 
-// explain is why an exchange got no head: reading failed with err, sending with sent.
+// explain returns the error of an exchange that got no head: err is the error of reading, sent that of
+// sending.
 func (e *exchange) explain(ctx context.Context, err, sent error) error {
 	var timeout net.Error
 	switch {
@@ -187,7 +189,8 @@ func (e *exchange) explain(ctx context.Context, err, sent error) error {
 	return err
 }
 
-// Read reads the body of the answer; io.EOF is its true end, any other error a cut.
+// Read reads the body of the response. It returns io.EOF only at the end of a complete body; any other error
+// means that the body is truncated.
 func (a *Answer) Read(p []byte) (int, error) {
 	if err := a.ex.conn.SetReadDeadline(a.ex.client.Clock.Now().Add(a.ex.client.Timeouts.Idle)); err != nil {
 		return 0, fmt.Errorf("set a deadline: %w", err)
@@ -198,13 +201,14 @@ func (a *Answer) Read(p []byte) (int, error) {
 		return n, io.EOF
 	}
 	if err != nil {
-		return n, fmt.Errorf("read the engine's answer: %w", err)
+		return n, fmt.Errorf("read the engine's response: %w", err)
 	}
 	return n, nil
 }
 
-// Take hands the connection of an upgraded exchange over, with what was read of it: its end is the taker's from
-// then on, whatever becomes of the context. It answers false where the exchange was cut meanwhile.
+// Take hands over the connection of an upgraded exchange and the reader that holds its buffered bytes. From
+// then on the caller must close the connection; the end of the context no longer does. Take returns false if
+// the exchange was cut meanwhile.
 func (a *Answer) Take() (net.Conn, *bufio.Reader, bool) {
 	uncut := a.ex.stop()
 	if err := <-a.ex.sent; err != nil || !uncut || a.ex.conn.SetDeadline(time.Time{}) != nil {
@@ -214,8 +218,9 @@ func (a *Answer) Take() (net.Conn, *bufio.Reader, bool) {
 	return a.ex.conn, a.ex.conn.in, true
 }
 
-// Close gives the connection back where the answer was read to its end and the request was sent whole;
-// else it closes it. The sending has ended when it returns; its error is that of the sending.
+// Close returns the connection to the pool if the response was read to its end and the request was sent
+// completely; otherwise it closes the connection. When Close returns, sending has ended; its error is that of
+// sending.
 func (a *Answer) Close() error {
 	uncut := a.ex.stop()
 	if !a.done || !a.ex.keep || !uncut {
@@ -230,7 +235,7 @@ func (a *Answer) Close() error {
 		_ = a.ex.conn.Close()
 		return err
 	default:
-		// The engine answered before it had read all: the connection is of no more use.
+		// The engine responded before it had read the whole request, so the connection cannot be reused.
 		return a.ex.end()
 	}
 }

@@ -23,44 +23,44 @@ import (
 	"github.com/signalbox-dev/signalbox/services/inference/internal/relay"
 )
 
-// house is an installation's authority, and inference's client in it.
-type house struct {
+// installation is the internal CA of one installation.
+type installation struct {
 	t  *testing.T
 	ca *pki.CA
 }
 
-func newHouse(t *testing.T) *house {
+func newInstallation(t *testing.T) *installation {
 	t.Helper()
 	ca, err := pki.NewCA(clock.Real().Now(), time.Hour)
 	require.NoError(t, err)
-	return &house{t: t, ca: ca}
+	return &installation{t: t, ca: ca}
 }
 
-func (h *house) service(name string) *pki.Identity {
+func (h *installation) service(name string) *pki.Identity {
 	h.t.Helper()
 	pair, err := h.ca.IssueService(name, clock.Real().Now(), time.Hour)
 	require.NoError(h.t, err)
-	who, err := pki.Parse(pair.Cert, pair.Key, h.ca.CertPEM())
+	identity, err := pki.Parse(pair.Cert, pair.Key, h.ca.CertPEM())
 	require.NoError(h.t, err)
-	return who
+	return identity
 }
 
-func (h *house) node(id string) *pki.Identity {
+func (h *installation) node(id string) *pki.Identity {
 	h.t.Helper()
 	key, request, err := pki.NewRequest()
 	require.NoError(h.t, err)
 	cert, err := h.ca.SignNode(request, id, clock.Real().Now(), time.Hour)
 	require.NoError(h.t, err)
-	who, err := pki.Parse(cert, key, h.ca.CertPEM())
+	identity, err := pki.Parse(cert, key, h.ca.CertPEM())
 	require.NoError(h.t, err)
-	return who
+	return identity
 }
 
-// as is the relay of a service with its certificate.
-func (h *house) as(service string) *relay.Client {
+// as returns a client with the certificate of a service.
+func (h *installation) as(service string) *relay.Client {
 	h.t.Helper()
-	c, who := client(h.t), h.service(service)
-	c.TLS = func(node string) *tls.Config { return pki.ClientTLS(who, node) }
+	c, identity := client(h.t), h.service(service)
+	c.TLS = func(node string) *tls.Config { return pki.ClientTLS(identity, node) }
 	return c
 }
 
@@ -76,12 +76,12 @@ func (o observed) Observed() []executor.Observation {
 	}}
 }
 
-// behind puts an engine behind the real relay of a node's agent and answers its address there.
-func (h *house) behind(id, engine string) relay.Engine {
+// behind runs the real relay of a node's agent in front of an engine and returns the address of the relay.
+func (h *installation) behind(id, engine string) relay.Engine {
 	h.t.Helper()
-	who := h.node(id)
+	identity := h.node(id)
 	r := agentrelay.New(agentrelay.Config{Listen: "127.0.0.1:0", Host: "127.0.0.1"}, observed{address: engine},
-		func() (pki.Source, error) { return who, nil }, slog.New(slog.DiscardHandler))
+		func() (pki.Source, error) { return identity, nil }, slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithCancel(context.WithoutCancel(h.t.Context()))
 	done := make(chan error, 1)
 	go func() { done <- r.Run(ctx) }()
@@ -90,9 +90,9 @@ func (h *house) behind(id, engine string) relay.Engine {
 	return relay.Engine{Addr: strings.TrimPrefix(address, "https://"), Node: "node/" + id}
 }
 
-func TestAnEngineOfAnotherHostIsReachedBehindItsNode(t *testing.T) {
+func TestRemoteEngineBehindNode(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newInstallation(t)
 	addr, conns := peer(t, echo)
 	to, c := h.behind("nod_1", addr), h.as("inference")
 	for range 20 {
@@ -100,46 +100,46 @@ func TestAnEngineOfAnotherHostIsReachedBehindItsNode(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "hello", whole(t, a))
 	}
-	require.Equal(t, int32(1), conns.Load(), "a connection over TLS is used again too")
+	require.Equal(t, int32(1), conns.Load(), "TLS connections must be reused too")
 	large := strings.Repeat("0123456789abcdef", 64<<10)
 	a, err := c.Do(t.Context(), to, post(large))
 	require.NoError(t, err)
-	require.Equal(t, large, whole(t, a), "bytes pass untouched, over many records both ways")
+	require.Equal(t, large, whole(t, a), "a body of many TLS records must pass unchanged")
 }
 
-func TestOnlyTheNamedNodeIsAnEngine(t *testing.T) {
+func TestOtherIdentitiesUnreachable(t *testing.T) {
 	t.Parallel()
-	h, other := newHouse(t), newHouse(t)
+	h, other := newInstallation(t), newInstallation(t)
 	addr, conns := peer(t, echo)
 	to, foreign := h.behind("nod_1", addr), other.behind("nod_1", addr)
 	for name, c := range map[string]struct {
 		to     relay.Engine
 		client *relay.Client
 	}{
-		"another node":                    {relay.Engine{Addr: to.Addr, Node: "node/nod_2"}, h.as("inference")},
-		"a longer name":                   {relay.Engine{Addr: to.Addr, Node: "node/nod_12"}, h.as("inference")},
-		"a service's name":                {relay.Engine{Addr: to.Addr, Node: "inference"}, h.as("inference")},
-		"a node of another installation":  {foreign, h.as("inference")},
-		"an engine in the open":           {relay.Engine{Addr: addr, Node: to.Node}, h.as("inference")},
-		"a client without a certificate":  {to, client(t)},
-		"a service instead of its agent":  {h.server("registry"), h.as("inference")},
-		"another service's TLS of a node": {h.server("inference"), h.as("inference")},
+		"other node":              {relay.Engine{Addr: to.Addr, Node: "node/nod_2"}, h.as("inference")},
+		"longer name":             {relay.Engine{Addr: to.Addr, Node: "node/nod_12"}, h.as("inference")},
+		"name of a service":       {relay.Engine{Addr: to.Addr, Node: "inference"}, h.as("inference")},
+		"other installation":      {foreign, h.as("inference")},
+		"engine without TLS":      {relay.Engine{Addr: addr, Node: to.Node}, h.as("inference")},
+		"client without TLS":      {to, client(t)},
+		"service instead of node": {h.server("registry"), h.as("inference")},
+		"inference itself":        {h.server("inference"), h.as("inference")},
 	} {
 		_, err := c.client.Do(t.Context(), c.to, post("secret"))
 		require.ErrorIs(t, err, relay.ErrUnreachable, name)
 	}
 	_, err := h.as("gateway").Do(t.Context(), to, post("secret"))
-	require.Error(t, err, "the agent lets in nobody but inference")
-	require.Equal(t, int32(1), conns.Load(), "of all of them only the one in the open was met, by a greeting of TLS")
+	require.Error(t, err, "the agent must accept no service but inference")
+	require.Equal(t, int32(1), conns.Load(), "only the engine without TLS gets a connection, with a TLS ClientHello")
 }
 
-// server is a listener that shows a service's certificate, and asks it to be a node.
-func (h *house) server(service string) relay.Engine {
+// server starts a listener with the certificate of a service and returns an Engine that expects a node there.
+func (h *installation) server(service string) relay.Engine {
 	h.t.Helper()
-	who := h.service(service)
+	identity := h.service(service)
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(h.t, err)
-	l := tls.NewListener(inner, pki.ServerTLS(who, pki.Only("inference")))
+	l := tls.NewListener(inner, pki.ServerTLS(identity, pki.Only("inference")))
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
@@ -156,12 +156,12 @@ func (h *house) server(service string) relay.Engine {
 	return relay.Engine{Addr: inner.Addr().String(), Node: "node/" + service}
 }
 
-func TestAHandshakeThatDoesNotEndIsCutByItsCall(t *testing.T) {
+func TestContextCutsTLSHandshake(t *testing.T) {
 	t.Parallel()
-	h, why := newHouse(t), errors.New("why")
+	h, why := newInstallation(t), errors.New("why")
 	ctx, cut := context.WithCancelCause(t.Context())
 	addr, _ := peer(t, func(_ int, _ net.Conn, in *bufio.Reader) {
-		_, _ = in.ReadByte() // a greeting came; none goes back
+		_, _ = in.ReadByte() // the ClientHello has arrived; no ServerHello is sent
 		cut(why)
 		_, _ = io.Copy(io.Discard, in)
 	})
@@ -170,25 +170,25 @@ func TestAHandshakeThatDoesNotEndIsCutByItsCall(t *testing.T) {
 	require.NotErrorIs(t, err, relay.ErrUnreachable)
 }
 
-func TestAConnectionOfOneNodeIsNeverAnothers(t *testing.T) {
+func TestPooledConnectionNotSharedBetweenNodes(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newInstallation(t)
 	addr, conns := peer(t, echo)
 	to, c := h.behind("nod_1", addr), h.as("inference")
 	a, err := c.Do(t.Context(), to, post("mine"))
 	require.NoError(t, err)
 	require.Equal(t, "mine", whole(t, a))
 	_, err = c.Do(t.Context(), relay.Engine{Addr: to.Addr, Node: "node/nod_2"}, post("not for nod_1"))
-	require.ErrorIs(t, err, relay.ErrUnreachable, "though a connection to that address lay idle")
-	_, err = c.Do(t.Context(), relay.Engine{Addr: to.Addr}, post("in the open"))
+	require.ErrorIs(t, err, relay.ErrUnreachable, "an idle connection to the same address must not be used")
+	_, err = c.Do(t.Context(), relay.Engine{Addr: to.Addr}, post("without TLS"))
 	require.Error(t, err)
-	require.NotErrorIs(t, err, relay.ErrUnreachable, "the port takes connections, but nothing in the open")
+	require.NotErrorIs(t, err, relay.ErrUnreachable, "the port accepts connections, but no plain HTTP")
 	require.Equal(t, int32(1), conns.Load())
 }
 
-// twice is a node that answers each request with two answers, each a record of its own, so that the second
-// may wait within TLS when the first has been read.
-func (h *house) twice(id string) (to relay.Engine, sent <-chan struct{}) {
+// twice is a node that sends two responses to each request, each in its own TLS record, so that the second can be
+// in the TLS buffer when the first has been read.
+func (h *installation) twice(id string) (to relay.Engine, sent <-chan struct{}) {
 	h.t.Helper()
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(h.t, err)
@@ -219,9 +219,9 @@ func (h *house) twice(id string) (to relay.Engine, sent <-chan struct{}) {
 	return relay.Engine{Addr: inner.Addr().String(), Node: "node/" + id}, both
 }
 
-func TestAnAnswerThatWaitsWithinTLSIsNoOnesAnswer(t *testing.T) {
+func TestUnrequestedResponseInTLSBufferDiscarded(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newInstallation(t)
 	to, sent := h.twice("nod_1")
 	c := h.as("inference")
 	for range 20 {
@@ -232,9 +232,9 @@ func TestAnAnswerThatWaitsWithinTLSIsNoOnesAnswer(t *testing.T) {
 	}
 }
 
-func TestACallerWhoLeavesFreesAnEngineBehindItsNode(t *testing.T) {
+func TestContextEndFreesRemoteEngine(t *testing.T) {
 	t.Parallel()
-	h, left := newHouse(t), make(chan struct{})
+	h, left := newInstallation(t), make(chan struct{})
 	addr, _ := peer(t, func(_ int, c net.Conn, in *bufio.Reader) {
 		_, _, _ = take(in)
 		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nyes\r\n")
@@ -255,9 +255,9 @@ func TestACallerWhoLeavesFreesAnEngineBehindItsNode(t *testing.T) {
 	_ = a.Close()
 }
 
-func TestTheHostThatAnEngineSeesIsItsNodes(t *testing.T) {
+func TestHostHeaderIsNodeAddress(t *testing.T) {
 	t.Parallel()
-	h, hosts := newHouse(t), make(chan string, 1)
+	h, hosts := newInstallation(t), make(chan string, 1)
 	addr, _ := peer(t, func(_ int, c net.Conn, in *bufio.Reader) {
 		r, _, ok := take(in)
 		if ok {

@@ -13,20 +13,20 @@ import (
 const (
 	// maxIdle bounds the idle connections to one engine.
 	maxIdle = 256
-	// maxIdleFor is how long a connection is kept without use.
+	// maxIdleFor is how long an idle connection is kept.
 	maxIdleFor = 90 * time.Second
 )
 
 // link is one connection to an engine with its reader.
 type link struct {
-	net.Conn // over TLS where the engine is on another host
+	net.Conn // a TLS connection if the engine is on another host
 
-	raw net.Conn // what lies below
+	raw net.Conn // the TCP connection
 	to  Engine
 	in  *bufio.Reader
-	// left is how many bytes may still be read, -1 for any number: what bounds the head of an answer.
+	// left is how many more bytes may be read, -1 for no limit. It bounds the head of a response.
 	left  int
-	since time.Time // when it became idle
+	since time.Time // when the connection became idle
 }
 
 func newLink(conn, raw net.Conn, to Engine) *link {
@@ -35,13 +35,13 @@ func newLink(conn, raw net.Conn, to Engine) *link {
 	return l
 }
 
-// Close cuts the connection at once: a farewell of TLS could wait for a peer that takes nothing.
+// Close closes the TCP connection at once, because a TLS close alert could block on a peer that does not read.
 func (l *link) Close() error { return l.raw.Close() }
 
-// errHead refuses an answer whose head does not end.
-var errHead = errors.New("the head of the engine's answer is too large")
+// errHead reports a response whose head exceeds maxHeader.
+var errHead = errors.New("the header of the engine's response is too large")
 
-// Read reads for the buffer of in.
+// Read fills the buffer of in, within the limit of left.
 func (l *link) Read(p []byte) (int, error) {
 	if l.left == 0 {
 		return 0, errHead
@@ -56,11 +56,11 @@ func (l *link) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// quiet tells that nothing has come on an idle connection: neither its end, nor bytes that no one asked
-// for and that would be taken for the next answer.
+// quiet reports whether an idle connection can be reused: the engine has neither closed it nor sent
+// unrequested bytes, which would be taken for the next response.
 func (l *link) quiet() bool { return l.silent() && l.drained() }
 
-// silent tells that nothing waits in the system's buffer.
+// silent reports whether the socket's receive buffer is empty and the connection is open.
 func (l *link) silent() bool {
 	sc, ok := l.raw.(syscall.Conn)
 	if !ok {
@@ -80,8 +80,8 @@ func (l *link) silent() bool {
 	return err == nil && quiet
 }
 
-// drained tells that nothing waits in the buffer of TLS, which may have read further than it was asked
-// to: with a deadline that is over, it gives only what it has.
+// drained reports whether the buffer of the TLS connection is empty. TLS reads whole records, so it may hold
+// bytes that were not read yet; with a deadline in the past, Read returns only those.
 func (l *link) drained() bool {
 	if l.to.Node == "" {
 		return true
@@ -94,14 +94,14 @@ func (l *link) drained() bool {
 	return errors.Is(err, os.ErrDeadlineExceeded) && l.SetReadDeadline(time.Time{}) == nil
 }
 
-// pool keeps idle connections by engine, the last used first. The node is a part of the engine: a
-// connection to one node is never another's, though both had the address after one another.
+// pool keeps the idle connections of each engine and reuses the most recently used one first. The node is part
+// of the key, so a connection to one node is never used for another node that gets the same address later.
 type pool struct {
 	mu   sync.Mutex
 	idle map[Engine][]*link
 }
 
-// get answers an idle connection that is still good, nil where there is none.
+// get returns an idle connection that is still usable, or nil.
 func (p *pool) get(to Engine) *link {
 	for {
 		conn := p.take(to)
@@ -143,8 +143,8 @@ func (p *pool) put(conn *link, now time.Time) {
 	p.idle[conn.to] = append(p.idle[conn.to], conn)
 }
 
-// closeBefore closes what has been idle since before a time; the engines that are gone go
-// with their last connection.
+// closeBefore closes the connections that became idle before limit. It removes the map entry of an engine
+// with its last connection.
 func (p *pool) closeBefore(limit time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// peer is a raw server; play has each connection with its number.
+// peer starts a raw server that runs play on each connection, with the number of the connection.
 func peer(t *testing.T, play func(n int, c net.Conn, in *bufio.Reader)) (addr string, conns *atomic.Int32) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -89,7 +89,7 @@ func whole(t *testing.T, a *relay.Answer) string {
 	return string(body)
 }
 
-func TestConnectionsAreUsedAgain(t *testing.T) {
+func TestConnectionReuse(t *testing.T) {
 	t.Parallel()
 	addr, conns := peer(t, echo)
 	c := client(t)
@@ -99,7 +99,7 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 		require.Equal(t, "hello", whole(t, a))
 	}
 	require.Equal(t, int32(1), conns.Load())
-	// What was not read to its end is not used again.
+	// A connection whose response was not read to its end is not reused.
 	a, err := c.Do(t.Context(), relay.Engine{Addr: addr}, post("hello"))
 	require.NoError(t, err)
 	_ = a.Close()
@@ -109,11 +109,11 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 	require.Equal(t, int32(2), conns.Load())
 }
 
-func TestIdleConnectionsDoNotStay(t *testing.T) {
+func TestClient_CloseStale(t *testing.T) {
 	t.Parallel()
 	left := make(chan struct{})
 	addr, _ := peer(t, func(n int, c net.Conn, in *bufio.Reader) { echo(n, c, in); left <- struct{}{} })
-	clk := clock.NewFake(time.Now().Add(time.Hour)) // its deadlines lie ahead of the machine's
+	clk := clock.NewFake(time.Now().Add(time.Hour)) // ahead of real time, so that no deadline expires
 	c := client(t)
 	c.Clock = clk
 	a, err := c.Do(t.Context(), relay.Engine{Addr: addr}, post("x"))
@@ -131,7 +131,7 @@ func TestIdleConnectionsDoNotStay(t *testing.T) {
 	<-left
 }
 
-func TestAStaleConnectionIsReplacedOnce(t *testing.T) {
+func TestStaleConnectionReplacedOnce(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int32
 	addr, conns := peer(t, func(n int, c net.Conn, in *bufio.Reader) {
@@ -141,7 +141,7 @@ func TestAStaleConnectionIsReplacedOnce(t *testing.T) {
 			}
 			calls.Add(1)
 			if i == 1 || n > 1 {
-				return // took the call and said nothing
+				return // closes the connection without a response
 			}
 			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
 		}
@@ -153,10 +153,10 @@ func TestAStaleConnectionIsReplacedOnce(t *testing.T) {
 	_, err = c.Do(t.Context(), relay.Engine{Addr: addr}, post("2"))
 	require.ErrorIs(t, err, relay.ErrBroken)
 	require.Equal(t, int32(2), conns.Load())
-	require.Equal(t, int32(3), calls.Load(), "on the old one and on one fresh one, no more")
+	require.Equal(t, int32(3), calls.Load(), "the request must be sent once on the old and once on a new connection")
 }
 
-func TestAfterAStaleConnectionNothingIsUnreachable(t *testing.T) {
+func TestFailedRetryIsNotUnreachable(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -180,13 +180,13 @@ func TestAfterAStaleConnectionNothingIsUnreachable(t *testing.T) {
 	require.Equal(t, "ok", whole(t, a))
 	_, err = c.Do(t.Context(), relay.Engine{Addr: l.Addr().String()}, post("2"))
 	require.ErrorIs(t, err, relay.ErrBroken)
-	require.NotErrorIs(t, err, relay.ErrUnreachable, "else another engine would get the call too")
+	require.NotErrorIs(t, err, relay.ErrUnreachable, "ErrUnreachable would send the call to another engine too")
 	<-done
 	_, err = c.Do(t.Context(), relay.Engine{Addr: l.Addr().String()}, post("3"))
 	require.ErrorIs(t, err, relay.ErrUnreachable)
 }
 
-// blocked is a body whose reading waits until it is interrupted.
+// blocked is a body whose Read blocks until interrupt is called.
 type blocked struct {
 	begun, stop chan struct{}
 	once        sync.Once
@@ -202,7 +202,7 @@ func (b *blocked) Read([]byte) (int, error) {
 
 func (b *blocked) interrupt() { b.once.Do(func() { close(b.stop) }) }
 
-func TestABodyThatBlocksEndsWithTheExchange(t *testing.T) {
+func TestBlockedBodyInterrupted(t *testing.T) {
 	t.Parallel()
 	addr, _ := peer(t, func(_ int, c net.Conn, in *bufio.Reader) {
 		_, _ = in.ReadString('\n')
@@ -218,10 +218,10 @@ func TestABodyThatBlocksEndsWithTheExchange(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "ok", string(body))
 	<-b.begun
-	require.ErrorIs(t, a.Close(), relay.ErrSource, "returned, so the sender has ended; goleak sees it too")
+	require.ErrorIs(t, a.Close(), relay.ErrSource, "Close must return after the sender has ended")
 }
 
-func TestTheContextCutsAtEveryPoint(t *testing.T) {
+func TestContextCutsExchange(t *testing.T) {
 	t.Parallel()
 	why := errors.New("why")
 	t.Run("before the head", func(t *testing.T) {
@@ -287,7 +287,7 @@ func TestTimeouts(t *testing.T) {
 	_ = a.Close()
 }
 
-func TestWhatGoesOntoTheWire(t *testing.T) {
+func TestRequestBytes(t *testing.T) {
 	t.Parallel()
 	got := make(chan string, 1)
 	addr, _ := peer(t, func(_ int, c net.Conn, in *bufio.Reader) {

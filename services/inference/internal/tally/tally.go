@@ -1,5 +1,6 @@
-// Package tally counts what the record of calls cannot show: calls that were refused before any engine
-// saw them, and calls that went past the table. Without a meter it counts into nothing.
+// Package tally owns the counters of inference: calls by outcome, and what the record of calls cannot show,
+// namely calls refused before they reached an engine and calls that missed the table. Without a meter it
+// counts nothing.
 package tally
 
 import (
@@ -14,7 +15,7 @@ import (
 // Tally holds the counters of inference.
 type Tally struct{ calls, rejected, spilled, dropped metric.Int64Counter }
 
-// New makes the counters; meters may be nil.
+// New registers the counters; meters may be nil.
 func New(meters metric.MeterProvider) (*Tally, error) {
 	if meters == nil {
 		meters = noop.NewMeterProvider()
@@ -25,14 +26,14 @@ func New(meters metric.MeterProvider) (*Tally, error) {
 		to         *metric.Int64Counter
 		name, text string
 	}{
-		{&t.calls, "inference_calls_total", "calls that reached an engine or tried to, by outcome"},
-		{&t.rejected, "inference_rejected_total", "calls that were refused before any engine saw them, by reason"},
-		{&t.spilled, "traffic_spilled_total", "calls that went to the disk on their way to the table"},
-		{&t.dropped, "traffic_dropped_total", "calls that are lost from the record"},
+		{&t.calls, "inference_calls_total", "calls that reached an engine or tried to reach one, by outcome"},
+		{&t.rejected, "inference_rejected_total", "calls refused before they reached an engine, by reason"},
+		{&t.spilled, "traffic_spilled_total", "calls written to disk before they are stored in the table"},
+		{&t.dropped, "traffic_dropped_total", "calls missing from the record because they could not be stored"},
 	} {
 		var err error
 		if *c.to, err = m.Int64Counter(c.name, metric.WithDescription(c.text)); err != nil {
-			return nil, fmt.Errorf("make the counter %s: %w", c.name, err)
+			return nil, fmt.Errorf("create the counter %s: %w", c.name, err)
 		}
 	}
 	return t, nil
@@ -48,8 +49,8 @@ func (t *Tally) Rejected(ctx context.Context, reason string) {
 	t.rejected.Add(ctx, 1, metric.WithAttributes(attribute.String("reason", reason)))
 }
 
-// Spilled counts calls that went to the disk.
+// Spilled counts calls that were written to disk.
 func (t *Tally) Spilled(ctx context.Context, calls int) { t.spilled.Add(ctx, int64(calls)) }
 
-// Dropped counts calls that are lost.
+// Dropped counts calls that are lost from the record.
 func (t *Tally) Dropped(ctx context.Context, calls int) { t.dropped.Add(ctx, int64(calls)) }

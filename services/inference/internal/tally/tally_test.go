@@ -10,7 +10,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/inference/internal/tally"
 )
 
-func TestWhatIsCounted(t *testing.T) {
+func TestTallyCounters(t *testing.T) {
 	t.Parallel()
 	reader := sdk.NewManualReader()
 	c, err := tally.New(sdk.NewMeterProvider(sdk.WithReader(reader)))
@@ -38,7 +38,7 @@ func TestWhatIsCounted(t *testing.T) {
 	}, got)
 }
 
-func TestWithoutAMeter(t *testing.T) {
+func TestTallyWithoutMeter(t *testing.T) {
 	t.Parallel()
 	c, err := tally.New(nil)
 	require.NoError(t, err)
