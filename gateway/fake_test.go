@@ -20,7 +20,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// The access tokens that the fake auth knows.
+// The access tokens that the fake auth accepts.
 const (
 	userToken  = "eyJh.user.c2ln"
 	adminToken = "eyJh.admin.c2ln"
@@ -47,8 +47,8 @@ func (t *tape) note(ctx context.Context, method string, in any) {
 	t.calls = append(t.calls, seen{method: method, caller: *authn.Of(ctx), md: md, in: in})
 }
 
-// reached is all but the questions about nobody in particular, which every route may ask: auth judges the
-// mode of the installation by them.
+// reached returns all calls except anonymous Authenticate calls. Any route may make one, because auth then checks
+// the mode of the installation.
 func (t *tape) reached() (out []seen) {
 	for _, s := range t.all() {
 		if in, ok := s.in.(*authpeerv1.AuthenticateRequest); !ok || in.GetCredential() != "" {
@@ -64,7 +64,7 @@ func (t *tape) all() []seen {
 	return append([]seen(nil), t.calls...)
 }
 
-// credentials is auth's word: it vouches for two tokens until they are revoked.
+// credentials is a fake credential service that accepts two tokens until they are revoked.
 type credentials struct {
 	authpeerv1.UnimplementedCredentialServiceServer
 	*tape
@@ -128,7 +128,7 @@ func (a *auth) Refresh(ctx context.Context, in *authv1.RefreshRequest) (*authv1.
 		return nil, err
 	}
 	if len(metadata.ValueFromIncomingContext(ctx, "x-service-refresh")) != 1 {
-		return nil, fault.New(fault.Unauthenticated, "bad_refresh", "The refresh token is missing, used or expired")
+		return nil, fault.New(fault.Unauthenticated, "bad_refresh", "the refresh token is missing, used or expired")
 	}
 	return &authv1.LoginResponse{Token: userToken}, nil
 }

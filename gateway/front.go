@@ -15,8 +15,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// fronts makes the handlers that are neither calls of the API nor bytes: the forms of the OAuth RFCs and
-// the pages. They go through everything that a call goes through, but the body's and the answer's JSON.
+// fronts builds the handlers that serve neither API calls nor bytes: the forms of the OAuth RFCs and the
+// pages. Requests to them pass all steps of a call except the JSON decoding and encoding.
 func (g *Gateway) fronts(context.Context) error {
 	oauth := authpeerv1.NewOAuthPeerServiceClient(g.deps.Conns.Auth)
 	pages, err := page.New(page.Deps{
@@ -42,7 +42,7 @@ func (g *Gateway) fronts(context.Context) error {
 	return nil
 }
 
-// signIn asks auth how people sign in, on behalf of nobody in particular.
+// signIn gets the sign-in settings from auth, as an anonymous caller.
 func (g *Gateway) signIn(r *http.Request) (*authv1.AuthConfig, error) {
 	ctx, err := g.checker.Caller(r.Context(), bearer.Claim{Client: g.proxies.Client(r), InMaintenance: true})
 	if err != nil {
@@ -51,7 +51,7 @@ func (g *Gateway) signIn(r *http.Request) (*authv1.AuthConfig, error) {
 	return authv1.NewAuthServiceClient(g.deps.Conns.Auth).GetConfig(ctx, &authv1.GetConfigRequest{})
 }
 
-// serveOwn runs one of the gateway's own handlers, for as long as a call may take.
+// serveOwn runs one of the gateway's own handlers under the time limit of a call.
 func (g *Gateway) serveOwn(w http.ResponseWriter, r *http.Request, c *edge.Call, own http.Handler) {
 	ctx, cancel := context.WithTimeout(r.Context(), g.cfg.RequestTimeout)
 	defer cancel()
@@ -59,7 +59,7 @@ func (g *Gateway) serveOwn(w http.ResponseWriter, r *http.Request, c *edge.Call,
 		g.fail(w, r, err)
 		return
 	}
-	// As for calls: a body that trickles holds the connection no longer than that.
+	// As for calls, a slow body must not hold the connection longer than that.
 	_ = http.NewResponseController(w).SetReadDeadline(clock.Real().Now().Add(g.cfg.RequestTimeout))
 	own.ServeHTTP(w, r.WithContext(ctx))
 }

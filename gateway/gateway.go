@@ -37,24 +37,24 @@ type Conns struct {
 	Auth, Jobs, Ingest, Registry, Inference grpc.ClientConnInterface
 }
 
-// Version is what GET /api/version says beside the dialect.
+// Version is what GET /api/version returns besides the dialect.
 type Version struct{ Server, Core string }
 
-// Deps are what the gateway stands on.
+// Deps are the dependencies of the gateway.
 type Deps struct {
 	Conns Conns
-	// Ingest and Inference are the services' own handlers where they run in this process. Where one
-	// is nil, its address in Config is relayed to.
+	// Ingest and Inference are the services' own handlers if they run in this process. If one is nil,
+	// the gateway relays to the service's address in Config.
 	Ingest, Inference http.Handler
-	// RelayTLS is the TLS of connections to a service's HTTP listener; nil only where nothing is relayed.
+	// RelayTLS returns the TLS settings for a service's HTTP listener; it may be nil if nothing is relayed.
 	RelayTLS func(service string) *tls.Config
-	// Blobs serves /api/blobs; nil where the object store signs URLs of its own.
+	// Blobs serves /api/blobs; it is nil if the object store signs URLs of its own.
 	Blobs   http.Handler
 	Version Version
 	Clock   clock.Clock
 	IDs     *id.Source
 	Log     *slog.Logger
-	// Tracer and Meter may be nil: nothing is traced or measured then.
+	// Tracer and Meter may be nil, which turns traces or metrics off.
 	Tracer trace.TracerProvider
 	Meter  metric.MeterProvider
 }
@@ -71,21 +71,21 @@ type Gateway struct {
 	hosts   edge.Hosts
 	proxies edge.Proxies
 	answer  edge.Answer
-	raw     map[string]http.Handler // bytes, handed on untouched
-	own     map[string]http.Handler // the gateway's own, behind everything that rest is
-	rest    http.Handler            // every route that is not raw, behind log, trace and recovery
+	raw     map[string]http.Handler // byte routes, passed through unchanged
+	own     map[string]http.Handler // the gateway's own handlers, wrapped like rest
+	rest    http.Handler            // all other routes, wrapped in log, trace and recovery
 	shapes  map[*match.Route]*shape.Shape
 	streams map[*match.Route]*sse.Stream
 	limit   sse.Limit
 	wire    *wire.Server
 
 	hold    *edge.Hold
-	stop    chan struct{} // closed when streams shall end
+	stop    chan struct{} // closed to end the streams
 	endStop func()
-	idle    []func() // lets idle connections of relays go
+	idle    []func() // close the idle connections of the relays
 }
 
-// New wires the gateway; it starts nothing and dials nothing.
+// New wires the gateway. It starts no goroutine and opens no connection.
 func New(ctx context.Context, cfg Config, d Deps) (*Gateway, error) {
 	g := &Gateway{
 		cfg: cfg, deps: d, codec: restjson.New(), answer: edge.Answer{Cookie: cfg.cookie()},
@@ -102,7 +102,7 @@ func New(ctx context.Context, cfg Config, d Deps) (*Gateway, error) {
 	return g, nil
 }
 
-// edges makes what every request meets first.
+// edges builds what every request passes first: router, proxies, host check, browser guard and log.
 func (g *Gateway) edges(context.Context) (err error) {
 	if g.router, err = match.New(route.Table()); err != nil {
 		return err
@@ -120,7 +120,7 @@ func (g *Gateway) edges(context.Context) (err error) {
 	return nil
 }
 
-// calls binds the RPC and stream rows of the table to the services' connections.
+// calls binds the RPC and stream routes of the table to the services' connections.
 func (g *Gateway) calls(ctx context.Context) error {
 	g.mux = g.newMux()
 	g.wire = wire.New(route.Table(), gate{g}, g.deps.Clock, g.deps.Log)

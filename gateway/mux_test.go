@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/id"
 )
 
-// untouched is a connection that nothing may call.
+// untouched is a connection that fails the test if it is called.
 type untouched struct{ t *testing.T }
 
 func (u untouched) Invoke(_ context.Context, method string, _, _ any, _ ...grpc.CallOption) error {
@@ -31,7 +31,7 @@ func (u untouched) NewStream(_ context.Context, _ *grpc.StreamDesc, method strin
 	return nil, nil
 }
 
-func TestMuxThatReadsAPathOtherwiseCallsNothing(t *testing.T) {
+func TestMuxRouteMismatchCallsNoService(t *testing.T) {
 	t.Parallel()
 	conn := untouched{t}
 	g, err := New(t.Context(), Config{}, Deps{

@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/obs"
 )
 
-// handlers makes the handlers of the raw routes.
+// handlers builds the handlers of the raw routes.
 func (g *Gateway) handlers(context.Context) error {
 	ingest, err := g.mounted("ingest", g.deps.Ingest, g.cfg.IngestAddr)
 	if err != nil {
@@ -48,7 +48,7 @@ func (g *Gateway) handlers(context.Context) error {
 	return nil
 }
 
-// mounted is the service's own handler, or a relay to where it runs.
+// mounted returns the service's own handler, or a relay to its address.
 func (g *Gateway) mounted(service string, own http.Handler, addr string) (http.Handler, error) {
 	switch {
 	case own != nil:
@@ -68,8 +68,8 @@ func (g *Gateway) mounted(service string, own http.Handler, addr string) (http.H
 	return r, nil
 }
 
-// serveRaw hands a request to its handler untouched: nothing is added to the path of a byte. Health
-// and version answer as long as the listener does.
+// serveRaw passes a request to its handler without reading or wrapping the body. Health and version respond
+// until the listener closes.
 func (g *Gateway) serveRaw(w http.ResponseWriter, r *http.Request, m *match.Match, late bool) {
 	open := m.Handler == "health" || m.Handler == "version"
 	if late && !open {
@@ -93,7 +93,7 @@ func (g *Gateway) serveRaw(w http.ResponseWriter, r *http.Request, m *match.Matc
 		defer over()
 		r = known
 	}
-	if r.Method == http.MethodGet && m.Handler == "ingest" { // a training may wait in it for a signal
+	if r.Method == http.MethodGet && m.Handler == "ingest" { // a long poll: a training run waits for a signal
 		waits, over := relay.Until(r, g.stop)
 		defer over()
 		r = waits
@@ -106,7 +106,7 @@ func (g *Gateway) refuseDraining(w http.ResponseWriter, r *http.Request) {
 	g.fail(w, r, draining())
 }
 
-// fail answers with an error, giving the request an id where it has none yet.
+// fail writes an error response. It gives the request an id if it has none yet.
 func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if obs.RequestID(r.Context()) == "" {
 		r = r.WithContext(obs.WithRequestID(r.Context(), g.deps.IDs.New(id.Request)))
@@ -114,7 +114,7 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, err error) {
 	edge.Fail(w, r, err)
 }
 
-// document answers with a fixed JSON object.
+// document returns a handler that serves a fixed JSON object.
 func (g *Gateway) document(members map[string]string) http.Handler {
 	body, err := g.codec.Marshal(members)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -125,12 +125,12 @@ func (g *Gateway) document(members map[string]string) http.Handler {
 		g.guard.Headers(w.Header())
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("X-Request-Id", g.deps.IDs.New(id.Request))
-		_, _ = w.Write(body) // a client that is gone needs no answer
+		_, _ = w.Write(body) // the client may be gone
 	})
 }
 
-// identified is a request of a person for a service that speaks HTTP: with the identity that auth signed for him in
-// place of his credential, and for as long as he may ask. The caller calls over.
+// identified returns a copy of a user's request for a service that speaks HTTP. The copy carries the identity that
+// auth signed instead of the credential. Its context ends when the user loses access. The caller must call over.
 func (g *Gateway) identified(r *http.Request, rt route.Route) (_ *http.Request, over func(), _ error) {
 	if f := g.guard.Check(r); f != nil {
 		return r, nil, f
@@ -147,8 +147,8 @@ func (g *Gateway) identified(r *http.Request, rt route.Route) (_ *http.Request, 
 	return in, over, nil
 }
 
-// lasting is a context that ends, with the fault as its cause, once check says that the caller is no longer the
-// one that it was opened for: an answer or a WebSocket may go on for hours. Maintenance ends none that is under way.
+// lasting returns a context that ends, with the fault as its cause, once check reports that the caller's access has
+// changed, because a response or a WebSocket may last for hours. Maintenance does not end it.
 func (g *Gateway) lasting(ctx context.Context, check func(context.Context) error) (_ context.Context, over func()) {
 	ctx, cut := context.WithCancelCause(ctx)
 	recheck, done := g.deps.Clock.NewTicker(sse.Recheck), make(chan struct{})

@@ -33,7 +33,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	m, refused := g.router.Find(r)
-	// Probes of health come by any name, and learn nothing.
+	// Health probes may use any host name; the response reveals nothing.
 	if refused == nil && m.Handler != "health" {
 		refused = g.hosts.Check(r)
 	}
@@ -56,7 +56,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.rest.ServeHTTP(w, r)
 }
 
-// serveREST is the inside of rest: one call of a service.
+// serveREST serves one request inside the wrappers of rest.
 func (g *Gateway) serveREST(w http.ResponseWriter, r *http.Request) {
 	c := edge.CallOf(r.Context())
 	switch {
@@ -84,7 +84,7 @@ func (g *Gateway) serveREST(w http.ResponseWriter, r *http.Request) {
 	edge.Linger(r)
 }
 
-// admit checks the request's origin and credential and answers the context of its calls.
+// admit checks the request's origin and credential and returns the context for its calls.
 func (g *Gateway) admit(ctx context.Context, r *http.Request, c *edge.Call) (context.Context, bearer.Claim, error) {
 	if f := g.guard.Check(r); f != nil {
 		return ctx, bearer.Claim{}, g.unserved(ctx, r, c.Route.Route, f)
@@ -92,7 +92,7 @@ func (g *Gateway) admit(ctx context.Context, r *http.Request, c *edge.Call) (con
 	return g.vouched(ctx, r, c.Route.Route)
 }
 
-// vouched has auth vouch for the caller of a route.
+// vouched has auth check the caller of a route and returns a context with the signed identity.
 func (g *Gateway) vouched(ctx context.Context, r *http.Request, rt route.Route) (context.Context, bearer.Claim, error) {
 	claim := bearer.Claim{Client: g.proxies.Client(r), InMaintenance: rt.InMaintenance}
 	if rt.Credential != "none" {
@@ -106,20 +106,20 @@ func (g *Gateway) vouched(ctx context.Context, r *http.Request, rt route.Route) 
 	return ctx, claim, named(rt, err)
 }
 
-// forAdmins refuses everybody else on a route for admins before what he sends is looked at: it is 403 to him whatever
-// that is. The service judges him again, and it alone who has yet to change his password.
+// forAdmins rejects callers without the admin role with 403 before it parses the body. The service checks the role
+// again. A caller who must still change a temporary password is left to the service.
 func (g *Gateway) forAdmins(ctx context.Context, rt route.Route) error {
 	if rt.Role != authn.RoleAdmin {
 		return nil
 	}
 	c, err := authn.Claimed(authn.Token(ctx, g.deps.Clock.Now()))
 	if err != nil || c.PasswordDrawn {
-		return nil //nolint:nilerr // the service finds a token wrong, too
+		return nil //nolint:nilerr // the service rejects an invalid token, too
 	}
 	return c.RequireAdmin()
 }
 
-// limitOf is how long a call of the route may take.
+// limitOf returns how long a call of the route may take.
 func (g *Gateway) limitOf(rt route.Route) time.Duration {
 	if rt.Limit > 0 {
 		return time.Duration(rt.Limit) * time.Second
@@ -127,13 +127,12 @@ func (g *Gateway) limitOf(rt route.Route) time.Duration {
 	return g.cfg.RequestTimeout
 }
 
-// serveCall checks what the generated handlers would let through and hands the request to them.
+// serveCall runs the checks that the generated handlers lack and then passes the request to them.
 func (g *Gateway) serveCall(w http.ResponseWriter, r *http.Request, c *edge.Call) error {
 	limit := g.limitOf(c.Route.Route)
 	ctx, cancel := context.WithTimeout(r.Context(), limit)
 	defer cancel()
-	// A body that trickles holds the connection no longer than the call; the connection's deadline is
-	// the machine's time.
+	// A slow body must not hold the connection longer than the call. Connection deadlines use the real clock.
 	_ = http.NewResponseController(w).SetReadDeadline(clock.Real().Now().Add(limit))
 	ctx, _, err := g.admit(ctx, r, c)
 	if err == nil {
@@ -168,7 +167,7 @@ func tooManyStreams() error {
 	return fault.New(fault.Limited, "streams", "too many streams are open with this credential")
 }
 
-// serveStream opens a stream and shows it until it ends.
+// serveStream opens a stream and relays its events until it ends.
 func (g *Gateway) serveStream(w http.ResponseWriter, r *http.Request, c *edge.Call) error {
 	ctx, claim, err := g.admit(r.Context(), r, c)
 	if err != nil {

@@ -43,7 +43,7 @@ type rig struct {
 	stopServing func() error
 }
 
-// journal is a log that tests read.
+// journal is a log buffer that is safe for concurrent use.
 type journal struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -61,7 +61,7 @@ func (j *journal) String() string {
 	return j.b.String()
 }
 
-// start makes a rig; change may alter what the gateway is made of.
+// start returns a running rig; change may alter the gateway's settings and dependencies.
 func start(t *testing.T, change func(*gateway.Config, *gateway.Deps)) *rig {
 	t.Helper()
 	clk := clock.Real()
@@ -104,7 +104,7 @@ func (r *rig) listen() {
 	r.t.Cleanup(func() { require.NoError(r.t, r.stopServing()) })
 }
 
-// serve runs the fake of a service and answers the gateway's connection to it.
+// serve runs the fake of a service and returns the gateway's connection to it.
 func (r *rig) serve(service string) *grpc.ClientConn {
 	r.t.Helper()
 	server := rpc.NewServer(rpc.ServerOptions{
@@ -127,7 +127,7 @@ func (r *rig) serve(service string) *grpc.ClientConn {
 	return conn
 }
 
-// echo is a raw handler that says what it got.
+// echo is a raw handler that writes back what it received.
 func echo(name string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -137,22 +137,22 @@ func echo(name string) http.Handler {
 	})
 }
 
-// answer is a response, read.
-type answer struct {
+// response is an HTTP response with its body read.
+type response struct {
 	status int
 	header http.Header
 	body   string
 }
 
-func (a answer) json(t *testing.T) map[string]any {
+func (a response) json(t *testing.T) map[string]any {
 	t.Helper()
 	var m map[string]any
 	require.NoError(t, json.Unmarshal([]byte(a.body), &m), a.body)
 	return m
 }
 
-// ask sends a request. Headers are pairs of name and value; a name given again is added.
-func (r *rig) ask(method, path, body string, headers ...string) answer {
+// do sends a request. Headers are pairs of name and value; a repeated name adds a value.
+func (r *rig) do(method, path, body string, headers ...string) response {
 	r.t.Helper()
 	var reader io.Reader
 	if body != "" {
@@ -168,15 +168,15 @@ func (r *rig) ask(method, path, body string, headers ...string) answer {
 	defer func() { require.NoError(r.t, resp.Body.Close()) }()
 	data, err := io.ReadAll(resp.Body)
 	require.NoError(r.t, err)
-	return answer{resp.StatusCode, resp.Header, string(data)}
+	return response{resp.StatusCode, resp.Header, string(data)}
 }
 
-// as adds the bearer of a person.
+// as returns headers with the token as the bearer.
 func as(token string, more ...string) []string {
 	return append([]string{"Authorization", "Bearer " + token}, more...)
 }
 
-// dial opens a bare connection, for what net/http's client would not send.
+// dial opens a bare connection, for requests that net/http's client would not send.
 func (r *rig) dial() net.Conn {
 	r.t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(r.t.Context(), "tcp", strings.TrimPrefix(r.url, "http://"))

@@ -1,4 +1,4 @@
-// Command gatewayd is the gateway as a process of its own.
+// Command gatewayd runs the gateway as its own process.
 package main
 
 import (

@@ -1,6 +1,5 @@
-// Package describe serves what describes the API to its clients: the OpenAPI document, and the descriptors by
-// which gRPC tools know its calls. Both are of this very build, are open to everybody, and name no call that the
-// gateway does not answer.
+// Package describe serves the API's descriptions: the OpenAPI document and the protobuf descriptors that gRPC
+// tools need. Both match this build, need no credential, and list only calls that the gateway serves.
 package describe
 
 import (
@@ -13,18 +12,18 @@ import (
 	"github.com/signalbox-dev/signalbox/gen/openapi"
 )
 
-// Frame is what every answer carries besides.
+// Frame sets the headers that every response carries.
 type Frame struct {
-	// Headers sets what browsers are told.
+	// Headers sets the security headers for browsers.
 	Headers func(http.Header)
-	// NewID makes the id of a request.
+	// NewID returns a new request id.
 	NewID func() string
 }
 
-// OpenAPI answers with the OpenAPI document.
+// OpenAPI returns a handler that serves the OpenAPI document.
 func (f Frame) OpenAPI() http.Handler { return f.document("application/json", openapi.Document) }
 
-// document answers with bytes that change with the build alone.
+// document returns a handler that serves data, which changes only with the build.
 func (f Frame) document(typ string, data []byte) http.Handler {
 	sum := sha256.Sum256(data)
 	tag := `"` + hex.EncodeToString(sum[:16]) + `"`
@@ -33,7 +32,7 @@ func (f Frame) document(typ string, data []byte) http.Handler {
 		f.Headers(h)
 		h.Set("X-Request-Id", f.NewID())
 		h.Set("Etag", tag)
-		// Kept, and asked for again each time: another build answers another one.
+		// Caches must revalidate each time: another build may serve another document.
 		h.Set("Cache-Control", "no-cache")
 		if known(r.Header.Values("If-None-Match"), tag) {
 			w.WriteHeader(http.StatusNotModified)
@@ -41,11 +40,11 @@ func (f Frame) document(typ string, data []byte) http.Handler {
 		}
 		h.Set("Content-Type", typ)
 		h.Set("Content-Length", strconv.Itoa(len(data)))
-		_, _ = w.Write(data) // a client that is gone needs no answer
+		_, _ = w.Write(data) // the client may be gone
 	})
 }
 
-// known reports whether one of the tags that a client has is this one (RFC 9110 13.1.2).
+// known reports whether one of the client's If-None-Match lines matches tag (RFC 9110 13.1.2).
 func known(given []string, tag string) bool {
 	for _, line := range given {
 		for each := range strings.SplitSeq(line, ",") {

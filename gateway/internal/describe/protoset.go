@@ -15,7 +15,8 @@ import (
 	"github.com/signalbox-dev/signalbox/gen/route"
 )
 
-// Protoset answers with the descriptors of the calls in table, as grpcurl's -protoset and buf take them.
+// Protoset returns a handler that serves the descriptors of the calls in table, in the form that grpcurl's
+// -protoset and buf read.
 func (f Frame) Protoset(table []route.Route) (http.Handler, error) {
 	data, err := protoset(table)
 	if err != nil {
@@ -24,8 +25,8 @@ func (f Frame) Protoset(table []route.Route) (http.Handler, error) {
 	return f.document("application/protobuf", data), nil
 }
 
-// protoset is a FileDescriptorSet of the services that table names and of all that their files import, each file
-// behind those that it needs. What a service has besides the table's calls is left out.
+// protoset returns a FileDescriptorSet of the services that table names and of all imported files, each file
+// after its dependencies. Methods that are not in table are left out.
 func protoset(table []route.Route) ([]byte, error) {
 	public := map[string]bool{}
 	c := collector{seen: map[string]bool{}, public: public}
@@ -43,7 +44,7 @@ func protoset(table []route.Route) ([]byte, error) {
 		}
 		c.add(d.ParentFile())
 	}
-	c.add(errdetails.File_google_rpc_error_details_proto) // what the details of failures are
+	c.add(errdetails.File_google_rpc_error_details_proto) // the types of error details
 	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(&c.set)
 	if err != nil {
 		return nil, fmt.Errorf("write the descriptors: %w", err)

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/signalbox-dev/signalbox/gen/route"
-	_ "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1" // a service that the table does not show all of
+	_ "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1" // has services that are only partly in the table
 )
 
 func served(t *testing.T, table []route.Route) *descriptorpb.FileDescriptorSet {
@@ -29,11 +29,11 @@ func served(t *testing.T, table []route.Route) *descriptorpb.FileDescriptorSet {
 	return set
 }
 
-func TestTheDescriptorsAreThoseOfTheTable(t *testing.T) {
+func TestProtosetMatchesTable(t *testing.T) {
 	t.Parallel()
 	set := served(t, route.Table())
 	files, err := protodesc.NewFiles(set)
-	require.NoError(t, err, "it is complete")
+	require.NoError(t, err, "the set contains all dependencies")
 	var got []string
 	files.RangeFiles(func(fd protoreflect.FileDescriptor) bool {
 		for i := range fd.Services().Len() {
@@ -49,8 +49,8 @@ func TestTheDescriptorsAreThoseOfTheTable(t *testing.T) {
 			want = append(want, name)
 		}
 	}
-	require.ElementsMatch(t, want, got, "no call of agents or between services is in it")
-	require.Equal(t, served(t, route.Table()).String(), set.String(), "the same each time")
+	require.ElementsMatch(t, want, got, "the set has no calls of agents or between services")
+	require.Equal(t, served(t, route.Table()).String(), set.String(), "the encoding is deterministic")
 	seen := map[string]bool{}
 	for _, f := range set.GetFile() {
 		for _, needed := range f.GetDependency() {
@@ -60,7 +60,7 @@ func TestTheDescriptorsAreThoseOfTheTable(t *testing.T) {
 	}
 }
 
-func TestACallThatIsNotThereIsNamed(t *testing.T) {
+func TestProtosetErrorNamesUnknownCall(t *testing.T) {
 	t.Parallel()
 	_, err := Frame{}.Protoset([]route.Route{{RPC: "signalbox.nope.v1.Nope/Get"}})
 	require.ErrorContains(t, err, "signalbox.nope.v1.Nope")

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Proxies are the networks whose word on the client's address counts.
+// Proxies are the networks of the proxies whose X-Forwarded-For is believed.
 type Proxies []netip.Prefix
 
 // ParseProxies reads CIDRs; a bare address is a network of one.
@@ -25,10 +25,10 @@ func ParseProxies(list []string) (Proxies, error) {
 		}
 		switch {
 		case prefix.Bits() == 0:
-			// Then the left end of the header would count, which anybody writes.
-			return nil, fmt.Errorf("trusted proxy %q: everybody is no proxy", text)
+			// The leftmost entry of the header would then be believed, and any client can write it.
+			return nil, fmt.Errorf("%s is not allowed as a trusted proxy; list only the proxies' own addresses", text)
 		case prefix.Addr().Is4In6():
-			return nil, fmt.Errorf("trusted proxy %q: an IPv4 network is written as IPv4", text)
+			return nil, fmt.Errorf("trusted proxy %q: write an IPv4 network in IPv4 notation", text)
 		}
 		p = append(p, prefix.Masked())
 	}
@@ -44,9 +44,9 @@ func (p Proxies) trusted(addr netip.Addr) bool {
 	return false
 }
 
-// Client is the address a request came from: the peer's, or, where the peer is a trusted proxy, the
-// first one from the right of X-Forwarded-For that is not. A proxy that says nothing readable is
-// itself the client. It is empty where the peer has no IP address.
+// Client returns the address a request came from: the peer's, or, if the peer is a trusted proxy, the
+// rightmost address in X-Forwarded-For that is not a trusted proxy. If an entry is not an address, the proxy
+// that sent it counts as the client. Client returns "" if the peer has no IP address.
 func (p Proxies) Client(r *http.Request) string {
 	addr, ok := parseAddr(r.RemoteAddr)
 	if !ok {

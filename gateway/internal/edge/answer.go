@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/page"
 )
 
-// What a service may say in response metadata.
+// The keys of response metadata that a service may set.
 const (
 	metadataStatus    = "x-service-status"
 	metadataMore      = "x-service-more"
@@ -21,23 +21,23 @@ const (
 	metadataSetCookie = "x-service-set-cookie"
 )
 
-// Answer forwards what services say besides their messages.
+// Answer forwards the metadata of services: headers, status, paging and the cookie.
 type Answer struct {
 	// Cookie is the one cookie that may be set, and only by auth.
 	Cookie string
 }
 
-// Forward is a forward-response option of the mux: it sets the headers and the status of an answer.
+// Forward is a forward-response option of the mux: it sets the headers and the status of a response.
 func (a Answer) Forward(ctx context.Context, w http.ResponseWriter, _ proto.Message) error {
 	c := CallOf(ctx)
 	md, _ := runtime.ServerMetadataFromContext(ctx)
 	a.Headers(w.Header(), c, md.HeaderMD)
 	listHeaders(w.Header(), c, md.HeaderMD)
 	status := c.Status
-	if said := md.HeaderMD.Get(metadataStatus); len(said) > 0 {
+	if given := md.HeaderMD.Get(metadataStatus); len(given) > 0 {
 		var ok bool
-		if status, ok = okStatus(said[0]); !ok {
-			return fmt.Errorf("%s: %s says status %q", c.RPC, metadataStatus, said[0])
+		if status, ok = okStatus(given[0]); !ok {
+			return fmt.Errorf("%s: %s has the unsupported status %q", c.RPC, metadataStatus, given[0])
 		}
 	}
 	if status == http.StatusNoContent {
@@ -49,7 +49,7 @@ func (a Answer) Forward(ctx context.Context, w http.ResponseWriter, _ proto.Mess
 	return nil
 }
 
-// Headers sets the headers that go with answers and errors alike.
+// Headers sets the headers that successful responses and errors share.
 func (a Answer) Headers(h http.Header, c *Call, md metadata.MD) {
 	for key, name := range map[string]string{
 		"x-service-impact": "X-Service-Impact", "etag": "Etag", "location": "Location",
@@ -64,7 +64,7 @@ func (a Answer) Headers(h http.Header, c *Call, md metadata.MD) {
 	}
 }
 
-// Session sets the one cookie that auth's metadata may carry.
+// Session sets the refresh cookie, the only one that auth's metadata may carry.
 func (a Answer) Session(h http.Header, md metadata.MD) {
 	for _, line := range md.Get(metadataSetCookie) {
 		if cookie, err := http.ParseSetCookie(line); err == nil && cookie.Name == a.Cookie {
@@ -75,8 +75,8 @@ func (a Answer) Session(h http.Header, md metadata.MD) {
 
 func listHeaders(h http.Header, c *Call, md metadata.MD) {
 	total := -1
-	if said := md.Get(metadataTotal); len(said) > 0 {
-		if n, err := strconv.Atoi(said[0]); err == nil {
+	if given := md.Get(metadataTotal); len(given) > 0 {
+		if n, err := strconv.Atoi(given[0]); err == nil {
 			total = n
 		}
 	}
@@ -99,8 +99,8 @@ func bound(c *Call, name string) *int32 {
 	return &v
 }
 
-func okStatus(said string) (int, bool) {
-	switch n, _ := strconv.Atoi(said); n {
+func okStatus(given string) (int, bool) {
+	switch n, _ := strconv.Atoi(given); n {
 	case http.StatusOK, http.StatusCreated, http.StatusAccepted, http.StatusNoContent:
 		return n, true
 	default:

@@ -19,8 +19,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/obs"
 )
 
-// said answers a call of a service that says this beside its message.
-func said(t *testing.T, service, target string, status int, pairs ...string) (*httptest.ResponseRecorder, error) {
+// forwarded runs Forward for a call whose service returns pairs as response metadata.
+func forwarded(t *testing.T, service, target string, status int, pairs ...string) (*httptest.ResponseRecorder, error) {
 	t.Helper()
 	at, err := url.Parse(target)
 	require.NoError(t, err)
@@ -31,26 +31,26 @@ func said(t *testing.T, service, target string, status int, pairs ...string) (*h
 	return w, edge.Answer{Cookie: "__Host-refresh"}.Forward(ctx, w, &emptypb.Empty{})
 }
 
-func TestAServiceMaySayAStatusOfSuccessOnly(t *testing.T) {
+func TestForwardAcceptsOnlySuccessStatus(t *testing.T) {
 	t.Parallel()
 	for _, status := range []string{"200", "201", "202", "204"} {
-		w, err := said(t, "jobs", "/api/jobs", 200, "x-service-status", status)
+		w, err := forwarded(t, "jobs", "/api/jobs", 200, "x-service-status", status)
 		require.NoError(t, err)
 		require.Equal(t, status, strings.Fields(w.Result().Status)[0])
-		require.Equal(t, status != "204", w.Header().Get("Content-Type") != "", "a 204 has no body to name the type of")
+		require.Equal(t, status != "204", w.Header().Get("Content-Type") != "", "a 204 has no body and no Content-Type")
 	}
 	for _, status := range []string{"", "0", "100", "199", "203", "206", "301", "302", "307", "400", "404", "500", "999", "x", "2e2", " 200"} {
-		_, err := said(t, "jobs", "/api/jobs", 200, "x-service-status", status)
-		require.ErrorContains(t, err, "x-service-status", "%q: no redirect and no fault by this way", status)
+		_, err := forwarded(t, "jobs", "/api/jobs", 200, "x-service-status", status)
+		require.ErrorContains(t, err, "x-service-status", "%q: only success statuses are allowed", status)
 	}
-	w, err := said(t, "jobs", "/api/jobs", 201)
+	w, err := forwarded(t, "jobs", "/api/jobs", 201)
 	require.NoError(t, err)
-	require.Equal(t, 201, w.Code, "else the route's own")
+	require.Equal(t, 201, w.Code, "the default is the route's status")
 }
 
 func TestOnlyListedMetadataBecomesHeaders(t *testing.T) {
 	t.Parallel()
-	w, err := said(t, "jobs", "/api/jobs", 200,
+	w, err := forwarded(t, "jobs", "/api/jobs", 200,
 		"etag", `"v1"`, "etag", `"v2"`, "location", "/api/jobs/1", "cache-control", "no-store", "last-modified", "Sat, 21 Nov 2026 03:00:00 GMT",
 		"x-service-impact", "sha256:ab", "set-cookie", "evil=1", "authorization", "Bearer x", "x-service-caller", "token", "grpc-status", "0",
 		"content-type", "text/html", "access-control-allow-origin", "*", "x-service-refresh", "rft_x", "server", "x", "x-frame-options", "ALLOW")
@@ -61,7 +61,7 @@ func TestOnlyListedMetadataBecomesHeaders(t *testing.T) {
 	}, w.Header())
 }
 
-func TestOnlyAuthSetsTheOneCookie(t *testing.T) {
+func TestOnlyAuthSetsRefreshCookie(t *testing.T) {
 	t.Parallel()
 	const good = "__Host-refresh=rft_x; Path=/; Secure; HttpOnly; SameSite=Strict"
 	for name, tc := range map[string]struct {
@@ -69,35 +69,35 @@ func TestOnlyAuthSetsTheOneCookie(t *testing.T) {
 		lines   []string
 		want    []string
 	}{
-		"auth":                   {"auth", []string{good}, []string{good}},
-		"another service":        {"jobs", []string{good}, nil},
-		"another cookie":         {"auth", []string{"session=x", "__Host-refresh2=x", "__host-refresh=x"}, nil},
-		"among others":           {"auth", []string{"a=b", good}, []string{good}},
-		"what cannot be read":    {"auth", []string{"", ";", "=x", "__Host-refresh"}, nil},
-		"one that ends a header": {"auth", []string{"a=b\r\nX: y"}, nil},
+		"auth":            {"auth", []string{good}, []string{good}},
+		"another service": {"jobs", []string{good}, nil},
+		"another cookie":  {"auth", []string{"session=x", "__Host-refresh2=x", "__host-refresh=x"}, nil},
+		"among others":    {"auth", []string{"a=b", good}, []string{good}},
+		"unparsable":      {"auth", []string{"", ";", "=x", "__Host-refresh"}, nil},
+		"line break":      {"auth", []string{"a=b\r\nX: y"}, nil},
 	} {
 		var pairs []string
 		for _, line := range tc.lines {
 			pairs = append(pairs, "x-service-set-cookie", line)
 		}
-		w, err := said(t, tc.service, "/api/auth/login", 200, pairs...)
+		w, err := forwarded(t, tc.service, "/api/auth/login", 200, pairs...)
 		require.NoError(t, err, name)
 		require.Equal(t, tc.want, w.Header().Values("Set-Cookie"), name)
 	}
 }
 
-func TestListsSayHowManyAndWhatComesNext(t *testing.T) {
+func TestForwardSetsListHeaders(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		target, more, total string
 		link, count         string
 	}{
-		"more":                 {"/api/jobs?limit=10&offset=20&state=queued", "true", "", "limit=10&offset=30&state=queued", ""},
-		"more, by default":     {"/api/jobs", "true", "", "offset=50", ""},
-		"the end":              {"/api/jobs?limit=10", "false", "12", "", "12"},
-		"more and a count":     {"/api/jobs?limit=1", "true", "7", "offset=1", "7"},
-		"nothing said":         {"/api/jobs", "", "", "", ""},
-		"a count that is none": {"/api/jobs", "", "many", "", ""},
+		"more":             {"/api/jobs?limit=10&offset=20&state=queued", "true", "", "limit=10&offset=30&state=queued", ""},
+		"more, by default": {"/api/jobs", "true", "", "offset=50", ""},
+		"the end":          {"/api/jobs?limit=10", "false", "12", "", "12"},
+		"more and a count": {"/api/jobs?limit=1", "true", "7", "offset=1", "7"},
+		"no metadata":      {"/api/jobs", "", "", "", ""},
+		"invalid count":    {"/api/jobs", "", "many", "", ""},
 	} {
 		var pairs []string
 		if tc.more != "" {
@@ -106,7 +106,7 @@ func TestListsSayHowManyAndWhatComesNext(t *testing.T) {
 		if tc.total != "" {
 			pairs = append(pairs, "x-service-total", tc.total)
 		}
-		w, err := said(t, "jobs", tc.target, 200, pairs...)
+		w, err := forwarded(t, "jobs", tc.target, 200, pairs...)
 		require.NoError(t, err)
 		link := w.Header().Get("Link")
 		require.Equal(t, tc.link != "", strings.Contains(link, `rel="next"`), name)
@@ -117,7 +117,7 @@ func TestListsSayHowManyAndWhatComesNext(t *testing.T) {
 	}
 }
 
-func TestFaultsHaveTheFormOfTheirPath(t *testing.T) {
+func TestFailFormatByPath(t *testing.T) {
 	t.Parallel()
 	wrong := fault.New(fault.MethodNotAllowed, "", "Method Not Allowed").Wrap(&match.MethodError{Methods: []string{"POST", "GET", "POST"}})
 	for path, openAI := range map[string]bool{

@@ -15,8 +15,8 @@ import (
 // MaxBody is the largest body of a REST request. Bytes travel by signed URLs and by the raw routes.
 const MaxBody = 4 << 20
 
-// Body prepares the body of a request for its route. On a route that takes none, an empty object is
-// all that may come.
+// Body prepares the body of a request for its route. A route without a body accepts only an
+// empty object.
 func Body(w http.ResponseWriter, r *http.Request, m *match.Match, codec *restjson.Codec) (*restjson.Body, *fault.Error) {
 	if r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0 {
 		if m.Route.Body == "" {
@@ -41,13 +41,14 @@ func Body(w http.ResponseWriter, r *http.Request, m *match.Match, codec *restjso
 	return nil, nil
 }
 
-// maxLinger is how much of a refused body is read for the client's sake.
+// maxLinger is how much of a refused body Linger reads.
 const maxLinger = 4 * MaxBody
 
-// Linger reads what is left of a body, within limits: a client that still sends when the connection
-// closes gets a reset instead of its answer. One that waits for leave to send gets none.
+// Linger reads and discards what is left of a body, up to maxLinger. If the server closed the connection
+// while the client still sends, the client would get a reset instead of its response. A body that waits for
+// 100 Continue is not read.
 func Linger(r *http.Request) {
 	if r.Body != nil && r.Header.Get("Expect") == "" {
-		_, _ = io.CopyN(io.Discard, r.Body, maxLinger) // whatever ends it, the answer is made
+		_, _ = io.CopyN(io.Discard, r.Body, maxLinger) // an error no longer matters: the response is written
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/obs"
 )
 
-// Fail answers a request with an error, in the form that the route's clients read.
+// Fail writes err as the response, in the format that the route's clients expect.
 func Fail(w http.ResponseWriter, r *http.Request, err error) {
 	if wrong, ok := errors.AsType[*match.MethodError](err); ok {
 		w.Header().Set("Allow", wrong.Allow())
@@ -29,8 +29,8 @@ func Fail(w http.ResponseWriter, r *http.Request, err error) {
 	fault.Write(w, err, id)
 }
 
-// insteadOfEngine says whether an engine of a playground session would have answered, were it not closed or out of
-// reach: its clients look for `error`, whoever answers in its place.
+// insteadOfEngine reports whether err replaces the response of a playground session's engine that is closed or
+// unreachable. The engine's clients look for `error` then, too.
 func insteadOfEngine(path string, err error) bool {
 	if !strings.HasPrefix(path, "/api/playground/sessions/") || !strings.Contains(path, "/targets/") {
 		return false
@@ -42,7 +42,7 @@ func insteadOfEngine(path string, err error) bool {
 // handlerOAuth serves the forms of the OAuth RFCs, whose clients look for `error`.
 const handlerOAuth = "oauth"
 
-// worded is a failure before the form was read, with the word that the RFCs have for it.
+// worded returns err with the RFC's error code for a failure before the form is read.
 func worded(err error) error {
 	f := *fault.From(err)
 	if f.OAuth == "" && f.Kind == fault.Unavailable {
@@ -51,14 +51,14 @@ func worded(err error) error {
 	return &f
 }
 
-// Placed is the error of a call with every field's path put where the HTTP rule took it from. What
-// the decoder of the body found is placed already, and so is what a service says of a header (no
-// request message has a field of that name; tools/routes sees to it).
+// Placed returns the error of a call with each field's path prefixed by where the HTTP rule took the field from.
+// Faults of the body's decoder already have the prefix, and so do a service's faults of a header (tools/routes
+// ensures that no request message has a field of that name).
 func Placed(c *Call, err error) *fault.Error {
 	return Gated(c.RPC, placed(c, err))
 }
 
-// Gated is the fault of a call with the code of the gate that refused it, where the service had no say yet.
+// Gated returns the fault of a call with the code of the gate that refused it, if the service has not set one.
 func Gated(rpc string, f *fault.Error) *fault.Error {
 	if rpc == submitRPC && f.Kind == fault.Invalid && f.Code == "" {
 		return f.WithCode(codeSchema)
@@ -66,7 +66,7 @@ func Gated(rpc string, f *fault.Error) *fault.Error {
 	return f
 }
 
-// A refusal of a submission names its gate in its code; the first gate is the shape of the body.
+// The code of a refused submission names the gate; the first gate is the shape of the body.
 const (
 	submitRPC  = "signalbox.jobs.v1.JobService/SubmitJob"
 	codeSchema = "schema"
@@ -83,7 +83,7 @@ func placed(c *Call, err error) *fault.Error {
 	return missing(c, f.Relocate(func(loc []any) []any { return locate(c, loc) }))
 }
 
-// missing tells of members that the body leaves out as such.
+// missing marks the faults of members that the body leaves out as missing.
 func missing(c *Call, f *fault.Error) *fault.Error {
 	return f.Missing(func(loc []any) bool { return len(loc) > 1 && loc[0] == "body" && c.Body.Lacks(loc[1:]) })
 }
@@ -110,7 +110,7 @@ func locate(c *Call, loc []any) []any {
 	}
 }
 
-// bodyFault tells what went wrong with a body: a fault of its content, its size, or its arrival.
+// bodyFault returns the fault of a body: of its content, its size, or its transfer.
 func bodyFault(err error) *fault.Error {
 	var own *fault.Error
 	var tooLarge *http.MaxBytesError

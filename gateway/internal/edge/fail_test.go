@@ -19,7 +19,7 @@ func routeOf(rpc, pattern, body string, vars ...string) *match.Route {
 	return &match.Route{Route: route.Route{Method: "GET", Pattern: pattern, RPC: rpc, Body: body}, Vars: vars}
 }
 
-func TestFieldsArePutWhereTheyCameFrom(t *testing.T) {
+func TestPlacedPrefixesFieldLocation(t *testing.T) {
 	t.Parallel()
 	whole := &match.Match{Route: routeOf("", "/x/{id}", "*", "id")}
 	part := &match.Match{Route: routeOf("", "/x/{id}", "spec", "id")}
@@ -48,7 +48,7 @@ func TestFieldsArePutWhereTheyCameFrom(t *testing.T) {
 	require.Equal(t, fault.Absent, edge.Placed(&edge.Call{Match: none}, fault.Absentf("job", "x")).Kind)
 }
 
-func TestTheShapeOfASubmissionIsAGate(t *testing.T) {
+func TestPlacedAddsSchemaCodeToSubmission(t *testing.T) {
 	t.Parallel()
 	submit := &edge.Call{Match: &match.Match{Route: &match.Route{Route: route.Route{RPC: "signalbox.jobs.v1.JobService/SubmitJob", Body: "*"}}}}
 	bad := fault.InvalidFields(fault.At(fault.TypeMissing, "Field required", "spec"))
@@ -58,7 +58,7 @@ func TestTheShapeOfASubmissionIsAGate(t *testing.T) {
 	require.Empty(t, edge.Placed(other, bad).Code)
 }
 
-func TestWhatABodyLeavesOutIsToldAsMissing(t *testing.T) {
+func TestPlacedMarksOmittedFieldsMissing(t *testing.T) {
 	t.Parallel()
 	m := &match.Match{Route: routeOf("", "/x/{id}", "*", "id")}
 	body := restjson.NewBody(io.NopCloser(strings.NewReader(`{"resources": {"pools": [{"pool": ""}]}}`)), "id")
@@ -79,5 +79,5 @@ func TestWhatABodyLeavesOutIsToldAsMissing(t *testing.T) {
 		fault.At(fault.TypeStringLong, "String should have at most 3 characters", "body", "name"),
 	}, f.Fields)
 	none := edge.Placed(&edge.Call{Match: m}, fault.InvalidFields(fault.At(fault.TypeStringShort, "short", "name")))
-	require.Equal(t, fault.TypeStringShort, none.Fields[0].Type, "a call without a body left nothing out")
+	require.Equal(t, fault.TypeStringShort, none.Fields[0].Type, "without a body no field counts as left out")
 }

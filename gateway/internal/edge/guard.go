@@ -7,13 +7,13 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// Guard keeps browsers from being turned against the API.
+// Guard protects the API against requests that foreign pages make a browser send.
 type Guard struct {
 	origin *http.CrossOriginProtection
 	https  bool
 }
 
-// NewGuard trusts the public URL's own origin.
+// NewGuard returns a guard that trusts the origin of the public URL.
 func NewGuard(publicOrigin string, https bool) (*Guard, error) {
 	g := &Guard{origin: http.NewCrossOriginProtection(), https: https}
 	if publicOrigin != "" {
@@ -32,7 +32,7 @@ func (g *Guard) Check(r *http.Request) *fault.Error {
 	return nil
 }
 
-// Headers sets what every answer of the API tells browsers: it is data, for this page alone.
+// Headers sets the browser headers of every API response: it is data, and only for pages of this origin.
 func (g *Guard) Headers(h http.Header) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Frame-Options", "DENY")
@@ -44,10 +44,11 @@ func (g *Guard) Headers(h http.Header) {
 	}
 }
 
-// SharePrefix is where every route of public links begins.
+// SharePrefix is the path prefix of all routes of public links.
 const SharePrefix = "/api/share/"
 
-// Shared sets what an answer of a public link tells besides: it is for no index, and not even data of this page.
+// Shared sets the additional headers of a public link's response: search engines must not index it, and browsers
+// sandbox it so that it does not even share this origin.
 func (g *Guard) Shared(h http.Header) {
 	h.Set("X-Robots-Tag", "noindex, nofollow")
 	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; sandbox")

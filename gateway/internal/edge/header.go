@@ -26,7 +26,7 @@ const (
 	maxUserAgent   = 256
 )
 
-// passed are the request headers that reach services, and under which key.
+// passed lists the request headers that reach services, each with its metadata key.
 func passed() [4][2]string {
 	return [4][2]string{
 		{"Idempotency-Key", MetadataIdempotencyKey},
@@ -36,8 +36,8 @@ func passed() [4][2]string {
 	}
 }
 
-// Metadata picks from a request's headers what services may see. A header that is given twice, too
-// long or not printable is refused rather than repaired: it decides what a service does.
+// Metadata returns the metadata for services from a request's headers. It rejects a header that is repeated,
+// too long or not printable instead of repairing it, because the header decides what a service does.
 func Metadata(h http.Header) (metadata.MD, *fault.Error) {
 	md := metadata.MD{}
 	var faults []fault.Field
@@ -75,8 +75,8 @@ func asciiOnly(s string, limit int) string {
 	}, s[:min(len(s), limit)])
 }
 
-// Inner is r as the generated handlers get it, which would pass on more than services may see: no
-// headers, no addresses, the checked query, and the checked body or none.
+// Inner returns the copy of r that the generated handlers get. They would forward more than services may
+// see, so the copy has no headers and no addresses, only the checked query and the checked body, if any.
 func Inner(r *http.Request, query url.Values, body *restjson.Body) *http.Request {
 	c := r.WithContext(r.Context())
 	c.Header = http.Header{"Content-Type": {restjson.ContentType}}

@@ -22,14 +22,14 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// decides are the headers that decide what a service does, and their metadata.
+// decides maps the headers that affect what a service does to their metadata keys.
 func decides() map[string]string {
 	return map[string]string{
 		"Idempotency-Key": "idempotency-key", "X-Service-Confirm": "x-service-confirm", "If-Match": "if-match", "If-None-Match": "if-none-match",
 	}
 }
 
-func TestHeadersThatDecideAreTakenWholeOrNotAtAll(t *testing.T) {
+func TestMetadataRejectsInvalidHeaders(t *testing.T) {
 	t.Parallel()
 	for name, key := range decides() {
 		for _, good := range []string{"x", strings.Repeat("x", 255), " !~", `"etag"`} {
@@ -45,14 +45,14 @@ func TestHeadersThatDecideAreTakenWholeOrNotAtAll(t *testing.T) {
 			require.Nil(t, f.Fields[0].Input)
 		}
 		_, f := edge.Metadata(http.Header{name: {"a", "a"}})
-		require.NotNil(t, f, "given twice, it could decide twice")
+		require.NotNil(t, f, "a repeated header is ambiguous")
 		require.Equal(t, "duplicate_key", f.Fields[0].Type)
 	}
 	_, f := edge.Metadata(http.Header{"Idempotency-Key": {""}, "If-Match": {"a", "b"}})
-	require.Len(t, f.Fields, 2, "every fault is told")
+	require.Len(t, f.Fields, 2, "every fault is reported")
 }
 
-func TestNoOtherHeaderBecomesMetadata(t *testing.T) {
+func TestMetadataDropsOtherHeaders(t *testing.T) {
 	t.Parallel()
 	in := http.Header{}
 	for _, name := range []string{
@@ -67,7 +67,7 @@ func TestNoOtherHeaderBecomesMetadata(t *testing.T) {
 	require.Empty(t, md)
 }
 
-func TestAUserAgentIsReadableAndShort(t *testing.T) {
+func TestMetadataShortensUserAgent(t *testing.T) {
 	t.Parallel()
 	for given, want := range map[string]string{
 		"curl/8": "curl/8", strings.Repeat("x", 256): strings.Repeat("x", 256), strings.Repeat("x", 5000): strings.Repeat("x", 256),
@@ -79,28 +79,28 @@ func TestAUserAgentIsReadableAndShort(t *testing.T) {
 	}
 }
 
-func TestGeneratedHandlersGetNothingOfTheRequestButWhatWasChecked(t *testing.T) {
+func TestInnerKeepsOnlyCheckedParts(t *testing.T) {
 	t.Parallel()
 	in := httptest.NewRequest(http.MethodPost, "http://evil.example/api/jobs/a%20b?limit=1&evil=2#f", strings.NewReader("unchecked"))
 	for _, name := range []string{"Authorization", "Cookie", "X-Http-Method-Override", "Grpc-Metadata-X", "X-Forwarded-For", "Content-Type"} {
 		in.Header.Set(name, "application/x-www-form-urlencoded")
 	}
 	got := edge.Inner(in, url.Values{"limit": {"1"}}, nil)
-	require.Equal(t, http.Header{"Content-Type": {"application/json"}}, got.Header, "no form, no override, no address")
+	require.Equal(t, http.Header{"Content-Type": {"application/json"}}, got.Header, "no form, no method override, no address")
 	require.Equal(t, []string{"", "", "limit=1", "/api/jobs/a b"}, []string{got.Host, got.RemoteAddr, got.URL.RawQuery, got.URL.Path})
 	require.Empty(t, got.URL.Host)
 	body, err := io.ReadAll(got.Body)
 	require.NoError(t, err)
 	require.Empty(t, body)
-	require.Equal(t, "application/x-www-form-urlencoded", in.Header.Get("Cookie"), "the request itself is left as it was")
+	require.Equal(t, "application/x-www-form-urlencoded", in.Header.Get("Cookie"), "the original request is unchanged")
 }
 
-func TestBodiesThatAreNotPlainJSON(t *testing.T) {
+func TestBodyRequiresPlainJSON(t *testing.T) {
 	t.Parallel()
 	m := &match.Match{Route: &match.Route{Route: route.Route{Body: "*"}}}
 	for name, tc := range map[string]struct {
 		header http.Header
-		where  string // of the fault; empty where it is read
+		where  string // header of the fault; empty if the body is accepted
 	}{
 		"no type":              {http.Header{}, ""},
 		"JSON":                 {http.Header{"Content-Type": {"application/json"}}, ""},
@@ -111,7 +111,7 @@ func TestBodiesThatAreNotPlainJSON(t *testing.T) {
 		"multipart":            {http.Header{"Content-Type": {"multipart/form-data; boundary=x"}}, "content-type"},
 		"text":                 {http.Header{"Content-Type": {"text/plain"}}, "content-type"},
 		"JSON of another kind": {http.Header{"Content-Type": {"application/problem+json"}}, "content-type"},
-		"no type at all":       {http.Header{"Content-Type": {""}}, "content-type"},
+		"empty type":           {http.Header{"Content-Type": {""}}, "content-type"},
 		"two types":            {http.Header{"Content-Type": {"application/json", "application/json"}}, "content-type"},
 		"identity":             {http.Header{"Content-Encoding": {"Identity"}}, ""},
 		"compressed":           {http.Header{"Content-Encoding": {"gzip"}}, "content-encoding"},
@@ -131,20 +131,20 @@ func TestBodiesThatAreNotPlainJSON(t *testing.T) {
 	}
 }
 
-func TestTheSizeOfABodyIsBoundHoweverItIsSent(t *testing.T) {
+func TestBodySizeIsBounded(t *testing.T) {
 	t.Parallel()
 	codec, m := restjson.New(), &match.Match{Route: &match.Route{Route: route.Route{Body: "*"}}}
 	for name, tc := range map[string]struct {
 		size   int
-		length int64 // as it was announced
+		length int64 // the announced Content-Length
 		fits   bool
 	}{
-		"the limit":             {edge.MaxBody, edge.MaxBody, true},
-		"one more":              {edge.MaxBody + 1, edge.MaxBody + 1, false},
-		"the limit, in chunks":  {edge.MaxBody, -1, true},
-		"one more, in chunks":   {edge.MaxBody + 1, -1, false},
-		"a lie about its size":  {edge.MaxBody + 1, 2, false},
-		"an announced mountain": {2, 1 << 50, false},
+		"the limit":            {edge.MaxBody, edge.MaxBody, true},
+		"one more":             {edge.MaxBody + 1, edge.MaxBody + 1, false},
+		"the limit, in chunks": {edge.MaxBody, -1, true},
+		"one more, in chunks":  {edge.MaxBody + 1, -1, false},
+		"wrong length":         {edge.MaxBody + 1, 2, false},
+		"huge length":          {2, 1 << 50, false},
 	} {
 		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(`""`+strings.Repeat(" ", tc.size-2)))
 		r.ContentLength = tc.length
@@ -165,7 +165,7 @@ func TestTheSizeOfABodyIsBoundHoweverItIsSent(t *testing.T) {
 	}
 }
 
-func TestWhyABodyDidNotArriveIsTold(t *testing.T) {
+func TestBodyReadErrorCodes(t *testing.T) {
 	t.Parallel()
 	codec, m := restjson.New(), &match.Match{Route: &match.Route{Route: route.Route{Body: "*"}}}
 	for code, cause := range map[string]error{
@@ -180,7 +180,7 @@ func TestWhyABodyDidNotArriveIsTold(t *testing.T) {
 	}
 }
 
-func TestARouteWithoutABodyTakesAnEmptyObjectAtMost(t *testing.T) {
+func TestBodylessRouteAcceptsOnlyEmptyObject(t *testing.T) {
 	t.Parallel()
 	m := &match.Match{Route: &match.Route{}}
 	for text, typ := range map[string]string{

@@ -2,19 +2,19 @@ package edge
 
 import "sync"
 
-// Hold counts the requests that are held, tunnels that left net/http's care among them, so that a gateway that
-// drains knows when the last one is finished.
+// Hold counts the running requests, including tunnels that net/http no longer tracks, so that a draining
+// gateway knows when the last one has finished.
 type Hold struct {
 	mu       sync.Mutex
 	held     int
 	draining bool
-	empty    chan struct{} // closed when it drains and nothing is held any more
+	empty    chan struct{} // closed when draining has begun and no request is left
 }
 
-// NewHold makes one that takes everything.
+// NewHold returns a Hold that is not draining.
 func NewHold() *Hold { return &Hold{empty: make(chan struct{})} }
 
-// Enter holds a request; Leave lets it go. It answers false, and holds nothing, once draining has begun.
+// Enter counts a request until Leave is called. Once draining has begun it counts nothing and returns false.
 func (h *Hold) Enter() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -24,7 +24,7 @@ func (h *Hold) Enter() bool {
 	return !h.draining
 }
 
-// Leave lets a request go that Enter held.
+// Leave ends a request that Enter counted.
 func (h *Hold) Leave() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -33,7 +33,7 @@ func (h *Hold) Leave() {
 	}
 }
 
-// Drain takes nothing from now on.
+// Drain makes Enter return false from now on.
 func (h *Hold) Drain() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -43,5 +43,5 @@ func (h *Hold) Drain() {
 	h.draining = true
 }
 
-// Empty is closed once draining has begun and nothing is held.
+// Empty returns a channel that is closed once draining has begun and no request is left.
 func (h *Hold) Empty() <-chan struct{} { return h.empty }

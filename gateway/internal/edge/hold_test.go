@@ -18,14 +18,14 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-func TestWhatIsHeldIsWaitedFor(t *testing.T) {
+func TestHoldWaitsForRequests(t *testing.T) {
 	t.Parallel()
 	h := edge.NewHold()
 	require.True(t, h.Enter())
 	require.True(t, h.Enter())
 	h.Leave()
 	h.Drain()
-	require.False(t, h.Enter(), "nothing new is held")
+	require.False(t, h.Enter(), "Enter fails while draining")
 	require.False(t, closed(h.Empty()))
 	h.Drain()
 	h.Leave()
@@ -33,18 +33,18 @@ func TestWhatIsHeldIsWaitedFor(t *testing.T) {
 	h.Drain()
 }
 
-func TestNothingIsHeld(t *testing.T) {
+func TestHoldEmptyWithoutRequests(t *testing.T) {
 	t.Parallel()
 	h := edge.NewHold()
 	require.True(t, h.Enter())
 	h.Leave()
-	require.False(t, closed(h.Empty()), "it is not about to stop")
+	require.False(t, closed(h.Empty()), "draining has not begun")
 	h.Drain()
 	require.True(t, closed(h.Empty()))
 }
 
-// However requests and the stop meet, each is held and waited for or refused.
-func TestRequestsThatMeetTheStop(t *testing.T) {
+// However Enter and Drain interleave, each request is either counted and waited for, or refused.
+func TestHoldEnterRacesWithDrain(t *testing.T) {
 	t.Parallel()
 	for range 200 {
 		h := edge.NewHold()

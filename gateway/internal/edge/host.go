@@ -11,18 +11,18 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// Hosts are what requests may be addressed to. A page can make its own name resolve to this listener, and is
-// then, to its browser, of the same origin as the API, so CrossOriginProtection lets it pass. What it cannot
-// do is be addressed by a name that is not its own: an address, a name of the local network without a dot
-// (which nobody can register), localhost, or a name that the installation is known by.
+// Hosts are the host names that requests may use. They stop DNS rebinding: a foreign page can make its own name
+// resolve to this listener, and the browser then treats the page as same-origin with the API, so
+// CrossOriginProtection lets it pass. Such a page can only use its own name. It cannot use an address, a local
+// name without a dot (which cannot be registered), localhost, or a name of the installation.
 type Hosts struct{ known map[string]bool }
 
-// ParseHosts knows the public URL's host, where there is a URL, and the further names.
+// ParseHosts returns the hosts made of the public URL's host, if there is a URL, and the further names.
 func ParseHosts(publicURL string, further []string) (Hosts, error) {
 	h := Hosts{known: map[string]bool{}}
 	for _, name := range further {
 		if name != hostname(name) || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-.") != "" || name == "" {
-			return Hosts{}, errors.New("a host is a name in lower case without scheme, port and trailing dot, like box.internal.example")
+			return Hosts{}, errors.New("a host must be a lower-case name without scheme, port and trailing dot, like box.internal.example")
 		}
 		h.known[name] = true
 	}
@@ -32,18 +32,18 @@ func ParseHosts(publicURL string, further []string) (Hosts, error) {
 	return h, nil
 }
 
-// Check refuses a request that is addressed to somebody else.
+// Check refuses a request for a host name that is not allowed.
 func (h Hosts) Check(r *http.Request) *fault.Error {
 	name := hostname(r.Host)
 	_, err := netip.ParseAddr(name)
-	// Clients of HTTP/1.0 name no host; no browser is one.
+	// HTTP/1.0 clients send no host; browsers always send one.
 	if err == nil || !strings.Contains(name, ".") || strings.HasSuffix(name, ".localhost") || h.known[name] {
 		return nil
 	}
-	return fault.New(fault.Forbidden, "host", "This installation is not known by the host of the request; SERVICE_PUBLIC_URL and SERVICE_GATEWAY_ALLOWED_HOSTS say its names")
+	return fault.New(fault.Forbidden, "host", "host name is not allowed; add it to SERVICE_GATEWAY_ALLOWED_HOSTS")
 }
 
-// hostname is the name in a Host header, as it is compared.
+// hostname returns the name in a Host header, normalized for comparison.
 func hostname(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

@@ -25,18 +25,18 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-func TestHostsWithoutAPublicURL(t *testing.T) {
+func TestHostsWithoutPublicURL(t *testing.T) {
 	t.Parallel()
 	h, err := ParseHosts("", nil)
 	require.NoError(t, err)
-	require.Nil(t, h.Check(&http.Request{Host: "192.0.2.7:8080"}), "nobody is locked out of a listener whose name is unknown")
+	require.Nil(t, h.Check(&http.Request{Host: "192.0.2.7:8080"}), "an address is always allowed")
 	require.Nil(t, h.Check(&http.Request{Host: "gpu-box:8080"}))
 	refused := h.Check(&http.Request{Host: "evil.example"})
 	require.NotNil(t, refused)
-	require.Contains(t, refused.Text(), "SERVICE_GATEWAY_ALLOWED_HOSTS", "who is refused learns what to set")
+	require.Contains(t, refused.Text(), "SERVICE_GATEWAY_ALLOWED_HOSTS", "the message names the setting to change")
 }
 
-func TestHostsThatAreNone(t *testing.T) {
+func TestParseHostsRejectsInvalidNames(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"", "https://box.example", "box.example:80", "box.example/x", "*.example", "Box.example", "box.example.", "b ox"} {
 		_, err := ParseHosts("", []string{name})

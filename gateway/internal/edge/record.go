@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// Record runs next and writes the one log line of the request; a panic of next is told as a 500.
+// Record runs next and writes one log line for the request. A panic of next becomes a 500.
 func Record(log *slog.Logger, clk clock.Clock, client func(*http.Request) string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		rec := &recorder{ResponseWriter: w}
@@ -26,14 +26,14 @@ func Record(log *slog.Logger, clk clock.Clock, client func(*http.Request) string
 	})
 }
 
-// recorder remembers what was answered.
+// recorder counts what is written as the response.
 type recorder struct {
 	http.ResponseWriter
 	status int
 	bytes  int64
 }
 
-// Unwrap lets http.ResponseController reach what lies below.
+// Unwrap lets http.ResponseController reach the wrapped writer.
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
 // WriteHeader implements http.ResponseWriter.
@@ -44,7 +44,7 @@ func (r *recorder) WriteHeader(status int) {
 	r.ResponseWriter.WriteHeader(status)
 }
 
-// Write drops the body that the generated handlers send with every status: a 204 has none.
+// Write drops the body of a 204, because the generated handlers write one with every status.
 func (r *recorder) Write(p []byte) (int, error) {
 	if r.status == 0 {
 		r.status = http.StatusOK
@@ -57,7 +57,7 @@ func (r *recorder) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// run answers a request. It answers true where a panic left an answer that can only be cut.
+// run serves a request. It returns true if a panic left a partial response, which can only be cut.
 func (r *recorder) run(ctx context.Context, log *slog.Logger, next http.Handler, req *http.Request) (cut bool) {
 	defer func() {
 		p := recover()
@@ -68,7 +68,7 @@ func (r *recorder) run(ctx context.Context, log *slog.Logger, next http.Handler,
 			cut = true
 			return
 		}
-		log.ErrorContext(ctx, "panic while answering", slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+		log.ErrorContext(ctx, "panic while serving a request", slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
 		if cut = r.status != 0; !cut {
 			Fail(r, req, fault.New(fault.Internal, "", "panic"))
 		}

@@ -34,7 +34,7 @@ func recorded(t *testing.T, next http.HandlerFunc) (*httptest.ResponseRecorder, 
 	return rec, log.String(), panicked
 }
 
-func TestPanicBeforeTheAnswerIsA500(t *testing.T) {
+func TestPanicBeforeResponseIs500(t *testing.T) {
 	t.Parallel()
 	rec, log, panicked := recorded(t, func(http.ResponseWriter, *http.Request) { panic("secret inside") })
 	require.Nil(t, panicked)
@@ -45,7 +45,7 @@ func TestPanicBeforeTheAnswerIsA500(t *testing.T) {
 	require.Contains(t, log, "status=500")
 }
 
-func TestPanicWithinTheAnswerCutsIt(t *testing.T) {
+func TestPanicDuringResponseCutsIt(t *testing.T) {
 	t.Parallel()
 	rec, log, panicked := recorded(t, func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "half")
@@ -57,14 +57,14 @@ func TestPanicWithinTheAnswerCutsIt(t *testing.T) {
 	require.Contains(t, log, "bytes=4")
 }
 
-func TestAnswerThatAHandlerCuts(t *testing.T) {
+func TestHandlerAbortIsPropagated(t *testing.T) {
 	t.Parallel()
 	_, log, panicked := recorded(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	require.Equal(t, http.ErrAbortHandler, panicked)
 	require.NotContains(t, log, "level=ERROR")
 }
 
-func TestStatusOfInterimAnswersIsNotTheAnswers(t *testing.T) {
+func TestInterimStatusNotLogged(t *testing.T) {
 	t.Parallel()
 	rec, log, _ := recorded(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusEarlyHints)
@@ -78,7 +78,7 @@ func TestStatusOfInterimAnswersIsNotTheAnswers(t *testing.T) {
 	require.Contains(t, log, "status=204")
 }
 
-func TestBodiesOfRoutes(t *testing.T) {
+func TestBodyByRoute(t *testing.T) {
 	t.Parallel()
 	codec := restjson.New()
 	plain, whole := &match.Match{Route: &match.Route{}}, &match.Match{Route: &match.Route{Route: route.Route{Body: "*"}}}
@@ -91,7 +91,7 @@ func TestBodiesOfRoutes(t *testing.T) {
 	require.Nil(t, got)
 	got, f = body(whole, nil)
 	require.Nil(t, f)
-	require.NotNil(t, got, "the decoder says what is missing")
+	require.NotNil(t, got, "the decoder reports what is missing")
 	got, f = body(whole, strings.NewReader(`{}`))
 	require.Nil(t, f)
 	require.NotNil(t, got)
@@ -113,10 +113,10 @@ func (b neverEnding) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestLingeringIsBounded(t *testing.T) {
+func TestLingerIsBounded(t *testing.T) {
 	t.Parallel()
 	r := httptest.NewRequest("POST", "/", neverEnding('x'))
-	edge.Linger(r) // ends
+	edge.Linger(r) // must return
 	waiting := httptest.NewRequest("POST", "/", iotest.ErrReader(errors.New("must not be read")))
 	waiting.Header.Set("Expect", "100-continue")
 	edge.Linger(waiting)

@@ -11,10 +11,10 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// problem is an error as RFC 6749 5.2 writes it.
+// problem is an error in the form of RFC 6749 5.2.
 type problem struct {
 	status int
-	word   string // the RFC's code
+	word   string // the RFC's error code
 	text   string
 	header http.Header
 }
@@ -31,7 +31,7 @@ func tooLargeForm() *problem {
 	return &problem{status: http.StatusRequestEntityTooLarge, word: "invalid_request", text: fmt.Sprintf("the form is larger than %d bytes", MaxBody)}
 }
 
-// failed is the fault of a call that answered nothing, in the words that clients of the RFC know.
+// failed returns the error of a failed call to auth with the RFC's error code.
 func failed(err error) *problem {
 	f := fault.From(err)
 	rendered := fault.Render(f, "")
@@ -61,19 +61,19 @@ type errorBody struct {
 	Detail      string `json:"detail"`
 }
 
-// refuse answers with a problem.
+// refuse writes p as the response.
 func refuse(w http.ResponseWriter, p *problem) {
 	for name := range p.header {
 		w.Header().Set(name, p.header.Get(name))
 	}
 	body, err := json.Marshal(errorBody{Error: p.word, Description: spelled(p.text), Detail: p.text})
 	if err != nil {
-		body = []byte(`{"error":"server_error"}`) // three strings always have a form
+		body = []byte(`{"error":"server_error"}`) // cannot happen: three strings always marshal
 	}
 	write(w, p.status, body)
 }
 
-// spelled is text in the characters that error_description may have.
+// spelled returns text with only the characters that error_description may have.
 func spelled(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -86,11 +86,11 @@ func spelled(text string) string {
 	}, text)
 }
 
-// give passes auth's answer on.
+// give writes auth's response.
 func give(w http.ResponseWriter, out *authpeerv1.OAuthAnswer) error {
 	status, body := int(out.GetStatus()), out.GetBody()
 	if status < http.StatusOK || status > 599 || status >= 300 && status < 400 {
-		return fmt.Errorf("auth answers status %d", status)
+		return fmt.Errorf("auth returned the invalid status %d", status)
 	}
 	if status >= http.StatusBadRequest {
 		var err error
@@ -99,7 +99,7 @@ func give(w http.ResponseWriter, out *authpeerv1.OAuthAnswer) error {
 		}
 	}
 	if len(body) > 0 && !json.Valid(body) {
-		return fmt.Errorf("auth answers %d bytes that are no JSON", len(body))
+		return fmt.Errorf("auth returned %d bytes that are not JSON", len(body))
 	}
 	if seconds := out.GetRetryAfterSeconds(); seconds > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(seconds)))
@@ -108,21 +108,21 @@ func give(w http.ResponseWriter, out *authpeerv1.OAuthAnswer) error {
 	return nil
 }
 
-// detailed adds `detail` to an error of the RFC: clients of the rest of the API look for it.
+// detailed adds `detail` to an error of the RFC, because clients of the rest of the API look for it.
 func detailed(body []byte) ([]byte, error) {
-	var said map[string]json.RawMessage
-	if err := json.Unmarshal(body, &said); err != nil || said["error"] == nil {
-		return nil, fmt.Errorf("auth answers an error of %d bytes without `error`", len(body))
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(body, &members); err != nil || members["error"] == nil {
+		return nil, fmt.Errorf("auth returned an error body of %d bytes without `error`", len(body))
 	}
-	if said["detail"] == nil {
-		said["detail"] = said["error"]
-		if text := said["error_description"]; text != nil {
-			said["detail"] = text
+	if members["detail"] == nil {
+		members["detail"] = members["error"]
+		if text := members["error_description"]; text != nil {
+			members["detail"] = text
 		}
 	}
-	out, err := json.Marshal(said)
+	out, err := json.Marshal(members)
 	if err != nil {
-		return nil, fmt.Errorf("write error: %w", err)
+		return nil, fmt.Errorf("encode auth's error: %w", err)
 	}
 	return out, nil
 }
@@ -133,5 +133,5 @@ func write(w http.ResponseWriter, status int, body []byte) {
 	}
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
-	_, _ = w.Write(body) //nolint:gosec // JSON of auth or of this package; a client that is gone needs no answer
+	_, _ = w.Write(body) //nolint:gosec // JSON of auth or of this package; the client may be gone
 }

@@ -18,17 +18,17 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// auth remembers what it was asked and answers what it was told to.
+// auth is a fake that records its requests and returns fixed results.
 type auth struct {
-	asked  []proto.Message
-	answer *authpeerv1.OAuthAnswer
-	body   string
-	err    error
+	requests []proto.Message
+	response *authpeerv1.OAuthAnswer
+	body     string
+	err      error
 }
 
 func (a *auth) note(in proto.Message) (*authpeerv1.OAuthAnswer, error) {
-	a.asked = append(a.asked, in)
-	return a.answer, a.err
+	a.requests = append(a.requests, in)
+	return a.response, a.err
 }
 
 func (a *auth) IssueToken(_ context.Context, in *authpeerv1.IssueTokenRequest, _ ...grpc.CallOption) (*authpeerv1.OAuthAnswer, error) {
@@ -44,18 +44,18 @@ func (a *auth) AuthorizeDevice(_ context.Context, in *authpeerv1.AuthorizeDevice
 }
 
 func (a *auth) GetMetadata(_ context.Context, in *authpeerv1.GetMetadataRequest, _ ...grpc.CallOption) (*authpeerv1.Metadata, error) {
-	a.asked = append(a.asked, in)
+	a.requests = append(a.requests, in)
 	return &authpeerv1.Metadata{Body: []byte(a.body)}, a.err
 }
 
-// fine is an auth that answers an empty object.
+// fine returns an auth that returns an empty object.
 func fine() *auth {
-	return &auth{answer: &authpeerv1.OAuthAnswer{Status: 200, Body: []byte(`{}`)}, body: `{"issuer":"https://box.example"}`}
+	return &auth{response: &authpeerv1.OAuthAnswer{Status: 200, Body: []byte(`{}`)}, body: `{"issuer":"https://box.example"}`}
 }
 
 const client = "203.0.113.9"
 
-// post sends a form; headers are pairs, and an empty value takes a header away.
+// post sends a form; headers are pairs, and an empty value removes a header.
 func (a *auth) post(path, body string, headers ...string) *httptest.ResponseRecorder {
 	return a.send(httptest.NewRequest(http.MethodPost, path, strings.NewReader(body)), headers...)
 }
@@ -82,7 +82,7 @@ func (a *auth) send(req *http.Request, headers ...string) *httptest.ResponseReco
 	return w
 }
 
-// problem is an error in the form of RFC 6749 with `detail` beside it.
+// problem checks that w is an error in the form of RFC 6749 plus `detail`, and returns its code and description.
 func problem(t *testing.T, w *httptest.ResponseRecorder) (word, text string) {
 	t.Helper()
 	require.Equal(t, "application/json", w.Header().Get("Content-Type"), w.Body)

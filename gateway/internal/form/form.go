@@ -1,13 +1,17 @@
 // Package form serves the endpoints whose form the OAuth RFCs fix: token, revocation and device
-// authorization, which take forms, and the metadata documents under /.well-known. What a form means is
-// auth's; this package reads it strictly and passes auth's answer on.
+// authorization, which take forms, and the metadata documents under /.well-known. auth interprets the
+// forms; this package parses them strictly and writes auth's response.
 //
-// It promises: a form is application/x-www-form-urlencoded of at most 16 KiB and 32 fields, in UTF-8,
-// each field given once, and nothing in the query; what else comes is refused before auth hears of it.
-// Errors are RFC 6749's with `detail` beside them. Answers to forms are never stored and no cookie is read
-// or set: what a caller shows is in the form, so pages of any origin may ask and read. The device flow alone
-// is not for them: its codes are bound to the address of whoever asks, and a page that could make its
-// visitor's browser ask would begin a flow that tells the visitor his own address when he decides.
+// It promises:
+//
+//   - A form is application/x-www-form-urlencoded of at most 16 KiB and 32 fields, in UTF-8, with each
+//     field given once and an empty query. All else is refused before auth is called.
+//   - Errors have the form of RFC 6749, with `detail` added.
+//   - Responses to forms are never stored, and no cookie is read or set. A form contains all credentials, so
+//     pages of any origin may send it and read the response.
+//   - Pages of other origins cannot use the device flow. Its codes are bound to the client's address. If a foreign
+//     page could start a flow in its visitor's browser, the confirmation page would show the visitor's own
+//     address, and the visitor would have no reason to suspect the request.
 package form
 
 import (
@@ -23,7 +27,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// Auth is the part of auth that the forms speak to.
+// Auth is the part of auth that handles the forms.
 type Auth interface {
 	IssueToken(ctx context.Context, in *authpeerv1.IssueTokenRequest, opts ...grpc.CallOption) (*authpeerv1.OAuthAnswer, error)
 	RevokeToken(ctx context.Context, in *authpeerv1.RevokeTokenRequest, opts ...grpc.CallOption) (*authpeerv1.OAuthAnswer, error)
@@ -40,9 +44,9 @@ const (
 // OAuth serves the endpoints that take forms.
 type OAuth struct {
 	Auth Auth
-	// Client is the address that a request came from.
+	// Client returns the address that a request came from.
 	Client func(*http.Request) string
-	// Foreign is why a request that a page of another origin sent is refused, or nil.
+	// Foreign returns the fault of a request that a page of another origin sent, or nil.
 	Foreign func(*http.Request) *fault.Error
 	Log     *slog.Logger
 }
@@ -58,13 +62,13 @@ func (o *OAuth) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	case r.Method == http.MethodOptions:
-		w.Header().Set("Allow", "OPTIONS, POST") // and no word of other origins, which is a no to their pages
+		w.Header().Set("Allow", "OPTIONS, POST") // no CORS headers, which refuses pages of other origins
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
 	w.Header().Set("Pragma", "no-cache")
-	// RFC 6749 5.2: who tried to authenticate by this header is told so. Clients here have no secrets; a
-	// bearer is not a client's and, as on every open route, not looked at.
+	// RFC 6749 5.2 requires 401 for a client that tried to authenticate with this header. Clients here have no
+	// secrets. A bearer does not identify a client and is ignored, as on every open route.
 	if scheme, _, _ := strings.Cut(r.Header.Get("Authorization"), " "); strings.EqualFold(scheme, "Basic") {
 		refuse(w, &problem{
 			status: http.StatusUnauthorized, word: "invalid_client", text: "clients are public and do not authenticate; send client_id in the form",
@@ -89,7 +93,7 @@ func (o *OAuth) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err := give(w, out); err != nil {
-		o.Log.ErrorContext(r.Context(), "answer could not be made", slog.String("route", r.Pattern), slog.Any("error", err))
+		o.Log.ErrorContext(r.Context(), "could not build the response", slog.String("route", r.Pattern), slog.Any("error", err))
 		refuse(w, failed(err))
 	}
 }
@@ -103,13 +107,13 @@ func (o *OAuth) call(r *http.Request, form map[string]string) (*authpeerv1.OAuth
 	case PathDevice:
 		return o.Auth.AuthorizeDevice(r.Context(), &authpeerv1.AuthorizeDeviceRequest{Form: form, ClientAddress: o.Client(r)})
 	default:
-		return nil, fmt.Errorf("no form is served at %s", r.Pattern)
+		return nil, fmt.Errorf("no form handler for %s", r.Pattern)
 	}
 }
 
-// shared lets pages of any origin read the answer, and answers their browser's question before it asks
-// for real. No credentials: the browser then keeps its cookies to itself.
-func shared(w http.ResponseWriter, r *http.Request, methods string) (answered bool) {
+// shared lets pages of any origin read the response and serves the browser's CORS preflight; it returns true if
+// it did. It does not allow credentials, so the browser sends no cookies.
+func shared(w http.ResponseWriter, r *http.Request, methods string) (done bool) {
 	h := w.Header()
 	h.Set("Access-Control-Allow-Origin", "*")
 	h.Set("Access-Control-Expose-Headers", "Retry-After, X-Request-Id")

@@ -20,7 +20,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-func TestEveryPathIsItsCall(t *testing.T) {
+func TestOAuthPathsMapToCalls(t *testing.T) {
 	t.Parallel()
 	fields := map[string]string{"client_id": "a b", "token": "x"}
 	for path, want := range map[string]proto.Message{
@@ -31,15 +31,15 @@ func TestEveryPathIsItsCall(t *testing.T) {
 		a := fine()
 		w := a.post(path, "client_id=a+b&token=x")
 		require.Equal(t, http.StatusOK, w.Code, w.Body)
-		require.Len(t, a.asked, 1)
-		require.Empty(t, cmp.Diff(want, a.asked[0], protocmp.Transform()))
+		require.Len(t, a.requests, 1)
+		require.Empty(t, cmp.Diff(want, a.requests[0], protocmp.Transform()))
 	}
 	a := fine()
 	require.Equal(t, http.StatusInternalServerError, a.post("/api/oauth/other", "a=b").Code)
-	require.Empty(t, a.asked)
+	require.Empty(t, a.requests)
 }
 
-// many are n fields.
+// many returns n different fields.
 func many(n int) []string {
 	out := make([]string, n)
 	for i := range out {
@@ -48,7 +48,7 @@ func many(n int) []string {
 	return out
 }
 
-func TestFormsThatAreRead(t *testing.T) {
+func TestFormsAccepted(t *testing.T) {
 	t.Parallel()
 	whole := map[string]string{}
 	for i := range form.MaxFields {
@@ -58,14 +58,14 @@ func TestFormsThatAreRead(t *testing.T) {
 		body string
 		want map[string]string
 	}{
-		"nothing":           {"", map[string]string{}},
-		"escapes":           {"scope=read+jobs%3Aplan&x%5Fy=%C3%A9", map[string]string{"scope": "read jobs:plan", "x_y": "é"}},
-		"a bare blank":      {"scope=read jobs", map[string]string{"scope": "read jobs"}},
-		"a bare equals":     {"code=ab==", map[string]string{"code": "ab=="}},
-		"no value":          {"state=&a=b&flag", map[string]string{"a": "b"}},
-		"an escaped amper":  {"a=b%26c%3Dd", map[string]string{"a": "b&c=d"}},
-		"as many as may be": {strings.Join(many(form.MaxFields), "&"), whole},
-		"as large as may be": {
+		"empty":            {"", map[string]string{}},
+		"escapes":          {"scope=read+jobs%3Aplan&x%5Fy=%C3%A9", map[string]string{"scope": "read jobs:plan", "x_y": "é"}},
+		"a bare blank":     {"scope=read jobs", map[string]string{"scope": "read jobs"}},
+		"a bare equals":    {"code=ab==", map[string]string{"code": "ab=="}},
+		"no value":         {"state=&a=b&flag", map[string]string{"a": "b"}},
+		"an escaped amper": {"a=b%26c%3Dd", map[string]string{"a": "b&c=d"}},
+		"maximum fields":   {strings.Join(many(form.MaxFields), "&"), whole},
+		"maximum size": {
 			"a=" + strings.Repeat("x", form.MaxBody-2), map[string]string{"a": strings.Repeat("x", form.MaxBody-2)},
 		},
 	} {
@@ -75,14 +75,14 @@ func TestFormsThatAreRead(t *testing.T) {
 			for _, typ := range []string{"application/x-www-form-urlencoded", "Application/X-WWW-Form-URLencoded; charset=UTF-8"} {
 				w := a.post(form.PathRevoke, tc.body, "Content-Type", typ)
 				require.Equal(t, http.StatusOK, w.Code, w.Body)
-				in := a.asked[len(a.asked)-1].(*authpeerv1.RevokeTokenRequest)
+				in := a.requests[len(a.requests)-1].(*authpeerv1.RevokeTokenRequest)
 				require.Empty(t, cmp.Diff(&authpeerv1.RevokeTokenRequest{Form: tc.want}, in, protocmp.Transform()))
 			}
 		})
 	}
 }
 
-// refusal is a request with a form that auth must not hear of.
+// refusal is a request with a form that must not reach auth.
 type refusal struct {
 	path, body string
 	headers    []string
@@ -117,15 +117,15 @@ func refusals() map[string]refusal {
 		"multipart":             {"", secret, []string{"Content-Type", "multipart/form-data; boundary=x"}, 415},
 		"text":                  {"", secret, []string{"Content-Type", "text/plain"}, 415},
 		"no type":               {"", secret, []string{"Content-Type", ""}, 415},
-		"a type that is none":   {"", secret, []string{"Content-Type", "application/x-www-form-urlencoded; charset"}, 415},
+		"an invalid type":       {"", secret, []string{"Content-Type", "application/x-www-form-urlencoded; charset"}, 415},
 		"another charset":       {"", secret, []string{"Content-Type", "application/x-www-form-urlencoded; charset=utf-16"}, 415},
 		"compressed":            {"", secret, []string{"Content-Encoding", "gzip"}, 415},
-		"the type given twice":  {"", secret, []string{"Content-Type", "application/x-www-form-urlencoded", "content-type", "application/json"}, 415},
+		"a repeated type":       {"", secret, []string{"Content-Type", "application/x-www-form-urlencoded", "content-type", "application/json"}, 415},
 		"a client with secrets": {"", secret, []string{"Authorization", "Basic YTpi"}, 401},
 	}
 }
 
-func TestFormsThatAreRefused(t *testing.T) {
+func TestFormsRefused(t *testing.T) {
 	t.Parallel()
 	for name, tc := range refusals() {
 		t.Run(name, func(t *testing.T) {
@@ -135,16 +135,16 @@ func TestFormsThatAreRefused(t *testing.T) {
 			require.Equal(t, tc.want, w.Code, w.Body)
 			word, _ := problem(t, w)
 			require.Equal(t, map[bool]string{true: "invalid_client", false: "invalid_request"}[tc.want == 401], word)
-			require.NotContains(t, w.Body.String(), "s3cret", "nothing is given back")
-			require.Empty(t, a.asked, "auth does not hear of it")
+			require.NotContains(t, w.Body.String(), "s3cret", "the response must not repeat the form")
+			require.Empty(t, a.requests, "auth is not called")
 		})
 	}
 	w := fine().post(form.PathToken, secret, "Authorization", "basic YTpi")
-	require.Equal(t, `Basic realm="signalbox"`, w.Header().Get("WWW-Authenticate"), "the scheme that was tried")
-	require.Equal(t, http.StatusOK, fine().post(form.PathToken, secret, "Authorization", "Bearer x").Code, "a bearer is not looked at")
+	require.Equal(t, `Basic realm="signalbox"`, w.Header().Get("WWW-Authenticate"), "the challenge names the attempted scheme")
+	require.Equal(t, http.StatusOK, fine().post(form.PathToken, secret, "Authorization", "Bearer x").Code, "a bearer is ignored")
 }
 
-func TestSizesHoweverTheyAreSent(t *testing.T) {
+func TestFormSizeWithoutLength(t *testing.T) {
 	t.Parallel()
 	a := fine()
 	req := httptest.NewRequest(http.MethodPost, form.PathToken, io.NopCloser(strings.NewReader("a="+strings.Repeat("x", form.MaxBody))))
@@ -155,45 +155,45 @@ func TestSizesHoweverTheyAreSent(t *testing.T) {
 	require.Equal(t, http.StatusBadRequest, w.Code)
 	word, _ := problem(t, w)
 	require.Equal(t, "invalid_request", word)
-	require.Empty(t, a.asked, "half a form is none")
+	require.Empty(t, a.requests, "an incomplete form does not reach auth")
 }
 
 type broken struct{}
 
 func (broken) Read([]byte) (int, error) { return 0, errors.New("gone") }
 
-func TestAnswersArePassedOn(t *testing.T) {
+func TestAuthResponsePassedOn(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		said *authpeerv1.OAuthAnswer
+		from *authpeerv1.OAuthAnswer
 		code int
 		body string
 	}{
 		"a token":     {&authpeerv1.OAuthAnswer{Status: 200, Body: []byte(`{"access_token":"x","expires_in":3600}`)}, 200, `{"access_token":"x","expires_in":3600}`},
-		"nothing":     {&authpeerv1.OAuthAnswer{Status: 200}, 200, ""},
+		"no body":     {&authpeerv1.OAuthAnswer{Status: 200}, 200, ""},
 		"an error":    {&authpeerv1.OAuthAnswer{Status: 400, Body: []byte(`{"error":"invalid_grant"}`)}, 400, `{"detail":"invalid_grant","error":"invalid_grant"}`},
-		"with words":  {&authpeerv1.OAuthAnswer{Status: 401, Body: []byte(`{"error":"e","error_description":"d"}`)}, 401, `{"detail":"d","error":"e","error_description":"d"}`},
+		"description": {&authpeerv1.OAuthAnswer{Status: 401, Body: []byte(`{"error":"e","error_description":"d"}`)}, 401, `{"detail":"d","error":"e","error_description":"d"}`},
 		"with detail": {&authpeerv1.OAuthAnswer{Status: 400, Body: []byte(`{"error":"e","detail":"mine"}`)}, 400, `{"detail":"mine","error":"e"}`},
-		"to wait":     {&authpeerv1.OAuthAnswer{Status: 429, Body: []byte(`{"error":"slow_down"}`), RetryAfterSeconds: 7}, 429, `{"detail":"slow_down","error":"slow_down"}`},
+		"retry later": {&authpeerv1.OAuthAnswer{Status: 429, Body: []byte(`{"error":"slow_down"}`), RetryAfterSeconds: 7}, 429, `{"detail":"slow_down","error":"slow_down"}`},
 	} {
 		a := fine()
-		a.answer = tc.said
+		a.response = tc.from
 		w := a.post(form.PathToken, "a=b")
 		require.Equal(t, tc.code, w.Code, name)
 		require.Equal(t, tc.body, w.Body.String(), name)
 		require.Equal(t, tc.body == "", w.Header().Get("Content-Type") == "", name)
-		require.Equal(t, tc.said.GetRetryAfterSeconds() > 0, w.Header().Get("Retry-After") == "7", name)
+		require.Equal(t, tc.from.GetRetryAfterSeconds() > 0, w.Header().Get("Retry-After") == "7", name)
 	}
 }
 
-func TestAnswersThatAreNoneAreDefects(t *testing.T) {
+func TestInvalidAuthResponseIsServerError(t *testing.T) {
 	t.Parallel()
-	for name, said := range map[string]*authpeerv1.OAuthAnswer{
-		"no status": {Body: []byte(`{}`)}, "an interim one": {Status: 101}, "a redirect": {Status: 302, Body: []byte(`{}`)}, "a large status": {Status: 1000},
-		"no JSON": {Status: 200, Body: []byte(`s3cret`)}, "an error without": {Status: 400, Body: []byte(`{"a":"s3cret"}`)}, "no object": {Status: 400, Body: []byte(`["s3cret"]`)},
+	for name, response := range map[string]*authpeerv1.OAuthAnswer{
+		"no status": {Body: []byte(`{}`)}, "an interim status": {Status: 101}, "a redirect": {Status: 302, Body: []byte(`{}`)}, "a large status": {Status: 1000},
+		"no JSON": {Status: 200, Body: []byte(`s3cret`)}, "no error code": {Status: 400, Body: []byte(`{"a":"s3cret"}`)}, "no object": {Status: 400, Body: []byte(`["s3cret"]`)},
 	} {
 		a := fine()
-		a.answer = said
+		a.response = response
 		w := a.post(form.PathToken, "a=b")
 		require.Equal(t, http.StatusInternalServerError, w.Code, name)
 		word, _ := problem(t, w)
@@ -202,7 +202,7 @@ func TestAnswersThatAreNoneAreDefects(t *testing.T) {
 	}
 }
 
-func TestFaultsOfAuthAreWordsOfTheRFC(t *testing.T) {
+func TestAuthFaultsMapToRFCCodes(t *testing.T) {
 	t.Parallel()
 	for kind, want := range map[fault.Kind]string{
 		fault.Invalid: "invalid_request", fault.Refused: "invalid_request", fault.Absent: "invalid_request", fault.Unauthenticated: "invalid_client",
@@ -210,19 +210,19 @@ func TestFaultsOfAuthAreWordsOfTheRFC(t *testing.T) {
 		fault.Dependency: "temporarily_unavailable", fault.Internal: "server_error", fault.Unconfigured: "server_error",
 	} {
 		a := fine()
-		a.err = fault.New(kind, "", "told \"so\" \\ é")
+		a.err = fault.New(kind, "", "quoted \"so\" \\ é")
 		w := a.post(form.PathToken, "a=b")
 		require.Equal(t, fault.HTTPStatus(kind), w.Code, kind)
 		word, text := problem(t, w)
 		require.Equal(t, want, word, kind)
 		if kind != fault.Internal {
-			require.Equal(t, "told 'so' ' ?", text, kind)
+			require.Equal(t, "quoted 'so' ' ?", text, kind)
 		}
 		require.Equal(t, kind == fault.Limited || kind == fault.Unavailable, w.Header().Get("Retry-After") != "", kind)
 	}
 }
 
-func TestPagesOfAnyOriginMayAsk(t *testing.T) {
+func TestCORSAllowsAnyOrigin(t *testing.T) {
 	t.Parallel()
 	a := fine()
 	w := a.send(httptest.NewRequest(http.MethodOptions, form.PathToken, nil),
@@ -230,18 +230,18 @@ func TestPagesOfAnyOriginMayAsk(t *testing.T) {
 	require.Equal(t, http.StatusNoContent, w.Code)
 	require.Equal(t, "POST", w.Header().Get("Access-Control-Allow-Methods"))
 	require.Contains(t, w.Header().Get("Access-Control-Allow-Headers"), "MCP-Protocol-Version")
-	require.Empty(t, a.asked)
+	require.Empty(t, a.requests)
 	for _, got := range []*httptest.ResponseRecorder{w, a.post(form.PathToken, "a=b", "Origin", "https://app.example"), a.post(form.PathToken, "a=b&a=b")} {
 		require.Equal(t, "*", got.Header().Get("Access-Control-Allow-Origin"))
-		require.Empty(t, got.Header().Get("Access-Control-Allow-Credentials"), "without a browser's cookies")
+		require.Empty(t, got.Header().Get("Access-Control-Allow-Credentials"), "browsers must not send cookies")
 		require.Empty(t, got.Header().Values("Set-Cookie"))
 	}
 	require.Equal(t, "no-cache", a.post(form.PathToken, "a=b").Header().Get("Pragma"))
 }
 
-// A page that made its visitor's browser begin a device flow would have it asked for at the visitor's own
-// address, which is what he looks at when he decides, and could poll for his token from there.
-func TestTheDeviceFlowIsNotForPages(t *testing.T) {
+// If a foreign page could start a device flow in its visitor's browser, the request would come from the visitor's
+// own address. The visitor checks that address before approving, and the page could then poll for the token.
+func TestDeviceFlowRefusesForeignPages(t *testing.T) {
 	t.Parallel()
 	const origin = "https://evil.example"
 	poll := url.Values{"grant_type": {"urn:ietf:params:oauth:grant-type:device_code"}, "device_code": {"dvc_x"}}.Encode()
@@ -251,13 +251,13 @@ func TestTheDeviceFlowIsNotForPages(t *testing.T) {
 		require.Equal(t, http.StatusForbidden, got.Code, path)
 		word, _ := problem(t, got)
 		require.Equal(t, "access_denied", word)
-		require.Empty(t, a.asked, "%s: no code is made, and no poll is counted against the visitor", path)
+		require.Empty(t, a.requests, "%s: no code is created, and no poll counts against the visitor's limit", path)
 		require.Equal(t, http.StatusOK, a.post(path, body).Code, path)
 	}
 	a := fine()
-	asked := a.send(httptest.NewRequest(http.MethodOptions, form.PathDevice, nil), "Origin", origin, "Access-Control-Request-Method", "POST")
-	require.Equal(t, http.StatusNoContent, asked.Code)
-	for _, got := range []*httptest.ResponseRecorder{asked, a.post(form.PathDevice, "client_id=x", "Origin", origin), a.post(form.PathDevice, "client_id=x")} {
-		require.Empty(t, got.Header().Get("Access-Control-Allow-Origin"), "nor may a page read what it could not ask")
+	preflight := a.send(httptest.NewRequest(http.MethodOptions, form.PathDevice, nil), "Origin", origin, "Access-Control-Request-Method", "POST")
+	require.Equal(t, http.StatusNoContent, preflight.Code)
+	for _, got := range []*httptest.ResponseRecorder{preflight, a.post(form.PathDevice, "client_id=x", "Origin", origin), a.post(form.PathDevice, "client_id=x")} {
+		require.Empty(t, got.Header().Get("Access-Control-Allow-Origin"), "a foreign page cannot read the response either")
 	}
 }

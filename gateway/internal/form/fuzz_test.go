@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// FuzzFields: whatever is taken, another reader of forms takes for the same, and nothing twice.
+// FuzzFields checks that net/url reads every accepted form as the same fields, each given once.
 func FuzzFields(f *testing.F) {
 	for _, body := range []string{"", "a=b", "a=b&a=c", "%61=b&a=c", "a=b;c=d", "a=%ff", "a==", "+=+", "a&b&=", "a=%26"} {
 		f.Add(body)
@@ -17,16 +17,16 @@ func FuzzFields(f *testing.F) {
 		}
 		other, err := url.ParseQuery(body)
 		if err != nil {
-			t.Fatalf("%q is taken, and is no form: %v", body, err)
+			t.Fatalf("%q is accepted, but net/url rejects it: %v", body, err)
 		}
 		for name, values := range other {
 			if len(values) != 1 || form[name] != values[0] {
-				t.Fatalf("%q: %q is %q here and %q there", body, name, form[name], values)
+				t.Fatalf("%q: field %q is %q here and %q in net/url", body, name, form[name], values)
 			}
 		}
 		for name := range form {
 			if !other.Has(name) {
-				t.Fatalf("%q: %q is nowhere else", body, name)
+				t.Fatalf("%q: net/url does not read field %q", body, name)
 			}
 		}
 	})

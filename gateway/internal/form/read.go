@@ -13,14 +13,14 @@ import (
 const (
 	// MaxBody is the largest form.
 	MaxBody = 16 << 10
-	// MaxFields is how many fields a form has at most.
+	// MaxFields is the largest number of fields in a form.
 	MaxFields = 32
 
 	contentType = "application/x-www-form-urlencoded"
 )
 
-// read takes the form of a request: every field once, as RFC 6749 3.1 and 3.2 want it, and none of them
-// where logs and histories are, in the query. A field without a value counts as left out.
+// read returns the form of a request. Each field may occur once, as RFC 6749 3.1 and 3.2 require, and none in
+// the query, which ends up in logs and histories. A field without a value counts as absent.
 func read(w http.ResponseWriter, r *http.Request) (map[string]string, *problem) {
 	if p := readable(r); p != nil {
 		return nil, p
@@ -31,15 +31,15 @@ func read(w http.ResponseWriter, r *http.Request) (map[string]string, *problem) 
 	case errors.As(err, &tooLarge):
 		return nil, tooLargeForm()
 	case err != nil:
-		return nil, invalid("the form did not arrive whole")
+		return nil, invalid("the form could not be read completely")
 	}
 	return fields(string(body))
 }
 
-// readable refuses what need not be read to be refused.
+// readable runs the checks that do not need the body.
 func readable(r *http.Request) *problem {
 	if r.URL.RawQuery != "" || r.URL.ForceQuery {
-		return invalid("parameters belong into the body, not into the query")
+		return invalid("parameters belong in the body, not in the query")
 	}
 	if enc := r.Header.Get("Content-Encoding"); enc != "" && !strings.EqualFold(enc, "identity") {
 		return unsupported("the form must not be encoded")
@@ -85,8 +85,8 @@ func fields(body string) (map[string]string, *problem) {
 	return form, nil
 }
 
-// decoded undoes the form's encoding. A semicolon, which other readers take for an ampersand, and
-// characters that no parameter of the RFCs has are refused.
+// decoded undoes the form's encoding. It refuses a semicolon, which other parsers treat like an ampersand, and
+// characters that no parameter of the RFCs contains.
 func decoded(s string) (string, bool) {
 	if strings.Contains(s, ";") {
 		return "", false

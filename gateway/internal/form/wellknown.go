@@ -14,25 +14,25 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// Documents is where the documents come from.
+// Documents is the part of auth that provides the documents.
 type Documents interface {
 	GetMetadata(ctx context.Context, in *authpeerv1.GetMetadataRequest, opts ...grpc.CallOption) (*authpeerv1.Metadata, error)
 }
 
-// WellKnown serves the documents under /.well-known, to everybody.
+// WellKnown serves the documents under /.well-known; they need no credential.
 type WellKnown struct {
 	Documents Documents
-	// OIDC reports whether people sign in by an OpenID provider.
+	// OIDC reports whether users sign in through an OpenID provider.
 	OIDC func(*http.Request) (bool, error)
-	// Fail answers with an error.
+	// Fail writes an error response.
 	Fail func(http.ResponseWriter, *http.Request, error)
 	Log  *slog.Logger
 }
 
 const wellKnown = "/.well-known/"
 
-// document is which of auth's documents a path shows. Clients look for the server's metadata in every
-// place that one of the RFCs names; it is one document.
+// document returns the name of auth's document for a path. The RFCs name several paths for the server's
+// metadata, and clients try them all; each serves the same document.
 func document(path string) string {
 	switch strings.TrimPrefix(path, wellKnown) {
 	case "oauth-protected-resource", "oauth-protected-resource/api/mcp":
@@ -68,8 +68,8 @@ func (k *WellKnown) body(r *http.Request) ([]byte, error) {
 		return nil, fmt.Errorf("get metadata: %w", err)
 	}
 	if !json.Valid(out.GetBody()) {
-		k.Log.ErrorContext(r.Context(), "answer could not be made: auth's document is no JSON", slog.String("route", r.Pattern))
-		return nil, fault.New(fault.Internal, "", "the document is no JSON")
+		k.Log.ErrorContext(r.Context(), "could not build the response: auth's document is not JSON", slog.String("route", r.Pattern))
+		return nil, fault.New(fault.Internal, "", "the document is not JSON")
 	}
 	return out.GetBody(), nil
 }

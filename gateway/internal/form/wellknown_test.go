@@ -23,7 +23,7 @@ func (a *auth) get(method, path string, oidc bool, failed error) *httptest.Respo
 	return w
 }
 
-func TestDocumentsStandWhereClientsLook(t *testing.T) {
+func TestWellKnownDocumentPaths(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]string{
 		"oauth-authorization-server": "authorization-server", "oauth-authorization-server/api/mcp": "authorization-server", "openid-configuration": "authorization-server",
@@ -35,30 +35,30 @@ func TestDocumentsStandWhereClientsLook(t *testing.T) {
 		require.JSONEq(t, a.body, w.Body.String())
 		require.Equal(t, "application/json", w.Header().Get("Content-Type"))
 		require.Equal(t, "*", w.Header().Get("Access-Control-Allow-Origin"))
-		require.Equal(t, want, a.asked[0].(*authpeerv1.GetMetadataRequest).GetDocument(), path)
-		asked := a.get(http.MethodOptions, "/.well-known/"+path, true, nil)
-		require.Equal(t, http.StatusNoContent, asked.Code)
-		require.Equal(t, "GET, HEAD", asked.Header().Get("Access-Control-Allow-Methods"))
-		require.Len(t, a.asked, 1)
+		require.Equal(t, want, a.requests[0].(*authpeerv1.GetMetadataRequest).GetDocument(), path)
+		preflight := a.get(http.MethodOptions, "/.well-known/"+path, true, nil)
+		require.Equal(t, http.StatusNoContent, preflight.Code)
+		require.Equal(t, "GET, HEAD", preflight.Header().Get("Access-Control-Allow-Methods"))
+		require.Len(t, a.requests, 1)
 	}
 }
 
-func TestWithoutAProviderThereIsNoOpenIDDocument(t *testing.T) {
+func TestOpenIDDocumentRequiresProvider(t *testing.T) {
 	t.Parallel()
 	a := fine()
 	w := a.get(http.MethodGet, "/.well-known/openid-configuration", false, nil)
 	require.Equal(t, http.StatusNotFound, w.Code)
 	require.JSONEq(t, `{"detail":"Not Found"}`, w.Body.String())
-	require.Equal(t, "*", w.Header().Get("Access-Control-Allow-Origin"), "a client that probes may read that there is none")
-	w = a.get(http.MethodGet, "/.well-known/openid-configuration", false, fault.New(fault.Unavailable, "", "auth is away"))
-	require.Equal(t, http.StatusServiceUnavailable, w.Code, "not knowing is not knowing that there is none")
-	require.Empty(t, a.asked)
+	require.Equal(t, "*", w.Header().Get("Access-Control-Allow-Origin"), "a page of any origin may read the 404")
+	w = a.get(http.MethodGet, "/.well-known/openid-configuration", false, fault.New(fault.Unavailable, "", "auth is unreachable"))
+	require.Equal(t, http.StatusServiceUnavailable, w.Code, "an unknown setting is not a 404")
+	require.Empty(t, a.requests)
 }
 
-func TestDocumentsThatCannotBeHad(t *testing.T) {
+func TestWellKnownFailures(t *testing.T) {
 	t.Parallel()
 	a := fine()
-	a.err = fault.New(fault.Unavailable, "", "auth is away")
+	a.err = fault.New(fault.Unavailable, "", "auth is unreachable")
 	require.Equal(t, http.StatusServiceUnavailable, a.get(http.MethodGet, "/.well-known/jwks.json", false, nil).Code)
 	a.err = errors.New("odd")
 	require.Equal(t, http.StatusInternalServerError, a.get(http.MethodGet, "/.well-known/jwks.json", false, nil).Code)

@@ -1,6 +1,6 @@
-// Package match finds the row of the route table that a request means. It refuses paths that two
-// readers could understand differently before anything looks at them, never redirects, and answers a
-// path that exists under other methods with those methods.
+// Package match finds the route of a request in the route table. It first refuses paths that two
+// parsers could read differently. It never redirects. For a path that exists only under other methods it
+// returns those methods.
 package match
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// Router is the table as a tree of segments. It does not change once made.
+// Router holds the table as a tree of path segments. It is immutable.
 type Router struct {
 	root   *node
 	routes []*Route
@@ -26,20 +26,20 @@ type node struct {
 	routes   []*Route
 }
 
-// Route is a row of the table with its pattern taken apart.
+// Route is a row of the table with its parsed pattern.
 type Route struct {
 	route.Route
 	// Vars are the names of the pattern's variables, in order.
 	Vars []string
 }
 
-// Match is a route and what the path gave for its variables.
+// Match is a route and the path's values for its variables.
 type Match struct {
 	*Route
 	Values []string
 }
 
-// Value is what the path gave for a variable, or empty.
+// Value returns the path's value for a variable, or "".
 func (m *Match) Value(name string) string {
 	if i := slices.Index(m.Vars, name); i >= 0 {
 		return m.Values[i]
@@ -47,7 +47,7 @@ func (m *Match) Value(name string) string {
 	return ""
 }
 
-// New makes a router of the table.
+// New returns a router for the table.
 func New(table []route.Route) (*Router, error) {
 	r := &Router{root: &node{}}
 	for _, row := range table {
@@ -90,7 +90,7 @@ func (r *Router) add(row route.Route) error {
 	return nil
 }
 
-// Routes lists the rows in the table's order.
+// Routes returns the routes in the table's order.
 func (r *Router) Routes() []*Route { return r.routes }
 
 func child(n *node) *node {
@@ -100,7 +100,7 @@ func child(n *node) *node {
 	return n
 }
 
-// Find answers the route of a request, or the fault that the client is told.
+// Find returns the route of a request, or the fault for the client.
 func (r *Router) Find(req *http.Request) (*Match, *fault.Error) {
 	if f := Check(req); f != nil {
 		return nil, f
@@ -115,20 +115,20 @@ func (r *Router) Find(req *http.Request) (*Match, *fault.Error) {
 	return nil, fault.New(fault.MethodNotAllowed, "", "Method Not Allowed").Wrap(&MethodError{s.allowed})
 }
 
-// MethodError is the cause of a 405: the methods that the path knows.
+// MethodError is the cause of a 405; it holds the methods that the path supports.
 type MethodError struct{ Methods []string }
 
 // Error implements error.
 func (e *MethodError) Error() string { return "allowed: " + e.Allow() }
 
-// Allow is the header of that name.
+// Allow returns the value of the Allow header.
 func (e *MethodError) Allow() string {
 	methods := slices.Clone(e.Methods)
 	slices.Sort(methods)
 	return strings.Join(slices.Compact(methods), ", ")
 }
 
-// search is one walk down the tree, literals before variables before the rest of the path.
+// search is one walk down the tree. It tries literals first, then variables, then rest-of-path variables.
 type search struct {
 	method  string
 	values  []string

@@ -39,7 +39,7 @@ func request(method, target string) *http.Request {
 	return httptest.NewRequest(method, target, nil)
 }
 
-func TestRoutesAreFound(t *testing.T) {
+func TestRouterFind(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
 		method, target, want string
@@ -47,12 +47,12 @@ func TestRoutesAreFound(t *testing.T) {
 	}{
 		"literal":                {"GET", "/healthz", "health", nil},
 		"by method":              {"POST", "/api/jobs", "Submit", nil},
-		"query is no path":       {"GET", "/api/jobs?x=/../", "List", nil},
+		"dots in the query":      {"GET", "/api/jobs?x=/../", "List", nil},
 		"variable":               {"GET", "/api/jobs/job_1", "Get", []string{"job_1"}},
-		"colon is a character":   {"GET", "/api/jobs/job_1:stop", "Get", []string{"job_1:stop"}},
+		"colon in a variable":    {"GET", "/api/jobs/job_1:stop", "Get", []string{"job_1:stop"}},
 		"encoded character":      {"GET", "/api/jobs/job%5f1", "Get", []string{"job_1"}},
 		"under a variable":       {"GET", "/api/jobs/job_1/logs", "Logs", []string{"job_1"}},
-		"literal before":         {"POST", "/api/fleets/join", "Join", nil},
+		"literal first":          {"POST", "/api/fleets/join", "Join", nil},
 		"literal of a sibling":   {"GET", "/api/fleets/join", "GetFleet", []string{"join"}},
 		"back from a literal":    {"POST", "/api/fleets/join/join-tokens", "Mint", []string{"join"}},
 		"two variables":          {"GET", "/api/recipes/demo/chat-tiny", "Recipe", []string{"demo", "chat-tiny"}},
@@ -77,7 +77,7 @@ func TestRoutesAreFound(t *testing.T) {
 	}
 }
 
-func TestPathsThatAreRefused(t *testing.T) {
+func TestRouterFindRefusesPaths(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
 		method, target string
@@ -126,13 +126,13 @@ func TestPathsThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestMethodsOfAPathAreTold(t *testing.T) {
+func TestMethodErrorAllow(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct{ method, target, want string }{
-		"two rows":         {"DELETE", "/api/jobs", "GET, POST"},
-		"two patterns":     {"DELETE", "/api/fleets/join", "GET, POST"},
-		"rest":             {"POST", "/api/blobs/a/b", "GET, PUT"},
-		"any but a tunnel": {"TRACE", "/inference/dep_1/v1/models", "GET, POST"},
+		"two rows":      {"DELETE", "/api/jobs", "GET, POST"},
+		"two patterns":  {"DELETE", "/api/fleets/join", "GET, POST"},
+		"rest":          {"POST", "/api/blobs/a/b", "GET, PUT"},
+		"any but TRACE": {"TRACE", "/inference/dep_1/v1/models", "GET, POST"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -146,7 +146,7 @@ func TestMethodsOfAPathAreTold(t *testing.T) {
 	}
 }
 
-func TestTunnelsAndAsterisk(t *testing.T) {
+func TestRouterFindConnectAndAsterisk(t *testing.T) {
 	t.Parallel()
 	_, f := router(t).Find(&http.Request{Method: "CONNECT", URL: &url.URL{Host: "evil.example:443"}})
 	require.Equal(t, fault.MethodNotAllowed, f.Kind)
@@ -154,7 +154,7 @@ func TestTunnelsAndAsterisk(t *testing.T) {
 	require.Equal(t, fault.Absent, f.Kind)
 }
 
-func TestBadPatterns(t *testing.T) {
+func TestNewRouterRejectsBadPatterns(t *testing.T) {
 	t.Parallel()
 	for _, pattern := range []string{"/a/{b...}/c", "/a//b", "/"} {
 		_, err := match.New([]route.Route{{Method: "GET", Pattern: pattern}})
@@ -162,8 +162,8 @@ func TestBadPatterns(t *testing.T) {
 	}
 }
 
-// FuzzFind: whatever the path, it is refused or leads to the one row that its segments spell, and the
-// variables hold no byte that another reader would take for structure.
+// FuzzFind checks that every path is either refused or matched, and that the values of a match contain no byte
+// that another parser would take for structure.
 func FuzzFind(f *testing.F) {
 	r := router(f)
 	for _, path := range []string{"/api/jobs/a", "/api/blobs/a/../b", "/inference/x/v1/%2e", "//", "/api/jobs/%252f"} {

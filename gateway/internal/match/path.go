@@ -10,9 +10,9 @@ import (
 
 const maxPath = 4096
 
-// Check refuses request targets that are not one plain, absolute path. Encoded slashes, backslashes,
-// dot segments, control bytes and doubly encoded bytes are what a later reader may take for another
-// path: 400. An empty segment (a doubled or trailing slash, an empty variable) names nothing: 404.
+// Check refuses request targets that are not a plain absolute path. Encoded slashes, backslashes,
+// dot segments, control bytes and doubly encoded bytes get 400, because a later parser may read another
+// path from them. An empty segment (a doubled or trailing slash, an empty variable) matches no route and gets 404.
 func Check(r *http.Request) *fault.Error {
 	path := r.URL.Path
 	switch {

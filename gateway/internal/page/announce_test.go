@@ -8,10 +8,10 @@ import (
 	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
 )
 
-// What admins set is text: nothing of it is markup.
-func TestTheLoginPageTellsTheInstallationsNameAndAnnouncement(t *testing.T) {
+// The admins' settings are shown as text, never as markup.
+func TestLoginPageShowsInstallationAndAnnouncement(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, true)
+	h := newRig(t, true)
 	body := h.get("/login").Body.String()
 	require.Contains(t, body, "<title>Sign in · Signalbox</title>")
 	require.NotContains(t, body, `id="announcement"`)

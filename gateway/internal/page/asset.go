@@ -18,7 +18,7 @@ import (
 //go:embed html asset
 var content embed.FS
 
-// file is a script, a style or a picture of the pages.
+// file is a script, a style sheet or an image of the pages.
 type file struct {
 	hash, typ string
 	data      []byte
@@ -30,13 +30,13 @@ type assets map[string]file
 func load() (assets, error) {
 	entries, err := fs.ReadDir(content, "asset")
 	if err != nil {
-		return nil, fmt.Errorf("list the pages' files: %w", err)
+		return nil, fmt.Errorf("list the page assets: %w", err)
 	}
 	out := assets{}
 	for _, entry := range entries {
 		data, err := fs.ReadFile(content, "asset/"+entry.Name())
 		if err != nil {
-			return nil, fmt.Errorf("read the pages' files: %w", err)
+			return nil, fmt.Errorf("read the page assets: %w", err)
 		}
 		sum := sha256.Sum256(data)
 		out[entry.Name()] = file{hash: hex.EncodeToString(sum[:6]), typ: typeOf(entry.Name()), data: data}
@@ -44,7 +44,7 @@ func load() (assets, error) {
 	return out, nil
 }
 
-// typeOf does not ask the machine, whose tables may say something else.
+// typeOf returns the media type of a file. It does not use the host's tables, which may differ.
 func typeOf(name string) string {
 	switch path.Ext(name) {
 	case ".js":
@@ -58,18 +58,18 @@ func typeOf(name string) string {
 	}
 }
 
-// path is where a page finds a file: login.js is /pages/login.<hash>.js.
+// path returns the path under which a file is served: login.js is /pages/login.<hash>.js.
 func (a assets) path(name string) (string, error) {
 	f, ok := a[name]
 	if !ok {
-		return "", fmt.Errorf("no file %q", name)
+		return "", fmt.Errorf("no page asset %q", name)
 	}
 	ext := path.Ext(name)
 	return PathAssets + strings.TrimSuffix(name, ext) + "." + f.hash + ext, nil
 }
 
-// find answers the file that a served name means, and whether it is that very content. While replicas of
-// two versions serve, a page of the one may ask the other: it gets the file as it is here, unkept.
+// find returns the file for a served name and whether its content matches the hash in the name. While replicas of
+// two versions run, one version's page may request the other's file. It then gets this version's file, uncached.
 func (a assets) find(served string) (f file, exact, ok bool) {
 	ext := path.Ext(served)
 	base := strings.TrimSuffix(served, ext)
@@ -90,6 +90,6 @@ func (p *Pages) asset(w http.ResponseWriter, r *http.Request) error {
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Content-Type", f.typ)
 	h.Set("Content-Length", strconv.Itoa(len(f.data)))
-	_, _ = w.Write(f.data) // a client that is gone needs no answer
+	_, _ = w.Write(f.data) // the client may be gone
 	return nil
 }

@@ -8,8 +8,8 @@ import (
 
 const maxNext = 2048
 
-// local is next where it is a path of this installation, else empty. Browsers read a backslash as a
-// slash and drop line breaks and tabs, so `/\host`, `//host` and `/<tab>/host` all lead elsewhere.
+// local returns next if it is a path of this installation, otherwise "". Browsers read a backslash as a
+// slash and drop line breaks and tabs, so `/\host`, `//host` and `/<tab>/host` all lead to another host.
 func local(next string) string {
 	if len(next) > maxNext || !strings.HasPrefix(next, "/") || strings.HasPrefix(next, "//") || !utf8.ValidString(next) {
 		return ""
@@ -21,7 +21,7 @@ func local(next string) string {
 	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil {
 		return ""
 	}
-	// A dot segment may leave an empty first one behind: `/x/..//host` is `//host` to a browser.
+	// A dot segment may produce an empty first one: to a browser `/x/..//host` is `//host`.
 	for segment := range strings.SplitSeq(u.Path, "/") {
 		if segment == "." || segment == ".." {
 			return ""
@@ -33,7 +33,7 @@ func local(next string) string {
 	return next
 }
 
-// userCode is a code that a device may have shown, as it was given, else empty.
+// userCode returns code in upper case if a device may have shown it, otherwise "".
 func userCode(code string) string {
 	const longest = 16
 	if len(code) > longest || strings.ContainsFunc(code, func(r rune) bool {

@@ -12,13 +12,13 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// bindingLife is how long a person may take at the provider.
+// bindingLife is how long a user may take to sign in at the provider.
 const bindingLife = 10 * time.Minute
 
-// binding is the cookie that ties a provider's answer to the browser that asked; it grants nothing. Over
-// https its name keeps sibling hosts from setting it, which wants the whole host as its path.
+// binding returns the cookie that ties a provider's response to the browser that started the sign-in; it grants
+// nothing. Over https its __Host- name prevents sibling hosts from setting it, and that prefix requires the path /.
 func (p *Pages) binding(value string, life time.Duration) *http.Cookie {
-	c := &http.Cookie{ //nolint:gosec // Secure wherever browsers come by https; Lax, for the provider sends the browser here
+	c := &http.Cookie{ //nolint:gosec // Secure if browsers use https; Lax because the provider redirects the browser here
 		Name: "service_oidc", Value: value, Path: PathCallback, MaxAge: int(life.Seconds()),
 		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: p.deps.Secure,
 	}
@@ -31,11 +31,11 @@ func (p *Pages) binding(value string, life time.Duration) *http.Cookie {
 	return c
 }
 
-// visited refuses what is no visit of a page: a picture or a frame of another site that would sign its
-// visitor in.
+// visited refuses requests that do not open a page, such as an image or a frame with which another site would
+// sign its visitor in.
 func visited(r *http.Request) error {
 	if dest := r.Header.Get("Sec-Fetch-Dest"); dest != "" && dest != "document" {
-		return fault.New(fault.Forbidden, "cross_origin", "this address is for a page's visit")
+		return fault.New(fault.Forbidden, "cross_origin", "this address can only be opened as a page")
 	}
 	return nil
 }
@@ -47,15 +47,15 @@ func (p *Pages) start(w http.ResponseWriter, r *http.Request) error {
 	}
 	next := local(r.URL.Query().Get("next"))
 	if next == "" {
-		next = PathLogin // which greets who is signed in
+		next = PathLogin // greets a signed-in user
 	}
 	out, err := p.deps.OIDC.BeginOidc(r.Context(), &authpeerv1.BeginOidcRequest{Next: next, ClientAddress: p.deps.Client(r)})
 	if err != nil {
-		return err //nolint:wrapcheck // the fault is the person's
+		return err //nolint:wrapcheck // the fault is shown to the user
 	}
 	at, err := url.Parse(out.GetAuthorizationUrl())
 	if err != nil || at.Host == "" || at.Scheme != "https" && at.Scheme != "http" {
-		return fault.New(fault.Internal, "", "auth names no address of a provider")
+		return fault.New(fault.Internal, "", "auth returned no valid provider URL")
 	}
 	http.SetCookie(w, p.binding(out.GetBinding(), bindingLife))
 	w.Header().Set("Location", at.String())
@@ -63,12 +63,12 @@ func (p *Pages) start(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// callback takes the provider's answer.
+// callback handles the provider's redirect back to this installation.
 func (p *Pages) callback(w http.ResponseWriter, r *http.Request) error {
 	if err := visited(r); err != nil {
 		return err
 	}
-	in, err := answered(r.URL.RawQuery)
+	in, err := providerResponse(r.URL.RawQuery)
 	if err != nil {
 		return err
 	}
@@ -77,27 +77,27 @@ func (p *Pages) callback(w http.ResponseWriter, r *http.Request) error {
 		in.Binding = cookies[0].Value
 	}
 	in.ClientAddress = p.deps.Client(r)
-	var said metadata.MD
-	out, err := p.deps.OIDC.FinishOidc(r.Context(), in, grpc.Header(&said))
+	var md metadata.MD
+	out, err := p.deps.OIDC.FinishOidc(r.Context(), in, grpc.Header(&md))
 	http.SetCookie(w, p.binding("", 0))
 	if err != nil {
-		return err //nolint:wrapcheck // the fault is the person's
+		return err //nolint:wrapcheck // the fault is shown to the user
 	}
 	next := local(out.GetNext())
 	if next == "" {
 		next = PathLogin
 	}
-	p.deps.Session(w.Header(), said)
+	p.deps.Session(w.Header(), md)
 	w.Header().Set("Location", next)
 	w.WriteHeader(http.StatusSeeOther)
 	return nil
 }
 
-// answered reads the provider's answer. What it sends besides is its own affair.
-func answered(query string) (*authpeerv1.FinishOidcRequest, error) {
+// providerResponse reads the provider's response from the query. It ignores unknown parameters.
+func providerResponse(query string) (*authpeerv1.FinishOidcRequest, error) {
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return nil, fault.New(fault.Refused, "oidc_answer", "the provider's answer could not be read")
+		return nil, fault.New(fault.Refused, "oidc_answer", "could not read the provider's response")
 	}
 	in := &authpeerv1.FinishOidcRequest{}
 	for _, field := range []struct {
@@ -112,14 +112,14 @@ func answered(query string) (*authpeerv1.FinishOidcRequest, error) {
 	} {
 		given := values[field.name]
 		if len(given) > 1 || len(given) == 1 && !readable(given[0], field.most) {
-			return nil, fault.New(fault.Refused, "oidc_answer", "the provider's answer could not be read: %s", field.name)
+			return nil, fault.New(fault.Refused, "oidc_answer", "could not read the provider's response: invalid %s", field.name)
 		}
 		if len(given) == 1 {
 			*field.into = given[0]
 		}
 	}
 	if in.GetState() == "" || (in.GetCode() == "") == (in.GetError() == "") {
-		return nil, fault.New(fault.Refused, "oidc_answer", "this is no answer of a provider")
+		return nil, fault.New(fault.Refused, "oidc_answer", "this is not a provider's response; begin the sign-in again")
 	}
 	return in, nil
 }

@@ -1,11 +1,13 @@
-// Package page serves the few permanent pages that stand before and beside the console: signing in,
-// deciding on a command line that asks to be let in, and the way to an OpenID provider and back.
+// Package page serves the few pages that exist outside the console: signing in, approving a command-line
+// client, and the redirects to an OpenID provider and back.
 //
-// It promises: a page holds no secret and answers a GET with no change of anything; what a person does
-// on it is a request of the API, with the access token that the page's script keeps in memory. Scripts
-// and styles are files of this binary and nothing else runs or loads, by the page's own content security
-// policy. `next` leads to a path of this installation or nowhere. Who cannot be shown a page (no browser)
-// gets the API's JSON.
+// It promises:
+//
+//   - A page contains no secret, and a GET changes nothing. A user's actions on it are requests of the API,
+//     with the access token that the page's script keeps in memory.
+//   - Scripts and styles are files of this binary. The content security policy blocks all others.
+//   - `next` leads only to a path of this installation.
+//   - A client that does not accept HTML gets errors as the API's JSON.
 package page
 
 import (
@@ -29,8 +31,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/obs"
 )
 
-// policy is the pages' content security policy. With Trusted Types on and none made, not even a script of
-// ours can turn text into markup.
+// policy is the pages' content security policy. It requires Trusted Types and allows none, so that not even
+// the pages' own scripts can turn text into markup.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; " +
 	"frame-ancestors 'none'; base-uri 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
@@ -43,24 +45,24 @@ const (
 	PathAssets   = "/pages/"
 )
 
-// OIDC is the part of auth that signs people in by a provider.
+// OIDC is the part of auth that signs users in through a provider.
 type OIDC interface {
 	BeginOidc(ctx context.Context, in *authpeerv1.BeginOidcRequest, opts ...grpc.CallOption) (*authpeerv1.BeginOidcResponse, error)
 	FinishOidc(ctx context.Context, in *authpeerv1.FinishOidcRequest, opts ...grpc.CallOption) (*authpeerv1.FinishOidcResponse, error)
 }
 
-// Deps are what the pages stand on.
+// Deps are the dependencies of the pages.
 type Deps struct {
-	// Config is auth's word on how people sign in here.
+	// Config returns auth's sign-in settings.
 	Config func(*http.Request) (*authv1.AuthConfig, error)
 	OIDC   OIDC
-	// Client is the address that a request came from.
+	// Client returns the address that a request came from.
 	Client func(*http.Request) string
 	// Session sets the cookie that auth's metadata carries.
 	Session func(http.Header, metadata.MD)
-	// Secure says that browsers come by https.
+	// Secure reports whether browsers use https.
 	Secure bool
-	// Fail answers with an error as the API does.
+	// Fail writes an error response in the API's form.
 	Fail func(http.ResponseWriter, *http.Request, error)
 }
 
@@ -71,7 +73,7 @@ type Pages struct {
 	html   *template.Template
 }
 
-// New reads the pages out of the binary.
+// New reads the pages that are embedded in the binary.
 func New(d Deps) (*Pages, error) {
 	files, err := load()
 	if err != nil {
@@ -104,19 +106,19 @@ func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// view is what a page is filled with.
+// view is the data of a page's template.
 type view struct {
 	Title  string
 	Script string
-	// Next is where to go on, or empty.
+	// Next is the path to open after signing in, or empty.
 	Next     string
 	Password bool
 	Provider string
-	// UserCode is the code that the address named, as it was written.
+	// UserCode is the code from the query of the address.
 	UserCode string
 	Failed   *failure
-	// Installation is the name that admins gave it, and Announcement what they tell who signs in; empty where
-	// the page asks nobody.
+	// Installation is the installation's name and Announcement the admins' text for the sign-in page. Both are
+	// empty on a page that does not need auth's settings.
 	Installation, Announcement string
 }
 
@@ -155,7 +157,7 @@ func (p *Pages) device(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// fail tells a person what went wrong, and a program in the API's form.
+// fail shows an error page to a browser and writes the API's error to other clients.
 func (p *Pages) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if !strings.Contains(r.Header.Get("Accept"), "text/html") {
 		p.deps.Fail(w, r, err)
@@ -168,25 +170,25 @@ func (p *Pages) fail(w http.ResponseWriter, r *http.Request, err error) {
 			w.Header().Set(name, value)
 		}
 	}
-	told := &failure{Title: "This did not work", Text: sentence(f.Text()), RequestID: requestID, Again: true}
+	shown := &failure{Title: "Something went wrong", Text: sentence(f.Text()), RequestID: requestID, Again: true}
 	switch {
 	case r.URL.Path == PathCallback || r.URL.Path == PathStart:
-		told.Title = "Sign-in did not work"
+		shown.Title = "Sign-in failed"
 	case f.Kind == fault.Absent:
-		told.Title, told.Again = "There is no such page", false
+		shown.Title, shown.Again = "Page not found", false
 	}
-	if shown := p.show(w, "failed", rendered.Status, view{Title: told.Title, Failed: told}); shown != nil {
+	if failed := p.show(w, "failed", rendered.Status, view{Title: shown.Title, Failed: shown}); failed != nil {
 		p.deps.Fail(w, r, err)
 	}
 }
 
-// sentence makes one of a fault's text.
+// sentence returns a fault's text as a whole sentence.
 func sentence(text string) string {
 	first, size := utf8.DecodeRuneInString(text)
 	return string(unicode.ToUpper(first)) + strings.TrimSuffix(text[size:], ".") + "."
 }
 
-// show writes a page, whole or not at all.
+// show writes a page. If the template fails, it writes nothing and returns the error.
 func (p *Pages) show(w http.ResponseWriter, name string, status int, v view) error {
 	var b bytes.Buffer
 	if err := p.html.ExecuteTemplate(&b, name, v); err != nil {
@@ -201,6 +203,6 @@ func (p *Pages) show(w http.ResponseWriter, name string, status int, v view) err
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Length", strconv.Itoa(b.Len()))
 	w.WriteHeader(status)
-	_, _ = w.Write(b.Bytes()) // a client that is gone needs no answer
+	_, _ = w.Write(b.Bytes()) // the client may be gone
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-func TestTheLoginPageShowsWhatAuthOffers(t *testing.T) {
+func TestLoginPageShowsConfiguredMethods(t *testing.T) {
 	t.Parallel()
 	const form, button = `id="password-form"`, `Sign in with `
 	for name, tc := range map[string]struct {
@@ -21,20 +21,20 @@ func TestTheLoginPageShowsWhatAuthOffers(t *testing.T) {
 		form, button  bool
 		text, exclude string
 	}{
-		"password": {&authv1.AuthConfig{Methods: []string{"password"}}, true, false, `type="password"`, "No way"},
+		"password": {&authv1.AuthConfig{Methods: []string{"password"}}, true, false, `type="password"`, "No sign-in method"},
 		"provider": {
 			&authv1.AuthConfig{Methods: []string{"oidc"}, Oidc: &authv1.OidcConfig{Name: "Acme <b>", Issuer: "https://i.example"}}, false, true,
 			`href="/api/auth/oidc/start?next=%2fjobs%3fa%3db%26c">Sign in with Acme &lt;b&gt;`, `type="password"`,
 		},
-		"nameless": {&authv1.AuthConfig{Methods: []string{"oidc"}, Oidc: &authv1.OidcConfig{Issuer: "https://i.example"}}, false, true, `Sign in with https://i.example`, "No way"},
-		"untold":   {&authv1.AuthConfig{Methods: []string{"oidc"}}, false, true, `Sign in with your provider`, "No way"},
-		"both":     {&authv1.AuthConfig{Methods: []string{"password", "oidc"}, Oidc: &authv1.OidcConfig{Name: "Acme"}}, true, true, `class="or"`, "No way"},
-		"none":     {&authv1.AuthConfig{}, false, false, "No way to sign in is set up here", form},
-		"unknown":  {&authv1.AuthConfig{Methods: []string{"passkey"}}, false, false, "No way to sign in is set up here", form},
+		"no name": {&authv1.AuthConfig{Methods: []string{"oidc"}, Oidc: &authv1.OidcConfig{Issuer: "https://i.example"}}, false, true, `Sign in with https://i.example`, "No sign-in method"},
+		"unnamed": {&authv1.AuthConfig{Methods: []string{"oidc"}}, false, true, `Sign in with your provider`, "No sign-in method"},
+		"both":    {&authv1.AuthConfig{Methods: []string{"password", "oidc"}, Oidc: &authv1.OidcConfig{Name: "Acme"}}, true, true, `class="or"`, "No sign-in method"},
+		"none":    {&authv1.AuthConfig{}, false, false, "No sign-in method is configured", form},
+		"unknown": {&authv1.AuthConfig{Methods: []string{"passkey"}}, false, false, "No sign-in method is configured", form},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t, true)
+			h := newRig(t, true)
 			h.config = tc.config
 			got := h.get("/login?next=/jobs%3Fa%3Db%26c")
 			require.Equal(t, http.StatusOK, got.Code)
@@ -48,30 +48,30 @@ func TestTheLoginPageShowsWhatAuthOffers(t *testing.T) {
 	}
 }
 
-func TestAPasswordNeverGoesIntoAnAddress(t *testing.T) {
+func TestPageFormsUsePOST(t *testing.T) {
 	t.Parallel()
-	body := newHouse(t, true).get("/login").Body.String()
-	require.Contains(t, body, `<form id="password-form" method="post"`, "a form without a script that catches it would be a GET")
-	require.Contains(t, newHouse(t, true).get("/device").Body.String(), `<form id="code-form" method="post"`)
+	body := newRig(t, true).get("/login").Body.String()
+	require.Contains(t, body, `<form id="password-form" method="post"`, "without its script the form would otherwise send the password in a GET")
+	require.Contains(t, newRig(t, true).get("/device").Body.String(), `<form id="code-form" method="post"`)
 }
 
-func TestTheDevicePageKeepsTheCodeItIsGiven(t *testing.T) {
+func TestDevicePagePrefillsCode(t *testing.T) {
 	t.Parallel()
 	for query, want := range map[string]string{
 		"": "", "?user_code=WDJB-MJHT": "WDJB-MJHT", "?user_code=wdjbmjht": "WDJBMJHT", "?user_code=": "", "?user_code=%22%3E%3Cscript%3E": "",
 		"?user_code=A/../B": "", "?user_code=" + strings.Repeat("A", 17): "", "?user_code=a%0ab": "", "?other=WDJB-MJHT": "",
 	} {
-		got := newHouse(t, true).get("/device" + query)
+		got := newRig(t, true).get("/device" + query)
 		require.Equal(t, http.StatusOK, got.Code)
 		require.Contains(t, got.Body.String(), `data-code="`+want+`"`, query)
 		require.NotContains(t, got.Body.String(), "<script>", query)
 	}
 }
 
-func TestPagesTellBrowsersToTrustNothingElse(t *testing.T) {
+func TestPageContentSecurityPolicy(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, true)
-	h.failed = fault.New(fault.Unavailable, "", "auth is away")
+	h := newRig(t, true)
+	h.failed = fault.New(fault.Unavailable, "", "auth is unreachable")
 	for _, target := range []string{"/device", "/login", "/auth/callback", "/pages/none.css"} {
 		got := h.get(target)
 		policy := got.Header().Get("Content-Security-Policy")
@@ -87,9 +87,9 @@ func TestPagesTellBrowsersToTrustNothingElse(t *testing.T) {
 	}
 }
 
-func TestNothingIsInline(t *testing.T) {
+func TestPagesHaveNoInlineCode(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, true)
+	h := newRig(t, true)
 	h.config.Methods = append(h.config.Methods, "oidc")
 	for _, target := range []string{"/login", "/device", "/auth/callback"} {
 		body := h.get(target).Body.String()
@@ -101,13 +101,13 @@ func TestNothingIsInline(t *testing.T) {
 			}
 		}
 		for _, at := range regexp.MustCompile(`(?:src|href)="([^"]*)"`).FindAllStringSubmatch(body, -1) {
-			require.Regexp(t, `^/[a-z]`, at[1], "nothing of another host")
+			require.Regexp(t, `^/[a-z]`, at[1], "no file is loaded from another host")
 		}
 	}
 }
 
-// Scripts turn no text into markup and keep nothing behind the page.
-func TestScriptsUseNothingThatKeepsOrRuns(t *testing.T) {
+// Scripts must not turn text into markup and must not store data beyond the page.
+func TestScriptsUseNoStorageOrMarkup(t *testing.T) {
 	t.Parallel()
 	names, err := fs.Glob(content, "asset/*.js")
 	require.NoError(t, err)
@@ -119,9 +119,9 @@ func TestScriptsUseNothingThatKeepsOrRuns(t *testing.T) {
 	}
 }
 
-func TestFilesAreKeptUnderNamesOfTheirContent(t *testing.T) {
+func TestAssetsCachedByContentHash(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, true)
+	h := newRig(t, true)
 	types := map[string]string{"login.js": "text/javascript", "device.js": "text/javascript", "page.css": "text/css", "icon.svg": "image/svg+xml"}
 	require.Len(t, h.pages.assets, len(types))
 	for name, typ := range types {
@@ -133,19 +133,19 @@ func TestFilesAreKeptUnderNamesOfTheirContent(t *testing.T) {
 		require.Equal(t, "public, max-age=31536000, immutable", got.Header().Get("Cache-Control"))
 		base, ext, _ := strings.Cut(name, ".")
 		older := h.get("/pages/" + base + ".0123456789ab." + ext)
-		require.Equal(t, got.Body.String(), older.Body.String(), "a replica of another version asks for it")
-		require.Empty(t, older.Header().Get("Cache-Control"), "what is not that content is not kept")
+		require.Equal(t, got.Body.String(), older.Body.String(), "a page of another version may request it")
+		require.Empty(t, older.Header().Get("Cache-Control"), "a file with another hash must not be cached")
 		for _, absent := range []string{name, base, base + "..", base + "." + ext + ".0123456789ab", "x.0123456789ab.js", "." + ext, "html", "page.go"} {
 			require.Equal(t, http.StatusNotFound, h.get("/pages/"+absent).Code, absent)
 		}
 	}
 	_, err := h.pages.assets.path("other.js")
-	require.Error(t, err, "a page that names a file that there is not is not made")
+	require.Error(t, err, "a page cannot name a file that does not exist")
 }
 
-func TestPeopleGetSentencesAndProgramsJSON(t *testing.T) {
+func TestErrorPageOrJSON(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, true)
+	h := newRig(t, true)
 	h.failed = fault.New(fault.Unavailable, "", "auth is <away>")
 	got := h.get("/login")
 	require.Equal(t, http.StatusServiceUnavailable, got.Code)

@@ -21,7 +21,7 @@ const (
 	session  = "service_refresh=rft_x; Path=/; HttpOnly"
 )
 
-// oidc is auth's part in signing in by a provider.
+// oidc is a fake of auth's sign-in through a provider.
 type oidc struct {
 	begun    []*authpeerv1.BeginOidcRequest
 	finished []*authpeerv1.FinishOidcRequest
@@ -44,8 +44,8 @@ func (o *oidc) FinishOidc(_ context.Context, in *authpeerv1.FinishOidcRequest, o
 	return &authpeerv1.FinishOidcResponse{Next: o.next}, o.err
 }
 
-// house is the pages over an auth that says what it is told to.
-type house struct {
+// rig is the pages with a fake auth.
+type rig struct {
 	*oidc
 	t      *testing.T
 	pages  *Pages
@@ -53,9 +53,9 @@ type house struct {
 	failed error
 }
 
-func newHouse(t *testing.T, secure bool) *house {
+func newRig(t *testing.T, secure bool) *rig {
 	t.Helper()
-	h := &house{t: t, oidc: &oidc{at: provider, next: "/jobs?a=b"}, config: &authv1.AuthConfig{Methods: []string{"password"}}}
+	h := &rig{t: t, oidc: &oidc{at: provider, next: "/jobs?a=b"}, config: &authv1.AuthConfig{Methods: []string{"password"}}}
 	var err error
 	h.pages, err = New(Deps{
 		Config: func(*http.Request) (*authv1.AuthConfig, error) { return h.config, h.failed },
@@ -67,8 +67,8 @@ func newHouse(t *testing.T, secure bool) *house {
 	return h
 }
 
-// get visits a page as a browser does; headers are pairs.
-func (h *house) get(target string, headers ...string) *httptest.ResponseRecorder {
+// get requests a page as a browser does; headers are pairs.
+func (h *rig) get(target string, headers ...string) *httptest.ResponseRecorder {
 	h.t.Helper()
 	req := httptest.NewRequest(http.MethodGet, "/", nil)
 	req.URL.Path, req.URL.RawQuery = target, ""

@@ -8,41 +8,41 @@ import (
 	"sync"
 )
 
-// maxInforms bounds the answers of 1xx that a client is shown of one request.
+// maxInforms bounds the 1xx responses that a client gets for one request.
 const maxInforms = 8
 
-// informer passes on what a service says before it answers, but its own 100, which is that connection's matter.
+// informer forwards a service's 1xx responses, except 100 Continue, which concerns only the connection to the service.
 type informer struct {
 	w http.ResponseWriter
 
 	mu   sync.Mutex
-	told int
+	sent int
 	over bool
 }
 
-// watch answers the request whose exchange tells the informer. A body that flows meanwhile has the server in its
-// own 100, so then nothing is told.
+// watch returns a copy of out whose 1xx responses go to the informer. While a body streams, the server may write its
+// own 100 Continue, so watch then forwards nothing.
 func (i *informer) watch(out *http.Request) *http.Request {
 	if out.Body != nil && out.GetBody == nil {
 		return out
 	}
-	return out.WithContext(httptrace.WithClientTrace(out.Context(), &httptrace.ClientTrace{Got1xxResponse: i.tell}))
+	return out.WithContext(httptrace.WithClientTrace(out.Context(), &httptrace.ClientTrace{Got1xxResponse: i.forward}))
 }
 
-// end comes before the answer: from then on the writer is not the informer's.
+// end stops the informer; it must be called before the final response is written.
 func (i *informer) end() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.over = true
 }
 
-func (i *informer) tell(code int, header textproto.MIMEHeader) error {
+func (i *informer) forward(code int, header textproto.MIMEHeader) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.over || i.told == maxInforms || code <= http.StatusSwitchingProtocols {
+	if i.over || i.sent == maxInforms || code <= http.StatusSwitchingProtocols {
 		return nil
 	}
-	i.told++
+	i.sent++
 	h := i.w.Header()
 	kept := maps.Clone(h)
 	maps.Copy(h, http.Header(header))

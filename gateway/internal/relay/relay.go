@@ -1,10 +1,15 @@
-// Package relay passes a request on to another Signalbox service byte by byte: for ingest and
-// inference when they run in processes of their own.
+// Package relay forwards requests byte by byte to another Signalbox service: to ingest and inference when
+// they run in their own processes.
 //
-// It promises: bodies are never parsed and, past a small known length, never held; every piece of an
-// answer reaches the client as it comes; a bearer passes unread; what belongs to one hop stays on it;
-// the client's address is the edge's word, not the client's; an answer that breaks off breaks off at
-// the client too; an upgraded connection is passed through both ways and ends with either side.
+// It promises:
+//
+//   - Bodies are never parsed, and never buffered except small ones of known length.
+//   - Every piece of a response reaches the client as it arrives.
+//   - A bearer passes unread.
+//   - Hop-by-hop headers are not forwarded.
+//   - X-Forwarded-For holds the address that the edge determined, not what the client sent.
+//   - A response that breaks off breaks off at the client, too.
+//   - An upgraded connection is passed through in both directions and ends when either side ends it.
 package relay
 
 import (
@@ -29,21 +34,21 @@ import (
 const (
 	dialTimeout  = 5 * time.Second
 	writeTimeout = 60 * time.Second
-	// smallBody is read into memory before the request is sent: net/http's server and transport
-	// otherwise race for it when the answer starts early (golang/go#40747).
+	// smallBody is the largest body that is read into memory before the request is sent. Otherwise net/http's
+	// server and transport race for it when the response starts early (golang/go#40747).
 	smallBody = 1 << 20
-	// smallTime is how long a small body may take: until then it is held for somebody whom nobody has checked.
+	// smallTime is how long a small body may take, because it occupies memory before the caller is checked.
 	smallTime = 30 * time.Second
 	chunk     = 32 << 10
 )
 
-// Upstream is the service that answers.
+// Upstream is the service that requests are forwarded to.
 type Upstream struct {
 	// Service is its name, for messages.
 	Service string
 	// Address is host:port of its HTTP listener.
 	Address string
-	// TLS proves both ends to each other; nil speaks plain HTTP, which only tests do.
+	// TLS authenticates both ends; nil means plain HTTP, which only tests use.
 	TLS *tls.Config
 }
 
@@ -57,7 +62,7 @@ type Relay struct {
 	fail      func(http.ResponseWriter, *http.Request, error)
 }
 
-// New makes a relay. client tells the address a request came from, fail answers with an error.
+// New returns a relay. client returns the address a request came from, fail writes an error response.
 func New(up Upstream, log *slog.Logger, client func(*http.Request) string, fail func(http.ResponseWriter, *http.Request, error)) *Relay {
 	r := &Relay{up: up, scheme: "http", log: log, client: client, fail: fail, transport: &http.Transport{
 		DialContext:           (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext,
@@ -67,7 +72,7 @@ func New(up Upstream, log *slog.Logger, client func(*http.Request) string, fail 
 		IdleConnTimeout:       90 * time.Second,
 		ExpectContinueTimeout: time.Second,
 		DisableCompression:    true,
-		// HTTP/1.1 alone: one connection a request, so that no slow stream holds up another.
+		// HTTP/1.1 only: with one connection per request, a slow stream does not block others.
 		TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{},
 	}}
 	if up.TLS != nil {
@@ -76,7 +81,7 @@ func New(up Upstream, log *slog.Logger, client func(*http.Request) string, fail 
 	return r
 }
 
-// Close lets idle connections go.
+// Close closes idle connections.
 func (r *Relay) Close() { r.transport.CloseIdleConnections() }
 
 // ServeHTTP implements http.Handler.
@@ -86,9 +91,9 @@ func (r *Relay) ServeHTTP(w http.ResponseWriter, in *http.Request) {
 		r.fail(w, in, err)
 		return
 	}
-	told := &informer{w: w}
-	resp, err := r.transport.RoundTrip(told.watch(out))
-	told.end()
+	informs := &informer{w: w}
+	resp, err := r.transport.RoundTrip(informs.watch(out))
+	informs.end()
 	if err != nil {
 		r.refused(w, in, err)
 		return
@@ -97,23 +102,23 @@ func (r *Relay) ServeHTTP(w http.ResponseWriter, in *http.Request) {
 		r.tunnel(w, in, resp)
 		return
 	}
-	defer func() { _ = resp.Body.Close() }() // read to its end, or not wanted any more
+	defer func() { _ = resp.Body.Close() }() // read to its end, or no longer needed
 	oneHop(resp.Header)
 	maps.Copy(w.Header(), resp.Header)
 	w.WriteHeader(resp.StatusCode)
 	if err := copyOut(w, resp); err != nil {
-		// The status is out; only a broken connection says that the answer is.
+		// The status has been sent; only a broken connection can signal the failure.
 		panic(http.ErrAbortHandler)
 	}
 }
 
-// refused tells the client that the service cannot be reached, unless it is the client who left.
+// refused writes the error of a failed round trip: the client's fault, or that the service is not available.
 func (r *Relay) refused(w http.ResponseWriter, in *http.Request, err error) {
 	var tooLarge *http.MaxBytesError
 	var cut *cutError
 	switch {
 	case in.Context().Err() != nil:
-		r.fail(w, in, fault.From(context.Cause(in.Context()))) // the gateway's word where it ended the call
+		r.fail(w, in, fault.From(context.Cause(in.Context()))) // the gateway's reason if it ended the call
 	case errors.As(err, &tooLarge):
 		r.fail(w, in, fault.New(fault.TooLarge, "", "the request body is larger than %d bytes", tooLarge.Limit))
 	case errors.As(err, &cut):
@@ -124,7 +129,7 @@ func (r *Relay) refused(w http.ResponseWriter, in *http.Request, err error) {
 	}
 }
 
-// outgoing is the request as the service gets it.
+// outgoing returns the request to send to the service.
 func (r *Relay) outgoing(w http.ResponseWriter, in *http.Request) (*http.Request, error) {
 	out := in.Clone(in.Context())
 	out.RequestURI = ""
@@ -133,7 +138,7 @@ func (r *Relay) outgoing(w http.ResponseWriter, in *http.Request) (*http.Request
 	wanted := in.Header.Values("Upgrade")
 	oneHop(out.Header)
 	if len(wanted) > 0 {
-		// The service judges what may follow, and refuses what may not; nothing but a WebSocket is let through.
+		// The service decides which protocols it accepts; tunnel lets only a WebSocket through.
 		out.Header.Set("Connection", "Upgrade")
 		out.Header["Upgrade"] = wanted
 	}
@@ -142,12 +147,12 @@ func (r *Relay) outgoing(w http.ResponseWriter, in *http.Request) (*http.Request
 	}
 	out.Header.Set("X-Forwarded-For", r.client(in))
 	if _, ok := out.Header["User-Agent"]; !ok {
-		out.Header["User-Agent"] = nil // else the transport names itself
+		out.Header["User-Agent"] = nil // otherwise the transport sends its own
 	}
 	return out, body(w, in, out)
 }
 
-// body makes the small ones whole and lets the others flow while the answer comes.
+// body reads a small body into memory and streams a larger one while the response arrives.
 func body(w http.ResponseWriter, in, out *http.Request) error {
 	switch {
 	case in.Body == nil || in.Body == http.NoBody || in.ContentLength == 0:
@@ -169,7 +174,7 @@ func body(w http.ResponseWriter, in, out *http.Request) error {
 	return nil
 }
 
-// flowing is a client's body on its way: what is wrong with it is the client's fault, not the service's.
+// flowing is a client's body while it streams. Its read errors are the client's fault, not the service's.
 type flowing struct{ io.ReadCloser }
 
 // Read implements io.Reader.
@@ -178,16 +183,16 @@ func (f flowing) Read(p []byte) (int, error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		err = &cutError{err}
 	}
-	return n, err //nolint:wrapcheck // io.EOF must stay what it is
+	return n, err //nolint:wrapcheck // io.EOF must not be wrapped
 }
 
 // cutError is why a client's body could not be read to its end.
 type cutError struct{ error }
 
-// Unwrap tells what happened.
+// Unwrap returns the read error.
 func (e *cutError) Unwrap() error { return e.error }
 
-// whole reads a small body, in its time. What comes after it has the time of whoever reads that.
+// whole reads a small body within smallTime and then clears the read deadline.
 func whole(w http.ResponseWriter, from io.Reader, data []byte) error {
 	ctl := http.NewResponseController(w)
 	if err := ctl.SetReadDeadline(clock.Real().Now().Add(smallTime)); err != nil && !errors.Is(err, http.ErrNotSupported) {
@@ -200,23 +205,23 @@ func whole(w http.ResponseWriter, from io.Reader, data []byte) error {
 	case err != nil:
 		return fault.New(fault.Refused, "body_cut", "the request body ended before its length").Wrap(err)
 	}
-	_ = ctl.SetReadDeadline(time.Time{}) // a connection that is gone shows at the answer
+	_ = ctl.SetReadDeadline(time.Time{}) // a closed connection shows when the response is written
 	return nil
 }
 
-// copyOut writes the answer's body piece by piece. One of unknown length is flushed at every piece.
+// copyOut writes the response body piece by piece. A body of unknown length is flushed after every piece.
 func copyOut(w http.ResponseWriter, resp *http.Response) error {
 	ctl := http.NewResponseController(w)
 	if resp.ContentLength < 0 {
-		_ = ctl.Flush() // the head, which may be all for a while; a failure shows at the next write
+		_ = ctl.Flush() // send the header now, the body may come late; a failure shows at the next write
 	}
 	buf := make([]byte, chunk)
 	for {
 		n, err := resp.Body.Read(buf)
 		if n > 0 {
-			_ = ctl.SetWriteDeadline(clock.Real().Now().Add(writeTimeout)) // the connection's own time
+			_ = ctl.SetWriteDeadline(clock.Real().Now().Add(writeTimeout)) // connection deadlines use the real clock
 			if _, err := w.Write(buf[:n]); err != nil {
-				return fmt.Errorf("write answer: %w", err)
+				return fmt.Errorf("write response: %w", err)
 			}
 			if resp.ContentLength < 0 {
 				_ = ctl.Flush()
@@ -230,12 +235,12 @@ func copyOut(w http.ResponseWriter, resp *http.Response) error {
 			_ = ctl.SetWriteDeadline(time.Time{})
 			return nil
 		case err != nil:
-			return fmt.Errorf("read answer: %w", err)
+			return fmt.Errorf("read response: %w", err)
 		}
 	}
 }
 
-// oneHop drops what belongs to one connection only.
+// oneHop removes the hop-by-hop headers.
 func oneHop(h http.Header) {
 	for _, value := range h.Values("Connection") {
 		for name := range strings.SplitSeq(value, ",") {

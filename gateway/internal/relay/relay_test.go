@@ -46,20 +46,20 @@ func over(t *testing.T, service http.HandlerFunc) *rig {
 	return newRig(t, relay.Upstream{Service: "ingest", Address: back.Listener.Addr().String()})
 }
 
-// answer is the head of a response, read.
-type answer struct {
+// response is the status and header of a response.
+type response struct {
 	StatusCode int
 	Header     http.Header
 }
 
-func do(t *testing.T, req *http.Request) (answer, string) {
+func do(t *testing.T, req *http.Request) (response, string) {
 	t.Helper()
 	resp, err := http.DefaultTransport.RoundTrip(req)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, resp.Body.Close()) }()
 	body, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
-	return answer{resp.StatusCode, resp.Header}, string(body)
+	return response{resp.StatusCode, resp.Header}, string(body)
 }
 
 func request(t *testing.T, method, url string, body io.Reader) *http.Request {
@@ -69,13 +69,13 @@ func request(t *testing.T, method, url string, body io.Reader) *http.Request {
 	return req
 }
 
-func TestRequestArrivesAsItWas(t *testing.T) {
+func TestRequestReachesServiceUnchanged(t *testing.T) {
 	t.Parallel()
 	var got http.Header
 	r := over(t, func(w http.ResponseWriter, req *http.Request) {
 		got = req.Header
 		body, _ := io.ReadAll(req.Body)
-		w.Header().Set("X-Answer", "a")
+		w.Header().Set("X-Reply", "a")
 		w.Header().Add("Set-Cookie", "kept=for-the-service-to-judge")
 		w.WriteHeader(http.StatusTeapot)
 		_, _ = io.WriteString(w, req.Method+" "+req.Host+" "+req.URL.RequestURI()+" "+string(body))
@@ -93,14 +93,14 @@ func TestRequestArrivesAsItWas(t *testing.T) {
 	resp, body := do(t, req)
 	require.Equal(t, http.StatusTeapot, resp.StatusCode)
 	require.Equal(t, "POST signalbox.example /api/ingest/logs?a=1&b=%2F body", body)
-	require.Equal(t, "a", resp.Header.Get("X-Answer"))
+	require.Equal(t, "a", resp.Header.Get("X-Reply"))
 	require.Equal(t, http.Header{
 		"Authorization": {"Bearer ing_secret"}, "X-Service-Token": {"ing_secret"}, "Idempotency-Key": {"w:1"},
 		"Content-Type": {"application/json"}, "Accept-Encoding": {"gzip"}, "Content-Length": {"4"}, "X-Forwarded-For": {"203.0.113.7"},
 	}, got)
 }
 
-func TestEventsComeAsTheyAreWritten(t *testing.T) {
+func TestResponsePiecesArriveImmediately(t *testing.T) {
 	t.Parallel()
 	next := make(chan string)
 	r := over(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -128,7 +128,7 @@ func TestEventsComeAsTheyAreWritten(t *testing.T) {
 	require.Equal(t, "3", resp.Trailer.Get("X-Usage"))
 }
 
-func TestAnswerThatComesBeforeTheBodyEnds(t *testing.T) {
+func TestResponseStartsBeforeBodyEnds(t *testing.T) {
 	t.Parallel()
 	r := over(t, func(w http.ResponseWriter, req *http.Request) {
 		_ = http.NewResponseController(w).EnableFullDuplex()
@@ -162,7 +162,7 @@ func TestAnswerThatComesBeforeTheBodyEnds(t *testing.T) {
 	require.NoError(t, send.Close())
 }
 
-func TestLargeBodiesFlowThrough(t *testing.T) {
+func TestLargeBodiesAreStreamed(t *testing.T) {
 	t.Parallel()
 	const size = 8 << 20
 	r := over(t, func(w http.ResponseWriter, req *http.Request) {
@@ -175,7 +175,7 @@ func TestLargeBodiesFlowThrough(t *testing.T) {
 	require.Equal(t, http.StatusOK, resp.StatusCode)
 }
 
-func TestAnswerThatBreaksOffBreaksOffHere(t *testing.T) {
+func TestBrokenResponseIsCut(t *testing.T) {
 	t.Parallel()
 	r := over(t, func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "half")
@@ -190,7 +190,7 @@ func TestAnswerThatBreaksOffBreaksOffHere(t *testing.T) {
 	require.NoError(t, resp.Body.Close())
 }
 
-func TestServiceThatIsAway(t *testing.T) {
+func TestRelayServiceUnreachable(t *testing.T) {
 	t.Parallel()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -203,9 +203,9 @@ func TestServiceThatIsAway(t *testing.T) {
 	require.Contains(t, r.log.String(), "service cannot be reached")
 }
 
-func TestBodyThatIsCut(t *testing.T) {
+func TestTruncatedBodyRefused(t *testing.T) {
 	t.Parallel()
-	r := over(t, func(http.ResponseWriter, *http.Request) { t.Error("the service must not be asked") })
+	r := over(t, func(http.ResponseWriter, *http.Request) { t.Error("the service must not be called") })
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", r.front.Listener.Addr().String())
 	require.NoError(t, err)
 	_, err = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhalf")
@@ -218,7 +218,7 @@ func TestBodyThatIsCut(t *testing.T) {
 	require.NoError(t, conn.Close())
 }
 
-func TestBodyWhoseChunksAreNone(t *testing.T) {
+func TestInvalidChunksAreClientFault(t *testing.T) {
 	t.Parallel()
 	r := over(t, func(w http.ResponseWriter, req *http.Request) { _, _ = io.Copy(w, req.Body) })
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", r.front.Listener.Addr().String())
@@ -233,10 +233,10 @@ func TestBodyWhoseChunksAreNone(t *testing.T) {
 	body, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
 	require.Contains(t, string(body), `"code":"body_cut"`)
-	require.Empty(t, r.log.String(), "the service is not to blame")
+	require.Empty(t, r.log.String(), "the failure is not logged as the service's")
 }
 
-func TestClientThatLeavesEndsTheCall(t *testing.T) {
+func TestClientLeavingEndsCall(t *testing.T) {
 	t.Parallel()
 	ended := make(chan struct{})
 	begun := make(chan struct{})
@@ -260,7 +260,7 @@ func TestClientThatLeavesEndsTheCall(t *testing.T) {
 	<-gone
 }
 
-func TestACallThatIsEndedIsToldWhy(t *testing.T) {
+func TestEndedCallReturnsCause(t *testing.T) {
 	t.Parallel()
 	begun := make(chan struct{})
 	back := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
@@ -282,7 +282,7 @@ func TestACallThatIsEndedIsToldWhy(t *testing.T) {
 	require.Equal(t, http.StatusUnauthorized, w.Code, w.Body)
 }
 
-func TestBothEndsProveThemselves(t *testing.T) {
+func TestRelayVerifiesServiceCertificate(t *testing.T) {
 	t.Parallel()
 	back := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		_, _ = io.WriteString(w, req.Proto)

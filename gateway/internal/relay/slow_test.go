@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// timed is a connection that remembers until when it was to be read.
+// timed is a response writer that records the read deadlines.
 type timed struct {
 	*httptest.ResponseRecorder
 
@@ -29,7 +29,7 @@ func (w *timed) SetReadDeadline(at time.Time) error {
 	return nil
 }
 
-// slowly relays a body of two bytes of which this comes.
+// slowly relays body with an announced length of two bytes.
 func slowly(t *testing.T, body io.Reader) *timed {
 	t.Helper()
 	back := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
@@ -45,15 +45,15 @@ func slowly(t *testing.T, body io.Reader) *timed {
 	return w
 }
 
-// What is held in memory is held for callers whom nobody has checked yet.
-func TestASmallBodyHasItsTime(t *testing.T) {
+// A small body is kept in memory before its caller is checked, so the time to send it is limited.
+func TestSmallBodyReadDeadline(t *testing.T) {
 	t.Parallel()
 	now := clock.Real().Now()
 	got := slowly(t, strings.NewReader("{}"))
 	require.Equal(t, http.StatusNoContent, got.Code)
 	require.Len(t, got.until, 2)
 	require.WithinDuration(t, now.Add(30*time.Second), got.until[0], 20*time.Second)
-	require.Zero(t, got.until[1], "the answer may take longer")
+	require.Zero(t, got.until[1], "the response may take longer")
 
 	late := slowly(t, io.MultiReader(strings.NewReader("{"), iotest.ErrReader(os.ErrDeadlineExceeded)))
 	require.Equal(t, http.StatusBadRequest, late.Code)

@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// websocket reports whether a request wants to become a WebSocket, the one protocol that may follow.
+// websocket reports whether a request wants an upgrade to WebSocket, the only upgrade that is allowed.
 func websocket(r *http.Request) bool {
 	protocols := r.Header.Values("Upgrade")
 	return r.Method == http.MethodGet && len(protocols) == 1 && strings.EqualFold(protocols[0], "websocket") &&
@@ -23,13 +23,13 @@ func websocket(r *http.Request) bool {
 		})
 }
 
-// tunnel passes an upgraded connection through until either side ends it. What flows is the service's
-// to judge: it reads frames, never bytes.
+// tunnel passes an upgraded connection through until either side ends it. The service checks the traffic, because
+// it parses the WebSocket frames.
 func (r *Relay) tunnel(w http.ResponseWriter, in *http.Request, resp *http.Response) {
 	up, ok := resp.Body.(io.ReadWriteCloser)
 	if !ok || !websocket(in) {
 		_ = resp.Body.Close()
-		r.fail(w, in, fault.New(fault.Dependency, "", "%s changed the protocol unasked", r.up.Service))
+		r.fail(w, in, fault.New(fault.Dependency, "", "%s switched the protocol without a request for it", r.up.Service))
 		return
 	}
 	defer func() { _ = up.Close() }() // both copies have ended
@@ -59,7 +59,7 @@ func head(w flusher, resp *http.Response) error {
 	return w.Flush()
 }
 
-// both copies until one direction ends or ctx does; then both ends are closed, and both copies waited for.
+// both copies in both directions until one direction or ctx ends. It then closes both ends and waits for both copies.
 func both(ctx context.Context, up io.ReadWriteCloser, down net.Conn, fromClient io.Reader) {
 	var wg sync.WaitGroup
 	hangUp := sync.OnceFunc(func() { _, _ = up.Close(), down.Close() })

@@ -31,7 +31,7 @@ func echo(t *testing.T) http.HandlerFunc {
 	}
 }
 
-func TestWebSocketIsPassedThroughBothWays(t *testing.T) {
+func TestWebSocketPassesBothWays(t *testing.T) {
 	t.Parallel()
 	r := over(t, echo(t))
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", r.front.Listener.Addr().String())
@@ -58,18 +58,18 @@ func TestWebSocketIsPassedThroughBothWays(t *testing.T) {
 	}
 }
 
-func TestOtherProtocolsAreNotPassedOn(t *testing.T) {
+func TestOtherUpgradesRefused(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		head string
 		want int
 	}{
-		// The service is told what was asked for, and refuses it.
+		// The service sees the requested protocol and refuses it.
 		"h2c": {"GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQCAAAAAAIAAAAA\r\n\r\n", 426},
-		// This one grants all, but the edge does not.
-		"POST":            {"POST / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nContent-Length: 0\r\n\r\n", 502},
-		"without the hop": {"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\n\r\n", 502},
-		"two protocols":   {"GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nUpgrade: h2c\r\n\r\n", 502},
+		// The service accepts all of these, but the edge does not.
+		"POST":          {"POST / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nContent-Length: 0\r\n\r\n", 502},
+		"no Connection": {"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\n\r\n", 502},
+		"two protocols": {"GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nUpgrade: h2c\r\n\r\n", 502},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -87,7 +87,7 @@ func TestOtherProtocolsAreNotPassedOn(t *testing.T) {
 	}
 }
 
-func TestServiceThatChangesTheProtocolUnasked(t *testing.T) {
+func TestUnrequestedUpgradeRefused(t *testing.T) {
 	t.Parallel()
 	r := over(t, func(w http.ResponseWriter, _ *http.Request) {
 		conn, rw, err := http.NewResponseController(w).Hijack()
@@ -102,7 +102,7 @@ func TestServiceThatChangesTheProtocolUnasked(t *testing.T) {
 	require.Equal(t, http.StatusBadGateway, resp.StatusCode)
 }
 
-func TestWhatIsSaidBeforeTheAnswerIsPassedOn(t *testing.T) {
+func TestInterimResponsesForwarded(t *testing.T) {
 	t.Parallel()
 	r := over(t, func(w http.ResponseWriter, _ *http.Request) {
 		for range 12 {
@@ -110,7 +110,7 @@ func TestWhatIsSaidBeforeTheAnswerIsPassedOn(t *testing.T) {
 			w.WriteHeader(http.StatusEarlyHints)
 		}
 		w.Header().Del("X-Hint")
-		_, _ = io.WriteString(w, "answer")
+		_, _ = io.WriteString(w, "body")
 	})
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", r.front.Listener.Addr().String())
 	require.NoError(t, err)
@@ -119,8 +119,8 @@ func TestWhatIsSaidBeforeTheAnswerIsPassedOn(t *testing.T) {
 	require.NoError(t, err)
 	all, err := io.ReadAll(conn)
 	require.NoError(t, err)
-	require.Equal(t, 8, strings.Count(string(all), "HTTP/1.1 103 Early Hints\r\nX-Hint: early\r\n\r\n"), "a flood is cut: %s", all)
+	require.Equal(t, 8, strings.Count(string(all), "HTTP/1.1 103 Early Hints\r\nX-Hint: early\r\n\r\n"), "the number of interim responses is limited: %s", all)
 	_, last, _ := strings.Cut(string(all), "HTTP/1.1 200 OK\r\n")
-	require.NotContains(t, last, "X-Hint", "and is no part of the answer")
-	require.True(t, strings.HasSuffix(last, "answer"))
+	require.NotContains(t, last, "X-Hint", "the header of the interim response is not in the final one")
+	require.True(t, strings.HasSuffix(last, "body"))
 }

@@ -5,8 +5,8 @@ import (
 	"net/http"
 )
 
-// Until is a request whose context ends with stop: where whoever asks may wait for long, and the process that it
-// waits at is to end. The caller calls what it answers.
+// Until returns a copy of r whose context also ends when stop is closed, for a long poll that must not delay the
+// end of the process. The caller must call the returned function.
 func Until(r *http.Request, stop <-chan struct{}) (*http.Request, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(r.Context())
 	go func() {

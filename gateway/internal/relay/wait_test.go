@@ -8,13 +8,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestARequestEndsWithWhatItWaitsAt(t *testing.T) {
+func TestUntilEndsWithStop(t *testing.T) {
 	t.Parallel()
 	stop := make(chan struct{})
 	one, over := Until(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil), stop)
 	require.NoError(t, one.Context().Err())
 	over()
-	require.Error(t, one.Context().Err(), "it was answered")
+	require.Error(t, one.Context().Err(), "the returned function ends the context")
 	other, over := Until(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil), stop)
 	defer over()
 	close(stop)

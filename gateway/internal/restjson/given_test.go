@@ -12,7 +12,7 @@ import (
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 )
 
-func TestWhatABodyLacks(t *testing.T) {
+func TestBodyLacks(t *testing.T) {
 	t.Parallel()
 	const spec = ` {"name": "", "env": {"a": ""}, "labels": {}, "resources": {"pools": [{"role": "x"}, {"pool": "p", "nodes": null, "role": "]}"}]}}`
 	for _, tc := range []struct {
@@ -29,7 +29,7 @@ func TestWhatABodyLacks(t *testing.T) {
 		{spec, []any{"resources", "pools", 0, "role"}, false},
 		{spec, []any{"resources", "pools", 1, "pool"}, false},
 		{spec, []any{"resources", "pools", 1, "profile"}, true},
-		{spec, []any{"resources", "pools", 2, "pool"}, false}, // there is no object that would hold it
+		{spec, []any{"resources", "pools", 2, "pool"}, false}, // the object that would contain it is missing
 		{spec, []any{"resources", "pools", 0}, false},
 		{spec, []any{"recipe", "name"}, false},
 		{spec, []any{"name", "x"}, false},
@@ -38,7 +38,7 @@ func TestWhatABodyLacks(t *testing.T) {
 		{``, []any{"name"}, true},
 		{``, []any{"recipe", "name"}, false},
 		{``, []any{0}, false},
-		{`{"name": 1}`, []any{"project"}, false}, // its own fault is told
+		{`{"name": 1}`, []any{"project"}, false}, // the body could not be decoded
 	} {
 		body := restjson.NewBody(io.NopCloser(strings.NewReader(tc.body)))
 		_ = restjson.New().NewDecoder(body).Decode(&jobsv1.JobSpec{})

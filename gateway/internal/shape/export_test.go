@@ -6,7 +6,7 @@ import (
 	"github.com/signalbox-dev/signalbox/gateway/internal/scalar"
 )
 
-// Of is a shape whose query takes every field of a message but objects and bytes.
+// Of returns a shape whose query takes every field of a message except objects and bytes.
 func Of(md protoreflect.MessageDescriptor) *Shape {
 	s := &Shape{query: make(map[string]*parameter)}
 	for i := range md.Fields().Len() {

@@ -12,11 +12,11 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// HeaderResume is the header by which a client of a stream tells the last id that it has seen.
+// HeaderResume is the header in which a client of a stream sends the last id that it has seen.
 const HeaderResume = "Last-Event-ID"
 
 // Fill puts path, query and Last-Event-ID into the request message of a stream, as the generated
-// handlers do for plain calls. The header, which a client sends when it comes back, wins over `after`.
+// handlers do for plain calls. The header, which a reconnecting client sends, overrides `after`.
 func (s *Shape) Fill(in proto.Message, m *match.Match, r *http.Request) *fault.Error {
 	query, f := s.Query(r.URL.RawQuery)
 	if f == nil {
@@ -30,7 +30,7 @@ func (s *Shape) Fill(in proto.Message, m *match.Match, r *http.Request) *fault.E
 		if err != nil || n < 0 {
 			return fault.InvalidFields(fault.At(fault.TypeIntParsing, "Input should be a valid integer", "header", "last-event-id"))
 		}
-		query.Set("after", strconv.FormatInt(n, 10)) // zeros in front would be read as octal
+		query.Set("after", strconv.FormatInt(n, 10)) // leading zeros would be read as octal
 	}
 	if err := runtime.PopulateQueryParameters(in, query, utilities.NewDoubleArray(nil)); err != nil {
 		return fault.New(fault.Internal, "", "fill %s from its query", s.Method.FullName()).Wrap(err)

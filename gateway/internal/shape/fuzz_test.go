@@ -20,8 +20,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// FuzzQuery: what the strict reading lets through, the generated handlers read without a fault, and it
-// can go over the wire.
+// FuzzQuery checks that the generated handlers read every accepted query without a fault, and that the
+// resulting message can be marshaled.
 func FuzzQuery(f *testing.F) {
 	for _, raw := range []string{
 		"", "state=queued&attempt=1", "name=%00", "name=%ff", "created_at=2026-11-21T03:00:00Z", "accuracy=1e5&complete=true", "a;b", "step=-0", "warnings=a&warnings=",
@@ -49,7 +49,7 @@ func FuzzQuery(f *testing.F) {
 	})
 }
 
-// FuzzResume: whatever a client says it has seen last, the stream's request is filled or the header is at fault.
+// FuzzResume checks that any Last-Event-ID either fills the stream's request or is reported as a fault.
 func FuzzResume(f *testing.F) {
 	for _, last := range []string{"", "0", "7", "-1", "+1", "007", "010", "1.0", "1e3", "0x1", " 1", "9223372036854775807", "9223372036854775808", "\u0661", "1\x00", "null"} {
 		f.Add(last, "after=3")
@@ -73,7 +73,7 @@ func FuzzResume(f *testing.F) {
 		require.GreaterOrEqual(t, in.GetAfter(), int64(0))
 		if n, err := strconv.ParseInt(last, 10, 64); last != "" {
 			require.NoError(t, err)
-			require.Equal(t, n, in.GetAfter(), "the header wins")
+			require.Equal(t, n, in.GetAfter(), "the header overrides the query")
 		}
 	})
 }

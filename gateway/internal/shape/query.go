@@ -17,9 +17,9 @@ import (
 
 const maxQueryFaults = 50
 
-// Query checks a query against the fields that may come from it and answers it in the words that the
-// generated handlers parse: enums by their proto names, times as RFC 3339. A name that is no such
-// field, a name given twice and a value of the wrong type are faults.
+// Query checks a query against the fields that it may set and returns it in the spelling that the
+// generated handlers parse: enums by their proto names, times as RFC 3339. An unknown name, a repeated name
+// and a value of the wrong type are faults.
 func (s *Shape) Query(raw string) (url.Values, *fault.Error) {
 	given, err := url.ParseQuery(raw)
 	if err != nil {
@@ -61,7 +61,7 @@ func (p *parameter) read(name string, values []string) (words []string, faults [
 	return words, faults
 }
 
-// word is a value in the words of the generated handlers, or the type and sentence of its fault.
+// word returns a value in the spelling of the generated handlers, or the type and message of its fault.
 func (p *parameter) word(value string) (word, typ, msg string) {
 	switch kind := p.desc.Kind(); kind {
 	case protoreflect.StringKind:
@@ -77,7 +77,7 @@ func (p *parameter) word(value string) (word, typ, msg string) {
 	case protoreflect.EnumKind:
 		n, ok := p.enum.Number(value)
 		if !ok {
-			return "", fault.TypeEnum, "Input should be " + p.enum.Expected()
+			return "", fault.TypeEnum, p.enum.Expected()
 		}
 		return string(p.desc.Enum().Values().ByNumber(n).Name()), "", ""
 	case protoreflect.FloatKind, protoreflect.DoubleKind:
@@ -113,7 +113,7 @@ func number(value string, kind protoreflect.Kind) bool {
 	return err == nil
 }
 
-// clip cuts a name that a client made up to a length that an answer may repeat.
+// clip cuts a client's name to a length that a response may repeat.
 func clip(name string) string {
 	name = strings.ToValidUTF8(name, "\uFFFD")
 	if runes := []rune(name); len(runes) > 64 {

@@ -1,9 +1,9 @@
-// Package shape is what an RPC route takes from the path and the query of a request: the fields of its
-// request message that neither the body nor a path variable of another name sets.
+// Package shape checks what an RPC route takes from the path and the query of a request. The query may set
+// the fields of the request message that neither the body nor the path sets.
 //
-// It promises that a query is read as strictly as a body (known names, each once, values of their
-// field's type), that every fault names its place, and that what it lets through is in the words that
-// the generated handlers parse without a fault.
+// It promises that a query is read as strictly as a body (known names, each once, values of the field's
+// type), that every fault names its location, and that the generated handlers parse what it accepts without
+// a fault.
 package shape
 
 import (
@@ -32,7 +32,7 @@ type parameter struct {
 	enum *scalar.Enum
 }
 
-// New reads the shape of a route from the linked descriptors.
+// New returns the shape of a route, read from the linked descriptors.
 func New(rt *match.Route) (*Shape, error) {
 	service, method, _ := strings.Cut(rt.RPC, "/")
 	d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(service))
@@ -48,7 +48,7 @@ func New(rt *match.Route) (*Shape, error) {
 	for _, name := range rt.Vars {
 		fd := fields.ByName(protoreflect.Name(name))
 		if fd == nil {
-			return nil, fmt.Errorf("route %s %s: {%s} is no field of %s", rt.Method, rt.Pattern, name, s.Method.Input().FullName())
+			return nil, fmt.Errorf("route %s %s: {%s} is not a field of %s", rt.Method, rt.Pattern, name, s.Method.Input().FullName())
 		}
 		s.vars = append(s.vars, fd)
 	}
@@ -65,7 +65,7 @@ func New(rt *match.Route) (*Shape, error) {
 	return s, nil
 }
 
-// Vars checks the values that the path gave against the types of their fields.
+// Vars checks the values of the path's variables against the types of their fields.
 func (s *Shape) Vars(values []string) *fault.Error {
 	var fields []fault.Field
 	for i, fd := range s.vars {

@@ -25,20 +25,20 @@ func open(t *testing.T, rt *match.Route) *shape.Shape {
 	return s
 }
 
-// every is a shape whose query has a field of every kind that one may have: no public request has
-// them all, so it is a message that is public in another place.
+// every returns a shape whose query has a field of every kind. No public request has them all, so it is made
+// from a message that is not a request.
 func every(t *testing.T) *shape.Shape {
 	t.Helper()
 	return shape.Of(new(jobsv1.Job).ProtoReflect().Descriptor())
 }
 
-func TestQueriesAreReadStrictly(t *testing.T) {
+func TestQueryRewritesValues(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
 		raw  string
 		want string
 	}{
-		"nothing":         {"", ""},
+		"empty":           {"", ""},
 		"string":          {"name=a%20b", "name=a+b"},
 		"empty string":    {"name=", "name="},
 		"int32":           {"attempt=-7", "attempt=-7"},
@@ -59,12 +59,12 @@ func TestQueriesAreReadStrictly(t *testing.T) {
 	}
 }
 
-func TestQueriesThatAreRefused(t *testing.T) {
+func TestQueryRefusesInvalidValues(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct{ raw, want string }{
 		"enum by its proto name": {"state=JOB_STATE_QUEUED", fault.TypeEnum},
 		"enum by number":         {"state=1", fault.TypeEnum},
-		"enum of nothing":        {"state=unspecified", fault.TypeEnum},
+		"enum unspecified":       {"state=unspecified", fault.TypeEnum},
 		"int32 too large":        {"attempt=2147483648", fault.TypeIntParsing},
 		"int32 in hex":           {"attempt=0x1", fault.TypeIntParsing},
 		"int32 with a space":     {"attempt=+1", fault.TypeIntParsing},
@@ -85,7 +85,7 @@ func TestQueriesThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestNumbersAndTruthsOfQueries(t *testing.T) {
+func TestQueryNumbersAndBooleans(t *testing.T) {
 	t.Parallel()
 	point := shape.Of(new(ingestv1.ValidationRound).ProtoReflect().Descriptor())
 	for _, good := range []string{"accuracy=0.5", "accuracy=-1e-3", "accuracy=3", "complete=true", "complete=false", "step=9007199254740993"} {
@@ -101,7 +101,7 @@ func TestNumbersAndTruthsOfQueries(t *testing.T) {
 	}
 }
 
-func TestShapesOfUnknownCalls(t *testing.T) {
+func TestNewShapeRejectsUnknownCalls(t *testing.T) {
 	t.Parallel()
 	for _, rt := range []*match.Route{
 		routeOf("signalbox.nope.v1.Nope/Get", "/x", ""), routeOf("signalbox.jobs.v1.JobService/Nope", "/x", ""),
@@ -112,7 +112,7 @@ func TestShapesOfUnknownCalls(t *testing.T) {
 	}
 }
 
-func TestPathAndQueryFillAStreamsRequest(t *testing.T) {
+func TestFillFromPathAndQuery(t *testing.T) {
 	t.Parallel()
 	rt := routeOf("signalbox.ingest.v1.RunDataService/FollowLogs", "/api/runs/{id}/logs/stream", "", "id")
 	req := httptest.NewRequest("GET", "/api/runs/run_1/logs/stream?after=3", nil)

@@ -28,17 +28,17 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// script is what the fake services do with a stream.
+// script is the behavior of a fake service for a stream.
 type script[T any] func(send func(T) error, stream grpc.ServerStream) error
 
 type logs struct {
 	ingestv1.UnimplementedRunDataServiceServer
-	do    script[*ingestv1.FollowLogsResponse]
-	asked chan *ingestv1.FollowLogsRequest
+	do       script[*ingestv1.FollowLogsResponse]
+	requests chan *ingestv1.FollowLogsRequest
 }
 
 func (l *logs) FollowLogs(in *ingestv1.FollowLogsRequest, stream grpc.ServerStreamingServer[ingestv1.FollowLogsResponse]) error {
-	l.asked <- in
+	l.requests <- in
 	return l.do(stream.Send, stream)
 }
 
@@ -67,10 +67,10 @@ const eofFrame = "event: eof\ndata: {\"seq\":3,\"state\":\"succeeded\"}"
 
 // rig is a stream behind an HTTP server.
 type rig struct {
-	url   string
-	clk   *clock.Fake
-	asked chan *ingestv1.FollowLogsRequest
-	// check is what the recheck of the caller answers.
+	url      string
+	clk      *clock.Fake
+	requests chan *ingestv1.FollowLogsRequest
+	// check is the repeated check of the caller.
 	check  func(context.Context) error
 	stop   func()
 	ended  chan struct{}
@@ -79,10 +79,10 @@ type rig struct {
 
 func logsRig(t *testing.T, do script[*ingestv1.FollowLogsResponse]) *rig {
 	t.Helper()
-	svc := &logs{do: do, asked: make(chan *ingestv1.FollowLogsRequest, 16)}
+	svc := &logs{do: do, requests: make(chan *ingestv1.FollowLogsRequest, 16)}
 	r := newRig(t, ingestv1.File_signalbox_ingest_v1_read_proto, "RunDataService", "FollowLogs",
 		&ingestv1.FollowLogsRequest{Id: "run_1", After: 7}, func(s *grpc.Server) { ingestv1.RegisterRunDataServiceServer(s, svc) })
-	r.asked = svc.asked
+	r.requests = svc.requests
 	return r
 }
 
@@ -161,5 +161,5 @@ func (r *reader) end() {
 	require.NoError(r.t, r.scan.Err())
 }
 
-// open sends the header of an RPC, so that the gateway knows that it stands.
+// open sends the header of an RPC, which shows the gateway that the service has accepted it.
 func open(stream grpc.ServerStream) error { return stream.SendHeader(metadata.MD{}) }

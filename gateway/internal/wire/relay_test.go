@@ -28,7 +28,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// gate lets in whom admit lets in, and counts what was given back.
+// gate admits the calls that admit accepts, and counts the calls and the releases.
 type gate struct {
 	conn  grpc.ClientConnInterface
 	admit func(ctx context.Context, rt route.Route) (context.Context, error)
@@ -53,7 +53,7 @@ func (g *gate) Admit(ctx context.Context, rt route.Route, _ http.Header, _ strin
 
 func (g *gate) Limit(route.Route) time.Duration { return g.limit }
 
-// counts are the calls that were judged, and those that were given back.
+// counts returns the numbers of calls to Admit and of released calls.
 func (g *gate) counts() [2]int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -62,7 +62,7 @@ func (g *gate) counts() [2]int {
 
 func (g *gate) Conn(string) grpc.ClientConnInterface { return g.conn }
 
-// jobs is the service behind.
+// jobs is the fake service behind the wire server.
 type jobs struct {
 	jobsv1.UnimplementedJobServiceServer
 	ingestv1.UnimplementedRunDataServiceServer
@@ -82,7 +82,7 @@ func (j *jobs) FollowLogs(_ *ingestv1.FollowLogsRequest, s grpc.ServerStreamingS
 	return j.follow(s.Context(), s.Send)
 }
 
-// rig is a wire between a client and a service.
+// rig is a wire server between a client and a fake service.
 type rig struct {
 	gate   *gate
 	jobs   *jobs
@@ -127,7 +127,7 @@ func newRig(t *testing.T, limit time.Duration) *rig {
 
 func job(context.Context) (*jobsv1.Job, error) { return &jobsv1.Job{Id: "job_1"}, nil }
 
-func TestAMethodOutsideTheTableDoesNotExist(t *testing.T) {
+func TestMethodOutsideTableUnimplemented(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, time.Minute)
 	r.jobs.get = job
@@ -138,11 +138,11 @@ func TestAMethodOutsideTheTableDoesNotExist(t *testing.T) {
 		err := r.client.Invoke(t.Context(), method, &jobsv1.GetJobRequest{}, &jobsv1.Job{})
 		require.Equal(t, codes.Unimplemented, status.Code(err), method)
 	}
-	require.Zero(t, r.gate.counts(), "no one is asked who the caller is")
-	require.Empty(t, r.jobs.got, "no service hears of it")
+	require.Zero(t, r.gate.counts(), "the caller is not checked")
+	require.Empty(t, r.jobs.got, "no service is called")
 }
 
-func TestAServiceGetsTheListedHeadersOnlyAndAClientNone(t *testing.T) {
+func TestOnlyListedMetadataPasses(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, time.Minute)
 	r.jobs.get = job
@@ -167,7 +167,7 @@ func TestAServiceGetsTheListedHeadersOnlyAndAClientNone(t *testing.T) {
 	require.Equal(t, [2]int{1, 1}, r.gate.counts())
 }
 
-func TestWhomTheGateRefusesNoServiceHears(t *testing.T) {
+func TestRefusedCallDoesNotReachService(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, time.Minute)
 	r.gate.admit = func(ctx context.Context, rt route.Route) (context.Context, error) {
@@ -177,10 +177,10 @@ func TestWhomTheGateRefusesNoServiceHears(t *testing.T) {
 	require.Equal(t, codes.Unauthenticated, status.Code(err))
 	require.Equal(t, []string{"token_revoked", "no more, jobs"}, []string{fault.From(err).Code, fault.From(err).Msg})
 	require.Empty(t, r.jobs.got)
-	require.Equal(t, [2]int{1, 0}, r.gate.counts(), "what was not opened is not closed")
+	require.Equal(t, [2]int{1, 0}, r.gate.counts(), "a refused call is not released")
 }
 
-func TestMessagesAtTheCap(t *testing.T) {
+func TestMessageSizeLimit(t *testing.T) {
 	t.Parallel()
 	const limit = 4 << 20
 	r := newRig(t, time.Minute)
@@ -195,8 +195,8 @@ func TestMessagesAtTheCap(t *testing.T) {
 	require.Len(t, r.jobs.got, 1)
 }
 
-// A message has no difference between what is empty and what was not given; REST tells of the latter.
-func TestWhatAMessageDoesNotSetIsMissing(t *testing.T) {
+// A protobuf message does not distinguish an empty field from an absent one; as for REST, it is reported as missing.
+func TestUnsetFieldsReportedMissing(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, time.Minute)
 	short := func(loc ...any) fault.Field { return fault.At(fault.TypeStringShort, "too short", loc...) }
@@ -204,7 +204,7 @@ func TestWhatAMessageDoesNotSetIsMissing(t *testing.T) {
 		return nil, fault.InvalidFields(short("job_id"), fault.At(fault.TypeStringPattern, "no match", "job_id"), short("other"),
 			fault.At(fault.TypeStringLong, "too long", "job_id"), short("job_id", "x"), short())
 	}
-	ask := func(job string) []string {
+	faults := func(job string) []string {
 		_, err := jobsv1.NewJobServiceClient(r.client).GetJob(t.Context(), &jobsv1.GetJobRequest{JobId: job})
 		var got []string
 		for _, f := range fault.From(err).Fields {
@@ -213,11 +213,11 @@ func TestWhatAMessageDoesNotSetIsMissing(t *testing.T) {
 		return got
 	}
 	rest := []string{"string_too_short other", "string_too_long job_id", "string_too_short job_id.x", "string_too_short "}
-	require.Equal(t, append([]string{"missing job_id"}, rest...), ask(""))
-	require.Equal(t, append([]string{"string_too_short job_id", "string_pattern_mismatch job_id"}, rest...), ask("x"))
+	require.Equal(t, append([]string{"missing job_id"}, rest...), faults(""))
+	require.Equal(t, append([]string{"string_too_short job_id", "string_pattern_mismatch job_id"}, rest...), faults("x"))
 }
 
-func TestAClientWhoLeavesEndsTheServicesCall(t *testing.T) {
+func TestClientCancelEndsServiceCall(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, time.Minute)
 	entered, freed := make(chan struct{}), make(chan struct{})
@@ -239,9 +239,9 @@ func TestAClientWhoLeavesEndsTheServicesCall(t *testing.T) {
 	<-freed
 }
 
-func TestACallIsBoundAndAStreamIsNot(t *testing.T) {
+func TestCallLimitDoesNotBoundStreams(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, time.Nanosecond) // over before it began
+	r := newRig(t, time.Nanosecond) // expires at once
 	r.jobs.get = job
 	_, err := jobsv1.NewJobServiceClient(r.client).GetJob(t.Context(), &jobsv1.GetJobRequest{})
 	require.Equal(t, codes.DeadlineExceeded, status.Code(err))
@@ -262,10 +262,10 @@ func TestACallIsBoundAndAStreamIsNot(t *testing.T) {
 	}
 	_, err = s.Recv()
 	require.NotErrorIs(t, err, io.EOF)
-	require.Equal(t, "store", fault.From(err).Code, "the fault comes behind the messages")
+	require.Equal(t, "store", fault.From(err).Code, "the fault follows the messages")
 }
 
-func TestWhyTheGateEndedAStreamIsTold(t *testing.T) {
+func TestCutStreamReportsGateFault(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, time.Minute)
 	why, entered, freed := fault.New(fault.Unauthenticated, "token_revoked", "no more"), make(chan struct{}), make(chan struct{})
@@ -283,6 +283,6 @@ func TestWhyTheGateEndedAStreamIsTold(t *testing.T) {
 	s, err := ingestv1.NewRunDataServiceClient(r.client).FollowLogs(t.Context(), &ingestv1.FollowLogsRequest{})
 	require.NoError(t, err)
 	_, err = s.Recv()
-	require.Equal(t, "token_revoked", fault.From(err).Code, "not that it was cut, but why")
+	require.Equal(t, "token_revoked", fault.From(err).Code, "the client gets the reason, not the cancellation")
 	<-freed
 }

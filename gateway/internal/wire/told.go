@@ -12,8 +12,9 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// told is a call's failure as REST would tell it: what the message does not set is missing.
-func told(rpc string, request frame, err error) error {
+// markMissing returns a call's failure as REST reports it: the fault of a field that the request does not set
+// becomes "missing".
+func markMissing(rpc string, request frame, err error) error {
 	f := fault.From(err)
 	if f == nil || len(f.Fields) == 0 {
 		return err
@@ -25,7 +26,7 @@ func told(rpc string, request frame, err error) error {
 	return edge.Gated(rpc, f.Missing(func(loc []any) bool { return unset(m, loc) }))
 }
 
-// read is the request of a call, nil where it is none.
+// read returns the request message of a call, or nil if it cannot be decoded.
 func read(rpc string, request frame) protoreflect.Message {
 	d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(strings.ReplaceAll(rpc, "/", ".")))
 	if err != nil {
@@ -42,7 +43,7 @@ func read(rpc string, request frame) protoreflect.Message {
 	return m
 }
 
-// unset says whether a message has nothing at loc, though it has what would hold it.
+// unset reports whether m does not set the field at loc but sets the message that contains it.
 func unset(m protoreflect.Message, loc []any) bool {
 	if len(loc) == 0 {
 		return false

@@ -1,9 +1,9 @@
-// Package wire lets gRPC clients in at the public listener: the calls that the route table shows over
-// REST, with the same bearer, and no others. Messages pass as bytes; the services check them.
+// Package wire serves gRPC clients on the public listener. They may call exactly the methods that the route
+// table offers over REST, with the same bearer. Messages pass as bytes; the services check them.
 //
-// It promises that a method outside the table does not exist for a client, whatever services are
-// behind; that a service gets the metadata of a REST request and nothing else; and that a client gets
-// a service's messages and its fault, not its metadata.
+// It promises that a method outside the table does not exist for a client, even if a service implements it;
+// that a service gets the metadata of a REST request and nothing else; and that a client gets a service's
+// messages and its fault, but not its metadata.
 package wire
 
 import (
@@ -27,14 +27,14 @@ import (
 
 const maxMessage = 4 << 20
 
-// Gate is what the gateway asks and does for each call.
+// Gate is the part of the gateway that admits and connects each call.
 type Gate interface {
-	// Admit names the request and answers the context of its calls, or why it may not go on. What ends
-	// the call early closes over.
+	// Admit gives the request an id and returns the context for its calls, or why it is refused. The
+	// caller must call over when an admitted call ends.
 	Admit(ctx context.Context, rt route.Route, header http.Header, peer string) (_ context.Context, over func(), _ error)
-	// Limit is how long a call that is no stream may take.
+	// Limit returns how long a call that is not a stream may take.
 	Limit(rt route.Route) time.Duration
-	// Conn is the connection to a service.
+	// Conn returns the connection to a service.
 	Conn(service string) grpc.ClientConnInterface
 }
 
@@ -47,7 +47,7 @@ type Server struct {
 	log   *slog.Logger
 }
 
-// New makes a server of the calls in table.
+// New returns a server for the calls in table.
 func New(table []route.Route, gate Gate, clk clock.Clock, log *slog.Logger) *Server {
 	s := &Server{table: make(map[string]route.Route), gate: gate, clk: clk, log: log}
 	for _, rt := range table {
@@ -73,7 +73,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.grpc.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), requestKey{}, r)))
 }
 
-// relay is every method of every service.
+// relay handles every method of every service.
 func (s *Server) relay(_ any, down grpc.ServerStream) error {
 	method, _ := grpc.MethodFromServerStream(down)
 	rt, ok := s.table[method]
@@ -86,7 +86,7 @@ func (s *Server) relay(_ any, down grpc.ServerStream) error {
 	if err == nil {
 		err = s.pass(ctx, rt, r.Header, down)
 		if cut, ok := errors.AsType[*fault.Error](context.Cause(ctx)); ok && err != nil {
-			err = cut // why the gate ended the call, not that it did
+			err = cut // report why the gate ended the call, not the cancellation
 		}
 		over()
 	}
@@ -99,7 +99,7 @@ func (s *Server) relay(_ any, down grpc.ServerStream) error {
 	return err
 }
 
-// pass sends the one request message up and every message of the answer down.
+// pass sends the one request message to the service and all response messages to the client.
 func (s *Server) pass(ctx context.Context, rt route.Route, header http.Header, down grpc.ServerStream) error {
 	md, f := edge.Metadata(header)
 	if f != nil {
@@ -124,16 +124,16 @@ func (s *Server) pass(ctx context.Context, rt route.Route, header http.Header, d
 		msg.free()
 		return err
 	}
-	if err := up.SendMsg(&msg); err != nil && !errors.Is(err, io.EOF) { // io.EOF: the answer says why
+	if err := up.SendMsg(&msg); err != nil && !errors.Is(err, io.EOF) { // after io.EOF, RecvMsg returns the reason
 		return fmt.Errorf("pass request of %s: %w", rt.RPC, err)
 	}
 	if err := up.CloseSend(); err != nil {
 		return fmt.Errorf("pass request of %s: %w", rt.RPC, err)
 	}
-	return told(rt.RPC, request, answer(up, down))
+	return markMissing(rt.RPC, request, copyResponses(up, down))
 }
 
-func answer(up grpc.ClientStream, down grpc.ServerStream) error {
+func copyResponses(up grpc.ClientStream, down grpc.ServerStream) error {
 	for {
 		var msg frame
 		err := up.RecvMsg(&msg)
@@ -144,7 +144,7 @@ func answer(up grpc.ClientStream, down grpc.ServerStream) error {
 			return err
 		}
 		if err := down.SendMsg(&msg); err != nil {
-			return fmt.Errorf("pass answer: %w", err)
+			return fmt.Errorf("pass response: %w", err)
 		}
 	}
 }

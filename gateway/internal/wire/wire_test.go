@@ -8,7 +8,7 @@ import (
 	"google.golang.org/grpc/mem"
 )
 
-func TestWhatIsAGRPCCall(t *testing.T) {
+func TestWants(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
 		major int
@@ -28,7 +28,7 @@ func TestWhatIsAGRPCCall(t *testing.T) {
 	}
 }
 
-func TestMessagesPassUnread(t *testing.T) {
+func TestCodecPassesBytes(t *testing.T) {
 	t.Parallel()
 	var f frame
 	sent := mem.BufferSlice{mem.SliceBuffer("not even protobuf")}

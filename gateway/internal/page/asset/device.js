@@ -1,4 +1,4 @@
-// The page on which a signed-in person decides whether a device that shows a code is let in. Looking
+// The page on which a signed-in user approves or denies a device that shows a code. Viewing a request
 // changes nothing; the decision is one POST with the access token, which stays in this page's memory.
 "use strict";
 (() => {
@@ -7,7 +7,7 @@
   let session = null; // {token, user}
   let request = null;
   let clock = 0;
-  let skew = 0; // the server's time less this machine's
+  let skew = 0; // the server's time minus the time of this machine
 
   const now = () => Date.now() + skew;
 
@@ -17,7 +17,7 @@
     if (title) title.focus();
   };
 
-  const tell = (id, text) => {
+  const setText = (id, text) => {
     at(id).textContent = text;
     at(id).hidden = !text;
   };
@@ -43,31 +43,31 @@
     location.replace("/login?next=" + encodeURIComponent(back));
   };
 
-  // enter takes up the session that the cookie stands for, or leads to the sign-in and back here.
+  // enter resumes the session of the refresh cookie, or opens the sign-in page, which leads back here.
   const enter = async () => {
     session = null;
-    const answer = await send("POST", "/api/auth/refresh");
-    if (answer.ok) {
-      session = { token: answer.body.token, user: answer.body.user.username };
+    const response = await send("POST", "/api/auth/refresh");
+    if (response.ok) {
+      session = { token: response.body.token, user: response.body.user.username };
       return true;
     }
-    if (answer.status !== 401) throw new Error("refresh: " + answer.status);
+    if (response.status !== 401) throw new Error("refresh: " + response.status);
     signIn();
     return false;
   };
 
-  // call asks as the person; an access token that has ended is renewed once.
+  // call sends a request with the user's access token and renews an expired token once.
   const call = async (method, path, body) => {
-    let answer = await send(method, path, body);
-    if (answer.status === 401) {
-      if (!(await enter())) return new Promise(() => {}); // this page is being left
-      answer = await send(method, path, body);
+    let response = await send(method, path, body);
+    if (response.status === 401) {
+      if (!(await enter())) return new Promise(() => {}); // the browser is leaving this page
+      response = await send(method, path, body);
     }
-    return answer;
+    return response;
   };
 
   const broken = (retry) => {
-    at("broken-lead").textContent = "Check your connection, or try again in a little while.";
+    at("broken-lead").textContent = "Check your connection, or try again later.";
     at("retry").onclick = () => { show("checking"); retry(); };
     show("broken");
   };
@@ -113,8 +113,8 @@
     at("spoken-code").textContent = "Code: " + Array.from(code).join(" ");
   };
 
-  const ask = (text) => {
-    tell("ask-problem", text || "");
+  const askForCode = (text) => {
+    setText("ask-problem", text || "");
     at("code").setAttribute("aria-invalid", String(Boolean(text)));
     show("ask");
     at("code").focus();
@@ -122,7 +122,7 @@
 
   const again = (text) => {
     request = null;
-    ask(text);
+    askForCode(text);
   };
 
   const offer = () => {
@@ -130,7 +130,7 @@
     at("account").textContent = session.user;
     at("client").textContent = request.client_name;
     at("address").textContent = request.client_address || "unknown";
-    tell("decide-problem", "");
+    setText("decide-problem", "");
     clearInterval(clock);
     clock = setInterval(tick, 1000);
     show("decide");
@@ -144,38 +144,38 @@
     at("done-title").textContent = approved ? "Device connected" : "Request denied";
     at("done-lead").textContent = approved
       ? request.client_name + " is signed in as " + session.user + ". You can close this page and go back to your terminal."
-      : "Nothing was let in. You can close this page.";
+      : "The device was not signed in. You can close this page.";
     show("done");
   };
 
-  // own leads to where a password that was drawn for the person is changed, and back here.
-  const own = (answer) => {
-    if (answer.body.code !== "password_change_required") return false;
+  // leavesForPassword opens the sign-in page, which leads back here, if a temporary password must be changed first.
+  const leavesForPassword = (response) => {
+    if (response.body.code !== "password_change_required") return false;
     signIn();
     return true;
   };
 
-  const refusal = (answer) => {
-    if (answer.status === 404 || answer.status === 422) return "No request waits with this code. Check it against your terminal; codes end after a few minutes.";
-    if (answer.status === 429) return "Too many attempts. Try again in " + Math.max(answer.retry, 1) + " s.";
-    const detail = answer.body.detail;
-    if (answer.status < 500 && typeof detail === "string") return detail.charAt(0).toUpperCase() + detail.slice(1) + ".";
+  const refusal = (response) => {
+    if (response.status === 404 || response.status === 422) return "No pending request has this code. Compare it with your terminal; codes expire after a few minutes.";
+    if (response.status === 429) return "Too many attempts. Try again in " + Math.max(response.retry, 1) + " s.";
+    const detail = response.body.detail;
+    if (response.status < 500 && typeof detail === "string") return detail.charAt(0).toUpperCase() + detail.slice(1) + ".";
     return "";
   };
 
   const look = async (code) => {
     try {
-      const answer = await call("GET", path(code));
-      if (own(answer)) return;
-      const text = answer.ok ? "" : refusal(answer);
-      if (!answer.ok && !text) throw new Error("look: " + answer.status);
-      if (!answer.ok) {
+      const response = await call("GET", path(code));
+      if (leavesForPassword(response)) return;
+      const text = response.ok ? "" : refusal(response);
+      if (!response.ok && !text) throw new Error("look: " + response.status);
+      if (!response.ok) {
         again(text);
         return;
       }
-      request = answer.body;
+      request = response.body;
       if (request.state === "pending") offer();
-      else again("This request has been decided already: " + request.state + ".");
+      else again("This request has already been decided: " + request.state + ".");
     } catch {
       broken(() => look(code));
     }
@@ -185,19 +185,19 @@
     const buttons = [at("approve"), at("deny")];
     if (buttons[0].getAttribute("aria-disabled") === "true") return;
     for (const b of buttons) b.setAttribute("aria-disabled", "true");
-    tell("decide-problem", "");
+    setText("decide-problem", "");
     try {
-      const answer = await call("POST", path(request.user_code), { decision });
-      if (answer.ok) {
-        request = answer.body;
+      const response = await call("POST", path(request.user_code), { decision });
+      if (response.ok) {
+        request = response.body;
         done();
-      } else if (answer.status === 404 || answer.status === 409) {
-        again(refusal(answer));
+      } else if (response.status === 404 || response.status === 409) {
+        again(refusal(response));
       } else {
-        tell("decide-problem", refusal(answer) || "The decision was not taken. Try again.");
+        setText("decide-problem", refusal(response) || "The decision was not saved. Try again.");
       }
     } catch {
-      tell("decide-problem", "Signalbox cannot be reached. The decision may not have been taken; try again.");
+      setText("decide-problem", "Signalbox cannot be reached. The decision may not have been saved; try again.");
     }
     for (const b of buttons) b.setAttribute("aria-disabled", "false");
   };
@@ -208,7 +208,7 @@
       const code = grouped(at("ask").dataset.code);
       at("code").value = code;
       if (code) await look(code);
-      else ask();
+      else askForCode();
     } catch {
       broken(begin);
     }
@@ -219,7 +219,7 @@
     event.preventDefault();
     const code = grouped(at("code").value);
     at("code").value = code;
-    if (code.length < 8) ask("The code has eight letters, as your terminal shows them.");
+    if (code.length < 8) askForCode("Enter the eight letters of the code that your terminal shows.");
     else look(code);
   });
   at("approve").addEventListener("click", () => decide("approve"));

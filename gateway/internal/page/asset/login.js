@@ -1,5 +1,5 @@
-// The sign-in page. The access token stays in this page's memory: what comes next begins with a refresh
-// by the cookie, as every page does.
+// The sign-in page. The access token stays in this page's memory. The next page gets its own token by a
+// refresh with the cookie, as every page does.
 "use strict";
 (() => {
   const at = (id) => document.getElementById(id);
@@ -30,27 +30,27 @@
     }
   };
 
-  const tell = (id, text) => {
+  const setText = (id, text) => {
     at(id).textContent = text;
     at(id).hidden = !text;
   };
 
-  const problem = (text) => tell("problem", text);
+  const problem = (text) => setText("problem", text);
 
   const unreachable = "Signalbox cannot be reached. Check your connection and try again.";
 
   const seconds = (n) => (n === 1 ? "1 second" : n + " seconds");
 
-  // what a refused sign-in tells the person.
-  const sentence = (answer, wrong) => {
-    if (answer.status === 401) return wrong;
-    if (answer.status === 429) return "Too many attempts. Try again in " + seconds(Math.max(answer.retry, 1)) + ".";
-    const detail = Array.isArray(answer.body.detail) && answer.body.detail.length > 0 ? answer.body.detail[0].msg : answer.body.detail;
-    if (answer.status < 500 && typeof detail === "string") return detail.charAt(0).toUpperCase() + detail.slice(1) + ".";
-    return "Signalbox cannot do this at the moment. Try again in a little while.";
+  // sentence returns the message for a refused request; wrong is the message for a 401.
+  const sentence = (response, wrong) => {
+    if (response.status === 401) return wrong;
+    if (response.status === 429) return "Too many attempts. Try again in " + seconds(Math.max(response.retry, 1)) + ".";
+    const detail = Array.isArray(response.body.detail) && response.body.detail.length > 0 ? response.body.detail[0].msg : response.body.detail;
+    if (response.status < 500 && typeof detail === "string") return detail.charAt(0).toUpperCase() + detail.slice(1) + ".";
+    return "Signalbox cannot do this at the moment. Try again later.";
   };
 
-  const goOn = () => {
+  const proceed = () => {
     if (next) {
       const to = new URL(next, location.origin);
       if (to.origin === location.origin) {
@@ -64,13 +64,13 @@
     at("signed-in-title").focus();
   };
 
-  // greet goes on with who is signed in, once his password is his own.
-  const greet = async (answer, password) => {
-    token = answer.body.token;
-    username = answer.body.user.username;
+  // greet continues after sign-in. A user with a temporary password must change it first.
+  const greet = async (response, password) => {
+    token = response.body.token;
+    username = response.body.user.username;
     const profile = form && await call("/api/profile", null, "GET").catch(() => null);
     if (!profile || profile.body.code !== "password_change_required") {
-      goOn();
+      proceed();
       return;
     }
     at("change-username").value = username;
@@ -81,10 +81,10 @@
   };
 
   const flaw = () => {
-    if (!at("present").value) return "Enter your present password.";
+    if (!at("present").value) return "Enter your current password.";
     if ([...at("fresh").value].length < 12) return "The new password needs at least 12 characters.";
-    if (at("fresh").value === at("present").value) return "The new password must be another one.";
-    return at("fresh").value === at("repeat").value ? "" : "The new password was not the same both times.";
+    if (at("fresh").value === at("present").value) return "The new password must differ from the current one.";
+    return at("fresh").value === at("repeat").value ? "" : "The new passwords do not match.";
   };
 
   const change = async (event) => {
@@ -92,31 +92,31 @@
     const button = at("change-submit");
     if (button.getAttribute("aria-disabled") === "true") return;
     const text = flaw();
-    tell("change-problem", text);
+    setText("change-problem", text);
     if (text) {
       at(at("present").value ? "fresh" : "present").focus();
       return;
     }
     button.setAttribute("aria-disabled", "true");
     try {
-      const answer = await call("/api/profile/password", { current_password: at("present").value, new_password: at("fresh").value });
-      if (answer.ok) {
-        // Every access token has ended with the old password; the session gives the next one.
+      const response = await call("/api/profile/password", { current_password: at("present").value, new_password: at("fresh").value });
+      if (response.ok) {
+        // The change has revoked every access token; the session provides a new one.
         token = "";
         const fresh = await call("/api/auth/refresh");
         at("change-form").reset();
         if (fresh.ok) {
           token = fresh.body.token;
-          goOn();
+          proceed();
         } else {
           offer();
         }
       } else {
         at("present-field").hidden = false;
-        tell("change-problem", sentence(answer, "The present password is wrong."));
+        setText("change-problem", sentence(response, "The current password is incorrect."));
       }
     } catch {
-      tell("change-problem", unreachable);
+      setText("change-problem", unreachable);
     }
     button.setAttribute("aria-disabled", "false");
   };
@@ -132,16 +132,16 @@
     at("submit").textContent = yes ? "Signing in…" : "Sign in";
   };
 
-  const refused = (answer) => {
-    problem(sentence(answer, "Wrong username or password."));
+  const refused = (response) => {
+    problem(sentence(response, "Wrong username or password."));
     const field = at("password");
-    field.setAttribute("aria-invalid", String(answer.status === 401));
+    field.setAttribute("aria-invalid", String(response.status === 401));
     field.select();
     field.focus();
-    if (answer.status !== 429) return;
-    // The button says when it is worth trying; the message is not read out every second.
+    if (response.status !== 429) return;
+    // The button shows the remaining time, so that screen readers do not repeat the message every second.
     clearInterval(waiting);
-    let left = Math.max(answer.retry, 1);
+    let left = Math.max(response.retry, 1);
     const tick = () => {
       at("submit").setAttribute("aria-disabled", String(left > 0));
       at("submit").textContent = left > 0 ? "Wait " + left + " s" : "Sign in";
@@ -165,15 +165,15 @@
     problem("");
     busy(true);
     try {
-      const answer = await call("/api/auth/login", { username: name.value, password: password.value });
+      const response = await call("/api/auth/login", { username: name.value, password: password.value });
       busy(false);
-      if (!answer.ok) {
-        refused(answer);
+      if (!response.ok) {
+        refused(response);
         return;
       }
       const typed = password.value;
       password.value = "";
-      await greet(answer, typed);
+      await greet(response, typed);
     } catch {
       busy(false);
       problem(unreachable);
@@ -187,11 +187,11 @@
     at("reveal").setAttribute("aria-pressed", String(hidden));
   };
 
-  // end logs out. An access token ends before its session does, which then goes on in the cookie: only a new
-  // token can end it.
+  // end logs out. If the access token has expired, the session still exists in the cookie; ending it then needs a
+  // new token.
   const end = async () => {
-    const answer = await call("/api/auth/logout");
-    if (answer.status !== 401) return answer;
+    const response = await call("/api/auth/logout");
+    if (response.status !== 401) return response;
     token = "";
     const fresh = await call("/api/auth/refresh");
     if (!fresh.ok) return fresh;
@@ -200,9 +200,9 @@
   };
 
   const leave = async () => {
-    const answer = await end().catch(() => null);
-    if (!answer || (!answer.ok && answer.status !== 401)) {
-      at("who").textContent += " (signing out did not work, try again)";
+    const response = await end().catch(() => null);
+    if (!response || (!response.ok && response.status !== 401)) {
+      at("who").textContent += " (sign-out failed, try again)";
       return;
     }
     token = "";
@@ -216,5 +216,5 @@
     at("change-form").addEventListener("submit", change);
   }
   at("sign-out").addEventListener("click", leave);
-  call("/api/auth/refresh").then((answer) => (answer.ok ? greet(answer) : offer()), offer);
+  call("/api/auth/refresh").then((response) => (response.ok ? greet(response) : offer()), offer);
 })();
