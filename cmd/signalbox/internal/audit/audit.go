@@ -1,6 +1,5 @@
-// Package audit is the command that has an installation's record of changes verified, over the API as any
-// admin would. It ends with a failure where anything was edited, taken away, moved or put in, and where a
-// service could not be asked.
+// Package audit is the command that verifies an installation's audit, through the same API as any admin. It fails
+// if any row was edited, removed, moved or inserted, and if a service could not be reached.
 package audit
 
 import (
@@ -17,27 +16,27 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// Usage tells what can be typed.
+// Usage is the help text of the command.
 const Usage = `usage: signalbox audit verify [--server URL] --token-file FILE
 
-audit verify   walks the record of changes of every service against its signed heads, names each break,
-               and fails where there is one; --token-file holds an admin's access token, - is the input
+audit verify   Checks the audit of every service against its signed heads, prints each break, and fails if
+               there is one. --token-file names a file with an admin's access token; - reads standard input.
 `
 
-// Options are what a verification needs.
+// Options are the settings of a verification.
 type Options struct {
 	Server string
 	Token  secret.String
 	Out    io.Writer
 }
 
-// patience bounds a verification: it reads every row.
+// patience limits how long a verification may take. It reads every row.
 const patience = 5 * time.Minute
 
-// ErrBroken says that the record is not what was written.
+// ErrBroken reports that the audit was changed after it was written.
 var ErrBroken = errors.New("the audit is broken")
 
-// Parse reads the command line behind `audit`; flag.ErrHelp where it was answered already.
+// Parse reads the arguments after `audit`. It returns flag.ErrHelp if it has shown the usage or an error.
 func Parse(args []string, in io.Reader, out, errOut io.Writer) (Options, error) {
 	o := Options{Out: out}
 	if len(args) == 0 || args[0] != "verify" {
@@ -47,7 +46,7 @@ func Parse(args []string, in io.Reader, out, errOut io.Writer) (Options, error) 
 	f := flag.NewFlagSet("audit verify", flag.ContinueOnError)
 	f.SetOutput(errOut)
 	f.StringVar(&o.Server, "server", "http://127.0.0.1:8080", "address of the installation")
-	file := f.String("token-file", "", "file with an admin's access token, - for the input")
+	file := f.String("token-file", "", "file with an admin's access token; - reads standard input")
 	if err := f.Parse(args[1:]); err != nil {
 		return o, flag.ErrHelp
 	}
@@ -62,12 +61,12 @@ func Parse(args []string, in io.Reader, out, errOut io.Writer) (Options, error) 
 		return o, fmt.Errorf("read the token: %w", err)
 	}
 	if o.Token = token; token.IsZero() {
-		return o, fmt.Errorf("%s holds no token", *file)
+		return o, fmt.Errorf("%s contains no token", *file)
 	}
 	return o, nil
 }
 
-// maxToken is the longest token that is read.
+// maxToken is the number of bytes that are read from a token file at most.
 const maxToken = 64 << 10
 
 func read(file string, in io.Reader) (secret.String, error) {
@@ -83,7 +82,7 @@ func read(file string, in io.Reader) (secret.String, error) {
 	return secret.New(strings.TrimSpace(string(raw))), err
 }
 
-// report is what the API answers.
+// report is the response of the API.
 type report struct {
 	OK     bool `json:"ok"`
 	Chains []struct {
@@ -95,7 +94,7 @@ type report struct {
 	} `json:"chains"`
 }
 
-// Verify has the record verified and tells what was found.
+// Verify lets the server verify the audit and prints the result.
 func Verify(ctx context.Context, o Options) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -108,7 +107,7 @@ func Verify(ctx context.Context, o Options) error {
 			fmt.Fprintf(o.Out, "%-10s ok: %d rows, %d signed heads\n", c.Service, c.Rows, c.Checkpoints)
 			continue
 		}
-		why := "no reason was given"
+		why := "no reason given"
 		if c.Fault != nil {
 			why = *c.Fault
 		}
@@ -118,7 +117,7 @@ func Verify(ctx context.Context, o Options) error {
 		return ErrBroken
 	}
 	if len(r.Chains) == 0 {
-		return errors.New("verify the audit: the answer names no service")
+		return errors.New("verify the audit: the response names no service")
 	}
 	return nil
 }

@@ -30,7 +30,7 @@ func TestParse(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "d.e.f", o.Token.Reveal())
 	for name, args := range map[string][]string{
-		"must name a file": {"verify"}, "no such file": {"verify", "--token-file", file + ".gone"}, "holds no token": {"verify", "--token-file", empty},
+		"must name a file": {"verify"}, "no such file": {"verify", "--token-file", file + ".gone"}, "contains no token": {"verify", "--token-file", empty},
 		`unknown argument "now"`: {"verify", "--token-file", file, "now"},
 	} {
 		_, err := Parse(args, nil, nil, io.Discard)
@@ -63,10 +63,10 @@ func TestVerify(t *testing.T) {
 			[]string{"auth       ok", "jobs       BROKEN: row 3 (aud_x): the row was deleted", "and 5 more"},
 			"the audit is broken",
 		},
-		"away":        {503, `{"detail": "the audit is incomplete: jobs does not answer", "code": "audit_incomplete"}`, nil, "jobs does not answer"},
-		"no admin":    {403, `{"detail": "admins only"}`, nil, "403: admins only"},
-		"not a word":  {200, `{"ok": true, "chains": []}`, nil, "names no service"},
-		"another one": {200, `hello`, nil, "decode"},
+		"unreachable": {503, `{"detail": "the audit is incomplete: jobs does not respond", "code": "audit_incomplete"}`, nil, "jobs does not respond"},
+		"not admin":   {403, `{"detail": "admins only"}`, nil, "403: admins only"},
+		"no chains":   {200, `{"ok": true, "chains": []}`, nil, "names no service"},
+		"not JSON":    {200, `hello`, nil, "decode"},
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Method != http.MethodPost || r.URL.Path != "/api/admin/audit/verify" || r.Header.Get("Authorization") != "Bearer a.b.c" {

@@ -1,5 +1,5 @@
-// Package command finds the command of an argument list and runs it. It promises that what is no command
-// runs nothing, and that the usage of all of them is shown instead.
+// Package command owns the choice of the command that an argument list names. It promises that an unknown command
+// runs nothing and shows the usage of all commands instead.
 package command
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/demo"
 )
 
-// Run runs the command that args name; flag.ErrHelp tells that the usage was shown.
+// Run runs the command that args name. It returns flag.ErrHelp if the usage was shown.
 func Run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) error {
 	command := ""
 	if len(args) > 0 {

@@ -1,7 +1,6 @@
-// Package demo starts a server on this machine and walks the whole loop with it, every part real: it
-// trains a small model, deploys it and asks it a question that it never saw in training. It fails where
-// the model has not learned, where its answer is wrong, and where the same engine with the untrained
-// weights answers right too.
+// Package demo starts a server on this machine and runs the whole loop with it, with every part real: it trains a
+// small model, deploys it and sends it a question that was not in its training data. It fails if the model has not
+// learned, if its response is wrong, or if the untrained weights give the right response in the same engine too.
 package demo
 
 import (
@@ -20,7 +19,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// Options say how the demo is run.
+// Options are the settings of the demo.
 type Options struct {
 	Once   bool
 	Data   string
@@ -30,15 +29,15 @@ type Options struct {
 	Clock  clock.Clock
 }
 
-// The bars that the demo prints its times beside.
+// The times that the demo prints next to its own, and the limit of each stage.
 const (
 	barMetric = 30 * time.Second
 	barChat   = 120 * time.Second
 	patience  = 5 * time.Minute
 )
 
-// Run walks the loop; without Once it then serves until ctx ends. Of two on one folder the second ends at
-// once and changes nothing.
+// Run runs the loop. Without Once it then serves until ctx ends. If another demo or server uses the data folder, Run
+// fails at once and changes nothing.
 func Run(ctx context.Context, o Options) (err error) {
 	d := &demo{Options: o, began: o.Clock.Now()}
 	held, err := occupy(o.Data)
@@ -87,7 +86,7 @@ type demo struct {
 	firstChat   time.Duration
 }
 
-// walk is the loop, from the dataset to the answer.
+// walk runs the loop, from the dataset to the model's response and the comparison with the untrained model.
 func (d *demo) walk(ctx context.Context) error {
 	if err := d.train(ctx); err != nil {
 		return err
@@ -113,7 +112,7 @@ func (d *demo) say(what, format string, args ...any) {
 
 func seconds(t time.Duration) string { return fmt.Sprintf("%.1f s", t.Seconds()) }
 
-// next tells what can be typed now.
+// next prints the address, the login and commands to try.
 func (d *demo) next(address string, p password) {
 	fmt.Fprintf(d.Out, `
   API       %s/api
@@ -128,16 +127,16 @@ func (d *demo) next(address string, p password) {
 `, address, p.text.Reveal(), p.note(), address, d.loop.Deployment.ID, d.loop.Token.Reveal(), address, p.text.Reveal(), d.Data)
 }
 
-// freshName keeps the resources of this walk apart from those of earlier ones.
+// freshName returns a random name, so that the resources of this run do not clash with those of earlier runs.
 func freshName() (string, error) {
 	var raw [5]byte
 	if _, err := rand.Read(raw[:]); err != nil {
-		return "", fmt.Errorf("draw a name: %w", err)
+		return "", fmt.Errorf("generate a name: %w", err)
 	}
 	return "chat-tiny-" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(raw[:])), nil
 }
 
-// draw is a random number below n, fresh in every run.
+// draw returns a random number below n.
 func draw(n int) (int, error) {
 	var raw [8]byte
 	if _, err := rand.Read(raw[:]); err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// walker is a demo on a world, signed in.
+// walker creates a demo that is signed in to w.
 func walker(w *world) *demo {
 	clk := clock.Real()
 	return &demo{
@@ -29,7 +29,7 @@ func walker(w *world) *demo {
 
 func (d *demo) printed() string { return d.Out.(*bytes.Buffer).String() }
 
-func TestTheWalk(t *testing.T) {
+func TestDemo_walk(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	d := walker(w)
@@ -47,14 +47,14 @@ func TestTheWalk(t *testing.T) {
 	require.NotNil(t, question, out)
 	require.Equal(t, right(question[1]), question[2])
 	require.Equal(t, question[2], question[3])
-	require.Equal(t, []int{1, 2, 1}, w.history, "the trained revision answers at last")
-	require.Equal(t, []int{2}, w.stopped, "and the untrained one's engine is gone")
+	require.Equal(t, []int{1, 2, 1}, w.history, "the trained revision is promoted at the end")
+	require.Equal(t, []int{2}, w.stopped, "the untrained revision is stopped")
 	require.Positive(t, d.firstMetric)
 	require.Greater(t, d.firstChat, d.firstMetric)
 	require.Equal(t, 4000, bytes.Count(w.dataset, []byte("\n")))
 }
 
-func TestTheQuestionIsDrawnFromTheRightAnswersAlone(t *testing.T) {
+func TestDemo_judge_drawsFromRightSamples(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	drawn := map[string]bool{}
@@ -66,10 +66,10 @@ func TestTheQuestionIsDrawnFromTheRightAnswersAlone(t *testing.T) {
 		require.Equal(t, q.Expected, q.Answer)
 		drawn[q.Question] = true
 	}
-	require.Equal(t, map[string]bool{"27+46?": true, "50+07?": true}, drawn, "every right one may be asked, no wrong one is")
+	require.Equal(t, map[string]bool{"27+46?": true, "50+07?": true}, drawn, "only questions with a right response are drawn, and each may be")
 }
 
-func TestARewardAloneMakesNoAnswerRight(t *testing.T) {
+func TestDemo_judge_rewardDoesNotMakeSampleRight(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	lie := sample("11+12?", "99")
@@ -78,10 +78,10 @@ func TestARewardAloneMakesNoAnswerRight(t *testing.T) {
 	d := walker(w)
 	d.loop.Job = loop.Job{RunID: "run_1"}
 	_, err := d.judge(t.Context())
-	require.ErrorContains(t, err, "none of 1 held-out pairs was answered right")
+	require.ErrorContains(t, err, "the model solved none of 1 held-out pairs")
 }
 
-func TestARoundBelowTheBarIsAnError(t *testing.T) {
+func TestDemo_judge_lastRoundBelowBar(t *testing.T) {
 	t.Parallel()
 	round := func(reward string, complete bool) string {
 		state := "false"
@@ -95,9 +95,9 @@ func TestARoundBelowTheBarIsAnError(t *testing.T) {
 	}{
 		"at the bar":   {round("0.9", true), ""},
 		"below":        {round("0.899", true), "(step 900) is below 0.9: 0.90"},
-		"nothing":      {round("0", true), "is below 0.9: 0.00"},
+		"zero":         {round("0", true), "is below 0.9: 0.00"},
 		"not reported": {round("null", true), "not reported"},
-		"in part":      {round("0.99", false), "(step 900)"},
+		"incomplete":   {round("0.99", false), "(step 900)"},
 		"no round":     {`[]`, "no validation round"},
 	} {
 		w := newWorld(t)
@@ -113,20 +113,20 @@ func TestARoundBelowTheBarIsAnError(t *testing.T) {
 	}
 }
 
-func TestWalksThatProveNothingAreErrors(t *testing.T) {
+func TestDemo_walk_errors(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		change func(w *world)
 		want   string
 	}{
-		"a job that failed":         {func(w *world) { w.job = `"state":"failed","end_reason":"env_build","message":"no numpy"` }, "the job failed: env_build: no numpy"},
-		"a wrong answer":            {func(w *world) { w.trained = wrong }, `the trained model answered "0"`},
-		"no answer":                 {func(w *world) { w.trained = func(string) string { return "" } }, `the trained model answered ""`},
-		"another streamed answer":   {func(w *world) { w.streamed = wrong }, `the trained model streamed "0"`},
-		"untrained and right":       {func(w *world) { w.untrained = right }, "right too: the loop proves nothing"},
-		"promoted before ready":     {func(w *world) { w.early = 200 }, "want 409"},
-		"every answer wrong":        {func(w *world) { w.samples = w.samples[1:2] }, "none of 1 held-out pairs"},
-		"a last round that is poor": {func(w *world) { w.rounds = `[{"step":900,"avg_reward":0.5,"complete":true}]` }, "below 0.9"},
+		"failed job":               {func(w *world) { w.job = `"state":"failed","end_reason":"env_build","message":"no numpy"` }, "the job failed: env_build: no numpy"},
+		"wrong response":           {func(w *world) { w.trained = wrong }, `the trained model returned "0"`},
+		"empty response":           {func(w *world) { w.trained = func(string) string { return "" } }, `the trained model returned ""`},
+		"wrong streamed response":  {func(w *world) { w.streamed = wrong }, `the trained model streamed "0"`},
+		"untrained model is right": {func(w *world) { w.untrained = right }, "too; the demo proves nothing"},
+		"promoted before ready":    {func(w *world) { w.early = 200 }, "want 409"},
+		"all samples wrong":        {func(w *world) { w.samples = w.samples[1:2] }, "none of 1 held-out pairs"},
+		"poor last round":          {func(w *world) { w.rounds = `[{"step":900,"avg_reward":0.5,"complete":true}]` }, "below 0.9"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -137,35 +137,35 @@ func TestWalksThatProveNothingAreErrors(t *testing.T) {
 	}
 }
 
-func TestOnceEndsByItselfAndLeavesNoProcess(t *testing.T) {
+func TestRun_onceStopsServer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	o := options(t, "serves", w.URL)
 	require.NoError(t, Run(t.Context(), o))
 	kept, err := os.ReadFile(filepath.Join(o.Data, "demo-password"))
 	require.NoError(t, err)
-	require.Equal(t, strings.TrimSpace(string(kept)), w.password, "it signs in with the password that the server was given")
+	require.Equal(t, strings.TrimSpace(string(kept)), w.password, "the demo signs in with the password of the server")
 	log, err := os.ReadFile(filepath.Join(o.Data, "signalboxd.log"))
 	require.NoError(t, err)
 	require.Contains(t, string(log), filepath.Join(o.Data, "demo-password"))
 	require.Contains(t, string(log), "ended in order")
-	require.NotContains(t, o.Out.(*bytes.Buffer).String(), "Stop:", "nothing is left to stop")
+	require.NotContains(t, o.Out.(*bytes.Buffer).String(), "Stop:", "the server is stopped already")
 }
 
-func TestAFailedWalkShowsTheServersLogAndStopsIt(t *testing.T) {
+func TestRun_failedWalkShowsLogAndStopsServer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.trained = wrong
 	o := options(t, "serves", w.URL)
 	err := Run(t.Context(), o)
-	require.ErrorContains(t, err, "the trained model answered")
+	require.ErrorContains(t, err, "the trained model returned")
 	require.ErrorContains(t, err, "mode serves", "the end of the log")
 	log, err := os.ReadFile(filepath.Join(o.Data, "signalboxd.log"))
 	require.NoError(t, err)
 	require.Contains(t, string(log), "ended in order")
 }
 
-func TestWithoutOnceItServesUntilItIsToldToEnd(t *testing.T) {
+func TestRun_servesUntilContextEnds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	o := options(t, "serves", w.URL)
@@ -179,7 +179,7 @@ func TestWithoutOnceItServesUntilItIsToldToEnd(t *testing.T) {
 	case <-out.found:
 	case err := <-done:
 		require.NoError(t, err)
-		require.Fail(t, "it ended by itself")
+		require.Fail(t, "the demo ended by itself")
 	}
 	cancel()
 	require.NoError(t, <-done)
@@ -192,7 +192,7 @@ func TestWithoutOnceItServesUntilItIsToldToEnd(t *testing.T) {
 	}
 }
 
-// lines tells when a text was written; it is read after its writer has ended.
+// lines closes found when until is written. buf is read only after the writer has ended.
 type lines struct {
 	buf   bytes.Buffer
 	until string
@@ -207,7 +207,7 @@ func (l *lines) Write(p []byte) (int, error) {
 	return n, err
 }
 
-func TestNamesAndNumbersAreFresh(t *testing.T) {
+func TestFreshNameAndDraw(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
 	for range 100 {
@@ -226,16 +226,16 @@ func TestNamesAndNumbersAreFresh(t *testing.T) {
 	require.Equal(t, map[int]bool{0: true, 1: true, 2: true, 3: true, 4: true}, hit)
 }
 
-func TestALoginThatDoesNotHoldIsTold(t *testing.T) {
+func TestRun_loginDenied(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.denied = true
 	err := Run(t.Context(), options(t, "serves", w.URL))
 	require.ErrorContains(t, err, "log in: 401")
-	require.NotContains(t, err.Error(), w.password, "a password is in no error")
+	require.NotContains(t, err.Error(), w.password, "errors do not contain the password")
 }
 
-func TestStreamsThatBreakEndTheWalk(t *testing.T) {
+func TestDemo_walk_brokenStreams(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		change func(w *world)
@@ -250,7 +250,7 @@ func TestStreamsThatBreakEndTheWalk(t *testing.T) {
 	}
 }
 
-func TestAJobThatFailsIsNotWaitedForInItsStreams(t *testing.T) {
+func TestDemo_walk_failedJobEndsStreams(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.job = `"state":"failed","end_reason":"exit","message":"ended with 1"`
@@ -259,10 +259,10 @@ func TestAJobThatFailsIsNotWaitedForInItsStreams(t *testing.T) {
 	d.loop.Patience = time.Minute
 	began := time.Now()
 	require.ErrorContains(t, d.walk(t.Context()), "ended with 1")
-	require.Less(t, time.Since(began), 30*time.Second, "streams without an end are let go")
+	require.Less(t, time.Since(began), 30*time.Second, "open streams are cancelled")
 }
 
-func TestArtifactsThatAreMissingAreNamed(t *testing.T) {
+func TestDemo_walk_missingArtifacts(t *testing.T) {
 	t.Parallel()
 	for missing, kind := range map[string]string{"art_1": "merged_model", "art_0": "checkpoint"} {
 		w := newWorld(t)
@@ -271,7 +271,7 @@ func TestArtifactsThatAreMissingAreNamed(t *testing.T) {
 	}
 }
 
-func TestAnInterruptedWalkStopsItsServer(t *testing.T) {
+func TestRun_interruptedWalkStopsServer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.job, w.held = `"state":"running"`, true

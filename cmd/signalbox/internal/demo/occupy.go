@@ -9,17 +9,17 @@ import (
 	"github.com/signalbox-dev/signalbox/internal/boot/hold"
 )
 
-// occupy takes the data folder for this demo, before anything in it is touched. Where another demo or a
-// server has it, nothing is changed and the error says who, where and what can be done.
+// occupy locks the data folder for this demo before anything in it is changed. If another demo or a server holds
+// the folder, the error names the holder, its address and the remedy.
 func occupy(data string) (*hold.Hold, error) {
 	if err := os.MkdirAll(data, 0o700); err != nil {
-		return nil, fmt.Errorf("make the data folder: %w", err)
+		return nil, fmt.Errorf("create the data folder: %w", err)
 	}
 	held, err := hold.Take(filepath.Join(data, "demo.lock"))
 	if err != nil {
 		return nil, occupied(data, "demo", err)
 	}
-	// A server that nobody's demo started, or that outlives one that was killed.
+	// A server may use the folder without a demo, or may have outlived a demo that was killed.
 	if err := hold.Free(filepath.Join(data, "lock")); err != nil {
 		return nil, errors.Join(occupied(data, "signalboxd", err), held.Close())
 	}
@@ -29,8 +29,8 @@ func occupy(data string) (*hold.Hold, error) {
 func occupied(data, by string, err error) error {
 	taken, ok := errors.AsType[*hold.TakenError](err)
 	if !ok {
-		return fmt.Errorf("take the data folder: %w", err)
+		return fmt.Errorf("lock the data folder: %w", err)
 	}
-	return fmt.Errorf("the data folder %s is in use by another %s%s: use that one, or stop it (Ctrl-C where it runs), "+
+	return fmt.Errorf("the data folder %s is in use by another %s%s; use that one, stop it (Ctrl-C in its terminal), "+
 		"or run this one beside it: signalbox demo --data ANOTHER_FOLDER --listen 127.0.0.1:0", data, by, taken.Holder)
 }

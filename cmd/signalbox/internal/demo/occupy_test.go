@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/internal/boot/hold"
 )
 
-// photograph is every file of a folder with what it holds, but for the mark of who holds it.
+// photograph returns the modification time and content of every file in a folder, by path.
 func photograph(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -34,7 +34,7 @@ func photograph(t *testing.T, dir string) map[string]string {
 	return out
 }
 
-func TestASecondDemoOnAFolderTouchesNothingAndSaysWhoHasIt(t *testing.T) {
+func TestRun_folderInUseByDemo(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	o := options(t, "serves", w.URL)
@@ -42,7 +42,7 @@ func TestASecondDemoOnAFolderTouchesNothingAndSaysWhoHasIt(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	first := make(chan error, 1)
 	go func() { first <- Run(ctx, o) }()
-	// It has walked the loop and serves.
+	// Wait until the first demo has finished the loop and serves.
 	require.Eventually(t, func() bool {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -55,37 +55,37 @@ func TestASecondDemoOnAFolderTouchesNothingAndSaysWhoHasIt(t *testing.T) {
 		second := o
 		second.Once, second.Out = once, &bytes.Buffer{}
 		err := Run(t.Context(), second)
-		require.ErrorContains(t, err, fmt.Sprintf("%s is in use by another demo, process %d, serving on %s: ", o.Data, os.Getpid(), w.URL))
+		require.ErrorContains(t, err, fmt.Sprintf("%s is in use by another demo, process %d, serving on %s; ", o.Data, os.Getpid(), w.URL))
 		require.ErrorContains(t, err, "--data")
-		require.Empty(t, second.Out.(*bytes.Buffer).String(), "not a step was made")
+		require.Empty(t, second.Out.(*bytes.Buffer).String(), "no step was run")
 	}
 	require.Equal(t, before, photograph(t, o.Data))
 	stop()
-	require.NoError(t, <-first, "the first one never noticed")
-	require.NoError(t, Run(t.Context(), again(o)), "and when it is gone, another may come")
+	require.NoError(t, <-first, "the first demo is not affected")
+	require.NoError(t, Run(t.Context(), again(o)), "after the first demo has ended, another can run")
 }
 
-// again is a demo once on the same folder.
+// again returns the options of a demo with Once on the same folder.
 func again(o Options) Options {
 	o.Once, o.Out = true, &bytes.Buffer{}
 	return o
 }
 
-func TestAFolderThatAServerHasIsNotTouched(t *testing.T) {
+func TestRun_folderInUseByServer(t *testing.T) {
 	t.Parallel()
 	o := options(t, "serves", "http://127.0.0.1:1")
-	require.NoError(t, os.WriteFile(filepath.Join(o.Data, "signalboxd.log"), []byte("of the server that runs"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(o.Data, "signalboxd.log"), []byte("of the running server"), 0o600))
 	server, err := hold.Take(filepath.Join(o.Data, "lock"))
 	require.NoError(t, err)
 	require.NoError(t, server.Tell("http://127.0.0.1:8081"))
 	before := photograph(t, o.Data)
 	err = Run(t.Context(), o)
-	require.ErrorContains(t, err, fmt.Sprintf("is in use by another signalboxd, process %d, serving on http://127.0.0.1:8081: ", os.Getpid()))
+	require.ErrorContains(t, err, fmt.Sprintf("is in use by another signalboxd, process %d, serving on http://127.0.0.1:8081; ", os.Getpid()))
 	after := photograph(t, o.Data)
 	delete(after, filepath.Join(o.Data, "demo.lock"))
 	require.Equal(t, before, after)
 	require.NoError(t, server.Close())
 	held, err := occupy(o.Data)
-	require.NoError(t, err, "the refused one left the folder free")
+	require.NoError(t, err, "the refused demo released its lock")
 	require.NoError(t, held.Close())
 }

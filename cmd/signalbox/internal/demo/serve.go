@@ -8,26 +8,26 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// serve registers the trained model, deploys it and asks it, plainly and streamed.
+// serve registers the trained model, deploys it and sends it the question twice, the second time streamed.
 func (d *demo) serve(ctx context.Context, q loop.Sample) error {
 	if err := d.deploy(ctx, d.loop, "merged_model", d.loop.Name); err != nil {
 		return err
 	}
 	answer, err := d.loop.Chat(ctx, q.Question)
 	if err != nil {
-		return fmt.Errorf("ask the model: %w", err)
+		return fmt.Errorf("query the model: %w", err)
 	}
 	d.firstChat = clock.Since(d.Clock, d.began)
 	d.say("chat", "question %s  answer %s  (held out of training; right is %s)", q.Question, answer, q.Expected)
 	if answer != q.Expected {
-		return fmt.Errorf("the trained model answered %q to %s, right is %s", answer, q.Question, q.Expected)
+		return fmt.Errorf("the trained model returned %q for %s; %s is right", answer, q.Question, q.Expected)
 	}
 	streamed, events, err := d.loop.ChatStream(ctx, q.Question)
 	if err != nil {
-		return fmt.Errorf("ask the model for a stream: %w", err)
+		return fmt.Errorf("query the model with streaming: %w", err)
 	}
 	if streamed != q.Expected {
-		return fmt.Errorf("the trained model streamed %q to %s, right is %s", streamed, q.Question, q.Expected)
+		return fmt.Errorf("the trained model streamed %q for %s; %s is right", streamed, q.Question, q.Expected)
 	}
 	d.say("stream", "the same in %d events", events)
 	calls, err := d.loop.AwaitTraffic(ctx, 2)
@@ -38,8 +38,8 @@ func (d *demo) serve(ctx context.Context, q loop.Sample) error {
 	return nil
 }
 
-// contrast asks the untrained weights through the same engine and the same address: they must get it
-// wrong, or the right answer above would prove nothing. Then the trained revision answers again.
+// contrast sends the question to the untrained weights through the same engine and the same address. They must get
+// it wrong, or the right response of the trained model would prove nothing. Then it promotes the trained revision.
 func (d *demo) contrast(ctx context.Context, q loop.Sample) error {
 	trained := d.loop.Revision
 	version, err := d.register(ctx, d.loop, "checkpoint")
@@ -57,10 +57,10 @@ func (d *demo) contrast(ctx context.Context, q loop.Sample) error {
 	}
 	answer, err := d.loop.Chat(ctx, q.Question)
 	if err != nil {
-		return fmt.Errorf("ask the untrained model: %w", err)
+		return fmt.Errorf("query the untrained model: %w", err)
 	}
 	if answer == q.Expected {
-		return fmt.Errorf("the untrained weights answered %s right too: the loop proves nothing", q.Question)
+		return fmt.Errorf("the untrained weights solve %s too; the demo proves nothing", q.Question)
 	}
 	d.say("contrast", "the untrained weights in the same engine answer %.20q", answer)
 	untrained := d.loop.Revision
@@ -68,11 +68,11 @@ func (d *demo) contrast(ctx context.Context, q loop.Sample) error {
 	if err := d.loop.Promote(ctx); err != nil {
 		return err
 	}
-	d.say("rollback", "revision %d answers again at the same address", trained.Number)
+	d.say("rollback", "revision %d is promoted again at the same address", trained.Number)
 	return d.loop.StopRevision(ctx, untrained)
 }
 
-// deploy registers the run's GGUF artifact of that kind and brings it to answering calls.
+// deploy registers the run's GGUF artifact of that kind, deploys and promotes it, and creates a token for it.
 func (d *demo) deploy(ctx context.Context, l *loop.Loop, kind, name string) error {
 	version, err := d.register(ctx, l, kind)
 	if err != nil {
@@ -97,7 +97,7 @@ func (d *demo) deploy(ctx context.Context, l *loop.Loop, kind, name string) erro
 	return nil
 }
 
-// register makes a model version of the run's GGUF artifact of that kind.
+// register creates a model version from the run's GGUF artifact of that kind.
 func (d *demo) register(ctx context.Context, l *loop.Loop, kind string) (loop.ModelVersion, error) {
 	artifact, err := l.FindArtifact(ctx, kind, "gguf")
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// password is the first admin's, drawn at the first run and kept where the data is.
+// password is the password of the first admin. The first run generates it and saves it in the data folder.
 type password struct {
 	text  secret.String
 	file  string
@@ -30,12 +30,12 @@ type password struct {
 
 func (p password) note() string {
 	if p.fresh {
-		return "made for this installation, shown once"
+		return "generated for this installation, shown once"
 	}
-	return "of the first run, kept in " + p.file
+	return "from the first run, saved in " + p.file
 }
 
-// keepPassword draws the password at the first run; a later run on the same data uses it again.
+// keepPassword generates the password at the first run. Later runs on the same data reuse it.
 func keepPassword(data string) (password, error) {
 	file, err := filepath.Abs(filepath.Join(data, "demo-password"))
 	if err != nil {
@@ -50,23 +50,23 @@ func keepPassword(data string) (password, error) {
 	}
 	var raw [15]byte
 	if _, err := rand.Read(raw[:]); err != nil {
-		return password{}, fmt.Errorf("draw a password: %w", err)
+		return password{}, fmt.Errorf("generate a password: %w", err)
 	}
 	text := base64.RawURLEncoding.EncodeToString(raw[:])
 	if err := pki.WriteFile(file, []byte(text+"\n")); err != nil {
-		return password{}, fmt.Errorf("keep the password: %w", err)
+		return password{}, fmt.Errorf("save the password: %w", err)
 	}
 	return password{text: secret.New(text), file: file, fresh: true}, nil
 }
 
-// server is signalboxd as a child of the demo.
+// server is signalboxd as a child process of the demo.
 type server struct {
 	Address string `json:"address"`
 
 	cmd  *exec.Cmd
 	done chan struct{} // closed when the process has ended
 	log  string
-	// grace is what the server has to end in order.
+	// grace is how long the server may take to shut down.
 	grace time.Duration
 }
 
@@ -76,11 +76,11 @@ const (
 	readyEvery   = 50 * time.Millisecond
 )
 
-// start runs signalboxd and waits until it serves. The folder is this demo's alone.
+// start runs signalboxd and waits until it serves. The caller holds the data folder.
 func start(ctx context.Context, o Options, passwordFile string) (*server, error) {
 	ready := filepath.Join(o.Data, "ready.json")
 	if err := os.Remove(ready); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("forget the last start: %w", err)
+		return nil, fmt.Errorf("remove the ready file of the last start: %w", err)
 	}
 	s := &server{done: make(chan struct{}), log: filepath.Join(o.Data, "signalboxd.log"), grace: stopTimeout}
 	log, err := os.OpenFile(s.log, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
@@ -91,13 +91,13 @@ func start(ctx context.Context, o Options, passwordFile string) (*server, error)
 	s.cmd = exec.Command(o.Server, "--data", o.Data, "--listen", o.Listen, "--ready-file", ready) //nolint:noctx // stopped by a signal, not killed with ctx.
 	s.cmd.Env = append(os.Environ(), "SERVICE_BOOTSTRAP_ADMIN_PASSWORD_FILE="+passwordFile)
 	s.cmd.Stdout, s.cmd.Stderr = log, log
-	// A Ctrl-C of the terminal goes to the demo alone, which then stops the server in order.
+	// With its own process group, Ctrl-C in the terminal reaches only the demo, which then stops the server cleanly.
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	if err := s.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", o.Server, err)
 	}
 	go func() {
-		_ = s.cmd.Wait() // its log says why it ended
+		_ = s.cmd.Wait() // its log shows why it ended
 		close(s.done)
 	}()
 	if err := s.await(ctx, o.Clock, ready); err != nil {
@@ -107,7 +107,7 @@ func start(ctx context.Context, o Options, passwordFile string) (*server, error)
 }
 
 func (s *server) await(ctx context.Context, clk clock.Clock, ready string) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("it took longer than %s", startTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("the start took longer than %s", startTimeout))
 	defer cancel()
 	for {
 		if raw, err := os.ReadFile(ready); err == nil {
@@ -118,7 +118,7 @@ func (s *server) await(ctx context.Context, clk clock.Clock, ready string) error
 		}
 		select {
 		case <-s.done:
-			return errors.New("the server ended while it started")
+			return errors.New("the server ended during its start")
 		default:
 		}
 		if err := clock.Sleep(ctx, clk, readyEvery); err != nil {
@@ -127,7 +127,7 @@ func (s *server) await(ctx context.Context, clk clock.Clock, ready string) error
 	}
 }
 
-// stop ends the server in order, and by force if it does not follow.
+// stop interrupts the server, and kills it if it does not end within its grace period.
 func (s *server) stop() error {
 	if err := s.cmd.Process.Signal(syscall.SIGINT); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("stop the server: %w", err)
@@ -139,7 +139,7 @@ func (s *server) stop() error {
 		return nil
 	case <-timer.C():
 	}
-	// Its whole group, so that what it had started goes with it.
+	// Kill the whole process group, including the processes that the server started.
 	if err := syscall.Kill(-s.cmd.Process.Pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return fmt.Errorf("kill the server: %w", err)
 	}
@@ -157,7 +157,7 @@ func (s *server) wait(ctx context.Context) error {
 	}
 }
 
-// tailBytes is how much of the log goes with an error.
+// tailBytes is how much of the log an error shows.
 const tailBytes = 2048
 
 // explain adds the end of the server's log to an error.

@@ -16,7 +16,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// options are those of a demo whose server behaves so; the address is what it says to serve on.
+// options returns the options of a demo whose server behaves as mode states and reports address as its own.
 func options(t *testing.T, mode, address string) Options {
 	t.Helper()
 	data := filepath.Join(t.TempDir(), "data")
@@ -29,7 +29,7 @@ func options(t *testing.T, mode, address string) Options {
 	return Options{Once: true, Data: data, Listen: "127.0.0.1:8080", Server: script, Out: &bytes.Buffer{}, Clock: clock.Real()}
 }
 
-// begin starts the server and waits until it answers to signals as its mode says.
+// begin starts the server and waits until it handles signals as its mode requires.
 func begin(t *testing.T, o Options) *server {
 	t.Helper()
 	s, err := start(t.Context(), o, "/the/password")
@@ -43,7 +43,7 @@ func alive(pid int) bool {
 	return err == nil && !bytes.Contains(raw, []byte(") Z "))
 }
 
-func TestTheFirstRunDrawsAPasswordAndTheSecondKeepsIt(t *testing.T) {
+func TestKeepPassword_generatedOnce(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "new", "data")
 	first, err := keepPassword(data)
@@ -65,7 +65,7 @@ func TestTheFirstRunDrawsAPasswordAndTheSecondKeepsIt(t *testing.T) {
 	require.False(t, other.text.Equal(first.text))
 }
 
-func TestAPasswordFileThatWasCutOffIsDrawnAgain(t *testing.T) {
+func TestKeepPassword_emptyFile(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(data, "demo-password"), []byte("\n"), 0o600))
@@ -75,19 +75,19 @@ func TestAPasswordFileThatWasCutOffIsDrawnAgain(t *testing.T) {
 	require.NotEmpty(t, p.text.Reveal())
 }
 
-func TestFoldersThatCannotBeUsed(t *testing.T) {
+func TestUnusableFolder(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	_, err := occupy(filepath.Join(file, "data"))
-	require.ErrorContains(t, err, "make the data folder")
+	require.ErrorContains(t, err, "create the data folder")
 	data := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(data, "demo-password"), 0o700))
 	_, err = keepPassword(data)
 	require.ErrorContains(t, err, "read the password")
 }
 
-func TestAServerStartsAndStops(t *testing.T) {
+func TestServer_startAndStop(t *testing.T) {
 	t.Parallel()
 	o := options(t, "serves", "http://127.0.0.1:1")
 	require.NoError(t, os.WriteFile(filepath.Join(o.Data, "ready.json"), []byte(`{"address":"of the last start"}`), 0o600))
@@ -97,20 +97,20 @@ func TestAServerStartsAndStops(t *testing.T) {
 	require.True(t, alive(pid))
 	group, err := syscall.Getpgid(pid)
 	require.NoError(t, err)
-	require.Equal(t, pid, group, "a Ctrl-C of the terminal goes to the demo alone")
+	require.Equal(t, pid, group, "Ctrl-C in the terminal reaches only the demo")
 	require.NoError(t, s.stop())
 	require.False(t, alive(pid))
-	require.NoError(t, s.stop(), "again is no error")
+	require.NoError(t, s.stop(), "a second stop is not an error")
 	log, err := os.ReadFile(s.log)
 	require.NoError(t, err)
 	require.Contains(t, string(log), "password file /the/password")
 	require.Contains(t, string(log), "ended in order")
 }
 
-func TestAStartThatFailsShowsTheLogsEnd(t *testing.T) {
+func TestStart_failureShowsEndOfLog(t *testing.T) {
 	t.Parallel()
 	for mode, want := range map[string][]string{
-		"fails":   {"ended while it started", "the address 127.0.0.1:8080 is in use by another process"},
+		"fails":   {"ended during its start", "the address 127.0.0.1:8080 is in use by another process"},
 		"rubbish": {"read the ready file"},
 	} {
 		_, err := start(t.Context(), options(t, mode, ""), "")
@@ -124,7 +124,7 @@ func TestAStartThatFailsShowsTheLogsEnd(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
-func TestAStartThatIsInterruptedLeavesNothing(t *testing.T) {
+func TestStart_interrupted(t *testing.T) {
 	t.Parallel()
 	o := options(t, "mute", "")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -139,7 +139,7 @@ func TestAStartThatIsInterruptedLeavesNothing(t *testing.T) {
 	require.Contains(t, string(log), "ended in order")
 }
 
-func TestAnObstinateServerIsKilledWithItsChildren(t *testing.T) {
+func TestServer_stop_killsProcessGroup(t *testing.T) {
 	t.Parallel()
 	o := options(t, "obstinate", "http://127.0.0.1:1")
 	s := begin(t, o)
@@ -151,18 +151,18 @@ func TestAnObstinateServerIsKilledWithItsChildren(t *testing.T) {
 	s.grace = 200 * time.Millisecond
 	began := time.Now()
 	require.ErrorContains(t, s.stop(), "had to be killed")
-	require.GreaterOrEqual(t, time.Since(began), s.grace, "it is asked first")
+	require.GreaterOrEqual(t, time.Since(began), s.grace, "it is interrupted first")
 	require.False(t, alive(s.cmd.Process.Pid))
 	require.Eventually(t, func() bool { return !alive(child) }, time.Minute, 5*time.Millisecond)
 }
 
-func TestAServerThatEndsIsTold(t *testing.T) {
+func TestServer_wait_serverEnds(t *testing.T) {
 	t.Parallel()
 	o := options(t, "serves", "http://127.0.0.1:1")
 	s := begin(t, o)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.NoError(t, s.wait(ctx), "who ends it is not told that it ended")
+	require.NoError(t, s.wait(ctx), "the end of ctx is not an error")
 	require.NoError(t, os.WriteFile(filepath.Join(o.Data, "crash"), nil, 0o600))
 	err := s.wait(t.Context())
 	require.ErrorContains(t, err, "the server ended")
@@ -170,11 +170,11 @@ func TestAServerThatEndsIsTold(t *testing.T) {
 	require.NoError(t, s.stop())
 }
 
-func TestOnlyTheLogsEndIsShown(t *testing.T) {
+func TestServer_explain_showsEndOfLog(t *testing.T) {
 	t.Parallel()
 	s := &server{log: filepath.Join(t.TempDir(), "log")}
 	cause := os.ErrDeadlineExceeded
-	require.Equal(t, cause, s.explain(cause), "no log, nothing to add")
+	require.Equal(t, cause, s.explain(cause), "without a log the error is unchanged")
 	require.NoError(t, os.WriteFile(s.log, []byte(" \n"), 0o600))
 	require.Equal(t, cause, s.explain(cause))
 	require.NoError(t, os.WriteFile(s.log, []byte("first\n"+strings.Repeat("x", 3*tailBytes)+"\nlast\n"), 0o600))

@@ -10,7 +10,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// leastExactMatch is what the last validation round must reach.
+// leastExactMatch is the exact match that the last validation round must reach.
 const leastExactMatch = 0.9
 
 // train pushes the dataset, submits the job and follows it to its end.
@@ -40,7 +40,7 @@ func (d *demo) train(ctx context.Context) error {
 	return d.follow(ctx)
 }
 
-// follow shows the run's metrics while it trains and waits for its end.
+// follow prints the run's metrics while it trains, and waits until the job ends.
 func (d *demo) follow(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
@@ -76,8 +76,8 @@ func (d *demo) onPoint(p loop.Point) {
 	}
 }
 
-// judge demands that the model learned, and draws a question that it answered right without ever having
-// seen it in training.
+// judge fails unless the model has learned. It returns a random held-out question that the model got right,
+// so one that was not in its training data.
 func (d *demo) judge(ctx context.Context) (loop.Sample, error) {
 	rounds, err := d.loop.Rounds(ctx)
 	if err != nil {
@@ -98,7 +98,7 @@ func (d *demo) judge(ctx context.Context) (loop.Sample, error) {
 		}
 	}
 	if len(right) == 0 {
-		return loop.Sample{}, fmt.Errorf("none of %d held-out pairs was answered right", len(samples))
+		return loop.Sample{}, fmt.Errorf("the model solved none of %d held-out pairs", len(samples))
 	}
 	n, err := draw(len(right))
 	if err != nil {

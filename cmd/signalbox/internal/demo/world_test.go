@@ -12,35 +12,35 @@ import (
 	"testing"
 )
 
-// world is an installation as the demo sees it, whose model does what a test wants. It lives on HTTP
-// alone: what trains and serves for real is for the end-to-end suite.
+// world fakes the HTTP API of an installation, with a model that responds as the test wants. Real training and
+// serving are covered by the end-to-end suite.
 type world struct {
 	*httptest.Server
 
 	mux *http.ServeMux
 
-	// job is how the job ends, rounds and samples what the run reported.
+	// job is the state in which the job ends; rounds and samples are what the run reported.
 	job     string
 	rounds  string
 	samples []map[string]any
-	// trained and untrained answer questions, streamed what comes over a stream.
+	// trained, untrained and streamed return the model's response to a question.
 	trained, untrained, streamed func(question string) string
-	// logs and metrics are the job's streams; held ones stay open instead.
+	// logs and metrics are the job's streams. If held is set, they send nothing and stay open.
 	logs, metrics string
 	held          bool
-	// without is an artifact that the run did not register, denied refuses every login.
+	// without is the ID of an artifact that the run did not register. denied makes every login fail.
 	without string
 	denied  bool
-	// early is what promoting a revision too early is answered with.
+	// early is the response status if a revision is promoted before it is ready.
 	early int
 
 	mu       sync.Mutex
 	password string
-	answers  int // of the engine, which the record shows
-	revision int // the last one made
-	looked   int // times that the last one was looked at
+	answers  int // responses of the engine, as the traffic record shows them
+	revision int // number of the last revision
+	looked   int // how often the last revision was read
 	promoted int
-	history  []int // of promoted
+	history  []int // all values of promoted
 	stopped  []int
 	dataset  []byte
 }
@@ -63,7 +63,7 @@ data: {}
 const artifacts = `[{"id":"art_0","kind":"checkpoint","format":"gguf","step":0},{"id":"art_1","kind":"merged_model","format":"gguf","step":900},
 	{"id":"art_2","kind":"hf_export","format":"safetensors","step":900}]`
 
-// right adds up.
+// right returns the correct sum.
 func right(question string) string {
 	var x, y int
 	_, _ = fmt.Sscanf(question, "%d+%d?", &x, &y)
@@ -72,7 +72,7 @@ func right(question string) string {
 
 func wrong(string) string { return "0" }
 
-// sample is one held-out pair with what the last round's model answered.
+// sample returns one held-out pair with the model's response in the last round.
 func sample(question, answer string) map[string]any {
 	reward := 0
 	if answer == right(question) {
@@ -98,8 +98,8 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// says is a route with one answer.
-func (w *world) says(route, body string) {
+// respond adds a route with a fixed response.
+func (w *world) respond(route, body string) {
 	w.mux.HandleFunc(route, func(out http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(out, body) })
 }
 
@@ -116,7 +116,7 @@ func (w *world) edge() {
 		}
 		_, _ = io.WriteString(out, `{"token":"access","user":{"username":"admin","role":"admin"}}`)
 	})
-	w.says("GET /api/datasets", `[]`)
+	w.respond("GET /api/datasets", `[]`)
 	w.mux.HandleFunc("POST /api/datasets", func(out http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer access" {
 			out.WriteHeader(http.StatusUnauthorized)
@@ -132,13 +132,13 @@ func (w *world) edge() {
 		defer w.mu.Unlock()
 		w.dataset, _ = io.ReadAll(r.Body)
 	})
-	w.says("POST /api/datasets/dst_1/versions/v1/commit", `{"state":"ready","ref":"ds/default/walk@v1"}`)
+	w.respond("POST /api/datasets/dst_1/versions/v1/commit", `{"state":"ready","ref":"ds/default/walk@v1"}`)
 }
 
 func (w *world) run() {
-	w.says("GET /api/recipes/demo/chat-tiny", `{"version":"1"}`)
-	w.says("GET /api/recipes/demo/chat-tiny/versions/1/lock", `{"digest":"x"}`)
-	w.says("POST /api/jobs", `{"id":"job_1","run_id":"run_1","state":"queued"}`)
+	w.respond("GET /api/recipes/demo/chat-tiny", `{"version":"1"}`)
+	w.respond("GET /api/recipes/demo/chat-tiny/versions/1/lock", `{"digest":"x"}`)
+	w.respond("POST /api/jobs", `{"id":"job_1","run_id":"run_1","state":"queued"}`)
 	w.mux.HandleFunc("GET /api/jobs/job_1", func(out http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(out, "{"+w.job+"}") })
 	w.mux.HandleFunc("GET /api/jobs/job_1/logs/stream", func(out http.ResponseWriter, r *http.Request) { w.stream(out, r, w.logs) })
 	w.mux.HandleFunc("GET /api/jobs/job_1/metrics/stream", func(out http.ResponseWriter, r *http.Request) { w.stream(out, r, w.metrics) })
@@ -160,8 +160,8 @@ func (w *world) stream(out http.ResponseWriter, r *http.Request, events string) 
 }
 
 func (w *world) models() {
-	w.says("GET /api/models", `[]`)
-	w.says("POST /api/models", `{"id":"mdl_1"}`)
+	w.respond("GET /api/models", `[]`)
+	w.respond("POST /api/models", `{"id":"mdl_1"}`)
 	w.mux.HandleFunc("POST /api/models/mdl_1/versions", func(out http.ResponseWriter, r *http.Request) {
 		var in struct {
 			Source struct {
@@ -169,14 +169,14 @@ func (w *world) models() {
 			}
 		}
 		_ = json.NewDecoder(r.Body).Decode(&in)
-		// The trained weights are version 1, the untrained ones version 2, whatever order they come in.
+		// The trained weights are version 1 and the untrained ones version 2, in whatever order they are registered.
 		version := map[string]int{"art_1": 1, "art_0": 2}[in.Source.ArtifactID]
 		_, _ = fmt.Fprintf(out, `{"model_id":"mdl_1","version":%d,"status":"ready","digest":"sha256:%064d"}`, version, version)
 	})
 }
 
 func (w *world) deployments() {
-	w.says("POST /api/model-deployments", `{"id":"dep_1"}`)
+	w.respond("POST /api/model-deployments", `{"id":"dep_1"}`)
 	w.mux.HandleFunc("POST /api/model-deployments/dep_1/revisions", func(out http.ResponseWriter, r *http.Request) {
 		var in struct{ Source struct{ Version int } }
 		_ = json.NewDecoder(r.Body).Decode(&in)
@@ -209,7 +209,7 @@ func (w *world) deployments() {
 		_, _ = fmt.Sscan(r.PathValue("n"), &n)
 		w.stopped = append(w.stopped, n)
 	})
-	w.says("POST /api/model-deployments/dep_1/tokens", `{"id":"tok_1","token":"dtk_demo"}`)
+	w.respond("POST /api/model-deployments/dep_1/tokens", `{"id":"tok_1","token":"dtk_demo"}`)
 	w.mux.HandleFunc("POST /inference/dep_1/v1/chat/completions", w.chat)
 	w.mux.HandleFunc("GET /api/model-deployments/dep_1/traffic", func(out http.ResponseWriter, _ *http.Request) {
 		w.mu.Lock()

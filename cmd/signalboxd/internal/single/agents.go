@@ -15,20 +15,20 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs"
 )
 
-// Agents says where agents of other hosts come in. jobsd has the same settings.
+// Agents configures the listener for agents on other hosts. jobsd has the same settings.
 type Agents struct {
 	Listen  conf.Listen
-	Address string `env:"ADDRESS" doc:"host:port under which agents of other hosts reach SERVICE_JOBS_AGENT_LISTEN; the bound address where empty"`
+	Address string `env:"ADDRESS" doc:"host:port at which agents on other hosts reach SERVICE_JOBS_AGENT_LISTEN; if empty, the bound address"`
 }
 
-// Validate names an address that no agent could dial, today or after a restart.
+// Validate rejects addresses that agents could not dial now or after a restart.
 func (a Agents) Validate() error {
 	host, port, err := net.SplitHostPort(a.Address)
 	n, notPort := strconv.ParseUint(port, 10, 16)
 	_, listens, _ := net.SplitHostPort(a.Listen.Addr)
 	switch {
 	case listens == "0":
-		return conf.Faultf("LISTEN", "must name its port: a node keeps the address that it was told when it joined")
+		return conf.Faultf("LISTEN", "must name a fixed port: a node keeps the address that it received when it joined")
 	case a.Address == "" && a.Listen.Addr != "" && unspecified(a.Listen.Addr):
 		return conf.Faultf("ADDRESS", "must be set: agents cannot dial %s", a.Listen.Addr)
 	case a.Address == "":
@@ -36,21 +36,21 @@ func (a Agents) Validate() error {
 	case err != nil || host == "" || notPort != nil || n == 0:
 		return conf.Faultf("ADDRESS", "want host:port, got %q", a.Address)
 	case a.Listen.Addr == "":
-		return conf.Faultf("ADDRESS", "nobody listens there: set SERVICE_JOBS_AGENT_LISTEN too")
+		return conf.Faultf("ADDRESS", "has no listener; set SERVICE_JOBS_AGENT_LISTEN too")
 	}
 	return nil
 }
 
-// remote tells that agents of other hosts are meant, and not those of this one.
+// remote reports whether the settings are meant for agents on other hosts, not on this one.
 func (a Agents) remote() bool {
-	told := a.Address
-	if told == "" {
-		told = a.Listen.Addr
+	addr := a.Address
+	if addr == "" {
+		addr = a.Listen.Addr
 	}
-	return told != "" && !loopback(told)
+	return addr != "" && !loopback(addr)
 }
 
-// unspecified tells that an address is every one of its host, which nobody can dial from elsewhere.
+// unspecified reports whether addr means all addresses of its host. Other hosts cannot dial such an address.
 func unspecified(addr string) bool {
 	host, _, _ := net.SplitHostPort(addr)
 	ip := net.ParseIP(host)
@@ -63,42 +63,42 @@ func loopback(addr string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// listenForAgents takes the address for agents of other hosts, where there is one. Who comes in there has
-// proved by a certificate of this installation's CA which node it is.
-func (h *house) listenForAgents() error {
-	addr := h.settings.Agents.Listen.Addr
+// listenForAgents opens the listener for agents on other hosts, if one is configured. A client proves which
+// node it is with a certificate of this installation's CA.
+func (d *daemon) listenForAgents() error {
+	addr := d.settings.Agents.Listen.Addr
 	if addr == "" {
 		return nil
 	}
-	identity, err := issue(h.keys.ca, jobs.Name, h.clock)
+	identity, err := issue(d.keys.ca, jobs.Name, d.clock)
 	if err != nil {
 		return err
 	}
-	wire, err := rpc.TCP(rpc.TCPConfig{Identity: identity, ListenAgents: addr, Client: rpc.ClientOptions{Clock: h.clock}})
+	wire, err := rpc.TCP(rpc.TCPConfig{Identity: identity, ListenAgents: addr, Client: rpc.ClientOptions{Clock: d.clock}})
 	if err != nil {
 		return err
 	}
-	h.agents, err = wire.ListenAgents(jobs.Name)
+	d.agents, err = wire.ListenAgents(jobs.Name)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("the address %s is in use by another process: choose one with SERVICE_JOBS_AGENT_LISTEN", addr)
+		return fmt.Errorf("the address %s is in use by another process; choose another with SERVICE_JOBS_AGENT_LISTEN", addr)
 	}
 	return err
 }
 
-// agentAddress is what agents of other hosts are told to dial; empty where they have no way in.
-func (h *house) agentAddress() string {
+// agentAddress returns the address that agents on other hosts dial. It is empty if there is no listener for them.
+func (d *daemon) agentAddress() string {
 	switch {
-	case h.agents == nil:
+	case d.agents == nil:
 		return ""
-	case h.settings.Agents.Address != "":
-		return h.settings.Agents.Address
+	case d.settings.Agents.Address != "":
+		return d.settings.Agents.Address
 	default:
-		return h.agents.Addr().String()
+		return d.agents.Addr().String()
 	}
 }
 
-// issued is what a part of this process proves itself with to other hosts. The CA is at hand, so it lives in
-// memory only, and in the last third of its life another one takes its place.
+// issued is the certificate with which a part of this process proves its identity to other hosts. It is kept
+// in memory only, because the CA is in the same process, and is renewed in the last third of its life.
 type issued struct {
 	ca    *pki.CA
 	name  string
@@ -128,7 +128,7 @@ func (i *issued) Current() *pki.Identity {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if renew := i.current.NotAfter.Add(-pki.DefaultServiceLife / 3); !i.clock.Now().Before(renew) {
-		// Where it fails the CA has ended, and the last certificate with it.
+		// Issuing fails only if the CA has expired, in which case the current certificate is useless too.
 		if next, err := i.next(); err == nil {
 			i.current = next
 		}

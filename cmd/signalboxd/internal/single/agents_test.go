@@ -17,29 +17,29 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
 )
 
-func TestSettingsByWhichNoAgentOfAnotherHostWouldCome(t *testing.T) {
+func TestAgents_Validate(t *testing.T) {
 	t.Parallel()
 	const listen, address, public = "SERVICE_JOBS_AGENT_LISTEN", "SERVICE_JOBS_AGENT_ADDRESS", "SERVICE_PUBLIC_URL"
 	for name, c := range map[string]struct {
 		flags map[string]string
-		want  string // the setting that is named, none where all is well
+		want  string // the setting that the error names; empty if the settings are valid
 	}{
-		"none":                             {nil, ""},
-		"a tunnel or a test":               {map[string]string{listen: "127.0.0.1:7112"}, ""},
-		"by name":                          {map[string]string{listen: "localhost:7112"}, ""},
-		"an address of the network":        {map[string]string{listen: "10.1.2.3:7112", "SERVICE_LISTEN": "10.1.2.3:8080"}, ""},
-		"every address, and what is told":  {map[string]string{listen: ":7112", address: "sb.example:7112", public: "https://sb.example"}, ""},
-		"every address, nothing told":      {map[string]string{listen: "0.0.0.0:7112", public: "https://sb.example"}, address},
-		"every address in six":             {map[string]string{listen: "[::]:7112", public: "https://sb.example"}, address},
-		"told, and nobody listens":         {map[string]string{address: "sb.example:7112"}, address},
-		"told without a port":              {map[string]string{listen: ":7112", address: "sb.example", public: "https://sb.example"}, address},
-		"told without a host":              {map[string]string{listen: ":7112", address: ":7112", public: "https://sb.example"}, address},
-		"told a port that is none":         {map[string]string{listen: ":7112", address: "sb.example:0", public: "https://sb.example"}, address},
-		"another port at each start":       {map[string]string{listen: "127.0.0.1:0"}, listen},
-		"no address to listen on":          {map[string]string{listen: "nowhere"}, listen},
-		"others could not join":            {map[string]string{listen: "10.1.2.3:7112"}, public},
-		"others could not join by a name":  {map[string]string{listen: ":7112", address: "sb.example:7112"}, public},
-		"others could not join everywhere": {map[string]string{listen: "10.1.2.3:7112", "SERVICE_LISTEN": "0.0.0.0:8080"}, public},
+		"none":                           {nil, ""},
+		"loopback address":               {map[string]string{listen: "127.0.0.1:7112"}, ""},
+		"loopback name":                  {map[string]string{listen: "localhost:7112"}, ""},
+		"network address":                {map[string]string{listen: "10.1.2.3:7112", "SERVICE_LISTEN": "10.1.2.3:8080"}, ""},
+		"all addresses, address set":     {map[string]string{listen: ":7112", address: "sb.example:7112", public: "https://sb.example"}, ""},
+		"all IPv4 addresses, no address": {map[string]string{listen: "0.0.0.0:7112", public: "https://sb.example"}, address},
+		"all IPv6 addresses, no address": {map[string]string{listen: "[::]:7112", public: "https://sb.example"}, address},
+		"address without listener":       {map[string]string{address: "sb.example:7112"}, address},
+		"address without port":           {map[string]string{listen: ":7112", address: "sb.example", public: "https://sb.example"}, address},
+		"address without host":           {map[string]string{listen: ":7112", address: ":7112", public: "https://sb.example"}, address},
+		"address with port 0":            {map[string]string{listen: ":7112", address: "sb.example:0", public: "https://sb.example"}, address},
+		"listener with port 0":           {map[string]string{listen: "127.0.0.1:0"}, listen},
+		"listener without port":          {map[string]string{listen: "nowhere"}, listen},
+		"public URL missing, IP":         {map[string]string{listen: "10.1.2.3:7112"}, public},
+		"public URL missing, host name":  {map[string]string{listen: ":7112", address: "sb.example:7112"}, public},
+		"no public URL, all addresses":   {map[string]string{listen: "10.1.2.3:7112", "SERVICE_LISTEN": "0.0.0.0:8080"}, public},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -54,7 +54,7 @@ func TestSettingsByWhichNoAgentOfAnotherHostWouldCome(t *testing.T) {
 	}
 }
 
-func TestTheAddressForAgentsThatIsTakenIsNamedBeforeAnythingIsStarted(t *testing.T) {
+func TestRun_agentAddressInUse(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -63,28 +63,28 @@ func TestTheAddressForAgentsThatIsTakenIsNamedBeforeAnythingIsStarted(t *testing
 	_, _, err = try(t, map[string]string{
 		"SERVICE_DATA": data, "SERVICE_LISTEN": "127.0.0.1:0", "SERVICE_JOBS_AGENT_LISTEN": taken.Addr().String(),
 	}, Options{})
-	require.ErrorContains(t, err, "the address "+taken.Addr().String()+" is in use by another process: choose one with SERVICE_JOBS_AGENT_LISTEN")
+	require.ErrorContains(t, err, "the address "+taken.Addr().String()+" is in use by another process; choose another with SERVICE_JOBS_AGENT_LISTEN")
 	require.NoDirExists(t, filepath.Join(data, "postgres"))
 }
 
-func TestWhatAgentsAreToldToDial(t *testing.T) {
+func TestDaemon_agentAddress(t *testing.T) {
 	t.Parallel()
-	h, _ := half(t, "")
-	h.clock = clock.Real()
+	d, _ := half(t, "")
+	d.clock = clock.Real()
 	var err error
-	h.keys, err = h.folder.keys(h.clock.Now())
+	d.keys, err = d.folder.keys(d.clock.Now())
 	require.NoError(t, err)
-	require.NoError(t, h.listenForAgents())
-	require.Empty(t, h.agentAddress(), "there is no way in unless one is asked for")
-	h.settings.Agents.Listen.Addr = "127.0.0.1:0"
-	require.NoError(t, h.listenForAgents())
-	t.Cleanup(func() { _ = h.agents.Close() })
-	require.Equal(t, h.agents.Addr().String(), h.agentAddress())
-	h.settings.Agents.Address = "signalbox.example:7112"
-	require.Equal(t, "signalbox.example:7112", h.agentAddress())
+	require.NoError(t, d.listenForAgents())
+	require.Empty(t, d.agentAddress(), "no listener unless one is configured")
+	d.settings.Agents.Listen.Addr = "127.0.0.1:0"
+	require.NoError(t, d.listenForAgents())
+	t.Cleanup(func() { _ = d.agents.Close() })
+	require.Equal(t, d.agents.Addr().String(), d.agentAddress())
+	d.settings.Agents.Address = "signalbox.example:7112"
+	require.Equal(t, "signalbox.example:7112", d.agentAddress())
 }
 
-func TestACertificateInMemoryIsRenewedInTheLastThirdOfItsLife(t *testing.T) {
+func TestIssued_Current_renewsInLastThird(t *testing.T) {
 	t.Parallel()
 	clk := clock.NewFake(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	ca, err := pki.NewCA(clk.Now(), 2*pki.DefaultServiceLife)
@@ -100,12 +100,12 @@ func TestACertificateInMemoryIsRenewedInTheLastThirdOfItsLife(t *testing.T) {
 	require.Equal(t, clk.Now().Add(pki.DefaultServiceLife), second.NotAfter)
 	require.Same(t, second, i.Current())
 	clk.Advance(2 * pki.DefaultServiceLife)
-	require.NotNil(t, i.Current(), "the CA has ended: what there is stays, and convinces nobody")
+	require.NotNil(t, i.Current(), "the CA has expired: the last certificate is kept, although no peer accepts it")
 	_, err = issue(ca, "jobs", clk)
 	require.ErrorContains(t, err, "the CA has expired")
 }
 
-// mint makes a fleet and asks for a join token of it.
+// mint creates a fleet and requests a join token for it.
 func mint(t *testing.T, c *client.Client) *client.Answer {
 	t.Helper()
 	var fleet struct{ ID string }
@@ -115,7 +115,7 @@ func mint(t *testing.T, c *client.Client) *client.Answer {
 	return a
 }
 
-func TestATokenForAnotherHostNeedsAWayIn(t *testing.T) {
+func TestJoinToken_refusedWithoutAgentListener(t *testing.T) {
 	t.Parallel()
 	w := serve(t, folderOf(t), map[string]string{"SERVICE_BOOTSTRAP_ADMIN_PASSWORD": given})
 	refused := mint(t, w.admin(given))
@@ -124,7 +124,7 @@ func TestATokenForAnotherHostNeedsAWayIn(t *testing.T) {
 	require.NoError(t, w.stop())
 }
 
-func TestOnlyNodesComeInByTheAddressForAgents(t *testing.T) {
+func TestAgentListener_acceptsNodesOnly(t *testing.T) {
 	t.Parallel()
 	addr := freeAddress(t)
 	w := serve(t, folderOf(t), map[string]string{"SERVICE_BOOTSTRAP_ADMIN_PASSWORD": given, "SERVICE_JOBS_AGENT_LISTEN": addr})
@@ -133,7 +133,7 @@ func TestOnlyNodesComeInByTheAddressForAgents(t *testing.T) {
 	require.NoError(t, err)
 	foreign, err := pki.NewCA(clock.Real().Now(), time.Hour)
 	require.NoError(t, err)
-	for name, from := range map[string]*pki.CA{"a service of the house": ca, "a service of elsewhere": foreign} {
+	for name, from := range map[string]*pki.CA{"service of this installation": ca, "service of another installation": foreign} {
 		identity, err := issue(from, "gateway", clock.Real())
 		require.NoError(t, err)
 		wire, err := rpc.TCP(rpc.TCPConfig{Identity: identity, Peers: map[string]string{"jobs": addr}, Client: rpc.ClientOptions{Clock: clock.Real()}})

@@ -32,7 +32,7 @@ const (
 	statementTimeout = 30 * time.Second
 )
 
-// part is one service with what it is served by.
+// part is one service with its environment and its listeners.
 type part struct {
 	env       *boot.Env
 	service   boot.Service
@@ -45,32 +45,32 @@ type parts struct {
 	jobs      *jobs.Service
 	ingest    http.Handler
 	inference http.Handler
-	calls     run.Worker // those that inference answers
+	calls     run.Worker // ends the calls that inference is serving
 }
 
-// build makes all services and answers the workers of the process, in the order in which they start.
-func (h *house) build(ctx context.Context) ([]run.Worker, error) {
-	if err := h.openObjects(); err != nil {
+// build creates all services and returns the workers of the process, in the order in which they start.
+func (d *daemon) build(ctx context.Context) ([]run.Worker, error) {
+	if err := d.openObjects(); err != nil {
 		return nil, err
 	}
 	p := &parts{byName: map[string]*part{}}
 	for _, name := range []string{auth.Name, jobs.Name, ingest.Name, registry.Name, inference.Name} {
-		if err := h.prepare(ctx, p, name); err != nil {
+		if err := d.prepare(ctx, p, name); err != nil {
 			return nil, err
 		}
 	}
-	for _, make := range []func(context.Context, *parts) error{h.auth, h.jobs, h.ingest, h.registry, h.inference} {
+	for _, make := range []func(context.Context, *parts) error{d.auth, d.jobs, d.ingest, d.registry, d.inference} {
 		if err := make(ctx, p); err != nil {
 			return nil, err
 		}
 	}
 	var workers []run.Worker
-	if h.postgres != nil {
-		workers = append(workers, run.Worker{Name: "postgres", Run: h.postgres.Run})
+	if d.postgres != nil {
+		workers = append(workers, run.Worker{Name: "postgres", Run: d.postgres.Run})
 	}
 	for _, name := range []string{auth.Name, jobs.Name, ingest.Name, registry.Name, inference.Name} {
 		one := p.byName[name]
-		conn, err := one.env.Dial(h.closers, auth.Name)
+		conn, err := one.env.Dial(d.closers, auth.Name)
 		if err != nil {
 			return nil, err
 		}
@@ -80,21 +80,22 @@ func (h *house) build(ctx context.Context) ([]run.Worker, error) {
 		}
 		workers = append(workers, served...)
 	}
-	edge, err := h.gateway(ctx, p)
+	edge, err := d.gateway(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	agent, err := h.agent(p)
+	agent, err := d.agent(p)
 	if err != nil {
 		return nil, err
 	}
-	// Calls end before the agent ends the engines that answer them, and the edge last: trainings report until they end.
+	// Workers stop in reverse order: first the inference calls, then the agent with the engines that serve them,
+	// and the edge later, because trainings report through it until they end.
 	return append(append(workers, edge...), agent, hurried(p.calls, p.byName[inference.Name].env.Log)), nil
 }
 
-// prepare opens the listeners of a service before any client is made.
-func (h *house) prepare(ctx context.Context, p *parts, name string) error {
-	e, err := h.env(ctx, name)
+// prepare opens the listeners of a service. It runs for every service before the first client dials.
+func (d *daemon) prepare(ctx context.Context, p *parts, name string) error {
+	e, err := d.env(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -109,53 +110,53 @@ func (h *house) prepare(ctx context.Context, p *parts, name string) error {
 			return fmt.Errorf("listen for agents: %w", err)
 		}
 		one.listeners = append(one.listeners, agents)
-		if h.agents != nil {
-			one.listeners = append(one.listeners, h.agents)
+		if d.agents != nil {
+			one.listeners = append(one.listeners, d.agents)
 		}
 	}
 	p.byName[name] = one
 	return nil
 }
 
-// clients dials the peers of a service.
-func (h *house) clients(p *parts, of string, peers ...string) (map[string]*grpc.ClientConn, *boot.Env, error) {
+// clients dials the peers of a service and returns its environment too.
+func (d *daemon) clients(p *parts, of string, peers ...string) (map[string]*grpc.ClientConn, *boot.Env, error) {
 	e := p.byName[of].env
-	c, err := e.DialAll(h.closers, peers...)
+	c, err := e.DialAll(d.closers, peers...)
 	return c, e, err
 }
 
-func (h *house) auth(ctx context.Context, p *parts) error {
-	c, e, err := h.clients(p, auth.Name, auth.PeerNames()...)
+func (d *daemon) auth(ctx context.Context, p *parts) error {
+	c, e, err := d.clients(p, auth.Name, auth.PeerNames()...)
 	if err != nil {
 		return err
 	}
-	svc, err := auth.New(ctx, h.settings.Auth, auth.Deps{
+	svc, err := auth.New(ctx, d.settings.Auth, auth.Deps{
 		Pool: e.Pool, Keyring: e.Keyring, Quota: jobspeerv1.NewQuotaPeerServiceClient(c[jobs.Name]), Peers: boot.Peers(c), Audit: e.AuditPeer(), Clock: e.Clock,
-		IDs: e.IDs, Rand: e.Rand, Log: e.Log, PublicURL: h.url,
+		IDs: e.IDs, Rand: e.Rand, Log: e.Log, PublicURL: d.url,
 	})
 	if err != nil {
 		return fmt.Errorf("auth: %w", err)
 	}
 	p.byName[auth.Name].service = svc
-	if h.first, err = svc.Bootstrap(ctx); err != nil {
+	if d.first, err = svc.Bootstrap(ctx); err != nil {
 		return fmt.Errorf("auth: %w", err)
 	}
-	h.showFirst()
+	d.showFirst()
 	return nil
 }
 
-func (h *house) jobs(ctx context.Context, p *parts) error {
-	c, e, err := h.clients(p, jobs.Name, auth.Name, registry.Name, ingest.Name)
+func (d *daemon) jobs(ctx context.Context, p *parts) error {
+	c, e, err := d.clients(p, jobs.Name, auth.Name, registry.Name, ingest.Name)
 	if err != nil {
 		return err
 	}
-	p.jobs, err = jobs.New(ctx, h.settings.Jobs, jobs.Deps{
+	p.jobs, err = jobs.New(ctx, d.settings.Jobs, jobs.Deps{
 		Pool: e.Pool, Projects: authpeerv1.NewProjectServiceClient(c[auth.Name]),
 		Accounts: authpeerv1.NewAccountPeerServiceClient(c[auth.Name]),
 		Catalog:  registrypeerv1.NewCatalogPeerServiceClient(c[registry.Name]),
 		RunData:  ingestpeerv1.NewRunDataPeerServiceClient(c[ingest.Name]), Blobs: e.Blobs,
-		CA: boot.NodeCA{CA: h.keys.ca, Clock: h.clock}, Keyring: e.Keyring, Clock: e.Clock, IDs: e.IDs, Rand: e.Rand,
-		Log: e.Log, PublicURL: h.url, AgentAddress: h.agentAddress,
+		CA: boot.NodeCA{CA: d.keys.ca, Clock: d.clock}, Keyring: e.Keyring, Clock: e.Clock, IDs: e.IDs, Rand: e.Rand,
+		Log: e.Log, PublicURL: d.url, AgentAddress: d.agentAddress,
 	})
 	if err != nil {
 		return fmt.Errorf("jobs: %w", err)
@@ -164,12 +165,12 @@ func (h *house) jobs(ctx context.Context, p *parts) error {
 	return nil
 }
 
-func (h *house) ingest(ctx context.Context, p *parts) error {
-	c, e, err := h.clients(p, ingest.Name, jobs.Name)
+func (d *daemon) ingest(ctx context.Context, p *parts) error {
+	c, e, err := d.clients(p, ingest.Name, jobs.Name)
 	if err != nil {
 		return err
 	}
-	svc, err := ingest.New(ctx, h.settings.Ingest, ingest.Deps{
+	svc, err := ingest.New(ctx, d.settings.Ingest, ingest.Deps{
 		Pool: e.Pool, Runs: jobspeerv1.NewRunPeerServiceClient(c[jobs.Name]), Blobs: e.Blobs, Clock: e.Clock, IDs: e.IDs, Log: e.Log,
 	})
 	if err != nil {
@@ -179,16 +180,16 @@ func (h *house) ingest(ctx context.Context, p *parts) error {
 	return nil
 }
 
-func (h *house) registry(ctx context.Context, p *parts) error {
-	c, e, err := h.clients(p, registry.Name, auth.Name, jobs.Name, ingest.Name)
+func (d *daemon) registry(ctx context.Context, p *parts) error {
+	c, e, err := d.clients(p, registry.Name, auth.Name, jobs.Name, ingest.Name)
 	if err != nil {
 		return err
 	}
-	svc, err := registry.New(ctx, h.settings.Registry, registry.Deps{
+	svc, err := registry.New(ctx, d.settings.Registry, registry.Deps{
 		Pool: e.Pool, Projects: authpeerv1.NewProjectServiceClient(c[auth.Name]),
 		Recipes: recipes.FS(), Works: jobspeerv1.NewWorkPeerServiceClient(c[jobs.Name]), Runs: jobspeerv1.NewRunPeerServiceClient(c[jobs.Name]),
 		RunData: ingestpeerv1.NewRunDataPeerServiceClient(c[ingest.Name]), Blobs: e.Blobs, Keyring: e.Keyring,
-		Clock: e.Clock, IDs: e.IDs, Rand: e.Rand, Log: e.Log, PublicURL: h.url,
+		Clock: e.Clock, IDs: e.IDs, Rand: e.Rand, Log: e.Log, PublicURL: d.url,
 	})
 	if err != nil {
 		return fmt.Errorf("registry: %w", err)
@@ -197,16 +198,16 @@ func (h *house) registry(ctx context.Context, p *parts) error {
 	return nil
 }
 
-func (h *house) inference(ctx context.Context, p *parts) error {
-	c, e, err := h.clients(p, inference.Name, registry.Name)
+func (d *daemon) inference(ctx context.Context, p *parts) error {
+	c, e, err := d.clients(p, inference.Name, registry.Name)
 	if err != nil {
 		return err
 	}
-	cfg := h.settings.Inference
+	cfg := d.settings.Inference
 	if cfg.Spool == "" {
-		cfg.Spool = h.folder.in("spool")
+		cfg.Spool = d.folder.in("spool")
 	}
-	identity, err := issue(h.keys.ca, inference.Name, h.clock)
+	identity, err := issue(d.keys.ca, inference.Name, d.clock)
 	if err != nil {
 		return err
 	}

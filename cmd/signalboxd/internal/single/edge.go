@@ -23,28 +23,28 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs"
 )
 
-// localFleet is the fleet of the agent in this process, and its pool.
+// The fleet of the agent in this process, and the fleet's pool.
 const (
 	localFleet = "local"
 	localPool  = "default"
 )
 
-// agent is the embedded agent: it joins its fleet and dials jobs in memory, as any other agent does
-// over the network.
-func (h *house) agent(p *parts) (run.Worker, error) {
-	cfg := h.settings.Agent
-	cfg.Data, cfg.Exec, cfg.Environ, cfg.Version = h.folder.in("agent"), h.options.Exec, os.Environ(), version.Server()
+// agent creates the embedded agent. It joins its fleet and dials jobs in memory as other agents do over the
+// network.
+func (d *daemon) agent(p *parts) (run.Worker, error) {
+	cfg := d.settings.Agent
+	cfg.Data, cfg.Exec, cfg.Environ, cfg.Version = d.folder.in("agent"), d.options.Exec, os.Environ(), version.Server()
 	if cfg.Hostname == "" {
 		var err error
 		if cfg.Hostname, err = os.Hostname(); err != nil {
-			return run.Worker{}, fmt.Errorf("find the machine's name: %w", err)
+			return run.Worker{}, fmt.Errorf("find the host name: %w", err)
 		}
 	}
 	sdk, err := pysdk.Files()
 	if err != nil {
 		return run.Worker{}, fmt.Errorf("open the Python reporter: %w", err)
 	}
-	joiner, err := h.joiner()
+	joiner, err := d.joiner()
 	if err != nil {
 		return run.Worker{}, err
 	}
@@ -58,38 +58,38 @@ func (h *house) agent(p *parts) (run.Worker, error) {
 			if err != nil {
 				return nil, err
 			}
-			return h.bus.As(name).Dial(jobs.Name)
+			return d.bus.As(name).Dial(jobs.Name)
 		},
-		SDK: sdk, Clock: h.clock, Rand: rand.Reader, Jitter: mathrand.Float64, Log: h.obs.Logger("agent"),
+		SDK: sdk, Clock: d.clock, Rand: rand.Reader, Jitter: mathrand.Float64, Log: d.obs.Logger("agent"),
 	})
 	if err != nil {
 		return run.Worker{}, err
 	}
-	h.closers.Add("agent", func(context.Context) error { return a.Close() })
+	d.closers.Add("agent", func(context.Context) error { return a.Close() })
 	return a.Worker(true), nil
 }
 
-// inProcess joins over the bus as the gateway would hand the request on: with the identity of nobody.
+// inProcess joins over the bus. It sends what the gateway would send for a request without credentials.
 type inProcess struct {
 	credentials authpeerv1.CredentialServiceClient
 	fleets      jobsv1.FleetServiceClient
-	house       *house
+	daemon      *daemon
 }
 
-func (h *house) joiner() (link.Joiner, error) {
-	edge := h.bus.As("gateway")
+func (d *daemon) joiner() (link.Joiner, error) {
+	edge := d.bus.As("gateway")
 	authConn, err := edge.Dial(auth.Name)
 	if err != nil {
 		return nil, fmt.Errorf("dial auth: %w", err)
 	}
-	h.closers.Add("agent to auth", func(context.Context) error { return authConn.Close() })
+	d.closers.Add("agent to auth", func(context.Context) error { return authConn.Close() })
 	jobsConn, err := edge.Dial(jobs.Name)
 	if err != nil {
 		return nil, fmt.Errorf("dial jobs: %w", err)
 	}
-	h.closers.Add("agent to jobs", func(context.Context) error { return jobsConn.Close() })
+	d.closers.Add("agent to jobs", func(context.Context) error { return jobsConn.Close() })
 	return &inProcess{
-		credentials: authpeerv1.NewCredentialServiceClient(authConn), fleets: jobsv1.NewFleetServiceClient(jobsConn), house: h,
+		credentials: authpeerv1.NewCredentialServiceClient(authConn), fleets: jobsv1.NewFleetServiceClient(jobsConn), daemon: d,
 	}, nil
 }
 
@@ -97,8 +97,8 @@ func (h *house) joiner() (link.Joiner, error) {
 func (j *inProcess) Join(ctx context.Context, req *jobsv1.JoinFleetRequest) (*jobsv1.JoinFleetResponse, error) {
 	out, err := j.credentials.Authenticate(ctx, &authpeerv1.AuthenticateRequest{ClientAddress: "127.0.0.1", InMaintenance: true})
 	if err != nil {
-		return nil, fmt.Errorf("ask auth for an identity: %w", err)
+		return nil, fmt.Errorf("get an identity from auth: %w", err)
 	}
-	ctx = authn.WithToken(ctx, out.GetCallerToken(), j.house.clock.Now().Add(authn.CallerFormat().Lifetime))
+	ctx = authn.WithToken(ctx, out.GetCallerToken(), j.daemon.clock.Now().Add(authn.CallerFormat().Lifetime))
 	return link.InMemory{Fleet: j.fleets}.Join(ctx, req)
 }

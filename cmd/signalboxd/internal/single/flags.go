@@ -10,12 +10,12 @@ import (
 	"github.com/signalbox-dev/signalbox/internal/version"
 )
 
-// Parse reads the command line. done tells that there is nothing left to do: the version was shown.
+// Parse reads the command line. If done is true the process exits: the version was shown or err is set.
 func Parse(args []string, out, errOut io.Writer) (o Options, done bool, err error) {
 	o = Options{Out: out, Log: errOut, Flags: map[string]string{}}
 	f := flag.NewFlagSet("signalboxd", flag.ContinueOnError)
 	f.SetOutput(errOut)
-	// Who hands over nothing meant something that is not there, a variable that is not set most likely.
+	// Reject empty flag values: they usually come from an unset shell variable.
 	set := func(what string, to func(value string)) func(string) error {
 		return func(value string) error {
 			if strings.TrimSpace(value) == "" {
@@ -25,13 +25,13 @@ func Parse(args []string, out, errOut io.Writer) (o Options, done bool, err erro
 			return nil
 		}
 	}
-	f.Func("data", "folder that keeps everything (SERVICE_DATA)", set("a folder", func(v string) { o.Flags["SERVICE_DATA"] = v }))
-	f.Func("listen", "address to serve on (SERVICE_LISTEN); port 0 is a free one, the same again at each start over the data folder where it can be had", set("host:port", func(v string) { o.Flags["SERVICE_LISTEN"] = v }))
-	f.Func("ready-file", "file to write once it serves", set("a file", func(v string) { o.ReadyFile = v }))
-	f.BoolVar(&o.PrintConfig, "print-config", false, "show every setting, redacted, and end")
-	showVersion := f.Bool("version", false, "show the version and end")
+	f.Func("data", "folder for all data (SERVICE_DATA)", set("a folder", func(v string) { o.Flags["SERVICE_DATA"] = v }))
+	f.Func("listen", "address to serve on (SERVICE_LISTEN); port 0 picks a free port and reuses it, if possible, at each start on the same data folder", set("host:port", func(v string) { o.Flags["SERVICE_LISTEN"] = v }))
+	f.Func("ready-file", "file to write when the server is ready", set("a file", func(v string) { o.ReadyFile = v }))
+	f.BoolVar(&o.PrintConfig, "print-config", false, "show every setting, with secrets redacted, and exit")
+	showVersion := f.Bool("version", false, "show the version and exit")
 	if err := f.Parse(args); err != nil {
-		return o, true, fmt.Errorf("read the flags: %w", err)
+		return o, true, fmt.Errorf("parse the flags: %w", err)
 	}
 	if f.NArg() > 0 {
 		return o, true, fmt.Errorf("unknown argument %q", f.Arg(0))

@@ -22,7 +22,7 @@ func TestParse(t *testing.T) {
 	require.False(t, o.PrintConfig)
 }
 
-func TestParseShowsTheVersion(t *testing.T) {
+func TestParse_version(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	_, done, err := Parse([]string{"--version"}, &out, io.Discard)
@@ -31,7 +31,7 @@ func TestParseShowsTheVersion(t *testing.T) {
 	require.Equal(t, version.Server()+"\n", out.String())
 }
 
-func TestParseRefuses(t *testing.T) {
+func TestParse_unknownFlag(t *testing.T) {
 	t.Parallel()
 	var errOut bytes.Buffer
 	_, done, err := Parse([]string{"--nonsense"}, io.Discard, &errOut)
@@ -42,14 +42,14 @@ func TestParseRefuses(t *testing.T) {
 	require.ErrorIs(t, err, flag.ErrHelp)
 }
 
-func TestParseTakesNoArguments(t *testing.T) {
+func TestParse_unknownArgument(t *testing.T) {
 	t.Parallel()
 	_, done, err := Parse([]string{"--data", "d", "serve"}, io.Discard, io.Discard)
 	require.ErrorContains(t, err, `unknown argument "serve"`)
 	require.True(t, done)
 }
 
-func TestAFlagThatSaysNothingIsRefused(t *testing.T) {
+func TestParse_emptyFlagValue(t *testing.T) {
 	t.Parallel()
 	for flagged, want := range map[string]string{"data": "a folder", "listen": "host:port", "ready-file": "a file"} {
 		for _, empty := range []string{"", " ", "\t"} {
@@ -60,7 +60,7 @@ func TestAFlagThatSaysNothingIsRefused(t *testing.T) {
 	}
 }
 
-func TestASettingThatSaysNothingStartsNothing(t *testing.T) {
+func TestRun_emptySettings(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
 	for name, settings := range map[string]map[string]string{
@@ -71,5 +71,5 @@ func TestASettingThatSaysNothingStartsNothing(t *testing.T) {
 		require.ErrorContains(t, err, name)
 	}
 	require.NoDirExists(t, data)
-	require.NoFileExists(t, "lock", "nor is anything written where one stands")
+	require.NoFileExists(t, "lock", "no file is written in the working directory")
 }

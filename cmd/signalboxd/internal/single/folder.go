@@ -17,40 +17,40 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// folder is the data folder, held by one process at a time.
+// folder is the data folder. One process holds it at a time.
 type folder struct {
 	path string
 	hold *hold.Hold
 }
 
-// openFolder makes the folder and takes it, or says who has it.
+// openFolder creates the folder and takes its lock. If another process holds it, the error names that process.
 func openFolder(path string) (*folder, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, fmt.Errorf("find the data folder: %w", err)
 	}
 	if err := os.MkdirAll(path, 0o700); err != nil {
-		return nil, fmt.Errorf("make the data folder: %w", err)
+		return nil, fmt.Errorf("create the data folder: %w", err)
 	}
 	held, err := hold.Take(filepath.Join(path, "lock"))
 	if taken, ok := errors.AsType[*hold.TakenError](err); ok {
-		return nil, fmt.Errorf("the data folder %s is in use by another signalboxd%s: use or stop that one, or choose another folder with --data",
+		return nil, fmt.Errorf("the data folder %s is in use by another signalboxd%s; use or stop that one, or choose another folder with --data",
 			path, taken.Holder)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("take the data folder: %w", err)
+		return nil, fmt.Errorf("lock the data folder: %w", err)
 	}
 	return &folder{path: path, hold: held}, nil
 }
 
-// close lets the folder go.
+// close releases the folder.
 func (f *folder) close() error { return f.hold.Close() }
 
 func (f *folder) in(names ...string) string {
 	return filepath.Join(append([]string{f.path}, names...)...)
 }
 
-// keep answers a secret of so many random bytes, drawn at the first start and kept in a file of its own.
+// keep returns the named secret of size random bytes. The first start generates it and saves it in its own file.
 func (f *folder) keep(name string, size int) (secret.String, error) {
 	path := f.in("keys", name)
 	if raw, err := os.ReadFile(path); err == nil {
@@ -60,16 +60,16 @@ func (f *folder) keep(name string, size int) (secret.String, error) {
 	}
 	raw := make([]byte, size)
 	if _, err := io.ReadFull(rand.Reader, raw); err != nil {
-		return secret.String{}, fmt.Errorf("draw %s: %w", name, err)
+		return secret.String{}, fmt.Errorf("generate %s: %w", name, err)
 	}
 	text := base64.StdEncoding.EncodeToString(raw)
 	if err := pki.WriteFile(path, []byte(text)); err != nil {
-		return secret.String{}, fmt.Errorf("keep %s: %w", name, err)
+		return secret.String{}, fmt.Errorf("save %s: %w", name, err)
 	}
 	return secret.New(text), nil
 }
 
-// keys are the secrets of an installation that nobody configured.
+// keys are the secrets that an installation needs even if none are configured.
 type keys struct {
 	ring  *secret.Keyring
 	audit secret.String
@@ -79,7 +79,7 @@ type keys struct {
 
 func (f *folder) keys(now time.Time) (keys, error) {
 	if err := os.MkdirAll(f.in("keys"), 0o700); err != nil {
-		return keys{}, fmt.Errorf("make the folder of keys: %w", err)
+		return keys{}, fmt.Errorf("create the folder for keys: %w", err)
 	}
 	ring, err := secret.LoadOrCreateKeyring(f.in("keys", "keyring"))
 	if err != nil {
@@ -100,8 +100,8 @@ func (f *folder) keys(now time.Time) (keys, error) {
 	return keys{ring: ring, audit: audit, blobs: blobs, ca: ca}, nil
 }
 
-// given takes the keys that the settings name, in the place of those in the folder.
-func (k *keys) given(s boot.Settings) error {
+// override replaces keys of the folder with those that the settings name.
+func (k *keys) override(s boot.Settings) error {
 	if !s.Keyring.IsZero() {
 		ring, err := secret.ParseKeyring(s.Keyring)
 		if err != nil {
@@ -115,7 +115,7 @@ func (k *keys) given(s boot.Settings) error {
 	return nil
 }
 
-// authority is the internal CA, which signs the certificates of nodes that join from outside.
+// authority loads or creates the internal CA, which signs the certificates of nodes that join from other hosts.
 func (f *folder) authority(now time.Time) (*pki.CA, error) {
 	dir := f.in("keys", "ca")
 	ca, err := pki.LoadCA(dir)
@@ -123,7 +123,7 @@ func (f *folder) authority(now time.Time) (*pki.CA, error) {
 		return ca, err
 	}
 	if ca, err = pki.NewCA(now, pki.DefaultCALife); err != nil {
-		return nil, fmt.Errorf("make the internal CA: %w", err)
+		return nil, fmt.Errorf("create the internal CA: %w", err)
 	}
 	return ca, ca.Save(dir)
 }

@@ -10,21 +10,21 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestOneProcessHoldsTheFolder(t *testing.T) {
+func TestOpenFolder_inUse(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
 	f, err := openFolder(dir)
 	require.NoError(t, err)
 	_, err = openFolder(dir)
 	require.EqualError(t, err, fmt.Sprintf(
-		"the data folder %s is in use by another signalboxd, process %d: use or stop that one, or choose another folder with --data", dir, os.Getpid()))
+		"the data folder %s is in use by another signalboxd, process %d; use or stop that one, or choose another folder with --data", dir, os.Getpid()))
 	require.NoError(t, f.close())
 	again, err := openFolder(dir)
 	require.NoError(t, err)
 	require.NoError(t, again.close())
 }
 
-func TestKeysAreDrawnOnceAndPrivate(t *testing.T) {
+func TestFolder_keys_generatedOnceAndPrivate(t *testing.T) {
 	t.Parallel()
 	f, err := openFolder(t.TempDir())
 	require.NoError(t, err)
@@ -53,9 +53,9 @@ func TestKeysAreDrawnOnceAndPrivate(t *testing.T) {
 
 func now() time.Time { return time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC) }
 
-func TestKeysThatAreBrokenAreNotReplaced(t *testing.T) {
+func TestFolder_keys_brokenKeyIsNotReplaced(t *testing.T) {
 	t.Parallel()
-	for name, broken := range map[string]string{"keyring": "keyring", "the authority": filepath.Join("ca", "ca.pem")} {
+	for name, broken := range map[string]string{"keyring": "keyring", "CA": filepath.Join("ca", "ca.pem")} {
 		f, err := openFolder(t.TempDir())
 		require.NoError(t, err)
 		_, err = f.keys(now())
@@ -63,7 +63,7 @@ func TestKeysThatAreBrokenAreNotReplaced(t *testing.T) {
 		entries, err := filepath.Glob(f.in("keys", "ca", "*"))
 		require.NoError(t, err)
 		path := f.in("keys", broken)
-		if name == "the authority" {
+		if name == "CA" {
 			path = entries[0]
 		}
 		require.NoError(t, os.WriteFile(path, []byte("rubbish"), 0o600))
@@ -71,12 +71,12 @@ func TestKeysThatAreBrokenAreNotReplaced(t *testing.T) {
 		require.Error(t, err, name)
 		raw, err := os.ReadFile(path)
 		require.NoError(t, err)
-		require.Equal(t, "rubbish", string(raw), "%s: what it sealed would be lost", name)
+		require.Equal(t, "rubbish", string(raw), "%s: a new key could not open what the old one sealed", name)
 		require.NoError(t, f.close())
 	}
 }
 
-func TestASecretThatCannotBeReadIsAnError(t *testing.T) {
+func TestFolder_keep_unreadable(t *testing.T) {
 	t.Parallel()
 	f, err := openFolder(t.TempDir())
 	require.NoError(t, err)
@@ -88,10 +88,10 @@ func TestASecretThatCannotBeReadIsAnError(t *testing.T) {
 	require.Len(t, s.Reveal(), 24)
 }
 
-func TestAFolderThatCannotBeMade(t *testing.T) {
+func TestOpenFolder_cannotCreate(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	_, err := openFolder(filepath.Join(file, "data"))
-	require.ErrorContains(t, err, "make the data folder")
+	require.ErrorContains(t, err, "create the data folder")
 }

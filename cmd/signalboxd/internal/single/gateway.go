@@ -18,38 +18,38 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry"
 )
 
-// gateway is the public edge on the listener that was taken at the start.
-func (h *house) gateway(ctx context.Context, p *parts) ([]run.Worker, error) {
-	e := boot.NewEnv(gateway.Name, h.obs, h.clock, h.ids, h.bus.As(gateway.Name))
-	c, err := e.DialAll(h.closers, auth.Name, jobs.Name, ingest.Name, registry.Name, inference.Name)
+// gateway creates the public edge on the listener that was opened at the start.
+func (d *daemon) gateway(ctx context.Context, p *parts) ([]run.Worker, error) {
+	e := boot.NewEnv(gateway.Name, d.obs, d.clock, d.ids, d.bus.As(gateway.Name))
+	c, err := e.DialAll(d.closers, auth.Name, jobs.Name, ingest.Name, registry.Name, inference.Name)
 	if err != nil {
 		return nil, err
 	}
-	cfg := h.settings.Gateway
-	cfg.Public.URL = h.url()
+	cfg := d.settings.Gateway
+	cfg.Public.URL = d.url()
 	g, err := gateway.New(ctx, cfg, gateway.Deps{
 		Conns: gateway.Conns{
 			Auth: c[auth.Name], Jobs: c[jobs.Name], Ingest: c[ingest.Name], Registry: c[registry.Name], Inference: c[inference.Name],
 		},
-		Ingest: p.ingest, Inference: p.inference, Blobs: h.objects.Handler,
+		Ingest: p.ingest, Inference: p.inference, Blobs: d.objects.Handler,
 		Version: gateway.Version{Server: version.Server(), Core: version.Core},
-		Clock:   h.clock, IDs: h.ids, Log: e.Log, Tracer: h.obs.Tracer, Meter: h.obs.Meter,
+		Clock:   d.clock, IDs: d.ids, Log: e.Log, Tracer: d.obs.Tracer, Meter: d.obs.Meter,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return []run.Worker{hurried(g.Worker(h.listener), e.Log)}, nil
+	return []run.Worker{hurried(g.Worker(d.listener), e.Log)}, nil
 }
 
-// edgeGrace is how long callers may hold the stop of this process up: Ctrl-C has 3 s for everything, and
-// a browser's spare connection or a half-sent request would use up any time that it is given. A service
-// manager's SIGTERM waits for what is held.
+// edgeGrace is how long open requests may delay the stop of this process. Ctrl-C has 3 s for everything, and
+// a browser's idle connection or a half-sent request would use up any time it gets. After a service manager's
+// SIGTERM managedGrace applies, so that open requests can finish.
 const (
 	edgeGrace    = time.Second
 	managedGrace = 8 * time.Second
 )
 
-// hurried ends the edge after its grace at the latest. That callers were cut then is no failure.
+// hurried stops the worker after its grace period at the latest. Requests that are cut off then are not an error.
 func hurried(w run.Worker, log *slog.Logger) run.Worker {
 	stop := w.Stop
 	w.Stop = func(ctx context.Context) error {

@@ -13,23 +13,23 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/run"
 )
 
-func TestCallersHoldTheStopUpForAMomentOnly(t *testing.T) {
+func TestHurried_stopEndsAfterGrace(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
 	for name, c := range map[string]struct {
 		stop func(ctx context.Context) error
 		want error
 	}{
-		"nobody is there": {func(context.Context) error { return nil }, nil},
-		"a caller that stalls": {func(ctx context.Context) error {
+		"no callers": {func(context.Context) error { return nil }, nil},
+		"stalled caller": {func(ctx context.Context) error {
 			<-ctx.Done()
 			return fmt.Errorf("finish requests: %w", ctx.Err())
 		}, nil},
-		"a fault of the edge": {func(context.Context) error { return broken }, broken},
+		"edge fails": {func(context.Context) error { return broken }, broken},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			// The limit of all parts is far: a stop that waits for it runs into the test's own.
+			// The context's limit is far away: a stop that waited for it would exceed the test's time.
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			err := hurried(run.Worker{Stop: c.stop}, slog.New(slog.DiscardHandler)).Stop(ctx)

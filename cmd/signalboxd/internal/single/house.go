@@ -32,8 +32,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry"
 )
 
-// house is what the parts of the process share.
-type house struct {
+// daemon holds what the parts of the process share.
+type daemon struct {
 	settings *Settings
 	loaded   *conf.Loaded
 	options  Options
@@ -46,7 +46,7 @@ type house struct {
 	keys     keys
 	sealing  boot.Sealing
 	listener net.Listener
-	agents   *rpc.Listener // for agents of other hosts, nil where there are none
+	agents   *rpc.Listener // for agents on other hosts, nil if not configured
 	bus      *rpc.Bus
 	postgres *local.Server
 	access   map[string]role.Credentials
@@ -54,54 +54,54 @@ type house struct {
 	first    *auth.FirstLogin
 }
 
-// open takes what another process could hold first (the folder, the port), so that a clash is named
+// open first takes what another process could hold, the folder and the port, so that a conflict is reported
 // before anything is started.
-func open(ctx context.Context, s *Settings, loaded *conf.Loaded, o Options, closers *run.Closers) (*house, error) {
-	h := &house{settings: s, loaded: loaded, options: o, closers: closers, clock: clock.Real()}
-	h.ids = id.NewSource(h.clock, rand.Reader)
+func open(ctx context.Context, s *Settings, loaded *conf.Loaded, o Options, closers *run.Closers) (*daemon, error) {
+	d := &daemon{settings: s, loaded: loaded, options: o, closers: closers, clock: clock.Real()}
+	d.ids = id.NewSource(d.clock, rand.Reader)
 	var err error
-	if h.obs, err = obs.Setup(ctx, obs.Config{
+	if d.obs, err = obs.Setup(ctx, obs.Config{
 		Service: "signalboxd", Version: version.Server(), LogLevel: s.Common.Obs.LogLevel,
 		LogFormat: s.Common.Obs.LogFormat, OTLPEndpoint: s.Common.Obs.OTLPEndpoint,
 	}, o.Log); err != nil {
 		return nil, fmt.Errorf("set up logs and traces: %w", err)
 	}
-	closers.Add("telemetry", h.obs.Shutdown)
+	closers.Add("telemetry", d.obs.Shutdown)
 	for _, w := range loaded.Warnings {
-		h.obs.Log.WarnContext(ctx, "a setting that nothing reads", "setting", w)
+		d.obs.Log.WarnContext(ctx, "unused setting", "setting", w)
 	}
-	if h.folder, err = openFolder(s.Data); err != nil {
+	if d.folder, err = openFolder(s.Data); err != nil {
 		return nil, err
 	}
-	closers.Add("data folder", func(context.Context) error { return h.folder.close() })
-	if h.listener, err = h.folder.listen(s.Gateway.Listen.Addr); err != nil {
+	closers.Add("data folder", func(context.Context) error { return d.folder.close() })
+	if d.listener, err = d.folder.listen(s.Gateway.Listen.Addr); err != nil {
 		return nil, err
 	}
-	closers.Add("listener", func(context.Context) error { return ignoreClosed(h.listener.Close()) })
-	if h.keys, err = h.folder.keys(h.clock.Now()); err != nil {
+	closers.Add("listener", func(context.Context) error { return ignoreClosed(d.listener.Close()) })
+	if d.keys, err = d.folder.keys(d.clock.Now()); err != nil {
 		return nil, err
 	}
-	if err := h.keys.given(s.Common); err != nil {
+	if err := d.keys.override(s.Common); err != nil {
 		return nil, err
 	}
-	if err := h.listenForAgents(); err != nil {
+	if err := d.listenForAgents(); err != nil {
 		return nil, err
 	}
-	if h.agents != nil {
-		closers.Add("listener for agents", func(context.Context) error { return ignoreClosed(h.agents.Close()) })
+	if d.agents != nil {
+		closers.Add("listener for agents", func(context.Context) error { return ignoreClosed(d.agents.Close()) })
 	}
-	if h.sealing, err = boot.OpenSealing(boot.Audit{Key: h.keys.audit, Dir: cmp.Or(s.Common.Audit.Dir, h.folder.in("audit"))}); err != nil {
+	if d.sealing, err = boot.OpenSealing(boot.Audit{Key: d.keys.audit, Dir: cmp.Or(s.Common.Audit.Dir, d.folder.in("audit"))}); err != nil {
 		return nil, err
 	}
-	h.bus = rpc.Memory(rpc.ClientOptions{Clock: h.clock, Telemetry: rpc.Telemetry{Tracer: h.obs.Tracer, Meter: h.obs.Meter}})
-	return h, h.openDatabase(ctx)
+	d.bus = rpc.Memory(rpc.ClientOptions{Clock: d.clock, Telemetry: rpc.Telemetry{Tracer: d.obs.Tracer, Meter: d.obs.Meter}})
+	return d, d.openDatabase(ctx)
 }
 
-// listen takes the public address, or names it where it is taken.
+// listen listens on the public address. If it is in use, the error names it.
 func listen(addr string) (net.Listener, error) {
-	l, err := net.Listen("tcp", addr) //nolint:noctx // it answers at once.
+	l, err := net.Listen("tcp", addr) //nolint:noctx // it returns at once.
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("the address %s is in use by another process: choose one with --listen", addr)
+		return nil, fmt.Errorf("the address %s is in use by another process; choose another with --listen", addr)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", addr, err)
@@ -116,25 +116,25 @@ func ignoreClosed(err error) error {
 	return err
 }
 
-// openDatabase starts the server where none is given, and brings every schema to this version.
-func (h *house) openDatabase(ctx context.Context) error {
-	admin, seed := h.settings.Postgres.AdminURL, h.keys.audit
+// openDatabase starts a Postgres server if the settings name none, and migrates every schema to this version.
+func (d *daemon) openDatabase(ctx context.Context) error {
+	admin, seed := d.settings.Postgres.AdminURL, d.keys.audit
 	if admin.IsZero() {
-		bin, err := local.Find(h.settings.Postgres.Bin, h.settings.Postgres.CacheDir)
-		if err != nil && h.settings.Postgres.Bin != "" {
+		bin, err := local.Find(d.settings.Postgres.Bin, d.settings.Postgres.CacheDir)
+		if err != nil && d.settings.Postgres.Bin != "" {
 			return fmt.Errorf("SERVICE_POSTGRES_BIN: %w", err)
 		}
 		if err != nil {
 			return err
 		}
-		h.postgres, err = local.Start(ctx, local.Config{BinDir: bin, Dir: h.folder.in("postgres"), Entropy: rand.Reader})
+		d.postgres, err = local.Start(ctx, local.Config{BinDir: bin, Dir: d.folder.in("postgres"), Entropy: rand.Reader})
 		if err != nil {
 			return fmt.Errorf("start Postgres: %w", err)
 		}
-		h.closers.Add("postgres", h.postgres.Stop)
-		admin, seed = h.postgres.AdminURL(), h.postgres.Password()
+		d.closers.Add("postgres", d.postgres.Stop)
+		admin, seed = d.postgres.AdminURL(), d.postgres.Password()
 	}
-	return h.migrate(ctx, admin, seed)
+	return d.migrate(ctx, admin, seed)
 }
 
 // schemas are the migrations of the five services.
@@ -152,14 +152,14 @@ func schemas() (map[string]fs.FS, error) {
 	return out, nil
 }
 
-func (h *house) migrate(ctx context.Context, admin, seed secret.String) error {
+func (d *daemon) migrate(ctx context.Context, admin, seed secret.String) error {
 	all, err := schemas()
 	if err != nil {
 		return err
 	}
 	names := []string{auth.Name, jobs.Name, ingest.Name, registry.Name, inference.Name}
-	h.access, err = role.Bootstrap(ctx, role.Config{
-		AdminURL: admin, Database: h.settings.Postgres.Database, Services: names, Seed: seed,
+	d.access, err = role.Bootstrap(ctx, role.Config{
+		AdminURL: admin, Database: d.settings.Postgres.Database, Services: names, Seed: seed,
 	})
 	if err != nil {
 		return fmt.Errorf("prepare the database: %w", err)
@@ -167,7 +167,7 @@ func (h *house) migrate(ctx context.Context, admin, seed secret.String) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, name := range names {
 		group.Go(func() error {
-			if err := migrate.Up(ctx, h.access[name].OwnerURL, name, all[name]); err != nil {
+			if err := migrate.Up(ctx, d.access[name].OwnerURL, name, all[name]); err != nil {
 				return fmt.Errorf("migrate %s: %w", name, err)
 			}
 			return nil
@@ -176,31 +176,31 @@ func (h *house) migrate(ctx context.Context, admin, seed secret.String) error {
 	return group.Wait()
 }
 
-// env is the Env of one service, with its pool.
-func (h *house) env(ctx context.Context, name string) (*boot.Env, error) {
-	e := boot.NewEnv(name, h.obs, h.clock, h.ids, h.bus.As(name))
-	e.Keyring, e.PublicURL, e.Stop, e.Sealing, e.Blobs = h.keys.ring, h.url, h.settings.Common.Stop, h.sealing, h.objects.Store
-	creds, ok := h.access[name]
+// env creates the Env of one service, with its database pool.
+func (d *daemon) env(ctx context.Context, name string) (*boot.Env, error) {
+	e := boot.NewEnv(name, d.obs, d.clock, d.ids, d.bus.As(name))
+	e.Keyring, e.PublicURL, e.Stop, e.Sealing, e.Blobs = d.keys.ring, d.url, d.settings.Common.Stop, d.sealing, d.objects.Store
+	creds, ok := d.access[name]
 	if !ok {
 		return e, nil
 	}
-	return e, e.OpenPool(ctx, h.closers, conf.Postgres{URL: creds.URL, MaxConns: poolSize, StatementTimeout: statementTimeout}, false)
+	return e, e.OpenPool(ctx, d.closers, conf.Postgres{URL: creds.URL, MaxConns: poolSize, StatementTimeout: statementTimeout}, false)
 }
 
-// openObjects opens the object store, in the data folder where nothing else is set.
-func (h *house) openObjects() error {
-	c := h.settings.Common.Blob
+// openObjects opens the object store. It is in the data folder unless the settings name another place.
+func (d *daemon) openObjects() error {
+	c := d.settings.Common.Blob
 	if c.Driver == conf.BlobFS {
 		if c.Root == "" {
-			c.Root = h.folder.in("objects")
+			c.Root = d.folder.in("objects")
 		}
 		if c.SigningKey.IsZero() {
-			c.SigningKey = h.keys.blobs
+			c.SigningKey = d.keys.blobs
 		}
 	}
-	e := boot.NewEnv("objects", h.obs, h.clock, h.ids, nil)
-	e.PublicURL = h.url
+	e := boot.NewEnv("objects", d.obs, d.clock, d.ids, nil)
+	e.PublicURL = d.url
 	var err error
-	h.objects, err = e.OpenBlobs(h.closers, c)
+	d.objects, err = e.OpenBlobs(d.closers, c)
 	return err
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
 )
 
-// listen takes the public address. Who asks for any free port gets that of the last start over this folder
-// where nobody else has it by now: what ran on meanwhile reports to there.
+// listen listens on the public address. For port 0 it reuses the port of the last start on this folder if that
+// port is still free, because jobs that kept running in between report to it.
 func (f *folder) listen(addr string) (net.Listener, error) {
 	l, err := f.listenAgain(addr)
 	if err != nil {
@@ -23,7 +23,7 @@ func (f *folder) listen(addr string) (net.Listener, error) {
 		return l, nil
 	}
 	if err := pki.WriteFile(f.in("port"), []byte(strconv.Itoa(tcp.Port)+"\n")); err != nil {
-		return nil, errors.Join(fmt.Errorf("keep the port: %w", err), l.Close())
+		return nil, errors.Join(fmt.Errorf("save the port: %w", err), l.Close())
 	}
 	return l, nil
 }
@@ -31,7 +31,7 @@ func (f *folder) listen(addr string) (net.Listener, error) {
 func (f *folder) listenAgain(addr string) (net.Listener, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if n, notPort := strconv.Atoi(port); err != nil || (port != "" && (notPort != nil || n != 0)) {
-		return listen(addr) // it names its port, or nothing that is one
+		return listen(addr) // a fixed port, or an invalid one
 	}
 	raw, err := os.ReadFile(f.in("port"))
 	if last, notPort := strconv.ParseUint(strings.TrimSpace(string(raw)), 10, 16); err == nil && notPort == nil && last != 0 {

@@ -11,7 +11,7 @@ import (
 
 func portOf(l net.Listener) int { return l.Addr().(*net.TCPAddr).Port }
 
-// bound listens as a start does, and ends as a crash does.
+// bound listens as a start does, closes the listener as a crash does, and returns the port.
 func bound(t *testing.T, f *folder, addr string) int {
 	t.Helper()
 	l, err := f.listen(addr)
@@ -20,17 +20,17 @@ func bound(t *testing.T, f *folder, addr string) int {
 	return portOf(l)
 }
 
-func TestAFreePortIsTheSameOverRestarts(t *testing.T) {
+func TestFolder_listen_reusesFreePort(t *testing.T) {
 	t.Parallel()
 	f := &folder{path: t.TempDir()}
 	first := bound(t, f, "127.0.0.1:0")
 	for _, again := range []string{"127.0.0.1:0", "127.0.0.1:", "127.0.0.1:0"} {
 		require.Equal(t, first, bound(t, f, again), again)
 	}
-	require.NotEqual(t, first, bound(t, &folder{path: t.TempDir()}, "127.0.0.1:0"), "another folder is another installation")
+	require.NotEqual(t, first, bound(t, &folder{path: t.TempDir()}, "127.0.0.1:0"), "another folder has its own port")
 }
 
-func TestAPortThatSomebodyElseHasGivesWayToAFreeOne(t *testing.T) {
+func TestFolder_listen_lastPortInUse(t *testing.T) {
 	t.Parallel()
 	f := &folder{path: t.TempDir()}
 	held, err := f.listen("127.0.0.1:0")
@@ -38,10 +38,10 @@ func TestAPortThatSomebodyElseHasGivesWayToAFreeOne(t *testing.T) {
 	t.Cleanup(func() { _ = held.Close() })
 	next := bound(t, f, "127.0.0.1:0")
 	require.NotEqual(t, portOf(held), next)
-	require.Equal(t, next, bound(t, f, "127.0.0.1:0"), "from then on it is that one")
+	require.Equal(t, next, bound(t, f, "127.0.0.1:0"), "later starts reuse the new port")
 }
 
-func TestAPortThatIsNamedIsTheOneOrNone(t *testing.T) {
+func TestFolder_listen_fixedPort(t *testing.T) {
 	t.Parallel()
 	f := &folder{path: t.TempDir()}
 	held, err := f.listen("127.0.0.1:0")
@@ -50,10 +50,10 @@ func TestAPortThatIsNamedIsTheOneOrNone(t *testing.T) {
 	_, err = f.listen(held.Addr().String())
 	require.ErrorContains(t, err, "in use by another process")
 	_, err = f.listen("127.0.0.1")
-	require.Error(t, err, "no port is not any port")
+	require.Error(t, err, "a missing port is not port 0")
 }
 
-func TestAPortFileThatTellsNothingIsPassedOver(t *testing.T) {
+func TestFolder_listen_invalidPortFile(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"", "0\n", "-1", "70000", "eighty", "80 81"} {
 		f := &folder{path: t.TempDir()}
@@ -63,5 +63,5 @@ func TestAPortFileThatTellsNothingIsPassedOver(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	_, err := (&folder{path: file}).listen("127.0.0.1:0")
-	require.ErrorContains(t, err, "keep the port")
+	require.ErrorContains(t, err, "save the port")
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/conf"
 )
 
-// badSecrets are values with which the one process may not start, by setting. Where a secret is not given at
-// all, the process draws one and keeps it in its folder, or has no use for it.
+// badSecrets lists, by setting, values with which signalboxd must not start. If a secret is not set at all, the
+// process generates one and saves it in its folder, or does not need it.
 func badSecrets() map[string][]string {
 	return map[string][]string{
 		"SERVICE_KEYRING":                  {"changeme", "k1 c2hvcnQ=", "k1 Y2hhbmdlbWVjaGFuZ2VtZWNoYW5nZW1lY2hhbmdlbWU="},
@@ -27,7 +27,7 @@ func badSecrets() map[string][]string {
 	}
 }
 
-func TestEverySecretSettingIsInTheTable(t *testing.T) {
+func TestBadSecrets_coverEverySecretSetting(t *testing.T) {
 	t.Parallel()
 	settings, err := conf.Describe(Settings{})
 	require.NoError(t, err)
@@ -40,7 +40,7 @@ func TestEverySecretSettingIsInTheTable(t *testing.T) {
 	require.ElementsMatch(t, want, slices.Collect(maps.Keys(badSecrets())))
 }
 
-func TestSignalboxdStartsWithNoDefaultOrEmptySecret(t *testing.T) {
+func TestRun_rejectsDefaultAndEmptySecrets(t *testing.T) {
 	t.Parallel()
 	for name, values := range badSecrets() {
 		for _, value := range values {

@@ -1,7 +1,7 @@
 // Package single runs all of Signalbox in one process on one machine: the five services over an
 // in-memory network, the gateway and an agent, with a Postgres that it finds and runs itself. It is the
-// same code as the separate processes and promises the same; nothing in it decides anything but where
-// things are.
+// same code as the separate processes and makes the same promises; this package only decides where things
+// are stored and how they are connected.
 package single
 
 import (
@@ -34,8 +34,8 @@ import (
 // Settings are all settings of the process.
 type Settings struct {
 	Common boot.Settings
-	// The flag --data stands for it, and --listen for the gateway's SERVICE_LISTEN.
-	Data      string   `env:"SERVICE_DATA, default=.signalbox/data" doc:"folder that keeps everything"`
+	// The flag --data sets Data, and --listen sets the gateway's SERVICE_LISTEN.
+	Data      string   `env:"SERVICE_DATA, default=.signalbox/data" doc:"folder for all data"`
 	Postgres  Postgres `env:", prefix=SERVICE_"`
 	Auth      auth.Config
 	Jobs      jobs.Config
@@ -47,8 +47,8 @@ type Settings struct {
 	Agents    Agents `env:", prefix=SERVICE_JOBS_AGENT_"`
 }
 
-// Validate names what nothing can be served from: the empty path would be the folder that one stands in,
-// and the empty address a free port on every network.
+// Validate rejects an empty data path, which would mean the working directory, and an empty address, which
+// would mean a free port on every network.
 func (s *Settings) Validate() error {
 	var errs []error
 	if strings.TrimSpace(s.Data) == "" {
@@ -58,33 +58,33 @@ func (s *Settings) Validate() error {
 		errs = append(errs, conf.Faultf("SERVICE_LISTEN", "must be an address as host:port (--listen)"))
 	}
 	if listen := s.Gateway.Listen.Addr; s.Agents.remote() && s.Common.Public.URL == "" && (unspecified(listen) || loopback(listen)) {
-		errs = append(errs, conf.Faultf("SERVICE_PUBLIC_URL", "must be set: agents of other hosts join, fetch and report there, and cannot by %q", listen))
+		errs = append(errs, conf.Faultf("SERVICE_PUBLIC_URL", "must be set: agents on other hosts join, fetch and report at this URL and cannot reach %q", listen))
 	}
 	return errors.Join(errs...)
 }
 
-// Postgres says which server is used.
+// Postgres selects the database server.
 type Postgres struct {
-	AdminURL secret.String `env:"DATABASE_ADMIN_URL" doc:"a server to use instead of running one: URL of a role that may create databases and roles"`
+	AdminURL secret.String `env:"DATABASE_ADMIN_URL" doc:"URL of an existing server, with a role that may create databases and roles; if empty, signalboxd runs its own server"`
 	Database string        `env:"DATABASE_NAME, default=signalbox" doc:"name of the database"`
-	Bin      string        `env:"POSTGRES_BIN" doc:"folder of the programs postgres and initdb; searched where empty"`
-	CacheDir string        `env:"POSTGRES_CACHE, default=.cache/postgres" doc:"where make demo puts a server that the machine lacks"`
+	Bin      string        `env:"POSTGRES_BIN" doc:"folder of the programs postgres and initdb; if empty, the usual places are searched"`
+	CacheDir string        `env:"POSTGRES_CACHE, default=.cache/postgres" doc:"folder into which make demo downloads Postgres if the machine has none"`
 }
 
-// Options are what the command line says beside the settings.
+// Options are the command line's values that are not settings.
 type Options struct {
 	ReadyFile   string
 	PrintConfig bool
 	Flags       map[string]string // setting to value
 	Out, Log    io.Writer
-	// Exec starts this program's shim.
+	// Exec is the command line that starts this program's shim.
 	Exec []string
 }
 
-// defaultListen is where one machine serves unless told otherwise.
+// defaultListen is the default of SERVICE_LISTEN.
 const defaultListen = "127.0.0.1:8080"
 
-// Run serves until it is told to stop.
+// Run serves until ctx ends or a signal arrives.
 func Run(ctx context.Context, o Options) (err error) {
 	s := &Settings{}
 	s.Gateway.Listen.Addr = defaultListen
@@ -98,38 +98,38 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	closers := &run.Closers{}
 	defer func() {
-		// Who kills waits for nothing, not for a database that hangs either; it goes with this process.
+		// A killed process exits at once and does not wait for a hanging database, which ends with it.
 		if !errors.Is(err, run.ErrKilled) {
 			boot.Close(ctx, closers)
 		}
 	}()
-	h, err := open(ctx, s, loaded, o, closers)
+	d, err := open(ctx, s, loaded, o, closers)
 	if err != nil {
 		return err
 	}
-	if err := h.forget(); err != nil {
+	if err := d.forget(); err != nil {
 		return err
 	}
-	workers, err := h.build(ctx)
+	workers, err := d.build(ctx)
 	if err != nil {
 		return err
 	}
 	signals, stop := run.Signals()
 	defer stop()
 	host := &run.Host{
-		Log: h.obs.Log, Signals: signals, Workers: workers, Closers: closers,
+		Log: d.obs.Log, Signals: signals, Workers: workers, Closers: closers,
 		ReadyTimeout: s.Common.Stop.ReadyTimeout, StopTimeout: s.Common.Stop.StopTimeout,
-		Ready: func(ctx context.Context) error { return h.announce(ctx) },
+		Ready: func(ctx context.Context) error { return d.announce(ctx) },
 	}
 	common := s.Common
-	if err := boot.Attend(ctx, host, common.Obs.AdminListen, h.obs, h.clock, loaded, common.Stop.DrainDelay); err != nil {
+	if err := boot.Attend(ctx, host, common.Obs.AdminListen, d.obs, d.clock, loaded, common.Stop.DrainDelay); err != nil {
 		return err
 	}
 	return host.Run(ctx)
 }
 
-// ownAgent takes out the settings that only an agent of its own has: the one in this process is told by
-// it. Whoever set one of them is warned.
+// ownAgent removes the settings that only a separate agent reads: this process sets them for its own agent. It
+// adds a warning for each one that is set.
 func ownAgent(loaded *conf.Loaded) {
 	own := []string{"SERVICE_AGENT_SERVER", "SERVICE_AGENT_JOIN_TOKEN", "SERVICE_AGENT_DATA", "SERVICE_AGENT_STOP_WORKS"}
 	loaded.Settings = slices.DeleteFunc(loaded.Settings, func(s conf.Setting) bool {
@@ -137,14 +137,14 @@ func ownAgent(loaded *conf.Loaded) {
 			return false
 		}
 		if s.Source != conf.SourceDefault {
-			loaded.Warnings = append(loaded.Warnings, s.Name+" is for an agent of its own; the one of signalboxd keeps to the data folder")
+			loaded.Warnings = append(loaded.Warnings, s.Name+" is for a separate agent; the agent in signalboxd uses the data folder")
 		}
 		return true
 	})
 }
 
-// ready is what the ready file says. The address is the bound one, also where clients come by another: who
-// asked for a free port learns it here only.
+// ready is the content of the ready file. The address is the bound one, even if clients use another: it is the
+// only way to learn which port was picked for port 0.
 type ready struct {
 	Address string `json:"address"`
 	PID     int    `json:"pid"`
@@ -152,58 +152,59 @@ type ready struct {
 	Data    string `json:"data"`
 }
 
-// showFirst shows the first login as soon as it is made: a start that fails later would take it along.
-func (h *house) showFirst() {
-	if h.first != nil && !h.first.Given {
-		fmt.Fprintf(h.options.Out, "\n  First login (shown once): %s / %s\n  Address: %s\n\n", h.first.Username, h.first.Password.Reveal(), h.url())
+// showFirst shows the first login as soon as it exists: if the start failed later, it would never be shown.
+func (d *daemon) showFirst() {
+	if d.first != nil && !d.first.Given {
+		fmt.Fprintf(d.options.Out, "\n  First login (shown once): %s / %s\n  Address: %s\n\n", d.first.Username, d.first.Password.Reveal(), d.url())
 	}
 }
 
-// forget takes away the ready file: of an earlier start that was killed, which whoever waits for this one
-// would believe, and at the end.
-func (h *house) forget() error {
-	if err := os.Remove(h.options.ReadyFile); h.options.ReadyFile != "" && err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("take away the ready file: %w", err)
+// forget removes the ready file. At the start, it may be left from a process that was killed, and would make this
+// one look ready. It is removed at the end too.
+func (d *daemon) forget() error {
+	if err := os.Remove(d.options.ReadyFile); d.options.ReadyFile != "" && err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("remove the ready file: %w", err)
 	}
 	return nil
 }
 
-// announce tells where it serves, in the folder and in the ready file, which is there whole or not at all.
-func (h *house) announce(ctx context.Context) error {
-	h.obs.Log.InfoContext(ctx, "serving", "address", h.url(), "listen", h.listener.Addr().String(), "agents", h.agentAddress(), "data", h.folder.path, "version", version.Server())
-	if err := h.folder.hold.Tell(h.url()); err != nil {
+// announce writes the address to the log, the folder's lock and the ready file. The ready file is replaced
+// atomically, so it is never seen half-written.
+func (d *daemon) announce(ctx context.Context) error {
+	d.obs.Log.InfoContext(ctx, "serving", "address", d.url(), "listen", d.listener.Addr().String(), "agents", d.agentAddress(), "data", d.folder.path, "version", version.Server())
+	if err := d.folder.hold.Tell(d.url()); err != nil {
 		return err
 	}
-	if h.options.ReadyFile == "" {
+	if d.options.ReadyFile == "" {
 		return nil
 	}
-	raw, err := json.Marshal(ready{Address: h.bound(), PID: os.Getpid(), Version: version.Server(), Data: h.folder.path})
+	raw, err := json.Marshal(ready{Address: d.bound(), PID: os.Getpid(), Version: version.Server(), Data: d.folder.path})
 	if err != nil {
 		return fmt.Errorf("encode the ready file: %w", err)
 	}
-	tmp := h.options.ReadyFile + ".new"
+	tmp := d.options.ReadyFile + ".new"
 	if err := os.MkdirAll(filepath.Dir(tmp), 0o750); err != nil {
-		return fmt.Errorf("make the ready file's folder: %w", err)
+		return fmt.Errorf("create the ready file's folder: %w", err)
 	}
 	if err := os.WriteFile(tmp, append(raw, '\n'), 0o600); err != nil {
 		return fmt.Errorf("write the ready file: %w", err)
 	}
-	if err := os.Rename(tmp, h.options.ReadyFile); err != nil {
-		return fmt.Errorf("write the ready file: %w", err)
+	if err := os.Rename(tmp, d.options.ReadyFile); err != nil {
+		return fmt.Errorf("rename the ready file: %w", err)
 	}
-	h.closers.Add("ready file", func(context.Context) error { return h.forget() })
+	d.closers.Add("ready file", func(context.Context) error { return d.forget() })
 	return nil
 }
 
-// url is how clients reach the process.
-func (h *house) url() string {
-	if h.settings.Common.Public.URL != "" {
-		return h.settings.Common.Public.URL
+// url returns the URL at which clients reach the process.
+func (d *daemon) url() string {
+	if d.settings.Common.Public.URL != "" {
+		return d.settings.Common.Public.URL
 	}
-	return h.bound()
+	return d.bound()
 }
 
-func (h *house) bound() string { return "http://" + dialable(h.listener.Addr()) }
+func (d *daemon) bound() string { return "http://" + dialable(d.listener.Addr()) }
 
 // dialable turns a bound address into one that a client can use.
 func dialable(addr net.Addr) string {

@@ -24,8 +24,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry"
 )
 
-// half is a house of which only the front stands: folder, listener and settings.
-func half(t *testing.T, readyFile string) (*house, *bytes.Buffer) {
+// half creates a daemon with folder, listener and settings only.
+func half(t *testing.T, readyFile string) (*daemon, *bytes.Buffer) {
 	t.Helper()
 	f, err := openFolder(filepath.Join(t.TempDir(), "data"))
 	require.NoError(t, err)
@@ -35,63 +35,63 @@ func half(t *testing.T, readyFile string) (*house, *bytes.Buffer) {
 	o, err := obs.Setup(t.Context(), obs.Config{Service: "signalboxd", LogLevel: "info", LogFormat: "json"}, io.Discard)
 	require.NoError(t, err)
 	out := &bytes.Buffer{}
-	return &house{settings: &Settings{}, options: Options{ReadyFile: readyFile, Out: out}, folder: f, listener: l, obs: o, closers: &run.Closers{}}, out
+	return &daemon{settings: &Settings{}, options: Options{ReadyFile: readyFile, Out: out}, folder: f, listener: l, obs: o, closers: &run.Closers{}}, out
 }
 
-func TestTheReadyFile(t *testing.T) {
+func TestDaemon_announce_readyFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "run", "signalbox", "ready.json")
-	h, _ := half(t, path)
-	h.settings.Common.Public.URL = "https://signalbox.example"
-	require.NoError(t, h.announce(t.Context()))
+	d, _ := half(t, path)
+	d.settings.Common.Public.URL = "https://signalbox.example"
+	require.NoError(t, d.announce(t.Context()))
 	raw, err := os.ReadFile(path)
 	require.NoError(t, err)
 	var got ready
 	require.NoError(t, json.Unmarshal(raw, &got))
-	require.Equal(t, ready{Address: "http://" + h.listener.Addr().String(), PID: os.Getpid(), Version: version.Server(), Data: h.folder.path}, got)
+	require.Equal(t, ready{Address: "http://" + d.listener.Addr().String(), PID: os.Getpid(), Version: version.Server(), Data: d.folder.path}, got)
 	entries, err := os.ReadDir(filepath.Dir(path))
 	require.NoError(t, err)
-	require.Len(t, entries, 1, "it comes into being whole")
-	require.NoError(t, h.closers.Close(t.Context()))
-	require.NoFileExists(t, path, "who is gone is not ready")
-	require.NoError(t, h.forget(), "none is fine")
+	require.Len(t, entries, 1, "no temporary file is left")
+	require.NoError(t, d.closers.Close(t.Context()))
+	require.NoFileExists(t, path, "a stopped process is not ready")
+	require.NoError(t, d.forget(), "a missing file is not an error")
 }
 
-func TestNoReadyFileIsAskedFor(t *testing.T) {
+func TestDaemon_announce_noReadyFile(t *testing.T) {
 	t.Parallel()
-	h, _ := half(t, "")
-	require.NoError(t, h.forget())
-	require.NoError(t, h.announce(t.Context()))
+	d, _ := half(t, "")
+	require.NoError(t, d.forget())
+	require.NoError(t, d.announce(t.Context()))
 }
 
-func TestAReadyFileThatCannotBeWritten(t *testing.T) {
+func TestDaemon_announce_unwritableReadyFile(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	h, _ := half(t, filepath.Join(file, "ready.json"))
-	require.ErrorContains(t, h.announce(t.Context()), "ready file")
+	d, _ := half(t, filepath.Join(file, "ready.json"))
+	require.ErrorContains(t, d.announce(t.Context()), "ready file")
 }
 
-func TestTheFirstLoginIsShownWhereItWasDrawn(t *testing.T) {
+func TestDaemon_showFirst(t *testing.T) {
 	t.Parallel()
 	drawn := secret.New("drawn-at-random")
 	for name, tc := range map[string]struct {
 		first *auth.FirstLogin
 		want  bool
 	}{
-		"a later start": {nil, false}, "drawn": {&auth.FirstLogin{Username: "admin", Password: drawn}, true},
-		"given": {&auth.FirstLogin{Username: "admin", Password: drawn, Given: true}, false},
+		"later start": {nil, false}, "generated password": {&auth.FirstLogin{Username: "admin", Password: drawn}, true},
+		"configured password": {&auth.FirstLogin{Username: "admin", Password: drawn, Given: true}, false},
 	} {
-		h, out := half(t, "")
-		h.first = tc.first
-		h.showFirst()
-		require.NoError(t, h.announce(t.Context()))
+		d, out := half(t, "")
+		d.first = tc.first
+		d.showFirst()
+		require.NoError(t, d.announce(t.Context()))
 		require.Equal(t, tc.want, strings.Contains(out.String(), "First login (shown once): admin / drawn-at-random"), name)
 		require.Equal(t, tc.want, out.Len() > 0, name)
 	}
 }
 
-func TestTheAddress(t *testing.T) {
+func TestDialable(t *testing.T) {
 	t.Parallel()
 	for addr, want := range map[string]string{"0.0.0.0:80": "127.0.0.1:80", "[::]:80": "127.0.0.1:80", "127.0.0.2:80": "127.0.0.2:80", "[::1]:80": "[::1]:80"} {
 		tcp, err := net.ResolveTCPAddr("tcp", addr)
@@ -99,25 +99,25 @@ func TestTheAddress(t *testing.T) {
 		require.Equal(t, want, dialable(tcp))
 	}
 	require.Equal(t, "/run/x", dialable(&net.UnixAddr{Name: "/run/x", Net: "unix"}))
-	h, _ := half(t, "")
-	h.settings.Common.Public.URL = "https://signalbox.example"
-	require.Equal(t, "https://signalbox.example", h.url(), "what clients use goes before what is bound")
+	d, _ := half(t, "")
+	d.settings.Common.Public.URL = "https://signalbox.example"
+	require.Equal(t, "https://signalbox.example", d.url(), "the public URL takes precedence over the bound address")
 }
 
-func TestAnAddressInUseIsNamed(t *testing.T) {
+func TestListen_addressInUse(t *testing.T) {
 	t.Parallel()
 	l, err := listen("127.0.0.1:0")
 	require.NoError(t, err)
 	addr := l.Addr().String()
 	_, err = listen(addr)
-	require.ErrorContains(t, err, "the address "+addr+" is in use by another process: choose one with --listen")
+	require.ErrorContains(t, err, "the address "+addr+" is in use by another process; choose another with --listen")
 	require.NoError(t, ignoreClosed(l.Close()))
-	require.NoError(t, ignoreClosed(l.Close()), "a listener that its server closed")
+	require.NoError(t, ignoreClosed(l.Close()), "a listener that is closed already is not an error")
 	_, err = listen("256.0.0.1:1")
 	require.ErrorContains(t, err, "listen on 256.0.0.1:1")
 }
 
-// try runs a process that is not meant to come up.
+// try runs a process that is expected not to start.
 func try(t *testing.T, flags map[string]string, o Options) (out, log *bytes.Buffer, err error) {
 	t.Helper()
 	out, log = &bytes.Buffer{}, &bytes.Buffer{}
@@ -125,7 +125,7 @@ func try(t *testing.T, flags map[string]string, o Options) (out, log *bytes.Buff
 	return out, log, Run(t.Context(), o)
 }
 
-func TestAClashIsNamedBeforeAnythingIsStarted(t *testing.T) {
+func TestRun_addressOrFolderInUse(t *testing.T) {
 	t.Parallel()
 	l, err := listen("127.0.0.1:0")
 	require.NoError(t, err)
@@ -136,16 +136,16 @@ func TestAClashIsNamedBeforeAnythingIsStarted(t *testing.T) {
 	require.ErrorContains(t, err, "is in use by another process")
 	require.NoDirExists(t, filepath.Join(data, "postgres"))
 	f, err := openFolder(data)
-	require.NoError(t, err, "the folder was let go")
+	require.NoError(t, err, "the folder was released")
 	readyFile := filepath.Join(t.TempDir(), "ready.json")
-	require.NoError(t, os.WriteFile(readyFile, []byte("of the one that runs"), 0o600))
+	require.NoError(t, os.WriteFile(readyFile, []byte("of the running process"), 0o600))
 	_, _, err = try(t, flags, Options{ReadyFile: readyFile})
 	require.ErrorContains(t, err, data+" is in use by another signalboxd")
 	require.FileExists(t, readyFile)
 	require.NoError(t, f.close())
 }
 
-func TestSettingsThatAreWrongAreToldTogether(t *testing.T) {
+func TestRun_reportsAllInvalidSettings(t *testing.T) {
 	t.Parallel()
 	_, _, err := try(t, map[string]string{
 		"SERVICE_LISTEN": "nowhere", "SERVICE_JWT_HOURS": "0", "SERVICE_LOG_LEVEL": "loud", "SERVICE_BLOB_DRIVER": "tape",
@@ -155,7 +155,7 @@ func TestSettingsThatAreWrongAreToldTogether(t *testing.T) {
 	}
 }
 
-func TestPrintConfigShowsEverySettingAndNoSecret(t *testing.T) {
+func TestRun_printConfig(t *testing.T) {
 	t.Parallel()
 	out, _, err := try(t, map[string]string{
 		"SERVICE_BOOTSTRAP_ADMIN_PASSWORD": "hunter2-hunter2", "SERVICE_DATABASE_ADMIN_URL": "postgres://root:hunter3@db/x", "SERVICE_DATA": "/srv/signalbox",
@@ -170,14 +170,14 @@ func TestPrintConfigShowsEverySettingAndNoSecret(t *testing.T) {
 	require.NoDirExists(t, "/srv/signalbox")
 }
 
-func TestSettingsThatTheOwnAgentIsNotToldByAreNotShownButWarnedOf(t *testing.T) {
+func TestOwnAgent_removesSettingsOfSeparateAgents(t *testing.T) {
 	t.Parallel()
 	out, _, err := try(t, map[string]string{"SERVICE_AGENT_DATA": "/elsewhere", "SERVICE_AGENT_STOP_WORKS": "false"}, Options{PrintConfig: true})
 	require.NoError(t, err)
 	require.NotContains(t, out.String(), "SERVICE_AGENT_DATA")
 	require.NotContains(t, out.String(), "SERVICE_AGENT_JOIN_TOKEN")
 	require.NotContains(t, out.String(), "SERVICE_AGENT_SERVER")
-	require.Contains(t, out.String(), "SERVICE_AGENT_CACHE_BYTES", "this one holds here too")
+	require.Contains(t, out.String(), "SERVICE_AGENT_CACHE_BYTES", "the embedded agent reads this setting")
 	loaded := &conf.Loaded{Settings: []conf.Setting{
 		{Name: "SERVICE_AGENT_DATA", Source: conf.SourceEnv}, {Name: "SERVICE_AGENT_SERVER", Source: conf.SourceDefault}, {Name: "SERVICE_DATA", Source: conf.SourceEnv},
 	}}
@@ -187,7 +187,7 @@ func TestSettingsThatTheOwnAgentIsNotToldByAreNotShownButWarnedOf(t *testing.T) 
 	require.Contains(t, loaded.Warnings[0], "SERVICE_AGENT_DATA")
 }
 
-func TestEveryServiceHasMigrations(t *testing.T) {
+func TestSchemas_everyService(t *testing.T) {
 	t.Parallel()
 	all, err := schemas()
 	require.NoError(t, err)
@@ -197,7 +197,7 @@ func TestEveryServiceHasMigrations(t *testing.T) {
 	}
 }
 
-func TestAPostgresThatIsNotFoundIsToldHowToGet(t *testing.T) {
+func TestRun_postgresNotFound(t *testing.T) {
 	t.Parallel()
 	_, _, err := try(t, map[string]string{
 		"SERVICE_DATA": filepath.Join(t.TempDir(), "data"), "SERVICE_LISTEN": "127.0.0.1:0", "SERVICE_POSTGRES_BIN": t.TempDir(),
@@ -205,20 +205,20 @@ func TestAPostgresThatIsNotFoundIsToldHowToGet(t *testing.T) {
 	require.ErrorContains(t, err, "SERVICE_POSTGRES_BIN")
 }
 
-func TestObjectsLieInTheDataFolderUnlessToldOtherwise(t *testing.T) {
+func TestDaemon_openObjects(t *testing.T) {
 	t.Parallel()
-	h, _ := half(t, "")
+	d, _ := half(t, "")
 	var err error
-	h.keys, err = h.folder.keys(now())
+	d.keys, err = d.folder.keys(now())
 	require.NoError(t, err)
-	h.settings.Common.Blob = conf.Blob{Driver: conf.BlobFS, MaxMB: 1}
-	require.NoError(t, h.openObjects())
-	require.DirExists(t, h.folder.in("objects"))
-	require.NotNil(t, h.objects.Handler)
-	require.NoError(t, h.closers.Close(t.Context()))
+	d.settings.Common.Blob = conf.Blob{Driver: conf.BlobFS, MaxMB: 1}
+	require.NoError(t, d.openObjects())
+	require.DirExists(t, d.folder.in("objects"))
+	require.NotNil(t, d.objects.Handler)
+	require.NoError(t, d.closers.Close(t.Context()))
 	elsewhere := filepath.Join(t.TempDir(), "elsewhere")
-	h.settings.Common.Blob.Root = elsewhere
-	require.NoError(t, h.openObjects())
+	d.settings.Common.Blob.Root = elsewhere
+	require.NoError(t, d.openObjects())
 	require.DirExists(t, elsewhere)
-	require.NoError(t, h.closers.Close(t.Context()))
+	require.NoError(t, d.closers.Close(t.Context()))
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// folderOf is a short path, which Unix sockets need, that goes with the test.
+// folderOf creates a temporary folder with a short path, as Unix sockets need.
 func folderOf(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "sb") //nolint:usetesting // Unix sockets need a short path.
@@ -44,8 +44,8 @@ func (w *whole) admin(password string) *client.Client {
 	return c.With(secret.New(out.Token))
 }
 
-func TestTheFirstLoginOutlivesAStartThatFailsLater(t *testing.T) {
-	// Not parallel: without a collection of garbage, nothing is let go but by whoever holds it.
+func TestRun_firstLoginShownBeforeLaterFailure(t *testing.T) {
+	// Not parallel: garbage collection is off, so that no finalizer closes what the code under test must close.
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	dir := folderOf(t)
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
@@ -58,23 +58,23 @@ func TestTheFirstLoginOutlivesAStartThatFailsLater(t *testing.T) {
 	out, _, err := try(t, flags, Options{Exec: []string{"/bin/false"}, ReadyFile: filepath.Join(dir, "ready.json")})
 	require.ErrorContains(t, err, taken.Addr().String())
 	require.NoFileExists(t, filepath.Join(dir, "ready.json"))
-	require.NoFileExists(t, filepath.Join(dir, "data", "postgres", "postmaster.pid"), "its database was stopped")
+	require.NoFileExists(t, filepath.Join(dir, "data", "postgres", "postmaster.pid"), "the database was stopped")
 	shown := regexp.MustCompile(`admin / (\S+)`).FindStringSubmatch(out.String())
-	require.NotNil(t, shown, "the account is there, so its password must have been told")
+	require.NotNil(t, shown, "the account exists, so its password must have been shown")
 	w := serve(t, dir, nil)
 	require.Empty(t, w.out.String())
 	require.Equal(t, http.StatusOK, w.login(shown[1]))
 	require.NoError(t, w.stop())
 }
 
-func TestTheEmbeddedAgentJoinsItsFleet(t *testing.T) {
+func TestRun_embeddedAgentJoinsFleet(t *testing.T) {
 	t.Parallel()
 	dir := folderOf(t)
-	const password = "given by a file"
+	const password = "read from a file"
 	file := filepath.Join(dir, "admin-password")
 	require.NoError(t, os.WriteFile(file, []byte(password+"\n"), 0o600))
 	w := serve(t, dir, map[string]string{"SERVICE_BOOTSTRAP_ADMIN_PASSWORD_FILE": file, "SERVICE_AGENT_HOSTNAME": "here"})
-	require.Empty(t, w.out.String(), "a password that was given is not shown")
+	require.Empty(t, w.out.String(), "a configured password is not shown")
 	c := w.admin(password)
 	var fleets []struct {
 		ID, Name, Kind string
@@ -103,11 +103,11 @@ func TestTheEmbeddedAgentJoinsItsFleet(t *testing.T) {
 		err := c.Get(t.Context(), "/api/cluster/nodes", nil, &nodes)
 		return err == nil && len(nodes) == 1 && nodes[0].State == "ready"
 	}, 30*time.Second, 50*time.Millisecond)
-	require.Equal(t, node, nodes[0].ID, "a restart makes no new node")
+	require.Equal(t, node, nodes[0].ID, "a restart creates no new node")
 	require.NoError(t, again.stop())
 }
 
-func TestAServerOfPostgresThatIsGivenIsUsed(t *testing.T) {
+func TestRun_externalPostgres(t *testing.T) {
 	t.Parallel()
 	dir := folderOf(t)
 	bin, err := local.Find("", postgresCache(t))
@@ -122,7 +122,7 @@ func TestAServerOfPostgresThatIsGivenIsUsed(t *testing.T) {
 	for range 2 {
 		w := serve(t, dir, flags)
 		require.Equal(t, http.StatusOK, w.login(password))
-		require.NoDirExists(t, filepath.Join(dir, "data", "postgres"), "none of its own is run")
+		require.NoDirExists(t, filepath.Join(dir, "data", "postgres"), "signalboxd runs no server of its own")
 		require.NoError(t, w.stop())
 		require.NotContains(t, w.log.String(), server.Password().Reveal())
 	}

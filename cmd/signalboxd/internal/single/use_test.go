@@ -28,7 +28,7 @@ func (w *whole) loop(t *testing.T) *loop.Loop {
 	return l
 }
 
-func TestADatasetGoesInAndStays(t *testing.T) {
+func TestRun_datasetSurvivesRestart(t *testing.T) {
 	t.Parallel()
 	dir := folderOf(t)
 	w := serve(t, dir, map[string]string{"SERVICE_BOOTSTRAP_ADMIN_PASSWORD": given})
@@ -48,13 +48,13 @@ func TestADatasetGoesInAndStays(t *testing.T) {
 	require.NoError(t, l.Client.Get(t.Context(), "/api/datasets", nil, &list))
 	require.Len(t, list, 1)
 	_, err = l.PushDataset(t.Context(), "v1", "additions.jsonl", rows)
-	require.ErrorContains(t, err, "409", "a version is for ever")
+	require.ErrorContains(t, err, "409", "a version cannot be replaced")
 	_, err = l.PushDataset(t.Context(), "v2", "additions.jsonl", rows)
 	require.NoError(t, err)
 	require.NoError(t, again.stop())
 }
 
-// size is how many bytes of files a folder holds.
+// size returns the total size in bytes of the files in a folder.
 func size(t *testing.T, dir string) (n int64) {
 	t.Helper()
 	require.NoError(t, filepath.WalkDir(dir, func(_ string, d os.DirEntry, err error) error {
@@ -68,7 +68,7 @@ func size(t *testing.T, dir string) (n int64) {
 	return n
 }
 
-func TestForgedTokensAtTheEdge(t *testing.T) {
+func TestRun_rejectsForgedTokens(t *testing.T) {
 	t.Parallel()
 	w := serve(t, folderOf(t), map[string]string{"SERVICE_BOOTSTRAP_ADMIN_PASSWORD": given})
 	var out struct{ Token string }
@@ -105,7 +105,7 @@ func TestForgedTokensAtTheEdge(t *testing.T) {
 	require.NoError(t, w.stop())
 }
 
-func TestADatabaseThatCannotBeReachedIsToldWithoutItsPassword(t *testing.T) {
+func TestRun_unreachableDatabaseHidesPassword(t *testing.T) {
 	t.Parallel()
 	_, log, err := try(t, map[string]string{
 		"SERVICE_DATA": filepath.Join(t.TempDir(), "data"), "SERVICE_LISTEN": "127.0.0.1:0",

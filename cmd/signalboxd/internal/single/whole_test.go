@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-dev/signalbox/internal/client"
 )
 
-// output may be read while it is written.
+// output is a buffer that is safe for concurrent use.
 type output struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -37,7 +37,7 @@ func (o *output) String() string {
 	return o.buf.String()
 }
 
-// whole is a running process with every part of it, in this one.
+// whole is signalboxd with all its parts, running in the test's process.
 type whole struct {
 	t        *testing.T
 	ready    ready
@@ -45,7 +45,7 @@ type whole struct {
 	stop     func() error
 }
 
-// serve runs everything on the folder until stop.
+// serve runs signalboxd on the folder until stop is called.
 func serve(t *testing.T, dir string, flags map[string]string) *whole {
 	t.Helper()
 	all := map[string]string{"SERVICE_DATA": filepath.Join(dir, "data"), "SERVICE_LISTEN": "127.0.0.1:0", "SERVICE_POSTGRES_CACHE": postgresCache(t)}
@@ -55,7 +55,7 @@ func serve(t *testing.T, dir string, flags map[string]string) *whole {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 1)
 	go func() {
-		// The shim is not needed, because nothing is run.
+		// The shim is not needed, because no work is started.
 		done <- Run(ctx, Options{ReadyFile: readyFile, Flags: all, Out: w.out, Log: w.log, Exec: []string{"/bin/false"}})
 	}()
 	var once sync.Once
@@ -75,11 +75,11 @@ func serve(t *testing.T, dir string, flags map[string]string) *whole {
 		}
 		raw, err := os.ReadFile(readyFile)
 		return err == nil && json.Unmarshal(raw, &w.ready) == nil
-	}, 90*time.Second, 20*time.Millisecond, "it does not serve")
+	}, 90*time.Second, 20*time.Millisecond, "signalboxd does not become ready")
 	select {
 	case err := <-done:
 		done <- err // For stop, which waits for it.
-		require.FailNow(t, "it ended while it started", "%v\n%s", err, w.log.String())
+		require.FailNow(t, "signalboxd ended during its start", "%v\n%s", err, w.log.String())
 	default:
 	}
 	return w
@@ -93,7 +93,7 @@ func (w *whole) login(password string) (status int) {
 	return a.Status
 }
 
-func TestAllOfSignalboxInOneProcess(t *testing.T) {
+func TestRun_loginSurvivesRestart(t *testing.T) {
 	t.Parallel()
 	dir := folderOf(t)
 	first := serve(t, dir, map[string]string{"SERVICE_ADMIN_LISTEN": "127.0.0.1:0", "SERVICE_DRAIN_DELAY": "1ms"})
@@ -117,10 +117,10 @@ func TestAllOfSignalboxInOneProcess(t *testing.T) {
 	require.ErrorContains(t, err, fmt.Sprintf("is in use by another signalboxd, process %d, serving on %s", os.Getpid(), first.ready.Address))
 	require.NoError(t, first.stop(), first.log.String())
 
-	again := serve(t, dir, map[string]string{"SERVICE_BOOTSTRAP_ADMIN_PASSWORD": "is not taken twice"})
-	require.Empty(t, again.out.String(), "a login is shown once")
-	require.Equal(t, http.StatusOK, again.login(shown[1]), "and kept")
-	require.Equal(t, http.StatusUnauthorized, again.login("is not taken twice"))
+	again := serve(t, dir, map[string]string{"SERVICE_BOOTSTRAP_ADMIN_PASSWORD": "ignored password"})
+	require.Empty(t, again.out.String(), "the first login is shown once")
+	require.Equal(t, http.StatusOK, again.login(shown[1]), "the password still works")
+	require.Equal(t, http.StatusUnauthorized, again.login("ignored password"))
 	require.NoError(t, again.stop(), again.log.String())
-	require.FileExists(t, filepath.Join(first.ready.Data, "audit", "auth.jsonl"), "sign-ins are sealed")
+	require.FileExists(t, filepath.Join(first.ready.Data, "audit", "auth.jsonl"), "sign-ins are recorded in the sealed audit")
 }

@@ -1,11 +1,11 @@
 #!/bin/sh
-# What the demo's tests start for a server: it does what $data/mode says.
+# A fake signalboxd for the demo's tests. $data/mode selects its behavior.
 # Arguments: --data DIR --listen ADDR --ready-file PATH
 data=$2 ready=$6
 mode=$(cat "$data/mode")
 echo "mode $mode, password file $SERVICE_BOOTSTRAP_ADMIN_PASSWORD_FILE"
 case $mode in
-fails) echo "signalboxd: the address $4 is in use by another process: choose one with --listen" >&2; exit 3 ;;
+fails) echo "signalboxd: the address $4 is in use by another process; choose another with --listen" >&2; exit 3 ;;
 rubbish) echo "not json" >"$ready" ;;
 mute) ;;
 *) printf '{"address":"%s","pid":%d}' "$(cat "$data/address")" $$ >"$ready.new" && mv "$ready.new" "$ready" ;;
