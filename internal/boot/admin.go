@@ -21,8 +21,8 @@ const (
 	maxHeaderBytes    = 64 << 10
 )
 
-// HTTPWorker serves HTTP on a listener until its process drains; requests that run have until the
-// stop's deadline to finish, then they are cut.
+// HTTPWorker returns a worker that serves HTTP on listener until it is stopped. Open requests have until the
+// deadline of the stop to finish; then their connections are closed.
 func HTTPWorker(name string, listener net.Listener, handler http.Handler) run.Worker {
 	server := &http.Server{
 		Handler: handler, ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
@@ -31,39 +31,40 @@ func HTTPWorker(name string, listener net.Listener, handler http.Handler) run.Wo
 	return run.Worker{
 		Name: name,
 		Run: func(ctx context.Context) error {
-			// The context ends only after Stop, so what is still open then is cut.
+			// The context ends only after Stop. Connections that are still open then are closed.
 			defer context.AfterFunc(ctx, func() { _ = server.Close() })()
 			if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 				return fmt.Errorf("serve HTTP: %w", err)
 			}
 			<-ctx.Done()
-			_ = server.Close() // its errors are those of listeners that are closed already
+			_ = server.Close() // errors only report listeners that are closed already
 			return nil
 		},
 		Stop: server.Shutdown,
 	}
 }
 
-// Admin is the admin listener of a process: it says on /readyz whether all workers are ready.
+// Admin is the admin listener of a process. Its /readyz reports whether all workers are ready.
 type Admin struct {
 	run.Worker
 
-	answers *obs.Admin
-	delay   time.Duration
-	clock   clock.Clock
+	admin *obs.Admin
+	delay time.Duration
+	clock clock.Clock
 }
 
-// OpenAdmin listens for admins; delay is how long a balancer has to see that the process drains.
+// OpenAdmin opens the admin listener. delay is how long Drain waits for load balancers to notice that the
+// process drains.
 func OpenAdmin(ctx context.Context, addr string, o *obs.Obs, clk clock.Clock, loaded *conf.Loaded, delay time.Duration, workers ...run.Worker) (*Admin, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 	if err != nil {
-		return nil, fmt.Errorf("listen for admins on %s: %w", addr, err)
+		return nil, fmt.Errorf("open the admin listener on %s: %w", addr, err)
 	}
-	answers := obs.NewAdmin(o, clk, loaded, checks(workers)...)
-	return &Admin{Worker: HTTPWorker("admin", listener, answers.Handler()), answers: answers, delay: delay, clock: clk}, nil
+	admin := obs.NewAdmin(o, clk, loaded, checks(workers)...)
+	return &Admin{Worker: HTTPWorker("admin", listener, admin.Handler()), admin: admin, delay: delay, clock: clk}, nil
 }
 
-// checks ask the workers that can say whether they serve.
+// checks returns the readiness checks of the workers that have one.
 func checks(workers []run.Worker) []obs.Check {
 	var all []obs.Check
 	for _, w := range workers {
@@ -74,13 +75,13 @@ func checks(workers []run.Worker) []obs.Check {
 	return all
 }
 
-// Drain says 503 on /readyz and waits until that is known.
+// Drain makes /readyz respond with 503 and waits until load balancers have had time to notice.
 func (a *Admin) Drain(ctx context.Context) {
-	a.answers.Drain()
-	_ = clock.Sleep(ctx, a.clock, a.delay) // its error is the end of ctx
+	a.admin.Drain()
+	_ = clock.Sleep(ctx, a.clock, a.delay) // fails only if ctx ends
 }
 
-// Attend lets the host have an admin listener where addr names one: it is started first and stopped last.
+// Attend adds an admin listener to the host unless addr is empty. It starts first and stops last.
 func Attend(ctx context.Context, host *run.Host, addr string, o *obs.Obs, clk clock.Clock, loaded *conf.Loaded, delay time.Duration) error {
 	if addr == "" {
 		return nil

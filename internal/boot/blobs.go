@@ -8,7 +8,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/run"
 )
 
-// OpenBlobs opens the object store. The result's Handler is the gateway's, where the store needs one.
+// OpenBlobs opens the object store. If the store needs an HTTP handler, the gateway serves the result's Handler.
 func (e *Env) OpenBlobs(closers *run.Closers, c conf.Blob) (driver.Opened, error) {
 	opened, err := driver.Open(c, driver.Deps{PublicURL: e.PublicURL, Clock: e.Clock, IDs: e.IDs, Log: e.Log})
 	if err != nil {

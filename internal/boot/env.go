@@ -1,6 +1,6 @@
-// Package boot is how every process of Signalbox starts: settings, logs, the network, the pool, the
-// object store, and then the service's own New. One service a process or all in one differ only in the
-// Env that they are given.
+// Package boot owns how every process of Signalbox starts: settings, logs, the network, the database pool,
+// the object store, and then the service's own New. One service per process and all services in one process
+// differ only in the Env that the services receive.
 package boot
 
 import (
@@ -39,7 +39,7 @@ type Env struct {
 	Pool    *pgxpool.Pool
 	Blobs   blob.Store
 	Keyring *secret.Keyring
-	// PublicURL is known once the gateway listens.
+	// PublicURL may be called once the gateway listens.
 	PublicURL func() string
 	Stop      conf.Stop
 	Sealing   Sealing
@@ -47,7 +47,7 @@ type Env struct {
 	conns map[string]*grpc.ClientConn
 }
 
-// Service is what each service's New answers.
+// Service is what each service's New returns.
 type Service interface {
 	Name() string
 	Register(r grpc.ServiceRegistrar)
@@ -55,7 +55,7 @@ type Service interface {
 	Ready(ctx context.Context) error
 }
 
-// NewEnv makes the parts that need no settings.
+// NewEnv creates an Env with the parts that need no settings.
 func NewEnv(name string, o *obs.Obs, clk clock.Clock, ids *id.Source, network rpc.Network) *Env {
 	return &Env{
 		Name: name, Log: o.Logger(name), Obs: o, Clock: clk, IDs: ids, Rand: rand.Reader, Net: network,
@@ -63,8 +63,8 @@ func NewEnv(name string, o *obs.Obs, clk clock.Clock, ids *id.Source, network rp
 	}
 }
 
-// Dial is the connection to a service, made at the first ask and shared. It connects when it is used,
-// so services that need each other can start in any order.
+// Dial returns the connection to a service. It is created at the first call and shared. It connects at the first
+// use, so services that need each other can start in any order.
 func (e *Env) Dial(closers *run.Closers, name string) (*grpc.ClientConn, error) {
 	if c, ok := e.conns[name]; ok {
 		return c, nil
@@ -91,7 +91,7 @@ func (e *Env) DialAll(closers *run.Closers, names ...string) (map[string]*grpc.C
 	return out, nil
 }
 
-// Peers are dialled connections as what services make their clients from.
+// Peers converts dialled connections to the interface from which services create their clients.
 func Peers(dialled map[string]*grpc.ClientConn) map[string]grpc.ClientConnInterface {
 	out := make(map[string]grpc.ClientConnInterface, len(dialled))
 	for name, c := range dialled {
@@ -113,7 +113,7 @@ func (e *Env) OpenPool(ctx context.Context, closers *run.Closers, c conf.Postgre
 	return nil
 }
 
-// AuthKeys asks auth for the keys that caller identities are signed with.
+// AuthKeys returns a function that fetches from auth the keys with which caller identities are signed.
 func AuthKeys(conn grpc.ClientConnInterface) authn.FetchKeys {
 	client := authpeerv1.NewCredentialServiceClient(conn)
 	return func(ctx context.Context) ([]authn.PublicKey, error) {
@@ -129,13 +129,13 @@ func AuthKeys(conn grpc.ClientConnInterface) authn.FetchKeys {
 	}
 }
 
-// RoleKeeper is the service that knows every role of a person in projects: auth.
+// RoleKeeper is the service that knows every project role of an account: auth.
 type RoleKeeper interface {
 	ProjectRoles(ctx context.Context, accountID string) ([]authn.ProjectRole, error)
 }
 
-// roles is whom a service asks for the roles of a person who has more than an identity carries: itself, or
-// auth over the connection that it has.
+// roles returns where a service looks up the roles of an account that has more of them than a caller identity
+// holds: the service itself if it is auth, else auth over the existing connection. It is nil without a connection.
 func (e *Env) roles(svc Service) authn.FetchRoles {
 	if keeper, ok := svc.(RoleKeeper); ok {
 		return keeper.ProjectRoles

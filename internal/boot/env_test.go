@@ -32,7 +32,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// keys is a small service: it publishes one key.
+// keys is a minimal service that publishes one key.
 type keys struct {
 	authpeerv1.UnimplementedCredentialServiceServer
 
@@ -75,7 +75,7 @@ func newKeys(t *testing.T) *keys {
 	return &keys{key: key}
 }
 
-// env is the Env of a service on a bus, with a database of its own.
+// env creates the Env of a service on a bus, with its own database.
 func env(t *testing.T) (*Env, *rpc.Bus, *run.Closers) {
 	t.Helper()
 	clk := clock.Real()
@@ -137,7 +137,7 @@ func TestServe(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []authn.PublicKey{svc.key.Public()}, got)
 	_, err = authpeerv1.NewCredentialServiceClient(conn).Authenticate(t.Context(), &authpeerv1.AuthenticateRequest{})
-	require.True(t, fault.Is(err, fault.Forbidden), "who may call is checked: %v", err)
+	require.True(t, fault.Is(err, fault.Forbidden), "the caller is checked: %v", err)
 	require.Eventually(t, func() bool { return svc.looping.Load() == 1 }, patience, time.Millisecond)
 
 	trail := audit.NewLog(e.Clock, e.IDs, "auth")
@@ -150,13 +150,13 @@ func TestServe(t *testing.T) {
 		raw, err := os.ReadFile(heads)
 		return err == nil && bytes.Contains(raw, []byte(e.Sealing.Key.ID))
 	},
-		patience, 20*time.Millisecond, "changes are sealed, outside of the database")
+		patience, 20*time.Millisecond, "signed heads are kept outside the database")
 
 	require.NoError(t, stop())
-	require.Zero(t, svc.looping.Load(), "its loops were waited for")
+	require.Zero(t, svc.looping.Load(), "stop waits for the loops")
 }
 
-func TestAServiceThatIsNotReadyIsNotServed(t *testing.T) {
+func TestServe_serviceNotReady(t *testing.T) {
 	t.Parallel()
 	e, _, _ := env(t)
 	svc := newKeys(t)
@@ -168,7 +168,7 @@ func TestAServiceThatIsNotReadyIsNotServed(t *testing.T) {
 	require.ErrorContains(t, hosted(t, workers, time.Millisecond)(), "schema is of version 3")
 }
 
-func TestAMethodWithoutAnAccessRuleDoesNotStart(t *testing.T) {
+func TestServe_methodWithoutAccessRule(t *testing.T) {
 	t.Parallel()
 	e, _, _ := env(t)
 	svc := newKeys(t)
@@ -180,7 +180,7 @@ func TestAMethodWithoutAnAccessRuleDoesNotStart(t *testing.T) {
 	require.ErrorContains(t, err, "signalbox.Bare/Do")
 }
 
-func TestKeysThatCannotBeHadAreAnError(t *testing.T) {
+func TestAuthKeys_authUnreachable(t *testing.T) {
 	t.Parallel()
 	bus := rpc.Memory(rpc.ClientOptions{Clock: clock.Real()})
 	e := NewEnv("jobs", telemetry(t, io.Discard), clock.Real(), nil, bus.As("jobs"))
@@ -195,7 +195,7 @@ func TestKeysThatCannotBeHadAreAnError(t *testing.T) {
 	require.NoError(t, closers.Close(t.Context()))
 }
 
-func TestAPostgresThatMayLoseRowsIsRefused(t *testing.T) {
+func TestOpenPool_refusesUnsafePostgres(t *testing.T) {
 	t.Parallel()
 	e, _, closers := env(t)
 	db := pgtest.New(t, pgtest.Schema{Name: "auth"})
@@ -218,7 +218,7 @@ func TestOpenBlobs(t *testing.T) {
 	require.NoError(t, opened.Ready(t.Context()))
 }
 
-func TestNodesAreSignedByTheAuthority(t *testing.T) {
+func TestNodeCA_SignNode(t *testing.T) {
 	t.Parallel()
 	ca, err := pki.NewCA(clock.Real().Now(), pki.DefaultCALife)
 	require.NoError(t, err)

@@ -8,23 +8,23 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/run"
 )
 
-// SecretKeeper is a service that keeps values under the installation's keyring.
+// SecretKeeper is a service with columns whose values are sealed with the installation's keyring.
 type SecretKeeper interface{ Sealed() []rewrap.Column }
 
-// How often a process looks for values under a former key. Only a start with another ring gives any, or a
-// process that was still writing with the former one.
+// How often a process looks for values under a former key. They occur only after a start with another keyring,
+// or if a process with the former keyring was still writing.
 const (
 	rewrapEvery  = time.Hour
 	rewrapJitter = 10 * time.Minute
 )
 
-// rewrapper moves sealed values to the key that the ring seals with.
+// rewrapper returns the worker that moves sealed values to the first key of the keyring.
 func (e *Env) rewrapper(keeper SecretKeeper) run.Worker {
 	name := e.Name + ".rewrap"
 	round := func(ctx context.Context) error {
 		moved, err := rewrap.Run(ctx, e.Pool, e.Keyring, keeper.Sealed()...)
 		if moved > 0 {
-			e.Log.InfoContext(ctx, "sealed values are under the keyring's first key now", "moved", moved)
+			e.Log.InfoContext(ctx, "moved sealed values to the first key of the keyring", "moved", moved)
 		}
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestRowsAreRightAndDifferent(t *testing.T) {
+func TestLesson_Rows(t *testing.T) {
 	t.Parallel()
 	for _, lesson := range []Lesson{OneDigit(), TwoDigits()} {
 		raw, err := lesson.Rows(7)
@@ -29,14 +29,14 @@ func TestRowsAreRightAndDifferent(t *testing.T) {
 		require.Len(t, seen, lesson.Pairs)
 		again, err := lesson.Rows(7)
 		require.NoError(t, err)
-		require.Equal(t, raw, again, "the seed decides")
+		require.Equal(t, raw, again, "the same seed gives the same rows")
 		other, err := lesson.Rows(8)
 		require.NoError(t, err)
 		require.NotEqual(t, raw, other)
 	}
 }
 
-func TestTooManyPairs(t *testing.T) {
+func TestLesson_Rows_tooManyPairs(t *testing.T) {
 	t.Parallel()
 	_, err := Lesson{Digits: 1, Pairs: 101}.Rows(1)
 	require.Error(t, err)

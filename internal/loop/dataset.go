@@ -8,7 +8,7 @@ import (
 	"net/url"
 )
 
-// Dataset is a version that was pushed.
+// Dataset is a dataset version that was pushed.
 type Dataset struct {
 	ID  string
 	Ref string
@@ -20,7 +20,7 @@ type uploadTarget struct {
 	Headers map[string]string `json:"headers"`
 }
 
-// PushDataset brings one file in as a version of the walk's dataset, through the signed-URL handshake.
+// PushDataset uploads one file as a version of the loop's dataset, through a signed URL.
 func (l *Loop) PushDataset(ctx context.Context, version, file string, data []byte) (Dataset, error) {
 	id, err := l.ensure(ctx, "/api/datasets", map[string]any{"name": l.Name, "format": "jsonl"})
 	if err != nil {
@@ -36,7 +36,7 @@ func (l *Loop) PushDataset(ctx context.Context, version, file string, data []byt
 		"files":   []any{map[string]any{"path": file, "size_bytes": len(data), "sha256": hex.EncodeToString(sum[:])}},
 	}, &made)
 	if err != nil {
-		return Dataset{}, fmt.Errorf("ask for an upload: %w", err)
+		return Dataset{}, fmt.Errorf("create the version: %w", err)
 	}
 	for _, u := range made.Uploads {
 		err := l.retry(ctx, func(ctx context.Context) error { return l.Client.Upload(ctx, u.Method, u.URL, u.Headers, data) })
@@ -57,7 +57,7 @@ func (l *Loop) PushDataset(ctx context.Context, version, file string, data []byt
 	return Dataset{ID: id, Ref: committed.Ref}, nil
 }
 
-// ensure answers the id of the walk's own resource at that path, which is made where it is missing.
+// ensure returns the ID of the loop's own resource at path and creates the resource if it is missing.
 func (l *Loop) ensure(ctx context.Context, path string, body map[string]any) (string, error) {
 	type named struct {
 		ID   string `json:"id"`
@@ -65,7 +65,7 @@ func (l *Loop) ensure(ctx context.Context, path string, body map[string]any) (st
 	}
 	var list []named
 	if err := l.get(ctx, path+"?name="+url.QueryEscape(l.Name), &list); err != nil {
-		return "", fmt.Errorf("look for %s at %s: %w", l.Name, path, err)
+		return "", fmt.Errorf("find %s at %s: %w", l.Name, path, err)
 	}
 	for _, r := range list {
 		if r.Name == l.Name {
@@ -74,7 +74,7 @@ func (l *Loop) ensure(ctx context.Context, path string, body map[string]any) (st
 	}
 	var made named
 	if err := l.create(ctx, path, body, &made); err != nil {
-		return "", fmt.Errorf("make %s at %s: %w", l.Name, path, err)
+		return "", fmt.Errorf("create %s at %s: %w", l.Name, path, err)
 	}
 	return made.ID, nil
 }

@@ -15,10 +15,10 @@ func TestPushDataset(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
 	sum := sha256.Sum256([]byte("rows"))
-	a.says("GET /api/datasets", ok(`[{"id":"dst_other","name":"walk-on"}]`))
-	a.says("POST /api/datasets", ok(`{"id":"dst_1","name":"walk"}`))
-	a.says("POST /api/datasets/dst_1/versions", ok(`{"uploads":[{"url":"`+a.URL+`/put","method":"PUT","headers":{"X-Signed":"yes"}}]}`))
-	a.says("POST /api/datasets/dst_1/versions/v1/commit", answer{status: 502}, ok(`{"state":"ready","ref":"ds/default/walk@v1"}`))
+	a.respond("GET /api/datasets", ok(`[{"id":"dst_other","name":"walk-on"}]`))
+	a.respond("POST /api/datasets", ok(`{"id":"dst_1","name":"walk"}`))
+	a.respond("POST /api/datasets/dst_1/versions", ok(`{"uploads":[{"url":"`+a.URL+`/put","method":"PUT","headers":{"X-Signed":"yes"}}]}`))
+	a.respond("POST /api/datasets/dst_1/versions/v1/commit", response{status: 502}, ok(`{"state":"ready","ref":"ds/default/walk@v1"}`))
 	var signed, body string
 	tries := 0
 	mux := http.NewServeMux()
@@ -41,32 +41,32 @@ func TestPushDataset(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, Dataset{ID: "dst_1", Ref: "ds/default/walk@v1"}, d)
 	require.Equal(t, "yes", signed)
-	require.Equal(t, "rows", body, "also at the second try")
-	var asked map[string]any
+	require.Equal(t, "rows", body, "the second attempt sends the whole body again")
+	var sent map[string]any
 	for _, one := range a.requests() {
 		if strings.HasSuffix(one.path, "/versions") {
-			asked = one.body
+			sent = one.body
 		}
 	}
-	file, _ := asked["files"].([]any)[0].(map[string]any)
+	file, _ := sent["files"].([]any)[0].(map[string]any)
 	require.Equal(t, map[string]any{"path": "additions.jsonl", "size_bytes": 4.0, "sha256": hex.EncodeToString(sum[:])}, file)
 }
 
-func TestAVersionThatIsNotReadyIsAnError(t *testing.T) {
+func TestLoop_PushDataset_versionNotReady(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
-	a.says("GET /api/datasets", ok(`[{"id":"dst_1","name":"walk"}]`))
-	a.says("POST /api/datasets/dst_1/versions", ok(`{"uploads":[]}`))
-	a.says("POST /api/datasets/dst_1/versions/v1/commit", ok(`{"state":"failed"}`))
+	a.respond("GET /api/datasets", ok(`[{"id":"dst_1","name":"walk"}]`))
+	a.respond("POST /api/datasets/dst_1/versions", ok(`{"uploads":[]}`))
+	a.respond("POST /api/datasets/dst_1/versions/v1/commit", ok(`{"state":"failed"}`))
 	_, err := a.loop(long).PushDataset(t.Context(), "v1", "x", nil)
 	require.ErrorContains(t, err, "the version is failed, not ready")
 }
 
-func TestAPushThatExistsIsToldAsItIs(t *testing.T) {
+func TestLoop_PushDataset_versionExists(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
-	a.says("GET /api/datasets", ok(`[{"id":"dst_1","name":"walk"}]`))
-	a.says("POST /api/datasets/dst_1/versions", answer{status: 409, body: `{"detail":"version v1 exists"}`})
+	a.respond("GET /api/datasets", ok(`[{"id":"dst_1","name":"walk"}]`))
+	a.respond("POST /api/datasets/dst_1/versions", response{status: 409, body: `{"detail":"version v1 exists"}`})
 	_, err := a.loop(long).PushDataset(t.Context(), "v1", "x", nil)
 	require.ErrorContains(t, err, "409: version v1 exists")
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-dev/signalbox/internal/client"
 )
 
-// Job is what the walk needs of a job.
+// Job holds the fields of a job that the loop needs.
 type Job struct {
 	ID        string  `json:"id"`
 	RunID     string  `json:"run_id"`
@@ -25,13 +25,14 @@ type Job struct {
 	RunningAt         *time.Time `json:"running_at"`
 }
 
-// took is the job as it was read now. The id and the run's stay as they are: others may be reading them.
-func (j *Job) took(now Job) {
+// update copies the fields that change from now. It does not write ID and RunID, because other goroutines may be
+// reading them.
+func (j *Job) update(now Job) {
 	j.State, j.EndReason, j.Message, j.Attempt = now.State, now.EndReason, now.Message, now.Attempt
 	j.ExecutorRunningAt, j.RunningAt = now.ExecutorRunningAt, now.RunningAt
 }
 
-// Terminal tells that the job has ended.
+// Terminal reports whether the job has ended.
 func (j Job) Terminal() bool {
 	return j.State == "succeeded" || j.State == "failed" || j.State == "stopped"
 }
@@ -53,7 +54,7 @@ func (l *Loop) Lock(ctx context.Context, recipe string) (lock map[string]any, ve
 	return lock, r.Version, nil
 }
 
-// Spec is the job of the demo: the recipe over the dataset with these hparams.
+// Spec returns the demo's JobSpec: its recipe with the dataset and hparams.
 func (l *Loop) Spec(ctx context.Context, dataset Dataset, hparams map[string]any, seed int64) (map[string]any, error) {
 	lock, version, err := l.Lock(ctx, Recipe)
 	if err != nil {
@@ -69,7 +70,7 @@ func (l *Loop) Spec(ctx context.Context, dataset Dataset, hparams map[string]any
 	}}, nil
 }
 
-// Submit admits a job.
+// Submit creates a job and stores it in l.Job.
 func (l *Loop) Submit(ctx context.Context, spec map[string]any) error {
 	if err := l.create(ctx, "/api/jobs", spec, &l.Job); err != nil {
 		return fmt.Errorf("submit: %w", err)
@@ -84,19 +85,19 @@ func (l *Loop) AwaitState(ctx context.Context, states ...string) error {
 		if err := l.get(ctx, "/api/jobs/"+l.Job.ID, &now); err != nil {
 			return false, err
 		}
-		l.Job.took(now)
+		l.Job.update(now)
 		if slices.Contains(states, l.Job.State) {
 			return true, nil
 		}
 		return l.Job.Terminal(), nil
 	})
 	if err != nil {
-		return fmt.Errorf("wait for the job to be %v, it is %s: %w", states, l.Job.State, err)
+		return fmt.Errorf("wait for the job to be %v; it is %s: %w", states, l.Job.State, err)
 	}
 	return nil
 }
 
-// AwaitEnd waits for the job's end and demands that it succeeded.
+// AwaitEnd waits until the job has ended and returns an error unless it succeeded.
 func (l *Loop) AwaitEnd(ctx context.Context) error {
 	if err := l.AwaitState(ctx, "succeeded", "failed", "stopped"); err != nil {
 		return err
@@ -127,7 +128,7 @@ type Point struct {
 	Value float64 `json:"value"`
 }
 
-// FollowLogs hands on every line of the run until its end, over reconnects.
+// FollowLogs calls on for every line of the run's output until the end of the stream. It reconnects if needed.
 func (l *Loop) FollowLogs(ctx context.Context, on func(LogLine)) error {
 	return l.follow(ctx, "/api/jobs/"+l.Job.ID+"/logs/stream", func(e client.Event) error {
 		var line LogLine
@@ -139,7 +140,7 @@ func (l *Loop) FollowLogs(ctx context.Context, on func(LogLine)) error {
 	})
 }
 
-// FollowMetrics hands on every metric point of the run until its end, over reconnects.
+// FollowMetrics calls on for every metric point of the run until the end of the stream. It reconnects if needed.
 func (l *Loop) FollowMetrics(ctx context.Context, on func(Point)) error {
 	return l.follow(ctx, "/api/jobs/"+l.Job.ID+"/metrics/stream", func(e client.Event) error {
 		var batch struct {

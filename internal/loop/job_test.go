@@ -13,8 +13,8 @@ import (
 func TestSpec(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
-	a.says("GET /api/recipes/demo/chat-tiny", ok(`{"name":"demo/chat-tiny","version":"1.2.0"}`))
-	a.says("GET /api/recipes/demo/chat-tiny/versions/1.2.0/lock", ok(`{"name":"demo/chat-tiny","digest":"sha256:ab"}`))
+	a.respond("GET /api/recipes/demo/chat-tiny", ok(`{"name":"demo/chat-tiny","version":"1.2.0"}`))
+	a.respond("GET /api/recipes/demo/chat-tiny/versions/1.2.0/lock", ok(`{"name":"demo/chat-tiny","digest":"sha256:ab"}`))
 	spec, err := a.loop(long).Spec(t.Context(), Dataset{Ref: "ds/default/walk@v1"}, map[string]any{"train.batch": 20}, 7)
 	require.NoError(t, err)
 	require.Equal(t, "service/v1", spec["api"])
@@ -22,7 +22,7 @@ func TestSpec(t *testing.T) {
 	require.Equal(t, "walk", inner["name"])
 	recipe, _ := inner["recipe"].(map[string]any)
 	require.Equal(t, "1.2.0", recipe["version"])
-	require.Equal(t, map[string]any{"name": "demo/chat-tiny", "digest": "sha256:ab"}, recipe["lock"], "the lock goes in as it came")
+	require.Equal(t, map[string]any{"name": "demo/chat-tiny", "digest": "sha256:ab"}, recipe["lock"], "the lock is unchanged")
 	require.Equal(t, map[string]any{"datasets": map[string]string{"train": "ds/default/walk@v1"}}, inner["bindings"])
 	require.EqualValues(t, 7, inner["seed"])
 }
@@ -30,10 +30,10 @@ func TestSpec(t *testing.T) {
 func TestAwaitStateEndsWithTheJob(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
-	a.says("GET /api/jobs/job_1", ok(`{"state":"queued"}`), ok(`{"state":"preparing"}`),
+	a.respond("GET /api/jobs/job_1", ok(`{"state":"queued"}`), ok(`{"state":"preparing"}`),
 		ok(`{"state":"failed","end_reason":"env_build","message":"no such package","attempt":2}`))
 	l := a.loop(long)
-	require.NoError(t, l.AwaitState(t.Context(), "running"), "the end is an answer too")
+	require.NoError(t, l.AwaitState(t.Context(), "running"), "the end of the job ends the wait")
 	require.Equal(t, "failed", l.Job.State)
 	require.Equal(t, 2, l.Job.Attempt)
 	require.Equal(t, "job_1", l.Job.ID)
@@ -44,14 +44,14 @@ func TestAwaitStateEndsWithTheJob(t *testing.T) {
 func TestAwaitEnd(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
-	a.says("GET /api/jobs/job_1", ok(`{"state":"running"}`), ok(`{"state":"succeeded"}`))
+	a.respond("GET /api/jobs/job_1", ok(`{"state":"running"}`), ok(`{"state":"succeeded"}`))
 	require.NoError(t, a.loop(long).AwaitEnd(t.Context()))
 	stopped := newAPI(t)
-	stopped.says("GET /api/jobs/job_1", ok(`{"state":"stopped","end_reason":null,"message":null}`))
+	stopped.respond("GET /api/jobs/job_1", ok(`{"state":"stopped","end_reason":null,"message":null}`))
 	require.ErrorContains(t, stopped.loop(long).AwaitEnd(t.Context()), "the job stopped: -: -")
 }
 
-// stream is an SSE route that is cut after so many events, whose ids count from 1.
+// stream adds an SSE route that breaks after cutAfter events. Event IDs count from 1.
 func (a *api) stream(route string, events []string, cutAfter int) *[]string {
 	var mu sync.Mutex
 	resumed := &[]string{}
@@ -86,7 +86,7 @@ func TestFollowLogsOverCuts(t *testing.T) {
 	require.NoError(t, a.loop(long).FollowLogs(t.Context(), func(l LogLine) { seen = append(seen, l) }))
 	require.Len(t, seen, len(events))
 	for n, line := range seen {
-		require.Equal(t, LogLine{Seq: int64(n + 1), Text: fmt.Sprintf("line %d", n+1)}, line, "no gap, no repeat")
+		require.Equal(t, LogLine{Seq: int64(n + 1), Text: fmt.Sprintf("line %d", n+1)}, line, "lines arrive without gaps or repeats")
 	}
 	require.Equal(t, []string{"", "3", "6"}, *resumed)
 }
@@ -102,30 +102,30 @@ func TestFollowMetrics(t *testing.T) {
 	require.Equal(t, []Point{{"loss", 1, 2.5}, {"lr", 1, 0.1}, {"loss", 2, 1.5}}, seen)
 }
 
-func TestAStreamThatTellsAnErrorIsOpenedAgain(t *testing.T) {
+func TestLoop_FollowLogs_reopensAfterErrorEvent(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
-	a.says("GET /api/jobs/job_1/logs/stream", ok("id: 1\ndata: {\"seq\":1}\n\nevent: error\ndata: {\"detail\":\"draining\"}\n\n"),
-		answer{status: 503}, ok("id: 2\ndata: {\"seq\":2}\n\nid: 2\nevent: eof\ndata: {}\n\n"))
+	a.respond("GET /api/jobs/job_1/logs/stream", ok("id: 1\ndata: {\"seq\":1}\n\nevent: error\ndata: {\"detail\":\"draining\"}\n\n"),
+		response{status: 503}, ok("id: 2\ndata: {\"seq\":2}\n\nid: 2\nevent: eof\ndata: {}\n\n"))
 	var seen []int64
 	require.NoError(t, a.loop(long).FollowLogs(t.Context(), func(l LogLine) { seen = append(seen, l.Seq) }))
 	require.Equal(t, []int64{1, 2}, seen)
 }
 
-func TestStreamsOfRubbishAreErrors(t *testing.T) {
+func TestLoop_followInvalidEvents(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
-	a.says("GET /api/jobs/job_1/logs/stream", ok("id: 1\ndata: rubbish\n\n"))
-	a.says("GET /api/jobs/job_1/metrics/stream", ok("id: 1\ndata: {\"points\":3}\n\n"))
+	a.respond("GET /api/jobs/job_1/logs/stream", ok("id: 1\ndata: rubbish\n\n"))
+	a.respond("GET /api/jobs/job_1/metrics/stream", ok("id: 1\ndata: {\"points\":3}\n\n"))
 	l := a.loop(long)
 	require.ErrorContains(t, l.FollowLogs(t.Context(), func(LogLine) {}), "decode a log line")
 	require.ErrorContains(t, l.FollowMetrics(t.Context(), func(Point) {}), "decode metrics")
 }
 
-func TestFollowersMayRunBesideTheWait(t *testing.T) {
+func TestLoop_followDuringAwaitEnd(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
-	a.says("GET /api/jobs/job_1", ok(`{"id":"job_1","state":"running"}`), ok(`{"id":"job_1","state":"succeeded"}`))
+	a.respond("GET /api/jobs/job_1", ok(`{"id":"job_1","state":"running"}`), ok(`{"id":"job_1","state":"succeeded"}`))
 	a.stream("GET /api/jobs/job_1/logs/stream", []string{`{"seq":1}`}, 9)
 	a.stream("GET /api/jobs/job_1/metrics/stream", []string{`{"points":[]}`}, 9)
 	l := a.loop(long)

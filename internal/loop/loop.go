@@ -1,7 +1,7 @@
-// Package loop walks the whole loop through the REST API: sign in, push a dataset, submit a job, follow
-// the training, register the model, deploy it, chat with it. Each stage is a method, so that the demo
-// narrates between them and the suites break things between them. What is passing (a server that is
-// being restarted) is tried again; every creation carries a key and is done once.
+// Package loop runs the whole loop through the REST API: sign in, push a dataset, submit a job, follow
+// the training, register the model, deploy it, chat with it. Each stage is a method, so that the demo can
+// report progress and the test suites can break things between stages. Temporary failures, such as a server
+// that restarts, are retried. Every creation carries an idempotency key, so that it happens once.
 package loop
 
 import (
@@ -21,14 +21,14 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// Loop is one walk. The fields below the settings are filled by the stages, which come one after the
-// other; what follows a job's streams may run beside AwaitState, because a job's id never changes.
+// Loop is one run of the loop. The stages fill the fields after the settings and must run one after the other.
+// Only FollowLogs and FollowMetrics may run at the same time as AwaitState, because a job's ID never changes.
 type Loop struct {
 	Client *client.Client
 	Clock  clock.Clock
-	// Name keeps this walk's resources apart from others'.
+	// Name distinguishes the resources of this loop from those of others.
 	Name string
-	// Patience is how long one stage waits for something to come true.
+	// Patience is how long one stage may take.
 	Patience time.Duration
 
 	Job        Job
@@ -38,13 +38,13 @@ type Loop struct {
 	TokenID    string
 }
 
-// ErrImpatient says that a stage waited for longer than its patience.
-var ErrImpatient = errors.New("it did not come true in time")
+// ErrImpatient reports that a stage took longer than the loop's patience.
+var ErrImpatient = errors.New("timed out")
 
-// pollEvery is the pause between looks at a state that no stream shows.
+// pollEvery is the pause between two reads of a state that has no stream.
 const pollEvery = 100 * time.Millisecond
 
-// again is the pause before a request is sent again.
+// again is the backoff between attempts of a request.
 func again() run.Backoff { return run.Backoff{Min: pollEvery, Max: time.Second, Jitter: 0.5} }
 
 // Login signs in and keeps the access token.
@@ -61,22 +61,22 @@ func (l *Loop) Login(ctx context.Context, username string, password secret.Strin
 	return nil
 }
 
-// create POSTs under one key until there is an answer.
+// create sends a POST with one idempotency key and retries temporary failures.
 func (l *Loop) create(ctx context.Context, path string, body, out any) error {
 	var key [16]byte
 	if _, err := rand.Read(key[:]); err != nil {
-		return fmt.Errorf("draw a key: %w", err)
+		return fmt.Errorf("generate a key: %w", err)
 	}
 	keyed := l.Client.Keyed(hex.EncodeToString(key[:]))
 	return l.retry(ctx, func(ctx context.Context) error { return keyed.Post(ctx, path, body, out) })
 }
 
-// get reads until there is an answer.
+// get sends a GET and retries temporary failures.
 func (l *Loop) get(ctx context.Context, path string, out any) error {
 	return l.retry(ctx, func(ctx context.Context) error { return l.Client.Get(ctx, path, nil, out) })
 }
 
-// within bounds a stage by the walk's patience; end must be called.
+// within limits a stage to the loop's patience. The caller must call end.
 func (l *Loop) within(ctx context.Context) (limited context.Context, end func()) {
 	limited, cancel := context.WithCancel(ctx)
 	timer, over := l.Clock.NewTimer(l.Patience), make(chan struct{})
@@ -92,11 +92,11 @@ func (l *Loop) within(ctx context.Context) (limited context.Context, end func())
 	return limited, func() { cancel(); <-over }
 }
 
-// retry calls fn again while it fails in a way that passes.
+// retry calls fn again as long as it fails with a temporary error.
 func (l *Loop) retry(ctx context.Context, fn func(ctx context.Context) error) error {
 	limited, end := l.within(ctx)
 	defer end()
-	var last error // what was told before the try that was cut
+	var last error // the error of the attempt before the one that was cancelled
 	for n := 0; ; n++ {
 		err := fn(limited)
 		if err != nil && limited.Err() != nil {
@@ -112,11 +112,11 @@ func (l *Loop) retry(ctx context.Context, fn func(ctx context.Context) error) er
 	}
 }
 
-// ended says why a stage gave up: because its caller did, or for want of patience.
+// ended returns why a stage gave up: because the caller's context ended, or because it timed out.
 func ended(caller context.Context, last error) error {
 	switch {
 	case caller.Err() != nil:
-		return fmt.Errorf("given up: %w", context.Cause(caller))
+		return fmt.Errorf("cancelled: %w", context.Cause(caller))
 	case last == nil:
 		return ErrImpatient
 	default:
@@ -124,26 +124,26 @@ func ended(caller context.Context, last error) error {
 	}
 }
 
-// passing tells a server that is away for a moment from one that refuses.
+// passing reports whether err is temporary: the server cannot be reached for now, but has not refused the request.
 func passing(err error) bool {
-	if answer, ok := errors.AsType[*client.Error](err); ok {
-		return answer.Status == http.StatusBadGateway || answer.Status == http.StatusServiceUnavailable
+	if failed, ok := errors.AsType[*client.Error](err); ok {
+		return failed.Status == http.StatusBadGateway || failed.Status == http.StatusServiceUnavailable
 	}
-	// A *url.Error is a net.Error whatever is inside, so that says nothing.
+	// Do not test for net.Error: a *url.Error always implements it, whatever it wraps.
 	if _, isCut := errors.AsType[*net.OpError](err); isCut {
 		return true
 	}
 	return errors.Is(err, client.ErrCut) || isEOF(err)
 }
 
-// await looks until done answers true.
+// await calls look until it returns true or an error, or the loop's patience ends.
 func (l *Loop) await(ctx context.Context, look func(ctx context.Context) (done bool, err error)) error {
 	limited, end := l.within(ctx)
 	defer end()
 	for {
 		done, err := look(limited)
 		if err != nil && limited.Err() != nil {
-			return ended(ctx, err) // in the middle of a look
+			return ended(ctx, err) // look was cancelled
 		}
 		if err != nil || done {
 			return err

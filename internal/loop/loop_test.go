@@ -20,18 +20,18 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// api is a server that a test writes route by route; it keeps what it was asked.
+// api is a server to which a test adds routes. It records all requests.
 type api struct {
 	*httptest.Server
 
 	mux *http.ServeMux
 
 	mu      sync.Mutex
-	asked   []asked
-	changed chan struct{} // closed and made anew at each request
+	sent    []sent
+	changed chan struct{} // closed and replaced at each request
 }
 
-type asked struct {
+type sent struct {
 	path, key, bearer string
 	body              map[string]any
 }
@@ -41,10 +41,10 @@ func newAPI(t *testing.T) *api {
 	a := &api{mux: http.NewServeMux(), changed: make(chan struct{})}
 	a.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		raw, _ := io.ReadAll(r.Body)
-		one := asked{path: r.Method + " " + r.URL.RequestURI(), key: r.Header.Get("Idempotency-Key"), bearer: r.Header.Get("Authorization")}
+		one := sent{path: r.Method + " " + r.URL.RequestURI(), key: r.Header.Get("Idempotency-Key"), bearer: r.Header.Get("Authorization")}
 		_ = json.Unmarshal(raw, &one.body)
 		a.mu.Lock()
-		a.asked = append(a.asked, one)
+		a.sent = append(a.sent, one)
 		close(a.changed)
 		a.changed = make(chan struct{})
 		a.mu.Unlock()
@@ -54,13 +54,13 @@ func newAPI(t *testing.T) *api {
 	return a
 }
 
-// says lets a route answer these, one a request, and the last one from then on.
-func (a *api) says(route string, answers ...answer) {
+// respond adds a route that returns the responses one after the other, and then repeats the last one.
+func (a *api) respond(route string, responses ...response) {
 	var mu sync.Mutex
 	n := 0
 	a.mux.HandleFunc(route, func(w http.ResponseWriter, _ *http.Request) {
 		mu.Lock()
-		one := answers[min(n, len(answers)-1)]
+		one := responses[min(n, len(responses)-1)]
 		n++
 		mu.Unlock()
 		if one.cut {
@@ -71,26 +71,26 @@ func (a *api) says(route string, answers ...answer) {
 	})
 }
 
-type answer struct {
+type response struct {
 	status int
 	body   string
 	cut    bool
 }
 
-func ok(body string) answer { return answer{status: http.StatusOK, body: body} }
+func ok(body string) response { return response{status: http.StatusOK, body: body} }
 
-func (a *api) requests() []asked {
+func (a *api) requests() []sent {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return append([]asked(nil), a.asked...)
+	return append([]sent(nil), a.sent...)
 }
 
-// await waits until so many requests have come.
+// await waits until the server has received n requests.
 func (a *api) await(t *testing.T, n int) {
 	t.Helper()
 	for {
 		a.mu.Lock()
-		count, changed := len(a.asked), a.changed
+		count, changed := len(a.sent), a.changed
 		a.mu.Unlock()
 		if count >= n {
 			return
@@ -98,7 +98,7 @@ func (a *api) await(t *testing.T, n int) {
 		select {
 		case <-changed:
 		case <-t.Context().Done():
-			require.FailNow(t, "the server was not asked so often")
+			require.FailNow(t, "the server has not received enough requests")
 		}
 	}
 }
@@ -110,10 +110,10 @@ func (a *api) loop(patience time.Duration) *Loop {
 	}
 }
 
-// long is a patience that no test takes when all is well.
+// long is a patience that tests only use up if they fail.
 const long = time.Minute
 
-// patient is the machine's clock but for the patience of stages, which a test lets run out.
+// patient is the real clock, except that the timer for the patience of stages runs on a fake clock.
 type patient struct {
 	clock.Clock
 	fake *clock.Fake
@@ -126,28 +126,28 @@ func (p patient) NewTimer(d time.Duration) clock.Timer {
 	return p.Clock.NewTimer(d)
 }
 
-// late runs a stage whose patience runs out when the server has been asked so often; the answers before
-// the last one have been read by then.
-func late(t *testing.T, a *api, asked int, stage func(l *Loop) error) error {
+// late runs a stage whose patience runs out when the server has received that many requests. By then the stage has
+// read all responses but the last.
+func late(t *testing.T, a *api, requests int, stage func(l *Loop) error) error {
 	t.Helper()
 	l, fake := a.loop(long), clock.NewFake(clock.Real().Now())
 	l.Clock = patient{clock.Real(), fake}
 	done := make(chan error, 1)
 	go func() { done <- stage(l) }()
-	a.await(t, asked)
+	a.await(t, requests)
 	fake.Advance(long)
 	return <-done
 }
 
-func TestWhatPassesIsTriedAgain(t *testing.T) {
+func TestLoop_retriesTemporaryFailures(t *testing.T) {
 	t.Parallel()
-	for name, first := range map[string]answer{
+	for name, first := range map[string]response{
 		"502": {status: 502, body: `{"detail":"away"}`}, "503": {status: 503, body: `{"detail":"draining"}`}, "cut": {cut: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a := newAPI(t)
-			a.says("POST /api/jobs", first, first, ok(`{"id":"job_9","run_id":"run_9","state":"queued"}`))
+			a.respond("POST /api/jobs", first, first, ok(`{"id":"job_9","run_id":"run_9","state":"queued"}`))
 			l := a.loop(long)
 			require.NoError(t, l.Submit(t.Context(), map[string]any{"api": "service/v1"}))
 			require.Equal(t, "job_9", l.Job.ID)
@@ -155,28 +155,28 @@ func TestWhatPassesIsTriedAgain(t *testing.T) {
 			require.Len(t, all, 3)
 			require.NotEmpty(t, all[0].key)
 			for _, one := range all {
-				require.Equal(t, all[0].key, one.key, "a creation is one, however often it is sent")
+				require.Equal(t, all[0].key, one.key, "all attempts of one creation have the same key")
 				require.Equal(t, all[0].body, one.body)
 			}
 		})
 	}
 }
 
-func TestTwoCreationsHaveTwoKeys(t *testing.T) {
+func TestLoop_eachCreationHasItsOwnKey(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
-	a.says("POST /api/jobs", ok(`{"id":"job_9"}`))
+	a.respond("POST /api/jobs", ok(`{"id":"job_9"}`))
 	l := a.loop(long)
 	require.NoError(t, l.Submit(t.Context(), nil))
 	require.NoError(t, l.Submit(t.Context(), nil))
 	require.NotEqual(t, a.requests()[0].key, a.requests()[1].key)
 }
 
-func TestWhatIsRefusedIsNotTriedAgain(t *testing.T) {
+func TestLoop_doesNotRetryRefusals(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{400, 401, 403, 404, 409, 413, 422, 429, 500, 501} {
 		a := newAPI(t)
-		a.says("POST /api/jobs", answer{status: status, body: `{"detail":"no","code":"quota"}`})
+		a.respond("POST /api/jobs", response{status: status, body: `{"detail":"no","code":"quota"}`})
 		err := a.loop(long).Submit(t.Context(), nil)
 		var e *client.Error
 		require.ErrorAs(t, err, &e)
@@ -185,10 +185,10 @@ func TestWhatIsRefusedIsNotTriedAgain(t *testing.T) {
 	}
 }
 
-func TestAServerThatStartsIsFound(t *testing.T) {
+func TestLoop_retriesUntilServerStarts(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
-	a.says("GET /api/jobs/job_1", ok(`{"id":"job_1","state":"running"}`))
+	a.respond("GET /api/jobs/job_1", ok(`{"id":"job_1","state":"running"}`))
 	held, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	addr := held.Addr().String()
@@ -204,7 +204,7 @@ func TestAServerThatStartsIsFound(t *testing.T) {
 	}})
 	done := make(chan error, 1)
 	go func() { done <- l.AwaitState(t.Context(), "running") }()
-	<-refused // it was looked for and not found
+	<-refused // at least one attempt has failed
 	listener, err := net.Listen("tcp", addr)
 	require.NoError(t, err)
 	server := &http.Server{Handler: a.mux, ReadHeaderTimeout: time.Second}
@@ -216,23 +216,23 @@ func TestAServerThatStartsIsFound(t *testing.T) {
 func TestImpatience(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
-	a.says("GET /api/jobs/job_1", ok(`{"id":"job_1","state":"queued"}`))
-	a.says("POST /api/jobs", answer{status: 503, body: `{"detail":"draining"}`})
+	a.respond("GET /api/jobs/job_1", ok(`{"id":"job_1","state":"queued"}`))
+	a.respond("POST /api/jobs", response{status: 503, body: `{"detail":"draining"}`})
 	err := late(t, a, 2, func(l *Loop) error { return l.AwaitState(t.Context(), "running") })
 	require.ErrorIs(t, err, ErrImpatient)
 	require.ErrorContains(t, err, "it is queued")
 	err = late(t, a, len(a.requests())+2, func(l *Loop) error { return l.Submit(t.Context(), nil) })
 	require.ErrorIs(t, err, ErrImpatient)
-	require.ErrorContains(t, err, "draining", "what it was told last is told")
+	require.ErrorContains(t, err, "draining", "the error contains the last response")
 }
 
-func TestAFrozenServerEndsTheStage(t *testing.T) {
+func TestLoop_timesOutOnFrozenServer(t *testing.T) {
 	t.Parallel()
 	for name, stage := range map[string]func(ctx context.Context, l *Loop) error{
-		"a look":   func(ctx context.Context, l *Loop) error { _, err := l.Rounds(ctx); return err },
-		"a change": func(ctx context.Context, l *Loop) error { return l.Submit(ctx, nil) },
-		"a wait":   func(ctx context.Context, l *Loop) error { return l.AwaitState(ctx, "running") },
-		"a stream": func(ctx context.Context, l *Loop) error { _, _, err := l.ChatStream(ctx, "1+1?"); return err },
+		"read":   func(ctx context.Context, l *Loop) error { _, err := l.Rounds(ctx); return err },
+		"create": func(ctx context.Context, l *Loop) error { return l.Submit(ctx, nil) },
+		"wait":   func(ctx context.Context, l *Loop) error { return l.AwaitState(ctx, "running") },
+		"stream": func(ctx context.Context, l *Loop) error { _, _, err := l.ChatStream(ctx, "1+1?"); return err },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -250,23 +250,23 @@ func TestAFrozenServerEndsTheStage(t *testing.T) {
 	}
 }
 
-func TestACallerWhoGivesUpIsNotCalledImpatient(t *testing.T) {
+func TestLoop_cancelledContextIsNotTimeout(t *testing.T) {
 	t.Parallel()
 	for name, stage := range map[string]func(ctx context.Context, l *Loop) error{
-		"a wait":   func(ctx context.Context, l *Loop) error { return l.AwaitState(ctx, "running") },
-		"a change": func(ctx context.Context, l *Loop) error { return l.Submit(ctx, nil) },
+		"wait":   func(ctx context.Context, l *Loop) error { return l.AwaitState(ctx, "running") },
+		"create": func(ctx context.Context, l *Loop) error { return l.Submit(ctx, nil) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a := newAPI(t)
-			a.says("GET /api/jobs/job_1", ok(`{"state":"queued"}`))
-			a.says("POST /api/jobs", answer{status: 503})
+			a.respond("GET /api/jobs/job_1", ok(`{"state":"queued"}`))
+			a.respond("POST /api/jobs", response{status: 503})
 			l, clk := a.loop(long), clock.NewFake(clock.Real().Now())
 			l.Clock = clk
 			ctx, giveUp := context.WithCancelCause(t.Context())
-			why, done := errors.New("the person pressed Ctrl-C"), make(chan error, 1)
+			why, done := errors.New("the user pressed Ctrl-C"), make(chan error, 1)
 			go func() { done <- stage(ctx, l) }()
-			require.NoError(t, clk.Await(t.Context(), 2), "it pauses between two tries")
+			require.NoError(t, clk.Await(t.Context(), 2), "it pauses between two attempts")
 			giveUp(why)
 			err := <-done
 			require.ErrorIs(t, err, why)
@@ -293,8 +293,8 @@ func TestPassing(t *testing.T) {
 func TestLogin(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
-	a.says("POST /api/auth/login", answer{status: 503}, ok(`{"token":"tok","user":{"username":"admin","role":"admin"}}`))
-	a.says("GET /api/jobs/job_1", ok(`{"state":"running"}`))
+	a.respond("POST /api/auth/login", response{status: 503}, ok(`{"token":"tok","user":{"username":"admin","role":"admin"}}`))
+	a.respond("GET /api/jobs/job_1", ok(`{"state":"running"}`))
 	l := a.loop(long)
 	require.NoError(t, l.Login(t.Context(), "admin", secret.New("pass")))
 	require.NoError(t, l.AwaitState(t.Context(), "running"))
@@ -303,12 +303,12 @@ func TestLogin(t *testing.T) {
 	require.Equal(t, "Bearer tok", all[len(all)-1].bearer)
 }
 
-func TestABadLoginIsToldAtOnce(t *testing.T) {
+func TestLoop_Login_refused(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
-	a.says("POST /api/auth/login", answer{status: 401, body: `{"detail":"Incorrect username or password"}`})
+	a.respond("POST /api/auth/login", response{status: 401, body: `{"detail":"incorrect username or password"}`})
 	err := a.loop(long).Login(t.Context(), "admin", secret.New("hunter2"))
-	require.ErrorContains(t, err, "Incorrect username or password")
+	require.ErrorContains(t, err, "incorrect username or password")
 	require.NotContains(t, err.Error(), "hunter2")
 	require.Len(t, a.requests(), 1)
 }

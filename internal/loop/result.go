@@ -17,7 +17,7 @@ type Round struct {
 	Complete  bool     `json:"complete"`
 }
 
-// Sample is one validation sample of the demo's recipe.
+// Sample is one validation sample of the demo's recipe, with the output of the model and the expected output.
 type Sample struct {
 	Question string
 	Answer   string
@@ -46,7 +46,7 @@ func (l *Loop) Rounds(ctx context.Context) ([]Round, error) {
 	return rounds, nil
 }
 
-// samplePage is how many samples one request asks for.
+// samplePage is how many samples one request fetches.
 const samplePage = 500
 
 // Samples lists every sample of the run's last validation round.
@@ -74,7 +74,7 @@ func (l *Loop) Samples(ctx context.Context) ([]Sample, error) {
 	}
 }
 
-// text is a JSON string's or number's text, and empty for null.
+// text returns the text of a JSON string or number, and "" for null.
 func text(raw json.RawMessage) string {
 	var s string
 	if json.Unmarshal(raw, &s) == nil {
@@ -83,7 +83,7 @@ func text(raw json.RawMessage) string {
 	return string(raw)
 }
 
-// Artifacts lists what the run registered.
+// Artifacts lists the artifacts of the run.
 func (l *Loop) Artifacts(ctx context.Context) ([]Artifact, error) {
 	var list []Artifact
 	if err := l.get(ctx, "/api/runs/"+l.Job.RunID+"/artifacts?limit=500", &list); err != nil {
@@ -92,7 +92,7 @@ func (l *Loop) Artifacts(ctx context.Context) ([]Artifact, error) {
 	return list, nil
 }
 
-// FindArtifact answers the last artifact of that kind and format.
+// FindArtifact returns the last artifact of that kind and format.
 func (l *Loop) FindArtifact(ctx context.Context, kind, format string) (Artifact, error) {
 	list, err := l.Artifacts(ctx)
 	if err != nil {

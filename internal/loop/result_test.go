@@ -12,7 +12,7 @@ import (
 func TestRounds(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
-	a.says("GET /api/runs/run_1/validations", ok(`[{"step":0,"avg_reward":0.01,"complete":true},{"step":500,"avg_reward":null,"complete":false}]`))
+	a.respond("GET /api/runs/run_1/validations", ok(`[{"step":0,"avg_reward":0.01,"complete":true},{"step":500,"avg_reward":null,"complete":false}]`))
 	rounds, err := a.loop(long).Rounds(t.Context())
 	require.NoError(t, err)
 	require.Len(t, rounds, 2)
@@ -20,12 +20,12 @@ func TestRounds(t *testing.T) {
 	require.Nil(t, rounds[1].AvgReward)
 	require.False(t, rounds[1].Complete)
 	empty := newAPI(t)
-	empty.says("GET /api/runs/run_1/validations", ok(`[]`))
+	empty.respond("GET /api/runs/run_1/validations", ok(`[]`))
 	_, err = empty.loop(long).Rounds(t.Context())
 	require.ErrorContains(t, err, "no validation round")
 }
 
-// pages serves so many samples by limit and offset.
+// pages adds a route that serves total samples by limit and offset.
 func (a *api) pages(total int) {
 	a.mux.HandleFunc("GET /api/runs/run_1/samples", func(w http.ResponseWriter, r *http.Request) {
 		var limit, offset int
@@ -39,7 +39,7 @@ func (a *api) pages(total int) {
 	})
 }
 
-func TestSamplesArePagedToTheEnd(t *testing.T) {
+func TestLoop_Samples_allPages(t *testing.T) {
 	t.Parallel()
 	for _, total := range []int{0, 1, samplePage - 1, samplePage, samplePage + 1, 2*samplePage + 7} {
 		a := newAPI(t)
@@ -64,10 +64,10 @@ func TestText(t *testing.T) {
 	require.Empty(t, text(nil))
 }
 
-func TestFindArtifactTakesTheLast(t *testing.T) {
+func TestLoop_FindArtifact_returnsLast(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
-	a.says("GET /api/runs/run_1/artifacts", ok(`[{"id":"art_1","kind":"checkpoint","format":"gguf"},{"id":"art_2","kind":"merged_model","format":"gguf"},
+	a.respond("GET /api/runs/run_1/artifacts", ok(`[{"id":"art_1","kind":"checkpoint","format":"gguf"},{"id":"art_2","kind":"merged_model","format":"gguf"},
 		{"id":"art_3","kind":"merged_model","format":"gguf"},{"id":"art_4","kind":"merged_model","format":"safetensors"}]`))
 	l := a.loop(long)
 	for want, kind := range map[string]string{"art_3": "merged_model", "art_1": "checkpoint"} {

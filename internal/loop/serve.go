@@ -10,7 +10,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// ModelVersion is a version that was registered.
+// ModelVersion is a registered model version.
 type ModelVersion struct {
 	ID      string `json:"id"`
 	ModelID string `json:"model_id"`
@@ -20,14 +20,14 @@ type ModelVersion struct {
 	Reason  string `json:"status_reason"`
 }
 
-// Deployment is a deployment of the walk.
+// Deployment is the loop's deployment.
 type Deployment struct {
 	ID       string `json:"id"`
 	URL      string `json:"url"`
 	Promoted *int   `json:"promoted_revision"`
 }
 
-// Revision is a revision of the walk's deployment.
+// Revision is a revision of the loop's deployment.
 type Revision struct {
 	ID     string `json:"id"`
 	Number int    `json:"number"`
@@ -39,7 +39,7 @@ type Revision struct {
 	} `json:"reason"`
 }
 
-// Register makes a version of the walk's model from an artifact of its run.
+// Register creates a version of the loop's model from an artifact of its run.
 func (l *Loop) Register(ctx context.Context, a Artifact) (ModelVersion, error) {
 	model, err := l.ensure(ctx, "/api/models", map[string]any{"name": l.Name, "task": "chat"})
 	if err != nil {
@@ -56,23 +56,23 @@ func (l *Loop) Register(ctx context.Context, a Artifact) (ModelVersion, error) {
 	return v, nil
 }
 
-// Deploy makes a deployment and its first revision. Serving may be nil for the default engine.
+// Deploy creates a deployment and its first revision. If serving is nil, the default engine is used.
 func (l *Loop) Deploy(ctx context.Context, name string, v ModelVersion, serving map[string]any) error {
 	if err := l.create(ctx, "/api/model-deployments", map[string]any{"name": name}, &l.Deployment); err != nil {
-		return fmt.Errorf("make the deployment: %w", err)
+		return fmt.Errorf("create the deployment: %w", err)
 	}
 	return l.Revise(ctx, v, serving)
 }
 
-// Revise adds a revision to the walk's deployment.
+// Revise adds a revision to the loop's deployment.
 func (l *Loop) Revise(ctx context.Context, v ModelVersion, serving map[string]any) error {
 	body := map[string]any{"source": map[string]any{"model_id": v.ModelID, "version": v.Version}}
 	if serving != nil {
 		body["serving"] = serving
 	}
-	var made Revision // not decoded over the last one, of which something could stay
+	var made Revision // decode into an empty value, so that no field of the last revision remains
 	if err := l.create(ctx, "/api/model-deployments/"+l.Deployment.ID+"/revisions", body, &made); err != nil {
-		return fmt.Errorf("make the revision: %w", err)
+		return fmt.Errorf("create the revision: %w", err)
 	}
 	l.Revision = made
 	return nil
@@ -93,7 +93,7 @@ func (l *Loop) AwaitReady(ctx context.Context) error {
 		return now.Ready || now.State == "failed", nil
 	})
 	if err != nil {
-		return fmt.Errorf("wait for the revision, it is %s: %w", l.Revision.State, err)
+		return fmt.Errorf("wait for the revision; it is %s: %w", l.Revision.State, err)
 	}
 	if !l.Revision.Ready {
 		if r := l.Revision.Reason; r != nil {
@@ -104,17 +104,17 @@ func (l *Loop) AwaitReady(ctx context.Context) error {
 	return nil
 }
 
-// PromoteTooEarly demands that promoting a revision that is not ready is a conflict.
+// PromoteTooEarly promotes a revision that is not ready and returns an error unless the response is 409.
 func (l *Loop) PromoteTooEarly(ctx context.Context) error {
 	err := l.retry(ctx, func(ctx context.Context) error { return l.Client.Post(ctx, l.revisionPath()+"/promote", nil, nil) })
-	var answer *client.Error
-	if errors.As(err, &answer) && answer.Status == http.StatusConflict {
+	var failed *client.Error
+	if errors.As(err, &failed) && failed.Status == http.StatusConflict {
 		return nil
 	}
-	return fmt.Errorf("promoting a revision that is not ready: want 409, got %v", err) //nolint:errorlint // the answer is shown, whatever it is.
+	return fmt.Errorf("promoting a revision that is not ready: want 409, got %v", err) //nolint:errorlint // err may be nil.
 }
 
-// Promote makes the revision the one that answers.
+// Promote makes the revision the one that serves calls.
 func (l *Loop) Promote(ctx context.Context) error {
 	err := l.retry(ctx, func(ctx context.Context) error {
 		return l.Client.Post(ctx, l.revisionPath()+"/promote", nil, &l.Deployment)
@@ -125,7 +125,7 @@ func (l *Loop) Promote(ctx context.Context) error {
 	return nil
 }
 
-// StopRevision ends the engines of a revision of the walk's deployment that is not promoted.
+// StopRevision stops the engines of a revision of the loop's deployment that is not promoted.
 func (l *Loop) StopRevision(ctx context.Context, r Revision) error {
 	path := fmt.Sprintf("/api/model-deployments/%s/revisions/%d/stop", l.Deployment.ID, r.Number)
 	if err := l.retry(ctx, func(ctx context.Context) error { return l.Client.Post(ctx, path, nil, nil) }); err != nil {
@@ -134,20 +134,20 @@ func (l *Loop) StopRevision(ctx context.Context, r Revision) error {
 	return nil
 }
 
-// maxLost is how often the answer to one creation may be lost before something else must be wrong.
+// maxLost is how often the response to a creation may be lost before MakeToken gives up.
 const maxLost = 5
 
-// MakeToken makes a deployment token and keeps it. A token whose one answer was lost on the way is nobody's:
-// it is revoked and another one made.
+// MakeToken creates a deployment token and stores it in l. The secret is shown only once, so if the response with it
+// was lost, MakeToken revokes the token and creates another one.
 func (l *Loop) MakeToken(ctx context.Context, name string) error {
 	path := "/api/model-deployments/" + l.Deployment.ID + "/tokens"
 	for range maxLost {
 		var made struct {
 			ID    string `json:"id"`
-			Token string `json:"token"` // null where this creation had been answered before
+			Token string `json:"token"` // null if an earlier attempt of this creation succeeded
 		}
 		if err := l.create(ctx, path, map[string]string{"name": name}, &made); err != nil {
-			return fmt.Errorf("make a token: %w", err)
+			return fmt.Errorf("create a token: %w", err)
 		}
 		if made.Token != "" {
 			l.Token, l.TokenID = secret.New(made.Token), made.ID
@@ -157,33 +157,33 @@ func (l *Loop) MakeToken(ctx context.Context, name string) error {
 			return l.Client.Do(ctx, http.MethodDelete, path+"/"+made.ID, nil, nil)
 		})
 		if err != nil {
-			return fmt.Errorf("revoke a token whose answer was lost: %w", err)
+			return fmt.Errorf("revoke a token whose secret was lost: %w", err)
 		}
 	}
-	return fmt.Errorf("make a token: its answer was lost %d times", maxLost)
+	return fmt.Errorf("create a token: the response was lost %d times", maxLost)
 }
 
-// Chat asks the deployment, with its token, as an application would.
+// Chat sends a question to the deployment with its token, as an application would.
 func (l *Loop) Chat(ctx context.Context, question string) (string, error) {
 	caller := l.Client.With(l.Token)
-	var answer string
+	var text string
 	err := l.retry(ctx, func(ctx context.Context) error {
 		var err error
-		answer, err = caller.Chat(ctx, l.Deployment.ID, question)
+		text, err = caller.Chat(ctx, l.Deployment.ID, question)
 		return err
 	})
-	return answer, err
+	return text, err
 }
 
-// ChatStream asks for a stream.
-func (l *Loop) ChatStream(ctx context.Context, question string) (answer string, events int, err error) {
+// ChatStream is Chat with streaming. It also returns the number of events with text, and does not retry.
+func (l *Loop) ChatStream(ctx context.Context, question string) (text string, events int, err error) {
 	limited, end := l.within(ctx)
 	defer end()
-	answer, events, err = l.Client.With(l.Token).ChatStream(limited, l.Deployment.ID, question)
+	text, events, err = l.Client.With(l.Token).ChatStream(limited, l.Deployment.ID, question)
 	if err != nil && limited.Err() != nil {
 		err = ended(ctx, err)
 	}
-	return answer, events, err
+	return text, events, err
 }
 
 // Call is one row of the traffic record.
@@ -205,7 +205,7 @@ func (l *Loop) AwaitTraffic(ctx context.Context, n int) ([]Call, error) {
 		return len(calls) >= n, err
 	})
 	if err != nil {
-		return calls, fmt.Errorf("wait for %d calls in the record, it shows %d: %w", n, len(calls), err)
+		return calls, fmt.Errorf("wait for %d calls in the traffic record; it has %d: %w", n, len(calls), err)
 	}
 	return calls, nil
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// models is a model registry of one name.
+// models adds the routes of a model registry that accepts each name only once.
 func (a *api) models() {
 	var mu sync.Mutex
 	made, version := false, 0
@@ -61,11 +61,11 @@ func TestRegisterTwiceMakesOneModel(t *testing.T) {
 	require.Equal(t, source, all[len(all)-1].body)
 }
 
-func TestAVersionThatIsRefusedIsAnError(t *testing.T) {
+func TestLoop_Register_failedVersion(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
-	a.says("GET /api/models", ok(`[{"id":"mdl_1","name":"walk"}]`))
-	a.says("POST /api/models/mdl_1/versions", ok(`{"status":"failed","status_reason":"digest does not match"}`))
+	a.respond("GET /api/models", ok(`[{"id":"mdl_1","name":"walk"}]`))
+	a.respond("POST /api/models/mdl_1/versions", ok(`{"status":"failed","status_reason":"digest does not match"}`))
 	_, err := a.loop(long).Register(t.Context(), Artifact{ID: "art_1"})
 	require.ErrorContains(t, err, "the model version is failed: digest does not match")
 }
@@ -73,50 +73,50 @@ func TestAVersionThatIsRefusedIsAnError(t *testing.T) {
 func TestDeploy(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
-	a.says("POST /api/model-deployments", ok(`{"id":"dep_2","url":"http://x/inference/dep_2","promoted_revision":null}`))
-	a.says("POST /api/model-deployments/dep_2/revisions", ok(`{"id":"rev_1","number":1,"state":"pending"}`), ok(`{"id":"rev_2","number":2,"state":"pending"}`))
-	a.says("GET /api/model-deployments/dep_2/revisions/1", ok(`{"id":"rev_1","number":1,"state":"starting"}`), ok(`{"id":"rev_1","number":1,"state":"ready","ready":true}`))
+	a.respond("POST /api/model-deployments", ok(`{"id":"dep_2","url":"http://x/inference/dep_2","promoted_revision":null}`))
+	a.respond("POST /api/model-deployments/dep_2/revisions", ok(`{"id":"rev_1","number":1,"state":"pending"}`), ok(`{"id":"rev_2","number":2,"state":"pending"}`))
+	a.respond("GET /api/model-deployments/dep_2/revisions/1", ok(`{"id":"rev_1","number":1,"state":"starting"}`), ok(`{"id":"rev_1","number":1,"state":"ready","ready":true}`))
 	l := a.loop(long)
 	serving := map[string]any{"engine": "command"}
 	require.NoError(t, l.Deploy(t.Context(), "chat", ModelVersion{ModelID: "mdl_1", Version: 3}, serving))
 	require.NoError(t, l.AwaitReady(t.Context()))
 	require.True(t, l.Revision.Ready)
 	require.NoError(t, l.Revise(t.Context(), ModelVersion{ModelID: "mdl_1", Version: 4}, nil))
-	require.Equal(t, Revision{ID: "rev_2", Number: 2, State: "pending"}, l.Revision, "nothing of the last one stays")
+	require.Equal(t, Revision{ID: "rev_2", Number: 2, State: "pending"}, l.Revision, "no field of the last revision remains")
 	all := a.requests()
 	require.Equal(t, map[string]any{"source": map[string]any{"model_id": "mdl_1", "version": 3.0}, "serving": map[string]any{"engine": "command"}}, all[1].body)
 	require.Equal(t, map[string]any{"source": map[string]any{"model_id": "mdl_1", "version": 4.0}}, all[len(all)-1].body)
 }
 
-func TestARevisionThatFails(t *testing.T) {
+func TestLoop_AwaitReady_failedRevision(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
-	a.says("GET /api/model-deployments/dep_1/revisions/1",
+	a.respond("GET /api/model-deployments/dep_1/revisions/1",
 		ok(`{"number":1,"state":"failed","ready":false,"reason":{"phase":"start","code":"engine_exit","message":"ended with 3","log_excerpt":"no such tensor"}}`))
 	err := a.loop(long).AwaitReady(t.Context())
 	require.ErrorContains(t, err, "start/engine_exit: ended with 3\nno such tensor")
 	bare := newAPI(t)
-	bare.says("GET /api/model-deployments/dep_1/revisions/1", ok(`{"number":1,"state":"failed","reason":null}`))
+	bare.respond("GET /api/model-deployments/dep_1/revisions/1", ok(`{"number":1,"state":"failed","reason":null}`))
 	require.ErrorContains(t, bare.loop(long).AwaitReady(t.Context()), "the revision failed")
 	stuck := newAPI(t)
-	stuck.says("GET /api/model-deployments/dep_1/revisions/1", ok(`{"number":1,"state":"starting"}`))
+	stuck.respond("GET /api/model-deployments/dep_1/revisions/1", ok(`{"number":1,"state":"starting"}`))
 	err = late(t, stuck, 2, func(l *Loop) error { return l.AwaitReady(t.Context()) })
 	require.ErrorIs(t, err, ErrImpatient)
 	require.ErrorContains(t, err, "it is starting")
 }
 
-func TestPromoteTooEarlyWantsAConflict(t *testing.T) {
+func TestLoop_PromoteTooEarly(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		answer answer
-		want   string
+		response response
+		want     string
 	}{
-		"conflict": {answer{status: 409, body: `{"detail":"not ready"}`}, ""},
+		"conflict": {response{status: 409, body: `{"detail":"not ready"}`}, ""},
 		"success":  {ok(`{}`), "want 409, got <nil>"},
-		"absent":   {answer{status: 404, body: `{"detail":"no such revision"}`}, "want 409, got 404: no such revision"},
+		"absent":   {response{status: 404, body: `{"detail":"no such revision"}`}, "want 409, got 404: no such revision"},
 	} {
 		a := newAPI(t)
-		a.says("POST /api/model-deployments/dep_1/revisions/1/promote", tc.answer)
+		a.respond("POST /api/model-deployments/dep_1/revisions/1/promote", tc.response)
 		err := a.loop(long).PromoteTooEarly(t.Context())
 		if tc.want == "" {
 			require.NoError(t, err, name)
@@ -129,8 +129,8 @@ func TestPromoteTooEarlyWantsAConflict(t *testing.T) {
 func TestPromoteAndStop(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
-	a.says("POST /api/model-deployments/dep_1/revisions/1/promote", answer{status: 503}, ok(`{"id":"dep_1","promoted_revision":1}`))
-	a.says("POST /api/model-deployments/dep_1/revisions/2/stop", ok(`{}`), answer{status: 409, body: `{"detail":"it is promoted"}`})
+	a.respond("POST /api/model-deployments/dep_1/revisions/1/promote", response{status: 503}, ok(`{"id":"dep_1","promoted_revision":1}`))
+	a.respond("POST /api/model-deployments/dep_1/revisions/2/stop", ok(`{}`), response{status: 409, body: `{"detail":"it is promoted"}`})
 	l := a.loop(long)
 	require.NoError(t, l.Promote(t.Context()))
 	require.Equal(t, 1, *l.Deployment.Promoted)
@@ -138,16 +138,17 @@ func TestPromoteAndStop(t *testing.T) {
 	require.ErrorContains(t, l.StopRevision(t.Context(), Revision{Number: 2}), "stop revision 2: 409: it is promoted")
 }
 
-// tokens is a registry of deployment tokens that keeps its promise on Idempotency-Key: the secret is told
-// once. The answers numbered in lost are made and cut; revocations are refused for as long as away says.
+// tokens adds the routes for deployment tokens. As in the real API, a repeat with the same Idempotency-Key returns
+// no secret. The responses whose numbers are in lost are cut after the token is created. The first away revocations
+// fail with 502.
 func (a *api) tokens(away int, lost ...int) (live func() []string) {
 	var mu sync.Mutex
 	made, kept := map[string]string{}, map[string]bool{}
-	answers := 0
+	responses := 0
 	a.mux.HandleFunc("POST /api/model-deployments/dep_1/tokens", func(w http.ResponseWriter, r *http.Request) {
 		mu.Lock()
 		defer mu.Unlock()
-		answers++
+		responses++
 		id, again := made[r.Header.Get("Idempotency-Key")]
 		text := "null"
 		if !again {
@@ -155,7 +156,7 @@ func (a *api) tokens(away int, lost ...int) (live func() []string) {
 			made[r.Header.Get("Idempotency-Key")], kept[id] = id, true
 			text = `"dtk_` + id + `"`
 		}
-		if slices.Contains(lost, answers) {
+		if slices.Contains(lost, responses) {
 			panic(http.ErrAbortHandler)
 		}
 		_, _ = fmt.Fprintf(w, `{"id":%q,"token":%s}`, id, text)
@@ -184,11 +185,11 @@ func TestMakeToken(t *testing.T) {
 		lost []int
 		want string
 	}{
-		"answered":                         {0, nil, "tok_1"},
-		"its answer is lost":               {0, []int{1}, "tok_2"},
-		"lost, and the repeat of it too":   {0, []int{1, 2}, "tok_2"},
-		"lost, and the next one's as well": {0, []int{1, 3}, "tok_3"},
-		"lost, and revoking takes a while": {2, []int{1}, "tok_2"},
+		"no loss":                       {0, nil, "tok_1"},
+		"response lost":                 {0, []int{1}, "tok_2"},
+		"response and its repeat lost":  {0, []int{1, 2}, "tok_2"},
+		"responses of two tokens lost":  {0, []int{1, 3}, "tok_3"},
+		"response lost, revoking fails": {2, []int{1}, "tok_2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -198,7 +199,7 @@ func TestMakeToken(t *testing.T) {
 			require.NoError(t, l.MakeToken(t.Context(), "demo"))
 			require.Equal(t, tc.want, l.TokenID)
 			require.Equal(t, "dtk_"+tc.want, l.Token.Reveal())
-			require.Equal(t, []string{tc.want}, live(), "a token that nobody knows does not live on")
+			require.Equal(t, []string{tc.want}, live(), "tokens with lost secrets are revoked")
 			for _, one := range a.requests() {
 				require.True(t, one.body == nil || one.body["name"] == "demo")
 			}
@@ -206,7 +207,7 @@ func TestMakeToken(t *testing.T) {
 	}
 }
 
-func TestATokenThatIsLostAgainAndAgainIsGivenUp(t *testing.T) {
+func TestLoop_MakeToken_givesUpAfterRepeatedLoss(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
 	live := a.tokens(0, 1, 3, 5, 7, 9)
@@ -214,22 +215,22 @@ func TestATokenThatIsLostAgainAndAgainIsGivenUp(t *testing.T) {
 	l.Token, l.TokenID = secret.New("dtk_before"), "tok_before"
 	require.ErrorContains(t, l.MakeToken(t.Context(), "demo"), "lost 5 times")
 	require.Empty(t, live())
-	require.Equal(t, "tok_before", l.TokenID, "the one that is known stays")
+	require.Equal(t, "tok_before", l.TokenID, "the known token stays")
 	require.Equal(t, "dtk_before", l.Token.Reveal())
 }
 
-func TestATokenThatIsRefusedIsTold(t *testing.T) {
+func TestLoop_MakeToken_refused(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
-	a.says("POST /api/model-deployments/dep_1/tokens", answer{status: 404, body: `{"detail":"no such deployment"}`})
-	require.ErrorContains(t, a.loop(long).MakeToken(t.Context(), "demo"), "make a token: 404: no such deployment")
+	a.respond("POST /api/model-deployments/dep_1/tokens", response{status: 404, body: `{"detail":"no such deployment"}`})
+	require.ErrorContains(t, a.loop(long).MakeToken(t.Context(), "demo"), "create a token: 404: no such deployment")
 	held := newAPI(t)
-	held.says("POST /api/model-deployments/dep_1/tokens", ok(`{"id":"tok_1","token":null}`))
-	held.says("DELETE /api/model-deployments/dep_1/tokens/tok_1", answer{status: 403, body: `{"detail":"not yours"}`})
-	require.ErrorContains(t, held.loop(long).MakeToken(t.Context(), "demo"), "revoke a token whose answer was lost: 403: not yours")
+	held.respond("POST /api/model-deployments/dep_1/tokens", ok(`{"id":"tok_1","token":null}`))
+	held.respond("DELETE /api/model-deployments/dep_1/tokens/tok_1", response{status: 403, body: `{"detail":"not yours"}`})
+	require.ErrorContains(t, held.loop(long).MakeToken(t.Context(), "demo"), "revoke a token whose secret was lost: 403: not yours")
 }
 
-func TestChatsCarryTheDeploymentTokenAlone(t *testing.T) {
+func TestLoop_Chat_sendsDeploymentToken(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
 	const path = "POST /inference/dep_1/v1/chat/completions"
@@ -248,15 +249,15 @@ func TestChatsCarryTheDeploymentTokenAlone(t *testing.T) {
 	}
 }
 
-func TestChatWaitsForAnEngineThatIsAway(t *testing.T) {
+func TestLoop_Chat_retriesUnavailableEngine(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
-	a.says("POST /inference/dep_1/v1/chat/completions", answer{status: 503}, answer{status: 502}, ok(`{"choices":[{"message":{"content":"73"}}]}`))
+	a.respond("POST /inference/dep_1/v1/chat/completions", response{status: 503}, response{status: 502}, ok(`{"choices":[{"message":{"content":"73"}}]}`))
 	got, err := a.loop(long).Chat(t.Context(), "27+46?")
 	require.NoError(t, err)
 	require.Equal(t, "73", got)
 	refused := newAPI(t)
-	refused.says("POST /inference/dep_1/v1/chat/completions", answer{status: 401, body: `{"detail":"revoked"}`})
+	refused.respond("POST /inference/dep_1/v1/chat/completions", response{status: 401, body: `{"detail":"revoked"}`})
 	_, err = refused.loop(long).Chat(t.Context(), "27+46?")
 	require.ErrorContains(t, err, "revoked")
 }
@@ -267,7 +268,7 @@ func TestAwaitTraffic(t *testing.T) {
 	row, err := json.Marshal(Call{RequestID: "req_1", Status: 200, Outcome: "ok", TokenName: "demo", RevisionNumber: 1})
 	require.NoError(t, err)
 	one := string(row)
-	a.says("GET /api/model-deployments/dep_1/traffic", ok(`[]`), ok("["+one+"]"), ok("["+one+","+one+"]"))
+	a.respond("GET /api/model-deployments/dep_1/traffic", ok(`[]`), ok("["+one+"]"), ok("["+one+","+one+"]"))
 	calls, err := a.loop(long).AwaitTraffic(t.Context(), 2)
 	require.NoError(t, err)
 	require.Len(t, calls, 2)
@@ -278,6 +279,6 @@ func TestAwaitTraffic(t *testing.T) {
 		return err
 	})
 	require.ErrorIs(t, err, ErrImpatient)
-	require.ErrorContains(t, err, "it shows 2")
+	require.ErrorContains(t, err, "it has 2")
 	require.Len(t, calls, 2)
 }

@@ -1,10 +1,10 @@
-// Package rewrap moves sealed values to the key that a keyring seals with, so that a former key can be taken
-// out of the ring. It promises that no value changes but in its wrapping, that a value which was written
-// meanwhile is left alone, and that one which does not open is named and stops nothing else.
+// Package rewrap moves sealed values to the first key of a keyring, so that a former key can be removed from it.
+// It promises that only the wrapping of a value changes, that a value that is written at the same time is not
+// overwritten, and that a value that cannot be opened is reported and does not stop the others.
 //
-// A key is rotated in three steps, so that no process meets a key that it does not have: the new key is put
-// behind the old one and all processes are started again; it is put in front, and again; once this has gone
-// through, the old one is taken out.
+// A key is rotated in three steps, so that no process reads a value under a key that it does not have. First, add
+// the new key after the old one and restart all processes. Second, move it to the front and restart all processes.
+// Third, when all values are rewrapped, remove the old key.
 package rewrap
 
 import (
@@ -18,11 +18,11 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// Column is where a schema keeps sealed values: the names as a migration wrote them, and the expression of
-// a row's key, which is text. A value is sealed for the place "<table>.<column>:<key>".
+// Column is a database column with sealed values: the table's and column's names as in the migrations, and a SQL
+// expression of type text for the row's key. A value is sealed for the place "<table>.<column>:<key>".
 type Column struct{ Table, Name, Key string }
 
-// batch is how many values are moved between two looks.
+// batch is how many values one query reads.
 const batch = 200
 
 // value is one sealed value.
@@ -31,7 +31,7 @@ type value struct {
 	sealed []byte
 }
 
-// Run moves all values of the columns and says how many it moved.
+// Run moves all values of the columns and returns how many it moved.
 func Run(ctx context.Context, db pg.Querier, ring *secret.Keyring, columns ...Column) (moved int, err error) {
 	faults := make([]error, 0, len(columns))
 	for _, c := range columns {
@@ -68,7 +68,7 @@ func (c Column) run(ctx context.Context, db pg.Querier, ring *secret.Keyring) (m
 	}
 }
 
-// maxFaults is how many values of a column are named that do not open.
+// maxFaults is how many errors per column are reported.
 const maxFaults = 5
 
 func (c Column) next(ctx context.Context, db pg.Querier, after string) ([]value, error) {
@@ -84,7 +84,8 @@ func (c Column) next(ctx context.Context, db pg.Querier, after string) ([]value,
 	return values, nil
 }
 
-// move wraps one value anew where it is not under the sealing key; what was written meanwhile stays.
+// move rewraps one value unless it is under the first key already. It does not overwrite a value that has changed
+// since it was read.
 func (c Column) move(ctx context.Context, db pg.Querier, ring *secret.Keyring, v value) (bool, error) {
 	place := c.Table + "." + c.Name + ":" + v.key
 	next, changed, err := ring.Rewrap(v.sealed, place)
@@ -100,5 +101,5 @@ func wrapped(err error, place string) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("wrap %s anew: %w", place, err)
+	return fmt.Errorf("rewrap %s: %w", place, err)
 }

@@ -48,8 +48,8 @@ func put(t *testing.T, p *pgxpool.Pool, r *secret.Keyring, name string, part int
 	require.NoError(t, err)
 }
 
-// A key is taken out of the ring once all values are wrapped by its successor.
-func TestAFormerKeyIsNeededNoLonger(t *testing.T) {
+// A key can be removed from the keyring once all values are wrapped with its successor.
+func TestRun_rewrapsFormerKeyValues(t *testing.T) {
 	t.Parallel()
 	p := open(t)
 	k1, k2 := newKey(t, "k1"), newKey(t, "k2")
@@ -65,7 +65,7 @@ func TestAFormerKeyIsNeededNoLonger(t *testing.T) {
 	require.Equal(t, 450, moved)
 	moved, err = rewrap.Run(t.Context(), p, both, things())
 	require.NoError(t, err)
-	require.Zero(t, moved, "what is done is done")
+	require.Zero(t, moved, "the second run moves nothing")
 
 	fresh := ring(t, k2)
 	rows, err := p.Query(t.Context(), `SELECT name, part, sealed FROM thing WHERE sealed IS NOT NULL`)
@@ -85,8 +85,8 @@ func TestAFormerKeyIsNeededNoLonger(t *testing.T) {
 	require.Equal(t, 451, n)
 }
 
-// A row that was swapped or sealed elsewhere is named; the others are moved all the same.
-func TestAValueThatDoesNotOpenIsNamed(t *testing.T) {
+// A value that was swapped or sealed with another key is reported; the others are still moved.
+func TestRun_reportsUnopenableValues(t *testing.T) {
 	t.Parallel()
 	p := open(t)
 	k1, k2 := newKey(t, "k1"), newKey(t, "k2")
@@ -103,7 +103,7 @@ func TestAValueThatDoesNotOpenIsNamed(t *testing.T) {
 	require.Equal(t, 2, moved)
 }
 
-func TestATableThatIsNotThereIsAFault(t *testing.T) {
+func TestRun_missingTable(t *testing.T) {
 	t.Parallel()
 	_, err := rewrap.Run(t.Context(), open(t), ring(t, newKey(t, "k")), rewrap.Column{Table: "nothing", Name: "x", Key: "id"}, things())
 	require.ErrorContains(t, err, "read nothing.x")

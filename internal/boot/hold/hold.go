@@ -1,6 +1,6 @@
-// Package hold owns who has a folder. It promises that one process at a time holds a lock file, until it
-// closes it or dies, and that whoever comes second changes nothing and is told who has it and where that
-// one serves.
+// Package hold owns the lock of a folder. It promises that one process at a time holds a lock file, until it
+// closes it or dies, and that another process that tries to take it changes nothing and receives the holder's
+// process ID and address.
 package hold
 
 import (
@@ -15,14 +15,14 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/flock"
 )
 
-// Holder is the process that has a lock.
+// Holder is the process that holds a lock.
 type Holder struct {
 	PID int `json:"pid"`
-	// Address is where it serves; empty until it does.
+	// Address is the URL on which the process serves; empty until it does.
 	Address string `json:"address,omitempty"`
 }
 
-// String names the holder as an error does: what is not known of it is left out.
+// String describes the holder for the end of an error message. Unknown parts are left out.
 func (h Holder) String() string {
 	var out strings.Builder
 	if h.PID > 0 {
@@ -34,16 +34,16 @@ func (h Holder) String() string {
 	return out.String()
 }
 
-// TakenError is a lock that another process has.
+// TakenError reports a lock that another process holds.
 type TakenError struct{ Holder Holder }
 
 // Error implements error.
 func (e *TakenError) Error() string { return "held by another process" + e.Holder.String() }
 
-// Hold is a lock that this process has.
+// Hold is a lock that this process holds.
 type Hold struct{ file *flock.File }
 
-// Take takes the lock of that path, or answers a TakenError at once.
+// Take takes the lock at path. If another process holds it, Take returns a TakenError at once.
 func Take(path string) (*Hold, error) {
 	file, err := flock.Try(path)
 	if errors.Is(err, flock.ErrTaken) {
@@ -59,7 +59,7 @@ func Take(path string) (*Hold, error) {
 	return h, nil
 }
 
-// Free answers a TakenError where another process has the lock of that path.
+// Free returns a TakenError if another process holds the lock at path.
 func Free(path string) error {
 	h, err := Take(path)
 	if err != nil {
@@ -68,14 +68,14 @@ func Free(path string) error {
 	return h.Close()
 }
 
-// Tell says where this process serves.
+// Tell records the address on which this process serves.
 func (h *Hold) Tell(address string) error { return h.write(Holder{PID: os.Getpid(), Address: address}) }
 
-// Close lets the lock go.
+// Close releases the lock.
 func (h *Hold) Close() error { return errors.Join(h.file.Truncate(0), h.file.Close()) }
 
-func (h *Hold) write(who Holder) error {
-	raw, err := json.Marshal(who)
+func (h *Hold) write(holder Holder) error {
+	raw, err := json.Marshal(holder)
 	if err != nil {
 		return fmt.Errorf("encode the holder of a lock: %w", err)
 	}
@@ -88,24 +88,24 @@ func (h *Hold) write(who Holder) error {
 	return nil
 }
 
-// maxHolder bounds what is read of a lock file.
+// maxHolder is the number of bytes that are read from a lock file at most.
 const maxHolder = 4096
 
-// read answers who has the file. What is there of a holder that was killed is not believed, and what the
-// present one has not written yet is not known.
+// read returns the holder that the file names. It returns the zero Holder if the current holder has not written
+// itself yet, or if the file names a process that no longer exists.
 func read(path string) Holder {
-	var who Holder
+	var holder Holder
 	file, err := os.Open(path)
 	if err != nil {
-		return who
+		return holder
 	}
 	defer func() { _ = file.Close() }()
 	raw, err := io.ReadAll(io.NewSectionReader(file, 0, maxHolder))
-	if err != nil || json.Unmarshal(raw, &who) != nil || who.PID <= 0 {
+	if err != nil || json.Unmarshal(raw, &holder) != nil || holder.PID <= 0 {
 		return Holder{}
 	}
-	if errors.Is(syscall.Kill(who.PID, 0), syscall.ESRCH) {
+	if errors.Is(syscall.Kill(holder.PID, 0), syscall.ESRCH) {
 		return Holder{}
 	}
-	return who
+	return holder
 }

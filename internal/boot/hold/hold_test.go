@@ -17,7 +17,7 @@ func lock(t *testing.T) string {
 	return filepath.Join(t.TempDir(), "lock")
 }
 
-// taken wants the lock to be another's, and answers who that is.
+// taken requires that another process holds the lock, and returns the holder.
 func taken(t *testing.T, path string) hold.Holder {
 	t.Helper()
 	_, err := hold.Take(path)
@@ -26,7 +26,7 @@ func taken(t *testing.T, path string) hold.Holder {
 	return held.Holder
 }
 
-func TestWhoComesSecondIsToldWhoHoldsItAndChangesNothing(t *testing.T) {
+func TestTake_heldByAnotherProcess(t *testing.T) {
 	t.Parallel()
 	path := lock(t)
 	first, err := hold.Take(path)
@@ -41,16 +41,16 @@ func TestWhoComesSecondIsToldWhoHoldsItAndChangesNothing(t *testing.T) {
 	after, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.Equal(t, before, after)
-	require.NoError(t, first.Tell("http://a"), "a shorter word leaves nothing of the longer one")
+	require.NoError(t, first.Tell("http://a"), "a shorter address overwrites a longer one completely")
 	require.Equal(t, "http://a", taken(t, path).Address)
 	require.NoError(t, first.Close())
 	require.NoError(t, hold.Free(path))
 	second, err := hold.Take(path)
-	require.NoError(t, err, "to look is not to take")
+	require.NoError(t, err, "Free does not keep the lock")
 	require.NoError(t, second.Close())
 }
 
-func TestOfManyAtOnceOneHolds(t *testing.T) {
+func TestTake_concurrent(t *testing.T) {
 	t.Parallel()
 	path := lock(t)
 	got := make(chan *hold.Hold, 20)
@@ -70,26 +70,26 @@ func TestOfManyAtOnceOneHolds(t *testing.T) {
 	require.NoError(t, held[0].Close())
 }
 
-func TestWordsOfAHolderThatCannotBeBelieved(t *testing.T) {
+func TestTake_invalidHolder(t *testing.T) {
 	t.Parallel()
 	gone := exec.CommandContext(t.Context(), "true")
 	require.NoError(t, gone.Run())
 	for name, text := range map[string]string{
 		"not written yet": "", "rubbish": "{", "no process": `{"pid":0,"address":"http://a"}`,
-		"of one that was killed": fmt.Sprintf(`{"pid":%d,"address":"http://a"}`, gone.Process.Pid),
+		"killed process": fmt.Sprintf(`{"pid":%d,"address":"http://a"}`, gone.Process.Pid),
 	} {
 		path := lock(t)
 		h, err := hold.Take(path)
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-		who := taken(t, path)
-		require.Equal(t, hold.Holder{}, who, name)
-		require.Empty(t, who.String(), name)
+		holder := taken(t, path)
+		require.Equal(t, hold.Holder{}, holder, name)
+		require.Empty(t, holder.String(), name)
 		require.NoError(t, h.Close())
 	}
 }
 
-func TestALockThatCannotBeOpenedIsNoHolder(t *testing.T) {
+func TestFree_lockCannotBeOpened(t *testing.T) {
 	t.Parallel()
 	err := hold.Free(filepath.Join(lock(t), "x"))
 	require.ErrorIs(t, err, os.ErrNotExist)
