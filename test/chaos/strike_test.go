@@ -28,12 +28,12 @@ func (s sign) path() string {
 
 // signs of every process; the gateway's and the one process's absence any caller meets.
 func signs() map[string]sign {
-	const lineLost = "line to the control plane lost"
+	const lineLost = "connection to the control plane lost"
 	return map[string]sign{
 		"auth":       {route: "/api/auth/me"},
 		"jobs":       {route: "/api/jobs", log: "agent", line: lineLost},
 		"ingest":     {route: "/api/runs/{id}/metrics", log: "gateway", line: "service cannot be reached"},
-		"registry":   {route: "/api/models", log: "inference", line: "the registry's stream broke"},
+		"registry":   {route: "/api/models", log: "inference", line: "snapshot stream from the registry lost"},
 		"inference":  {route: "/api/model-deployments/{deployment_id}/traffic"},
 		"gateway":    {route: "/healthz"},
 		"agent":      {log: "jobs", line: `AgentService/Connect"`},

@@ -11,7 +11,7 @@ import (
 
 const pollEvery = 50 * time.Millisecond
 
-// uploadTarget is a signed request.
+// uploadTarget is a signed upload request.
 type uploadTarget struct {
 	URL     string            `json:"url"`
 	Method  string            `json:"method"`
@@ -27,7 +27,7 @@ type made struct {
 	ID string `json:"id"`
 }
 
-// addDataset is a committed version of one file.
+// addDataset creates a dataset with a committed version of one file.
 func (b *builder) addDataset() {
 	b.Helper()
 	ada := b.as("operator")
@@ -50,7 +50,7 @@ func (b *builder) addDataset() {
 	b.set("dataset_version", "v1")
 }
 
-// addModel registers what the finished run made.
+// addModel registers the finished run's artifact as a model.
 func (b *builder) addModel() {
 	b.Helper()
 	run := b.at("run")

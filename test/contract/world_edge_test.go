@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// modelKey is the key of the scripted language model; what it sends back must not be told.
+// modelKey is the API key of the scripted language model. It must not appear in any response, although the model repeats it.
 const modelKey = "sk-contract-Zx81qTRUE7secret"
 
-// addModelServer is an OpenAI-compatible server whose script is the first part of its path, and the settings
-// that lead to it but for the address, which each golden sets.
+// addModelServer starts an OpenAI-compatible server, whose script is the first segment of the path, and sets the settings
+// for it except the URL, which each golden sets.
 func (b *builder) addModelServer() {
 	b.Helper()
 	server := httptest.NewServer(http.HandlerFunc(scripted))
@@ -24,14 +24,14 @@ func (b *builder) addModelServer() {
 	b.set("llm", server.URL)
 }
 
-// completionRequest is what of a request a script looks at.
+// completionRequest holds the members of a request that the scripts read.
 type completionRequest struct {
 	Messages []struct{ Role, Content string }
 	Tools    []any
 	Choice   any `json:"tool_choice"`
 }
 
-// scripted answers a call as the script in the path says.
+// scripted responds as the script in the path requires.
 func scripted(w http.ResponseWriter, r *http.Request) {
 	script, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	raw, _ := io.ReadAll(r.Body)

@@ -9,7 +9,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/sample"
 )
 
-// certificateRequest is that of a node with a key of its own.
+// certificateRequest returns the certificate request of a node with a new key.
 func (b *builder) certificateRequest() string {
 	b.Helper()
 	request, err := sample.CertificateRequest()
@@ -17,12 +17,12 @@ func (b *builder) certificateRequest() string {
 	return request
 }
 
-// addCertificateRequest tells one as it stands in a JSON string.
+// addCertificateRequest sets a certificate request, escaped for a JSON string.
 func (b *builder) addCertificateRequest() {
 	b.set("certificate_request", strings.ReplaceAll(b.certificateRequest(), "\n", `\n`))
 }
 
-// addGhost is a node that has joined a fleet of its own and never came: nothing runs there.
+// addGhost creates a node that has joined a fleet of its own but never connects, so that nothing runs on it.
 func (b *builder) addGhost() {
 	b.Helper()
 	admin, name := b.as("admin"), "ghosts-"+strings.ReplaceAll(b.address(), ".", "-")

@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/sample"
 )
 
-// addBroken is a run that brought an object which its store cannot read any more.
+// addBroken creates a run with an uploaded object that the object store can no longer read.
 func (b *builder) addBroken() {
 	b.Helper()
 	r := b.train()
@@ -20,7 +20,7 @@ func (b *builder) addBroken() {
 	uri := r.bring(name, sample.GGUF(r.run))
 	folders := 0
 	require.NoError(b, filepath.WalkDir(b.Dir, func(path string, d fs.DirEntry, err error) error {
-		// The store keeps an object as a folder of one file: two are a fault of the disk.
+		// The store keeps an object as a folder with one file; a second file makes it unreadable.
 		if err == nil && d.IsDir() && strings.HasPrefix(d.Name(), name) && strings.Contains(path, r.run) {
 			folders++
 			return os.WriteFile(filepath.Join(path, "another"), nil, 0o600)

@@ -10,22 +10,22 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// projectKey is the project of the world; its team sees it.
+// projectKey is the key of the world's project, which is visible to its team.
 const projectKey = "search"
 
-// as is a client with the token that a variable holds.
+// as returns a client with the token in a variable.
 func (b *builder) as(name string) *client.Client {
 	b.Helper()
 	return b.caller().With(secret.New(b.at(name)))
 }
 
-// do is a call that must succeed.
+// do makes a call that must succeed.
 func (b *builder) do(c *client.Client, method, path string, body, out any) {
 	b.Helper()
 	require.NoError(b, c.Do(b.Context(), method, path, body, out), "%s %s: %s", method, path, b.Tail())
 }
 
-// signIn answers the access token of a user.
+// signIn returns an access token of a user.
 func (b *builder) signIn(name, password string) string {
 	b.Helper()
 	var in struct {
@@ -41,7 +41,7 @@ func (b *builder) addAdmin() {
 	b.set("admin", b.signIn("admin", b.Password.Reveal()))
 }
 
-// addPeople makes an editor and a viewer of a project that its team alone sees, and someone without any relation.
+// addPeople creates an editor and a viewer of a project that only its team can see, and a user without access to it.
 func (b *builder) addPeople() {
 	b.Helper()
 	admin := b.as("admin")
@@ -64,7 +64,7 @@ func (b *builder) addPeople() {
 	b.set("team_id", team.ID)
 }
 
-// addNewcomer is an admin who has yet to change the password that was drawn.
+// addNewcomer creates an admin with a temporary password.
 func (b *builder) addNewcomer() {
 	b.Helper()
 	var made struct {
@@ -74,7 +74,7 @@ func (b *builder) addNewcomer() {
 	b.set("newcomer", b.signIn("newcomer", made.Password))
 }
 
-// addFleet names the fleet and the node that the installation runs on.
+// addFleet sets the fleet and the node of the installation itself.
 func (b *builder) addFleet() {
 	b.Helper()
 	type row struct {
@@ -84,7 +84,7 @@ func (b *builder) addFleet() {
 	}
 	var nodes []row
 	b.do(b.as("admin"), http.MethodGet, "/api/cluster/nodes?limit=500", nil, &nodes)
-	// Goldens make fleets and nodes of their own; nothing runs there.
+	// Goldens create further nodes, which are never ready.
 	nodes = slices.DeleteFunc(nodes, func(n row) bool { return n.State != "ready" })
 	require.NotEmpty(b, nodes)
 	b.set("fleet", nodes[0].FleetID)

@@ -12,10 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What no request makes on this installation stands in its database from the beginning: clients that register
-// elsewhere, people of a provider, and limits that take a hundred requests to reach.
+// This file inserts rows that no request can create on this installation: clients that register elsewhere, users of a
+// provider, and limits that need a hundred requests.
 
-// database is where the installation keeps its rows, for its superuser.
+// database returns the URL of the installation's database for its superuser.
 func (b *builder) database() string {
 	b.Helper()
 	dir := filepath.Join(b.Dir, "postgres")
@@ -26,7 +26,7 @@ func (b *builder) database() string {
 	require.NoError(b, err)
 	pid, err := os.ReadFile(filepath.Join(dir, "data", "postmaster.pid"))
 	require.NoError(b, err)
-	lines := strings.Split(string(pid), "\n") // the port is the fourth
+	lines := strings.Split(string(pid), "\n") // the fourth line is the port
 	require.Greater(b, len(lines), 4)
 	u := url.URL{
 		Scheme: "postgres", User: url.UserPassword("postgres", strings.TrimSpace(string(password))),
@@ -35,7 +35,7 @@ func (b *builder) database() string {
 	return u.String()
 }
 
-// rows runs one statement.
+// rows runs one SQL statement.
 func (b *builder) rows(ctx context.Context, statement string, args ...any) {
 	b.Helper()
 	conn, err := pgx.Connect(ctx, b.database())
@@ -45,8 +45,8 @@ func (b *builder) rows(ctx context.Context, statement string, args ...any) {
 	require.NoError(b, conn.Close(ctx))
 }
 
-// addStuckInstance is an instance of jobs that hangs for as long as the golden lasts: it has the first hardware
-// configuration, and takes over no other.
+// addStuckInstance adds an instance of jobs that hangs until the golden ends: it keeps the first hardware configuration
+// and adopts no other.
 func (b *builder) addStuckInstance() {
 	b.Helper()
 	ctx := b.Context()
@@ -55,7 +55,7 @@ func (b *builder) addStuckInstance() {
 	b.set("stuck_instance", "rep_stuck")
 }
 
-// addProgram is a client of the authorization server that listens on its person's machine.
+// addProgram adds an OAuth client with a loopback redirect URI.
 func (b *builder) addProgram() {
 	b.Helper()
 	b.rows(b.Context(), `INSERT INTO auth.oauth_client (id, name, redirect_uris, created_at) VALUES ('prog-golden', 'Program', $1, now())`,
@@ -63,7 +63,7 @@ func (b *builder) addProgram() {
 	b.set("program", "prog-golden")
 }
 
-// addProvided is someone who has an address and signs in by a provider.
+// addProvided creates a user with an e-mail address who signs in by a provider.
 func (b *builder) addProvided() {
 	b.Helper()
 	const name, password = "priya", "a good password of priya"
@@ -72,7 +72,7 @@ func (b *builder) addProvided() {
 	b.rows(b.Context(), `UPDATE auth.account SET password_hash = '', email = 'priya@example.com' WHERE username = $1`, name)
 }
 
-// addJoiner is someone who is in as many teams as a person may be for as long as the golden lasts.
+// addJoiner creates a user who is in the maximum number of teams until the golden ends.
 func (b *builder) addJoiner() {
 	b.Helper()
 	const name = "jo"

@@ -21,7 +21,7 @@ import (
 
 const recipe = "custom/custom"
 
-// addRecipe tells the newest version and the lock of the recipe that runs a user's command.
+// addRecipe sets the newest version and the lock of the recipe that runs a user's command.
 func (b *builder) addRecipe() {
 	b.Helper()
 	var newest struct {
@@ -34,7 +34,7 @@ func (b *builder) addRecipe() {
 	b.set("recipe_lock", string(lock))
 }
 
-// training is a job whose part in the world the harness plays itself, with the token that it gave away.
+// training is a job whose reports the harness sends, with the token that the job's command writes to a file.
 type training struct {
 	b          *builder
 	job, run   string
@@ -42,8 +42,8 @@ type training struct {
 	reports    *client.Client
 }
 
-// train submits a command that gives its token away, prints what it is told to and waits to be told to end. Bound
-// are the datasets that it reads.
+// train submits a command that writes its token to a file, prints a line and waits for the file finish. bound lists the
+// datasets that the job reads.
 func (b *builder) train(bound ...string) *training {
 	b.Helper()
 	datasets := map[string]any{}
@@ -77,13 +77,13 @@ func (b *builder) train(bound ...string) *training {
 	}
 }
 
-// await looks until it holds.
+// await polls until holds returns true.
 func (b *builder) await(what string, holds func() bool) {
 	b.Helper()
-	require.Eventually(b, holds, stand.Patience, pollEvery, "it did not come true: %s\n%s", what, b.Tail())
+	require.Eventually(b, holds, stand.Patience, pollEvery, "timed out waiting until %s\n%s", what, b.Tail())
 }
 
-// report sends a payload of the run.
+// report sends a report of the run.
 func (r *training) report(name string, fields map[string]any) {
 	r.b.Helper()
 	body := map[string]any{"run_id": r.run}
@@ -96,7 +96,7 @@ func (r *training) lifecycle(event string) {
 	r.report("lifecycle", map[string]any{"event": event, "ts": "2026-11-21T03:00:00+00:00"})
 }
 
-// bring uploads a model of this name as the run would, and answers where it lies.
+// bring uploads a model as the run would and returns its object URI.
 func (r *training) bring(name string, data []byte) (uri string) {
 	r.b.Helper()
 	sum := sha256.Sum256(data)
@@ -113,7 +113,7 @@ func (r *training) bring(name string, data []byte) (uri string) {
 	return ticket.ObjectURI
 }
 
-// upload brings a model in as the run would and answers the artifact.
+// upload uploads and registers a model as the run would and returns the id of the artifact.
 func (r *training) upload(name string, data []byte) string {
 	r.b.Helper()
 	uri := r.bring(name, data)
@@ -126,7 +126,7 @@ func (r *training) upload(name string, data []byte) string {
 	return made.ID
 }
 
-// finish lets the command end and waits for the job's end.
+// finish ends the command and waits until the job has succeeded.
 func (r *training) finish() {
 	r.b.Helper()
 	require.NoError(r.b, os.WriteFile(filepath.Join(r.dir, "finish"), nil, 0o644))
@@ -140,12 +140,12 @@ func (r *training) finish() {
 	})
 }
 
-// addFinished is a run that reported everything and has succeeded.
+// addFinished creates a run that has reported everything and succeeded.
 func (b *builder) addFinished() {
 	b.Helper()
 	r := b.train()
-	// What the agent says of the command comes before what the command reports of itself.
-	b.await("the agent says that the command runs, and what it wrote", func() bool {
+	// Wait for the agent's own reports, so that they precede those of the run.
+	b.await("the agent has reported the running command and its output", func() bool {
 		var attempts, lines []map[string]any
 		b.do(b.as("operator"), http.MethodGet, "/api/jobs/"+r.job+"/attempts", nil, &attempts)
 		b.do(b.as("operator"), http.MethodGet, "/api/jobs/"+r.job+"/logs", nil, &lines)
@@ -178,7 +178,7 @@ func (b *builder) addFinished() {
 	b.set("ended_ingest", r.token)
 }
 
-// addLive is a run that goes on as long as the world.
+// addLive creates a run that stays running.
 func (b *builder) addLive() {
 	b.Helper()
 	r := b.train()
@@ -188,7 +188,7 @@ func (b *builder) addLive() {
 	b.set("ingest", r.token)
 }
 
-// addOwn is a run of one golden alone, whose process has begun and has reported nothing.
+// addOwn creates a run for one golden, whose process has started and has reported nothing.
 func (b *builder) addOwn() {
 	b.Helper()
 	r := b.train()
@@ -197,7 +197,7 @@ func (b *builder) addOwn() {
 	b.set("own_ingest", r.token)
 }
 
-// addSealed is a run that reads a protected dataset and goes on as long as the world.
+// addSealed creates a run that reads a protected dataset and stays running.
 func (b *builder) addSealed() {
 	b.Helper()
 	r := b.train(b.at("protected_ref"))

@@ -15,7 +15,7 @@ type served struct {
 	id, number, token, tokenID string
 }
 
-// serve deploys the model by the scripted engine.
+// serve deploys the model with the scripted engine.
 func (b *builder) serve(name string) served {
 	b.Helper()
 	ada := b.as("operator")
@@ -56,7 +56,7 @@ func (b *builder) ready(path string) (number string) {
 	return number
 }
 
-// addDeployment serves the model by the scripted engine and promotes it.
+// addDeployment creates a deployment of the model with the scripted engine.
 func (b *builder) addDeployment() {
 	b.Helper()
 	s := b.serve("answers")
@@ -65,7 +65,7 @@ func (b *builder) addDeployment() {
 	b.set("deployment_token", s.token)
 }
 
-// addOwnDeployment is one that the golden may change; its engine is revision 1.
+// addOwnDeployment creates a deployment that the golden may change; its promoted revision is number 1.
 func (b *builder) addOwnDeployment() {
 	b.Helper()
 	s := b.serve(b.name())
@@ -74,13 +74,13 @@ func (b *builder) addOwnDeployment() {
 	b.set("own_token_id", s.tokenID)
 }
 
-// addSecond is another revision of the golden's own deployment, ready and not promoted.
+// addSecond adds a revision to the golden's own deployment that is ready but not promoted.
 func (b *builder) addSecond() {
 	b.Helper()
 	b.set("second_revision", b.ready("/api/model-deployments/"+b.at("own_deployment")))
 }
 
-// addSession is a playground session with a target that is ready.
+// addSession creates a playground session with a ready target.
 func (b *builder) addSession() {
 	b.Helper()
 	ada := b.as("operator")
@@ -102,7 +102,7 @@ func (b *builder) addSession() {
 	b.set("session", session.ID)
 }
 
-// addOwnModel is a model of one version that the golden may change.
+// addOwnModel creates a model with one version that the golden may change.
 func (b *builder) addOwnModel() {
 	b.Helper()
 	run, artifact := b.at("run"), b.at("artifact")
@@ -114,5 +114,5 @@ func (b *builder) addOwnModel() {
 	b.set("own_model", model.ID)
 }
 
-// name is one that nothing has yet.
+// name returns a new name.
 func (b *builder) name() string { return "own-" + strings.ReplaceAll(b.address(), ".", "-") }

@@ -12,19 +12,19 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// reference is how bindings name what is in the world's project.
+// reference returns the reference by which bindings name an object of the world's project.
 func reference(kind, name, version string) string {
 	return kind + "/" + projectKey + "/" + name + "@" + version
 }
 
-// file is a manifest of one file, and the digest of its bytes.
+// file returns a manifest of one file and the digest of its bytes.
 func file(data string) (files []any, digest string) {
 	sum := sha256.Sum256([]byte(data))
 	digest = hex.EncodeToString(sum[:])
 	return []any{map[string]any{"path": "a.jsonl", "size_bytes": len(data), "sha256": digest}}, digest
 }
 
-// committed makes a dataset with the version v1 of one file.
+// committed creates a dataset with the version v1 of one file and returns its reference.
 func (b *builder) committed(name, data string, protected bool) string {
 	b.Helper()
 	ada := b.as("operator")
@@ -35,7 +35,7 @@ func (b *builder) committed(name, data string, protected bool) string {
 	return reference("ds", name, "v1")
 }
 
-// uploaded brings the one file of a version in, and answers its digest.
+// uploaded creates a version, uploads its only file and returns the file's digest.
 func (b *builder) uploaded(dataset, version, data string) string {
 	b.Helper()
 	files, digest := file(data)
@@ -49,7 +49,7 @@ func (b *builder) uploaded(dataset, version, data string) string {
 	return digest
 }
 
-// addSplits are datasets to train on and to validate with, and one that is protected.
+// addSplits creates a train dataset, a validation dataset and a protected one.
 func (b *builder) addSplits() {
 	b.Helper()
 	b.set("train_ref", b.committed("to-train-on", `{"question": "of the world, to train on"}`, false))
@@ -57,7 +57,7 @@ func (b *builder) addSplits() {
 	b.set("protected_ref", b.committed("kept-to-ourselves", `{"question": "of the world, protected"}`, true))
 }
 
-// object is the folder of the one object of these bytes.
+// object returns the folder in which the store keeps the object with this digest.
 func (b *builder) object(digest string) string {
 	b.Helper()
 	found := ""
@@ -72,7 +72,7 @@ func (b *builder) object(digest string) string {
 	return found
 }
 
-// addBrokenDataset is a dataset whose objects the store cannot read: where it looks for a folder is a file.
+// addBrokenDataset creates a dataset whose objects the store cannot read, because a file replaces their folder.
 func (b *builder) addBrokenDataset() {
 	b.Helper()
 	ada := b.as("operator")
@@ -90,7 +90,7 @@ func (b *builder) addBrokenDataset() {
 	b.set("broken_dataset", dataset.ID)
 }
 
-// addGoneLink is the signed address of an object that is no more.
+// addGoneLink sets the signed URL of an object that has been deleted.
 func (b *builder) addGoneLink() {
 	b.Helper()
 	ada := b.as("operator")
@@ -105,7 +105,7 @@ func (b *builder) addGoneLink() {
 	b.set("gone_link", link.URL)
 }
 
-// addEnvironment is a ready version of an environment with two tasks.
+// addEnvironment creates an environment with a ready version of two tasks.
 func (b *builder) addEnvironment() {
 	b.Helper()
 	ada := b.as("operator")
@@ -134,7 +134,7 @@ func (b *builder) addEnvironment() {
 	b.set("taskset_digest", "sha256:"+digest)
 }
 
-// addRubric is a published version of a rubric.
+// addRubric creates a rubric with a published version.
 func (b *builder) addRubric() {
 	b.Helper()
 	ada := b.as("operator")
@@ -150,7 +150,7 @@ func (b *builder) addRubric() {
 	b.set("rubric_digest", version.Digest)
 }
 
-// addModelRef names the model of the world.
+// addModelRef sets the reference of the world's model.
 func (b *builder) addModelRef() {
 	b.Helper()
 	b.set("model_ref", reference("mdl", "answers", b.at("model_version")))

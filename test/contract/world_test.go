@@ -15,32 +15,32 @@ import (
 	"github.com/signalbox-dev/signalbox/test/stand"
 )
 
-// world is what one installation holds for all goldens: pieces, each built when a golden first names one of its
-// variables. What a golden changes it makes itself.
+// world holds the objects of one installation that goldens share. It consists of pieces, each built when a golden first
+// uses one of its variables. A golden must create the objects that it changes.
 type world struct {
 	*stand.Stand
 
-	t      *testing.T // the shape's
+	t      *testing.T // of the shape
 	pieces []*piece
 
 	mu   sync.Mutex
 	vars map[string]string
-	// from counts the addresses of callers.
+	// from is the number of client addresses given out.
 	from atomic.Int64
 }
 
-// piece is a part of the world.
+// piece builds some of the world's variables.
 type piece struct {
-	// vars are what it gives to goldens.
+	// vars are the names of the variables that build sets.
 	vars  []string
 	build func(b *builder)
-	// own is built anew for each golden that names it.
+	// own marks a piece that is built again for each golden that uses it.
 	own bool
 
 	once sync.Once
 }
 
-// parts lists all pieces; an area adds its own here.
+// parts returns all pieces.
 func parts() []*piece {
 	return []*piece{
 		{vars: []string{"admin", "admin_password"}, build: (*builder).addAdmin},
@@ -76,8 +76,8 @@ func parts() []*piece {
 	}
 }
 
-// builder builds one piece in the middle of the golden that needs it: its cleanups and its context are the
-// shape's, its failures the golden's.
+// builder builds one piece for the golden that needs it. Its cleanups and its context belong to the shape; its failures
+// fail the golden.
 type builder struct {
 	testing.TB
 
@@ -87,13 +87,13 @@ type builder struct {
 	get func(name string) (string, error)
 }
 
-// Cleanup keeps what was built until the shape ends.
+// Cleanup registers a function to call when the shape ends.
 func (b *builder) Cleanup(f func()) { b.t.Cleanup(f) }
 
-// Context ends with the shape.
+// Context returns a context that is canceled when the shape ends.
 func (b *builder) Context() context.Context { return b.t.Context() }
 
-// at answers a variable of another piece.
+// at returns a variable of another piece.
 func (b *builder) at(name string) string {
 	b.Helper()
 	v, err := b.get(name)
@@ -103,9 +103,9 @@ func (b *builder) at(name string) string {
 	return v
 }
 
-var errNotBuilt = errors.New("its piece of the world could not be built")
+var errNotBuilt = errors.New("its piece of the world was not built")
 
-// variables answers the world's variables to one golden.
+// variables returns a function that looks up the world's variables for one golden.
 func (w *world) variables(t testing.TB) func(name string) (string, error) {
 	t.Helper()
 	own := map[string]string{}
@@ -113,7 +113,7 @@ func (w *world) variables(t testing.TB) func(name string) (string, error) {
 	get = func(name string) (string, error) {
 		i := slices.IndexFunc(w.pieces, func(p *piece) bool { return slices.Contains(p.vars, name) })
 		if i < 0 {
-			return "", fmt.Errorf("the world has no %s", name)
+			return "", fmt.Errorf("unknown variable %s", name)
 		}
 		p := w.pieces[i]
 		if p.own {
@@ -144,13 +144,13 @@ func (w *world) set(name, value string) {
 	w.vars[name] = value
 }
 
-// address is one that no other caller has: attempts are counted by it.
+// address returns a new client address, because rate limits count by address.
 func (w *world) address() string {
 	n := w.from.Add(1)
 	return fmt.Sprintf("127.%d.%d.%d", 10+n/62500, 1+n/250%250, 1+n%250)
 }
 
-// caller is a client at an address of its own, without a credential.
+// caller returns a client with an address of its own and no credential.
 func (w *world) caller() *client.Client {
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(w.address())}}
 	return client.New(w.URL, &http.Transport{DialContext: dialer.DialContext})

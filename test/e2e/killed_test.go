@@ -59,7 +59,7 @@ echo one; echo two; mv "$SERVICE_JOB_WORKDIR/leader.new" "$SERVICE_JOB_WORKDIR/l
 	e := end(ctx, t, s, l)
 	require.Equal(t, "failed", e.State)
 	require.Equal(t, "user_error", e.EndReason)
-	require.Equal(t, "the command was ended by signal 9", e.Message)
+	require.Equal(t, "the command was killed by signal 9", e.Message)
 	require.Len(t, e.attempts, 1)
 	require.Equal(t, "user_error", e.attempts[0].EndReason)
 	require.Equal(t, "one\ntwo\n", e.log)

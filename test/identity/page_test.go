@@ -120,7 +120,7 @@ func (v *visit) signIn(t *testing.T) {
 	require.Empty(t, v.Shown.Elsewhere)
 	require.Equal(t, "/device", v.Shown.Followed, "a path of this installation is gone to")
 	require.Empty(t, v.Shown.CookiesAfterSignOut, "who signed out is out, also where the page's access token had ended before")
-	require.Contains(t, v.Shown.Failed, "Sign-in did not work")
+	require.Contains(t, v.Shown.Failed, "Sign-in failed")
 	require.Contains(t, v.Shown.TooShort, "at least 12 characters")
 	require.Equal(t, "/device", v.Shown.Changed, "a drawn password is changed, and the way goes on")
 }
@@ -134,7 +134,7 @@ func (v *visit) devices(t *testing.T, in task, w *web, codes map[string]code) {
 	require.Equal(t, "decide-title", v.Shown.DecideFocus, "a key that was on its way approves nothing")
 	require.Contains(t, v.Shown.Approved, "terminal of approve is signed in as admin")
 	require.NotEmpty(t, v.Shown.Again)
-	require.Contains(t, v.Shown.Unknown, "No request waits with this code")
+	require.Contains(t, v.Shown.Unknown, "No pending request has this code")
 	require.Equal(t, "/login?next="+url.QueryEscape("/device?user_code="+grouped(in.Deny)), v.Shown.LedTo)
 	require.Equal(t, "/device?user_code="+grouped(in.Deny), v.Shown.LedBack)
 

@@ -37,10 +37,10 @@ func TestTheAuditOfServicesApart(t *testing.T) {
 		a, err := h.admin.Call(ctx, method, path, body)
 		require.NoError(t, err)
 		require.Equal(t, http.StatusServiceUnavailable, a.Status, "%s: %s", path, a.Body)
-		require.Contains(t, string(a.Body), "registry does not answer")
+		require.Contains(t, string(a.Body), "registry does not respond")
 		require.Contains(t, string(a.Body), "audit_incomplete")
 	}
 	text, code := h.verified(ctx, t)
 	require.Equal(t, 1, code)
-	require.Contains(t, text, "registry does not answer")
+	require.Contains(t, text, "registry does not respond")
 }

@@ -118,7 +118,7 @@ func TestChecker_Check_keepsTokensApart(t *testing.T) {
 
 func TestChecker_Check_errorGoesToAllWaiting(t *testing.T) {
 	t.Parallel()
-	away := fault.New(fault.Unavailable, "", "jobs is away")
+	away := fault.New(fault.Unavailable, "", "jobs is unavailable")
 	gate, called := make(chan struct{}), make(chan struct{}, 100)
 	c := NewChecker(clock.Real(), func(context.Context, []byte) (*Grant, error) {
 		called <- struct{}{}

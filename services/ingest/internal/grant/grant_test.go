@@ -48,7 +48,7 @@ func TestChecker_Check_cachesForSeconds(t *testing.T) {
 	require.True(t, fault.Is(check(2), fault.Unauthenticated))
 	require.True(t, fault.Is(check(2), fault.Unauthenticated))
 	clk.Advance(time.Second)
-	resolve.Store(func() (*Grant, error) { return nil, fault.New(fault.Unavailable, "", "jobs is away") })
+	resolve.Store(func() (*Grant, error) { return nil, fault.New(fault.Unavailable, "", "jobs is unavailable") })
 	require.True(t, fault.Is(check(3), fault.Unavailable))
 	resolve.Store(func() (*Grant, error) { return &Grant{ExpiresAt: clk.Now().Add(2 * time.Second)}, nil })
 	require.NoError(t, check(4), "the error is not cached")

@@ -281,7 +281,7 @@ func TestHandler_errorsHideTheirCause(t *testing.T) {
 		logged bool
 	}{
 		"unclassified": {secretCause, 500, true},
-		"dependency":   {fault.New(fault.Dependency, "", "the object store is away").Wrap(secretCause), 502, true},
+		"dependency":   {fault.New(fault.Dependency, "", "the object store is unavailable").Wrap(secretCause), 502, true},
 		"unavailable":  {fault.New(fault.Unavailable, "", "busy").Wrap(secretCause), 503, false},
 		"conflict":     {fault.New(fault.Conflict, "x", "no").Wrap(secretCause), 409, false},
 		"canceled":     {fault.FromContext(context.Canceled), 0, false},

@@ -45,7 +45,7 @@ func (b *bench) keep(runID, userID string) {
 	}))
 }
 
-func (b *bench) whose(runID string) string {
+func (b *bench) ownerOf(runID string) string {
 	b.t.Helper()
 	o, err := b.rows.Find(b.t.Context(), runID)
 	require.NoError(b.t, err)
@@ -90,11 +90,11 @@ func TestServer_TransferOwned_lateReportDoesNotUndo(t *testing.T) {
 	b.keep("run_1", "usr_1")
 	b.transfer("usr_1", "usr_2")
 	b.keep("run_1", "usr_1") // a response from before the transfer that arrives after it
-	require.Equal(t, "usr_2", b.whose("run_1"))
+	require.Equal(t, "usr_2", b.ownerOf("run_1"))
 	b.keep("run_1", "usr_2")
-	require.Equal(t, "usr_2", b.whose("run_1"))
+	require.Equal(t, "usr_2", b.ownerOf("run_1"))
 	b.keep("run_1", "usr_3")
-	require.Equal(t, "usr_3", b.whose("run_1"), "any other owner from jobs is stored")
+	require.Equal(t, "usr_3", b.ownerOf("run_1"), "any other owner from jobs is stored")
 }
 
 func TestServer_TransferOwned_backToFormerOwner(t *testing.T) {
@@ -104,7 +104,7 @@ func TestServer_TransferOwned_backToFormerOwner(t *testing.T) {
 	b.transfer("usr_1", "usr_2")
 	b.transfer("usr_2", "usr_1")
 	b.keep("run_1", "usr_1")
-	require.Equal(t, "usr_1", b.whose("run_1"))
+	require.Equal(t, "usr_1", b.ownerOf("run_1"))
 	b.keep("run_1", "usr_2")
-	require.Equal(t, "usr_1", b.whose("run_1"), "usr_2 is now the former owner")
+	require.Equal(t, "usr_1", b.ownerOf("run_1"), "usr_2 is now the former owner")
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/decode"
 )
 
-// Evaluation is the description of an agent evaluation that a run performs. No field can hold the text of a task:
+// Evaluation is the description of an agent evaluation that a run performs. No field has room for the text of a task:
 // names are short, digests have a fixed form and settings are flat.
 type Evaluation struct {
 	// Head holds the parts that are returned verbatim, by name. Each is JSON.
