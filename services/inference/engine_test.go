@@ -126,7 +126,7 @@ func TestUnreachableEngine(t *testing.T) {
 	require.Equal(t, "engine_unreachable", r.rows(1)[0].Outcome)
 
 	// If there is a second replica, every call reaches that one.
-	alive := newEngine(t, always(answer("200 OK", "", "alive")))
+	alive := newEngine(t, always(httpResponse("200 OK", "", "alive")))
 	r.registry.await(t, r.registry.push(served(deploymentA, list(w.good), gone, alive)))
 	for range 8 {
 		require.Equal(t, "alive", text(t, r.do(http.MethodPost, "/inference/"+deploymentA+chat, w.good.text, "{}")))
@@ -163,7 +163,7 @@ func TestClosedPooledConnectionReplaced(t *testing.T) {
 		if !ok {
 			return
 		}
-		_, _ = io.WriteString(c, answer("200 OK", "", string(body)))
+		_, _ = io.WriteString(c, httpResponse("200 OK", "", string(body)))
 		_ = c.Close()
 		closed <- struct{}{}
 	})
@@ -185,9 +185,9 @@ func TestUnrequestedEngineBytesDiscarded(t *testing.T) {
 		if !ok {
 			return
 		}
-		_, _ = io.WriteString(c, answer("200 OK", "", "mine"))
+		_, _ = io.WriteString(c, httpResponse("200 OK", "", "mine"))
 		<-sent
-		_, _ = io.WriteString(c, answer("200 OK", "", "unrequested"))
+		_, _ = io.WriteString(c, httpResponse("200 OK", "", "unrequested"))
 		sent <- struct{}{}
 		_, _ = in.ReadByte()
 	})
@@ -258,7 +258,7 @@ func TestEngineRespondsBeforeBodyIsSent(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t, func(_ *engine, c net.Conn, in *bufio.Reader) {
 		_, _ = in.ReadString('\n')
-		_, _ = io.WriteString(c, answer("415 Unsupported Media Type", "", "not this"))
+		_, _ = io.WriteString(c, httpResponse("415 Unsupported Media Type", "", "not this"))
 		_, _ = io.Copy(io.Discard, in)
 	})
 	r, w := open(t), newWorld(t, e)
@@ -275,7 +275,7 @@ func TestEngineRespondsBeforeBodyIsSent(t *testing.T) {
 
 func TestMalformedRequestBody(t *testing.T) {
 	t.Parallel()
-	e := newEngine(t, always(answer("200 OK", "", "taken as complete")))
+	e := newEngine(t, always(httpResponse("200 OK", "", "taken as complete")))
 	r, w := open(t), newWorld(t, e)
 	r.ready(w.deployments()...)
 	start := "POST /inference/" + deploymentA + chat + " HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer " + w.good.text + "\r\n"

@@ -71,7 +71,7 @@ func newWorld(t *testing.T, e *engine) *world {
 
 func TestCheckOrder(t *testing.T) {
 	t.Parallel()
-	e := newEngine(t, always(answer("200 OK", "application/json", okJSON)))
+	e := newEngine(t, always(httpResponse("200 OK", "application/json", okJSON)))
 	r, w := open(t), newWorld(t, e)
 	r.ready(w.deployments()...)
 	never := newToken(t, "never").text
@@ -130,7 +130,7 @@ func TestNotReadyReasonInDetail(t *testing.T) {
 
 func TestBearerHeader(t *testing.T) {
 	t.Parallel()
-	e := newEngine(t, always(answer("200 OK", "", "fine")))
+	e := newEngine(t, always(httpResponse("200 OK", "", "fine")))
 	r, w := open(t), newWorld(t, e)
 	r.ready(w.deployments()...)
 	good := w.good.text
@@ -226,7 +226,7 @@ func TestInvalidUpgradeRefused(t *testing.T) {
 
 func TestChunkedBodyLimit(t *testing.T) {
 	t.Parallel()
-	e := newEngine(t, always(answer("200 OK", "", "read it all")))
+	e := newEngine(t, always(httpResponse("200 OK", "", "read it all")))
 	r, w := open(t), newWorld(t, e)
 	r.ready(w.deployments()...)
 	post := func(size int64) reply {

@@ -44,7 +44,7 @@ func evil() []string {
 
 func TestHostilePathsStayBelowV1(t *testing.T) {
 	t.Parallel()
-	e := newEngine(t, always(answer("200 OK", "", "reached")))
+	e := newEngine(t, always(httpResponse("200 OK", "", "reached")))
 	r, w := open(t), newWorld(t, e)
 	r.ready(w.deployments()...)
 	corpus := evil()
@@ -73,7 +73,7 @@ func TestHostilePathsStayBelowV1(t *testing.T) {
 
 func TestValidPathsUnchanged(t *testing.T) {
 	t.Parallel()
-	e := newEngine(t, always(answer("200 OK", "", "reached")))
+	e := newEngine(t, always(httpResponse("200 OK", "", "reached")))
 	r, w := open(t), newWorld(t, e)
 	r.ready(w.deployments()...)
 	want := []string{
@@ -92,7 +92,7 @@ func TestValidPathsUnchanged(t *testing.T) {
 
 func TestRequestSmuggling(t *testing.T) {
 	t.Parallel()
-	e := newEngine(t, always(answer("200 OK", "", "one")))
+	e := newEngine(t, always(httpResponse("200 OK", "", "one")))
 	r, w := open(t), newWorld(t, e)
 	r.ready(w.deployments()...)
 	start := "POST /inference/" + deploymentA + chat + " HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer " + w.good.text + "\r\n"

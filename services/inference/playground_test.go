@@ -125,7 +125,7 @@ func (r *rig) turns(n int) (out []string) {
 func TestPlaygroundCall(t *testing.T) {
 	t.Parallel()
 	r := open(t)
-	e := newEngine(t, always(answer("200 OK", "application/json", okJSON)))
+	e := newEngine(t, always(httpResponse("200 OK", "application/json", okJSON)))
 	caller := r.openSession(e, time.Hour)
 	resp := r.callTarget(caller, http.MethodPost, "2/v1/chat/completions?a=1", `{"model":"m"}`)
 	require.Equal(t, okJSON, text(t, resp))
@@ -141,7 +141,7 @@ func TestPlaygroundCall(t *testing.T) {
 func TestPlaygroundCallRefused(t *testing.T) {
 	t.Parallel()
 	r := open(t)
-	e := newEngine(t, always(answer("200 OK", "", "never")))
+	e := newEngine(t, always(httpResponse("200 OK", "", "never")))
 	caller := r.openSession(e, time.Hour)
 	for name, given := range map[string]string{"missing": "", "malformed": "x.y.z", "altered": caller[:len(caller)-2] + "xx"} {
 		resp := r.callTarget(given, http.MethodGet, "1/v1/models", "")
@@ -205,7 +205,7 @@ func TestExtendedPlaygroundSessionContinues(t *testing.T) {
 func TestPlaygroundTranscript(t *testing.T) {
 	t.Parallel()
 	r := open(t)
-	caller := r.openSession(newEngine(t, always(answer("200 OK", "text/plain", strings.Repeat("ü", 40<<10)))), time.Hour)
+	caller := r.openSession(newEngine(t, always(httpResponse("200 OK", "text/plain", strings.Repeat("ü", 40<<10)))), time.Hour)
 	for range 3 {
 		_ = text(t, r.callTarget(caller, http.MethodPost, "1/v1/x", "\xff\x00ask"))
 	}

@@ -119,8 +119,8 @@ func always(answer string) script {
 // okJSON is a response body with all fields that are recorded.
 const okJSON = `{"model":"tiny","choices":[{"finish_reason":"stop"}],"usage":{"prompt_tokens":7,"completion_tokens":3}}`
 
-// answer returns the bytes of a response.
-func answer(status, contentType, body string, headers ...string) string {
+// httpResponse returns the bytes of a response.
+func httpResponse(status, contentType, body string, headers ...string) string {
 	var b strings.Builder
 	b.WriteString("HTTP/1.1 " + status + "\r\n")
 	if contentType != "" {

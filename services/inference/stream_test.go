@@ -257,7 +257,7 @@ func TestRevocationNotBlockedByMissingBody(t *testing.T) {
 
 func TestRegistryUnavailableWithinLease(t *testing.T) {
 	t.Parallel()
-	r, w := open(t), newWorld(t, newEngine(t, always(answer("200 OK", "", "served"))))
+	r, w := open(t), newWorld(t, newEngine(t, always(httpResponse("200 OK", "", "served"))))
 	r.ready(w.deployments()...)
 	var opened int
 	r.registry.change(func() { r.registry.down, opened = true, r.registry.opened })

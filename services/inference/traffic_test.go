@@ -27,7 +27,7 @@ import (
 
 func TestCallRecord(t *testing.T) {
 	t.Parallel()
-	r, w := open(t), newWorld(t, newEngine(t, always(answer("200 OK", "application/json", okJSON))))
+	r, w := open(t), newWorld(t, newEngine(t, always(httpResponse("200 OK", "application/json", okJSON))))
 	r.ready(w.deployments()...)
 	body := `{"model":"default","messages":[]}`
 	resp := r.do(http.MethodPost, "/inference/"+deploymentA+chat+"?q=secret", w.good.text, body)
@@ -55,7 +55,7 @@ func TestRecordOfUnusableBodies(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r, w := open(t), newWorld(t, newEngine(t, always(answer("200 OK", "application/json", c.answer))))
+			r, w := open(t), newWorld(t, newEngine(t, always(httpResponse("200 OK", "application/json", c.answer))))
 			r.ready(w.deployments()...)
 			require.Equal(t, c.answer, text(t, r.do(http.MethodPost, "/inference/"+deploymentA+chat, w.good.text, c.body)))
 			got := r.rows(1)[0]
@@ -69,7 +69,7 @@ func TestRecordOfUnusableBodies(t *testing.T) {
 
 func TestRecordStripsInvalidCharacters(t *testing.T) {
 	t.Parallel()
-	r, w := open(t), newWorld(t, newEngine(t, always(answer("200 OK", "", `{"model":"t\u0000i\ud800ny"}`))))
+	r, w := open(t), newWorld(t, newEngine(t, always(httpResponse("200 OK", "", `{"model":"t\u0000i\ud800ny"}`))))
 	r.ready(w.deployments()...)
 	_ = text(t, r.do(http.MethodPost, "/inference/"+deploymentA+chat, w.good.text, `{"model":"a\u0000b`+strings.Repeat("ü", 200)+`"}`))
 	got := r.rows(1)[0]
@@ -111,7 +111,7 @@ func (r *rig) exactly(ids map[string]bool) {
 
 func TestCallsRecordedOnceWhileDatabaseHangs(t *testing.T) {
 	t.Parallel()
-	r, w := open(t), newWorld(t, newEngine(t, always(answer("200 OK", "", "ok"))))
+	r, w := open(t), newWorld(t, newEngine(t, always(httpResponse("200 OK", "", "ok"))))
 	r.ready(w.deployments()...)
 	ids := r.many(40, w.good.text)
 	owner := r.db.OwnerPool(inference.Name)
@@ -142,7 +142,7 @@ func (r *rig) segments() []string {
 
 func TestCallsRecordedOnceAcrossStop(t *testing.T) {
 	t.Parallel()
-	r, w := open(t), newWorld(t, newEngine(t, always(answer("200 OK", "", "ok"))))
+	r, w := open(t), newWorld(t, newEngine(t, always(httpResponse("200 OK", "", "ok"))))
 	r.ready(w.deployments()...)
 	ids := r.many(200, w.good.text)
 	r.stop() // stores the calls that are still in memory
@@ -152,7 +152,7 @@ func TestCallsRecordedOnceAcrossStop(t *testing.T) {
 
 func TestCallsRecordedOnceAcrossRestartWithoutDatabase(t *testing.T) {
 	t.Parallel()
-	r, w := open(t), newWorld(t, newEngine(t, always(answer("200 OK", "", "ok"))))
+	r, w := open(t), newWorld(t, newEngine(t, always(httpResponse("200 OK", "", "ok"))))
 	r.stop()
 	closedPool := r.db.Pool(inference.Name)
 	closedPool.Close()
@@ -228,7 +228,7 @@ func (r *reader) list(c *authn.Caller, in *inferencev1.ListTrafficRequest) (call
 
 func TestListTrafficVisibility(t *testing.T) {
 	t.Parallel()
-	r, w := open(t), newWorld(t, newEngine(t, always(answer("200 OK", "", "ok"))))
+	r, w := open(t), newWorld(t, newEngine(t, always(httpResponse("200 OK", "", "ok"))))
 	mine := served(deploymentA, list(w.good), w.e)
 	mine.Visibility = "project"
 	r.ready(mine)
@@ -267,7 +267,7 @@ func TestListTrafficVisibility(t *testing.T) {
 
 func TestListTrafficPages(t *testing.T) {
 	t.Parallel()
-	r, w := open(t), newWorld(t, newEngine(t, always(answer("200 OK", "application/json", okJSON))))
+	r, w := open(t), newWorld(t, newEngine(t, always(httpResponse("200 OK", "application/json", okJSON))))
 	second := newToken(t, "second")
 	r.ready(served(deploymentA, list(w.good, second), w.e))
 	_ = r.many(16, w.good.text)

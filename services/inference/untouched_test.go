@@ -13,14 +13,14 @@ func TestEngineResponseUnchanged(t *testing.T) {
 	for _, c := range []struct {
 		raw, status, body, outcome string
 	}{
-		{answer("200 OK", "application/json", okJSON), "200 OK", okJSON, "ok"},
-		{answer("400 Bad Request", "application/json", `{"error":"own words"}`), "400 Bad Request", `{"error":"own words"}`, "ok"},
-		{answer("429 Too Many Requests", "text/plain", "slow"), "429 Too Many Requests", "slow", "ok"},
-		{answer("500 Internal Server Error", "", "boom"), "500 Internal Server Error", "boom", "engine_error"},
-		{answer("599 Odd", "", "odd"), "599 ", "odd", "engine_error"},
+		{httpResponse("200 OK", "application/json", okJSON), "200 OK", okJSON, "ok"},
+		{httpResponse("400 Bad Request", "application/json", `{"error":"own words"}`), "400 Bad Request", `{"error":"own words"}`, "ok"},
+		{httpResponse("429 Too Many Requests", "text/plain", "slow"), "429 Too Many Requests", "slow", "ok"},
+		{httpResponse("500 Internal Server Error", "", "boom"), "500 Internal Server Error", "boom", "engine_error"},
+		{httpResponse("599 Odd", "", "odd"), "599 ", "odd", "engine_error"},
 		{"HTTP/1.1 204 No Content\r\n\r\n", "204 No Content", "", "ok"},
 		{"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n", "200 OK", "abcde", "ok"},
-		{"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n" + answer("200 OK", "", "after"), "200 OK", "after", "ok"},
+		{"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n" + httpResponse("200 OK", "", "after"), "200 OK", "after", "ok"},
 	} {
 		t.Run(c.status+c.body, func(t *testing.T) {
 			t.Parallel()
@@ -57,7 +57,7 @@ func TestEngineHeadersFiltered(t *testing.T) {
 		"Connection: X-Named", "X-Named: 1", "Trailer: X-T", "Upgrade: h2c", "X-Service-Token: t", "Public-Key-Pins: x", "Set-Cookie2: y", "Via: 1.1 x",
 	}
 	allowed := []string{"Openai-Processing-Ms: 12", "Cache-Control: max-age=3", "Etag: \"v\"", "Retry-After: 7", "X-Process-Time: 1", "Vary: Accept"}
-	r, w := open(t), newWorld(t, newEngine(t, always(answer("200 OK", "text/html", "<script>", append(hostile, allowed...)...))))
+	r, w := open(t), newWorld(t, newEngine(t, always(httpResponse("200 OK", "text/html", "<script>", append(hostile, allowed...)...))))
 	r.ready(w.deployments()...)
 	resp := r.do(http.MethodGet, "/inference/"+deploymentA+"/v1/models", w.good.text, "")
 	require.Equal(t, "<script>", text(t, resp))
@@ -78,7 +78,7 @@ func TestEngineHeadersFiltered(t *testing.T) {
 
 func TestContentTypeNotGuessed(t *testing.T) {
 	t.Parallel()
-	r, w := open(t), newWorld(t, newEngine(t, always(answer("200 OK", "", "<html><script>"))))
+	r, w := open(t), newWorld(t, newEngine(t, always(httpResponse("200 OK", "", "<html><script>"))))
 	r.ready(w.deployments()...)
 	resp := r.do(http.MethodGet, "/inference/"+deploymentA+"/v1/models", w.good.text, "")
 	_ = text(t, resp)
@@ -87,7 +87,7 @@ func TestContentTypeNotGuessed(t *testing.T) {
 
 func TestCallerHeadersFiltered(t *testing.T) {
 	t.Parallel()
-	r, w := open(t), newWorld(t, newEngine(t, always(answer("200 OK", "", "ok"))))
+	r, w := open(t), newWorld(t, newEngine(t, always(httpResponse("200 OK", "", "ok"))))
 	r.ready(w.deployments()...)
 	passes := map[string]string{
 		"Accept": "a/b", "Accept-Encoding": "gzip", "Accept-Language": "de", "Content-Type": "application/json", "Openai-Beta": "x",

@@ -287,7 +287,7 @@ func TestCuttingSuspensionEndsCallsBeforeAck(t *testing.T) {
 func TestInformationalResponsesRelayed(t *testing.T) {
 	t.Parallel()
 	r, w := open(t), newWorld(t, newEngine(t, always("HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 103 Early Hints\r\nSet-Cookie: a=b\r\nOpenai-Hint: 1\r\n\r\n"+
-		answer("200 OK", "text/plain", "after"))))
+		httpResponse("200 OK", "text/plain", "after"))))
 	r.ready(w.deployments()...)
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", r.server.Listener.Addr().String())
 	require.NoError(t, err)

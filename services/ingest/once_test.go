@@ -227,7 +227,7 @@ func TestMetricKeys_limitPerRun(t *testing.T) {
 	require.InDelta(t, 10_000, run.post("metrics", "w:1", points(list...))["inserted"], 0)
 	a := run.call(http.MethodPost, "metrics", "w:2", run.body(points(point("k1", 1, 1), point("new", 1, 1))))
 	require.Equal(t, http.StatusBadRequest, a.status)
-	require.Contains(t, a.json(t)["detail"], "metrics: key limit")
+	require.Contains(t, a.json(t)["detail"], "metrics: a run has at most 10000 keys")
 	run.post("metrics", "w:2", points(point("k00001", 2, 1)))
 	limit := int32(500)
 	out, err := r.public.ListMetrics(t.Context(), &ingestv1.ListMetricsRequest{Id: run.run, Limit: &limit})

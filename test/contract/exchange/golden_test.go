@@ -125,7 +125,7 @@ func TestGolden_Covers_routeWithoutCountingStep(t *testing.T) {
 	}
 }
 
-func TestAsks_matchesPattern(t *testing.T) {
+func TestRequestLineMatchesRoute(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		target, route string

@@ -11,8 +11,8 @@ import (
 )
 
 // engineOf returns where to reach a replica: over http on this host, or over https behind the port of its
-// node, which must prove its identity. An https address without a node is refused, because anyone could
-// answer there.
+// node, which must prove its identity. An https address without a node is refused, because any host could
+// be behind it.
 func engineOf(r *lease.Replica) (relay.Engine, error) {
 	u, err := url.Parse(r.Address)
 	if err != nil || u.Hostname() == "" || u.User != nil {

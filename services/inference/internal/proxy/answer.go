@@ -15,8 +15,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/inference/internal/traffic"
 )
 
-// answer relays the engine's response to the caller as it arrives.
-func (e *exchange) answer(ctx context.Context, a *relay.Answer) {
+// respond relays the engine's response to the caller as it arrives.
+func (e *exchange) respond(ctx context.Context, a *relay.Answer) {
 	resp := a.Response
 	// The end of the call interrupts a write that a slow caller blocks. This is stopped before settle, which
 	// resets the deadline for the next request on the connection.

@@ -56,7 +56,7 @@ func (p *Proxy) call(ctx context.Context, w http.ResponseWriter, r *http.Request
 		return
 	}
 	defer p.busy.leave(e.rec.ReplicaID)
-	e.answer(ctx, answer)
+	e.respond(ctx, answer)
 }
 
 // exchange starts a call and its record.

@@ -159,7 +159,7 @@ func TestFirstFailedCheckDecides(t *testing.T) {
 
 func (w *fixture) expect(a attempt) {
 	w.t.Helper()
-	resp := w.answer(w.request(a))
+	resp := w.handle(w.request(a))
 	defer func() { _ = resp.Body.Close() }()
 	var out struct {
 		Detail string
@@ -207,7 +207,7 @@ func TestRefusalsCountedNotRecorded(t *testing.T) {
 			code = "absent" // errors without a code are counted by their kind
 		}
 		want[code]++
-		_ = w.answer(w.request(a)).Body.Close()
+		_ = w.handle(w.request(a)).Body.Close()
 	}
 	require.Equal(t, want, w.ledger.refusals)
 	require.Empty(t, w.ledger.calls)
@@ -243,7 +243,7 @@ func TestMalformedDeploymentIDIsUnknown(t *testing.T) {
 				if bearer != "" {
 					req.Header.Set("Authorization", "Bearer "+bearer)
 				}
-				resp := w.answer(req)
+				resp := w.handle(req)
 				require.Equal(t, want, resp.StatusCode, "%s%s", form, rest)
 				require.Empty(t, resp.Header.Get("Location"), "the response must not redirect")
 				_ = resp.Body.Close()

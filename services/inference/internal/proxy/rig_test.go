@@ -153,8 +153,8 @@ func (r *rig) expire() {
 	r.mono.Store(int64(2 * time.Hour))
 }
 
-// answer sends a request directly to the handler.
-func (r *rig) answer(req *http.Request) *http.Response {
+// handle sends a request directly to the handler.
+func (r *rig) handle(req *http.Request) *http.Response {
 	w := httptest.NewRecorder()
 	r.proxy.ServeHTTP(w, req)
 	return w.Result()

@@ -26,7 +26,7 @@ type Sockets struct {
 	MaxMessage int64
 }
 
-// upgrades reports whether a request asks for an upgrade to WebSocket, the only upgrade that is relayed.
+// upgrades reports whether a request is for an upgrade to WebSocket, the only upgrade that is relayed.
 func upgrades(r *http.Request) bool {
 	return slices.ContainsFunc(r.Header.Values("Upgrade"), func(name string) bool { return strings.EqualFold(name, "websocket") })
 }
@@ -88,7 +88,7 @@ func (p *Proxy) socket(ctx context.Context, w http.ResponseWriter, r *http.Reque
 	}
 	defer p.busy.leave(e.rec.ReplicaID)
 	if answer.Response.StatusCode != http.StatusSwitchingProtocols {
-		e.answer(ctx, answer)
+		e.respond(ctx, answer)
 		return
 	}
 	if !accepted(answer.Response, r.Header.Get("Sec-Websocket-Key")) {

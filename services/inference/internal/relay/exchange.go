@@ -36,7 +36,7 @@ type exchange struct {
 	keep   bool
 
 	mu      sync.Mutex
-	reading bool // the head has arrived; from now on only Answer.Read sets read deadlines
+	reading bool // the head has arrived; from now on only the reader of the body sets deadlines
 }
 
 // Answer is the engine's response. The caller reads the body through Read and must call Close.
@@ -77,8 +77,8 @@ func (e *exchange) end() error {
 	return <-e.sent
 }
 
-// source keeps the error of reading the request body, so that it can be told apart from an error of the
-// connection.
+// source keeps the error of reading the request body, so that it can be distinguished from an error of
+// the connection.
 type source struct {
 	in  io.Reader
 	err error

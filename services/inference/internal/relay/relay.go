@@ -46,7 +46,7 @@ type Request struct {
 	Target *url.URL
 	// Header is sent as it is. Only Host and the framing headers are added, and a User-Agent unless it has one.
 	Header http.Header
-	// Body is nil if there is none. Replay returns the body from its start again; it is nil if that is
+	// Body may be nil. Replay returns the body from its start again; it is nil if that is
 	// impossible.
 	Body   io.Reader
 	Replay func() io.Reader

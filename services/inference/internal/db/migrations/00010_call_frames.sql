@@ -1,6 +1,6 @@
 -- +goose Up
 -- Frame counts of WebSockets, and further outcomes: a suspension that cuts calls, and the ends of a
--- WebSocket that neither side asked for.
+-- WebSocket that neither side initiated.
 ALTER TABLE call
     ADD COLUMN request_frames  bigint,
     ADD COLUMN response_frames bigint,
