@@ -14,28 +14,27 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/signalbox-dev/signalbox/agent/backoff"
+	"github.com/signalbox-dev/signalbox/agent/controlplane"
 	"github.com/signalbox-dev/signalbox/agent/engine"
+	"github.com/signalbox-dev/signalbox/agent/engineport"
 	"github.com/signalbox-dev/signalbox/agent/executor"
 	"github.com/signalbox-dev/signalbox/agent/host"
-	"github.com/signalbox-dev/signalbox/agent/link"
-	"github.com/signalbox-dev/signalbox/agent/relay"
 	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/process"
 	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
-	"github.com/signalbox-dev/signalbox/platform/run"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
 // Deps are the dependencies of an agent.
 type Deps struct {
-	// Joiner sends the join request: link.OverHTTP or link.InMemory.
-	Joiner link.Joiner
+	// Joiner sends the join request: controlplane.OverHTTP or controlplane.InMemory.
+	Joiner controlplane.Joiner
 	// Token returns a join token. It is called only at the first start. If nil,
 	// Config.JoinToken is used.
 	Token func(ctx context.Context) (secret.String, error)
-	// Dial connects to the agent listener as the given node: link.DialTLS, or an
+	// Dial connects to the agent listener as the given node: controlplane.DialTLS, or an
 	// in-process network.
-	Dial func(link.Node) (*grpc.ClientConn, error)
+	Dial func(controlplane.Node) (*grpc.ClientConn, error)
 	// HTTP downloads objects and delivers logs; a zero http.Client if nil.
 	HTTP *http.Client
 	// SDK is the source tree of the Python reporter.
@@ -53,9 +52,9 @@ type Agent struct {
 	log    *slog.Logger
 	folder *folder
 	host   *host.Host
-	link   *link.Link
+	link   *controlplane.Link
 	// relay lets other hosts reach the engines; nil if Config.RelayListen is empty.
-	relay *relay.Relay
+	relay *engineport.Relay
 }
 
 // New creates an agent over its data folder and reads the state of an earlier one.
@@ -106,9 +105,9 @@ func (a *Agent) build(d Deps, incarnation string) (err error) {
 	if err != nil {
 		return err
 	}
-	retry := backoff.Policy{Base: 200 * time.Millisecond, Max: 5 * time.Second, Jitter: d.Jitter}
-	a.link = link.New(link.Deps{
-		Membership: link.Membership{
+	retry := clock.Backoff{Base: 200 * time.Millisecond, Max: 5 * time.Second, Jitter: d.Jitter}
+	a.link = controlplane.New(controlplane.Deps{
+		Membership: controlplane.Membership{
 			Dir: filepath.Join(cfg.Data, "node"), Joiner: d.Joiner, Token: tokenOf(cfg, d), Hostname: cfg.Hostname,
 			Inventory: inventory, Clock: d.Clock, Backoff: retry, Log: d.Log,
 		},
@@ -117,23 +116,23 @@ func (a *Agent) build(d Deps, incarnation string) (err error) {
 	})
 	objects.Link = a.link
 	if cfg.RelayListen != "" {
-		a.relay = relay.New(relayConfig(cfg), a.host, nodeIdentity(filepath.Join(cfg.Data, "node")), d.Log)
+		a.relay = engineport.New(relayConfig(cfg), a.host, nodeIdentity(filepath.Join(cfg.Data, "node")), d.Log)
 	}
 	return nil
 }
 
-func relayConfig(cfg Config) relay.Config {
+func relayConfig(cfg Config) engineport.Config {
 	host := cfg.RelayHost
 	if host == "" {
 		host = cfg.Hostname
 	}
-	return relay.Config{Listen: cfg.RelayListen, Host: host}
+	return engineport.Config{Listen: cfg.RelayListen, Host: host}
 }
 
 // nodeIdentity loads the certificate that the link stores.
 func nodeIdentity(dir string) func() (pki.Source, error) {
 	return func() (pki.Source, error) {
-		n, err := link.Load(dir)
+		n, err := controlplane.Load(dir)
 		if err != nil {
 			return nil, fmt.Errorf("the node has no certificate yet: %w", err)
 		}
@@ -142,7 +141,7 @@ func nodeIdentity(dir string) func() (pki.Source, error) {
 }
 
 // lateLink breaks the cycle between host and link: it is set once both exist.
-type lateLink struct{ *link.Link }
+type lateLink struct{ *controlplane.Link }
 
 func tokenOf(cfg Config, d Deps) func(context.Context) (secret.String, error) {
 	if d.Token != nil {
@@ -158,7 +157,7 @@ func tokenOf(cfg Config, d Deps) func(context.Context) (secret.String, error) {
 
 // Join joins the fleet with a single request and releases the folder. Run also joins
 // if necessary, so call either Join or Run.
-func (a *Agent) Join(ctx context.Context) (n link.Node, err error) {
+func (a *Agent) Join(ctx context.Context) (n controlplane.Node, err error) {
 	defer func() { err = errors.Join(err, a.folder.close()) }()
 	return a.link.Join(ctx)
 }
@@ -168,13 +167,13 @@ func (a *Agent) Join(ctx context.Context) (n link.Node, err error) {
 func (a *Agent) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, a.folder.close()) }()
 	var works executor.Executor = a.host
-	workers := []run.Worker{{Name: "executor", Run: a.host.Run}}
+	workers := []process.Worker{{Name: "executor", Run: a.host.Run}}
 	if a.relay != nil {
 		works = a.relay
-		workers = append(workers, run.Worker{Name: "relay", Run: a.relay.Run})
+		workers = append(workers, process.Worker{Name: "relay", Run: a.relay.Run})
 	}
-	workers = append(workers, run.Worker{Name: "link", Run: func(ctx context.Context) error { return a.link.Run(ctx, works) }})
-	return run.Group(ctx, workers...)
+	workers = append(workers, process.Worker{Name: "link", Run: func(ctx context.Context) error { return a.link.Run(ctx, works) }})
+	return process.Group(ctx, workers...)
 }
 
 // Close releases the folder of an agent that is never run. After Run or Join it does
@@ -201,8 +200,8 @@ func (a *Agent) Shutdown(ctx context.Context, stopWorks bool) error {
 }
 
 // Worker returns the agent as a worker of a process; its Stop calls Shutdown.
-func (a *Agent) Worker(stopWorks bool) run.Worker {
-	return run.Worker{
+func (a *Agent) Worker(stopWorks bool) process.Worker {
+	return process.Worker{
 		Name: "agent", Run: a.Run,
 		Stop: func(ctx context.Context) error { return a.Shutdown(ctx, stopWorks) },
 	}

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/signalbox-dev/signalbox/agent"
-	"github.com/signalbox-dev/signalbox/agent/link"
+	"github.com/signalbox-dev/signalbox/agent/controlplane"
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/rpc"
@@ -33,7 +33,7 @@ func embed(t *testing.T, c *control, bus *rpc.Bus, data string) embedded {
 		Exec: []string{os.Args[0], "shim"}, Environ: os.Environ(), Version: "test",
 	}, agent.Deps{
 		Joiner: memoryJoiner{c},
-		Dial:   func(n link.Node) (*grpc.ClientConn, error) { return bus.As("node/" + n.ID).Dial("jobs") },
+		Dial:   func(n controlplane.Node) (*grpc.ClientConn, error) { return bus.As("node/" + n.ID).Dial("jobs") },
 		Clock:  clock.Real(), Rand: rand.Reader, Jitter: func() float64 { return 0 },
 		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})

@@ -35,10 +35,10 @@ type Config struct {
 func (c Config) Validate() error {
 	var errs []error
 	if c.Data == "" {
-		errs = append(errs, conf.Faultf("SERVICE_AGENT_DATA", "must not be empty"))
+		errs = append(errs, conf.Errorf("SERVICE_AGENT_DATA", "must not be empty"))
 	}
 	if c.CacheBytes < 0 {
-		errs = append(errs, conf.Faultf("SERVICE_AGENT_CACHE_BYTES", "must not be negative, got %d", c.CacheBytes))
+		errs = append(errs, conf.Errorf("SERVICE_AGENT_CACHE_BYTES", "must not be negative, got %d", c.CacheBytes))
 	}
 	return errors.Join(errs...)
 }

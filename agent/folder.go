@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
-	"github.com/signalbox-dev/signalbox/platform/flock"
+	"github.com/signalbox-dev/signalbox/platform/localfile"
 )
 
 // ErrInUse reports that another agent uses the data folder.
@@ -27,7 +27,7 @@ const (
 // folder is the data folder, locked by one agent at a time. Two agents would act for
 // the same node and end each other's works.
 type folder struct {
-	lock *flock.File
+	lock *localfile.LockedFile
 	once sync.Once
 }
 
@@ -38,14 +38,14 @@ func openFolder(path string, clk clock.Clock) (*folder, error) {
 		return nil, fmt.Errorf("make the data folder: %w", err)
 	}
 	name := filepath.Join(path, "lock")
-	lock, err := flock.Try(name)
-	for try := 0; errors.Is(err, flock.ErrTaken); try++ {
+	lock, err := localfile.TryLock(name)
+	for try := 0; errors.Is(err, localfile.ErrLocked); try++ {
 		if try == lockTries {
 			holder, _ := os.ReadFile(name)
 			return nil, fmt.Errorf("%w: %s is held by the agent of process %s", ErrInUse, path, strings.TrimSpace(string(holder)))
 		}
 		<-clk.NewTimer(lockWait).C()
-		lock, err = flock.Try(name)
+		lock, err = localfile.TryLock(name)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("lock the data folder: %w", err)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-dev/signalbox/agent/daemon"
+	"github.com/signalbox-dev/signalbox/agent"
 	"github.com/signalbox-dev/signalbox/agent/host/shim"
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/clock"
@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 		case "shim":
 			os.Exit(shim.Main(os.Args[2:], clock.Real(), os.Stderr))
 		case "run", "join":
-			p := daemon.Process{Args: os.Args[2:], Settings: conf.OS(), Environ: os.Environ(), Out: os.Stdout, Err: os.Stderr, Version: "test"}
+			p := agent.Process{Args: os.Args[2:], Settings: conf.OS(), Environ: os.Environ(), Out: os.Stdout, Err: os.Stderr, Version: "test"}
 			command := p.Run
 			if os.Args[1] == "join" {
 				command = p.Join

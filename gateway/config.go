@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/signalbox-dev/signalbox/gateway/internal/edge"
+	"github.com/signalbox-dev/signalbox/gateway/internal/middleware"
 	"github.com/signalbox-dev/signalbox/platform/conf"
 )
 
@@ -27,14 +27,14 @@ type Config struct {
 // Validate returns an error that names every invalid setting.
 func (c *Config) Validate() error {
 	var errs []error
-	if _, err := edge.ParseProxies(c.TrustedProxies); err != nil {
-		errs = append(errs, conf.Faultf("SERVICE_GATEWAY_TRUSTED_PROXIES", "%v", err))
+	if _, err := middleware.ParseProxies(c.TrustedProxies); err != nil {
+		errs = append(errs, conf.Errorf("SERVICE_GATEWAY_TRUSTED_PROXIES", "%v", err))
 	}
-	if _, err := edge.ParseHosts(c.Public.URL, c.AllowedHosts); err != nil {
-		errs = append(errs, conf.Faultf("SERVICE_GATEWAY_ALLOWED_HOSTS", "%v", err))
+	if _, err := middleware.ParseHosts(c.Public.URL, c.AllowedHosts); err != nil {
+		errs = append(errs, conf.Errorf("SERVICE_GATEWAY_ALLOWED_HOSTS", "%v", err))
 	}
 	if c.RequestTimeout <= 0 {
-		errs = append(errs, conf.Faultf("SERVICE_GATEWAY_REQUEST_TIMEOUT", "must be positive, got %v", c.RequestTimeout))
+		errs = append(errs, conf.Errorf("SERVICE_GATEWAY_REQUEST_TIMEOUT", "must be positive, got %v", c.RequestTimeout))
 	}
 	for _, addr := range [][2]string{
 		{"SERVICE_GATEWAY_INGEST_ADDR", c.IngestAddr}, {"SERVICE_GATEWAY_INFERENCE_ADDR", c.InferenceAddr},
@@ -43,7 +43,7 @@ func (c *Config) Validate() error {
 			continue
 		}
 		if _, _, err := net.SplitHostPort(addr[1]); err != nil {
-			errs = append(errs, conf.Faultf(addr[0], "must be host:port, got %q", addr[1]))
+			errs = append(errs, conf.Errorf(addr[0], "must be host:port, got %q", addr[1]))
 		}
 	}
 	return errors.Join(errs...)

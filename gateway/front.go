@@ -7,9 +7,9 @@ import (
 	"slices"
 
 	"github.com/signalbox-dev/signalbox/gateway/internal/bearer"
-	"github.com/signalbox-dev/signalbox/gateway/internal/edge"
-	"github.com/signalbox-dev/signalbox/gateway/internal/form"
-	"github.com/signalbox-dev/signalbox/gateway/internal/page"
+	"github.com/signalbox-dev/signalbox/gateway/internal/middleware"
+	"github.com/signalbox-dev/signalbox/gateway/internal/oauthform"
+	"github.com/signalbox-dev/signalbox/gateway/internal/webpage"
 	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
 	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
 	"github.com/signalbox-dev/signalbox/platform/clock"
@@ -19,7 +19,7 @@ import (
 // pages. Requests to them pass all steps of a call except the JSON decoding and encoding.
 func (g *Gateway) fronts(context.Context) error {
 	oauth := authpeerv1.NewOAuthPeerServiceClient(g.deps.Conns.Auth)
-	pages, err := page.New(page.Deps{
+	pages, err := webpage.New(webpage.Deps{
 		Config: g.signIn, OIDC: authpeerv1.NewOidcPeerServiceClient(g.deps.Conns.Auth), Client: g.proxies.Client,
 		Session: g.answer.Session, Secure: g.cfg.secure(), Fail: g.fail,
 	})
@@ -27,8 +27,8 @@ func (g *Gateway) fronts(context.Context) error {
 		return err
 	}
 	g.own = map[string]http.Handler{
-		"oauth": &form.OAuth{Auth: oauth, Client: g.proxies.Client, Foreign: g.guard.Check, Log: g.deps.Log},
-		"wellknown": &form.WellKnown{Documents: oauth, Fail: g.fail, Log: g.deps.Log, OIDC: func(r *http.Request) (bool, error) {
+		"oauth": &oauthform.OAuth{Auth: oauth, Client: g.proxies.Client, Foreign: g.guard.Check, Log: g.deps.Log},
+		"wellknown": &oauthform.WellKnown{Documents: oauth, Fail: g.fail, Log: g.deps.Log, OIDC: func(r *http.Request) (bool, error) {
 			cfg, err := g.signIn(r)
 			return slices.Contains(cfg.GetMethods(), "oidc"), err
 		}},
@@ -52,7 +52,7 @@ func (g *Gateway) signIn(r *http.Request) (*authv1.AuthConfig, error) {
 }
 
 // serveOwn runs one of the gateway's own handlers under the time limit of a call.
-func (g *Gateway) serveOwn(w http.ResponseWriter, r *http.Request, c *edge.Call, own http.Handler) {
+func (g *Gateway) serveOwn(w http.ResponseWriter, r *http.Request, c *middleware.Call, own http.Handler) {
 	ctx, cancel := context.WithTimeout(r.Context(), g.cfg.RequestTimeout)
 	defer cancel()
 	if err := g.serving(ctx, r, c.Route.Route); err != nil {

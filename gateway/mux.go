@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"github.com/signalbox-dev/signalbox/gateway/internal/edge"
+	"github.com/signalbox-dev/signalbox/gateway/internal/middleware"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
@@ -29,7 +29,7 @@ func (g *Gateway) newMux() *runtime.ServeMux {
 		runtime.WithIncomingHeaderMatcher(none),
 		runtime.WithOutgoingHeaderMatcher(none),
 		runtime.WithOutgoingTrailerMatcher(none),
-		runtime.WithMetadata(func(ctx context.Context, _ *http.Request) metadata.MD { return edge.CallOf(ctx).Metadata }),
+		runtime.WithMetadata(func(ctx context.Context, _ *http.Request) metadata.MD { return middleware.CallOf(ctx).Metadata }),
 		runtime.WithForwardResponseOption(g.answer.Forward),
 		runtime.WithErrorHandler(g.callFailed),
 		runtime.WithRoutingErrorHandler(g.unrouted),
@@ -41,7 +41,7 @@ func (g *Gateway) newMux() *runtime.ServeMux {
 // read differently would run with the checks of another route.
 func (g *Gateway) sameRoute(next runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
-		c := edge.CallOf(r.Context())
+		c := middleware.CallOf(r.Context())
 		if p, ok := runtime.HTTPPattern(r.Context()); !ok || strings.ReplaceAll(p.String(), "=*}", "}") != c.Pattern {
 			g.deps.Log.ErrorContext(r.Context(), "mux and router matched different routes", slog.String("route", c.Pattern), slog.String("mux", p.String()))
 			g.fail(w, r, fault.New(fault.Internal, "", "mux matched %s", p.String()))
@@ -58,8 +58,8 @@ func (g *Gateway) unrouted(ctx context.Context, _ *runtime.ServeMux, _ runtime.M
 
 // callFailed writes the error of a call that failed in the service, in the decoder or in transit.
 func (g *Gateway) callFailed(ctx context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, err error) {
-	c := edge.CallOf(ctx)
-	f := edge.Placed(c, err)
+	c := middleware.CallOf(ctx)
+	f := middleware.Placed(c, err)
 	if f.Kind == fault.Internal && !foreign(err) {
 		g.deps.Log.ErrorContext(ctx, "could not build the response", slog.String("rpc", c.RPC), slog.Any("error", err))
 	}
@@ -94,7 +94,7 @@ func (g *Gateway) observed(next http.Handler) http.Handler {
 		options = append(options, otelhttp.WithMeterProvider(g.deps.Meter))
 	}
 	traced := otelhttp.NewHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		next.ServeHTTP(w, readdressed(r, edge.CallOf(r.Context()).URL))
+		next.ServeHTTP(w, readdressed(r, middleware.CallOf(r.Context()).URL))
 	}), "gateway", options...)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		traced.ServeHTTP(w, readdressed(r, &url.URL{Path: r.Pattern}))

@@ -7,10 +7,10 @@ import (
 	"net"
 	"net/http"
 
-	"github.com/signalbox-dev/signalbox/gateway/internal/describe"
-	"github.com/signalbox-dev/signalbox/gateway/internal/edge"
-	"github.com/signalbox-dev/signalbox/gateway/internal/match"
-	"github.com/signalbox-dev/signalbox/gateway/internal/relay"
+	"github.com/signalbox-dev/signalbox/gateway/internal/apidoc"
+	"github.com/signalbox-dev/signalbox/gateway/internal/middleware"
+	"github.com/signalbox-dev/signalbox/gateway/internal/reverseproxy"
+	"github.com/signalbox-dev/signalbox/gateway/internal/router"
 	"github.com/signalbox-dev/signalbox/gateway/internal/sse"
 	"github.com/signalbox-dev/signalbox/gen/route"
 	"github.com/signalbox-dev/signalbox/platform/authn"
@@ -35,7 +35,7 @@ func (g *Gateway) handlers(context.Context) error {
 			g.fail(w, r, fault.New(fault.Absent, "", "Not Found"))
 		})
 	}
-	described := describe.Frame{Headers: g.guard.Headers, NewID: func() string { return g.deps.IDs.New(id.Request) }}
+	described := apidoc.Frame{Headers: g.guard.Headers, NewID: func() string { return g.deps.IDs.New(id.Request) }}
 	calls, err := described.Protoset(route.Table())
 	if err != nil {
 		return err
@@ -63,14 +63,14 @@ func (g *Gateway) mounted(service string, own http.Handler, addr string) (http.H
 	if secured == nil {
 		return nil, fmt.Errorf("no TLS for the connection to %s", service)
 	}
-	r := relay.New(relay.Upstream{Service: service, Address: addr, TLS: secured}, g.deps.Log, g.proxies.Client, g.fail)
+	r := reverseproxy.New(reverseproxy.Upstream{Service: service, Address: addr, TLS: secured}, g.deps.Log, g.proxies.Client, g.fail)
 	g.idle = append(g.idle, r.Close)
 	return r, nil
 }
 
 // serveRaw passes a request to its handler without reading or wrapping the body. Health and version respond
 // until the listener closes.
-func (g *Gateway) serveRaw(w http.ResponseWriter, r *http.Request, m *match.Match, late bool) {
+func (g *Gateway) serveRaw(w http.ResponseWriter, r *http.Request, m *router.Match, late bool) {
 	open := m.Handler == "health" || m.Handler == "version"
 	if late && !open {
 		g.refuseDraining(w, r)
@@ -94,7 +94,7 @@ func (g *Gateway) serveRaw(w http.ResponseWriter, r *http.Request, m *match.Matc
 		r = known
 	}
 	if r.Method == http.MethodGet && m.Handler == "ingest" { // a long poll: a training run waits for a signal
-		waits, over := relay.Until(r, g.stop)
+		waits, over := reverseproxy.Until(r, g.stop)
 		defer over()
 		r = waits
 	}
@@ -111,7 +111,7 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if obs.RequestID(r.Context()) == "" {
 		r = r.WithContext(obs.WithRequestID(r.Context(), g.deps.IDs.New(id.Request)))
 	}
-	edge.Fail(w, r, err)
+	middleware.Fail(w, r, err)
 }
 
 // document returns a handler that serves a fixed JSON object.

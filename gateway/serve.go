@@ -9,9 +9,9 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/signalbox-dev/signalbox/platform/httpguard"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/listen"
-	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/platform/process"
 )
 
 const (
@@ -46,7 +46,7 @@ type drainer interface{ Drain() }
 // Worker serves the API on l. Its Stop drains, ends the event streams, and lets the rest finish until its
 // context ends; then connections are cut. The listener stays open until all requests have finished, so that new
 // clients get 503 instead of a refused connection.
-func (g *Gateway) Worker(l net.Listener) run.Worker {
+func (g *Gateway) Worker(l net.Listener) process.Worker {
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true) // by prior knowledge: gRPC clients
@@ -59,10 +59,10 @@ func (g *Gateway) Worker(l net.Listener) run.Worker {
 		MaxHeaderBytes:               maxHeaderBytes,
 		DisableGeneralOptionsHandler: true,
 		ErrorLog:                     slog.NewLogLogger(g.deps.Log.Handler(), slog.LevelDebug),
-		ConnState:                    listen.State,
+		ConnState:                    httpguard.State,
 	}
-	l = listen.Told(l, func() string { return g.deps.IDs.New(id.Request) })
-	return run.Worker{
+	l = httpguard.JSONErrors(l, func() string { return g.deps.IDs.New(id.Request) })
+	return process.Worker{
 		Name: Name,
 		Run:  func(ctx context.Context) error { return g.serve(ctx, server, l) },
 		Stop: func(ctx context.Context) error { return g.shutdown(ctx, server) },

@@ -76,7 +76,7 @@ func (h *Host) want(ctx context.Context, d executor.Work) error {
 }
 
 func check(d executor.Work) error {
-	if err := d.Check(); err != nil {
+	if err := d.Validate(); err != nil {
 		return err
 	}
 	if d.Desired != executor.DesiredRunning {

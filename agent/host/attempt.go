@@ -7,9 +7,9 @@ import (
 	"path/filepath"
 
 	"github.com/signalbox-dev/signalbox/agent/executor"
-	"github.com/signalbox-dev/signalbox/agent/host/environment"
+	"github.com/signalbox-dev/signalbox/agent/host/logship"
+	"github.com/signalbox-dev/signalbox/agent/host/pyenv"
 	"github.com/signalbox-dev/signalbox/agent/host/shim"
-	"github.com/signalbox-dev/signalbox/agent/host/ship"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
@@ -42,7 +42,7 @@ func (w *work) attend(ctx context.Context, dir string) error {
 	// This function must not return before the shipper has ended.
 	defer s.join()
 	exit, err := w.await(ctx, dir, w.assignment.Work.Attempt.Grace)
-	if errors.Is(err, shim.ErrNever) {
+	if errors.Is(err, shim.ErrNotStarted) {
 		// The shim was killed before it started the command.
 		s.join()
 		return w.keepAttempt(ctx)
@@ -116,9 +116,9 @@ func (s *shipment) join() {
 	<-s.done
 }
 
-func (w *work) log() ship.Log {
+func (w *work) log() logship.Log {
 	spec := w.assignment.Work.Attempt
-	return ship.Log{
+	return logship.Log{
 		Path: w.path("log"), Journal: w.path("ship.jsonl"),
 		Endpoint: w.endpoint, Token: secret.New(w.assignment.Token), RunID: spec.RunID,
 		Writer: fmt.Sprintf("agent-%s-%d-%d", w.key.WorkID, w.key.Generation, w.key.Fence),
@@ -208,7 +208,7 @@ func (w *work) mint(ctx context.Context) error {
 }
 
 // attemptStart returns the command and its environment.
-func (w *work) attemptStart(spec executor.AttemptSpec, env environment.Environment) (shim.Start, error) {
+func (w *work) attemptStart(spec executor.AttemptSpec, env pyenv.Environment) (shim.Start, error) {
 	if len(spec.Command) == 0 {
 		return shim.Start{}, ended(executor.ReasonStart, errors.New("the attempt has no command"))
 	}

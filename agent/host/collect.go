@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/signalbox-dev/signalbox/agent/host/files"
 	"github.com/signalbox-dev/signalbox/agent/host/shim"
 	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/localfile"
 )
 
 // collecting records when the delivery of the rest of the log began.
@@ -29,10 +29,10 @@ const lastTry = time.Minute
 // call, across restarts, so restarts extend it only by lastTry.
 func (w *work) collectTime() (time.Duration, error) {
 	var c collecting
-	err := files.ReadJSON(w.path("collecting.json"), &c)
+	err := localfile.ReadJSON(w.path("collecting.json"), &c)
 	if errors.Is(err, fs.ErrNotExist) {
 		c.Since = w.host.deps.Clock.Now()
-		err = files.WriteJSON(w.path("collecting.json"), c, files.Private)
+		err = localfile.WriteJSON(w.path("collecting.json"), c, localfile.PrivateMode)
 	}
 	whole := w.host.cfg.CollectTimeout
 	left := whole - clock.Since(w.host.deps.Clock, c.Since)

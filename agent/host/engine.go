@@ -12,11 +12,11 @@ import (
 
 	"github.com/signalbox-dev/signalbox/agent/engine"
 	"github.com/signalbox-dev/signalbox/agent/executor"
-	"github.com/signalbox-dev/signalbox/agent/host/environment"
-	"github.com/signalbox-dev/signalbox/agent/host/files"
-	"github.com/signalbox-dev/signalbox/agent/host/objects"
+	"github.com/signalbox-dev/signalbox/agent/host/objcache"
+	"github.com/signalbox-dev/signalbox/agent/host/pyenv"
 	"github.com/signalbox-dev/signalbox/agent/host/shim"
 	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/localfile"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
@@ -35,7 +35,7 @@ func (w *work) keepEngine(ctx context.Context) error {
 		}
 		end, err := e.follow(ctx)
 		switch {
-		case errors.Is(err, shim.ErrNever):
+		case errors.Is(err, shim.ErrNotStarted):
 			continue
 		case err != nil:
 			return err
@@ -98,7 +98,7 @@ func (w *work) currentStart(ctx context.Context) (*engineStart, *executor.Exit, 
 		}
 	}
 	var a address
-	if err := files.ReadJSON(filepath.Join(dir, "address.json"), &a); err != nil {
+	if err := localfile.ReadJSON(filepath.Join(dir, "address.json"), &a); err != nil {
 		return nil, nil, err
 	}
 	spec := *w.assignment.Work.Engine
@@ -158,7 +158,7 @@ func (w *work) readyEngine(ctx context.Context, dir string) (shim.Start, error) 
 
 // engineCommand plans one start. Each start uses a new port.
 func (w *work) engineCommand(
-	ctx context.Context, spec executor.EngineSpec, driver engine.Driver, env environment.Environment, dir string,
+	ctx context.Context, spec executor.EngineSpec, driver engine.Driver, env pyenv.Environment, dir string,
 ) (shim.Start, error) {
 	port, err := w.host.freePort(ctx)
 	if err != nil {
@@ -171,11 +171,11 @@ func (w *work) engineCommand(
 		return shim.Start{}, ended(executor.ReasonStart, err)
 	}
 	for name, data := range c.Files {
-		if err := files.Write(filepath.Join(dir, name), data, files.Private); err != nil {
+		if err := localfile.Write(filepath.Join(dir, name), data, localfile.PrivateMode); err != nil {
 			return shim.Start{}, err
 		}
 	}
-	err = files.WriteJSON(filepath.Join(dir, "address.json"), address{Address: "http://" + loopback + ":" + strconv.Itoa(port)}, files.Private)
+	err = localfile.WriteJSON(filepath.Join(dir, "address.json"), address{Address: "http://" + loopback + ":" + strconv.Itoa(port)}, localfile.PrivateMode)
 	if err != nil {
 		return shim.Start{}, err
 	}
@@ -195,7 +195,7 @@ func (w *work) engineCommand(
 // to that folder, because some engines use the model's name as a path.
 func (w *work) fetchModel(ctx context.Context, spec executor.EngineSpec) error {
 	if len(spec.Model) == 1 && spec.ModelDigest != "" && spec.ModelDigest != "sha256:"+spec.Model[0].SHA256 {
-		return errors.Join(objects.ErrMismatch, fmt.Errorf("the model's file does not match the digest %s", spec.ModelDigest))
+		return errors.Join(objcache.ErrMismatch, fmt.Errorf("the model's file does not match the digest %s", spec.ModelDigest))
 	}
 	if err := os.MkdirAll(w.path("work"), 0o700); err != nil {
 		return fmt.Errorf("create the engine's folder: %w", err)
@@ -227,7 +227,7 @@ func (w *work) makeKey() error {
 			return err
 		}
 	}
-	return files.Write(w.path("key"), []byte(w.assignment.Key+"\n"), files.Private)
+	return localfile.Write(w.path("key"), []byte(w.assignment.Key+"\n"), localfile.PrivateMode)
 }
 
 // nextStart waits, longer after each failure, and counts the restart.

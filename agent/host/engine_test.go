@@ -10,12 +10,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-dev/signalbox/agent/engine/enginetest"
 	"github.com/signalbox-dev/signalbox/agent/executor"
-	"github.com/signalbox-dev/signalbox/agent/executor/executortest"
 	"github.com/signalbox-dev/signalbox/agent/host"
-	"github.com/signalbox-dev/signalbox/agent/host/environment"
+	"github.com/signalbox-dev/signalbox/agent/host/pyenv"
 	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/test/executortest"
 )
 
 const recipe = "../../recipes/demo/chat-tiny"
@@ -24,7 +23,7 @@ func TestEngine_llamacpp(t *testing.T) {
 	t.Parallel()
 	model, err := os.ReadFile(filepath.Join(tinyModel(t), "model.gguf"))
 	require.NoError(t, err)
-	enginetest.Run(t, withIndex, enginetest.Subject{
+	executortest.RunEngine(t, withIndex, executortest.Subject{
 		Spec: executor.EngineSpec{Driver: "llamacpp", ServedNames: []string{"default"}, Task: "chat", Args: []string{"--ctx", "128"}},
 		Model: func(p *executortest.Plane) []executor.ObjectRef {
 			return []executor.ObjectRef{p.Put("model.gguf", model)}
@@ -39,7 +38,7 @@ func TestEngine_command(t *testing.T) {
 	lock, err := os.ReadFile("../engine/locks/mlxlm.lock")
 	require.NoError(t, err)
 	packed := tarOf(t, filepath.Join(tinyModel(t), "hf"))
-	enginetest.Run(t, withIndex, enginetest.Subject{
+	executortest.RunEngine(t, withIndex, executortest.Subject{
 		Spec: executor.EngineSpec{
 			Driver: "command", ServedNames: []string{"default"}, Task: "chat",
 			Command:     []string{"python", "-m", "mlx_lm", "server", "--model", "default", "--host", "{host}", "--port", "{port}"},
@@ -66,7 +65,7 @@ func tinyModel(t *testing.T) string {
 	t.Helper()
 	lock, err := os.ReadFile(filepath.Join(recipe, "requirements.lock"))
 	require.NoError(t, err)
-	b := environment.NewBuilder(envCache(t), os.Environ(), clock.Real())
+	b := pyenv.NewBuilder(envCache(t), os.Environ(), clock.Real())
 	env, err := b.Ensure(t.Context(), executor.EnvironmentSpec{Requirements: string(lock)})
 	require.NoError(t, err)
 	dir := t.TempDir()

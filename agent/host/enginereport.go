@@ -10,8 +10,8 @@ import (
 
 	"github.com/signalbox-dev/signalbox/agent/engine"
 	"github.com/signalbox-dev/signalbox/agent/executor"
-	"github.com/signalbox-dev/signalbox/agent/host/environment"
-	"github.com/signalbox-dev/signalbox/agent/host/objects"
+	"github.com/signalbox-dev/signalbox/agent/host/objcache"
+	"github.com/signalbox-dev/signalbox/agent/host/pyenv"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
@@ -227,7 +227,7 @@ func (w *work) engineFailed(exit executor.Exit) error {
 
 // reportRefusal reports why the engine could not be started.
 func (w *work) reportRefusal(exit executor.Exit, cause error) error {
-	var build *environment.BuildError
+	var build *pyenv.BuildError
 	return w.report(func(r *executor.EngineReport) {
 		r.Message = exit.Message
 		switch {
@@ -235,7 +235,7 @@ func (w *work) reportRefusal(exit executor.Exit, cause error) error {
 			return
 		case errors.As(cause, &build):
 			r.Code = executor.CodeEnvBuild
-		case errors.Is(cause, objects.ErrMismatch):
+		case errors.Is(cause, objcache.ErrMismatch):
 			r.Code = executor.CodeWeightsMismatch
 		case exit.Reason == executor.ReasonFetch:
 			r.Code = executor.CodeWeightsFetch

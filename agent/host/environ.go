@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"github.com/signalbox-dev/signalbox/agent/executor"
-	"github.com/signalbox-dev/signalbox/agent/host/environment"
-	"github.com/signalbox-dev/signalbox/agent/host/files"
+	"github.com/signalbox-dev/signalbox/agent/host/pyenv"
+	"github.com/signalbox-dev/signalbox/platform/localfile"
 )
 
 // systemPath follows the environment's own programs in PATH.
@@ -19,7 +19,7 @@ const systemPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 
 // attemptEnv returns the complete environment of an attempt. It contains nothing of the
 // agent's own environment.
-func (w *work) attemptEnv(spec executor.AttemptSpec, env environment.Environment) ([]string, error) {
+func (w *work) attemptEnv(spec executor.AttemptSpec, env pyenv.Environment) ([]string, error) {
 	v := w.baseEnv(env)
 	if spec.Environment.SDK && w.host.deps.SDK != nil {
 		sdk, err := w.sdkDir()
@@ -64,7 +64,7 @@ func gang(name string) bool {
 }
 
 // baseEnv returns the variables that every process of a work gets.
-func (w *work) baseEnv(env environment.Environment) map[string]string {
+func (w *work) baseEnv(env pyenv.Environment) map[string]string {
 	return map[string]string{
 		"PATH": env.Bin() + ":" + systemPath, "VIRTUAL_ENV": env.Dir,
 		"HOME": w.path("work"), "TMPDIR": w.path("tmp"), "LANG": "C.UTF-8", "PYTHONUNBUFFERED": "1",
@@ -145,5 +145,5 @@ func (w *work) saveEndpoint() error {
 }
 
 func writeEndpoint(path, endpoint string) error {
-	return files.Write(path, []byte(endpoint+"\n"), files.Private)
+	return localfile.Write(path, []byte(endpoint+"\n"), localfile.PrivateMode)
 }

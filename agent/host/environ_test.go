@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/agent/executor"
-	"github.com/signalbox-dev/signalbox/agent/host/environment"
+	"github.com/signalbox-dev/signalbox/agent/host/pyenv"
 )
 
 func TestEnvironmentVariableAllowed(t *testing.T) {
@@ -44,8 +44,8 @@ func TestWork_refusal(t *testing.T) {
 	}
 	w := fresh()
 	require.Nil(t, w.refusal(t.Context(), errors.New("the disk is full")), "an error of the node itself is not a refusal")
-	require.Equal(t, executor.ReasonEnvBuild, w.refusal(t.Context(), &environment.BuildError{Words: "no wheel"}).Reason)
-	require.Equal(t, "no wheel", w.refusal(t.Context(), &environment.BuildError{Words: "no wheel"}).Message)
+	require.Equal(t, executor.ReasonEnvBuild, w.refusal(t.Context(), &pyenv.BuildError{Output: "no wheel"}).Reason)
+	require.Equal(t, "no wheel", w.refusal(t.Context(), &pyenv.BuildError{Output: "no wheel"}).Message)
 	require.Equal(t, executor.ReasonFetch, w.refusal(t.Context(), ended(executor.ReasonFetch, errors.New("x"))).Reason)
 	close(w.stopping)
 	require.Equal(t, executor.ReasonStopped, w.refusal(t.Context(), errors.New("x")).Reason)

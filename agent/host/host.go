@@ -20,14 +20,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/signalbox-dev/signalbox/agent/backoff"
 	"github.com/signalbox-dev/signalbox/agent/engine"
 	"github.com/signalbox-dev/signalbox/agent/executor"
-	"github.com/signalbox-dev/signalbox/agent/host/environment"
 	"github.com/signalbox-dev/signalbox/agent/host/limits"
-	"github.com/signalbox-dev/signalbox/agent/host/objects"
+	"github.com/signalbox-dev/signalbox/agent/host/logship"
+	"github.com/signalbox-dev/signalbox/agent/host/objcache"
+	"github.com/signalbox-dev/signalbox/agent/host/pyenv"
 	"github.com/signalbox-dev/signalbox/agent/host/shim"
-	"github.com/signalbox-dev/signalbox/agent/host/ship"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
@@ -71,13 +70,13 @@ type Host struct {
 	cfg     Config
 	deps    Deps
 	control shim.Control
-	objects *objects.Store
-	envs    *environment.Builder
-	holder  limits.Holder
-	shipper *ship.Shipper
+	objects *objcache.Store
+	envs    *pyenv.Builder
+	holder  limits.Enforcer
+	shipper *logship.Shipper
 	prober  *engine.Prober
-	retry   backoff.Policy
-	restart backoff.Policy
+	retry   clock.Backoff
+	restart clock.Backoff
 
 	changes  chan struct{}
 	shutdown chan struct{}
@@ -99,16 +98,16 @@ func New(cfg Config, d Deps) (*Host, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the agent's cgroup: %w", err)
 	}
-	retry := backoff.Policy{Base: 200 * time.Millisecond, Max: 10 * time.Second, Jitter: d.Jitter}
+	retry := clock.Backoff{Base: 200 * time.Millisecond, Max: 10 * time.Second, Jitter: d.Jitter}
 	h := &Host{
 		cfg: cfg, deps: d, control: shim.Control{Exec: cfg.Exec, Clock: d.Clock},
-		objects:  objects.NewStore(filepath.Join(cfg.Data, "objects"), cfg.CacheBytes, d.Downloader, d.Clock),
-		envs:     environment.NewBuilder(cfg.Environments, cfg.Environ, d.Clock),
+		objects:  objcache.NewStore(filepath.Join(cfg.Data, "objects"), cfg.CacheBytes, d.Downloader, d.Clock),
+		envs:     pyenv.NewBuilder(cfg.Environments, cfg.Environ, d.Clock),
 		holder:   limits.Detect("/sys/fs/cgroup", string(own)),
-		shipper:  ship.NewShipper(d.HTTP, d.Clock, retry.Wait, d.Log),
+		shipper:  logship.NewShipper(d.HTTP, d.Clock, retry.Wait, d.Log),
 		prober:   engine.NewProber(d.Clock),
 		retry:    retry,
-		restart:  backoff.Policy{Base: time.Second, Max: 30 * time.Second, Jitter: d.Jitter},
+		restart:  clock.Backoff{Base: time.Second, Max: 30 * time.Second, Jitter: d.Jitter},
 		changes:  make(chan struct{}, 1),
 		shutdown: make(chan struct{}),
 		works:    map[executor.Key]*work{},

@@ -12,11 +12,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-dev/signalbox/agent/executor/executortest"
 	"github.com/signalbox-dev/signalbox/agent/host"
 	"github.com/signalbox-dev/signalbox/agent/host/shim"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	pysdk "github.com/signalbox-dev/signalbox/sdk/python"
+	"github.com/signalbox-dev/signalbox/test/executortest"
 )
 
 // TestMain lets the test binary act as the shim.

@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"github.com/signalbox-dev/signalbox/agent/executor"
-	"github.com/signalbox-dev/signalbox/agent/host/environment"
-	"github.com/signalbox-dev/signalbox/agent/host/files"
-	"github.com/signalbox-dev/signalbox/agent/host/objects"
+	"github.com/signalbox-dev/signalbox/agent/host/objcache"
+	"github.com/signalbox-dev/signalbox/agent/host/pyenv"
 	"github.com/signalbox-dev/signalbox/agent/host/shim"
 	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/localfile"
 )
 
 // endError is an error that ends the work with a given reason.
@@ -43,7 +43,7 @@ func (w *work) refusal(ctx context.Context, err error) *executor.Exit {
 		return nil
 	}
 	exit := executor.Exit{Code: -1, Reason: executor.ReasonStart, Message: executor.Tail(err.Error(), executor.MaxMessage)}
-	var build *environment.BuildError
+	var build *pyenv.BuildError
 	var own *endError
 	switch {
 	case closed(w.stopping) || closed(w.host.shutdown):
@@ -87,7 +87,7 @@ func (w *work) fetchInputs(ctx context.Context, spec executor.AttemptSpec) error
 		}
 	}
 	if spec.Package != nil {
-		if err := w.fetch(ctx, []executor.ObjectRef{*spec.Package}, w.path("package"), w.host.objects.Lay); err != nil {
+		if err := w.fetch(ctx, []executor.ObjectRef{*spec.Package}, w.path("package"), w.host.objects.Copy); err != nil {
 			return err
 		}
 	}
@@ -98,30 +98,30 @@ func (w *work) fetchInputs(ctx context.Context, spec executor.AttemptSpec) error
 		}
 		dir := w.path("inputs", "datasets", d.Name)
 		bound.Datasets[d.Name] = binding{Ref: d.Ref, Digest: d.Digest, Path: dir}
-		if err := w.fetch(ctx, d.Files, dir, w.host.objects.Lay); err != nil {
+		if err := w.fetch(ctx, d.Files, dir, w.host.objects.Copy); err != nil {
 			return err
 		}
 	}
 	if m := spec.Model; m != nil {
 		dir := w.path("inputs", "model")
 		bound.Model = &binding{Ref: m.Ref, Digest: m.Digest, Path: dir}
-		if err := w.fetch(ctx, m.Files, dir, w.host.objects.Lay); err != nil {
+		if err := w.fetch(ctx, m.Files, dir, w.host.objects.Copy); err != nil {
 			return err
 		}
 	}
 	if r := spec.Resume; r != nil {
-		if err := w.fetch(ctx, []executor.ObjectRef{r.File}, w.resumeDir(), w.host.objects.Lay); err != nil {
+		if err := w.fetch(ctx, []executor.ObjectRef{r.File}, w.resumeDir(), w.host.objects.Copy); err != nil {
 			return err
 		}
 	}
-	if err := files.WriteJSON(w.bindingsFile(), bound, files.Private); err != nil {
+	if err := localfile.WriteJSON(w.bindingsFile(), bound, localfile.PrivateMode); err != nil {
 		return err
 	}
 	hparams := spec.Hparams
 	if len(hparams) == 0 {
 		hparams = []byte("{}")
 	}
-	if err := files.Write(w.hparamsFile(), hparams, files.Private); err != nil {
+	if err := localfile.Write(w.hparamsFile(), hparams, localfile.PrivateMode); err != nil {
 		return err
 	}
 	return w.saveEndpoint()
@@ -177,7 +177,7 @@ func (w *work) fetch(ctx context.Context, refs []executor.ObjectRef, dir string,
 
 // sdkDir returns the folder of the Python reporter; each version is written once.
 func (w *work) sdkDir() (string, error) {
-	return objects.LayTree(w.host.deps.SDK, filepath.Join(w.host.cfg.Data, "sdk"))
+	return objcache.WriteTree(w.host.deps.SDK, filepath.Join(w.host.cfg.Data, "sdk"))
 }
 
 // groupName identifies the work among all agents of this machine.

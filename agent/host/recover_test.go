@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/agent/executor"
-	"github.com/signalbox-dev/signalbox/agent/executor/executortest"
 	"github.com/signalbox-dev/signalbox/agent/host"
-	"github.com/signalbox-dev/signalbox/agent/host/process"
+	"github.com/signalbox-dev/signalbox/agent/host/shim"
+	"github.com/signalbox-dev/signalbox/test/executortest"
 )
 
 // attempt is a work that runs a script on its own host.
@@ -89,7 +89,7 @@ func TestLostShimIsReported(t *testing.T) {
 	exit := a.reach(executor.PhaseExited).Exit
 	require.Equal(t, executor.ReasonLost, exit.Reason)
 	require.Equal(t, -1, exit.Code)
-	left, err := process.Of(running.Command.PID)
+	left, err := shim.Lookup(running.Command.PID)
 	require.False(t, err == nil && left.Alive(), "the command is still running without its shim")
 }
 

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/signalbox-dev/signalbox/agent/executor"
-	"github.com/signalbox-dev/signalbox/agent/host/files"
 	"github.com/signalbox-dev/signalbox/agent/host/shim"
 	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/localfile"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
@@ -68,7 +68,7 @@ func newWork(h *Host, d executor.Work) (*work, error) {
 	if err := os.MkdirAll(w.dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create the folder: %w", err)
 	}
-	if err := files.WriteJSON(w.path("state.json"), w.seen, files.Private); err != nil {
+	if err := localfile.WriteJSON(w.path("state.json"), w.seen, localfile.PrivateMode); err != nil {
 		return nil, err
 	}
 	if err := w.saveAssignment(); err != nil {
@@ -81,10 +81,10 @@ func newWork(h *Host, d executor.Work) (*work, error) {
 // loadWork reads a work that an earlier executor created.
 func loadWork(h *Host, dir string) (*work, error) {
 	w := bareWork(h, executor.Key{}, dir)
-	if err := files.ReadJSON(w.path("assignment.json"), &w.assignment); err != nil {
+	if err := localfile.ReadJSON(w.path("assignment.json"), &w.assignment); err != nil {
 		return nil, err
 	}
-	if err := files.ReadJSON(w.path("state.json"), &w.seen); err != nil {
+	if err := localfile.ReadJSON(w.path("state.json"), &w.seen); err != nil {
 		return nil, err
 	}
 	w.key = w.assignment.Work.Key
@@ -99,7 +99,7 @@ func loadWork(h *Host, dir string) (*work, error) {
 }
 
 func (w *work) saveAssignment() error {
-	return files.WriteJSON(w.path("assignment.json"), w.assignment, files.Private)
+	return localfile.WriteJSON(w.path("assignment.json"), w.assignment, localfile.PrivateMode)
 }
 
 // want sets the desired state. It changes only from running to stopped to gone, and Force only from
@@ -159,7 +159,7 @@ func (w *work) see(change func(*executor.Observation)) error {
 		next.Engine = &report
 	}
 	change(&next)
-	err := files.WriteJSON(w.path("state.json"), next, files.Private)
+	err := localfile.WriteJSON(w.path("state.json"), next, localfile.PrivateMode)
 	if err == nil {
 		w.seen = next
 	}

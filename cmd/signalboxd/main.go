@@ -10,9 +10,9 @@ import (
 	"os"
 
 	"github.com/signalbox-dev/signalbox/agent/host/shim"
-	"github.com/signalbox-dev/signalbox/cmd/signalboxd/internal/single"
+	"github.com/signalbox-dev/signalbox/cmd/signalboxd/internal/allinone"
 	"github.com/signalbox-dev/signalbox/platform/clock"
-	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/platform/process"
 )
 
 func main() {
@@ -27,19 +27,19 @@ func status(err error, errOut io.Writer) int {
 	if err == nil || errors.Is(err, flag.ErrHelp) {
 		return 0
 	}
-	if !errors.Is(err, run.ErrKilled) { // a killed process must not block on writing to a full pipe
+	if !errors.Is(err, process.ErrKilled) { // a killed process must not block on writing to a full pipe
 		fmt.Fprintln(errOut, "signalboxd:", err)
 	}
 	return 1
 }
 
 func realMain(args []string) error {
-	o, done, err := single.Parse(args, os.Stdout, os.Stderr)
+	o, done, err := allinone.Parse(args, os.Stdout, os.Stderr)
 	if err != nil || done {
 		return err
 	}
 	if o.Exec, err = shim.Self(); err != nil {
 		return err
 	}
-	return single.Run(context.Background(), o)
+	return allinone.Run(context.Background(), o)
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/platform/process"
 )
 
 func TestRealMain_flags(t *testing.T) {
@@ -35,6 +35,6 @@ func TestStatus(t *testing.T) {
 	require.Equal(t, 1, status(realMain([]string{"serve"}), &errOut))
 	require.Contains(t, errOut.String(), `signalboxd: unknown argument "serve"`)
 	errOut.Reset()
-	require.Equal(t, 1, status(fmt.Errorf("%w: interrupt", run.ErrKilled), &errOut))
+	require.Equal(t, 1, status(fmt.Errorf("%w: interrupt", process.ErrKilled), &errOut))
 	require.Empty(t, errOut.String(), "a killed process does not write to the terminal")
 }

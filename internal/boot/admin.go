@@ -10,9 +10,9 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/conf"
-	"github.com/signalbox-dev/signalbox/platform/listen"
+	"github.com/signalbox-dev/signalbox/platform/httpguard"
 	"github.com/signalbox-dev/signalbox/platform/obs"
-	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/platform/process"
 )
 
 const (
@@ -23,12 +23,12 @@ const (
 
 // HTTPWorker returns a worker that serves HTTP on listener until it is stopped. Open requests have until the
 // deadline of the stop to finish; then their connections are closed.
-func HTTPWorker(name string, listener net.Listener, handler http.Handler) run.Worker {
+func HTTPWorker(name string, listener net.Listener, handler http.Handler) process.Worker {
 	server := &http.Server{
 		Handler: handler, ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
-		DisableGeneralOptionsHandler: true, ConnState: listen.State,
+		DisableGeneralOptionsHandler: true, ConnState: httpguard.State,
 	}
-	return run.Worker{
+	return process.Worker{
 		Name: name,
 		Run: func(ctx context.Context) error {
 			// The context ends only after Stop. Connections that are still open then are closed.
@@ -46,7 +46,7 @@ func HTTPWorker(name string, listener net.Listener, handler http.Handler) run.Wo
 
 // Admin is the admin listener of a process. Its /readyz reports whether all workers are ready.
 type Admin struct {
-	run.Worker
+	process.Worker
 
 	admin *obs.Admin
 	delay time.Duration
@@ -55,7 +55,7 @@ type Admin struct {
 
 // OpenAdmin opens the admin listener. delay is how long Drain waits for load balancers to notice that the
 // process drains.
-func OpenAdmin(ctx context.Context, addr string, o *obs.Obs, clk clock.Clock, loaded *conf.Loaded, delay time.Duration, workers ...run.Worker) (*Admin, error) {
+func OpenAdmin(ctx context.Context, addr string, o *obs.Obs, clk clock.Clock, loaded *conf.Loaded, delay time.Duration, workers ...process.Worker) (*Admin, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("open the admin listener on %s: %w", addr, err)
@@ -65,7 +65,7 @@ func OpenAdmin(ctx context.Context, addr string, o *obs.Obs, clk clock.Clock, lo
 }
 
 // checks returns the readiness checks of the workers that have one.
-func checks(workers []run.Worker) []obs.Check {
+func checks(workers []process.Worker) []obs.Check {
 	var all []obs.Check
 	for _, w := range workers {
 		if w.Ready != nil {
@@ -82,7 +82,7 @@ func (a *Admin) Drain(ctx context.Context) {
 }
 
 // Attend adds an admin listener to the host unless addr is empty. It starts first and stops last.
-func Attend(ctx context.Context, host *run.Host, addr string, o *obs.Obs, clk clock.Clock, loaded *conf.Loaded, delay time.Duration) error {
+func Attend(ctx context.Context, host *process.Host, addr string, o *obs.Obs, clk clock.Clock, loaded *conf.Loaded, delay time.Duration) error {
 	if addr == "" {
 		return nil
 	}
@@ -90,7 +90,7 @@ func Attend(ctx context.Context, host *run.Host, addr string, o *obs.Obs, clk cl
 	if err != nil {
 		return err
 	}
-	host.Workers = append([]run.Worker{admin.Worker}, host.Workers...)
+	host.Workers = append([]process.Worker{admin.Worker}, host.Workers...)
 	host.Drain = admin.Drain
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/obs"
-	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/platform/process"
 )
 
 func telemetry(t *testing.T, out io.Writer) *obs.Obs {
@@ -48,11 +48,11 @@ func get(ctx context.Context, url string) (int, string, error) {
 }
 
 // started runs a worker in a host until stop is called.
-func started(t *testing.T, w run.Worker, stopTimeout time.Duration) (stop func() error) {
+func started(t *testing.T, w process.Worker, stopTimeout time.Duration) (stop func() error) {
 	t.Helper()
 	ready := make(chan struct{}) // a host that is stopped before it is ready stops no worker
-	host := &run.Host{
-		Log: slog.New(slog.DiscardHandler), Workers: []run.Worker{w}, StopTimeout: stopTimeout,
+	host := &process.Host{
+		Log: slog.New(slog.DiscardHandler), Workers: []process.Worker{w}, StopTimeout: stopTimeout,
 		Ready: func(context.Context) error { close(ready); return nil },
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -93,9 +93,9 @@ func TestHTTPWorker_Stop_finishesOpenRequests(t *testing.T) {
 
 func TestHTTPWorker_Stop_cutsRequestsAtDeadline(t *testing.T) {
 	t.Parallel()
-	for name, worker := range map[string]func(net.Listener, http.Handler) run.Worker{
-		"HTTPWorker": func(l net.Listener, h http.Handler) run.Worker { return HTTPWorker("http", l, h) },
-		"holding": func(l net.Listener, h http.Handler) run.Worker {
+	for name, worker := range map[string]func(net.Listener, http.Handler) process.Worker{
+		"HTTPWorker": func(l net.Listener, h http.Handler) process.Worker { return HTTPWorker("http", l, h) },
+		"holding": func(l net.Listener, h http.Handler) process.Worker {
 			return bare(t).holding(&plain{newKeys(t)}, h).worker("http", l)
 		},
 	} {
@@ -148,7 +148,7 @@ func TestHTTPWorker_Run_cancelledContext(t *testing.T) {
 func TestAdmin_readyz(t *testing.T) {
 	t.Parallel()
 	var broken atomic.Bool
-	workers := []run.Worker{
+	workers := []process.Worker{
 		{Name: "mute"},
 		{Name: "auth.grpc", Ready: func(context.Context) error {
 			if broken.Load() {
@@ -196,7 +196,7 @@ func TestAttend_addressInUse(t *testing.T) {
 	t.Parallel()
 	l := listener(t)
 	t.Cleanup(func() { _ = l.Close() })
-	host := &run.Host{Workers: []run.Worker{{Name: "one"}}}
+	host := &process.Host{Workers: []process.Worker{{Name: "one"}}}
 	err := Attend(t.Context(), host, l.Addr().String(), telemetry(t, io.Discard), clock.Real(), nil, 0)
 	require.ErrorContains(t, err, l.Addr().String())
 	require.Len(t, host.Workers, 1)

@@ -8,8 +8,8 @@ import (
 	"sync"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/listen"
-	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/platform/httpguard"
+	"github.com/signalbox-dev/signalbox/platform/process"
 )
 
 // Drainer is a service that writes its own refusals: after Drain it refuses new requests.
@@ -54,8 +54,8 @@ func (e *Env) refuseDraining(w http.ResponseWriter, _ *http.Request) {
 }
 
 // worker returns a worker that serves on listener. The first worker to stop drains all of them.
-func (h *holding) worker(name string, listener net.Listener) run.Worker {
-	w := HTTPWorker(name, listen.Told(listener, h.newID), h)
+func (h *holding) worker(name string, listener net.Listener) process.Worker {
+	w := HTTPWorker(name, httpguard.JSONErrors(listener, h.newID), h)
 	shutdown := w.Stop
 	w.Stop = func(ctx context.Context) error {
 		_ = h.finish(ctx) // shutdown returns the same error
@@ -82,9 +82,9 @@ func (h *holding) finish(ctx context.Context) error {
 
 // Hold returns a service's own HTTP for a process in which the edge serves it. Stopping the worker ends it as in
 // a separate process: new requests are refused, and running ones are finished.
-func (e *Env) Hold(svc Service, name string, handler http.Handler) (http.Handler, run.Worker) {
+func (e *Env) Hold(svc Service, name string, handler http.Handler) (http.Handler, process.Worker) {
 	h := e.holding(svc, handler)
-	return h, run.Worker{Name: name, Stop: h.finish, Run: func(ctx context.Context) error {
+	return h, process.Worker{Name: name, Stop: h.finish, Run: func(ctx context.Context) error {
 		<-ctx.Done()
 		return ctx.Err()
 	}}

@@ -22,8 +22,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/obs"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/process"
 	"github.com/signalbox-dev/signalbox/platform/rpc"
-	"github.com/signalbox-dev/signalbox/platform/run"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
@@ -51,7 +51,7 @@ type Env struct {
 type Service interface {
 	Name() string
 	Register(r grpc.ServiceRegistrar)
-	Workers() []run.Worker
+	Workers() []process.Worker
 	Ready(ctx context.Context) error
 }
 
@@ -65,7 +65,7 @@ func NewEnv(name string, o *obs.Obs, clk clock.Clock, ids *id.Source, network rp
 
 // Dial returns the connection to a service. It is created at the first call and shared. It connects at the first
 // use, so services that need each other can start in any order.
-func (e *Env) Dial(closers *run.Closers, name string) (*grpc.ClientConn, error) {
+func (e *Env) Dial(closers *process.Closers, name string) (*grpc.ClientConn, error) {
 	if c, ok := e.conns[name]; ok {
 		return c, nil
 	}
@@ -79,7 +79,7 @@ func (e *Env) Dial(closers *run.Closers, name string) (*grpc.ClientConn, error) 
 }
 
 // DialAll is Dial for several services.
-func (e *Env) DialAll(closers *run.Closers, names ...string) (map[string]*grpc.ClientConn, error) {
+func (e *Env) DialAll(closers *process.Closers, names ...string) (map[string]*grpc.ClientConn, error) {
 	out := make(map[string]*grpc.ClientConn, len(names))
 	for _, name := range names {
 		c, err := e.Dial(closers, name)
@@ -101,7 +101,7 @@ func Peers(dialled map[string]*grpc.ClientConn) map[string]grpc.ClientConnInterf
 }
 
 // OpenPool opens the service's schema.
-func (e *Env) OpenPool(ctx context.Context, closers *run.Closers, c conf.Postgres, unsafe bool) error {
+func (e *Env) OpenPool(ctx context.Context, closers *process.Closers, c conf.Postgres, unsafe bool) error {
 	pool, err := pg.Open(ctx, pg.Config{
 		URL: c.URL, MaxConns: c.MaxConns, StatementTimeout: c.StatementTimeout, AllowUnsafe: unsafe, Tracer: e.Obs.Tracer,
 	}, e.Name, e.Log)
@@ -159,7 +159,7 @@ func (e *Env) roles(svc Service) authn.FetchRoles {
 }
 
 // Serve turns a service into the workers of its process: its gRPC server on the listeners, and its loops.
-func (e *Env) Serve(svc Service, keys authn.FetchKeys, listeners ...*rpc.Listener) ([]run.Worker, error) {
+func (e *Env) Serve(svc Service, keys authn.FetchKeys, listeners ...*rpc.Listener) ([]process.Worker, error) {
 	server := rpc.NewServer(rpc.ServerOptions{
 		Service: svc.Name(), Log: e.Log, Clock: e.Clock,
 		NewRequestID: e.newRequestID,
@@ -174,7 +174,7 @@ func (e *Env) Serve(svc Service, keys authn.FetchKeys, listeners ...*rpc.Listene
 	if err := server.Check(); err != nil {
 		return nil, fmt.Errorf("%s: %w", svc.Name(), err)
 	}
-	serve := run.Worker{
+	serve := process.Worker{
 		Name: svc.Name() + ".grpc",
 		Run:  func(ctx context.Context) error { return server.Serve(ctx, listeners...) },
 		Ready: func(ctx context.Context) error {
@@ -185,11 +185,11 @@ func (e *Env) Serve(svc Service, keys authn.FetchKeys, listeners ...*rpc.Listene
 			return nil
 		},
 	}
-	workers := []run.Worker{serve}
+	workers := []process.Worker{serve}
 	if loops := svc.Workers(); len(loops) > 0 {
-		workers = append(workers, run.Worker{
+		workers = append(workers, process.Worker{
 			Name: svc.Name() + ".loops",
-			Run:  func(ctx context.Context) error { return run.Group(ctx, loops...) },
+			Run:  func(ctx context.Context) error { return process.Group(ctx, loops...) },
 		})
 	}
 	if keeper, ok := svc.(SecretKeeper); ok {

@@ -19,17 +19,17 @@ import (
 	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
 	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/authn"
-	"github.com/signalbox-dev/signalbox/platform/blob/file"
+	"github.com/signalbox-dev/signalbox/platform/blob/objectstore"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/conf"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/platform/process"
 	"github.com/signalbox-dev/signalbox/platform/rpc"
 	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
-	"github.com/signalbox-dev/signalbox/platform/run"
 	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
 // keys is a minimal service that publishes one key.
@@ -59,8 +59,8 @@ func (k *keys) Register(r grpc.ServiceRegistrar) {
 
 func (k *keys) Ready(context.Context) error { return k.ready }
 
-func (k *keys) Workers() []run.Worker {
-	return []run.Worker{{Name: "auth.loop", Run: func(ctx context.Context) error {
+func (k *keys) Workers() []process.Worker {
+	return []process.Worker{{Name: "auth.loop", Run: func(ctx context.Context) error {
 		k.looping.Add(1)
 		defer k.looping.Add(-1)
 		<-ctx.Done()
@@ -76,12 +76,12 @@ func newKeys(t *testing.T) *keys {
 }
 
 // env creates the Env of a service on a bus, with its own database.
-func env(t *testing.T) (*Env, *rpc.Bus, *run.Closers) {
+func env(t *testing.T) (*Env, *rpc.Bus, *process.Closers) {
 	t.Helper()
 	clk := clock.Real()
 	bus := rpc.Memory(rpc.ClientOptions{Clock: clk})
 	e := NewEnv("auth", telemetry(t, io.Discard), clk, id.NewSource(clk, rand.Reader), bus.As("auth"))
-	closers := &run.Closers{}
+	closers := &process.Closers{}
 	t.Cleanup(func() { require.NoError(t, closers.Close(context.WithoutCancel(t.Context()))) })
 	db := pgtest.New(t, pgtest.Schema{Name: "auth"})
 	require.NoError(t, e.OpenPool(t.Context(), closers, conf.Postgres{URL: db.URL("auth"), MaxConns: 4, StatementTimeout: patience}, true))
@@ -92,10 +92,10 @@ func env(t *testing.T) (*Env, *rpc.Bus, *run.Closers) {
 }
 
 // hosted runs workers until the test ends, and waits until they are ready.
-func hosted(t *testing.T, workers []run.Worker, readyTimeout time.Duration) (stop func() error) {
+func hosted(t *testing.T, workers []process.Worker, readyTimeout time.Duration) (stop func() error) {
 	t.Helper()
 	ready := make(chan struct{})
-	host := &run.Host{
+	host := &process.Host{
 		Log: slog.New(slog.DiscardHandler), Workers: workers, StopTimeout: patience, ReadyTimeout: readyTimeout,
 		Ready: func(context.Context) error { close(ready); return nil },
 	}
@@ -184,7 +184,7 @@ func TestAuthKeys_authUnreachable(t *testing.T) {
 	t.Parallel()
 	bus := rpc.Memory(rpc.ClientOptions{Clock: clock.Real()})
 	e := NewEnv("jobs", telemetry(t, io.Discard), clock.Real(), nil, bus.As("jobs"))
-	closers := &run.Closers{}
+	closers := &process.Closers{}
 	conns, err := e.DialAll(closers, "auth", "ingest")
 	require.NoError(t, err)
 	require.Len(t, conns, 2)
@@ -214,7 +214,7 @@ func TestOpenBlobs(t *testing.T) {
 	opened, err := e.OpenBlobs(closers, conf.Blob{Driver: conf.BlobFS, Root: t.TempDir(), MaxMB: 1, SigningKey: secret.New("0123456789abcdef0123456789abcdef")})
 	require.NoError(t, err)
 	require.NotNil(t, opened.Handler)
-	require.IsType(t, &file.Store{}, e.Blobs)
+	require.IsType(t, &objectstore.FileStore{}, e.Blobs)
 	require.NoError(t, opened.Ready(t.Context()))
 }
 

@@ -17,15 +17,15 @@ import (
 
 	"github.com/signalbox-dev/signalbox/internal/version"
 	"github.com/signalbox-dev/signalbox/platform/authn"
-	"github.com/signalbox-dev/signalbox/platform/blob/driver"
+	"github.com/signalbox-dev/signalbox/platform/blob/objectstore"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/conf"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/obs"
 	"github.com/signalbox-dev/signalbox/platform/pg/migrate"
+	"github.com/signalbox-dev/signalbox/platform/process"
 	"github.com/signalbox-dev/signalbox/platform/rpc"
 	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
-	"github.com/signalbox-dev/signalbox/platform/run"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
@@ -36,9 +36,9 @@ type Process struct {
 
 	Settings Settings
 	Own      ServiceSettings
-	Closers  *run.Closers
-	Wire     *rpc.Wire
-	Objects  driver.Opened
+	Closers  *process.Closers
+	Wire     *rpc.TCPNetwork
+	Objects  objectstore.Opened
 	Loaded   *conf.Loaded
 }
 
@@ -50,7 +50,7 @@ type Spec struct {
 	// Migrations opens the migrations of the service's schema; nil for a process without a schema.
 	Migrations func() (fs.FS, error)
 	// Build creates the service and returns the workers of the process.
-	Build func(ctx context.Context, p *Process) ([]run.Worker, error)
+	Build func(ctx context.Context, p *Process) ([]process.Worker, error)
 }
 
 // Main runs a service's process and exits.
@@ -60,7 +60,7 @@ func Main(spec Spec) {
 	case err == nil:
 	case errors.Is(err, flag.ErrHelp):
 		os.Exit(2)
-	case errors.Is(err, run.ErrKilled):
+	case errors.Is(err, process.ErrKilled):
 		os.Exit(1) // a killed process must not block on writing to a full pipe
 	default:
 		fmt.Fprintf(os.Stderr, "%sd: %v\n", spec.Name, err)
@@ -87,7 +87,7 @@ func realMain(ctx context.Context, spec Spec, from conf.Lookuper, args []string,
 	if flags.NArg() > 1 || (command != "" && command != commandMigrate) {
 		return fmt.Errorf("unknown command %q; want no command or %s", strings.Join(flags.Args(), " "), commandMigrate)
 	}
-	p := &Process{Closers: &run.Closers{}}
+	p := &Process{Closers: &process.Closers{}}
 	loaded, err := p.load(ctx, spec, from)
 	if err != nil {
 		return err
@@ -130,7 +130,7 @@ func (p *Process) migrate(ctx context.Context, spec Spec) error {
 func (p *Process) serve(ctx context.Context, spec Spec, log io.Writer) (err error) {
 	defer func() {
 		// A killed process exits at once.
-		if !errors.Is(err, run.ErrKilled) {
+		if !errors.Is(err, process.ErrKilled) {
 			Close(ctx, p.Closers)
 		}
 	}()
@@ -141,9 +141,9 @@ func (p *Process) serve(ctx context.Context, spec Spec, log io.Writer) (err erro
 	if err != nil {
 		return err
 	}
-	signals, stop := run.Signals()
+	signals, stop := process.Signals()
 	defer stop()
-	host := &run.Host{
+	host := &process.Host{
 		Log: p.Log, Signals: signals, Workers: workers, Closers: p.Closers,
 		ReadyTimeout: p.Settings.Stop.ReadyTimeout, StopTimeout: p.Settings.Stop.StopTimeout,
 		Ready: func(ctx context.Context) error {
@@ -161,7 +161,7 @@ func (p *Process) serve(ctx context.Context, spec Spec, log io.Writer) (err erro
 const closeTimeout = 10 * time.Second
 
 // Close closes what a failed start has opened. After a run there is nothing left to close: the host has closed all.
-func Close(ctx context.Context, closers *run.Closers) {
+func Close(ctx context.Context, closers *process.Closers) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
 	_ = closers.Close(ctx) // the error of the start is reported instead
@@ -210,7 +210,7 @@ func (p *Process) open(ctx context.Context, spec Spec, log io.Writer) error {
 	return p.OpenPool(ctx, p.Closers, p.Own.Postgres, false)
 }
 
-func (p *Process) wire(clk clock.Clock, o *obs.Obs) (*rpc.Wire, error) {
+func (p *Process) wire(clk clock.Clock, o *obs.Obs) (*rpc.TCPNetwork, error) {
 	files, err := pki.OpenFiles(p.Settings.TLS.Cert, p.Settings.TLS.Key, p.Settings.TLS.CA)
 	if err != nil {
 		return nil, fmt.Errorf("SERVICE_TLS_*: %w", err)
@@ -226,7 +226,7 @@ func (p *Process) wire(clk clock.Clock, o *obs.Obs) (*rpc.Wire, error) {
 }
 
 // ServeOn is Serve on the process's own listeners.
-func (p *Process) ServeOn(svc Service, keys authn.FetchKeys) ([]run.Worker, error) {
+func (p *Process) ServeOn(svc Service, keys authn.FetchKeys) ([]process.Worker, error) {
 	listener, err := p.Wire.Listen(svc.Name())
 	if err != nil {
 		return nil, fmt.Errorf("listen for services: %w", err)
@@ -254,7 +254,7 @@ func (p *Process) NodeCA() (NodeCA, error) {
 // ServeBoth is ServeOn for a service that also serves HTTP itself: to the gateway over mutual TLS, and over plain
 // HTTP if a public listener for a balancer is set. When the process stops, both refuse new requests and finish
 // the running ones.
-func (p *Process) ServeBoth(ctx context.Context, svc Service, keys authn.FetchKeys, handler http.Handler) ([]run.Worker, error) {
+func (p *Process) ServeBoth(ctx context.Context, svc Service, keys authn.FetchKeys, handler http.Handler) ([]process.Worker, error) {
 	workers, err := p.ServeOn(svc, keys) //nolint:contextcheck // the internal listeners take no context.
 	if err != nil {
 		return nil, err

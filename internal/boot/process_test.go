@@ -24,10 +24,10 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/conf"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/platform/process"
 	"github.com/signalbox-dev/signalbox/platform/rpc"
 	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
-	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
 // output is a buffer that is safe for concurrent use.
@@ -159,7 +159,7 @@ func TestMigrate(t *testing.T) {
 }
 
 // process runs realMain until stop is called.
-func process(t *testing.T, spec Spec, env map[string]string) (log *output, stop func() error) {
+func startProcess(t *testing.T, spec Spec, env map[string]string) (log *output, stop func() error) {
 	t.Helper()
 	log = &output{}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -192,7 +192,7 @@ func TestProcess_servesOnAllListeners(t *testing.T) {
 		"SERVICE_ADMIN_LISTEN", adminAddr, "SERVICE_STOP_TIMEOUT", "1m", "SERVICE_TYPO", "x")
 	svc := newKeys(t)
 	handler := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "relayed") })
-	log, stop := process(t, Spec{Name: "auth", Config: &struct{}{}, Build: func(ctx context.Context, p *Process) ([]run.Worker, error) {
+	log, stop := startProcess(t, Spec{Name: "auth", Config: &struct{}{}, Build: func(ctx context.Context, p *Process) ([]process.Worker, error) {
 		// The tests' server runs without fsync, which OpenPool refuses unless it is allowed.
 		if err := p.OpenPool(ctx, p.Closers, conf.Postgres{URL: db.URL("auth"), MaxConns: 4, StatementTimeout: patience}, true); err != nil {
 			return nil, err
@@ -256,7 +256,7 @@ func TestProcess_failedBuildClosesResources(t *testing.T) {
 	t.Parallel()
 	_, env := installation(t, "gateway")
 	closed := false
-	_, _, err := call(t, Spec{Name: "gateway", Build: func(_ context.Context, p *Process) ([]run.Worker, error) {
+	_, _, err := call(t, Spec{Name: "gateway", Build: func(_ context.Context, p *Process) ([]process.Worker, error) {
 		p.Closers.Add("thing", func(context.Context) error { closed = true; return nil })
 		return nil, errors.New("no such thing")
 	}}, env)
@@ -270,12 +270,12 @@ func TestProcess_addressInUseAndMissingCA(t *testing.T) {
 	l := listener(t)
 	t.Cleanup(func() { _ = l.Close() })
 	taken := l.Addr().String()
-	build := func(_ context.Context, p *Process) ([]run.Worker, error) {
+	build := func(_ context.Context, p *Process) ([]process.Worker, error) {
 		return p.ServeOn(newKeys(t), nil)
 	}
 	_, _, err := call(t, Spec{Name: "auth", Build: build}, with(env, "SERVICE_AUTH_LISTEN", taken))
 	require.ErrorContains(t, err, taken)
-	_, _, err = call(t, Spec{Name: "auth", Build: func(_ context.Context, p *Process) ([]run.Worker, error) {
+	_, _, err = call(t, Spec{Name: "auth", Build: func(_ context.Context, p *Process) ([]process.Worker, error) {
 		_, err := p.NodeCA()
 		return nil, err
 	}}, with(env, "SERVICE_AUTH_CA_DIR", t.TempDir()))

@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-dev/signalbox/internal/auditpeer"
 	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/authn"
-	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/platform/process"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
@@ -73,13 +73,13 @@ func (e *Env) AuditPeer() *auditpeer.Server {
 func (e *Env) kept() *audit.File { return audit.NewFile(filepath.Join(e.Sealing.Dir, e.Name+".jsonl")) }
 
 // sealer returns the worker that seals the audit of the Env's schema.
-func (e *Env) sealer() (run.Worker, error) {
+func (e *Env) sealer() (process.Worker, error) {
 	s, err := audit.NewSealer(audit.SealerConfig{
 		Service: e.Name, Pool: e.Pool, Clock: e.Clock, Log: e.Log, Key: e.Sealing.Key.Private, KeyID: e.Sealing.Key.ID,
 		Keep: e.kept(),
 	})
 	if err != nil {
-		return run.Worker{}, fmt.Errorf("create the %s sealer: %w", e.Name, err)
+		return process.Worker{}, fmt.Errorf("create the %s sealer: %w", e.Name, err)
 	}
-	return run.Worker{Name: e.Name + ".audit", Run: s.Run}, nil
+	return process.Worker{Name: e.Name + ".audit", Run: s.Run}, nil
 }

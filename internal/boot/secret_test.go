@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/platform/conf"
-	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/platform/process"
 )
 
 // typed returns a key of 32 bytes that is not random.
@@ -87,7 +87,7 @@ func TestServe_secretKeeperNeedsKeyring(t *testing.T) {
 	l, err := e.Net.Listen("auth")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = l.Close() })
-	var workers []run.Worker
+	var workers []process.Worker
 	workers, err = e.Serve(keeping{newKeys(t)}, nil, l)
 	require.ErrorContains(t, err, "SERVICE_KEYRING must be set")
 	require.Empty(t, workers)

@@ -57,10 +57,10 @@ func (s *Settings) addresses() (map[string]string, error) {
 		}
 		name, addr, ok := strings.Cut(pair, "=")
 		if _, _, err := net.SplitHostPort(addr); !ok || name == "" || err != nil {
-			return nil, conf.Faultf("SERVICE_PEERS", "want name=host:port, got %q", pair)
+			return nil, conf.Errorf("SERVICE_PEERS", "want name=host:port, got %q", pair)
 		}
 		if _, twice := peers[name]; twice {
-			return nil, conf.Faultf("SERVICE_PEERS", "%s is given twice", name)
+			return nil, conf.Errorf("SERVICE_PEERS", "%s is given twice", name)
 		}
 		peers[name] = addr
 	}

@@ -26,10 +26,10 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/obs"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
 const keyID = "k1"
@@ -143,7 +143,7 @@ func TestLog_Record_rowContent(t *testing.T) {
 	kept := b.log.Actor(user) // as a queued job stores it
 	b.record(t.Context(), t, audit.Entry{Action: "hardware.set", TargetKind: "config", TargetID: "1", Actor: &kept})
 
-	all, err := audit.List(t.Context(), b.pool, audit.Filter{}, page.Page{Limit: 10})
+	all, err := audit.List(t.Context(), b.pool, audit.Filter{}, request.Page{Limit: 10})
 	require.NoError(t, err)
 	ada := audit.Actor{Kind: "user", ID: "usr_1", Name: "ada", SessionID: "ses_1", ClientAddr: "192.0.2.1", RequestID: "req_1"}
 	start := b.clock.Now().Add(-2 * time.Second)
@@ -169,11 +169,11 @@ func TestLog_Record_rowContent(t *testing.T) {
 		"by target": {TargetKind: "job", TargetID: "job_1"},
 		"by time":   {From: start.Add(time.Second), To: start.Add(2 * time.Second)},
 	} {
-		got, err := audit.List(t.Context(), b.pool, f, page.Page{Limit: 10})
+		got, err := audit.List(t.Context(), b.pool, f, request.Page{Limit: 10})
 		require.NoError(t, err, name)
 		require.Empty(t, cmp.Diff(want[1:2], got), name)
 	}
-	got, err := audit.List(t.Context(), b.pool, audit.Filter{}, page.Page{Limit: 1, Offset: 1})
+	got, err := audit.List(t.Context(), b.pool, audit.Filter{}, request.Page{Limit: 1, Offset: 1})
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff(want[1:2], got))
 }
@@ -182,7 +182,7 @@ func TestLog_Record_oversizedState(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.record(t.Context(), t, audit.Entry{Action: "a", TargetKind: "k", TargetID: "i", After: strings.Repeat("x", audit.MaxState)})
-	all, err := audit.List(t.Context(), b.pool, audit.Filter{}, page.Page{Limit: 10})
+	all, err := audit.List(t.Context(), b.pool, audit.Filter{}, request.Page{Limit: 10})
 	require.NoError(t, err)
 	require.Less(t, len(all[0].After), 200)
 	require.Contains(t, string(all[0].After), `"bytes":65538`)
@@ -209,7 +209,7 @@ func TestLog_Record_stateSizeLimit(t *testing.T) {
 		text := strings.Repeat("x", size)
 		target := fmt.Sprint(size)
 		b.record(t.Context(), t, audit.Entry{Action: "a", TargetKind: "k", TargetID: target, Before: text, After: text})
-		rows, err := audit.List(t.Context(), b.pool, audit.Filter{TargetID: target}, page.Page{Limit: 10})
+		rows, err := audit.List(t.Context(), b.pool, audit.Filter{TargetID: target}, request.Page{Limit: 10})
 		require.NoError(t, err)
 		require.Len(t, rows, 1)
 		for _, kept := range []json.RawMessage{rows[0].Before, rows[0].After} {
@@ -236,7 +236,7 @@ func TestLog_Record_unencodableStateFailsTransaction(t *testing.T) {
 			return b.log.Record(ctx, tx, e)
 		})
 		require.Error(t, err, name)
-		rows, err := audit.List(t.Context(), b.pool, audit.Filter{}, page.Page{Limit: 10})
+		rows, err := audit.List(t.Context(), b.pool, audit.Filter{}, request.Page{Limit: 10})
 		require.NoError(t, err)
 		require.Empty(t, rows, name)
 	}

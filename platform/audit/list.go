@@ -8,8 +8,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 // Filter narrows a list. Zero fields match everything.
@@ -93,7 +93,7 @@ func (q *query) sql(columns string, limit, offset int) string {
 }
 
 // List returns one page of the matching rows, newest first.
-func List(ctx context.Context, db pg.Querier, f Filter, p page.Page) ([]Row, error) {
+func List(ctx context.Context, db pg.Querier, f Filter, p request.Page) ([]Row, error) {
 	return rows(ctx, db, newest(f, Point{}), p.Limit, p.Offset)
 }
 

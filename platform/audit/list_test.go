@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/platform/audit"
-	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 // Rows with the same time are ordered by id, so paging skips and repeats none of them.
@@ -24,7 +24,7 @@ func TestAfter_pagesThroughWholeList(t *testing.T) {
 		}
 		b.record(t.Context(), t, audit.Entry{Action: []string{"a", "b", "c"}[i%3], TargetKind: "k", TargetID: fmt.Sprint(i)})
 	}
-	whole, err := audit.List(t.Context(), b.pool, audit.Filter{}, page.Page{Limit: 50})
+	whole, err := audit.List(t.Context(), b.pool, audit.Filter{}, request.Page{Limit: 50})
 	require.NoError(t, err)
 	require.Len(t, whole, 12)
 	require.True(t, slices.IsSortedFunc(whole, func(x, y audit.Row) int { return x.Point().Compare(y.Point()) }))
@@ -55,12 +55,12 @@ func TestList_filtersByActorIDOrName(t *testing.T) {
 	b.record(t.Context(), t, audit.Entry{Action: "a", TargetKind: "k", TargetID: "1", Actor: &audit.Actor{Kind: "user", ID: "usr_1", Name: "ada"}},
 		audit.Entry{Action: "a", TargetKind: "k", TargetID: "2", Actor: &audit.Actor{Kind: "user", ID: "usr_2", Name: "eve"}})
 	for _, actor := range []string{"usr_1", "ada"} {
-		found, err := audit.List(t.Context(), b.pool, audit.Filter{Actor: actor}, page.Page{Limit: 5})
+		found, err := audit.List(t.Context(), b.pool, audit.Filter{Actor: actor}, request.Page{Limit: 5})
 		require.NoError(t, err)
 		require.Len(t, found, 1)
 		require.Equal(t, "1", found[0].TargetID)
 	}
-	none, err := audit.List(t.Context(), b.pool, audit.Filter{Actor: "' OR '1'='1"}, page.Page{Limit: 5})
+	none, err := audit.List(t.Context(), b.pool, audit.Filter{Actor: "' OR '1'='1"}, request.Page{Limit: 5})
 	require.NoError(t, err)
 	require.Empty(t, none)
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/platform/process"
 )
 
 // The sealer runs a round every 2 to 3 s and seals in batches until nothing is left.
@@ -59,7 +59,7 @@ func NewSealer(cfg SealerConfig) (*Sealer, error) {
 // Run seals until ctx is done. A failed round is logged and retried; the rows stay
 // pending meanwhile.
 func (s *Sealer) Run(ctx context.Context) error {
-	return run.Loop(ctx, s.cfg.Clock, every, jitter, run.Logged(s.cfg.Log, "audit_sealer", func(ctx context.Context) error {
+	return process.Loop(ctx, s.cfg.Clock, every, jitter, process.Logged(s.cfg.Log, "audit_sealer", func(ctx context.Context) error {
 		for {
 			n, err := s.RunOnce(ctx)
 			if err != nil || n < batch {

@@ -62,11 +62,11 @@ func TestScope(t *testing.T) {
 	require.Equal(t, authn.Scope{
 		UserID: "usr_1", Projects: []string{"prj_a", "prj_e", "prj_w"}, Granted: []string{"prj_a", "prj_e", "prj_w"},
 		TeamsRead: []string{}, TeamsLed: []string{},
-	}.Needing(authn.NeedRead), operator().Reads())
+	}.WithNeed(authn.NeedRead), operator().Reads())
 	admin := &authn.Caller{Kind: authn.KindUser, Subject: "usr_2", Role: authn.RoleAdmin}
 	require.True(t, admin.Reads().Admin)
 
-	nothing := authn.Scope{Projects: []string{}, Granted: []string{}, TeamsRead: []string{}, TeamsLed: []string{}}.Needing(authn.NeedRead)
+	nothing := authn.Scope{Projects: []string{}, Granted: []string{}, TeamsRead: []string{}, TeamsLed: []string{}}.WithNeed(authn.NeedRead)
 	for _, c := range []*authn.Caller{
 		nil,
 		{Kind: authn.KindNone},

@@ -25,7 +25,7 @@ func FromContext(ctx context.Context) (*Caller, bool) {
 }
 
 // Of returns the caller of a request, or a caller of KindNone. The result is never nil and must not be modified.
-func Of(ctx context.Context) *Caller {
+func CallerOf(ctx context.Context) *Caller {
 	if c, ok := FromContext(ctx); ok {
 		return c
 	}

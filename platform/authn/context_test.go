@@ -14,7 +14,7 @@ func TestContext_carriesCaller(t *testing.T) {
 	t.Parallel()
 	_, ok := authn.FromContext(t.Context())
 	require.False(t, ok)
-	require.Equal(t, authn.KindNone, authn.Of(t.Context()).Kind)
+	require.Equal(t, authn.KindNone, authn.CallerOf(t.Context()).Kind)
 	_, ok = authn.FromContext(authn.NewContext(t.Context(), nil))
 	require.False(t, ok, "a nil caller counts as none")
 
@@ -22,7 +22,7 @@ func TestContext_carriesCaller(t *testing.T) {
 	got, ok := authn.FromContext(ctx)
 	require.True(t, ok)
 	require.Equal(t, "usr_1", got.Subject)
-	require.Equal(t, "usr_1", authn.Of(ctx).Subject)
+	require.Equal(t, "usr_1", authn.CallerOf(ctx).Subject)
 }
 
 func TestToken_emptyAfterExpiry(t *testing.T) {

@@ -31,11 +31,11 @@ func WithNeed(ctx context.Context, n Need) context.Context {
 // ScopeOf returns the scope of the request's caller under the need of the called method.
 func ScopeOf(ctx context.Context) Scope {
 	need, _ := ctx.Value(needKey{}).(Need)
-	return Of(ctx).scope(need)
+	return CallerOf(ctx).scope(need)
 }
 
 // Needing returns the scope with another need but the same granted rows.
-func (s Scope) Needing(n Need) Scope {
+func (s Scope) WithNeed(n Need) Scope {
 	s.need = n
 	return s
 }

@@ -13,7 +13,7 @@ type Reach [sha256.Size]byte
 
 // Claimed returns the caller in a token without verifying the signature. It is only for tokens just received from
 // auth, and must not be used to grant access.
-func Claimed(token string) (*Caller, error) {
+func UnverifiedCaller(token string) (*Caller, error) {
 	payload, _, err := CallerFormat().open(token)
 	if err != nil {
 		return nil, fmt.Errorf("read a caller token: %w", err)
@@ -31,8 +31,8 @@ func Claimed(token string) (*Caller, error) {
 
 // ReachOf returns the reach of the caller in a token. Like Claimed it does not verify the signature, so it is only
 // for comparing tokens received from auth.
-func ReachOf(token string) (Reach, error) {
-	claimed, err := Claimed(token)
+func RightsDigestOf(token string) (Reach, error) {
+	claimed, err := UnverifiedCaller(token)
 	if err != nil {
 		return Reach{}, err
 	}

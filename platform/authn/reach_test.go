@@ -20,7 +20,7 @@ func (b bench) reach(t *testing.T, change func(*authn.Caller)) authn.Reach {
 	change(c)
 	token, _, err := b.signer.Sign(c)
 	require.NoError(t, err)
-	got, err := authn.ReachOf(token)
+	got, err := authn.RightsDigestOf(token)
 	require.NoError(t, err)
 	return got
 }
@@ -59,7 +59,7 @@ func TestReachOf_dependsOnRightsOnly(t *testing.T) {
 func TestReachOf_invalidToken(t *testing.T) {
 	t.Parallel()
 	for _, token := range []string{"", "signed", "a.b.c"} {
-		got, err := authn.ReachOf(token)
+		got, err := authn.RightsDigestOf(token)
 		require.Error(t, err, token)
 		require.Zero(t, got)
 	}

@@ -10,7 +10,7 @@ type FetchRoles func(ctx context.Context, userID string) ([]ProjectRole, error)
 
 // Whole returns the caller with all its project roles. If the token carries them all, it returns c itself.
 // Otherwise it returns a copy with the current roles from fetch.
-func (c *Caller) Whole(ctx context.Context, fetch FetchRoles) (*Caller, error) {
+func (c *Caller) WithAllRoles(ctx context.Context, fetch FetchRoles) (*Caller, error) {
 	if !c.IsUser() || !c.ProjectsCut || fetch == nil {
 		return c, nil
 	}

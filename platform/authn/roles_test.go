@@ -26,24 +26,24 @@ func TestCaller_Whole_fetchesOnlyTruncatedRoles(t *testing.T) {
 		"not a user": {Kind: authn.KindIngest, Subject: "usr_1", RunID: "run_1", ProjectsCut: true, Projects: one},
 		"nil caller": nil,
 	} {
-		got, err := c.Whole(t.Context(), fetch)
+		got, err := c.WithAllRoles(t.Context(), fetch)
 		require.NoError(t, err, name)
 		require.Same(t, c, got, name)
 	}
 	require.Empty(t, fetched)
 
 	cut := &authn.Caller{Kind: authn.KindUser, Subject: "usr_1", Role: authn.RoleOperator, ProjectsCut: true, Projects: one}
-	got, err := cut.Whole(t.Context(), fetch)
+	got, err := cut.WithAllRoles(t.Context(), fetch)
 	require.NoError(t, err)
 	require.True(t, got.CanManageProject("prj_far"))
 	require.False(t, got.CanReadProject("prj_1"), "fetched roles replace those of the token")
 	require.False(t, got.ProjectsCut)
 	require.True(t, cut.CanReadProject("prj_1"), "the original caller is not modified")
-	same, err := cut.Whole(t.Context(), nil)
+	same, err := cut.WithAllRoles(t.Context(), nil)
 	require.NoError(t, err)
 	require.Same(t, cut, same)
 	cut.Subject = "usr_down"
-	_, err = cut.Whole(t.Context(), fetch)
+	_, err = cut.WithAllRoles(t.Context(), fetch)
 	require.ErrorContains(t, err, "auth is down")
 	require.Equal(t, []string{"usr_1", "usr_down"}, fetched)
 }

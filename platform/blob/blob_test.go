@@ -96,14 +96,14 @@ func TestChecked_errorNamesObject(t *testing.T) {
 	t.Parallel()
 	closed := false
 	body := readCloser{strings.NewReader("swapped!!!"), func() error { closed = true; return nil }}
-	r := blob.Checked(body, blob.Info{Key: "a/b", Size: 10, SHA256: sum("some bytes")})
+	r := blob.VerifyBody(body, blob.Info{Key: "a/b", Size: 10, SHA256: sum("some bytes")})
 	_, err := io.ReadAll(r)
 	require.True(t, fault.Is(err, fault.Dependency), "%v", err)
 	require.ErrorContains(t, err, "the stored bytes of a/b have changed")
 	require.NoError(t, r.Close())
 	require.True(t, closed)
 	broken := readCloser{iotest.ErrReader(io.ErrUnexpectedEOF), func() error { return nil }}
-	_, err = io.ReadAll(blob.Checked(broken, blob.Info{Key: "a/b", Size: 10}))
+	_, err = io.ReadAll(blob.VerifyBody(broken, blob.Info{Key: "a/b", Size: 10}))
 	require.NotContains(t, err.Error(), "have changed", "a lost connection is not reported as a changed object")
 }
 

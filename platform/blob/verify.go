@@ -102,7 +102,7 @@ func Changed(key string, cause error) error {
 }
 
 // Checked wraps the body of an object. Reading it to the end fails if the bytes do not match info.
-func Checked(body io.ReadCloser, info Info) io.ReadCloser {
+func VerifyBody(body io.ReadCloser, info Info) io.ReadCloser {
 	return &checked{verify: NewVerifier(body, info.Size, info.SHA256), body: body, key: info.Key}
 }
 

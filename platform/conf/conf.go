@@ -68,7 +68,7 @@ type SettingError struct{ Name, Msg string }
 func (f *SettingError) Error() string { return f.Name + ": " + f.Msg }
 
 // Faultf returns a SettingError.
-func Faultf(name, format string, args ...any) error {
+func Errorf(name, format string, args ...any) error {
 	return &SettingError{Name: name, Msg: fmt.Sprintf(format, args...)}
 }
 
@@ -122,7 +122,7 @@ type loader struct {
 }
 
 func (l *loader) fault(name, format string, args ...any) {
-	l.faults = append(l.faults, Faultf(name, format, args...))
+	l.faults = append(l.faults, Errorf(name, format, args...))
 }
 
 func (l *loader) walk(v reflect.Value, prefix string) {
@@ -207,13 +207,13 @@ func (l *loader) read(
 ) error {
 	value, err := l.decode(field, text, lookup)
 	if err != nil {
-		return Faultf(name, "%s", plain(err, field.Name))
+		return Errorf(name, "%s", plain(err, field.Name))
 	}
 	if required && value.IsZero() && holdsText(field.Type) {
-		return Faultf(name, "must be set")
+		return Errorf(name, "must be set")
 	}
 	if given, ok := reflect.TypeAssert[secret.String](value); ok && placeholder(given.Reveal()) {
-		return Faultf(name, "is a placeholder, not a secret; generate a random value")
+		return Errorf(name, "is a placeholder, not a secret; generate a random value")
 	}
 	v.Set(value)
 	return nil

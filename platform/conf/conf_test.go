@@ -38,7 +38,7 @@ type deep struct {
 
 func (d deep) Validate() error {
 	if d.On {
-		return conf.Faultf("ON", "is not allowed on %s", "Sundays")
+		return conf.Errorf("ON", "is not allowed on %s", "Sundays")
 	}
 	return nil
 }

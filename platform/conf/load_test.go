@@ -23,7 +23,7 @@ type pair struct {
 
 func (p pair) Validate() error {
 	if p.Low > p.High {
-		return errors.Join(conf.Faultf("LOW", "is above HIGH"), errors.New("invalid pair"))
+		return errors.Join(conf.Errorf("LOW", "is above HIGH"), errors.New("invalid pair"))
 	}
 	return nil
 }
@@ -39,7 +39,7 @@ type outer struct {
 func (o outer) Validate() error {
 	*o.validated++
 	if o.Pair.High == 9 {
-		return conf.Faultf("SERVICE_PAIR_HIGH", "is nine")
+		return conf.Errorf("SERVICE_PAIR_HIGH", "is nine")
 	}
 	return nil
 }

@@ -35,10 +35,10 @@ type Postgres struct {
 func (c Postgres) Validate() error {
 	var errs []error
 	if c.MaxConns < 2 {
-		errs = append(errs, Faultf("DATABASE_MAX_CONNS", "must be at least 2, got %d", c.MaxConns))
+		errs = append(errs, Errorf("DATABASE_MAX_CONNS", "must be at least 2, got %d", c.MaxConns))
 	}
 	if c.StatementTimeout <= 0 {
-		errs = append(errs, Faultf("DATABASE_STATEMENT_TIMEOUT", "must be positive, got %v", c.StatementTimeout))
+		errs = append(errs, Errorf("DATABASE_STATEMENT_TIMEOUT", "must be positive, got %v", c.StatementTimeout))
 	}
 	return errors.Join(errs...)
 }
@@ -58,7 +58,7 @@ func (c TLS) Validate() error {
 	var errs []error
 	for _, file := range [][2]string{{"TLS_CA", c.CA}, {"TLS_CERT", c.Cert}, {"TLS_KEY", c.Key}} {
 		if file[1] == "" && c != (TLS{}) {
-			errs = append(errs, Faultf(file[0], "must be set because another TLS_ file is set"))
+			errs = append(errs, Errorf(file[0], "must be set because another TLS_ file is set"))
 		}
 	}
 	return errors.Join(errs...)
@@ -77,10 +77,10 @@ func (c Obs) Validate() error {
 	var errs []error
 	var level slog.Level
 	if level.UnmarshalText([]byte(c.LogLevel)) != nil {
-		errs = append(errs, Faultf("LOG_LEVEL", "must be debug, info, warn or error, got %q", c.LogLevel))
+		errs = append(errs, Errorf("LOG_LEVEL", "must be debug, info, warn or error, got %q", c.LogLevel))
 	}
 	if c.LogFormat != "json" && c.LogFormat != "text" {
-		errs = append(errs, Faultf("LOG_FORMAT", "must be json or text, got %q", c.LogFormat))
+		errs = append(errs, Errorf("LOG_FORMAT", "must be json or text, got %q", c.LogFormat))
 	}
 	if c.OTLPEndpoint != "" {
 		errs = append(errs, checkURL("OTLP_ENDPOINT", c.OTLPEndpoint))
@@ -99,13 +99,13 @@ type Stop struct {
 func (c Stop) Validate() error {
 	var errs []error
 	if c.DrainDelay < 0 {
-		errs = append(errs, Faultf("DRAIN_DELAY", "must not be negative, got %v", c.DrainDelay))
+		errs = append(errs, Errorf("DRAIN_DELAY", "must not be negative, got %v", c.DrainDelay))
 	}
 	if c.StopTimeout <= 0 {
-		errs = append(errs, Faultf("STOP_TIMEOUT", "must be positive, got %v", c.StopTimeout))
+		errs = append(errs, Errorf("STOP_TIMEOUT", "must be positive, got %v", c.StopTimeout))
 	}
 	if c.ReadyTimeout <= 0 {
-		errs = append(errs, Faultf("READY_TIMEOUT", "must be positive, got %v", c.ReadyTimeout))
+		errs = append(errs, Errorf("READY_TIMEOUT", "must be positive, got %v", c.ReadyTimeout))
 	}
 	return errors.Join(errs...)
 }
@@ -143,9 +143,9 @@ func (c Blob) Validate() error {
 	switch c.Driver {
 	case BlobFS:
 		if n := len(c.SigningKey.Reveal()); n > 0 && n < 32 {
-			errs = append(errs, Faultf("BLOB_SIGNING_KEY", "must have at least 32 characters, got %d", n))
+			errs = append(errs, Errorf("BLOB_SIGNING_KEY", "must have at least 32 characters, got %d", n))
 		} else if n > 0 && !secret.LooksRandom([]byte(c.SigningKey.Reveal())) {
-			errs = append(errs, Faultf("BLOB_SIGNING_KEY", "is not random; generate a random key"))
+			errs = append(errs, Errorf("BLOB_SIGNING_KEY", "is not random; generate a random key"))
 		}
 	case BlobS3:
 		for _, set := range [][2]string{
@@ -155,14 +155,14 @@ func (c Blob) Validate() error {
 			{"SECRET_KEY", c.S3.SecretKey.Reveal()},
 		} {
 			if set[1] == "" {
-				errs = append(errs, Faultf("BLOB_S3_"+set[0], "must be set for the driver s3"))
+				errs = append(errs, Errorf("BLOB_S3_"+set[0], "must be set for the driver s3"))
 			}
 		}
 	default:
-		errs = append(errs, Faultf("BLOB_DRIVER", "must be fs or s3, got %q", c.Driver))
+		errs = append(errs, Errorf("BLOB_DRIVER", "must be fs or s3, got %q", c.Driver))
 	}
 	if c.MaxMB < 1 || c.MaxMB > 1<<30 {
-		errs = append(errs, Faultf("MAX_UPLOAD_MB", "must be from 1 to %d, got %d", 1<<30, c.MaxMB))
+		errs = append(errs, Errorf("MAX_UPLOAD_MB", "must be from 1 to %d, got %d", 1<<30, c.MaxMB))
 	}
 	return errors.Join(errs...)
 }
@@ -189,7 +189,7 @@ func checkAddr(name, addr string) error {
 		_, err = strconv.ParseUint(port, 10, 16)
 	}
 	if err != nil {
-		return Faultf(name, "must be host:port, got %q", addr)
+		return Errorf(name, "must be host:port, got %q", addr)
 	}
 	return nil
 }
@@ -197,14 +197,14 @@ func checkAddr(name, addr string) error {
 func checkURL(name, text string) error {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
-		return Faultf(name, "must be a URL like https://host:port, got %q", withoutPassword(text))
+		return Errorf(name, "must be a URL like https://host:port, got %q", withoutPassword(text))
 	}
 	// Other code compares the scheme as text to decide whether the connection is secure.
 	if !strings.HasPrefix(text, u.Scheme+"://") {
-		return Faultf(name, "must have its scheme in lower case")
+		return Errorf(name, "must have its scheme in lower case")
 	}
 	if strings.HasSuffix(u.Path, "/") {
-		return Faultf(name, "must not end in a slash")
+		return Errorf(name, "must not end in a slash")
 	}
 	return nil
 }

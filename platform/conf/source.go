@@ -30,11 +30,11 @@ func (l *loader) source(name string, isSecret, isText bool) (envconfig.Lookuper,
 	}
 	switch {
 	case direct && byFile:
-		return nil, "", Faultf(name, "set by both %s and %s%s", name, name, fileSuffix)
+		return nil, "", Errorf(name, "set by both %s and %s%s", name, name, fileSuffix)
 	case byFile:
 		text, err := readFile(path)
 		if err != nil {
-			return nil, "", Faultf(name+fileSuffix, "%v", err)
+			return nil, "", Errorf(name+fileSuffix, "%v", err)
 		}
 		return envconfig.MapLookuper(map[string]string{name: text}), SourceFile, nil
 	default:

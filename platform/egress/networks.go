@@ -30,7 +30,7 @@ func (c *Config) Networks() (Networks, error) {
 	for _, text := range c.Allow {
 		prefix, err := parseNetwork(text)
 		if err != nil {
-			return Networks{}, conf.Faultf("SERVICE_EGRESS_ALLOW", "%v", err)
+			return Networks{}, conf.Errorf("SERVICE_EGRESS_ALLOW", "%v", err)
 		}
 		allow = append(allow, prefix)
 	}
@@ -40,11 +40,11 @@ func (c *Config) Networks() (Networks, error) {
 	}
 	pem, err := os.ReadFile(c.CA)
 	if err != nil {
-		return Networks{}, conf.Faultf("SERVICE_EGRESS_CA", "%v", err)
+		return Networks{}, conf.Errorf("SERVICE_EGRESS_CA", "%v", err)
 	}
 	n.roots = x509.NewCertPool()
 	if !n.roots.AppendCertsFromPEM(pem) {
-		return Networks{}, conf.Faultf("SERVICE_EGRESS_CA", "%s contains no certificate", c.CA)
+		return Networks{}, conf.Errorf("SERVICE_EGRESS_CA", "%s contains no certificate", c.CA)
 	}
 	return n, nil
 }

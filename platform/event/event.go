@@ -14,8 +14,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 // Event is one thing that happened to one subject.
@@ -80,7 +80,7 @@ func (l *Log) actor(ctx context.Context) (kind, subject string) {
 }
 
 // List returns the events of a subject, oldest first.
-func List(ctx context.Context, q pg.Querier, kind, subject string, p page.Page) ([]Event, error) {
+func List(ctx context.Context, q pg.Querier, kind, subject string, p request.Page) ([]Event, error) {
 	return collect(ctx, q, `SELECT `+columns+` FROM event WHERE subject_kind = $1 AND subject_id = $2
 		ORDER BY seq LIMIT $3 OFFSET $4`, kind, subject, p.Limit, p.Offset)
 }
@@ -89,7 +89,7 @@ func List(ctx context.Context, q pg.Querier, kind, subject string, p page.Page) 
 // Streams use it to resume.
 func After(ctx context.Context, q pg.Querier, kind, subject string, seq int64, limit int) ([]Event, error) {
 	return collect(ctx, q, `SELECT `+columns+` FROM event WHERE subject_kind = $1 AND subject_id = $2 AND seq > $3
-		ORDER BY seq LIMIT $4`, kind, subject, seq, min(limit, page.MaxLimit))
+		ORDER BY seq LIMIT $4`, kind, subject, seq, min(limit, request.MaxLimit))
 }
 
 func collect(ctx context.Context, q pg.Querier, sql string, args ...any) ([]Event, error) {

@@ -19,9 +19,9 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/platform/request"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
 type bench struct {
@@ -65,7 +65,7 @@ func TestLog_Append(t *testing.T) {
 	b.add(user, t, event.Event{SubjectKind: "job", SubjectID: "job_2", Type: "state"})
 	b.add(user, t, event.Event{SubjectKind: "run", SubjectID: "job_1", Type: "state"})
 
-	got, err := event.List(t.Context(), b.pool, "job", "job_1", page.Page{Limit: 10})
+	got, err := event.List(t.Context(), b.pool, "job", "job_1", request.Page{Limit: 10})
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff(want, got), "Data must be preserved byte for byte, including spaces and large numbers")
 	require.Equal(t, b.clock.Now(), got[0].At)
@@ -75,7 +75,7 @@ func TestLog_Append(t *testing.T) {
 		require.Equal(t, actors[i], [2]string{e.ActorKind, e.ActorID})
 	}
 
-	got, err = event.List(t.Context(), b.pool, "job", "job_1", page.Page{Limit: 1, Offset: 1})
+	got, err = event.List(t.Context(), b.pool, "job", "job_1", request.Page{Limit: 1, Offset: 1})
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff(want[1:2], got))
 	got, err = event.After(t.Context(), b.pool, "job", "job_1", want[0].Seq, 10)
@@ -96,7 +96,7 @@ func TestLog_Append_rolledBack(t *testing.T) {
 		return boom
 	})
 	require.ErrorIs(t, err, boom)
-	got, err := event.List(t.Context(), b.pool, "job", "job_1", page.Page{Limit: 10})
+	got, err := event.List(t.Context(), b.pool, "job", "job_1", request.Page{Limit: 10})
 	require.NoError(t, err)
 	require.Empty(t, got)
 }
@@ -145,9 +145,9 @@ func TestAfter_limitCappedAtPageSize(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	_, err := b.pool.Exec(t.Context(), `INSERT INTO event (id, at, subject_kind, subject_id, type, actor_kind)
-		SELECT 'evt_' || n, now(), 'job', 'job_1', 'log', 'service' FROM generate_series(1, $1::int) n`, page.MaxLimit+1)
+		SELECT 'evt_' || n, now(), 'job', 'job_1', 'log', 'service' FROM generate_series(1, $1::int) n`, request.MaxLimit+1)
 	require.NoError(t, err)
-	for limit, want := range map[int]int{1: 1, page.MaxLimit: page.MaxLimit, page.MaxLimit + 1: page.MaxLimit, 1 << 20: page.MaxLimit} {
+	for limit, want := range map[int]int{1: 1, request.MaxLimit: request.MaxLimit, request.MaxLimit + 1: request.MaxLimit, 1 << 20: request.MaxLimit} {
 		got, err := event.After(t.Context(), b.pool, "job", "job_1", 0, limit)
 		require.NoError(t, err)
 		require.Len(t, got, want)
@@ -171,7 +171,7 @@ func TestLog_Append_invalidEventFailsTransaction(t *testing.T) {
 			return err
 		})
 		require.ErrorContains(t, err, "append the event state of job job_1", name)
-		got, err := event.List(t.Context(), b.pool, "job", "job_1", page.Page{Limit: 10})
+		got, err := event.List(t.Context(), b.pool, "job", "job_1", request.Page{Limit: 10})
 		require.NoError(t, err)
 		require.Empty(t, got, name)
 	}
@@ -181,7 +181,7 @@ func TestList_closedPool(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.pool.Close()
-	_, err := event.List(t.Context(), b.pool, "job", "job_1", page.Page{Limit: 10})
+	_, err := event.List(t.Context(), b.pool, "job", "job_1", request.Page{Limit: 10})
 	require.ErrorContains(t, err, "list events")
 	_, err = event.After(t.Context(), b.pool, "job", "job_1", 0, 10)
 	require.ErrorContains(t, err, "list events")

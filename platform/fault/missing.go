@@ -5,7 +5,7 @@ import "slices"
 // Missing returns a copy in which violations caused by an empty value become "Field required" if lacks reports that the
 // request does not contain the field. A protobuf message cannot distinguish an empty field from a missing one, and
 // the message about the empty value would be confusing. Each missing field is listed once.
-func (e *Error) Missing(lacks func(loc []any) bool) *Error {
+func (e *Error) MarkMissing(lacks func(loc []any) bool) *Error {
 	fields := make([]Field, 0, len(e.Fields))
 	for _, field := range e.Fields {
 		if breaksEmpty(field.Type) && lacks(field.Loc) {

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
 // listening is a running Listen that has called began.
@@ -96,7 +96,7 @@ func TestApart_leaveClosesConnection(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t, pgtest.Schema{Name: "jobs"}).Pool("jobs")
 	ctx, cancel := context.WithCancel(t.Context())
-	conn, leave, err := pg.Apart(ctx, pool)
+	conn, leave, err := pg.Detach(ctx, pool)
 	require.NoError(t, err)
 	_, err = conn.Exec(ctx, `SET statement_timeout = '1h'; SELECT pg_advisory_lock(7)`)
 	require.NoError(t, err)

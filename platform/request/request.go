@@ -15,13 +15,12 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/page"
 )
 
 // Page returns the requested page of a list.
-func Page(limit, offset *int32) (page.Page, error) {
-	p, err := page.New(limit, offset)
-	if out, ok := errors.AsType[*page.RangeError](err); ok {
+func ReadPage(limit, offset *int32) (Page, error) {
+	p, err := NewPage(limit, offset)
+	if out, ok := errors.AsType[*PageRangeError](err); ok {
 		return p, fault.InvalidFields(fault.At(fault.TypeValue, out.Error(), out.Param))
 	}
 	return p, err
@@ -74,7 +73,7 @@ func SetStatus(ctx context.Context, status int) error {
 
 // Match returns a Conflict if the If-Match header does not name the version of the row, because the row changed
 // after the caller read it. Without the header, or with *, every version matches.
-func Match(ctx context.Context, version int64) error {
+func CheckIfMatch(ctx context.Context, version int64) error {
 	md, _ := metadata.FromIncomingContext(ctx)
 	given := md.Get("if-match")
 	if len(given) == 0 {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
@@ -19,22 +18,22 @@ func TestPage_namesParameterOutOfRange(t *testing.T) {
 	n := func(n int32) *int32 { return &n }
 	for name, c := range map[string]struct {
 		limit, offset *int32
-		want          page.Page
+		want          request.Page
 		bad           string
 	}{
-		"defaults":          {want: page.Page{Limit: page.DefaultLimit}},
-		"minimum":           {limit: n(1), offset: n(0), want: page.Page{Limit: 1}},
-		"in between":        {limit: n(1), offset: n(7), want: page.Page{Limit: 1, Offset: 7}},
-		"maximum":           {limit: n(page.MaxLimit), offset: n(page.MaxOffset), want: page.Page{Limit: page.MaxLimit, Offset: page.MaxOffset}},
+		"defaults":          {want: request.Page{Limit: request.DefaultLimit}},
+		"minimum":           {limit: n(1), offset: n(0), want: request.Page{Limit: 1}},
+		"in between":        {limit: n(1), offset: n(7), want: request.Page{Limit: 1, Offset: 7}},
+		"maximum":           {limit: n(request.MaxLimit), offset: n(request.MaxOffset), want: request.Page{Limit: request.MaxLimit, Offset: request.MaxOffset}},
 		"zero limit":        {limit: n(0), bad: "limit"},
-		"limit too high":    {limit: n(page.MaxLimit + 1), bad: "limit"},
+		"limit too high":    {limit: n(request.MaxLimit + 1), bad: "limit"},
 		"negative offset":   {offset: n(-1), bad: "offset"},
-		"offset too high":   {offset: n(page.MaxOffset + 1), bad: "offset"},
+		"offset too high":   {offset: n(request.MaxOffset + 1), bad: "offset"},
 		"both out of range": {limit: n(-3), offset: n(-1), bad: "limit"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := request.Page(c.limit, c.offset)
+			got, err := request.ReadPage(c.limit, c.offset)
 			if c.bad == "" {
 				require.NoError(t, err)
 				require.Equal(t, c.want, got)
@@ -115,15 +114,15 @@ func TestMatch(t *testing.T) {
 		}
 		return metadata.NewIncomingContext(t.Context(), md)
 	}
-	require.NoError(t, request.Match(t.Context(), 3), "without the header every version matches")
+	require.NoError(t, request.CheckIfMatch(t.Context(), 3), "without the header every version matches")
 	for _, good := range []string{`"3"`, `*`, `"1", "3"`, ` "3" `} {
-		require.NoError(t, request.Match(with(good), 3), good)
+		require.NoError(t, request.CheckIfMatch(with(good), 3), good)
 	}
 	for _, bad := range []string{`"2"`, `3`, `W/"3"`, `"3`, ``, `"33"`, `""`} {
-		err := request.Match(with(bad), 3)
+		err := request.CheckIfMatch(with(bad), 3)
 		require.True(t, fault.Is(err, fault.Conflict) && fault.HasCode(err, request.CodeStale), "%q: %v", bad, err)
 	}
-	require.NoError(t, request.Match(with(`"1"`, `"3"`), 3), "two headers count as one list")
+	require.NoError(t, request.CheckIfMatch(with(`"1"`, `"3"`), 3), "two headers count as one list")
 	h := &header{}
 	require.NoError(t, request.SetETag(grpc.NewContextWithServerTransportStream(t.Context(), h), 7))
 	require.Equal(t, []string{`"7"`}, h.md.Get("etag"))

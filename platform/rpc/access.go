@@ -212,7 +212,7 @@ func (s *Server) caller(ctx context.Context) (context.Context, *authn.Caller, er
 	if err != nil {
 		return ctx, nil, err
 	}
-	if caller, err = caller.Whole(ctx, s.options.Roles); err != nil {
+	if caller, err = caller.WithAllRoles(ctx, s.options.Roles); err != nil {
 		return ctx, nil, err
 	}
 	return authn.WithToken(authn.NewContext(ctx, caller), values[0], expires), caller, nil

@@ -177,7 +177,7 @@ func TestWire_HTTPBetweenServices(t *testing.T) {
 	t.Parallel()
 	ca, err := pki.NewCA(clock.Real().Now(), time.Hour)
 	require.NoError(t, err)
-	wire := func(name string) *rpc.Wire {
+	wire := func(name string) *rpc.TCPNetwork {
 		w, err := rpc.TCP(rpc.TCPConfig{Identity: identity(t, ca, name), Client: rpc.ClientOptions{Clock: clock.Real()}})
 		require.NoError(t, err)
 		return w

@@ -25,7 +25,7 @@ func TestServer_handlerSeesAllRolesOfCaller(t *testing.T) {
 			t.Parallel()
 			w := open(t)
 			handler := &handlers{unary: func(ctx context.Context, _ string, _ *dynamicpb.Message) (*dynamicpb.Message, error) {
-				return pingText(fmt.Sprint(authn.Of(ctx).Projects)), nil
+				return pingText(fmt.Sprint(authn.CallerOf(ctx).Projects)), nil
 			}}
 			w.serve(t, setup{service: "registry", handlers: handler, change: func(o *rpc.ServerOptions) {
 				o.Roles = func(ctx context.Context, userID string) ([]authn.ProjectRole, error) {

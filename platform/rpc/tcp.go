@@ -27,10 +27,10 @@ type TCPConfig struct {
 }
 
 // Wire is the Network of a process over TCP.
-type Wire struct{ cfg TCPConfig }
+type TCPNetwork struct{ cfg TCPConfig }
 
 // TCP returns the network of a process.
-func TCP(cfg TCPConfig) (*Wire, error) {
+func TCP(cfg TCPConfig) (*TCPNetwork, error) {
 	if cfg.Identity == nil || cfg.Identity.Current() == nil {
 		return nil, errors.New("rpc: a TCP network needs a certificate")
 	}
@@ -42,20 +42,20 @@ func TCP(cfg TCPConfig) (*Wire, error) {
 			return nil, fmt.Errorf("address of service %s: %w", service, err)
 		}
 	}
-	return &Wire{cfg}, nil
+	return &TCPNetwork{cfg}, nil
 }
 
 // Listen implements Network.
-func (w *Wire) Listen(service string) (*Listener, error) {
+func (w *TCPNetwork) Listen(service string) (*Listener, error) {
 	return w.listen(service, w.cfg.Listen, false)
 }
 
 // ListenAgents implements Network.
-func (w *Wire) ListenAgents(service string) (*Listener, error) {
+func (w *TCPNetwork) ListenAgents(service string) (*Listener, error) {
 	return w.listen(service, w.cfg.ListenAgents, true)
 }
 
-func (w *Wire) listen(service, addr string, agents bool) (*Listener, error) {
+func (w *TCPNetwork) listen(service, addr string, agents bool) (*Listener, error) {
 	if own := w.cfg.Identity.Current().Name; own != service {
 		return nil, fmt.Errorf("%s cannot listen as %s", own, service)
 	}
@@ -79,7 +79,7 @@ func (w *Wire) listen(service, addr string, agents bool) (*Listener, error) {
 }
 
 // Dial implements Network.
-func (w *Wire) Dial(service string) (*grpc.ClientConn, error) {
+func (w *TCPNetwork) Dial(service string) (*grpc.ClientConn, error) {
 	addr, ok := w.cfg.Peers[service]
 	if !ok {
 		return nil, fmt.Errorf("no address configured for service %s", service)
@@ -89,12 +89,12 @@ func (w *Wire) Dial(service string) (*grpc.ClientConn, error) {
 }
 
 // ServerTLS returns the TLS config of an HTTP listener of this process that accepts the given services.
-func (w *Wire) ServerTLS(services ...string) *tls.Config {
+func (w *TCPNetwork) ServerTLS(services ...string) *tls.Config {
 	return pki.ServerTLS(w.cfg.Identity, pki.Only(services...))
 }
 
 // ClientTLS returns the TLS config of an HTTP client of this process for a service.
-func (w *Wire) ClientTLS(service string) *tls.Config {
+func (w *TCPNetwork) ClientTLS(service string) *tls.Config {
 	return pki.ClientTLS(w.cfg.Identity, service)
 }
 

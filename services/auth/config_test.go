@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/conf"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/platform/process"
 	"github.com/signalbox-dev/signalbox/services/auth"
 )
 
@@ -104,7 +104,7 @@ func TestWorkers_sweepLoginAttempts(t *testing.T) {
 	ctx, cancel := contextUntil(t, stop)
 	defer cancel()
 	done := make(chan error, 1)
-	go func() { done <- run.Group(ctx, workers...) }()
+	go func() { done <- process.Group(ctx, workers...) }()
 	require.Eventually(t, func() bool {
 		var n int
 		return pool.QueryRow(t.Context(), `SELECT count(*) FROM login_attempt`).Scan(&n) == nil && n == 0

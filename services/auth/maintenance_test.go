@@ -16,7 +16,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/auth"
 )
 
@@ -135,13 +135,13 @@ func TestMaintenance_survivesRestartAndIsAudited(t *testing.T) {
 	require.NoError(t, err)
 
 	pool := db.Pool(auth.Name)
-	rows, err := audit.List(t.Context(), pool, audit.Filter{Action: "maintenance.set"}, page.Page{Limit: 10})
+	rows, err := audit.List(t.Context(), pool, audit.Filter{Action: "maintenance.set"}, request.Page{Limit: 10})
 	require.NoError(t, err)
 	require.Len(t, rows, 2)
 	require.Equal(t, "admin", rows[0].Actor.Name)
 	require.JSONEq(t, `{"mode": "maintenance", "message": "A new database", "until": null}`, string(rows[0].Before))
 	require.JSONEq(t, `{"mode": "off", "message": "", "until": null}`, string(rows[0].After))
-	events, err := event.List(t.Context(), pool, "installation", "installation", page.Page{Limit: 10})
+	events, err := event.List(t.Context(), pool, "installation", "installation", request.Page{Limit: 10})
 	require.NoError(t, err)
 	require.Len(t, events, 2)
 	require.Equal(t, []string{"off", "maintenance", "A new database"}, []string{events[0].From, events[0].To, events[0].Message})
@@ -212,7 +212,7 @@ func TestSetMaintenance_concurrent(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	events, err := event.List(t.Context(), h.db.Pool(auth.Name), "installation", "installation", page.Page{Limit: 50})
+	events, err := event.List(t.Context(), h.db.Pool(auth.Name), "installation", "installation", request.Page{Limit: 50})
 	require.NoError(t, err)
 	require.Len(t, events, 16)
 	last := "off"

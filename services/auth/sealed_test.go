@@ -8,9 +8,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-dev/signalbox/internal/rewrap"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/services/auth"
 )
@@ -31,7 +31,7 @@ func TestSigningKeys_surviveKeyringRotation(t *testing.T) {
 		if err != nil {
 			return nil, err
 		}
-		moved, err := rewrap.Run(t.Context(), db.Pool(auth.Name), ring, svc.Sealed()...)
+		moved, err := pg.Reseal(t.Context(), db.Pool(auth.Name), ring, svc.Sealed()...)
 		require.NoError(t, err)
 		require.Equal(t, len(keys) == 2, moved >= 2, "%d", moved)
 		return svc, nil

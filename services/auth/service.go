@@ -20,15 +20,15 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/pg/migrate"
-	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/platform/process"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/account"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/db"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/key"
-	"github.com/signalbox-dev/signalbox/services/auth/internal/limit"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/llm"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/maintenance"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/password"
+	"github.com/signalbox-dev/signalbox/services/auth/internal/ratelimit"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/session"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/setting"
 )
@@ -59,7 +59,7 @@ type Deps struct {
 // Service is the wired auth service.
 type Service struct {
 	deps      Deps
-	limit     *limit.Login
+	limit     *ratelimit.Login
 	keys      *key.Rotation
 	sessions  *session.Sessions
 	bootstrap *account.Bootstrap
@@ -69,8 +69,8 @@ type Service struct {
 	teams     teams
 	projects  projects
 	settings  *setting.Settings
-	mode      *maintenance.Desk
-	agent     *llm.Desk
+	mode      *maintenance.Switch
+	agent     *llm.Tester
 }
 
 // Migrations returns the goose files of the auth schema.
@@ -86,7 +86,7 @@ func New(ctx context.Context, cfg Config, d Deps) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	counter, trail := &limit.Login{Pool: d.Pool}, audit.NewLog(d.Clock, d.IDs, Name)
+	counter, trail := &ratelimit.Login{Pool: d.Pool}, audit.NewLog(d.Clock, d.IDs, Name)
 	keys, err := openKeys(ctx, cfg, d, trail)
 	if err != nil {
 		return nil, err
@@ -155,11 +155,11 @@ const (
 )
 
 // Workers returns auth's background loops.
-func (s *Service) Workers() []run.Worker {
-	sweep := run.Worker{Name: "auth.login-sweep", Run: func(ctx context.Context) error {
-		return run.Loop(ctx, s.deps.Clock, sweepEvery, sweepJitter, run.Logged(s.deps.Log, "auth.login-sweep", s.limit.Sweep))
+func (s *Service) Workers() []process.Worker {
+	sweep := process.Worker{Name: "auth.login-sweep", Run: func(ctx context.Context) error {
+		return process.Loop(ctx, s.deps.Clock, sweepEvery, sweepJitter, process.Logged(s.deps.Log, "auth.login-sweep", s.limit.Sweep))
 	}}
-	return append([]run.Worker{
+	return append([]process.Worker{
 		sweep,
 		s.rotating(),
 		s.finishing(),

@@ -8,7 +8,7 @@ import (
 
 	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
 	commonpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/common/peer/v1"
-	"github.com/signalbox-dev/signalbox/platform/idem"
+	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/account"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/profile"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/session"
@@ -44,7 +44,7 @@ func (s *Service) registerAccount(r grpc.ServiceRegistrar) {
 			Rand: d.Rand, Issuer: s.issuer(),
 		},
 		Transfers: &account.Transfers{Pool: d.Pool, Audit: s.sessions.Audit, Holders: holders(d.Peers)},
-		Once:      &idem.Once{Pool: d.Pool, Keys: idem.New(d.Clock)},
+		Once:      &idempotency.Once{Pool: d.Pool, Keys: idempotency.New(d.Clock)},
 	})
 }
 

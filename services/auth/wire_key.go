@@ -9,7 +9,7 @@ import (
 	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
 	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/authn"
-	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/platform/process"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/key"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/session"
 )
@@ -46,8 +46,8 @@ func (s *Service) registerKeys(r grpc.ServiceRegistrar) {
 }
 
 // rotating returns the loop that replaces keys that are due for rotation.
-func (s *Service) rotating() run.Worker {
-	return run.Worker{Name: "auth.key-rotation", Run: func(ctx context.Context) error {
-		return run.Loop(ctx, s.deps.Clock, rotateEvery, rotateJitter, run.Logged(s.deps.Log, "auth.key-rotation", s.keys.Run))
+func (s *Service) rotating() process.Worker {
+	return process.Worker{Name: "auth.key-rotation", Run: func(ctx context.Context) error {
+		return process.Loop(ctx, s.deps.Clock, rotateEvery, rotateJitter, process.Logged(s.deps.Log, "auth.key-rotation", s.keys.Run))
 	}}
 }

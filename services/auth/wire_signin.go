@@ -10,7 +10,7 @@ import (
 	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
 	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/egress"
-	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/platform/process"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/device"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/oauth"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/oidc"
@@ -44,9 +44,9 @@ func (s *Service) registerDevice(r grpc.ServiceRegistrar) {
 }
 
 // sweeping returns a loop that deletes expired rows.
-func (s *Service) sweeping(name string, sweep func(context.Context) error) run.Worker {
-	return run.Worker{Name: name, Run: func(ctx context.Context) error {
-		return run.Loop(ctx, s.deps.Clock, sweepEvery, sweepJitter, run.Logged(s.deps.Log, name, sweep))
+func (s *Service) sweeping(name string, sweep func(context.Context) error) process.Worker {
+	return process.Worker{Name: name, Run: func(ctx context.Context) error {
+		return process.Loop(ctx, s.deps.Clock, sweepEvery, sweepJitter, process.Logged(s.deps.Log, name, sweep))
 	}}
 }
 
@@ -107,11 +107,11 @@ func (p provided) register(r grpc.ServiceRegistrar) {
 }
 
 // workers returns the loop that deletes unfinished sign-ins.
-func (p provided) workers() []run.Worker {
+func (p provided) workers() []process.Worker {
 	if p.server.SignIn == nil {
 		return nil
 	}
-	return []run.Worker{{Name: "auth.oidc-sweep", Run: func(ctx context.Context) error {
-		return run.Loop(ctx, p.deps.Clock, sweepEvery, sweepJitter, run.Logged(p.deps.Log, "auth.oidc-sweep", p.server.SignIn.Sweep))
+	return []process.Worker{{Name: "auth.oidc-sweep", Run: func(ctx context.Context) error {
+		return process.Loop(ctx, p.deps.Clock, sweepEvery, sweepJitter, process.Logged(p.deps.Log, "auth.oidc-sweep", p.server.SignIn.Sweep))
 	}}}
 }

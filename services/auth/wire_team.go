@@ -9,7 +9,7 @@ import (
 	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
 	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/authn"
-	"github.com/signalbox-dev/signalbox/platform/idem"
+	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/account"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/team"
 )
@@ -22,7 +22,7 @@ type teams struct {
 
 func wireTeam(d Deps, trail *audit.Log) teams {
 	return teams{
-		public: &team.Server{Pool: d.Pool, Once: &idem.Once{Pool: d.Pool, Keys: idem.New(d.Clock)}, Audit: trail, IDs: d.IDs, Clock: d.Clock},
+		public: &team.Server{Pool: d.Pool, Once: &idempotency.Once{Pool: d.Pool, Keys: idempotency.New(d.Clock)}, Audit: trail, IDs: d.IDs, Clock: d.Clock},
 		peer:   &team.PeerServer{Pool: d.Pool},
 	}
 }
@@ -38,7 +38,7 @@ func (s *Service) ProjectRoles(ctx context.Context, accountID string) ([]authn.P
 
 // sweepReplays deletes expired responses that were stored for repeated requests.
 func (s *Service) sweepReplays(ctx context.Context) error {
-	_, err := idem.New(s.deps.Clock).Sweep(ctx, s.deps.Pool)
+	_, err := idempotency.New(s.deps.Clock).Sweep(ctx, s.deps.Pool)
 	return err
 }
 

@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	agentrelay "github.com/signalbox-dev/signalbox/agent/engineport"
 	"github.com/signalbox-dev/signalbox/agent/executor"
-	agentrelay "github.com/signalbox-dev/signalbox/agent/relay"
 	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/rpc/pki"

@@ -48,7 +48,7 @@ func (s *sessions) key(t *testing.T) authn.SigningKey {
 func (s *sessions) AdmitCall(ctx context.Context, in *registrypeerv1.AdmitCallRequest) (*registrypeerv1.AdmitCallResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c, err := authn.Of(ctx).RequireUser()
+	c, err := authn.CallerOf(ctx).RequireUser()
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +71,7 @@ func (s *sessions) KeepSession(context.Context, *registrypeerv1.KeepSessionReque
 }
 
 func (s *sessions) SeeSession(ctx context.Context, in *registrypeerv1.SeeSessionRequest) (*registrypeerv1.SeeSessionResponse, error) {
-	if _, err := authn.Of(ctx).RequireUser(); err != nil || in.GetPlaygroundId() != session {
+	if _, err := authn.CallerOf(ctx).RequireUser(); err != nil || in.GetPlaygroundId() != session {
 		return nil, fault.Absentf("playground session", in.GetPlaygroundId())
 	}
 	return &registrypeerv1.SeeSessionResponse{}, nil

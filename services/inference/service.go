@@ -22,13 +22,12 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/pg/migrate"
-	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/platform/process"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/db"
-	"github.com/signalbox-dev/signalbox/services/inference/internal/lease"
-	"github.com/signalbox-dev/signalbox/services/inference/internal/playground"
+	"github.com/signalbox-dev/signalbox/services/inference/internal/engineclient"
+	"github.com/signalbox-dev/signalbox/services/inference/internal/playgroundproxy"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/proxy"
-	"github.com/signalbox-dev/signalbox/services/inference/internal/relay"
-	"github.com/signalbox-dev/signalbox/services/inference/internal/tally"
+	"github.com/signalbox-dev/signalbox/services/inference/internal/routing"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/traffic"
 )
 
@@ -55,15 +54,15 @@ type Deps struct {
 // Service is the inference service with its parts wired together.
 type Service struct {
 	deps     Deps
-	lease    *lease.Lease
-	watcher  *lease.Watcher
-	relay    *relay.Client
+	lease    *routing.Lease
+	watcher  *routing.Watcher
+	relay    *engineclient.Client
 	proxy    *proxy.Proxy
 	store    *traffic.Store
 	recorder *traffic.Recorder
 	traffic  *traffic.Server
-	turns    *playground.Store
-	sessions *playground.Server
+	turns    *playgroundproxy.Store
+	sessions *playgroundproxy.Server
 	front    *front
 }
 
@@ -79,28 +78,28 @@ func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	counters, err := tally.New(d.Meter)
+	counters, err := traffic.NewCallMetrics(d.Meter)
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{deps: d, lease: lease.New(d.Mono), store: &traffic.Store{Pool: d.Pool}}
+	s := &Service{deps: d, lease: routing.New(d.Mono), store: &traffic.Store{Pool: d.Pool}}
 	s.recorder = traffic.NewRecorder(s.store, spool, d.Clock, d.Log, counters)
-	s.watcher = &lease.Watcher{
+	s.watcher = &routing.Watcher{
 		Lease: s.lease, Snapshots: d.Snapshots, Name: func() string { return d.IDs.New(id.Replica) },
-		Roll: &lease.Roll{Path: filepath.Join(cfg.Spool, "replicas")}, Clock: d.Clock, Log: d.Log,
+		Roll: &routing.Roll{Path: filepath.Join(cfg.Spool, "replicas")}, Clock: d.Clock, Log: d.Log,
 	}
-	s.relay = &relay.Client{
-		Timeouts: relay.Timeouts{Connect: cfg.Connect, FirstByte: cfg.FirstByte, Idle: cfg.Idle}, Clock: d.Clock, TLS: d.EngineTLS,
+	s.relay = &engineclient.Client{
+		Timeouts: engineclient.Timeouts{Connect: cfg.Connect, FirstByte: cfg.FirstByte, Idle: cfg.Idle}, Clock: d.Clock, TLS: d.EngineTLS,
 	}
 	s.proxy = &proxy.Proxy{
 		Lease: s.lease, Relay: s.relay, Recorder: s.recorder, Clock: d.Clock, IDs: d.IDs, Log: d.Log,
 		Tally: counters, MaxBody: cfg.MaxBodyMB << 20, Idle: cfg.Idle,
 		Sockets: proxy.Sockets{Idle: cfg.SocketIdle, MaxMessage: cfg.SocketMessageMB << 20},
 	}
-	sessions := &playground.Registry{Client: d.Sessions}
-	s.turns = &playground.Store{Pool: d.Pool}
-	s.sessions = &playground.Server{Sessions: sessions, Store: s.turns}
-	s.front = &front{Proxy: s.proxy, playground: &playground.Handler{
+	sessions := &playgroundproxy.Registry{Client: d.Sessions}
+	s.turns = &playgroundproxy.Store{Pool: d.Pool}
+	s.sessions = &playgroundproxy.Server{Sessions: sessions, Store: s.turns}
+	s.front = &front{Proxy: s.proxy, playground: &playgroundproxy.Handler{
 		Sessions: sessions, Proxy: s.proxy, Store: s.turns, Clock: d.Clock, IDs: d.IDs, Log: d.Log,
 	}}
 	s.traffic = &traffic.Server{Store: s.store, Owner: s.owner, Clock: d.Clock}
@@ -139,7 +138,7 @@ type front struct {
 
 // ServeHTTP implements http.Handler.
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if strings.HasPrefix(r.URL.Path, playground.Prefix) {
+	if strings.HasPrefix(r.URL.Path, playgroundproxy.Prefix) {
 		f.playground.ServeHTTP(w, r)
 		return
 	}
@@ -163,18 +162,18 @@ const (
 )
 
 // Workers returns the background loops of the service.
-func (s *Service) Workers() []run.Worker {
-	return []run.Worker{
+func (s *Service) Workers() []process.Worker {
+	return []process.Worker{
 		{Name: "inference.recorder", Run: s.recorder.Run},
 		{Name: "inference.partitions", Run: func(ctx context.Context) error {
-			tend := run.Logged(s.deps.Log, "inference.partitions", func(ctx context.Context) error {
+			tend := process.Logged(s.deps.Log, "inference.partitions", func(ctx context.Context) error {
 				return errors.Join(s.store.EnsurePartitions(ctx), s.store.ForgetOld(ctx), s.turns.Forget(ctx, s.deps.Clock.Now()))
 			})
-			return run.Loop(ctx, s.deps.Clock, partitionsEvery, partitionsJitter, tend)
+			return process.Loop(ctx, s.deps.Clock, partitionsEvery, partitionsJitter, tend)
 		}},
 		{Name: "inference.engines", Run: func(ctx context.Context) error {
 			defer s.relay.CloseIdle()
-			return run.Loop(ctx, s.deps.Clock, staleEvery, staleJitter, s.relay.CloseStale)
+			return process.Loop(ctx, s.deps.Clock, staleEvery, staleJitter, s.relay.CloseStale)
 		}},
 		{Name: "inference.guard", Run: func(ctx context.Context) error { return s.lease.Guard(ctx, s.deps.Clock) }},
 		{Name: "inference.lease", Run: s.watcher.Run},

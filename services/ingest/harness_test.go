@@ -24,16 +24,16 @@ import (
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/blob"
-	"github.com/signalbox-dev/signalbox/platform/blob/file"
+	"github.com/signalbox-dev/signalbox/platform/blob/objectstore"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/platform/process"
 	"github.com/signalbox-dev/signalbox/platform/rpc"
-	"github.com/signalbox-dev/signalbox/platform/run"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/services/ingest"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
 // jobs is a fake of the jobs service.
@@ -88,7 +88,7 @@ type fixture struct {
 	t     *testing.T
 	db    *pgtest.DB
 	jobs  *jobs
-	blobs *file.Store
+	blobs *objectstore.FileStore
 	clock clock.Clock
 	ids   *id.Source
 	// publicURL is the base of signed blob URLs.
@@ -118,7 +118,7 @@ func open(t *testing.T) *fixture {
 		jobs: &jobs{grants: map[string]*jobspeerv1.IngestGrant{}, owners: map[string]*jobspeerv1.RunOwner{}},
 	}
 	h.publicURL.Store("http://127.0.0.1")
-	h.blobs, err = file.Open(file.Config{
+	h.blobs, err = objectstore.OpenFiles(objectstore.FileConfig{
 		Root: t.TempDir(), Limit: 1 << 20, PublicURL: func() string { return h.publicURL.Load().(string) }, Clock: clk, IDs: h.ids, Log: quiet(),
 	})
 	require.NoError(t, err)
@@ -150,9 +150,9 @@ func (h *fixture) replica(cfg ingest.Config) *replica {
 	listener, err := bus.As(ingest.Name).Listen(ingest.Name)
 	require.NoError(h.t, err)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(h.t.Context()))
-	workers := append(svc.Workers(), run.Worker{Name: "server", Run: func(ctx context.Context) error { return server.Serve(ctx, listener) }})
+	workers := append(svc.Workers(), process.Worker{Name: "server", Run: func(ctx context.Context) error { return server.Serve(ctx, listener) }})
 	done := make(chan error, 1)
-	go func() { done <- run.Group(ctx, workers...) }()
+	go func() { done <- process.Group(ctx, workers...) }()
 	gateway, err := bus.As("gateway").Dial(ingest.Name)
 	require.NoError(h.t, err)
 	jobs, err := bus.As("jobs").Dial(ingest.Name)
@@ -288,7 +288,7 @@ func (t *training) post(path, key, rest string) map[string]any {
 // body returns a JSON object of the run's id and the given fields.
 func (t *training) body(rest string) string { return `{"run_id":"` + t.run + `",` + rest + `}` }
 
-var _ blob.Store = (*file.Store)(nil)
+var _ blob.Store = (*objectstore.FileStore)(nil)
 
 // watermark returns the stored watermark of each stream and writer.
 func (t *training) watermark() map[string]map[string]int64 {

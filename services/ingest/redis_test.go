@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
-	"github.com/signalbox-dev/signalbox/platform/redistest"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/services/ingest"
+	"github.com/signalbox-dev/signalbox/test/redistest"
 )
 
 // server is a real redis-server on a free port.

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
-	"github.com/signalbox-dev/signalbox/platform/blob/file"
+	"github.com/signalbox-dev/signalbox/platform/blob/objectstore"
 	"github.com/signalbox-dev/signalbox/services/ingest"
 )
 
@@ -45,7 +45,7 @@ func TestPythonReporter(t *testing.T) {
 	run := r.train()
 	mux := http.NewServeMux()
 	mux.Handle("/api/ingest/", r.handler)
-	mux.Handle(file.Prefix, h.blobs.Handler())
+	mux.Handle(objectstore.Prefix, h.blobs.Handler())
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	h.publicURL.Store(server.URL)

@@ -19,18 +19,17 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/pg/migrate"
-	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/platform/process"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/artifact"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/commit"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/db"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/evaluation"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/follow"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/intake"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/live"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/owner"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/groupcommit"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/httpapi"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/read"
 	ingestrun "github.com/signalbox-dev/signalbox/services/ingest/internal/run"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/signal"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/transfer"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/wakeup"
 )
 
 // Name is the service's name. Its database schema, its identity and its settings use the same name.
@@ -50,14 +49,14 @@ type Deps struct {
 type Service struct {
 	deps        Deps
 	rows        *ingestrun.Store
-	commit      *commit.Committer
+	commit      *groupcommit.Committer
 	hub         *follow.Hub
-	live        *live.Live // nil without Redis
-	signals     *signal.Board
-	handler     *intake.Handler
+	live        *wakeup.Wakeups // nil without Redis
+	signals     *ingestrun.ControlBoard
+	handler     *httpapi.Handler
 	public      *read.Server
 	peer        *read.PeerServer
-	owners      *owner.Server
+	owners      *transfer.Server
 	evaluations *evaluation.Server
 }
 
@@ -68,14 +67,14 @@ func Migrations() (fs.FS, error) { return db.Migrations() }
 func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
 	s := &Service{deps: d, rows: &ingestrun.Store{Pool: d.Pool, Clock: d.Clock}, hub: follow.NewHub(d.Clock)}
 	if !cfg.RedisURL.IsZero() {
-		l, err := live.New(cfg.RedisURL, d.Clock, d.Log)
+		l, err := wakeup.New(cfg.RedisURL, d.Clock, d.Log)
 		if err != nil {
 			return nil, err
 		}
 		s.live = l
 	}
-	s.commit = commit.New(d.Pool, d.Clock, s.changed)
-	s.signals = signal.NewBoard(d.Clock, s.nextSignal)
+	s.commit = groupcommit.New(d.Pool, d.Clock, s.changed)
+	s.signals = ingestrun.NewControlBoard(d.Clock, s.nextSignal)
 	s.wire()
 	return s, nil
 }
@@ -110,15 +109,15 @@ const (
 )
 
 // Workers returns the background loops of the service.
-func (s *Service) Workers() []run.Worker {
-	workers := []run.Worker{
+func (s *Service) Workers() []process.Worker {
+	workers := []process.Worker{
 		{Name: "ingest.commit", Run: s.commit.Run},
 		{Name: "ingest.poll", Run: s.hub.Run},
 		{Name: "ingest.listen", Run: s.listen},
 		{Name: "ingest.signals", Run: s.watchSignals},
 	}
 	if s.live != nil {
-		workers = append(workers, run.Worker{Name: "ingest.live", Run: func(ctx context.Context) error {
+		workers = append(workers, process.Worker{Name: "ingest.live", Run: func(ctx context.Context) error {
 			return s.live.Run(ctx, s.hub.Wake)
 		}})
 	}
@@ -128,10 +127,10 @@ func (s *Service) Workers() []run.Worker {
 // listen receives notifications about the commits of other replicas. It reconnects after a lost connection;
 // followers poll in the meantime.
 func (s *Service) listen(ctx context.Context) error {
-	backoff := run.Backoff{Min: listenLeast, Max: listenMost, Jitter: 0.5}
+	backoff := process.Backoff{Min: listenLeast, Max: listenMost, Jitter: 0.5}
 	for try := 0; ; try++ {
 		began := s.deps.Clock.Now()
-		err := s.hub.Listen(ctx, s.deps.Pool, commit.Channel)
+		err := s.hub.Listen(ctx, s.deps.Pool, groupcommit.Channel)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}

@@ -8,10 +8,10 @@ import (
 
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
 	"github.com/signalbox-dev/signalbox/platform/clock"
-	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/platform/process"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/artifact"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/grant"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/signal"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/ingesttoken"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/run"
 )
 
 // EndWaits ends every wait for a signal. The process calls it when it shuts down, so that clients repeat the
@@ -19,25 +19,25 @@ import (
 func (s *Service) EndWaits() { s.signals.Close() }
 
 // nextSignal fetches the current signal of an attempt from jobs.
-func (s *Service) nextSignal(ctx context.Context, runID string, attempt int32) (signal.Signal, error) {
+func (s *Service) nextSignal(ctx context.Context, runID string, attempt int32) (run.Signal, error) {
 	m, err := s.deps.Runs.NextSignal(ctx, &jobspeerv1.NextSignalRequest{RunId: runID, Attempt: attempt})
 	if err != nil {
-		return signal.Signal{}, err
+		return run.Signal{}, err
 	}
 	return signalOf(m), nil
 }
 
 // ack forwards the acknowledgement of a signal to jobs.
-func (s *Service) ack(ctx context.Context, g *grant.Grant, signalID string) (signal.Signal, error) {
+func (s *Service) ack(ctx context.Context, g *ingesttoken.Grant, signalID string) (run.Signal, error) {
 	m, err := s.deps.Runs.AckSignal(ctx, &jobspeerv1.AckSignalRequest{RunId: g.Owner.RunID, Attempt: g.Attempt, SignalId: signalID})
 	if err != nil {
-		return signal.Signal{}, err
+		return run.Signal{}, err
 	}
 	return signalOf(m), nil
 }
 
-func signalOf(m *jobspeerv1.Signal) signal.Signal {
-	s := signal.Signal{Signal: m.GetSignal(), ID: m.GetId()}
+func signalOf(m *jobspeerv1.Signal) run.Signal {
+	s := run.Signal{Signal: m.GetSignal(), ID: m.GetId()}
 	if m.GetDeadline() != nil {
 		at := m.GetDeadline().AsTime()
 		s.Deadline = &at
@@ -46,7 +46,7 @@ func signalOf(m *jobspeerv1.Signal) signal.Signal {
 }
 
 // checkpoint reports a registered checkpoint to jobs.
-func (s *Service) checkpoint(ctx context.Context, g *grant.Grant, a *artifact.Artifact) error {
+func (s *Service) checkpoint(ctx context.Context, g *ingesttoken.Grant, a *artifact.Artifact) error {
 	_, err := s.deps.Runs.RecordCheckpoint(ctx, &jobspeerv1.RecordCheckpointRequest{
 		RunId: a.RunID, Attempt: g.Attempt, ArtifactId: a.ID, Step: a.Step, Format: a.Format, Uri: a.URI(),
 		SizeBytes: a.Size, Sha256: a.SHA256, Packed: a.Packed(), CreatedAt: timestamppb.New(a.CreatedAt),
@@ -57,7 +57,7 @@ func (s *Service) checkpoint(ctx context.Context, g *grant.Grant, a *artifact.Ar
 // watchSignals receives the signals of all runs from jobs. It reopens the stream after it is lost; waiting
 // requests poll in the meantime.
 func (s *Service) watchSignals(ctx context.Context) error {
-	backoff := run.Backoff{Min: listenLeast, Max: listenMost, Jitter: 0.5}
+	backoff := process.Backoff{Min: listenLeast, Max: listenMost, Jitter: 0.5}
 	for try := 0; ; try++ {
 		began := s.deps.Clock.Now()
 		err := s.receiveSignals(ctx)

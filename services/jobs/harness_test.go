@@ -22,11 +22,11 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/platform/process"
 	"github.com/signalbox-dev/signalbox/platform/rpc"
-	"github.com/signalbox-dev/signalbox/platform/run"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/services/jobs"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
 // patience is how long a test waits before it fails.
@@ -115,7 +115,7 @@ func (w *world) start() {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
 	var done sync.WaitGroup
 	done.Go(func() { _ = server.Serve(ctx, l, agents) })
-	done.Go(func() { _ = run.Group(ctx, svc.Workers()...) })
+	done.Go(func() { _ = process.Group(ctx, svc.Workers()...) })
 	w.svc = svc
 	w.stop = func() {
 		cancel()

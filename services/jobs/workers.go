@@ -6,10 +6,9 @@ import (
 	"time"
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
-	"github.com/signalbox-dev/signalbox/platform/lead"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/run"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/topic"
+	"github.com/signalbox-dev/signalbox/platform/process"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 )
 
 const (
@@ -24,15 +23,15 @@ const (
 )
 
 // Workers returns the service's loops. Every replica runs all of them; only the leader schedules and reconciles.
-func (s *Service) Workers() []run.Worker {
+func (s *Service) Workers() []process.Worker {
 	d := s.deps
-	loop := func(name string, every time.Duration, fn func(context.Context) error) run.Worker {
-		return run.Worker{Name: name, Run: func(ctx context.Context) error {
-			return run.Loop(ctx, d.Clock, every, every/4, run.Logged(d.Log, name, fn))
+	loop := func(name string, every time.Duration, fn func(context.Context) error) process.Worker {
+		return process.Worker{Name: name, Run: func(ctx context.Context) error {
+			return process.Loop(ctx, d.Clock, every, every/4, process.Logged(d.Log, name, fn))
 		}}
 	}
-	elector := &lead.Elector{Pool: d.Pool, Clock: d.Clock, Name: "jobs.scheduler", Every: electEvery}
-	return []run.Worker{
+	elector := &pg.LeaderElector{Pool: d.Pool, Clock: d.Clock, Name: "jobs.scheduler", Every: electEvery}
+	return []process.Worker{
 		loop("jobs.wake", listenAgain, func(ctx context.Context) error { return s.hub.Listen(ctx, d.Pool) }),
 		loop("jobs.heartbeats", beatEvery, s.keeper.Flush),
 		loop("jobs.leader", listenAgain, func(ctx context.Context) error { return elector.Run(ctx, s.lead) }),
@@ -46,9 +45,9 @@ func (s *Service) Workers() []run.Worker {
 // long as this replica is the leader.
 func (s *Service) lead(ctx context.Context) error {
 	since := s.deps.Clock.Now()
-	changed := s.hub.Wait(topic.Queue)
+	changed := s.hub.Wait(db.QueueTopic)
 	defer changed.Close()
-	reconciled := run.Logged(s.deps.Log, "jobs.reconciler", func(ctx context.Context) error {
+	reconciled := process.Logged(s.deps.Log, "jobs.reconciler", func(ctx context.Context) error {
 		return errors.Join(s.reconcile.RunOnce(ctx, since), s.orders.RunOnce(ctx))
 	})
 	for {
@@ -74,7 +73,7 @@ func (s *Service) lead(ctx context.Context) error {
 // schedule makes one scheduler pass and returns the pause before the next one.
 func (s *Service) schedule(ctx context.Context) time.Duration {
 	pause := s.cfg.SchedulerInterval
-	pass := run.Logged(s.deps.Log, "jobs.scheduler", func(ctx context.Context) error {
+	pass := process.Logged(s.deps.Log, "jobs.scheduler", func(ctx context.Context) error {
 		next, err := s.scheduler.RunOnce(ctx)
 		if err != nil || next.IsZero() {
 			return err

@@ -22,17 +22,17 @@ import (
 	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
 	"github.com/signalbox-dev/signalbox/platform/authn"
-	"github.com/signalbox-dev/signalbox/platform/blob/file"
+	"github.com/signalbox-dev/signalbox/platform/blob/objectstore"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/platform/process"
 	"github.com/signalbox-dev/signalbox/platform/rpc"
-	"github.com/signalbox-dev/signalbox/platform/run"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/recipes"
 	"github.com/signalbox-dev/signalbox/services/registry"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
 // soon bounds every wait for something that must happen. Its length has no meaning of its own.
@@ -46,7 +46,7 @@ type fixture struct {
 	clock  clock.Clock
 	ids    *id.Source
 	ring   *secret.Keyring
-	blobs  *file.Store
+	blobs  *objectstore.FileStore
 	web    *httptest.Server
 	bus    *rpc.Bus
 	key    authn.SigningKey
@@ -93,7 +93,7 @@ func build(t *testing.T) *fixture {
 	h.key, err = authn.NewSigningKey(rand.Reader)
 	require.NoError(t, err)
 	h.signer = authn.NewSigner(h.clock, func() string { return h.ids.New(id.TokenRow) }, func() authn.SigningKey { return h.key })
-	h.blobs, err = file.Open(file.Config{
+	h.blobs, err = objectstore.OpenFiles(objectstore.FileConfig{
 		Root: t.TempDir(), Limit: 8 << 20, PublicURL: func() string { return h.web.URL }, Clock: h.clock, IDs: h.ids,
 		Log: slog.New(slog.DiscardHandler),
 	})
@@ -174,7 +174,7 @@ func (h *fixture) start(bus *rpc.Bus) (stop func()) {
 	h.t.Helper()
 	svc := h.service(bus)
 	require.NoError(h.t, svc.Ready(h.t.Context()))
-	loops := h.background(func(ctx context.Context) error { return run.Group(ctx, svc.Workers()...) })
+	loops := h.background(func(ctx context.Context) error { return process.Group(ctx, svc.Workers()...) })
 	server := h.serve(bus, registry.Name, func(s *rpc.Server) { svc.Register(s) })
 	return func() { server(); loops() }
 }

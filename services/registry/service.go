@@ -17,30 +17,30 @@ import (
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
 	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
+	"github.com/signalbox-dev/signalbox/platform/bgjob"
 	"github.com/signalbox-dev/signalbox/platform/blob"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/idem"
+	"github.com/signalbox-dev/signalbox/platform/idempotency"
+	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/pg/migrate"
-	"github.com/signalbox-dev/signalbox/platform/queue"
 	"github.com/signalbox-dev/signalbox/platform/secret"
-	"github.com/signalbox-dev/signalbox/platform/wake"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/bundle"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/catalog"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/codepackage"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/dataset"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/db"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/deployment"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/engine"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/enginesync"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/environment"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/epoch"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/model"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/owner"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/playground"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/recipe"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/rubric"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/snapshot"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/solution"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/transfer"
 )
 
 // Name is the name of the service, its schema and its identity to other services.
@@ -70,16 +70,16 @@ type Deps struct {
 type Service struct {
 	cfg     Config
 	deps    Deps
-	hub     *wake.Hub
-	queue   *queue.Client
-	keys    *idem.Store
+	hub     *pg.NotifyHub
+	queue   *bgjob.Client
+	keys    *idempotency.Store
 	seeder  *recipe.Seeder
 	ledger  *epoch.Ledger
-	watcher *engine.Watcher
+	watcher *enginesync.Watcher
 
 	recipes      *recipe.Server
 	datasets     *dataset.Server
-	packages     *bundle.Server
+	packages     *codepackage.Server
 	environments *environment.Server
 	rubrics      *rubric.Server
 	solutions    *solution.Server
@@ -91,7 +91,7 @@ type Service struct {
 	tries       *playground.Book
 	snapshots   *snapshot.Server
 	catalog     *catalog.Server
-	owners      *owner.Server
+	owners      *transfer.Server
 }
 
 // Migrations returns the goose migrations of the registry schema.
@@ -99,9 +99,9 @@ func Migrations() (fs.FS, error) { return db.Migrations() }
 
 // New builds the service. It starts nothing.
 func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
-	s := &Service{cfg: cfg, deps: d, hub: wake.NewHub(), keys: idem.New(d.Clock)}
+	s := &Service{cfg: cfg, deps: d, hub: pg.NewNotifyHub(), keys: idempotency.New(d.Clock)}
 	revisions := &revision.Store{Keys: d.Keyring}
-	orderer := &engine.Orderer{Pool: d.Pool, Revisions: revisions, Works: d.Works}
+	orderer := &enginesync.Orderer{Pool: d.Pool, Revisions: revisions, Works: d.Works}
 	workers := river.NewWorkers()
 	if err := river.AddWorkerSafely(workers, orderer); err != nil {
 		return nil, fmt.Errorf("wire the queue: %w", err)
@@ -109,7 +109,7 @@ func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
 	if err := s.validator(workers); err != nil {
 		return nil, err
 	}
-	client, err := queue.New(d.Pool, queue.Config{Schema: Name, Workers: workers, Log: d.Log})
+	client, err := bgjob.New(d.Pool, bgjob.Config{Schema: Name, Workers: workers, Log: d.Log})
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,7 @@ import (
 
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/platform/process"
 	"github.com/signalbox-dev/signalbox/services/registry"
 )
 
@@ -84,7 +84,7 @@ func openWithLine(t *testing.T) (h *fixture, l *line, messages chan string) {
 func (h *fixture) loops(svc *registry.Service) (stop func() error) {
 	ctx, cancel := context.WithCancel(h.t.Context())
 	done := make(chan error, 1)
-	go func() { done <- run.Group(ctx, svc.Workers()...) }()
+	go func() { done <- process.Group(ctx, svc.Workers()...) }()
 	return func() error {
 		cancel()
 		select {

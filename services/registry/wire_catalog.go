@@ -8,10 +8,10 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/blob"
 	"github.com/signalbox-dev/signalbox/platform/event"
-	"github.com/signalbox-dev/signalbox/platform/idem"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/bundle"
+	"github.com/signalbox-dev/signalbox/platform/idempotency"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/clients"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/codepackage"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/environment"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/peer"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/rubric"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/solution"
 )
@@ -29,18 +29,18 @@ func (s *Service) validator(workers *river.Workers) error {
 }
 
 // wireCatalog builds packages, environments, rubrics, solutions and solution applications.
-func (s *Service) wireCatalog(repeats *idem.Once, events *event.Log, trail *audit.Log, projects *peer.Projects) {
+func (s *Service) wireCatalog(repeats *idempotency.Once, events *event.Log, trail *audit.Log, projects *clients.Projects) {
 	d := s.deps
 	s.environments = &environment.Server{
 		Pool: d.Pool, Projects: projects, Blobs: d.Blobs, Queue: &environment.Validations{Queue: s.queue}, Once: repeats, Events: events, Audit: trail,
 		Clock: d.Clock, IDs: d.IDs, MaxBytes: blob.Limit(s.cfg.MaxUploadMB),
 	}
-	s.packages = &bundle.Server{
+	s.packages = &codepackage.Server{
 		Pool: d.Pool, Projects: projects, Blobs: d.Blobs, Once: repeats, Events: events, Audit: trail, Clock: d.Clock, IDs: d.IDs,
 		MaxBytes: blob.Limit(s.cfg.MaxUploadMB),
 	}
 	s.rubrics = &rubric.Server{Pool: d.Pool, Projects: projects, Once: repeats, Events: events, Audit: trail, Clock: d.Clock, IDs: d.IDs}
-	desk := &solution.Desk{Pool: d.Pool, Projects: projects, Once: repeats, Events: events, Audit: trail, Clock: d.Clock, IDs: d.IDs}
-	s.solutions = &solution.Server{Desk: desk}
-	s.applications = &solution.Applications{Desk: desk, Catalog: &solution.Catalog{Pool: d.Pool, Seeder: s.seeder}}
+	desk := &solution.Deps{Pool: d.Pool, Projects: projects, Once: repeats, Events: events, Audit: trail, Clock: d.Clock, IDs: d.IDs}
+	s.solutions = &solution.Server{Deps: desk}
+	s.applications = &solution.Applications{Deps: desk, Catalog: &solution.Catalog{Pool: d.Pool, Seeder: s.seeder}}
 }

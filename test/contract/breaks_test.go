@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-dev/signalbox/test/stand"
+	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
 // leastBreaks is the minimum number of planted breaks.
@@ -19,7 +19,7 @@ const leastBreaks = 30
 // test, and still applies. `make breaks` checks that the named goldens fail with it.
 func TestEveryBreakStillApplies(t *testing.T) {
 	t.Parallel()
-	root := stand.Root(t)
+	root := testenv.Root(t)
 	patches, err := filepath.Glob(filepath.Join("breaks", "*.patch"))
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, len(patches), leastBreaks)

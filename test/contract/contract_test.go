@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/test/contract/exchange"
-	"github.com/signalbox-dev/signalbox/test/stand"
+	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
 // besides is how many goldens run in parallel. It may exceed the number of CPUs because goldens mostly wait.
@@ -70,7 +70,7 @@ func TestContract(t *testing.T) {
 	all := loaded(t)
 	for _, shape := range []string{"single", "split"} {
 		t.Run(shape, func(t *testing.T) {
-			w := newWorld(t, stand.Shapes()[shape](t, stand.Options{Env: settings()}))
+			w := newWorld(t, testenv.Shapes()[shape](t, testenv.Options{Env: settings()}))
 			for start, end := 0, 0; start < len(all); start = end {
 				area, _, _ := strings.Cut(all[start].Name, "/")
 				for end < len(all) && strings.HasPrefix(all[end].Name, area+"/") {

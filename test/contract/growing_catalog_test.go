@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/signalbox-dev/signalbox/test/sample"
+	"github.com/signalbox-dev/signalbox/test/fixtures"
 )
 
 // zeros is a digest in a manifest whose bytes are never uploaded.
@@ -41,7 +41,7 @@ func ofCatalog() map[string]func(g *grower) growth {
 		"/api/models/{model_id}/versions": func(g *grower) growth {
 			path := g.inProject("/api/models", "of-versions") + "/versions"
 			return growth{path: path, comes: inFront, add: func(n int) {
-				artifact := g.run.upload(rowName(n)+".gguf", sample.GGUF(rowName(n)))
+				artifact := g.run.upload(rowName(n)+".gguf", fixtures.GGUF(rowName(n)))
 				g.do(g.admin, http.MethodPost, path, map[string]any{"source": map[string]string{"run_id": g.run.run, "artifact_id": artifact}}, nil)
 			}}
 		},

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/gen/route"
-	"github.com/signalbox-dev/signalbox/test/stand"
+	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
 // TestPathAndEnvironmentNames checks the specification's rules for paths and names: the API is below /api/ except for
@@ -26,7 +26,7 @@ func TestPathAndEnvironmentNames(t *testing.T) {
 		}
 		require.NotContains(t, strings.ToLower(rt.Pattern), "signalbox")
 	}
-	root := stand.Root(t)
+	root := testenv.Root(t)
 	for _, dir := range []string{"cmd", "services", "gateway", "agent", "internal", "platform", "sdk/python/src", "deploy/env"} {
 		require.NoError(t, filepath.WalkDir(filepath.Join(root, dir), func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || strings.HasSuffix(path, "_test.go") {
@@ -44,7 +44,7 @@ func TestPathAndEnvironmentNames(t *testing.T) {
 // no service and no database.
 func TestClientUsesOnlyHTTPAPI(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob(filepath.Join(stand.Root(t), "internal", "client", "*.go"))
+	files, err := filepath.Glob(filepath.Join(testenv.Root(t), "internal", "client", "*.go"))
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
 	for _, f := range files {

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/test/contract/exchange"
-	"github.com/signalbox-dev/signalbox/test/stand"
+	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
 // rule is a row of docs/rules.md.
@@ -68,7 +68,7 @@ var spoken = regexp.MustCompile(`^(says nothing to check|owed|pending): \S`)
 
 func page(t *testing.T, name string) string {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(stand.Root(t), "docs", name))
+	raw, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs", name))
 	require.NoError(t, err)
 	return string(raw)
 }
@@ -99,7 +99,7 @@ func TestRulesTableListsEverySentence(t *testing.T) {
 // TestSpecificationMatchesOriginal compares the copy with the original, if that is next to the checkout.
 func TestSpecificationMatchesOriginal(t *testing.T) {
 	t.Parallel()
-	original, err := os.ReadFile(filepath.Join(stand.Root(t), "..", "shared", "spec", "interface-specification.md"))
+	original, err := os.ReadFile(filepath.Join(testenv.Root(t), "..", "shared", "spec", "interface-specification.md"))
 	if os.IsNotExist(err) {
 		original, err = []byte(page(t, "specification.md")), nil // without the original there is nothing to compare
 	}
@@ -156,14 +156,14 @@ func missing(t *testing.T, r rule, name string) string {
 		return ""
 	}
 	if file, function, ok := strings.Cut(name, "::"); ok {
-		raw, err := os.ReadFile(filepath.Join(stand.Root(t), file))
+		raw, err := os.ReadFile(filepath.Join(testenv.Root(t), file))
 		if err != nil || !regexp.MustCompile(`(?m)^(async )?def `+regexp.QuoteMeta(function)+`\(`).Match(raw) {
 			return "missing " + name
 		}
 		return ""
 	}
 	i := strings.LastIndex(name, ".")
-	if i < 0 || !hasTest(t, filepath.Join(stand.Root(t), name[:i]), name[i+1:]) {
+	if i < 0 || !hasTest(t, filepath.Join(testenv.Root(t), name[:i]), name[i+1:]) {
 		return "missing " + name
 	}
 	return ""

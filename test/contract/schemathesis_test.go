@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/test/contract/openapi"
-	"github.com/signalbox-dev/signalbox/test/provider"
-	"github.com/signalbox-dev/signalbox/test/sample"
-	"github.com/signalbox-dev/signalbox/test/stand"
+	"github.com/signalbox-dev/signalbox/test/fixtures"
+	"github.com/signalbox-dev/signalbox/test/oidcprovider"
+	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
 const (
@@ -32,17 +32,17 @@ const (
 // changed arbitrarily, and one with sign-in by a provider. SCHEMATHESIS is the number of examples, ONLY a part of the ids
 // of the operations to call, SECONDS_LEFT the time after which no random requests start.
 func TestSchemathesis(t *testing.T) {
-	w := newWorld(t, stand.Single(t, stand.Options{Env: settings()}))
-	idp := provider.New(t)
-	idp.Knows(provider.People{person: {"groups": []string{"staff"}}})
-	provided := stand.Single(t, stand.Options{Env: idp.Settings()})
+	w := newWorld(t, testenv.Single(t, testenv.Options{Env: settings()}))
+	idp := oidcprovider.New(t)
+	idp.Knows(oidcprovider.People{person: {"groups": []string{"staff"}}})
+	provided := testenv.Single(t, testenv.Options{Env: idp.Settings()})
 	examples := fewExamples
 	if given := os.Getenv("SCHEMATHESIS"); given != "" {
 		n, err := strconv.Atoi(given)
 		require.NoError(t, err, "SCHEMATHESIS must be a number of examples")
 		examples = n
 	}
-	root := stand.Root(t)
+	root := testenv.Root(t)
 	python, err := exec.CommandContext(t.Context(), filepath.Join(root, "scripts/tools/schemathesis.sh")).Output()
 	require.NoError(t, err, "run scripts/tools/schemathesis.sh")
 	values := w.values(t)
@@ -65,7 +65,7 @@ func TestSchemathesis(t *testing.T) {
 // values returns the world's variables, without those that are built per golden.
 func (w *world) values(t *testing.T) map[string]string {
 	t.Helper()
-	engine, err := json.Marshal(sample.Engine())
+	engine, err := json.Marshal(fixtures.Engine())
 	require.NoError(t, err)
 	out := map[string]string{"engine": string(engine)}
 	get := w.variables(t)

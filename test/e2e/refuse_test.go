@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/internal/client"
-	"github.com/signalbox-dev/signalbox/internal/loop"
+	"github.com/signalbox-dev/signalbox/internal/e2eflow"
 	"github.com/signalbox-dev/signalbox/platform/clock"
-	"github.com/signalbox-dev/signalbox/test/stand"
+	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
 // refusal is a submission that a gate refuses.
@@ -149,14 +149,14 @@ func refusals() map[string]refusal {
 
 // TestRefusals submits what each gate refuses, and counts what is left behind.
 func TestRefusals(t *testing.T) {
-	for name, start := range stand.Shapes() {
+	for name, start := range testenv.Shapes() {
 		t.Run(name, func(t *testing.T) {
-			leavesNothing(t, start(t, stand.Options{Env: map[string]string{"SERVICE_JOBS_IMAGE_REGISTRIES": "good.example"}}))
+			leavesNothing(t, start(t, testenv.Options{Env: map[string]string{"SERVICE_JOBS_IMAGE_REGISTRIES": "good.example"}}))
 		})
 	}
 }
 
-func leavesNothing(t *testing.T, s *stand.Stand) {
+func leavesNothing(t *testing.T, s *testenv.Stand) {
 	t.Helper()
 	ctx := t.Context()
 	conn := database(ctx, t, s)
@@ -238,13 +238,13 @@ func refused(ctx context.Context, t *testing.T, c *client.Client, spec map[strin
 }
 
 // secondPerson makes an operator beside the admin, who has the same password, and signs her in.
-func secondPerson(ctx context.Context, t *testing.T, s *stand.Stand, conn *pgx.Conn) *client.Client {
+func secondPerson(ctx context.Context, t *testing.T, s *testenv.Stand, conn *pgx.Conn) *client.Client {
 	t.Helper()
 	_, err := conn.Exec(ctx, `
 		INSERT INTO auth.account (id, username, role, password_hash, created_at)
 		SELECT 'usr_00000000000000000000000000', 'olive', 'operator', password_hash, now() FROM auth.account WHERE username = 'admin'`)
 	require.NoError(t, err)
-	l := &loop.Loop{Client: client.New(s.URL, nil), Clock: clock.Real(), Patience: stand.Patience}
+	l := &e2eflow.Loop{Client: client.New(s.URL, nil), Clock: clock.Real(), Patience: testenv.Patience}
 	require.NoError(t, l.Login(ctx, "olive", s.Password))
 	return l.Client
 }

@@ -16,7 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-dev/signalbox/test/stand"
+	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
 // task is what the driver of the browser is told, visit what it saw.
@@ -73,7 +73,7 @@ const browsing = 4 * time.Minute
 
 // TestPagesInABrowser signs in, decides on devices and signs out as people do, in Chromium.
 func TestPagesInABrowser(t *testing.T) {
-	s := stand.Single(t, stand.Options{Env: map[string]string{"SERVICE_AUTH_HASH_MEMORY_KIB": "64", "SERVICE_AUTH_HASH_ITERATIONS": "1"}})
+	s := testenv.Single(t, testenv.Options{Env: map[string]string{"SERVICE_AUTH_HASH_MEMORY_KIB": "64", "SERVICE_AUTH_HASH_ITERATIONS": "1"}})
 	w := &web{t: t, url: s.URL}
 	in := task{
 		URL: s.URL, Chromium: w.tool("chromium.sh"), Out: pictures(t), Username: "admin", Password: s.Password.Reveal(), Else: elsewhere(),
@@ -248,7 +248,7 @@ func (w *web) tool(name string, args ...string) string {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), browsing)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, filepath.Join(stand.Root(w.t), "scripts", "tools", name), args...)
+	cmd := exec.CommandContext(ctx, filepath.Join(testenv.Root(w.t), "scripts", "tools", name), args...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	require.NoError(w.t, err, name)
@@ -259,7 +259,7 @@ func (w *web) tool(name string, args ...string) string {
 // drive runs the browser and answers what was seen. The task goes by standard input: arguments are read by all.
 func (w *web) drive(in task) *visit {
 	w.t.Helper()
-	folder := filepath.Join(stand.Root(w.t), "test", "identity", "page")
+	folder := filepath.Join(testenv.Root(w.t), "test", "identity", "page")
 	ctx, cancel := context.WithTimeout(w.t.Context(), browsing)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, w.tool("node.sh"), filepath.Join(folder, "drive.mjs"))

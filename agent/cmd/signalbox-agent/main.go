@@ -6,13 +6,13 @@ package main
 import (
 	"os"
 
-	"github.com/signalbox-dev/signalbox/agent/daemon"
+	"github.com/signalbox-dev/signalbox/agent"
 	"github.com/signalbox-dev/signalbox/internal/version"
 	"github.com/signalbox-dev/signalbox/platform/conf"
 )
 
 func main() {
-	os.Exit(daemon.Process{
+	os.Exit(agent.Process{
 		Args: os.Args[1:], Settings: conf.OS(), Environ: os.Environ(), Out: os.Stdout, Err: os.Stderr, Version: version.Server(),
 	}.Main())
 }

@@ -84,11 +84,11 @@ func TestPlan_Enter_missingGroup(t *testing.T) {
 func TestPlan_Enter_rlimit(t *testing.T) {
 	t.Parallel()
 	const bound = 300 << 20
-	cmd, output := entering(t, Holder{mode: Rlimit}.Plan("w", executor.Limits{MemoryBytes: bound}), "ulimit -d; ulimit -Hd; sh -c 'ulimit -d'")
+	cmd, output := entering(t, Enforcer{mode: Rlimit}.Plan("w", executor.Limits{MemoryBytes: bound}), "ulimit -d; ulimit -Hd; sh -c 'ulimit -d'")
 	require.NoError(t, cmd.Run(), output.String())
 	want := strconv.Itoa(bound >> 10)
 	require.Equal(t, []string{want, want, want}, strings.Fields(output.String()), "soft limit, hard limit and a child's limit")
-	cmd, output = entering(t, Holder{mode: Rlimit}.Plan("w", executor.Limits{}), "ulimit -d")
+	cmd, output = entering(t, Enforcer{mode: Rlimit}.Plan("w", executor.Limits{}), "ulimit -d")
 	require.NoError(t, cmd.Run())
 	mine, err := exec.CommandContext(t.Context(), "/bin/sh", "-c", "ulimit -d").Output()
 	require.NoError(t, err)
@@ -194,9 +194,9 @@ func TestHolder_Plan_onlyRequestedLimits(t *testing.T) {
 		"cpus":   {executor.Limits{CPUs: 1}, []string{"cpu.max"}, []string{"cpu.cfs_period_us", "cpu.cfs_quota_us"}},
 		"gpus":   {executor.Limits{GPUs: 4}, nil, nil},
 	} {
-		require.Equal(t, c.v2, names(Holder{mode: Cgroup2, bases: []string{"/c"}}.Plan("w", c.limits)), name)
-		require.Equal(t, c.v1, names(Holder{mode: Cgroup1, bases: []string{"/m", "/p", "/c"}}.Plan("w", c.limits)), name)
-		rlimit := Holder{mode: Rlimit}.Plan("w", c.limits)
+		require.Equal(t, c.v2, names(Enforcer{mode: Cgroup2, bases: []string{"/c"}}.Plan("w", c.limits)), name)
+		require.Equal(t, c.v1, names(Enforcer{mode: Cgroup1, bases: []string{"/m", "/p", "/c"}}.Plan("w", c.limits)), name)
+		rlimit := Enforcer{mode: Rlimit}.Plan("w", c.limits)
 		require.Empty(t, rlimit.Groups, name)
 		require.Equal(t, c.limits.MemoryBytes, rlimit.Data, name)
 	}
@@ -213,7 +213,7 @@ func names(p Plan) []string {
 func TestHolder_Plan_cgroup1MemoryBeforeSwap(t *testing.T) {
 	t.Parallel()
 	// The kernel rejects a memsw limit below the memory limit.
-	p := Holder{mode: Cgroup1, bases: []string{"/m", "/p", "/c"}}.Plan("w", executor.Limits{MemoryBytes: 7, CPUs: 3})
+	p := Enforcer{mode: Cgroup1, bases: []string{"/m", "/p", "/c"}}.Plan("w", executor.Limits{MemoryBytes: 7, CPUs: 3})
 	require.Equal(t, []string{"memory.limit_in_bytes", "memory.memsw.limit_in_bytes", "cpu.cfs_period_us", "cpu.cfs_quota_us"}, names(p))
 	require.True(t, p.Settings[1].Optional, "not every kernel accounts for swap")
 	require.Equal(t, "300000", p.Settings[3].Value)

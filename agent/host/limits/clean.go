@@ -19,7 +19,7 @@ func ofWork(name string) bool {
 // Clean removes the abandoned groups of works: their shim was killed, and their agent never came back or has
 // lost its folder. It covers all agents of the machine. The kernel does not remove a group that contains a
 // process.
-func (h Holder) Clean(now time.Time) {
+func (h Enforcer) Clean(now time.Time) {
 	for _, base := range h.bases {
 		entries, err := os.ReadDir(base)
 		if err != nil {

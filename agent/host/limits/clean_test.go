@@ -30,7 +30,7 @@ func TestHolder_Clean_oldWorkGroups(t *testing.T) {
 		dir := filepath.Join(base, c.group)
 		require.NoError(t, os.Mkdir(dir, 0o700))
 		require.NoError(t, os.Chtimes(dir, now.Add(-c.age), now.Add(-c.age)))
-		Holder{bases: []string{filepath.Join(base, "none"), base}}.Clean(now)
+		Enforcer{bases: []string{filepath.Join(base, "none"), base}}.Clean(now)
 		_, err := os.Stat(dir)
 		require.Equal(t, c.gone, os.IsNotExist(err), name)
 	}

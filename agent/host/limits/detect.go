@@ -25,25 +25,25 @@ const folder = "signalbox"
 func controllers() [3]string { return [...]string{"memory", "pids", "cpu"} }
 
 // Holder creates plans for works in the way that this machine allows.
-type Holder struct {
+type Enforcer struct {
 	mode Mode
 	// bases are the folders in which to create groups: one, or one for each controller.
 	bases []string
 }
 
 // Mode returns the way in which limits are enforced.
-func (h Holder) Mode() Mode { return h.mode }
+func (h Enforcer) Mode() Mode { return h.mode }
 
 // Detect tries what the machine allows. root is /sys/fs/cgroup; own is the content of
 // /proc/self/cgroup.
-func Detect(root, own string) Holder {
+func Detect(root, own string) Enforcer {
 	if base, ok := detectV2(root); ok {
-		return Holder{mode: Cgroup2, bases: []string{base}}
+		return Enforcer{mode: Cgroup2, bases: []string{base}}
 	}
 	if bases, ok := detectV1(root, own); ok {
-		return Holder{mode: Cgroup1, bases: bases}
+		return Enforcer{mode: Cgroup1, bases: bases}
 	}
-	return Holder{mode: Rlimit}
+	return Enforcer{mode: Rlimit}
 }
 
 func detectV2(root string) (string, bool) {

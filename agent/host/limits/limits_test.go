@@ -36,7 +36,7 @@ func TestDetect_fallsBackToRlimit(t *testing.T) {
 		h := Detect(folderOf(t, files), "0::/\n")
 		require.Equal(t, Rlimit, h.Mode(), name)
 	}
-	p := Holder{mode: Rlimit}.Plan("w", executor.Limits{MemoryBytes: 5})
+	p := Enforcer{mode: Rlimit}.Plan("w", executor.Limits{MemoryBytes: 5})
 	require.Equal(t, Plan{Mode: Rlimit, Data: 5}, p)
 }
 
@@ -62,7 +62,7 @@ func TestPlan_onThisMachine(t *testing.T) {
 func TestHolder_Plan_cgroups(t *testing.T) {
 	t.Parallel()
 	l := executor.Limits{CPUs: 2, MemoryBytes: 100, PIDs: 7}
-	v2 := Holder{mode: Cgroup2, bases: []string{"/c/signalbox"}}.Plan("w", l)
+	v2 := Enforcer{mode: Cgroup2, bases: []string{"/c/signalbox"}}.Plan("w", l)
 	require.Empty(t, cmp.Diff(Plan{
 		Mode: Cgroup2, Groups: []string{"/c/signalbox/w"}, Settings: []Setting{
 			{Path: "/c/signalbox/w/memory.max", Value: "100"},
@@ -72,11 +72,11 @@ func TestHolder_Plan_cgroups(t *testing.T) {
 			{Path: "/c/signalbox/w/cpu.max", Value: "200000 100000"},
 		},
 	}, v2))
-	v1 := Holder{mode: Cgroup1, bases: []string{"/m", "/p", "/c"}}.Plan("w", l)
+	v1 := Enforcer{mode: Cgroup1, bases: []string{"/m", "/p", "/c"}}.Plan("w", l)
 	require.Empty(t, cmp.Diff([]string{"/m/w", "/p/w", "/c/w"}, v1.Groups))
 	require.Contains(t, v1.Settings, Setting{Path: "/m/w/memory.limit_in_bytes", Value: "100"})
 	require.Contains(t, v1.Settings, Setting{Path: "/c/w/cpu.cfs_quota_us", Value: "200000"})
-	require.Empty(t, Holder{mode: Cgroup2, bases: []string{"/c"}}.Plan("w", executor.Limits{}).Settings)
+	require.Empty(t, Enforcer{mode: Cgroup2, bases: []string{"/c"}}.Plan("w", executor.Limits{}).Settings)
 }
 
 func TestPlan_Kill_cgroupKill(t *testing.T) {

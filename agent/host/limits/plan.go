@@ -29,7 +29,7 @@ type Setting struct {
 const cpuPeriod = 100_000 // microseconds
 
 // Plan returns the plan that enforces the limits of the work called name.
-func (h Holder) Plan(name string, l executor.Limits) Plan {
+func (h Enforcer) Plan(name string, l executor.Limits) Plan {
 	p := Plan{Mode: h.mode}
 	for _, base := range h.bases {
 		p.Groups = append(p.Groups, filepath.Join(base, name))

@@ -14,9 +14,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/signalbox-dev/signalbox/agent/host/files"
-	"github.com/signalbox-dev/signalbox/agent/host/process"
 	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/localfile"
 )
 
 // Control starts and follows shims, including those of an earlier agent.
@@ -43,7 +42,7 @@ const (
 )
 
 // ErrNever reports that no command was started, so Launch is safe.
-var ErrNever = errors.New("no command was started in this folder")
+var ErrNotStarted = errors.New("no command was started in this folder")
 
 // Launch starts the shim of the folder. It fails if a command was started there before.
 func (c Control) Launch(dir string, s Start) error {
@@ -60,10 +59,10 @@ func (c Control) Launch(dir string, s Start) error {
 	}
 	defer func() { _ = lock.Close() }()
 	s.Env = append(slices.Clip(s.Env), MarkName+"="+s.Mark)
-	if err := files.WriteJSON(startFile(dir), s, files.Private); err != nil {
+	if err := localfile.WriteJSON(startFile(dir), s, localfile.PrivateMode); err != nil {
 		return err
 	}
-	output, err := os.OpenFile(filepath.Join(dir, "shim.log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, files.Private)
+	output, err := os.OpenFile(filepath.Join(dir, "shim.log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, localfile.PrivateMode)
 	if err != nil {
 		return fmt.Errorf("open the shim's log: %w", err)
 	}
@@ -112,7 +111,7 @@ func (c Control) State(dir string) (State, error) {
 // Command is zero until the command is started.
 func (c Control) Running(dir string) (Running, error) {
 	var r Running
-	err := files.ReadJSON(runFile(dir), &r)
+	err := localfile.ReadJSON(runFile(dir), &r)
 	return r, err
 }
 
@@ -126,9 +125,9 @@ func (c Control) Await(ctx context.Context, dir string) (exit Exit, found bool, 
 		}
 		switch state {
 		case Never:
-			return Exit{}, false, ErrNever
+			return Exit{}, false, ErrNotStarted
 		case Ended:
-			err := files.ReadJSON(exitFile(dir), &exit)
+			err := localfile.ReadJSON(exitFile(dir), &exit)
 			return exit, err == nil, err
 		case Lost:
 			return Exit{}, false, Sweep(ctx, c.Clock, dir)
@@ -158,8 +157,8 @@ func (c Control) awaitShim(ctx context.Context, dir string) error {
 // repeatedly; the shortest grace applies.
 func (c Control) Stop(dir string, grace time.Duration) error {
 	var before stop
-	if err := files.ReadJSON(stopFile(dir), &before); err != nil || grace < before.Grace {
-		if err := files.WriteJSON(stopFile(dir), stop{Grace: grace}, files.Private); err != nil {
+	if err := localfile.ReadJSON(stopFile(dir), &before); err != nil || grace < before.Grace {
+		if err := localfile.WriteJSON(stopFile(dir), stop{Grace: grace}, localfile.PrivateMode); err != nil {
 			return err
 		}
 	}
@@ -178,16 +177,16 @@ func (c Control) Stop(dir string, grace time.Duration) error {
 func (c Control) StopRequested(dir string) bool { return exists(stopFile(dir)) }
 
 // Identity returns the identity of the command; zero before it is started.
-func (c Control) Identity(dir string) process.Identity {
+func (c Control) Identity(dir string) Identity {
 	r, err := c.Running(dir)
 	if err != nil {
-		return process.Identity{}
+		return Identity{}
 	}
 	return r.Command
 }
 
 func takeLock(dir string) (*os.File, error) {
-	f, err := os.OpenFile(lockFile(dir), os.O_RDWR|os.O_CREATE, files.Private)
+	f, err := os.OpenFile(lockFile(dir), os.O_RDWR|os.O_CREATE, localfile.PrivateMode)
 	if err != nil {
 		return nil, fmt.Errorf("open the lock: %w", err)
 	}
@@ -205,9 +204,9 @@ func exists(path string) bool {
 
 // ReadStart reads the start of the folder's shim.
 func ReadStart(dir string) (s Start, err error) {
-	err = files.ReadJSON(startFile(dir), &s)
+	err = localfile.ReadJSON(startFile(dir), &s)
 	return s, err
 }
 
 // ReadExit reads the exit. It returns fs.ErrNotExist if the shim has not ended.
-func ReadExit(dir string, into *Exit) error { return files.ReadJSON(exitFile(dir), into) }
+func ReadExit(dir string, into *Exit) error { return localfile.ReadJSON(exitFile(dir), into) }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/signalbox-dev/signalbox/agent/host/limits"
-	"github.com/signalbox-dev/signalbox/agent/host/process"
 )
 
 // Start describes what to run. Env may contain secrets, so the file is private.
@@ -27,9 +26,9 @@ const MarkName = "SERVICE_WORK_KEY"
 
 // Running describes what is running.
 type Running struct {
-	Shim      process.Identity `json:"shim"`
-	Command   process.Identity `json:"command"`
-	StartedAt time.Time        `json:"started_at"`
+	Shim      Identity  `json:"shim"`
+	Command   Identity  `json:"command"`
+	StartedAt time.Time `json:"started_at"`
 }
 
 // Exit describes how it ended.

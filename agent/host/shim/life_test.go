@@ -15,7 +15,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-dev/signalbox/agent/host/process"
 	"github.com/signalbox-dev/signalbox/agent/host/shim"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
@@ -122,7 +121,7 @@ func TestShim_processGroups(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, r.Shim.PID, own, "the shim must lead its own process group")
 	require.NotEqual(t, syscall.Getpgrp(), own)
-	require.Contains(t, process.Descendants(r.Shim.PID), r.Command.PID)
+	require.Contains(t, shim.Descendants(r.Shim.PID), r.Command.PID)
 	require.Equal(t, r.Command, b.Identity(b.dir))
 	require.NoError(t, b.Stop(b.dir, 0))
 	b.ends()
@@ -245,7 +244,7 @@ func TestControl_damagedFiles(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(b.dir, name), []byte("{"), 0o600))
 		_, _, err := b.Await(t.Context(), b.dir)
 		require.ErrorContains(t, err, name)
-		require.NotErrorIs(t, err, shim.ErrNever, "the command must not be started again")
+		require.NotErrorIs(t, err, shim.ErrNotStarted, "the command must not be started again")
 		require.Error(t, b.Launch(b.dir, b.start))
 	}
 }

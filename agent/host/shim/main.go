@@ -9,9 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/signalbox-dev/signalbox/agent/host/files"
-	"github.com/signalbox-dev/signalbox/agent/host/process"
 	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/localfile"
 )
 
 const stageWord = "--stage"
@@ -57,15 +56,15 @@ func own(dir string, clk clock.Clock) error {
 		return fmt.Errorf("become the subreaper of descendants: %w", err)
 	}
 	o := &owner{dir: dir, clock: clk, signals: listen()}
-	if err := files.ReadJSON(startFile(dir), &o.start); err != nil {
+	if err := localfile.ReadJSON(startFile(dir), &o.start); err != nil {
 		return err
 	}
-	self, err := process.Of(os.Getpid())
+	self, err := Lookup(os.Getpid())
 	if err != nil {
 		return err
 	}
 	o.running = Running{Shim: self, StartedAt: clk.Now()}
-	if err := files.WriteJSON(runFile(dir), o.running, files.Private); err != nil {
+	if err := localfile.WriteJSON(runFile(dir), o.running, localfile.PrivateMode); err != nil {
 		return err
 	}
 	return o.run()

@@ -10,9 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/signalbox-dev/signalbox/agent/host/files"
-	"github.com/signalbox-dev/signalbox/agent/host/process"
 	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/localfile"
 )
 
 // owner is a running shim.
@@ -62,7 +61,7 @@ func (o *owner) begin() error {
 	if err := o.start.Limits.Create(); err != nil {
 		return err
 	}
-	log, err := os.OpenFile(o.start.Log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, files.Private)
+	log, err := os.OpenFile(o.start.Log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, localfile.PrivateMode)
 	if err != nil {
 		return fmt.Errorf("open the log: %w", err)
 	}
@@ -76,12 +75,12 @@ func (o *owner) begin() error {
 	if err != nil {
 		return err
 	}
-	if o.running.Command, err = process.Of(pid); err != nil {
+	if o.running.Command, err = Lookup(pid); err != nil {
 		return err
 	}
 	o.children = reap(pid)
 	o.running.StartedAt = o.clock.Now()
-	if err := files.WriteJSON(runFile(o.dir), o.running, files.Private); err != nil {
+	if err := localfile.WriteJSON(runFile(o.dir), o.running, localfile.PrivateMode); err != nil {
 		return err
 	}
 	return s.release()
@@ -111,7 +110,7 @@ func (o *owner) follow() unix.WaitStatus {
 // shorten that time.
 func (o *owner) terminate(kill clock.Timer) {
 	var s stop
-	if err := files.ReadJSON(stopFile(o.dir), &s); err != nil {
+	if err := localfile.ReadJSON(stopFile(o.dir), &s); err != nil {
 		s.Grace = defaultGrace // A user has sent SIGTERM with kill(1).
 	}
 	if !o.stopped {
@@ -130,7 +129,7 @@ const defaultGrace = 10 * time.Second
 func (o *owner) killAll() {
 	o.running.Command.SignalGroup(syscall.SIGKILL)
 	o.start.Limits.Kill()
-	for _, pid := range process.Descendants(os.Getpid()) {
+	for _, pid := range Descendants(os.Getpid()) {
 		_ = unix.Kill(pid, unix.SIGKILL)
 	}
 }
@@ -162,7 +161,7 @@ func after(c clock.Clock, d time.Duration) <-chan time.Time { return c.NewTimer(
 // finish writes the outcome. After that the agent may remove the folder.
 func (o *owner) finish(exit Exit) error {
 	exit.StartedAt, exit.EndedAt = o.running.StartedAt, o.clock.Now()
-	return files.WriteJSON(exitFile(o.dir), exit, files.Private)
+	return localfile.WriteJSON(exitFile(o.dir), exit, localfile.PrivateMode)
 }
 
 // reaper waits for all children, including descendants that the shim has inherited.

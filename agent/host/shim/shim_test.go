@@ -16,7 +16,6 @@ import (
 
 	"github.com/signalbox-dev/signalbox/agent/executor"
 	"github.com/signalbox-dev/signalbox/agent/host/limits"
-	"github.com/signalbox-dev/signalbox/agent/host/process"
 	"github.com/signalbox-dev/signalbox/agent/host/shim"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
@@ -116,7 +115,7 @@ func TestControl_Await_killedShim(t *testing.T) {
 		pid, err := strconv.Atoi(field)
 		require.NoError(t, err)
 		// A process that is not reaped yet counts as dead.
-		left, err := process.Of(pid)
+		left, err := shim.Lookup(pid)
 		require.False(t, err == nil && left.Alive(), "process %d is still running", pid)
 	}
 }
@@ -131,7 +130,7 @@ func TestControl_Await_killedBeforeStart(t *testing.T) {
 	require.NoError(t, os.Remove(filepath.Join(b.dir, "exit.json")))
 	require.NoError(t, os.WriteFile(filepath.Join(b.dir, "run.json"), []byte(`{"shim":{"pid":1,"start":1,"boot":"x"}}`), 0o600))
 	_, _, err := b.Await(t.Context(), b.dir)
-	require.ErrorIs(t, err, shim.ErrNever)
+	require.ErrorIs(t, err, shim.ErrNotStarted)
 	b.launch()
 	_, found = b.ends()
 	require.True(t, found)
@@ -242,5 +241,5 @@ func TestMain_usage(t *testing.T) {
 	var words strings.Builder
 	require.Equal(t, 1, shim.Main(nil, clock.Real(), &words))
 	require.Contains(t, words.String(), "usage")
-	require.False(t, errors.Is(shim.ErrNever, os.ErrNotExist))
+	require.False(t, errors.Is(shim.ErrNotStarted, os.ErrNotExist))
 }

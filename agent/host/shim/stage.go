@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/signalbox-dev/signalbox/agent/host/files"
+	"github.com/signalbox-dev/signalbox/platform/localfile"
 )
 
 // staging hands over from the shim to the process that becomes the command. The process
@@ -97,7 +97,7 @@ func stage(dir string) error {
 
 func become(dir string) error {
 	var s Start
-	if err := files.ReadJSON(startFile(dir), &s); err != nil {
+	if err := localfile.ReadJSON(startFile(dir), &s); err != nil {
 		return err
 	}
 	if n, err := os.NewFile(goFD, "go").Read(make([]byte, 1)); n != 1 {

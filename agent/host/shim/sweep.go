@@ -6,9 +6,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/signalbox-dev/signalbox/agent/host/files"
-	"github.com/signalbox-dev/signalbox/agent/host/process"
 	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/localfile"
 )
 
 // Sweep ends the processes that a killed shim left behind. The command dies with the shim;
@@ -16,17 +15,17 @@ import (
 // environment. Sweep returns when no process is left.
 func Sweep(ctx context.Context, clk clock.Clock, dir string) error {
 	var s Start
-	if err := files.ReadJSON(startFile(dir), &s); err != nil {
+	if err := localfile.ReadJSON(startFile(dir), &s); err != nil {
 		return err
 	}
 	var r Running
-	if err := files.ReadJSON(runFile(dir), &r); err != nil {
+	if err := localfile.ReadJSON(runFile(dir), &r); err != nil {
 		return err
 	}
 	for {
 		left := s.Limits.Kill()
 		left = r.Command.SignalGroup(syscall.SIGKILL) || left
-		for _, p := range process.Marked(MarkName, s.Mark) {
+		for _, p := range WithVariable(MarkName, s.Mark) {
 			left = p.Signal(syscall.SIGKILL) || left
 		}
 		if !left {

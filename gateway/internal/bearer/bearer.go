@@ -111,6 +111,6 @@ func (c *Checker) Again(ctx context.Context, claim Claim) func(context.Context) 
 }
 
 func (c *Checker) reach(ctx context.Context) (authn.Reach, bool) {
-	r, err := authn.ReachOf(authn.Token(ctx, c.clk.Now()))
+	r, err := authn.RightsDigestOf(authn.Token(ctx, c.clk.Now()))
 	return r, err == nil
 }

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"github.com/signalbox-dev/signalbox/gateway/internal/bearer"
-	"github.com/signalbox-dev/signalbox/gateway/internal/edge"
+	"github.com/signalbox-dev/signalbox/gateway/internal/middleware"
 	"github.com/signalbox-dev/signalbox/gateway/internal/restjson"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
@@ -89,7 +89,7 @@ func (s *Stream) Run(w http.ResponseWriter, r *http.Request, in proto.Message, s
 	if first != nil {
 		out.add(*first)
 	}
-	s.relay(ctx, src, out, stop, watch{requestID: obs.RequestID(r.Context()), check: check, call: edge.CallOf(r.Context())})
+	s.relay(ctx, src, out, stop, watch{requestID: obs.RequestID(r.Context()), check: check, call: middleware.CallOf(r.Context())})
 	return nil
 }
 
@@ -121,7 +121,7 @@ func (s *Stream) first(ctx context.Context, src *source, stop <-chan struct{}) (
 type watch struct {
 	requestID string
 	check     func(context.Context) error
-	call      *edge.Call // nil outside the gateway
+	call      *middleware.Call // nil outside the gateway
 }
 
 // placed returns err as a plain request would have got it.
@@ -129,7 +129,7 @@ func (w watch) placed(err error) *fault.Error {
 	if w.call == nil {
 		return fault.From(err)
 	}
-	return edge.Placed(w.call, err)
+	return middleware.Placed(w.call, err)
 }
 
 func (s *Stream) relay(ctx context.Context, src *source, out *sink, stop <-chan struct{}, beside watch) {

@@ -25,8 +25,7 @@ import (
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivermigrate"
 
-	"github.com/signalbox-dev/signalbox/platform/pg/internal/session"
-	"github.com/signalbox-dev/signalbox/platform/pg/role"
+	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
@@ -97,12 +96,12 @@ func Up(ctx context.Context, ownerURL secret.String, schema string, files fs.FS)
 // asOwner calls do with a connection of the schema's owner, under the migration lock and after dropping the
 // invalid indexes of a killed run.
 func asOwner(ctx context.Context, ownerURL secret.String, schema string, do func(*pgx.Conn) error) error {
-	conn, err := session.Connect(ctx, ownerURL.Reveal(), map[string]string{"search_path": schema})
+	conn, err := pg.Connect(ctx, ownerURL.Reveal(), map[string]string{"search_path": schema})
 	if err != nil {
 		return fmt.Errorf("connect as the owner of schema %s: %w", schema, err)
 	}
-	defer session.Close(ctx, conn)
-	unlock, err := session.Lock(ctx, conn, lockKey(schema))
+	defer pg.CloseConn(ctx, conn)
+	unlock, err := pg.AdvisoryLock(ctx, conn, lockKey(schema))
 	if err != nil {
 		return err
 	}
@@ -252,7 +251,7 @@ func Reindex(ctx context.Context, ownerURL secret.String, schema string) error {
 	})
 }
 
-// Fingerprint returns a hash of everything that Up and role.Bootstrap create in a
+// Fingerprint returns a hash of everything that Up and migrate.Bootstrap create in a
 // schema: schemas with equal fingerprints are equal. pgtest uses it as the key of its
 // template databases.
 func Fingerprint(schema string, files fs.FS) (string, error) {
@@ -275,7 +274,7 @@ func Fingerprint(schema string, files fs.FS) (string, error) {
 			_, _ = fmt.Fprintf(h, "%s %s %d\n%s\n", s.table, name, len(text), text)
 		}
 	}
-	_, _ = fmt.Fprintln(h, role.Grants(schema, "role", "owner"))
+	_, _ = fmt.Fprintln(h, Grants(schema, "role", "owner"))
 	migrator, err := riverMigrator(nil, schema)
 	if err != nil {
 		return "", err

@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-dev/signalbox/test/stand"
+	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
 // verified has the command verify the audit, as an admin's program would.
@@ -19,7 +19,7 @@ func (h *house) verified(ctx context.Context, t *testing.T) (out string, code in
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "token")
 	require.NoError(t, os.WriteFile(file, []byte(h.token), 0o600))
-	raw, err := exec.CommandContext(ctx, stand.Bin(t, "signalbox"), "audit", "verify", "--server", h.URL, "--token-file", file).CombinedOutput()
+	raw, err := exec.CommandContext(ctx, testenv.Bin(t, "signalbox"), "audit", "verify", "--server", h.URL, "--token-file", file).CombinedOutput()
 	if ended, ok := errors.AsType[*exec.ExitError](err); ok {
 		return string(raw), ended.ExitCode()
 	}

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
-	"github.com/signalbox-dev/signalbox/platform/pg/role"
+	"github.com/signalbox-dev/signalbox/platform/pg/migrate"
 	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
@@ -161,7 +161,7 @@ func (s Setup) database(ctx context.Context, adminFile, name string) error {
 	if err != nil {
 		return fmt.Errorf("read the seed of the roles: %w", err)
 	}
-	access, err := role.Bootstrap(ctx, role.Config{
+	access, err := migrate.Bootstrap(ctx, migrate.RoleConfig{
 		AdminURL: secret.New(strings.TrimSpace(string(raw))), Database: name, Services: Schemas(), Seed: secret.New(string(seed)),
 	})
 	if err != nil {

@@ -141,7 +141,7 @@ func text(s *string) any {
 // cannot reset their own password: a lost response would lock them out, and a stolen token would be enough to
 // change the password without knowing the current one.
 func (s *Users) Reset(ctx context.Context, tx pgx.Tx, userID, hash string) error {
-	if authn.Of(ctx).Subject == userID {
+	if authn.CallerOf(ctx).Subject == userID {
 		return fault.New(fault.Conflict, "own_password", "you cannot reset your own password; change it with POST /api/profile/password")
 	}
 	u, err := lockUser(ctx, tx, userID)

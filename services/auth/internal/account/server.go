@@ -11,8 +11,7 @@ import (
 	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
 	commonpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/common/peer/v1"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/idem"
-	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
@@ -23,7 +22,7 @@ type Server struct {
 
 	Users     *Users
 	Transfers *Transfers
-	Once      *idem.Once
+	Once      *idempotency.Once
 }
 
 // CreateUser implements UserService. Repeats are recognized by a hash of the request without the password, because
@@ -47,7 +46,7 @@ func (s *Server) CreateUser(ctx context.Context, in *authv1.CreateUserRequest) (
 			return err
 		}
 		made = true
-		idem.Set(out, &authv1.CreateUserResponse{User: userToProto(created)})
+		idempotency.Set(out, &authv1.CreateUserResponse{User: userToProto(created)})
 		return nil
 	})
 	if err != nil {
@@ -85,7 +84,7 @@ func withoutPassword(in *authv1.CreateUserRequest) *authv1.CreateUserRequest {
 
 // ListUsers implements UserService. The users are ordered by username.
 func (s *Server) ListUsers(ctx context.Context, in *authv1.ListUsersRequest) (*authv1.ListUsersResponse, error) {
-	p, err := request.Page(in.Limit, in.Offset)
+	p, err := request.ReadPage(in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +95,7 @@ func (s *Server) ListUsers(ctx context.Context, in *authv1.ListUsersRequest) (*a
 	if err := request.SetTotal(ctx, total); err != nil {
 		return nil, err
 	}
-	users, more := page.Cut(users, p)
+	users, more := request.CutPage(users, p)
 	out := &authv1.ListUsersResponse{}
 	for _, u := range users {
 		out.Users = append(out.Users, userToProto(u))
@@ -165,7 +164,7 @@ func (s *Server) ListOwned(ctx context.Context, in *authv1.ListOwnedRequest) (*a
 	if err := request.ID(id.User, "user_id", in.GetUserId()); err != nil {
 		return nil, err
 	}
-	p, err := request.Page(in.Limit, in.Offset)
+	p, err := request.ReadPage(in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +175,7 @@ func (s *Server) ListOwned(ctx context.Context, in *authv1.ListOwnedRequest) (*a
 	if err := request.SetTotal(ctx, len(owned)); err != nil {
 		return nil, err
 	}
-	owned, more := page.Cut(owned[min(p.Offset, len(owned)):], p)
+	owned, more := request.CutPage(owned[min(p.Offset, len(owned)):], p)
 	return ownedToProto(owned), request.SetMore(ctx, more)
 }
 

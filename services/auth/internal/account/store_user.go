@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 // userColumns derives the login method from the password: only accounts that an OpenID sign-in created have none.
@@ -69,12 +69,12 @@ func lockAdmins(ctx context.Context, tx pgx.Tx, except, issuer string) (others i
 const matching = `($1 = '' OR strpos(lower(a.username), lower($1)) > 0 OR strpos(lower(a.email), lower($1)) > 0
 	OR strpos(lower(a.display_name), lower($1)) > 0)`
 
-func listUsers(ctx context.Context, q pg.Querier, part string, p page.Page) (users []User, total int, err error) {
+func listUsers(ctx context.Context, q pg.Querier, part string, p request.Page) (users []User, total int, err error) {
 	if err := q.QueryRow(ctx, `SELECT count(*) FROM account a WHERE `+matching, part).Scan(&total); err != nil {
 		return nil, 0, fmt.Errorf("count users: %w", err)
 	}
 	rows, err := q.Query(ctx, `SELECT `+userColumns+` FROM account a WHERE `+matching+`
-		ORDER BY lower(a.username), a.id LIMIT $2 OFFSET $3`, part, p.Ask(), p.Offset)
+		ORDER BY lower(a.username), a.id LIMIT $2 OFFSET $3`, part, p.FetchLimit(), p.Offset)
 	if err != nil {
 		return nil, 0, fmt.Errorf("list users: %w", err)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/services/auth/internal/limit"
+	"github.com/signalbox-dev/signalbox/services/auth/internal/ratelimit"
 )
 
 // Look shows a request to the user who decides it, and changes nothing.
@@ -75,7 +75,7 @@ func (f *Flow) guess(ctx context.Context, c *authn.Caller, typed string, find fu
 	if err != nil {
 		return Request{}, err
 	}
-	ofAddress, err := f.take(ctx, addressMisses(), limit.Key(c.ClientAddr), "")
+	ofAddress, err := f.take(ctx, addressMisses(), ratelimit.Key(c.ClientAddr), "")
 	if err != nil {
 		return Request{}, err
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/secret"
-	"github.com/signalbox-dev/signalbox/services/auth/internal/limit"
+	"github.com/signalbox-dev/signalbox/services/auth/internal/ratelimit"
 )
 
 // Opening describes the session that a device gets after its approval.
@@ -46,7 +46,7 @@ const draws = 5
 
 // Begin starts a flow and returns its codes.
 func (f *Flow) Begin(ctx context.Context, s Start) (Codes, error) {
-	key := limit.Key(s.Address)
+	key := ratelimit.Key(s.Address)
 	if _, err := f.take(ctx, beginnings(), key, wordBusy); err != nil {
 		return Codes{}, err
 	}
@@ -100,7 +100,7 @@ func (f *Flow) begin(ctx context.Context, s Start, key string) (c Codes, stored 
 // A code from another address or client than the one that began the flow gets the result of an unknown code and
 // changes nothing: a thief learns nothing from it, and can neither end the flow nor slow down the waiting device.
 func (f *Flow) Poll(ctx context.Context, p Poll) (Token, error) {
-	key := limit.Key(p.Address)
+	key := ratelimit.Key(p.Address)
 	if _, err := f.take(ctx, polls(), key, wordSlow); err != nil {
 		return Token{}, err
 	}

@@ -41,7 +41,7 @@ func (s *Server) CreateDeviceCode(ctx context.Context, in *authv1.CreateDeviceCo
 			return nil, err
 		}
 	}
-	c, err := s.Flow.Begin(ctx, Start{ClientID: ClientID, ClientName: name, Address: authn.Of(ctx).ClientAddr})
+	c, err := s.Flow.Begin(ctx, Start{ClientID: ClientID, ClientName: name, Address: authn.CallerOf(ctx).ClientAddr})
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func (s *Server) CreateDeviceCode(ctx context.Context, in *authv1.CreateDeviceCo
 
 // PollDeviceToken implements DeviceService.
 func (s *Server) PollDeviceToken(ctx context.Context, in *authv1.PollDeviceTokenRequest) (*authv1.DeviceToken, error) {
-	t, err := s.Flow.Poll(ctx, Poll{Code: secret.New(in.GetDeviceCode()), ClientID: ClientID, Address: authn.Of(ctx).ClientAddr})
+	t, err := s.Flow.Poll(ctx, Poll{Code: secret.New(in.GetDeviceCode()), ClientID: ClientID, Address: authn.CallerOf(ctx).ClientAddr})
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func (s *Server) PollDeviceToken(ctx context.Context, in *authv1.PollDeviceToken
 
 // GetDeviceRequest implements DeviceService.
 func (s *Server) GetDeviceRequest(ctx context.Context, in *authv1.GetDeviceRequestRequest) (*authv1.DeviceRequest, error) {
-	c, err := authn.Of(ctx).RequireUser()
+	c, err := authn.CallerOf(ctx).RequireUser()
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func (s *Server) GetDeviceRequest(ctx context.Context, in *authv1.GetDeviceReque
 
 // DecideDeviceRequest implements DeviceService.
 func (s *Server) DecideDeviceRequest(ctx context.Context, in *authv1.DecideDeviceRequestRequest) (*authv1.DeviceRequest, error) {
-	c, err := authn.Of(ctx).RequireUser()
+	c, err := authn.CallerOf(ctx).RequireUser()
 	if err != nil {
 		return nil, err
 	}

@@ -8,8 +8,8 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 // Rotation creates new keys, on a schedule and on request.
@@ -119,7 +119,7 @@ type Shown struct {
 }
 
 // List returns the keys of a purpose (of all purposes if it is empty), newest first, and whether there are more.
-func (r *Rotation) List(ctx context.Context, purpose Purpose, p page.Page) ([]Shown, bool, error) {
+func (r *Rotation) List(ctx context.Context, purpose Purpose, p request.Page) ([]Shown, bool, error) {
 	store := r.Ring.store
 	live, err := store.live(ctx, store.Pool)
 	if err != nil {
@@ -136,7 +136,7 @@ func (r *Rotation) List(ctx context.Context, purpose Purpose, p page.Page) ([]Sh
 	if err != nil {
 		return nil, false, err
 	}
-	keys, more := page.Cut(keys, p)
+	keys, more := request.CutPage(keys, p)
 	shown := make([]Shown, 0, len(keys))
 	for _, k := range keys {
 		shown = append(shown, Shown{k, k.state(now, signing[k.Purpose])})

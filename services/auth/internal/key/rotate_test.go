@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 // TestRotation_keyLifecycle follows a key from its publication to its retirement on two replicas.
@@ -131,7 +131,7 @@ func TestRotation_List_states(t *testing.T) {
 	b := newBench(t)
 	r := b.replica()
 	states := func() (access []State) {
-		keys, more, err := r.List(t.Context(), Access, page.Page{Limit: 10})
+		keys, more, err := r.List(t.Context(), Access, request.Page{Limit: 10})
 		require.NoError(t, err)
 		require.False(t, more)
 		for _, k := range keys {
@@ -148,7 +148,7 @@ func TestRotation_List_states(t *testing.T) {
 	require.Equal(t, []State{Signing, Retired}, states())
 	require.NoError(t, r.Rotate(t.Context(), Access, true))
 	require.Equal(t, []State{Signing, Revoked, Revoked}, states())
-	all, more, err := r.List(t.Context(), "", page.Page{Limit: 2, Offset: 1})
+	all, more, err := r.List(t.Context(), "", request.Page{Limit: 2, Offset: 1})
 	require.NoError(t, err)
 	require.True(t, more, "four keys in all")
 	require.Equal(t, []State{Revoked, Revoked}, []State{all[0].State, all[1].State})

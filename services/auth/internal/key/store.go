@@ -12,8 +12,8 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
@@ -38,10 +38,10 @@ func (s *Store) live(ctx context.Context, q pg.Querier) ([]Key, error) {
 }
 
 // list lists the keys of a purpose (of all purposes if it is empty), newest of a purpose first.
-func (s *Store) list(ctx context.Context, purpose Purpose, p page.Page) ([]Key, error) {
+func (s *Store) list(ctx context.Context, purpose Purpose, p request.Page) ([]Key, error) {
 	return collect(s.Pool.Query(ctx, `
 		SELECT `+columns+` FROM signing_key WHERE $1 = '' OR purpose = $1
-		ORDER BY purpose, generation DESC LIMIT $2 OFFSET $3`, purpose, p.Ask(), p.Offset))
+		ORDER BY purpose, generation DESC LIMIT $2 OFFSET $3`, purpose, p.FetchLimit(), p.Offset))
 }
 
 func collect(rows pgx.Rows, err error) ([]Key, error) {

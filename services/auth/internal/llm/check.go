@@ -18,7 +18,7 @@ func (c Caller) Test(ctx context.Context, s Settings) Result {
 		return r
 	}
 	r.Endpoint = m.text(endpoint, MaxText)
-	got, err := c.complete(ctx, m, s, endpoint, request{Messages: []message{textMessage("user", "Reply with the one word ready.")}})
+	got, err := c.complete(ctx, m, s, endpoint, chatRequest{Messages: []message{textMessage("user", "Reply with the one word ready.")}})
 	if err != nil {
 		r.Error = m.text(err.Error(), 2*MaxText)
 		return r
@@ -41,7 +41,7 @@ func (c Caller) Test(ctx context.Context, s Settings) Result {
 }
 
 // complete sends a request and returns the completion, or an error that quotes the upstream.
-func (c Caller) complete(ctx context.Context, m mask, s Settings, endpoint string, in request) (completion, error) {
+func (c Caller) complete(ctx context.Context, m mask, s Settings, endpoint string, in chatRequest) (completion, error) {
 	in.Model = s.Model
 	got, err := c.post(ctx, s, endpoint, in)
 	if err != nil {

@@ -158,8 +158,8 @@ func TestCaller_Test_timeoutNamesStage(t *testing.T) {
 	mute, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = mute.Close() }) // it accepts connections and sends nothing
-	silent := func(w http.ResponseWriter, r *http.Request, _ request) { <-r.Context().Done() }
-	endless := func(w http.ResponseWriter, r *http.Request, _ request) {
+	silent := func(w http.ResponseWriter, r *http.Request, _ chatRequest) { <-r.Context().Done() }
+	endless := func(w http.ResponseWriter, r *http.Request, _ chatRequest) {
 		_, _ = io.WriteString(w, `{"choices":`)
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()
@@ -182,7 +182,7 @@ func TestCaller_Test_followsNoRedirect(t *testing.T) {
 	elsewhere := newUpstream(t, replies("you should not be here"))
 	for _, status := range []int{301, 302, 303, 307, 308} {
 		for _, to := range []string{elsewhere.URL + "/v1/chat/completions", "/v1/chat/completions", "https://evil.example/" + key} {
-			u := newUpstream(t, func(w http.ResponseWriter, _ *http.Request, _ request) {
+			u := newUpstream(t, func(w http.ResponseWriter, _ *http.Request, _ chatRequest) {
 				w.Header().Set("Location", to)
 				w.WriteHeader(status)
 			}, replies("nor here"))

@@ -72,7 +72,7 @@ func TestMask_upstreamText(t *testing.T) {
 			"function name":          {replies("ready"), writes(200, "application/json", `{"choices": [{"message": {"tool_calls": [{"id": "a", "function": {"name": "`+spelling+`", "arguments": "{}"}}]}}]}`)},
 			"arguments":              {replies("ready"), writes(200, "application/json", `{"choices": [{"message": {"tool_calls": [{"id": "a", "function": {"name": "echo_nonce", "arguments": "`+spelling+`"}}]}}]}`)},
 			"second turn":            {replies("ready"), echoes(), writes(500, "text/plain", spelling)},
-			"header": {func(w http.ResponseWriter, _ *http.Request, _ request) {
+			"header": {func(w http.ResponseWriter, _ *http.Request, _ chatRequest) {
 				w.Header().Set("Location", "https://x.example/"+url.PathEscape(spelling))
 				w.Header().Set("Content-Type", "text/"+strings.ReplaceAll(spelling, "\u200b", ""))
 				w.WriteHeader(http.StatusFound)

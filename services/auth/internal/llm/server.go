@@ -10,7 +10,7 @@ import (
 type Server struct {
 	authv1.UnimplementedAgentServiceServer
 
-	Desk *Desk
+	Desk *Tester
 }
 
 // TestAgentModel implements AgentService.

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// request is a chat completion request. It has only fields that every upstream knows.
-type request struct {
+// chatRequest is a chat completion request. It has only fields that every upstream knows.
+type chatRequest struct {
 	Model      string    `json:"model"`
 	Messages   []message `json:"messages"`
 	Tools      []tool    `json:"tools,omitempty"`
@@ -99,7 +99,7 @@ func (c Caller) tools(ctx context.Context, m mask, s Settings, endpoint string) 
 	}
 	nonce := hex.EncodeToString(raw)
 	prompt := textMessage("user", "Call the function "+echo+" with the nonce "+nonce+", then state in one sentence what it returned.")
-	in := request{
+	in := chatRequest{
 		Messages: []message{prompt}, Tools: offered(),
 		ToolChoice: tool{Type: "function", Function: function{Name: echo}},
 	}

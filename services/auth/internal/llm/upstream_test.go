@@ -21,7 +21,7 @@ import (
 const key = "sk-proj-Zx81+q/TRUE=secret"
 
 // step handles one call of the upstream.
-type step func(w http.ResponseWriter, r *http.Request, in request)
+type step func(w http.ResponseWriter, r *http.Request, in chatRequest)
 
 // upstream is an OpenAI-compatible server that handles each call with the next step of its script.
 type upstream struct {
@@ -30,7 +30,7 @@ type upstream struct {
 	t      *testing.T
 	mu     sync.Mutex
 	script []step
-	calls  []request
+	calls  []chatRequest
 }
 
 func newUpstream(t *testing.T, script ...step) *upstream {
@@ -43,7 +43,7 @@ func newUpstream(t *testing.T, script ...step) *upstream {
 
 func (u *upstream) serve(w http.ResponseWriter, r *http.Request) {
 	raw, err := io.ReadAll(r.Body)
-	var in request
+	var in chatRequest
 	u.mu.Lock()
 	var next step
 	if err == nil && json.Unmarshal(raw, &in) == nil && len(u.script) > 0 {
@@ -58,10 +58,10 @@ func (u *upstream) serve(w http.ResponseWriter, r *http.Request) {
 	next(w, r, in)
 }
 
-func (u *upstream) made() []request {
+func (u *upstream) made() []chatRequest {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return append([]request(nil), u.calls...)
+	return append([]chatRequest(nil), u.calls...)
 }
 
 func (u *upstream) settings() Settings {
@@ -82,7 +82,7 @@ func (u *upstream) test() Result {
 }
 
 func writes(status int, typ, body string) step {
-	return func(w http.ResponseWriter, _ *http.Request, _ request) {
+	return func(w http.ResponseWriter, _ *http.Request, _ chatRequest) {
 		w.Header().Set("Content-Type", typ)
 		w.WriteHeader(status)
 		_, _ = io.WriteString(w, body)
@@ -99,7 +99,7 @@ func replies(text string) step {
 
 // callsWith responds with a call of the function name; arguments receives the nonce that the model was given.
 func callsWith(name, id string, arguments func(nonce string) any) step {
-	return func(w http.ResponseWriter, r *http.Request, in request) {
+	return func(w http.ResponseWriter, r *http.Request, in chatRequest) {
 		raw, err := json.Marshal(map[string]any{"choices": []any{map[string]any{"message": map[string]any{
 			"role": "assistant", "content": nil, "tool_calls": []any{map[string]any{
 				"id": id, "type": "function", "function": map[string]any{"name": name, "arguments": arguments(nonceOf(in))},
@@ -117,7 +117,7 @@ func echoes() step {
 }
 
 // nonceOf returns the nonce in the user message.
-func nonceOf(in request) string {
+func nonceOf(in chatRequest) string {
 	text := *in.Messages[0].Content
 	const before = "with the nonce "
 	at := len("Call the function "+echo+" ") + len(before)

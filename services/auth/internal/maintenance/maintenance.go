@@ -45,7 +45,7 @@ type State struct {
 }
 
 // Refusal returns the error for a request at the time now, or nil if it is served.
-func (s State) Refusal(now time.Time) error {
+func (s State) Err(now time.Time) error {
 	if s.Mode == Off {
 		return nil
 	}

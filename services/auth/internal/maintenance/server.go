@@ -13,7 +13,7 @@ import (
 type Server struct {
 	authv1.UnimplementedMaintenanceServiceServer
 
-	Desk *Desk
+	Desk *Switch
 }
 
 // GetMaintenance implements MaintenanceService.
@@ -64,7 +64,7 @@ func timeProto(t *time.Time) *timestamppb.Timestamp {
 type ConfigServer struct {
 	authv1.AuthServiceServer
 
-	Desk *Desk
+	Desk *Switch
 }
 
 // GetConfig implements AuthService.

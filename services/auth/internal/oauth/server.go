@@ -23,7 +23,7 @@ type Server struct {
 
 // DecideAuthorization implements OAuthService.
 func (s *Server) DecideAuthorization(ctx context.Context, in *authv1.DecideAuthorizationRequest) (*authv1.AuthorizationDecision, error) {
-	c, err := authn.Of(ctx).RequireUser()
+	c, err := authn.CallerOf(ctx).RequireUser()
 	if err != nil {
 		return nil, err
 	}

@@ -162,7 +162,7 @@ func (a *Authority) renew(ctx context.Context, tx pgx.Tx, r refreshToken, hash [
 		return Tokens{}, nil, err
 	}
 	access, err := a.Sessions.IssueFor(ctx, tx, r.sessionID, *a.granted(r.grant, scope))
-	if errors.Is(err, session.ErrNoAccount) { // the user ended the session
+	if errors.Is(err, session.ErrAccountUnusable) { // the user ended the session
 		return Tokens{}, badGrant(), nil
 	}
 	if err != nil {

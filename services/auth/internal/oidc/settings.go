@@ -32,31 +32,31 @@ func (s *Settings) Enabled() bool { return s.Issuer != "" }
 func (s *Settings) Validate() error {
 	if !s.Enabled() {
 		if s.ClientID != "" || !s.ClientSecret.IsZero() {
-			return conf.Faultf("SERVICE_OIDC_ISSUER", "must be set if SERVICE_OIDC_CLIENT_ID or SERVICE_OIDC_CLIENT_SECRET is set")
+			return conf.Errorf("SERVICE_OIDC_ISSUER", "must be set if SERVICE_OIDC_CLIENT_ID or SERVICE_OIDC_CLIENT_SECRET is set")
 		}
 		return nil
 	}
 	var errs []error
 	u, err := url.Parse(s.Issuer)
 	if err != nil || u.RawQuery != "" || u.Fragment != "" || egress.CheckURL(u) != nil {
-		errs = append(errs, conf.Faultf("SERVICE_OIDC_ISSUER", "must be a URL like https://login.example.com"))
+		errs = append(errs, conf.Errorf("SERVICE_OIDC_ISSUER", "must be a URL like https://login.example.com"))
 	}
 	if s.ClientID == "" {
-		errs = append(errs, conf.Faultf("SERVICE_OIDC_CLIENT_ID", "must be set if SERVICE_OIDC_ISSUER is set"))
+		errs = append(errs, conf.Errorf("SERVICE_OIDC_CLIENT_ID", "must be set if SERVICE_OIDC_ISSUER is set"))
 	}
 	if s.ClientSecret.Reveal() == "" {
-		errs = append(errs, conf.Faultf("SERVICE_OIDC_CLIENT_SECRET", "must be set if SERVICE_OIDC_ISSUER is set"))
+		errs = append(errs, conf.Errorf("SERVICE_OIDC_CLIENT_SECRET", "must be set if SERVICE_OIDC_ISSUER is set"))
 	}
 	// Password login is off, so without an admin group no admin could sign in.
 	if !slices.ContainsFunc(s.AdminGroups, notEmpty) {
-		errs = append(errs, conf.Faultf("SERVICE_OIDC_ADMIN_GROUPS", "must name a group; without one the installation has no admin who can sign in"))
+		errs = append(errs, conf.Errorf("SERVICE_OIDC_ADMIN_GROUPS", "must name a group; without one the installation has no admin who can sign in"))
 	}
 	if s.GroupsClaim == "" {
-		errs = append(errs, conf.Faultf("SERVICE_OIDC_GROUPS_CLAIM", "must not be empty"))
+		errs = append(errs, conf.Errorf("SERVICE_OIDC_GROUPS_CLAIM", "must not be empty"))
 	}
 	for _, entry := range s.TeamGroups {
 		if _, _, ok := cutTeam(entry); !ok {
-			errs = append(errs, conf.Faultf("SERVICE_OIDC_TEAM_GROUPS", "must be group=team-key, got %q", entry))
+			errs = append(errs, conf.Errorf("SERVICE_OIDC_TEAM_GROUPS", "must be group=team-key, got %q", entry))
 		}
 	}
 	return errors.Join(errs...)

@@ -16,7 +16,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/secret"
-	"github.com/signalbox-dev/signalbox/services/auth/internal/limit"
+	"github.com/signalbox-dev/signalbox/services/auth/internal/ratelimit"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/session"
 )
 
@@ -77,7 +77,7 @@ func (s *SignIn) Begin(ctx context.Context, next, address string) (Begun, error)
 	if err != nil {
 		return Begun{}, err
 	}
-	if err := s.store(ctx, pending{ticket: t, sealedNext: sealed, addressKey: limit.Key(address)}); err != nil {
+	if err := s.store(ctx, pending{ticket: t, sealedNext: sealed, addressKey: ratelimit.Key(address)}); err != nil {
 		return Begun{}, err
 	}
 	return Begun{URL: to, Binding: t.binding}, nil
@@ -194,7 +194,7 @@ func (s *SignIn) enter(ctx context.Context, ident Identity, address string) (ses
 	switch {
 	case refusal != nil:
 		return session.Tokens{}, fault.New(fault.Forbidden, "oidc_not_admitted", "%s", refusal.Error())
-	case errors.Is(err, session.ErrNoAccount):
+	case errors.Is(err, session.ErrAccountUnusable):
 		return session.Tokens{}, badSignIn()
 	case err != nil:
 		return session.Tokens{}, fmt.Errorf("sign in with the provider: %w", err)

@@ -31,7 +31,7 @@ type Server struct {
 
 // GetProfile implements ProfileService.
 func (s *Server) GetProfile(ctx context.Context, _ *authv1.GetProfileRequest) (*authv1.Profile, error) {
-	c, err := authn.Of(ctx).RequireUser()
+	c, err := authn.CallerOf(ctx).RequireUser()
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +44,7 @@ func (s *Server) GetProfile(ctx context.Context, _ *authv1.GetProfileRequest) (*
 
 // UpdateProfile implements ProfileService.
 func (s *Server) UpdateProfile(ctx context.Context, in *authv1.UpdateProfileRequest) (*authv1.Profile, error) {
-	c, err := authn.Of(ctx).RequireUser()
+	c, err := authn.CallerOf(ctx).RequireUser()
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +108,7 @@ func (s *Server) readable(ctx context.Context, c *authn.Caller, name string) (pr
 
 // ChangePassword implements ProfileService.
 func (s *Server) ChangePassword(ctx context.Context, in *authv1.ChangePasswordRequest) (*emptypb.Empty, error) {
-	c, err := authn.Of(ctx).RequireUser()
+	c, err := authn.CallerOf(ctx).RequireUser()
 	if err != nil {
 		return nil, err
 	}

@@ -26,7 +26,7 @@ type Holder struct {
 // project_visibility_change for each service, in the same transaction. The row is deleted when the service has
 // confirmed the visibility: during the call that made the change, when the call is repeated, or during Sweep. Services
 // keep the newest version that they receive, so deliveries may be repeated and may arrive out of order.
-type Copies struct {
+type VisibilitySync struct {
 	Pool    *pgxpool.Pool
 	Clock   clock.Clock
 	Holders []Holder
@@ -49,7 +49,7 @@ type pending struct {
 }
 
 // begin records, in the transaction of the change, that every service must confirm it.
-func (c *Copies) begin(ctx context.Context, tx pgx.Tx, p Project) error {
+func (c *VisibilitySync) begin(ctx context.Context, tx pgx.Tx, p Project) error {
 	names := make([]string, 0, len(c.Holders))
 	for _, h := range c.Holders {
 		names = append(names, h.Name)
@@ -59,7 +59,7 @@ func (c *Copies) begin(ctx context.Context, tx pgx.Tx, p Project) error {
 
 // Finish delivers the project's visibility to every service that has not confirmed it, in parallel, and returns when
 // all have responded. If some did not confirm, the error names them; the change stays in force and Sweep retries.
-func (c *Copies) Finish(ctx context.Context, projectID string) error {
+func (c *VisibilitySync) Finish(ctx context.Context, projectID string) error {
 	ctx, cancel := ahead(ctx)
 	defer cancel()
 	failed := make([]error, len(c.Holders))
@@ -90,7 +90,7 @@ func (c *Copies) Finish(ctx context.Context, projectID string) error {
 
 // Sweep delivers pending visibilities to their services, those not tried for the longest time first. If a delivery
 // fails, the rest of that service waits for the next sweep.
-func (c *Copies) Sweep(ctx context.Context) error {
+func (c *VisibilitySync) Sweep(ctx context.Context) error {
 	failed := make([]error, 0, len(c.Holders))
 	for _, h := range c.Holders {
 		open, err := openCopies(ctx, c.Pool, h.Name, sweepLimit)
@@ -105,7 +105,7 @@ func (c *Copies) Sweep(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-func (c *Copies) deliver(ctx context.Context, h Holder, p pending) error {
+func (c *VisibilitySync) deliver(ctx context.Context, h Holder, p pending) error {
 	if err := triedCopy(ctx, c.Pool, h.Name, p.ProjectID, c.Clock.Now()); err != nil {
 		return err
 	}

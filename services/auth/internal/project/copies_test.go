@@ -19,8 +19,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/db"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
 // holder is a fake service that keeps the newest visibility of each project.
@@ -270,7 +270,7 @@ func TestMigration_deliversExistingProjects(t *testing.T) {
 	_, err = base.OwnerPool("auth").Exec(t.Context(), strings.TrimPrefix(string(raw), "-- +goose Up"))
 	require.NoError(t, err)
 	h := &holder{latest: map[string]*commonpeerv1.SetProjectVisibilityRequest{}}
-	copies := &Copies{Pool: base.Pool("auth"), Clock: clock.NewFake(time.Unix(0, 0))}
+	copies := &VisibilitySync{Pool: base.Pool("auth"), Clock: clock.NewFake(time.Unix(0, 0))}
 	for _, name := range []string{"jobs", "ingest", "registry"} {
 		copies.Holders = append(copies.Holders, Holder{Name: name, Client: h})
 	}

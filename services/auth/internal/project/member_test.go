@@ -22,7 +22,7 @@ func TestMemberRole_effectiveAtNextCall(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	p := b.make(ann, "asr", func(*authv1.CreateProjectRequest) {})
-	role := func(who string) string { return authn.Of(b.as(who, authn.NeedRead)).ProjectRole(p.GetId()) }
+	role := func(who string) string { return authn.CallerOf(b.as(who, authn.NeedRead)).ProjectRole(p.GetId()) }
 	require.Empty(t, role(bob))
 	for want, number := range map[string]authv1.ProjectRole{"viewer": viewer, "editor": editor, "owner": owner} {
 		require.NoError(t, b.put(ann, p, "bob", number))

@@ -11,8 +11,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/idem"
-	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/account"
@@ -23,17 +22,17 @@ type Server struct {
 	authv1.UnimplementedProjectServiceServer
 
 	Pool  *pgxpool.Pool
-	Once  *idem.Once
+	Once  *idempotency.Once
 	Audit *audit.Log
 	IDs   *id.Source
 	Clock clock.Clock
 	// Copies delivers visibilities to the services that copy them.
-	Copies *Copies
+	Copies *VisibilitySync
 }
 
 // CreateProject implements ProjectService. The caller becomes the owner.
 func (s *Server) CreateProject(ctx context.Context, in *authv1.CreateProjectRequest) (*authv1.Project, error) {
-	c, err := authn.Of(ctx).RequireUser()
+	c, err := authn.CallerOf(ctx).RequireUser()
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +58,7 @@ func (s *Server) CreateProject(ctx context.Context, in *authv1.CreateProjectRequ
 		if _, err := put(ctx, tx, p.ID, c.Subject, roleOwner); err != nil {
 			return err
 		}
-		idem.Set(out, toProto(p))
+		idempotency.Set(out, toProto(p))
 		return s.record(ctx, tx, "project.create", p.ID, nil, audited(p))
 	})
 	return out, err
@@ -67,7 +66,7 @@ func (s *Server) CreateProject(ctx context.Context, in *authv1.CreateProjectRequ
 
 // ListProjects implements ProjectService.
 func (s *Server) ListProjects(ctx context.Context, in *authv1.ListProjectsRequest) (*authv1.ListProjectsResponse, error) {
-	p, err := request.Page(in.Limit, in.Offset)
+	p, err := request.ReadPage(in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +74,7 @@ func (s *Server) ListProjects(ctx context.Context, in *authv1.ListProjectsReques
 	if err != nil {
 		return nil, err
 	}
-	projects, more := page.Cut(projects, p)
+	projects, more := request.CutPage(projects, p)
 	out := &authv1.ListProjectsResponse{}
 	for _, one := range projects {
 		out.Projects = append(out.Projects, toProto(one))

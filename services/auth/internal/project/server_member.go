@@ -7,14 +7,13 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/account"
 )
 
 // ListProjectMembers implements ProjectService.
 func (s *Server) ListProjectMembers(ctx context.Context, in *authv1.ListProjectMembersRequest) (*authv1.ListProjectMembersResponse, error) {
-	p, err := request.Page(in.Limit, in.Offset)
+	p, err := request.ReadPage(in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -26,7 +25,7 @@ func (s *Server) ListProjectMembers(ctx context.Context, in *authv1.ListProjectM
 	if err != nil {
 		return nil, err
 	}
-	list, more := page.Cut(list, p)
+	list, more := request.CutPage(list, p)
 	out := &authv1.ListProjectMembersResponse{}
 	for _, m := range list {
 		out.Members = append(out.Members, memberToProto(m))

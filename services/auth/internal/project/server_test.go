@@ -85,7 +85,7 @@ func TestServer_CreateProject_teamMustBeVisible(t *testing.T) {
 	made := b.make(tom, "asr", ofCrew)
 	require.Equal(t, crew, made.GetTeamId())
 	require.Equal(t, authv1.ProjectVisibility_PROJECT_VISIBILITY_TEAM, made.GetVisibility(), "team is the default visibility")
-	require.Equal(t, "owner", authn.Of(b.as(tom, authn.NeedRead)).ProjectRole(made.GetId()))
+	require.Equal(t, "owner", authn.CallerOf(b.as(tom, authn.NeedRead)).ProjectRole(made.GetId()))
 	b.make(root, "admins", ofCrew)
 
 	_, err = b.CreateProject(b.as(bob, authn.NeedRead), &authv1.CreateProjectRequest{Key: "asr", Name: "Other"})

@@ -10,8 +10,8 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 const columns = `id, key, name, description, team_id, visibility, visibility_version, created_at, archived_at`
@@ -64,8 +64,8 @@ func shown(projectID string) func(Project, error) (Project, error) {
 }
 
 // list returns the projects that the scope sees, by key.
-func list(ctx context.Context, q pg.Querier, s authn.Scope, p page.Page) ([]Project, error) {
-	rows, err := q.Query(ctx, `SELECT `+columns+` FROM project WHERE `+visible+` ORDER BY key LIMIT $4 OFFSET $5`, seen(s, p.Ask(), p.Offset)...)
+func list(ctx context.Context, q pg.Querier, s authn.Scope, p request.Page) ([]Project, error) {
+	rows, err := q.Query(ctx, `SELECT `+columns+` FROM project WHERE `+visible+` ORDER BY key LIMIT $4 OFFSET $5`, seen(s, p.FetchLimit(), p.Offset)...)
 	if err != nil {
 		return nil, fmt.Errorf("list projects: %w", err)
 	}

@@ -7,14 +7,14 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 // members returns the members of a project, by name.
-func members(ctx context.Context, q pg.Querier, projectID string, p page.Page) ([]Member, error) {
+func members(ctx context.Context, q pg.Querier, projectID string, p request.Page) ([]Member, error) {
 	rows, err := q.Query(ctx, `SELECT a.username, m.role FROM membership m JOIN account a ON a.id = m.account_id
-		WHERE m.project_id = $1 ORDER BY a.username, a.id LIMIT $2 OFFSET $3`, projectID, p.Ask(), p.Offset)
+		WHERE m.project_id = $1 ORDER BY a.username, a.id LIMIT $2 OFFSET $3`, projectID, p.FetchLimit(), p.Offset)
 	if err != nil {
 		return nil, fmt.Errorf("list the members: %w", err)
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 // Logout ends the caller's session: its access tokens fail at the next call and its refresh tokens at once.
@@ -26,12 +26,12 @@ func (s *Sessions) Logout(ctx context.Context, c *authn.Caller) error {
 }
 
 // List returns the live sessions of an account, newest first, and whether there are more.
-func (s *Sessions) List(ctx context.Context, accountID string, p page.Page) ([]Info, bool, error) {
+func (s *Sessions) List(ctx context.Context, accountID string, p request.Page) ([]Info, bool, error) {
 	list, err := listLive(ctx, s.Pool, accountID, s.Clock.Now(), p)
 	if err != nil {
 		return nil, false, err
 	}
-	shown, more := page.Cut(list, p)
+	shown, more := request.CutPage(list, p)
 	return shown, more, nil
 }
 

@@ -11,8 +11,8 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 // callerOf returns the caller who presents the access token.
@@ -106,7 +106,7 @@ func TestSessions_EndAll_racesWithLogin(t *testing.T) {
 			})
 		})
 		wg.Wait()
-		list, _, err := h.List(t.Context(), userID, page.Page{Limit: 50})
+		list, _, err := h.List(t.Context(), userID, request.Page{Limit: 50})
 		require.NoError(t, err)
 		require.Empty(t, list)
 	}
@@ -165,11 +165,11 @@ func TestSessions_List_pages(t *testing.T) {
 		ids = append(ids, h.open(MethodDevice).SessionID)
 		h.clock.Advance(time.Second)
 	}
-	list, more, err := h.List(t.Context(), userID, page.Page{Limit: 2})
+	list, more, err := h.List(t.Context(), userID, request.Page{Limit: 2})
 	require.NoError(t, err)
 	require.True(t, more)
 	require.Equal(t, []string{ids[2], ids[1]}, []string{list[0].ID, list[1].ID}, "the newest first")
-	list, more, err = h.List(t.Context(), userID, page.Page{Limit: 2, Offset: 2})
+	list, more, err = h.List(t.Context(), userID, request.Page{Limit: 2, Offset: 2})
 	require.NoError(t, err)
 	require.False(t, more)
 	require.Equal(t, ids[0], list[0].ID)

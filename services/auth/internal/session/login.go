@@ -71,7 +71,7 @@ func (s *Sessions) Login(ctx context.Context, username string, pass secret.Strin
 	tokens, err := s.Open(ctx, OpenRequest{
 		AccountID: a.ID, Method: MethodPassword, ClientAddress: address, WithRefresh: true, epoch: a.Epoch,
 	})
-	if errors.Is(err, ErrNoAccount) {
+	if errors.Is(err, ErrAccountUnusable) {
 		return Tokens{}, badLogin()
 	}
 	if err != nil || !s.Password.Outdated(a.PasswordHash) {

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
@@ -42,7 +42,7 @@ func TestSessions_Open_eachMethod(t *testing.T) {
 		require.Equal(t, want.lives, tokens.ExpiresIn, method)
 		require.Equal(t, []string{"ann", "operator", userID}, []string{tokens.Username, tokens.Role, tokens.AccountID})
 		require.Equal(t, []string{"session.open"}, h.audits())
-		list, more, err := h.List(t.Context(), userID, page.Page{Limit: 10})
+		list, more, err := h.List(t.Context(), userID, request.Page{Limit: 10})
 		require.NoError(t, err)
 		require.False(t, more)
 		now := h.clock.Now()
@@ -50,7 +50,7 @@ func TestSessions_Open_eachMethod(t *testing.T) {
 			ID: tokens.SessionID, Method: method, ClientAddress: "192.0.2.7", ClientName: new("a program"), CreatedAt: now, LastUsedAt: now,
 		}}, list)
 		h.clock.Advance(want.lives)
-		list, _, err = h.List(t.Context(), userID, page.Page{Limit: 10})
+		list, _, err = h.List(t.Context(), userID, request.Page{Limit: 10})
 		require.NoError(t, err)
 		require.Equal(t, want.refresh, len(list) == 1, "%s: a session is listed until its last token expires", method)
 	}
@@ -62,7 +62,7 @@ func TestSessions_Open_unknownOrDisabledAccount(t *testing.T) {
 	h.exec(`INSERT INTO account (id, username, role, password_hash, created_at, disabled_at) VALUES ('usr_2', 'bob', 'operator', '', now(), now())`)
 	for _, account := range []string{"usr_2", "usr_3", ""} {
 		tokens, err := h.Open(t.Context(), OpenRequest{AccountID: account, Method: MethodDevice, WithRefresh: true})
-		require.ErrorIs(t, err, ErrNoAccount, account)
+		require.ErrorIs(t, err, ErrAccountUnusable, account)
 		require.Zero(t, tokens)
 	}
 	require.Zero(t, h.count("session"))
@@ -158,11 +158,11 @@ func TestSessions_IssueFor_extendsSession(t *testing.T) {
 	}
 	require.False(t, authenticates(first.Access))
 	require.True(t, authenticates(second.Access))
-	list, _, err := h.List(t.Context(), userID, page.Page{Limit: 10})
+	list, _, err := h.List(t.Context(), userID, request.Page{Limit: 10})
 	require.NoError(t, err)
 	require.Len(t, list, 1)
 	h.exec(`UPDATE session SET revoked_at = now(), revoked_reason = 'user'`)
 	require.False(t, authenticates(second.Access))
 	_, err = h.IssueFor(t.Context(), h.Pool, first.SessionID, mcp)
-	require.ErrorIs(t, err, ErrNoAccount)
+	require.ErrorIs(t, err, ErrAccountUnusable)
 }

@@ -69,7 +69,7 @@ func (s *Sessions) Refresh(ctx context.Context, token, address string) (Tokens, 
 		return s.record(ctx, tx, l, "session.reuse", address)
 	})
 	switch {
-	case errors.Is(err, errRefresh), errors.Is(err, errToken), errors.Is(err, ErrNoAccount), refused:
+	case errors.Is(err, errRefresh), errors.Is(err, errToken), errors.Is(err, ErrAccountUnusable), refused:
 		return Tokens{}, badRefresh()
 	case err != nil:
 		return Tokens{}, err

@@ -63,7 +63,7 @@ func (s *Server) Login(ctx context.Context, in *authv1.LoginRequest) (*authv1.Lo
 	if err := s.Methods.password(); err != nil {
 		return nil, err
 	}
-	t, err := s.Sessions.Login(ctx, in.GetUsername(), secret.New(in.GetPassword()), authn.Of(ctx).ClientAddr)
+	t, err := s.Sessions.Login(ctx, in.GetUsername(), secret.New(in.GetPassword()), authn.CallerOf(ctx).ClientAddr)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func (s *Server) Refresh(ctx context.Context, _ *authv1.RefreshRequest) (*authv1
 	if len(values) != 1 {
 		return nil, badRefresh()
 	}
-	t, err := s.Sessions.Refresh(ctx, values[0], authn.Of(ctx).ClientAddr)
+	t, err := s.Sessions.Refresh(ctx, values[0], authn.CallerOf(ctx).ClientAddr)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func (s *Server) respond(ctx context.Context, t Tokens) (*authv1.LoginResponse, 
 
 // Logout implements AuthService.
 func (s *Server) Logout(ctx context.Context, _ *authv1.LogoutRequest) (*emptypb.Empty, error) {
-	c, err := authn.Of(ctx).RequireUser()
+	c, err := authn.CallerOf(ctx).RequireUser()
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +130,7 @@ func (s *Server) setCookie(ctx context.Context, value string, age time.Duration)
 
 // GetMe implements AuthService.
 func (s *Server) GetMe(ctx context.Context, _ *authv1.GetMeRequest) (*authv1.Me, error) {
-	c, err := authn.Of(ctx).RequireUser()
+	c, err := authn.CallerOf(ctx).RequireUser()
 	if err != nil {
 		return nil, err
 	}

@@ -48,7 +48,7 @@ const (
 var (
 	// ErrNoAccount means that a session cannot be opened: the account is unknown or disabled, or it has changed since
 	// its credential was checked.
-	ErrNoAccount = errors.New("the account is unknown, disabled or changed")
+	ErrAccountUnusable = errors.New("the account is unknown, disabled or changed")
 	// errRefresh is the error for every invalid refresh token.
 	errRefresh = errors.New("invalid refresh token")
 	// errToken is the error for every invalid access token; callers do not learn the cause.

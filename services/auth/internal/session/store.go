@@ -8,8 +8,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 // live is a session with its account, read by one statement.
@@ -81,7 +81,7 @@ func lockAccount(ctx context.Context, tx pgx.Tx, accountID string, epoch int64) 
 		WHERE id = $1 AND disabled_at IS NULL AND ($2 = 0 OR epoch = $2) FOR SHARE`, accountID, epoch).
 		Scan(&l.username, &l.role, &l.epoch)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return live{}, ErrNoAccount
+		return live{}, ErrAccountUnusable
 	}
 	if err != nil {
 		return live{}, fmt.Errorf("load the account: %w", err)
@@ -109,7 +109,7 @@ func extend(ctx context.Context, q pg.Querier, sessionID string, ends time.Time)
 		WHERE s.id = $1 AND a.id = s.account_id AND s.revoked_at IS NULL AND a.disabled_at IS NULL
 		RETURNING `+liveColumns, sessionID, ends))
 	if errors.Is(err, errToken) {
-		return live{}, ErrNoAccount
+		return live{}, ErrAccountUnusable
 	}
 	return l, err
 }
@@ -183,11 +183,11 @@ func revokeAll(ctx context.Context, tx pgx.Tx, accountID string, why Reason, exc
 
 // listLive returns the live sessions of an account, newest first. They are not in the order of their last use: a session
 // that is used between two pages would be missed.
-func listLive(ctx context.Context, q pg.Querier, accountID string, at time.Time, p page.Page) ([]Info, error) {
+func listLive(ctx context.Context, q pg.Querier, accountID string, at time.Time, p request.Page) ([]Info, error) {
 	rows, err := q.Query(ctx, `
 		SELECT id, method, client_address, client_name, created_at, last_used_at FROM session
 		WHERE account_id = $1 AND revoked_at IS NULL AND expires_at > $2
-		ORDER BY created_at DESC, id DESC LIMIT $3 OFFSET $4`, accountID, at, p.Ask(), p.Offset)
+		ORDER BY created_at DESC, id DESC LIMIT $3 OFFSET $4`, accountID, at, p.FetchLimit(), p.Offset)
 	if err != nil {
 		return nil, fmt.Errorf("list sessions: %w", err)
 	}

@@ -7,9 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
-	"github.com/signalbox-dev/signalbox/internal/rewrap"
 	"github.com/signalbox-dev/signalbox/platform/audit"
-	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
@@ -75,7 +75,7 @@ func TestSettings_Put_audited(t *testing.T) {
 	require.NoError(t, err)
 	_, err = put(t, s, "e.secret", `"`+planted+`"`, 0)
 	require.NoError(t, err)
-	rows, err := audit.List(t.Context(), b.pool, audit.Filter{Actor: "ada", Action: "setting.put"}, page.Page{Limit: 10})
+	rows, err := audit.List(t.Context(), b.pool, audit.Filter{Actor: "ada", Action: "setting.put"}, request.Page{Limit: 10})
 	require.NoError(t, err)
 	require.Len(t, rows, 2)
 	require.Equal(t, "e.secret", rows[0].TargetID)
@@ -122,7 +122,7 @@ func TestSettings_rewrap(t *testing.T) {
 	b.ring = ring(k1)
 	_, err := put(t, b.replica(every()), "e.secret", `"`+planted+`"`, 0)
 	require.NoError(t, err)
-	moved, err := rewrap.Run(t.Context(), b.pool, ring(k2, k1), Sealed())
+	moved, err := pg.Reseal(t.Context(), b.pool, ring(k2, k1), Sealed())
 	require.NoError(t, err)
 	require.Equal(t, 1, moved)
 	b.ring = ring(k2)

@@ -17,10 +17,10 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/page"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/db"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
 // every returns a setting of each type.
@@ -205,7 +205,7 @@ func TestSettings_Put_versionConflict(t *testing.T) {
 	require.Equal(t, 1, won)
 	_, err := put(t, b.replica(every()), "b.count", `6`, 2)
 	require.True(t, fault.Is(err, fault.Conflict), "a future version: %v", err)
-	rows, err := audit.List(t.Context(), b.pool, audit.Filter{}, page.Page{Limit: 10})
+	rows, err := audit.List(t.Context(), b.pool, audit.Filter{}, request.Page{Limit: 10})
 	require.NoError(t, err)
 	require.Len(t, rows, 1, "rejected changes are not audited")
 }

@@ -74,7 +74,7 @@ func (s *Settings) Put(ctx context.Context, key string, raw []byte, seen int) (C
 
 // version returns the row for a new value.
 func (s *Settings) version(ctx context.Context, key string, number int, in input) (Version, error) {
-	c := authn.Of(ctx)
+	c := authn.CallerOf(ctx)
 	v := Version{
 		Number: number, Set: in.set(), Value: in.value, ChangedAt: s.Clock.Now(), ChangedBy: c.Subject, ChangedByName: c.Username,
 	}

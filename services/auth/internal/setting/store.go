@@ -7,14 +7,13 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/signalbox-dev/signalbox/internal/rewrap"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 // Sealed names the column that holds sealed secrets.
-func Sealed() rewrap.Column {
-	return rewrap.Column{Table: "setting_version", Name: "sealed", Key: "key || '/' || version"}
+func Sealed() pg.SealedColumn {
+	return pg.SealedColumn{Table: "setting_version", Name: "sealed", Key: "key || '/' || version"}
 }
 
 // Store reads and writes versions.
@@ -71,9 +70,9 @@ func (Store) All(ctx context.Context, q pg.Querier) (revision int64, all map[str
 }
 
 // Versions returns a setting's versions, newest first.
-func (Store) Versions(ctx context.Context, q pg.Querier, key string, p page.Page) ([]Version, error) {
+func (Store) Versions(ctx context.Context, q pg.Querier, key string, p request.Page) ([]Version, error) {
 	rows, err := q.Query(ctx, `SELECT `+columns+` FROM setting_version WHERE key = $1 ORDER BY version DESC LIMIT $2 OFFSET $3`,
-		key, p.Ask(), p.Offset)
+		key, p.FetchLimit(), p.Offset)
 	if err != nil {
 		return nil, fmt.Errorf("list the versions of %s: %w", key, err)
 	}

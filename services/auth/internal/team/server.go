@@ -14,8 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/idem"
-	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/account"
@@ -26,7 +25,7 @@ type Server struct {
 	authv1.UnimplementedTeamServiceServer
 
 	Pool  *pgxpool.Pool
-	Once  *idem.Once
+	Once  *idempotency.Once
 	Audit *audit.Log
 	IDs   *id.Source
 	Clock clock.Clock
@@ -43,7 +42,7 @@ func (s *Server) CreateTeam(ctx context.Context, in *authv1.CreateTeamRequest) (
 		if err := insert(ctx, tx, t); err != nil {
 			return err
 		}
-		idem.Set(out, toProto(t))
+		idempotency.Set(out, toProto(t))
 		return s.record(ctx, tx, "team.create", t.ID, nil, map[string]any{"key": t.Key, "name": t.Name})
 	})
 	return out, err
@@ -51,7 +50,7 @@ func (s *Server) CreateTeam(ctx context.Context, in *authv1.CreateTeamRequest) (
 
 // ListTeams implements TeamService.
 func (s *Server) ListTeams(ctx context.Context, in *authv1.ListTeamsRequest) (*authv1.ListTeamsResponse, error) {
-	p, err := request.Page(in.Limit, in.Offset)
+	p, err := request.ReadPage(in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +58,7 @@ func (s *Server) ListTeams(ctx context.Context, in *authv1.ListTeamsRequest) (*a
 	if err != nil {
 		return nil, err
 	}
-	teams, more := page.Cut(teams, p)
+	teams, more := request.CutPage(teams, p)
 	out := &authv1.ListTeamsResponse{}
 	for _, t := range teams {
 		out.Teams = append(out.Teams, toProto(t))

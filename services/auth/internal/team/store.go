@@ -10,8 +10,8 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 // visible is the filter of every read; seen returns its arguments.
@@ -68,9 +68,9 @@ func one(ctx context.Context, q pg.Querier, name, sql string, args ...any) (Team
 }
 
 // list returns the teams that the scope sees, by key, with some of their members.
-func list(ctx context.Context, q pg.Querier, s authn.Scope, p page.Page) ([]Team, error) {
+func list(ctx context.Context, q pg.Querier, s authn.Scope, p request.Page) ([]Team, error) {
 	return many(q.Query(ctx, `SELECT `+listed+` FROM team t WHERE `+visible+` ORDER BY t.key LIMIT $3 OFFSET $4`,
-		seen(s, p.Ask(), p.Offset, listedMembers)...))
+		seen(s, p.FetchLimit(), p.Offset, listedMembers)...))
 }
 
 // all returns every team by key, without members.

@@ -137,7 +137,7 @@ func TestServer_DeleteTeam_withProjects(t *testing.T) {
 	b.do(`DELETE FROM project`)
 	_, err = b.DeleteTeam(b.as(root, authn.NeedNone), in)
 	require.NoError(t, err)
-	require.Empty(t, authn.Of(b.as(maxi, authn.NeedRead)).Teams)
+	require.Empty(t, authn.CallerOf(b.as(maxi, authn.NeedRead)).Teams)
 	require.Len(t, b.audits("team.delete"), 1)
 	_, err = b.DeleteTeam(b.as(root, authn.NeedNone), in)
 	require.Equal(t, fault.Absent, kindOf(err))

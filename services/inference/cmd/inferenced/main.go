@@ -7,7 +7,7 @@ import (
 	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
 	"github.com/signalbox-dev/signalbox/internal/boot"
 	"github.com/signalbox-dev/signalbox/platform/clock"
-	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/platform/process"
 	"github.com/signalbox-dev/signalbox/services/inference"
 )
 
@@ -17,7 +17,7 @@ var _ boot.Drainer = (*inference.Service)(nil)
 
 func main() {
 	cfg := &inference.Config{}
-	boot.Main(boot.Spec{Name: inference.Name, Config: cfg, Migrations: inference.Migrations, Build: func(ctx context.Context, p *boot.Process) ([]run.Worker, error) {
+	boot.Main(boot.Spec{Name: inference.Name, Config: cfg, Migrations: inference.Migrations, Build: func(ctx context.Context, p *boot.Process) ([]process.Worker, error) {
 		c, err := p.DialAll(p.Closers, "auth", "registry")
 		if err != nil {
 			return nil, err

@@ -10,13 +10,13 @@ import (
 	"strings"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/services/inference/internal/lease"
-	"github.com/signalbox-dev/signalbox/services/inference/internal/relay"
+	"github.com/signalbox-dev/signalbox/services/inference/internal/engineclient"
+	"github.com/signalbox-dev/signalbox/services/inference/internal/routing"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/traffic"
 )
 
 // respond relays the engine's response to the caller as it arrives.
-func (e *exchange) respond(ctx context.Context, a *relay.Answer) {
+func (e *exchange) respond(ctx context.Context, a *engineclient.Answer) {
 	resp := a.Response
 	// The end of the call interrupts a write that a slow caller blocks. This is stopped before settle, which
 	// resets the deadline for the next request on the connection.
@@ -64,7 +64,7 @@ func (e *exchange) informational(status int, header http.Header) {
 }
 
 // pump copies the body to the caller until its end and flushes after each read.
-func (e *exchange) pump(a *relay.Answer, copied *tee) error {
+func (e *exchange) pump(a *engineclient.Answer, copied *tee) error {
 	if a.Response.ContentLength < 0 {
 		// Flush the head, because the first byte of the body may take a while.
 		if err := e.caller.write(nil); err != nil {
@@ -130,13 +130,13 @@ func (e *exchange) cut(ctx context.Context, err, sent error, copied *tee, plain 
 	case over:
 		e.rec.Outcome = traffic.SessionOver
 		e.last(copied, plain, end.Text(), end.Code)
-	case errors.Is(cause, lease.ErrRevoked):
+	case errors.Is(cause, routing.ErrRevoked):
 		e.rec.Outcome = traffic.Revoked
-	case errors.Is(cause, lease.ErrOver):
+	case errors.Is(cause, routing.ErrOver):
 		e.rec.Outcome = traffic.LeaseOver
-	case errors.Is(cause, lease.ErrSuspended):
+	case errors.Is(cause, routing.ErrSuspended):
 		e.rec.Outcome = traffic.Suspended
-	case ctx.Err() != nil || errors.Is(err, errCaller) || errors.Is(sent, relay.ErrSource):
+	case ctx.Err() != nil || errors.Is(err, errCaller) || errors.Is(sent, engineclient.ErrSource):
 		e.rec.Outcome = traffic.ClientClosed
 	default:
 		e.rec.Outcome = traffic.Truncated

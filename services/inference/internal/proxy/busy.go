@@ -4,7 +4,7 @@ import (
 	"math/rand/v2"
 	"sync"
 
-	"github.com/signalbox-dev/signalbox/services/inference/internal/lease"
+	"github.com/signalbox-dev/signalbox/services/inference/internal/routing"
 )
 
 // busy counts the open calls of each replica. Replicas without open calls have no entry.
@@ -15,8 +15,8 @@ type busy struct {
 
 // choose returns the replicas in the order in which to try them: first the less busy of two drawn at random,
 // then the others in random order.
-func (b *busy) choose(replicas []*lease.Replica) []*lease.Replica {
-	order := make([]*lease.Replica, len(replicas))
+func (b *busy) choose(replicas []*routing.Replica) []*routing.Replica {
+	order := make([]*routing.Replica, len(replicas))
 	for i, j := range rand.Perm(len(replicas)) {
 		order[i] = replicas[j]
 	}

@@ -13,8 +13,8 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/services/inference/internal/lease"
-	"github.com/signalbox-dev/signalbox/services/inference/internal/relay"
+	"github.com/signalbox-dev/signalbox/services/inference/internal/engineclient"
+	"github.com/signalbox-dev/signalbox/services/inference/internal/routing"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/traffic"
 )
 
@@ -35,7 +35,7 @@ type exchange struct {
 	rec    *traffic.Call
 	began  time.Time
 	caller *caller
-	in     relay.Request
+	in     engineclient.Request
 	upload *upload // nil if the body was read first
 }
 
@@ -73,7 +73,7 @@ func (p *Proxy) exchange(ctx context.Context, w http.ResponseWriter, r *http.Req
 
 // prepare reads a small body completely; a large body, or one of unknown length, is streamed.
 func (e *exchange) prepare(r *http.Request) error {
-	e.in = relay.Request{Method: r.Method, Target: e.a.target, Length: r.ContentLength, Informational: e.informational}
+	e.in = engineclient.Request{Method: r.Method, Target: e.a.target, Length: r.ContentLength, Informational: e.informational}
 	if r.ContentLength == 0 {
 		return nil
 	}
@@ -91,11 +91,11 @@ func (e *exchange) prepare(r *http.Request) error {
 	}
 	whole := make([]byte, r.ContentLength)
 	if _, err := io.ReadFull(body, whole); err != nil {
-		return fmt.Errorf("%w: %w", relay.ErrSource, err)
+		return fmt.Errorf("%w: %w", engineclient.ErrSource, err)
 	}
 	// Read the EOF too: only then does the server start to watch the connection for the caller's disconnect.
 	if _, err := body.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("%w: no end after %d bytes", relay.ErrSource, len(whole))
+		return fmt.Errorf("%w: no end after %d bytes", engineclient.ErrSource, len(whole))
 	}
 	if e.a.capture != nil {
 		e.a.capture.Request(whole, true)
@@ -108,7 +108,7 @@ func (e *exchange) prepare(r *http.Request) error {
 }
 
 // dial sends the call to a replica. It tries the next replica only if nothing was sent to the previous one.
-func (e *exchange) dial(ctx context.Context, r *http.Request) (*relay.Answer, error) {
+func (e *exchange) dial(ctx context.Context, r *http.Request) (*engineclient.Answer, error) {
 	var last error
 	for _, replica := range e.busy.choose(e.a.deployment.Promoted.Replicas) {
 		e.rec.ReplicaID = replica.ID
@@ -128,7 +128,7 @@ func (e *exchange) dial(ctx context.Context, r *http.Request) (*relay.Answer, er
 		}
 		e.busy.leave(replica.ID)
 		last = err
-		if !errors.Is(err, relay.ErrUnreachable) {
+		if !errors.Is(err, engineclient.ErrUnreachable) {
 			return nil, err
 		}
 	}
@@ -167,21 +167,21 @@ func (e *exchange) explain(ctx context.Context, err error) (outcome string, answ
 		return traffic.SessionOver, end
 	}
 	switch {
-	case errors.Is(cause, lease.ErrRevoked):
+	case errors.Is(cause, routing.ErrRevoked):
 		return traffic.Revoked, badToken()
-	case errors.Is(cause, lease.ErrOver):
+	case errors.Is(cause, routing.ErrOver):
 		return traffic.LeaseOver, LeaseOver()
-	case errors.Is(cause, lease.ErrSuspended):
+	case errors.Is(cause, routing.ErrSuspended):
 		return traffic.Suspended, suspended()
 	case ctx.Err() != nil && !errors.Is(err, os.ErrDeadlineExceeded):
 		// If a deadline has expired, the caller was too slow but is still connected, although the server has
 		// cancelled the context of the request.
 		return traffic.ClientClosed, nil
-	case errors.Is(err, relay.ErrSource):
+	case errors.Is(err, engineclient.ErrSource):
 		return traffic.ClientClosed, fault.New(fault.Refused, "body_cut", "the request body could not be read completely")
-	case errors.Is(err, relay.ErrSilent):
+	case errors.Is(err, engineclient.ErrSilent):
 		return traffic.Timeout, fault.New(fault.Dependency, "engine_timeout", "the engine did not respond in time")
-	case errors.Is(err, relay.ErrUnreachable):
+	case errors.Is(err, engineclient.ErrUnreachable):
 		return traffic.Unreachable, fault.New(fault.Dependency, "engine_unreachable", "the engine is unreachable")
 	default:
 		return traffic.EngineError, fault.New(fault.Dependency, "engine_lost", "the engine did not send a valid response")
@@ -205,7 +205,7 @@ type Guest struct {
 	// Session and Number take the place of the deployment and the revision number in the record.
 	Session string
 	Number  int32
-	Replica *lease.Replica
+	Replica *routing.Replica
 	Capture Capture
 }
 
@@ -220,8 +220,8 @@ func Target(escaped string) (path string, ok bool) {
 // If the context ends with a fault.Error as its cause, the caller receives that error.
 func (p *Proxy) Guest(ctx context.Context, w http.ResponseWriter, r *http.Request, g Guest) {
 	a := &admitted{
-		token: &lease.Token{}, target: g.Target, requestID: g.RequestID, socket: upgrades(r), capture: g.Capture,
-		deployment: &lease.Deployment{ID: g.Session, Promoted: &lease.Revision{Number: g.Number, Replicas: []*lease.Replica{g.Replica}}},
+		token: &routing.Token{}, target: g.Target, requestID: g.RequestID, socket: upgrades(r), capture: g.Capture,
+		deployment: &routing.Deployment{ID: g.Session, Promoted: &routing.Revision{Number: g.Number, Replicas: []*routing.Replica{g.Replica}}},
 	}
 	if err := p.fits(r, true); err != nil {
 		p.refuse(ctx, w, err, g.RequestID)

@@ -18,8 +18,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/obs"
 	"github.com/signalbox-dev/signalbox/platform/secret"
-	"github.com/signalbox-dev/signalbox/services/inference/internal/lease"
-	"github.com/signalbox-dev/signalbox/services/inference/internal/relay"
+	"github.com/signalbox-dev/signalbox/services/inference/internal/engineclient"
+	"github.com/signalbox-dev/signalbox/services/inference/internal/routing"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/traffic"
 )
 
@@ -36,8 +36,8 @@ type tally interface {
 
 // Proxy is the HTTP handler of /inference.
 type Proxy struct {
-	Lease    *lease.Lease
-	Relay    *relay.Client
+	Lease    *routing.Lease
+	Relay    *engineclient.Client
 	Recorder recorder
 	Clock    clock.Clock
 	IDs      *id.Source
@@ -84,9 +84,9 @@ func (p *Proxy) stopping() chan struct{} {
 
 // admitted is a call that passed every check.
 type admitted struct {
-	token      *lease.Token
+	token      *routing.Token
 	sum        []byte
-	deployment *lease.Deployment
+	deployment *routing.Deployment
 	target     *url.URL
 	requestID  string
 	socket     bool    // the call is a WebSocket handshake
@@ -223,7 +223,7 @@ func bearer(h http.Header) (sum []byte, ok bool) {
 	return secret.Parse(secret.KindDeployment, token)
 }
 
-func (p *Proxy) serves(d *lease.Deployment) *fault.Error {
+func (p *Proxy) serves(d *routing.Deployment) *fault.Error {
 	if d.Suspended {
 		return suspended()
 	}

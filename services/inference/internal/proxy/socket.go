@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/services/inference/internal/lease"
-	"github.com/signalbox-dev/signalbox/services/inference/internal/relay"
+	"github.com/signalbox-dev/signalbox/services/inference/internal/engineclient"
+	"github.com/signalbox-dev/signalbox/services/inference/internal/routing"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/socket"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/traffic"
 )
@@ -80,7 +80,7 @@ func accepted(resp *http.Response, key string) bool {
 func (p *Proxy) socket(ctx context.Context, w http.ResponseWriter, r *http.Request, a *admitted) {
 	e := p.exchange(ctx, w, r, a)
 	e.rec.Stream = true
-	e.in = relay.Request{Method: r.Method, Target: a.target, Upgrade: true, Informational: e.informational}
+	e.in = engineclient.Request{Method: r.Method, Target: a.target, Upgrade: true, Informational: e.informational}
 	answer, err := e.dial(ctx, r)
 	if err != nil {
 		e.fail(ctx, w, err)
@@ -100,7 +100,7 @@ func (p *Proxy) socket(ctx context.Context, w http.ResponseWriter, r *http.Reque
 }
 
 // upgrade switches the caller's connection and relays frames until the session ends.
-func (e *exchange) upgrade(ctx context.Context, w http.ResponseWriter, answer *relay.Answer) {
+func (e *exchange) upgrade(ctx context.Context, w http.ResponseWriter, answer *engineclient.Answer) {
 	conn, in, ok := answer.Take()
 	if !ok {
 		e.fail(ctx, w, context.Cause(ctx))
@@ -157,11 +157,11 @@ func lastWord(cause error) (code uint16, why string) {
 		return 1001, end.Text()
 	}
 	switch {
-	case errors.Is(cause, lease.ErrRevoked):
+	case errors.Is(cause, routing.ErrRevoked):
 		return 1008, "the deployment token was revoked"
-	case errors.Is(cause, lease.ErrSuspended):
+	case errors.Is(cause, routing.ErrSuspended):
 		return 1013, "the deployment is suspended"
-	case errors.Is(cause, lease.ErrOver):
+	case errors.Is(cause, routing.ErrOver):
 		return 1013, "this replica has lost contact with the registry"
 	}
 	return 1001, "the server is stopping"
@@ -197,11 +197,11 @@ func outcomeOf(end socket.End, cause error) string {
 		return traffic.SessionOver
 	}
 	switch {
-	case errors.Is(cause, lease.ErrRevoked):
+	case errors.Is(cause, routing.ErrRevoked):
 		return traffic.Revoked
-	case errors.Is(cause, lease.ErrSuspended):
+	case errors.Is(cause, routing.ErrSuspended):
 		return traffic.Suspended
-	case errors.Is(cause, lease.ErrOver):
+	case errors.Is(cause, routing.ErrOver):
 		return traffic.LeaseOver
 	}
 	return traffic.Draining

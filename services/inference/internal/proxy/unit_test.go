@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-dev/signalbox/services/inference/internal/lease"
+	"github.com/signalbox-dev/signalbox/services/inference/internal/routing"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/traffic"
 )
 
@@ -151,20 +151,20 @@ func TestCut(t *testing.T) {
 func TestBusy_choose(t *testing.T) {
 	t.Parallel()
 	var b busy
-	one, two, three := &lease.Replica{ID: "1"}, &lease.Replica{ID: "2"}, &lease.Replica{ID: "3"}
+	one, two, three := &routing.Replica{ID: "1"}, &routing.Replica{ID: "2"}, &routing.Replica{ID: "3"}
 	require.Empty(t, b.choose(nil))
-	require.Equal(t, []*lease.Replica{one}, b.choose([]*lease.Replica{one}))
+	require.Equal(t, []*routing.Replica{one}, b.choose([]*routing.Replica{one}))
 	b.enter("1")
 	for range 100 {
-		require.Equal(t, []*lease.Replica{two, one}, b.choose([]*lease.Replica{one, two}))
+		require.Equal(t, []*routing.Replica{two, one}, b.choose([]*routing.Replica{one, two}))
 	}
 	b.enter("2")
 	b.enter("2")
 	firsts := map[string]int{}
 	for range 600 {
-		order := b.choose([]*lease.Replica{one, two, three})
+		order := b.choose([]*routing.Replica{one, two, three})
 		require.Len(t, order, 3)
-		require.ElementsMatch(t, []*lease.Replica{one, two, three}, order, "each replica must appear once")
+		require.ElementsMatch(t, []*routing.Replica{one, two, three}, order, "each replica must appear once")
 		firsts[order[0].ID]++
 	}
 	require.Zero(t, firsts["2"], "the busiest replica must never be first")

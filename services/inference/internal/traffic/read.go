@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 // Filter selects calls of a deployment. A field that is not set selects all.
@@ -49,9 +49,9 @@ func (f Filter) args(deployment string, more ...any) []any {
 }
 
 // List returns calls of a deployment, newest first, and one more than the page holds if there are more.
-func (s *Store) List(ctx context.Context, deployment string, f Filter, p page.Page) ([]*Call, error) {
+func (s *Store) List(ctx context.Context, deployment string, f Filter, p request.Page) ([]*Call, error) {
 	rows, err := s.Pool.Query(ctx, `SELECT `+strings.Join(columns(), ", ")+where+` ORDER BY at DESC, request_id DESC LIMIT $10 OFFSET $11`,
-		f.args(deployment, p.Ask(), p.Offset)...)
+		f.args(deployment, p.FetchLimit(), p.Offset)...)
 	if err != nil {
 		return nil, fmt.Errorf("list calls: %w", err)
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
@@ -47,7 +46,7 @@ func (s *Server) seen(ctx context.Context, deploymentID string) error {
 
 // ListTraffic implements TrafficService.
 func (s *Server) ListTraffic(ctx context.Context, in *inferencev1.ListTrafficRequest) (*inferencev1.ListTrafficResponse, error) {
-	p, err := request.Page(in.Limit, in.Offset)
+	p, err := request.ReadPage(in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +60,7 @@ func (s *Server) ListTraffic(ctx context.Context, in *inferencev1.ListTrafficReq
 	if err != nil {
 		return nil, err
 	}
-	calls, more := page.Cut(rows, p)
+	calls, more := request.CutPage(rows, p)
 	out := &inferencev1.ListTrafficResponse{}
 	for _, call := range calls {
 		out.Calls = append(out.Calls, call.proto())

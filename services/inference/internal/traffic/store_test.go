@@ -14,9 +14,9 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/page"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/db"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
 func testStore(t *testing.T) (*Store, *pgtest.DB) {
@@ -42,7 +42,7 @@ func testCalls(n int, at time.Time) []*Call {
 
 func stored(t *testing.T, s *Store) []*Call {
 	t.Helper()
-	calls, err := s.List(t.Context(), "dep_a", Filter{}, page.Page{Limit: page.MaxLimit})
+	calls, err := s.List(t.Context(), "dep_a", Filter{}, request.Page{Limit: request.MaxLimit})
 	require.NoError(t, err)
 	return calls
 }
@@ -176,7 +176,7 @@ func TestStoreDatabaseUnavailable(t *testing.T) {
 	require.Error(t, err)
 	require.Error(t, (&Store{Pool: closed}).Forget(t.Context(), "b1"))
 	require.Error(t, (&Store{Pool: closed}).EnsurePartitions(t.Context()))
-	_, err = (&Store{Pool: closed}).List(t.Context(), "dep_a", Filter{}, page.Page{Limit: 1})
+	_, err = (&Store{Pool: closed}).List(t.Context(), "dep_a", Filter{}, request.Page{Limit: 1})
 	require.Error(t, err)
 }
 
@@ -203,7 +203,7 @@ func TestStore_List_filters(t *testing.T) {
 		"from": {Filter{From: at(2)}, []int{3, 2}}, "to": {Filter{To: at(2)}, []int{1, 0}}, "revision": {Filter{Revision: &two}, []int{3, 1}},
 		"minimum latency": {Filter{MinLatency: &slow}, []int{3, 2}}, "combined": {Filter{Token: "tok_1", Status: "5xx", From: at(1), To: at(4), Revision: &two}, []int{3}},
 	} {
-		got, err := s.List(t.Context(), "dep_a", c.filter, page.Page{Limit: 10})
+		got, err := s.List(t.Context(), "dep_a", c.filter, request.Page{Limit: 10})
 		require.NoError(t, err, name)
 		var ids, want []string
 		for _, call := range got {

@@ -13,12 +13,12 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/blob"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/commit"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/db"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/groupcommit"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
 // watched is a store that records the keys of its calls.
@@ -131,7 +131,7 @@ func TestWrite_concurrentRegistrationsGiveOneArtifact(t *testing.T) {
 	for i := range 10 {
 		all.Go(func() {
 			err := pg.InTx(t.Context(), pool, func(ctx context.Context, tx pgx.Tx) error {
-				return Write(a, "art_"+strings.Repeat("x", i+1))(ctx, tx, &pgx.Batch{}, &commit.Run{ID: "run_1", Now: now})
+				return Write(a, "art_"+strings.Repeat("x", i+1))(ctx, tx, &pgx.Batch{}, &groupcommit.Run{ID: "run_1", Now: now})
 			})
 			found, ferr := s.Find(t.Context(), a)
 			if err != nil || ferr != nil {
@@ -145,7 +145,7 @@ func TestWrite_concurrentRegistrationsGiveOneArtifact(t *testing.T) {
 	}
 	all.Wait()
 	require.Len(t, ids, 1, "an artifact without a step is registered once too")
-	_, more, err := s.List(t.Context(), "run_1", page.Page{Limit: 5})
+	_, more, err := s.List(t.Context(), "run_1", request.Page{Limit: 5})
 	require.NoError(t, err)
 	require.False(t, more)
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/commit"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/db"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/groupcommit"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
 func TestWrite_registersArtifactOnce(t *testing.T) {
@@ -40,7 +40,7 @@ func TestWrite_registersArtifactOnce(t *testing.T) {
 	}
 	for _, c := range cases {
 		err := pg.InTx(t.Context(), pool, func(ctx context.Context, tx pgx.Tx) error {
-			r := &commit.Run{ID: "run_1", Attempt: 2, Now: time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)}
+			r := &groupcommit.Run{ID: "run_1", Attempt: 2, Now: time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)}
 			return Write(&c.a, c.id)(ctx, tx, &pgx.Batch{}, r)
 		})
 		require.NoError(t, err)
@@ -50,7 +50,7 @@ func TestWrite_registersArtifactOnce(t *testing.T) {
 		require.Equal(t, c.a.SHA256, got.SHA256)
 		require.Equal(t, c.a.Step, got.Step)
 	}
-	all, more, err := s.List(t.Context(), "run_1", page.Page{Limit: 3})
+	all, more, err := s.List(t.Context(), "run_1", request.Page{Limit: 3})
 	require.NoError(t, err)
 	require.True(t, more)
 	require.Equal(t, []string{"art_1", "art_3", "art_5"}, []string{all[0].ID, all[1].ID, all[2].ID})

@@ -108,7 +108,7 @@ func (s *Server) readable(ctx context.Context, field, runID string) (string, err
 func (s *Server) ListAgentEvaluationItems(
 	ctx context.Context, in *ingestv1.ListAgentEvaluationItemsRequest,
 ) (*ingestv1.ListAgentEvaluationItemsResponse, error) {
-	p, err := request.Page(in.Limit, in.Offset)
+	p, err := request.ReadPage(in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/commit"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/groupcommit"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
 )
 
@@ -20,8 +20,8 @@ const maxRollouts = 100_000
 
 // Write stores the evaluation data of a benchmark payload. Later values replace earlier ones. A run has only one
 // evaluation, of one benchmark.
-func Write(b *report.Benchmark) commit.Write {
-	return func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *commit.Run) error {
+func Write(b *report.Benchmark) groupcommit.Write {
+	return func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *groupcommit.Run) error {
 		if b.Evaluation == nil && b.Rollouts == nil {
 			return nil
 		}
@@ -48,7 +48,7 @@ func Write(b *report.Benchmark) commit.Write {
 	}
 }
 
-func storeHead(ctx context.Context, tx pgx.Tx, b *report.Benchmark, r *commit.Run) error {
+func storeHead(ctx context.Context, tx pgx.Tx, b *report.Benchmark, r *groupcommit.Run) error {
 	var h Head
 	err := tx.QueryRow(ctx, `SELECT name, head FROM evaluation WHERE run_id = $1`, r.ID).Scan(&h.Name, &h.Parts)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
@@ -117,7 +117,7 @@ const rolloutSQL = `INSERT INTO rollout AS o (run_id, attempt, reported_at, task
 	WHERE o.attempt <= excluded.attempt`
 
 // storeRollouts writes all rollouts of a request in one statement, one slice per column.
-func storeRollouts(ctx context.Context, tx pgx.Tx, rollouts []report.Rollout, r *commit.Run) error {
+func storeRollouts(ctx context.Context, tx pgx.Tx, rollouts []report.Rollout, r *groupcommit.Run) error {
 	n := len(rollouts)
 	var c struct {
 		task                                   []string

@@ -8,8 +8,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 // Store reads evaluations.
@@ -41,12 +41,12 @@ func (s *Store) Rollouts(ctx context.Context, runID string) ([]Rollout, error) {
 }
 
 // List returns a page of a run's rollouts, sorted by task and number.
-func (s *Store) List(ctx context.Context, runID string, p page.Page) ([]Rollout, bool, error) {
-	all, err := s.collect(ctx, rolloutColumns+` LIMIT $2 OFFSET $3`, runID, p.Ask(), p.Offset)
+func (s *Store) List(ctx context.Context, runID string, p request.Page) ([]Rollout, bool, error) {
+	all, err := s.collect(ctx, rolloutColumns+` LIMIT $2 OFFSET $3`, runID, p.FetchLimit(), p.Offset)
 	if err != nil {
 		return nil, false, err
 	}
-	all, more := page.Cut(all, p)
+	all, more := request.CutPage(all, p)
 	return all, more, nil
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/commit"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/groupcommit"
 )
 
 // tail is the unfinished line of a writer.
@@ -24,8 +24,8 @@ type memo struct{ writer string }
 
 // Write stores pieces of output. If the request has no writer, its last line is finished, because no later request could
 // continue it. A writer's first request finishes the open lines of older attempts.
-func Write(key commit.Key, rank *int32, pieces []string) commit.Write {
-	return func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *commit.Run) error {
+func Write(key groupcommit.Key, rank *int32, pieces []string) groupcommit.Write {
+	return func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *groupcommit.Run) error {
 		writer := key.Writer
 		if key.Seq == 1 && r.Attempt > 1 {
 			if err := endUpTo(ctx, tx, batch, r, r.Attempt-1); err != nil {
@@ -58,7 +58,7 @@ func Write(key commit.Key, rank *int32, pieces []string) commit.Write {
 }
 
 // load returns the writer's open line, including changes by earlier writes of this group.
-func load(ctx context.Context, tx pgx.Tx, r *commit.Run, writer string) (*tail, error) {
+func load(ctx context.Context, tx pgx.Tx, r *groupcommit.Run, writer string) (*tail, error) {
 	if t, ok := r.Memo[memo{writer}].(*tail); ok {
 		return t, nil
 	}
@@ -82,7 +82,7 @@ func keep(batch *pgx.Batch, runID, writer string, t *tail, was bool) {
 	}
 }
 
-func insert(batch *pgx.Batch, r *commit.Run, attempt int32, rank *int32, lines [][]byte) {
+func insert(batch *pgx.Batch, r *groupcommit.Run, attempt int32, rank *int32, lines [][]byte) {
 	for _, c := range chunks(lines) {
 		batch.Queue(`INSERT INTO log_chunk (run_id, first_seq, lines, attempt, rank, data, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
 			r.ID, r.LineSeq+1, c.lines, attempt, rank, c.data, r.Now)
@@ -92,12 +92,12 @@ func insert(batch *pgx.Batch, r *commit.Run, attempt int32, rank *int32, lines [
 }
 
 // End finishes all open lines of a run that is being closed.
-func End(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *commit.Run) error {
+func End(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *groupcommit.Run) error {
 	return endUpTo(ctx, tx, batch, r, r.Attempt)
 }
 
 // endUpTo finishes the open lines of all attempts up to last, including those written by this group.
-func endUpTo(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *commit.Run, last int32) error {
+func endUpTo(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *groupcommit.Run, last int32) error {
 	if err := r.Flush(ctx, tx, batch); err != nil {
 		return err
 	}

@@ -12,16 +12,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/commit"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/db"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/groupcommit"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
 // bench is a database with one run.
 type bench struct {
 	t    *testing.T
 	pool *pgxpool.Pool
-	run  commit.Run
+	run  groupcommit.Run
 }
 
 func open(t *testing.T) *bench {
@@ -29,11 +29,11 @@ func open(t *testing.T) *bench {
 	files, err := db.Migrations()
 	require.NoError(t, err)
 	base := pgtest.New(t, pgtest.Schema{Name: "ingest", Migrations: files})
-	return &bench{t: t, pool: base.Pool("ingest"), run: commit.Run{ID: "run_1", Now: time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)}}
+	return &bench{t: t, pool: base.Pool("ingest"), run: groupcommit.Run{ID: "run_1", Now: time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)}}
 }
 
 // group stores the writes of an attempt in one transaction, as the committer does.
-func (b *bench) group(attempt int32, writes ...commit.Write) error {
+func (b *bench) group(attempt int32, writes ...groupcommit.Write) error {
 	b.t.Helper()
 	r := b.run
 	r.Memo = map[any]any{}
@@ -54,8 +54,8 @@ func (b *bench) group(attempt int32, writes ...commit.Write) error {
 }
 
 // wrote returns the write of a writer's request.
-func wrote(writer string, seq int64, pieces ...string) commit.Write {
-	return Write(commit.Key{Writer: writer, Seq: seq}, nil, pieces)
+func wrote(writer string, seq int64, pieces ...string) groupcommit.Write {
+	return Write(groupcommit.Key{Writer: writer, Seq: seq}, nil, pieces)
 }
 
 // lines returns all lines, each after its number and attempt.
@@ -126,8 +126,8 @@ func TestWrite_newAttemptFinishesOlderLines(t *testing.T) {
 }
 
 // later returns a write of attempt 2 for a group that begins with attempt 1.
-func later(w commit.Write) commit.Write {
-	return func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *commit.Run) error {
+func later(w groupcommit.Write) groupcommit.Write {
+	return func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *groupcommit.Run) error {
 		r.Attempt = 2
 		return w(ctx, tx, batch, r)
 	}
@@ -154,7 +154,7 @@ func TestWrite_failedGroupStoresNoLine(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	broken := fmt.Errorf("broken")
-	require.ErrorIs(t, b.group(1, wrote("w", 1, "a\nb"), func(context.Context, pgx.Tx, *pgx.Batch, *commit.Run) error { return broken }), broken)
+	require.ErrorIs(t, b.group(1, wrote("w", 1, "a\nb"), func(context.Context, pgx.Tx, *pgx.Batch, *groupcommit.Run) error { return broken }), broken)
 	require.NoError(t, b.group(1, wrote("w", 1, "c\n")))
 	require.Equal(t, []string{"1/1 c"}, b.lines())
 }

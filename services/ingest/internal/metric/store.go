@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/commit"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/decode"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/groupcommit"
 )
 
 // MaxKeys is the number of metric keys that a run may have.
@@ -22,8 +22,8 @@ const maxBatchText = 2 << 20
 const pointText = 48
 
 // Write stores the points of a request.
-func Write(keys *Keys, c *decode.Columns) commit.Write {
-	return func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *commit.Run) error {
+func Write(keys *Keys, c *decode.Columns) groupcommit.Write {
+	return func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *groupcommit.Run) error {
 		if c.Len() == 0 {
 			return nil
 		}
@@ -45,7 +45,7 @@ func Write(keys *Keys, c *decode.Columns) commit.Write {
 	}
 }
 
-func insert(batch *pgx.Batch, r *commit.Run, rank *int32, points []Point) {
+func insert(batch *pgx.Batch, r *groupcommit.Run, rank *int32, points []Point) {
 	r.BatchSeq++
 	batch.Queue(`INSERT INTO metric_batch (run_id, seq, attempt, rank, points, data, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
 		r.ID, r.BatchSeq, r.Attempt, rank, len(points), Pack(points), r.Now)
@@ -53,7 +53,7 @@ func insert(batch *pgx.Batch, r *commit.Run, rank *int32, points []Point) {
 
 // resolve returns the ids of names, and adds the names that are new. The run is locked, and ids have no gaps and never
 // change, so the cached keys are complete if their number is that of the run's row.
-func (k *Keys) resolve(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *commit.Run, names []string) ([]int32, error) {
+func (k *Keys) resolve(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *groupcommit.Run, names []string) ([]int32, error) {
 	d, err := k.known(ctx, tx, r)
 	if err != nil {
 		return nil, err
@@ -88,7 +88,7 @@ type memo struct{}
 
 // known returns the run's keys, including those added by this group. They replace the cached keys when the group is
 // committed.
-func (k *Keys) known(ctx context.Context, tx pgx.Tx, r *commit.Run) (*dictionary, error) {
+func (k *Keys) known(ctx context.Context, tx pgx.Tx, r *groupcommit.Run) (*dictionary, error) {
 	if d, ok := r.Memo[memo{}].(*dictionary); ok {
 		return d, nil
 	}

@@ -6,8 +6,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 // Store reads points.
@@ -24,12 +24,12 @@ const maxPoints = 90_000
 
 // List returns a page of a run's series, sorted by key. If keys is not empty, only their series are returned. more
 // reports whether another page follows. Series that are too long for one response are thinned.
-func (s *Store) List(ctx context.Context, runID string, keys []string, p page.Page) (series []Series, more bool, err error) {
+func (s *Store) List(ctx context.Context, runID string, keys []string, p request.Page) (series []Series, more bool, err error) {
 	ids, series, err := s.keys(ctx, runID, keys, p)
 	if err != nil || len(series) == 0 {
 		return nil, false, err
 	}
-	series, more = page.Cut(series, p)
+	series, more = request.CutPage(series, p)
 	wanted := map[int32]history{}
 	for _, id := range ids[:len(series)] {
 		wanted[id] = history{}
@@ -43,7 +43,7 @@ func (s *Store) List(ctx context.Context, runID string, keys []string, p page.Pa
 	return series, more, nil
 }
 
-func (s *Store) keys(ctx context.Context, runID string, keys []string, p page.Page) ([]int32, []Series, error) {
+func (s *Store) keys(ctx context.Context, runID string, keys []string, p request.Page) ([]int32, []Series, error) {
 	var only [][]byte // nil selects all keys
 	if len(keys) > 0 {
 		only = make([][]byte, 0, len(keys))
@@ -52,7 +52,7 @@ func (s *Store) keys(ctx context.Context, runID string, keys []string, p page.Pa
 		only = append(only, []byte(key))
 	}
 	rows, err := s.Pool.Query(ctx, `SELECT id, key FROM metric_key WHERE run_id = $1 AND ($2::bytea[] IS NULL OR key = ANY($2))
-		ORDER BY key LIMIT $3 OFFSET $4`, runID, only, p.Ask(), p.Offset)
+		ORDER BY key LIMIT $3 OFFSET $4`, runID, only, p.FetchLimit(), p.Offset)
 	if err != nil {
 		return nil, nil, fmt.Errorf("list metric keys: %w", err)
 	}

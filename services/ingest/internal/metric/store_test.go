@@ -15,11 +15,11 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/commit"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/db"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/decode"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/groupcommit"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
 // bench is a database with one run, and a committer.
@@ -28,7 +28,7 @@ type bench struct {
 	pool *pgxpool.Pool
 	// keys is the cache of the replica that stores the next request.
 	keys  *Keys
-	store *commit.Committer
+	store *groupcommit.Committer
 }
 
 func open(t *testing.T) *bench {
@@ -40,7 +40,7 @@ func open(t *testing.T) *bench {
 	_, err = b.pool.Exec(t.Context(), `INSERT INTO run (id, job_id, owner_id, project_id, project, visibility, created_at)
 		VALUES ('run_1', 'job', 'usr', 'prj', 'team', 'team', now())`)
 	require.NoError(t, err)
-	b.store = commit.New(b.pool, clock.Real(), func([]string) {})
+	b.store = groupcommit.New(b.pool, clock.Real(), func([]string) {})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan struct{})
 	go func() { defer close(done); _ = b.store.Run(ctx) }()
@@ -51,7 +51,7 @@ func open(t *testing.T) *bench {
 // put stores a request of an attempt.
 func (b *bench) put(attempt int32, c *decode.Columns) error {
 	b.t.Helper()
-	_, err := b.store.Store(b.t.Context(), commit.Item{RunID: "run_1", Attempt: attempt, Write: Write(b.keys, c)})
+	_, err := b.store.Store(b.t.Context(), groupcommit.Item{RunID: "run_1", Attempt: attempt, Write: Write(b.keys, c)})
 	return err
 }
 
@@ -84,7 +84,7 @@ func columns(points ...any) *decode.Columns {
 // seen returns the points of all series as text.
 func (b *bench) seen(keys ...string) []string {
 	b.t.Helper()
-	series, more, err := (&Store{Pool: b.pool}).List(b.t.Context(), "run_1", keys, page.Page{Limit: page.MaxLimit})
+	series, more, err := (&Store{Pool: b.pool}).List(b.t.Context(), "run_1", keys, request.Page{Limit: request.MaxLimit})
 	require.NoError(b.t, err)
 	require.False(b.t, more)
 	out := []string{}
@@ -117,7 +117,7 @@ func TestStore_List_returnsSpecialValues(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	require.NoError(t, b.put(1, columns("a", 1, `"NaN"`, "a", 2, "-Infinity", "a", 3, `"Infinity"`, "a", 4, "-0.0", "a", 5, "5e-324", "a", 6, "1.7976931348623157e308")))
-	series, _, err := (&Store{Pool: b.pool}).List(t.Context(), "run_1", nil, page.Page{Limit: 1})
+	series, _, err := (&Store{Pool: b.pool}).List(t.Context(), "run_1", nil, request.Page{Limit: 1})
 	require.NoError(t, err)
 	points := series[0].Points
 	require.True(t, math.IsNaN(points[0].Value))
@@ -139,7 +139,7 @@ func TestStore_List_sortsKeysOfAnyText(t *testing.T) {
 	store := &Store{Pool: b.pool}
 	var walked []string
 	for offset := 0; ; offset += 2 {
-		series, more, err := store.List(t.Context(), "run_1", nil, page.Page{Limit: 2, Offset: offset})
+		series, more, err := store.List(t.Context(), "run_1", nil, request.Page{Limit: 2, Offset: offset})
 		require.NoError(t, err)
 		for _, s := range series {
 			walked = append(walked, s.Key)
@@ -149,7 +149,7 @@ func TestStore_List_sortsKeysOfAnyText(t *testing.T) {
 		}
 	}
 	require.Equal(t, []string{"A", "a", "a\x01", "b", "ü"}, walked, "pages hold each key once")
-	other, _, err := store.List(t.Context(), "run_2", nil, page.Page{Limit: 2})
+	other, _, err := store.List(t.Context(), "run_2", nil, request.Page{Limit: 2})
 	require.NoError(t, err)
 	require.Empty(t, other)
 }
@@ -242,7 +242,7 @@ func TestStore_List_boundsPoints(t *testing.T) {
 		}
 		require.NoError(t, b.put(1, columns(points...)))
 	}
-	series, _, err := (&Store{Pool: b.pool}).List(t.Context(), "run_1", nil, page.Page{Limit: 2})
+	series, _, err := (&Store{Pool: b.pool}).List(t.Context(), "run_1", nil, request.Page{Limit: 2})
 	require.NoError(t, err)
 	for i, s := range series {
 		require.LessOrEqual(t, len(s.Points), maxPoints/2)
@@ -257,8 +257,8 @@ func TestWrite_failedGroupCachesNoKeys(t *testing.T) {
 	b := open(t)
 	require.NoError(t, b.put(1, columns("a", 1, 1)))
 	failed := errors.New("a write after the points failed")
-	_, err := b.store.Store(t.Context(), commit.Item{
-		RunID: "run_1", Attempt: 1, Write: func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *commit.Run) error {
+	_, err := b.store.Store(t.Context(), groupcommit.Item{
+		RunID: "run_1", Attempt: 1, Write: func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *groupcommit.Run) error {
 			return errors.Join(Write(b.keys, columns("lost", 1, 1, "also", 1, 1))(ctx, tx, batch, r), failed)
 		},
 	})

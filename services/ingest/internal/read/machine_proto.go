@@ -9,13 +9,12 @@ import (
 
 	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/evaluation"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/hardware"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/record"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/score"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/metric"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
 )
 
 // environmentProto converts a stored environment report.
-func environmentProto(runID string, r *record.Record) (*ingestv1.Environment, error) {
+func environmentProto(runID string, r *report.RawRecord) (*ingestv1.Environment, error) {
 	var body struct {
 		Python, Cuda, Driver, Nccl, OS *string
 		Packages, GPUs, Git            json.RawMessage
@@ -30,7 +29,7 @@ func environmentProto(runID string, r *record.Record) (*ingestv1.Environment, er
 }
 
 // nodeProto converts a stored node report.
-func nodeProto(r *record.Record) (*ingestv1.NodeEnvironment, error) {
+func nodeProto(r *report.RawRecord) (*ingestv1.NodeEnvironment, error) {
 	var body struct {
 		Rank          int32
 		Host          string
@@ -46,7 +45,7 @@ func nodeProto(r *record.Record) (*ingestv1.NodeEnvironment, error) {
 	}, nil
 }
 
-func hardwareProto(s *hardware.Series) *ingestv1.HardwareSeries {
+func hardwareProto(s *metric.HardwareSeries) *ingestv1.HardwareSeries {
 	out := &ingestv1.HardwareSeries{Node: named(s.Node), Gpu: named(s.GPU), Key: s.Key, Points: make([]*ingestv1.HardwarePoint, len(s.Points))}
 	for i, p := range s.Points {
 		out.Points[i] = &ingestv1.HardwarePoint{Ts: timestamppb.New(p.At), Value: p.Value, Attempt: p.Attempt}
@@ -64,7 +63,7 @@ func named(s string) *string {
 
 // EvaluationScores returns a function that loads the newest reported score of each metric of a benchmark, as metrics
 // of an evaluation.
-func EvaluationScores(store *score.Store) evaluation.Scores {
+func EvaluationScores(store *evaluation.ScoreStore) evaluation.Scores {
 	return func(ctx context.Context, runID, name string) ([]*ingestv1.EvaluationMetric, error) {
 		scores, err := store.Of(ctx, runID, name)
 		if err != nil {
@@ -82,7 +81,7 @@ func EvaluationScores(store *score.Store) evaluation.Scores {
 // confidence interval.
 const normal = 1.959963984540054
 
-func reportedProto(s *score.Score) *ingestv1.EvaluationMetric {
+func reportedProto(s *evaluation.Score) *ingestv1.EvaluationMetric {
 	m := &ingestv1.EvaluationMetric{Name: s.Metric, Value: s.Value, Stderr: s.Stderr, N: s.N, Source: "reported"}
 	if s.Stderr != nil {
 		m.Ci95 = &ingestv1.Interval{Low: s.Value - normal**s.Stderr, High: s.Value + normal**s.Stderr}
@@ -90,7 +89,7 @@ func reportedProto(s *score.Score) *ingestv1.EvaluationMetric {
 	return m
 }
 
-func scoreProto(s *score.Score) *ingestv1.BenchmarkScore {
+func scoreProto(s *evaluation.Score) *ingestv1.BenchmarkScore {
 	return &ingestv1.BenchmarkScore{
 		Id: s.ID, Attempt: s.Attempt, ReportedAt: timestamppb.New(s.At), Name: s.Name, Version: s.Version, Metric: s.Metric,
 		Value: s.Value, N: s.N, Stderr: s.Stderr, ConfigDigest: s.ConfigDigest, SamplesUri: s.SamplesURI,

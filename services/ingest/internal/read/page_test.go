@@ -16,19 +16,16 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/artifact"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/commit"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/db"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/decode"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/hardware"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/hparam"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/evaluation"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/groupcommit"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/logs"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/metric"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/record"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/run"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/score"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/validation"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
 const runID = "run_01k00000000000000000000001"
@@ -38,7 +35,7 @@ type fixture struct {
 	t      *testing.T
 	pool   *pgxpool.Pool
 	rows   *run.Store
-	store  *commit.Committer
+	store  *groupcommit.Committer
 	server *Server
 	peer   *PeerServer
 }
@@ -49,7 +46,7 @@ func open(t *testing.T) *fixture {
 	require.NoError(t, err)
 	pool := pgtest.New(t, pgtest.Schema{Name: "ingest", Migrations: files}).Pool("ingest")
 	b := &fixture{t: t, pool: pool, rows: &run.Store{Pool: pool, Clock: clock.Real()}}
-	b.store = commit.New(pool, clock.Real(), func([]string) {})
+	b.store = groupcommit.New(pool, clock.Real(), func([]string) {})
 	runs := &run.Runs{Rows: b.rows, Ask: func(_ context.Context, id string) (*run.Owner, error) {
 		if id != runID {
 			return nil, fault.Absentf("run", id)
@@ -59,9 +56,9 @@ func open(t *testing.T) *fixture {
 	_, err = runs.Find(t.Context(), runID)
 	require.NoError(t, err)
 	b.server = &Server{
-		Runs: runs, Logs: &logs.Store{Pool: pool}, Metrics: &metric.Store{Pool: pool}, Hparams: &hparam.Store{Pool: pool},
-		Validations: &validation.Store{Pool: pool}, Artifacts: &artifact.Store{Pool: pool}, Records: &record.Store{Pool: pool},
-		Hardware: &hardware.Store{Pool: pool}, Scores: &score.Store{Pool: pool},
+		Runs: runs, Logs: &logs.Store{Pool: pool}, Metrics: &metric.Store{Pool: pool}, Hparams: &run.HParamStore{Pool: pool},
+		Validations: &evaluation.ValidationStore{Pool: pool}, Artifacts: &artifact.Store{Pool: pool}, Records: &report.RawStore{Pool: pool},
+		Hardware: &metric.HardwareStore{Pool: pool}, Scores: &evaluation.ScoreStore{Pool: pool},
 	}
 	b.peer = &PeerServer{Runs: runs, Store: b.store, Artifacts: b.server.Artifacts}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -71,9 +68,9 @@ func open(t *testing.T) *fixture {
 	return b
 }
 
-func (b *fixture) put(write commit.Write) {
+func (b *fixture) put(write groupcommit.Write) {
 	b.t.Helper()
-	_, err := b.store.Store(b.t.Context(), commit.Item{RunID: runID, Attempt: 1, Write: write})
+	_, err := b.store.Store(b.t.Context(), groupcommit.Item{RunID: runID, Attempt: 1, Write: write})
 	require.NoError(b.t, err)
 }
 
@@ -110,7 +107,7 @@ func TestLogPages_endWithEOF(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, page.Events)
 	require.False(t, page.End, "an open run has no eof")
-	b.put(logs.Write(commit.Key{Writer: "w", Seq: 1}, nil, append(lines(followed+3), "open")))
+	b.put(logs.Write(groupcommit.Key{Writer: "w", Seq: 1}, nil, append(lines(followed+3), "open")))
 	page, err = read(t.Context(), runID, 0)
 	require.NoError(t, err)
 	require.Len(t, page.Events, followed)
@@ -175,7 +172,7 @@ func TestPages_reportReadErrors(t *testing.T) {
 func TestLists_hiddenRunLooksAbsent(t *testing.T) {
 	t.Parallel()
 	b := open(t)
-	b.put(logs.Write(commit.Key{}, nil, []string{"secret\n"}))
+	b.put(logs.Write(groupcommit.Key{}, nil, []string{"secret\n"}))
 	s := b.server
 	lists := map[string]func(ctx context.Context, id string, limit *int32) error{
 		"logs": func(ctx context.Context, id string, limit *int32) error {
@@ -247,7 +244,7 @@ func TestListLogs_acrossRows(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	for i := range 40 {
-		b.put(logs.Write(commit.Key{}, nil, []string{fmt.Sprintf("%d a\n%d b\n", i, i)}))
+		b.put(logs.Write(groupcommit.Key{}, nil, []string{fmt.Sprintf("%d a\n%d b\n", i, i)}))
 	}
 	owner := authn.NewContext(authn.WithNeed(t.Context(), authn.NeedRead), &authn.Caller{Kind: authn.KindUser, Subject: "usr_1", Role: authn.RoleOperator})
 	for _, c := range []struct{ limit, offset, first, lines int32 }{

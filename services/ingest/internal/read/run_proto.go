@@ -9,9 +9,9 @@ import (
 
 	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/artifact"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/evaluation"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/logs"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/metric"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/validation"
 )
 
 // maxText is the approximate limit of text bytes in one response. gRPC limits a message to 4 MiB.
@@ -68,7 +68,7 @@ func batchProto(b *metric.Batch) *ingestv1.MetricBatch {
 	return out
 }
 
-func roundProto(r *validation.Round) *ingestv1.ValidationRound {
+func roundProto(r *evaluation.Round) *ingestv1.ValidationRound {
 	return &ingestv1.ValidationRound{
 		Step: r.Step, Attempt: r.Attempt, AvgReward: r.AvgReward, Accuracy: r.Accuracy, Samples: r.Samples,
 		Chunks: r.Chunks, TotalChunks: r.Total, Complete: r.Chunks == r.Total, Ts: timestamppb.New(r.At),
@@ -80,7 +80,7 @@ const maxExtra = 2 << 20
 
 // sampleProtos converts the samples of one response. If they do not fit, texts are cut to their beginnings. The
 // service does not interpret extra, so it is kept whole unless the extra fields of all samples exceed maxExtra.
-func sampleProtos(samples []validation.Sample) []*ingestv1.Sample {
+func sampleProtos(samples []evaluation.Sample) []*ingestv1.Sample {
 	texts, extras := 0, 0
 	for _, s := range samples {
 		texts += len(s.User) + len(s.Assistant) + len(s.Env)

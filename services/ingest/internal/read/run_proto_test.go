@@ -12,9 +12,9 @@ import (
 
 	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/artifact"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/evaluation"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/logs"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/metric"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/validation"
 )
 
 // mostMessage is gRPC's limit for one message.
@@ -51,7 +51,7 @@ func TestShorten_keepsWhatFits(t *testing.T) {
 	got := shorten([]logs.Line{{Seq: 1, Text: long}, {Seq: 2, Text: "y"}})
 	require.Equal(t, long, got[0].Text)
 	require.Empty(t, shorten(nil))
-	samples := sampleProtos([]validation.Sample{{User: []byte(`"` + long + `"`)}})
+	samples := sampleProtos([]evaluation.Sample{{User: []byte(`"` + long + `"`)}})
 	require.Len(t, samples[0].GetUser(), len(long)+2)
 	require.Nil(t, samples[0].GetEnv())
 }
@@ -59,9 +59,9 @@ func TestShorten_keepsWhatFits(t *testing.T) {
 func TestSampleProtos_longTextsShortened(t *testing.T) {
 	t.Parallel()
 	long := []byte(`{"a":"` + strings.Repeat(`\"ü`, 1<<18) + `"}`)
-	samples := make([]validation.Sample, 0, 20)
+	samples := make([]evaluation.Sample, 0, 20)
 	for i := range 20 {
-		samples = append(samples, validation.Sample{Step: 5, Index: int32(i), User: []byte(`"q"`), Assistant: long})
+		samples = append(samples, evaluation.Sample{Step: 5, Index: int32(i), User: []byte(`"q"`), Assistant: long})
 	}
 	got := sampleProtos(samples)
 	for _, s := range got {
@@ -78,9 +78,9 @@ func TestSampleProtos_longTextsShortened(t *testing.T) {
 func TestSampleProtos_extraKeptWhole(t *testing.T) {
 	t.Parallel()
 	text, extra := []byte(`"`+strings.Repeat("x", 1<<18)+`"`), []byte(`{"a":"`+strings.Repeat("y", 90<<10)+`"}`)
-	var samples []validation.Sample
+	var samples []evaluation.Sample
 	for range 20 {
-		samples = append(samples, validation.Sample{User: text, Extra: extra})
+		samples = append(samples, evaluation.Sample{User: text, Extra: extra})
 	}
 	got := sampleProtos(samples)
 	for _, s := range got {
@@ -89,7 +89,7 @@ func TestSampleProtos_extraKeptWhole(t *testing.T) {
 	}
 	require.Less(t, proto.Size(&ingestv1.ListSamplesResponse{Samples: got}), mostMessage)
 	for range 20 {
-		samples = append(samples, validation.Sample{User: text, Extra: extra})
+		samples = append(samples, evaluation.Sample{User: text, Extra: extra})
 	}
 	got = sampleProtos(samples)
 	require.Contains(t, string(got[0].GetExtra()), cut, "extra is cut if it does not fit in one response")
@@ -117,7 +117,7 @@ func TestRoundProto_complete(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 	for chunks, want := range map[int32]bool{0: false, 1: false, 2: true} {
-		r := roundProto(&validation.Round{Step: 7, Attempt: 2, Chunks: chunks, Total: 2, Samples: 3, At: at})
+		r := roundProto(&evaluation.Round{Step: 7, Attempt: 2, Chunks: chunks, Total: 2, Samples: 3, At: at})
 		require.Equal(t, want, r.GetComplete())
 		require.Equal(t, int64(7), r.GetStep())
 		require.True(t, at.Equal(r.GetTs().AsTime()))

@@ -7,7 +7,7 @@ import (
 
 	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
 	"github.com/signalbox-dev/signalbox/platform/request"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/hardware"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/metric"
 )
 
 // GetEnvironment implements RunDataService. If the run has not reported its environment, all fields are null.
@@ -53,7 +53,7 @@ func (s *Server) ListHardware(ctx context.Context, in *ingestv1.ListHardwareRequ
 	if err != nil {
 		return nil, err
 	}
-	query := hardware.Asked{Keys: in.GetKeys(), Node: in.Node, Points: defaultPoints}
+	query := metric.HardwareQuery{Keys: in.GetKeys(), Node: in.Node, Points: defaultPoints}
 	if in.Points != nil {
 		query.Points = int(in.GetPoints())
 	}

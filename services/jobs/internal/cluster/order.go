@@ -12,10 +12,9 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/wake"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/topic"
 )
 
 // Trail writes audit rows.
@@ -94,7 +93,7 @@ func (o *Orders) move(ctx context.Context, tx pgx.Tx, n *fleet.Node, to Order) e
 			return err
 		}
 	}
-	return wake.Notify(ctx, tx, topic.Queue)
+	return pg.Notify(ctx, tx, db.QueueTopic)
 }
 
 // RunOnce advances every drain: it ends the work that must end, and marks nodes without work as drained. A later
@@ -133,12 +132,12 @@ func (o *Orders) empty(ctx context.Context, n *fleet.Node, now time.Time) error 
 		return nil
 	}
 	errs := []error{o.Evictor.EvictIdle(ctx, n.ID)}
-	running, err := o.Store.Unasked(ctx, o.Pool, n.ID)
+	running, err := o.Store.JobsToCheckpoint(ctx, o.Pool, n.ID)
 	errs = append(errs, err)
 	for _, id := range running {
-		_, err := o.Evictor.Pause(ctx, id, func(ctx context.Context, tx pgx.Tx) error { return o.Store.Asked(ctx, tx, id) })
+		_, err := o.Evictor.Pause(ctx, id, func(ctx context.Context, tx pgx.Tx) error { return o.Store.RecordCheckpointRequest(ctx, tx, id) })
 		if fault.Is(err, fault.Conflict) {
-			err = o.Store.Asked(ctx, o.Pool, id) // it cannot be paused; it runs until it ends or the deadline passes
+			err = o.Store.RecordCheckpointRequest(ctx, o.Pool, id) // it cannot be paused; it runs until it ends or the deadline passes
 		}
 		errs = append(errs, err)
 	}
@@ -147,18 +146,18 @@ func (o *Orders) empty(ctx context.Context, n *fleet.Node, now time.Time) error 
 
 // resume puts the jobs that a drain paused back into the queue.
 func (o *Orders) resume(ctx context.Context) error {
-	saved, err := o.Store.Saved(ctx, o.Pool)
+	saved, err := o.Store.PausedByDrain(ctx, o.Pool)
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for _, id := range saved {
-		_, err := o.Evictor.Resume(ctx, id, func(ctx context.Context, tx pgx.Tx) error { return o.Store.Forget(ctx, tx, id) })
+		_, err := o.Evictor.Resume(ctx, id, func(ctx context.Context, tx pgx.Tx) error { return o.Store.DeleteCheckpointRequests(ctx, tx, id) })
 		if !fault.Is(err, fault.Conflict) { // the owner resumed it first
 			errs = append(errs, err)
 		}
 	}
-	return errors.Join(append(errs, o.Store.Forget(ctx, o.Pool, ""))...)
+	return errors.Join(append(errs, o.Store.DeleteCheckpointRequests(ctx, o.Pool, ""))...)
 }
 
 // settle marks a draining node without work as drained. It locks the node, so nothing can be placed there meanwhile.

@@ -7,7 +7,6 @@ import (
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
 )
@@ -29,7 +28,7 @@ func (s *Server) GetCluster(ctx context.Context, _ *jobsv1.GetClusterRequest) (*
 
 // ListQueue lists the queued jobs.
 func (s *Server) ListQueue(ctx context.Context, req *jobsv1.ListQueueRequest) (*jobsv1.ListQueueResponse, error) {
-	p, err := request.Page(req.Limit, req.Offset)
+	p, err := request.ReadPage(req.Limit, req.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +36,7 @@ func (s *Server) ListQueue(ctx context.Context, req *jobsv1.ListQueueRequest) (*
 	if err != nil {
 		return nil, err
 	}
-	waiting, more := page.Cut(waiting, p)
+	waiting, more := request.CutPage(waiting, p)
 	resp := &jobsv1.ListQueueResponse{}
 	for i := range waiting {
 		resp.Entries = append(resp.Entries, waitingToProto(&waiting[i]))

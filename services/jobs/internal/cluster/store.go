@@ -11,8 +11,8 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
@@ -74,14 +74,14 @@ func (s Store) Draining(ctx context.Context, q pg.Querier) ([]*fleet.Node, error
 }
 
 // Unasked returns the jobs that run on a node and whose current attempt has no checkpoint request from a drain yet.
-func (s Store) Unasked(ctx context.Context, q pg.Querier, nodeID string) ([]string, error) {
+func (s Store) JobsToCheckpoint(ctx context.Context, q pg.Querier, nodeID string) ([]string, error) {
 	return jobIDs(q.Query(ctx, `SELECT DISTINCT j.id FROM work w JOIN job j ON j.id = w.job_id AND j.attempt = w.attempt
 		WHERE w.node_id = $1 AND w.released_at IS NULL AND w.kind = 'attempt' AND j.state = 'running'
 			AND NOT EXISTS (SELECT FROM drain_pause d WHERE d.job_id = j.id AND d.attempt = j.attempt) ORDER BY j.id`, nodeID))
 }
 
 // Asked records that the job's current attempt was asked for a checkpoint.
-func (s Store) Asked(ctx context.Context, q pg.Querier, jobID string) error {
+func (s Store) RecordCheckpointRequest(ctx context.Context, q pg.Querier, jobID string) error {
 	_, err := q.Exec(ctx, `INSERT INTO drain_pause (job_id, attempt, asked_at) SELECT id, attempt, clock_timestamp() FROM job WHERE id = $1
 		ON CONFLICT DO NOTHING`, jobID)
 	if err != nil {
@@ -91,13 +91,13 @@ func (s Store) Asked(ctx context.Context, q pg.Querier, jobID string) error {
 }
 
 // Saved returns the jobs that a drain paused and that are still paused.
-func (s Store) Saved(ctx context.Context, q pg.Querier) ([]string, error) {
+func (s Store) PausedByDrain(ctx context.Context, q pg.Querier) ([]string, error) {
 	return jobIDs(q.Query(ctx, `SELECT j.id FROM drain_pause d JOIN job j ON j.id = d.job_id AND j.attempt = d.attempt
 		WHERE j.state = 'paused' ORDER BY j.id LIMIT $1`, batch))
 }
 
 // Forget deletes the checkpoint requests of ended jobs and older attempts, and all those of jobID.
-func (s Store) Forget(ctx context.Context, q pg.Querier, jobID string) error {
+func (s Store) DeleteCheckpointRequests(ctx context.Context, q pg.Querier, jobID string) error {
 	_, err := q.Exec(ctx, `DELETE FROM drain_pause d USING job j WHERE j.id = d.job_id
 		AND (j.id = $1 OR j.ended_at IS NOT NULL OR j.attempt > d.attempt)`, jobID)
 	if err != nil {
@@ -205,12 +205,12 @@ func (s Store) pools(ctx context.Context, q pg.Querier) (map[string]*Pool, error
 
 // Queue returns the queued jobs in scheduling order; pool "" means every pool. Jobs outside the scope have no id, name
 // or detail.
-func (s Store) Queue(ctx context.Context, q pg.Querier, scope authn.Scope, pool string, p page.Page) ([]Waiting, error) {
+func (s Store) Queue(ctx context.Context, q pg.Querier, scope authn.Scope, pool string, p request.Page) ([]Waiting, error) {
 	rows, err := q.Query(ctx, `SELECT ($1 OR owner_id = $2 OR (visibility = 'all' AND $2 <> '') OR project_id = ANY($3)),
 			id, name, queue_detail, queue_position, pools, gpus, priority, queue_reason, queued_at
 		FROM job WHERE state = 'queued' AND ($4 = '' OR pools @> jsonb_build_array(jsonb_build_object('pool', $4::text)))
 		ORDER BY priority DESC, created_at, id LIMIT $5 OFFSET $6`,
-		scope.Admin, scope.UserID, scope.Projects, pool, p.Ask(), p.Offset)
+		scope.Admin, scope.UserID, scope.Projects, pool, p.FetchLimit(), p.Offset)
 	if err != nil {
 		return nil, fmt.Errorf("list the queue: %w", err)
 	}

@@ -98,7 +98,7 @@ type Node struct {
 }
 
 // Shown is the state shown to users: the admin's hold, if any, while the node is ready, otherwise the state.
-func (n *Node) Shown() string {
+func (n *Node) DisplayState() string {
 	if n.State == NodeReady && n.Hold != HoldNone {
 		return n.Hold
 	}

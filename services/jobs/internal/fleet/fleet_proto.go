@@ -20,7 +20,7 @@ func fleetToProto(f *Fleet) *jobsv1.Fleet {
 // NodeToProto converts a node to the form shown to users.
 func NodeToProto(n *Node) *jobsv1.Node {
 	m := &jobsv1.Node{
-		Id: n.ID, FleetId: n.FleetID, Name: n.Name, State: n.Shown(), Pools: n.Pools, Gpus: n32(n.GPUs),
+		Id: n.ID, FleetId: n.FleetID, Name: n.Name, State: n.DisplayState(), Pools: n.Pools, Gpus: n32(n.GPUs),
 		GpusFree: n32(n.GPUsFree), Cpus: n32(n.CPUs), MemoryBytes: n.MemoryBytes, Limits: n.Limits, Version: n.Version,
 		JoinedAt: timestamppb.New(n.JoinedAt), LastSeenAt: timeTo(n.LastSeenAt), Works: n32(n.Works),
 	}

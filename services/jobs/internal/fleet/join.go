@@ -14,8 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/secret"
-	"github.com/signalbox-dev/signalbox/platform/wake"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/topic"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 )
 
 // CA signs the certificates with which nodes authenticate.
@@ -94,7 +93,7 @@ func (r *Registrar) Update(ctx context.Context, tx pgx.Tx, fleetID string, c Cha
 		map[string]any{"name": after.Name, "state": after.State, "pools": after.Pools}); err != nil {
 		return nil, err
 	}
-	return after, wake.Notify(ctx, tx, topic.Queue)
+	return after, pg.Notify(ctx, tx, db.QueueTopic)
 }
 
 // Delete removes a fleet in tx. The streams of its nodes end at their next check, and their certificates are no
@@ -105,7 +104,7 @@ func (r *Registrar) Delete(ctx context.Context, tx pgx.Tx, fleetID string) error
 		return err
 	}
 	for _, id := range nodes {
-		if err := wake.Notify(ctx, tx, topic.Node(id)); err != nil {
+		if err := pg.Notify(ctx, tx, db.NodeTopic(id)); err != nil {
 			return err
 		}
 	}

@@ -25,11 +25,11 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
 	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
 // authority adapts the internal CA to the registrar.
@@ -94,7 +94,7 @@ func (g *joinBench) count(from string) (n int) {
 }
 
 // request creates a certificate request with the given changes.
-func request(t *testing.T, change ...func(*x509.CertificateRequest)) []byte {
+func joinRequest(t *testing.T, change ...func(*x509.CertificateRequest)) []byte {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
@@ -112,7 +112,7 @@ func TestJoinTokenMaxUsesUnderConcurrency(t *testing.T) {
 	for _, uses := range []int{1, 3} {
 		g := newJoinBench(t)
 		row, tok := g.mint(time.Hour, uses)
-		csr := request(t)
+		csr := joinRequest(t)
 		var in atomic.Int32
 		var wg sync.WaitGroup
 		for range 8 {
@@ -149,7 +149,7 @@ func TestJoinTokenExpiry(t *testing.T) {
 	g := newJoinBench(t)
 	_, tok := g.mint(time.Hour, 5)
 	join := func(after time.Duration) error {
-		_, err := g.registrar.Join(pg.WithOffset(t.Context(), after), tok.Reveal(), "host", request(t), fleet.Inventory{})
+		_, err := g.registrar.Join(pg.WithOffset(t.Context(), after), tok.Reveal(), "host", joinRequest(t), fleet.Inventory{})
 		return err
 	}
 	require.NoError(t, join(59*time.Minute))
@@ -167,7 +167,7 @@ func TestRegistrar_Join_invalidTokensIndistinguishable(t *testing.T) {
 	ingest, err := secret.Mint(rand.Reader, secret.KindIngest)
 	require.NoError(t, err)
 	join := func(token string) error {
-		_, err := g.registrar.Join(t.Context(), token, "host", request(t), fleet.Inventory{})
+		_, err := g.registrar.Join(t.Context(), token, "host", joinRequest(t), fleet.Inventory{})
 		return err
 	}
 	require.NoError(t, join(tok.Reveal()))
@@ -204,7 +204,7 @@ func TestRegistrar_Join_certificateIgnoresRequestedNames(t *testing.T) {
 			t.Parallel()
 			g := newJoinBench(t)
 			_, tok := g.mint(time.Hour, 1)
-			joined, err := g.registrar.Join(t.Context(), tok.Reveal(), "host", request(t, wish), fleet.Inventory{})
+			joined, err := g.registrar.Join(t.Context(), tok.Reveal(), "host", joinRequest(t, wish), fleet.Inventory{})
 			require.NoError(t, err)
 			block, _ := pem.Decode(joined.CertPEM)
 			cert, err := x509.ParseCertificate(block.Bytes)
@@ -224,7 +224,7 @@ func TestRegistrar_Join_certificateIgnoresRequestedNames(t *testing.T) {
 
 func TestRegistrar_Join_invalidRequestKeepsToken(t *testing.T) {
 	t.Parallel()
-	good := request(t)
+	good := joinRequest(t)
 	block, _ := pem.Decode(good)
 	forged := append([]byte{}, block.Bytes...)
 	forged[len(forged)-1] ^= 1
@@ -263,7 +263,7 @@ func TestRegistrarRollsBackWithoutAuditRow(t *testing.T) {
 	_, tok := g.mint(time.Hour, 1)
 	broken := errors.New("the audit row cannot be written")
 	g.registrar.Trail = silentTrail{broken}
-	_, err := g.registrar.Join(t.Context(), tok.Reveal(), "host", request(t), fleet.Inventory{})
+	_, err := g.registrar.Join(t.Context(), tok.Reveal(), "host", joinRequest(t), fleet.Inventory{})
 	require.ErrorIs(t, err, broken)
 	err = pg.InTx(t.Context(), g.pool, func(ctx context.Context, tx pgx.Tx) error {
 		_, err := g.registrar.Create(ctx, tx, "second", fleet.KindAgent, []string{"gpu"})

@@ -16,14 +16,14 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
 type bench struct {
 	pool   *pgxpool.Pool
-	keeper *fleet.Keeper
+	keeper *fleet.Liveness
 	nodes  []string
 }
 
@@ -131,7 +131,7 @@ func TestKeeper_Fenced_onlyNodesWithWork(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, b.keeper.Expire(pg.WithOffset(t.Context(), time.Minute), 30*time.Second))
 	fenced := func(offset time.Duration) []string {
-		ids, err := b.keeper.Fenced(pg.WithOffset(t.Context(), offset), 90*time.Second)
+		ids, err := b.keeper.NodesToFence(pg.WithOffset(t.Context(), offset), 90*time.Second)
 		require.NoError(t, err)
 		return ids
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
 )
 
@@ -54,7 +54,7 @@ func TestNodeAndFleetStates(t *testing.T) {
 		_, known, err = store.InPool(t.Context(), b.pool, "cp")
 		require.NoError(t, err)
 		require.False(t, known, "a prefix of a pool name does not match")
-		shown, err := store.Nodes(t.Context(), b.pool, page.Page{Limit: 10})
+		shown, err := store.Nodes(t.Context(), b.pool, request.Page{Limit: 10})
 		require.NoError(t, err)
 		require.Len(t, shown, 1, "a node is listed in every state")
 		require.Equal(t, c.node, shown[0].State)
@@ -111,15 +111,15 @@ func TestFreeCapacityExcludesUnreleasedWork(t *testing.T) {
 	add("wrk_2", b.nodes[0], 4, 0, true)
 	add("wrk_3", b.nodes[0], 0, 2, false)
 	add("wrk_4", b.nodes[1], 9, 99, false) // the inventory shrank below what runs
-	nodes, err := store.Nodes(t.Context(), b.pool, page.Page{Limit: 10})
+	nodes, err := store.Nodes(t.Context(), b.pool, request.Page{Limit: 10})
 	require.NoError(t, err)
 	require.Equal(t, [2]int{1, 30}, [2]int{nodes[0].GPUsFree, nodes[0].SlotsFree})
 	require.Equal(t, [2]int{0, 0}, [2]int{nodes[1].GPUsFree, nodes[1].SlotsFree}, "never negative")
-	fleets, err := store.List(t.Context(), b.pool, page.Page{Limit: 10})
+	fleets, err := store.List(t.Context(), b.pool, request.Page{Limit: 10})
 	require.NoError(t, err)
 	require.Equal(t, [3]int{2, 8, 0}, [3]int{fleets[0].Nodes, fleets[0].GPUs, fleets[0].GPUsFree})
 	b.put(t, b.nodes[1], fleet.NodeLost, fleet.Active)
-	fleets, err = store.List(t.Context(), b.pool, page.Page{Limit: 10})
+	fleets, err = store.List(t.Context(), b.pool, request.Page{Limit: 10})
 	require.NoError(t, err)
 	require.Equal(t, [3]int{2, 4, 1}, [3]int{fleets[0].Nodes, fleets[0].GPUs, fleets[0].GPUsFree}, "a lost node has no free GPUs")
 }
@@ -132,7 +132,7 @@ func TestStore_Nodes_pagingOrder(t *testing.T) {
 	store, seen := fleet.Store{}, map[string]int{}
 	last := ""
 	for offset := 0; offset < 7; offset += 2 {
-		nodes, err := store.Nodes(t.Context(), b.pool, page.Page{Limit: 2, Offset: offset})
+		nodes, err := store.Nodes(t.Context(), b.pool, request.Page{Limit: 2, Offset: offset})
 		require.NoError(t, err)
 		for i, n := range nodes {
 			if i == 2 {

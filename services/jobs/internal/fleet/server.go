@@ -9,8 +9,7 @@ import (
 
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/idem"
-	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
@@ -19,7 +18,7 @@ import (
 type Server struct {
 	jobsv1.UnimplementedFleetServiceServer
 	Registrar *Registrar
-	Once      *idem.Once
+	Once      *idempotency.Once
 	// PublicURL and AgentAddress are given to joining nodes. If AgentAddress is empty, other hosts cannot join.
 	PublicURL    func() string
 	AgentAddress func() string
@@ -28,7 +27,7 @@ type Server struct {
 
 // ListFleets lists the fleets by name.
 func (s *Server) ListFleets(ctx context.Context, req *jobsv1.ListFleetsRequest) (*jobsv1.ListFleetsResponse, error) {
-	p, err := request.Page(req.Limit, req.Offset)
+	p, err := request.ReadPage(req.Limit, req.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +35,7 @@ func (s *Server) ListFleets(ctx context.Context, req *jobsv1.ListFleetsRequest) 
 	if err != nil {
 		return nil, err
 	}
-	fleets, more := page.Cut(fleets, p)
+	fleets, more := request.CutPage(fleets, p)
 	resp := &jobsv1.ListFleetsResponse{}
 	for _, f := range fleets {
 		resp.Fleets = append(resp.Fleets, fleetToProto(f))
@@ -64,7 +63,7 @@ func (s *Server) CreateFleet(ctx context.Context, req *jobsv1.CreateFleetRequest
 		if err != nil {
 			return err
 		}
-		idem.Set(resp, fleetToProto(f))
+		idempotency.Set(resp, fleetToProto(f))
 		return nil
 	})
 	return resp, err
@@ -115,7 +114,7 @@ func (s *Server) JoinFleet(ctx context.Context, req *jobsv1.JoinFleetRequest) (*
 
 // ListNodes lists the nodes by name.
 func (s *Server) ListNodes(ctx context.Context, req *jobsv1.ListNodesRequest) (*jobsv1.ListNodesResponse, error) {
-	p, err := request.Page(req.Limit, req.Offset)
+	p, err := request.ReadPage(req.Limit, req.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +122,7 @@ func (s *Server) ListNodes(ctx context.Context, req *jobsv1.ListNodesRequest) (*
 	if err != nil {
 		return nil, err
 	}
-	nodes, more := page.Cut(nodes, p)
+	nodes, more := request.CutPage(nodes, p)
 	resp := &jobsv1.ListNodesResponse{}
 	for _, n := range nodes {
 		resp.Nodes = append(resp.Nodes, NodeToProto(n))

@@ -10,8 +10,7 @@ import (
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/idem"
-	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
@@ -44,7 +43,7 @@ func (s *Server) CreateJoinToken(ctx context.Context, req *jobsv1.CreateJoinToke
 			return err
 		}
 		shown = tok.Reveal()
-		idem.Set(resp, tokenToProto(t, t.CreatedAt))
+		idempotency.Set(resp, tokenToProto(t, t.CreatedAt))
 		return nil
 	})
 	if err != nil {
@@ -62,7 +61,7 @@ func (s *Server) ListJoinTokens(ctx context.Context, req *jobsv1.ListJoinTokensR
 	if err := request.ID(id.Fleet, "fleet_id", req.GetFleetId()); err != nil {
 		return nil, err
 	}
-	p, err := request.Page(req.Limit, req.Offset)
+	p, err := request.ReadPage(req.Limit, req.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +77,7 @@ func (s *Server) ListJoinTokens(ctx context.Context, req *jobsv1.ListJoinTokensR
 	if err != nil {
 		return nil, err
 	}
-	tokens, more := page.Cut(tokens, p)
+	tokens, more := request.CutPage(tokens, p)
 	resp := &jobsv1.ListJoinTokensResponse{}
 	for _, t := range tokens {
 		resp.JoinTokens = append(resp.JoinTokens, tokenToProto(t, now))

@@ -9,8 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 // Store reads fleets and nodes; with a transaction it also writes them.
@@ -51,8 +51,8 @@ func (s Store) Get(ctx context.Context, q pg.Querier, id string) (*Fleet, error)
 }
 
 // List returns the fleets by name.
-func (s Store) List(ctx context.Context, q pg.Querier, p page.Page) ([]*Fleet, error) {
-	rows, err := q.Query(ctx, fleetSelect+` ORDER BY f.name, f.id LIMIT $1 OFFSET $2`, p.Ask(), p.Offset)
+func (s Store) List(ctx context.Context, q pg.Querier, p request.Page) ([]*Fleet, error) {
+	rows, err := q.Query(ctx, fleetSelect+` ORDER BY f.name, f.id LIMIT $1 OFFSET $2`, p.FetchLimit(), p.Offset)
 	if err != nil {
 		return nil, fmt.Errorf("list fleets: %w", err)
 	}
@@ -156,9 +156,9 @@ func scanToken(row pgx.CollectableRow) (*JoinToken, error) {
 }
 
 // Tokens returns the join tokens of a fleet, newest first.
-func (s Store) Tokens(ctx context.Context, q pg.Querier, fleetID string, p page.Page) ([]*JoinToken, error) {
+func (s Store) Tokens(ctx context.Context, q pg.Querier, fleetID string, p request.Page) ([]*JoinToken, error) {
 	rows, err := q.Query(ctx, joinSelect+` WHERE fleet_id = $1 ORDER BY created_at DESC, id DESC LIMIT $2 OFFSET $3`,
-		fleetID, p.Ask(), p.Offset)
+		fleetID, p.FetchLimit(), p.Offset)
 	if err != nil {
 		return nil, fmt.Errorf("list join tokens: %w", err)
 	}

@@ -9,10 +9,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/wake"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/topic"
+	"github.com/signalbox-dev/signalbox/platform/request"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 )
 
 const nodeSelect = `SELECT n.id, n.fleet_id, n.name, n.state, f.pools, n.cpus, n.memory_bytes, n.gpus, n.limits,
@@ -37,8 +36,8 @@ func scanNode(row pgx.CollectableRow) (*Node, error) {
 }
 
 // Nodes returns the nodes by name.
-func (s Store) Nodes(ctx context.Context, q pg.Querier, p page.Page) ([]*Node, error) {
-	rows, err := q.Query(ctx, nodeSelect+` ORDER BY n.name, n.id LIMIT $1 OFFSET $2`, p.Ask(), p.Offset)
+func (s Store) Nodes(ctx context.Context, q pg.Querier, p request.Page) ([]*Node, error) {
+	rows, err := q.Query(ctx, nodeSelect+` ORDER BY n.name, n.id LIMIT $1 OFFSET $2`, p.FetchLimit(), p.Offset)
 	return collectNodes(rows, err)
 }
 
@@ -121,10 +120,10 @@ func (s Store) Open(ctx context.Context, tx pgx.Tx, h Hello, slots int, now time
 	if err != nil {
 		return 0, "", fmt.Errorf("open a session of a node: %w", err)
 	}
-	if err := wake.Notify(ctx, tx, topic.Node(h.NodeID)); err != nil {
+	if err := pg.Notify(ctx, tx, db.NodeTopic(h.NodeID)); err != nil {
 		return 0, "", err
 	}
-	return session, before, wake.Notify(ctx, tx, topic.Queue)
+	return session, before, pg.Notify(ctx, tx, db.QueueTopic)
 }
 
 // Session returns the newest session of a node.

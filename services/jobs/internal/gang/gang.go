@@ -9,7 +9,7 @@ package gang
 import "time"
 
 // Seen is the last observed state of one node of the gang.
-type Seen struct {
+type Observed struct {
 	Phase       string
 	PreparingAt *time.Time
 	RunningAt   *time.Time
@@ -26,7 +26,7 @@ type Gang struct {
 }
 
 // Combine returns the combined state of the nodes of an attempt.
-func Combine(nodes []Seen) Gang {
+func Combine(nodes []Observed) Gang {
 	if len(nodes) == 0 {
 		return Gang{}
 	}

@@ -18,8 +18,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/wake"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/topic"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 )
 
 // Inserter adds jobs to the queue in a transaction: a *queue.Client.
@@ -31,7 +30,7 @@ type Inserter interface {
 type Changes struct {
 	Pool  *pgxpool.Pool
 	Store Store
-	Hub   *wake.Hub
+	Hub   *pg.NotifyHub
 	Clock clock.Clock
 	Audit *audit.Log
 	Queue Inserter
@@ -51,7 +50,7 @@ type ImpactError struct {
 }
 
 // Error implements error.
-func (e *ImpactError) Error() string { return Words(e.Effects) }
+func (e *ImpactError) Error() string { return DescribeImpact(e.Effects) }
 
 // settleWithin is how long Replace waits for a stored change to settle. A hung instance delays it by at most its
 // lease, so a longer wait would not help. answerBefore is how long before the caller's deadline Replace returns.
@@ -127,7 +126,7 @@ func (c *Changes) store(ctx context.Context, tx pgx.Tx, r Request, document []by
 	if _, err := c.Queue.InsertTx(ctx, tx, SettleArgs{Version: next.Number}, &river.InsertOpts{MaxAttempts: settleTries}); err != nil {
 		return nil, err
 	}
-	return next, wake.Notify(ctx, tx, topic.Hardware)
+	return next, pg.Notify(ctx, tx, db.HardwareTopic)
 }
 
 // settled waits for the Settler, until shortly before the caller's deadline.

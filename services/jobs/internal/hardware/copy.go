@@ -11,8 +11,7 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/wake"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/topic"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 )
 
 const (
@@ -29,7 +28,7 @@ const (
 type Copy struct {
 	Pool    *pgxpool.Pool
 	Store   Store
-	Hub     *wake.Hub
+	Hub     *pg.NotifyHub
 	Clock   clock.Clock
 	Mono    func() time.Duration // a monotonic clock
 	Replica string               // the instance's name
@@ -71,12 +70,12 @@ func (c *Copy) Renew(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.until = start + Lease
-	return wake.Notify(ctx, c.Pool, topic.HardwareTaken)
+	return pg.Notify(ctx, c.Pool, db.HardwareTakenTopic)
 }
 
 // Run keeps the copy fresh until ctx ends, then releases the lease.
 func (c *Copy) Run(ctx context.Context) error {
-	changed := c.Hub.Wait(topic.Hardware)
+	changed := c.Hub.Wait(db.HardwareTopic)
 	defer changed.Close()
 	tick := c.Clock.NewTicker(renewEvery)
 	defer tick.Stop()

@@ -140,14 +140,14 @@ func twice(names []string, loc ...any) []fault.Field {
 }
 
 // Ask is a request for a profile: one part of a gang, the team of the project ("" for none) and the running limit.
-type Ask struct {
+type ProfileRequest struct {
 	Pool     job.Pool
 	TeamID   string
 	RunningS int
 }
 
 // Refusal returns why a profile does not admit a request, or "" if it does.
-func (p *Profile) Refusal(a Ask) string {
+func (p *Profile) Refusal(a ProfileRequest) string {
 	switch {
 	case len(p.Pools) > 0 && !slices.Contains(p.Pools, a.Pool.Pool):
 		return fmt.Sprintf("profile %s is not available in pool %s", p.Key, a.Pool.Pool)

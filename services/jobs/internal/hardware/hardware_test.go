@@ -53,7 +53,7 @@ func TestImpactOnLiveJobs(t *testing.T) {
 			require.Empty(t, effects, name)
 			continue
 		}
-		require.Equal(t, c.want, hardware.Words(effects), name)
+		require.Equal(t, c.want, hardware.DescribeImpact(effects), name)
 		for _, e := range effects {
 			require.IsIncreasing(t, append([]string{""}, e.Waiting...), "sorted, each job once")
 		}

@@ -65,7 +65,7 @@ func Impact(before, after *Config, uses []Use) []Effect {
 
 // lost returns why after refuses a request that before admits, or "" if nothing changes for the request.
 func lost(before, after *Config, pool job.Pool, u Use) string {
-	ask := Ask{Pool: pool, TeamID: u.TeamID, RunningS: u.RunningS}
+	ask := ProfileRequest{Pool: pool, TeamID: u.TeamID, RunningS: u.RunningS}
 	if was, ok := before.Profile(pool.Profile); pool.Profile == "" || !ok || was.Refusal(ask) != "" {
 		return ""
 	}
@@ -77,7 +77,7 @@ func lost(before, after *Config, pool job.Pool, u Use) string {
 }
 
 // Words describes an impact in one sentence.
-func Words(effects []Effect) string {
+func DescribeImpact(effects []Effect) string {
 	parts := make([]string, 0, len(effects))
 	for _, e := range effects {
 		var jobs []string

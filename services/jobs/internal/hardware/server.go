@@ -31,7 +31,7 @@ type Teams interface {
 
 // GetHardware returns the part of the configuration that the caller may request.
 func (s *Server) GetHardware(ctx context.Context, _ *jobsv1.GetHardwareRequest) (*jobsv1.HardwareConfig, error) {
-	caller := authn.Of(ctx)
+	caller := authn.CallerOf(ctx)
 	v, err := s.Copy.Current(ctx)
 	if err != nil {
 		return nil, err

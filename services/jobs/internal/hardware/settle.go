@@ -14,8 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/wake"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/topic"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 )
 
 // SubjectConfig names the configuration in the event and audit tables.
@@ -43,7 +42,7 @@ type Settler struct {
 	river.WorkerDefaults[SettleArgs]
 	Pool   *pgxpool.Pool
 	Store  Store
-	Hub    *wake.Hub
+	Hub    *pg.NotifyHub
 	Clock  clock.Clock
 	Audit  *audit.Log
 	Events *event.Log
@@ -80,15 +79,15 @@ func (s *Settler) settle(ctx context.Context, tx pgx.Tx, number int64) error {
 	if err != nil {
 		return err
 	}
-	return wake.Notify(ctx, tx, topic.HardwareTaken)
+	return pg.Notify(ctx, tx, db.HardwareTakenTopic)
 }
 
 // NextRetry retries after one second: an unreachable instance delays a change by at most its lease.
 func (s *Settler) NextRetry(*river.Job[SettleArgs]) time.Time { return s.Clock.Now().Add(time.Second) }
 
 // await calls ok until it returns true or an error, or ctx ends. It calls it on every wake-up and every lookEvery.
-func await(ctx context.Context, hub *wake.Hub, clk clock.Clock, ok func(ctx context.Context) (bool, error)) error {
-	moved := hub.Wait(topic.HardwareTaken)
+func await(ctx context.Context, hub *pg.NotifyHub, clk clock.Clock, ok func(ctx context.Context) (bool, error)) error {
+	moved := hub.Wait(db.HardwareTakenTopic)
 	defer moved.Close()
 	tick := clk.NewTicker(lookEvery)
 	defer tick.Stop()

@@ -17,15 +17,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/platform/audit"
+	"github.com/signalbox-dev/signalbox/platform/bgjob"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
-	"github.com/signalbox-dev/signalbox/platform/queue"
-	"github.com/signalbox-dev/signalbox/platform/wake"
+	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/hardware"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
 // bench is a database and the instances that use it.
@@ -49,22 +49,22 @@ type instance struct {
 	*hardware.Changes
 
 	settler *hardware.Settler
-	queue   *queue.Client
-	hub     *wake.Hub
+	queue   *bgjob.Client
+	hub     *pg.NotifyHub
 	stop    func()
 }
 
 // instance creates an instance whose loops do not run yet.
 func (b *bench) instance() *instance {
 	b.t.Helper()
-	log, hub := slog.New(slog.DiscardHandler), wake.NewHub()
+	log, hub := slog.New(slog.DiscardHandler), pg.NewNotifyHub()
 	trail := audit.NewLog(clock.Real(), b.ids, "jobs")
 	i := &instance{hub: hub, stop: func() {}}
 	i.settler = &hardware.Settler{Pool: b.pool, Hub: hub, Clock: clock.Real(), Audit: trail, Events: event.NewLog(clock.Real(), b.ids, "jobs")}
 	workers := river.NewWorkers()
 	require.NoError(b.t, river.AddWorkerSafely(workers, i.settler))
 	var err error
-	i.queue, err = queue.New(b.pool, queue.Config{Schema: "jobs", Workers: workers, Log: log})
+	i.queue, err = bgjob.New(b.pool, bgjob.Config{Schema: "jobs", Workers: workers, Log: log})
 	require.NoError(b.t, err)
 	i.Copy = &hardware.Copy{
 		Pool: b.pool, Hub: hub, Clock: clock.Real(), Mono: clock.Monotonic(), Replica: b.ids.New(id.Replica), Log: log,

@@ -167,11 +167,11 @@ func applyEvent(t *testing.T, event string, j *job.Job, a *job.Attempt) error {
 			j.Register(saved(j.Attempt, at()))
 		}
 		switch j.GraceOver(later()) {
-		case job.GraceGivenUp:
+		case job.GraceAbandoned:
 			j.KeepRunning(a)
-		case job.GraceKills:
+		case job.GraceForced:
 			require.Equal(t, "over_with_one", what)
-		case job.GraceHolds:
+		case job.GraceActive:
 			require.NotEqual(t, job.Pausing, j.State)
 		}
 	case "place":

@@ -168,7 +168,7 @@ func failureMessage(a *Attempt, exit gang.Exit) string {
 
 // Words makes text from an agent or a training storable: it keeps the last limit bytes and removes invalid
 // UTF-8 and NUL.
-func Words(s string, limit int) string {
+func StorableText(s string, limit int) string {
 	if len(s) > limit {
 		s = s[len(s)-limit:]
 	}

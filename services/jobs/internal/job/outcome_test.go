@@ -97,7 +97,7 @@ func TestBackoff_growsToCap(t *testing.T) {
 
 func TestWords_storable(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, "tail", job.Words("a long text with a tail", 4))
-	require.Equal(t, "ab", job.Words("a\x00b\xff", 10))
-	require.Equal(t, "é", job.Words("éé", 3), "a character cut in half is dropped")
+	require.Equal(t, "tail", job.StorableText("a long text with a tail", 4))
+	require.Equal(t, "ab", job.StorableText("a\x00b\xff", 10))
+	require.Equal(t, "é", job.StorableText("éé", 3), "a character cut in half is dropped")
 }

@@ -59,7 +59,7 @@ func (j *Job) Pause(a *Attempt, signalID string, now time.Time) (changed bool, e
 // Ack records that the training has carried out a signal. It reports whether the job changed. Acknowledging
 // the pause that follows a saved checkpoint, or the stop of an ended job, changes nothing.
 func (j *Job) Ack(signalID string, now time.Time) (changed bool, err error) {
-	switch current := j.Asks(); {
+	switch current := j.CurrentSignal(); {
 	case signalID != "" && signalID == current.ID && current.ID != j.Signal.ID:
 		return false, nil
 	case signalID != j.Signal.ID || signalID == "" || (j.State != Pausing && j.State != Stopping):
@@ -78,20 +78,20 @@ type GraceEnd int
 
 // The values of GraceEnd.
 const (
-	GraceHolds   GraceEnd = iota // the grace period is not over
-	GraceKills                   // stop the processes; the job later resumes from its last checkpoint, if any
-	GraceGivenUp                 // a checkpoint is required and there is none: the job keeps running
+	GraceActive    GraceEnd = iota // the grace period is not over
+	GraceForced                    // stop the processes; the job later resumes from its last checkpoint, if any
+	GraceAbandoned                 // a checkpoint is required and there is none: the job keeps running
 )
 
 // GraceOver decides what happens to a pause whose checkpoint is not acknowledged by the deadline.
 func (j *Job) GraceOver(now time.Time) GraceEnd {
 	if j.State != Pausing || j.Signal.AckedAt != nil || j.Signal.Deadline == nil || now.Before(*j.Signal.Deadline) {
-		return GraceHolds
+		return GraceActive
 	}
 	if j.CheckpointNeeded && j.Checkpoint == nil {
-		return GraceGivenUp
+		return GraceAbandoned
 	}
-	return GraceKills
+	return GraceForced
 }
 
 // KeepRunning cancels a pause.
@@ -146,7 +146,7 @@ func (j *Job) savedSince(a *Attempt) bool {
 }
 
 // Asked is the current signal to the training of a run.
-type Asked struct {
+type PendingSignal struct {
 	Signal   string
 	ID       string
 	Deadline *time.Time
@@ -161,18 +161,18 @@ const (
 )
 
 // Asks returns the current signal to the training.
-func (j *Job) Asks() Asked {
+func (j *Job) CurrentSignal() PendingSignal {
 	switch {
 	case j.State == Pausing && j.Signal.AckedAt == nil:
-		return Asked{Signal: SignalCheckpoint, ID: j.Signal.ID, Deadline: j.Signal.Deadline}
+		return PendingSignal{Signal: SignalCheckpoint, ID: j.Signal.ID, Deadline: j.Signal.Deadline}
 	case j.State == Pausing:
-		return Asked{Signal: SignalPause, ID: j.Signal.ID + pauseSuffix, Deadline: j.Signal.Deadline}
+		return PendingSignal{Signal: SignalPause, ID: j.Signal.ID + pauseSuffix, Deadline: j.Signal.Deadline}
 	case j.State == Stopping:
-		return Asked{Signal: SignalStop, ID: j.Signal.ID, Deadline: j.Signal.Deadline}
+		return PendingSignal{Signal: SignalStop, ID: j.Signal.ID, Deadline: j.Signal.Deadline}
 	case j.State.Terminal():
-		return Asked{Signal: SignalStop, ID: string(j.State)}
+		return PendingSignal{Signal: SignalStop, ID: string(j.State)}
 	}
-	return Asked{Signal: SignalNone}
+	return PendingSignal{Signal: SignalNone}
 }
 
 // pauseSuffix distinguishes the ID of the pause signal from that of the checkpoint signal before it.

@@ -42,11 +42,11 @@ func TestJob_Pause_preconditions(t *testing.T) {
 			}
 			require.NoError(t, err)
 			require.True(t, changed)
-			require.Equal(t, job.Asked{Signal: job.SignalCheckpoint, ID: "sig_1", Deadline: new(at().Add(time.Minute))}, j.Asks())
+			require.Equal(t, job.PendingSignal{Signal: job.SignalCheckpoint, ID: "sig_1", Deadline: new(at().Add(time.Minute))}, j.CurrentSignal())
 			changed, err = j.Pause(a, "sig_2", at())
 			require.NoError(t, err)
 			require.False(t, changed, "a repeated pause changes nothing")
-			require.Equal(t, "sig_1", j.Asks().ID)
+			require.Equal(t, "sig_1", j.CurrentSignal().ID)
 		})
 	}
 }
@@ -80,20 +80,20 @@ func TestPauseSignalsCheckpointThenPause(t *testing.T) {
 	changed, err = j.Ack("sig_1", later())
 	require.NoError(t, err)
 	require.False(t, changed)
-	require.Equal(t, job.SignalPause, j.Asks().Signal)
-	require.NotEqual(t, "sig_1", j.Asks().ID, "the second signal needs a new ID, so that clients notice it")
+	require.Equal(t, job.SignalPause, j.CurrentSignal().Signal)
+	require.NotEqual(t, "sig_1", j.CurrentSignal().ID, "the second signal needs a new ID, so that clients notice it")
 	acked := *j.Signal.AckedAt
-	changed, err = j.Ack(j.Asks().ID, later())
+	changed, err = j.Ack(j.CurrentSignal().ID, later())
 	require.NoError(t, err, "the current signal can be acknowledged")
 	require.False(t, changed)
 	require.Equal(t, acked, *j.Signal.AckedAt)
-	require.Equal(t, job.GraceHolds, j.GraceOver(later()), "the checkpoint was acknowledged")
+	require.Equal(t, job.GraceActive, j.GraceOver(later()), "the checkpoint was acknowledged")
 	exit := gang.Exit{Code: -1, Signal: 15, Reason: gang.ExitStopped}
 	j.End(a, exit, job.Judge(j, a, exit), at())
 	require.Equal(t, job.Paused, j.State)
 	require.Equal(t, job.Paused, a.State)
 	require.Empty(t, a.EndReason)
-	require.Equal(t, job.SignalNone, j.Asks().Signal)
+	require.Equal(t, job.SignalNone, j.CurrentSignal().Signal)
 	require.NoError(t, j.Resume(later()))
 	next, ok := j.Place("att_2", "nod_1", later())
 	require.True(t, ok)
@@ -107,15 +107,15 @@ func TestStopIsSignalled(t *testing.T) {
 	j, a := jobIn(t, job.Pausing, 0)
 	_, err := j.Stop(job.ReasonUserStop, at())
 	require.NoError(t, err)
-	require.Equal(t, job.Asked{Signal: job.SignalStop, ID: "stop.1", Deadline: new(at().Add(job.StopGrace))}, j.Asks())
+	require.Equal(t, job.PendingSignal{Signal: job.SignalStop, ID: "stop.1", Deadline: new(at().Add(job.StopGrace))}, j.CurrentSignal())
 	_, err = j.Ack("sig_1", at())
 	require.True(t, fault.HasCode(err, "signal"), "the pause is over: %v", err)
 	_, err = j.Ack("stop.1", at())
 	require.NoError(t, err)
 	exit := gang.Exit{}
 	j.End(a, exit, job.Judge(j, a, exit), at())
-	require.Equal(t, job.SignalStop, j.Asks().Signal, "the training of an ended job is signalled to stop")
-	changed, err := j.Ack(j.Asks().ID, later())
+	require.Equal(t, job.SignalStop, j.CurrentSignal().Signal, "the training of an ended job is signalled to stop")
+	changed, err := j.Ack(j.CurrentSignal().ID, later())
 	require.NoError(t, err)
 	require.False(t, changed)
 }
@@ -148,7 +148,7 @@ func TestNextAttemptResumePoint(t *testing.T) {
 
 func TestFates_complete(t *testing.T) {
 	t.Parallel()
-	fates := job.Fates()
+	fates := job.EndReasons()
 	require.Len(t, fates, 22, "the list in areas-training 2.3 is closed")
 	for reason, fate := range fates {
 		require.True(t, fate.State.Terminal(), reason)

@@ -43,14 +43,14 @@ const (
 
 // Fate is what an end reason leads to: the state, and the retry class, which is empty if the reason is never
 // retried.
-type Fate struct {
+type EndReason struct {
 	State State
 	Class string
 }
 
 // Fates returns the fate of every end reason.
-func Fates() map[string]Fate {
-	return map[string]Fate{
+func EndReasons() map[string]EndReason {
+	return map[string]EndReason{
 		ReasonCompleted:         {Succeeded, ""},
 		ReasonUserError:         {Failed, ""},
 		ReasonOOMHost:           {Failed, ""},
@@ -78,6 +78,6 @@ func Fates() map[string]Fate {
 
 // retries reports whether the job's spec retries this reason and retries are left.
 func (j *Job) retries(reason string) bool {
-	class := Fates()[reason].Class
+	class := EndReasons()[reason].Class
 	return class != "" && j.Retries < j.RetryMax && (j.RetryOn == nil || slices.Contains(j.RetryOn, class))
 }

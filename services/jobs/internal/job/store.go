@@ -12,8 +12,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 // SubjectKind names jobs in the event and audit tables.
@@ -113,7 +113,7 @@ func (s *Store) Signalled(ctx context.Context, q pg.Querier) (map[string]string,
 	}
 	signals := make(map[string]string, len(jobs))
 	for _, j := range jobs {
-		signals[j.RunID] = j.Asks().ID
+		signals[j.RunID] = j.CurrentSignal().ID
 	}
 	return signals, nil
 }
@@ -182,7 +182,7 @@ func (f *Filter) labels() (pairs, names []string, err error) {
 }
 
 // List returns the jobs that the scope may see and the filter matches, newest first.
-func (s *Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, f Filter, p page.Page) ([]*Job, error) {
+func (s *Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, f Filter, p request.Page) ([]*Job, error) {
 	pairs, names, err := f.labels()
 	if err != nil {
 		return nil, err
@@ -192,7 +192,7 @@ func (s *Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, f Fil
 			AND labels @> ALL($7::text[]::jsonb[]) AND labels ?& $8
 			AND ($9 = '' OR position(lower($9) IN lower(name)) > 0 OR id = $9 OR run_id = $9)
 		ORDER BY created_at DESC, id DESC LIMIT $10 OFFSET $11`,
-		scope.Admin, scope.UserID, scope.Projects, f.State, f.Project, f.Owner, pairs, names, f.Text, p.Ask(), p.Offset)
+		scope.Admin, scope.UserID, scope.Projects, f.State, f.Project, f.Owner, pairs, names, f.Text, p.FetchLimit(), p.Offset)
 	if err != nil {
 		return nil, fmt.Errorf("list jobs: %w", err)
 	}

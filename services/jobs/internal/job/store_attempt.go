@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 const attemptColumns = `id, job_id, number, state, node_id, held, end_reason, message, exit_code, phase,
@@ -41,9 +41,9 @@ func (s *Store) Attempt(ctx context.Context, q pg.Querier, jobID string, number 
 }
 
 // Attempts returns the attempts of a job, oldest first.
-func (s *Store) Attempts(ctx context.Context, q pg.Querier, jobID string, p page.Page) ([]*Attempt, error) {
+func (s *Store) Attempts(ctx context.Context, q pg.Querier, jobID string, p request.Page) ([]*Attempt, error) {
 	rows, err := q.Query(ctx, `SELECT `+attemptColumns+` FROM attempt WHERE job_id = $1 ORDER BY number LIMIT $2 OFFSET $3`,
-		jobID, p.Ask(), p.Offset)
+		jobID, p.FetchLimit(), p.Offset)
 	if err != nil {
 		return nil, fmt.Errorf("list attempts: %w", err)
 	}
@@ -105,7 +105,7 @@ func (s *Store) DeleteAttempt(ctx context.Context, tx pgx.Tx, a *Attempt) error 
 
 // Listens records when an attempt's training first polled for signals. It does not lock the job: frequent polls
 // must not wait for state changes.
-func (s *Store) Listens(ctx context.Context, q pg.Querier, jobID string, number int) error {
+func (s *Store) MarkListening(ctx context.Context, q pg.Querier, jobID string, number int) error {
 	_, err := q.Exec(ctx, `UPDATE attempt SET listens_at = clock_timestamp()
 		WHERE job_id = $1 AND number = $2 AND listens_at IS NULL AND ended_at IS NULL`, jobID, number)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/wake"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/topic"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 )
 
 // Cause describes a change in its event.
@@ -141,15 +141,15 @@ func (s *Store) appendEvent(ctx context.Context, tx pgx.Tx, j *Job, before State
 	if err != nil {
 		return fmt.Errorf("append the event of a job: %w", err)
 	}
-	if err := wake.Notify(ctx, tx, topic.Job(j.ID)); err != nil {
+	if err := pg.Notify(ctx, tx, db.JobTopic(j.ID)); err != nil {
 		return err
 	}
 	if signals(before) || signals(j.State) {
-		if err := wake.Notify(ctx, tx, topic.Signals); err != nil {
+		if err := pg.Notify(ctx, tx, db.SignalsTopic); err != nil {
 			return err
 		}
 	}
-	return wake.Notify(ctx, tx, topic.Queue)
+	return pg.Notify(ctx, tx, db.QueueTopic)
 }
 
 func notNil(s []string) []string {

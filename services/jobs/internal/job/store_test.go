@@ -18,12 +18,12 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/gang"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
 // closes records the runs whose closing was queued.
@@ -181,7 +181,7 @@ func TestJobEventNumbersHaveNoGapsUnderConcurrency(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	events, err := event.List(t.Context(), b.pool, job.SubjectKind, j.ID, page.Page{Limit: 500})
+	events, err := event.List(t.Context(), b.pool, job.SubjectKind, j.ID, request.Page{Limit: 500})
 	require.NoError(t, err)
 	require.Len(t, events, 41)
 	for i, e := range events {
@@ -235,7 +235,7 @@ func TestStore_SaveAttempt_endedAttemptConflicts(t *testing.T) {
 	b.tx(t, func(ctx context.Context, tx pgx.Tx) error { return b.store.SaveAttempt(ctx, tx, a) })
 	err := pg.InTx(t.Context(), b.pool, func(ctx context.Context, tx pgx.Tx) error { return b.store.SaveAttempt(ctx, tx, a) })
 	require.True(t, fault.Is(err, fault.Conflict))
-	got, err := b.store.Attempts(t.Context(), b.pool, j.ID, page.Page{Limit: 10})
+	got, err := b.store.Attempts(t.Context(), b.pool, j.ID, request.Page{Limit: 10})
 	require.NoError(t, err)
 	require.Len(t, got, 1)
 	require.Empty(t, cmp.Diff(a, got[0]))

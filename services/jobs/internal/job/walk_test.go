@@ -84,7 +84,7 @@ func step(r *rand.Rand, j *job.Job, a *job.Attempt, now time.Time) *job.Attempt 
 		j.Register(job.Checkpoint{ArtifactID: "art_1", Attempt: j.Attempt, Format: "npz", CreatedAt: now})
 		_, _ = j.Ack("sig_1", now)
 	case 11:
-		if j.GraceOver(now) == job.GraceGivenUp {
+		if j.GraceOver(now) == job.GraceAbandoned {
 			j.KeepRunning(a)
 		}
 	case 12:

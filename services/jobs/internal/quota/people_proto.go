@@ -5,7 +5,7 @@ import (
 
 	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 // subject is a holder with the name shown to users: a username or a team's key.
@@ -39,16 +39,16 @@ func (p *AuthPeople) named(ctx context.Context, k Kind, name string) (subject, e
 }
 
 // list lists the holders of a kind by name.
-func (p *AuthPeople) list(ctx context.Context, k Kind, pg page.Page) ([]subject, error) {
+func (p *AuthPeople) list(ctx context.Context, k Kind, pg request.Page) ([]subject, error) {
 	var list []subject
 	if k == Team {
-		out, err := p.Client.ListTeams(ctx, &authpeerv1.ListTeamsRequest{Limit: int32(pg.Ask()), Offset: int32(pg.Offset)})
+		out, err := p.Client.ListTeams(ctx, &authpeerv1.ListTeamsRequest{Limit: int32(pg.FetchLimit()), Offset: int32(pg.Offset)})
 		for _, t := range out.GetTeams() {
 			list = append(list, subject{id: t.GetId(), name: t.GetKey()})
 		}
 		return list, err
 	}
-	out, err := p.Client.ListAccounts(ctx, &authpeerv1.ListAccountsRequest{Limit: int32(pg.Ask()), Offset: int32(pg.Offset)})
+	out, err := p.Client.ListAccounts(ctx, &authpeerv1.ListAccountsRequest{Limit: int32(pg.FetchLimit()), Offset: int32(pg.Offset)})
 	for _, a := range out.GetAccounts() {
 		list = append(list, subject{id: a.GetId(), name: a.GetUsername()})
 	}

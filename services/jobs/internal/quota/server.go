@@ -9,11 +9,9 @@ import (
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/authn"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/request"
-	"github.com/signalbox-dev/signalbox/platform/wake"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/topic"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 )
 
 // The kinds of subjects as used in routes.
@@ -33,7 +31,7 @@ type Server struct {
 
 // GetQuota returns the caller's limit, the GPUs held and the GPUs that the caller's queued jobs request.
 func (s *Server) GetQuota(ctx context.Context, _ *jobsv1.GetQuotaRequest) (*jobsv1.Quota, error) {
-	c, err := authn.Of(ctx).RequireUser()
+	c, err := authn.CallerOf(ctx).RequireUser()
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +44,7 @@ func (s *Server) GetQuota(ctx context.Context, _ *jobsv1.GetQuotaRequest) (*jobs
 
 // ListQuotas lists the quotas of all accounts, or of all teams, by name.
 func (s *Server) ListQuotas(ctx context.Context, req *jobsv1.ListQuotasRequest) (*jobsv1.ListQuotasResponse, error) {
-	p, err := request.Page(req.Limit, req.Offset)
+	p, err := request.ReadPage(req.Limit, req.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +53,7 @@ func (s *Server) ListQuotas(ctx context.Context, req *jobsv1.ListQuotasRequest) 
 	if err != nil {
 		return nil, err
 	}
-	holders, more := page.Cut(holders, p)
+	holders, more := request.CutPage(holders, p)
 	ids := make([]string, len(holders))
 	for i, h := range holders {
 		ids[i] = h.id
@@ -73,7 +71,7 @@ func (s *Server) ListQuotas(ctx context.Context, req *jobsv1.ListQuotasRequest) 
 
 // PutQuota sets a holder's limit, or restores the default, and wakes the scheduler.
 func (s *Server) PutQuota(ctx context.Context, req *jobsv1.PutQuotaRequest) (*jobsv1.Quota, error) {
-	c, err := authn.Of(ctx).RequireUser()
+	c, err := authn.CallerOf(ctx).RequireUser()
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +101,7 @@ func (s *Server) PutQuota(ctx context.Context, req *jobsv1.PutQuotaRequest) (*jo
 		}); err != nil {
 			return err
 		}
-		return wake.Notify(ctx, tx, topic.Queue)
+		return pg.Notify(ctx, tx, db.QueueTopic)
 	})
 	if err != nil {
 		return nil, err

@@ -18,10 +18,10 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/page"
-	"github.com/signalbox-dev/signalbox/platform/wake"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/quota"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/topic"
 )
 
 // people is a fake of auth: ann is usr_1, bob is usr_2, crew is team_1.
@@ -103,7 +103,7 @@ func TestPutQuotaAudited(t *testing.T) {
 		want := &jobsv1.Quota{SubjectKind: step.kind, Subject: step.subject, GpuLimit: step.want, GpuAvailable: step.want}
 		require.Equal(t, want.String(), got.String())
 	}
-	rows, err := audit.List(t.Context(), pool, audit.Filter{Action: "quota.set"}, page.Page{Limit: 10})
+	rows, err := audit.List(t.Context(), pool, audit.Filter{Action: "quota.set"}, request.Page{Limit: 10})
 	require.NoError(t, err)
 	require.Len(t, rows, 5)
 	require.Equal(t, []string{"user", "usr_1", "usr_9"}, []string{rows[4].TargetKind, rows[4].TargetID, rows[4].Actor.ID})
@@ -128,8 +128,8 @@ func TestPutQuotaAudited(t *testing.T) {
 func TestPutQuotaWakesScheduler(t *testing.T) {
 	t.Parallel()
 	s, pool := newServer(t)
-	hub := wake.NewHub()
-	woken := hub.Wait(topic.Queue)
+	hub := pg.NewNotifyHub()
+	woken := hub.Wait(db.QueueTopic)
 	defer woken.Close()
 	listening, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})

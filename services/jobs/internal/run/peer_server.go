@@ -14,17 +14,16 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/wake"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/ingesttoken"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/token"
 )
 
 // Reporter applies what a training process reports, and returns its pending signals.
 type Reporter interface {
 	Report(ctx context.Context, runID string, attempt int, event, message string) (applied bool, err error)
 	Register(ctx context.Context, runID string, c job.Checkpoint) error
-	Next(ctx context.Context, runID string, attempt int) (job.Asked, error)
-	Ack(ctx context.Context, runID string, attempt int, signalID string) (job.Asked, error)
+	Next(ctx context.Context, runID string, attempt int) (job.PendingSignal, error)
+	Ack(ctx context.Context, runID string, attempt int, signalID string) (job.PendingSignal, error)
 }
 
 // PeerServer implements RunPeerService.
@@ -32,10 +31,10 @@ type PeerServer struct {
 	jobspeerv1.UnimplementedRunPeerServiceServer
 	Pool     *pgxpool.Pool
 	Runs     Store
-	Tokens   *token.Store
+	Tokens   *ingesttoken.Store
 	Reporter Reporter
 	Jobs     *job.Store
-	Hub      *wake.Hub
+	Hub      *pg.NotifyHub
 	Clock    clock.Clock
 }
 
@@ -66,7 +65,7 @@ func (s *PeerServer) ResolveIngestToken(
 func (s *PeerServer) ReportLifecycle(
 	ctx context.Context, req *jobspeerv1.ReportLifecycleRequest,
 ) (*jobspeerv1.ReportLifecycleResponse, error) {
-	applied, err := s.Reporter.Report(ctx, req.GetRunId(), int(req.GetAttempt()), req.GetEvent(), job.Words(req.GetMessage(), maxMessage))
+	applied, err := s.Reporter.Report(ctx, req.GetRunId(), int(req.GetAttempt()), req.GetEvent(), job.StorableText(req.GetMessage(), maxMessage))
 	if err != nil {
 		return nil, err
 	}

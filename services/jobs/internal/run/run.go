@@ -27,7 +27,7 @@ type Run struct {
 }
 
 // Thing returns the kind of the id by which a run was requested: "run" or "job".
-func Thing(name string) string {
+func KindOfID(name string) string {
 	if id.Check(id.Job, name) == nil {
 		return "job"
 	}

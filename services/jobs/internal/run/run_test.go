@@ -19,10 +19,10 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/run"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
 func at() time.Time { return time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC) }
@@ -60,16 +60,16 @@ func TestRunListVisibility(t *testing.T) {
 	for name, c := range map[string]struct {
 		scope authn.Scope
 		live  bool
-		page  page.Page
+		page  request.Page
 		want  []string
 	}{
-		"admin, finished runs":    {authn.Scope{Admin: true, Projects: []string{}}, false, page.Page{Limit: 9}, []string{third, second, first}},
-		"admin, all runs":         {authn.Scope{Admin: true, Projects: []string{}}, true, page.Page{Limit: 9}, []string{fourth, third, second, first}},
-		"owner":                   {authn.Scope{UserID: "usr_a", Projects: []string{}}, true, page.Page{Limit: 9}, []string{fourth, third, first}},
-		"member":                  {authn.Scope{UserID: "usr_c", Projects: []string{"prj_2"}}, true, page.Page{Limit: 9}, []string{third, second}},
-		"no role":                 {authn.Scope{UserID: "usr_c", Projects: []string{}}, true, page.Page{Limit: 9}, []string{third}},
-		"anonymous":               {authn.Scope{Projects: []string{}}, true, page.Page{Limit: 9}, []string{}},
-		"one more than the limit": {authn.Scope{Admin: true, Projects: []string{}}, true, page.Page{Limit: 1, Offset: 1}, []string{third, second}},
+		"admin, finished runs":    {authn.Scope{Admin: true, Projects: []string{}}, false, request.Page{Limit: 9}, []string{third, second, first}},
+		"admin, all runs":         {authn.Scope{Admin: true, Projects: []string{}}, true, request.Page{Limit: 9}, []string{fourth, third, second, first}},
+		"owner":                   {authn.Scope{UserID: "usr_a", Projects: []string{}}, true, request.Page{Limit: 9}, []string{fourth, third, first}},
+		"member":                  {authn.Scope{UserID: "usr_c", Projects: []string{"prj_2"}}, true, request.Page{Limit: 9}, []string{third, second}},
+		"no role":                 {authn.Scope{UserID: "usr_c", Projects: []string{}}, true, request.Page{Limit: 9}, []string{third}},
+		"anonymous":               {authn.Scope{Projects: []string{}}, true, request.Page{Limit: 9}, []string{}},
+		"one more than the limit": {authn.Scope{Admin: true, Projects: []string{}}, true, request.Page{Limit: 1, Offset: 1}, []string{third, second}},
 	} {
 		got, err := store.List(t.Context(), pool, c.scope, c.live, c.page)
 		require.NoError(t, err)

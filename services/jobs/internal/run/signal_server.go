@@ -9,8 +9,8 @@ import (
 	"google.golang.org/grpc"
 
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/topic"
 )
 
 // RecordCheckpoint records a registered checkpoint that the run's next attempt can resume from.
@@ -45,7 +45,7 @@ func (s *PeerServer) AckSignal(ctx context.Context, req *jobspeerv1.AckSignalReq
 	return signalToProto(next), nil
 }
 
-func signalToProto(a job.Asked) *jobspeerv1.Signal {
+func signalToProto(a job.PendingSignal) *jobspeerv1.Signal {
 	return &jobspeerv1.Signal{Signal: a.Signal, Id: a.ID, Deadline: timeTo(a.Deadline)}
 }
 
@@ -57,7 +57,7 @@ func (s *PeerServer) WatchSignals(
 	_ *jobspeerv1.WatchSignalsRequest, stream grpc.ServerStreamingServer[jobspeerv1.WatchSignalsResponse],
 ) error {
 	ctx := stream.Context()
-	changed := s.Hub.Wait(topic.Signals)
+	changed := s.Hub.Wait(db.SignalsTopic)
 	defer changed.Close()
 	again := s.Clock.NewTicker(lookAgain)
 	defer again.Stop()

@@ -9,8 +9,8 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 // Store reads runs. The transactions of jobs write them.
@@ -37,7 +37,7 @@ func (s Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id stri
 	}
 	r, err := pgx.CollectExactlyOneRow(rows, scan)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, fault.Absentf(Thing(id), id)
+		return nil, fault.Absentf(KindOfID(id), id)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("load run: %w", err)
@@ -46,10 +46,10 @@ func (s Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id stri
 }
 
 // List returns the runs within the scope, newest first, and live ones only if live is set.
-func (s Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, live bool, p page.Page) ([]*Run, error) {
+func (s Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, live bool, p request.Page) ([]*Run, error) {
 	rows, err := q.Query(ctx, runSelect+visible+` AND ($4 OR ended_at IS NOT NULL)
 		ORDER BY created_at DESC, id DESC LIMIT $5 OFFSET $6`,
-		scope.Admin, scope.UserID, scope.Projects, live, p.Ask(), p.Offset)
+		scope.Admin, scope.UserID, scope.Projects, live, p.FetchLimit(), p.Offset)
 	if err != nil {
 		return nil, fmt.Errorf("list runs: %w", err)
 	}

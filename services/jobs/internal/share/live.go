@@ -15,7 +15,7 @@ import (
 	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/run"
 )
 
@@ -93,7 +93,7 @@ func (l *Live) Protected(ctx context.Context, r *run.Run) (bool, error) {
 }
 
 // Metrics returns a page of a run's series.
-func (l *Live) Metrics(ctx context.Context, r *run.Run, keys []string, p page.Page) ([]*jobsv1.SharedSeries, bool, error) {
+func (l *Live) Metrics(ctx context.Context, r *run.Run, keys []string, p request.Page) ([]*jobsv1.SharedSeries, bool, error) {
 	got, err := l.Reports.GetRunMetrics(ctx, &ingestpeerv1.GetRunMetricsRequest{
 		RunId: r.ID, Keys: keys, Limit: int32(p.Limit), Offset: int32(p.Offset),
 	})
@@ -118,7 +118,7 @@ func (l *Live) Config(ctx context.Context, r *run.Run) (*jobsv1.SharedConfig, er
 
 // Samples returns a page of the samples of one round, the last round if step is nil. It returns errGone if the run is
 // bound to a protected dataset.
-func (l *Live) Samples(ctx context.Context, r *run.Run, step *int64, p page.Page) ([]*jobsv1.SharedSample, bool, error) {
+func (l *Live) Samples(ctx context.Context, r *run.Run, step *int64, p request.Page) ([]*jobsv1.SharedSample, bool, error) {
 	protected, err := l.Protected(ctx, r)
 	if err != nil {
 		return nil, false, err

@@ -9,8 +9,8 @@ import (
 
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/run"
 )
 
@@ -56,7 +56,7 @@ func tooMuch() error {
 }
 
 func (l *Live) parts(ctx context.Context, s *Share, r *run.Run) (parts map[string]proto.Message, err error) {
-	whole := page.Page{Limit: page.MaxLimit}
+	whole := request.Page{Limit: request.MaxLimit}
 	parts = map[string]proto.Message{}
 	if parts[partRun], err = runToShared(r); err != nil {
 		return nil, err
@@ -104,7 +104,7 @@ func (p *Pins) read(ctx context.Context, s *Share, run int, part string, into pr
 }
 
 // Metrics returns a page of a run's series.
-func (p *Pins) Metrics(ctx context.Context, s *Share, run int, keys []string, pg page.Page) ([]*jobsv1.SharedSeries, bool, error) {
+func (p *Pins) Metrics(ctx context.Context, s *Share, run int, keys []string, pg request.Page) ([]*jobsv1.SharedSeries, bool, error) {
 	var all jobsv1.ListSharedMetricsResponse
 	if err := p.read(ctx, s, run, Metrics, &all); err != nil {
 		return nil, false, err
@@ -118,7 +118,7 @@ func (p *Pins) Metrics(ctx context.Context, s *Share, run int, keys []string, pg
 }
 
 // Samples returns a page of a run's samples. Only one round is pinned.
-func (p *Pins) Samples(ctx context.Context, s *Share, run int, step *int64, pg page.Page) ([]*jobsv1.SharedSample, bool, error) {
+func (p *Pins) Samples(ctx context.Context, s *Share, run int, step *int64, pg request.Page) ([]*jobsv1.SharedSample, bool, error) {
 	var all jobsv1.ListSharedSamplesResponse
 	if err := p.read(ctx, s, run, Samples, &all); err != nil {
 		return nil, false, err
@@ -132,7 +132,7 @@ func (p *Pins) Samples(ctx context.Context, s *Share, run int, step *int64, pg p
 }
 
 // part returns a page of a complete list.
-func part[T any](all []T, p page.Page) (shown []T, more bool) {
+func part[T any](all []T, p request.Page) (shown []T, more bool) {
 	all = all[min(p.Offset, len(all)):]
-	return page.Cut(all, p)
+	return request.CutPage(all, p)
 }

@@ -13,8 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/idem"
-	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/platform/secret"
@@ -33,7 +32,7 @@ type Server struct {
 	Store     Store
 	Runs      run.Store
 	Live      *Live
-	Once      *idem.Once
+	Once      *idempotency.Once
 	IDs       *id.Source
 	Rand      io.Reader
 	Events    *event.Log
@@ -69,7 +68,7 @@ func (s *Server) CreateShare(ctx context.Context, req *jobsv1.CreateShareRequest
 			return err
 		}
 		fresh = true
-		idem.Set(resp, shareToProto(share))
+		idempotency.Set(resp, shareToProto(share))
 		return nil
 	})
 	if err != nil {
@@ -85,7 +84,7 @@ func (s *Server) CreateShare(ctx context.Context, req *jobsv1.CreateShareRequest
 
 // draft checks the request and finds the runs, which the caller must be allowed to change.
 func (s *Server) draft(ctx context.Context, req *jobsv1.CreateShareRequest) (*Share, []*run.Run, error) {
-	caller, err := authn.Of(ctx).RequireUser()
+	caller, err := authn.CallerOf(ctx).RequireUser()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -126,7 +125,7 @@ func (s *Server) target(ctx context.Context, target string, samples bool) (*run.
 	if err != nil {
 		return nil, err
 	}
-	if err := scope.Require(r.OwnerID, r.ProjectID, run.Thing(target), target); err != nil {
+	if err := scope.Require(r.OwnerID, r.ProjectID, run.KindOfID(target), target); err != nil {
 		return nil, err
 	}
 	if !samples {
@@ -161,7 +160,7 @@ func (s *Server) keep(ctx context.Context, tx pgx.Tx, share *Share, hash []byte,
 
 // linkOwner returns the owner whose links the caller may manage: the caller, or "" (everyone) for an admin.
 func linkOwner(ctx context.Context) (string, error) {
-	caller, err := authn.Of(ctx).RequireUser()
+	caller, err := authn.CallerOf(ctx).RequireUser()
 	if err != nil || caller.IsAdmin() {
 		return "", err
 	}
@@ -170,7 +169,7 @@ func linkOwner(ctx context.Context) (string, error) {
 
 // ListShares lists links, newest first.
 func (s *Server) ListShares(ctx context.Context, req *jobsv1.ListSharesRequest) (*jobsv1.ListSharesResponse, error) {
-	p, err := request.Page(req.Limit, req.Offset)
+	p, err := request.ReadPage(req.Limit, req.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -182,7 +181,7 @@ func (s *Server) ListShares(ctx context.Context, req *jobsv1.ListSharesRequest) 
 	if err != nil {
 		return nil, err
 	}
-	shares, more := page.Cut(shares, p)
+	shares, more := request.CutPage(shares, p)
 	resp := &jobsv1.ListSharesResponse{}
 	for _, one := range shares {
 		resp.Shares = append(resp.Shares, shareToProto(one))

@@ -8,7 +8,6 @@ import (
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/run"
@@ -93,14 +92,14 @@ func (s *PublicServer) GetShared(ctx context.Context, req *jobsv1.GetSharedReque
 		}
 		m.Runs = append(m.Runs, one)
 	}
-	return m, s.Store.Seen(ctx, s.Pool, share.ID)
+	return m, s.Store.CountView(ctx, s.Pool, share.ID)
 }
 
 // ListSharedMetrics lists the series of one run.
 func (s *PublicServer) ListSharedMetrics(
 	ctx context.Context, req *jobsv1.ListSharedMetricsRequest,
 ) (*jobsv1.ListSharedMetricsResponse, error) {
-	p, err := request.Page(req.Limit, req.Offset)
+	p, err := request.ReadPage(req.Limit, req.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +137,7 @@ func (s *PublicServer) GetSharedConfig(ctx context.Context, req *jobsv1.GetShare
 func (s *PublicServer) ListSharedSamples(
 	ctx context.Context, req *jobsv1.ListSharedSamplesRequest,
 ) (*jobsv1.ListSharedSamplesResponse, error) {
-	p, err := request.Page(req.Limit, req.Offset)
+	p, err := request.ReadPage(req.Limit, req.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -156,7 +155,7 @@ func (s *PublicServer) ListSharedSamples(
 // samples returns the run's current or pinned samples. Pinned samples are withheld too if a dataset of the run has
 // been protected since.
 func (s *PublicServer) samples(
-	ctx context.Context, share *Share, r *run.Run, at int, step *int64, p page.Page,
+	ctx context.Context, share *Share, r *run.Run, at int, step *int64, p request.Page,
 ) ([]*jobsv1.SharedSample, bool, error) {
 	if !share.Pinned {
 		return s.Live.Samples(ctx, r, step, p)

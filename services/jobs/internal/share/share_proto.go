@@ -9,8 +9,8 @@ import (
 
 	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/desk"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/jobapi"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/run"
 )
 
@@ -35,7 +35,7 @@ func runToShared(r *run.Run) (*jobsv1.SharedRun, error) {
 		return nil, err
 	}
 	return &jobsv1.SharedRun{
-		Name: r.Name, State: desk.StateToProto(job.State(r.State)), Recipe: name, RecipeVersion: version, Attempts: int32(r.Attempts),
+		Name: r.Name, State: jobapi.StateToProto(job.State(r.State)), Recipe: name, RecipeVersion: version, Attempts: int32(r.Attempts),
 		CreatedAt: timestamppb.New(r.CreatedAt), StartedAt: timeTo(r.StartedAt), EndedAt: timeTo(r.EndedAt),
 	}, nil
 }

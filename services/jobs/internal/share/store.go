@@ -9,8 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 // SubjectShare names links in the event and audit tables.
@@ -88,7 +88,7 @@ func (Store) Live(ctx context.Context, q pg.Querier, hash []byte) (*Share, error
 }
 
 // Seen counts a view.
-func (Store) Seen(ctx context.Context, q pg.Querier, id string) error {
+func (Store) CountView(ctx context.Context, q pg.Querier, id string) error {
 	if _, err := q.Exec(ctx, `UPDATE share SET views = views + 1, last_viewed_at = clock_timestamp() WHERE id = $1`, id); err != nil {
 		return fmt.Errorf("count a view: %w", err)
 	}
@@ -96,9 +96,9 @@ func (Store) Seen(ctx context.Context, q pg.Querier, id string) error {
 }
 
 // List returns a user's links, newest first; ownerID "" means all users.
-func (Store) List(ctx context.Context, q pg.Querier, ownerID string, p page.Page) ([]*Share, error) {
+func (Store) List(ctx context.Context, q pg.Querier, ownerID string, p request.Page) ([]*Share, error) {
 	rows, err := q.Query(ctx, `SELECT `+columns+` FROM share WHERE $1 = '' OR owner_id = $1
-		ORDER BY created_at DESC, id DESC LIMIT $2 OFFSET $3`, ownerID, p.Ask(), p.Offset)
+		ORDER BY created_at DESC, id DESC LIMIT $2 OFFSET $3`, ownerID, p.FetchLimit(), p.Offset)
 	if err != nil {
 		return nil, fmt.Errorf("list links: %w", err)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/bundle"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/codepackage"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/dataset"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/model"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/recipe"
@@ -31,7 +31,7 @@ type Server struct {
 	Seeder   *recipe.Seeder
 	Datasets dataset.Store
 	Models   model.Store
-	Bundles  bundle.Store
+	Bundles  codepackage.Store
 	Audit    *audit.Log
 }
 
@@ -42,7 +42,7 @@ func (s *Server) GetCatalogRecipe(
 	if err := s.Seeder.Await(ctx); err != nil {
 		return nil, err
 	}
-	found, err := s.Recipes.Of(ctx, s.Pool, in.GetName())
+	found, err := s.Recipes.VersionsOf(ctx, s.Pool, in.GetName())
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func (s *Server) ResolveBindings(
 }
 
 func (s *Server) bindDataset(ctx context.Context, name, text string, out *registrypeerv1.ResolveBindingsResponse) error {
-	caller := authn.Of(ctx)
+	caller := authn.CallerOf(ctx)
 	r, ok := ref.Parse(ref.Dataset, text)
 	if !ok {
 		out.Unknown = append(out.Unknown, text)
@@ -115,9 +115,9 @@ func (s *Server) bound(ctx context.Context, d *dataset.Dataset, v *dataset.Versi
 func (s *Server) ResolvePackage(
 	ctx context.Context, in *registrypeerv1.ResolvePackageRequest,
 ) (*registrypeerv1.ResolvePackageResponse, error) {
-	b, err := s.Bundles.Get(ctx, s.Pool, authn.Of(ctx).Reads(), in.GetPackageId())
+	b, err := s.Bundles.Get(ctx, s.Pool, authn.CallerOf(ctx).Reads(), in.GetPackageId())
 	if fault.Is(err, fault.Absent) {
-		return nil, bundle.Refuse("no such package: %s", in.GetPackageId())
+		return nil, codepackage.Refuse("no such package: %s", in.GetPackageId())
 	}
 	if err != nil {
 		return nil, err
@@ -125,7 +125,7 @@ func (s *Server) ResolvePackage(
 	if err := b.Refusal(); err != nil {
 		return nil, err
 	}
-	return &registrypeerv1.ResolvePackageResponse{Object: bundle.ToObject(b)}, nil
+	return &registrypeerv1.ResolvePackageResponse{Object: codepackage.ToObject(b)}, nil
 }
 
 func (s *Server) bindModel(ctx context.Context, text string, out *registrypeerv1.ResolveBindingsResponse) error {
@@ -134,7 +134,7 @@ func (s *Server) bindModel(ctx context.Context, text string, out *registrypeerv1
 		out.Unknown = append(out.Unknown, text)
 		return nil
 	}
-	m, v, err := s.Models.Resolve(ctx, s.Pool, authn.Of(ctx).Reads(), r)
+	m, v, err := s.Models.Resolve(ctx, s.Pool, authn.CallerOf(ctx).Reads(), r)
 	switch {
 	case err != nil:
 		return err

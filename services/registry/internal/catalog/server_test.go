@@ -19,6 +19,7 @@ import (
 
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/blob"
@@ -26,14 +27,13 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/bundle"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/catalog"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/codepackage"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/dataset"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/db"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/model"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/recipe"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
 // store keeps objects in memory.
@@ -97,7 +97,7 @@ func (d *fixture) tx(fn func(ctx context.Context, tx pgx.Tx) error) {
 func (d *fixture) dataset(name, visibility string, protected bool, state dataset.State) {
 	d.t.Helper()
 	s := &dataset.Dataset{
-		Owner: own.Owner{UserID: "usr_1", ProjectID: "prj_1", Project: "team", Visibility: visibility}, ID: "ds_" + name, Name: name, Format: "jsonl",
+		Owner: access.Owner{UserID: "usr_1", ProjectID: "prj_1", Project: "team", Visibility: visibility}, ID: "ds_" + name, Name: name, Format: "jsonl",
 		Protected: protected, CreatedAt: at(),
 	}
 	v := &dataset.Version{
@@ -122,7 +122,7 @@ func (d *fixture) dataset(name, visibility string, protected bool, state dataset
 func (d *fixture) model(name string, status model.Status) {
 	d.t.Helper()
 	m := &model.Model{
-		Owner: own.Owner{UserID: "usr_1", ProjectID: "prj_1", Project: "team", Visibility: "team"}, ID: "mdl_" + name, Name: name, Task: "chat", CreatedAt: at(),
+		Owner: access.Owner{UserID: "usr_1", ProjectID: "prj_1", Project: "team", Visibility: "team"}, ID: "mdl_" + name, Name: name, Task: "chat", CreatedAt: at(),
 	}
 	v := &model.Version{
 		ID: "mv_" + name, ModelID: m.ID, Status: status, Lifecycle: "candidate", Format: model.FormatGGUF, Digest: "sha256:ab", Size: 9, URI: "blob://x", File: "m.gguf",
@@ -257,16 +257,16 @@ func TestCatalog_databaseDownIsNotAbsent(t *testing.T) {
 func TestResolvePackage_requiresVisibleAcceptedPackage(t *testing.T) {
 	t.Parallel()
 	d := open(t)
-	keep := func(name string, state bundle.State, gate, text string) string {
-		b := &bundle.Bundle{
-			Owner: own.Owner{UserID: "usr_1", ProjectID: "prj_1", Project: "team", Visibility: "team"}, ID: "pkg_" + name, SHA256: "ab", Size: 3,
+	keep := func(name string, state codepackage.State, gate, text string) string {
+		b := &codepackage.Bundle{
+			Owner: access.Owner{UserID: "usr_1", ProjectID: "prj_1", Project: "team", Visibility: "team"}, ID: "pkg_" + name, SHA256: "ab", Size: 3,
 			State: state, Gate: gate, Text: text, CreatedAt: at(),
 		}
 		d.tx(func(ctx context.Context, tx pgx.Tx) error { return d.Bundles.Insert(ctx, tx, b) })
 		return b.ID
 	}
-	good, bad := keep("good", bundle.StateAccepted, "", ""), keep("bad", bundle.StateRefused, "sensitive_file", "sensitive_file: a key")
-	waiting := keep("waiting", bundle.StateUploading, "", "")
+	good, bad := keep("good", codepackage.StateAccepted, "", ""), keep("bad", codepackage.StateRefused, "sensitive_file", "sensitive_file: a key")
+	waiting := keep("waiting", codepackage.StateUploading, "", "")
 	resolve := func(subject, id string) (*jobsv1.ObjectRef, error) {
 		out, err := d.ResolvePackage(as(t, subject), &registrypeerv1.ResolvePackageRequest{PackageId: id})
 		return out.GetObject(), err

@@ -19,10 +19,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/canon"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
 )
 
@@ -54,7 +54,7 @@ const (
 
 // Dataset is a name with versions.
 type Dataset struct {
-	own.Owner
+	access.Owner
 
 	ID          string
 	Name        string
@@ -71,7 +71,7 @@ type Dataset struct {
 const CodeProtected = "dataset_protected"
 
 // Shown returns an error if the dataset is protected: nobody may view its files or records.
-func (d *Dataset) Shown() error {
+func (d *Dataset) CheckViewable() error {
 	if !d.Protected {
 		return nil
 	}
@@ -112,7 +112,7 @@ type Version struct {
 	UploadUntil time.Time
 	// Apart means that the bytes are stored under keys of this dataset alone, because it was protected when the upload
 	// began. Otherwise knowing a digest would be enough to include the protected bytes in another dataset.
-	Apart bool
+	Isolated bool
 }
 
 // Ref returns the reference of a version.
@@ -125,7 +125,7 @@ func Key(projectID, sha256 string) string { return "projects/" + projectID + "/b
 
 // key returns the object key of an object of the version.
 func (v *Version) key(d *Dataset, sha256 string) string {
-	if v.Apart {
+	if v.Isolated {
 		return "projects/" + d.ProjectID + "/protected/" + d.ID + "/" + sha256
 	}
 	return Key(d.ProjectID, sha256)

@@ -11,15 +11,15 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/dataset"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/db"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
 func file(path string, size int64) dataset.File {
@@ -89,7 +89,7 @@ func TestManifest_digestIgnoresOrder(t *testing.T) {
 
 func TestDataset_Readable(t *testing.T) {
 	t.Parallel()
-	d := &dataset.Dataset{Owner: own.Owner{UserID: "usr_1", ProjectID: "prj_1", Visibility: "all"}}
+	d := &dataset.Dataset{Owner: access.Owner{UserID: "usr_1", ProjectID: "prj_1", Visibility: "all"}}
 	stranger := &authn.Caller{Kind: authn.KindUser, Subject: "usr_2", Role: authn.RoleOperator}
 	owner := &authn.Caller{Kind: authn.KindUser, Subject: "usr_1", Role: authn.RoleOperator}
 	require.True(t, d.Readable(stranger))
@@ -114,7 +114,7 @@ func inTx(t *testing.T, pool *pgxpool.Pool, fn func(tx pgx.Tx) error) error {
 
 func sums(id, project, visibility string) *dataset.Dataset {
 	return &dataset.Dataset{
-		Owner: own.Owner{UserID: "usr_1", UserName: "ann", ProjectID: "prj_" + project, Project: project, Visibility: visibility},
+		Owner: access.Owner{UserID: "usr_1", UserName: "ann", ProjectID: "prj_" + project, Project: project, Visibility: visibility},
 		ID:    id, Name: "sums", Format: "jsonl", CreatedAt: at(),
 	}
 }
@@ -130,13 +130,13 @@ func TestStore_visibility(t *testing.T) {
 		scope authn.Scope
 		want  []string
 	}{
-		"admin":    {own.Everything(), []string{"ds_2", "ds_1"}},
+		"admin":    {access.ServiceScope(), []string{"ds_2", "ds_1"}},
 		"owner":    {authn.Scope{UserID: "usr_1", Projects: []string{}}, []string{"ds_2", "ds_1"}},
 		"member":   {authn.Scope{UserID: "usr_2", Projects: []string{"prj_team"}}, []string{"ds_2", "ds_1"}},
 		"stranger": {authn.Scope{UserID: "usr_2", Projects: []string{"prj_x"}}, []string{"ds_2"}},
 	}
 	for name, c := range cases {
-		found, err := s.List(t.Context(), pool, c.scope, "", page.Page{Limit: 50})
+		found, err := s.List(t.Context(), pool, c.scope, "", request.Page{Limit: 50})
 		require.NoError(t, err)
 		var ids []string
 		for _, d := range found {
@@ -147,7 +147,7 @@ func TestStore_visibility(t *testing.T) {
 		require.Equal(t, len(c.want) == 2, err == nil, name)
 		require.True(t, err == nil || fault.Is(err, fault.Absent), name)
 	}
-	none, err := s.List(t.Context(), pool, own.Everything(), "other", page.Page{Limit: 50})
+	none, err := s.List(t.Context(), pool, access.ServiceScope(), "other", request.Page{Limit: 50})
 	require.NoError(t, err)
 	require.Empty(t, none)
 }
@@ -171,14 +171,14 @@ func TestStore_Resolve_requiresReadyVersion(t *testing.T) {
 		}
 		for _, want := range []bool{true, false} {
 			how, err := s.InsertVersion(t.Context(), tx, v)
-			fresh := how == dataset.TakenFresh
+			fresh := how == dataset.ClaimedNew
 			require.NoError(t, err)
 			require.Equal(t, want, fresh, "the name can be taken once")
 		}
 		return nil
 	}))
-	require.Nil(t, resolve(own.Everything(), "1.0"))
-	require.Nil(t, resolve(own.Everything(), "latest"))
+	require.Nil(t, resolve(access.ServiceScope(), "1.0"))
+	require.Nil(t, resolve(access.ServiceScope(), "latest"))
 	when := at().Add(time.Minute)
 	v.CommittedAt = &when
 	require.NoError(t, inTx(t, pool, func(tx pgx.Tx) error {
@@ -191,13 +191,13 @@ func TestStore_Resolve_requiresReadyVersion(t *testing.T) {
 	}))
 	v.State, v.SchemaSource = dataset.StateReady, dataset.SchemaNone
 	for _, version := range []string{"1.0", "latest"} {
-		require.Empty(t, cmp.Diff(v, resolve(own.Everything(), version)))
+		require.Empty(t, cmp.Diff(v, resolve(access.ServiceScope(), version)))
 		require.Nil(t, resolve(authn.Scope{UserID: "usr_2", Projects: []string{}}, version), "a hidden version looks absent")
 	}
-	require.Nil(t, resolve(own.Everything(), "2.0"))
+	require.Nil(t, resolve(access.ServiceScope(), "2.0"))
 	_, err := s.Version(t.Context(), pool, d.ID, "2.0")
 	require.True(t, fault.Is(err, fault.Absent))
-	list, err := s.Versions(t.Context(), pool, d.ID, page.Page{Limit: 50})
+	list, err := s.Versions(t.Context(), pool, d.ID, request.Page{Limit: 50})
 	require.NoError(t, err)
 	require.Len(t, list, 1)
 	require.Nil(t, list[0].Manifest, "lists contain no manifests")

@@ -14,10 +14,10 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/dataset"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
 )
 
@@ -271,7 +271,7 @@ func TestArchiveDatasetVersion_notBoundAndKeepsName(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "v1", got.GetLatestVersion())
 	for version, bound := range map[string]bool{"v1": true, "latest": true, "v2": false} {
-		_, v, err := d.Store.Resolve(t.Context(), d.Pool, own.Everything(), ref.Ref{Kind: ref.Dataset, Project: "team", Name: "sums", Version: version})
+		_, v, err := d.Store.Resolve(t.Context(), d.Pool, access.ServiceScope(), ref.Ref{Kind: ref.Dataset, Project: "team", Name: "sums", Version: version})
 		require.NoError(t, err)
 		require.Equal(t, bound, v != nil, version)
 	}

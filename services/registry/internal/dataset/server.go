@@ -7,16 +7,15 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/blob"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/idem"
-	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/platform/request"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 )
 
 // Server implements DatasetService.
@@ -25,9 +24,9 @@ type Server struct {
 
 	Pool     *pgxpool.Pool
 	Store    Store
-	Projects own.Projects
+	Projects access.Projects
 	Blobs    blob.Store
-	Once     *idem.Once
+	Once     *idempotency.Once
 	Events   *event.Log
 	Audit    *audit.Log
 	Clock    clock.Clock
@@ -42,7 +41,7 @@ func (s *Server) CreateDataset(ctx context.Context, in *registryv1.CreateDataset
 	if done, err := s.Once.Replay(ctx, registryv1.DatasetService_CreateDataset_FullMethodName, in, out); done || err != nil {
 		return out, err
 	}
-	owner, err := own.For(ctx, s.Projects, in.GetProject())
+	owner, err := access.OwnerFor(ctx, s.Projects, in.GetProject())
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +56,7 @@ func (s *Server) CreateDataset(ctx context.Context, in *registryv1.CreateDataset
 		if err := s.Store.Insert(ctx, tx, d); err != nil {
 			return err
 		}
-		idem.Set(out, ToProto(d))
+		idempotency.Set(out, ToProto(d))
 		return s.record(ctx, tx, "dataset.create", d.ID, event.Event{Type: "created"}, out)
 	})
 	return out, err
@@ -74,7 +73,7 @@ func (s *Server) record(ctx context.Context, tx pgx.Tx, action, datasetID string
 
 // ListDatasets lists the datasets visible to the caller, newest first.
 func (s *Server) ListDatasets(ctx context.Context, in *registryv1.ListDatasetsRequest) (*registryv1.ListDatasetsResponse, error) {
-	p, err := request.Page(in.Limit, in.Offset)
+	p, err := request.ReadPage(in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +81,7 @@ func (s *Server) ListDatasets(ctx context.Context, in *registryv1.ListDatasetsRe
 	if err != nil {
 		return nil, err
 	}
-	found, more := page.Cut(found, p)
+	found, more := request.CutPage(found, p)
 	out := &registryv1.ListDatasetsResponse{}
 	for _, d := range found {
 		out.Datasets = append(out.Datasets, ToProto(d))
@@ -119,7 +118,7 @@ func (s *Server) editable(ctx context.Context, datasetID string) (*Dataset, erro
 func (s *Server) ListDatasetVersions(
 	ctx context.Context, in *registryv1.ListDatasetVersionsRequest,
 ) (*registryv1.ListDatasetVersionsResponse, error) {
-	p, err := request.Page(in.Limit, in.Offset)
+	p, err := request.ReadPage(in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +130,7 @@ func (s *Server) ListDatasetVersions(
 	if err != nil {
 		return nil, err
 	}
-	found, more := page.Cut(found, p)
+	found, more := request.CutPage(found, p)
 	out := &registryv1.ListDatasetVersionsResponse{}
 	for _, v := range found {
 		out.Versions = append(out.Versions, versionToProto(d, v))

@@ -11,7 +11,6 @@ import (
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
 	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
@@ -27,7 +26,7 @@ func (s *Server) shown(ctx context.Context, datasetID, version, what string) (*D
 	if err != nil {
 		return nil, nil, err
 	}
-	if refusal := d.Shown(); refusal != nil {
+	if refusal := d.CheckViewable(); refusal != nil {
 		err := pg.InTx(ctx, s.Pool, func(ctx context.Context, tx pgx.Tx) error {
 			return s.Audit.Record(ctx, tx, audit.Entry{
 				Action: "dataset.access.refuse", TargetKind: SubjectKind, TargetID: d.ID, After: map[string]any{"version": v.Version, "what": what},
@@ -46,7 +45,7 @@ func (s *Server) shown(ctx context.Context, datasetID, version, what string) (*D
 
 // ListDatasetFiles lists the files of a version by path.
 func (s *Server) ListDatasetFiles(ctx context.Context, in *registryv1.ListDatasetFilesRequest) (*registryv1.ListDatasetFilesResponse, error) {
-	p, err := request.Page(in.Limit, in.Offset)
+	p, err := request.ReadPage(in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +54,7 @@ func (s *Server) ListDatasetFiles(ctx context.Context, in *registryv1.ListDatase
 		return nil, err
 	}
 	from := min(p.Offset, len(v.Manifest))
-	files, more := page.Cut(v.Manifest[from:min(from+p.Ask(), len(v.Manifest))], p)
+	files, more := request.CutPage(v.Manifest[from:min(from+p.FetchLimit(), len(v.Manifest))], p)
 	if err := request.SetTotal(ctx, len(v.Manifest)); err != nil {
 		return nil, err
 	}

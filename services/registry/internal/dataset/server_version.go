@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/idem"
+	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
@@ -29,14 +29,14 @@ func (s *Server) CreateDatasetVersion(
 	if err != nil {
 		return nil, err
 	}
-	if err := ref.Free(in.GetVersion()); err != nil {
+	if err := ref.CheckVersionName(in.GetVersion()); err != nil {
 		return nil, err
 	}
 	now := s.Clock.Now()
 	v := &Version{
 		ID: s.IDs.New(id.DatasetVersion), DatasetID: d.ID, Version: in.GetVersion(), State: StateUploading,
-		CreatorID: authn.Of(ctx).Subject, CreatedAt: now, UploadUntil: now.Add(blob.MaxExpires),
-		Apart: d.Protected,
+		CreatorID: authn.CallerOf(ctx).Subject, CreatedAt: now, UploadUntil: now.Add(blob.MaxExpires),
+		Isolated: d.Protected,
 	}
 	if v.Manifest, v.Digest, v.Bytes, err = Manifest(filesFromProto(in.GetFiles()), s.MaxBytes); err != nil {
 		return nil, s.existsFirst(ctx, d, v.Version, err)
@@ -52,14 +52,14 @@ func (s *Server) CreateDatasetVersion(
 		if err != nil {
 			return err
 		}
-		if again = how == TakenNot; again {
+		if again = how == ClaimedNot; again {
 			v, err = s.resumable(ctx, tx, d, v)
-			idem.Set(kept, versionToProto(d, v))
+			idempotency.Set(kept, versionToProto(d, v))
 			return err
 		}
-		idem.Set(kept, versionToProto(d, v))
+		idempotency.Set(kept, versionToProto(d, v))
 		e := event.Event{Type: "version", To: string(v.State), Message: v.Version}
-		if how == TakenFromLeft {
+		if how == ClaimedAbandoned {
 			e.From, e.Reason = string(StateUploading), reasonLeft
 		}
 		return s.record(ctx, tx, "dataset.version.create", d.ID, e, map[string]any{"version": v.Version, "digest": v.Digest, "bytes": v.Bytes})

@@ -10,11 +10,11 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
 )
 
@@ -48,7 +48,7 @@ func (Store) Insert(ctx context.Context, tx pgx.Tx, d *Dataset) error {
 
 // Get returns a dataset visible to the scope.
 func (Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id string) (*Dataset, error) {
-	d, err := scan(q.QueryRow(ctx, `SELECT `+columns+` FROM dataset WHERE `+own.Visible+` AND id = $4`, own.Args(scope, id)...))
+	d, err := scan(q.QueryRow(ctx, `SELECT `+columns+` FROM dataset WHERE `+access.Visible+` AND id = $4`, access.Args(scope, id)...))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fault.Absentf(SubjectKind, id)
 	}
@@ -59,9 +59,9 @@ func (Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id string
 }
 
 // List returns the datasets visible to the scope, newest first. A name that is not empty restricts the list to that name.
-func (Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, name string, p page.Page) ([]*Dataset, error) {
-	rows, err := q.Query(ctx, `SELECT `+columns+` FROM dataset WHERE `+own.Visible+` AND ($4 = '' OR name = $4)
-		ORDER BY created_at DESC, id DESC LIMIT $5 OFFSET $6`, own.Args(scope, name, p.Ask(), p.Offset)...)
+func (Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, name string, p request.Page) ([]*Dataset, error) {
+	rows, err := q.Query(ctx, `SELECT `+columns+` FROM dataset WHERE `+access.Visible+` AND ($4 = '' OR name = $4)
+		ORDER BY created_at DESC, id DESC LIMIT $5 OFFSET $6`, access.Args(scope, name, p.FetchLimit(), p.Offset)...)
 	if err != nil {
 		return nil, fmt.Errorf("list datasets: %w", err)
 	}
@@ -83,8 +83,8 @@ func (s Store) Resolve(ctx context.Context, q pg.Querier, scope authn.Scope, r r
 
 // Find finds a ready or archived version by its reference. It returns nils if the scope sees none.
 func (s Store) Find(ctx context.Context, q pg.Querier, scope authn.Scope, r ref.Ref) (*Dataset, *Version, error) {
-	d, err := scan(q.QueryRow(ctx, `SELECT `+columns+` FROM dataset WHERE `+own.Visible+` AND project = $4 AND name = $5`,
-		own.Args(scope, r.Project, r.Name)...))
+	d, err := scan(q.QueryRow(ctx, `SELECT `+columns+` FROM dataset WHERE `+access.Visible+` AND project = $4 AND name = $5`,
+		access.Args(scope, r.Project, r.Name)...))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil, nil
 	}
@@ -109,20 +109,20 @@ func scanVersion(row pgx.Row, more ...any) (*Version, error) {
 	var schema []byte
 	err := row.Scan(append([]any{
 		&v.ID, &v.DatasetID, &v.Version, &v.State, &v.Digest, &v.Count, &v.Bytes, &v.CreatorID,
-		&v.CreatedAt, &v.CommittedAt, &v.ArchivedAt, &schema, &v.SchemaSource, &v.SampledRows, &v.Apart,
+		&v.CreatedAt, &v.CommittedAt, &v.ArchivedAt, &schema, &v.SchemaSource, &v.SampledRows, &v.Isolated,
 	}, more...)...)
 	v.Schema = schema
 	return v, err
 }
 
 // Taking is how InsertVersion obtained the name of a version.
-type Taking string
+type NameClaim string
 
 // The name was unused, taken over from an abandoned upload, or not available.
 const (
-	TakenFresh    Taking = "fresh"
-	TakenFromLeft Taking = "left"
-	TakenNot      Taking = ""
+	ClaimedNew       NameClaim = "fresh"
+	ClaimedAbandoned NameClaim = "left"
+	ClaimedNot       NameClaim = ""
 )
 
 // InsertVersion stores a new version under its name.
@@ -133,12 +133,12 @@ const (
 //
 // It also sets Apart if another dataset of the project is protected and has one of the files under a shared key, from before
 // it was protected.
-func (Store) InsertVersion(ctx context.Context, tx pgx.Tx, v *Version) (Taking, error) {
+func (Store) InsertVersion(ctx context.Context, tx pgx.Tx, v *Version) (NameClaim, error) {
 	raw, err := json.Marshal(v.Manifest)
 	if err != nil {
-		return TakenNot, fmt.Errorf("write a manifest: %w", err)
+		return ClaimedNot, fmt.Errorf("write a manifest: %w", err)
 	}
-	how := TakenNot
+	how := ClaimedNot
 	sums := make([]string, len(v.Manifest))
 	for i, f := range v.Manifest {
 		sums[i] = f.SHA256
@@ -155,10 +155,10 @@ func (Store) InsertVersion(ctx context.Context, tx pgx.Tx, v *Version) (Taking, 
 			AND (left_behind.creator_id, left_behind.digest) IS DISTINCT FROM ($8, $5)
 		RETURNING CASE WHEN xmax = 0 THEN 'fresh' ELSE 'left' END, apart`,
 		v.ID, v.DatasetID, v.Version, v.State, v.Digest, v.Count, v.Bytes, v.CreatorID, v.CreatedAt, v.CommittedAt, v.ArchivedAt,
-		orNull(v.Schema), cmp.Or(v.SchemaSource, SchemaNone), v.SampledRows, v.Apart, raw, v.UploadUntil, sums,
-	).Scan(&how, &v.Apart)
+		orNull(v.Schema), cmp.Or(v.SchemaSource, SchemaNone), v.SampledRows, v.Isolated, raw, v.UploadUntil, sums,
+	).Scan(&how, &v.Isolated)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return TakenNot, fmt.Errorf("insert a version of a dataset: %w", err)
+		return ClaimedNot, fmt.Errorf("insert a version of a dataset: %w", err)
 	}
 	return how, nil
 }
@@ -191,9 +191,9 @@ func (Store) Version(ctx context.Context, q pg.Querier, datasetID, version strin
 }
 
 // Versions returns the versions of a dataset without their manifests, newest first.
-func (Store) Versions(ctx context.Context, q pg.Querier, datasetID string, p page.Page) ([]*Version, error) {
+func (Store) Versions(ctx context.Context, q pg.Querier, datasetID string, p request.Page) ([]*Version, error) {
 	rows, err := q.Query(ctx, `SELECT `+versionColumns+` FROM dataset_version WHERE dataset_id = $1
-		ORDER BY created_at DESC, id DESC LIMIT $2 OFFSET $3`, datasetID, p.Ask(), p.Offset)
+		ORDER BY created_at DESC, id DESC LIMIT $2 OFFSET $3`, datasetID, p.FetchLimit(), p.Offset)
 	if err != nil {
 		return nil, fmt.Errorf("list versions of a dataset: %w", err)
 	}

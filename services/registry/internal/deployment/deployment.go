@@ -10,8 +10,8 @@ package deployment
 import (
 	"time"
 
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
@@ -32,7 +32,7 @@ const (
 
 // Deployment is a stable address that serves the promoted revision.
 type Deployment struct {
-	own.Owner
+	access.Owner
 
 	ID          string
 	Name        string

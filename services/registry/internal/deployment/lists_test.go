@@ -10,10 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 )
 
 // list calls a list method of the service and returns the identifying field of its rows.
@@ -147,7 +147,7 @@ func TestServer_ListDeployments_visibility(t *testing.T) {
 	d := openDesk(t)
 	put := func(name, user, project, visibility string) string {
 		row := &Deployment{
-			Owner: own.Owner{UserID: user, ProjectID: project, Project: project, Visibility: visibility},
+			Owner: access.Owner{UserID: user, ProjectID: project, Project: project, Visibility: visibility},
 			ID:    d.ids.New(id.Deployment), Name: name, State: StateServing, CreatedAt: d.clock.Now(),
 		}
 		require.NoError(t, d.tx(func(ctx context.Context, tx pgx.Tx) error { return d.bench.Create(ctx, tx, row) }))

@@ -5,10 +5,10 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
@@ -27,7 +27,7 @@ func (b *Book) Observe(ctx context.Context, o revision.Observation) (wanted bool
 			return err
 		}
 		wanted, seen = r.Wanted, r.ID
-		if r.Over() || o.Generation != r.Generation || o.Fence < r.Engine.Fence {
+		if r.Finished() || o.Generation != r.Generation || o.Fence < r.Engine.Fence {
 			return nil
 		}
 		return b.apply(ctx, tx, r, o)
@@ -44,7 +44,7 @@ func (b *Book) Observe(ctx context.Context, o revision.Observation) (wanted bool
 
 func (b *Book) apply(ctx context.Context, tx pgx.Tx, r *revision.Revision, o revision.Observation) error {
 	before := *r
-	verdict := revision.Judge(r, o)
+	verdict := revision.Evaluate(r, o)
 	r.State, r.Reason = verdict.State, verdict.Reason
 	r.Note(o)
 	if r.State == revision.Ready && before.State != revision.Ready {
@@ -75,7 +75,7 @@ func (b *Book) apply(ctx context.Context, tx pgx.Tx, r *revision.Revision, o rev
 	if err := b.moved(ctx, tx, &before, r); err != nil {
 		return err
 	}
-	d, err := b.Store.Get(ctx, tx, own.Everything(), r.DeploymentID)
+	d, err := b.Store.Get(ctx, tx, access.ServiceScope(), r.DeploymentID)
 	if err != nil {
 		return err
 	}

@@ -98,7 +98,7 @@ func (b *Book) await(ctx context.Context, tx pgx.Tx, d *Deployment, r *revision.
 	if d.pending(r.ID) {
 		return nil
 	}
-	if r.Over() {
+	if r.Finished() {
 		if err := b.start(ctx, tx, r); err != nil {
 			return err
 		}
@@ -124,7 +124,7 @@ func (b *Book) Settle(ctx context.Context, deploymentID, revisionID string) erro
 			return err
 		case r.State == revision.Ready:
 			return b.promote(ctx, tx, actionRollback, d, r)
-		case r.Over():
+		case r.Finished():
 			return b.giveUp(ctx, tx, d, r)
 		}
 		return nil

@@ -11,17 +11,16 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/idem"
-	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/platform/request"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/deploytoken"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/model"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/token"
 )
 
 // Replicas waits until the replicas of inference have applied a change.
@@ -38,11 +37,11 @@ type Server struct {
 	Book      *Book
 	Store     *Store
 	Revisions *revision.Store
-	Tokens    token.Store
+	Tokens    deploytoken.Store
 	Models    model.Store
-	Projects  own.Projects
+	Projects  access.Projects
 	Replicas  Replicas
-	Once      *idem.Once
+	Once      *idempotency.Once
 	Clock     clock.Clock
 	IDs       *id.Source
 	Rand      io.Reader
@@ -58,7 +57,7 @@ func (s *Server) CreateDeployment(ctx context.Context, in *registryv1.CreateDepl
 	if done, err := s.Once.Replay(ctx, registryv1.DeploymentService_CreateDeployment_FullMethodName, in, out); done || err != nil {
 		return out, err
 	}
-	owner, err := own.For(ctx, s.Projects, in.GetProject())
+	owner, err := access.OwnerFor(ctx, s.Projects, in.GetProject())
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +66,7 @@ func (s *Server) CreateDeployment(ctx context.Context, in *registryv1.CreateDepl
 		if err := s.Book.Create(ctx, tx, d); err != nil {
 			return err
 		}
-		idem.Set(out, s.toProto(d))
+		idempotency.Set(out, s.toProto(d))
 		return nil
 	})
 	return out, err
@@ -75,7 +74,7 @@ func (s *Server) CreateDeployment(ctx context.Context, in *registryv1.CreateDepl
 
 // ListDeployments returns the deployments that are visible to the caller, newest first.
 func (s *Server) ListDeployments(ctx context.Context, in *registryv1.ListDeploymentsRequest) (*registryv1.ListDeploymentsResponse, error) {
-	p, err := request.Page(in.Limit, in.Offset)
+	p, err := request.ReadPage(in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +82,7 @@ func (s *Server) ListDeployments(ctx context.Context, in *registryv1.ListDeploym
 	if err != nil {
 		return nil, err
 	}
-	found, more := page.Cut(found, p)
+	found, more := request.CutPage(found, p)
 	out := &registryv1.ListDeploymentsResponse{}
 	for _, d := range found {
 		out.Deployments = append(out.Deployments, s.toProto(d))
@@ -125,7 +124,7 @@ func (s *Server) editable(ctx context.Context, deploymentID string) (*Deployment
 func (s *Server) ListDeploymentEvents(
 	ctx context.Context, in *registryv1.ListDeploymentEventsRequest,
 ) (*registryv1.ListDeploymentEventsResponse, error) {
-	p, err := request.Page(in.Limit, in.Offset)
+	p, err := request.ReadPage(in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -133,11 +132,11 @@ func (s *Server) ListDeploymentEvents(
 	if err != nil {
 		return nil, err
 	}
-	found, err := event.List(ctx, s.Pool, SubjectKind, d.ID, page.Page{Limit: p.Ask(), Offset: p.Offset})
+	found, err := event.List(ctx, s.Pool, SubjectKind, d.ID, request.Page{Limit: p.FetchLimit(), Offset: p.Offset})
 	if err != nil {
 		return nil, err
 	}
-	found, more := page.Cut(found, p)
+	found, more := request.CutPage(found, p)
 	out := &registryv1.ListDeploymentEventsResponse{}
 	for _, e := range found {
 		out.Events = append(out.Events, eventToProto(e))

@@ -11,8 +11,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/idem"
-	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/model"
@@ -41,7 +40,7 @@ func (s *Server) CreateRevision(ctx context.Context, in *registryv1.CreateRevisi
 		if err := s.Book.CreateRevision(ctx, tx, r); err != nil {
 			return err
 		}
-		idem.Set(out, revision.ToProto(r))
+		idempotency.Set(out, revision.ToProto(r))
 		return nil
 	})
 	return out, err
@@ -66,7 +65,7 @@ func Source(ctx context.Context, q pg.Querier, models model.Store, in *registryv
 
 // Candidate returns a new revision of a deployment that serves a version of a model.
 func Candidate(ids *id.Source, now time.Time, probe time.Duration, d *Deployment, m *model.Model, v *model.Version, s revision.Serving) (*revision.Revision, error) {
-	s = s.Fill()
+	s = s.WithDefaults()
 	if err := s.Check(v); err != nil {
 		return nil, err
 	}
@@ -96,7 +95,7 @@ func servedNames(d *Deployment) []string {
 
 // ListRevisions returns the revisions of a deployment, newest first.
 func (s *Server) ListRevisions(ctx context.Context, in *registryv1.ListRevisionsRequest) (*registryv1.ListRevisionsResponse, error) {
-	p, err := request.Page(in.Limit, in.Offset)
+	p, err := request.ReadPage(in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +107,7 @@ func (s *Server) ListRevisions(ctx context.Context, in *registryv1.ListRevisions
 	if err != nil {
 		return nil, err
 	}
-	found, more := page.Cut(found, p)
+	found, more := request.CutPage(found, p)
 	out := &registryv1.ListRevisionsResponse{}
 	for _, r := range found {
 		out.Revisions = append(out.Revisions, revision.ToProto(r))

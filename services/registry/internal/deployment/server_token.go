@@ -8,11 +8,10 @@ import (
 
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/idem"
-	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/platform/secret"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/token"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/deploytoken"
 )
 
 // CreateDeploymentToken creates a token. Only this response contains its secret: a repeat with the same
@@ -30,7 +29,7 @@ func (s *Server) CreateDeploymentToken(ctx context.Context, in *registryv1.Creat
 			return err
 		}
 		text = minted
-		idem.Set(out, token.ToProto(t))
+		idempotency.Set(out, deploytoken.ToProto(t))
 		return nil
 	})
 	if err != nil {
@@ -47,7 +46,7 @@ func (s *Server) CreateDeploymentToken(ctx context.Context, in *registryv1.Creat
 func (s *Server) ListDeploymentTokens(
 	ctx context.Context, in *registryv1.ListDeploymentTokensRequest,
 ) (*registryv1.ListDeploymentTokensResponse, error) {
-	p, err := request.Page(in.Limit, in.Offset)
+	p, err := request.ReadPage(in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -59,10 +58,10 @@ func (s *Server) ListDeploymentTokens(
 	if err != nil {
 		return nil, err
 	}
-	found, more := page.Cut(found, p)
+	found, more := request.CutPage(found, p)
 	out := &registryv1.ListDeploymentTokensResponse{}
 	for _, t := range found {
-		out.Tokens = append(out.Tokens, token.ToProto(t))
+		out.Tokens = append(out.Tokens, deploytoken.ToProto(t))
 	}
 	return out, request.SetMore(ctx, more)
 }

@@ -8,11 +8,11 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 // Store reads and writes deployments.
@@ -53,7 +53,7 @@ func (*Store) Insert(ctx context.Context, tx pgx.Tx, d *Deployment) error {
 
 // Get returns a deployment that is visible in the scope.
 func (*Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id string) (*Deployment, error) {
-	d, err := scan(q.QueryRow(ctx, `SELECT `+columns+` FROM deployment d WHERE `+own.Visible+` AND id = $4`+kept, own.Args(scope, id)...))
+	d, err := scan(q.QueryRow(ctx, `SELECT `+columns+` FROM deployment d WHERE `+access.Visible+` AND id = $4`+kept, access.Args(scope, id)...))
 	return one(d, err, id)
 }
 
@@ -74,9 +74,9 @@ func one(d *Deployment, err error, id string) (*Deployment, error) {
 }
 
 // List returns the deployments that are visible in the scope, newest first.
-func (*Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, p page.Page) ([]*Deployment, error) {
-	rows, err := q.Query(ctx, `SELECT `+columns+` FROM deployment d WHERE `+own.Visible+kept+`
-		ORDER BY created_at DESC, id DESC LIMIT $4 OFFSET $5`, own.Args(scope, p.Ask(), p.Offset)...)
+func (*Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, p request.Page) ([]*Deployment, error) {
+	rows, err := q.Query(ctx, `SELECT `+columns+` FROM deployment d WHERE `+access.Visible+kept+`
+		ORDER BY created_at DESC, id DESC LIMIT $4 OFFSET $5`, access.Args(scope, p.FetchLimit(), p.Offset)...)
 	if err != nil {
 		return nil, fmt.Errorf("list deployments: %w", err)
 	}

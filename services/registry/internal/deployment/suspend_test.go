@@ -8,8 +8,8 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
@@ -174,6 +174,6 @@ func TestServer_DeleteDeployment(t *testing.T) {
 	wanted, err := d.Observe(d.ctx, o)
 	require.NoError(t, err)
 	require.False(t, wanted)
-	_, err = d.bench.Store.Get(d.ctx, d.bench.Pool, own.Everything(), d.d.ID)
+	_, err = d.bench.Store.Get(d.ctx, d.bench.Pool, access.ServiceScope(), d.d.ID)
 	require.True(t, fault.Is(err, fault.Absent))
 }

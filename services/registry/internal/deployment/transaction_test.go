@@ -10,11 +10,11 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/platform/secret"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
@@ -151,7 +151,7 @@ func (c change) audited(t *testing.T, b *bench, before string) {
 		require.Equal(t, before, b.everything()["audit"], "a report of jobs writes no audit row")
 		return
 	}
-	rows, err := audit.List(b.ctx, b.Pool, audit.Filter{}, page.Page{Limit: 100})
+	rows, err := audit.List(b.ctx, b.Pool, audit.Filter{}, request.Page{Limit: 100})
 	require.NoError(t, err)
 	var actions []string
 	for _, r := range rows {
@@ -251,7 +251,7 @@ func (failing) Read([]byte) (int, error) { return 0, errors.New("no randomness")
 func TestDeploymentStore_Get_ownEverything(t *testing.T) {
 	t.Parallel()
 	b := open(t)
-	got, err := b.Store.Get(t.Context(), b.Pool, own.Everything(), b.d.ID)
+	got, err := b.Store.Get(t.Context(), b.Pool, access.ServiceScope(), b.d.ID)
 	require.NoError(t, err)
 	require.Equal(t, b.d, got)
 }

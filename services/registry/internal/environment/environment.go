@@ -13,9 +13,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/canon"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
 )
 
@@ -48,7 +48,7 @@ const MaxTaskset = 1 << 30
 
 // Environment is a name with versions.
 type Environment struct {
-	own.Owner
+	access.Owner
 
 	ID          string
 	Name        string
@@ -114,7 +114,7 @@ func (v *Version) Taskset() (Taskset, error) {
 }
 
 // Sum returns the digest of a manifest and a package.
-func Sum(manifest json.RawMessage, p Package) (string, error) {
+func Digest(manifest json.RawMessage, p Package) (string, error) {
 	content := struct {
 		Manifest json.RawMessage `json:"manifest"`
 		Package  *string         `json:"package"`

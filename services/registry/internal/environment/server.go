@@ -8,17 +8,16 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/blob"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/idem"
-	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/request"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 )
 
 // Queue queues the validation of a version as part of a transaction.
@@ -32,10 +31,10 @@ type Server struct {
 
 	Pool     *pgxpool.Pool
 	Store    Store
-	Projects own.Projects
+	Projects access.Projects
 	Blobs    blob.Store
 	Queue    Queue
-	Once     *idem.Once
+	Once     *idempotency.Once
 	Events   *event.Log
 	Audit    *audit.Log
 	Clock    clock.Clock
@@ -50,7 +49,7 @@ func (s *Server) CreateEnvironment(ctx context.Context, in *registryv1.CreateEnv
 	if done, err := s.Once.Replay(ctx, registryv1.EnvironmentService_CreateEnvironment_FullMethodName, in, out); done || err != nil {
 		return out, err
 	}
-	owner, err := own.For(ctx, s.Projects, in.GetProject())
+	owner, err := access.OwnerFor(ctx, s.Projects, in.GetProject())
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +58,7 @@ func (s *Server) CreateEnvironment(ctx context.Context, in *registryv1.CreateEnv
 		if err := s.Store.Insert(ctx, tx, e); err != nil {
 			return err
 		}
-		idem.Set(out, ToProto(e))
+		idempotency.Set(out, ToProto(e))
 		return s.record(ctx, tx, "environment.create", e.ID, event.Event{Type: "created"}, out)
 	})
 	return out, err
@@ -76,7 +75,7 @@ func (s *Server) record(ctx context.Context, tx pgx.Tx, action, environmentID st
 
 // ListEnvironments lists the environments visible to the caller, newest first.
 func (s *Server) ListEnvironments(ctx context.Context, in *registryv1.ListEnvironmentsRequest) (*registryv1.ListEnvironmentsResponse, error) {
-	p, err := request.Page(in.Limit, in.Offset)
+	p, err := request.ReadPage(in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +83,7 @@ func (s *Server) ListEnvironments(ctx context.Context, in *registryv1.ListEnviro
 	if err != nil {
 		return nil, err
 	}
-	found, more := page.Cut(found, p)
+	found, more := request.CutPage(found, p)
 	out := &registryv1.ListEnvironmentsResponse{}
 	for _, e := range found {
 		out.Environments = append(out.Environments, ToProto(e))

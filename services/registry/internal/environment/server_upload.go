@@ -43,7 +43,7 @@ func (s *Server) SignEnvironmentUpload(
 
 // wanted returns the version described by a request: validating if its bytes are already uploaded, otherwise uploading.
 func (s *Server) wanted(ctx context.Context, e *Environment, in *registryv1.CreateEnvironmentVersionRequest) (*Version, error) {
-	if err := ref.Free(in.GetVersion()); err != nil {
+	if err := ref.CheckVersionName(in.GetVersion()); err != nil {
 		return nil, err
 	}
 	manifest, err := manifestFromProto(in.GetManifest())
@@ -52,9 +52,9 @@ func (s *Server) wanted(ctx context.Context, e *Environment, in *registryv1.Crea
 	}
 	v := &Version{
 		ID: s.IDs.New(id.EnvironmentVersion), EnvironmentID: e.ID, Version: in.GetVersion(), State: StateUploading, Manifest: manifest,
-		Package: packageFromProto(in.GetPackage()), CreatorID: authn.Of(ctx).Subject, CreatedAt: s.Clock.Now(),
+		Package: packageFromProto(in.GetPackage()), CreatorID: authn.CallerOf(ctx).Subject, CreatedAt: s.Clock.Now(),
 	}
-	if v.Digest, err = Sum(manifest, v.Package); err != nil {
+	if v.Digest, err = Digest(manifest, v.Package); err != nil {
 		return nil, err
 	}
 	uploaded, err := s.uploaded(ctx, e, v)

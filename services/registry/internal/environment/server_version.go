@@ -9,8 +9,7 @@ import (
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/idem"
-	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
@@ -38,13 +37,13 @@ func (s *Server) CreateEnvironmentVersion(
 		if err != nil {
 			return err
 		}
-		idem.Set(out, shown)
+		idempotency.Set(out, shown)
 		if !fresh {
-			idem.SetExisting(out)
+			idempotency.MarkExisting(out)
 		}
 		return nil
 	})
-	if err == nil && idem.TakeExisting(out) {
+	if err == nil && idempotency.TakeExistingMark(out) {
 		err = request.SetStatus(ctx, http.StatusOK)
 	}
 	return out, err
@@ -87,7 +86,7 @@ func (s *Server) DeprecateEnvironmentVersion(
 func (s *Server) ListEnvironmentVersions(
 	ctx context.Context, in *registryv1.ListEnvironmentVersionsRequest,
 ) (*registryv1.ListEnvironmentVersionsResponse, error) {
-	p, err := request.Page(in.Limit, in.Offset)
+	p, err := request.ReadPage(in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +98,7 @@ func (s *Server) ListEnvironmentVersions(
 	if err != nil {
 		return nil, err
 	}
-	found, more := page.Cut(found, p)
+	found, more := request.CutPage(found, p)
 	out := &registryv1.ListEnvironmentVersionsResponse{}
 	for _, v := range found {
 		shown, err := versionToProto(e, v)

@@ -8,11 +8,11 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
 )
 
@@ -21,7 +21,7 @@ type Store struct{}
 
 const columns = `id, name, owner_id, owner_name, project_id, project, visibility, description, latest_version, created_at`
 
-const visible = own.Visible + ` AND deleted_at IS NULL`
+const visible = access.Visible + ` AND deleted_at IS NULL`
 
 func scan(row pgx.Row) (*Environment, error) {
 	e := &Environment{}
@@ -45,7 +45,7 @@ func (Store) Insert(ctx context.Context, tx pgx.Tx, e *Environment) error {
 
 // Get returns an environment visible to the scope.
 func (Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id string) (*Environment, error) {
-	e, err := scan(q.QueryRow(ctx, `SELECT `+columns+` FROM environment WHERE `+visible+` AND id = $4`, own.Args(scope, id)...))
+	e, err := scan(q.QueryRow(ctx, `SELECT `+columns+` FROM environment WHERE `+visible+` AND id = $4`, access.Args(scope, id)...))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fault.Absentf(SubjectKind, id)
 	}
@@ -57,9 +57,9 @@ func (Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id string
 
 // List returns the environments visible to the scope, newest first. A name that is not empty restricts the list to that
 // name.
-func (Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, name string, p page.Page) ([]*Environment, error) {
+func (Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, name string, p request.Page) ([]*Environment, error) {
 	rows, err := q.Query(ctx, `SELECT `+columns+` FROM environment WHERE `+visible+` AND ($4 = '' OR name = $4)
-		ORDER BY created_at DESC, id DESC LIMIT $5 OFFSET $6`, own.Args(scope, name, p.Ask(), p.Offset)...)
+		ORDER BY created_at DESC, id DESC LIMIT $5 OFFSET $6`, access.Args(scope, name, p.FetchLimit(), p.Offset)...)
 	if err != nil {
 		return nil, fmt.Errorf("list environments: %w", err)
 	}
@@ -98,7 +98,7 @@ func (Store) Delete(ctx context.Context, tx pgx.Tx, id string, at time.Time) err
 // the status of applications bound to the version. It returns nils if the scope sees none.
 func (s Store) Resolve(ctx context.Context, q pg.Querier, scope authn.Scope, r ref.Ref) (*Environment, *Version, error) {
 	e, err := scan(q.QueryRow(ctx, `SELECT `+columns+` FROM environment WHERE `+visible+` AND project = $4 AND name = $5`,
-		own.Args(scope, r.Project, r.Name)...))
+		access.Args(scope, r.Project, r.Name)...))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil, nil
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 const versionColumns = `id, environment_id, version, state, reason, digest, manifest, package_sha256, package_bytes, creator_id, created_at, ready_at`
@@ -115,9 +115,9 @@ func (Store) Version(ctx context.Context, q pg.Querier, environmentID, version s
 }
 
 // Versions returns the versions of an environment, newest first.
-func (Store) Versions(ctx context.Context, q pg.Querier, environmentID string, p page.Page) ([]*Version, error) {
+func (Store) Versions(ctx context.Context, q pg.Querier, environmentID string, p request.Page) ([]*Version, error) {
 	rows, err := q.Query(ctx, `SELECT `+versionColumns+` FROM environment_version WHERE environment_id = $1
-		ORDER BY created_at DESC, id DESC LIMIT $2 OFFSET $3`, environmentID, p.Ask(), p.Offset)
+		ORDER BY created_at DESC, id DESC LIMIT $2 OFFSET $3`, environmentID, p.FetchLimit(), p.Offset)
 	if err != nil {
 		return nil, fmt.Errorf("list versions of an environment: %w", err)
 	}

@@ -11,12 +11,12 @@ import (
 	"github.com/riverqueue/river"
 
 	"github.com/signalbox-dev/signalbox/platform/archive"
+	"github.com/signalbox-dev/signalbox/platform/bgjob"
 	"github.com/signalbox-dev/signalbox/platform/blob"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/queue"
 )
 
 // ValidateArgs are the arguments of the queued job that validates one version.
@@ -29,7 +29,7 @@ func (ValidateArgs) Kind() string { return "environment_validate" }
 
 // Validations queues validations.
 type Validations struct {
-	Queue *queue.Client
+	Queue *bgjob.Client
 }
 
 // Validate implements Queue.

@@ -13,8 +13,8 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/db"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/epoch"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/topic"
 )
 
 // waits returns a ledger with these replicas, which hold leases. Its waits poll only when the test moves the clock.
@@ -45,11 +45,11 @@ func TestLedger_Await_endsWithLastAckOrLease(t *testing.T) {
 	late := `UPDATE inference_replica SET lease_until = clock_timestamp() - interval '1 second'`
 	steps := map[string]func(ctx context.Context, l *epoch.Ledger) error{
 		"woken by ack": func(ctx context.Context, l *epoch.Ledger) error {
-			defer l.Hub.Wake(topic.Acks)
+			defer l.Hub.Wake(db.AcksTopic)
 			return l.Ack(ctx, "rep_1", 2)
 		},
 		"woken by renewal with later epoch": func(ctx context.Context, l *epoch.Ledger) error {
-			defer l.Hub.Wake(topic.Acks)
+			defer l.Hub.Wake(db.AcksTopic)
 			_, err := l.Renew(ctx, "rep_1", 9)
 			return err
 		},
@@ -80,14 +80,14 @@ func TestLedger_Await_ignoresWakeUpWithoutProgress(t *testing.T) {
 	done := await(t, t.Context(), l, clk, 3)
 	require.NoError(t, l.Ack(t.Context(), "rep_1", 3))
 	require.NoError(t, l.Ack(t.Context(), "rep_2", 2))
-	l.Hub.Wake(topic.Acks)
+	l.Hub.Wake(db.AcksTopic)
 	clk.Advance(time.Second)
 	behind, _, err := l.Behind(t.Context(), 3)
 	require.NoError(t, err)
 	require.Len(t, behind, 1, "an earlier epoch is not enough")
 	require.Empty(t, done)
 	require.NoError(t, l.Ack(t.Context(), "rep_2", 3))
-	l.Hub.Wake(topic.Acks)
+	l.Hub.Wake(db.AcksTopic)
 	clk.Advance(time.Second)
 	require.NoError(t, <-done)
 }

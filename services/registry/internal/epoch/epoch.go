@@ -18,14 +18,14 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/wake"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/topic"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/db"
 )
 
 // Ledger stores the replicas and their leases.
 type Ledger struct {
 	Pool  *pgxpool.Pool
-	Hub   *wake.Hub
+	Hub   *pg.NotifyHub
 	Clock clock.Clock
 	Lease time.Duration
 }
@@ -46,7 +46,7 @@ type Replica struct {
 // Await returns once every replica with a live lease has acknowledged the epoch. It waits for an unreachable replica until
 // its lease expires. If ctx ends, or its deadline is near, Await returns a fault.Dependency error (502).
 func (l *Ledger) Await(ctx context.Context, epoch int64) error {
-	changed := l.Hub.Wait(topic.Acks)
+	changed := l.Hub.Wait(db.AcksTopic)
 	defer changed.Close()
 	waiting, stop := ahead(ctx)
 	defer stop()

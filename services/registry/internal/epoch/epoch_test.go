@@ -11,11 +11,9 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
-	"github.com/signalbox-dev/signalbox/platform/wake"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/db"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/epoch"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/topic"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
 func open(t *testing.T, lease time.Duration) (*epoch.Ledger, *pgtest.DB) {
@@ -23,7 +21,7 @@ func open(t *testing.T, lease time.Duration) (*epoch.Ledger, *pgtest.DB) {
 	files, err := db.Migrations()
 	require.NoError(t, err)
 	base := pgtest.New(t, pgtest.Schema{Name: "registry", Migrations: files})
-	return &epoch.Ledger{Pool: base.Pool("registry"), Hub: wake.NewHub(), Clock: clock.Real(), Lease: lease}, base
+	return &epoch.Ledger{Pool: base.Pool("registry"), Hub: pg.NewNotifyHub(), Clock: clock.Real(), Lease: lease}, base
 }
 
 func bump(t *testing.T, l *epoch.Ledger) (now int64) {
@@ -55,7 +53,7 @@ func TestLedger_Await_allReplicasAcknowledged(t *testing.T) {
 	require.Equal(t, "rep_2", behind[0].ID)
 	require.Empty(t, done)
 	require.NoError(t, l.Ack(t.Context(), "rep_2", now))
-	l.Hub.Wake(topic.Acks)
+	l.Hub.Wake(db.AcksTopic)
 	require.NoError(t, <-done)
 }
 

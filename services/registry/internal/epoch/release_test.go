@@ -12,8 +12,8 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/db"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/epoch"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/topic"
 )
 
 func TestLedger_Await_endsWhenLastLeaseReleased(t *testing.T) {
@@ -26,7 +26,7 @@ func TestLedger_Await_endsWhenLastLeaseReleased(t *testing.T) {
 	require.Len(t, behind, 1, "the other replica may still serve")
 	require.Equal(t, "rep_2", behind[0].ID)
 	require.NoError(t, l.Release(t.Context(), []string{"rep_2", "rep_1", "rep_2"}), "one request may name replicas twice and replicas that are already released")
-	l.Hub.Wake(topic.Acks)
+	l.Hub.Wake(db.AcksTopic)
 	require.NoError(t, <-done)
 	require.NoError(t, l.Release(t.Context(), []string{"rep_1", "rep_2"}), "a repeated call changes nothing")
 }

@@ -7,8 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/wake"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/topic"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/db"
 )
 
 // Bump increments the epoch and wakes the watchers. It must be the last step of the transaction that makes the change.
@@ -17,7 +16,7 @@ func Bump(ctx context.Context, tx pgx.Tx) (int64, error) {
 	if err := tx.QueryRow(ctx, `UPDATE snapshot_epoch SET epoch = epoch + 1 RETURNING epoch`).Scan(&epoch); err != nil {
 		return 0, wrap("increment the snapshot epoch", err)
 	}
-	return epoch, wake.Notify(ctx, tx, topic.Snapshot)
+	return epoch, pg.Notify(ctx, tx, db.SnapshotTopic)
 }
 
 // Current returns the epoch of the last committed change.
@@ -76,7 +75,7 @@ func (l *Ledger) touch(ctx context.Context, replicaID string, acked int64, renew
 		if err != nil || acked <= before {
 			return err
 		}
-		return wake.Notify(ctx, tx, topic.Acks)
+		return pg.Notify(ctx, tx, db.AcksTopic)
 	})
 }
 
@@ -118,7 +117,7 @@ func (l *Ledger) Release(ctx context.Context, replicaIDs []string) error {
 		if tag.RowsAffected() == 0 {
 			return nil
 		}
-		return wake.Notify(ctx, tx, topic.Acks)
+		return pg.Notify(ctx, tx, db.AcksTopic)
 	})
 }
 

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
 )
 
@@ -45,7 +45,7 @@ const (
 
 // Model is a named series of versions.
 type Model struct {
-	own.Owner
+	access.Owner
 
 	ID          string
 	Name        string

@@ -8,7 +8,7 @@ import (
 
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/card"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/modelcard"
 )
 
 // ToProto returns the API form of a model.
@@ -45,7 +45,7 @@ func changeToProto(c *Change) *registryv1.ModelChange {
 	return out
 }
 
-func cardToProto(c *card.Card) *registryv1.ModelCard {
+func cardToProto(c *modelcard.Card) *registryv1.ModelCard {
 	return &registryv1.ModelCard{
 		ModelId: c.ModelID, Version: c.Version, Revision: c.Revision, Content: c.Content, FrontMatter: c.Front, Body: c.Body(),
 		Digest: c.Digest, Author: c.Author, CreatedAt: timestamppb.New(c.CreatedAt),

@@ -7,17 +7,17 @@ import (
 	"fmt"
 	"path"
 
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/blob"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/header"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/modelfile"
 )
 
 // Artifacts reads runs and their artifacts. A missing one gives an error of kind fault.Absent.
 type Artifacts interface {
-	RunOwner(ctx context.Context, runID string) (own.Owner, error)
+	RunOwner(ctx context.Context, runID string) (access.Owner, error)
 	Artifact(ctx context.Context, runID, artifactID string) (*Artifact, error)
 }
 
@@ -27,7 +27,7 @@ func (s *Server) artifact(ctx context.Context, runID, artifactID string) (*Artif
 	if err != nil {
 		return nil, err
 	}
-	if !owner.Seen(authn.Of(ctx).Reads()) {
+	if !owner.Seen(authn.CallerOf(ctx).Reads()) {
 		return nil, fault.Absentf("run", runID)
 	}
 	a, err := s.Artifacts.Artifact(ctx, runID, artifactID)
@@ -64,7 +64,7 @@ func (s *Server) examine(ctx context.Context, m *Model, a *Artifact) (*Version, 
 	}
 	facts, err := s.facts(ctx, a)
 	switch {
-	case errors.Is(err, header.ErrMalformed):
+	case errors.Is(err, modelfile.ErrMalformed):
 		v.Status, v.StatusReason = StatusRejected, err.Error()
 	case err != nil:
 		return nil, err
@@ -88,26 +88,26 @@ func fileName(a *Artifact) string {
 }
 
 // facts reads the header and no more of the bytes than that needs.
-func (s *Server) facts(ctx context.Context, a *Artifact) (header.Facts, error) {
+func (s *Server) facts(ctx context.Context, a *Artifact) (modelfile.Facts, error) {
 	key, _ := blob.ParseURI(a.URI)
 	body, info, err := s.Blobs.Get(ctx, key)
 	if fault.Is(err, fault.Absent) {
-		return header.Facts{}, notStored()
+		return modelfile.Facts{}, notStored()
 	}
 	if err != nil {
-		return header.Facts{}, fmt.Errorf("open an artifact: %w", err)
+		return modelfile.Facts{}, fmt.Errorf("open an artifact: %w", err)
 	}
 	defer func() { _ = body.Close() }()
 	if info.Size != a.Size || info.SHA256 != a.SHA256 {
-		return header.Facts{}, fmt.Errorf("%w: %s does not match its artifact: %d bytes in the object store, %d bytes expected",
-			header.ErrMalformed, fileName(a), info.Size, a.Size)
+		return modelfile.Facts{}, fmt.Errorf("%w: %s does not match its artifact: %d bytes in the object store, %d bytes expected",
+			modelfile.ErrMalformed, fileName(a), info.Size, a.Size)
 	}
 	switch {
 	case a.Packed:
-		return header.Folder(body, info.Size)
+		return modelfile.Folder(body, info.Size)
 	case a.Format == FormatGGUF:
-		return header.GGUF(body, info.Size)
+		return modelfile.GGUF(body, info.Size)
 	default:
-		return header.Safetensors(body, info.Size)
+		return modelfile.Safetensors(body, info.Size)
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 func TestCreateModelVersion_describesArtifact(t *testing.T) {
@@ -168,10 +168,10 @@ func TestCreateModelVersion_concurrentSameBytes(t *testing.T) {
 		require.Equal(t, "200", statuses[i])
 	}
 	require.Equal(t, 1, fresh, "one call creates the version, the others find it")
-	events, err := event.List(t.Context(), d.pool, SubjectKind, m.GetId(), page.Page{Limit: 50})
+	events, err := event.List(t.Context(), d.pool, SubjectKind, m.GetId(), request.Page{Limit: 50})
 	require.NoError(t, err)
 	require.Len(t, events, 2, "events created and version")
-	rows, err := audit.List(t.Context(), d.pool, audit.Filter{}, page.Page{Limit: 50})
+	rows, err := audit.List(t.Context(), d.pool, audit.Filter{}, request.Page{Limit: 50})
 	require.NoError(t, err)
 	require.Len(t, rows, 2)
 }

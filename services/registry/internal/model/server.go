@@ -7,17 +7,16 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/blob"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/idem"
-	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/platform/request"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/card"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/modelcard"
 )
 
 // Server implements ModelService.
@@ -26,12 +25,12 @@ type Server struct {
 
 	Pool      *pgxpool.Pool
 	Store     Store
-	Cards     card.Store
+	Cards     modelcard.Store
 	Jobs      Jobs
-	Projects  own.Projects
+	Projects  access.Projects
 	Artifacts Artifacts
 	Blobs     blob.Store
-	Once      *idem.Once
+	Once      *idempotency.Once
 	Events    *event.Log
 	Audit     *audit.Log
 	Clock     clock.Clock
@@ -44,7 +43,7 @@ func (s *Server) CreateModel(ctx context.Context, in *registryv1.CreateModelRequ
 	if done, err := s.Once.Replay(ctx, registryv1.ModelService_CreateModel_FullMethodName, in, out); done || err != nil {
 		return out, err
 	}
-	owner, err := own.For(ctx, s.Projects, in.GetProject())
+	owner, err := access.OwnerFor(ctx, s.Projects, in.GetProject())
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +58,7 @@ func (s *Server) CreateModel(ctx context.Context, in *registryv1.CreateModelRequ
 		if err := s.Store.Insert(ctx, tx, m); err != nil {
 			return err
 		}
-		idem.Set(out, ToProto(m))
+		idempotency.Set(out, ToProto(m))
 		return s.record(ctx, tx, "model.create", m.ID, event.Event{Type: "created"}, out)
 	})
 	return out, err
@@ -80,7 +79,7 @@ func (s *Server) audit(ctx context.Context, tx pgx.Tx, action, modelID string, a
 
 // ListModels returns the models that are visible to the caller, newest first.
 func (s *Server) ListModels(ctx context.Context, in *registryv1.ListModelsRequest) (*registryv1.ListModelsResponse, error) {
-	p, err := request.Page(in.Limit, in.Offset)
+	p, err := request.ReadPage(in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +87,7 @@ func (s *Server) ListModels(ctx context.Context, in *registryv1.ListModelsReques
 	if err != nil {
 		return nil, err
 	}
-	found, more := page.Cut(found, p)
+	found, more := request.CutPage(found, p)
 	out := &registryv1.ListModelsResponse{}
 	for _, m := range found {
 		out.Models = append(out.Models, ToProto(m))

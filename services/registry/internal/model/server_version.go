@@ -11,8 +11,7 @@ import (
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/event"
-	"github.com/signalbox-dev/signalbox/platform/idem"
-	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
@@ -47,7 +46,7 @@ func (s *Server) CreateModelVersion(ctx context.Context, in *registryv1.CreateMo
 		if err != nil {
 			return err
 		}
-		idem.Set(out, versionToProto(m, kept))
+		idempotency.Set(out, versionToProto(m, kept))
 		if !fresh {
 			out.ProtoReflect().SetUnknown(existed())
 			return nil
@@ -81,7 +80,7 @@ func restoreStatus(ctx context.Context, out *registryv1.ModelVersion) error {
 
 // ListModelVersions returns the versions of a model, newest first.
 func (s *Server) ListModelVersions(ctx context.Context, in *registryv1.ListModelVersionsRequest) (*registryv1.ListModelVersionsResponse, error) {
-	p, err := request.Page(in.Limit, in.Offset)
+	p, err := request.ReadPage(in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +92,7 @@ func (s *Server) ListModelVersions(ctx context.Context, in *registryv1.ListModel
 	if err != nil {
 		return nil, err
 	}
-	found, more := page.Cut(found, p)
+	found, more := request.CutPage(found, p)
 	out := &registryv1.ListModelVersionsResponse{}
 	for _, v := range found {
 		out.Versions = append(out.Versions, versionToProto(m, v))

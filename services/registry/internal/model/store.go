@@ -8,11 +8,11 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
 )
 
@@ -52,7 +52,7 @@ func (Store) Insert(ctx context.Context, tx pgx.Tx, m *Model) error {
 
 // Get returns a model that is visible in the scope.
 func (Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id string) (*Model, error) {
-	m, err := scan(q.QueryRow(ctx, `SELECT `+shown+` FROM model WHERE `+own.Visible+` AND id = $4`+kept, own.Args(scope, id)...))
+	m, err := scan(q.QueryRow(ctx, `SELECT `+shown+` FROM model WHERE `+access.Visible+` AND id = $4`+kept, access.Args(scope, id)...))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fault.Absentf(SubjectKind, id)
 	}
@@ -63,9 +63,9 @@ func (Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id string
 }
 
 // List returns the models that are visible in the scope, newest first. An empty name matches every model.
-func (Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, name string, p page.Page) ([]*Model, error) {
-	rows, err := q.Query(ctx, `SELECT `+shown+` FROM model WHERE `+own.Visible+` AND ($4 = '' OR name = $4)`+kept+`
-		ORDER BY created_at DESC, id DESC LIMIT $5 OFFSET $6`, own.Args(scope, name, p.Ask(), p.Offset)...)
+func (Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, name string, p request.Page) ([]*Model, error) {
+	rows, err := q.Query(ctx, `SELECT `+shown+` FROM model WHERE `+access.Visible+` AND ($4 = '' OR name = $4)`+kept+`
+		ORDER BY created_at DESC, id DESC LIMIT $5 OFFSET $6`, access.Args(scope, name, p.FetchLimit(), p.Offset)...)
 	if err != nil {
 		return nil, fmt.Errorf("list models: %w", err)
 	}
@@ -104,8 +104,8 @@ func (s Store) Resolve(ctx context.Context, q pg.Querier, scope authn.Scope, r r
 // Find returns the ready version that a reference names by number or alias. It returns nil if there is none that is
 // visible in the scope.
 func (s Store) Find(ctx context.Context, q pg.Querier, scope authn.Scope, r ref.Ref) (*Model, *Version, error) {
-	m, err := scan(q.QueryRow(ctx, `SELECT `+shown+` FROM model WHERE `+own.Visible+` AND project = $4 AND name = $5`+kept,
-		own.Args(scope, r.Project, r.Name)...))
+	m, err := scan(q.QueryRow(ctx, `SELECT `+shown+` FROM model WHERE `+access.Visible+` AND project = $4 AND name = $5`+kept,
+		access.Args(scope, r.Project, r.Name)...))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil, nil
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 const versionColumns = `id, model_id, version, status, status_reason, lifecycle, run_id, artifact_id, format, digest,
@@ -97,9 +97,9 @@ func (Store) Hold(ctx context.Context, tx pgx.Tx, modelID string, number int32) 
 }
 
 // Versions returns the versions of a model, newest first.
-func (Store) Versions(ctx context.Context, q pg.Querier, modelID string, p page.Page) ([]*Version, error) {
+func (Store) Versions(ctx context.Context, q pg.Querier, modelID string, p request.Page) ([]*Version, error) {
 	rows, err := q.Query(ctx, `SELECT `+versionShown+` FROM model_version WHERE model_id = $1
-		ORDER BY version DESC LIMIT $2 OFFSET $3`, modelID, p.Ask(), p.Offset)
+		ORDER BY version DESC LIMIT $2 OFFSET $3`, modelID, p.FetchLimit(), p.Offset)
 	if err != nil {
 		return nil, fmt.Errorf("list versions of a model: %w", err)
 	}

@@ -12,8 +12,8 @@ package playground
 import (
 	"time"
 
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
@@ -50,7 +50,7 @@ const (
 
 // Session is a playground session.
 type Session struct {
-	own.Owner
+	access.Owner
 
 	ID           string
 	Title        string

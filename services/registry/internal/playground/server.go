@@ -11,16 +11,15 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/idem"
-	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/deployment"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/model"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
@@ -33,8 +32,8 @@ type Server struct {
 	Store     Store
 	Revisions *revision.Store
 	Models    model.Store
-	Projects  own.Projects
-	Once      *idem.Once
+	Projects  access.Projects
+	Once      *idempotency.Once
 	Clock     clock.Clock
 	IDs       *id.Source
 	// Probe is how long an engine may take to become ready.
@@ -49,7 +48,7 @@ func (s *Server) CreatePlaygroundSession(
 	if done, err := s.Once.Replay(ctx, registryv1.PlaygroundService_CreatePlaygroundSession_FullMethodName, in, out); done || err != nil {
 		return out, err
 	}
-	owner, err := own.For(ctx, s.Projects, in.GetProject())
+	owner, err := access.OwnerFor(ctx, s.Projects, in.GetProject())
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +65,7 @@ func (s *Server) CreatePlaygroundSession(
 		if err := s.Book.Create(ctx, tx, session, targets); err != nil {
 			return err
 		}
-		idem.Set(out, toProto(session, targets))
+		idempotency.Set(out, toProto(session, targets))
 		return nil
 	})
 	return out, err
@@ -103,7 +102,7 @@ func (s *Server) targets(ctx context.Context, session *Session, in []*registryv1
 func (s *Server) ListPlaygroundSessions(
 	ctx context.Context, in *registryv1.ListPlaygroundSessionsRequest,
 ) (*registryv1.ListPlaygroundSessionsResponse, error) {
-	p, err := request.Page(in.Limit, in.Offset)
+	p, err := request.ReadPage(in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +110,7 @@ func (s *Server) ListPlaygroundSessions(
 	if err != nil {
 		return nil, err
 	}
-	found, more := page.Cut(found, p)
+	found, more := request.CutPage(found, p)
 	ids := make([]string, len(found))
 	for i, session := range found {
 		ids[i] = session.ID

@@ -7,12 +7,12 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/platform/rpc"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
@@ -29,7 +29,7 @@ const retryReady = 5 * time.Second
 // caller returns the user whose identity travels with a call between services. The interceptors do not require a user
 // or a changed password on such calls, so caller checks both.
 func caller(ctx context.Context) (*authn.Caller, error) {
-	c, err := authn.Of(ctx).RequireUser()
+	c, err := authn.CallerOf(ctx).RequireUser()
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +87,7 @@ func (s *PeerServer) seen(ctx context.Context, c *authn.Caller, sessionID string
 
 // KeepSession records that a call of a session is still running.
 func (s *PeerServer) KeepSession(ctx context.Context, in *registrypeerv1.KeepSessionRequest) (*registrypeerv1.KeepSessionResponse, error) {
-	session, err := s.Store.Get(ctx, s.Pool, own.Everything(), in.GetPlaygroundId())
+	session, err := s.Store.Get(ctx, s.Pool, access.ServiceScope(), in.GetPlaygroundId())
 	if err != nil {
 		return nil, err
 	}

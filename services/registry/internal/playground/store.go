@@ -8,11 +8,11 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 // Store reads and writes sessions.
@@ -55,7 +55,7 @@ func (Store) Insert(ctx context.Context, tx pgx.Tx, s *Session) error {
 
 // Get returns a session that is visible in the scope.
 func (Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id string) (*Session, error) {
-	return one(q.QueryRow(ctx, `SELECT `+columns+` FROM playground_session WHERE `+own.Visible+` AND id = $4`, own.Args(scope, id)...), id)
+	return one(q.QueryRow(ctx, `SELECT `+columns+` FROM playground_session WHERE `+access.Visible+` AND id = $4`, access.Args(scope, id)...), id)
 }
 
 // Lock returns a session and locks its row until the transaction ends.
@@ -75,9 +75,9 @@ func one(row pgx.Row, id string) (*Session, error) {
 }
 
 // List returns the sessions that are visible in the scope, newest first.
-func (Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, p page.Page) ([]*Session, error) {
-	rows, err := q.Query(ctx, `SELECT `+columns+` FROM playground_session WHERE `+own.Visible+`
-		ORDER BY created_at DESC, id DESC LIMIT $4 OFFSET $5`, own.Args(scope, p.Ask(), p.Offset)...)
+func (Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, p request.Page) ([]*Session, error) {
+	rows, err := q.Query(ctx, `SELECT `+columns+` FROM playground_session WHERE `+access.Visible+`
+		ORDER BY created_at DESC, id DESC LIMIT $4 OFFSET $5`, access.Args(scope, p.FetchLimit(), p.Offset)...)
 	if err != nil {
 		return nil, fmt.Errorf("list playground sessions: %w", err)
 	}

@@ -47,11 +47,11 @@ type Version struct {
 
 	Digest string
 	// Text is the verbatim manifest. Pins is the content of the requirements file that it names.
-	Text       []byte
-	Pins       string
-	TreeSHA256 string
-	TreeBytes  int64
-	LockedAt   time.Time
+	Text             []byte
+	RequirementsText string
+	TreeSHA256       string
+	TreeBytes        int64
+	LockedAt         time.Time
 }
 
 // read parses a manifest.

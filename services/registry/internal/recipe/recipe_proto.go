@@ -47,12 +47,12 @@ func ToCatalog(v *Version) (*registrypeerv1.CatalogRecipe, error) {
 	if err != nil {
 		return nil, err
 	}
-	sum := sha256.Sum256([]byte(v.Pins))
+	sum := sha256.Sum256([]byte(v.RequirementsText))
 	return &registrypeerv1.CatalogRecipe{
 		Recipe: ToProto(v), Entrypoint: v.Entrypoint, RequiredDatasets: required,
 		Package: &jobsv1.ObjectRef{
 			Path: "package.tar", Uri: blob.URI(v.TreeKey()), SizeBytes: v.TreeBytes, Sha256: v.TreeSHA256, Unpack: true,
 		},
-		Environment: &jobsv1.EnvironmentSpec{Requirements: v.Pins, Digest: "sha256:" + hex.EncodeToString(sum[:]), Sdk: true},
+		Environment: &jobsv1.EnvironmentSpec{Requirements: v.RequirementsText, Digest: "sha256:" + hex.EncodeToString(sum[:]), Sdk: true},
 	}, nil
 }

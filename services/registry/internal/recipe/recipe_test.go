@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/db"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
 func TestLess(t *testing.T) {
@@ -95,8 +95,8 @@ func TestReadAll_ordersByName(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, all, 2)
 	require.Equal(t, []string{"rl/big", "sft/tiny"}, []string{all[0].Name, all[1].Name})
-	require.Empty(t, all[0].Pins)
-	require.Equal(t, "numpy==2\n", all[1].Pins)
+	require.Empty(t, all[0].RequirementsText)
+	require.Equal(t, "numpy==2\n", all[1].RequirementsText)
 	require.EqualValues(t, len(all[1].tree), all[1].TreeBytes)
 	var names []string
 	for r := tar.NewReader(bytes.NewReader(all[1].tree)); ; {
@@ -176,10 +176,10 @@ func TestStore_catalog(t *testing.T) {
 	require.Equal(t, "sha256:other", kept[1].Digest)
 	_, err = s.Get(t.Context(), pool, "sft/tiny", "9")
 	require.True(t, fault.Is(err, fault.Absent))
-	some, err := s.List(t.Context(), pool, page.Page{Limit: 1, Offset: 1})
+	some, err := s.List(t.Context(), pool, request.Page{Limit: 1, Offset: 1})
 	require.NoError(t, err)
 	require.Equal(t, "sft/tiny", some[0].Name)
-	none, err := s.Of(t.Context(), pool, "none")
+	none, err := s.VersionsOf(t.Context(), pool, "none")
 	require.NoError(t, err)
 	require.Empty(t, none)
 }

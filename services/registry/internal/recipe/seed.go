@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/blob"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/platform/process"
 )
 
 // Seeder writes the built-in recipes to the catalog and the object store.
@@ -38,7 +38,7 @@ const (
 
 // Run seeds the catalog, with retries until it succeeds, and then waits until ctx ends.
 func (s *Seeder) Run(ctx context.Context) error {
-	backoff := run.Backoff{Min: firstPause, Max: mostPause, Jitter: 0.5}
+	backoff := process.Backoff{Min: firstPause, Max: mostPause, Jitter: 0.5}
 	for try := 0; ; try++ {
 		err := s.RunOnce(ctx)
 		if err == nil {

@@ -7,7 +7,6 @@ import (
 
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
@@ -22,7 +21,7 @@ type Server struct {
 
 // ListRecipes lists every version in the catalog.
 func (s *Server) ListRecipes(ctx context.Context, in *registryv1.ListRecipesRequest) (*registryv1.ListRecipesResponse, error) {
-	p, err := request.Page(in.Limit, in.Offset)
+	p, err := request.ReadPage(in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -33,7 +32,7 @@ func (s *Server) ListRecipes(ctx context.Context, in *registryv1.ListRecipesRequ
 	if err != nil {
 		return nil, err
 	}
-	found, more := page.Cut(found, p)
+	found, more := request.CutPage(found, p)
 	out := &registryv1.ListRecipesResponse{}
 	for _, v := range found {
 		out.Recipes = append(out.Recipes, ToProto(v))
@@ -47,7 +46,7 @@ func (s *Server) GetRecipe(ctx context.Context, in *registryv1.GetRecipeRequest)
 		return nil, err
 	}
 	name := in.GetNamespace() + "/" + in.GetName()
-	found, err := s.Store.Of(ctx, s.Pool, name)
+	found, err := s.Store.VersionsOf(ctx, s.Pool, name)
 	if err != nil {
 		return nil, err
 	}

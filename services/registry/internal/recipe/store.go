@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 // Store reads and writes the catalog.
@@ -20,7 +20,7 @@ const columns = `digest, manifest, requirements, state, tree_sha256, tree_bytes,
 func scan(row pgx.CollectableRow) (*Version, error) {
 	v := &Version{}
 	var text, state string
-	if err := row.Scan(&v.Digest, &text, &v.Pins, &state, &v.TreeSHA256, &v.TreeBytes, &v.LockedAt); err != nil {
+	if err := row.Scan(&v.Digest, &text, &v.RequirementsText, &state, &v.TreeSHA256, &v.TreeBytes, &v.LockedAt); err != nil {
 		return nil, err
 	}
 	v.Text = []byte(text)
@@ -38,7 +38,7 @@ func (Store) Put(ctx context.Context, q pg.Querier, v *Version) (replaced bool, 
 			tree_bytes = excluded.tree_bytes, locked_at = excluded.locked_at
 		WHERE old.digest <> excluded.digest
 		RETURNING xmax <> 0`,
-		v.Name, v.Manifest.Version, v.Digest, string(v.Text), v.Pins, v.State, v.TreeSHA256, v.TreeBytes, v.LockedAt).Scan(&replaced)
+		v.Name, v.Manifest.Version, v.Digest, string(v.Text), v.RequirementsText, v.State, v.TreeSHA256, v.TreeBytes, v.LockedAt).Scan(&replaced)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return false, nil
 	}
@@ -49,8 +49,8 @@ func (Store) Put(ctx context.Context, q pg.Querier, v *Version) (replaced bool, 
 }
 
 // List returns the versions of all recipes, ordered by name and version.
-func (Store) List(ctx context.Context, q pg.Querier, p page.Page) ([]*Version, error) {
-	rows, err := q.Query(ctx, `SELECT `+columns+` FROM recipe ORDER BY name, version LIMIT $1 OFFSET $2`, p.Ask(), p.Offset)
+func (Store) List(ctx context.Context, q pg.Querier, p request.Page) ([]*Version, error) {
+	rows, err := q.Query(ctx, `SELECT `+columns+` FROM recipe ORDER BY name, version LIMIT $1 OFFSET $2`, p.FetchLimit(), p.Offset)
 	return collect(rows, err)
 }
 
@@ -61,7 +61,7 @@ func (Store) All(ctx context.Context, q pg.Querier) ([]*Version, error) {
 }
 
 // Of returns every version of one recipe.
-func (Store) Of(ctx context.Context, q pg.Querier, name string) ([]*Version, error) {
+func (Store) VersionsOf(ctx context.Context, q pg.Querier, name string) ([]*Version, error) {
 	rows, err := q.Query(ctx, `SELECT `+columns+` FROM recipe WHERE name = $1 ORDER BY version`, name)
 	return collect(rows, err)
 }

@@ -60,7 +60,7 @@ func readOne(files fs.FS, dir, manifestName string) (packed, error) {
 		if err != nil {
 			return packed{}, fmt.Errorf("read the requirements: %w", err)
 		}
-		v.Pins = string(pins)
+		v.RequirementsText = string(pins)
 	}
 	return packed{Version: v, tree: tree}, nil
 }

@@ -24,7 +24,7 @@ const Latest = "latest"
 
 // Free returns an error for the reserved version name Latest. A version of that name would be returned to callers that
 // request the newest version.
-func Free(version string) error {
+func CheckVersionName(version string) error {
 	if version != Latest {
 		return nil
 	}

@@ -33,10 +33,10 @@ func TestParse_invalid(t *testing.T) {
 
 func TestFree(t *testing.T) {
 	t.Parallel()
-	err := ref.Free(ref.Latest)
+	err := ref.CheckVersionName(ref.Latest)
 	require.True(t, fault.Is(err, fault.Invalid), "%v", err)
 	require.Equal(t, []any{"version"}, fault.From(err).Fields[0].Loc)
 	for _, name := range []string{"v1", "1", "Latest", "latest.1", ""} {
-		require.NoError(t, ref.Free(name), name)
+		require.NoError(t, ref.CheckVersionName(name), name)
 	}
 }

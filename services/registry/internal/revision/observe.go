@@ -67,7 +67,7 @@ type Verdict struct {
 
 // Judge maps an observation to the state of the revision. A revision that was ready before is not_ready while its
 // engine is away, and ready again when the engine is back.
-func Judge(r *Revision, o Observation) Verdict {
+func Evaluate(r *Revision, o Observation) Verdict {
 	v := judge(r, o)
 	if r.served() && v.State != Ready {
 		v.State = NotReady

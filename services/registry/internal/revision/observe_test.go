@@ -54,8 +54,8 @@ func TestJudge(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			fresh := revision.Judge(&revision.Revision{}, c.seen)
-			served := revision.Judge(&revision.Revision{ReadyAt: &once}, c.seen)
+			fresh := revision.Evaluate(&revision.Revision{}, c.seen)
+			served := revision.Evaluate(&revision.Revision{ReadyAt: &once}, c.seen)
 			require.Equal(t, c.fresh, fresh.State)
 			require.Equal(t, c.served, served.State)
 			require.False(t, fresh.Again)

@@ -40,7 +40,7 @@ type File struct {
 }
 
 // Fill returns s with defaults for the fields that the caller left out.
-func (s Serving) Fill() Serving {
+func (s Serving) WithDefaults() Serving {
 	if s.Engine == "" {
 		s.Engine = EngineLlamaCpp
 	}

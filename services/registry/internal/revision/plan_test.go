@@ -31,7 +31,7 @@ func TestServing_Check(t *testing.T) {
 		if c.change != nil {
 			c.change(v)
 		}
-		err := c.serving.Fill().Check(v)
+		err := c.serving.WithDefaults().Check(v)
 		if c.words == "" {
 			require.NoError(t, err, name)
 			continue
@@ -44,7 +44,7 @@ func TestServing_Check(t *testing.T) {
 func TestRevisionDigest(t *testing.T) {
 	t.Parallel()
 	of := func(model string, s revision.Serving) string {
-		d, err := revision.Digest(revision.Source{ModelID: "mdl_1", Version: 1}, model, s.Fill())
+		d, err := revision.Digest(revision.Source{ModelID: "mdl_1", Version: 1}, model, s.WithDefaults())
 		require.NoError(t, err)
 		return d
 	}

@@ -117,7 +117,7 @@ type Engine struct {
 func (r *Revision) served() bool { return r.ReadyAt != nil }
 
 // Over reports whether only a user can still change the state.
-func (r *Revision) Over() bool { return r.State == Stopped || r.State == Failed || !r.Wanted }
+func (r *Revision) Finished() bool { return r.State == Stopped || r.State == Failed || !r.Wanted }
 
 // Restart resets a revision that is over so that a new engine is ordered. It goes through all states again: that it was
 // ready before does not count.

@@ -10,8 +10,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
@@ -62,11 +62,11 @@ func (s *Store) Insert(ctx context.Context, tx pgx.Tx, r *Revision) error {
 	if err != nil {
 		return fmt.Errorf("number a revision: %w", err)
 	}
-	return s.Keep(ctx, tx, r)
+	return s.InsertNumbered(ctx, tx, r)
 }
 
 // Keep inserts a new revision under the number that it has.
-func (s *Store) Keep(ctx context.Context, tx pgx.Tx, r *Revision) error {
+func (s *Store) InsertNumbered(ctx context.Context, tx pgx.Tx, r *Revision) error {
 	reason, err1 := json.Marshal(r.Reason)
 	serving, err2 := json.Marshal(r.Serving)
 	plan, err3 := json.Marshal(r.Plan)
@@ -126,8 +126,8 @@ func (s *Store) one(ctx context.Context, q pg.Querier, named, where string, args
 }
 
 // List returns the revisions of a deployment, newest first.
-func (s *Store) List(ctx context.Context, q pg.Querier, deploymentID string, p page.Page) ([]*Revision, error) {
-	return s.many(ctx, q, `deployment_id = $1 ORDER BY number DESC LIMIT $2 OFFSET $3`, deploymentID, p.Ask(), p.Offset)
+func (s *Store) List(ctx context.Context, q pg.Querier, deploymentID string, p request.Page) ([]*Revision, error) {
+	return s.many(ctx, q, `deployment_id = $1 ORDER BY number DESC LIMIT $2 OFFSET $3`, deploymentID, p.FetchLimit(), p.Offset)
 }
 
 // Of returns the revisions of several deployments or sessions, ordered by number.

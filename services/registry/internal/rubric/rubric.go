@@ -9,9 +9,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/canon"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
 )
 
@@ -38,7 +38,7 @@ const kindScale = "judge_scale"
 
 // Rubric is a name with versions.
 type Rubric struct {
-	own.Owner
+	access.Owner
 
 	ID          string
 	Name        string

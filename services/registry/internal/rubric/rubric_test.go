@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/canon"
@@ -25,20 +26,19 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/idem"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/db"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/rubric"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
 func at() time.Time { return time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC) }
 
 type projects struct{}
 
-func (projects) Project(_ context.Context, key string) (*own.Project, error) {
-	return &own.Project{ID: "prj_" + key, Key: key, Visibility: "team"}, nil
+func (projects) Project(_ context.Context, key string) (*access.Project, error) {
+	return &access.Project{ID: "prj_" + key, Key: key, Visibility: "team"}, nil
 }
 
 type fixture struct {
@@ -55,7 +55,7 @@ func open(t *testing.T) *fixture {
 	clk := clock.NewFake(at())
 	ids := id.NewSource(clk, rand.Reader)
 	return &fixture{t: t, Server: &rubric.Server{
-		Pool: pool, Projects: projects{}, Once: &idem.Once{Pool: pool, Keys: idem.New(clk)}, Events: event.NewLog(clk, ids, "registry"),
+		Pool: pool, Projects: projects{}, Once: &idempotency.Once{Pool: pool, Keys: idempotency.New(clk)}, Events: event.NewLog(clk, ids, "registry"),
 		Audit: audit.NewLog(clk, ids, "registry"), Clock: clk, IDs: ids,
 	}}
 }
@@ -210,7 +210,7 @@ func TestPublishRubricVersion(t *testing.T) {
 		}
 		return fmt.Sprint(v.Number)
 	}
-	all := own.Everything()
+	all := access.ServiceScope()
 	for text, want := range map[string]string{
 		"rub/team/fair@1": "1", "rub/team/fair@2": "2", "rub/team/fair@latest": "2", "rub/team/fair@3": "", "rub/team/fair@9": "",
 		"rub/team/fair@01": "", "rub/team/fair@x": "", "rub/team/none@1": "", "rub/other/fair@1": "",

@@ -7,15 +7,14 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/idem"
-	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/platform/request"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 )
 
 // Server implements RubricService.
@@ -24,8 +23,8 @@ type Server struct {
 
 	Pool     *pgxpool.Pool
 	Store    Store
-	Projects own.Projects
-	Once     *idem.Once
+	Projects access.Projects
+	Once     *idempotency.Once
 	Events   *event.Log
 	Audit    *audit.Log
 	Clock    clock.Clock
@@ -38,7 +37,7 @@ func (s *Server) CreateRubric(ctx context.Context, in *registryv1.CreateRubricRe
 	if done, err := s.Once.Replay(ctx, registryv1.RubricService_CreateRubric_FullMethodName, in, out); done || err != nil {
 		return out, err
 	}
-	owner, err := own.For(ctx, s.Projects, in.GetProject())
+	owner, err := access.OwnerFor(ctx, s.Projects, in.GetProject())
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +46,7 @@ func (s *Server) CreateRubric(ctx context.Context, in *registryv1.CreateRubricRe
 		if err := s.Store.Insert(ctx, tx, r); err != nil {
 			return err
 		}
-		idem.Set(out, ToProto(r))
+		idempotency.Set(out, ToProto(r))
 		return s.record(ctx, tx, "rubric.create", r.ID, event.Event{Type: "created"}, out)
 	})
 	return out, err
@@ -64,7 +63,7 @@ func (s *Server) record(ctx context.Context, tx pgx.Tx, action, rubricID string,
 
 // ListRubrics lists the rubrics visible to the caller, newest first.
 func (s *Server) ListRubrics(ctx context.Context, in *registryv1.ListRubricsRequest) (*registryv1.ListRubricsResponse, error) {
-	p, err := request.Page(in.Limit, in.Offset)
+	p, err := request.ReadPage(in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +71,7 @@ func (s *Server) ListRubrics(ctx context.Context, in *registryv1.ListRubricsRequ
 	if err != nil {
 		return nil, err
 	}
-	found, more := page.Cut(found, p)
+	found, more := request.CutPage(found, p)
 	out := &registryv1.ListRubricsResponse{}
 	for _, r := range found {
 		out.Rubrics = append(out.Rubrics, ToProto(r))

@@ -7,11 +7,11 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 // Store reads and writes rubrics.
@@ -41,7 +41,7 @@ func (Store) Insert(ctx context.Context, tx pgx.Tx, r *Rubric) error {
 
 // Get returns a rubric visible to the scope.
 func (Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id string) (*Rubric, error) {
-	r, err := scan(q.QueryRow(ctx, `SELECT `+columns+` FROM rubric WHERE `+own.Visible+` AND id = $4`, own.Args(scope, id)...))
+	r, err := scan(q.QueryRow(ctx, `SELECT `+columns+` FROM rubric WHERE `+access.Visible+` AND id = $4`, access.Args(scope, id)...))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fault.Absentf(SubjectKind, id)
 	}
@@ -52,9 +52,9 @@ func (Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id string
 }
 
 // List returns the rubrics visible to the scope, newest first. A name that is not empty restricts the list to that name.
-func (Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, name string, p page.Page) ([]*Rubric, error) {
-	rows, err := q.Query(ctx, `SELECT `+columns+` FROM rubric WHERE `+own.Visible+` AND ($4 = '' OR name = $4)
-		ORDER BY created_at DESC, id DESC LIMIT $5 OFFSET $6`, own.Args(scope, name, p.Ask(), p.Offset)...)
+func (Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, name string, p request.Page) ([]*Rubric, error) {
+	rows, err := q.Query(ctx, `SELECT `+columns+` FROM rubric WHERE `+access.Visible+` AND ($4 = '' OR name = $4)
+		ORDER BY created_at DESC, id DESC LIMIT $5 OFFSET $6`, access.Args(scope, name, p.FetchLimit(), p.Offset)...)
 	if err != nil {
 		return nil, fmt.Errorf("list rubrics: %w", err)
 	}

@@ -10,11 +10,11 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
 )
 
@@ -86,9 +86,9 @@ func (Store) Version(ctx context.Context, q pg.Querier, rubricID string, number 
 }
 
 // Versions returns the versions of a rubric, newest first.
-func (Store) Versions(ctx context.Context, q pg.Querier, rubricID string, p page.Page) ([]*Version, error) {
+func (Store) Versions(ctx context.Context, q pg.Querier, rubricID string, p request.Page) ([]*Version, error) {
 	rows, err := q.Query(ctx, `SELECT `+versionColumns+` FROM rubric_version WHERE rubric_id = $1
-		ORDER BY version DESC LIMIT $2 OFFSET $3`, rubricID, p.Ask(), p.Offset)
+		ORDER BY version DESC LIMIT $2 OFFSET $3`, rubricID, p.FetchLimit(), p.Offset)
 	if err != nil {
 		return nil, fmt.Errorf("list versions of a rubric: %w", err)
 	}
@@ -101,8 +101,8 @@ func (Store) Versions(ctx context.Context, q pg.Querier, rubricID string, p page
 
 // Resolve finds a published version by its reference. It returns nils if the scope sees none.
 func (s Store) Resolve(ctx context.Context, q pg.Querier, scope authn.Scope, r ref.Ref) (*Rubric, *Version, error) {
-	rubric, err := scan(q.QueryRow(ctx, `SELECT `+columns+` FROM rubric WHERE `+own.Visible+` AND project = $4 AND name = $5`,
-		own.Args(scope, r.Project, r.Name)...))
+	rubric, err := scan(q.QueryRow(ctx, `SELECT `+columns+` FROM rubric WHERE `+access.Visible+` AND project = $4 AND name = $5`,
+		access.Args(scope, r.Project, r.Name)...))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil, nil
 	}

@@ -15,11 +15,11 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/wake"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/db"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/deployment"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/epoch"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/topic"
 )
 
 // lookAgain is how often a watch checks for news in case a wake-up was lost.
@@ -33,7 +33,7 @@ type Server struct {
 	Store     *deployment.Store
 	Revisions *revision.Store
 	Ledger    *epoch.Ledger
-	Hub       *wake.Hub
+	Hub       *pg.NotifyHub
 	Clock     clock.Clock
 }
 
@@ -55,7 +55,7 @@ type watch struct {
 func (s *Server) Watch(stream watchStream) error {
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
-	changed := s.Hub.Wait(topic.Snapshot)
+	changed := s.Hub.Wait(db.SnapshotTopic)
 	defer changed.Close()
 	again := s.Clock.NewTicker(lookAgain)
 	defer again.Stop()

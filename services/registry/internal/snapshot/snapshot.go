@@ -12,17 +12,17 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/deployment"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/deploytoken"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/epoch"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/token"
 )
 
 // whole is the complete state of one epoch.
 type whole struct {
 	epoch       int64
 	deployments []*deployment.Deployment
-	revisions   map[string]*revision.Revision // by ID
-	tokens      map[string][]*token.Token     // by deployment ID
+	revisions   map[string]*revision.Revision   // by ID
+	tokens      map[string][]*deploytoken.Token // by deployment ID
 }
 
 // reader reads the complete state from the database.
@@ -30,12 +30,12 @@ type reader struct {
 	pool      *pgxpool.Pool
 	store     *deployment.Store
 	revisions *revision.Store
-	tokens    token.Store
+	tokens    deploytoken.Store
 }
 
 // read reads the epoch and all rows in one consistent view of the database.
 func (r *reader) read(ctx context.Context) (*whole, error) {
-	w := &whole{revisions: map[string]*revision.Revision{}, tokens: map[string][]*token.Token{}}
+	w := &whole{revisions: map[string]*revision.Revision{}, tokens: map[string][]*deploytoken.Token{}}
 	opts := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	err := pg.InTxWith(ctx, r.pool, opts, func(ctx context.Context, tx pgx.Tx) error {
 		var err error

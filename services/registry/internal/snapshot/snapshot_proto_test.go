@@ -5,11 +5,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/deployment"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/deploytoken"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/token"
 )
 
 func TestSnapshotRevisionToProto_replicasOnlyWhenReady(t *testing.T) {
@@ -51,11 +51,11 @@ func TestSnapshotToProto(t *testing.T) {
 	w := &whole{
 		epoch: 3,
 		deployments: []*deployment.Deployment{
-			{ID: "dep_1", State: deployment.StateServing, PromotedID: &promoted, Owner: own.Owner{UserID: "usr_1", ProjectID: "prj_1", Visibility: "all"}},
+			{ID: "dep_1", State: deployment.StateServing, PromotedID: &promoted, Owner: access.Owner{UserID: "usr_1", ProjectID: "prj_1", Visibility: "all"}},
 			{ID: "dep_2", State: deployment.StateSuspended},
 		},
 		revisions: map[string]*revision.Revision{"rev_1": {ID: "rev_1", Number: 4, State: revision.Ready}},
-		tokens:    map[string][]*token.Token{"dep_1": {{ID: "tok_1", Name: "n", Hash: []byte{1}}, {ID: "tok_2", Hash: []byte{2}}}},
+		tokens:    map[string][]*deploytoken.Token{"dep_1": {{ID: "tok_1", Name: "n", Hash: []byte{1}}, {ID: "tok_2", Hash: []byte{2}}}},
 	}
 	got := w.toProto().GetDeployments()
 	require.Len(t, got, 2)

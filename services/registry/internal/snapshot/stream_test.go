@@ -13,21 +13,19 @@ import (
 	"google.golang.org/grpc"
 
 	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
 	"github.com/signalbox-dev/signalbox/platform/secret"
-	"github.com/signalbox-dev/signalbox/platform/wake"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/db"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/deployment"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/deploytoken"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/epoch"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/token"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/topic"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -56,7 +54,7 @@ func open(t *testing.T) *bench {
 	clk := clock.NewFake(time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC))
 	base := pgtest.New(t, pgtest.Schema{Name: "registry", Migrations: files})
 	b := &bench{t: t, base: base, clock: clk, ids: id.NewSource(clk, rand.Reader)}
-	pool, hub, store, revisions := base.Pool("registry"), wake.NewHub(), &deployment.Store{}, &revision.Store{Keys: keys}
+	pool, hub, store, revisions := base.Pool("registry"), pg.NewNotifyHub(), &deployment.Store{}, &revision.Store{Keys: keys}
 	b.Server = &Server{
 		Pool: pool, Store: store, Revisions: revisions, Hub: hub, Clock: clk, Ledger: &epoch.Ledger{Pool: pool, Hub: hub, Clock: clk, Lease: time.Hour},
 	}
@@ -64,7 +62,7 @@ func open(t *testing.T) *bench {
 		Pool: pool, Store: store, Revisions: revisions, Clock: clk, Events: event.NewLog(clk, b.ids, "registry"), Audit: audit.NewLog(clk, b.ids, "registry"),
 	}
 	b.d = &deployment.Deployment{
-		Owner: own.Owner{UserID: "usr_1", ProjectID: "prj_1", Project: "team", Visibility: "team"},
+		Owner: access.Owner{UserID: "usr_1", ProjectID: "prj_1", Project: "team", Visibility: "team"},
 		ID:    b.ids.New(id.Deployment), Name: "chat", State: deployment.StateServing, CreatedAt: clk.Now(),
 	}
 	require.NoError(t, b.tx(func(ctx context.Context, tx pgx.Tx) error { return b.book.Create(ctx, tx, b.d) }))
@@ -76,7 +74,7 @@ func (b *bench) tx(fn func(ctx context.Context, tx pgx.Tx) error) error {
 }
 
 // mint creates a token, which raises the epoch. It sends no wake-up.
-func (b *bench) mint() (token *token.Token, err error) {
+func (b *bench) mint() (token *deploytoken.Token, err error) {
 	err = b.tx(func(ctx context.Context, tx pgx.Tx) (err error) {
 		token, _, err = b.book.Mint(ctx, tx, b.ids, rand.Reader, b.d.ID, "ci")
 		return err
@@ -84,7 +82,7 @@ func (b *bench) mint() (token *token.Token, err error) {
 	return token, err
 }
 
-func (b *bench) change() *token.Token {
+func (b *bench) change() *deploytoken.Token {
 	b.t.Helper()
 	token, err := b.mint()
 	require.NoError(b.t, err)
@@ -195,6 +193,6 @@ func (r *replica) quiet(acked, renewal int64) *registrypeerv1.WatchResponse {
 	return out
 }
 
-func (b *bench) wake() { b.Hub.Wake(topic.Snapshot) }
+func (b *bench) wake() { b.Hub.Wake(db.SnapshotTopic) }
 
 var errCut = io.ErrClosedPipe

@@ -130,7 +130,7 @@ func (c *Catalog) find(ctx context.Context, name, text string) (*found, error) {
 }
 
 func (c *Catalog) model(ctx context.Context, r ref.Ref) (*found, error) {
-	m, v, err := c.Models.Find(ctx, c.Pool, authn.Of(ctx).Reads(), r)
+	m, v, err := c.Models.Find(ctx, c.Pool, authn.CallerOf(ctx).Reads(), r)
 	if err != nil || v == nil {
 		return nil, err
 	}
@@ -142,7 +142,7 @@ func (c *Catalog) model(ctx context.Context, r ref.Ref) (*found, error) {
 }
 
 func (c *Catalog) dataset(ctx context.Context, r ref.Ref) (*found, error) {
-	caller := authn.Of(ctx)
+	caller := authn.CallerOf(ctx)
 	d, v, err := c.Datasets.Find(ctx, c.Pool, caller.Reads(), r)
 	if err != nil || v == nil {
 		return nil, err
@@ -157,7 +157,7 @@ func (c *Catalog) dataset(ctx context.Context, r ref.Ref) (*found, error) {
 }
 
 func (c *Catalog) taskset(ctx context.Context, r ref.Ref) (*found, error) {
-	e, v, err := c.Environments.Resolve(ctx, c.Pool, authn.Of(ctx).Reads(), r)
+	e, v, err := c.Environments.Resolve(ctx, c.Pool, authn.CallerOf(ctx).Reads(), r)
 	if err != nil || v == nil {
 		return nil, err
 	}
@@ -170,7 +170,7 @@ func (c *Catalog) taskset(ctx context.Context, r ref.Ref) (*found, error) {
 }
 
 func (c *Catalog) rubric(ctx context.Context, r ref.Ref) (*found, error) {
-	rb, v, err := c.Rubrics.Resolve(ctx, c.Pool, authn.Of(ctx).Reads(), r)
+	rb, v, err := c.Rubrics.Resolve(ctx, c.Pool, authn.CallerOf(ctx).Reads(), r)
 	if err != nil || v == nil {
 		return nil, err
 	}
@@ -187,7 +187,7 @@ func (c *Catalog) recipe(ctx context.Context, text string) (*found, error) {
 		return nil, err
 	}
 	name, version, _ := split(text)
-	versions, err := c.Recipes.Of(ctx, c.Pool, name)
+	versions, err := c.Recipes.VersionsOf(ctx, c.Pool, name)
 	if err != nil {
 		return nil, err
 	}

@@ -8,19 +8,18 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/idem"
-	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/platform/request"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 )
 
 // Applications implements SolutionApplicationService.
 type Applications struct {
 	registryv1.UnimplementedSolutionApplicationServiceServer
-	*Desk
+	*Deps
 
 	Catalog *Catalog
 }
@@ -41,7 +40,7 @@ func (s *Applications) CreateSolutionApplication(
 			return nil, err
 		}
 	}
-	if idem.TakeExisting(out) {
+	if idempotency.TakeExistingMark(out) {
 		return out, request.SetStatus(ctx, http.StatusOK)
 	}
 	return out, nil
@@ -55,7 +54,7 @@ func (s *Applications) apply(
 	if err != nil {
 		return err
 	}
-	owner, err := own.For(ctx, s.Projects, in.GetProject())
+	owner, err := access.OwnerFor(ctx, s.Projects, in.GetProject())
 	if err != nil {
 		return err
 	}
@@ -81,9 +80,9 @@ func (s *Applications) apply(
 		if err != nil {
 			return err
 		}
-		idem.Set(out, applicationToProto(kept))
+		idempotency.Set(out, applicationToProto(kept))
 		if !fresh {
-			idem.SetExisting(out)
+			idempotency.MarkExisting(out)
 			return nil
 		}
 		return s.record(ctx, tx, "solution_application.create", ApplicationKind, a.ID,
@@ -93,7 +92,7 @@ func (s *Applications) apply(
 
 // draft builds the application of a manifest to the bindings of a request.
 func (s *Applications) draft(
-	ctx context.Context, owner own.Owner, m *Manifest, in *registryv1.CreateSolutionApplicationRequest,
+	ctx context.Context, owner access.Owner, m *Manifest, in *registryv1.CreateSolutionApplicationRequest,
 ) (*Application, error) {
 	resolved, err := s.Catalog.Resolve(ctx, bindingsFromProto(in.GetBindings()))
 	if err != nil {
@@ -131,9 +130,9 @@ func readSolution(raw json.RawMessage) (name string, m *Manifest, err error) {
 }
 
 // stored returns the manifest of a solution of the project.
-func (s *Applications) stored(ctx context.Context, owner own.Owner, text string) (*Manifest, error) {
+func (s *Applications) stored(ctx context.Context, owner access.Owner, text string) (*Manifest, error) {
 	name, version, _ := split(text)
-	found, err := s.Store.Named(ctx, s.Pool, authn.Of(ctx).Reads(), owner.ProjectID, name, version)
+	found, err := s.Store.Named(ctx, s.Pool, authn.CallerOf(ctx).Reads(), owner.ProjectID, name, version)
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +146,7 @@ func (s *Applications) stored(ctx context.Context, owner own.Owner, text string)
 func (s *Applications) ListSolutionApplications(
 	ctx context.Context, in *registryv1.ListSolutionApplicationsRequest,
 ) (*registryv1.SolutionApplicationsOut, error) {
-	p, err := request.Page(new(int32(PageSize)), in.Offset)
+	p, err := request.ReadPage(new(int32(PageSize)), in.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +154,7 @@ func (s *Applications) ListSolutionApplications(
 	if err != nil {
 		return nil, err
 	}
-	found, more := page.Cut(found, p)
+	found, more := request.CutPage(found, p)
 	out := &registryv1.SolutionApplicationsOut{HasMore: more}
 	for _, a := range found {
 		out.Items = append(out.Items, applicationToProto(a))

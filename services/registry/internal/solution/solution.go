@@ -17,9 +17,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/canon"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 )
 
 // SubjectKind and ApplicationKind name solutions and applications in events, audit and errors.
@@ -42,7 +42,7 @@ const (
 
 // Solution is a stored manifest of a project.
 type Solution struct {
-	own.Owner
+	access.Owner
 
 	ID        string
 	Name      string
@@ -57,7 +57,7 @@ func (s *Solution) String() string { return s.Name + "@" + s.Version }
 
 // Application is one application of a solution.
 type Application struct {
-	own.Owner
+	access.Owner
 
 	ID       string
 	Solution string

@@ -7,11 +7,11 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 // Store reads and writes solutions and applications.
@@ -52,7 +52,7 @@ func (Store) Put(ctx context.Context, tx pgx.Tx, s *Solution) (kept *Solution, f
 
 // Get returns a solution visible to the scope.
 func (Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id string) (*Solution, error) {
-	s, err := scan(q.QueryRow(ctx, `SELECT `+columns+` FROM solution WHERE `+own.Visible+` AND id = $4`, own.Args(scope, id)...))
+	s, err := scan(q.QueryRow(ctx, `SELECT `+columns+` FROM solution WHERE `+access.Visible+` AND id = $4`, access.Args(scope, id)...))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fault.Absentf(SubjectKind, id)
 	}
@@ -64,8 +64,8 @@ func (Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id string
 
 // Named returns the solution of a project with this name and version, or nil if the scope sees none.
 func (Store) Named(ctx context.Context, q pg.Querier, scope authn.Scope, projectID, name, version string) (*Solution, error) {
-	s, err := scan(q.QueryRow(ctx, `SELECT `+columns+` FROM solution WHERE `+own.Visible+` AND project_id = $4 AND name = $5 AND version = $6`,
-		own.Args(scope, projectID, name, version)...))
+	s, err := scan(q.QueryRow(ctx, `SELECT `+columns+` FROM solution WHERE `+access.Visible+` AND project_id = $4 AND name = $5 AND version = $6`,
+		access.Args(scope, projectID, name, version)...))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil //nolint:nilnil // no match is not an error
 	}
@@ -76,9 +76,9 @@ func (Store) Named(ctx context.Context, q pg.Querier, scope authn.Scope, project
 }
 
 // List returns the solutions visible to the scope, newest first. A name that is not empty restricts the list to that name.
-func (Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, name string, p page.Page) ([]*Solution, error) {
-	rows, err := q.Query(ctx, `SELECT `+columns+` FROM solution WHERE `+own.Visible+` AND ($4 = '' OR name = $4)
-		ORDER BY created_at DESC, id DESC LIMIT $5 OFFSET $6`, own.Args(scope, name, p.Ask(), p.Offset)...)
+func (Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, name string, p request.Page) ([]*Solution, error) {
+	rows, err := q.Query(ctx, `SELECT `+columns+` FROM solution WHERE `+access.Visible+` AND ($4 = '' OR name = $4)
+		ORDER BY created_at DESC, id DESC LIMIT $5 OFFSET $6`, access.Args(scope, name, p.FetchLimit(), p.Offset)...)
 	if err != nil {
 		return nil, fmt.Errorf("list solutions: %w", err)
 	}

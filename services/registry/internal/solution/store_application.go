@@ -8,11 +8,11 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 const applicationColumns = `id, owner_id, owner_name, project_id, project, visibility, solution, digest, snapshot, resolved, created_at`
@@ -52,8 +52,8 @@ func (Store) Apply(ctx context.Context, tx pgx.Tx, a *Application, snapshot []by
 
 // Application returns an application visible to the scope.
 func (Store) Application(ctx context.Context, q pg.Querier, scope authn.Scope, id string) (*Application, error) {
-	a, err := scanApplication(q.QueryRow(ctx, `SELECT `+applicationColumns+` FROM solution_application WHERE `+own.Visible+` AND id = $4`,
-		own.Args(scope, id)...))
+	a, err := scanApplication(q.QueryRow(ctx, `SELECT `+applicationColumns+` FROM solution_application WHERE `+access.Visible+` AND id = $4`,
+		access.Args(scope, id)...))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fault.Absentf(ApplicationKind, id)
 	}
@@ -64,9 +64,9 @@ func (Store) Application(ctx context.Context, q pg.Querier, scope authn.Scope, i
 }
 
 // Applications returns the applications visible to the scope, newest first.
-func (Store) Applications(ctx context.Context, q pg.Querier, scope authn.Scope, p page.Page) ([]*Application, error) {
-	rows, err := q.Query(ctx, `SELECT `+applicationColumns+` FROM solution_application WHERE `+own.Visible+`
-		ORDER BY created_at DESC, id DESC LIMIT $4 OFFSET $5`, own.Args(scope, p.Ask(), p.Offset)...)
+func (Store) Applications(ctx context.Context, q pg.Querier, scope authn.Scope, p request.Page) ([]*Application, error) {
+	rows, err := q.Query(ctx, `SELECT `+applicationColumns+` FROM solution_application WHERE `+access.Visible+`
+		ORDER BY created_at DESC, id DESC LIMIT $4 OFFSET $5`, access.Args(scope, p.FetchLimit(), p.Offset)...)
 	if err != nil {
 		return nil, fmt.Errorf("list applications: %w", err)
 	}

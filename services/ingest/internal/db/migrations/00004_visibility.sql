@@ -8,7 +8,7 @@ CREATE TABLE project_visibility (
 );
 
 -- A row that was resolved before a change and is inserted after it gets the newest visibility. A change takes this
--- lock exclusively and therefore sees every row that was inserted before it (platform/visibility).
+-- lock exclusively and therefore sees every row that was inserted before it (platform/access).
 -- +goose StatementBegin
 CREATE FUNCTION follow_project_visibility() RETURNS trigger
 LANGUAGE plpgsql SET search_path = ingest, pg_temp AS $$

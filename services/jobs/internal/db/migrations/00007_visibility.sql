@@ -9,7 +9,7 @@ CREATE TABLE project_visibility (
 
 -- A row may be resolved before a visibility change and inserted after it; the trigger gives it the newest
 -- visibility. The change itself takes this lock exclusively, so it sees every row inserted before
--- (platform/visibility).
+-- (platform/access).
 -- +goose StatementBegin
 CREATE FUNCTION follow_project_visibility() RETURNS trigger
 LANGUAGE plpgsql SET search_path = jobs, pg_temp AS $$

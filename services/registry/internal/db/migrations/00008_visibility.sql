@@ -8,7 +8,7 @@ CREATE TABLE project_visibility (
 );
 
 -- A row that is resolved before a change of visibility and stored after it gets the newest visibility. A change takes this
--- lock exclusively and so sees every row stored before it (platform/visibility).
+-- lock exclusively and so sees every row stored before it (platform/access).
 -- +goose StatementBegin
 CREATE FUNCTION follow_project_visibility() RETURNS trigger
 LANGUAGE plpgsql SET search_path = registry, pg_temp AS $$
