@@ -1,6 +1,10 @@
-// Package run owns ingest's row of each run: its owner, as reported by jobs, the positions of its streams, and
-// whether it is closed. It promises that only callers with access can read a run, and that hidden and absent runs
-// look alike.
+// Package run owns ingest's row of each run (its owner, as reported by jobs, the positions of its streams, and whether
+// it is closed), its hyperparameters with the history of replaced values, and the signals that its training waits for:
+// to save a checkpoint, to pause or to stop.
+//
+// It promises that only callers with access can read a run, and that hidden and absent runs look alike. Await returns
+// at once if a signal is pending, otherwise when one arrives; a lost stream from jobs delays signals but loses none;
+// and the number of waits per run and per server is bounded.
 package run
 
 import (
