@@ -98,7 +98,7 @@ func signedIn(ctx context.Context, t *testing.T, dir, address string) *e2eflow.L
 	t.Helper()
 	password, err := os.ReadFile(filepath.Join(dir, "data", "demo-password"))
 	require.NoError(t, err)
-	l := &e2eflow.Loop{Client: client.New(address, nil), Clock: clock.Real(), Name: "reader", Patience: testenv.Patience}
+	l := &e2eflow.Loop{Client: client.New(address, nil), Clock: clock.Real(), Name: "reader", Timeout: testenv.Patience}
 	require.NoError(t, l.Login(ctx, "admin", secret.New(strings.TrimSpace(string(password)))))
 	return l
 }

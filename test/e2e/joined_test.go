@@ -139,7 +139,7 @@ func TestNoTokenWhereNoHostCouldConnect(t *testing.T) {
 	const password = "given to the test"
 	d := start(t, dir, []string{"SERVICE_BOOTSTRAP_ADMIN_PASSWORD=" + password})
 	d.awaitReady(t, dir)
-	l := &e2eflow.Loop{Client: client.New(d.ready.Address, nil), Clock: clock.Real(), Patience: testenv.Patience}
+	l := &e2eflow.Loop{Client: client.New(d.ready.Address, nil), Clock: clock.Real(), Timeout: testenv.Patience}
 	require.NoError(t, l.Login(t.Context(), "admin", secret.New(password)))
 	_, token, err := mintToken(t.Context(), l.Client, "far")
 	var refused *client.Error

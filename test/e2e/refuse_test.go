@@ -172,7 +172,7 @@ func leavesNothing(t *testing.T, s *testenv.Stand) {
 	before := settled(ctx, t, s, conn)
 	for name, c := range refusals() {
 		t.Run(name, func(t *testing.T) {
-			e := refused(ctx, t, l.Client.Keyed("refused-"+strings.ReplaceAll(name, " ", "-")), altered(t, good, c.change))
+			e := refused(ctx, t, l.Client.WithIdempotencyKey("refused-"+strings.ReplaceAll(name, " ", "-")), altered(t, good, c.change))
 			require.Equal(t, c.status, e.Status, "%s", e.Body)
 			require.Equal(t, c.gate, e.Code)
 			c.says(t, e)
@@ -244,7 +244,7 @@ func secondPerson(ctx context.Context, t *testing.T, s *testenv.Stand, conn *pgx
 		INSERT INTO auth.account (id, username, role, password_hash, created_at)
 		SELECT 'usr_00000000000000000000000000', 'olive', 'operator', password_hash, now() FROM auth.account WHERE username = 'admin'`)
 	require.NoError(t, err)
-	l := &e2eflow.Loop{Client: client.New(s.URL, nil), Clock: clock.Real(), Patience: testenv.Patience}
+	l := &e2eflow.Loop{Client: client.New(s.URL, nil), Clock: clock.Real(), Timeout: testenv.Patience}
 	require.NoError(t, l.Login(ctx, "olive", s.Password))
 	return l.Client
 }

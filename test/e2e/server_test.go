@@ -207,7 +207,7 @@ func shown(t *testing.T, d *signalboxd) string {
 
 func login(t *testing.T, d *signalboxd, password string) error {
 	t.Helper()
-	l := &e2eflow.Loop{Client: client.New(d.ready.Address, nil), Clock: clock.Real(), Patience: 10 * time.Second}
+	l := &e2eflow.Loop{Client: client.New(d.ready.Address, nil), Clock: clock.Real(), Timeout: 10 * time.Second}
 	return l.Login(t.Context(), "admin", secret.New(password))
 }
 

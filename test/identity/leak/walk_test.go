@@ -46,7 +46,7 @@ func open(ctx context.Context, t *testing.T, s *testenv.Stand) *house {
 	h := &house{Stand: s, hoard: &hoard{}, calls: &calls{}}
 	h.hook = newHook(h.hoard, h.calls, 1)
 	h.hoard.add("first password", s.Password.Reveal())
-	h.loop = &e2eflow.Loop{Client: client.New(s.URL, h.hook), Clock: clock.Real(), Name: "walk-" + draw(t), Patience: testenv.Patience}
+	h.loop = &e2eflow.Loop{Client: client.New(s.URL, h.hook), Clock: clock.Real(), Name: "walk-" + draw(t), Timeout: testenv.Patience}
 	var in struct{ Token string }
 	require.NoError(t, h.loop.Client.Post(ctx, "/api/auth/login", map[string]string{"username": "admin", "password": s.Password.Reveal()}, &in), s.Tail())
 	h.token, h.admin = in.Token, h.loop.Client.With(secret.New(in.Token))
@@ -143,7 +143,7 @@ func (h *house) device(ctx context.Context, t *testing.T) {
 // ingest runs a command that reveals the token of its run.
 func (h *house) ingest(ctx context.Context, t *testing.T) {
 	t.Helper()
-	l := &e2eflow.Loop{Client: h.admin, Clock: clock.Real(), Patience: testenv.Patience, Name: h.loop.Name + "-own"}
+	l := &e2eflow.Loop{Client: h.admin, Clock: clock.Real(), Timeout: testenv.Patience, Name: h.loop.Name + "-own"}
 	const name = "given-away"
 	spec := testenv.Command(ctx, h.Stand, l, "sh", "-c", `printf %s "$SERVICE_JOB_TOKEN" > "$SERVICE_JOB_WORKDIR/`+name+`.new" &&
 		mv "$SERVICE_JOB_WORKDIR/`+name+`.new" "$SERVICE_JOB_WORKDIR/`+name+`"; exec sleep 600`)
@@ -193,7 +193,7 @@ func (h *house) moved(ctx context.Context, t *testing.T, l *e2eflow.Loop) {
 		if way == "/clone" {
 			body = map[string]any{}
 		}
-		again := &e2eflow.Loop{Client: l.Client, Clock: l.Clock, Patience: l.Patience}
+		again := &e2eflow.Loop{Client: l.Client, Clock: l.Clock, Timeout: l.Timeout}
 		h.do(ctx, t, http.MethodPost, at+way, body, &again.Job)
 		h.do(ctx, t, http.MethodPost, "/api/jobs/"+again.Job.ID+"/stop?force=true", nil, nil)
 		require.NoError(t, again.AwaitState(ctx, "stopped"), h.Tail())

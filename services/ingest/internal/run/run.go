@@ -38,14 +38,14 @@ type Progress struct {
 type Rows interface {
 	// Find returns the owner for the id of a run or a job, or nil if there is no row.
 	Find(ctx context.Context, id string) (*Owner, error)
-	Keep(ctx context.Context, o *Owner) error
+	Upsert(ctx context.Context, o *Owner) error
 }
 
 // Runs finds runs for readers.
 type Runs struct {
 	Rows Rows
 	// Ask fetches the owner of a run or a job from jobs.
-	Ask func(ctx context.Context, id string) (*Owner, error)
+	FetchOwner func(ctx context.Context, id string) (*Owner, error)
 }
 
 // Readable returns the id of the run that name identifies, if the caller may read it. Hidden and absent runs cause
@@ -93,8 +93,8 @@ func (r *Runs) Find(ctx context.Context, name string) (*Owner, error) {
 	if o != nil || err != nil {
 		return o, err
 	}
-	if o, err = r.Ask(ctx, name); err != nil {
+	if o, err = r.FetchOwner(ctx, name); err != nil {
 		return nil, err
 	}
-	return o, r.Rows.Keep(ctx, o)
+	return o, r.Rows.Upsert(ctx, o)
 }
