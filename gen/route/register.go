@@ -16,7 +16,7 @@ import (
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
 )
 
-// Register binds every RPC route of the table to mux; conn gives the connection of a service.
+// Register binds every RPC route of the table to mux; conn returns the connection of a service.
 func Register(ctx context.Context, mux *runtime.ServeMux, conn func(service string) grpc.ClientConnInterface) error {
 	if err := authv1.RegisterAgentServiceHandlerClient(ctx, mux, authv1.NewAgentServiceClient(conn("auth"))); err != nil {
 		return fmt.Errorf("register signalbox.auth.v1.AgentService: %w", err)

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Clock tells the time and makes timers.
+// Clock reads the time and makes timers.
 type Clock interface {
 	Now() time.Time
 	NewTimer(d time.Duration) Timer

@@ -58,7 +58,7 @@ func exampleWord(word string) bool {
 	}
 }
 
-// period returns the shortest text of which this one is a repetition.
+// period returns the shortest text whose repetition gives this one.
 func period(text string) string {
 	for n := 1; n <= len(text)/2; n++ {
 		if len(text)%n == 0 && strings.Repeat(text[:n], len(text)/n) == text {

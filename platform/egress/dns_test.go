@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// nameserver answers queries for IPv4 addresses with its answers in turn, like the server of a DNS rebinding
+// nameserver responds to queries for IPv4 addresses with its responses in turn, like the server of a DNS rebinding
 // attack.
 type nameserver struct {
 	*net.Resolver
@@ -43,12 +43,12 @@ func (n *nameserver) serve(conn net.PacketConn, answers []string) {
 		if err != nil {
 			return
 		}
-		_, _ = conn.WriteTo(n.answer(buf[:size], answers), from)
+		_, _ = conn.WriteTo(n.respond(buf[:size], answers), from)
 	}
 }
 
-// answer returns a response with one A record with TTL 0. Queries of other types get a response without records.
-func (n *nameserver) answer(query []byte, answers []string) []byte {
+// respond returns a response with one A record with TTL 0. Queries of other types get a response without records.
+func (n *nameserver) respond(query []byte, answers []string) []byte {
 	end := 12
 	for query[end] != 0 {
 		end += int(query[end]) + 1

@@ -20,7 +20,7 @@ import (
 // ConnState must be State. newID returns the request id of a rejected request.
 func JSONErrors(l net.Listener, newID func() string) net.Listener { return &listener{l, newID} }
 
-// State is the ConnState of a server that serves on a listener of Told.
+// State is the ConnState of a server that serves on a JSONErrors listener.
 func State(c net.Conn, state http.ConnState) {
 	if state != http.StateHijacked {
 		return

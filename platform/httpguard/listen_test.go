@@ -55,7 +55,7 @@ func send(t *testing.T, addr, raw string) response {
 	return response{resp.StatusCode, resp.Header, resp.Close, string(body)}
 }
 
-func TestTold_serverErrorsAreJSON(t *testing.T) {
+func TestJSONErrors_serverErrorsAreJSON(t *testing.T) {
 	t.Parallel()
 	addr := serve(t, func(http.ResponseWriter, *http.Request) { require.Fail(t, "the handler was called") })
 	for name, tc := range map[string]struct {
@@ -85,7 +85,7 @@ func TestTold_serverErrorsAreJSON(t *testing.T) {
 }
 
 // Responses of handlers and bytes of upgraded connections pass unchanged even if they look like an error of net/http.
-func TestTold_handlerResponsesUnchanged(t *testing.T) {
+func TestJSONErrors_handlerResponsesUnchanged(t *testing.T) {
 	t.Parallel()
 	const lie = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n400 Bad Request"
 	addr := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -118,7 +118,7 @@ func TestTold_handlerResponsesUnchanged(t *testing.T) {
 	require.Len(t, get("/file").body, 100_000)
 }
 
-func TestTold_acceptOnClosedListener(t *testing.T) {
+func TestJSONErrors_acceptOnClosedListener(t *testing.T) {
 	t.Parallel()
 	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)

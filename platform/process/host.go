@@ -78,7 +78,7 @@ type started struct {
 }
 
 // Run starts the workers and returns when all have stopped. It returns the errors of
-// the workers, of the start and of the stop; a signal or the end of ctx is no error.
+// the workers, of the start and of the stop; a signal or the end of ctx is not an error.
 func (h *Host) Run(ctx context.Context) error {
 	halted, halt := context.WithCancelCause(ctx)
 	defer halt(nil)

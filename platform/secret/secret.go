@@ -1,5 +1,5 @@
 // Package secret owns secret values: String, a text that always prints as [redacted];
-// opaque tokens, of which only the SHA-256 is stored; and Keyring, which seals a value
+// opaque tokens, stored only as SHA-256; and Keyring, which seals a value
 // for one column of one row so that a copied or swapped value cannot be opened.
 package secret
 

@@ -177,7 +177,7 @@ func TestCreateModelVersion_invalidFileRejected(t *testing.T) {
 		data   []byte
 		words  string
 	}{
-		"not GGUF":      {"gguf", false, []byte("this is no model at all"), "not GGUF"},
+		"not GGUF":      {"gguf", false, []byte("this is not a model"), "not GGUF"},
 		"cut gguf":      {"gguf", false, ggufFile("cut")[:60], "longer than the file"},
 		"not tar":       {"safetensors", true, []byte("nothing of a tar file"), "tar"},
 		"no config":     {"safetensors", true, exportFile(t, map[string][]byte{"model.safetensors": safetensorsFile()}), "config.json"},

@@ -171,7 +171,7 @@ func signaturesExpire(t *testing.T, f Fixture) {
 // repeated is the name prefix of edits that add a second value after the first.
 const repeated = "duplicate after "
 
-// edits returns changes of a signed URL, each of which must invalidate it.
+// edits returns changes of a signed URL; each one must invalidate it.
 func edits(signed string) map[string]edit {
 	all := map[string]edit{
 		"a different key": path(func(p string) string { return p[:strings.LastIndexByte(p, '/')] + "/other" }),

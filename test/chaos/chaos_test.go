@@ -23,7 +23,7 @@ func all() bool { return os.Getenv("CHAOS") == "all" }
 // roomy gives the node a slot for the engine that every row leaves running.
 func roomy() map[string]string { return map[string]string{"SERVICE_JOBS_NODE_SLOTS": "200"} }
 
-func TestKillsInTheSplitShape(t *testing.T) {
+func TestSplitInstallation_killedProcesses(t *testing.T) {
 	w := newWire(t)
 	s := testenv.Split(t, testenv.Options{OwnEnvironments: true, Env: w.env()})
 	w.connect(t, s)
@@ -36,7 +36,7 @@ func TestKillsInTheSplitShape(t *testing.T) {
 	}
 }
 
-func TestKillsOfTheOneProcess(t *testing.T) {
+func TestSingleProcess_killed(t *testing.T) {
 	w := newWire(t)
 	s := testenv.Single(t, testenv.Options{OwnEnvironments: true, Env: w.env()})
 	w.connect(t, s)

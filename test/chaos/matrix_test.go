@@ -63,7 +63,7 @@ func some(rows []row, n int) []row {
 	return out
 }
 
-func TestTheMatrixIsWhole(t *testing.T) {
+func TestMatrix_coversEveryStageAndProcess(t *testing.T) {
 	t.Parallel()
 	rows := matrix(victims())
 	require.Len(t, rows, len(victims())*len(stages()))
@@ -87,7 +87,7 @@ func TestTheMatrixIsWhole(t *testing.T) {
 	}
 }
 
-func TestSomeRowsAreSpread(t *testing.T) {
+func TestMatrix_someSpreadsRows(t *testing.T) {
 	t.Parallel()
 	rows := some(matrix(victims()), 4)
 	stagesSeen, victimsSeen, ways := map[stage]bool{}, map[string]bool{}, map[bool]bool{}
@@ -99,7 +99,7 @@ func TestSomeRowsAreSpread(t *testing.T) {
 	require.Len(t, ways, 2)
 }
 
-func TestEverySignIsTheVictimsOwn(t *testing.T) {
+func TestSigns_routesBelongToVictim(t *testing.T) {
 	t.Parallel()
 	answers := map[string]string{}
 	for _, rt := range route.Table() {

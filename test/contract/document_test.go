@@ -80,13 +80,13 @@ func TestHeadersOfRulesAreDescribed(t *testing.T) {
 			for _, f := range s.Request.Header {
 				if slices.Contains([]string{"If-Match", "X-Service-Confirm", "Idempotency-Key"}, f.Name) {
 					seen[f.Name] = true
-					require.True(t, op.Takes(f.Name), "%s sends %s to %s", g.Name, f.Name, op.ID)
+					require.True(t, op.HasRequestHeader(f.Name), "%s sends %s to %s", g.Name, f.Name, op.ID)
 				}
 			}
 			for _, f := range s.Response.Header {
 				if slices.Contains([]string{"ETag", "X-Service-Impact"}, f.Name) && f.Value != "<<absent>>" {
 					seen[f.Name] = true
-					require.True(t, op.Tells(s.Response.Status, f.Name), "%s gets %s from %s", g.Name, f.Name, op.ID)
+					require.True(t, op.HasResponseHeader(s.Response.Status, f.Name), "%s gets %s from %s", g.Name, f.Name, op.ID)
 				}
 			}
 		}

@@ -177,8 +177,8 @@ func stoppedCommand(ctx context.Context, t *testing.T, s *testenv.Stand) {
 	}
 }
 
-// TestEnvironmentsThatCannotBeBuilt points the installer at a package index that does not respond.
-func TestEnvironmentsThatCannotBeBuilt(t *testing.T) {
+// TestEnvironmentBuildFailure points the installer at a package index that does not respond.
+func TestEnvironmentBuildFailure(t *testing.T) {
 	ctx := t.Context()
 	dead, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -53,9 +53,9 @@ func nodesOf(ctx context.Context, c *client.Client, fleet string) map[string]str
 	return states
 }
 
-// TestAnotherHostJoinsTheOneProcess joins a second host to signalboxd as an operator would: with the command shown with
+// TestSingleProcess_secondHostJoins joins a second host to signalboxd as an operator would: with the command shown with
 // the join token, and then with its agent as a separate process over TCP with mutual TLS.
-func TestAnotherHostJoinsTheOneProcess(t *testing.T) {
+func TestSingleProcess_secondHostJoins(t *testing.T) {
 	ctx := t.Context()
 	s := testenv.Single(t, testenv.Options{})
 	l := s.Loop(ctx)
@@ -133,8 +133,8 @@ with signalbox.init() as run:
 	require.Equal(t, node, attempts[0].Node)
 }
 
-// TestNoTokenWhereNoHostCouldConnect starts signalboxd without settings: it listens for no agents, so it issues no join token.
-func TestNoTokenWhereNoHostCouldConnect(t *testing.T) {
+// TestSingleProcess_noJoinTokenWithoutListener starts signalboxd without settings: it listens for no agents, so it issues no join token.
+func TestSingleProcess_noJoinTokenWithoutListener(t *testing.T) {
 	dir := testenv.Folder(t)
 	const password = "given to the test"
 	d := start(t, dir, []string{"SERVICE_BOOTSTRAP_ADMIN_PASSWORD=" + password})

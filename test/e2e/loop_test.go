@@ -114,7 +114,7 @@ func revoke(ctx context.Context, t *testing.T, l *e2eflow.Loop) {
 	require.Equal(t, http.StatusUnauthorized, a.Status)
 }
 
-func TestPushingAVersionAgainIsAConflict(t *testing.T) {
+func TestDatasetVersion_pushedAgainConflicts(t *testing.T) {
 	ctx := t.Context()
 	s := testenv.Single(t, testenv.Options{})
 	l := s.Loop(ctx)

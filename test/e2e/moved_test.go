@@ -53,10 +53,10 @@ with signalbox.init() as run:
 
 const ending = `echo one; cd "$SERVICE_JOB_WORKDIR"; : > ending; until [ -e go ]; do sleep 0.02; done; echo two; : > over`
 
-// TestARestartAtAnotherAddress kills signalboxd and starts it on another port, while one command prints,
+// TestRestart_atAnotherAddress kills signalboxd and starts it on another port, while one command prints,
 // a second one ends before the start and a third one reports. All succeed at their first attempt, and no log line and no
 // report is lost. With the port left free to choose, signalboxd takes its last address again.
-func TestARestartAtAnotherAddress(t *testing.T) {
+func TestRestart_atAnotherAddress(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*testenv.Patience)
 	defer cancel()
 	s := testenv.Single(t, testenv.Options{})

@@ -110,7 +110,7 @@ func refusals() map[string]refusal {
 			func(set func(any, ...string)) {
 				set(pool(map[string]any{"pool": "default", "cpu": 4096}), "spec", "resources", "pools")
 			},
-			400, "hardware", "pool default has 0 of the 1 nodes...", nil,
+			400, "hardware", "pool default has 0 of the 1 requested nodes...", nil,
 		},
 		"an image from elsewhere": {
 			func(set func(any, ...string)) { set("registry.evil.example/x:1", "spec", "image", "ref") },

@@ -43,9 +43,9 @@ func unmade(ctx context.Context, t *testing.T, l *e2eflow.Loop) (status int, bod
 	return a.Status, string(a.Body)
 }
 
-// TestARevocationCountsNoDeadReplica ends a replica of inference in every way and starts it again, with the
+// TestTokenRevocation_ignoresDeadReplicas ends a replica of inference in every way and starts it again, with the
 // default lease, which is far longer than a revocation may take: the first deletion returns 204.
-func TestARevocationCountsNoDeadReplica(t *testing.T) {
+func TestTokenRevocation_ignoresDeadReplicas(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*testenv.Patience)
 	defer cancel()
 	one := func(end func(p *testenv.Process)) func(*testenv.Stand) {
@@ -83,10 +83,10 @@ func TestARevocationCountsNoDeadReplica(t *testing.T) {
 	}
 }
 
-// TestAFrozenReplicaIsWaitedForUntilItsLeaseIsOver freezes the one replica. Whether it will serve again cannot be known,
+// TestTokenRevocation_waitsForLeaseOfFrozenReplica freezes the one replica. Whether it will serve again cannot be known,
 // so the revocation waits until its lease has expired, and the replica rejects the revoked token when it
 // continues.
-func TestAFrozenReplicaIsWaitedForUntilItsLeaseIsOver(t *testing.T) {
+func TestTokenRevocation_waitsForLeaseOfFrozenReplica(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*testenv.Patience)
 	defer cancel()
 	s := testenv.Split(t, testenv.Options{Env: map[string]string{"SERVICE_AUTH_LEASE": "5s"}})

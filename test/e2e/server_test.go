@@ -257,8 +257,8 @@ func TestPrintConfig(t *testing.T) {
 	require.NoDirExists(t, filepath.Join(dir, "data"), "nothing was started")
 }
 
-// TestPostgresOfTheCache hides every Postgres of the machine, so that only the one in the project's cache is left.
-func TestPostgresOfTheCache(t *testing.T) {
+// TestPostgresFromCache hides every Postgres of the machine, so that only the one in the project's cache is left.
+func TestPostgresFromCache(t *testing.T) {
 	dir := testenv.Folder(t)
 	script := exec.CommandContext(t.Context(), filepath.Join(testenv.Root(t), "scripts", "tools", "postgres.sh"))
 	script.Env = append(os.Environ(), "HIDE_POSTGRES=1")

@@ -23,8 +23,8 @@ const (
 	headerCap = 60 << 10
 )
 
-// TestForgedTokensOpenNothing sends generated forgeries of an access token to a running installation.
-func TestForgedTokensOpenNothing(t *testing.T) {
+// TestForgedTokensRejected sends generated forgeries of an access token to a running installation.
+func TestForgedTokensRejected(t *testing.T) {
 	t.Parallel()
 	s := testenv.Single(t, testenv.Options{Env: cheap()})
 	c := from(t, s.URL, "")

@@ -115,9 +115,9 @@ func served(t *testing.T, r row) route.Route {
 	return route.Route{}
 }
 
-// TestEveryRouteHasItsRule compares the routes of the generated table, which are served, with those of the
+// TestAuthorizationTable_coversEveryRoute compares the routes of the generated table, which are served, with those of the
 // hand-written one.
-func TestEveryRouteHasItsRule(t *testing.T) {
+func TestAuthorizationTable_coversEveryRoute(t *testing.T) {
 	t.Parallel()
 	var written, found []string
 	for _, r := range rules(t).rows {
@@ -133,8 +133,8 @@ func TestEveryRouteHasItsRule(t *testing.T) {
 	require.Equal(t, found, written)
 }
 
-// TestARuleHasOneAnswerForEveryone checks that the table uses only known results, and every rule.
-func TestARuleHasOneAnswerForEveryone(t *testing.T) {
+// TestAuthorizationTable_rules checks that the table uses only known results, and every rule.
+func TestAuthorizationTable_rules(t *testing.T) {
 	t.Parallel()
 	words := []string{"ok", "both", "open", "none", "refused", "-", "400", "401", "403", "404"}
 	used := map[string]bool{}

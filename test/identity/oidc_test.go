@@ -30,8 +30,8 @@ func oidcStand(t *testing.T) (*oidcprovider.Provider, *testenv.Stand) {
 	return p, testenv.Single(t, testenv.Options{Env: p.Settings()})
 }
 
-// TestPeopleSignInAtACertifiedProvider tests signing in through a real provider against a running installation.
-func TestPeopleSignInAtACertifiedProvider(t *testing.T) {
+// TestOIDC_signIn tests signing in through a real provider against a running installation.
+func TestOIDC_signIn(t *testing.T) {
 	t.Parallel()
 	p, s := oidcStand(t)
 	ann, bob := newOIDCBrowser(t, s.URL), newOIDCBrowser(t, s.URL)
@@ -98,8 +98,8 @@ func TestPeopleSignInAtACertifiedProvider(t *testing.T) {
 	})
 }
 
-// TestAProvidersAnswerIsForOneBrowserOnce uses a valid callback twice and in another browser.
-func TestAProvidersAnswerIsForOneBrowserOnce(t *testing.T) {
+// TestOIDC_callbackValidOnceInOneBrowser uses a valid callback twice and in another browser.
+func TestOIDC_callbackValidOnceInOneBrowser(t *testing.T) {
 	t.Parallel()
 	_, s := oidcStand(t)
 	ann, eve := newOIDCBrowser(t, s.URL), newOIDCBrowser(t, s.URL)
@@ -132,8 +132,8 @@ func oidcBegins(t *testing.T, s *testenv.Stand) {
 	}
 }
 
-// TestAProviderThatIsDownIsABadGateway stops the provider: only signing in fails.
-func TestAProviderThatIsDownIsABadGateway(t *testing.T) {
+// TestOIDC_providerDown stops the provider: only signing in fails.
+func TestOIDC_providerDown(t *testing.T) {
 	t.Parallel()
 	p := oidcprovider.New(t)
 	p.Stop()

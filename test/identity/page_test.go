@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// task is what the driver of the browser is told, visit what it saw.
+// task is the input of the browser driver, visit its report.
 type task struct {
 	URL      string   `json:"url"`
 	Chromium string   `json:"chromium"`
@@ -71,7 +71,7 @@ type shown struct {
 
 const browsing = 4 * time.Minute
 
-// TestPagesInABrowser signs in, decides on devices and signs out as people do, in Chromium.
+// TestPagesInABrowser signs in, decides on devices and signs out in Chromium, as users do.
 func TestPagesInABrowser(t *testing.T) {
 	s := testenv.Single(t, testenv.Options{Env: map[string]string{"SERVICE_AUTH_HASH_MEMORY_KIB": "64", "SERVICE_AUTH_HASH_ITERATIONS": "1"}})
 	w := &web{t: t, url: s.URL}
@@ -88,22 +88,22 @@ func TestPagesInABrowser(t *testing.T) {
 	t.Run("sign-in", func(t *testing.T) { saw.signIn(t) })
 	t.Run("devices", func(t *testing.T) { saw.devices(t, in, w, codes) })
 	t.Run("nothing is left behind", func(t *testing.T) { saw.nothingKept(t, in) })
-	t.Run("nothing of another origin", func(t *testing.T) { saw.nothingElse(t, in) })
-	t.Run("readable", func(t *testing.T) {
+	t.Run("no requests to other origins", func(t *testing.T) { saw.nothingElse(t, in) })
+	t.Run("accessible", func(t *testing.T) {
 		require.Empty(t, saw.Faults, "axe")
-		require.Empty(t, saw.Wide, "pages that scroll sideways")
+		require.Empty(t, saw.Wide, "no page may scroll sideways")
 	})
-	t.Run("nothing in the log", func(t *testing.T) {
+	t.Run("no secrets in the log", func(t *testing.T) {
 		log, err := os.ReadFile(filepath.Join(s.Dir, "signalboxd.log"))
 		require.NoError(t, err)
-		require.Contains(t, string(log), `/api/cli/device/requests/{user_code}`, "what was asked is told")
+		require.Contains(t, string(log), `/api/cli/device/requests/{user_code}`, "the log must contain the request")
 		for _, secret := range []string{in.Approve, in.Deny, in.Look, strings.ReplaceAll(in.Deny, "-", ""), codes["approve"].Device, in.Drawn, in.Fresh, "user_code="} {
 			require.NotContains(t, string(log), secret)
 		}
 	})
 }
 
-// elsewhere are addresses that a sign-in must not lead to.
+// elsewhere returns next addresses that a sign-in must not follow.
 func elsewhere() []string {
 	return []string{
 		"//evil.example/", `/\evil.example`, `\\evil.example`, "https://evil.example/", "/\t/evil.example", "javascript:alert(1)", "/x/..//evil.example",
@@ -115,23 +115,23 @@ func (v *visit) signIn(t *testing.T) {
 	t.Helper()
 	require.Equal(t, "Enter your username and your password.", v.Shown.Empty)
 	require.Equal(t, "Wrong username or password.", v.Shown.Wrong)
-	require.Equal(t, "password", v.Shown.WrongFocus, "where the next try is typed")
-	require.Equal(t, "/login?next=//evil.example/", v.Shown.AfterLogin, "nowhere else")
+	require.Equal(t, "password", v.Shown.WrongFocus, "the focus must be on the password for the next try")
+	require.Equal(t, "/login?next=//evil.example/", v.Shown.AfterLogin, "a foreign next address must be ignored")
 	require.Empty(t, v.Shown.Elsewhere)
-	require.Equal(t, "/device", v.Shown.Followed, "a path of this installation is gone to")
-	require.Empty(t, v.Shown.CookiesAfterSignOut, "who signed out is out, also where the page's access token had ended before")
+	require.Equal(t, "/device", v.Shown.Followed, "a path of this installation must be followed")
+	require.Empty(t, v.Shown.CookiesAfterSignOut, "signing out must delete the cookie, even with an expired access token")
 	require.Contains(t, v.Shown.Failed, "Sign-in failed")
 	require.Contains(t, v.Shown.TooShort, "at least 12 characters")
-	require.Equal(t, "/device", v.Shown.Changed, "a drawn password is changed, and the way goes on")
+	require.Equal(t, "/device", v.Shown.Changed, "after the temporary password is changed, the page must continue")
 }
 
 func (v *visit) devices(t *testing.T, in task, w *web, codes map[string]code) {
 	t.Helper()
 	for _, fact := range []string{"terminal of approve", "127.0.0.1", "admin", "Approve only what you started yourself"} {
-		require.Contains(t, v.Shown.Request, fact, "the page says who asks")
+		require.Contains(t, v.Shown.Request, fact, "the page must show who requests access")
 	}
-	require.Equal(t, "Code: "+strings.Join(strings.Split(in.Approve, ""), " "), v.Shown.Spoken, "letter by letter")
-	require.Equal(t, "decide-title", v.Shown.DecideFocus, "a key that was on its way approves nothing")
+	require.Equal(t, "Code: "+strings.Join(strings.Split(in.Approve, ""), " "), v.Shown.Spoken, "screen readers must spell the code")
+	require.Equal(t, "decide-title", v.Shown.DecideFocus, "the focus must not be on a button, so that a key pressed early approves nothing")
 	require.Contains(t, v.Shown.Approved, "terminal of approve is signed in as admin")
 	require.NotEmpty(t, v.Shown.Again)
 	require.Contains(t, v.Shown.Unknown, "No pending request has this code")
@@ -141,16 +141,16 @@ func (v *visit) devices(t *testing.T, in task, w *web, codes map[string]code) {
 	status, token := w.poll(codes["approve"])
 	require.Equal(t, http.StatusOK, status, token)
 	me, _ := w.ask(http.MethodGet, "/api/auth/me", nil, token["access_token"].(string))
-	require.Equal(t, http.StatusOK, me, "what was approved acts")
+	require.Equal(t, http.StatusOK, me, "the approved device must be signed in")
 	status, refused := w.poll(codes["deny"])
 	require.Equal(t, http.StatusBadRequest, status)
 	require.Equal(t, "access_denied", refused["error"])
 	status, waiting := w.poll(codes["look"])
 	require.Equal(t, http.StatusBadRequest, status)
-	require.Equal(t, "authorization_pending", waiting["error"], "looking and loading again decide nothing")
+	require.Equal(t, "authorization_pending", waiting["error"], "opening and reloading the page must not decide")
 }
 
-// grouped is a code as the page writes it into an address.
+// grouped returns a code as the page writes it into an address.
 func grouped(code string) string { return strings.ToUpper(strings.ReplaceAll(code, "-", "")) }
 
 func (v *visit) nothingKept(t *testing.T, in task) {
@@ -159,12 +159,12 @@ func (v *visit) nothingKept(t *testing.T, in task) {
 	for _, k := range v.Kept {
 		require.Empty(t, k.Local)
 		require.Empty(t, k.Session)
-		require.Empty(t, k.Cookie, "no script reads the session")
+		require.Empty(t, k.Cookie, "scripts must not see the session cookie")
 		require.Empty(t, k.Caches)
 		require.Empty(t, k.Name)
 		require.Nil(t, k.State)
 		require.Zero(t, k.Databases+k.Workers)
-		require.NotContains(t, k.HTML, "eyJ", "a token begins so")
+		require.NotContains(t, k.HTML, "eyJ", "the page must not contain a token, which begins with eyJ")
 		require.NotContains(t, k.HTML, in.Password)
 		require.Len(t, k.Cookies, 1)
 		require.True(t, k.Cookies[0].HTTPOnly)
@@ -176,8 +176,8 @@ func (v *visit) nothingElse(t *testing.T, in task) {
 	t.Helper()
 	require.Empty(t, v.Reports, "the pages break no rule of their policy")
 	for _, line := range v.Console {
-		// Refusals that pages meet and tell; the provider's way back is 501 where there is none.
-		require.Regexp(t, `^Failed to load resource: the server responded with a status of (4\d\d|501) `, line, "scripts complain of nothing")
+		// Expected: the error responses that the pages show, and 501 from the OIDC callback, which is not configured here.
+		require.Regexp(t, `^Failed to load resource: the server responded with a status of (4\d\d|501) `, line, "the console must show no script errors")
 	}
 	require.Greater(t, len(v.Requests), 40)
 	for _, r := range v.Requests {
@@ -189,13 +189,13 @@ func (v *visit) nothingElse(t *testing.T, in task) {
 	}
 }
 
-// web asks the installation as programs do, and drives the browser.
+// web calls the installation as programs do, and drives the browser.
 type web struct {
 	t   *testing.T
 	url string
 }
 
-// ask sends JSON and answers the status and the answer's members.
+// ask sends JSON and returns the status and the members of the response.
 func (w *web) ask(method, path string, body any, token string) (int, map[string]any) {
 	w.t.Helper()
 	var sent io.Reader
@@ -218,7 +218,7 @@ func (w *web) ask(method, path string, body any, token string) (int, map[string]
 	return resp.StatusCode, out
 }
 
-// newcomer has the admin make an account whose password is drawn, and answers the password.
+// newcomer creates an account with a temporary password as admin, and returns the password.
 func (w *web) newcomer(name, admin string) string {
 	w.t.Helper()
 	status, in := w.ask(http.MethodPost, "/api/auth/login", map[string]any{"username": "admin", "password": admin}, "")
@@ -230,7 +230,7 @@ func (w *web) newcomer(name, admin string) string {
 
 type code struct{ Device, User string }
 
-// device begins a flow as a command line does.
+// device starts a device flow as a command line does.
 func (w *web) device(client string) code {
 	w.t.Helper()
 	status, got := w.ask(http.MethodPost, "/api/cli/device/code", map[string]any{"client_name": client}, "")
@@ -243,7 +243,7 @@ func (w *web) poll(c code) (int, map[string]any) {
 	return w.ask(http.MethodPost, "/api/cli/device/token", map[string]any{"device_code": c.Device}, "")
 }
 
-// tool runs one of scripts/tools and answers the path that it prints.
+// tool runs one of scripts/tools and returns the path that it prints.
 func (w *web) tool(name string, args ...string) string {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), browsing)
@@ -256,7 +256,7 @@ func (w *web) tool(name string, args ...string) string {
 	return lines[len(lines)-1]
 }
 
-// drive runs the browser and answers what was seen. The task goes by standard input: arguments are read by all.
+// drive runs the browser and returns its report. The task is passed on standard input, because any user can read arguments.
 func (w *web) drive(in task) *visit {
 	w.t.Helper()
 	folder := filepath.Join(testenv.Root(w.t), "test", "identity", "page")
@@ -276,7 +276,7 @@ func (w *web) drive(in task) *visit {
 	return saw
 }
 
-// pictures is where screenshots are kept for a look: PICTURES, or nowhere for longer than the test.
+// pictures returns the folder for screenshots: PICTURES if set, otherwise a temporary one.
 func pictures(t *testing.T) string {
 	t.Helper()
 	if dir := os.Getenv("PICTURES"); dir != "" {

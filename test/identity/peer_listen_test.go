@@ -23,7 +23,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// withCaller puts callers beside a call, as the edge puts one.
+// withCaller adds caller tokens to a call, as the gateway adds one.
 func withCaller(ctx context.Context, tokens []string) context.Context {
 	for _, token := range tokens {
 		ctx = metadata.AppendToOutgoingContext(ctx, authn.MetadataCaller, token)
@@ -31,7 +31,7 @@ func withCaller(ctx context.Context, tokens []string) context.Context {
 	return ctx
 }
 
-// access is an access token of the admin's.
+// access returns an access token of the admin's.
 func (w *wire) access(ctx context.Context, t *testing.T) string {
 	t.Helper()
 	admin := at(1)
@@ -40,7 +40,7 @@ func (w *wire) access(ctx context.Context, t *testing.T) string {
 	return admin.token
 }
 
-// listening are the addresses on which a process listens.
+// listening returns the addresses on which a process listens.
 func listening(t *testing.T, pid int) []string {
 	t.Helper()
 	sockets := map[string]bool{}
@@ -66,7 +66,7 @@ func listening(t *testing.T, pid int) []string {
 	return out
 }
 
-// address reads an address of /proc/net/tcp: the words of it are little-endian.
+// address parses an address of /proc/net/tcp, whose 32-bit words are little-endian.
 func address(t *testing.T, text string) string {
 	t.Helper()
 	host, port, _ := strings.Cut(text, ":")
@@ -80,7 +80,7 @@ func address(t *testing.T, text string) string {
 	return net.JoinHostPort(net.IP(ip).String(), strconv.FormatUint(n, 10))
 }
 
-// plainly asks over plain HTTP, and answers the status: 0 where no HTTP is spoken.
+// plainly requests a path over plain HTTP and returns the status, or 0 if the port does not speak HTTP.
 func plainly(t *testing.T, addr, path string) (status int, body string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -96,12 +96,12 @@ func plainly(t *testing.T, addr, path string) (status int, body string) {
 	return resp.StatusCode, string(raw)
 }
 
-// insides are what only the admin listener tells.
+// insides returns the paths that only the admin listener serves.
 func insides() []string {
 	return []string{"/debug/pprof/", "/debug/pprof/cmdline", "/debug/pprof/goroutine?debug=1", "/metrics", "/statusz", "/readyz", "/debug/vars"}
 }
 
-// listeners asks every port of every process for what no port but an admin's tells.
+// listeners requests those paths on every port of every process; none may serve them.
 func (w *wire) listeners(t *testing.T) {
 	t.Helper()
 	public := strings.TrimPrefix(w.URL, "http://")
@@ -120,7 +120,7 @@ func (w *wire) listeners(t *testing.T) {
 					require.Equal(t, http.StatusNotFound, status, "%s%s of %s: %s", addr, path, name, body)
 					require.True(t, json.Valid([]byte(body)))
 				default:
-					// A TLS listener says 400 to who speaks no TLS, if anything.
+					// A TLS listener responds to plain HTTP with 400 or not at all.
 					require.Contains(t, []int{0, http.StatusBadRequest}, status, "%s%s of %s: %s", addr, path, name, body)
 				}
 			}
@@ -128,8 +128,8 @@ func (w *wire) listeners(t *testing.T) {
 	}
 }
 
-// TestTheAdminListenerAloneTellsOfTheInside has the one process tell of itself where it was told to.
-func TestTheAdminListenerAloneTellsOfTheInside(t *testing.T) {
+// TestAdminListener_servesDebugPathsAlone starts signalboxd with an admin listener; only that listener serves the paths.
+func TestAdminListener_servesDebugPathsAlone(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	admin := l.Addr().String()

@@ -20,7 +20,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/rpc"
 )
 
-// changed puts another access option on a method until undo; nil takes it away. Nothing else runs meanwhile.
+// changed sets another access option on a method until undo; nil removes it. No other test may run meanwhile.
 func changed(m protoreflect.MethodDescriptor, a *optionsv1.Access) (undo func()) {
 	options := m.Options()
 	was := proto.GetExtension(options, optionsv1.E_Access)
@@ -32,7 +32,7 @@ func changed(m protoreflect.MethodDescriptor, a *optionsv1.Access) (undo func())
 	return func() { proto.SetExtension(options, optionsv1.E_Access, was) }
 }
 
-// bare is a server of one method of the product, whose handler says yes.
+// bare returns a server with one method of the product, whose handler always succeeds.
 func bare(t *testing.T, m protoreflect.MethodDescriptor) *rpc.Server {
 	t.Helper()
 	key, err := authn.NewSigningKey(rand.Reader)
@@ -53,7 +53,7 @@ func bare(t *testing.T, m protoreflect.MethodDescriptor) *rpc.Server {
 	return s
 }
 
-// letIn tells whether a method lets a service in that brings no caller.
+// letIn reports whether a method accepts a service that sends no caller.
 func letIn(t *testing.T, m protoreflect.MethodDescriptor, service string) bool {
 	t.Helper()
 	bus := rpc.Memory(rpc.ClientOptions{Clock: clock.Real()})
@@ -71,8 +71,8 @@ func letIn(t *testing.T, m protoreflect.MethodDescriptor, service string) bool {
 	return err == nil
 }
 
-// TestAMethodWithoutItsOptionDoesNotStart takes the option away from each method there is, one at a time.
-func TestAMethodWithoutItsOptionDoesNotStart(t *testing.T) { //nolint:paralleltest // it changes what all read.
+// TestServerCheck_methodWithoutAccessOption removes the option from each method, one at a time.
+func TestServerCheck_methodWithoutAccessOption(t *testing.T) { //nolint:paralleltest // it changes global options
 	for _, m := range methods() {
 		require.NoError(t, bare(t, m).Check(), nameOf(m))
 		undo := changed(m, nil)
@@ -82,9 +82,9 @@ func TestAMethodWithoutItsOptionDoesNotStart(t *testing.T) { //nolint:parallelte
 	}
 }
 
-// TestOneServiceMoreIsNoticed opens each method between services to each service that it is not for, and closes
-// it to each that it is for: what is let in is then no longer what the table says.
-func TestOneServiceMoreIsNoticed(t *testing.T) { //nolint:paralleltest // it changes what all read.
+// TestPeerOption_matchesTable opens each method between services to each service that may not call it, and closes
+// it to each that may: the result must then differ from the table.
+func TestPeerOption_matchesTable(t *testing.T) { //nolint:paralleltest // it changes global options
 	of := map[string]protoreflect.MethodDescriptor{}
 	for _, m := range methods() {
 		of[nameOf(m)] = m
@@ -92,7 +92,7 @@ func TestOneServiceMoreIsNoticed(t *testing.T) { //nolint:paralleltest // it cha
 	for _, in := range inners(t) {
 		m := of[in.name]
 		if in.callers[0] == "node" || m.IsStreamingClient() || m.IsStreamingServer() {
-			continue // streams are asked over the wire; the option is read by one function for all
+			continue // streams are tested over the wire; one function reads the option for all methods
 		}
 		for _, service := range services() {
 			listed := slices.Contains(in.callers, service)

@@ -21,24 +21,24 @@ import (
 	_ "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
 )
 
-// peerTable is the hand-written table of which service may call what.
+// peerTable is the hand-written table of which service may call which method.
 //
 //go:embed testdata/peers.txt
 var peerTable string
 
-// services are those of an installation.
+// services returns the services of an installation.
 func services() []string {
 	return []string{"gateway", "auth", "jobs", "ingest", "registry", "inference"}
 }
 
-// inner is a method that no person calls.
+// inner is a method that no user calls.
 type inner struct {
 	name    string
 	on      []string // the services that serve it
 	callers []string // the services that may call it; node is for agents
 }
 
-// inners reads the table.
+// inners parses the table.
 func inners(t *testing.T) []inner {
 	t.Helper()
 	var out []inner
@@ -57,7 +57,7 @@ func inners(t *testing.T) []inner {
 	return out
 }
 
-// methods are all methods of Signalbox that are linked in.
+// methods returns all methods of Signalbox that are linked in.
 func methods() []protoreflect.MethodDescriptor {
 	var out []protoreflect.MethodDescriptor
 	protoregistry.GlobalFiles.RangeFiles(func(f protoreflect.FileDescriptor) bool {
@@ -75,7 +75,7 @@ func methods() []protoreflect.MethodDescriptor {
 	return out
 }
 
-// nameOf is a method as tables write it.
+// nameOf returns a method's name as the tables write it.
 func nameOf(m protoreflect.MethodDescriptor) string {
 	return fmt.Sprintf("%s/%s", m.Parent().FullName(), m.Name())
 }
@@ -87,16 +87,16 @@ func accessOf(t *testing.T, m protoreflect.MethodDescriptor) *optionsv1.Access {
 	return a
 }
 
-// TestEveryMethodStandsInOneTable: a method is a route's, or between services or for agents, and stands where
-// it belongs.
-func TestEveryMethodStandsInOneTable(t *testing.T) {
+// TestMethods_inExactlyOneTable requires that each method is either in the route table or in peers.txt, and that its
+// option agrees.
+func TestMethods_inExactlyOneTable(t *testing.T) {
 	t.Parallel()
 	public, inside := map[string]bool{}, map[string][]string{}
 	for _, rt := range route.Table() {
 		public[rt.RPC] = true
 	}
 	for _, m := range inners(t) {
-		require.NotContains(t, inside, m.name, "twice")
+		require.NotContains(t, inside, m.name, "listed twice")
 		inside[m.name] = m.callers
 	}
 	all := methods()
@@ -104,7 +104,7 @@ func TestEveryMethodStandsInOneTable(t *testing.T) {
 	for _, m := range all {
 		name, a := nameOf(m), accessOf(t, m)
 		callers, isInner := inside[name]
-		require.NotEqual(t, isInner, public[name], "%s is a route's, or stands in peers.txt", name)
+		require.NotEqual(t, isInner, public[name], "%s must be either in the route table or in peers.txt", name)
 		switch {
 		case !isInner:
 			require.Empty(t, a.GetPeers(), name)
@@ -115,5 +115,5 @@ func TestEveryMethodStandsInOneTable(t *testing.T) {
 		}
 		delete(inside, name)
 	}
-	require.Empty(t, inside, "methods that there are not")
+	require.Empty(t, inside, "methods that do not exist")
 }

@@ -25,8 +25,8 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// TestServicesOnTheWire is somebody who reaches the ports of the services themselves: as each service, as a node,
-// and as nobody that the installation's CA knows.
+// TestServicesOnTheWire connects directly to the ports of the services: as each service, as a node, and with
+// certificates that the installation's CA did not issue.
 func TestServicesOnTheWire(t *testing.T) {
 	w := tap(t, testenv.Split(t, testenv.Options{Env: cheap()}))
 	ctx := t.Context()
@@ -36,7 +36,7 @@ func TestServicesOnTheWire(t *testing.T) {
 	t.Run("reflection", func(t *testing.T) { w.reflection(ctx, t) })
 	t.Run("listeners", func(t *testing.T) { w.listeners(t) })
 	t.Run("people", func(t *testing.T) {
-		// The matrices of the one process hold for the services apart.
+		// The matrices of the single process apply to the split services too.
 		people := build(ctx, t, w.Stand)
 		t.Run("credentials", func(t *testing.T) { people.swapped(ctx, t) })
 		t.Run("routes", func(t *testing.T) { people.routes(ctx, t) })
@@ -44,7 +44,7 @@ func TestServicesOnTheWire(t *testing.T) {
 	t.Run("another CA", func(t *testing.T) { w.anotherCA(ctx, t) })
 }
 
-// streaming tells which methods are streams.
+// streaming returns which methods are streams.
 func streaming() map[string]bool {
 	out := map[string]bool{}
 	for _, m := range methods() {
@@ -53,7 +53,7 @@ func streaming() map[string]bool {
 	return out
 }
 
-// between calls every method of peers.txt as everyone, everywhere that it is served.
+// between calls every method of peers.txt as each service and as a node, at every service that serves it.
 func (w *wire) between(ctx context.Context, t *testing.T) {
 	t.Helper()
 	streams := streaming()
@@ -63,7 +63,7 @@ func (w *wire) between(ctx context.Context, t *testing.T) {
 		for _, who := range callers {
 			conn := w.dial(t, identity(t, w.ca, who, now), at)
 			if node := who == "node/nod_0"; node != (at == "node") {
-				require.Equal(t, "no connection", judged(call(ctx, conn, health, false)), "%s at %s: each listener is for one kind", who, at)
+				require.Equal(t, "no connection", judged(call(ctx, conn, health, false)), "%s at %s: each listener accepts either services or nodes", who, at)
 				continue
 			}
 			for _, m := range inners(t) {
@@ -81,24 +81,24 @@ func (w *wire) between(ctx context.Context, t *testing.T) {
 	}
 }
 
-// forPeople calls the methods of the route table where they are served, as every service: without a caller, with
-// one that nobody signed, with tokens for something else. Only the gateway may bring one at all: a good token of
-// an admin opens nothing to a service that it passes.
+// forPeople calls the methods of the route table at their services, as every service: without a caller, with callers
+// that auth did not sign, and with tokens for something else. Only the gateway may send a caller at all: a valid caller
+// of an admin gives no access to any other service.
 func (w *wire) forPeople(ctx context.Context, t *testing.T) {
 	t.Helper()
 	now := clock.Real().Now()
 	access := w.access(ctx, t)
 	bad := map[string][]string{
-		"no caller": nil, "an access token": {access}, "one of another key": {foreign(t)}, "two": {foreign(t), foreign(t)}, "none": {""},
-		"an unsigned one": {unsigned(t, foreign(t))},
+		"no caller": nil, "an access token": {access}, "a caller signed with another key": {foreign(t)}, "two": {foreign(t), foreign(t)}, "none": {""},
+		"an unsigned caller": {unsigned(t, foreign(t))},
 	}
 	good := w.caller(ctx, t, access)
 	for _, who := range services() {
 		want, shown := "refused", maps.Clone(bad)
 		if who == "gateway" {
-			want = "nobody"
+			want = "unauthenticated"
 		} else {
-			shown["a good one"] = []string{good}
+			shown["a valid caller"] = []string{good}
 		}
 		for _, rt := range route.Table() {
 			if rt.RPC == "" {
@@ -112,10 +112,10 @@ func (w *wire) forPeople(ctx context.Context, t *testing.T) {
 		}
 	}
 	me := "signalbox.auth.v1.AuthService/GetMe"
-	assert.Equal(t, "in", judged(call(withCaller(ctx, []string{w.caller(ctx, t, access)}), w.conn(t, "gateway", "auth", now), me, false)), "the good one is good")
+	assert.Equal(t, "in", judged(call(withCaller(ctx, []string{w.caller(ctx, t, access)}), w.conn(t, "gateway", "auth", now), me, false)), "the valid caller must be accepted from the gateway")
 }
 
-// caller is the signed caller that the gateway gets for an access token.
+// caller returns the signed caller that the gateway gets for an access token.
 func (w *wire) caller(ctx context.Context, t *testing.T, access string) string {
 	t.Helper()
 	conn := w.conn(t, "gateway", "auth", clock.Real().Now())
@@ -124,7 +124,7 @@ func (w *wire) caller(ctx context.Context, t *testing.T, access string) string {
 	return out.GetCallerToken()
 }
 
-// foreign is a caller that another key than auth's has signed.
+// foreign returns a caller that is not signed with auth's key.
 func foreign(t *testing.T) string {
 	t.Helper()
 	key, err := authn.NewSigningKey(rand.Reader)
@@ -135,7 +135,7 @@ func foreign(t *testing.T) string {
 	return token
 }
 
-// strangers are those whose certificate proves nothing, if they have one: there is no connection.
+// strangers connects without a certificate, with invalid ones and with TLS 1.2: every connection fails.
 func (w *wire) strangers(t *testing.T) {
 	t.Helper()
 	now := clock.Real().Now()
@@ -147,7 +147,7 @@ func (w *wire) strangers(t *testing.T) {
 			who = "node/nod_0"
 		}
 		good := pki.ClientTLS(identity(t, w.ca, who, now), server(at))
-		require.NotEqual(t, "no connection", w.handshake(t, at, good), "a good one connects to %s", at)
+		require.NotEqual(t, "no connection", w.handshake(t, at, good), "a valid certificate must connect to %s", at)
 		old, none, wrong, late := good.Clone(), good.Clone(), good.Clone(), good.Clone()
 		old.MinVersion, old.MaxVersion = tls.VersionTLS12, tls.VersionTLS12
 		none.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &tls.Certificate{}, nil }
@@ -159,13 +159,13 @@ func (w *wire) strangers(t *testing.T) {
 	}
 }
 
-// handshake is what comes of a connection of somebody's own.
+// handshake returns the result of a connection with this TLS configuration.
 func (w *wire) handshake(t *testing.T, at string, cfg *tls.Config) string {
 	t.Helper()
 	return judged(call(t.Context(), w.connect(t, at, cfg), health, false))
 }
 
-// reflection is off, and so is everything else that is not Signalbox's.
+// reflection calls reflection and channelz services, which are not served.
 func (w *wire) reflection(ctx context.Context, t *testing.T) {
 	t.Helper()
 	for _, at := range []string{"auth", "jobs", "ingest", "registry", "inference"} {
@@ -177,8 +177,8 @@ func (w *wire) reflection(ctx context.Context, t *testing.T) {
 	}
 }
 
-// anotherCA puts the certificates of a cluster's own CA in the place of the installation's, under the running
-// services: first both are trusted, then the certificates are renewed, then the first one is no more.
+// anotherCA replaces the installation's CA under the running services: first both CAs are trusted, then the
+// certificates are replaced, then the old CA is removed.
 func (w *wire) anotherCA(ctx context.Context, t *testing.T) {
 	t.Helper()
 	now := clock.Real().Now()
@@ -189,7 +189,7 @@ func (w *wire) anotherCA(ctx context.Context, t *testing.T) {
 	for _, who := range services() {
 		cert, key, err := certificate(other, who, now)
 		require.NoError(t, err)
-		// The two do not fit together for a moment, in which the former ones are used.
+		// For a moment key and certificate do not match; the service keeps using the former pair.
 		replace(t, filepath.Join(dir, who+"-key.pem"), key)
 		replace(t, filepath.Join(dir, who+".pem"), cert)
 	}
@@ -199,7 +199,7 @@ func (w *wire) anotherCA(ctx context.Context, t *testing.T) {
 		require.Equal(t, "no connection", judged(call(ctx, w.dial(t, old, at), health, false)), at)
 		require.NotEqual(t, "no connection", judged(call(ctx, w.dial(t, identity(t, other, "gateway", now), at), health, false)), at)
 	}
-	// What is started anew finds its peers, and whoever was there goes on.
+	// A restarted service finds its peers, and the running ones continue.
 	for _, name := range []string{"registry", "gateway"} {
 		p := w.Processes[name]
 		_, ended := p.Stop(time.Minute)
@@ -210,10 +210,10 @@ func (w *wire) anotherCA(ctx context.Context, t *testing.T) {
 	l := w.Loop(ctx)
 	require.NoError(t, l.Client.Get(ctx, "/api/models", nil, nil))
 	require.NoError(t, l.Client.Get(ctx, "/api/jobs", nil, nil))
-	require.NoError(t, l.Client.Do(ctx, http.MethodPost, "/api/models", map[string]any{"name": l.Name}, nil), "the registry asks auth for the project")
+	require.NoError(t, l.Client.Do(ctx, http.MethodPost, "/api/models", map[string]any{"name": l.Name}, nil), "the registry must reach auth for the project")
 }
 
-// replace renews a file as its owner would, keeping whose it is and who may read it.
+// replace rewrites a file, keeping its owner and mode, and changes its modification time.
 func replace(t *testing.T, path string, data []byte) {
 	t.Helper()
 	require.NoError(t, os.WriteFile(path, data, 0o600))
@@ -221,7 +221,7 @@ func replace(t *testing.T, path string, data []byte) {
 	require.NoError(t, os.Chtimes(path, later, later))
 }
 
-// conn reaches a service as another one; the connections of a test are shared.
+// conn returns a shared connection to a service as another one.
 func (w *wire) conn(t *testing.T, who, at string, now time.Time) *grpc.ClientConn {
 	t.Helper()
 	if w.conns == nil {

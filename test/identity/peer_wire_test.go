@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// wire is the split installation as somebody beside its services sees it.
+// wire is the split installation as seen on the network between its services.
 type wire struct {
 	*testenv.Stand
 
@@ -28,7 +28,7 @@ type wire struct {
 	conns map[string]*grpc.ClientConn
 }
 
-// tap finds the installation's CA and where its services listen.
+// tap finds the installation's CA and the addresses of its services.
 func tap(t *testing.T, s *testenv.Stand) *wire {
 	t.Helper()
 	ca, err := pki.LoadCA(filepath.Join(s.Dir, "etc", "signalbox", "ca"))
@@ -43,7 +43,7 @@ func tap(t *testing.T, s *testenv.Stand) *wire {
 	return w
 }
 
-// identity is a certificate of a CA for a name, valid from a time on for an hour.
+// identity issues a certificate for a name, valid for an hour from a time on.
 func identity(t *testing.T, ca *pki.CA, name string, from time.Time) *pki.Identity {
 	t.Helper()
 	cert, key, err := certificate(ca, name, from)
@@ -66,14 +66,14 @@ func certificate(ca *pki.CA, name string, from time.Time) (cert, key []byte, err
 	return pair.Cert, pair.Key, err
 }
 
-// dial reaches a service, or the listener for agents, with an identity, and by none of the product's clients:
-// what is sent along arrives.
+// dial connects to a service, or to the listener for agents, with an identity. It uses no client of the product, so that
+// nothing is filtered out before sending.
 func (w *wire) dial(t *testing.T, who *pki.Identity, at string) *grpc.ClientConn {
 	t.Helper()
 	return w.connect(t, at, pki.ClientTLS(who, server(at)))
 }
 
-// server is who serves where agents connect.
+// server returns the service that serves at a port; jobs serves the agents.
 func server(at string) string {
 	if at == "node" {
 		return "jobs"
@@ -89,7 +89,7 @@ func (w *wire) connect(t *testing.T, at string, cfg *tls.Config) *grpc.ClientCon
 	return conn
 }
 
-// call calls a method with an empty message and tells how that went; a stream is over once something came.
+// call calls a method with an empty message and returns the error; a stream ends after its first message.
 func call(ctx context.Context, conn grpc.ClientConnInterface, method string, stream bool) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -100,26 +100,26 @@ func call(ctx context.Context, conn grpc.ClientConnInterface, method string, str
 	if err != nil {
 		return err
 	}
-	_ = s.SendMsg(&emptypb.Empty{}) // a refusal is told by the receive
+	_ = s.SendMsg(&emptypb.Empty{}) // RecvMsg returns the refusal
 	_ = s.CloseSend()
 	return s.RecvMsg(&emptypb.Empty{})
 }
 
-// health is open to every service.
+// health is a method open to every service.
 const health = "grpc.health.v1.Health/Check"
 
-// judged is what came of a call.
+// judged returns the outcome of a call in one word or two.
 func judged(err error) string {
 	switch said := status.Convert(err); said.Code() {
 	case codes.PermissionDenied:
 		return "refused"
 	case codes.Unauthenticated:
-		return "nobody"
+		return "unauthenticated"
 	case codes.Unavailable:
 		return "no connection"
 	case codes.Unimplemented:
 		if !strings.Contains(said.Message(), "unknown") && !strings.Contains(said.Message(), "not implemented") {
-			return "in" // a feature that is off
+			return "in" // a feature that is switched off
 		}
 		return "not served"
 	default:

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// rankSum is the two-sided p of the Mann-Whitney test that two samples come from one distribution, by its
-// normal approximation with the correction for ties; the samples have some dozens of values or more.
+// rankSum returns the two-sided p of the Mann-Whitney test that two samples come from one distribution, by its
+// normal approximation with the correction for ties. The samples need several dozen values.
 func rankSum(a, b []time.Duration) float64 {
 	type value struct {
 		took time.Duration
@@ -54,7 +54,7 @@ func median(list []time.Duration) time.Duration {
 	return sorted[len(sorted)/2]
 }
 
-// TestRankSum holds the arithmetic against worked examples.
+// TestRankSum compares rankSum with worked examples.
 func TestRankSum(t *testing.T) {
 	t.Parallel()
 	series := func(n int, of func(i int) int) (list []time.Duration) {
@@ -64,7 +64,7 @@ func TestRankSum(t *testing.T) {
 		return list
 	}
 	even, odd := series(100, func(i int) int { return 2 * i }), series(100, func(i int) int { return 2*i + 1 })
-	require.Greater(t, rankSum(even, odd), 0.8, "they interleave")
+	require.Greater(t, rankSum(even, odd), 0.8, "interleaved samples")
 	require.InDelta(t, rankSum(even, odd), rankSum(odd, even), 1e-9)
 	require.InDelta(t, 1, rankSum(even, even), 1e-9)
 	require.InDelta(t, 1, rankSum(series(50, func(int) int { return 7 }), series(50, func(int) int { return 7 })), 1e-9)

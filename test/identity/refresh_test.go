@@ -16,9 +16,9 @@ import (
 
 const (
 	tabs = 20
-	// sideBySide is how many sessions are refreshed at once, by all their tabs.
+	// sideBySide is how many sessions are refreshed at once, each by all its tabs.
 	sideBySide = 6
-	// grace is what the tabs of a session have, from the first exchange to the last repeat.
+	// grace is the time within which all tabs of a session may exchange the first token, from the first exchange on.
 	grace = 10 * time.Second
 )
 
@@ -29,11 +29,11 @@ type browser struct {
 	mu         sync.Mutex
 	successors map[string]bool
 	refused    int
-	token      string // an access token that a tab was given
+	token      string // an access token that a tab got
 	took       time.Duration
 }
 
-// refreshAll lets every tab exchange the first token until it is answered.
+// refreshAll lets every tab exchange the first token until it gets a response.
 func (b *browser) refreshAll(ctx context.Context, c *caller, asked *atomic.Int64) {
 	began := time.Now()
 	var wg sync.WaitGroup
@@ -57,8 +57,8 @@ func (b *browser) refreshAll(ctx context.Context, c *caller, asked *atomic.Int64
 	b.took = time.Since(began)
 }
 
-// persist repeats an exchange until it is answered by anyone who knows: what a client does whose answer was
-// lost, or whose server is away.
+// persist repeats an exchange until it gets a response other than a server error, as a client does whose response was
+// lost or whose server is down.
 func persist(ctx context.Context, c *caller, cookie string) answer {
 	for {
 		a, err := c.refresh(ctx, cookie)
@@ -72,7 +72,7 @@ func persist(ctx context.Context, c *caller, cookie string) answer {
 	}
 }
 
-// signInMany opens sessions, each from an address of its own.
+// signInMany opens sessions, each from its own address.
 func signInMany(t *testing.T, s *testenv.Stand, c *caller, n int) []*browser {
 	t.Helper()
 	browsers := make([]*browser, n)
@@ -83,15 +83,15 @@ func signInMany(t *testing.T, s *testenv.Stand, c *caller, n int) []*browser {
 	return browsers
 }
 
-// oneSuccessor refreshes many sessions by twenty tabs each while auth is killed in the midst of them, and
-// then replays what was used.
+// oneSuccessor refreshes many sessions from twenty tabs each while auth is killed, and
+// then replays the used tokens.
 func oneSuccessor(t *testing.T, s *testenv.Stand) {
 	t.Helper()
 	c := from(t, s.URL, "")
 	db := database(t, s)
 	n, kills := sized(40, 1000), sized(1, 5)
 	_, err := db.Exec(t.Context(), `UPDATE auth.session SET revoked_at = now(), revoked_reason = 'admin'`)
-	require.NoError(t, err) // sessions of what ran before
+	require.NoError(t, err) // end the sessions of earlier subtests
 	browsers := signInMany(t, s, c, n)
 	var asked atomic.Int64
 	var wg sync.WaitGroup
@@ -110,7 +110,7 @@ func oneSuccessor(t *testing.T, s *testenv.Stand) {
 				before := asked.Load()
 				s.Processes["auth"].Kill()
 				s.Processes["auth"].Start()
-				t.Logf("auth was killed after %d of %d answers", before, n*tabs)
+				t.Logf("auth was killed after %d of %d responses", before, n*tabs)
 			}
 		}
 	}
@@ -121,17 +121,17 @@ func oneSuccessor(t *testing.T, s *testenv.Stand) {
 	replay(t, s, c, db, browsers)
 }
 
-// judge demands one successor of every session: no client saw two, and the database holds one.
+// judge requires one successor per session: no client saw two, and the database holds one.
 func judge(t *testing.T, db *pgx.Conn, browsers []*browser) {
 	t.Helper()
 	lost := 0
 	for i, b := range browsers {
 		require.LessOrEqual(t, len(b.successors), 1, "session %d", i)
 		if len(b.successors) == 0 {
-			lost++ // its answer went down with auth
+			lost++ // the response was lost when auth was killed
 		}
 		if b.took < grace {
-			require.Zero(t, b.refused, "session %d: every tab goes on, within the grace", i)
+			require.Zero(t, b.refused, "session %d: within the grace every tab must succeed", i)
 		}
 	}
 	rows, err := db.Query(t.Context(), `
@@ -142,16 +142,16 @@ func judge(t *testing.T, db *pgx.Conn, browsers []*browser) {
 	require.NoError(t, err)
 	require.Len(t, families, len(browsers))
 	for _, size := range families {
-		require.Equal(t, 2, size, "the first token and its one successor")
+		require.Equal(t, 2, size, "a session must have its first token and one successor")
 	}
-	t.Logf("%d sessions x %d tabs: one successor each; %d answers with it were lost", len(browsers), tabs, lost)
+	t.Logf("%d sessions x %d tabs: one successor each; %d responses with it were lost", len(browsers), tabs, lost)
 }
 
-// replay kills auth once more and presents used tokens past the grace: each is refused, and ends its family.
+// replay kills auth once more and presents used tokens after the grace: each is rejected and revokes its family.
 func replay(t *testing.T, s *testenv.Stand, c *caller, db *pgx.Conn, browsers []*browser) {
 	t.Helper()
 	s.Processes["auth"].Kill()
-	// The grace passes without a wait: what was used was used a while ago.
+	// Skip the grace without waiting by moving used_at back.
 	_, err := db.Exec(t.Context(), `UPDATE auth.refresh_token SET used_at = used_at - interval '11 seconds' WHERE used_at IS NOT NULL`)
 	require.NoError(t, err)
 	s.Processes["auth"].Start()
@@ -178,5 +178,5 @@ func replay(t *testing.T, s *testenv.Stand, c *caller, db *pgx.Conn, browsers []
 	var revoked int
 	require.NoError(t, db.QueryRow(t.Context(), `SELECT count(*) FROM auth.session WHERE revoked_reason = 'reuse'`).Scan(&revoked))
 	require.GreaterOrEqual(t, revoked, stolen)
-	t.Logf("%d replays past the grace, after a kill: all refused, every family revoked", stolen)
+	t.Logf("%d replays past the grace, after a kill: all rejected, every family revoked", stolen)
 }

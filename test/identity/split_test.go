@@ -13,18 +13,18 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// TestSignInWhereServicesRunApart takes the figures that need several processes of auth, or one that dies.
-func TestSignInWhereServicesRunApart(t *testing.T) {
+// TestSignIn_splitServices tests what needs several auth processes, or one that dies.
+func TestSignIn_splitServices(t *testing.T) {
 	t.Parallel()
 	env := cheap()
 	s := testenv.Split(t, testenv.Options{Env: env})
 	urls := replicas(t, s)
-	t.Run("the limit is one over three replicas", func(t *testing.T) { theLimitIsOneOverReplicas(t, s, urls) })
-	t.Run("a proxy's word counts from the right", func(t *testing.T) { aProxysWordCountsFromTheRight(t, s) })
-	t.Run("a refresh token has one successor, whoever dies", func(t *testing.T) { oneSuccessor(t, s) })
+	t.Run("login limit shared by three replicas", func(t *testing.T) { theLimitIsOneOverReplicas(t, s, urls) })
+	t.Run("X-Forwarded-For read from the right", func(t *testing.T) { aProxysWordCountsFromTheRight(t, s) })
+	t.Run("one successor per refresh token while auth is killed", func(t *testing.T) { oneSuccessor(t, s) })
 }
 
-// database is the auth schema of the split shape, as its server's admin sees it.
+// database opens the auth database of the split shape as its server's admin.
 func database(t *testing.T, s *testenv.Stand) *pgx.Conn {
 	t.Helper()
 	raw, err := os.ReadFile(s.AdminURL())

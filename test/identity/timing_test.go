@@ -19,13 +19,13 @@ import (
 )
 
 const (
-	// unlikely is the p below which two samples are taken for different; a second pair must say so too.
+	// unlikely is the p below which two samples count as different; a second pair must confirm it.
 	unlikely = 0.001
-	// farApart is the ratio of medians that nobody needs statistics for.
+	// farApart is the ratio of medians above which two samples differ without any test.
 	farApart = 1.5
 )
 
-// noticeable are settings whose password check costs some milliseconds: little, and far more than what is
+// noticeable returns settings whose password check takes some milliseconds: short, but far longer than everything
 // around it.
 func noticeable() map[string]string {
 	env := cheap()
@@ -33,10 +33,10 @@ func noticeable() map[string]string {
 	return env
 }
 
-// samples are the durations of failed logins, for a user that is and for users that are not, taken in turns.
+// samples holds the durations of failed logins for an existing user and for unknown users, taken in turns.
 type samples struct{ wrong, unknown []time.Duration }
 
-// told says whether they can be told apart.
+// told reports whether the two can be distinguished.
 func (s samples) told() bool {
 	ratio := float64(median(s.wrong)) / float64(median(s.unknown))
 	return rankSum(s.wrong, s.unknown) < unlikely || ratio > farApart || ratio < 1/farApart
@@ -46,8 +46,8 @@ func (s samples) String() string {
 	return fmt.Sprintf("2 x %d: wrong password %s, unknown user %s, p %.4f", len(s.wrong), median(s.wrong), median(s.unknown), rankSum(s.wrong, s.unknown))
 }
 
-// measure fails n logins of either kind, every one from an address that has tried nothing yet, and holds
-// their answers to be the same.
+// measure fails n logins of either kind, each from a fresh address, and requires that their
+// responses are the same.
 func measure(t testing.TB, c *caller, n, firstAddress int) samples {
 	t.Helper()
 	var s samples
@@ -76,7 +76,7 @@ func measure(t testing.TB, c *caller, n, firstAddress int) samples {
 	return s
 }
 
-// same demands answers that differ in nothing but what differs between any two.
+// same requires responses that differ only in what differs between any two responses.
 func same(t testing.TB, a, b answer) {
 	t.Helper()
 	require.Equal(t, a.body, b.body)
@@ -91,27 +91,27 @@ func same(t testing.TB, a, b answer) {
 	require.Equal(t, strip(a.header), strip(b.header))
 }
 
-// TestAnUnknownUserLooksLikeAWrongPassword measures both, interleaved.
-func TestAnUnknownUserLooksLikeAWrongPassword(t *testing.T) {
+// TestLoginTiming_unknownUserLikeWrongPassword measures both kinds of failed logins, interleaved.
+func TestLoginTiming_unknownUserLikeWrongPassword(t *testing.T) {
 	s := testenv.Single(t, testenv.Options{Env: noticeable()})
 	c := from(t, s.URL, "")
 	const n = 200
-	measure(t, c, 20, 40_000) // connections and caches
+	measure(t, c, 20, 40_000) // warm up connections and caches
 	first := measure(t, c, n, 0)
 	t.Log(first)
 	if !first.told() {
 		return
 	}
-	// One pair in a thousand is that far apart by chance, and a busy machine adds to it.
+	// One pair in a thousand is that far apart by chance, and more on a busy machine.
 	second := measure(t, c, n, 2*n)
-	require.False(t, second.told(), "they are told apart twice: %s; %s", first, second)
+	require.False(t, second.told(), "distinguishable twice: %s; %s", first, second)
 }
 
-// TestWithoutTheDummyHashTheyAreToldApart builds the server without the check that an unknown user costs:
-// the measurement above notices.
-func TestWithoutTheDummyHashTheyAreToldApart(t *testing.T) {
+// TestLoginTiming_detectsMissingDummyHash builds the server without the dummy hash for unknown users:
+// the measurement must detect it.
+func TestLoginTiming_detectsMissingDummyHash(t *testing.T) {
 	if !whole() {
-		t.Log("a build of its own: part of make identity")
+		t.Log("skipped: needs a separate build; run make identity")
 		return
 	}
 	s := testenv.Single(t, testenv.Options{Env: noticeable()})
@@ -125,7 +125,7 @@ func TestWithoutTheDummyHashTheyAreToldApart(t *testing.T) {
 	t.Log(got)
 }
 
-// withoutDummy is signalboxd with the dummy hash taken out.
+// withoutDummy builds signalboxd without the dummy hash.
 func withoutDummy(t *testing.T) string {
 	t.Helper()
 	root, dir := testenv.Root(t), t.TempDir()
@@ -146,7 +146,7 @@ func withoutDummy(t *testing.T) string {
 	return program
 }
 
-// BenchmarkUnknownUserAgainstWrongPassword is the measurement at length.
+// BenchmarkUnknownUserAgainstWrongPassword runs the measurement with larger samples.
 func BenchmarkUnknownUserAgainstWrongPassword(b *testing.B) {
 	s := testenv.Single(b, testenv.Options{Env: noticeable()})
 	c := from(b, s.URL, "")

@@ -17,8 +17,8 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// TestAProjectsVisibilityCountsForWhatIsInIt changes who may read a project in which there is something of every kind.
-func TestAProjectsVisibilityCountsForWhatIsInIt(t *testing.T) {
+// TestProjectVisibility_coversContents changes the visibility of a project that holds an object of every kind.
+func TestProjectVisibility_coversContents(t *testing.T) {
 	w := build(t.Context(), t, testenv.Single(t, testenv.Options{Env: cheap()}))
 	ctx := t.Context()
 	w.seenByAll(ctx, t)
@@ -34,7 +34,7 @@ func TestAProjectsVisibilityCountsForWhatIsInIt(t *testing.T) {
 	ends = w.followed(ctx, t, "viewer")
 	w.people["manager"].do(ctx, t, w.Stand, http.MethodDelete, "/api/projects/"+w.open["project_id"]+"/members/viewer", nil, nil)
 	for path, end := range ends {
-		// It closes as one that was cut, and is not there for who comes back.
+		// The stream closes as if cut, and reconnecting gets 404.
 		assert.NotContains(t, <-end, "event: e", path)
 		assert.Equal(t, http.StatusNotFound, w.people["viewer"].call(ctx, t, w.Stand, http.MethodGet, path, "").status, path)
 	}
@@ -45,7 +45,7 @@ func TestAProjectsVisibilityCountsForWhatIsInIt(t *testing.T) {
 	}
 }
 
-// single are the routes that show one thing, and the name of its id; every service answers some.
+// single returns the routes that show one object, with the name of its id; every service serves some.
 func single() map[string]string {
 	return map[string]string{
 		"/api/projects/<it>": "project_id", "/api/jobs/<it>": "job_id", "/api/runs/<it>": "run_id", "/api/runs/<it>/artifacts": "run_id",
@@ -56,7 +56,7 @@ func single() map[string]string {
 	}
 }
 
-// lists are the routes that show many things, and the name of the id of what they may show.
+// lists returns the routes that list objects, with the name of the objects' id.
 func lists() map[string]string {
 	return map[string]string{
 		"/api/projects": "project_id", "/api/jobs": "job_id", "/api/runs?state=all": "run_id", "/api/datasets": "dataset_id",
@@ -94,7 +94,7 @@ func (w *world) sees(ctx context.Context, t *testing.T, who string) {
 	}
 }
 
-// seenByItsMembers: to another operator what is in the project is as absent as what is not there.
+// seenByItsMembers requires that another operator cannot tell an object in the project from a missing one.
 func (w *world) seenByItsMembers(ctx context.Context, t *testing.T) {
 	t.Helper()
 	w.sees(ctx, t, "viewer")
@@ -113,7 +113,7 @@ func (w *world) seenByItsMembers(ctx context.Context, t *testing.T) {
 	}
 }
 
-// followed opens every stream on the open project's job, and answers what each has told when it ends.
+// followed opens every stream of the open project's job, and returns what each has sent when it ends.
 func (w *world) followed(ctx context.Context, t *testing.T, who string) map[string]<-chan string {
 	t.Helper()
 	ends := map[string]<-chan string{}
@@ -141,7 +141,7 @@ func (w *world) followed(ctx context.Context, t *testing.T, who string) map[stri
 	return ends
 }
 
-// whileItIsHidden hides the project while people make things in it, and answers what they made.
+// whileItIsHidden hides the project while the editor creates datasets in it, and returns their ids.
 func (w *world) whileItIsHidden(ctx context.Context, t *testing.T) (ids []string) {
 	t.Helper()
 	const makers, each = 4, 3
@@ -171,7 +171,7 @@ func (w *world) whileItIsHidden(ctx context.Context, t *testing.T) (ids []string
 	}
 	<-began
 	w.opens(ctx, t, "team")
-	// Also what is still under way is hidden from here on.
+	// From here on, datasets whose creation is still under way are hidden too.
 	stranger := w.people["stranger"].call(ctx, t, w.Stand, http.MethodGet, "/api/datasets", "")
 	require.NotContains(t, string(stranger.body), "meanwhile-")
 	wg.Wait()

@@ -1,6 +1,6 @@
-// Package layout holds the tree to its own rules: who may import whom, the words of packages, the sizes
+// Package layout enforces the tree's own rules: which package may import which, package names, the sizes
 // of files, functions and packages, the share of tests, and a comment on every package. It runs with every
-// other test (`make test`). depguard says the same of imports at the line; this is the whole.
+// other test (`make test`). depguard reports the same imports by line; this package checks all rules.
 package layout
 
 import (
@@ -22,7 +22,7 @@ const module = "github.com/signalbox-dev/signalbox"
 
 var services = []string{"auth", "jobs", "ingest", "registry", "inference"}
 
-// pkg is what `go list` tells of a package.
+// pkg is what `go list` reports about a package.
 type pkg struct {
 	ImportPath string
 	Dir        string
@@ -32,7 +32,7 @@ type pkg struct {
 	Deps       []string
 }
 
-// list asks go for packages, with their dependencies.
+// list runs `go list` for packages with their dependencies.
 func list(t *testing.T, patterns ...string) []pkg {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", append([]string{"list", "-json=ImportPath,Dir,Name,GoFiles,Imports,Deps"}, patterns...)...)
@@ -60,7 +60,7 @@ func root(t *testing.T) string {
 	return dir
 }
 
-// ours answers what of imports lies in this module, without its name.
+// ours returns the imports that lie in this module, relative to it.
 func ours(imports []string) []string {
 	var out []string
 	for _, i := range imports {
@@ -73,29 +73,29 @@ func ours(imports []string) []string {
 
 func within(p, folder string) bool { return p == folder || strings.HasPrefix(p, folder+"/") }
 
-// forbidden says why a package must not import another one of this module; empty where it may.
+// forbidden returns why a package must not import another one of this module, or "" if it may.
 func forbidden(from, to string) string {
 	switch {
 	case within(from, "platform"):
 		if within(to, "gen") && !within(to, "gen/signalbox/options") {
-			return "platform imports only the options of generated code"
+			return "of the generated code, platform may import only the options"
 		}
 		if !within(to, "platform") && !within(to, "gen") {
-			return "platform imports nothing above it"
+			return "platform must not import packages above it"
 		}
 	case within(from, "gateway"):
 		if within(to, "services") || within(to, "agent") {
-			return "the gateway imports no service and no agent"
+			return "the gateway must not import a service or the agent"
 		}
 	case within(from, "agent"):
 		if within(to, "services") || within(to, "gateway") {
-			return "an agent imports no service"
+			return "the agent must not import a service or the gateway"
 		}
 	}
 	for _, s := range services {
 		own := "services/" + s
 		if within(from, own) && (within(to, "gateway") || within(to, "agent") || (within(to, "services") && !within(to, own))) {
-			return "a service imports no other one, no gateway and no agent"
+			return "a service must not import another service, the gateway or the agent"
 		}
 	}
 	return ""
@@ -111,7 +111,7 @@ func TestImports(t *testing.T) {
 	}
 }
 
-func TestForbiddenSeesEachRule(t *testing.T) {
+func TestForbidden_detectsEachRule(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ from, to string }{
 		{"platform/pg", "services/auth"},
@@ -137,7 +137,7 @@ func binaries() map[string]string {
 	return out
 }
 
-func TestNoForeignServiceIsLinked(t *testing.T) {
+func TestBinaries_linkOnlyTheirService(t *testing.T) {
 	t.Parallel()
 	for command, own := range binaries() {
 		found := list(t, "./"+command)
@@ -150,7 +150,7 @@ func TestNoForeignServiceIsLinked(t *testing.T) {
 	}
 }
 
-func TestStatusCodesStayAtTheEdge(t *testing.T) {
+func TestStatusCodes_onlyAtTheEdge(t *testing.T) {
 	t.Parallel()
 	for _, p := range list(t, "./...") {
 		from := strings.TrimPrefix(p.ImportPath, module+"/")
@@ -163,7 +163,7 @@ func TestStatusCodesStayAtTheEdge(t *testing.T) {
 	}
 }
 
-// area tells that a package owns a resource: it has rows and answers calls.
+// area reports whether a package owns a resource: it has a store and a server.
 func area(p pkg) bool {
 	has := func(prefix string) bool {
 		return slices.ContainsFunc(p.GoFiles, func(f string) bool { return strings.HasPrefix(f, prefix) })
@@ -171,12 +171,12 @@ func area(p pkg) bool {
 	return has("store") && has("server")
 }
 
-func TestDomainFilesKeepToTheDomain(t *testing.T) {
+func TestDomainFiles_importNoInfrastructure(t *testing.T) {
 	t.Parallel()
 	banned := []string{"github.com/jackc/pgx", "google.golang.org/grpc", module + "/gen"}
 	areas := 0
 	for _, p := range list(t, "./services/...") {
-		domain := path.Base(p.ImportPath) + ".go" // holds the types and the rules
+		domain := path.Base(p.ImportPath) + ".go" // the file with the types and the rules
 		if !area(p) || !slices.Contains(p.GoFiles, domain) {
 			continue
 		}
@@ -190,7 +190,7 @@ func TestDomainFilesKeepToTheDomain(t *testing.T) {
 	require.GreaterOrEqual(t, areas, 5)
 }
 
-func TestWords(t *testing.T) {
+func TestPackageNames(t *testing.T) {
 	t.Parallel()
 	banned := []string{"common", "util", "utils", "helper", "helpers", "types", "models", "model_", "base", "misc", "shared"}
 	for _, p := range list(t, "./...") {

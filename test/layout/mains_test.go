@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// mains measures every program of the tree, by its folder. Of one that is installed (`make build` builds what
-// lies in a folder cmd) the whole package counts, so that nothing is put beside a main to make it look short; of
-// a tool of this tree the file with its func main does.
+// mains measures every program of the tree, by its folder. For an installed program (`make build` builds those in a
+// folder cmd) the whole package counts, so that code cannot be moved into a second file to keep main short; for
+// a tool of this tree only the file with func main counts.
 func mains(all []source) map[string]int {
 	main, whole := map[string]int{}, map[string]int{}
 	for _, s := range all {
@@ -44,12 +44,12 @@ func declaresMain(f *ast.File) bool {
 	})
 }
 
-func TestEveryMainIsShort(t *testing.T) {
+func TestMains_areShort(t *testing.T) {
 	t.Parallel()
 	measured := mains(sources(t))
 	long := maps.Clone(measured)
 	maps.DeleteFunc(long, func(_ string, lines int) bool { return lines <= mainMax })
-	require.Empty(t, long, "mains of more than %d lines", mainMax)
+	require.Empty(t, long, "programs of more than %d lines", mainMax)
 	programs := slices.Collect(maps.Keys(binaries()))
 	programs = append(programs, "cmd/signalbox", "cmd/signalboxd", "cmd/signalbox-setup")
 	for _, p := range list(t, "./...") {
@@ -58,11 +58,11 @@ func TestEveryMainIsShort(t *testing.T) {
 		}
 	}
 	for _, dir := range programs {
-		require.Contains(t, measured, dir, "a program that nobody measures")
+		require.Contains(t, measured, dir, "a program that is not measured")
 	}
 }
 
-func TestMainsCountsAllThatAProgramIs(t *testing.T) {
+func TestMains_countsWholeProgram(t *testing.T) {
 	t.Parallel()
 	file := func(name string, lines int, text string) source {
 		fset := token.NewFileSet()

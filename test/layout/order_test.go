@@ -12,16 +12,16 @@ import (
 )
 
 var (
-	// paged is a statement that answers a part of what it finds; before it stands its order.
+	// paged matches the end of a statement that returns one page of rows; its ORDER BY comes before.
 	paged = regexp.MustCompile(`LIMIT (\$\d+|" \+ q\.arg\(limit\) \+ ") OFFSET`)
-	// ordered is the last order of what stands before; a constant may hold it.
+	// ordered matches the last ORDER BY before it, also one in a constant.
 	ordered = regexp.MustCompile("(?s)^.*ORDER BY ([^`\"]+)")
-	// shared are words that several rows of a list may have alike.
+	// shared matches columns that may have the same value in several rows of a list.
 	shared = regexp.MustCompile(`(^|\.|_)(at|name|username|display_name|priority|state|created|role|kind)$`)
 )
 
-// unordered answers the orders of paged statements that leave rows of equal words in no order: page by page, one of
-// them could be passed over.
+// unordered returns the ORDER BY clauses of paged statements that leave the order of some rows undefined, so that a
+// reader of all pages could miss a row.
 func unordered(source string) []string {
 	var out []string
 	for _, at := range paged.FindAllStringIndex(source, -1) {
@@ -39,7 +39,7 @@ func unordered(source string) []string {
 	return out
 }
 
-func TestPagedStatementsOrderEveryRow(t *testing.T) {
+func TestPagedStatements_haveUniqueOrder(t *testing.T) {
 	t.Parallel()
 	seen := 0
 	for _, top := range []string{"services", "platform"} {
@@ -57,7 +57,7 @@ func TestPagedStatementsOrderEveryRow(t *testing.T) {
 	require.Greater(t, seen, 40)
 }
 
-func TestUnorderedSeesTies(t *testing.T) {
+func TestUnordered_detectsTies(t *testing.T) {
 	t.Parallel()
 	require.Empty(t, unordered("`SELECT x FROM t ORDER BY t.created_at DESC, t.id DESC LIMIT $1 OFFSET $2`"))
 	require.Empty(t, unordered("const c = ` ORDER BY task, number`; all(c+` LIMIT $1 OFFSET $2`)"))

@@ -18,18 +18,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The figures that this tree holds itself to, in lines.
+// The limits of this tree, in lines.
 const (
 	fileMedian, fileP90, fileMax = 110, 350, 600
 	functionP90, functionMax     = 45, 100
 	mainMax                      = 45
-	// packageMax is how many files a package may have, its tests aside: a folder's names are read at a glance.
+	// packageMax is how many files a package may have, without its tests, so that its file names can be read at a glance.
 	packageMax = 10
-	// leastTests is the share of test lines to product lines.
+	// leastTests is the least ratio of test lines to product lines.
 	leastTests = 1.0
 )
 
-// source is one hand-written Go file.
+// source is a hand-written Go file.
 type source struct {
 	path  string
 	lines int
@@ -37,7 +37,7 @@ type source struct {
 	fset  *token.FileSet
 }
 
-// sources reads every hand-written Go file of the module.
+// sources parses every hand-written Go file of the module.
 func sources(t *testing.T) []source {
 	t.Helper()
 	var all []source
@@ -114,12 +114,12 @@ func TestSizes(t *testing.T) {
 	require.LessOrEqual(t, quantile(files, .5), fileMedian)
 	require.LessOrEqual(t, quantile(files, .9), fileP90)
 	require.LessOrEqual(t, quantile(functions, .9), functionP90)
-	require.GreaterOrEqual(t, float64(test), leastTests*float64(product), "lines of tests against lines of product")
+	require.GreaterOrEqual(t, float64(test), leastTests*float64(product), "too few test lines for the product lines")
 }
 
-// crowded answers the packages with more product files than they may have, by how many those are. That a
-// package should have two at least is not demanded: a main is one file, and so is a small package whose one
-// deed it is (a clock, a list of topics); a second one would only be cut off to be counted.
+// crowded returns the packages with more than packageMax product files, and their number of files. There is no
+// lower limit: a main is one file, and so is a small package with a single purpose (a clock, a list of topics),
+// which would only be split for the count.
 func crowded(all []source) map[string]int {
 	files := map[string]int{}
 	for _, s := range all {
@@ -131,22 +131,22 @@ func crowded(all []source) map[string]int {
 	return files
 }
 
-func TestNoPackageIsCrowded(t *testing.T) {
+func TestPackages_notCrowded(t *testing.T) {
 	t.Parallel()
 	require.Empty(t, crowded(sources(t)), "packages of more than %d files", packageMax)
 }
 
-func TestCrowdedSeesTheFileTooMany(t *testing.T) {
+func TestCrowded_detectsOneFileTooMany(t *testing.T) {
 	t.Parallel()
 	var all []source
 	for i := range packageMax {
 		all = append(all, source{path: fmt.Sprintf("a/file%d.go", i)}, source{path: fmt.Sprintf("a/file%d_test.go", i)}, source{path: fmt.Sprintf("a/b/file%d.go", i)})
 	}
-	require.Empty(t, crowded(all), "tests and the folders within do not count")
+	require.Empty(t, crowded(all), "tests and subfolders must not count")
 	require.Equal(t, map[string]int{"a": packageMax + 1}, crowded(append(all, source{path: "a/more.go"})))
 }
 
-func TestEveryPackageHasItsComment(t *testing.T) {
+func TestPackages_haveComments(t *testing.T) {
 	t.Parallel()
 	commented := map[string]bool{}
 	for _, s := range sources(t) {

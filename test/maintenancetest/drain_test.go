@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// waitingJob is a job that stays: its pool is nowhere near.
+// waitingJob submits a job and returns its id.
 func waitingJob(t *testing.T, s *testenv.Stand, admin string) string {
 	t.Helper()
 	var newest struct{ Version string }
@@ -36,7 +36,7 @@ func waitingJob(t *testing.T, s *testenv.Stand, admin string) string {
 	return job.ID
 }
 
-// held is a sign-in whose body has not all arrived.
+// held is a sign-in request whose body has been sent in part.
 type held struct {
 	conn net.Conn
 	rest string
@@ -58,14 +58,14 @@ func (h held) finish(t *testing.T) answer {
 	_, err := io.WriteString(h.conn, h.rest)
 	require.NoError(t, err)
 	resp, err := http.ReadResponse(bufio.NewReader(h.conn), nil)
-	require.NoError(t, err, "what was held is finished")
+	require.NoError(t, err, "the held request must be completed")
 	defer func() { _ = resp.Body.Close() }()
 	raw, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
 	return answer{resp.StatusCode, resp.Header, string(raw)}
 }
 
-// draining ends the instance that serves the API as a service manager does, while it holds a request and a stream.
+// draining stops the process that serves the API, as a service manager does, while it holds a request and a stream.
 func draining(t *testing.T, s *testenv.Stand, shape, _ string) {
 	t.Helper()
 	admin := signIn(t, s)
@@ -97,12 +97,12 @@ func draining(t *testing.T, s *testenv.Stand, shape, _ string) {
 		require.NotEmpty(t, a.header.Get("Retry-After"), path)
 	}
 	rest, err := io.ReadAll(events)
-	require.NoError(t, err, "the stream is closed, not cut")
-	require.NotContains(t, string(rest), "event: eof", "it did not end: its client comes back")
+	require.NoError(t, err, "the stream must be closed in order")
+	require.NotContains(t, string(rest), "event: eof", "no eof, so that the client reconnects")
 	in := h.finish(t)
 	require.Equal(t, http.StatusOK, in.status, in.body)
 	<-process.Exited()
 	require.NoError(t, process.Err(), process.Tail())
 	_, err = ask(t.Context(), s.URL, "", http.MethodGet, "/healthz", "")
-	require.Error(t, err, "the listener is closed")
+	require.Error(t, err, "the listener must be closed")
 }

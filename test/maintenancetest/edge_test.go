@@ -1,5 +1,5 @@
-// Package maintenancetest holds what needs a whole installation for itself: maintenance and draining over the wire, and the
-// API by gRPC, in both shapes.
+// Package maintenancetest tests what needs a whole installation for itself, in both shapes: maintenance and draining
+// over the wire, and the API through gRPC.
 package maintenancetest
 
 import (
@@ -16,21 +16,21 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// TestEdge walks through both shapes; the last part ends the installation.
+// TestEdge runs all parts in both shapes; the last part stops the installation.
 func TestEdge(t *testing.T) {
 	for _, shape := range []string{"single", "split"} {
 		t.Run(shape, func(t *testing.T) {
 			s := testenv.Shapes()[shape](t, testenv.Options{})
 			admin := signIn(t, s)
-			t.Run("every call by gRPC", func(t *testing.T) { everyCall(t, s, admin, member(t, s, admin)) })
-			t.Run("the examples of the gRPC page", func(t *testing.T) { examples(t, s, admin) })
+			t.Run("every call through gRPC", func(t *testing.T) { everyCall(t, s, admin, member(t, s, admin)) })
+			t.Run("examples of the gRPC page", func(t *testing.T) { examples(t, s, admin) })
 			t.Run("maintenance", func(t *testing.T) { maintenance(t, s, shape, admin) })
 			t.Run("draining", func(t *testing.T) { draining(t, s, shape, admin) })
 		})
 	}
 }
 
-// answer is a response, read.
+// answer is a response with its body read.
 type answer struct {
 	status int
 	header http.Header
@@ -49,7 +49,7 @@ func (a answer) code(t testing.TB) string {
 	return said.Code
 }
 
-// ask sends one request over a connection of its own.
+// ask sends one request over a new connection.
 func ask(ctx context.Context, base, token, method, path, body string) (answer, error) {
 	req, err := http.NewRequestWithContext(ctx, method, base+path, strings.NewReader(body))
 	if err != nil {
@@ -71,7 +71,7 @@ func ask(ctx context.Context, base, token, method, path, body string) (answer, e
 	return answer{resp.StatusCode, resp.Header, b.String()}, err
 }
 
-// do is ask that must be answered.
+// do is ask, failing the test if there is no response.
 func do(t testing.TB, base, token, method, path, body string) answer {
 	t.Helper()
 	a, err := ask(t.Context(), base, token, method, path, body)
@@ -95,7 +95,7 @@ func logIn(t testing.TB, base, username, password string) string {
 	return in.Token
 }
 
-// member is an operator who has a password of his own.
+// member creates an operator with a password that the operator has set, and returns an access token.
 func member(t testing.TB, s *testenv.Stand, admin string) string {
 	t.Helper()
 	const own = "an operator's own words"

@@ -27,21 +27,21 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// caller asks the same by REST and by gRPC.
+// caller makes the same calls through REST and through gRPC.
 type caller struct {
 	t    testing.TB
 	base string
 	conn *grpc.ClientConn
 }
 
-// outcome is what a question came to, in the words that both ways share.
+// outcome is the result of a call in a form that REST and gRPC share.
 type outcome struct {
 	Status int
 	Detail string
 	Fields []string
 }
 
-// methodOf is the descriptor of a route's call.
+// methodOf returns the method descriptor of a route.
 func methodOf(t testing.TB, rt route.Route) protoreflect.MethodDescriptor {
 	t.Helper()
 	d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(strings.ReplaceAll(rt.RPC, "/", ".")))
@@ -49,7 +49,7 @@ func methodOf(t testing.TB, rt route.Route) protoreflect.MethodDescriptor {
 	return d.(protoreflect.MethodDescriptor)
 }
 
-// named are the variables of a pattern.
+// named returns the parameters of a pattern.
 func named(pattern string) (names []string) {
 	for segment := range strings.SplitSeq(pattern, "/") {
 		if name, ok := strings.CutPrefix(segment, "{"); ok {
@@ -59,7 +59,7 @@ func named(pattern string) (names []string) {
 	return names
 }
 
-// prefixes of the ids that variables hold; another variable is a name.
+// prefixes returns the id prefixes of parameters; any other parameter is a name.
 func prefixes() map[string]string {
 	return map[string]string{
 		"job_id": "job", "run_id": "run", "dataset_id": "ds", "model_id": "mdl", "deployment_id": "dep", "fleet_id": "flt", "node_id": "node",
@@ -67,7 +67,7 @@ func prefixes() map[string]string {
 	}
 }
 
-// rest asks by REST with every variable set to value.
+// rest makes the call through REST with every parameter set to value.
 func (c caller) rest(rt route.Route, token string, value func(name string) string) outcome {
 	c.t.Helper()
 	path, body := rt.Pattern, ""
@@ -99,7 +99,7 @@ func (c caller) rest(rt route.Route, token string, value func(name string) strin
 	return out
 }
 
-// grpc asks the same by gRPC.
+// grpc makes the same call through gRPC.
 func (c caller) grpc(rt route.Route, token string, value func(name string) string) outcome {
 	c.t.Helper()
 	md := methodOf(c.t, rt)
@@ -154,16 +154,16 @@ func told(err error) outcome {
 	return out
 }
 
-// changing are calls that would end what the test needs where they succeed with nothing said.
+// changing are calls that succeed with an empty message and would end what the test needs.
 func changing() []string {
 	return []string{"signalbox.auth.v1.AuthService/Logout", "signalbox.auth.v1.ProfileService/EndSessions", "signalbox.auth.v1.ProfileService/DeleteSessions"}
 }
 
-// ruled are calls whose JSON has a rule that their message cannot have: both lists must be named, also when empty.
+// ruled are calls whose JSON has a rule that the message cannot express: both lists must be present, even if empty.
 func ruled() []string { return []string{"signalbox.jobs.v1.HardwareService/PutHardwareConfig"} }
 
-// everyCall asks each call of the table without a token, with one that may not, with ids that are none and with ids
-// that nothing has, by REST and by gRPC: the two agree in status, words and fields.
+// everyCall makes each call of the route table without a token, as a caller without the role, with malformed ids and
+// with ids that do not exist, through REST and through gRPC: status, detail and fields must agree.
 func everyCall(t *testing.T, s *testenv.Stand, admin, operator string) {
 	t.Helper()
 	conn, err := grpc.NewClient(strings.TrimPrefix(s.URL, "http://"), grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -189,7 +189,7 @@ func everyCall(t *testing.T, s *testenv.Stand, admin, operator string) {
 			texts = texts && methodOf(t, rt).Input().Fields().ByName(protoreflect.Name(name)).Kind() == protoreflect.StringKind
 		}
 		if !texts {
-			// A number in a path is a number in a message: what is none cannot be sent.
+			// A number in the path is a number in the message, so a malformed one cannot be sent.
 			require.Equal(t, codes.Unauthenticated, status.Code(c.invoke(rt, "", dynamicpb.NewMessage(methodOf(t, rt).Input()))), rt.RPC)
 			continue
 		}
@@ -206,17 +206,17 @@ func everyCall(t *testing.T, s *testenv.Stand, admin, operator string) {
 		if rt.Role == "admin" {
 			require.Equal(t, http.StatusForbidden, same("as an operator", operator, unknown).Status, rt.RPC)
 		}
-		same("of what is not there", admin, unknown)
+		same("id that does not exist", admin, unknown)
 		if len(named(rt.Pattern)) > 0 {
-			same("of what is no id", admin, func(string) string { return "Nonsense!" })
+			same("malformed id", admin, func(string) string { return "Nonsense!" })
 		} else if rt.Method == http.MethodGet {
 			require.Equal(t, http.StatusOK, same("reading", admin, unknown).Status, rt.RPC)
 			read++
 		}
 	}
 	require.Equal(t, codes.Unimplemented, status.Code(conn.Invoke(metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+admin),
-		"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", &emptypb.Empty{}, &emptypb.Empty{})), "nothing but the table")
-	t.Logf("%d calls, %d questions, %d reads, answers by status %v", len(seen), asked, read, refused)
+		"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", &emptypb.Empty{}, &emptypb.Empty{})), "only the calls of the table are served")
+	t.Logf("%d calls, %d requests, %d reads, responses by status %v", len(seen), asked, read, refused)
 	require.Greater(t, asked, 3*len(seen)/2)
 	for _, want := range []int{401, 403, 404, 422} {
 		require.Positive(t, refused[want], want)

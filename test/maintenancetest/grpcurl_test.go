@@ -12,13 +12,13 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// example is a command of the page and the lines that it is said to print; `…` stands for others.
+// example is a command of the page and the lines that it prints according to the page; `…` stands for other lines.
 type example struct {
 	command string
 	prints  []string
 }
 
-// shown are the examples of a page: in blocks of the kind console, `$ ` before each command.
+// shown returns the examples of a page: the commands after `$ ` in console blocks.
 func shown(page string) (out []example) {
 	inside := false
 	for line := range strings.Lines(page) {
@@ -39,7 +39,7 @@ func shown(page string) (out []example) {
 	return out
 }
 
-func TestExamplesAreFound(t *testing.T) {
+func TestShown_findsExamples(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, []example{
 		{command: "a \\\n    b", prints: []string{"one", "two"}}, {command: "c"},

@@ -24,7 +24,7 @@ func set(t testing.TB, base, token, mode string) {
 	require.Equal(t, http.StatusOK, a.status, a.body)
 }
 
-// edges are the addresses that serve the API: with services apart there is a second gateway over a second auth.
+// edges returns the URLs that serve the API: in the split shape a second gateway with a second auth is added.
 func edges(t *testing.T, s *testenv.Stand, shape string) []string {
 	t.Helper()
 	if shape == "single" {
@@ -53,7 +53,7 @@ func edges(t *testing.T, s *testenv.Stand, shape string) []string {
 	return []string{s.URL, two}
 }
 
-// closed is that an address refuses with the words of maintenance.
+// closed requires that an address rejects a request because of maintenance.
 func closed(t testing.TB, base, token, path string) {
 	t.Helper()
 	a := do(t, base, token, http.MethodGet, path, "")
@@ -93,7 +93,7 @@ func maintenance(t *testing.T, s *testenv.Stand, shape, admin string) {
 	require.Equal(t, http.StatusOK, do(t, s.URL, out, http.MethodGet, "/api/projects", "").status)
 }
 
-// authAway ends every auth: nothing is served then that maintenance refuses, and what it leaves open is.
+// authAway kills every auth: what maintenance closes stays closed, and what it leaves open stays open.
 func authAway(t *testing.T, s *testenv.Stand, admin string, bases []string) {
 	t.Helper()
 	for _, name := range []string{"auth", "auth-two"} {

@@ -1,5 +1,5 @@
-// Package oidcprovider runs the certified OpenID provider oidc-provider for the suites, under the pinned Node. It is gone
-// when its test ends.
+// Package oidcprovider runs the certified OpenID provider oidc-provider for the suites, under the pinned Node. The
+// provider stops when its test ends.
 package oidcprovider
 
 import (
@@ -25,12 +25,12 @@ const (
 	secret = "a secret that only provider and installation know"
 )
 
-// People are whom the provider knows, with their claims.
+// People are the accounts of the provider, with their claims.
 type People map[string]map[string]any
 
-// Provider is a running one.
+// Provider is a running provider.
 type Provider struct {
-	// Issuer is its address.
+	// Issuer is the provider's address.
 	Issuer string
 
 	t    *testing.T
@@ -48,7 +48,7 @@ func tool(t *testing.T, argv ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// New starts one that knows nobody.
+// New starts a provider without accounts.
 func New(t *testing.T) *Provider {
 	t.Helper()
 	p := &Provider{t: t}
@@ -56,7 +56,7 @@ func New(t *testing.T) *Provider {
 	return p
 }
 
-// start runs the provider with keys of its own, and nobody whom it knows.
+// start runs the provider with new keys and without accounts.
 func (p *Provider) start(port string) {
 	p.t.Helper()
 	folder := filepath.Join(testenv.Root(p.t), "test", "identity", "oidc-provider")
@@ -84,7 +84,7 @@ func (p *Provider) start(port string) {
 	p.Issuer = strings.TrimSpace(line)
 }
 
-// Stop ends it.
+// Stop stops the provider.
 func (p *Provider) Stop() { p.stop() }
 
 // Again starts the provider at its old address with new keys.
@@ -95,7 +95,7 @@ func (p *Provider) Again() {
 	p.start(u.Port())
 }
 
-// Knows replaces the people of the provider.
+// Knows replaces the accounts of the provider.
 func (p *Provider) Knows(people People) {
 	p.t.Helper()
 	body, err := json.Marshal(people)
@@ -108,7 +108,7 @@ func (p *Provider) Knows(people People) {
 	require.Equal(p.t, http.StatusNoContent, answer.StatusCode)
 }
 
-// Settings are those of an installation whose people sign in here.
+// Settings returns the settings of an installation whose users sign in at the provider.
 func (p *Provider) Settings() map[string]string {
 	return map[string]string{
 		"SERVICE_OIDC_ISSUER": p.Issuer, "SERVICE_OIDC_CLIENT_ID": client, "SERVICE_OIDC_CLIENT_SECRET": secret,

@@ -16,7 +16,7 @@ func schema(name, table string) pgtest.Schema {
 	}}
 }
 
-func TestEachTestHasItsOwnRows(t *testing.T) {
+func TestNew_clonesAreIndependent(t *testing.T) {
 	t.Parallel()
 	for range 4 {
 		t.Run("clone", func(t *testing.T) {
@@ -29,7 +29,7 @@ func TestEachTestHasItsOwnRows(t *testing.T) {
 	}
 }
 
-func TestAChangedMigrationMakesAnotherTemplate(t *testing.T) {
+func TestNew_changedMigrationUsesNewTemplate(t *testing.T) {
 	t.Parallel()
 	_, err := pgtest.New(t, schema("one", "thing")).Pool("one").Exec(t.Context(), `INSERT INTO thing VALUES (1)`)
 	require.NoError(t, err)
@@ -37,7 +37,7 @@ func TestAChangedMigrationMakesAnotherTemplate(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestRolesOfAClone(t *testing.T) {
+func TestNew_rolesOfClone(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t, schema("one", "thing"), schema("two", "thing"))
 	for sql, code := range map[string]string{
@@ -59,7 +59,7 @@ func TestRolesOfAClone(t *testing.T) {
 	}
 }
 
-func TestADatabaseIsDroppedWithItsTest(t *testing.T) {
+func TestNew_databaseDroppedAfterTest(t *testing.T) {
 	t.Parallel()
 	name := ""
 	t.Run("use", func(t *testing.T) {

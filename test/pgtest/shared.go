@@ -20,9 +20,9 @@ import (
 
 const keeperPackage = "github.com/signalbox-dev/signalbox/test/pgtest/keeper"
 
-// shared takes a share in this user's server and starts it if nobody has. The
-// keeper, a small process, owns the server; it ends itself when no share has been
-// held for a while. A share is a lock that the kernel frees with our process.
+// shared takes a share in this user's server and starts the server if necessary. The
+// keeper, a small process, owns the server and stops it when no share has been
+// held for a while. A share is a lock that the kernel releases with our process.
 func shared(ctx context.Context) (secret.String, func(), error) {
 	dir, err := folder()
 	if err != nil {
@@ -43,24 +43,24 @@ func shared(ctx context.Context) (secret.String, func(), error) {
 	return admin, share.Release, nil
 }
 
-// folder is private to the user: the admin's password lies in it.
+// folder returns the server's folder, which is private to the user because the admin's password is in it.
 func folder() (string, error) {
 	dir := filepath.Join(os.TempDir(), "signalbox-pgtest-"+strconv.Itoa(os.Geteuid()))
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
-		return "", fmt.Errorf("make the test server's folder: %w", err)
+		return "", fmt.Errorf("create the test server's folder: %w", err)
 	}
 	info, err := os.Lstat(dir)
 	if err != nil {
-		return "", fmt.Errorf("look at the test server's folder: %w", err)
+		return "", fmt.Errorf("stat the test server's folder: %w", err)
 	}
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok || !info.IsDir() || int(st.Uid) != os.Geteuid() || info.Mode().Perm() != 0o700 {
-		return "", fmt.Errorf("%s is not a private folder of this user: remove it", dir)
+		return "", fmt.Errorf("%s is not a private folder of this user; remove it", dir)
 	}
 	return dir, nil
 }
 
-// running answers the server's URL if it takes connections.
+// running returns the server's URL if it accepts connections.
 func running(ctx context.Context, dir string) (secret.String, error) {
 	raw, err := os.ReadFile(filepath.Join(dir, hold.URLFile))
 	if err != nil {
@@ -74,9 +74,9 @@ func running(ctx context.Context, dir string) (secret.String, error) {
 	return admin, conn.Close(ctx)
 }
 
-// begin starts the keeper, unless there is one: then its server is on the way up
-// or down, and an error that is not about that (ctx over, say) must not lead to a
-// second one.
+// begin starts a keeper, unless one is running: then its server is about to start or
+// stop, and begin waits. An error for another reason (such as the end of ctx) must not
+// lead to a second keeper.
 func begin(ctx context.Context, dir string) (secret.String, error) {
 	unlock, err := hold.Exclusive(ctx, filepath.Join(dir, "start.lock"))
 	if err != nil {
@@ -106,14 +106,14 @@ func begin(ctx context.Context, dir string) (secret.String, error) {
 	return await(ctx, dir, pid)
 }
 
-// spawn starts the keeper in a session of its own: it outlives this process.
+// spawn starts the keeper in a new session, because it outlives this process.
 func spawn(program, dir string) (int, error) {
 	log, err := os.OpenFile(filepath.Join(dir, "keeper.log"), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return 0, fmt.Errorf("open the keeper's log: %w", err)
 	}
 	defer func() { _ = log.Close() }()
-	cmd := exec.Command(program, dir, os.Getenv("SERVICE_POSTGRES_BIN"), moduleCache()) //nolint:noctx // it lives on
+	cmd := exec.Command(program, dir, os.Getenv("SERVICE_POSTGRES_BIN"), moduleCache()) //nolint:noctx // the keeper outlives the test
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
@@ -123,7 +123,7 @@ func spawn(program, dir string) (int, error) {
 	return pid, cmd.Process.Release()
 }
 
-// await polls: a goroutine waiting for the keeper would live as long as it does.
+// await polls: a goroutine that waits for the keeper would last as long as the keeper.
 func await(ctx context.Context, dir string, pid int) (secret.String, error) {
 	for {
 		if admin, err := running(ctx, dir); err == nil {
@@ -140,8 +140,8 @@ func await(ctx context.Context, dir string, pid int) (secret.String, error) {
 	}
 }
 
-// moduleCache is the project's cache, where `make` puts a Postgres on machines
-// that have none.
+// moduleCache returns the project's cache folder, where `make` installs Postgres if the
+// machine has none.
 func moduleCache() string {
 	dir, err := os.Getwd()
 	for ; err == nil && dir != filepath.Dir(dir); dir = filepath.Dir(dir) {

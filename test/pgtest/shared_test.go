@@ -24,9 +24,9 @@ func keeperOf(t *testing.T, dir string) int {
 	return pid
 }
 
-// A server of its own in a folder of its own: its keeper is killed, the next test
-// has a server all the same, and a keeper that is asked to end leaves nothing.
-func TestAKilledKeeperIsReplaced(t *testing.T) {
+// TestShared_replacesKilledKeeper uses a separate server in its own folder. After its keeper is killed, the next test
+// gets a new server, and a keeper that is terminated leaves no data.
+func TestShared_replacesKilledKeeper(t *testing.T) {
 	if os.Getenv("TEST_DATABASE_URL") != "" {
 		t.Setenv("TEST_DATABASE_URL", "")
 	}
@@ -49,10 +49,10 @@ func TestAKilledKeeperIsReplaced(t *testing.T) {
 	_, err = os.Stat(filepath.Join(dir, hold.URLFile))
 	require.ErrorIs(t, err, os.ErrNotExist)
 	raw, err := os.ReadFile(filepath.Join(dir, "server", "data", "postmaster.pid"))
-	require.ErrorIs(t, err, os.ErrNotExist, fmt.Sprintf("the server is gone: %s", raw))
+	require.ErrorIs(t, err, os.ErrNotExist, fmt.Sprintf("the server must have stopped: %s", raw))
 }
 
-func TestTheFolderMustBeOurs(t *testing.T) {
+func TestFolder_rejectsOpenPermissions(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
 	theirs := filepath.Join(tmp, "signalbox-pgtest-"+strconv.Itoa(os.Geteuid()))

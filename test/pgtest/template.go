@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// clone makes a database out of the template of these schemas.
+// clone creates a database from the template of these schemas.
 func clone(ctx context.Context, admin secret.String, schemas []Schema) (*DB, error) {
 	key, err := fingerprint(schemas)
 	if err != nil {
@@ -34,7 +34,7 @@ func clone(ctx context.Context, admin secret.String, schemas []Schema) (*DB, err
 		if db.Name, err = freshName(ctx, conn); err != nil {
 			return err
 		}
-		// file_copy: half the time of wal_log for a database this small.
+		// file_copy takes half the time of wal_log for a database this small.
 		if _, err := conn.Exec(ctx, `CREATE DATABASE `+db.Name+` TEMPLATE `+template+` STRATEGY file_copy`); err != nil {
 			return fmt.Errorf("clone the template: %w", err)
 		}
@@ -54,7 +54,7 @@ func bootstrap(admin secret.String, database string, schemas []Schema) migrate.R
 	return migrate.RoleConfig{AdminURL: admin, Database: database, Services: names(schemas), Seed: seed(admin), Prefix: rolePrefix}
 }
 
-// seed is the same for all tests of a server, because they share its roles.
+// seed returns the same value for all tests of a server, because they share its roles.
 func seed(admin secret.String) secret.String {
 	password := ""
 	if u, err := url.Parse(admin.Reveal()); err == nil {
@@ -76,8 +76,8 @@ func fingerprint(schemas []Schema) (string, error) {
 	return hex.EncodeToString(h.Sum(nil))[:16], nil
 }
 
-// ensureTemplate makes the template once. It is built under another name and
-// renamed, so a template that exists is a whole one.
+// ensureTemplate creates the template once. It is built under another name and
+// renamed, so an existing template is always complete.
 func ensureTemplate(ctx context.Context, conn *pgx.Conn, admin secret.String, key string, schemas []Schema) (string, error) {
 	name := "sbtpl_" + key
 	if there, err := exists(ctx, conn, name); there || err != nil {
@@ -99,18 +99,18 @@ func ensureTemplate(ctx context.Context, conn *pgx.Conn, admin secret.String, ke
 	}
 	creds, err := migrate.Bootstrap(ctx, bootstrap(admin, building, schemas))
 	if err != nil {
-		return "", fmt.Errorf("make the template: %w", err)
+		return "", fmt.Errorf("create the template: %w", err)
 	}
 	for _, s := range schemas {
 		if err := migrate.Up(ctx, creds[s.Name].OwnerURL, s.Name, s.Migrations); err != nil {
-			return "", fmt.Errorf("make the template: %w", err)
+			return "", fmt.Errorf("create the template: %w", err)
 		}
 	}
 	return name, rename(ctx, conn, building, name)
 }
 
-// rename waits for backends that are still going away: a client's close does not
-// wait for its backend's end.
+// rename retries while backends are still exiting: closing a client connection does not
+// wait for its backend to end.
 func rename(ctx context.Context, conn *pgx.Conn, from, to string) error {
 	for {
 		_, err := conn.Exec(ctx, `ALTER DATABASE `+from+` RENAME TO `+to)
@@ -132,7 +132,7 @@ func exists(ctx context.Context, conn *pgx.Conn, name string) (bool, error) {
 	return there, nil
 }
 
-// freshName carries the hour, so that sweep knows what killed tests left.
+// freshName contains the time, so that sweep finds what killed tests left behind.
 func freshName(ctx context.Context, conn *pgx.Conn) (string, error) {
 	var unix int64
 	if err := conn.QueryRow(ctx, `SELECT extract(epoch FROM clock_timestamp())::bigint`).Scan(&unix); err != nil {
@@ -145,7 +145,7 @@ func freshName(ctx context.Context, conn *pgx.Conn) (string, error) {
 	return fmt.Sprintf("sbt_%d_%s", unix, hex.EncodeToString(random[:])), nil
 }
 
-// sweep drops the databases of tests that were killed more than an hour ago: a
+// sweep drops the databases of tests that were killed more than an hour ago; a
 // server of TEST_DATABASE_URL would keep them for ever.
 func sweep(ctx context.Context, conn *pgx.Conn) error {
 	rows, err := conn.Query(ctx, `
@@ -154,15 +154,15 @@ func sweep(ctx context.Context, conn *pgx.Conn) error {
 		  AND split_part(datname, '_', 2)::bigint < extract(epoch FROM clock_timestamp()) - 3600
 		  AND NOT EXISTS (SELECT 1 FROM pg_stat_activity a WHERE a.datid = d.oid)`)
 	if err != nil {
-		return fmt.Errorf("look for left databases: %w", err)
+		return fmt.Errorf("look for leftover databases: %w", err)
 	}
 	left, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {
-		return fmt.Errorf("look for left databases: %w", err)
+		return fmt.Errorf("look for leftover databases: %w", err)
 	}
 	for _, name := range left {
 		if _, err := conn.Exec(ctx, `DROP DATABASE IF EXISTS `+name); err != nil {
-			return fmt.Errorf("drop the left database %s: %w", name, err)
+			return fmt.Errorf("drop the leftover database %s: %w", name, err)
 		}
 	}
 	return nil

@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// fresh is a schema that no other test and no earlier run has made a template of.
+// fresh returns a schema for which no template exists yet.
 func fresh(t *testing.T) Schema {
 	t.Helper()
 	var raw [8]byte
@@ -29,14 +29,14 @@ func fresh(t *testing.T) Schema {
 	}}
 }
 
-// withServer runs fn as the superuser of the tests' server.
+// withServer runs fn as the superuser of the test server.
 func withServer(t *testing.T, fn func(ctx context.Context, conn *pgx.Conn) error) {
 	t.Helper()
 	require.NoError(t, withAdmin(t.Context(), Admin(t), func(conn *pgx.Conn) error { return fn(t.Context(), conn) }))
 }
 
-// Packages are tested side by side: the first to come makes the template, all others wait for a whole one.
-func TestManyAtOnceMakeOneTemplate(t *testing.T) {
+// Packages are tested in parallel: the first one creates the template, all others wait until it is complete.
+func TestClone_concurrentCallsShareTemplate(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
 	admin := Admin(t)
@@ -61,14 +61,14 @@ func TestManyAtOnceMakeOneTemplate(t *testing.T) {
 		made, err := exists(ctx, conn, "sbtpl_"+key)
 		require.True(t, made)
 		half, herr := exists(ctx, conn, "sbbld_"+key)
-		require.False(t, half, "what it was built under is gone")
+		require.False(t, half, "the database under construction must be renamed")
 		require.NoError(t, herr)
 		return err
 	})
 	require.NoError(t, drop(t.Context(), admin, "sbtpl_"+key))
 }
 
-func TestATemplateWhoseMakerWasKilledIsMadeAnew(t *testing.T) {
+func TestTemplate_rebuiltAfterKilledBuild(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
 	admin := Admin(t)
@@ -82,7 +82,7 @@ func TestATemplateWhoseMakerWasKilledIsMadeAnew(t *testing.T) {
 	require.NoError(t, drop(t.Context(), admin, "sbtpl_"+key))
 }
 
-func TestABrokenMigrationFailsTheTestAndIsNotKept(t *testing.T) {
+func TestTemplate_brokenMigrationNotKept(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
 	s.Migrations = fstest.MapFS{"00001_a.sql": &fstest.MapFile{Data: []byte("-- +goose Up\nCREATE NONSENSE " + rand.Text() + ";\n")}}
@@ -91,7 +91,7 @@ func TestABrokenMigrationFailsTheTestAndIsNotKept(t *testing.T) {
 	admin := Admin(t)
 	for range 2 {
 		_, err = clone(t.Context(), admin, []Schema{s})
-		require.ErrorContains(t, err, "make the template")
+		require.ErrorContains(t, err, "create the template")
 	}
 	withServer(t, func(ctx context.Context, conn *pgx.Conn) error {
 		made, err := exists(ctx, conn, "sbtpl_"+key)
@@ -101,8 +101,8 @@ func TestABrokenMigrationFailsTheTestAndIsNotKept(t *testing.T) {
 	require.NoError(t, drop(t.Context(), admin, "sbbld_"+key))
 }
 
-// A server of TEST_DATABASE_URL outlives the tests: what killed ones left goes, what may be in use stays.
-func TestSweepTakesOnlyOldDatabasesOfTests(t *testing.T) {
+// A server of TEST_DATABASE_URL outlives the tests: databases of killed tests are dropped, those that may be in use stay.
+func TestSweep_dropsOnlyOldTestDatabases(t *testing.T) {
 	t.Parallel()
 	var raw [4]byte
 	_, _ = rand.Read(raw[:])
@@ -111,7 +111,7 @@ func TestSweepTakesOnlyOldDatabasesOfTests(t *testing.T) {
 	busy := fmt.Sprintf("sbt_%d_%sb", old, suffix)
 	left := map[string]bool{
 		fmt.Sprintf("sbt_%d_%s", old, suffix):   false,
-		busy:                                    true, // somebody is connected to it
+		busy:                                    true, // a client is connected to it
 		fmt.Sprintf("sbt_%d_%s", young, suffix): true,
 		fmt.Sprintf("sbtx_%d_%s", old, suffix):  true,
 		fmt.Sprintf("sbt_%d_%s_x", old, suffix): true,
@@ -140,7 +140,7 @@ func TestSweepTakesOnlyOldDatabasesOfTests(t *testing.T) {
 	}
 }
 
-// occupy makes a database and connects to it, again where the sweep of another package came in between.
+// occupy creates a database and connects to it, and retries if another package's sweep dropped it in between.
 func occupy(ctx context.Context, t *testing.T, conn *pgx.Conn, admin secret.String, name string) *pgx.Conn {
 	t.Helper()
 	url, err := on(admin, name)
@@ -156,7 +156,7 @@ func occupy(ctx context.Context, t *testing.T, conn *pgx.Conn, admin secret.Stri
 	}
 }
 
-func TestAFingerprintIsOfAllThatIsMade(t *testing.T) {
+func TestFingerprint_coversNamesAndMigrations(t *testing.T) {
 	t.Parallel()
 	one, two := fresh(t), fresh(t)
 	two.Name = "two"
@@ -176,7 +176,7 @@ func TestAFingerprintIsOfAllThatIsMade(t *testing.T) {
 	}
 }
 
-func TestABadAddressShowsNoPassword(t *testing.T) {
+func TestOn_errorHidesPassword(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"postgres://u:hunter2-planted@h:bad/x", "postgres://u:hunter2-planted%zz@h/x"} {
 		_, err := on(secret.New(text), "x")
@@ -188,7 +188,7 @@ func TestABadAddressShowsNoPassword(t *testing.T) {
 	require.Equal(t, "postgres://u:p@h:5/new?sslmode=disable", moved.Reveal())
 }
 
-func TestTheFolderOfTheServerIsNobodyElses(t *testing.T) {
+func TestFolder_rejectsLinksAndFiles(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
 	path := filepath.Join(tmp, "signalbox-pgtest-"+strconv.Itoa(os.Geteuid()))
@@ -196,7 +196,7 @@ func TestTheFolderOfTheServerIsNobodyElses(t *testing.T) {
 	require.NoError(t, os.Mkdir(elsewhere, 0o700))
 	require.NoError(t, os.Symlink(elsewhere, path))
 	_, err := folder()
-	require.ErrorContains(t, err, "not a private folder", "a link leads where its maker wants")
+	require.ErrorContains(t, err, "not a private folder", "a symbolic link must be rejected")
 	require.NoError(t, os.Remove(path))
 	require.NoError(t, os.WriteFile(path, nil, 0o700))
 	_, err = folder()

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// Program returns the path of the server program and fails the test if there is none.
+// Program returns the path of the server program and fails the test if it is not installed.
 func Program(t testing.TB) string {
 	t.Helper()
 	path, err := find(exec.LookPath)

@@ -20,29 +20,29 @@ type account struct {
 	home     string
 }
 
-// host is the throw-away machine of the split shape: its folders lie below the stand's. Where the test is
-// root it has the users and groups of deploy/sysusers.d, and every unit runs as what it says.
+// host is the temporary machine of the split shape; its folders lie below the installation's. If the test runs as
+// root, the host has the users and groups of deploy/sysusers.d, and every unit runs as the user that it names.
 type host struct {
 	t      testing.TB
 	dir    string
-	users  map[string]account // nil where the test cannot become another
+	users  map[string]account // nil if the test is not root
 	groups map[string]uint32
 	places []string
 }
 
-// group is that of the installation, as deploy/README.md names it.
+// group is the installation's group, as deploy/README.md names it.
 const group = "signalbox"
 
-// firstID is the first id of the host's users and groups, which no system gives to anyone.
+// firstID is the first id of the host's users and groups, outside the ranges that systems assign.
 const firstID = 60900
 
-// newHost makes the folders that deploy/README.md tells an operator to make.
+// newHost creates the folders that deploy/README.md has an operator create.
 func newHost(t testing.TB, dir string) *host {
 	t.Helper()
 	h := &host{t: t, dir: dir}
 	if os.Geteuid() == 0 {
 		h.sysusers()
-		// Others' processes work in folders of it; it is no secret that they are there.
+		// Processes of other users work in its subfolders, so they must be able to pass through it.
 		require.NoError(t, os.Chmod(dir, 0o711))
 	}
 	h.places = []string{
@@ -53,7 +53,7 @@ func newHost(t testing.TB, dir string) *host {
 	return h
 }
 
-// sysusers makes the host's users as systemd-sysusers would, in files of the host's own.
+// sysusers creates the host's users as systemd-sysusers would, in the host's own account files.
 func (h *host) sysusers() {
 	h.t.Helper()
 	h.users, h.groups = map[string]account{}, map[string]uint32{}
@@ -75,7 +75,7 @@ func (h *host) sysusers() {
 	require.NoError(h.t, os.WriteFile(filepath.Join(etc, "group"), []byte(groups.String()), 0o600))
 }
 
-// at moves a text from its places on a machine to the host's.
+// at replaces the paths of a real machine in a text with the host's.
 func (h *host) at(text string) string { return strings.NewReplacer(h.places...).Replace(text) }
 
 func (h *host) all(texts []string) []string {
@@ -86,14 +86,14 @@ func (h *host) all(texts []string) []string {
 	return out
 }
 
-// folder makes a folder for a user alone.
+// folder makes a folder that only one user may enter.
 func (h *host) folder(path, user string) {
 	h.t.Helper()
 	require.NoError(h.t, os.MkdirAll(path, 0o700))
 	h.give(path, user, user, 0o700)
 }
 
-// give hands a file over, as `install -o -g -m` does.
+// give sets the owner, group and mode of a file, as `install -o -g -m` does.
 func (h *host) give(path, user, group string, mode os.FileMode) {
 	h.t.Helper()
 	require.NoError(h.t, os.Chmod(path, mode))
@@ -109,7 +109,7 @@ func (h *host) give(path, user, group string, mode os.FileMode) {
 	require.NoError(h.t, os.Chown(path, uid, int(h.groups[group])))
 }
 
-// credential is what a unit's process runs as; nil where the test cannot become another.
+// credential returns the user and groups of a unit's process, or nil if the test is not root.
 func (h *host) credential(u unit) *syscall.Credential {
 	h.t.Helper()
 	if h.users == nil {
@@ -126,7 +126,7 @@ func (h *host) credential(u unit) *syscall.Credential {
 	return c
 }
 
-// environment is what systemd gives a unit's process, and nothing of the test's own.
+// environment returns the environment that systemd gives a unit's process, without the test's own.
 func (h *host) environment(u unit) []string {
 	h.t.Helper()
 	user := u.one("User")
@@ -141,8 +141,8 @@ func (h *host) environment(u unit) []string {
 	return append(own, h.all(u.environment(h.t))...)
 }
 
-// programs is the folder of the programs that `make build` made. Where others cannot go there, they are
-// put into the host, as deploy/README.md does.
+// programs returns the folder of the programs built by `make build`. If other users cannot enter it, the programs are
+// installed into the host, as in deploy/README.md.
 func (h *host) programs() string {
 	h.t.Helper()
 	made := filepath.Join(Root(h.t), "bin")
@@ -159,7 +159,7 @@ func (h *host) programs() string {
 	return bin
 }
 
-// install puts a program where another user may run it.
+// install links or copies a program to a place where other users may run it.
 func install(from, to string) error {
 	if err := os.Link(from, to); err == nil || errors.Is(err, os.ErrExist) {
 		return nil
@@ -177,7 +177,7 @@ func install(from, to string) error {
 	return errors.Join(err, out.Close())
 }
 
-// open tells whether everyone may go through a folder and those above it.
+// open reports whether any user may pass through a folder and all its parents.
 func open(dir string) bool {
 	for {
 		info, err := os.Stat(dir)
@@ -191,7 +191,7 @@ func open(dir string) bool {
 	}
 }
 
-// searchPath is the test's PATH, without the folders that only the test may enter.
+// searchPath returns the test's PATH without the folders that other users cannot enter.
 func (h *host) searchPath() string {
 	var kept []string
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
@@ -202,7 +202,7 @@ func (h *host) searchPath() string {
 	return strings.Join(kept, string(filepath.ListSeparator))
 }
 
-// python tells whether a unit's user finds an interpreter that makes environments.
+// python reports whether a unit's user finds a Python interpreter that can create environments.
 func (h *host) python(c *syscall.Credential) bool {
 	cmd := exec.CommandContext(h.t.Context(), "/bin/sh", "-c", `python3 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))'`)
 	cmd.Env = []string{"PATH=" + h.searchPath()}

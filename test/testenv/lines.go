@@ -16,22 +16,22 @@ import (
 	"github.com/signalbox-dev/signalbox/internal/e2eflow"
 )
 
-// look is the pause between looks at a state that nothing announces.
+// look is the polling interval.
 const look = 20 * time.Millisecond
 
-// Until looks until it holds; the end of ctx is the only limit.
+// Until polls until holds returns true or ctx ends.
 func (s *Stand) Until(ctx context.Context, what string, holds func() bool) {
 	s.T.Helper()
 	for !holds() {
 		select {
 		case <-ctx.Done():
-			require.FailNow(s.T, "it did not come true: "+what, s.Tail())
+			require.FailNow(s.T, "condition not met: "+what, s.Tail())
 		case <-time.After(look):
 		}
 	}
 }
 
-// AgentDir is where the agent of the stand keeps its works.
+// AgentDir returns the data folder of the installation's agent.
 func (s *Stand) AgentDir() string {
 	if s.Processes["signalboxd"] != nil {
 		return filepath.Join(s.Dir, "data", "agent")
@@ -39,7 +39,7 @@ func (s *Stand) AgentDir() string {
 	return filepath.Join(s.Dir, "agent")
 }
 
-// Find looks for a file of that name in the agent's works, of which there need not be any.
+// Find returns the first file with this name in the agent's works that fits accepts, or "".
 func (s *Stand) Find(name string, fits func(path string) bool) string {
 	found := ""
 	_ = filepath.WalkDir(filepath.Join(s.AgentDir(), "works"), func(path string, d fs.DirEntry, err error) error {
@@ -52,7 +52,7 @@ func (s *Stand) Find(name string, fits func(path string) bool) string {
 	return found
 }
 
-// Command is the JobSpec of a user's own command.
+// Command returns the JobSpec of a user's own command.
 func Command(ctx context.Context, s *Stand, l *e2eflow.Loop, command ...string) map[string]any {
 	s.T.Helper()
 	lock, version, err := l.Lock(ctx, "custom/custom")
@@ -64,21 +64,21 @@ func Command(ctx context.Context, s *Stand, l *e2eflow.Loop, command ...string) 
 	}}
 }
 
-// Counter is a job that prints numbered lines until it is stopped, and then how many there were: whatever
-// happens meanwhile, its log must hold each once and in order.
+// Counter is a job that prints numbered lines until it is stopped, and then their number. Whatever
+// happens meanwhile, its log must hold each line once and in order.
 type Counter struct {
 	s   *Stand
 	l   *e2eflow.Loop
-	log string // on the host
+	log string // path on the host
 }
 
-// counting prints a line at a time; a signal is looked at between lines, so that the last number is true.
-// The shell would tell of the pause that the signal cuts short, on the other stream.
+// counting prints a line at a time. The signal is handled between lines, so that the last number is correct.
+// The shell would report the interrupted sleep on stderr, which is therefore discarded.
 const counting = `exec 2>/dev/null; stop=; trap 'stop=1' TERM; n=0
 until [ "$stop" ]; do n=$((n+1)); echo "$0 $n"; sleep 0.1; done
 echo "$0 ends at $n"`
 
-// Count starts a counter beside a walk, signed in as it is.
+// Count starts a counter beside a Loop, with the Loop's client.
 func (s *Stand) Count(ctx context.Context, beside *e2eflow.Loop) *Counter {
 	s.T.Helper()
 	c := &Counter{s: s, l: &e2eflow.Loop{
@@ -88,10 +88,10 @@ func (s *Stand) Count(ctx context.Context, beside *e2eflow.Loop) *Counter {
 	return c
 }
 
-// Follow goes on as another walk, to where the stand is by then.
+// Follow switches the counter to another Loop's client, for an installation that has moved.
 func (c *Counter) Follow(beside *e2eflow.Loop) { c.l.Client = beside.Client }
 
-// AwaitMore waits until the process has written n more lines, whoever reads them.
+// AwaitMore waits until the process has written n more lines, whether or not they were shipped.
 func (c *Counter) AwaitMore(ctx context.Context, n int) {
 	c.s.T.Helper()
 	c.s.Until(ctx, "the counter's first line", func() bool {
@@ -104,7 +104,7 @@ func (c *Counter) AwaitMore(ctx context.Context, n int) {
 	c.s.Until(ctx, fmt.Sprint(want, " lines"), func() bool { return c.written() >= want })
 }
 
-// find looks for the log that begins with the counter's first line.
+// find returns the log that begins with the counter's first line.
 func (c *Counter) find() string {
 	first := c.l.Name + " 1\n"
 	logs, err := filepath.Glob(filepath.Join(c.s.AgentDir(), "works", "*", "log"))
@@ -112,7 +112,7 @@ func (c *Counter) find() string {
 	for _, path := range logs {
 		f, err := os.Open(path)
 		if err != nil {
-			continue // its work is gone
+			continue // the work is gone
 		}
 		head := make([]byte, len(first))
 		_, _ = io.ReadFull(f, head)
@@ -130,23 +130,23 @@ func (c *Counter) written() int {
 	return strings.Count(string(raw), "\n")
 }
 
-// Stop tells the counter to stop.
+// Stop stops the counter.
 func (c *Counter) Stop(ctx context.Context) {
 	c.s.T.Helper()
-	c.s.Until(ctx, "the counter is told to stop", func() bool {
+	c.s.Until(ctx, "the stop request succeeds", func() bool {
 		a, err := c.l.Client.Call(ctx, http.MethodPost, "/api/jobs/"+c.l.Job.ID+"/stop", nil)
 		return err == nil && a.Status < http.StatusBadRequest
 	})
 }
 
-// End awaits the end of a counter that was told to stop, and demands every line that it wrote, once and
+// End waits for the end of a stopped counter and requires every line that it wrote, once and
 // in order.
 func (c *Counter) End(ctx context.Context) {
 	t := c.s.T
 	t.Helper()
 	require.NoError(t, c.l.AwaitState(ctx, "stopped"), c.s.Tail())
 	require.Equal(t, "stopped", c.l.Job.State)
-	require.Equal(t, 1, c.l.Job.Attempt, "the counter's attempt is the first one")
+	require.Equal(t, 1, c.l.Job.Attempt, "the counter's first attempt must succeed")
 	var got []string
 	require.NoError(t, c.l.FollowLogs(ctx, func(line e2eflow.LogLine) { got = append(got, line.Text) }))
 	require.Greater(t, len(got), 1)
@@ -155,11 +155,11 @@ func (c *Counter) End(ctx context.Context) {
 	for i := range n {
 		want = append(want, fmt.Sprintf("%s %d", c.l.Name, i+1))
 	}
-	require.Equal(t, append(want, fmt.Sprintf("%s ends at %d", c.l.Name, n)), got, "each line once and in order")
+	require.Equal(t, append(want, fmt.Sprintf("%s ends at %d", c.l.Name, n)), got, "each line must be logged once and in order")
 }
 
-// LessonLines demands that a log is what the lesson's training printed, line by line, as the stored
-// validation rounds tell it. What the reporter itself says of a server that is away stands between.
+// LessonLines requires that a log holds the lines that the lesson's training printed, according to the stored
+// validation rounds. Lines of the reporter itself, about a server that does not respond, may come in between.
 func (s *Stand) LessonLines(ctx context.Context, l *e2eflow.Loop, log []e2eflow.LogLine) {
 	t := s.T
 	t.Helper()

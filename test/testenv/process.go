@@ -13,22 +13,22 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Process is one program of an installation, which can be killed and started again as it was.
+// Process is a program of an installation that can be killed and started again with the same configuration.
 type Process struct {
 	Name string
 
 	t    testing.TB
 	argv []string
 	env  []string
-	dir  string              // it works in, the test's where empty
-	cred *syscall.Credential // it runs as, the test's where nil
+	dir  string              // working directory; the test's if empty
+	cred *syscall.Credential // user and groups; the test's if nil
 	log  string
 	cmd  *exec.Cmd
 	done chan struct{}
 	err  error
 }
 
-// newProcess describes a process; Start starts it.
+// newProcess returns a process that Start starts.
 func newProcess(t testing.TB, dir, name string, env []string, argv ...string) *Process {
 	t.Helper()
 	return &Process{Name: name, t: t, argv: argv, env: env, log: filepath.Join(dir, name+".log")}
@@ -42,7 +42,7 @@ func (p *Process) Start() {
 	defer func() { _ = log.Close() }()
 	p.cmd = exec.Command(p.argv[0], p.argv[1:]...)
 	p.cmd.Env, p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = p.env, p.dir, log, log
-	// A process group of its own: a signal to the test reaches no child by itself.
+	// In its own process group the child gets no signal that is sent to the test's group.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: p.cred}
 	require.NoError(p.t, p.cmd.Start())
 	p.done = make(chan struct{})
@@ -52,7 +52,7 @@ func (p *Process) Start() {
 	}(p.cmd, p.done)
 }
 
-// once runs another command with what the process has, to its end, which must be a good one.
+// once runs another command with the environment and the user of the process; the command must succeed.
 func (p *Process) once(argv ...string) {
 	p.t.Helper()
 	cmd := exec.CommandContext(p.t.Context(), argv[0], argv[1:]...)
@@ -61,23 +61,23 @@ func (p *Process) once(argv ...string) {
 	require.NoError(p.t, err, "%s: %s", argv, out)
 }
 
-// PID is the process's id.
+// PID returns the process id.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Exited is closed when the process has ended.
+// Exited returns a channel that is closed when the process has ended.
 func (p *Process) Exited() <-chan struct{} { return p.done }
 
-// Err is how it ended; read it after Exited.
+// Err returns how the process ended; call it after Exited is closed.
 func (p *Process) Err() error { return p.err }
 
-// Kill ends the process as a crash would, and waits until it is gone.
+// Kill kills the process, as a crash would, and waits until it is gone.
 func (p *Process) Kill() {
 	p.t.Helper()
 	p.Signal(syscall.SIGKILL)
 	<-p.done
 }
 
-// Signal sends a signal; a process that is gone already is fine.
+// Signal sends a signal; it is not an error if the process has ended.
 func (p *Process) Signal(s syscall.Signal) {
 	p.t.Helper()
 	if err := p.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
@@ -85,7 +85,7 @@ func (p *Process) Signal(s syscall.Signal) {
 	}
 }
 
-// Stop asks the process to end and answers how long it took. It is killed where it does not follow.
+// Stop interrupts the process and returns how long it took to end. After the timeout it kills the process; ok is false.
 func (p *Process) Stop(timeout time.Duration) (took time.Duration, ok bool) {
 	p.t.Helper()
 	began := time.Now()
@@ -101,7 +101,7 @@ func (p *Process) Stop(timeout time.Duration) (took time.Duration, ok bool) {
 
 const tailBytes = 4096
 
-// Tail is the end of the process's log.
+// Tail returns the end of the process's log.
 func (p *Process) Tail() string {
 	raw, err := os.ReadFile(p.log)
 	if err != nil {
@@ -113,7 +113,7 @@ func (p *Process) Tail() string {
 	return string(bytes.TrimSpace(raw))
 }
 
-// Log is the whole log of the process.
+// Log returns the whole log of the process.
 func (p *Process) Log() string {
 	raw, err := os.ReadFile(p.log)
 	require.NoError(p.t, err)

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// readme is deploy/README.md and the commands in it.
+// readme returns deploy/README.md and the commands in it.
 func readme(t *testing.T) (text, commands string) {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(Root(t), "deploy", "README.md"))
@@ -26,7 +26,7 @@ func readme(t *testing.T) (text, commands string) {
 	return string(raw), commands
 }
 
-func TestTheReadmeInstallsWhatTheUnitsStartAndStartsEveryUnit(t *testing.T) {
+func TestReadme_installsAndStartsEveryUnit(t *testing.T) {
 	t.Parallel()
 	_, commands := readme(t)
 	before, upgrade, found := strings.Cut(commands, "systemctl enable --now signalbox-agent\n")
@@ -53,7 +53,7 @@ func TestTheReadmeInstallsWhatTheUnitsStartAndStartsEveryUnit(t *testing.T) {
 	}
 }
 
-// row is a process's line of the README's table: what its host gets, and its ports.
+// row returns a process's row of the README's table: the files that its host needs, and its ports.
 func row(t *testing.T, name string) (files []string, listens string) {
 	t.Helper()
 	text, _ := readme(t)
@@ -67,11 +67,11 @@ func row(t *testing.T, name string) (files []string, listens string) {
 		}
 		return files, columns[3]
 	}
-	require.FailNow(t, "no row of "+name)
+	require.FailNow(t, "the README has no row for "+name)
 	return nil, ""
 }
 
-// braces writes a shell's a{b,c} out.
+// braces expands a shell pattern a{b,c}.
 func braces(pattern string) []string {
 	head, rest, found := strings.Cut(pattern, "{")
 	if !found {
@@ -85,7 +85,7 @@ func braces(pattern string) []string {
 	return out
 }
 
-func TestTheReadmeTellsWhichFilesAndPortsAHostNeeds(t *testing.T) {
+func TestReadme_listsFilesAndPortsOfEachHost(t *testing.T) {
 	t.Parallel()
 	for _, name := range services {
 		files, listens := row(t, name)
@@ -109,12 +109,12 @@ func TestTheReadmeTellsWhichFilesAndPortsAHostNeeds(t *testing.T) {
 			require.True(t, slices.ContainsFunc(files, func(p string) bool { return fits(p, file) }), "%s needs %s", name, file)
 		}
 		for _, pattern := range files {
-			require.True(t, slices.ContainsFunc(needed, func(f string) bool { return fits(pattern, f) }), "%s needs no %s", name, pattern)
+			require.True(t, slices.ContainsFunc(needed, func(f string) bool { return fits(pattern, f) }), "%s does not need %s", name, pattern)
 		}
 	}
 }
 
-// settingsOf are the settings that a running process of the stand knows.
+// settingsOf returns the settings that a running process knows.
 func settingsOf(t *testing.T, p *Process) []string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), p.argv[0], append(slices.Clone(p.argv[1:]), "--print-config")...)
@@ -130,8 +130,8 @@ func settingsOf(t *testing.T, p *Process) []string {
 	return names
 }
 
-// namesSettingsThatAre demands of the README and of the lines that are comments in the environment files
-// that their settings are those of a process.
+// namesSettingsThatAre requires that every setting named in the README and in the environment files, comments
+// included, is a setting of a process.
 func namesSettingsThatAre(t *testing.T, s *Stand) {
 	t.Helper()
 	known := map[string]bool{}
@@ -149,6 +149,6 @@ func namesSettingsThatAre(t *testing.T, s *Stand) {
 		text += string(raw)
 	}
 	for _, name := range regexp.MustCompile(`\bSERVICE_[A-Z0-9_]+\b`).FindAllString(text, -1) {
-		require.True(t, known[name] || known[strings.TrimSuffix(name, "_FILE")], "%s is no setting", name)
+		require.True(t, known[name] || known[strings.TrimSuffix(name, "_FILE")], "%s is not a setting of any process", name)
 	}
 }

@@ -17,7 +17,7 @@ const (
 	stopTimeout  = 15 * time.Second
 )
 
-// Single starts signalboxd.
+// Single starts an installation in a single process, signalboxd.
 func Single(t testing.TB, o Options) *Stand {
 	t.Helper()
 	dir := folder(t, o)
@@ -25,7 +25,7 @@ func Single(t testing.TB, o Options) *Stand {
 	s := &Stand{T: t, Password: pass, Dir: dir, Environments: environments(t, dir, o), Processes: map[string]*Process{}, Order: []string{"signalboxd"}}
 	env := append(os.Environ(), "SERVICE_BOOTSTRAP_ADMIN_PASSWORD_FILE="+passFile,
 		"SERVICE_AGENT_ENVIRONMENTS="+s.Environments, "SERVICE_POSTGRES_CACHE="+filepath.Join(Root(t), ".cache", "postgres"))
-	// The ports stay the same over restarts, so that what runs on finds the server again.
+	// Keep the ports over restarts, so that jobs that survive a restart find the server again.
 	free := freePorts(t, 2)
 	listen := "127.0.0.1:" + free[0]
 	// As in the split shape, agents of other hosts may join.
@@ -48,13 +48,13 @@ func (s *Stand) Listen(addr string) {
 	argv[slices.Index(argv, "--listen")+1] = addr
 }
 
-// Program makes signalboxd another program from its next start on.
+// Program replaces the signalboxd program from its next start on.
 func (s *Stand) Program(path string) {
 	s.T.Helper()
 	s.Processes["signalboxd"].argv[0] = path
 }
 
-// Elsewhere is an address that nothing listens on.
+// Elsewhere returns a free address.
 func (s *Stand) Elsewhere() string {
 	s.T.Helper()
 	return "127.0.0.1:" + freePorts(s.T, 1)[0]
@@ -62,7 +62,7 @@ func (s *Stand) Elsewhere() string {
 
 func (s *Stand) readyFile() string { return filepath.Join(s.Dir, "ready.json") }
 
-// StartSingle starts signalboxd (again) and waits until it serves.
+// StartSingle starts signalboxd, possibly again, and waits until it serves.
 func (s *Stand) StartSingle() {
 	s.T.Helper()
 	_ = os.Remove(s.readyFile())
@@ -88,7 +88,7 @@ func (s *Stand) StartSingle() {
 	s.URL = ready.Address
 }
 
-// close ends everything that the stand started itself.
+// close stops every process that the Stand started.
 func (s *Stand) close() {
 	for _, v := range slices.Backward(s.Order) {
 		p := s.Processes[v]

@@ -18,23 +18,23 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg/local"
 )
 
-// services are the units of the split shape in the order of their start; the agent comes last.
+// services are the units of the split shape in start order, without the agent, which comes last.
 var services = []string{"auth", "jobs", "ingest", "registry", "inference", "gateway"}
 
-// ports of the environment files, which get free ones instead.
+// ports are the ports in the environment files, which free ones replace.
 var ports = []string{"8080", "7101", "7102", "7103", "7104", "7105", "7112", "7123", "7125"}
 
-// Split starts every service and the agent as a process of its own, over TCP with mutual TLS, from the units
-// and environment files of deploy/ and by the steps of deploy/README.md. Where the test is root, each
+// Split starts every service and the agent as separate processes, over TCP with mutual TLS, from the units
+// and environment files of deploy/ and by the steps of deploy/README.md. If the test runs as root, each
 // process runs as the user and groups of its unit.
 func Split(t testing.TB, o Options) *Stand {
 	t.Helper()
 	dir := folder(t, o)
 	pass, passFile := password(t, dir)
 	s := &Stand{T: t, Password: pass, Dir: dir, Processes: map[string]*Process{}}
-	t.Cleanup(func() { sweep(t, dir) }) // after all have ended that are told to
+	t.Cleanup(func() { sweep(t, dir) }) // runs after close has stopped the processes
 	admin := startPostgres(t, dir)
-	t.Cleanup(s.close) // before the database ends
+	t.Cleanup(s.close) // runs before the database stops
 	h := newHost(t, dir)
 	free := freePorts(t, len(ports))
 	for i, p := range ports {
@@ -55,8 +55,8 @@ func Split(t testing.TB, o Options) *Stand {
 	return s
 }
 
-// launch runs a unit's ExecStartPre and starts its ExecStart, with what the unit gives, the options, and
-// what an operator's own lines would add.
+// launch runs a unit's ExecStartPre and starts its ExecStart with the unit's environment, the options, and
+// the lines that an operator would add.
 func (s *Stand) launch(h *host, name string, o Options, extra []string) {
 	s.T.Helper()
 	u := readUnit(s.T, "signalbox-"+name+".service")
@@ -74,12 +74,12 @@ func (s *Stand) launch(h *host, name string, o Options, extra []string) {
 	s.T.Logf("%s: process %d", name, p.PID())
 }
 
-// launchAgent makes the host a node and starts its agent.
+// launchAgent joins the host as a node and starts its agent.
 func (s *Stand) launchAgent(h *host, o Options) {
 	s.T.Helper()
 	const user = "signalbox-agent"
 	if h.users != nil && !h.python(h.credential(readUnit(s.T, user+".service"))) {
-		s.T.Log("the agent runs as the test itself: only the test finds a Python")
+		s.T.Log("the agent runs as the test's user: no other user finds a suitable Python")
 		h.users = nil
 	}
 	h.folder(filepath.Join(s.Dir, "agent"), user)
@@ -89,7 +89,7 @@ func (s *Stand) launchAgent(h *host, o Options) {
 	s.launch(h, "agent", o, extra)
 }
 
-// environments is where the agent's user keeps Python environments: the stands share what one user made.
+// environments returns where the agent's user keeps Python environments; all installations of that user share them.
 func (h *host) environments(o Options) string {
 	h.t.Helper()
 	if h.users == nil {
@@ -105,7 +105,7 @@ func (h *host) environments(o Options) string {
 	return dir
 }
 
-// passed is what package installers of this machine need; the agent's process alone gets it.
+// passed returns the variables that package installers of this machine need; only the agent's process gets them.
 func passed() []string {
 	var out []string
 	for _, e := range os.Environ() {
@@ -118,7 +118,7 @@ func passed() []string {
 	return out
 }
 
-// startPostgres runs a server for the stand and answers the file with its admin's URL.
+// startPostgres runs a server for the installation and returns the file with its admin URL.
 func startPostgres(t testing.TB, dir string) string {
 	t.Helper()
 	bin, err := local.Find("", filepath.Join(Root(t), ".cache", "postgres"))
@@ -133,7 +133,7 @@ func startPostgres(t testing.TB, dir string) string {
 	return file
 }
 
-// setup runs the commands that deploy/README.md gives, below the host's root.
+// setup runs the setup commands of deploy/README.md below the host's root.
 func (h *host) setup(adminFile string) {
 	h.t.Helper()
 	for _, args := range [][]string{{"certs"}, {"secrets"}, {"database", "--admin-url-file", adminFile}} {
@@ -146,7 +146,7 @@ func (h *host) setup(adminFile string) {
 	}
 }
 
-// AwaitServing waits until the gateway answers and every service behind it can be reached.
+// AwaitServing waits until the gateway responds and can reach auth.
 func (s *Stand) AwaitServing() {
 	s.T.Helper()
 	c := client.New(s.URL, nil)
@@ -156,7 +156,7 @@ func (s *Stand) AwaitServing() {
 	}, readyTimeout, readyEvery, "the gateway does not serve")
 }
 
-// join makes a fleet and a join token, as an admin would, and the host a node of it, as an operator would.
+// join creates a fleet and a join token as an admin would, and joins the host as an operator would.
 func (s *Stand) join(h *host) {
 	s.T.Helper()
 	if _, err := os.Stat(filepath.Join(s.Dir, "agent", "node")); err == nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// status is a line of /proc/PID/status, its words.
+// status returns the fields of a line of /proc/PID/status.
 func status(t *testing.T, pid int, key string) []string {
 	t.Helper()
 	for _, line := range lines(t, fmt.Sprintf("/proc/%d/status", pid)) {
@@ -23,7 +23,7 @@ func status(t *testing.T, pid int, key string) []string {
 	return nil
 }
 
-// environ is the environment that a process was started with.
+// environ returns the environment that a process was started with.
 func environ(t *testing.T, pid int) []string {
 	t.Helper()
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
@@ -31,7 +31,7 @@ func environ(t *testing.T, pid int) []string {
 	return strings.Split(strings.TrimRight(string(raw), "\x00"), "\x00")
 }
 
-func TestEachProcessOfTheSplitIsWhatItsUnitSays(t *testing.T) {
+func TestSplit_processesMatchTheirUnits(t *testing.T) {
 	t.Setenv("PIP_NO_INDEX_OF_A_TEST", "1")
 	s := Split(t, Options{})
 	h := &host{t: t, dir: s.Dir}
@@ -50,7 +50,7 @@ func TestEachProcessOfTheSplitIsWhatItsUnitSays(t *testing.T) {
 	namesSettingsThatAre(t, s)
 }
 
-// runsAs demands the unit's user and groups.
+// runsAs requires the unit's user and groups.
 func runsAs(t *testing.T, h *host, u unit, p *Process) {
 	t.Helper()
 	c := h.credential(u)
@@ -68,7 +68,7 @@ func runsAs(t *testing.T, h *host, u unit, p *Process) {
 	require.Equal(t, []string{"0000000000000000"}, status(t, p.PID(), "CapEff"))
 }
 
-// given demands that a process has what its unit's files give, and nothing else of Signalbox or of the test.
+// given requires that a process has the environment of its unit's files, and nothing else of Signalbox or of the test.
 func given(t *testing.T, name string, u unit, p *Process) {
 	t.Helper()
 	var want []string
@@ -94,12 +94,12 @@ func given(t *testing.T, name string, u unit, p *Process) {
 		keys := []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL"}
 		for _, line := range environ(t, p.PID()) {
 			key, _, _ := strings.Cut(line, "=")
-			require.True(t, slices.Contains(keys, key) || slices.Contains(want, key), "%s is not the unit's", key)
+			require.True(t, slices.Contains(keys, key) || slices.Contains(want, key), "%s does not come from the unit", key)
 		}
 	}
 }
 
-// keepsToItself demands that what a user made in the data folders is for nobody else.
+// keepsToItself requires that other users cannot read the data folders.
 func keepsToItself(t *testing.T, h *host, s *Stand) {
 	t.Helper()
 	for _, folder := range []string{"lib", "agent"} {

@@ -1,6 +1,6 @@
-// Package testenv starts whole installations for the suites, from the programs that users run: one process
-// (signalboxd), or every service and the agent as a process of its own, from exactly the units, users and
-// environment files of deploy/. Whatever a stand started is gone when its test ends.
+// Package testenv starts whole installations for the suites, from the programs that users run: a single process
+// (signalboxd), or every service and the agent as separate processes, from exactly the units, users and
+// environment files of deploy/. Every process that it starts is gone when its test ends.
 package testenv
 
 import (
@@ -28,35 +28,35 @@ type Stand struct {
 	T        testing.TB
 	URL      string
 	Password secret.String
-	// Dir keeps everything of the installation.
+	// Dir holds all files of the installation.
 	Dir string
 	// Environments is the folder of Python environments.
 	Environments string
-	// Processes by name: signalboxd, or auth, jobs, ... gateway, agent.
+	// Processes are the processes by name: signalboxd, or auth, jobs, ... gateway, agent.
 	Processes map[string]*Process
-	// Order is that of the first start.
+	// Order is the order of the first start.
 	Order []string
 }
 
-// Options change an installation from its defaults.
+// Options change an installation's defaults.
 type Options struct {
 	// Env is added to every process.
 	Env map[string]string
-	// Dir is taken instead of a fresh one, to start again on what is there.
+	// Dir replaces the fresh folder, to start again on existing data.
 	Dir string
-	// OwnEnvironments builds Python environments for this stand alone.
+	// OwnEnvironments builds the Python environments for this Stand alone.
 	OwnEnvironments bool
 }
 
-// Shapes are the two ways to start an installation.
+// Shapes returns the two ways to start an installation.
 func Shapes() map[string]func(t testing.TB, o Options) *Stand {
 	return map[string]func(t testing.TB, o Options) *Stand{"single": Single, "split": Split}
 }
 
-// Patience is how long a stage of the loop may take on a busy machine.
+// Patience is the time limit for a stage of the loop on a busy machine.
 const Patience = 3 * time.Minute
 
-// Root is the top of the checkout.
+// Root returns the top of the checkout.
 func Root(t testing.TB) string {
 	t.Helper()
 	dir, err := os.Getwd()
@@ -71,7 +71,7 @@ func Root(t testing.TB) string {
 	}
 }
 
-// Bin is the path of a program that `make build` made.
+// Bin returns the path of a program built by `make build`.
 func Bin(t testing.TB, name string) string {
 	t.Helper()
 	path := filepath.Join(Root(t), "bin", name)
@@ -80,8 +80,8 @@ func Bin(t testing.TB, name string) string {
 	return path
 }
 
-// environments is where Python environments are kept: all stands share them, keyed by digest, unless one
-// wants to see them built.
+// environments returns where Python environments are kept: keyed by digest and shared, unless a test
+// needs to see them built.
 func environments(t testing.TB, dir string, o Options) string {
 	t.Helper()
 	if o.OwnEnvironments {
@@ -90,7 +90,7 @@ func environments(t testing.TB, dir string, o Options) string {
 	return filepath.Join(Root(t), ".cache", "agent-envs")
 }
 
-// Loop is a walk through the stand as its admin, under a name of its own.
+// Loop returns a Loop that is signed in as admin, with a unique name.
 func (s *Stand) Loop(ctx context.Context) *e2eflow.Loop {
 	s.T.Helper()
 	var raw [4]byte
@@ -103,7 +103,7 @@ func (s *Stand) Loop(ctx context.Context) *e2eflow.Loop {
 	return l
 }
 
-// Tail is the end of every process's log, for messages.
+// Tail returns the end of every process's log, for failure messages.
 func (s *Stand) Tail() string {
 	out := ""
 	var outSb109 strings.Builder
@@ -114,7 +114,7 @@ func (s *Stand) Tail() string {
 	return out
 }
 
-// freePorts finds ports that nothing listens on.
+// freePorts returns n free ports.
 func freePorts(t testing.TB, n int) []string {
 	t.Helper()
 	out := make([]string, n)
@@ -127,7 +127,7 @@ func freePorts(t testing.TB, n int) []string {
 	return out
 }
 
-// folder is the stand's folder, removed with the test.
+// folder returns the folder of the installation.
 func folder(t testing.TB, o Options) string {
 	t.Helper()
 	if o.Dir != "" {
@@ -136,12 +136,12 @@ func folder(t testing.TB, o Options) string {
 	return Folder(t)
 }
 
-// Folder makes a folder whose path is short, which Unix sockets need, and that goes with the test.
+// Folder creates a folder with a short path, which Unix sockets need, and removes it when the test ends.
 func Folder(t testing.TB) string {
 	t.Helper()
 	base := os.TempDir()
 	if os.Geteuid() == 0 && !open(base) {
-		base = "/tmp" // the split shape's users must come through
+		base = "/tmp" // the users of the split shape must be able to pass through
 	}
 	dir, err := os.MkdirTemp(base, "sb")
 	require.NoError(t, err)

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Left lists the processes that a folder's installation has left running: those whose arguments or
-// environment name the folder.
+// Left returns the processes that an installation left running: those whose arguments or
+// environment name its folder.
 func Left(dir string) []int {
 	entries, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
@@ -37,8 +37,8 @@ func Left(dir string) []int {
 	return pids
 }
 
-// names tells that the text holds the folder or something in it, not a folder whose name begins alike:
-// stands run side by side, in folders that differ by their numbers.
+// names reports whether the text contains the folder or a path in it, rather than a folder whose name only begins alike:
+// installations run at the same time in folders whose names differ by a number.
 func names(raw []byte, dir string) bool {
 	for rest := raw; ; {
 		at := bytes.Index(rest, []byte(dir))
@@ -52,7 +52,7 @@ func names(raw []byte, dir string) bool {
 	}
 }
 
-// sweep ends what a killed agent's shims still run, which would otherwise outlive the test, with its cgroups.
+// sweep kills what the shims of a killed agent still run, which would outlive the test, and removes their cgroups.
 func sweep(t testing.TB, dir string) {
 	t.Helper()
 	for _, pid := range Left(dir) {
@@ -64,7 +64,7 @@ func sweep(t testing.TB, dir string) {
 	}
 }
 
-// removeGroup waits until the kernel lets the group go: those who were in it die beside this.
+// removeGroup waits until the kernel allows the removal: the processes in the group may still be exiting.
 func removeGroup(t testing.TB, group string) {
 	t.Helper()
 	for deadline := time.Now().Add(stopTimeout); ; <-time.After(look) {
@@ -73,20 +73,20 @@ func removeGroup(t testing.TB, group string) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Logf("a work's cgroup is left: %v", err)
+			t.Logf("the cgroup of a work was not removed: %v", err)
 			return
 		}
 	}
 }
 
-// groups are the cgroups that the shims of a folder's works made, which nobody removes for a shim that was
-// killed.
+// groups returns the cgroups that the shims of a folder's works made; if a shim was killed, no process
+// removes its group.
 func groups(t testing.TB, dir string) []string {
 	t.Helper()
 	var all []string
 	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.Name() != "start.json" {
-			return nil //nolint:nilerr // what is gone meanwhile has no group
+			return nil //nolint:nilerr // a file that is gone by now has no group
 		}
 		raw, err := os.ReadFile(path)
 		var start struct {
@@ -98,7 +98,7 @@ func groups(t testing.TB, dir string) []string {
 			err = json.Unmarshal(raw, &start)
 		}
 		if err != nil {
-			t.Logf("what a shim was to run: %v", err)
+			t.Logf("read start.json: %v", err)
 		}
 		all = append(all, start.Limits.Groups...)
 		return nil

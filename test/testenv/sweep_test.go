@@ -19,7 +19,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-func TestSweepRemovesTheGroupsOfItsWorksOnly(t *testing.T) {
+func TestSweep_removesOnlyItsGroups(t *testing.T) {
 	t.Parallel()
 	dir, kernel := Folder(t), t.TempDir()
 	mine, other := filepath.Join(kernel, "mine"), filepath.Join(kernel, "other")
@@ -35,7 +35,7 @@ func TestSweepRemovesTheGroupsOfItsWorksOnly(t *testing.T) {
 	require.DirExists(t, other)
 }
 
-func TestLeftFindsWhatNamesTheFolderAndSweepEndsIt(t *testing.T) {
+func TestLeft_findsProcessesThatSweepKills(t *testing.T) {
 	t.Parallel()
 	dir := Folder(t)
 	byArgument := exec.Command("sh", "-c", "read line # "+dir+"/data")

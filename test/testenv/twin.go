@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Twin starts another process like one of the stand's under a name of its own, with some settings changed:
+// Twin starts another process like of under a new name, with some settings changed, as
 // a replica on the same host.
 func (s *Stand) Twin(of, name string, settings map[string]string) *Process {
 	s.T.Helper()
@@ -26,7 +26,7 @@ func (s *Stand) Twin(of, name string, settings map[string]string) *Process {
 	return p
 }
 
-// Setting is what the process was given for a setting, empty where nothing was.
+// Setting returns the value of a setting that the process was given, or "".
 func (p *Process) Setting(name string) string {
 	for _, e := range slices.Backward(p.env) {
 		if value, ok := strings.CutPrefix(e, name+"="); ok {
@@ -36,8 +36,8 @@ func (p *Process) Setting(name string) string {
 	return ""
 }
 
-// AdminURL is the file with the URL of the admin of the split shape's database server.
+// AdminURL returns the file with the admin URL of the split shape's database server.
 func (s *Stand) AdminURL() string { return filepath.Join(s.Dir, "admin-url") }
 
-// Run makes the process another program from its next start on.
+// Run replaces the process's program from its next start on.
 func (p *Process) Run(program string) { p.argv[0] = program }

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// units are the files of deploy/systemd that start a process.
+// units returns the units of deploy/systemd that start a process.
 func units(t *testing.T) map[string]unit {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(Root(t), "deploy", "systemd", "*.service"))
@@ -25,10 +25,10 @@ func units(t *testing.T) map[string]unit {
 	return out
 }
 
-// once is a unit that does one thing and ends, which root does.
+// once reports whether a unit runs a command to its end, as root.
 func once(u unit) bool { return u.one("Type") == "oneshot" }
 
-// made are the programs that `make build` makes.
+// made returns the programs that `make build` builds.
 func made(t *testing.T) []string {
 	t.Helper()
 	var patterns []string
@@ -49,7 +49,7 @@ func made(t *testing.T) []string {
 	return names
 }
 
-func TestAUnitStartsAProgramThatTheBuildMakes(t *testing.T) {
+func TestUnits_startBuiltPrograms(t *testing.T) {
 	t.Parallel()
 	programs := made(t)
 	for name, u := range units(t) {
@@ -64,7 +64,7 @@ func TestAUnitStartsAProgramThatTheBuildMakes(t *testing.T) {
 	}
 }
 
-func TestAnEnvironmentFileIsThereAndIsReadByAUnit(t *testing.T) {
+func TestUnits_environmentFiles(t *testing.T) {
 	t.Parallel()
 	read := map[string]bool{}
 	for name, u := range units(t) {
@@ -77,11 +77,11 @@ func TestAnEnvironmentFileIsThereAndIsReadByAUnit(t *testing.T) {
 	entries, err := os.ReadDir(filepath.Join(Root(t), "deploy", "env"))
 	require.NoError(t, err)
 	for _, e := range entries {
-		require.True(t, read[e.Name()], "%s is read by no unit", e.Name())
+		require.True(t, read[e.Name()], "no unit reads %s", e.Name())
 	}
 }
 
-// known are the users and groups of deploy/sysusers.d.
+// known returns the users and groups of deploy/sysusers.d.
 func known(t *testing.T) (users, groups []string) {
 	t.Helper()
 	for _, line := range lines(t, filepath.Join(Root(t), "deploy", "sysusers.d", "signalbox.conf")) {
@@ -94,7 +94,7 @@ func known(t *testing.T) (users, groups []string) {
 	return users, groups
 }
 
-func TestAUnitRunsAsAUserOfSysusersWithAGroupOfItsOwn(t *testing.T) {
+func TestUnits_usersAndGroups(t *testing.T) {
 	t.Parallel()
 	users, groups := known(t)
 	first := map[string]string{}
@@ -105,11 +105,11 @@ func TestAUnitRunsAsAUserOfSysusersWithAGroupOfItsOwn(t *testing.T) {
 		}
 		require.Contains(t, users, u.one("User"), name)
 		require.Contains(t, groups, u.one("Group"), name)
-		require.Empty(t, first[u.one("Group")], "%s: who shares a first group can look into the other", name)
+		require.Empty(t, first[u.one("Group")], "%s: two units must not share a first group", name)
 		first[u.one("Group")] = name
 		for one := range strings.FieldsSeq(u.one("SupplementaryGroups")) {
 			require.Contains(t, groups, one, name)
-			require.True(t, one == "signalbox" || one == "signalbox-keyring" || one == "signalbox-audit", "%s reads what is another's", name)
+			require.True(t, one == "signalbox" || one == "signalbox-keyring" || one == "signalbox-audit", "%s must not be in a group of another unit", name)
 		}
 		keyring := strings.Contains(strings.Join(u.environment(t), "\n"), "SERVICE_KEYRING_FILE=")
 		require.Equal(t, keyring, slices.Contains(strings.Fields(u.one("SupplementaryGroups")), "signalbox-keyring"), name)
@@ -118,7 +118,7 @@ func TestAUnitRunsAsAUserOfSysusersWithAGroupOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestAUnitIsStartedAgainForEverAndMayChangeOnlyItsData(t *testing.T) {
+func TestUnits_restartAndSandbox(t *testing.T) {
 	t.Parallel()
 	for name, u := range units(t) {
 		require.Equal(t, "yes", u.one("NoNewPrivileges"), name)
@@ -135,17 +135,17 @@ func TestAUnitIsStartedAgainForEverAndMayChangeOnlyItsData(t *testing.T) {
 	}
 }
 
-func TestTheAgentsUnitLeavesItsWorksAlone(t *testing.T) {
+func TestAgentUnit_leavesWorksAlone(t *testing.T) {
 	t.Parallel()
 	u := readUnit(t, "signalbox-agent.service")
-	require.Equal(t, "process", u.one("KillMode"), "they outlive the agent")
-	require.Equal(t, "continue", u.one("OOMPolicy"), "one that is ended for its memory takes nobody along")
+	require.Equal(t, "process", u.one("KillMode"), "works must outlive the agent")
+	require.Equal(t, "continue", u.one("OOMPolicy"), "a work killed for its memory must not stop the others")
 	for _, key := range []string{"PrivateTmp", "PrivateDevices", "ProtectClock", "MemoryDenyWriteExecute", "RestrictNamespaces"} {
-		require.Empty(t, u.one(key), "%s: they use devices, make code and go on when the agent's mounts are gone", key)
+		require.Empty(t, u.one(key), "%s: works use devices, generate code and outlive the agent's mounts", key)
 	}
 }
 
-// machine is a root with the files of deploy/ where deploy/README.md puts them.
+// machine creates a root folder with the files of deploy/ where deploy/README.md puts them.
 func machine(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
@@ -172,8 +172,8 @@ func machine(t *testing.T) string {
 	return root
 }
 
-// TestSystemdTakesTheUnits asks systemd itself, on machines that have it.
-func TestSystemdTakesTheUnits(t *testing.T) {
+// TestUnits_verifiedBySystemd verifies the units with systemd-analyze, if it is installed.
+func TestUnits_verifiedBySystemd(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("systemd-analyze"); err != nil {
 		t.Log("no systemd-analyze on this machine; the other tests read the units")
@@ -188,15 +188,15 @@ func TestSystemdTakesTheUnits(t *testing.T) {
 	}
 	out, err := exec.CommandContext(t.Context(), "systemd-analyze", args...).CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	require.Empty(t, string(out), "what it does not know it tells and ignores")
+	require.Empty(t, string(out), "systemd ignores unknown keys but prints a warning")
 }
 
-// TestSysusersMakesTheUsersOfTheStand compares the stand's reading of the file with systemd's own.
-func TestSysusersMakesTheUsersOfTheStand(t *testing.T) {
+// TestSysusers_likeSystemd compares the host's users with those that systemd-sysusers makes.
+func TestSysusers_likeSystemd(t *testing.T) {
 	t.Parallel()
 	_, err := exec.LookPath("systemd-sysusers")
 	if err != nil || os.Geteuid() != 0 {
-		t.Log("systemd-sysusers does not run here; the stand reads its file by itself")
+		t.Log("systemd-sysusers cannot run here; nothing to compare")
 		return
 	}
 	root := machine(t)
@@ -209,7 +209,7 @@ func TestSysusersMakesTheUsersOfTheStand(t *testing.T) {
 	}
 }
 
-// columns are those places of each line of an account file.
+// columns returns the given columns of each line of an account file.
 func columns(t *testing.T, path string, places []int) []string {
 	t.Helper()
 	var out []string

@@ -48,7 +48,7 @@ func (c *comparison) operation(at string, base, head map[string]any) {
 		if is[status] == nil {
 			// Removing a failure breaks no client.
 			if status < "4" || status == "default" {
-				c.say(at, "does not answer %s any more", status)
+				c.say(at, "no longer returns %s", status)
 			}
 			continue
 		}
@@ -66,7 +66,7 @@ func (c *comparison) access(at string, base, head map[string]any) {
 	}
 	for _, way := range was {
 		if len(is) > 0 && !slices.ContainsFunc(is, func(other any) bool { return text(other) == text(way) }) {
-			c.say(at, "does not take %v any more", sorted(asObject(way)))
+			c.say(at, "no longer accepts %v", sorted(asObject(way)))
 		}
 	}
 	if base["x-service-role"] == "operator" && head["x-service-role"] == "admin" {
@@ -120,7 +120,7 @@ func (c *comparison) request(at string, base, head map[string]any) {
 		}
 		return
 	case head == nil:
-		c.say(at, "takes no body any more")
+		c.say(at, "no longer accepts a body")
 		return
 	}
 	if head["required"] == true && base["required"] != true {
@@ -129,7 +129,7 @@ func (c *comparison) request(at string, base, head map[string]any) {
 	was, is := object(base, "content"), object(head, "content")
 	for _, media := range sorted(was) {
 		if is[media] == nil {
-			c.say(at, "does not take %s any more", media)
+			c.say(at, "no longer accepts %s", media)
 			continue
 		}
 		c.schema(at+" body", object(object(was, media), "schema"), object(object(is, media), "schema"), sent)
@@ -146,7 +146,7 @@ func (c *comparison) response(at string, base, head map[string]any) {
 	was, now := object(base, "content"), object(head, "content")
 	for _, media := range sorted(was) {
 		if now[media] == nil {
-			c.say(at, "is not %s any more", media)
+			c.say(at, "is no longer %s", media)
 			continue
 		}
 		before, after := object(was, media), object(now, media)

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// known is a document of one resource.
+// known is a document with one resource.
 const known = `{
   "paths": {
     "/api/jobs": {
@@ -69,7 +69,7 @@ func parse(t *testing.T, text string) map[string]any {
 	return doc
 }
 
-// changed compares the document with itself after replacements of text.
+// changed applies text replacements to the document and compares the result with the original.
 func changed(t *testing.T, pairs ...string) []string {
 	t.Helper()
 	text := known
@@ -80,52 +80,52 @@ func changed(t *testing.T, pairs ...string) []string {
 	return compare(parse(t, known), parse(t, text))
 }
 
-func TestNothingChangedIsNothingFound(t *testing.T) {
+func TestCompare_unchanged(t *testing.T) {
 	t.Parallel()
 	require.Empty(t, changed(t))
 }
 
-func TestWhatBreaksClientsIsFound(t *testing.T) {
+func TestCompare_breakingChanges(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ from, to, want string }{
-		"a removed optional property of an answer": {`"hint": {"type": "string"}, `, ``, "POST /api/jobs 201 body: property hint is gone"},
-		"a removed required property of an answer": {`"id": {"type": "string"}, `, ``, "GET /api/jobs 200 body[]: property id is gone"},
-		"a property that may be left out":          {`["id", "note", `, `["id", `, "property note may be left out"},
-		"an answer that may be null":               {`"id": {"type": "string"}`, `"id": {"type": ["string", "null"]}`, "201 body.id: null was not possible before"},
-		"an answer of another type":                {`"id": {"type": "string"}`, `"id": {"type": "integer"}`, "201 body.id: is integer, it was string"},
-		"an answer of another form":                {`{"type": "string", "format": "date-time"}`, `{"type": "string"}`, "body.at: has format <nil>"},
-		"a map of other values":                    {`"additionalProperties": {"type": "string"}}`, `"additionalProperties": {"type": "integer"}}`, "body.labels.*: is integer"},
-		"a further form of an answer":              {`{"anyOf": [{"type": "number"}, {"type": "string", "enum": ["NaN"]}]}`, `{"anyOf": [{"type": "number"}, {"type": "string"}, {"type": "boolean"}]}`, "body.rate: boolean was not possible before"},
-		"a removed route":                          {`"/api/jobs/{id}/stream"`, `"/api/jobs/{id}/events"`, "GET /api/jobs/{id}/stream: is gone"},
+		"removed optional property of a response": {`"hint": {"type": "string"}, `, ``, "POST /api/jobs 201 body: property hint is gone"},
+		"removed required property of a response": {`"id": {"type": "string"}, `, ``, "GET /api/jobs 200 body[]: property id is gone"},
+		"property that becomes optional":          {`["id", "note", `, `["id", `, "property note may be left out"},
+		"response value that becomes nullable":    {`"id": {"type": "string"}`, `"id": {"type": ["string", "null"]}`, "201 body.id: null was not possible before"},
+		"response value with a different type":    {`"id": {"type": "string"}`, `"id": {"type": "integer"}`, "201 body.id: is integer, it was string"},
+		"response value with a different format":  {`{"type": "string", "format": "date-time"}`, `{"type": "string"}`, "body.at: has format <nil>"},
+		"map with different values":               {`"additionalProperties": {"type": "string"}}`, `"additionalProperties": {"type": "integer"}}`, "body.labels.*: is integer"},
+		"additional form of a response value":     {`{"anyOf": [{"type": "number"}, {"type": "string", "enum": ["NaN"]}]}`, `{"anyOf": [{"type": "number"}, {"type": "string"}, {"type": "boolean"}]}`, "body.rate: boolean was not possible before"},
+		"a removed route":                         {`"/api/jobs/{id}/stream"`, `"/api/jobs/{id}/events"`, "GET /api/jobs/{id}/stream: is gone"},
 		"a removed method": {`"get": {
         "security": [], "responses"`, `"put": {
         "security": [], "responses"`, "GET /api/jobs: is gone"},
-		"a removed event":                    {`"job": {"$ref"`, `"work": {"$ref"`, "event job is gone"},
-		"a removed status":                   {`"201":`, `"200":`, "POST /api/jobs: does not answer 201 any more"},
-		"a removed header":                   {`"headers": {"Location": {}}, `, ``, "header Location is gone"},
-		"another content type":               {`"201": {"headers": {"Location": {}}, "content": {"application/json"`, `"201": {"headers": {"Location": {}}, "content": {"text/plain"`, "201: is not application/json any more"},
-		"a failure without its detail":       {`"properties": {"detail": {"type": "string"}}, "required": ["detail"]`, `"properties": {}`, "404 body: property detail is gone"},
-		"a narrowed enum of a request":       {`["a", "b"]`, `["a"]`, "POST /api/jobs body.kind: does not take b any more"},
-		"a new enum of a request":            {`"tags": {"type": "array", "items": {"type": "string"}`, `"tags": {"type": "array", "items": {"type": "string", "enum": ["x"]}`, "body.tags[]: takes only [x]"},
-		"a new required field of a request":  {`"required": ["name"]`, `"required": ["name", "kind"]`, "POST /api/jobs body: property kind is required"},
-		"a removed field of a request":       {`"any": {}, `, ``, "POST /api/jobs body: property any is gone"},
-		"a longer least":                     {`"minLength": 1`, `"minLength": 2`, "body.name: minLength is 2, it was 1"},
-		"a shorter most":                     {`"maxLength": 8`, `"maxLength": 7`, "body.name: maxLength is 7, it was 8"},
-		"a new bound":                        {`"any": {}`, `"any": {"type": "string"}`, "body.any: is string, it was <nil>"},
-		"a tighter number":                   {`"maximum": 9`, `"maximum": 8`, "body.size: integer is not taken any more"},
-		"fewer items":                        {`"maxItems": 3`, `"maxItems": 2`, "body.tags: maxItems is 2, it was 3"},
-		"another pattern":                    {`"pattern": "^a"`, `"pattern": "^b"`, "body.name: has another pattern"},
-		"no null any more":                   {`"size": {"type": ["integer", "null"]`, `"size": {"type": ["integer"]`, "body.size: null is not taken any more"},
-		"a field of a part":                  {`"properties": {"x": {"type": "number"}}`, `"properties": {"x": {"type": "integer"}}`, "body.part.x: is integer, it was number"},
-		"a body that is needed":              {`"requestBody": {"required": false`, `"requestBody": {"required": true`, "POST /api/jobs: needs a body"},
-		"a parameter that is gone":           {`"name": "dry"`, `"name": "try"`, "parameter query dry is gone"},
-		"a parameter that is required":       {`"in": "query", "required": false`, `"in": "query", "required": true`, "parameter query dry is required"},
-		"a shared parameter that is tighter": {`"maxLength": 9`, `"maxLength": 3`, "parameter header Key: maxLength is 3"},
-		"a credential that is not taken":     {`[{"accessToken": []}, {"other": []}]`, `[{"accessToken": []}]`, "does not take [other] any more"},
-		"a credential that is needed": {`"get": {
+		"a removed event":                   {`"job": {"$ref"`, `"work": {"$ref"`, "event job is gone"},
+		"a removed status":                  {`"201":`, `"200":`, "POST /api/jobs: no longer returns 201"},
+		"a removed header":                  {`"headers": {"Location": {}}, `, ``, "header Location is gone"},
+		"another content type":              {`"201": {"headers": {"Location": {}}, "content": {"application/json"`, `"201": {"headers": {"Location": {}}, "content": {"text/plain"`, "201: is no longer application/json"},
+		"failure without detail":            {`"properties": {"detail": {"type": "string"}}, "required": ["detail"]`, `"properties": {}`, "404 body: property detail is gone"},
+		"a narrowed enum of a request":      {`["a", "b"]`, `["a"]`, "POST /api/jobs body.kind: no longer accepts b"},
+		"a new enum of a request":           {`"tags": {"type": "array", "items": {"type": "string"}`, `"tags": {"type": "array", "items": {"type": "string", "enum": ["x"]}`, "body.tags[]: accepts only [x]"},
+		"a new required field of a request": {`"required": ["name"]`, `"required": ["name", "kind"]`, "POST /api/jobs body: property kind is required"},
+		"a removed field of a request":      {`"any": {}, `, ``, "POST /api/jobs body: property any is gone"},
+		"higher minimum length":             {`"minLength": 1`, `"minLength": 2`, "body.name: minLength is 2, it was 1"},
+		"lower maximum length":              {`"maxLength": 8`, `"maxLength": 7`, "body.name: maxLength is 7, it was 8"},
+		"a new bound":                       {`"any": {}`, `"any": {"type": "string"}`, "body.any: is string, it was <nil>"},
+		"a tighter number":                  {`"maximum": 9`, `"maximum": 8`, "body.size: integer is no longer accepted"},
+		"fewer items":                       {`"maxItems": 3`, `"maxItems": 2`, "body.tags: maxItems is 2, it was 3"},
+		"another pattern":                   {`"pattern": "^a"`, `"pattern": "^b"`, "body.name: has a different pattern"},
+		"null no longer accepted":           {`"size": {"type": ["integer", "null"]`, `"size": {"type": ["integer"]`, "body.size: null is no longer accepted"},
+		"a field of a part":                 {`"properties": {"x": {"type": "number"}}`, `"properties": {"x": {"type": "integer"}}`, "body.part.x: is integer, it was number"},
+		"body becomes required":             {`"requestBody": {"required": false`, `"requestBody": {"required": true`, "POST /api/jobs: needs a body"},
+		"removed parameter":                 {`"name": "dry"`, `"name": "try"`, "parameter query dry is gone"},
+		"parameter becomes required":        {`"in": "query", "required": false`, `"in": "query", "required": true`, "parameter query dry is required"},
+		"tighter shared parameter":          {`"maxLength": 9`, `"maxLength": 3`, "parameter header Key: maxLength is 3"},
+		"removed credential":                {`[{"accessToken": []}, {"other": []}]`, `[{"accessToken": []}]`, "no longer accepts [other]"},
+		"credential becomes required": {`"get": {
         "security": [], "responses"`, `"get": {
         "security": [{"accessToken": []}], "responses"`, "GET /api/jobs: needs a credential"},
-		"a greater role": {`"x-service-role": "operator"`, `"x-service-role": "admin"`, "needs the admin role"},
+		"higher role": {`"x-service-role": "operator"`, `"x-service-role": "admin"`, "needs the admin role"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -134,30 +134,30 @@ func TestWhatBreaksClientsIsFound(t *testing.T) {
 	}
 }
 
-func TestWhatIsAddedBreaksNobody(t *testing.T) {
+func TestCompare_compatibleChanges(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ from, to string }{
 		"a route":                           {`"/api/jobs":`, `"/api/new": {"get": {"responses": {"200": {}}}}, "/api/jobs":`},
 		"a method":                          {`"/api/jobs": {`, `"/api/jobs": {"put": {"responses": {"200": {}}},`},
-		"a property of an answer":           {`"id": {"type": "string"}`, `"id": {"type": "string"}, "more": {"type": "integer"}`},
-		"a required property of an answer":  {`["id", "note"`, `["hint", "id", "note"`},
-		"a word of an answer":               {`["queued", "done"]`, `["queued", "done", "paused"]`},
+		"property of a response":            {`"id": {"type": "string"}`, `"id": {"type": "string"}, "more": {"type": "integer"}`},
+		"required property of a response":   {`["id", "note"`, `["hint", "id", "note"`},
+		"enum value of a response":          {`["queued", "done"]`, `["queued", "done", "paused"]`},
 		"an optional field of a request":    {`"any": {}`, `"any": {}, "more": {"type": "string"}`},
 		"an optional parameter":             {`"parameters": [{"name": "dry"`, `"parameters": [{"name": "wet", "in": "query", "schema": {"type": "string"}}, {"name": "dry"`},
-		"a word of a request":               {`["a", "b"]`, `["a", "b", "c"]`},
+		"enum value of a request":           {`["a", "b"]`, `["a", "b", "c"]`},
 		"a wider bound":                     {`"maxLength": 8`, `"maxLength": 80`},
-		"a field that need not be given":    {`"required": ["name"]`, `"required": []`},
+		"field becomes optional":            {`"required": ["name"]`, `"required": []`},
 		"a failure":                         {`"404":`, `"409": {"$ref": "#/components/responses/Error404"}, "404":`},
-		"a failure that is not any more":    {`"404": {"$ref"`, `"409": {"$ref"`},
+		"removed failure":                   {`"404": {"$ref"`, `"409": {"$ref"`},
 		"a further status":                  {`"201":`, `"200": {}, "201":`},
 		"an event":                          {`"x-service-events": {`, `"x-service-events": {"eof": {"type": "object"}, `},
 		"a description":                     {`"description": "d"`, `"description": "another"`},
-		"another name of a path's variable": {`"name": "id", "in": "path"`, `"name": "job_id", "in": "path"`},
-		"a body that need not be":           {`"name": {"type": "string", "minLength": 1`, `"name": {"type": "string", "minLength": 0`},
-		"an answer that is never null":      {`"note": {"type": ["string", "null"]}`, `"note": {"type": "string"}`},
-		"a parent that is always there":     {`"parent": {"anyOf": [{"$ref": "#/components/schemas/Job"}, {"type": "null"}]}`, `"parent": {"$ref": "#/components/schemas/Job"}`},
-		"a credential more":                 {`[{"accessToken": []}, {"other": []}]`, `[{"accessToken": []}, {"other": []}, {"third": []}]`},
-		"a smaller role":                    {`"x-service-role": "operator"`, `"x-service-role": "none"`},
+		"renamed path variable":             {`"name": "id", "in": "path"`, `"name": "job_id", "in": "path"`},
+		"lower minimum length":              {`"name": {"type": "string", "minLength": 1`, `"name": {"type": "string", "minLength": 0`},
+		"response value no longer nullable": {`"note": {"type": ["string", "null"]}`, `"note": {"type": "string"}`},
+		"parent no longer nullable":         {`"parent": {"anyOf": [{"$ref": "#/components/schemas/Job"}, {"type": "null"}]}`, `"parent": {"$ref": "#/components/schemas/Job"}`},
+		"additional credential":             {`[{"accessToken": []}, {"other": []}]`, `[{"accessToken": []}, {"other": []}, {"third": []}]`},
+		"lower role":                        {`"x-service-role": "operator"`, `"x-service-role": "none"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -166,7 +166,7 @@ func TestWhatIsAddedBreaksNobody(t *testing.T) {
 	}
 }
 
-func TestTheCommandFailsWhereAnythingBreaks(t *testing.T) {
+func TestRun_failsOnBreakingChange(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	base, head := filepath.Join(dir, "base.json"), filepath.Join(dir, "head.json")
@@ -176,7 +176,7 @@ func TestTheCommandFailsWhereAnythingBreaks(t *testing.T) {
 	require.ErrorIs(t, run(base, head, &out), errBroken)
 	require.Contains(t, out.String(), "POST /api/jobs 201 body: property hint is gone\n")
 	out.Reset()
-	require.NoError(t, run(head, base, &out), "put back, it is an addition")
+	require.NoError(t, run(head, base, &out), "the reverse change is an addition")
 	require.NoError(t, run(base, base, &out))
 	require.Empty(t, out.String())
 	require.ErrorContains(t, run(base, filepath.Join(dir, "none"), &out), "read document")

@@ -34,7 +34,7 @@ func (c *comparison) schema(at string, base, head map[string]any, w way) {
 	}
 	// Every form of a response must have been possible before; every accepted form of a request must still be
 	// accepted.
-	must, may, said := was, is, "is not taken any more"
+	must, may, said := was, is, "is no longer accepted"
 	if w == got {
 		must, may, said = is, was, "was not possible before"
 	}
@@ -126,7 +126,7 @@ func (c *comparison) words(at string, base, head map[string]any, w way) {
 	was, is := values(base), values(head)
 	if w == got {
 		if fixed, ok := base["const"]; ok && !slices.Contains(is, fixed) {
-			c.say(at, "is not %v any more", fixed)
+			c.say(at, "is no longer %v", fixed)
 		}
 		return
 	}
@@ -134,12 +134,12 @@ func (c *comparison) words(at string, base, head map[string]any, w way) {
 		return
 	}
 	if was == nil {
-		c.say(at, "takes only %v", is)
+		c.say(at, "accepts only %v", is)
 		return
 	}
 	for _, v := range was {
 		if !slices.Contains(is, v) {
-			c.say(at, "does not take %v any more", v)
+			c.say(at, "no longer accepts %v", v)
 		}
 	}
 }
@@ -152,7 +152,7 @@ func values(schema map[string]any) []any {
 	return list
 }
 
-// bounds compares what a request may hold.
+// bounds compares the limits of a request.
 func (c *comparison) bounds(at string, base, head map[string]any) {
 	for _, b := range []struct {
 		name  string
@@ -170,10 +170,10 @@ func (c *comparison) bounds(at string, base, head map[string]any) {
 		}
 	}
 	if head["pattern"] != nil && head["pattern"] != base["pattern"] {
-		c.say(at, "has another pattern")
+		c.say(at, "has a different pattern")
 	}
 	if head["uniqueItems"] == true && base["uniqueItems"] != true {
-		c.say(at, "takes no item twice")
+		c.say(at, "requires unique items")
 	}
 }
 
@@ -201,7 +201,7 @@ func (c *comparison) properties(at string, base, head map[string]any, w way) {
 		}
 	}
 	if w == sent && head["additionalProperties"] == false && base["additionalProperties"] != false && base["type"] == "object" {
-		c.say(at, "takes no other properties any more")
+		c.say(at, "no longer accepts other properties")
 	}
 	if inner := object(base, "additionalProperties"); inner != nil && object(head, "additionalProperties") != nil {
 		c.schema(at+".*", inner, object(head, "additionalProperties"), w)

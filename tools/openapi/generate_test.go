@@ -48,7 +48,7 @@ components:
 `
 )
 
-// image is a buf image of a small product.
+// image returns a buf image of a small product.
 func image(t *testing.T) []byte {
 	t.Helper()
 	set := &descriptorpb.FileDescriptorSet{}
@@ -72,7 +72,7 @@ func image(t *testing.T) []byte {
 	return data
 }
 
-// document is what the generator makes of the small product.
+// document returns the generated document of the small product.
 func document(t *testing.T) map[string]any {
 	t.Helper()
 	text, err := generate(image(t), []byte(list), []byte(over))
@@ -85,7 +85,7 @@ func document(t *testing.T) map[string]any {
 	return out
 }
 
-// at is a part of a document, by the names that lead to it.
+// at returns the part of a document at a path of names.
 func at(t *testing.T, doc any, names ...string) any {
 	t.Helper()
 	for _, name := range names {
@@ -106,7 +106,7 @@ func requireJSON(t *testing.T, want string, got any) {
 
 const pattern = `"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{6}\\+00:00$"`
 
-func TestAnswersHaveEveryPropertyInItsForm(t *testing.T) {
+func TestGenerate_responseProperties(t *testing.T) {
 	t.Parallel()
 	job := at(t, document(t), "components", "schemas", "Job")
 	for name, want := range map[string]string{
@@ -128,11 +128,11 @@ func TestAnswersHaveEveryPropertyInItsForm(t *testing.T) {
 		requireJSON(t, want, at(t, job, "properties", name))
 	}
 	requireJSON(t, `["id","state","message","steps","rate","took","spec","blob","parts","first","ended_at","created_at","labels","pair"]`, at(t, job, "required"))
-	require.NotContains(t, job, "additionalProperties", "answers may grow")
+	require.NotContains(t, job, "additionalProperties", "responses may gain properties")
 	require.Equal(t, "Job is one.", at(t, job, "description"))
 }
 
-func TestRequestsHaveTheirBounds(t *testing.T) {
+func TestGenerate_requestBounds(t *testing.T) {
 	t.Parallel()
 	schema := at(t, document(t), "components", "schemas", "MakeRequest")
 	for name, want := range map[string]string{
@@ -152,10 +152,10 @@ func TestRequestsHaveTheirBounds(t *testing.T) {
 	}
 	requireJSON(t, `["name", "key", "state", "pools", "part"]`, at(t, schema, "required"))
 	requireJSON(t, `false`, at(t, schema, "additionalProperties"))
-	require.NotContains(t, at(t, schema, "properties"), "project", "what the path says is not in the body")
+	require.NotContains(t, at(t, schema, "properties"), "project", "path variables are not in the body")
 }
 
-func TestAMessageHasTwoFormsWhereItsDirectionsDiffer(t *testing.T) {
+func TestGenerate_messageWithDifferentDirections(t *testing.T) {
 	t.Parallel()
 	schemas := at(t, document(t), "components", "schemas")
 	requireJSON(t, `{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}`, at(t, schemas, "Part"))
@@ -164,8 +164,8 @@ func TestAMessageHasTwoFormsWhereItsDirectionsDiffer(t *testing.T) {
 	requireJSON(t, `{"type":"object","properties":{"left":{"type":"string","minLength":1,"maxLength":256},
 		"right":{"type":"integer","format":"int32","minimum":1,"maximum":2147483647}},
 		"required":["left","right"],"additionalProperties":false}`, at(t, schemas, "Pair"))
-	require.NotContains(t, schemas, "GetRequest", "what comes from path and query has no schema of its own")
-	require.NotContains(t, schemas, "ListResponse", "lists are bare")
+	require.NotContains(t, schemas, "GetRequest", "a request without a body has no schema")
+	require.NotContains(t, schemas, "ListResponse", "lists are bare arrays")
 }
 
 func statuses(t *testing.T, op any) []string {
@@ -177,7 +177,7 @@ func statuses(t *testing.T, op any) []string {
 	return out
 }
 
-func TestStatusesAreDerivedAndNamed(t *testing.T) {
+func TestGenerate_statuses(t *testing.T) {
 	t.Parallel()
 	paths := at(t, document(t), "paths")
 	for target, want := range map[string][]string{
@@ -198,7 +198,7 @@ func TestStatusesAreDerivedAndNamed(t *testing.T) {
 	require.NotContains(t, at(t, paths, "/healthz", "head", "responses", "503"), "content")
 }
 
-func TestOperationsSayWhoMayCallThem(t *testing.T) {
+func TestGenerate_security(t *testing.T) {
 	t.Parallel()
 	doc := document(t)
 	paths := at(t, doc, "paths")
@@ -223,12 +223,12 @@ func TestOperationsSayWhoMayCallThem(t *testing.T) {
 	requireJSON(t, `false`, at(t, paths, "/api/jobs", "post", "requestBody", "required"))
 }
 
-func TestParametersAreThoseOfPathQueryAndHeaders(t *testing.T) {
+func TestGenerate_parameters(t *testing.T) {
 	t.Parallel()
 	paths := at(t, document(t), "paths")
 	requireJSON(t, `[
-		{"name":"limit","in":"query","required":false,"description":"How many rows.","schema":{"type":"integer","format":"int32","minimum":1,"maximum":500,"default":50}},
-		{"name":"offset","in":"query","required":false,"description":"How many rows come before the first one.","schema":{"type":"integer","format":"int32","minimum":0,"maximum":100000,"default":0}},
+		{"name":"limit","in":"query","required":false,"description":"The maximum number of rows.","schema":{"type":"integer","format":"int32","minimum":1,"maximum":500,"default":50}},
+		{"name":"offset","in":"query","required":false,"description":"The number of rows to skip.","schema":{"type":"integer","format":"int32","minimum":0,"maximum":100000,"default":0}},
 		{"name":"states","in":"query","required":false,"schema":{"type":"array","items":{"type":"string","enum":["queued","done"]}}},
 		{"name":"since","in":"query","required":false,"schema":{"type":"string","format":"date-time"}}]`,
 		at(t, paths, "/api/jobs", "get", "parameters"))
@@ -243,7 +243,7 @@ func TestParametersAreThoseOfPathQueryAndHeaders(t *testing.T) {
 		at(t, paths, "/inference/{deployment_id}/v1/{rest}", "post", "parameters"))
 }
 
-func TestListsStreamsAndRoutesOfAnyMethod(t *testing.T) {
+func TestGenerate_listsStreamsAndAnyMethod(t *testing.T) {
 	t.Parallel()
 	paths := at(t, document(t), "paths")
 	rows := at(t, paths, "/api/jobs", "get", "responses", "200")
@@ -265,20 +265,20 @@ func TestListsStreamsAndRoutesOfAnyMethod(t *testing.T) {
 	requireJSON(t, `["jobs","more"]`, at(t, gone, "tags"))
 }
 
-func TestOverlaysThatDoNotFit(t *testing.T) {
+func TestGenerate_invalidOverlays(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ from, to, want string }{
-		"a raw route without words": {"GET /healthz:", "GET /health:", "GET /healthz is no RPC and has no operation"},
-		"a patch of nothing":        {"DELETE /api/jobs/{job_id}:", "DELETE /api/jobs/{id}:", "is no route"},
-		"an operation of an RPC":    {"operations:", "operations:\n  GET /api/jobs: {operationId: x, responses: {}}", "GET /api/jobs is no route, or not one of that kind"},
-		"an id that is taken":       {"operationId: getHealth", "operationId: reportLogs", `operationId "reportLogs"`},
-		"no id":                     {"operationId: getHealth, ", "", `operationId ""`},
-		"no responses":              {`responses: {"200": {description: Yes.}}, fails: [503]`, "", "no responses"},
-		"a word for a status":       {"fails: [503]", "fails: [many]", "is no status"},
-		"an unknown member":         {"patches:", "patch:", `"patch" is none of`},
-		"a member twice":            {"patches:", "document: {}\npatches:", "there twice"},
-		"no YAML":                   {"patches:", "patches: {", "parse overlay"},
-		"an area that is a word":    {"- {name: projects}", "- projects", "an area is a mapping"},
+		"raw route without an operation": {"GET /healthz:", "GET /health:", "GET /healthz is not an RPC and has no operation"},
+		"patch of an unknown route":      {"DELETE /api/jobs/{job_id}:", "DELETE /api/jobs/{id}:", "does not exist"},
+		"operation of an RPC":            {"operations:", "operations:\n  GET /api/jobs: {operationId: x, responses: {}}", "GET /api/jobs does not exist, or is a route of another kind"},
+		"duplicate operationId":          {"operationId: getHealth", "operationId: reportLogs", `operationId "reportLogs"`},
+		"no id":                          {"operationId: getHealth, ", "", `operationId ""`},
+		"no responses":                   {`responses: {"200": {description: Yes.}}, fails: [503]`, "", "no responses"},
+		"status is a word":               {"fails: [503]", "fails: [many]", "is not a status"},
+		"an unknown member":              {"patches:", "patch:", `"patch" is not one of`},
+		"repeated member":                {"patches:", "document: {}\npatches:", "is repeated"},
+		"invalid YAML":                   {"patches:", "patches: {", "parse overlay"},
+		"area is a string":               {"- {name: projects}", "- projects", "an area must be a mapping"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -22,7 +22,7 @@ func table(t *testing.T, yaml string, methods ...string) string {
 	return string(files["table.go"])
 }
 
-func TestEveryBindingIsARow(t *testing.T) {
+func TestGenerate_everyBindingIsARow(t *testing.T) {
 	t.Parallel()
 	got := table(t, none,
 		method("GetJob", "Get", job, `[google.api.http] { get: "/api/jobs/{job_id}" additional_bindings { get: "/api/runs/{job_id}" } } `+user),
@@ -42,10 +42,10 @@ func TestEveryBindingIsARow(t *testing.T) {
 	} {
 		require.Contains(t, got, row)
 	}
-	require.Equal(t, 6, strings.Count(got, "{Method:"), "a method without a binding is no row")
+	require.Equal(t, 6, strings.Count(got, "{Method:"), "a method without a binding has no row")
 }
 
-func TestListedRoutes(t *testing.T) {
+func TestGenerate_listedRoutes(t *testing.T) {
 	t.Parallel()
 	got := table(t, `
 handlers:
@@ -58,7 +58,7 @@ streams:
 	require.Contains(t, got, `{Method: "GET", Pattern: "/api/jobs/{id}/stream", Kind: Stream, RPC: "signalbox.jobs.v1.JobService/WatchJob", Service: "jobs", Credential: "user", Role: "operator", Status: 200},`)
 }
 
-func TestRoutesSayWhetherTheyAnswerInMaintenanceAndHowLongTheyTake(t *testing.T) {
+func TestGenerate_maintenanceAndLimit(t *testing.T) {
 	t.Parallel()
 	got := table(t, `
 handlers:
@@ -70,44 +70,44 @@ handlers:
 	require.Contains(t, got, `Role: "operator", Status: 200, Limit: 200},`)
 }
 
-func TestSchemasThatTheEdgeCannotServe(t *testing.T) {
+func TestGenerate_unservableSchemas(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
 		pkg, method, want string
 	}{
-		"no access":             {jobs, method("X", "Get", job, `[google.api.http] { get: "/api/x" }`), "nobody may call it"},
-		"no access, no binding": {jobs, method("X", "Get", job, ``), "nobody may call it"},
+		"no access":             {jobs, method("X", "Get", job, `[google.api.http] { get: "/api/x" }`), "is missing"},
+		"no access, no binding": {jobs, method("X", "Get", job, ``), "is missing"},
 		"empty access":          {jobs, method("X", "Get", job, `[signalbox.options.v1.access] {}`), "exactly one of credential and peers"},
 		"both":                  {jobs, method("X", "Get", job, `[signalbox.options.v1.access] { credential: CREDENTIAL_NONE peers: "auth" }`), "exactly one of credential and peers"},
-		"user without a role":   {jobs, method("X", "Get", job, `[signalbox.options.v1.access] { credential: CREDENTIAL_USER }`), "a role belongs to"},
-		"user without a need":   {jobs, method("X", "Get", job, `[google.api.http] { get: "/api/x" } [signalbox.options.v1.access] { credential: CREDENTIAL_USER role: ROLE_ADMIN }`), "needs"},
-		"need without a user":   {jobs, method("X", "Get", job, `[google.api.http] { get: "/api/x" } [signalbox.options.v1.access] { credential: CREDENTIAL_NONE need: NEED_READ }`), "needs"},
-		"role without a user":   {jobs, method("X", "Get", job, `[signalbox.options.v1.access] { credential: CREDENTIAL_NONE role: ROLE_ADMIN }`), "a role belongs to"},
+		"user without a role":   {jobs, method("X", "Get", job, `[signalbox.options.v1.access] { credential: CREDENTIAL_USER }`), "requires a role"},
+		"user without a need":   {jobs, method("X", "Get", job, `[google.api.http] { get: "/api/x" } [signalbox.options.v1.access] { credential: CREDENTIAL_USER role: ROLE_ADMIN }`), "requires a need"},
+		"need without a user":   {jobs, method("X", "Get", job, `[google.api.http] { get: "/api/x" } [signalbox.options.v1.access] { credential: CREDENTIAL_NONE need: NEED_READ }`), "requires a need"},
+		"role without a user":   {jobs, method("X", "Get", job, `[signalbox.options.v1.access] { credential: CREDENTIAL_NONE role: ROLE_ADMIN }`), "requires a role"},
 		"peer with a binding":   {jobs, method("X", "Get", job, `[google.api.http] { get: "/api/x" } [signalbox.options.v1.access] { peers: "auth" }`), "between services"},
 		"peer package":          {"signalbox.jobs.peer.v1", method("X", "Get", job, get("/api/x")), "between services"},
 		"ingest credential":     {jobs, method("X", "Get", job, `[google.api.http] { get: "/api/x" } [signalbox.options.v1.access] { credential: CREDENTIAL_INGEST }`), "cannot take credential"},
 		"stream with a binding": {jobs, method("X", "Get", job, get("/api/x")) + ` server_streaming: true`, "a stream has no HTTP binding"},
-		"custom verb":           {jobs, method("X", "Get", job, get("/api/x:go")), "not something the edge matches"},
-		"peer in maintenance":   {jobs, method("X", "Get", job, `[signalbox.options.v1.access] { peers: "auth" in_maintenance: true }`), "answers in maintenance"},
-		"peer with a limit":     {jobs, method("X", "Get", job, `[signalbox.options.v1.access] { peers: "auth" } [signalbox.options.v1.limit_s]: 60`), "has a limit"},
+		"custom verb":           {jobs, method("X", "Get", job, get("/api/x:go")), "not supported by the edge"},
+		"peer in maintenance":   {jobs, method("X", "Get", job, `[signalbox.options.v1.access] { peers: "auth" in_maintenance: true }`), "in_maintenance"},
+		"peer with a limit":     {jobs, method("X", "Get", job, `[signalbox.options.v1.access] { peers: "auth" } [signalbox.options.v1.limit_s]: 60`), "may set a limit"},
 		"an endless limit":      {jobs, method("X", "Get", job, get("/api/x")+` [signalbox.options.v1.limit_s]: 601`), "a limit of 601 s"},
 		"a negative limit":      {jobs, method("X", "Get", job, get("/api/x")+` [signalbox.options.v1.limit_s]: -1`), "a limit of -1 s"},
-		"wildcard":              {jobs, method("X", "Get", job, get("/api/{job_id=**}")), "not something the edge matches"},
-		"rest":                  {jobs, method("X", "Get", job, get("/api/{job_id...}")), "not something the edge matches"},
-		"trailing slash":        {jobs, method("X", "Get", job, get("/api/x/")), "not something the edge matches"},
-		"upper case":            {jobs, method("X", "Get", job, get("/api/X")), "not something the edge matches"},
-		"variable twice":        {jobs, method("X", "Get", job, get("/api/{job_id}/{job_id}")), "not something the edge matches"},
+		"wildcard":              {jobs, method("X", "Get", job, get("/api/{job_id=**}")), "not supported by the edge"},
+		"rest":                  {jobs, method("X", "Get", job, get("/api/{job_id...}")), "not supported by the edge"},
+		"trailing slash":        {jobs, method("X", "Get", job, get("/api/x/")), "not supported by the edge"},
+		"upper case":            {jobs, method("X", "Get", job, get("/api/X")), "not supported by the edge"},
+		"variable twice":        {jobs, method("X", "Get", job, get("/api/{job_id}/{job_id}")), "not supported by the edge"},
 		"relative":              {jobs, method("X", "Get", job, get("api/x")), "does not start with /"},
-		"unknown variable":      {jobs, method("X", "Get", job, get("/api/{nope}")), "is no field of"},
+		"unknown variable":      {jobs, method("X", "Get", job, get("/api/{nope}")), "is not a field of"},
 		"enum variable":         {jobs, method("X", "Get", job, get("/api/{state}")), "plain string or integer"},
 		"unknown body":          {jobs, method("X", "Make", job, `[google.api.http] { post: "/api/x" body: "nope" } `+user), `body "nope"`},
 		"scalar body":           {jobs, method("X", "Make", job, `[google.api.http] { post: "/api/x" body: "rate" } `+user), `body "rate"`},
 		"GET with a body":       {jobs, method("X", "Make", job, `[google.api.http] { get: "/api/x" body: "*" } `+user), "takes no body"},
-		"unknown response body": {jobs, method("X", "Get", job, `[google.api.http] { get: "/api/x" response_body: "nope" } `+user), "is no field of"},
-		"object in the query":   {jobs, method("X", "Make", job, get("/api/x")), "neither come from the path nor from the query"},
+		"unknown response body": {jobs, method("X", "Get", job, `[google.api.http] { get: "/api/x" response_body: "nope" } `+user), "is not a field of"},
+		"object in the query":   {jobs, method("X", "Make", job, get("/api/x")), "cannot be in the query"},
 		"custom method":         {jobs, method("X", "Get", job, `[google.api.http] { custom { kind: "HEAD" path: "/api/x" } } `+user), "unknown kind"},
 		"duration":              {jobs, method("X", "Get", ".signalbox.jobs.v1.Slow", get("/api/x")), "google.protobuf.Duration has no form"},
-		"field named header":    {jobs, method("X", "Slow", job, get("/api/x")), "taken for the place"},
+		"field named header":    {jobs, method("X", "Slow", job, get("/api/x")), "must not be named `header`"},
 		"enum without zero":     {jobs, method("X", "Get", ".signalbox.jobs.v1.Odd", get("/api/x")), "UNSPECIFIED"},
 	}
 	for name, tc := range cases {
@@ -119,22 +119,22 @@ func TestSchemasThatTheEdgeCannotServe(t *testing.T) {
 	}
 }
 
-func TestListsThatAreRefused(t *testing.T) {
+func TestGenerate_invalidLists(t *testing.T) {
 	t.Parallel()
 	watch := method("WatchJob", "Watch", job, user) + ` server_streaming: true`
 	cases := map[string]struct{ yaml, method, want string }{
 		"unknown key":         {`handler: []`, watch, "not found in type"},
 		"no credential":       {`handlers: [{handler: x, methods: [GET], paths: [/x]}]`, watch, "a credential of"},
-		"a node's":            {`handlers: [{handler: x, credential: agent, methods: [GET], paths: [/x]}]`, watch, "a credential of"},
+		"agent credential":    {`handlers: [{handler: x, credential: agent, methods: [GET], paths: [/x]}]`, watch, "a credential of"},
 		"no path":             {`handlers: [{handler: x, credential: none, methods: [GET]}]`, watch, "needs methods"},
 		"bad path":            {`handlers: [{handler: x, credential: none, methods: [GET], paths: [x]}]`, watch, "does not start with /"},
 		"unknown RPC":         {`streams: [{rpc: signalbox.jobs.v1.JobService.Nope, paths: [/x]}]`, watch, "not found"},
 		"no RPC":              {`streams: [{rpc: signalbox.jobs.v1.Job, paths: [/x]}]`, watch, "not an RPC"},
 		"unary":               {`streams: [{rpc: signalbox.jobs.v1.JobService.WatchJob, paths: [/x]}]`, method("WatchJob", "Watch", job, user), "not a server stream"},
 		"cannot resume":       {`streams: [{rpc: signalbox.jobs.v1.JobService.WatchJob, paths: [/x]}]`, method("WatchJob", "Get", job, user) + ` server_streaming: true`, "to resume"},
-		"open in maintenance": {`streams: [{rpc: signalbox.jobs.v1.JobService.WatchJob, paths: [/x]}]`, method("WatchJob", "Watch", job, `[signalbox.options.v1.access] { credential: CREDENTIAL_USER role: ROLE_OPERATOR need: NEED_READ in_maintenance: true }`) + ` server_streaming: true`, "answers in maintenance"},
+		"open in maintenance": {`streams: [{rpc: signalbox.jobs.v1.JobService.WatchJob, paths: [/x]}]`, method("WatchJob", "Watch", job, `[signalbox.options.v1.access] { credential: CREDENTIAL_USER role: ROLE_OPERATOR need: NEED_READ in_maintenance: true }`) + ` server_streaming: true`, "in_maintenance"},
 		"open to all":         {`streams: [{rpc: signalbox.jobs.v1.JobService.WatchJob, paths: [/x]}]`, method("WatchJob", "Watch", job, `[signalbox.options.v1.access] { credential: CREDENTIAL_NONE }`) + ` server_streaming: true`, "access token"},
-		"variable of a path":  {`streams: [{rpc: signalbox.jobs.v1.JobService.WatchJob, paths: ["/{job_id}"]}]`, watch, "is no field of"},
+		"variable of a path":  {`streams: [{rpc: signalbox.jobs.v1.JobService.WatchJob, paths: ["/{job_id}"]}]`, watch, "is not a field of"},
 		"same path as an RPC": {`handlers: [{handler: x, credential: none, methods: [GET], paths: ["/api/{other}"]}]`, method("Get", "Get", job, get("/api/{job_id}")), "bound twice"},
 	}
 	for name, tc := range cases {
@@ -146,14 +146,14 @@ func TestListsThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestTwoBindingsOfOnePath(t *testing.T) {
+func TestGenerate_duplicateBinding(t *testing.T) {
 	t.Parallel()
 	_, err := generate(image(t, jobs,
 		method("A", "Get", job, get("/api/jobs/{job_id}")), method("B", "Get", job, get("/api/jobs/{number}"))), []byte(none))
 	require.ErrorContains(t, err, "bound twice")
 }
 
-func TestRegistrationNamesEveryBoundService(t *testing.T) {
+func TestGenerate_registersEveryBoundService(t *testing.T) {
 	t.Parallel()
 	files, err := generate(image(t, jobs, method("GetJob", "Get", job, get("/api/jobs/{job_id}"))), []byte(none))
 	require.NoError(t, err)

@@ -19,7 +19,7 @@ import (
 
 const user = `[signalbox.options.v1.access] { credential: CREDENTIAL_USER role: ROLE_OPERATOR need: NEED_READ }`
 
-// image is a buf image of a small product whose package pkg has one service JobService with methods,
+// image returns a buf image of a small product whose package pkg has one service JobService with methods,
 // each in protobuf's text form of a MethodDescriptorProto.
 func image(t *testing.T, pkg string, methods ...string) []byte {
 	t.Helper()
@@ -67,7 +67,7 @@ func read(t *testing.T, path string, m proto.Message) {
 	require.NoError(t, prototext.Unmarshal(text, m), path)
 }
 
-// method is one method in text form.
+// method returns one method in text form.
 func method(name, input, output, options string) string {
 	return `name: "` + name + `" input_type: ".signalbox.jobs.v1.` + input + `" output_type: "` + output + `" options { ` + options + ` }`
 }

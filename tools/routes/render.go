@@ -44,7 +44,7 @@ type Route struct {
 	RPC string
 	// Service owns the RPC: auth, jobs, ingest, registry or inference.
 	Service string
-	// Credential is none, user, ingest, deployment or signature.
+	// Credential is one of none, user, ingest, deployment or signature.
 	Credential string
 	// Role is the minimum role of a user: operator or admin.
 	Role string

@@ -15,7 +15,7 @@ import (
 // open is an access option for everyone.
 const open = `[signalbox.options.v1.access] { credential: CREDENTIAL_NONE }`
 
-func TestOneMethodWithoutAccessFailsTheWholeGeneration(t *testing.T) {
+func TestGenerate_methodWithoutAccess(t *testing.T) {
 	t.Parallel()
 	fine := []string{
 		method("GetJob", "Get", job, get("/api/jobs/{job_id}")), method("Peer", "Get", job, `[signalbox.options.v1.access] { peers: "gateway" }`),
@@ -24,15 +24,15 @@ func TestOneMethodWithoutAccessFailsTheWholeGeneration(t *testing.T) {
 	require.NoError(t, err)
 	for _, pkg := range []string{jobs, "signalbox.jobs.peer.v1", "signalbox.other.v1", "signalbox.deep.er.v1"} {
 		files, err := generate(image(t, pkg, append(fine[1:], method("Forgotten", "Get", job, ``))...), []byte(none))
-		require.ErrorContains(t, err, pkg+".JobService.Forgotten", "it is named")
+		require.ErrorContains(t, err, pkg+".JobService.Forgotten", "the error names the method")
 		require.ErrorContains(t, err, "signalbox.options.v1.access")
-		require.Nil(t, files, "nothing is generated beside it")
+		require.Nil(t, files, "no file is generated")
 	}
 	_, err = generate(image(t, "google.longrunning", method("Theirs", "Get", job, ``)), []byte(none))
-	require.NoError(t, err, "what is not the product's is not served")
+	require.NoError(t, err, "packages of others are ignored")
 }
 
-func TestWithoutItsOptionAnImageIsNone(t *testing.T) {
+func TestGenerate_imageWithoutOptions(t *testing.T) {
 	t.Parallel()
 	set := &descriptorpb.FileDescriptorSet{}
 	require.NoError(t, proto.Unmarshal(image(t, jobs), set))
@@ -47,39 +47,39 @@ func TestWithoutItsOptionAnImageIsNone(t *testing.T) {
 	require.NoError(t, err)
 	_, err = generate(bare, []byte(none))
 	require.ErrorContains(t, err, "find option signalbox.options.v1.access")
-	for name, broken := range map[string][]byte{"no image": []byte("\xff\xff"), "half of one": image(t, jobs)[:300]} {
+	for name, broken := range map[string][]byte{"no image": []byte("\xff\xff"), "truncated image": image(t, jobs)[:300]} {
 		_, err := generate(broken, []byte(none))
 		require.ErrorContains(t, err, "image", name)
 	}
 }
 
-func TestBindingsThatCannotBeRead(t *testing.T) {
+func TestGenerate_invalidBindings(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ method, want string }{
-		"a custom verb":          {method("X", "Get", job, `[google.api.http] { custom { kind: "PURGE" path: "/api/x" } } `+user), "unknown kind"},
-		"no path at all":         {method("X", "Get", job, `[google.api.http] {} `+user), "unknown kind"},
-		"a field that is absent": {method("X", "Get", job, get("/api/{nope}")), "is no field of"},
-		"a body that is absent":  {method("X", "Make", job, `[google.api.http] { post: "/api/x" body: "nope" } `+user), "is no message or bytes field"},
-		"an answer's that is":    {method("X", "Get", job, `[google.api.http] { get: "/api/x" response_body: "nope" } `+user), "is no field of"},
-		"a body of a GET":        {method("X", "Make", job, `[google.api.http] { get: "/api/x" body: "*" } `+user), "takes no body"},
-		"a body of a DELETE":     {method("X", "Make", job, `[google.api.http] { delete: "/api/x" body: "*" } `+user), "takes no body"},
-		"an additional one":      {method("X", "Get", job, `[google.api.http] { get: "/api/x" additional_bindings { get: "/api/X" } } `+user), "not something the edge matches"},
-		"an empty segment":       {method("X", "Get", job, get("/api//x")), "not something the edge matches"},
-		"a dot segment":          {method("X", "Get", job, get("/api/../x")), "not something the edge matches"},
-		"an encoded segment":     {method("X", "Get", job, get("/api/%2e")), "not something the edge matches"},
-		"half a variable":        {method("X", "Get", job, get("/api/{job_id")), "not something the edge matches"},
-		"a name and a variable":  {method("X", "Get", job, get("/api/v{job_id}")), "not something the edge matches"},
+		"a custom verb":            {method("X", "Get", job, `[google.api.http] { custom { kind: "PURGE" path: "/api/x" } } `+user), "unknown kind"},
+		"no path at all":           {method("X", "Get", job, `[google.api.http] {} `+user), "unknown kind"},
+		"missing field":            {method("X", "Get", job, get("/api/{nope}")), "is not a field of"},
+		"missing body":             {method("X", "Make", job, `[google.api.http] { post: "/api/x" body: "nope" } `+user), "is not a message or bytes field"},
+		"missing response body":    {method("X", "Get", job, `[google.api.http] { get: "/api/x" response_body: "nope" } `+user), "is not a field of"},
+		"a body of a GET":          {method("X", "Make", job, `[google.api.http] { get: "/api/x" body: "*" } `+user), "takes no body"},
+		"a body of a DELETE":       {method("X", "Make", job, `[google.api.http] { delete: "/api/x" body: "*" } `+user), "takes no body"},
+		"additional binding":       {method("X", "Get", job, `[google.api.http] { get: "/api/x" additional_bindings { get: "/api/X" } } `+user), "not supported by the edge"},
+		"an empty segment":         {method("X", "Get", job, get("/api//x")), "not supported by the edge"},
+		"a dot segment":            {method("X", "Get", job, get("/api/../x")), "not supported by the edge"},
+		"an encoded segment":       {method("X", "Get", job, get("/api/%2e")), "not supported by the edge"},
+		"unclosed variable":        {method("X", "Get", job, get("/api/{job_id")), "not supported by the edge"},
+		"prefix before a variable": {method("X", "Get", job, get("/api/v{job_id}")), "not supported by the edge"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, err := generate(image(t, jobs, tc.method), []byte(none))
 			require.ErrorContains(t, err, tc.want)
-			require.ErrorContains(t, err, "JobService.X", "the method is named")
+			require.ErrorContains(t, err, "JobService.X", "the error names the method")
 		})
 	}
 }
 
-func TestPathsThatMeetAreRefused(t *testing.T) {
+func TestGenerate_conflictingPaths(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		yaml    string
@@ -90,8 +90,8 @@ func TestPathsThatMeetAreRefused(t *testing.T) {
 		"two methods of one path":    {none, []string{method("A", "Get", job, get("/api/x")), method("B", "Get", job, `[google.api.http] { delete: "/api/x" } `+open)}, false},
 		"a literal and a variable":   {none, []string{method("A", "Get", job, get("/api/all")), method("B", "Get", job, get("/api/{job_id}"))}, false},
 		"one method bound twice":     {none, []string{method("A", "Get", job, `[google.api.http] { get: "/api/x" additional_bindings { get: "/api/x" } } `+user)}, true},
-		"a handler's twice":          {`handlers: [{handler: x, credential: none, methods: [GET, GET], paths: [/x]}]`, nil, true},
-		"the rests of two handlers":  {`handlers: [{handler: x, credential: none, methods: [GET], paths: ["/x/{a...}"]}, {handler: y, credential: none, methods: [GET], paths: ["/x/{b...}"]}]`, nil, true},
+		"repeated handler method":    {`handlers: [{handler: x, credential: none, methods: [GET, GET], paths: [/x]}]`, nil, true},
+		"rests of two handlers":      {`handlers: [{handler: x, credential: none, methods: [GET], paths: ["/x/{a...}"]}, {handler: y, credential: none, methods: [GET], paths: ["/x/{b...}"]}]`, nil, true},
 		"a rest and a plain segment": {`handlers: [{handler: x, credential: none, methods: [GET], paths: ["/x/{a...}", "/x/{a}"]}]`, nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -106,7 +106,7 @@ func TestPathsThatMeetAreRefused(t *testing.T) {
 	}
 }
 
-func TestTheGeneratedFilesAreGo(t *testing.T) {
+func TestGenerate_validGo(t *testing.T) {
 	t.Parallel()
 	files, err := generate(image(t, jobs,
 		method("GetJob", "Get", job, get("/api/jobs/{job_id}")),
@@ -120,13 +120,13 @@ streams: [{rpc: signalbox.jobs.v1.JobService.WatchJob, paths: ["/api/jobs/{id}/s
 		parsed, err := parser.ParseFile(token.NewFileSet(), name, text, parser.ParseComments)
 		require.NoError(t, err, name)
 		require.Equal(t, "route", parsed.Name.Name)
-		require.True(t, ast.IsGenerated(parsed), "linters and formatters leave it alone")
+		require.True(t, ast.IsGenerated(parsed), "linters and formatters skip it")
 	}
 	require.Contains(t, string(files["table.go"]), `Handler: "odd\"name"`, "names are quoted")
-	require.NotContains(t, string(files["register.go"]), "HandlerServer", "never to a server, which would step around its interceptors")
+	require.NotContains(t, string(files["register.go"]), "HandlerServer", "binding to a server would bypass its interceptors")
 }
 
-func TestRowsComeInOneOrder(t *testing.T) {
+func TestGenerate_stableOrder(t *testing.T) {
 	t.Parallel()
 	a := method("A", "Get", job, get("/api/b"))
 	b := method("B", "Get", job, get("/api/a"))

@@ -22,7 +22,6 @@ func rules() []rule {
 		{`says|said`, "states, reports, shows"},
 		{`asks|asked|asking`, "requests, calls, checks"},
 		{`has yet to|have yet to|had yet to`, "not yet"},
-		{`(?:is|are|was|were) none`, "does not exist, is not a valid …"},
 		{`who (?:is|are) no`, "without, that is not a"},
 		{`(?:is|are) not there`, "is missing, does not exist"},
 		{`of which`, "split the sentence"},
@@ -39,8 +38,8 @@ func rules() []rule {
 	return out
 }
 
-// isNo matches "X is no Y", which stands for "X is not a valid Y" or "there is no Y".
-var isNo = regexp.MustCompile(`(?i)\b(\w+) (?:is|are|was|were) no (\w+)`)
+// isNo matches "X is no Y" and "X is none", which stand for "X is not a valid Y" or "there is no Y".
+var isNo = regexp.MustCompile(`(?i)\b(\w+) (?:is|are|was|were) no(?:ne\b| (\w+))`)
 
 // offence is one word of a text that breaks a rule.
 type offence struct {
@@ -60,7 +59,10 @@ func offences(list []rule, text string) []offence {
 		}
 	}
 	for _, m := range isNo.FindAllStringSubmatchIndex(text, -1) {
-		before, after := strings.ToLower(text[m[2]:m[3]]), strings.ToLower(text[m[4]:m[5]])
+		before, after := strings.ToLower(text[m[2]:m[3]]), ""
+		if m[4] >= 0 {
+			after = strings.ToLower(text[m[4]:m[5]])
+		}
 		if before == "there" || comparative(after) {
 			continue
 		}

@@ -3,8 +3,8 @@
 // every schema (event, audit, idempotency, River's), then those of the service.
 //
 // It promises that Bootstrap and Up may run again at any time, concurrently and after a crash; that a server can check
-// with read-only access whether its schema is complete; that equal seeds give equal passwords, of which the server
-// receives only the verifier; and that a role has access to its own schema only.
+// with read-only access whether its schema is complete; that equal seeds give equal passwords, and the server receives only
+// their verifiers; and that a role has access to its own schema only.
 package migrate
 
 import (

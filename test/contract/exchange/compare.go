@@ -10,7 +10,7 @@ import (
 const requestID = "X-Request-Id"
 
 // compare returns every difference between a response and the expected one; want is the expected body.
-func (p *player) compare(r Response, want, method string, a Answer, keep func(name, value string)) []Fault {
+func (p *player) compare(r Response, want, method string, a Received, keep func(name, value string)) []Fault {
 	m := &matching{keep: keep}
 	if a.Status != r.Status {
 		m.fault("status", strconv.Itoa(r.Status), strconv.Itoa(a.Status))
@@ -60,7 +60,7 @@ func (m *matching) header(name, want string, got http.Header) {
 }
 
 // body compares the bodies as JSON if the expected one is JSON, otherwise as text.
-func (m *matching) body(want string, a Answer) {
+func (m *matching) body(want string, a Received) {
 	switch {
 	case want == "<<any>>":
 		return

@@ -144,7 +144,7 @@ func TestRequestLineMatchesRoute(t *testing.T) {
 		{"POST /inference/{{deployment}}/v1/chat/completions", "* /inference/{deployment_id}/v1/{rest...}", true},
 	} {
 		method, target, _ := cut(c.target)
-		require.Equal(t, c.want, Asks(method, target, c.route), "%s as %s", c.target, c.route)
+		require.Equal(t, c.want, MatchesRoute(method, target, c.route), "%s as %s", c.target, c.route)
 	}
 	found, ok := Find("/api/fleets/join", []string{"/api/fleets/{fleet_id}", "/api/fleets/join", "/api/fleets"})
 	require.True(t, ok)

@@ -50,7 +50,7 @@ type player struct {
 	stage Stage
 	vars  map[string]string
 	// last, if not nil, receives the next response.
-	last func(Answer)
+	last func(Received)
 }
 
 // unwritten is the placeholder for an expected body that Draft fills in.
@@ -72,7 +72,7 @@ func (g *Golden) Play(ctx context.Context, s Stage) error {
 		}
 		if step.Response.Body == unwritten && s.Draft != nil {
 			step.Response.Body = "<<any>>"
-			p.last = func(a Answer) { s.Draft(i, p.draft(a.Body)) }
+			p.last = func(a Received) { s.Draft(i, p.draft(a.Body)) }
 		}
 		if err := play(ctx, step); err != nil {
 			return fmt.Errorf("%s, request %d (%s %s): %w", g.Name, i+1, step.Request.Method, step.Request.Target, err)

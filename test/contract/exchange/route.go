@@ -22,7 +22,7 @@ func (g *Golden) Covers() ([]Covered, error) {
 			continue
 		}
 		for _, route := range g.Routes {
-			if Asks(s.Request.Method, s.Request.Target, route) {
+			if MatchesRoute(s.Request.Method, s.Request.Target, route) {
 				requested[route] = true
 				all = append(all, Covered{route, s.Response.Status})
 			}
@@ -36,8 +36,8 @@ func (g *Golden) Covers() ([]Covered, error) {
 	return slices.Compact(all), nil
 }
 
-// Asks reports whether a request line, with or without variables, belongs to a route `METHOD PATTERN`.
-func Asks(method, target, route string) bool {
+// MatchesRoute reports whether a request line, with or without variables, belongs to a route `METHOD PATTERN`.
+func MatchesRoute(method, target, route string) bool {
 	routeMethod, pattern, _ := strings.Cut(route, " ")
 	if routeMethod != "*" && method != routeMethod {
 		return false

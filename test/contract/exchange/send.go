@@ -31,8 +31,8 @@ type Request struct {
 	Length string
 }
 
-// Answer is a received response.
-type Answer struct {
+// Received is a received response.
+type Received struct {
 	Status int
 	Header http.Header
 	Body   []byte
@@ -90,10 +90,10 @@ func (w wire) has(name string) bool {
 }
 
 // send sends the request and reads the response. It reads an event stream until enough returns true or it ends.
-func (w wire) send(ctx context.Context, s Stage, enough func(text []byte) bool) (Answer, error) {
+func (w wire) send(ctx context.Context, s Stage, enough func(text []byte) bool) (Received, error) {
 	base, err := url.Parse(s.URL)
 	if err != nil {
-		return Answer{}, fmt.Errorf("parse the stage's URL: %w", err)
+		return Received{}, fmt.Errorf("parse the stage's URL: %w", err)
 	}
 	host := base.Host
 	// A signed URL is absolute. The Host header is taken from it; the connection goes to the installation.
@@ -106,11 +106,11 @@ func (w wire) send(ctx context.Context, s Stage, enough func(text []byte) bool) 
 	}
 	conn, err := dialer.DialContext(ctx, "tcp", base.Host)
 	if err != nil {
-		return Answer{}, fmt.Errorf("dial: %w", err)
+		return Received{}, fmt.Errorf("dial: %w", err)
 	}
 	defer func() { _ = conn.Close() }()
 	if err := conn.SetDeadline(time.Now().Add(s.Patience)); err != nil {
-		return Answer{}, fmt.Errorf("set a deadline: %w", err)
+		return Received{}, fmt.Errorf("set a deadline: %w", err)
 	}
 	wrote := make(chan struct{})
 	go func() {
@@ -123,14 +123,14 @@ func (w wire) send(ctx context.Context, s Stage, enough func(text []byte) bool) 
 	return a, err
 }
 
-func read(conn io.Reader, method string, enough func([]byte) bool) (Answer, error) {
+func read(conn io.Reader, method string, enough func([]byte) bool) (Received, error) {
 	r := bufio.NewReader(conn)
 	for {
 		resp, err := http.ReadResponse(r, &http.Request{Method: method})
 		if err != nil {
-			return Answer{}, fmt.Errorf("read the response: %w", err)
+			return Received{}, fmt.Errorf("read the response: %w", err)
 		}
-		a := Answer{Status: resp.StatusCode, Header: resp.Header}
+		a := Received{Status: resp.StatusCode, Header: resp.Header}
 		switch interim := resp.StatusCode < 200; {
 		case interim && resp.StatusCode != http.StatusSwitchingProtocols:
 			_ = resp.Body.Close()

@@ -137,8 +137,8 @@ func (op *Operation) Statuses() []int {
 	return out
 }
 
-// Takes reports whether the operation describes a request header.
-func (op *Operation) Takes(name string) bool {
+// HasRequestHeader reports whether the operation describes a request header.
+func (op *Operation) HasRequestHeader(name string) bool {
 	list, _ := op.node["parameters"].([]any)
 	return slices.ContainsFunc(list, func(one any) bool {
 		node, _ := one.(map[string]any)
@@ -147,8 +147,8 @@ func (op *Operation) Takes(name string) bool {
 	})
 }
 
-// Tells reports whether the response of a status describes a header.
-func (op *Operation) Tells(status int, name string) bool {
+// HasResponseHeader reports whether the response of a status describes a header.
+func (op *Operation) HasResponseHeader(status int, name string) bool {
 	node, _ := op.doc.resolve(object(object(op.node, "responses"), strconv.Itoa(status)), "")
 	return object(object(node, "headers"), name) != nil
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// TestTheAuditOfServicesApart runs the services as separate processes. Each sends auth its part of the audit; while one
+// TestAudit_splitServices runs the services as separate processes. Each sends auth its part of the audit; while one
 // is down there is neither a list nor a report, and the error names the service.
-func TestTheAuditOfServicesApart(t *testing.T) {
+func TestAudit_splitServices(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	s := testenv.Split(t, testenv.Options{})

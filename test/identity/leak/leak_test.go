@@ -21,7 +21,7 @@ import (
 // leastSpans is the least number of spans that the whole walk sends.
 const leastSpans = 200
 
-func TestAUsedInstallation(t *testing.T) {
+func TestInstallation_leaksNoCredentials(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	traces := collect(t)

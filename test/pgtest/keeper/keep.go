@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/pgtest/keeper/hold"
 )
 
-// idle outlasts the compiling of the next test package.
+// idle is longer than compiling the next test package takes.
 const idle = 15 * time.Second
 
 func keep(ctx context.Context, dir, setting, cache string) error {
@@ -36,14 +36,14 @@ func keep(ctx context.Context, dir, setting, cache string) error {
 	done, err := watch(ctx, dir, server)
 	err = errors.Join(err, os.Remove(url), server.Stop(context.WithoutCancel(ctx)))
 	if done == nil {
-		return err // the next keeper may be at work in there already
+		return err // the next keeper may already use the folder
 	}
 	defer done()
 	return errors.Join(err, os.RemoveAll(home))
 }
 
-// watch answers when the server is no longer wanted, or is gone. With done it
-// holds the lock that keeps new tests waiting.
+// watch returns when the server is no longer used or has ended. If done is not nil, the caller
+// holds the lock that makes new tests wait.
 func watch(ctx context.Context, dir string, server *local.Server) (done func(), err error) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()

@@ -1,5 +1,5 @@
 // Command keeper owns the Postgres server that the test processes of one user
-// share: pgtest starts it, it ends the server and itself when no test holds a
+// share. pgtest starts it; it stops the server and itself when no test holds a
 // share any more, and it leaves no data behind.
 package main
 

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 )
 
-// of is a buf image with one method of these options.
+// of returns a buf image with one method that has the given options.
 func of(t *testing.T, options string) []byte {
 	t.Helper()
 	set := &descriptorpb.FileDescriptorSet{}
@@ -45,7 +45,7 @@ func of(t *testing.T, options string) []byte {
 
 const open = `[signalbox.options.v1.access] { credential: CREDENTIAL_NONE } `
 
-func TestTheStatusesOfAMethodAreThoseOfAllItsRoutes(t *testing.T) {
+func TestRead_statusesApplyToAllBindings(t *testing.T) {
 	t.Parallel()
 	s, err := Read(of(t, open+`[signalbox.options.v1.fails] { status: 409 status: 404 } [signalbox.options.v1.succeeds] { status: 202 }`), []byte(`{}`))
 	require.NoError(t, err)
@@ -60,7 +60,7 @@ func TestTheStatusesOfAMethodAreThoseOfAllItsRoutes(t *testing.T) {
 	require.Empty(t, s.Routes[0].Fails)
 }
 
-func TestStatusesThatAreNone(t *testing.T) {
+func TestRead_invalidStatuses(t *testing.T) {
 	t.Parallel()
 	for _, option := range []string{
 		`[signalbox.options.v1.fails] { status: 200 }`, `[signalbox.options.v1.fails] { status: 500 }`, `[signalbox.options.v1.fails] { status: 499 }`,
@@ -69,11 +69,11 @@ func TestStatusesThatAreNone(t *testing.T) {
 	} {
 		_, err := Read(of(t, open+option), []byte(`{}`))
 		require.ErrorContains(t, err, "signalbox.jobs.v1.JobService.GetJob", option)
-		require.ErrorContains(t, err, "is none", option)
+		require.ErrorContains(t, err, "is out of range or repeated", option)
 	}
 }
 
-func TestADrawnPasswordIsTold(t *testing.T) {
+func TestRead_drawnPassword(t *testing.T) {
 	t.Parallel()
 	for drawn, option := range map[bool]string{true: "drawn_password: true", false: ""} {
 		s, err := Read(of(t, `[signalbox.options.v1.access] { credential: CREDENTIAL_USER role: ROLE_OPERATOR need: NEED_READ `+option+` }`), []byte(`{}`))

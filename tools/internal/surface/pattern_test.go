@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestARestIsForHandlersOnlyAndComesLast(t *testing.T) {
+func TestParsePattern_rest(t *testing.T) {
 	t.Parallel()
 	for path, fine := range map[string]bool{
 		"/x/{rest...}": true, "/{rest...}": true, "/x/{a}/{rest...}": true, "/{rest...}/x": false, "/x/{...}": false, "/x/{rest..}": false, "/x/{Rest...}": false, "/x/{a}/{a...}": false,

@@ -30,7 +30,7 @@ type Route struct {
 	// RPC is the full name of the call, Service the service that owns it, Descriptor the call itself; unset for raw routes.
 	RPC, Service string
 	Descriptor   protoreflect.MethodDescriptor
-	// Credential is none, user, ingest, deployment or signature; Role is the minimum role of a user.
+	// Credential is one of none, user, ingest, deployment or signature; Role is the minimum role of a user.
 	Credential, Role string
 	// Drawn reports whether users may call it before they have changed a generated password; InMaintenance whether it
 	// is served in maintenance.

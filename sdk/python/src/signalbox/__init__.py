@@ -5,16 +5,16 @@
     with signalbox.init() as run:
         run.starting()
         run.hparams(config)
-        run.running()                       # training begins: the billing start
+        run.running()                       # training begins: the start of billing
         for step in range(steps):
             run.log({"train/loss": loss}, step=step)
-            if run.should_checkpoint():     # somebody pauses the run
+            if run.should_checkpoint():     # the run is being paused
                 save("out/state")
                 run.checkpoint("out/state", format="npz", step=step)
         run.artifact("out/model", kind="hf_export", format="safetensors", step=steps)
 
 `run.resume_from` is the checkpoint that an earlier attempt saved, or None.
-What `init` needs stands in the SERVICE_JOB_* environment that the platform injects.
+`init` reads the SERVICE_JOB_* environment that the platform injects.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ def init(
     handle_sigterm: bool = True,
     hardware: float = 10.0,
 ) -> Run:
-    """The run that SERVICE_JOB_* names; ConfigError unless SERVICE_JOB_ENABLED is "0" or "1".
+    """Return the run that SERVICE_JOB_* names; ConfigError unless SERVICE_JOB_ENABLED is "0" or "1".
 
-    No request is made here. Reports that an earlier process of the run left in the spool folder
-    are sent before this process's own. Every `hardware` seconds each node's first process reports
-    what its machine does; 0 turns that off.
+    init makes no request. Reports that an earlier process of the run left in the spool folder
+    are sent before those of this process. Every `hardware` seconds the first process of each node
+    reports hardware samples of its machine; 0 turns that off.
     """
     config = load(os.environ if env is None else env)
     steer = policy or Policy()

@@ -1,4 +1,4 @@
-"""python -m signalbox flush DIR: deliver what dead processes of the run left in a spool folder."""
+"""python -m signalbox flush DIR: deliver the reports that dead processes of the run left in a spool folder."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from .policy import Policy
 
 
 def main(argv: Optional[List[str]] = None, policy: Policy = Policy()) -> int:
-    """0 where all is delivered, 1 where something is not, 2 for a wrong configuration."""
+    """Return 0 if all reports are delivered, 1 if not, 2 for a wrong configuration."""
     parser = argparse.ArgumentParser(prog="python -m signalbox")
     commands = parser.add_subparsers(dest="command", required=True)
-    flush = commands.add_parser("flush", help="deliver what a spool folder still holds")
-    flush.add_argument("dir", help="the folder that SERVICE_JOB_SPOOL_DIR named")
-    flush.add_argument("--timeout", type=float, default=60.0, help="seconds, 60 by default")
+    flush = commands.add_parser("flush", help="Deliver the reports in a spool folder.")
+    flush.add_argument("dir", help="The folder of SERVICE_JOB_SPOOL_DIR.")
+    flush.add_argument("--timeout", type=float, default=60.0, help="Timeout in seconds, 60 by default.")
     args = parser.parse_args(argv)
     try:
         return _flush(args.dir, args.timeout, policy)
@@ -33,14 +33,14 @@ def _flush(folder: str, timeout: float, policy: Policy) -> int:
     if not config.enabled:
         raise ConfigError('flush needs SERVICE_JOB_ENABLED "1" and the run\'s endpoint and token')
     if not os.path.isdir(folder):
-        raise ConfigError(f"there is no folder {folder}")
+        raise ConfigError(f"folder {folder} does not exist")
     box = Outbox(config, folder, policy)
     found, left_alone = box.adopt_orphans()
     box.flush(timeout)
     owed = box.close()
     print(f"signalbox: {found - owed} of {found} report(s) delivered")
     for name in left_alone:
-        print(f"signalbox: {name}: in use, or of another run", file=sys.stderr)
+        print(f"signalbox: {name}: in use, or belongs to another run", file=sys.stderr)
     for error in box.refused:
         print(f"signalbox: refused: {error}", file=sys.stderr)
     if owed:

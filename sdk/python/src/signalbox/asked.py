@@ -1,7 +1,7 @@
-"""What the control plane asks of a run while it trains: to save a checkpoint, to leave, to stop.
+"""Signals of the control plane to a training run: save a checkpoint, pause, stop.
 
-A thread of its own waits for it, from the first time that the training looks. A run that never looks
-never asks: the control plane then knows that it cannot be paused in the middle of its work.
+A separate thread waits for signals, from the first time that the training checks for one. If the training
+never checks, no request is made, and the control plane knows that it cannot pause the run while it works.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ NONE, CHECKPOINT, PAUSE, STOP = "none", "checkpoint", "pause", "stop"
 
 
 class Paused(SystemExit):
-    """The checkpoint is stored and the run is paused: the process ends here, with status 0."""
+    """Ends the process with status 0: the checkpoint is stored and the run is paused."""
 
     def __init__(self) -> None:
         super().__init__(0)
 
 
 class Signal(NamedTuple):
-    """What is asked now; `id` names the asking, `deadline` is when it is done without the training."""
+    """The current signal; `id` identifies it, at `deadline` the platform acts without the training."""
 
     signal: str = NONE
     id: str = ""
@@ -40,7 +40,7 @@ Callback = Callable[[Signal], None]
 
 
 class Asked:
-    """Knows what is asked, from a thread that waits for it. Safe to use from several threads."""
+    """Holds the current signal, from a thread that waits for signals. Safe to use from several threads."""
 
     def __init__(self, config: Config, policy: Policy) -> None:
         self._config = config
@@ -48,28 +48,28 @@ class Asked:
         self._lock = threading.Lock()
         self._now = Signal()
         self._answered = ""
-        self._pid = 0  # of the process whose thread waits
+        self._pid = 0  # process that owns the waiting thread
         self._ended = False
         self._callbacks: List[Callback] = []
 
     def now(self) -> Signal:
-        """What is asked and not answered yet; the first call begins to wait for it."""
+        """Return the unacknowledged signal; the first call starts the waiting thread."""
         self._start()
         with self._lock:
             return Signal() if self._now.id == self._answered else self._now
 
     def call(self, callback: Callback) -> None:
-        """Call with every new signal, on the thread that waits."""
+        """Call `callback` with every new signal, on the waiting thread."""
         with self._lock:
             self._callbacks.append(callback)
         self._start()
 
     def leaving(self) -> bool:
-        """The run is being paused: its end is no end of the training."""
+        """Return whether the run is being paused; then the end of the process is not the end of the training."""
         return self._now.signal == PAUSE
 
     def answer(self, asked: Signal) -> Signal:
-        """Say that it is done; what is asked next. Loud where the control plane refuses it."""
+        """Acknowledge a signal and return the next one; raises if the control plane refuses it."""
         body = encode({"run_id": self._config.run_id, "id": asked.id})
         transport = Transport(self._config, self._policy.request_timeout)
         deadline = time.monotonic() + self._policy.settle_timeout
@@ -93,7 +93,7 @@ class Asked:
             transport.close()
 
     def end(self) -> None:
-        """Wait no more."""
+        """Stop waiting."""
         self._ended = True
 
     def _took(self, answered: Signal, then: Signal) -> Signal:
@@ -107,7 +107,7 @@ class Asked:
         with self._lock:
             if self._pid == os.getpid() or self._ended:
                 return
-            self._pid = os.getpid()  # a forked child has no thread of its parent's
+            self._pid = os.getpid()  # a forked child does not have its parent's threads
             threading.Thread(target=self._wait, name="signalbox-signals", daemon=True).start()
 
     def _wait(self) -> None:
@@ -120,14 +120,14 @@ class Asked:
                 query["after"] = self._now.id
             try:
                 reply = transport.get("signals", query)
-            except Exception:  # whatever it is, this thread lives on and tries again
+            except Exception:  # the thread must survive any error and try again
                 reply = Reply(503, b"")
             if reply.ok:
                 failures = 0
                 self._hear(_read(reply))
                 continue
             if not reply.transient:
-                break  # the run is over, or this control plane asks nothing
+                break  # the run is over, or the control plane has no signals
             failures += 1
             time.sleep(max(backoff(self._policy, failures, draw()), reply.retry_after or 0.0))
         transport.close()
@@ -142,29 +142,29 @@ class Asked:
 
 
 class Unasked:
-    """Offline nobody asks for anything."""
+    """The offline variant: there are no signals."""
 
     def now(self) -> Signal:
-        """Nothing."""
+        """Return no signal."""
         return Signal()
 
     def call(self, callback: Callback) -> None:
-        """Never called."""
+        """Do nothing: there are no signals."""
 
     def leaving(self) -> bool:
-        """Never."""
+        """Return False."""
         return False
 
     def answer(self, asked: Signal) -> Signal:
-        """Nothing follows."""
+        """Return no signal."""
         return Signal()
 
     def end(self) -> None:
-        """Nothing waits."""
+        """Do nothing: there is no thread."""
 
 
 def _read(reply: Reply) -> Signal:
-    """An answer's signal; nothing is asked where it cannot be read."""
+    """Return the signal of a response; none if it cannot be parsed."""
     try:
         found = json.loads(reply.body)
     except ValueError:

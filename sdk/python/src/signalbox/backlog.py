@@ -1,8 +1,8 @@
-"""What one writer still owes the control plane, stream by stream.
+"""The undelivered reports of one writer, by stream.
 
-Reports of a stream leave in the order of the calls, one request at a time. Streams do not wait for
-each other, but for lifecycle and artifact: those wait until all that was reported before is
-answered. Not thread-safe: used under the outbox's lock.
+Reports of a stream are sent in the order of the calls, one request at a time. Streams do not wait for
+each other, except lifecycle and artifact: those wait until all earlier reports are
+settled. Not thread-safe: used under the outbox's lock.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from .spool import Record, Spool
 from .wire import BARRIERS, LISTS, STREAMS, body
 
 FOREVER = float("inf")
-# Answers of failure after which the log stream, which must never harm a run, holds up nobody.
+# After so many failures other streams no longer wait for the log, which must never harm a run.
 LOG_PATIENCE = 3
 
 
 class Batch(NamedTuple):
-    """One request, fixed in the spool."""
+    """One request, recorded in the spool."""
 
     stream: str
     seq: int
@@ -31,7 +31,7 @@ class Batch(NamedTuple):
 
 
 class Lane:
-    """One stream of one writer: the requests fixed, then the reports not yet in a request."""
+    """One stream of one writer: the planned requests, then the reports not yet in a request."""
 
     def __init__(self, stream: str) -> None:
         self.stream = stream
@@ -39,7 +39,7 @@ class Lane:
         self.pending: Deque[Record] = deque()
         self.points = 0
         self.size = 0
-        self.born = 0.0  # when the oldest pending report came, monotonic seconds
+        self.born = 0.0  # arrival of the oldest pending report, monotonic seconds
         self.failures = 0
         self.not_before = 0.0
 
@@ -52,22 +52,22 @@ class Lane:
         self.size += record.size
 
     def oldest(self) -> float:
-        """Number of the oldest report not answered, FOREVER for none."""
+        """Return the number of the oldest unsettled report; FOREVER if there is none."""
         if self.batches:
             return self.batches[0].records[0].n
         return self.pending[0].n if self.pending else FOREVER
 
     @property
     def stuck(self) -> bool:
-        """Whether this lane has lost its right to be waited for."""
+        """Whether other streams no longer wait for this lane."""
         return self.stream == "logs" and self.failures >= LOG_PATIENCE
 
     def owed(self) -> int:
-        """How many reports are not answered."""
+        """Return the number of unsettled reports."""
         return len(self.pending) + sum(len(b.records) for b in self.batches)
 
     def due(self, policy: Policy, urgent: float) -> float:
-        """When the lane's next request may leave, monotonic seconds."""
+        """Return when the lane's next request may be sent, in monotonic seconds."""
         if self.batches or not self.pending:
             return self.not_before if self.batches else FOREVER
         full = self.points >= policy.max_points or self.size >= policy.max_bytes
@@ -76,7 +76,7 @@ class Lane:
         return max(self.not_before, self.born + policy.linger)
 
     def take(self, policy: Policy, now: float) -> List[Record]:
-        """Remove from pending what the next request holds: at least one report."""
+        """Remove the reports of the next request from pending: at least one."""
         taken = [self.pending.popleft()]
         points, size = taken[0].points, taken[0].size
         while self.pending and self.stream in LISTS:
@@ -96,14 +96,14 @@ class Backlog:
 
     def __init__(self, spool: Spool, policy: Policy) -> None:
         self.spool = spool
-        self.urgent: float = -1.0  # reports up to this number do not wait for company
+        self.urgent: float = -1.0  # reports up to this number are sent without lingering
         self.lanes: Dict[str, Lane] = {stream: Lane(stream) for stream in STREAMS}
         self.unasked = False  # adopted, and the watermark is not known yet
         self._policy = policy
 
     @classmethod
     def restore(cls, left: Left, policy: Policy) -> Backlog:
-        """What a dead writer left behind, all of it urgent."""
+        """Return the backlog of a dead writer, with all reports urgent."""
         backlog = cls(left.spool, policy)
         backlog.urgent = FOREVER
         backlog.unasked = bool(left.batches)
@@ -114,7 +114,7 @@ class Backlog:
         return backlog
 
     def put(self, stream: str, count: int, fragment: bytes, now: float) -> int:
-        """Spool and queue one report; answers its number."""
+        """Spool and queue one report; return its number."""
         record = self.spool.append(stream, count, fragment)
         self.lanes[stream].add(record, now)
         if stream in BARRIERS:
@@ -122,13 +122,13 @@ class Backlog:
         return record.n
 
     def next_lane(self, now: float, earlier_done: bool) -> Optional[Lane]:
-        """The lane whose turn it is, the one with the oldest report; None where none is due."""
+        """Return the due lane with the oldest report; None if no lane is due."""
         ready = [x for x in self.lanes.values() if x.due(self._policy, self.urgent) <= now]
         ready = [x for x in ready if self._free(x, earlier_done)]
         return min(ready, key=Lane.oldest, default=None)
 
     def wake_at(self, earlier_done: bool) -> float:
-        """When a lane is due next, were no answer to come before, monotonic seconds."""
+        """Return when the next lane is due if no response arrives before, in monotonic seconds."""
         free = (x for x in self.lanes.values() if self._free(x, earlier_done))
         return min((x.due(self._policy, self.urgent) for x in free), default=FOREVER)
 
@@ -139,7 +139,7 @@ class Backlog:
         return earlier_done and all(x.oldest() > lane.oldest() for x in others)
 
     def plan(self, lane: Lane, now: float) -> Batch:
-        """The lane's next request, fixed in the spool before anyone sends it."""
+        """Return the lane's next request, recorded in the spool before it is sent."""
         if not lane.batches:
             records = lane.take(self._policy, now)
             try:
@@ -163,26 +163,26 @@ class Backlog:
         return body(self.spool.run_id, batch.stream, fragments)
 
     def answered(self, lane: Lane, status: int) -> None:
-        """The lane's first request is done with: remember it and go on."""
+        """Settle the lane's first request and record that."""
         batch = lane.batches.popleft()
         lane.failures, lane.not_before = 0, 0.0
-        # On a full disk the note is lost: a replay then repeats the request, which is harmless.
+        # If the disk is full, the record is lost: a replay then repeats the request, which is harmless.
         with contextlib.suppress(SpoolError, OSError):
             self.spool.settle(lane.stream, batch.seq, status)
             self.spool.drop_before(int(min(self.oldest(), self.spool.next_n)))
 
     def skip(self, marks: Mapping[str, int]) -> None:
-        """Note requests as delivered that the control plane says it has, by stream."""
+        """Settle the requests that the control plane already stores, by stream."""
         for stream, mark in marks.items():
             lane = self.lanes.get(stream)
             while lane is not None and lane.batches and lane.batches[0].seq <= mark:
                 self.answered(lane, 200)
 
     def oldest(self, with_stuck: bool = True) -> float:
-        """Number of the oldest report of any stream not answered, FOREVER for none."""
+        """Return the number of the oldest unsettled report of any stream; FOREVER if there is none."""
         lanes = (x for x in self.lanes.values() if with_stuck or not x.stuck)
         return min(x.oldest() for x in lanes)
 
     def owed(self, logs: bool = True) -> int:
-        """How many reports are not answered."""
+        """Return the number of unsettled reports."""
         return sum(x.owed() for x in self.lanes.values() if logs or x.stream != "logs")

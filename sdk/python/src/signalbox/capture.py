@@ -9,28 +9,28 @@ import sys
 import threading
 from typing import Callable, List
 
-STOP_TIMEOUT = 2.0  # a child that holds the pipe open is not waited for longer, seconds
+STOP_TIMEOUT = 2.0  # seconds to wait for a child that keeps the pipe open
 
 
 class Capture:
-    """Puts a pipe under descriptors 1 and 2; a thread each writes on to where they led."""
+    """Replaces descriptors 1 and 2 with pipes; one thread each copies to the original target."""
 
     def __init__(self, emit: Callable[[str], None]) -> None:
         self._emit = emit
         self._tees: List[_Tee] = []
 
     def start(self) -> None:
-        """Begin. Python then hands over each line as it is printed, in its place among those of children."""
+        """Start. Python then writes each line as it is printed, so that lines of children keep their order."""
         _flush_streams()
         _buffer_lines()
         self._tees = [_Tee(fd, self._emit) for fd in (1, 2)]
 
     def drain(self) -> None:
-        """Hand over what Python has buffered."""
+        """Flush Python's buffers."""
         _flush_streams()
 
     def stop(self) -> None:
-        """Put the descriptors back and wait, bounded, for the last lines."""
+        """Restore the descriptors and wait, for a bounded time, for the last lines."""
         _flush_streams()
         for tee in self._tees:
             tee.stop()
@@ -73,13 +73,13 @@ class _Tee:
 
 
 def fold(line: str) -> str:
-    """What a terminal would show of a line that a progress bar wrote over with CR."""
+    """Return what a terminal shows of a line that a progress bar overwrote with CR."""
     shown = line.rstrip("\r")
     return shown[shown.rfind("\r") + 1 :]
 
 
 def _write_all(fd: int, data: bytes) -> None:
-    """Best effort: a closed terminal must not end the training."""
+    """Write as much as possible: a closed terminal must not end the training."""
     try:
         while data:
             data = data[os.write(fd, data) :]
@@ -88,7 +88,7 @@ def _write_all(fd: int, data: bytes) -> None:
 
 
 def _buffer_lines() -> None:
-    """A pipe is written by the block unless told otherwise, and a line would show minutes late."""
+    """Turn on line buffering: Python writes to pipes in blocks, so a line would appear minutes late."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and not stream.write_through:
             stream.reconfigure(line_buffering=True)

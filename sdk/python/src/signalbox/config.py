@@ -11,7 +11,7 @@ MOST = 4096  # characters of an address
 
 
 class Config(NamedTuple):
-    """What the platform injected into this process."""
+    """The settings that the platform injected into this process."""
 
     enabled: bool
     endpoint: str
@@ -27,8 +27,8 @@ class Config(NamedTuple):
         return f"Config(enabled={self.enabled}, endpoint={self.endpoint!r}, run_id={self.run_id!r})"
 
     def current(self) -> str:
-        """Where the ingest routes are now. A control plane that came back at another address is
-        told of in SERVICE_JOB_ENDPOINT_FILE; a file that tells nothing usable changes nothing."""
+        """The current base URL of the ingest routes. After a move of the control plane it is read from
+        SERVICE_JOB_ENDPOINT_FILE; an unusable file changes nothing."""
         if self.endpoint_file is None:
             return self.endpoint
         try:
@@ -40,7 +40,7 @@ class Config(NamedTuple):
 
 
 def load(env: Mapping[str, str]) -> Config:
-    """Read the environment; ConfigError names the variable that is wrong."""
+    """Read the environment; ConfigError names the wrong variable."""
     flag = env.get("SERVICE_JOB_ENABLED")
     if flag not in ("0", "1"):
         got = "unset" if flag is None else repr(flag)
@@ -71,9 +71,9 @@ def _check(config: Config) -> None:
     if missing:
         raise ConfigError(f'SERVICE_JOB_ENABLED is "1" but {", ".join(missing)} is not set')
     if not all(33 <= ord(c) < 127 for c in config.token):
-        raise ConfigError("SERVICE_JOB_TOKEN holds a character that no HTTP header can carry")
+        raise ConfigError("SERVICE_JOB_TOKEN contains a character that is not allowed in an HTTP header")
     if not _usable(config.endpoint):
-        raise ConfigError(f"SERVICE_JOB_ENDPOINT is no http(s) address: {config.endpoint!r}")
+        raise ConfigError(f"SERVICE_JOB_ENDPOINT is not an http(s) URL: {config.endpoint!r}")
 
 
 def _usable(endpoint: str) -> bool:

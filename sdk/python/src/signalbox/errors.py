@@ -1,4 +1,4 @@
-"""What can go wrong while reporting, and how loudly."""
+"""The errors of reporting."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Optional
 
 
 class SignalboxError(Exception):
-    """Base of every error this package raises on purpose."""
+    """Base class of all errors of this package."""
 
 
 class ConfigError(SignalboxError):
@@ -14,19 +14,19 @@ class ConfigError(SignalboxError):
 
 
 class SensitiveFileError(SignalboxError):
-    """A file that is named like a secret would leave the machine; nothing was sent."""
+    """A file to be uploaded has the name of a secret; nothing was sent."""
 
 
 class SpoolError(SignalboxError):
-    """A report could not be written to the spool, so it is not kept."""
+    """A report could not be written to the spool and is lost."""
 
 
 class Unreachable(SignalboxError):
-    """No answer came back; the same request is safe to send again."""
+    """No response arrived; the same request can safely be repeated."""
 
 
 class IngestError(SignalboxError):
-    """The control plane refused a report for good (a 4xx that is no 408 or 429, or a 501)."""
+    """The control plane refused a report for good (a 4xx other than 408 and 429, or a 501)."""
 
     def __init__(self, route: str, status: int, detail: str) -> None:
         super().__init__(f"{route}: HTTP {status}: {detail}")
@@ -36,7 +36,7 @@ class IngestError(SignalboxError):
 
 
 class UndeliveredError(SignalboxError):
-    """Time ran out with reports still in the spool; they can be replayed."""
+    """The timeout expired with reports in the spool; they can be delivered later."""
 
     def __init__(self, records: int, spool: str, cause: Optional[str]) -> None:
         why = f" (last fault: {cause})" if cause else ""

@@ -13,11 +13,11 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 
 from .wire import encode, finite
 
-MOST = 2000  # rollouts of one request
+MOST = 2000  # rollouts in one request
 
 
 def task_key(taskset_digest: str, task: str) -> str:
-    """The key of a task: the same in every run of the taskset, and nothing can be read from it."""
+    """Return the key of a task: it is the same in every run of the taskset and reveals nothing about the task."""
     import hashlib
     import hmac
 
@@ -33,7 +33,7 @@ def requests(
     evaluation: Optional[Mapping[str, Any]],
     limit: int,
 ) -> List[Tuple[bytes, int]]:
-    """Benchmark payloads of about `limit` bytes at most; the first one tells of the evaluation."""
+    """Yield benchmark payloads of at most about `limit` bytes; the first one describes the evaluation."""
     groups: List[List[bytes]] = [[]]
     size = 0
     for given in rollouts:
@@ -55,15 +55,15 @@ def requests(
 
 
 def shaped(given: Mapping[str, Any]) -> Dict[str, Any]:
-    """One rollout as JSON; what is None is left out."""
+    """Return one rollout as JSON; None values are omitted."""
     if not isinstance(given, Mapping):
-        raise TypeError(f"a rollout is a mapping, got {type(given).__name__}")
+        raise TypeError(f"a rollout must be a mapping, got {type(given).__name__}")
     for name in ("task", "rollout"):
         if given.get(name) is None:
             raise ValueError(f"a rollout needs {name}")
     if given.get("masked"):
         if given.get("reward") is not None or not given.get("error"):
-            raise ValueError("a masked rollout has no reward, and names the error that ended it")
+            raise ValueError("a masked rollout must have an error and no reward")
     elif given.get("reward") is None:
         raise ValueError("a rollout needs reward, or error and masked=True")
     return {str(k): finite(v) for k, v in given.items() if v is not None}

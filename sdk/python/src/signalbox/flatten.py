@@ -1,4 +1,4 @@
-"""Nested and foreign values to flat scalars, and loudly where that is not possible."""
+"""Conversion of nested and foreign values to flat scalars; impossible conversions raise."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PLAIN = (float, int, str, bool)
 
 
 def metrics(values: Mapping[str, Any]) -> List[Tuple[str, Scalar]]:
-    """{"a": {"b": 1}} to [("a.b", 1)]; anything that is no single number is a TypeError."""
+    """Convert {"a": {"b": 1}} to [("a.b", 1)]; a value that is not a single number is a TypeError."""
     if not isinstance(values, Mapping):
         raise TypeError(f"log() takes a mapping of names to numbers, got {type(values).__name__}")
     flat: Dict[str, Scalar] = {}
@@ -26,13 +26,13 @@ def metrics(values: Mapping[str, Any]) -> List[Tuple[str, Scalar]]:
 
 
 def scalar(key: str, value: Any) -> Scalar:
-    """A Python number from a number or a 0-d tensor."""
+    """Return a Python number from a number or a 0-d tensor."""
     if type(value) is float:
         return value
     if isinstance(value, (int, float)):
         return _number(key, value)
     if isinstance(value, (str, bytes)) or value is None:
-        raise TypeError(f"metric {key!r} is no number: {value!r}")
+        raise TypeError(f"metric {key!r} is not a number: {value!r}")
     shape = getattr(value, "shape", ())
     if tuple(shape) != ():
         raise TypeError(f"metric {key!r} has shape {tuple(shape)}: reduce it to one number first")
@@ -41,7 +41,7 @@ def scalar(key: str, value: Any) -> Scalar:
     try:
         return _number(key, plain if isinstance(plain, (int, float)) else float(plain))
     except (TypeError, ValueError) as err:
-        raise TypeError(f"metric {key!r} is no number: {type(value).__name__}") from err
+        raise TypeError(f"metric {key!r} is not a number: {type(value).__name__}") from err
 
 
 def _number(key: str, value: Scalar) -> Scalar:
@@ -56,7 +56,7 @@ def _number(key: str, value: Scalar) -> Scalar:
 
 
 def step_of(step: Any) -> int:
-    """A training step: any integer of 64 bits, never a bool or a float."""
+    """Return a training step: any 64-bit integer, but not a bool or a float."""
     if isinstance(step, bool):
         raise TypeError("step is a bool, it must be an integer")
     whole = operator.index(step)
@@ -66,7 +66,7 @@ def step_of(step: Any) -> int:
 
 
 def params(config: Any) -> Dict[str, Any]:
-    """A configuration (dict, dataclass, Namespace, OmegaConf-like) as dot-joined keys."""
+    """Return a configuration (dict, dataclass, Namespace, OmegaConf-like) with dot-joined keys."""
     root = _mapping(config)
     if root is None:
         raise TypeError(f"hparams() takes a mapping-like configuration, got {type(config).__name__}")
@@ -95,7 +95,7 @@ def _leaves(values: Mapping[Any, Any], prefix: str) -> Iterator[Tuple[str, Any]]
 
 
 def _mapping(value: Any) -> Any:
-    """The value as a mapping when it is one in spirit, else None."""
+    """Return a mapping-like value as a mapping, else None."""
     if isinstance(value, Mapping):
         return value
     if isinstance(value, type) or value is None:

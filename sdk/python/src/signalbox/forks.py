@@ -1,4 +1,4 @@
-"""Fork safety: every open outbox is locked over a fork and starts afresh in the child."""
+"""Fork safety: every open outbox is locked during a fork and reset in the child."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _held: List["Outbox"] = []
 
 
 def watch(outbox: Outbox) -> None:
-    """Look after this outbox for as long as it lives."""
+    """Handle forks of this outbox as long as it exists."""
     _open.add(outbox)
 
 

@@ -1,4 +1,4 @@
-"""The static picture of where a run runs. What cannot be told is left out."""
+"""The static description of a run's environment. Unknown values are omitted."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def picture() -> Dict[str, Any]:
 
 
 def node(env: Mapping[str, str], root: str = "/") -> Dict[str, Any]:
-    """{rank, host, cpu, mem_gb?, gpus[]?, ib[]?} of this machine among those of the run."""
+    """{rank, host, cpu, mem_gb?, gpus[]?, ib[]?} of this machine in the run."""
     found: Dict[str, Any] = {
         "rank": _count(env, "SERVICE_JOB_NODE_RANK", "GROUP_RANK", "NODE_RANK"),
         "host": platform.node() or "unknown",
@@ -38,7 +38,7 @@ def node(env: Mapping[str, str], root: str = "/") -> Dict[str, Any]:
 
 
 def first(env: Mapping[str, str], name: str) -> bool:
-    """Whether this process has the first place of its kind (RANK, LOCAL_RANK), or is alone."""
+    """Return whether the variable (RANK, LOCAL_RANK) is 0 or unset."""
     return env.get(name, "0").strip() in ("", "0")
 
 
@@ -65,7 +65,7 @@ def processor(root: str = "/") -> Dict[str, Any]:
 
 
 def memory(root: str = "/") -> Optional[float]:
-    """Memory of the machine in GiB, None where it is not told."""
+    """Return the memory of the machine in GiB; None if unknown."""
     total = re.search(r"^MemTotal:\s*(\d+) kB$", _read(os.path.join(root, "proc/meminfo")), re.MULTILINE)
     return round(int(total.group(1)) / (1 << 20), 1) if total else None
 
@@ -101,7 +101,7 @@ def packages() -> Dict[str, str]:
 
 
 def driver(proc: str = "/proc/driver/nvidia") -> Optional[str]:
-    """Version of the NVIDIA kernel module, None where there is none."""
+    """Return the version of the NVIDIA kernel module; None if it is not loaded."""
     match = re.search(r"Kernel Module.*?\s(\d+\.[\d.]+)\s", _read(os.path.join(proc, "version")))
     return match.group(1) if match else None
 
@@ -119,7 +119,7 @@ def gpus(proc: str = "/proc/driver/nvidia") -> List[str]:
 
 
 def git() -> Optional[Dict[str, Any]]:
-    """{commit, dirty} of the work folder, None where it is no checkout."""
+    """{commit, dirty} of the working folder; None if it is not a checkout."""
     commit = _git("rev-parse", "HEAD")
     if not commit:
         return None
@@ -135,7 +135,7 @@ def _git(*words: str) -> str:
 
 
 def _torch(path: str) -> Optional[str]:
-    """An attribute of torch, where the training code has imported it already."""
+    """Return an attribute of torch if the training code has imported torch."""
     value: Any = sys.modules.get("torch")
     for name in path.split("."):
         value = getattr(value, name, None)

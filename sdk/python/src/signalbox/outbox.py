@@ -1,8 +1,8 @@
-"""Everything between a call that reports and the control plane that stores it.
+"""The path from a reporting call to the control plane.
 
 `put` writes to the spool and returns. One daemon thread, the sender, owns the connection. One lock
-guards all state and is never held while the network is waited for. A forked child starts afresh:
-its own writer, its own sender, nothing of its parent's to deliver.
+guards all state and is never held during network calls. A forked child starts with its own writer
+and sender and delivers none of its parent's reports.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Outbox:
         self.cond = threading.Condition()
         self.backlogs: List[Backlog] = []  # adopted ones first, this process's own last
         self.refused: List[IngestError] = []
-        self.closed_by: Optional[IngestError] = None  # the credential itself was refused
-        self.fault: Optional[str] = None  # what the network said last
+        self.closed_by: Optional[IngestError] = None  # the token itself was refused
+        self.fault: Optional[str] = None  # the last network error
         self.paused_until = 0.0
         self.outages = 0  # failures to reach the server at all, in a row
         self.wake_time = FOREVER
@@ -50,13 +50,13 @@ class Outbox:
         forks.watch(self)
 
     def open(self) -> None:
-        """Make this process's spool and take over those of dead processes of the same run."""
+        """Create this process's spool and adopt those of dead processes of the same run."""
         with self.cond:
             self._open(adopting=True)
         self.speak()
 
     def adopt_orphans(self) -> Tuple[int, List[str]]:
-        """Take over dead writers' spools: reports now owed, and the writers left alone."""
+        """Adopt dead writers' spools; return the number of their reports and the skipped writers."""
         found, left_alone = 0, []
         with self.cond:
             held = {b.spool.writer for b in self.backlogs}
@@ -79,7 +79,7 @@ class Outbox:
         return found, left_alone
 
     def put(self, stream: str, items: Sequence[Tuple[bytes, int]]) -> int:
-        """Keep reports of (JSON, points), each safe once this returns; the last one's number."""
+        """Spool reports of (JSON, points), each durable once this returns; return the last one's number."""
         with self.cond:
             own = self._open()
             now = time.monotonic()
@@ -92,7 +92,7 @@ class Outbox:
             return last
 
     def settle(self, n: int, timeout: float) -> None:
-        """Wait until report n and all before it are answered; UndeliveredError if they are not."""
+        """Wait until report n and all before it are settled; UndeliveredError after the timeout."""
         with self.cond:
             own = self._open()
             own.urgent = max(own.urgent, n)
@@ -101,8 +101,8 @@ class Outbox:
                 raise self.undelivered()
 
     def flush(self, timeout: float, stuck: bool = True) -> bool:
-        """Wait until everything put so far is answered; False when time runs out. Without `stuck`
-        a log that the control plane keeps failing is not waited for."""
+        """Wait until all reports so far are settled; False after the timeout. Without `stuck`,
+        a log stream that keeps failing is not waited for."""
         with self.cond:
             marks = [(b, b.spool.next_n - 1) for b in self.backlogs]
             for backlog, n in marks:
@@ -111,7 +111,7 @@ class Outbox:
             return self._wait(lambda: all(b.oldest(stuck) > n for b, n in marks), timeout)
 
     def check(self) -> None:
-        """Raise the first refusal that no call has raised yet."""
+        """Raise the first refusal that was not raised yet."""
         with self.cond:
             if self.closed_by is not None:
                 raise self.closed_by
@@ -120,7 +120,7 @@ class Outbox:
                 raise self.refused[self._raised - 1]
 
     def close(self) -> int:
-        """Stop the sender, release the spools, delete the delivered ones; reports still owed."""
+        """Stop the sender, release the spools, delete the delivered ones; return the unsettled reports."""
         with self.cond:
             self.stopping = True
             self.cond.notify_all()
@@ -139,41 +139,41 @@ class Outbox:
         return owed
 
     def owed(self, logs: bool = True) -> int:
-        """How many reports are not answered."""
+        """Return the number of unsettled reports."""
         with self.cond:
             return sum(b.owed(logs) for b in self.backlogs)
 
     def undelivered(self) -> SignalboxError:
-        """What to raise when time ran out."""
+        """Return the error for a timeout."""
         if self.closed_by is not None:
             return self.closed_by
         return UndeliveredError(self.owed(), self.root, self.fault)
 
     def warn(self, words: str) -> None:
-        """Queue one line for stderr. Under the lock nothing may be printed: stderr may be our own
-        pipe, full, and its reader in need of the lock."""
+        """Queue one line for stderr. Printing under the lock could deadlock: stderr may be our own
+        full pipe, whose reader needs the lock."""
         self._notices.append(words)
 
     def speak(self) -> None:
-        """Print what is queued. Never called with the lock held."""
+        """Print the queued lines. Never call this with the lock held."""
         while self._notices:
             print(f"signalbox: {self._notices.pop(0)}", file=sys.stderr, flush=True)
 
     def warn_once(self, words: str) -> None:
-        """One line on stderr the first time the network fails."""
+        """Warn on stderr the first time that the network fails."""
         if not self._warned:
             self._warned = True
             self.warn(f"{words}; reports are kept in {self.root} and sent again")
 
     def retire(self, backlog: Backlog) -> None:
-        """An adopted writer is delivered: nothing of it need stay."""
+        """Delete the spool of an adopted writer that is fully delivered."""
         self.backlogs.remove(backlog)
         backlog.spool.close(remove=True)
 
     def _open(self, adopting: bool = False) -> Backlog:
         if self.own is None:
             if self.stopping:
-                raise SignalboxError("this run is finished: nothing can be reported any more")
+                raise SignalboxError("this run is finished; it accepts no more reports")
             os.makedirs(self.root, mode=0o700, exist_ok=True)
             if adopting:
                 self.adopt_orphans()
@@ -193,7 +193,7 @@ class Outbox:
             self._thread.start()
 
     def _kick(self) -> None:
-        if self.outages:  # someone waits now: try at once, the pause starts over from its base
+        if self.outages:  # a caller waits now: try at once and restart the pause from its base
             self.paused_until, self.outages = 0.0, 1
         self.cond.notify_all()
 
@@ -207,15 +207,15 @@ class Outbox:
         return True
 
     def before_fork(self) -> None:
-        """Hold the lock, so that the child sees whole state."""
+        """Hold the lock, so that the child gets consistent state."""
         self.cond.acquire()
 
     def after_fork_in_parent(self) -> None:
-        """Go on."""
+        """Release the lock."""
         self.cond.release()
 
     def after_fork_in_child(self) -> None:
-        """Forget the parent's spools and sender; the first report opens new ones."""
+        """Drop the parent's spools and sender; the first report opens new ones."""
         self.cond = threading.Condition()
         for backlog in self.backlogs:
             backlog.spool.close(remove=False)

@@ -1,4 +1,4 @@
-"""A folder as one tar, the same bytes whenever its contents are the same; and digests.
+"""Packs a folder as one tar, with the same bytes for the same contents; and digests.
 
 What is named like a secret never gets into one, and is never uploaded by itself.
 """
@@ -34,7 +34,7 @@ SENSITIVE = (
 
 
 def refuse_sensitive(name: str) -> None:
-    """Raise where a path has a part that is named like a secret."""
+    """Raise if a part of a path has the name of a secret."""
     import fnmatch
 
     for part in name.replace(os.sep, "/").split("/"):
@@ -46,7 +46,7 @@ def refuse_sensitive(name: str) -> None:
 
 
 def pack(folder: str) -> str:
-    """Write `<folder>.<pid>.tar` next to the folder; the caller deletes it when it was sent."""
+    """Write `<folder>.<pid>.tar` next to the folder; the caller deletes it after the upload."""
     import tarfile
 
     folder = os.path.abspath(folder)
@@ -68,7 +68,7 @@ def _members(folder: str) -> List[Tuple[str, str]]:
         for name in folders + files:
             path = os.path.join(here, name)
             if name in folders and os.path.islink(path):
-                raise ValueError(f"{path} links to a folder: an artifact holds files and folders")
+                raise ValueError(f"{path} links to a folder; an artifact can contain only files and folders")
             inside = os.path.relpath(path, folder).replace(os.sep, "/")
             refuse_sensitive(inside)
             found.append((path, inside))
@@ -76,9 +76,9 @@ def _members(folder: str) -> List[Tuple[str, str]]:
 
 
 def _add(tar: tarfile.TarFile, path: str, name: str) -> None:
-    """Links to files travel as the files; owner, time and umask leave no trace."""
+    """Normalize a member: links become files; owner, time and umask are removed."""
     info = tar.gettarinfo(path, name)
-    if info.islnk():  # a second name of a file that is in already: its bytes go in again
+    if info.islnk():  # a hard link to a packed file: pack the bytes again
         info.type, info.size = b"0", os.stat(path).st_size
     if not (info.isfile() or info.isdir()):
         raise ValueError(f"{path} is neither a file nor a folder")
@@ -96,7 +96,7 @@ def _add(tar: tarfile.TarFile, path: str, name: str) -> None:
 
 
 def digest(path: str) -> Tuple[int, str]:
-    """Size in bytes and SHA-256 in hex of a file, read in pieces."""
+    """Return size in bytes and hex SHA-256 of a file, read in pieces."""
     total, sha = 0, hashlib.sha256()
     with open(path, "rb") as file:
         while True:

@@ -1,4 +1,4 @@
-"""The numbers that steer batching, retrying and waiting."""
+"""The parameters of batching, retrying and waiting."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 class Policy(NamedTuple):
     """Times in seconds, sizes in bytes. The defaults are meant for production."""
 
-    linger: float = 0.5  # how long a report may wait for company
+    linger: float = 0.5  # how long a report may wait to be batched
     max_bytes: int = 512 * 1024  # of one request
     max_points: int = 1000  # of one request
     chunk_bytes: int = 1024 * 1024  # of one validation request
@@ -17,20 +17,20 @@ class Policy(NamedTuple):
     backoff_cap: float = 30.0
     request_timeout: float = 30.0
     settle_timeout: float = 900.0  # lifecycle and artifact calls wait this long for delivery
-    log_timeout: float = 5.0  # finish waits this long for log lines that are refused by 5xx
-    term_timeout: float = 5.0  # flush on SIGTERM before the signal takes its course
+    log_timeout: float = 5.0  # finish waits this long for log lines that fail with 5xx
+    term_timeout: float = 5.0  # flush on SIGTERM before the signal is handled
     exit_timeout: float = 10.0  # flush at interpreter exit when finish() was not called
-    sync_every: float = 1.0  # fdatasync of the spool: what a power cut can cost
-    signal_wait: float = 50.0  # one request waits so long for a signal; proxies often cut at 60
+    sync_every: float = 1.0  # fdatasync of the spool: the reports of this time a power cut can lose
+    signal_wait: float = 50.0  # one request waits this long for a signal; proxies often time out at 60
     segment_bytes: int = 32 * 1024 * 1024  # of one spool file
 
 
 def draw() -> float:
-    """Uniform in [0, 1). Not the random module: training seeds that, and it costs an import."""
+    """Uniform in [0, 1). The random module is not used: training seeds it, and importing it takes time."""
     return int.from_bytes(os.urandom(6), "big") / float(1 << 48)
 
 
 def backoff(policy: Policy, failures: int, drawn: float) -> float:
-    """Seconds before try `failures` + 1, full jitter; `drawn` is uniform in [0, 1)."""
+    """Return the seconds before attempt `failures` + 1, with full jitter; `drawn` is uniform in [0, 1)."""
     ceiling = min(policy.backoff_cap, policy.backoff_base * 2.0 ** min(failures - 1, 30))
     return ceiling * drawn

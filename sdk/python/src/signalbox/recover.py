@@ -13,12 +13,12 @@ Span = Tuple[int, int, int]  # first n, last n, number of reports
 
 
 class Left(NamedTuple):
-    """An adopted spool and what in it is still owed, in order."""
+    """An adopted spool and its unsettled reports, in order."""
 
     spool: Spool
-    batches: List[Tuple[str, int, List[Record]]]  # planned, not answered
+    batches: List[Tuple[str, int, List[Record]]]  # planned, not settled
     pending: List[Record]  # not planned
-    damaged: int  # requests or reports that cannot be rebuilt
+    damaged: int  # requests or reports that cannot be restored
 
 
 def writers(root: str) -> List[str]:
@@ -39,7 +39,7 @@ def _age(entry: os.DirEntry[str]) -> Tuple[int, str]:
 
 
 def adopt(root: str, writer: str, run_id: str, limit: int) -> Optional[Left]:
-    """Take over a dead writer's spool; None where it lives, is gone, or is another run's."""
+    """Adopt a dead writer's spool; None if the writer is alive, gone, or of another run."""
     folder = os.path.join(root, writer)
     try:
         lock = os.open(os.path.join(folder, "lock"), os.O_RDWR)
@@ -76,7 +76,7 @@ class _Scan:
         self.damaged = 0
 
     def segment(self, number: int) -> None:
-        """Read one file; what was being written when its process died is cut off."""
+        """Read one file; an incomplete last line is truncated."""
         segment = Segment(self.spool.folder, number)
         self.spool.segments[number] = segment
         offset = 0
@@ -122,7 +122,7 @@ class _Scan:
             self.spool.next_seq.update(seqs)
 
     def result(self) -> Left:
-        """Pair requests with their reports; what no request names is pending."""
+        """Assign reports to their requests; reports without a request are pending."""
         owed: List[Tuple[str, int, List[Record]]] = []
         pending: List[Record] = []
         for stream, records in self.records.items():

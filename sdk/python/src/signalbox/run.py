@@ -1,4 +1,4 @@
-"""The run as training code sees it."""
+"""The run, the API of training code."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class Run:
     """Reports of one training run. Safe to use from several threads.
 
     Every call but `text` fails loudly: it raises what the control plane refused since the last
-    call. With on_error="warn" that goes to stderr instead, and wrong arguments alone still raise.
+    call. With on_error="warn" errors are printed to stderr; only wrong arguments still raise.
     """
 
     def __init__(
         self, sink: Sink, policy: Policy, on_error: str, resume_from: Optional[str] = None
     ) -> None:
         if on_error not in ("raise", "warn"):
-            raise ValueError('on_error is "raise" or "warn"')
+            raise ValueError('on_error must be "raise" or "warn"')
         self._sink = sink
         self._policy = policy
         self._warns = on_error == "warn"
@@ -43,35 +43,35 @@ class Run:
         self._ended: Optional[str] = None
         self._finished = False
         self._lock = threading.Lock()
-        #: The checkpoint to go on from, a file or a folder; None to begin at the beginning.
+        #: The checkpoint to continue from, a file or a folder; None to start from the beginning.
         self.resume_from = resume_from
 
     def starting(self) -> None:
-        """Code is there, preparation begins. Returns once the control plane has stored it."""
+        """Report that preparation begins. Returns once the control plane has stored it."""
         self._lifecycle("starting")
 
     def running(self) -> None:
-        """Training begins now: this is the billing start."""
+        """Report that training begins; this is the start of billing."""
         self._lifecycle("running")
 
     def succeeded(self) -> None:
-        """The run reached its goal; all that was reported before is delivered first."""
+        """Report success; all earlier reports are delivered first."""
         self._lifecycle("succeeded")
 
     def failed(self, message: str = "") -> None:
-        """The run did not reach its goal; the message goes to its log."""
+        """Report failure; the message is written to the run's log."""
         if message:
             self.text(f"failed: {message}")
         self._lifecycle("failed")
 
     def hparams(self, config: Any) -> None:
-        """Merge a configuration: nested dict, dataclass, Namespace, OmegaConf-like."""
+        """Report hyperparameters, merged with earlier ones: nested dict, dataclass, Namespace, OmegaConf-like."""
         params = flatten.params(config)
         if params:
             self._report("hparams", [(encode({"params": params}), 1)])
 
     def log(self, values: Mapping[str, Any], step: int) -> None:
-        """Metrics of one step; nested names are joined by dots, each value is one number."""
+        """Report metrics of one step; nested names are joined by dots, each value is one number."""
         at, ts = flatten.step_of(step), now()
         points = [
             point(key, at, value, ts)
@@ -86,7 +86,7 @@ class Run:
         avg_reward: Optional[float] = None,
         accuracy: Optional[float] = None,
     ) -> None:
-        """A round of sample conversations; large rounds are split by bytes."""
+        """Report a validation round of sample conversations; large rounds are split by bytes."""
         from . import samples as shapes
 
         at, limit = flatten.step_of(step), self._policy.chunk_bytes
@@ -94,7 +94,7 @@ class Run:
         self._report("validation", [(chunk, 1) for chunk in rounds])
 
     def text(self, line: str) -> None:
-        """A line of the run's log. Never raises: the log must not harm the run."""
+        """Write a line to the run's log. Never raises: the log must not harm the run."""
         try:
             whole = f"{line}\n".replace("\x00", "\ufffd")
             pieces = [whole[i : i + LOG_PIECE] for i in range(0, len(whole), LOG_PIECE)]
@@ -103,18 +103,18 @@ class Run:
             return
 
     def capture_output(self) -> None:
-        """From now on standard output and error go to the log too, children's included."""
+        """Copy standard output and error to the log from now on, including those of children."""
         with self._lock:
             if self._capture is None:
                 self._capture = Capture(self.text)
                 self._capture.start()
 
     def artifact(self, path: "str | os.PathLike[str]", kind: str, format: str, step: int) -> str:
-        """Upload a file, or a folder as a tar, and register it; answers its object URI."""
+        """Upload a file, or a folder as a tar, and register it; return its object URI."""
         if kind not in KINDS:
-            raise ValueError(f"kind {kind!r} is none of {', '.join(KINDS)}")
+            raise ValueError(f"kind {kind!r} is not one of {', '.join(KINDS)}")
         if not format:
-            raise ValueError("format is empty: name the layout, such as safetensors or gguf")
+            raise ValueError("format is empty; give the layout, such as safetensors or gguf")
         at, local = flatten.step_of(step), os.fspath(path)
         from .pack import pack, refuse_sensitive
 
@@ -141,21 +141,21 @@ class Run:
         return str(stored["path"])
 
     def should_checkpoint(self) -> bool:
-        """The control plane asks for a checkpoint: save the training's state and hand it to
-        `checkpoint`. Cheap: look at every step. A run that looks can be paused."""
+        """Return whether the control plane requests a checkpoint: then save the training's state and
+        pass it to `checkpoint`. Call it at every step; it is cheap. Only a run that calls it can be paused."""
         return self._sink.asked().now().signal == CHECKPOINT
 
     def should_stop(self) -> bool:
-        """The run is being stopped or paused: leave the loop soon."""
+        """Return whether the run is being stopped or paused: then leave the loop soon."""
         return self._sink.asked().now().signal in (STOP, PAUSE)
 
     def on_signal(self, callback: Callback) -> None:
-        """Call `callback(signal)` with every new signal, on a thread of its own."""
+        """Call `callback(signal)` with every new signal, on a separate thread."""
         self._sink.asked().call(callback)
 
     def checkpoint(self, path: "str | os.PathLike[str]", format: str, step: int) -> str:
-        """Upload and register a checkpoint that training can go on from; its object URI. Where one
-        was asked for, that is answered; if it was for a pause, `Paused` then ends the process."""
+        """Upload and register a checkpoint from which training can continue; return its object URI. This
+        acknowledges a requested checkpoint; if the request was a pause, `Paused` then ends the process."""
         asked = self._sink.asked().now()
         uri = self.artifact(path, kind="checkpoint", format=format, step=step)
         if asked.signal == CHECKPOINT and uri:
@@ -165,8 +165,8 @@ class Run:
         return uri
 
     def environment(self) -> None:
-        """The static picture, once: interpreter, packages, CUDA, GPUs, git, system. Of a run on several
-        nodes each node's first process tells its hardware too, and the first of all the picture."""
+        """Report the environment once: interpreter, packages, CUDA, GPUs, git, system. In a run on several
+        nodes the first process reports it, and the first process of each node its hardware."""
         from . import machine
 
         if machine.first(os.environ, "RANK"):
@@ -175,37 +175,37 @@ class Run:
             self.nodes([machine.node(os.environ)])
 
     def nodes(self, nodes: Iterable[Mapping[str, Any]]) -> None:
-        """Hardware of nodes of a run on several: {rank, host, gpus, ib, cpu, mem_gb} of each."""
+        """Report the hardware of nodes of a run on several nodes: {rank, host, gpus, ib, cpu, mem_gb} of each."""
         told = [dict(node) for node in nodes]
         if told:
             self._report("environment_nodes", [(encode(finite({"nodes": told})), 1)])
 
     def benchmark(self, name: str, metric: str, value: float, **fields: Any) -> None:
-        """A score produced elsewhere; fields: version, n, stderr, config_digest, samples_uri."""
+        """Report an external score; fields: version, n, stderr, config_digest, samples_uri."""
         score = number(flatten.scalar(metric, value))
         body = {"name": name, "metric": metric, "value": score, **fields}
         self._report("benchmark", [(encode(finite(body)), 1)])
 
     def hardware(self, points: Iterable[Mapping[str, Any]]) -> None:
-        """Sampled points of {node, gpu, key, value}; ts is added where it lacks."""
+        """Report sampled points of {node, gpu, key, value}; ts is added if missing."""
         ts = now()
         shaped = [{"ts": ts, **p, "value": number(flatten.scalar(p["key"], p["value"]))} for p in points]
         self._points("hardware", [encode(finite(p)) for p in shaped])
 
     def monitor(self, interval: float = 10.0) -> None:
-        """From now on the machine is sampled every so many seconds, by each node's first process."""
+        """Sample the machine every `interval` seconds from now on, in the first process of each node."""
         from . import machine
         from .sampler import Sampler
 
         if interval <= 0:
-            raise ValueError("interval is a number of seconds above 0")
+            raise ValueError("interval must be a number of seconds above 0")
         with self._lock:
             if self._sampler is None and not self._finished and machine.first(os.environ, "LOCAL_RANK"):
                 self._sampler = Sampler(self._sampled, interval)
                 self._sampler.start()
 
     def _sampled(self, points: List[Dict[str, Any]]) -> None:
-        """Kept without a word: what was refused before is for the training code to hear, not for a thread."""
+        """Spool without raising earlier refusals: the training code must get them, not this thread."""
         with contextlib.suppress(SignalboxError, OSError):
             self._sink.put("hardware", [(b",".join(encode(finite(p)) for p in points), len(points))])
 
@@ -216,19 +216,19 @@ class Run:
         version: Optional[str] = None,
         evaluation: Optional[Mapping[str, Any]] = None,
     ) -> None:
-        """Rollouts of an agent's evaluation on the benchmark `name`, and what is said of it as a whole
-        (model, environment, taskset_digest, ...). Tasks go by `signalbox.task_key`."""
+        """Report rollouts of an agent's evaluation on the benchmark `name`, and the evaluation's fields
+        (model, environment, taskset_digest, ...). Identify tasks by `signalbox.task_key`."""
         from . import evaluation as shapes
 
         self._report("benchmark", shapes.requests(name, rollouts, version, evaluation, self._policy.chunk_bytes))
 
     def flush(self, timeout: float = 60.0) -> bool:
-        """Wait until all reports so far are answered; False when time runs out."""
+        """Wait until all reports so far are settled; False after the timeout."""
         return self._sink.flush(timeout)
 
     def finish(self, timeout: float = 60.0) -> int:
-        """Deliver and let go, within `timeout` seconds. Answers (on_error="warn") or raises what
-        is undelivered; that stays in the spool for `python -m signalbox flush`."""
+        """Deliver all reports and close, within `timeout` seconds. Undelivered reports are returned
+        (on_error="warn") or raised, and stay in the spool for `python -m signalbox flush`."""
         with self._lock:
             if self._finished:
                 return 0
@@ -265,7 +265,7 @@ class Run:
             finally:
                 self.finish()
             return
-        try:  # the caller's exception matters more than any of ours
+        try:  # the caller's exception takes precedence over ours
             if self._ended is None:
                 self.failed(_summary(error))
             self.finish()
@@ -276,20 +276,20 @@ class Run:
         if event in EVENTS[2:]:
             self._ended = event
             if self._sink.asked().leaving():
-                return  # paused is no end: the next attempt goes on
+                return  # a pause is not the end: the next attempt continues
         if self._capture is not None:
             self._capture.drain()
         self._report("lifecycle", [(encode({"event": event, "ts": now()}), 1)], settle=True)
 
     def _points(self, stream: str, points: List[bytes]) -> None:
-        """Several points make one report, up to what a request holds."""
+        """Combine points into reports, up to the limits of a request."""
         most = self._policy.max_points
         groups = [points[i : i + most] for i in range(0, len(points), most)]
         if groups:
             self._report(stream, [(b",".join(group), len(group)) for group in groups])
 
     def _report(self, stream: str, items: List[Tuple[bytes, int]], settle: bool = False) -> None:
-        """Kept first, then loud about earlier refusals: nothing is lost to an error."""
+        """Spool the reports, then raise earlier refusals: an error loses no report."""
         try:
             n = self._sink.put(stream, items)
             if settle:

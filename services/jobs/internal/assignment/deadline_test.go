@@ -22,7 +22,7 @@ func TestPutWork_deadlineChangesWithoutNewGeneration(t *testing.T) {
 	first := time.Date(2026, 11, 21, 4, 0, 0, 123456789, time.UTC)
 	require.True(t, until(first))
 	require.True(t, b.get("wrk_1").Deadline.Equal(first.Truncate(time.Microsecond)))
-	require.False(t, until(first), "an unchanged deadline is no change, although the row drops its nanoseconds")
+	require.False(t, until(first), "an unchanged deadline counts as unchanged, although the row drops its nanoseconds")
 	b.exec(`UPDATE work SET node_id = 'nod_1', waiting = '', fence = 3, phase = 'running'`)
 	require.True(t, until(first.Add(time.Hour)))
 	got := b.get("wrk_1")

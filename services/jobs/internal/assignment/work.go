@@ -4,7 +4,7 @@
 // Both directions are level-triggered. Desired works are sent in full, after every change and with every
 // heartbeat. An observed work is applied only if its (work, generation, fence) still matches the row. A
 // lost, duplicated or late message therefore only costs time. If a node reports a work that it should not
-// have, the server tells it that the work is desired gone.
+// have, the server sends the work as desired gone.
 //
 // work.go, apply.go and put.go are pure. Only store*.go use SQL. Only stream.go, *server.go and *_proto.go use
 // proto.

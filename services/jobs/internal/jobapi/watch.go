@@ -51,7 +51,7 @@ func (w *JobWatcher) Watch(req *jobsv1.WatchJobRequest, stream grpc.ServerStream
 	if err := within(req.GetAfter(), j.Seq); err != nil {
 		return err
 	}
-	// The header tells the client at once that it has access, even if there is no change to send yet.
+	// The header shows the client at once that it has access, even if there is no change to send yet.
 	if err := stream.SendHeader(metadata.MD{}); err != nil {
 		return err
 	}

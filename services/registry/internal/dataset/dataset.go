@@ -60,7 +60,7 @@ type Dataset struct {
 	Name        string
 	Description string
 	Format      string
-	// Protected means that only users who may edit the dataset can use it in jobs, and that nobody can view its records.
+	// Protected means that only users who may edit the dataset can use it in jobs, and that no user can view its records.
 	// It does not affect who can see that the dataset exists.
 	Protected bool
 	Latest    *string
@@ -70,7 +70,7 @@ type Dataset struct {
 // CodeProtected is the code of errors about protected datasets.
 const CodeProtected = "dataset_protected"
 
-// CheckViewable returns an error if the dataset is protected: nobody may view its files or records.
+// CheckViewable returns an error if the dataset is protected: no user may view its files or records.
 func (d *Dataset) CheckViewable() error {
 	if !d.Protected {
 		return nil

@@ -103,7 +103,7 @@ func TestUpdateDataset_protectionIsPermanent(t *testing.T) {
 		return d.UpdateDataset(ctx, &registryv1.UpdateDatasetRequest{DatasetId: s.GetId(), Protected: protected, Description: description})
 	}
 	got, err := update(new(false), nil)
-	require.NoError(t, err, "the dataset is not protected, so false is no change")
+	require.NoError(t, err, "the dataset is not protected, so false changes nothing")
 	require.False(t, got.GetProtected())
 	got, err = update(nil, new("words"))
 	require.NoError(t, err)

@@ -1,5 +1,5 @@
 // Package playground owns the sessions in which users try models out: one engine for each target, for a limited time.
-// A session has no token and no stable address. It ends at its expiry, when nobody has called it for its idle timeout,
+// A session has no token and no stable address. It ends at its expiry, when it got no call for its idle timeout,
 // when a user stops it, or when a target cannot serve. An ended session stays readable for 30 days.
 //
 // It promises that a call after the end is rejected with the time of the end even if no loop has processed it yet; that

@@ -157,7 +157,7 @@ func TestStore_catalog(t *testing.T) {
 	p.LockedAt = first.Add(time.Hour)
 	replaced, err := s.Put(t.Context(), pool, p.Version)
 	require.NoError(t, err)
-	require.False(t, replaced, "storing the same version again is no change")
+	require.False(t, replaced, "storing the same version again changes nothing")
 	got, err := s.Get(t.Context(), pool, "sft/tiny", "1.0")
 	require.NoError(t, err)
 	require.True(t, first.Equal(got.LockedAt), "LockedAt changes only with the digest")

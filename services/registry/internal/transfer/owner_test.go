@@ -152,7 +152,7 @@ func TestTransferOwned_movesEverythingOfUser(t *testing.T) {
 	require.Equal(t, 2, b.count(`deployment_token WHERE revoked_at IS NULL`), "tokens remain valid")
 	after, err := epoch.Current(t.Context(), b.pool)
 	require.NoError(t, err)
-	require.Greater(t, after, before, "the epoch tells inference to reload")
+	require.Greater(t, after, before, "the epoch makes inference reload")
 	require.Equal(t, 1, b.replicas.settled)
 }
 

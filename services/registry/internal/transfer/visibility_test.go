@@ -75,7 +75,7 @@ func TestSetProjectVisibility(t *testing.T) {
 	before := b.epoch()
 	require.NoError(t, b.show("prj_1", "team", 1))
 	require.Equal(t, 7, b.visible())
-	require.Greater(t, b.epoch(), before, "the epoch tells inference to reload")
+	require.Greater(t, b.epoch(), before, "the epoch makes inference reload")
 	require.Equal(t, []int64{b.epoch()}, b.replicas.awaited, "the call waits until inference has applied it")
 	b.keep("late", "prj_1", 0)
 	require.Equal(t, 7, b.visible())

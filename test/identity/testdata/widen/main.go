@@ -13,8 +13,8 @@ import (
 	optionsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/options/v1"
 )
 
-// init changes the access options that the file of WIDEN names, before any server reads them. It is laid over
-// the product by a test (matrix_widen_test.go) and is in no program that `make build` makes.
+// init changes the access options named in the file WIDEN before any server reads them. A test
+// (matrix_widen_test.go) overlays this file on the product; no program that `make build` builds contains it.
 func init() {
 	raw, err := os.ReadFile(os.Getenv("WIDEN"))
 	if err != nil {

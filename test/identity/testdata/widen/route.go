@@ -5,7 +5,7 @@ import (
 	"os"
 )
 
-// Table is the table as the generator would make it of the options that the file of WIDEN names.
+// Table returns the route table as the generator would make it for the options named in the file WIDEN.
 func Table() []Route {
 	raw, err := os.ReadFile(os.Getenv("WIDEN"))
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package hold is how test processes and the keeper of their server agree on
-// whether it is in use: each test holds a shared lock on one file, the keeper may
-// end the server only while it holds that lock alone.
+// Package hold decides whether the shared test server is in use: each test process holds a
+// shared lock on one file, and the keeper stops the server only while it holds that lock
+// exclusively.
 package hold
 
 import (
@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// URLFile holds the admin's URL while the server is up.
+// URLFile is the file with the admin URL while the server is up.
 const URLFile = "url"
 
 const (
@@ -25,7 +25,7 @@ const (
 // Use is a share in the server.
 type Use struct{ file *os.File }
 
-// Share takes a share; it waits while the keeper ends a server.
+// Share takes a share; it waits while a keeper stops its server.
 func Share(ctx context.Context, dir string) (*Use, error) {
 	f, err := lock(ctx, filepath.Join(dir, useFile), syscall.LOCK_SH)
 	if err != nil {
@@ -36,14 +36,14 @@ func Share(ctx context.Context, dir string) (*Use, error) {
 	return u, nil
 }
 
-// Release gives the share back. The time of the last one is the file's.
+// Release gives the share back and sets the file's time, which tells when the last share ended.
 func (u *Use) Release() {
 	u.mark()
 	free(u.file)
 }
 
-// free says so to the kernel: closing alone frees nothing while a child that is
-// being started in this moment still has a copy of the descriptor.
+// free unlocks the file explicitly: closing alone does not unlock it while a child that is
+// being started still has a copy of the descriptor.
 func free(f *os.File) {
 	_ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN)
 	_ = f.Close()
@@ -51,7 +51,7 @@ func free(f *os.File) {
 
 func (u *Use) mark() { _, _ = u.file.WriteAt([]byte{'.'}, 0) }
 
-// Idle takes the lock alone if nobody has held a share for d. The caller ends the
+// Idle takes the lock exclusively if no share has been held for d. The caller stops the
 // server and then calls done.
 func Idle(dir string, d time.Duration) (done func(), idle bool, err error) {
 	f, err := os.OpenFile(filepath.Join(dir, useFile), os.O_CREATE|os.O_RDWR, 0o600)
@@ -69,14 +69,14 @@ func Idle(dir string, d time.Duration) (done func(), idle bool, err error) {
 	return func() { free(f) }, true, nil
 }
 
-// Keep makes the caller the one keeper until done; its process id is in the file.
+// Keep makes the caller the only keeper until done is called; the file holds its process id.
 func Keep(dir string) (done func(), err error) {
 	f, err := os.OpenFile(filepath.Join(dir, keepFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open the keeper's lock: %w", err)
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return nil, errors.Join(errors.New("there is a keeper already"), f.Close())
+		return nil, errors.Join(errors.New("another keeper is running"), f.Close())
 	}
 	if err := errors.Join(f.Truncate(0), write(f, strconv.Itoa(os.Getpid())+"\n")); err != nil {
 		return nil, errors.Join(fmt.Errorf("write the keeper's lock: %w", err), f.Close())
@@ -89,8 +89,8 @@ func write(f *os.File, text string) error {
 	return err
 }
 
-// Kept reports whether there is a keeper. Only the holder of the start lock may
-// ask: the question itself holds the lock for a moment.
+// Kept reports whether a keeper is running. Only the holder of the start lock may
+// call it, because it takes the keeper's lock for a moment.
 func Kept(dir string) bool {
 	done, err := Keep(dir)
 	if err == nil {
@@ -99,7 +99,7 @@ func Kept(dir string) bool {
 	return err != nil
 }
 
-// Exclusive takes a lock that one process holds at a time.
+// Exclusive takes a lock that only one process can hold.
 func Exclusive(ctx context.Context, path string) (unlock func(), err error) {
 	f, err := lock(ctx, path, syscall.LOCK_EX)
 	if err != nil {
@@ -127,7 +127,7 @@ func lock(ctx context.Context, path string, how int) (*os.File, error) {
 	}
 }
 
-// Pause waits for d or the end of ctx.
+// Pause waits for d or until ctx ends.
 func Pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -21,7 +21,7 @@ func idle(t *testing.T, dir string, d time.Duration) (done func(), ok bool) {
 	return done, ok
 }
 
-// over is the context of one who does not wait.
+// over returns a canceled context, for a caller that does not wait.
 func over(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -29,13 +29,13 @@ func over(t *testing.T) context.Context {
 	return ctx
 }
 
-func TestIdleOnlyWhenNobodyHoldsAndHasHeld(t *testing.T) {
+func TestIdle_onlyWithoutRecentShares(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	a, err := hold.Share(t.Context(), dir)
 	require.NoError(t, err)
 	b, err := hold.Share(t.Context(), dir)
-	require.NoError(t, err, "many may share")
+	require.NoError(t, err, "several shares at once are allowed")
 	_, ok := idle(t, dir, 0)
 	require.False(t, ok)
 	a.Release()
@@ -43,19 +43,19 @@ func TestIdleOnlyWhenNobodyHoldsAndHasHeld(t *testing.T) {
 	require.False(t, ok)
 	b.Release()
 	_, ok = idle(t, dir, time.Hour)
-	require.False(t, ok, "not long enough ago")
+	require.False(t, ok, "the last share ended too recently")
 	done, ok := idle(t, dir, 0)
 	require.True(t, ok)
 
 	_, err = hold.Share(over(t), dir)
-	require.ErrorIs(t, err, context.Canceled, "nobody enters while the server is ended")
+	require.ErrorIs(t, err, context.Canceled, "no share may be taken while the server is stopped")
 	done()
 	c, err := hold.Share(t.Context(), dir)
 	require.NoError(t, err)
 	c.Release()
 }
 
-func TestOneKeeperAndItsNumber(t *testing.T) {
+func TestKeep_onlyOneKeeper(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	require.False(t, hold.Kept(dir))
@@ -63,7 +63,7 @@ func TestOneKeeperAndItsNumber(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, hold.Kept(dir))
 	_, err = hold.Keep(dir)
-	require.ErrorContains(t, err, "a keeper already")
+	require.ErrorContains(t, err, "another keeper is running")
 	raw, err := os.ReadFile(filepath.Join(dir, "keeper.lock"))
 	require.NoError(t, err)
 	require.Equal(t, strconv.Itoa(os.Getpid()), strings.TrimSpace(string(raw)))
@@ -71,13 +71,13 @@ func TestOneKeeperAndItsNumber(t *testing.T) {
 	require.False(t, hold.Kept(dir))
 }
 
-func TestExclusiveWaits(t *testing.T) {
+func TestExclusive_waitsForHolder(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "lock")
 	unlock, err := hold.Exclusive(t.Context(), path)
 	require.NoError(t, err)
 	_, err = hold.Exclusive(over(t), path)
-	require.ErrorIs(t, err, context.Canceled, "nobody enters beside the holder")
+	require.ErrorIs(t, err, context.Canceled, "a second holder must wait")
 	got := make(chan error, 1)
 	go func() {
 		again, err := hold.Exclusive(t.Context(), path)

@@ -1,6 +1,6 @@
 -- +goose Up
 -- Attempts from which a drain has requested a checkpoint. Once the job is paused it is resumed on another node. An
--- attempt that cannot save a checkpoint is asked only once. A row is obsolete once its job has a newer attempt.
+-- attempt that cannot save a checkpoint gets only one request. A row is obsolete once its job has a newer attempt.
 CREATE TABLE drain_pause (
     job_id   text        NOT NULL REFERENCES job (id) ON DELETE CASCADE,
     attempt  integer     NOT NULL,

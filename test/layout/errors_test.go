@@ -1,0 +1,146 @@
+package layout
+
+import (
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const errorsPage = "docs/reference/errors.md"
+
+var (
+	// row is a line of the page's tables: a code, its statuses, and the two columns of text.
+	row = regexp.MustCompile("^\\| `([^`]+)` \\| ([0-9, ]+) \\| [^|]+ \\| [^|]+ \\|$")
+	// goldenCode and goldenWord are a code and an OAuth error code in an expected response.
+	goldenCode = regexp.MustCompile(`"code": ?"([a-z][a-z0-9_]*)"`)
+	goldenWord = regexp.MustCompile(`"error": ?"([a-z][a-z0-9_]*)"`)
+)
+
+// documented is a table of the page: the statuses of each code.
+type documented struct {
+	heading string
+	codes   []string
+	status  map[string][]int
+}
+
+// readErrorsPage returns the tables of the page.
+func readErrorsPage(t *testing.T) (tables []documented) {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(root(t), errorsPage))
+	require.NoError(t, err)
+	for line := range strings.Lines(string(raw)) {
+		line = strings.TrimSpace(line)
+		if heading, ok := strings.CutPrefix(line, "## "); ok {
+			tables = append(tables, documented{heading: heading, status: map[string][]int{}})
+		}
+		if !strings.HasPrefix(line, "| `") {
+			continue
+		}
+		cells := row.FindStringSubmatch(line)
+		require.NotNil(t, cells, "%s: this row needs four columns: %s", errorsPage, line)
+		require.NotEmpty(t, tables, "%s: a table needs a heading", errorsPage)
+		table := &tables[len(tables)-1]
+		table.codes = append(table.codes, cells[1])
+		for word := range strings.SplitSeq(cells[2], ", ") {
+			status, err := strconv.Atoi(word)
+			require.NoError(t, err, line)
+			table.status[cells[1]] = append(table.status[cells[1]], status)
+		}
+	}
+	return tables
+}
+
+// setOf returns the set of words that a table lists.
+func (d documented) setOf() string {
+	if strings.Contains(d.heading, setOAuth) {
+		return setOAuth
+	}
+	return setCode
+}
+
+// documentedCodes returns the statuses of each code of a set, over all tables.
+func documentedCodes(t *testing.T, tables []documented, set string) map[string][]int {
+	t.Helper()
+	all := map[string][]int{}
+	for _, table := range tables {
+		require.True(t, slices.IsSorted(table.codes), "%s: sort the codes under %s", errorsPage, table.heading)
+		if table.setOf() != set {
+			continue
+		}
+		for _, code := range table.codes {
+			require.NotContains(t, all, code, "%s lists the code twice", errorsPage)
+			all[code] = table.status[code]
+		}
+	}
+	return all
+}
+
+func TestErrorCodesAreDocumented(t *testing.T) {
+	t.Parallel()
+	source, tables := readErrorCodes(t), readErrorsPage(t)
+	require.Empty(t, source.unknown, "codes whose value this test cannot find; use a constant or a parameter")
+	for set, codes := range source.statuses {
+		page := documentedCodes(t, tables, set)
+		require.ElementsMatch(t, slices.Sorted(maps.Keys(codes)), slices.Sorted(maps.Keys(page)),
+			"listA is the %s values in the source, listB those in %s", set, errorsPage)
+		for code, statuses := range codes {
+			for status := range statuses {
+				require.Contains(t, page[code], status, "%s: the statuses of %s", errorsPage, code)
+			}
+		}
+	}
+}
+
+func TestErrorCodesOfTheGoldenFilesAreDocumented(t *testing.T) {
+	t.Parallel()
+	tables := readErrorsPage(t)
+	codes, words := documentedCodes(t, tables, setCode), documentedCodes(t, tables, setOAuth)
+	seen := 0
+	err := filepath.WalkDir(filepath.Join(root(t), "test/contract/golden"), func(p string, d fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(p) != ".txtar" {
+			return err
+		}
+		raw, err := os.ReadFile(p)
+		for line := range strings.Lines(string(raw)) {
+			if strings.Contains(line, `"phase"`) {
+				continue // the reason of a revision has a code of its own
+			}
+			for _, m := range goldenCode.FindAllStringSubmatch(line, -1) {
+				seen++
+				require.Contains(t, codes, m[1], p)
+			}
+			if m := goldenWord.FindStringSubmatch(line); m != nil && strings.Contains(line, `"detail"`) {
+				require.Contains(t, words, m[1], p)
+			}
+		}
+		return err
+	})
+	require.NoError(t, err)
+	require.Greater(t, seen, 100)
+}
+
+// The wrappers of fault.New are found by what they do, not by their names.
+func TestErrorCodesAreFoundBehindWrappers(t *testing.T) {
+	t.Parallel()
+	found := readErrorCodes(t)
+	for _, name := range []string{
+		module + "/services/jobs/internal/admission.Refuse",
+		module + "/services/jobs/internal/admission.refuseAs",
+		module + "/services/registry/internal/solution.refuse",
+		module + "/services/ingest/internal/artifact.refused",
+		module + "/platform/pg.unavailable",
+	} {
+		require.Contains(t, found.wrappers, name)
+	}
+	for _, code := range []string{"quota", "image_registry", "not_uploaded", "database_busy", "headers_too_large"} {
+		require.Contains(t, found.statuses[setCode], code)
+	}
+}

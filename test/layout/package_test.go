@@ -1,0 +1,47 @@
+package layout
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// packagesMax is the most packages that the product may have. Generated code and test fixtures are not counted.
+const packagesMax = 150
+
+// sameMeaning are the names that several packages may have, because they mean the same thing in each.
+var sameMeaning = map[string]string{
+	"main":        "a program",
+	"db":          "the migrations of a service, and what its areas share about the database",
+	"run":         "a training run, as jobs and as ingest know it",
+	"transfer":    "moves what a user owns to another user, in each service",
+	"ingesttoken": "the token of a run's reports: jobs creates it, ingest checks it",
+}
+
+func TestPackagesAreFewAndNamedOnce(t *testing.T) {
+	t.Parallel()
+	byName := map[string][]string{}
+	count := 0
+	for _, p := range list(t, "./...") {
+		dir := strings.TrimPrefix(p.ImportPath, module+"/")
+		if within(dir, "gen") {
+			continue
+		}
+		if !within(dir, "test") {
+			count++
+		}
+		byName[p.Name] = append(byName[p.Name], dir)
+	}
+	require.LessOrEqual(t, count, packagesMax, "merge packages that change together")
+	for name, dirs := range byName {
+		if len(dirs) > 1 {
+			slices.Sort(dirs)
+			require.Contains(t, sameMeaning, name, "rename all but one of %v", dirs)
+		}
+	}
+	for name := range sameMeaning {
+		require.Greater(t, len(byName[name]), 1, "%s is an exception that nothing uses", name)
+	}
+}
