@@ -101,16 +101,16 @@ func TestMatrix_someSpreadsRows(t *testing.T) {
 
 func TestSigns_routesBelongToVictim(t *testing.T) {
 	t.Parallel()
-	answers := map[string]string{}
+	services := map[string]string{}
 	for _, rt := range route.Table() {
 		if rt.Method == "GET" {
-			answers[rt.Pattern] = rt.Service
+			services[rt.Pattern] = rt.Service
 		}
 	}
 	for _, v := range append(victims(), "signalboxd") {
 		s := signs()[v]
 		require.NotEqual(t, sign{}, s, v)
-		switch service, known := answers[s.route]; {
+		switch service, known := services[s.route]; {
 		case s.route == "":
 			require.NotEmpty(t, s.line, v)
 		case service == "":

@@ -197,10 +197,10 @@ func TestMissingCoverageIsDetected(t *testing.T) {
 		"test/contract.hasTest":                          "missing ",
 		"test/nowhere.TestX":                             "missing ",
 		"sdk/python/tests/test_config.py::test_nothing":  "missing ",
-		"sdk/python/tests/nowhere.py::test_what_is_read": "missing ",
+		"sdk/python/tests/nowhere.py::test_load_reads_environment": "missing ",
 	} {
 		require.Contains(t, missing(t, rule{id: "no.such"}, name), words, name)
 	}
 	require.Empty(t, missing(t, rule{}, "test/contract.TestMissingCoverageIsDetected"))
-	require.Empty(t, missing(t, rule{}, "sdk/python/tests/test_config.py::test_what_is_read"))
+	require.Empty(t, missing(t, rule{}, "sdk/python/tests/test_config.py::test_load_reads_environment"))
 }

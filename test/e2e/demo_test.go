@@ -22,8 +22,8 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// told holds what the demo printed.
-type told struct {
+// demoRun holds what the demo printed.
+type demoRun struct {
 	run, question, answer, untrained, times string
 }
 
@@ -64,7 +64,7 @@ func TestDemoOnce(t *testing.T) {
 }
 
 // demoOnce runs the demo, which must succeed.
-func demoOnce(ctx context.Context, t *testing.T, dir string) told {
+func demoOnce(ctx context.Context, t *testing.T, dir string) demoRun {
 	t.Helper()
 	cmd := exec.CommandContext(ctx, testenv.Bin(t, "signalbox"), "demo", "--data", filepath.Join(dir, "data"), "--listen", freeAddress(t), "--once")
 	// Cancel with an interrupt when the test ends, so that the demo stops its server too.
@@ -87,7 +87,7 @@ func demoOnce(ctx context.Context, t *testing.T, dir string) told {
 	require.Equal(t, chat[3], chat[2])
 	untrained, err := strconv.Unquote(find(`contrast +the untrained weights in the same engine answer (".*")`)[1])
 	require.NoError(t, err)
-	return told{
+	return demoRun{
 		run: find(`admitted, run (run_\w+)`)[1], question: chat[1], answer: chat[2], untrained: untrained,
 		times: find(`times +(first metric .+ s \(bar 30\.0 s\), first chat .+ s \(bar 120\.0 s\))`)[1],
 	}

@@ -70,9 +70,9 @@ func TestSingleProcess_secondHostJoins(t *testing.T) {
 	}
 	join := exec.CommandContext(ctx, "sh", "-c", token.Command)
 	join.Env, join.Dir = append(os.Environ(), env...), host
-	said, err := join.CombinedOutput()
-	require.NoError(t, err, "%s%s", said, s.Tail())
-	require.Contains(t, string(said), "joined as nod_")
+	printed, err := join.CombinedOutput()
+	require.NoError(t, err, "%s%s", printed, s.Tail())
+	require.Contains(t, string(printed), "joined as nod_")
 	a := start(t, host, env, testenv.Bin(t, "signalbox-agent"), "run")
 	node := awaitNode(t, l.Client, fleet, a)
 

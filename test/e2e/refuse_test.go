@@ -175,7 +175,7 @@ func leavesNothing(t *testing.T, s *testenv.Stand) {
 			e := refused(ctx, t, l.Client.WithIdempotencyKey("refused-"+strings.ReplaceAll(name, " ", "-")), altered(t, good, c.change))
 			require.Equal(t, c.status, e.Status, "%s", e.Body)
 			require.Equal(t, c.gate, e.Code)
-			c.says(t, e)
+			c.requireDetail(t, e)
 			require.Equal(t, before, census(ctx, t, s, conn), "a refusal leaves nothing behind")
 		})
 	}
@@ -186,7 +186,7 @@ func leavesNothing(t *testing.T, s *testenv.Stand) {
 	})
 }
 
-func (c refusal) says(t *testing.T, e *client.Error) {
+func (c refusal) requireDetail(t *testing.T, e *client.Error) {
 	t.Helper()
 	if c.field != nil {
 		var body struct {

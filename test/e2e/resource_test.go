@@ -49,8 +49,8 @@ func staffed(t *testing.T, l *e2eflow.Loop) []string {
 	var share struct {
 		Token string `json:"token"`
 	}
-	asked := map[string]any{"kind": "job", "target_ids": []string{l.Job.ID}, "fields": []string{"metrics", "config", "samples"}}
-	require.NoError(t, l.Client.Post(ctx, "/api/shares", asked, &share))
+	request := map[string]any{"kind": "job", "target_ids": []string{l.Job.ID}, "fields": []string{"metrics", "config", "samples"}}
+	require.NoError(t, l.Client.Post(ctx, "/api/shares", request, &share))
 	var nodes []struct {
 		ID string `json:"id"`
 	}

@@ -47,8 +47,8 @@ func cheap() map[string]string {
 	}
 }
 
-// answer is a whole response and the time it took.
-type answer struct {
+// response is a whole response and the time it took.
+type response struct {
 	status int
 	header http.Header
 	body   string
@@ -56,7 +56,7 @@ type answer struct {
 }
 
 // cookie returns the refresh cookie that the response sets, or "" if it sets none.
-func (a answer) cookie() string {
+func (a response) cookie() string {
 	for _, c := range (&http.Response{Header: a.header}).Cookies() {
 		if c.Name == cookieName {
 			return c.Value
@@ -66,7 +66,7 @@ func (a answer) cookie() string {
 }
 
 // token returns the access token of a login or a refresh.
-func (a answer) token() string {
+func (a response) token() string {
 	var body struct {
 		Token string `json:"token"`
 	}
@@ -93,10 +93,10 @@ func from(t testing.TB, base, from string) *caller {
 }
 
 // ask sends a request; header holds names and values in turn.
-func (c *caller) ask(ctx context.Context, method, path, body string, header ...string) (answer, error) {
+func (c *caller) ask(ctx context.Context, method, path, body string, header ...string) (response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, strings.NewReader(body))
 	if err != nil {
-		return answer{}, err
+		return response{}, err
 	}
 	if body != "" {
 		req.Header.Set("Content-Type", "application/json")
@@ -107,18 +107,18 @@ func (c *caller) ask(ctx context.Context, method, path, body string, header ...s
 	began := time.Now()
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return answer{}, err
+		return response{}, err
 	}
 	defer func() { _ = resp.Body.Close() }()
 	raw, err := io.ReadAll(resp.Body)
-	return answer{resp.StatusCode, resp.Header, string(raw), time.Since(began)}, err
+	return response{resp.StatusCode, resp.Header, string(raw), time.Since(began)}, err
 }
 
 // login tries a password; forwarded is the X-Forwarded-For header, empty for none.
-func (c *caller) login(ctx context.Context, user, pass, forwarded string) (answer, error) {
+func (c *caller) login(ctx context.Context, user, pass, forwarded string) (response, error) {
 	body, err := json.Marshal(map[string]string{"username": user, "password": pass})
 	if err != nil {
-		return answer{}, err
+		return response{}, err
 	}
 	if forwarded == "" {
 		return c.ask(ctx, http.MethodPost, "/api/auth/login", string(body))
@@ -127,7 +127,7 @@ func (c *caller) login(ctx context.Context, user, pass, forwarded string) (answe
 }
 
 // signIn signs in as admin, which must succeed.
-func (c *caller) signIn(t testing.TB, s *testenv.Stand, forwarded string) answer {
+func (c *caller) signIn(t testing.TB, s *testenv.Stand, forwarded string) response {
 	t.Helper()
 	a, err := c.login(t.Context(), "admin", s.Password.Reveal(), forwarded)
 	require.NoError(t, err)
@@ -137,7 +137,7 @@ func (c *caller) signIn(t testing.TB, s *testenv.Stand, forwarded string) answer
 }
 
 // refresh exchanges a refresh cookie.
-func (c *caller) refresh(ctx context.Context, cookie string) (answer, error) {
+func (c *caller) refresh(ctx context.Context, cookie string) (response, error) {
 	return c.ask(ctx, http.MethodPost, "/api/auth/refresh", "", "Cookie", cookieName+"="+cookie)
 }
 

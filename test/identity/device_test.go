@@ -14,22 +14,22 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// told is a response.
-type told struct {
+// reply is a response.
+type reply struct {
 	status int
 	header http.Header
 	body   string
 }
 
 // fields returns the members of the JSON object in the body.
-func (a told) fields(t *testing.T) (out map[string]any) {
+func (a reply) fields(t *testing.T) (out map[string]any) {
 	t.Helper()
 	require.NoError(t, json.Unmarshal([]byte(a.body), &out), a.body)
 	return out
 }
 
-// say sends a request; bearer may be empty.
-func say(ctx context.Context, t *testing.T, s *testenv.Stand, method, path, body, bearer string) told {
+// send sends a request; bearer may be empty.
+func send(ctx context.Context, t *testing.T, s *testenv.Stand, method, path, body, bearer string) reply {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, method, s.URL+path, strings.NewReader(body))
 	require.NoError(t, err)
@@ -44,12 +44,12 @@ func say(ctx context.Context, t *testing.T, s *testenv.Stand, method, path, body
 	defer func() { _ = res.Body.Close() }()
 	raw, err := io.ReadAll(res.Body)
 	require.NoError(t, err)
-	return told{status: res.StatusCode, header: res.Header, body: string(raw)}
+	return reply{status: res.StatusCode, header: res.Header, body: string(raw)}
 }
 
-// othersPages sends what a page of another site can make its visitor's browser send. Every request is rejected, whether
+// foreignPages sends what a page of another site can make its visitor's browser send. Every request is rejected, whether
 // the page uses its own name or rebinds it to the installation: a flow begun there would show the visitor's own address.
-func othersPages(ctx context.Context, t *testing.T, s *testenv.Stand) {
+func foreignPages(ctx context.Context, t *testing.T, s *testenv.Stand) {
 	t.Helper()
 	poll := "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Adevice_code&client_id=signalbox-cli&device_code=x"
 	const form, object = "application/x-www-form-urlencoded", "application/json"
@@ -76,7 +76,7 @@ func othersPages(ctx context.Context, t *testing.T, s *testenv.Stand) {
 // jsonFace runs the device flow through the JSON routes of the specification.
 func jsonFace(ctx context.Context, t *testing.T, s *testenv.Stand, person string) {
 	t.Helper()
-	begun := say(ctx, t, s, http.MethodPost, "/api/cli/device/code", `{"client_name":"laptop"}`, "")
+	begun := send(ctx, t, s, http.MethodPost, "/api/cli/device/code", `{"client_name":"laptop"}`, "")
 	require.Equal(t, http.StatusOK, begun.status, begun.body)
 	codes := begun.fields(t)
 	for _, name := range []string{"device_code", "user_code", "verification_uri", "verification_uri_complete"} {
@@ -84,29 +84,29 @@ func jsonFace(ctx context.Context, t *testing.T, s *testenv.Stand, person string
 	}
 	require.Equal(t, []any{900.0, 5.0}, []any{codes["expires_in"], codes["interval"]})
 	require.Len(t, codes, 6)
-	poll := func() told {
-		return say(ctx, t, s, http.MethodPost, "/api/cli/device/token", `{"device_code":"`+codes["device_code"].(string)+`"}`, "")
+	poll := func() reply {
+		return send(ctx, t, s, http.MethodPost, "/api/cli/device/token", `{"device_code":"`+codes["device_code"].(string)+`"}`, "")
 	}
 	first := poll()
 	require.Equal(t, http.StatusBadRequest, first.status)
 	require.Equal(t, `{"detail":"authorization_pending","error":"authorization_pending"}`, strings.TrimSpace(first.body), "the body must match exactly")
 
 	request := "/api/cli/device/requests/" + codes["user_code"].(string)
-	require.Equal(t, http.StatusUnauthorized, say(ctx, t, s, http.MethodGet, request, "", "").status, "the user must be signed in")
+	require.Equal(t, http.StatusUnauthorized, send(ctx, t, s, http.MethodGet, request, "", "").status, "the user must be signed in")
 	for range 2 { // the page may be loaded twice, or prefetched
-		asked := say(ctx, t, s, http.MethodGet, request, "", person)
-		require.Equal(t, http.StatusOK, asked.status, asked.body)
-		require.Equal(t, []any{"laptop", "pending"}, []any{asked.fields(t)["client_name"], asked.fields(t)["state"]})
+		shown := send(ctx, t, s, http.MethodGet, request, "", person)
+		require.Equal(t, http.StatusOK, shown.status, shown.body)
+		require.Equal(t, []any{"laptop", "pending"}, []any{shown.fields(t)["client_name"], shown.fields(t)["state"]})
 	}
-	decided := say(ctx, t, s, http.MethodPost, request, `{"decision":"approve"}`, person)
+	decided := send(ctx, t, s, http.MethodPost, request, `{"decision":"approve"}`, person)
 	require.Equal(t, http.StatusOK, decided.status, decided.body)
-	require.Equal(t, http.StatusConflict, say(ctx, t, s, http.MethodPost, request, `{"decision":"deny"}`, person).status)
+	require.Equal(t, http.StatusConflict, send(ctx, t, s, http.MethodPost, request, `{"decision":"deny"}`, person).status)
 	token := poll()
 	require.Equal(t, http.StatusOK, token.status, token.body)
 	given := token.fields(t)
 	require.Len(t, given, 3)
 	require.Equal(t, []any{"Bearer", 8 * 3600.0}, []any{given["token_type"], given["expires_in"]})
-	require.Equal(t, http.StatusOK, say(ctx, t, s, http.MethodGet, "/api/auth/me", "", given["access_token"].(string)).status)
+	require.Equal(t, http.StatusOK, send(ctx, t, s, http.MethodGet, "/api/auth/me", "", given["access_token"].(string)).status)
 	require.Equal(t, "invalid_grant", poll().fields(t)["error"])
 	require.Empty(t, token.header.Values("Set-Cookie"), "a device must not get a refresh token")
 

@@ -159,7 +159,7 @@ func replaced(parts []string, i int, part string) []string {
 	return out
 }
 
-func (f *forger) nobodysSignature() string {
+func (f *forger) randomSignature() string {
 	sig := make([]byte, pick(f, 64, 64, 64, 0, 1, 63, 65, 128))
 	if f.draw.IntN(3) > 0 {
 		for i := range sig {

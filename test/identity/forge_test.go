@@ -122,7 +122,7 @@ func newForger(t *testing.T, c *caller, good string, seed uint64) *forger {
 	require.NoError(t, err)
 	f.kinds = []func() string{
 		f.unsigned, f.hmac, f.strangersKey, f.otherAlgorithm, f.pointers, f.kids, f.twice, f.encrypted, f.dots,
-		f.otherClaims, f.flipped, f.cut, f.respelled, f.nobodysSignature, f.opaque, f.mixed,
+		f.otherClaims, f.flipped, f.cut, f.respelled, f.randomSignature, f.opaque, f.mixed,
 	}
 	return f
 }

@@ -58,7 +58,7 @@ func addressOf(t *testing.T, peers, name string) string {
 }
 
 // limited requires a response of the rate limit.
-func limited(t *testing.T, a answer, what string) {
+func limited(t *testing.T, a response, what string) {
 	t.Helper()
 	require.Equal(t, http.StatusTooManyRequests, a.status, "%s: %s", what, a.body)
 	wait, err := strconv.Atoi(a.header.Get("Retry-After"))

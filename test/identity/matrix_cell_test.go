@@ -88,7 +88,7 @@ func absent(name, value string) string {
 }
 
 // ask makes the request of a cell. It returns the response and the name of the object in the request.
-func (w *world) ask(ctx context.Context, t *testing.T, c cell) (answer, string) {
+func (w *world) ask(ctx context.Context, t *testing.T, c cell) (response, string) {
 	t.Helper()
 	o := w.prepared(ctx, t, c)
 	of := c.object()
@@ -185,7 +185,7 @@ func forged(kind string) string {
 }
 
 // fault returns what is wrong with a response, or "".
-func (w *world) fault(c cell, a answer) string {
+func (w *world) fault(c cell, a response) string {
 	bad := ""
 	if c.path == "/api/submit/preflight" && a.status == http.StatusOK {
 		a.status = foretold(a.body)
@@ -215,7 +215,7 @@ func (w *world) fault(c cell, a answer) string {
 	return fmt.Sprintf("%s as %s: %s, is %d %.300s", c.name(), c.relation, bad, a.status, a.body)
 }
 
-func detailed(a answer) bool {
+func detailed(a response) bool {
 	var fault struct {
 		Detail json.RawMessage `json:"detail"`
 		Gates  []foresight     `json:"gates"`
@@ -246,7 +246,7 @@ func foretold(body []byte) int {
 }
 
 // listed checks a list and its count against what the caller may see.
-func (w *world) listed(c cell, a answer) string {
+func (w *world) listed(c cell, a response) string {
 	var rows []struct {
 		ID string `json:"id"`
 	}
@@ -294,7 +294,7 @@ func items(body []byte) []byte {
 }
 
 // plain returns a response without what differs from call to call, and with the object's name replaced.
-func plain(a answer, object string) string {
+func plain(a response, object string) string {
 	var out strings.Builder
 	fmt.Fprintln(&out, a.status)
 	for _, name := range []string{"Date", "X-Request-Id", "Content-Length"} {

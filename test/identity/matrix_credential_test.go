@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// credentialTable is the hand-written table of which credential opens which routes.
+// credentialTable is the hand-written table with the routes that each credential opens.
 //
 //go:embed testdata/credentials.txt
 var credentialTable string
@@ -70,8 +70,8 @@ func (r row) reads(place string) bool {
 	}
 }
 
-// lay puts a credential into the place of a request.
-func lay(r *http.Request, place, credential, another, cookie string) {
+// putCredential puts a credential into the place of a request.
+func putCredential(r *http.Request, place, credential, another, cookie string) {
 	switch place {
 	case "bearer":
 		r.Header.Set("Authorization", "Bearer "+credential)
@@ -113,18 +113,18 @@ type presented struct {
 func (w *world) swapped(ctx context.Context, t *testing.T) {
 	t.Helper()
 	p := w.present(ctx, t)
-	var asked atomic.Int64
+	var requests atomic.Int64
 	t.Run("routes", func(t *testing.T) {
 		for _, r := range rules(t).rows {
 			t.Run(r.name(), func(t *testing.T) {
 				t.Parallel()
-				asked.Add(w.shown(ctx, t, p, r))
+				requests.Add(w.shown(ctx, t, p, r))
 			})
 		}
 	})
-	require.Greater(t, asked.Load(), int64(20000))
+	require.Greater(t, requests.Load(), int64(20000))
 	t.Run("deployment token on another deployment", func(t *testing.T) { w.crossed(ctx, t) })
-	t.Logf("%d requests", asked.Load())
+	t.Logf("%d requests", requests.Load())
 }
 
 // crossed calls deployments with valid tokens of other deployments.
@@ -147,7 +147,7 @@ func (w *world) crossed(ctx context.Context, t *testing.T) {
 }
 
 // shown calls a route with every credential in every place, and returns the number of calls.
-func (w *world) shown(ctx context.Context, t *testing.T, p presented, r row) (asked int64) {
+func (w *world) shown(ctx context.Context, t *testing.T, p presented, r row) (requests int64) {
 	t.Helper()
 	table, plainly := opens(t), w.show(ctx, t, r, func(*http.Request) {}).status
 	for kind, credential := range p.kinds {
@@ -159,12 +159,12 @@ func (w *world) shown(ctx context.Context, t *testing.T, p presented, r row) (as
 			if open && r.path == "/api/auth/logout" {
 				credential = p.admin.again(ctx, t, w.Stand, 7).token
 			}
-			a := w.show(ctx, t, r, func(req *http.Request) { lay(req, place, credential, p.other(kind), p.cookie) })
+			a := w.show(ctx, t, r, func(req *http.Request) { putCredential(req, place, credential, p.other(kind), p.cookie) })
 			assert.Empty(t, verdict(r, a, plainly, open), "%s %s with %s as %s", r.method, r.path, kind, place)
-			asked++
+			requests++
 		}
 	}
-	return asked
+	return requests
 }
 
 // other returns a valid credential of another kind, for the second header.
@@ -176,7 +176,7 @@ func (p presented) other(kind string) string {
 }
 
 // verdict returns what is wrong with a response, or "".
-func verdict(r row, a answer, plainly int, open bool) string {
+func verdict(r row, a response, plainly int, open bool) string {
 	refused := a.status == http.StatusUnauthorized || r.class() == "signature" && a.status == http.StatusForbidden
 	switch {
 	case a.status >= 500 && a.status != http.StatusNotImplemented && a.status != http.StatusServiceUnavailable:
@@ -194,7 +194,7 @@ func verdict(r row, a answer, plainly int, open bool) string {
 }
 
 // show calls a route with well-formed ids that do not exist.
-func (w *world) show(ctx context.Context, t *testing.T, r row, change func(*http.Request)) answer {
+func (w *world) show(ctx context.Context, t *testing.T, r row, change func(*http.Request)) response {
 	t.Helper()
 	path := variable.ReplaceAllStringFunc(r.path, func(v string) string {
 		name := strings.Trim(v, "{.}")

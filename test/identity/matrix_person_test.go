@@ -22,8 +22,8 @@ type person struct {
 	http *http.Client
 }
 
-// answer is a response; for an open stream, body is nil.
-type answer struct {
+// response is a response; for an open stream, body is nil.
+type response struct {
 	status int
 	header http.Header
 	body   []byte
@@ -39,7 +39,7 @@ func at(n int) *person {
 }
 
 // call sends a request with the person's access token.
-func (p *person) call(ctx context.Context, t *testing.T, s *testenv.Stand, method, path, body string) answer {
+func (p *person) call(ctx context.Context, t *testing.T, s *testenv.Stand, method, path, body string) response {
 	t.Helper()
 	return p.send(ctx, t, s, method, path, body, func(r *http.Request) {
 		if p.token != "" {
@@ -49,7 +49,7 @@ func (p *person) call(ctx context.Context, t *testing.T, s *testenv.Stand, metho
 }
 
 // send sends a request after change has modified it.
-func (p *person) send(ctx context.Context, t *testing.T, s *testenv.Stand, method, path, body string, change func(*http.Request)) answer {
+func (p *person) send(ctx context.Context, t *testing.T, s *testenv.Stand, method, path, body string, change func(*http.Request)) response {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
@@ -72,7 +72,7 @@ func (p *person) send(ctx context.Context, t *testing.T, s *testenv.Stand, metho
 	resp, err := p.http.Do(req)
 	require.NoError(t, err)
 	defer func() { _ = resp.Body.Close() }()
-	out := answer{status: resp.StatusCode, header: resp.Header}
+	out := response{status: resp.StatusCode, header: resp.Header}
 	if strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
 		return out // the stream lasts as long as the job
 	}
@@ -98,7 +98,7 @@ func (p *person) do(ctx context.Context, t *testing.T, s *testenv.Stand, method,
 }
 
 // login signs the person in.
-func (p *person) login(ctx context.Context, t *testing.T, s *testenv.Stand) answer {
+func (p *person) login(ctx context.Context, t *testing.T, s *testenv.Stand) response {
 	t.Helper()
 	body, err := json.Marshal(map[string]string{"username": p.name, "password": p.password})
 	require.NoError(t, err)

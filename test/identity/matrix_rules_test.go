@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/gen/route"
 )
 
-// authorization is the hand-written table of which user may do what.
+// authorization is the hand-written table of permissions.
 //
 //go:embed testdata/authorization.txt
 var authorization string
@@ -30,7 +30,7 @@ type rule map[string]string
 // row is a route of the table.
 type row struct {
 	method, path string
-	variant      string // tells the rows of one route apart
+	variant      string // distinguishes the rows of one route
 	rule         string
 	success      []int
 	body         string

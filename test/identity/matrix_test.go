@@ -31,21 +31,21 @@ func TestAuthorization(t *testing.T) {
 func (w *world) routes(ctx context.Context, t *testing.T) {
 	t.Helper()
 	book := rules(t)
-	asked := 0
+	requests := 0
 	for _, r := range book.rows {
 		t.Run(r.name(), func(t *testing.T) {
-			said := map[string]string{}
+			results := map[string]string{}
 			for _, c := range book.cells(r) {
 				a, object := w.ask(ctx, t, c)
 				assert.Empty(t, w.fault(c, a))
-				said[c.relation] = plain(a, object)
-				asked++
+				results[c.relation] = plain(a, object)
+				requests++
 			}
-			if want := book.rules[r.rule]["hidden"]; want == book.rules[r.rule]["absent"] && said["absent"] != "" {
-				assert.Equal(t, said["absent"], said["hidden"], "a hidden object must look like a missing one")
+			if want := book.rules[r.rule]["hidden"]; want == book.rules[r.rule]["absent"] && results["absent"] != "" {
+				assert.Equal(t, results["absent"], results["hidden"], "a hidden object must look like a missing one")
 			}
 		})
 	}
-	require.Greater(t, asked, 1000)
-	t.Logf("%d requests", asked)
+	require.Greater(t, requests, 1000)
+	t.Logf("%d requests", requests)
 }

@@ -115,7 +115,7 @@ func round(t *testing.T, c change, helping bool) map[string]*optionsv1.Access {
 func (w *world) widened(ctx context.Context, t *testing.T, file string) {
 	t.Helper()
 	w.Program(changeable(t))
-	killed, asked := 0, map[string]bool{}
+	killed, checked := 0, map[string]bool{}
 	for _, c := range changes() {
 		for _, helping := range []bool{false, true} {
 			options := round(t, c, helping)
@@ -131,14 +131,14 @@ func (w *world) widened(ctx context.Context, t *testing.T, file string) {
 						assert.False(t, w.red(ctx, t, rpc), "%s: a cell fails although the change %q has no effect", rpc, c.name)
 					}
 					killed++
-					asked[rpc] = true
+					checked[rpc] = true
 				}
 			})
 		}
 	}
 	// With unchanged options no cell fails: the failures above were caused by the changes.
 	w.startWith(t, file, nil)
-	for rpc := range asked {
+	for rpc := range checked {
 		assert.False(t, w.red(ctx, t, rpc), "%s: a cell fails with unchanged options", rpc)
 	}
 	t.Logf("%d changed options", killed)

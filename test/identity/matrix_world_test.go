@@ -21,7 +21,7 @@ type world struct {
 	*testenv.Stand
 
 	people map[string]*person // by relation
-	tess   *person            // the user whom calls add, remove and administer
+	tess   *person            // the user that calls add, remove and administer
 	heir   *person
 	hidden objects // in a project that only its team sees
 	open   objects // in a project that every user sees

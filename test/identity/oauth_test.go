@@ -110,10 +110,10 @@ func walk(ctx context.Context, t *testing.T, s *testenv.Stand, person string) wa
 	require.NoError(t, err)
 	cmd := exec.CommandContext(ctx, tool(ctx, t, "node.sh"), filepath.Join(folder, "device.mjs"))
 	cmd.Env = append(os.Environ(), "NODE_MODULES="+tool(ctx, t, "npm.sh", folder))
-	var said bytes.Buffer
-	cmd.Stdin, cmd.Stderr = bytes.NewReader(task), &said
+	var reported bytes.Buffer
+	cmd.Stdin, cmd.Stderr = bytes.NewReader(task), &reported
 	out, err := cmd.Output()
-	require.NoError(t, err, said.String()+s.Tail())
+	require.NoError(t, err, reported.String()+s.Tail())
 	var w walked
 	require.NoError(t, json.Unmarshal(out, &w))
 	return w
@@ -127,7 +127,7 @@ func TestAuthorizationServer(t *testing.T) {
 	registered(ctx, t, s)
 	person := signedIn(ctx, t, s)
 	t.Run("strict client", func(t *testing.T) { strictClient(ctx, t, s, person) })
-	t.Run("pages of other sites", func(t *testing.T) { othersPages(ctx, t, s) })
+	t.Run("pages of other sites", func(t *testing.T) { foreignPages(ctx, t, s) })
 	t.Run("JSON routes", func(t *testing.T) { jsonFace(ctx, t, s, person) })
 }
 
@@ -159,9 +159,9 @@ func strictClient(ctx context.Context, t *testing.T, s *testenv.Stand, person st
 	require.Equal(t, 3600, c.Claims.Lives)
 	require.Equal(t, http.StatusUnauthorized, c.API, "the API must reject a token for the MCP resource")
 	require.Equal(t, "read", c.Scope)
-	for name, said := range map[string]string{
+	for name, reported := range map[string]string{
 		"reuse": c.Reuse, "the family of a reuse": c.Family, "code used twice": c.Replay, "token of that code": c.Replayed, "revoked": c.Revoked,
 	} {
-		require.Equal(t, "400 invalid_grant", said, name)
+		require.Equal(t, "400 invalid_grant", reported, name)
 	}
 }

@@ -95,11 +95,11 @@ func (b *oidcBrowser) signIn(person string) oidcMe {
 	require.Equal(b.t, b.base+"/device", a.location, "must lead to the page that the person wanted")
 	a = b.do(http.MethodPost, "/api/auth/refresh", "")
 	require.Equal(b.t, http.StatusOK, a.status, a.body)
-	var said struct {
+	var session struct {
 		Token string `json:"token"`
 	}
-	require.NoError(b.t, json.Unmarshal([]byte(a.body), &said))
-	b.token = said.Token
+	require.NoError(b.t, json.Unmarshal([]byte(a.body), &session))
+	b.token = session.Token
 	return b.me()
 }
 

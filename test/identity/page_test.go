@@ -174,7 +174,7 @@ func (v *visit) nothingKept(t *testing.T, in task) {
 
 func (v *visit) nothingElse(t *testing.T, in task) {
 	t.Helper()
-	require.Empty(t, v.Reports, "the pages break no rule of their policy")
+	require.Empty(t, v.Reports, "the pages must not violate their content security policy")
 	for _, line := range v.Console {
 		// Expected: the error responses that the pages show, and 501 from the OIDC callback, which is not configured here.
 		require.Regexp(t, `^Failed to load resource: the server responded with a status of (4\d\d|501) `, line, "the console must show no script errors")
@@ -264,9 +264,9 @@ func (w *web) drive(in task) *visit {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, w.tool("node.sh"), filepath.Join(folder, "drive.mjs"))
 	cmd.Env = append(os.Environ(), "NODE_MODULES="+w.tool("npm.sh", folder))
-	told, err := json.Marshal(in)
+	input, err := json.Marshal(in)
 	require.NoError(w.t, err)
-	cmd.Stdin = bytes.NewReader(told)
+	cmd.Stdin = bytes.NewReader(input)
 	var failed bytes.Buffer
 	cmd.Stderr = &failed
 	out, err := cmd.Output()

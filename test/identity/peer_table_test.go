@@ -21,7 +21,7 @@ import (
 	_ "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
 )
 
-// peerTable is the hand-written table of which service may call which method.
+// peerTable is the hand-written table of the services that may call a method.
 //
 //go:embed testdata/peers.txt
 var peerTable string

@@ -24,7 +24,7 @@ type wire struct {
 	*testenv.Stand
 
 	ca    *pki.CA
-	ports map[string]string // of each service, and of agents
+	ports map[string]string // addresses of the services; "node" is the listener for agents
 	conns map[string]*grpc.ClientConn
 }
 
@@ -110,7 +110,7 @@ const health = "grpc.health.v1.Health/Check"
 
 // judged returns the outcome of a call in one word or two.
 func judged(err error) string {
-	switch said := status.Convert(err); said.Code() {
+	switch st := status.Convert(err); st.Code() {
 	case codes.PermissionDenied:
 		return "refused"
 	case codes.Unauthenticated:
@@ -118,7 +118,7 @@ func judged(err error) string {
 	case codes.Unavailable:
 		return "no connection"
 	case codes.Unimplemented:
-		if !strings.Contains(said.Message(), "unknown") && !strings.Contains(said.Message(), "not implemented") {
+		if !strings.Contains(st.Message(), "unknown") && !strings.Contains(st.Message(), "not implemented") {
 			return "in" // a feature that is switched off
 		}
 		return "not served"

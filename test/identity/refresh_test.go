@@ -34,13 +34,13 @@ type browser struct {
 }
 
 // refreshAll lets every tab exchange the first token until it gets a response.
-func (b *browser) refreshAll(ctx context.Context, c *caller, asked *atomic.Int64) {
+func (b *browser) refreshAll(ctx context.Context, c *caller, responses *atomic.Int64) {
 	began := time.Now()
 	var wg sync.WaitGroup
 	for range tabs {
 		wg.Go(func() {
 			a := persist(ctx, c, b.first)
-			asked.Add(1)
+			responses.Add(1)
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			if a.status != http.StatusOK {
@@ -59,7 +59,7 @@ func (b *browser) refreshAll(ctx context.Context, c *caller, asked *atomic.Int64
 
 // persist repeats an exchange until it gets a response other than a server error, as a client does whose response was
 // lost or whose server is down.
-func persist(ctx context.Context, c *caller, cookie string) answer {
+func persist(ctx context.Context, c *caller, cookie string) response {
 	for {
 		a, err := c.refresh(ctx, cookie)
 		if err == nil && a.status < http.StatusInternalServerError || ctx.Err() != nil {
@@ -93,13 +93,13 @@ func oneSuccessor(t *testing.T, s *testenv.Stand) {
 	_, err := db.Exec(t.Context(), `UPDATE auth.session SET revoked_at = now(), revoked_reason = 'admin'`)
 	require.NoError(t, err) // end the sessions of earlier subtests
 	browsers := signInMany(t, s, c, n)
-	var asked atomic.Int64
+	var responses atomic.Int64
 	var wg sync.WaitGroup
 	work := make(chan *browser)
 	for range sideBySide {
 		wg.Go(func() {
 			for b := range work {
-				b.refreshAll(t.Context(), c, &asked)
+				b.refreshAll(t.Context(), c, &responses)
 			}
 		})
 	}
@@ -107,7 +107,7 @@ func oneSuccessor(t *testing.T, s *testenv.Stand) {
 		work <- b
 		for k := range kills {
 			if i == (k+1)*n/(kills+1) {
-				before := asked.Load()
+				before := responses.Load()
 				s.Processes["auth"].Kill()
 				s.Processes["auth"].Start()
 				t.Logf("auth was killed after %d of %d responses", before, n*tabs)
@@ -116,7 +116,7 @@ func oneSuccessor(t *testing.T, s *testenv.Stand) {
 	}
 	close(work)
 	wg.Wait()
-	require.EqualValues(t, n*tabs, asked.Load())
+	require.EqualValues(t, n*tabs, responses.Load())
 	judge(t, db, browsers)
 	replay(t, s, c, db, browsers)
 }

@@ -36,8 +36,8 @@ func noticeable() map[string]string {
 // samples holds the durations of failed logins for an existing user and for unknown users, taken in turns.
 type samples struct{ wrong, unknown []time.Duration }
 
-// told reports whether the two can be distinguished.
-func (s samples) told() bool {
+// distinguishable reports whether the two can be distinguished.
+func (s samples) distinguishable() bool {
 	ratio := float64(median(s.wrong)) / float64(median(s.unknown))
 	return rankSum(s.wrong, s.unknown) < unlikely || ratio > farApart || ratio < 1/farApart
 }
@@ -51,7 +51,7 @@ func (s samples) String() string {
 func measure(t testing.TB, c *caller, n, firstAddress int) samples {
 	t.Helper()
 	var s samples
-	var like *answer
+	var like *response
 	try := func(user string, into *[]time.Duration) {
 		a, err := c.login(t.Context(), user, password, client(firstAddress))
 		firstAddress++
@@ -77,7 +77,7 @@ func measure(t testing.TB, c *caller, n, firstAddress int) samples {
 }
 
 // same requires responses that differ only in what differs between any two responses.
-func same(t testing.TB, a, b answer) {
+func same(t testing.TB, a, b response) {
 	t.Helper()
 	require.Equal(t, a.body, b.body)
 	strip := func(h http.Header) http.Header {
@@ -99,12 +99,12 @@ func TestLoginTiming_unknownUserLikeWrongPassword(t *testing.T) {
 	measure(t, c, 20, 40_000) // warm up connections and caches
 	first := measure(t, c, n, 0)
 	t.Log(first)
-	if !first.told() {
+	if !first.distinguishable() {
 		return
 	}
 	// One pair in a thousand is that far apart by chance, and more on a busy machine.
 	second := measure(t, c, n, 2*n)
-	require.False(t, second.told(), "distinguishable twice: %s; %s", first, second)
+	require.False(t, second.distinguishable(), "distinguishable twice: %s; %s", first, second)
 }
 
 // TestLoginTiming_detectsMissingDummyHash builds the server without the dummy hash for unknown users:
@@ -121,7 +121,7 @@ func TestLoginTiming_detectsMissingDummyHash(t *testing.T) {
 	c := from(t, s.URL, "")
 	measure(t, c, 20, 40_000)
 	got := measure(t, c, 200, 0)
-	require.True(t, got.told(), "%s", got)
+	require.True(t, got.distinguishable(), "%s", got)
 	t.Log(got)
 }
 

@@ -130,11 +130,11 @@ func (w *world) followed(ctx context.Context, t *testing.T, who string) map[stri
 		require.Equal(t, http.StatusOK, resp.StatusCode, path)
 		end := make(chan string, 1)
 		go func() {
-			told, err := io.ReadAll(resp.Body)
+			events, err := io.ReadAll(resp.Body)
 			if err != nil {
-				told = fmt.Appendf(told, "event: e, %v", err)
+				events = fmt.Appendf(events, "event: e, %v", err)
 			}
-			end <- string(told)
+			end <- string(events)
 		}()
 		ends[path] = end
 	}

@@ -65,6 +65,8 @@ func readErrorCodes(t *testing.T) *errorCodes {
 			faultPackage + ".New":              {{set: setCode, code: 1, kindArg: 0}: true},
 			faultPackage + ".method.WithCode":  {{set: setCode, kindArg: -1}: true},
 			faultPackage + ".method.WithOAuth": {{set: setOAuth, kindArg: -1}: true},
+			// It writes an error as the last event of a stream.
+			module + "/services/inference/internal/proxy.method.last": {{set: setCode, code: 3, kindArg: -1}: true},
 		},
 	}
 	for _, s := range sources(t) {
@@ -119,17 +121,36 @@ func (c *errorCodes) add(s source) {
 	}
 }
 
-// readConstants adds the constants that are named as codes or gates, used or not.
+// readConstants adds the constants that are named as codes or gates, used or not, and the OAuth words of packages that
+// have a wrapper of WithOAuth.
 func (c *errorCodes) readConstants() {
 	for name, value := range c.consts {
-		local := name[strings.LastIndex(name, ".")+1:]
-		if !strings.HasPrefix(local, "Code") && !strings.HasPrefix(local, "Gate") {
+		dot := strings.LastIndex(name, ".")
+		set := ""
+		switch pkg, local := name[:dot], name[dot+1:]; {
+		case strings.HasPrefix(local, "Code"), strings.HasPrefix(local, "Gate"):
+			set = setCode
+		case strings.HasPrefix(local, "word") && c.wraps(pkg, setOAuth):
+			set = setOAuth
+		default:
 			continue
 		}
 		for _, code := range c.resolve(value.file, nil, value.expr).texts {
-			c.found(setCode, code, nil)
+			c.found(set, code, nil)
 		}
 	}
+}
+
+// wraps reports whether a package has a wrapper for a set.
+func (c *errorCodes) wraps(pkg, set string) bool {
+	for name, all := range c.wrappers {
+		for w := range all {
+			if w.set == set && strings.HasPrefix(name, pkg+".") {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // readDecl adds the codes of one declaration and records its function if it is a wrapper.

@@ -53,7 +53,7 @@ func hold(t *testing.T, s *testenv.Stand) held {
 	return held{conn, body[5:]}
 }
 
-func (h held) finish(t *testing.T) answer {
+func (h held) finish(t *testing.T) response {
 	t.Helper()
 	_, err := io.WriteString(h.conn, h.rest)
 	require.NoError(t, err)
@@ -62,7 +62,7 @@ func (h held) finish(t *testing.T) answer {
 	defer func() { _ = resp.Body.Close() }()
 	raw, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
-	return answer{resp.StatusCode, resp.Header, string(raw)}
+	return response{resp.StatusCode, resp.Header, string(raw)}
 }
 
 // draining stops the process that serves the API, as a service manager does, while it holds a request and a stream.

@@ -30,30 +30,30 @@ func TestEdge(t *testing.T) {
 	}
 }
 
-// answer is a response with its body read.
-type answer struct {
+// response is a response with its body read.
+type response struct {
 	status int
 	header http.Header
 	body   string
 }
 
-func (a answer) into(t testing.TB, out any) {
+func (a response) into(t testing.TB, out any) {
 	t.Helper()
 	require.NoError(t, json.Unmarshal([]byte(a.body), out), a.body)
 }
 
-func (a answer) code(t testing.TB) string {
+func (a response) code(t testing.TB) string {
 	t.Helper()
-	var said struct{ Code string }
-	a.into(t, &said)
-	return said.Code
+	var failure struct{ Code string }
+	a.into(t, &failure)
+	return failure.Code
 }
 
 // ask sends one request over a new connection.
-func ask(ctx context.Context, base, token, method, path, body string) (answer, error) {
+func ask(ctx context.Context, base, token, method, path, body string) (response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, base+path, strings.NewReader(body))
 	if err != nil {
-		return answer{}, err
+		return response{}, err
 	}
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
@@ -63,16 +63,16 @@ func ask(ctx context.Context, base, token, method, path, body string) (answer, e
 	}
 	resp, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(req)
 	if err != nil {
-		return answer{}, err
+		return response{}, err
 	}
 	defer func() { _ = resp.Body.Close() }()
 	var b bytes.Buffer
 	_, err = io.Copy(&b, resp.Body)
-	return answer{resp.StatusCode, resp.Header, b.String()}, err
+	return response{resp.StatusCode, resp.Header, b.String()}, err
 }
 
 // do is ask, failing the test if there is no response.
-func do(t testing.TB, base, token, method, path, body string) answer {
+func do(t testing.TB, base, token, method, path, body string) response {
 	t.Helper()
 	a, err := ask(t.Context(), base, token, method, path, body)
 	require.NoError(t, err, "%s %s", method, path)

@@ -82,16 +82,16 @@ func (c caller) rest(rt route.Route, token string, value func(name string) strin
 	if a.status < http.StatusBadRequest {
 		return outcome{Status: http.StatusOK}
 	}
-	var said struct{ Detail json.RawMessage }
-	a.into(c.t, &said)
-	if json.Unmarshal(said.Detail, &out.Detail) == nil {
+	var failure struct{ Detail json.RawMessage }
+	a.into(c.t, &failure)
+	if json.Unmarshal(failure.Detail, &out.Detail) == nil {
 		return out
 	}
 	var entries []struct {
 		Loc  []any
 		Type string
 	}
-	require.NoError(c.t, json.Unmarshal(said.Detail, &entries), a.body)
+	require.NoError(c.t, json.Unmarshal(failure.Detail, &entries), a.body)
 	for _, e := range entries {
 		out.Fields = append(out.Fields, e.Type+" "+fault.Path(e.Loc[1:]))
 	}
@@ -108,7 +108,7 @@ func (c caller) grpc(rt route.Route, token string, value func(name string) strin
 		fd := md.Input().Fields().ByName(protoreflect.Name(name))
 		in.Set(fd, protoreflect.ValueOfString(value(name)))
 	}
-	return told(c.invoke(rt, token, in))
+	return outcomeOf(c.invoke(rt, token, in))
 }
 
 func (c caller) invoke(rt route.Route, token string, in proto.Message) error {
@@ -138,7 +138,7 @@ func (c caller) invoke(rt route.Route, token string, in proto.Message) error {
 	return err
 }
 
-func told(err error) outcome {
+func outcomeOf(err error) outcome {
 	if err == nil {
 		return outcome{Status: http.StatusOK}
 	}
@@ -169,7 +169,7 @@ func everyCall(t *testing.T, s *testenv.Stand, admin, operator string) {
 	conn, err := grpc.NewClient(strings.TrimPrefix(s.URL, "http://"), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
-	seen, asked, read, refused := map[string]bool{}, 0, 0, map[int]int{}
+	seen, compared, read, refused := map[string]bool{}, 0, 0, map[int]int{}
 	for _, rt := range route.Table() {
 		if rt.Kind == route.Raw || seen[rt.RPC] || slices.Contains(changing(), rt.RPC) || slices.Contains(ruled(), rt.RPC) {
 			continue
@@ -180,7 +180,7 @@ func everyCall(t *testing.T, s *testenv.Stand, admin, operator string) {
 			t.Helper()
 			rest, grpc := c.rest(rt, token, value), c.grpc(rt, token, value)
 			require.Equal(t, rest, grpc, "%s %s (%s), %s", rt.Method, rt.Pattern, rt.RPC, what)
-			asked++
+			compared++
 			refused[rest.Status]++
 			return rest
 		}
@@ -216,8 +216,8 @@ func everyCall(t *testing.T, s *testenv.Stand, admin, operator string) {
 	}
 	require.Equal(t, codes.Unimplemented, status.Code(conn.Invoke(metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+admin),
 		"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", &emptypb.Empty{}, &emptypb.Empty{})), "only the calls of the table are served")
-	t.Logf("%d calls, %d requests, %d reads, responses by status %v", len(seen), asked, read, refused)
-	require.Greater(t, asked, 3*len(seen)/2)
+	t.Logf("%d calls, %d requests, %d reads, responses by status %v", len(seen), compared, read, refused)
+	require.Greater(t, compared, 3*len(seen)/2)
 	for _, want := range []int{401, 403, 404, 422} {
 		require.Positive(t, refused[want], want)
 	}

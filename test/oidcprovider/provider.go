@@ -67,8 +67,8 @@ func (p *Provider) start(port string) {
 	require.NoError(p.t, err)
 	out, err := cmd.StdoutPipe()
 	require.NoError(p.t, err)
-	var said bytes.Buffer
-	cmd.Stderr = &said
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
 	require.NoError(p.t, cmd.Start())
 	p.stop = func() {
 		_ = in.Close()
@@ -79,7 +79,7 @@ func (p *Provider) start(port string) {
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
 		p.stop()
-		require.NoError(p.t, err, said.String())
+		require.NoError(p.t, err, stderr.String())
 	}
 	p.Issuer = strings.TrimSpace(line)
 }
@@ -102,10 +102,10 @@ func (p *Provider) Knows(people People) {
 	require.NoError(p.t, err)
 	r, err := http.NewRequestWithContext(p.t.Context(), http.MethodPut, p.Issuer+"/people", bytes.NewReader(body))
 	require.NoError(p.t, err)
-	answer, err := http.DefaultClient.Do(r)
+	resp, err := http.DefaultClient.Do(r)
 	require.NoError(p.t, err)
-	require.NoError(p.t, answer.Body.Close())
-	require.Equal(p.t, http.StatusNoContent, answer.StatusCode)
+	require.NoError(p.t, resp.Body.Close())
+	require.Equal(p.t, http.StatusNoContent, resp.StatusCode)
 }
 
 // Settings returns the settings of an installation whose users sign in at the provider.

@@ -74,10 +74,10 @@ func (g *generator) learn() error {
 		if r.Descriptor == nil {
 			continue
 		}
-		for _, md := range g.answered(r) {
+		for _, md := range g.responseMessages(r) {
 			g.names.use(md, got)
 		}
-		for _, md := range g.asked(r) {
+		for _, md := range g.requestMessages(r) {
 			g.names.use(md, sent)
 		}
 	}

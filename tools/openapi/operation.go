@@ -164,8 +164,8 @@ func bodyOf(schema *object, must bool) *object {
 	return obj("required", must, "content", obj("application/json", obj("schema", schema)))
 }
 
-// asked returns the messages of a route's request body.
-func (g *generator) asked(r *surface.Route) []protoreflect.MessageDescriptor {
+// requestMessages returns the messages of a route's request body.
+func (g *generator) requestMessages(r *surface.Route) []protoreflect.MessageDescriptor {
 	input := r.Descriptor.Input()
 	switch {
 	case r.Body == "":

@@ -120,7 +120,7 @@ func (g *generator) raw(r *surface.Route) (*object, error) {
 		op.set("security", security(r))
 	}
 	named(op, r.Vars)
-	if err := answers(op); err != nil {
+	if err := addFailures(op); err != nil {
 		return nil, fmt.Errorf("%s: %w", key, err)
 	}
 	responses := op.in("responses")
@@ -148,8 +148,8 @@ func named(op *object, vars []string) {
 	}
 }
 
-// answers adds the failures that the overlay lists by status, and the header that all responses have.
-func answers(op *object) error {
+// addFailures adds the failures that the overlay lists by status, and the header that all responses have.
+func addFailures(op *object) error {
 	responses := op.in("responses")
 	fails, _ := op.get("fails").([]any)
 	op.drop("fails")

@@ -66,8 +66,8 @@ func payloads(md protoreflect.MessageDescriptor) []protoreflect.FieldDescriptor 
 	return out
 }
 
-// answered returns the messages of a route's response.
-func (g *generator) answered(r *surface.Route) []protoreflect.MessageDescriptor {
+// responseMessages returns the messages of a route's response.
+func (g *generator) responseMessages(r *surface.Route) []protoreflect.MessageDescriptor {
 	md := r.Descriptor.Output()
 	var fields []protoreflect.FieldDescriptor
 	switch {

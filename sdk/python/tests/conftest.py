@@ -37,7 +37,7 @@ def control() -> Iterator[Control]:
 
 @pytest.fixture
 def env(control: Control, tmp_path: Path) -> Env:
-    """What the platform injects."""
+    """The environment that the platform injects."""
     return {
         "SERVICE_JOB_ENABLED": "1",
         "SERVICE_JOB_ENDPOINT": f"http://127.0.0.1:{control.port}/api/ingest",
@@ -52,7 +52,7 @@ def start(env: Env) -> Start:
     """init() with short pauses and without a signal handler."""
 
     def begin(policy: Policy = QUICK, **options: object) -> signalbox.Run:
-        options.setdefault("hardware", 0)  # samples come where a test asks for them
+        options.setdefault("hardware", 0)  # samples only in tests that enable them
         return signalbox.init(policy=policy, env=env, handle_sigterm=False, **options)  # type: ignore[arg-type]
 
     return begin

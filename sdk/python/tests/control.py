@@ -43,11 +43,11 @@ class Control:
         self.chaos: Optional[random.Random] = None
         self.refuse: Dict[str, Tuple[int, Any]] = {}  # route: status, detail
         self.watermarks = False
-        self.asked = 0  # times the watermark was read
+        self.asked = 0  # how often the watermark was read
         self.retry_after = "0"  # of a 503
-        self.waits: List[Dict[str, List[str]]] = []  # questions for a signal
+        self.waits: List[Dict[str, List[str]]] = []  # requests for a signal
         self.acks: List[Any] = []
-        self.acked_after = 0  # artifacts that were stored before the first answer to a signal
+        self.acked_after = 0  # artifacts stored before the first acknowledged signal
         self._signal = {"signal": "none", "id": None, "deadline": None}
         self._then = self._signal
         self._asked = threading.Condition()
@@ -55,7 +55,7 @@ class Control:
         self._server: Optional[_Server] = None
 
     def start(self) -> str:
-        """Listen, on the same port after a restart; answers the endpoint."""
+        """Listen, on the same port after a restart; return the endpoint."""
         server = _Server(("127.0.0.1", self.port), _Handler)
         server.control = self
         self.port = server.server_address[1]
@@ -64,7 +64,7 @@ class Control:
         return f"http://127.0.0.1:{self.port}/api/ingest"
 
     def stop(self) -> None:
-        """Die: the listener and all connections close at once."""
+        """Close the listener and all connections at once, as if killed."""
         server, self._server = self._server, None
         if server is not None:
             server.shutdown()
@@ -72,14 +72,14 @@ class Control:
             server.cut()
 
     def ask(self, signal: str, id: str, then: Tuple[str, str] = ("none", "")) -> None:
-        """Ask the run for something; `then` is what its answer is answered."""
+        """Set a signal; `then` is the response to its acknowledgement."""
         with self._asked:
             self._signal = {"signal": signal, "id": id, "deadline": None}
             self._then = {"signal": then[0], "id": then[1] or None, "deadline": None}
             self._asked.notify_all()
 
     def signal(self, query: Dict[str, List[str]]) -> Any:
-        """What is asked, at once where it is new, else after a moment."""
+        """Return the signal, at once if it is new, else after a moment."""
         with self._asked:
             self.waits.append(query)
             after = query.get("after", [None])[0]
@@ -88,7 +88,7 @@ class Control:
             return self._signal
 
     def ack(self, body: Any) -> Any:
-        """Take an answer."""
+        """Accept an acknowledgement."""
         with self._asked:
             if not self.acks:
                 self.acked_after = len(self.bodies("artifact"))
@@ -123,7 +123,7 @@ class Control:
         return [k for k, v in seqs.items() if sorted(v) != list(range(1, len(v) + 1))]
 
     def fault(self, route: str) -> str:
-        """What goes wrong with this request, "" for nothing."""
+        """Return the fault for this request, "" for none."""
         with self.lock:
             self.requests += 1
             own = self.script_for.get(route)
@@ -136,7 +136,7 @@ class Control:
             return self.chaos.choice(FAULTS) if self.chaos.random() < 0.5 else ""
 
     def store(self, stream: str, key: str, body: bytes) -> Tuple[int, Any]:
-        """Store once; the answer."""
+        """Store once; return the response."""
         writer, _, seq = key.partition(":")
         name = (stream, writer, int(seq))
         with self.lock:
@@ -157,7 +157,7 @@ class Control:
 FAULTS = ["drop", "lose", "500", "502", "503", "double", "slow", "html"]
 
 
-# Routes whose last word is not what their reports are kept under.
+# Routes whose last segment is not the stream name.
 ROUTES = {"/api/ingest/environment/nodes": "environment_nodes", "/api/ingest/signals/ack": "signals_ack"}
 
 
@@ -247,7 +247,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_PUT(self) -> None:
         control, name = self.server.control, urlsplit(self.path).path.rpartition("/")[2]
         fault = control.fault("put")
-        if fault in ("drop", "413"):  # answered, or not, before the body was read
+        if fault in ("drop", "413"):  # with or without a response, before the body was read
             self.close_connection = True
             return self._drop() if fault == "drop" else self._answer(413, {"detail": "too large"})
         body = self.rfile.read(int(self.headers["Content-Length"]))

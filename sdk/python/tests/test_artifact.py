@@ -27,7 +27,7 @@ def weights(folder: Path) -> Path:
     return folder
 
 
-def test_the_question_for_a_url(control: Control, start: Start, env: Env, tmp_path: Path) -> None:
+def test_upload_url_request(control: Control, start: Start, env: Env, tmp_path: Path) -> None:
     env["SERVICE_JOB_WORKDIR"] = str(tmp_path)
     file = tmp_path / "out" / "m.gguf"
     file.parent.mkdir()
@@ -55,7 +55,7 @@ def test_the_question_for_a_url(control: Control, start: Start, env: Env, tmp_pa
         {"artifact": ["lose", "500", "drop"]},
     ],
 )
-def test_a_passing_fault(
+def test_upload_retries_transient_fault(
     control: Control, start: Start, tmp_path: Path, faults: Dict[str, Any]
 ) -> None:
     file = tmp_path / "m"
@@ -70,7 +70,7 @@ def test_a_passing_fault(
 
 
 @pytest.mark.parametrize("faults", [{"put": ["413"]}, {"put": ["403"] * 3}, {"upload-url": ["403"]}])
-def test_a_refusal_is_raised(
+def test_upload_refusal_raises(
     control: Control, start: Start, tmp_path: Path, faults: Dict[str, Any]
 ) -> None:
     file = tmp_path / "m"
@@ -83,7 +83,7 @@ def test_a_refusal_is_raised(
     run.finish()
 
 
-def test_an_absent_control_plane_is_waited_for_only_so_long(
+def test_upload_timeout_without_control_plane(
     control: Control, start: Start, tmp_path: Path
 ) -> None:
     file = tmp_path / "m"
@@ -102,7 +102,7 @@ def test_an_absent_control_plane_is_waited_for_only_so_long(
     ("kind", "format", "error"),
     [("weights", "x", ValueError), ("checkpoint", "", ValueError), ("CHECKPOINT", "x", ValueError)],
 )
-def test_kind_and_format_are_checked_here(
+def test_artifact_checks_kind_and_format(
     control: Control, start: Start, tmp_path: Path, kind: str, format: str, error: Any
 ) -> None:
     run = start()
@@ -114,7 +114,7 @@ def test_kind_and_format_are_checked_here(
     assert control.requests == 0
 
 
-def test_a_folder_travels_as_a_tar_and_leaves_none_behind(
+def test_artifact_packs_folder_and_removes_tar(
     control: Control, start: Start, tmp_path: Path
 ) -> None:
     folder = weights(tmp_path / "out" / "ckpt")
@@ -127,7 +127,7 @@ def test_a_folder_travels_as_a_tar_and_leaves_none_behind(
         assert member and member.read() == (folder / "sub" / "model.safetensors").read_bytes()
 
 
-def test_the_same_contents_are_the_same_bytes(tmp_path: Path) -> None:
+def test_pack_is_deterministic(tmp_path: Path) -> None:
     one, two = weights(tmp_path / "a" / "one"), tmp_path / "b" / "other"
     two.mkdir(parents=True)
     for name in ("run.sh", "sub/model.safetensors", "config.json"):  # another order, other times
@@ -144,7 +144,7 @@ def test_the_same_contents_are_the_same_bytes(tmp_path: Path) -> None:
             assert (member.uid, member.gid, member.uname, member.mtime) == (0, 0, "", 0)
 
 
-def test_links_to_files_travel_as_files(tmp_path: Path) -> None:
+def test_pack_follows_links_to_files(tmp_path: Path) -> None:
     folder = tmp_path / "hub"
     folder.mkdir()
     (tmp_path / "blob").write_bytes(b"weights")
@@ -160,7 +160,7 @@ def test_links_to_files_travel_as_files(tmp_path: Path) -> None:
         }
 
 
-def test_what_no_tar_should_hold(tmp_path: Path) -> None:
+def test_pack_rejects_special_files(tmp_path: Path) -> None:
     folder = tmp_path / "f"
     folder.mkdir()
     (folder / "up").symlink_to(tmp_path)

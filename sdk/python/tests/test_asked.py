@@ -1,4 +1,4 @@
-"""What the control plane asks of a run: to save, to leave, to stop."""
+"""Signals of the control plane: checkpoint, pause, stop."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Until = Callable[[Callable[[], bool]], None]
 
 
 def until(holds: Callable[[], bool]) -> None:
-    """Wait for what the run's own thread brings about."""
+    """Wait for an effect of the run's waiting thread."""
     for _ in range(2000):
         if holds():
             return
@@ -32,14 +32,14 @@ def saved(folder: Path) -> Path:
     return path
 
 
-def test_a_run_that_never_looks_never_asks(control: Control, start: Start) -> None:
+def test_no_signal_request_without_check(control: Control, start: Start) -> None:
     with start() as run:
         run.log({"a": 1}, step=0)
         run.flush()
     assert control.waits == []
 
 
-def test_nothing_is_asked_of_a_run_in_peace(control: Control, start: Start) -> None:
+def test_no_signal_by_default(control: Control, start: Start) -> None:
     with start() as run:
         assert not run.should_checkpoint() and not run.should_stop()
         until(lambda: len(control.waits) > 1)  # a wait that ends is followed by the next
@@ -48,7 +48,7 @@ def test_nothing_is_asked_of_a_run_in_peace(control: Control, start: Start) -> N
     assert control.events() == ["succeeded"]
 
 
-def test_a_pause_saves_and_ends_the_process_in_peace(control: Control, start: Start, tmp_path: Path) -> None:
+def test_pause_saves_checkpoint_and_exits_zero(control: Control, start: Start, tmp_path: Path) -> None:
     with pytest.raises(Paused) as ended:
         with start() as run:
             run.running()
@@ -66,7 +66,7 @@ def test_a_pause_saves_and_ends_the_process_in_peace(control: Control, start: St
     assert control.acked_after == 1, "the checkpoint was stored before the answer"
 
 
-def test_a_checkpoint_that_is_asked_for_in_passing(control: Control, start: Start, tmp_path: Path) -> None:
+def test_checkpoint_signal_without_pause(control: Control, start: Start, tmp_path: Path) -> None:
     with start() as run:
         control.ask("checkpoint", "sig_1", then=("none", ""))
         run.should_checkpoint()
@@ -78,7 +78,7 @@ def test_a_checkpoint_that_is_asked_for_in_passing(control: Control, start: Star
     assert control.events() == ["succeeded"]
 
 
-def test_a_stop_is_seen(control: Control, start: Start) -> None:
+def test_stop_signal(control: Control, start: Start) -> None:
     with start() as run:
         run.should_stop()
         control.ask("stop", "stop.1")
@@ -86,7 +86,7 @@ def test_a_stop_is_seen(control: Control, start: Start) -> None:
         assert not run.should_checkpoint()
 
 
-def test_a_training_that_leaves_by_itself_is_still_paused(control: Control, start: Start, tmp_path: Path) -> None:
+def test_pause_when_training_exits_by_itself(control: Control, start: Start, tmp_path: Path) -> None:
     with start() as run:
         run.should_stop()
         control.ask("pause", "sig_1.saved")
@@ -94,7 +94,7 @@ def test_a_training_that_leaves_by_itself_is_still_paused(control: Control, star
     assert control.events() == [], "its end is that of the attempt, not of the training"
 
 
-def test_a_callback_hears_each_signal_once(control: Control, start: Start) -> None:
+def test_callback_gets_each_signal_once(control: Control, start: Start) -> None:
     heard: List[Signal] = []
     with start() as run:
         run.on_signal(heard.append)
@@ -108,7 +108,7 @@ def test_a_callback_hears_each_signal_once(control: Control, start: Start) -> No
 
 
 @pytest.mark.parametrize("fault", ["drop", "503", "html"])
-def test_faults_of_the_network_lose_no_signal(control: Control, start: Start, tmp_path: Path, fault: str) -> None:
+def test_signal_survives_network_faults(control: Control, start: Start, tmp_path: Path, fault: str) -> None:
     control.script_for["signals"].extend([fault] * 3)
     control.script_for["signals_ack"].extend([fault] * 3)
     control.ask("checkpoint", "sig_1", then=("pause", "sig_1.saved"))
@@ -119,7 +119,7 @@ def test_faults_of_the_network_lose_no_signal(control: Control, start: Start, tm
 
 
 @pytest.mark.parametrize("status", [401, 404, 409])
-def test_a_control_plane_that_does_not_answer_is_asked_no_more(control: Control, start: Start, status: int) -> None:
+def test_signal_polling_ends_on_permanent_error(control: Control, start: Start, status: int) -> None:
     control.script_for["signals"].append(str(status))
     with start() as run:
         assert not run.should_checkpoint()
@@ -129,7 +129,7 @@ def test_a_control_plane_that_does_not_answer_is_asked_no_more(control: Control,
     assert control.events() == ["succeeded"]
 
 
-def test_a_refused_answer_is_loud(control: Control, start: Start, tmp_path: Path) -> None:
+def test_refused_ack_raises(control: Control, start: Start, tmp_path: Path) -> None:
     control.ask("checkpoint", "sig_1")
     run = start()
     until(run.should_checkpoint)
@@ -139,7 +139,7 @@ def test_a_refused_answer_is_loud(control: Control, start: Start, tmp_path: Path
     run.finish()
 
 
-def test_where_a_run_goes_on(env: Env) -> None:
+def test_resume_from(env: Env) -> None:
     run = signalbox.init(policy=QUICK, env=env, handle_sigterm=False)
     assert run.resume_from is None
     run.finish()
@@ -150,7 +150,7 @@ def test_where_a_run_goes_on(env: Env) -> None:
     again.finish()
 
 
-def test_offline_nobody_asks(tmp_path: Path) -> None:
+def test_offline_has_no_signals(tmp_path: Path) -> None:
     env = {"SERVICE_JOB_ENABLED": "0", "SERVICE_JOB_DIR": str(tmp_path)}
     with signalbox.init(env=env) as run:
         run.on_signal(lambda signal: None)
@@ -158,8 +158,8 @@ def test_offline_nobody_asks(tmp_path: Path) -> None:
         assert run.checkpoint(saved(tmp_path), format="npz", step=1)
 
 
-def test_a_process_that_waits_ends_when_it_wants(env: Env, control: Control) -> None:
-    """The thread that waits for a signal holds nobody up at the end."""
+def test_waiting_thread_does_not_delay_exit(env: Env, control: Control) -> None:
+    """The waiting thread does not delay the exit."""
     code = "import signalbox\nwith signalbox.init() as run: run.should_checkpoint()\n"
     source = str(Path(signalbox.__file__).parent.parent)
     ended = subprocess.run(

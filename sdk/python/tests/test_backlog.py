@@ -31,7 +31,7 @@ def drain(backlog: Backlog, now: float) -> List[Tuple[str, int, int]]:
         backlog.answered(lane, 200)
 
 
-def test_reports_wait_for_company_but_not_for_long(backlog: Backlog) -> None:
+def test_reports_linger_for_bounded_time(backlog: Backlog) -> None:
     for at in (10.0, 10.2, 10.4):
         backlog.put("metrics", 1, b"{}", at)
     assert drain(backlog, 10.49) == [] and backlog.wake_at(True) == 10.5
@@ -39,7 +39,7 @@ def test_reports_wait_for_company_but_not_for_long(backlog: Backlog) -> None:
     assert backlog.wake_at(True) == FOREVER and backlog.owed() == 0
 
 
-def test_a_full_request_leaves_at_once(backlog: Backlog) -> None:
+def test_full_request_is_sent_at_once(backlog: Backlog) -> None:
     for _ in range(3):
         backlog.put("metrics", 4, b"{}", 10.0)
     assert drain(backlog, 10.0) == [("metrics", 1, 2)], "8 points: the third would make 12"
@@ -48,18 +48,18 @@ def test_a_full_request_leaves_at_once(backlog: Backlog) -> None:
     assert drain(backlog, 10.0) == [("logs", 1, 1)]
 
 
-def test_one_report_larger_than_a_request_still_leaves(backlog: Backlog) -> None:
+def test_oversized_report_is_sent(backlog: Backlog) -> None:
     backlog.put("metrics", 50, b"x" * 500, 10.0)
     assert drain(backlog, 10.0) == [("metrics", 1, 1)]
 
 
-def test_streams_of_one_report_a_request(backlog: Backlog) -> None:
+def test_streams_with_one_report_per_request(backlog: Backlog) -> None:
     for _ in range(3):
         backlog.put("hparams", 1, b"{}", 10.0)
     assert drain(backlog, 10.0) == [("hparams", 1, 1), ("hparams", 2, 1), ("hparams", 3, 1)]
 
 
-def test_an_event_hurries_and_follows_what_came_before(backlog: Backlog) -> None:
+def test_event_is_urgent_and_sent_last(backlog: Backlog) -> None:
     backlog.put("logs", 1, b'"a"', 10.0)
     backlog.put("metrics", 1, b"{}", 10.0)
     backlog.put("lifecycle", 1, b"{}", 10.0)
@@ -69,7 +69,7 @@ def test_an_event_hurries_and_follows_what_came_before(backlog: Backlog) -> None
     assert sent[1] == ("metrics", 1, 2), "company is welcome where it is there"
 
 
-def test_an_event_waits_for_a_failing_stream(backlog: Backlog) -> None:
+def test_event_waits_for_failing_stream(backlog: Backlog) -> None:
     backlog.put("metrics", 1, b"{}", 10.0)
     backlog.put("lifecycle", 1, b"{}", 10.0)
     lane = backlog.lanes["metrics"]
@@ -78,7 +78,7 @@ def test_an_event_waits_for_a_failing_stream(backlog: Backlog) -> None:
     assert [s for s, _, _ in drain(backlog, 11.0)] == ["metrics", "lifecycle"]
 
 
-def test_an_event_does_not_wait_for_a_log_that_fails(backlog: Backlog) -> None:
+def test_event_does_not_wait_for_failing_log(backlog: Backlog) -> None:
     backlog.put("logs", 1, b'"a"', 10.0)
     backlog.put("lifecycle", 1, b"{}", 10.0)
     lane = backlog.lanes["logs"]
@@ -90,14 +90,14 @@ def test_an_event_does_not_wait_for_a_log_that_fails(backlog: Backlog) -> None:
     assert backlog.oldest(with_stuck=False) == FOREVER and backlog.oldest() == 0
 
 
-def test_an_event_waits_for_earlier_writers(backlog: Backlog) -> None:
+def test_event_waits_for_earlier_writers(backlog: Backlog) -> None:
     backlog.put("lifecycle", 1, b"{}", 10.0)
     assert backlog.next_lane(10.0, earlier_done=False) is None
     assert backlog.wake_at(earlier_done=False) == FOREVER
     assert backlog.next_lane(10.0, earlier_done=True) is backlog.lanes["lifecycle"]
 
 
-def test_a_request_keeps_its_key_and_body_over_tries(backlog: Backlog) -> None:
+def test_request_keeps_key_and_body_over_retries(backlog: Backlog) -> None:
     backlog.put("metrics", 1, b'{"a":1}', 10.0)
     lane = backlog.lanes["metrics"]
     first = backlog.plan(lane, 11.0)
@@ -108,7 +108,7 @@ def test_a_request_keeps_its_key_and_body_over_tries(backlog: Backlog) -> None:
     assert body == b'{"run_id":"run_1","points":[{"a":1}]}'
 
 
-def test_what_the_watermark_covers_is_not_sent(backlog: Backlog) -> None:
+def test_watermark_skips_stored_requests(backlog: Backlog) -> None:
     for _ in range(3):
         backlog.put("hparams", 1, b"{}", 10.0)
     lane = backlog.lanes["hparams"]
@@ -117,7 +117,7 @@ def test_what_the_watermark_covers_is_not_sent(backlog: Backlog) -> None:
     assert drain(backlog, 10.0) == [("hparams", 2, 1), ("hparams", 3, 1)]
 
 
-def test_pauses_grow_to_the_cap_with_full_jitter() -> None:
+def test_backoff_grows_to_cap_with_full_jitter() -> None:
     policy = Policy()
     ceilings = [backoff(policy, n, 1.0) for n in range(1, 9)]
     assert ceilings == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]

@@ -46,7 +46,7 @@ def restart(control: Control, stop: threading.Event, draw: random.Random) -> Non
 
 
 @pytest.mark.parametrize("watermarks", [False, True])
-def test_nothing_lost_nothing_doubled(
+def test_chaos_neither_loses_nor_duplicates(
     control: Control, env: Env, monkeypatch: pytest.MonkeyPatch, watermarks: bool
 ) -> None:
     seed = int(os.environ.get("SIGNALBOX_CHAOS_SEED") or random.SystemRandom().randrange(10**6))

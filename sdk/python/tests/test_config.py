@@ -43,19 +43,19 @@ def test_enabled_needs_the_rest(name: str, value: Optional[str]) -> None:
     "endpoint",
     ["host:8080", "ftp://host/x", "http://", "http://host:port/", "http://[::1/", "http://h\u00f6st/"],
 )
-def test_an_endpoint_that_is_no_address(endpoint: str) -> None:
+def test_endpoint_must_be_url(endpoint: str) -> None:
     with pytest.raises(ConfigError, match="SERVICE_JOB_ENDPOINT"):
         load({**WHOLE, "SERVICE_JOB_ENDPOINT": endpoint})
 
 
 @pytest.mark.parametrize("token", ["a b", "a\nb", "a\r\nX-Evil: 1", "t\u00f6ken"])
-def test_a_token_that_no_header_carries_is_refused_and_not_shown(token: str) -> None:
+def test_invalid_token_is_refused_and_not_shown(token: str) -> None:
     with pytest.raises(ConfigError, match="SERVICE_JOB_TOKEN") as caught:
         load({**WHOLE, "SERVICE_JOB_TOKEN": token})
     assert token not in str(caught.value)
 
 
-def test_what_is_read() -> None:
+def test_load_reads_environment() -> None:
     config = load({**WHOLE, "SERVICE_JOB_SPOOL_DIR": "/s", "SERVICE_JOB_WORKDIR": "/w"})
     assert config.enabled and config.endpoint == "http://host:8080/api/ingest"
     assert (config.run_id, config.token) == ("run_1", "ing_secret")

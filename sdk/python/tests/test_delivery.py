@@ -18,7 +18,7 @@ from signalbox.transport import Reply, _wait
 
 
 @pytest.mark.parametrize("fault", ["drop", "lose", "500", "502", "503", "504", "408", "429", "html"])
-def test_a_passing_fault_loses_and_doubles_nothing(
+def test_transient_fault_neither_loses_nor_duplicates(
     control: Control, start: Start, fault: str
 ) -> None:
     control.script = deque([fault] * 4)
@@ -33,7 +33,7 @@ def test_a_passing_fault_loses_and_doubles_nothing(
         assert control.repeats > 0
 
 
-def test_the_control_plane_dies_and_comes_back(control: Control, start: Start) -> None:
+def test_control_plane_restart(control: Control, start: Start) -> None:
     run = start()
     run.running()
     control.stop()
@@ -50,7 +50,7 @@ def test_the_control_plane_dies_and_comes_back(control: Control, start: Start) -
     assert not control.conflicts and not control.gaps()
 
 
-def test_the_network_is_named_once_on_stderr(
+def test_network_failure_warns_once(
     control: Control, start: Start, capsys: pytest.CaptureFixture[str]
 ) -> None:
     control.script = deque(["drop", "500", "drop", "503"])
@@ -80,14 +80,14 @@ def test_retry_after_does_not_shorten_the_pause(control: Control, start: Start) 
     assert control.requests == 1
 
 
-def test_what_retry_after_may_say() -> None:
+def test_retry_after_formats() -> None:
     later = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(time.time() + 20))
     assert 15 < (_wait(later) or 0) <= 20
     assert [_wait(x) for x in ("7", "", "soon", "99999")] == [7.0, None, None, 300.0]
 
 
 @pytest.mark.parametrize("status", [400, 404, 409, 413, 422, 501, 302])
-def test_a_refusal_is_raised_at_the_next_call_and_at_finish(
+def test_refusal_raises_at_next_call_and_finish(
     control: Control, start: Start, status: int
 ) -> None:
     control.refuse["hparams"] = (status, [{"loc": ["body", "params"], "msg": "bad", "type": "x"}])
@@ -103,7 +103,7 @@ def test_a_refusal_is_raised_at_the_next_call_and_at_finish(
     assert control.points() == [("a", 0, 1), ("a", 1, 2)], "the loud call's own report is kept"
 
 
-def test_a_refused_event_is_raised_by_its_call(control: Control, start: Start) -> None:
+def test_refused_event_raises_in_its_call(control: Control, start: Start) -> None:
     control.refuse["lifecycle"] = (409, "lifecycle: the run is over")
     run = start()
     with pytest.raises(IngestError, match="the run is over"):
@@ -112,7 +112,7 @@ def test_a_refused_event_is_raised_by_its_call(control: Control, start: Start) -
         run.finish()
 
 
-def test_a_refused_token_stops_delivery_and_keeps_the_reports(control: Control, env: Env, start: Start) -> None:
+def test_refused_token_stops_delivery_and_keeps_reports(control: Control, env: Env, start: Start) -> None:
     env["SERVICE_JOB_TOKEN"] = "ing_revoked"
     run = start()
     run.log({"a": 1}, step=0)
@@ -128,7 +128,7 @@ def test_a_refused_token_stops_delivery_and_keeps_the_reports(control: Control, 
     assert len(os.listdir(env["SERVICE_JOB_SPOOL_DIR"])) == 1
 
 
-def test_refused_log_lines_are_swallowed(
+def test_refused_log_lines_do_not_raise(
     control: Control, start: Start, capsys: pytest.CaptureFixture[str]
 ) -> None:
     control.refuse["logs"] = (422, "no")
@@ -140,7 +140,7 @@ def test_refused_log_lines_are_swallowed(
     assert capsys.readouterr().err.count("refused log lines") == 1
 
 
-def test_a_log_route_that_fails_for_good_holds_up_nobody(control: Control, start: Start, env: Env) -> None:
+def test_failing_log_route_delays_no_other_stream(control: Control, start: Start, env: Env) -> None:
     control.script_for["logs"] = deque(["500"] * 10_000)
     with start() as run:
         run.text("line")
@@ -158,7 +158,7 @@ def test_text_never_raises(start: Start) -> None:
     run.text("after the end")
 
 
-def test_a_stream_that_fails_for_good_does_not_stop_the_others(control: Control, start: Start) -> None:
+def test_failing_stream_does_not_stop_others(control: Control, start: Start) -> None:
     control.script_for["benchmark"] = deque(["500"] * 10_000)
     run = start()
     run.benchmark("sums", "accuracy", 0.5)
@@ -169,7 +169,7 @@ def test_a_stream_that_fails_for_good_does_not_stop_the_others(control: Control,
         run.finish(timeout=0.2)
 
 
-def test_finish_is_bounded_and_says_where_the_reports_are(
+def test_finish_is_bounded_and_names_the_spool(
     control: Control, start: Start, env: Env
 ) -> None:
     run = start()
@@ -186,14 +186,14 @@ def test_finish_is_bounded_and_says_where_the_reports_are(
     assert control.points() == [("a", 0, 1)], "the next process of the run delivers it"
 
 
-def test_after_finish_nothing_is_accepted(start: Start) -> None:
+def test_finish_rejects_later_reports(start: Start) -> None:
     run = start()
     run.finish()
     with pytest.raises(SignalboxError, match="finished"):
         run.log({"a": 1}, step=0)
 
 
-def test_warn_prints_what_would_be_raised(
+def test_on_error_warn_prints_errors(
     control: Control, start: Start, capsys: pytest.CaptureFixture[str]
 ) -> None:
     control.refuse["hparams"] = (422, "no such key")
@@ -209,7 +209,7 @@ def test_warn_prints_what_would_be_raised(
     assert "not delivered" in capsys.readouterr().err
 
 
-def test_a_refusal_in_the_with_block_still_lets_go(control: Control, start: Start) -> None:
+def test_refusal_in_with_block_closes_run(control: Control, start: Start) -> None:
     control.refuse["lifecycle"] = (409, "over")
     with pytest.raises(IngestError):
         with start() as run:
@@ -236,7 +236,7 @@ def test_many_threads(control: Control, start: Start) -> None:
         assert [s for key, s, _ in control.points() if key == f"k{k}"] == list(range(200))
 
 
-def test_a_long_run_leaves_no_old_segments(control: Control, start: Start, env: Env) -> None:
+def test_long_run_deletes_old_segments(control: Control, start: Start, env: Env) -> None:
     run = start(policy=QUICK._replace(segment_bytes=2000))
     for step in range(200):
         run.log({"a": step}, step=step)
@@ -248,7 +248,7 @@ def test_a_long_run_leaves_no_old_segments(control: Control, start: Start, env: 
     assert len(control.points()) == 200
 
 
-def test_a_spool_folder_of_its_own_is_gone_afterwards(control: Control, env: Env, start: Start) -> None:
+def test_temporary_spool_folder_is_deleted(control: Control, env: Env, start: Start) -> None:
     del env["SERVICE_JOB_SPOOL_DIR"]
     run = start()
     root = run._sink.box.root  # type: ignore[attr-defined]
@@ -258,12 +258,12 @@ def test_a_spool_folder_of_its_own_is_gone_afterwards(control: Control, env: Env
     assert not os.path.exists(root)
 
 
-def test_what_is_worth_another_try() -> None:
+def test_transient_statuses() -> None:
     again = [s for s in range(200, 600) if Reply(s, b"").transient]
     assert again == [408, 429, 500] + list(range(502, 600))
 
 
-def test_the_sender_outlives_what_nobody_foresaw(
+def test_sender_survives_unexpected_errors(
     control: Control, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, odd = transport.connection, [LookupError("unknown encoding"), MemoryError(), ValueError()]
@@ -279,7 +279,7 @@ def test_the_sender_outlives_what_nobody_foresaw(
     assert not odd and control.points() == [("a", 0, 1)] and control.events() == ["succeeded"]
 
 
-def test_a_disk_that_is_full_for_a_while(
+def test_disk_full_temporarily(
     control: Control, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = start()

@@ -18,18 +18,18 @@ DIGEST = "sha256:" + "a" * 64
 
 
 @given(st.text(max_size=200))
-def test_nothing_can_be_read_from_a_tasks_key(task: str) -> None:
+def test_task_key_is_opaque(task: str) -> None:
     key = signalbox.task_key(DIGEST, task)
     assert re.fullmatch("[0-9a-f]{64}", key) and key == signalbox.task_key(DIGEST, task)
     assert key != signalbox.task_key(DIGEST + "b", task) and key != signalbox.task_key(DIGEST, task + "x")
 
 
-def test_a_key_needs_the_digest_of_its_taskset() -> None:
+def test_task_key_requires_taskset_digest() -> None:
     with pytest.raises(ValueError, match="digest"):
         signalbox.task_key("", "task")
 
 
-def test_an_evaluation_is_reported_as_benchmark_payloads(control: Control, start: Start) -> None:
+def test_evaluation_payloads(control: Control, start: Start) -> None:
     key = signalbox.task_key(DIGEST, "one")
     with start() as run:
         run.rollouts(
@@ -67,20 +67,20 @@ def test_an_evaluation_is_reported_as_benchmark_payloads(control: Control, start
         {"task": "a", "rollout": 0, "reward": None, "masked": False},
     ],
 )
-def test_a_rollout_has_a_reward_or_is_masked(control: Control, start: Start, wrong: Dict[str, Any]) -> None:
+def test_rollout_requires_reward_or_mask(control: Control, start: Start, wrong: Dict[str, Any]) -> None:
     with start() as run:
         with pytest.raises(ValueError):
             run.rollouts("webshop", [wrong])
     assert control.bodies("benchmark") == []
 
 
-def test_a_rollout_is_a_mapping() -> None:
+def test_rollout_must_be_mapping() -> None:
     with pytest.raises(TypeError):
         evaluation.shaped(["task"])  # type: ignore[arg-type]
 
 
 @given(st.lists(st.text(max_size=40), max_size=60), st.integers(100, 500))
-def test_requests_hold_every_rollout_once_and_in_order(traces: List[str], limit: int) -> None:
+def test_requests_contain_each_rollout_once_in_order(traces: List[str], limit: int) -> None:
     rows = [{"task": f"{n:016x}", "rollout": n, "reward": 0.5, "trace": t} for n, t in enumerate(traces)]
     made = [json.loads(body) for body, _ in evaluation.requests("n", rows, None, {"a": 1}, limit)]
     assert [r["rollout"] for body in made for r in body["rollouts"]] == list(range(len(rows)))
@@ -89,7 +89,7 @@ def test_requests_hold_every_rollout_once_and_in_order(traces: List[str], limit:
         assert points == 1 and (len(body["rollouts"]) <= 1 or len(raw) < limit + 100)
 
 
-def test_a_request_holds_so_many_rollouts_at_most(control: Control, start: Start) -> None:
+def test_request_rollout_limit(control: Control, start: Start) -> None:
     rows = [{"task": f"{n:016x}", "rollout": 0, "reward": 0} for n in range(evaluation.MOST + 1)]
     with start(policy=QUICK) as run:
         run.rollouts("n", rows)

@@ -80,7 +80,7 @@ def test_scalars(value: Any, want: Any) -> None:
     "value",
     ["0.5", "NaN", b"1", None, [1], (1, 2), {1}, object(), Tensor(0, (4,)), Tensor(0, (1,)), Tensor("x")],
 )
-def test_what_is_no_scalar_is_a_type_error(value: Any) -> None:
+def test_non_scalar_is_type_error(value: Any) -> None:
     with pytest.raises(TypeError, match="'loss'"):
         flatten.metrics({"loss": value})
 
@@ -94,18 +94,18 @@ def test_metrics_take_a_mapping(values: Any) -> None:
 @pytest.mark.parametrize(
     "values", [{"": 1}, {"k" * 257: 1}, {"a\x00b": 1}, {"a.b": 1, "a": {"b": 2}}, {"a": 10**400}]
 )
-def test_keys_and_values_that_the_control_plane_would_refuse(values: Any) -> None:
+def test_invalid_keys_and_values_raise(values: Any) -> None:
     with pytest.raises(ValueError):
         flatten.metrics(values)
 
 
 @pytest.mark.parametrize("step", [1.0, "1", None, True])
-def test_a_step_is_an_integer(step: Any) -> None:
+def test_step_must_be_integer(step: Any) -> None:
     with pytest.raises(TypeError):
         flatten.step_of(step)
 
 
-def test_a_step_fits_64_bits() -> None:
+def test_step_must_fit_64_bits() -> None:
     assert flatten.step_of(2**63 - 1) == 2**63 - 1
     with pytest.raises(ValueError):
         flatten.step_of(2**63)
@@ -137,7 +137,7 @@ def test_odd_values_of_a_configuration() -> None:
             "path": Path("/x"),
             "none": None,
             "nan": math.nan,
-            "fn": test_a_step_fits_64_bits,
+            "fn": test_step_must_fit_64_bits,
             "set": {"b", "a"},
             "layers": [{"n": 1}, {"n": 2}],
             "empty": {},
@@ -148,7 +148,7 @@ def test_odd_values_of_a_configuration() -> None:
         "path": "/x",
         "none": None,
         "nan": "NaN",
-        "fn": "test_a_step_fits_64_bits",
+        "fn": "test_step_must_fit_64_bits",
         "set": ["a", "b"],
         "layers.0.n": 1,
         "layers.1.n": 2,
@@ -156,7 +156,7 @@ def test_odd_values_of_a_configuration() -> None:
 
 
 @pytest.mark.parametrize("config", [5, "lr=1", None, [1]])
-def test_a_configuration_is_mapping_like(config: Any) -> None:
+def test_configuration_must_be_mapping_like(config: Any) -> None:
     with pytest.raises(TypeError):
         flatten.params(config)
 
@@ -208,13 +208,13 @@ JSONS = st.recursive(
 
 
 @given(JSONS)
-def test_any_json_is_one_line_of_strict_json(value: Any) -> None:
+def test_encode_is_one_line_of_strict_json(value: Any) -> None:
     line = encode(finite(value))
     assert b"\n" not in line
     json.loads(line, parse_constant=_bare)
 
 
-def test_a_lone_surrogate_stays_an_escape() -> None:
+def test_lone_surrogate_stays_escaped() -> None:
     assert encode("a\ud800") == b'"a\\ud800"'
 
 

@@ -14,7 +14,7 @@ from control import TOKEN, Control
 ISO = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}\+00:00$")
 
 
-def test_a_run_from_start_to_end(control: Control, start: Start, tmp_path: Path, env: Env) -> None:
+def test_run_from_start_to_end(control: Control, start: Start, tmp_path: Path, env: Env) -> None:
     weights = tmp_path / "model.gguf"
     weights.write_bytes(os.urandom(300_000))
     with start() as run:
@@ -73,7 +73,7 @@ def test_a_run_from_start_to_end(control: Control, start: Start, tmp_path: Path,
     assert os.listdir(env["SERVICE_JOB_SPOOL_DIR"]) == []
 
 
-def test_payloads_carry_exactly_the_fields_of_the_specification(
+def test_payload_fields_match_specification(
     control: Control, start: Start
 ) -> None:
     with start() as run:
@@ -101,7 +101,7 @@ def test_headers_and_one_kept_connection(control: Control, start: Start) -> None
     assert control.connections == 1
 
 
-def test_what_was_reported_before_is_stored_before_the_lifecycle_event(
+def test_lifecycle_event_is_stored_after_earlier_reports(
     control: Control, start: Start
 ) -> None:
     control.script_for["metrics"] = __import__("collections").deque(["500", "drop", "503"])
@@ -115,7 +115,7 @@ def test_what_was_reported_before_is_stored_before_the_lifecycle_event(
     assert max(sizes) <= 1000
 
 
-def test_an_exception_ends_the_run_as_failed_and_stays(control: Control, start: Start) -> None:
+def test_exception_fails_run_and_propagates(control: Control, start: Start) -> None:
     with pytest.raises(ZeroDivisionError):
         with start() as run:
             run.log({"a": 1 / 0}, step=0)
@@ -123,14 +123,14 @@ def test_an_exception_ends_the_run_as_failed_and_stays(control: Control, start: 
     assert control.lines() == "failed: ZeroDivisionError: division by zero\n"
 
 
-def test_a_zero_exit_is_no_failure(control: Control, start: Start) -> None:
+def test_zero_exit_is_success(control: Control, start: Start) -> None:
     with pytest.raises(SystemExit):
         with start():
             raise SystemExit(0)
     assert control.events() == ["succeeded"]
 
 
-def test_an_event_reported_by_hand_is_not_repeated(control: Control, start: Start) -> None:
+def test_explicit_event_is_not_repeated(control: Control, start: Start) -> None:
     with start() as run:
         run.failed("no luck")
     assert control.events() == ["failed"]

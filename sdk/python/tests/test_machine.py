@@ -24,13 +24,13 @@ def nvidia(root: Path) -> str:
     return str(root)
 
 
-def test_what_the_kernel_module_tells(tmp_path: Path) -> None:
+def test_kernel_module_files(tmp_path: Path) -> None:
     proc = nvidia(tmp_path)
     assert machine.driver(proc) == "550.54.15"
     assert machine.gpus(proc) == ["NVIDIA H100 80GB HBM3"] * 2
 
 
-def test_without_a_gpu(tmp_path: Path) -> None:
+def test_machine_without_gpu(tmp_path: Path) -> None:
     assert machine.driver(str(tmp_path)) is None and machine.gpus(str(tmp_path)) == []
 
 
@@ -55,5 +55,5 @@ def test_git_outside_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("line", "shown"), [("a", "a"), ("1%\r2%\r3%", "3%"), ("done\r", "done"), ("a\rb\r\r", "b"), ("", "")]
 )
-def test_a_line_is_what_a_terminal_would_show(line: str, shown: str) -> None:
+def test_line_after_carriage_returns(line: str, shown: str) -> None:
     assert fold(line) == shown

@@ -18,7 +18,7 @@ def move(control: Control, file: Path) -> None:
     file.write_text(control.start() + "\n")
 
 
-def test_a_running_reporter_follows(
+def test_reporter_follows_new_address(
     control: Control, env: Env, start: Start, tmp_path: Path
 ) -> None:
     file = tmp_path / "endpoint"
@@ -42,7 +42,7 @@ def test_a_running_reporter_follows(
 @pytest.mark.parametrize(
     "told", [None, "", "\n", "nowhere", "ftp://x/", "http://", "http://h\u00f6st/", "http://x:y/"]
 )
-def test_a_file_that_tells_nothing_usable_changes_nothing(
+def test_unusable_endpoint_file_is_ignored(
     env: Env, tmp_path: Path, told: Optional[str]
 ) -> None:
     file = tmp_path / "endpoint"
@@ -52,7 +52,7 @@ def test_a_file_that_tells_nothing_usable_changes_nothing(
     assert load(env).current() == env["SERVICE_JOB_ENDPOINT"]
 
 
-def test_the_address_is_read_as_the_environment_is(env: Env, tmp_path: Path) -> None:
+def test_endpoint_file_is_parsed_like_environment(env: Env, tmp_path: Path) -> None:
     file = tmp_path / "endpoint"
     env["SERVICE_JOB_ENDPOINT_FILE"] = str(file)
     file.write_text("https://other:1/prefix/api/ingest/\n")

@@ -11,7 +11,7 @@ from control import Control
 from signalbox import machine
 
 
-def test_a_run_on_one_node_tells_the_picture_alone(
+def test_single_node_reports_environment_only(
     control: Control, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SERVICE_JOB_NNODES", "1")
@@ -29,7 +29,7 @@ def test_a_run_on_one_node_tells_the_picture_alone(
         ({"SERVICE_JOB_NODE_RANK": "3"}, 1, [3]),
     ],
 )
-def test_each_nodes_first_process_tells_its_hardware(
+def test_first_process_of_node_reports_hardware(
     control: Control,
     start: Start,
     monkeypatch: pytest.MonkeyPatch,
@@ -59,7 +59,7 @@ def test_nodes_by_hand(control: Control, start: Start) -> None:
     assert control.paths.count("/api/ingest/environment/nodes") == 1
 
 
-def test_a_lost_process_is_not_repeated_for_its_nodes(control: Control, start: Start) -> None:
+def test_lost_process_is_not_repeated_for_nodes(control: Control, start: Start) -> None:
     control.watermarks = True
     run = start()
     run.nodes([{"rank": 0, "host": "a"}])
@@ -68,7 +68,7 @@ def test_a_lost_process_is_not_repeated_for_its_nodes(control: Control, start: S
     assert len(control.stored) == 1 and control.repeats == 0
 
 
-def test_what_a_node_is_made_of(tmp_path: Path) -> None:
+def test_node_fields(tmp_path: Path) -> None:
     (tmp_path / "proc").mkdir()
     (tmp_path / "proc/cpuinfo").write_text("processor: 0\nmodel name\t: A Processor 9\nflags: x\n")
     (tmp_path / "proc/meminfo").write_text("MemTotal:       67108864 kB\nMemFree: 1 kB\n")

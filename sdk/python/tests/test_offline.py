@@ -38,13 +38,13 @@ def everything(run: signalbox.Run, file: Path) -> str:
         return run.artifact(file, kind="checkpoint", format="x", step=1)
 
 
-def test_without_a_folder_nothing_is_written(tmp_path: Path) -> None:
+def test_offline_without_folder_writes_nothing(tmp_path: Path) -> None:
     run = signalbox.init(env={"SERVICE_JOB_ENABLED": "0"})
     assert everything(run, tmp_path / "m") == str(tmp_path / "m")
     assert [p.name for p in tmp_path.iterdir()] == ["m"]
 
 
-def test_with_a_folder_every_report_is_a_line(tmp_path: Path) -> None:
+def test_offline_with_folder_writes_one_line_per_report(tmp_path: Path) -> None:
     env = {"SERVICE_JOB_ENABLED": "0", "SERVICE_JOB_DIR": str(tmp_path / "job")}
     everything(signalbox.init(env=env), tmp_path / "m")
     lines: List[Any] = [
@@ -70,7 +70,7 @@ def test_with_a_folder_every_report_is_a_line(tmp_path: Path) -> None:
     assert lines[-1]["report"]["event"] == "succeeded"
 
 
-def test_arguments_are_checked_all_the_same(tmp_path: Path) -> None:
+def test_offline_checks_arguments(tmp_path: Path) -> None:
     run = signalbox.init(env={"SERVICE_JOB_ENABLED": "0"})
     with pytest.raises(TypeError):
         run.log({"a": "text"}, step=0)

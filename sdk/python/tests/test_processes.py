@@ -53,7 +53,7 @@ def test_sigterm_leaves_the_codes_own_handler_in_charge(control: Control, env: E
     assert control.points() == [("a", 0, 1)] and control.events() == ["failed"]
 
 
-def test_a_second_sigterm_ends_the_wait(control: Control, env: Env) -> None:
+def test_second_sigterm_ends_wait(control: Control, env: Env) -> None:
     child = spawn(env, "term", "20")
     assert child.stdout and child.stdout.readline() == "ready\n"
     control.stop()
@@ -65,14 +65,14 @@ def test_a_second_sigterm_ends_the_wait(control: Control, env: Env) -> None:
     child.communicate()
 
 
-def test_a_forgotten_finish(control: Control, env: Env) -> None:
+def test_exit_without_finish_delivers(control: Control, env: Env) -> None:
     code, _, err = ended(spawn(env, "forgot", "5"))
     assert code == 0, err
     assert control.points() == [("a", 0, 1)]
     assert os.listdir(env["SERVICE_JOB_SPOOL_DIR"]) == []
 
 
-def test_a_forgotten_finish_without_a_network_ends_and_says_so(control: Control, env: Env) -> None:
+def test_exit_without_finish_or_network_warns(control: Control, env: Env) -> None:
     control.stop()
     code, _, err = ended(spawn(env, "forgot", "0.2"))
     assert code == 0 and "1 report(s) were not delivered" in err
@@ -105,7 +105,7 @@ def test_captured_output_goes_both_ways(control: Control, env: Env, unbuffered: 
     ]
 
 
-def test_a_flood_of_output_and_a_failing_network_do_not_lock_up(control: Control, env: Env) -> None:
+def test_output_flood_with_failing_network_does_not_deadlock(control: Control, env: Env) -> None:
     control.script = deque(["drop", "500"] * 20)
     code, out, _ = ended(spawn(env, "capture_flood", "1500"))
     assert code == 0 and len(out.splitlines()) == 1500
@@ -129,7 +129,7 @@ def strand(control: Control, start: Start, count: int) -> None:
     control.start()
 
 
-def test_flush_delivers_what_a_dead_process_left(
+def test_flush_delivers_reports_of_dead_process(
     control: Control, start: Start, env: Env, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     strand(control, start, 30)
@@ -141,7 +141,7 @@ def test_flush_delivers_what_a_dead_process_left(
     assert len(control.points()) == 30 and control.repeats == 0
 
 
-def test_flush_says_what_it_cannot_deliver(
+def test_flush_reports_undelivered(
     control: Control, start: Start, env: Env, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     strand(control, start, 3)
@@ -167,7 +167,7 @@ def test_flush_with_a_wrong_configuration(
     assert flush(monkeypatch, env, folder) == 2
 
 
-def test_the_watermark_spares_what_was_stored(
+def test_watermark_prevents_repeats(
     control: Control, start: Start, env: Env, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     control.watermarks = True
@@ -175,7 +175,7 @@ def test_the_watermark_spares_what_was_stored(
     assert run.flush(10)
     control.script = deque(["lose"] + ["drop"] * 10_000)
     run.log({"a": 1}, step=0)
-    while not control.points():  # stored, and its answer lost: the spool cannot know
+    while not control.points():  # stored, but the response was lost: the spool cannot know
         run.flush(0.001)
     control.stop()
     run.finish(timeout=0.05)
@@ -185,7 +185,7 @@ def test_the_watermark_spares_what_was_stored(
     assert control.asked > 0 and control.repeats == 0 and control.points() == [("a", 0, 1)]
 
 
-def test_a_fork_finds_every_module_whole() -> None:
+def test_fork_has_complete_modules() -> None:
     """The sender's thread imports nothing: a fork in the midst of that would spoil the child."""
     code = (
         "import sys, signalbox.outbox as o, signalbox.sender as s, signalbox.config as c\n"
@@ -207,7 +207,7 @@ def test_a_fork_finds_every_module_whole() -> None:
         assert subprocess.check_output(words, env=env, text=True).strip() == "[True, True, True]"
 
 
-def test_import_brings_no_network_and_no_framework() -> None:
+def test_import_loads_no_network_or_framework() -> None:
     heavy = ("http.client", "ssl", "socket", "tarfile", "email", "logging", "asyncio", "subprocess")
     code = f"import sys, signalbox; print([m for m in {heavy!r} if m in sys.modules])"
     env = {**os.environ, "PYTHONPATH": str(HERE.parent / "src")}

@@ -29,7 +29,7 @@ ALL: Dict[str, Call] = {**CALLS, "logs": lambda run: run.text("line")}
 
 
 @pytest.mark.parametrize("flag", [None, "", "2", "-1", "true", "1.0", "0x1", "\u0661"])
-def test_a_wrong_switch_raises_before_anything_is_made(
+def test_invalid_enabled_raises_before_side_effects(
     control: Control, env: Env, monkeypatch: pytest.MonkeyPatch, flag: "str | None"
 ) -> None:
     for name in list(os.environ):
@@ -40,7 +40,7 @@ def test_a_wrong_switch_raises_before_anything_is_made(
     monkeypatch.delenv("SERVICE_JOB_ENABLED")
     if flag is not None:
         monkeypatch.setenv("SERVICE_JOB_ENABLED", flag)
-    for on_error in ("raise", "warn"):  # a configuration error is loud whatever was asked for
+    for on_error in ("raise", "warn"):  # a configuration error always raises
         with pytest.raises(ConfigError, match="SERVICE_JOB_ENABLED"):
             signalbox.init(on_error=on_error)
     assert not os.path.exists(env["SERVICE_JOB_SPOOL_DIR"]) and control.connections == 0
@@ -48,7 +48,7 @@ def test_a_wrong_switch_raises_before_anything_is_made(
 
 @pytest.mark.parametrize("stream", sorted(CALLS))
 @pytest.mark.parametrize("status", [400, 409, 422])
-def test_every_route_but_the_log_is_loud(
+def test_every_route_except_log_raises(
     control: Control, start: Start, stream: str, status: int
 ) -> None:
     control.refuse[stream] = (status, "refused on purpose")
@@ -60,7 +60,7 @@ def test_every_route_but_the_log_is_loud(
 
 
 @pytest.mark.parametrize("status", [400, 404, 409, 413, 422, 501])
-def test_the_log_swallows_what_is_refused(control: Control, start: Start, status: int) -> None:
+def test_log_refusal_does_not_raise(control: Control, start: Start, status: int) -> None:
     control.refuse["logs"] = (status, "refused on purpose")
     with start() as run:
         for line in range(3):
@@ -70,7 +70,7 @@ def test_the_log_swallows_what_is_refused(control: Control, start: Start, status
     assert control.points() == [("a", 0, 1)] and control.events() == ["succeeded"]
 
 
-def test_a_log_that_cannot_be_kept_is_swallowed(
+def test_log_spool_error_does_not_raise(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = start()
@@ -82,7 +82,7 @@ def test_a_log_that_cannot_be_kept_is_swallowed(
     run.finish()
 
 
-def test_nobody_but_the_platform_sends_eof(control: Control, start: Start) -> None:
+def test_eof_is_never_sent(control: Control, start: Start) -> None:
     for end in ("succeeded", "failed"):
         with start() as run:
             run.text("line")
@@ -94,7 +94,7 @@ def test_nobody_but_the_platform_sends_eof(control: Control, start: Start) -> No
 
 
 @pytest.mark.parametrize("stream", sorted(ALL))
-def test_a_lost_answer_is_asked_for_under_the_same_key(
+def test_lost_response_is_retried_with_same_key(
     control: Control, start: Start, stream: str
 ) -> None:
     control.script_for[stream] = deque(["lose", "lose"])
@@ -114,13 +114,13 @@ ODD: Dict[str, Call] = {
 
 
 @pytest.mark.parametrize("stream", sorted(ODD))
-def test_the_next_process_repeats_a_lost_request_to_the_byte(
+def test_next_process_repeats_identical_request(
     control: Control, start: Start, stream: str
 ) -> None:
     control.script = deque(["lose"] + ["drop"] * 10_000)
     run = start(on_error="warn")
     ODD[stream](run)
-    while not control.stored:  # stored, and its answer lost
+    while not control.stored:  # stored, but the response was lost
         run.flush(0.01)
     control.stop()
     run.finish(timeout=0.05)
@@ -133,7 +133,7 @@ def test_the_next_process_repeats_a_lost_request_to_the_byte(
     assert control.stored == {key: body}
 
 
-def test_a_key_that_means_another_body_is_loud_but_in_the_log(
+def test_key_conflict_raises_except_in_log(
     control: Control, start: Start, env: Env
 ) -> None:
     run = start()

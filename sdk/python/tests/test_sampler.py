@@ -65,7 +65,7 @@ def test_rates_are_between_two_readings(tmp_path: Path) -> None:
     }
 
 
-def test_counters_that_begin_anew_have_no_rate(tmp_path: Path) -> None:
+def test_reset_counters_have_no_rate(tmp_path: Path) -> None:
     clock = iter([1.0, 2.0])
     probe = sampler.Probe(str(tmp_path), {"CUDA_VISIBLE_DEVICES": ""}, lambda: next(clock))
     machine(tmp_path, "100 0 0 0 0 0 0 0", received=1000, sectors=10)
@@ -74,12 +74,12 @@ def test_counters_that_begin_anew_have_no_rate(tmp_path: Path) -> None:
     assert set(figures(probe.read())) == {"mem", "mem_total", "disk_read", "disk_write"}
 
 
-def test_a_machine_that_tells_nothing(tmp_path: Path) -> None:
+def test_machine_without_figures(tmp_path: Path) -> None:
     probe = sampler.Probe(str(tmp_path), {"PATH": str(tmp_path)})
     assert probe.read() == [] and probe.read() == []
 
 
-def test_gpus_are_what_nvidia_smi_says(tmp_path: Path) -> None:
+def test_gpu_samples_from_nvidia_smi(tmp_path: Path) -> None:
     env = smi(tmp_path / "bin")
     found = sampler.gpus(env)
     assert ("0", "util", 97.0) in found and ("1", "temp", 44.0) in found
@@ -90,20 +90,20 @@ def test_gpus_are_what_nvidia_smi_says(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("visible", "asked"), [("0,1", "--id=0,1"), ("GPU-abc", "--id=GPU-abc")])
-def test_only_visible_gpus_are_asked_for(tmp_path: Path, visible: str, asked: str) -> None:
+def test_visible_gpus_only(tmp_path: Path, visible: str, asked: str) -> None:
     env = {**smi(tmp_path / "bin"), "CUDA_VISIBLE_DEVICES": visible}
     assert sampler.gpus(env)
     assert asked in (tmp_path / "bin/asked").read_text()
 
 
 @pytest.mark.parametrize("visible", ["", " ", "-1"])
-def test_none_are_visible(tmp_path: Path, visible: str) -> None:
+def test_no_visible_gpus(tmp_path: Path, visible: str) -> None:
     env = {**smi(tmp_path / "bin"), "CUDA_VISIBLE_DEVICES": visible}
     assert sampler.gpus(env) == [] and not (tmp_path / "bin/asked").exists()
 
 
 @pytest.mark.parametrize(("text", "status"), [("No devices were found\n", 6), ("", 0), ("garbage\n", 0), ("x, y, z\n", 0)])
-def test_a_tool_that_fails_is_no_fault(tmp_path: Path, text: str, status: int) -> None:
+def test_failing_nvidia_smi_is_ignored(tmp_path: Path, text: str, status: int) -> None:
     assert sampler.gpus(smi(tmp_path / "bin", text, status)) == []
 
 
@@ -115,7 +115,7 @@ def wait(control: Control, count: int) -> List[Dict[str, object]]:
     return control.bodies("hardware")
 
 
-def test_a_run_is_sampled_from_its_beginning(control: Control, start: Start) -> None:
+def test_sampling_starts_with_run(control: Control, start: Start) -> None:
     run = start(hardware=0.01)
     bodies = wait(control, 2)
     run.finish()
@@ -128,7 +128,7 @@ def test_a_run_is_sampled_from_its_beginning(control: Control, start: Start) -> 
 
 
 @pytest.mark.parametrize("env_", [{"LOCAL_RANK": "1"}, {"LOCAL_RANK": "7"}])
-def test_one_process_a_node_samples(
+def test_one_process_per_node_samples(
     control: Control, start: Start, monkeypatch: pytest.MonkeyPatch, env_: Dict[str, str]
 ) -> None:
     for name, value in env_.items():
@@ -150,7 +150,7 @@ def test_sampling_can_be_turned_off(control: Control, start: Start) -> None:
     run.finish()
 
 
-def test_refused_samples_are_told_to_the_training_code(control: Control, start: Start) -> None:
+def test_refused_samples_raise_in_training_code(control: Control, start: Start) -> None:
     control.refuse["hardware"] = (400, "refused on purpose")
     run = start(hardware=0.01)
     deadline = time.monotonic() + 10
@@ -162,7 +162,7 @@ def test_refused_samples_are_told_to_the_training_code(control: Control, start: 
         run.finish()
 
 
-def test_a_probe_that_breaks_harms_nothing(control: Control, start: Start, env: Env) -> None:
+def test_broken_probe_is_harmless(control: Control, start: Start, env: Env) -> None:
     class Broken(sampler.Probe):
         def read(self) -> List[sampler.Point]:
             raise RuntimeError("no such machine")

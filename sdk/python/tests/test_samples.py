@@ -27,29 +27,29 @@ def test_unknown_keys_go_to_extra() -> None:
     }
 
 
-def test_no_extra_where_there_is_none_and_no_null() -> None:
+def test_sample_omits_empty_extra_and_null() -> None:
     assert samples.sample({"user": "u", "reward": None}) == {"user": "u"}
 
 
-def test_numbers_without_json_form_go_by_name() -> None:
+def test_non_finite_numbers_are_strings() -> None:
     assert samples.sample({"reward": math.nan, "kl": math.inf}) == {
         "reward": "NaN",
         "extra": {"kl": "Infinity"},
     }
 
 
-def test_a_sample_is_a_mapping() -> None:
+def test_sample_must_be_mapping() -> None:
     with pytest.raises(TypeError):
         samples.sample(["user"])  # type: ignore[arg-type]
 
 
-def test_an_empty_round_is_one_chunk() -> None:
+def test_empty_round_is_one_chunk() -> None:
     (only,) = samples.chunks(4, [], None, None, 100)
     assert json.loads(only) == {"step": 4, "samples": [], "chunk_index": 0, "total_chunks": 1}
 
 
 @given(st.lists(st.text(max_size=60), max_size=30), st.integers(50, 400))
-def test_chunks_hold_everything_once_and_in_order(texts: List[str], limit: int) -> None:
+def test_chunks_contain_each_sample_once_in_order(texts: List[str], limit: int) -> None:
     given_: List[Dict[str, Any]] = [{"user": t, "assistant": "", "reward": 0.5} for t in texts]
     rounds = [json.loads(c) for c in samples.chunks(1, given_, 0.5, 1.0, limit)]
     back = [s["user"] for r in rounds for s in r["samples"]]
@@ -61,7 +61,7 @@ def test_chunks_hold_everything_once_and_in_order(texts: List[str], limit: int) 
         assert len(round_["samples"]) == 1 or len(encoded) < limit + 120
 
 
-def test_a_large_round_arrives_split_and_whole(control: Control, start: Start) -> None:
+def test_large_round_is_split(control: Control, start: Start) -> None:
     big = [{"user": f"q{i}", "assistant": "x" * 1000, "reward": i} for i in range(50)]
     with start(policy=QUICK._replace(chunk_bytes=10_000)) as run:
         run.validation(step=9, samples=big, avg_reward=24.5)

@@ -28,7 +28,7 @@ SECRETS = [
 @pytest.mark.parametrize("name", SECRETS)
 @pytest.mark.parametrize("place", ["", "deep/in/it"])
 @pytest.mark.parametrize("on_error", ["raise", "warn"])
-def test_a_folder_with_a_secret_never_leaves(
+def test_folder_with_secret_is_refused(
     control: Control, start: Start, tmp_path: Path, name: str, place: str, on_error: str
 ) -> None:
     folder = tmp_path / "out"
@@ -45,7 +45,7 @@ def test_a_folder_with_a_secret_never_leaves(
 
 
 @pytest.mark.parametrize("name", [".env", "server.pem", "id_rsa.old"])
-def test_a_secret_by_itself_never_leaves(control: Control, start: Start, tmp_path: Path, name: str) -> None:
+def test_secret_file_is_refused(control: Control, start: Start, tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"secret")
     run = start()
     with pytest.raises(SensitiveFileError):
@@ -55,7 +55,7 @@ def test_a_secret_by_itself_never_leaves(control: Control, start: Start, tmp_pat
 
 
 @pytest.mark.parametrize("name", ["environment.json", "pem.txt", "grid_rsa", "dotenv", "model.pemx"])
-def test_what_only_sounds_like_one_is_packed(control: Control, start: Start, tmp_path: Path, name: str) -> None:
+def test_similar_names_are_packed(control: Control, start: Start, tmp_path: Path, name: str) -> None:
     folder = tmp_path / "out"
     folder.mkdir()
     (folder / name).write_bytes(b"fine")
@@ -63,7 +63,7 @@ def test_what_only_sounds_like_one_is_packed(control: Control, start: Start, tmp
         assert run.artifact(folder, kind="checkpoint", format="npz", step=1)
 
 
-def test_a_folder_named_like_a_secret_is_refused(start: Start, tmp_path: Path) -> None:
+def test_folder_named_like_secret_is_refused(start: Start, tmp_path: Path) -> None:
     (tmp_path / "out" / ".env").mkdir(parents=True)
     run = start()
     with pytest.raises(SensitiveFileError):

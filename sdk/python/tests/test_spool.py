@@ -41,7 +41,7 @@ def test_read_back_live_and_after_the_process(tmp_path: Path) -> None:
     assert left.spool.writer == spool.writer and left.spool.next_n == 2
 
 
-def test_a_live_writer_is_left_alone(tmp_path: Path) -> None:
+def test_live_writer_is_skipped(tmp_path: Path) -> None:
     spool = write(tmp_path, 1)
     assert again(tmp_path) is None
     spool.close(remove=False)
@@ -50,7 +50,7 @@ def test_a_live_writer_is_left_alone(tmp_path: Path) -> None:
     assert again(tmp_path) is None, "adopted: it is live again"
 
 
-def test_another_runs_spool_is_left_alone(tmp_path: Path) -> None:
+def test_spool_of_other_run_is_skipped(tmp_path: Path) -> None:
     write(tmp_path, 1).close(remove=False)
     assert again(tmp_path, "run_2") is None
     assert again(tmp_path) is not None, "and its lock is free"
@@ -72,7 +72,7 @@ def test_planned_requests_come_back_with_their_numbers(tmp_path: Path) -> None:
     assert left.spool.seal("metrics", [c]) == 3 and left.spool.seal("logs", [log]) == 1
 
 
-def test_a_line_cut_anywhere_costs_only_itself(tmp_path: Path) -> None:
+def test_truncated_line_loses_only_itself(tmp_path: Path) -> None:
     spool = write(tmp_path, 3)
     path, whole = spool.current.path, spool.current.size
     spool.close(remove=False)
@@ -91,7 +91,7 @@ def test_a_line_cut_anywhere_costs_only_itself(tmp_path: Path) -> None:
         healed.spool.close(remove=False)
 
 
-def test_a_flipped_bit_is_found_and_said(tmp_path: Path) -> None:
+def test_flipped_bit_is_detected(tmp_path: Path) -> None:
     spool = write(tmp_path, 3)
     spool.seal("metrics", [Record(n, "metrics", 1, 1, 0, 0) for n in (0, 1)])
     path = Path(spool.current.path)
@@ -102,7 +102,7 @@ def test_a_flipped_bit_is_found_and_said(tmp_path: Path) -> None:
     assert not left.batches and texts(left.spool, left.pending) == [b'{"i":2}']
 
 
-def test_old_segments_go_and_numbers_stay(tmp_path: Path) -> None:
+def test_old_segments_are_deleted_and_numbers_kept(tmp_path: Path) -> None:
     spool = Spool.create(str(tmp_path), "run_1", 300)
     for i in range(40):
         record = spool.append("metrics", 1, b'{"i":%d}' % i)
@@ -116,7 +116,7 @@ def test_old_segments_go_and_numbers_stay(tmp_path: Path) -> None:
     assert left.spool.next_n == 40 and left.spool.next_seq["metrics"] == 41
 
 
-def test_a_segment_stays_while_one_report_of_it_is_owed(tmp_path: Path) -> None:
+def test_segment_is_kept_while_report_is_unsettled(tmp_path: Path) -> None:
     spool = Spool.create(str(tmp_path), "run_1", 200)
     for i in range(20):
         spool.append("metrics", 1, b'{"i":%d}' % i)
@@ -128,7 +128,7 @@ def test_a_segment_stays_while_one_report_of_it_is_owed(tmp_path: Path) -> None:
     assert left is not None and len(left.pending) == 20
 
 
-def test_a_full_disk_keeps_whole_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_keeps_whole_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spool = write(tmp_path, 2)
     real = os.write
     monkeypatch.setattr(os, "write", lambda fd, data: real(fd, data[:5]))
@@ -142,7 +142,7 @@ def test_a_full_disk_keeps_whole_lines(tmp_path: Path, monkeypatch: pytest.Monke
     assert texts(left.spool, left.pending) == [b'{"i":0}', b'{"i":1}', b'{"i":2}']
 
 
-def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+def test_unwritable_folder(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(SpoolError, match="cannot open a spool"):
         Spool.create(str(tmp_path / "file"), "run_1", BIG)

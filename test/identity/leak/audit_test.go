@@ -83,7 +83,7 @@ type auditRow struct {
 }
 
 // auditRows returns all rows, page by page.
-func (h *house) auditRows(ctx context.Context, t *testing.T) []auditRow {
+func (h *installation) auditRows(ctx context.Context, t *testing.T) []auditRow {
 	t.Helper()
 	var all []auditRow
 	for {
@@ -97,7 +97,7 @@ func (h *house) auditRows(ctx context.Context, t *testing.T) []auditRow {
 
 // everyChangeLeftARow requires an audit row for each call that changed something, with the request id and the caller,
 // and requires that every changing route was called.
-func (h *house) everyChangeLeftARow(ctx context.Context, t *testing.T) {
+func (h *installation) everyChangeLeftARow(ctx context.Context, t *testing.T) {
 	t.Helper()
 	byRequest := map[string][]auditRow{}
 	rows := h.auditRows(ctx, t)
@@ -141,7 +141,7 @@ func (h *house) everyChangeLeftARow(ctx context.Context, t *testing.T) {
 }
 
 // change calls the changing routes that the walk does not call.
-func (h *house) change(ctx context.Context, t *testing.T, conn *pgx.Conn) {
+func (h *installation) change(ctx context.Context, t *testing.T, conn *pgx.Conn) {
 	t.Helper()
 	ada := h.newcomer(ctx, t)
 	do := func(c *client.Client, method, path string, body any) {
@@ -185,7 +185,7 @@ func (h *house) change(ctx context.Context, t *testing.T, conn *pgx.Conn) {
 	h.served(ctx, t)
 }
 
-func (h *house) adminID(ctx context.Context, t *testing.T) string {
+func (h *installation) adminID(ctx context.Context, t *testing.T) string {
 	t.Helper()
 	var users []struct{ ID, Username string }
 	require.NoError(t, h.admin.Get(ctx, "/api/admin/users", nil, &users))
@@ -199,7 +199,7 @@ func (h *house) adminID(ctx context.Context, t *testing.T) string {
 }
 
 // groups creates a team and a project, changes them and their members, and deletes the team.
-func (h *house) groups(ctx context.Context, t *testing.T, member string) {
+func (h *installation) groups(ctx context.Context, t *testing.T, member string) {
 	t.Helper()
 	for kind, role := range map[string]string{"teams": "member", "projects": "viewer"} {
 		key := "k" + draw(t)
@@ -222,7 +222,7 @@ type newcomer struct {
 	client             *client.Client
 }
 
-func (h *house) newcomer(ctx context.Context, t *testing.T) *newcomer {
+func (h *installation) newcomer(ctx context.Context, t *testing.T) *newcomer {
 	t.Helper()
 	h.people++
 	n := &newcomer{name: "eve-" + draw(t), password: "own-" + draw(t), hook: newHook(h.hoard, h.calls, 1+h.people)}
@@ -240,7 +240,7 @@ func (h *house) newcomer(ctx context.Context, t *testing.T) *newcomer {
 }
 
 // again signs in once more.
-func (n *newcomer) again(ctx context.Context, t *testing.T, h *house) *client.Client {
+func (n *newcomer) again(ctx context.Context, t *testing.T, h *installation) *client.Client {
 	t.Helper()
 	var in struct{ Token string }
 	c := client.New(h.URL, n.hook)
@@ -265,7 +265,7 @@ func claimed(token string) string {
 }
 
 // grant registers an OAuth client, approves it and takes its tokens as the client would.
-func (h *house) grant(ctx context.Context, t *testing.T, conn *pgx.Conn) {
+func (h *installation) grant(ctx context.Context, t *testing.T, conn *pgx.Conn) {
 	t.Helper()
 	const id, redirect = "https://program.example/client", "http://127.0.0.1:1/back"
 	_, err := conn.Exec(ctx, `INSERT INTO auth.oauth_client (id, name, redirect_uris, created_at) VALUES ($1, 'Program', $2, now())`, id, []string{redirect})

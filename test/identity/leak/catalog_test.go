@@ -19,13 +19,13 @@ import (
 )
 
 // do calls a route as the admin; the call must succeed.
-func (h *house) do(ctx context.Context, t *testing.T, method, path string, body, out any) {
+func (h *installation) do(ctx context.Context, t *testing.T, method, path string, body, out any) {
 	t.Helper()
 	require.NoError(t, h.admin.Do(ctx, method, path, body, out), "%s %s", method, path)
 }
 
 // made creates something and returns its id.
-func (h *house) made(ctx context.Context, t *testing.T, path string, body map[string]any) string {
+func (h *installation) made(ctx context.Context, t *testing.T, path string, body map[string]any) string {
 	t.Helper()
 	var out struct{ ID string }
 	h.do(ctx, t, http.MethodPost, path, body, &out)
@@ -38,7 +38,7 @@ type upload struct {
 	Headers     map[string]string
 }
 
-func (h *house) put(ctx context.Context, t *testing.T, u upload, data []byte) {
+func (h *installation) put(ctx context.Context, t *testing.T, u upload, data []byte) {
 	t.Helper()
 	require.NoError(t, h.admin.Upload(ctx, u.Method, u.URL, u.Headers, data))
 }
@@ -49,7 +49,7 @@ func digestOf(data []byte) string {
 }
 
 // catalog changes datasets, an environment, a rubric, a solution and a package.
-func (h *house) catalog(ctx context.Context, t *testing.T) {
+func (h *installation) catalog(ctx context.Context, t *testing.T) {
 	t.Helper()
 	refs := map[string]string{}
 	for _, split := range []string{"train", "held"} {
@@ -80,7 +80,7 @@ func (h *house) catalog(ctx context.Context, t *testing.T) {
 }
 
 // environment creates an environment with a ready version and returns its path; it also creates and deletes another one.
-func (h *house) environment(ctx context.Context, t *testing.T) string {
+func (h *installation) environment(ctx context.Context, t *testing.T) string {
 	t.Helper()
 	at := "/api/environments/" + h.made(ctx, t, "/api/environments", map[string]any{"name": h.loop.Name})
 	tasks := []byte(`{"prompt": "of ` + h.loop.Name + `"}` + "\n")
@@ -102,7 +102,7 @@ func (h *house) environment(ctx context.Context, t *testing.T) string {
 }
 
 // packed uploads and commits the package of a job.
-func (h *house) packed(ctx context.Context, t *testing.T) {
+func (h *installation) packed(ctx context.Context, t *testing.T) {
 	t.Helper()
 	var b bytes.Buffer
 	out := tar.NewWriter(&b)
@@ -118,7 +118,7 @@ func (h *house) packed(ctx context.Context, t *testing.T) {
 }
 
 // served changes a new model and a new deployment, and opens a playground session.
-func (h *house) served(ctx context.Context, t *testing.T) {
+func (h *installation) served(ctx context.Context, t *testing.T) {
 	t.Helper()
 	version := map[string]any{"source": map[string]string{"run_id": h.loop.Job.RunID, "artifact_id": h.artifact}}
 	model := h.made(ctx, t, "/api/models", map[string]any{"name": h.loop.Name + "-kept"})
@@ -145,7 +145,7 @@ func (h *house) served(ctx context.Context, t *testing.T) {
 }
 
 // deployed calls every route that changes a deployment.
-func (h *house) deployed(ctx context.Context, t *testing.T, model string) {
+func (h *installation) deployed(ctx context.Context, t *testing.T, model string) {
 	t.Helper()
 	l := &e2eflow.Loop{Client: h.admin, Clock: clock.Real(), Timeout: testenv.Patience, Name: h.loop.Name + "-kept"}
 	of, serving := e2eflow.ModelVersion{ModelID: model, Version: 1}, map[string]any{"engine": "command", "command": fixtures.Engine()}

@@ -11,7 +11,7 @@ import (
 )
 
 // orders changes fleets, nodes, hardware and public links as an admin.
-func (h *house) orders(ctx context.Context, t *testing.T) {
+func (h *installation) orders(ctx context.Context, t *testing.T) {
 	t.Helper()
 	do := func(method, path string, body, out any) {
 		t.Helper()

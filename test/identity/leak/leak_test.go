@@ -65,7 +65,7 @@ func TestInstallation_leaksNoCredentials(t *testing.T) {
 }
 
 // plantRow writes a token into a row, as a careless change would, searches a dump, and rolls back.
-func plantRow(ctx context.Context, t *testing.T, h *house) {
+func plantRow(ctx context.Context, t *testing.T, h *installation) {
 	t.Helper()
 	conn := connect(ctx, t, h.Stand)
 	token := h.loop.Token.Reveal()
@@ -90,7 +90,7 @@ func plantRow(ctx context.Context, t *testing.T, h *house) {
 }
 
 // plantArgument starts a program with a token among its arguments and requires that a watch sees it.
-func plantArgument(ctx context.Context, t *testing.T, h *house) {
+func plantArgument(ctx context.Context, t *testing.T, h *installation) {
 	t.Helper()
 	dir := "/planted/" + draw(t)
 	w := watchArguments(t, dir)
@@ -110,7 +110,7 @@ func plantArgument(ctx context.Context, t *testing.T, h *house) {
 }
 
 // plantAttribute sends a span with a token in an attribute, as a careless program would.
-func plantAttribute(ctx context.Context, t *testing.T, h *house, c *collector) {
+func plantAttribute(ctx context.Context, t *testing.T, h *installation, c *collector) {
 	t.Helper()
 	conn, err := grpc.NewClient(strings.TrimPrefix(c.URL, "http://"), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	require.NoError(t, err)
@@ -127,7 +127,7 @@ func plantAttribute(ctx context.Context, t *testing.T, h *house, c *collector) {
 }
 
 // plantLine adds a token in each encoding to a log line.
-func plantLine(t *testing.T, h *house, logged []byte) {
+func plantLine(t *testing.T, h *installation, logged []byte) {
 	t.Helper()
 	token := h.loop.Token.Reveal()
 	for shift := range 3 {

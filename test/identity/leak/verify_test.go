@@ -15,7 +15,7 @@ import (
 )
 
 // verified runs `signalbox audit verify` as an admin.
-func (h *house) verified(ctx context.Context, t *testing.T) (out string, code int) {
+func (h *installation) verified(ctx context.Context, t *testing.T) (out string, code int) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "token")
 	require.NoError(t, os.WriteFile(file, []byte(h.token), 0o600))
@@ -28,7 +28,7 @@ func (h *house) verified(ctx context.Context, t *testing.T) (out string, code in
 }
 
 // tampering changes the audit as the database's superuser, requires that verify reports it, and undoes each change.
-func (h *house) tampering(ctx context.Context, t *testing.T, conn *pgx.Conn) {
+func (h *installation) tampering(ctx context.Context, t *testing.T, conn *pgx.Conn) {
 	t.Helper()
 	h.Until(ctx, "the audit is whole", func() bool { _, code := h.verified(ctx, t); return code == 0 })
 	out, _ := h.verified(ctx, t)

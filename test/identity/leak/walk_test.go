@@ -25,8 +25,8 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// house is an installation whose calls go through a hook.
-type house struct {
+// installation is an installation whose calls go through a hook.
+type installation struct {
 	*testenv.Stand
 
 	hoard  *hoard
@@ -41,9 +41,9 @@ type house struct {
 	artifact string
 }
 
-func open(ctx context.Context, t *testing.T, s *testenv.Stand) *house {
+func open(ctx context.Context, t *testing.T, s *testenv.Stand) *installation {
 	t.Helper()
-	h := &house{Stand: s, hoard: &hoard{}, calls: &calls{}}
+	h := &installation{Stand: s, hoard: &hoard{}, calls: &calls{}}
 	h.hook = newHook(h.hoard, h.calls, 1)
 	h.hoard.add("first password", s.Password.Reveal())
 	h.loop = &e2eflow.Loop{Client: client.New(s.URL, h.hook), Clock: clock.Real(), Name: "walk-" + draw(t), Timeout: testenv.Patience}
@@ -63,7 +63,7 @@ func draw(t *testing.T) string {
 }
 
 // serve runs the loop from a dataset to a reply of a deployed model.
-func (h *house) serve(ctx context.Context, t *testing.T) {
+func (h *installation) serve(ctx context.Context, t *testing.T) {
 	t.Helper()
 	l, lesson := h.loop, e2eflow.OneDigit()
 	rows, err := lesson.Rows(1)
@@ -90,7 +90,7 @@ func (h *house) serve(ctx context.Context, t *testing.T) {
 }
 
 // identities makes a credential of every other kind.
-func (h *house) identities(ctx context.Context, t *testing.T) {
+func (h *installation) identities(ctx context.Context, t *testing.T) {
 	t.Helper()
 	var login bytes.Buffer
 	require.NoError(t, json.NewEncoder(&login).Encode(map[string]string{"username": "admin", "password": h.Password.Reveal()}))
@@ -124,7 +124,7 @@ func (h *house) identities(ctx context.Context, t *testing.T) {
 }
 
 // device signs a command line in through the device flow.
-func (h *house) device(ctx context.Context, t *testing.T) {
+func (h *installation) device(ctx context.Context, t *testing.T) {
 	t.Helper()
 	anyone := client.New(h.URL, h.hook)
 	var flow struct {
@@ -141,7 +141,7 @@ func (h *house) device(ctx context.Context, t *testing.T) {
 }
 
 // ingest runs a command that reveals the token of its run.
-func (h *house) ingest(ctx context.Context, t *testing.T) {
+func (h *installation) ingest(ctx context.Context, t *testing.T) {
 	t.Helper()
 	l := &e2eflow.Loop{Client: h.admin, Clock: clock.Real(), Timeout: testenv.Patience, Name: h.loop.Name + "-own"}
 	const name = "given-away"
@@ -166,7 +166,7 @@ func (h *house) ingest(ctx context.Context, t *testing.T) {
 }
 
 // report calls a route with a run's token.
-func (h *house) report(ctx context.Context, t *testing.T, token, method, path, body string) {
+func (h *installation) report(ctx context.Context, t *testing.T, token, method, path, body string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, method, h.URL+path, strings.NewReader(body))
 	require.NoError(t, err)
@@ -179,7 +179,7 @@ func (h *house) report(ctx context.Context, t *testing.T, token, method, path, b
 }
 
 // moved pauses a running job, resumes and stops it, and then retries and clones it.
-func (h *house) moved(ctx context.Context, t *testing.T, l *e2eflow.Loop) {
+func (h *installation) moved(ctx context.Context, t *testing.T, l *e2eflow.Loop) {
 	t.Helper()
 	at := "/api/jobs/" + l.Job.ID
 	h.do(ctx, t, http.MethodPatch, at, map[string]any{"name": "renamed"}, nil)
@@ -201,7 +201,7 @@ func (h *house) moved(ctx context.Context, t *testing.T, l *e2eflow.Loop) {
 }
 
 // keys records the keys in the installation's folder and the sealed keys in its database.
-func (h *house) keys(ctx context.Context, t *testing.T, conn *pgx.Conn) {
+func (h *installation) keys(ctx context.Context, t *testing.T, conn *pgx.Conn) {
 	t.Helper()
 	err := filepath.WalkDir(h.Dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() || d.Name() == "lock" {
@@ -245,7 +245,7 @@ func (h *house) keys(ctx context.Context, t *testing.T, conn *pgx.Conn) {
 
 // starts records the header of every kind of token signed by the installation's keys: no client sees the tokens that
 // travel only between the services, and nothing that may be stored begins like one.
-func (h *house) starts(ctx context.Context, t *testing.T, conn *pgx.Conn) {
+func (h *installation) starts(ctx context.Context, t *testing.T, conn *pgx.Conn) {
 	t.Helper()
 	rows, err := conn.Query(ctx, `SELECT kid FROM auth.signing_key`)
 	require.NoError(t, err)

@@ -26,7 +26,7 @@ LOG_PIECE = 64 * 1024  # characters of one log chunk
 class Run:
     """Reports of one training run. Safe to use from several threads.
 
-    Every call but `text` fails loudly: it raises what the control plane refused since the last
+    Every call except `text` raises the errors of reports that the control plane refused since the last
     call. With on_error="warn" errors are printed to stderr; only wrong arguments still raise.
     """
 

@@ -16,7 +16,7 @@ Point = Dict[str, Any]
 Report = Callable[[List[Point]], None]
 
 SMI_TIMEOUT = 10.0  # seconds; a hung driver must not pile up processes
-# What nvidia-smi is asked for, and what the figure is called: percent, bytes, watts, degrees Celsius.
+# The fields of nvidia-smi and the names of the figures: percent, bytes, watts, degrees Celsius.
 FIGURES: Tuple[Tuple[str, str, float], ...] = (
     ("utilization.gpu", "util", 1.0),
     ("memory.used", "mem", float(1 << 20)),
@@ -24,11 +24,11 @@ FIGURES: Tuple[Tuple[str, str, float], ...] = (
     ("power.draw", "power", 1.0),
     ("temperature.gpu", "temp", 1.0),
 )
-SECTOR = 512  # bytes, whatever the disk
+SECTOR = 512  # bytes, on every disk
 
 
 class Probe:
-    """Reads one machine. Rates are between two readings: the first has none."""
+    """Reads one machine. Rates are computed between two readings: the first has none."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Probe:
         self._at: Optional[float] = None
 
     def read(self) -> List[Point]:
-        """The figures of this moment."""
+        """Return the current figures."""
         from .wire import now
 
         ts = now()
@@ -72,11 +72,11 @@ class Probe:
         return found
 
     def _processor(self) -> Tuple[float, float]:
-        """Ticks of all processors so far: all of them, and those that were not idle."""
+        """Return the ticks of all processors so far: total, and busy."""
         for line in self._lines("proc/stat"):
             if line.startswith("cpu "):
                 ticks = [float(word) for word in line.split()[1:9]]
-                idle = sum(ticks[3:5])  # waiting for a disk is idle too
+                idle = sum(ticks[3:5])  # waiting for a disk counts as idle
                 return sum(ticks), sum(ticks) - idle
         return 0.0, 0.0
 
@@ -92,7 +92,7 @@ class Probe:
         return {"mem": sizes["MemTotal"] - sizes["MemAvailable"], "mem_total": sizes["MemTotal"]}
 
     def _network(self) -> Dict[str, float]:
-        """Bytes of all interfaces but the machine's talk with itself."""
+        """Return the bytes of all interfaces except loopback."""
         rx = tx = 0.0
         seen = False
         for line in self._lines("proc/net/dev"):
@@ -103,7 +103,7 @@ class Probe:
         return {"net_rx": rx, "net_tx": tx} if seen else {}
 
     def _disks(self) -> Dict[str, float]:
-        """Bytes of whole disks: parts of one, and what is laid over others, would count twice."""
+        """Return the bytes of whole disks: partitions and stacked devices would count twice."""
         try:
             names = set(os.listdir(os.path.join(self._root, "sys/block")))
         except OSError:
@@ -125,7 +125,7 @@ class Probe:
 
 
 def gpus(env: Mapping[str, str]) -> List[Tuple[str, str, float]]:
-    """(GPU, figure, value) of the GPUs that this process may use; none where nvidia-smi is not."""
+    """(GPU, figure, value) of the GPUs that this process may use; empty without nvidia-smi."""
     visible = env.get("CUDA_VISIBLE_DEVICES")
     if visible is not None and visible.strip() in ("", "-1", "NoDevFiles"):
         return []
@@ -145,13 +145,13 @@ def gpus(env: Mapping[str, str]) -> List[Tuple[str, str, float]]:
         for (_, key, scale), word in zip(FIGURES, values):
             try:
                 found.append((index, key, float(word) * scale))
-            except ValueError:  # "[N/A]": this GPU does not tell
+            except ValueError:  # "[N/A]": the GPU does not report it
                 continue
     return found
 
 
 class Sampler:
-    """Reports what a probe reads every `interval` seconds, on a thread of its own, until stopped."""
+    """Reports the readings of a probe every `interval` seconds, on a separate thread, until stopped."""
 
     def __init__(self, report: Report, interval: float, probe: Optional[Probe] = None) -> None:
         self._report = report
@@ -161,11 +161,11 @@ class Sampler:
         self._thread = threading.Thread(target=self._loop, name="signalbox-sampler", daemon=True)
 
     def start(self) -> None:
-        """Begin; the first samples come after one interval, and rates after two."""
+        """Start; the first samples are reported after one interval, rates after two."""
         self._thread.start()
 
     def stop(self, timeout: float = 2.0) -> None:
-        """End, and wait so long for a reading that is under way."""
+        """Stop, and wait at most `timeout` for a reading in progress."""
         self._over.set()
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join(timeout)
@@ -179,5 +179,5 @@ class Sampler:
     def _sample(self) -> List[Point]:
         try:
             return self._probe.read()
-        except Exception:  # a figure is not worth a run
+        except Exception:  # sampling must never harm a run
             return []

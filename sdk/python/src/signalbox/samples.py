@@ -10,9 +10,9 @@ SHOWN = ("user", "assistant", "env", "reward")
 
 
 def sample(given: Mapping[str, Any]) -> Dict[str, Any]:
-    """One sample: unknown keys move to `extra`, beside what the caller put there."""
+    """Return one sample: unknown keys move to `extra`, next to the caller's own."""
     if not isinstance(given, Mapping):
-        raise TypeError(f"a validation sample is a mapping, got {type(given).__name__}")
+        raise TypeError(f"a validation sample must be a mapping, got {type(given).__name__}")
     shaped: Dict[str, Any] = {k: finite(given[k]) for k in SHOWN if given.get(k) is not None}
     extra = dict(given.get("extra") or {})
     extra.update((k, v) for k, v in given.items() if k not in SHOWN and k != "extra")
@@ -28,7 +28,7 @@ def chunks(
     accuracy: Optional[float],
     limit: int,
 ) -> List[bytes]:
-    """The round's requests, each about `limit` bytes at most; one sample is never split."""
+    """Yield the round's requests, each at most about `limit` bytes; a sample is never split."""
     groups: List[List[bytes]] = [[]]
     size = 0
     for given in samples:

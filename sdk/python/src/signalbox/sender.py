@@ -1,4 +1,4 @@
-"""The one thread that speaks to the control plane."""
+"""The thread that sends reports to the control plane."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from .outbox import Outbox
 
 Job = Tuple[Backlog, Lane, Batch, bytes]
-# The token itself is refused: nothing that this process holds will ever be taken with it.
+# The token itself is refused: no report of this process can succeed any more.
 CREDENTIAL = (401, 403)
 
 
 class Sender:
-    """Sends what is due, oldest first, until the outbox stops."""
+    """Sends due requests, oldest first, until the outbox stops."""
 
     def __init__(self, outbox: Outbox, transport: Transport) -> None:
         self._box = outbox
@@ -29,7 +29,7 @@ class Sender:
         self._synced = time.monotonic()
 
     def run(self) -> None:
-        """The thread's body. Only the outbox's lock is shared with the callers."""
+        """Run the thread. Only the outbox's lock is shared with the callers."""
         box = self._box
         while True:
             with box.cond:
@@ -52,12 +52,12 @@ class Sender:
         return [b for b in box.backlogs if b.unasked]
 
     def _next(self) -> Optional[Job]:
-        """A due request, or None after a wait. Called, and returns, with the lock held."""
+        """Return a due request, or None after a wait. The lock is held on call and on return."""
         box, now = self._box, time.monotonic()
         if box.closed_by is None and box.paused_until <= now:
             try:
                 job = self._due(now)
-            except Exception as err:  # full disk, or the spool was taken away
+            except Exception as err:  # the disk is full, or the spool was deleted
                 box.warn_once(words(err))
                 job, now = None, time.monotonic()
                 box.fault, box.paused_until = words(err), now + 1.0
@@ -95,18 +95,18 @@ class Sender:
         box, route = self._box, ROUTES.get(batch.stream, batch.stream)
         try:
             reply = self._transport.post(route, backlog.key(batch), content)
-        except Exception as err:  # whatever it is, this thread lives on and tries again
+        except Exception as err:  # the thread must survive any error and try again
             self._unreachable(str(err) if isinstance(err, Unreachable) else words(err))
             return
         with box.cond:
             if backlog not in box.backlogs:
-                return  # closed meanwhile: the spool keeps it, a replay sends it again
+                return  # closed meanwhile: the spool keeps the report for a replay
             box.outages = 0
             self._answer(backlog, lane, batch, reply)
             box.cond.notify_all()
 
     def _ask(self, adopted: List[Backlog]) -> None:
-        """Skip what dead writers delivered without living to note it."""
+        """Skip requests that dead writers delivered without recording it."""
         box = self._box
         try:
             reply = self._transport.get("watermark", {"run_id": box.config.run_id})
@@ -138,7 +138,7 @@ class Sender:
             delay = backoff(box.policy, lane.failures, draw())
             lane.not_before = time.monotonic() + max(delay, reply.retry_after or 0.0)
             box.fault = f"{batch.stream}: HTTP {reply.status}: {detail(reply.body)}"
-            box.warn_once(f"{box.config.endpoint} answered {box.fault}")
+            box.warn_once(f"{box.config.endpoint} returned {box.fault}")
             return
         if not reply.ok:
             error = IngestError(batch.stream, reply.status, detail(reply.body))
@@ -155,12 +155,12 @@ class Sender:
         if batch.stream == "logs":
             box.warn_once(f"the control plane refused log lines ({error})")
         elif batch.stream == "lifecycle" and backlog is not box.own and error.status == 409:
-            box.warn(f"an earlier process's report came too late ({error})")
+            box.warn(f"a report of an earlier process was refused ({error})")
         else:
             box.refused.append(error)
 
     def _sync(self) -> None:
-        """Push spools to the disk at most every second: a power cut costs no more."""
+        """Sync spools to the disk at most every second, which bounds the loss of a power cut."""
         now, box = time.monotonic(), self._box
         if now - self._synced < box.policy.sync_every:
             return
@@ -171,7 +171,7 @@ class Sender:
 
 
 def _marks(reply: Reply) -> Dict[str, Dict[str, int]]:
-    """{stream: {writer: highest contiguous seq}}; empty where the route answers anything else."""
+    """{stream: {writer: highest contiguous seq}}; empty for any other response."""
     try:
         found = json.loads(reply.body) if reply.ok else {}
     except ValueError:

@@ -1,4 +1,4 @@
-"""SIGTERM and interpreter exit: deliver what is there, bounded, then let things take their course."""
+"""SIGTERM and interpreter exit: deliver pending reports for a bounded time, then continue as usual."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ Flush = Callable[[float], bool]
 
 
 def on_term(flush: Flush, policy: Policy) -> None:
-    """Flush on SIGTERM. A handler that was there runs at once; without one the process ends by
-    the signal as it would have, after at most policy.term_timeout seconds."""
+    """Flush on SIGTERM. A previously installed handler runs at once; without one the signal ends the
+    process as usual, after at most policy.term_timeout seconds."""
     if threading.current_thread() is not threading.main_thread():
         return
     earlier = signal.getsignal(signal.SIGTERM)
@@ -30,7 +30,7 @@ def on_term(flush: Flush, policy: Policy) -> None:
             os.kill(os.getpid(), signal.SIGTERM)
 
     def handle(number: int, frame: Optional[FrameType]) -> None:
-        # The interrupted code may hold the outbox's lock: the flush runs on a thread of its own.
+        # The interrupted code may hold the outbox's lock, so the flush runs on a separate thread.
         if callable(earlier):
             threading.Thread(target=flush, args=(policy.term_timeout,), daemon=True).start()
             earlier(number, frame)
@@ -45,7 +45,7 @@ def on_term(flush: Flush, policy: Policy) -> None:
 
 
 def at_exit(finish: Callable[[float], object], policy: Policy) -> None:
-    """Where finish() was forgotten, deliver for at most policy.exit_timeout seconds."""
+    """If finish() was not called, deliver for at most policy.exit_timeout seconds."""
     pid = os.getpid()
 
     def last() -> None:

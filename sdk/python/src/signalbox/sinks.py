@@ -1,4 +1,4 @@
-"""Where reports go: to the control plane, or, offline, to a file or nowhere."""
+"""Destinations of reports: the control plane or, offline, a file or nothing."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ Items = Sequence[Tuple[bytes, int]]  # (JSON, points) of each report
 
 
 class Sink(Protocol):
-    """What a Run needs of the place that its reports go to."""
+    """The interface that a Run uses to deliver its reports."""
 
     def put(self, stream: str, items: Items) -> int:
-        """Keep reports; the number of the last one."""
+        """Keep reports; return the number of the last one."""
 
     def settle(self, n: int) -> None:
-        """Wait until report n is answered."""
+        """Wait until report n is settled."""
 
     def check(self) -> None:
-        """Raise a refusal that nobody has seen yet."""
+        """Raise a refusal that was not raised yet."""
 
     def flush(self, timeout: float) -> bool:
-        """Wait until all reports are answered."""
+        """Wait until all reports are settled."""
 
     def upload(self, file: str, kind: str) -> Dict[str, Any]:
-        """Bring a file to the store: {"path", "size_bytes"}."""
+        """Upload a file to the store; return {"path", "size_bytes"}."""
 
     def asked(self) -> "Asked | Unasked":
-        """What the control plane asks of the run."""
+        """Return the signals of the run."""
 
     def close(self, timeout: float) -> Optional[Exception]:
-        """Deliver what is owed and let go; the reason why that failed, if it did."""
+        """Deliver all reports and close; return the error, if any."""
 
 
 class Online:
-    """Through the spool to the control plane."""
+    """Delivers through the spool to the control plane."""
 
     def __init__(self, config: Config, policy: Policy) -> None:
         import tempfile
@@ -64,25 +64,25 @@ class Online:
         self.box.settle(n, self._policy.settle_timeout)
 
     def check(self) -> None:
-        """Raise a refusal."""
+        """Raise the next refusal."""
         self.box.check()
 
     def flush(self, timeout: float) -> bool:
-        """Wait for delivery of everything."""
+        """Wait for the delivery of all reports."""
         return self.box.flush(timeout)
 
     def upload(self, file: str, kind: str) -> Dict[str, Any]:
-        """Through the signed URL."""
+        """Upload through the signed URL."""
         from .upload import Upload
 
         return Upload(self._config, self._policy).send(file, kind)
 
     def asked(self) -> Asked:
-        """From the control plane."""
+        """Return the signals from the control plane."""
         return self._asked
 
     def close(self, timeout: float) -> Optional[Exception]:
-        """Also delivers what children of this process left behind."""
+        """Also deliver the reports that children of this process left."""
         self._asked.end()
         self.box.adopt_orphans()
         began = time.monotonic()
@@ -97,7 +97,7 @@ class Online:
 
 
 class Offline:
-    """No network: a JSONL file where a folder is given, else nothing."""
+    """Without network: writes a JSONL file if a folder is set, otherwise nothing."""
 
     def __init__(self, config: Config) -> None:
         self._lock = threading.Lock()
@@ -107,7 +107,7 @@ class Offline:
             self._path = os.path.join(config.local_dir, "signalbox.jsonl")
 
     def put(self, stream: str, items: Items) -> int:
-        """One line a report: {"stream": ..., "report": ...}."""
+        """Write one line for each report: {"stream": ..., "report": ...}."""
         if self._path is not None:
             head = b'{"stream":%s,"report":' % encode(stream)
             lines = [head + _whole(stream, fragment) + b"}\n" for fragment, _ in items]
@@ -116,35 +116,35 @@ class Offline:
         return 0
 
     def settle(self, n: int) -> None:
-        """Nothing to wait for."""
+        """Return at once."""
 
     def check(self) -> None:
-        """Nothing is ever refused."""
+        """Do nothing: no report is refused."""
 
     def flush(self, timeout: float) -> bool:
-        """Nothing to wait for."""
+        """Return at once."""
         return True
 
     def upload(self, file: str, kind: str) -> Dict[str, Any]:
-        """The file stays where it is."""
+        """Return the local path: nothing is uploaded."""
         from .pack import digest
 
         return {"path": os.path.abspath(file), "size_bytes": digest(file)[0]}
 
     def asked(self) -> Unasked:
-        """Nobody asks."""
+        """Return the offline variant."""
         return Unasked()
 
     def close(self, timeout: float) -> Optional[Exception]:
-        """Nothing is owed."""
+        """Return None: there is nothing to deliver."""
         return None
 
 
 def _whole(stream: str, fragment: bytes) -> bytes:
-    """A metrics fragment is points joined by commas: as a file's line it needs its brackets."""
+    """Return a line of the file: a metrics fragment is points joined by commas and gets brackets."""
     return b"[" + fragment + b"]" if stream in ("metrics", "hardware") else fragment
 
 
 def undelivered(failure: Exception) -> int:
-    """Reports still in the spool after this failure."""
+    """Return the number of reports in the spool after this failure."""
     return failure.records if isinstance(failure, UndeliveredError) else 0

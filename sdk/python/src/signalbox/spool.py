@@ -1,4 +1,4 @@
-"""One writer's append-only record of what was reported, planned and delivered.
+"""One writer's append-only record of reports, planned requests and deliveries.
 
 A writer is a folder `<root>/<uuid4 hex>` with segments `00000001.log` and up, and a `lock` that
 its process holds for as long as it lives. A segment is lines of `<crc32, 8 hex> <kind> <rest>`:
@@ -23,14 +23,14 @@ from .wire import encode
 
 try:
     import fcntl
-except ImportError:  # Windows: one process a spool folder is then the user's duty
+except ImportError:  # Windows has no locks: the user must use one process per spool folder
     fcntl = None  # type: ignore[assignment]
 
 VERSION = 1
 
 
 class Record(NamedTuple):
-    """Where one report lies; size and offset are those of its JSON."""
+    """The location of one report; size and offset are those of its JSON."""
 
     n: int
     stream: str
@@ -51,7 +51,7 @@ class Segment:
         self.last_n = -1
 
     def append(self, line: bytes) -> None:
-        """Write one line whole or not at all."""
+        """Write one line completely or not at all."""
         try:
             written = os.write(self.fd, line)
         except OSError as err:
@@ -62,7 +62,7 @@ class Segment:
         self.size += written
 
     def close(self) -> None:
-        """Give the descriptor back; a second call does nothing."""
+        """Close the descriptor; a second call does nothing."""
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
@@ -84,7 +84,7 @@ class Spool:
 
     @classmethod
     def create(cls, root: str, run_id: str, limit: int) -> Spool:
-        """A new writer. Its folder appears under its name only once it is locked."""
+        """Create a writer. Its folder gets its name only once it is locked."""
         import uuid
 
         writer = uuid.uuid4().hex
@@ -103,11 +103,11 @@ class Spool:
 
     @property
     def current(self) -> Segment:
-        """The segment that is written to."""
+        """Return the segment that is being written."""
         return self.segments[max(self.segments)]
 
     def append(self, stream: str, count: int, fragment: bytes) -> Record:
-        """Keep one report of `count` points; it survives this process once this returns."""
+        """Store one report of `count` points; once this returns, it survives the process."""
         if self.current.size >= self._limit:
             self._rotate()
         segment, n = self.current, self.next_n
@@ -120,7 +120,7 @@ class Spool:
         return Record(n, stream, count, segment.number, at, len(fragment))
 
     def seal(self, stream: str, records: List[Record]) -> int:
-        """Fix which reports make the stream's next request; answers its sequence number."""
+        """Record the reports of the stream's next request; return its sequence number."""
         seq = self.next_seq.get(stream, 1)
         span = (seq, records[0].n, records[-1].n, len(records))
         self.current.append(line(b"B %s %d %d %d %d" % ((stream.encode(),) + span)))
@@ -128,18 +128,18 @@ class Spool:
         return seq
 
     def settle(self, stream: str, seq: int, status: int) -> None:
-        """Note the answer, so that no replay sends this request again."""
+        """Record the response, so that no replay sends this request again."""
         self.current.append(line(b"A %s %d %d" % (stream.encode(), seq, status)))
 
     def read(self, record: Record) -> bytes:
-        """The JSON of one report."""
+        """Return the JSON of one report."""
         found = os.pread(self.segments[record.segment].fd, record.size, record.offset)
         if len(found) != record.size:
-            raise SpoolError(f"the spool {self.folder} was cut short by someone else")
+            raise SpoolError(f"the spool {self.folder} was truncated by another process")
         return found
 
     def drop_before(self, n: int) -> None:
-        """Delete the old segments whose reports all come before n."""
+        """Delete old segments with only reports before n."""
         for number in sorted(self.segments)[:-1]:
             if self.segments[number].last_n >= n:
                 return
@@ -148,7 +148,7 @@ class Spool:
             os.unlink(gone.path)
 
     def sync(self) -> None:
-        """Push the current segment to the disk."""
+        """Sync the current segment to the disk."""
         self.dirty = False
         try:
             os.fsync(self.current.fd)
@@ -156,7 +156,7 @@ class Spool:
             self.dirty = True
 
     def close(self, remove: bool) -> None:
-        """Let go of the files, and delete them where everything was delivered."""
+        """Close the files; with `remove`, delete them."""
         for segment in self.segments.values():
             segment.close()
         if remove:
@@ -183,12 +183,12 @@ class Spool:
 
 
 def line(content: bytes) -> bytes:
-    """Content as it stands in a segment: checksum before, newline after."""
+    """Return the line of a segment: checksum, content, newline."""
     return b"%08x %s\n" % (zlib.crc32(content), content)
 
 
 def parse(raw: bytes) -> Optional[Tuple[bytes, bytes]]:
-    """(kind, rest) of a line without its newline, or None where the checksum fails."""
+    """(kind, rest) of a line without its newline, or None if the checksum is wrong."""
     content = raw[9:]
     if raw[:9] != b"%08x " % zlib.crc32(content) or content[1:2] != b" ":
         return None
@@ -196,7 +196,7 @@ def parse(raw: bytes) -> Optional[Tuple[bytes, bytes]]:
 
 
 def hold(lock: int) -> bool:
-    """Take the writer's lock without waiting; False where a live process has it."""
+    """Try to lock the writer without waiting; False if a live process holds the lock."""
     if fcntl is None:
         return True
     try:

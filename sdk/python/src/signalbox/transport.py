@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from .config import Config
 
 AGENT = "signalbox-python/0.1.0"
-MAX_RETRY_AFTER = 300.0  # a longer wish is cut: the run would outlive the patience of its caller
+MAX_RETRY_AFTER = 300.0  # longer values are capped: callers time out before
 
 
 class Reply(NamedTuple):
-    """An answer: status, body, and the seconds of Retry-After where it was given."""
+    """A response: status, body, and the seconds of Retry-After if present."""
 
     status: int
     body: bytes
@@ -26,17 +26,17 @@ class Reply(NamedTuple):
 
     @property
     def ok(self) -> bool:
-        """2xx."""
+        """Whether the status is 2xx."""
         return 200 <= self.status < 300
 
     @property
     def transient(self) -> bool:
-        """Worth the same request again; a 501 is settled by an administrator, not by waiting."""
+        """Whether to repeat the request. A 501 needs an administrator, not a repeat."""
         return self.status in (408, 429) or (self.status >= 500 and self.status != 501)
 
 
 class Transport:
-    """Requests under the base address, wherever that is by then, with the run's token."""
+    """Sends requests to the current base URL, with the run's token."""
 
     def __init__(self, config: Config, timeout: float) -> None:
         self._config = config
@@ -46,20 +46,20 @@ class Transport:
         self._conn: Optional[http.client.HTTPConnection] = None
 
     def post(self, route: str, key: str, content: bytes) -> Reply:
-        """POST a JSON body; Unreachable where no usable answer comes."""
+        """POST a JSON body; Unreachable without a usable response."""
         headers = {"Content-Type": "application/json", "Idempotency-Key": key}
         return self._send("POST", route, content, headers)
 
     def send(self, route: str, content: bytes) -> Reply:
-        """POST a JSON body that may come twice; Unreachable where no usable answer comes."""
+        """POST a JSON body that is safe to repeat; Unreachable without a usable response."""
         return self._send("POST", route, content, {"Content-Type": "application/json"})
 
     def get(self, route: str, query: Mapping[str, object]) -> Reply:
-        """GET with a query; Unreachable where no usable answer comes."""
+        """GET with a query; Unreachable without a usable response."""
         return self._send("GET", f"{route}?{urlencode(query)}", None, {})
 
     def close(self) -> None:
-        """Drop the connection; the next request opens another."""
+        """Close the connection; the next request opens a new one."""
         if self._conn is not None:
             self._conn.close()
             self._conn = None
@@ -84,7 +84,7 @@ class Transport:
             self.close()
             if fresh or not isinstance(err, (ConnectionError, http.client.HTTPException)):
                 raise Unreachable(words(err)) from err
-        # An idle connection that the server closed is no fault worth a pause.
+        # If the server closed an idle connection, retry at once.
         try:
             return self._exchange(method, target, content, headers)
         except (http.client.HTTPException, OSError) as err:
@@ -92,7 +92,7 @@ class Transport:
             raise Unreachable(words(err)) from err
 
     def _follow(self) -> None:
-        """Leave an address that the control plane is not at any more."""
+        """Close the connection if the address of the control plane has changed."""
         now = self._config.current()
         if now != self.endpoint:
             self.close()
@@ -108,8 +108,8 @@ class Transport:
 
 
 def warm() -> None:
-    """Import what the first request needs. A fork while the sender's thread imported it would
-    leave a child with half a module for good."""
+    """Import the modules that the first request needs. A fork during an import on the sender's thread
+    would leave the child with an incomplete module."""
     import encodings.idna
     import http.client
 
@@ -117,7 +117,7 @@ def warm() -> None:
 
 
 def connection(address: str, timeout: float) -> http.client.HTTPConnection:
-    """An unopened connection to the host of an http(s) address."""
+    """Return an unopened connection to the host of an http(s) URL."""
     import http.client
 
     parts = urlsplit(address)
@@ -129,7 +129,7 @@ def connection(address: str, timeout: float) -> http.client.HTTPConnection:
 def put(
     url: str, headers: Mapping[str, str], content: Any, size: int, timeout: float
 ) -> Tuple[int, bytes]:
-    """PUT `size` bytes from a file to a signed URL, on a connection of its own."""
+    """PUT `size` bytes from a file to a signed URL, on a separate connection."""
     import http.client
 
     parts = urlsplit(url)
@@ -143,7 +143,7 @@ def put(
         try:
             conn.request("PUT", target, body=content, headers=sent)
         except (BrokenPipeError, ConnectionResetError):
-            # The server may have answered (413, 403) before it read all: that answer counts.
+            # The server may have sent its response (413, 403) before it read the body: use that response.
             if conn.sock is None:
                 raise
         response = conn.getresponse()
@@ -160,13 +160,13 @@ def _reply(response: http.client.HTTPResponse) -> Reply:
     status = response.status
     kind = response.getheader("Content-Type", "")
     if 200 <= status < 300 and content and "json" not in kind:
-        # A proxy's own page in place of the control plane's answer proves nothing.
+        # A proxy's page instead of the control plane's response does not count.
         status = 502
     return Reply(status, content, wait)
 
 
 def _wait(after: str) -> Optional[float]:
-    """Retry-After, seconds or a date, as seconds from now; None for none."""
+    """Retry-After, seconds or a date, as seconds from now; None if absent."""
     if not after:
         return None
     if after.isdigit():
@@ -181,5 +181,5 @@ def _wait(after: str) -> Optional[float]:
 
 
 def words(err: BaseException) -> str:
-    """An error in one line."""
+    """Return an error in one line."""
     return f"{type(err).__name__}: {err}" if str(err) else type(err).__name__

@@ -1,4 +1,4 @@
-"""The signed-URL handshake: ask for an address, PUT the bytes, answer where they lie."""
+"""The upload by signed URL: request a URL, PUT the bytes, return the object URI."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from .policy import Policy, backoff, draw
 from .transport import Reply, Transport, put
 from .wire import detail
 
-# A signed URL may run out or be cut off with its issuer; one that stays refused is a fault.
+# A signed URL may expire or become invalid when its issuer restarts; repeated refusals are an error.
 REFUSALS = 3
-# Bytes a second at which a store may check what it was sent before it answers.
+# Bytes per second at which a store may verify an upload before it responds.
 SLOWEST = 20e6
 
 
 class Upload:
-    """Brings one file to the object store, through restarts of the control plane."""
+    """Uploads one file to the object store, through restarts of the control plane."""
 
     def __init__(self, config: Config, policy: Policy) -> None:
         self._config = config
@@ -30,7 +30,7 @@ class Upload:
         self._transport = Transport(config, policy.request_timeout)
 
     def send(self, file: str, kind: str) -> Dict[str, Any]:
-        """Upload `file`; answers {"path": object URI, "size_bytes": int}."""
+        """Upload `file`; return {"path": object URI, "size_bytes": int}."""
         size, sha256 = digest(file)
         query = {
             "run_id": self._config.run_id,
@@ -45,7 +45,7 @@ class Upload:
             self._transport.close()
 
     def _name(self, file: str) -> str:
-        """The file's name for the store: relative to the work folder where it lies in it."""
+        """Return the file's name for the store: relative to the working folder if it is inside."""
         full = os.path.abspath(file)
         root = os.path.abspath(self._config.workdir) if self._config.workdir else ""
         if root and full.startswith(root + os.sep):
@@ -93,5 +93,5 @@ def _ticket(reply: Reply) -> Dict[str, Any]:
     except ValueError:
         ticket = None
     if not isinstance(ticket, dict) or not ticket.get("url") or not ticket.get("object_uri"):
-        raise SignalboxError("artifact/upload-url answered no url and object_uri")
+        raise SignalboxError("artifact/upload-url returned no url or object_uri")
     return ticket

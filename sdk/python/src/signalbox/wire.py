@@ -1,4 +1,4 @@
-"""The shapes that travel: streams, request bodies, numbers and times as JSON."""
+"""The wire format: streams, request bodies, numbers and times as JSON."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ STREAMS = (
     "environment_nodes",
     "benchmark",
 )
-# Where the requests of a stream go, unless the route has the stream's name.
+# Routes of streams whose route has a different name.
 ROUTES: Mapping[str, str] = {"environment_nodes": "environment/nodes"}
-# Streams whose records share a request, and the field that holds them there.
+# Streams whose records share a request, and the field that contains them.
 LISTS: Mapping[str, str] = {"metrics": "points", "logs": "chunks", "hardware": "points"}
-# A record of these goes out only after everything that was reported before it.
+# A record of these streams is sent only after all earlier reports.
 BARRIERS = frozenset(("lifecycle", "artifact"))
 EVENTS = ("starting", "running", "succeeded", "failed")
 KINDS = ("checkpoint", "hf_export", "eval_report", "merged_model")
 
 
 def now() -> str:
-    """This moment as ISO 8601 in UTC, microseconds and offset written out."""
+    """Return the current time as ISO 8601 in UTC, with microseconds and offset."""
     return datetime.now(timezone.utc).isoformat(timespec="microseconds")
 
 
 def number(value: float) -> Any:
-    """JSON has no NaN and no infinities: they travel as the strings that name them."""
+    """Return a number for JSON: NaN and the infinities become strings."""
     if math.isfinite(value):
         return value
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
@@ -45,17 +45,17 @@ _json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", "
 
 
 def encode(value: Any) -> bytes:
-    """Compact UTF-8 JSON on one line; a lone surrogate stays as its escape."""
+    """Return compact UTF-8 JSON on one line; a lone surrogate stays escaped."""
     return _json(value).encode("utf-8", "backslashreplace")
 
 
 def point(key: str, step: int, value: float, ts: str) -> bytes:
-    """A metric point: the one report that must cost little."""
+    """Return a metric point; this must be fast."""
     return encode({"key": key, "step": step, "value": number(value), "ts": ts})
 
 
 def finite(value: Any) -> Any:
-    """The same JSON-able value with every non-finite float replaced by its name."""
+    """Return a JSON value with non-finite floats replaced by strings."""
     if isinstance(value, float):
         return number(value)
     if isinstance(value, Mapping):
@@ -72,7 +72,7 @@ def finite(value: Any) -> Any:
 
 
 def body(run_id: str, stream: str, fragments: Sequence[bytes]) -> bytes:
-    """One request from stored fragments: the same bytes whenever it is built again."""
+    """Build one request from stored fragments; the result is always the same bytes."""
     head = b'{"run_id":' + encode(run_id) + b","
     field = LISTS.get(stream)
     if field is None:
@@ -82,7 +82,7 @@ def body(run_id: str, stream: str, fragments: Sequence[bytes]) -> bytes:
 
 
 def detail(raw: bytes) -> str:
-    """The `detail` of an error answer, be it a string or the array of a 422."""
+    """Return the `detail` of an error response, a string or the array of a 422."""
     try:
         found: Any = json.loads(raw.decode("utf-8", "replace"))
     except ValueError:

@@ -36,7 +36,7 @@ func Share(ctx context.Context, dir string) (*Use, error) {
 	return u, nil
 }
 
-// Release gives the share back and sets the file's time, which tells when the last share ended.
+// Release gives the share back and sets the file's time, which is when the last share ended.
 func (u *Use) Release() {
 	u.mark()
 	free(u.file)
