@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/test/contract/openapi"
+	"github.com/signalbox-dev/signalbox/test/draw"
 	"github.com/signalbox-dev/signalbox/test/provider"
 	"github.com/signalbox-dev/signalbox/test/sample"
 	"github.com/signalbox-dev/signalbox/test/stand"
@@ -21,6 +22,8 @@ import (
 const (
 	// fewExamples are those of an operation where SCHEMATHESIS says no other number.
 	fewExamples = 1
+	// In `make test` one operation in operationShare gets random requests; each is asked for what it does.
+	operationShare = 10
 	// person is whom the provider knows.
 	person = "ann"
 	// fuzzed keeps the table of operations by statuses, below the top of the checkout.
@@ -36,11 +39,14 @@ func TestSchemathesis(t *testing.T) {
 	idp := provider.New(t)
 	idp.Knows(provider.People{person: {"groups": []string{"staff"}}})
 	provided := stand.Single(t, stand.Options{Env: idp.Settings()})
-	examples := fewExamples
+	examples, share := fewExamples, operationShare
 	if given := os.Getenv("SCHEMATHESIS"); given != "" {
 		n, err := strconv.Atoi(given)
 		require.NoError(t, err, "SCHEMATHESIS is a number of examples")
-		examples = n
+		examples, share = n, 1
+	}
+	if draw.Whole() {
+		share = 1
 	}
 	root := stand.Root(t)
 	python, err := exec.CommandContext(t.Context(), filepath.Join(root, "scripts/tools/schemathesis.sh")).Output()
@@ -54,7 +60,8 @@ func TestSchemathesis(t *testing.T) {
 
 	cmd := exec.CommandContext(t.Context(), strings.TrimSpace(string(python)), "fuzz.py", "--url", w.URL, "--world", world,
 		"--document", filepath.Join(root, "gen/openapi/openapi.json"), "--report", filepath.Join(root, fuzzed),
-		"--examples", strconv.Itoa(examples), "--seconds", cmp.Or(os.Getenv("SECONDS_LEFT"), "3600"), "--only", os.Getenv("ONLY"))
+		"--examples", strconv.Itoa(examples), "--seconds", cmp.Or(os.Getenv("SECONDS_LEFT"), "3600"), "--only", os.Getenv("ONLY"),
+		"--share", strconv.Itoa(share), "--seed", strconv.FormatUint(draw.Seed(t), 10))
 	cmd.Dir = filepath.Join(root, "test/schemathesis")
 	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONUTF8=1")
 	out, err := cmd.CombinedOutput()

@@ -27,8 +27,8 @@ type Picker struct {
 	rand  *rand.Rand
 }
 
-// New returns a picker for the test, which logs the seed.
-func New(t testing.TB) *Picker {
+// Seed returns the run's seed and logs it.
+func Seed(t testing.TB) uint64 {
 	t.Helper()
 	seed := uint64(defaultSeed)
 	if given := os.Getenv(seedVariable); given != "" {
@@ -39,6 +39,13 @@ func New(t testing.TB) *Picker {
 	if !Whole() {
 		t.Logf("%s=%d", seedVariable, seed)
 	}
+	return seed
+}
+
+// New returns a picker for the test.
+func New(t testing.TB) *Picker {
+	t.Helper()
+	seed := Seed(t)
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(t.Name()))
 	return &Picker{whole: Whole(), rand: rand.New(rand.NewPCG(seed, h.Sum64()))} //nolint:gosec // it must be repeatable

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/test/draw"
 )
 
 // credentialTable is the hand-written table of what opens what.
@@ -114,15 +115,20 @@ func (w *world) swapped(ctx context.Context, t *testing.T) {
 	t.Helper()
 	p := w.present(ctx, t)
 	var asked atomic.Int64
+	all := rules(t).rows
+	rows := draw.OneIn(draw.New(t), rowShare, all)
 	t.Run("routes", func(t *testing.T) {
-		for _, r := range rules(t).rows {
+		for _, r := range rows {
 			t.Run(r.name(), func(t *testing.T) {
 				t.Parallel()
 				asked.Add(w.shown(ctx, t, p, r))
 			})
 		}
 	})
-	require.Greater(t, asked.Load(), int64(20000))
+	require.Greater(t, asked.Load(), int64(20000*len(rows)/len(all)/2))
+	if draw.Whole() {
+		require.Greater(t, asked.Load(), int64(20000))
+	}
 	t.Run("a deployment's token on another one", func(t *testing.T) { w.crossed(ctx, t) })
 	t.Logf("%d questions", asked.Load())
 }

@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -88,6 +89,14 @@ func environments(t testing.TB, dir string, o Options) string {
 		return filepath.Join(dir, "envs")
 	}
 	return filepath.Join(Root(t), ".cache", "agent-envs")
+}
+
+// withUV is the search path with the pinned uv in front, which fills shared environments in a tenth of the time of pip.
+func withUV(t testing.TB) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), filepath.Join(Root(t), "scripts", "tools", "uv.sh")).Output()
+	require.NoError(t, err, "scripts/tools/uv.sh")
+	return filepath.Dir(strings.TrimSpace(string(out))) + string(filepath.ListSeparator) + os.Getenv("PATH")
 }
 
 // Loop is a walk through the stand as its admin, under a name of its own.
