@@ -45,7 +45,7 @@ func shared(ctx context.Context) (secret.String, func(), error) {
 
 // folder is private to the user: the admin's password lies in it.
 func folder() (string, error) {
-	dir := filepath.Join(os.TempDir(), "signalbox-pgtest-"+strconv.Itoa(os.Geteuid()))
+	dir := filepath.Join(TempDir(), "signalbox-pgtest-"+strconv.Itoa(os.Geteuid()))
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return "", fmt.Errorf("make the test server's folder: %w", err)
 	}

@@ -52,6 +52,20 @@ func TestAKilledKeeperIsReplaced(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist, fmt.Sprintf("the server is gone: %s", raw))
 }
 
+func TestMemoryIsTakenWhereNothingElseIsSaid(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	require.Equal(t, dir, TempDir())
+	require.False(t, roomy("/proc"))
+	require.False(t, roomy(dir+"/absent"))
+	t.Setenv("TMPDIR", "")
+	if roomy(memory) {
+		require.Equal(t, memory, TempDir())
+	} else {
+		require.Equal(t, os.TempDir(), TempDir())
+	}
+}
+
 func TestTheFolderMustBeOurs(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)

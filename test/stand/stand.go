@@ -21,6 +21,7 @@ import (
 	"github.com/signalbox-dev/signalbox/internal/client"
 	"github.com/signalbox-dev/signalbox/internal/loop"
 	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/pgtest"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
@@ -148,7 +149,7 @@ func folder(t testing.TB, o Options) string {
 // Folder makes a folder whose path is short, which Unix sockets need, and that goes with the test.
 func Folder(t testing.TB) string {
 	t.Helper()
-	base := os.TempDir()
+	base := pgtest.TempDir()
 	if os.Geteuid() == 0 && !open(base) {
 		base = "/tmp" // the split shape's users must come through
 	}
