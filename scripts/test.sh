@@ -16,6 +16,29 @@ log=$PWD/.cache/log
 mkdir -p "$log"
 rm -f "$log"/*
 
+# What tests throw away lies in memory where that has room: thousands of databases and installations come and go.
+if [ -z "${TMPDIR:-}" ] && [ "$(stat -f -c %T /dev/shm 2> /dev/null)" = tmpfs ] &&
+  [ "$(stat -f -c '%a * %S / 1048576' /dev/shm | xargs -I{} bash -c 'echo $(({}))')" -ge 8192 ] &&
+  ! findmnt -n -o OPTIONS /dev/shm | grep -q noexec; then
+  TMPDIR=$(mktemp -d /dev/shm/signalbox-test.XXXXXX)
+  export TMPDIR
+  chmod 755 "$TMPDIR"
+fi
+clean() { # ends the server of the databases, which would outlive the tests by some seconds
+  kill "${fetching:-}" "${behind:-}" 2> /dev/null || true
+  case ${TMPDIR:-} in /dev/shm/signalbox-test.*)
+    local server
+    server=$TMPDIR/signalbox-pgtest-$(id -u)
+    if [ -e "$server/url" ]; then kill "$(cat "$server/keeper.lock")" 2> /dev/null || true; fi
+    for _ in {1..100}; do
+      [ -e "$server/url" ] || break
+      sleep 0.1
+    done
+    rm -rf "$TMPDIR" ;;
+  esac
+}
+trap clean EXIT
+
 # fetch NAME COMMAND...: a part in the background, whose output is shown where it fails.
 fetch() {
   local name=$1 t0=$SECONDS
@@ -43,7 +66,6 @@ fetch_all() { # a test that needs a part which failed here tries again, and fail
 }
 fetch_all &
 fetching=$!
-trap 'kill $fetching 2> /dev/null || true' EXIT
 
 # A failure in one part does not keep the others from running: a run shows all that it finds.
 failed=()

@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	mathrand "math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -129,10 +130,14 @@ func freePorts(t testing.TB, n int) []string {
 	t.Helper()
 	out := make([]string, n)
 	for i := range out {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
-		defer func() { _ = l.Close() }()
-		out[i] = strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+		for out[i] == "" {
+			// Below the ports that the kernel gives to connections, which come and go beside this.
+			port := strconv.Itoa(10000 + mathrand.IntN(20000))
+			if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
+				defer func() { _ = l.Close() }()
+				out[i] = port
+			}
+		}
 	}
 	return out
 }
