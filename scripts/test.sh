@@ -106,7 +106,8 @@ for dir in "${last[@]}"; do
   for i in "${!packages[@]}"; do [ "${packages[i]}" != "$path" ] || unset "packages[i]"; done
   packages+=("$path")
 done
-part "packages" gotest packages -p 3 "${packages[@]}"
+# Tests mostly wait, for databases and for each other: more of them at once than there are cores.
+part "packages" gotest packages -p 3 -parallel 6 "${packages[@]}"
 part "tools" env GOWORK=off GOGC=400 go -C tools test -vet=off ./...
 wait "$behind" || failed+=("Python")
 # Packages that start whole installations run after the others: two cores carry two of those at a time.
