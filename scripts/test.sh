@@ -44,7 +44,7 @@ fetch() {
   local name=$1 t0=$SECONDS
   shift
   if "$@" > "$log/$name" 2>&1; then
-    echo "-- $name: ready after $((SECONDS - begun)) s, took $((SECONDS - t0)) s"
+    echo "-- $name: done after $((SECONDS - begun)) s, took $((SECONDS - t0)) s"
   else
     echo "-- $name: failed"; cat "$log/$name"; return 1
   fi
