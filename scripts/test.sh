@@ -114,7 +114,7 @@ wait "$behind" || failed+=("Python")
 part "whole installations" gotest installations -timeout 40m -p 2 ./test/...
 
 echo "-- ten slowest packages, in seconds"
-sort -rn "$log"/*.times | head -10
+sort -rn "$log"/*.times | sed -n 1,10p
 echo "-- $((SECONDS - begun)) s, $(($(cpu) - spent)) CPU seconds of this machine, load at the start $load1; TEST_SEED=$TEST_SEED"
 for name in "${failed[@]}"; do echo "failed: $name" >&2; done
 [ "${#failed[@]}" -eq 0 ]
