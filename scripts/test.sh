@@ -110,8 +110,8 @@ done
 part "packages" gotest packages -p 3 -parallel 6 "${packages[@]}"
 part "tools" env GOWORK=off GOGC=400 go -C tools test -vet=off ./...
 wait "$behind" || failed+=("Python")
-# Packages that start whole installations run after the others: two cores carry two of those at a time.
-part "whole installations" gotest installations -timeout 40m -p 2 ./test/...
+# Packages that start whole installations run after the others, the longest first: two cores carry two of those at a time.
+part "whole installations" gotest installations -timeout 40m -p 2 ./test/e2e ./test/...
 
 echo "-- ten slowest packages, in seconds"
 sort -rn "$log"/*.times | sed -n 1,10p
